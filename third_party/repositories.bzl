@@ -1,0 +1,24 @@
+"""Every repository that the build finds on the system, and the Debian package that brings it."""
+
+load("//third_party:pkg_config.bzl", "pkg_config")
+load("//third_party/cuda:cuda_configure.bzl", "cuda_configure")
+
+def system_repositories():
+    """Declares @uv, @hwloc, @cmocka, @jansson, @blas, @onednn (each has :lib) and @local_cuda."""
+    pkg_config(name = "uv", modules = ["libuv"], debian = "libuv1-dev")
+    pkg_config(name = "hwloc", modules = ["hwloc"], debian = "libhwloc-dev")
+    pkg_config(name = "cmocka", modules = ["cmocka"], debian = "libcmocka-dev")
+    pkg_config(name = "jansson", modules = ["jansson"], debian = "libjansson-dev")
+
+    # The OpenMP variant shares one pool of threads with oneDNN and with our own kernels.
+    pkg_config(name = "blas", modules = ["openblas"], debian = "libopenblas-openmp-dev")
+
+    # Debian's oneDNN has no .pc file.
+    pkg_config(
+        name = "onednn",
+        modules = ["dnnl"],
+        header = "oneapi/dnnl/dnnl.h",
+        linkopts = ["-ldnnl"],
+        debian = "libdnnl-dev",
+    )
+    cuda_configure(name = "local_cuda")

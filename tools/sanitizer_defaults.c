@@ -1,0 +1,28 @@
+/* What every program built with a sanitizer starts with; the environment (ASAN_OPTIONS and so on)
+ * still has the last word. Linked into each binary by --custom_malloc in .bazelrc, since options in
+ * the environment would be lost under `bazel run`, and a suppression file has no path that holds in
+ * every sandbox. Only reports from inside other people's libraries are suppressed, never our own.
+ */
+
+const char *__asan_default_options(void);
+const char *__tsan_default_options(void);
+const char *__tsan_default_suppressions(void);
+const char *__ubsan_default_options(void);
+
+const char *__asan_default_options(void) {
+  return "detect_leaks=1:strict_string_checks=1";
+}
+
+const char *__tsan_default_options(void) {
+  return "halt_on_error=1:second_deadlock_stack=1";
+}
+
+/* libomp is not instrumented: its own locks look like races, while the order that its regions and
+ * barriers give is told to ThreadSanitizer through OMPT (libarcher) and stays visible. */
+const char *__tsan_default_suppressions(void) {
+  return "called_from_lib:libomp.so\n";
+}
+
+const char *__ubsan_default_options(void) {
+  return "print_stacktrace=1";
+}

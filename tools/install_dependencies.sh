@@ -1,0 +1,44 @@
+#!/bin/sh
+# Installs what Tandem needs on Debian 12 and is not there yet; quick, and without the network, when
+# nothing is missing.
+#
+#   tools/install_dependencies.sh            to build, and to run the examples
+#   tools/install_dependencies.sh --test     also for the sanitizers and the checks of style
+#   tools/install_dependencies.sh --peers    also PyTorch, which benchmarks are compared with
+set -eu
+
+packages="bazel-bootstrap default-jdk-headless g++ git pkg-config python3
+  libhwloc-dev libuv1-dev libcmocka-dev libjansson-dev libdnnl-dev libopenblas-openmp-dev
+  wamerican wfrench wngerman wspanish witalian wdutch wportuguese wswedish"
+
+for option in "$@"; do
+  case "$option" in
+    --test)
+      packages="$packages clang-14 libomp-14-dev libclang-rt-14-dev clang-tidy-14 clang-format-14" ;;
+    --peers) packages="$packages python3-torch" ;;
+    *)
+      echo "$0: unknown option $option (known: --test, --peers)" >&2
+      exit 2 ;;
+  esac
+done
+
+missing=""
+for package in $packages; do
+  status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) || status=absent
+  [ "$status" = installed ] || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+as_root=""
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "$0: missing:$missing; install them as root, there is no sudo here" >&2
+    exit 1
+  fi
+  as_root=sudo
+fi
+
+echo "Installing:$missing"
+$as_root apt-get -q update || { sleep 5 && $as_root apt-get -q update; }
+# shellcheck disable=SC2086 # both are lists of words
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends $missing

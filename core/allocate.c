@@ -1,0 +1,70 @@
+/* The allocator on malloc, and the calls through any allocator. Invariant: memory goes back to the
+ * allocator it came from, with the size that was asked for. */
+#include "core/allocate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TDM_ALLOCATION_ALIGNMENT 64 /* a cache line, and the widest vector */
+
+static void *allocate_malloc(void *user, size_t bytes, size_t alignment) {
+  (void)user;
+  void *memory = NULL;
+  return posix_memalign(&memory, alignment, bytes == 0 ? 1 : bytes) == 0 ? memory : NULL;
+}
+
+static void release_malloc(void *user, void *memory, size_t bytes) {
+  (void)user;
+  (void)bytes;
+  free(memory);
+}
+
+tdm_allocator tdm_allocator_default(void) {
+  return (tdm_allocator){.allocate = allocate_malloc, .release = release_malloc};
+}
+
+void *tdm_allocate(const tdm_allocator *allocator, size_t bytes, const char *what) {
+  /* What is beyond PTRDIFF_MAX cannot be had, and allocators are spared the overflow. */
+  void *memory = NULL;
+  if (bytes <= PTRDIFF_MAX - TDM_ALLOCATION_ALIGNMENT) {
+    memory = allocator->allocate(allocator->user, bytes, TDM_ALLOCATION_ALIGNMENT);
+  }
+  if (memory == NULL) {
+    (void)tdm_fail_memory(bytes, what);
+    return NULL;
+  }
+  memset(memory, 0, bytes);
+  return memory;
+}
+
+void tdm_release(const tdm_allocator *allocator, void *memory, size_t bytes) {
+  if (memory != NULL) allocator->release(allocator->user, memory, bytes);
+}
+
+char *tdm_string_copy(const tdm_allocator *allocator, const char *text) {
+  const size_t bytes = strlen(text) + 1;
+  char *copy = tdm_allocate(allocator, bytes, "a string");
+  if (copy != NULL) memcpy(copy, text, bytes);
+  return copy;
+}
+
+void tdm_string_release(const tdm_allocator *allocator, char *text) {
+  if (text != NULL) tdm_release(allocator, text, strlen(text) + 1);
+}
+
+tdm_status tdm_array_reserve(const tdm_allocator *allocator, void **items, size_t *capacity,
+                             size_t needed, size_t item_bytes, const char *what) {
+  if (needed <= *capacity) return TDM_OK;
+  size_t grown = *capacity < 8 ? 8 : *capacity + *capacity / 2;
+  if (grown < needed) grown = needed;
+  if (item_bytes != 0 && grown > SIZE_MAX / item_bytes) return tdm_fail_memory(SIZE_MAX, what);
+  void *memory = tdm_allocate(allocator, grown * item_bytes, what);
+  if (memory == NULL) return TDM_OUT_OF_MEMORY;
+  if (*items != NULL) {
+    memcpy(memory, *items, *capacity * item_bytes);
+    tdm_release(allocator, *items, *capacity * item_bytes);
+  }
+  *items = memory;
+  *capacity = grown;
+  return TDM_OK;
+}

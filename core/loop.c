@@ -1,0 +1,233 @@
+/* The completion loop. Posters push onto a stack without a lock and wake the loop by uv_async_send;
+ * the loop takes the stack as a whole and runs it backwards, which is the order of posting.
+ * Invariant: handles are touched on the loop's thread only, and they are closed only when no post,
+ * hold or unhold is still on its way through this file (`visitors`): the task that ends everything
+ * may run while the thread that posted it has yet to leave. */
+#include "core/loop.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <uv.h>
+
+#include "core/allocate.h"
+#include "core/thread.h"
+
+struct tdm_loop {
+  tdm_allocator allocator;
+  uv_loop_t *uv; /* &own_uv, or the caller's */
+  uv_loop_t own_uv;
+  uv_async_t wake;
+  pthread_t thread; /* own: to join; caller's: the one that created the loop */
+  bool owned;
+  bool detached; /* own loop closed from its own thread, which frees it */
+  void (*closed)(void *user);
+  void *closed_user;
+  _Atomic(tdm_loop_task *) posted; /* newest first */
+  _Atomic int64_t holds;
+  _Atomic uint32_t visitors;
+  _Atomic bool wake_sent; /* and on_wake has not begun since */
+  _Atomic bool stopping;  /* own loop: close once nothing is posted */
+  _Atomic bool closing;   /* uv_close was called */
+};
+
+/* The own loop that this thread runs, NULL on all others. */
+static _Thread_local tdm_loop *thread_loop;
+
+bool tdm_loop_is_current(const tdm_loop *loop) {
+  return loop->owned ? thread_loop == loop : pthread_equal(loop->thread, pthread_self()) != 0;
+}
+
+/* Only the first caller since on_wake began sends, and it has seen on_wake's store, hence libuv's
+ * reset of its own flag, which uv_async_send reads without ordering. */
+static void wake(tdm_loop *loop) {
+  if (atomic_exchange(&loop->wake_sent, true)) return;
+  if (!atomic_load(&loop->closing)) (void)uv_async_send(&loop->wake);
+}
+
+static bool run_posted(tdm_loop *loop) {
+  tdm_loop_task *newest = atomic_exchange(&loop->posted, NULL);
+  tdm_loop_task *oldest = NULL;
+  while (newest != NULL) {
+    tdm_loop_task *next = newest->next;
+    newest->next = oldest;
+    oldest = newest;
+    newest = next;
+  }
+  const bool ran = oldest != NULL;
+  while (oldest != NULL) {
+    tdm_loop_task *next = oldest->next; /* run may release the task */
+    oldest->run(oldest);
+    oldest = next;
+  }
+  return ran;
+}
+
+/* On the loop's thread. The holds are read before the stack: whoever posts and then lets go of the
+ * last hold has its task seen here, and uv_run does not return before it ran. */
+static void update_reference(tdm_loop *loop) {
+  if (loop->owned || atomic_load(&loop->closing)) return;
+  if (atomic_load(&loop->holds) > 0 || atomic_load(&loop->posted) != NULL) {
+    uv_ref((uv_handle_t *)&loop->wake);
+  } else {
+    uv_unref((uv_handle_t *)&loop->wake);
+  }
+}
+
+static void free_loop(tdm_loop *loop) {
+  const tdm_allocator allocator = loop->allocator;
+  tdm_release(&allocator, loop, sizeof(*loop));
+}
+
+static void finish(tdm_loop *loop) {
+  if (loop->closed != NULL) loop->closed(loop->closed_user);
+  free_loop(loop);
+}
+
+/* A caller's loop: the last callback. */
+static void on_closed(uv_handle_t *handle) {
+  tdm_loop *loop = handle->data;
+  while (run_posted(loop)) {
+  }
+  finish(loop);
+}
+
+static void close_handles(tdm_loop *loop, uv_close_cb closed) {
+  while (atomic_load(&loop->visitors) != 0)
+    (void)sched_yield();
+  atomic_store(&loop->closing, true);
+  uv_close((uv_handle_t *)&loop->wake, closed);
+}
+
+static void on_wake(uv_async_t *handle) {
+  tdm_loop *loop = handle->data;
+  atomic_store(&loop->wake_sent, false);
+  (void)run_posted(loop);
+  if (atomic_load(&loop->stopping) && !atomic_load(&loop->closing)) {
+    while (run_posted(loop)) {
+    }
+    close_handles(loop, NULL);
+  }
+  update_reference(loop);
+}
+
+static void *thread_main(void *user) {
+  tdm_loop *loop = user;
+  thread_loop = loop;
+  (void)uv_run(loop->uv, UV_RUN_DEFAULT);
+  while (run_posted(loop)) {
+  }
+  (void)uv_loop_close(loop->uv);
+  thread_loop = NULL;
+  if (loop->detached) finish(loop);
+  return NULL;
+}
+
+static tdm_status fail_uv(int code, const char *what) {
+  return tdm_fail(code == UV_ENOMEM ? TDM_OUT_OF_MEMORY : TDM_UNAVAILABLE, "cannot create %s: %s",
+                  what, uv_strerror(code));
+}
+
+static tdm_status start_own(tdm_loop *loop) {
+  int code = uv_loop_init(&loop->own_uv);
+  if (code != 0) return fail_uv(code, "a libuv loop");
+  loop->uv = &loop->own_uv;
+  tdm_status status;
+  code = uv_async_init(loop->uv, &loop->wake, on_wake);
+  if (code != 0) {
+    status = fail_uv(code, "a libuv async handle");
+    goto fail;
+  }
+  status = tdm_thread_start(&loop->thread, "tandem-loop", thread_main, loop);
+  if (status == TDM_OK) return TDM_OK;
+  uv_close((uv_handle_t *)&loop->wake, NULL);
+fail:
+  (void)uv_run(loop->uv, UV_RUN_DEFAULT);
+  (void)uv_loop_close(loop->uv);
+  return status;
+}
+
+/* The handle starts referenced and woken, so that the first uv_run looks at the holds itself: until
+ * then they may be taken by any thread. */
+static tdm_status start_on_caller(tdm_loop *loop, uv_loop_t *caller_loop) {
+  loop->uv = caller_loop;
+  loop->thread = pthread_self();
+  const int code = uv_async_init(caller_loop, &loop->wake, on_wake);
+  if (code != 0) return fail_uv(code, "a libuv async handle");
+  wake(loop);
+  return TDM_OK;
+}
+
+tdm_status tdm_loop_create(const tdm_allocator *allocator, struct uv_loop_s *caller_loop,
+                           tdm_loop **out_loop) {
+  *out_loop = NULL;
+  tdm_loop *loop = tdm_allocate(allocator, sizeof(*loop), "a loop");
+  if (loop == NULL) return TDM_OUT_OF_MEMORY;
+  loop->allocator = *allocator;
+  loop->owned = caller_loop == NULL;
+  loop->wake.data = loop;
+  const tdm_status status = loop->owned ? start_own(loop) : start_on_caller(loop, caller_loop);
+  if (status != TDM_OK) {
+    free_loop(loop);
+    return status;
+  }
+  *out_loop = loop;
+  return TDM_OK;
+}
+
+void tdm_loop_post(tdm_loop *loop, tdm_loop_task *task) {
+  const bool current = tdm_loop_is_current(loop);
+  atomic_fetch_add(&loop->visitors, 1);
+  tdm_loop_task *newest = atomic_load(&loop->posted);
+  do {
+    task->next = newest;
+  } while (!atomic_compare_exchange_weak(&loop->posted, &newest, task));
+  wake(loop);
+  if (current) update_reference(loop);
+  atomic_fetch_sub(&loop->visitors, 1); /* nothing of the loop may be touched after this */
+}
+
+void tdm_loop_hold(tdm_loop *loop) {
+  const bool current = tdm_loop_is_current(loop);
+  atomic_fetch_add(&loop->visitors, 1);
+  const bool first = atomic_fetch_add(&loop->holds, 1) == 0;
+  if (current) {
+    update_reference(loop);
+  } else if (first) {
+    wake(loop);
+  }
+  atomic_fetch_sub(&loop->visitors, 1);
+}
+
+void tdm_loop_unhold(tdm_loop *loop) {
+  const bool current = tdm_loop_is_current(loop);
+  atomic_fetch_add(&loop->visitors, 1);
+  const bool last = atomic_fetch_sub(&loop->holds, 1) == 1;
+  if (current) {
+    update_reference(loop);
+  } else if (last) {
+    wake(loop);
+  }
+  atomic_fetch_sub(&loop->visitors, 1);
+}
+
+void tdm_loop_close(tdm_loop *loop, void (*closed)(void *user), void *user) {
+  if (loop == NULL) return;
+  loop->closed = closed;
+  loop->closed_user = user;
+  if (!loop->owned) {
+    close_handles(loop, on_closed);
+    return;
+  }
+  if (tdm_loop_is_current(loop)) {
+    /* A thread cannot join itself: it goes on to run what is posted, then ends and frees. */
+    loop->detached = true;
+    (void)pthread_detach(loop->thread);
+    atomic_store(&loop->stopping, true);
+    wake(loop);
+    return;
+  }
+  atomic_store(&loop->stopping, true);
+  wake(loop);
+  (void)pthread_join(loop->thread, NULL);
+  finish(loop);
+}

@@ -1,0 +1,84 @@
+/* The string map. A removed entry leaves no tombstone: the entries behind it are moved up, so a
+ * probe always ends at the first free slot. Invariant: at least a quarter of the slots are free. */
+#include "core/map.h"
+
+#include "core/allocate.h"
+#include "core/hash.h"
+
+void tdm_map_init(tdm_map *map, const tdm_allocator *allocator) {
+  *map = (tdm_map){.allocator = *allocator};
+}
+
+void tdm_map_deinit(tdm_map *map) {
+  if (map->entries != NULL) {
+    tdm_release(&map->allocator, map->entries, map->capacity * sizeof(tdm_map_entry));
+  }
+  map->entries = NULL;
+  map->capacity = 0;
+  map->count = 0;
+}
+
+/* The slot of key, or the free one where it belongs. */
+static size_t find_slot(const tdm_map_entry *entries, size_t capacity, const char *key,
+                        uint64_t hash) {
+  size_t slot = (size_t)hash & (capacity - 1);
+  while (entries[slot].key != NULL &&
+         (entries[slot].hash != hash || strcmp(entries[slot].key, key) != 0)) {
+    slot = (slot + 1) & (capacity - 1);
+  }
+  return slot;
+}
+
+void *tdm_map_get(const tdm_map *map, const char *key) {
+  if (map->count == 0) return NULL;
+  return map->entries[find_slot(map->entries, map->capacity, key, tdm_hash_string(key, 0))].value;
+}
+
+static tdm_status grow(tdm_map *map) {
+  const size_t capacity = map->capacity == 0 ? 16 : map->capacity * 2;
+  if (capacity > SIZE_MAX / sizeof(tdm_map_entry)) return tdm_fail_memory(SIZE_MAX, "a map");
+  tdm_map_entry *entries = tdm_allocate(&map->allocator, capacity * sizeof(tdm_map_entry), "a map");
+  if (entries == NULL) return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < map->capacity; i++) {
+    const tdm_map_entry *entry = &map->entries[i];
+    if (entry->key != NULL) entries[find_slot(entries, capacity, entry->key, entry->hash)] = *entry;
+  }
+  const size_t count = map->count;
+  tdm_map_deinit(map);
+  map->entries = entries;
+  map->capacity = capacity;
+  map->count = count;
+  return TDM_OK;
+}
+
+tdm_status tdm_map_put(tdm_map *map, const char *key, void *value) {
+  const uint64_t hash = tdm_hash_string(key, 0);
+  if (map->count + 1 > map->capacity / 4 * 3) TDM_TRY(grow(map));
+  tdm_map_entry *entry = &map->entries[find_slot(map->entries, map->capacity, key, hash)];
+  if (entry->key == NULL) {
+    entry->key = key;
+    entry->hash = hash;
+    map->count++;
+  }
+  entry->value = value;
+  return TDM_OK;
+}
+
+void *tdm_map_remove(tdm_map *map, const char *key) {
+  if (map->count == 0) return NULL;
+  const size_t mask = map->capacity - 1;
+  size_t hole = find_slot(map->entries, map->capacity, key, tdm_hash_string(key, 0));
+  void *value = map->entries[hole].value;
+  if (map->entries[hole].key == NULL) return NULL;
+  /* An entry may move up into the hole if its own slot is not between the hole and itself. */
+  for (size_t i = (hole + 1) & mask; map->entries[i].key != NULL; i = (i + 1) & mask) {
+    const size_t home = (size_t)map->entries[i].hash & mask;
+    if (((i - home) & mask) >= ((i - hole) & mask)) {
+      map->entries[hole] = map->entries[i];
+      hole = i;
+    }
+  }
+  map->entries[hole] = (tdm_map_entry){0};
+  map->count--;
+  return value;
+}

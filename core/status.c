@@ -1,0 +1,79 @@
+/* Statuses, their names, and the message of the calling thread's last failure. Invariant: the
+ * message is always terminated and setting it takes no memory, so reporting cannot itself fail. */
+#include "core/status.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local char thread_message[TDM_MESSAGE_BYTES];
+
+#define VERSION_PART_(number) #number
+#define VERSION_PART(number) VERSION_PART_(number)
+
+const char *tdm_version(void) {
+  return VERSION_PART(TDM_VERSION_MAJOR) "." VERSION_PART(TDM_VERSION_MINOR) "." VERSION_PART(
+      TDM_VERSION_PATCH);
+}
+
+const char *tdm_status_name(tdm_status status) {
+  switch (status) {
+  case TDM_OK:
+    return "OK";
+  case TDM_INVALID_ARGUMENT:
+    return "INVALID_ARGUMENT";
+  case TDM_OUT_OF_MEMORY:
+    return "OUT_OF_MEMORY";
+  case TDM_UNAVAILABLE:
+    return "UNAVAILABLE";
+  case TDM_UNSUPPORTED:
+    return "UNSUPPORTED";
+  case TDM_DEVICE_LOST:
+    return "DEVICE_LOST";
+  case TDM_CANCELLED:
+    return "CANCELLED";
+  case TDM_IO:
+    return "IO";
+  case TDM_CORRUPT_DATA:
+    return "CORRUPT_DATA";
+  case TDM_INTERNAL:
+    return "INTERNAL";
+  }
+  return "UNKNOWN";
+}
+
+const char *tdm_last_message(void) {
+  return thread_message;
+}
+
+/* An argument may be the old message itself, so the new one is built beside it. */
+static void set_message(const char *format, va_list arguments) {
+  char text[TDM_MESSAGE_BYTES];
+  if (vsnprintf(text, sizeof(text), format, arguments) < 0) {
+    (void)snprintf(text, sizeof(text), "a message that could not be formatted: %.200s", format);
+  }
+  memcpy(thread_message, text, sizeof(text));
+}
+
+tdm_status tdm_fail(tdm_status status, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  set_message(format, arguments);
+  va_end(arguments);
+  return status;
+}
+
+tdm_status tdm_fail_within(tdm_status status, const char *format, ...) {
+  char inner[TDM_MESSAGE_BYTES];
+  memcpy(inner, thread_message, sizeof(inner));
+  va_list arguments;
+  va_start(arguments, format);
+  set_message(format, arguments);
+  va_end(arguments);
+  const size_t used = strlen(thread_message);
+  (void)snprintf(thread_message + used, sizeof(thread_message) - used, ": %s", inner);
+  return status;
+}
+
+tdm_status tdm_fail_memory(size_t bytes, const char *what) {
+  return tdm_fail(TDM_OUT_OF_MEMORY, "out of memory: %zu bytes for %s", bytes, what);
+}

@@ -44,6 +44,15 @@ static void wake(tdm_loop *loop) {
   if (!atomic_load(&loop->closing)) (void)uv_async_send(&loop->wake);
 }
 
+/* Between these two nobody closes the handles. */
+static void enter(tdm_loop *loop) {
+  atomic_fetch_add(&loop->visitors, 1);
+}
+
+static void leave(tdm_loop *loop) {
+  atomic_fetch_sub(&loop->visitors, 1); /* the loop may be gone after this */
+}
+
 static bool run_posted(tdm_loop *loop) {
   tdm_loop_task *newest = atomic_exchange(&loop->posted, NULL);
   tdm_loop_task *oldest = NULL;
@@ -62,8 +71,14 @@ static bool run_posted(tdm_loop *loop) {
   return ran;
 }
 
-/* On the loop's thread. The holds are read before the stack: whoever posts and then lets go of the
- * last hold has its task seen here, and uv_run does not return before it ran. */
+/* On the loop's thread: uv_run goes on until on_wake has looked at the holds again. */
+static void keep_running(tdm_loop *loop) {
+  if (!atomic_load(&loop->closing)) uv_ref((uv_handle_t *)&loop->wake);
+}
+
+/* The only place that lets uv_run return. The holds are read before the stack: whoever posts and
+ * then lets go of the last hold has its task seen here, and uv_run does not return before it ran.
+ */
 static void update_reference(tdm_loop *loop) {
   if (loop->owned || atomic_load(&loop->closing)) return;
   if (atomic_load(&loop->holds) > 0 || atomic_load(&loop->posted) != NULL) {
@@ -175,39 +190,31 @@ tdm_status tdm_loop_create(const tdm_allocator *allocator, struct uv_loop_s *cal
 }
 
 void tdm_loop_post(tdm_loop *loop, tdm_loop_task *task) {
-  const bool current = tdm_loop_is_current(loop);
-  atomic_fetch_add(&loop->visitors, 1);
+  enter(loop);
+  if (tdm_loop_is_current(loop)) keep_running(loop);
   tdm_loop_task *newest = atomic_load(&loop->posted);
   do {
     task->next = newest;
   } while (!atomic_compare_exchange_weak(&loop->posted, &newest, task));
   wake(loop);
-  if (current) update_reference(loop);
-  atomic_fetch_sub(&loop->visitors, 1); /* nothing of the loop may be touched after this */
+  leave(loop);
 }
 
 void tdm_loop_hold(tdm_loop *loop) {
-  const bool current = tdm_loop_is_current(loop);
-  atomic_fetch_add(&loop->visitors, 1);
+  enter(loop);
   const bool first = atomic_fetch_add(&loop->holds, 1) == 0;
-  if (current) {
-    update_reference(loop);
+  if (tdm_loop_is_current(loop)) {
+    keep_running(loop);
   } else if (first) {
     wake(loop);
   }
-  atomic_fetch_sub(&loop->visitors, 1);
+  leave(loop);
 }
 
 void tdm_loop_unhold(tdm_loop *loop) {
-  const bool current = tdm_loop_is_current(loop);
-  atomic_fetch_add(&loop->visitors, 1);
-  const bool last = atomic_fetch_sub(&loop->holds, 1) == 1;
-  if (current) {
-    update_reference(loop);
-  } else if (last) {
-    wake(loop);
-  }
-  atomic_fetch_sub(&loop->visitors, 1);
+  enter(loop);
+  if (atomic_fetch_sub(&loop->holds, 1) == 1) wake(loop);
+  leave(loop);
 }
 
 void tdm_loop_close(tdm_loop *loop, void (*closed)(void *user), void *user) {
@@ -218,16 +225,15 @@ void tdm_loop_close(tdm_loop *loop, void (*closed)(void *user), void *user) {
     close_handles(loop, on_closed);
     return;
   }
-  if (tdm_loop_is_current(loop)) {
-    /* A thread cannot join itself: it goes on to run what is posted, then ends and frees. */
-    loop->detached = true;
-    (void)pthread_detach(loop->thread);
-    atomic_store(&loop->stopping, true);
-    wake(loop);
-    return;
-  }
+  /* A thread cannot join itself: it goes on to run what is posted, then ends and frees the loop. */
+  const bool detached = tdm_loop_is_current(loop);
+  loop->detached = detached;
+  if (detached) (void)pthread_detach(loop->thread);
+  enter(loop);
   atomic_store(&loop->stopping, true);
   wake(loop);
+  leave(loop);
+  if (detached) return;
   (void)pthread_join(loop->thread, NULL);
   finish(loop);
 }

@@ -23,13 +23,18 @@ tdm_status tdm_loop_create(const tdm_allocator *allocator, struct uv_loop_s *cal
                            tdm_loop **out_loop) TDM_WARN_UNUSED;
 /* Any thread: queues task and wakes the loop. */
 void tdm_loop_post(tdm_loop *loop, tdm_loop_task *task);
-/* Any thread: while holds are out, uv_run on a caller's loop does not return for lack of work.
- * Every hold is released by exactly one unhold. */
+/* While holds are out, uv_run on a caller's loop does not return for lack of work. Every hold is
+ * released by exactly one unhold, on any thread; a task posted before the last unhold still runs
+ * before uv_run returns. A hold is taken on the loop's thread, or by any thread while another hold
+ * is out or before the first uv_run is entered: otherwise uv_run may be about to return. */
 void tdm_loop_hold(tdm_loop *loop);
 void tdm_loop_unhold(tdm_loop *loop);
 bool tdm_loop_is_current(const tdm_loop *loop); /* is this the loop's thread? */
-/* Own loop: runs what is posted, stops and joins, calls closed (may be NULL), frees. Caller's loop:
- * on its thread; closes the handles, and calls closed from the loop once they are closed. */
+/* After every other call has returned or its task has run; no call may begin after it but posts by
+ * tasks that run. Own loop: runs what is posted, stops and joins, calls closed (may be NULL),
+ * frees; from the loop's own thread it returns at once and the rest follows on that thread.
+ * Caller's loop: on its thread; closes the handles, runs what is posted, and calls closed from the
+ * loop once they are closed. loop may be NULL; closed is then not called. */
 void tdm_loop_close(tdm_loop *loop, void (*closed)(void *user), void *user);
 
 #endif

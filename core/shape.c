@@ -1,6 +1,6 @@
 /* Dimensions and shapes. A name is its own number: up to 12 characters, each a digit 1..37 of base
- * 38 (0 ends the name), kept as -2 - number. 38^12 < 2^61.98, so names lie below TDM_INFER (-1) and
- * far above the two reserved values at INT64_MIN. Invariant: equal names are equal numbers, so
+ * 38 (0 ends the name), kept as -2 - number. 38^12 is 1.7% below 2^63, so names lie below TDM_INFER
+ * (-1) and above the two reserved values at INT64_MIN. Invariant: equal names are equal numbers, so
  * comparing shapes is comparing words. */
 #include <inttypes.h>
 #include <stdio.h>

@@ -14,7 +14,8 @@ packages="bazel-bootstrap default-jdk-headless g++ git pkg-config python3
 for option in "$@"; do
   case "$option" in
     --test)
-      packages="$packages clang-14 libomp-14-dev libclang-rt-14-dev clang-tidy-14 clang-format-14" ;;
+      packages="$packages
+        clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev libomp-14-dev" ;;
     --peers) packages="$packages python3-torch" ;;
     *)
       echo "$0: unknown option $option (known: --test, --peers)" >&2

@@ -1,0 +1,11 @@
+#!/bin/sh
+# Passes when the file that is its argument is there and empty; else prints what is in it.
+if [ ! -f "$1" ]; then
+  echo "no such file: $1"
+  exit 1
+fi
+if [ -s "$1" ]; then
+  echo "These targets are behind a wall and must not be reached:"
+  cat "$1"
+  exit 1
+fi

@@ -1,0 +1,72 @@
+#!/usr/bin/python3
+"""No file includes a header from behind a wall: core <- devices <- graph <- layers, and data on
+devices.
+
+The build graph has the same walls (see BUILD beside this), but cannot see a header that another
+target happens to bring along. The first rule whose folder fits a file is the one that counts.
+"""
+import re
+import sys
+
+sys.dont_write_bytecode = True
+from source_tree import C_ENDINGS, read_files, verdict  # noqa: E402
+
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+PUBLIC = "(core/core|devices/devices|graph/graph|layers/layers|data/data)"
+
+# (which files, what they may include)
+RULES = [(re.compile(files), re.compile(headers)) for files, headers in (
+    (r"tandem\.h", PUBLIC + r"\.h"),
+    (r"core/core\.h", r"$^"),
+    (r"%s\.h" % PUBLIC, PUBLIC + r"\.h"),
+    (r"core/.*", r"core/.*"),
+    (r"devices/host/.*", r"core/.*|devices/[^/]*|devices/host/.*"),
+    (r"devices/cpu/.*", r"core/.*|devices/[^/]*|devices/(host|cpu)/.*"),
+    (r"devices/sim/.*", r"core/.*|devices/[^/]*|devices/(host|sim)/.*"),
+    (r"devices/cuda/.*", r"core/.*|devices/[^/]*|devices/(host|cuda)/.*"),
+    (r"devices/.*", r"core/.*|devices/.*"),
+    (r"graph/.*", r"core/.*|devices/[^/]*|graph/.*"),
+    (r"layers/.*", r"core/.*|devices/[^/]*|graph/.*|layers/.*"),
+    (r"data/.*", r"core/.*|devices/[^/]*|data/.*"),
+    (r"examples/.*", r"tandem\.h|examples/.*\.h"),
+)]
+
+
+def check(path, text):
+    """The complaints about one file."""
+    complaints = []
+    allowed = next((headers for files, headers in RULES if files.fullmatch(path)), None)
+    for match in INCLUDE.finditer(text):
+        header = match.group(1)
+        where = "%s:%d: includes %s" % (path, text.count("\n", 0, match.start(1)) + 1, header)
+        if allowed and not allowed.fullmatch(header):
+            complaints.append(where + ", which is behind a wall")
+        elif header.endswith((".c", ".cu")):
+            complaints.append(where + ", which is no header")
+    return complaints
+
+
+def check_rules():
+    """The rules must refuse these, or the test could not fail."""
+    planted = (
+        ("core/status.c", "devices/device.h"), ("devices/registry.c", "graph/graph.h"),
+        ("devices/cpu/cpu.c", "devices/sim/sim.h"), ("graph/plan.c", "devices/cpu/cpu.h"),
+        ("graph/plan.c", "layers/layers.h"), ("layers/linear.c", "devices/sim/sim.h"),
+        ("data/loader.c", "graph/graph.h"), ("examples/first_model.c", "core/core.h"),
+        ("graph/graph.h", "graph/plan.h"), ("tests/core/map_test.c", "core/map.c"),
+    )
+    return ["the rules let %s include %s" % pair
+            for pair in planted if not check(pair[0], '#include "%s"\n' % pair[1])]
+
+
+def main():
+    complaints = check_rules()
+    files_count = 0
+    for path, text in read_files(C_ENDINGS):
+        files_count += 1
+        complaints += check(path, text)
+    return verdict(complaints, files_count)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,25 @@
+"""The files of the working tree, for the tests that read them all."""
+import os
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+C_ENDINGS = (".c", ".h", ".inc", ".cu", ".cuh")
+TEXT_ENDINGS = C_ENDINGS + (".bzl", ".py", ".sh", ".md", "BUILD", "WORKSPACE", ".bazel", ".bazelrc")
+
+
+def read_files(endings):
+    """Yields (path from the root, text) for each file with one of these endings."""
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = sorted(f for f in folders if not f.startswith((".", "bazel-", "__pycache__")))
+        for name in sorted(names):
+            if name.endswith(endings):
+                path = os.path.join(folder, name)
+                with open(path, encoding="utf-8") as handle:
+                    yield os.path.relpath(path, ROOT), handle.read()
+
+
+def verdict(complaints, files_count):
+    """Prints the complaints; the exit status. A test that saw no file has proven nothing."""
+    for complaint in complaints:
+        print(complaint)
+    print("%d files, %d complaints" % (files_count, len(complaints)))
+    return 1 if complaints or files_count == 0 else 0

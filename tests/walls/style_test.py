@@ -1,0 +1,125 @@
+#!/usr/bin/python3
+"""The limits of style that can be counted: sizes, nesting, columns, the comment that opens a file.
+
+C is read by a counter of braces, not a parser: a block is a brace after `name(...)`, `else` or
+`do`, and a function is such a brace outside of all others.
+"""
+import re
+import sys
+
+sys.dont_write_bytecode = True
+from source_tree import C_ENDINGS, TEXT_ENDINGS, read_files, verdict  # noqa: E402
+
+FILE_LINES = 500
+FUNCTION_LINES = 100
+NESTING = 4
+COLUMNS = 100
+# Paths that only exist where the code was written.
+MACHINE_PATH = re.compile(r"(?<![\w./])/(?:work|root|home/\w+|tmp/(?:w|bz\w*))/")
+
+NOISE = re.compile(
+    r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|^[ \t]*#(?:\\\n|[^\n])*',
+    re.DOTALL | re.MULTILINE)
+
+
+def blank_noise(text):
+    """Comments, strings and preprocessor lines become blanks; every line keeps its number."""
+    return NOISE.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
+
+
+def opens_block(before):
+    """Does a brace after this text open a block, and no initializer or compound literal?"""
+    before = before.rstrip()
+    if not before.endswith(")"):
+        return bool(re.search(r"\b(else|do)$", before))
+    open_count = 0
+    for index in range(len(before) - 1, -1, -1):
+        open_count += {")": 1, "(": -1}.get(before[index], 0)
+        if open_count == 0:
+            name = re.search(r"(\w+)\s*$", before[:index])
+            return bool(name) and name.group(1) not in ("return", "sizeof")
+    return False
+
+
+def measure_functions(text):
+    """Yields (first line, lines, deepest nesting) of each function."""
+    code = blank_noise(re.sub(r'extern "C" \{', "", text))
+    stack = []  # for each open brace: is it a block?
+    first = nesting = since = 0
+    for match in re.finditer(r"[{}]", code):
+        line = code.count("\n", 0, match.start()) + 1
+        if match.group() == "{":
+            block = opens_block(code[since:match.start()])
+            if not stack:
+                first, nesting = line, 0
+            stack.append(block)
+            nesting = max(nesting, sum(stack) - 1)
+        elif stack:
+            was_function = stack.pop() and not stack
+            if was_function:
+                yield first, line - first + 1, nesting
+        since = match.end()
+
+
+def check_text(path, text):
+    """Complaints that any text file can earn."""
+    complaints = []
+    for number, line in enumerate(text.split("\n"), 1):
+        where = "%s:%d: " % (path, number)
+        if "\t" in line:
+            complaints.append(where + "a tab")
+        if line != line.rstrip():
+            complaints.append(where + "blanks at the end")
+        if len(line) > COLUMNS and not path.endswith(".md"):
+            complaints.append(where + "%d columns, over %d" % (len(line), COLUMNS))
+        if MACHINE_PATH.search(line):
+            complaints.append(where + "a path of one machine")
+    return complaints
+
+
+def check_c(path, text):
+    """Complaints about a C file as a whole, and about its functions."""
+    complaints = []
+    lines_count = text.count("\n")
+    if lines_count > FILE_LINES:
+        complaints.append("%s: %d lines, over %d" % (path, lines_count, FILE_LINES))
+    if not text.startswith(("/*", "//")):
+        complaints.append("%s:1: no comment says what the file owns" % path)
+    for first, length, nesting in measure_functions(text):
+        if length > FUNCTION_LINES:
+            complaints.append("%s:%d: a function of %d lines, over %d"
+                              % (path, first, length, FUNCTION_LINES))
+        if nesting > NESTING:
+            complaints.append("%s:%d: a function nested %d deep, over %d"
+                              % (path, first, nesting, NESTING))
+    return complaints
+
+
+def check_limits():
+    """Each limit must bite, or the test could not fail."""
+    deep = "/* x */\nint f(void) {\n" + "if (1) {\n" * 5 + "}\n" * 6
+    flat = "/* x */\nint f(void) {\n" + "if (1) {\n" * 4 + "x = (struct x){{1}};\n" + "}\n" * 5
+    long = "/* x */\nint f(void) {\n" + ";\n" * FUNCTION_LINES + "}\n"
+    bites = {
+        "nesting": check_c("x.c", deep), "function": check_c("x.c", long),
+        "file": check_c("x.c", "/* x */\n" * 501), "comment": check_c("x.c", "int x;\n"),
+        "tab": check_text("x.c", "\tx"), "columns": check_text("x.c", "x" * 101),
+        "path": check_text("x.c", "open /" + "work/main"),
+    }
+    silent = ["the limit of %s lets everything pass" % name for name in bites if not bites[name]]
+    return silent + ["complains about good code: " + text for text in check_c("x.c", flat)]
+
+
+def main():
+    complaints = check_limits()
+    files_count = 0
+    for path, text in read_files(TEXT_ENDINGS):
+        files_count += 1
+        complaints += check_text(path, text)
+        if path.endswith(C_ENDINGS):
+            complaints += check_c(path, text)
+    return verdict(complaints, files_count)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+"""Walls between folders, proven by queries over the build graph itself."""
+
+def wall(name, query, scope):
+    """A test that passes when query finds nothing in what scope reaches.
+
+    Args:
+      name: the test's name
+      query: the forbidden targets, in Bazel's query language
+      scope: the targets whose dependencies are looked at
+    """
+    native.genquery(
+        name = name + "_query",
+        testonly = True,
+        expression = query,
+        scope = scope,
+    )
+    native.sh_test(
+        name = name,
+        size = "small",
+        srcs = ["expect_empty.sh"],
+        args = ["$(location :%s_query)" % name],
+        data = [":%s_query" % name],
+        tags = ["no-sanitizer"],
+    )
+
+def reaches(source, folders):
+    """The targets of folders (a regular expression) that source depends on, however far away."""
+    return "filter('^//(%s)[:/]', deps(%s))" % (folders, source)
+
+def uses(source, folder, folders):
+    """The targets of folders that targets of folder, reached from source, name as dependencies."""
+    return "filter('^//(%s)[:/]', labels(deps, filter('^//%s[:/]', deps(%s))))" % (
+        folders,
+        folder,
+        source,
+    )

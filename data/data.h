@@ -1,0 +1,127 @@
+/* Public part of data/: datasets, loaders with prefetch, word lists, safetensors files. Stands
+ * beside graph/ and layers/, on devices/. */
+#ifndef TANDEM_DATA_DATA_H
+#define TANDEM_DATA_DATA_H
+
+#include "devices/devices.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Datasets: a length and an item ----------------------------------------------------------- */
+
+#define TDM_DATASET_MAX_FIELDS 8
+
+/* One field of an item: shape without the batch dimension. */
+typedef struct tdm_field {
+  const char *name;
+  tdm_dtype dtype;
+  tdm_shape shape;
+} tdm_field;
+
+typedef struct tdm_dataset tdm_dataset;
+
+/* A dataset of a user's own. item writes one item's fields, each dense, to out_fields; it may be
+ * called from a loader's thread. user outlives the dataset; destroy (may be NULL) ends it. */
+typedef struct tdm_dataset_source {
+  size_t struct_size;
+  void *user;
+  int64_t length;
+  const tdm_field *fields; /* copied */
+  size_t field_count;
+  tdm_status (*item)(void *user, int64_t index, void *const *out_fields);
+  void (*destroy)(void *user);
+} tdm_dataset_source;
+
+TDM_API tdm_dataset *tdm_dataset_create(tdm_context *context, const tdm_dataset_source *source);
+/* Items are the rows (dimension 0) of tensors on the host, which are retained; equal row counts. */
+TDM_API tdm_dataset *tdm_dataset_from_tensors(tdm_context *context, const char *const *names,
+                                              tdm_tensor *const *tensors, size_t count);
+TDM_API tdm_dataset *tdm_dataset_retain(tdm_dataset *dataset);
+TDM_API void tdm_dataset_release(tdm_dataset *dataset);
+TDM_API int64_t tdm_dataset_length(const tdm_dataset *dataset);
+
+/* ---- Loaders ----------------------------------------------------------------------------------- */
+
+typedef struct tdm_loader_options {
+  size_t struct_size;
+  int64_t batch_size; /* 0: 1 */
+  bool shuffle;       /* a new order every epoch, from (seed, epoch) alone */
+  uint64_t seed;
+  bool drop_last;
+  int prefetch; /* batches made ahead on the loader's own thread; 0: made when asked for */
+  /* Batches hold only items of one group (words of one length, say): group[i] of item i, borrowed;
+   * NULL: one group. Each group's last batch may be short; the order of batches is shuffled too. */
+  const int32_t *groups;
+} tdm_loader_options;
+
+typedef struct tdm_loader tdm_loader;
+
+TDM_API tdm_loader *tdm_loader_create(tdm_dataset *dataset, const tdm_loader_options *options);
+TDM_API void tdm_loader_release(tdm_loader *loader); /* ends its thread; NULL is legal */
+TDM_API int64_t tdm_loader_batch_count(const tdm_loader *loader); /* an epoch's */
+/* Starts (again) at the first batch of that epoch. */
+TDM_API tdm_status tdm_loader_start(tdm_loader *loader, uint64_t epoch) TDM_WARN_UNUSED;
+/* The next batch: out_fields gets one tensor a field, on cpu:0, shape (rows, field shape), owned by
+ * the caller; *out_rows 0 at the end of the epoch (and no tensors). One thread at a time. */
+TDM_API tdm_status tdm_loader_next(tdm_loader *loader, tdm_tensor **out_fields,
+                                   int64_t *out_rows) TDM_WARN_UNUSED;
+
+/* ---- Word lists --------------------------------------------------------------------------------- */
+
+/* Words of several classes, one word a line. Lists are UTF-8, or ISO-8859-1 where they are not
+ * UTF-8 and say so by their bytes; words are folded to lower case; every distinct character of all
+ * lists gets an id from 1 (0 is padding). Kept: words of letters only (and ' and -), 3 characters
+ * or more, that stand in only one list. */
+typedef struct tdm_words tdm_words;
+
+typedef struct tdm_words_options {
+  size_t struct_size;
+  int64_t words_per_class; /* a seeded sample of each list; 0: all */
+  int64_t max_length;      /* longer words are left out; 0: 24 */
+  uint64_t seed;
+  double held_out; /* share of each class kept for evaluation, 0 <= share < 1 */
+} tdm_words_options;
+
+typedef struct tdm_word_list {
+  const char *name; /* of the class: "french" */
+  const char *path;
+} tdm_word_list;
+
+TDM_API tdm_words *tdm_words_create(tdm_context *context, const tdm_word_list *lists, size_t count,
+                                    const tdm_words_options *options);
+TDM_API void tdm_words_release(tdm_words *words);
+TDM_API int64_t tdm_words_character_count(const tdm_words *words); /* ids below this; with padding */
+TDM_API size_t tdm_words_class_count(const tdm_words *words);
+TDM_API const char *tdm_words_class_name(const tdm_words *words, size_t index);
+/* Fields "characters" int64 (length padded to max_length with 0), "length" int64 (), "class" int64
+ * (). training: the training part, else the part held out. Retains what it needs. */
+TDM_API tdm_dataset *tdm_words_dataset(tdm_words *words, bool training);
+/* A loader of such a dataset whose batches hold words of one length; fields "characters" int64
+ * (length, rows), time first and without padding, and "class" int64 (rows). */
+TDM_API tdm_loader *tdm_words_loader(tdm_words *words, bool training,
+                                     const tdm_loader_options *options);
+/* The ids of a UTF-8 word (n, 1), time first, for asking a model. Unknown characters are
+ * INVALID_ARGUMENT, naming the character. */
+TDM_API tdm_tensor *tdm_words_encode(tdm_words *words, const char *word);
+/* Everything needed to read words the same way later: tensors "words.characters" (code points) and
+ * "words.classes" (names, zero-terminated bytes); and back, without any list. */
+TDM_API tdm_status tdm_words_save(const tdm_words *words, tdm_tensor_list *list) TDM_WARN_UNUSED;
+TDM_API tdm_words *tdm_words_from_saved(tdm_context *context, const tdm_tensor_list *list);
+
+/* ---- Safetensors -------------------------------------------------------------------------------- */
+
+/* Reads a safetensors file: mapped, every field of its header checked before anything is believed
+ * (lengths, offsets, overlaps, holes, dtypes, shapes, duplicate names, nesting). The tensors lie on
+ * cpu:0 and keep the mapping alive. CORRUPT_DATA or IO names the file and the field. NULL then. */
+TDM_API tdm_tensor_list *tdm_safetensors_load(tdm_context *context, const char *path);
+/* Writes list to path: to a temporary file beside it, flushed, then renamed, so that path is whole
+ * or untouched. Tensors of any device. */
+TDM_API tdm_status tdm_safetensors_save(const tdm_tensor_list *list,
+                                        const char *path) TDM_WARN_UNUSED;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,57 @@
+/* Internal side of the context: devices, kernels, the loop, the submit lock, bells, faults.
+ * Invariant: devices and queues are fixed once the context is created; sequence numbers of all
+ * queues are given out under one lock, so that two runs meet every queue in the same order. */
+#ifndef TANDEM_DEVICES_CONTEXT_H
+#define TANDEM_DEVICES_CONTEXT_H
+
+#include <pthread.h>
+
+#include "core/allocate.h"
+#include "core/loop.h"
+#include "devices/device.h"
+
+/* Borrowed, valid as long as the context. */
+const tdm_allocator *tdm_context_allocator(const tdm_context *context);
+tdm_loop *tdm_context_loop(tdm_context *context);
+tdm_faults *tdm_context_faults(tdm_context *context);
+void tdm_context_log(tdm_context *context, tdm_log_level level, const char *format, ...)
+    TDM_PRINTF(3, 4);
+
+tdm_device *tdm_context_device(tdm_context *context, size_t index);
+/* NULL with a message that tells why: unknown kind, no such index, no driver, not built in. */
+tdm_device *tdm_context_find_device(tdm_context *context, const char *name);
+size_t tdm_context_queue_count(const tdm_context *context);
+tdm_queue *tdm_context_queue(tdm_context *context, size_t index);
+
+/* Divides the cores and starts the devices' threads; idempotent; the first session calls it. */
+tdm_status tdm_context_start(tdm_context *context) TDM_WARN_UNUSED;
+
+/* NULL, without a message, when there is none. */
+const tdm_kernel *tdm_context_find_kernel(tdm_context *context, const char *operation,
+                                          const char *executes, tdm_dtype dtype);
+
+/* A bell of the context's TDM_MAX_WAITERS: one per worker, the rest lent to host threads.
+ * acquire answers the shared last one when all are lent. */
+uint32_t tdm_context_bell_acquire(tdm_context *context);
+void tdm_context_bell_release(tdm_context *context, uint32_t bell);
+tdm_doorbell *tdm_context_bell(tdm_context *context, uint32_t bell);
+
+/* Gives the submissions of one flight their sequence numbers, atomically with respect to other
+ * flights, and hands each to its queue. flight->remaining is set to count first. If adopt is true,
+ * one submission whose queue is an idle cpu queue and whose program does not split is run on the
+ * calling thread, after the others were handed over. Refused with CANCELLED once the context is
+ * closing. */
+tdm_status tdm_context_submit(tdm_context *context, tdm_flight *flight,
+                              tdm_submission *submissions, size_t count, bool adopt)
+    TDM_WARN_UNUSED;
+
+/* One blocking copy outside any plan, through the devices' queues (staged through the host where
+ * there is no direct route). */
+tdm_status tdm_context_copy(tdm_context *context, const tdm_memory *from, const tdm_memory *to,
+                            size_t bytes) TDM_WARN_UNUSED;
+
+/* Users of the context that must settle before it is closed (runs in flight). */
+bool tdm_context_enter(tdm_context *context); /* false once it is closing */
+void tdm_context_leave(tdm_context *context);
+
+#endif

@@ -1,0 +1,260 @@
+/* The contract that every kind of device keeps; one conformance suite (tests/devices/conformance)
+ * is its definition.
+ *
+ *   context --- device --- queue: in order, asynchronous, numbered
+ *                  |          \
+ *                memory        submission = (program, flight): a stretch of commands of one run
+ *
+ * A point is (queue, sequence number): it is reached once the queue has passed that command. A
+ * WAIT command holds its queue until a point of any queue is reached. A flight is one run's
+ * passage through its programs: where its operands lie, and which of its commands failed. Failure
+ * travels along the dependencies that commands name: a command whose dependency failed is not
+ * executed and has failed too; everything else runs. Points are reached either way. */
+#ifndef TANDEM_DEVICES_DEVICE_H
+#define TANDEM_DEVICES_DEVICE_H
+
+#include <stdatomic.h>
+
+#include "core/park.h"
+#include "core/status.h"
+#include "devices/devices.h"
+
+typedef struct tdm_queue tdm_queue;
+typedef struct tdm_flight tdm_flight;
+typedef struct tdm_faults tdm_faults;
+
+/* ---- Memory -------------------------------------------------------------------------------- */
+
+/* An address of some device. Only its own device (host_pointer, translate) makes it a pointer. */
+typedef uintptr_t tdm_address;
+
+typedef struct tdm_memory {
+  tdm_device *device;
+  tdm_address address; /* aligned to 64 */
+  size_t bytes;
+} tdm_memory;
+
+/* ---- Commands ------------------------------------------------------------------------------ */
+
+/* An operand: flight->bases[base] + offset. */
+typedef struct tdm_operand {
+  uint32_t base; /* TDM_OPERAND_ABSENT: an optional input that is not there */
+  uint64_t offset;
+} tdm_operand;
+#define TDM_OPERAND_ABSENT UINT32_MAX
+
+typedef enum tdm_command_kind {
+  TDM_COMMAND_EXECUTE,
+  TDM_COMMAND_COPY,
+  TDM_COMMAND_WAIT,
+  TDM_COMMAND_GATE,    /* if the flight has failed, the rest of the program is passed over */
+  TDM_COMMAND_NOTHING, /* passes; what a removed command becomes in tests */
+} tdm_command_kind;
+
+typedef struct tdm_execute {
+  const tdm_kernel *kernel;
+  const void *attributes;
+  void *state;
+  const tdm_spec *specs;       /* inputs, then outputs */
+  const tdm_operand *operands; /* inputs, then outputs */
+  uint16_t input_count;
+  uint16_t output_count;
+  tdm_operand workspace; /* base ABSENT: none */
+  size_t workspace_bytes;
+} tdm_execute;
+
+typedef struct tdm_copy {
+  tdm_device *from_device;
+  tdm_device *to_device;
+  tdm_operand from;
+  tdm_operand to;
+  size_t bytes;
+} tdm_copy;
+
+typedef struct tdm_wait {
+  uint32_t program;  /* of the same flight... */
+  uint32_t position; /* ...has passed its command of this position */
+  bool previous;     /* of the run before instead: flight->previous_bases, if that is not NULL */
+} tdm_wait;
+
+typedef struct tdm_command {
+  uint8_t kind;    /* tdm_command_kind */
+  bool signals;    /* somebody waits for it: publish its point at once */
+  uint32_t id;     /* index in the flight's failure record; plan order; unused by WAIT */
+  uint32_t condition; /* executes only if flight->conditions[condition - 1]; 0: always */
+  uint32_t dependency_count;
+  const uint32_t *dependencies; /* ids */
+  union {
+    tdm_execute execute;
+    tdm_copy copy;
+    tdm_wait wait;
+  };
+} tdm_command;
+
+/* A stretch of one queue. Immutable while any flight uses it. */
+typedef struct tdm_program {
+  tdm_queue *queue;
+  tdm_command *commands;
+  uint32_t count;
+  bool splits; /* some command wants the team: the program is not run on a borrowed thread */
+} tdm_program;
+
+/* ---- Flights ------------------------------------------------------------------------------- */
+
+typedef struct tdm_failure {
+  uint32_t id; /* of the earliest failed command in plan order; UINT32_MAX: none */
+  tdm_status status;
+  char message[TDM_MESSAGE_BYTES];
+} tdm_failure;
+
+struct tdm_flight {
+  const tdm_program *programs;
+  uint64_t *program_bases; /* sequence number of each program's first command, once submitted */
+  const uint64_t *previous_bases; /* program_bases of the run before; NULL: nothing to wait for */
+  tdm_address *bases;
+  const uint8_t *conditions;
+  const tdm_run_scalars *scalars;
+  uint8_t *failed_ids; /* one byte a command id; read only where failed is nonzero */
+  uint64_t *times_ns;  /* begin and end per command id; NULL: not recorded */
+  _Atomic uint32_t failed;    /* nonzero once any command failed */
+  _Atomic uint32_t remaining; /* submissions that have not ended; set before submitting */
+  _Atomic uint32_t failure_lock;
+  tdm_failure failure;
+  /* Called once by whoever ends the last submission, after its points are published; must not
+   * block. The flight may be submitted anew or freed inside. */
+  void (*settled)(tdm_flight *flight);
+  void *user;
+};
+
+/* Marks id failed and keeps the message if it is the earliest so far. Any thread. */
+void tdm_flight_fail(tdm_flight *flight, uint32_t id, tdm_status status, const char *message);
+/* Has command failed already, or any dependency of it? Marks command failed if so. */
+bool tdm_flight_spoiled(tdm_flight *flight, const tdm_command *command);
+/* Clears the failure record (command_count ids) before a new run. */
+void tdm_flight_reset(tdm_flight *flight, uint32_t command_count);
+
+/* One program of one flight, on its way through a queue; memory of whoever submits, who keeps it
+ * until the flight has settled. */
+typedef struct tdm_submission {
+  struct tdm_submission *next;
+  tdm_flight *flight;
+  uint32_t program;
+  uint32_t cursor;
+  uint64_t base;
+  uint64_t due_ns; /* for queues that model time */
+  uint64_t begin_ns;
+} tdm_submission;
+
+/* ---- Queues -------------------------------------------------------------------------------- */
+
+typedef enum tdm_queue_role {
+  TDM_QUEUE_COMPUTE,  /* kernels; copies where a kind has no queue for them */
+  TDM_QUEUE_UPLOAD,   /* host to this device */
+  TDM_QUEUE_DOWNLOAD, /* this device to host */
+  TDM_QUEUE_PEER,     /* from another device of its kind to this one */
+  TDM_QUEUE_ROLES
+} tdm_queue_role;
+
+#define TDM_MAX_WAITERS 64
+
+struct tdm_queue {
+  tdm_device *device;
+  tdm_queue_role role;
+  uint32_t index;               /* among all queues of the context */
+  _Atomic uint64_t submitted;   /* sequence numbers given out; under the context's submit lock */
+  _Alignas(64) _Atomic uint64_t completed; /* every point below is reached */
+  _Atomic uint64_t waiters; /* bit i: the bell tdm_context_bell(context, i) wants to hear */
+};
+
+/* Publishes that every sequence number below `completed` is reached, and rings who waits. */
+void tdm_queue_publish(tdm_queue *queue, uint64_t completed);
+static inline bool tdm_queue_reached(tdm_queue *queue, uint64_t sequence) {
+  return atomic_load_explicit(&queue->completed, memory_order_acquire) > sequence;
+}
+/* Asks to be rung on bell `bell` (of the context) at the queue's next publish. Read the bell, ask,
+ * look at the queue again, park: nothing is missed. */
+void tdm_queue_ask(tdm_queue *queue, uint32_t bell);
+
+/* ---- The device ---------------------------------------------------------------------------- */
+
+typedef struct tdm_link {
+  double latency_ns;
+  double bytes_per_ns;
+} tdm_link;
+
+/* Every slot is filled; tdm_device_ops_check says which is not. */
+typedef struct tdm_device_ops {
+  const char *kind;     /* "cpu" */
+  const char *executes; /* which kernels: "cpu" */
+  /* Frees the device; stopped, and no memory of it is out. Accepts half-built, NULL too. */
+  void (*destroy)(tdm_device *device);
+  /* Gives the device its cores and starts its threads; before its first submission. */
+  tdm_status (*start)(tdm_device *device);
+  /* Ends what is queued and joins the threads. Legal twice, and on a device never started; memory
+   * may be released afterwards, and host_pointer stays. Not on one of the device's threads. */
+  void (*stop)(tdm_device *device);
+  tdm_status (*allocate)(tdm_device *device, size_t bytes, tdm_memory *out_memory);
+  void (*release)(tdm_device *device, tdm_memory *memory);
+  /* The host's pointer to memory of this device; NULL where the host has none. */
+  void *(*host_pointer)(tdm_device *device, tdm_address address);
+  /* For code that executes for this device: a pointer to [address, address + bytes), or
+   * INVALID_ARGUMENT when that is not this device's live memory. */
+  tdm_status (*translate)(tdm_device *device, tdm_address address, size_t bytes, void **out);
+  /* Copies between this device and another of any kind that the caller found by tdm_route. */
+  tdm_status (*copy)(tdm_device *device, const tdm_copy *copy, tdm_address from, tdm_address to);
+  /* Appends to queue; base and the queue's `submitted` are already set. Never fails, never blocks. */
+  void (*submit)(tdm_queue *queue, tdm_submission *submission);
+  /* Under the lock that guards submit: if the queue is idle, lends it to the calling thread and
+   * answers true. False where it is busy or where a kind has no such thing. */
+  bool (*borrow)(tdm_queue *queue);
+  /* Of a borrowed queue: runs submission on the calling thread to its end, waits included, and
+   * gives the queue back. */
+  void (*run_borrowed)(tdm_queue *queue, tdm_submission *submission);
+  /* The modelled cost of a copy from or to `other`. */
+  tdm_link (*link)(const tdm_device *device, const tdm_device *other);
+} tdm_device_ops;
+
+struct tdm_device {
+  const tdm_device_ops *ops;
+  tdm_context *context; /* borrowed: the context owns its devices */
+  char name[16];
+  int index;          /* within its kind */
+  int context_index;  /* among all devices */
+  bool host_addressable;
+  size_t team_size;   /* threads that a kernel may use; at least 1; fixed by start */
+  tdm_queue *queues[TDM_QUEUE_ROLES]; /* NULL where a kind has none; COMPUTE always */
+};
+
+/* INTERNAL, naming the empty slot, or TDM_OK. */
+tdm_status tdm_device_ops_check(const tdm_device_ops *ops) TDM_WARN_UNUSED;
+static inline bool tdm_device_same_kind(const tdm_device *a, const tdm_device *b) {
+  return a->ops->kind == b->ops->kind;
+}
+
+/* Which queue carries a copy from one device to another. Direct routes: host to device (its upload
+ * queue), device to host (its download queue), within one kind (the destination's peer queue; a
+ * kind without one: its compute queue). Others go through cpu:0: NULL here. */
+tdm_queue *tdm_route(const tdm_device *from, const tdm_device *to);
+
+/* ---- Faults, for tests --------------------------------------------------------------------- */
+
+typedef enum tdm_fault_site {
+  TDM_FAULT_ALLOCATION, /* device memory */
+  TDM_FAULT_COPY,
+  TDM_FAULT_KERNEL,
+  TDM_FAULT_WAIT,
+  TDM_FAULT_SITES
+} tdm_fault_site;
+
+struct tdm_faults {
+  _Atomic uint64_t calls[TDM_FAULT_SITES]; /* since the site was armed, to count: at UINT64_MAX */
+  _Atomic uint64_t fail_at[TDM_FAULT_SITES]; /* the Nth call from now fails, from 1; 0: none */
+  _Atomic bool from_on;                      /* and every later one */
+};
+
+/* Arms one site of all devices of the context (n 0: disarms), and restarts its count. */
+void tdm_faults_arm(tdm_faults *faults, tdm_fault_site site, uint64_t n, bool from_on);
+/* Counts a call while its site is armed; a failure with its message ("injected failure of copy 3") when it is its turn. */
+tdm_status tdm_faults_strike(tdm_faults *faults, tdm_fault_site site);
+
+#endif

@@ -1,0 +1,195 @@
+/* Public part of devices/: the context, the devices it found, tensors, and kernels of a user's own.
+ * A device is named kind:index (cpu:0, sim:0). Nothing here falls back to another device. */
+#ifndef TANDEM_DEVICES_DEVICES_H
+#define TANDEM_DEVICES_DEVICES_H
+
+#include "core/core.h"
+
+struct uv_loop_s;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tdm_context tdm_context;
+typedef struct tdm_device tdm_device;
+typedef struct tdm_tensor tdm_tensor;
+
+/* ---- Context ------------------------------------------------------------------------------- */
+
+typedef struct tdm_context_options {
+  size_t struct_size;             /* sizeof(tdm_context_options) */
+  const tdm_allocator *allocator; /* copied; NULL: tdm_allocator_default() */
+  tdm_log_function log;           /* NULL: silent */
+  void *log_user;
+  struct uv_loop_s *loop; /* completions arrive here; NULL: a loop and thread of the library's own */
+  int cpu_devices;        /* 0: TANDEM_CPU_DEVICES, else one per NUMA node */
+  int sim_devices;        /* 0: TANDEM_DEVICES ("sim=2"), else one that shares the cpu's cores */
+  const char *sim;        /* "latency_us=5,gigabytes_per_second=16,delay_seed=0"; NULL: TANDEM_SIM */
+} tdm_context_options;
+
+/* Finds the devices. options may be NULL. NULL on failure. A context is shared by threads. With a
+ * caller's loop: call it on the loop's thread. The caller owns one reference. */
+TDM_API tdm_context *tdm_context_create(const tdm_context_options *options);
+TDM_API tdm_context *tdm_context_retain(tdm_context *context);
+/* Gives a reference back. Children (tensors, graphs, sessions) hold references of their own. The
+ * last one closes a context that was not closed and joins its threads, unless it is dropped on one
+ * of them. NULL is legal. */
+TDM_API void tdm_context_release(tdm_context *context);
+/* Stops admitting work, lets what is in flight settle, closes the loop's handles; with a caller's
+ * loop on its thread and before uv_loop_close. closed (may be NULL) is called on the loop when all
+ * of it is done. Afterwards only release, and reading host tensors, are legal. */
+TDM_API void tdm_context_close(tdm_context *context, void (*closed)(void *user), void *user);
+
+TDM_API size_t tdm_device_count(const tdm_context *context);
+/* Borrowed; "cpu:0", ...; NULL past the end. */
+TDM_API const char *tdm_device_name_at(const tdm_context *context, size_t index);
+/* Is there a device of that name? If not, the message tells why ("no driver", ...). */
+TDM_API tdm_status tdm_device_check(tdm_context *context, const char *name) TDM_WARN_UNUSED;
+/* A GPU if there is one, else sim:0, which then gets cores of its own if no session exists yet.
+ * Borrowed; never NULL unless context is. The explicit way to say "a GPU if there is one". */
+TDM_API const char *tdm_accelerator(tdm_context *context);
+
+/* ---- Tensors: dense, row-major, retained --------------------------------------------------- */
+
+/* Memory of shape on device; contents undefined. The caller owns the reference. NULL on failure. */
+TDM_API tdm_tensor *tdm_tensor_create(tdm_context *context, const char *device, tdm_dtype dtype,
+                                      tdm_shape shape);
+TDM_API tdm_tensor *tdm_tensor_zeros(tdm_context *context, const char *device, tdm_dtype dtype,
+                                     tdm_shape shape);
+/* Every element is value, converted to dtype. */
+TDM_API tdm_tensor *tdm_tensor_full(tdm_context *context, const char *device, tdm_dtype dtype,
+                                    tdm_shape shape, double value);
+/* Uniform in [low, high), keyed by (seed, element index): the same on every device. */
+TDM_API tdm_tensor *tdm_tensor_uniform(tdm_context *context, const char *device, tdm_dtype dtype,
+                                       tdm_shape shape, uint64_t seed, double low, double high);
+/* A tensor on cpu:0 with a copy of data (shape, row-major). */
+TDM_API tdm_tensor *tdm_tensor_from(tdm_context *context, tdm_dtype dtype, tdm_shape shape,
+                                    const void *data);
+/* A tensor on cpu:0 over memory of the caller's, which outlives the tensor; released (may be NULL)
+ * is called once, on any thread, when the last reference is gone. */
+TDM_API tdm_tensor *tdm_tensor_wrap(tdm_context *context, tdm_dtype dtype, tdm_shape shape,
+                                    void *data, void (*released)(void *user), void *user);
+TDM_API tdm_tensor *tdm_tensor_retain(tdm_tensor *tensor);
+/* Any thread, also after the context was closed; NULL is legal. */
+TDM_API void tdm_tensor_release(tdm_tensor *tensor);
+
+TDM_API tdm_dtype tdm_tensor_dtype(const tdm_tensor *tensor);
+TDM_API tdm_shape tdm_tensor_shape(const tdm_tensor *tensor);
+TDM_API size_t tdm_tensor_bytes(const tdm_tensor *tensor);
+TDM_API const char *tdm_tensor_device(const tdm_tensor *tensor);
+/* The elements, where the host may read them (cpu devices); NULL elsewhere, never a copy. */
+TDM_API void *tdm_tensor_data(const tdm_tensor *tensor);
+/* Rows begin <= i < end of dimension 0, sharing storage; NULL when they are not inside. */
+TDM_API tdm_tensor *tdm_tensor_slice(tdm_tensor *tensor, int64_t begin, int64_t end);
+/* The same elements under another shape of the same count, sharing storage. */
+TDM_API tdm_tensor *tdm_tensor_view(tdm_tensor *tensor, tdm_shape shape);
+/* Copies all of the tensor to, or from, host memory of exactly bytes; blocks until it is done. */
+TDM_API tdm_status tdm_tensor_read(const tdm_tensor *tensor, void *out_data,
+                                   size_t bytes) TDM_WARN_UNUSED;
+TDM_API tdm_status tdm_tensor_write(tdm_tensor *tensor, const void *data,
+                                    size_t bytes) TDM_WARN_UNUSED;
+/* The tensor on device as dtype: the same one, retained, if nothing changes, else a new one; the
+ * source is never rewritten. device NULL: where it is. TDM_DTYPE_NONE: as it is. Float to integer
+ * truncates and saturates. Blocks until it is there. */
+TDM_API tdm_tensor *tdm_tensor_to(tdm_tensor *tensor, const char *device, tdm_dtype dtype);
+
+/* A list of named tensors: the state of a store, the contents of a file. Names are copied, tensors
+ * retained. One thread at a time. */
+typedef struct tdm_tensor_list tdm_tensor_list;
+TDM_API tdm_tensor_list *tdm_tensor_list_create(tdm_context *context);
+TDM_API void tdm_tensor_list_release(tdm_tensor_list *list); /* NULL is legal */
+/* Appends; a name that is there already is INVALID_ARGUMENT. */
+TDM_API tdm_status tdm_tensor_list_add(tdm_tensor_list *list, const char *name,
+                                       tdm_tensor *tensor) TDM_WARN_UNUSED;
+TDM_API size_t tdm_tensor_list_count(const tdm_tensor_list *list);
+TDM_API const char *tdm_tensor_list_name(const tdm_tensor_list *list, size_t index); /* borrowed */
+TDM_API tdm_tensor *tdm_tensor_list_tensor(const tdm_tensor_list *list, size_t index); /* borrowed */
+TDM_API tdm_tensor *tdm_tensor_list_find(const tdm_tensor_list *list, const char *name); /* borrowed */
+
+/* ---- Kernels ------------------------------------------------------------------------------- */
+
+#define TDM_KERNEL_MAX_INPUTS 16
+#define TDM_KERNEL_MAX_OUTPUTS 8
+
+/* How a value lies in memory. 0 is dense row-major; any other number names an opaque layout that
+ * only kernels and "reorder" kernels knowing it read. */
+typedef uint32_t tdm_format;
+#define TDM_FORMAT_DENSE 0u
+
+typedef struct tdm_spec {
+  tdm_dtype dtype;
+  tdm_format format;
+  tdm_shape shape; /* concrete */
+} tdm_spec;
+
+/* What prepare is told. Pointers are borrowed for the call. */
+typedef struct tdm_kernel_request {
+  const void *attributes; /* the operation's attribute struct */
+  const tdm_spec *inputs; /* format: the one on offer */
+  size_t input_count;     /* an absent optional input has dtype TDM_DTYPE_NONE */
+  const tdm_spec *outputs;
+  size_t output_count;
+  size_t team_size;   /* threads of the device that will execute */
+  bool deterministic; /* results must not depend on team size, or on other rows of the batch */
+} tdm_kernel_request;
+
+/* What prepare answers; zeroed before the call, so a plain kernel fills nothing. */
+typedef struct tdm_kernel_answer {
+  void *state;            /* the kernel's own, handed to execute; freed by the kernel's release */
+  size_t workspace_bytes; /* aligned to 64, undefined contents, private to one execution */
+  bool splits;            /* gains from the device's team: never run on a borrowed thread */
+  tdm_format input_formats[TDM_KERNEL_MAX_INPUTS]; /* what it wants to read */
+  tdm_format output_formats[TDM_KERNEL_MAX_OUTPUTS];
+  size_t output_bytes[TDM_KERNEL_MAX_OUTPUTS]; /* of opaque outputs; 0: dense size */
+} tdm_kernel_answer;
+
+/* What differs from run to run without being a tensor. */
+typedef struct tdm_run_scalars {
+  uint64_t step; /* training steps done by the session's store before this run */
+  uint64_t seed;
+  double learning_rate;
+} tdm_run_scalars;
+
+typedef struct tdm_team tdm_team;
+
+typedef struct tdm_kernel_call {
+  const void *attributes;
+  void *state;
+  const tdm_spec *input_specs;
+  const tdm_spec *output_specs;
+  const void *const *inputs; /* NULL for an absent optional input */
+  void *const *outputs;      /* an output that overwrites an input has that input's address */
+  void *workspace;
+  tdm_team *team; /* NULL: this thread alone */
+  const tdm_run_scalars *scalars;
+} tdm_kernel_call;
+
+typedef struct tdm_kernel {
+  size_t struct_size;
+  const char *operation; /* "linear"; static storage, like the rest of this struct */
+  const char *executes;  /* "cpu": serves cpu and sim */
+  tdm_dtype dtype;       /* of the first output */
+  /* Both may be called from any thread; prepare may be NULL. execute is called with operands that
+   * it may dereference, writes only outputs and workspace, and fails through tdm_fail. */
+  tdm_status (*prepare)(const tdm_kernel_request *request, tdm_kernel_answer *answer);
+  tdm_status (*execute)(const tdm_kernel_call *call);
+  void (*release)(void *state); /* NULL: nothing to free */
+} tdm_kernel;
+
+/* Adds a kernel; the struct must outlive the context. A second one for the same (operation,
+ * executes, dtype) is INVALID_ARGUMENT. Before the first session that needs it; any thread. */
+TDM_API tdm_status tdm_kernel_register(tdm_context *context,
+                                       const tdm_kernel *kernel) TDM_WARN_UNUSED;
+
+/* Calls body for disjoint ranges that cover [0, count), their bounds multiples of grain (but for
+ * the last), on the team's threads, and returns when all are done. Range bounds are no promise:
+ * results must not depend on them. team NULL: one call on this thread. */
+TDM_API void tdm_team_run(tdm_team *team, int64_t count, int64_t grain,
+                          void (*body)(void *user, int64_t begin, int64_t end), void *user);
+TDM_API size_t tdm_team_size(const tdm_team *team); /* 1 for NULL */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

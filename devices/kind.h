@@ -1,0 +1,32 @@
+/* How kinds of devices are linked: a table of descriptors that //devices/kinds defines, and Bazel
+ * chooses. Invariant: nothing in //devices names a kind but through this table. */
+#ifndef TANDEM_DEVICES_KIND_H
+#define TANDEM_DEVICES_KIND_H
+
+#include "devices/device.h"
+
+/* What the context read from its options and the environment for one kind. */
+typedef struct tdm_kind_options {
+  int count;            /* devices asked for; 0: as many as the kind finds */
+  const char *settings; /* "latency_us=5,..."; NULL: none. Borrowed for the call */
+} tdm_kind_options;
+
+typedef struct tdm_kind {
+  const char *name; /* static storage */
+  /* Why this build has no devices of the kind; NULL if it has, and then all below are set. */
+  const char *absent;
+  /* How many devices there are. OK with 0 devices is legal; out_reason (static) then says why. */
+  tdm_status (*count)(tdm_context *context, const tdm_kind_options *options, size_t *out_count,
+                      const char **out_reason);
+  /* One device; ops, context, index, host_addressable and queues are set on return; the context
+   * sets name, context_index and the queues' index. The caller destroys it through its ops. */
+  tdm_status (*create)(tdm_context *context, const tdm_kind_options *options, int index,
+                       tdm_device **out_device);
+  /* Kernels that come with the kind, static; NULL where another kind's serve. */
+  const tdm_kernel *(*kernels)(size_t *out_count);
+} tdm_kind;
+
+/* In the order in which devices are listed; ends with NULL. The first is the host's. */
+extern const tdm_kind *const tdm_device_kinds[];
+
+#endif

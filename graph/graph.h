@@ -1,0 +1,302 @@
+/* Public part of graph/: describing a graph, operations of a user's own, the parameter store,
+ * sessions and runs. Knows no layer (layers/) and no backend.
+ *
+ *   graph --(session: passes)--> plan --(run)--> queues of devices
+ *
+ * Building needs no check per call: invalid values pass through, the first error sticks and
+ * tdm_session_create reports it. A graph is built by one thread; a session freezes it. */
+#ifndef TANDEM_GRAPH_GRAPH_H
+#define TANDEM_GRAPH_GRAPH_H
+
+#include <stdio.h>
+
+#include "devices/devices.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tdm_graph tdm_graph;
+typedef struct tdm_store tdm_store;
+typedef struct tdm_session tdm_session;
+
+/* One result of one node of one graph. All zeros: invalid. */
+typedef struct tdm_value {
+  uint32_t graph;
+  uint32_t index;
+} tdm_value;
+static inline bool tdm_value_is_valid(tdm_value value) { return value.index != 0; }
+
+/* ---- Building ------------------------------------------------------------------------------ */
+
+TDM_API tdm_graph *tdm_graph_create(tdm_context *context);
+TDM_API tdm_graph *tdm_graph_retain(tdm_graph *graph);
+TDM_API void tdm_graph_release(tdm_graph *graph); /* NULL is legal */
+/* The first error of building, TDM_OK so far; sets the thread's message to it. */
+TDM_API tdm_status tdm_graph_status(const tdm_graph *graph);
+TDM_API tdm_context *tdm_graph_context(const tdm_graph *graph); /* borrowed */
+
+/* What a run is fed under name. shape may have named dimensions. */
+TDM_API tdm_value tdm_input(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape);
+/* Lets runs fetch value under name; it is delivered on cpu:0. */
+TDM_API void tdm_output(tdm_graph *graph, const char *name, tdm_value value);
+
+/* Layers made from here on, in the innermost scope, live on device ("cpu:0"). */
+TDM_API void tdm_place(tdm_graph *graph, const char *device);
+/* The node that makes value lives on device, whatever its scope says. */
+TDM_API void tdm_place_value(tdm_graph *graph, tdm_value value, const char *device);
+/* Names made until the matching pop are prefixed with "name/"; a placement or dtype set inside ends
+ * with it. */
+TDM_API void tdm_scope_push(tdm_graph *graph, const char *name);
+TDM_API void tdm_scope_pop(tdm_graph *graph);
+/* The dtype of floating layers made from here on, in the innermost scope; default float32. */
+TDM_API void tdm_scope_dtype(tdm_graph *graph, tdm_dtype dtype);
+TDM_API tdm_dtype tdm_graph_dtype(const tdm_graph *graph);
+
+/* Rank -1 and TDM_DTYPE_NONE for an invalid value. */
+TDM_API tdm_shape tdm_value_shape(const tdm_graph *graph, tdm_value value);
+TDM_API tdm_dtype tdm_value_dtype(const tdm_graph *graph, tdm_value value);
+
+typedef enum tdm_initializer_kind {
+  TDM_INIT_ZEROS,
+  TDM_INIT_CONSTANT, /* a */
+  TDM_INIT_UNIFORM,  /* in [a, b) */
+  TDM_INIT_NORMAL,   /* mean a, deviation b */
+} tdm_initializer_kind;
+
+typedef struct tdm_initializer {
+  tdm_initializer_kind kind;
+  double a;
+  double b;
+  int64_t zero_row; /* >= 0: this row of dimension 0 is zeros instead; -1: none */
+} tdm_initializer;
+
+/* A trainable parameter: "path/name" in the store, created there by the first session that binds
+ * it. shape is concrete. Naming one that the graph has, with equal shape and dtype, answers the
+ * same value (tied weights). */
+TDM_API tdm_value tdm_parameter(tdm_graph *graph, const char *name, tdm_dtype dtype,
+                                tdm_shape shape, const tdm_initializer *initializer);
+/* The same, but never trained by a gradient: running statistics, optimizer states. With `like`
+ * valid it lives where that parameter lives. */
+TDM_API tdm_value tdm_state(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape,
+                            const tdm_initializer *initializer, tdm_value like);
+
+/* Makes name the sticky error (if none is yet) and answers the invalid value: for layers. */
+TDM_API tdm_value tdm_graph_fail(tdm_graph *graph, tdm_status status, const char *format, ...)
+    TDM_PRINTF(3, 4);
+/* Puts the calling thread's last message, with its status, as the sticky error. */
+TDM_API tdm_value tdm_graph_fail_message(tdm_graph *graph, tdm_status status);
+
+/* ---- Operations ---------------------------------------------------------------------------- */
+
+/* What a shape rule reads and writes. Dimensions may be names or unknown. An absent optional input
+ * has dtype TDM_DTYPE_NONE. Rules set dtype and shape of every output; format stays dense. */
+typedef struct tdm_infer {
+  const void *attributes;
+  const tdm_spec *inputs;
+  size_t input_count;
+  tdm_spec *outputs;
+  size_t output_count;
+} tdm_infer;
+
+/* Do two dimensions agree within one run? Names equal only themselves; unknown agrees with all. */
+TDM_API bool tdm_dim_agree(tdm_dim a, tdm_dim b);
+/* The more certain of two agreeing dimensions: a size before a name before unknown. */
+TDM_API tdm_dim tdm_dim_merge(tdm_dim a, tdm_dim b);
+
+typedef struct tdm_gradient tdm_gradient;
+
+typedef struct tdm_operation {
+  size_t struct_size;
+  const char *name; /* finds the kernel; static storage, as the rest of the struct */
+  size_t attribute_bytes;
+  uint8_t min_inputs;
+  uint8_t max_inputs;
+  uint8_t output_count;
+  bool is_view; /* the output is the first input's memory under another shape: no kernel */
+  /* overwrites[i] = j + 1: output i is input j, rewritten in place (persistent values only). */
+  uint8_t overwrites[TDM_KERNEL_MAX_OUTPUTS];
+  tdm_status (*infer)(tdm_infer *infer);
+  /* Appends the operations that make the gradients of the inputs; NULL: none flows back. */
+  tdm_status (*gradient)(tdm_gradient *gradient);
+} tdm_operation;
+
+/* Appends a node: name is its path below the scope; attributes are copied. inputs may hold invalid
+ * values for absent optional ones. Answers the first output; outputs, unless NULL, gets all
+ * output_count. operation must outlive the graph. */
+TDM_API tdm_value tdm_append(tdm_graph *graph, const tdm_operation *operation, const char *name,
+                             const void *attributes, const tdm_value *inputs, size_t input_count,
+                             tdm_value *outputs);
+
+/* What a gradient rule works with. Operations it appends become backward nodes that follow the
+ * forward node's device. */
+TDM_API tdm_graph *tdm_gradient_graph(tdm_gradient *gradient);
+TDM_API const char *tdm_gradient_name(const tdm_gradient *gradient); /* of the forward node */
+TDM_API const void *tdm_gradient_attributes(const tdm_gradient *gradient);
+TDM_API tdm_value tdm_gradient_input(const tdm_gradient *gradient, size_t index);
+TDM_API tdm_value tdm_gradient_output(const tdm_gradient *gradient, size_t index);
+/* The adjoint of an output; invalid when nothing flows back through it. */
+TDM_API tdm_value tdm_gradient_of_output(const tdm_gradient *gradient, size_t index);
+/* Is the adjoint of this input needed? */
+TDM_API bool tdm_gradient_wanted(const tdm_gradient *gradient, size_t index);
+TDM_API void tdm_gradient_set(tdm_gradient *gradient, size_t index, tdm_value d_input);
+/* The adjoint of a table as rows (n, dim), indices int64 (n) and count int64 (). */
+TDM_API void tdm_gradient_set_sparse(tdm_gradient *gradient, size_t index, tdm_value rows,
+                                     tdm_value indices, tdm_value count);
+
+/* ---- Optimizers ---------------------------------------------------------------------------- */
+
+typedef struct tdm_update tdm_update;
+
+/* Appends the update phase: called once a training plan, with every parameter that has a gradient,
+ * in the order the graph declares them. Nodes it appends that overwrite persistent values form the
+ * last phase; each update follows its parameter's device. */
+typedef struct tdm_optimizer_rule {
+  const char *name;
+  bool accepts_sparse;
+  tdm_status (*append)(tdm_update *update);
+} tdm_optimizer_rule;
+
+typedef struct tdm_optimizer {
+  const tdm_optimizer_rule *rule;
+  double learning_rate; /* the first; tdm_session_set_learning_rate changes it */
+  double clip_norm;     /* gradients are scaled so that their joint norm is at most this; 0: never */
+  double settings[8];   /* the rule's own */
+} tdm_optimizer;
+
+TDM_API tdm_graph *tdm_update_graph(tdm_update *update);
+TDM_API const tdm_optimizer *tdm_update_optimizer(const tdm_update *update);
+TDM_API size_t tdm_update_count(const tdm_update *update);
+TDM_API tdm_value tdm_update_parameter(const tdm_update *update, size_t index);
+TDM_API const char *tdm_update_name(const tdm_update *update, size_t index);
+TDM_API bool tdm_update_is_sparse(const tdm_update *update, size_t index);
+/* Dense: the gradient. Sparse: its rows; indices and count by the other two. */
+TDM_API tdm_value tdm_update_gradient(const tdm_update *update, size_t index);
+TDM_API tdm_value tdm_update_indices(const tdm_update *update, size_t index);
+TDM_API tdm_value tdm_update_rows_count(const tdm_update *update, size_t index);
+
+/* ---- The store ----------------------------------------------------------------------------- */
+
+/* Parameters and states by name, shared by sessions. Any thread. */
+TDM_API tdm_store *tdm_store_create(tdm_context *context);
+TDM_API tdm_store *tdm_store_retain(tdm_store *store);
+TDM_API void tdm_store_release(tdm_store *store);
+/* Copies of everything as host tensors, in creation order; states of optimizers too, as
+ * "optimizer/NAME/exp_avg", if with_states. Waits for runs in flight. NULL on failure. */
+TDM_API tdm_tensor_list *tdm_store_save(tdm_store *store, bool with_states);
+/* Sets what it has under the list's names (a leading "module." is accepted) and keeps the others
+ * for sessions to come; mends a broken store once all its parameters are set. Nothing is changed
+ * when a shape or dtype does not fit: the message names it. */
+TDM_API tdm_status tdm_store_load(tdm_store *store, const tdm_tensor_list *list) TDM_WARN_UNUSED;
+/* How often parameters were rewritten; 0 when fresh. */
+TDM_API uint64_t tdm_store_version(const tdm_store *store);
+/* TDM_OK, or why it is broken: a failure inside an update phase. */
+TDM_API tdm_status tdm_store_status(tdm_store *store);
+
+/* ---- Sessions ------------------------------------------------------------------------------ */
+
+typedef struct tdm_session_options {
+  size_t struct_size;
+  tdm_store *store;               /* NULL: one of its own */
+  tdm_value loss;                 /* a floating scalar; invalid: the session cannot train */
+  const tdm_optimizer *optimizer; /* copied */
+  const char *device_map;         /* "embedding=cpu:0,rnn=sim:0,*=cpu:0"; TANDEM_PLACE is stronger */
+  uint64_t seed;                  /* of initial values and of random operations */
+  int depth;                      /* runs in flight; 0: 1 */
+  int plan_limit;                 /* cached plans; 0: 64 */
+  bool deterministic;
+  bool check_finite; /* a loss that is not finite fails the run before anything is updated */
+  bool strict;       /* a copy through pageable or unplanned memory is an error */
+  bool profile;      /* record times of every command, for tdm_session_explain */
+} tdm_session_options;
+
+/* Runs the shape rules, placement and kernel look-up; binds parameters in the store. options may
+ * be NULL. NULL on failure: tdm_last_message() says which layer, its shapes and devices. */
+TDM_API tdm_session *tdm_session_create(tdm_graph *graph, const tdm_session_options *options);
+TDM_API tdm_session *tdm_session_retain(tdm_session *session);
+/* The last release waits for runs in flight. NULL is legal. */
+TDM_API void tdm_session_release(tdm_session *session);
+TDM_API tdm_store *tdm_session_store(tdm_session *session); /* borrowed */
+TDM_API void tdm_session_set_learning_rate(tdm_session *session, double learning_rate);
+
+/* A tensor under an input's name. tensor may lie on any device. */
+typedef struct tdm_feed {
+  const char *name;
+  tdm_tensor *tensor;
+  bool handed_over; /* tdm_submit: the caller does not touch the contents any more: no copy */
+} tdm_feed;
+
+/* What to fetch under an output's name; tensor gets a reference that the caller releases, NULL on
+ * failure. */
+typedef struct tdm_fetch {
+  const char *name;
+  tdm_tensor *tensor;
+} tdm_fetch;
+
+/* Makes (or finds) the plan for these shapes without running it. */
+TDM_API tdm_status tdm_session_prepare(tdm_session *session, const tdm_feed *feeds,
+                                       size_t feed_count, const tdm_fetch *fetches,
+                                       size_t fetch_count, bool training) TDM_WARN_UNUSED;
+/* Evaluates the fetches; blocks until they are there. Only the inputs that these need are asked
+ * for. Legal on any thread, inside callbacks of the loop too. */
+TDM_API tdm_status tdm_run(tdm_session *session, const tdm_feed *feeds, size_t feed_count,
+                           tdm_fetch *fetches, size_t fetch_count) TDM_WARN_UNUSED;
+/* Forward, backward and update; out_loss may be NULL. On failure before the update phase nothing
+ * is changed; inside it the store is broken until parameters are loaded. */
+TDM_API tdm_status tdm_train_step(tdm_session *session, const tdm_feed *feeds, size_t feed_count,
+                                  tdm_fetch *fetches, size_t fetch_count,
+                                  double *out_loss) TDM_WARN_UNUSED;
+
+typedef struct tdm_run_result {
+  tdm_status status;
+  const char *message; /* "" when status is TDM_OK; borrowed for the call */
+  double loss;         /* of a training run */
+  tdm_fetch *fetches;  /* tensors belong to the callback; names borrowed for the call */
+  size_t fetch_count;
+} tdm_run_result;
+
+/* Called exactly once a run, on the context's loop. May call anything but tdm_context_close... of
+ * the library's own loop. */
+typedef void (*tdm_run_callback)(void *user, tdm_run_result *result);
+
+/* Starts a run and returns at once; fetches name what to fetch (their tensor is not read). Host
+ * inputs are copied before it returns unless handed over. Runs of a session start in the order
+ * submitted. A failure here means that callback is never called. */
+TDM_API tdm_status tdm_submit(tdm_session *session, bool training, const tdm_feed *feeds,
+                              size_t feed_count, const tdm_fetch *fetches, size_t fetch_count,
+                              tdm_run_callback callback, void *user) TDM_WARN_UNUSED;
+
+/* ---- Asking -------------------------------------------------------------------------------- */
+
+typedef struct tdm_traffic {
+  uint64_t edge_transfers; /* between nodes */
+  uint64_t edge_bytes;
+  uint64_t boundary_transfers; /* of inputs, targets, outputs, the loss */
+  uint64_t boundary_bytes;
+  uint64_t refresh_transfers; /* of derived copies of parameters, when they are old */
+  uint64_t refresh_bytes;
+} tdm_traffic;
+
+/* What the plan of the latest prepare or run moves in one run. */
+TDM_API tdm_status tdm_session_traffic(tdm_session *session,
+                                       tdm_traffic *out_traffic) TDM_WARN_UNUSED;
+
+typedef enum tdm_plan_format {
+  TDM_PLAN_TEXT, /* the plan told for a reader: every node, every transfer with its cause */
+  TDM_PLAN_DOT,  /* for graphviz */
+  TDM_PLAN_JSON,
+} tdm_plan_format;
+
+/* Writes the latest plan to out: per transfer its cause, bytes, route, queue, pinned or pageable,
+ * predicted time, and measured time where the session profiles. */
+TDM_API tdm_status tdm_session_explain(tdm_session *session, tdm_plan_format format,
+                                       FILE *out) TDM_WARN_UNUSED;
+/* Writes what a pass left behind ("gradient", "place", "layout", "transfer", "schedule", "memory")
+ * when the plan for the latest shapes is made anew. */
+TDM_API tdm_status tdm_session_print_pass(tdm_session *session, const char *pass,
+                                          tdm_plan_format format, FILE *out) TDM_WARN_UNUSED;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,18 @@
+#!/bin/sh
+# clang-tidy and clang-format over the tree, without changing it: tools/tidy.sh [FILE...].
+# Without files, all that Bazel compiles. Exits with 1 if there is anything to say.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+tools/install_dependencies.sh --test || exit 1
+tools/compile_commands.py --config=clang || exit 1
+
+if [ $# -eq 0 ]; then
+  # shellcheck disable=SC2046 # the paths of this tree hold no blanks
+  set -- $(python3 -c 'import json
+print(*sorted({entry["file"] for entry in json.load(open("compile_commands.json"))}))')
+fi
+
+status=0
+clang-format-14 --dry-run --Werror "$@" || status=1
+printf '%s\n' "$@" | xargs -P "$(nproc)" -n 4 clang-tidy-14 -p . --quiet || status=1
+exit $status

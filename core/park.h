@@ -12,7 +12,9 @@ typedef struct tdm_doorbell {
   _Atomic uint32_t sleepers;
 } tdm_doorbell;
 
-/* Wakes every thread parked on the bell; a few ns when nobody is. Any thread. */
+/* Wakes every thread parked on the bell; a few ns when nobody is. Any thread. A ring reads the bell
+ * after what it announces is visible, so the bell outlives the thread that rings, not just the
+ * wait. */
 void tdm_doorbell_ring(tdm_doorbell *bell);
 /* Reads the bell; pass the answer to tdm_doorbell_park after checking the condition once more. */
 uint32_t tdm_doorbell_read(tdm_doorbell *bell);

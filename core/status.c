@@ -69,8 +69,9 @@ tdm_status tdm_fail_within(tdm_status status, const char *format, ...) {
   va_start(arguments, format);
   set_message(format, arguments);
   va_end(arguments);
-  const size_t used = strlen(thread_message);
-  (void)snprintf(thread_message + used, sizeof(thread_message) - used, ": %s", inner);
+  char *rest = thread_message + strlen(thread_message);
+  const size_t room = (size_t)(thread_message + sizeof(thread_message) - rest);
+  (void)snprintf(rest, room, ": %.*s", (int)room, inner);
   return status;
 }
 

@@ -1,0 +1,118 @@
+/* Statuses and messages: names, one message a thread, cutting of long ones, prefixes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/status.h"
+
+static void names_are_those_of_the_enumeration(void **state) {
+  (void)state;
+  assert_string_equal(tdm_status_name(TDM_OK), "OK");
+  assert_string_equal(tdm_status_name(TDM_INVALID_ARGUMENT), "INVALID_ARGUMENT");
+  assert_string_equal(tdm_status_name(TDM_OUT_OF_MEMORY), "OUT_OF_MEMORY");
+  assert_string_equal(tdm_status_name(TDM_UNAVAILABLE), "UNAVAILABLE");
+  assert_string_equal(tdm_status_name(TDM_UNSUPPORTED), "UNSUPPORTED");
+  assert_string_equal(tdm_status_name(TDM_DEVICE_LOST), "DEVICE_LOST");
+  assert_string_equal(tdm_status_name(TDM_CANCELLED), "CANCELLED");
+  assert_string_equal(tdm_status_name(TDM_IO), "IO");
+  assert_string_equal(tdm_status_name(TDM_CORRUPT_DATA), "CORRUPT_DATA");
+  assert_string_equal(tdm_status_name(TDM_INTERNAL), "INTERNAL");
+  assert_string_equal(tdm_status_name((tdm_status)99), "UNKNOWN");
+}
+
+static void version_is_that_of_the_header(void **state) {
+  (void)state;
+  char text[32];
+  (void)snprintf(text, sizeof(text), "%d.%d.%d", TDM_VERSION_MAJOR, TDM_VERSION_MINOR,
+                 TDM_VERSION_PATCH);
+  assert_string_equal(tdm_version(), text);
+}
+
+static void failing_sets_the_message(void **state) {
+  (void)state;
+  assert_int_equal(tdm_fail(TDM_IO, "cannot read %s: %d", "file", 5), TDM_IO);
+  assert_string_equal(tdm_last_message(), "cannot read file: 5");
+  assert_int_equal(tdm_fail_memory(64, "a plan"), TDM_OUT_OF_MEMORY);
+  assert_string_equal(tdm_last_message(), "out of memory: 64 bytes for a plan");
+}
+
+static void prefixes_stand_before_the_message(void **state) {
+  (void)state;
+  (void)tdm_fail(TDM_INVALID_ARGUMENT, "rank 3 is not 2");
+  assert_int_equal(tdm_fail_within(TDM_INVALID_ARGUMENT, "layer %s", "rnn"), TDM_INVALID_ARGUMENT);
+  assert_string_equal(tdm_last_message(), "layer rnn: rank 3 is not 2");
+}
+
+static void a_message_may_quote_the_one_before(void **state) {
+  (void)state;
+  (void)tdm_fail(TDM_IO, "inner");
+  (void)tdm_fail(TDM_IO, "outer (%s)", tdm_last_message());
+  assert_string_equal(tdm_last_message(), "outer (inner)");
+}
+
+static void long_messages_are_cut(void **state) {
+  (void)state;
+  char text[2 * TDM_MESSAGE_BYTES];
+  memset(text, 'x', sizeof(text) - 1);
+  text[sizeof(text) - 1] = '\0';
+  (void)tdm_fail(TDM_IO, "%s", text);
+  assert_int_equal(strlen(tdm_last_message()), TDM_MESSAGE_BYTES - 1);
+  (void)tdm_fail_within(TDM_IO, "prefix");
+  assert_int_equal(strlen(tdm_last_message()), TDM_MESSAGE_BYTES - 1);
+  assert_memory_equal(tdm_last_message(), "prefix: xxx", 11);
+  (void)tdm_fail_within(TDM_IO, "%s", text);
+  assert_int_equal(strlen(tdm_last_message()), TDM_MESSAGE_BYTES - 1);
+}
+
+static void *fail_elsewhere(void *user) {
+  *(int *)user = tdm_last_message()[0] == '\0';
+  (void)tdm_fail(TDM_IO, "elsewhere");
+  return NULL;
+}
+
+static void each_thread_has_its_own(void **state) {
+  (void)state;
+  (void)tdm_fail(TDM_IO, "here");
+  pthread_t thread;
+  int was_empty = 0;
+  assert_int_equal(pthread_create(&thread, NULL, fail_elsewhere, &was_empty), 0);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  assert_true(was_empty);
+  assert_string_equal(tdm_last_message(), "here");
+}
+
+static tdm_status try_both(tdm_status first, int *reached) {
+  TDM_TRY(first);
+  *reached = 1;
+  return TDM_OK;
+}
+
+static void try_hands_on_failures_only(void **state) {
+  (void)state;
+  int reached = 0;
+  assert_int_equal(try_both(TDM_DEVICE_LOST, &reached), TDM_DEVICE_LOST);
+  assert_int_equal(reached, 0);
+  assert_int_equal(try_both(TDM_OK, &reached), TDM_OK);
+  assert_int_equal(reached, 1);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(names_are_those_of_the_enumeration),
+      cmocka_unit_test(version_is_that_of_the_header),
+      cmocka_unit_test(failing_sets_the_message),
+      cmocka_unit_test(prefixes_stand_before_the_message),
+      cmocka_unit_test(a_message_may_quote_the_one_before),
+      cmocka_unit_test(long_messages_are_cut),
+      cmocka_unit_test(each_thread_has_its_own),
+      cmocka_unit_test(try_hands_on_failures_only),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,55 @@
+/* Threads: names cut to what the kernel keeps, and no signals for ours. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <string.h>
+
+#include "core/thread.h"
+
+typedef struct observation {
+  pthread_barrier_t named; /* the name is set by the starter, after the start */
+  char name[16];
+  int term_blocked;
+} observation;
+
+static void *observe(void *user) {
+  observation *seen = user;
+  (void)pthread_barrier_wait(&seen->named);
+  (void)pthread_getname_np(pthread_self(), seen->name, sizeof(seen->name));
+  sigset_t blocked;
+  (void)pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+  seen->term_blocked = sigismember(&blocked, SIGTERM);
+  return seen;
+}
+
+static void a_thread_has_its_name_and_no_signals(void **state) {
+  (void)state;
+  observation seen;
+  memset(&seen, 0, sizeof(seen));
+  assert_int_equal(pthread_barrier_init(&seen.named, NULL, 2), 0);
+  pthread_t thread;
+  assert_int_equal(tdm_thread_start(&thread, "tandem-loader-123", observe, &seen), TDM_OK);
+  (void)pthread_barrier_wait(&seen.named);
+  void *answer = NULL;
+  assert_int_equal(pthread_join(thread, &answer), 0);
+  assert_ptr_equal(answer, &seen);
+  assert_string_equal(seen.name, "tandem-loader-1");
+  assert_int_equal(seen.term_blocked, 1);
+  sigset_t blocked;
+  assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &blocked), 0);
+  assert_int_equal(sigismember(&blocked, SIGTERM), 0);
+  assert_int_equal(pthread_barrier_destroy(&seen.named), 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_thread_has_its_name_and_no_signals),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

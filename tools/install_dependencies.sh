@@ -23,6 +23,11 @@ for option in "$@"; do
   esac
 done
 
+if ! command -v dpkg-query >/dev/null; then
+  echo "$0: this is not Debian; what corresponds to these is needed: $packages" >&2
+  exit 1
+fi
+
 missing=""
 for package in $packages; do
   status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) || status=absent

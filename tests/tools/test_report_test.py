@@ -49,7 +49,8 @@ class BuildTest(unittest.TestCase):
             return count_build(exit_status, handle.name)
 
     def test_a_test_that_was_not_built_failed(self):
-        target = {"id": {"targetConfigured": {"label": "//x:y"}}, "configured": {"testSize": "SMALL"}}
+        target = {"id": {"targetConfigured": {"label": "//x:y"}},
+                  "configured": {"testSize": "SMALL"}}
         self.assertEqual(self.count(1, [target]).failures, ["//x:y: not built or not run"])
 
     def test_a_build_without_events_failed(self):

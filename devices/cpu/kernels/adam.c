@@ -1,0 +1,151 @@
+/* Adam, AdamW and SparseAdam as torch.optim does them (single-tensor forms): bias corrections in
+ * double, moments and parameter in the parameter's dtype. Kingma and Ba, "Adam: a method for
+ * stochastic optimization", ICLR 2015; Loshchilov and Hutter, "Decoupled weight decay
+ * regularization", ICLR 2019. */
+#include <math.h>
+
+#include "core/status.h"
+#include "devices/cpu/kernels/vector.h"
+
+typedef struct adam_state {
+  int64_t count;
+  int64_t dim; /* of a row, for adam_sparse */
+  tdm_adam_attributes attributes;
+  bool splits;
+} adam_state;
+
+/* The factors of one step, for all elements. */
+typedef struct adam_job {
+  const real *gradient; /* (count) */
+  real *parameter;      /* (count) */
+  real *average;        /* (count): exp_avg */
+  real *square;         /* (count): exp_avg_sq */
+  real beta1, keep1;    /* keep = 1 - beta */
+  real beta2, keep2;
+  real epsilon;
+  real decay;  /* added to the gradient, times the parameter */
+  real shrink; /* the parameter is multiplied by it first; 1: not decoupled */
+  real step_size;
+  real root; /* the square root of the second bias correction */
+} adam_job;
+
+ALWAYS_INLINE vec vec_sqrt(vec x) {
+#if defined(__AVX512F__) && TDM_REAL_BITS == 64
+  return _mm512_sqrt_pd(x);
+#elif defined(__AVX512F__)
+  return _mm512_sqrt_ps(x);
+#elif defined(__AVX2__) && TDM_REAL_BITS == 64
+  return _mm256_sqrt_pd(x);
+#elif defined(__AVX2__)
+  return _mm256_sqrt_ps(x);
+#else
+  for (int i = 0; i < LANES; i++)
+    x[i] = TDM_REAL_BITS == 64 ? (real)sqrt(x[i]) : sqrtf((float)x[i]);
+  return x;
+#endif
+}
+
+static void adam_range(void *user, int64_t begin, int64_t end) {
+  const adam_job *job = user;
+  for (int64_t i = begin; i < end; i += LANES) {
+    const int64_t left = end - i;
+    const vec p = vec_load_first(job->parameter + i, left) * job->shrink;
+    const vec g = vec_load_first(job->gradient + i, left) + job->decay * p;
+    const vec m = vec_load_first(job->average + i, left) * job->beta1 + g * job->keep1;
+    const vec v = vec_load_first(job->square + i, left) * job->beta2 + g * g * job->keep2;
+    const vec denominator = vec_sqrt(v) / job->root + job->epsilon;
+    vec_store_first(job->average + i, m, left);
+    vec_store_first(job->square + i, v, left);
+    vec_store_first(job->parameter + i, p - job->step_size * (m / denominator), left);
+  }
+}
+
+static adam_job job_of(const tdm_adam_attributes *attributes, double rate, double step) {
+  const double correction1 = 1.0 - pow(attributes->beta1, step);
+  const double correction2 = 1.0 - pow(attributes->beta2, step);
+  const bool decoupled = attributes->decoupled != 0;
+  return (adam_job){
+      .beta1 = (real)attributes->beta1,
+      .keep1 = (real)(1.0 - attributes->beta1),
+      .beta2 = (real)attributes->beta2,
+      .keep2 = (real)(1.0 - attributes->beta2),
+      .epsilon = (real)attributes->epsilon,
+      .decay = decoupled ? 0 : (real)attributes->weight_decay,
+      .shrink = decoupled ? (real)(1.0 - rate * attributes->weight_decay) : 1,
+      .step_size = (real)(rate / correction1),
+      .root = (real)sqrt(correction2),
+  };
+}
+
+tdm_status TDM_NAME(tdm_adam_prepare)(const tdm_kernel_request *request,
+                                      tdm_kernel_answer *answer) {
+  adam_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->count = tdm_cpu_count(&request->inputs[0]);
+  state->attributes = *(const tdm_adam_attributes *)request->attributes;
+  state->splits = answer->splits =
+      tdm_cpu_splits(request, (double)state->count * sizeof(real) / 4.0);
+  return TDM_OK;
+}
+
+tdm_status TDM_NAME(tdm_adam_execute)(const tdm_kernel_call *call) {
+  const adam_state *state = call->state;
+  real *step = call->outputs[3]; /* () */
+  *step += 1;
+  adam_job job = job_of(&state->attributes, call->scalars->learning_rate, (double)*step);
+  job.parameter = call->outputs[0];
+  job.gradient = call->inputs[1];
+  job.average = call->outputs[1];
+  job.square = call->outputs[2];
+  tdm_team_run(state->splits ? call->team : NULL, state->count, 4096, adam_range, &job);
+  return TDM_OK;
+}
+
+/* ---- The rows of a sparse gradient --------------------------------------------------------------
+ */
+
+/* One row: moments move by keep times the difference, only here; all pointers are (dim). */
+static void sparse_row(const adam_job *job, int64_t dim, const real *gradient, real *parameter,
+                       real *average, real *square) {
+  for (int64_t i = 0; i < dim; i += LANES) {
+    const int64_t left = dim - i;
+    const vec g = vec_load_first(gradient + i, left);
+    vec m = vec_load_first(average + i, left), v = vec_load_first(square + i, left);
+    m += (g - m) * job->keep1;
+    v += (g * g - v) * job->keep2;
+    const vec p = vec_load_first(parameter + i, left);
+    const vec change = m / (vec_sqrt(v) + job->epsilon) * job->step_size;
+    vec_store_first(average + i, m, left);
+    vec_store_first(square + i, v, left);
+    vec_store_first(parameter + i, p - change, left);
+  }
+}
+
+tdm_status TDM_NAME(tdm_adam_sparse_prepare)(const tdm_kernel_request *request,
+                                             tdm_kernel_answer *answer) {
+  adam_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->dim = tdm_cpu_last_dim(&request->inputs[0]);
+  state->attributes = *(const tdm_adam_attributes *)request->attributes;
+  return TDM_OK;
+}
+
+tdm_status TDM_NAME(tdm_adam_sparse_execute)(const tdm_kernel_call *call) {
+  const adam_state *state = call->state;
+  const int64_t dim = state->dim;
+  const real *rows = call->inputs[1];       /* (n, dim) */
+  const int64_t *indices = call->inputs[2]; /* (n) */
+  const int64_t count = *(const int64_t *)call->inputs[3];
+  real *step = call->outputs[3]; /* () */
+  *step += 1;
+  adam_job job = job_of(&state->attributes, call->scalars->learning_rate, (double)*step);
+  const double correction2 = 1.0 - pow(state->attributes.beta2, (double)*step);
+  const double correction1 = 1.0 - pow(state->attributes.beta1, (double)*step);
+  job.step_size = (real)(call->scalars->learning_rate * sqrt(correction2) / correction1);
+  for (int64_t i = 0; i < count; i++) {
+    const int64_t at = indices[i] * dim;
+    sparse_row(&job, dim, rows + i * dim, (real *)call->outputs[0] + at,
+               (real *)call->outputs[1] + at, (real *)call->outputs[2] + at);
+  }
+  return TDM_OK;
+}

@@ -1,0 +1,22 @@
+/* Elements of one dtype from elements of another, through int64 or double, both of which hold every
+ * element of what goes through them. Float to integer truncates toward zero and saturates, NaN
+ * gives 0; to bool is != 0; integer to a narrower integer wraps. */
+#ifndef TANDEM_DEVICES_CPU_KERNELS_CONVERT_H
+#define TANDEM_DEVICES_CPU_KERNELS_CONVERT_H
+
+#include "devices/cpu/kernels/operations.h"
+
+#define convert_to_double TDM_PASTE(tdm_convert_to_double, any, TDM_ISA)
+#define convert_from_double TDM_PASTE(tdm_convert_from_double, any, TDM_ISA)
+#define convert_to_int64 TDM_PASTE(tdm_convert_to_int64, any, TDM_ISA)
+#define convert_from_int64 TDM_PASTE(tdm_convert_from_int64, any, TDM_ISA)
+
+/* from: count elements of a floating dtype. */
+void convert_to_double(tdm_dtype dtype, const void *from, double *to, int64_t count);
+/* from: count elements of an integer dtype or bool. */
+void convert_to_int64(tdm_dtype dtype, const void *from, int64_t *to, int64_t count);
+/* to: count elements of any dtype but the 16-bit ones. */
+void convert_from_double(tdm_dtype dtype, const double *from, void *to, int64_t count);
+void convert_from_int64(tdm_dtype dtype, const int64_t *from, void *to, int64_t count);
+
+#endif

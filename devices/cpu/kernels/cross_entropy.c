@@ -1,0 +1,139 @@
+/* Cross-entropy of logits and class indices. Invariant: the loss is summed over the rows in order,
+ * in double, by one thread. */
+#include <math.h>
+
+#include "core/status.h"
+#include "devices/cpu/kernels/rows.h"
+
+typedef struct loss_state {
+  int64_t rows;
+  int64_t classes;
+  int64_t ignored;
+  int32_t reduction; /* tdm_reduction */
+  bool wide;
+  bool splits;
+} loss_state;
+
+typedef struct loss_job {
+  const loss_state *state;
+  tdm_cpu_ids targets;
+  const real *logits;      /* (rows, classes) */
+  real *log_probabilities; /* (rows, classes) */
+  real *losses;            /* (rows) */
+} loss_job;
+
+static void loss_range(void *user, int64_t begin, int64_t end) {
+  const loss_job *job = user;
+  const int64_t classes = job->state->classes;
+  for (int64_t row = begin; row < end; row++) {
+    real *log_probabilities = job->log_probabilities + row * classes;
+    row_log_softmax(job->logits + row * classes, log_probabilities, classes);
+    const int64_t target = tdm_cpu_id(&job->targets, row);
+    job->losses[row] = target == job->state->ignored ? 0 : -log_probabilities[target];
+  }
+}
+
+static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                          const tdm_spec *log_probabilities, const tdm_spec *targets) {
+  const tdm_loss_attributes *attributes = request->attributes;
+  loss_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->rows = log_probabilities->shape.dims[0];
+  state->classes = log_probabilities->shape.dims[1];
+  state->ignored = attributes->ignore_index;
+  state->reduction = attributes->reduction;
+  state->wide = targets->dtype == TDM_INT64;
+  state->splits = answer->splits =
+      tdm_cpu_splits(request, (double)state->rows * (10.0 + (double)state->classes));
+  return TDM_OK;
+}
+
+tdm_status TDM_NAME(tdm_cross_entropy_prepare)(const tdm_kernel_request *request,
+                                               tdm_kernel_answer *answer) {
+  TDM_TRY(prepare(request, answer, &request->inputs[0], &request->inputs[1]));
+  const loss_state *state = answer->state;
+  if (state->reduction != TDM_REDUCTION_NONE) {
+    answer->workspace_bytes = (size_t)state->rows * sizeof(real);
+  }
+  return TDM_OK;
+}
+
+static real targets_counted(const loss_job *job) {
+  int64_t count = 0;
+  for (int64_t row = 0; row < job->state->rows; row++) {
+    count += tdm_cpu_id(&job->targets, row) != job->state->ignored;
+  }
+  return (real)count;
+}
+
+tdm_status TDM_NAME(tdm_cross_entropy_execute)(const tdm_kernel_call *call) {
+  const loss_state *state = call->state;
+  const bool reduces = state->reduction != TDM_REDUCTION_NONE;
+  loss_job job = {.state = state,
+                  .targets = {call->inputs[1], state->rows, state->wide},
+                  .logits = call->inputs[0],
+                  .log_probabilities = call->outputs[1],
+                  .losses = reduces ? call->workspace : call->outputs[0]};
+  TDM_TRY(tdm_cpu_targets_check(&job.targets, state->classes, state->ignored));
+  tdm_team_run(state->splits ? call->team : NULL, state->rows, 64, loss_range, &job);
+  real *divisor = call->outputs[2];
+  *divisor = state->reduction == TDM_REDUCTION_MEAN ? targets_counted(&job) : 1;
+  if (reduces) {
+    double sum = 0;
+    for (int64_t row = 0; row < state->rows; row++)
+      sum += (double)job.losses[row];
+    *(real *)call->outputs[0] = (real)(sum / (double)*divisor);
+  }
+  return TDM_OK;
+}
+
+/* ---- Gradient -------------------------------------------------------------------------------- */
+
+typedef struct gradient_job {
+  const loss_state *state;
+  tdm_cpu_ids targets;
+  const real *d_loss;            /* () or (rows) */
+  const real *log_probabilities; /* (rows, classes) */
+  real divisor;
+  real *d_logits; /* (rows, classes) */
+} gradient_job;
+
+/* d_logits = (softmax - one_hot(target)) d_loss / divisor. */
+static void gradient_range(void *user, int64_t begin, int64_t end) {
+  const gradient_job *job = user;
+  const int64_t classes = job->state->classes;
+  const bool per_row = job->state->reduction == TDM_REDUCTION_NONE;
+  for (int64_t row = begin; row < end; row++) {
+    const real *log_probabilities = job->log_probabilities + row * classes;
+    real *d_logits = job->d_logits + row * classes;
+    const int64_t target = tdm_cpu_id(&job->targets, row);
+    if (target == job->state->ignored) {
+      row_zero(d_logits, classes);
+      continue;
+    }
+    const real factor = job->d_loss[per_row ? row : 0] / job->divisor;
+    for (int64_t j = 0; j < classes; j += LANES) {
+      const vec p = vec_exp(vec_load_first(log_probabilities + j, classes - j));
+      vec_store_first(d_logits + j, p * factor, classes - j);
+    }
+    d_logits[target] -= factor;
+  }
+}
+
+tdm_status TDM_NAME(tdm_cross_entropy_gradient_prepare)(const tdm_kernel_request *request,
+                                                        tdm_kernel_answer *answer) {
+  return prepare(request, answer, &request->inputs[1], &request->inputs[2]);
+}
+
+tdm_status TDM_NAME(tdm_cross_entropy_gradient_execute)(const tdm_kernel_call *call) {
+  const loss_state *state = call->state;
+  gradient_job job = {.state = state,
+                      .targets = {call->inputs[2], state->rows, state->wide},
+                      .d_loss = call->inputs[0],
+                      .log_probabilities = call->inputs[1],
+                      .divisor = *(const real *)call->inputs[3],
+                      .d_logits = call->outputs[0]};
+  TDM_TRY(tdm_cpu_targets_check(&job.targets, state->classes, state->ignored));
+  tdm_team_run(state->splits ? call->team : NULL, state->rows, 64, gradient_range, &job);
+  return TDM_OK;
+}

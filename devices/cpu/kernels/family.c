@@ -1,0 +1,60 @@
+/* States of kernels and the check of ids: what no instruction set changes. */
+#include "devices/cpu/kernels/family.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "core/status.h"
+
+void *tdm_cpu_state_create(tdm_kernel_answer *answer, size_t bytes) {
+  answer->state = calloc(1, bytes);
+  if (answer->state == NULL) (void)tdm_fail_memory(bytes, "the state of a kernel");
+  return answer->state;
+}
+
+void tdm_cpu_state_release(void *state) {
+  free(state);
+}
+
+/* One pass without branches, so that the usual case, no stray id, runs at the speed of memory. */
+static bool ids_stray(const tdm_cpu_ids *ids, uint64_t limit, int64_t ignored) {
+  unsigned stray = 0;
+  if (ids->wide) {
+    const int64_t *data = ids->data;
+    for (int64_t i = 0; i < ids->count; i++) {
+      stray |= (unsigned)((uint64_t)data[i] >= limit) & (unsigned)(data[i] != ignored);
+    }
+  } else {
+    const int32_t *data = ids->data;
+    for (int64_t i = 0; i < ids->count; i++) {
+      stray |= (unsigned)((uint64_t)(int64_t)data[i] >= limit) & (unsigned)(data[i] != ignored);
+    }
+  }
+  return stray != 0;
+}
+
+/* Position of the first stray id; there is one. */
+static int64_t ids_first_stray(const tdm_cpu_ids *ids, uint64_t limit, int64_t ignored) {
+  int64_t position = 0;
+  while ((uint64_t)tdm_cpu_id(ids, position) < limit || tdm_cpu_id(ids, position) == ignored) {
+    position++;
+  }
+  return position;
+}
+
+tdm_status tdm_cpu_ids_check(const tdm_cpu_ids *ids, int64_t rows) {
+  const int64_t ignored = 0; /* inside every table that has a row, so that nothing is ignored */
+  if (rows == 0 ? ids->count == 0 : !ids_stray(ids, (uint64_t)rows, ignored)) return TDM_OK;
+  const int64_t position = rows == 0 ? 0 : ids_first_stray(ids, (uint64_t)rows, ignored);
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "id %" PRId64 " at position %" PRId64 " is outside the table of %" PRId64 " rows",
+                  tdm_cpu_id(ids, position), position, rows);
+}
+
+tdm_status tdm_cpu_targets_check(const tdm_cpu_ids *targets, int64_t classes, int64_t ignored) {
+  if (!ids_stray(targets, (uint64_t)classes, ignored)) return TDM_OK;
+  const int64_t position = ids_first_stray(targets, (uint64_t)classes, ignored);
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "target %" PRId64 " at position %" PRId64 " is outside the %" PRId64 " classes",
+                  tdm_cpu_id(targets, position), position, classes);
+}

@@ -1,0 +1,70 @@
+/* What every family of kernels shares: the state that prepare makes, sizes read from shapes, the
+ * decision to split, and ids. Invariant: execute looks at no shape and allocates nothing. */
+#ifndef TANDEM_DEVICES_CPU_KERNELS_FAMILY_H
+#define TANDEM_DEVICES_CPU_KERNELS_FAMILY_H
+
+#include "devices/devices.h"
+
+/* Zeroed memory for a kernel's state, stored in answer->state; NULL with the thread's message set
+ * when memory is short. Freed by tdm_cpu_state_release. */
+void *tdm_cpu_state_create(tdm_kernel_answer *answer, size_t bytes);
+void tdm_cpu_state_release(void *state);
+
+/* Is work of that length, on one thread, worth a region of the device's team? */
+static inline bool tdm_cpu_splits(const tdm_kernel_request *request, double work_ns) {
+  return request->team_size > 1 && work_ns > 20000.0;
+}
+
+static inline int64_t tdm_cpu_count(const tdm_spec *spec) {
+  return tdm_shape_count(&spec->shape);
+}
+
+static inline int64_t tdm_cpu_last_dim(const tdm_spec *spec) {
+  return spec->shape.rank > 0 ? spec->shape.dims[spec->shape.rank - 1] : 1;
+}
+
+/* The product of dimensions first <= i < end. */
+static inline int64_t tdm_cpu_dims_product(const tdm_spec *spec, int64_t first, int64_t end) {
+  int64_t product = 1;
+  for (int64_t i = first; i < end; i++)
+    product *= spec->shape.dims[i];
+  return product;
+}
+
+/* All dimensions but the last, as one. */
+static inline int64_t tdm_cpu_rows(const tdm_spec *spec) {
+  return tdm_cpu_dims_product(spec, 0, spec->shape.rank - 1);
+}
+
+static inline int64_t tdm_cpu_chunks(int64_t count, int64_t chunk) {
+  return (count + chunk - 1) / chunk;
+}
+
+static inline int64_t tdm_cpu_min(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+static inline size_t tdm_cpu_aligned(size_t bytes) {
+  return (bytes + 63) & ~(size_t)63;
+}
+
+/* Ids of either width. */
+typedef struct tdm_cpu_ids {
+  const void *data; /* int64 if wide, else int32 */
+  int64_t count;
+  bool wide;
+} tdm_cpu_ids;
+
+static inline int64_t tdm_cpu_id(const tdm_cpu_ids *ids, int64_t position) {
+  return ids->wide ? ((const int64_t *)ids->data)[position]
+                   : ((const int32_t *)ids->data)[position];
+}
+
+/* INVALID_ARGUMENT, naming the first id that is not in [0, rows) ("id 1000 at position 7 is
+ * outside the table of 1000 rows"), else TDM_OK. */
+tdm_status tdm_cpu_ids_check(const tdm_cpu_ids *ids, int64_t rows) TDM_WARN_UNUSED;
+/* The same for class indices, of which `ignored` is legal everywhere. */
+tdm_status tdm_cpu_targets_check(const tdm_cpu_ids *targets, int64_t classes,
+                                 int64_t ignored) TDM_WARN_UNUSED;
+
+#endif

@@ -1,0 +1,78 @@
+/* What gradient clipping and the guard against NaN need of whole tensors. */
+#include <inttypes.h>
+#include <math.h>
+
+#include "core/status.h"
+#include "devices/cpu/kernels/sums.h"
+
+typedef struct norm_state {
+  int64_t count;
+  double max_norm;
+  bool splits;
+} norm_state;
+
+static norm_state *state_create(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  norm_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  if (state == NULL) return NULL;
+  state->count = tdm_cpu_count(&request->inputs[0]);
+  state->splits = answer->splits =
+      tdm_cpu_splits(request, (double)state->count * sizeof(real) / 20.0);
+  return state;
+}
+
+tdm_status TDM_NAME(tdm_sum_of_squares_prepare)(const tdm_kernel_request *request,
+                                                tdm_kernel_answer *answer) {
+  const norm_state *state = state_create(request, answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  answer->workspace_bytes = sum_workspace_bytes(state->count);
+  return TDM_OK;
+}
+
+tdm_status TDM_NAME(tdm_sum_of_squares_execute)(const tdm_kernel_call *call) {
+  const norm_state *state = call->state;
+  *(real *)call->outputs[0] = (real)sum_of_squares(
+      call->inputs[0], NULL, state->count, call->workspace, state->splits ? call->team : NULL);
+  return TDM_OK;
+}
+
+tdm_status TDM_NAME(tdm_clip_factor_prepare)(const tdm_kernel_request *request,
+                                             tdm_kernel_answer *answer) {
+  const tdm_clip_attributes *attributes = request->attributes;
+  norm_state *state = state_create(request, answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->max_norm = attributes->max_norm;
+  return TDM_OK;
+}
+
+tdm_status TDM_NAME(tdm_clip_factor_execute)(const tdm_kernel_call *call) {
+  const norm_state *state = call->state;
+  const double norm = sqrt((double)*(const real *)call->inputs[0]);
+  const double factor = state->max_norm / (norm + 1e-6);
+  *(real *)call->outputs[0] = (real)(factor > 1.0 ? 1.0 : factor); /* NaN stays NaN */
+  return TDM_OK;
+}
+
+tdm_status TDM_NAME(tdm_check_finite_prepare)(const tdm_kernel_request *request,
+                                              tdm_kernel_answer *answer) {
+  norm_state *state = state_create(request, answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->splits = answer->splits = false;
+  return TDM_OK;
+}
+
+/* The output is the input: an element that is finite stays as it is. */
+tdm_status TDM_NAME(tdm_check_finite_execute)(const tdm_kernel_call *call) {
+  const norm_state *state = call->state;
+  const real *x = call->inputs[0]; /* (count) */
+  vec spoiled = {0};               /* x - x is 0, or NaN where x is not finite */
+  for (int64_t i = 0; i < state->count; i += LANES) {
+    const vec value = vec_load_first(x + i, state->count - i);
+    spoiled += value - value;
+  }
+  if (vec_sum(spoiled) == 0) return TDM_OK;
+  int64_t position = 0;
+  while (isfinite(x[position]))
+    position++;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "element %" PRId64 " of %" PRId64 " is %g: not finite",
+                  position, state->count, (double)x[position]);
+}

@@ -1,0 +1,88 @@
+/* Which kernels there are: the one list from which prototypes and tables are made. Each entry names
+ * an operation of devices/kernels.h and the functions tdm_NAME_prepare and tdm_NAME_execute, with
+ * the suffix of their real type (first list) and instruction set (both). */
+#ifndef TANDEM_DEVICES_CPU_KERNELS_OPERATIONS_H
+#define TANDEM_DEVICES_CPU_KERNELS_OPERATIONS_H
+
+#include "devices/devices.h"
+#include "devices/kernels.h"
+
+/* Compiled for float32 and for float64. */
+#define TDM_REAL_KERNELS(X)                                                                        \
+  X(TDM_OP_EMBEDDING, embedding)                                                                   \
+  X(TDM_OP_EMBEDDING_GRADIENT, embedding_gradient)                                                 \
+  X(TDM_OP_EMBEDDING_SPARSE_GRADIENT, embedding_sparse_gradient)                                   \
+  X(TDM_OP_SPARSE_ADD, sparse_add)                                                                 \
+  X(TDM_OP_LINEAR, linear)                                                                         \
+  X(TDM_OP_LINEAR_INPUT_GRADIENT, linear_input_gradient)                                           \
+  X(TDM_OP_LINEAR_PARAMETER_GRADIENT, linear_parameter_gradient)                                   \
+  X(TDM_OP_RNN, rnn)                                                                               \
+  X(TDM_OP_RNN_GRADIENT, rnn_gradient)                                                             \
+  X(TDM_OP_RELU, relu)                                                                             \
+  X(TDM_OP_TANH, tanh)                                                                             \
+  X(TDM_OP_SIGMOID, sigmoid)                                                                       \
+  X(TDM_OP_RELU_GRADIENT, relu_gradient)                                                           \
+  X(TDM_OP_TANH_GRADIENT, tanh_gradient)                                                           \
+  X(TDM_OP_SIGMOID_GRADIENT, sigmoid_gradient)                                                     \
+  X(TDM_OP_ADD, add)                                                                               \
+  X(TDM_OP_ACCUMULATE, accumulate)                                                                 \
+  X(TDM_OP_SCALE, scale)                                                                           \
+  X(TDM_OP_SOFTMAX, softmax)                                                                       \
+  X(TDM_OP_LOG_SOFTMAX, log_softmax)                                                               \
+  X(TDM_OP_SOFTMAX_GRADIENT, softmax_gradient)                                                     \
+  X(TDM_OP_LOG_SOFTMAX_GRADIENT, log_softmax_gradient)                                             \
+  X(TDM_OP_CROSS_ENTROPY, cross_entropy)                                                           \
+  X(TDM_OP_CROSS_ENTROPY_GRADIENT, cross_entropy_gradient)                                         \
+  X(TDM_OP_MSE, mse)                                                                               \
+  X(TDM_OP_MSE_GRADIENT, mse_gradient)                                                             \
+  X(TDM_OP_SGD, sgd)                                                                               \
+  X(TDM_OP_SGD_SPARSE, sgd_sparse)                                                                 \
+  X(TDM_OP_ADAM, adam)                                                                             \
+  X(TDM_OP_ADAM_SPARSE, adam_sparse)                                                               \
+  X(TDM_OP_SUM_OF_SQUARES, sum_of_squares)                                                         \
+  X(TDM_OP_CLIP_FACTOR, clip_factor)                                                               \
+  X(TDM_OP_CHECK_FINITE, check_finite)
+
+/* One function serves every dtype listed. */
+#define TDM_TYPED_KERNELS(X)                                                                       \
+  X(TDM_OP_ADD, add_integers, TDM_INT32)                                                           \
+  X(TDM_OP_ADD, add_integers, TDM_INT64)                                                           \
+  X(TDM_OP_FILL, fill, TDM_FLOAT32)                                                                \
+  X(TDM_OP_FILL, fill, TDM_FLOAT64)                                                                \
+  X(TDM_OP_FILL, fill, TDM_INT32)                                                                  \
+  X(TDM_OP_FILL, fill, TDM_INT64)                                                                  \
+  X(TDM_OP_FILL, fill, TDM_UINT8)                                                                  \
+  X(TDM_OP_FILL, fill, TDM_BOOL)                                                                   \
+  X(TDM_OP_CAST, cast, TDM_FLOAT32)                                                                \
+  X(TDM_OP_CAST, cast, TDM_FLOAT64)                                                                \
+  X(TDM_OP_CAST, cast, TDM_INT32)                                                                  \
+  X(TDM_OP_CAST, cast, TDM_INT64)                                                                  \
+  X(TDM_OP_CAST, cast, TDM_UINT8)                                                                  \
+  X(TDM_OP_CAST, cast, TDM_BOOL)                                                                   \
+  X(TDM_OP_SELECT, select, TDM_FLOAT32)                                                            \
+  X(TDM_OP_SELECT, select, TDM_FLOAT64)                                                            \
+  X(TDM_OP_SELECT, select, TDM_INT32)                                                              \
+  X(TDM_OP_SELECT, select, TDM_INT64)                                                              \
+  X(TDM_OP_SELECT_GRADIENT, select_gradient, TDM_FLOAT32)                                          \
+  X(TDM_OP_SELECT_GRADIENT, select_gradient, TDM_FLOAT64)                                          \
+  X(TDM_OP_SWAP_FIRST_DIMENSIONS, swap_first_dimensions, TDM_FLOAT32)                              \
+  X(TDM_OP_SWAP_FIRST_DIMENSIONS, swap_first_dimensions, TDM_FLOAT64)                              \
+  X(TDM_OP_SWAP_FIRST_DIMENSIONS, swap_first_dimensions, TDM_INT32)                                \
+  X(TDM_OP_SWAP_FIRST_DIMENSIONS, swap_first_dimensions, TDM_INT64)
+
+/* TDM_ISA is set by the build: baseline, avx2 or avx512. */
+#define TDM_PASTE_EXPANDED(a, b, c) a##_##b##_##c
+#define TDM_PASTE(a, b, c) TDM_PASTE_EXPANDED(a, b, c)
+#define TDM_KERNEL_PROTOTYPES(name, type)                                                          \
+  tdm_status TDM_PASTE(tdm_##name##_prepare, type, TDM_ISA)(const tdm_kernel_request *request,     \
+                                                            tdm_kernel_answer *answer);            \
+  tdm_status TDM_PASTE(tdm_##name##_execute, type, TDM_ISA)(const tdm_kernel_call *call);
+#define TDM_REAL_PROTOTYPES(operation, name)                                                       \
+  TDM_KERNEL_PROTOTYPES(name, float32)                                                             \
+  TDM_KERNEL_PROTOTYPES(name, float64)
+#define TDM_TYPED_PROTOTYPES(operation, name, dtype) TDM_KERNEL_PROTOTYPES(name, any)
+
+TDM_REAL_KERNELS(TDM_REAL_PROTOTYPES)
+TDM_TYPED_KERNELS(TDM_TYPED_PROTOTYPES)
+
+#endif

@@ -1,0 +1,68 @@
+/* Matrix products on one thread. The right operand is packed into panels first; the left one is
+ * read where it lies, or packed on the stack.
+ *
+ *   packed B (k, n):  blocks of PRODUCT_DEPTH rows; in a block, panels of PRODUCT_WIDTH columns
+ *                     (the last one as wide as needed, in whole vectors, padded with zeros); in a
+ *                     panel row after row.
+ *
+ * Invariant: an element of the result is the sum of the blocks' sums in order, each block summed in
+ * order of k, with the same roundings, whatever m, the row's place and the other rows are. */
+#ifndef TANDEM_DEVICES_CPU_KERNELS_PRODUCT_H
+#define TANDEM_DEVICES_CPU_KERNELS_PRODUCT_H
+
+#include "devices/cpu/kernels/real.h"
+
+#define PRODUCT_DEPTH 256
+/* Rows of the left operand that a task takes; a fixed number, so that tasks never depend on the
+ * team. A multiple of every tile's height. */
+#define PRODUCT_ROWS 32
+
+/* How B lies in memory. */
+typedef enum product_layout {
+  PRODUCT_PLAIN,     /* (k, n), row-major */
+  PRODUCT_TRANSPOSED /* (n, k), row-major: the product is with its transpose */
+} product_layout;
+
+typedef struct packed_matrix {
+  real *data; /* aligned to 64 */
+  int64_t k;
+  int64_t n;
+} packed_matrix;
+
+/* Bytes of B (k, n) packed; a multiple of 64. */
+size_t TDM_NAME(tdm_product_packed_bytes)(int64_t k, int64_t n);
+#define product_packed_bytes TDM_NAME(tdm_product_packed_bytes)
+
+/* Columns that a task packs or computes: a multiple of every panel's width. */
+#define PRODUCT_COLUMNS 256
+
+/* Packs columns first <= j < end of b, whose rows in memory are stride elements apart. first is a
+ * multiple of PRODUCT_COLUMNS, and so is end, or it is n. */
+void TDM_NAME(tdm_product_pack)(packed_matrix to, int64_t first, int64_t end, product_layout layout,
+                                const real *b, int64_t stride);
+#define product_pack TDM_NAME(tdm_product_pack)
+
+/* What a product is added to. */
+typedef enum product_start { PRODUCT_SET, PRODUCT_ADD } product_start;
+
+/* Columns first <= j < end (as above) of c (m, n) = a (m, k) B + start, where start is c itself
+ * (ADD), else bias (n) for every row if it is not NULL. Rows of a and c are a_stride and c_stride
+ * apart. */
+void TDM_NAME(tdm_product)(int64_t m, packed_matrix b, int64_t first, int64_t end, const real *a,
+                           int64_t a_stride, const real *bias, product_start start, real *c,
+                           int64_t c_stride);
+#define product TDM_NAME(tdm_product)
+
+/* c (m, n) = [c +] a^T b with a (k, m) and b (k, n): the gradient of a weight, of which m, at most
+ * PRODUCT_ROWS, are some rows. */
+void TDM_NAME(tdm_product_of_transposed)(int64_t m, int64_t n, int64_t k, const real *a,
+                                         int64_t a_stride, const real *b, int64_t b_stride,
+                                         product_start start, real *c, int64_t c_stride);
+#define product_of_transposed TDM_NAME(tdm_product_of_transposed)
+
+/* sums (n) = [sums +] the sum over the rows of a (k, n), in blocks of PRODUCT_DEPTH rows. */
+void TDM_NAME(tdm_column_sums)(int64_t k, int64_t n, const real *a, int64_t a_stride,
+                               product_start start, real *sums);
+#define column_sums TDM_NAME(tdm_column_sums)
+
+#endif

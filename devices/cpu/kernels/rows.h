@@ -1,0 +1,52 @@
+/* Reductions along one contiguous row: maximum, sum of exponentials, softmax. */
+#ifndef TANDEM_DEVICES_CPU_KERNELS_ROWS_H
+#define TANDEM_DEVICES_CPU_KERNELS_ROWS_H
+
+#include <math.h>
+
+#include "devices/cpu/kernels/vector_math.h"
+
+ALWAYS_INLINE real real_log(real x) {
+#if TDM_REAL_BITS == 64
+  return log(x);
+#else
+  return logf(x);
+#endif
+}
+
+static inline real row_max(const real *x, int64_t count) {
+  vec most = vec_set((real)-INFINITY);
+  for (int64_t i = 0; i < count; i += LANES) {
+    const vec value = vec_keep_first(vec_load_first(x + i, count - i), count - i, (real)-INFINITY);
+    most = vec_select(value > most, value, most);
+  }
+  return vec_max(most);
+}
+
+/* The sum of exp(x - shift), which are also stored in out if it is not NULL. */
+static inline real row_sum_of_exp(const real *x, real shift, real *out, int64_t count) {
+  vec sum = {0};
+  for (int64_t i = 0; i < count; i += LANES) {
+    const vec e = vec_exp(vec_load_first(x + i, count - i) - shift);
+    sum += vec_keep_first(e, count - i, 0);
+    if (out != NULL) vec_store_first(out + i, e, count - i);
+  }
+  return vec_sum(sum);
+}
+
+static inline void row_log_softmax(const real *x, real *out, int64_t count) {
+  const real most = row_max(x, count);
+  const real log_sum = real_log(row_sum_of_exp(x, most, NULL, count));
+  for (int64_t i = 0; i < count; i += LANES) {
+    vec_store_first(out + i, (vec_load_first(x + i, count - i) - most) - log_sum, count - i);
+  }
+}
+
+static inline void row_softmax(const real *x, real *out, int64_t count) {
+  const real sum = row_sum_of_exp(x, row_max(x, count), out, count);
+  for (int64_t i = 0; i < count; i += LANES) {
+    vec_store_first(out + i, vec_load_first(out + i, count - i) / sum, count - i);
+  }
+}
+
+#endif

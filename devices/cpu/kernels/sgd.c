@@ -1,0 +1,112 @@
+/* Stochastic gradient descent as torch.optim.SGD does it (its single-tensor form): weight decay,
+ * momentum with dampening, Nesterov; and its plain form on the rows of a sparse gradient. */
+#include "core/status.h"
+#include "devices/cpu/kernels/vector.h"
+
+typedef struct sgd_state {
+  int64_t count;
+  int64_t dim; /* of a row, for sgd_sparse */
+  real momentum;
+  real kept; /* 1 - dampening */
+  real weight_decay;
+  bool nesterov;
+  bool splits;
+} sgd_state;
+
+typedef struct sgd_job {
+  const sgd_state *state;
+  const real *gradient; /* (count) */
+  real *parameter;      /* (count) */
+  real *buffer;         /* (count); NULL without momentum */
+  real rate;
+  bool first; /* the buffer holds nothing yet */
+} sgd_job;
+
+static void plain_range(void *user, int64_t begin, int64_t end) {
+  const sgd_job *job = user;
+  const real *gradient = job->gradient;
+  real *parameter = job->parameter;
+  const vec decay = vec_set(job->state->weight_decay), rate = vec_set(job->rate);
+  for (int64_t i = begin; i < end; i += LANES) {
+    const int64_t left = end - i;
+    const vec p = vec_load_first(parameter + i, left);
+    const vec d = vec_load_first(gradient + i, left) + decay * p;
+    vec_store_first(parameter + i, p - rate * d, left);
+  }
+}
+
+static void momentum_range(void *user, int64_t begin, int64_t end) {
+  const sgd_job *job = user;
+  const sgd_state *state = job->state;
+  for (int64_t i = begin; i < end; i += LANES) {
+    const int64_t left = end - i;
+    const vec p = vec_load_first(job->parameter + i, left);
+    const vec d = vec_load_first(job->gradient + i, left) + state->weight_decay * p;
+    vec m = d;
+    if (!job->first) {
+      m = state->momentum * vec_load_first(job->buffer + i, left) + state->kept * d;
+    }
+    vec_store_first(job->buffer + i, m, left);
+    const vec direction = state->nesterov ? d + state->momentum * m : m;
+    vec_store_first(job->parameter + i, p - job->rate * direction, left);
+  }
+}
+
+tdm_status TDM_NAME(tdm_sgd_prepare)(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  const tdm_sgd_attributes *attributes = request->attributes;
+  sgd_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->count = tdm_cpu_count(&request->inputs[0]);
+  state->momentum = (real)attributes->momentum;
+  state->kept = (real)(1.0 - attributes->dampening);
+  state->weight_decay = (real)attributes->weight_decay;
+  state->nesterov = attributes->nesterov != 0;
+  state->splits = answer->splits =
+      tdm_cpu_splits(request, (double)state->count * sizeof(real) / 8.0);
+  return TDM_OK;
+}
+
+tdm_status TDM_NAME(tdm_sgd_execute)(const tdm_kernel_call *call) {
+  const sgd_state *state = call->state;
+  sgd_job job = {.state = state,
+                 .parameter = call->outputs[0],
+                 .gradient = call->inputs[1],
+                 .rate = (real)call->scalars->learning_rate};
+  tdm_team *team = state->splits ? call->team : NULL;
+  if (state->momentum == 0) {
+    tdm_team_run(team, state->count, 4096, plain_range, &job);
+    return TDM_OK;
+  }
+  real *initialized = call->outputs[2]; /* () */
+  job.buffer = call->outputs[1];
+  job.first = *initialized == 0;
+  tdm_team_run(team, state->count, 4096, momentum_range, &job);
+  *initialized = 1;
+  return TDM_OK;
+}
+
+tdm_status TDM_NAME(tdm_sgd_sparse_prepare)(const tdm_kernel_request *request,
+                                            tdm_kernel_answer *answer) {
+  sgd_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->dim = tdm_cpu_last_dim(&request->inputs[0]);
+  return TDM_OK;
+}
+
+tdm_status TDM_NAME(tdm_sgd_sparse_execute)(const tdm_kernel_call *call) {
+  const sgd_state *state = call->state;
+  const int64_t dim = state->dim;
+  const real *rows = call->inputs[1];       /* (n, dim) */
+  const int64_t *indices = call->inputs[2]; /* (n) */
+  const int64_t count = *(const int64_t *)call->inputs[3];
+  const real rate = (real)call->scalars->learning_rate;
+  for (int64_t i = 0; i < count; i++) {
+    real *parameter = (real *)call->outputs[0] + indices[i] * dim; /* (dim) */
+    const real *gradient = rows + i * dim;                         /* (dim) */
+    for (int64_t j = 0; j < dim; j += LANES) {
+      const vec p = vec_load_first(parameter + j, dim - j);
+      vec_store_first(parameter + j, p - rate * vec_load_first(gradient + j, dim - j), dim - j);
+    }
+  }
+  return TDM_OK;
+}

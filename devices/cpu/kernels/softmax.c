@@ -1,0 +1,159 @@
+/* Softmax and log-softmax along any dimension, and their gradients. A tensor is seen as (outer,
+ * size, inner); where inner is 1 a row is contiguous, else vectors run over inner. Invariant: every
+ * row is reduced in one fixed order. */
+#include "core/status.h"
+#include "devices/cpu/kernels/rows.h"
+
+typedef struct softmax_state {
+  int64_t outer;
+  int64_t size;
+  int64_t inner;
+  bool splits;
+} softmax_state;
+
+static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  const tdm_softmax_attributes *attributes = request->attributes;
+  const tdm_spec *spec = &request->outputs[0];
+  softmax_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  const bool scalar = spec->shape.rank == 0;
+  state->outer = tdm_cpu_dims_product(spec, 0, scalar ? 0 : attributes->dimension);
+  state->size = scalar ? 1 : spec->shape.dims[attributes->dimension];
+  state->inner = tdm_cpu_dims_product(spec, attributes->dimension + 1, spec->shape.rank);
+  state->splits = answer->splits = tdm_cpu_splits(request, (double)tdm_cpu_count(spec));
+  return TDM_OK;
+}
+
+/* Tasks are slices of the outer dimension. */
+static tdm_status run(const tdm_kernel_call *call,
+                      void (*range)(void *call, int64_t begin, int64_t end)) {
+  const softmax_state *state = call->state;
+  const int64_t slice = state->size * state->inner;
+  const int64_t grain = slice > 0 && slice < 1024 ? 1024 / slice : 1;
+  tdm_team_run(state->splits ? call->team : NULL, state->outer, grain, range, (void *)call);
+  return TDM_OK;
+}
+
+/* ---- One vector of columns: x and out are (size, inner), of which `lanes` columns
+ * ---------------- */
+
+static void columns_forward(const real *x, real *out, int64_t size, int64_t inner, int64_t lanes,
+                            bool logarithm) {
+  vec most = vec_set((real)-INFINITY), sum = {0};
+  for (int64_t i = 0; i < size; i++) {
+    const vec value = vec_load_first(x + i * inner, lanes);
+    most = vec_select(value > most, value, most);
+  }
+  for (int64_t i = 0; i < size; i++) {
+    const vec e = vec_exp(vec_load_first(x + i * inner, lanes) - most);
+    sum += e;
+    if (!logarithm) vec_store_first(out + i * inner, e, lanes);
+  }
+  if (logarithm) {
+    for (int lane = 0; lane < LANES; lane++)
+      sum[lane] = real_log(sum[lane]);
+  }
+  for (int64_t i = 0; i < size; i++) {
+    const vec y = logarithm ? (vec_load_first(x + i * inner, lanes) - most) - sum
+                            : vec_load_first(out + i * inner, lanes) / sum;
+    vec_store_first(out + i * inner, y, lanes);
+  }
+}
+
+static void columns_backward(const real *d_y, const real *y, real *d_x, int64_t size, int64_t inner,
+                             int64_t lanes, bool logarithm) {
+  vec sum = {0};
+  for (int64_t i = 0; i < size; i++) {
+    const vec d = vec_load_first(d_y + i * inner, lanes);
+    sum += logarithm ? d : d * vec_load_first(y + i * inner, lanes);
+  }
+  for (int64_t i = 0; i < size; i++) {
+    const vec d = vec_load_first(d_y + i * inner, lanes),
+              out = vec_load_first(y + i * inner, lanes);
+    vec_store_first(d_x + i * inner, logarithm ? d - vec_exp(out) * sum : out * (d - sum), lanes);
+  }
+}
+
+/* ---- One contiguous row
+ * -------------------------------------------------------------------------- */
+
+static void row_backward(const real *d_y, const real *y, real *d_x, int64_t size, bool logarithm) {
+  vec sums = {0};
+  for (int64_t i = 0; i < size; i += LANES) {
+    const vec d = vec_load_first(d_y + i, size - i);
+    sums += logarithm ? d : d * vec_load_first(y + i, size - i);
+  }
+  const real sum = vec_sum(sums);
+  for (int64_t i = 0; i < size; i += LANES) {
+    const vec d = vec_load_first(d_y + i, size - i), out = vec_load_first(y + i, size - i);
+    vec_store_first(d_x + i, logarithm ? d - vec_exp(out) * sum : out * (d - sum), size - i);
+  }
+}
+
+/* ---- Ranges of the outer dimension
+ * --------------------------------------------------------------- */
+
+static void forward(const tdm_kernel_call *call, int64_t begin, int64_t end, bool logarithm) {
+  const softmax_state *state = call->state;
+  const int64_t size = state->size, inner = state->inner;
+  for (int64_t i = begin; i < end; i++) {
+    const real *x = (const real *)call->inputs[0] + i * size * inner; /* (size, inner) */
+    real *out = (real *)call->outputs[0] + i * size * inner;          /* (size, inner) */
+    if (inner != 1) {
+      for (int64_t j = 0; j < inner; j += LANES) {
+        columns_forward(x + j, out + j, size, inner, inner - j, logarithm);
+      }
+    } else if (logarithm) {
+      row_log_softmax(x, out, size);
+    } else {
+      row_softmax(x, out, size);
+    }
+  }
+}
+
+static void backward(const tdm_kernel_call *call, int64_t begin, int64_t end, bool logarithm) {
+  const softmax_state *state = call->state;
+  const int64_t size = state->size, inner = state->inner;
+  for (int64_t i = begin; i < end; i++) {
+    const real *d_y = (const real *)call->inputs[0] + i * size * inner; /* (size, inner) */
+    const real *y = (const real *)call->inputs[1] + i * size * inner;   /* (size, inner) */
+    real *d_x = (real *)call->outputs[0] + i * size * inner;            /* (size, inner) */
+    if (inner == 1) {
+      row_backward(d_y, y, d_x, size, logarithm);
+      continue;
+    }
+    for (int64_t j = 0; j < inner; j += LANES) {
+      columns_backward(d_y + j, y + j, d_x + j, size, inner, inner - j, logarithm);
+    }
+  }
+}
+
+static void softmax_range(void *call, int64_t begin, int64_t end) {
+  forward(call, begin, end, false);
+}
+
+static void log_softmax_range(void *call, int64_t begin, int64_t end) {
+  forward(call, begin, end, true);
+}
+
+static void softmax_gradient_range(void *call, int64_t begin, int64_t end) {
+  backward(call, begin, end, false);
+}
+
+static void log_softmax_gradient_range(void *call, int64_t begin, int64_t end) {
+  backward(call, begin, end, true);
+}
+
+#define KERNEL(name)                                                                               \
+  tdm_status TDM_NAME(tdm_##name##_prepare)(const tdm_kernel_request *request,                     \
+                                            tdm_kernel_answer *answer) {                           \
+    return prepare(request, answer);                                                               \
+  }                                                                                                \
+  tdm_status TDM_NAME(tdm_##name##_execute)(const tdm_kernel_call *call) {                         \
+    return run(call, name##_range);                                                                \
+  }
+
+KERNEL(softmax)
+KERNEL(log_softmax)
+KERNEL(softmax_gradient)
+KERNEL(log_softmax_gradient)

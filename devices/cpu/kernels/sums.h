@@ -1,0 +1,62 @@
+/* Sums over whole tensors in one fixed order: blocks of a fixed size, each in vectors, then block
+ * after block in double. Invariant: the order does not depend on the team. */
+#ifndef TANDEM_DEVICES_CPU_KERNELS_SUMS_H
+#define TANDEM_DEVICES_CPU_KERNELS_SUMS_H
+
+#include "devices/cpu/kernels/vector.h"
+
+#define SUM_BLOCK 8192
+
+static inline size_t sum_workspace_bytes(int64_t count) {
+  return (size_t)tdm_cpu_chunks(count, SUM_BLOCK) * sizeof(real);
+}
+
+/* The sum of squares of x - y over one block; y NULL: of x. */
+static inline real block_sum_of_squares(const real *x, const real *y, int64_t count) {
+  vec sums[4] = {{0}, {0}, {0}, {0}};
+  int64_t i = 0;
+  for (; i + 4 * LANES <= count; i += 4 * LANES) {
+    for (int v = 0; v < 4; v++) {
+      vec d = vec_load(x + i + v * LANES);
+      if (y != NULL) d -= vec_load(y + i + v * LANES);
+      sums[v] += d * d;
+    }
+  }
+  for (; i < count; i += LANES) {
+    vec d = vec_load_first(x + i, count - i);
+    if (y != NULL) d -= vec_load_first(y + i, count - i);
+    sums[0] += d * d;
+  }
+  return vec_sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
+}
+
+typedef struct sum_job {
+  const real *x;
+  const real *y; /* or NULL */
+  int64_t count;
+  real *blocks; /* one sum each */
+} sum_job;
+
+static inline void sum_blocks(void *user, int64_t begin, int64_t end) {
+  const sum_job *job = user;
+  for (int64_t block = begin; block < end; block++) {
+    const int64_t first = block * SUM_BLOCK;
+    job->blocks[block] =
+        block_sum_of_squares(job->x + first, job->y != NULL ? job->y + first : NULL,
+                             tdm_cpu_min(job->count - first, SUM_BLOCK));
+  }
+}
+
+/* The sum of squares of x - y (count); y NULL: of x. workspace as sum_workspace_bytes says. */
+static inline double sum_of_squares(const real *x, const real *y, int64_t count, void *workspace,
+                                    tdm_team *team) {
+  sum_job job = {.x = x, .y = y, .count = count, .blocks = workspace};
+  const int64_t blocks = tdm_cpu_chunks(count, SUM_BLOCK);
+  tdm_team_run(team, blocks, 1, sum_blocks, &job);
+  double sum = 0;
+  for (int64_t block = 0; block < blocks; block++)
+    sum += (double)job.blocks[block];
+  return sum;
+}
+
+#endif

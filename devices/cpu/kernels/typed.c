@@ -1,0 +1,184 @@
+/* Kernels that serve several dtypes and do no floating arithmetic of their own: fill, sums of
+ * integers, select, exchange of dimensions. */
+#include <string.h>
+
+#include "core/status.h"
+#include "devices/cpu/kernels/convert.h"
+#include "devices/cpu/kernels/family.h"
+#include "devices/cpu/kernels/operations.h"
+
+#define TYPED(name) TDM_PASTE(name, any, TDM_ISA)
+
+/* The sizes of whatever is copied, in bytes; a tensor is (outer, size, inner). */
+typedef struct typed_state {
+  int64_t count; /* elements of the result */
+  int64_t outer;
+  int64_t size;
+  int64_t index;
+  size_t inner_bytes;
+  tdm_dtype dtype;
+  double value;
+} typed_state;
+
+static typed_state *state_create(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  typed_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  if (state == NULL) return NULL;
+  state->dtype = request->outputs[0].dtype;
+  state->count = tdm_cpu_count(&request->outputs[0]);
+  return state;
+}
+
+/* ---- fill ------------------------------------------------------------------------------------ */
+
+tdm_status TYPED(tdm_fill_prepare)(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  const tdm_fill_attributes *attributes = request->attributes;
+  typed_state *state = state_create(request, answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->value = attributes->value;
+  return TDM_OK;
+}
+
+tdm_status TYPED(tdm_fill_execute)(const tdm_kernel_call *call) {
+  const typed_state *state = call->state;
+  const size_t element_bytes = tdm_dtype_bytes(state->dtype);
+  const size_t bytes = (size_t)state->count * element_bytes;
+  char *out = call->outputs[0];
+  if (bytes == 0) return TDM_OK;
+  convert_from_double(state->dtype, &state->value, out, 1);
+  for (size_t done = element_bytes; done < bytes;) { /* doubles what is filled */
+    const size_t more = done < bytes - done ? done : bytes - done;
+    memcpy(out + done, out, more);
+    done += more;
+  }
+  return TDM_OK;
+}
+
+/* ---- Sums of integers --------------------------------------------------------------------------
+ */
+
+tdm_status TYPED(tdm_add_integers_prepare)(const tdm_kernel_request *request,
+                                           tdm_kernel_answer *answer) {
+  return state_create(request, answer) != NULL ? TDM_OK : TDM_OUT_OF_MEMORY;
+}
+
+/* Wraps on overflow, as unsigned sums do. */
+tdm_status TYPED(tdm_add_integers_execute)(const tdm_kernel_call *call) {
+  const typed_state *state = call->state;
+  if (state->dtype == TDM_INT64) {
+    const uint64_t *a = call->inputs[0], *b = call->inputs[1]; /* (count) */
+    uint64_t *out = call->outputs[0];                          /* (count) */
+    for (int64_t i = 0; i < state->count; i++)
+      out[i] = a[i] + b[i];
+  } else {
+    const uint32_t *a = call->inputs[0], *b = call->inputs[1]; /* (count) */
+    uint32_t *out = call->outputs[0];                          /* (count) */
+    for (int64_t i = 0; i < state->count; i++)
+      out[i] = a[i] + b[i];
+  }
+  return TDM_OK;
+}
+
+/* ---- select ---------------------------------------------------------------------------------- */
+
+/* whole: the tensor that has the dimension. */
+static tdm_status select_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                 const tdm_spec *whole) {
+  const tdm_select_attributes *attributes = request->attributes;
+  typed_state *state = state_create(request, answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  const int64_t dimension = attributes->dimension;
+  state->outer = tdm_cpu_dims_product(whole, 0, dimension);
+  state->size = whole->shape.dims[dimension];
+  state->inner_bytes = (size_t)tdm_cpu_dims_product(whole, dimension + 1, whole->shape.rank) *
+                       tdm_dtype_bytes(whole->dtype);
+  state->index = attributes->index < 0 ? attributes->index + state->size : attributes->index;
+  return TDM_OK;
+}
+
+tdm_status TYPED(tdm_select_prepare)(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  return select_prepare(request, answer, &request->inputs[0]);
+}
+
+tdm_status TYPED(tdm_select_execute)(const tdm_kernel_call *call) {
+  const typed_state *state = call->state;
+  const size_t inner = state->inner_bytes;
+  const char *x = (const char *)call->inputs[0] + (size_t)state->index * inner;
+  char *out = call->outputs[0];
+  for (int64_t i = 0; i < state->outer; i++, x += (size_t)state->size * inner, out += inner) {
+    memcpy(out, x, inner);
+  }
+  return TDM_OK;
+}
+
+tdm_status TYPED(tdm_select_gradient_prepare)(const tdm_kernel_request *request,
+                                              tdm_kernel_answer *answer) {
+  return select_prepare(request, answer, &request->outputs[0]);
+}
+
+tdm_status TYPED(tdm_select_gradient_execute)(const tdm_kernel_call *call) {
+  const typed_state *state = call->state;
+  const size_t inner = state->inner_bytes;
+  const size_t before = (size_t)state->index * inner;
+  const size_t after = (size_t)(state->size - state->index - 1) * inner;
+  const char *d_out = call->inputs[0];
+  char *d_x = call->outputs[0];
+  for (int64_t i = 0; i < state->outer; i++, d_out += inner, d_x += after) {
+    memset(d_x, 0, before);
+    d_x += before;
+    memcpy(d_x, d_out, inner);
+    d_x += inner;
+    memset(d_x, 0, after);
+  }
+  return TDM_OK;
+}
+
+/* ---- Exchange of the first two dimensions ------------------------------------------------------
+ */
+
+tdm_status TYPED(tdm_swap_first_dimensions_prepare)(const tdm_kernel_request *request,
+                                                    tdm_kernel_answer *answer) {
+  const tdm_spec *x = &request->inputs[0];
+  typed_state *state = state_create(request, answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->outer = x->shape.dims[0];
+  state->size = x->shape.dims[1];
+  state->inner_bytes =
+      (size_t)tdm_cpu_dims_product(x, 2, x->shape.rank) * tdm_dtype_bytes(x->dtype);
+  return TDM_OK;
+}
+
+#define SWAP_BLOCK 16 /* rows of both sides that stay in the first cache */
+
+/* Elements of 4 or 8 bytes, in blocks. */
+#define SWAP_ELEMENTS(type)                                                                        \
+  static void swap_##type(const type *x, type *out, int64_t rows, int64_t columns) {               \
+    for (int64_t i0 = 0; i0 < rows; i0 += SWAP_BLOCK) {                                            \
+      const int64_t i1 = tdm_cpu_min(rows, i0 + SWAP_BLOCK);                                       \
+      for (int64_t j = 0; j < columns; j++) {                                                      \
+        for (int64_t i = i0; i < i1; i++)                                                          \
+          out[j * rows + i] = x[i * columns + j];                                                  \
+      }                                                                                            \
+    }                                                                                              \
+  }
+SWAP_ELEMENTS(uint32_t)
+SWAP_ELEMENTS(uint64_t)
+
+tdm_status TYPED(tdm_swap_first_dimensions_execute)(const tdm_kernel_call *call) {
+  const typed_state *state = call->state;
+  const size_t inner = state->inner_bytes;
+  const int64_t rows = state->outer, columns = state->size;
+  const char *x = call->inputs[0]; /* (rows, columns, inner) */
+  char *out = call->outputs[0];    /* (columns, rows, inner) */
+  if (inner == sizeof(uint32_t)) {
+    swap_uint32_t(call->inputs[0], call->outputs[0], rows, columns);
+  } else if (inner == sizeof(uint64_t)) {
+    swap_uint64_t(call->inputs[0], call->outputs[0], rows, columns);
+  } else {
+    for (int64_t j = 0; j < columns; j++) {
+      for (int64_t i = 0; i < rows; i++) {
+        memcpy(out + (size_t)(j * rows + i) * inner, x + (size_t)(i * columns + j) * inner, inner);
+      }
+    }
+  }
+  return TDM_OK;
+}

@@ -1,0 +1,133 @@
+/* Vectors of the widest registers of the instruction set at hand, in the compiler's own vector
+ * types. Invariant: what happens to an element does not depend on its lane, so a short vector at
+ * the end of a row gives the same bits as a full one. */
+#ifndef TANDEM_DEVICES_CPU_KERNELS_VECTOR_H
+#define TANDEM_DEVICES_CPU_KERNELS_VECTOR_H
+
+#include "devices/cpu/kernels/real.h"
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#define TDM_VECTOR_BYTES 64
+#elif defined(__AVX2__)
+#include <immintrin.h>
+#define TDM_VECTOR_BYTES 32
+#else
+#define TDM_VECTOR_BYTES 16
+#endif
+
+#define LANES (TDM_VECTOR_BYTES * 8 / TDM_REAL_BITS)
+#define ALWAYS_INLINE static inline __attribute__((always_inline, unused))
+
+typedef real vec __attribute__((vector_size(TDM_VECTOR_BYTES)));
+typedef real_bits vec_bits __attribute__((vector_size(TDM_VECTOR_BYTES)));
+typedef real vec_anywhere
+    __attribute__((vector_size(TDM_VECTOR_BYTES), aligned(TDM_REAL_BITS / 8), may_alias));
+
+ALWAYS_INLINE vec vec_set(real value) {
+  return value - (vec){0}; /* x - 0 is x, also for -0 */
+}
+
+ALWAYS_INLINE vec vec_load(const real *from) {
+  return *(const vec_anywhere *)from;
+}
+
+ALWAYS_INLINE void vec_store(real *to, vec value) {
+  *(vec_anywhere *)to = value;
+}
+
+/* mask: all bits of a lane set, or none, as comparisons give it. */
+ALWAYS_INLINE vec vec_select(vec_bits mask, vec yes, vec no) {
+  return (vec)((mask & (vec_bits)yes) | (~mask & (vec_bits)no));
+}
+
+/* All bits set in the first count lanes. */
+ALWAYS_INLINE vec_bits vec_mask_first(int64_t count) {
+  vec_bits index;
+  for (int i = 0; i < LANES; i++)
+    index[i] = i;
+  const real_bits limit = (real_bits)(count < LANES ? count : LANES);
+  return index < (limit - (vec_bits){0});
+}
+
+/* The first count lanes (0 <= count, LANES or more means all), zeros elsewhere; touches no memory
+ * beyond them. */
+ALWAYS_INLINE vec vec_load_first(const real *from, int64_t count) {
+  if (count >= LANES) return vec_load(from);
+#if defined(__AVX512F__) && TDM_REAL_BITS == 64
+  return _mm512_maskz_loadu_pd((__mmask8)((1u << count) - 1u), from);
+#elif defined(__AVX512F__)
+  return _mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1u), from);
+#elif defined(__AVX2__) && TDM_REAL_BITS == 64
+  return _mm256_maskload_pd(from, (__m256i)vec_mask_first(count));
+#elif defined(__AVX2__)
+  return _mm256_maskload_ps(from, (__m256i)vec_mask_first(count));
+#else
+  vec value = {0};
+  for (int i = 0; i < LANES && i < count; i++)
+    value[i] = from[i];
+  return value;
+#endif
+}
+
+ALWAYS_INLINE void vec_store_first(real *to, vec value, int64_t count) {
+  if (count >= LANES) {
+    vec_store(to, value);
+    return;
+  }
+#if defined(__AVX512F__) && TDM_REAL_BITS == 64
+  _mm512_mask_storeu_pd(to, (__mmask8)((1u << count) - 1u), value);
+#elif defined(__AVX512F__)
+  _mm512_mask_storeu_ps(to, (__mmask16)((1u << count) - 1u), value);
+#elif defined(__AVX2__) && TDM_REAL_BITS == 64
+  _mm256_maskstore_pd(to, (__m256i)vec_mask_first(count), value);
+#elif defined(__AVX2__)
+  _mm256_maskstore_ps(to, (__m256i)vec_mask_first(count), value);
+#else
+  for (int i = 0; i < LANES && i < count; i++)
+    to[i] = value[i];
+#endif
+}
+
+/* The first count lanes of value, `other` elsewhere. */
+ALWAYS_INLINE vec vec_keep_first(vec value, int64_t count, real other) {
+  return vec_select(vec_mask_first(count), value, vec_set(other));
+}
+
+/* In pairs, halves first: one fixed order. */
+ALWAYS_INLINE real vec_sum(vec value) {
+  for (int half = LANES / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; i++)
+      value[i] += value[i + half];
+  }
+  return value[0];
+}
+
+ALWAYS_INLINE real vec_max(vec value) {
+  real most = value[0];
+  for (int i = 1; i < LANES; i++)
+    most = value[i] > most ? value[i] : most;
+  return most;
+}
+
+/* Copies a row of count elements; rows are often too short for a call to memcpy. */
+ALWAYS_INLINE void row_copy(real *to, const real *from, int64_t count) {
+  for (int64_t i = 0; i < count; i += LANES) {
+    vec_store_first(to + i, vec_load_first(from + i, count - i), count - i);
+  }
+}
+
+ALWAYS_INLINE void row_zero(real *to, int64_t count) {
+  for (int64_t i = 0; i < count; i += LANES)
+    vec_store_first(to + i, (vec){0}, count - i);
+}
+
+/* to += from */
+ALWAYS_INLINE void row_add(real *to, const real *from, int64_t count) {
+  for (int64_t i = 0; i < count; i += LANES) {
+    const vec sum = vec_load_first(to + i, count - i) + vec_load_first(from + i, count - i);
+    vec_store_first(to + i, sum, count - i);
+  }
+}
+
+#endif

@@ -1,0 +1,89 @@
+/* exp, tanh and sigmoid of vectors. exp(x) = 2^n e^r with |r| <= ln(2)/2 (Cody and Waite's
+ * reduction: "Software Manual for the Elementary Functions", 1980), e^r by its Taylor series, which
+ * is exact to rounding at that size. NaN stays NaN, infinities have their limits. */
+#ifndef TANDEM_DEVICES_CPU_KERNELS_VECTOR_MATH_H
+#define TANDEM_DEVICES_CPU_KERNELS_VECTOR_MATH_H
+
+#include "devices/cpu/kernels/vector.h"
+
+#if TDM_REAL_BITS == 64
+#define EXP_SERIES_TERMS 13
+#define EXP_LEAST (-750.0)           /* below, exp is 0 */
+#define EXP_MOST 720.0               /* above, exp is infinite */
+#define TANH_MOST 22.0               /* above, tanh is 1 */
+#define LN2_HIGH 6.93145751953125e-1 /* few bits, so that n times it is exact */
+#define LN2_LOW 1.42860682030941723212e-6
+#define ROUNDER 6755399441055744.0 /* 1.5 x 2^52: adding it rounds to an integer */
+#define MANTISSA_BITS 52
+#define EXPONENT_BIAS 1023
+#else
+#define EXP_SERIES_TERMS 7
+#define EXP_LEAST (-110.0f)
+#define EXP_MOST 90.0f
+#define TANH_MOST 10.0f
+#define LN2_HIGH 0.693359375f
+#define LN2_LOW (-2.12194440e-4f)
+#define ROUNDER 12582912.0f /* 1.5 x 2^23 */
+#define MANTISSA_BITS 23
+#define EXPONENT_BIAS 127
+#endif
+#define LOG2_E ((real)1.44269504088896340736)
+
+/* 2^n for n whose exponent is in range. */
+ALWAYS_INLINE vec vec_power_of_two(vec_bits n) {
+  return (vec)((n + EXPONENT_BIAS) << MANTISSA_BITS);
+}
+
+/* e^x = 2^n (1 + rest); x is moderate or NaN. */
+ALWAYS_INLINE vec vec_exp_parts(vec x, vec_bits *out_n) {
+  const vec shifted = x * LOG2_E + ROUNDER;
+  const vec n = shifted - ROUNDER;
+  const vec r = (x - n * LN2_HIGH) - n * LN2_LOW;
+  *out_n = (vec_bits)shifted - (vec_bits)vec_set(ROUNDER);
+  static const real inverse_factorials[] = {(real)1.0,
+                                            (real)(1.0 / 2),
+                                            (real)(1.0 / 6),
+                                            (real)(1.0 / 24),
+                                            (real)(1.0 / 120),
+                                            (real)(1.0 / 720),
+                                            (real)(1.0 / 5040),
+                                            (real)(1.0 / 40320),
+                                            (real)(1.0 / 362880),
+                                            (real)(1.0 / 3628800),
+                                            (real)(1.0 / 39916800),
+                                            (real)(1.0 / 479001600),
+                                            (real)(1.0 / 6227020800.0)};
+  vec tail = vec_set(inverse_factorials[EXP_SERIES_TERMS - 1]);
+#pragma GCC unroll 16
+  for (int i = EXP_SERIES_TERMS - 2; i >= 1; i--)
+    tail = tail * r + inverse_factorials[i];
+  return r + r * r * tail;
+}
+
+ALWAYS_INLINE vec vec_exp(vec x) {
+  x = vec_select(x < vec_set(EXP_LEAST), vec_set(EXP_LEAST), x);
+  x = vec_select(x > vec_set(EXP_MOST), vec_set(EXP_MOST), x);
+  vec_bits n;
+  const vec rest = vec_exp_parts(x, &n);
+  /* In two factors, so that results near the ends of the range come out. */
+  const vec_bits half = n >> 1;
+  return (1 + rest) * vec_power_of_two(half) * vec_power_of_two(n - half);
+}
+
+/* (e^(2x) - 1) / (e^(2x) + 1) for |x|, without cancellation near 0. */
+ALWAYS_INLINE vec vec_tanh(vec x) {
+  const vec_bits sign = (vec_bits)x & (vec_bits)vec_set((real)-0.0);
+  vec magnitude = (vec)((vec_bits)x ^ sign);
+  magnitude = vec_select(magnitude > vec_set(TANH_MOST), vec_set(TANH_MOST), magnitude);
+  vec_bits n;
+  const vec rest = vec_exp_parts(magnitude + magnitude, &n);
+  const vec power = vec_power_of_two(n);
+  const vec less_one = power * rest + (power - 1); /* e^(2x) - 1 */
+  return (vec)((vec_bits)(less_one / (less_one + 2)) | sign);
+}
+
+ALWAYS_INLINE vec vec_sigmoid(vec x) {
+  return 1 / (1 + vec_exp(-x));
+}
+
+#endif

@@ -1,0 +1,51 @@
+/* Stacks items into batches. Invariant: a batch is whole or not there at all. */
+#include "core/allocate.h"
+#include "data/dataset.h"
+
+void tdm_batch_release(tdm_tensor **fields, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    tdm_tensor_release(fields[i]);
+    fields[i] = NULL;
+  }
+}
+
+/* (...) -> (rows, ...) */
+static tdm_shape shape_of_batch(const tdm_shape *item, int64_t rows) {
+  tdm_shape shape = {.rank = item->rank + 1};
+  shape.dims[0] = rows;
+  for (int i = 0; i < item->rank; i++)
+    shape.dims[i + 1] = item->dims[i];
+  return shape;
+}
+
+tdm_status tdm_batch_stack(tdm_dataset *dataset, const int64_t *items, int64_t rows,
+                           const atomic_bool *abandon, tdm_tensor **out_fields) {
+  void *cursors[TDM_DATASET_MAX_FIELDS] = {NULL};
+  tdm_status status = TDM_OK;
+  for (size_t i = 0; i < dataset->field_count; i++)
+    out_fields[i] = NULL;
+  for (size_t i = 0; i < dataset->field_count; i++) {
+    const tdm_field *field = &dataset->fields[i];
+    const tdm_shape shape = shape_of_batch(&field->shape, rows);
+    status = tdm_host_tensor_create(dataset->context, field->dtype, &shape, &out_fields[i]);
+    if (status != TDM_OK) goto fail;
+    cursors[i] = tdm_tensor_data(out_fields[i]);
+  }
+  for (int64_t row = 0; row < rows; row++) {
+    if (atomic_load_explicit(abandon, memory_order_relaxed)) {
+      status = tdm_fail(TDM_CANCELLED, "the batch was abandoned");
+      goto fail;
+    }
+    status = dataset->item(dataset->user, items[row], cursors);
+    if (status != TDM_OK) {
+      (void)tdm_fail_within(status, "item %lld of the dataset", (long long)items[row]);
+      goto fail;
+    }
+    for (size_t i = 0; i < dataset->field_count; i++)
+      cursors[i] = (char *)cursors[i] + dataset->field_bytes[i];
+  }
+  return TDM_OK;
+fail:
+  tdm_batch_release(out_fields, dataset->field_count);
+  return status;
+}

@@ -1,0 +1,46 @@
+/* Internal side of datasets and batches. Invariant: a dataset's fields never change; whoever holds
+ * a reference may ask for items, from one thread at a time. */
+#ifndef TANDEM_DATA_DATASET_H
+#define TANDEM_DATA_DATASET_H
+
+#include <stdatomic.h>
+
+#include "core/status.h"
+#include "data/data.h"
+
+struct tdm_dataset {
+  _Atomic uint32_t references;
+  tdm_context *context; /* retained */
+  int64_t length;
+  size_t field_count;
+  tdm_field fields[TDM_DATASET_MAX_FIELDS];
+  size_t field_bytes[TDM_DATASET_MAX_FIELDS]; /* of one item */
+  tdm_status (*item)(void *user, int64_t index, void *const *out_fields);
+  void (*destroy)(void *user);
+  void *user;
+};
+
+/* A dense tensor on cpu:0, contents undefined: tdm_tensor_create with a status. */
+tdm_status tdm_host_tensor_create(tdm_context *context, tdm_dtype dtype, const tdm_shape *shape,
+                                  tdm_tensor **out_tensor) TDM_WARN_UNUSED;
+
+/* Makes one tensor a field of the items listed. Looks at abandon now and then, and when it is set
+ * answers CANCELLED at once. On failure every out_fields is NULL. */
+typedef tdm_status (*tdm_batch_maker)(tdm_dataset *dataset, const int64_t *items, int64_t rows,
+                                      const atomic_bool *abandon, tdm_tensor **out_fields);
+
+/* The usual maker: items stacked along a new dimension 0. */
+tdm_status tdm_batch_stack(tdm_dataset *dataset, const int64_t *items, int64_t rows,
+                           const atomic_bool *abandon, tdm_tensor **out_fields) TDM_WARN_UNUSED;
+void tdm_batch_release(tdm_tensor **fields, size_t count); /* and sets them to NULL */
+
+/* tdm_loader_create with a maker of batches; field_count: how many tensors it makes. */
+tdm_loader *tdm_loader_create_with(tdm_dataset *dataset, const tdm_loader_options *options,
+                                   tdm_batch_maker maker, size_t field_count);
+
+/* Copies a caller's options over zeroes. Older callers have smaller structs, and name is told where
+ * struct_size is no size this library knows. */
+tdm_status tdm_options_copy(void *out_options, size_t bytes, const void *options, size_t least,
+                            const char *name) TDM_WARN_UNUSED;
+
+#endif

@@ -1,0 +1,134 @@
+/* Loaders: an order of batches, made when asked for or ahead on a thread. Invariant: what next()
+ * delivers does not depend on prefetch; after a failure an epoch delivers nothing more, but the
+ * same failure again, until it is started anew. */
+#include <string.h>
+
+#include "core/allocate.h"
+#include "data/dataset.h"
+#include "data/order.h"
+#include "data/prefetch.h"
+#include "devices/context.h"
+
+struct tdm_loader {
+  tdm_dataset *dataset; /* retained */
+  tdm_loader_options options;
+  tdm_batch_maker maker;
+  size_t field_count;
+  tdm_order order;
+  tdm_prefetch *prefetch; /* NULL: batches are made by next() */
+  atomic_bool never;      /* false: what a batch made by next() looks at */
+  bool started;
+  int64_t next_batch;
+  tdm_status failure; /* of this epoch */
+  char message[TDM_MESSAGE_BYTES];
+};
+
+static tdm_status make_batch(void *user, int64_t batch, const atomic_bool *abandon,
+                             tdm_tensor **out_fields) {
+  tdm_loader *loader = user;
+  const tdm_batch_range range = loader->order.batches[batch];
+  return loader->maker(loader->dataset, loader->order.items + range.begin, range.rows, abandon,
+                       out_fields);
+}
+
+static tdm_status check_options(const tdm_loader_options *options) {
+  if (options->batch_size < 0) {
+    return tdm_fail(TDM_INVALID_ARGUMENT, "loader: batch_size is %lld",
+                    (long long)options->batch_size);
+  }
+  if (options->prefetch < 0) {
+    return tdm_fail(TDM_INVALID_ARGUMENT, "loader: prefetch is %d", options->prefetch);
+  }
+  return TDM_OK;
+}
+
+/* Fills a loader whose dataset is set. */
+static tdm_status init_loader(tdm_loader *loader) {
+  const tdm_loader_options *options = &loader->options;
+  const tdm_allocator *allocator = tdm_context_allocator(loader->dataset->context);
+  const int64_t batch_size = options->batch_size == 0 ? 1 : options->batch_size;
+  TDM_TRY(tdm_order_init(&loader->order, allocator, loader->dataset->length, batch_size,
+                         options->drop_last, options->groups));
+  loader->options.groups = NULL; /* borrowed until here */
+  const int64_t batch_count = loader->order.batch_count;
+  if (options->prefetch == 0 || batch_count == 0) return TDM_OK;
+  const int64_t depth = options->prefetch < batch_count ? options->prefetch : batch_count;
+  return tdm_prefetch_create(allocator, (size_t)depth, loader->field_count, make_batch, loader,
+                             &loader->prefetch);
+}
+
+tdm_loader *tdm_loader_create_with(tdm_dataset *dataset, const tdm_loader_options *given,
+                                   tdm_batch_maker maker, size_t field_count) {
+  tdm_loader_options options;
+  if (dataset == NULL) {
+    (void)tdm_fail(TDM_INVALID_ARGUMENT, "loader: the dataset is NULL");
+    return NULL;
+  }
+  if (tdm_options_copy(&options, sizeof(options), given, sizeof(size_t), "loader options") ||
+      check_options(&options) != TDM_OK) {
+    return NULL;
+  }
+  const tdm_allocator *allocator = tdm_context_allocator(dataset->context);
+  tdm_loader *loader = tdm_allocate(allocator, sizeof(*loader), "a loader");
+  if (loader == NULL) return NULL;
+  loader->dataset = tdm_dataset_retain(dataset);
+  loader->options = options;
+  loader->maker = maker;
+  loader->field_count = field_count;
+  if (init_loader(loader) != TDM_OK) {
+    tdm_loader_release(loader);
+    return NULL;
+  }
+  return loader;
+}
+
+tdm_loader *tdm_loader_create(tdm_dataset *dataset, const tdm_loader_options *options) {
+  return tdm_loader_create_with(dataset, options, tdm_batch_stack,
+                                dataset == NULL ? 0 : dataset->field_count);
+}
+
+void tdm_loader_release(tdm_loader *loader) {
+  if (loader == NULL) return;
+  tdm_dataset *dataset = loader->dataset;
+  tdm_prefetch_destroy(loader->prefetch);
+  tdm_order_deinit(&loader->order);
+  tdm_release(tdm_context_allocator(dataset->context), loader, sizeof(*loader));
+  tdm_dataset_release(dataset);
+}
+
+int64_t tdm_loader_batch_count(const tdm_loader *loader) {
+  return loader == NULL ? 0 : loader->order.batch_count;
+}
+
+tdm_status tdm_loader_start(tdm_loader *loader, uint64_t epoch) {
+  if (loader == NULL) return tdm_fail(TDM_INVALID_ARGUMENT, "loader: it is NULL");
+  if (loader->prefetch != NULL) tdm_prefetch_pause(loader->prefetch);
+  tdm_order_start(&loader->order, loader->options.shuffle, loader->options.seed, epoch);
+  loader->next_batch = 0;
+  loader->failure = TDM_OK;
+  loader->started = true;
+  if (loader->prefetch != NULL) tdm_prefetch_begin(loader->prefetch, loader->order.batch_count);
+  return TDM_OK;
+}
+
+tdm_status tdm_loader_next(tdm_loader *loader, tdm_tensor **out_fields, int64_t *out_rows) {
+  if (loader == NULL || out_fields == NULL || out_rows == NULL) {
+    return tdm_fail(TDM_INVALID_ARGUMENT, "loader: an argument of tdm_loader_next is NULL");
+  }
+  *out_rows = 0;
+  memset(out_fields, 0, loader->field_count * sizeof(*out_fields));
+  if (!loader->started) TDM_TRY(tdm_loader_start(loader, 0));
+  if (loader->failure != TDM_OK) return tdm_fail(loader->failure, "%s", loader->message);
+  if (loader->next_batch == loader->order.batch_count) return TDM_OK;
+  const int64_t batch = loader->next_batch++;
+  const tdm_status status = loader->prefetch != NULL
+                                ? tdm_prefetch_take(loader->prefetch, out_fields)
+                                : make_batch(loader, batch, &loader->never, out_fields);
+  if (status != TDM_OK) {
+    loader->failure = status;
+    memcpy(loader->message, tdm_last_message(), strlen(tdm_last_message()) + 1);
+    return status;
+  }
+  *out_rows = loader->order.batches[batch].rows;
+  return TDM_OK;
+}

@@ -1,0 +1,41 @@
+/* Text as code points: UTF-8 and ISO-8859-1, and which code points are letters of the Latin, Greek
+ * and Cyrillic scripts. Invariant: no locale is looked at, so the answers are the same everywhere.
+ */
+#ifndef TANDEM_DATA_TEXT_H
+#define TANDEM_DATA_TEXT_H
+
+#include "core/core.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Reads one code point; answers its bytes, or 0 where there is no valid one (or size is 0):
+ * overlong forms, surrogates and values past U+10FFFF are not valid. */
+size_t tdm_utf8_decode(const char *bytes, size_t size, uint32_t *out_point);
+/* Writes a code point; answers its bytes, 1 to 4. */
+size_t tdm_utf8_encode(uint32_t point, char out_bytes[4]);
+/* Is all of it valid? */
+bool tdm_utf8_is_valid(const char *bytes, size_t size);
+
+bool tdm_point_is_letter(uint32_t point);
+/* The lower-case letter of a letter; one code point always gives one. */
+uint32_t tdm_point_fold(uint32_t point);
+
+typedef enum tdm_encoding {
+  TDM_ENCODING_NONE, /* neither of the others all through */
+  TDM_ENCODING_UTF8,
+  TDM_ENCODING_LATIN1, /* ISO-8859-1 */
+} tdm_encoding;
+
+/* What a text is written in. Text that is not UTF-8 counts as ISO-8859-1 only if it has no UTF-8
+ * sequence at all and none of the control bytes 0x80 to 0x9F; else the answer is NONE, and
+ * *out_line is the line (from 1) that is not UTF-8. */
+tdm_encoding tdm_text_encoding(const char *bytes, size_t size, int64_t *out_line);
+/* Like tdm_utf8_decode for a text in one of the two encodings. */
+size_t tdm_text_decode(tdm_encoding encoding, const char *bytes, size_t size, uint32_t *out_point);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -9,22 +9,22 @@
 #include "core/core.h"
 
 typedef struct expectation {
-  tdm_dtype dtype;
   size_t bytes;
   const char *name;
   const char *safetensors_name;
+  tdm_dtype dtype;
   bool floating;
 } expectation;
 
 static const expectation expectations[] = {
-    {TDM_FLOAT32, sizeof(float), "float32", "F32", true},
-    {TDM_FLOAT64, sizeof(double), "float64", "F64", true},
-    {TDM_INT32, sizeof(int32_t), "int32", "I32", false},
-    {TDM_INT64, sizeof(int64_t), "int64", "I64", false},
-    {TDM_UINT8, sizeof(uint8_t), "uint8", "U8", false},
-    {TDM_BOOL, 1, "bool", "BOOL", false},
-    {TDM_FLOAT16, 2, "float16", "F16", true},
-    {TDM_BFLOAT16, 2, "bfloat16", "BF16", true},
+    {sizeof(float), "float32", "F32", TDM_FLOAT32, true},
+    {sizeof(double), "float64", "F64", TDM_FLOAT64, true},
+    {sizeof(int32_t), "int32", "I32", TDM_INT32, false},
+    {sizeof(int64_t), "int64", "I64", TDM_INT64, false},
+    {sizeof(uint8_t), "uint8", "U8", TDM_UINT8, false},
+    {1, "bool", "BOOL", TDM_BOOL, false},
+    {2, "float16", "F16", TDM_FLOAT16, true},
+    {2, "bfloat16", "BF16", TDM_BFLOAT16, true},
 };
 
 static void every_dtype_has_its_row(void **state) {

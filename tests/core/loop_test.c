@@ -1,5 +1,6 @@
 /* The loop, own and caller's: order of tasks, holds and the return of uv_run, closing from every
  * side, and failures of memory. */
+#define _GNU_SOURCE /* sched_setaffinity */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +9,7 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <uv.h>
 
@@ -191,6 +193,49 @@ static void closing_waits_for_the_poster_to_leave(void **state) {
   }
 }
 
+static void *post_closing(void *user) {
+  chain_task *closing = user;
+  tdm_loop_post(closing->record->loop, &closing->base);
+  return NULL;
+}
+
+/* Linked in the place of uv_async_send: lets the loop that was woken go first. */
+int __real_uv_async_send(uv_async_t *handle);
+int __wrap_uv_async_send(uv_async_t *handle);
+
+int __wrap_uv_async_send(uv_async_t *handle) {
+  const int code = __real_uv_async_send(handle);
+  (void)sched_yield();
+  return code;
+}
+
+/* All threads on one processor: the loop that a post wakes runs before the poster goes on, and the
+ * task it finds ends the loop. What the poster then touches, AddressSanitizer sees. */
+static void the_last_task_may_outrun_its_poster(void **state) {
+  (void)state;
+  enum { REPEATS = 200 };
+  static witness records[REPEATS];
+  static chain_task closings[REPEATS];
+  cpu_set_t before;
+  cpu_set_t one;
+  assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+  CPU_ZERO(&one);
+  for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; cpu++) {
+    if (CPU_ISSET(cpu, &before)) CPU_SET(cpu, &one);
+  }
+  assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+  for (int repeat = 0; repeat < REPEATS; repeat++) {
+    witness *record = &records[repeat];
+    *record = (witness){.loop = create_loop(NULL)};
+    closings[repeat] = (chain_task){.base.run = run_closing, .record = record};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, post_closing, &closings[repeat]), 0);
+    wait_for(record, &record->closed, 1);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+  }
+  assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+}
+
 /* ---- caller's loop ---- */
 
 static void close_on(uv_loop_t *uv, witness *record) {
@@ -363,6 +408,7 @@ int main(void) {
       cmocka_unit_test(tasks_post_themselves_again),
       cmocka_unit_test(own_loop_closes_from_its_own_thread),
       cmocka_unit_test(closing_waits_for_the_poster_to_leave),
+      cmocka_unit_test(the_last_task_may_outrun_its_poster),
       cmocka_unit_test(idle_loop_lets_uv_run_return),
       cmocka_unit_test(a_task_of_the_loops_thread_runs_before_uv_run_returns),
       cmocka_unit_test(holds_keep_uv_run_until_other_threads_are_done),

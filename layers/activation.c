@@ -1,0 +1,132 @@
+/* Elementwise functions: relu, tanh, sigmoid, add. Invariant: a gradient reads the function's
+ * output, never its input, so the input's memory is free as soon as the output is there. */
+#include "layers/common.h"
+#include "layers/layers.h"
+
+static tdm_status infer_activation(tdm_infer *infer) {
+  TDM_TRY(tdm_expect_floating(infer, 0, "x"));
+  return tdm_infer_like_first(infer);
+}
+
+/* d_y, y -> d_x by operation. */
+static tdm_status append_gradient(tdm_gradient *gradient, const tdm_operation *operation) {
+  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
+                                tdm_gradient_output(gradient, 0)};
+  tdm_gradient_set(
+      gradient, 0,
+      tdm_append(graph, operation, tdm_gradient_name(gradient), NULL, operands, 2, NULL));
+  return tdm_layer_appended(graph);
+}
+
+static const tdm_operation relu_gradient = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_RELU_GRADIENT,
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .output_count = 1,
+    .infer = tdm_infer_like_first,
+};
+
+static const tdm_operation tanh_gradient = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_TANH_GRADIENT,
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .output_count = 1,
+    .infer = tdm_infer_like_first,
+};
+
+static const tdm_operation sigmoid_gradient = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_SIGMOID_GRADIENT,
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .output_count = 1,
+    .infer = tdm_infer_like_first,
+};
+
+static tdm_status append_relu_gradient(tdm_gradient *gradient) {
+  return append_gradient(gradient, &relu_gradient);
+}
+
+static tdm_status append_tanh_gradient(tdm_gradient *gradient) {
+  return append_gradient(gradient, &tanh_gradient);
+}
+
+static tdm_status append_sigmoid_gradient(tdm_gradient *gradient) {
+  return append_gradient(gradient, &sigmoid_gradient);
+}
+
+static const tdm_operation relu_operation = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_RELU,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .output_count = 1,
+    .infer = infer_activation,
+    .gradient = append_relu_gradient,
+};
+
+static const tdm_operation tanh_operation = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_TANH,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .output_count = 1,
+    .infer = infer_activation,
+    .gradient = append_tanh_gradient,
+};
+
+static const tdm_operation sigmoid_operation = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_SIGMOID,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .output_count = 1,
+    .infer = infer_activation,
+    .gradient = append_sigmoid_gradient,
+};
+
+static tdm_status infer_add(tdm_infer *infer) {
+  tdm_shape shape;
+  TDM_TRY(tdm_expect_dtype_of_first(infer, 1, "a", "b"));
+  TDM_TRY(tdm_expect_one_shape(infer, 0, "a", 1, "b", &shape));
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, &shape);
+  return TDM_OK;
+}
+
+static tdm_status append_add_gradient(tdm_gradient *gradient) {
+  for (size_t i = 0; i < 2; i++)
+    if (tdm_gradient_wanted(gradient, i))
+      tdm_gradient_set(gradient, i, tdm_gradient_of_output(gradient, 0));
+  return TDM_OK;
+}
+
+static const tdm_operation add_operation = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_ADD,
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .output_count = 1,
+    .infer = infer_add,
+    .gradient = append_add_gradient,
+};
+
+tdm_value tdm_relu(tdm_graph *graph, const char *name, tdm_value x) {
+  return tdm_append(graph, &relu_operation, name, NULL, &x, 1, NULL);
+}
+
+tdm_value tdm_tanh(tdm_graph *graph, const char *name, tdm_value x) {
+  return tdm_append(graph, &tanh_operation, name, NULL, &x, 1, NULL);
+}
+
+tdm_value tdm_sigmoid(tdm_graph *graph, const char *name, tdm_value x) {
+  return tdm_append(graph, &sigmoid_operation, name, NULL, &x, 1, NULL);
+}
+
+tdm_value tdm_add(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
+  const tdm_value operands[] = {a, b};
+  return tdm_append(graph, &add_operation, name, NULL, operands, 2, NULL);
+}

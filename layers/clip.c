@@ -1,0 +1,138 @@
+/* Clipping by norm, as torch.nn.utils.clip_grad_norm_: every gradient's sum of squares, their sum,
+ * one factor, every gradient scaled. Invariant: sums are added in the order of parameters, so the
+ * factor does not depend on where they live. */
+#include "layers/clip.h"
+
+#include <stdint.h>
+
+#include "layers/common.h"
+#include "layers/layers.h"
+
+#define SUM_OPERANDS TDM_KERNEL_MAX_INPUTS
+
+static const tdm_shape scalar = {.rank = 0};
+
+static tdm_status infer_scalar(tdm_infer *infer) {
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, &scalar);
+  return TDM_OK;
+}
+
+static const tdm_operation sum_of_squares = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_SUM_OF_SQUARES,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .output_count = 1,
+    .infer = infer_scalar,
+};
+
+static const tdm_operation accumulate = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_ACCUMULATE,
+    .min_inputs = 1,
+    .max_inputs = SUM_OPERANDS,
+    .output_count = 1,
+    .infer = tdm_infer_like_first,
+};
+
+static const tdm_operation clip_factor = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_CLIP_FACTOR,
+    .attribute_bytes = sizeof(tdm_clip_attributes),
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .output_count = 1,
+    .infer = infer_scalar,
+};
+
+static const tdm_operation scale = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_SCALE,
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .output_count = 1,
+    .infer = tdm_infer_like_first,
+};
+
+/* Sums are made in the widest dtype that any gradient has. */
+static tdm_dtype widest_dtype(tdm_update *update) {
+  const tdm_graph *graph = tdm_update_graph(update);
+  for (size_t i = 0; i < tdm_update_count(update); i++)
+    if (tdm_value_dtype(graph, tdm_update_gradient(update, i)) == TDM_FLOAT64) return TDM_FLOAT64;
+  return TDM_FLOAT32;
+}
+
+static tdm_value as_dtype(tdm_graph *graph, const char *name, tdm_value x, tdm_dtype dtype) {
+  return tdm_value_dtype(graph, x) == dtype ? x : tdm_cast(graph, name, x, dtype);
+}
+
+/* Partial sums of parameters 16^level apart, like the digits of a number: a tree of sums in order
+ * that needs no memory of its own. */
+typedef struct sum_tree {
+  tdm_graph *graph;
+  tdm_value levels[16][SUM_OPERANDS]; /* 16^16 gradients */
+  size_t counts[16];
+} sum_tree;
+
+static tdm_value sum(sum_tree *tree, size_t level) {
+  const size_t count = tree->counts[level];
+  tree->counts[level] = 0;
+  if (count == 1) return tree->levels[level][0];
+  return tdm_append(tree->graph, &accumulate, "clip_norm", NULL, tree->levels[level], count, NULL);
+}
+
+static void add(sum_tree *tree, size_t level, tdm_value value) {
+  while (tree->counts[level] == SUM_OPERANDS) {
+    const tdm_value carry = sum(tree, level);
+    tree->levels[level][tree->counts[level]++] = value;
+    value = carry;
+    level++;
+  }
+  tree->levels[level][tree->counts[level]++] = value;
+}
+
+/* What is left on every level: the upper ones hold the earlier parameters, and stand first. */
+static tdm_value finish(sum_tree *tree) {
+  tdm_value rest = {0, 0};
+  for (size_t level = 0; level < 16; level++) {
+    if (tree->counts[level] == 0) continue;
+    const tdm_value value = sum(tree, level);
+    const tdm_value both[] = {value, rest};
+    rest = tdm_value_is_valid(rest)
+               ? tdm_append(tree->graph, &accumulate, "clip_norm", NULL, both, 2, NULL)
+               : value;
+  }
+  return rest;
+}
+
+tdm_status tdm_clip_begin(tdm_update *update, tdm_clip *out_clip) {
+  out_clip->factor = (tdm_value){0, 0};
+  const double max_norm = tdm_update_optimizer(update)->clip_norm;
+  if (max_norm == 0.0 || tdm_update_count(update) == 0) return TDM_OK;
+  if (!(max_norm > 0.0))
+    return tdm_fail(TDM_INVALID_ARGUMENT, "clip_norm is %g, and must be positive", max_norm);
+  sum_tree tree = {.graph = tdm_update_graph(update)};
+  const tdm_dtype dtype = widest_dtype(update);
+  for (size_t i = 0; i < tdm_update_count(update); i++) {
+    const tdm_value gradient = tdm_update_gradient(update, i);
+    const char *name = tdm_update_name(update, i);
+    const tdm_value squares =
+        tdm_append(tree.graph, &sum_of_squares, name, NULL, &gradient, 1, NULL);
+    add(&tree, 0, as_dtype(tree.graph, name, squares, dtype));
+  }
+  const tdm_value total = finish(&tree);
+  const tdm_clip_attributes attributes = {.max_norm = max_norm};
+  out_clip->factor =
+      tdm_append(tree.graph, &clip_factor, "clip_norm", &attributes, &total, 1, NULL);
+  return tdm_layer_appended(tree.graph);
+}
+
+tdm_value tdm_clip_gradient(tdm_update *update, const tdm_clip *clip, size_t index) {
+  const tdm_value gradient = tdm_update_gradient(update, index);
+  if (!tdm_value_is_valid(clip->factor)) return gradient;
+  tdm_graph *graph = tdm_update_graph(update);
+  const char *name = tdm_update_name(update, index);
+  const tdm_dtype dtype = tdm_value_dtype(graph, gradient);
+  const tdm_value operands[] = {gradient, as_dtype(graph, name, clip->factor, dtype)};
+  return tdm_append(graph, &scale, name, NULL, operands, 2, NULL);
+}

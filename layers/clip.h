@@ -1,0 +1,18 @@
+/* Clipping of gradients by their joint norm, for optimizer rules. */
+#ifndef TANDEM_LAYERS_CLIP_H
+#define TANDEM_LAYERS_CLIP_H
+
+#include "graph/graph.h"
+
+/* The factor that brings the joint norm of all gradients of update to at most the optimizer's
+ * clip_norm: a scalar, or invalid where nothing is clipped. */
+typedef struct tdm_clip {
+  tdm_value factor;
+} tdm_clip;
+
+/* Appends what finds the factor. Call once, before any update. */
+tdm_status tdm_clip_begin(tdm_update *update, tdm_clip *out_clip) TDM_WARN_UNUSED;
+/* The gradient of parameter index (rows of a sparse one), scaled if there is a factor. */
+tdm_value tdm_clip_gradient(tdm_update *update, const tdm_clip *clip, size_t index);
+
+#endif

@@ -1,0 +1,165 @@
+/* Checks and small services that the layers share. Invariant: a failed check sets the thread's
+ * message and nothing else; a failed service makes the graph's error, if none sticks yet. */
+#include "layers/common.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Shape rules ----------------------------------------------------------------------------- */
+
+static tdm_status expect_present(const tdm_infer *infer, size_t index, const char *what) {
+  return tdm_infer_has(infer, index) ? TDM_OK
+                                     : tdm_fail(TDM_INVALID_ARGUMENT, "%s is missing", what);
+}
+
+tdm_status tdm_expect_floating(const tdm_infer *infer, size_t index, const char *what) {
+  TDM_TRY(expect_present(infer, index, what));
+  const tdm_dtype dtype = infer->inputs[index].dtype;
+  if (tdm_dtype_is_floating(dtype)) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s is %s, and must be floating", what,
+                  tdm_dtype_name(dtype));
+}
+
+tdm_status tdm_expect_ids(const tdm_infer *infer, size_t index, const char *what) {
+  TDM_TRY(expect_present(infer, index, what));
+  const tdm_dtype dtype = infer->inputs[index].dtype;
+  if (dtype == TDM_INT32 || dtype == TDM_INT64) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s is %s, and must be int32 or int64", what,
+                  tdm_dtype_name(dtype));
+}
+
+tdm_status tdm_expect_dtype_of_first(const tdm_infer *infer, size_t index, const char *first,
+                                     const char *what) {
+  TDM_TRY(expect_present(infer, index, what));
+  const tdm_dtype wanted = infer->inputs[0].dtype;
+  const tdm_dtype dtype = infer->inputs[index].dtype;
+  if (dtype == wanted) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s is %s, %s is %s", first, tdm_dtype_name(wanted), what,
+                  tdm_dtype_name(dtype));
+}
+
+tdm_status tdm_expect_rank(const tdm_infer *infer, size_t index, const char *what, int least,
+                           int most) {
+  const tdm_shape *shape = tdm_infer_shape(infer, index);
+  if (shape->rank >= least && shape->rank <= most) return TDM_OK;
+  char text[TDM_SHAPE_TEXT];
+  tdm_shape_text(shape, text, sizeof text);
+  if (least == most)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s must have %d dimensions, has %s", what, least, text);
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s must have %d to %d dimensions, has %s", what, least,
+                  most, text);
+}
+
+static bool shapes_agree(const tdm_shape *a, const tdm_shape *b) {
+  if (a->rank != b->rank) return false;
+  for (int i = 0; i < a->rank; i++)
+    if (!tdm_dim_agree(a->dims[i], b->dims[i])) return false;
+  return true;
+}
+
+tdm_status tdm_expect_shape(const tdm_infer *infer, size_t index, const char *what,
+                            const tdm_shape *expected) {
+  const tdm_shape *shape = tdm_infer_shape(infer, index);
+  if (shapes_agree(shape, expected)) return TDM_OK;
+  char has[TDM_SHAPE_TEXT];
+  char wants[TDM_SHAPE_TEXT];
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s must be %s, is %s", what,
+                  tdm_shape_text(expected, wants, sizeof wants),
+                  tdm_shape_text(shape, has, sizeof has));
+}
+
+tdm_status tdm_expect_one_shape(const tdm_infer *infer, size_t a, const char *a_name, size_t b,
+                                const char *b_name, tdm_shape *out_shape) {
+  const tdm_shape *left = tdm_infer_shape(infer, a);
+  const tdm_shape *right = tdm_infer_shape(infer, b);
+  if (!shapes_agree(left, right)) {
+    char left_text[TDM_SHAPE_TEXT];
+    char right_text[TDM_SHAPE_TEXT];
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s is %s, %s is %s: they must have one shape", a_name,
+                    tdm_shape_text(left, left_text, sizeof left_text), b_name,
+                    tdm_shape_text(right, right_text, sizeof right_text));
+  }
+  *out_shape = *left;
+  for (int i = 0; i < left->rank; i++)
+    out_shape->dims[i] = tdm_dim_merge(left->dims[i], right->dims[i]);
+  return TDM_OK;
+}
+
+tdm_status tdm_infer_like_first(tdm_infer *infer) {
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, tdm_infer_shape(infer, 0));
+  return TDM_OK;
+}
+
+tdm_status tdm_infer_like_second(tdm_infer *infer) {
+  tdm_infer_set(infer, 0, infer->inputs[1].dtype, tdm_infer_shape(infer, 1));
+  return TDM_OK;
+}
+
+/* ---- Layers ---------------------------------------------------------------------------------- */
+
+const char *tdm_layer_name(tdm_graph *graph, const char *name, const char *suffix, char *text) {
+  const int length = name && *name ? snprintf(text, TDM_LAYER_NAME_BYTES, "%s%s", name, suffix) : 0;
+  if (length > 0 && length < TDM_LAYER_NAME_BYTES) return text;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                 length <= 0 ? "a layer's name is missing" : "a layer's name is too long");
+  return NULL;
+}
+
+tdm_value tdm_layer_parameter(tdm_graph *graph, const char *name, const char *suffix,
+                              tdm_shape shape, const tdm_initializer *initializer) {
+  char text[TDM_LAYER_NAME_BYTES];
+  if (!tdm_layer_name(graph, name, suffix, text)) return (tdm_value){0, 0};
+  return tdm_parameter(graph, text, tdm_graph_dtype(graph), shape, initializer);
+}
+
+bool tdm_layer_options(tdm_graph *graph, const char *layer, const char *name, const void *options,
+                       size_t bytes, void *out_options) {
+  memset(out_options, 0, bytes);
+  if (!options) return true;
+  size_t size = 0;
+  memcpy(&size, options, sizeof size);
+  if (size < sizeof size || size > bytes) {
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: struct_size of its options is %zu, not %zu",
+                   layer, name ? name : "?", size, bytes);
+    return false;
+  }
+  memcpy(out_options, options, size);
+  return true;
+}
+
+bool tdm_layer_accepts(tdm_graph *graph, const char *layer, const char *name, tdm_value x) {
+  if (tdm_value_shape(graph, x).rank >= 0) return true;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: its input is not a value of this graph",
+                 layer, name ? name : "?");
+  return false;
+}
+
+int tdm_layer_dimension(tdm_graph *graph, const char *layer, const char *name,
+                        const tdm_shape *shape, int dimension) {
+  const int counted = dimension < 0 ? dimension + shape->rank : dimension;
+  if (counted >= 0 && counted < shape->rank) return counted;
+  char text[TDM_SHAPE_TEXT];
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: there is no dimension %d in %s", layer,
+                 name ? name : "?", dimension, tdm_shape_text(shape, text, sizeof text));
+  return -1;
+}
+
+tdm_status tdm_layer_appended(const tdm_graph *graph) {
+  return tdm_graph_status(graph);
+}
+
+/* ---- Optimizers ------------------------------------------------------------------------------ */
+
+tdm_value tdm_optimizer_state(tdm_update *update, size_t index, const char *name, bool scalar) {
+  tdm_graph *graph = tdm_update_graph(update);
+  const tdm_value parameter = tdm_update_parameter(update, index);
+  const tdm_shape shape = scalar ? tdm_shape_scalar() : tdm_value_shape(graph, parameter);
+  char text[TDM_LAYER_NAME_BYTES + 32];
+  const int length =
+      snprintf(text, sizeof text, "optimizer/%s/%s", tdm_update_name(update, index), name);
+  if (length < 0 || length >= (int)sizeof text)
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "a parameter's name is too long: %s",
+                          tdm_update_name(update, index));
+  const tdm_initializer zeros = {TDM_INIT_ZEROS, 0.0, 0.0, -1};
+  return tdm_state(graph, text, tdm_value_dtype(graph, parameter), shape, &zeros, parameter);
+}

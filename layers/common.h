@@ -1,0 +1,78 @@
+/* What every layer needs: checks for shape rules, names of parameters, options structs.
+ * Checks answer INVALID_ARGUMENT with a message that names operands and shapes; the graph puts
+ * operation and path before it. */
+#ifndef TANDEM_LAYERS_COMMON_H
+#define TANDEM_LAYERS_COMMON_H
+
+#include "core/status.h"
+#include "devices/kernels.h"
+#include "graph/graph.h"
+
+/* ---- Shape rules ----------------------------------------------------------------------------- */
+
+/* The operand at index must be there and be floating, or int32 or int64. */
+tdm_status tdm_expect_floating(const tdm_infer *infer, size_t index,
+                               const char *what) TDM_WARN_UNUSED;
+tdm_status tdm_expect_ids(const tdm_infer *infer, size_t index, const char *what) TDM_WARN_UNUSED;
+/* Floating, and of the dtype of operand 0, which is called first. */
+tdm_status tdm_expect_dtype_of_first(const tdm_infer *infer, size_t index, const char *first,
+                                     const char *what) TDM_WARN_UNUSED;
+tdm_status tdm_expect_rank(const tdm_infer *infer, size_t index, const char *what, int least,
+                           int most) TDM_WARN_UNUSED;
+/* The operand's shape must agree with expected: "h0 expects [batch, 16], has [batch, 8]". */
+tdm_status tdm_expect_shape(const tdm_infer *infer, size_t index, const char *what,
+                            const tdm_shape *expected) TDM_WARN_UNUSED;
+/* Operands a and b have one shape: the more certain dimensions of both are left in *out_shape. */
+tdm_status tdm_expect_one_shape(const tdm_infer *infer, size_t a, const char *a_name, size_t b,
+                                const char *b_name, tdm_shape *out_shape) TDM_WARN_UNUSED;
+
+static inline bool tdm_infer_has(const tdm_infer *infer, size_t index) {
+  return index < infer->input_count && infer->inputs[index].dtype != TDM_DTYPE_NONE;
+}
+static inline const tdm_shape *tdm_infer_shape(const tdm_infer *infer, size_t index) {
+  return &infer->inputs[index].shape;
+}
+static inline void tdm_infer_set(tdm_infer *infer, size_t index, tdm_dtype dtype,
+                                 const tdm_shape *shape) {
+  infer->outputs[index].dtype = dtype;
+  infer->outputs[index].shape = *shape;
+}
+/* The last dimension of a shape of rank 1 or more. */
+static inline tdm_dim *tdm_shape_last(tdm_shape *shape) {
+  return &shape->dims[shape->rank - 1];
+}
+
+/* A rule for one output that is like operand 0, and one that is like operand 1. */
+tdm_status tdm_infer_like_first(tdm_infer *infer) TDM_WARN_UNUSED;
+tdm_status tdm_infer_like_second(tdm_infer *infer) TDM_WARN_UNUSED;
+
+/* ---- Layers ---------------------------------------------------------------------------------- */
+
+#define TDM_LAYER_NAME_BYTES 256
+
+/* tdm_parameter of "name" "suffix", in the scope's dtype. */
+tdm_value tdm_layer_parameter(tdm_graph *graph, const char *name, const char *suffix,
+                              tdm_shape shape, const tdm_initializer *initializer);
+/* Writes "name" "suffix" into text (TDM_LAYER_NAME_BYTES); NULL, with the graph's error, when
+ * name is missing or too long. */
+const char *tdm_layer_name(tdm_graph *graph, const char *name, const char *suffix, char *text);
+/* Copies a struct that begins with struct_size into out_options (bytes); what options (may be
+ * NULL) does not reach stays zero. False, with the graph's error, for an illegal size. */
+bool tdm_layer_options(tdm_graph *graph, const char *layer, const char *name, const void *options,
+                       size_t bytes, void *out_options);
+/* Is x a value of the graph? If not, the graph's error says so. */
+bool tdm_layer_accepts(tdm_graph *graph, const char *layer, const char *name, tdm_value x);
+/* A dimension counted from the end when negative, of x with shape; -1, with the graph's error,
+ * when there is none. */
+int tdm_layer_dimension(tdm_graph *graph, const char *layer, const char *name,
+                        const tdm_shape *shape, int dimension);
+/* The status of the graph, for a gradient or optimizer rule that has appended to it. */
+tdm_status tdm_layer_appended(const tdm_graph *graph) TDM_WARN_UNUSED;
+
+/* ---- Optimizers ------------------------------------------------------------------------------ */
+
+/* The state "optimizer/PARAMETER/name" of parameter index, beside it and of its dtype; a scalar or
+ * of its shape; zeros at first. */
+tdm_value tdm_optimizer_state(tdm_update *update, size_t index, const char *name, bool scalar);
+
+#endif

@@ -1,0 +1,136 @@
+/* Embedding: a table's rows by id, with a dense or a sparse gradient. Invariant: both are one
+ * kernel forward; which gradient is meant is the choice between two operations of one name. */
+#include "layers/common.h"
+#include "layers/layers.h"
+
+static tdm_status infer_embedding(tdm_infer *infer) {
+  const tdm_embedding_attributes *attributes = infer->attributes;
+  TDM_TRY(tdm_expect_floating(infer, 0, "weight"));
+  TDM_TRY(tdm_expect_rank(infer, 0, "weight", 2, 2));
+  TDM_TRY(tdm_expect_ids(infer, 1, "ids"));
+  TDM_TRY(tdm_expect_rank(infer, 1, "ids", 0, TDM_MAX_RANK - 1));
+  const tdm_shape *weight = tdm_infer_shape(infer, 0);
+  const tdm_shape table = {.rank = 2, .dims = {attributes->rows, weight->dims[1]}};
+  TDM_TRY(tdm_expect_shape(infer, 0, "weight", &table));
+  tdm_shape out = *tdm_infer_shape(infer, 1);
+  out.dims[out.rank++] = weight->dims[1];
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, &out);
+  return TDM_OK;
+}
+
+/* d_out (..., dim), ids (...) -> d_weight (rows, dim). */
+static tdm_status infer_gradient(tdm_infer *infer) {
+  const tdm_embedding_attributes *attributes = infer->attributes;
+  tdm_shape d_out = *tdm_infer_shape(infer, 0);
+  const tdm_shape table = {.rank = 2, .dims = {attributes->rows, *tdm_shape_last(&d_out)}};
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, &table);
+  return TDM_OK;
+}
+
+/* d_out (..., dim), ids (...) -> rows (n, dim), indices (n), count (). */
+static tdm_status infer_sparse_gradient(tdm_infer *infer) {
+  tdm_shape d_out = *tdm_infer_shape(infer, 0);
+  const int64_t ids = tdm_shape_count(tdm_infer_shape(infer, 1));
+  const tdm_dim n = ids < 0 ? TDM_DIM_UNKNOWN : ids;
+  const tdm_shape rows = {.rank = 2, .dims = {n, *tdm_shape_last(&d_out)}};
+  const tdm_shape indices = {.rank = 1, .dims = {n}};
+  const tdm_shape count = {.rank = 0};
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, &rows);
+  tdm_infer_set(infer, 1, TDM_INT64, &indices);
+  tdm_infer_set(infer, 2, TDM_INT64, &count);
+  return TDM_OK;
+}
+
+static const tdm_operation embedding_gradient = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_EMBEDDING_GRADIENT,
+    .attribute_bytes = sizeof(tdm_embedding_attributes),
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .output_count = 1,
+    .infer = infer_gradient,
+};
+
+static const tdm_operation embedding_sparse_gradient = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_EMBEDDING_SPARSE_GRADIENT,
+    .attribute_bytes = sizeof(tdm_embedding_attributes),
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .output_count = 3,
+    .infer = infer_sparse_gradient,
+};
+
+static tdm_status append_gradient(tdm_gradient *gradient) {
+  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
+                                tdm_gradient_input(gradient, 1)};
+  const tdm_value d_weight = tdm_append(graph, &embedding_gradient, tdm_gradient_name(gradient),
+                                        tdm_gradient_attributes(gradient), operands, 2, NULL);
+  tdm_gradient_set(gradient, 0, d_weight);
+  return tdm_layer_appended(graph);
+}
+
+static tdm_status append_sparse_gradient(tdm_gradient *gradient) {
+  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
+                                tdm_gradient_input(gradient, 1)};
+  tdm_value sparse[3];
+  tdm_append(graph, &embedding_sparse_gradient, tdm_gradient_name(gradient),
+             tdm_gradient_attributes(gradient), operands, 2, sparse);
+  tdm_gradient_set_sparse(gradient, 0, sparse[0], sparse[1], sparse[2]);
+  return tdm_layer_appended(graph);
+}
+
+static const tdm_operation embedding = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_EMBEDDING,
+    .attribute_bytes = sizeof(tdm_embedding_attributes),
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .output_count = 1,
+    .infer = infer_embedding,
+    .gradient = append_gradient,
+};
+
+static const tdm_operation embedding_with_sparse_gradient = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_EMBEDDING,
+    .attribute_bytes = sizeof(tdm_embedding_attributes),
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .output_count = 1,
+    .infer = infer_embedding,
+    .gradient = append_sparse_gradient,
+};
+
+tdm_value tdm_embedding(tdm_graph *graph, const char *name, tdm_value ids, int64_t rows,
+                        int64_t dim) {
+  return tdm_embedding_with(graph, name, ids, rows, dim, NULL);
+}
+
+tdm_value tdm_embedding_with(tdm_graph *graph, const char *name, tdm_value ids, int64_t rows,
+                             int64_t dim, const tdm_embedding_options *options) {
+  tdm_embedding_options chosen;
+  const tdm_value invalid = {0, 0};
+  if (!tdm_layer_options(graph, "embedding", name, options, sizeof chosen, &chosen) ||
+      !tdm_layer_accepts(graph, "embedding", name, ids))
+    return invalid;
+  tdm_embedding_attributes attributes = {.rows = rows, .padding_index = -1};
+  if (chosen.has_padding_index) {
+    const int64_t padding = chosen.padding_index + (chosen.padding_index < 0 ? rows : 0);
+    if (padding < 0 || padding >= rows)
+      return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                            "embedding %s: padding index %lld is outside its %lld rows",
+                            name ? name : "?", (long long)chosen.padding_index, (long long)rows);
+    attributes.padding_index = padding;
+  }
+  const tdm_initializer normal = {TDM_INIT_NORMAL, 0.0, 1.0, attributes.padding_index};
+  const tdm_value weight =
+      tdm_layer_parameter(graph, name, ".weight", tdm_shape_of(2, rows, dim), &normal);
+  const tdm_value operands[] = {weight, ids};
+  return tdm_append(graph, chosen.sparse ? &embedding_with_sparse_gradient : &embedding, name,
+                    &attributes, operands, 2, NULL);
+}

@@ -1,0 +1,141 @@
+/* Reshape: a view under another shape. A name in the wanted shape is the size of x's dimension of
+ * that name; what is not known by then, one dimension at most, follows from the element counts.
+ * Invariant: `source` is filled when the graph is built, because names are gone when it runs. */
+#include "layers/common.h"
+#include "layers/layers.h"
+
+typedef struct reshape_rule {
+  tdm_reshape_attributes wanted;
+  int8_t source[TDM_MAX_RANK]; /* the dimension of x with the same name; -1: none */
+} reshape_rule;
+
+/* The product of a shape's sizes, and its other dimensions. */
+typedef struct factors {
+  int64_t product; /* -1: too large */
+  int symbol_count;
+  tdm_dim symbols[TDM_MAX_RANK];
+} factors;
+
+static factors factors_of(const tdm_shape *shape, int skipped) {
+  factors found = {.product = 1};
+  for (int i = 0; i < shape->rank; i++) {
+    if (i == skipped) continue;
+    if (!tdm_dim_is_size(shape->dims[i]))
+      found.symbols[found.symbol_count++] = shape->dims[i];
+    else if (found.product >= 0 &&
+             __builtin_mul_overflow(found.product, shape->dims[i], &found.product))
+      found.product = -1;
+  }
+  return found;
+}
+
+static void remove_symbol(factors *from, int index) {
+  from->symbols[index] = from->symbols[--from->symbol_count];
+}
+
+/* Drops the names that both have. */
+static void cancel_names(factors *a, factors *b) {
+  for (int i = a->symbol_count - 1; i >= 0; i--) {
+    if (!tdm_dim_is_named(a->symbols[i])) continue;
+    for (int j = 0; j < b->symbol_count; j++) {
+      if (b->symbols[j] != a->symbols[i]) continue;
+      remove_symbol(a, i);
+      remove_symbol(b, j);
+      break;
+    }
+  }
+}
+
+static tdm_status does_not_fit(const tdm_shape *x, const tdm_shape *wanted) {
+  char x_text[TDM_SHAPE_TEXT];
+  char wanted_text[TDM_SHAPE_TEXT];
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s cannot be seen as %s: other element counts",
+                  tdm_shape_text(x, x_text, sizeof x_text),
+                  tdm_shape_text(wanted, wanted_text, sizeof wanted_text));
+}
+
+/* Gives dimension `open` of out the size that makes the counts agree, where they are certain. */
+static tdm_status settle(const tdm_shape *x, tdm_shape *out, int open) {
+  factors have = factors_of(x, -1);
+  factors want = factors_of(out, open);
+  cancel_names(&have, &want);
+  if (have.product < 0 || want.product < 0) return does_not_fit(x, out);
+  const bool certain = have.symbol_count == 0 && want.symbol_count == 0;
+  if (open < 0) return certain && have.product != want.product ? does_not_fit(x, out) : TDM_OK;
+  if (certain) {
+    if (want.product == 0 || have.product % want.product != 0) return does_not_fit(x, out);
+    out->dims[open] = have.product / want.product;
+  } else if (have.symbol_count == 1 && want.symbol_count == 0 && have.product == want.product) {
+    out->dims[open] = have.symbols[0];
+  } else if (out->dims[open] == TDM_INFER) {
+    out->dims[open] = TDM_DIM_UNKNOWN;
+  }
+  return TDM_OK;
+}
+
+static tdm_status infer_reshape(tdm_infer *infer) {
+  const reshape_rule *rule = infer->attributes;
+  const tdm_shape *x = tdm_infer_shape(infer, 0);
+  tdm_shape out = {.rank = (int32_t)rule->wanted.rank};
+  int open = -1;
+  for (int i = 0; i < out.rank; i++) {
+    out.dims[i] = rule->wanted.dims[i];
+    if (rule->source[i] >= 0 && rule->source[i] < x->rank) out.dims[i] = x->dims[rule->source[i]];
+    if (!tdm_dim_is_size(out.dims[i]) && rule->source[i] < 0) open = i;
+  }
+  TDM_TRY(settle(x, &out, open));
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, &out);
+  return TDM_OK;
+}
+
+static tdm_status append_gradient(tdm_gradient *gradient) {
+  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const tdm_shape x = tdm_value_shape(graph, tdm_gradient_input(gradient, 0));
+  tdm_gradient_set(
+      gradient, 0,
+      tdm_reshape(graph, tdm_gradient_name(gradient), tdm_gradient_of_output(gradient, 0), x));
+  return tdm_layer_appended(graph);
+}
+
+static const tdm_operation reshape_operation = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_RESHAPE,
+    .attribute_bytes = sizeof(reshape_rule),
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .output_count = 1,
+    .is_view = true,
+    .infer = infer_reshape,
+    .gradient = append_gradient,
+};
+
+static int8_t find_dimension(const tdm_shape *x, tdm_dim name) {
+  for (int i = 0; i < x->rank; i++)
+    if (x->dims[i] == name) return (int8_t)i;
+  return -1;
+}
+
+tdm_value tdm_reshape(tdm_graph *graph, const char *name, tdm_value x, tdm_shape shape) {
+  if (!tdm_layer_accepts(graph, "reshape", name, x)) return (tdm_value){0, 0};
+  char text[TDM_SHAPE_TEXT];
+  if (!tdm_shape_is_valid(&shape))
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "reshape %s: its shape is not legal",
+                          name ? name : "?");
+  const tdm_shape has = tdm_value_shape(graph, x);
+  reshape_rule rule = {.wanted.rank = shape.rank};
+  int open_count = 0;
+  for (int i = 0; i < TDM_MAX_RANK; i++) {
+    rule.wanted.dims[i] = i < shape.rank ? shape.dims[i] : 0;
+    rule.source[i] = -1;
+    if (i >= shape.rank || tdm_dim_is_size(shape.dims[i])) continue;
+    if (tdm_dim_is_named(shape.dims[i])) rule.source[i] = find_dimension(&has, shape.dims[i]);
+    open_count += rule.source[i] < 0;
+  }
+  if (open_count > 1)
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "reshape %s: %s leaves %d dimensions open: one may be -1, or a name that "
+                          "the input does not have",
+                          name ? name : "?", tdm_shape_text(&shape, text, sizeof text), open_count);
+  return tdm_append(graph, &reshape_operation, name, &rule, &x, 1, NULL);
+}

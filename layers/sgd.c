@@ -1,0 +1,136 @@
+/* Stochastic gradient descent with momentum, dampening, weight decay and Nesterov's momentum, as
+ * torch.optim.SGD. Invariant: an update is one node that overwrites the parameter and its states;
+ * rows of a sparse gradient are updated by plain descent only. */
+#include "layers/clip.h"
+#include "layers/common.h"
+#include "layers/layers.h"
+
+/* Places in tdm_optimizer.settings. */
+enum { MOMENTUM, DAMPENING, WEIGHT_DECAY, NESTEROV };
+
+/* Outputs are the inputs that they overwrite. */
+static tdm_status infer_sgd(tdm_infer *infer) {
+  TDM_TRY(tdm_expect_dtype_of_first(infer, 1, "parameter", "its gradient"));
+  TDM_TRY(tdm_expect_shape(infer, 1, "gradient", tdm_infer_shape(infer, 0)));
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, tdm_infer_shape(infer, 0));
+  for (size_t i = 1; i < infer->output_count; i++)
+    tdm_infer_set(infer, i, infer->inputs[i + 1].dtype, tdm_infer_shape(infer, i + 1));
+  return TDM_OK;
+}
+
+/* parameter, d_parameter -> =parameter. */
+static const tdm_operation sgd = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_SGD,
+    .attribute_bytes = sizeof(tdm_sgd_attributes),
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .output_count = 1,
+    .overwrites = {1},
+    .infer = infer_sgd,
+};
+
+/* parameter, d_parameter, momentum_buffer, initialized -> =parameter, =buffer, =initialized. */
+static const tdm_operation sgd_momentum = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_SGD,
+    .attribute_bytes = sizeof(tdm_sgd_attributes),
+    .min_inputs = 4,
+    .max_inputs = 4,
+    .output_count = 3,
+    .overwrites = {1, 3, 4},
+    .infer = infer_sgd,
+};
+
+/* parameter (rows, dim), rows (n, dim), indices (n), count () -> =parameter. */
+static const tdm_operation sgd_sparse = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_SGD_SPARSE,
+    .min_inputs = 4,
+    .max_inputs = 4,
+    .output_count = 1,
+    .overwrites = {1},
+    .infer = tdm_infer_like_first,
+};
+
+static tdm_status append_sparse(tdm_update *update, const tdm_clip *clip, size_t index) {
+  const double *settings = tdm_update_optimizer(update)->settings;
+  const char *name = tdm_update_name(update, index);
+  if (settings[MOMENTUM] != 0.0 || settings[WEIGHT_DECAY] != 0.0)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "sgd: %s has a sparse gradient, which takes neither momentum nor weight decay",
+                    name);
+  const tdm_value operands[] = {
+      tdm_update_parameter(update, index), tdm_clip_gradient(update, clip, index),
+      tdm_update_indices(update, index), tdm_update_rows_count(update, index)};
+  tdm_append(tdm_update_graph(update), &sgd_sparse, name, NULL, operands, 4, NULL);
+  return TDM_OK;
+}
+
+static tdm_status append_dense(tdm_update *update, const tdm_clip *clip, size_t index) {
+  const double *settings = tdm_update_optimizer(update)->settings;
+  tdm_graph *graph = tdm_update_graph(update);
+  const char *name = tdm_update_name(update, index);
+  const tdm_sgd_attributes attributes = {.momentum = settings[MOMENTUM],
+                                         .dampening = settings[DAMPENING],
+                                         .weight_decay = settings[WEIGHT_DECAY],
+                                         .nesterov = settings[NESTEROV] != 0.0};
+  const tdm_value parameter = tdm_update_parameter(update, index);
+  tdm_value operands[4] = {parameter, tdm_clip_gradient(update, clip, index)};
+  if (settings[MOMENTUM] == 0.0) {
+    tdm_append(graph, &sgd, name, &attributes, operands, 2, NULL);
+    return TDM_OK;
+  }
+  operands[2] = tdm_optimizer_state(update, index, "momentum_buffer", false);
+  operands[3] = tdm_optimizer_state(update, index, "initialized", true);
+  tdm_append(graph, &sgd_momentum, name, &attributes, operands, 4, NULL);
+  return TDM_OK;
+}
+
+static tdm_status check_settings(const tdm_optimizer *optimizer) {
+  const double *settings = optimizer->settings;
+  if (!(optimizer->learning_rate >= 0.0) || !(settings[MOMENTUM] >= 0.0) ||
+      !(settings[WEIGHT_DECAY] >= 0.0))
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "sgd: learning rate %g, momentum %g and weight decay %g must not be negative",
+                    optimizer->learning_rate, settings[MOMENTUM], settings[WEIGHT_DECAY]);
+  if (settings[NESTEROV] != 0.0 && (settings[MOMENTUM] == 0.0 || settings[DAMPENING] != 0.0))
+    return tdm_fail(TDM_INVALID_ARGUMENT, "sgd: nesterov needs momentum and no dampening");
+  return TDM_OK;
+}
+
+static tdm_status append_updates(tdm_update *update) {
+  tdm_clip clip;
+  TDM_TRY(check_settings(tdm_update_optimizer(update)));
+  TDM_TRY(tdm_clip_begin(update, &clip));
+  for (size_t i = 0; i < tdm_update_count(update); i++) {
+    if (tdm_update_is_sparse(update, i))
+      TDM_TRY(append_sparse(update, &clip, i));
+    else
+      TDM_TRY(append_dense(update, &clip, i));
+  }
+  return tdm_layer_appended(tdm_update_graph(update));
+}
+
+static const tdm_optimizer_rule plain_rule = {
+    .name = "sgd", .accepts_sparse = true, .append = append_updates};
+static const tdm_optimizer_rule stateful_rule = {
+    .name = "sgd with momentum or weight decay", .accepts_sparse = false, .append = append_updates};
+
+tdm_optimizer tdm_sgd_with(const tdm_sgd_options *options) {
+  const tdm_sgd_options none = {0};
+  if (!options) options = &none;
+  const bool plain = options->momentum == 0.0 && options->weight_decay == 0.0;
+  tdm_optimizer optimizer = {.rule = plain ? &plain_rule : &stateful_rule,
+                             .learning_rate = options->learning_rate};
+  optimizer.settings[MOMENTUM] = options->momentum;
+  optimizer.settings[DAMPENING] = options->dampening;
+  optimizer.settings[WEIGHT_DECAY] = options->weight_decay;
+  optimizer.settings[NESTEROV] = options->nesterov;
+  return optimizer;
+}
+
+tdm_optimizer tdm_sgd(double learning_rate) {
+  const tdm_sgd_options options = {.learning_rate = learning_rate};
+  return tdm_sgd_with(&options);
+}

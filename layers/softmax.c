@@ -1,0 +1,90 @@
+/* Softmax and its logarithm along one dimension. Invariant: gradients read the output alone. */
+#include "layers/common.h"
+#include "layers/layers.h"
+
+static tdm_status infer_softmax(tdm_infer *infer) {
+  TDM_TRY(tdm_expect_floating(infer, 0, "x"));
+  TDM_TRY(tdm_expect_rank(infer, 0, "x", 1, TDM_MAX_RANK));
+  return tdm_infer_like_first(infer);
+}
+
+static const tdm_operation softmax_gradient = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_SOFTMAX_GRADIENT,
+    .attribute_bytes = sizeof(tdm_softmax_attributes),
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .output_count = 1,
+    .infer = tdm_infer_like_first,
+};
+
+static const tdm_operation log_softmax_gradient = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_LOG_SOFTMAX_GRADIENT,
+    .attribute_bytes = sizeof(tdm_softmax_attributes),
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .output_count = 1,
+    .infer = tdm_infer_like_first,
+};
+
+/* d_y, y -> d_x by operation, along the same dimension. */
+static tdm_status append_gradient(tdm_gradient *gradient, const tdm_operation *operation) {
+  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
+                                tdm_gradient_output(gradient, 0)};
+  tdm_gradient_set(gradient, 0,
+                   tdm_append(graph, operation, tdm_gradient_name(gradient),
+                              tdm_gradient_attributes(gradient), operands, 2, NULL));
+  return tdm_layer_appended(graph);
+}
+
+static tdm_status append_softmax_gradient(tdm_gradient *gradient) {
+  return append_gradient(gradient, &softmax_gradient);
+}
+
+static tdm_status append_log_softmax_gradient(tdm_gradient *gradient) {
+  return append_gradient(gradient, &log_softmax_gradient);
+}
+
+static const tdm_operation softmax_operation = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_SOFTMAX,
+    .attribute_bytes = sizeof(tdm_softmax_attributes),
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .output_count = 1,
+    .infer = infer_softmax,
+    .gradient = append_softmax_gradient,
+};
+
+static const tdm_operation log_softmax_operation = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_LOG_SOFTMAX,
+    .attribute_bytes = sizeof(tdm_softmax_attributes),
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .output_count = 1,
+    .infer = infer_softmax,
+    .gradient = append_log_softmax_gradient,
+};
+
+static tdm_value make_softmax(tdm_graph *graph, const tdm_operation *operation, const char *name,
+                              tdm_value x, int dimension) {
+  const tdm_value invalid = {0, 0};
+  if (!tdm_layer_accepts(graph, operation->name, name, x)) return invalid;
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  const int counted = tdm_layer_dimension(graph, operation->name, name, &shape, dimension);
+  if (counted < 0) return invalid;
+  const tdm_softmax_attributes attributes = {.dimension = counted};
+  return tdm_append(graph, operation, name, &attributes, &x, 1, NULL);
+}
+
+tdm_value tdm_softmax(tdm_graph *graph, const char *name, tdm_value x, int dimension) {
+  return make_softmax(graph, &softmax_operation, name, x, dimension);
+}
+
+tdm_value tdm_log_softmax(tdm_graph *graph, const char *name, tdm_value x, int dimension) {
+  return make_softmax(graph, &log_softmax_operation, name, x, dimension);
+}

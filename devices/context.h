@@ -23,6 +23,14 @@ tdm_device *tdm_context_find_device(tdm_context *context, const char *name);
 size_t tdm_context_queue_count(const tdm_context *context);
 tdm_queue *tdm_context_queue(tdm_context *context, size_t index);
 
+/* The machine, and the cores that a device of a kind on the host was given; NULL for other kinds.
+ * Before the start they say which node is nearest; the start may narrow them. */
+struct tdm_topology;
+struct tdm_core_range;
+const struct tdm_topology *tdm_context_topology(const tdm_context *context);
+const struct tdm_core_range *tdm_context_cores(const tdm_context *context,
+                                               const tdm_device *device);
+
 /* Divides the cores and starts the devices' threads; idempotent; the first session calls it. */
 tdm_status tdm_context_start(tdm_context *context) TDM_WARN_UNUSED;
 
@@ -41,9 +49,8 @@ tdm_doorbell *tdm_context_bell(tdm_context *context, uint32_t bell);
  * one submission whose queue is an idle cpu queue and whose program does not split is run on the
  * calling thread, after the others were handed over. Refused with CANCELLED once the context is
  * closing. */
-tdm_status tdm_context_submit(tdm_context *context, tdm_flight *flight,
-                              tdm_submission *submissions, size_t count, bool adopt)
-    TDM_WARN_UNUSED;
+tdm_status tdm_context_submit(tdm_context *context, tdm_flight *flight, tdm_submission *submissions,
+                              size_t count, bool adopt) TDM_WARN_UNUSED;
 
 /* One blocking copy outside any plan, through the devices' queues (staged through the host where
  * there is no direct route). */
@@ -53,5 +60,9 @@ tdm_status tdm_context_copy(tdm_context *context, const tdm_memory *from, const 
 /* Users of the context that must settle before it is closed (runs in flight). */
 bool tdm_context_enter(tdm_context *context); /* false once it is closing */
 void tdm_context_leave(tdm_context *context);
+
+/* Called by a thread of one of the context's devices when it begins: such a thread closes the
+ * context without waiting, since it cannot wait for itself. */
+void tdm_context_thread_begins(tdm_context *context);
 
 #endif

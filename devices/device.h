@@ -47,7 +47,8 @@ typedef enum tdm_command_kind {
   TDM_COMMAND_EXECUTE,
   TDM_COMMAND_COPY,
   TDM_COMMAND_WAIT,
-  TDM_COMMAND_GATE,    /* if the flight has failed, the rest of the program is passed over */
+  TDM_COMMAND_GATE,    /* if the flight has failed, the rest of the program is passed over: waits
+                          are kept, other commands count as failed */
   TDM_COMMAND_NOTHING, /* passes; what a removed command becomes in tests */
 } tdm_command_kind;
 
@@ -71,6 +72,8 @@ typedef struct tdm_copy {
   size_t bytes;
 } tdm_copy;
 
+/* An injected failure of a wait falls on the next command of the program that is none; the point is
+ * awaited all the same, so that no memory is touched out of order. */
 typedef struct tdm_wait {
   uint32_t program;  /* of the same flight... */
   uint32_t position; /* ...has passed its command of this position */
@@ -78,9 +81,9 @@ typedef struct tdm_wait {
 } tdm_wait;
 
 typedef struct tdm_command {
-  uint8_t kind;    /* tdm_command_kind */
-  bool signals;    /* somebody waits for it: publish its point at once */
-  uint32_t id;     /* index in the flight's failure record; plan order; unused by WAIT */
+  uint8_t kind;       /* tdm_command_kind */
+  bool signals;       /* somebody waits for it: publish its point at once */
+  uint32_t id;        /* index in the flight's failure record; plan order; unused by WAIT */
   uint32_t condition; /* executes only if flight->conditions[condition - 1]; 0: always */
   uint32_t dependency_count;
   const uint32_t *dependencies; /* ids */
@@ -114,9 +117,9 @@ struct tdm_flight {
   tdm_address *bases;
   const uint8_t *conditions;
   const tdm_run_scalars *scalars;
-  uint8_t *failed_ids; /* one byte a command id; read only where failed is nonzero */
-  uint64_t *times_ns;  /* begin and end per command id; NULL: not recorded */
-  _Atomic uint32_t failed;    /* nonzero once any command failed */
+  uint8_t *failed_ids;     /* one byte a command id; read only where failed is nonzero */
+  uint64_t *times_ns;      /* [2 * id] begin, [2 * id + 1] end, if executed; NULL: not recorded */
+  _Atomic uint32_t failed; /* nonzero once any command failed */
   _Atomic uint32_t remaining; /* submissions that have not ended; set before submitting */
   _Atomic uint32_t failure_lock;
   tdm_failure failure;
@@ -160,8 +163,8 @@ typedef enum tdm_queue_role {
 struct tdm_queue {
   tdm_device *device;
   tdm_queue_role role;
-  uint32_t index;               /* among all queues of the context */
-  _Atomic uint64_t submitted;   /* sequence numbers given out; under the context's submit lock */
+  uint32_t index;             /* among all queues of the context */
+  _Atomic uint64_t submitted; /* sequence numbers given out; under the context's submit lock */
   _Alignas(64) _Atomic uint64_t completed; /* every point below is reached */
   _Atomic uint64_t waiters; /* bit i: the bell tdm_context_bell(context, i) wants to hear */
 };
@@ -193,6 +196,7 @@ typedef struct tdm_device_ops {
   /* Ends what is queued and joins the threads. Legal twice, and on a device never started; memory
    * may be released afterwards, and host_pointer stays. Not on one of the device's threads. */
   void (*stop)(tdm_device *device);
+  /* Strikes TDM_FAULT_ALLOCATION first. 0 bytes give an address as well. */
   tdm_status (*allocate)(tdm_device *device, size_t bytes, tdm_memory *out_memory);
   void (*release)(tdm_device *device, tdm_memory *memory);
   /* The host's pointer to memory of this device; NULL where the host has none. */
@@ -200,9 +204,11 @@ typedef struct tdm_device_ops {
   /* For code that executes for this device: a pointer to [address, address + bytes), or
    * INVALID_ARGUMENT when that is not this device's live memory. */
   tdm_status (*translate)(tdm_device *device, tdm_address address, size_t bytes, void **out);
-  /* Copies between this device and another of any kind that the caller found by tdm_route. */
+  /* Copies between this device and another of any kind that the caller found by tdm_route; the
+   * queue that carries it has struck TDM_FAULT_COPY. */
   tdm_status (*copy)(tdm_device *device, const tdm_copy *copy, tdm_address from, tdm_address to);
-  /* Appends to queue; base and the queue's `submitted` are already set. Never fails, never blocks. */
+  /* Appends to queue; base and the queue's `submitted` are already set. Never fails, never blocks.
+   */
   void (*submit)(tdm_queue *queue, tdm_submission *submission);
   /* Under the lock that guards submit: if the queue is idle, lends it to the calling thread and
    * answers true. False where it is busy or where a kind has no such thing. */
@@ -218,10 +224,14 @@ struct tdm_device {
   const tdm_device_ops *ops;
   tdm_context *context; /* borrowed: the context owns its devices */
   char name[16];
-  int index;          /* within its kind */
-  int context_index;  /* among all devices */
+  int index;         /* within its kind */
+  int context_index; /* among all devices */
   bool host_addressable;
-  size_t team_size;   /* threads that a kernel may use; at least 1; fixed by start */
+  /* Addresses that the host cannot dereference and that belong to this device alone; none where
+   * hidden_bytes is 0. Code for host addressable devices refuses operands from there. */
+  tdm_address hidden_begin;
+  size_t hidden_bytes;
+  size_t team_size; /* threads that a kernel may use; at least 1; fixed by start */
   tdm_queue *queues[TDM_QUEUE_ROLES]; /* NULL where a kind has none; COMPUTE always */
 };
 
@@ -247,14 +257,15 @@ typedef enum tdm_fault_site {
 } tdm_fault_site;
 
 struct tdm_faults {
-  _Atomic uint64_t calls[TDM_FAULT_SITES]; /* since the site was armed, to count: at UINT64_MAX */
+  _Atomic uint64_t calls[TDM_FAULT_SITES];   /* since the site was armed, to count: at UINT64_MAX */
   _Atomic uint64_t fail_at[TDM_FAULT_SITES]; /* the Nth call from now fails, from 1; 0: none */
   _Atomic bool from_on;                      /* and every later one */
 };
 
 /* Arms one site of all devices of the context (n 0: disarms), and restarts its count. */
 void tdm_faults_arm(tdm_faults *faults, tdm_fault_site site, uint64_t n, bool from_on);
-/* Counts a call while its site is armed; a failure with its message ("injected failure of copy 3") when it is its turn. */
+/* Counts a call while its site is armed; a failure with its message ("injected failure of copy 3")
+ * when it is its turn. */
 tdm_status tdm_faults_strike(tdm_faults *faults, tdm_fault_site site);
 
 #endif

@@ -15,6 +15,9 @@ typedef struct tdm_kind {
   const char *name; /* static storage */
   /* Why this build has no devices of the kind; NULL if it has, and then all below are set. */
   const char *absent;
+  const char *count_variable;    /* of the environment: how many devices; NULL: none */
+  const char *settings_variable; /* of the environment: tdm_kind_options.settings; NULL: none */
+  bool on_host;                  /* its devices' threads run on the host's cores */
   /* How many devices there are. OK with 0 devices is legal; out_reason (static) then says why. */
   tdm_status (*count)(tdm_context *context, const tdm_kind_options *options, size_t *out_count,
                       const char **out_reason);
@@ -22,7 +25,8 @@ typedef struct tdm_kind {
    * sets name, context_index and the queues' index. The caller destroys it through its ops. */
   tdm_status (*create)(tdm_context *context, const tdm_kind_options *options, int index,
                        tdm_device **out_device);
-  /* Kernels that come with the kind, static; NULL where another kind's serve. */
+  /* Kernels that come with the kind, static; the function is NULL where another kind's serve, its
+   * answer NULL, with the message set, when there are none that this machine can run. */
   const tdm_kernel *(*kernels)(size_t *out_count);
 } tdm_kind;
 

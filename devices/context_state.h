@@ -1,0 +1,66 @@
+/* The context's own fields, for the files of devices/ that make it up. Invariant: see context.h;
+ * everything from `allocator` to `queue_count` is fixed once tdm_context_create returns. */
+#ifndef TANDEM_DEVICES_CONTEXT_STATE_H
+#define TANDEM_DEVICES_CONTEXT_STATE_H
+
+#include "devices/context.h"
+#include "devices/context_options.h"
+#include "devices/host/topology.h"
+#include "devices/kernel_registry.h"
+
+#define TDM_CONTEXT_CLOSING ((uint64_t)1 << 63) /* of users */
+
+/* A line of its own each: neighbours ring on different cores. */
+typedef struct tdm_context_bell_slot {
+  _Alignas(64) tdm_doorbell bell;
+} tdm_context_bell_slot;
+
+struct tdm_context {
+  tdm_context_bell_slot bells[TDM_MAX_WAITERS];
+  _Atomic uint64_t bells_taken; /* bit i: bell i */
+
+  tdm_allocator allocator;
+  tdm_log_function log;
+  void *log_user;
+  bool callers_loop;
+  tdm_topology *topology;
+  tdm_device **devices; /* (device_count) */
+  size_t device_count;
+  size_t device_capacity;
+  size_t primary_count;   /* devices of the first kind, which is the host itself */
+  size_t secondary_count; /* others on the host's cores; they follow */
+  tdm_queue **queues;     /* (queue_count) */
+  size_t queue_count;
+
+  tdm_kernel_registry kernels;
+  tdm_faults faults;
+  tdm_core_range *cores; /* (device_count); count 0: not on the host's cores */
+
+  pthread_mutex_t submit_mutex; /* sequence numbers */
+  pthread_mutex_t start_mutex;  /* started, stopped, secondary_cores, cores */
+  _Atomic bool started;
+  bool stopped;
+  bool secondary_cores; /* devices on the host beyond the first kind have cores of their own */
+
+  /* Closing: `users` counts what is in flight; its top bit admits no more. */
+  _Atomic uint32_t references;
+  _Atomic uint64_t users;
+  pthread_mutex_t close_mutex;
+  pthread_cond_t users_gone;
+  _Atomic bool close_begun;
+  _Atomic bool closed;
+  bool close_in_loop; /* nobody waits: the loop finishes */
+  tdm_loop *loop;     /* NULL once closed */
+  tdm_loop_task finish_task;
+  void (*closed_call)(void *user);
+  void *closed_user;
+};
+
+/* Closing, in context_close.c. Takes over one reference. */
+void tdm_context_close_begin(tdm_context *context);
+/* Frees everything; half-built is legal. The threads are stopped and the loop is closed. */
+void tdm_context_destroy(tdm_context *context);
+/* Stops the devices' threads for good. */
+void tdm_context_stop(tdm_context *context);
+
+#endif

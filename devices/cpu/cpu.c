@@ -1,0 +1,156 @@
+/* The cpu kind: its table of functions. Invariant: an address is a pointer of the host's; any that
+ * no other device keeps to itself is legal, since wrapped memory belongs to cpu:0 too. */
+#include "devices/cpu/cpu.h"
+
+#include <string.h>
+
+#include "core/allocate.h"
+#include "devices/context.h"
+#include "devices/cpu/kernels.h"
+#include "devices/cpu/memory.h"
+#include "devices/host/worker.h"
+
+typedef struct cpu_device {
+  tdm_device base;
+  tdm_worker *worker;
+} cpu_device;
+_Static_assert(offsetof(cpu_device, base) == 0, "a device is its base");
+
+static cpu_device *cpu_of(tdm_device *device) {
+  return (cpu_device *)device;
+}
+
+/* ---- Life ---------------------------------------------------------------------------------- */
+
+static void cpu_destroy(tdm_device *device) {
+  if (device == NULL) return;
+  tdm_worker_destroy(cpu_of(device)->worker);
+  tdm_release(tdm_context_allocator(device->context), device, sizeof(cpu_device));
+}
+
+static tdm_status cpu_start(tdm_device *device) {
+  tdm_context *context = device->context;
+  return tdm_worker_start(cpu_of(device)->worker, tdm_context_topology(context),
+                          tdm_context_cores(context, device));
+}
+
+static void cpu_stop(tdm_device *device) {
+  tdm_worker_stop(cpu_of(device)->worker);
+}
+
+/* ---- Memory -------------------------------------------------------------------------------- */
+
+static tdm_status cpu_allocate(tdm_device *device, size_t bytes, tdm_memory *out_memory) {
+  *out_memory = (tdm_memory){0};
+  tdm_context *context = device->context;
+  TDM_TRY(tdm_faults_strike(tdm_context_faults(context), TDM_FAULT_ALLOCATION));
+  tdm_address address;
+  TDM_TRY(tdm_cpu_memory_allocate(tdm_context_topology(context), tdm_context_cores(context, device),
+                                  bytes, &address));
+  *out_memory = (tdm_memory){.device = device, .address = address, .bytes = bytes};
+  return TDM_OK;
+}
+
+static void cpu_release(tdm_device *device, tdm_memory *memory) {
+  (void)device;
+  tdm_cpu_memory_release(memory->address, memory->bytes);
+  *memory = (tdm_memory){0};
+}
+
+static void *cpu_host_pointer(tdm_device *device, tdm_address address) {
+  (void)device;
+  return (void *)address;
+}
+
+static tdm_status cpu_translate(tdm_device *device, tdm_address address, size_t bytes, void **out) {
+  (void)bytes;
+  *out = NULL;
+  const size_t count = tdm_device_count(device->context);
+  for (size_t i = 0; i < count; ++i) {
+    const tdm_device *other = tdm_context_device(device->context, i);
+    if (address - other->hidden_begin < other->hidden_bytes) {
+      return tdm_fail(TDM_INVALID_ARGUMENT, "%s was handed address 0x%zx of %s", device->name,
+                      (size_t)address, other->name);
+    }
+  }
+  *out = (void *)address;
+  return TDM_OK;
+}
+
+static tdm_status cpu_copy(tdm_device *device, const tdm_copy *copy, tdm_address from,
+                           tdm_address to) {
+  if (!copy->from_device->host_addressable || !copy->to_device->host_addressable) {
+    return tdm_fail(TDM_UNSUPPORTED, "%s does not copy from %s to %s", device->name,
+                    copy->from_device->name, copy->to_device->name);
+  }
+  void *source = NULL;
+  void *target = NULL;
+  TDM_TRY(cpu_translate(device, from, copy->bytes, &source));
+  TDM_TRY(cpu_translate(device, to, copy->bytes, &target));
+  if (copy->bytes > 0) memmove(target, source, copy->bytes);
+  return TDM_OK;
+}
+
+/* Memory of the same host: no link that anything waits for. */
+static tdm_link cpu_link(const tdm_device *device, const tdm_device *other) {
+  (void)device;
+  (void)other;
+  return (tdm_link){0};
+}
+
+/* ---- The kind ------------------------------------------------------------------------------ */
+
+static const tdm_device_ops cpu_ops = {
+    .kind = "cpu",
+    .executes = "cpu",
+    .destroy = cpu_destroy,
+    .start = cpu_start,
+    .stop = cpu_stop,
+    .allocate = cpu_allocate,
+    .release = cpu_release,
+    .host_pointer = cpu_host_pointer,
+    .translate = cpu_translate,
+    .copy = cpu_copy,
+    .submit = tdm_worker_submit,
+    .borrow = tdm_worker_borrow,
+    .run_borrowed = tdm_worker_run_borrowed,
+    .link = cpu_link,
+};
+
+static tdm_status cpu_count(tdm_context *context, const tdm_kind_options *options,
+                            size_t *out_count, const char **out_reason) {
+  *out_reason = NULL;
+  *out_count = options->count > 0 ? (size_t)options->count
+                                  : tdm_topology_node_count(tdm_context_topology(context));
+  return TDM_OK;
+}
+
+static tdm_status cpu_create(tdm_context *context, const tdm_kind_options *options, int index,
+                             tdm_device **out_device) {
+  (void)options;
+  *out_device = NULL;
+  cpu_device *cpu = tdm_allocate(tdm_context_allocator(context), sizeof(*cpu), "a cpu device");
+  if (cpu == NULL) return TDM_OUT_OF_MEMORY;
+  cpu->base.ops = &cpu_ops;
+  cpu->base.context = context;
+  cpu->base.index = index;
+  cpu->base.host_addressable = true;
+  cpu->base.team_size = 1;
+  const tdm_worker_options worker = {.has_role = {[TDM_QUEUE_COMPUTE] = true}};
+  const tdm_status status = tdm_worker_create(&cpu->base, &worker, &cpu->worker);
+  if (status != TDM_OK) {
+    cpu_destroy(&cpu->base);
+    return status;
+  }
+  *out_device = &cpu->base;
+  return TDM_OK;
+}
+
+const tdm_kind tdm_cpu_kind = {
+    .name = "cpu",
+    .count_variable = "TANDEM_CPU_DEVICES",
+    .on_host = true,
+    .count = cpu_count,
+    .create = cpu_create,
+    .kernels = tdm_cpu_kernels,
+};

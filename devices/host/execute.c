@@ -1,0 +1,232 @@
+/* The loop over commands: what lies between two kernels of a run. No locks, no clock unless times
+ * are recorded or modelled, and nothing per command that could be done once. */
+#include "devices/host/execute.h"
+
+#include "core/status.h"
+
+/* ---- Operands ------------------------------------------------------------------------------ */
+
+static __attribute__((noinline)) tdm_status refuse_hidden(const tdm_host_executor *executor,
+                                                          tdm_address address) {
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s was handed address 0x%zx of another device",
+                  executor->device->name, (size_t)address);
+}
+
+/* Dense bytes of an operand; of an opaque one at least one. */
+static size_t operand_bytes(const tdm_spec *spec) {
+  if (spec->format != TDM_FORMAT_DENSE) return 1;
+  const int64_t bytes = tdm_shape_bytes(&spec->shape, spec->dtype);
+  return bytes < 0 ? 1 : (size_t)bytes;
+}
+
+static inline tdm_status resolve_host(const tdm_host_executor *executor, tdm_address address,
+                                      void **out) {
+  for (size_t i = 0; i < executor->hidden_count; ++i) {
+    if (TDM_UNLIKELY(address - executor->hidden[i].begin < executor->hidden[i].bytes)) {
+      return refuse_hidden(executor, address);
+    }
+  }
+  *out = (void *)address;
+  return TDM_OK;
+}
+
+/* Pointers of all operands into pointers, and of the workspace. */
+static inline tdm_status resolve(const tdm_host_executor *executor, const tdm_flight *flight,
+                                 const tdm_execute *execute, void **pointers, void **workspace) {
+  tdm_device *device = executor->device;
+  const bool host = device->host_addressable;
+  const uint32_t count = (uint32_t)execute->input_count + execute->output_count;
+  for (uint32_t i = 0; i < count; ++i) {
+    const tdm_operand *operand = &execute->operands[i];
+    if (operand->base == TDM_OPERAND_ABSENT) {
+      pointers[i] = NULL;
+      continue;
+    }
+    const tdm_address address = flight->bases[operand->base] + operand->offset;
+    const tdm_status status =
+        host ? resolve_host(executor, address, &pointers[i])
+             : device->ops->translate(device, address, operand_bytes(&execute->specs[i]),
+                                      &pointers[i]);
+    if (TDM_UNLIKELY(status != TDM_OK)) return status;
+  }
+  *workspace = NULL;
+  if (execute->workspace.base == TDM_OPERAND_ABSENT) return TDM_OK;
+  const tdm_address address = flight->bases[execute->workspace.base] + execute->workspace.offset;
+  return host ? resolve_host(executor, address, workspace)
+              : device->ops->translate(device, address, execute->workspace_bytes, workspace);
+}
+
+/* ---- Commands ------------------------------------------------------------------------------ */
+
+static inline tdm_status run_kernel(const tdm_host_executor *executor, const tdm_flight *flight,
+                                    const tdm_execute *execute, tdm_team *team) {
+  void *pointers[TDM_KERNEL_MAX_INPUTS + TDM_KERNEL_MAX_OUTPUTS];
+  void *workspace;
+  TDM_TRY(tdm_faults_strike(executor->faults, TDM_FAULT_KERNEL));
+  TDM_TRY(resolve(executor, flight, execute, pointers, &workspace));
+  const tdm_kernel_call call = {
+      .attributes = execute->attributes,
+      .state = execute->state,
+      .input_specs = execute->specs,
+      .output_specs = execute->specs + execute->input_count,
+      .inputs = (const void *const *)pointers,
+      .outputs = pointers + execute->input_count,
+      .workspace = workspace,
+      .team = team,
+      .scalars = flight->scalars,
+  };
+  return execute->kernel->execute(&call);
+}
+
+static tdm_status run_copy(const tdm_host_executor *executor, const tdm_flight *flight,
+                           const tdm_copy *copy) {
+  TDM_TRY(tdm_faults_strike(executor->faults, TDM_FAULT_COPY));
+  return executor->device->ops->copy(executor->device, copy,
+                                     flight->bases[copy->from.base] + copy->from.offset,
+                                     flight->bases[copy->to.base] + copy->to.offset);
+}
+
+/* Is the command not to be executed? */
+static inline bool is_skipped(const tdm_host_queue *queue, tdm_flight *flight,
+                              const tdm_command *command) {
+  if (TDM_UNLIKELY(queue->passed_over)) {
+    flight->failed_ids[command->id] = 1;
+    return true;
+  }
+  if (command->condition != 0 && !flight->conditions[command->condition - 1]) return true;
+  return tdm_flight_spoiled(flight, command);
+}
+
+static inline void end_command(tdm_flight *flight, const tdm_command *command, tdm_status status,
+                               uint64_t begin_ns) {
+  if (TDM_UNLIKELY(status != TDM_OK)) {
+    tdm_flight_fail(flight, command->id, status, tdm_last_message());
+  }
+  if (TDM_UNLIKELY(flight->times_ns != NULL)) {
+    flight->times_ns[2 * (size_t)command->id] = begin_ns;
+    flight->times_ns[2 * (size_t)command->id + 1] = tdm_time_ns();
+  }
+}
+
+static inline void execute_command(const tdm_host_queue *queue, tdm_flight *flight,
+                                   const tdm_command *command, tdm_team *team) {
+  if (is_skipped(queue, flight, command)) return;
+  const uint64_t begin_ns = TDM_UNLIKELY(flight->times_ns != NULL) ? tdm_time_ns() : 0;
+  const tdm_status status = run_kernel(queue->executor, flight, &command->execute, team);
+  end_command(flight, command, status, begin_ns);
+}
+
+static uint64_t copy_ns(const tdm_host_executor *executor, const tdm_copy *copy) {
+  const tdm_device *device = executor->device;
+  const tdm_device *other = copy->from_device == device ? copy->to_device : copy->from_device;
+  const tdm_link link = device->ops->link(device, other);
+  const double transfer_ns = link.bytes_per_ns > 0 ? (double)copy->bytes / link.bytes_per_ns : 0;
+  return (uint64_t)(link.latency_ns + transfer_ns);
+}
+
+/* A copy whose link takes time: begun at its first visit, ended once it is due. False: not yet. */
+static bool model_copy(tdm_host_queue *queue, tdm_submission *submission, tdm_flight *flight,
+                       const tdm_command *command) {
+  const tdm_host_executor *executor = queue->executor;
+  const bool begins = submission->due_ns == 0;
+  if (begins) {
+    if (is_skipped(queue, flight, command)) return true;
+    submission->begin_ns = tdm_time_ns();
+    submission->due_ns = submission->begin_ns + copy_ns(executor, &command->copy);
+    if (queue->draw_lateness) queue->copies_late = (tdm_draw(&queue->random) & 1) != 0;
+  }
+  const bool ends = tdm_time_ns() >= submission->due_ns;
+  tdm_status status = TDM_OK;
+  if (queue->copies_late ? ends : begins) status = run_copy(executor, flight, &command->copy);
+  if (status != TDM_OK) {
+    tdm_flight_fail(flight, command->id, status, tdm_last_message());
+  }
+  if (!ends) return false;
+  end_command(flight, command, TDM_OK, submission->begin_ns);
+  submission->due_ns = 0;
+  return true;
+}
+
+static bool copy_command(tdm_host_queue *queue, tdm_submission *submission, tdm_flight *flight,
+                         const tdm_command *command) {
+  if (queue->executor->models_links) return model_copy(queue, submission, flight, command);
+  if (is_skipped(queue, flight, command)) return true;
+  const uint64_t begin_ns = flight->times_ns != NULL ? tdm_time_ns() : 0;
+  const tdm_status status = run_copy(queue->executor, flight, &command->copy);
+  end_command(flight, command, status, begin_ns);
+  return true;
+}
+
+/* ---- Waits --------------------------------------------------------------------------------- */
+
+tdm_queue *tdm_submission_awaits(const tdm_submission *submission, uint64_t *out_sequence) {
+  const tdm_flight *flight = submission->flight;
+  const tdm_program *program = &flight->programs[submission->program];
+  const tdm_wait *wait = &program->commands[submission->cursor].wait;
+  *out_sequence = flight->program_bases[wait->program] + wait->position;
+  return flight->programs[wait->program].queue;
+}
+
+/* The failure of a wait falls on the command that waited. */
+static void fail_after_wait(tdm_flight *flight, const tdm_program *program, uint32_t cursor,
+                            tdm_status status) {
+  while (++cursor < program->count) {
+    const tdm_command *command = &program->commands[cursor];
+    if (command->kind == TDM_COMMAND_WAIT) continue;
+    tdm_flight_fail(flight, command->id, status, tdm_last_message());
+    return;
+  }
+}
+
+static bool wait_command(const tdm_host_queue *queue, tdm_flight *flight,
+                         const tdm_program *program, uint32_t cursor) {
+  const tdm_wait *wait = &program->commands[cursor].wait;
+  const uint64_t sequence = flight->program_bases[wait->program] + wait->position;
+  if (!tdm_queue_reached(flight->programs[wait->program].queue, sequence)) return false;
+  const tdm_status status = tdm_faults_strike(queue->executor->faults, TDM_FAULT_WAIT);
+  if (TDM_UNLIKELY(status != TDM_OK)) fail_after_wait(flight, program, cursor, status);
+  return true;
+}
+
+/* ---- The loop ------------------------------------------------------------------------------ */
+
+tdm_progress tdm_host_queue_advance(tdm_host_queue *queue, tdm_submission *submission,
+                                    tdm_team *team, uint32_t limit) {
+  tdm_flight *flight = submission->flight;
+  const tdm_program *program = &flight->programs[submission->program];
+  const uint32_t count = program->count;
+  const uint64_t base = submission->base;
+  uint32_t cursor = submission->cursor;
+  if (cursor == 0) queue->passed_over = false;
+  for (; cursor < count; ++cursor) {
+    if (limit-- == 0) {
+      submission->cursor = cursor;
+      return TDM_PROGRESS_LIMIT;
+    }
+    const tdm_command *command = &program->commands[cursor];
+    switch (command->kind) {
+    case TDM_COMMAND_EXECUTE:
+      execute_command(queue, flight, command, team);
+      break;
+    case TDM_COMMAND_COPY:
+      if (copy_command(queue, submission, flight, command)) break;
+      submission->cursor = cursor;
+      return TDM_PROGRESS_NOT_DUE;
+    case TDM_COMMAND_WAIT:
+      if (wait_command(queue, flight, program, cursor)) break;
+      submission->cursor = cursor;
+      return TDM_PROGRESS_WAITS;
+    case TDM_COMMAND_GATE:
+      if (atomic_load_explicit(&flight->failed, memory_order_acquire) != 0) {
+        queue->passed_over = true;
+      }
+      break;
+    default:
+      break;
+    }
+    if (command->signals) tdm_queue_publish(&queue->base, base + cursor + 1);
+  }
+  submission->cursor = count;
+  if (count > 0) tdm_queue_publish(&queue->base, base + count);
+  return TDM_PROGRESS_END;
+}

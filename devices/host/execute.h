@@ -1,0 +1,62 @@
+/* Executing a submission's commands on a thread of this host. Invariant: a tdm_host_queue belongs
+ * to one thread at a time, the one that `owner` names; it alone touches what is not atomic. */
+#ifndef TANDEM_DEVICES_HOST_EXECUTE_H
+#define TANDEM_DEVICES_HOST_EXECUTE_H
+
+#include "devices/device.h"
+
+/* A stretch of addresses that another device keeps to itself. */
+typedef struct tdm_hidden_range {
+  tdm_address begin;
+  size_t bytes;
+} tdm_hidden_range;
+
+/* What the queues of one device share; fixed while they run. */
+typedef struct tdm_host_executor {
+  tdm_device *device;
+  tdm_faults *faults;
+  const tdm_hidden_range *hidden; /* (hidden_count): of the context's other devices */
+  size_t hidden_count;
+  bool models_links; /* copies take the time that ops->link says */
+} tdm_host_executor;
+
+typedef struct tdm_worker tdm_worker;
+
+enum { TDM_OWNER_IDLE, TDM_OWNER_WORKER, TDM_OWNER_BORROWED };
+
+typedef struct tdm_host_queue {
+  tdm_queue base; /* first: a tdm_queue of ours is one of these */
+  tdm_worker *worker;
+  const tdm_host_executor *executor;
+  _Alignas(64) _Atomic uint32_t owner;
+  _Atomic(tdm_submission *) inbox; /* handed over, newest first; pushed under the submit lock */
+  tdm_submission *head;            /* taken from the inbox, oldest first */
+  /* Of the submission at the head: */
+  bool passed_over;   /* a gate found the flight failed */
+  bool copies_late;   /* a modelled copy moves its bytes at the end of its time */
+  bool draw_lateness; /* copies_late is drawn anew for each copy */
+  uint64_t random;    /* state of the draws */
+  uint64_t held_until_ns;
+} tdm_host_queue;
+
+typedef enum tdm_progress {
+  TDM_PROGRESS_END,     /* past the last command, whose point is published */
+  TDM_PROGRESS_LIMIT,   /* `limit` commands done */
+  TDM_PROGRESS_WAITS,   /* for the point that tdm_submission_awaits answers */
+  TDM_PROGRESS_NOT_DUE, /* a modelled copy ends at submission->due_ns */
+} tdm_progress;
+
+/* Executes up to limit commands from submission->cursor on, and moves it. team NULL: this thread
+ * alone. */
+tdm_progress tdm_host_queue_advance(tdm_host_queue *queue, tdm_submission *submission,
+                                    tdm_team *team, uint32_t limit);
+/* The queue and sequence number that the WAIT at the cursor is for. */
+tdm_queue *tdm_submission_awaits(const tdm_submission *submission, uint64_t *out_sequence);
+
+/* A small generator for delays: its quality does not matter, its cost does. */
+static inline uint64_t tdm_draw(uint64_t *state) {
+  *state = *state * 6364136223846793005u + 1442695040888963407u;
+  return *state >> 33;
+}
+
+#endif

@@ -1,0 +1,22 @@
+/* A device's threads that share a kernel's work: an OpenMP team that is created once. Invariant:
+ * one thread at a time (the device's worker) opens the team's regions, and always of the same size,
+ * so that the runtime keeps the same bound threads. */
+#ifndef TANDEM_DEVICES_HOST_TEAM_H
+#define TANDEM_DEVICES_HOST_TEAM_H
+
+#include "devices/devices.h"
+#include "devices/host/topology.h"
+
+/* topology and range are borrowed and may both be NULL (then threads are not bound). size is at
+ * least 1; the threads start with the first region. */
+tdm_status tdm_team_create(const tdm_allocator *allocator, const tdm_topology *topology,
+                           const tdm_core_range *range, size_t size,
+                           tdm_team **out_team) TDM_WARN_UNUSED;
+void tdm_team_destroy(tdm_team *team);
+
+/* For a thread that executes kernels: libraries called there open no region of their own. enter
+ * answers what leave restores. */
+int tdm_team_serial_enter(void);
+void tdm_team_serial_leave(int saved);
+
+#endif

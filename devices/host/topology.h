@@ -1,0 +1,46 @@
+/* The machine as hwloc sees it, and how its cores are divided among devices. Invariant: only what
+ * the process may run on counts, and a division is a pure function of the topology and the numbers
+ * asked for, so that machines recorded as text are divided on any other. */
+#ifndef TANDEM_DEVICES_HOST_TOPOLOGY_H
+#define TANDEM_DEVICES_HOST_TOPOLOGY_H
+
+#include "core/allocate.h"
+
+typedef struct tdm_topology tdm_topology;
+
+/* Cores first..first+count-1, in the machine's order (node by node). */
+typedef struct tdm_core_range {
+  uint32_t first;
+  uint32_t count; /* at least 1: the threads of the device's team */
+  bool units;     /* processing units are counted instead of cores */
+  bool shared;    /* other devices run here too: park, never spin */
+} tdm_core_range;
+
+/* description NULL: this machine, restricted to the process's affinity; else a synthetic one in
+ * hwloc's notation ("numa:2 core:4 pu:2") or, beginning with "<", hwloc XML. */
+tdm_status tdm_topology_create(const tdm_allocator *allocator, const char *description,
+                               tdm_topology **out_topology) TDM_WARN_UNUSED;
+void tdm_topology_destroy(tdm_topology *topology);
+
+size_t tdm_topology_node_count(const tdm_topology *topology); /* NUMA nodes that have cores */
+size_t tdm_topology_core_count(const tdm_topology *topology);
+
+/* Divides the machine: cpu_count ranges for cpu devices, then sim_count for simulated ones. As many
+ * cpu devices as nodes get a node each. A sim that is given cores takes them from the cpu device of
+ * its index, which keeps the larger part; otherwise it shares one core of it. With more devices
+ * than processing units, all are one-thread teams that share. */
+void tdm_topology_divide(const tdm_topology *topology, size_t cpu_count, size_t sim_count,
+                         bool sims_have_cores, tdm_core_range *out_ranges);
+
+/* Binds the calling thread to one core of the range (thread < count), or to all of it
+ * (thread == SIZE_MAX). Refusal by the system is no failure: false. */
+bool tdm_topology_bind_thread(const tdm_topology *topology, const tdm_core_range *range,
+                              size_t thread);
+/* Asks that memory, not touched yet, come from the nodes of range. False where that is refused. */
+bool tdm_topology_bind_memory(const tdm_topology *topology, const tdm_core_range *range,
+                              void *memory, size_t bytes);
+/* The os indices of the range's processing units, as "0-3,8"; returns text. */
+const char *tdm_topology_range_text(const tdm_topology *topology, const tdm_core_range *range,
+                                    char *text, size_t capacity);
+
+#endif

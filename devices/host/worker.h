@@ -1,0 +1,35 @@
+/* A thread of this host that executes the queues of one device: one for cpu, four for sim.
+ * Invariant: a queue is executed by its owner alone, the worker or a thread that borrowed it; what
+ * is handed over while it is borrowed is the worker's once the borrower lets go. */
+#ifndef TANDEM_DEVICES_HOST_WORKER_H
+#define TANDEM_DEVICES_HOST_WORKER_H
+
+#include "devices/device.h"
+#include "devices/host/topology.h"
+
+typedef struct tdm_worker tdm_worker;
+
+typedef struct tdm_worker_options {
+  bool has_role[TDM_QUEUE_ROLES]; /* which queues the device has */
+  bool models_links;              /* copies take the time that ops->link says */
+  uint64_t delay_seed;            /* not 0: queues and copies are held up at random */
+} tdm_worker_options;
+
+/* Makes the queues and puts them into device->queues. No thread yet. */
+tdm_status tdm_worker_create(tdm_device *device, const tdm_worker_options *options,
+                             tdm_worker **out_worker) TDM_WARN_UNUSED;
+/* Stopped, or never started. NULL is legal. */
+void tdm_worker_destroy(tdm_worker *worker);
+
+/* Starts the thread on cores and makes its team; device->team_size is set. */
+tdm_status tdm_worker_start(tdm_worker *worker, const tdm_topology *topology,
+                            const tdm_core_range *cores) TDM_WARN_UNUSED;
+/* Executes what is queued, ends the thread and joins it. Legal twice, or without a start. */
+void tdm_worker_stop(tdm_worker *worker);
+
+/* The slots of tdm_device_ops for queues made here. */
+void tdm_worker_submit(tdm_queue *queue, tdm_submission *submission);
+bool tdm_worker_borrow(tdm_queue *queue);
+void tdm_worker_run_borrowed(tdm_queue *queue, tdm_submission *submission);
+
+#endif

@@ -1,0 +1,211 @@
+/* The sim kind: its settings and its table of functions. Invariant: no pointer to its memory leaves
+ * through host_pointer; operands of another device, and dead ones, are refused. */
+#include "devices/sim/sim.h"
+
+#include <string.h>
+
+#include "core/allocate.h"
+#include "devices/context.h"
+#include "devices/host/worker.h"
+#include "devices/settings.h"
+#include "devices/sim/memory.h"
+
+/* Addresses are not reused while this lasts; backing is taken from the system as it is used. */
+static const size_t range_bytes = (size_t)256 << 30;
+
+typedef struct sim_settings {
+  double latency_us;
+  double gigabytes_per_second; /* 0: no limit */
+  uint64_t delay_seed;         /* 0: no delays beyond the links' */
+} sim_settings;
+
+typedef struct sim_device {
+  tdm_device base;
+  tdm_worker *worker;
+  tdm_sim_memory memory;
+  sim_settings settings;
+} sim_device;
+_Static_assert(offsetof(sim_device, base) == 0, "a device is its base");
+
+static sim_device *sim_of(tdm_device *device) {
+  return (sim_device *)device;
+}
+
+/* ---- Settings ------------------------------------------------------------------------------ */
+
+static const char source[] = "the settings of sim";
+
+static tdm_status read_setting(const tdm_setting *setting, sim_settings *settings) {
+  const char *key = setting->key;
+  if (strcmp(key, "latency_us") == 0) {
+    return tdm_setting_number(source, key, setting->value, 0, 1e6, &settings->latency_us);
+  }
+  if (strcmp(key, "gigabytes_per_second") == 0) {
+    return tdm_setting_number(source, key, setting->value, 0, 1e6, &settings->gigabytes_per_second);
+  }
+  if (strcmp(key, "delay_seed") == 0) {
+    return tdm_setting_integer(source, key, setting->value, 0, UINT64_MAX, &settings->delay_seed);
+  }
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "%s: there is no \"%s\"; there are latency_us, gigabytes_per_second and "
+                  "delay_seed",
+                  source, key);
+}
+
+static tdm_status read_settings(const char *text, sim_settings *out_settings) {
+  *out_settings = (sim_settings){.latency_us = 5, .gigabytes_per_second = 16};
+  if (text == NULL) return TDM_OK;
+  tdm_setting setting;
+  tdm_status status = TDM_OK;
+  while (tdm_setting_next(&text, source, &setting, &status)) {
+    TDM_TRY(read_setting(&setting, out_settings));
+  }
+  return status;
+}
+
+/* ---- Life ---------------------------------------------------------------------------------- */
+
+static void sim_destroy(tdm_device *device) {
+  if (device == NULL) return;
+  sim_device *sim = sim_of(device);
+  tdm_worker_destroy(sim->worker);
+  tdm_sim_memory_deinit(&sim->memory);
+  tdm_release(tdm_context_allocator(device->context), sim, sizeof(*sim));
+}
+
+static tdm_status sim_start(tdm_device *device) {
+  tdm_context *context = device->context;
+  return tdm_worker_start(sim_of(device)->worker, tdm_context_topology(context),
+                          tdm_context_cores(context, device));
+}
+
+static void sim_stop(tdm_device *device) {
+  tdm_worker_stop(sim_of(device)->worker);
+}
+
+/* ---- Memory -------------------------------------------------------------------------------- */
+
+static tdm_status sim_allocate(tdm_device *device, size_t bytes, tdm_memory *out_memory) {
+  *out_memory = (tdm_memory){0};
+  TDM_TRY(tdm_faults_strike(tdm_context_faults(device->context), TDM_FAULT_ALLOCATION));
+  tdm_address address;
+  TDM_TRY(tdm_sim_memory_allocate(&sim_of(device)->memory, bytes, &address));
+  *out_memory = (tdm_memory){.device = device, .address = address, .bytes = bytes};
+  return TDM_OK;
+}
+
+static void sim_release(tdm_device *device, tdm_memory *memory) {
+  tdm_sim_memory_release(&sim_of(device)->memory, memory->address);
+  *memory = (tdm_memory){0};
+}
+
+static void *sim_host_pointer(tdm_device *device, tdm_address address) {
+  (void)device;
+  (void)address;
+  return NULL;
+}
+
+static tdm_status sim_translate(tdm_device *device, tdm_address address, size_t bytes, void **out) {
+  *out = tdm_sim_memory_translate(&sim_of(device)->memory, address, bytes);
+  if (TDM_UNLIKELY(*out == NULL)) {
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s was handed %zu bytes at 0x%zx, not its live memory",
+                    device->name, bytes, (size_t)address);
+  }
+  return TDM_OK;
+}
+
+static tdm_status sim_copy(tdm_device *device, const tdm_copy *copy, tdm_address from,
+                           tdm_address to) {
+  if (copy->from_device != device && copy->to_device != device) {
+    return tdm_fail(TDM_UNSUPPORTED, "%s does not copy from %s to %s", device->name,
+                    copy->from_device->name, copy->to_device->name);
+  }
+  void *begin = NULL;
+  void *end = NULL;
+  TDM_TRY(copy->from_device->ops->translate(copy->from_device, from, copy->bytes, &begin));
+  TDM_TRY(copy->to_device->ops->translate(copy->to_device, to, copy->bytes, &end));
+  if (copy->bytes > 0) memmove(end, begin, copy->bytes);
+  return TDM_OK;
+}
+
+static tdm_link sim_link(const tdm_device *device, const tdm_device *other) {
+  const sim_settings *settings = &((const sim_device *)device)->settings;
+  if (device == other) return (tdm_link){0};
+  return (tdm_link){.latency_ns = settings->latency_us * 1e3,
+                    .bytes_per_ns = settings->gigabytes_per_second};
+}
+
+/* Its queues have one owner, as a discrete device's have. */
+static bool sim_borrow(tdm_queue *queue) {
+  (void)queue;
+  return false;
+}
+
+static void sim_run_borrowed(tdm_queue *queue, tdm_submission *submission) {
+  tdm_worker_submit(queue, submission); /* nothing borrows; were it called, this is right as well */
+}
+
+/* ---- The kind ------------------------------------------------------------------------------ */
+
+static const tdm_device_ops sim_ops = {
+    .kind = "sim",
+    .executes = "cpu",
+    .destroy = sim_destroy,
+    .start = sim_start,
+    .stop = sim_stop,
+    .allocate = sim_allocate,
+    .release = sim_release,
+    .host_pointer = sim_host_pointer,
+    .translate = sim_translate,
+    .copy = sim_copy,
+    .submit = tdm_worker_submit,
+    .borrow = sim_borrow,
+    .run_borrowed = sim_run_borrowed,
+    .link = sim_link,
+};
+
+static tdm_status sim_count(tdm_context *context, const tdm_kind_options *options,
+                            size_t *out_count, const char **out_reason) {
+  (void)context;
+  *out_reason = NULL;
+  *out_count = options->count > 0 ? (size_t)options->count : 1;
+  return TDM_OK;
+}
+
+static tdm_status sim_create(tdm_context *context, const tdm_kind_options *options, int index,
+                             tdm_device **out_device) {
+  *out_device = NULL;
+  sim_settings settings;
+  TDM_TRY(read_settings(options->settings, &settings));
+  sim_device *sim = tdm_allocate(tdm_context_allocator(context), sizeof(*sim), "a sim device");
+  if (sim == NULL) return TDM_OUT_OF_MEMORY;
+  sim->base.ops = &sim_ops;
+  sim->base.context = context;
+  sim->base.index = index;
+  sim->base.team_size = 1;
+  sim->settings = settings;
+  const tdm_worker_options worker = {
+      .has_role = {true, true, true, true},
+      .models_links = settings.latency_us > 0 || settings.gigabytes_per_second > 0,
+      /* Devices of one seed do not draw alike. */
+      .delay_seed = settings.delay_seed == 0 ? 0 : settings.delay_seed * 1000003 + (uint64_t)index,
+  };
+  tdm_status status = tdm_sim_memory_init(&sim->memory, range_bytes);
+  if (status == TDM_OK) status = tdm_worker_create(&sim->base, &worker, &sim->worker);
+  if (status != TDM_OK) {
+    sim_destroy(&sim->base);
+    return status;
+  }
+  sim->base.hidden_begin = sim->memory.begin;
+  sim->base.hidden_bytes = sim->memory.range_bytes;
+  *out_device = &sim->base;
+  return TDM_OK;
+}
+
+const tdm_kind tdm_sim_kind = {
+    .name = "sim",
+    .settings_variable = "TANDEM_SIM",
+    .on_host = true,
+    .count = sim_count,
+    .create = sim_create,
+};

@@ -66,7 +66,8 @@ static tdm_status settle(const tdm_shape *x, tdm_shape *out, int open) {
     if (want.product == 0 || have.product % want.product != 0) return does_not_fit(x, out);
     out->dims[open] = have.product / want.product;
   } else if (have.symbol_count == 1 && want.symbol_count == 0 && have.product == want.product) {
-    out->dims[open] = have.symbols[0];
+    if (out->dims[open] == TDM_INFER || tdm_dim_is_named(have.symbols[0]))
+      out->dims[open] = have.symbols[0];
   } else if (out->dims[open] == TDM_INFER) {
     out->dims[open] = TDM_DIM_UNKNOWN;
   }
@@ -88,15 +89,7 @@ static tdm_status infer_reshape(tdm_infer *infer) {
   return TDM_OK;
 }
 
-static tdm_status append_gradient(tdm_gradient *gradient) {
-  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
-  tdm_graph *graph = tdm_gradient_graph(gradient);
-  const tdm_shape x = tdm_value_shape(graph, tdm_gradient_input(gradient, 0));
-  tdm_gradient_set(
-      gradient, 0,
-      tdm_reshape(graph, tdm_gradient_name(gradient), tdm_gradient_of_output(gradient, 0), x));
-  return tdm_layer_appended(graph);
-}
+static tdm_status append_gradient(tdm_gradient *gradient);
 
 static const tdm_operation reshape_operation = {
     .struct_size = sizeof(tdm_operation),
@@ -109,6 +102,23 @@ static const tdm_operation reshape_operation = {
     .infer = infer_reshape,
     .gradient = append_gradient,
 };
+
+/* Back to the shape of x, which is known when a plan is made; before, it may keep its names. */
+static tdm_status append_gradient(tdm_gradient *gradient) {
+  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const tdm_shape x = tdm_value_shape(graph, tdm_gradient_input(gradient, 0));
+  reshape_rule back = {.wanted.rank = x.rank};
+  for (int i = 0; i < TDM_MAX_RANK; i++) {
+    back.wanted.dims[i] = x.dims[i];
+    back.source[i] = -1;
+  }
+  const tdm_value d_out = tdm_gradient_of_output(gradient, 0);
+  tdm_gradient_set(
+      gradient, 0,
+      tdm_append(graph, &reshape_operation, tdm_gradient_name(gradient), &back, &d_out, 1, NULL));
+  return tdm_layer_appended(graph);
+}
 
 static int8_t find_dimension(const tdm_shape *x, tdm_dim name) {
   for (int i = 0; i < x->rank; i++)

@@ -133,8 +133,7 @@ int64_t tdm_dataset_length(const tdm_dataset *dataset) {
   return dataset == NULL ? 0 : dataset->length;
 }
 
-/* ---- Rows of tensors ----------------------------------------------------------------------------
- */
+/* ---- Rows of tensors ------------------------------------------------------------------------ */
 
 typedef struct rows {
   tdm_allocator allocator;

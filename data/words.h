@@ -12,8 +12,7 @@
 #define TDM_POINT_LIMIT 0x110000 /* code points are below it */
 #define TDM_WORD_LEAST_CHARACTERS 3
 
-/* ---- While reading ------------------------------------------------------------------------------
- */
+/* ---- While reading -------------------------------------------------------------------------- */
 
 typedef struct tdm_pool_word {
   size_t offset;      /* of its folded UTF-8 in text */
@@ -44,8 +43,7 @@ void tdm_word_pool_deinit(tdm_word_pool *pool);
 tdm_status tdm_word_pool_read(tdm_word_pool *pool, const tdm_word_list *list,
                               int32_t number) TDM_WARN_UNUSED;
 
-/* ---- Kept ---------------------------------------------------------------------------------------
- */
+/* ---- Kept ----------------------------------------------------------------------------------- */
 
 typedef struct tdm_word {
   uint32_t offset; /* of its first id in ids */

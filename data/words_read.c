@@ -27,8 +27,7 @@ void tdm_word_pool_deinit(tdm_word_pool *pool) {
   memset(pool, 0, sizeof(*pool));
 }
 
-/* ---- The set of words ---------------------------------------------------------------------------
- */
+/* ---- The set of words ----------------------------------------------------------------------- */
 
 /* The slot where a word stands, or where it would. */
 static size_t find_slot(const tdm_word_pool *pool, const char *text, size_t bytes) {
@@ -87,8 +86,7 @@ static void put_word(tdm_word_pool *pool, size_t bytes, int64_t characters, int3
   pool->text_bytes += bytes;
 }
 
-/* ---- One list -----------------------------------------------------------------------------------
- */
+/* ---- One list ------------------------------------------------------------------------------- */
 
 typedef struct list_text {
   const char *bytes;

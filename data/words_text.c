@@ -4,8 +4,7 @@
 
 #include "core/status.h"
 
-/* ---- Encodings ----------------------------------------------------------------------------------
- */
+/* ---- Encodings ------------------------------------------------------------------------------ */
 
 size_t tdm_utf8_decode(const char *bytes, size_t size, uint32_t *out_point) {
   if (size == 0) return 0;
@@ -79,8 +78,7 @@ size_t tdm_text_decode(tdm_encoding encoding, const char *bytes, size_t size, ui
   return 1;
 }
 
-/* ---- Letters ------------------------------------------------------------------------------------
- */
+/* ---- Letters -------------------------------------------------------------------------------- */
 
 typedef struct point_range {
   uint32_t first;

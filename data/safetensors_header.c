@@ -1,0 +1,260 @@
+/* Reads a safetensors header and checks all that it claims. Invariant: nothing is believed before
+ * it is compared: names are distinct, shapes give the bytes of their offsets, and the offsets tile
+ * the data. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/map.h"
+#include "data/json.h"
+#include "data/safetensors.h"
+
+/* ---- Dtypes --------------------------------------------------------------------------------- */
+
+typedef struct dtype_name {
+  const char *name;
+  tdm_dtype dtype; /* NONE: the format has it, Tandem does not */
+} dtype_name;
+
+static const dtype_name dtype_names[] = {
+    {"F32", TDM_FLOAT32},        {"F64", TDM_FLOAT64},        {"I32", TDM_INT32},
+    {"I64", TDM_INT64},          {"U8", TDM_UINT8},           {"BOOL", TDM_BOOL},
+    {"F16", TDM_FLOAT16},        {"BF16", TDM_BFLOAT16},      {"I8", TDM_DTYPE_NONE},
+    {"I16", TDM_DTYPE_NONE},     {"U16", TDM_DTYPE_NONE},     {"U32", TDM_DTYPE_NONE},
+    {"U64", TDM_DTYPE_NONE},     {"C64", TDM_DTYPE_NONE},     {"F8_E4M3", TDM_DTYPE_NONE},
+    {"F8_E5M2", TDM_DTYPE_NONE}, {"F8_E8M0", TDM_DTYPE_NONE}, {"F6_E2M3", TDM_DTYPE_NONE},
+    {"F6_E3M2", TDM_DTYPE_NONE}, {"F4", TDM_DTYPE_NONE},
+};
+
+const char *tdm_safetensors_dtype_name(tdm_dtype dtype) {
+  for (size_t i = 0; i < TDM_COUNT_OF(dtype_names); i++) {
+    if (dtype != TDM_DTYPE_NONE && dtype_names[i].dtype == dtype) return dtype_names[i].name;
+  }
+  return NULL;
+}
+
+tdm_status tdm_safetensors_dtype(const char *name, tdm_dtype *out_dtype) {
+  *out_dtype = TDM_DTYPE_NONE;
+  for (size_t i = 0; i < TDM_COUNT_OF(dtype_names); i++) {
+    if (strcmp(dtype_names[i].name, name) != 0) continue;
+    *out_dtype = dtype_names[i].dtype;
+    if (*out_dtype != TDM_DTYPE_NONE) return TDM_OK;
+    return tdm_fail(TDM_UNSUPPORTED, "dtype %s is not supported", name);
+  }
+  return tdm_fail(TDM_CORRUPT_DATA, "\"%s\" is no dtype", name);
+}
+
+/* ---- One tensor ----------------------------------------------------------------------------- */
+
+static tdm_status read_shape(tdm_json *json, tdm_shape *out_shape) {
+  *out_shape = tdm_shape_scalar();
+  TDM_TRY(tdm_json_expect(json, '['));
+  bool more = !tdm_json_accept(json, ']');
+  while (more) {
+    int64_t size = 0;
+    TDM_TRY(tdm_json_whole_number(json, &size));
+    if (out_shape->rank == TDM_MAX_RANK) {
+      return tdm_fail(TDM_UNSUPPORTED, "more than %d dimensions", TDM_MAX_RANK);
+    }
+    out_shape->dims[out_shape->rank++] = size;
+    TDM_TRY(tdm_json_more(json, ']', &more));
+  }
+  return TDM_OK;
+}
+
+static tdm_status read_offsets(tdm_json *json, int64_t *out_begin, int64_t *out_end) {
+  TDM_TRY(tdm_json_expect(json, '['));
+  TDM_TRY(tdm_json_whole_number(json, out_begin));
+  TDM_TRY(tdm_json_expect(json, ','));
+  TDM_TRY(tdm_json_whole_number(json, out_end));
+  return tdm_json_expect(json, ']');
+}
+
+static tdm_status read_dtype(tdm_json *json, tdm_dtype *out_dtype) {
+  char name[16];
+  TDM_TRY(tdm_json_word(json, name, sizeof(name)));
+  return tdm_safetensors_dtype(name, out_dtype);
+}
+
+static const char *const field_names[] = {"dtype", "shape", "data_offsets"};
+
+static tdm_status read_field(tdm_json *json, size_t field, tdm_safetensors_entry *entry) {
+  tdm_status status = TDM_OK;
+  if (field == 0) status = read_dtype(json, &entry->dtype);
+  if (field == 1) status = read_shape(json, &entry->shape);
+  if (field == 2) status = read_offsets(json, &entry->begin, &entry->end);
+  return status == TDM_OK ? TDM_OK : tdm_fail_within(status, "%s", field_names[field]);
+}
+
+/* {"dtype": ..., "shape": ..., "data_offsets": ...}, each once, in any order. */
+static tdm_status read_fields(tdm_json *json, tdm_safetensors_entry *entry) {
+  const size_t count = TDM_COUNT_OF(field_names);
+  unsigned met = 0;
+  TDM_TRY(tdm_json_expect(json, '{'));
+  bool more = !tdm_json_accept(json, '}');
+  while (more) {
+    char name[24];
+    TDM_TRY(tdm_json_word(json, name, sizeof(name)));
+    TDM_TRY(tdm_json_expect(json, ':'));
+    size_t field = 0;
+    while (field < count && strcmp(name, field_names[field]) != 0)
+      field++;
+    if (field == count) return tdm_fail(TDM_CORRUPT_DATA, "unknown field \"%s\"", name);
+    if (met >> field & 1u) return tdm_fail(TDM_CORRUPT_DATA, "%s stands there twice", name);
+    met |= 1u << field;
+    TDM_TRY(read_field(json, field, entry));
+    TDM_TRY(tdm_json_more(json, '}', &more));
+  }
+  for (size_t field = 0; field < count; field++) {
+    if (!(met >> field & 1u)) {
+      return tdm_fail(TDM_CORRUPT_DATA, "%s is missing", field_names[field]);
+    }
+  }
+  return TDM_OK;
+}
+
+static tdm_status check_entry(const tdm_safetensors_entry *entry, int64_t data_bytes) {
+  const int64_t bytes = tdm_shape_bytes(&entry->shape, entry->dtype);
+  char text[TDM_SHAPE_TEXT];
+  (void)tdm_shape_text(&entry->shape, text, sizeof(text));
+  if (bytes < 0) {
+    return tdm_fail(TDM_CORRUPT_DATA, "shape: %s has more bytes than can be counted", text);
+  }
+  if (entry->begin > entry->end) {
+    return tdm_fail(TDM_CORRUPT_DATA, "data_offsets: %lld to %lld runs backwards",
+                    (long long)entry->begin, (long long)entry->end);
+  }
+  if (entry->end > data_bytes) {
+    return tdm_fail(TDM_CORRUPT_DATA, "data_offsets: %lld to %lld, but the data has %lld bytes",
+                    (long long)entry->begin, (long long)entry->end, (long long)data_bytes);
+  }
+  if (entry->end - entry->begin != bytes) {
+    return tdm_fail(TDM_CORRUPT_DATA,
+                    "data_offsets: %lld to %lld, but shape %s of %s has %lld bytes",
+                    (long long)entry->begin, (long long)entry->end, text,
+                    tdm_safetensors_dtype_name(entry->dtype), (long long)bytes);
+  }
+  return TDM_OK;
+}
+
+/* ---- All of it ------------------------------------------------------------------------------ */
+
+/* Strings to strings, which nothing here needs; they must still be what they claim to be. */
+static tdm_status read_metadata(tdm_json *json, tdm_region *region,
+                                const tdm_allocator *allocator) {
+  tdm_map keys;
+  tdm_map_init(&keys, allocator);
+  bool more = false;
+  tdm_status status = tdm_json_expect(json, '{');
+  if (status == TDM_OK) more = !tdm_json_accept(json, '}');
+  while (more && status == TDM_OK) {
+    char *key = NULL;
+    char value[1];
+    status = tdm_json_string(json, region, &key);
+    if (status == TDM_OK && tdm_map_get(&keys, key) != NULL) {
+      status = tdm_fail(TDM_CORRUPT_DATA, "key \"%.80s\" stands there twice", key);
+    }
+    if (status == TDM_OK) status = tdm_map_put(&keys, key, key);
+    if (status == TDM_OK) status = tdm_json_expect(json, ':');
+    if (status == TDM_OK) status = tdm_json_word(json, value, sizeof(value));
+    if (status == TDM_OK) status = tdm_json_more(json, '}', &more);
+  }
+  tdm_map_deinit(&keys);
+  return status;
+}
+
+/* One member of the header's object. */
+static tdm_status read_member(tdm_safetensors_header *header, tdm_json *json, tdm_map *names,
+                              int64_t data_bytes) {
+  char *name = NULL;
+  TDM_TRY(tdm_json_string(json, &header->region, &name));
+  if (tdm_map_get(names, name) != NULL) {
+    return tdm_fail(TDM_CORRUPT_DATA, "the name \"%.80s\" stands there twice", name);
+  }
+  TDM_TRY(tdm_map_put(names, name, name));
+  TDM_TRY(tdm_json_expect(json, ':'));
+  if (strcmp(name, TDM_SAFETENSORS_METADATA) == 0) {
+    const tdm_status status = read_metadata(json, &header->region, header->allocator);
+    return status == TDM_OK ? TDM_OK : tdm_fail_within(status, TDM_SAFETENSORS_METADATA);
+  }
+  TDM_TRY(tdm_array_reserve(header->allocator, (void **)&header->entries, &header->capacity,
+                            header->count + 1, sizeof(*header->entries), "the tensors of a file"));
+  tdm_safetensors_entry *entry = &header->entries[header->count];
+  *entry = (tdm_safetensors_entry){.name = name};
+  tdm_status status = read_fields(json, entry);
+  if (status == TDM_OK) status = check_entry(entry, data_bytes);
+  if (status != TDM_OK) return tdm_fail_within(status, "tensor \"%.80s\"", name);
+  header->count++;
+  return TDM_OK;
+}
+
+static tdm_status read_members(tdm_safetensors_header *header, tdm_json *json, tdm_map *names,
+                               int64_t data_bytes) {
+  if (json->bytes == 0 || json->text[0] != '{') {
+    return tdm_fail(TDM_CORRUPT_DATA, "header byte 0: expected '{'");
+  }
+  TDM_TRY(tdm_json_expect(json, '{'));
+  bool more = !tdm_json_accept(json, '}');
+  while (more) {
+    TDM_TRY(read_member(header, json, names, data_bytes));
+    TDM_TRY(tdm_json_more(json, '}', &more));
+  }
+  return tdm_json_end(json);
+}
+
+static int compare_places(const void *left, const void *right) {
+  const tdm_safetensors_entry *a = *(const tdm_safetensors_entry *const *)left;
+  const tdm_safetensors_entry *b = *(const tdm_safetensors_entry *const *)right;
+  if (a->begin != b->begin) return a->begin < b->begin ? -1 : 1;
+  if (a->end != b->end) return a->end < b->end ? -1 : 1;
+  return a < b ? -1 : a > b;
+}
+
+/* The tensors, by place, must follow each other from 0 to data_bytes. */
+static tdm_status check_tiling(const tdm_safetensors_header *header, int64_t data_bytes) {
+  const size_t bytes = header->count * sizeof(const tdm_safetensors_entry *);
+  const tdm_safetensors_entry **places =
+      tdm_allocate(header->allocator, bytes, "the places of tensors");
+  if (places == NULL) return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < header->count; i++)
+    places[i] = &header->entries[i];
+  qsort(places, header->count, sizeof(*places), compare_places);
+  tdm_status status = TDM_OK;
+  int64_t reached = 0;
+  for (size_t i = 0; i < header->count && status == TDM_OK; i++) {
+    if (places[i]->begin != reached) {
+      status = tdm_fail(TDM_CORRUPT_DATA,
+                        "tensor \"%.80s\": data_offsets: begins at %lld, leaving %s with what "
+                        "ends at %lld",
+                        places[i]->name, (long long)places[i]->begin,
+                        places[i]->begin > reached ? "a hole" : "an overlap", (long long)reached);
+    }
+    reached = places[i]->end;
+  }
+  if (status == TDM_OK && reached != data_bytes) {
+    status = tdm_fail(TDM_CORRUPT_DATA,
+                      "the tensors end at byte %lld of the data, a hole before "
+                      "its end at %lld",
+                      (long long)reached, (long long)data_bytes);
+  }
+  tdm_release(header->allocator, places, bytes);
+  return status;
+}
+
+tdm_status tdm_safetensors_parse(tdm_safetensors_header *header, const tdm_allocator *allocator,
+                                 const char *text, size_t bytes, int64_t data_bytes) {
+  *header = (tdm_safetensors_header){.allocator = allocator};
+  tdm_region_init(&header->region, allocator);
+  tdm_map names;
+  tdm_map_init(&names, allocator);
+  tdm_json json = {.text = text, .bytes = bytes};
+  tdm_status status = read_members(header, &json, &names, data_bytes);
+  tdm_map_deinit(&names);
+  return status == TDM_OK ? check_tiling(header, data_bytes) : status;
+}
+
+void tdm_safetensors_header_deinit(tdm_safetensors_header *header) {
+  if (header->allocator == NULL) return;
+  tdm_release(header->allocator, header->entries, header->capacity * sizeof(*header->entries));
+  tdm_region_deinit(&header->region);
+  memset(header, 0, sizeof(*header));
+}

@@ -1,0 +1,43 @@
+#!/usr/bin/python3
+"""Writes the golden data of layers and training beside this file, from Debian's python3-torch.
+
+Every case draws from a seed of its own, in float64, so files change only where a case does."""
+
+import os
+
+import torch
+
+import layer_cases
+import recorder
+import safetensors_file
+import training_cases
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+def write(family, dtype_name, recorded):
+    folder = os.path.dirname(os.path.abspath(__file__))
+    path = os.path.join(folder, "%s_%s.safetensors" % (family, dtype_name))
+    safetensors_file.write(path, recorded)
+    print("%s: %d tensors, %d bytes" % (path, len(recorded), os.path.getsize(path)))
+
+
+def main():
+    torch.set_num_threads(1)
+    for dtype_name, dtype in DTYPES.items():
+        layers = {}
+        for name, (build, options) in layer_cases.layer_cases().items():
+            case = recorder.Case(name, dtype)
+            build(case, **options)
+            layers.update(case.finish())
+        write("layers", dtype_name, layers)
+        training = {}
+        for name, (build, options) in training_cases.training_cases().items():
+            case = recorder.Case(name, dtype)
+            build(case, **options)
+            training.update(case.recorded)
+        write("training", dtype_name, training)
+
+
+if __name__ == "__main__":
+    main()

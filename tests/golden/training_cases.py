@@ -1,0 +1,125 @@
+"""Cases of several training steps: optimizers on small models, and the main model.
+
+Recorded: parameter.NAME before, input.NAME.STEP, losses (steps), trained.NAME after."""
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+def clip_by_norm(parameters, max_norm):
+    """torch.nn.utils.clip_grad_norm_, also for sparse gradients, whose rows are summed first."""
+    values = []
+    for parameter in parameters:
+        if parameter.grad.is_sparse:
+            parameter.grad = parameter.grad.coalesce()
+            values.append(parameter.grad._values())
+        else:
+            values.append(parameter.grad)
+    total = torch.sqrt(sum((value * value).sum() for value in values))
+    factor = torch.clamp(max_norm / (total + 1e-6), max=1.0)
+    for value in values:
+        value.mul_(factor)
+
+
+def train(case, modules, optimizer, forward, steps, clip):
+    parameters = [value for module in modules.values() for value in module.parameters()]
+    losses = []
+    for step in range(steps):
+        optimizer.zero_grad()
+        loss = forward(step)
+        loss.backward()
+        if clip:
+            clip_by_norm(parameters, clip)
+        optimizer.step()
+        losses.append(loss.detach())
+    case.record("losses", torch.stack(losses))
+    for name, module in modules.items():
+        for key, value in module.named_parameters():
+            case.record("trained.%s.%s" % (name, key), value)
+            for state, tensor in optimizer.state[value].items():
+                if torch.is_tensor(tensor) and tensor.dim() > 0:
+                    case.record("trained.optimizer/%s.%s/%s" % (name, key, state), tensor)
+
+
+def dense_model(case, make, clip=None, steps=6):
+    modules = {
+        "first": case.module("first", nn.Linear(6, 5)),
+        "second": case.module("second", nn.Linear(5, 3)),
+    }
+    optimizer = make([value for module in modules.values() for value in module.parameters()])
+
+    def forward(step):
+        x = case.fed("x.%d" % step, 8, 6)
+        target = case.fed("target.%d" % step, 8, 3)
+        return F.mse_loss(modules["second"](torch.tanh(modules["first"](x))), target)
+
+    train(case, modules, optimizer, forward, steps, clip)
+
+
+def table_model(case, make, clip=None, steps=6):
+    modules = {"table": case.module("table", nn.Embedding(9, 4, padding_idx=0, sparse=True))}
+    optimizer = make(list(modules["table"].parameters()))
+
+    def forward(step):
+        ids = case.ids("ids.%d" % step, 0, 9, 5)
+        target = case.fed("target.%d" % step, 5, 4)
+        return F.mse_loss(modules["table"](ids), target, reduction="sum")
+
+    train(case, modules, optimizer, forward, steps, clip)
+
+
+def main_model(case, make, clip=None, steps=20):
+    """Tells the class of a word: embedding, RNN over its characters, linear of the last step."""
+    characters, dim, hidden, classes, batch = 40, 8, 16, 8, 12
+    modules = {
+        "embedding": case.module("embedding", nn.Embedding(characters, dim)),
+        "rnn": case.module("rnn", nn.RNN(dim, hidden)),
+        "scores": case.module("scores", nn.Linear(hidden, classes)),
+    }
+    optimizer = make([value for module in modules.values() for value in module.parameters()])
+
+    def forward(step):
+        words = case.ids("characters.%d" % step, 0, characters, 3 + step % 5, batch)
+        targets = case.ids("class.%d" % step, 0, classes, batch)
+        y, _ = modules["rnn"](modules["embedding"](words))
+        return F.cross_entropy(modules["scores"](y[-1]), targets)
+
+    train(case, modules, optimizer, forward, steps, clip)
+
+
+def training_cases():
+    """name -> (function, its arguments)"""
+    sgd, adam, adamw = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW
+    sparse_adam = torch.optim.SparseAdam
+
+    def with_options(optimizer, **options):
+        return {"make": lambda parameters: optimizer(parameters, **options)}
+
+    cases = {
+        "sgd": with_options(sgd, lr=0.1),
+        "sgd_momentum": with_options(sgd, lr=0.1, momentum=0.9),
+        "sgd_dampening": with_options(sgd, lr=0.1, momentum=0.9, dampening=0.3),
+        "sgd_nesterov": with_options(sgd, lr=0.1, momentum=0.8, nesterov=True),
+        "sgd_decay": with_options(sgd, lr=0.1, weight_decay=0.05),
+        "sgd_everything": with_options(sgd, lr=0.1, momentum=0.8, weight_decay=0.05, nesterov=True),
+        "sgd_clip": dict(with_options(sgd, lr=0.1), clip=0.05),
+        "sgd_clip_loose": dict(with_options(sgd, lr=0.1), clip=100.0),
+        "adam": with_options(adam, lr=0.01),
+        "adam_options": with_options(adam, lr=0.02, betas=(0.8, 0.95), eps=1e-3),
+        "adam_decay": with_options(adam, lr=0.01, weight_decay=0.1),
+        "adam_clip": dict(with_options(adam, lr=0.01), clip=0.05),
+        "adamw": with_options(adamw, lr=0.01),
+        "adamw_decay": with_options(adamw, lr=0.01, weight_decay=0.2),
+    }
+    cases = {name: (dense_model, options) for name, options in cases.items()}
+    tables = {
+        "table_sgd": with_options(sgd, lr=0.1),
+        "table_sgd_clip": dict(with_options(sgd, lr=0.1), clip=0.5),
+        "table_sparse_adam": with_options(sparse_adam, lr=0.01),
+        "table_sparse_adam_options": with_options(sparse_adam, lr=0.02, betas=(0.8, 0.95), eps=1e-3),
+    }
+    cases.update({name: (table_model, options) for name, options in tables.items()})
+    cases["main_adam"] = (main_model, dict(with_options(adam, lr=0.005), clip=1.0))
+    cases["main_sgd"] = (main_model, with_options(sgd, lr=0.1))
+    return cases

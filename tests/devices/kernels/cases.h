@@ -1,0 +1,121 @@
+/* The kernels' cases: for every operation of devices/kernels.h a grid of shapes, a generator of
+ * inputs and a plain float64 reference. Drivers decide where a case runs. Invariant: a case owns
+ * nothing; inputs depend on its name alone. */
+#ifndef TANDEM_TESTS_DEVICES_KERNELS_CASES_H
+#define TANDEM_TESTS_DEVICES_KERNELS_CASES_H
+
+#include "devices/devices.h"
+#include "devices/kernels.h"
+
+/* What an input is filled with. */
+typedef enum input_fill {
+  FILL_UNIFORM, /* reals in [low, high), integers likewise */
+  FILL_TARGETS, /* class indices in [low, high), and now and then `ignored` */
+  FILL_SPARSE,  /* distinct ascending indices in [low, high), then -1; the count follows as input */
+  FILL_ROWS,    /* of a sparse gradient, `count` of them: zeros beyond */
+} input_fill;
+
+typedef struct kernel_input {
+  tdm_spec spec;
+  input_fill fill;
+  double low;
+  double high;
+  int64_t ignored;
+  int64_t used; /* entries of a sparse gradient */
+} kernel_input;
+
+typedef struct kernel_case kernel_case;
+
+/* Tensors as float64, in operand order; an absent input is NULL. Outputs that overwrite an input
+ * are separate here. */
+typedef void (*kernel_reference)(const kernel_case *self, const double *const *inputs,
+                                 double *const *outputs);
+
+struct kernel_case {
+  char name[128];
+  const char *operation;
+  tdm_dtype dtype; /* of the first output */
+  kernel_input inputs[TDM_KERNEL_MAX_INPUTS];
+  size_t input_count;
+  tdm_spec outputs[TDM_KERNEL_MAX_OUTPUTS];
+  int overwrites[TDM_KERNEL_MAX_OUTPUTS]; /* input of that index; -1: none */
+  size_t output_count;
+  union {
+    tdm_embedding_attributes embedding;
+    tdm_rnn_attributes rnn;
+    tdm_fill_attributes fill;
+    tdm_select_attributes select;
+    tdm_softmax_attributes softmax;
+    tdm_loss_attributes loss;
+    tdm_sgd_attributes sgd;
+    tdm_adam_attributes adam;
+    tdm_clip_attributes clip;
+  } attributes;
+  tdm_run_scalars scalars;
+  kernel_reference reference;
+};
+
+typedef void (*kernel_visit)(const kernel_case *test, void *user);
+
+/* A family of operations: calls visit for each of its cases. */
+typedef struct kernel_family {
+  const char *name;
+  void (*each)(kernel_visit visit, void *user);
+} kernel_family;
+
+extern const kernel_family kernel_families[];
+extern const size_t kernel_family_count;
+
+/* ---- For those who run cases ------------------------------------------------------------------
+ */
+
+/* Fills the input's memory, which holds spec's elements. */
+void kernel_input_generate(const kernel_case *test, size_t input, void *data);
+/* count elements of any dtype as float64, and back (rounding). */
+void kernel_values_read(tdm_dtype dtype, const void *data, int64_t count, double *out);
+/* Fails the cmocka test, naming case and output, unless got (of spec) is close to expected: for
+ * reals max|a-b| <= t max|b| with t = 1e-5 or 1e-12, for integers equality. NaN equals NaN. */
+void kernel_output_check(const kernel_case *test, size_t output, const char *where, const void *got,
+                         const double *expected);
+
+/* ---- For those who write cases ----------------------------------------------------------------
+ */
+
+static const tdm_dtype real_dtypes[] = {TDM_FLOAT32, TDM_FLOAT64};
+#define EACH_REAL(dtype)                                                                           \
+  for (size_t dtype##_at = 0; dtype##_at < 2; dtype##_at++)                                        \
+    for (tdm_dtype dtype = real_dtypes[dtype##_at]; dtype != TDM_DTYPE_NONE; dtype = TDM_DTYPE_NONE)
+
+/* A case without operands; name as printf. */
+kernel_case kernel_case_make(const char *operation, tdm_dtype dtype, kernel_reference reference,
+                             const char *format, ...) TDM_PRINTF(4, 5);
+/* Adds an input of reals or integers in [low, high); answers it for changes. */
+kernel_input *kernel_case_input(kernel_case *test, tdm_dtype dtype, tdm_shape shape, double low,
+                                double high);
+void kernel_case_absent_input(kernel_case *test);
+void kernel_case_output(kernel_case *test, tdm_dtype dtype, tdm_shape shape);
+/* An output that overwrites that input. */
+void kernel_case_overwrite(kernel_case *test, size_t input);
+
+static inline int64_t input_count_of(const kernel_case *test, size_t input) {
+  return tdm_shape_count(&test->inputs[input].spec.shape);
+}
+static inline int64_t input_dim(const kernel_case *test, size_t input, int dimension) {
+  return test->inputs[input].spec.shape.dims[dimension];
+}
+static inline int64_t input_last_dim(const kernel_case *test, size_t input) {
+  return input_dim(test, input, test->inputs[input].spec.shape.rank - 1);
+}
+
+void embedding_cases(kernel_visit visit, void *user);
+void sparse_cases(kernel_visit visit, void *user);
+void linear_cases(kernel_visit visit, void *user);
+void rnn_cases(kernel_visit visit, void *user);
+void elementwise_cases(kernel_visit visit, void *user);
+void shape_cases(kernel_visit visit, void *user);
+void softmax_cases(kernel_visit visit, void *user);
+void loss_cases(kernel_visit visit, void *user);
+void optimizer_cases(kernel_visit visit, void *user);
+void sparse_optimizer_cases(kernel_visit visit, void *user);
+
+#endif

@@ -1,0 +1,147 @@
+/* Cases of activations, sums and whole-tensor reductions. */
+#include "tests/devices/kernels/cases.h"
+
+#include <math.h>
+
+static const int64_t counts[] = {0, 1, 3, 15, 16, 17, 100, 4099, 70001};
+#define COUNTS (sizeof counts / sizeof counts[0])
+
+/* ---- One or two operands --------------------------------------------------------------------- */
+
+/* Defines a reference whose element is expression, in a and b. */
+#define REFERENCE(name, expression)                                                                \
+  static void name##_reference(const kernel_case *self, const double *const *inputs,               \
+                               double *const *outputs) {                                           \
+    for (int64_t i = 0; i < input_count_of(self, 0); i++) {                                        \
+      const double a = inputs[0][i], b = self->input_count > 1 ? inputs[1][i] : 0;                 \
+      (void)b;                                                                                     \
+      outputs[0][i] = expression;                                                                  \
+    }                                                                                              \
+  }
+
+REFERENCE(relu, a > 0 ? a : 0)
+REFERENCE(tanh, tanh(a))
+REFERENCE(sigmoid, 1 / (1 + exp(-a)))
+REFERENCE(relu_gradient, b > 0 ? a : 0)
+REFERENCE(tanh_gradient, a *(1 - b * b))
+REFERENCE(sigmoid_gradient, a *b *(1 - b))
+REFERENCE(add, a + b)
+
+static void simple_case(const char *operation, tdm_dtype dtype, kernel_reference reference,
+                        size_t inputs, double range, kernel_visit visit, void *user) {
+  for (size_t i = 0; i < COUNTS; i++) {
+    kernel_case test = kernel_case_make(operation, dtype, reference, "%lld elements, range %g",
+                                        (long long)counts[i], range);
+    const tdm_shape shape = tdm_shape_of(1, counts[i]);
+    for (size_t input = 0; input < inputs; input++) {
+      kernel_case_input(&test, dtype, shape, -range, range);
+    }
+    kernel_case_output(&test, dtype, shape);
+    visit(&test, user);
+  }
+}
+
+/* ---- accumulate, scale
+ * --------------------------------------------------------------------------- */
+
+static void accumulate_reference(const kernel_case *self, const double *const *inputs,
+                                 double *const *outputs) {
+  for (int64_t i = 0; i < input_count_of(self, 0); i++) {
+    double sum = 0;
+    for (size_t input = 0; input < self->input_count; input++)
+      sum += inputs[input][i];
+    outputs[0][i] = sum;
+  }
+}
+
+static void scale_reference(const kernel_case *self, const double *const *inputs,
+                            double *const *outputs) {
+  for (int64_t i = 0; i < input_count_of(self, 0); i++)
+    outputs[0][i] = inputs[0][i] * inputs[1][0];
+}
+
+static void scale_case(tdm_dtype dtype, int64_t count, kernel_visit visit, void *user) {
+  kernel_case test =
+      kernel_case_make(TDM_OP_SCALE, dtype, scale_reference, "%lld elements", (long long)count);
+  kernel_case_input(&test, dtype, tdm_shape_of(1, count), -2, 2);
+  kernel_case_input(&test, dtype, tdm_shape_scalar(), -3, 3);
+  kernel_case_output(&test, dtype, tdm_shape_of(1, count));
+  visit(&test, user);
+}
+
+/* ---- Reductions ------------------------------------------------------------------------------ */
+
+static void sum_of_squares_reference(const kernel_case *self, const double *const *inputs,
+                                     double *const *outputs) {
+  outputs[0][0] = 0;
+  for (int64_t i = 0; i < input_count_of(self, 0); i++) {
+    outputs[0][0] += inputs[0][i] * inputs[0][i];
+  }
+}
+
+static void clip_factor_reference(const kernel_case *self, const double *const *inputs,
+                                  double *const *outputs) {
+  const double factor = self->attributes.clip.max_norm / (sqrt(inputs[0][0]) + 1e-6);
+  outputs[0][0] = factor < 1 ? factor : 1;
+}
+
+static void check_finite_reference(const kernel_case *self, const double *const *inputs,
+                                   double *const *outputs) {
+  for (int64_t i = 0; i < input_count_of(self, 0); i++)
+    outputs[0][i] = inputs[0][i];
+}
+
+static void reduction_cases(tdm_dtype dtype, int64_t count, kernel_visit visit, void *user) {
+  kernel_case squares = kernel_case_make(TDM_OP_SUM_OF_SQUARES, dtype, sum_of_squares_reference,
+                                         "%lld elements", (long long)count);
+  kernel_case_input(&squares, dtype, tdm_shape_of(1, count), -2, 3);
+  kernel_case_output(&squares, dtype, tdm_shape_scalar());
+  visit(&squares, user);
+
+  kernel_case finite = kernel_case_make(TDM_OP_CHECK_FINITE, dtype, check_finite_reference,
+                                        "%lld elements", (long long)count);
+  kernel_case_input(&finite, dtype, tdm_shape_of(1, count), -2, 3);
+  kernel_case_overwrite(&finite, 0);
+  visit(&finite, user);
+}
+
+static void clip_cases(tdm_dtype dtype, kernel_visit visit, void *user) {
+  static const double sums[] = {0.0, 0.01, 24.9, 1e6};
+  for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
+    kernel_case test =
+        kernel_case_make(TDM_OP_CLIP_FACTOR, dtype, clip_factor_reference, "sum %g", sums[i]);
+    test.attributes.clip.max_norm = 5.0;
+    kernel_case_input(&test, dtype, tdm_shape_scalar(), sums[i], sums[i]);
+    kernel_case_output(&test, dtype, tdm_shape_scalar());
+    visit(&test, user);
+  }
+}
+
+/* ---- The family ------------------------------------------------------------------------------ */
+
+static void real_cases(tdm_dtype dtype, kernel_visit visit, void *user) {
+  static const double ranges[] = {1e-4, 1, 30, 1000}; /* tiny, usual, saturating, beyond exp */
+  for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+    simple_case(TDM_OP_TANH, dtype, tanh_reference, 1, ranges[i], visit, user);
+    simple_case(TDM_OP_SIGMOID, dtype, sigmoid_reference, 1, ranges[i], visit, user);
+  }
+  simple_case(TDM_OP_RELU, dtype, relu_reference, 1, 2, visit, user);
+  simple_case(TDM_OP_RELU_GRADIENT, dtype, relu_gradient_reference, 2, 2, visit, user);
+  simple_case(TDM_OP_TANH_GRADIENT, dtype, tanh_gradient_reference, 2, 1, visit, user);
+  simple_case(TDM_OP_SIGMOID_GRADIENT, dtype, sigmoid_gradient_reference, 2, 1, visit, user);
+  simple_case(TDM_OP_ADD, dtype, add_reference, 2, 5, visit, user);
+  simple_case(TDM_OP_ACCUMULATE, dtype, accumulate_reference, 1, 5, visit, user);
+  simple_case(TDM_OP_ACCUMULATE, dtype, accumulate_reference, 3, 5, visit, user);
+  simple_case(TDM_OP_ACCUMULATE, dtype, accumulate_reference, 16, 4, visit, user);
+  for (size_t i = 0; i < COUNTS; i++) {
+    scale_case(dtype, counts[i], visit, user);
+    reduction_cases(dtype, counts[i], visit, user);
+  }
+  clip_cases(dtype, visit, user);
+}
+
+void elementwise_cases(kernel_visit visit, void *user) {
+  EACH_REAL(dtype) real_cases(dtype, visit, user);
+  simple_case(TDM_OP_ADD, TDM_INT32, add_reference, 2, 1000, visit, user);
+  simple_case(TDM_OP_ADD, TDM_INT64, add_reference, 2, 1e9, visit, user);
+}

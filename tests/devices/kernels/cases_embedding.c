@@ -1,0 +1,180 @@
+/* Cases of the embedding and of sparse gradients. */
+#include "tests/devices/kernels/cases.h"
+
+#include <string.h>
+
+/* ---- embedding ------------------------------------------------------------------------------- */
+
+static void embedding_reference(const kernel_case *self, const double *const *inputs,
+                                double *const *outputs) {
+  const int64_t dim = input_last_dim(self, 0);
+  for (int64_t i = 0; i < input_count_of(self, 1); i++) {
+    for (int64_t j = 0; j < dim; j++) {
+      outputs[0][i * dim + j] = inputs[0][(int64_t)inputs[1][i] * dim + j];
+    }
+  }
+}
+
+static void embedding_gradient_reference(const kernel_case *self, const double *const *inputs,
+                                         double *const *outputs) {
+  const tdm_embedding_attributes *attributes = &self->attributes.embedding;
+  const int64_t dim = input_last_dim(self, 0);
+  memset(outputs[0], 0, (size_t)(attributes->rows * dim) * sizeof(double));
+  for (int64_t i = 0; i < input_count_of(self, 1); i++) {
+    const int64_t id = (int64_t)inputs[1][i];
+    if (id == attributes->padding_index) continue;
+    for (int64_t j = 0; j < dim; j++)
+      outputs[0][id * dim + j] += inputs[0][i * dim + j];
+  }
+}
+
+static const struct embedding_size {
+  int64_t rows, dim, count, length; /* ids (count, length); length 0: (count) */
+  tdm_dtype ids;
+  int64_t padding;
+} embedding_sizes[] = {
+    {1000, 10, 30, 0, TDM_INT64, -1}, {7, 1, 0, 0, TDM_INT64, -1},
+    {1, 3, 5, 0, TDM_INT32, -1},      {50, 17, 9, 4, TDM_INT32, 3},
+    {300, 64, 33, 2, TDM_INT64, 0},   {257, 33, 90, 70, TDM_INT64, 5},
+    {5, 100, 3000, 0, TDM_INT64, 4},
+};
+#define EMBEDDING_SIZES (sizeof embedding_sizes / sizeof embedding_sizes[0])
+
+static void lookup_case(const struct embedding_size *size, tdm_dtype dtype, kernel_visit visit,
+                        void *user) {
+  const tdm_shape ids =
+      size->length == 0 ? tdm_shape_of(1, size->count) : tdm_shape_of(2, size->count, size->length);
+  const tdm_shape values = size->length == 0
+                               ? tdm_shape_of(2, size->count, size->dim)
+                               : tdm_shape_of(3, size->count, size->length, size->dim);
+  const tdm_shape weight = tdm_shape_of(2, size->rows, size->dim);
+  const tdm_embedding_attributes attributes = {size->rows, size->padding};
+
+  kernel_case forward = kernel_case_make(
+      TDM_OP_EMBEDDING, dtype, embedding_reference, "%lldx%lld ids %lldx%lld",
+      (long long)size->rows, (long long)size->dim, (long long)size->count, (long long)size->length);
+  forward.attributes.embedding = attributes;
+  kernel_case_input(&forward, dtype, weight, -1, 1);
+  kernel_case_input(&forward, size->ids, ids, 0, (double)size->rows);
+  kernel_case_output(&forward, dtype, values);
+  visit(&forward, user);
+
+  kernel_case gradient = kernel_case_make(TDM_OP_EMBEDDING_GRADIENT, dtype,
+                                          embedding_gradient_reference, "%s", forward.name);
+  gradient.attributes.embedding = attributes;
+  kernel_case_input(&gradient, dtype, values, -1, 1);
+  kernel_case_input(&gradient, size->ids, ids, 0, (double)size->rows);
+  kernel_case_output(&gradient, dtype, weight);
+  visit(&gradient, user);
+}
+
+void embedding_cases(kernel_visit visit, void *user) {
+  EACH_REAL(dtype) {
+    for (size_t i = 0; i < EMBEDDING_SIZES; i++)
+      lookup_case(&embedding_sizes[i], dtype, visit, user);
+  }
+}
+
+/* ---- sparse gradients -------------------------------------------------------------------------
+ */
+
+/* For every row of the table, all ids are searched: slow and plain. */
+static void sparse_gradient_reference(const kernel_case *self, const double *const *inputs,
+                                      double *const *outputs) {
+  const tdm_embedding_attributes *attributes = &self->attributes.embedding;
+  const int64_t dim = input_last_dim(self, 0), count = input_count_of(self, 1);
+  int64_t used = 0;
+  memset(outputs[0], 0, (size_t)(count * dim) * sizeof(double));
+  for (int64_t i = 0; i < count; i++)
+    outputs[1][i] = -1;
+  for (int64_t row = 0; row < attributes->rows; row++) {
+    bool found = false;
+    for (int64_t i = 0; i < count && row != attributes->padding_index; i++) {
+      if ((int64_t)inputs[1][i] != row) continue;
+      found = true;
+      for (int64_t j = 0; j < dim; j++)
+        outputs[0][used * dim + j] += inputs[0][i * dim + j];
+    }
+    if (found) outputs[1][used++] = (double)row;
+  }
+  outputs[2][0] = (double)used;
+}
+
+static void sparse_gradient_case(const struct embedding_size *size, tdm_dtype dtype,
+                                 kernel_visit visit, void *user) {
+  const int64_t count = size->count * (size->length == 0 ? 1 : size->length);
+  kernel_case test = kernel_case_make(
+      TDM_OP_EMBEDDING_SPARSE_GRADIENT, dtype, sparse_gradient_reference, "%lldx%lld ids %lld",
+      (long long)size->rows, (long long)size->dim, (long long)count);
+  test.attributes.embedding = (tdm_embedding_attributes){size->rows, size->padding};
+  kernel_case_input(&test, dtype, tdm_shape_of(2, count, size->dim), -1, 1);
+  kernel_case_input(&test, size->ids, tdm_shape_of(1, count), 0, (double)size->rows);
+  kernel_case_output(&test, dtype, tdm_shape_of(2, count, size->dim));
+  kernel_case_output(&test, TDM_INT64, tdm_shape_of(1, count));
+  kernel_case_output(&test, TDM_INT64, tdm_shape_scalar());
+  visit(&test, user);
+}
+
+/* Adds what b holds of each index to what a holds of it. */
+static void sparse_add_reference(const kernel_case *self, const double *const *inputs,
+                                 double *const *outputs) {
+  const int64_t dim = input_last_dim(self, 0);
+  const int64_t capacity = input_dim(self, 0, 0) + input_dim(self, 3, 0);
+  int64_t used = 0;
+  memset(outputs[0], 0, (size_t)(capacity * dim) * sizeof(double));
+  for (int64_t i = 0; i < capacity; i++)
+    outputs[1][i] = -1;
+  for (int64_t index = 0; index < 1000; index++) {
+    bool found = false;
+    for (size_t operand = 0; operand < 6; operand += 3) {
+      for (int64_t i = 0; i < (int64_t)inputs[operand + 2][0]; i++) {
+        if ((int64_t)inputs[operand + 1][i] != index) continue;
+        found = true;
+        for (int64_t j = 0; j < dim; j++) {
+          outputs[0][used * dim + j] += inputs[operand][i * dim + j];
+        }
+      }
+    }
+    if (found) outputs[1][used++] = (double)index;
+  }
+  outputs[2][0] = (double)used;
+}
+
+/* A sparse gradient of n entries, of which `used` are there. */
+static void sparse_operand(kernel_case *test, tdm_dtype dtype, int64_t n, int64_t used, int64_t dim,
+                           double first) {
+  kernel_input *rows = kernel_case_input(test, dtype, tdm_shape_of(2, n, dim), -1, 1);
+  rows->fill = FILL_ROWS;
+  rows->used = used;
+  kernel_input *indices = kernel_case_input(test, TDM_INT64, tdm_shape_of(1, n), first, 1000);
+  indices->fill = FILL_SPARSE;
+  indices->used = used;
+  const double count = (double)used;
+  kernel_case_input(test, TDM_INT64, tdm_shape_scalar(), count, count);
+}
+
+static void sparse_add_case(tdm_dtype dtype, int64_t n, int64_t n_used, int64_t m, int64_t m_used,
+                            int64_t dim, kernel_visit visit, void *user) {
+  kernel_case test = kernel_case_make(
+      TDM_OP_SPARSE_ADD, dtype, sparse_add_reference, "%lld of %lld and %lld of %lld, dim %lld",
+      (long long)n_used, (long long)n, (long long)m_used, (long long)m, (long long)dim);
+  sparse_operand(&test, dtype, n, n_used, dim, 0);
+  sparse_operand(&test, dtype, m, m_used, dim, 10);
+  kernel_case_output(&test, dtype, tdm_shape_of(2, n + m, dim));
+  kernel_case_output(&test, TDM_INT64, tdm_shape_of(1, n + m));
+  kernel_case_output(&test, TDM_INT64, tdm_shape_scalar());
+  visit(&test, user);
+}
+
+void sparse_cases(kernel_visit visit, void *user) {
+  EACH_REAL(dtype) {
+    for (size_t i = 0; i < EMBEDDING_SIZES; i++) {
+      sparse_gradient_case(&embedding_sizes[i], dtype, visit, user);
+    }
+    sparse_add_case(dtype, 0, 0, 0, 0, 4, visit, user);
+    sparse_add_case(dtype, 5, 3, 0, 0, 4, visit, user);
+    sparse_add_case(dtype, 0, 0, 6, 6, 9, visit, user);
+    sparse_add_case(dtype, 90, 80, 110, 99, 17, visit, user);
+    sparse_add_case(dtype, 500, 500, 500, 400, 3, visit, user);
+  }
+}

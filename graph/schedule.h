@@ -59,6 +59,7 @@ typedef struct tdm_schedule {
   uint32_t queue_count;
   uint32_t arena_count;
   uint32_t depth;  /* runs in flight, >= 1 */
+  uint32_t slots;  /* pieces of every arena, run r has piece r modulo slots; 0: as many as depth */
   bool two_phase;
   tdm_step *steps; /* in plan order, a topological one */
   size_t step_count, step_capacity;

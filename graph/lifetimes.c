@@ -1,0 +1,105 @@
+/* Finds first accesses and ends in one walk in plan order, with the clocks at hand. */
+#include "graph/lifetimes.h"
+
+/* Whether step is one of ends or has happened before one. */
+static bool step_covered(const tdm_lifetimes *lifetimes, uint32_t step, tdm_ends ends) {
+  while (true) {
+    if (step == ends.step) return true;
+    if (tdm_clocks_before(&lifetimes->clocks, step, ends.step)) return true;
+    if (ends.more == 0) return false;
+    ends = lifetimes->further[ends.more - 1];
+  }
+}
+
+bool tdm_ends_covered(const tdm_lifetimes *lifetimes, tdm_ends earlier, tdm_ends later) {
+  while (step_covered(lifetimes, earlier.step, later)) {
+    if (earlier.more == 0) return true;
+    earlier = lifetimes->further[earlier.more - 1];
+  }
+  return false;
+}
+
+/* step, which has passed, is an end now, and what happened before it no longer is. */
+static tdm_status extend(tdm_lifetimes *lifetimes, tdm_ends *ends, uint32_t step) {
+  for (tdm_ends *end = ends;; end = &lifetimes->further[end->more - 1]) {
+    if (end->step == step) return TDM_OK;
+    if (tdm_clocks_before(&lifetimes->clocks, end->step, step)) {
+      end->step = step;
+      return TDM_OK;
+    }
+    if (end->more == 0) break;
+  }
+  TDM_TRY(tdm_array_reserve(lifetimes->clocks.allocator, (void **)&lifetimes->further,
+                            &lifetimes->further_capacity, lifetimes->further_count + 1,
+                            sizeof(tdm_ends), "ends of storage"));
+  lifetimes->further[lifetimes->further_count++] = (tdm_ends){step, ends->more};
+  ends->more = (uint32_t)lifetimes->further_count;
+  return TDM_OK;
+}
+
+static tdm_status touch(tdm_lifetimes *lifetimes, uint32_t storage, uint32_t step) {
+  const tdm_storage_plan *plan = &lifetimes->schedule->storages[storage];
+  tdm_lifetime *lifetime = &lifetimes->items[storage];
+  if (plan->kind != TDM_STORAGE_ARENA) return TDM_OK;
+  lifetime->last = step;
+  if (lifetime->bytes != 0) return extend(lifetimes, &lifetime->ends, step);
+  if (plan->bytes > INT64_MAX) {
+    return tdm_fail(TDM_INVALID_ARGUMENT, "storage %u has no size that fits", storage);
+  }
+  const uint64_t bytes = plan->bytes == 0 ? 1 : plan->bytes;
+  lifetime->bytes = (bytes + TDM_ARENA_ALIGNMENT - 1) / TDM_ARENA_ALIGNMENT * TDM_ARENA_ALIGNMENT;
+  lifetime->first = lifetime->ends.step = step;
+  return TDM_OK;
+}
+
+static tdm_status walk(tdm_lifetimes *lifetimes, const bool *has_main) {
+  const tdm_schedule *schedule = lifetimes->schedule;
+  tdm_clocks *clocks = &lifetimes->clocks;
+  bool updating = !schedule->two_phase;
+  for (uint32_t s = 0; s < schedule->step_count; s++) {
+    const tdm_step *step = &schedule->steps[s];
+    if (!updating && step->phase == TDM_PHASE_UPDATE) {
+      updating = true;
+      TDM_TRY(tdm_clocks_barrier(clocks, has_main));
+    }
+    bool joined = false;
+    for (uint32_t w = 0; w < step->wait_count; w++) {
+      const tdm_step_wait *wait = &schedule->waits[step->first_wait + w];
+      if (wait->previous) continue;
+      tdm_clocks_join(clocks, step->queue, wait->step);
+      joined = true;
+    }
+    if (joined) TDM_TRY(tdm_clocks_snapshot(clocks, step->queue));
+    tdm_clocks_pass(clocks, step->queue, s);
+    for (uint32_t a = 0; a < step->access_count; a++) {
+      TDM_TRY(touch(lifetimes, schedule->accesses[step->first_access + a].storage, s));
+    }
+  }
+  return TDM_OK;
+}
+
+tdm_status tdm_lifetimes_init(tdm_lifetimes *lifetimes, const tdm_schedule *schedule) {
+  const tdm_allocator *allocator = schedule->allocator;
+  *lifetimes = (tdm_lifetimes){.schedule = schedule, .count = schedule->storage_count};
+  TDM_TRY(tdm_clocks_init(&lifetimes->clocks, schedule));
+  lifetimes->items =
+      tdm_allocate(allocator, lifetimes->count * sizeof(tdm_lifetime), "lifetimes of storage");
+  bool *has_main = tdm_allocate(allocator, schedule->queue_count * sizeof(bool), "queues");
+  tdm_status status = TDM_OUT_OF_MEMORY;
+  if (lifetimes->items != NULL && has_main != NULL) {
+    for (size_t s = 0; s < schedule->step_count; s++) {
+      if (schedule->steps[s].phase == TDM_PHASE_MAIN) has_main[schedule->steps[s].queue] = true;
+    }
+    status = walk(lifetimes, has_main);
+  }
+  tdm_release(allocator, has_main, schedule->queue_count * sizeof(bool));
+  return status;
+}
+
+void tdm_lifetimes_deinit(tdm_lifetimes *lifetimes) {
+  const tdm_allocator *allocator = lifetimes->clocks.allocator;
+  if (allocator == NULL) return;
+  tdm_release(allocator, lifetimes->items, lifetimes->count * sizeof(tdm_lifetime));
+  tdm_release(allocator, lifetimes->further, lifetimes->further_capacity * sizeof(tdm_ends));
+  tdm_clocks_deinit(&lifetimes->clocks);
+}

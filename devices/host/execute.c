@@ -159,12 +159,19 @@ static bool copy_command(tdm_host_queue *queue, tdm_submission *submission, tdm_
 
 /* ---- Waits --------------------------------------------------------------------------------- */
 
+/* The point that wait is for; NULL where there is no run before to wait for. */
+static inline tdm_queue *wait_target(const tdm_flight *flight, const tdm_wait *wait,
+                                     uint64_t *out_sequence) {
+  const uint64_t *bases = wait->previous ? flight->previous_bases : flight->program_bases;
+  if (bases == NULL) return NULL;
+  *out_sequence = bases[wait->program] + wait->position;
+  return flight->programs[wait->program].queue;
+}
+
 tdm_queue *tdm_submission_awaits(const tdm_submission *submission, uint64_t *out_sequence) {
   const tdm_flight *flight = submission->flight;
   const tdm_program *program = &flight->programs[submission->program];
-  const tdm_wait *wait = &program->commands[submission->cursor].wait;
-  *out_sequence = flight->program_bases[wait->program] + wait->position;
-  return flight->programs[wait->program].queue;
+  return wait_target(flight, &program->commands[submission->cursor].wait, out_sequence);
 }
 
 /* The failure of a wait falls on the command that waited. */
@@ -180,9 +187,10 @@ static void fail_after_wait(tdm_flight *flight, const tdm_program *program, uint
 
 static bool wait_command(const tdm_host_queue *queue, tdm_flight *flight,
                          const tdm_program *program, uint32_t cursor) {
-  const tdm_wait *wait = &program->commands[cursor].wait;
-  const uint64_t sequence = flight->program_bases[wait->program] + wait->position;
-  if (!tdm_queue_reached(flight->programs[wait->program].queue, sequence)) return false;
+  uint64_t sequence = 0;
+  tdm_queue *awaited = wait_target(flight, &program->commands[cursor].wait, &sequence);
+  if (awaited == NULL) return true;
+  if (!tdm_queue_reached(awaited, sequence)) return false;
   const tdm_status status = tdm_faults_strike(queue->executor->faults, TDM_FAULT_WAIT);
   if (TDM_UNLIKELY(status != TDM_OK)) fail_after_wait(flight, program, cursor, status);
   return true;

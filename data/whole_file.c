@@ -44,7 +44,7 @@ static tdm_status look_at(const char *path, mode_t *out_mode) {
 static tdm_status open_temporary(tdm_whole_file *file) {
   for (uint64_t i = 0; i < MAX_NAMES_TRIED; i++) {
     const uint64_t tag = tdm_hash_mix(tdm_hash_mix((uint64_t)getpid(), tdm_time_ns()), i);
-    (void)snprintf(file->temporary_path, file->temporary_capacity, "%s.%016llx.tmp", file->path,
+    (void)snprintf(file->temporary_path, file->temporary_capacity, "%s.tmp-%016llx", file->path,
                    (unsigned long long)tag);
     file->descriptor = open(file->temporary_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (file->descriptor >= 0) return TDM_OK;

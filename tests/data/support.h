@@ -1,0 +1,48 @@
+/* What the tests of data/ share: temporary files, a context, small datasets. Invariant: every path
+ * lies in the folder that the test runner gives this test. */
+#ifndef TANDEM_TESTS_DATA_SUPPORT_H
+#define TANDEM_TESTS_DATA_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "core/allocate.h"
+#include "data/data.h"
+
+#define PATH_BYTES 512
+
+/* A path in the temporary folder; path has PATH_BYTES. */
+const char *temporary_path(char *path, const char *name);
+/* Writes a file there and answers its path. */
+const char *write_file(char *path, const char *name, const void *bytes, size_t size);
+const char *write_text(char *path, const char *name, const char *text);
+/* All of a file, with a zero behind it; free() it. NULL where there is none. */
+char *read_file(const char *path, size_t *out_size);
+/* How many entries of the temporary folder begin with prefix. */
+int count_files(const char *prefix);
+
+/* A context over the allocator (NULL: the default), with one cpu and one sim device. */
+tdm_context *make_context(const tdm_allocator *allocator);
+/* cmocka's setup and teardown: *state is a context on a faulty allocator that is not armed; the
+ * teardown fails where anything is still outstanding. */
+typedef struct fixture {
+  tdm_faulty_allocator *faulty;
+  tdm_context *context;
+} data_fixture;
+int set_up(void **state);
+int tear_down(void **state);
+
+/* A dataset of length items, each one int64 "value" () equal to its index. */
+tdm_dataset *make_counting_dataset(tdm_context *context, int64_t length);
+
+#define assert_message(part)                                                                       \
+  do {                                                                                             \
+    if (strstr(tdm_last_message(), part) == NULL)                                                  \
+      fail_msg("\"%s\" is not in the message \"%s\"", part, tdm_last_message());                   \
+  } while (0)
+
+#endif

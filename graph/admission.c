@@ -1,0 +1,96 @@
+/* Who may run: readers together, a writer alone, in the order they asked. Invariant: nobody waits
+ * in the queue who could be admitted; start is called without the lock, exactly once. */
+#include "graph/store.h"
+
+static bool can_enter(const tdm_store *store, tdm_admission *admission) {
+  if (store->writer) return false;
+  if (admission->writes && store->readers > 0) return false;
+  return admission->ready(admission);
+}
+
+static void take_place(tdm_store *store, tdm_admission *admission) {
+  if (admission->writes)
+    store->writer = true;
+  else
+    store->readers++;
+  admission->admit(admission);
+}
+
+bool tdm_store_enter(tdm_store *store, tdm_admission *admission) {
+  pthread_mutex_lock(&store->lock);
+  const bool admitted = !store->waiting && can_enter(store, admission);
+  if (admitted) {
+    take_place(store, admission);
+  } else {
+    admission->next = NULL;
+    if (store->waiting)
+      store->waiting_last->next = admission;
+    else
+      store->waiting = admission;
+    store->waiting_last = admission;
+  }
+  pthread_mutex_unlock(&store->lock);
+  return admitted;
+}
+
+/* Takes those who can enter off the head of the queue, in order. */
+static tdm_admission *admit_waiting(tdm_store *store) {
+  tdm_admission *first = NULL;
+  tdm_admission **last = &first;
+  while (store->waiting && can_enter(store, store->waiting)) {
+    tdm_admission *admission = store->waiting;
+    store->waiting = admission->next;
+    admission->next = NULL;
+    take_place(store, admission);
+    *last = admission;
+    last = &admission->next;
+  }
+  return first;
+}
+
+static void start_all(tdm_admission *first) {
+  for (tdm_admission *admission = first, *next; admission; admission = next) {
+    next = admission->next;
+    admission->start(admission);
+  }
+}
+
+void tdm_store_leave(tdm_store *store, tdm_admission *admission,
+                     void (*settle)(tdm_admission *admission)) {
+  pthread_mutex_lock(&store->lock);
+  settle(admission);
+  if (admission->writes)
+    store->writer = false;
+  else
+    store->readers--;
+  tdm_admission *admitted = admit_waiting(store);
+  if (!store->writer && store->readers == 0) pthread_cond_broadcast(&store->idle);
+  pthread_mutex_unlock(&store->lock);
+  start_all(admitted);
+}
+
+bool tdm_store_withdraw(tdm_store *store, tdm_admission *admission) {
+  bool found = false;
+  pthread_mutex_lock(&store->lock);
+  tdm_admission *before = NULL;
+  for (tdm_admission *at = store->waiting; at && !found; before = at, at = at->next) {
+    if (at != admission) continue;
+    found = true;
+    if (before)
+      before->next = at->next;
+    else
+      store->waiting = at->next;
+    if (store->waiting_last == at) store->waiting_last = before;
+  }
+  tdm_admission *admitted = found ? admit_waiting(store) : NULL;
+  pthread_mutex_unlock(&store->lock);
+  start_all(admitted);
+  return found;
+}
+
+void tdm_store_lock_idle(tdm_store *store) {
+  pthread_mutex_lock(&store->lock);
+  while (store->writer || store->readers > 0) pthread_cond_wait(&store->idle, &store->lock);
+}
+
+void tdm_store_unlock(tdm_store *store) { pthread_mutex_unlock(&store->lock); }

@@ -1,0 +1,14 @@
+/* Rules by which shape rules compare symbolic dimensions. */
+#include "graph/graph.h"
+
+bool tdm_dim_agree(tdm_dim a, tdm_dim b) {
+  if (a == TDM_DIM_UNKNOWN || b == TDM_DIM_UNKNOWN || a == b) return true;
+  /* A name may turn out to be any size: the concrete run decides. */
+  return (tdm_dim_is_named(a) && tdm_dim_is_size(b)) || (tdm_dim_is_size(a) && tdm_dim_is_named(b));
+}
+
+tdm_dim tdm_dim_merge(tdm_dim a, tdm_dim b) {
+  if (tdm_dim_is_size(a) || b == TDM_DIM_UNKNOWN) return a;
+  if (tdm_dim_is_size(b) || a == TDM_DIM_UNKNOWN) return b;
+  return a;
+}

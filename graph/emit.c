@@ -1,0 +1,252 @@
+/* The last pass: programs of commands from a proven schedule. Invariant: one command a step, its
+ * waits right before it; operands name a base and an offset, so that a run only fills the table of
+ * bases. */
+#include <string.h>
+
+#include "graph/plan.h"
+
+#define NONE UINT32_MAX
+
+typedef struct emit_state {
+  tdm_plan *plan;
+  const tdm_schedule *schedule;
+  uint32_t *program_of;   /* per (phase, queue): program number, NONE when empty */
+  uint32_t *position_of;  /* per step: its command's position in its program */
+  uint32_t *step_of;      /* per value: the step that makes it, NONE: none */
+  tdm_operand *operand_of; /* per storage */
+  bool *waited;           /* per step: somebody waits for it */
+} emit_state;
+
+static void *take(tdm_plan *plan, size_t bytes) {
+  return tdm_region_take(&plan->region, bytes ? bytes : 1, "plan");
+}
+
+static uint32_t *slot_of(emit_state *state, const tdm_step *step) {
+  const uint32_t phase = state->schedule->two_phase ? step->phase : 0;
+  return &state->program_of[phase * state->schedule->queue_count + step->queue];
+}
+
+static bool needs_gate(const emit_state *state, size_t step) {
+  return !state->schedule->two_phase && step == state->plan->lowered.first_update;
+}
+
+/* Numbers the programs, sizes them, and fixes every command's position. */
+static tdm_status size_programs(emit_state *state) {
+  const tdm_schedule *schedule = state->schedule;
+  tdm_plan *plan = state->plan;
+  const uint32_t slots = 2 * schedule->queue_count;
+  uint32_t *counts = take(plan, slots * sizeof *counts);
+  plan->programs = take(plan, slots * sizeof *plan->programs);
+  if (!counts || !plan->programs) return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < schedule->step_count; i++) {
+    const tdm_step *step = &schedule->steps[i];
+    uint32_t *count = &counts[slot_of(state, step) - state->program_of];
+    *count += step->wait_count + needs_gate(state, i);
+    state->position_of[i] = (*count)++;
+    for (uint32_t k = 0; k < step->wait_count; k++)
+      state->waited[schedule->waits[step->first_wait + k].step] = true;
+  }
+  for (uint32_t s = 0; s < slots; s++) {
+    state->program_of[s] = NONE;
+    if (s == schedule->queue_count) plan->main_program_count = plan->program_count;
+    if (counts[s] == 0) continue;
+    tdm_program *program = &plan->programs[plan->program_count];
+    program->queue = plan->lowered.queues[s % schedule->queue_count];
+    program->commands = take(plan, counts[s] * sizeof *program->commands);
+    if (!program->commands) return TDM_OUT_OF_MEMORY;
+    state->program_of[s] = plan->program_count++;
+  }
+  if (!schedule->two_phase) plan->main_program_count = plan->program_count;
+  return TDM_OK;
+}
+
+static void lay_out_bases(tdm_plan *plan) {
+  const tdm_graph *graph = &plan->graph;
+  tdm_base_layout *layout = &plan->layout;
+  layout->arenas = 0;
+  layout->inputs = plan->lowered.schedule.arena_count;
+  layout->deliveries = layout->inputs + (uint32_t)graph->inputs.count;
+  layout->persistents = layout->deliveries + (uint32_t)plan->delivery_count;
+  layout->deriveds = layout->persistents + (uint32_t)graph->persistents.count;
+  layout->count = layout->deriveds + (uint32_t)graph->deriveds.count;
+}
+
+/* Every storage's base and offset: arenas by the memory pass, the others by who owns them. */
+static void find_operands(emit_state *state) {
+  tdm_plan *plan = state->plan;
+  const tdm_graph *graph = &plan->graph;
+  const tdm_schedule *schedule = state->schedule;
+  const uint32_t *storage_of = plan->lowered.storage_of;
+  for (size_t i = 0; i < schedule->storage_count; i++)
+    state->operand_of[i] =
+        (tdm_operand){schedule->storages[i].arena, schedule->storages[i].offset};
+  for (size_t i = 0; i < graph->inputs.count; i++)
+    if (storage_of[graph->inputs.items[i]] != NONE)
+      state->operand_of[storage_of[graph->inputs.items[i]]] =
+          (tdm_operand){plan->layout.inputs + (uint32_t)i, 0};
+  for (size_t i = 0; i < graph->persistents.count; i++)
+    if (storage_of[graph->persistents.items[i].value] != NONE)
+      state->operand_of[storage_of[graph->persistents.items[i].value]] =
+          (tdm_operand){plan->layout.persistents + (uint32_t)i, 0};
+  for (size_t i = 0; i < graph->deriveds.count; i++)
+    if (storage_of[graph->deriveds.items[i].value] != NONE)
+      state->operand_of[storage_of[graph->deriveds.items[i].value]] =
+          (tdm_operand){plan->layout.deriveds + (uint32_t)i, 0};
+  for (size_t i = 0; i < plan->delivery_count; i++) {
+    const uint32_t root = graph->values.items[plan->deliveries[i]].root;
+    state->operand_of[storage_of[root]] =
+        (tdm_operand){plan->layout.deliveries + (uint32_t)i, 0};
+  }
+}
+
+static tdm_operand operand_for(const emit_state *state, uint32_t value) {
+  if (!value) return (tdm_operand){TDM_OPERAND_ABSENT, 0};
+  return state->operand_of[state->plan->lowered.storage_of[value]];
+}
+
+/* The steps whose failure spoils this one. */
+static tdm_status emit_dependencies(emit_state *state, const tdm_ir_node *node,
+                                    tdm_command *command) {
+  const uint32_t *inputs = tdm_ir_inputs(&state->plan->graph, node);
+  uint32_t *dependencies = take(state->plan, node->input_count * sizeof *dependencies);
+  if (!dependencies) return TDM_OUT_OF_MEMORY;
+  for (uint32_t k = 0; k < node->input_count; k++)
+    if (inputs[k] && state->step_of[inputs[k]] != NONE)
+      dependencies[command->dependency_count++] = state->step_of[inputs[k]];
+  command->dependencies = dependencies;
+  return TDM_OK;
+}
+
+static tdm_status emit_execute(emit_state *state, const tdm_ir_node *node,
+                               const tdm_step_source *source, tdm_command *command) {
+  const tdm_prepared *prepared = node->prepared;
+  const uint32_t *inputs = tdm_ir_inputs(&state->plan->graph, node);
+  tdm_operand *operands =
+      take(state->plan, (size_t)(node->input_count + node->output_count) * sizeof *operands);
+  if (!operands) return TDM_OUT_OF_MEMORY;
+  for (uint32_t k = 0; k < node->input_count; k++) operands[k] = operand_for(state, inputs[k]);
+  for (uint32_t k = 0; k < node->output_count; k++)
+    operands[node->input_count + k] = operand_for(state, node->first_output + k);
+  command->kind = TDM_COMMAND_EXECUTE;
+  command->execute = (tdm_execute){.kernel = node->kernel,
+                                   .attributes = node->attributes,
+                                   .state = prepared->answer.state,
+                                   .specs = prepared->specs,
+                                   .operands = operands,
+                                   .input_count = node->input_count,
+                                   .output_count = node->output_count,
+                                   .workspace = {TDM_OPERAND_ABSENT, 0}};
+  if (source->workspace == NONE) return TDM_OK;
+  command->execute.workspace = state->operand_of[source->workspace];
+  command->execute.workspace_bytes = prepared->answer.workspace_bytes;
+  return TDM_OK;
+}
+
+static void emit_copy(const emit_state *state, const tdm_ir_node *node, tdm_command *command) {
+  const tdm_graph *graph = &state->plan->graph;
+  const uint32_t from = tdm_ir_inputs(graph, node)[0];
+  const tdm_ir_value *to = tdm_ir_value_at(graph, node->first_output);
+  const int16_t from_device = graph->values.items[from].device;
+  command->kind = TDM_COMMAND_COPY;
+  command->copy =
+      (tdm_copy){.from_device = tdm_context_device(graph->context, (size_t)from_device),
+                 .to_device = tdm_context_device(graph->context, (size_t)node->device),
+                 .from = operand_for(state, from),
+                 .to = operand_for(state, node->first_output),
+                 .bytes = to->bytes};
+  if (node->role == TDM_ROLE_REFRESH) command->condition = to->binding + 1;
+}
+
+static void emit_waits(emit_state *state, size_t index, tdm_program *program) {
+  const tdm_step *step = &state->schedule->steps[index];
+  for (uint32_t k = 0; k < step->wait_count; k++) {
+    const tdm_step_wait *wait = &state->schedule->waits[step->first_wait + k];
+    tdm_command *command = &program->commands[program->count++];
+    command->kind = TDM_COMMAND_WAIT;
+    command->id = (uint32_t)index; /* of the command it stands before */
+    command->wait =
+        (tdm_wait){.program = *slot_of(state, &state->schedule->steps[wait->step]),
+                   .position = state->position_of[wait->step],
+                   .previous = wait->previous};
+  }
+  if (needs_gate(state, index))
+    program->commands[program->count++].kind = TDM_COMMAND_GATE;
+}
+
+static tdm_status emit_step(emit_state *state, size_t index) {
+  tdm_plan *plan = state->plan;
+  const tdm_step_source *source = &plan->lowered.sources[index];
+  const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, source->node);
+  tdm_program *program = &plan->programs[*slot_of(state, &state->schedule->steps[index])];
+  emit_waits(state, index, program);
+  tdm_command *command = &program->commands[program->count++];
+  command->id = (uint32_t)index;
+  command->signals = state->waited[index];
+  TDM_TRY(emit_dependencies(state, node, command));
+  for (uint32_t k = 0; k < node->output_count; k++)
+    state->step_of[node->first_output + k] = (uint32_t)index;
+  if (!node->operation) {
+    emit_copy(state, node, command);
+    return TDM_OK;
+  }
+  program->splits |= node->prepared->answer.splits;
+  return emit_execute(state, node, source, command);
+}
+
+/* Views are made by whoever makes what they view. */
+static void pass_views(emit_state *state, size_t *cursor, uint32_t until) {
+  const tdm_graph *graph = &state->plan->graph;
+  for (; *cursor < graph->order.count && graph->order.items[*cursor] != until; (*cursor)++) {
+    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[*cursor]);
+    if (node->operation && node->operation->is_view)
+      state->step_of[node->first_output] = state->step_of[tdm_ir_inputs(graph, node)[0]];
+  }
+}
+
+static tdm_status find_arena_devices(tdm_plan *plan) {
+  const tdm_schedule *schedule = &plan->lowered.schedule;
+  const tdm_graph *graph = &plan->graph;
+  plan->arena_devices = take(plan, schedule->arena_count * sizeof(tdm_device *));
+  if (!plan->arena_devices) return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < schedule->step_count; i++) {
+    const tdm_step_source *source = &plan->lowered.sources[i];
+    const tdm_ir_node *node = tdm_ir_node_at(graph, source->node);
+    tdm_device *device = tdm_context_device(graph->context, (size_t)node->device);
+    const tdm_step *step = &schedule->steps[i];
+    for (uint32_t k = 0; k < step->access_count; k++) {
+      const tdm_access *access = &schedule->accesses[step->first_access + k];
+      const tdm_storage_plan *storage = &schedule->storages[access->storage];
+      if (access->writes && storage->kind == TDM_STORAGE_ARENA)
+        plan->arena_devices[storage->arena] = device;
+    }
+  }
+  return TDM_OK;
+}
+
+static tdm_status emit_all(emit_state *state) {
+  TDM_TRY(size_programs(state));
+  lay_out_bases(state->plan);
+  find_operands(state);
+  size_t cursor = 0;
+  for (size_t i = 0; i < state->schedule->step_count; i++) {
+    pass_views(state, &cursor, state->plan->lowered.sources[i].node);
+    TDM_TRY(emit_step(state, i));
+  }
+  return find_arena_devices(state->plan);
+}
+
+tdm_status tdm_pass_emit(tdm_plan *plan) {
+  const tdm_schedule *schedule = &plan->lowered.schedule;
+  const size_t steps = schedule->step_count + 1;
+  emit_state state = {.plan = plan, .schedule = schedule};
+  state.program_of = take(plan, 2 * (size_t)schedule->queue_count * sizeof(uint32_t));
+  state.position_of = take(plan, steps * sizeof(uint32_t));
+  state.step_of = take(plan, plan->graph.values.count * sizeof(uint32_t));
+  state.operand_of = take(plan, (schedule->storage_count + 1) * sizeof(tdm_operand));
+  state.waited = take(plan, steps * sizeof(bool));
+  if (!state.program_of || !state.position_of || !state.step_of || !state.operand_of ||
+      !state.waited)
+    return TDM_OUT_OF_MEMORY;
+  memset(state.step_of, 0xff, plan->graph.values.count * sizeof(uint32_t));
+  return emit_all(&state);
+}

@@ -1,0 +1,153 @@
+/* Asking a session for its plan, and the words all printers share. */
+#include "graph/explain.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/session.h"
+
+const char *tdm_explain_device(const tdm_plan *plan, int16_t device) {
+  if (device == TDM_NO_DEVICE) return "?";
+  return tdm_context_device(plan->graph.context, (size_t)device)->name;
+}
+
+const char *tdm_explain_role(tdm_queue_role role) {
+  static const char *const names[] = {"compute", "upload", "download", "peer"};
+  return names[role];
+}
+
+const char *tdm_explain_action(const tdm_ir_node *node) {
+  if (node->operation) return node->operation->name;
+  if (node->role == TDM_ROLE_TRANSFER) return "transfer";
+  return node->role == TDM_ROLE_REFRESH ? "refresh" : "boundary transfer";
+}
+
+const char *tdm_explain_route(const tdm_plan *plan, const tdm_ir_node *node) {
+  const tdm_graph *graph = &plan->graph;
+  const int16_t from = graph->values.items[tdm_ir_inputs(graph, node)[0]].device;
+  if (node->staged) return "staged";
+  if (from == node->device) return "same device";
+  const bool peers = tdm_device_same_kind(tdm_context_device(graph->context, (size_t)from),
+                                          tdm_context_device(graph->context, (size_t)node->device));
+  return peers ? "peer" : "direct";
+}
+
+const char *tdm_explain_cause(const tdm_plan *plan, const tdm_ir_node *node, char *text) {
+  const char *consumer =
+      node->consumer ? tdm_ir_node_at(&plan->graph, node->consumer)->name : "the caller";
+  const tdm_ir_value *source =
+      tdm_ir_value_at(&plan->graph, tdm_ir_inputs(&plan->graph, node)[0]);
+  bool backward = false;
+  if (source->producer)
+    backward = tdm_ir_node_at(&plan->graph, source->producer)->role == TDM_ROLE_GRADIENT;
+  snprintf(text, TDM_EXPLAIN_TEXT, "%s%s -> %s", backward ? "gradient of " : "", node->name,
+           consumer);
+  return text;
+}
+
+double tdm_explain_measured_ns(const tdm_plan *plan, size_t step) {
+  if (!plan->totals_ns || plan->profiled_runs == 0) return -1;
+  return (double)plan->totals_ns[step] / (double)plan->profiled_runs;
+}
+
+static tdm_status print(const tdm_plan *plan, bool nodes_only, tdm_plan_format format, FILE *out) {
+  switch (format) {
+    case TDM_PLAN_TEXT:
+      return tdm_explain_text(plan, nodes_only, out);
+    case TDM_PLAN_DOT:
+      return tdm_explain_dot(plan, out);
+    case TDM_PLAN_JSON:
+      return tdm_explain_json(plan, nodes_only, out);
+  }
+  return tdm_fail(TDM_INVALID_ARGUMENT, "unknown plan format %d", (int)format);
+}
+
+static tdm_status checked(tdm_status status, FILE *out) {
+  if (status != TDM_OK) return status;
+  return fflush(out) == 0 && !ferror(out) ? TDM_OK : tdm_fail(TDM_IO, "the plan was not written");
+}
+
+tdm_status tdm_session_explain(tdm_session *session, tdm_plan_format format, FILE *out) {
+  if (!session || !out) return tdm_fail(TDM_INVALID_ARGUMENT, "explain: no session or no file");
+  pthread_mutex_lock(&session->lock);
+  const tdm_plan *plan = session->last_asked;
+  const tdm_status status =
+      plan ? print(plan, false, format, out)
+           : tdm_fail(TDM_INVALID_ARGUMENT, "the session has made no plan yet");
+  pthread_mutex_unlock(&session->lock);
+  return checked(status, out);
+}
+
+/* ---- One pass of a plan made anew ---- */
+
+typedef struct pass_printer {
+  const char *pass;
+  tdm_plan_format format;
+  FILE *out;
+  bool found;
+  tdm_status status;
+} pass_printer;
+
+static void print_pass(void *user, const char *pass, const tdm_plan *plan) {
+  pass_printer *printer = user;
+  if (printer->found || strcmp(pass, printer->pass) != 0) return;
+  printer->found = true;
+  printer->status =
+      print(plan, plan->lowered.schedule.step_count == 0, printer->format, printer->out);
+}
+
+/* The feeds and targets of a plan's key, in the session's scratch; under lock. */
+static void read_key(tdm_session *session, const tdm_plan *plan, tdm_plan_request *out_request) {
+  const uint64_t *words = plan->key.words;
+  const size_t fetches = words[0] >> 1;
+  size_t at = 1 + fetches;
+  for (size_t i = 0; i < session->graph->inputs.count; i++) {
+    tdm_feed_spec *feed = &session->feed_specs[i];
+    memset(feed, 0, sizeof *feed);
+    feed->fed = words[at] != 0;
+    if (!words[at++]) continue;
+    feed->shape.rank = (int32_t)(words[at - 1] - 1);
+    feed->device = (int16_t)words[at++];
+    for (int d = 0; d < feed->shape.rank; d++) feed->shape.dims[d] = (tdm_dim)words[at++];
+  }
+  size_t targets = 0;
+  for (size_t i = 0; i < fetches; i++)
+    session->targets[targets++] = session->graph->outputs.items[words[1 + i]].value;
+  if (plan->training) session->targets[targets++] = session->loss;
+  out_request->targets = session->targets;
+  out_request->target_count = targets;
+  out_request->feeds = session->feed_specs;
+}
+
+static tdm_status plan_again(tdm_session *session, pass_printer *printer) {
+  if (!session->last_asked)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "the session has made no plan yet");
+  const tdm_training training = {session->loss, &session->optimizer, session->check_finite};
+  tdm_plan_request request = {.source = session->graph,
+                              .training = session->last_asked->training ? &training : NULL,
+                              .map = &session->map,
+                              .store = session->store,
+                              .cache = session->prepared,
+                              .depth = (uint32_t)session->depth,
+                              .strict = session->strict,
+                              .seed = session->seed,
+                              .after_pass = print_pass,
+                              .user = printer};
+  read_key(session, session->last_asked, &request);
+  tdm_plan *plan;
+  TDM_TRY(tdm_plan_create(&request, &plan));
+  tdm_plan_destroy(plan);
+  if (printer->found) return printer->status;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "no pass is named %s", printer->pass);
+}
+
+tdm_status tdm_session_print_pass(tdm_session *session, const char *pass, tdm_plan_format format,
+                                  FILE *out) {
+  if (!session || !pass || !out)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "print_pass: no session, pass or file");
+  pass_printer printer = {pass, format, out, false, TDM_OK};
+  pthread_mutex_lock(&session->lock);
+  const tdm_status status = plan_again(session, &printer);
+  pthread_mutex_unlock(&session->lock);
+  return checked(status, out);
+}

@@ -1,0 +1,269 @@
+/* The backward pass: walks the forward nodes in reverse, asks each rule, sums adjoints. Adjoints of
+ * a value are summed per device in consumer order, then across devices in the order of first
+ * consumer, on the value's own device. Invariant: forward nodes are untouched; every node appended
+ * has a device. */
+#include <string.h>
+
+#include "devices/kernels.h"
+#include "graph/gradient_internal.h"
+
+/* ---- What rules may ask ---- */
+
+tdm_graph *tdm_gradient_graph(tdm_gradient *gradient) { return gradient->graph; }
+
+const char *tdm_gradient_name(const tdm_gradient *gradient) {
+  return tdm_ir_node_at(gradient->graph, gradient->node)->name;
+}
+
+const void *tdm_gradient_attributes(const tdm_gradient *gradient) {
+  return tdm_ir_node_at(gradient->graph, gradient->node)->attributes;
+}
+
+static uint32_t input_index(const tdm_gradient *gradient, size_t index) {
+  const tdm_ir_node *node = tdm_ir_node_at(gradient->graph, gradient->node);
+  return index < node->input_count ? tdm_ir_inputs(gradient->graph, node)[index] : 0;
+}
+
+tdm_value tdm_gradient_input(const tdm_gradient *gradient, size_t index) {
+  return tdm_ir_handle(gradient->graph, input_index(gradient, index));
+}
+
+tdm_value tdm_gradient_output(const tdm_gradient *gradient, size_t index) {
+  const tdm_ir_node *node = tdm_ir_node_at(gradient->graph, gradient->node);
+  return tdm_ir_handle(gradient->graph, index < node->output_count
+                                            ? node->first_output + (uint32_t)index
+                                            : 0);
+}
+
+tdm_value tdm_gradient_of_output(const tdm_gradient *gradient, size_t index) {
+  return tdm_ir_handle(gradient->graph,
+                       index < TDM_KERNEL_MAX_OUTPUTS ? gradient->d_outputs[index] : 0);
+}
+
+bool tdm_gradient_wanted(const tdm_gradient *gradient, size_t index) {
+  const uint32_t value = input_index(gradient, index);
+  return value != 0 && gradient->wanted[value];
+}
+
+static void contribute(tdm_gradient *gradient, size_t index, tdm_adjoint adjoint) {
+  const uint32_t value = input_index(gradient, index);
+  if (!value || !gradient->wanted[value] || gradient->status != TDM_OK) return;
+  gradient->status = TDM_ARRAY_RESERVE(gradient->graph, &gradient->adjoints, 1);
+  if (gradient->status != TDM_OK) return;
+  adjoint.device = tdm_ir_node_at(gradient->graph, gradient->node)->device;
+  adjoint.next = gradient->heads[value]; /* consumers are visited last to first */
+  gradient->heads[value] = (uint32_t)gradient->adjoints.count;
+  gradient->adjoints.items[gradient->adjoints.count++] = adjoint;
+}
+
+void tdm_gradient_set(tdm_gradient *gradient, size_t index, tdm_value d_input) {
+  if (d_input.index) contribute(gradient, index, (tdm_adjoint){.dense = d_input.index});
+}
+
+void tdm_gradient_set_sparse(tdm_gradient *gradient, size_t index, tdm_value rows,
+                             tdm_value indices, tdm_value count) {
+  if (rows.index && indices.index && count.index)
+    contribute(gradient, index,
+               (tdm_adjoint){.rows = rows.index, .indices = indices.index, .count = count.index});
+}
+
+/* ---- Summing ---- */
+
+static void append_on(tdm_graph *graph, int16_t device) {
+  graph->append_device = device;
+  graph->append_role = TDM_ROLE_GRADIENT;
+}
+
+static uint32_t sum_dense(tdm_graph *graph, const char *name, int16_t device,
+                          const uint32_t *values, size_t count) {
+  append_on(graph, device);
+  graph->append_name = name; /* of a node or parameter */
+  tdm_value total = tdm_ir_handle(graph, values[0]);
+  for (size_t done = 1; done < count;) {
+    tdm_value inputs[TDM_KERNEL_MAX_INPUTS] = {total};
+    size_t used = 1;
+    while (used < TDM_KERNEL_MAX_INPUTS && done < count)
+      inputs[used++] = tdm_ir_handle(graph, values[done++]);
+    total = tdm_append(graph, &tdm_operation_accumulate, name, NULL, inputs, used, NULL);
+  }
+  return total.index;
+}
+
+static tdm_adjoint sum_sparse(tdm_graph *graph, const char *name, tdm_adjoint a, tdm_adjoint b) {
+  append_on(graph, a.device);
+  const tdm_value inputs[6] = {tdm_ir_handle(graph, a.rows), tdm_ir_handle(graph, a.indices),
+                               tdm_ir_handle(graph, a.count), tdm_ir_handle(graph, b.rows),
+                               tdm_ir_handle(graph, b.indices), tdm_ir_handle(graph, b.count)};
+  tdm_value sums[3];
+  tdm_append(graph, &tdm_operation_sparse_add, name, NULL, inputs, 6, sums);
+  return (tdm_adjoint){.rows = sums[0].index,
+                       .indices = sums[1].index,
+                       .count = sums[2].index,
+                       .device = a.device};
+}
+
+#define MAX_DEVICES 64
+
+/* Sums the dense contributions of `device`, in consumer order, in chunks of the stack's size. */
+static uint32_t sum_on_device(tdm_gradient *gradient, const char *name, uint32_t head,
+                              int16_t device) {
+  uint32_t batch[64];
+  size_t used = 0;
+  for (uint32_t at = head; at; at = gradient->adjoints.items[at].next) {
+    if (gradient->adjoints.items[at].device != device) continue;
+    if (used == TDM_COUNT_OF(batch)) {
+      batch[0] = sum_dense(gradient->graph, name, device, batch, used);
+      used = 1;
+    }
+    batch[used++] = gradient->adjoints.items[at].dense;
+  }
+  return sum_dense(gradient->graph, name, device, batch, used);
+}
+
+/* The whole adjoint of a value on its own device; dense and rows 0 when nothing flows. */
+static tdm_status adjoint_of(tdm_gradient *gradient, uint32_t value, const char *name,
+                             tdm_adjoint *out) {
+  memset(out, 0, sizeof *out);
+  const uint32_t head = gradient->heads[value];
+  if (!head) return TDM_OK;
+  *out = gradient->adjoints.items[head];
+  uint64_t seen_mask = 0;
+  uint32_t sums[MAX_DEVICES];
+  size_t sum_count = 0;
+  for (uint32_t at = head; at; at = gradient->adjoints.items[at].next) {
+    const tdm_adjoint adjoint = gradient->adjoints.items[at];
+    if (!adjoint.dense != !out->dense)
+      return tdm_fail(TDM_UNSUPPORTED, "%s: it has a sparse gradient and a dense one", name);
+    if (!adjoint.dense) {
+      if (at != head) *out = sum_sparse(gradient->graph, name, *out, adjoint);
+      continue;
+    }
+    if (adjoint.device >= MAX_DEVICES)
+      return tdm_fail(TDM_UNSUPPORTED, "%s: more than %d devices", name, MAX_DEVICES);
+    if (seen_mask & (UINT64_C(1) << adjoint.device)) continue;
+    seen_mask |= UINT64_C(1) << adjoint.device;
+    sums[sum_count++] = sum_on_device(gradient, name, at, adjoint.device);
+  }
+  const int16_t home = tdm_ir_value_at(gradient->graph, value)->device;
+  if (out->dense) out->dense = sum_dense(gradient->graph, name, home, sums, sum_count);
+  return tdm_graph_status(gradient->graph);
+}
+
+/* ---- The walk ---- */
+
+static void mark_wanted(tdm_gradient *gradient, size_t forward_count) {
+  const tdm_graph *graph = gradient->graph;
+  for (size_t i = 0; i < graph->persistents.count; i++) {
+    const uint32_t value = graph->persistents.items[i].value;
+    gradient->wanted[value] = graph->values.items[value].trainable;
+  }
+  for (size_t i = 0; i < forward_count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+    const uint32_t *inputs = tdm_ir_inputs(graph, node);
+    bool wanted = false;
+    for (uint32_t k = 0; k < node->input_count; k++) wanted |= gradient->wanted[inputs[k]];
+    if (!wanted || !node->operation->gradient) continue;
+    for (uint32_t k = 0; k < node->output_count; k++)
+      gradient->wanted[node->first_output + k] =
+          tdm_dtype_is_floating(graph->values.items[node->first_output + k].spec.dtype);
+  }
+}
+
+static tdm_status seed_loss(tdm_gradient *gradient, uint32_t loss) {
+  tdm_graph *graph = gradient->graph;
+  const tdm_ir_value *value = tdm_ir_value_at(graph, loss);
+  const char *name = value->producer ? tdm_ir_node_at(graph, value->producer)->name : "loss";
+  if (!tdm_dtype_is_floating(value->spec.dtype) || value->spec.shape.rank != 0)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "loss %s is not a floating scalar", name);
+  if (!gradient->wanted[loss])
+    return tdm_fail(TDM_INVALID_ARGUMENT, "loss %s does not depend on any parameter", name);
+  append_on(graph, value->device);
+  tdm_fill_attributes one;
+  memset(&one, 0, sizeof one);
+  one.value = 1.0;
+  const tdm_value like = tdm_ir_handle(graph, loss);
+  const tdm_value seed = tdm_append(graph, &tdm_operation_fill, name, &one, &like, 1, NULL);
+  TDM_TRY(tdm_graph_status(graph));
+  TDM_TRY(TDM_ARRAY_RESERVE(graph, &gradient->adjoints, 2));
+  gradient->adjoints.count = 1;
+  gradient->adjoints.items[gradient->adjoints.count] = (tdm_adjoint){
+      .dense = seed.index, .device = tdm_ir_value_at(graph, loss)->device};
+  gradient->heads[loss] = (uint32_t)gradient->adjoints.count++;
+  return TDM_OK;
+}
+
+static tdm_status visit(tdm_gradient *gradient, uint32_t index) {
+  tdm_graph *graph = gradient->graph;
+  const tdm_ir_node node = *tdm_ir_node_at(graph, index); /* appending moves the array */
+  if (!node.operation->gradient) return TDM_OK;
+  bool flows = false;
+  memset(gradient->d_outputs, 0, sizeof gradient->d_outputs);
+  for (uint32_t k = 0; k < node.output_count; k++) {
+    tdm_adjoint adjoint;
+    TDM_TRY(adjoint_of(gradient, node.first_output + k, node.name, &adjoint));
+    gradient->d_outputs[k] = adjoint.dense;
+    flows |= adjoint.dense != 0;
+  }
+  if (!flows) return TDM_OK;
+  gradient->node = index;
+  graph->append_name = node.name;
+  append_on(graph, node.device);
+  const tdm_status status = node.operation->gradient(gradient);
+  if (status != TDM_OK)
+    return tdm_fail_within(status, "gradient of %s %s", node.operation->name, node.name);
+  TDM_TRY(tdm_graph_status(graph));
+  return gradient->status;
+}
+
+static tdm_status check_loss(tdm_graph *graph, uint32_t loss) {
+  append_on(graph, tdm_ir_value_at(graph, loss)->device);
+  const tdm_value value = tdm_ir_handle(graph, loss);
+  tdm_append(graph, &tdm_operation_check_finite, "loss", NULL, &value, 1, NULL);
+  return tdm_graph_status(graph);
+}
+
+static tdm_status collect(tdm_gradient *gradient, const tdm_training *training) {
+  tdm_graph *graph = gradient->graph;
+  const size_t bytes = (graph->persistents.count + 1) * sizeof(tdm_parameter_gradient);
+  tdm_parameter_gradient *items = tdm_allocate(graph->allocator, bytes, "gradients");
+  if (!items) return TDM_OUT_OF_MEMORY;
+  size_t count = 0;
+  tdm_status status = TDM_OK;
+  const size_t declared = graph->persistents.count; /* updates declare states behind these */
+  for (size_t i = 0; i < declared && status == TDM_OK; i++) {
+    const uint32_t value = graph->persistents.items[i].value;
+    if (!gradient->wanted[value] || !gradient->heads[value]) continue;
+    items[count].parameter = value;
+    status = adjoint_of(gradient, value, graph->persistents.items[i].name, &items[count].gradient);
+    count++;
+  }
+  if (status == TDM_OK && training->check_finite) status = check_loss(graph, training->loss);
+  if (status == TDM_OK) status = tdm_append_updates(graph, training, items, count);
+  tdm_release(graph->allocator, items, bytes);
+  return status;
+}
+
+static tdm_status walk(tdm_gradient *gradient, const tdm_training *training) {
+  tdm_graph *graph = gradient->graph;
+  const size_t forward_count = graph->order.count;
+  mark_wanted(gradient, forward_count);
+  TDM_TRY(seed_loss(gradient, training->loss));
+  for (size_t i = forward_count; i-- > 0;)
+    TDM_TRY(visit(gradient, graph->order.items[i]));
+  return collect(gradient, training);
+}
+
+tdm_status tdm_pass_gradient(tdm_graph *graph, const tdm_training *training) {
+  tdm_gradient gradient = {.graph = graph, .value_count = graph->values.count};
+  const size_t head_bytes = gradient.value_count * sizeof *gradient.heads;
+  gradient.heads = tdm_allocate(graph->allocator, head_bytes, "gradients");
+  gradient.wanted = tdm_allocate(graph->allocator, gradient.value_count, "gradients");
+  tdm_status status = TDM_OUT_OF_MEMORY;
+  if (gradient.heads && gradient.wanted) status = walk(&gradient, training);
+  TDM_ARRAY_DEINIT(graph, &gradient.adjoints);
+  tdm_release(graph->allocator, gradient.heads, head_bytes);
+  tdm_release(graph->allocator, gradient.wanted, gradient.value_count);
+  graph->append_device = TDM_NO_DEVICE;
+  graph->append_role = TDM_ROLE_FORWARD;
+  return status;
+}

@@ -1,0 +1,44 @@
+/* Shared by gradient.c (adjoints) and update.c (the optimizer's side). */
+#ifndef TANDEM_GRAPH_GRADIENT_INTERNAL_H
+#define TANDEM_GRAPH_GRADIENT_INTERNAL_H
+
+#include "graph/passes.h"
+
+/* One contribution to an adjoint. Dense: dense != 0; sparse: rows, indices, count. */
+typedef struct tdm_adjoint {
+  uint32_t dense;
+  uint32_t rows;
+  uint32_t indices;
+  uint32_t count;
+  int16_t device;
+  uint32_t next; /* index in the list, 0: last; earlier consumers stand first */
+} tdm_adjoint;
+
+struct tdm_gradient {
+  tdm_graph *graph;
+  uint32_t node; /* whose rule is asked */
+  uint32_t *heads; /* per forward value: its first contribution, 0: none */
+  uint8_t *wanted; /* per forward value */
+  size_t value_count; /* of forward values */
+  TDM_ARRAY(tdm_adjoint) adjoints; /* index 0 unused */
+  uint32_t d_outputs[TDM_KERNEL_MAX_OUTPUTS];
+  tdm_status status; /* of appending inside rules that return OK */
+};
+
+typedef struct tdm_parameter_gradient {
+  uint32_t parameter;
+  tdm_adjoint gradient;
+} tdm_parameter_gradient;
+
+struct tdm_update {
+  tdm_graph *graph;
+  const tdm_optimizer *optimizer;
+  tdm_parameter_gradient *items;
+  size_t count;
+};
+
+/* Appends the update phase of training for the gradients found. */
+tdm_status tdm_append_updates(tdm_graph *graph, const tdm_training *training,
+                              tdm_parameter_gradient *items, size_t count) TDM_WARN_UNUSED;
+
+#endif

@@ -1,0 +1,66 @@
+/* The few operations that passes append on their own: constants, sums of adjoints, the check of the
+ * loss, reorders. Invariant: their names and attributes are those of devices/kernels.h. */
+#include "devices/kernels.h"
+#include "graph/ir.h"
+
+static tdm_status infer_same(tdm_infer *infer) {
+  for (size_t i = 1; i < infer->input_count; i++)
+    if (infer->inputs[i].dtype != infer->inputs[0].dtype ||
+        infer->inputs[i].shape.rank != infer->inputs[0].shape.rank)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "its inputs differ in dtype or rank");
+  infer->outputs[0] = infer->inputs[0];
+  infer->outputs[0].format = TDM_FORMAT_DENSE;
+  return TDM_OK;
+}
+
+/* The seed of the backward pass: the caller sets the dtype, which no input could tell. */
+static tdm_status infer_fill(tdm_infer *infer) {
+  infer->outputs[0].dtype = infer->inputs[0].dtype;
+  infer->outputs[0].shape = infer->inputs[0].shape;
+  return TDM_OK;
+}
+
+/* a_rows, a_indices, a_count, b_rows, b_indices, b_count -> rows, indices, count */
+static tdm_status infer_sparse_add(tdm_infer *infer) {
+  const tdm_dim a = infer->inputs[0].shape.dims[0];
+  const tdm_dim b = infer->inputs[3].shape.dims[0];
+  const tdm_dim both =
+      tdm_dim_is_size(a) && tdm_dim_is_size(b) ? a + b : TDM_DIM_UNKNOWN;
+  for (size_t i = 0; i < 3; i++) infer->outputs[i] = infer->inputs[i];
+  infer->outputs[0].shape.dims[0] = both;
+  infer->outputs[1].shape.dims[0] = both;
+  return TDM_OK;
+}
+
+const tdm_operation tdm_operation_fill = {.struct_size = sizeof(tdm_operation),
+                                          .name = TDM_OP_FILL,
+                                          .attribute_bytes = sizeof(tdm_fill_attributes),
+                                          .min_inputs = 1, /* only for its shape and dtype */
+                                          .max_inputs = 1,
+                                          .output_count = 1,
+                                          .infer = infer_fill};
+const tdm_operation tdm_operation_accumulate = {.struct_size = sizeof(tdm_operation),
+                                                .name = TDM_OP_ACCUMULATE,
+                                                .min_inputs = 1,
+                                                .max_inputs = TDM_KERNEL_MAX_INPUTS,
+                                                .output_count = 1,
+                                                .infer = infer_same};
+const tdm_operation tdm_operation_sparse_add = {.struct_size = sizeof(tdm_operation),
+                                                .name = TDM_OP_SPARSE_ADD,
+                                                .min_inputs = 6,
+                                                .max_inputs = 6,
+                                                .output_count = 3,
+                                                .infer = infer_sparse_add};
+const tdm_operation tdm_operation_check_finite = {.struct_size = sizeof(tdm_operation),
+                                                  .name = TDM_OP_CHECK_FINITE,
+                                                  .min_inputs = 1,
+                                                  .max_inputs = 1,
+                                                  .output_count = 1,
+                                                  .overwrites = {1},
+                                                  .infer = infer_same};
+const tdm_operation tdm_operation_reorder = {.struct_size = sizeof(tdm_operation),
+                                             .name = TDM_OP_REORDER,
+                                             .min_inputs = 1,
+                                             .max_inputs = 1,
+                                             .output_count = 1,
+                                             .infer = infer_same};

@@ -1,0 +1,110 @@
+/* The passes from description to plan, in order, each in the file of its name. They rewrite one
+ * concrete graph; schedule, memory and verify work on its combinatorial side (schedule.h).
+ *
+ *   lower -> [data_parallel] -> [micro_batch] -> place -> gradient -> layout -> transfer ->
+ *   schedule -> memory -> verify -> emit
+ *
+ * place stands before gradient (a backward node follows its forward node, and adjoints are summed
+ * per device), and gives the nodes that gradient appends their devices as they are appended. */
+#ifndef TANDEM_GRAPH_PASSES_H
+#define TANDEM_GRAPH_PASSES_H
+
+#include "graph/ir.h"
+#include "graph/prepared.h"
+#include "graph/schedule.h"
+
+/* ---- lower ---- */
+
+/* What is known of one input of the user's graph. */
+typedef struct tdm_feed_spec {
+  bool fed;
+  int16_t device;
+  tdm_shape shape;
+} tdm_feed_spec;
+
+typedef struct tdm_lowering {
+  const tdm_graph *source;
+  const tdm_feed_spec *feeds; /* per input of source; NULL: keep symbolic shapes */
+  const uint32_t *targets;    /* values of source that are wanted */
+  size_t target_count;
+} tdm_lowering;
+
+/* Fills out_graph (initialised) with what the targets need; out_targets gets their new indices. An
+ * input that is needed and not fed, or fed with a shape that does not fit, is INVALID_ARGUMENT. */
+tdm_status tdm_lower(const tdm_lowering *lowering, tdm_graph *out_graph,
+                     uint32_t *out_targets) TDM_WARN_UNUSED;
+
+/* ---- place ---- */
+
+typedef struct tdm_map_rule {
+  const char *pattern; /* a node's path, a prefix of it that ends before '/', or with * and ? */
+  tdm_device *device;
+  bool matched;
+} tdm_map_rule;
+
+typedef struct tdm_device_map {
+  tdm_map_rule *rules; /* strongest first */
+  size_t count;
+} tdm_device_map;
+
+/* Parses "a=cpu:0,b/c=sim:0,*=cpu:0"; region memory. Devices that are not there are errors. */
+tdm_status tdm_device_map_parse(tdm_context *context, tdm_region *region, const char *environment,
+                                const char *map, tdm_device_map *out_map) TDM_WARN_UNUSED;
+/* INVALID_ARGUMENT naming the first rule that has matched nothing. */
+tdm_status tdm_device_map_check(const tdm_device_map *map) TDM_WARN_UNUSED;
+
+/* Gives every node a device, and every input and persistent value that has none its first
+ * consumer's. A node without a kernel is UNSUPPORTED, naming it. */
+tdm_status tdm_pass_place(tdm_graph *graph, tdm_device_map *map) TDM_WARN_UNUSED;
+/* UNSUPPORTED, naming the first node whose device has no kernel for it. */
+tdm_status tdm_find_kernels(tdm_graph *graph) TDM_WARN_UNUSED;
+
+/* ---- gradient ---- */
+
+typedef struct tdm_training {
+  uint32_t loss; /* a value of the graph */
+  const tdm_optimizer *optimizer;
+  bool check_finite;
+} tdm_training;
+
+tdm_status tdm_pass_gradient(tdm_graph *graph, const tdm_training *training) TDM_WARN_UNUSED;
+
+/* ---- layout, transfer ---- */
+
+/* Finds and prepares kernels, lets them choose formats, inserts reorders. Edges between devices and
+ * deliveries (values that a run hands out; changed to their dense form) are dense. */
+tdm_status tdm_pass_layout(tdm_graph *graph, tdm_prepared_cache *cache, uint32_t *deliveries,
+                           size_t delivery_count) TDM_WARN_UNUSED;
+
+/* Inserts one transfer per (value, destination), after the value's producer; parameters read
+ * elsewhere get derived copies and a refresh. Each delivery becomes a value with memory of its own
+ * on cpu:0. */
+tdm_status tdm_pass_transfer(tdm_graph *graph, uint32_t *deliveries,
+                             size_t delivery_count) TDM_WARN_UNUSED;
+
+/* ---- steps ---- */
+
+typedef struct tdm_step_source {
+  uint32_t node;
+  uint32_t workspace; /* storage; UINT32_MAX: none */
+} tdm_step_source;
+
+/* The combinatorial side of a graph, and how to find the way back. */
+typedef struct tdm_lowered {
+  tdm_schedule schedule;
+  tdm_step_source *sources; /* per step */
+  size_t source_count;
+  uint32_t *storage_of;     /* per value: its storage; UINT32_MAX: none */
+  size_t value_count;
+  tdm_queue **queues;       /* per queue of the schedule */
+  size_t queue_capacity;
+  uint32_t first_update;    /* step; step_count when there is none */
+} tdm_lowered;
+
+void tdm_lowered_deinit(tdm_lowered *lowered);
+/* Makes steps, accesses and storages. deliveries are EXTERNAL storage. */
+tdm_status tdm_lower_to_steps(const tdm_graph *graph, const uint32_t *deliveries,
+                              size_t delivery_count, uint32_t depth,
+                              tdm_lowered *out_lowered) TDM_WARN_UNUSED;
+
+#endif

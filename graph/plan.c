@@ -1,0 +1,222 @@
+/* The planner: runs the passes in order on a fresh concrete graph. Invariant: a plan that was
+ * handed out was verified. */
+#include "graph/plan.h"
+
+#include <string.h>
+
+#include "core/park.h"
+
+static void report(const tdm_plan_request *request, const char *pass, const tdm_plan *plan) {
+  if (request->after_pass) request->after_pass(request->user, pass, plan);
+}
+
+/* Parameters live where the store has them already. */
+static void settle_homes(tdm_graph *graph, tdm_store *store) {
+  for (size_t i = 0; i < graph->persistents.count; i++) {
+    const tdm_device *home = tdm_store_home(store, graph->persistents.items[i].name);
+    if (home)
+      graph->values.items[graph->persistents.items[i].value].device = (int16_t)home->context_index;
+  }
+}
+
+static tdm_status bind_persistents(tdm_plan *plan, const tdm_plan_request *request) {
+  const tdm_graph *graph = &plan->graph;
+  const size_t count = graph->persistents.count;
+  plan->entries = tdm_region_take(&plan->region, (count + 1) * sizeof(void *), "plan");
+  plan->updated = tdm_region_take(&plan->region, (count + 1) * sizeof(bool), "plan");
+  if (!plan->entries || !plan->updated) return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < count; i++) {
+    const tdm_graph_persistent *persistent = &graph->persistents.items[i];
+    const tdm_ir_value *value = tdm_ir_value_at(graph, persistent->value);
+    TDM_TRY(tdm_store_bind(request->store, persistent, &value->spec,
+                           tdm_context_device(graph->context, (size_t)value->device),
+                           request->seed, &plan->entries[i]));
+  }
+  return TDM_OK;
+}
+
+static tdm_status bind_deriveds(tdm_plan *plan, tdm_store *store) {
+  const tdm_graph *graph = &plan->graph;
+  const size_t count = graph->deriveds.count;
+  plan->copies = tdm_region_take(&plan->region, (count + 1) * sizeof(void *), "plan");
+  if (!plan->copies) return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < count; i++) {
+    const tdm_ir_value *value = tdm_ir_value_at(graph, graph->deriveds.items[i].value);
+    const tdm_ir_value *source = tdm_ir_value_at(graph, graph->deriveds.items[i].source);
+    TDM_TRY(tdm_store_copy_on(store, plan->entries[source->binding],
+                              tdm_context_device(graph->context, (size_t)value->device),
+                              &plan->copies[i]));
+  }
+  return TDM_OK;
+}
+
+static void mark_updated(tdm_plan *plan) {
+  const tdm_graph *graph = &plan->graph;
+  for (size_t i = 0; i < graph->order.count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+    if (node->role != TDM_ROLE_UPDATE) continue;
+    plan->writes_persistent = true;
+    for (uint32_t k = 0; k < node->output_count; k++) {
+      const tdm_ir_value *value = tdm_ir_value_at(graph, node->first_output + k);
+      const tdm_ir_value *root = tdm_ir_value_at(graph, value->root);
+      if (root->kind == TDM_VALUE_PERSISTENT) plan->updated[root->binding] = true;
+    }
+  }
+}
+
+static void count_traffic(tdm_plan *plan) {
+  const tdm_graph *graph = &plan->graph;
+  for (size_t i = 0; i < graph->order.count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+    if (node->operation) continue;
+    const uint32_t from = tdm_ir_inputs(graph, node)[0];
+    if (graph->values.items[from].device == node->device) continue;
+    const uint64_t bytes = graph->values.items[node->first_output].bytes;
+    tdm_traffic *traffic = &plan->traffic;
+    if (node->role == TDM_ROLE_TRANSFER) {
+      traffic->edge_transfers++;
+      traffic->edge_bytes += bytes;
+    } else if (node->role == TDM_ROLE_BOUNDARY) {
+      traffic->boundary_transfers++;
+      traffic->boundary_bytes += bytes;
+    } else {
+      traffic->refresh_transfers++;
+      traffic->refresh_bytes += bytes;
+    }
+  }
+}
+
+double tdm_plan_predict_ns(const tdm_plan *plan, const tdm_ir_node *node) {
+  const tdm_graph *graph = &plan->graph;
+  const uint32_t source = tdm_ir_inputs(graph, node)[0];
+  const tdm_device *to = tdm_context_device(graph->context, (size_t)node->device);
+  const tdm_device *from =
+      tdm_context_device(graph->context, (size_t)graph->values.items[source].device);
+  const tdm_device *teller = to->host_addressable ? from : to; /* the discrete side knows its link */
+  const tdm_link link = teller->ops->link(teller, teller == to ? from : to);
+  const double bytes = (double)graph->values.items[node->first_output].bytes;
+  return link.latency_ns + (link.bytes_per_ns > 0 ? bytes / link.bytes_per_ns : 0);
+}
+
+/* Host memory that no pool has pinned: a copy from or to a device that cannot read it in place. */
+bool tdm_plan_is_pageable(const tdm_plan *plan, const tdm_ir_node *node) {
+  const tdm_graph *graph = &plan->graph;
+  const uint32_t source = tdm_ir_inputs(graph, node)[0];
+  const tdm_device *to = tdm_context_device(graph->context, (size_t)node->device);
+  const tdm_device *from =
+      tdm_context_device(graph->context, (size_t)graph->values.items[source].device);
+  return from->host_addressable != to->host_addressable;
+}
+
+static tdm_status refuse_pageable(const tdm_plan *plan) {
+  for (size_t i = 0; i < plan->graph.order.count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, plan->graph.order.items[i]);
+    if (!node->operation && tdm_plan_is_pageable(plan, node))
+      return tdm_fail(TDM_UNAVAILABLE, "strict: the transfer of %s goes through pageable memory",
+                      node->name);
+  }
+  return TDM_OK;
+}
+
+/* Passes on the graph itself. */
+static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request) {
+  tdm_graph *graph = &plan->graph;
+  const tdm_lowering lowering = {request->source, request->feeds, request->targets,
+                                 request->target_count};
+  TDM_TRY(tdm_lower(&lowering, graph, plan->deliveries));
+  report(request, "lower", plan);
+  settle_homes(graph, request->store);
+  TDM_TRY(tdm_pass_place(graph, request->map));
+  report(request, "place", plan);
+  if (request->training) {
+    tdm_training training = *request->training;
+    training.loss = plan->deliveries[request->target_count - 1];
+    TDM_TRY(tdm_pass_gradient(graph, &training));
+    report(request, "gradient", plan);
+  }
+  TDM_TRY(bind_persistents(plan, request));
+  TDM_TRY(tdm_pass_layout(graph, request->cache, plan->deliveries, plan->delivery_count));
+  report(request, "layout", plan);
+  TDM_TRY(tdm_pass_transfer(graph, plan->deliveries, plan->delivery_count));
+  report(request, "transfer", plan);
+  if (request->strict) TDM_TRY(refuse_pageable(plan));
+  return bind_deriveds(plan, request->store);
+}
+
+/* Passes on the combinatorial side. */
+static tdm_status arrange(tdm_plan *plan, const tdm_plan_request *request) {
+  const uint32_t depth = request->training ? 1 : request->depth;
+  TDM_TRY(tdm_lower_to_steps(&plan->graph, plan->deliveries, plan->delivery_count, depth,
+                             &plan->lowered));
+  TDM_TRY(tdm_pass_schedule(&plan->lowered.schedule));
+  report(request, "schedule", plan);
+  TDM_TRY(tdm_pass_memory(&plan->lowered.schedule));
+  report(request, "memory", plan);
+  TDM_TRY(tdm_pass_verify(&plan->lowered.schedule));
+  TDM_TRY(tdm_pass_emit(plan));
+  report(request, "emit", plan);
+  return TDM_OK;
+}
+
+/* The table of bases with what never changes between runs. */
+static tdm_status fill_bases(tdm_plan *plan) {
+  const tdm_graph *graph = &plan->graph;
+  plan->bases = tdm_region_take(&plan->region, (plan->layout.count + 1) * sizeof(tdm_address),
+                                "plan");
+  if (!plan->bases) return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < graph->persistents.count; i++)
+    plan->bases[plan->layout.persistents + i] = plan->entries[i]->storage->memory.address;
+  for (size_t i = 0; i < graph->deriveds.count; i++)
+    plan->bases[plan->layout.deriveds + i] = plan->copies[i]->storage->memory.address;
+  return TDM_OK;
+}
+
+static tdm_status make(tdm_plan *plan, const tdm_plan_request *request) {
+  plan->delivery_count = request->target_count;
+  plan->training = request->training != NULL;
+  plan->deliveries =
+      tdm_region_take(&plan->region, (plan->delivery_count + 1) * sizeof(uint32_t), "plan");
+  if (!plan->deliveries) return TDM_OUT_OF_MEMORY;
+  TDM_TRY(rewrite_graph(plan, request));
+  mark_updated(plan);
+  count_traffic(plan);
+  TDM_TRY(arrange(plan, request));
+  if (request->profile) {
+    plan->totals_ns = tdm_region_take(
+        &plan->region, (plan->lowered.schedule.step_count + 1) * sizeof(uint64_t), "profile");
+    if (!plan->totals_ns) return TDM_OUT_OF_MEMORY;
+  }
+  return fill_bases(plan);
+}
+
+tdm_status tdm_plan_create(const tdm_plan_request *request, tdm_plan **out_plan) {
+  *out_plan = NULL;
+  const tdm_allocator *allocator = request->source->allocator;
+  tdm_plan *plan = tdm_allocate(allocator, sizeof *plan, "plan");
+  if (!plan) return TDM_OUT_OF_MEMORY;
+  tdm_region_init(&plan->region, allocator);
+  const uint64_t begin = tdm_time_ns();
+  const uint64_t prepare_before = tdm_prepared_cache_prepare_ns(request->cache);
+  tdm_status status = tdm_graph_init(&plan->graph, request->source->context);
+  if (status == TDM_OK) status = make(plan, request);
+  plan->made_ns = tdm_time_ns() - begin -
+                  (tdm_prepared_cache_prepare_ns(request->cache) - prepare_before);
+  if (status != TDM_OK) {
+    tdm_plan_destroy(plan);
+    return status;
+  }
+  *out_plan = plan;
+  return TDM_OK;
+}
+
+void tdm_plan_destroy(tdm_plan *plan) {
+  if (!plan) return;
+  tdm_context *context = tdm_context_retain(plan->graph.context);
+  const tdm_allocator *allocator = plan->graph.allocator;
+  tdm_lowered_deinit(&plan->lowered);
+  tdm_release(allocator, plan->key.words, plan->key.count * sizeof(uint64_t));
+  tdm_region_deinit(&plan->region);
+  tdm_graph_deinit(&plan->graph);
+  tdm_release(allocator, plan, sizeof *plan);
+  tdm_context_release(context);
+}

@@ -1,0 +1,87 @@
+/* A plan: everything decided about runs of one set of shapes, proven and ready to submit.
+ * Invariant: immutable once made, but for its bookkeeping, which the session's lock guards. */
+#ifndef TANDEM_GRAPH_PLAN_H
+#define TANDEM_GRAPH_PLAN_H
+
+#include "devices/tensor.h"
+#include "graph/passes.h"
+#include "graph/store.h"
+
+/* What tells plans apart, as words: training, the fetches, and per input whether it is fed, its
+ * device and its shape. */
+typedef struct tdm_plan_key {
+  uint64_t *words;
+  size_t count;
+  uint64_t hash;
+} tdm_plan_key;
+
+/* Which operand base belongs to what: arenas first, then inputs, deliveries, persistents and
+ * derived copies, in the order of the concrete graph. */
+typedef struct tdm_base_layout {
+  uint32_t arenas;
+  uint32_t inputs;
+  uint32_t deliveries;
+  uint32_t persistents;
+  uint32_t deriveds;
+  uint32_t count;
+} tdm_base_layout;
+
+typedef struct tdm_plan {
+  struct tdm_plan *newer; /* in the session's list, by latest use */
+  struct tdm_plan *older;
+  tdm_plan_key key;
+  uint32_t uses; /* runs that hold it: not evicted */
+  bool training;
+  tdm_graph graph;     /* concrete, after the passes */
+  tdm_lowered lowered;
+  tdm_region region;   /* programs, commands, lists below */
+  tdm_program *programs; /* the main phase's, then the update phase's */
+  uint32_t program_count;
+  uint32_t main_program_count; /* all of them unless two_phase */
+  tdm_base_layout layout;
+  tdm_device **arena_devices;  /* per arena */
+  uint32_t *deliveries;        /* values */
+  size_t delivery_count;       /* the loss of a training plan is the last */
+  tdm_store_entry **entries;   /* per persistent of graph */
+  bool *updated;               /* per persistent: the update phase writes it */
+  tdm_address *bases;          /* what every run's table starts from: the persistents filled in */
+  struct tdm_run_state *idle_runs; /* of earlier runs, to be used again */
+  tdm_store_copy **copies;     /* per derived of graph */
+  bool writes_persistent;      /* has updates */
+  tdm_traffic traffic;
+  uint64_t made_ns;    /* time of the passes, kernels' prepare apart */
+  uint64_t *totals_ns; /* profile: sum of times per command id; NULL: none */
+  uint64_t profiled_runs;
+} tdm_plan;
+
+typedef struct tdm_plan_request {
+  const tdm_graph *source;
+  const tdm_feed_spec *feeds;
+  const uint32_t *targets; /* values of source to deliver; the loss last when training */
+  size_t target_count;
+  const tdm_training *training; /* its loss is a value of source; NULL: evaluation */
+  tdm_device_map *map;
+  tdm_store *store;
+  tdm_prepared_cache *cache;
+  uint32_t depth;
+  bool profile;
+  bool strict; /* pageable transfers are errors */
+  uint64_t seed;
+  /* Called after each pass with its name; may be NULL. */
+  void (*after_pass)(void *user, const char *pass, const struct tdm_plan *plan);
+  void *user;
+} tdm_plan_request;
+
+/* Runs the passes. On failure *out_plan is NULL. */
+tdm_status tdm_plan_create(const tdm_plan_request *request, tdm_plan **out_plan) TDM_WARN_UNUSED;
+void tdm_plan_destroy(tdm_plan *plan);
+
+/* Makes the programs of a scheduled, placed graph: the last pass. */
+tdm_status tdm_pass_emit(tdm_plan *plan) TDM_WARN_UNUSED;
+
+/* Does a transfer node read or write host memory that is not pinned? */
+bool tdm_plan_is_pageable(const tdm_plan *plan, const tdm_ir_node *node);
+/* Predicted time of a transfer node in ns, by the devices' link models. */
+double tdm_plan_predict_ns(const tdm_plan *plan, const tdm_ir_node *node);
+
+#endif

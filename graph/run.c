@@ -1,0 +1,183 @@
+/* A run's life: admitted, bound, main phase, update phase, ended. Whoever ends the last submission
+ * of a phase carries the run on, so no thread waits in between. Invariant: a run enters its update
+ * phase only when every command of the main phase has succeeded. */
+#include "graph/run.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static tdm_run_state *run_of(tdm_admission *admission) { return (tdm_run_state *)admission; }
+
+/* ---- Admission: under the store's lock ---- */
+
+static bool has_slot(tdm_admission *admission) {
+  const tdm_session *session = run_of(admission)->session;
+  for (int i = 0; i < session->depth; i++)
+    if (!session->slots[i].busy) return true;
+  return false;
+}
+
+static void take_slot(tdm_admission *admission) {
+  tdm_run_state *run = run_of(admission);
+  tdm_session *session = run->session;
+  run->slot = 0;
+  while (session->slots[run->slot].busy) run->slot++;
+  session->slots[run->slot].busy = true;
+  run->scalars.step = session->store->steps;
+  if (session->store->broken == TDM_OK) return;
+  run->status = session->store->broken;
+  memcpy(run->message, session->store->message, sizeof run->message);
+}
+
+/* A queued run may go: a blocking caller is told, an asynchronous one starts here. */
+static void start_run(tdm_admission *admission) {
+  tdm_run_state *run = run_of(admission);
+  if (run->asynchronous) {
+    tdm_run_launch(run, false);
+    return;
+  }
+  tdm_doorbell *bell = tdm_context_bell(run->session->context, run->bell);
+  atomic_store(&run->granted, 1);
+  tdm_doorbell_ring(bell);
+}
+
+/* ---- The end ---- */
+
+static void note_update(tdm_run_state *run) {
+  tdm_store *store = run->session->store;
+  const tdm_plan *plan = run->plan;
+  for (size_t i = 0; i < plan->graph.persistents.count; i++)
+    if (plan->updated[i]) plan->entries[i]->version++;
+  atomic_fetch_add(&store->version, 1);
+  store->steps++;
+}
+
+static void note_failure(tdm_run_state *run) {
+  const tdm_plan *plan = run->plan;
+  for (size_t i = 0; i < plan->graph.deriveds.count; i++)
+    if (run->conditions[i]) plan->copies[i]->version = TDM_VERSION_NONE;
+  if (!plan->writes_persistent || run->flight.failure.id < plan->lowered.first_update ||
+      run->flight.failure.id == UINT32_MAX)
+    return;
+  for (size_t i = 0; i < plan->graph.persistents.count; i++)
+    if (plan->updated[i]) plan->entries[i]->stale = true;
+  tdm_store_break(run->session->store, run->status, run->message);
+}
+
+/* Under the store's lock: what the run did becomes what later runs see. */
+static void settle(tdm_admission *admission) {
+  tdm_run_state *run = run_of(admission);
+  if (run->status != TDM_OK)
+    note_failure(run);
+  else if (run->plan->writes_persistent)
+    note_update(run);
+  run->session->slots[run->slot].busy = false;
+}
+
+static void end_run(tdm_run_state *run) {
+  tdm_store_leave(run->session->store, &run->admission, settle);
+  tdm_run_complete(run);
+}
+
+static void fail_run(tdm_run_state *run, tdm_status status) {
+  run->status = status;
+  snprintf(run->message, sizeof run->message, "%s", tdm_last_message());
+}
+
+/* The flight's settled: the last submission of a phase has ended, on whatever thread that was. */
+static void on_settled(tdm_flight *flight) {
+  tdm_run_state *run = flight->user;
+  const tdm_plan *plan = run->plan;
+  if (flight->failed) {
+    run->status = flight->failure.status;
+    memcpy(run->message, flight->failure.message, sizeof run->message);
+  } else if (!run->updating && plan->main_program_count < plan->program_count) {
+    run->updating = true;
+    const tdm_status status = tdm_context_submit(
+        run->session->context, flight, run->submissions + plan->main_program_count,
+        plan->program_count - plan->main_program_count, false);
+    if (status == TDM_OK) return;
+    fail_run(run, status);
+  }
+  end_run(run);
+}
+
+/* ---- Binding ---- */
+
+static tdm_status bind_arenas(tdm_run_state *run) {
+  const tdm_plan *plan = run->plan;
+  const tdm_schedule *schedule = &plan->lowered.schedule;
+  tdm_slot *slot = &run->session->slots[run->slot];
+  for (uint32_t a = 0; a < schedule->arena_count; a++) {
+    tdm_device *device = plan->arena_devices[a];
+    tdm_memory *memory = &slot->arenas[device->context_index];
+    if (memory->bytes < schedule->arena_bytes[a]) {
+      if (memory->bytes) device->ops->release(device, memory);
+      memset(memory, 0, sizeof *memory);
+      const tdm_status status = device->ops->allocate(device, schedule->arena_bytes[a], memory);
+      if (status != TDM_OK) {
+        memset(memory, 0, sizeof *memory);
+        return tdm_fail_within(status, "activations of %s", device->name);
+      }
+    }
+    run->flight.bases[plan->layout.arenas + a] = memory->address;
+  }
+  return TDM_OK;
+}
+
+static tdm_status bind_outputs(tdm_run_state *run) {
+  const tdm_plan *plan = run->plan;
+  for (size_t i = 0; i < plan->delivery_count; i++) {
+    const tdm_ir_value *value = tdm_ir_value_at(&plan->graph, plan->deliveries[i]);
+    tdm_storage *storage;
+    TDM_TRY(tdm_output_pool_take(run->session->outputs, value->bytes, &storage));
+    const tdm_status status =
+        tdm_tensor_over(storage, 0, value->spec.dtype, &value->spec.shape, &run->outputs[i]);
+    run->flight.bases[plan->layout.deliveries + i] = storage->memory.address;
+    tdm_storage_release(storage); /* the tensor's now */
+    if (status != TDM_OK) return status;
+  }
+  return TDM_OK;
+}
+
+/* Which derived copies are old? The run refreshes them, and they count as fresh from here on. */
+static void bind_copies(tdm_run_state *run) {
+  const tdm_plan *plan = run->plan;
+  for (size_t i = 0; i < plan->graph.deriveds.count; i++) {
+    tdm_store_copy *copy = plan->copies[i];
+    run->conditions[i] = copy->version != copy->entry->version;
+    copy->version = copy->entry->version;
+  }
+}
+
+static tdm_status bind(tdm_run_state *run) {
+  const tdm_plan *plan = run->plan;
+  for (size_t i = 0; i < plan->graph.inputs.count; i++)
+    run->flight.bases[plan->layout.inputs + i] = tdm_tensor_address(run->inputs[i]);
+  TDM_TRY(bind_arenas(run));
+  TDM_TRY(bind_outputs(run));
+  bind_copies(run);
+  const uint64_t bits = atomic_load(&run->session->learning_rate_bits);
+  memcpy(&run->scalars.learning_rate, &bits, sizeof bits);
+  run->scalars.seed = run->session->seed;
+  return TDM_OK;
+}
+
+void tdm_run_launch(tdm_run_state *run, bool adopt) {
+  tdm_status status = run->status;
+  if (status == TDM_OK) status = bind(run);
+  if (status == TDM_OK)
+    status = tdm_context_submit(run->session->context, &run->flight, run->submissions,
+                                run->plan->main_program_count, adopt);
+  if (status == TDM_OK) return; /* it ends by on_settled, and may be gone */
+  if (run->status == TDM_OK) fail_run(run, status);
+  end_run(run);
+}
+
+void tdm_run_init_admission(tdm_run_state *run) {
+  run->admission.writes = run->plan->writes_persistent || run->plan->graph.deriveds.count > 0;
+  run->admission.ready = has_slot;
+  run->admission.admit = take_slot;
+  run->admission.start = start_run;
+  run->flight.settled = on_settled;
+}

@@ -1,0 +1,53 @@
+/* One run of a plan, from binding to its outputs. Invariant: between admission and leaving the
+ * store, the run holds its slot and nobody else touches its memory. */
+#ifndef TANDEM_GRAPH_RUN_H
+#define TANDEM_GRAPH_RUN_H
+
+#include "core/loop.h"
+#include "graph/session.h"
+
+typedef struct tdm_run_state {
+  tdm_admission admission; /* first */
+  tdm_loop_task task;
+  struct tdm_run_state *next; /* among the plan's idle ones */
+  tdm_session *session;       /* retained while asynchronous */
+  tdm_plan *plan;
+  int slot;
+  bool updating;     /* the update phase was submitted */
+  bool asynchronous;
+  uint32_t bell;     /* of a blocking caller */
+  _Atomic uint32_t granted;
+  _Atomic uint32_t done;
+  tdm_status status; /* of the run, once done */
+  char message[TDM_MESSAGE_BYTES];
+  tdm_flight flight;
+  tdm_submission *submissions; /* per program */
+  tdm_run_scalars scalars;
+  uint8_t *conditions;  /* per derived copy */
+  tdm_tensor **inputs;  /* per input of the plan's graph; retained while asynchronous */
+  tdm_tensor **outputs; /* per delivery */
+  tdm_run_callback callback;
+  void *user;
+  tdm_fetch *fetches; /* of an asynchronous run: names are the graph's */
+} tdm_run_state;
+
+/* An idle run of plan, or a fresh one; NULL when memory is short. */
+tdm_run_state *tdm_run_take(tdm_session *session, tdm_plan *plan);
+/* Gives a run back to its plan, outputs released. */
+void tdm_run_give_back(tdm_session *session, tdm_run_state *run);
+/* Frees a plan's idle runs. */
+void tdm_runs_destroy(tdm_session *session, tdm_plan *plan);
+
+/* Finds the tensors fed for the plan's inputs. Checks are those of the plan's key. */
+void tdm_run_set_inputs(tdm_run_state *run, const tdm_run_request *request);
+/* Binds memory and submits the main phase; the run is admitted. adopt: may run part of it on the
+ * calling thread. The run ends by itself either way: failures end it at once. */
+void tdm_run_launch(tdm_run_state *run, bool adopt);
+/* The functions of run->admission. */
+void tdm_run_init_admission(tdm_run_state *run);
+/* Called when the run has ended and left the store (submit.c). Last touch of the run. */
+void tdm_run_complete(tdm_run_state *run);
+/* The loss of a training run that succeeded. */
+double tdm_run_loss(const tdm_run_state *run);
+
+#endif

@@ -1,0 +1,179 @@
+/* Creating and ending sessions: checks the whole graph symbolically, places it, binds parameters.
+ * Invariant: a session that was handed out has a placement and every parameter in its store. */
+#include "graph/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/run.h"
+
+#define DEFAULT_PLANS 64
+
+static void copy_options(tdm_session *session, const tdm_session_options *options) {
+  const tdm_graph *graph = session->graph;
+  session->seed = options->seed;
+  session->depth = options->depth > 0 ? options->depth : 1;
+  session->plan_limit = options->plan_limit > 0 ? options->plan_limit : DEFAULT_PLANS;
+  session->profile = options->profile;
+  session->strict = options->strict;
+  session->check_finite = options->check_finite;
+  if (options->optimizer) session->optimizer = *options->optimizer;
+  if (options->loss.graph == graph->tag) session->loss = options->loss.index;
+  session->can_train = session->loss != 0 && session->optimizer.rule != NULL;
+  tdm_session_set_learning_rate(session, session->optimizer.learning_rate);
+}
+
+static tdm_status check_options(const tdm_graph *graph, const tdm_session_options *options) {
+  if (options->struct_size != sizeof *options)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: struct_size is %zu, expected %zu",
+                    options->struct_size, sizeof *options);
+  if (options->loss.index && options->loss.graph != graph->tag)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: the loss is a value of another graph");
+  if (options->optimizer && !options->optimizer->rule)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: the optimizer has no rule");
+  if (options->optimizer && !options->loss.index)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: an optimizer without a loss");
+  if (options->store && options->store->context != graph->context)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: the store is of another context");
+  return TDM_OK;
+}
+
+/* Everything that runs may ever want: all outputs, and the loss last. */
+static size_t all_targets(const tdm_session *session, uint32_t *out_targets) {
+  size_t count = 0;
+  for (size_t i = 0; i < session->graph->outputs.count; i++)
+    out_targets[count++] = session->graph->outputs.items[i].value;
+  if (session->loss) out_targets[count++] = session->loss;
+  return count;
+}
+
+static tdm_status bind_parameters(tdm_session *session, tdm_graph *graph) {
+  for (size_t i = 0; i < graph->persistents.count; i++) {
+    const tdm_graph_persistent *persistent = &graph->persistents.items[i];
+    const tdm_ir_value *value = tdm_ir_value_at(graph, persistent->value);
+    tdm_store_entry *entry;
+    TDM_TRY(tdm_store_bind(session->store, persistent, &value->spec,
+                           tdm_context_device(session->context, (size_t)value->device),
+                           session->seed, &entry));
+  }
+  return TDM_OK;
+}
+
+/* The passes that need no sizes, on a symbolic copy. */
+static tdm_status check_symbolically(tdm_session *session, tdm_graph *copy) {
+  uint32_t *targets = session->targets;
+  const size_t count = all_targets(session, targets);
+  if (count == 0)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "the graph has no output and the session no loss");
+  const tdm_lowering lowering = {session->graph, NULL, targets, count};
+  TDM_TRY(tdm_lower(&lowering, copy, targets));
+  TDM_TRY(tdm_pass_place(copy, &session->map));
+  TDM_TRY(tdm_device_map_check(&session->map));
+  const size_t persistents = copy->persistents.count;
+  if (session->can_train) {
+    const tdm_training training = {targets[count - 1], &session->optimizer, session->check_finite};
+    TDM_TRY(tdm_pass_gradient(copy, &training));
+  }
+  TDM_TRY(tdm_find_kernels(copy));
+  copy->persistents.count = persistents; /* states are bound by the first training plan */
+  return bind_parameters(session, copy);
+}
+
+static tdm_status allocate_scratch(tdm_session *session) {
+  const tdm_graph *graph = session->graph;
+  const size_t words = 2 + graph->outputs.count + graph->inputs.count * (2 + TDM_MAX_RANK);
+  tdm_region *region = &session->region;
+  session->feed_specs = tdm_region_take(
+      region, (graph->inputs.count + 1) * sizeof *session->feed_specs, "session");
+  session->key_words = tdm_region_take(region, words * sizeof(uint64_t), "session");
+  session->targets =
+      tdm_region_take(region, (graph->outputs.count + 2) * sizeof(uint32_t), "session");
+  session->slots =
+      tdm_region_take(region, (size_t)session->depth * sizeof *session->slots, "session");
+  if (!session->feed_specs || !session->key_words || !session->targets || !session->slots)
+    return TDM_OUT_OF_MEMORY;
+  for (int i = 0; i < session->depth; i++) {
+    session->slots[i].arenas = tdm_region_take(
+        region, tdm_device_count(session->context) * sizeof(tdm_memory), "session");
+    if (!session->slots[i].arenas) return TDM_OUT_OF_MEMORY;
+  }
+  return TDM_OK;
+}
+
+static tdm_status fill_session(tdm_session *session, const tdm_session_options *options) {
+  TDM_TRY(allocate_scratch(session));
+  session->store = options->store ? tdm_store_retain(options->store)
+                                  : tdm_store_create(session->context);
+  if (!session->store) return TDM_OUT_OF_MEMORY;
+  TDM_TRY(tdm_context_start(session->context));
+  TDM_TRY(tdm_prepared_cache_create(session->allocator, options->deterministic,
+                                    &session->prepared));
+  TDM_TRY(tdm_output_pool_create(session->context, &session->outputs));
+  TDM_TRY(tdm_device_map_parse(session->context, &session->region, getenv("TANDEM_PLACE"),
+                               options->device_map, &session->map));
+  tdm_graph copy;
+  tdm_status status = tdm_graph_init(&copy, session->context);
+  if (status == TDM_OK) status = check_symbolically(session, &copy);
+  tdm_graph_deinit(&copy);
+  return status;
+}
+
+tdm_session *tdm_session_create(tdm_graph *graph, const tdm_session_options *options) {
+  if (!graph) return NULL;
+  const tdm_session_options defaults = {.struct_size = sizeof defaults};
+  if (!options) options = &defaults;
+  if (tdm_graph_status(graph) != TDM_OK || check_options(graph, options) != TDM_OK) return NULL;
+  tdm_session *session = tdm_allocate(graph->allocator, sizeof *session, "session");
+  if (!session) return NULL;
+  session->references = 1;
+  session->allocator = graph->allocator;
+  session->graph = tdm_graph_retain(graph);
+  session->context = graph->context;
+  graph->frozen = true;
+  pthread_mutex_init(&session->lock, NULL);
+  tdm_region_init(&session->region, session->allocator);
+  copy_options(session, options);
+  if (fill_session(session, options) == TDM_OK) return session;
+  tdm_session_release(session);
+  return NULL;
+}
+
+tdm_session *tdm_session_retain(tdm_session *session) {
+  if (session) atomic_fetch_add_explicit(&session->references, 1, memory_order_relaxed);
+  return session;
+}
+
+static void release_arenas(tdm_session *session) {
+  for (int i = 0; session->slots && i < session->depth; i++)
+    for (size_t d = 0; session->slots[i].arenas && d < tdm_device_count(session->context); d++) {
+      tdm_memory *memory = &session->slots[i].arenas[d];
+      if (memory->bytes) memory->device->ops->release(memory->device, memory);
+    }
+}
+
+void tdm_session_release(tdm_session *session) {
+  if (!session || atomic_fetch_sub(&session->references, 1) != 1) return;
+  for (tdm_plan *plan = session->newest, *older; plan; plan = older) {
+    older = plan->older;
+    tdm_runs_destroy(session, plan);
+    tdm_plan_destroy(plan);
+  }
+  release_arenas(session);
+  tdm_output_pool_close(session->outputs);
+  tdm_prepared_cache_destroy(session->prepared);
+  tdm_store_release(session->store);
+  tdm_region_deinit(&session->region);
+  pthread_mutex_destroy(&session->lock);
+  tdm_context *context = tdm_context_retain(session->context);
+  tdm_graph_release(session->graph);
+  tdm_release(session->allocator, session, sizeof *session);
+  tdm_context_release(context);
+}
+
+tdm_store *tdm_session_store(tdm_session *session) { return session ? session->store : NULL; }
+
+void tdm_session_set_learning_rate(tdm_session *session, double learning_rate) {
+  uint64_t bits;
+  memcpy(&bits, &learning_rate, sizeof bits);
+  if (session) atomic_store(&session->learning_rate_bits, bits);
+}

@@ -1,0 +1,72 @@
+/* A session's insides: the frozen graph, its plans, the slots that runs occupy. Invariants: plans
+ * are made and looked up under `lock`; a slot's arenas are touched only by the run that holds it;
+ * slots are taken and given back under the store's lock. */
+#ifndef TANDEM_GRAPH_SESSION_H
+#define TANDEM_GRAPH_SESSION_H
+
+#include "graph/plan.h"
+
+typedef struct tdm_output_pool tdm_output_pool;
+
+typedef struct tdm_slot {
+  bool busy;
+  tdm_memory *arenas; /* per device of the context; bytes 0: none yet */
+} tdm_slot;
+
+struct tdm_session {
+  _Atomic uint32_t references;
+  tdm_context *context; /* retained by graph */
+  const tdm_allocator *allocator;
+  tdm_graph *graph; /* retained, frozen */
+  tdm_store *store; /* retained */
+  tdm_region region;
+  tdm_device_map map;
+  tdm_optimizer optimizer;
+  bool can_train;
+  uint32_t loss; /* a value of graph */
+  uint64_t seed;
+  int depth;
+  int plan_limit;
+  bool profile;
+  bool strict;
+  bool check_finite;
+  _Atomic uint64_t learning_rate_bits;
+  pthread_mutex_t lock;
+  tdm_prepared_cache *prepared;
+  tdm_plan *newest; /* by latest use */
+  tdm_plan *oldest;
+  int plan_count;
+  tdm_plan *last_asked; /* what tdm_session_explain shows */
+  tdm_feed_spec *feed_specs; /* scratch: per input of graph */
+  uint64_t *key_words;       /* scratch */
+  uint32_t *targets;         /* scratch */
+  tdm_slot *slots;           /* depth */
+  tdm_output_pool *outputs;
+  _Atomic uint32_t in_flight;
+};
+
+typedef struct tdm_run_request {
+  const tdm_feed *feeds;
+  size_t feed_count;
+  const tdm_fetch *fetches;
+  size_t fetch_count;
+  bool training;
+} tdm_run_request;
+
+/* Finds or makes the plan, and counts a use of it; the caller gives it back by
+ * tdm_session_give_back_plan. */
+tdm_status tdm_session_take_plan(tdm_session *session, const tdm_run_request *request,
+                                 tdm_plan **out_plan) TDM_WARN_UNUSED;
+void tdm_session_give_back_plan(tdm_session *session, tdm_plan *plan);
+/* What tdm_plan_create needs for the request; points into the session's scratch. Under lock. */
+tdm_status tdm_session_plan_request(tdm_session *session, const tdm_run_request *request,
+                                    tdm_training *training, tdm_plan_request *out_request,
+                                    tdm_plan_key *out_key) TDM_WARN_UNUSED;
+
+/* Memory of delivered outputs, kept for the next run when the user lets go of it. */
+tdm_status tdm_output_pool_create(tdm_context *context, tdm_output_pool **out_pool) TDM_WARN_UNUSED;
+void tdm_output_pool_close(tdm_output_pool *pool); /* frees what is idle; the rest when released */
+tdm_status tdm_output_pool_take(tdm_output_pool *pool, size_t bytes,
+                                tdm_storage **out_storage) TDM_WARN_UNUSED;
+
+#endif

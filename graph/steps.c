@@ -1,0 +1,193 @@
+/* From nodes to the combinatorial side (schedule.h): one step a command, its queue and phase, which
+ * storage it reads and writes. Views make no step: they are their root's storage. */
+#include <string.h>
+
+#include "graph/passes.h"
+
+#define NONE UINT32_MAX
+
+typedef struct steps_state {
+  const tdm_graph *graph;
+  tdm_lowered *out;
+  uint32_t *queue_numbers; /* per queue of the context: its number here, NONE before it is used */
+  uint32_t *arena_numbers; /* per device: its arena, NONE before it is used */
+} steps_state;
+
+void tdm_lowered_deinit(tdm_lowered *lowered) {
+  const tdm_allocator *allocator = lowered->schedule.allocator;
+  if (!allocator) return;
+  tdm_release(allocator, lowered->sources, (lowered->source_count + 1) * sizeof *lowered->sources);
+  tdm_release(allocator, lowered->storage_of, lowered->value_count * sizeof(uint32_t));
+  tdm_release(allocator, (void *)lowered->queues,
+              lowered->queue_capacity * sizeof(tdm_queue *));
+  tdm_schedule_deinit(&lowered->schedule);
+}
+
+static tdm_status add_storage(tdm_schedule *schedule, tdm_storage_plan storage,
+                              uint32_t *out_index) {
+  TDM_TRY(tdm_array_reserve(schedule->allocator, (void **)&schedule->storages,
+                            &schedule->storage_capacity, schedule->storage_count + 1,
+                            sizeof *schedule->storages, "plan"));
+  if (storage.bytes == 0) storage.bytes = 1; /* an empty tensor still has an address */
+  *out_index = (uint32_t)schedule->storage_count;
+  schedule->storages[schedule->storage_count++] = storage;
+  return TDM_OK;
+}
+
+static uint32_t arena_of(steps_state *state, int16_t device) {
+  if (state->arena_numbers[device] == NONE)
+    state->arena_numbers[device] = state->out->schedule.arena_count++;
+  return state->arena_numbers[device];
+}
+
+/* The storage of a value's root, made at its first use. */
+static tdm_status storage_of(steps_state *state, uint32_t value, uint32_t *out_storage) {
+  tdm_lowered *out = state->out;
+  const uint32_t root = state->graph->values.items[value].root;
+  if (out->storage_of[root] == NONE) {
+    const tdm_ir_value *owner = tdm_ir_value_at(state->graph, root);
+    tdm_storage_plan storage = {.bytes = owner->bytes};
+    if (owner->kind == TDM_VALUE_INPUT)
+      storage.kind = TDM_STORAGE_EXTERNAL;
+    else if (owner->kind == TDM_VALUE_NODE)
+      storage = (tdm_storage_plan){.kind = TDM_STORAGE_ARENA,
+                                   .arena = arena_of(state, owner->device),
+                                   .bytes = owner->bytes};
+    else
+      storage.kind = TDM_STORAGE_PERSISTENT;
+    TDM_TRY(add_storage(&out->schedule, storage, &out->storage_of[root]));
+  }
+  *out_storage = out->storage_of[value] = out->storage_of[root];
+  return TDM_OK;
+}
+
+static tdm_status add_access(tdm_schedule *schedule, uint32_t storage, bool writes) {
+  TDM_TRY(tdm_array_reserve(schedule->allocator, (void **)&schedule->accesses,
+                            &schedule->access_capacity, schedule->access_count + 1,
+                            sizeof *schedule->accesses, "plan"));
+  schedule->accesses[schedule->access_count++] = (tdm_access){storage, writes};
+  return TDM_OK;
+}
+
+static tdm_queue *queue_of(const tdm_graph *graph, const tdm_ir_node *node) {
+  tdm_device *device = tdm_context_device(graph->context, (size_t)node->device);
+  if (node->operation) return device->queues[TDM_QUEUE_COMPUTE];
+  const uint32_t source = tdm_ir_inputs(graph, node)[0];
+  const int16_t from = graph->values.items[source].device;
+  if (from == node->device) return device->queues[TDM_QUEUE_COMPUTE];
+  return tdm_route(tdm_context_device(graph->context, (size_t)from), device);
+}
+
+static tdm_status number_queue(steps_state *state, tdm_queue *queue, uint32_t *out_number) {
+  tdm_schedule *schedule = &state->out->schedule;
+  uint32_t *number = &state->queue_numbers[queue->index];
+  if (*number == NONE) {
+    TDM_TRY(tdm_array_reserve(schedule->allocator, (void **)&state->out->queues,
+                              &state->out->queue_capacity, schedule->queue_count + 1u,
+                              sizeof(tdm_queue *), "plan"));
+    state->out->queues[schedule->queue_count] = queue;
+    *number = schedule->queue_count++;
+  }
+  *out_number = *number;
+  return TDM_OK;
+}
+
+static tdm_status add_accesses(steps_state *state, const tdm_ir_node *node,
+                               tdm_step_source *source) {
+  const tdm_graph *graph = state->graph;
+  const uint32_t *inputs = tdm_ir_inputs(graph, node);
+  uint32_t storage;
+  for (uint32_t k = 0; k < node->input_count; k++) {
+    if (!inputs[k]) continue;
+    TDM_TRY(storage_of(state, inputs[k], &storage));
+    TDM_TRY(add_access(&state->out->schedule, storage, false));
+  }
+  for (uint32_t k = 0; k < node->output_count; k++) {
+    TDM_TRY(storage_of(state, node->first_output + k, &storage));
+    TDM_TRY(add_access(&state->out->schedule, storage, true));
+  }
+  source->workspace = NONE;
+  if (!node->prepared || node->prepared->answer.workspace_bytes == 0) return TDM_OK;
+  const tdm_storage_plan workspace = {.kind = TDM_STORAGE_ARENA,
+                                      .arena = arena_of(state, node->device),
+                                      .bytes = node->prepared->answer.workspace_bytes};
+  TDM_TRY(add_storage(&state->out->schedule, workspace, &source->workspace));
+  return add_access(&state->out->schedule, source->workspace, true);
+}
+
+static tdm_status add_step(steps_state *state, uint32_t index) {
+  tdm_lowered *out = state->out;
+  tdm_schedule *schedule = &out->schedule;
+  const tdm_ir_node *node = tdm_ir_node_at(state->graph, index);
+  tdm_queue *queue = queue_of(state->graph, node);
+  if (!queue) return tdm_fail(TDM_INTERNAL, "%s: a copy without a route", node->name);
+  tdm_step step = {.phase = node->role == TDM_ROLE_UPDATE ? TDM_PHASE_UPDATE : TDM_PHASE_MAIN,
+                   .refresh = node->role == TDM_ROLE_REFRESH,
+                   .first_access = (uint32_t)schedule->access_count};
+  TDM_TRY(number_queue(state, queue, &step.queue));
+  tdm_step_source *source = &out->sources[schedule->step_count];
+  source->node = index;
+  TDM_TRY(add_accesses(state, node, source));
+  step.access_count = (uint32_t)schedule->access_count - step.first_access;
+  if (step.phase == TDM_PHASE_UPDATE && out->first_update == NONE)
+    out->first_update = (uint32_t)schedule->step_count;
+  schedule->steps[schedule->step_count++] = step;
+  return TDM_OK;
+}
+
+static tdm_status add_steps(steps_state *state, const uint32_t *deliveries,
+                            size_t delivery_count) {
+  const tdm_graph *graph = state->graph;
+  tdm_schedule *schedule = &state->out->schedule;
+  TDM_TRY(tdm_array_reserve(schedule->allocator, (void **)&schedule->steps,
+                            &schedule->step_capacity, graph->order.count + 1,
+                            sizeof *schedule->steps, "plan"));
+  for (size_t i = 0; i < delivery_count; i++) {
+    const uint32_t root = graph->values.items[deliveries[i]].root;
+    const tdm_storage_plan storage = {.kind = TDM_STORAGE_EXTERNAL,
+                                      .bytes = graph->values.items[root].bytes};
+    TDM_TRY(add_storage(schedule, storage, &state->out->storage_of[root]));
+  }
+  for (size_t i = 0; i < graph->order.count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+    if (node->operation && node->operation->is_view) continue;
+    TDM_TRY(add_step(state, graph->order.items[i]));
+  }
+  if (state->out->first_update == NONE)
+    state->out->first_update = (uint32_t)schedule->step_count;
+  schedule->two_phase =
+      schedule->queue_count > 1 && state->out->first_update < schedule->step_count;
+  return TDM_OK;
+}
+
+static tdm_status fill_lowered(steps_state *state, const uint32_t *deliveries,
+                               size_t delivery_count) {
+  tdm_lowered *out = state->out;
+  const tdm_allocator *allocator = out->schedule.allocator;
+  out->source_count = state->graph->order.count;
+  out->value_count = state->graph->values.count;
+  out->first_update = NONE;
+  out->sources =
+      tdm_allocate(allocator, (out->source_count + 1) * sizeof *out->sources, "plan");
+  out->storage_of = tdm_allocate(allocator, out->value_count * sizeof(uint32_t), "plan");
+  if (!out->sources || !out->storage_of) return TDM_OUT_OF_MEMORY;
+  memset(out->storage_of, 0xff, out->value_count * sizeof(uint32_t));
+  return add_steps(state, deliveries, delivery_count);
+}
+
+tdm_status tdm_lower_to_steps(const tdm_graph *graph, const uint32_t *deliveries,
+                              size_t delivery_count, uint32_t depth, tdm_lowered *out_lowered) {
+  memset(out_lowered, 0, sizeof *out_lowered);
+  tdm_schedule_init(&out_lowered->schedule, graph->allocator);
+  out_lowered->schedule.depth = depth;
+  const size_t queue_count = tdm_context_queue_count(graph->context);
+  const size_t numbers = queue_count + tdm_device_count(graph->context);
+  steps_state state = {.graph = graph, .out = out_lowered};
+  state.queue_numbers = tdm_allocate(graph->allocator, numbers * sizeof(uint32_t), "plan");
+  if (!state.queue_numbers) return TDM_OUT_OF_MEMORY;
+  memset(state.queue_numbers, 0xff, numbers * sizeof(uint32_t));
+  state.arena_numbers = state.queue_numbers + queue_count;
+  const tdm_status status = fill_lowered(&state, deliveries, delivery_count);
+  tdm_release(graph->allocator, state.queue_numbers, numbers * sizeof(uint32_t));
+  return status;
+}

@@ -1,0 +1,96 @@
+/* The parameter store: entries at their homes, derived copies with the version they carry, and the
+ * admission of runs. Invariants: an entry's memory, shape and home never change once bound; runs
+ * that write persistent values hold the store alone; whoever ends a run admits the next ones, in
+ * the order they asked. */
+#ifndef TANDEM_GRAPH_STORE_H
+#define TANDEM_GRAPH_STORE_H
+
+#include <pthread.h>
+
+#include "core/map.h"
+#include "devices/tensor.h"
+#include "graph/ir.h"
+
+typedef struct tdm_store_entry tdm_store_entry;
+
+/* A copy of an entry on another device. */
+typedef struct tdm_store_copy {
+  struct tdm_store_copy *next;
+  tdm_store_entry *entry;
+  tdm_storage *storage;
+  uint64_t version; /* TDM_VERSION_NONE: holds nothing */
+} tdm_store_copy;
+#define TDM_VERSION_NONE UINT64_MAX
+
+struct tdm_store_entry {
+  tdm_store_entry *next; /* in creation order */
+  char *name;
+  tdm_spec spec;
+  tdm_storage *storage; /* at home; NULL while only a loaded value waits in `pending` */
+  tdm_tensor *pending;
+  bool is_state;
+  bool initialized;
+  bool stale; /* of a broken store: not loaded again yet */
+  uint64_t version;
+  tdm_store_copy *copies;
+};
+
+/* A run that asks to be admitted. */
+typedef struct tdm_admission {
+  struct tdm_admission *next;
+  bool writes;
+  bool (*ready)(struct tdm_admission *admission);  /* a slot free? under the store's lock */
+  void (*admit)(struct tdm_admission *admission);  /* takes the slot; under the lock; no blocking */
+  void (*start)(struct tdm_admission *admission);  /* after the lock was dropped */
+} tdm_admission;
+
+struct tdm_store {
+  _Atomic uint32_t references;
+  tdm_context *context; /* retained */
+  const tdm_allocator *allocator;
+  pthread_mutex_t lock;
+  pthread_cond_t idle;
+  tdm_map names;
+  tdm_store_entry *first;
+  tdm_store_entry *last;
+  _Atomic uint64_t version;
+  uint64_t steps; /* training steps done */
+  tdm_status broken;
+  char message[TDM_MESSAGE_BYTES];
+  uint32_t readers; /* runs inside */
+  bool writer;
+  tdm_admission *waiting;
+  tdm_admission *waiting_last;
+};
+
+/* Finds the entry of that name, or makes it on home with initial values. INVALID_ARGUMENT naming
+ * it when shape or dtype differ. */
+tdm_status tdm_store_bind(tdm_store *store, const tdm_graph_persistent *persistent,
+                          const tdm_spec *spec, tdm_device *home, uint64_t seed,
+                          tdm_store_entry **out_entry) TDM_WARN_UNUSED;
+/* A fresh entry without memory; under the lock. NULL when memory is short. */
+tdm_store_entry *tdm_store_add_entry(tdm_store *store, const char *name, const tdm_spec *spec);
+/* INVALID_ARGUMENT, naming both, when spec differs from the entry's. */
+tdm_status tdm_store_check_fit(const tdm_store_entry *entry, const tdm_spec *spec) TDM_WARN_UNUSED;
+/* Where an entry of that name lives; NULL when there is none yet. */
+tdm_device *tdm_store_home(tdm_store *store, const char *name);
+/* The copy of entry on device, made empty if there is none. */
+tdm_status tdm_store_copy_on(tdm_store *store, tdm_store_entry *entry, tdm_device *device,
+                             tdm_store_copy **out_copy) TDM_WARN_UNUSED;
+
+/* Under the lock: later runs are refused with status until every parameter is loaded again. */
+void tdm_store_break(tdm_store *store, tdm_status status, const char *cause);
+
+/* Admits at once and answers true (admit was called, start was not), or queues and answers false:
+ * then start is called later, on the thread that ends another run. */
+bool tdm_store_enter(tdm_store *store, tdm_admission *admission);
+/* Ends a run (settle, under the lock, gives its slot back), and admits who can follow. */
+void tdm_store_leave(tdm_store *store, tdm_admission *admission,
+                     void (*settle)(tdm_admission *admission));
+/* Takes a queued admission out; false when it was admitted already. */
+bool tdm_store_withdraw(tdm_store *store, tdm_admission *admission);
+/* Under exclusion from all runs: waits until none is inside, then keeps others out until unlock. */
+void tdm_store_lock_idle(tdm_store *store);
+void tdm_store_unlock(tdm_store *store);
+
+#endif

@@ -1,0 +1,136 @@
+/* Saving and loading a store's state as a list of host tensors. Invariant: a load that does not fit
+ * changes nothing. */
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/store.h"
+
+static tdm_status add_copy(tdm_store *store, tdm_store_entry *entry, tdm_tensor_list *list) {
+  if (entry->pending) return tdm_tensor_list_add(list, entry->name, entry->pending);
+  tdm_tensor *tensor =
+      tdm_tensor_create(store->context, "cpu:0", entry->spec.dtype, entry->spec.shape);
+  if (!tensor) return TDM_OUT_OF_MEMORY;
+  const tdm_memory to = {tdm_tensor_owner(tensor), tdm_tensor_address(tensor), tensor->bytes};
+  tdm_status status = tdm_context_copy(store->context, &entry->storage->memory, &to, tensor->bytes);
+  if (status == TDM_OK) status = tdm_tensor_list_add(list, entry->name, tensor);
+  tdm_tensor_release(tensor);
+  return status;
+}
+
+tdm_tensor_list *tdm_store_save(tdm_store *store, bool with_states) {
+  if (!store) return NULL;
+  tdm_tensor_list *list = tdm_tensor_list_create(store->context);
+  if (!list) return NULL;
+  tdm_status status = TDM_OK;
+  tdm_store_lock_idle(store);
+  if (store->broken != TDM_OK) status = tdm_fail(store->broken, "%s", store->message);
+  for (tdm_store_entry *entry = store->first; entry && status == TDM_OK; entry = entry->next)
+    if (with_states || !entry->is_state) status = add_copy(store, entry, list);
+  tdm_store_unlock(store);
+  if (status == TDM_OK) return list;
+  tdm_tensor_list_release(list);
+  return NULL;
+}
+
+static const char *plain_name(const char *name) {
+  return strncmp(name, "module.", 7) == 0 ? name + 7 : name;
+}
+
+static tdm_store_entry *find_entry(tdm_store *store, const char *name) {
+  tdm_store_entry *entry = tdm_map_get(&store->names, name);
+  return entry ? entry : tdm_map_get(&store->names, plain_name(name));
+}
+
+static tdm_status check_list(tdm_store *store, const tdm_tensor_list *list) {
+  for (size_t i = 0; i < tdm_tensor_list_count(list); i++) {
+    const tdm_tensor *tensor = tdm_tensor_list_tensor(list, i);
+    const tdm_store_entry *entry = find_entry(store, tdm_tensor_list_name(list, i));
+    const tdm_spec spec = {tensor->dtype, TDM_FORMAT_DENSE, tensor->shape};
+    if (entry) TDM_TRY(tdm_store_check_fit(entry, &spec));
+  }
+  return TDM_OK;
+}
+
+/* A private copy, so that the caller may change or release its own. */
+static tdm_tensor *host_copy(tdm_store *store, tdm_tensor *tensor) {
+  tdm_tensor *copy = tdm_tensor_create(store->context, "cpu:0", tensor->dtype, tensor->shape);
+  if (copy && tdm_tensor_read(tensor, tdm_tensor_data(copy), copy->bytes) != TDM_OK) {
+    tdm_tensor_release(copy);
+    return NULL;
+  }
+  return copy;
+}
+
+static tdm_status keep_pending(tdm_store *store, const char *name, tdm_tensor *tensor) {
+  tdm_store_entry *entry = find_entry(store, name);
+  const tdm_spec spec = {tensor->dtype, TDM_FORMAT_DENSE, tensor->shape};
+  tdm_tensor *copy = host_copy(store, tensor);
+  if (!copy) return TDM_OUT_OF_MEMORY;
+  if (!entry) entry = tdm_store_add_entry(store, plain_name(name), &spec);
+  if (!entry) {
+    tdm_tensor_release(copy);
+    return TDM_OUT_OF_MEMORY;
+  }
+  tdm_tensor_release(entry->pending);
+  entry->pending = copy;
+  return TDM_OK;
+}
+
+static tdm_status set_entry(tdm_store *store, const char *name, tdm_tensor *tensor) {
+  tdm_store_entry *entry = find_entry(store, name);
+  if (!entry || !entry->storage) return keep_pending(store, name, tensor);
+  const tdm_memory from = {tdm_tensor_owner(tensor), tdm_tensor_address(tensor), tensor->bytes};
+  entry->stale = true; /* until all of it is there */
+  TDM_TRY(tdm_context_copy(store->context, &from, &entry->storage->memory, tensor->bytes));
+  entry->stale = false;
+  entry->version++;
+  return TDM_OK;
+}
+
+/* States that the list does not have start anew with parameters of a broken store. */
+static tdm_status restart_states(tdm_store *store) {
+  for (tdm_store_entry *entry = store->first; entry; entry = entry->next) {
+    if (!entry->stale || !entry->is_state) continue;
+    tdm_tensor *zeros =
+        tdm_tensor_zeros(store->context, "cpu:0", entry->spec.dtype, entry->spec.shape);
+    if (!zeros) return TDM_OUT_OF_MEMORY;
+    const tdm_status status = set_entry(store, entry->name, zeros);
+    tdm_tensor_release(zeros);
+    if (status != TDM_OK) return status;
+  }
+  return TDM_OK;
+}
+
+void tdm_store_break(tdm_store *store, tdm_status status, const char *cause) {
+  if (store->broken != TDM_OK) return;
+  store->broken = status;
+  snprintf(store->message, sizeof store->message,
+           "the store is broken until its parameters are loaded again: %s", cause);
+}
+
+static tdm_status load_locked(tdm_store *store, const tdm_tensor_list *list) {
+  TDM_TRY(check_list(store, list));
+  for (size_t i = 0; i < tdm_tensor_list_count(list); i++) {
+    const char *name = tdm_tensor_list_name(list, i);
+    const tdm_status status = set_entry(store, name, tdm_tensor_list_tensor(list, i));
+    if (status == TDM_OK) continue;
+    tdm_store_break(store, status, "loading parameters failed half-way");
+    return tdm_fail_within(status, "loading %s", name);
+  }
+  atomic_fetch_add(&store->version, 1);
+  if (store->broken == TDM_OK) return TDM_OK;
+  for (const tdm_store_entry *entry = store->first; entry; entry = entry->next)
+    if (entry->stale && !entry->is_state) return TDM_OK; /* not all of them: still broken */
+  TDM_TRY(restart_states(store));
+  store->broken = TDM_OK;
+  store->steps = 0;
+  return TDM_OK;
+}
+
+tdm_status tdm_store_load(tdm_store *store, const tdm_tensor_list *list) {
+  if (!store || !list) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_store_load: no store or no list");
+  tdm_store_lock_idle(store);
+  const tdm_status status = load_locked(store, list);
+  tdm_store_unlock(store);
+  return status;
+}

@@ -1,0 +1,214 @@
+/* Transfers: every value that is read on another device gets one copy there, made right after the
+ * value exists, so that it travels while its producer's device goes on. Routes without a direct
+ * queue take two hops through cpu:0. Parameters get derived persistent copies, refreshed only when
+ * they are old. Invariant: one copy per (value, device). */
+#include <string.h>
+
+#include "graph/passes.h"
+
+#define MAX_DEVICES 64
+#define HOST 0 /* cpu:0 is the context's first device */
+
+typedef struct copy_entry {
+  uint32_t value; /* the copy */
+  uint32_t next;  /* in this list, 0: last */
+  int16_t device;
+} copy_entry;
+
+typedef struct transfer_state {
+  tdm_graph *graph;
+  size_t value_count;       /* before the pass */
+  uint64_t *wanted;         /* per value: bit d, device d reads a copy */
+  uint32_t *first_consumer; /* per value: the first node elsewhere that reads it */
+  uint32_t *copies;         /* per value: head of its list in entries */
+  TDM_ARRAY(copy_entry) entries;
+  TDM_ARRAY(uint32_t) order;
+} transfer_state;
+
+static tdm_status push_order(transfer_state *state, uint32_t node) {
+  TDM_TRY(TDM_ARRAY_RESERVE(state->graph, &state->order, 1));
+  state->order.items[state->order.count++] = node;
+  return TDM_OK;
+}
+
+static uint32_t find_copy(const transfer_state *state, uint32_t value, int16_t device) {
+  for (uint32_t at = state->copies[value]; at; at = state->entries.items[at].next)
+    if (state->entries.items[at].device == device) return state->entries.items[at].value;
+  return 0;
+}
+
+static tdm_node_role role_of(const tdm_ir_value *value, bool for_node) {
+  if (value->kind == TDM_VALUE_PERSISTENT || value->kind == TDM_VALUE_DERIVED)
+    return for_node ? TDM_ROLE_REFRESH : TDM_ROLE_BOUNDARY;
+  if (value->kind == TDM_VALUE_INPUT || !for_node) return TDM_ROLE_BOUNDARY;
+  return TDM_ROLE_TRANSFER;
+}
+
+/* Makes the output of a refresh a persistent value of its own. */
+static tdm_status make_derived(transfer_state *state, uint32_t copy, uint32_t source) {
+  tdm_graph *graph = state->graph;
+  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->deriveds, 1));
+  tdm_ir_value *value = tdm_ir_value_at(graph, copy);
+  value->kind = TDM_VALUE_DERIVED;
+  value->binding = (uint32_t)graph->deriveds.count;
+  graph->deriveds.items[graph->deriveds.count++] = (tdm_graph_derived){copy, source};
+  return TDM_OK;
+}
+
+/* Appends one copy of `from` to device; origin is the value whose copy it is. */
+static tdm_status append_copy(transfer_state *state, uint32_t origin, uint32_t from,
+                              int16_t device, tdm_node_role role, bool staged,
+                              uint32_t *out_copy) {
+  tdm_graph *graph = state->graph;
+  const tdm_ir_value source = *tdm_ir_value_at(graph, from);
+  const tdm_ir_value first = *tdm_ir_value_at(graph, origin);
+  const tdm_ir_node node = {
+      .name = first.producer ? tdm_ir_node_at(graph, first.producer)->name : first.name,
+      .input_count = 1,
+      .output_count = 1,
+      .device = device,
+      .role = (uint8_t)role,
+      .staged = staged,
+      .consumer = origin < state->value_count ? state->first_consumer[origin] : 0};
+  const uint32_t index = tdm_ir_add_node(graph, &node, &from, &source.spec);
+  if (!index) return TDM_OUT_OF_MEMORY;
+  TDM_TRY(push_order(state, index));
+  *out_copy = tdm_ir_node_at(graph, index)->first_output;
+  tdm_ir_value_at(graph, *out_copy)->bytes = source.bytes;
+  return role == TDM_ROLE_REFRESH ? make_derived(state, *out_copy, origin) : TDM_OK;
+}
+
+static tdm_status copy_to(transfer_state *state, uint32_t value, int16_t device, bool for_node,
+                          uint32_t *out_copy) {
+  tdm_graph *graph = state->graph;
+  *out_copy = find_copy(state, value, device);
+  if (*out_copy) return TDM_OK;
+  const tdm_ir_value source = *tdm_ir_value_at(graph, value);
+  uint32_t from = value;
+  const bool direct = tdm_route(tdm_context_device(graph->context, (size_t)source.device),
+                                tdm_context_device(graph->context, (size_t)device)) != NULL;
+  if (!direct) {
+    if (source.device == HOST || device == HOST)
+      return tdm_fail(TDM_INTERNAL, "no route between cpu:0 and a device");
+    TDM_TRY(copy_to(state, value, HOST, for_node, &from));
+  }
+  TDM_TRY(append_copy(state, value, from, device, role_of(&source, for_node), !direct, out_copy));
+  TDM_TRY(TDM_ARRAY_RESERVE(graph, &state->entries, 2));
+  if (state->entries.count == 0) state->entries.count = 1;
+  state->entries.items[state->entries.count] =
+      (copy_entry){*out_copy, state->copies[value], device};
+  state->copies[value] = (uint32_t)state->entries.count++;
+  return TDM_OK;
+}
+
+static tdm_status copies_of(transfer_state *state, uint32_t value) {
+  const int device_count = (int)tdm_device_count(state->graph->context);
+  for (int16_t d = 0; state->wanted[value] && d < device_count; d++) {
+    uint32_t copy;
+    if (state->wanted[value] & (UINT64_C(1) << d)) TDM_TRY(copy_to(state, value, d, true, &copy));
+  }
+  return TDM_OK;
+}
+
+static tdm_status find_wanted(transfer_state *state) {
+  const tdm_graph *graph = state->graph;
+  if (tdm_device_count(graph->context) > MAX_DEVICES)
+    return tdm_fail(TDM_UNSUPPORTED, "more than %d devices", MAX_DEVICES);
+  for (size_t i = 0; i < graph->order.count; i++) {
+    const uint32_t index = graph->order.items[i];
+    const tdm_ir_node *node = tdm_ir_node_at(graph, index);
+    const uint32_t *inputs = tdm_ir_inputs(graph, node);
+    for (uint32_t k = 0; k < node->input_count; k++) {
+      if (!inputs[k] || graph->values.items[inputs[k]].device == node->device) continue;
+      state->wanted[inputs[k]] |= UINT64_C(1) << node->device;
+      if (!state->first_consumer[inputs[k]]) state->first_consumer[inputs[k]] = index;
+    }
+  }
+  return TDM_OK;
+}
+
+static tdm_status read_copies(transfer_state *state, uint32_t index) {
+  tdm_graph *graph = state->graph;
+  const tdm_ir_node *node = tdm_ir_node_at(graph, index);
+  uint32_t *inputs = tdm_ir_inputs(graph, node);
+  for (uint32_t k = 0; k < node->input_count; k++) {
+    if (!inputs[k] || graph->values.items[inputs[k]].device == node->device) continue;
+    inputs[k] = find_copy(state, inputs[k], node->device);
+    if (!inputs[k]) return tdm_fail(TDM_INTERNAL, "%s reads a value that was not moved", node->name);
+  }
+  tdm_ir_settle_outputs(graph, node);
+  return TDM_OK;
+}
+
+/* May the run hand out the value's own memory? */
+static bool is_deliverable(const transfer_state *state, const uint32_t *deliveries, size_t before,
+                           uint32_t value) {
+  const tdm_ir_value *all = state->graph->values.items;
+  const uint32_t root = all[value].root;
+  if (all[value].device != HOST || all[root].kind != TDM_VALUE_NODE) return false;
+  for (size_t i = 0; i < before; i++)
+    if (all[deliveries[i]].root == root) return false;
+  return true;
+}
+
+static tdm_status deliver(transfer_state *state, uint32_t *deliveries, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    const uint32_t value = deliveries[i];
+    const tdm_ir_value source = *tdm_ir_value_at(state->graph, value);
+    uint32_t copy = value;
+    if (source.device != HOST) {
+      if (value < state->value_count) TDM_TRY(copy_to(state, value, HOST, false, &copy));
+    }
+    if (!is_deliverable(state, deliveries, i, copy))
+      TDM_TRY(append_copy(state, copy, copy, HOST, TDM_ROLE_BOUNDARY, false, &copy));
+    deliveries[i] = copy;
+  }
+  return TDM_OK;
+}
+
+/* Deliveries stand before the update phase: they show what the run read. */
+static tdm_status rewrite(transfer_state *state, uint32_t *deliveries, size_t delivery_count) {
+  tdm_graph *graph = state->graph;
+  for (uint32_t v = 1; v < state->value_count; v++)
+    if (graph->values.items[v].producer == 0) TDM_TRY(copies_of(state, v));
+  bool delivered = false;
+  for (size_t i = 0; i < graph->order.count; i++) {
+    const uint32_t index = graph->order.items[i];
+    const bool is_update = tdm_ir_node_at(graph, index)->role == TDM_ROLE_UPDATE;
+    if (is_update && !delivered) {
+      TDM_TRY(deliver(state, deliveries, delivery_count));
+      delivered = true;
+    }
+    TDM_TRY(read_copies(state, index));
+    TDM_TRY(push_order(state, index));
+    const tdm_ir_node node = *tdm_ir_node_at(graph, index);
+    for (uint32_t k = 0; k < node.output_count; k++)
+      TDM_TRY(copies_of(state, node.first_output + k));
+  }
+  return delivered ? TDM_OK : deliver(state, deliveries, delivery_count);
+}
+
+tdm_status tdm_pass_transfer(tdm_graph *graph, uint32_t *deliveries, size_t delivery_count) {
+  transfer_state state = {.graph = graph, .value_count = graph->values.count};
+  const size_t n = state.value_count;
+  state.wanted = tdm_allocate(graph->allocator, n * sizeof *state.wanted, "transfers");
+  state.first_consumer =
+      tdm_allocate(graph->allocator, n * sizeof *state.first_consumer, "transfers");
+  state.copies = tdm_allocate(graph->allocator, n * sizeof *state.copies, "transfers");
+  tdm_status status = TDM_OUT_OF_MEMORY;
+  if (state.wanted && state.first_consumer && state.copies) status = find_wanted(&state);
+  if (status == TDM_OK) status = rewrite(&state, deliveries, delivery_count);
+  if (status == TDM_OK) {
+    TDM_ARRAY_DEINIT(graph, &graph->order);
+    graph->order.items = state.order.items;
+    graph->order.count = state.order.count;
+    graph->order.capacity = state.order.capacity;
+  } else {
+    TDM_ARRAY_DEINIT(graph, &state.order);
+  }
+  TDM_ARRAY_DEINIT(graph, &state.entries);
+  tdm_release(graph->allocator, state.wanted, n * sizeof *state.wanted);
+  tdm_release(graph->allocator, state.first_consumer, n * sizeof *state.first_consumer);
+  tdm_release(graph->allocator, state.copies, n * sizeof *state.copies);
+  return status;
+}

@@ -1,0 +1,99 @@
+/* The optimizer's side of the gradient pass: lets the rule append, then finds which of the nodes it
+ * appended belong to the last phase. Invariant: exactly the nodes that overwrite persistent values
+ * have the role UPDATE, and nothing else reads what they wrote. */
+#include "graph/gradient_internal.h"
+
+tdm_graph *tdm_update_graph(tdm_update *update) { return update->graph; }
+const tdm_optimizer *tdm_update_optimizer(const tdm_update *update) { return update->optimizer; }
+size_t tdm_update_count(const tdm_update *update) { return update->count; }
+
+tdm_value tdm_update_parameter(const tdm_update *update, size_t index) {
+  return tdm_ir_handle(update->graph, update->items[index].parameter);
+}
+
+const char *tdm_update_name(const tdm_update *update, size_t index) {
+  return tdm_ir_value_at(update->graph, update->items[index].parameter)->name;
+}
+
+bool tdm_update_is_sparse(const tdm_update *update, size_t index) {
+  return update->items[index].gradient.dense == 0;
+}
+
+tdm_value tdm_update_gradient(const tdm_update *update, size_t index) {
+  const tdm_adjoint *gradient = &update->items[index].gradient;
+  return tdm_ir_handle(update->graph, gradient->dense ? gradient->dense : gradient->rows);
+}
+
+tdm_value tdm_update_indices(const tdm_update *update, size_t index) {
+  return tdm_ir_handle(update->graph, update->items[index].gradient.indices);
+}
+
+tdm_value tdm_update_rows_count(const tdm_update *update, size_t index) {
+  return tdm_ir_handle(update->graph, update->items[index].gradient.count);
+}
+
+/* Where a node appended by a rule runs: with the persistent value it overwrites, else with its
+ * first input. */
+static int16_t device_of(const tdm_graph *graph, const tdm_ir_node *node, bool *out_overwrites) {
+  const uint32_t *inputs = tdm_ir_inputs(graph, node);
+  *out_overwrites = false;
+  for (uint32_t k = 0; k < node->output_count; k++) {
+    if (!node->operation->overwrites[k]) continue;
+    const uint32_t input = inputs[node->operation->overwrites[k] - 1];
+    const tdm_ir_value *root = tdm_ir_value_at(graph, tdm_ir_value_at(graph, input)->root);
+    if (root->kind != TDM_VALUE_PERSISTENT) continue;
+    *out_overwrites = true;
+    return root->device;
+  }
+  for (uint32_t k = 0; k < node->input_count; k++)
+    if (inputs[k]) return tdm_ir_value_at(graph, inputs[k])->device;
+  return 0;
+}
+
+/* Gives the nodes from order position `first` on their devices and roles. */
+static void settle_roles(tdm_graph *graph, size_t first) {
+  for (size_t i = first; i < graph->order.count; i++) {
+    tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+    bool overwrites;
+    node->device = device_of(graph, node, &overwrites);
+    node->role = overwrites ? TDM_ROLE_UPDATE : TDM_ROLE_GRADIENT;
+    for (uint32_t k = 0; k < node->output_count; k++)
+      graph->values.items[node->first_output + k].device = node->device;
+  }
+}
+
+/* Brings every update behind every other node, both in their order. */
+static tdm_status updates_last(tdm_graph *graph, size_t first) {
+  const size_t count = graph->order.count - first;
+  const size_t bytes = (count + 1) * sizeof(uint32_t);
+  uint32_t *sorted = tdm_allocate(graph->allocator, bytes, "updates");
+  if (!sorted) return TDM_OUT_OF_MEMORY;
+  size_t used = 0;
+  for (int updates = 0; updates < 2; updates++)
+    for (size_t i = 0; i < count; i++) {
+      const uint32_t node = graph->order.items[first + i];
+      const bool is_update = tdm_ir_node_at(graph, node)->role == TDM_ROLE_UPDATE;
+      if (is_update == (updates == 1)) sorted[used++] = node;
+    }
+  for (size_t i = 0; i < count; i++) graph->order.items[first + i] = sorted[i];
+  tdm_release(graph->allocator, sorted, bytes);
+  return TDM_OK;
+}
+
+tdm_status tdm_append_updates(tdm_graph *graph, const tdm_training *training,
+                              tdm_parameter_gradient *items, size_t count) {
+  tdm_update update = {graph, training->optimizer, items, count};
+  const tdm_optimizer_rule *rule = training->optimizer->rule;
+  for (size_t i = 0; i < count; i++)
+    if (tdm_update_is_sparse(&update, i) && !rule->accepts_sparse)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "%s does not take the sparse gradient of %s",
+                      rule->name, tdm_update_name(&update, i));
+  const size_t first = graph->order.count;
+  graph->append_device = TDM_NO_DEVICE;
+  graph->append_role = TDM_ROLE_GRADIENT;
+  const tdm_status status = rule->append(&update);
+  if (status != TDM_OK) return tdm_fail_within(status, "optimizer %s", rule->name);
+  TDM_TRY(tdm_graph_status(graph));
+  settle_roles(graph, first);
+  return updates_last(graph, first);
+}

@@ -2,6 +2,12 @@
  * leaves an arena well above its lower bound, a search over other orders. Invariant: two storages
  * share bytes only if all accesses of one happen before the first of the other. */
 #include "graph/arena_blocks.h"
+#include "graph/arena_search.h"
+
+/* Work for what is beyond one walk, in looks at one storage or block: about 2 ns each. */
+#define SEARCH_LOOKS 100000 /* a plan */
+#define SEARCH_LOOKS_PER_STEP 30
+#define JOIN_LOOKS_PER_STORAGE 4
 
 struct placing {
   tdm_schedule *schedule;
@@ -27,7 +33,7 @@ static tdm_status placing_init(struct placing *placing, tdm_schedule *schedule) 
     return TDM_OUT_OF_MEMORY;
   }
   for (uint32_t a = 0; a < schedule->arena_count; a++) {
-    placing->arenas[a].search_credit = 4 * schedule->storage_count;
+    placing->arenas[a].search_credit = JOIN_LOOKS_PER_STORAGE * schedule->storage_count;
   }
   return TDM_OK;
 }
@@ -65,6 +71,24 @@ static tdm_status place_step(struct placing *placing, uint32_t index) {
   return TDM_OK;
 }
 
+/* Searches where plan order needs more than the bytes in use at once, which no order can beat. */
+static tdm_status improve(struct placing *placing) {
+  tdm_schedule *schedule = placing->schedule;
+  uint64_t credit = SEARCH_LOOKS + SEARCH_LOOKS_PER_STEP * (uint64_t)schedule->step_count;
+  for (uint32_t a = 0; a < schedule->arena_count; a++) {
+    const tdm_arena *arena = &placing->arenas[a];
+    const uint64_t good_bytes = arena->peak_bytes + arena->peak_bytes / 50;
+    uint64_t share = credit / (schedule->arena_count - a);
+    credit -= share;
+    if (arena->top > good_bytes) {
+      TDM_TRY(tdm_arena_search(schedule, &placing->lifetimes, a, good_bytes, &share,
+                               &schedule->arena_bytes[a]));
+    }
+    credit += share; /* what is left is for the rest */
+  }
+  return TDM_OK;
+}
+
 static tdm_status place_all(struct placing *placing) {
   tdm_schedule *schedule = placing->schedule;
   for (size_t i = 0; i < schedule->storage_count; i++) {
@@ -76,7 +100,7 @@ static tdm_status place_all(struct placing *placing) {
   for (uint32_t a = 0; a < schedule->arena_count; a++) {
     schedule->arena_bytes[a] = placing->arenas[a].top;
   }
-  return TDM_OK;
+  return improve(placing);
 }
 
 tdm_status tdm_pass_memory(tdm_schedule *schedule) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "graph/verify_bytes.h"
+#include "graph/verify_ranges.h"
 
 struct event {
   uint32_t queue;
@@ -42,130 +43,13 @@ struct verifier {
   uint32_t *run_events; /* (queue_count): events of one run */
   struct uses *uses;    /* (storage_count) */
   bool *touched;        /* (storage_count) */
+  bool *waited;         /* (step_count): something waits for it */
   struct further_reader *further;
   size_t further_count, further_capacity;
 };
 
 #define NO_RUN UINT32_MAX
-
-/* ---- Ranges ---------------------------------------------------------------------------------- */
-
-static tdm_status check_accesses(const struct verifier *verifier, size_t index) {
-  const tdm_schedule *schedule = verifier->schedule;
-  const tdm_step *step = &schedule->steps[index];
-  if ((uint64_t)step->first_access + step->access_count > schedule->access_count) {
-    return tdm_fail(TDM_INTERNAL, "step %zu has accesses past the last", index);
-  }
-  for (uint32_t i = 0; i < step->access_count; i++) {
-    const tdm_access *access = &schedule->accesses[step->first_access + i];
-    if (access->storage >= schedule->storage_count) {
-      return tdm_fail(TDM_INTERNAL, "step %zu touches storage %u of %zu", index, access->storage,
-                      schedule->storage_count);
-    }
-    const uint8_t kind = schedule->storages[access->storage].kind;
-    if (access->writes && kind == TDM_STORAGE_PERSISTENT && step->phase != TDM_PHASE_UPDATE &&
-        !step->refresh) {
-      return tdm_fail(TDM_INTERNAL,
-                      "step %zu of the main phase writes persistent storage %u and is no refresh",
-                      index, access->storage);
-    }
-    verifier->touched[access->storage] = true;
-  }
-  return TDM_OK;
-}
-
-static tdm_status check_waits(const struct verifier *verifier, size_t index) {
-  const tdm_schedule *schedule = verifier->schedule;
-  const tdm_step *step = &schedule->steps[index];
-  if ((uint64_t)step->first_wait + step->wait_count > schedule->wait_count) {
-    return tdm_fail(TDM_INTERNAL, "step %zu has waits past the last", index);
-  }
-  for (uint32_t i = 0; i < step->wait_count; i++) {
-    const tdm_step_wait *wait = &schedule->waits[step->first_wait + i];
-    if (wait->step >= schedule->step_count) {
-      return tdm_fail(TDM_INTERNAL, "step %zu waits for step %u of %zu", index, wait->step,
-                      schedule->step_count);
-    }
-    if (!wait->previous && wait->step >= index) {
-      return tdm_fail(TDM_INTERNAL, "step %zu waits for step %u, which does not come before it",
-                      index, wait->step);
-    }
-    if (schedule->steps[wait->step].queue == step->queue) {
-      return tdm_fail(TDM_INTERNAL, "step %zu waits for step %u of its own queue %u", index,
-                      wait->step, step->queue);
-    }
-    verifier->keeps[wait->step] = 1;
-  }
-  return TDM_OK;
-}
-
-static tdm_status check_phase(struct verifier *verifier, size_t index) {
-  const tdm_schedule *schedule = verifier->schedule;
-  const tdm_step *step = &schedule->steps[index];
-  const uint8_t before = index == 0 ? TDM_PHASE_MAIN : schedule->steps[index - 1].phase;
-  if (step->phase > TDM_PHASE_UPDATE || step->phase < before) {
-    return tdm_fail(TDM_INTERNAL, "step %zu of the main phase stands behind the update phase",
-                    index);
-  }
-  if (step->phase != TDM_PHASE_MAIN && !schedule->two_phase &&
-      step->queue != schedule->steps[0].queue) {
-    return tdm_fail(TDM_INTERNAL, "step %zu updates on queue %u while the main phase may run",
-                    index, step->queue);
-  }
-  if (step->phase != before) {
-    memset(verifier->positions, 0, schedule->queue_count * sizeof(uint32_t));
-  }
-  if (step->position != verifier->positions[step->queue]++) {
-    return tdm_fail(TDM_INTERNAL, "step %zu has position %u on its queue, not %u", index,
-                    step->position, verifier->positions[step->queue] - 1);
-  }
-  return TDM_OK;
-}
-
-/* Without two phases, updates are safe only where all steps share a queue. */
-static tdm_status check_single_queue(const tdm_schedule *schedule) {
-  const size_t count = schedule->step_count;
-  if (schedule->two_phase || count == 0) return TDM_OK;
-  if (schedule->steps[count - 1].phase == TDM_PHASE_MAIN) return TDM_OK;
-  for (size_t s = 1; s < count; s++) {
-    if (schedule->steps[s].queue != schedule->steps[0].queue) {
-      return tdm_fail(TDM_INTERNAL, "step %zu runs on queue %u beside updates of one phase", s,
-                      schedule->steps[s].queue);
-    }
-  }
-  return TDM_OK;
-}
-
-static tdm_status check_storages(const tdm_schedule *schedule) {
-  for (size_t i = 0; i < schedule->storage_count; i++) {
-    const tdm_storage_plan *plan = &schedule->storages[i];
-    if (plan->kind > TDM_STORAGE_EXTERNAL) {
-      return tdm_fail(TDM_INTERNAL, "storage %zu has no kind", i);
-    }
-    if (plan->kind == TDM_STORAGE_ARENA &&
-        (plan->arena >= schedule->arena_count || schedule->arena_bytes == NULL)) {
-      return tdm_fail(TDM_INTERNAL, "storage %zu lies in arena %u of %u", i, plan->arena,
-                      schedule->arena_bytes == NULL ? 0 : schedule->arena_count);
-    }
-  }
-  return TDM_OK;
-}
-
-static tdm_status check_ranges(struct verifier *verifier) {
-  const tdm_schedule *schedule = verifier->schedule;
-  TDM_TRY(check_storages(schedule));
-  for (size_t s = 0; s < schedule->step_count; s++) {
-    if (schedule->steps[s].queue >= schedule->queue_count) {
-      return tdm_fail(TDM_INTERNAL, "step %zu is on queue %u of %u", s, schedule->steps[s].queue,
-                      schedule->queue_count);
-    }
-    TDM_TRY(check_phase(verifier, s));
-    TDM_TRY(check_accesses(verifier, s));
-    TDM_TRY(check_waits(verifier, s));
-    verifier->indices[s] = ++verifier->run_events[schedule->steps[s].queue];
-  }
-  return check_single_queue(schedule);
-}
+#define QUEUES_MAX 65536 /* the clocks are its square */
 
 /* ---- Clocks ---------------------------------------------------------------------------------- */
 
@@ -392,15 +276,19 @@ static tdm_status verifier_init(struct verifier *verifier, const tdm_schedule *s
   tdm_region *region = &verifier->region;
   tdm_region_init(region, schedule->allocator);
   if (schedule->depth == 0) return tdm_fail(TDM_INTERNAL, "no run may be in flight");
+  if (schedule->queue_count > QUEUES_MAX) {
+    return tdm_fail(TDM_UNSUPPORTED, "%u queues are too many to verify", schedule->queue_count);
+  }
   TDM_TRY(choose_runs(verifier));
   const size_t queues = schedule->queue_count;
   uint32_t *numbers = tdm_region_take(
       region, (queues * (queues + 3) + 2 * schedule->step_count) * sizeof(uint32_t), "clocks");
   verifier->uses = tdm_region_take(region, schedule->storage_count * sizeof(struct uses), "uses");
   verifier->touched = tdm_region_take(region, schedule->storage_count * sizeof(bool), "storage");
-  if (numbers == NULL || verifier->uses == NULL || verifier->touched == NULL) {
-    return TDM_OUT_OF_MEMORY;
-  }
+  verifier->waited = tdm_region_take(region, schedule->step_count * sizeof(bool), "steps");
+  const bool taken = numbers != NULL && verifier->uses != NULL && verifier->touched != NULL &&
+                     verifier->waited != NULL;
+  if (!taken) return TDM_OUT_OF_MEMORY;
   verifier->clocks = numbers;
   verifier->passed = verifier->clocks + queues * queues;
   verifier->positions = verifier->passed + queues;
@@ -417,11 +305,13 @@ static void verifier_deinit(struct verifier *verifier) {
               verifier->further_capacity * sizeof(struct further_reader));
 }
 
-static tdm_status make_kept_clocks(struct verifier *verifier) {
+/* Numbers the events of run 0, and makes room for the clocks that something waits for. */
+static tdm_status number_events(struct verifier *verifier) {
   const tdm_schedule *schedule = verifier->schedule;
   uint32_t count = 0;
   for (size_t s = 0; s < schedule->step_count; s++) {
-    if (verifier->keeps[s] != 0) verifier->keeps[s] = ++count;
+    if (verifier->waited[s]) verifier->keeps[s] = ++count;
+    verifier->indices[s] = ++verifier->run_events[schedule->steps[s].queue];
   }
   const size_t bytes = (size_t)count * schedule->queue_count * sizeof(uint32_t);
   for (uint32_t parity = 0; parity < 2 && parity <= verifier->last_run; parity++) {
@@ -433,9 +323,9 @@ static tdm_status make_kept_clocks(struct verifier *verifier) {
 
 static tdm_status verify(struct verifier *verifier) {
   const tdm_schedule *schedule = verifier->schedule;
-  TDM_TRY(check_ranges(verifier));
+  TDM_TRY(tdm_verify_ranges(schedule, verifier->positions, verifier->touched, verifier->waited));
   TDM_TRY(tdm_bytes_init(&verifier->bytes, schedule, verifier->touched));
-  TDM_TRY(make_kept_clocks(verifier));
+  TDM_TRY(number_events(verifier));
   bool *ran = tdm_region_take(&verifier->region, schedule->queue_count * sizeof(bool), "queues");
   uint32_t *together =
       tdm_region_take(&verifier->region, schedule->queue_count * sizeof(uint32_t), "queues");

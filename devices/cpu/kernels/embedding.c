@@ -99,6 +99,8 @@ tdm_status TDM_NAME(tdm_embedding_gradient_execute)(const tdm_kernel_call *call)
                       .d_out = call->inputs[0],
                       .d_weight = call->outputs[0]};
   TDM_TRY(tdm_cpu_ids_check(&job.ids, state->rows));
-  tdm_team_run(state->splits ? call->team : NULL, state->rows, 1, gradient_range, &job);
+  tdm_team *team = state->splits ? call->team : NULL;
+  const int64_t grain = tdm_cpu_chunks(state->rows, (int64_t)tdm_team_size(team));
+  tdm_team_run(team, state->rows, grain, gradient_range, &job);
   return TDM_OK;
 }

@@ -5,31 +5,52 @@
 #include "devices/cpu/kernels/product.h"
 #include "devices/cpu/kernels/vector.h"
 
-#define ROWS_PER_TASK 64
+#define DIRECT_ROWS 64 /* up to so many, a weight is packed on the way */
 
 typedef struct linear_state {
   int64_t rows; /* the batch, all leading dimensions */
   int64_t in;
   int64_t out;
+  int64_t rows_per_task;
   bool splits;
 } linear_state;
 
-/* A product of rows with a packed weight, in tasks. */
+/* A product of rows with a weight, in tasks of rows and columns. */
 typedef struct rows_job {
   int64_t rows;
+  int64_t rows_per_task;
+  int64_t k;
+  int64_t n;
+  matrix weight; /* (k, n) */
   packed_matrix packed;
-  product_layout layout;
-  const real *weight; /* (out, in) */
-  int64_t weight_stride;
   const real *x;    /* (rows, k) */
   const real *bias; /* (n) or NULL */
   real *y;          /* (rows, n) */
   int64_t column_tasks;
 } rows_job;
 
-static bool worth_splitting(const tdm_kernel_request *request, const linear_state *state) {
+/* Rows of a task: as many as share a panel well, and leave every thread some. */
+static int64_t rows_of_task(int64_t rows, size_t team_size) {
+  const int64_t wanted = tdm_cpu_chunks(rows, 4 * (int64_t)team_size);
+  return wanted > 240 ? 240 : wanted < DIRECT_ROWS ? DIRECT_ROWS : wanted;
+}
+
+/* A weight that is used more than once is packed beforehand. */
+static bool packs(int64_t rows) {
+  return rows > DIRECT_ROWS;
+}
+
+static linear_state *state_create(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                  const tdm_spec *x, const tdm_spec *y) {
+  linear_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  if (state == NULL) return NULL;
+  state->rows = tdm_cpu_rows(x);
+  state->in = tdm_cpu_last_dim(x);
+  state->out = tdm_cpu_last_dim(y);
+  state->rows_per_task = rows_of_task(state->rows, request->team_size);
   const double operations = (double)state->rows * (double)state->in * (double)state->out;
-  return tdm_cpu_splits(request, operations / 30.0);
+  state->splits = answer->splits = tdm_cpu_splits(request, operations / 40.0);
+  return state;
 }
 
 /* Columns of column task `task`. */
@@ -42,32 +63,37 @@ static void pack_tasks(void *user, int64_t begin, int64_t end) {
   const rows_job *job = user;
   for (int64_t task = begin; task < end; task++) {
     int64_t first, last;
-    columns_of(job->packed.n, task, &first, &last);
-    product_pack(job->packed, first, last, job->layout, job->weight, job->weight_stride);
+    columns_of(job->n, task, &first, &last);
+    product_pack(job->packed, first, last, job->weight);
   }
 }
 
 static void product_tasks(void *user, int64_t begin, int64_t end) {
   const rows_job *job = user;
-  const int64_t k = job->packed.k, n = job->packed.n;
+  const int64_t k = job->k, n = job->n;
   for (int64_t task = begin; task < end; task++) {
-    const int64_t row = task / job->column_tasks * ROWS_PER_TASK;
+    const int64_t row = task / job->column_tasks * job->rows_per_task;
+    const int64_t count = tdm_cpu_min(job->rows - row, job->rows_per_task);
+    const real *x = job->x + row * k; /* (count, k) */
+    real *y = job->y + row * n;       /* (count, n) */
     int64_t first, last;
     columns_of(n, task % job->column_tasks, &first, &last);
-    product(tdm_cpu_min(job->rows - row, ROWS_PER_TASK), job->packed, first, last, job->x + row * k,
-            k, job->bias, PRODUCT_SET, job->y + row * n, n);
+    if (packs(job->rows)) {
+      product_packed(count, job->packed, first, last, x, k, job->bias, PRODUCT_SET, y, n);
+    } else {
+      product_direct(count, k, n, job->weight, first, last, x, k, job->bias, y, n);
+    }
   }
 }
 
-static void rows_run(rows_job *job, tdm_team *team) {
-  job->column_tasks = tdm_cpu_chunks(job->packed.n, PRODUCT_COLUMNS);
-  const int64_t row_tasks = tdm_cpu_chunks(job->rows, ROWS_PER_TASK);
-  if (team == NULL) {
-    pack_tasks(job, 0, job->column_tasks);
-    product_tasks(job, 0, row_tasks * job->column_tasks);
-    return;
-  }
-  tdm_team_run(team, job->column_tasks, 1, pack_tasks, job);
+static void rows_run(rows_job *job, const tdm_kernel_call *call) {
+  const linear_state *state = call->state;
+  tdm_team *team = state->splits ? call->team : NULL;
+  job->column_tasks = tdm_cpu_chunks(job->n, PRODUCT_COLUMNS);
+  job->packed = (packed_matrix){call->workspace, job->k, job->n};
+  if (packs(job->rows)) tdm_team_run(team, job->column_tasks, 1, pack_tasks, job);
+  job->rows_per_task = state->rows_per_task;
+  const int64_t row_tasks = tdm_cpu_chunks(job->rows, job->rows_per_task);
   tdm_team_run(team, row_tasks * job->column_tasks, 1, product_tasks, job);
 }
 
@@ -75,27 +101,23 @@ static void rows_run(rows_job *job, tdm_team *team) {
 
 tdm_status TDM_NAME(tdm_linear_prepare)(const tdm_kernel_request *request,
                                         tdm_kernel_answer *answer) {
-  linear_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  const linear_state *state =
+      state_create(request, answer, &request->inputs[0], &request->outputs[0]);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->rows = tdm_cpu_rows(&request->inputs[0]);
-  state->in = tdm_cpu_last_dim(&request->inputs[0]);
-  state->out = tdm_cpu_last_dim(&request->outputs[0]);
-  state->splits = answer->splits = worth_splitting(request, state);
-  answer->workspace_bytes = product_packed_bytes(state->in, state->out);
+  if (packs(state->rows)) answer->workspace_bytes = product_packed_bytes(state->in, state->out);
   return TDM_OK;
 }
 
 tdm_status TDM_NAME(tdm_linear_execute)(const tdm_kernel_call *call) {
   const linear_state *state = call->state;
   rows_job job = {.rows = state->rows,
-                  .packed = {.data = call->workspace, .k = state->in, .n = state->out},
-                  .layout = PRODUCT_TRANSPOSED,
-                  .weight = call->inputs[1],
-                  .weight_stride = state->in,
+                  .k = state->in,
+                  .n = state->out,
+                  .weight = {call->inputs[1], state->in, true},
                   .x = call->inputs[0],
                   .bias = call->inputs[2],
                   .y = call->outputs[0]};
-  rows_run(&job, state->splits ? call->team : NULL);
+  rows_run(&job, call);
   return TDM_OK;
 }
 
@@ -104,26 +126,22 @@ tdm_status TDM_NAME(tdm_linear_execute)(const tdm_kernel_call *call) {
 
 tdm_status TDM_NAME(tdm_linear_input_gradient_prepare)(const tdm_kernel_request *request,
                                                        tdm_kernel_answer *answer) {
-  linear_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  const linear_state *state =
+      state_create(request, answer, &request->outputs[0], &request->inputs[0]);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->rows = tdm_cpu_rows(&request->inputs[0]);
-  state->in = tdm_cpu_last_dim(&request->outputs[0]);
-  state->out = tdm_cpu_last_dim(&request->inputs[0]);
-  state->splits = answer->splits = worth_splitting(request, state);
-  answer->workspace_bytes = product_packed_bytes(state->out, state->in);
+  if (packs(state->rows)) answer->workspace_bytes = product_packed_bytes(state->out, state->in);
   return TDM_OK;
 }
 
 tdm_status TDM_NAME(tdm_linear_input_gradient_execute)(const tdm_kernel_call *call) {
   const linear_state *state = call->state;
   rows_job job = {.rows = state->rows,
-                  .packed = {.data = call->workspace, .k = state->out, .n = state->in},
-                  .layout = PRODUCT_PLAIN,
-                  .weight = call->inputs[1],
-                  .weight_stride = state->in,
+                  .k = state->out,
+                  .n = state->in,
+                  .weight = {call->inputs[1], state->in, false},
                   .x = call->inputs[0],
                   .y = call->outputs[0]};
-  rows_run(&job, state->splits ? call->team : NULL);
+  rows_run(&job, call);
   return TDM_OK;
 }
 
@@ -142,22 +160,19 @@ static void parameter_tasks(void *user, int64_t begin, int64_t end) {
   const parameter_job *job = user;
   const int64_t rows = job->state->rows, in = job->state->in, out = job->state->out;
   for (int64_t task = begin; task < end; task++) {
-    const int64_t first = task * PRODUCT_ROWS;
-    const int64_t count = tdm_cpu_min(out - first, PRODUCT_ROWS);
+    const int64_t first = task * job->state->rows_per_task;
+    const int64_t count = tdm_cpu_min(out - first, job->state->rows_per_task);
     product_of_transposed(count, in, rows, job->d_out + first, out, job->x, in, PRODUCT_SET,
                           job->d_weight + first * in, in);
-    column_sums(rows, count, job->d_out + first, out, PRODUCT_SET, job->d_bias + first);
+    column_sums(rows, count, job->d_out + first, out, job->d_bias + first);
   }
 }
 
 tdm_status TDM_NAME(tdm_linear_parameter_gradient_prepare)(const tdm_kernel_request *request,
                                                            tdm_kernel_answer *answer) {
-  linear_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  linear_state *state = state_create(request, answer, &request->inputs[1], &request->inputs[0]);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->rows = tdm_cpu_rows(&request->inputs[0]);
-  state->in = tdm_cpu_last_dim(&request->inputs[1]);
-  state->out = tdm_cpu_last_dim(&request->inputs[0]);
-  state->splits = answer->splits = worth_splitting(request, state);
+  state->rows_per_task = product_gradient_rows(state->out, request->team_size);
   return TDM_OK;
 }
 
@@ -168,7 +183,7 @@ tdm_status TDM_NAME(tdm_linear_parameter_gradient_execute)(const tdm_kernel_call
                        .x = call->inputs[1],
                        .d_weight = call->outputs[0],
                        .d_bias = call->outputs[1]};
-  tdm_team_run(state->splits ? call->team : NULL, tdm_cpu_chunks(state->out, PRODUCT_ROWS), 1,
-               parameter_tasks, &job);
+  tdm_team_run(state->splits ? call->team : NULL, tdm_cpu_chunks(state->out, state->rows_per_task),
+               1, parameter_tasks, &job);
   return TDM_OK;
 }

@@ -5,8 +5,10 @@
 
 #define VECTORS 2 /* of a tile's width */
 #define WIDTH (VECTORS * LANES)
-#define TILE_ROWS 8
-_Static_assert(PRODUCT_ROWS % TILE_ROWS == 0 && PRODUCT_COLUMNS % WIDTH == 0, "whole tiles");
+/* The tallest tiles, so that a tile of one or two vectors a row fits the registers. */
+#define TALL_ROWS 12
+#define WIDE_ROWS (TDM_VECTOR_BYTES == 64 ? 12 : 6)
+_Static_assert(PRODUCT_COLUMNS % WIDTH == 0, "a task holds whole panels");
 
 /* ---- Packing --------------------------------------------------------------------------------- */
 
@@ -24,8 +26,8 @@ size_t product_packed_bytes(int64_t k, int64_t n) {
 }
 
 /* The panel of the block at row p that begins at column j. */
-ALWAYS_INLINE real *panel_of(packed_matrix matrix, int64_t p, int64_t depth, int64_t j) {
-  return matrix.data + p * padded(matrix.n) + j * depth;
+ALWAYS_INLINE real *panel_of(packed_matrix of, int64_t p, int64_t depth, int64_t j) {
+  return of.data + p * padded(of.n) + j * depth;
 }
 
 /* depth rows of a panel whose columns (at most width) begin at b (depth, ...). */
@@ -40,30 +42,37 @@ static void pack_plain(int64_t depth, int64_t columns, int64_t width, const real
   }
 }
 
-/* The same from b (columns, depth). */
+/* The same from b (columns, depth), in squares that are transposed in registers. */
 static void pack_transposed(int64_t depth, int64_t columns, int64_t width, const real *b,
                             int64_t stride, real *panel) {
-  for (int64_t p = 0; p < depth; p++) {
-    for (int64_t j = 0; j < columns; j++)
-      panel[p * width + j] = b[j * stride + p];
-    for (int64_t j = columns; j < width; j++)
-      panel[p * width + j] = 0;
+  for (int64_t j = 0; j < width; j += LANES) {
+    for (int64_t p = 0; p < depth; p += LANES) {
+      vec rows[LANES];
+      for (int i = 0; i < LANES; i++) {
+        rows[i] = j + i < columns ? vec_load_first(b + (j + i) * stride + p, depth - p) : (vec){0};
+      }
+      vec_transpose(rows);
+      for (int i = 0; i < LANES && p + i < depth; i++)
+        *(vec *)(panel + (p + i) * width + j) = rows[i];
+    }
   }
 }
 
-void product_pack(packed_matrix to, int64_t first, int64_t end, product_layout layout,
-                  const real *b, int64_t stride) {
+static void pack_panel(matrix b, int64_t p, int64_t depth, int64_t j, int64_t columns,
+                       int64_t width, real *panel) {
+  if (b.transposed) {
+    pack_transposed(depth, columns, width, b.data + j * b.stride + p, b.stride, panel);
+  } else {
+    pack_plain(depth, columns, width, b.data + p * b.stride + j, b.stride, panel);
+  }
+}
+
+void product_pack(packed_matrix to, int64_t first, int64_t end, matrix b) {
   for (int64_t p = 0; p < to.k; p += PRODUCT_DEPTH) {
     const int64_t depth = tdm_cpu_min(to.k - p, PRODUCT_DEPTH);
     for (int64_t j = first; j < end; j += WIDTH) {
       const int64_t width = panel_width(to.n, j);
-      const int64_t columns = tdm_cpu_min(to.n - j, width);
-      real *panel = panel_of(to, p, depth, j);
-      if (layout == PRODUCT_PLAIN) {
-        pack_plain(depth, columns, width, b + p * stride + j, stride, panel);
-      } else {
-        pack_transposed(depth, columns, width, b + j * stride + p, stride, panel);
-      }
+      pack_panel(b, p, depth, j, tdm_cpu_min(to.n - j, width), width, panel_of(to, p, depth, j));
     }
   }
 }
@@ -97,11 +106,17 @@ ALWAYS_INLINE void tile_finish(vec sum, const target *to, int64_t row, int64_t c
   vec_store_first(c, sum, columns);
 }
 
+/* Rows of a panel of the right operand, step apart. */
+typedef struct panel_view {
+  const real *data;
+  int64_t step;
+} panel_view;
+
 /* rows and vectors are constants where this is inlined: the sums live in registers. */
 ALWAYS_INLINE void tile(const int rows, const int vectors, int64_t depth, strip from,
-                        const real *panel, const target *to, int64_t row) {
-  vec sums[TILE_ROWS][VECTORS];
-#pragma GCC unroll 8
+                        panel_view panel, const target *to, int64_t row) {
+  vec sums[TALL_ROWS][VECTORS];
+#pragma GCC unroll 12
   for (int r = 0; r < rows; r++) {
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; v++)
@@ -111,17 +126,17 @@ ALWAYS_INLINE void tile(const int rows, const int vectors, int64_t depth, strip 
     vec b[VECTORS];
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; v++)
-      b[v] = *(const vec *)(panel + v * LANES);
-#pragma GCC unroll 8
+      b[v] = vec_load(panel.data + v * LANES);
+#pragma GCC unroll 12
     for (int r = 0; r < rows; r++) {
 #pragma GCC unroll 2
       for (int v = 0; v < vectors; v++)
         sums[r][v] += from.a[r * from.row_step] * b[v];
     }
     from.a += from.depth_step;
-    panel += vectors * LANES;
+    panel.data += panel.step;
   }
-#pragma GCC unroll 8
+#pragma GCC unroll 12
   for (int r = 0; r < rows; r++) {
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; v++)
@@ -129,27 +144,47 @@ ALWAYS_INLINE void tile(const int rows, const int vectors, int64_t depth, strip 
   }
 }
 
-/* One panel for all m rows, in tiles of 8, 4, 2 and 1 rows. */
-ALWAYS_INLINE void panel_rows(const int vectors, int64_t m, int64_t depth, strip from,
-                              const real *panel, const target *to) {
-  int64_t row = 0;
-  for (; m - row >= 8; row += 8, from.a += 8 * from.row_step) {
-    tile(8, vectors, depth, from, panel, to, row);
+/* A tile of a height that is not known where this is compiled. */
+ALWAYS_INLINE void tile_of_any_height(int64_t rows, const int vectors, int64_t depth, strip from,
+                                      panel_view panel, const target *to, int64_t row) {
+#define HEIGHT(constant)                                                                           \
+  case constant:                                                                                   \
+    if (vectors == 1 || constant <= WIDE_ROWS) {                                                   \
+      tile(constant, vectors, depth, from, panel, to, row);                                        \
+    }                                                                                              \
+    break;
+  switch (rows) {
+    HEIGHT(1)
+    HEIGHT(2)
+    HEIGHT(3)
+    HEIGHT(4)
+    HEIGHT(5)
+    HEIGHT(6)
+    HEIGHT(7)
+    HEIGHT(8)
+    HEIGHT(9)
+    HEIGHT(10)
+    HEIGHT(11)
+    HEIGHT(12)
   }
-  if (m - row >= 4) {
-    tile(4, vectors, depth, from, panel, to, row);
-    row += 4, from.a += 4 * from.row_step;
-  }
-  if (m - row >= 2) {
-    tile(2, vectors, depth, from, panel, to, row);
-    row += 2, from.a += 2 * from.row_step;
-  }
-  if (m > row) tile(1, vectors, depth, from, panel, to, row);
+#undef HEIGHT
 }
 
-/* The strips of a whole left operand whose rows lie in memory, element after element. */
+/* One panel for all m rows, in tiles of even heights: a low one would wait for its own sums. */
+ALWAYS_INLINE void panel_rows(const int vectors, int64_t m, int64_t depth, strip from,
+                              panel_view panel, const target *to) {
+  for (int64_t tiles = tdm_cpu_chunks(m, vectors == 1 ? TALL_ROWS : WIDE_ROWS), row = 0; tiles > 0;
+       tiles--) {
+    const int64_t rows = tdm_cpu_chunks(m - row, tiles);
+    tile_of_any_height(rows, vectors, depth, from, panel, to, row);
+    from.a += rows * from.row_step;
+    row += rows;
+  }
+}
+
+/* The left operand's rows lie in memory element after element. */
 static void panel_of_rows(int64_t width, int64_t m, int64_t depth, const real *a, int64_t a_stride,
-                          const real *panel, const target *to) {
+                          panel_view panel, const target *to) {
   const strip from = {.a = a, .row_step = a_stride, .depth_step = 1};
   if (width == WIDTH) {
     panel_rows(VECTORS, m, depth, from, panel, to);
@@ -158,28 +193,9 @@ static void panel_of_rows(int64_t width, int64_t m, int64_t depth, const real *a
   }
 }
 
-void product(int64_t m, packed_matrix b, int64_t first, int64_t end, const real *a,
-             int64_t a_stride, const real *bias, product_start start, real *c, int64_t c_stride) {
-  int64_t p = 0;
-  do { /* once also for k = 0 */
-    const int64_t depth = tdm_cpu_min(b.k - p, PRODUCT_DEPTH);
-    for (int64_t j = first; j < end; j += WIDTH) {
-      const target to = {.c = c + j,
-                         .stride = c_stride,
-                         .columns = b.n - j,
-                         .bias = bias != NULL ? bias + j : NULL,
-                         .add = start == PRODUCT_ADD || p > 0};
-      panel_of_rows(panel_width(b.n, j), m, depth, a + p, a_stride, panel_of(b, p, depth, j), &to);
-    }
-    p += depth;
-  } while (p < b.k);
-}
-
-/* ---- The gradient of a weight ------------------------------------------------------------------
- */
-
+/* Its columns do. */
 static void panel_of_columns(int64_t width, int64_t m, int64_t depth, const real *a,
-                             int64_t a_stride, const real *panel, const target *to) {
+                             int64_t a_stride, panel_view panel, const target *to) {
   const strip from = {.a = a, .row_step = 1, .depth_step = a_stride};
   if (width == WIDTH) {
     panel_rows(VECTORS, m, depth, from, panel, to);
@@ -188,39 +204,100 @@ static void panel_of_columns(int64_t width, int64_t m, int64_t depth, const real
   }
 }
 
-void product_of_transposed(int64_t m, int64_t n, int64_t k, const real *a, int64_t a_stride,
-                           const real *b, int64_t b_stride, product_start start, real *c,
-                           int64_t c_stride) {
-  _Alignas(64) real columns[PRODUCT_DEPTH * PRODUCT_ROWS]; /* (depth, m) */
-  _Alignas(64) real panel[PRODUCT_DEPTH * WIDTH];
+/* ---- Products -------------------------------------------------------------------------------- */
+
+ALWAYS_INLINE target target_of(int64_t n, int64_t p, int64_t j, const real *bias,
+                               product_start start, real *c, int64_t c_stride) {
+  return (target){.c = c + j,
+                  .stride = c_stride,
+                  .columns = n - j,
+                  .bias = bias != NULL ? bias + j : NULL,
+                  .add = start == PRODUCT_ADD || p > 0};
+}
+
+void product_packed(int64_t m, packed_matrix b, int64_t first, int64_t end, const real *a,
+                    int64_t a_stride, const real *bias, product_start start, real *c,
+                    int64_t c_stride) {
+  int64_t p = 0;
+  do { /* once also for k = 0 */
+    const int64_t depth = tdm_cpu_min(b.k - p, PRODUCT_DEPTH);
+    for (int64_t j = first; j < end; j += WIDTH) {
+      const int64_t width = panel_width(b.n, j);
+      const target to = target_of(b.n, p, j, bias, start, c, c_stride);
+      const panel_view panel = {panel_of(b, p, depth, j), width};
+      panel_of_rows(width, m, depth, a + p, a_stride, panel, &to);
+    }
+    p += depth;
+  } while (p < b.k);
+}
+
+void product_direct(int64_t m, int64_t k, int64_t n, matrix b, int64_t first, int64_t end,
+                    const real *a, int64_t a_stride, const real *bias, real *c, int64_t c_stride) {
+  _Alignas(64) real packed[PRODUCT_DEPTH * WIDTH];
   int64_t p = 0;
   do {
     const int64_t depth = tdm_cpu_min(k - p, PRODUCT_DEPTH);
+    for (int64_t j = first; j < end; j += WIDTH) {
+      const int64_t width = panel_width(n, j);
+      const target to = target_of(n, p, j, bias, PRODUCT_SET, c, c_stride);
+      panel_view panel = {packed, width};
+      if (!b.transposed && m <= WIDE_ROWS && n - j >= width) { /* read once: where it lies */
+        panel = (panel_view){b.data + p * b.stride + j, b.stride};
+      } else {
+        pack_panel(b, p, depth, j, tdm_cpu_min(n - j, width), width, packed);
+      }
+      panel_of_rows(width, m, depth, a + p, a_stride, panel, &to);
+    }
+    p += depth;
+  } while (p < k);
+}
+
+#define GRADIENT_DEPTH 128 /* rows of the batch that are summed at a time */
+
+void product_of_transposed(int64_t m, int64_t n, int64_t k, const real *a, int64_t a_stride,
+                           const real *b, int64_t b_stride, product_start start, real *c,
+                           int64_t c_stride) {
+  _Alignas(64) real columns[GRADIENT_DEPTH * PRODUCT_ROWS]; /* (depth, m) of a */
+  _Alignas(64) real packed[GRADIENT_DEPTH * WIDTH];
+  const matrix right = {b, b_stride, false};
+  int64_t p = 0;
+  do {
+    const int64_t depth = tdm_cpu_min(k - p, GRADIENT_DEPTH);
     for (int64_t i = 0; i < depth; i++)
       row_copy(columns + i * m, a + (p + i) * a_stride, m);
     for (int64_t j = 0; j < n; j += WIDTH) {
       const int64_t width = panel_width(n, j);
-      const target to = {
-          .c = c + j, .stride = c_stride, .columns = n - j, .add = start == PRODUCT_ADD || p > 0};
-      pack_plain(depth, tdm_cpu_min(n - j, width), width, b + p * b_stride + j, b_stride, panel);
+      const target to = target_of(n, p, j, NULL, start, c, c_stride);
+      const panel_view panel = {packed, width};
+      pack_panel(right, p, depth, j, tdm_cpu_min(n - j, width), width, packed);
       panel_of_columns(width, m, depth, columns, m, panel, &to);
     }
     p += depth;
   } while (p < k);
 }
 
-void column_sums(int64_t k, int64_t n, const real *a, int64_t a_stride, product_start start,
-                 real *sums) {
+/* ---- Sums of columns ---------------------------------------------------------------------------
+ */
+
+/* One vector of columns of a (count, ...): four sums in turn, so that none waits for the last. */
+ALWAYS_INLINE vec sum_rows(int64_t count, const real *a, int64_t stride, int64_t columns) {
+  vec sums[4] = {{0}, {0}, {0}, {0}};
+  int64_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    for (int s = 0; s < 4; s++)
+      sums[s] += vec_load_first(a + (i + s) * stride, columns);
+  }
+  for (; i < count; i++)
+    sums[0] += vec_load_first(a + i * stride, columns);
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+void column_sums(int64_t k, int64_t n, const real *a, int64_t a_stride, real *sums) {
   for (int64_t j = 0; j < n; j += LANES) {
-    const int64_t columns = n - j;
-    vec total = start == PRODUCT_ADD ? vec_load_first(sums + j, columns) : (vec){0};
+    vec total = {0};
     for (int64_t p = 0; p < k; p += PRODUCT_DEPTH) {
-      const int64_t end = tdm_cpu_min(k, p + PRODUCT_DEPTH);
-      vec block = {0};
-      for (int64_t i = p; i < end; i++)
-        block += vec_load_first(a + i * a_stride + j, columns);
-      total += block;
+      total += sum_rows(tdm_cpu_min(k - p, PRODUCT_DEPTH), a + p * a_stride + j, a_stride, n - j);
     }
-    vec_store_first(sums + j, total, columns);
+    vec_store_first(sums + j, total, n - j);
   }
 }

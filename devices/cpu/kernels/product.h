@@ -13,15 +13,17 @@
 #include "devices/cpu/kernels/real.h"
 
 #define PRODUCT_DEPTH 256
-/* Rows of the left operand that a task takes; a fixed number, so that tasks never depend on the
- * team. A multiple of every tile's height. */
-#define PRODUCT_ROWS 32
+/* Columns that a task packs or computes: a multiple of every panel's width. */
+#define PRODUCT_COLUMNS 256
+/* The most rows of product_of_transposed; a multiple of every tile's height. */
+#define PRODUCT_ROWS 128
 
-/* How B lies in memory. */
-typedef enum product_layout {
-  PRODUCT_PLAIN,     /* (k, n), row-major */
-  PRODUCT_TRANSPOSED /* (n, k), row-major: the product is with its transpose */
-} product_layout;
+/* A right operand (k, n) where it lies; if transposed, memory holds (n, k). */
+typedef struct matrix {
+  const real *data;
+  int64_t stride; /* elements from one row in memory to the next */
+  bool transposed;
+} matrix;
 
 typedef struct packed_matrix {
   real *data; /* aligned to 64 */
@@ -29,29 +31,31 @@ typedef struct packed_matrix {
   int64_t n;
 } packed_matrix;
 
+/* What a product is added to. */
+typedef enum product_start { PRODUCT_SET, PRODUCT_ADD } product_start;
+
 /* Bytes of B (k, n) packed; a multiple of 64. */
 size_t TDM_NAME(tdm_product_packed_bytes)(int64_t k, int64_t n);
 #define product_packed_bytes TDM_NAME(tdm_product_packed_bytes)
 
-/* Columns that a task packs or computes: a multiple of every panel's width. */
-#define PRODUCT_COLUMNS 256
-
-/* Packs columns first <= j < end of b, whose rows in memory are stride elements apart. first is a
- * multiple of PRODUCT_COLUMNS, and so is end, or it is n. */
-void TDM_NAME(tdm_product_pack)(packed_matrix to, int64_t first, int64_t end, product_layout layout,
-                                const real *b, int64_t stride);
+/* Packs columns first <= j < end of b. first is a multiple of PRODUCT_COLUMNS, and so is end, or it
+ * is n. */
+void TDM_NAME(tdm_product_pack)(packed_matrix to, int64_t first, int64_t end, matrix b);
 #define product_pack TDM_NAME(tdm_product_pack)
-
-/* What a product is added to. */
-typedef enum product_start { PRODUCT_SET, PRODUCT_ADD } product_start;
 
 /* Columns first <= j < end (as above) of c (m, n) = a (m, k) B + start, where start is c itself
  * (ADD), else bias (n) for every row if it is not NULL. Rows of a and c are a_stride and c_stride
  * apart. */
-void TDM_NAME(tdm_product)(int64_t m, packed_matrix b, int64_t first, int64_t end, const real *a,
-                           int64_t a_stride, const real *bias, product_start start, real *c,
-                           int64_t c_stride);
-#define product TDM_NAME(tdm_product)
+void TDM_NAME(tdm_product_packed)(int64_t m, packed_matrix b, int64_t first, int64_t end,
+                                  const real *a, int64_t a_stride, const real *bias,
+                                  product_start start, real *c, int64_t c_stride);
+#define product_packed TDM_NAME(tdm_product_packed)
+
+/* The same, to the bit, with a b (k, n) that is packed on the way: for few rows. */
+void TDM_NAME(tdm_product_direct)(int64_t m, int64_t k, int64_t n, matrix b, int64_t first,
+                                  int64_t end, const real *a, int64_t a_stride, const real *bias,
+                                  real *c, int64_t c_stride);
+#define product_direct TDM_NAME(tdm_product_direct)
 
 /* c (m, n) = [c +] a^T b with a (k, m) and b (k, n): the gradient of a weight, of which m, at most
  * PRODUCT_ROWS, are some rows. */
@@ -60,9 +64,15 @@ void TDM_NAME(tdm_product_of_transposed)(int64_t m, int64_t n, int64_t k, const 
                                          product_start start, real *c, int64_t c_stride);
 #define product_of_transposed TDM_NAME(tdm_product_of_transposed)
 
-/* sums (n) = [sums +] the sum over the rows of a (k, n), in blocks of PRODUCT_DEPTH rows. */
-void TDM_NAME(tdm_column_sums)(int64_t k, int64_t n, const real *a, int64_t a_stride,
-                               product_start start, real *sums);
+/* Rows of a weight's gradient that a task takes: enough to share the packing of b, few enough for
+ * every thread to have some. Results do not depend on it. */
+static inline int64_t product_gradient_rows(int64_t out, size_t team_size) {
+  const int64_t wanted = (tdm_cpu_chunks(out, 2 * (int64_t)team_size) + 7) / 8 * 8;
+  return wanted > PRODUCT_ROWS ? PRODUCT_ROWS : wanted < 32 ? 32 : wanted;
+}
+
+/* sums (n) = the sums over the rows of a (k, n). */
+void TDM_NAME(tdm_column_sums)(int64_t k, int64_t n, const real *a, int64_t a_stride, real *sums);
 #define column_sums TDM_NAME(tdm_column_sums)
 
 #endif

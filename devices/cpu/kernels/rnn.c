@@ -31,13 +31,13 @@ static void step(const rnn_job *job, int64_t t, int64_t row, int64_t count) {
   const int64_t in = state->in, hidden = state->hidden;
   const int64_t place = t * state->batch + row;
   real *y = job->y + place * hidden; /* (count, hidden) */
-  product(count, job->weight_ih, 0, hidden, job->x + place * in, in, job->bias, PRODUCT_SET, y,
-          hidden);
+  product_packed(count, job->weight_ih, 0, hidden, job->x + place * in, in, job->bias, PRODUCT_SET,
+                 y, hidden);
   const real *before = t > 0             ? y - state->batch * hidden
                        : job->h0 != NULL ? job->h0 + row * hidden
                                          : NULL;
   if (before != NULL) {
-    product(count, job->weight_hh, 0, hidden, before, hidden, NULL, PRODUCT_ADD, y, hidden);
+    product_packed(count, job->weight_hh, 0, hidden, before, hidden, NULL, PRODUCT_ADD, y, hidden);
   }
   activate(state->nonlinearity, y, count * hidden);
 }
@@ -77,8 +77,8 @@ tdm_status TDM_NAME(tdm_rnn_execute)(const tdm_kernel_call *call) {
   job.bias = (real *)(workspace + product_packed_bytes(hidden, hidden));
 
   tdm_team *team = state->splits ? call->team : NULL;
-  rnn_pack(job.weight_ih, PRODUCT_TRANSPOSED, call->inputs[2], team);
-  rnn_pack(job.weight_hh, PRODUCT_TRANSPOSED, call->inputs[3], team);
+  rnn_pack(job.weight_ih, (matrix){call->inputs[2], in, true}, team);
+  rnn_pack(job.weight_hh, (matrix){call->inputs[3], hidden, true}, team);
   row_copy(job.bias, call->inputs[4], hidden);
   row_add(job.bias, call->inputs[5], hidden);
   tdm_team_run(team, tdm_cpu_chunks(state->batch, RNN_ROWS_PER_TASK), 1, batch_tasks, &job);

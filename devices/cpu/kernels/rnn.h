@@ -11,7 +11,8 @@ typedef struct rnn_state {
   int64_t batch;
   int64_t in;
   int64_t hidden;
-  int32_t nonlinearity; /* tdm_rnn_nonlinearity */
+  int64_t rows_per_task; /* of the weights' gradients */
+  int32_t nonlinearity;  /* tdm_rnn_nonlinearity */
   bool splits;
 } rnn_state;
 
@@ -23,6 +24,7 @@ static inline void rnn_state_init(rnn_state *state, const tdm_kernel_request *re
   state->batch = x->shape.dims[1];
   state->in = x->shape.dims[2];
   state->hidden = y->shape.dims[2];
+  state->rows_per_task = product_gradient_rows(state->hidden, request->team_size);
   state->nonlinearity = attributes->nonlinearity;
 }
 
@@ -34,22 +36,18 @@ static inline double rnn_operations(const rnn_state *state) {
 
 typedef struct rnn_packing {
   packed_matrix to;
-  product_layout layout;
-  const real *weight;
+  matrix weight;
 } rnn_packing;
 
 static inline void rnn_pack_tasks(void *user, int64_t begin, int64_t end) {
   const rnn_packing *packing = user;
-  const int64_t n = packing->to.n;
-  const int64_t stride = packing->layout == PRODUCT_PLAIN ? n : packing->to.k;
-  product_pack(packing->to, begin * PRODUCT_COLUMNS, tdm_cpu_min(n, end * PRODUCT_COLUMNS),
-               packing->layout, packing->weight, stride);
+  product_pack(packing->to, begin * PRODUCT_COLUMNS,
+               tdm_cpu_min(packing->to.n, end * PRODUCT_COLUMNS), packing->weight);
 }
 
-/* Packs a whole dense weight. */
-static inline void rnn_pack(packed_matrix to, product_layout layout, const real *weight,
-                            tdm_team *team) {
-  rnn_packing packing = {to, layout, weight};
+/* Packs a whole weight. */
+static inline void rnn_pack(packed_matrix to, matrix weight, tdm_team *team) {
+  rnn_packing packing = {to, weight};
   tdm_team_run(team, tdm_cpu_chunks(to.n, PRODUCT_COLUMNS), 1, rnn_pack_tasks, &packing);
 }
 

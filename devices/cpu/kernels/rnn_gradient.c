@@ -44,17 +44,17 @@ static void batch_tasks(void *user, int64_t begin, int64_t end) {
       real *d_a = job->d_a + place * hidden; /* (count, hidden) */
       row_copy(d_a, job->d_y + place * hidden, count * hidden);
       if (t + 1 < state->length) {
-        product(count, job->weight_hh, 0, hidden, d_a + batch * hidden, hidden, NULL, PRODUCT_ADD,
-                d_a, hidden);
+        product_packed(count, job->weight_hh, 0, hidden, d_a + batch * hidden, hidden, NULL,
+                       PRODUCT_ADD, d_a, hidden);
       }
       differentiate(state->nonlinearity, job->y + place * hidden, d_a, count * hidden);
-      product(count, job->weight_ih, 0, in, d_a, hidden, NULL, PRODUCT_SET, job->d_x + place * in,
-              in);
+      product_packed(count, job->weight_ih, 0, in, d_a, hidden, NULL, PRODUCT_SET,
+                     job->d_x + place * in, in);
     }
     real *d_h0 = job->d_h0 + row * hidden;
     if (state->length > 0) {
-      product(count, job->weight_hh, 0, hidden, job->d_a + row * hidden, hidden, NULL, PRODUCT_SET,
-              d_h0, hidden);
+      product_packed(count, job->weight_hh, 0, hidden, job->d_a + row * hidden, hidden, NULL,
+                     PRODUCT_SET, d_h0, hidden);
     } else {
       row_zero(d_h0, count * hidden);
     }
@@ -68,8 +68,8 @@ static void weight_tasks(void *user, int64_t begin, int64_t end) {
   const int64_t in = state->in, hidden = state->hidden, batch = state->batch;
   const int64_t all = state->length * batch;
   for (int64_t task = begin; task < end; task++) {
-    const int64_t first = task * PRODUCT_ROWS;
-    const int64_t count = tdm_cpu_min(hidden - first, PRODUCT_ROWS);
+    const int64_t first = task * state->rows_per_task;
+    const int64_t count = tdm_cpu_min(hidden - first, state->rows_per_task);
     const real *d_a = job->d_a + first; /* (length, batch, count of hidden) */
     product_of_transposed(count, in, all, d_a, hidden, job->x, in, PRODUCT_SET,
                           job->d_weight_ih + first * in, in);
@@ -81,7 +81,7 @@ static void weight_tasks(void *user, int64_t begin, int64_t end) {
       product_of_transposed(count, hidden, all - batch, d_a + batch * hidden, hidden, job->y,
                             hidden, PRODUCT_ADD, d_hh, hidden);
     }
-    column_sums(all, count, d_a, hidden, PRODUCT_SET, job->d_bias + first);
+    column_sums(all, count, d_a, hidden, job->d_bias + first);
   }
 }
 
@@ -117,9 +117,9 @@ tdm_status TDM_NAME(tdm_rnn_gradient_execute)(const tdm_kernel_call *call) {
   job.d_a = (real *)(workspace + product_packed_bytes(hidden, hidden));
 
   tdm_team *team = state->splits ? call->team : NULL;
-  rnn_pack(job.weight_ih, PRODUCT_PLAIN, call->inputs[4], team);
-  rnn_pack(job.weight_hh, PRODUCT_PLAIN, call->inputs[5], team);
+  rnn_pack(job.weight_ih, (matrix){call->inputs[4], in, false}, team);
+  rnn_pack(job.weight_hh, (matrix){call->inputs[5], hidden, false}, team);
   tdm_team_run(team, tdm_cpu_chunks(state->batch, RNN_ROWS_PER_TASK), 1, batch_tasks, &job);
-  tdm_team_run(team, tdm_cpu_chunks(hidden, PRODUCT_ROWS), 1, weight_tasks, &job);
+  tdm_team_run(team, tdm_cpu_chunks(hidden, state->rows_per_task), 1, weight_tasks, &job);
   return TDM_OK;
 }

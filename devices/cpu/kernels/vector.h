@@ -110,6 +110,38 @@ ALWAYS_INLINE real vec_max(vec value) {
   return most;
 }
 
+/* Lanes of a pair of rows exchanged so that blocks of `step` lanes off the diagonal change places:
+ * one stage of a transposition. */
+ALWAYS_INLINE void vec_exchange(vec *upper, vec *lower, int step) {
+  vec_bits first = {0}, second = {0};
+  for (int i = 0; i < LANES; i++) {
+    first[i] = (i & step) == 0 ? i : LANES + i - step;
+    second[i] = (i & step) == 0 ? i + step : LANES + i;
+  }
+#if defined(__clang__)
+  const vec a = *upper, b = *lower;
+  for (int i = 0; i < LANES; i++) {
+    (*upper)[i] = first[i] < LANES ? a[first[i]] : b[first[i] - LANES];
+    (*lower)[i] = second[i] < LANES ? a[second[i]] : b[second[i] - LANES];
+  }
+#else
+  const vec changed = __builtin_shuffle(*upper, *lower, first);
+  *lower = __builtin_shuffle(*upper, *lower, second);
+  *upper = changed;
+#endif
+}
+
+/* Transposes a square of LANES rows in registers. */
+ALWAYS_INLINE void vec_transpose(vec rows[LANES]) {
+#pragma GCC unroll 4
+  for (int step = 1; step < LANES; step *= 2) {
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++) {
+      if ((i & step) == 0) vec_exchange(&rows[i], &rows[i + step], step);
+    }
+  }
+}
+
 /* Copies a row of count elements; rows are often too short for a call to memcpy. */
 ALWAYS_INLINE void row_copy(real *to, const real *from, int64_t count) {
   for (int64_t i = 0; i < count; i += LANES) {

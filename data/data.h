@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* ---- Datasets: a length and an item ----------------------------------------------------------- */
+/* ---- Datasets: a length and an item --------------------------------------------------------- */
 
 #define TDM_DATASET_MAX_FIELDS 8
 
@@ -42,7 +42,7 @@ TDM_API tdm_dataset *tdm_dataset_retain(tdm_dataset *dataset);
 TDM_API void tdm_dataset_release(tdm_dataset *dataset);
 TDM_API int64_t tdm_dataset_length(const tdm_dataset *dataset);
 
-/* ---- Loaders ----------------------------------------------------------------------------------- */
+/* ---- Loaders -------------------------------------------------------------------------------- */
 
 typedef struct tdm_loader_options {
   size_t struct_size;
@@ -68,7 +68,7 @@ TDM_API tdm_status tdm_loader_start(tdm_loader *loader, uint64_t epoch) TDM_WARN
 TDM_API tdm_status tdm_loader_next(tdm_loader *loader, tdm_tensor **out_fields,
                                    int64_t *out_rows) TDM_WARN_UNUSED;
 
-/* ---- Word lists --------------------------------------------------------------------------------- */
+/* ---- Word lists ----------------------------------------------------------------------------- */
 
 /* Words of several classes, one word a line. Lists are UTF-8, or ISO-8859-1 where they are not
  * UTF-8 and say so by their bytes; words are folded to lower case; every distinct character of all
@@ -110,7 +110,7 @@ TDM_API tdm_tensor *tdm_words_encode(tdm_words *words, const char *word);
 TDM_API tdm_status tdm_words_save(const tdm_words *words, tdm_tensor_list *list) TDM_WARN_UNUSED;
 TDM_API tdm_words *tdm_words_from_saved(tdm_context *context, const tdm_tensor_list *list);
 
-/* ---- Safetensors -------------------------------------------------------------------------------- */
+/* ---- Safetensors ---------------------------------------------------------------------------- */
 
 /* Reads a safetensors file: mapped, every field of its header checked before anything is believed
  * (lengths, offsets, overlaps, holes, dtypes, shapes, duplicate names, nesting). The tensors lie on

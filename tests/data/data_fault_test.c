@@ -1,0 +1,167 @@
+/* Every allocation of every call fails once, and from there on: an error arrives, nothing leaks,
+ * hangs or is overwritten, and what worked before works after. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/dataset.h"
+#include "data/safetensors.h"
+#include "tests/data/safetensors_files.h"
+
+/* Does one thing; answers whether all of it worked. Everything it took is given back. */
+typedef bool (*attempt_function)(tdm_context *context);
+
+static void sweep(const data_fixture *fixture, attempt_function attempt) {
+  tdm_faulty_allocator *faulty = fixture->faulty;
+  if (!attempt(fixture->context)) fail_msg("without a fault: %s", tdm_last_message());
+  const int64_t before = tdm_faulty_allocator_outstanding_bytes(faulty);
+  for (int from_on = 0; from_on < 2; from_on++) {
+    uint64_t failed = 0;
+    for (uint64_t n = 1;; n++) {
+      assert_true(n < 100000);
+      (void)tdm_fail(TDM_INTERNAL, "no message");
+      tdm_faulty_allocator_arm(faulty, n, from_on);
+      const bool worked = attempt(fixture->context);
+      const uint64_t failures = tdm_faulty_allocator_failures(faulty);
+      tdm_faulty_allocator_arm(faulty, 0, false);
+      assert_int_equal(tdm_faulty_allocator_outstanding_bytes(faulty), before);
+      if (failures == 0) {
+        assert_true(worked);
+        break;
+      }
+      failed++;
+      assert_false(worked);
+      assert_message("out of memory");
+    }
+    assert_true(failed >= 3);
+  }
+}
+
+static bool read_all(tdm_loader *loader, size_t fields) {
+  if (loader == NULL) return false;
+  bool worked = true;
+  int64_t rows = 1;
+  while (worked && rows > 0) {
+    tdm_tensor *batch[TDM_DATASET_MAX_FIELDS];
+    worked = tdm_loader_next(loader, batch, &rows) == TDM_OK;
+    if (worked && rows > 0) tdm_batch_release(batch, fields);
+    if (!worked) assert_true(batch[0] == NULL && rows == 0);
+  }
+  tdm_loader_release(loader);
+  return worked;
+}
+
+static bool load_items(tdm_context *context, int prefetch) {
+  static const int32_t groups[] = {2, 1, 2, 1, 2, 0, 0, 0, 1, 9, 8, 7};
+  int64_t x[12] = {0};
+  tdm_tensor *tensor = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(2, 12, 1), x);
+  if (tensor == NULL) return false;
+  const char *const name = "x";
+  tdm_dataset *dataset = tdm_dataset_from_tensors(context, &name, &tensor, 1);
+  tdm_tensor_release(tensor);
+  if (dataset == NULL) return false;
+  const tdm_loader_options options = {.struct_size = sizeof(options),
+                                      .batch_size = 2,
+                                      .shuffle = true,
+                                      .prefetch = prefetch,
+                                      .groups = groups};
+  tdm_loader *loader = tdm_loader_create(dataset, &options);
+  tdm_dataset_release(dataset);
+  return read_all(loader, 1);
+}
+
+static bool load_in_place(tdm_context *context) {
+  return load_items(context, 0);
+}
+
+static bool load_ahead(tdm_context *context) {
+  return load_items(context, 3);
+}
+
+static bool read_words(tdm_context *context) {
+  char paths[2][PATH_BYTES];
+  const tdm_word_list lists[] = {{"one", temporary_path(paths[0], "one.txt")},
+                                 {"two", temporary_path(paths[1], "two.txt")}};
+  const tdm_words_options options = {.struct_size = sizeof(options), .held_out = 0.5};
+  tdm_words *words = tdm_words_create(context, lists, 2, &options);
+  if (words == NULL) return false;
+  bool worked = read_all(tdm_words_loader(words, true, NULL), 2);
+  tdm_dataset *dataset = worked ? tdm_words_dataset(words, false) : NULL;
+  worked = worked && dataset != NULL && read_all(tdm_loader_create(dataset, NULL), 3);
+  tdm_dataset_release(dataset);
+  tdm_tensor *ids = worked ? tdm_words_encode(words, "baa") : NULL;
+  worked = worked && ids != NULL;
+  tdm_tensor_release(ids);
+  tdm_tensor_list *list = worked ? tdm_tensor_list_create(context) : NULL;
+  worked = worked && list != NULL && tdm_words_save(words, list) == TDM_OK;
+  tdm_words_release(words);
+  words = worked ? tdm_words_from_saved(context, list) : NULL;
+  tdm_tensor_list_release(list);
+  tdm_words_release(words);
+  return words != NULL;
+}
+
+static bool load_file(tdm_context *context) {
+  char path[PATH_BYTES];
+  tdm_tensor_list *list = tdm_safetensors_load(context, temporary_path(path, "in.safetensors"));
+  tdm_tensor_list_release(list);
+  return list != NULL;
+}
+
+static tdm_tensor_list *list_to_save;
+
+static bool save_file(tdm_context *context) {
+  (void)context;
+  char path[PATH_BYTES];
+  write_text(path, "out.safetensors", "old");
+  const bool worked = tdm_safetensors_save(list_to_save, path) == TDM_OK;
+  char *contents = read_file(path, NULL);
+  assert_int_equal(strcmp(contents, "old") != 0, worked);
+  free(contents);
+  assert_int_equal(count_files("out.safetensors"), 1);
+  return worked;
+}
+
+static void loaders_survive(void **state) {
+  sweep(*state, load_in_place);
+  sweep(*state, load_ahead);
+}
+
+static void words_survive(void **state) {
+  char path[PATH_BYTES];
+  write_text(path, "one.txt", "abba\nbaa\nabab\nbbbb\nbaab\n");
+  write_text(path, "two.txt", "caca\ncabb\naaaa\nabba\nacc\n");
+  sweep(*state, read_words);
+}
+
+static void safetensors_survive(void **state) {
+  const data_fixture *fixture = *state;
+  static const char header[] =
+      "{\"__metadata__\":{\"k\":\"v\"},\"a\":" FIELDS("F32", "[2,2]", "[0,16]") ",\"b\":" FIELDS(
+          "BOOL", "[3]", "[16,19]") ",\"c\":" FIELDS("F64", "[1]",
+                                                     "[19,27]") ",\"d\":" FIELDS("F64", "[0]",
+                                                                                 "[27,27]") "}";
+  char file[FILE_LIMIT];
+  char path[PATH_BYTES];
+  const size_t size = build_file(file, sizeof(header) - 1, header, sizeof(header) - 1, 27);
+  write_file(path, "in.safetensors", file, size);
+  sweep(fixture, load_file);
+  list_to_save = tdm_tensor_list_create(fixture->context);
+  for (int i = 0; i < 4; i++) {
+    char name[] = {(char)('a' + i), '\0'};
+    tdm_tensor *tensor = tdm_tensor_zeros(fixture->context, i % 2 ? "sim:0" : "cpu:0", TDM_FLOAT32,
+                                          tdm_shape_of(1, 100));
+    assert_int_equal(tdm_tensor_list_add(list_to_save, name, tensor), TDM_OK);
+    tdm_tensor_release(tensor);
+  }
+  sweep(fixture, save_file);
+  tdm_tensor_list_release(list_to_save);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(loaders_survive, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(words_survive, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(safetensors_survive, set_up, tear_down),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

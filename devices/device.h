@@ -172,7 +172,7 @@ struct tdm_queue {
 /* Publishes that every sequence number below `completed` is reached, and rings who waits. */
 void tdm_queue_publish(tdm_queue *queue, uint64_t completed);
 static inline bool tdm_queue_reached(tdm_queue *queue, uint64_t sequence) {
-  return atomic_load_explicit(&queue->completed, memory_order_acquire) > sequence;
+  return atomic_load_explicit(&queue->completed, memory_order_seq_cst) > sequence;
 }
 /* Asks to be rung on bell `bell` (of the context) at the queue's next publish. Read the bell, ask,
  * look at the queue again, park: nothing is missed. */

@@ -155,9 +155,10 @@ static bool is_held(tdm_worker *worker, tdm_host_queue *queue) {
   return true;
 }
 
-/* False: nothing could be done. */
+/* False: nothing could be done. To take something new is to do something: its point was not asked
+ * for yet. */
 static bool turn(tdm_worker *worker, tdm_host_queue *queue, uint32_t limit) {
-  if (queue->head == NULL && !take(queue)) return false;
+  if (queue->head == NULL) return take(queue);
   if (worker->delay_seed != 0 && is_held(worker, queue)) return false;
   tdm_submission *submission = queue->head;
   const uint32_t before = submission->cursor;

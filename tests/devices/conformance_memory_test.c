@@ -1,0 +1,207 @@
+/* Conformance of memory: what allocate promises, who may use an address, and how a shortage is
+ * told. Run for the device that TEST_DEVICE names. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/devices/support.h"
+
+static int set_up(void **state) {
+  *state = test_context(NULL);
+  return 0;
+}
+
+static int tear_down(void **state) {
+  tdm_context_release(*state);
+  return 0;
+}
+
+static void fill(tdm_context *context, const tdm_memory *memory, unsigned char byte) {
+  unsigned char *bytes = malloc(memory->bytes);
+  assert_non_null(bytes);
+  memset(bytes, byte, memory->bytes);
+  const tdm_memory from = {.device = tdm_context_device(context, 0),
+                           .address = (tdm_address)bytes,
+                           .bytes = memory->bytes};
+  assert_ok(tdm_context_copy(context, &from, memory, memory->bytes));
+  free(bytes);
+}
+
+static void assert_filled(tdm_context *context, const tdm_memory *memory, unsigned char byte) {
+  unsigned char *bytes = malloc(memory->bytes);
+  assert_non_null(bytes);
+  const tdm_memory to = {.device = tdm_context_device(context, 0),
+                         .address = (tdm_address)bytes,
+                         .bytes = memory->bytes};
+  assert_ok(tdm_context_copy(context, memory, &to, memory->bytes));
+  for (size_t i = 0; i < memory->bytes; ++i)
+    assert_int_equal(bytes[i], byte);
+  free(bytes);
+}
+
+/* Blocks of many sizes live side by side: each keeps what was written to all of it. */
+static void blocks_are_aligned_and_apart(void **state) {
+  static const size_t sizes[] = {1, 63, 64, 65, 4096, 65535, 65536, 65537, (2 << 20) + 1, 5 << 20};
+  tdm_device *device = test_device(*state, TEST_DEVICE);
+  tdm_memory blocks[2 * TDM_COUNT_OF(sizes)];
+  for (size_t i = 0; i < TDM_COUNT_OF(blocks); ++i) {
+    assert_ok(device->ops->allocate(device, sizes[i / 2], &blocks[i]));
+    assert_ptr_equal(blocks[i].device, device);
+    assert_int_equal(blocks[i].bytes, sizes[i / 2]);
+    assert_int_equal(blocks[i].address % 64, 0);
+    fill(*state, &blocks[i], (unsigned char)(i + 1));
+  }
+  for (size_t i = 0; i < TDM_COUNT_OF(blocks); ++i) {
+    assert_filled(*state, &blocks[i], (unsigned char)(i + 1));
+  }
+  for (size_t i = 0; i < TDM_COUNT_OF(blocks); ++i) {
+    device->ops->release(device, &blocks[i]);
+    assert_int_equal(blocks[i].address, 0);
+  }
+}
+
+static void no_bytes_are_a_block_too(void **state) {
+  tdm_device *device = test_device(*state, TEST_DEVICE);
+  tdm_memory a;
+  tdm_memory b;
+  assert_ok(device->ops->allocate(device, 0, &a));
+  assert_ok(device->ops->allocate(device, 0, &b));
+  assert_int_not_equal(a.address, 0);
+  assert_int_not_equal(a.address, b.address);
+  void *pointer = NULL;
+  assert_ok(device->ops->translate(device, a.address, 0, &pointer));
+  device->ops->release(device, &a);
+  device->ops->release(device, &b);
+}
+
+static void a_shortage_is_told(void **state) {
+  tdm_device *device = test_device(*state, TEST_DEVICE);
+  tdm_memory memory = {.address = 1};
+  assert_status(device->ops->allocate(device, SIZE_MAX / 4, &memory), TDM_OUT_OF_MEMORY);
+  assert_int_equal(memory.address, 0);
+  assert_message("out of memory");
+  tdm_tensor *tensor = tdm_tensor_create(*state, TEST_DEVICE, TDM_FLOAT32,
+                                         tdm_shape_of(2, (int64_t)1 << 30, (int64_t)1 << 28));
+  assert_null(tensor);
+  assert_message("out of memory");
+}
+
+static void allocations_fail_on_demand(void **state) {
+  tdm_device *device = test_device(*state, TEST_DEVICE);
+  tdm_faults *faults = tdm_context_faults(*state);
+  tdm_faults_arm(faults, TDM_FAULT_ALLOCATION, 2, false);
+  for (int i = 1; i <= 3; ++i) {
+    tdm_tensor *tensor = tdm_tensor_create(*state, TEST_DEVICE, TDM_INT32, tdm_shape_of(1, 10));
+    assert_int_equal(tensor == NULL, i == 2);
+    tdm_tensor_release(tensor);
+  }
+  assert_message("injected failure of allocation 2");
+  assert_int_equal(atomic_load(&faults->calls[TDM_FAULT_ALLOCATION]), 3);
+  tdm_faults_arm(faults, TDM_FAULT_ALLOCATION, 1, true);
+  for (int i = 0; i < 2; ++i) {
+    tdm_memory memory;
+    assert_status(device->ops->allocate(device, 64, &memory), TDM_OUT_OF_MEMORY);
+  }
+  tdm_faults_arm(faults, TDM_FAULT_ALLOCATION, 0, false);
+}
+
+/* Reads one byte at address in a child process; the signal that ended it, 0 if none did. */
+static int signal_of_reading(tdm_address address) {
+  const pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    (void)signal(SIGSEGV, SIG_DFL);
+    (void)signal(SIGBUS, SIG_DFL);
+    const volatile unsigned char *byte = (const volatile unsigned char *)address;
+    _exit(*byte == 0 ? 0 : 0);
+  }
+  int status = 0;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+static void the_host_reads_host_memory_only(void **state) {
+  tdm_device *device = test_device(*state, TEST_DEVICE);
+  tdm_memory memory;
+  assert_ok(device->ops->allocate(device, 100, &memory));
+  fill(*state, &memory, 9);
+  unsigned char *pointer = device->ops->host_pointer(device, memory.address);
+  if (device->host_addressable) {
+    assert_non_null(pointer);
+    assert_int_equal(pointer[99], 9);
+    assert_int_equal(device->hidden_bytes, 0);
+  } else {
+    assert_null(pointer);
+    assert_int_equal(signal_of_reading(memory.address), SIGSEGV);
+    assert_int_equal(signal_of_reading(memory.address + 99), SIGSEGV);
+    assert_true(memory.address - device->hidden_begin < device->hidden_bytes);
+  }
+  device->ops->release(device, &memory);
+}
+
+/* An address of `owner`, executed on by every other device: refused where the host cannot reach it,
+ * by translate and by a queue. */
+static void hidden_addresses_are_refused_elsewhere(void **state) {
+  tdm_device *owner = test_device(*state, TEST_DEVICE);
+  if (owner->host_addressable) skip(); /* the host's memory is the other cpu devices' as well */
+  for (size_t i = 0; i < tdm_device_count(*state); ++i) {
+    tdm_device *other = tdm_context_device(*state, i);
+    if (other == owner) continue;
+    test_flight *test = test_flight_create(*state);
+    const uint32_t base = test_base(test, owner, 4, 3);
+    void *pointer = &pointer;
+    assert_status(other->ops->translate(other, test->bases[base], 8, &pointer),
+                  TDM_INVALID_ARGUMENT);
+    assert_null(pointer);
+    const uint32_t program = test_program(test, other->queues[TDM_QUEUE_COMPUTE]);
+    test_execute(test, program, &test_mix_kernel, base, NULL, 0, 1);
+    test_run(test, true);
+    assert_int_equal(test->flight.failure.id, 0);
+    assert_int_equal(test->flight.failure.status, TDM_INVALID_ARGUMENT);
+    assert_non_null(strstr(test->flight.failure.message, other->name));
+    assert_int_equal(test_value(test, base), 3);
+    test_flight_destroy(test);
+  }
+}
+
+/* A device that is not the host knows which of its addresses live. */
+static void dead_and_overlong_addresses_are_refused(void **state) {
+  tdm_device *device = test_device(*state, TEST_DEVICE);
+  if (device->host_addressable) skip(); /* the host's pointers carry no such knowledge */
+  tdm_memory memory;
+  assert_ok(device->ops->allocate(device, 70000, &memory));
+  const tdm_address address = memory.address;
+  void *pointer = NULL;
+  assert_ok(device->ops->translate(device, address, 70000, &pointer));
+  assert_ok(device->ops->translate(device, address + 69999, 1, &pointer));
+  assert_ok(device->ops->translate(device, address + 70000, 0, &pointer));
+  assert_status(device->ops->translate(device, address, 70001, &pointer), TDM_INVALID_ARGUMENT);
+  assert_status(device->ops->translate(device, address + 65536, 4465, &pointer),
+                TDM_INVALID_ARGUMENT);
+  assert_status(device->ops->translate(device, address + 70001, 1, &pointer), TDM_INVALID_ARGUMENT);
+  assert_status(device->ops->translate(device, address - 1, 1, &pointer), TDM_INVALID_ARGUMENT);
+  assert_status(device->ops->translate(device, (tdm_address)&memory, 1, &pointer),
+                TDM_INVALID_ARGUMENT);
+  device->ops->release(device, &memory);
+  assert_status(device->ops->translate(device, address, 1, &pointer), TDM_INVALID_ARGUMENT);
+  for (int i = 0; i < 100; ++i) { /* and the address does not come back */
+    assert_ok(device->ops->allocate(device, 70000, &memory));
+    assert_int_not_equal(memory.address, address);
+    device->ops->release(device, &memory);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(blocks_are_aligned_and_apart, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(no_bytes_are_a_block_too, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_shortage_is_told, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(allocations_fail_on_demand, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(the_host_reads_host_memory_only, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(hidden_addresses_are_refused_elsewhere, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(dead_and_overlong_addresses_are_refused, set_up, tear_down),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

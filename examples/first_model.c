@@ -1,5 +1,5 @@
 /* The first model: an embedding on the CPU, a linear layer on the accelerator, and the transfer
- * between them, which appears by itself. */
+ * between them, which appears by itself. README.md shows this program. */
 #include <stdio.h>
 
 #include "tandem.h"
@@ -20,18 +20,16 @@ int main(void) {
   tdm_tensor *fed = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, 3), batch);
   const tdm_feed feed = {"ids", fed, false};
   tdm_fetch fetch = {"scores", NULL};
-  const tdm_status status = session ? tdm_run(session, &feed, 1, &fetch, 1) : TDM_INTERNAL;
-  if (status == TDM_OK) {
-    const float *values = (const float *)tdm_tensor_data(fetch.tensor); /* (3, 10) */
-    for (int i = 0; i < 3; i++)
-      printf("word %d: %g %g ...\n", (int)batch[i], values[10 * i], values[10 * i + 1]);
-  } else {
-    fprintf(stderr, "%s\n", tdm_last_message()); /* which layer, and why */
-  }
+  const bool done = session && tdm_run(session, &feed, 1, &fetch, 1) == TDM_OK;
+  if (!done) fprintf(stderr, "%s\n", tdm_last_message()); /* which layer, and why */
+  const float *values = (const float *)tdm_tensor_data(fetch.tensor); /* (3, 10) */
+  for (int i = 0; done && i < 3; i++)
+    printf("word %d: %g %g ...\n", (int)batch[i], values[10 * i], values[10 * i + 1]);
+
   tdm_tensor_release(fetch.tensor);
   tdm_tensor_release(fed);
   tdm_session_release(session);
   tdm_graph_release(graph);
   tdm_context_release(context);
-  return status == TDM_OK ? 0 : 1;
+  return done ? 0 : 1;
 }

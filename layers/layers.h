@@ -87,7 +87,7 @@ TDM_API tdm_value tdm_mse(tdm_graph *graph, const char *name, tdm_value a, tdm_v
 TDM_API tdm_value tdm_mse_with(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
                                const tdm_loss_options *options);
 
-/* ---- Optimizers: values; set clip_norm in what they answer ------------------------------------ */
+/* ---- Optimizers: values; set clip_norm in what they answer ----------------------------------- */
 
 typedef struct tdm_sgd_options {
   double learning_rate;

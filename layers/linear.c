@@ -129,7 +129,8 @@ static tdm_value make_linear(tdm_graph *graph, const char *name, tdm_value x, in
   if (has_bias)
     operands[BIAS] =
         tdm_layer_parameter(graph, name, ".bias", tdm_shape_of(1, out_features), &uniform);
-  return tdm_append(graph, &linear, name, NULL, operands, has_bias ? 3 : 2, NULL);
+  /* An absent bias is named as such: kernels see NULL in its place. */
+  return tdm_append(graph, &linear, name, NULL, operands, 3, NULL);
 }
 
 tdm_value tdm_linear(tdm_graph *graph, const char *name, tdm_value x, int64_t out_features) {

@@ -117,7 +117,9 @@ def training_cases():
         "table_sgd": with_options(sgd, lr=0.1),
         "table_sgd_clip": dict(with_options(sgd, lr=0.1), clip=0.5),
         "table_sparse_adam": with_options(sparse_adam, lr=0.01),
-        "table_sparse_adam_options": with_options(sparse_adam, lr=0.02, betas=(0.8, 0.95), eps=1e-3),
+        "table_sparse_adam_options": with_options(
+            sparse_adam, lr=0.02, betas=(0.8, 0.95), eps=1e-3
+        ),
     }
     cases.update({name: (table_model, options) for name, options in tables.items()})
     cases["main_adam"] = (main_model, dict(with_options(adam, lr=0.005), clip=1.0))

@@ -1,0 +1,261 @@
+/* What layers and optimizers refuse: creating the session fails with a message that names the layer
+ * and what did not fit. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tandem.h"
+
+typedef struct error_case {
+  tdm_value (*build)(tdm_graph *graph);
+  const char *says[4]; /* all of these stand in the message */
+} error_case;
+
+static tdm_value floats(tdm_graph *graph, const char *name, tdm_shape shape) {
+  return tdm_input(graph, name, TDM_FLOAT32, shape);
+}
+
+static tdm_value ids_of(tdm_graph *graph, tdm_shape shape) {
+  return tdm_input(graph, "ids", TDM_INT64, shape);
+}
+
+static tdm_value batch_by(tdm_graph *graph, int64_t size) {
+  return floats(graph, "x", tdm_shape_of(2, TDM_DIM("batch"), size));
+}
+
+/* ---- Shapes ---------------------------------------------------------------------------------- */
+
+static tdm_value linear_tied(tdm_graph *graph) {
+  tdm_linear(graph, "rnn", batch_by(graph, 10), 10);
+  return tdm_linear(graph, "rnn", floats(graph, "wide", tdm_shape_of(2, 3, 32)), 10);
+}
+
+static tdm_value linear_unknown_features(tdm_graph *graph) {
+  return tdm_linear(graph, "fc", floats(graph, "x", tdm_shape_of(2, 3, TDM_DIM("width"))), 10);
+}
+
+static tdm_value linear_of_scalar(tdm_graph *graph) {
+  return tdm_linear(graph, "fc", floats(graph, "x", tdm_shape_scalar()), 10);
+}
+
+static tdm_value embedding_of_full_rank(tdm_graph *graph) {
+  return tdm_embedding(graph, "table", ids_of(graph, tdm_shape_of(8, 1, 1, 1, 1, 1, 1, 1, 2)), 7,
+                       5);
+}
+
+static tdm_value rnn_of_matrix(tdm_graph *graph) {
+  return tdm_rnn(graph, "rnn", batch_by(graph, 10), 6, NULL, NULL);
+}
+
+static tdm_value rnn_with_wrong_h0(tdm_graph *graph) {
+  const tdm_rnn_options options = {.struct_size = sizeof options,
+                                   .layers = 2,
+                                   .h0 = floats(graph, "h0", tdm_shape_of(3, 1, 4, 6))};
+  return tdm_rnn(graph, "rnn", floats(graph, "x", tdm_shape_of(3, 5, 4, 8)), 6, &options, NULL);
+}
+
+static tdm_value rnn_with_h0_of_other_batch(tdm_graph *graph) {
+  const tdm_rnn_options options = {.struct_size = sizeof options,
+                                   .h0 = floats(graph, "h0", tdm_shape_of(3, 1, 9, 6))};
+  return tdm_rnn(graph, "rnn", floats(graph, "x", tdm_shape_of(3, 5, 4, 8)), 6, &options, NULL);
+}
+
+static tdm_value rnn_without_layers(tdm_graph *graph) {
+  const tdm_rnn_options options = {.struct_size = sizeof options, .layers = -1};
+  return tdm_rnn(graph, "rnn", floats(graph, "x", tdm_shape_of(3, 5, 4, 8)), 6, &options, NULL);
+}
+
+static tdm_value add_of_two_shapes(tdm_graph *graph) {
+  return tdm_add(graph, "sum", floats(graph, "a", tdm_shape_of(2, TDM_DIM("batch"), 3)),
+                 floats(graph, "b", tdm_shape_of(2, TDM_DIM("batch"), 4)));
+}
+
+static tdm_value reshape_of_other_count(tdm_graph *graph) {
+  return tdm_reshape(graph, "view", batch_by(graph, 6), tdm_shape_of(2, TDM_DIM("batch"), 5));
+}
+
+static tdm_value reshape_not_divisible(tdm_graph *graph) {
+  return tdm_reshape(graph, "view", floats(graph, "x", tdm_shape_of(2, 3, 5)),
+                     tdm_shape_of(2, 4, TDM_INFER));
+}
+
+static tdm_value reshape_too_open(tdm_graph *graph) {
+  return tdm_reshape(graph, "view", floats(graph, "x", tdm_shape_of(2, 3, 5)),
+                     tdm_shape_of(2, TDM_INFER, TDM_INFER));
+}
+
+static tdm_value select_outside(tdm_graph *graph) {
+  return tdm_select(graph, "pick", floats(graph, "x", tdm_shape_of(2, 3, 5)), 1, 5);
+}
+
+static tdm_value select_no_dimension(tdm_graph *graph) {
+  return tdm_select(graph, "pick", floats(graph, "x", tdm_shape_of(2, 3, 5)), -3, 0);
+}
+
+static tdm_value softmax_no_dimension(tdm_graph *graph) {
+  return tdm_softmax(graph, "soft", floats(graph, "x", tdm_shape_of(2, 3, 5)), 2);
+}
+
+static tdm_value swap_of_vector(tdm_graph *graph) {
+  return tdm_swap_first_dimensions(graph, "swap", floats(graph, "x", tdm_shape_of(1, 3)));
+}
+
+static tdm_value cross_entropy_of_other_count(tdm_graph *graph) {
+  return tdm_cross_entropy(graph, "loss", floats(graph, "x", tdm_shape_of(2, 9, 5)),
+                           ids_of(graph, tdm_shape_of(1, 8)));
+}
+
+static tdm_value mse_of_two_shapes(tdm_graph *graph) {
+  return tdm_mse(graph, "loss", floats(graph, "a", tdm_shape_of(2, 3, 4)),
+                 floats(graph, "b", tdm_shape_of(1, 4)));
+}
+
+/* ---- Dtypes and other values ----------------------------------------------------------------- */
+
+static tdm_value embedding_of_floats(tdm_graph *graph) {
+  return tdm_embedding(graph, "table", floats(graph, "x", tdm_shape_of(1, 3)), 7, 5);
+}
+
+static tdm_value embedding_padding_outside(tdm_graph *graph) {
+  const tdm_embedding_options options = {
+      .struct_size = sizeof options, .has_padding_index = true, .padding_index = -8};
+  return tdm_embedding_with(graph, "table", ids_of(graph, tdm_shape_of(1, 3)), 7, 5, &options);
+}
+
+static tdm_value linear_of_float64(tdm_graph *graph) {
+  return tdm_linear(graph, "fc", tdm_input(graph, "x", TDM_FLOAT64, tdm_shape_of(2, 3, 4)), 10);
+}
+
+static tdm_value relu_of_ids(tdm_graph *graph) {
+  return tdm_relu(graph, "relu", ids_of(graph, tdm_shape_of(1, 3)));
+}
+
+static tdm_value cross_entropy_of_float_targets(tdm_graph *graph) {
+  return tdm_cross_entropy(graph, "loss", floats(graph, "x", tdm_shape_of(2, 9, 5)),
+                           floats(graph, "t", tdm_shape_of(1, 9)));
+}
+
+static tdm_value options_of_another_size(tdm_graph *graph) {
+  const tdm_loss_options options = {.struct_size = 4096};
+  const tdm_value x = floats(graph, "x", tdm_shape_of(2, 9, 5));
+  return tdm_mse_with(graph, "loss", x, x, &options);
+}
+
+static tdm_value no_reduction(tdm_graph *graph) {
+  const tdm_loss_options options = {.struct_size = sizeof options,
+                                    .reduction = (tdm_loss_reduction)3};
+  const tdm_value x = floats(graph, "x", tdm_shape_of(2, 9, 5));
+  return tdm_mse_with(graph, "loss", x, x, &options);
+}
+
+static tdm_value cast_to_nothing(tdm_graph *graph) {
+  return tdm_cast(graph, "cast", batch_by(graph, 3), TDM_DTYPE_NONE);
+}
+
+static tdm_value linear_of_nothing(tdm_graph *graph) {
+  return tdm_linear(graph, "fc", (tdm_value){0, 0}, 10);
+}
+
+static const error_case error_cases[] = {
+    {linear_tied, {"rnn.weight", "[10, 32]", "[10, 10]"}},
+    {linear_unknown_features, {"linear fc", "[3, width]"}},
+    {linear_of_scalar, {"linear fc", "[]"}},
+    {embedding_of_full_rank, {"embedding table", "ids"}},
+    {rnn_of_matrix, {"rnn rnn", "[batch, 10]", "[length, batch, features]"}},
+    {rnn_with_wrong_h0, {"rnn rnn", "h0", "[1, 4, 6]"}},
+    {rnn_with_h0_of_other_batch, {"rnn rnn", "h0", "[4, 6]", "[9, 6]"}},
+    {rnn_without_layers, {"rnn rnn", "-1 layers"}},
+    {add_of_two_shapes, {"add sum", "[batch, 3]", "[batch, 4]"}},
+    {reshape_of_other_count, {"reshape view", "[batch, 6]", "[batch, 5]"}},
+    {reshape_not_divisible, {"reshape view", "[3, 5]", "[4, -1]"}},
+    {reshape_too_open, {"reshape view", "[-1, -1]"}},
+    {select_outside, {"select pick", "index 5", "dimension 1", "[3, 5]"}},
+    {select_no_dimension, {"select pick", "dimension -3", "[3, 5]"}},
+    {softmax_no_dimension, {"softmax soft", "dimension 2", "[3, 5]"}},
+    {swap_of_vector, {"swap_first_dimensions swap", "[3]"}},
+    {cross_entropy_of_other_count, {"cross_entropy loss", "[9, 5]", "[8]"}},
+    {mse_of_two_shapes, {"mse loss", "[3, 4]", "[4]"}},
+    {embedding_of_floats, {"embedding table", "ids", "float32"}},
+    {embedding_padding_outside, {"embedding table", "-8", "7 rows"}},
+    {linear_of_float64, {"linear fc", "float64", "float32"}},
+    {relu_of_ids, {"relu relu", "int64"}},
+    {cross_entropy_of_float_targets, {"cross_entropy loss", "targets", "float32"}},
+    {options_of_another_size, {"mse loss", "struct_size", "4096"}},
+    {no_reduction, {"mse loss", "reduction 3"}},
+    {cast_to_nothing, {"cast cast", "dtype"}},
+    {linear_of_nothing, {"linear fc", "not a value"}},
+};
+
+static void expect_words(const char *message, const char *const *words, size_t count) {
+  for (size_t i = 0; i < count && words[i]; i++)
+    if (!strstr(message, words[i])) fail_msg("\"%s\" does not say \"%s\"", message, words[i]);
+}
+
+static void test_graphs_that_do_not_fit(void **state) {
+  (void)state;
+  tdm_context *context = tdm_context_create(NULL);
+  assert_non_null(context);
+  for (size_t i = 0; i < sizeof error_cases / sizeof error_cases[0]; i++) {
+    tdm_graph *graph = tdm_graph_create(context);
+    const tdm_value value = error_cases[i].build(graph);
+    assert_false(tdm_value_is_valid(value));
+    tdm_output(graph, "out", value);
+    assert_null(tdm_session_create(graph, NULL));
+    expect_words(tdm_last_message(), error_cases[i].says, 4);
+    assert_int_equal(tdm_graph_status(graph), TDM_INVALID_ARGUMENT);
+    tdm_graph_release(graph);
+  }
+  tdm_context_release(context);
+}
+
+/* ---- Optimizers ------------------------------------------------------------------------------ */
+
+/* The message with which training is refused: at creation, or when a plan is prepared. */
+static void expect_refused(tdm_optimizer optimizer, bool sparse, const char *const *words) {
+  tdm_context *context = tdm_context_create(NULL);
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_embedding_options options = {.struct_size = sizeof options, .sparse = sparse};
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, 3));
+  const tdm_value rows = tdm_embedding_with(graph, "table", ids, 7, 5, &options);
+  const tdm_value target = floats(graph, "target", tdm_shape_of(2, 3, 5));
+  const tdm_session_options training = {.struct_size = sizeof training,
+                                        .loss = tdm_mse(graph, "loss", rows, target),
+                                        .optimizer = &optimizer};
+  tdm_session *session = tdm_session_create(graph, &training);
+  assert_null(session);
+  expect_words(tdm_last_message(), words, 4);
+  tdm_session_release(session);
+  tdm_graph_release(graph);
+  tdm_context_release(context);
+}
+
+static void test_optimizers_that_refuse(void **state) {
+  (void)state;
+  const tdm_sgd_options momentum = {.learning_rate = 0.1, .momentum = 0.9};
+  const tdm_sgd_options decay = {.learning_rate = 0.1, .weight_decay = 0.1};
+  const tdm_sgd_options nesterov = {.learning_rate = 0.1, .nesterov = true};
+  const tdm_adam_options beta = {.beta1 = 1.0};
+  tdm_optimizer norm = tdm_sgd(0.1);
+  norm.clip_norm = -1.0;
+  expect_refused(tdm_sgd_with(&momentum), true, (const char *[4]){"sgd", "table.weight"});
+  expect_refused(tdm_sgd_with(&decay), true, (const char *[4]){"sgd", "table.weight"});
+  expect_refused(tdm_adam(0.1), true, (const char *[4]){"adam", "table.weight", "sparse"});
+  expect_refused(tdm_adamw(0.1), true, (const char *[4]){"adamw", "table.weight", "sparse"});
+  expect_refused(tdm_sparse_adam(0.1), false,
+                 (const char *[4]){"sparse_adam", "table.weight", "dense"});
+  expect_refused(tdm_sgd_with(&nesterov), false, (const char *[4]){"sgd", "nesterov"});
+  expect_refused(tdm_adam_with(&beta), false, (const char *[4]){"adam", "betas"});
+  expect_refused(tdm_sgd(-1.0), false, (const char *[4]){"sgd", "learning rate -1"});
+  expect_refused(norm, false, (const char *[4]){"clip_norm", "-1"});
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_graphs_that_do_not_fit),
+      cmocka_unit_test(test_optimizers_that_refuse),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

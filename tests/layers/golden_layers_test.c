@@ -1,0 +1,93 @@
+/* Every layer, function and loss against PyTorch: outputs, loss, and gradients of all operands, on
+ * cpu and sim, in both dtypes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/layers/layer_cases.h"
+
+static double tolerance_of(tdm_dtype dtype) {
+  return dtype == TDM_FLOAT32 ? 1e-5 : 1e-12;
+}
+
+static void compare_gradients(const layer_test *test, double tolerance) {
+  const tdm_tensor_list *golden = test->golden->list;
+  tdm_tensor_list *saved = tdm_store_save(tdm_session_store(test->session), true);
+  if (!saved) fail_msg("%s: %s", test->name, tdm_last_message());
+  size_t compared = 0;
+  for (size_t i = 0; i < tdm_tensor_list_count(golden); i++) {
+    const char *full = tdm_tensor_list_name(golden, i);
+    const char *name = golden_suffix(full, test->name, "gradient");
+    if (!name) continue;
+    char text[256];
+    (void)snprintf(text, sizeof text, "gradient/%s", name);
+    const tdm_tensor *found = tdm_tensor_list_find(saved, text);
+    if (!found) fail_msg("%s: no gradient of %s", test->name, name);
+    golden_compare(test->name, text, found, tdm_tensor_list_tensor(golden, i), tolerance);
+    compared++;
+  }
+  assert_true(compared > 0);
+  tdm_tensor_list_release(saved);
+}
+
+static void check_case(const golden_file *golden, const layer_case *options,
+                       const char *placement) {
+  const double tolerance = tolerance_of(golden->dtype);
+  layer_test test;
+  layer_test_begin(&test, golden, options->name, placement);
+  options->build(&test, options);
+  layer_test_start(&test);
+  const double loss = layer_test_step(&test);
+  for (size_t i = 0; i < test.fetch_count; i++)
+    golden_compare(test.name, test.fetches[i].name, test.fetches[i].tensor,
+                   golden_tensor(golden, test.name, "output", test.fetches[i].name), tolerance);
+  tdm_tensor *found = tdm_tensor_from(golden->context, TDM_FLOAT64, tdm_shape_scalar(), &loss);
+  golden_compare(test.name, "loss", found, golden_tensor(golden, test.name, "loss", ""), tolerance);
+  tdm_tensor_release(found);
+  compare_gradients(&test, tolerance);
+  layer_test_end(&test);
+}
+
+static void check_all(tdm_dtype dtype, const char *placement) {
+  golden_file golden;
+  golden_open(&golden, "layers", dtype);
+  layer_case cases[LAYER_CASES_MAX];
+  const size_t count = layer_cases_all(cases, LAYER_CASES_MAX);
+  assert_int_equal(count, golden_case_count(&golden));
+  for (size_t i = 0; i < count; i++)
+    check_case(&golden, &cases[i], placement);
+  golden_close(&golden);
+}
+
+static void test_float32_cpu(void **state) {
+  (void)state;
+  check_all(TDM_FLOAT32, "*=cpu:0");
+}
+
+static void test_float64_cpu(void **state) {
+  (void)state;
+  check_all(TDM_FLOAT64, "*=cpu:0");
+}
+
+static void test_float32_sim(void **state) {
+  (void)state;
+  check_all(TDM_FLOAT32, "*=sim:0");
+}
+
+static void test_float64_sim(void **state) {
+  (void)state;
+  check_all(TDM_FLOAT64, "*=sim:0");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_float32_cpu),
+      cmocka_unit_test(test_float64_cpu),
+      cmocka_unit_test(test_float32_sim),
+      cmocka_unit_test(test_float64_sim),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

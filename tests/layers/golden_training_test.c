@@ -1,0 +1,234 @@
+/* Optimizers and the main model over several steps against PyTorch: the loss of every step, the
+ * parameters and the optimizer's states at the end. Shapes are symbolic and differ from step to
+ * step, so a plan is made for each of them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/layers/layer_test.h"
+
+#define MAX_FEEDS 2
+
+typedef struct training_model {
+  tdm_value (*build)(tdm_graph *graph, tdm_dtype dtype); /* answers the loss */
+  const char *feeds[MAX_FEEDS];
+} training_model;
+
+typedef struct training_case {
+  const char *name;
+  const training_model *model;
+  const char *placement;
+  double tolerance[2]; /* float32, float64 */
+  tdm_optimizer optimizer;
+} training_case;
+
+/* ---- Models ---------------------------------------------------------------------------------- */
+
+static tdm_value build_dense(tdm_graph *graph, tdm_dtype dtype) {
+  const tdm_value x = tdm_input(graph, "x", dtype, tdm_shape_of(2, TDM_DIM("batch"), 6));
+  const tdm_value target = tdm_input(graph, "target", dtype, tdm_shape_of(2, TDM_DIM("batch"), 3));
+  const tdm_value hidden = tdm_tanh(graph, "tanh", tdm_linear(graph, "first", x, 5));
+  return tdm_mse(graph, "loss", tdm_linear(graph, "second", hidden, 3), target);
+}
+
+static tdm_value build_table(tdm_graph *graph, tdm_dtype dtype) {
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  const tdm_value target = tdm_input(graph, "target", dtype, tdm_shape_of(2, TDM_DIM("batch"), 4));
+  const tdm_embedding_options sparse = {
+      .struct_size = sizeof sparse, .has_padding_index = true, .sparse = true};
+  const tdm_loss_options sum = {.struct_size = sizeof sum, .reduction = TDM_LOSS_SUM};
+  const tdm_value rows = tdm_embedding_with(graph, "table", ids, 9, 4, &sparse);
+  return tdm_mse_with(graph, "loss", rows, target, &sum);
+}
+
+static tdm_value build_main(tdm_graph *graph, tdm_dtype dtype) {
+  (void)dtype;
+  const tdm_value characters = tdm_input(graph, "characters", TDM_INT64,
+                                         tdm_shape_of(2, TDM_DIM("length"), TDM_DIM("batch")));
+  const tdm_value class = tdm_input(graph, "class", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  const tdm_value x = tdm_embedding(graph, "embedding", characters, 40, 8);
+  const tdm_value y = tdm_rnn(graph, "rnn", x, 16, NULL, NULL);
+  const tdm_value scores = tdm_linear(graph, "scores", tdm_last_step(graph, "last", y), 8);
+  return tdm_cross_entropy(graph, "loss", scores, class);
+}
+
+static const training_model dense = {build_dense, {"x", "target"}};
+static const training_model table = {build_table, {"ids", "target"}};
+static const training_model main_model = {build_main, {"characters", "class"}};
+
+/* ---- Training -------------------------------------------------------------------------------- */
+
+/* The losses of all steps, as a tensor like the golden one. */
+static tdm_tensor *train(const golden_file *golden, const training_case *training,
+                         tdm_session *session) {
+  const tdm_tensor *wanted = golden_tensor(golden, training->name, "losses", "");
+  const int64_t steps = tdm_tensor_shape(wanted).dims[0];
+  double losses[64];
+  assert_true(steps > 0 && steps <= 64);
+  for (int64_t step = 0; step < steps; step++) {
+    tdm_feed feeds[MAX_FEEDS];
+    for (size_t i = 0; i < MAX_FEEDS; i++) {
+      char text[64];
+      (void)snprintf(text, sizeof text, "%s.%lld", training->model->feeds[i], (long long)step);
+      feeds[i] = (tdm_feed){.name = training->model->feeds[i],
+                            .tensor = golden_tensor(golden, training->name, "input", text)};
+    }
+    if (tdm_train_step(session, feeds, MAX_FEEDS, NULL, 0, &losses[step]) != TDM_OK)
+      fail_msg("%s, step %lld: %s", training->name, (long long)step, tdm_last_message());
+  }
+  return tdm_tensor_from(golden->context, TDM_FLOAT64, tdm_shape_of(1, steps), losses);
+}
+
+static void compare_trained(const golden_file *golden, const training_case *training,
+                            tdm_session *session, double tolerance) {
+  tdm_tensor_list *saved = tdm_store_save(tdm_session_store(session), true);
+  if (!saved) fail_msg("%s: %s", training->name, tdm_last_message());
+  size_t compared = 0;
+  for (size_t i = 0; i < tdm_tensor_list_count(golden->list); i++) {
+    const char *full = tdm_tensor_list_name(golden->list, i);
+    const char *name = golden_suffix(full, training->name, "trained");
+    if (!name) continue;
+    const tdm_tensor *found = tdm_tensor_list_find(saved, name);
+    if (!found) fail_msg("%s: the store has no %s", training->name, name);
+    golden_compare(training->name, name, found, tdm_tensor_list_tensor(golden->list, i), tolerance);
+    compared++;
+  }
+  assert_true(compared > 0);
+  tdm_tensor_list_release(saved);
+}
+
+static void check_case(const golden_file *golden, const training_case *training,
+                       const char *placement) {
+  const double tolerance = training->tolerance[golden->dtype == TDM_FLOAT64];
+  tdm_graph *graph = tdm_graph_create(golden->context);
+  tdm_scope_dtype(graph, golden->dtype);
+  const tdm_session_options options = {.struct_size = sizeof options,
+                                       .loss = training->model->build(graph, golden->dtype),
+                                       .optimizer = &training->optimizer,
+                                       .device_map = placement};
+  tdm_session *session = tdm_session_create(graph, &options);
+  if (!session) fail_msg("%s on %s: %s", training->name, placement, tdm_last_message());
+  tdm_tensor_list *parameters = golden_parameters(golden, training->name);
+  assert_int_equal(tdm_store_load(tdm_session_store(session), parameters), TDM_OK);
+  tdm_tensor_list_release(parameters);
+  tdm_tensor *losses = train(golden, training, session);
+  golden_compare(training->name, "losses", losses,
+                 golden_tensor(golden, training->name, "losses", ""), tolerance);
+  tdm_tensor_release(losses);
+  compare_trained(golden, training, session, tolerance);
+  tdm_session_release(session);
+  tdm_graph_release(graph);
+}
+
+/* ---- Cases ----------------------------------------------------------------------------------- */
+
+#define STEPS_TOLERANCE                                                                            \
+  { 1e-5, 1e-12 }
+#define MAX_CASES 32
+
+static training_case make_case(const char *name, tdm_optimizer optimizer) {
+  return (training_case){
+      .name = name, .model = &dense, .tolerance = STEPS_TOLERANCE, .optimizer = optimizer};
+}
+
+static tdm_optimizer clipped(tdm_optimizer optimizer, double norm) {
+  optimizer.clip_norm = norm;
+  return optimizer;
+}
+
+static size_t sgd_cases(training_case *cases) {
+  const tdm_sgd_options momentum = {.learning_rate = 0.1, .momentum = 0.9};
+  const tdm_sgd_options dampening = {.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.3};
+  const tdm_sgd_options nesterov = {.learning_rate = 0.1, .momentum = 0.8, .nesterov = true};
+  const tdm_sgd_options decay = {.learning_rate = 0.1, .weight_decay = 0.05};
+  const tdm_sgd_options everything = {
+      .learning_rate = 0.1, .momentum = 0.8, .weight_decay = 0.05, .nesterov = true};
+  size_t count = 0;
+  cases[count++] = make_case("sgd", tdm_sgd(0.1));
+  cases[count++] = make_case("sgd_momentum", tdm_sgd_with(&momentum));
+  cases[count++] = make_case("sgd_dampening", tdm_sgd_with(&dampening));
+  cases[count++] = make_case("sgd_nesterov", tdm_sgd_with(&nesterov));
+  cases[count++] = make_case("sgd_decay", tdm_sgd_with(&decay));
+  cases[count++] = make_case("sgd_everything", tdm_sgd_with(&everything));
+  cases[count++] = make_case("sgd_clip", clipped(tdm_sgd(0.1), 0.05));
+  cases[count++] = make_case("sgd_clip_loose", clipped(tdm_sgd(0.1), 100.0));
+  return count;
+}
+
+static size_t adam_cases(training_case *cases) {
+  const tdm_adam_options options = {
+      .learning_rate = 0.02, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3};
+  const tdm_adam_options decay = {.learning_rate = 0.01, .weight_decay = 0.1};
+  const tdm_adam_options decoupled = {.learning_rate = 0.01, .weight_decay = 0.2};
+  size_t count = 0;
+  cases[count++] = make_case("adam", tdm_adam(0.01));
+  cases[count++] = make_case("adam_options", tdm_adam_with(&options));
+  cases[count++] = make_case("adam_decay", tdm_adam_with(&decay));
+  cases[count++] = make_case("adam_clip", clipped(tdm_adam(0.01), 0.05));
+  cases[count++] = make_case("adamw", tdm_adamw(0.01));
+  cases[count++] = make_case("adamw_decay", tdm_adamw_with(&decoupled));
+  return count;
+}
+
+static size_t table_cases(training_case *cases) {
+  const tdm_adam_options options = {
+      .learning_rate = 0.02, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3};
+  size_t count = 0;
+  cases[count++] = make_case("table_sgd", tdm_sgd(0.1));
+  cases[count++] = make_case("table_sgd_clip", clipped(tdm_sgd(0.1), 0.5));
+  cases[count++] = make_case("table_sparse_adam", tdm_sparse_adam(0.01));
+  cases[count++] = make_case("table_sparse_adam_options", tdm_sparse_adam_with(&options));
+  for (size_t i = 0; i < count; i++)
+    cases[i].model = &table;
+  return count;
+}
+
+static size_t main_cases(training_case *cases) {
+  cases[0] = make_case("main_adam", clipped(tdm_adam(0.005), 1.0));
+  cases[1] = make_case("main_sgd", tdm_sgd(0.1));
+  for (size_t i = 0; i < 2; i++) {
+    cases[i].model = &main_model;
+    cases[i].tolerance[0] = 1e-4;
+    cases[i].tolerance[1] = 1e-10;
+    cases[i].placement = "embedding=cpu:0,*=sim:0";
+  }
+  return 2;
+}
+
+static void check_all(tdm_dtype dtype) {
+  golden_file golden;
+  golden_open(&golden, "training", dtype);
+  training_case cases[MAX_CASES];
+  size_t count = sgd_cases(cases);
+  count += adam_cases(cases + count);
+  count += table_cases(cases + count);
+  count += main_cases(cases + count);
+  assert_int_equal(count, golden_case_count(&golden));
+  for (size_t i = 0; i < count; i++) {
+    check_case(&golden, &cases[i], "*=cpu:0");
+    check_case(&golden, &cases[i], "*=sim:0");
+    if (cases[i].placement) check_case(&golden, &cases[i], cases[i].placement);
+  }
+  golden_close(&golden);
+}
+
+static void test_float32(void **state) {
+  (void)state;
+  check_all(TDM_FLOAT32);
+}
+
+static void test_float64(void **state) {
+  (void)state;
+  check_all(TDM_FLOAT64);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_float32),
+      cmocka_unit_test(test_float64),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

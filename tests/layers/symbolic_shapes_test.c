@@ -1,0 +1,206 @@
+/* Shape rules while sizes are not known: names are kept where they are certain, and the same graph
+ * runs and trains with several sizes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/layers/layer_test.h"
+
+typedef struct shape_case {
+  tdm_value (*build)(tdm_graph *graph);
+  const char *shape;
+} shape_case;
+
+static tdm_value sequence(tdm_graph *graph) {
+  return tdm_input(graph, "x", TDM_FLOAT32,
+                   tdm_shape_of(3, TDM_DIM("length"), TDM_DIM("batch"), 12));
+}
+
+static tdm_value images(tdm_graph *graph) {
+  return tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(3, TDM_DIM("batch"), 3, 4));
+}
+
+static tdm_value unknown(tdm_graph *graph) {
+  return tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM_UNKNOWN, 4));
+}
+
+static tdm_value embedding_of_names(tdm_graph *graph) {
+  const tdm_shape shape = tdm_shape_of(2, TDM_DIM("length"), TDM_DIM("batch"));
+  return tdm_embedding(graph, "table", tdm_input(graph, "ids", TDM_INT32, shape), 9, 5);
+}
+
+static tdm_value linear_of_names(tdm_graph *graph) {
+  return tdm_linear(graph, "fc", sequence(graph), 7);
+}
+
+static tdm_value rnn_of_names(tdm_graph *graph) {
+  return tdm_rnn(graph, "rnn", sequence(graph), 7, NULL, NULL);
+}
+
+static tdm_value rnn_of_batches(tdm_graph *graph) {
+  const tdm_rnn_options options = {.struct_size = sizeof options, .batch_first = true};
+  tdm_value h_n;
+  tdm_rnn(graph, "rnn", sequence(graph), 7, &options, &h_n);
+  return h_n;
+}
+
+static tdm_value flat_rows(tdm_graph *graph) {
+  return tdm_reshape(graph, "view", sequence(graph), tdm_shape_of(2, TDM_INFER, 12));
+}
+
+static tdm_value flat_features(tdm_graph *graph) {
+  return tdm_reshape(graph, "view", images(graph), tdm_shape_of(2, TDM_DIM("batch"), TDM_INFER));
+}
+
+static tdm_value inferred_batch(tdm_graph *graph) {
+  return tdm_reshape(graph, "view", images(graph), tdm_shape_of(2, TDM_INFER, 12));
+}
+
+static tdm_value split_features(tdm_graph *graph) {
+  return tdm_reshape(graph, "view", sequence(graph),
+                     tdm_shape_of(4, TDM_DIM("length"), TDM_DIM("batch"), TDM_INFER, 4));
+}
+
+static tdm_value new_name(tdm_graph *graph) {
+  return tdm_reshape(graph, "view", sequence(graph), tdm_shape_of(2, TDM_DIM("rows"), 12));
+}
+
+static tdm_value exchanged(tdm_graph *graph) {
+  return tdm_swap_first_dimensions(graph, "swap", sequence(graph));
+}
+
+static tdm_value last(tdm_graph *graph) {
+  return tdm_last_step(graph, "last", sequence(graph));
+}
+
+static tdm_value merged(tdm_graph *graph) {
+  const tdm_value sizes = tdm_input(graph, "sizes", TDM_FLOAT32, tdm_shape_of(2, 6, 4));
+  return tdm_add(graph, "sum", unknown(graph), sizes);
+}
+
+static tdm_value losses(tdm_graph *graph) {
+  const tdm_loss_options none = {.struct_size = sizeof none, .reduction = TDM_LOSS_NONE};
+  const tdm_value targets =
+      tdm_input(graph, "targets", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  return tdm_cross_entropy_with(graph, "loss", unknown(graph), targets, &none);
+}
+
+static const shape_case shape_cases[] = {
+    {embedding_of_names, "[length, batch, 5]"},
+    {linear_of_names, "[length, batch, 7]"},
+    {rnn_of_names, "[length, batch, 7]"},
+    {rnn_of_batches, "[length, 7]"}, /* the input's first name is its batch */
+    {flat_rows, "[?, 12]"},
+    {flat_features, "[batch, 12]"},
+    {inferred_batch, "[batch, 12]"},
+    {split_features, "[length, batch, 3, 4]"},
+    {new_name, "[rows, 12]"},
+    {exchanged, "[batch, length, 12]"},
+    {last, "[batch, 12]"},
+    {merged, "[6, 4]"},
+    {losses, "[batch]"},
+};
+
+static void test_rules(void **state) {
+  (void)state;
+  tdm_context *context = tdm_context_create(NULL);
+  assert_non_null(context);
+  for (size_t i = 0; i < sizeof shape_cases / sizeof shape_cases[0]; i++) {
+    tdm_graph *graph = tdm_graph_create(context);
+    const tdm_shape shape = tdm_value_shape(graph, shape_cases[i].build(graph));
+    char text[TDM_SHAPE_TEXT];
+    if (tdm_graph_status(graph) != TDM_OK) fail_msg("%s", tdm_last_message());
+    assert_string_equal(tdm_shape_text(&shape, text, sizeof text), shape_cases[i].shape);
+    tdm_graph_release(graph);
+  }
+  tdm_context_release(context);
+}
+
+/* Rows of a sequence, flattened to an unknown count, classified, and seen as a sequence again. */
+static tdm_session *flattening_session(tdm_graph *graph, const tdm_optimizer *optimizer) {
+  const tdm_value x = sequence(graph);
+  tdm_value y = tdm_linear(graph, "first", x, 5);
+  y = tdm_reshape(graph, "flat", y, tdm_shape_of(2, TDM_INFER, 5));
+  y = tdm_linear(graph, "second", y, 6);
+  const tdm_value targets = tdm_input(graph, "targets", TDM_FLOAT32,
+                                      tdm_shape_of(3, TDM_DIM("length"), TDM_DIM("batch"), 12));
+  y = tdm_linear(graph, "third", tdm_reshape(graph, "pairs", y, tdm_shape_of(2, TDM_INFER, 12)),
+                 12);
+  const tdm_value judged = tdm_reshape(graph, "rows", targets, tdm_shape_of(2, TDM_INFER, 12));
+  tdm_output(graph, "y", y);
+  const tdm_value half =
+      tdm_select(graph, "first_rows",
+                 tdm_reshape(graph, "halves", judged, tdm_shape_of(3, 2, TDM_INFER, 12)), 0, 0);
+  const tdm_session_options options = {.struct_size = sizeof options,
+                                       .loss = tdm_mse(graph, "loss", y, half),
+                                       .optimizer = optimizer};
+  return tdm_session_create(graph, &options);
+}
+
+static void train_with(tdm_context *context, tdm_session *session, int64_t length, int64_t batch) {
+  const tdm_shape shape = tdm_shape_of(3, length, batch, 12);
+  tdm_tensor *x = tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, shape, 1, -1.0, 1.0);
+  tdm_tensor *targets = tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, shape, 2, -1.0, 1.0);
+  const tdm_feed feeds[] = {{.name = "x", .tensor = x}, {.name = "targets", .tensor = targets}};
+  double first = 0.0;
+  double loss = 0.0;
+  for (int step = 0; step < 30; step++) {
+    tdm_fetch fetch = {.name = "y"};
+    if (tdm_train_step(session, feeds, 2, &fetch, 1, &loss) != TDM_OK)
+      fail_msg("%s", tdm_last_message());
+    const tdm_shape y = tdm_tensor_shape(fetch.tensor);
+    assert_int_equal(y.rank, 2);
+    assert_int_equal(y.dims[0], length * batch / 2);
+    tdm_tensor_release(fetch.tensor);
+    if (step == 0) first = loss;
+  }
+  assert_true(loss < first);
+  tdm_tensor_release(x);
+  tdm_tensor_release(targets);
+}
+
+static void test_training_with_several_sizes(void **state) {
+  (void)state;
+  tdm_context *context = tdm_context_create(NULL);
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_optimizer optimizer = tdm_sgd(0.2);
+  tdm_session *session = flattening_session(graph, &optimizer);
+  if (!session) fail_msg("%s", tdm_last_message());
+  train_with(context, session, 4, 3);
+  train_with(context, session, 2, 7);
+  train_with(context, session, 1, 2);
+  tdm_session_release(session);
+  tdm_graph_release(graph);
+  tdm_context_release(context);
+}
+
+/* Sizes that no plan can have are found when they are fed. */
+static void test_sizes_that_do_not_fit(void **state) {
+  (void)state;
+  tdm_context *context = tdm_context_create(NULL);
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_output(graph, "y",
+             tdm_reshape(graph, "fives", sequence(graph), tdm_shape_of(2, TDM_INFER, 5)));
+  tdm_session *session = tdm_session_create(graph, NULL);
+  if (!session) fail_msg("%s", tdm_last_message());
+  tdm_tensor *x = tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(3, 1, 3, 12));
+  const tdm_feed feed = {.name = "x", .tensor = x};
+  tdm_fetch fetch = {.name = "y"};
+  assert_int_equal(tdm_run(session, &feed, 1, &fetch, 1), TDM_INVALID_ARGUMENT);
+  assert_non_null(strstr(tdm_last_message(), "reshape fives: [1, 3, 12]"));
+  tdm_tensor_release(x);
+  tdm_session_release(session);
+  tdm_graph_release(graph);
+  tdm_context_release(context);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_rules),
+      cmocka_unit_test(test_training_with_several_sizes),
+      cmocka_unit_test(test_sizes_that_do_not_fit),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

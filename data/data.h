@@ -92,7 +92,7 @@ typedef struct tdm_word_list {
 TDM_API tdm_words *tdm_words_create(tdm_context *context, const tdm_word_list *lists, size_t count,
                                     const tdm_words_options *options);
 TDM_API void tdm_words_release(tdm_words *words);
-TDM_API int64_t tdm_words_character_count(const tdm_words *words); /* ids below this; with padding */
+TDM_API int64_t tdm_words_character_count(const tdm_words *words); /* ids are below it; 0 pads */
 TDM_API size_t tdm_words_class_count(const tdm_words *words);
 TDM_API const char *tdm_words_class_name(const tdm_words *words, size_t index);
 /* Fields "characters" int64 (length padded to max_length with 0), "length" int64 (), "class" int64

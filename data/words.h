@@ -21,6 +21,11 @@ typedef struct tdm_pool_word {
   int32_t list;       /* -1: in several */
 } tdm_pool_word;
 
+typedef struct tdm_word_slot {
+  uint32_t hash;   /* of the word: most others are told apart without looking at their text */
+  uint32_t number; /* of the word, plus 1; 0: free */
+} tdm_word_slot;
+
 typedef struct tdm_word_pool {
   const tdm_allocator *allocator;
   int64_t max_length;
@@ -30,7 +35,7 @@ typedef struct tdm_word_pool {
   tdm_pool_word *words; /* distinct, in the order they were met */
   size_t word_count;
   size_t word_capacity;
-  uint32_t *slots; /* (slot_count), a power of two: word number + 1, or 0 */
+  tdm_word_slot *slots; /* (slot_count), a power of two */
   size_t slot_count;
   uint8_t *seen; /* (TDM_POINT_LIMIT / 8) bits: characters of the words */
 } tdm_word_pool;

@@ -29,15 +29,41 @@ void tdm_word_pool_deinit(tdm_word_pool *pool) {
 
 /* ---- The set of words ----------------------------------------------------------------------- */
 
+static uint32_t hash_word(const char *text, size_t bytes) {
+  return (uint32_t)tdm_hash_bytes(text, bytes, 0);
+}
+
 /* The slot where a word stands, or where it would. */
-static size_t find_slot(const tdm_word_pool *pool, const char *text, size_t bytes) {
+static tdm_word_slot *find_slot(const tdm_word_pool *pool, uint32_t hash, const char *text,
+                                size_t bytes) {
   const size_t mask = pool->slot_count - 1;
-  size_t slot = (size_t)tdm_hash_bytes(text, bytes, 0) & mask;
-  for (; pool->slots[slot] != 0; slot = (slot + 1) & mask) {
-    const tdm_pool_word *word = &pool->words[pool->slots[slot] - 1];
-    if (word->bytes == bytes && memcmp(pool->text + word->offset, text, bytes) == 0) break;
+  for (size_t i = hash & mask;; i = (i + 1) & mask) {
+    tdm_word_slot *slot = &pool->slots[i];
+    if (slot->number == 0) return slot;
+    if (slot->hash != hash) continue;
+    const tdm_pool_word *word = &pool->words[slot->number - 1];
+    if (word->bytes == bytes && memcmp(pool->text + word->offset, text, bytes) == 0) return slot;
   }
-  return slot;
+}
+
+/* Makes the table of slots twice as big. */
+static tdm_status grow_slots(tdm_word_pool *pool) {
+  const size_t old_count = pool->slot_count;
+  const size_t new_count = old_count == 0 ? FIRST_SLOT_COUNT : old_count * 2;
+  tdm_word_slot *slots =
+      tdm_allocate(pool->allocator, new_count * sizeof(*slots), "the table of words");
+  if (slots == NULL) return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < old_count; i++) {
+    if (pool->slots[i].number == 0) continue;
+    size_t at = pool->slots[i].hash & (new_count - 1);
+    while (slots[at].number != 0)
+      at = (at + 1) & (new_count - 1);
+    slots[at] = pool->slots[i];
+  }
+  tdm_release(pool->allocator, pool->slots, old_count * sizeof(*slots));
+  pool->slots = slots;
+  pool->slot_count = new_count;
+  return TDM_OK;
 }
 
 /* Makes room for one more word of so many bytes. */
@@ -49,27 +75,16 @@ static tdm_status reserve_word(tdm_word_pool *pool, size_t bytes) {
                             pool->text_bytes + bytes, 1, "the words of lists"));
   TDM_TRY(tdm_array_reserve(pool->allocator, (void **)&pool->words, &pool->word_capacity,
                             pool->word_count + 1, sizeof(*pool->words), "the words of lists"));
-  if ((pool->word_count + 1) * 2 <= pool->slot_count) return TDM_OK;
-  const size_t old_count = pool->slot_count;
-  const size_t new_count = old_count == 0 ? FIRST_SLOT_COUNT : old_count * 2;
-  uint32_t *slots = tdm_allocate(pool->allocator, new_count * sizeof(*slots), "the table of words");
-  if (slots == NULL) return TDM_OUT_OF_MEMORY;
-  tdm_release(pool->allocator, pool->slots, old_count * sizeof(*slots));
-  pool->slots = slots;
-  pool->slot_count = new_count;
-  for (size_t i = 0; i < pool->word_count; i++) {
-    const tdm_pool_word *word = &pool->words[i];
-    pool->slots[find_slot(pool, pool->text + word->offset, word->bytes)] = (uint32_t)i + 1;
-  }
-  return TDM_OK;
+  return (pool->word_count + 1) * 2 <= pool->slot_count ? TDM_OK : grow_slots(pool);
 }
 
 /* The word whose text was written just behind the pool's text. */
 static void put_word(tdm_word_pool *pool, size_t bytes, int64_t characters, int32_t list) {
   const char *text = pool->text + pool->text_bytes;
-  const size_t slot = find_slot(pool, text, bytes);
-  if (pool->slots[slot] != 0) {
-    tdm_pool_word *known = &pool->words[pool->slots[slot] - 1];
+  const uint32_t hash = hash_word(text, bytes);
+  tdm_word_slot *slot = find_slot(pool, hash, text, bytes);
+  if (slot->number != 0) {
+    tdm_pool_word *known = &pool->words[slot->number - 1];
     if (known->list != list) known->list = -1;
     return;
   }
@@ -77,7 +92,7 @@ static void put_word(tdm_word_pool *pool, size_t bytes, int64_t characters, int3
                                                   .bytes = (uint32_t)bytes,
                                                   .characters = (int32_t)characters,
                                                   .list = list};
-  pool->slots[slot] = (uint32_t)++pool->word_count;
+  *slot = (tdm_word_slot){.hash = hash, .number = (uint32_t)++pool->word_count};
   uint32_t point = 0;
   for (size_t at = 0; at < bytes;) {
     at += tdm_utf8_decode(text + at, bytes - at, &point);

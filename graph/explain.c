@@ -127,6 +127,7 @@ static tdm_status plan_again(tdm_session *session, pass_printer *printer) {
                               .training = session->last_asked->training ? &training : NULL,
                               .map = &session->map,
                               .store = session->store,
+                              .bound = session->bound,
                               .cache = session->prepared,
                               .depth = (uint32_t)session->depth,
                               .strict = session->strict,

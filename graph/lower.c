@@ -148,8 +148,19 @@ static tdm_status lower_node(lowering_state *state, const tdm_ir_node *node) {
   return TDM_OK;
 }
 
+/* Room for the whole plan at once: training appends about five nodes for each one described. */
+static tdm_status reserve_room(const lowering_state *state) {
+  tdm_graph *out = state->out;
+  const size_t factor = state->lowering->training ? 6 : 2;
+  TDM_TRY(TDM_ARRAY_RESERVE(out, &out->nodes, factor * state->source->nodes.count));
+  TDM_TRY(TDM_ARRAY_RESERVE(out, &out->order, factor * state->source->nodes.count));
+  TDM_TRY(TDM_ARRAY_RESERVE(out, &out->values, factor * state->source->values.count));
+  return TDM_ARRAY_RESERVE(out, &out->operands, factor * state->source->operands.count);
+}
+
 static tdm_status lower_all(lowering_state *state) {
   mark_needed(state);
+  TDM_TRY(reserve_room(state));
   TDM_TRY(lower_inputs(state));
   TDM_TRY(lower_persistents(state));
   for (size_t i = 0; i < state->source->order.count; i++) {

@@ -10,12 +10,12 @@ static void report(const tdm_plan_request *request, const char *pass, const tdm_
   if (request->after_pass) request->after_pass(request->user, pass, plan);
 }
 
-/* Parameters live where the store has them already. */
-static void settle_homes(tdm_graph *graph, tdm_store *store) {
+/* Parameters live where the session that bound them first has put them. */
+static void settle_homes(tdm_graph *graph, tdm_store_entry *const *bound) {
   for (size_t i = 0; i < graph->persistents.count; i++) {
-    const tdm_device *home = tdm_store_home(store, graph->persistents.items[i].name);
-    if (home)
-      graph->values.items[graph->persistents.items[i].value].device = (int16_t)home->context_index;
+    const tdm_graph_persistent *persistent = &graph->persistents.items[i];
+    const tdm_device *home = bound[persistent->origin]->storage->memory.device;
+    graph->values.items[persistent->value].device = (int16_t)home->context_index;
   }
 }
 
@@ -28,6 +28,10 @@ static tdm_status bind_persistents(tdm_plan *plan, const tdm_plan_request *reque
   for (size_t i = 0; i < count; i++) {
     const tdm_graph_persistent *persistent = &graph->persistents.items[i];
     const tdm_ir_value *value = tdm_ir_value_at(graph, persistent->value);
+    if (persistent->origin != UINT32_MAX) {
+      plan->entries[i] = request->bound[persistent->origin];
+      continue;
+    }
     TDM_TRY(tdm_store_bind(request->store, persistent, &value->spec,
                            tdm_context_device(graph->context, (size_t)value->device),
                            request->seed, &plan->entries[i]));
@@ -122,10 +126,10 @@ static tdm_status refuse_pageable(const tdm_plan *plan) {
 static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request) {
   tdm_graph *graph = &plan->graph;
   const tdm_lowering lowering = {request->source, request->feeds, request->targets,
-                                 request->target_count};
+                                 request->target_count, request->training != NULL};
   TDM_TRY(tdm_lower(&lowering, graph, plan->deliveries));
   report(request, "lower", plan);
-  settle_homes(graph, request->store);
+  settle_homes(graph, request->bound);
   TDM_TRY(tdm_pass_place(graph, request->map));
   report(request, "place", plan);
   if (request->training) {

@@ -62,6 +62,7 @@ typedef struct tdm_plan_request {
   const tdm_training *training; /* its loss is a value of source; NULL: evaluation */
   tdm_device_map *map;
   tdm_store *store;
+  tdm_store_entry *const *bound; /* per persistent of source: its entry */
   tdm_prepared_cache *cache;
   uint32_t depth;
   bool profile;

@@ -51,10 +51,9 @@ static tdm_status bind_parameters(tdm_session *session, tdm_graph *graph) {
   for (size_t i = 0; i < graph->persistents.count; i++) {
     const tdm_graph_persistent *persistent = &graph->persistents.items[i];
     const tdm_ir_value *value = tdm_ir_value_at(graph, persistent->value);
-    tdm_store_entry *entry;
     TDM_TRY(tdm_store_bind(session->store, persistent, &value->spec,
                            tdm_context_device(session->context, (size_t)value->device),
-                           session->seed, &entry));
+                           session->seed, &session->bound[persistent->origin]));
   }
   return TDM_OK;
 }
@@ -65,7 +64,7 @@ static tdm_status check_symbolically(tdm_session *session, tdm_graph *copy) {
   const size_t count = all_targets(session, targets);
   if (count == 0)
     return tdm_fail(TDM_INVALID_ARGUMENT, "the graph has no output and the session no loss");
-  const tdm_lowering lowering = {session->graph, NULL, targets, count};
+  const tdm_lowering lowering = {session->graph, NULL, targets, count, session->can_train};
   TDM_TRY(tdm_lower(&lowering, copy, targets));
   TDM_TRY(tdm_pass_place(copy, &session->map));
   TDM_TRY(tdm_device_map_check(&session->map));
@@ -88,9 +87,12 @@ static tdm_status allocate_scratch(tdm_session *session) {
   session->key_words = tdm_region_take(region, words * sizeof(uint64_t), "session");
   session->targets =
       tdm_region_take(region, (graph->outputs.count + 2) * sizeof(uint32_t), "session");
+  session->bound =
+      tdm_region_take(region, (graph->persistents.count + 1) * sizeof(void *), "session");
   session->slots =
       tdm_region_take(region, (size_t)session->depth * sizeof *session->slots, "session");
-  if (!session->feed_specs || !session->key_words || !session->targets || !session->slots)
+  if (!session->feed_specs || !session->key_words || !session->targets || !session->slots ||
+      !session->bound)
     return TDM_OUT_OF_MEMORY;
   for (int i = 0; i < session->depth; i++) {
     session->slots[i].arenas = tdm_region_take(

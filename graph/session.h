@@ -33,6 +33,7 @@ struct tdm_session {
   _Atomic uint64_t learning_rate_bits;
   pthread_mutex_t lock;
   tdm_prepared_cache *prepared;
+  tdm_store_entry **bound;   /* per persistent of graph; NULL where no target needs it */
   tdm_plan *newest; /* by latest use */
   tdm_plan *oldest;
   int plan_count;

@@ -134,6 +134,7 @@ tdm_status tdm_session_plan_request(tdm_session *session, const tdm_run_request 
                                     .training = request->training ? training : NULL,
                                     .map = &session->map,
                                     .store = session->store,
+                                    .bound = session->bound,
                                     .cache = session->prepared,
                                     .depth = (uint32_t)session->depth,
                                     .profile = session->profile,

@@ -142,6 +142,13 @@ static tdm_status add_steps(steps_state *state, const uint32_t *deliveries,
   TDM_TRY(tdm_array_reserve(schedule->allocator, (void **)&schedule->steps,
                             &schedule->step_capacity, graph->order.count + 1,
                             sizeof *schedule->steps, "plan"));
+  TDM_TRY(tdm_array_reserve(schedule->allocator, (void **)&schedule->accesses,
+                            &schedule->access_capacity,
+                            graph->operands.count + graph->values.count + 1,
+                            sizeof *schedule->accesses, "plan"));
+  TDM_TRY(tdm_array_reserve(schedule->allocator, (void **)&schedule->storages,
+                            &schedule->storage_capacity, graph->values.count + 1,
+                            sizeof *schedule->storages, "plan"));
   for (size_t i = 0; i < delivery_count; i++) {
     const uint32_t root = graph->values.items[deliveries[i]].root;
     const tdm_storage_plan storage = {.kind = TDM_STORAGE_EXTERNAL,

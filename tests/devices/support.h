@@ -46,7 +46,7 @@ int64_t test_mix(int64_t out, const int64_t *inputs, size_t input_count, int64_t
 
 /* ---- Flights ------------------------------------------------------------------------------- */
 
-enum { TEST_MOST_PROGRAMS = 8, TEST_MOST_COMMANDS = 64, TEST_MOST_BASES = 64 };
+enum { TEST_MOST_PROGRAMS = 10, TEST_MOST_COMMANDS = 96, TEST_MOST_BASES = 64 };
 enum { TEST_MOST_IDS = TEST_MOST_PROGRAMS * TEST_MOST_COMMANDS };
 
 typedef struct test_mix_attributes {

@@ -1,0 +1,411 @@
+/* The context: what it was asked for, what it finds, how it starts and how it ends, on its own loop
+ * and on a caller's, and when memory is short. */
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <uv.h>
+
+#include "devices/host/topology.h"
+#include "tests/devices/support.h"
+
+static tdm_context *create(const tdm_context_options *options) {
+  tdm_context *context = tdm_context_create(options);
+  if (context == NULL) fail_msg("%s", tdm_last_message());
+  return context;
+}
+
+static void assert_devices(const tdm_context *context, const char *const *names) {
+  size_t count = 0;
+  for (; names[count] != NULL; ++count) {
+    assert_string_equal(tdm_device_name_at(context, count), names[count]);
+  }
+  assert_int_equal(tdm_device_count(context), count);
+  assert_null(tdm_device_name_at(context, count));
+}
+
+static void options_win_over_the_environment(void **state) {
+  (void)state;
+  (void)setenv("TANDEM_DEVICES", "sim=3,cpu=4", 1);
+  tdm_context *context = create(NULL);
+  assert_devices(context, (const char *[]){"cpu:0", "cpu:1", "cpu:2", "cpu:3", "sim:0", "sim:1",
+                                           "sim:2", NULL});
+  tdm_context_release(context);
+  (void)setenv("TANDEM_CPU_DEVICES", "2", 1);
+  const tdm_context_options options = {.struct_size = sizeof(options), .sim_devices = 1};
+  context = create(&options);
+  assert_devices(context, (const char *[]){"cpu:0", "cpu:1", "sim:0", NULL});
+  tdm_context_release(context);
+  (void)unsetenv("TANDEM_CPU_DEVICES");
+  (void)unsetenv("TANDEM_DEVICES");
+}
+
+static void bad_settings_are_named(void **state) {
+  (void)state;
+  static const struct {
+    const char *variable;
+    const char *value;
+    const char *named;
+  } cases[] = {
+      {"TANDEM_DEVICES", "tpu=1", "tpu"},           {"TANDEM_DEVICES", "sim", "TANDEM_DEVICES"},
+      {"TANDEM_DEVICES", "sim=0", "sim"},           {"TANDEM_CPU_DEVICES", "many", "many"},
+      {"TANDEM_SIM", "speed=3", "speed"},           {"TANDEM_SIM", "latency_us=-1", "latency_us"},
+      {"TANDEM_SIM", "delay_seed=x", "delay_seed"}, {"TANDEM_DEVICES", "cuda=1", "CUDA"},
+      {"TANDEM_CPU_ISA", "sse9", "sse9"},
+  };
+  for (size_t i = 0; i < TDM_COUNT_OF(cases); ++i) {
+    (void)setenv(cases[i].variable, cases[i].value, 1);
+    assert_null(tdm_context_create(NULL));
+    assert_message(cases[i].named);
+    (void)unsetenv(cases[i].variable);
+  }
+  tdm_context_options options = {.struct_size = 3};
+  assert_null(tdm_context_create(&options));
+  assert_message("struct_size");
+  options = (tdm_context_options){.struct_size = sizeof(options), .cpu_devices = -1};
+  assert_null(tdm_context_create(&options));
+  options = (tdm_context_options){.struct_size = sizeof(options), .sim = "latency_us"};
+  assert_null(tdm_context_create(&options));
+}
+
+static void a_missing_device_says_why(void **state) {
+  (void)state;
+  tdm_context *context = create(NULL);
+  assert_ok(tdm_device_check(context, "cpu:0"));
+  assert_ok(tdm_device_check(context, "sim:0"));
+  assert_status(tdm_device_check(context, "cuda:0"), TDM_UNAVAILABLE);
+  assert_message("CUDA");
+  assert_status(tdm_device_check(context, "sim:7"), TDM_UNAVAILABLE);
+  assert_message("sim:7");
+  static const char *const bad_names[] = {"tpu:0", "cpu", "cpu:", "cpu:x", "cpu:0 ", "", ":0"};
+  for (size_t i = 0; i < TDM_COUNT_OF(bad_names); ++i) {
+    assert_status(tdm_device_check(context, bad_names[i]), TDM_INVALID_ARGUMENT);
+  }
+  assert_status(tdm_device_check(context, NULL), TDM_INVALID_ARGUMENT);
+  tdm_context_release(context);
+}
+
+static void the_accelerator_gets_cores_before_the_start_only(void **state) {
+  (void)state;
+  for (int early = 0; early < 2; ++early) {
+    tdm_context *context = create(NULL);
+    if (early == 1) assert_string_equal(tdm_accelerator(context), "sim:0");
+    assert_ok(tdm_context_start(context));
+    assert_ok(tdm_context_start(context));
+    assert_string_equal(tdm_accelerator(context), "sim:0");
+    tdm_device *cpu = test_device(context, "cpu:0");
+    tdm_device *sim = test_device(context, "sim:0");
+    const tdm_core_range *cores = tdm_context_cores(context, sim);
+    const size_t machine = tdm_topology_core_count(tdm_context_topology(context));
+    assert_int_equal(cpu->team_size, tdm_context_cores(context, cpu)->count);
+    assert_int_equal(sim->team_size, cores->count);
+    if (machine >= 2 && tdm_topology_node_count(tdm_context_topology(context)) == 1) {
+      assert_int_equal(cores->shared, early == 0);
+      assert_int_equal(cpu->team_size + (early == 1 ? sim->team_size : 0), machine);
+    }
+    tdm_context_release(context);
+  }
+  assert_null(tdm_accelerator(NULL));
+}
+
+static void kernels_are_registered_once(void **state) {
+  (void)state;
+  tdm_context *context = create(NULL);
+  assert_null(tdm_context_find_kernel(context, "test_mix", "cpu", TDM_INT64));
+  assert_ok(tdm_kernel_register(context, &test_mix_kernel));
+  assert_ptr_equal(tdm_context_find_kernel(context, "test_mix", "cpu", TDM_INT64),
+                   &test_mix_kernel);
+  assert_null(tdm_context_find_kernel(context, "test_mix", "cpu", TDM_INT32));
+  assert_null(tdm_context_find_kernel(context, "test_mix", "cuda", TDM_INT64));
+  assert_status(tdm_kernel_register(context, &test_mix_kernel), TDM_INVALID_ARGUMENT);
+  assert_message("test_mix");
+  tdm_kernel kernel = test_mix_kernel;
+  kernel.struct_size = 8;
+  assert_status(tdm_kernel_register(context, &kernel), TDM_INVALID_ARGUMENT);
+  kernel = test_mix_kernel;
+  kernel.execute = NULL;
+  assert_status(tdm_kernel_register(context, &kernel), TDM_INVALID_ARGUMENT);
+  kernel = test_mix_kernel;
+  kernel.operation = "";
+  assert_status(tdm_kernel_register(context, &kernel), TDM_INVALID_ARGUMENT);
+  kernel = test_mix_kernel;
+  kernel.dtype = TDM_DTYPE_NONE;
+  assert_status(tdm_kernel_register(context, &kernel), TDM_INVALID_ARGUMENT);
+  assert_status(tdm_kernel_register(context, NULL), TDM_INVALID_ARGUMENT);
+  tdm_context_release(context);
+}
+
+static void many_kernels_are_found(void **state) {
+  (void)state;
+  enum { KERNELS = 2000 };
+  tdm_context *context = create(NULL);
+  tdm_kernel *kernels = calloc(KERNELS, sizeof(*kernels));
+  char(*names)[16] = calloc(KERNELS, sizeof(*names));
+  assert_true(kernels != NULL && names != NULL);
+  for (int i = 0; i < KERNELS; ++i) {
+    (void)snprintf(names[i], sizeof(names[i]), "kernel%d", i);
+    kernels[i] = test_mix_kernel;
+    kernels[i].operation = names[i];
+    assert_ok(tdm_kernel_register(context, &kernels[i]));
+  }
+  for (int i = 0; i < KERNELS; ++i) {
+    assert_ptr_equal(tdm_context_find_kernel(context, names[i], "cpu", TDM_INT64), &kernels[i]);
+  }
+  tdm_context_release(context);
+  free(names);
+  free(kernels);
+}
+
+static void every_kind_fills_its_table(void **state) {
+  (void)state;
+  tdm_context *context = create(NULL);
+  for (size_t i = 0; i < tdm_device_count(context); ++i) {
+    const tdm_device_ops *ops = tdm_context_device(context, i)->ops;
+    assert_ok(tdm_device_ops_check(ops));
+    tdm_device_ops broken = *ops;
+    broken.translate = NULL;
+    assert_status(tdm_device_ops_check(&broken), TDM_INTERNAL);
+    assert_message("translate");
+  }
+  tdm_context_release(context);
+}
+
+static void bells_are_lent_until_they_run_out(void **state) {
+  (void)state;
+  tdm_context *context = create(NULL);
+  bool seen[TDM_MAX_WAITERS] = {false};
+  uint32_t bells[TDM_MAX_WAITERS - 1];
+  for (size_t i = 0; i < TDM_COUNT_OF(bells); ++i) {
+    bells[i] = tdm_context_bell_acquire(context);
+    assert_true(bells[i] < TDM_MAX_WAITERS - 1);
+    assert_false(seen[bells[i]]);
+    seen[bells[i]] = true;
+  }
+  assert_int_equal(tdm_context_bell_acquire(context), TDM_MAX_WAITERS - 1);
+  assert_int_equal(tdm_context_bell_acquire(context), TDM_MAX_WAITERS - 1);
+  tdm_context_bell_release(context, TDM_MAX_WAITERS - 1);
+  assert_int_equal(tdm_context_bell_acquire(context), TDM_MAX_WAITERS - 1);
+  tdm_context_bell_release(context, bells[9]);
+  assert_int_equal(tdm_context_bell_acquire(context), bells[9]);
+  tdm_context_release(context);
+}
+
+/* ---- The end ------------------------------------------------------------------------------- */
+
+static void count_call(void *user) {
+  atomic_fetch_add((_Atomic int *)user, 1);
+}
+
+static void closing_refuses_new_work(void **state) {
+  (void)state;
+  tdm_context *context = test_context(NULL);
+  assert_ok(tdm_context_start(context));
+  test_flight *test = test_flight_create(context);
+  const uint32_t base = test_base(test, test_device(context, "sim:0"), 1, 1);
+  const uint32_t program =
+      test_program(test, test_device(context, "sim:0")->queues[TDM_QUEUE_COMPUTE]);
+  test_execute(test, program, &test_mix_kernel, base, NULL, 0, 1);
+  _Atomic int closed = 0;
+  assert_true(tdm_context_enter(context));
+  tdm_context_leave(context);
+  tdm_context_close(context, count_call, (void *)&closed);
+  assert_int_equal(closed, 1);
+  assert_false(tdm_context_enter(context));
+  tdm_flight_reset(&test->flight, test->id_count);
+  assert_status(tdm_context_submit(context, &test->flight, test->submissions, 1, false),
+                TDM_CANCELLED);
+  tdm_context_close(context, count_call, (void *)&closed); /* a second time: nothing */
+  assert_int_equal(closed, 1);
+  test_flight_destroy(test);
+  tdm_context_release(context);
+}
+
+typedef struct closing_user {
+  tdm_context *context;
+  _Atomic bool entered;
+  _Atomic bool left;
+} closing_user;
+
+static void *stay_a_while(void *data) {
+  closing_user *user = data;
+  assert_true(tdm_context_enter(user->context));
+  atomic_store(&user->entered, true);
+  const struct timespec pause = {.tv_nsec = 20000000};
+  (void)nanosleep(&pause, NULL);
+  atomic_store(&user->left, true);
+  tdm_context_leave(user->context);
+  return NULL;
+}
+
+static void closing_waits_for_users(void **state) {
+  (void)state;
+  closing_user user = {.context = create(NULL)};
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, stay_a_while, &user), 0);
+  while (!atomic_load(&user.entered))
+    tdm_spin_pause();
+  tdm_context_close(user.context, NULL, NULL);
+  assert_true(atomic_load(&user.left));
+  tdm_context_release(user.context);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static void work_in_flight_settles_before_the_end(void **state) {
+  (void)state;
+  tdm_context *context = test_context("latency_us=500");
+  tdm_device *sim = test_device(context, "sim:0");
+  test_flight *test = test_flight_create(context);
+  const uint32_t from = test_base(test, test_device(context, "cpu:0"), 8, 5);
+  const uint32_t to = test_base(test, sim, 8, 1);
+  const uint32_t upload = test_program(test, sim->queues[TDM_QUEUE_UPLOAD]);
+  const tdm_command *copy = test_copy(test, upload, from, to);
+  const uint32_t compute = test_program(test, sim->queues[TDM_QUEUE_COMPUTE]);
+  test_wait(test, compute, copy);
+  test_execute(test, compute, &test_slow_kernel, to, NULL, 0, 1000);
+  test_submit(test, false);
+  tdm_context_close(context, NULL, NULL);
+  assert_int_equal(atomic_load(&test->settled_count), 1);
+  assert_reached(test);
+  test_flight_destroy(test);
+  tdm_context_release(context);
+}
+
+/* The last reference goes on a thread of the context itself, which cannot join itself. */
+static void release_from_settled(tdm_flight *flight) {
+  test_flight *test = flight->user;
+  tdm_context *context = test->context;
+  atomic_fetch_add(&test->settled_count, 1);
+  tdm_context_release(context);
+}
+
+static _Atomic int outstanding;
+
+static void log_nothing(void *user, tdm_log_level level, const char *message) {
+  (void)user;
+  (void)level;
+  (void)message;
+}
+
+static void *counting_allocate(void *user, size_t bytes, size_t alignment) {
+  (void)user;
+  atomic_fetch_add(&outstanding, 1);
+  const tdm_allocator plain = tdm_allocator_default();
+  return plain.allocate(plain.user, bytes, alignment);
+}
+
+static void counting_release(void *user, void *memory, size_t bytes) {
+  (void)user;
+  const tdm_allocator plain = tdm_allocator_default();
+  plain.release(plain.user, memory, bytes);
+  if (memory != NULL) atomic_fetch_sub(&outstanding, 1);
+}
+
+static void the_last_reference_may_go_on_a_worker(void **state) {
+  (void)state;
+  const tdm_allocator allocator = {.allocate = counting_allocate, .release = counting_release};
+  const tdm_context_options options = {
+      .struct_size = sizeof(options), .allocator = &allocator, .log = log_nothing};
+  atomic_store(&outstanding, 0);
+  tdm_context *context = create(&options);
+  test_flight *test = test_flight_create(context);
+  tdm_device *cpu = test_device(context, "cpu:0");
+  const uint32_t base = test_base(test, cpu, 1, 1);
+  test_execute(test, test_program(test, cpu->queues[TDM_QUEUE_COMPUTE]), &test_mix_kernel, base,
+               NULL, 0, 1);
+  test->flight.settled = release_from_settled;
+  cpu->ops->release(cpu, &test->memories[base]); /* freed early: the kernel is taken out */
+  test->commands[0][0].kind = TDM_COMMAND_NOTHING;
+  test->base_count = 0;
+  tdm_flight_reset(&test->flight, test->id_count);
+  assert_ok(tdm_context_submit(context, &test->flight, test->submissions, 1, false));
+  const uint64_t limit_ns = tdm_time_ns() + 20000000000u;
+  while (atomic_load(&outstanding) != 0) { /* until the last allocation is given back */
+    assert_true(tdm_time_ns() < limit_ns);
+    (void)sched_yield();
+  }
+  free(test);
+}
+
+static void a_callers_loop_closes_in_its_own_time(void **state) {
+  (void)state;
+  uv_loop_t loop;
+  assert_int_equal(uv_loop_init(&loop), 0);
+  _Atomic int closed = 0;
+  const tdm_context_options options = {.struct_size = sizeof(options), .loop = &loop};
+  for (int started = 0; started < 2; ++started) {
+    tdm_context *context = create(&options);
+    assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0); /* nothing is in flight: returns */
+    if (started == 1) assert_ok(tdm_context_start(context));
+    tdm_context_close(context, count_call, (void *)&closed);
+    assert_int_equal(closed, started);
+    assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(closed, started + 1);
+    tdm_context_release(context);
+  }
+  tdm_context *context = create(&options);
+  tdm_context_release(context); /* not closed: closes itself, in the loop */
+  assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  assert_int_equal(uv_loop_close(&loop), 0);
+}
+
+/* ---- Shortage ------------------------------------------------------------------------------ */
+
+static void every_nth_allocation_of_a_context_fails(void **state) {
+  (void)state;
+  uv_loop_t loop;
+  assert_int_equal(uv_loop_init(&loop), 0);
+  for (int callers = 0; callers < 2; ++callers) {
+    tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
+    const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);
+    const tdm_context_options options = {.struct_size = sizeof(options),
+                                         .allocator = &allocator,
+                                         .loop = callers == 1 ? &loop : NULL,
+                                         .cpu_devices = 2,
+                                         .sim_devices = 2};
+    for (uint64_t n = 1;; ++n) {
+      assert_true(n < 200);
+      tdm_faulty_allocator_arm(faulty, n, false);
+      tdm_context *context = tdm_context_create(&options);
+      if (context == NULL) {
+        assert_message("out of memory");
+      } else {
+        const bool fails =
+            tdm_faulty_allocator_failures(faulty) == 0 && tdm_context_start(context) != TDM_OK;
+        assert_int_equal(fails, tdm_faulty_allocator_failures(faulty) > 0);
+        tdm_faulty_allocator_arm(faulty, 0, false);
+        assert_ok(tdm_context_start(context)); /* again, now that there is memory */
+        tdm_context_release(context);
+        assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
+        assert_int_equal(tdm_faulty_allocator_outstanding_bytes(faulty), 0);
+        if (!fails) break;
+        continue;
+      }
+      assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
+      assert_int_equal(tdm_faulty_allocator_outstanding_bytes(faulty), 0);
+    }
+    tdm_faulty_allocator_destroy(faulty);
+  }
+  assert_int_equal(uv_loop_close(&loop), 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(options_win_over_the_environment),
+      cmocka_unit_test(bad_settings_are_named),
+      cmocka_unit_test(a_missing_device_says_why),
+      cmocka_unit_test(the_accelerator_gets_cores_before_the_start_only),
+      cmocka_unit_test(kernels_are_registered_once),
+      cmocka_unit_test(many_kernels_are_found),
+      cmocka_unit_test(every_kind_fills_its_table),
+      cmocka_unit_test(bells_are_lent_until_they_run_out),
+      cmocka_unit_test(closing_refuses_new_work),
+      cmocka_unit_test(closing_waits_for_users),
+      cmocka_unit_test(work_in_flight_settles_before_the_end),
+      cmocka_unit_test(the_last_reference_may_go_on_a_worker),
+      cmocka_unit_test(a_callers_loop_closes_in_its_own_time),
+      cmocka_unit_test(every_nth_allocation_of_a_context_fails),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

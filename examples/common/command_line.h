@@ -1,0 +1,24 @@
+/* What the examples' command lines share: numbers with limits, files that can be written, and the
+ * folder that a program started by `bazel run` was called from. Functions fail by tdm_fail, naming
+ * the option and what was given. */
+#ifndef EXAMPLES_COMMON_COMMAND_LINE_H
+#define EXAMPLES_COMMON_COMMAND_LINE_H
+
+#include "tandem.h"
+
+/* `bazel run` starts a program in a folder of its own; this goes back to the user's, so that
+ * relative paths mean what they say. Without `bazel run` nothing happens. */
+tdm_status enter_working_folder(void);
+/* A whole number from low to high. */
+tdm_status read_integer(const char *option, const char *text, int64_t low, int64_t high,
+                        int64_t *out_number);
+/* A number above 0. */
+tdm_status read_positive_real(const char *option, const char *text, double *out_number);
+/* Can path be written (later, in one go)? Found out early, without touching what is there. */
+tdm_status check_writable(const char *option, const char *path);
+/* What a creation function's answer means: TDM_OK unless it is NULL; its message stays. */
+tdm_status check_made(const void *object);
+/* Puts "what: " before the thread's message; returns status. */
+tdm_status fail_within(tdm_status status, const char *what);
+
+#endif

@@ -1,0 +1,116 @@
+/* Words and loaders. Invariant: what is held out depends on the lists, the seed and the number of
+ * words alone, so two models of one seed are measured on the same words. */
+#include "examples/distributed_model/data.h"
+
+#include <string.h>
+
+#include "examples/common/command_line.h"
+
+static const double HELD_OUT_SHARE = 0.1;
+
+tdm_words *data_read_words(tdm_context *context, const options *given) {
+  const tdm_words_options wanted = {
+      .struct_size = sizeof wanted,
+      .max_length = MAX_WORD_LENGTH,
+      .words_per_class = given->words_per_language,
+      .seed = given->seed,
+      .held_out = HELD_OUT_SHARE,
+  };
+  return tdm_words_create(context, given->lists, given->list_count, &wanted);
+}
+
+static bool tensors_equal(const tdm_tensor *a, const tdm_tensor *b) {
+  return a && b && tdm_tensor_bytes(a) == tdm_tensor_bytes(b) &&
+         memcmp(tdm_tensor_data(a), tdm_tensor_data(b), tdm_tensor_bytes(a)) == 0;
+}
+
+tdm_status data_check_same_tables(tdm_context *context, tdm_words *words, tdm_words *saved,
+                                  const char *path) {
+  tdm_tensor_list *ours = tdm_tensor_list_create(context);
+  tdm_tensor_list *theirs = tdm_tensor_list_create(context);
+  tdm_status status = check_made(ours);
+  if (status == TDM_OK) status = check_made(theirs);
+  if (status == TDM_OK) status = tdm_words_save(words, ours);
+  if (status == TDM_OK) status = tdm_words_save(saved, theirs);
+  for (size_t i = 0; status == TDM_OK && i < tdm_tensor_list_count(ours); i++) {
+    const char *name = tdm_tensor_list_name(ours, i);
+    if (!tensors_equal(tdm_tensor_list_tensor(ours, i), tdm_tensor_list_find(theirs, name)))
+      status =
+          tdm_fail(TDM_INVALID_ARGUMENT,
+                   "%s was trained on other lists: its %s differs from these lists'", path, name);
+  }
+  tdm_tensor_list_release(theirs);
+  tdm_tensor_list_release(ours);
+  return status;
+}
+
+tdm_loader *data_create_loader(tdm_words *words, bool training, int64_t batch_size, bool shuffle,
+                               uint64_t seed) {
+  const tdm_loader_options wanted = {
+      .struct_size = sizeof wanted,
+      .batch_size = batch_size,
+      .shuffle = shuffle,
+      .seed = seed,
+      .prefetch = 4,
+  };
+  return tdm_words_loader(words, training, &wanted);
+}
+
+typedef enum dump_field { CHARACTERS, LENGTHS, CLASSES, SPLIT, FIELD_COUNT } dump_field;
+
+/* Copies all items of a part to the rows of tensors from `first` on. */
+static tdm_status dump_part(tdm_words *words, bool training, int64_t first, int64_t count,
+                            tdm_tensor *const *tensors) {
+  tdm_dataset *dataset = tdm_words_dataset(words, training);
+  const tdm_loader_options wanted = {.struct_size = sizeof wanted, .batch_size = count};
+  tdm_loader *loader = tdm_loader_create(dataset, &wanted);
+  tdm_tensor *fields[SPLIT] = {NULL};
+  int64_t rows = 0;
+  tdm_status status = check_made(loader);
+  if (status == TDM_OK) status = tdm_loader_start(loader, 0);
+  if (status == TDM_OK) status = tdm_loader_next(loader, fields, &rows);
+  for (int i = 0; rows > 0 && i < SPLIT; i++) {
+    const size_t row_bytes = tdm_tensor_bytes(fields[i]) / (size_t)rows;
+    char *to = tdm_tensor_data(tensors[i]);
+    memcpy(to + (size_t)first * row_bytes, tdm_tensor_data(fields[i]), (size_t)rows * row_bytes);
+    tdm_tensor_release(fields[i]);
+  }
+  int64_t *split = tdm_tensor_data(tensors[SPLIT]); /* (n) */
+  for (int64_t i = 0; i < rows; i++)
+    split[first + i] = training ? 1 : 0;
+  tdm_loader_release(loader);
+  tdm_dataset_release(dataset);
+  return status;
+}
+
+static int64_t part_length(tdm_words *words, bool training) {
+  tdm_dataset *dataset = tdm_words_dataset(words, training);
+  const int64_t length = dataset ? tdm_dataset_length(dataset) : 0;
+  tdm_dataset_release(dataset);
+  return length;
+}
+
+tdm_status data_dump(tdm_context *context, tdm_words *words, const char *path) {
+  static const char *const names[FIELD_COUNT] = {"characters", "lengths", "classes", "split"};
+  const int64_t training = part_length(words, true);
+  const int64_t held_out = part_length(words, false);
+  const int64_t count = training + held_out;
+  tdm_tensor *tensors[FIELD_COUNT] = {NULL};
+  tdm_tensor_list *list = tdm_tensor_list_create(context);
+  tdm_status status = check_made(list);
+  for (int i = 0; status == TDM_OK && i < FIELD_COUNT; i++) {
+    const tdm_shape shape =
+        i == CHARACTERS ? tdm_shape_of(2, count, MAX_WORD_LENGTH) : tdm_shape_of(1, count);
+    tensors[i] = tdm_tensor_zeros(context, "cpu:0", TDM_INT64, shape);
+    status = check_made(tensors[i]);
+    if (status == TDM_OK) status = tdm_tensor_list_add(list, names[i], tensors[i]);
+  }
+  if (status == TDM_OK) status = dump_part(words, true, 0, training, tensors);
+  if (status == TDM_OK) status = dump_part(words, false, training, held_out, tensors);
+  if (status == TDM_OK) status = tdm_words_save(words, list);
+  if (status == TDM_OK) status = tdm_safetensors_save(list, path);
+  for (int i = 0; i < FIELD_COUNT; i++)
+    tdm_tensor_release(tensors[i]);
+  tdm_tensor_list_release(list);
+  return status;
+}

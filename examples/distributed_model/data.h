@@ -1,0 +1,22 @@
+/* The words: read from lists, or the tables of a saved model; loaders over them; a dump. */
+#ifndef EXAMPLES_DISTRIBUTED_MODEL_DATA_H
+#define EXAMPLES_DISTRIBUTED_MODEL_DATA_H
+
+#include "examples/distributed_model/options.h"
+
+enum { MAX_WORD_LENGTH = 24 }; /* characters; longer words are left out */
+
+/* The words of the options' lists, a tenth of each held out. NULL: the message says why. */
+tdm_words *data_read_words(tdm_context *context, const options *given);
+/* Do both number characters and languages alike? If not, the message tells the file that differs.
+ */
+tdm_status data_check_same_tables(tdm_context *context, tdm_words *words, tdm_words *saved,
+                                  const char *path);
+/* Batches of words of one length, made ahead; a new order every epoch if shuffle. */
+tdm_loader *data_create_loader(tdm_words *words, bool training, int64_t batch_size, bool shuffle,
+                               uint64_t seed);
+/* Writes all words: characters int64 (n, length), padded with 0; lengths, classes int64 (n); split
+ * int64 (n), 1 for training. */
+tdm_status data_dump(tdm_context *context, tdm_words *words, const char *path);
+
+#endif

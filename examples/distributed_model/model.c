@@ -1,0 +1,104 @@
+/* Builds, saves and loads the model. Where it says cpu:0 and accelerator is all it takes to have it
+ * live on two devices: the transfers between them appear by themselves. */
+#include "examples/distributed_model/model.h"
+
+#include <stdlib.h>
+
+#include "examples/common/command_line.h"
+
+enum { EMBEDDING_SIZE = 32, HIDDEN_SIZE = 128 };
+
+/* Longest joint norm of all gradients; longer ones are scaled down to it. */
+static const double CLIP_NORM = 1.0;
+/* Every length of a word is a plan of its own, for training and for evaluation, twice each. */
+enum { PLAN_LIMIT = 128 };
+
+/* Describes the model; answers its loss. */
+static tdm_value describe(tdm_graph *graph, tdm_words *words, const char *accelerator) {
+  const int64_t languages = (int64_t)tdm_words_class_count(words);
+  const tdm_dim length = TDM_DIM("length");
+  const tdm_dim batch = TDM_DIM("batch");
+
+  tdm_value characters =
+      tdm_input(graph, MODEL_CHARACTERS, TDM_INT64, tdm_shape_of(2, length, batch));
+  tdm_value classes = tdm_input(graph, MODEL_CLASSES, TDM_INT64, tdm_shape_of(1, batch));
+
+  tdm_place(graph, "cpu:0");
+  tdm_value x = tdm_embedding(graph, "embedding", characters, tdm_words_character_count(words),
+                              EMBEDDING_SIZE); /* (length, batch, 32) */
+  if (accelerator) tdm_place(graph, accelerator);
+  x = tdm_rnn(graph, "rnn", x, HIDDEN_SIZE, NULL, NULL);        /* (length, batch, 128) */
+  x = tdm_last_step(graph, "last", x);                          /* (batch, 128) */
+  tdm_value scores = tdm_linear(graph, "linear", x, languages); /* (batch, languages) */
+  tdm_output(graph, MODEL_SCORES, scores);
+  tdm_output(graph, MODEL_PROBABILITIES, tdm_softmax(graph, "softmax", scores, 1));
+  return tdm_cross_entropy(graph, "loss", scores, classes);
+}
+
+tdm_status model_create(tdm_context *context, tdm_words *words, const options *given,
+                        model *out_model) {
+  *out_model = (model){.context = context, .words = words};
+  /* Asking for the accelerator gives it cores of its own: not where a map says otherwise. */
+  const bool mapped = given->place || getenv("TANDEM_PLACE");
+  out_model->graph = tdm_graph_create(context);
+  const tdm_value loss =
+      describe(out_model->graph, words, mapped ? NULL : tdm_accelerator(context));
+  tdm_optimizer adam = tdm_adam(given->learning_rate);
+  adam.clip_norm = CLIP_NORM;
+  const tdm_session_options wanted = {
+      .struct_size = sizeof wanted,
+      .loss = loss,
+      .optimizer = &adam,
+      .device_map = given->place,
+      .seed = given->seed,
+      .plan_limit = PLAN_LIMIT,
+      .check_finite = true,
+      .profile = given->explain,
+  };
+  out_model->session = tdm_session_create(out_model->graph, &wanted);
+  if (out_model->session) return TDM_OK;
+  model_release(out_model);
+  return TDM_INVALID_ARGUMENT;
+}
+
+void model_release(model *released) {
+  tdm_session_release(released->session);
+  tdm_graph_release(released->graph);
+  *released = (model){.context = NULL};
+}
+
+/* Adds to `found` what list has under the names of the model's parameters. */
+static tdm_status pick_parameters(const model *wanted, const tdm_tensor_list *list,
+                                  const char *path, tdm_tensor_list *found) {
+  tdm_tensor_list *parameters = tdm_store_save(tdm_session_store(wanted->session), false);
+  tdm_status status = check_made(parameters);
+  for (size_t i = 0; status == TDM_OK && i < tdm_tensor_list_count(parameters); i++) {
+    const char *name = tdm_tensor_list_name(parameters, i);
+    tdm_tensor *tensor = tdm_tensor_list_find(list, name);
+    status = tensor ? tdm_tensor_list_add(found, name, tensor)
+                    : tdm_fail(TDM_CORRUPT_DATA, "%s has no %s", path, name);
+  }
+  tdm_tensor_list_release(parameters);
+  return status;
+}
+
+tdm_status model_load(model *loaded, const tdm_tensor_list *list, const char *path) {
+  tdm_tensor_list *found = tdm_tensor_list_create(loaded->context);
+  tdm_status status = check_made(found);
+  if (status == TDM_OK) status = pick_parameters(loaded, list, path, found);
+  if (status == TDM_OK) {
+    status = tdm_store_load(tdm_session_store(loaded->session), found);
+    if (status != TDM_OK) status = fail_within(status, path);
+  }
+  tdm_tensor_list_release(found);
+  return status;
+}
+
+tdm_status model_save(const model *saved, const char *path) {
+  tdm_tensor_list *list = tdm_store_save(tdm_session_store(saved->session), false);
+  tdm_status status = check_made(list);
+  if (status == TDM_OK) status = tdm_words_save(saved->words, list);
+  if (status == TDM_OK) status = tdm_safetensors_save(list, path);
+  tdm_tensor_list_release(list);
+  return status;
+}

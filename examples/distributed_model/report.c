@@ -1,0 +1,85 @@
+/* Prints results and plans. Invariant: a file is renamed to its name only when it is whole. */
+#include "examples/distributed_model/report.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "examples/common/command_line.h"
+
+enum { CELL = 11, SHOWN_LANGUAGES = 3 };
+
+void report_confusion(tdm_words *words, const evaluation *counted) {
+  const size_t languages = tdm_words_class_count(words);
+  printf("\nheld-out words of (rows) taken for (columns)\n%*s", CELL, "");
+  for (size_t j = 0; j < languages; j++)
+    printf("%*.*s", CELL, CELL - 1, tdm_words_class_name(words, j));
+  putchar('\n');
+  for (size_t i = 0; i < languages; i++) {
+    printf("%-*.*s", CELL, CELL - 1, tdm_words_class_name(words, i));
+    for (size_t j = 0; j < languages; j++)
+      printf("%*lld", CELL, (long long)counted->confusion[i][j]);
+    putchar('\n');
+  }
+  putchar('\n');
+}
+
+/* probabilities (languages); prints the largest, in falling order. */
+static void print_likeliest(tdm_words *words, const float *probabilities) {
+  const size_t languages = tdm_words_class_count(words);
+  bool shown[MAX_LANGUAGES] = {false};
+  for (int place = 0; place < SHOWN_LANGUAGES && (size_t)place < languages; place++) {
+    size_t best = languages;
+    for (size_t i = 0; i < languages; i++)
+      if (!shown[i] && (best == languages || probabilities[i] > probabilities[best])) best = i;
+    shown[best] = true;
+    printf("%s %s %.2f", place ? "," : ":", tdm_words_class_name(words, best),
+           (double)probabilities[best]);
+  }
+  putchar('\n');
+}
+
+static tdm_status predict(model *asked, const char *word) {
+  tdm_tensor *ids = tdm_words_encode(asked->words, word); /* (n, 1) */
+  if (!ids) return fail_within(TDM_INVALID_ARGUMENT, "--predict");
+  const tdm_feed feed = {MODEL_CHARACTERS, ids, false};
+  tdm_fetch fetch = {MODEL_PROBABILITIES, NULL};
+  const tdm_status status = tdm_run(asked->session, &feed, 1, &fetch, 1);
+  if (status == TDM_OK) {
+    fputs(word, stdout);
+    print_likeliest(asked->words, tdm_tensor_data(fetch.tensor));
+  }
+  tdm_tensor_release(fetch.tensor);
+  tdm_tensor_release(ids);
+  return status;
+}
+
+tdm_status report_predictions(model *asked, char *const *words, int count) {
+  tdm_status status = TDM_OK;
+  for (int i = 0; status == TDM_OK && i < count; i++)
+    status = predict(asked, words[i]);
+  return status;
+}
+
+static tdm_status write_dot(model *explained, const char *path) {
+  char partial[4096 + 16];
+  snprintf(partial, sizeof partial, "%s.partial", path);
+  FILE *file = fopen(partial, "w");
+  if (!file) return tdm_fail(TDM_IO, "--dot %s: %s", partial, strerror(errno));
+  tdm_status status = tdm_session_explain(explained->session, TDM_PLAN_DOT, file);
+  const bool failed = ferror(file) != 0;
+  const bool written = fclose(file) == 0 && !failed;
+  if (status == TDM_OK && (!written || rename(partial, path) != 0))
+    status = tdm_fail(TDM_IO, "--dot %s: %s", path, strerror(errno));
+  if (status != TDM_OK) remove(partial);
+  return status;
+}
+
+tdm_status report_plan(model *explained, const options *given) {
+  if (!given->explain && !given->dot_path) return TDM_OK;
+  tdm_status status = train_prepare_common(explained, given);
+  if (status == TDM_OK && given->explain)
+    status = tdm_session_explain(explained->session, TDM_PLAN_TEXT, stdout);
+  if (status == TDM_OK && given->dot_path) status = write_dot(explained, given->dot_path);
+  return status;
+}

@@ -6,7 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static tdm_run_state *run_of(tdm_admission *admission) { return (tdm_run_state *)admission; }
+#include "graph/explain.h"
+
+static tdm_run_state *run_of(tdm_admission *admission) {
+  return (tdm_run_state *)admission;
+}
 
 /* ---- Admission: under the store's lock ---- */
 
@@ -21,7 +25,8 @@ static void take_slot(tdm_admission *admission) {
   tdm_run_state *run = run_of(admission);
   tdm_session *session = run->session;
   run->slot = 0;
-  while (session->slots[run->slot].busy) run->slot++;
+  while (session->slots[run->slot].busy)
+    run->slot++;
   session->slots[run->slot].busy = true;
   run->scalars.step = session->store->steps;
   if (session->store->broken == TDM_OK) return;
@@ -84,13 +89,26 @@ static void fail_run(tdm_run_state *run, tdm_status status) {
   snprintf(run->message, sizeof run->message, "%s", tdm_last_message());
 }
 
+/* "rnn: linear on sim:0: " and what went wrong. */
+static void tell_failure(tdm_run_state *run) {
+  const tdm_failure *failure = &run->flight.failure;
+  const tdm_plan *plan = run->plan;
+  const uint32_t index = plan->lowered.sources[failure->id].node;
+  const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, index);
+  const char *device = tdm_explain_device(plan, node->device);
+  run->status = failure->status;
+  const int length =
+      snprintf(run->message, sizeof run->message, "%s: %s %s %s: %s", node->name,
+               tdm_explain_action(node), node->operation ? "on" : "to", device, failure->message);
+  if (length < 0) run->message[0] = 0;
+}
+
 /* The flight's settled: the last submission of a phase has ended, on whatever thread that was. */
 static void on_settled(tdm_flight *flight) {
   tdm_run_state *run = flight->user;
   const tdm_plan *plan = run->plan;
   if (flight->failed) {
-    run->status = flight->failure.status;
-    memcpy(run->message, flight->failure.message, sizeof run->message);
+    tell_failure(run);
   } else if (!run->updating && plan->main_program_count < plan->program_count) {
     run->updating = true;
     const tdm_status status = tdm_context_submit(

@@ -32,14 +32,15 @@ static tdm_status check_feed(const tdm_session *session, size_t index, const tdm
 
 static tdm_status read_feeds(tdm_session *session, const tdm_run_request *request) {
   const size_t count = session->graph->inputs.count;
-  for (size_t i = 0; i < count; i++) session->feed_specs[i].fed = false;
+  for (size_t i = 0; i < count; i++)
+    session->feed_specs[i].fed = false;
   for (size_t i = 0; i < request->feed_count; i++) {
     size_t index = 0;
     TDM_TRY(find_feed(session, request->feeds[i].name, &index));
     TDM_TRY(check_feed(session, index, &request->feeds[i]));
     const tdm_tensor *tensor = request->feeds[i].tensor;
-    session->feed_specs[index] = (tdm_feed_spec){
-        true, (int16_t)tdm_tensor_owner(tensor)->context_index, tensor->shape};
+    session->feed_specs[index] =
+        (tdm_feed_spec){true, (int16_t)tdm_tensor_owner(tensor)->context_index, tensor->shape};
   }
   return TDM_OK;
 }
@@ -74,7 +75,8 @@ static tdm_status make_key(tdm_session *session, const tdm_run_request *request,
     words[used++] = feed->fed ? 1 + (uint64_t)feed->shape.rank : 0;
     if (!feed->fed) continue;
     words[used++] = (uint64_t)feed->device;
-    for (int d = 0; d < feed->shape.rank; d++) words[used++] = (uint64_t)feed->shape.dims[d];
+    for (int d = 0; d < feed->shape.rank; d++)
+      words[used++] = (uint64_t)feed->shape.dims[d];
   }
   *out_key = (tdm_plan_key){words, used, tdm_hash_bytes(words, used * sizeof *words, 0)};
   return TDM_OK;
@@ -104,8 +106,8 @@ static void link_newest(tdm_session *session, tdm_plan *plan) {
 }
 
 static void evict(tdm_session *session) {
-  for (tdm_plan *plan = session->oldest, *newer;
-       plan && session->plan_count > session->plan_limit; plan = newer) {
+  for (tdm_plan *plan = session->oldest, *newer; plan && session->plan_count > session->plan_limit;
+       plan = newer) {
     newer = plan->newer;
     if (plan->uses > 0) continue;
     unlink_plan(session, plan);
@@ -157,7 +159,9 @@ static tdm_status make_plan(tdm_session *session, const tdm_plan_request *reques
   plan->key.hash = key->hash;
   link_newest(session, plan);
   session->plan_count++;
+  plan->uses++; /* while room is made for it */
   evict(session);
+  plan->uses--;
   return TDM_OK;
 }
 

@@ -102,9 +102,7 @@ tdm_device *tdm_store_home(tdm_store *store, const char *name) {
 }
 
 /* Gives an entry its memory and its first values. */
-static tdm_status settle_entry(tdm_store *store, tdm_store_entry *entry,
-                               const tdm_initializer *initializer, tdm_device *home,
-                               uint64_t seed) {
+static tdm_status settle_entry(tdm_store *store, tdm_store_entry *entry, tdm_device *home) {
   const int64_t bytes = tdm_shape_bytes(&entry->spec.shape, entry->spec.dtype);
   tdm_storage *storage = NULL;
   tdm_status status = tdm_storage_create(store->context, home, (size_t)bytes, &storage);
@@ -115,8 +113,8 @@ static tdm_status settle_entry(tdm_store *store, tdm_store_entry *entry,
                              entry->pending->bytes};
     status = tdm_context_copy(store->context, &from, &to, (size_t)bytes);
   } else {
-    status = tdm_initialize_memory(store->context, &to, &entry->spec, entry->name, initializer,
-                                   seed);
+    status = tdm_initialize_memory(store->context, &to, &entry->spec, entry->name,
+                                   &entry->initializer, entry->seed);
   }
   if (status != TDM_OK) {
     tdm_storage_release(storage);
@@ -135,8 +133,12 @@ static tdm_status bind_locked(tdm_store *store, const tdm_graph_persistent *pers
   if (entry) TDM_TRY(tdm_store_check_fit(entry, spec));
   if (!entry) entry = tdm_store_add_entry(store, persistent->name, spec);
   if (!entry) return TDM_OUT_OF_MEMORY;
-  entry->is_state = persistent->is_state;
-  if (!entry->storage) TDM_TRY(settle_entry(store, entry, &persistent->initializer, home, seed));
+  if (!entry->storage) {
+    entry->is_state = persistent->is_state;
+    entry->initializer = persistent->initializer;
+    entry->seed = seed;
+    TDM_TRY(settle_entry(store, entry, home));
+  }
   *out_entry = entry;
   return TDM_OK;
 }
@@ -166,8 +168,8 @@ static tdm_status copy_on_locked(tdm_store *store, tdm_store_entry *entry, tdm_d
   if (!copy) return TDM_OUT_OF_MEMORY;
   copy->entry = entry;
   copy->version = TDM_VERSION_NONE;
-  const tdm_status status = tdm_storage_create(store->context, device,
-                                               entry->storage->memory.bytes, &copy->storage);
+  const tdm_status status =
+      tdm_storage_create(store->context, device, entry->storage->memory.bytes, &copy->storage);
   if (status != TDM_OK) {
     tdm_release(store->allocator, copy, sizeof *copy);
     return status;

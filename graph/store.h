@@ -28,8 +28,9 @@ struct tdm_store_entry {
   tdm_spec spec;
   tdm_storage *storage; /* at home; NULL while only a loaded value waits in `pending` */
   tdm_tensor *pending;
+  tdm_initializer initializer; /* of the session that bound it first, with its seed */
+  uint64_t seed;
   bool is_state;
-  bool initialized;
   bool stale; /* of a broken store: not loaded again yet */
   uint64_t version;
   tdm_store_copy *copies;

@@ -3,7 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph/initialize.h"
 #include "graph/store.h"
+
+/* Not so where making the entry failed half-way. */
+static bool holds_values(const tdm_store_entry *entry) {
+  return entry->storage || entry->pending;
+}
 
 static tdm_status add_copy(tdm_store *store, tdm_store_entry *entry, tdm_tensor_list *list) {
   if (entry->pending) return tdm_tensor_list_add(list, entry->name, entry->pending);
@@ -25,7 +31,8 @@ tdm_tensor_list *tdm_store_save(tdm_store *store, bool with_states) {
   tdm_store_lock_idle(store);
   if (store->broken != TDM_OK) status = tdm_fail(store->broken, "%s", store->message);
   for (tdm_store_entry *entry = store->first; entry && status == TDM_OK; entry = entry->next)
-    if (with_states || !entry->is_state) status = add_copy(store, entry, list);
+    if (holds_values(entry) && (with_states || !entry->is_state))
+      status = add_copy(store, entry, list);
   tdm_store_unlock(store);
   if (status == TDM_OK) return list;
   tdm_tensor_list_release(list);
@@ -91,12 +98,10 @@ static tdm_status set_entry(tdm_store *store, const char *name, tdm_tensor *tens
 static tdm_status restart_states(tdm_store *store) {
   for (tdm_store_entry *entry = store->first; entry; entry = entry->next) {
     if (!entry->stale || !entry->is_state) continue;
-    tdm_tensor *zeros =
-        tdm_tensor_zeros(store->context, "cpu:0", entry->spec.dtype, entry->spec.shape);
-    if (!zeros) return TDM_OUT_OF_MEMORY;
-    const tdm_status status = set_entry(store, entry->name, zeros);
-    tdm_tensor_release(zeros);
-    if (status != TDM_OK) return status;
+    TDM_TRY(tdm_initialize_memory(store->context, &entry->storage->memory, &entry->spec,
+                                  entry->name, &entry->initializer, entry->seed));
+    entry->stale = false;
+    entry->version++;
   }
   return TDM_OK;
 }

@@ -84,7 +84,8 @@ tdm_status tdm_run(tdm_session *session, const tdm_feed *feeds, size_t feed_coun
                    tdm_fetch *fetches, size_t fetch_count) {
   const tdm_run_request request = {feeds, feed_count, fetches, fetch_count, false};
   TDM_TRY(check_request(session, &request, "tdm_run"));
-  for (size_t i = 0; i < fetch_count; i++) fetches[i].tensor = NULL;
+  for (size_t i = 0; i < fetch_count; i++)
+    fetches[i].tensor = NULL;
   return run_blocking(session, &request, fetches, NULL);
 }
 
@@ -92,7 +93,8 @@ tdm_status tdm_train_step(tdm_session *session, const tdm_feed *feeds, size_t fe
                           tdm_fetch *fetches, size_t fetch_count, double *out_loss) {
   const tdm_run_request request = {feeds, feed_count, fetches, fetch_count, true};
   TDM_TRY(check_request(session, &request, "tdm_train_step"));
-  for (size_t i = 0; i < fetch_count; i++) fetches[i].tensor = NULL;
+  for (size_t i = 0; i < fetch_count; i++)
+    fetches[i].tensor = NULL;
   return run_blocking(session, &request, fetches, out_loss);
 }
 
@@ -118,8 +120,8 @@ static void deliver(tdm_loop_task *task) {
   tdm_run_give_back(session, run);
   tdm_session_give_back_plan(session, plan);
   tdm_session_release(session);
+  tdm_loop_unhold(tdm_context_loop(context)); /* the loop may be closed once nobody is inside */
   tdm_context_leave(context);
-  tdm_loop_unhold(tdm_context_loop(context));
   tdm_context_release(context);
 }
 
@@ -151,7 +153,8 @@ static tdm_status keep_inputs(tdm_run_state *run, const tdm_run_request *request
       memcpy(tdm_tensor_data(run->inputs[i]), tdm_tensor_data(tensor), tensor->bytes);
       continue;
     }
-    while (i-- > 0) tdm_tensor_release(run->inputs[i]);
+    while (i-- > 0)
+      tdm_tensor_release(run->inputs[i]);
     return TDM_OUT_OF_MEMORY;
   }
   return TDM_OK;

@@ -20,6 +20,8 @@ typedef struct tdm_clocks {
   tdm_clock_step *steps; /* (step_count); those that have passed are filled in */
   uint32_t *running;     /* (queue_count, queue_count): how many steps of each queue each knows */
   uint32_t *queue_rows;  /* (queue_count): the newest row of each */
+  uint32_t *together;    /* (queue_count): scratch of the barrier */
+  bool *has_phase[2];    /* (queue_count): whether it has a step of that phase */
   uint32_t *rows;        /* (row_count, queue_count) */
   size_t row_count;
   size_t rows_capacity; /* in components */
@@ -32,9 +34,9 @@ void tdm_clocks_deinit(tdm_clocks *clocks);
 /* Writes what queue knows now as a new row. OUT_OF_MEMORY. */
 tdm_status tdm_clocks_snapshot(tdm_clocks *clocks, uint32_t queue) TDM_WARN_UNUSED;
 
-/* The update phase begins: every queue knows what any queue with a step so far does (has_main: by
- * queue, whether it has a step of the main phase). OUT_OF_MEMORY. */
-tdm_status tdm_clocks_barrier(tdm_clocks *clocks, const bool *has_main) TDM_WARN_UNUSED;
+/* The update phase begins: every queue with a step of it knows what the queues with a step of the
+ * main phase do. Those without go ahead into the next run, knowing no more. OUT_OF_MEMORY. */
+tdm_status tdm_clocks_barrier(tdm_clocks *clocks) TDM_WARN_UNUSED;
 
 static inline void tdm_clock_raise(uint32_t *clock, const uint32_t *row, uint32_t queue_count) {
   for (uint32_t q = 0; q < queue_count; q++) {

@@ -52,7 +52,7 @@ static tdm_status touch(tdm_lifetimes *lifetimes, uint32_t storage, uint32_t ste
   return TDM_OK;
 }
 
-static tdm_status walk(tdm_lifetimes *lifetimes, const bool *has_main) {
+static tdm_status walk(tdm_lifetimes *lifetimes) {
   const tdm_schedule *schedule = lifetimes->schedule;
   tdm_clocks *clocks = &lifetimes->clocks;
   bool updating = !schedule->two_phase;
@@ -60,7 +60,7 @@ static tdm_status walk(tdm_lifetimes *lifetimes, const bool *has_main) {
     const tdm_step *step = &schedule->steps[s];
     if (!updating && step->phase == TDM_PHASE_UPDATE) {
       updating = true;
-      TDM_TRY(tdm_clocks_barrier(clocks, has_main));
+      TDM_TRY(tdm_clocks_barrier(clocks));
     }
     bool joined = false;
     for (uint32_t w = 0; w < step->wait_count; w++) {
@@ -84,16 +84,8 @@ tdm_status tdm_lifetimes_init(tdm_lifetimes *lifetimes, const tdm_schedule *sche
   TDM_TRY(tdm_clocks_init(&lifetimes->clocks, schedule));
   lifetimes->items =
       tdm_allocate(allocator, lifetimes->count * sizeof(tdm_lifetime), "lifetimes of storage");
-  bool *has_main = tdm_allocate(allocator, schedule->queue_count * sizeof(bool), "queues");
-  tdm_status status = TDM_OUT_OF_MEMORY;
-  if (lifetimes->items != NULL && has_main != NULL) {
-    for (size_t s = 0; s < schedule->step_count; s++) {
-      if (schedule->steps[s].phase == TDM_PHASE_MAIN) has_main[schedule->steps[s].queue] = true;
-    }
-    status = walk(lifetimes, has_main);
-  }
-  tdm_release(allocator, has_main, schedule->queue_count * sizeof(bool));
-  return status;
+  if (lifetimes->items == NULL) return TDM_OUT_OF_MEMORY;
+  return walk(lifetimes);
 }
 
 void tdm_lifetimes_deinit(tdm_lifetimes *lifetimes) {

@@ -26,7 +26,6 @@ struct scheduler {
   struct history *histories; /* (storage_count) */
   struct reader *readers;    /* (access_count) */
   bool *written;             /* (storage_count): in the run at hand, while again is filled */
-  bool *has_main;            /* (queue_count) */
   uint32_t *latest;          /* (queue_count): the latest candidate + 1; 0: none */
   uint32_t *candidate;       /* (queue_count): the queues with a candidate */
   uint32_t candidate_count;
@@ -59,19 +58,11 @@ static tdm_status scheduler_init(struct scheduler *scheduler, tdm_schedule *sche
                                          "histories of storage");
   scheduler->readers =
       tdm_region_take(region, schedule->access_count * sizeof(struct reader), "readers of storage");
-  scheduler->has_main = tdm_region_take(region, queues * sizeof(bool), "queues");
   scheduler->latest = tdm_region_take(region, queues * sizeof(uint32_t), "candidates");
   scheduler->candidate = tdm_region_take(region, queues * sizeof(uint32_t), "candidates");
   const bool taken = scheduler->histories != NULL && scheduler->readers != NULL &&
-                     scheduler->has_main != NULL && scheduler->latest != NULL &&
-                     scheduler->candidate != NULL;
-  if (!taken) return TDM_OUT_OF_MEMORY;
-  for (size_t s = 0; s < schedule->step_count; s++) {
-    if (schedule->steps[s].phase == TDM_PHASE_MAIN) {
-      scheduler->has_main[schedule->steps[s].queue] = true;
-    }
-  }
-  return TDM_OK;
+                     scheduler->latest != NULL && scheduler->candidate != NULL;
+  return taken ? TDM_OK : TDM_OUT_OF_MEMORY;
 }
 
 static void scheduler_deinit(struct scheduler *scheduler) {
@@ -174,7 +165,7 @@ static tdm_status schedule_run(struct scheduler *scheduler) {
   const tdm_schedule *schedule = scheduler->schedule;
   for (size_t s = 0; s < schedule->step_count; s++) {
     if (begins_update(schedule, s)) {
-      TDM_TRY(tdm_clocks_barrier(&scheduler->clocks, scheduler->has_main));
+      TDM_TRY(tdm_clocks_barrier(&scheduler->clocks));
     }
     TDM_TRY(schedule_step(scheduler, (uint32_t)s));
   }
@@ -272,7 +263,7 @@ static tdm_status schedule_again(struct scheduler *scheduler) {
   scheduler->wait_count = scheduler->wait_capacity = 0;
   for (size_t s = 0; s < schedule->step_count && status == TDM_OK; s++) {
     if (begins_update(schedule, s)) {
-      status = tdm_clocks_barrier(&scheduler->again, scheduler->has_main);
+      status = tdm_clocks_barrier(&scheduler->again);
     }
     if (status == TDM_OK) status = schedule_previous(scheduler, waits, (uint32_t)s);
   }

@@ -42,6 +42,7 @@ struct verifier {
   uint32_t *indices;    /* (step_count): of run 0 */
   uint32_t *run_events; /* (queue_count): events of one run */
   struct uses *uses;    /* (storage_count) */
+  bool *updates;        /* (queue_count): has a step of the update phase */
   bool *touched;        /* (storage_count) */
   bool *waited;         /* (step_count): something waits for it */
   struct further_reader *further;
@@ -92,7 +93,8 @@ static void end_step(const struct verifier *verifier, uint32_t index) {
   }
 }
 
-/* Between the phases: the last main step of every queue that has one (ran) is known to all. */
+/* Between the phases: the last main step of every queue that has one (ran) is known to all updates.
+ * A queue without updates learns nothing: its next run may begin before. */
 static void cross_barrier(const struct verifier *verifier, const bool *ran, uint32_t *together) {
   const uint32_t queue_count = verifier->schedule->queue_count;
   memset(together, 0, queue_count * sizeof(uint32_t));
@@ -100,7 +102,7 @@ static void cross_barrier(const struct verifier *verifier, const bool *ran, uint
     if (ran[q]) merge(together, clock_of(verifier, q), queue_count);
   }
   for (uint32_t q = 0; q < queue_count; q++) {
-    merge(clock_of(verifier, q), together, queue_count);
+    if (verifier->updates[q]) merge(clock_of(verifier, q), together, queue_count);
   }
 }
 
@@ -284,10 +286,11 @@ static tdm_status verifier_init(struct verifier *verifier, const tdm_schedule *s
   uint32_t *numbers = tdm_region_take(
       region, (queues * (queues + 3) + 2 * schedule->step_count) * sizeof(uint32_t), "clocks");
   verifier->uses = tdm_region_take(region, schedule->storage_count * sizeof(struct uses), "uses");
+  verifier->updates = tdm_region_take(region, queues * sizeof(bool), "queues");
   verifier->touched = tdm_region_take(region, schedule->storage_count * sizeof(bool), "storage");
   verifier->waited = tdm_region_take(region, schedule->step_count * sizeof(bool), "steps");
-  const bool taken = numbers != NULL && verifier->uses != NULL && verifier->touched != NULL &&
-                     verifier->waited != NULL;
+  const bool taken = numbers != NULL && verifier->uses != NULL && verifier->updates != NULL &&
+                     verifier->touched != NULL && verifier->waited != NULL;
   if (!taken) return TDM_OUT_OF_MEMORY;
   verifier->clocks = numbers;
   verifier->passed = verifier->clocks + queues * queues;
@@ -311,6 +314,9 @@ static tdm_status number_events(struct verifier *verifier) {
   uint32_t count = 0;
   for (size_t s = 0; s < schedule->step_count; s++) {
     if (verifier->waited[s]) verifier->keeps[s] = ++count;
+    if (schedule->steps[s].phase == TDM_PHASE_UPDATE) {
+      verifier->updates[schedule->steps[s].queue] = true;
+    }
     verifier->indices[s] = ++verifier->run_events[schedule->steps[s].queue];
   }
   const size_t bytes = (size_t)count * schedule->queue_count * sizeof(uint32_t);

@@ -68,11 +68,6 @@ static tdm_status check_phase(const struct ranges *ranges, size_t index) {
     return tdm_fail(TDM_INTERNAL, "step %zu of the main phase stands behind the update phase",
                     index);
   }
-  if (step->phase != TDM_PHASE_MAIN && !schedule->two_phase &&
-      step->queue != schedule->steps[0].queue) {
-    return tdm_fail(TDM_INTERNAL, "step %zu updates on queue %u while the main phase may run",
-                    index, step->queue);
-  }
   if (step->phase != before) {
     memset(ranges->positions, 0, schedule->queue_count * sizeof(uint32_t));
   }
@@ -90,7 +85,8 @@ static tdm_status check_single_queue(const tdm_schedule *schedule) {
   if (schedule->steps[count - 1].phase == TDM_PHASE_MAIN) return TDM_OK;
   for (size_t s = 1; s < count; s++) {
     if (schedule->steps[s].queue != schedule->steps[0].queue) {
-      return tdm_fail(TDM_INTERNAL, "step %zu runs on queue %u beside updates of one phase", s,
+      return tdm_fail(TDM_INTERNAL,
+                      "step %zu runs on queue %u, beside updates that wait for no phase", s,
                       schedule->steps[s].queue);
     }
   }

@@ -1,0 +1,269 @@
+/* The pass verify: each kind of wrong plan is refused with a message that names what is wrong; and
+ * all three passes survive every allocation's failure. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "tests/graph/random_schedule.h"
+
+/* A training plan: 0 loads x on queue 1, 1 makes y of x on queue 0, 2 makes g of y on queue 0 (its
+ * bytes are x's), 3 updates w by g on queue 0. */
+enum { X, Y, G, W, INPUT, STORAGE_COUNT };
+
+struct fixture {
+  tdm_allocator allocator;
+  tdm_schedule schedule;
+};
+
+static void begin(struct fixture *fixture) {
+  fixture->allocator = tdm_allocator_default();
+  tdm_schedule *schedule = &fixture->schedule;
+  tdm_schedule_init(schedule, &fixture->allocator);
+  schedule->queue_count = 2;
+  schedule->arena_count = 1;
+  schedule->depth = 2;
+  schedule->two_phase = true;
+  struct builder builder = {schedule, TDM_OK};
+  for (int i = 0; i < W; i++) {
+    (void)builder_storage(&builder, TDM_STORAGE_ARENA, 0, 128);
+  }
+  (void)builder_storage(&builder, TDM_STORAGE_PERSISTENT, 0, 128);
+  (void)builder_storage(&builder, TDM_STORAGE_EXTERNAL, 0, 128);
+  (void)builder_step(&builder, 1, TDM_PHASE_MAIN);
+  builder_reads(&builder, INPUT);
+  builder_writes(&builder, X);
+  (void)builder_step(&builder, 0, TDM_PHASE_MAIN);
+  builder_reads(&builder, X);
+  builder_reads(&builder, W);
+  builder_writes(&builder, Y);
+  (void)builder_step(&builder, 0, TDM_PHASE_MAIN);
+  builder_reads(&builder, Y);
+  builder_writes(&builder, G);
+  (void)builder_step(&builder, 0, TDM_PHASE_UPDATE);
+  builder_reads(&builder, G);
+  builder_writes(&builder, W);
+  assert_int_equal(builder.status, TDM_OK);
+  const tdm_status status = schedule_plan(schedule);
+  if (status != TDM_OK) fail_msg("%s", tdm_last_message());
+  assert_int_equal(schedule->wait_count, 1);
+  assert_int_equal(schedule->arena_bytes[0], 256);
+}
+
+static void assert_refused(struct fixture *fixture, const char *reason) {
+  assert_int_equal(tdm_pass_verify(&fixture->schedule), TDM_INTERNAL);
+  if (strstr(tdm_last_message(), reason) == NULL) {
+    fail_msg("\"%s\" does not say \"%s\"", tdm_last_message(), reason);
+  }
+  tdm_schedule_deinit(&fixture->schedule);
+}
+
+/* Changes one thing of the plan, and says what verify must. */
+#define REFUSES(change, reason)                                                                    \
+  do {                                                                                             \
+    struct fixture fixture;                                                                        \
+    begin(&fixture);                                                                               \
+    tdm_schedule *plan = &fixture.schedule;                                                        \
+    (void)plan;                                                                                    \
+    change;                                                                                        \
+    assert_refused(&fixture, reason);                                                              \
+  } while (0)
+
+static void indices_out_of_range_are_refused(void **state) {
+  (void)state;
+  REFUSES(plan->steps[1].queue = 2, "step 1 is on queue 2 of 2");
+  REFUSES(plan->steps[1].access_count = 50, "step 1 has accesses past the last");
+  REFUSES(plan->steps[1].first_access = UINT32_MAX, "step 1 has accesses past the last");
+  REFUSES(plan->accesses[0].storage = STORAGE_COUNT, "step 0 touches storage 5 of 5");
+  REFUSES(plan->steps[1].wait_count = 2, "step 1 has waits past the last");
+  REFUSES(plan->waits[0].step = 4, "step 1 waits for step 4 of 4");
+  REFUSES(plan->storages[X].arena = 1, "storage 0 lies in arena 1 of 1");
+  REFUSES(plan->storages[X].kind = 9, "storage 0 has no kind");
+  REFUSES(plan->storages[X].offset = 32, "storage 0 lies at 32");
+  REFUSES(plan->storages[Y].offset = 192, "leaves arena 0 of 256 bytes");
+  REFUSES(plan->storages[Y].bytes = UINT64_MAX, "leaves arena 0 of 256 bytes");
+  REFUSES(plan->storages[Y].offset = UINT64_MAX - 63, "leaves arena 0 of 256 bytes");
+  REFUSES(plan->arena_bytes[0] = UINT64_MAX, "arena 0 has");
+  REFUSES(plan->steps[2].position = 0, "step 2 has position 0 on its queue, not 1");
+  REFUSES(plan->depth = 0, "no run");
+}
+
+static void waits_that_never_end_are_refused(void **state) {
+  (void)state;
+  REFUSES(plan->waits[0].step = 1, "step 1 waits for step 1, which does not come before it");
+  REFUSES(plan->waits[0].step = 3, "step 1 waits for step 3, which does not come before it");
+  REFUSES((plan->waits[0].previous = true, plan->waits[0].step = 2),
+          "step 1 waits for step 2 of its own queue 0");
+}
+
+static void unordered_accesses_are_refused(void **state) {
+  (void)state;
+  /* The wait gone: the read of x. */
+  REFUSES(plan->steps[1].wait_count = 0,
+          "step 1 of run 0 touches storage 0, but nothing orders it behind step 0 of run 0");
+  /* x lies where step 0 of the next run writes it while this one is read. */
+  REFUSES(plan->slots = 1, "step 0 of run 1 touches storage 0, but nothing orders it behind");
+  /* The update on a queue of its own: the next run's reader of w does not wait for it. */
+  REFUSES((plan->queue_count = 3, plan->steps[3].queue = 2),
+          "step 1 of run 1 touches storage 3, but nothing orders it behind step 3 of run 0");
+}
+
+static void wrong_bytes_are_refused(void **state) {
+  (void)state;
+  REFUSES(plan->storages[Y].offset = plan->storages[X].offset, "storage 1");
+  REFUSES(plan->storages[G].offset = plan->storages[Y].offset, "storage 2");
+  REFUSES(plan->accesses[1].storage = Y, "step 1 of run 0 reads storage 0, whose bytes are not");
+  REFUSES(plan->accesses[1].writes = false, "step 0 of run 0 reads storage 0");
+}
+
+static void persistent_writes_stay_in_their_phase(void **state) {
+  (void)state;
+  REFUSES((plan->steps[3].phase = TDM_PHASE_MAIN, plan->steps[3].position = 2),
+          "step 3 of the main phase writes persistent storage 3 and is no refresh");
+  REFUSES(plan->steps[1].phase = TDM_PHASE_UPDATE, "step 2 of the main phase stands behind");
+  REFUSES(plan->two_phase = false, "step 1 runs on queue 0, beside updates");
+}
+
+static void a_sound_change_is_accepted(void **state) {
+  (void)state;
+  struct fixture f;
+  begin(&f);
+  f.schedule.depth = 1; /* one run at a time may use one piece, and needs no slots */
+  f.schedule.slots = 1;
+  assert_int_equal(tdm_pass_verify(&f.schedule), TDM_OK);
+  f.schedule.depth = 5;
+  f.schedule.slots = 7;
+  assert_int_equal(tdm_pass_verify(&f.schedule), TDM_OK);
+  f.schedule.storages[G].offset = 256;
+  f.schedule.arena_bytes[0] = 256 + 128;
+  assert_int_equal(tdm_pass_verify(&f.schedule), TDM_OK);
+  tdm_schedule_deinit(&f.schedule);
+}
+
+/* One queue is order enough for every run to use the same piece. */
+static void one_queue_needs_one_slot(void **state) {
+  (void)state;
+  const tdm_allocator allocator = tdm_allocator_default();
+  tdm_schedule schedule;
+  tdm_schedule_init(&schedule, &allocator);
+  assert_int_equal(model_schedule(&schedule, (struct model){6, 1, true, 4, 1}), TDM_OK);
+  for (schedule.slots = 0; schedule.slots <= 4; schedule.slots++) {
+    assert_int_equal(schedule_plan(&schedule), TDM_OK);
+  }
+  tdm_schedule_deinit(&schedule);
+}
+
+static void an_empty_schedule_is_sound(void **state) {
+  (void)state;
+  const tdm_allocator allocator = tdm_allocator_default();
+  tdm_schedule schedule;
+  tdm_schedule_init(&schedule, &allocator);
+  assert_int_equal(schedule_plan(&schedule), TDM_OK);
+  schedule.queue_count = 3;
+  schedule.arena_count = 2;
+  tdm_schedule_deinit(&schedule);
+}
+
+/* Many readers that know nothing of each other: the next writer must know them all. */
+static void every_reader_is_remembered(void **state) {
+  (void)state;
+  enum { READERS = 9 };
+  const tdm_allocator allocator = tdm_allocator_default();
+  tdm_schedule schedule;
+  tdm_schedule_init(&schedule, &allocator);
+  schedule.queue_count = READERS + 1;
+  schedule.arena_count = 1;
+  struct builder builder = {&schedule, TDM_OK};
+  const uint32_t value = builder_storage(&builder, TDM_STORAGE_ARENA, 0, 64);
+  (void)builder_step(&builder, 0, TDM_PHASE_MAIN);
+  builder_writes(&builder, value);
+  for (uint32_t q = 1; q <= READERS; q++) {
+    (void)builder_step(&builder, q, TDM_PHASE_MAIN);
+    builder_reads(&builder, value);
+  }
+  (void)builder_step(&builder, 0, TDM_PHASE_MAIN);
+  builder_writes(&builder, value);
+  assert_int_equal(builder.status, TDM_OK);
+  assert_int_equal(schedule_plan(&schedule), TDM_OK);
+  tdm_step *last = &schedule.steps[READERS + 1];
+  assert_int_equal(last->wait_count, READERS);
+  tdm_step_wait *waits = schedule.waits + last->first_wait;
+  last->wait_count--;
+  for (uint32_t i = 0; i < READERS; i++) {
+    const tdm_step_wait removed = waits[i];
+    waits[i] = waits[READERS - 1];
+    waits[READERS - 1] = removed;
+    assert_int_equal(tdm_pass_verify(&schedule), TDM_INTERNAL);
+  }
+  tdm_schedule_deinit(&schedule);
+}
+
+/* ---- Failing allocations --------------------------------------------------------------------- */
+
+struct description {
+  size_t steps, accesses, storages;
+  uint64_t accesses_sum;
+};
+
+static struct description describe(const tdm_schedule *schedule) {
+  struct description description = {schedule->step_count, schedule->access_count,
+                                    schedule->storage_count, 0};
+  for (size_t i = 0; i < schedule->access_count; i++) {
+    description.accesses_sum = description.accesses_sum * 31 + schedule->accesses[i].storage * 2 +
+                               schedule->accesses[i].writes;
+  }
+  return description;
+}
+
+/* The Nth allocation of the three passes fails, then all is well: the same schedule plans. */
+static void every_allocation_may_fail(void **state) {
+  (void)state;
+  tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
+  assert_non_null(faulty);
+  const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);
+  for (uint64_t seed = 0; seed < 12; seed++) {
+    uint64_t fail_at = 0;
+    tdm_status status;
+    do {
+      tdm_schedule schedule;
+      tdm_faulty_allocator_arm(faulty, 0, false);
+      tdm_schedule_init(&schedule, &allocator);
+      assert_int_equal(random_schedule(&schedule, seed, (struct random_limits){90, 5, 3, 3}),
+                       TDM_OK);
+      const struct description before = describe(&schedule);
+      fail_at++;
+      tdm_faulty_allocator_arm(faulty, fail_at, fail_at % 2 == 0);
+      status = schedule_plan(&schedule);
+      assert_int_equal(status == TDM_OK, tdm_faulty_allocator_failures(faulty) == 0);
+      if (status != TDM_OK) assert_int_equal(status, TDM_OUT_OF_MEMORY);
+      tdm_faulty_allocator_arm(faulty, 0, false);
+      const struct description after = describe(&schedule);
+      assert_memory_equal(&before, &after, sizeof(before));
+      assert_int_equal(schedule_plan(&schedule), TDM_OK);
+      tdm_schedule_deinit(&schedule);
+      assert_int_equal(tdm_faulty_allocator_outstanding_bytes(faulty), 0);
+    } while (status != TDM_OK);
+    assert_true(fail_at > 8);
+  }
+  tdm_faulty_allocator_destroy(faulty);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(indices_out_of_range_are_refused),
+      cmocka_unit_test(waits_that_never_end_are_refused),
+      cmocka_unit_test(unordered_accesses_are_refused),
+      cmocka_unit_test(wrong_bytes_are_refused),
+      cmocka_unit_test(persistent_writes_stay_in_their_phase),
+      cmocka_unit_test(a_sound_change_is_accepted),
+      cmocka_unit_test(one_queue_needs_one_slot),
+      cmocka_unit_test(an_empty_schedule_is_sound),
+      cmocka_unit_test(every_reader_is_remembered),
+      cmocka_unit_test(every_allocation_may_fail),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -44,6 +44,15 @@ tdm_status data_check_same_tables(tdm_context *context, tdm_words *words, tdm_wo
   return status;
 }
 
+tdm_status data_check_known(tdm_words *words, char *const *asked, int count) {
+  for (int i = 0; i < count; i++) {
+    tdm_tensor *ids = tdm_words_encode(words, asked[i]);
+    if (!ids) return fail_within(TDM_INVALID_ARGUMENT, "--predict");
+    tdm_tensor_release(ids);
+  }
+  return TDM_OK;
+}
+
 tdm_loader *data_create_loader(tdm_words *words, bool training, int64_t batch_size, bool shuffle,
                                uint64_t seed) {
   const tdm_loader_options wanted = {

@@ -12,6 +12,8 @@ tdm_words *data_read_words(tdm_context *context, const options *given);
  */
 tdm_status data_check_same_tables(tdm_context *context, tdm_words *words, tdm_words *saved,
                                   const char *path);
+/* Has the model's alphabet every character of these words? Asked before training, not after. */
+tdm_status data_check_known(tdm_words *words, char *const *asked, int count);
 /* Batches of words of one length, made ahead; a new order every epoch if shuffle. */
 tdm_loader *data_create_loader(tdm_words *words, bool training, int64_t batch_size, bool shuffle,
                                uint64_t seed);

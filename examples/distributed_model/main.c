@@ -45,10 +45,12 @@ static tdm_status open_words(program *self) {
 }
 
 static tdm_status open_model(program *self) {
+  const options *given = &self->given;
   tdm_words *words = self->words ? self->words : self->saved_words;
-  const tdm_status status = model_create(self->context, words, &self->given, &self->made);
+  tdm_status status = data_check_known(words, given->predict, given->predict_count);
+  if (status == TDM_OK) status = model_create(self->context, words, given, &self->made);
   if (status != TDM_OK || !self->saved) return status;
-  return model_load(&self->made, self->saved, self->given.load_path);
+  return model_load(&self->made, self->saved, given->load_path);
 }
 
 static tdm_status train_and_tell(program *self) {

@@ -41,7 +41,7 @@ static void print_likeliest(tdm_words *words, const float *probabilities) {
 
 static tdm_status predict(model *asked, const char *word) {
   tdm_tensor *ids = tdm_words_encode(asked->words, word); /* (n, 1) */
-  if (!ids) return fail_within(TDM_INVALID_ARGUMENT, "--predict");
+  if (!ids) return check_made(ids);
   const tdm_feed feed = {MODEL_CHARACTERS, ids, false};
   tdm_fetch fetch = {MODEL_PROBABILITIES, NULL};
   const tdm_status status = tdm_run(asked->session, &feed, 1, &fetch, 1);

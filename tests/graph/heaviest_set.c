@@ -188,37 +188,51 @@ uint64_t heaviest_set_by_flow(const struct sharing *sharing) {
 
 struct branch {
   const struct sharing *sharing;
-  uint32_t chosen[64];
-  uint32_t chosen_count;
+  uint64_t apart[64]; /* bit: may not share bytes with */
   uint64_t best;
 };
 
-static void descend(struct branch *branch, uint32_t next, uint64_t bytes, uint64_t left) {
-  const struct sharing *sharing = branch->sharing;
+static void link_pairs(struct branch *branch) {
+  const uint32_t count = branch->sharing->count;
+  for (uint32_t a = 0; a < count; a++) {
+    for (uint32_t b = 0; b < count; b++) {
+      const bool ordered = branch->sharing->before[(size_t)a * count + b] ||
+                           branch->sharing->before[(size_t)b * count + a];
+      if (a != b && !ordered) branch->apart[a] |= (uint64_t)1 << b;
+    }
+  }
+}
+
+/* Of candidates the heaviest; *sum is the weight of all. */
+static uint32_t heaviest_candidate(const struct branch *branch, uint64_t candidates,
+                                   uint64_t *sum) {
+  const uint64_t *bytes = branch->sharing->bytes;
+  uint32_t heaviest = (uint32_t)__builtin_ctzll(candidates);
+  *sum = 0;
+  for (uint64_t rest = candidates; rest != 0; rest &= rest - 1) {
+    const uint32_t candidate = (uint32_t)__builtin_ctzll(rest);
+    *sum += bytes[candidate];
+    if (bytes[candidate] > bytes[heaviest]) heaviest = candidate;
+  }
+  return heaviest;
+}
+
+/* bytes are taken; candidates go with all of them. */
+static void descend(struct branch *branch, uint64_t candidates, uint64_t bytes) {
   if (bytes > branch->best) branch->best = bytes;
-  if (next == sharing->count || bytes + left <= branch->best) return;
-  const uint64_t own = sharing->bytes[next];
-  bool fits = true;
-  for (uint32_t i = 0; i < branch->chosen_count && fits; i++) {
-    const size_t other = branch->chosen[i];
-    fits = !sharing->before[other * sharing->count + next] &&
-           !sharing->before[(size_t)next * sharing->count + other];
-  }
-  if (fits) {
-    branch->chosen[branch->chosen_count++] = next;
-    descend(branch, next + 1, bytes + own, left - own);
-    branch->chosen_count--;
-  }
-  descend(branch, next + 1, bytes, left - own);
+  if (candidates == 0) return;
+  uint64_t sum = 0;
+  const uint32_t next = heaviest_candidate(branch, candidates, &sum);
+  if (bytes + sum <= branch->best) return;
+  const uint64_t others = candidates & ~((uint64_t)1 << next);
+  descend(branch, others & branch->apart[next], bytes + branch->sharing->bytes[next]);
+  if ((others & ~branch->apart[next]) != 0) descend(branch, others, bytes);
 }
 
 uint64_t heaviest_set_by_search(const struct sharing *sharing) {
   struct branch branch = {.sharing = sharing};
-  uint64_t all = 0;
-  if (sharing->count > 64) abort();
-  for (uint32_t i = 0; i < sharing->count; i++) {
-    all += sharing->bytes[i];
-  }
-  descend(&branch, 0, 0, all);
+  if (sharing->count > 63) abort();
+  link_pairs(&branch);
+  descend(&branch, ((uint64_t)1 << sharing->count) - 1, 0);
   return branch.best;
 }

@@ -186,7 +186,7 @@ static tdm_status field_of_tensor(const char *name, const tdm_tensor *tensor, in
 
 tdm_dataset *tdm_dataset_from_tensors(tdm_context *context, const char *const *names,
                                       tdm_tensor *const *tensors, size_t count) {
-  tdm_field fields[TDM_DATASET_MAX_FIELDS];
+  tdm_field fields[TDM_DATASET_MAX_FIELDS] = {{0}};
   if (context == NULL || names == NULL || tensors == NULL || count < 1 ||
       count > TDM_DATASET_MAX_FIELDS) {
     (void)tdm_fail(TDM_INVALID_ARGUMENT, "dataset: needs a context and 1 to %d named tensors",

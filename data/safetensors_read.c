@@ -140,9 +140,10 @@ tdm_status tdm_safetensors_read(tdm_context *context, const char *path,
   *out_list = NULL;
   if (context == NULL) return tdm_fail(TDM_INVALID_ARGUMENT, "safetensors: the context is NULL");
   mapping *map = NULL;
-  TDM_TRY(map_file(tdm_context_allocator(context), path, &map));
+  tdm_status status = map_file(tdm_context_allocator(context), path, &map);
+  if (status != TDM_OK || map == NULL) return status;
   tdm_tensor_list *list = tdm_tensor_list_create(context);
-  tdm_status status = list == NULL ? TDM_OUT_OF_MEMORY : read_mapping(context, map, list);
+  status = list == NULL ? TDM_OUT_OF_MEMORY : read_mapping(context, map, list);
   release_mapping(map);
   if (status != TDM_OK) {
     tdm_tensor_list_release(list);

@@ -85,8 +85,9 @@ static tdm_status append_entry(text_buffer *text, const char *name, const tdm_te
     (void)snprintf(part, sizeof(part), "%s%lld", i == 0 ? "" : ",", (long long)shape.dims[i]);
     TDM_TRY(append_text(text, part));
   }
+  const int64_t end = begin + (int64_t)tdm_tensor_bytes(tensor);
   (void)snprintf(part, sizeof(part), "],\"data_offsets\":[%lld,%lld]}", (long long)begin,
-                 (long long)(begin + (int64_t)tdm_tensor_bytes(tensor)));
+                 (long long)end);
   return append_text(text, part);
 }
 

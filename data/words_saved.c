@@ -92,7 +92,7 @@ static tdm_status read_classes(tdm_words *words, const tdm_tensor_list *list) {
   size_t bytes = 0;
   TDM_TRY(read_tensor(&words->region, list, CLASSES, TDM_UINT8, &data, &bytes));
   char *names = data; /* (bytes) */
-  if (names[bytes - 1] != '\0' || !tdm_utf8_is_valid(names, bytes)) {
+  if (names == NULL || names[bytes - 1] != '\0' || !tdm_utf8_is_valid(names, bytes)) {
     return tdm_fail(TDM_CORRUPT_DATA, CLASSES " are not names in UTF-8, each ended by a zero");
   }
   size_t count = 0;

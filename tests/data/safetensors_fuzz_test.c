@@ -20,8 +20,7 @@ static const char *const seeds[] = {
         "[9,17]") ",\"c\":" FIELDS("BF16", "[4,2,2]",
                                    "[17,49]") ",\"gr\xC3\xBC\xC3\x9F\\n\":" FIELDS("U8", "[9]",
                                                                                    "[0,9]") "}",
-    "{ \"x\" : {\"shape\": [1, 7, 1, 7, 1, 1, 1, 1], \"data_offsets\": [ 0 , 49 ], \"dtype\": "
-    "\"U8\"} }",
+    "{ \"x\" : {\"shape\": [1, 7, 1, 7, 1, 1], \"data_offsets\": [ 0 , 49 ], \"dtype\": \"U8\"} }",
 };
 
 /* ---- The oracle --------------------------------------------------------------------------------
@@ -209,8 +208,8 @@ static void mutated_headers_agree_with_the_oracle(void **state) {
   for (int i = 0; i < MUTATIONS; i++) {
     char header[HEADER_LIMIT];
     const char *seed = seeds[(size_t)i % TDM_COUNT_OF(seeds)];
-    size_t bytes = strlen(seed);
-    memcpy(header, seed, bytes);
+    size_t bytes = 0;
+    replace(header, &bytes, 0, 0, seed, strlen(seed));
     const uint32_t count = draw(&drawn, 4); /* now and then none: the seed itself */
     for (uint32_t j = 0; j < count; j++)
       mutate(header, &bytes, &drawn);

@@ -62,6 +62,21 @@ tdm_graph *zigzag_graph(tdm_context *context, const char *first, const char *sec
   return graph;
 }
 
+tdm_graph *tied_graph(tdm_context *context, const char *first, const char *second,
+                      tdm_value *out_loss) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value ids = ids_of(graph);
+  place(graph, first);
+  const tdm_value words = tdm_embedding(graph, "embedding", ids, MODEL_ROWS, MODEL_WIDTH);
+  const tdm_value once = tdm_tanh(graph, "once", tdm_linear(graph, "tied", words, MODEL_WIDTH));
+  place(graph, second);
+  const tdm_value twice = tdm_tanh(graph, "twice", tdm_linear(graph, "tied", once, MODEL_WIDTH));
+  const tdm_value scores = tdm_linear(graph, "rnn", twice, MODEL_WIDTH);
+  const tdm_value loss = judged(graph, scores);
+  if (out_loss) *out_loss = loss;
+  return graph;
+}
+
 static tdm_session *session_of(tdm_graph *graph, const tdm_session_options *options) {
   tdm_session *session = tdm_session_create(graph, options);
   if (!session) fail_msg("no session: %s", tdm_last_message());

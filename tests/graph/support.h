@@ -26,6 +26,11 @@ tdm_graph *seed_graph(tdm_context *context, const char *first, const char *secon
 tdm_graph *zigzag_graph(tdm_context *context, const char *first, const char *second,
                         tdm_value *out_loss);
 
+/* Like seed_graph, with "tied" (10 to 10) on both devices between the two: one parameter, whose
+ * copy on the device of its second reader must be refreshed. */
+tdm_graph *tied_graph(tdm_context *context, const char *first, const char *second,
+                      tdm_value *out_loss);
+
 /* A session that trains graph's loss with optimizer; takes over the reference to graph. Any of
  * options' other fields are kept; NULL: none. Fails the test when it is refused. */
 tdm_session *train_session(tdm_graph *graph, tdm_value loss, tdm_optimizer optimizer,

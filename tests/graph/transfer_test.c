@@ -165,15 +165,14 @@ static void inputs_on_their_device_do_not_cross(void **state) {
   test_batch batch;
   test_batch_make(&batch, context, BATCH, 1);
   tdm_tensor *host_scores = run_once(session, &batch, "scores");
-  assert_traffic(session, (tdm_traffic){.boundary_transfers = 2,
-                                        .boundary_bytes = IDS_BYTES + WORDS_BYTES});
+  assert_traffic(session,
+                 (tdm_traffic){.boundary_transfers = 2, .boundary_bytes = IDS_BYTES + WORDS_BYTES});
   tdm_tensor *ids = tdm_tensor_to(batch.ids, "sim:0", TDM_DTYPE_NONE);
   assert_non_null(ids);
   const tdm_feed feed = {.name = "ids", .tensor = ids};
   tdm_fetch fetch = {.name = "scores"};
   assert_ok(tdm_run(session, &feed, 1, &fetch, 1));
-  assert_traffic(session,
-                 (tdm_traffic){.boundary_transfers = 1, .boundary_bytes = WORDS_BYTES});
+  assert_traffic(session, (tdm_traffic){.boundary_transfers = 1, .boundary_bytes = WORDS_BYTES});
   assert_string_equal(tdm_tensor_device(fetch.tensor), "cpu:0");
   assert_same_tensor(fetch.tensor, host_scores);
   tdm_tensor_release(fetch.tensor);
@@ -199,8 +198,9 @@ static tdm_graph *fetched_graph(tdm_context *context) {
   tdm_output(graph, "positive", tdm_relu(graph, "positive", words));
   tdm_output(graph, "ids", ids);
   tdm_output(graph, "weight", weight);
-  tdm_output(graph, "table", tdm_parameter(graph, "embedding.weight", TDM_FLOAT32,
-                                           tdm_shape_of(2, MODEL_ROWS, MODEL_WIDTH), NULL));
+  tdm_output(graph, "table",
+             tdm_parameter(graph, "embedding.weight", TDM_FLOAT32,
+                           tdm_shape_of(2, MODEL_ROWS, MODEL_WIDTH), NULL));
   return graph;
 }
 
@@ -223,11 +223,11 @@ static void everything_can_be_fetched_at_once(void **state) {
   assert_int_equal(traffic.boundary_bytes, IDS_BYTES + MODEL_ROWS * MODEL_WIDTH * 4);
   assert_same_tensor(fetches[0].tensor, fetches[2].tensor);
   assert_same_tensor(fetches[3].tensor, batch.ids);
-  const float *words = tdm_tensor_data(fetches[0].tensor);     /* (batch, 10) */
-  const float *positive = tdm_tensor_data(fetches[1].tensor);  /* (batch, 10) */
-  const float *view = tdm_tensor_data(fetches[5].tensor);      /* (batch * 10) */
-  const float *table = tdm_tensor_data(fetches[6].tensor);     /* (1000, 10) */
-  const int64_t *ids = tdm_tensor_data(batch.ids);             /* (batch) */
+  const float *words = tdm_tensor_data(fetches[0].tensor);    /* (batch, 10) */
+  const float *positive = tdm_tensor_data(fetches[1].tensor); /* (batch, 10) */
+  const float *view = tdm_tensor_data(fetches[5].tensor);     /* (batch * 10) */
+  const float *table = tdm_tensor_data(fetches[6].tensor);    /* (1000, 10) */
+  const int64_t *ids = tdm_tensor_data(batch.ids);            /* (batch) */
   for (int i = 0; i < BATCH * MODEL_WIDTH; i++) {
     assert_true(words[i] == table[ids[i / MODEL_WIDTH] * MODEL_WIDTH + i % MODEL_WIDTH]);
     assert_true(view[i] == words[i]);

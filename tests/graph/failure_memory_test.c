@@ -1,0 +1,233 @@
+/* The Nth host allocation fails, once or from there on, for every N until none does: creating the
+ * context, the graph, the session, the plan, running, training, saving, loading, asking. An error
+ * with its cause arrives, and in the end every byte has been given back. */
+#include <stdlib.h>
+
+#include "core/allocate.h"
+#include "tests/graph/support.h"
+
+typedef struct memory_sweep {
+  tdm_faulty_allocator *faulty;
+  tdm_allocator allocator;
+  tdm_context *context; /* shared by all; NULL: each scenario makes its own */
+} memory_sweep;
+
+static tdm_status told(void) {
+  assert_true(tdm_last_message()[0] != 0);
+  return TDM_OUT_OF_MEMORY;
+}
+
+static tdm_context *make_context(const tdm_allocator *allocator) {
+  const tdm_context_options options = {.struct_size = sizeof options,
+                                       .allocator = allocator,
+                                       .cpu_devices = 1,
+                                       .sim_devices = 1,
+                                       .sim = "latency_us=0,gigabytes_per_second=0"};
+  return tdm_context_create(&options);
+}
+
+/* ---- The scenario -------------------------------------------------------------------------- */
+
+typedef struct scenario {
+  tdm_session *session;
+  tdm_session *reader;
+  tdm_store *store;
+  test_batch batch;
+  tdm_tensor_list *state;
+  tdm_fetch scores;
+} scenario;
+
+static bool make_batch(test_batch *batch, tdm_context *context) {
+  static const int64_t values[4] = {3, 1, 4, 1};
+  memset(batch, 0, sizeof *batch);
+  batch->ids = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, 4), values);
+  batch->targets = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, 4), values);
+  batch->feeds[0] = (tdm_feed){.name = "ids", .tensor = batch->ids};
+  batch->feeds[1] = (tdm_feed){.name = "targets", .tensor = batch->targets};
+  return batch->ids && batch->targets;
+}
+
+static tdm_status make_sessions(scenario *mine, tdm_context *context) {
+  tdm_value loss;
+  tdm_graph *graph = tied_graph(context, "cpu:0", "sim:0", &loss);
+  if (!graph) return told();
+  const tdm_optimizer optimizer = tdm_adam(0.01);
+  tdm_session_options options = {.struct_size = sizeof options,
+                                 .store = mine->store,
+                                 .loss = loss,
+                                 .optimizer = &optimizer,
+                                 .device_map = "embedding=cpu:0,rnn=sim:0",
+                                 .check_finite = true,
+                                 .profile = true};
+  mine->session = tdm_session_create(graph, &options);
+  tdm_graph_release(graph);
+  if (!mine->session) return told();
+  graph = seed_graph(context, "sim:0", "sim:0", NULL);
+  if (!graph) return told();
+  options = (tdm_session_options){.struct_size = sizeof options, .store = mine->store, .depth = 2};
+  mine->reader = tdm_session_create(graph, &options);
+  tdm_graph_release(graph);
+  return mine->reader ? TDM_OK : told();
+}
+
+static tdm_status ask(tdm_session *session) {
+  FILE *out = fopen("/dev/null", "w");
+  assert_non_null(out);
+  tdm_status status = tdm_session_explain(session, TDM_PLAN_TEXT, out);
+  if (status == TDM_OK) status = tdm_session_explain(session, TDM_PLAN_JSON, out);
+  if (status == TDM_OK) status = tdm_session_print_pass(session, "memory", TDM_PLAN_DOT, out);
+  assert_int_equal(fclose(out), 0);
+  return status;
+}
+
+static tdm_status play(scenario *mine, tdm_context *context) {
+  mine->store = tdm_store_create(context);
+  if (!mine->store || !make_batch(&mine->batch, context)) return told();
+  tdm_status status = make_sessions(mine, context);
+  if (status != TDM_OK) return status;
+  const tdm_feed *feeds = mine->batch.feeds;
+  mine->scores.name = "scores";
+  status = tdm_train_step(mine->session, feeds, 2, NULL, 0, NULL);
+  if (status == TDM_OK) status = tdm_train_step(mine->session, feeds, 2, NULL, 0, NULL);
+  if (status == TDM_OK) status = tdm_run(mine->reader, feeds, 1, &mine->scores, 1);
+  if (status != TDM_OK) return status;
+  status = ask(mine->session);
+  if (status != TDM_OK) return status;
+  mine->state = tdm_store_save(mine->store, true);
+  if (!mine->state) return told();
+  return tdm_store_load(mine->store, mine->state);
+}
+
+static void end(scenario *mine) {
+  tdm_tensor_release(mine->scores.tensor);
+  tdm_tensor_list_release(mine->state);
+  test_batch_release(&mine->batch);
+  tdm_session_release(mine->reader);
+  tdm_session_release(mine->session);
+  tdm_store_release(mine->store);
+}
+
+/* Every object that was made is let go, whatever failed. */
+static tdm_status play_and_end(memory_sweep *sweep) {
+  tdm_context *context =
+      sweep->context ? tdm_context_retain(sweep->context) : make_context(&sweep->allocator);
+  if (!context) return told();
+  scenario mine = {0};
+  const tdm_status status = play(&mine, context);
+  end(&mine);
+  tdm_context_release(context);
+  return status;
+}
+
+/* ---- Sweeping ------------------------------------------------------------------------------ */
+
+static uint64_t sweep_all(memory_sweep *sweep, bool from_on) {
+  tdm_faulty_allocator_arm(sweep->faulty, 0, false);
+  assert_ok(play_and_end(sweep)); /* tables that the context keeps are grown by now */
+  const int64_t before = tdm_faulty_allocator_outstanding_bytes(sweep->faulty);
+  for (uint64_t n = 1;; n++) {
+    tdm_faulty_allocator_arm(sweep->faulty, n, from_on);
+    const tdm_status status = play_and_end(sweep);
+    const bool failed = tdm_faulty_allocator_failures(sweep->faulty) > 0;
+    tdm_faulty_allocator_arm(sweep->faulty, 0, false);
+    const int64_t left = tdm_faulty_allocator_outstanding_bytes(sweep->faulty) - before;
+    if (left != 0)
+      fail_msg("%lld bytes are left after allocation %llu failed", (long long)left,
+               (unsigned long long)n);
+    if (!failed) {
+      assert_ok(status);
+      return n;
+    }
+    if (status != TDM_OUT_OF_MEMORY)
+      fail_msg("allocation %llu failed, and the scenario answered %s: %s", (unsigned long long)n,
+               tdm_status_name(status), tdm_last_message());
+    assert_message("memory");
+  }
+}
+
+static void begin(memory_sweep *sweep) {
+  memset(sweep, 0, sizeof *sweep);
+  sweep->faulty = tdm_faulty_allocator_create();
+  assert_non_null(sweep->faulty);
+  sweep->allocator = tdm_faulty_allocator_view(sweep->faulty);
+}
+
+static void finish(memory_sweep *sweep) {
+  tdm_context_release(sweep->context);
+  assert_int_equal(tdm_faulty_allocator_outstanding_bytes(sweep->faulty), 0);
+  tdm_faulty_allocator_destroy(sweep->faulty);
+}
+
+static void every_allocation_above_the_context(void **unused) {
+  (void)unused;
+  memory_sweep sweep;
+  begin(&sweep);
+  sweep.context = make_context(&sweep.allocator);
+  assert_non_null(sweep.context);
+  assert_true(sweep_all(&sweep, false) > 100);
+  assert_true(sweep_all(&sweep, true) > 100);
+  finish(&sweep);
+}
+
+/* The context's own allocations come first, so only the first ones need a context of their own. */
+static void every_allocation_of_the_context(void **unused) {
+  (void)unused;
+  memory_sweep sweep;
+  begin(&sweep);
+  for (int from_on = 0; from_on < 2; from_on++) {
+    for (uint64_t n = 1;; n++) {
+      tdm_faulty_allocator_arm(sweep.faulty, n, from_on);
+      tdm_context *context = make_context(&sweep.allocator);
+      const bool failed = tdm_faulty_allocator_failures(sweep.faulty) > 0;
+      if (failed) (void)told();
+      assert_true(failed == (context == NULL));
+      tdm_faulty_allocator_arm(sweep.faulty, 0, false);
+      tdm_context_release(context);
+      assert_int_equal(tdm_faulty_allocator_outstanding_bytes(sweep.faulty), 0);
+      if (!failed) break;
+    }
+  }
+  finish(&sweep);
+}
+
+/* Starting the devices is the first session's part: sweep it on a context that was not started. */
+static void every_allocation_of_the_start(void **unused) {
+  (void)unused;
+  memory_sweep sweep;
+  begin(&sweep);
+  for (uint64_t n = 1;; n++) {
+    tdm_faulty_allocator_arm(sweep.faulty, 0, false);
+    tdm_context *context = make_context(&sweep.allocator);
+    assert_non_null(context);
+    tdm_graph *graph = seed_graph(context, "cpu:0", "sim:0", NULL);
+    tdm_faulty_allocator_arm(sweep.faulty, n, false);
+    tdm_session *session = tdm_session_create(graph, NULL);
+    const bool failed = tdm_faulty_allocator_failures(sweep.faulty) > 0;
+    assert_true(failed == (session == NULL));
+    if (failed) assert_message("memory");
+    tdm_faulty_allocator_arm(sweep.faulty, 0, false);
+    if (failed) { /* the next one finds everything in order */
+      session = tdm_session_create(graph, NULL);
+      assert_non_null(session);
+      test_batch batch;
+      test_batch_make(&batch, context, 4, 1);
+      tdm_tensor_release(run_once(session, &batch, "scores"));
+      test_batch_release(&batch);
+    }
+    tdm_session_release(session);
+    tdm_graph_release(graph);
+    tdm_context_release(context);
+    assert_int_equal(tdm_faulty_allocator_outstanding_bytes(sweep.faulty), 0);
+    if (!failed) break;
+  }
+  finish(&sweep);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_allocation_above_the_context),
+      cmocka_unit_test(every_allocation_of_the_context),
+      cmocka_unit_test(every_allocation_of_the_start),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,146 @@
+/* Ids, targets and values that are not legal: an error that names the thing and where it is, and
+ * nothing read outside the tensors. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/devices/kernels/direct.h"
+
+enum { ROWS = 1000, DIM = 2, IDS = 9 };
+
+static void expect_failure(tdm_status status, const char *message) {
+  assert_int_equal(status, TDM_INVALID_ARGUMENT);
+  assert_string_equal(tdm_last_message(), message);
+}
+
+/* Runs the operation of the embedding on int64 ids, of which the one at position 7 is id. */
+static tdm_status run_embedding(const char *isa, const char *operation, int64_t id) {
+  static float weight[ROWS * DIM], values[IDS * DIM];
+  int64_t ids[IDS] = {0, 1, 999, 3, 4, 5, 6, id, 8};
+  int64_t indices[IDS], count;
+  const tdm_embedding_attributes attributes = {ROWS, -1};
+  const direct_operand table = {TDM_FLOAT32, tdm_shape_of(2, ROWS, DIM), weight};
+  const direct_operand rows = {TDM_FLOAT32, tdm_shape_of(2, IDS, DIM), values};
+  const direct_operand places = {TDM_INT64, tdm_shape_of(1, IDS), ids};
+  const bool forward = strcmp(operation, TDM_OP_EMBEDDING) == 0;
+  const bool sparse = strcmp(operation, TDM_OP_EMBEDDING_SPARSE_GRADIENT) == 0;
+  const direct_operand operands[] = {
+      forward ? table : rows,
+      places,
+      forward || sparse ? rows : table,
+      {TDM_INT64, tdm_shape_of(1, IDS), indices},
+      {TDM_INT64, tdm_shape_scalar(), &count},
+  };
+  return direct_run(direct_kernel(isa, operation, TDM_FLOAT32), &attributes, operands, 2,
+                    sparse ? 3 : 1, NULL);
+}
+
+static void stray_ids_are_named(void **state) {
+  (void)state;
+  static const char *const operations[] = {TDM_OP_EMBEDDING, TDM_OP_EMBEDDING_GRADIENT,
+                                           TDM_OP_EMBEDDING_SPARSE_GRADIENT};
+  for (size_t isa = 0; isa < direct_isa_count; isa++) {
+    if (direct_kernel(direct_isas[isa], TDM_OP_EMBEDDING, TDM_FLOAT32) == NULL) continue;
+    for (size_t i = 0; i < 3; i++) {
+      const char *operation = operations[i];
+      assert_int_equal(run_embedding(direct_isas[isa], operation, 999), TDM_OK);
+      expect_failure(run_embedding(direct_isas[isa], operation, 1000),
+                     "id 1000 at position 7 is outside the table of 1000 rows");
+      expect_failure(run_embedding(direct_isas[isa], operation, -1),
+                     "id -1 at position 7 is outside the table of 1000 rows");
+      expect_failure(run_embedding(direct_isas[isa], operation, INT64_MIN),
+                     "id -9223372036854775808 at position 7 is outside the table of 1000 rows");
+    }
+  }
+}
+
+static void narrow_ids_are_checked_too(void **state) {
+  (void)state;
+  float weight[3] = {1, 2, 3}, out[2];
+  int32_t ids[2] = {2, -3};
+  const tdm_embedding_attributes attributes = {3, -1};
+  const direct_operand operands[] = {{TDM_FLOAT32, tdm_shape_of(2, 3, 1), weight},
+                                     {TDM_INT32, tdm_shape_of(1, 2), ids},
+                                     {TDM_FLOAT32, tdm_shape_of(2, 2, 1), out}};
+  const tdm_kernel *kernel = direct_kernel("baseline", TDM_OP_EMBEDDING, TDM_FLOAT32);
+  expect_failure(direct_run(kernel, &attributes, operands, 2, 1, NULL),
+                 "id -3 at position 1 is outside the table of 3 rows");
+}
+
+static void empty_table_has_no_ids(void **state) {
+  (void)state;
+  float weight[1], out[1];
+  int64_t id = 0;
+  const tdm_embedding_attributes attributes = {0, -1};
+  const direct_operand operands[] = {{TDM_FLOAT32, tdm_shape_of(2, 0, 1), weight},
+                                     {TDM_INT64, tdm_shape_of(1, 1), &id},
+                                     {TDM_FLOAT32, tdm_shape_of(2, 1, 1), out}};
+  const tdm_kernel *kernel = direct_kernel("baseline", TDM_OP_EMBEDDING, TDM_FLOAT32);
+  expect_failure(direct_run(kernel, &attributes, operands, 2, 1, NULL),
+                 "id 0 at position 0 is outside the table of 0 rows");
+}
+
+static void stray_targets_are_named(void **state) {
+  (void)state;
+  double logits[3 * 4] = {0}, log_probabilities[3 * 4], loss, divisor;
+  int64_t targets[3] = {3, -100, 4};
+  const tdm_loss_attributes attributes = {.reduction = TDM_REDUCTION_MEAN, .ignore_index = -100};
+  const direct_operand operands[] = {
+      {TDM_FLOAT64, tdm_shape_of(2, 3, 4), logits},
+      {TDM_INT64, tdm_shape_of(1, 3), targets},
+      {TDM_FLOAT64, tdm_shape_scalar(), &loss},
+      {TDM_FLOAT64, tdm_shape_of(2, 3, 4), log_probabilities},
+      {TDM_FLOAT64, tdm_shape_scalar(), &divisor},
+  };
+  for (size_t isa = 0; isa < direct_isa_count; isa++) {
+    const tdm_kernel *kernel = direct_kernel(direct_isas[isa], TDM_OP_CROSS_ENTROPY, TDM_FLOAT64);
+    if (kernel == NULL) continue;
+    targets[2] = 4;
+    expect_failure(direct_run(kernel, &attributes, operands, 2, 3, NULL),
+                   "target 4 at position 2 is outside the 4 classes");
+    targets[2] = -1;
+    expect_failure(direct_run(kernel, &attributes, operands, 2, 3, NULL),
+                   "target -1 at position 2 is outside the 4 classes");
+    targets[2] = 2;
+    assert_int_equal(direct_run(kernel, &attributes, operands, 2, 3, NULL), TDM_OK);
+  }
+}
+
+static void values_that_are_not_finite_are_named(void **state) {
+  (void)state;
+  float x[70] = {0};
+  const direct_operand operands[] = {{TDM_FLOAT32, tdm_shape_of(1, 70), x},
+                                     {TDM_FLOAT32, tdm_shape_of(1, 70), x}};
+  for (size_t isa = 0; isa < direct_isa_count; isa++) {
+    const tdm_kernel *kernel = direct_kernel(direct_isas[isa], TDM_OP_CHECK_FINITE, TDM_FLOAT32);
+    if (kernel == NULL) continue;
+    for (int i = 0; i < 70; i++) {
+      char message[80];
+      (void)snprintf(message, sizeof message, "element %d of 70 is inf: not finite", i);
+      x[i] = INFINITY;
+      expect_failure(direct_run(kernel, NULL, operands, 1, 1, NULL), message);
+      x[i] = NAN;
+      assert_int_equal(direct_run(kernel, NULL, operands, 1, 1, NULL), TDM_INVALID_ARGUMENT);
+      x[i] = 1;
+      assert_int_equal(direct_run(kernel, NULL, operands, 1, 1, NULL), TDM_OK);
+    }
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(stray_ids_are_named),
+      cmocka_unit_test(narrow_ids_are_checked_too),
+      cmocka_unit_test(empty_table_has_no_ids),
+      cmocka_unit_test(stray_targets_are_named),
+      cmocka_unit_test(values_that_are_not_finite_are_named),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

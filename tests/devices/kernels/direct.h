@@ -1,0 +1,27 @@
+/* Runs one CPU kernel on plain arrays of the test's, on each instruction set in turn. */
+#ifndef TANDEM_TESTS_DEVICES_KERNELS_DIRECT_H
+#define TANDEM_TESTS_DEVICES_KERNELS_DIRECT_H
+
+#include "devices/devices.h"
+#include "devices/kernels.h"
+
+/* The instruction sets that the library may know; direct_kernel answers NULL where this machine
+ * lacks one. */
+extern const char *const direct_isas[];
+extern const size_t direct_isa_count;
+
+/* NULL without that instruction set; fails the test if only the kernel is missing. */
+const tdm_kernel *direct_kernel(const char *isa, const char *operation, tdm_dtype dtype);
+
+typedef struct direct_operand {
+  tdm_dtype dtype; /* TDM_DTYPE_NONE: absent */
+  tdm_shape shape;
+  void *data; /* the test's; const for inputs */
+} direct_operand;
+
+/* Prepares and executes kernel; operands are inputs, then outputs. Answers execute's status. */
+tdm_status direct_run(const tdm_kernel *kernel, const void *attributes,
+                      const direct_operand *operands, size_t input_count, size_t output_count,
+                      tdm_team *team);
+
+#endif

@@ -1,0 +1,192 @@
+/* A row of a result depends on its own row of the batch alone: the same bits whether a batch runs
+ * whole, in pieces, or row by row. This is what data-parallel chunks and micro-batches rest on. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/devices/kernels/direct.h"
+
+enum { BATCH = 150, IN = 300, OUT = 70, LENGTH = 3, HIDDEN = 33 };
+
+/* Uniform in [-0.5, 0.5), the caller frees it. */
+static float *random_floats(const char *name, int64_t count) {
+  const tdm_random random = {.seed = 1, .stream = tdm_random_stream(name)};
+  float *values = malloc((size_t)count * sizeof(float));
+  assert_non_null(values);
+  for (int64_t i = 0; i < count; i++) {
+    values[i] = tdm_random_uniform_float32(&random, (uint64_t)i) - 0.5f;
+  }
+  return values;
+}
+
+static const int64_t pieces[] = {1, 2, 7, 64, 65, 149};
+enum { PIECES = sizeof pieces / sizeof pieces[0] };
+
+/* ---- linear ---------------------------------------------------------------------------------- */
+
+typedef struct product_case {
+  const char *operation;
+  int64_t in; /* of a row that is read */
+  int64_t out;
+} product_case;
+
+static void run_product(const char *isa, const product_case *test, float *weight, float *bias,
+                        float *x, float *y, int64_t rows) {
+  const bool forward = strcmp(test->operation, TDM_OP_LINEAR) == 0;
+  const direct_operand output = {TDM_FLOAT32, tdm_shape_of(2, rows, test->out), y};
+  const direct_operand operands[] = {
+      {TDM_FLOAT32, tdm_shape_of(2, rows, test->in), x},
+      {TDM_FLOAT32, tdm_shape_of(2, OUT, IN), weight},
+      forward ? (direct_operand){TDM_FLOAT32, tdm_shape_of(1, OUT), bias} : output,
+      output,
+  };
+  const tdm_kernel *kernel = direct_kernel(isa, test->operation, TDM_FLOAT32);
+  assert_int_equal(direct_run(kernel, NULL, operands, forward ? 3 : 2, 1, NULL), TDM_OK);
+}
+
+static void product_rows_stand_alone(void **state) {
+  const product_case *test = *state;
+  float *x = random_floats("x", BATCH * test->in);
+  float *weight = random_floats("weight", OUT * IN), *bias = random_floats("bias", OUT);
+  float *whole = malloc(sizeof(float) * (size_t)(BATCH * test->out));
+  float *piece = malloc(sizeof(float) * (size_t)(BATCH * test->out));
+  for (size_t isa = 0; isa < direct_isa_count; isa++) {
+    if (direct_kernel(direct_isas[isa], test->operation, TDM_FLOAT32) == NULL) continue;
+    run_product(direct_isas[isa], test, weight, bias, x, whole, BATCH);
+    for (size_t i = 0; i < PIECES; i++) {
+      for (int64_t row = 0; row < BATCH; row += pieces[i]) {
+        const int64_t rows = BATCH - row < pieces[i] ? BATCH - row : pieces[i];
+        run_product(direct_isas[isa], test, weight, bias, x + row * test->in, piece, rows);
+        assert_memory_equal(piece, whole + row * test->out,
+                            sizeof(float) * (size_t)(rows * test->out));
+      }
+    }
+  }
+  free(x);
+  free(weight);
+  free(bias);
+  free(whole);
+  free(piece);
+}
+
+/* ---- rnn ------------------------------------------------------------------------------------- */
+
+/* Rows begin <= row < end of a (LENGTH, BATCH, dim), as (LENGTH, end - begin, dim); freed by the
+ * caller. */
+static float *batch_slice(const float *whole, int64_t dim, int64_t begin, int64_t end) {
+  const int64_t rows = end - begin;
+  float *slice = malloc(sizeof(float) * (size_t)(LENGTH * rows * dim));
+  assert_non_null(slice);
+  for (int64_t t = 0; t < LENGTH; t++) {
+    memcpy(slice + t * rows * dim, whole + (t * BATCH + begin) * dim,
+           sizeof(float) * (size_t)(rows * dim));
+  }
+  return slice;
+}
+
+typedef struct rnn_weights {
+  float *ih, *hh, *bias_ih, *bias_hh, *h0;
+} rnn_weights;
+
+/* y and d_x of rows [begin, end), of x and d_y (LENGTH, end - begin, ...). */
+static void run_rnn(const char *isa, const rnn_weights *weights, float *x, float *d_y, float *y,
+                    float *d_x, int64_t begin, int64_t end) {
+  static float d_h0[BATCH * HIDDEN], d_ih[HIDDEN * IN], d_hh[HIDDEN * HIDDEN], d_bias[HIDDEN];
+  const tdm_rnn_attributes attributes = {.nonlinearity = TDM_RNN_TANH};
+  const int64_t rows = end - begin;
+  const direct_operand sequence = {TDM_FLOAT32, tdm_shape_of(3, LENGTH, rows, IN), x};
+  const direct_operand states = {TDM_FLOAT32, tdm_shape_of(3, LENGTH, rows, HIDDEN), y};
+  const direct_operand initial = {TDM_FLOAT32, tdm_shape_of(2, rows, HIDDEN),
+                                  weights->h0 + begin * HIDDEN};
+  const direct_operand ih = {TDM_FLOAT32, tdm_shape_of(2, HIDDEN, IN), weights->ih};
+  const direct_operand hh = {TDM_FLOAT32, tdm_shape_of(2, HIDDEN, HIDDEN), weights->hh};
+  const direct_operand forward[] = {sequence,
+                                    initial,
+                                    ih,
+                                    hh,
+                                    {TDM_FLOAT32, tdm_shape_of(1, HIDDEN), weights->bias_ih},
+                                    {TDM_FLOAT32, tdm_shape_of(1, HIDDEN), weights->bias_hh},
+                                    states};
+  const direct_operand backward[] = {{TDM_FLOAT32, tdm_shape_of(3, LENGTH, rows, HIDDEN), d_y},
+                                     sequence,
+                                     states,
+                                     initial,
+                                     ih,
+                                     hh,
+                                     {TDM_FLOAT32, tdm_shape_of(3, LENGTH, rows, IN), d_x},
+                                     {TDM_FLOAT32, tdm_shape_of(2, rows, HIDDEN), d_h0},
+                                     {TDM_FLOAT32, tdm_shape_of(2, HIDDEN, IN), d_ih},
+                                     {TDM_FLOAT32, tdm_shape_of(2, HIDDEN, HIDDEN), d_hh},
+                                     {TDM_FLOAT32, tdm_shape_of(1, HIDDEN), d_bias}};
+  const tdm_kernel *kernel = direct_kernel(isa, TDM_OP_RNN, TDM_FLOAT32);
+  assert_int_equal(direct_run(kernel, &attributes, forward, 6, 1, NULL), TDM_OK);
+  kernel = direct_kernel(isa, TDM_OP_RNN_GRADIENT, TDM_FLOAT32);
+  assert_int_equal(direct_run(kernel, &attributes, backward, 6, 5, NULL), TDM_OK);
+}
+
+static void compare_piece(const char *isa, const rnn_weights *weights, const float *x,
+                          const float *d_y, const float *y, const float *d_x, int64_t begin,
+                          int64_t end) {
+  float *piece_x = batch_slice(x, IN, begin, end),
+        *piece_d_y = batch_slice(d_y, HIDDEN, begin, end);
+  float *expected_y = batch_slice(y, HIDDEN, begin, end);
+  float *expected_d_x = batch_slice(d_x, IN, begin, end);
+  float *piece_y = batch_slice(y, HIDDEN, begin, end), *piece_d_x = batch_slice(x, IN, begin, end);
+  run_rnn(isa, weights, piece_x, piece_d_y, piece_y, piece_d_x, begin, end);
+  const size_t rows = (size_t)(LENGTH * (end - begin));
+  assert_memory_equal(piece_y, expected_y, sizeof(float) * rows * HIDDEN);
+  assert_memory_equal(piece_d_x, expected_d_x, sizeof(float) * rows * IN);
+  free(piece_x);
+  free(piece_d_y);
+  free(expected_y);
+  free(expected_d_x);
+  free(piece_y);
+  free(piece_d_x);
+}
+
+static void recurrent_rows_stand_alone(void **state) {
+  (void)state;
+  const rnn_weights weights = {.ih = random_floats("ih", HIDDEN * IN),
+                               .hh = random_floats("hh", HIDDEN * HIDDEN),
+                               .bias_ih = random_floats("bias_ih", HIDDEN),
+                               .bias_hh = random_floats("bias_hh", HIDDEN),
+                               .h0 = random_floats("h0", BATCH * HIDDEN)};
+  float *x = random_floats("x", LENGTH * BATCH * IN);
+  float *d_y = random_floats("d_y", LENGTH * BATCH * HIDDEN);
+  float *y = random_floats("y", LENGTH * BATCH * HIDDEN);
+  float *d_x = random_floats("d_x", LENGTH * BATCH * IN);
+  for (size_t isa = 0; isa < direct_isa_count; isa++) {
+    if (direct_kernel(direct_isas[isa], TDM_OP_RNN, TDM_FLOAT32) == NULL) continue;
+    run_rnn(direct_isas[isa], &weights, x, d_y, y, d_x, 0, BATCH);
+    for (size_t i = 0; i < PIECES; i++) {
+      compare_piece(direct_isas[isa], &weights, x, d_y, y, d_x, 0, pieces[i]);
+      compare_piece(direct_isas[isa], &weights, x, d_y, y, d_x, pieces[i], BATCH);
+    }
+  }
+  free(weights.ih);
+  free(weights.hh);
+  free(weights.bias_ih);
+  free(weights.bias_hh);
+  free(weights.h0);
+  free(x);
+  free(d_y);
+  free(y);
+  free(d_x);
+}
+
+int main(void) {
+  product_case forward = {TDM_OP_LINEAR, IN, OUT};
+  product_case backward = {TDM_OP_LINEAR_INPUT_GRADIENT, OUT, IN};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_prestate(product_rows_stand_alone, &forward),
+      cmocka_unit_test_prestate(product_rows_stand_alone, &backward),
+      cmocka_unit_test(recurrent_rows_stand_alone),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,240 @@
+/* What happens at the edges of the numbers: NaN, infinities, saturation; and how exact the
+ * transcendental functions are element by element. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "tests/devices/kernels/direct.h"
+
+#define EACH_ISA(isa)                                                                              \
+  for (const char *const *isa = direct_isas; isa < direct_isas + direct_isa_count; isa++)
+
+/* Runs an elementwise operation of one input on count elements; false without the instruction
+ * set. */
+static bool run_unary(const char *isa, const char *operation, tdm_dtype dtype, const void *x,
+                      void *y, int64_t count) {
+  const tdm_kernel *kernel = direct_kernel(isa, operation, dtype);
+  if (kernel == NULL) return false;
+  const direct_operand operands[] = {{dtype, tdm_shape_of(1, count), (void *)x},
+                                     {dtype, tdm_shape_of(1, count), y}};
+  assert_int_equal(direct_run(kernel, NULL, operands, 1, 1, NULL), TDM_OK);
+  return true;
+}
+
+/* ---- Activations ----------------------------------------------------------------------------- */
+
+static void activations_keep_nan_and_limits(void **state) {
+  (void)state;
+  const float x[] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f, FLT_MAX, -FLT_MAX};
+  float y[7];
+  EACH_ISA(isa) {
+    if (!run_unary(*isa, TDM_OP_TANH, TDM_FLOAT32, x, y, 7)) continue;
+    assert_true(isnan(y[0]));
+    assert_true(y[1] == 1 && y[2] == -1 && y[5] == 1 && y[6] == -1);
+    assert_true(y[3] == 0 && y[4] == 0 && signbit(y[4]) && !signbit(y[3]));
+    (void)run_unary(*isa, TDM_OP_SIGMOID, TDM_FLOAT32, x, y, 7);
+    assert_true(isnan(y[0]));
+    assert_true(y[1] == 1 && y[2] == 0 && y[3] == 0.5f && y[4] == 0.5f && y[5] == 1 && y[6] == 0);
+    (void)run_unary(*isa, TDM_OP_RELU, TDM_FLOAT32, x, y, 7);
+    assert_true(isnan(y[0]));
+    assert_true(y[1] == INFINITY && y[2] == 0 && y[5] == FLT_MAX && y[6] == 0);
+  }
+}
+
+/* The error of got in units of the last place of expected. */
+static double ulps(double got, double expected, double epsilon) {
+  return expected == 0 ? fabs(got) : fabs((got - expected) / expected) / epsilon;
+}
+
+typedef double (*exact_function)(double x);
+
+static double exact_tanh(double x) {
+  return tanh(x);
+}
+
+static double exact_sigmoid(double x) {
+  return 1 / (1 + exp(-x));
+}
+
+/* The worst error over both signs and magnitudes from 2^-40 to 2^8. */
+static double worst_error(const char *isa, const char *operation, tdm_dtype dtype,
+                          exact_function exact) {
+  enum { COUNT = 4000 };
+  static double wide_x[COUNT], wide_y[COUNT];
+  static float x[COUNT], y[COUNT];
+  const bool wide = dtype == TDM_FLOAT64;
+  double worst = 0;
+  for (int i = 0; i < COUNT; i++) {
+    const double magnitude = exp2(-40 + 48.0 * (i / 2) / (COUNT / 2));
+    wide_x[i] = i % 2 == 0 ? magnitude : -magnitude;
+    x[i] = (float)wide_x[i];
+    if (!wide) wide_x[i] = (double)x[i];
+  }
+  if (!run_unary(isa, operation, dtype, wide ? (void *)wide_x : (void *)x,
+                 wide ? (void *)wide_y : (void *)y, COUNT)) {
+    return 0;
+  }
+  for (int i = 0; i < COUNT; i++) {
+    const double expected = exact(wide_x[i]);
+    if (fabs(expected) < (wide ? DBL_MIN : FLT_MIN)) continue;
+    const double error =
+        ulps(wide ? wide_y[i] : (double)y[i], expected, wide ? DBL_EPSILON : FLT_EPSILON);
+    if (error > worst) worst = error;
+  }
+  return worst;
+}
+
+static void transcendental_functions_are_exact_to_a_few_bits(void **state) {
+  (void)state;
+  EACH_ISA(isa) {
+    assert_true(worst_error(*isa, TDM_OP_TANH, TDM_FLOAT32, exact_tanh) < 4);
+    assert_true(worst_error(*isa, TDM_OP_TANH, TDM_FLOAT64, exact_tanh) < 4);
+    assert_true(worst_error(*isa, TDM_OP_SIGMOID, TDM_FLOAT32, exact_sigmoid) < 4);
+    assert_true(worst_error(*isa, TDM_OP_SIGMOID, TDM_FLOAT64, exact_sigmoid) < 4);
+  }
+}
+
+/* ---- Softmax and losses -------------------------------------------------------------------------
+ */
+
+static void softmax_of_infinities(void **state) {
+  (void)state;
+  const float x[] = {1,
+                     -INFINITY,
+                     1,
+                     /* row */ -INFINITY,
+                     -INFINITY,
+                     -INFINITY,
+                     /* row */ 1000,
+                     1000,
+                     -1000,
+                     /* row */ NAN,
+                     0,
+                     0};
+  float y[12];
+  const tdm_softmax_attributes attributes = {.dimension = 1};
+  const direct_operand operands[] = {{TDM_FLOAT32, tdm_shape_of(2, 4, 3), (void *)x},
+                                     {TDM_FLOAT32, tdm_shape_of(2, 4, 3), y}};
+  EACH_ISA(isa) {
+    const tdm_kernel *kernel = direct_kernel(*isa, TDM_OP_SOFTMAX, TDM_FLOAT32);
+    if (kernel == NULL) continue;
+    assert_int_equal(direct_run(kernel, &attributes, operands, 1, 1, NULL), TDM_OK);
+    assert_true(y[0] == 0.5f && y[1] == 0 && y[2] == 0.5f);
+    assert_true(isnan(y[3]) && isnan(y[4]) && isnan(y[5]));
+    assert_true(y[6] == 0.5f && y[7] == 0.5f && y[8] == 0);
+    assert_true(isnan(y[9]) && isnan(y[10]) && isnan(y[11]));
+  }
+}
+
+static void loss_without_targets_is_nan(void **state) {
+  (void)state;
+  float logits[4] = {1, 2, 3, 4}, log_probabilities[4], d_logits[4], d_loss = 1, loss, divisor;
+  int64_t targets[2] = {-100, -100};
+  const tdm_loss_attributes attributes = {.reduction = TDM_REDUCTION_MEAN, .ignore_index = -100};
+  const direct_operand classes = {TDM_INT64, tdm_shape_of(1, 2), targets};
+  const direct_operand forward[] = {{TDM_FLOAT32, tdm_shape_of(2, 2, 2), logits},
+                                    classes,
+                                    {TDM_FLOAT32, tdm_shape_scalar(), &loss},
+                                    {TDM_FLOAT32, tdm_shape_of(2, 2, 2), log_probabilities},
+                                    {TDM_FLOAT32, tdm_shape_scalar(), &divisor}};
+  const direct_operand backward[] = {{TDM_FLOAT32, tdm_shape_scalar(), &d_loss},
+                                     {TDM_FLOAT32, tdm_shape_of(2, 2, 2), log_probabilities},
+                                     classes,
+                                     {TDM_FLOAT32, tdm_shape_scalar(), &divisor},
+                                     {TDM_FLOAT32, tdm_shape_of(2, 2, 2), d_logits}};
+  EACH_ISA(isa) {
+    const tdm_kernel *kernel = direct_kernel(*isa, TDM_OP_CROSS_ENTROPY, TDM_FLOAT32);
+    if (kernel == NULL) continue;
+    assert_int_equal(direct_run(kernel, &attributes, forward, 2, 3, NULL), TDM_OK);
+    assert_true(isnan(loss) && divisor == 0);
+    kernel = direct_kernel(*isa, TDM_OP_CROSS_ENTROPY_GRADIENT, TDM_FLOAT32);
+    assert_int_equal(direct_run(kernel, &attributes, backward, 4, 1, NULL), TDM_OK);
+    for (int i = 0; i < 4; i++)
+      assert_true(d_logits[i] == 0);
+  }
+}
+
+static void clip_factor_of_nan_is_nan(void **state) {
+  (void)state;
+  double sum = NAN, factor = 0;
+  const tdm_clip_attributes attributes = {.max_norm = 1};
+  const direct_operand operands[] = {{TDM_FLOAT64, tdm_shape_scalar(), &sum},
+                                     {TDM_FLOAT64, tdm_shape_scalar(), &factor}};
+  const tdm_kernel *kernel = direct_kernel("baseline", TDM_OP_CLIP_FACTOR, TDM_FLOAT64);
+  assert_int_equal(direct_run(kernel, &attributes, operands, 1, 1, NULL), TDM_OK);
+  assert_true(isnan(factor));
+}
+
+/* ---- Conversion ------------------------------------------------------------------------------ */
+
+static void run_cast(const char *isa, tdm_dtype from, const void *x, tdm_dtype to, void *y,
+                     int64_t count) {
+  const tdm_kernel *kernel = direct_kernel(isa, TDM_OP_CAST, to);
+  const direct_operand operands[] = {{from, tdm_shape_of(1, count), (void *)x},
+                                     {to, tdm_shape_of(1, count), y}};
+  assert_int_equal(direct_run(kernel, NULL, operands, 1, 1, NULL), TDM_OK);
+}
+
+static void floats_saturate_in_integers(void **state) {
+  (void)state;
+  const double x[] = {NAN, INFINITY, -INFINITY, 1e30, -1e30, 2.9, -2.9, 0x1p63, -0x1p63};
+  const int64_t wide[] = {0, INT64_MAX, INT64_MIN, INT64_MAX, INT64_MIN,
+                          2, -2,        INT64_MAX, INT64_MIN};
+  const int32_t narrow[] = {0, INT32_MAX, INT32_MIN, INT32_MAX, INT32_MIN,
+                            2, -2,        INT32_MAX, INT32_MIN};
+  const uint8_t bytes[] = {0, 255, 0, 255, 0, 2, 0, 255, 0};
+  const uint8_t truth[] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+  int64_t got_wide[9];
+  int32_t got_narrow[9];
+  uint8_t got_bytes[9];
+  EACH_ISA(isa) {
+    if (direct_kernel(*isa, TDM_OP_CAST, TDM_INT64) == NULL) continue;
+    run_cast(*isa, TDM_FLOAT64, x, TDM_INT64, got_wide, 9);
+    assert_memory_equal(got_wide, wide, sizeof wide);
+    run_cast(*isa, TDM_FLOAT64, x, TDM_INT32, got_narrow, 9);
+    assert_memory_equal(got_narrow, narrow, sizeof narrow);
+    run_cast(*isa, TDM_FLOAT64, x, TDM_UINT8, got_bytes, 9);
+    assert_memory_equal(got_bytes, bytes, sizeof bytes);
+    run_cast(*isa, TDM_FLOAT64, x, TDM_BOOL, got_bytes, 9);
+    assert_memory_equal(got_bytes, truth, sizeof truth);
+  }
+}
+
+static void integers_pass_exactly(void **state) {
+  (void)state;
+  const int64_t x[] = {INT64_MAX, INT64_MIN, (1LL << 53) + 1, -1, 0, (1LL << 32) + 5};
+  const int32_t narrow[] = {-1, 0, 1, -1, 0, 5};
+  int64_t same[6];
+  int32_t got[6];
+  float rounded[6];
+  EACH_ISA(isa) {
+    if (direct_kernel(*isa, TDM_OP_CAST, TDM_INT64) == NULL) continue;
+    run_cast(*isa, TDM_INT64, x, TDM_INT64, same, 6);
+    assert_memory_equal(same, x, sizeof x);
+    run_cast(*isa, TDM_INT64, x, TDM_INT32, got, 6);
+    assert_memory_equal(got, narrow, sizeof narrow);
+    run_cast(*isa, TDM_INT64, x, TDM_FLOAT32, rounded, 6);
+    for (int i = 0; i < 6; i++)
+      assert_true(rounded[i] == (float)x[i]);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(activations_keep_nan_and_limits),
+      cmocka_unit_test(transcendental_functions_are_exact_to_a_few_bits),
+      cmocka_unit_test(softmax_of_infinities),
+      cmocka_unit_test(loss_without_targets_is_nan),
+      cmocka_unit_test(clip_factor_of_nan_is_nan),
+      cmocka_unit_test(floats_saturate_in_integers),
+      cmocka_unit_test(integers_pass_exactly),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -216,7 +216,8 @@ static void ask_for_points(tdm_worker *worker) {
       continue;
     }
     uint64_t sequence;
-    tdm_queue_ask(tdm_submission_awaits(head, &sequence), worker->bell);
+    tdm_queue *awaited = tdm_submission_awaits(head, &sequence);
+    if (awaited != NULL) tdm_queue_ask(awaited, worker->bell); /* else it is only held */
   }
 }
 

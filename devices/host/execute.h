@@ -50,8 +50,8 @@ typedef enum tdm_progress {
  * alone. */
 tdm_progress tdm_host_queue_advance(tdm_host_queue *queue, tdm_submission *submission,
                                     tdm_team *team, uint32_t limit);
-/* The queue and sequence number of the WAIT at the cursor, which the queue is held up by; NULL where
- * there is no run before to wait for. */
+/* The queue and sequence number of the WAIT at the cursor, which the queue is held up by; NULL
+ * where there is no run before to wait for. */
 tdm_queue *tdm_submission_awaits(const tdm_submission *submission, uint64_t *out_sequence);
 
 /* A small generator for delays: its quality does not matter, its cost does. */

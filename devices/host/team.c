@@ -51,11 +51,7 @@ static void bind_threads(tdm_team *team) {
 #pragma omp parallel num_threads((int)team->size)
   {
     /* The opening thread was bound by its owner, if it wanted to be. */
-    const int thread = omp_get_thread_num();
-    if (thread != 0) {
-      (void)tdm_topology_bind_thread(team->topology, team->range,
-                                     (size_t)thread % team->range->count);
-    }
+    if (omp_get_thread_num() != 0) (void)tdm_topology_bind_thread(team->topology, team->range);
   }
 }
 

@@ -1,6 +1,7 @@
 /* A device's threads that share a kernel's work: an OpenMP team that is created once. Invariant:
  * one thread at a time (the device's worker) opens the team's regions, and always of the same size,
- * so that the runtime keeps the same bound threads. */
+ * so that the runtime keeps the same bound threads. They are bound to the device's cores together,
+ * not each to one: a thread of the program's that is busy on a core then does not hold one up. */
 #ifndef TANDEM_DEVICES_HOST_TEAM_H
 #define TANDEM_DEVICES_HOST_TEAM_H
 

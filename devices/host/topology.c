@@ -197,14 +197,12 @@ void tdm_topology_divide(const tdm_topology *topology, size_t cpu_count, size_t 
 
 /* ---- Binding ------------------------------------------------------------------------------- */
 
-/* The range's processing units, or those of one core of it; NULL when memory is short. */
-static hwloc_bitmap_t range_set(const tdm_topology *topology, const tdm_core_range *range,
-                                size_t thread) {
+/* The range's processing units; NULL when memory is short. */
+static hwloc_bitmap_t range_set(const tdm_topology *topology, const tdm_core_range *range) {
   hwloc_bitmap_t set = hwloc_bitmap_alloc();
   if (set == NULL) return NULL;
   hwloc_obj_t *const objects = range->units ? topology->units : topology->cores;
   for (size_t i = 0; i < range->count; ++i) {
-    if (thread != SIZE_MAX && thread != i) continue;
     if (hwloc_bitmap_or(set, set, objects[range->first + i]->cpuset) != 0) {
       hwloc_bitmap_free(set);
       return NULL;
@@ -213,10 +211,9 @@ static hwloc_bitmap_t range_set(const tdm_topology *topology, const tdm_core_ran
   return set;
 }
 
-bool tdm_topology_bind_thread(const tdm_topology *topology, const tdm_core_range *range,
-                              size_t thread) {
+bool tdm_topology_bind_thread(const tdm_topology *topology, const tdm_core_range *range) {
   if (!topology->is_this_machine) return false;
-  hwloc_bitmap_t set = range_set(topology, range, thread);
+  hwloc_bitmap_t set = range_set(topology, range);
   if (set == NULL) return false;
   const int code = hwloc_set_cpubind(topology->hwloc, set, HWLOC_CPUBIND_THREAD);
   hwloc_bitmap_free(set);
@@ -227,7 +224,7 @@ bool tdm_topology_bind_memory(const tdm_topology *topology, const tdm_core_range
                               void *memory, size_t bytes) {
   if (!topology->is_this_machine) return false;
   if (topology->node_count <= 1) return true; /* there is no other place */
-  hwloc_bitmap_t set = range_set(topology, range, SIZE_MAX);
+  hwloc_bitmap_t set = range_set(topology, range);
   if (set == NULL) return false;
   const int code =
       hwloc_set_area_membind(topology->hwloc, memory, bytes, set, HWLOC_MEMBIND_BIND, 0);
@@ -238,7 +235,7 @@ bool tdm_topology_bind_memory(const tdm_topology *topology, const tdm_core_range
 const char *tdm_topology_range_text(const tdm_topology *topology, const tdm_core_range *range,
                                     char *text, size_t capacity) {
   if (capacity > 0) text[0] = '\0';
-  hwloc_bitmap_t set = range_set(topology, range, SIZE_MAX);
+  hwloc_bitmap_t set = range_set(topology, range);
   if (set == NULL) return text;
   (void)hwloc_bitmap_list_snprintf(text, capacity, set);
   hwloc_bitmap_free(set);

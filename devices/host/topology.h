@@ -32,10 +32,8 @@ size_t tdm_topology_core_count(const tdm_topology *topology);
 void tdm_topology_divide(const tdm_topology *topology, size_t cpu_count, size_t sim_count,
                          bool sims_have_cores, tdm_core_range *out_ranges);
 
-/* Binds the calling thread to one core of the range (thread < count), or to all of it
- * (thread == SIZE_MAX). Refusal by the system is no failure: false. */
-bool tdm_topology_bind_thread(const tdm_topology *topology, const tdm_core_range *range,
-                              size_t thread);
+/* Binds the calling thread to the range. Refusal by the system is no failure: false. */
+bool tdm_topology_bind_thread(const tdm_topology *topology, const tdm_core_range *range);
 /* Asks that memory, not touched yet, come from the nodes of range. False where that is refused. */
 bool tdm_topology_bind_memory(const tdm_topology *topology, const tdm_core_range *range,
                               void *memory, size_t bytes);

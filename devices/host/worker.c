@@ -12,11 +12,12 @@
 #include "devices/host/team.h"
 
 enum {
+  ALONE_NS = 2000, /* spinning longer than this, yield to who shares the core */
   SPIN_NS = 20000, /* about what a futex round trip costs; then park */
   SOON_NS = 60000, /* a due time so near is not worth parking for */
   SPINS_BETWEEN_CLOCKS = 16,
   SHARED_TURN = 8,          /* commands before the worker looks at its other queues */
-  LONGEST_HOLD_NS = 200000, /* of adversarial delays */
+  LONGEST_HOLD_NS = 1000000, /* of adversarial delays; the shortest is a 64th of it */
 };
 
 struct tdm_worker {
@@ -85,7 +86,10 @@ static void await_point(const tdm_host_queue *queue, const tdm_submission *submi
       if (tdm_queue_reached(awaited, sequence)) return;
       tdm_spin_pause();
     }
-    if (tdm_time_ns() - begin_ns >= SPIN_NS) break;
+    const uint64_t spun_ns = tdm_time_ns() - begin_ns;
+    if (spun_ns >= SPIN_NS) break;
+    /* The thread that would reach the point may be bound to the very core this one spins on. */
+    if (spun_ns >= ALONE_NS) (void)sched_yield();
   }
   tdm_context *context = queue->base.device->context;
   const uint32_t bell = tdm_context_bell_acquire(context);
@@ -150,8 +154,8 @@ static bool is_held(tdm_worker *worker, tdm_host_queue *queue) {
   }
   const uint64_t draw = tdm_draw(&worker->random);
   if ((draw & 7) == 0) (void)sched_yield();
-  if ((draw & 0xf0) != 0) return false;
-  queue->held_until_ns = tdm_time_ns() + tdm_draw(&worker->random) % LONGEST_HOLD_NS;
+  if ((draw & 0x70) != 0) return false;
+  queue->held_until_ns = tdm_time_ns() + (LONGEST_HOLD_NS >> tdm_draw(&worker->random) % 7);
   return true;
 }
 
@@ -237,7 +241,11 @@ static void rest(tdm_worker *worker, worker_rest *state) {
       (void)sched_yield();
       return;
     }
-    if (!worker->cores.shared && (due_soon || now_ns - state->since_ns < SPIN_NS)) return;
+    const uint64_t spun_ns = now_ns - state->since_ns;
+    if (!worker->cores.shared && (due_soon || spun_ns < SPIN_NS)) {
+      if (spun_ns >= ALONE_NS) (void)sched_yield();
+      return;
+    }
     state->seen = tdm_doorbell_read(bell);
     ask_for_points(worker);
     state->asked = true;
@@ -264,7 +272,7 @@ static bool is_drained(const tdm_worker *worker) {
 static void *worker_main(void *user) {
   tdm_worker *worker = user;
   tdm_context_thread_begins(worker->executor.device->context);
-  (void)tdm_topology_bind_thread(worker->topology, &worker->cores, 0);
+  (void)tdm_topology_bind_thread(worker->topology, &worker->cores);
   const int saved = tdm_team_serial_enter();
   worker_rest state = {0};
   for (;;) {

@@ -142,7 +142,7 @@ static void many_kernels_are_found(void **state) {
   enum { KERNELS = 2000 };
   tdm_context *context = create(NULL);
   tdm_kernel *kernels = calloc(KERNELS, sizeof(*kernels));
-  char(*names)[16] = calloc(KERNELS, sizeof(*names));
+  char(*names)[24] = calloc(KERNELS, sizeof(*names));
   assert_true(kernels != NULL && names != NULL);
   for (int i = 0; i < KERNELS; ++i) {
     (void)snprintf(names[i], sizeof(names[i]), "kernel%d", i);
@@ -273,10 +273,13 @@ static void work_in_flight_settles_before_the_end(void **state) {
 }
 
 /* The last reference goes on a thread of the context itself, which cannot join itself. */
+static _Atomic bool submitter_left;
+
 static void release_from_settled(tdm_flight *flight) {
   test_flight *test = flight->user;
   tdm_context *context = test->context;
-  atomic_fetch_add(&test->settled_count, 1);
+  while (!atomic_load(&submitter_left))
+    (void)sched_yield();
   tdm_context_release(context);
 }
 
@@ -319,7 +322,9 @@ static void the_last_reference_may_go_on_a_worker(void **state) {
   test->commands[0][0].kind = TDM_COMMAND_NOTHING;
   test->base_count = 0;
   tdm_flight_reset(&test->flight, test->id_count);
+  atomic_store(&submitter_left, false);
   assert_ok(tdm_context_submit(context, &test->flight, test->submissions, 1, false));
+  atomic_store(&submitter_left, true);
   const uint64_t limit_ns = tdm_time_ns() + 20000000000u;
   while (atomic_load(&outstanding) != 0) { /* until the last allocation is given back */
     assert_true(tdm_time_ns() < limit_ns);

@@ -75,7 +75,7 @@ static void sharing_is_told(void **state) {
     assert_true(ranges[i].shared);
     assert_int_equal(ranges[i].count, 1);
   }
-  assert_false(tdm_topology_bind_thread(topology, &ranges[0], 0)); /* of another machine */
+  assert_false(tdm_topology_bind_thread(topology, &ranges[0])); /* of another machine */
   tdm_topology_destroy(topology);
 }
 
@@ -87,7 +87,7 @@ static void this_machine_is_read_and_bound(void **state) {
   tdm_core_range range;
   tdm_topology_divide(topology, 1, 0, false, &range);
   assert_int_equal(range.count, tdm_topology_core_count(topology));
-  assert_true(tdm_topology_bind_thread(topology, &range, SIZE_MAX));
+  assert_true(tdm_topology_bind_thread(topology, &range));
   tdm_topology_destroy(topology);
 }
 

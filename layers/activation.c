@@ -17,7 +17,7 @@ static tdm_status append_gradient(tdm_gradient *gradient, const tdm_operation *o
   tdm_gradient_set(
       gradient, 0,
       tdm_append(graph, operation, tdm_gradient_name(gradient), NULL, operands, 2, NULL));
-  return tdm_layer_appended(graph);
+  return tdm_graph_status(graph);
 }
 
 static const tdm_operation relu_gradient = {

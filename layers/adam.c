@@ -97,7 +97,7 @@ static tdm_status append_updates(tdm_update *update, bool sparse) {
   TDM_TRY(tdm_clip_begin(update, &clip));
   for (size_t i = 0; i < tdm_update_count(update); i++)
     append_update(update, &clip, i);
-  return tdm_layer_appended(tdm_update_graph(update));
+  return tdm_graph_status(tdm_update_graph(update));
 }
 
 static tdm_status append_dense_updates(tdm_update *update) {

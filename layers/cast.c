@@ -36,7 +36,7 @@ static tdm_status append_gradient(tdm_gradient *gradient) {
   tdm_gradient_set(
       gradient, 0,
       tdm_append(graph, &cast_operation, tdm_gradient_name(gradient), &back, &d_y, 1, NULL));
-  return tdm_layer_appended(graph);
+  return tdm_graph_status(graph);
 }
 
 tdm_value tdm_cast(tdm_graph *graph, const char *name, tdm_value x, tdm_dtype dtype) {

@@ -124,7 +124,7 @@ tdm_status tdm_clip_begin(tdm_update *update, tdm_clip *out_clip) {
   const tdm_clip_attributes attributes = {.max_norm = max_norm};
   out_clip->factor =
       tdm_append(tree.graph, &clip_factor, "clip_norm", &attributes, &total, 1, NULL);
-  return tdm_layer_appended(tree.graph);
+  return tdm_graph_status(tree.graph);
 }
 
 tdm_value tdm_clip_gradient(tdm_update *update, const tdm_clip *clip, size_t index) {

@@ -144,10 +144,6 @@ int tdm_layer_dimension(tdm_graph *graph, const char *layer, const char *name,
   return -1;
 }
 
-tdm_status tdm_layer_appended(const tdm_graph *graph) {
-  return tdm_graph_status(graph);
-}
-
 /* ---- Optimizers ------------------------------------------------------------------------------ */
 
 tdm_value tdm_optimizer_state(tdm_update *update, size_t index, const char *name, bool scalar) {

@@ -66,8 +66,6 @@ bool tdm_layer_accepts(tdm_graph *graph, const char *layer, const char *name, td
  * when there is none. */
 int tdm_layer_dimension(tdm_graph *graph, const char *layer, const char *name,
                         const tdm_shape *shape, int dimension);
-/* The status of the graph, for a gradient or optimizer rule that has appended to it. */
-tdm_status tdm_layer_appended(const tdm_graph *graph) TDM_WARN_UNUSED;
 
 /* ---- Optimizers ------------------------------------------------------------------------------ */
 

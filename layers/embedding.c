@@ -69,7 +69,7 @@ static tdm_status append_gradient(tdm_gradient *gradient) {
   const tdm_value d_weight = tdm_append(graph, &embedding_gradient, tdm_gradient_name(gradient),
                                         tdm_gradient_attributes(gradient), operands, 2, NULL);
   tdm_gradient_set(gradient, 0, d_weight);
-  return tdm_layer_appended(graph);
+  return tdm_graph_status(graph);
 }
 
 static tdm_status append_sparse_gradient(tdm_gradient *gradient) {
@@ -81,7 +81,7 @@ static tdm_status append_sparse_gradient(tdm_gradient *gradient) {
   tdm_append(graph, &embedding_sparse_gradient, tdm_gradient_name(gradient),
              tdm_gradient_attributes(gradient), operands, 2, sparse);
   tdm_gradient_set_sparse(gradient, 0, sparse[0], sparse[1], sparse[2]);
-  return tdm_layer_appended(graph);
+  return tdm_graph_status(graph);
 }
 
 static const tdm_operation embedding = {

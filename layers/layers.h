@@ -34,10 +34,10 @@ TDM_API tdm_value tdm_linear_without_bias(tdm_graph *graph, const char *name, td
 
 typedef struct tdm_rnn_options {
   size_t struct_size;
-  int layers;           /* 0: 1 */
-  bool relu;            /* else tanh */
-  bool batch_first;     /* x and y are (batch, length, ...) */
-  tdm_value h0;         /* (layers, batch, hidden); invalid: zeros */
+  int layers;       /* 0: 1 */
+  bool relu;        /* else tanh */
+  bool batch_first; /* x and y are (batch, length, ...) */
+  tdm_value h0;     /* (layers, batch, hidden); invalid: zeros */
 } tdm_rnn_options;
 
 /* x (length, batch, in) -> y (length, batch, hidden) of the last layer; out_h_n, unless NULL, gets

@@ -97,7 +97,7 @@ static tdm_status append_gradient(tdm_gradient *gradient) {
                      tdm_append(graph, &linear_input_gradient, tdm_gradient_name(gradient), NULL,
                                 operands, 2, NULL));
   }
-  return tdm_layer_appended(graph);
+  return tdm_graph_status(graph);
 }
 
 static const tdm_operation linear = {

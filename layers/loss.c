@@ -60,7 +60,7 @@ static tdm_status append_cross_entropy_gradient(tdm_gradient *gradient) {
   tdm_gradient_set(gradient, 0,
                    tdm_append(graph, &cross_entropy_gradient, tdm_gradient_name(gradient),
                               tdm_gradient_attributes(gradient), operands, 4, NULL));
-  return tdm_layer_appended(graph);
+  return tdm_graph_status(graph);
 }
 
 static const tdm_operation cross_entropy_operation = {
@@ -107,7 +107,7 @@ static tdm_status append_mse_gradient(tdm_gradient *gradient) {
                      tdm_append(graph, &mse_gradient, tdm_gradient_name(gradient),
                                 tdm_gradient_attributes(gradient), operands, 3, NULL));
   }
-  return tdm_layer_appended(graph);
+  return tdm_graph_status(graph);
 }
 
 static const tdm_operation mse_operation = {

@@ -117,7 +117,7 @@ static tdm_status append_gradient(tdm_gradient *gradient) {
   tdm_gradient_set(
       gradient, 0,
       tdm_append(graph, &reshape_operation, tdm_gradient_name(gradient), &back, &d_out, 1, NULL));
-  return tdm_layer_appended(graph);
+  return tdm_graph_status(graph);
 }
 
 static int8_t find_dimension(const tdm_shape *x, tdm_dim name) {

@@ -87,7 +87,7 @@ static tdm_status append_gradient(tdm_gradient *gradient) {
   for (size_t i = 0; i < OPERANDS; i++)
     if (tdm_value_is_valid(tdm_gradient_input(gradient, i)) && tdm_gradient_wanted(gradient, i))
       tdm_gradient_set(gradient, i, outputs[i < BIAS_HH ? i : BIAS_IH]);
-  return tdm_layer_appended(graph);
+  return tdm_graph_status(graph);
 }
 
 static const tdm_operation rnn = {

@@ -109,7 +109,7 @@ static tdm_status append_updates(tdm_update *update) {
     else
       TDM_TRY(append_dense(update, &clip, i));
   }
-  return tdm_layer_appended(tdm_update_graph(update));
+  return tdm_graph_status(tdm_update_graph(update));
 }
 
 static const tdm_optimizer_rule plain_rule = {

@@ -55,7 +55,7 @@ static tdm_status append_select_gradient(tdm_gradient *gradient) {
   tdm_gradient_set(gradient, 0,
                    tdm_append(graph, &select_gradient, tdm_gradient_name(gradient), &attributes,
                               &d_out, 1, NULL));
-  return tdm_layer_appended(graph);
+  return tdm_graph_status(graph);
 }
 
 static const tdm_operation select_operation = {
@@ -102,7 +102,7 @@ static tdm_status append_swap_gradient(tdm_gradient *gradient) {
   tdm_gradient_set(gradient, 0,
                    tdm_swap_first_dimensions(graph, tdm_gradient_name(gradient),
                                              tdm_gradient_of_output(gradient, 0)));
-  return tdm_layer_appended(graph);
+  return tdm_graph_status(graph);
 }
 
 static const tdm_operation swap_operation = {

@@ -37,7 +37,7 @@ static tdm_status append_gradient(tdm_gradient *gradient, const tdm_operation *o
   tdm_gradient_set(gradient, 0,
                    tdm_append(graph, operation, tdm_gradient_name(gradient),
                               tdm_gradient_attributes(gradient), operands, 2, NULL));
-  return tdm_layer_appended(graph);
+  return tdm_graph_status(graph);
 }
 
 static tdm_status append_softmax_gradient(tdm_gradient *gradient) {

@@ -1,0 +1,18 @@
+/* overhead: what Tandem costs beside the arithmetic. Arguments choose: "runs", "planning"; none:
+ * both. */
+#include <stdio.h>
+#include <string.h>
+
+#include "bench/overhead/rows.h"
+
+int main(int argc, char **argv) {
+  const bool all = argc < 2;
+  for (int i = 1; i < argc; i++)
+    if (strcmp(argv[i], "runs") != 0 && strcmp(argv[i], "planning") != 0) {
+      fprintf(stderr, "overhead: unknown argument %s (known: runs, planning)\n", argv[i]);
+      return 2;
+    }
+  if (all || strcmp(argv[1], "runs") == 0) rows_of_runs();
+  if (all || strcmp(argv[argc - 1], "planning") == 0) rows_of_planning();
+  return 0;
+}

@@ -1,0 +1,122 @@
+/* What a run costs beside its arithmetic: models so small that the arithmetic is next to nothing.
+ */
+#include "bench/overhead/rows.h"
+
+enum { ROWS = 30, WORDS = 1000, WIDTH = 10, CHAIN = 100 };
+
+/* A session, and what one run of it is fed and fetches. */
+typedef struct bench_model {
+  tdm_graph *graph;
+  tdm_session *session;
+  tdm_feed feeds[2];
+  size_t feed_count;
+  tdm_fetch fetch;
+} bench_model;
+
+static void run_forward(void *user) {
+  bench_model *model = user;
+  bench_check(tdm_run(model->session, model->feeds, 1, &model->fetch, 1), "forward");
+  tdm_tensor_release(model->fetch.tensor);
+}
+
+static void run_training_step(void *user) {
+  bench_model *model = user;
+  bench_check(tdm_train_step(model->session, model->feeds, model->feed_count, NULL, 0, NULL),
+              "training step");
+}
+
+/* Embedding(1000, 10) and Linear(10, 10), the linear layer on `second`; (30) ids. */
+static bench_model make_small(tdm_context *context, const char *second) {
+  bench_model made = {.graph = tdm_graph_create(context), .fetch = {"scores", NULL}};
+  tdm_graph *graph = made.graph;
+  const tdm_shape batch = tdm_shape_of(1, TDM_DIM("batch"));
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, batch);
+  const tdm_value classes = tdm_input(graph, "classes", TDM_INT64, batch);
+  tdm_place(graph, "cpu:0");
+  const tdm_value words = tdm_embedding(graph, "embedding", ids, WORDS, WIDTH);
+  tdm_place(graph, second);
+  const tdm_value scores = tdm_linear(graph, "linear", words, WIDTH);
+  tdm_output(graph, "scores", scores);
+  const tdm_optimizer sgd = tdm_sgd(0.01);
+  const tdm_session_options options = {
+      .struct_size = sizeof options,
+      .loss = tdm_cross_entropy(graph, "loss", scores, classes),
+      .optimizer = &sgd,
+  };
+  made.session = tdm_session_create(graph, &options);
+  if (!made.session) bench_fail("small model");
+  int64_t id_values[ROWS];
+  int64_t class_values[ROWS];
+  for (int i = 0; i < ROWS; i++) {
+    id_values[i] = i * 31 % WORDS;
+    class_values[i] = i % WIDTH;
+  }
+  const tdm_shape rows = tdm_shape_of(1, ROWS);
+  made.feeds[0] = (tdm_feed){"ids", tdm_tensor_from(context, TDM_INT64, rows, id_values), false};
+  made.feeds[1] =
+      (tdm_feed){"classes", tdm_tensor_from(context, TDM_INT64, rows, class_values), false};
+  made.feed_count = 2;
+  return made;
+}
+
+/* 100 times Linear(10, 10); (30, 10) rows. */
+static bench_model make_chain(tdm_context *context) {
+  bench_model made = {.graph = tdm_graph_create(context), .fetch = {"y", NULL}};
+  tdm_graph *graph = made.graph;
+  tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
+  tdm_place(graph, "cpu:0");
+  for (int i = 0; i < CHAIN; i++) {
+    const char name[] = {'l', (char)('0' + i / 10), (char)('0' + i % 10), '\0'};
+    x = tdm_linear(graph, name, x, WIDTH);
+  }
+  tdm_output(graph, "y", x);
+  made.session = tdm_session_create(graph, NULL);
+  if (!made.session) bench_fail("chain");
+  made.feeds[0] = (tdm_feed){
+      "x",
+      tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH), 1, -1, 1),
+      false};
+  made.feed_count = 1;
+  return made;
+}
+
+static void drop(bench_model *model) {
+  for (size_t i = 0; i < model->feed_count; i++)
+    tdm_tensor_release(model->feeds[i].tensor);
+  tdm_session_release(model->session);
+  tdm_graph_release(model->graph);
+}
+
+static void rows_on_cpu(void) {
+  tdm_context *context = tdm_context_create(NULL);
+  if (!context) bench_fail("context");
+  bench_model small = make_small(context, "cpu:0");
+  bench_print("forward", bench_hot_ns(run_forward, &small));
+  bench_print("training step", bench_hot_ns(run_training_step, &small));
+  drop(&small);
+  bench_model chain = make_chain(context);
+  bench_print("chain of 100", bench_hot_ns(run_forward, &chain));
+  drop(&chain);
+  tdm_context_release(context);
+}
+
+static void rows_on_two_devices(void) {
+  const tdm_context_options ideal = {
+      .struct_size = sizeof ideal,
+      .sim_devices = 1,
+      .sim = "latency_us=0,gigabytes_per_second=0",
+  };
+  tdm_context *context = tdm_context_create(&ideal);
+  if (!context) bench_fail("context");
+  bench_model mixed = make_small(context, "sim:0");
+  bench_print("mixed forward, hot", bench_hot_ns(run_forward, &mixed));
+  bench_print("mixed forward, cold", bench_cold_ns(run_forward, &mixed));
+  bench_print("mixed training step, hot", bench_hot_ns(run_training_step, &mixed));
+  drop(&mixed);
+  tdm_context_release(context);
+}
+
+void rows_of_runs(void) {
+  rows_on_cpu();
+  rows_on_two_devices();
+}

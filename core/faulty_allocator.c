@@ -31,8 +31,9 @@ static void *allocate_faulty(void *user, size_t bytes, size_t alignment) {
 static void release_faulty(void *user, void *memory, size_t bytes) {
   tdm_faulty_allocator *faulty = user;
   if (memory == NULL) return;
-  atomic_fetch_sub(&faulty->outstanding_bytes, (int64_t)bytes);
   faulty->under.release(faulty->under.user, memory, bytes);
+  /* Last: whoever sees nothing outstanding may destroy the allocator. */
+  atomic_fetch_sub(&faulty->outstanding_bytes, (int64_t)bytes);
 }
 
 tdm_faulty_allocator *tdm_faulty_allocator_create(void) {

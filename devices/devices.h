@@ -22,10 +22,11 @@ typedef struct tdm_context_options {
   const tdm_allocator *allocator; /* copied; NULL: tdm_allocator_default() */
   tdm_log_function log;           /* NULL: silent */
   void *log_user;
-  struct uv_loop_s *loop; /* completions arrive here; NULL: a loop and thread of the library's own */
-  int cpu_devices;        /* 0: TANDEM_CPU_DEVICES, else one per NUMA node */
-  int sim_devices;        /* 0: TANDEM_DEVICES ("sim=2"), else one that shares the cpu's cores */
-  const char *sim;        /* "latency_us=5,gigabytes_per_second=16,delay_seed=0"; NULL: TANDEM_SIM */
+  struct uv_loop_s
+      *loop;       /* completions arrive here; NULL: a loop and thread of the library's own */
+  int cpu_devices; /* 0: TANDEM_CPU_DEVICES, else one per NUMA node */
+  int sim_devices; /* 0: TANDEM_DEVICES ("sim=2"), else one that shares the cpu's cores */
+  const char *sim; /* "latency_us=5,gigabytes_per_second=16,delay_seed=0"; NULL: TANDEM_SIM */
 } tdm_context_options;
 
 /* Finds the devices. options may be NULL. NULL on failure. A context is shared by threads. With a
@@ -104,8 +105,10 @@ TDM_API tdm_status tdm_tensor_list_add(tdm_tensor_list *list, const char *name,
                                        tdm_tensor *tensor) TDM_WARN_UNUSED;
 TDM_API size_t tdm_tensor_list_count(const tdm_tensor_list *list);
 TDM_API const char *tdm_tensor_list_name(const tdm_tensor_list *list, size_t index); /* borrowed */
-TDM_API tdm_tensor *tdm_tensor_list_tensor(const tdm_tensor_list *list, size_t index); /* borrowed */
-TDM_API tdm_tensor *tdm_tensor_list_find(const tdm_tensor_list *list, const char *name); /* borrowed */
+TDM_API tdm_tensor *tdm_tensor_list_tensor(const tdm_tensor_list *list,
+                                           size_t index); /* borrowed */
+TDM_API tdm_tensor *tdm_tensor_list_find(const tdm_tensor_list *list,
+                                         const char *name); /* borrowed */
 
 /* ---- Kernels ------------------------------------------------------------------------------- */
 

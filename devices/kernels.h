@@ -113,7 +113,7 @@ typedef enum tdm_reduction {
   TDM_REDUCTION_NONE = 2
 } tdm_reduction;
 typedef struct tdm_loss_attributes {
-  int32_t reduction;    /* tdm_reduction */
+  int32_t reduction; /* tdm_reduction */
   int32_t reserved;
   int64_t ignore_index; /* of cross_entropy; -100 as in PyTorch */
 } tdm_loss_attributes;

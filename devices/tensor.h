@@ -1,4 +1,5 @@
-/* Internal side of tensors. Invariant: a storage is released to its device after its last tensor. */
+/* Internal side of tensors. Invariant: a storage is released to its device after its last tensor.
+ */
 #ifndef TANDEM_DEVICES_TENSOR_H
 #define TANDEM_DEVICES_TENSOR_H
 

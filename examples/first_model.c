@@ -11,7 +11,7 @@ int main(void) {
   tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
   tdm_place(graph, "cpu:0");
   tdm_value words = tdm_embedding(graph, "embedding", ids, 1000, 10);
-  tdm_place(graph, tdm_accelerator(context)); /* cuda:0 if there is one, else sim:0 */
+  tdm_place(graph, tdm_accelerator(context));             /* cuda:0 if there is one, else sim:0 */
   tdm_value scores = tdm_linear(graph, "rnn", words, 10); /* the transfer appears by itself */
   tdm_output(graph, "scores", scores);
 
@@ -21,7 +21,7 @@ int main(void) {
   const tdm_feed feed = {"ids", fed, false};
   tdm_fetch fetch = {"scores", NULL};
   const bool done = session && tdm_run(session, &feed, 1, &fetch, 1) == TDM_OK;
-  if (!done) fprintf(stderr, "%s\n", tdm_last_message()); /* which layer, and why */
+  if (!done) fprintf(stderr, "%s\n", tdm_last_message());             /* which layer, and why */
   const float *values = (const float *)tdm_tensor_data(fetch.tensor); /* (3, 10) */
   for (int i = 0; done && i < 3; i++)
     printf("word %d: %g %g ...\n", (int)batch[i], values[10 * i], values[10 * i + 1]);

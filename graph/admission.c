@@ -90,7 +90,10 @@ bool tdm_store_withdraw(tdm_store *store, tdm_admission *admission) {
 
 void tdm_store_lock_idle(tdm_store *store) {
   pthread_mutex_lock(&store->lock);
-  while (store->writer || store->readers > 0) pthread_cond_wait(&store->idle, &store->lock);
+  while (store->writer || store->readers > 0)
+    pthread_cond_wait(&store->idle, &store->lock);
 }
 
-void tdm_store_unlock(tdm_store *store) { pthread_mutex_unlock(&store->lock); }
+void tdm_store_unlock(tdm_store *store) {
+  pthread_mutex_unlock(&store->lock);
+}

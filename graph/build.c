@@ -36,7 +36,9 @@ tdm_status tdm_graph_status(const tdm_graph *graph) {
   return graph->status == TDM_OK ? TDM_OK : tdm_fail(graph->status, "%s", graph->message);
 }
 
-tdm_context *tdm_graph_context(const tdm_graph *graph) { return graph ? graph->context : NULL; }
+tdm_context *tdm_graph_context(const tdm_graph *graph) {
+  return graph ? graph->context : NULL;
+}
 
 tdm_value tdm_graph_fail(tdm_graph *graph, tdm_status status, const char *format, ...) {
   if (!graph || graph->status != TDM_OK) return invalid;
@@ -65,7 +67,9 @@ static bool open_for(tdm_graph *graph, const char *name) {
   return false;
 }
 
-static tdm_scope *scope_of(tdm_graph *graph) { return &graph->scopes[graph->scope_depth]; }
+static tdm_scope *scope_of(tdm_graph *graph) {
+  return &graph->scopes[graph->scope_depth];
+}
 
 static const char *path_of(tdm_graph *graph, const char *name) {
   if (graph->concrete && name == graph->append_name) return name;
@@ -234,7 +238,8 @@ static tdm_ir_node make_node(tdm_graph *graph, const tdm_operation *operation, c
 tdm_value tdm_append(tdm_graph *graph, const tdm_operation *operation, const char *name,
                      const void *attributes, const tdm_value *inputs, size_t input_count,
                      tdm_value *outputs) {
-  for (size_t i = 0; operation && outputs && i < operation->output_count; i++) outputs[i] = invalid;
+  for (size_t i = 0; operation && outputs && i < operation->output_count; i++)
+    outputs[i] = invalid;
   if (!operation || !open_for(graph, name)) return invalid;
   uint32_t indices[TDM_KERNEL_MAX_INPUTS];
   tdm_spec specs[TDM_KERNEL_MAX_OUTPUTS];
@@ -243,8 +248,7 @@ tdm_value tdm_append(tdm_graph *graph, const tdm_operation *operation, const cha
   const void *copy = tdm_ir_copy_bytes(graph, attributes, operation->attribute_bytes);
   if (!path || (operation->attribute_bytes && !copy))
     return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
-  const tdm_status status =
-      tdm_ir_infer(graph, operation, path, copy, indices, input_count, specs);
+  const tdm_status status = tdm_ir_infer(graph, operation, path, copy, indices, input_count, specs);
   if (status != TDM_OK) return tdm_graph_fail_message(graph, status);
   const tdm_ir_node node = make_node(graph, operation, path, copy, input_count);
   const uint32_t index = tdm_ir_add_node(graph, &node, indices, specs);

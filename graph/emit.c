@@ -10,11 +10,11 @@
 typedef struct emit_state {
   tdm_plan *plan;
   const tdm_schedule *schedule;
-  uint32_t *program_of;   /* per (phase, queue): program number, NONE when empty */
-  uint32_t *position_of;  /* per step: its command's position in its program */
-  uint32_t *step_of;      /* per value: the step that makes it, NONE: none */
+  uint32_t *program_of;    /* per (phase, queue): program number, NONE when empty */
+  uint32_t *position_of;   /* per step: its command's position in its program */
+  uint32_t *step_of;       /* per value: the step that makes it, NONE: none */
   tdm_operand *operand_of; /* per storage */
-  bool *waited;           /* per step: somebody waits for it */
+  bool *waited;            /* per step: somebody waits for it */
 } emit_state;
 
 static void *take(tdm_plan *plan, size_t bytes) {
@@ -78,8 +78,7 @@ static void find_operands(emit_state *state) {
   const tdm_schedule *schedule = state->schedule;
   const uint32_t *storage_of = plan->lowered.storage_of;
   for (size_t i = 0; i < schedule->storage_count; i++)
-    state->operand_of[i] =
-        (tdm_operand){schedule->storages[i].arena, schedule->storages[i].offset};
+    state->operand_of[i] = (tdm_operand){schedule->storages[i].arena, schedule->storages[i].offset};
   for (size_t i = 0; i < graph->inputs.count; i++)
     if (storage_of[graph->inputs.items[i]] != NONE)
       state->operand_of[storage_of[graph->inputs.items[i]]] =
@@ -94,8 +93,7 @@ static void find_operands(emit_state *state) {
           (tdm_operand){plan->layout.deriveds + (uint32_t)i, 0};
   for (size_t i = 0; i < plan->delivery_count; i++) {
     const uint32_t root = graph->values.items[plan->deliveries[i]].root;
-    state->operand_of[storage_of[root]] =
-        (tdm_operand){plan->layout.deliveries + (uint32_t)i, 0};
+    state->operand_of[storage_of[root]] = (tdm_operand){plan->layout.deliveries + (uint32_t)i, 0};
   }
 }
 
@@ -124,7 +122,8 @@ static tdm_status emit_execute(emit_state *state, const tdm_ir_node *node,
   tdm_operand *operands =
       take(state->plan, (size_t)(node->input_count + node->output_count) * sizeof *operands);
   if (!operands) return TDM_OUT_OF_MEMORY;
-  for (uint32_t k = 0; k < node->input_count; k++) operands[k] = operand_for(state, inputs[k]);
+  for (uint32_t k = 0; k < node->input_count; k++)
+    operands[k] = operand_for(state, inputs[k]);
   for (uint32_t k = 0; k < node->output_count; k++)
     operands[node->input_count + k] = operand_for(state, node->first_output + k);
   command->kind = TDM_COMMAND_EXECUTE;
@@ -148,12 +147,11 @@ static void emit_copy(const emit_state *state, const tdm_ir_node *node, tdm_comm
   const tdm_ir_value *to = tdm_ir_value_at(graph, node->first_output);
   const int16_t from_device = graph->values.items[from].device;
   command->kind = TDM_COMMAND_COPY;
-  command->copy =
-      (tdm_copy){.from_device = tdm_context_device(graph->context, (size_t)from_device),
-                 .to_device = tdm_context_device(graph->context, (size_t)node->device),
-                 .from = operand_for(state, from),
-                 .to = operand_for(state, node->first_output),
-                 .bytes = to->bytes};
+  command->copy = (tdm_copy){.from_device = tdm_context_device(graph->context, (size_t)from_device),
+                             .to_device = tdm_context_device(graph->context, (size_t)node->device),
+                             .from = operand_for(state, from),
+                             .to = operand_for(state, node->first_output),
+                             .bytes = to->bytes};
   if (node->role == TDM_ROLE_REFRESH) command->condition = to->binding + 1;
 }
 
@@ -164,13 +162,11 @@ static void emit_waits(emit_state *state, size_t index, tdm_program *program) {
     tdm_command *command = &program->commands[program->count++];
     command->kind = TDM_COMMAND_WAIT;
     command->id = (uint32_t)index; /* of the command it stands before */
-    command->wait =
-        (tdm_wait){.program = *slot_of(state, &state->schedule->steps[wait->step]),
-                   .position = state->position_of[wait->step],
-                   .previous = wait->previous};
+    command->wait = (tdm_wait){.program = *slot_of(state, &state->schedule->steps[wait->step]),
+                               .position = state->position_of[wait->step],
+                               .previous = wait->previous};
   }
-  if (needs_gate(state, index))
-    program->commands[program->count++].kind = TDM_COMMAND_GATE;
+  if (needs_gate(state, index)) program->commands[program->count++].kind = TDM_COMMAND_GATE;
 }
 
 static tdm_status emit_step(emit_state *state, size_t index) {

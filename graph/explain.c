@@ -35,8 +35,7 @@ const char *tdm_explain_route(const tdm_plan *plan, const tdm_ir_node *node) {
 const char *tdm_explain_cause(const tdm_plan *plan, const tdm_ir_node *node, char *text) {
   const char *consumer =
       node->consumer ? tdm_ir_node_at(&plan->graph, node->consumer)->name : "the caller";
-  const tdm_ir_value *source =
-      tdm_ir_value_at(&plan->graph, tdm_ir_inputs(&plan->graph, node)[0]);
+  const tdm_ir_value *source = tdm_ir_value_at(&plan->graph, tdm_ir_inputs(&plan->graph, node)[0]);
   bool backward = false;
   if (source->producer)
     backward = tdm_ir_node_at(&plan->graph, source->producer)->role == TDM_ROLE_GRADIENT;
@@ -52,12 +51,12 @@ double tdm_explain_measured_ns(const tdm_plan *plan, size_t step) {
 
 static tdm_status print(const tdm_plan *plan, bool nodes_only, tdm_plan_format format, FILE *out) {
   switch (format) {
-    case TDM_PLAN_TEXT:
-      return tdm_explain_text(plan, nodes_only, out);
-    case TDM_PLAN_DOT:
-      return tdm_explain_dot(plan, out);
-    case TDM_PLAN_JSON:
-      return tdm_explain_json(plan, nodes_only, out);
+  case TDM_PLAN_TEXT:
+    return tdm_explain_text(plan, nodes_only, out);
+  case TDM_PLAN_DOT:
+    return tdm_explain_dot(plan, out);
+  case TDM_PLAN_JSON:
+    return tdm_explain_json(plan, nodes_only, out);
   }
   return tdm_fail(TDM_INVALID_ARGUMENT, "unknown plan format %d", (int)format);
 }
@@ -108,7 +107,8 @@ static void read_key(tdm_session *session, const tdm_plan *plan, tdm_plan_reques
     if (!words[at++]) continue;
     feed->shape.rank = (int32_t)(words[at - 1] - 1);
     feed->device = (int16_t)words[at++];
-    for (int d = 0; d < feed->shape.rank; d++) feed->shape.dims[d] = (tdm_dim)words[at++];
+    for (int d = 0; d < feed->shape.rank; d++)
+      feed->shape.dims[d] = (tdm_dim)words[at++];
   }
   size_t targets = 0;
   for (size_t i = 0; i < fetches; i++)

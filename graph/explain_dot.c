@@ -61,7 +61,8 @@ tdm_status tdm_explain_dot(const tdm_plan *plan, FILE *out) {
     fprintf(out, "  }\n");
   }
   print_sources(plan, out);
-  for (size_t i = 0; i < graph->order.count; i++) print_edges(plan, graph->order.items[i], out);
+  for (size_t i = 0; i < graph->order.count; i++)
+    print_edges(plan, graph->order.items[i], out);
   fprintf(out, "}\n");
   return TDM_OK;
 }

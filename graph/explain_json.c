@@ -5,7 +5,8 @@
 
 static json_t *shape_json(const tdm_shape *shape) {
   json_t *list = json_array();
-  for (int i = 0; i < shape->rank; i++) json_array_append_new(list, json_integer(shape->dims[i]));
+  for (int i = 0; i < shape->rank; i++)
+    json_array_append_new(list, json_integer(shape->dims[i]));
   return list;
 }
 
@@ -31,8 +32,7 @@ static json_t *step_json(const tdm_plan *plan, size_t index) {
   const tdm_schedule *schedule = &plan->lowered.schedule;
   const tdm_step *step = &schedule->steps[index];
   const tdm_queue *queue = plan->lowered.queues[step->queue];
-  json_t *object =
-      node_json(plan, tdm_ir_node_at(&plan->graph, plan->lowered.sources[index].node));
+  json_t *object = node_json(plan, tdm_ir_node_at(&plan->graph, plan->lowered.sources[index].node));
   json_object_set_new(object, "id", json_integer((json_int_t)index));
   json_object_set_new(object, "queue_device", json_string(queue->device->name));
   json_object_set_new(object, "queue", json_string(tdm_explain_role(queue->role)));
@@ -64,13 +64,12 @@ static json_t *traffic_json(const tdm_traffic *traffic) {
 
 tdm_status tdm_explain_json(const tdm_plan *plan, bool nodes_only, FILE *out) {
   json_t *commands = json_array();
-  const size_t count =
-      nodes_only ? plan->graph.order.count : plan->lowered.schedule.step_count;
+  const size_t count = nodes_only ? plan->graph.order.count : plan->lowered.schedule.step_count;
   for (size_t i = 0; i < count; i++)
     json_array_append_new(
-        commands, nodes_only ? node_json(plan, tdm_ir_node_at(&plan->graph,
-                                                              plan->graph.order.items[i]))
-                             : step_json(plan, i));
+        commands, nodes_only
+                      ? node_json(plan, tdm_ir_node_at(&plan->graph, plan->graph.order.items[i]))
+                      : step_json(plan, i));
   json_t *root = json_object();
   json_object_set_new(root, "training", json_boolean(plan->training));
   json_object_set_new(root, "traffic", traffic_json(&plan->traffic));

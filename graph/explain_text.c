@@ -90,7 +90,8 @@ static void print_step(const tdm_plan *plan, size_t index, FILE *out) {
 tdm_status tdm_explain_text(const tdm_plan *plan, bool nodes_only, FILE *out) {
   if (!nodes_only) {
     print_head(plan, out);
-    for (size_t i = 0; i < plan->lowered.schedule.step_count; i++) print_step(plan, i, out);
+    for (size_t i = 0; i < plan->lowered.schedule.step_count; i++)
+      print_step(plan, i, out);
     return TDM_OK;
   }
   for (size_t i = 0; i < plan->graph.order.count; i++) {

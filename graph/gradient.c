@@ -9,7 +9,9 @@
 
 /* ---- What rules may ask ---- */
 
-tdm_graph *tdm_gradient_graph(tdm_gradient *gradient) { return gradient->graph; }
+tdm_graph *tdm_gradient_graph(tdm_gradient *gradient) {
+  return gradient->graph;
+}
 
 const char *tdm_gradient_name(const tdm_gradient *gradient) {
   return tdm_ir_node_at(gradient->graph, gradient->node)->name;
@@ -30,9 +32,8 @@ tdm_value tdm_gradient_input(const tdm_gradient *gradient, size_t index) {
 
 tdm_value tdm_gradient_output(const tdm_gradient *gradient, size_t index) {
   const tdm_ir_node *node = tdm_ir_node_at(gradient->graph, gradient->node);
-  return tdm_ir_handle(gradient->graph, index < node->output_count
-                                            ? node->first_output + (uint32_t)index
-                                            : 0);
+  return tdm_ir_handle(gradient->graph,
+                       index < node->output_count ? node->first_output + (uint32_t)index : 0);
 }
 
 tdm_value tdm_gradient_of_output(const tdm_gradient *gradient, size_t index) {
@@ -91,15 +92,13 @@ static uint32_t sum_dense(tdm_graph *graph, const char *name, int16_t device,
 
 static tdm_adjoint sum_sparse(tdm_graph *graph, const char *name, tdm_adjoint a, tdm_adjoint b) {
   append_on(graph, a.device);
-  const tdm_value inputs[6] = {tdm_ir_handle(graph, a.rows), tdm_ir_handle(graph, a.indices),
-                               tdm_ir_handle(graph, a.count), tdm_ir_handle(graph, b.rows),
+  const tdm_value inputs[6] = {tdm_ir_handle(graph, a.rows),    tdm_ir_handle(graph, a.indices),
+                               tdm_ir_handle(graph, a.count),   tdm_ir_handle(graph, b.rows),
                                tdm_ir_handle(graph, b.indices), tdm_ir_handle(graph, b.count)};
   tdm_value sums[3];
   tdm_append(graph, &tdm_operation_sparse_add, name, NULL, inputs, 6, sums);
-  return (tdm_adjoint){.rows = sums[0].index,
-                       .indices = sums[1].index,
-                       .count = sums[2].index,
-                       .device = a.device};
+  return (tdm_adjoint){
+      .rows = sums[0].index, .indices = sums[1].index, .count = sums[2].index, .device = a.device};
 }
 
 #define MAX_DEVICES 64
@@ -161,7 +160,8 @@ static void mark_wanted(tdm_gradient *gradient, size_t forward_count) {
     const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
     const uint32_t *inputs = tdm_ir_inputs(graph, node);
     bool wanted = false;
-    for (uint32_t k = 0; k < node->input_count; k++) wanted |= gradient->wanted[inputs[k]];
+    for (uint32_t k = 0; k < node->input_count; k++)
+      wanted |= gradient->wanted[inputs[k]];
     if (!wanted || !node->operation->gradient) continue;
     for (uint32_t k = 0; k < node->output_count; k++)
       gradient->wanted[node->first_output + k] =
@@ -186,8 +186,8 @@ static tdm_status seed_loss(tdm_gradient *gradient, uint32_t loss) {
   TDM_TRY(tdm_graph_status(graph));
   TDM_TRY(TDM_ARRAY_RESERVE(graph, &gradient->adjoints, 2));
   gradient->adjoints.count = 1;
-  gradient->adjoints.items[gradient->adjoints.count] = (tdm_adjoint){
-      .dense = seed.index, .device = tdm_ir_value_at(graph, loss)->device};
+  gradient->adjoints.items[gradient->adjoints.count] =
+      (tdm_adjoint){.dense = seed.index, .device = tdm_ir_value_at(graph, loss)->device};
   gradient->heads[loss] = (uint32_t)gradient->adjoints.count++;
   return TDM_OK;
 }

@@ -16,10 +16,10 @@ typedef struct tdm_adjoint {
 
 struct tdm_gradient {
   tdm_graph *graph;
-  uint32_t node; /* whose rule is asked */
-  uint32_t *heads; /* per forward value: its first contribution, 0: none */
-  uint8_t *wanted; /* per forward value */
-  size_t value_count; /* of forward values */
+  uint32_t node;                   /* whose rule is asked */
+  uint32_t *heads;                 /* per forward value: its first contribution, 0: none */
+  uint8_t *wanted;                 /* per forward value */
+  size_t value_count;              /* of forward values */
   TDM_ARRAY(tdm_adjoint) adjoints; /* index 0 unused */
   uint32_t d_outputs[TDM_KERNEL_MAX_OUTPUTS];
   tdm_status status; /* of appending inside rules that return OK */

@@ -25,7 +25,9 @@ typedef struct tdm_value {
   uint32_t graph;
   uint32_t index;
 } tdm_value;
-static inline bool tdm_value_is_valid(tdm_value value) { return value.index != 0; }
+static inline bool tdm_value_is_valid(tdm_value value) {
+  return value.index != 0;
+}
 
 /* ---- Building ------------------------------------------------------------------------------ */
 
@@ -160,8 +162,8 @@ typedef struct tdm_optimizer_rule {
 typedef struct tdm_optimizer {
   const tdm_optimizer_rule *rule;
   double learning_rate; /* the first; tdm_session_set_learning_rate changes it */
-  double clip_norm;     /* gradients are scaled so that their joint norm is at most this; 0: never */
-  double settings[8];   /* the rule's own */
+  double clip_norm;   /* gradients are scaled so that their joint norm is at most this; 0: never */
+  double settings[8]; /* the rule's own */
 } tdm_optimizer;
 
 TDM_API tdm_graph *tdm_update_graph(tdm_update *update);
@@ -200,10 +202,10 @@ typedef struct tdm_session_options {
   tdm_store *store;               /* NULL: one of its own */
   tdm_value loss;                 /* a floating scalar; invalid: the session cannot train */
   const tdm_optimizer *optimizer; /* copied */
-  const char *device_map;         /* "embedding=cpu:0,rnn=sim:0,*=cpu:0"; TANDEM_PLACE is stronger */
-  uint64_t seed;                  /* of initial values and of random operations */
-  int depth;                      /* runs in flight; 0: 1 */
-  int plan_limit;                 /* cached plans; 0: 64 */
+  const char *device_map; /* "embedding=cpu:0,rnn=sim:0,*=cpu:0"; TANDEM_PLACE is stronger */
+  uint64_t seed;          /* of initial values and of random operations */
+  int depth;              /* runs in flight; 0: 1 */
+  int plan_limit;         /* cached plans; 0: 64 */
   bool deterministic;
   bool check_finite; /* a loss that is not finite fails the run before anything is updated */
   bool strict;       /* a copy through pageable or unplanned memory is an error */
@@ -291,8 +293,8 @@ typedef enum tdm_plan_format {
  * predicted time, and measured time where the session profiles. */
 TDM_API tdm_status tdm_session_explain(tdm_session *session, tdm_plan_format format,
                                        FILE *out) TDM_WARN_UNUSED;
-/* Writes what a pass left behind ("gradient", "place", "layout", "transfer", "schedule", "memory")
- * when the plan for the latest shapes is made anew. */
+/* Writes what a pass left behind ("lower", "place", "gradient", "layout", "transfer", "schedule",
+ * "memory", "verify"; see docs/architecture.md) when the plan for the latest shapes is made anew. */
 TDM_API tdm_status tdm_session_print_pass(tdm_session *session, const char *pass,
                                           tdm_plan_format format, FILE *out) TDM_WARN_UNUSED;
 

@@ -8,35 +8,35 @@
 
 static double draw(const tdm_random *random, const tdm_initializer *initializer, uint64_t index) {
   switch (initializer->kind) {
-    case TDM_INIT_CONSTANT:
-      return initializer->a;
-    case TDM_INIT_UNIFORM:
-      return initializer->a +
-             (initializer->b - initializer->a) * tdm_random_uniform_float64(random, index);
-    case TDM_INIT_NORMAL:
-      return initializer->a + initializer->b * tdm_random_normal(random, index);
-    case TDM_INIT_ZEROS:
-      break;
+  case TDM_INIT_CONSTANT:
+    return initializer->a;
+  case TDM_INIT_UNIFORM:
+    return initializer->a +
+           (initializer->b - initializer->a) * tdm_random_uniform_float64(random, index);
+  case TDM_INIT_NORMAL:
+    return initializer->a + initializer->b * tdm_random_normal(random, index);
+  case TDM_INIT_ZEROS:
+    break;
   }
   return 0;
 }
 
 static tdm_status put(void *data, tdm_dtype dtype, int64_t index, double value) {
   switch (dtype) {
-    case TDM_FLOAT32:
-      ((float *)data)[index] = (float)value;
-      return TDM_OK;
-    case TDM_FLOAT64:
-      ((double *)data)[index] = value;
-      return TDM_OK;
-    case TDM_INT32:
-      ((int32_t *)data)[index] = (int32_t)value;
-      return TDM_OK;
-    case TDM_INT64:
-      ((int64_t *)data)[index] = (int64_t)value;
-      return TDM_OK;
-    default:
-      return tdm_fail(TDM_UNSUPPORTED, "initial values in %s", tdm_dtype_name(dtype));
+  case TDM_FLOAT32:
+    ((float *)data)[index] = (float)value;
+    return TDM_OK;
+  case TDM_FLOAT64:
+    ((double *)data)[index] = value;
+    return TDM_OK;
+  case TDM_INT32:
+    ((int32_t *)data)[index] = (int32_t)value;
+    return TDM_OK;
+  case TDM_INT64:
+    ((int64_t *)data)[index] = (int64_t)value;
+    return TDM_OK;
+  default:
+    return tdm_fail(TDM_UNSUPPORTED, "initial values in %s", tdm_dtype_name(dtype));
   }
 }
 
@@ -65,8 +65,7 @@ tdm_status tdm_initialize_memory(tdm_context *context, const tdm_memory *memory,
   data = host->ops->host_pointer(host, staging->memory.address);
   tdm_status status = fill(data, spec, name, initializer, seed);
   const int64_t bytes = tdm_shape_bytes(&spec->shape, spec->dtype);
-  if (status == TDM_OK)
-    status = tdm_context_copy(context, &staging->memory, memory, (size_t)bytes);
+  if (status == TDM_OK) status = tdm_context_copy(context, &staging->memory, memory, (size_t)bytes);
   tdm_storage_release(staging);
   return status;
 }

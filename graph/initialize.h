@@ -7,7 +7,6 @@
 /* Fills memory (spec: floating, or an integer dtype for zeros and constants) on its device. */
 tdm_status tdm_initialize_memory(tdm_context *context, const tdm_memory *memory,
                                  const tdm_spec *spec, const char *name,
-                                 const tdm_initializer *initializer,
-                                 uint64_t seed) TDM_WARN_UNUSED;
+                                 const tdm_initializer *initializer, uint64_t seed) TDM_WARN_UNUSED;
 
 #endif

@@ -24,9 +24,9 @@ static tdm_status infer_fill(tdm_infer *infer) {
 static tdm_status infer_sparse_add(tdm_infer *infer) {
   const tdm_dim a = infer->inputs[0].shape.dims[0];
   const tdm_dim b = infer->inputs[3].shape.dims[0];
-  const tdm_dim both =
-      tdm_dim_is_size(a) && tdm_dim_is_size(b) ? a + b : TDM_DIM_UNKNOWN;
-  for (size_t i = 0; i < 3; i++) infer->outputs[i] = infer->inputs[i];
+  const tdm_dim both = tdm_dim_is_size(a) && tdm_dim_is_size(b) ? a + b : TDM_DIM_UNKNOWN;
+  for (size_t i = 0; i < 3; i++)
+    infer->outputs[i] = infer->inputs[i];
   infer->outputs[0].shape.dims[0] = both;
   infer->outputs[1].shape.dims[0] = both;
   return TDM_OK;

@@ -31,7 +31,7 @@ typedef struct tdm_ir_value {
   int16_t device;    /* context index of the device, or TDM_NO_DEVICE */
   uint8_t kind;      /* tdm_value_kind */
   bool trainable;
-  const char *name;  /* of inputs and persistents */
+  const char *name; /* of inputs and persistents */
 } tdm_ir_value;
 
 typedef enum tdm_node_role {
@@ -48,7 +48,7 @@ typedef enum tdm_node_role {
 typedef struct tdm_ir_node {
   const tdm_operation *operation; /* NULL for transfers: a copy */
   const void *attributes;
-  const char *name; /* path; backward nodes have their forward node's */
+  const char *name;          /* path; backward nodes have their forward node's */
   const char *wanted_device; /* of scope or own call; NULL: none */
   const tdm_kernel *kernel;
   const tdm_prepared *prepared;
@@ -58,16 +58,17 @@ typedef struct tdm_ir_node {
   uint16_t output_count;
   int16_t device;
   uint8_t role;
-  bool staged;          /* transfers: one hop of two through cpu:0 */
-  uint32_t consumer;    /* transfers: the first node that asked */
+  bool staged;       /* transfers: one hop of two through cpu:0 */
+  uint32_t consumer; /* transfers: the first node that asked */
 } tdm_ir_node;
 
 typedef struct tdm_graph_persistent {
   const char *name;
   uint32_t value;
   tdm_initializer initializer;
-  uint32_t like;   /* value of the parameter it lives with; 0: none */
-  uint32_t origin; /* of a concrete graph: index in the user's graph; UINT32_MAX: a state of its own */
+  uint32_t like; /* value of the parameter it lives with; 0: none */
+  uint32_t
+      origin; /* of a concrete graph: index in the user's graph; UINT32_MAX: a state of its own */
   bool is_state;
 } tdm_graph_persistent;
 
@@ -90,21 +91,21 @@ typedef struct tdm_scope {
 #define TDM_MAX_SCOPES 32
 
 /* A growing array of T: items, count, capacity. */
-#define TDM_ARRAY(T) \
-  struct {           \
-    T *items;        \
-    size_t count;    \
-    size_t capacity; \
+#define TDM_ARRAY(T)                                                                               \
+  struct {                                                                                         \
+    T *items;                                                                                      \
+    size_t count;                                                                                  \
+    size_t capacity;                                                                               \
   }
 
 /* Room for `more` items behind count. */
-#define TDM_ARRAY_RESERVE(graph, array, more)                                              \
-  ((array)->count + (more) <= (array)->capacity                                            \
-       ? TDM_OK                                                                            \
-       : tdm_array_reserve((graph)->allocator, (void **)&(array)->items, &(array)->capacity, \
+#define TDM_ARRAY_RESERVE(graph, array, more)                                                      \
+  ((array)->count + (more) <= (array)->capacity                                                    \
+       ? TDM_OK                                                                                    \
+       : tdm_array_reserve((graph)->allocator, (void **)&(array)->items, &(array)->capacity,       \
                            (array)->count + (more), sizeof *(array)->items, "graph"))
-#define TDM_ARRAY_DEINIT(graph, array)                      \
-  tdm_release((graph)->allocator, (void *)(array)->items,   \
+#define TDM_ARRAY_DEINIT(graph, array)                                                             \
+  tdm_release((graph)->allocator, (void *)(array)->items,                                          \
               (array)->capacity * sizeof *(array)->items)
 
 struct tdm_graph {

@@ -80,8 +80,8 @@ static uint32_t reorder(layout_state *state, uint32_t from, tdm_format format) {
                       .output_count = 1,
                       .device = value.device,
                       .role = TDM_ROLE_REORDER};
-  node.kernel = tdm_context_find_kernel(graph->context, "reorder", device->ops->executes,
-                                        value.spec.dtype);
+  node.kernel =
+      tdm_context_find_kernel(graph->context, "reorder", device->ops->executes, value.spec.dtype);
   if (!node.kernel) {
     tdm_graph_fail(graph, TDM_UNSUPPORTED, "%s: %s has no kernel to reorder it", name,
                    device->name);

@@ -46,8 +46,7 @@ static tdm_status bind_name(lowering_state *state, tdm_dim name, tdm_dim size, c
   for (size_t i = 0; i < state->name_count; i++) {
     if (state->names[i].name != name) continue;
     if (state->names[i].size == size) return TDM_OK;
-    return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "dimension %s is %lld in input %s and %lld in input %s",
+    return tdm_fail(TDM_INVALID_ARGUMENT, "dimension %s is %lld in input %s and %lld in input %s",
                     tdm_dim_text(name, text), (long long)state->names[i].size,
                     state->names[i].input, (long long)size, input);
   }
@@ -125,7 +124,8 @@ static tdm_status lower_node(lowering_state *state, const tdm_ir_node *node) {
   uint32_t inputs[TDM_KERNEL_MAX_INPUTS];
   tdm_spec specs[TDM_KERNEL_MAX_OUTPUTS];
   const uint32_t *old = tdm_ir_inputs(state->source, node);
-  for (uint32_t k = 0; k < node->input_count; k++) inputs[k] = old[k] ? state->map[old[k]] : 0;
+  for (uint32_t k = 0; k < node->input_count; k++)
+    inputs[k] = old[k] ? state->map[old[k]] : 0;
   if (state->lowering->feeds) {
     TDM_TRY(tdm_ir_infer(out, node->operation, node->name, node->attributes, inputs,
                          node->input_count, specs));

@@ -55,7 +55,8 @@ void tdm_output_pool_close(tdm_output_pool *pool) {
   if (!pool) return;
   pthread_mutex_lock(&pool->lock);
   pool->closed = true;
-  for (size_t i = 0; i < pool->idle_count; i++) free_storage(pool, pool->idle[i]);
+  for (size_t i = 0; i < pool->idle_count; i++)
+    free_storage(pool, pool->idle[i]);
   pool->idle_count = 0;
   pthread_mutex_unlock(&pool->lock);
   let_go(pool);

@@ -95,11 +95,11 @@ typedef struct tdm_lowered {
   tdm_schedule schedule;
   tdm_step_source *sources; /* per step */
   size_t source_count;
-  uint32_t *storage_of;     /* per value: its storage; UINT32_MAX: none */
+  uint32_t *storage_of; /* per value: its storage; UINT32_MAX: none */
   size_t value_count;
-  tdm_queue **queues;       /* per queue of the schedule */
+  tdm_queue **queues; /* per queue of the schedule */
   size_t queue_capacity;
-  uint32_t first_update;    /* step; step_count when there is none */
+  uint32_t first_update; /* step; step_count when there is none */
 } tdm_lowered;
 
 void tdm_lowered_deinit(tdm_lowered *lowered);

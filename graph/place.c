@@ -43,7 +43,8 @@ static tdm_status parse_rules(tdm_context *context, tdm_region *region, const ch
 
 static size_t count_rules(const char *text) {
   size_t count = text && *text;
-  for (; text && *text; text++) count += *text == ',';
+  for (; text && *text; text++)
+    count += *text == ',';
   return count;
 }
 
@@ -55,8 +56,7 @@ tdm_status tdm_device_map_parse(tdm_context *context, tdm_region *region, const 
   if (capacity == 0) return TDM_OK;
   out_map->rules = tdm_region_take(region, capacity * sizeof *out_map->rules, "device map");
   if (!out_map->rules) return TDM_OUT_OF_MEMORY;
-  if (environment && *environment)
-    TDM_TRY(parse_rules(context, region, environment, out_map));
+  if (environment && *environment) TDM_TRY(parse_rules(context, region, environment, out_map));
   return map ? parse_rules(context, region, map, out_map) : TDM_OK;
 }
 
@@ -83,8 +83,7 @@ static tdm_status choose_device(tdm_graph *graph, tdm_ir_node *node, tdm_device_
   tdm_device *device = mapped_device(map, node->name);
   if (!device && node->wanted_device)
     device = tdm_context_find_device(graph->context, node->wanted_device);
-  if (!device && node->wanted_device)
-    return tdm_fail_within(TDM_UNAVAILABLE, "%s", node->name);
+  if (!device && node->wanted_device) return tdm_fail_within(TDM_UNAVAILABLE, "%s", node->name);
   node->device = device ? (int16_t)device->context_index : inherited_device(graph, node);
   return TDM_OK;
 }

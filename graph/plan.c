@@ -33,8 +33,8 @@ static tdm_status bind_persistents(tdm_plan *plan, const tdm_plan_request *reque
       continue;
     }
     TDM_TRY(tdm_store_bind(request->store, persistent, &value->spec,
-                           tdm_context_device(graph->context, (size_t)value->device),
-                           request->seed, &plan->entries[i]));
+                           tdm_context_device(graph->context, (size_t)value->device), request->seed,
+                           &plan->entries[i]));
   }
   return TDM_OK;
 }
@@ -96,7 +96,8 @@ double tdm_plan_predict_ns(const tdm_plan *plan, const tdm_ir_node *node) {
   const tdm_device *to = tdm_context_device(graph->context, (size_t)node->device);
   const tdm_device *from =
       tdm_context_device(graph->context, (size_t)graph->values.items[source].device);
-  const tdm_device *teller = to->host_addressable ? from : to; /* the discrete side knows its link */
+  const tdm_device *teller =
+      to->host_addressable ? from : to; /* the discrete side knows its link */
   const tdm_link link = teller->ops->link(teller, teller == to ? from : to);
   const double bytes = (double)graph->values.items[node->first_output].bytes;
   return link.latency_ns + (link.bytes_per_ns > 0 ? bytes / link.bytes_per_ns : 0);
@@ -157,6 +158,7 @@ static tdm_status arrange(tdm_plan *plan, const tdm_plan_request *request) {
   TDM_TRY(tdm_pass_memory(&plan->lowered.schedule));
   report(request, "memory", plan);
   TDM_TRY(tdm_pass_verify(&plan->lowered.schedule));
+  report(request, "verify", plan);
   TDM_TRY(tdm_pass_emit(plan));
   report(request, "emit", plan);
   return TDM_OK;
@@ -165,8 +167,8 @@ static tdm_status arrange(tdm_plan *plan, const tdm_plan_request *request) {
 /* The table of bases with what never changes between runs. */
 static tdm_status fill_bases(tdm_plan *plan) {
   const tdm_graph *graph = &plan->graph;
-  plan->bases = tdm_region_take(&plan->region, (plan->layout.count + 1) * sizeof(tdm_address),
-                                "plan");
+  plan->bases =
+      tdm_region_take(&plan->region, (plan->layout.count + 1) * sizeof(tdm_address), "plan");
   if (!plan->bases) return TDM_OUT_OF_MEMORY;
   for (size_t i = 0; i < graph->persistents.count; i++)
     plan->bases[plan->layout.persistents + i] = plan->entries[i]->storage->memory.address;
@@ -203,8 +205,8 @@ tdm_status tdm_plan_create(const tdm_plan_request *request, tdm_plan **out_plan)
   const uint64_t prepare_before = tdm_prepared_cache_prepare_ns(request->cache);
   tdm_status status = tdm_graph_init(&plan->graph, request->source->context);
   if (status == TDM_OK) status = make(plan, request);
-  plan->made_ns = tdm_time_ns() - begin -
-                  (tdm_prepared_cache_prepare_ns(request->cache) - prepare_before);
+  plan->made_ns =
+      tdm_time_ns() - begin - (tdm_prepared_cache_prepare_ns(request->cache) - prepare_before);
   if (status != TDM_OK) {
     tdm_plan_destroy(plan);
     return status;

@@ -32,22 +32,22 @@ typedef struct tdm_plan {
   tdm_plan_key key;
   uint32_t uses; /* runs that hold it: not evicted */
   bool training;
-  tdm_graph graph;     /* concrete, after the passes */
+  tdm_graph graph; /* concrete, after the passes */
   tdm_lowered lowered;
-  tdm_region region;   /* programs, commands, lists below */
+  tdm_region region;     /* programs, commands, lists below */
   tdm_program *programs; /* the main phase's, then the update phase's */
   uint32_t program_count;
   uint32_t main_program_count; /* all of them unless two_phase */
   tdm_base_layout layout;
-  tdm_device **arena_devices;  /* per arena */
-  uint32_t *deliveries;        /* values */
-  size_t delivery_count;       /* the loss of a training plan is the last */
-  tdm_store_entry **entries;   /* per persistent of graph */
-  bool *updated;               /* per persistent: the update phase writes it */
-  tdm_address *bases;          /* what every run's table starts from: the persistents filled in */
+  tdm_device **arena_devices; /* per arena */
+  uint32_t *deliveries;       /* values */
+  size_t delivery_count;      /* the loss of a training plan is the last */
+  tdm_store_entry **entries;  /* per persistent of graph */
+  bool *updated;              /* per persistent: the update phase writes it */
+  tdm_address *bases;         /* what every run's table starts from: the persistents filled in */
   struct tdm_run_state *idle_runs; /* of earlier runs, to be used again */
-  tdm_store_copy **copies;     /* per derived of graph */
-  bool writes_persistent;      /* has updates */
+  tdm_store_copy **copies;         /* per derived of graph */
+  bool writes_persistent;          /* has updates */
   tdm_traffic traffic;
   uint64_t made_ns;    /* time of the passes, kernels' prepare apart */
   uint64_t *totals_ns; /* profile: sum of times per command id; NULL: none */

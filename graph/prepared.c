@@ -77,8 +77,7 @@ static bool same_key(const tdm_prepared *entry, const tdm_prepare_key *key) {
       entry->input_count != key->input_count || entry->output_count != key->output_count ||
       entry->team_size != key->team_size)
     return false;
-  if (key->attribute_bytes &&
-      memcmp(entry->attributes, key->attributes, key->attribute_bytes) != 0)
+  if (key->attribute_bytes && memcmp(entry->attributes, key->attributes, key->attribute_bytes) != 0)
     return false;
   for (size_t i = 0; i < key->input_count + key->output_count; i++)
     if (!same_spec(&entry->offered[i], &key->specs[i])) return false;
@@ -87,8 +86,7 @@ static bool same_key(const tdm_prepared *entry, const tdm_prepare_key *key) {
 
 static tdm_status grow(tdm_prepared_cache *cache) {
   const size_t count = cache->bucket_count * 4;
-  tdm_prepared **buckets =
-      tdm_allocate(cache->allocator, count * sizeof(void *), "kernel cache");
+  tdm_prepared **buckets = tdm_allocate(cache->allocator, count * sizeof(void *), "kernel cache");
   if (!buckets) return TDM_OUT_OF_MEMORY;
   for (size_t i = 0; i < cache->bucket_count; i++)
     for (tdm_prepared *entry = cache->buckets[i], *next; entry; entry = next) {
@@ -127,8 +125,7 @@ static tdm_prepared *make_entry(tdm_prepared_cache *cache, const tdm_prepare_key
   const size_t spec_count = key->input_count + key->output_count;
   tdm_prepared *entry = tdm_region_take(&cache->region, sizeof *entry, "prepared kernel");
   tdm_spec *specs = tdm_region_take(&cache->region, 2 * spec_count * sizeof *specs, "its shapes");
-  void *attributes =
-      tdm_region_take(&cache->region, key->attribute_bytes + 1, "its attributes");
+  void *attributes = tdm_region_take(&cache->region, key->attribute_bytes + 1, "its attributes");
   if (!entry || !specs || !attributes) return NULL;
   memcpy(specs, key->specs, spec_count * sizeof *specs);
   memcpy(specs + spec_count, key->specs, spec_count * sizeof *specs);

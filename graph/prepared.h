@@ -9,7 +9,7 @@ typedef struct tdm_prepared tdm_prepared;
 typedef struct tdm_prepared_cache tdm_prepared_cache;
 
 struct tdm_prepared {
-  tdm_prepared *next;        /* in its bucket */
+  tdm_prepared *next; /* in its bucket */
   uint64_t hash;
   const tdm_kernel *kernel;
   tdm_kernel_answer answer;
@@ -21,7 +21,6 @@ struct tdm_prepared {
   size_t output_count;
   size_t team_size;
 };
-
 
 typedef struct tdm_prepare_key {
   const tdm_kernel *kernel;

@@ -13,9 +13,9 @@ typedef struct tdm_run_state {
   tdm_session *session;       /* retained while asynchronous */
   tdm_plan *plan;
   int slot;
-  bool updating;     /* the update phase was submitted */
+  bool updating; /* the update phase was submitted */
   bool asynchronous;
-  uint32_t bell;     /* of a blocking caller */
+  uint32_t bell; /* of a blocking caller */
   _Atomic uint32_t granted;
   _Atomic uint32_t done;
   tdm_status status; /* of the run, once done */

@@ -31,7 +31,8 @@ static tdm_status fill(run_block *block, tdm_plan *plan) {
       (plan->totals_ns && !flight->times_ns))
     return TDM_OUT_OF_MEMORY;
   memcpy(flight->bases, plan->bases, plan->layout.count * sizeof(tdm_address));
-  for (uint32_t i = 0; i < plan->program_count; i++) run->submissions[i].program = i;
+  for (uint32_t i = 0; i < plan->program_count; i++)
+    run->submissions[i].program = i;
   flight->programs = plan->programs;
   flight->conditions = run->conditions;
   flight->scalars = &run->scalars;

@@ -27,10 +27,10 @@ typedef enum tdm_place_kind {
 } tdm_place_kind;
 
 typedef struct tdm_storage_plan {
-  uint8_t kind;     /* tdm_place_kind */
-  uint32_t arena;   /* ARENA: which one (a device's) */
-  uint64_t bytes;   /* > 0 */
-  uint64_t offset;  /* ARENA: filled by memory; a multiple of 64 */
+  uint8_t kind;    /* tdm_place_kind */
+  uint32_t arena;  /* ARENA: which one (a device's) */
+  uint64_t bytes;  /* > 0 */
+  uint64_t offset; /* ARENA: filled by memory; a multiple of 64 */
 } tdm_storage_plan;
 
 typedef struct tdm_access {
@@ -58,8 +58,8 @@ typedef struct tdm_schedule {
   const tdm_allocator *allocator;
   uint32_t queue_count;
   uint32_t arena_count;
-  uint32_t depth;  /* runs in flight, >= 1 */
-  uint32_t slots;  /* pieces of every arena, run r has piece r modulo slots; 0: as many as depth */
+  uint32_t depth; /* runs in flight, >= 1 */
+  uint32_t slots; /* pieces of every arena, run r has piece r modulo slots; 0: as many as depth */
   bool two_phase;
   tdm_step *steps; /* in plan order, a topological one */
   size_t step_count, step_capacity;

@@ -82,8 +82,8 @@ static tdm_status allocate_scratch(tdm_session *session) {
   const tdm_graph *graph = session->graph;
   const size_t words = 2 + graph->outputs.count + graph->inputs.count * (2 + TDM_MAX_RANK);
   tdm_region *region = &session->region;
-  session->feed_specs = tdm_region_take(
-      region, (graph->inputs.count + 1) * sizeof *session->feed_specs, "session");
+  session->feed_specs =
+      tdm_region_take(region, (graph->inputs.count + 1) * sizeof *session->feed_specs, "session");
   session->key_words = tdm_region_take(region, words * sizeof(uint64_t), "session");
   session->targets =
       tdm_region_take(region, (graph->outputs.count + 2) * sizeof(uint32_t), "session");
@@ -95,8 +95,8 @@ static tdm_status allocate_scratch(tdm_session *session) {
       !session->bound)
     return TDM_OUT_OF_MEMORY;
   for (int i = 0; i < session->depth; i++) {
-    session->slots[i].arenas = tdm_region_take(
-        region, tdm_device_count(session->context) * sizeof(tdm_memory), "session");
+    session->slots[i].arenas =
+        tdm_region_take(region, tdm_device_count(session->context) * sizeof(tdm_memory), "session");
     if (!session->slots[i].arenas) return TDM_OUT_OF_MEMORY;
   }
   return TDM_OK;
@@ -104,12 +104,12 @@ static tdm_status allocate_scratch(tdm_session *session) {
 
 static tdm_status fill_session(tdm_session *session, const tdm_session_options *options) {
   TDM_TRY(allocate_scratch(session));
-  session->store = options->store ? tdm_store_retain(options->store)
-                                  : tdm_store_create(session->context);
+  session->store =
+      options->store ? tdm_store_retain(options->store) : tdm_store_create(session->context);
   if (!session->store) return TDM_OUT_OF_MEMORY;
   TDM_TRY(tdm_context_start(session->context));
-  TDM_TRY(tdm_prepared_cache_create(session->allocator, options->deterministic,
-                                    &session->prepared));
+  TDM_TRY(
+      tdm_prepared_cache_create(session->allocator, options->deterministic, &session->prepared));
   TDM_TRY(tdm_output_pool_create(session->context, &session->outputs));
   TDM_TRY(tdm_device_map_parse(session->context, &session->region, getenv("TANDEM_PLACE"),
                                options->device_map, &session->map));
@@ -172,7 +172,9 @@ void tdm_session_release(tdm_session *session) {
   tdm_context_release(context);
 }
 
-tdm_store *tdm_session_store(tdm_session *session) { return session ? session->store : NULL; }
+tdm_store *tdm_session_store(tdm_session *session) {
+  return session ? session->store : NULL;
+}
 
 void tdm_session_set_learning_rate(tdm_session *session, double learning_rate) {
   uint64_t bits;

@@ -33,11 +33,11 @@ struct tdm_session {
   _Atomic uint64_t learning_rate_bits;
   pthread_mutex_t lock;
   tdm_prepared_cache *prepared;
-  tdm_store_entry **bound;   /* per persistent of graph; NULL where no target needs it */
-  tdm_plan *newest; /* by latest use */
+  tdm_store_entry **bound; /* per persistent of graph; NULL where no target needs it */
+  tdm_plan *newest;        /* by latest use */
   tdm_plan *oldest;
   int plan_count;
-  tdm_plan *last_asked; /* what tdm_session_explain shows */
+  tdm_plan *last_asked;      /* what tdm_session_explain shows */
   tdm_feed_spec *feed_specs; /* scratch: per input of graph */
   uint64_t *key_words;       /* scratch */
   uint32_t *targets;         /* scratch */

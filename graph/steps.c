@@ -18,8 +18,7 @@ void tdm_lowered_deinit(tdm_lowered *lowered) {
   if (!allocator) return;
   tdm_release(allocator, lowered->sources, (lowered->source_count + 1) * sizeof *lowered->sources);
   tdm_release(allocator, lowered->storage_of, lowered->value_count * sizeof(uint32_t));
-  tdm_release(allocator, (void *)lowered->queues,
-              lowered->queue_capacity * sizeof(tdm_queue *));
+  tdm_release(allocator, (void *)lowered->queues, lowered->queue_capacity * sizeof(tdm_queue *));
   tdm_schedule_deinit(&lowered->schedule);
 }
 
@@ -135,17 +134,15 @@ static tdm_status add_step(steps_state *state, uint32_t index) {
   return TDM_OK;
 }
 
-static tdm_status add_steps(steps_state *state, const uint32_t *deliveries,
-                            size_t delivery_count) {
+static tdm_status add_steps(steps_state *state, const uint32_t *deliveries, size_t delivery_count) {
   const tdm_graph *graph = state->graph;
   tdm_schedule *schedule = &state->out->schedule;
   TDM_TRY(tdm_array_reserve(schedule->allocator, (void **)&schedule->steps,
                             &schedule->step_capacity, graph->order.count + 1,
                             sizeof *schedule->steps, "plan"));
-  TDM_TRY(tdm_array_reserve(schedule->allocator, (void **)&schedule->accesses,
-                            &schedule->access_capacity,
-                            graph->operands.count + graph->values.count + 1,
-                            sizeof *schedule->accesses, "plan"));
+  TDM_TRY(tdm_array_reserve(
+      schedule->allocator, (void **)&schedule->accesses, &schedule->access_capacity,
+      graph->operands.count + graph->values.count + 1, sizeof *schedule->accesses, "plan"));
   TDM_TRY(tdm_array_reserve(schedule->allocator, (void **)&schedule->storages,
                             &schedule->storage_capacity, graph->values.count + 1,
                             sizeof *schedule->storages, "plan"));
@@ -160,8 +157,7 @@ static tdm_status add_steps(steps_state *state, const uint32_t *deliveries,
     if (node->operation && node->operation->is_view) continue;
     TDM_TRY(add_step(state, graph->order.items[i]));
   }
-  if (state->out->first_update == NONE)
-    state->out->first_update = (uint32_t)schedule->step_count;
+  if (state->out->first_update == NONE) state->out->first_update = (uint32_t)schedule->step_count;
   schedule->two_phase =
       schedule->queue_count > 1 && state->out->first_update < schedule->step_count;
   return TDM_OK;
@@ -174,8 +170,7 @@ static tdm_status fill_lowered(steps_state *state, const uint32_t *deliveries,
   out->source_count = state->graph->order.count;
   out->value_count = state->graph->values.count;
   out->first_update = NONE;
-  out->sources =
-      tdm_allocate(allocator, (out->source_count + 1) * sizeof *out->sources, "plan");
+  out->sources = tdm_allocate(allocator, (out->source_count + 1) * sizeof *out->sources, "plan");
   out->storage_of = tdm_allocate(allocator, out->value_count * sizeof(uint32_t), "plan");
   if (!out->sources || !out->storage_of) return TDM_OUT_OF_MEMORY;
   memset(out->storage_of, 0xff, out->value_count * sizeof(uint32_t));

@@ -40,9 +40,9 @@ struct tdm_store_entry {
 typedef struct tdm_admission {
   struct tdm_admission *next;
   bool writes;
-  bool (*ready)(struct tdm_admission *admission);  /* a slot free? under the store's lock */
-  void (*admit)(struct tdm_admission *admission);  /* takes the slot; under the lock; no blocking */
-  void (*start)(struct tdm_admission *admission);  /* after the lock was dropped */
+  bool (*ready)(struct tdm_admission *admission); /* a slot free? under the store's lock */
+  void (*admit)(struct tdm_admission *admission); /* takes the slot; under the lock; no blocking */
+  void (*start)(struct tdm_admission *admission); /* after the lock was dropped */
 } tdm_admission;
 
 struct tdm_store {

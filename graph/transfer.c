@@ -56,9 +56,8 @@ static tdm_status make_derived(transfer_state *state, uint32_t copy, uint32_t so
 }
 
 /* Appends one copy of `from` to device; origin is the value whose copy it is. */
-static tdm_status append_copy(transfer_state *state, uint32_t origin, uint32_t from,
-                              int16_t device, tdm_node_role role, bool staged,
-                              uint32_t *out_copy) {
+static tdm_status append_copy(transfer_state *state, uint32_t origin, uint32_t from, int16_t device,
+                              tdm_node_role role, bool staged, uint32_t *out_copy) {
   tdm_graph *graph = state->graph;
   const tdm_ir_value source = *tdm_ir_value_at(graph, from);
   const tdm_ir_value first = *tdm_ir_value_at(graph, origin);
@@ -134,7 +133,8 @@ static tdm_status read_copies(transfer_state *state, uint32_t index) {
   for (uint32_t k = 0; k < node->input_count; k++) {
     if (!inputs[k] || graph->values.items[inputs[k]].device == node->device) continue;
     inputs[k] = find_copy(state, inputs[k], node->device);
-    if (!inputs[k]) return tdm_fail(TDM_INTERNAL, "%s reads a value that was not moved", node->name);
+    if (!inputs[k])
+      return tdm_fail(TDM_INTERNAL, "%s reads a value that was not moved", node->name);
   }
   tdm_ir_settle_outputs(graph, node);
   return TDM_OK;

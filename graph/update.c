@@ -3,9 +3,15 @@
  * have the role UPDATE, and nothing else reads what they wrote. */
 #include "graph/gradient_internal.h"
 
-tdm_graph *tdm_update_graph(tdm_update *update) { return update->graph; }
-const tdm_optimizer *tdm_update_optimizer(const tdm_update *update) { return update->optimizer; }
-size_t tdm_update_count(const tdm_update *update) { return update->count; }
+tdm_graph *tdm_update_graph(tdm_update *update) {
+  return update->graph;
+}
+const tdm_optimizer *tdm_update_optimizer(const tdm_update *update) {
+  return update->optimizer;
+}
+size_t tdm_update_count(const tdm_update *update) {
+  return update->count;
+}
 
 tdm_value tdm_update_parameter(const tdm_update *update, size_t index) {
   return tdm_ir_handle(update->graph, update->items[index].parameter);
@@ -75,7 +81,8 @@ static tdm_status updates_last(tdm_graph *graph, size_t first) {
       const bool is_update = tdm_ir_node_at(graph, node)->role == TDM_ROLE_UPDATE;
       if (is_update == (updates == 1)) sorted[used++] = node;
     }
-  for (size_t i = 0; i < count; i++) graph->order.items[first + i] = sorted[i];
+  for (size_t i = 0; i < count; i++)
+    graph->order.items[first + i] = sorted[i];
   tdm_release(graph->allocator, sorted, bytes);
   return TDM_OK;
 }

@@ -17,7 +17,7 @@ enum {
   SOON_NS = 60000, /* a due time so near is not worth parking for */
   SPINS_BETWEEN_CLOCKS = 16,
   SHARED_TURN = 8,          /* commands before the worker looks at its other queues */
-  LONGEST_HOLD_NS = 1000000, /* of adversarial delays; the shortest is a 64th of it */
+  LONGEST_HOLD_NS = 200000, /* of adversarial delays */
 };
 
 struct tdm_worker {
@@ -154,8 +154,8 @@ static bool is_held(tdm_worker *worker, tdm_host_queue *queue) {
   }
   const uint64_t draw = tdm_draw(&worker->random);
   if ((draw & 7) == 0) (void)sched_yield();
-  if ((draw & 0x70) != 0) return false;
-  queue->held_until_ns = tdm_time_ns() + (LONGEST_HOLD_NS >> tdm_draw(&worker->random) % 7);
+  if ((draw & 0xf0) != 0) return false;
+  queue->held_until_ns = tdm_time_ns() + tdm_draw(&worker->random) % LONGEST_HOLD_NS;
   return true;
 }
 

@@ -1,6 +1,7 @@
 /* Conformance of queues: order, waits between devices, failure that travels with a point, gates,
  * conditions, adoption. Run for the device that TEST_DEVICE names, with every other beside it. */
 #include <string.h>
+#include <time.h>
 
 #include "tests/devices/support.h"
 
@@ -247,32 +248,36 @@ static void a_condition_decides_whether_a_command_executes(void **state) {
   test_flight_destroy(test);
 }
 
-/* Waits for the run before: the writer of a run waits until the reader of the last has read. */
+/* A writer waits until the reader of the run before has read, and not for its own run's reader,
+ * which waits for it. */
 static void a_run_waits_for_the_run_before(void **state) {
   tdm_device *device = test_device(*state, TEST_DEVICE);
   tdm_device *other = test_device(*state, strcmp(TEST_DEVICE, "cpu:0") == 0 ? "sim:0" : "cpu:0");
-  test_flight *runs[2];
-  for (int i = 0; i < 2; ++i) {
+  test_flight *runs[4];
+  for (size_t i = 0; i < TDM_COUNT_OF(runs); ++i) {
     test_flight *test = runs[i] = test_flight_create(*state);
     const uint32_t written = test_base(test, device, 1, 0);
-    const uint32_t slow_base = test_base(test, other, 1, 0);
+    const uint32_t read = test_base(test, other, 1, 0);
     const uint32_t writer = test_program(test, device->queues[TDM_QUEUE_COMPUTE]);
     const uint32_t reader = test_program(test, other->queues[TDM_QUEUE_COMPUTE]);
-    test_execute(test, reader, &test_slow_kernel, slow_base, NULL, 0, 2000);
-    tdm_command *wait = test_wait(test, writer, &test->commands[reader][0]);
+    tdm_command *wait = test_wait(test, writer, &test->commands[reader][1]);
     wait->wait.previous = true;
-    test_execute(test, writer, &test_mix_kernel, written, NULL, 0, 1);
+    const tdm_command *write = test_execute(test, writer, &test_mix_kernel, written, NULL, 0, 1);
+    test_wait(test, reader, write);
+    test_execute(test, reader, &test_slow_kernel, read, NULL, 0, 1000);
+    if (i > 0) test->flight.previous_bases = runs[i - 1]->program_bases;
   }
-  runs[1]->flight.previous_bases = runs[0]->program_bases;
-  test_submit(runs[0], false);
-  test_submit(runs[1], false);
-  const uint64_t written = runs[1]->program_bases[0] + 1;
-  while (!tdm_queue_reached(runs[1]->programs[0].queue, written))
-    tdm_spin_pause();
-  assert_true(tdm_queue_reached(runs[0]->programs[1].queue, runs[0]->program_bases[1]));
-  for (int i = 0; i < 2; ++i)
+  for (size_t i = 0; i < TDM_COUNT_OF(runs); ++i)
+    test_submit(runs[i], false);
+  for (size_t i = 1; i < TDM_COUNT_OF(runs); ++i) {
+    while (!tdm_queue_reached(runs[i]->programs[0].queue, runs[i]->program_bases[0] + 1))
+      tdm_spin_pause();
+    assert_true(
+        tdm_queue_reached(runs[i - 1]->programs[1].queue, runs[i - 1]->program_bases[1] + 1));
+  }
+  for (size_t i = 0; i < TDM_COUNT_OF(runs); ++i)
     test_join(runs[i]);
-  for (int i = 0; i < 2; ++i)
+  for (size_t i = 0; i < TDM_COUNT_OF(runs); ++i)
     test_flight_destroy(runs[i]);
 }
 
@@ -348,6 +353,51 @@ static void a_busy_queue_is_not_adopted(void **state) {
   test_flight_destroy(test);
 }
 
+static _Atomic bool borrowed_began;
+
+static tdm_status execute_long(const tdm_kernel_call *call) {
+  (void)call;
+  atomic_store(&borrowed_began, true);
+  const struct timespec pause = {.tv_nsec = 3000000}; /* a worker has parked by then */
+  (void)nanosleep(&pause, NULL);
+  return TDM_OK;
+}
+
+static const tdm_kernel long_kernel = {.struct_size = sizeof(tdm_kernel),
+                                       .operation = "test_long",
+                                       .executes = "cpu",
+                                       .dtype = TDM_INT64,
+                                       .execute = execute_long};
+
+static void *run_borrowed(void *user) {
+  test_run(user, true);
+  return NULL;
+}
+
+/* Nobody but the borrower can wake the worker for it: it looks when it gives the queue back. */
+static void work_for_a_lent_queue_is_done_after_it(void **state) {
+  test_flight *lent = test_flight_create(*state);
+  test_flight *test = test_flight_create(*state);
+  tdm_device *device = test_device(*state, TEST_DEVICE);
+  const uint32_t base = test_base(test, device, 1, 1);
+  test_execute(lent, test_program(lent, device->queues[TDM_QUEUE_COMPUTE]), &long_kernel,
+               test_base(lent, device, 1, 1), NULL, 0, 0);
+  test_execute(test, test_program(test, device->queues[TDM_QUEUE_COMPUTE]), &test_mix_kernel, base,
+               NULL, 0, 1);
+  assert_ok(tdm_context_start(*state));
+  atomic_store(&borrowed_began, false);
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, run_borrowed, lent), 0);
+  while (!atomic_load(&borrowed_began))
+    tdm_spin_pause();
+  test_run(test, false);
+  assert_reached(lent);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  assert_int_equal(test_value(test, base), test_mix(1, NULL, 0, 1));
+  test_flight_destroy(test);
+  test_flight_destroy(lent);
+}
+
 typedef struct rival {
   tdm_context *context;
   uint64_t runs;
@@ -405,6 +455,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(times_are_recorded, set_up, tear_down),
       cmocka_unit_test_setup_teardown(an_idle_cpu_queue_is_adopted, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_busy_queue_is_not_adopted, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(work_for_a_lent_queue_is_done_after_it, set_up, tear_down),
       cmocka_unit_test_setup_teardown(threads_share_a_queue_by_adoption, set_up, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,7 @@ INSTRUCTION_SETS = {
     "avx512": ["-march=x86-64-v4", "-mprefer-vector-width=512"],
 }
 
-# Repeatable results: no reassociation (-ffast-math stays off); errno and traps are nobody's business.
+# Repeatable results: no reassociation (-ffast-math stays off); errno and traps are unused.
 _COPTS = [
     "-O3",
     "-fno-math-errno",

@@ -1,3 +1,5 @@
+/* Kernels called as a worker would call them, without a queue: operands between sentinels, outputs
+ * poisoned before. */
 #include "tests/devices/kernels/direct.h"
 
 #include <setjmp.h>

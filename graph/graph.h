@@ -294,7 +294,8 @@ typedef enum tdm_plan_format {
 TDM_API tdm_status tdm_session_explain(tdm_session *session, tdm_plan_format format,
                                        FILE *out) TDM_WARN_UNUSED;
 /* Writes what a pass left behind ("lower", "place", "gradient", "layout", "transfer", "schedule",
- * "memory", "verify"; see docs/architecture.md) when the plan for the latest shapes is made anew. */
+ * "memory", "verify"; see docs/architecture.md) when the plan for the latest shapes is made
+ * anew. */
 TDM_API tdm_status tdm_session_print_pass(tdm_session *session, const char *pass,
                                           tdm_plan_format format, FILE *out) TDM_WARN_UNUSED;
 

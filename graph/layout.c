@@ -1,6 +1,6 @@
 /* Formats: prepares every node's kernel with the formats on offer, and inserts a reorder where a
  * kernel wants another than the value has. Invariant: what crosses to another device, is fed,
- * persistent or delivered is dense; at most one reorder per (value, format). */
+ * persistent or delivered is dense; at most one reorder per (value, format, device). */
 #include <string.h>
 
 #include "graph/passes.h"
@@ -64,21 +64,23 @@ static tdm_status prepare_node(layout_state *state, uint32_t index) {
   return TDM_OK;
 }
 
-/* The value `from` in another format, on its own device. 0 on failure. */
-static uint32_t reorder(layout_state *state, uint32_t from, tdm_format format) {
+/* The value `from` in another format, made on a device; on another than its own it is dense and
+ * crosses first. 0 on failure. */
+static uint32_t reorder(layout_state *state, uint32_t from, tdm_format format, int16_t on) {
   tdm_graph *graph = state->graph;
-  for (size_t i = 0; i < state->reorders.count; i++)
-    if (state->reorders.items[i].from == from &&
-        graph->values.items[state->reorders.items[i].to].spec.format == format)
+  for (size_t i = 0; i < state->reorders.count; i++) {
+    const tdm_ir_value *to = tdm_ir_value_at(graph, state->reorders.items[i].to);
+    if (state->reorders.items[i].from == from && to->spec.format == format && to->device == on)
       return state->reorders.items[i].to;
+  }
   const tdm_ir_value value = graph->values.items[from];
   const char *name = value.producer ? tdm_ir_node_at(graph, value.producer)->name : value.name;
-  const tdm_device *device = tdm_context_device(graph->context, (size_t)value.device);
+  const tdm_device *device = tdm_context_device(graph->context, (size_t)on);
   tdm_ir_node node = {.operation = &tdm_operation_reorder,
                       .name = name,
                       .input_count = 1,
                       .output_count = 1,
-                      .device = value.device,
+                      .device = on,
                       .role = TDM_ROLE_REORDER};
   node.kernel =
       tdm_context_find_kernel(graph->context, "reorder", device->ops->executes, value.spec.dtype);
@@ -112,20 +114,25 @@ static tdm_format format_read(const tdm_ir_node *node, uint32_t k) {
   return node->prepared ? node->prepared->specs[k].format : TDM_FORMAT_DENSE;
 }
 
+/* The value as a node of device `on` reads it. What crosses is dense, so an opaque value is
+ * unpacked where it is and packed where it is wanted. 0 on failure. */
+static uint32_t fitted(layout_state *state, uint32_t input, tdm_format wanted, int16_t on) {
+  const tdm_ir_value value = state->graph->values.items[input];
+  if (value.device != on && value.spec.format != TDM_FORMAT_DENSE) {
+    input = reorder(state, input, TDM_FORMAT_DENSE, value.device);
+    if (!input || wanted == TDM_FORMAT_DENSE) return input;
+    return reorder(state, input, wanted, on);
+  }
+  return value.spec.format == wanted ? input : reorder(state, input, wanted, on);
+}
+
 static tdm_status fit_inputs(layout_state *state, uint32_t index) {
   tdm_graph *graph = state->graph;
   for (uint32_t k = 0; k < tdm_ir_node_at(graph, index)->input_count; k++) {
     const tdm_ir_node *node = tdm_ir_node_at(graph, index);
     const uint32_t input = tdm_ir_inputs(graph, node)[k];
     if (!input) continue;
-    const tdm_ir_value *value = tdm_ir_value_at(graph, input);
-    const bool crosses = value->device != node->device;
-    tdm_format wanted = format_read(node, k);
-    if (crosses && wanted != TDM_FORMAT_DENSE)
-      return tdm_fail(TDM_UNSUPPORTED, "%s: it wants an opaque format from another device",
-                      node->name);
-    if (value->spec.format == wanted) continue;
-    const uint32_t to = reorder(state, input, wanted);
+    const uint32_t to = fitted(state, input, format_read(node, k), node->device);
     if (!to) return failure_of(state);
     tdm_ir_inputs(graph, tdm_ir_node_at(graph, index))[k] = to;
   }
@@ -142,7 +149,8 @@ static tdm_status lay_out(layout_state *state, uint32_t *deliveries, size_t deli
   }
   for (size_t i = 0; i < delivery_count; i++) {
     if (graph->values.items[deliveries[i]].spec.format == TDM_FORMAT_DENSE) continue;
-    deliveries[i] = reorder(state, deliveries[i], TDM_FORMAT_DENSE);
+    deliveries[i] =
+        reorder(state, deliveries[i], TDM_FORMAT_DENSE, graph->values.items[deliveries[i]].device);
     if (!deliveries[i]) return failure_of(state);
   }
   return TDM_OK;

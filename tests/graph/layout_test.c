@@ -1,0 +1,279 @@
+/* The layout pass, with kernels that read and write an opaque blocked format: reorders stand where
+ * formats differ, once per value, and what leaves a device or the plan is dense. */
+#include <stdlib.h>
+
+#include "core/allocate.h"
+#include "graph/session.h"
+#include "tests/graph/support.h"
+
+enum { BLOCKED = 7, LANES = 4, ROWS = 6, COLUMNS = 5 };
+
+/* ---- The format: rows in groups of LANES, padded; within a group the lanes of a column lie beside
+ * each other ---- */
+
+static int64_t blocked_rows(const tdm_shape *shape) {
+  return (shape->dims[0] + LANES - 1) / LANES * LANES;
+}
+
+static size_t blocked_bytes(const tdm_shape *shape) {
+  return (size_t)(blocked_rows(shape) * shape->dims[1]) * sizeof(float);
+}
+
+static int64_t blocked_index(int64_t row, int64_t column, int64_t columns) {
+  return row / LANES * LANES * columns + column * LANES + row % LANES;
+}
+
+/* ---- Kernels ---- */
+
+static tdm_status prepare_twice(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  answer->input_formats[0] = BLOCKED;
+  answer->output_formats[0] = BLOCKED;
+  answer->output_bytes[0] = blocked_bytes(&request->outputs[0].shape);
+  return TDM_OK;
+}
+
+/* Whatever the padding holds is doubled too: that it is never read as rows is what is tested. */
+static tdm_status execute_twice(const tdm_kernel_call *call) {
+  const float *x = call->inputs[0]; /* blocked (rows, columns) */
+  float *y = call->outputs[0];      /* blocked (rows, columns) */
+  const size_t count = blocked_bytes(&call->output_specs[0].shape) / sizeof(float);
+  for (size_t i = 0; i < count; i++)
+    y[i] = 2 * x[i];
+  return TDM_OK;
+}
+
+static tdm_status prepare_reorder(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  answer->input_formats[0] = request->inputs[0].format;
+  answer->output_formats[0] = request->outputs[0].format;
+  if (request->outputs[0].format == BLOCKED)
+    answer->output_bytes[0] = blocked_bytes(&request->outputs[0].shape);
+  return TDM_OK;
+}
+
+static tdm_status execute_reorder(const tdm_kernel_call *call) {
+  const tdm_shape *shape = &call->output_specs[0].shape;
+  const float *from = call->inputs[0]; /* (rows, columns), one of the two blocked */
+  float *to = call->outputs[0];
+  const bool packs = call->output_specs[0].format == BLOCKED;
+  for (int64_t row = 0; row < shape->dims[0]; row++)
+    for (int64_t column = 0; column < shape->dims[1]; column++) {
+      const int64_t dense = row * shape->dims[1] + column;
+      const int64_t blocked = blocked_index(row, column, shape->dims[1]);
+      to[packs ? blocked : dense] = from[packs ? dense : blocked];
+    }
+  return TDM_OK;
+}
+
+static const tdm_kernel twice_kernel = {.struct_size = sizeof(tdm_kernel),
+                                        .operation = "test_twice",
+                                        .executes = "cpu",
+                                        .dtype = TDM_FLOAT32,
+                                        .prepare = prepare_twice,
+                                        .execute = execute_twice};
+
+static const tdm_kernel reorder_kernel = {.struct_size = sizeof(tdm_kernel),
+                                          .operation = "reorder",
+                                          .executes = "cpu",
+                                          .dtype = TDM_FLOAT32,
+                                          .prepare = prepare_reorder,
+                                          .execute = execute_reorder};
+
+/* ---- The operation ---- */
+
+static tdm_status infer_twice(tdm_infer *infer) {
+  infer->outputs[0].dtype = infer->inputs[0].dtype;
+  infer->outputs[0].shape = infer->inputs[0].shape;
+  return TDM_OK;
+}
+
+static tdm_status append_gradient(tdm_gradient *gradient);
+
+static const tdm_operation twice_operation = {.struct_size = sizeof(tdm_operation),
+                                              .name = "test_twice",
+                                              .min_inputs = 1,
+                                              .max_inputs = 1,
+                                              .output_count = 1,
+                                              .infer = infer_twice,
+                                              .gradient = append_gradient};
+
+static tdm_value twice(tdm_graph *graph, const char *name, tdm_value x) {
+  return tdm_append(graph, &twice_operation, name, NULL, &x, 1, NULL);
+}
+
+static tdm_status append_gradient(tdm_gradient *gradient) {
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  tdm_gradient_set(gradient, 0,
+                   twice(graph, tdm_gradient_name(gradient), tdm_gradient_of_output(gradient, 0)));
+  return tdm_graph_status(graph);
+}
+
+/* ---- Helpers ---- */
+
+static tdm_context *context; /* of the group, with both kernels */
+
+static int begin_group(void **unused) {
+  (void)unused;
+  context = graph_context();
+  assert_ok(tdm_kernel_register(context, &twice_kernel));
+  assert_ok(tdm_kernel_register(context, &reorder_kernel));
+  return 0;
+}
+
+static int end_group(void **unused) {
+  (void)unused;
+  tdm_context_release(context);
+  return 0;
+}
+
+static tdm_value input_x(tdm_graph *graph) {
+  return tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("rows"), COLUMNS));
+}
+
+static tdm_tensor *draw_x(float *values) {
+  for (int i = 0; i < ROWS * COLUMNS; i++)
+    values[i] = (float)(i - 7) * 0.25f;
+  return tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(2, ROWS, COLUMNS), values);
+}
+
+/* Runs "y" and demands x times factor. */
+static void expect_times(tdm_session *session, float factor) {
+  float values[ROWS * COLUMNS];
+  tdm_tensor *x = draw_x(values);
+  const tdm_feed feed = {.name = "x", .tensor = x};
+  tdm_fetch y = {.name = "y"};
+  assert_ok(tdm_run(session, &feed, 1, &y, 1));
+  const float *got = tdm_tensor_data(y.tensor);
+  for (int i = 0; i < ROWS * COLUMNS; i++)
+    assert_true(got[i] == factor * values[i]);
+  tdm_tensor_release(y.tensor);
+  tdm_tensor_release(x);
+}
+
+static int count_role(const tdm_session *session, tdm_node_role role) {
+  const tdm_graph *graph = &session->newest->graph;
+  int count = 0;
+  for (size_t i = 0; i < graph->order.count; i++)
+    count += tdm_ir_node_at(graph, graph->order.items[i])->role == role;
+  return count;
+}
+
+/* ---- Tests ---- */
+
+static void a_chain_is_packed_and_unpacked_once(void **unused) {
+  (void)unused;
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_place(graph, "cpu:0");
+  tdm_value y = input_x(graph);
+  for (int i = 0; i < 4; i++)
+    y = twice(graph, "twice", y);
+  tdm_output(graph, "y", y);
+  tdm_session *session = run_session(graph, NULL);
+  expect_times(session, 16);
+  assert_int_equal(count_role(session, TDM_ROLE_REORDER), 2);
+  tdm_session_release(session);
+}
+
+static void readers_of_a_value_share_its_reorder(void **unused) {
+  (void)unused;
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_place(graph, "cpu:0");
+  const tdm_value x = input_x(graph);
+  /* x is packed once for its two readers; a and b are unpacked, once each, for the dense sums. */
+  const tdm_value a = twice(graph, "a", x);
+  const tdm_value b = twice(graph, "b", x);
+  const tdm_value sum = tdm_add(graph, "sum", tdm_add(graph, "ab", a, b), a);
+  tdm_output(graph, "y", sum);
+  tdm_session *session = run_session(graph, NULL);
+  expect_times(session, 6);
+  assert_int_equal(count_role(session, TDM_ROLE_REORDER), 3);
+  tdm_session_release(session);
+}
+
+static void what_crosses_is_dense(void **unused) {
+  (void)unused;
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_place(graph, "cpu:0");
+  const tdm_value here = twice(graph, "here", input_x(graph));
+  tdm_place(graph, "sim:0");
+  tdm_output(graph, "y", twice(graph, "there", here));
+  tdm_session *session = run_session(graph, NULL);
+  expect_times(session, 4);
+  assert_int_equal(count_role(session, TDM_ROLE_REORDER), 4);
+  tdm_traffic traffic;
+  assert_ok(tdm_session_traffic(session, &traffic));
+  assert_int_equal(traffic.edge_transfers, 1);
+  assert_int_equal(traffic.edge_bytes, ROWS * COLUMNS * sizeof(float)); /* without padding */
+  tdm_session_release(session);
+}
+
+static double train(tdm_value (*doubled)(tdm_graph *graph, const char *name, tdm_value x),
+                    tdm_tensor_list **out_state, int *out_reorders) {
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_place(graph, "cpu:0");
+  const tdm_value x = input_x(graph);
+  const tdm_value hidden = doubled(graph, "double", tdm_linear(graph, "in", x, COLUMNS));
+  tdm_place(graph, "sim:0");
+  const tdm_value scores = doubled(graph, "again", tdm_linear(graph, "out", hidden, COLUMNS));
+  tdm_session *session =
+      train_session(graph, tdm_mse(graph, "loss", scores, x), tdm_sgd(0.01), NULL);
+  float values[ROWS * COLUMNS];
+  tdm_tensor *fed = draw_x(values);
+  const tdm_feed feed = {.name = "x", .tensor = fed};
+  double loss = 0;
+  for (int i = 0; i < 5; i++)
+    assert_ok(tdm_train_step(session, &feed, 1, NULL, 0, &loss));
+  *out_state = state_of(session);
+  *out_reorders = count_role(session, TDM_ROLE_REORDER);
+  tdm_tensor_release(fed);
+  tdm_session_release(session);
+  return loss;
+}
+
+static tdm_value added(tdm_graph *graph, const char *name, tdm_value x) {
+  return tdm_add(graph, name, x, x);
+}
+
+static void training_through_it_gives_the_same_bits(void **unused) {
+  (void)unused;
+  tdm_tensor_list *blocked;
+  tdm_tensor_list *dense;
+  int reorders[2];
+  const double blocked_loss = train(twice, &blocked, &reorders[0]);
+  const double dense_loss = train(added, &dense, &reorders[1]);
+  assert_true(blocked_loss == dense_loss);
+  assert_same_state(blocked, dense);
+  assert_int_equal(reorders[0], 8); /* into and out of each of the four nodes */
+  assert_int_equal(reorders[1], 0);
+  tdm_tensor_list_release(blocked);
+  tdm_tensor_list_release(dense);
+}
+
+static void without_a_reorder_kernel_the_value_is_named(void **unused) {
+  (void)unused;
+  tdm_context *bare = graph_context();
+  assert_ok(tdm_kernel_register(bare, &twice_kernel));
+  tdm_graph *graph = tdm_graph_create(bare);
+  tdm_place(graph, "cpu:0");
+  tdm_output(graph, "y", twice(graph, "lonely", input_x(graph)));
+  tdm_session *session = run_session(graph, NULL);
+  tdm_tensor *x = tdm_tensor_zeros(bare, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, ROWS, COLUMNS));
+  const tdm_feed feed = {.name = "x", .tensor = x};
+  const tdm_fetch y = {.name = "y"};
+  assert_status(tdm_session_prepare(session, &feed, 1, &y, 1, false), TDM_UNSUPPORTED);
+  assert_message("reorder");
+  assert_message("cpu:0");
+  tdm_tensor_release(x);
+  tdm_session_release(session);
+  tdm_context_release(bare);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_chain_is_packed_and_unpacked_once),
+      cmocka_unit_test(readers_of_a_value_share_its_reorder),
+      cmocka_unit_test(what_crosses_is_dense),
+      cmocka_unit_test(training_through_it_gives_the_same_bits),
+      cmocka_unit_test(without_a_reorder_kernel_the_value_is_named),
+  };
+  return cmocka_run_group_tests(tests, begin_group, end_group);
+}

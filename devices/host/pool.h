@@ -1,0 +1,65 @@
+/* Staging buffers: host memory that lies on the NUMA node nearest to a device, pinned for it, that
+ * copies go through. Invariant: memory is bound before it is pinned; where the system says it lies
+ * is checked when it is made and whenever it is taken again; a buffer is taken again only after the
+ * last copy that uses it is reached; bytes in use and kept together stay below the cap.
+ *
+ *   take -> fill, copy ... -> give_back(queue, sequence) -> [waits for that point] -> take
+ */
+#ifndef TANDEM_DEVICES_HOST_POOL_H
+#define TANDEM_DEVICES_HOST_POOL_H
+
+#include "devices/device.h"
+
+typedef struct tdm_pool tdm_pool;
+
+typedef struct tdm_staging {
+  void *memory; /* aligned to a page */
+  size_t bytes; /* at least what was asked for */
+  int node;     /* os index of the NUMA node it lies on; -1: the system does not tell */
+  bool pinned;  /* false: the device's driver refused, and the pool has said so */
+} tdm_staging;
+
+/* How the pool asks the system. Tests put doubles here; tdm_pool_system is the real one. */
+typedef struct tdm_pool_system {
+  void *(*map)(void *user, size_t bytes, int node); /* bound to node, not touched; NULL: refused */
+  void (*unmap)(void *user, void *memory, size_t bytes);
+  int (*node_of)(void *user, void *memory, size_t bytes); /* -1: unknown, or on several */
+  void *user;
+} tdm_pool_system;
+
+typedef struct tdm_pool_options {
+  size_t cap_bytes; /* of all buffers; 0: TANDEM_STAGING_BYTES, else a quarter of a node's memory */
+  bool exact;       /* sizes are rounded to a page, not to a class */
+  const tdm_pool_system *system; /* NULL: the machine's */
+} tdm_pool_options;
+
+typedef struct tdm_pool_counters {
+  uint64_t taken, reused, made, released;
+  uint64_t refused_pins;  /* buffers that are not pinned */
+  uint64_t refused_binds; /* buffers whose node was not granted */
+  uint64_t misplaced;     /* found on another node than asked for: not handed out */
+  uint64_t waited;        /* takes that waited for a copy to end because of the cap */
+  size_t bytes, peak_bytes;
+} tdm_pool_counters;
+
+tdm_status tdm_pool_create(tdm_context *context, const tdm_pool_options *options,
+                           tdm_pool **out_pool) TDM_WARN_UNUSED;
+/* Every copy has ended. NULL is legal. */
+void tdm_pool_destroy(tdm_pool *pool);
+
+/* A buffer of at least `bytes` bytes near `device` and pinned for it (device->ops->pin). When the
+ * cap would be passed: kept buffers are freed first, then it waits for given-back ones whose copies
+ * are under way, then OUT_OF_MEMORY, telling the cap. Any thread but a queue's own. */
+tdm_status tdm_pool_take(tdm_pool *pool, tdm_device *device, size_t bytes,
+                         tdm_staging **out_staging) TDM_WARN_UNUSED;
+/* As take, but never waits: *out_staging is NULL, with OK, where it would have to. Any thread. */
+tdm_status tdm_pool_try_take(tdm_pool *pool, tdm_device *device, size_t bytes,
+                             tdm_staging **out_staging) TDM_WARN_UNUSED;
+/* The buffer's last use is the point (queue, sequence); queue NULL: it is over. Any thread. */
+void tdm_pool_give_back(tdm_pool *pool, tdm_staging *staging, tdm_queue *queue, uint64_t sequence);
+
+/* Is [memory, memory + bytes) inside one buffer of the pool that is out and pinned? */
+bool tdm_pool_is_pinned(const tdm_pool *pool, const void *memory, size_t bytes);
+void tdm_pool_counters_read(const tdm_pool *pool, tdm_pool_counters *out_counters);
+
+#endif

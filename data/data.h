@@ -114,7 +114,8 @@ TDM_API tdm_words *tdm_words_from_saved(tdm_context *context, const tdm_tensor_l
 
 /* Reads a safetensors file: mapped, every field of its header checked before anything is believed
  * (lengths, offsets, overlaps, holes, dtypes, shapes, duplicate names, nesting). The tensors lie on
- * cpu:0 and keep the mapping alive. CORRUPT_DATA or IO names the file and the field. NULL then. */
+ * cpu:0 and keep the mapping alive. NULL on failure: UNAVAILABLE (no
+ * such file), CORRUPT_DATA or IO, naming the file and the field. */
 TDM_API tdm_tensor_list *tdm_safetensors_load(tdm_context *context, const char *path);
 /* Writes list to path: to a temporary file beside it, flushed, then renamed, so that path is whole
  * or untouched. Tensors of any device. */

@@ -67,7 +67,7 @@ typedef struct tdm_rnn_attributes {
 #define TDM_OP_ACCUMULATE "accumulate"
 /* x F, s F () -> x * s. */
 #define TDM_OP_SCALE "scale"
-/* -> F, every element value. */
+/* like F (...) -> F (...), every element value; like is not read. */
 #define TDM_OP_FILL "fill"
 typedef struct tdm_fill_attributes {
   double value;

@@ -166,6 +166,9 @@ typedef struct tdm_kernel_call {
   void *workspace;
   tdm_team *team; /* NULL: this thread alone */
   const tdm_run_scalars *scalars;
+  /* For kernels that execute "cuda": points to the cudaStream_t to enqueue on; operands are the
+   * GPU's addresses, and execute returns without waiting. NULL elsewhere. */
+  const void *stream;
 } tdm_kernel_call;
 
 typedef struct tdm_kernel {

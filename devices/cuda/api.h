@@ -1,0 +1,131 @@
+/* Every call of the CUDA runtime and of cuBLAS that the kind makes, as one table of functions over
+ * opaque types, so that only its filling needs a toolkit. Invariant: nothing else in devices/cuda
+ * calls CUDA; codes are cudaError_t's own numbers, those of cuBLAS lie above TDM_CUDA_BLAS. */
+#ifndef TANDEM_DEVICES_CUDA_API_H
+#define TANDEM_DEVICES_CUDA_API_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef int tdm_cuda_code;
+enum {
+  TDM_CUDA_SUCCESS = 0,
+  TDM_CUDA_INVALID_VALUE = 1,
+  TDM_CUDA_OUT_OF_MEMORY = 2,
+  TDM_CUDA_INSUFFICIENT_DRIVER = 35,
+  TDM_CUDA_NO_DEVICE = 100,
+  TDM_CUDA_NO_BINARY = 209, /* no kernel image for this GPU */
+  TDM_CUDA_NOT_READY = 600,
+  TDM_CUDA_ILLEGAL_ADDRESS = 700,
+  TDM_CUDA_PEER_ENABLED = 704,
+  TDM_CUDA_UNKNOWN = 999,
+  TDM_CUDA_BLAS = 100000, /* + cublasStatus_t */
+};
+
+typedef struct tdm_cuda_stream_opaque *tdm_cuda_stream;
+typedef struct tdm_cuda_event_opaque *tdm_cuda_event;
+typedef struct tdm_cuda_blas_opaque *tdm_cuda_blas;
+
+typedef struct tdm_cuda_properties {
+  char name[256];
+  char pci_bus_id[32]; /* "0000:3b:00.0": what locality goes by */
+  size_t memory_bytes;
+  int major;
+  int minor;
+} tdm_cuda_properties;
+
+typedef enum tdm_cuda_direction {
+  TDM_CUDA_TO_DEVICE,
+  TDM_CUDA_TO_HOST,
+  TDM_CUDA_ON_DEVICE,
+} tdm_cuda_direction;
+
+/* A one-dimensional launch. The arguments are copied before the call returns. */
+typedef struct tdm_cuda_launch {
+  const void *function;
+  void **arguments;             /* (argument_count) */
+  const size_t *argument_bytes; /* (argument_count) */
+  size_t argument_count;
+  /* Where kernels are compiled for the host, which arguments are pointers (bit i: argument i), and
+   * what calls function with its arguments, once a thread. Else 0 and NULL. */
+  uint64_t pointer_arguments;
+  void (*call)(const void *function, void **arguments);
+  const char *name;
+  uint32_t blocks;
+  uint32_t threads; /* of a block */
+  tdm_cuda_stream stream;
+} tdm_cuda_launch;
+
+/* c (m, n) = a (m, k) b (k, n) + beta c, row-major, each side possibly stored transposed; of
+ * float64 if wide, else of float32 without TF32. Leading dimensions are the stored rows' lengths.
+ */
+typedef struct tdm_cuda_product {
+  bool wide;
+  bool transpose_a; /* a is stored (k, m) */
+  bool transpose_b; /* b is stored (n, k) */
+  int64_t m, n, k;
+  const void *a;
+  const void *b;
+  void *c;
+  int64_t a_stride, b_stride, c_stride;
+  double beta;
+} tdm_cuda_product;
+
+typedef struct tdm_cuda_api {
+  const char *(*error_text)(tdm_cuda_code code); /* static */
+  /* Devices. driver_version: 0 where no driver is installed. */
+  tdm_cuda_code (*driver_version)(int *out_version);
+  tdm_cuda_code (*device_count)(int *out_count);
+  tdm_cuda_code (*properties)(int ordinal, tdm_cuda_properties *out_properties);
+  tdm_cuda_code (*device_get)(int *out_ordinal); /* of the calling thread */
+  tdm_cuda_code (*device_set)(int ordinal);
+  tdm_cuda_code (*peer_possible)(int *out_possible, int ordinal, int peer);
+  tdm_cuda_code (*peer_enable)(int peer); /* for the calling thread's device */
+  /* Memory of the calling thread's device, and pinned memory that every device may write. */
+  tdm_cuda_code (*allocate)(void **out, size_t bytes);
+  tdm_cuda_code (*release)(void *memory);
+  tdm_cuda_code (*allocate_pinned)(void **out, size_t bytes);
+  tdm_cuda_code (*release_pinned)(void *memory);
+  /* Pins memory that is there already, for every device; whole pages. */
+  tdm_cuda_code (*pin)(void *memory, size_t bytes);
+  tdm_cuda_code (*unpin)(void *memory);
+  /* Blocks until the bytes have arrived. */
+  tdm_cuda_code (*copy)(void *to, const void *from, size_t bytes, tdm_cuda_direction direction);
+  tdm_cuda_code (*copy_async)(void *to, const void *from, size_t bytes,
+                              tdm_cuda_direction direction, tdm_cuda_stream stream);
+  tdm_cuda_code (*copy_peer_async)(void *to, int to_ordinal, const void *from, int from_ordinal,
+                                   size_t bytes, tdm_cuda_stream stream);
+  tdm_cuda_code (*fill_async)(void *to, int byte, size_t bytes, tdm_cuda_stream stream);
+  /* Streams that do not synchronise with the null stream, and events without times. */
+  tdm_cuda_code (*stream_create)(tdm_cuda_stream *out);
+  tdm_cuda_code (*stream_destroy)(tdm_cuda_stream stream);
+  tdm_cuda_code (*stream_synchronize)(tdm_cuda_stream stream);
+  tdm_cuda_code (*stream_wait)(tdm_cuda_stream stream, tdm_cuda_event event);
+  tdm_cuda_code (*event_create)(tdm_cuda_event *out);
+  tdm_cuda_code (*event_destroy)(tdm_cuda_event event);
+  tdm_cuda_code (*event_record)(tdm_cuda_event event, tdm_cuda_stream stream);
+  tdm_cuda_code (*event_query)(tdm_cuda_event event);       /* NOT_READY: not yet */
+  tdm_cuda_code (*event_synchronize)(tdm_cuda_event event); /* sleeps until it is reached */
+  tdm_cuda_code (*launch)(const tdm_cuda_launch *launch);
+  /* cuBLAS, opened by the first create; where that fails, *out_reason (static) may say why. */
+  tdm_cuda_code (*blas_create)(tdm_cuda_blas *out, const char **out_reason);
+  tdm_cuda_code (*blas_destroy)(tdm_cuda_blas blas);
+  tdm_cuda_code (*blas_set_stream)(tdm_cuda_blas blas, tdm_cuda_stream stream);
+  tdm_cuda_code (*blas_product)(tdm_cuda_blas blas, const tdm_cuda_product *product);
+  /* A named range of the calling thread in a profiler's timeline; next to nothing without one. */
+  void (*range_begin)(const char *name);
+  void (*range_end)(void);
+} tdm_cuda_api;
+
+/* The table that is linked in: of the real runtime, or of the tests' emulation. */
+const tdm_cuda_api *tdm_cuda_api_linked(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,98 @@
+/* The one file that knows what CUDA's codes mean for a caller. Invariant: no driver, no device, no
+ * memory, a lost device and a bad call are told apart. */
+#include "devices/cuda/errors.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+bool tdm_cuda_is_lost(tdm_cuda_code code) {
+  switch (code) {
+  case 214: /* uncorrectable memory error */
+  case 700: /* illegal address */
+  case 702: /* a kernel ran too long */
+  case 709: /* the context was destroyed */
+  case 710: /* a kernel's assertion */
+  case 714: /* stack */
+  case 715: /* illegal instruction */
+  case 716: /* misaligned address */
+  case 717: /* address space */
+  case 718: /* program counter */
+  case 719: /* launch failure */
+  case TDM_CUDA_UNKNOWN:
+    return true;
+  default:
+    return false;
+  }
+}
+
+static tdm_status status_of(tdm_cuda_code code) {
+  if (tdm_cuda_is_lost(code)) return TDM_DEVICE_LOST;
+  switch (code) {
+  case TDM_CUDA_OUT_OF_MEMORY:
+  case TDM_CUDA_BLAS + 3: /* cuBLAS could not allocate */
+    return TDM_OUT_OF_MEMORY;
+  case TDM_CUDA_INSUFFICIENT_DRIVER:
+  case TDM_CUDA_NO_DEVICE:
+  case TDM_CUDA_NO_BINARY:
+  case 46: /* devices busy or unavailable */
+    return TDM_UNAVAILABLE;
+  default:
+    return TDM_INTERNAL; /* a call that should not have been made */
+  }
+}
+
+static const char *words_for(tdm_status status) {
+  switch (status) {
+  case TDM_DEVICE_LOST:
+    return "the device is lost";
+  case TDM_OUT_OF_MEMORY:
+    return "out of memory";
+  case TDM_UNAVAILABLE:
+    return "the device is not available";
+  default:
+    return "CUDA refused";
+  }
+}
+
+tdm_status tdm_cuda_fail(const tdm_cuda_api *api, tdm_cuda_code code, const char *what) {
+  const tdm_status status = status_of(code);
+  return tdm_fail(status, "%s: %s (%s, code %d)", what, words_for(status), api->error_text(code),
+                  code);
+}
+
+const char *tdm_cuda_absence(const tdm_cuda_api *api, tdm_cuda_code code) {
+  int version = 0;
+  switch (code) {
+  case TDM_CUDA_SUCCESS:
+  case TDM_CUDA_NO_DEVICE:
+    return "the CUDA driver finds no device";
+  case TDM_CUDA_INSUFFICIENT_DRIVER:
+    if (api->driver_version(&version) != TDM_CUDA_SUCCESS || version == 0) {
+      return "there is no CUDA driver";
+    }
+    return "the CUDA driver is older than the runtime of this build";
+  default:
+    return tdm_cuda_is_lost(code) ? "the CUDA driver lost its devices"
+                                  : "the CUDA driver does not start";
+  }
+}
+
+tdm_status tdm_cuda_report_read(const tdm_cuda_report *report) {
+  if (report->kind == TDM_CUDA_REPORT_NONE || report->position < 0) return TDM_OK;
+  double real;
+  switch (report->kind) {
+  case TDM_CUDA_REPORT_ID:
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "id %" PRId64 " at position %" PRId64 " is outside the table of %" PRId64
+                    " rows",
+                    report->value, report->position, report->bound);
+  case TDM_CUDA_REPORT_TARGET:
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "target %" PRId64 " at position %" PRId64 " is outside the %" PRId64 " classes",
+                    report->value, report->position, report->bound);
+  default:
+    memcpy(&real, &report->value, sizeof(real));
+    return tdm_fail(TDM_INVALID_ARGUMENT, "element %" PRId64 " of %" PRId64 " is %g: not finite",
+                    report->position, report->bound, real);
+  }
+}

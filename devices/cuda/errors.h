@@ -1,0 +1,25 @@
+/* Return codes and reports of kernels made into statuses. */
+#ifndef TANDEM_DEVICES_CUDA_ERRORS_H
+#define TANDEM_DEVICES_CUDA_ERRORS_H
+
+#include "core/status.h"
+#include "devices/cuda/api.h"
+#include "devices/cuda/lane.h"
+
+/* Has the GPU's context gone with this code, so that every later call fails as well? */
+bool tdm_cuda_is_lost(tdm_cuda_code code);
+/* Fails with the status and words for code; what: "a launch of relu". */
+tdm_status tdm_cuda_fail(const tdm_cuda_api *api, tdm_cuda_code code, const char *what);
+/* TDM_OK for success. */
+static inline tdm_status tdm_cuda_check(const tdm_cuda_api *api, tdm_cuda_code code,
+                                        const char *what) {
+  return TDM_UNLIKELY(code != TDM_CUDA_SUCCESS) ? tdm_cuda_fail(api, code, what) : TDM_OK;
+}
+/* Why device_count gave no devices: static words. */
+const char *tdm_cuda_absence(const tdm_cuda_api *api, tdm_cuda_code code);
+/* TDM_OK if the kernel found nothing wrong, else what it reports, in the words of the cpu's
+ * kernels.
+ */
+tdm_status tdm_cuda_report_read(const tdm_cuda_report *report);
+
+#endif

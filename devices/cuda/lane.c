@@ -1,0 +1,53 @@
+/* Enqueuing on a lane. Invariant: no code of CUDA's leaves this file untranslated. */
+#include "devices/cuda/lane.h"
+
+#include <stdio.h>
+
+#include "devices/cuda/errors.h"
+
+tdm_status tdm_cuda_lane_launch(tdm_cuda_lane *lane, tdm_cuda_launch *launch) {
+  launch->stream = lane->stream;
+  const tdm_cuda_code code = lane->api->launch(launch);
+  if (TDM_UNLIKELY(code != TDM_CUDA_SUCCESS)) {
+    char what[96];
+    (void)snprintf(what, sizeof(what), "a launch of %.60s", launch->name);
+    return tdm_cuda_fail(lane->api, code, what);
+  }
+  return TDM_OK;
+}
+
+tdm_status tdm_cuda_lane_fill(tdm_cuda_lane *lane, void *to, int byte, size_t bytes) {
+  if (bytes == 0) return TDM_OK;
+  return tdm_cuda_check(lane->api, lane->api->fill_async(to, byte, bytes, lane->stream), "a fill");
+}
+
+tdm_status tdm_cuda_lane_copy(tdm_cuda_lane *lane, void *to, const void *from, size_t bytes) {
+  if (bytes == 0 || to == from) return TDM_OK;
+  const tdm_cuda_code code =
+      lane->api->copy_async(to, from, bytes, TDM_CUDA_ON_DEVICE, lane->stream);
+  return tdm_cuda_check(lane->api, code, "a copy on the device");
+}
+
+static tdm_status open_blas(tdm_cuda_lane *lane) {
+  const char *reason = NULL;
+  const tdm_cuda_code code = lane->api->blas_create(lane->blas, &reason);
+  if (code == TDM_CUDA_SUCCESS) return TDM_OK;
+  *lane->blas = NULL;
+  if (reason != NULL) return tdm_fail(TDM_UNAVAILABLE, "there is no cuBLAS: %s", reason);
+  return tdm_cuda_fail(lane->api, code, "opening cuBLAS");
+}
+
+tdm_status tdm_cuda_lane_product(tdm_cuda_lane *lane, const tdm_cuda_product *product) {
+  if (product->m == 0 || product->n == 0) return TDM_OK;
+  if (*lane->blas == NULL) TDM_TRY(open_blas(lane));
+  TDM_TRY(tdm_cuda_check(lane->api, lane->api->blas_set_stream(*lane->blas, lane->stream),
+                         "giving cuBLAS its stream"));
+  return tdm_cuda_check(lane->api, lane->api->blas_product(*lane->blas, product),
+                        "a product by cuBLAS");
+}
+
+tdm_cuda_report *tdm_cuda_lane_report(tdm_cuda_lane *lane, tdm_cuda_report_kind kind,
+                                      int64_t bound) {
+  *lane->report = (tdm_cuda_report){.position = -1, .bound = bound, .kind = (int32_t)kind};
+  return lane->report;
+}

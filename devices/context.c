@@ -43,6 +43,8 @@ static tdm_status create_device(tdm_context *context, const tdm_kind *kind,
   device->context_index = (int)context->device_count;
   context->devices[context->device_count++] = device;
   (void)snprintf(device->name, sizeof(device->name), "%s:%d", kind->name, index);
+  const tdm_core_range *cores = tdm_context_cores(context, device);
+  if (cores != NULL) device->node = tdm_topology_range_node(context->topology, cores);
   return tdm_device_ops_check(device->ops);
 }
 
@@ -115,6 +117,7 @@ static tdm_status build(tdm_context *context, const tdm_context_options *options
   TDM_TRY(tdm_topology_create(&context->allocator, NULL, &context->topology));
   TDM_TRY(create_devices(context, plan));
   TDM_TRY(list_queues(context));
+  TDM_TRY(tdm_pool_create(context, NULL, &context->pool));
   TDM_TRY(register_kernels(context));
   return tdm_loop_create(&context->allocator, options->loop, &context->loop);
 }
@@ -140,6 +143,7 @@ tdm_context *tdm_context_create(const tdm_context_options *options) {
 
 void tdm_context_destroy(tdm_context *context) {
   const tdm_allocator allocator = context->allocator;
+  tdm_pool_destroy(context->pool); /* before the devices: its memory is pinned for them */
   for (size_t i = context->device_count; i-- > 0;) {
     context->devices[i]->ops->destroy(context->devices[i]);
   }

@@ -31,6 +31,10 @@ const struct tdm_topology *tdm_context_topology(const tdm_context *context);
 const struct tdm_core_range *tdm_context_cores(const tdm_context *context,
                                                const tdm_device *device);
 
+/* The context's staging buffers (devices/host/pool.h); borrowed, valid as long as the context. */
+struct tdm_pool;
+struct tdm_pool *tdm_context_pool(tdm_context *context);
+
 /* Divides the cores and starts the devices' threads; idempotent; the first session calls it. */
 tdm_status tdm_context_start(tdm_context *context) TDM_WARN_UNUSED;
 

@@ -39,6 +39,10 @@ const tdm_core_range *tdm_context_cores(const tdm_context *context, const tdm_de
   return &context->cores[index];
 }
 
+tdm_pool *tdm_context_pool(tdm_context *context) {
+  return context->pool;
+}
+
 /* ---- Devices ------------------------------------------------------------------------------- */
 
 tdm_device *tdm_context_device(tdm_context *context, size_t index) {

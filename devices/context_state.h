@@ -5,6 +5,7 @@
 
 #include "devices/context.h"
 #include "devices/context_options.h"
+#include "devices/host/pool.h"
 #include "devices/host/topology.h"
 #include "devices/kernel_registry.h"
 
@@ -31,6 +32,7 @@ struct tdm_context {
   size_t secondary_count; /* others on the host's cores; they follow */
   tdm_queue **queues;     /* (queue_count) */
   size_t queue_count;
+  tdm_pool *pool;
 
   tdm_kernel_registry kernels;
   tdm_faults faults;

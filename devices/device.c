@@ -22,6 +22,8 @@ tdm_status tdm_device_ops_check(const tdm_device_ops *ops) {
       {"borrow", ops->borrow != NULL},
       {"run_borrowed", ops->run_borrowed != NULL},
       {"link", ops->link != NULL},
+      {"pin", ops->pin != NULL},
+      {"unpin", ops->unpin != NULL},
   };
   for (size_t i = 0; i < TDM_COUNT_OF(slots); ++i) {
     if (slots[i].filled) continue;
@@ -29,6 +31,16 @@ tdm_status tdm_device_ops_check(const tdm_device_ops *ops) {
                     ops->kind == NULL ? "?" : ops->kind, slots[i].name);
   }
   return TDM_OK;
+}
+
+tdm_status tdm_device_pin_unsupported(tdm_device *device, void *memory, size_t bytes) {
+  (void)memory;
+  return tdm_fail(TDM_UNSUPPORTED, "%s pins no memory (%zu bytes)", device->name, bytes);
+}
+
+tdm_status tdm_device_unpin_unsupported(tdm_device *device, void *memory, size_t bytes) {
+  (void)memory;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s has pinned no memory (%zu bytes)", device->name, bytes);
 }
 
 static tdm_queue *queue_or_compute(const tdm_device *device, tdm_queue_role role) {

@@ -218,6 +218,11 @@ typedef struct tdm_device_ops {
   void (*run_borrowed)(tdm_queue *queue, tdm_submission *submission);
   /* The modelled cost of a copy from or to `other`. */
   tdm_link (*link)(const tdm_device *device, const tdm_device *other);
+  /* Locks host memory in place for this device's copies; memory and bytes are whole pages that are
+   * not pinned for it yet. UNSUPPORTED where a kind has no use for it. Any thread; may be slow. */
+  tdm_status (*pin)(tdm_device *device, void *memory, size_t bytes);
+  /* Of a range that pin was given, whole; INVALID_ARGUMENT for any other. No copy uses it. */
+  tdm_status (*unpin)(tdm_device *device, void *memory, size_t bytes);
 } tdm_device_ops;
 
 struct tdm_device {
@@ -226,6 +231,7 @@ struct tdm_device {
   char name[16];
   int index;         /* within its kind */
   int context_index; /* among all devices */
+  int node;          /* os index of the NUMA node nearest to it; -1: unknown, or several are */
   bool host_addressable;
   /* Addresses that the host cannot dereference and that belong to this device alone; none where
    * hidden_bytes is 0. Code for host addressable devices refuses operands from there. */
@@ -237,6 +243,9 @@ struct tdm_device {
 
 /* INTERNAL, naming the empty slot, or TDM_OK. */
 tdm_status tdm_device_ops_check(const tdm_device_ops *ops) TDM_WARN_UNUSED;
+/* The slots pin and unpin of kinds that read host memory as it is. */
+tdm_status tdm_device_pin_unsupported(tdm_device *device, void *memory, size_t bytes);
+tdm_status tdm_device_unpin_unsupported(tdm_device *device, void *memory, size_t bytes);
 static inline bool tdm_device_same_kind(const tdm_device *a, const tdm_device *b) {
   return a->ops->kind == b->ops->kind;
 }

@@ -22,7 +22,8 @@ typedef struct tdm_kind {
   tdm_status (*count)(tdm_context *context, const tdm_kind_options *options, size_t *out_count,
                       const char **out_reason);
   /* One device; ops, context, index, host_addressable and queues are set on return; the context
-   * sets name, context_index and the queues' index. The caller destroys it through its ops. */
+   * sets name, context_index, the queues' index and, of kinds on the host, node. The caller
+   * destroys it through its ops. */
   tdm_status (*create)(tdm_context *context, const tdm_kind_options *options, int index,
                        tdm_device **out_device);
   /* Kernels that come with the kind, static; the function is NULL where another kind's serve, its

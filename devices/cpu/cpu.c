@@ -115,6 +115,8 @@ static const tdm_device_ops cpu_ops = {
     .borrow = tdm_worker_borrow,
     .run_borrowed = tdm_worker_run_borrowed,
     .link = cpu_link,
+    .pin = tdm_device_pin_unsupported,
+    .unpin = tdm_device_unpin_unsupported,
 };
 
 static tdm_status cpu_count(tdm_context *context, const tdm_kind_options *options,

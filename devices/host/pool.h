@@ -1,7 +1,8 @@
 /* Staging buffers: host memory that lies on the NUMA node nearest to a device, pinned for it, that
- * copies go through. Invariant: memory is bound before it is pinned; where the system says it lies
- * is checked when it is made and whenever it is taken again; a buffer is taken again only after the
- * last copy that uses it is reached; bytes in use and kept together stay below the cap.
+ * copies go through. Invariant: memory is bound before it is touched, and touched before it is
+ * pinned; where the system says it lies is checked when it is made and whenever it is taken again;
+ * a buffer is taken again only after the last copy that uses it is reached; all buffers together
+ * stay below the cap.
  *
  *   take -> fill, copy ... -> give_back(queue, sequence) -> [waits for that point] -> take
  */
@@ -13,53 +14,62 @@
 typedef struct tdm_pool tdm_pool;
 
 typedef struct tdm_staging {
-  void *memory; /* aligned to a page */
+  void *memory; /* aligned to a page; contents undefined */
   size_t bytes; /* at least what was asked for */
-  int node;     /* os index of the NUMA node it lies on; -1: the system does not tell */
-  bool pinned;  /* false: the device's driver refused, and the pool has said so */
+  int node;     /* os index of the NUMA node it lies on; negative: the system does not tell */
+  bool pinned;  /* false: the device's driver refused, and the pool has said so; or the device is
+                   the host itself, which needs none */
 } tdm_staging;
 
-/* How the pool asks the system. Tests put doubles here; tdm_pool_system is the real one. */
+/* How the pool asks the system; any thread. Tests put doubles here. */
 typedef struct tdm_pool_system {
-  void *(*map)(void *user, size_t bytes, int node); /* bound to node, not touched; NULL: refused */
+  /* Whole pages, not touched; *out_bound: they will come from node (negative: any). NULL: memory is
+   * short. */
+  void *(*map)(void *user, size_t bytes, int node, bool *out_bound);
   void (*unmap)(void *user, void *memory, size_t bytes);
-  int (*node_of)(void *user, void *memory, size_t bytes); /* -1: unknown, or on several */
+  /* Where it lies: TDM_NODE_SEVERAL, TDM_NODE_UNKNOWN, or the node's os index. */
+  int (*node_of)(void *user, const void *memory, size_t bytes);
   void *user;
 } tdm_pool_system;
 
 typedef struct tdm_pool_options {
   size_t cap_bytes; /* of all buffers; 0: TANDEM_STAGING_BYTES, else a quarter of a node's memory */
-  bool exact;       /* sizes are rounded to a page, not to a class */
-  const tdm_pool_system *system; /* NULL: the machine's */
+  bool exact;       /* sizes are rounded to a page, not to a class (a quarter above at most) */
+  const tdm_pool_system *system; /* copied; NULL: the machine's */
 } tdm_pool_options;
 
 typedef struct tdm_pool_counters {
   uint64_t taken, reused, made, released;
-  uint64_t refused_pins;  /* buffers that are not pinned */
+  uint64_t refused_pins;  /* buffers that are not pinned, for devices that want it */
   uint64_t refused_binds; /* buffers whose node was not granted */
-  uint64_t misplaced;     /* found on another node than asked for: not handed out */
+  uint64_t misplaced;     /* found on another node than was granted: not handed out */
   uint64_t waited;        /* takes that waited for a copy to end because of the cap */
-  size_t bytes, peak_bytes;
+  size_t bytes, peak_bytes, cap_bytes;
 } tdm_pool_counters;
 
+/* options NULL: all defaults. INVALID_ARGUMENT where TANDEM_STAGING_BYTES is no size. */
 tdm_status tdm_pool_create(tdm_context *context, const tdm_pool_options *options,
                            tdm_pool **out_pool) TDM_WARN_UNUSED;
-/* Every copy has ended. NULL is legal. */
+/* Every copy has ended; the devices are still there. NULL is legal. */
 void tdm_pool_destroy(tdm_pool *pool);
 
 /* A buffer of at least `bytes` bytes near `device` and pinned for it (device->ops->pin). When the
  * cap would be passed: kept buffers are freed first, then it waits for given-back ones whose copies
- * are under way, then OUT_OF_MEMORY, telling the cap. Any thread but a queue's own. */
+ * are under way, then OUT_OF_MEMORY, telling the cap: it never waits for one that is out, which the
+ * caller itself may hold. UNAVAILABLE where the system keeps placing memory on another node than it
+ * granted. Any thread but one that executes a queue. */
 tdm_status tdm_pool_take(tdm_pool *pool, tdm_device *device, size_t bytes,
                          tdm_staging **out_staging) TDM_WARN_UNUSED;
-/* As take, but never waits: *out_staging is NULL, with OK, where it would have to. Any thread. */
+/* As take, but waits for no copy: *out_staging is NULL, with OK, where it would have to. Any
+ * thread; making a buffer may still take a driver's time. */
 tdm_status tdm_pool_try_take(tdm_pool *pool, tdm_device *device, size_t bytes,
                              tdm_staging **out_staging) TDM_WARN_UNUSED;
 /* The buffer's last use is the point (queue, sequence); queue NULL: it is over. Any thread. */
 void tdm_pool_give_back(tdm_pool *pool, tdm_staging *staging, tdm_queue *queue, uint64_t sequence);
 
-/* Is [memory, memory + bytes) inside one buffer of the pool that is out and pinned? */
-bool tdm_pool_is_pinned(const tdm_pool *pool, const void *memory, size_t bytes);
-void tdm_pool_counters_read(const tdm_pool *pool, tdm_pool_counters *out_counters);
+/* Is [memory, memory + bytes) inside one buffer of the pool, out or given back, that is pinned for
+ * a device of this one's kind? Any thread. */
+bool tdm_pool_is_pinned(tdm_pool *pool, const tdm_device *device, const void *memory, size_t bytes);
+void tdm_pool_counters_read(tdm_pool *pool, tdm_pool_counters *out_counters);
 
 #endif

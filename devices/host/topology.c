@@ -1,23 +1,8 @@
 /* Reading the machine with hwloc and dividing it. Invariant: `cores` and `units` list what the
  * process may use in the same order, node by node, so that a range of either is compact. */
-#include "devices/host/topology.h"
-
-#include <hwloc.h>
 #include <string.h>
 
-struct tdm_topology {
-  const tdm_allocator *allocator;
-  hwloc_topology_t hwloc;
-  bool loaded;
-  bool is_this_machine;
-  size_t node_count;
-  size_t core_count;
-  size_t unit_count;
-  hwloc_obj_t *cores;       /* (core_count) */
-  hwloc_obj_t *units;       /* (unit_count) */
-  uint32_t *node_core_ends; /* (node_count): node i has cores ends[i-1]..ends[i]-1 */
-  size_t capacity;          /* of the three arrays */
-};
+#include "devices/host/topology_state.h"
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
@@ -26,10 +11,12 @@ static tdm_status load(tdm_topology *topology, const char *description) {
     topology->hwloc = NULL;
     return tdm_fail(TDM_OUT_OF_MEMORY, "hwloc cannot make a topology");
   }
-  int code = 0;
-  if (description != NULL && description[0] == '<') {
+  /* Devices on the PCI bus, for the nodes that they are near to. */
+  int code = hwloc_topology_set_type_filter(topology->hwloc, HWLOC_OBJ_PCI_DEVICE,
+                                            HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+  if (code == 0 && description != NULL && description[0] == '<') {
     code = hwloc_topology_set_xmlbuffer(topology->hwloc, description, (int)strlen(description) + 1);
-  } else if (description != NULL) {
+  } else if (code == 0 && description != NULL) {
     code = hwloc_topology_set_synthetic(topology->hwloc, description);
   }
   if (code != 0) {
@@ -49,7 +36,8 @@ static void restrict_to_affinity(tdm_topology *topology) {
   hwloc_bitmap_t allowed = hwloc_bitmap_alloc();
   if (allowed == NULL) return;
   if (hwloc_get_cpubind(topology->hwloc, allowed, HWLOC_CPUBIND_PROCESS) == 0) {
-    (void)hwloc_topology_restrict(topology->hwloc, allowed, 0);
+    /* PCI devices stay, although no core beside them is left. */
+    (void)hwloc_topology_restrict(topology->hwloc, allowed, HWLOC_RESTRICT_FLAG_ADAPT_IO);
   }
   hwloc_bitmap_free(allowed);
 }
@@ -216,18 +204,6 @@ bool tdm_topology_bind_thread(const tdm_topology *topology, const tdm_core_range
   hwloc_bitmap_t set = range_set(topology, range);
   if (set == NULL) return false;
   const int code = hwloc_set_cpubind(topology->hwloc, set, HWLOC_CPUBIND_THREAD);
-  hwloc_bitmap_free(set);
-  return code == 0;
-}
-
-bool tdm_topology_bind_memory(const tdm_topology *topology, const tdm_core_range *range,
-                              void *memory, size_t bytes) {
-  if (!topology->is_this_machine) return false;
-  if (topology->node_count <= 1) return true; /* there is no other place */
-  hwloc_bitmap_t set = range_set(topology, range);
-  if (set == NULL) return false;
-  const int code =
-      hwloc_set_area_membind(topology->hwloc, memory, bytes, set, HWLOC_MEMBIND_BIND, 0);
   hwloc_bitmap_free(set);
   return code == 0;
 }

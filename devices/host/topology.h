@@ -34,9 +34,27 @@ void tdm_topology_divide(const tdm_topology *topology, size_t cpu_count, size_t 
 
 /* Binds the calling thread to the range. Refusal by the system is no failure: false. */
 bool tdm_topology_bind_thread(const tdm_topology *topology, const tdm_core_range *range);
-/* Asks that memory, not touched yet, come from the nodes of range. False where that is refused. */
+/* Where no one node can be named. */
+enum { TDM_NODE_UNKNOWN = -1, TDM_NODE_SEVERAL = -2 };
+
+/* The os index of the node that memory for range's cores comes from: ordinary memory near to them,
+ * memory that has no cores only where there is no other. UNKNOWN where their nodes differ. */
+int tdm_topology_range_node(const tdm_topology *topology, const tdm_core_range *range);
+/* The os index of the node nearest to a PCI device ("0000:3b:00.0"), chosen alike. UNKNOWN for a
+ * device that the machine does not have, or that is near to all of several nodes. */
+int tdm_topology_node_near_pci(const tdm_topology *topology, const char *bus_id);
+/* Memory of the node of this os index; 0: it has none, or is not there, or must not be used. */
+uint64_t tdm_topology_node_bytes(const tdm_topology *topology, int node);
+
+/* Asks that memory (whole pages, not touched yet) come from the nodes of range, or from one node.
+ * False where that is refused. */
 bool tdm_topology_bind_memory(const tdm_topology *topology, const tdm_core_range *range,
                               void *memory, size_t bytes);
+bool tdm_topology_bind_memory_to(const tdm_topology *topology, int node, void *memory,
+                                 size_t bytes);
+/* The node that memory, which has been touched, lies on by the kernel's own report; SEVERAL, or
+ * UNKNOWN where the kernel does not tell. Time grows with the pages. */
+int tdm_topology_memory_node(const tdm_topology *topology, const void *memory, size_t bytes);
 /* The os indices of the range's processing units, as "0-3,8"; returns text. */
 const char *tdm_topology_range_text(const tdm_topology *topology, const tdm_core_range *range,
                                     char *text, size_t capacity);

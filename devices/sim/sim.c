@@ -9,6 +9,7 @@
 #include "devices/host/worker.h"
 #include "devices/settings.h"
 #include "devices/sim/memory.h"
+#include "devices/sim/pins.h"
 
 /* Addresses are not reused while this lasts; backing is taken from the system as it is used. */
 static const size_t range_bytes = (size_t)256 << 30;
@@ -23,6 +24,7 @@ typedef struct sim_device {
   tdm_device base;
   tdm_worker *worker;
   tdm_sim_memory memory;
+  tdm_sim_pins pins;
   sim_settings settings;
 } sim_device;
 _Static_assert(offsetof(sim_device, base) == 0, "a device is its base");
@@ -70,6 +72,7 @@ static void sim_destroy(tdm_device *device) {
   sim_device *sim = sim_of(device);
   tdm_worker_destroy(sim->worker);
   tdm_sim_memory_deinit(&sim->memory);
+  tdm_sim_pins_deinit(&sim->pins);
   tdm_release(tdm_context_allocator(device->context), sim, sizeof(*sim));
 }
 
@@ -135,6 +138,14 @@ static tdm_link sim_link(const tdm_device *device, const tdm_device *other) {
                     .bytes_per_ns = settings->gigabytes_per_second};
 }
 
+static tdm_status sim_pin(tdm_device *device, void *memory, size_t bytes) {
+  return tdm_sim_pins_add(&sim_of(device)->pins, device->name, memory, bytes);
+}
+
+static tdm_status sim_unpin(tdm_device *device, void *memory, size_t bytes) {
+  return tdm_sim_pins_remove(&sim_of(device)->pins, device->name, memory, bytes);
+}
+
 /* Its queues have one owner, as a discrete device's have. */
 static bool sim_borrow(tdm_queue *queue) {
   (void)queue;
@@ -162,6 +173,8 @@ static const tdm_device_ops sim_ops = {
     .borrow = sim_borrow,
     .run_borrowed = sim_run_borrowed,
     .link = sim_link,
+    .pin = sim_pin,
+    .unpin = sim_unpin,
 };
 
 static tdm_status sim_count(tdm_context *context, const tdm_kind_options *options,
@@ -191,6 +204,7 @@ static tdm_status sim_create(tdm_context *context, const tdm_kind_options *optio
       .delay_seed = settings.delay_seed == 0 ? 0 : settings.delay_seed * 1000003 + (uint64_t)index,
   };
   tdm_status status = tdm_sim_memory_init(&sim->memory, range_bytes);
+  if (status == TDM_OK) status = tdm_sim_pins_init(&sim->pins, tdm_context_allocator(context));
   if (status == TDM_OK) status = tdm_worker_create(&sim->base, &worker, &sim->worker);
   if (status != TDM_OK) {
     sim_destroy(&sim->base);

@@ -1,0 +1,169 @@
+/* One staging buffer's memory: mapped, bound, touched, its place verified, pinned. Invariant:
+ * memory that the system placed elsewhere than it granted is given back, counted, and never handed
+ * out. */
+#include <stdint.h>
+#include <sys/mman.h>
+
+#include "core/allocate.h"
+#include "devices/host/pool_state.h"
+#include "devices/host/topology.h"
+
+enum { TRIES = 2, SAMPLED_PAGES = 8, CLASSES_A_DOUBLING = 4 };
+
+/* ---- The machine --------------------------------------------------------------------------- */
+
+static void *machine_map(void *user, size_t bytes, int node, bool *out_bound) {
+  const tdm_topology *topology = tdm_context_topology(user);
+  void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  *out_bound = false;
+  if (memory == MAP_FAILED) return NULL;
+  *out_bound = tdm_topology_bind_memory_to(topology, node, memory, bytes);
+  return memory;
+}
+
+static void machine_unmap(void *user, void *memory, size_t bytes) {
+  (void)user;
+  (void)munmap(memory, bytes);
+}
+
+static int machine_node_of(void *user, const void *memory, size_t bytes) {
+  return tdm_topology_memory_node(tdm_context_topology(user), memory, bytes);
+}
+
+tdm_pool_system tdm_pool_machine(tdm_context *context) {
+  return (tdm_pool_system){
+      .map = machine_map, .unmap = machine_unmap, .node_of = machine_node_of, .user = context};
+}
+
+/* ---- Sizes --------------------------------------------------------------------------------- */
+
+size_t tdm_pool_size(const tdm_pool *pool, size_t bytes) {
+  if (bytes > PTRDIFF_MAX / 2) return 0;
+  size_t unit = pool->page_bytes;
+  if (!pool->exact) {
+    size_t power = unit;
+    while (power * 2 <= bytes)
+      power *= 2;
+    if (power / CLASSES_A_DOUBLING > unit) unit = power / CLASSES_A_DOUBLING;
+  }
+  return bytes == 0 ? unit : (bytes + unit - 1) / unit * unit;
+}
+
+/* ---- Making -------------------------------------------------------------------------------- */
+
+static void touch(const tdm_pool *pool, char *memory, size_t bytes) {
+  for (size_t i = 0; i < bytes; i += pool->page_bytes)
+    ((volatile char *)memory)[i] = 0;
+}
+
+static void count(tdm_pool *pool, uint64_t *counter) {
+  (void)pthread_mutex_lock(&pool->mutex);
+  ++*counter;
+  (void)pthread_mutex_unlock(&pool->mutex);
+}
+
+/* Counts a refusal; true for the one that is to be told. */
+static bool count_refusal(tdm_pool *pool, uint64_t *counter, bool *told) {
+  (void)pthread_mutex_lock(&pool->mutex);
+  ++*counter;
+  const bool first = !*told;
+  *told = true;
+  (void)pthread_mutex_unlock(&pool->mutex);
+  return first;
+}
+
+/* Memory on the device's node. What lies elsewhere is kept until the end, so that the system does
+ * not answer with the same pages again. */
+static tdm_status place(tdm_pool *pool, tdm_pool_buffer *buffer) {
+  const tdm_pool_system *system = &pool->system;
+  tdm_staging *staging = &buffer->staging;
+  const int wanted = buffer->device->node;
+  void *misplaced[TRIES] = {NULL};
+  int found = TDM_NODE_UNKNOWN;
+  tdm_status status = TDM_OK;
+  for (size_t i = 0; i < TRIES && staging->memory == NULL; ++i) {
+    void *memory = system->map(system->user, staging->bytes, wanted, &buffer->bound);
+    if (memory == NULL) {
+      status = tdm_fail_memory(staging->bytes, "a staging buffer");
+      break;
+    }
+    touch(pool, memory, staging->bytes);
+    found = system->node_of(system->user, memory, staging->bytes);
+    if (buffer->bound && found != wanted && found != TDM_NODE_UNKNOWN) {
+      misplaced[i] = memory;
+      count(pool, &pool->counters.misplaced);
+    } else {
+      staging->memory = memory;
+      staging->node = found;
+    }
+  }
+  for (size_t i = 0; i < TRIES; ++i) {
+    if (misplaced[i] != NULL) system->unmap(system->user, misplaced[i], staging->bytes);
+  }
+  if (status != TDM_OK || staging->memory != NULL) return status;
+  return tdm_fail(TDM_UNAVAILABLE,
+                  "%zu bytes of staging memory for %s were granted on NUMA node %d and lie on %s%d",
+                  staging->bytes, buffer->device->name, wanted,
+                  found == TDM_NODE_SEVERAL ? "several, not " : "",
+                  found == TDM_NODE_SEVERAL ? wanted : found);
+}
+
+static void pin(tdm_pool *pool, tdm_pool_buffer *buffer) {
+  tdm_device *device = buffer->device;
+  if (device->host_addressable) return;
+  const tdm_status status = device->ops->pin(device, buffer->staging.memory, buffer->staging.bytes);
+  buffer->staging.pinned = status == TDM_OK;
+  if (status == TDM_OK) return;
+  if (!count_refusal(pool, &pool->counters.refused_pins, &pool->told_pin)) return;
+  tdm_context_log(pool->context, TDM_LOG_WARNING,
+                  "staging memory for %s is pageable, pinning it was refused: %s", device->name,
+                  tdm_last_message());
+}
+
+tdm_status tdm_pool_buffer_make(tdm_pool *pool, tdm_pool_buffer *buffer) {
+  TDM_TRY(place(pool, buffer));
+  const int wanted = buffer->device->node;
+  if (!buffer->bound && wanted >= 0 &&
+      count_refusal(pool, &pool->counters.refused_binds, &pool->told_bind)) {
+    tdm_context_log(pool->context, TDM_LOG_WARNING,
+                    "staging memory for %s is not bound to NUMA node %d, the system refused",
+                    buffer->device->name, wanted);
+  }
+  pin(pool, buffer);
+  return TDM_OK;
+}
+
+/* ---- Keeping ------------------------------------------------------------------------------- */
+
+bool tdm_pool_buffer_check(tdm_pool *pool, tdm_pool_buffer *buffer) {
+  const tdm_staging *staging = &buffer->staging;
+  const size_t pages = staging->bytes / pool->page_bytes;
+  const size_t samples = pages < SAMPLED_PAGES ? pages : SAMPLED_PAGES;
+  int found = TDM_NODE_UNKNOWN;
+  for (size_t i = 0; i < samples; ++i) {
+    const size_t page = samples == 1 ? 0 : i * (pages - 1) / (samples - 1);
+    const int node = pool->system.node_of(pool->system.user,
+                                          (const char *)staging->memory + page * pool->page_bytes,
+                                          pool->page_bytes);
+    if (i > 0 && node != found) found = TDM_NODE_SEVERAL;
+    if (i == 0) found = node;
+  }
+  if (buffer->bound && found != buffer->device->node && found != TDM_NODE_UNKNOWN) {
+    count(pool, &pool->counters.misplaced);
+    return false;
+  }
+  buffer->staging.node = found;
+  return true;
+}
+
+void tdm_pool_buffer_free(tdm_pool *pool, tdm_pool_buffer *buffer) {
+  tdm_staging *staging = &buffer->staging;
+  if (staging->memory == NULL) return;
+  tdm_device *device = buffer->device;
+  if (staging->pinned && device->ops->unpin(device, staging->memory, staging->bytes) != TDM_OK) {
+    tdm_context_log(pool->context, TDM_LOG_WARNING, "staging memory of %s cannot be unpinned: %s",
+                    device->name, tdm_last_message());
+  }
+  pool->system.unmap(pool->system.user, staging->memory, staging->bytes);
+  staging->memory = NULL;
+}

@@ -6,14 +6,20 @@
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
+/* Devices on the PCI bus, for the nodes that they are near to: as the kernel lists them. The plugin
+ * that also does so opens a library that never gives its memory back. */
+static int read_pci(hwloc_topology_t hwloc) {
+  (void)hwloc_topology_set_components(hwloc, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "pci");
+  return hwloc_topology_set_type_filter(hwloc, HWLOC_OBJ_PCI_DEVICE,
+                                        HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+}
+
 static tdm_status load(tdm_topology *topology, const char *description) {
   if (hwloc_topology_init(&topology->hwloc) != 0) {
     topology->hwloc = NULL;
     return tdm_fail(TDM_OUT_OF_MEMORY, "hwloc cannot make a topology");
   }
-  /* Devices on the PCI bus, for the nodes that they are near to. */
-  int code = hwloc_topology_set_type_filter(topology->hwloc, HWLOC_OBJ_PCI_DEVICE,
-                                            HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+  int code = read_pci(topology->hwloc);
   if (code == 0 && description != NULL && description[0] == '<') {
     code = hwloc_topology_set_xmlbuffer(topology->hwloc, description, (int)strlen(description) + 1);
   } else if (code == 0 && description != NULL) {

@@ -1,0 +1,39 @@
+/* What the tests of the staging pool share: a system that lies on demand, and a device that is only
+ * a node and a driver's answer. Invariant: what a double has mapped is counted, so a leak shows. */
+#ifndef TANDEM_TESTS_DEVICES_POOL_SUPPORT_H
+#define TANDEM_TESTS_DEVICES_POOL_SUPPORT_H
+
+#include "devices/host/pool.h"
+#include "devices/host/topology.h"
+#include "tests/devices/support.h"
+
+typedef struct test_system {
+  bool refuses_binds;
+  bool refuses_maps;
+  int reported;         /* by node_of; TEST_TRUTH: the node that map was asked for last */
+  uint64_t wrong_at;    /* the Nth call of node_of from now reports a wrong node; 0: none */
+  uint64_t wrong_every; /* draws: one call in so many; 0: none */
+  uint64_t random;
+  uint64_t lies;
+  int asked;
+  size_t mapped_bytes;
+  bool last_report_was_true;
+} test_system;
+enum { TEST_TRUTH = 1000 };
+
+/* For tdm_pool_options.system; one thread. */
+tdm_pool_system test_system_of(test_system *system);
+
+/* A device on node 3 whose driver answers pin with `answer`; nothing else of it may be used. */
+typedef struct test_pinner {
+  tdm_device device;
+  tdm_device_ops ops;
+  tdm_status answer;
+  size_t pinned_bytes;
+} test_pinner;
+void test_pinner_init(test_pinner *pinner, tdm_context *context);
+
+tdm_pool *test_pool(tdm_context *context, const tdm_pool_options *options);
+tdm_pool_counters test_counters(tdm_pool *pool);
+
+#endif

@@ -32,6 +32,7 @@ typedef struct tdm_memory {
   tdm_device *device;
   tdm_address address; /* aligned to 64 */
   size_t bytes;
+  struct tdm_staging *staging; /* of the context's pool; NULL: the device's own (staged_memory.h) */
 } tdm_memory;
 
 /* ---- Commands ------------------------------------------------------------------------------ */
@@ -131,6 +132,8 @@ struct tdm_flight {
 
 /* Marks id failed and keeps the message if it is the earliest so far. Any thread. */
 void tdm_flight_fail(tdm_flight *flight, uint32_t id, tdm_status status, const char *message);
+/* Marks id failed without a message of its own: it was passed over. */
+void tdm_flight_mark_failed(tdm_flight *flight, uint32_t id);
 /* Has command failed already, or any dependency of it? Marks command failed if so. */
 bool tdm_flight_spoiled(tdm_flight *flight, const tdm_command *command);
 /* Clears the failure record (command_count ids) before a new run. */
@@ -233,6 +236,7 @@ struct tdm_device {
   int context_index; /* among all devices */
   int node;          /* os index of the NUMA node nearest to it; -1: unknown, or several are */
   bool host_addressable;
+  bool stages_pageable; /* copies of pageable host memory go through the staging pool */
   /* Addresses that the host cannot dereference and that belong to this device alone; none where
    * hidden_bytes is 0. Code for host addressable devices refuses operands from there. */
   tdm_address hidden_begin;

@@ -1,5 +1,6 @@
 /* A flight's failure record. Invariant: failed_ids[id] is written by whoever executes that command,
- * and read by others only past a point after it; `failure` is guarded by failure_lock. */
+ * and binds others only past a point after it; a queue that enqueues ahead of points may read it
+ * earlier, and therefore again. `failure` is guarded by failure_lock. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,8 +15,16 @@ static void unlock_failure(tdm_flight *flight) {
   atomic_store_explicit(&flight->failure_lock, 0, memory_order_release);
 }
 
+void tdm_flight_mark_failed(tdm_flight *flight, uint32_t id) {
+  __atomic_store_n(&flight->failed_ids[id], 1, __ATOMIC_RELAXED);
+}
+
+static bool is_marked(const tdm_flight *flight, uint32_t id) {
+  return __atomic_load_n(&flight->failed_ids[id], __ATOMIC_RELAXED) != 0;
+}
+
 void tdm_flight_fail(tdm_flight *flight, uint32_t id, tdm_status status, const char *message) {
-  flight->failed_ids[id] = 1;
+  tdm_flight_mark_failed(flight, id);
   lock_failure(flight);
   if (id < flight->failure.id) {
     flight->failure.id = id;
@@ -28,10 +37,10 @@ void tdm_flight_fail(tdm_flight *flight, uint32_t id, tdm_status status, const c
 
 bool tdm_flight_spoiled(tdm_flight *flight, const tdm_command *command) {
   if (atomic_load_explicit(&flight->failed, memory_order_acquire) == 0) return false;
-  if (flight->failed_ids[command->id] != 0) return true;
+  if (is_marked(flight, command->id)) return true;
   for (uint32_t i = 0; i < command->dependency_count; ++i) {
-    if (flight->failed_ids[command->dependencies[i]] == 0) continue;
-    flight->failed_ids[command->id] = 1;
+    if (!is_marked(flight, command->dependencies[i])) continue;
+    tdm_flight_mark_failed(flight, command->id);
     return true;
   }
   return false;

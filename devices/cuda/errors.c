@@ -31,6 +31,9 @@ static tdm_status status_of(tdm_cuda_code code) {
   case TDM_CUDA_OUT_OF_MEMORY:
   case TDM_CUDA_BLAS + 3: /* cuBLAS could not allocate */
     return TDM_OUT_OF_MEMORY;
+  case 712: /* memory is pinned already */
+  case 713: /* memory is not pinned */
+    return TDM_INVALID_ARGUMENT;
   case TDM_CUDA_INSUFFICIENT_DRIVER:
   case TDM_CUDA_NO_DEVICE:
   case TDM_CUDA_NO_BINARY:

@@ -1,0 +1,247 @@
+/* The cuda kind: its devices and its table of functions. Invariant: no pointer to a GPU's memory
+ * leaves through host_pointer; opening a context asks the driver what there is and no more, a GPU
+ * is first used when memory of it is. */
+#include "devices/cuda/cuda.h"
+
+#include "core/allocate.h"
+#include "devices/context.h"
+#include "devices/cuda/enqueue.h"
+#include "devices/cuda/errors.h"
+#include "devices/cuda/kernels.h"
+#include "devices/cuda/memory.h"
+#include "devices/cuda/peers.h"
+#include "devices/cuda/queue.h"
+#include "devices/host/topology.h"
+#include "devices/settings.h"
+
+enum { MOST_LOGICAL = 16 };
+
+/* Which queues share a thread. */
+static const unsigned feeder_roles[] = {1u << TDM_QUEUE_COMPUTE | 1u << TDM_QUEUE_PEER,
+                                        1u << TDM_QUEUE_UPLOAD, 1u << TDM_QUEUE_DOWNLOAD};
+enum { FEEDERS = TDM_COUNT_OF(feeder_roles) };
+
+/* Until links are measured: a PCIe link of the fourth generation, and memory of one's own. */
+static const tdm_link assumed_link = {.latency_ns = 10000, .bytes_per_ns = 20};
+
+typedef struct cuda_device {
+  tdm_device base;
+  const tdm_cuda_api *api;
+  int ordinal; /* of the GPU, among those visible */
+  tdm_cuda_feeder *feeders[FEEDERS];
+  tdm_cuda_memory memory;
+  tdm_cuda_properties properties; /* name, and the PCI bus id that locality goes by */
+} cuda_device;
+_Static_assert(offsetof(cuda_device, base) == 0, "a device is its base");
+
+static cuda_device *cuda_of(tdm_device *device) {
+  return (cuda_device *)device;
+}
+
+int tdm_cuda_device_ordinal(const tdm_device *device) {
+  return ((const cuda_device *)device)->ordinal;
+}
+
+/* ---- Life ------------------------------------------------------------------------------------ */
+
+static void cuda_destroy(tdm_device *device) {
+  if (device == NULL) return;
+  cuda_device *cuda = cuda_of(device);
+  for (size_t i = 0; i < FEEDERS; ++i)
+    tdm_cuda_feeder_destroy(cuda->feeders[i]);
+  tdm_cuda_memory_deinit(&cuda->memory);
+  tdm_release(tdm_context_allocator(device->context), cuda, sizeof(*cuda));
+}
+
+static void cuda_stop(tdm_device *device) {
+  for (size_t i = 0; i < FEEDERS; ++i)
+    tdm_cuda_feeder_stop(cuda_of(device)->feeders[i]);
+}
+
+static tdm_status cuda_start(tdm_device *device) {
+  for (size_t i = 0; i < FEEDERS; ++i) {
+    const tdm_status status = tdm_cuda_feeder_start(cuda_of(device)->feeders[i]);
+    if (status == TDM_OK) continue;
+    cuda_stop(device);
+    return status;
+  }
+  return TDM_OK;
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+static tdm_status cuda_allocate(tdm_device *device, size_t bytes, tdm_memory *out_memory) {
+  *out_memory = (tdm_memory){0};
+  TDM_TRY(tdm_faults_strike(tdm_context_faults(device->context), TDM_FAULT_ALLOCATION));
+  tdm_address address;
+  TDM_TRY(tdm_cuda_memory_allocate(&cuda_of(device)->memory, bytes, &address));
+  *out_memory = (tdm_memory){.device = device, .address = address, .bytes = bytes};
+  return TDM_OK;
+}
+
+static void cuda_release(tdm_device *device, tdm_memory *memory) {
+  tdm_cuda_memory_release(&cuda_of(device)->memory, memory->address);
+  *memory = (tdm_memory){0};
+}
+
+static void *cuda_host_pointer(tdm_device *device, tdm_address address) {
+  (void)device;
+  (void)address;
+  return NULL;
+}
+
+static tdm_status cuda_translate(tdm_device *device, tdm_address address, size_t bytes,
+                                 void **out) {
+  *out = tdm_cuda_memory_translate(&cuda_of(device)->memory, address, bytes);
+  if (TDM_UNLIKELY(*out == NULL)) {
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s was handed %zu bytes at 0x%zx, not its live memory",
+                    device->name, bytes, (size_t)address);
+  }
+  return TDM_OK;
+}
+
+/* At once, on the calling thread. */
+static tdm_status cuda_copy(tdm_device *device, const tdm_copy *copy, tdm_address from,
+                            tdm_address to) {
+  if (copy->from_device != device && copy->to_device != device) {
+    return tdm_fail(TDM_UNSUPPORTED, "%s does not copy from %s to %s", device->name,
+                    copy->from_device->name, copy->to_device->name);
+  }
+  const cuda_device *cuda = cuda_of(device);
+  int previous;
+  TDM_TRY(tdm_cuda_enter(cuda->api, cuda->ordinal, &previous));
+  const tdm_status status = tdm_cuda_copy_now(cuda->api, copy, from, to);
+  tdm_cuda_leave(cuda->api, previous);
+  return status;
+}
+
+/* Pinned for every GPU of the process. */
+static tdm_status cuda_pin(tdm_device *device, void *memory, size_t bytes) {
+  const cuda_device *cuda = cuda_of(device);
+  int previous;
+  TDM_TRY(tdm_cuda_enter(cuda->api, cuda->ordinal, &previous));
+  const tdm_status status =
+      tdm_cuda_check(cuda->api, cuda->api->pin(memory, bytes), "pinning host memory");
+  tdm_cuda_leave(cuda->api, previous);
+  return status;
+}
+
+static tdm_status cuda_unpin(tdm_device *device, void *memory, size_t bytes) {
+  (void)bytes;
+  const cuda_device *cuda = cuda_of(device);
+  int previous;
+  TDM_TRY(tdm_cuda_enter(cuda->api, cuda->ordinal, &previous));
+  const tdm_status status =
+      tdm_cuda_check(cuda->api, cuda->api->unpin(memory), "unpinning host memory");
+  tdm_cuda_leave(cuda->api, previous);
+  return status;
+}
+
+static tdm_link cuda_link(const tdm_device *device, const tdm_device *other) {
+  return device == other ? (tdm_link){0} : assumed_link;
+}
+
+/* Its queues have one owner, the feeder. */
+static bool cuda_borrow(tdm_queue *queue) {
+  (void)queue;
+  return false;
+}
+
+static void cuda_run_borrowed(tdm_queue *queue, tdm_submission *submission) {
+  tdm_cuda_feeder_submit(queue, submission); /* nothing borrows; were it called, this is right */
+}
+
+/* ---- The kind -------------------------------------------------------------------------------- */
+
+static const tdm_device_ops cuda_ops = {
+    .kind = "cuda",
+    .executes = "cuda",
+    .destroy = cuda_destroy,
+    .start = cuda_start,
+    .stop = cuda_stop,
+    .allocate = cuda_allocate,
+    .release = cuda_release,
+    .host_pointer = cuda_host_pointer,
+    .translate = cuda_translate,
+    .copy = cuda_copy,
+    .submit = tdm_cuda_feeder_submit,
+    .borrow = cuda_borrow,
+    .run_borrowed = cuda_run_borrowed,
+    .link = cuda_link,
+    .pin = cuda_pin,
+    .unpin = cuda_unpin,
+};
+
+/* Logical devices of each GPU: TANDEM_CUDA_LOGICAL. */
+static tdm_status read_logical(const tdm_kind_options *options, uint64_t *out_logical) {
+  *out_logical = 1;
+  if (options->settings == NULL || options->settings[0] == '\0') return TDM_OK;
+  return tdm_setting_integer("TANDEM_CUDA_LOGICAL", "the count", options->settings, 1, MOST_LOGICAL,
+                             out_logical);
+}
+
+static tdm_status cuda_count(tdm_context *context, const tdm_kind_options *options,
+                             size_t *out_count, const char **out_reason) {
+  (void)context;
+  *out_reason = NULL;
+  *out_count = 0;
+  const tdm_cuda_api *api = tdm_cuda_api_linked();
+  uint64_t logical;
+  TDM_TRY(read_logical(options, &logical));
+  int count = 0;
+  const tdm_cuda_code code = api->device_count(&count);
+  if (code != TDM_CUDA_SUCCESS || count <= 0) {
+    *out_reason = tdm_cuda_absence(api, code);
+    return TDM_OK;
+  }
+  *out_count = (size_t)count * logical;
+  if (options->count > 0 && *out_count > (size_t)options->count) {
+    *out_count = (size_t)options->count;
+  }
+  return TDM_OK;
+}
+
+static tdm_status cuda_create(tdm_context *context, const tdm_kind_options *options, int index,
+                              tdm_device **out_device) {
+  *out_device = NULL;
+  const tdm_cuda_api *api = tdm_cuda_api_linked();
+  const tdm_allocator *allocator = tdm_context_allocator(context);
+  uint64_t logical;
+  TDM_TRY(read_logical(options, &logical));
+  cuda_device *cuda = tdm_allocate(allocator, sizeof(*cuda), "a cuda device");
+  if (cuda == NULL) return TDM_OUT_OF_MEMORY;
+  cuda->base.ops = &cuda_ops;
+  cuda->base.context = context;
+  cuda->base.index = index;
+  cuda->base.team_size = 1;
+  cuda->base.node = -1;
+  cuda->api = api;
+  cuda->ordinal = index / (int)logical;
+  tdm_status status = tdm_cuda_check(api, api->properties(cuda->ordinal, &cuda->properties),
+                                     "asking for a GPU's properties");
+  if (status == TDM_OK) {
+    status = tdm_cuda_memory_init(&cuda->memory, api, cuda->ordinal, allocator);
+  }
+  for (size_t i = 0; i < FEEDERS && status == TDM_OK; ++i) {
+    status =
+        tdm_cuda_feeder_create(&cuda->base, api, cuda->ordinal, feeder_roles[i], &cuda->feeders[i]);
+  }
+  if (status != TDM_OK) {
+    cuda_destroy(&cuda->base);
+    return status;
+  }
+  cuda->base.node =
+      tdm_topology_node_near_pci(tdm_context_topology(context), cuda->properties.pci_bus_id);
+  cuda->base.hidden_begin = cuda->memory.begin;
+  cuda->base.hidden_bytes = cuda->memory.range_bytes;
+  *out_device = &cuda->base;
+  return TDM_OK;
+}
+
+const tdm_kind tdm_cuda_kind = {
+    .name = "cuda",
+    .settings_variable = "TANDEM_CUDA_LOGICAL",
+    .count = cuda_count,
+    .create = cuda_create,
+    .kernels = tdm_cuda_kernels,
+};

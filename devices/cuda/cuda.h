@@ -1,0 +1,10 @@
+/* The kind "cuda": GPUs by the CUDA runtime. In a build without the toolkit the kind is absent and
+ * says so. */
+#ifndef TANDEM_DEVICES_CUDA_CUDA_H
+#define TANDEM_DEVICES_CUDA_CUDA_H
+
+#include "devices/kind.h"
+
+extern const tdm_kind tdm_cuda_kind;
+
+#endif

@@ -1,0 +1,356 @@
+/* The walk over a submission's commands: kernels and copies go on the stream, waits become waits of
+ * the stream or hold the walk. Invariant: a command that is skipped enqueues nothing. */
+#include "devices/cuda/enqueue.h"
+
+#include "devices/context.h"
+#include "devices/cuda/errors.h"
+#include "devices/cuda/peers.h"
+#include "devices/cuda/staging.h"
+
+/* ---- Operands and kernels -------------------------------------------------------------------- */
+
+/* Dense bytes of an operand; of an opaque one at least one. */
+static size_t operand_bytes(const tdm_spec *spec) {
+  if (spec->format != TDM_FORMAT_DENSE) return 1;
+  const int64_t bytes = tdm_shape_bytes(&spec->shape, spec->dtype);
+  return bytes < 0 ? 1 : (size_t)bytes;
+}
+
+static tdm_status resolve(tdm_device *device, const tdm_flight *flight, const tdm_operand *operand,
+                          size_t bytes, void **out) {
+  *out = NULL;
+  if (operand->base == TDM_OPERAND_ABSENT) return TDM_OK;
+  const tdm_address address = flight->bases[operand->base] + operand->offset;
+  return device->ops->translate(device, address, bytes, out);
+}
+
+static tdm_status run_kernel(tdm_cuda_queue *queue, const tdm_flight *flight,
+                             const tdm_execute *execute) {
+  tdm_device *device = queue->base.device;
+  void *pointers[TDM_KERNEL_MAX_INPUTS + TDM_KERNEL_MAX_OUTPUTS];
+  void *workspace;
+  TDM_TRY(tdm_faults_strike(tdm_context_faults(device->context), TDM_FAULT_KERNEL));
+  const uint32_t count = (uint32_t)execute->input_count + execute->output_count;
+  for (uint32_t i = 0; i < count; ++i) {
+    TDM_TRY(resolve(device, flight, &execute->operands[i], operand_bytes(&execute->specs[i]),
+                    &pointers[i]));
+  }
+  TDM_TRY(resolve(device, flight, &execute->workspace, execute->workspace_bytes, &workspace));
+  const tdm_cuda_api *api = queue->lane.api;
+  api->range_begin(execute->kernel->operation);
+  const tdm_status status = execute->kernel->execute(&(tdm_kernel_call){
+      .attributes = execute->attributes,
+      .state = execute->state,
+      .input_specs = execute->specs,
+      .output_specs = execute->specs + execute->input_count,
+      .inputs = (const void *const *)pointers,
+      .outputs = pointers + execute->input_count,
+      .workspace = workspace,
+      .scalars = flight->scalars,
+      .stream = &queue->lane,
+  });
+  api->range_end();
+  return status;
+}
+
+/* A report is the command's own, whether its kernel writes to it or not. */
+static tdm_status execute_command(tdm_cuda_queue *queue, const tdm_flight *flight,
+                                  const tdm_command *command) {
+  const size_t slot = queue->reports_taken % TDM_CUDA_REPORTS;
+  tdm_cuda_report *report = &queue->reports[slot];
+  report->kind = TDM_CUDA_REPORT_NONE;
+  queue->report_ids[slot] = command->id;
+  queue->lane.report = report;
+  const tdm_status status = run_kernel(queue, flight, &command->execute);
+  if (report->kind != TDM_CUDA_REPORT_NONE) ++queue->reports_taken;
+  return status;
+}
+
+/* ---- Copies ---------------------------------------------------------------------------------- */
+
+/* The pointers of a copy's ends. */
+static tdm_status resolve_copy(const tdm_copy *copy, tdm_address from, tdm_address to,
+                               void **out_from, void **out_to) {
+  *out_to = NULL;
+  TDM_TRY(copy->from_device->ops->translate(copy->from_device, from, copy->bytes, out_from));
+  return copy->to_device->ops->translate(copy->to_device, to, copy->bytes, out_to);
+}
+
+static tdm_cuda_direction direction_of(const tdm_copy *copy) {
+  if (copy->from_device->host_addressable) return TDM_CUDA_TO_DEVICE;
+  return copy->to_device->host_addressable ? TDM_CUDA_TO_HOST : TDM_CUDA_ON_DEVICE;
+}
+
+static const char *const copy_names[] = {[TDM_CUDA_TO_DEVICE] = "an upload",
+                                         [TDM_CUDA_TO_HOST] = "a download",
+                                         [TDM_CUDA_ON_DEVICE] = "a copy between GPUs"};
+
+/* Between GPUs, or from or to pinned memory. */
+static tdm_status copy_directly(const tdm_cuda_queue *queue, const tdm_copy *copy, void *to,
+                                const void *from) {
+  const tdm_cuda_api *api = queue->lane.api;
+  const tdm_cuda_stream stream = queue->lane.stream;
+  const tdm_cuda_direction direction = direction_of(copy);
+  int ordinal = 0;
+  int peer = 0;
+  if (direction == TDM_CUDA_ON_DEVICE) {
+    ordinal = tdm_cuda_device_ordinal(copy->to_device);
+    peer = tdm_cuda_device_ordinal(copy->from_device);
+  }
+  const tdm_cuda_code code =
+      ordinal != peer ? api->copy_peer_async(to, ordinal, from, peer, copy->bytes, stream)
+                      : api->copy_async(to, from, copy->bytes, direction, stream);
+  return tdm_cuda_check(api, code, copy_names[direction]);
+}
+
+tdm_status tdm_cuda_copy_now(const tdm_cuda_api *api, const tdm_copy *copy, tdm_address from,
+                             tdm_address to) {
+  void *begin = NULL;
+  void *end = NULL;
+  TDM_TRY(resolve_copy(copy, from, to, &begin, &end));
+  if (copy->bytes == 0) return TDM_OK;
+  const tdm_cuda_direction direction = direction_of(copy);
+  return tdm_cuda_check(api, api->copy(end, begin, copy->bytes, direction), copy_names[direction]);
+}
+
+/* One end is pageable memory of the host. */
+static bool is_staged(const tdm_cuda_queue *queue, const tdm_copy *copy, const void *to,
+                      const void *from) {
+  const tdm_cuda_direction direction = direction_of(copy);
+  if (direction == TDM_CUDA_ON_DEVICE) return false;
+  const void *memory = direction == TDM_CUDA_TO_DEVICE ? from : to;
+  const tdm_device *device = queue->base.device;
+  return !tdm_pool_is_pinned(tdm_context_pool(device->context), device, memory, copy->bytes);
+}
+
+static tdm_status copy_staged(tdm_cuda_queue *queue, const tdm_submission *submission,
+                              tdm_cuda_staging *staging, const tdm_copy *copy, void *to,
+                              const void *from) {
+  if (direction_of(copy) == TDM_CUDA_TO_HOST) {
+    return tdm_cuda_staging_download(queue, staging, to, from, copy->bytes);
+  }
+  return tdm_cuda_staging_upload(queue, staging, to, from, copy->bytes,
+                                 submission->base + submission->cursor);
+}
+
+/* What the stream waits for may write what the host is about to read: such a copy is not begun
+ * before the stream was seen beyond its waits. */
+static bool is_behind_wait(tdm_cuda_queue *queue, const tdm_submission *submission) {
+  if (!queue->behind_wait) return false;
+  if (queue->marked_cursor < submission->cursor) {
+    tdm_cuda_queue_mark(queue, submission->cursor, false);
+  }
+  return true;
+}
+
+/* False: held up. The fault strikes once, when the copy really begins. */
+static bool copy_command(tdm_cuda_queue *queue, const tdm_submission *submission,
+                         const tdm_copy *copy, tdm_status *out_status) {
+  const tdm_flight *flight = submission->flight;
+  tdm_faults *faults = tdm_context_faults(queue->base.device->context);
+  void *from = NULL;
+  void *to = NULL;
+  queue->lacks_staging = false;
+  *out_status = resolve_copy(copy, flight->bases[copy->from.base] + copy->from.offset,
+                             flight->bases[copy->to.base] + copy->to.offset, &from, &to);
+  if (*out_status != TDM_OK) return true;
+  tdm_cuda_staging staging = {0};
+  const bool staged = copy->bytes > 0 && is_staged(queue, copy, to, from);
+  if (staged) {
+    if (is_behind_wait(queue, submission)) return false;
+    *out_status = tdm_cuda_staging_take(queue, copy->bytes, &staging);
+    if (*out_status != TDM_OK) return true;
+    queue->lacks_staging = staging.count == 0;
+    if (queue->lacks_staging) return false;
+  }
+  *out_status = tdm_faults_strike(faults, TDM_FAULT_COPY);
+  if (*out_status != TDM_OK) {
+    tdm_cuda_staging_drop(&staging);
+  } else if (staged) {
+    *out_status = copy_staged(queue, submission, &staging, copy, to, from);
+  } else if (copy->bytes > 0) {
+    *out_status = copy_directly(queue, copy, to, from);
+  }
+  return true;
+}
+
+/* ---- Either ---------------------------------------------------------------------------------- */
+
+/* Is the command not to be executed? Another feeder may be telling of failures just now; what is
+ * overlooked here is found when the mark behind this command is retired. */
+static bool is_skipped(const tdm_cuda_queue *queue, tdm_flight *flight,
+                       const tdm_command *command) {
+  if (queue->passed_over) {
+    tdm_flight_mark_failed(flight, command->id);
+    return true;
+  }
+  return !tdm_cuda_command_works(flight, command) || tdm_flight_spoiled(flight, command);
+}
+
+/* False: held up. */
+static bool work_command(tdm_cuda_queue *queue, const tdm_submission *submission,
+                         const tdm_command *command) {
+  tdm_flight *flight = submission->flight;
+  if (is_skipped(queue, flight, command)) return true;
+  if (TDM_UNLIKELY(flight->times_ns != NULL)) {
+    flight->times_ns[2 * (size_t)command->id] = tdm_time_ns();
+    flight->times_ns[2 * (size_t)command->id + 1] = 0;
+  }
+  tdm_status status = tdm_cuda_feeder_refusal(queue->feeder);
+  if (status == TDM_OK) {
+    if (command->kind == TDM_COMMAND_EXECUTE) {
+      status = execute_command(queue, flight, command);
+    } else if (!copy_command(queue, submission, &command->copy, &status)) {
+      return false;
+    }
+  }
+  if (TDM_UNLIKELY(status != TDM_OK)) {
+    tdm_flight_fail(flight, command->id, status, tdm_last_message());
+  }
+  return true;
+}
+
+/* ---- Waits and gates ------------------------------------------------------------------------- */
+
+/* The point that a WAIT is for; NULL where there is no run before to wait for. */
+static tdm_queue *wait_target(const tdm_flight *flight, const tdm_wait *wait,
+                              uint64_t *out_sequence) {
+  const uint64_t *bases = wait->previous ? flight->previous_bases : flight->program_bases;
+  if (bases == NULL) return NULL;
+  *out_sequence = bases[wait->program] + wait->position;
+  return flight->programs[wait->program].queue;
+}
+
+/* The failure of a wait falls on the command that waited. */
+static void fail_after_wait(tdm_flight *flight, const tdm_program *program, uint32_t cursor,
+                            tdm_status status) {
+  while (++cursor < program->count) {
+    const tdm_command *command = &program->commands[cursor];
+    if (command->kind == TDM_COMMAND_WAIT) continue;
+    tdm_flight_fail(flight, command->id, status, tdm_last_message());
+    return;
+  }
+}
+
+static bool is_ours(const tdm_cuda_queue *queue, const tdm_queue *other) {
+  return tdm_device_same_kind(queue->base.device, other->device);
+}
+
+/* False: the walk is held up. Once a wait has struck, due_ns keeps it from striking again. */
+static bool wait_command(tdm_cuda_queue *queue, tdm_submission *submission,
+                         const tdm_program *program) {
+  tdm_flight *flight = submission->flight;
+  uint64_t sequence = 0;
+  tdm_queue *awaited = wait_target(flight, &program->commands[submission->cursor].wait, &sequence);
+  if (awaited == NULL) return true;
+  const bool by_stream = is_ours(queue, awaited) && queue->lane.stream != NULL &&
+                         flight->times_ns == NULL && submission->due_ns == 0;
+  tdm_cuda_wait_answer answer = TDM_CUDA_WAIT_UNMARKED;
+  if (by_stream) {
+    answer = tdm_cuda_queue_await(queue, tdm_cuda_queue_of(awaited), sequence);
+  } else if (tdm_queue_reached(awaited, sequence)) {
+    answer = TDM_CUDA_WAIT_DONE;
+  }
+  if (answer == TDM_CUDA_WAIT_UNMARKED) return false;
+  if (submission->due_ns != 0) { /* refused before, and now awaited all the same */
+    submission->due_ns = 0;
+    return true;
+  }
+  tdm_status status = TDM_DEVICE_LOST;
+  if (answer == TDM_CUDA_WAIT_DONE) {
+    status = tdm_faults_strike(tdm_context_faults(queue->base.device->context), TDM_FAULT_WAIT);
+  }
+  if (TDM_UNLIKELY(status != TDM_OK)) {
+    fail_after_wait(flight, program, submission->cursor, status);
+  }
+  if (answer == TDM_CUDA_WAIT_DONE) return true;
+  submission->due_ns = 1;
+  return tdm_queue_reached(awaited, sequence);
+}
+
+/* Every mark is retired after what it waited for, so this queue's own last one stands for all. */
+static bool gate_command(tdm_cuda_queue *queue, const tdm_submission *submission) {
+  const uint32_t cursor = submission->cursor;
+  if (queue->marked_cursor < cursor) tdm_cuda_queue_mark(queue, cursor, false);
+  if (queue->retired != queue->marked) return false;
+  if (atomic_load_explicit(&submission->flight->failed, memory_order_acquire) != 0) {
+    queue->passed_over = true;
+  }
+  return true;
+}
+
+/* ---- The walk -------------------------------------------------------------------------------- */
+
+/* False: held up. */
+static bool one_command(tdm_cuda_queue *queue, tdm_submission *submission,
+                        const tdm_program *program) {
+  const tdm_command *command = &program->commands[submission->cursor];
+  const bool works = command->kind == TDM_COMMAND_EXECUTE || command->kind == TDM_COMMAND_COPY;
+  bool passed = true;
+  if (works) {
+    passed = work_command(queue, submission, command);
+  } else if (command->kind == TDM_COMMAND_WAIT) {
+    passed = wait_command(queue, submission, program);
+  } else if (command->kind == TDM_COMMAND_GATE) {
+    passed = gate_command(queue, submission);
+  }
+  if (!passed) return false;
+  const uint32_t end = ++submission->cursor;
+  const bool timed = works && submission->flight->times_ns != NULL;
+  if (end == program->count) return true; /* the last mark follows */
+  if (command->signals || timed || queue->wait_count == TDM_CUDA_MARK_WAITS) {
+    tdm_cuda_queue_mark(queue, end, false);
+  }
+  if (timed) queue->hold_sequence = submission->base + end;
+  return true;
+}
+
+static void begin_head(tdm_cuda_queue *queue) {
+  queue->marked_cursor = 0;
+  queue->hold_sequence = 0;
+  queue->passed_over = false;
+}
+
+bool tdm_cuda_queue_advance(tdm_cuda_queue *queue) {
+  bool moved = false;
+  while (queue->head != NULL) {
+    tdm_submission *submission = queue->head;
+    const tdm_program *program = &submission->flight->programs[submission->program];
+    if (submission->cursor == 0) begin_head(queue);
+    const uint32_t before = submission->cursor;
+    while (submission->cursor < program->count) {
+      if (!tdm_cuda_queue_has_room(queue)) break;
+      if (atomic_load(&queue->base.completed) < queue->hold_sequence) break;
+      if (!one_command(queue, submission, program)) break;
+    }
+    if (submission->cursor < program->count || !tdm_cuda_queue_has_room(queue)) {
+      if (queue->marked == queue->retired && submission->cursor > queue->marked_cursor &&
+          !tdm_cuda_queue_has_room(queue)) {
+        tdm_cuda_queue_mark(queue, submission->cursor, false); /* reports run out: let them end */
+      }
+      return moved || submission->cursor != before;
+    }
+    tdm_cuda_queue_mark(queue, program->count, true);
+    queue->head = submission->next;
+    begin_head(queue);
+    moved = true;
+  }
+  return moved;
+}
+
+void tdm_cuda_queue_ask(tdm_cuda_queue *queue, uint32_t bell) {
+  const tdm_submission *head = queue->head;
+  if (head == NULL) return;
+  const tdm_flight *flight = head->flight;
+  const tdm_program *program = &flight->programs[head->program];
+  if (head->cursor >= program->count) return;
+  const tdm_command *command = &program->commands[head->cursor];
+  uint64_t sequence;
+  tdm_queue *awaited = NULL;
+  if (command->kind == TDM_COMMAND_WAIT) awaited = wait_target(flight, &command->wait, &sequence);
+  if (awaited == NULL) return;
+  tdm_queue_ask(awaited, bell);
+  if (is_ours(queue, awaited)) {
+    atomic_fetch_or(&tdm_cuda_queue_of(awaited)->mark_waiters, (uint64_t)1 << bell);
+  }
+}

@@ -1,0 +1,244 @@
+/* A thread that feeds streams of one GPU: takes what is submitted, enqueues it, and watches the
+ * events behind it. Invariant: whoever hands something over writes the inbox and then rings; the
+ * thread reads its bell, looks at every inbox and awaited point, and only then parks. */
+#include "devices/cuda/queue.h"
+
+#include <stdio.h>
+
+#include "core/thread.h"
+#include "devices/context.h"
+#include "devices/cuda/enqueue.h"
+#include "devices/cuda/errors.h"
+#include "devices/cuda/peers.h"
+
+enum {
+  SPIN_NS = 20000, /* about what a futex round trip costs; then park */
+  LOOK_NS = 30000, /* between looks at events that are on their way */
+  SPINS_BETWEEN_CLOCKS = 16,
+};
+
+struct tdm_cuda_feeder {
+  tdm_cuda_queue queues[TDM_QUEUE_ROLES]; /* (queue_count) */
+  size_t queue_count;
+  tdm_device *device;
+  const tdm_cuda_api *api;
+  const tdm_allocator *allocator;
+  tdm_cuda_blas blas; /* opened at first use */
+  int ordinal;
+  uint32_t bell;
+  bool opened; /* the thread has tried to make the streams */
+  tdm_status refusal;
+  char refusal_words[TDM_MESSAGE_BYTES];
+  bool running; /* there is a thread to join */
+  pthread_t thread;
+  _Atomic bool stop;
+};
+
+static void wake(tdm_cuda_feeder *feeder) {
+  tdm_doorbell_ring(tdm_context_bell(feeder->device->context, feeder->bell));
+}
+
+void tdm_cuda_feeder_submit(tdm_queue *queue, tdm_submission *submission) {
+  tdm_cuda_queue *mine = tdm_cuda_queue_of(queue);
+  tdm_cuda_feeder *feeder = mine->feeder;
+  tdm_submission *newest = atomic_load_explicit(&mine->inbox, memory_order_relaxed);
+  do {
+    submission->next = newest;
+  } while (!atomic_compare_exchange_weak_explicit(&mine->inbox, &newest, submission,
+                                                  memory_order_seq_cst, memory_order_relaxed));
+  wake(feeder);
+}
+
+/* ---- The thread ------------------------------------------------------------------------------ */
+
+static tdm_status try_open(tdm_cuda_feeder *feeder) {
+  const tdm_cuda_api *api = feeder->api;
+  TDM_TRY(tdm_cuda_check(api, api->device_set(feeder->ordinal), "choosing the thread's device"));
+  for (size_t i = 0; i < feeder->queue_count; ++i) {
+    tdm_cuda_queue *queue = &feeder->queues[i];
+    if (queue->base.role == TDM_QUEUE_PEER) tdm_cuda_peers_enable(feeder->device, api);
+    TDM_TRY(tdm_cuda_queue_open(queue, api, &feeder->blas));
+  }
+  return TDM_OK;
+}
+
+static void close_queues(tdm_cuda_feeder *feeder) {
+  if (feeder->blas != NULL) (void)feeder->api->blas_destroy(feeder->blas);
+  feeder->blas = NULL;
+  for (size_t i = 0; i < feeder->queue_count; ++i)
+    tdm_cuda_queue_close(&feeder->queues[i]);
+}
+
+static void open_queues(tdm_cuda_feeder *feeder) {
+  feeder->opened = true;
+  feeder->refusal = try_open(feeder);
+  if (feeder->refusal == TDM_OK) return;
+  (void)snprintf(feeder->refusal_words, sizeof(feeder->refusal_words), "%s", tdm_last_message());
+  close_queues(feeder);
+}
+
+tdm_status tdm_cuda_feeder_refusal(const tdm_cuda_feeder *feeder) {
+  if (TDM_UNLIKELY(feeder->refusal != TDM_OK)) {
+    return tdm_fail(feeder->refusal, "%s", feeder->refusal_words);
+  }
+  return TDM_OK;
+}
+
+/* Moves what is in the inbox behind the head, oldest first. */
+static bool take(tdm_cuda_queue *queue) {
+  if (atomic_load_explicit(&queue->inbox, memory_order_seq_cst) == NULL) return false;
+  tdm_submission *newest = atomic_exchange_explicit(&queue->inbox, NULL, memory_order_acquire);
+  tdm_submission *oldest = NULL;
+  while (newest != NULL) {
+    tdm_submission *next = newest->next;
+    newest->next = oldest;
+    oldest = newest;
+    newest = next;
+  }
+  tdm_submission **end = &queue->head;
+  while (*end != NULL)
+    end = &(*end)->next;
+  *end = oldest;
+  return true;
+}
+
+static bool turn_all(tdm_cuda_feeder *feeder) {
+  bool moved = false;
+  for (size_t i = 0; i < feeder->queue_count; ++i) {
+    tdm_cuda_queue *queue = &feeder->queues[i];
+    const bool took = take(queue);
+    if (took && !feeder->opened) open_queues(feeder);
+    moved |= took;
+    moved |= tdm_cuda_queue_advance(queue);
+    moved |= tdm_cuda_queue_retire(queue);
+  }
+  return moved;
+}
+
+/* Is there something that no bell tells of? */
+static bool must_look(const tdm_cuda_feeder *feeder) {
+  for (size_t i = 0; i < feeder->queue_count; ++i) {
+    const tdm_cuda_queue *queue = &feeder->queues[i];
+    if (queue->retired != queue->marked || queue->lacks_staging) return true;
+  }
+  return false;
+}
+
+static bool is_drained(const tdm_cuda_feeder *feeder) {
+  for (size_t i = 0; i < feeder->queue_count; ++i) {
+    const tdm_cuda_queue *queue = &feeder->queues[i];
+    if (queue->head != NULL || atomic_load(&queue->inbox) != NULL) return false;
+    if (queue->retired != queue->marked) return false;
+  }
+  return true;
+}
+
+typedef struct feeder_rest {
+  uint64_t since_ns; /* 0: it has just become idle */
+  uint32_t spins;
+  uint32_t seen;
+  bool asked; /* the bell was read and all points asked for: look once more, then park */
+} feeder_rest;
+
+/* Called again and again while nothing can be done: spins, then asks, then parks. */
+static void rest(tdm_cuda_feeder *feeder, feeder_rest *state) {
+  tdm_doorbell *bell = tdm_context_bell(feeder->device->context, feeder->bell);
+  if (!state->asked) {
+    if (++state->spins % SPINS_BETWEEN_CLOCKS != 0) {
+      tdm_spin_pause();
+      return;
+    }
+    const uint64_t now_ns = tdm_time_ns();
+    if (state->since_ns == 0) state->since_ns = now_ns;
+    if (now_ns - state->since_ns < SPIN_NS) return;
+    state->seen = tdm_doorbell_read(bell);
+    for (size_t i = 0; i < feeder->queue_count; ++i)
+      tdm_cuda_queue_ask(&feeder->queues[i], feeder->bell);
+    state->asked = true;
+    return;
+  }
+  tdm_doorbell_park(bell, state->seen, must_look(feeder) ? LOOK_NS : -1);
+  *state = (feeder_rest){0};
+}
+
+static void *feeder_main(void *user) {
+  tdm_cuda_feeder *feeder = user;
+  tdm_context_thread_begins(feeder->device->context);
+  feeder_rest state = {0};
+  for (;;) {
+    if (turn_all(feeder)) {
+      state = (feeder_rest){0};
+      continue;
+    }
+    if (atomic_load(&feeder->stop) && is_drained(feeder)) break;
+    rest(feeder, &state);
+  }
+  close_queues(feeder);
+  return NULL;
+}
+
+/* ---- Life ------------------------------------------------------------------------------------ */
+
+static tdm_status add_queue(tdm_cuda_feeder *feeder, tdm_queue_role role) {
+  tdm_cuda_queue *queue = &feeder->queues[feeder->queue_count];
+  if (pthread_mutex_init(&queue->mutex, NULL) != 0) {
+    return tdm_fail(TDM_OUT_OF_MEMORY, "no mutex for a stream");
+  }
+  ++feeder->queue_count;
+  queue->base.device = feeder->device;
+  queue->base.role = role;
+  queue->feeder = feeder;
+  feeder->device->queues[role] = &queue->base;
+  return TDM_OK;
+}
+
+tdm_status tdm_cuda_feeder_create(tdm_device *device, const tdm_cuda_api *api, int ordinal,
+                                  unsigned roles, tdm_cuda_feeder **out_feeder) {
+  *out_feeder = NULL;
+  const tdm_allocator *allocator = tdm_context_allocator(device->context);
+  tdm_cuda_feeder *feeder = tdm_allocate(allocator, sizeof(*feeder), "the queues of a GPU");
+  if (feeder == NULL) return TDM_OUT_OF_MEMORY;
+  feeder->device = device;
+  feeder->api = api;
+  feeder->allocator = allocator;
+  feeder->ordinal = ordinal;
+  for (unsigned role = 0; role < TDM_QUEUE_ROLES; ++role) {
+    if ((roles >> role & 1) == 0) continue;
+    const tdm_status status = add_queue(feeder, (tdm_queue_role)role);
+    if (status == TDM_OK) continue;
+    tdm_cuda_feeder_destroy(feeder);
+    return status;
+  }
+  *out_feeder = feeder;
+  return TDM_OK;
+}
+
+void tdm_cuda_feeder_destroy(tdm_cuda_feeder *feeder) {
+  if (feeder == NULL) return;
+  for (size_t i = 0; i < feeder->queue_count; ++i)
+    (void)pthread_mutex_destroy(&feeder->queues[i].mutex);
+  tdm_release(feeder->allocator, feeder, sizeof(*feeder));
+}
+
+tdm_status tdm_cuda_feeder_start(tdm_cuda_feeder *feeder) {
+  char name[24]; /* the kernel keeps 15 characters */
+  (void)snprintf(name, sizeof(name), "tdm-%s", feeder->device->name);
+  feeder->bell = tdm_context_bell_acquire(feeder->device->context);
+  atomic_store(&feeder->stop, false);
+  const tdm_status status = tdm_thread_start(&feeder->thread, name, feeder_main, feeder);
+  if (status != TDM_OK) {
+    tdm_context_bell_release(feeder->device->context, feeder->bell);
+    return status;
+  }
+  feeder->running = true;
+  return TDM_OK;
+}
+
+void tdm_cuda_feeder_stop(tdm_cuda_feeder *feeder) {
+  if (feeder == NULL || !feeder->running) return;
+  atomic_store(&feeder->stop, true);
+  wake(feeder);
+  (void)pthread_join(feeder->thread, NULL);
+  feeder->running = false;
+  tdm_context_bell_release(feeder->device->context, feeder->bell);
+}

@@ -1,0 +1,128 @@
+/* Chunks on their way through staging buffers. Invariant: see staging.h; where CUDA refuses, the
+ * stream is waited for before buffers go back, since it may use them still. */
+#include "devices/cuda/staging.h"
+
+#include <string.h>
+
+#include "devices/context.h"
+#include "devices/cuda/errors.h"
+
+enum { SPIN_NS = 50000 }; /* longer, and the thread sleeps */
+
+/* ---- Buffers --------------------------------------------------------------------------------- */
+
+tdm_status tdm_cuda_staging_take(tdm_cuda_queue *queue, size_t bytes,
+                                 tdm_cuda_staging *out_staging) {
+  tdm_device *device = queue->base.device;
+  const size_t chunk_bytes = bytes < TDM_CUDA_CHUNK_BYTES ? bytes : TDM_CUDA_CHUNK_BYTES;
+  const uint32_t wanted = bytes > chunk_bytes ? TDM_CUDA_STAGING_BUFFERS : 1;
+  *out_staging =
+      (tdm_cuda_staging){.pool = tdm_context_pool(device->context), .chunk_bytes = chunk_bytes};
+  for (uint32_t i = 0; i < wanted; ++i) {
+    tdm_staging *buffer = NULL;
+    const tdm_status status = tdm_pool_try_take(out_staging->pool, device, chunk_bytes, &buffer);
+    /* One buffer is enough to go on with. */
+    if (buffer == NULL) return i > 0 ? TDM_OK : status;
+    out_staging->buffers[out_staging->count++] = buffer;
+  }
+  return TDM_OK;
+}
+
+static void give_back(tdm_cuda_staging *staging, tdm_queue *queue, uint64_t sequence) {
+  for (uint32_t i = 0; i < staging->count; ++i)
+    tdm_pool_give_back(staging->pool, staging->buffers[i], queue, sequence);
+  staging->count = 0;
+}
+
+void tdm_cuda_staging_drop(tdm_cuda_staging *staging) {
+  give_back(staging, NULL, 0);
+}
+
+/* ---- Chunks ---------------------------------------------------------------------------------- */
+
+/* The copy of one chunk, and an event behind it. */
+static tdm_status enqueue_chunk(tdm_cuda_queue *queue, uint32_t slot, void *to, const void *from,
+                                size_t bytes, tdm_cuda_direction direction) {
+  const tdm_cuda_api *api = queue->lane.api;
+  const tdm_cuda_stream stream = queue->lane.stream;
+  TDM_TRY(tdm_cuda_check(api, api->copy_async(to, from, bytes, direction, stream),
+                         direction == TDM_CUDA_TO_DEVICE ? "an upload" : "a download"));
+  return tdm_cuda_check(api, api->event_record(queue->staging_events[slot], stream),
+                        "recording an event");
+}
+
+static tdm_status await_chunk(tdm_cuda_queue *queue, uint32_t slot) {
+  const tdm_cuda_api *api = queue->lane.api;
+  const tdm_cuda_event event = queue->staging_events[slot];
+  const uint64_t begin_ns = tdm_time_ns();
+  tdm_cuda_code code = api->event_query(event);
+  while (code == TDM_CUDA_NOT_READY && tdm_time_ns() - begin_ns < SPIN_NS) {
+    tdm_spin_pause();
+    code = api->event_query(event);
+  }
+  if (code == TDM_CUDA_NOT_READY) code = api->event_synchronize(event);
+  return tdm_cuda_check(api, code, "waiting for a chunk of a copy");
+}
+
+static size_t chunk_length(const tdm_cuda_staging *staging, size_t bytes, size_t offset) {
+  return bytes - offset < staging->chunk_bytes ? bytes - offset : staging->chunk_bytes;
+}
+
+static tdm_status upload_chunks(tdm_cuda_queue *queue, const tdm_cuda_staging *staging, char *to,
+                                const char *from, size_t bytes) {
+  for (size_t offset = 0, chunk = 0; offset < bytes; ++chunk) {
+    const uint32_t slot = (uint32_t)(chunk % staging->count);
+    char *buffer = staging->buffers[slot]->memory;
+    const size_t length = chunk_length(staging, bytes, offset);
+    if (chunk >= staging->count) TDM_TRY(await_chunk(queue, slot));
+    memcpy(buffer, from + offset, length);
+    TDM_TRY(enqueue_chunk(queue, slot, to + offset, buffer, length, TDM_CUDA_TO_DEVICE));
+    offset += length;
+  }
+  return TDM_OK;
+}
+
+/* As many chunks are on their way as there are buffers. */
+static tdm_status download_chunks(tdm_cuda_queue *queue, const tdm_cuda_staging *staging, char *to,
+                                  const char *from, size_t bytes) {
+  size_t asked = 0; /* bytes */
+  for (uint32_t slot = 0; slot < staging->count && asked < bytes; ++slot) {
+    const size_t length = chunk_length(staging, bytes, asked);
+    TDM_TRY(enqueue_chunk(queue, slot, staging->buffers[slot]->memory, from + asked, length,
+                          TDM_CUDA_TO_HOST));
+    asked += length;
+  }
+  for (size_t offset = 0, chunk = 0; offset < bytes; ++chunk) {
+    const uint32_t slot = (uint32_t)(chunk % staging->count);
+    char *buffer = staging->buffers[slot]->memory;
+    const size_t length = chunk_length(staging, bytes, offset);
+    TDM_TRY(await_chunk(queue, slot));
+    memcpy(to + offset, buffer, length);
+    offset += length;
+    if (asked == bytes) continue;
+    const size_t next = chunk_length(staging, bytes, asked);
+    TDM_TRY(enqueue_chunk(queue, slot, buffer, from + asked, next, TDM_CUDA_TO_HOST));
+    asked += next;
+  }
+  return TDM_OK;
+}
+
+tdm_status tdm_cuda_staging_upload(tdm_cuda_queue *queue, tdm_cuda_staging *staging, void *to,
+                                   const void *from, size_t bytes, uint64_t sequence) {
+  const tdm_status status = upload_chunks(queue, staging, to, from, bytes);
+  if (status == TDM_OK) {
+    give_back(staging, &queue->base, sequence);
+    return TDM_OK;
+  }
+  (void)queue->lane.api->stream_synchronize(queue->lane.stream);
+  tdm_cuda_staging_drop(staging);
+  return status;
+}
+
+tdm_status tdm_cuda_staging_download(tdm_cuda_queue *queue, tdm_cuda_staging *staging, void *to,
+                                     const void *from, size_t bytes) {
+  const tdm_status status = download_chunks(queue, staging, to, from, bytes);
+  if (status != TDM_OK) (void)queue->lane.api->stream_synchronize(queue->lane.stream);
+  tdm_cuda_staging_drop(staging);
+  return status;
+}

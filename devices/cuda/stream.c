@@ -1,0 +1,229 @@
+/* Marks: points between an event recorded and a point published. Invariant: see stream.h; nothing
+ * of CUDA is called inside a callback of the driver, since there are none. */
+#include "devices/cuda/stream.h"
+
+#include <string.h>
+
+#include "devices/context.h"
+#include "devices/cuda/errors.h"
+
+/* ---- Opening and closing --------------------------------------------------------------------- */
+
+static tdm_status open_events(tdm_cuda_queue *queue, const tdm_cuda_api *api) {
+  for (size_t i = 0; i < TDM_CUDA_MARKS; ++i) {
+    TDM_TRY(tdm_cuda_check(api, api->event_create(&queue->marks[i].event), "making an event"));
+  }
+  for (size_t i = 0; i < TDM_CUDA_STAGING_BUFFERS; ++i) {
+    TDM_TRY(tdm_cuda_check(api, api->event_create(&queue->staging_events[i]), "making an event"));
+  }
+  return TDM_OK;
+}
+
+tdm_status tdm_cuda_queue_open(tdm_cuda_queue *queue, const tdm_cuda_api *api,
+                               tdm_cuda_blas *blas) {
+  queue->lane = (tdm_cuda_lane){.api = api, .blas = blas};
+  TDM_TRY(open_events(queue, api));
+  void *reports = NULL;
+  TDM_TRY(tdm_cuda_check(api,
+                         api->allocate_pinned(&reports, TDM_CUDA_REPORTS * sizeof(tdm_cuda_report)),
+                         "pinned memory for reports"));
+  queue->reports = reports;
+  return tdm_cuda_check(api, api->stream_create(&queue->lane.stream), "making a stream");
+}
+
+static void destroy_event(const tdm_cuda_api *api, tdm_cuda_event *event) {
+  if (*event != NULL) (void)api->event_destroy(*event);
+  *event = NULL;
+}
+
+void tdm_cuda_queue_close(tdm_cuda_queue *queue) {
+  const tdm_cuda_api *api = queue->lane.api;
+  if (api == NULL) return;
+  if (queue->lane.stream != NULL) (void)api->stream_destroy(queue->lane.stream);
+  for (size_t i = 0; i < TDM_CUDA_MARKS; ++i)
+    destroy_event(api, &queue->marks[i].event);
+  for (size_t i = 0; i < TDM_CUDA_STAGING_BUFFERS; ++i)
+    destroy_event(api, &queue->staging_events[i]);
+  if (queue->reports != NULL) (void)api->release_pinned(queue->reports);
+  queue->reports = NULL;
+  queue->lane = (tdm_cuda_lane){0};
+}
+
+/* ---- Failures -------------------------------------------------------------------------------- */
+
+bool tdm_cuda_command_works(const tdm_flight *flight, const tdm_command *command) {
+  if (command->kind != TDM_COMMAND_EXECUTE && command->kind != TDM_COMMAND_COPY) return false;
+  return command->condition == 0 || flight->conditions[command->condition - 1];
+}
+
+/* Commands [first, end) may not have been executed: all that were not known to fail fail now. */
+static void fail_range(const tdm_cuda_mark *mark, tdm_status status) {
+  tdm_flight *flight = mark->submission->flight;
+  const tdm_program *program = &flight->programs[mark->submission->program];
+  for (uint32_t i = mark->first; i < mark->end; ++i) {
+    const tdm_command *command = &program->commands[i];
+    if (!tdm_cuda_command_works(flight, command)) continue;
+    if (!tdm_flight_spoiled(flight, command)) {
+      tdm_flight_fail(flight, command->id, status, tdm_last_message());
+    }
+  }
+}
+
+/* Failures that were only known once kernels had run reach what depends on them. */
+static void spoil_range(const tdm_cuda_mark *mark) {
+  tdm_flight *flight = mark->submission->flight;
+  if (atomic_load_explicit(&flight->failed, memory_order_acquire) == 0) return;
+  const tdm_program *program = &flight->programs[mark->submission->program];
+  for (uint32_t i = mark->first; i < mark->end; ++i) {
+    const tdm_command *command = &program->commands[i];
+    if (tdm_cuda_command_works(flight, command)) (void)tdm_flight_spoiled(flight, command);
+  }
+}
+
+/* ---- Marks ----------------------------------------------------------------------------------- */
+
+static void ring_mark_waiters(tdm_cuda_queue *queue) {
+  uint64_t waiters = atomic_exchange(&queue->mark_waiters, 0);
+  while (waiters != 0) {
+    const uint32_t bell = (uint32_t)__builtin_ctzll(waiters);
+    waiters &= waiters - 1;
+    tdm_doorbell_ring(tdm_context_bell(queue->base.device->context, bell));
+  }
+}
+
+void tdm_cuda_queue_mark(tdm_cuda_queue *queue, uint32_t end, bool ends) {
+  const tdm_cuda_api *api = queue->lane.api;
+  tdm_cuda_mark *mark = &queue->marks[queue->marked % TDM_CUDA_MARKS];
+  (void)pthread_mutex_lock(&queue->mutex);
+  const tdm_cuda_event event = mark->event;
+  *mark = (tdm_cuda_mark){.event = event,
+                          .ends = ends,
+                          .submission = queue->head,
+                          .first = queue->marked_cursor,
+                          .end = end,
+                          .report_end = queue->reports_taken,
+                          .wait_count = queue->wait_count};
+  memcpy(mark->waits, queue->waits, queue->wait_count * sizeof(tdm_cuda_point));
+  queue->wait_count = 0;
+  tdm_cuda_code code = TDM_CUDA_SUCCESS;
+  if (end > mark->first && queue->lane.stream != NULL) {
+    code = api->event_record(mark->event, queue->lane.stream);
+    mark->recorded = code == TDM_CUDA_SUCCESS;
+  }
+  ++queue->marked;
+  (void)pthread_mutex_unlock(&queue->mutex);
+  if (code != TDM_CUDA_SUCCESS) {
+    fail_range(mark, tdm_cuda_fail(api, code, "recording an event"));
+    (void)api->stream_synchronize(queue->lane.stream); /* what was enqueued is over, or lost */
+  }
+  queue->marked_cursor = end;
+  ring_mark_waiters(queue);
+}
+
+static const tdm_command *command_of_id(const tdm_cuda_mark *mark, uint32_t id) {
+  const tdm_program *program = &mark->submission->flight->programs[mark->submission->program];
+  uint32_t i = mark->first;
+  while (i < mark->end && program->commands[i].id != id)
+    ++i;
+  return i < mark->end ? &program->commands[i] : NULL;
+}
+
+/* What a kernel found wrong counts only if what it read was right. */
+static void read_reports(tdm_cuda_queue *queue, const tdm_cuda_mark *mark) {
+  tdm_flight *flight = mark->submission->flight;
+  for (; queue->reports_read < mark->report_end; ++queue->reports_read) {
+    const size_t slot = queue->reports_read % TDM_CUDA_REPORTS;
+    const tdm_status status = tdm_cuda_report_read(&queue->reports[slot]);
+    if (status == TDM_OK) continue;
+    const tdm_command *command = command_of_id(mark, queue->report_ids[slot]);
+    if (command != NULL && !tdm_flight_spoiled(flight, command)) {
+      tdm_flight_fail(flight, command->id, status, tdm_last_message());
+    }
+  }
+}
+
+static void record_time(const tdm_cuda_mark *mark) {
+  const tdm_flight *flight = mark->submission->flight;
+  if (flight->times_ns == NULL || mark->end == mark->first) return;
+  const tdm_program *program = &flight->programs[mark->submission->program];
+  const tdm_command *command = &program->commands[mark->end - 1];
+  uint64_t *times_ns = &flight->times_ns[2 * (size_t)command->id];
+  /* The feeder began it and set its end to 0. */
+  if ((command->kind == TDM_COMMAND_EXECUTE || command->kind == TDM_COMMAND_COPY) &&
+      times_ns[0] != 0 && times_ns[1] == 0) {
+    times_ns[1] = tdm_time_ns();
+  }
+}
+
+/* The flight may be freed by the call of settled. */
+static void end_submission(tdm_flight *flight) {
+  if (atomic_fetch_sub_explicit(&flight->remaining, 1, memory_order_acq_rel) == 1) {
+    flight->settled(flight);
+  }
+}
+
+static bool is_reached(const tdm_cuda_mark *mark, tdm_cuda_code code) {
+  if (code == TDM_CUDA_NOT_READY) return false;
+  for (uint32_t i = 0; i < mark->wait_count; ++i) {
+    if (!tdm_queue_reached(mark->waits[i].queue, mark->waits[i].sequence)) return false;
+  }
+  return true;
+}
+
+/* Copied out of its slot: once `retired` has passed it, another mark may lie there. */
+static void retire_one(tdm_cuda_queue *queue, tdm_cuda_mark mark, tdm_cuda_code code) {
+  const tdm_cuda_api *api = queue->lane.api;
+  read_reports(queue, &mark);
+  if (code != TDM_CUDA_SUCCESS) {
+    fail_range(&mark, tdm_cuda_fail(api, code, "waiting for an event"));
+    (void)api->stream_synchronize(queue->lane.stream);
+  }
+  spoil_range(&mark);
+  record_time(&mark);
+  (void)pthread_mutex_lock(&queue->mutex);
+  ++queue->retired;
+  if (queue->retired == queue->marked && queue->wait_count == 0) queue->behind_wait = false;
+  (void)pthread_mutex_unlock(&queue->mutex);
+  if (mark.end > 0) tdm_queue_publish(&queue->base, mark.submission->base + mark.end);
+  if (mark.ends) end_submission(mark.submission->flight);
+}
+
+bool tdm_cuda_queue_retire(tdm_cuda_queue *queue) {
+  bool moved = false;
+  while (queue->retired != queue->marked) {
+    const tdm_cuda_mark *mark = &queue->marks[queue->retired % TDM_CUDA_MARKS];
+    const tdm_cuda_code code =
+        mark->recorded ? queue->lane.api->event_query(mark->event) : TDM_CUDA_SUCCESS;
+    if (!is_reached(mark, code)) break;
+    retire_one(queue, *mark, code);
+    moved = true;
+  }
+  return moved;
+}
+
+/* ---- Waiting for another stream -------------------------------------------------------------- */
+
+tdm_cuda_wait_answer tdm_cuda_queue_await(tdm_cuda_queue *queue, tdm_cuda_queue *awaited,
+                                          uint64_t sequence) {
+  if (tdm_queue_reached(&awaited->base, sequence)) return TDM_CUDA_WAIT_DONE;
+  const tdm_cuda_api *api = queue->lane.api;
+  tdm_cuda_wait_answer answer = TDM_CUDA_WAIT_UNMARKED;
+  (void)pthread_mutex_lock(&awaited->mutex);
+  for (uint64_t i = awaited->retired; i != awaited->marked; ++i) {
+    const tdm_cuda_mark *mark = &awaited->marks[i % TDM_CUDA_MARKS];
+    if (mark->submission->base + mark->end <= sequence) continue;
+    if (!mark->recorded) break; /* reached before long */
+    const tdm_cuda_code code = api->stream_wait(queue->lane.stream, mark->event);
+    answer = TDM_CUDA_WAIT_DONE;
+    queue->behind_wait = true;
+    queue->waits[queue->wait_count++] =
+        (tdm_cuda_point){.queue = &awaited->base, .sequence = sequence};
+    if (code != TDM_CUDA_SUCCESS) {
+      (void)tdm_cuda_fail(api, code, "a stream's wait for an event");
+      answer = TDM_CUDA_WAIT_REFUSED;
+    }
+    break;
+  }
+  (void)pthread_mutex_unlock(&awaited->mutex);
+  return answer;
+}

@@ -1,0 +1,97 @@
+/* One queue's stream: marks, reports, and what the feeder's thread keeps of it. Invariant: marks
+ * [retired, marked) are on their way; only the feeder's thread changes them, under `mutex`, which
+ * other feeders' threads take to make their streams wait for an event. A mark is retired after all
+ * points that its stream waited for, so that whoever sees a point sees every failure before it. */
+#ifndef TANDEM_DEVICES_CUDA_STREAM_H
+#define TANDEM_DEVICES_CUDA_STREAM_H
+
+#include <pthread.h>
+
+#include "devices/cuda/queue.h"
+
+enum {
+  TDM_CUDA_MARKS = 64,
+  TDM_CUDA_REPORTS = 128,
+  TDM_CUDA_MARK_WAITS = 4,
+  TDM_CUDA_STAGING_BUFFERS = 2, /* one is filled while the other is copied */
+};
+
+typedef struct tdm_cuda_point {
+  tdm_queue *queue;
+  uint64_t sequence;
+} tdm_cuda_point;
+
+/* A point on its way: an event recorded after commands [first, end) of a submission. */
+typedef struct tdm_cuda_mark {
+  tdm_cuda_event event;
+  bool recorded; /* false: reached as soon as the marks before are */
+  bool ends;     /* the submission's last */
+  tdm_submission *submission;
+  uint32_t first;
+  uint32_t end;
+  uint64_t report_end; /* reports below are read before the point is published */
+  uint32_t wait_count;
+  tdm_cuda_point waits[TDM_CUDA_MARK_WAITS]; /* the stream's, since the mark before */
+} tdm_cuda_mark;
+
+typedef struct tdm_cuda_queue {
+  tdm_queue base; /* first: a tdm_queue of ours is one of these */
+  tdm_cuda_feeder *feeder;
+  tdm_cuda_lane lane;              /* stream NULL: not opened, or the GPU refused */
+  _Atomic(tdm_submission *) inbox; /* newest first */
+  tdm_submission *head;            /* oldest first; not enqueued to the end yet */
+  uint32_t marked_cursor;          /* of the head: commands below stand before a mark */
+  uint64_t hold_sequence;          /* the head goes on once that many are completed */
+  bool passed_over;                /* a gate found the flight failed */
+  bool behind_wait;   /* the stream was made to wait, and has not been seen beyond it */
+  bool lacks_staging; /* the pool had no buffer to give just now */
+
+  pthread_mutex_t mutex; /* of marks, retired, marked */
+  tdm_cuda_mark marks[TDM_CUDA_MARKS];
+  uint64_t retired;
+  uint64_t marked;
+  _Atomic uint64_t mark_waiters; /* bells that want to hear of the next mark */
+  uint32_t wait_count;           /* since the last mark */
+  tdm_cuda_point waits[TDM_CUDA_MARK_WAITS];
+
+  tdm_cuda_report *reports; /* (TDM_CUDA_REPORTS), pinned */
+  uint32_t report_ids[TDM_CUDA_REPORTS];
+  uint64_t reports_read;
+  uint64_t reports_taken;
+  tdm_cuda_event staging_events[TDM_CUDA_STAGING_BUFFERS];
+} tdm_cuda_queue;
+
+static inline tdm_cuda_queue *tdm_cuda_queue_of(tdm_queue *queue) {
+  return (tdm_cuda_queue *)queue;
+}
+
+/* Room for another mark, and for another command's report? */
+static inline bool tdm_cuda_queue_has_room(const tdm_cuda_queue *queue) {
+  return queue->marked - queue->retired < TDM_CUDA_MARKS &&
+         queue->reports_taken - queue->reports_read < TDM_CUDA_REPORTS;
+}
+
+/* Is command of flight one that executes or copies, and whose condition holds? */
+bool tdm_cuda_command_works(const tdm_flight *flight, const tdm_command *command);
+
+/* Streams, events, reports; on a thread whose device is the queue's. close accepts half-open. */
+tdm_status tdm_cuda_queue_open(tdm_cuda_queue *queue, const tdm_cuda_api *api,
+                               tdm_cuda_blas *blas) TDM_WARN_UNUSED;
+void tdm_cuda_queue_close(tdm_cuda_queue *queue);
+
+/* Puts an event after the head's commands below `end`. There is room. */
+void tdm_cuda_queue_mark(tdm_cuda_queue *queue, uint32_t end, bool ends);
+/* Retires the marks whose events are reached: failures, points, settling. True: there were some. */
+bool tdm_cuda_queue_retire(tdm_cuda_queue *queue);
+
+typedef enum tdm_cuda_wait_answer {
+  TDM_CUDA_WAIT_DONE,     /* reached, or the stream waits for it */
+  TDM_CUDA_WAIT_UNMARKED, /* not enqueued yet */
+  TDM_CUDA_WAIT_REFUSED,  /* CUDA refused; the message is set */
+} tdm_cuda_wait_answer;
+/* Makes `queue`'s stream wait for sequence of `awaited`, which is of this kind as well; there is
+ * room among the waits since the last mark. */
+tdm_cuda_wait_answer tdm_cuda_queue_await(tdm_cuda_queue *queue, tdm_cuda_queue *awaited,
+                                          uint64_t sequence);
+
+#endif

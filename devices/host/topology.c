@@ -48,16 +48,13 @@ static void restrict_to_affinity(tdm_topology *topology) {
   hwloc_bitmap_free(allowed);
 }
 
-/* Appends the objects of one type inside cpuset, in order, to list. */
-static size_t append_inside(hwloc_topology_t hwloc, hwloc_const_cpuset_t cpuset,
-                            hwloc_obj_type_t type, hwloc_obj_t *list, size_t count) {
+/* Appends the objects of one type whose memory comes from node, in order, to list. Other nodes may
+ * be near to them as well: HBM beside DRAM, an expander beside all. */
+static size_t append_of(const tdm_topology *topology, hwloc_obj_t node, hwloc_obj_type_t type,
+                        hwloc_obj_t *list, size_t count) {
   hwloc_obj_t object = NULL;
-  while ((object = hwloc_get_next_obj_by_type(hwloc, type, object)) != NULL) {
-    if (!hwloc_bitmap_intersects(object->cpuset, cpuset)) continue;
-    bool known = false; /* by a node that has the same cores: HBM beside DRAM */
-    for (size_t i = 0; i < count && !known; ++i)
-      known = list[i] == object;
-    if (!known) list[count++] = object;
+  while ((object = hwloc_get_next_obj_by_type(topology->hwloc, type, object)) != NULL) {
+    if (tdm_topology_nearest_node(topology, object->nodeset) == node) list[count++] = object;
   }
   return count;
 }
@@ -83,9 +80,9 @@ static tdm_status list_cores(tdm_topology *topology) {
   while ((node = hwloc_get_next_obj_by_type(hwloc, HWLOC_OBJ_NUMANODE, node)) != NULL) {
     const size_t before = topology->core_count;
     topology->core_count =
-        append_inside(hwloc, node->cpuset, core_type, topology->cores, topology->core_count);
+        append_of(topology, node, core_type, topology->cores, topology->core_count);
     topology->unit_count =
-        append_inside(hwloc, node->cpuset, HWLOC_OBJ_PU, topology->units, topology->unit_count);
+        append_of(topology, node, HWLOC_OBJ_PU, topology->units, topology->unit_count);
     if (topology->core_count == before) continue; /* memory without cores */
     topology->node_core_ends[topology->node_count++] = (uint32_t)topology->core_count;
   }

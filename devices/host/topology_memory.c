@@ -26,12 +26,11 @@ static bool is_better(hwloc_obj_t node, hwloc_obj_t than) {
   return node->os_index < than->os_index;
 }
 
-/* The best node near to any processing unit of cpuset; NULL where there is none. */
-static hwloc_obj_t nearest_node(hwloc_topology_t hwloc, hwloc_const_cpuset_t cpuset) {
+hwloc_obj_t tdm_topology_nearest_node(const tdm_topology *topology, hwloc_const_nodeset_t nodes) {
   hwloc_obj_t best = NULL;
   hwloc_obj_t node = NULL;
-  while ((node = hwloc_get_next_obj_by_type(hwloc, HWLOC_OBJ_NUMANODE, node)) != NULL) {
-    if (!hwloc_bitmap_intersects(node->cpuset, cpuset)) continue;
+  while ((node = hwloc_get_next_obj_by_type(topology->hwloc, HWLOC_OBJ_NUMANODE, node)) != NULL) {
+    if (!hwloc_bitmap_isset(nodes, node->os_index)) continue;
     if (best == NULL || is_better(node, best)) best = node;
   }
   return best;
@@ -42,7 +41,8 @@ static bool add_range_nodes(const tdm_topology *topology, const tdm_core_range *
                             hwloc_nodeset_t set) {
   const hwloc_obj_t *objects = range->units ? topology->units : topology->cores;
   for (size_t i = 0; i < range->count; ++i) {
-    const hwloc_obj_t node = nearest_node(topology->hwloc, objects[range->first + i]->cpuset);
+    const hwloc_obj_t node =
+        tdm_topology_nearest_node(topology, objects[range->first + i]->nodeset);
     if (node != NULL && hwloc_bitmap_set(set, node->os_index) != 0) return false;
   }
   return true;
@@ -75,28 +75,16 @@ static int linux_pci_node(const tdm_topology *topology, const char *bus_id) {
   return node;
 }
 
-static bool has_one_node(const tdm_topology *topology) {
-  size_t count = 0;
-  hwloc_obj_t node = NULL;
-  while ((node = hwloc_get_next_obj_by_type(topology->hwloc, HWLOC_OBJ_NUMANODE, node)) != NULL) {
-    count += node->attr->numanode.local_memory > 0 && !is_special(node) &&
-             !hwloc_bitmap_iszero(node->cpuset);
-  }
-  return count == 1;
-}
-
 int tdm_topology_node_near_pci(const tdm_topology *topology, const char *bus_id) {
   const hwloc_obj_t device = hwloc_get_pcidev_by_busidstring(topology->hwloc, bus_id);
+  if (device == NULL) return linux_pci_node(topology, bus_id);
+  const hwloc_obj_t near = hwloc_get_non_io_ancestor_obj(topology->hwloc, device);
   const hwloc_obj_t root = hwloc_get_root_obj(topology->hwloc);
-  hwloc_obj_t near = device == NULL ? NULL : hwloc_get_non_io_ancestor_obj(topology->hwloc, device);
-  if (near != NULL && near != root) {
-    /* A memory child of the ancestor is near as well where no core is. */
-    const hwloc_obj_t node = nearest_node(topology->hwloc, near->cpuset);
-    if (node != NULL) return (int)node->os_index;
-  }
-  if (device != NULL && has_one_node(topology)) {
-    const hwloc_obj_t node = nearest_node(topology->hwloc, root->cpuset);
-    return node == NULL ? TDM_NODE_UNKNOWN : (int)node->os_index;
+  const hwloc_obj_t node =
+      near == NULL || near == root ? NULL : tdm_topology_nearest_node(topology, near->nodeset);
+  if (node != NULL) return (int)node->os_index;
+  if (topology->node_count == 1) {
+    return (int)tdm_topology_nearest_node(topology, topology->cores[0]->nodeset)->os_index;
   }
   return linux_pci_node(topology, bus_id);
 }

@@ -21,4 +21,7 @@ struct tdm_topology {
   size_t capacity;          /* of the three arrays */
 };
 
+/* The best node among those that an object is near to (its nodeset); NULL where there is none. */
+hwloc_obj_t tdm_topology_nearest_node(const tdm_topology *topology, hwloc_const_nodeset_t nodes);
+
 #endif

@@ -1,0 +1,159 @@
+/* Machines that are not here, recorded as hwloc XML (tests/devices/machines): which cores and which
+ * memory their devices get, and which node is next to a GPU. */
+#include "devices/host/topology.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/devices/support.h"
+
+typedef struct machine {
+  tdm_allocator allocator;
+  tdm_topology *topology;
+} machine;
+
+static void open_machine(machine *one, const char *name) {
+  static char text[1 << 16];
+  char path[128];
+  (void)snprintf(path, sizeof(path), "tests/devices/machines/%s.xml", name);
+  FILE *file = fopen(path, "r");
+  if (file == NULL) fail_msg("%s is not there", path);
+  const size_t bytes = fread(text, 1, sizeof(text) - 1, file);
+  text[bytes] = '\0';
+  (void)fclose(file);
+  assert_true(bytes < sizeof(text) - 1);
+  one->allocator = tdm_allocator_default();
+  assert_ok(tdm_topology_create(&one->allocator, text, &one->topology));
+}
+
+typedef struct expected_device {
+  const char *units; /* os indices of its processing units; NULL: the end */
+  int node;
+} expected_device;
+
+/* cpu devices, as many as expected, with these units and nodes. */
+static void assert_devices(const machine *one, const expected_device *expected) {
+  tdm_core_range ranges[16];
+  size_t count = 0;
+  while (expected[count].units != NULL)
+    ++count;
+  tdm_topology_divide(one->topology, count, 0, false, ranges);
+  for (size_t i = 0; i < count; ++i) {
+    char text[64];
+    assert_string_equal(tdm_topology_range_text(one->topology, &ranges[i], text, sizeof(text)),
+                        expected[i].units);
+    assert_int_equal(tdm_topology_range_node(one->topology, &ranges[i]), expected[i].node);
+    assert_false(tdm_topology_bind_thread(one->topology, &ranges[i]));
+  }
+}
+
+static int near_pci(const machine *one, const char *bus_id) {
+  return tdm_topology_node_near_pci(one->topology, bus_id);
+}
+
+static void two_sockets_with_a_gpu_on_the_second(void **state) {
+  (void)state;
+  machine two;
+  open_machine(&two, "two_sockets");
+  assert_int_equal(tdm_topology_node_count(two.topology), 2);
+  assert_int_equal(tdm_topology_core_count(two.topology), 8);
+  assert_devices(&two, (const expected_device[]){{"0-3,8-11", 0}, {"4-7,12-15", 1}, {NULL, 0}});
+  assert_devices(
+      &two, (const expected_device[]){
+                {"0-1,8-9", 0}, {"2-3,10-11", 0}, {"4-5,12-13", 1}, {"6-7,14-15", 1}, {NULL, 0}});
+  /* A device on both sockets has no one node. */
+  assert_devices(&two, (const expected_device[]){{"0-15", TDM_NODE_UNKNOWN}, {NULL, 0}});
+  assert_int_equal(near_pci(&two, "0000:3b:00.0"), 1);
+  assert_int_equal(near_pci(&two, "3b:00.0"), 1); /* domain 0 may be left out */
+  assert_int_equal(near_pci(&two, "0000:18:00.0"), 0);
+  assert_int_equal(near_pci(&two, "0000:99:00.0"), TDM_NODE_UNKNOWN);
+  assert_int_equal(near_pci(&two, "nonsense"), TDM_NODE_UNKNOWN);
+  assert_int_equal(near_pci(&two, "../../../../etc"), TDM_NODE_UNKNOWN);
+  assert_int_equal(near_pci(&two, ""), TDM_NODE_UNKNOWN);
+  assert_true(tdm_topology_node_bytes(two.topology, 1) == (uint64_t)64 << 30);
+  assert_true(tdm_topology_node_bytes(two.topology, 2) == 0);
+  assert_true(tdm_topology_node_bytes(two.topology, TDM_NODE_UNKNOWN) == 0);
+  tdm_topology_destroy(two.topology);
+}
+
+static void clusters_have_memory_of_their_own(void **state) {
+  (void)state;
+  machine clusters;
+  open_machine(&clusters, "sub_numa");
+  assert_int_equal(tdm_topology_node_count(clusters.topology), 4);
+  assert_devices(&clusters, (const expected_device[]){
+                                {"0-1", 0}, {"2-3", 1}, {"4-5", 2}, {"6-7", 3}, {NULL, 0}});
+  assert_devices(&clusters, (const expected_device[]){
+                                {"0-3", TDM_NODE_UNKNOWN}, {"4-7", TDM_NODE_UNKNOWN}, {NULL, 0}});
+  assert_int_equal(near_pci(&clusters, "0000:b1:00.0"), 3);
+  assert_int_equal(near_pci(&clusters, "0000:17:00.0"), 0); /* the first of the two beside it */
+  tdm_topology_destroy(clusters.topology);
+}
+
+static void memory_without_cores_is_not_chosen(void **state) {
+  (void)state;
+  machine tiers;
+  open_machine(&tiers, "memory_only");
+  assert_int_equal(tdm_topology_node_count(tiers.topology), 2);
+  assert_int_equal(tdm_topology_core_count(tiers.topology), 8);
+  assert_devices(&tiers, (const expected_device[]){{"0-3", 0}, {"4-7", 1}, {NULL, 0}});
+  assert_int_equal(near_pci(&tiers, "0000:3b:00.0"), 1);
+  tdm_topology_destroy(tiers.topology);
+}
+
+static void memory_without_cores_serves_where_there_is_no_other(void **state) {
+  (void)state;
+  machine alone;
+  open_machine(&alone, "hbm_alone");
+  assert_int_equal(tdm_topology_node_count(alone.topology), 1);
+  assert_devices(&alone, (const expected_device[]){{"0-3", 1}, {NULL, 0}});
+  assert_int_equal(near_pci(&alone, "0000:3b:00.0"), 1);
+  tdm_topology_destroy(alone.topology);
+}
+
+static void eight_gpus_over_two_sockets(void **state) {
+  (void)state;
+  machine eight;
+  open_machine(&eight, "eight_gpus");
+  const char *const bus_ids[8] = {"0000:1b:00.0", "0000:43:00.0", "0000:52:00.0", "0000:61:00.0",
+                                  "0000:9d:00.0", "0000:c3:00.0", "0000:d1:00.0", "0000:df:00.0"};
+  for (int i = 0; i < 8; ++i)
+    assert_int_equal(near_pci(&eight, bus_ids[i]), i / 4);
+  assert_int_equal(near_pci(&eight, "0000:05:00.0"), TDM_NODE_UNKNOWN); /* as near to either */
+  assert_devices(&eight, (const expected_device[]){{"0-7", 0}, {"8-15", 1}, {NULL, 0}});
+  tdm_topology_destroy(eight.topology);
+}
+
+static void a_container_limits_cores_and_perhaps_memory(void **state) {
+  (void)state;
+  machine limited;
+  open_machine(&limited, "container");
+  assert_int_equal(tdm_topology_node_count(limited.topology), 1);
+  assert_int_equal(tdm_topology_core_count(limited.topology), 2);
+  assert_devices(&limited, (const expected_device[]){{"1-2", 0}, {NULL, 0}});
+  assert_devices(&limited, (const expected_device[]){{"1", 0}, {"2", 0}, {NULL, 0}});
+  assert_int_equal(near_pci(&limited, "0000:18:00.0"), 0);
+  assert_int_equal(near_pci(&limited, "0000:3b:00.0"), 1); /* memory there is allowed */
+  tdm_topology_destroy(limited.topology);
+
+  open_machine(&limited, "container_node");
+  assert_int_equal(tdm_topology_core_count(limited.topology), 2);
+  assert_devices(&limited, (const expected_device[]){{"5-6", 1}, {NULL, 0}});
+  assert_int_equal(near_pci(&limited, "0000:3b:00.0"), 1);
+  assert_int_equal(near_pci(&limited, "0000:18:00.0"), 1); /* the only memory there is */
+  assert_true(tdm_topology_node_bytes(limited.topology, 0) == 0);
+  tdm_topology_destroy(limited.topology);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(two_sockets_with_a_gpu_on_the_second),
+      cmocka_unit_test(clusters_have_memory_of_their_own),
+      cmocka_unit_test(memory_without_cores_is_not_chosen),
+      cmocka_unit_test(memory_without_cores_serves_where_there_is_no_other),
+      cmocka_unit_test(eight_gpus_over_two_sockets),
+      cmocka_unit_test(a_container_limits_cores_and_perhaps_memory),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -29,7 +29,7 @@ tdm_status tdm_host_tensor_create(tdm_context *context, tdm_dtype dtype, const t
   tdm_device *device = tdm_context_find_device(context, "cpu:0");
   if (device == NULL) return TDM_UNAVAILABLE;
   tdm_storage *storage = NULL;
-  TDM_TRY(tdm_storage_create(context, device, (size_t)bytes, &storage));
+  TDM_TRY(tdm_storage_create(context, device, NULL, (size_t)bytes, &storage));
   const tdm_status status = tdm_tensor_over(storage, 0, dtype, shape, out_tensor);
   tdm_storage_release(storage);
   return status;

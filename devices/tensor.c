@@ -4,6 +4,7 @@
 
 #include "core/allocate.h"
 #include "devices/context.h"
+#include "devices/staged_memory.h"
 
 /* ---- Storage ------------------------------------------------------------------------------- */
 
@@ -14,8 +15,7 @@ static void free_storage(tdm_storage *storage) {
 }
 
 static void dispose_device_memory(tdm_storage *storage) {
-  tdm_device *device = storage->memory.device;
-  device->ops->release(device, &storage->memory);
+  tdm_memory_give_back(&storage->memory);
   free_storage(storage);
 }
 
@@ -30,12 +30,12 @@ static tdm_storage *make_storage(tdm_context *context, void (*dispose)(tdm_stora
   return storage;
 }
 
-tdm_status tdm_storage_create(tdm_context *context, tdm_device *device, size_t bytes,
-                              tdm_storage **out_storage) {
+tdm_status tdm_storage_create(tdm_context *context, tdm_device *device, tdm_device *partner,
+                              size_t bytes, tdm_storage **out_storage) {
   *out_storage = NULL;
   tdm_storage *storage = make_storage(context, dispose_device_memory);
   if (storage == NULL) return TDM_OUT_OF_MEMORY;
-  const tdm_status status = device->ops->allocate(device, bytes, &storage->memory);
+  const tdm_status status = tdm_memory_take(device, partner, bytes, &storage->memory);
   if (status != TDM_OK) {
     free_storage(storage);
     return status;
@@ -99,17 +99,31 @@ static int64_t check_tensor(tdm_context *context, tdm_dtype dtype, const tdm_sha
   return bytes;
 }
 
+static tdm_tensor *create(tdm_context *context, tdm_device *device, tdm_device *partner,
+                          tdm_dtype dtype, const tdm_shape *shape, int64_t bytes) {
+  tdm_storage *storage = NULL;
+  if (tdm_storage_create(context, device, partner, (size_t)bytes, &storage) != TDM_OK) return NULL;
+  tdm_tensor *tensor = over(storage, 0, dtype, shape);
+  tdm_storage_release(storage);
+  return tensor;
+}
+
 tdm_tensor *tdm_tensor_create(tdm_context *context, const char *device, tdm_dtype dtype,
                               tdm_shape shape) {
   const int64_t bytes = check_tensor(context, dtype, &shape);
   if (bytes < 0) return NULL;
   tdm_device *found = tdm_context_find_device(context, device);
-  if (found == NULL) return NULL;
-  tdm_storage *storage = NULL;
-  if (tdm_storage_create(context, found, (size_t)bytes, &storage) != TDM_OK) return NULL;
-  tdm_tensor *tensor = over(storage, 0, dtype, &shape);
-  tdm_storage_release(storage);
-  return tensor;
+  return found == NULL ? NULL : create(context, found, NULL, dtype, &shape, bytes);
+}
+
+tdm_tensor *tdm_tensor_staging(tdm_context *context, const char *near, tdm_dtype dtype,
+                               tdm_shape shape) {
+  const int64_t bytes = check_tensor(context, dtype, &shape);
+  if (bytes < 0) return NULL;
+  tdm_device *partner = tdm_context_find_device(context, near);
+  if (partner == NULL) return NULL;
+  tdm_device *host = tdm_context_device(context, 0);
+  return create(context, host, partner->host_addressable ? NULL : partner, dtype, &shape, bytes);
 }
 
 typedef struct wrapped_storage {

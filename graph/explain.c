@@ -106,7 +106,8 @@ static void read_key(tdm_session *session, const tdm_plan *plan, tdm_plan_reques
     feed->fed = words[at] != 0;
     if (!words[at++]) continue;
     feed->shape.rank = (int32_t)(words[at - 1] - 1);
-    feed->device = (int16_t)words[at++];
+    feed->pinned = words[at] & 1;
+    feed->device = (int16_t)(words[at++] >> 1);
     for (int d = 0; d < feed->shape.rank; d++)
       feed->shape.dims[d] = (tdm_dim)words[at++];
   }

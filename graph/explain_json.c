@@ -23,7 +23,9 @@ static json_t *node_json(const tdm_plan *plan, const tdm_ir_node *node) {
   json_object_set_new(object, "cause", json_string(tdm_explain_cause(plan, node, cause)));
   json_object_set_new(object, "bytes", json_integer((json_int_t)value->bytes));
   json_object_set_new(object, "route", json_string(tdm_explain_route(plan, node)));
-  json_object_set_new(object, "pageable", json_boolean(tdm_plan_is_pageable(plan, node)));
+  const tdm_host_memory memory = tdm_plan_host_memory(plan, node);
+  json_object_set_new(object, "memory", json_string(tdm_host_memory_name(memory)));
+  json_object_set_new(object, "pageable", json_boolean(memory == TDM_HOST_PAGEABLE));
   json_object_set_new(object, "predicted_ns", json_real(tdm_plan_predict_ns(plan, node)));
   return object;
 }

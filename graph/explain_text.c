@@ -43,7 +43,7 @@ static void print_transfer(const tdm_plan *plan, const tdm_ir_node *node, FILE *
   fprintf(out, "%s, ", tdm_explain_device(plan, node->device));
   print_bytes(plan->graph.values.items[node->first_output].bytes, out);
   fprintf(out, ", %s, %s, predicted %.1f us", tdm_explain_route(plan, node),
-          tdm_plan_is_pageable(plan, node) ? "pageable" : "host memory",
+          tdm_host_memory_name(tdm_plan_host_memory(plan, node)),
           tdm_plan_predict_ns(plan, node) / 1000);
 }
 

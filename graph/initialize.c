@@ -61,7 +61,7 @@ tdm_status tdm_initialize_memory(tdm_context *context, const tdm_memory *memory,
   if (data) return fill(data, spec, name, initializer, seed);
   tdm_storage *staging = NULL;
   tdm_device *host = tdm_context_device(context, 0);
-  TDM_TRY(tdm_storage_create(context, host, memory->bytes, &staging));
+  TDM_TRY(tdm_storage_create(context, host, NULL, memory->bytes, &staging));
   data = host->ops->host_pointer(host, staging->memory.address);
   tdm_status status = fill(data, spec, name, initializer, seed);
   const int64_t bytes = tdm_shape_bytes(&spec->shape, spec->dtype);

@@ -31,6 +31,7 @@ typedef struct tdm_ir_value {
   int16_t device;    /* context index of the device, or TDM_NO_DEVICE */
   uint8_t kind;      /* tdm_value_kind */
   bool trainable;
+  bool pinned;      /* INPUT: fed from a pinned staging buffer */
   const char *name; /* of inputs and persistents */
 } tdm_ir_value;
 

@@ -91,6 +91,7 @@ static tdm_status lower_inputs(lowering_state *state) {
       TDM_TRY(bind_shape(state, &value, feed));
       value.spec.shape = feed->shape;
       value.device = feed->device;
+      value.pinned = feed->pinned;
     }
     const uint32_t made = tdm_ir_add_value(out, &value);
     if (!made) return TDM_OUT_OF_MEMORY;

@@ -1,5 +1,6 @@
 /* Memory of delivered outputs. A storage whose last reference goes returns here, so that a steady
  * run allocates nothing. Invariant: the pool outlives every storage it gave out. */
+#include "devices/staged_memory.h"
 #include "graph/session.h"
 
 #define KEPT 32
@@ -36,7 +37,7 @@ static void let_go(tdm_output_pool *pool) {
 }
 
 static void free_storage(tdm_output_pool *pool, tdm_storage *storage) {
-  storage->memory.device->ops->release(storage->memory.device, &storage->memory);
+  tdm_memory_give_back(&storage->memory);
   tdm_release(pool->allocator, storage, sizeof *storage);
 }
 
@@ -62,21 +63,23 @@ void tdm_output_pool_close(tdm_output_pool *pool) {
   let_go(pool);
 }
 
-static tdm_storage *find_idle(tdm_output_pool *pool, size_t bytes) {
+static tdm_storage *find_idle(tdm_output_pool *pool, size_t bytes, bool staged) {
   for (size_t i = pool->idle_count; i-- > 0;) {
     tdm_storage *storage = pool->idle[i];
     if (storage->memory.bytes < bytes || storage->memory.bytes > 2 * bytes + 4096) continue;
+    if ((storage->memory.staging != NULL) != staged) continue;
     pool->idle[i] = pool->idle[--pool->idle_count];
     return storage;
   }
   return NULL;
 }
 
-static tdm_status make_storage(tdm_output_pool *pool, size_t bytes, tdm_storage **out_storage) {
+static tdm_status make_storage(tdm_output_pool *pool, tdm_device *partner, size_t bytes,
+                               tdm_storage **out_storage) {
   tdm_storage *storage = tdm_allocate(pool->allocator, sizeof *storage, "output");
   if (!storage) return TDM_OUT_OF_MEMORY;
   tdm_device *host = tdm_context_device(pool->context, 0);
-  const tdm_status status = host->ops->allocate(host, bytes, &storage->memory);
+  const tdm_status status = tdm_memory_take(host, partner, bytes, &storage->memory);
   if (status != TDM_OK) {
     tdm_release(pool->allocator, storage, sizeof *storage);
     return status;
@@ -88,11 +91,12 @@ static tdm_status make_storage(tdm_output_pool *pool, size_t bytes, tdm_storage 
   return TDM_OK;
 }
 
-tdm_status tdm_output_pool_take(tdm_output_pool *pool, size_t bytes, tdm_storage **out_storage) {
+tdm_status tdm_output_pool_take(tdm_output_pool *pool, tdm_device *partner, size_t bytes,
+                                tdm_storage **out_storage) {
   pthread_mutex_lock(&pool->lock);
-  *out_storage = find_idle(pool, bytes);
+  *out_storage = find_idle(pool, bytes, partner != NULL);
   pthread_mutex_unlock(&pool->lock);
-  if (!*out_storage) TDM_TRY(make_storage(pool, bytes ? bytes : 1, out_storage));
+  if (!*out_storage) TDM_TRY(make_storage(pool, partner, bytes ? bytes : 1, out_storage));
   atomic_store_explicit(&(*out_storage)->references, 1, memory_order_relaxed);
   atomic_fetch_add_explicit(&pool->references, 1, memory_order_relaxed);
   return TDM_OK;

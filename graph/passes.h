@@ -18,6 +18,7 @@
 /* What is known of one input of the user's graph. */
 typedef struct tdm_feed_spec {
   bool fed;
+  bool pinned; /* lies in a pinned staging buffer */
   int16_t device;
   tdm_shape shape;
 } tdm_feed_spec;

@@ -68,61 +68,6 @@ static void mark_updated(tdm_plan *plan) {
   }
 }
 
-static void count_traffic(tdm_plan *plan) {
-  const tdm_graph *graph = &plan->graph;
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
-    if (node->operation) continue;
-    const uint32_t from = tdm_ir_inputs(graph, node)[0];
-    if (graph->values.items[from].device == node->device) continue;
-    const uint64_t bytes = graph->values.items[node->first_output].bytes;
-    tdm_traffic *traffic = &plan->traffic;
-    if (node->role == TDM_ROLE_TRANSFER) {
-      traffic->edge_transfers++;
-      traffic->edge_bytes += bytes;
-    } else if (node->role == TDM_ROLE_BOUNDARY) {
-      traffic->boundary_transfers++;
-      traffic->boundary_bytes += bytes;
-    } else {
-      traffic->refresh_transfers++;
-      traffic->refresh_bytes += bytes;
-    }
-  }
-}
-
-double tdm_plan_predict_ns(const tdm_plan *plan, const tdm_ir_node *node) {
-  const tdm_graph *graph = &plan->graph;
-  const uint32_t source = tdm_ir_inputs(graph, node)[0];
-  const tdm_device *to = tdm_context_device(graph->context, (size_t)node->device);
-  const tdm_device *from =
-      tdm_context_device(graph->context, (size_t)graph->values.items[source].device);
-  const tdm_device *teller =
-      to->host_addressable ? from : to; /* the discrete side knows its link */
-  const tdm_link link = teller->ops->link(teller, teller == to ? from : to);
-  const double bytes = (double)graph->values.items[node->first_output].bytes;
-  return link.latency_ns + (link.bytes_per_ns > 0 ? bytes / link.bytes_per_ns : 0);
-}
-
-/* Host memory that no pool has pinned: a copy from or to a device that cannot read it in place. */
-bool tdm_plan_is_pageable(const tdm_plan *plan, const tdm_ir_node *node) {
-  const tdm_graph *graph = &plan->graph;
-  const uint32_t source = tdm_ir_inputs(graph, node)[0];
-  const tdm_device *to = tdm_context_device(graph->context, (size_t)node->device);
-  const tdm_device *from =
-      tdm_context_device(graph->context, (size_t)graph->values.items[source].device);
-  return from->host_addressable != to->host_addressable;
-}
-
-static tdm_status refuse_pageable(const tdm_plan *plan) {
-  for (size_t i = 0; i < plan->graph.order.count; i++) {
-    const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, plan->graph.order.items[i]);
-    if (!node->operation && tdm_plan_is_pageable(plan, node))
-      return tdm_fail(TDM_UNAVAILABLE, "strict: the transfer of %s goes through pageable memory",
-                      node->name);
-  }
-  return TDM_OK;
-}
-
 /* Passes on the graph itself. */
 static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request) {
   tdm_graph *graph = &plan->graph;
@@ -144,7 +89,8 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
   report(request, "layout", plan);
   TDM_TRY(tdm_pass_transfer(graph, plan->deliveries, plan->delivery_count));
   report(request, "transfer", plan);
-  if (request->strict) TDM_TRY(refuse_pageable(plan));
+  tdm_plan_count_transfers(plan);
+  if (request->strict) TDM_TRY(tdm_plan_refuse_pageable(plan));
   return bind_deriveds(plan, request->store);
 }
 
@@ -185,7 +131,6 @@ static tdm_status make(tdm_plan *plan, const tdm_plan_request *request) {
   if (!plan->deliveries) return TDM_OUT_OF_MEMORY;
   TDM_TRY(rewrite_graph(plan, request));
   mark_updated(plan);
-  count_traffic(plan);
   TDM_TRY(arrange(plan, request));
   if (request->profile) {
     plan->totals_ns = tdm_region_take(

@@ -3,6 +3,7 @@
 #ifndef TANDEM_GRAPH_PLAN_H
 #define TANDEM_GRAPH_PLAN_H
 
+#include "devices/staged_memory.h"
 #include "devices/tensor.h"
 #include "graph/passes.h"
 #include "graph/store.h"
@@ -40,11 +41,13 @@ typedef struct tdm_plan {
   uint32_t main_program_count; /* all of them unless two_phase */
   tdm_base_layout layout;
   tdm_device **arena_devices; /* per arena */
-  uint32_t *deliveries;       /* values */
-  size_t delivery_count;      /* the loss of a training plan is the last */
-  tdm_store_entry **entries;  /* per persistent of graph */
-  bool *updated;              /* per persistent: the update phase writes it */
-  tdm_address *bases;         /* what every run's table starts from: the persistents filled in */
+  tdm_device *partner;   /* the discrete device that host memory of the plan lies near; or NULL */
+  _Atomic bool unpinned; /* staging was refused: what should be pinned is pageable */
+  uint32_t *deliveries;  /* values */
+  size_t delivery_count; /* the loss of a training plan is the last */
+  tdm_store_entry **entries; /* per persistent of graph */
+  bool *updated;             /* per persistent: the update phase writes it */
+  tdm_address *bases;        /* what every run's table starts from: the persistents filled in */
   struct tdm_run_state *idle_runs; /* of earlier runs, to be used again */
   tdm_store_copy **copies;         /* per derived of graph */
   bool writes_persistent;          /* has updates */
@@ -80,9 +83,22 @@ void tdm_plan_destroy(tdm_plan *plan);
 /* Makes the programs of a scheduled, placed graph: the last pass. */
 tdm_status tdm_pass_emit(tdm_plan *plan) TDM_WARN_UNUSED;
 
-/* Does a transfer node read or write host memory that is not pinned? */
-bool tdm_plan_is_pageable(const tdm_plan *plan, const tdm_ir_node *node);
-/* Predicted time of a transfer node in ns, by the devices' link models. */
+/* ---- Its transfers (plan_transfers.c) ---- */
+
+/* Host memory that a transfer node reads or writes. */
+typedef enum tdm_host_memory {
+  TDM_HOST_NONE,     /* none, or both sides are the host's */
+  TDM_HOST_PINNED,   /* a staging buffer */
+  TDM_HOST_STAGED,   /* pageable; the device copies it through staging buffers */
+  TDM_HOST_PAGEABLE, /* the driver's own detour */
+} tdm_host_memory;
+tdm_host_memory tdm_plan_host_memory(const tdm_plan *plan, const tdm_ir_node *node);
+const char *tdm_host_memory_name(tdm_host_memory memory); /* "pinned"; of NONE "host memory" */
+/* Predicted time of a transfer node in ns, by the link models. */
 double tdm_plan_predict_ns(const tdm_plan *plan, const tdm_ir_node *node);
+/* Fills plan->traffic and plan->partner; the graph has been through the transfer pass. */
+void tdm_plan_count_transfers(tdm_plan *plan);
+/* UNAVAILABLE, naming the first transfer that is pageable. */
+tdm_status tdm_plan_refuse_pageable(const tdm_plan *plan) TDM_WARN_UNUSED;
 
 #endif

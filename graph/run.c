@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "devices/staged_memory.h"
 #include "graph/explain.h"
 
 static tdm_run_state *run_of(tdm_admission *admission) {
@@ -122,35 +123,48 @@ static void on_settled(tdm_flight *flight) {
 
 /* ---- Binding ---- */
 
-static tdm_status bind_arenas(tdm_run_state *run) {
-  const tdm_plan *plan = run->plan;
-  const tdm_schedule *schedule = &plan->lowered.schedule;
-  tdm_slot *slot = &run->session->slots[run->slot];
-  for (uint32_t a = 0; a < schedule->arena_count; a++) {
-    tdm_device *device = plan->arena_devices[a];
-    tdm_memory *memory = &slot->arenas[device->context_index];
-    if (memory->bytes < schedule->arena_bytes[a]) {
-      if (memory->bytes) device->ops->release(device, memory);
-      memset(memory, 0, sizeof *memory);
-      const tdm_status status = device->ops->allocate(device, schedule->arena_bytes[a], memory);
-      if (status != TDM_OK) {
-        memset(memory, 0, sizeof *memory);
-        return tdm_fail_within(status, "activations of %s", device->name);
-      }
-    }
-    run->flight.bases[plan->layout.arenas + a] = memory->address;
+/* The discrete device that host memory of this run should be pinned for; NULL: none. */
+static tdm_device *partner_of(const tdm_plan *plan) {
+  return plan->partner && !atomic_load_explicit(&plan->unpinned, memory_order_relaxed)
+             ? plan->partner
+             : NULL;
+}
+
+/* Memory that should have been pinned: an error where that was promised, else told by the plan. */
+static tdm_status check_pinned(tdm_run_state *run, const tdm_memory *memory) {
+  if (tdm_memory_is_pinned(memory)) return TDM_OK;
+  if (run->session->strict)
+    return tdm_fail(TDM_UNAVAILABLE, "strict: host memory for copies with %s is not pinned",
+                    run->plan->partner->name);
+  atomic_store(&run->plan->unpinned, true);
+  return TDM_OK;
+}
+
+static tdm_status bind_arena(tdm_run_state *run, uint32_t arena) {
+  tdm_device *device = run->plan->arena_devices[arena];
+  tdm_device *partner = device->host_addressable ? partner_of(run->plan) : NULL;
+  tdm_memory *memory = &run->session->slots[run->slot].arenas[device->context_index];
+  const uint64_t bytes = run->plan->lowered.schedule.arena_bytes[arena];
+  if (memory->bytes < bytes || (partner && !memory->staging && bytes > 0)) {
+    tdm_memory_give_back(memory);
+    const tdm_status status = tdm_memory_take(device, partner, bytes, memory);
+    if (status != TDM_OK) return tdm_fail_within(status, "activations of %s", device->name);
   }
+  if (partner && bytes > 0) TDM_TRY(check_pinned(run, memory));
+  run->flight.bases[run->plan->layout.arenas + arena] = memory->address;
   return TDM_OK;
 }
 
 static tdm_status bind_outputs(tdm_run_state *run) {
   const tdm_plan *plan = run->plan;
+  tdm_device *partner = partner_of(plan);
   for (size_t i = 0; i < plan->delivery_count; i++) {
     const tdm_ir_value *value = tdm_ir_value_at(&plan->graph, plan->deliveries[i]);
     tdm_storage *storage;
-    TDM_TRY(tdm_output_pool_take(run->session->outputs, value->bytes, &storage));
-    const tdm_status status =
-        tdm_tensor_over(storage, 0, value->spec.dtype, &value->spec.shape, &run->outputs[i]);
+    TDM_TRY(tdm_output_pool_take(run->session->outputs, partner, value->bytes, &storage));
+    tdm_status status = partner ? check_pinned(run, &storage->memory) : TDM_OK;
+    if (status == TDM_OK)
+      status = tdm_tensor_over(storage, 0, value->spec.dtype, &value->spec.shape, &run->outputs[i]);
     run->flight.bases[plan->layout.deliveries + i] = storage->memory.address;
     tdm_storage_release(storage); /* the tensor's now */
     if (status != TDM_OK) return status;
@@ -172,7 +186,8 @@ static tdm_status bind(tdm_run_state *run) {
   const tdm_plan *plan = run->plan;
   for (size_t i = 0; i < plan->graph.inputs.count; i++)
     run->flight.bases[plan->layout.inputs + i] = tdm_tensor_address(run->inputs[i]);
-  TDM_TRY(bind_arenas(run));
+  for (uint32_t arena = 0; arena < plan->lowered.schedule.arena_count; arena++)
+    TDM_TRY(bind_arena(run, arena));
   TDM_TRY(bind_outputs(run));
   bind_copies(run);
   const uint64_t bits = atomic_load(&run->session->learning_rate_bits);

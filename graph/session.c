@@ -149,7 +149,7 @@ static void release_arenas(tdm_session *session) {
   for (int i = 0; session->slots && i < session->depth; i++)
     for (size_t d = 0; session->slots[i].arenas && d < tdm_device_count(session->context); d++) {
       tdm_memory *memory = &session->slots[i].arenas[d];
-      if (memory->bytes) memory->device->ops->release(memory->device, memory);
+      tdm_memory_give_back(memory);
     }
 }
 

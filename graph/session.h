@@ -67,7 +67,8 @@ tdm_status tdm_session_plan_request(tdm_session *session, const tdm_run_request 
 /* Memory of delivered outputs, kept for the next run when the user lets go of it. */
 tdm_status tdm_output_pool_create(tdm_context *context, tdm_output_pool **out_pool) TDM_WARN_UNUSED;
 void tdm_output_pool_close(tdm_output_pool *pool); /* frees what is idle; the rest when released */
-tdm_status tdm_output_pool_take(tdm_output_pool *pool, size_t bytes,
+/* partner: a discrete device that it is copied from, near which it lies; NULL: none. */
+tdm_status tdm_output_pool_take(tdm_output_pool *pool, tdm_device *partner, size_t bytes,
                                 tdm_storage **out_storage) TDM_WARN_UNUSED;
 
 #endif

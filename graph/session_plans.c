@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/hash.h"
+#include "devices/staged_memory.h"
 #include "graph/run.h"
 
 static tdm_status find_feed(const tdm_session *session, const char *name, size_t *out_index) {
@@ -40,7 +41,10 @@ static tdm_status read_feeds(tdm_session *session, const tdm_run_request *reques
     TDM_TRY(check_feed(session, index, &request->feeds[i]));
     const tdm_tensor *tensor = request->feeds[i].tensor;
     session->feed_specs[index] =
-        (tdm_feed_spec){true, (int16_t)tdm_tensor_owner(tensor)->context_index, tensor->shape};
+        (tdm_feed_spec){.fed = true,
+                        .pinned = tdm_memory_is_pinned(&tensor->storage->memory),
+                        .device = (int16_t)tdm_tensor_owner(tensor)->context_index,
+                        .shape = tensor->shape};
   }
   return TDM_OK;
 }
@@ -55,7 +59,8 @@ static tdm_status find_output(const tdm_session *session, const char *name, uint
   return tdm_fail(TDM_INVALID_ARGUMENT, "the graph has no output %s", name ? name : "(null)");
 }
 
-/* Words: (fetch count, training), the outputs' indices, then per input 0 or rank, device, sizes. */
+/* Words: (fetch count, training), the outputs' indices, then per input 0 or its rank, its device
+ * and whether it is pinned, its sizes. */
 static tdm_status make_key(tdm_session *session, const tdm_run_request *request,
                            tdm_plan_key *out_key) {
   uint64_t *words = session->key_words;
@@ -74,7 +79,7 @@ static tdm_status make_key(tdm_session *session, const tdm_run_request *request,
     const tdm_feed_spec *feed = &session->feed_specs[i];
     words[used++] = feed->fed ? 1 + (uint64_t)feed->shape.rank : 0;
     if (!feed->fed) continue;
-    words[used++] = (uint64_t)feed->device;
+    words[used++] = (uint64_t)feed->device << 1 | feed->pinned;
     for (int d = 0; d < feed->shape.rank; d++)
       words[used++] = (uint64_t)feed->shape.dims[d];
   }

@@ -105,12 +105,13 @@ tdm_device *tdm_store_home(tdm_store *store, const char *name) {
 static tdm_status settle_entry(tdm_store *store, tdm_store_entry *entry, tdm_device *home) {
   const int64_t bytes = tdm_shape_bytes(&entry->spec.shape, entry->spec.dtype);
   tdm_storage *storage = NULL;
-  tdm_status status = tdm_storage_create(store->context, home, (size_t)bytes, &storage);
+  tdm_status status = tdm_storage_create(store->context, home, NULL, (size_t)bytes, &storage);
   if (status != TDM_OK) return status;
   const tdm_memory to = storage->memory;
   if (entry->pending) {
-    const tdm_memory from = {tdm_tensor_owner(entry->pending), tdm_tensor_address(entry->pending),
-                             entry->pending->bytes};
+    const tdm_memory from = {.device = tdm_tensor_owner(entry->pending),
+                             .address = tdm_tensor_address(entry->pending),
+                             .bytes = entry->pending->bytes};
     status = tdm_context_copy(store->context, &from, &to, (size_t)bytes);
   } else {
     status = tdm_initialize_memory(store->context, &to, &entry->spec, entry->name,
@@ -168,8 +169,8 @@ static tdm_status copy_on_locked(tdm_store *store, tdm_store_entry *entry, tdm_d
   if (!copy) return TDM_OUT_OF_MEMORY;
   copy->entry = entry;
   copy->version = TDM_VERSION_NONE;
-  const tdm_status status =
-      tdm_storage_create(store->context, device, entry->storage->memory.bytes, &copy->storage);
+  const tdm_status status = tdm_storage_create(store->context, device, NULL,
+                                               entry->storage->memory.bytes, &copy->storage);
   if (status != TDM_OK) {
     tdm_release(store->allocator, copy, sizeof *copy);
     return status;

@@ -16,7 +16,9 @@ static tdm_status add_copy(tdm_store *store, tdm_store_entry *entry, tdm_tensor_
   tdm_tensor *tensor =
       tdm_tensor_create(store->context, "cpu:0", entry->spec.dtype, entry->spec.shape);
   if (!tensor) return TDM_OUT_OF_MEMORY;
-  const tdm_memory to = {tdm_tensor_owner(tensor), tdm_tensor_address(tensor), tensor->bytes};
+  const tdm_memory to = {.device = tdm_tensor_owner(tensor),
+                         .address = tdm_tensor_address(tensor),
+                         .bytes = tensor->bytes};
   tdm_status status = tdm_context_copy(store->context, &entry->storage->memory, &to, tensor->bytes);
   if (status == TDM_OK) status = tdm_tensor_list_add(list, entry->name, tensor);
   tdm_tensor_release(tensor);
@@ -86,7 +88,9 @@ static tdm_status keep_pending(tdm_store *store, const char *name, tdm_tensor *t
 static tdm_status set_entry(tdm_store *store, const char *name, tdm_tensor *tensor) {
   tdm_store_entry *entry = find_entry(store, name);
   if (!entry || !entry->storage) return keep_pending(store, name, tensor);
-  const tdm_memory from = {tdm_tensor_owner(tensor), tdm_tensor_address(tensor), tensor->bytes};
+  const tdm_memory from = {.device = tdm_tensor_owner(tensor),
+                           .address = tdm_tensor_address(tensor),
+                           .bytes = tensor->bytes};
   entry->stale = true; /* until all of it is there */
   TDM_TRY(tdm_context_copy(store->context, &from, &entry->storage->memory, tensor->bytes));
   entry->stale = false;

@@ -298,21 +298,84 @@ static void every_pass_can_be_printed(void **unused) {
   tdm_session_release(session);
 }
 
-static void strict_refuses_pageable_copies(void **unused) {
+static tdm_status fetch_scores(tdm_session *session, tdm_tensor *ids) {
+  const tdm_feed feed = {.name = "ids", .tensor = ids};
+  tdm_fetch scores = {.name = "scores"};
+  const tdm_status status = tdm_run(session, &feed, 1, &scores, 1);
+  tdm_tensor_release(scores.tensor);
+  return status;
+}
+
+/* Of the latest plan: "pinned" or "pageable", where the text says it. */
+static void expect_said(tdm_session *session, const char *said, bool expected) {
+  char *text = printed(session, print_explain, NULL, TDM_PLAN_TEXT);
+  if ((strstr(text, said) != NULL) != expected) fail_msg("\"%s\" in\n%s", said, text);
+  free(text);
+}
+
+static void host_memory_of_a_plan_is_pinned(void **unused) {
   (void)unused;
   const tdm_session_options options = {.strict = true};
   tdm_session *session = run_session(seed_graph(context, "cpu:0", "sim:0", NULL), &options);
   test_batch batch;
   test_batch_make(&batch, context, 4, 1);
-  tdm_fetch scores = {.name = "scores"};
-  assert_status(tdm_run(session, batch.feeds, 1, &scores, 1), TDM_UNAVAILABLE);
-  assert_message("strict");
-  assert_message("embedding");
-  tdm_session_release(session);
-  session = run_session(seed_graph(context, "cpu:0", "cpu:1", NULL), &options);
-  tdm_tensor_release(run_once(session, &batch, "scores"));
+  assert_ok(fetch_scores(session, batch.ids));
+  expect_said(session, ", pinned", true);
+  expect_said(session, ", pageable", false);
   test_batch_release(&batch);
   tdm_session_release(session);
+}
+
+/* What a caller feeds lies where the caller has put it. */
+static void strict_refuses_pageable_inputs(void **unused) {
+  (void)unused;
+  const tdm_session_options options = {.strict = true};
+  tdm_session *session = run_session(seed_graph(context, "sim:0", "sim:0", NULL), &options);
+  test_batch batch;
+  test_batch_make(&batch, context, 4, 1);
+  assert_status(fetch_scores(session, batch.ids), TDM_UNAVAILABLE);
+  assert_message("strict");
+  assert_message("ids");
+  tdm_tensor *staged = tdm_tensor_staging(context, "sim:0", TDM_INT64, tdm_shape_of(1, 4));
+  assert_non_null(staged);
+  memcpy(tdm_tensor_data(staged), tdm_tensor_data(batch.ids), tdm_tensor_bytes(staged));
+  assert_ok(fetch_scores(session, staged));
+  tdm_session_release(session);
+  session = run_session(seed_graph(context, "sim:0", "sim:0", NULL), NULL);
+  assert_ok(fetch_scores(session, batch.ids));
+  expect_said(session, ", pageable", true);
+  assert_ok(fetch_scores(session, staged)); /* a plan of its own */
+  expect_said(session, ", pageable", false);
+  assert_int_equal(session->plan_count, 2);
+  tdm_tensor_release(staged);
+  test_batch_release(&batch);
+  tdm_session_release(session);
+}
+
+/* Without room in the staging pool runs go on, and say so; strict ones fail. */
+static void a_full_staging_pool_is_told(void **unused) {
+  (void)unused;
+  setenv("TANDEM_STAGING_BYTES", "1", 1);
+  tdm_context *poor = graph_context();
+  unsetenv("TANDEM_STAGING_BYTES");
+  test_batch batch;
+  test_batch_make(&batch, poor, 4, 1);
+  const tdm_session_options strict = {.strict = true};
+  tdm_session *session = run_session(seed_graph(poor, "cpu:0", "sim:0", NULL), &strict);
+  for (int i = 0; i < 2; i++) {
+    assert_status(fetch_scores(session, batch.ids), TDM_UNAVAILABLE);
+    assert_message("not pinned");
+  }
+  tdm_session_release(session);
+  session = run_session(seed_graph(poor, "cpu:0", "sim:0", NULL), NULL);
+  for (int i = 0; i < 2; i++) {
+    assert_ok(fetch_scores(session, batch.ids));
+    expect_said(session, ", pageable", true);
+    expect_said(session, ", pinned", false);
+  }
+  test_batch_release(&batch);
+  tdm_session_release(session);
+  tdm_context_release(poor);
 }
 
 int main(void) {
@@ -327,7 +390,9 @@ int main(void) {
       cmocka_unit_test(the_json_adds_up),
       cmocka_unit_test(the_dot_is_well_formed),
       cmocka_unit_test(every_pass_can_be_printed),
-      cmocka_unit_test(strict_refuses_pageable_copies),
+      cmocka_unit_test(host_memory_of_a_plan_is_pinned),
+      cmocka_unit_test(strict_refuses_pageable_inputs),
+      cmocka_unit_test(a_full_staging_pool_is_told),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);
 }

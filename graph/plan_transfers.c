@@ -1,0 +1,88 @@
+/* What a plan's transfers are: counted, predicted, and through which host memory they go.
+ * Invariant: a transfer is a node without an operation whose input lies on another device. */
+#include "graph/plan.h"
+
+static const tdm_device *device_of(const tdm_plan *plan, int16_t device) {
+  return tdm_context_device(plan->graph.context, (size_t)device);
+}
+
+static const tdm_ir_value *source_of(const tdm_plan *plan, const tdm_ir_node *node) {
+  return tdm_ir_value_at(&plan->graph, tdm_ir_inputs(&plan->graph, node)[0]);
+}
+
+/* ---- Counting ---- */
+
+static void count_one(tdm_traffic *traffic, tdm_node_role role, uint64_t bytes) {
+  if (role == TDM_ROLE_TRANSFER) {
+    traffic->edge_transfers++;
+    traffic->edge_bytes += bytes;
+  } else if (role == TDM_ROLE_BOUNDARY) {
+    traffic->boundary_transfers++;
+    traffic->boundary_bytes += bytes;
+  } else {
+    traffic->refresh_transfers++;
+    traffic->refresh_bytes += bytes;
+  }
+}
+
+void tdm_plan_count_transfers(tdm_plan *plan) {
+  const tdm_graph *graph = &plan->graph;
+  for (size_t i = 0; i < graph->order.count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+    if (node->operation) continue;
+    const tdm_device *from = device_of(plan, source_of(plan, node)->device);
+    const tdm_device *to = device_of(plan, node->device);
+    if (from == to) continue;
+    count_one(&plan->traffic, node->role, graph->values.items[node->first_output].bytes);
+    if (plan->partner || from->host_addressable == to->host_addressable) continue;
+    plan->partner = tdm_context_device(graph->context, from->host_addressable
+                                                           ? (size_t)node->device
+                                                           : (size_t)source_of(plan, node)->device);
+  }
+}
+
+/* ---- Host memory ---- */
+
+/* What is computed or delivered lies in memory of the plan's own; what is fed or persistent lies
+ * where somebody else has put it. */
+tdm_host_memory tdm_plan_host_memory(const tdm_plan *plan, const tdm_ir_node *node) {
+  const tdm_ir_value *source = source_of(plan, node);
+  const tdm_device *from = device_of(plan, source->device);
+  const tdm_device *to = device_of(plan, node->device);
+  if (from->host_addressable == to->host_addressable) return TDM_HOST_NONE;
+  const tdm_device *discrete = from->host_addressable ? to : from;
+  const tdm_ir_value *root =
+      tdm_ir_value_at(&plan->graph, from->host_addressable ? source->root : node->first_output);
+  const bool pinned = root->kind == TDM_VALUE_INPUT
+                          ? root->pinned
+                          : root->kind == TDM_VALUE_NODE && !atomic_load(&plan->unpinned);
+  if (pinned) return TDM_HOST_PINNED;
+  return discrete->stages_pageable ? TDM_HOST_STAGED : TDM_HOST_PAGEABLE;
+}
+
+const char *tdm_host_memory_name(tdm_host_memory memory) {
+  static const char *const names[] = {"host memory", "pinned", "staged", "pageable"};
+  return names[memory];
+}
+
+tdm_status tdm_plan_refuse_pageable(const tdm_plan *plan) {
+  for (size_t i = 0; i < plan->graph.order.count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, plan->graph.order.items[i]);
+    if (!node->operation && tdm_plan_host_memory(plan, node) == TDM_HOST_PAGEABLE)
+      return tdm_fail(TDM_UNAVAILABLE, "strict: the transfer of %s goes through pageable memory",
+                      node->name);
+  }
+  return TDM_OK;
+}
+
+/* ---- Predicting ---- */
+
+double tdm_plan_predict_ns(const tdm_plan *plan, const tdm_ir_node *node) {
+  const tdm_device *to = device_of(plan, node->device);
+  const tdm_device *from = device_of(plan, source_of(plan, node)->device);
+  const tdm_device *teller =
+      to->host_addressable ? from : to; /* the discrete side knows its link */
+  const tdm_link link = teller->ops->link(teller, teller == to ? from : to);
+  const double bytes = (double)plan->graph.values.items[node->first_output].bytes;
+  return link.latency_ns + (link.bytes_per_ns > 0 ? bytes / link.bytes_per_ns : 0);
+}

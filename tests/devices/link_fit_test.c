@@ -1,0 +1,149 @@
+/* Fitting links to copies that are noisy on purpose: the truth is known, and comes back within the
+ * uncertainty that the fit itself states. */
+#include "devices/host/link_fit.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "tests/devices/support.h"
+
+enum { SIZES = 17, COPIES = 15, MOST = SIZES * COPIES, TRIALS = 60 };
+
+typedef struct noise {
+  double relative;        /* half width of a uniform factor around 1 */
+  uint64_t outlier_every; /* one copy in so many takes 2 to 50 times as long; 0: none */
+  size_t bad_size;        /* all copies of this size take ten times as long; SIZES: none */
+} noise;
+
+static double uniform(uint64_t *random) {
+  *random = *random * 6364136223846793005u + 1442695040888963407u;
+  return (double)(*random >> 33) / 2147483648.0;
+}
+
+/* Sizes 1 KiB to 64 MiB. */
+static void make_samples(tdm_link truth, noise kind, uint64_t seed, tdm_link_sample *samples) {
+  uint64_t random = seed * 977 + 5;
+  for (size_t i = 0; i < MOST; ++i) {
+    const double bytes = ldexp(1024, (int)(i % SIZES));
+    double ns = truth.latency_ns + bytes / truth.bytes_per_ns;
+    ns *= 1 + kind.relative * (2 * uniform(&random) - 1);
+    const bool outlier =
+        kind.outlier_every > 0 && uniform(&random) * (double)kind.outlier_every < 1;
+    if (outlier) ns *= 2 + 48 * uniform(&random);
+    if (i % SIZES == kind.bad_size) ns *= 10;
+    samples[i] = (tdm_link_sample){.bytes = bytes, .ns = ns};
+  }
+}
+
+static void exact_copies_give_the_exact_line(void **state) {
+  (void)state;
+  tdm_link_sample samples[MOST];
+  tdm_link_estimate estimate;
+  make_samples((tdm_link){5000, 16}, (noise){.bad_size = SIZES}, 1, samples);
+  assert_ok(tdm_link_fit(samples, MOST, &estimate));
+  assert_true(fabs(estimate.link.latency_ns - 5000) < 1e-3);
+  assert_true(fabs(estimate.link.bytes_per_ns - 16) < 1e-6);
+  assert_true(estimate.latency_error_ns < 1e-3);
+  assert_true(estimate.ns_per_byte_error < 1e-9);
+  assert_true(estimate.deviation < 1e-9);
+  assert_int_equal(estimate.origin, TDM_LINK_CALIBRATED);
+  assert_int_equal(estimate.knot_count, SIZES);
+  for (double bytes = 100; bytes < 1e9; bytes *= 1.7)
+    assert_true(fabs(tdm_link_predict_ns(&estimate, bytes) / (5000 + bytes / 16) - 1) < 1e-6);
+}
+
+/* In how many of TRIALS the truth lies within the stated uncertainty, and is it a useful one? */
+static void assert_recovers(tdm_link truth, noise kind, double widest) {
+  size_t right = 0;
+  for (size_t trial = 0; trial < TRIALS; ++trial) {
+    tdm_link_sample samples[MOST];
+    tdm_link_estimate estimate;
+    make_samples(truth, kind, trial, samples);
+    assert_ok(tdm_link_fit(samples, MOST, &estimate));
+    assert_true(estimate.link.bytes_per_ns > 0);
+    const double slope = 1 / estimate.link.bytes_per_ns;
+    right += fabs(estimate.link.latency_ns - truth.latency_ns) <= estimate.latency_error_ns &&
+             fabs(slope - 1 / truth.bytes_per_ns) <= estimate.ns_per_byte_error;
+    assert_true(estimate.latency_error_ns < widest * truth.latency_ns);
+    assert_true(estimate.ns_per_byte_error < widest * slope);
+    assert_true(
+        fabs(tdm_link_predict_ns(&estimate, 3e6) / (truth.latency_ns + 3e6 / truth.bytes_per_ns) -
+             1) < widest);
+  }
+  if (right < TRIALS * 9 / 10) fail_msg("right in %zu of %d", right, TRIALS);
+}
+
+static void noisy_copies_give_the_truth_within_the_uncertainty(void **state) {
+  (void)state;
+  assert_recovers((tdm_link){5000, 16}, (noise){.relative = 0.1, .bad_size = SIZES}, 0.15);
+  assert_recovers((tdm_link){800, 50}, (noise){.relative = 0.3, .bad_size = SIZES}, 0.5);
+  assert_recovers((tdm_link){20000, 2}, (noise){.relative = 0.05, .bad_size = SIZES}, 0.1);
+}
+
+static void outliers_do_not_move_it(void **state) {
+  (void)state;
+  assert_recovers((tdm_link){5000, 16},
+                  (noise){.relative = 0.1, .outlier_every = 5, .bad_size = SIZES}, 0.2);
+  assert_recovers((tdm_link){5000, 16},
+                  (noise){.relative = 0.1, .outlier_every = 10, .bad_size = 12}, 0.3);
+}
+
+static void a_bend_is_kept_in_the_prediction(void **state) {
+  (void)state;
+  tdm_link_sample samples[MOST];
+  tdm_link_estimate estimate;
+  make_samples((tdm_link){1000, 20}, (noise){.relative = 0.02, .bad_size = 3}, 1, samples);
+  for (size_t i = 0; i < MOST; ++i) /* beyond a cache copies are three times as slow */
+    if (samples[i].bytes > 4e6) samples[i].ns *= 3;
+  assert_ok(tdm_link_fit(samples, MOST, &estimate));
+  for (size_t i = 0; i < SIZES; ++i) {
+    const double bytes = ldexp(1024, (int)i);
+    const double truth = (1000 + bytes / 20) * (bytes > 4e6 ? 3 : 1);
+    assert_true(fabs(tdm_link_predict_ns(&estimate, bytes) / truth - 1) < 0.1);
+  }
+}
+
+static void links_without_one_of_the_two_are_fitted(void **state) {
+  (void)state;
+  tdm_link_estimate estimate;
+  tdm_link_sample level[3] = {{1000, 50}, {2000, 50}, {4000, 50}};
+  assert_ok(tdm_link_fit(level, 3, &estimate));
+  assert_true(fabs(estimate.link.latency_ns - 50) < 1e-9);
+  assert_true(estimate.link.bytes_per_ns == 0); /* no limit that shows */
+  tdm_link_sample steep[3] = {{1000, 100}, {2000, 200}, {4000, 400}};
+  assert_ok(tdm_link_fit(steep, 3, &estimate));
+  assert_true(estimate.link.latency_ns < 1e-9);
+  assert_true(fabs(estimate.link.bytes_per_ns - 10) < 1e-9);
+  tdm_link_sample falling[3] = {{1000, 400}, {2000, 200}, {4000, 100}}; /* never negative */
+  assert_ok(tdm_link_fit(falling, 3, &estimate));
+  assert_true(estimate.link.latency_ns >= 0 && estimate.link.bytes_per_ns >= 0);
+}
+
+static void what_cannot_be_fitted_is_refused(void **state) {
+  (void)state;
+  tdm_link_estimate estimate;
+  tdm_link_sample one_size[2] = {{1000, 50}, {1000, 60}};
+  assert_status(tdm_link_fit(one_size, 2, &estimate), TDM_INVALID_ARGUMENT);
+  assert_message("1 size");
+  assert_status(tdm_link_fit(one_size, 0, &estimate), TDM_INVALID_ARGUMENT);
+  tdm_link_sample no_time[2] = {{1000, 50}, {2000, 0}};
+  assert_status(tdm_link_fit(no_time, 2, &estimate), TDM_INVALID_ARGUMENT);
+  tdm_link_sample endless[2] = {{1000, 50}, {2000, INFINITY}};
+  assert_status(tdm_link_fit(endless, 2, &estimate), TDM_INVALID_ARGUMENT);
+  tdm_link_sample many[TDM_LINK_MOST_KNOTS + 1];
+  for (size_t i = 0; i < TDM_COUNT_OF(many); ++i)
+    many[i] = (tdm_link_sample){.bytes = 1 + (double)i, .ns = 5};
+  assert_status(tdm_link_fit(many, TDM_COUNT_OF(many), &estimate), TDM_INVALID_ARGUMENT);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(exact_copies_give_the_exact_line),
+      cmocka_unit_test(noisy_copies_give_the_truth_within_the_uncertainty),
+      cmocka_unit_test(outliers_do_not_move_it),
+      cmocka_unit_test(a_bend_is_kept_in_the_prediction),
+      cmocka_unit_test(links_without_one_of_the_two_are_fitted),
+      cmocka_unit_test(what_cannot_be_fitted_is_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

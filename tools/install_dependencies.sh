@@ -5,6 +5,7 @@
 #   tools/install_dependencies.sh            to build, and to run the examples
 #   tools/install_dependencies.sh --test     also for the sanitizers and the checks of style
 #   tools/install_dependencies.sh --peers    also PyTorch, which benchmarks are compared with
+#   tools/install_dependencies.sh --plot     also gnuplot, with which bench/transfer draws
 set -eu
 
 packages="bazel-bootstrap default-jdk-headless g++ git pkg-config python3
@@ -17,8 +18,9 @@ for option in "$@"; do
       packages="$packages
         clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev libomp-14-dev" ;;
     --peers) packages="$packages python3-torch" ;;
+    --plot) packages="$packages gnuplot-nox" ;;
     *)
-      echo "$0: unknown option $option (known: --test, --peers)" >&2
+      echo "$0: unknown option $option (known: --test, --peers, --plot)" >&2
       exit 2 ;;
   esac
 done

@@ -1,0 +1,48 @@
+/* What the driver's own copies reach: a plain cudaMemcpyAsync loop on one stream, beside which the
+ * library's copies are measured. C interface; a build without the toolkit finds no device. */
+#ifndef BENCH_PEERS_CUDA_COPIES_H
+#define BENCH_PEERS_CUDA_COPIES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum cuda_copies_direction {
+  CUDA_COPIES_UPLOAD,
+  CUDA_COPIES_DOWNLOAD,
+  CUDA_COPIES_UPLOAD_BUSY,   /* downloads run on a second stream meanwhile */
+  CUDA_COPIES_DOWNLOAD_BUSY, /* uploads do */
+} cuda_copies_direction;
+
+typedef enum cuda_copies_memory {
+  CUDA_COPIES_PAGEABLE, /* malloc */
+  CUDA_COPIES_PINNED,   /* cudaMallocHost */
+  CUDA_COPIES_REGISTERED,
+} cuda_copies_memory;
+
+typedef struct cuda_copies {
+  int device; /* the runtime's number */
+  cuda_copies_direction direction;
+  cuda_copies_memory memory;
+  size_t bytes;
+  int warm_ups;
+  int timed;
+  int samples;
+} cuda_copies;
+
+/* 0 where there is no toolkit, driver or device. */
+int cuda_copies_device_count(void);
+/* "" where there is no such device. */
+void cuda_copies_device_name(int device, char *out_name, size_t capacity);
+/* out_ns (samples): the time of the timed copies together, between two events; contents are
+ * compared afterwards. False with out_problem said. */
+bool cuda_copies_measure(const cuda_copies *wanted, double *out_ns, char *out_problem,
+                         size_t capacity);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,46 @@
+/* What is measured: the cases, and for each of them the groups of copies that run together.
+ * Invariant: every copy goes through the queue that tdm_route names, but for the cases that are
+ * about another one, and each group's copies are between devices that the filter admits. */
+#ifndef BENCH_TRANSFER_CASES_H
+#define BENCH_TRANSFER_CASES_H
+
+#include "devices/context.h"
+
+enum { MOST_LANES = 64 };
+
+/* One direction of copying, again and again. */
+typedef struct lane {
+  tdm_device *from;
+  tdm_device *to;
+  tdm_queue *queue;
+  bool counted; /* false: it only keeps the other direction busy */
+} lane;
+
+/* Lanes that run at the same time. */
+typedef struct group {
+  lane lanes[MOST_LANES];
+  size_t lane_count;
+} group;
+
+typedef struct case_walk case_walk;
+
+typedef struct transfer_case {
+  const char *name;
+  const char *told;   /* what it is, in a line */
+  bool has_host_side; /* one end of every lane is a cpu device's memory, the other is not */
+  bool is_latency;    /* one small copy at a time, in us */
+  /* Calls visit for each group until it fails. */
+  tdm_status (*visit)(const case_walk *walk);
+} transfer_case;
+
+struct case_walk {
+  tdm_context *context;
+  const char *devices; /* a comma list, or NULL */
+  tdm_status (*visit)(void *user, const group *one);
+  void *user;
+};
+
+extern const transfer_case transfer_cases[];
+extern const size_t transfer_case_count;
+
+#endif

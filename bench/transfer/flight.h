@@ -1,0 +1,38 @@
+/* A group's lanes as programs of one flight, which can be run any number of times. Invariant: no
+ * queue of a held flight begins before all of it is submitted. */
+#ifndef BENCH_TRANSFER_FLIGHT_H
+#define BENCH_TRANSFER_FLIGHT_H
+
+#include "bench/transfer/buffers.h"
+#include "bench/transfer/cases.h"
+
+typedef struct copy_flight copy_flight;
+
+typedef struct lane_ends {
+  buffer from;
+  buffer to;
+} lane_ends;
+
+typedef struct copy_counts {
+  size_t bytes; /* of each copy */
+  int warm_ups;
+  int timed;
+  bool held;
+} copy_counts;
+
+/* For each queue of the group: warm_ups copies of every lane of it in turn, then timed ones; twice
+ * as many where no lane is counted, so that it stays busy for as long as the others are measured.
+ * held: cpu:0 holds all queues back until everything is submitted; else nothing is added. one and
+ * ends (lane_count) are borrowed for the flight's life. */
+tdm_status copy_flight_create(tdm_context *context, const group *one, const lane_ends *ends,
+                              const copy_counts *counts, copy_flight **out_flight) TDM_WARN_UNUSED;
+void copy_flight_destroy(copy_flight *flight);
+/* Runs it once. out_ns[i] (lane_count) is the time between the point at which the warm-ups of lane
+ * i's queue were done and the one at which all its timed copies were, 0 for lanes that are not
+ * counted. Queues of the host note the times themselves; of others this thread sees them, spinning.
+ */
+tdm_status copy_flight_run(copy_flight *flight, double *out_ns) TDM_WARN_UNUSED;
+/* Runs it once; the time from submitting to the end as this thread saw it. */
+tdm_status copy_flight_run_whole(copy_flight *flight, double *out_ns) TDM_WARN_UNUSED;
+
+#endif

@@ -1,0 +1,190 @@
+/* From groups to results: buffers for the largest size, then sample by sample, size by size. */
+#include "bench/transfer/measure.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/transfer/flight.h"
+
+enum { MOST_SAMPLES = 1000, LATENCY_WARM_UPS = 20 };
+static const uint64_t SEED = 42;
+
+int samples_of(int asked, size_t bytes) {
+  if (asked > 0) return asked;
+  if (bytes <= (size_t)1 << 20) return 25;
+  return bytes <= (size_t)64 << 20 ? 5 : 3;
+}
+
+/* ---- Results --------------------------------------------------------------------------------- */
+
+static result describe(const measurement *wanted, const lane *copied, const lane_ends *ends,
+                       size_t bytes) {
+  const transfer_case *subject = wanted->subject;
+  result made = {.case_name = subject->name,
+                 .unit = subject->is_latency ? "us" : "GB/s",
+                 .memory = subject->has_host_side ? host_memory_name(wanted->memory) : "-",
+                 .node = -1,
+                 .bytes = bytes};
+  snprintf(made.from, sizeof made.from, "%s", copied->from->name);
+  snprintf(made.to, sizeof made.to, "%s", copied->to->name);
+  if (ends) made.node = copied->from->host_addressable ? ends->from.node : ends->to.node;
+  return made;
+}
+
+/* The group cannot be measured here: a result that says so for each counted lane. */
+static tdm_status add_problem(const measurement *wanted, const group *one, size_t bytes,
+                              results *out_results) {
+  for (size_t i = 0; i < one->lane_count; i++) {
+    if (!one->lanes[i].counted) continue;
+    result made = describe(wanted, &one->lanes[i], NULL, bytes);
+    snprintf(made.problem, sizeof made.problem, "%s", tdm_last_message());
+    TDM_TRY(results_add(out_results, &made));
+  }
+  return TDM_OK;
+}
+
+/* Is it the machine that has no memory or no way, rather than something that went wrong? */
+static bool is_absence(tdm_status status) {
+  return status == TDM_OUT_OF_MEMORY || status == TDM_UNAVAILABLE || status == TDM_UNSUPPORTED;
+}
+
+/* ---- Samples --------------------------------------------------------------------------------- */
+
+typedef struct sampling {
+  const measurement *wanted;
+  const group *group;
+  lane_ends ends[MOST_LANES];
+  double *samples; /* (lane, MOST_SAMPLES): ns */
+} sampling;
+
+static tdm_status prepare_contents(sampling *mine, size_t bytes) {
+  tdm_context *context = mine->wanted->context;
+  for (size_t i = 0; i < mine->group->lane_count; i++) {
+    TDM_TRY(buffer_fill(context, &mine->ends[i].from, bytes, SEED + i));
+    TDM_TRY(buffer_wipe(context, &mine->ends[i].to, bytes));
+  }
+  return TDM_OK;
+}
+
+static tdm_status check_contents(sampling *mine, size_t bytes) {
+  for (size_t i = 0; i < mine->group->lane_count; i++)
+    TDM_TRY(buffer_check(mine->wanted->context, &mine->ends[i].to, bytes, SEED + i));
+  return TDM_OK;
+}
+
+static tdm_status take_samples(sampling *mine, const copy_counts *counts, int count) {
+  copy_flight *flight = NULL;
+  TDM_TRY(copy_flight_create(mine->wanted->context, mine->group, mine->ends, counts, &flight));
+  const bool whole = mine->wanted->subject->is_latency;
+  const int warm_ups = whole ? LATENCY_WARM_UPS : 0;
+  tdm_status status = TDM_OK;
+  for (int i = -warm_ups; i < count && status == TDM_OK; i++) {
+    double ns[MOST_LANES] = {0};
+    status = whole ? copy_flight_run_whole(flight, &ns[0]) : copy_flight_run(flight, ns);
+    for (size_t k = 0; k < mine->group->lane_count && i >= 0; k++)
+      mine->samples[k * MOST_SAMPLES + (size_t)i] = ns[k];
+  }
+  copy_flight_destroy(flight);
+  return status;
+}
+
+/* From ns a sample to the unit of the case. */
+static tdm_status add_results(sampling *mine, const copy_counts *counts, int count,
+                              results *out_results) {
+  const bool whole = mine->wanted->subject->is_latency;
+  for (size_t k = 0; k < mine->group->lane_count; k++) {
+    if (!mine->group->lanes[k].counted) continue;
+    result made = describe(mine->wanted, &mine->group->lanes[k], &mine->ends[k], counts->bytes);
+    double *values = mine->samples + k * MOST_SAMPLES;
+    const double moved = (double)counts->bytes * counts->timed;
+    for (int i = 0; i < count; i++)
+      values[i] = whole ? values[i] / 1e3 : moved / (values[i] > 0 ? values[i] : 1);
+    result_summarize(&made, values, count, !whole);
+    made.copy_ns = whole ? made.median * 1e3 : (double)counts->bytes / made.median;
+    TDM_TRY(results_add(out_results, &made));
+  }
+  return TDM_OK;
+}
+
+static tdm_status measure_size(sampling *mine, size_t bytes, results *out_results) {
+  const bool whole = mine->wanted->subject->is_latency;
+  const int asked = mine->wanted->samples;
+  const int count = whole ? (asked ? asked : LATENCY_SAMPLES) : samples_of(asked, bytes);
+  const copy_counts counts = {.bytes = bytes,
+                              .warm_ups = whole ? 0 : WARM_UP_COPIES,
+                              .timed = whole ? 1 : TIMED_COPIES,
+                              .held = !whole};
+  TDM_TRY(prepare_contents(mine, bytes));
+  TDM_TRY(take_samples(mine, &counts, count));
+  TDM_TRY(check_contents(mine, bytes));
+  return add_results(mine, &counts, count, out_results);
+}
+
+/* ---- Groups ---------------------------------------------------------------------------------- */
+
+static void release_ends(sampling *mine) {
+  for (size_t i = 0; i < mine->group->lane_count; i++) {
+    buffer_release(mine->wanted->context, &mine->ends[i].from);
+    buffer_release(mine->wanted->context, &mine->ends[i].to);
+  }
+}
+
+static tdm_status create_ends(sampling *mine, size_t bytes) {
+  const measurement *wanted = mine->wanted;
+  for (size_t i = 0; i < mine->group->lane_count; i++) {
+    const lane *copied = &mine->group->lanes[i];
+    TDM_TRY(buffer_create(wanted->context, copied->from, copied->to, wanted->memory, bytes,
+                          &mine->ends[i].from));
+    TDM_TRY(buffer_create(wanted->context, copied->to, copied->from, wanted->memory, bytes,
+                          &mine->ends[i].to));
+  }
+  return TDM_OK;
+}
+
+/* Sizes at least as large as this one had no room. */
+static tdm_status measure_or_tell(sampling *mine, size_t bytes, results *out_results,
+                                  size_t *in_out_limit) {
+  if (bytes >= *in_out_limit) {
+    (void)tdm_fail(TDM_OUT_OF_MEMORY, "there was no room for %zu bytes", *in_out_limit);
+    return add_problem(mine->wanted, mine->group, bytes, out_results);
+  }
+  tdm_status status = create_ends(mine, bytes);
+  if (status == TDM_OK) status = measure_size(mine, bytes, out_results);
+  if (is_absence(status)) {
+    if (status == TDM_OUT_OF_MEMORY) *in_out_limit = bytes;
+    status = add_problem(mine->wanted, mine->group, bytes, out_results);
+  }
+  release_ends(mine);
+  return status;
+}
+
+/* A staging buffer lies near the device that it is for: other nodes' cpu devices have none. */
+static bool has_memory(const measurement *wanted, const group *one) {
+  if (!wanted->subject->has_host_side || wanted->memory != MEMORY_PINNED) return true;
+  const lane *first = &one->lanes[0];
+  const tdm_device *host = first->from->host_addressable ? first->from : first->to;
+  const tdm_device *other = first->from->host_addressable ? first->to : first->from;
+  return host->node == other->node || host->node < 0 || other->node < 0;
+}
+
+tdm_status measure_group(const measurement *wanted, const group *one, results *out_results) {
+  if (!has_memory(wanted, one)) return TDM_OK;
+  sampling *mine = calloc(1, sizeof *mine);
+  double *samples = calloc(one->lane_count * MOST_SAMPLES, sizeof *samples);
+  tdm_status status = TDM_OK;
+  if (!mine || !samples) {
+    status = tdm_fail(TDM_OUT_OF_MEMORY, "samples");
+  } else {
+    *mine = (sampling){.wanted = wanted, .group = one, .samples = samples};
+    const size_t latency_bytes = LATENCY_BYTES;
+    const bool whole = wanted->subject->is_latency;
+    const size_t *sizes = whole ? &latency_bytes : wanted->sizes;
+    size_t limit = SIZE_MAX;
+    for (size_t i = 0; status == TDM_OK && i < (whole ? 1 : wanted->size_count); i++)
+      status = measure_or_tell(mine, sizes[i], out_results, &limit);
+  }
+  free(samples);
+  free(mine);
+  return status;
+}

@@ -1,0 +1,32 @@
+/* Timing copies that go through the library's queues, after nvbandwidth's method: queues are held
+ * back until everything is submitted, 4 copies warm up, the next 16 are timed between two points of
+ * the queue, and the median of several such samples counts. Invariant: what was measured was copied
+ * right; contents are compared after the samples. */
+#ifndef BENCH_TRANSFER_MEASURE_H
+#define BENCH_TRANSFER_MEASURE_H
+
+#include "bench/transfer/buffers.h"
+#include "bench/transfer/cases.h"
+#include "bench/transfer/results.h"
+
+enum { WARM_UP_COPIES = 4, TIMED_COPIES = 16, LATENCY_BYTES = 64, LATENCY_SAMPLES = 400 };
+
+typedef struct measurement {
+  tdm_context *context;
+  const transfer_case *subject;
+  host_memory memory; /* of host sides; ignored where there are none */
+  const size_t *sizes;
+  size_t size_count;
+  int samples; /* 0: by size */
+} measurement;
+
+/* Measures one group in every size, and appends a result for each counted lane and size. What this
+ * machine has no memory or no way for becomes a result with a problem; other failures are failures,
+ * contents that differ among them. The calling thread spins while it waits. */
+tdm_status measure_group(const measurement *wanted, const group *one,
+                         results *out_results) TDM_WARN_UNUSED;
+
+/* How many samples a figure has unless it was said: cheap ones get more. */
+int samples_of(int asked, size_t bytes);
+
+#endif

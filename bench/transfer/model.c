@@ -1,0 +1,259 @@
+/* Trains each model for some steps, reads what its plan tells about its transfers, and sets the
+ * predicted time beside the measured one. The steps' own time is taken without profiling. */
+#include "bench/transfer/model.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/transfer/subject.h"
+#include "core/status.h"
+#include "core/thread.h"
+
+enum { WARM_UP_STEPS = 5, MOST_BATCHES = 4 };
+
+typedef struct model_case {
+  const char *name;
+  subject_open open;
+  int64_t batches[MOST_BATCHES]; /* 0 ends them */
+} model_case;
+
+static const model_case model_cases[] = {
+    {"main", subject_open_main, {16, 256, 1024}},
+    {"embedding", subject_open_embedding, {16, 128, 1024, 4096}},
+};
+
+/* One model at one batch size: a member of the JSON, printed as it comes. */
+typedef struct model_run {
+  const char *model;
+  int64_t batch;
+  int steps;
+  double step_ns;   /* median */
+  json_t *commands; /* of the plan, profiled */
+} model_run;
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+static int compare(const void *a, const void *b) {
+  const double left = *(const double *)a;
+  const double right = *(const double *)b;
+  return (left > right) - (left < right);
+}
+
+static tdm_status train(tdm_session *session, const model_run *run, const tdm_feed *feeds,
+                        double *samples) {
+  for (int i = -WARM_UP_STEPS; i < run->steps; i++) {
+    const uint64_t began_ns = tdm_time_ns();
+    TDM_TRY(tdm_train_step(session, feeds, SUBJECT_FEEDS, NULL, 0, NULL));
+    if (i >= 0) samples[i] = (double)(tdm_time_ns() - began_ns);
+  }
+  qsort(samples, (size_t)run->steps, sizeof *samples, compare);
+  return TDM_OK;
+}
+
+static tdm_status time_steps(const subject *opened, const model_run *run, double *out_median_ns) {
+  tdm_feed feeds[SUBJECT_FEEDS];
+  TDM_TRY(opened->make_feeds(opened, run->batch, feeds));
+  double *samples = calloc((size_t)run->steps, sizeof *samples);
+  tdm_status status =
+      samples ? train(opened->session, run, feeds, samples) : tdm_fail(TDM_OUT_OF_MEMORY, "times");
+  if (status == TDM_OK) *out_median_ns = samples[run->steps / 2];
+  free(samples);
+  subject_release_feeds(feeds);
+  return status;
+}
+
+/* The commands of the session's latest plan; the caller's. */
+static tdm_status read_plan(tdm_session *session, json_t **out_commands) {
+  *out_commands = NULL;
+  char *text = NULL;
+  size_t length = 0;
+  FILE *stream = open_memstream(&text, &length);
+  if (!stream) return tdm_fail(TDM_OUT_OF_MEMORY, "the plan as text");
+  tdm_status status = tdm_session_explain(session, TDM_PLAN_JSON, stream);
+  (void)fclose(stream);
+  if (status == TDM_OK) {
+    json_error_t error;
+    json_t *plan = json_loads(text, 0, &error);
+    *out_commands = json_incref(json_object_get(plan, "commands"));
+    json_decref(plan);
+    if (!*out_commands) status = tdm_fail(TDM_INTERNAL, "the plan's JSON: %s", error.text);
+  }
+  free(text);
+  return status;
+}
+
+/* ---- Transfers ------------------------------------------------------------------------------- */
+
+static double number_of(json_t *command, const char *key) {
+  return json_number_value(json_object_get(command, key));
+}
+
+static const char *text_of(json_t *command, const char *key) {
+  const char *text = json_string_value(json_object_get(command, key));
+  return text ? text : "-";
+}
+
+/* A transfer that was executed: conditional ones may not have been. */
+static bool is_measured(json_t *command) {
+  return json_object_get(command, "predicted_ns") && number_of(command, "measured_ns") > 0 &&
+         strcmp(text_of(command, "route"), "same device") != 0;
+}
+
+static json_t *transfer_json(const model_run *run, json_t *command) {
+  json_t *transfer = json_pack("{s:s, s:I}", "model", run->model, "batch", (json_int_t)run->batch);
+  static const char *const keys[] = {"cause",        "bytes", "route",    "device",
+                                     "queue_device", "queue", "pageable", "predicted_ns",
+                                     "measured_ns",  "origin"};
+  for (size_t i = 0; i < TDM_COUNT_OF(keys); i++) {
+    json_t *value = json_object_get(command, keys[i]);
+    if (value) json_object_set(transfer, keys[i], value);
+  }
+  const double measured_ns = number_of(command, "measured_ns");
+  json_object_set_new(transfer, "ratio",
+                      json_real(number_of(command, "predicted_ns") / measured_ns));
+  return transfer;
+}
+
+static void print_transfer(FILE *out, json_t *transfer) {
+  fprintf(out, "  %-9s %6d  %-34.34s %10.0f  %-7s %-6s %-8s %-8s %10.2f %10.2f %7.2f\n",
+          text_of(transfer, "model"), (int)number_of(transfer, "batch"), text_of(transfer, "cause"),
+          number_of(transfer, "bytes"), text_of(transfer, "route"),
+          text_of(transfer, "queue_device"), text_of(transfer, "queue"),
+          json_is_true(json_object_get(transfer, "pageable")) ? "pageable" : "pinned",
+          number_of(transfer, "predicted_ns") / 1e3, number_of(transfer, "measured_ns") / 1e3,
+          number_of(transfer, "ratio"));
+}
+
+/* Appends the run's transfers and its summary to the lists, and prints the transfers. */
+static tdm_status collect(FILE *out, const model_run *run, json_t *transfers, json_t *runs) {
+  double transfers_ns = 0;
+  size_t index;
+  json_t *command;
+  json_array_foreach(run->commands, index, command) {
+    if (!is_measured(command)) continue;
+    transfers_ns += number_of(command, "measured_ns");
+    json_t *transfer = transfer_json(run, command);
+    print_transfer(out, transfer);
+    json_array_append_new(transfers, transfer);
+  }
+  json_array_append_new(runs,
+                        json_pack("{s:s, s:I, s:f, s:f, s:f}", "model", run->model, "batch",
+                                  (json_int_t)run->batch, "step_ns", run->step_ns, "transfers_ns",
+                                  transfers_ns, "share", transfers_ns / run->step_ns));
+  fflush(out);
+  return TDM_OK;
+}
+
+/* ---- Models ---------------------------------------------------------------------------------- */
+
+/* The batches of a model in one session; profiled, it fills plans, else step_ns. */
+static tdm_status run_session(tdm_context *context, const transfer_options *given,
+                              const model_case *one, bool profile, model_run *runs) {
+  subject opened;
+  TDM_TRY(one->open(context, given, profile, &opened));
+  tdm_status status = TDM_OK;
+  for (int i = 0; i < MOST_BATCHES && one->batches[i] > 0 && status == TDM_OK; i++) {
+    model_run *run = &runs[i];
+    run->model = one->name;
+    run->batch = one->batches[i];
+    run->steps = given->steps;
+    double median_ns = 0;
+    status = time_steps(&opened, run, &median_ns);
+    if (!profile) run->step_ns = median_ns;
+    if (status == TDM_OK && profile) status = read_plan(opened.session, &run->commands);
+  }
+  opened.close(&opened);
+  return status;
+}
+
+static tdm_status run_model(tdm_context *context, const transfer_options *given,
+                            const model_case *one, FILE *out, json_t *transfers, json_t *summary) {
+  model_run runs[MOST_BATCHES] = {{.batch = 0}};
+  tdm_status status = run_session(context, given, one, false, runs);
+  if (status == TDM_OK) status = run_session(context, given, one, true, runs);
+  for (int i = 0; i < MOST_BATCHES && one->batches[i] > 0; i++) {
+    if (status == TDM_OK) status = collect(out, &runs[i], transfers, summary);
+    json_decref(runs[i].commands);
+  }
+  return status;
+}
+
+/* ---- The report ------------------------------------------------------------------------------ */
+
+static void print_shares(FILE *out, json_t *runs) {
+  fprintf(out, "\n  %-9s %6s %14s %16s %16s\n", "model", "batch", "us a step", "us transferring",
+          "share of a step");
+  size_t index;
+  json_t *run;
+  json_array_foreach(runs, index, run) {
+    fprintf(out, "  %-9s %6d %14.1f %16.1f %15.1f%%\n", text_of(run, "model"),
+            (int)number_of(run, "batch"), number_of(run, "step_ns") / 1e3,
+            number_of(run, "transfers_ns") / 1e3, 100 * number_of(run, "share"));
+  }
+  fputs("  transfers may run beside kernels, and beside each other: a share is not what a step\n"
+        "  would save without them\n",
+        out);
+}
+
+/* |predicted - measured| / measured over all transfers: median and 90th per cent. */
+static json_t *errors_json(json_t *transfers) {
+  const size_t count = json_array_size(transfers);
+  double *errors = calloc(count, sizeof *errors);
+  if (!errors) return NULL;
+  for (size_t i = 0; i < count; i++)
+    errors[i] = fabs(number_of(json_array_get(transfers, i), "ratio") - 1);
+  qsort(errors, count, sizeof *errors, compare);
+  json_t *object =
+      json_pack("{s:I, s:f, s:f}", "transfers", (json_int_t)count, "median_error",
+                errors[count / 2], "p90_error", errors[(size_t)ceil(0.9 * (double)count) - 1]);
+  free(errors);
+  return object;
+}
+
+static tdm_status write_json(const char *path, json_t *root) {
+  output_file file;
+  TDM_TRY(output_open(path, &file));
+  const int failed = json_dumpf(root, file.stream, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+  fputc('\n', file.stream);
+  return output_close(&file, failed == 0);
+}
+
+static tdm_status report(FILE *out, const transfer_options *given, const machine *told,
+                         json_t *transfers, json_t *runs) {
+  if (json_array_size(transfers) == 0)
+    return tdm_fail(TDM_INTERNAL, "no transfer of either model was measured");
+  json_t *errors = errors_json(transfers);
+  if (!errors)
+    return tdm_fail(TDM_OUT_OF_MEMORY, "the errors of %zu transfers", json_array_size(transfers));
+  print_shares(out, runs);
+  fprintf(out,
+          "\nprediction: off by %.0f%% in the median, %.0f%% at the 90th per cent, over %d "
+          "transfers\n",
+          100 * number_of(errors, "median_error"), 100 * number_of(errors, "p90_error"),
+          (int)number_of(errors, "transfers"));
+  json_t *root = json_pack("{s:s, s:s, s:s, s:s, s:O, s:O, s:o}", "processor", told->processor,
+                           "devices", told->devices, "gpu", told->gpu, "measured", told->utc,
+                           "transfers", transfers, "runs", runs, "prediction", errors);
+  tdm_status status = TDM_OK;
+  if (!root) status = tdm_fail(TDM_OUT_OF_MEMORY, "the models' transfers as JSON");
+  if (status == TDM_OK && given->json_path) status = write_json(given->json_path, root);
+  json_decref(root);
+  return status;
+}
+
+tdm_status model_transfers(tdm_context *context, const transfer_options *given, const machine *told,
+                           FILE *out) {
+  json_t *transfers = json_array();
+  json_t *runs = json_array();
+  fprintf(out, "\n  %-9s %6s  %-34s %10s  %-7s %-6s %-8s %-8s %10s %10s %7s\n", "model", "batch",
+          "edge", "bytes", "route", "on", "queue", "memory", "predicted", "measured", "ratio");
+  tdm_status status = TDM_OK;
+  for (size_t i = 0; i < TDM_COUNT_OF(model_cases) && status == TDM_OK; i++)
+    status = run_model(context, given, &model_cases[i], out, transfers, runs);
+  if (status == TDM_OK) status = report(out, given, told, transfers, runs);
+  json_decref(runs);
+  json_decref(transfers);
+  return status;
+}

@@ -214,6 +214,7 @@ static tdm_status cuda_create(tdm_context *context, const tdm_kind_options *opti
   cuda->base.context = context;
   cuda->base.index = index;
   cuda->base.team_size = 1;
+  cuda->base.stages_pageable = true;
   cuda->base.node = -1;
   cuda->api = api;
   cuda->ordinal = index / (int)logical;

@@ -68,15 +68,15 @@ const char *tdm_cuda_absence(const tdm_cuda_api *api, tdm_cuda_code code) {
   switch (code) {
   case TDM_CUDA_SUCCESS:
   case TDM_CUDA_NO_DEVICE:
-    return "the CUDA driver finds no device";
+    return "no device: CUDA's driver finds no GPU that it may use";
   case TDM_CUDA_INSUFFICIENT_DRIVER:
     if (api->driver_version(&version) != TDM_CUDA_SUCCESS || version == 0) {
-      return "there is no CUDA driver";
+      return "no driver: CUDA's is not installed";
     }
-    return "the CUDA driver is older than the runtime of this build";
+    return "driver too old: CUDA's is older than the runtime of this build";
   default:
-    return tdm_cuda_is_lost(code) ? "the CUDA driver lost its devices"
-                                  : "the CUDA driver does not start";
+    return tdm_cuda_is_lost(code) ? "device lost: CUDA's driver says that its devices are gone"
+                                  : "CUDA's driver does not start";
   }
 }
 

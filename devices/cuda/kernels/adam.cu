@@ -1,0 +1,132 @@
+/* Adam, AdamW and SparseAdam as torch.optim does them (single-tensor forms): the count of steps is
+ * on the device, so its bias corrections are computed there, in float64, before the elements.
+ * Kingma and Ba, "Adam: a method for stochastic optimization", ICLR 2015; Loshchilov and Hutter,
+ * "Decoupled weight decay regularization", ICLR 2019. */
+#include "devices/cuda/kernels/family.h"
+#include "devices/cuda/kernels/kernel.h"
+
+struct adam_state {
+  int64_t count; /* elements; of adam_sparse: rows of the gradient */
+  int64_t dim;   /* of a row, for adam_sparse */
+  tdm_adam_attributes attributes;
+  bool wide;
+};
+
+static const adam_state *state_of(const tdm_kernel_call *call) {
+  return static_cast<const adam_state *>(call->state);
+}
+
+/* What a step multiplies and divides by; the first in float64, the rest rounded. */
+enum { CORRECTION1, CORRECTION2_ROOT, CORRECTIONS };
+
+/* step: (), counted up; corrections: (CORRECTIONS). One thread works. */
+template <class real>
+static __global__ void begin_step(real *step, double beta1, double beta2, double *corrections) {
+  if (threadIdx.x != 0) return;
+  const double steps = (double)(*step += 1);
+  corrections[CORRECTION1] = 1.0 - pow(beta1, steps);
+  corrections[CORRECTION2_ROOT] = sqrt(1.0 - pow(beta2, steps));
+}
+
+/* gradient, parameter, average, square: (count). shrink: of the parameter, before all else. */
+template <class real>
+static __global__ void adam_step(const real *gradient, real *parameter, real *average, real *square,
+                                 const double *corrections, real beta1, real keep1, real beta2,
+                                 real keep2, real epsilon, real decay, real shrink, double rate,
+                                 int64_t count) {
+  const real step_size = (real)(rate / corrections[CORRECTION1]);
+  const real root = (real)corrections[CORRECTION2_ROOT];
+  EACH_ELEMENT(i, count) {
+    const real p = parameter[i] * shrink;
+    const real g = gradient[i] + decay * p;
+    const real m = average[i] * beta1 + g * keep1;
+    const real v = square[i] * beta2 + g * g * keep2;
+    average[i] = m;
+    square[i] = v;
+    parameter[i] = p - step_size * (m / (sqrt(v) / root + epsilon));
+  }
+}
+
+tdm_status tdm_cuda_adam_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  adam_state *state = state_create<adam_state>(answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->count = count_of(&request->inputs[0]);
+  state->attributes = *static_cast<const tdm_adam_attributes *>(request->attributes);
+  state->wide = request->inputs[0].dtype == TDM_FLOAT64;
+  answer->workspace_bytes = CORRECTIONS * sizeof(double);
+  return TDM_OK;
+}
+
+template <class real>
+static tdm_status begin(const tdm_kernel_call *call, const tdm_adam_attributes *attributes) {
+  return kernel_launch(call, "adam_begin", begin_step<real>, 1, WARP, output_of<real>(call, 3),
+                       attributes->beta1, attributes->beta2,
+                       static_cast<double *>(call->workspace));
+}
+
+template <class real> static tdm_status run(const tdm_kernel_call *call) {
+  const adam_state *state = state_of(call);
+  const tdm_adam_attributes *attributes = &state->attributes;
+  const double rate = call->scalars->learning_rate;
+  const bool decoupled = attributes->decoupled != 0;
+  TDM_TRY(begin<real>(call, attributes));
+  return kernel_launch(
+      call, "adam", adam_step<real>, blocks_for(state->count), BLOCK, input_of<real>(call, 1),
+      output_of<real>(call, 0), output_of<real>(call, 1), output_of<real>(call, 2),
+      static_cast<const double *>(call->workspace), (real)attributes->beta1,
+      (real)(1.0 - attributes->beta1), (real)attributes->beta2, (real)(1.0 - attributes->beta2),
+      (real)attributes->epsilon, (real)(decoupled ? 0 : attributes->weight_decay),
+      (real)(decoupled ? 1.0 - rate * attributes->weight_decay : 1), rate, state->count);
+}
+
+tdm_status tdm_cuda_adam_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run<double>(call) : run<float>(call);
+}
+
+/* ---- The rows of a sparse gradient ----------------------------------------------------------- */
+
+/* A block a row of the gradient: moments move by keep times the difference, only here. gradient:
+ * (n, dim), indices: (n), distinct as far as used (); parameter, average, square: (rows, dim). */
+template <class real>
+static __global__ void sparse_step(const real *gradient, const int64_t *indices,
+                                   const int64_t *used, int64_t dim, real *parameter, real *average,
+                                   real *square, const double *corrections, real keep1, real keep2,
+                                   real epsilon, double rate) {
+  const int64_t row = blockIdx.x;
+  if (row >= *used) return;
+  const real step_size = (real)(rate * corrections[CORRECTION2_ROOT] / corrections[CORRECTION1]);
+  const int64_t to = indices[row] * dim, from = row * dim;
+  EACH_OF_BLOCK(j, dim) {
+    const real g = gradient[from + j];
+    const real m = average[to + j] + (g - average[to + j]) * keep1;
+    const real v = square[to + j] + (g * g - square[to + j]) * keep2;
+    average[to + j] = m;
+    square[to + j] = v;
+    parameter[to + j] -= m / (sqrt(v) + epsilon) * step_size;
+  }
+}
+
+tdm_status tdm_cuda_adam_sparse_prepare(const tdm_kernel_request *request,
+                                        tdm_kernel_answer *answer) {
+  TDM_TRY(tdm_cuda_adam_prepare(request, answer));
+  adam_state *state = static_cast<adam_state *>(answer->state);
+  state->count = request->inputs[1].shape.dims[0];
+  state->dim = last_dim_of(&request->inputs[0]);
+  return TDM_OK;
+}
+
+template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) {
+  const adam_state *state = state_of(call);
+  const tdm_adam_attributes *attributes = &state->attributes;
+  TDM_TRY(begin<real>(call, attributes));
+  return kernel_launch(
+      call, "adam_sparse", sparse_step<real>, state->count, threads_for_row(state->dim),
+      input_of<real>(call, 1), input_of<int64_t>(call, 2), input_of<int64_t>(call, 3), state->dim,
+      output_of<real>(call, 0), output_of<real>(call, 1), output_of<real>(call, 2),
+      static_cast<const double *>(call->workspace), (real)(1.0 - attributes->beta1),
+      (real)(1.0 - attributes->beta2), (real)attributes->epsilon, call->scalars->learning_rate);
+}
+
+tdm_status tdm_cuda_adam_sparse_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_sparse<double>(call) : run_sparse<float>(call);
+}

@@ -1,0 +1,129 @@
+/* Fills and conversions between dtypes. Invariant: float to integer truncates and saturates, NaN
+ * becomes 0, integers pass through int64; the dtypes are the same for all threads, so that their
+ * branches do not diverge. */
+#include "devices/cuda/kernels/family.h"
+#include "devices/cuda/kernels/kernel.h"
+
+struct cast_state {
+  int64_t count;
+  tdm_dtype from;
+  tdm_dtype to;
+  double value; /* of fill */
+};
+
+/* ---- One value ------------------------------------------------------------------------------- */
+
+/* least and most are whole numbers, most possibly rounded up: from there on the result is top. */
+static __host__ __device__ inline int64_t saturate(double x, double least, double most,
+                                                   int64_t top) {
+  if (!(x > least)) return x <= least ? (int64_t)least : 0; /* NaN: 0 */
+  return x >= most ? top : (int64_t)x;
+}
+
+static __host__ __device__ inline void store_double(tdm_dtype to, void *out, int64_t i, double x) {
+  if (to == TDM_FLOAT64) {
+    static_cast<double *>(out)[i] = x;
+  } else if (to == TDM_FLOAT32) {
+    static_cast<float *>(out)[i] = (float)x;
+  } else if (to == TDM_INT64) {
+    static_cast<int64_t *>(out)[i] = saturate(x, -0x1p63, 0x1p63, INT64_MAX);
+  } else if (to == TDM_INT32) {
+    static_cast<int32_t *>(out)[i] = (int32_t)saturate(x, -0x1p31, 0x1p31, INT32_MAX);
+  } else if (to == TDM_UINT8) {
+    static_cast<uint8_t *>(out)[i] = (uint8_t)saturate(x, 0, 256, 255);
+  } else {
+    static_cast<uint8_t *>(out)[i] = x != 0;
+  }
+}
+
+static __device__ inline void store_int64(tdm_dtype to, void *out, int64_t i, int64_t x) {
+  if (to == TDM_FLOAT64) {
+    static_cast<double *>(out)[i] = (double)x;
+  } else if (to == TDM_FLOAT32) {
+    static_cast<float *>(out)[i] = (float)x;
+  } else if (to == TDM_INT64) {
+    static_cast<int64_t *>(out)[i] = x;
+  } else if (to == TDM_INT32) {
+    static_cast<uint32_t *>(out)[i] = (uint32_t)x;
+  } else if (to == TDM_UINT8) {
+    static_cast<uint8_t *>(out)[i] = (uint8_t)x;
+  } else {
+    static_cast<uint8_t *>(out)[i] = x != 0;
+  }
+}
+
+static __device__ inline int64_t load_int64(tdm_dtype from, const void *x, int64_t i) {
+  if (from == TDM_INT64) return static_cast<const int64_t *>(x)[i];
+  if (from == TDM_INT32) return static_cast<const int32_t *>(x)[i];
+  return static_cast<const uint8_t *>(x)[i]; /* uint8, bool */
+}
+
+/* ---- cast ------------------------------------------------------------------------------------ */
+
+/* x, out: (count). */
+static __global__ void cast(tdm_dtype from, const void *x, tdm_dtype to, void *out, int64_t count) {
+  EACH_ELEMENT(i, count) {
+    if (from == TDM_FLOAT32) {
+      store_double(to, out, i, static_cast<const float *>(x)[i]);
+    } else if (from == TDM_FLOAT64) {
+      store_double(to, out, i, static_cast<const double *>(x)[i]);
+    } else {
+      store_int64(to, out, i, load_int64(from, x, i));
+    }
+  }
+}
+
+tdm_status tdm_cuda_cast_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  cast_state *state = state_create<cast_state>(answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->count = count_of(&request->outputs[0]);
+  state->from = request->inputs[0].dtype;
+  state->to = request->outputs[0].dtype;
+  return TDM_OK;
+}
+
+tdm_status tdm_cuda_cast_execute(const tdm_kernel_call *call) {
+  const cast_state *state = static_cast<const cast_state *>(call->state);
+  return kernel_launch(call, "cast", cast, blocks_for(state->count), BLOCK, state->from,
+                       call->inputs[0], state->to, call->outputs[0], state->count);
+}
+
+/* ---- fill ------------------------------------------------------------------------------------ */
+
+/* out: (count), every element these bits. */
+template <class word> static __global__ void fill(word *out, word bits, int64_t count) {
+  EACH_ELEMENT(i, count) {
+    out[i] = bits;
+  }
+}
+
+tdm_status tdm_cuda_fill_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  const tdm_fill_attributes *attributes =
+      static_cast<const tdm_fill_attributes *>(request->attributes);
+  cast_state *state = state_create<cast_state>(answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->count = count_of(&request->outputs[0]);
+  state->to = request->outputs[0].dtype;
+  state->value = attributes->value;
+  return TDM_OK;
+}
+
+/* The bits are made on the host. */
+template <class word> static tdm_status run_fill(const tdm_kernel_call *call) {
+  const cast_state *state = static_cast<const cast_state *>(call->state);
+  union {
+    double widest;
+    word bits;
+  } element = {};
+  store_double(state->to, &element, 0, state->value);
+  return kernel_launch(call, "fill", fill<word>, blocks_for(state->count), BLOCK,
+                       output_of<word>(call, 0), element.bits, state->count);
+}
+
+tdm_status tdm_cuda_fill_execute(const tdm_kernel_call *call) {
+  const cast_state *state = static_cast<const cast_state *>(call->state);
+  const size_t bytes = tdm_dtype_bytes(state->to);
+  return bytes == 8   ? run_fill<uint64_t>(call)
+         : bytes == 4 ? run_fill<uint32_t>(call)
+                      : run_fill<uint8_t>(call);
+}

@@ -1,0 +1,147 @@
+/* Cross-entropy of logits and class indices. Invariant: a block takes a row; the losses of the rows
+ * are summed by one block in one order. */
+#include "devices/cuda/kernels/family.h"
+#include "devices/cuda/kernels/report.h"
+#include "devices/cuda/kernels/softmax.h"
+
+struct loss_state {
+  int64_t rows;
+  int64_t classes;
+  int64_t ignored;
+  int32_t reduction; /* tdm_reduction */
+  bool wide_targets;
+  bool wide;
+};
+
+static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                          const tdm_spec *log_probabilities, const tdm_spec *targets) {
+  const tdm_loss_attributes *attributes =
+      static_cast<const tdm_loss_attributes *>(request->attributes);
+  loss_state *state = state_create<loss_state>(answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->rows = log_probabilities->shape.dims[0];
+  state->classes = log_probabilities->shape.dims[1];
+  state->ignored = attributes->ignore_index;
+  state->reduction = attributes->reduction;
+  state->wide_targets = targets->dtype == TDM_INT64;
+  state->wide = log_probabilities->dtype == TDM_FLOAT64;
+  answer->workspace_bytes = aligned_bytes(report_workspace_bytes(state->rows));
+  return TDM_OK;
+}
+
+static const loss_state *state_of(const tdm_kernel_call *call) {
+  return static_cast<const loss_state *>(call->state);
+}
+
+static id_list targets_of(const loss_state *state, const void *data) {
+  return (id_list){data, state->rows, state->wide_targets};
+}
+
+/* ---- Forward --------------------------------------------------------------------------------- */
+
+/* logits, log_probabilities: (rows, classes); targets, losses: (rows). A target outside the classes
+ * was reported, its loss is none. */
+template <class real>
+static __global__ void losses_of_rows(const real *logits, const void *targets, bool wide,
+                                      int64_t classes, int64_t ignored, real *log_probabilities,
+                                      real *losses) {
+  const int64_t row = blockIdx.x;
+  real *out = log_probabilities + row * classes;
+  row_softmax<real, true>(logits + row * classes, out, classes);
+  const int64_t target = id_at(targets, wide, row);
+  const bool counts = target != ignored && is_inside(target, classes);
+  if (!counts && threadIdx.x == 0) losses[row] = 0;
+  if (counts && threadIdx.x == target % blockDim.x) losses[row] = -out[target]; /* its own */
+}
+
+/* One block. losses: (rows); loss, divisor: (). losses NULL: the divisor alone. */
+template <class real>
+static __global__ void sum_losses(const real *losses, const void *targets, bool wide, int64_t rows,
+                                  int64_t ignored, bool mean, real *loss, real *divisor) {
+  double part = 0;
+  int64_t counted = 0;
+  EACH_OF_BLOCK(row, rows) {
+    if (losses != NULL) part += losses[row];
+    counted += id_at(targets, wide, row) != ignored;
+  }
+  const double sum = block_sum(part);
+  const int64_t count = block_sum(counted);
+  if (threadIdx.x != 0) return;
+  const real divided_by = mean ? (real)count : 1;
+  *divisor = divided_by;
+  if (losses != NULL) *loss = (real)(sum / (double)divided_by);
+}
+
+tdm_status tdm_cuda_cross_entropy_prepare(const tdm_kernel_request *request,
+                                          tdm_kernel_answer *answer) {
+  TDM_TRY(prepare(request, answer, &request->inputs[0], &request->inputs[1]));
+  const loss_state *state = static_cast<const loss_state *>(answer->state);
+  if (state->reduction != TDM_REDUCTION_NONE) {
+    answer->workspace_bytes += (size_t)state->rows * (state->wide ? 8 : 4);
+  }
+  return TDM_OK;
+}
+
+template <class real> static tdm_status run(const tdm_kernel_call *call) {
+  const loss_state *state = state_of(call);
+  const bool reduces = state->reduction != TDM_REDUCTION_NONE;
+  const id_list targets = targets_of(state, call->inputs[1]);
+  char *workspace = static_cast<char *>(call->workspace);
+  real *sums = (real *)(workspace + aligned_bytes(report_workspace_bytes(state->rows)));
+  real *losses = reduces ? sums : output_of<real>(call, 0);
+  TDM_TRY(tdm_cuda_targets_check(call, &targets, state->classes, state->ignored,
+                                 (int64_t *)call->workspace));
+  TDM_TRY(kernel_launch(call, "losses_of_rows", losses_of_rows<real>, state->rows,
+                        threads_for_row(state->classes), input_of<real>(call, 0), targets.data,
+                        targets.wide, state->classes, state->ignored, output_of<real>(call, 1),
+                        losses));
+  return kernel_launch(call, "sum_losses", sum_losses<real>, 1, BLOCK, reduces ? losses : NULL,
+                       targets.data, targets.wide, state->rows, state->ignored,
+                       state->reduction == TDM_REDUCTION_MEAN,
+                       reduces ? output_of<real>(call, 0) : NULL, output_of<real>(call, 2));
+}
+
+tdm_status tdm_cuda_cross_entropy_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run<double>(call) : run<float>(call);
+}
+
+/* ---- Gradient -------------------------------------------------------------------------------- */
+
+/* d_logits = (softmax - one_hot(target)) d_loss / divisor; 0 where the target is ignored. d_loss:
+ * () or, each, (rows); log_probabilities, d_logits: (rows, classes). */
+template <class real>
+static __global__ void
+gradient_of_rows(const real *d_loss, bool each, const real *log_probabilities, const void *targets,
+                 bool wide, const real *divisor, int64_t classes, int64_t ignored, real *d_logits) {
+  const int64_t row = blockIdx.x;
+  const int64_t target = id_at(targets, wide, row);
+  const real factor = d_loss[each ? row : 0] / *divisor;
+  EACH_OF_BLOCK(i, classes) {
+    real d = 0;
+    if (target != ignored) {
+      d = exp(log_probabilities[row * classes + i]) * factor - (i == target ? factor : 0);
+    }
+    d_logits[row * classes + i] = d;
+  }
+}
+
+tdm_status tdm_cuda_cross_entropy_gradient_prepare(const tdm_kernel_request *request,
+                                                   tdm_kernel_answer *answer) {
+  return prepare(request, answer, &request->inputs[1], &request->inputs[2]);
+}
+
+template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
+  const loss_state *state = state_of(call);
+  const id_list targets = targets_of(state, call->inputs[2]);
+  TDM_TRY(tdm_cuda_targets_check(call, &targets, state->classes, state->ignored,
+                                 (int64_t *)call->workspace));
+  return kernel_launch(call, "gradient_of_rows", gradient_of_rows<real>, state->rows,
+                       threads_for_row(state->classes), input_of<real>(call, 0),
+                       state->reduction == TDM_REDUCTION_NONE, input_of<real>(call, 1),
+                       targets.data, targets.wide, input_of<real>(call, 3), state->classes,
+                       state->ignored, output_of<real>(call, 0));
+}
+
+tdm_status tdm_cuda_cross_entropy_gradient_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_gradient<double>(call) : run_gradient<float>(call);
+}

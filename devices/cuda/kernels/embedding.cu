@@ -1,0 +1,172 @@
+/* Embedding and its gradients, dense and sparse. Invariant: contributions to a row are summed in
+ * the order of ids by one group of threads; an id outside the table is reported and passed over. */
+#include "devices/cuda/kernels/report.h"
+#include "devices/cuda/kernels/segments.h"
+
+struct embedding_state {
+  int64_t count; /* ids */
+  int64_t rows;  /* of the table */
+  int64_t dim;
+  int64_t padding;
+  bool wide_ids;
+  bool wide;
+  segments_plan plan; /* of the gradients */
+};
+
+static embedding_state *prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  const tdm_embedding_attributes *attributes =
+      static_cast<const tdm_embedding_attributes *>(request->attributes);
+  embedding_state *state = state_create<embedding_state>(answer);
+  if (state == NULL) return NULL;
+  state->count = count_of(&request->inputs[1]);
+  state->rows = attributes->rows;
+  state->dim = last_dim_of(&request->inputs[0]);
+  state->padding = attributes->padding_index;
+  state->wide_ids = request->inputs[1].dtype == TDM_INT64;
+  state->wide = request->inputs[0].dtype == TDM_FLOAT64;
+  answer->workspace_bytes = aligned_bytes(report_workspace_bytes(state->count));
+  return state;
+}
+
+static const embedding_state *state_of(const tdm_kernel_call *call) {
+  return static_cast<const embedding_state *>(call->state);
+}
+
+static tdm_status check(const tdm_kernel_call *call) {
+  const embedding_state *state = state_of(call);
+  const id_list ids = {call->inputs[1], state->count, state->wide_ids};
+  return tdm_cuda_ids_check(call, &ids, state->rows, static_cast<int64_t *>(call->workspace));
+}
+
+/* ---- Forward --------------------------------------------------------------------------------- */
+
+/* weight: (rows, dim), ids: (count), out: (count, dim); elements = count dim. */
+template <class real>
+static __global__ void look_up(const real *weight, const void *ids, bool wide, int64_t rows,
+                               int64_t dim, real *out, int64_t elements) {
+  EACH_ELEMENT(i, elements) {
+    const int64_t id = id_at(ids, wide, i / dim);
+    out[i] = is_inside(id, rows) ? weight[id * dim + i % dim] : 0;
+  }
+}
+
+tdm_status tdm_cuda_embedding_prepare(const tdm_kernel_request *request,
+                                      tdm_kernel_answer *answer) {
+  embedding_state *state = prepare(request, answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->rows = request->inputs[0].shape.dims[0];
+  return TDM_OK;
+}
+
+template <class real> static tdm_status run(const tdm_kernel_call *call) {
+  const embedding_state *state = state_of(call);
+  const int64_t elements = state->count * state->dim;
+  TDM_TRY(check(call));
+  return kernel_launch(call, "look_up", look_up<real>, blocks_for(elements), BLOCK,
+                       input_of<real>(call, 0), call->inputs[1], state->wide_ids, state->rows,
+                       state->dim, output_of<real>(call, 0), elements);
+}
+
+tdm_status tdm_cuda_embedding_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run<double>(call) : run<float>(call);
+}
+
+/* ---- Gradients ------------------------------------------------------------------------------- */
+
+/* ids: (count), keys: (capacity); padding, strays and what is beyond count are no keys. */
+static __global__ void make_keys(const void *ids, bool wide, int64_t count, int64_t rows,
+                                 int64_t padding, int shift, uint64_t *keys, int64_t capacity) {
+  EACH_ELEMENT(i, capacity) {
+    const int64_t id = i < count ? id_at(ids, wide, i) : -1;
+    const bool counts = is_inside(id, rows) && id != padding;
+    keys[i] = counts ? (uint64_t)id << shift | (uint64_t)i : NO_KEY;
+  }
+}
+
+/* A block sums the segment that begins at its key, if one does, and writes row `rank` of out, or
+ * row `id` where ranks is NULL. d_out: (count, dim); keys, ranks: (count); out: (..., dim). */
+template <class real>
+static __global__ void sum_segments(const real *d_out, const uint64_t *keys, int64_t count,
+                                    int shift, const int64_t *ranks, int64_t dim, real *out) {
+  const int64_t first = blockIdx.x;
+  if (!begins_segment(keys, first, shift)) return;
+  const uint64_t id = keys[first] >> shift, places = ((uint64_t)1 << shift) - 1;
+  real *row = out + (ranks != NULL ? ranks[first] : (int64_t)id) * dim;
+  EACH_OF_BLOCK(j, dim) {
+    real sum = 0;
+    for (int64_t i = first; i < count && keys[i] != NO_KEY && keys[i] >> shift == id; i++)
+      sum += d_out[(int64_t)(keys[i] & places) * dim + j];
+    row[j] = sum;
+  }
+}
+
+static tdm_status prepare_gradient(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  embedding_state *state = prepare(request, answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->plan = tdm_cuda_segments_plan(state->count);
+  answer->workspace_bytes += tdm_cuda_segments_bytes(&state->plan);
+  return TDM_OK;
+}
+
+/* The check and the sorted keys; sum_segments follows. */
+static tdm_status sort_ids(const tdm_kernel_call *call, segments *out) {
+  const embedding_state *state = state_of(call);
+  const segments_plan *plan = &state->plan;
+  char *workspace = static_cast<char *>(call->workspace);
+  *out =
+      tdm_cuda_segments_at(plan, workspace + aligned_bytes(report_workspace_bytes(state->count)));
+  TDM_TRY(check(call));
+  TDM_TRY(kernel_launch(call, "make_keys", make_keys, blocks_for(plan->capacity), BLOCK,
+                        call->inputs[1], state->wide_ids, state->count, state->rows, state->padding,
+                        plan->shift, out->keys, plan->capacity));
+  return tdm_cuda_segments_sort(call, plan, out);
+}
+
+tdm_status tdm_cuda_embedding_gradient_prepare(const tdm_kernel_request *request,
+                                               tdm_kernel_answer *answer) {
+  return prepare_gradient(request, answer);
+}
+
+template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
+  const embedding_state *state = state_of(call);
+  const int64_t *no_ranks = NULL;
+  segments sorted;
+  TDM_TRY(sort_ids(call, &sorted));
+  TDM_TRY(tdm_cuda_lane_fill(lane_of(call), call->outputs[0], 0,
+                             (size_t)(state->rows * state->dim) * sizeof(real)));
+  return kernel_launch(call, "sum_segments", sum_segments<real>, state->count,
+                       threads_for_row(state->dim), input_of<real>(call, 0), sorted.keys,
+                       state->count, state->plan.shift, no_ranks, state->dim,
+                       output_of<real>(call, 0));
+}
+
+tdm_status tdm_cuda_embedding_gradient_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_gradient<double>(call) : run_gradient<float>(call);
+}
+
+tdm_status tdm_cuda_embedding_sparse_gradient_prepare(const tdm_kernel_request *request,
+                                                      tdm_kernel_answer *answer) {
+  return prepare_gradient(request, answer);
+}
+
+/* Outputs: rows (count, dim), indices (count), count (). */
+template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) {
+  const embedding_state *state = state_of(call);
+  const size_t count = (size_t)state->count;
+  int64_t *indices = output_of<int64_t>(call, 1);
+  segments sorted;
+  TDM_TRY(sort_ids(call, &sorted));
+  TDM_TRY(tdm_cuda_lane_fill(lane_of(call), call->outputs[0], 0,
+                             count * (size_t)state->dim * sizeof(real)));
+  TDM_TRY(tdm_cuda_lane_fill(lane_of(call), indices, 0xff, count * sizeof(int64_t))); /* -1 */
+  TDM_TRY(
+      tdm_cuda_segments_rank(call, &state->plan, &sorted, indices, output_of<int64_t>(call, 2)));
+  return kernel_launch(call, "sum_segments", sum_segments<real>, state->count,
+                       threads_for_row(state->dim), input_of<real>(call, 0), sorted.keys,
+                       state->count, state->plan.shift, sorted.ranks, state->dim,
+                       output_of<real>(call, 0));
+}
+
+tdm_status tdm_cuda_embedding_sparse_gradient_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_sparse<double>(call) : run_sparse<float>(call);
+}

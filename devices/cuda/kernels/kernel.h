@@ -1,0 +1,89 @@
+/* The one header that kernel sources include. Under nvcc it is CUDA; for a build on the host, as
+ * tests make one, TDM_CUDA_HOST_WORDS names a header that gives CUDA's words a meaning there.
+ *
+ * Rules for sources: shared memory by TDM_SHARED alone; no variables of the device; launches by
+ * kernel_launch; parameters are plain values and pointers, none inside a struct; full warps with
+ * full masks; one barrier a line; no atomics on floating values. */
+#ifndef TANDEM_DEVICES_CUDA_KERNELS_KERNEL_H
+#define TANDEM_DEVICES_CUDA_KERNELS_KERNEL_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/status.h"
+#include "devices/cuda/kernels/operations.h"
+#include "devices/cuda/lane.h"
+
+#ifdef __CUDACC__
+#include <cuda_runtime.h>
+#define TDM_SHARED(type, name, count) __shared__ type name[count]
+template <class... parameters> static inline void tdm_cuda_describe(tdm_cuda_launch *) {}
+#else
+#include TDM_CUDA_HOST_WORDS
+#endif
+
+static const int WARP = 32;
+static const int BLOCK = 256;
+static const int64_t MOST_BLOCKS = 1 << 14;
+#define ALL_LANES 0xffffffffu
+
+/* ---- Launching ------------------------------------------------------------------------------- */
+
+static inline tdm_cuda_lane *lane_of(const tdm_kernel_call *call) {
+  return (tdm_cuda_lane *)const_cast<void *>(call->stream);
+}
+
+template <class value> struct as_is { typedef value type; };
+
+/* Enqueues kernel on the call's lane, one dimension; nothing for no blocks. */
+template <class... parameters>
+static tdm_status kernel_launch(const tdm_kernel_call *call, const char *name,
+                                void (*kernel)(parameters...), int64_t blocks, int threads,
+                                typename as_is<parameters>::type... arguments) {
+  if (blocks == 0) return TDM_OK;
+  void *pointers[] = {const_cast<void *>(static_cast<const void *>(&arguments))...};
+  const size_t bytes[] = {sizeof(parameters)...};
+  tdm_cuda_launch launch = {};
+  launch.function = reinterpret_cast<const void *>(kernel);
+  launch.arguments = pointers;
+  launch.argument_bytes = bytes;
+  launch.argument_count = sizeof...(parameters);
+  launch.name = name;
+  launch.blocks = (uint32_t)blocks;
+  launch.threads = (uint32_t)threads;
+  tdm_cuda_describe<parameters...>(&launch);
+  return tdm_cuda_lane_launch(lane_of(call), &launch);
+}
+
+static inline int64_t chunks_of(int64_t count, int64_t chunk) {
+  return (count + chunk - 1) / chunk;
+}
+
+/* Blocks for a loop over count elements with `BLOCK` threads each; none for none. */
+static inline int64_t blocks_for(int64_t count) {
+  const int64_t blocks = chunks_of(count, BLOCK);
+  return blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS;
+}
+
+/* Threads for work along a row of that many columns: whole warps. */
+static inline int threads_for_row(int64_t columns) {
+  return columns <= 2 * WARP ? WARP : columns <= 8 * WARP ? 4 * WARP : BLOCK;
+}
+
+/* ---- Inside kernels -------------------------------------------------------------------------- */
+
+/* for (int64_t i ...) over [0, count), split over all threads of the grid. */
+#define EACH_ELEMENT(i, count)                                                                     \
+  for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (count);                    \
+       i += (int64_t)gridDim.x * blockDim.x)
+
+/* The same over the threads of one block. */
+#define EACH_OF_BLOCK(i, count) for (int64_t i = threadIdx.x; i < (count); i += blockDim.x)
+
+static __device__ inline int64_t id_at(const void *ids, bool wide, int64_t position) {
+  return wide ? static_cast<const int64_t *>(ids)[position]
+              : static_cast<const int32_t *>(ids)[position];
+}
+
+#endif

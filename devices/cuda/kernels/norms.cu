@@ -1,0 +1,121 @@
+/* What gradient clipping and the guard against NaN need of whole tensors. */
+#include <string.h>
+
+#include "devices/cuda/kernels/family.h"
+#include "devices/cuda/kernels/report.h"
+#include "devices/cuda/kernels/sums.h"
+
+struct norm_state {
+  int64_t count;
+  double max_norm;
+  bool wide;
+};
+
+static norm_state *prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  norm_state *state = state_create<norm_state>(answer);
+  if (state == NULL) return NULL;
+  state->count = count_of(&request->inputs[0]);
+  state->wide = request->inputs[0].dtype == TDM_FLOAT64;
+  return state;
+}
+
+static const norm_state *state_of(const tdm_kernel_call *call) {
+  return static_cast<const norm_state *>(call->state);
+}
+
+/* ---- sum_of_squares -------------------------------------------------------------------------- */
+
+tdm_status tdm_cuda_sum_of_squares_prepare(const tdm_kernel_request *request,
+                                           tdm_kernel_answer *answer) {
+  const norm_state *state = prepare(request, answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  answer->workspace_bytes = state->wide ? sum_workspace_bytes<double>(state->count)
+                                        : sum_workspace_bytes<float>(state->count);
+  return TDM_OK;
+}
+
+template <class real> static tdm_status run_sum(const tdm_kernel_call *call) {
+  const real *none = NULL;
+  return sum_of_squares(call, input_of<real>(call, 0), none, state_of(call)->count, 1,
+                        output_of<real>(call, 0));
+}
+
+tdm_status tdm_cuda_sum_of_squares_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_sum<double>(call) : run_sum<float>(call);
+}
+
+/* ---- clip_factor ----------------------------------------------------------------------------- */
+
+/* sum, factor: (); one thread works. NaN stays NaN. */
+template <class real>
+static __global__ void clip_factor(const real *sum, double max_norm, real *factor) {
+  if (threadIdx.x != 0) return;
+  const double wanted = max_norm / (sqrt((double)*sum) + 1e-6);
+  *factor = (real)(wanted > 1 ? 1 : wanted);
+}
+
+tdm_status tdm_cuda_clip_factor_prepare(const tdm_kernel_request *request,
+                                        tdm_kernel_answer *answer) {
+  norm_state *state = prepare(request, answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->max_norm = static_cast<const tdm_clip_attributes *>(request->attributes)->max_norm;
+  return TDM_OK;
+}
+
+template <class real> static tdm_status run_clip(const tdm_kernel_call *call) {
+  return kernel_launch(call, "clip_factor", clip_factor<real>, 1, WARP, input_of<real>(call, 0),
+                       state_of(call)->max_norm, output_of<real>(call, 0));
+}
+
+tdm_status tdm_cuda_clip_factor_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_clip<double>(call) : run_clip<float>(call);
+}
+
+/* ---- check_finite ---------------------------------------------------------------------------- */
+
+/* x: (count), firsts: (blocks), each block's first element that is not finite. */
+template <class real>
+static __global__ void search_not_finite(const real *x, int64_t count, int64_t *firsts) {
+  /* x - x is 0, or NaN where x is not finite */
+  const int64_t first = first_wrong(count, [=](int64_t i) { return !(x[i] - x[i] == 0); });
+  if (threadIdx.x == 0) firsts[blockIdx.x] = first;
+}
+
+/* One block. */
+template <class real>
+static __global__ void report_not_finite(const real *x, const int64_t *firsts, int64_t blocks,
+                                         tdm_cuda_report *report) {
+  const int64_t first = least_of(firsts, blocks);
+  if (threadIdx.x != 0 || first == NOWHERE) return;
+  const double value = x[first];
+  int64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  report->value = bits;
+  report->position = first;
+}
+
+tdm_status tdm_cuda_check_finite_prepare(const tdm_kernel_request *request,
+                                         tdm_kernel_answer *answer) {
+  const norm_state *state = prepare(request, answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  answer->workspace_bytes = report_workspace_bytes(state->count);
+  return TDM_OK;
+}
+
+/* The output is the input, which stays as it is. */
+template <class real> static tdm_status run_check(const tdm_kernel_call *call) {
+  const int64_t count = state_of(call)->count;
+  const int64_t blocks = chunks_of(count, REPORT_CHUNK);
+  int64_t *firsts = static_cast<int64_t *>(call->workspace);
+  const real *x = input_of<real>(call, 0);
+  tdm_cuda_report *report = tdm_cuda_lane_report(lane_of(call), TDM_CUDA_REPORT_FINITE, count);
+  if (blocks == 0) return TDM_OK;
+  TDM_TRY(kernel_launch(call, "search_not_finite", search_not_finite<real>, blocks, BLOCK, x, count,
+                        firsts));
+  return kernel_launch(call, "report_not_finite", report_not_finite<real>, 1, BLOCK, x, firsts,
+                       blocks, report);
+}
+
+tdm_status tdm_cuda_check_finite_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_check<double>(call) : run_check<float>(call);
+}

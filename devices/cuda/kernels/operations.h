@@ -1,0 +1,71 @@
+/* Which kernels there are: the one list from which prototypes and the table are made. Each entry
+ * names an operation of devices/kernels.h and the functions tdm_cuda_NAME_prepare and
+ * tdm_cuda_NAME_execute, which serve every dtype listed. */
+#ifndef TANDEM_DEVICES_CUDA_KERNELS_OPERATIONS_H
+#define TANDEM_DEVICES_CUDA_KERNELS_OPERATIONS_H
+
+#include "devices/devices.h"
+#include "devices/kernels.h"
+
+/* For float32 and float64. */
+#define TDM_CUDA_REAL_KERNELS(X)                                                                   \
+  X(TDM_OP_EMBEDDING, embedding)                                                                   \
+  X(TDM_OP_EMBEDDING_GRADIENT, embedding_gradient)                                                 \
+  X(TDM_OP_EMBEDDING_SPARSE_GRADIENT, embedding_sparse_gradient)                                   \
+  X(TDM_OP_SPARSE_ADD, sparse_add)                                                                 \
+  X(TDM_OP_LINEAR, linear)                                                                         \
+  X(TDM_OP_LINEAR_INPUT_GRADIENT, linear_input_gradient)                                           \
+  X(TDM_OP_LINEAR_PARAMETER_GRADIENT, linear_parameter_gradient)                                   \
+  X(TDM_OP_RNN, rnn)                                                                               \
+  X(TDM_OP_RNN_GRADIENT, rnn_gradient)                                                             \
+  X(TDM_OP_RELU, relu)                                                                             \
+  X(TDM_OP_TANH, tanh)                                                                             \
+  X(TDM_OP_SIGMOID, sigmoid)                                                                       \
+  X(TDM_OP_RELU_GRADIENT, relu_gradient)                                                           \
+  X(TDM_OP_TANH_GRADIENT, tanh_gradient)                                                           \
+  X(TDM_OP_SIGMOID_GRADIENT, sigmoid_gradient)                                                     \
+  X(TDM_OP_ADD, add)                                                                               \
+  X(TDM_OP_ACCUMULATE, accumulate)                                                                 \
+  X(TDM_OP_SCALE, scale)                                                                           \
+  X(TDM_OP_SOFTMAX, softmax)                                                                       \
+  X(TDM_OP_LOG_SOFTMAX, log_softmax)                                                               \
+  X(TDM_OP_SOFTMAX_GRADIENT, softmax_gradient)                                                     \
+  X(TDM_OP_LOG_SOFTMAX_GRADIENT, log_softmax_gradient)                                             \
+  X(TDM_OP_CROSS_ENTROPY, cross_entropy)                                                           \
+  X(TDM_OP_CROSS_ENTROPY_GRADIENT, cross_entropy_gradient)                                         \
+  X(TDM_OP_MSE, mse)                                                                               \
+  X(TDM_OP_MSE_GRADIENT, mse_gradient)                                                             \
+  X(TDM_OP_SGD, sgd)                                                                               \
+  X(TDM_OP_SGD_SPARSE, sgd_sparse)                                                                 \
+  X(TDM_OP_ADAM, adam)                                                                             \
+  X(TDM_OP_ADAM_SPARSE, adam_sparse)                                                               \
+  X(TDM_OP_SUM_OF_SQUARES, sum_of_squares)                                                         \
+  X(TDM_OP_CLIP_FACTOR, clip_factor)                                                               \
+  X(TDM_OP_CHECK_FINITE, check_finite)
+
+/* For the dtypes that follow the name. */
+#define TDM_CUDA_TYPED_KERNELS(X)                                                                  \
+  X(TDM_OP_ADD, add_integers, TDM_INT32, TDM_INT64)                                                \
+  X(TDM_OP_FILL, fill, TDM_FLOAT32, TDM_FLOAT64, TDM_INT32, TDM_INT64, TDM_UINT8, TDM_BOOL)        \
+  X(TDM_OP_CAST, cast, TDM_FLOAT32, TDM_FLOAT64, TDM_INT32, TDM_INT64, TDM_UINT8, TDM_BOOL)        \
+  X(TDM_OP_SELECT, select, TDM_FLOAT32, TDM_FLOAT64, TDM_INT32, TDM_INT64)                         \
+  X(TDM_OP_SELECT_GRADIENT, select_gradient, TDM_FLOAT32, TDM_FLOAT64)                             \
+  X(TDM_OP_SWAP_FIRST_DIMENSIONS, swap_first_dimensions, TDM_FLOAT32, TDM_FLOAT64, TDM_INT32,      \
+    TDM_INT64)
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TDM_CUDA_PROTOTYPES(operation, name, ...)                                                  \
+  tdm_status tdm_cuda_##name##_prepare(const tdm_kernel_request *request,                          \
+                                       tdm_kernel_answer *answer);                                 \
+  tdm_status tdm_cuda_##name##_execute(const tdm_kernel_call *call);
+
+TDM_CUDA_REAL_KERNELS(TDM_CUDA_PROTOTYPES)
+TDM_CUDA_TYPED_KERNELS(TDM_CUDA_PROTOTYPES)
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,109 @@
+/* The product whose rows stand alone: a block computes a square tile of the result, each thread one
+ * element, adding along k in order. cuBLAS is faster, but chooses its way by the number of rows. */
+#include "devices/cuda/kernels/products.h"
+
+static const int TILE = 16; /* TILE * TILE threads a block */
+
+/* a: (m, k), b: (k, n) at b_row and b_column elements between neighbours, c: (m, n). */
+template <class real>
+static __global__ void rows_alone(const real *a, const real *b, real *c, int64_t m, int64_t n,
+                                  int64_t k, int64_t b_row, int64_t b_column, bool adds) {
+  TDM_SHARED(real, a_tile, TILE * (TILE + 1)); /* a column more: no conflicts of banks */
+  TDM_SHARED(real, b_tile, TILE * (TILE + 1));
+  const int64_t tiles = (n + TILE - 1) / TILE;
+  const int y = (int)threadIdx.x / TILE, x = (int)threadIdx.x % TILE;
+  const int64_t row = blockIdx.x / tiles * TILE + y, column = blockIdx.x % tiles * TILE + x;
+  const bool inside = row < m && column < n;
+  real sum = 0;
+  for (int64_t first = 0; first < k; first += TILE) {
+    a_tile[y * (TILE + 1) + x] = row < m && first + x < k ? a[row * k + first + x] : 0;
+    b_tile[y * (TILE + 1) + x] =
+        column < n && first + y < k ? b[(first + y) * b_row + column * b_column] : 0;
+    __syncthreads();
+    for (int i = 0; i < TILE; i++)
+      sum += a_tile[y * (TILE + 1) + i] * b_tile[i * (TILE + 1) + x];
+    __syncthreads();
+  }
+  if (inside) c[row * n + column] = adds ? c[row * n + column] + sum : sum;
+}
+
+template <class real>
+static tdm_status run_alone(const tdm_kernel_call *call, const tdm_cuda_product *product) {
+  const int64_t blocks = chunks_of(product->m, TILE) * chunks_of(product->n, TILE);
+  const int64_t stride = product->b_stride;
+  return kernel_launch(call, "rows_alone", rows_alone<real>, blocks, TILE * TILE,
+                       static_cast<const real *>(product->a), static_cast<const real *>(product->b),
+                       static_cast<real *>(product->c), product->m, product->n, product->k,
+                       product->transpose_b ? 1 : stride, product->transpose_b ? stride : 1,
+                       product->beta != 0);
+}
+
+tdm_status tdm_cuda_product_run(const tdm_kernel_call *call, const tdm_cuda_product *product,
+                                bool alone) {
+  if (product->m == 0 || product->n == 0) return TDM_OK;
+  if (product->k == 0) { /* a sum of nothing, which cuBLAS does not promise */
+    if (product->beta != 0) return TDM_OK;
+    const size_t bytes = (size_t)(product->m * product->n) * (product->wide ? 8 : 4);
+    return tdm_cuda_lane_fill(lane_of(call), product->c, 0, bytes);
+  }
+  if (!alone) return tdm_cuda_lane_product(lane_of(call), product);
+  return product->wide ? run_alone<double>(call, product) : run_alone<float>(call, product);
+}
+
+/* ---- What layers add ------------------------------------------------------------------------- */
+
+template <class real>
+static __global__ void fill_rows(const real *a, const real *b, real *out, int64_t columns,
+                                 int64_t count) {
+  EACH_ELEMENT(i, count) {
+    const int64_t column = i % columns;
+    out[i] = b != NULL ? a[column] + b[column] : a[column];
+  }
+}
+
+template <class real>
+static tdm_status run_fill(const tdm_kernel_call *call, const void *a, const void *b, void *out,
+                           int64_t rows, int64_t columns) {
+  return kernel_launch(call, "fill_rows", fill_rows<real>, blocks_for(rows * columns), BLOCK,
+                       static_cast<const real *>(a), static_cast<const real *>(b),
+                       static_cast<real *>(out), columns, rows * columns);
+}
+
+tdm_status tdm_cuda_rows_fill(const tdm_kernel_call *call, bool wide, const void *a, const void *b,
+                              void *out, int64_t rows, int64_t columns) {
+  return wide ? run_fill<double>(call, a, b, out, rows, columns)
+              : run_fill<float>(call, a, b, out, rows, columns);
+}
+
+static const int GROUPS = 8; /* of rows; a warp's lanes are columns */
+
+/* A block a warp's width of columns. x: (rows, columns), out: (columns). */
+template <class real>
+static __global__ void sum_columns(const real *x, real *out, int64_t rows, int64_t columns) {
+  TDM_SHARED(real, of_groups, GROUPS * WARP);
+  const int lane = (int)threadIdx.x % WARP, group = (int)threadIdx.x / WARP;
+  const int64_t column = (int64_t)blockIdx.x * WARP + lane;
+  real sum = 0;
+  for (int64_t row = group; row < rows && column < columns; row += GROUPS)
+    sum += x[row * columns + column];
+  of_groups[group * WARP + lane] = sum;
+  __syncthreads();
+  if (group != 0 || column >= columns) return;
+  for (int i = 1; i < GROUPS; i++)
+    sum += of_groups[i * WARP + lane];
+  out[column] = sum;
+}
+
+template <class real>
+static tdm_status run_sums(const tdm_kernel_call *call, const void *x, void *out, int64_t rows,
+                           int64_t columns) {
+  return kernel_launch(call, "sum_columns", sum_columns<real>, chunks_of(columns, WARP),
+                       GROUPS * WARP, static_cast<const real *>(x), static_cast<real *>(out), rows,
+                       columns);
+}
+
+tdm_status tdm_cuda_column_sums(const tdm_kernel_call *call, bool wide, const void *x, void *out,
+                                int64_t rows, int64_t columns) {
+  return wide ? run_sums<double>(call, x, out, rows, columns)
+              : run_sums<float>(call, x, out, rows, columns);
+}

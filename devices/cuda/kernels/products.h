@@ -1,0 +1,60 @@
+/* Products of matrices: by cuBLAS, or by a kernel whose rows do not depend on each other; and what
+ * layers add to them. Invariant: repeated runs give the same bits. */
+#ifndef TANDEM_DEVICES_CUDA_KERNELS_PRODUCTS_H
+#define TANDEM_DEVICES_CUDA_KERNELS_PRODUCTS_H
+
+#include "devices/cuda/kernels/kernel.h"
+
+/* Enqueues product, which may be empty in any dimension (its c has no gaps between rows); beta is
+ * 0 or 1. alone: a row of c is to depend on its row of a alone, bit by bit, whatever m is; a is
+ * then stored untransposed. */
+tdm_status tdm_cuda_product_run(const tdm_kernel_call *call, const tdm_cuda_product *product,
+                                bool alone);
+/* Enqueues: every row of out (rows, columns) = a + b, both (columns), b may be NULL. Of float64 if
+ * wide. */
+tdm_status tdm_cuda_rows_fill(const tdm_kernel_call *call, bool wide, const void *a, const void *b,
+                              void *out, int64_t rows, int64_t columns);
+/* Enqueues: out (columns) = the sums of x's (rows, columns) columns, in one order. */
+tdm_status tdm_cuda_column_sums(const tdm_kernel_call *call, bool wide, const void *x, void *out,
+                                int64_t rows, int64_t columns);
+
+/* c (m, n) = a (m, k) b^T + beta c, b (n, k): rows times a weight as layers store it. */
+static inline tdm_cuda_product product_with_transposed(bool wide, const void *a, const void *b,
+                                                       void *c, int64_t m, int64_t n, int64_t k,
+                                                       double beta) {
+  tdm_cuda_product product = {};
+  product.wide = wide;
+  product.transpose_b = true;
+  product.m = m;
+  product.n = n;
+  product.k = k;
+  product.a = a;
+  product.b = b;
+  product.c = c;
+  product.a_stride = k;
+  product.b_stride = k;
+  product.c_stride = n;
+  product.beta = beta;
+  return product;
+}
+
+/* c (m, n) = a (m, k) b (k, n) + beta c: gradients of rows. */
+static inline tdm_cuda_product product_with(bool wide, const void *a, const void *b, void *c,
+                                            int64_t m, int64_t n, int64_t k, double beta) {
+  tdm_cuda_product product = product_with_transposed(wide, a, b, c, m, n, k, beta);
+  product.transpose_b = false;
+  product.b_stride = n;
+  return product;
+}
+
+/* c (m, n) = a^T b + beta c, a (k, m), b (k, n): gradients of weights. */
+static inline tdm_cuda_product product_of_transposed(bool wide, const void *a, const void *b,
+                                                     void *c, int64_t m, int64_t n, int64_t k,
+                                                     double beta) {
+  tdm_cuda_product product = product_with(wide, a, b, c, m, n, k, beta);
+  product.transpose_a = true;
+  product.a_stride = m;
+  return product;
+}
+
+#endif

@@ -1,0 +1,44 @@
+/* The checks of ids and targets: each block searches a chunk, then one block takes the least and
+ * writes the report. */
+#include "devices/cuda/kernels/report.h"
+
+/* firsts: (blocks), each block's first stray position; ids: (count). */
+static __global__ void search(const void *ids, bool wide, int64_t count, int64_t limit,
+                              bool ignores, int64_t ignored, int64_t *firsts) {
+  const int64_t first = first_wrong(count, [=](int64_t i) {
+    const int64_t id = id_at(ids, wide, i);
+    return !is_inside(id, limit) && !(ignores && id == ignored);
+  });
+  if (threadIdx.x == 0) firsts[blockIdx.x] = first;
+}
+
+/* One block; ids: (count), firsts: (blocks). */
+static __global__ void report_first(const void *ids, bool wide, const int64_t *firsts,
+                                    int64_t blocks, tdm_cuda_report *report) {
+  const int64_t first = least_of(firsts, blocks);
+  if (threadIdx.x != 0 || first == NOWHERE) return;
+  report->value = id_at(ids, wide, first);
+  report->position = first;
+}
+
+static tdm_status check(const tdm_kernel_call *call, const id_list *ids, int64_t limit,
+                        bool ignores, int64_t ignored, tdm_cuda_report_kind kind,
+                        int64_t *workspace) {
+  const int64_t blocks = chunks_of(ids->count, REPORT_CHUNK);
+  tdm_cuda_report *report = tdm_cuda_lane_report(lane_of(call), kind, limit);
+  if (blocks == 0) return TDM_OK;
+  TDM_TRY(kernel_launch(call, "search", search, blocks, BLOCK, ids->data, ids->wide, ids->count,
+                        limit, ignores, ignored, workspace));
+  return kernel_launch(call, "report_first", report_first, 1, BLOCK, ids->data, ids->wide,
+                       workspace, blocks, report);
+}
+
+tdm_status tdm_cuda_ids_check(const tdm_kernel_call *call, const id_list *ids, int64_t rows,
+                              int64_t *workspace) {
+  return check(call, ids, rows, false, 0, TDM_CUDA_REPORT_ID, workspace);
+}
+
+tdm_status tdm_cuda_targets_check(const tdm_kernel_call *call, const id_list *targets,
+                                  int64_t classes, int64_t ignored, int64_t *workspace) {
+  return check(call, targets, classes, true, ignored, TDM_CUDA_REPORT_TARGET, workspace);
+}

@@ -1,0 +1,56 @@
+/* Finding the first element that is wrong, and reporting it. Invariant: what is reported does not
+ * depend on which thread saw it first. */
+#ifndef TANDEM_DEVICES_CUDA_KERNELS_REPORT_H
+#define TANDEM_DEVICES_CUDA_KERNELS_REPORT_H
+
+#include "devices/cuda/kernels/reduce.h"
+
+static const int64_t REPORT_CHUNK = 4096; /* elements that a block looks at */
+static const int64_t NOWHERE = INT64_MAX;
+
+/* Bytes of workspace for a search over count elements. */
+static inline size_t report_workspace_bytes(int64_t count) {
+  return (size_t)chunks_of(count, REPORT_CHUNK) * sizeof(int64_t);
+}
+
+/* Ids of either width. */
+struct id_list {
+  const void *data; /* int64 if wide, else int32 */
+  int64_t count;
+  bool wide;
+};
+
+/* Enqueues a check that every id lies in [0, rows); workspace: report_workspace_bytes. The kernels
+ * that follow run all the same, and pass over ids outside. */
+tdm_status tdm_cuda_ids_check(const tdm_kernel_call *call, const id_list *ids, int64_t rows,
+                              int64_t *workspace);
+/* The same of class indices, of which `ignored` is legal everywhere. */
+tdm_status tdm_cuda_targets_check(const tdm_kernel_call *call, const id_list *targets,
+                                  int64_t classes, int64_t ignored, int64_t *workspace);
+
+static __device__ inline bool is_inside(int64_t id, int64_t rows) {
+  return (uint64_t)id < (uint64_t)rows;
+}
+
+/* The first position in this block's chunk of [0, count) where wrong(position), or NOWHERE; for
+ * every thread. */
+template <class predicate> static __device__ int64_t first_wrong(int64_t count, predicate wrong) {
+  const int64_t begin = (int64_t)blockIdx.x * REPORT_CHUNK;
+  const int64_t end = count - begin < REPORT_CHUNK ? count : begin + REPORT_CHUNK;
+  int64_t first = NOWHERE;
+  for (int64_t i = begin + threadIdx.x; i < end && first == NOWHERE; i += blockDim.x) {
+    if (wrong(i)) first = i;
+  }
+  return block_reduce<smaller_of_two>(first);
+}
+
+/* The least of firsts (count), for every thread of the one block. */
+static __device__ inline int64_t least_of(const int64_t *firsts, int64_t count) {
+  int64_t first = NOWHERE;
+  EACH_OF_BLOCK(i, count) {
+    first = smaller_of_two::of(first, firsts[i]);
+  }
+  return block_reduce<smaller_of_two>(first);
+}
+
+#endif

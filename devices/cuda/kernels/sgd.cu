@@ -1,0 +1,115 @@
+/* Stochastic gradient descent as torch.optim.SGD does it (its single-tensor form): weight decay,
+ * momentum with dampening, Nesterov; and its plain form on the rows of a sparse gradient. */
+#include "devices/cuda/kernels/family.h"
+#include "devices/cuda/kernels/kernel.h"
+
+struct sgd_state {
+  int64_t count; /* elements; of sgd_sparse: rows of the gradient */
+  int64_t dim;   /* of a row, for sgd_sparse */
+  tdm_sgd_attributes attributes;
+  bool wide;
+};
+
+static const sgd_state *state_of(const tdm_kernel_call *call) {
+  return static_cast<const sgd_state *>(call->state);
+}
+
+/* parameter, gradient: (count). */
+template <class real>
+static __global__ void plain_step(real *parameter, const real *gradient, real decay, real rate,
+                                  int64_t count) {
+  EACH_ELEMENT(i, count) {
+    const real p = parameter[i];
+    parameter[i] = p - rate * (gradient[i] + decay * p);
+  }
+}
+
+/* parameter, gradient, buffer: (count); initialized: (), 0 where the buffer holds nothing yet. */
+template <class real>
+static __global__ void momentum_step(real *parameter, const real *gradient, real *buffer,
+                                     const real *initialized, real decay, real momentum, real kept,
+                                     bool nesterov, real rate, int64_t count) {
+  const bool first = *initialized == 0;
+  EACH_ELEMENT(i, count) {
+    const real p = parameter[i];
+    const real d = gradient[i] + decay * p;
+    const real m = first ? d : momentum * buffer[i] + kept * d;
+    buffer[i] = m;
+    parameter[i] = p - rate * (nesterov ? d + momentum * m : m);
+  }
+}
+
+/* initialized: (); one thread works, in a launch after all have read it. */
+template <class real> static __global__ void set_initialized(real *initialized) {
+  if (threadIdx.x == 0) *initialized = 1;
+}
+
+tdm_status tdm_cuda_sgd_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  sgd_state *state = state_create<sgd_state>(answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->count = count_of(&request->inputs[0]);
+  state->attributes = *static_cast<const tdm_sgd_attributes *>(request->attributes);
+  state->wide = request->inputs[0].dtype == TDM_FLOAT64;
+  return TDM_OK;
+}
+
+template <class real> static tdm_status run(const tdm_kernel_call *call) {
+  const sgd_state *state = state_of(call);
+  const tdm_sgd_attributes *attributes = &state->attributes;
+  const real rate = (real)call->scalars->learning_rate;
+  const real decay = (real)attributes->weight_decay, momentum = (real)attributes->momentum;
+  const int64_t blocks = blocks_for(state->count);
+  real *parameter = output_of<real>(call, 0);
+  const real *gradient = input_of<real>(call, 1);
+  if (momentum == 0) {
+    return kernel_launch(call, "sgd", plain_step<real>, blocks, BLOCK, parameter, gradient, decay,
+                         rate, state->count);
+  }
+  real *initialized = output_of<real>(call, 2);
+  TDM_TRY(kernel_launch(call, "sgd", momentum_step<real>, blocks, BLOCK, parameter, gradient,
+                        output_of<real>(call, 1), initialized, decay, momentum,
+                        (real)(1.0 - attributes->dampening), attributes->nesterov != 0, rate,
+                        state->count));
+  return kernel_launch(call, "set_initialized", set_initialized<real>, 1, WARP, initialized);
+}
+
+tdm_status tdm_cuda_sgd_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run<double>(call) : run<float>(call);
+}
+
+/* ---- The rows of a sparse gradient ----------------------------------------------------------- */
+
+/* A block a row of the gradient. parameter: (rows, dim), gradient: (n, dim), indices: (n), distinct
+ * as far as used (). */
+template <class real>
+static __global__ void sparse_step(real *parameter, const real *gradient, const int64_t *indices,
+                                   const int64_t *used, int64_t dim, real rate) {
+  const int64_t row = blockIdx.x;
+  if (row >= *used) return;
+  const int64_t to = indices[row] * dim, from = row * dim;
+  EACH_OF_BLOCK(j, dim) {
+    parameter[to + j] -= rate * gradient[from + j];
+  }
+}
+
+tdm_status tdm_cuda_sgd_sparse_prepare(const tdm_kernel_request *request,
+                                       tdm_kernel_answer *answer) {
+  sgd_state *state = state_create<sgd_state>(answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->count = request->inputs[1].shape.dims[0];
+  state->dim = last_dim_of(&request->inputs[0]);
+  state->wide = request->inputs[0].dtype == TDM_FLOAT64;
+  return TDM_OK;
+}
+
+template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) {
+  const sgd_state *state = state_of(call);
+  return kernel_launch(call, "sgd_sparse", sparse_step<real>, state->count,
+                       threads_for_row(state->dim), output_of<real>(call, 0),
+                       input_of<real>(call, 1), input_of<int64_t>(call, 2),
+                       input_of<int64_t>(call, 3), state->dim, (real)call->scalars->learning_rate);
+}
+
+tdm_status tdm_cuda_sgd_sparse_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_sparse<double>(call) : run_sparse<float>(call);
+}

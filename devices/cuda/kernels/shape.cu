@@ -1,0 +1,124 @@
+/* Kernels that move elements and compute nothing: select, its gradient, and the exchange of the
+ * first two dimensions. They go by words of the elements' size. */
+#include "devices/cuda/kernels/family.h"
+#include "devices/cuda/kernels/kernel.h"
+
+/* A tensor seen as (outer, size, inner). */
+struct shape_state {
+  int64_t count; /* elements of the result */
+  int64_t size;
+  int64_t inner;
+  int64_t outer;
+  int64_t index;
+  bool wide; /* elements of 8 bytes */
+};
+
+static const shape_state *state_of(const tdm_kernel_call *call) {
+  return static_cast<const shape_state *>(call->state);
+}
+
+/* whole: the tensor that has the dimension. */
+static tdm_status select_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                 const tdm_spec *whole) {
+  const tdm_select_attributes *attributes =
+      static_cast<const tdm_select_attributes *>(request->attributes);
+  shape_state *state = state_create<shape_state>(answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  const int64_t dimension = attributes->dimension;
+  state->count = count_of(&request->outputs[0]);
+  state->size = whole->shape.dims[dimension];
+  state->inner = dims_product(whole, dimension + 1, whole->shape.rank);
+  state->index = attributes->index < 0 ? attributes->index + state->size : attributes->index;
+  state->wide = tdm_dtype_bytes(whole->dtype) == 8;
+  return TDM_OK;
+}
+
+/* ---- select ---------------------------------------------------------------------------------- */
+
+/* x: (outer, size, inner), out: (outer, inner). */
+template <class word>
+static __global__ void select_one(const word *x, word *out, int64_t size, int64_t inner,
+                                  int64_t index, int64_t count) {
+  EACH_ELEMENT(i, count) {
+    out[i] = x[(i / inner * size + index) * inner + i % inner];
+  }
+}
+
+template <class word> static tdm_status run_select(const tdm_kernel_call *call) {
+  const shape_state *state = state_of(call);
+  return kernel_launch(call, "select", select_one<word>, blocks_for(state->count), BLOCK,
+                       input_of<word>(call, 0), output_of<word>(call, 0), state->size, state->inner,
+                       state->index, state->count);
+}
+
+tdm_status tdm_cuda_select_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  return select_prepare(request, answer, &request->inputs[0]);
+}
+
+tdm_status tdm_cuda_select_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_select<uint64_t>(call) : run_select<uint32_t>(call);
+}
+
+/* d_out: (outer, inner), d_x: (outer, size, inner). */
+template <class word>
+static __global__ void select_gradient(const word *d_out, word *d_x, int64_t size, int64_t inner,
+                                       int64_t index, int64_t count) {
+  EACH_ELEMENT(i, count) {
+    const int64_t place = i / inner;
+    d_x[i] = place % size == index ? d_out[place / size * inner + i % inner] : 0;
+  }
+}
+
+template <class word> static tdm_status run_select_gradient(const tdm_kernel_call *call) {
+  const shape_state *state = state_of(call);
+  return kernel_launch(call, "select_gradient", select_gradient<word>, blocks_for(state->count),
+                       BLOCK, input_of<word>(call, 0), output_of<word>(call, 0), state->size,
+                       state->inner, state->index, state->count);
+}
+
+tdm_status tdm_cuda_select_gradient_prepare(const tdm_kernel_request *request,
+                                            tdm_kernel_answer *answer) {
+  return select_prepare(request, answer, &request->outputs[0]);
+}
+
+tdm_status tdm_cuda_select_gradient_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_select_gradient<uint64_t>(call)
+                              : run_select_gradient<uint32_t>(call);
+}
+
+/* ---- Exchange of the first two dimensions ---------------------------------------------------- */
+
+/* x: (rows, columns, inner), out: (columns, rows, inner). */
+template <class word>
+static __global__ void swap_first(const word *x, word *out, int64_t rows, int64_t columns,
+                                  int64_t inner, int64_t count) {
+  EACH_ELEMENT(i, count) {
+    const int64_t place = i / inner;
+    const int64_t from = place % rows * columns + place / rows;
+    out[i] = x[from * inner + i % inner];
+  }
+}
+
+template <class word> static tdm_status run_swap(const tdm_kernel_call *call) {
+  const shape_state *state = state_of(call);
+  return kernel_launch(call, "swap_first_dimensions", swap_first<word>, blocks_for(state->count),
+                       BLOCK, input_of<word>(call, 0), output_of<word>(call, 0), state->outer,
+                       state->size, state->inner, state->count);
+}
+
+tdm_status tdm_cuda_swap_first_dimensions_prepare(const tdm_kernel_request *request,
+                                                  tdm_kernel_answer *answer) {
+  const tdm_spec *x = &request->inputs[0];
+  shape_state *state = state_create<shape_state>(answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->count = count_of(x);
+  state->outer = x->shape.dims[0];
+  state->size = x->shape.dims[1];
+  state->inner = dims_product(x, 2, x->shape.rank);
+  state->wide = tdm_dtype_bytes(x->dtype) == 8;
+  return TDM_OK;
+}
+
+tdm_status tdm_cuda_swap_first_dimensions_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_swap<uint64_t>(call) : run_swap<uint32_t>(call);
+}

@@ -1,0 +1,130 @@
+/* Softmax and log-softmax along any dimension, and their gradients. A tensor is seen as (outer,
+ * size, inner): where inner is 1 a block takes a row, else a thread takes a column. Invariant:
+ * every row is reduced in one order, which its size alone decides. */
+#include "devices/cuda/kernels/family.h"
+#include "devices/cuda/kernels/softmax.h"
+
+struct softmax_state {
+  int64_t outer;
+  int64_t size;
+  int64_t inner;
+  bool wide;
+};
+
+static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  const tdm_softmax_attributes *attributes =
+      static_cast<const tdm_softmax_attributes *>(request->attributes);
+  const tdm_spec *spec = &request->outputs[0];
+  softmax_state *state = state_create<softmax_state>(answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  const bool scalar = spec->shape.rank == 0;
+  state->outer = dims_product(spec, 0, scalar ? 0 : attributes->dimension);
+  state->size = scalar ? 1 : spec->shape.dims[attributes->dimension];
+  state->inner = dims_product(spec, attributes->dimension + 1, spec->shape.rank);
+  state->wide = spec->dtype == TDM_FLOAT64;
+  return TDM_OK;
+}
+
+/* ---- Rows, one a block: x, out (outer, size) ------------------------------------------------- */
+
+template <class real, bool logarithm>
+static __global__ void rows_forward(const real *x, real *out, int64_t size) {
+  const int64_t row = (int64_t)blockIdx.x * size;
+  row_softmax<real, logarithm>(x + row, out + row, size);
+}
+
+template <class real, bool logarithm>
+static __global__ void rows_backward(const real *d_y, const real *y, real *d_x, int64_t size) {
+  const int64_t row = (int64_t)blockIdx.x * size;
+  real part = 0;
+  EACH_OF_BLOCK(i, size) {
+    part += logarithm ? d_y[row + i] : d_y[row + i] * y[row + i];
+  }
+  const real sum = block_sum(part);
+  EACH_OF_BLOCK(i, size) {
+    const real d = d_y[row + i], value = y[row + i];
+    d_x[row + i] = logarithm ? d - exp(value) * sum : value * (d - sum);
+  }
+}
+
+/* ---- Columns, one a thread: (outer, size, inner) --------------------------------------------- */
+
+template <class real, bool logarithm>
+static __global__ void columns_forward(const real *x, real *out, int64_t size, int64_t inner,
+                                       int64_t columns) {
+  EACH_ELEMENT(column, columns) {
+    const int64_t first = column / inner * size * inner + column % inner;
+    real most = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < size; i++)
+      most = larger_of_two::of(most, x[first + i * inner]);
+    for (int64_t i = 0; i < size; i++)
+      sum += exp(x[first + i * inner] - most);
+    if (logarithm) sum = log(sum);
+    for (int64_t i = 0; i < size; i++) {
+      const real shifted = x[first + i * inner] - most;
+      out[first + i * inner] = logarithm ? shifted - sum : exp(shifted) / sum;
+    }
+  }
+}
+
+template <class real, bool logarithm>
+static __global__ void columns_backward(const real *d_y, const real *y, real *d_x, int64_t size,
+                                        int64_t inner, int64_t columns) {
+  EACH_ELEMENT(column, columns) {
+    const int64_t first = column / inner * size * inner + column % inner;
+    real sum = 0;
+    for (int64_t i = 0; i < size; i++) {
+      const real d = d_y[first + i * inner];
+      sum += logarithm ? d : d * y[first + i * inner];
+    }
+    for (int64_t i = 0; i < size; i++) {
+      const real d = d_y[first + i * inner], value = y[first + i * inner];
+      d_x[first + i * inner] = logarithm ? d - exp(value) * sum : value * (d - sum);
+    }
+  }
+}
+
+/* ---- Launches -------------------------------------------------------------------------------- */
+
+template <class real, bool logarithm> static tdm_status run(const tdm_kernel_call *call) {
+  const softmax_state *state = static_cast<const softmax_state *>(call->state);
+  const real *x = input_of<real>(call, 0);
+  real *out = output_of<real>(call, 0);
+  if (state->size == 0) return TDM_OK;
+  if (state->inner == 1) {
+    return kernel_launch(call, "softmax", rows_forward<real, logarithm>, state->outer,
+                         threads_for_row(state->size), x, out, state->size);
+  }
+  const int64_t columns = state->outer * state->inner;
+  return kernel_launch(call, "softmax", columns_forward<real, logarithm>, blocks_for(columns),
+                       BLOCK, x, out, state->size, state->inner, columns);
+}
+
+template <class real, bool logarithm> static tdm_status run_gradient(const tdm_kernel_call *call) {
+  const softmax_state *state = static_cast<const softmax_state *>(call->state);
+  const real *d_y = input_of<real>(call, 0), *y = input_of<real>(call, 1);
+  real *d_x = output_of<real>(call, 0);
+  if (state->size == 0) return TDM_OK;
+  if (state->inner == 1) {
+    return kernel_launch(call, "softmax_gradient", rows_backward<real, logarithm>, state->outer,
+                         threads_for_row(state->size), d_y, y, d_x, state->size);
+  }
+  const int64_t columns = state->outer * state->inner;
+  return kernel_launch(call, "softmax_gradient", columns_backward<real, logarithm>,
+                       blocks_for(columns), BLOCK, d_y, y, d_x, state->size, state->inner, columns);
+}
+
+#define KERNEL(name, run, logarithm)                                                               \
+  tdm_status tdm_cuda_##name##_prepare(const tdm_kernel_request *request,                          \
+                                       tdm_kernel_answer *answer) {                                \
+    return prepare(request, answer);                                                               \
+  }                                                                                                \
+  tdm_status tdm_cuda_##name##_execute(const tdm_kernel_call *call) {                              \
+    return static_cast<const softmax_state *>(call->state)->wide ? run<double, logarithm>(call)    \
+                                                                 : run<float, logarithm>(call);    \
+  }
+
+KERNEL(softmax, run, false)
+KERNEL(log_softmax, run, true)
+KERNEL(softmax_gradient, run_gradient, false)
+KERNEL(log_softmax_gradient, run_gradient, true)

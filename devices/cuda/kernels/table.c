@@ -1,0 +1,40 @@
+/* The table of the kind's kernels. */
+#include "core/status.h"
+#include "devices/cuda/kernels.h"
+#include "devices/cuda/kernels/family.h"
+#include "devices/cuda/kernels/operations.h"
+
+#define ENTRY(operation, name, dtype)                                                              \
+  {sizeof(tdm_kernel),                                                                             \
+   operation,                                                                                      \
+   "cuda",                                                                                         \
+   dtype,                                                                                          \
+   tdm_cuda_##name##_prepare,                                                                      \
+   tdm_cuda_##name##_execute,                                                                      \
+   tdm_cuda_state_release},
+
+/* One to six dtypes. */
+#define ENTRIES_1(operation, name, dtype) ENTRY(operation, name, dtype)
+#define ENTRIES_2(operation, name, dtype, ...)                                                     \
+  ENTRY(operation, name, dtype) ENTRIES_1(operation, name, __VA_ARGS__)
+#define ENTRIES_3(operation, name, dtype, ...)                                                     \
+  ENTRY(operation, name, dtype) ENTRIES_2(operation, name, __VA_ARGS__)
+#define ENTRIES_4(operation, name, dtype, ...)                                                     \
+  ENTRY(operation, name, dtype) ENTRIES_3(operation, name, __VA_ARGS__)
+#define ENTRIES_5(operation, name, dtype, ...)                                                     \
+  ENTRY(operation, name, dtype) ENTRIES_4(operation, name, __VA_ARGS__)
+#define ENTRIES_6(operation, name, dtype, ...)                                                     \
+  ENTRY(operation, name, dtype) ENTRIES_5(operation, name, __VA_ARGS__)
+#define CHOSEN(a, b, c, d, e, f, entries, ...) entries
+#define TYPED_ENTRIES(operation, name, ...)                                                        \
+  CHOSEN(__VA_ARGS__, ENTRIES_6, ENTRIES_5, ENTRIES_4, ENTRIES_3, ENTRIES_2, ENTRIES_1, 0)         \
+  (operation, name, __VA_ARGS__)
+#define REAL_ENTRIES(operation, name) ENTRIES_2(operation, name, TDM_FLOAT32, TDM_FLOAT64)
+
+static const tdm_kernel kernels[] = {TDM_CUDA_REAL_KERNELS(REAL_ENTRIES)
+                                         TDM_CUDA_TYPED_KERNELS(TYPED_ENTRIES)};
+
+const tdm_kernel *tdm_cuda_kernels(size_t *out_count) {
+  *out_count = TDM_COUNT_OF(kernels);
+  return kernels;
+}

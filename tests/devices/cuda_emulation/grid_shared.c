@@ -1,0 +1,85 @@
+/* Shared memory of a block: NaN until it is written, margins around each array that are poisoned
+ * for AddressSanitizer and otherwise checked when the block ends. */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "tests/devices/cuda_emulation/grid_state.h"
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define WITH_ADDRESS_SANITIZER 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define WITH_ADDRESS_SANITIZER 1
+#endif
+#ifdef WITH_ADDRESS_SANITIZER
+#include <sanitizer/asan_interface.h>
+#define POISON(begin, bytes) __asan_poison_memory_region(begin, bytes)
+#define UNPOISON(begin, bytes) __asan_unpoison_memory_region(begin, bytes)
+#else
+#define POISON(begin, bytes) (void)0
+#define UNPOISON(begin, bytes) (void)0
+#endif
+
+enum { MARGIN_BYTES = 64, MARGIN = 0xA5, UNSET = 0xFF };
+
+void grid_shared_begin(grid_shared_memory *shared) {
+  if (shared->arena == NULL) {
+    shared->arena =
+        mmap(NULL, SHARED_ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (shared->arena == MAP_FAILED) grid_misuse("no memory");
+  }
+  shared->used_bytes = 0;
+  shared->data_bytes = 0;
+  shared->count = 0;
+}
+
+static shared_place *place_create(grid_shared_memory *shared, const void *key, size_t bytes,
+                                  const char *site) {
+  const size_t rounded = (bytes + 15) / 16 * 16;
+  shared->data_bytes += rounded;
+  if (shared->count == SHARED_PLACES || shared->data_bytes > SHARED_MOST_BYTES) {
+    grid_misuse("%s: more than %d bytes of shared memory, or than %d arrays", site,
+                SHARED_MOST_BYTES, SHARED_PLACES);
+  }
+  shared_place *place = &shared->places[shared->count++];
+  *place = (shared_place){key, shared->used_bytes + MARGIN_BYTES, bytes, site};
+  shared->used_bytes += MARGIN_BYTES + rounded + MARGIN_BYTES;
+  char *data = shared->arena + place->offset;
+  UNPOISON(data - MARGIN_BYTES, MARGIN_BYTES + rounded + MARGIN_BYTES);
+  memset(data - MARGIN_BYTES, MARGIN, MARGIN_BYTES + rounded + MARGIN_BYTES);
+  memset(data, UNSET, bytes);
+  POISON(data - MARGIN_BYTES, MARGIN_BYTES);
+  POISON(data + rounded, MARGIN_BYTES);
+  if (rounded > bytes) POISON(data + bytes, rounded - bytes);
+  return place;
+}
+
+void *grid_shared(const void *key, size_t bytes, const char *site) {
+  grid_shared_memory *shared = &grid_worker_get()->shared;
+  for (size_t i = 0; i < shared->count; i++) {
+    if (shared->places[i].key != key) continue;
+    if (shared->places[i].bytes != bytes) grid_misuse("%s: an array of two sizes", site);
+    return shared->arena + shared->places[i].offset;
+  }
+  return shared->arena + place_create(shared, key, bytes, site)->offset;
+}
+
+void grid_shared_end(grid_shared_memory *shared) {
+  UNPOISON(shared->arena, shared->used_bytes);
+  for (size_t i = 0; i < shared->count; i++) {
+    const shared_place *place = &shared->places[i];
+    const unsigned char *data = (const unsigned char *)shared->arena + place->offset;
+    for (size_t j = 1; j <= MARGIN_BYTES; j++) {
+      if (data[place->bytes - 1 + j] != MARGIN || *(data - j) != MARGIN) {
+        grid_misuse("%s: written outside an array of shared memory", place->site);
+      }
+    }
+  }
+}
+
+void grid_shared_deinit(grid_shared_memory *shared) {
+  if (shared->arena != NULL) (void)munmap(shared->arena, SHARED_ARENA_BYTES);
+  shared->arena = NULL;
+}

@@ -1,0 +1,76 @@
+/* What the files of the grid share: the threads of the block that runs, and its shared memory.
+ * Invariant: one worker a thread of the host; blocks run on it one after another. */
+#ifndef TANDEM_TESTS_DEVICES_CUDA_EMULATION_GRID_STATE_H
+#define TANDEM_TESTS_DEVICES_CUDA_EMULATION_GRID_STATE_H
+
+#include <stdbool.h>
+
+#include "tests/devices/cuda_emulation/fiber.h"
+#include "tests/devices/cuda_emulation/grid.h"
+
+enum { GRID_MOST_THREADS = 1024, GRID_LANES = 32, GRID_WARPS = GRID_MOST_THREADS / GRID_LANES };
+
+typedef enum lane_state { LANE_READY, LANE_AT_BARRIER, LANE_AT_WARP, LANE_DONE } lane_state;
+
+/* One thread of the block. */
+typedef struct grid_lane {
+  fiber fiber;
+  grid_thread index;
+  lane_state state;
+  const char *site; /* where it waits */
+  grid_exchange kind;
+  uint32_t mask;
+  uint32_t argument;
+  uint64_t value; /* given, then received */
+} grid_lane;
+
+enum { SHARED_PLACES = 32, SHARED_MOST_BYTES = 48 << 10, SHARED_ARENA_BYTES = 64 << 10 };
+
+typedef struct shared_place {
+  const void *key;
+  size_t offset;
+  size_t bytes;
+  const char *site;
+} shared_place;
+
+/* A block's shared memory: data between margins that nobody may write. */
+typedef struct grid_shared_memory {
+  char *arena; /* (SHARED_ARENA_BYTES) */
+  size_t used_bytes;
+  size_t data_bytes;
+  shared_place places[SHARED_PLACES];
+  size_t count;
+} grid_shared_memory;
+
+typedef struct grid_worker {
+  grid_lane lanes[GRID_MOST_THREADS];
+  fiber scheduler;
+  const void *function;
+  void **arguments;
+  void (*call)(const void *function, void **arguments);
+  const char *name;
+  uint32_t threads;
+  uint32_t running; /* lanes that are not done */
+  uint32_t at_barrier;
+  const char *barrier_site;
+  uint32_t ready[GRID_WARPS]; /* bit: lane */
+  uint32_t done[GRID_WARPS];
+  grid_order order;
+  uint64_t random;
+  uint32_t priorities[GRID_WARPS]; /* warps, first the one that goes first */
+  grid_shared_memory shared;
+} grid_worker;
+
+/* The calling thread's, made at first use. */
+grid_worker *grid_worker_get(void);
+/* The lane that runs. */
+grid_lane *grid_lane_current(void);
+/* Ends the process: "emulated CUDA: kernel NAME, block B, thread T: ...". */
+_Noreturn void grid_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+void grid_shared_begin(grid_shared_memory *shared);
+/* Checks the margins. */
+void grid_shared_end(grid_shared_memory *shared);
+void grid_shared_deinit(grid_shared_memory *shared);
+
+#endif

@@ -1,0 +1,172 @@
+/* Every CUDA kernel, executed on the emulated grid, against its float64 reference: outputs and
+ * workspace are poisoned, tensors guarded, and the results must be the same bits in whatever order
+ * blocks and threads go on. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "devices/cuda/kernels.h"
+#include "tests/devices/kernels/cases.h"
+#include "tests/devices/kernels/direct_cuda.h"
+
+/* ---- One case -------------------------------------------------------------------------------- */
+
+/* A case with its inputs, the expected outputs and those of the first run. */
+typedef struct prepared_case {
+  const kernel_case *test;
+  void *inputs[TDM_KERNEL_MAX_INPUTS];
+  double *expected[TDM_KERNEL_MAX_OUTPUTS];
+  unsigned char *first[TDM_KERNEL_MAX_OUTPUTS];
+} prepared_case;
+
+static void *checked_allocation(size_t bytes) {
+  void *memory = malloc(bytes + 1);
+  assert_non_null(memory);
+  return memory;
+}
+
+static size_t bytes_of(const tdm_spec *spec) {
+  return (size_t)tdm_shape_bytes(&spec->shape, spec->dtype);
+}
+
+static void case_prepare(prepared_case *prepared, const kernel_case *test) {
+  double *values[TDM_KERNEL_MAX_INPUTS] = {NULL};
+  *prepared = (prepared_case){.test = test};
+  for (size_t i = 0; i < test->input_count; i++) {
+    const tdm_spec *spec = &test->inputs[i].spec;
+    if (spec->dtype == TDM_DTYPE_NONE) continue;
+    prepared->inputs[i] = checked_allocation(bytes_of(spec));
+    kernel_input_generate(test, i, prepared->inputs[i]);
+    values[i] = checked_allocation((size_t)input_count_of(test, i) * sizeof(double));
+    kernel_values_read(spec->dtype, prepared->inputs[i], input_count_of(test, i), values[i]);
+  }
+  for (size_t i = 0; i < test->output_count; i++) {
+    const int64_t count = tdm_shape_count(&test->outputs[i].shape);
+    prepared->expected[i] = checked_allocation((size_t)count * sizeof(double));
+    prepared->first[i] = checked_allocation(bytes_of(&test->outputs[i]));
+  }
+  test->reference(test, (const double *const *)values, prepared->expected);
+  for (size_t i = 0; i < test->input_count; i++)
+    free(values[i]);
+}
+
+static void case_release(prepared_case *prepared) {
+  for (size_t i = 0; i < TDM_KERNEL_MAX_INPUTS; i++)
+    free(prepared->inputs[i]);
+  for (size_t i = 0; i < TDM_KERNEL_MAX_OUTPUTS; i++) {
+    free(prepared->expected[i]);
+    free(prepared->first[i]);
+  }
+}
+
+/* Copies of the inputs, then outputs; one that overwrites an input is that input's copy. */
+static void operands_create(const prepared_case *prepared, direct_operand *operands) {
+  const kernel_case *test = prepared->test;
+  for (size_t i = 0; i < test->input_count; i++) {
+    const tdm_spec *spec = &test->inputs[i].spec;
+    operands[i] = (direct_operand){.dtype = spec->dtype, .shape = spec->shape};
+    if (spec->dtype == TDM_DTYPE_NONE) continue;
+    operands[i].data = checked_allocation(bytes_of(spec));
+    memcpy(operands[i].data, prepared->inputs[i], bytes_of(spec));
+  }
+  for (size_t i = 0; i < test->output_count; i++) {
+    const tdm_spec *spec = &test->outputs[i];
+    operands[test->input_count + i] = (direct_operand){
+        .dtype = spec->dtype,
+        .shape = spec->shape,
+        .data = test->overwrites[i] >= 0 ? operands[test->overwrites[i]].data
+                                         : checked_allocation(bytes_of(spec)),
+    };
+  }
+}
+
+static void operands_release(const kernel_case *test, direct_operand *operands) {
+  for (size_t i = 0; i < test->input_count; i++)
+    free(operands[i].data);
+  for (size_t i = 0; i < test->output_count; i++) {
+    if (test->overwrites[i] < 0) free(operands[test->input_count + i].data);
+  }
+}
+
+/* first: of the runs with this `deterministic`, whose bits must agree. */
+static void case_run(prepared_case *prepared, const char *order, bool deterministic, bool first) {
+  const kernel_case *test = prepared->test;
+  direct_operand operands[TDM_KERNEL_MAX_INPUTS + TDM_KERNEL_MAX_OUTPUTS] = {0};
+  const tdm_kernel *kernel = direct_kernel(order, test->operation, test->dtype);
+  operands_create(prepared, operands);
+  const tdm_status status = direct_cuda_run(
+      kernel, &test->attributes, operands, test->input_count, test->output_count,
+      &(direct_cuda_options){.scalars = &test->scalars, .deterministic = deterministic});
+  if (status != TDM_OK) fail_msg("%s: %s", test->name, tdm_last_message());
+  char where[64];
+  (void)snprintf(where, sizeof where, "%s%s", order, deterministic ? ", deterministic" : "");
+  for (size_t i = 0; i < test->output_count; i++) {
+    const void *got = operands[test->input_count + i].data;
+    const size_t bytes = bytes_of(&test->outputs[i]);
+    kernel_output_check(test, i, where, got, prepared->expected[i]);
+    if (first) memcpy(prepared->first[i], got, bytes);
+    if (memcmp(prepared->first[i], got, bytes) != 0) {
+      fail_msg("%s, %s: output %zu differs in its bits from the first run", test->name, where, i);
+    }
+  }
+  operands_release(test, operands);
+}
+
+/* ---- The suite ------------------------------------------------------------------------------- */
+
+static void case_visit(const kernel_case *test, void *user) {
+  prepared_case prepared;
+  (void)user;
+  case_prepare(&prepared, test);
+  case_run(&prepared, "ascending", false, true);
+  case_run(&prepared, "descending", false, false);
+  case_run(&prepared, "random", false, false);
+  case_run(&prepared, "ascending", true, true);
+  case_run(&prepared, "random", true, false);
+  case_release(&prepared);
+}
+
+static void family_test(void **state) {
+  const kernel_family *family = *state;
+  family->each(case_visit, NULL);
+}
+
+/* ---- The table ------------------------------------------------------------------------------- */
+
+static void entries_are_whole_and_distinct(void **state) {
+  (void)state;
+  size_t count;
+  const tdm_kernel *kernels = tdm_cuda_kernels(&count);
+  for (size_t i = 0; i < count; i++) {
+    assert_int_equal(kernels[i].struct_size, sizeof(tdm_kernel));
+    assert_string_equal(kernels[i].executes, "cuda");
+    assert_non_null(kernels[i].prepare);
+    assert_non_null(kernels[i].execute);
+    assert_non_null(kernels[i].release);
+    for (size_t j = 0; j < i; j++) {
+      assert_true(kernels[i].dtype != kernels[j].dtype ||
+                  strcmp(kernels[i].operation, kernels[j].operation) != 0);
+    }
+  }
+}
+
+int main(int argc, char **argv) {
+  enum { MOST = 32 };
+  static struct CMUnitTest tests[MOST];
+  size_t count = 0;
+  tests[count++] = (struct CMUnitTest)cmocka_unit_test(entries_are_whole_and_distinct);
+  for (size_t i = 0; i < kernel_family_count; i++) {
+    if (argc > 1 && strcmp(argv[1], kernel_families[i].name) != 0) continue;
+    assert_true(count < MOST);
+    tests[count++] = (struct CMUnitTest){kernel_families[i].name, family_test, NULL, NULL,
+                                         (void *)(uintptr_t)&kernel_families[i]};
+  }
+  return _cmocka_run_group_tests("cuda kernels", tests, count, NULL, NULL);
+}

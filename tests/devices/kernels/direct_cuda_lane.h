@@ -1,0 +1,30 @@
+/* The smallest table of CUDA's functions that kernels can run on: launches, fills, copies and
+ * products, each done before its call returns. Invariant: whatever is handed to a kernel lies in a
+ * block that is live, or the process ends. */
+#ifndef TANDEM_TESTS_DEVICES_KERNELS_DIRECT_CUDA_LANE_H
+#define TANDEM_TESTS_DEVICES_KERNELS_DIRECT_CUDA_LANE_H
+
+#include "devices/cuda/lane.h"
+
+enum { DIRECT_SENTINEL = 0xA5, DIRECT_POISON = 0xFF /* NaN in floats */ };
+
+/* Memory whose end, to the byte, is a guard page's begin; before it are sentinels. */
+typedef struct direct_block {
+  unsigned char *pages;
+  size_t page_bytes; /* without the guard */
+  unsigned char *data;
+  size_t bytes;
+} direct_block;
+
+direct_block *direct_block_create(size_t bytes);
+/* False: something before data was written. */
+bool direct_block_intact(const direct_block *block);
+void direct_block_release(direct_block *block);
+
+/* The one lane there is; its report is read as a queue does at a point. */
+tdm_cuda_lane *direct_cuda_lane(void);
+/* Forgets the report before a command; after it, the status that it tells. */
+void direct_cuda_report_clear(void);
+tdm_status direct_cuda_report_status(void);
+
+#endif

@@ -175,14 +175,14 @@ static json_t *fits_json(const results *list) {
   json_t *fits = json_array();
   for (size_t i = 0; i < list->count; i++) {
     const result *item = &list->items[i];
-    link_fit fit;
+    tdm_link_estimate fit;
     if (strcmp(item->unit, "GB/s") != 0 || !results_first_of_link(list, i)) continue;
     if (!results_fit(list, i, &fit)) continue;
     json_array_append_new(fits,
                           json_pack("{s:s, s:s, s:s, s:s, s:f, s:f, s:f}", "case", item->case_name,
                                     "memory", item->memory, "from", item->from, "to", item->to,
-                                    "latency_ns", fit.latency_ns, "bytes_per_ns", fit.bytes_per_ns,
-                                    "typical_error", fit.typical_error));
+                                    "latency_ns", fit.link.latency_ns, "bytes_per_ns",
+                                    fit.link.bytes_per_ns, "deviation", fit.deviation));
   }
   return fits;
 }

@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "core/status.h"
+#include "devices/host/link_fit.h"
 
-enum { MOST_POINTS = 64 };
+enum { LEAST_SIZES = 3 };
 
 tdm_status results_add(results *list, const result *item) {
   if (list->count == list->capacity) {
@@ -60,39 +61,16 @@ bool results_first_of_link(const results *list, size_t index) {
   return true;
 }
 
-static double typical_error(const link_fit *fit, const result *const *points, int count) {
-  double errors[MOST_POINTS];
-  for (int i = 0; i < count; i++) {
-    const double fitted = fit->latency_ns + (double)points[i]->bytes / fit->bytes_per_ns;
-    errors[i] = fabs(points[i]->copy_ns - fitted) / points[i]->copy_ns;
-  }
-  return median_of(errors, count);
-}
-
-bool results_fit(const results *list, size_t like, link_fit *out_fit) {
-  const result *points[MOST_POINTS];
-  int count = 0;
-  for (size_t i = 0; i < list->count && count < MOST_POINTS; i++) {
+bool results_fit(const results *list, size_t like, tdm_link_estimate *out_fit) {
+  tdm_link_sample points[TDM_LINK_MOST_KNOTS];
+  size_t count = 0;
+  for (size_t i = 0; i < list->count && count < TDM_COUNT_OF(points); i++) {
     const result *item = &list->items[i];
     if (item->problem[0] == '\0' && item->copy_ns > 0 &&
         results_same_link(item, &list->items[like]))
-      points[count++] = item;
+      points[count++] = (tdm_link_sample){.bytes = (double)item->bytes, .ns = item->copy_ns};
   }
-  *out_fit = (link_fit){.typical_error = INFINITY};
-  if (count < 3) return false;
-  for (int i = 0; i < count; i++) {
-    for (int j = i + 1; j < count; j++) {
-      const double more_bytes = (double)points[j]->bytes - (double)points[i]->bytes;
-      const double more_ns = points[j]->copy_ns - points[i]->copy_ns;
-      if (more_bytes * more_ns <= 0) continue;
-      link_fit fit = {.bytes_per_ns = more_bytes / more_ns};
-      fit.latency_ns = points[i]->copy_ns - (double)points[i]->bytes / fit.bytes_per_ns;
-      if (fit.latency_ns < 0) continue;
-      fit.typical_error = typical_error(&fit, points, count);
-      if (fit.typical_error < out_fit->typical_error) *out_fit = fit;
-    }
-  }
-  return out_fit->bytes_per_ns > 0;
+  return count >= LEAST_SIZES && tdm_link_fit(points, count, out_fit) == TDM_OK;
 }
 
 const char *bytes_text(size_t bytes, char *text, size_t capacity) {

@@ -4,7 +4,7 @@
 #ifndef BENCH_TRANSFER_RESULTS_H
 #define BENCH_TRANSFER_RESULTS_H
 
-#include "core/core.h"
+#include "devices/links.h"
 
 typedef struct result {
   const char *case_name; /* static storage, like unit and memory */
@@ -34,17 +34,9 @@ void results_deinit(results *list);
 /* Fills samples, median, low, high and p99 from values (count >= 1), which it sorts. */
 void result_summarize(result *out, double *values, int count, bool higher_is_better);
 
-/* time = latency_ns + bytes / bytes_per_ns, through measured copies of one link. */
-typedef struct link_fit {
-  double latency_ns;
-  double bytes_per_ns;
-  double typical_error; /* median of |measured - fitted| / measured */
-} link_fit;
-
-/* Fits the copies of list that are of the same case, memory and pair as list->items[like]. Of all
- * lines through two of the points it takes the one with the least median relative residual (the
- * least median of squares estimator, Rousseeuw 1984). False with fewer than three sizes. */
-bool results_fit(const results *list, size_t like, link_fit *out_fit);
+/* Fits latency + bytes / bandwidth to the median copies of list that are of the same case, memory
+ * and pair as list->items[like] (devices/host/link_fit.h). False with fewer than three sizes. */
+bool results_fit(const results *list, size_t like, tdm_link_estimate *out_fit);
 /* Do two records belong to one link: case, memory, from and to? */
 bool results_same_link(const result *a, const result *b);
 /* Is items[index] the first of its link? */

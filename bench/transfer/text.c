@@ -166,7 +166,7 @@ void text_fits(FILE *out, const results *list) {
   bool titled = false;
   for (size_t i = 0; i < list->count; i++) {
     const result *item = &list->items[i];
-    link_fit fit;
+    tdm_link_estimate fit;
     if (strcmp(item->unit, "GB/s") != 0 || !results_first_of_link(list, i)) continue;
     if (!results_fit(list, i, &fit)) continue;
     if (!titled)
@@ -176,7 +176,8 @@ void text_fits(FILE *out, const results *list) {
               "case", "memory", "from", "to", "us", "GB/s", "error");
     titled = true;
     fprintf(out, "  %-30s %-10s %-10s %-10s %10.2f %10.2f %8.1f%%\n", item->case_name, item->memory,
-            item->from, item->to, fit.latency_ns / 1e3, fit.bytes_per_ns, 100 * fit.typical_error);
+            item->from, item->to, fit.link.latency_ns / 1e3, fit.link.bytes_per_ns,
+            100 * fit.deviation);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "devices/context_state.h"
+#include "devices/host/links.h"
 
 /* ---- Creating ------------------------------------------------------------------------------ */
 
@@ -118,6 +119,7 @@ static tdm_status build(tdm_context *context, const tdm_context_options *options
   TDM_TRY(create_devices(context, plan));
   TDM_TRY(list_queues(context));
   TDM_TRY(tdm_pool_create(context, NULL, &context->pool));
+  TDM_TRY(tdm_context_create_links(context));
   TDM_TRY(register_kernels(context));
   return tdm_loop_create(&context->allocator, options->loop, &context->loop);
 }
@@ -143,6 +145,7 @@ tdm_context *tdm_context_create(const tdm_context_options *options) {
 
 void tdm_context_destroy(tdm_context *context) {
   const tdm_allocator allocator = context->allocator;
+  tdm_links_destroy(context->links);
   tdm_pool_destroy(context->pool); /* before the devices: its memory is pinned for them */
   for (size_t i = context->device_count; i-- > 0;) {
     context->devices[i]->ops->destroy(context->devices[i]);

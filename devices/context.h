@@ -35,6 +35,11 @@ const struct tdm_core_range *tdm_context_cores(const tdm_context *context,
 struct tdm_pool;
 struct tdm_pool *tdm_context_pool(tdm_context *context);
 
+/* What copies cost (devices/links.h, devices/host/links.h); borrowed, valid as long as the context.
+ */
+struct tdm_links;
+struct tdm_links *tdm_context_links(tdm_context *context);
+
 /* Divides the cores and starts the devices' threads; idempotent; the first session calls it. */
 tdm_status tdm_context_start(tdm_context *context) TDM_WARN_UNUSED;
 

@@ -33,6 +33,7 @@ struct tdm_context {
   tdm_queue **queues;     /* (queue_count) */
   size_t queue_count;
   tdm_pool *pool;
+  struct tdm_links *links;
 
   tdm_kernel_registry kernels;
   tdm_faults faults;
@@ -58,6 +59,8 @@ struct tdm_context {
   void *closed_user;
 };
 
+/* Makes context->links and reads the machine's file, if there is one; in context_links.c. */
+tdm_status tdm_context_create_links(tdm_context *context) TDM_WARN_UNUSED;
 /* Closing, in context_close.c. Takes over one reference. */
 void tdm_context_close_begin(tdm_context *context);
 /* Frees everything; half-built is legal. The threads are stopped and the loop is closed. */

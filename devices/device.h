@@ -232,6 +232,8 @@ struct tdm_device {
   const tdm_device_ops *ops;
   tdm_context *context; /* borrowed: the context owns its devices */
   char name[16];
+  char identity[96]; /* what it is beyond its name: model, driver's version, settings; measured
+                        links of another identity are not this device's. "": nothing to add */
   int index;         /* within its kind */
   int context_index; /* among all devices */
   int node;          /* os index of the NUMA node nearest to it; -1: unknown, or several are */

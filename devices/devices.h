@@ -51,6 +51,16 @@ TDM_API tdm_status tdm_device_check(tdm_context *context, const char *name) TDM_
  * Borrowed; never NULL unless context is. The explicit way to say "a GPU if there is one". */
 TDM_API const char *tdm_accelerator(tdm_context *context);
 
+/* Measures what copies between the devices cost, which takes up to a second or so for each pair,
+ * and keeps it in a file for later contexts on this machine: cache_path, or NULL: TANDEM_LINKS,
+ * else a name of this machine's in $TANDEM_CACHE, $XDG_CACHE_HOME/tandem or ~/.cache/tandem, which
+ * contexts read when they are created (TANDEM_LINKS=off: they do not, nor is it written). From then
+ * on predicted times of transfers are those of this machine, before they are modelled. Nothing else
+ * should run meanwhile; not on a device's thread. IO and UNAVAILABLE: the file could not be
+ * written, while this context is calibrated all the same. */
+TDM_API tdm_status tdm_context_calibrate(tdm_context *context,
+                                         const char *cache_path) TDM_WARN_UNUSED;
+
 /* ---- Tensors: dense, row-major, retained --------------------------------------------------- */
 
 /* Memory of shape on device; contents undefined. The caller owns the reference. NULL on failure. */

@@ -1,5 +1,6 @@
 /* What a plan's transfers are: counted, predicted, and through which host memory they go.
  * Invariant: a transfer is a node without an operation whose input lies on another device. */
+#include "devices/links.h"
 #include "graph/plan.h"
 
 static const tdm_device *device_of(const tdm_plan *plan, int16_t device) {
@@ -80,9 +81,9 @@ tdm_status tdm_plan_refuse_pageable(const tdm_plan *plan) {
 double tdm_plan_predict_ns(const tdm_plan *plan, const tdm_ir_node *node) {
   const tdm_device *to = device_of(plan, node->device);
   const tdm_device *from = device_of(plan, source_of(plan, node)->device);
-  const tdm_device *teller =
-      to->host_addressable ? from : to; /* the discrete side knows its link */
-  const tdm_link link = teller->ops->link(teller, teller == to ? from : to);
   const double bytes = (double)plan->graph.values.items[node->first_output].bytes;
-  return link.latency_ns + (link.bytes_per_ns > 0 ? bytes / link.bytes_per_ns : 0);
+  const bool pinned = tdm_plan_host_memory(plan, node) == TDM_HOST_PINNED;
+  tdm_link_estimate estimate;
+  tdm_context_link(plan->graph.context, from, to, pinned, &estimate);
+  return tdm_link_predict_ns(&estimate, bytes);
 }

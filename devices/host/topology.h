@@ -56,6 +56,8 @@ bool tdm_topology_bind_memory_to(const tdm_topology *topology, int node, void *m
 /* The node that memory, which has been touched, lies on by the kernel's own report; SEVERAL, or
  * UNKNOWN where the kernel does not tell. Time grows with the pages. */
 int tdm_topology_memory_node(const tdm_topology *topology, const void *memory, size_t bytes);
+/* Names the machine, as far as the process may use it: the same number on the next day. */
+uint64_t tdm_topology_key(const tdm_topology *topology);
 /* The os indices of the range's processing units, as "0-3,8"; returns text. */
 const char *tdm_topology_range_text(const tdm_topology *topology, const tdm_core_range *range,
                                     char *text, size_t capacity);

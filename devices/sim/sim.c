@@ -2,6 +2,7 @@
  * through host_pointer; operands of another device, and dead ones, are refused. */
 #include "devices/sim/sim.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/allocate.h"
@@ -197,6 +198,9 @@ static tdm_status sim_create(tdm_context *context, const tdm_kind_options *optio
   sim->base.index = index;
   sim->base.team_size = 1;
   sim->settings = settings;
+  (void)snprintf(sim->base.identity, sizeof(sim->base.identity), "%g us, %g GB/s, seed %llu",
+                 settings.latency_us, settings.gigabytes_per_second,
+                 (unsigned long long)settings.delay_seed);
   const tdm_worker_options worker = {
       .has_role = {true, true, true, true},
       .models_links = settings.latency_us > 0 || settings.gigabytes_per_second > 0,

@@ -1,0 +1,317 @@
+/* The links of a machine as a file:
+ *
+ *   {"format": "tandem links", "version": 1, "key": "0123456789abcdef", "links": [
+ *     {"from": "cpu:0", "to": "cuda:0", "pinned": true, "latency_ns": 9000, "bytes_per_ns": 25,
+ *      "latency_error_ns": 80, "ns_per_byte_error": 0.0001, "deviation": 0.02,
+ *      "knots": [[1024, 1.0], [2048, 0.98], ...]}, ...]}
+ *
+ * Invariant: a file is taken as a whole or not at all; every field is there, of its type, and
+ * within bounds, no field is there that is not known, and no link twice. */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/allocate.h"
+#include "devices/context.h"
+#include "devices/host/links.h"
+
+enum { VERSION = 1, LINK_FIELDS = 9, FILE_FIELDS = 4, KEY_DIGITS = 16, FOLDER_MODE = 0755 };
+static const char format_name[] = "tandem links";
+static const off_t most_file_bytes = 16 << 20;
+static const double most_ns = 1e13;
+static const double most_bytes = 1e15;
+
+/* ---- Names --------------------------------------------------------------------------------- */
+
+static bool is_set(const char *text) {
+  return text != NULL && text[0] != '\0';
+}
+
+static tdm_status put_path(char *path, size_t capacity, const char *folder, const char *below,
+                           uint64_t key) {
+  const int length =
+      snprintf(path, capacity, "%s%s/links-%016llx.json", folder, below, (unsigned long long)key);
+  if (length > 0 && (size_t)length < capacity) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "the folder for caches has too long a name: %.100s",
+                  folder);
+}
+
+tdm_status tdm_links_path(tdm_context *context, char *path, size_t capacity) {
+  const char *const asked = getenv("TANDEM_LINKS");
+  if (is_set(asked)) {
+    if (strcmp(asked, "off") == 0) {
+      return tdm_fail(TDM_UNAVAILABLE, "no file keeps the links: TANDEM_LINKS is off");
+    }
+    if (strlen(asked) >= capacity) {
+      return tdm_fail(TDM_INVALID_ARGUMENT, "TANDEM_LINKS is too long a name: %.100s", asked);
+    }
+    (void)snprintf(path, capacity, "%s", asked);
+    return TDM_OK;
+  }
+  const uint64_t key = tdm_links_key(context);
+  const char *const own = getenv("TANDEM_CACHE");
+  const char *const shared = getenv("XDG_CACHE_HOME");
+  const char *const home = getenv("HOME");
+  if (is_set(own)) return put_path(path, capacity, own, "", key);
+  /* One that is not absolute is to be ignored (XDG Base Directory Specification). */
+  if (is_set(shared) && shared[0] == '/') return put_path(path, capacity, shared, "/tandem", key);
+  if (is_set(home)) return put_path(path, capacity, home, "/.cache/tandem", key);
+  return tdm_fail(TDM_UNAVAILABLE,
+                  "no folder for caches: TANDEM_CACHE, XDG_CACHE_HOME and HOME are not set");
+}
+
+/* ---- Writing ------------------------------------------------------------------------------- */
+
+static json_t *knots_to_json(const tdm_link_estimate *estimate) {
+  json_t *knots = json_array();
+  for (uint32_t i = 0; i < estimate->knot_count; ++i) {
+    const tdm_link_knot *knot = &estimate->knots[i];
+    (void)json_array_append_new(knots, json_pack("[ff]", knot->bytes, knot->ratio));
+  }
+  return knots;
+}
+
+static json_t *link_to_json(const tdm_device *from, const tdm_device *to, bool pinned,
+                            const tdm_link_estimate *estimate) {
+  return json_pack("{ss ss sb sf sf sf sf sf so}", "from", from->name, "to", to->name, "pinned",
+                   pinned ? 1 : 0, "latency_ns", estimate->link.latency_ns, "bytes_per_ns",
+                   estimate->link.bytes_per_ns, "latency_error_ns", estimate->latency_error_ns,
+                   "ns_per_byte_error", estimate->ns_per_byte_error, "deviation",
+                   estimate->deviation, "knots", knots_to_json(estimate));
+}
+
+/* NULL when memory is short. */
+static json_t *links_to_json(tdm_context *context) {
+  char key[KEY_DIGITS + 1];
+  (void)snprintf(key, sizeof(key), "%016llx", (unsigned long long)tdm_links_key(context));
+  json_t *list = json_array();
+  const size_t count = tdm_device_count(context);
+  size_t known_count = 0;
+  for (size_t i = 0; i < 2 * count * count; ++i) {
+    const tdm_device *from = tdm_context_device(context, i / 2 / count);
+    const tdm_device *to = tdm_context_device(context, i / 2 % count);
+    const bool pinned = i % 2 == 1;
+    if (pinned && from->host_addressable == to->host_addressable) continue;
+    tdm_link_estimate estimate;
+    tdm_links_get(tdm_context_links(context), from, to, pinned, &estimate);
+    if (estimate.origin != TDM_LINK_CALIBRATED) continue;
+    ++known_count;
+    (void)json_array_append_new(list, link_to_json(from, to, pinned, &estimate));
+  }
+  if (json_array_size(list) != known_count) {
+    json_decref(list);
+    return NULL;
+  }
+  return json_pack("{ss si ss so}", "format", format_name, "version", VERSION, "key", key, "links",
+                   list);
+}
+
+static tdm_status fail_system(const char *what, const char *path) {
+  return tdm_fail(TDM_IO, "%s cannot be %s: %s", path, what, strerror(errno));
+}
+
+/* Makes every folder above the file. */
+static tdm_status make_folders(const char *path) {
+  char folder[4096];
+  if (strlen(path) >= sizeof(folder)) return tdm_fail(TDM_INVALID_ARGUMENT, "too long a name");
+  for (const char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+    const size_t length = (size_t)(slash - path);
+    memcpy(folder, path, length);
+    folder[length] = '\0';
+    if (mkdir(folder, FOLDER_MODE) != 0 && errno != EEXIST) return fail_system("made", folder);
+  }
+  return TDM_OK;
+}
+
+static tdm_status write_and_rename(const char *text, const char *path) {
+  char other[4096];
+  const int length = snprintf(other, sizeof(other), "%s.XXXXXX", path);
+  if (length < 0 || (size_t)length >= sizeof(other)) {
+    return tdm_fail(TDM_INVALID_ARGUMENT, "too long a name: %.100s", path);
+  }
+  const int descriptor = mkstemp(other);
+  if (descriptor < 0) return fail_system("written", path);
+  const size_t bytes = strlen(text);
+  size_t done = 0;
+  tdm_status status = TDM_OK;
+  while (done < bytes && status == TDM_OK) {
+    const ssize_t written = write(descriptor, text + done, bytes - done);
+    if (written > 0) done += (size_t)written;
+    if (written < 0 && errno != EINTR) status = fail_system("written", path);
+  }
+  if (status == TDM_OK && fsync(descriptor) != 0) status = fail_system("written", path);
+  if (close(descriptor) != 0 && status == TDM_OK) status = fail_system("written", path);
+  if (status == TDM_OK && rename(other, path) != 0) status = fail_system("written", path);
+  if (status != TDM_OK) (void)unlink(other);
+  return status;
+}
+
+tdm_status tdm_links_save(tdm_context *context, const char *path, bool make_folder) {
+  if (make_folder) TDM_TRY(make_folders(path));
+  json_t *root = links_to_json(context);
+  char *text = root == NULL ? NULL : json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+  json_decref(root);
+  if (text == NULL) return tdm_fail(TDM_OUT_OF_MEMORY, "no memory for the text of the links");
+  const tdm_status status = write_and_rename(text, path);
+  free(text);
+  return status;
+}
+
+/* ---- Reading ------------------------------------------------------------------------------- */
+
+/* The whole file as text, to be released with its capacity. */
+static tdm_status read_text(const tdm_allocator *allocator, const char *path, char **out_text,
+                            size_t *out_bytes) {
+  *out_text = NULL;
+  /* What is no file of ours must not hold us up: a pipe, a terminal. */
+  const int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor < 0 && errno == ENOENT) {
+    return tdm_fail(TDM_UNAVAILABLE, "%s is not there", path);
+  }
+  if (descriptor < 0) return fail_system("opened", path);
+  struct stat about;
+  tdm_status status = TDM_OK;
+  if (fstat(descriptor, &about) != 0) status = fail_system("read", path);
+  if (status == TDM_OK && (!S_ISREG(about.st_mode) || about.st_size > most_file_bytes)) {
+    status = tdm_fail(TDM_CORRUPT_DATA, "%s: not a file of at most 16 MiB", path);
+  }
+  char *text = NULL;
+  size_t bytes = 0;
+  if (status == TDM_OK) {
+    bytes = (size_t)about.st_size;
+    text = tdm_allocate(allocator, bytes + 1, "the text of the links");
+    if (text == NULL) status = TDM_OUT_OF_MEMORY;
+  }
+  for (size_t done = 0; status == TDM_OK && done < bytes;) {
+    const ssize_t got = read(descriptor, text + done, bytes - done);
+    if (got > 0) done += (size_t)got;
+    if (got == 0) status = tdm_fail(TDM_CORRUPT_DATA, "%s: cut off while it was read", path);
+    if (got < 0 && errno != EINTR) status = fail_system("read", path);
+  }
+  (void)close(descriptor);
+  if (status != TDM_OK) {
+    tdm_release(allocator, text, bytes + 1);
+    return status;
+  }
+  *out_text = text;
+  *out_bytes = bytes;
+  return TDM_OK;
+}
+
+static tdm_status fail_field(const char *field) {
+  return tdm_fail(TDM_CORRUPT_DATA, "\"%s\" is missing or cannot be", field);
+}
+
+static tdm_status read_number(const json_t *object, const char *field, double least, double most,
+                              double *out_number) {
+  const json_t *value = json_object_get(object, field);
+  *out_number = json_number_value(value);
+  if (json_is_number(value) && *out_number >= least && *out_number <= most) return TDM_OK;
+  return fail_field(field);
+}
+
+static tdm_device *read_device(tdm_context *context, const json_t *object, const char *field) {
+  const char *name = json_string_value(json_object_get(object, field));
+  for (size_t i = 0; name != NULL && i < tdm_device_count(context); ++i) {
+    tdm_device *device = tdm_context_device(context, i);
+    if (strcmp(device->name, name) == 0) return device;
+  }
+  return NULL;
+}
+
+static tdm_status read_knots(const json_t *list, tdm_link_estimate *estimate) {
+  const size_t count = json_array_size(list); /* 0 for what is no array */
+  if (count < 2 || count > TDM_LINK_MOST_KNOTS) return fail_field("knots");
+  double last_bytes = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const json_t *pair = json_array_get(list, i);
+    const json_t *bytes = json_array_get(pair, 0);
+    const json_t *ratio = json_array_get(pair, 1);
+    const tdm_link_knot knot = {.bytes = json_number_value(bytes),
+                                .ratio = json_number_value(ratio)};
+    if (json_array_size(pair) != 2 || !json_is_number(bytes) || !json_is_number(ratio) ||
+        !(knot.bytes > last_bytes && knot.bytes <= most_bytes) ||
+        !(knot.ratio >= 1e-6 && knot.ratio <= 1e6)) {
+      return fail_field("knots");
+    }
+    last_bytes = knot.bytes;
+    estimate->knots[i] = knot;
+  }
+  estimate->knot_count = (uint32_t)count;
+  return TDM_OK;
+}
+
+static tdm_status read_link(tdm_context *context, const json_t *object, tdm_link_set *set) {
+  if (json_object_size(object) != LINK_FIELDS) return fail_field("links");
+  const tdm_device *from = read_device(context, object, "from");
+  const tdm_device *to = read_device(context, object, "to");
+  const json_t *pinned = json_object_get(object, "pinned");
+  if (from == NULL) return fail_field("from");
+  if (to == NULL) return fail_field("to");
+  if (!json_is_boolean(pinned)) return fail_field("pinned");
+  tdm_link_estimate *slot = tdm_link_set_at(set, from, to, json_is_true(pinned));
+  if (slot == NULL || slot->origin == TDM_LINK_CALIBRATED) return fail_field("links");
+  tdm_link_estimate estimate = {.origin = TDM_LINK_CALIBRATED};
+  TDM_TRY(read_number(object, "latency_ns", 0, most_ns, &estimate.link.latency_ns));
+  TDM_TRY(read_number(object, "bytes_per_ns", 0, most_bytes, &estimate.link.bytes_per_ns));
+  TDM_TRY(read_number(object, "latency_error_ns", 0, most_ns, &estimate.latency_error_ns));
+  TDM_TRY(read_number(object, "ns_per_byte_error", 0, most_ns, &estimate.ns_per_byte_error));
+  TDM_TRY(read_number(object, "deviation", 0, 1e6, &estimate.deviation));
+  TDM_TRY(read_knots(json_object_get(object, "knots"), &estimate));
+  *slot = estimate;
+  ++set->known_count;
+  return TDM_OK;
+}
+
+static tdm_status read_file(tdm_context *context, const json_t *root, tdm_link_set *set) {
+  const char *format = json_string_value(json_object_get(root, "format"));
+  const json_t *version = json_object_get(root, "version");
+  const char *key = json_string_value(json_object_get(root, "key"));
+  const json_t *list = json_object_get(root, "links");
+  if (json_object_size(root) != FILE_FIELDS) return fail_field("format");
+  if (format == NULL || strcmp(format, format_name) != 0) return fail_field("format");
+  if (!json_is_integer(version) || json_integer_value(version) != VERSION) {
+    return fail_field("version");
+  }
+  if (key == NULL || strlen(key) != KEY_DIGITS) return fail_field("key");
+  if (!json_is_array(list)) return fail_field("links");
+  char own_key[KEY_DIGITS + 1];
+  (void)snprintf(own_key, sizeof(own_key), "%016llx", (unsigned long long)tdm_links_key(context));
+  if (strcmp(key, own_key) != 0) {
+    return tdm_fail(TDM_UNAVAILABLE, "of another machine or other devices (%.16s, not %s)", key,
+                    own_key);
+  }
+  for (size_t i = 0; i < json_array_size(list); ++i)
+    TDM_TRY(read_link(context, json_array_get(list, i), set));
+  return TDM_OK;
+}
+
+tdm_status tdm_links_load(tdm_context *context, const char *path) {
+  const tdm_allocator *allocator = tdm_context_allocator(context);
+  char *text = NULL;
+  size_t bytes = 0;
+  TDM_TRY(read_text(allocator, path, &text, &bytes));
+  json_error_t error;
+  json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+  tdm_release(allocator, text, bytes + 1);
+  if (root == NULL) {
+    return tdm_fail(TDM_CORRUPT_DATA, "%s: line %d: %.100s", path, error.line, error.text);
+  }
+  tdm_link_set set;
+  tdm_status status = tdm_link_set_init(&set, tdm_context_links(context));
+  if (status == TDM_OK) status = read_file(context, root, &set);
+  if (status == TDM_OK) {
+    tdm_link_set_publish(&set);
+  } else {
+    status = tdm_fail_within(status, "%s", path);
+  }
+  tdm_link_set_deinit(&set);
+  json_decref(root);
+  return status;
+}

@@ -1,0 +1,175 @@
+/* What links are before and after calibrating: the model first, then this machine; a calibration
+ * that fails changes nothing. Times are judged only by what holds on any machine: a modelled copy
+ * takes no less than its model says. */
+#include "devices/host/links.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "devices/host/pool.h"
+#include "tests/devices/support.h"
+
+enum { KIBIBYTE = 1024 };
+
+static const char slow_link[] = "latency_us=300,gigabytes_per_second=0.5";
+static const tdm_links_calibration quick = {
+    .least_bytes = KIBIBYTE, .most_bytes = 256 * KIBIBYTE, .copies = 5};
+
+static tdm_link_estimate estimate_of(tdm_context *context, const char *from, const char *to,
+                                     bool pinned) {
+  tdm_link_estimate estimate;
+  tdm_context_link(context, test_device(context, from), test_device(context, to), pinned,
+                   &estimate);
+  return estimate;
+}
+
+static void before_calibrating_the_model_answers(void **state) {
+  (void)state;
+  tdm_context *context = test_context(slow_link);
+  const char *const pairs[][2] = {{"cpu:0", "sim:0"}, {"sim:1", "cpu:1"}, {"sim:0", "sim:1"}};
+  for (size_t i = 0; i < TDM_COUNT_OF(pairs); ++i) {
+    const tdm_link_estimate estimate = estimate_of(context, pairs[i][0], pairs[i][1], i == 0);
+    assert_int_equal(estimate.origin, TDM_LINK_MODELLED);
+    assert_string_equal(tdm_link_origin_name(estimate.origin), "modelled");
+    assert_true(estimate.link.latency_ns == 300e3);
+    assert_true(estimate.link.bytes_per_ns == 0.5);
+    assert_true(tdm_link_predict_ns(&estimate, 1000) == 300e3 + 2000);
+  }
+  const tdm_link_estimate host = estimate_of(context, "cpu:0", "cpu:1", false);
+  assert_true(tdm_link_predict_ns(&host, 1e9) == 0); /* no link is modelled there */
+  tdm_context_release(context);
+}
+
+static void a_modelled_link_is_recovered(void **state) {
+  (void)state;
+  tdm_context *context = test_context(slow_link);
+  size_t known_count = 0;
+  assert_ok(tdm_links_calibrate(context, &quick, &known_count));
+  /* cpu - cpu and sim - sim both ways, four crossing pairs both ways, pageable and pinned. */
+  assert_int_equal(known_count, 2 + 2 + 4 * 2 * 2);
+  for (int kind = 0; kind < 4; ++kind) {
+    const bool pinned = kind % 2 == 1;
+    const tdm_link_estimate estimate = kind < 2 ? estimate_of(context, "cpu:0", "sim:1", pinned)
+                                                : estimate_of(context, "sim:1", "cpu:0", pinned);
+    assert_int_equal(estimate.origin, TDM_LINK_CALIBRATED);
+    assert_string_equal(tdm_link_origin_name(estimate.origin), "calibrated");
+    assert_int_equal(estimate.knot_count, 9);
+    assert_true(estimate.knots[0].bytes == KIBIBYTE);
+    assert_true(estimate.knots[8].bytes == 256 * KIBIBYTE);
+    for (double bytes = KIBIBYTE; bytes <= 256 * KIBIBYTE; bytes *= 2) {
+      const double model = 300e3 + bytes / 0.5;
+      const double predicted = tdm_link_predict_ns(&estimate, bytes);
+      assert_true(predicted >= 0.999 * model); /* no copy was faster */
+      assert_true(predicted <= 20 * model);    /* nor, in the median, held up for long */
+    }
+  }
+  const tdm_link_estimate host = estimate_of(context, "cpu:0", "cpu:1", true);
+  assert_int_equal(host.origin, TDM_LINK_CALIBRATED);
+  assert_true(tdm_link_predict_ns(&host, 1e5) > 0);
+  tdm_context_release(context);
+}
+
+static void assert_all_modelled(tdm_context *context) {
+  const size_t count = tdm_device_count(context);
+  for (size_t i = 0; i < 2 * count * count; ++i) {
+    tdm_link_estimate estimate;
+    tdm_context_link(context, tdm_context_device(context, i / 2 / count),
+                     tdm_context_device(context, i / 2 % count), i % 2 == 1, &estimate);
+    assert_int_equal(estimate.origin, TDM_LINK_MODELLED);
+  }
+}
+
+static void a_failed_copy_changes_nothing(void **state) {
+  (void)state;
+  tdm_context *context = test_context(NULL);
+  const tdm_links_calibration small = {
+      .least_bytes = KIBIBYTE, .most_bytes = 2 * KIBIBYTE, .copies = 5};
+  tdm_faults *faults = tdm_context_faults(context);
+  size_t known_count = 7;
+  for (uint64_t n = 1; n < 400; n += 7) {
+    tdm_faults_arm(faults, TDM_FAULT_COPY, n, false);
+    const tdm_status status = tdm_links_calibrate(context, &small, &known_count);
+    if (status == TDM_OK) break;
+    assert_int_equal(known_count, 0);
+    assert_message("calibrating the link from");
+    assert_message("injected failure of copy");
+    assert_all_modelled(context);
+    assert_true(n < 390);
+  }
+  assert_int_equal(known_count, 20);
+  tdm_faults_arm(faults, TDM_FAULT_COPY, 0, false);
+  tdm_context_release(context);
+}
+
+static void a_failed_allocation_changes_nothing(void **state) {
+  (void)state;
+  tdm_context *context = test_context(NULL);
+  const tdm_links_calibration small = {
+      .least_bytes = KIBIBYTE, .most_bytes = 2 * KIBIBYTE, .copies = 5};
+  size_t known_count = 0;
+  uint64_t n = 0;
+  tdm_status status;
+  do {
+    tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_ALLOCATION, ++n, false);
+    status = tdm_links_calibrate(context, &small, &known_count);
+    if (status != TDM_OK) {
+      assert_message("injected failure of allocation");
+      assert_all_modelled(context);
+    }
+  } while (status != TDM_OK && n < 100);
+  assert_in_range(n, 20, 99);
+  assert_int_equal(known_count, 20);
+  tdm_context_release(context);
+}
+
+static void pinned_links_keep_below_the_cap(void **state) {
+  (void)state;
+  (void)setenv("TANDEM_STAGING_BYTES", "16384", 1);
+  tdm_context *context = test_context(NULL);
+  size_t known_count = 0;
+  assert_ok(tdm_links_calibrate(context, &quick, &known_count));
+  assert_int_equal(known_count, 20);
+  tdm_link_estimate estimate = estimate_of(context, "cpu:0", "sim:0", true);
+  assert_int_equal(estimate.knot_count, 5); /* 1 to 16 KiB */
+  assert_int_equal(estimate_of(context, "cpu:0", "sim:0", false).knot_count, 9);
+  tdm_pool_counters counters;
+  tdm_pool_counters_read(tdm_context_pool(context), &counters);
+  assert_true(counters.peak_bytes <= 16384);
+  tdm_context_release(context);
+
+  (void)setenv("TANDEM_STAGING_BYTES", "100", 1); /* not even a page */
+  context = test_context(NULL);
+  assert_ok(tdm_links_calibrate(context, &quick, &known_count));
+  assert_int_equal(known_count, 12);
+  estimate = estimate_of(context, "cpu:0", "sim:0", true);
+  assert_int_equal(estimate.origin, TDM_LINK_MODELLED); /* not told as if measured */
+  (void)unsetenv("TANDEM_STAGING_BYTES");
+  tdm_context_release(context);
+}
+
+static void bad_options_are_refused(void **state) {
+  (void)state;
+  tdm_context *context = test_context(NULL);
+  size_t known_count = 0;
+  const tdm_links_calibration bad[] = {
+      {.copies = 4}, {.copies = 65}, {.least_bytes = 4096, .most_bytes = 4096}};
+  for (size_t i = 0; i < TDM_COUNT_OF(bad); ++i) {
+    assert_status(tdm_links_calibrate(context, &bad[i], &known_count), TDM_INVALID_ARGUMENT);
+  }
+  tdm_context_release(context);
+  assert_status(tdm_context_calibrate(NULL, NULL), TDM_INVALID_ARGUMENT);
+}
+
+int main(void) {
+  (void)setenv("TANDEM_LINKS", "off", 1); /* nobody's file */
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(before_calibrating_the_model_answers),
+      cmocka_unit_test(a_modelled_link_is_recovered),
+      cmocka_unit_test(a_failed_copy_changes_nothing),
+      cmocka_unit_test(a_failed_allocation_changes_nothing),
+      cmocka_unit_test(pinned_links_keep_below_the_cap),
+      cmocka_unit_test(bad_options_are_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -66,9 +66,9 @@ TDM_API tdm_status tdm_context_calibrate(tdm_context *context,
 /* Memory of shape on device; contents undefined. The caller owns the reference. NULL on failure. */
 TDM_API tdm_tensor *tdm_tensor_create(tdm_context *context, const char *device, tdm_dtype dtype,
                                       tdm_shape shape);
-/* The same on cpu:0, in a staging buffer that lies near the device `near` and is pinned for it: feed
- * it, and its upload needs no detour. Pageable, with a warning in the log, once the staging pool
- * (TANDEM_STAGING_BYTES; a quarter of a node's memory) is full. near "cpu:N": plain memory. */
+/* The same on cpu:0, in a staging buffer that lies near the device `near` and is pinned for it:
+ * feed it, and its upload needs no detour. Pageable, with a warning in the log, once the staging
+ * pool (TANDEM_STAGING_BYTES; a quarter of a node's memory) is full. near "cpu:N": plain memory. */
 TDM_API tdm_tensor *tdm_tensor_staging(tdm_context *context, const char *near, tdm_dtype dtype,
                                        tdm_shape shape);
 TDM_API tdm_tensor *tdm_tensor_zeros(tdm_context *context, const char *device, tdm_dtype dtype,
@@ -128,7 +128,7 @@ TDM_API tdm_tensor *tdm_tensor_list_find(const tdm_tensor_list *list,
 /* ---- Kernels ------------------------------------------------------------------------------- */
 
 #define TDM_KERNEL_MAX_INPUTS 16
-#define TDM_KERNEL_MAX_OUTPUTS 8
+#define TDM_KERNEL_MAX_OUTPUTS 16
 
 /* How a value lies in memory. 0 is dense row-major; any other number names an opaque layout that
  * only kernels and "reorder" kernels knowing it read. */

@@ -96,6 +96,17 @@ typedef struct tdm_select_attributes {
 /* x (a, b, ...) -> (b, a, ...): the first two dimensions exchanged; any dtype of 4 or 8 bytes. */
 #define TDM_OP_SWAP_FIRST_DIMENSIONS "swap_first_dimensions"
 
+/* x (..., n, ...) -> `count` parts, part i with sizes[i] of dimension; any dtype. */
+#define TDM_OP_SPLIT "split"
+/* `count` parts -> x, one after the other along dimension. */
+#define TDM_OP_CONCAT "concat"
+#define TDM_MAX_PARTS 16
+typedef struct tdm_parts_attributes {
+  int64_t dimension; /* already >= 0 */
+  int64_t count;     /* at most TDM_MAX_PARTS */
+  int64_t sizes[TDM_MAX_PARTS];
+} tdm_parts_attributes;
+
 /* ---- Softmax and losses ---------------------------------------------------------------------- */
 
 /* x F -> F of the same shape, along `dimension`. */

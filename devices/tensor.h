@@ -25,7 +25,7 @@ struct tdm_tensor {
   tdm_storage *storage;
 };
 
-/* Device memory of at least bytes; contents undefined. partner: see tdm_memory_take; may be NULL. */
+/* Device memory of at least bytes; contents undefined. partner: see tdm_memory_take, or NULL. */
 tdm_status tdm_storage_create(tdm_context *context, tdm_device *device, tdm_device *partner,
                               size_t bytes, tdm_storage **out_storage) TDM_WARN_UNUSED;
 void tdm_storage_retain(tdm_storage *storage);

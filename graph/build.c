@@ -230,17 +230,22 @@ static tdm_ir_node make_node(tdm_graph *graph, const tdm_operation *operation, c
                        .name = path,
                        .wanted_device = graph->concrete ? NULL : scope_of(graph)->device,
                        .input_count = (uint16_t)input_count,
-                       .output_count = operation->output_count,
+                       .output_count = (uint16_t)tdm_ir_output_count(operation, attributes),
                        .device = graph->append_device,
-                       .role = graph->append_role};
+                       .role = graph->append_role,
+                       .replica = graph->append_replica};
 }
 
 tdm_value tdm_append(tdm_graph *graph, const tdm_operation *operation, const char *name,
                      const void *attributes, const tdm_value *inputs, size_t input_count,
                      tdm_value *outputs) {
-  for (size_t i = 0; operation && outputs && i < operation->output_count; i++)
+  const size_t output_count = operation ? tdm_ir_output_count(operation, attributes) : 0;
+  for (size_t i = 0; outputs && i < output_count; i++)
     outputs[i] = invalid;
   if (!operation || !open_for(graph, name)) return invalid;
+  if (output_count == 0 || output_count > TDM_KERNEL_MAX_OUTPUTS)
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %zu outputs", operation->name, name,
+                          output_count);
   uint32_t indices[TDM_KERNEL_MAX_INPUTS];
   tdm_spec specs[TDM_KERNEL_MAX_OUTPUTS];
   if (!read_inputs(graph, operation, name, inputs, input_count, indices)) return invalid;

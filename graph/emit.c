@@ -99,7 +99,9 @@ static void find_operands(emit_state *state) {
 
 static tdm_operand operand_for(const emit_state *state, uint32_t value) {
   if (!value) return (tdm_operand){TDM_OPERAND_ABSENT, 0};
-  return state->operand_of[state->plan->lowered.storage_of[value]];
+  tdm_operand operand = state->operand_of[state->plan->lowered.storage_of[value]];
+  operand.offset += state->plan->graph.values.items[value].offset;
+  return operand;
 }
 
 /* The steps whose failure spoils this one. */

@@ -34,6 +34,7 @@ void tdm_graph_deinit(tdm_graph *graph) {
   tdm_map_deinit(&graph->persistent_names);
   TDM_ARRAY_DEINIT(graph, &graph->outputs);
   TDM_ARRAY_DEINIT(graph, &graph->deriveds);
+  TDM_ARRAY_DEINIT(graph, &graph->wraps);
   tdm_region_deinit(&graph->region);
   tdm_context_release(graph->context);
 }
@@ -77,6 +78,10 @@ tdm_status tdm_ir_order_push(tdm_graph *graph, uint32_t node) {
   return TDM_OK;
 }
 
+size_t tdm_ir_output_count(const tdm_operation *operation, const void *attributes) {
+  return operation->count_outputs ? operation->count_outputs(attributes) : operation->output_count;
+}
+
 tdm_status tdm_ir_infer(const tdm_graph *graph, const tdm_operation *operation, const char *name,
                         const void *attributes, const uint32_t *inputs, size_t input_count,
                         tdm_spec *output_specs) {
@@ -88,11 +93,12 @@ tdm_status tdm_ir_infer(const tdm_graph *graph, const tdm_operation *operation, 
       memset(&specs[i], 0, sizeof specs[i]);
     specs[i].format = TDM_FORMAT_DENSE;
   }
-  memset(output_specs, 0, operation->output_count * sizeof *output_specs);
-  tdm_infer infer = {attributes, specs, input_count, output_specs, operation->output_count};
+  const size_t output_count = tdm_ir_output_count(operation, attributes);
+  memset(output_specs, 0, output_count * sizeof *output_specs);
+  tdm_infer infer = {attributes, specs, input_count, output_specs, output_count};
   const tdm_status status = operation->infer(&infer);
   if (status != TDM_OK) return tdm_fail_within(status, "%s %s", operation->name, name);
-  for (size_t i = 0; i < operation->output_count; i++)
+  for (size_t i = 0; i < output_count; i++)
     if (output_specs[i].dtype == TDM_DTYPE_NONE || !tdm_shape_is_valid(&output_specs[i].shape))
       return tdm_fail(TDM_INVALID_ARGUMENT, "%s %s: its shape rule set no shape for output %zu",
                       operation->name, name, i);
@@ -106,16 +112,31 @@ const void *tdm_ir_copy_bytes(tdm_graph *graph, const void *bytes, size_t count)
   return copy;
 }
 
-void tdm_ir_settle_outputs(tdm_graph *graph, const tdm_ir_node *node) {
-  const tdm_operation *operation = node->operation;
-  const uint32_t *inputs = tdm_ir_inputs(graph, node);
+static void settle_view(tdm_graph *graph, const tdm_ir_node *node) {
+  const tdm_ir_value *source = &graph->values.items[tdm_ir_inputs(graph, node)[0]];
+  uint64_t offset = source->offset;
   for (uint16_t i = 0; i < node->output_count; i++) {
     tdm_ir_value *value = &graph->values.items[node->first_output + i];
-    uint32_t same_as = 0;
-    if (operation && operation->is_view) same_as = inputs[0];
-    if (operation && operation->overwrites[i]) same_as = inputs[operation->overwrites[i] - 1];
-    if (same_as == 0) continue;
-    value->root = graph->values.items[same_as].root;
-    value->bytes = graph->values.items[same_as].bytes;
+    value->root = source->root;
+    value->offset = offset;
+    offset += value->bytes;
+  }
+}
+
+void tdm_ir_settle_outputs(tdm_graph *graph, const tdm_ir_node *node) {
+  const tdm_operation *operation = node->operation;
+  if (!operation) return;
+  if (operation->is_view) {
+    settle_view(graph, node);
+    return;
+  }
+  const uint32_t *inputs = tdm_ir_inputs(graph, node);
+  for (uint16_t i = 0; i < node->output_count; i++) {
+    if (!operation->overwrites[i]) continue;
+    const tdm_ir_value *same = &graph->values.items[inputs[operation->overwrites[i] - 1]];
+    tdm_ir_value *value = &graph->values.items[node->first_output + i];
+    value->root = same->root;
+    value->offset = same->offset;
+    value->bytes = same->bytes;
   }
 }

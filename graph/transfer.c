@@ -37,11 +37,11 @@ static uint32_t find_copy(const transfer_state *state, uint32_t value, int16_t d
   return 0;
 }
 
-static tdm_node_role role_of(const tdm_ir_value *value, bool for_node) {
+static tdm_node_role role_of(const tdm_graph *graph, const tdm_ir_value *value, bool for_node) {
   if (value->kind == TDM_VALUE_PERSISTENT || value->kind == TDM_VALUE_DERIVED)
     return for_node ? TDM_ROLE_REFRESH : TDM_ROLE_BOUNDARY;
-  if (value->kind == TDM_VALUE_INPUT || !for_node) return TDM_ROLE_BOUNDARY;
-  return TDM_ROLE_TRANSFER;
+  const bool fed = tdm_ir_value_at(graph, value->root)->kind == TDM_VALUE_INPUT;
+  return fed || !for_node ? TDM_ROLE_BOUNDARY : TDM_ROLE_TRANSFER;
 }
 
 /* Makes the output of a refresh a persistent value of its own. */
@@ -91,7 +91,8 @@ static tdm_status copy_to(transfer_state *state, uint32_t value, int16_t device,
       return tdm_fail(TDM_INTERNAL, "no route between cpu:0 and a device");
     TDM_TRY(copy_to(state, value, HOST, for_node, &from));
   }
-  TDM_TRY(append_copy(state, value, from, device, role_of(&source, for_node), !direct, out_copy));
+  TDM_TRY(append_copy(state, value, from, device, role_of(graph, &source, for_node), !direct,
+                      out_copy));
   TDM_TRY(TDM_ARRAY_RESERVE(graph, &state->entries, 2));
   if (state->entries.count == 0) state->entries.count = 1;
   state->entries.items[state->entries.count] =
@@ -146,6 +147,7 @@ static bool is_deliverable(const transfer_state *state, const uint32_t *deliveri
   const tdm_ir_value *all = state->graph->values.items;
   const uint32_t root = all[value].root;
   if (all[value].device != HOST || all[root].kind != TDM_VALUE_NODE) return false;
+  if (all[value].bytes != all[root].bytes) return false; /* a part of it */
   for (size_t i = 0; i < before; i++)
     if (all[deliveries[i]].root == root) return false;
   return true;

@@ -65,6 +65,18 @@
   X(TDM_OP_SELECT, select, TDM_INT64)                                                              \
   X(TDM_OP_SELECT_GRADIENT, select_gradient, TDM_FLOAT32)                                          \
   X(TDM_OP_SELECT_GRADIENT, select_gradient, TDM_FLOAT64)                                          \
+  X(TDM_OP_SPLIT, split, TDM_FLOAT32)                                                              \
+  X(TDM_OP_SPLIT, split, TDM_FLOAT64)                                                              \
+  X(TDM_OP_SPLIT, split, TDM_INT32)                                                                \
+  X(TDM_OP_SPLIT, split, TDM_INT64)                                                                \
+  X(TDM_OP_SPLIT, split, TDM_UINT8)                                                                \
+  X(TDM_OP_SPLIT, split, TDM_BOOL)                                                                 \
+  X(TDM_OP_CONCAT, concat, TDM_FLOAT32)                                                            \
+  X(TDM_OP_CONCAT, concat, TDM_FLOAT64)                                                            \
+  X(TDM_OP_CONCAT, concat, TDM_INT32)                                                              \
+  X(TDM_OP_CONCAT, concat, TDM_INT64)                                                              \
+  X(TDM_OP_CONCAT, concat, TDM_UINT8)                                                              \
+  X(TDM_OP_CONCAT, concat, TDM_BOOL)                                                               \
   X(TDM_OP_SWAP_FIRST_DIMENSIONS, swap_first_dimensions, TDM_FLOAT32)                              \
   X(TDM_OP_SWAP_FIRST_DIMENSIONS, swap_first_dimensions, TDM_FLOAT64)                              \
   X(TDM_OP_SWAP_FIRST_DIMENSIONS, swap_first_dimensions, TDM_INT32)                                \

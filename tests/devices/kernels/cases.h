@@ -45,6 +45,7 @@ struct kernel_case {
     tdm_rnn_attributes rnn;
     tdm_fill_attributes fill;
     tdm_select_attributes select;
+    tdm_parts_attributes parts;
     tdm_softmax_attributes softmax;
     tdm_loss_attributes loss;
     tdm_sgd_attributes sgd;

@@ -168,6 +168,62 @@ static void swap_case(tdm_dtype dtype, int64_t rows, int64_t columns, int64_t in
   visit(&test, user);
 }
 
+/* ---- split, concat --------------------------------------------------------------------------- */
+
+/* Calls move(index in the whole, part, index in the part) for every element. */
+static void each_element(const tdm_parts_attributes *attributes, const tdm_shape *whole,
+                         const double *from, double *const *parts, double *to) {
+  int64_t outer = 1;
+  int64_t inner = 1;
+  for (int d = 0; d < whole->rank; d++)
+    *(d < attributes->dimension ? &outer : &inner) *=
+        d == attributes->dimension ? 1 : whole->dims[d];
+  int64_t at = 0;
+  for (int64_t o = 0; o < outer; o++)
+    for (int64_t i = 0; i < attributes->count; i++)
+      for (int64_t k = 0; k < attributes->sizes[i] * inner; k++, at++) {
+        double *part = &parts[i][o * attributes->sizes[i] * inner + k];
+        if (from)
+          *part = from[at];
+        else
+          to[at] = *part;
+      }
+}
+
+static void split_reference(const kernel_case *self, const double *const *inputs,
+                            double *const *outputs) {
+  each_element(&self->attributes.parts, &self->inputs[0].spec.shape, inputs[0], outputs, NULL);
+}
+
+static void concat_reference(const kernel_case *self, const double *const *inputs,
+                             double *const *outputs) {
+  double *parts[TDM_MAX_PARTS];
+  for (size_t i = 0; i < self->input_count; i++)
+    parts[i] = (double *)inputs[i];
+  each_element(&self->attributes.parts, &self->outputs[0].shape, NULL, parts, outputs[0]);
+}
+
+static void parts_cases(tdm_dtype dtype, tdm_shape whole, tdm_parts_attributes attributes,
+                        kernel_visit visit, void *user) {
+  char text[TDM_SHAPE_TEXT];
+  kernel_case cut =
+      kernel_case_make(TDM_OP_SPLIT, dtype, split_reference, "%s dimension %lld into %lld",
+                       tdm_shape_text(&whole, text, sizeof text), (long long)attributes.dimension,
+                       (long long)attributes.count);
+  kernel_case joined = kernel_case_make(TDM_OP_CONCAT, dtype, concat_reference, "%s", cut.name);
+  cut.attributes.parts = joined.attributes.parts = attributes;
+  kernel_case_input(&cut, dtype, whole, dtype == TDM_BOOL ? 0 : 1, dtype == TDM_BOOL ? 2 : 99);
+  for (int64_t i = 0; i < attributes.count; i++) {
+    tdm_shape part = whole;
+    part.dims[attributes.dimension] = attributes.sizes[i];
+    kernel_case_output(&cut, dtype, part);
+    kernel_case_input(&joined, dtype, part, dtype == TDM_BOOL ? 0 : 1, dtype == TDM_BOOL ? 2 : 99);
+  }
+  kernel_case_output(&joined, dtype, whole);
+  visit(&cut, user);
+  visit(&joined, user);
+}
+
 /* ---- The family ------------------------------------------------------------------------------ */
 
 void shape_cases(kernel_visit visit, void *user) {
@@ -177,6 +233,13 @@ void shape_cases(kernel_visit visit, void *user) {
     fill_cases(all[i], visit, user);
     for (size_t j = 0; j < 6; j++)
       cast_cases(all[j], all[i], visit, user);
+    parts_cases(all[i], tdm_shape_of(3, 2, 7, 3),
+                (tdm_parts_attributes){.dimension = 1, .count = 3, .sizes = {4, 0, 3}}, visit,
+                user);
+    parts_cases(all[i], tdm_shape_of(2, 5, 4),
+                (tdm_parts_attributes){.dimension = 0, .count = 2, .sizes = {2, 3}}, visit, user);
+    parts_cases(all[i], tdm_shape_of(1, 6),
+                (tdm_parts_attributes){.dimension = 0, .count = 1, .sizes = {6}}, visit, user);
   }
   for (size_t i = 0; i < 4; i++) {
     select_cases(all[i], tdm_shape_of(3, 5, 4, 3), 0, -1, visit, user);

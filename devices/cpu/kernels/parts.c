@@ -1,0 +1,66 @@
+/* Cutting a tensor along a dimension, and putting the parts together. Invariant: whole is (outer,
+ * n, inner), part i is (outer, sizes[i], inner), and elements are only moved. */
+#include <string.h>
+
+#include "core/status.h"
+#include "devices/cpu/kernels/family.h"
+#include "devices/cpu/kernels/operations.h"
+
+#define TYPED(name) TDM_PASTE(name, any, TDM_ISA)
+
+typedef struct parts_state {
+  int64_t outer;
+  size_t whole_bytes; /* of one outer index */
+  size_t count;
+  size_t part_bytes[TDM_MAX_PARTS]; /* of one outer index */
+} parts_state;
+
+static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                          const tdm_spec *whole, const tdm_spec *parts, size_t count) {
+  const tdm_parts_attributes *attributes = request->attributes;
+  parts_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  const int64_t dimension = attributes->dimension;
+  const size_t inner_bytes = (size_t)tdm_cpu_dims_product(whole, dimension + 1, whole->shape.rank) *
+                             tdm_dtype_bytes(whole->dtype);
+  state->outer = tdm_cpu_dims_product(whole, 0, dimension);
+  state->whole_bytes = (size_t)whole->shape.dims[dimension] * inner_bytes;
+  state->count = count;
+  for (size_t i = 0; i < count; i++)
+    state->part_bytes[i] = (size_t)parts[i].shape.dims[dimension] * inner_bytes;
+  return TDM_OK;
+}
+
+tdm_status TYPED(tdm_split_prepare)(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  return prepare(request, answer, request->inputs, request->outputs, request->output_count);
+}
+
+tdm_status TYPED(tdm_split_execute)(const tdm_kernel_call *call) {
+  const parts_state *state = call->state;
+  const char *whole = call->inputs[0];
+  for (size_t i = 0; i < state->count; i++) {
+    char *part = call->outputs[i];
+    for (int64_t o = 0; o < state->outer && state->part_bytes[i] > 0; o++)
+      memcpy(part + (size_t)o * state->part_bytes[i], whole + (size_t)o * state->whole_bytes,
+             state->part_bytes[i]);
+    whole += state->part_bytes[i];
+  }
+  return TDM_OK;
+}
+
+tdm_status TYPED(tdm_concat_prepare)(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  return prepare(request, answer, request->outputs, request->inputs, request->input_count);
+}
+
+tdm_status TYPED(tdm_concat_execute)(const tdm_kernel_call *call) {
+  const parts_state *state = call->state;
+  char *whole = call->outputs[0];
+  for (size_t i = 0; i < state->count; i++) {
+    const char *part = call->inputs[i];
+    for (int64_t o = 0; o < state->outer && state->part_bytes[i] > 0; o++)
+      memcpy(whole + (size_t)o * state->whole_bytes, part + (size_t)o * state->part_bytes[i],
+             state->part_bytes[i]);
+    whole += state->part_bytes[i];
+  }
+  return TDM_OK;
+}

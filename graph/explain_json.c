@@ -27,6 +27,9 @@ static json_t *node_json(const tdm_plan *plan, const tdm_ir_node *node) {
   json_object_set_new(object, "memory", json_string(tdm_host_memory_name(memory)));
   json_object_set_new(object, "pageable", json_boolean(memory == TDM_HOST_PAGEABLE));
   json_object_set_new(object, "predicted_ns", json_real(tdm_plan_predict_ns(plan, node)));
+  tdm_link_estimate link;
+  tdm_plan_link(plan, node, &link);
+  json_object_set_new(object, "prediction", json_string(tdm_link_origin_name(link.origin)));
   return object;
 }
 

@@ -42,9 +42,11 @@ static void print_transfer(const tdm_plan *plan, const tdm_ir_node *node, FILE *
   fprintf(out, "%s to ", tdm_explain_device(plan, plan->graph.values.items[from].device));
   fprintf(out, "%s, ", tdm_explain_device(plan, node->device));
   print_bytes(plan->graph.values.items[node->first_output].bytes, out);
-  fprintf(out, ", %s, %s, predicted %.1f us", tdm_explain_route(plan, node),
+  tdm_link_estimate link;
+  tdm_plan_link(plan, node, &link);
+  fprintf(out, ", %s, %s, predicted %.1f us (%s)", tdm_explain_route(plan, node),
           tdm_host_memory_name(tdm_plan_host_memory(plan, node)),
-          tdm_plan_predict_ns(plan, node) / 1000);
+          tdm_plan_predict_ns(plan, node) / 1000, tdm_link_origin_name(link.origin));
 }
 
 static void print_node(const tdm_plan *plan, const tdm_ir_node *node, FILE *out) {

@@ -1,7 +1,7 @@
 /* The backward pass: walks the forward nodes in reverse, asks each rule, sums adjoints. Adjoints of
- * a value are summed per device in consumer order, then across devices in the order of first
- * consumer, on the value's own device. Invariant: forward nodes are untouched; every node appended
- * has a device. */
+ * a value are summed per device and replica in consumer order, then across these in the order of
+ * first consumer (so replicas in theirs), on the value's own device. Invariant: forward nodes are
+ * untouched; every node appended has a device. */
 #include <string.h>
 
 #include "devices/kernels.h"
@@ -52,6 +52,7 @@ static void contribute(tdm_gradient *gradient, size_t index, tdm_adjoint adjoint
   gradient->status = TDM_ARRAY_RESERVE(gradient->graph, &gradient->adjoints, 1);
   if (gradient->status != TDM_OK) return;
   adjoint.device = tdm_ir_node_at(gradient->graph, gradient->node)->device;
+  adjoint.replica = tdm_ir_node_at(gradient->graph, gradient->node)->replica;
   adjoint.next = gradient->heads[value]; /* consumers are visited last to first */
   gradient->heads[value] = (uint32_t)gradient->adjoints.count;
   gradient->adjoints.items[gradient->adjoints.count++] = adjoint;
@@ -101,15 +102,21 @@ static tdm_adjoint sum_sparse(tdm_graph *graph, const char *name, tdm_adjoint a,
       .rows = sums[0].index, .indices = sums[1].index, .count = sums[2].index, .device = a.device};
 }
 
-#define MAX_DEVICES 64
+#define MAX_SUMS 128
 
-/* Sums the dense contributions of `device`, in consumer order, in chunks of the stack's size. */
-static uint32_t sum_on_device(tdm_gradient *gradient, const char *name, uint32_t head,
-                              int16_t device) {
+static bool same_group(const tdm_adjoint *a, const tdm_adjoint *b) {
+  return a->device == b->device && a->replica == b->replica;
+}
+
+/* Sums the dense contributions like the first one, in consumer order, in chunks of the stack's
+ * size. */
+static uint32_t sum_group(tdm_gradient *gradient, const char *name, uint32_t head) {
+  const tdm_adjoint first = gradient->adjoints.items[head];
+  const int16_t device = first.device;
   uint32_t batch[64];
   size_t used = 0;
   for (uint32_t at = head; at; at = gradient->adjoints.items[at].next) {
-    if (gradient->adjoints.items[at].device != device) continue;
+    if (!same_group(&gradient->adjoints.items[at], &first)) continue;
     if (used == TDM_COUNT_OF(batch)) {
       batch[0] = sum_dense(gradient->graph, name, device, batch, used);
       used = 1;
@@ -126,8 +133,8 @@ static tdm_status adjoint_of(tdm_gradient *gradient, uint32_t value, const char 
   const uint32_t head = gradient->heads[value];
   if (!head) return TDM_OK;
   *out = gradient->adjoints.items[head];
-  uint64_t seen_mask = 0;
-  uint32_t sums[MAX_DEVICES];
+  tdm_adjoint firsts[MAX_SUMS];
+  uint32_t sums[MAX_SUMS];
   size_t sum_count = 0;
   for (uint32_t at = head; at; at = gradient->adjoints.items[at].next) {
     const tdm_adjoint adjoint = gradient->adjoints.items[at];
@@ -137,11 +144,15 @@ static tdm_status adjoint_of(tdm_gradient *gradient, uint32_t value, const char 
       if (at != head) *out = sum_sparse(gradient->graph, name, *out, adjoint);
       continue;
     }
-    if (adjoint.device >= MAX_DEVICES)
-      return tdm_fail(TDM_UNSUPPORTED, "%s: more than %d devices", name, MAX_DEVICES);
-    if (seen_mask & (UINT64_C(1) << adjoint.device)) continue;
-    seen_mask |= UINT64_C(1) << adjoint.device;
-    sums[sum_count++] = sum_on_device(gradient, name, at, adjoint.device);
+    size_t k = 0;
+    while (k < sum_count && !same_group(&firsts[k], &adjoint))
+      k++;
+    if (k < sum_count) continue;
+    if (sum_count == MAX_SUMS)
+      return tdm_fail(TDM_UNSUPPORTED, "%s: used by more than %d devices and replicas", name,
+                      MAX_SUMS);
+    firsts[sum_count] = adjoint;
+    sums[sum_count++] = sum_group(gradient, name, at);
   }
   const int16_t home = tdm_ir_value_at(gradient->graph, value)->device;
   if (out->dense) out->dense = sum_dense(gradient->graph, name, home, sums, sum_count);
@@ -208,7 +219,9 @@ static tdm_status visit(tdm_gradient *gradient, uint32_t index) {
   gradient->node = index;
   graph->append_name = node.name;
   append_on(graph, node.device);
+  graph->append_replica = node.replica;
   const tdm_status status = node.operation->gradient(gradient);
+  graph->append_replica = 0;
   if (status != TDM_OK)
     return tdm_fail_within(status, "gradient of %s %s", node.operation->name, node.name);
   TDM_TRY(tdm_graph_status(graph));

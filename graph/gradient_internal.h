@@ -11,7 +11,8 @@ typedef struct tdm_adjoint {
   uint32_t indices;
   uint32_t count;
   int16_t device;
-  uint32_t next; /* index in the list, 0: last; earlier consumers stand first */
+  uint16_t replica; /* of the consumer; 0: it is in no replica */
+  uint32_t next;    /* index in the list, 0: last; earlier consumers stand first */
 } tdm_adjoint;
 
 struct tdm_gradient {

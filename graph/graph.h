@@ -115,12 +115,14 @@ typedef struct tdm_operation {
   uint8_t min_inputs;
   uint8_t max_inputs;
   uint8_t output_count;
-  bool is_view; /* the output is the first input's memory under another shape: no kernel */
+  bool is_view; /* the outputs are the first input's memory, one after the other: no kernel */
   /* overwrites[i] = j + 1: output i is input j, rewritten in place (persistent values only). */
   uint8_t overwrites[TDM_KERNEL_MAX_OUTPUTS];
   tdm_status (*infer)(tdm_infer *infer);
   /* Appends the operations that make the gradients of the inputs; NULL: none flows back. */
   tdm_status (*gradient)(tdm_gradient *gradient);
+  /* How many outputs a node has, where that depends on its attributes; NULL: output_count. */
+  size_t (*count_outputs)(const void *attributes);
 } tdm_operation;
 
 /* Appends a node: name is its path below the scope; attributes are copied. inputs may hold invalid
@@ -145,6 +147,43 @@ TDM_API void tdm_gradient_set(tdm_gradient *gradient, size_t index, tdm_value d_
 /* The adjoint of a table as rows (n, dim), indices int64 (n) and count int64 (). */
 TDM_API void tdm_gradient_set_sparse(tdm_gradient *gradient, size_t index, tdm_value rows,
                                      tdm_value indices, tdm_value count);
+
+/* ---- Parts, and wrapping ------------------------------------------------------------------- */
+
+/* Cuts x along dimension (negative: from the end) into `count` parts, 1 to 16, of the sizes given,
+ * which add up to x's. Parts that lie one after the other in memory are views. Differentiable. */
+TDM_API void tdm_split(tdm_graph *graph, const char *name, tdm_value x, int dimension,
+                       const tdm_dim *sizes, size_t count, tdm_value *out_parts);
+/* Puts 1 to 16 parts together along dimension; their other dimensions agree. Differentiable. */
+TDM_API tdm_value tdm_concat(tdm_graph *graph, const char *name, const tdm_value *parts,
+                             size_t count, int dimension);
+
+/* How one value enters a wrapped part. */
+typedef struct tdm_scatter {
+  tdm_value value;
+  int dimension; /* that is cut; negative: from the end; TDM_BROADCAST: every replica reads all */
+} tdm_scatter;
+#define TDM_BROADCAST INT32_MIN
+
+typedef struct tdm_parallel_options {
+  size_t struct_size;
+  const char *devices;        /* "cuda:0,cuda:1"; up to 16; one may stand twice; one alone: a
+                                 pass-through */
+  const char *output_device;  /* where results are put together; NULL: the first */
+  const double *weights;      /* per device: rows are shared out in proportion; NULL: torch.chunk's
+                                 chunks, ceil(rows / devices) each until they run out */
+  const tdm_scatter *scatter; /* what is not named here is cut along dimension 0; scalars and
+                                 parameters are broadcast */
+  size_t scatter_count;
+} tdm_parallel_options;
+
+/* Wraps what has been built so far below scope ("block2", or "" for everything): in every plan its
+ * nodes run once for each chunk of rows, on a device of their own. Results are put together along
+ * the dimension that the rows went into; gradients of parameters are summed at their home in the
+ * order of replicas. Values that are cut must have equally many rows, at run time. Wrapped scopes
+ * may be nested, or follow one another. */
+TDM_API void tdm_data_parallel(tdm_graph *graph, const char *scope,
+                               const tdm_parallel_options *options);
 
 /* ---- Optimizers ---------------------------------------------------------------------------- */
 

@@ -10,6 +10,7 @@
 #include "core/map.h"
 #include "devices/context.h"
 #include "devices/device.h"
+#include "devices/kernels.h"
 #include "graph/graph.h"
 #include "graph/prepared.h"
 
@@ -27,6 +28,7 @@ typedef struct tdm_ir_value {
   uint64_t bytes;    /* of memory; 0 until layout where shapes are symbolic */
   uint32_t producer; /* 0: none */
   uint32_t root;     /* the value whose memory this is; itself if its own */
+  uint64_t offset;   /* in the root's memory, in bytes */
   uint32_t binding;  /* INPUT, PERSISTENT, DERIVED: index in that list */
   int16_t device;    /* context index of the device, or TDM_NO_DEVICE */
   uint8_t kind;      /* tdm_value_kind */
@@ -60,8 +62,30 @@ typedef struct tdm_ir_node {
   int16_t device;
   uint8_t role;
   bool staged;       /* transfers: one hop of two through cpu:0 */
+  uint16_t wrap;     /* the innermost wrapped part it belongs to; 0: none */
+  uint16_t replica;  /* 1 + its number among the replicas of a wrapped part; 0: not replicated */
   uint32_t consumer; /* transfers: the first node that asked */
 } tdm_ir_node;
+
+/* How a value of the graph enters a wrap. */
+typedef struct tdm_wrap_input {
+  uint32_t value;
+  int32_t dimension; /* >= 0, or TDM_BROADCAST */
+} tdm_wrap_input;
+
+/* A wrapped part: the nodes whose `wrap` is its index in graph->wraps, or that of one inside it. */
+typedef struct tdm_graph_wrap {
+  const char *name;
+  uint16_t parent; /* the wrap it lies in; 0: none */
+  uint16_t device_count;
+  int16_t devices[TDM_MAX_PARTS];
+  int16_t output_device;
+  bool done; /* replaced */
+  bool weighted;
+  double weights[TDM_MAX_PARTS];
+  tdm_wrap_input *inputs; /* (input_count), of the graph's region */
+  size_t input_count;
+} tdm_graph_wrap;
 
 typedef struct tdm_graph_persistent {
   const char *name;
@@ -126,12 +150,14 @@ struct tdm_graph {
   tdm_map persistent_names; /* path to index + 1, of those declared here */
   TDM_ARRAY(tdm_graph_output) outputs;
   TDM_ARRAY(tdm_graph_derived) deriveds;
+  TDM_ARRAY(tdm_graph_wrap) wraps; /* from 1 on */
   tdm_scope scopes[TDM_MAX_SCOPES];
   int scope_depth;
   /* What tdm_append gives to the nodes it makes. */
   const char *append_name; /* a name that outlives the graph: not copied */
   uint8_t append_role;
   int16_t append_device;
+  uint16_t append_replica;
   tdm_status status; /* the first error */
   char message[TDM_MESSAGE_BYTES];
 };
@@ -160,6 +186,7 @@ uint32_t tdm_ir_add_value(tdm_graph *graph, const tdm_ir_value *value);
 uint32_t tdm_ir_add_node(tdm_graph *graph, const tdm_ir_node *node, const uint32_t *inputs,
                          const tdm_spec *output_specs);
 tdm_status tdm_ir_order_push(tdm_graph *graph, uint32_t node) TDM_WARN_UNUSED;
+size_t tdm_ir_output_count(const tdm_operation *operation, const void *attributes);
 /* Runs the shape rule of operation; specs of the inputs are read from the values. */
 tdm_status tdm_ir_infer(const tdm_graph *graph, const tdm_operation *operation, const char *name,
                         const void *attributes, const uint32_t *inputs, size_t input_count,

@@ -159,6 +159,27 @@ static tdm_status reserve_room(const lowering_state *state) {
   return TDM_ARRAY_RESERVE(out, &out->operands, factor * state->source->operands.count);
 }
 
+/* Wrapped parts; values that were not needed enter none. */
+static tdm_status lower_wraps(lowering_state *state) {
+  tdm_graph *out = state->out;
+  const size_t count = state->source->wraps.count;
+  if (count == 0) return TDM_OK;
+  TDM_TRY(TDM_ARRAY_RESERVE(out, &out->wraps, count));
+  out->wraps.count = count;
+  for (size_t w = 0; w < count; w++) {
+    tdm_graph_wrap *wrap = &out->wraps.items[w];
+    *wrap = state->source->wraps.items[w];
+    if (wrap->input_count == 0) continue;
+    const tdm_wrap_input *inputs = wrap->inputs;
+    wrap->inputs =
+        tdm_region_take(&out->region, wrap->input_count * sizeof *wrap->inputs, "wrapped part");
+    if (!wrap->inputs) return TDM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < wrap->input_count; i++)
+      wrap->inputs[i] = (tdm_wrap_input){state->map[inputs[i].value], inputs[i].dimension};
+  }
+  return TDM_OK;
+}
+
 static tdm_status lower_all(lowering_state *state) {
   mark_needed(state);
   TDM_TRY(reserve_room(state));
@@ -169,7 +190,7 @@ static tdm_status lower_all(lowering_state *state) {
     if (state->map[node->first_output] != NEEDED) continue;
     TDM_TRY(lower_node(state, node));
   }
-  return TDM_OK;
+  return lower_wraps(state);
 }
 
 tdm_status tdm_lower(const tdm_lowering *lowering, tdm_graph *out_graph, uint32_t *out_targets) {

@@ -36,6 +36,18 @@ typedef struct tdm_lowering {
 tdm_status tdm_lower(const tdm_lowering *lowering, tdm_graph *out_graph,
                      uint32_t *out_targets) TDM_WARN_UNUSED;
 
+/* ---- data_parallel ---- */
+
+/* Replaces every wrapped part by scatter, replicas, gather. deliveries are values that the graph
+ * delivers, replaced where they are gathered. Where shapes are symbolic (not sized) the nodes are
+ * only given their first device. Inputs whose rows differ are INVALID_ARGUMENT, naming both. */
+tdm_status tdm_pass_data_parallel(tdm_graph *graph, bool sized, uint32_t *deliveries,
+                                  size_t delivery_count) TDM_WARN_UNUSED;
+/* Rows of each device's chunk: torch.chunk's, or in proportion to weights (NULL: none); 0 for those
+ * that get none. Answers how many chunks there are: at least 1. */
+size_t tdm_chunk_sizes(int64_t rows, size_t device_count, const double *weights,
+                       int64_t *out_sizes);
+
 /* ---- place ---- */
 
 typedef struct tdm_map_rule {

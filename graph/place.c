@@ -92,6 +92,9 @@ tdm_status tdm_pass_place(tdm_graph *graph, tdm_device_map *map) {
   for (size_t i = 0; i < graph->order.count; i++) {
     tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
     if (node->device == TDM_NO_DEVICE) TDM_TRY(choose_device(graph, node, map));
+    if (node->replica && mapped_device(map, node->name))
+      return tdm_fail(TDM_INVALID_ARGUMENT, "device map: %s is wrapped, its devices are given",
+                      node->name);
     for (uint32_t k = 0; k < node->output_count; k++)
       graph->values.items[node->first_output + k].device = node->device;
     const uint32_t *inputs = tdm_ir_inputs(graph, node);

@@ -75,6 +75,8 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
                                  request->target_count, request->training != NULL};
   TDM_TRY(tdm_lower(&lowering, graph, plan->deliveries));
   report(request, "lower", plan);
+  TDM_TRY(tdm_pass_data_parallel(graph, true, plan->deliveries, plan->delivery_count));
+  report(request, "data_parallel", plan);
   settle_homes(graph, request->bound);
   TDM_TRY(tdm_pass_place(graph, request->map));
   report(request, "place", plan);

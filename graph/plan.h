@@ -3,6 +3,7 @@
 #ifndef TANDEM_GRAPH_PLAN_H
 #define TANDEM_GRAPH_PLAN_H
 
+#include "devices/links.h"
 #include "devices/staged_memory.h"
 #include "devices/tensor.h"
 #include "graph/passes.h"
@@ -94,7 +95,9 @@ typedef enum tdm_host_memory {
 } tdm_host_memory;
 tdm_host_memory tdm_plan_host_memory(const tdm_plan *plan, const tdm_ir_node *node);
 const char *tdm_host_memory_name(tdm_host_memory memory); /* "pinned"; of NONE "host memory" */
-/* Predicted time of a transfer node in ns, by the link models. */
+/* What the link of a transfer node costs, and whether that is modelled or calibrated. */
+void tdm_plan_link(const tdm_plan *plan, const tdm_ir_node *node, tdm_link_estimate *out_link);
+/* Predicted time of a transfer node in ns, by its link. */
 double tdm_plan_predict_ns(const tdm_plan *plan, const tdm_ir_node *node);
 /* Fills plan->traffic and plan->partner; the graph has been through the transfer pass. */
 void tdm_plan_count_transfers(tdm_plan *plan);

@@ -1,6 +1,5 @@
 /* What a plan's transfers are: counted, predicted, and through which host memory they go.
  * Invariant: a transfer is a node without an operation whose input lies on another device. */
-#include "devices/links.h"
 #include "graph/plan.h"
 
 static const tdm_device *device_of(const tdm_plan *plan, int16_t device) {
@@ -78,12 +77,15 @@ tdm_status tdm_plan_refuse_pageable(const tdm_plan *plan) {
 
 /* ---- Predicting ---- */
 
-double tdm_plan_predict_ns(const tdm_plan *plan, const tdm_ir_node *node) {
+void tdm_plan_link(const tdm_plan *plan, const tdm_ir_node *node, tdm_link_estimate *out_link) {
   const tdm_device *to = device_of(plan, node->device);
   const tdm_device *from = device_of(plan, source_of(plan, node)->device);
-  const double bytes = (double)plan->graph.values.items[node->first_output].bytes;
   const bool pinned = tdm_plan_host_memory(plan, node) == TDM_HOST_PINNED;
-  tdm_link_estimate estimate;
-  tdm_context_link(plan->graph.context, from, to, pinned, &estimate);
-  return tdm_link_predict_ns(&estimate, bytes);
+  tdm_context_link(plan->graph.context, from, to, pinned, out_link);
+}
+
+double tdm_plan_predict_ns(const tdm_plan *plan, const tdm_ir_node *node) {
+  tdm_link_estimate link;
+  tdm_plan_link(plan, node, &link);
+  return tdm_link_predict_ns(&link, (double)plan->graph.values.items[node->first_output].bytes);
 }

@@ -98,8 +98,10 @@ static void tell_failure(tdm_run_state *run) {
   const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, index);
   const char *device = tdm_explain_device(plan, node->device);
   run->status = failure->status;
+  char replica[24] = "";
+  if (node->replica) snprintf(replica, sizeof replica, " (replica %d)", node->replica - 1);
   const int length =
-      snprintf(run->message, sizeof run->message, "%s: %s %s %s: %s", node->name,
+      snprintf(run->message, sizeof run->message, "%s%s: %s %s %s: %s", node->name, replica,
                tdm_explain_action(node), node->operation ? "on" : "to", device, failure->message);
   if (length < 0) run->message[0] = 0;
 }

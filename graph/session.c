@@ -66,6 +66,7 @@ static tdm_status check_symbolically(tdm_session *session, tdm_graph *copy) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "the graph has no output and the session no loss");
   const tdm_lowering lowering = {session->graph, NULL, targets, count, session->can_train};
   TDM_TRY(tdm_lower(&lowering, copy, targets));
+  TDM_TRY(tdm_pass_data_parallel(copy, false, targets, count));
   TDM_TRY(tdm_pass_place(copy, &session->map));
   TDM_TRY(tdm_device_map_check(&session->map));
   const size_t persistents = copy->persistents.count;

@@ -1,0 +1,456 @@
+/* Data parallelism: a wrapped part runs once for each chunk of rows, on a device of its own.
+ *
+ *   x --> part(x)      becomes      x --> split --> part(x_0) on device 0 --> concat
+ *                                             \---> part(x_1) on device 1 ---/
+ *
+ * Parameters are read by all replicas; the transfer pass makes their copies. Outer parts are
+ * replaced before those inside them, which each replica then has for itself. Invariant: nodes
+ * outside keep their order; replicas follow one another, each in the order of the part. */
+#include <math.h>
+#include <string.h>
+
+#include "graph/parts.h"
+#include "graph/passes.h"
+
+typedef enum node_side { SIDE_BEFORE, SIDE_INSIDE, SIDE_AFTER } node_side;
+
+typedef struct parallel_state {
+  tdm_graph *graph;
+  uint32_t *deliveries;
+  size_t delivery_count;
+  uint16_t wrap_index;
+  tdm_graph_wrap wrap; /* a copy: the list may move */
+  uint8_t *sides;      /* per node that was there before; node_side */
+  uint32_t *parts;     /* per value that was there before, TDM_MAX_PARTS: its replicas'; 0: none */
+  size_t node_count;
+  size_t value_count;
+  size_t replica_count;
+  int16_t devices[TDM_MAX_PARTS];
+  int64_t sizes[TDM_MAX_PARTS];
+  int64_t rows;        /* -1: no value was cut yet */
+  uint32_t rows_value; /* where they were seen first */
+  uint16_t *instances; /* per wrap that was there before: what it is in this replica */
+  size_t wrap_count;
+  TDM_ARRAY(uint32_t) order;
+} parallel_state;
+
+/* ---- Chunks ---- */
+
+size_t tdm_chunk_sizes(int64_t rows, size_t device_count, const double *weights,
+                       int64_t *out_sizes) {
+  const int64_t chunk = (rows + (int64_t)device_count - 1) / (int64_t)device_count;
+  double sum = 0;
+  for (size_t i = 0; weights && i < device_count; i++)
+    sum += weights[i];
+  double so_far = 0;
+  int64_t given = 0;
+  size_t used = 0;
+  for (size_t i = 0; i < device_count; i++) {
+    int64_t end = given + chunk;
+    if (weights) end = (int64_t)llround((double)rows * ((so_far += weights[i]) / sum));
+    if (end > rows || (weights && i + 1 == device_count)) end = rows;
+    out_sizes[i] = end - given;
+    used += end > given;
+    given = end;
+  }
+  return used ? used : 1;
+}
+
+/* Those devices that have rows; the first where there are none. */
+static void share_out(parallel_state *state) {
+  int64_t sizes[TDM_MAX_PARTS];
+  const tdm_graph_wrap *wrap = &state->wrap;
+  tdm_chunk_sizes(state->rows, wrap->device_count, wrap->weighted ? wrap->weights : NULL, sizes);
+  state->replica_count = 0;
+  for (uint16_t i = 0; i < wrap->device_count; i++) {
+    if (sizes[i] == 0) continue;
+    state->devices[state->replica_count] = wrap->devices[i];
+    state->sizes[state->replica_count++] = sizes[i];
+  }
+  if (state->replica_count > 0) return;
+  state->devices[0] = wrap->devices[0];
+  state->sizes[0] = 0;
+  state->replica_count = 1;
+}
+
+/* ---- What is inside, and what enters ---- */
+
+static bool is_inside(const tdm_graph *graph, uint16_t wrap, uint16_t outer) {
+  while (wrap && wrap != outer)
+    wrap = graph->wraps.items[wrap].parent;
+  return wrap == outer;
+}
+
+static node_side side_of_value(const parallel_state *state, uint32_t value) {
+  const uint32_t producer = state->graph->values.items[value].producer;
+  return producer ? (node_side)state->sides[producer] : SIDE_BEFORE;
+}
+
+static tdm_status find_sides(parallel_state *state) {
+  const tdm_graph *graph = state->graph;
+  for (size_t i = 0; i < graph->order.count; i++) {
+    const uint32_t index = graph->order.items[i];
+    const tdm_ir_node *node = tdm_ir_node_at(graph, index);
+    const uint32_t *inputs = tdm_ir_inputs(graph, node);
+    const bool inside = is_inside(graph, node->wrap, state->wrap_index);
+    bool after = false;
+    bool depends = false;
+    for (uint32_t k = 0; k < node->input_count; k++) {
+      if (!inputs[k]) continue;
+      after |= side_of_value(state, inputs[k]) == SIDE_AFTER;
+      depends |= side_of_value(state, inputs[k]) == SIDE_INSIDE;
+    }
+    if (inside && after)
+      return tdm_fail(TDM_INVALID_ARGUMENT,
+                      "data parallel over %s: %s in it needs a result that left it",
+                      state->wrap.name, node->name);
+    state->sides[index] = inside ? SIDE_INSIDE : after || depends ? SIDE_AFTER : SIDE_BEFORE;
+  }
+  return TDM_OK;
+}
+
+static const char *name_of(const tdm_graph *graph, uint32_t value) {
+  const tdm_ir_value *found = tdm_ir_value_at(graph, value);
+  return found->producer ? tdm_ir_node_at(graph, found->producer)->name : found->name;
+}
+
+/* The dimension a value is cut along; TDM_BROADCAST: it is not. */
+static int32_t dimension_of(const parallel_state *state, uint32_t value) {
+  const tdm_ir_value *found = tdm_ir_value_at(state->graph, value);
+  if (found->kind == TDM_VALUE_PERSISTENT || found->spec.shape.rank == 0) return TDM_BROADCAST;
+  for (size_t i = 0; i < state->wrap.input_count; i++)
+    if (state->wrap.inputs[i].value == value) return state->wrap.inputs[i].dimension;
+  return 0;
+}
+
+static tdm_status note_rows(parallel_state *state, uint32_t value, int32_t dimension) {
+  const int64_t rows = state->graph->values.items[value].spec.shape.dims[dimension];
+  if (state->rows >= 0 && state->rows != rows)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "data parallel over %s: %s has %lld rows in dimension %d, and %s has %lld",
+                    state->wrap.name, name_of(state->graph, value), (long long)rows, (int)dimension,
+                    name_of(state->graph, state->rows_value), (long long)state->rows);
+  if (state->rows < 0) state->rows_value = value;
+  state->rows = rows;
+  return TDM_OK;
+}
+
+typedef tdm_status (*input_visitor)(parallel_state *state, uint32_t value);
+
+/* Every value that enters, each time it is read. */
+static tdm_status visit_entering(parallel_state *state, input_visitor visit) {
+  tdm_graph *graph = state->graph;
+  const size_t count = graph->order.count;
+  for (size_t i = 0; i < count; i++) {
+    const uint32_t index = graph->order.items[i];
+    if (state->sides[index] != SIDE_INSIDE) continue;
+    for (uint32_t k = 0; k < tdm_ir_node_at(graph, index)->input_count; k++) {
+      const uint32_t value = tdm_ir_inputs(graph, tdm_ir_node_at(graph, index))[k];
+      if (value && side_of_value(state, value) != SIDE_INSIDE) TDM_TRY(visit(state, value));
+    }
+  }
+  return TDM_OK;
+}
+
+static tdm_status count_rows_of(parallel_state *state, uint32_t value) {
+  const int32_t dimension = dimension_of(state, value);
+  return dimension == TDM_BROADCAST ? TDM_OK : note_rows(state, value, dimension);
+}
+
+/* ---- Rewriting ---- */
+
+static tdm_status push_order(parallel_state *state, uint32_t node) {
+  TDM_TRY(TDM_ARRAY_RESERVE(state->graph, &state->order, 1));
+  state->order.items[state->order.count++] = node;
+  return TDM_OK;
+}
+
+static uint32_t *parts_of(parallel_state *state, uint32_t value) {
+  return &state->parts[(size_t)value * TDM_MAX_PARTS];
+}
+
+/* Adds a node of one of the two operations on parts; its first output, 0 on failure. */
+static uint32_t add_parts_node(parallel_state *state, const tdm_operation *operation,
+                               const char *name, const tdm_parts_attributes *attributes,
+                               const uint32_t *inputs, size_t input_count, int16_t device) {
+  tdm_graph *graph = state->graph;
+  tdm_spec specs[TDM_KERNEL_MAX_OUTPUTS];
+  const void *copy = tdm_ir_copy_bytes(graph, attributes, sizeof *attributes);
+  if (!copy || tdm_ir_infer(graph, operation, name, copy, inputs, input_count, specs) != TDM_OK)
+    return 0;
+  const tdm_ir_node node = {.operation = operation,
+                            .attributes = copy,
+                            .name = name,
+                            .input_count = (uint16_t)input_count,
+                            .output_count = (uint16_t)tdm_ir_output_count(operation, copy),
+                            .device = device,
+                            .wrap = state->wrap.parent};
+  const uint32_t index = tdm_ir_add_node(graph, &node, inputs, specs);
+  if (!index || push_order(state, index) != TDM_OK) return 0;
+  tdm_ir_settle_outputs(graph, tdm_ir_node_at(graph, index));
+  return tdm_ir_node_at(graph, index)->first_output;
+}
+
+static tdm_parts_attributes attributes_for(const parallel_state *state, int64_t dimension) {
+  tdm_parts_attributes attributes;
+  memset(&attributes, 0, sizeof attributes);
+  attributes.dimension = dimension;
+  attributes.count = (int64_t)state->replica_count;
+  return attributes;
+}
+
+/* Gives every replica its part of a value that enters. */
+static tdm_status scatter(parallel_state *state, uint32_t value) {
+  uint32_t *parts = parts_of(state, value);
+  if (parts[0]) return TDM_OK;
+  const int32_t dimension = dimension_of(state, value);
+  uint32_t first = 0;
+  if (dimension != TDM_BROADCAST) {
+    tdm_parts_attributes attributes = attributes_for(state, dimension);
+    memcpy(attributes.sizes, state->sizes, sizeof attributes.sizes);
+    const tdm_ir_value whole = state->graph->values.items[value];
+    first = add_parts_node(state, tdm_split_operation(&whole.spec.shape, dimension),
+                           name_of(state->graph, value), &attributes, &value, 1, whole.device);
+    if (!first) return TDM_OUT_OF_MEMORY;
+  }
+  for (size_t r = 0; r < state->replica_count; r++)
+    parts[r] = first ? first + (uint32_t)r : value;
+  return TDM_OK;
+}
+
+/* The wrapped parts inside this one, once more for a replica. */
+static tdm_status instantiate_wraps(parallel_state *state) {
+  tdm_graph *graph = state->graph;
+  for (uint16_t w = 1; w < state->wrap_count; w++) {
+    state->instances[w] = w;
+    if (w == state->wrap_index || !is_inside(graph, w, state->wrap_index)) continue;
+    if (graph->wraps.count > UINT16_MAX)
+      return tdm_fail(TDM_UNSUPPORTED, "data parallel over %s: too many wrapped parts in it",
+                      state->wrap.name);
+    TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->wraps, 1));
+    state->instances[w] = (uint16_t)graph->wraps.count;
+    graph->wraps.items[graph->wraps.count++] = graph->wraps.items[w];
+  }
+  for (uint16_t w = 1; w < state->wrap_count; w++) {
+    if (state->instances[w] == w) continue;
+    const uint16_t parent = graph->wraps.items[w].parent;
+    graph->wraps.items[state->instances[w]].parent =
+        parent == state->wrap_index ? state->wrap.parent : state->instances[parent];
+  }
+  return TDM_OK;
+}
+
+/* How values enter those, once replica r has its own. */
+static tdm_status settle_wraps(parallel_state *state, size_t r) {
+  tdm_graph *graph = state->graph;
+  for (uint16_t w = 1; w < state->wrap_count; w++) {
+    tdm_graph_wrap *made = &graph->wraps.items[state->instances[w]];
+    if (state->instances[w] == w || made->input_count == 0) continue;
+    made->inputs =
+        tdm_region_take(&graph->region, made->input_count * sizeof *made->inputs, "wrapped part");
+    if (!made->inputs) return TDM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < made->input_count; i++) {
+      made->inputs[i] = graph->wraps.items[w].inputs[i];
+      const uint32_t part = parts_of(state, made->inputs[i].value)[r];
+      if (part) made->inputs[i].value = part;
+    }
+  }
+  return TDM_OK;
+}
+
+static tdm_status clone_node(parallel_state *state, uint32_t index, size_t r) {
+  tdm_graph *graph = state->graph;
+  tdm_ir_node node = *tdm_ir_node_at(graph, index);
+  uint32_t inputs[TDM_KERNEL_MAX_INPUTS];
+  tdm_spec specs[TDM_KERNEL_MAX_OUTPUTS];
+  for (uint32_t k = 0; k < node.input_count; k++) {
+    const uint32_t input = tdm_ir_inputs(graph, &node)[k];
+    inputs[k] = input ? parts_of(state, input)[r] : 0;
+  }
+  TDM_TRY(tdm_ir_infer(graph, node.operation, node.name, node.attributes, inputs, node.input_count,
+                       specs));
+  node.device = state->devices[r];
+  node.replica = (uint16_t)(r + 1);
+  node.wrap = node.wrap == state->wrap_index ? state->wrap.parent : state->instances[node.wrap];
+  const uint32_t first_output = node.first_output;
+  const uint32_t made = tdm_ir_add_node(graph, &node, inputs, specs);
+  if (!made) return TDM_OUT_OF_MEMORY;
+  TDM_TRY(push_order(state, made));
+  const tdm_ir_node *added = tdm_ir_node_at(graph, made);
+  tdm_ir_settle_outputs(graph, added);
+  for (uint32_t k = 0; k < added->output_count; k++)
+    parts_of(state, first_output + k)[r] = added->first_output + k;
+  return TDM_OK;
+}
+
+static tdm_status clone_nodes(parallel_state *state) {
+  const size_t count = state->graph->order.count;
+  for (size_t r = 0; r < state->replica_count; r++) {
+    TDM_TRY(instantiate_wraps(state));
+    for (size_t i = 0; i < count; i++) {
+      const uint32_t index = state->graph->order.items[i];
+      if (state->sides[index] == SIDE_INSIDE) TDM_TRY(clone_node(state, index, r));
+    }
+    TDM_TRY(settle_wraps(state, r));
+  }
+  return TDM_OK;
+}
+
+/* The dimension in which the replicas' shapes differ from the whole's; -1: there is not just one.
+ */
+static int gathered_dimension(parallel_state *state, uint32_t value) {
+  const tdm_shape *whole = &state->graph->values.items[value].spec.shape;
+  int found = -1;
+  for (int d = 0; d < whole->rank; d++) {
+    int64_t sum = 0;
+    for (size_t r = 0; r < state->replica_count; r++)
+      sum += state->graph->values.items[parts_of(state, value)[r]].spec.shape.dims[d];
+    if (sum != whole->dims[d]) continue;
+    if (state->graph->values.items[parts_of(state, value)[0]].spec.shape.dims[d] == whole->dims[d])
+      continue;
+    if (found >= 0) return -1;
+    found = d;
+  }
+  return found;
+}
+
+/* What stands for a value of the part outside of it; made when it is first asked for. 0: failure.
+ */
+static tdm_status gather(parallel_state *state, uint32_t *value, uint32_t *gathered) {
+  if (side_of_value(state, *value) != SIDE_INSIDE) return TDM_OK;
+  if (!gathered[*value]) {
+    const int dimension = gathered_dimension(state, *value);
+    if (dimension < 0)
+      return tdm_fail(TDM_INVALID_ARGUMENT,
+                      "data parallel over %s: %s leaves it and has no dimension that the rows went "
+                      "into",
+                      state->wrap.name, name_of(state->graph, *value));
+    const tdm_parts_attributes attributes = attributes_for(state, dimension);
+    gathered[*value] =
+        add_parts_node(state, &tdm_operation_concat, name_of(state->graph, *value), &attributes,
+                       parts_of(state, *value), state->replica_count, state->wrap.output_device);
+    if (!gathered[*value]) return TDM_OUT_OF_MEMORY;
+  }
+  *value = gathered[*value];
+  return TDM_OK;
+}
+
+static tdm_status push_side(parallel_state *state, node_side side) {
+  for (size_t i = 0; i < state->graph->order.count; i++)
+    if (state->sides[state->graph->order.items[i]] == side)
+      TDM_TRY(push_order(state, state->graph->order.items[i]));
+  return TDM_OK;
+}
+
+static tdm_status gather_all(parallel_state *state, uint32_t *gathered) {
+  tdm_graph *graph = state->graph;
+  const size_t count = graph->order.count;
+  for (size_t i = 0; i < count; i++) {
+    const uint32_t index = graph->order.items[i];
+    if (state->sides[index] != SIDE_AFTER) continue;
+    for (uint32_t k = 0; k < tdm_ir_node_at(graph, index)->input_count; k++) {
+      uint32_t value = tdm_ir_inputs(graph, tdm_ir_node_at(graph, index))[k];
+      if (!value) continue;
+      TDM_TRY(gather(state, &value, gathered));
+      tdm_ir_inputs(graph, tdm_ir_node_at(graph, index))[k] = value;
+    }
+  }
+  for (size_t i = 0; i < state->delivery_count; i++)
+    TDM_TRY(gather(state, &state->deliveries[i], gathered));
+  return TDM_OK;
+}
+
+static tdm_status rewrite(parallel_state *state) {
+  TDM_TRY(push_side(state, SIDE_BEFORE));
+  TDM_TRY(visit_entering(state, scatter));
+  TDM_TRY(clone_nodes(state));
+  const size_t bytes = state->value_count * sizeof(uint32_t);
+  uint32_t *gathered = tdm_allocate(state->graph->allocator, bytes, "wrapped part");
+  if (!gathered) return TDM_OUT_OF_MEMORY;
+  tdm_status status = gather_all(state, gathered);
+  if (status == TDM_OK) status = push_side(state, SIDE_AFTER);
+  tdm_release(state->graph->allocator, gathered, bytes);
+  return status;
+}
+
+/* One replica: the nodes stay, on its device. */
+static void pass_through(parallel_state *state, int16_t device, uint16_t replica) {
+  tdm_graph *graph = state->graph;
+  for (size_t i = 0; i < graph->order.count; i++) {
+    tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+    if (!is_inside(graph, node->wrap, state->wrap_index)) continue;
+    node->device = device;
+    node->replica = replica;
+    if (node->wrap == state->wrap_index) node->wrap = state->wrap.parent;
+  }
+  for (size_t w = 1; w < graph->wraps.count; w++)
+    if (graph->wraps.items[w].parent == state->wrap_index)
+      graph->wraps.items[w].parent = state->wrap.parent;
+}
+
+/* ---- The pass ---- */
+
+static tdm_status replace_with(parallel_state *state) {
+  TDM_TRY(find_sides(state));
+  TDM_TRY(visit_entering(state, count_rows_of));
+  if (state->rows < 0) state->rows = 0; /* nothing is cut: one replica */
+  share_out(state);
+  if (state->replica_count == 1) {
+    pass_through(state, state->devices[0], 1);
+    return TDM_OK;
+  }
+  const tdm_status status = rewrite(state);
+  tdm_graph *graph = state->graph;
+  if (status != TDM_OK) {
+    TDM_ARRAY_DEINIT(graph, &state->order);
+    return status;
+  }
+  TDM_ARRAY_DEINIT(graph, &graph->order);
+  graph->order.items = state->order.items;
+  graph->order.count = state->order.count;
+  graph->order.capacity = state->order.capacity;
+  return TDM_OK;
+}
+
+static tdm_status replace(parallel_state *state) {
+  const tdm_allocator *allocator = state->graph->allocator;
+  const size_t part_bytes = state->value_count * TDM_MAX_PARTS * sizeof *state->parts;
+  const size_t instance_bytes = state->wrap_count * sizeof *state->instances;
+  state->sides = tdm_allocate(allocator, state->node_count, "wrapped part");
+  state->parts = tdm_allocate(allocator, part_bytes, "wrapped part");
+  state->instances = tdm_allocate(allocator, instance_bytes, "wrapped part");
+  tdm_status status = TDM_OUT_OF_MEMORY;
+  if (state->sides && state->parts && state->instances) status = replace_with(state);
+  tdm_release(allocator, state->sides, state->node_count);
+  tdm_release(allocator, state->parts, part_bytes);
+  tdm_release(allocator, state->instances, instance_bytes);
+  return status;
+}
+
+/* A part that lies in no other and was not replaced yet; 0: none is left. */
+static uint16_t next_wrap(const tdm_graph *graph) {
+  for (size_t w = 1; w < graph->wraps.count; w++)
+    if (!graph->wraps.items[w].parent && !graph->wraps.items[w].done) return (uint16_t)w;
+  return 0;
+}
+
+tdm_status tdm_pass_data_parallel(tdm_graph *graph, bool sized, uint32_t *deliveries,
+                                  size_t delivery_count) {
+  for (uint16_t w = next_wrap(graph); w; w = next_wrap(graph)) {
+    graph->wraps.items[w].done = true;
+    parallel_state state = {.graph = graph,
+                            .deliveries = deliveries,
+                            .delivery_count = delivery_count,
+                            .wrap_index = w,
+                            .wrap = graph->wraps.items[w],
+                            .node_count = graph->nodes.count,
+                            .value_count = graph->values.count,
+                            .wrap_count = graph->wraps.count,
+                            .rows = -1};
+    if (sized)
+      TDM_TRY(replace(&state));
+    else
+      pass_through(&state, state.wrap.devices[0], 1);
+  }
+  return TDM_OK;
+}

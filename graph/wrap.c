@@ -1,0 +1,181 @@
+/* The user's side of data parallelism: which nodes a wrapped part has, its devices, how values
+ * enter it. Invariant: two wrapped parts are apart, or one lies in the other. */
+#include <string.h>
+
+#include "core/allocate.h"
+#include "graph/ir.h"
+
+static bool is_below(const char *path, const char *scope, size_t length) {
+  return length == 0 ||
+         (strncmp(path, scope, length) == 0 && (path[length] == '/' || path[length] == 0));
+}
+
+static bool is_inside(const tdm_graph *graph, uint16_t wrap, uint16_t outer) {
+  while (wrap && wrap != outer)
+    wrap = graph->wraps.items[wrap].parent;
+  return wrap == outer;
+}
+
+/* ---- Options ---- */
+
+static tdm_status read_devices(tdm_graph *graph, const char *list, tdm_graph_wrap *wrap) {
+  char name[32];
+  for (const char *at = list; at && *at;) {
+    const size_t length = strcspn(at, ",");
+    if (wrap->device_count == TDM_MAX_PARTS)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "more than %d devices in %s", TDM_MAX_PARTS, list);
+    if (length == 0 || length >= sizeof name)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "\"%s\" is no list of devices", list);
+    memcpy(name, at, length);
+    name[length] = 0;
+    const tdm_device *device = tdm_context_find_device(graph->context, name);
+    if (!device) return TDM_UNAVAILABLE;
+    wrap->devices[wrap->device_count++] = (int16_t)device->context_index;
+    at += length + (at[length] == ',');
+  }
+  if (wrap->device_count == 0) return tdm_fail(TDM_INVALID_ARGUMENT, "no devices are given");
+  return TDM_OK;
+}
+
+static tdm_status read_weights(const double *weights, tdm_graph_wrap *wrap) {
+  wrap->weighted = weights != NULL;
+  double sum = 0;
+  for (uint16_t i = 0; weights && i < wrap->device_count; i++) {
+    if (!(weights[i] >= 0 && weights[i] < 1e300))
+      return tdm_fail(TDM_INVALID_ARGUMENT, "weight %g of device %d is not possible", weights[i],
+                      (int)i);
+    wrap->weights[i] = weights[i];
+    sum += weights[i];
+  }
+  if (weights && sum <= 0) return tdm_fail(TDM_INVALID_ARGUMENT, "all weights are 0");
+  return TDM_OK;
+}
+
+static tdm_status read_scatter(tdm_graph *graph, const tdm_parallel_options *options,
+                               tdm_graph_wrap *wrap) {
+  if (options->scatter_count == 0) return TDM_OK;
+  wrap->inputs = tdm_region_take(&graph->region, options->scatter_count * sizeof *wrap->inputs,
+                                 "wrapped part");
+  if (!wrap->inputs) return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < options->scatter_count; i++) {
+    const tdm_scatter *scatter = &options->scatter[i];
+    const int rank = tdm_value_shape(graph, scatter->value).rank;
+    if (rank < 0) return tdm_fail(TDM_INVALID_ARGUMENT, "scatter %zu names no value", i);
+    int dimension = scatter->dimension;
+    if (dimension != TDM_BROADCAST && dimension < 0) dimension += rank;
+    if (dimension != TDM_BROADCAST && (dimension < 0 || dimension >= rank))
+      return tdm_fail(TDM_INVALID_ARGUMENT, "scatter %zu: its value has no dimension %d", i,
+                      scatter->dimension);
+    wrap->inputs[wrap->input_count++] = (tdm_wrap_input){scatter->value.index, dimension};
+  }
+  return TDM_OK;
+}
+
+static tdm_status read_options(tdm_graph *graph, const tdm_parallel_options *options,
+                               tdm_graph_wrap *wrap) {
+  TDM_TRY(read_devices(graph, options->devices, wrap));
+  TDM_TRY(read_weights(options->weights, wrap));
+  wrap->output_device = wrap->devices[0];
+  if (options->output_device) {
+    const tdm_device *device = tdm_context_find_device(graph->context, options->output_device);
+    if (!device) return TDM_UNAVAILABLE;
+    wrap->output_device = (int16_t)device->context_index;
+  }
+  return read_scatter(graph, options, wrap);
+}
+
+/* ---- Nodes ---- */
+
+/* Puts a node into the new wrap: itself, or the outermost of those it lies in. */
+static void enclose(tdm_graph *graph, tdm_ir_node *node, uint16_t wrap) {
+  if (!node->wrap) {
+    node->wrap = wrap;
+    return;
+  }
+  uint16_t outermost = node->wrap;
+  while (graph->wraps.items[outermost].parent && graph->wraps.items[outermost].parent != wrap)
+    outermost = graph->wraps.items[outermost].parent;
+  if (!is_inside(graph, node->wrap, wrap)) graph->wraps.items[outermost].parent = wrap;
+}
+
+/* An older wrap that has a node outside the new one cannot lie in it. */
+static tdm_status check_apart(const tdm_graph *graph, uint16_t wrap) {
+  for (size_t i = 0; i < graph->order.count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+    if (!node->wrap || is_inside(graph, node->wrap, wrap)) continue;
+    for (uint16_t w = 1; w < wrap; w++)
+      if (is_inside(graph, w, wrap) && is_inside(graph, node->wrap, w))
+        return tdm_fail(TDM_INVALID_ARGUMENT, "it overlaps with %s, which has %s",
+                        graph->wraps.items[w].name, node->name);
+  }
+  return TDM_OK;
+}
+
+/* A scope inside an older wrap: its nodes that belong to the older one now belong to the new. */
+static bool lies_inside_one(const tdm_graph *graph, const char *scope, size_t length,
+                            uint16_t *out_outer) {
+  *out_outer = 0;
+  bool any = false;
+  for (size_t i = 0; i < graph->order.count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+    if (!is_below(node->name, scope, length)) continue;
+    if (any && node->wrap != *out_outer) return false;
+    *out_outer = node->wrap;
+    any = true;
+  }
+  if (!any || !*out_outer) return false;
+  for (size_t i = 0; i < graph->order.count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+    if (node->wrap == *out_outer && !is_below(node->name, scope, length)) return true;
+  }
+  return false; /* the same nodes: the new one is around the old one */
+}
+
+static tdm_status mark(tdm_graph *graph, const char *scope, uint16_t wrap) {
+  const size_t length = strlen(scope);
+  uint16_t outer;
+  const bool inner = lies_inside_one(graph, scope, length, &outer);
+  if (inner) graph->wraps.items[wrap].parent = outer;
+  size_t count = 0;
+  for (size_t i = 0; i < graph->order.count; i++) {
+    tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+    if (!is_below(node->name, scope, length)) continue;
+    count++;
+    if (inner)
+      node->wrap = wrap;
+    else
+      enclose(graph, node, wrap);
+  }
+  if (count == 0) return tdm_fail(TDM_INVALID_ARGUMENT, "nothing has been built there");
+  return check_apart(graph, wrap);
+}
+
+static tdm_status add_wrap(tdm_graph *graph, const char *scope,
+                           const tdm_parallel_options *options) {
+  if (graph->wraps.count == 0) {
+    TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->wraps, 2));
+    memset(&graph->wraps.items[0], 0, sizeof graph->wraps.items[0]);
+    graph->wraps.count = 1; /* 0 is none */
+  }
+  if (graph->wraps.count > UINT16_MAX) return tdm_fail(TDM_UNSUPPORTED, "too many wrapped parts");
+  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->wraps, 1));
+  tdm_graph_wrap wrap = {.name = tdm_region_string(&graph->region, *scope ? scope : "the graph")};
+  if (!wrap.name) return TDM_OUT_OF_MEMORY;
+  TDM_TRY(read_options(graph, options, &wrap));
+  graph->wraps.items[graph->wraps.count++] = wrap;
+  return mark(graph, scope, (uint16_t)(graph->wraps.count - 1));
+}
+
+void tdm_data_parallel(tdm_graph *graph, const char *scope, const tdm_parallel_options *options) {
+  if (!graph || graph->status != TDM_OK) return;
+  tdm_status status;
+  if (graph->frozen)
+    status = tdm_fail(TDM_INVALID_ARGUMENT, "a session was made from the graph");
+  else if (!scope || !options)
+    status = tdm_fail(TDM_INVALID_ARGUMENT, "no scope or no options");
+  else
+    status = add_wrap(graph, scope, options);
+  if (status == TDM_OK) return;
+  tdm_fail_within(status, "data parallel over %s", scope && *scope ? scope : "the graph");
+  tdm_graph_fail_message(graph, status);
+}

@@ -111,8 +111,8 @@ typedef struct piece_job {
   tdm_context *context;
   const buffer *subject;
   uint64_t seed;
-  uint64_t *scratch;  /* PIECE_BYTES */
-  uint64_t *expected; /* PIECE_BYTES; of comparisons */
+  uint64_t *scratch;  /* a piece: PIECE_BYTES, or all if that is less */
+  uint64_t *expected; /* as many; of comparisons */
 } piece_job;
 
 static tdm_status write_piece(const piece_job *job, size_t begin, size_t bytes) {
@@ -146,8 +146,9 @@ static tdm_status check_piece(const piece_job *job, size_t begin, size_t bytes) 
 
 static tdm_status each_piece(piece_job *job, size_t bytes,
                              tdm_status (*work)(const piece_job *job, size_t begin, size_t bytes)) {
-  job->scratch = calloc(1, PIECE_BYTES);
-  job->expected = calloc(1, PIECE_BYTES);
+  const size_t piece_bytes = bytes < PIECE_BYTES ? (bytes + 7) / 8 * 8 : PIECE_BYTES;
+  job->scratch = calloc(1, piece_bytes);
+  job->expected = calloc(1, piece_bytes);
   tdm_status status = TDM_OK;
   if (!job->scratch || !job->expected) status = tdm_fail(TDM_OUT_OF_MEMORY, "scratch memory");
   for (size_t begin = 0; status == TDM_OK && begin < bytes; begin += PIECE_BYTES) {

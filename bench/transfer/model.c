@@ -148,13 +148,18 @@ static tdm_status collect(FILE *out, const model_run *run, json_t *transfers, js
 
 /* ---- Models ---------------------------------------------------------------------------------- */
 
+/* Is there a batch i, and is it wanted? They are in rising order. */
+static bool has_batch(const model_case *one, const transfer_options *given, int i) {
+  return i < MOST_BATCHES && one->batches[i] > 0 && one->batches[i] <= given->largest_batch;
+}
+
 /* The batches of a model in one session; profiled, it fills plans, else step_ns. */
 static tdm_status run_session(tdm_context *context, const transfer_options *given,
                               const model_case *one, bool profile, model_run *runs) {
   subject opened;
   TDM_TRY(one->open(context, given, profile, &opened));
   tdm_status status = TDM_OK;
-  for (int i = 0; i < MOST_BATCHES && one->batches[i] > 0 && status == TDM_OK; i++) {
+  for (int i = 0; has_batch(one, given, i) && status == TDM_OK; i++) {
     model_run *run = &runs[i];
     run->model = one->name;
     run->batch = one->batches[i];
@@ -173,7 +178,7 @@ static tdm_status run_model(tdm_context *context, const transfer_options *given,
   model_run runs[MOST_BATCHES] = {{.batch = 0}};
   tdm_status status = run_session(context, given, one, false, runs);
   if (status == TDM_OK) status = run_session(context, given, one, true, runs);
-  for (int i = 0; i < MOST_BATCHES && one->batches[i] > 0; i++) {
+  for (int i = 0; has_batch(one, given, i); i++) {
     if (status == TDM_OK) status = collect(out, &runs[i], transfers, summary);
     json_decref(runs[i].commands);
   }

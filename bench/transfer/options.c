@@ -20,7 +20,7 @@ static const size_t DEFAULT_SIZES[] = {1u << 10,   4u << 10,   16u << 10, 64u <<
                                        256u << 10, 1u << 20,   4u << 20,  16u << 20,
                                        64u << 20,  256u << 20, 512u << 20};
 static const size_t LARGEST_SIZE = (size_t)4 << 30;
-enum { MOST_SAMPLES = 1000, DEFAULT_STEPS = 40 };
+enum { MOST_SAMPLES = 1000, DEFAULT_STEPS = 40, SMALLEST_BATCH = 16 };
 static const int64_t DEFAULT_TABLE_ROWS = 2000000;
 
 /* ---- Lists and numbers ----------------------------------------------------------------------- */
@@ -164,6 +164,13 @@ static tdm_status take_table_rows(transfer_options *out, const char *name, const
   return TDM_OK;
 }
 
+static tdm_status take_largest_batch(transfer_options *out, const char *name, const char *text) {
+  long long number = 0;
+  TDM_TRY(read_whole(name, text, SMALLEST_BATCH, INT32_MAX, &number));
+  out->largest_batch = number;
+  return TDM_OK;
+}
+
 static tdm_status take_steps(transfer_options *out, const char *name, const char *text) {
   long long number = 0;
   TDM_TRY(read_whole(name, text, 1, 1000000, &number));
@@ -192,6 +199,8 @@ static const option table[] = {
      take_words},
     {"--table-rows", "N", "with --model: rows of the embedding model's table (2000000)",
      take_table_rows},
+    {"--largest-batch", "N", "with --model: leave out larger batches than this (4096)",
+     take_largest_batch},
     {"--steps", "N", "with --model: training steps measured of each model (40)", take_steps},
     {"--help", NULL, "print this", take_help},
 };
@@ -229,6 +238,7 @@ static tdm_status check_together(const transfer_options *out) {
 tdm_status transfer_options_read(int argc, char **argv, transfer_options *out_options) {
   *out_options = (transfer_options){.size_count = TDM_COUNT_OF(DEFAULT_SIZES),
                                     .table_rows = DEFAULT_TABLE_ROWS,
+                                    .largest_batch = INT32_MAX,
                                     .steps = DEFAULT_STEPS};
   memcpy(out_options->sizes, DEFAULT_SIZES, sizeof DEFAULT_SIZES);
   for (int i = 1; i < argc; i++) {

@@ -40,6 +40,14 @@ static bool is_upload(const plain_case *plain) {
   return plain->direction == CUDA_COPIES_UPLOAD || plain->direction == CUDA_COPIES_UPLOAD_BUSY;
 }
 
+/* "cuda:0" into name (16). */
+static void name_of(int device, char *name) {
+  char text[32];
+  snprintf(text, sizeof text, "cuda:%d", device);
+  memcpy(name, text, 15);
+  name[15] = '\0';
+}
+
 static tdm_status measure_size(const plain_case *plain, int device, host_memory memory,
                                size_t bytes, int samples, results *out_results) {
   static const cuda_copies_memory memories[] = {CUDA_COPIES_PAGEABLE, CUDA_COPIES_PINNED,
@@ -56,8 +64,10 @@ static tdm_status measure_size(const plain_case *plain, int device, host_memory 
                  .memory = host_memory_name(memory),
                  .node = -1,
                  .bytes = bytes};
-  snprintf(is_upload(plain) ? made.from : made.to, sizeof made.from, "cpu:0");
-  snprintf(is_upload(plain) ? made.to : made.from, sizeof made.to, "cuda:%d", device);
+  char *const host = is_upload(plain) ? made.from : made.to;
+  char *const gpu = is_upload(plain) ? made.to : made.from;
+  memcpy(host, "cpu:0", sizeof "cpu:0");
+  name_of(device, gpu);
   double values[MOST_SAMPLES];
   if (cuda_copies_measure(&wanted, values, made.problem, sizeof made.problem)) {
     for (int i = 0; i < wanted.samples; i++)
@@ -73,7 +83,7 @@ static tdm_status measure_case(const transfer_options *given, const plain_case *
   const int count = cuda_copies_device_count();
   for (int device = 0; device < count; device++) {
     char name[16];
-    snprintf(name, sizeof name, "cuda:%d", device);
+    name_of(device, name);
     if (!list_has(given->devices, name)) continue;
     for (size_t i = 0; i < given->size_count; i++)
       TDM_TRY(measure_size(plain, device, memory, given->sizes[i], given->samples, out_results));

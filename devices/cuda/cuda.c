@@ -126,15 +126,11 @@ static tdm_status cuda_pin(tdm_device *device, void *memory, size_t bytes) {
   return status;
 }
 
+/* Whatever the thread's device is, and also where no device can be chosen any more. */
 static tdm_status cuda_unpin(tdm_device *device, void *memory, size_t bytes) {
   (void)bytes;
-  const cuda_device *cuda = cuda_of(device);
-  int previous;
-  TDM_TRY(tdm_cuda_enter(cuda->api, cuda->ordinal, &previous));
-  const tdm_status status =
-      tdm_cuda_check(cuda->api, cuda->api->unpin(memory), "unpinning host memory");
-  tdm_cuda_leave(cuda->api, previous);
-  return status;
+  const tdm_cuda_api *api = cuda_of(device)->api;
+  return tdm_cuda_check(api, api->unpin(memory), "unpinning host memory");
 }
 
 static tdm_link cuda_link(const tdm_device *device, const tdm_device *other) {

@@ -9,20 +9,14 @@
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
-static tdm_status open_events(tdm_cuda_queue *queue, const tdm_cuda_api *api) {
-  for (size_t i = 0; i < TDM_CUDA_MARKS; ++i) {
-    TDM_TRY(tdm_cuda_check(api, api->event_create(&queue->marks[i].event), "making an event"));
-  }
-  for (size_t i = 0; i < TDM_CUDA_STAGING_BUFFERS; ++i) {
-    TDM_TRY(tdm_cuda_check(api, api->event_create(&queue->staging_events[i]), "making an event"));
-  }
-  return TDM_OK;
-}
-
 tdm_status tdm_cuda_queue_open(tdm_cuda_queue *queue, const tdm_cuda_api *api,
                                tdm_cuda_blas *blas) {
   queue->lane = (tdm_cuda_lane){.api = api, .blas = blas};
-  TDM_TRY(open_events(queue, api));
+  const bool stages =
+      queue->base.role == TDM_QUEUE_UPLOAD || queue->base.role == TDM_QUEUE_DOWNLOAD;
+  for (size_t i = 0; stages && i < TDM_CUDA_STAGING_BUFFERS; ++i) {
+    TDM_TRY(tdm_cuda_check(api, api->event_create(&queue->staging_events[i]), "making an event"));
+  }
   void *reports = NULL;
   TDM_TRY(tdm_cuda_check(api,
                          api->allocate_pinned(&reports, TDM_CUDA_REPORTS * sizeof(tdm_cuda_report)),
@@ -91,6 +85,16 @@ static void ring_mark_waiters(tdm_cuda_queue *queue) {
   }
 }
 
+/* The event of a slot is made when the slot is first used. */
+static tdm_cuda_code record(tdm_cuda_queue *queue, tdm_cuda_mark *mark) {
+  const tdm_cuda_api *api = queue->lane.api;
+  tdm_cuda_code code = TDM_CUDA_SUCCESS;
+  if (mark->event == NULL) code = api->event_create(&mark->event);
+  if (code == TDM_CUDA_SUCCESS) code = api->event_record(mark->event, queue->lane.stream);
+  mark->recorded = code == TDM_CUDA_SUCCESS;
+  return code;
+}
+
 void tdm_cuda_queue_mark(tdm_cuda_queue *queue, uint32_t end, bool ends) {
   const tdm_cuda_api *api = queue->lane.api;
   tdm_cuda_mark *mark = &queue->marks[queue->marked % TDM_CUDA_MARKS];
@@ -107,8 +111,7 @@ void tdm_cuda_queue_mark(tdm_cuda_queue *queue, uint32_t end, bool ends) {
   queue->wait_count = 0;
   tdm_cuda_code code = TDM_CUDA_SUCCESS;
   if (end > mark->first && queue->lane.stream != NULL) {
-    code = api->event_record(mark->event, queue->lane.stream);
-    mark->recorded = code == TDM_CUDA_SUCCESS;
+    code = record(queue, mark);
   }
   ++queue->marked;
   (void)pthread_mutex_unlock(&queue->mutex);

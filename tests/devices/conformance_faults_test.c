@@ -46,7 +46,7 @@ static void build(chains *all, tdm_context *context) {
   memset(all, 0, sizeof(*all));
   test_flight *test = all->test = test_flight_create(context);
   all->devices[0] = test_device(context, TEST_DEVICE);
-  all->devices[1] = test_device(context, strcmp(TEST_DEVICE, "sim:0") == 0 ? "cpu:1" : "sim:0");
+  all->devices[1] = test_device(context, test_partner(TEST_DEVICE));
   for (size_t chain = 0; chain < ACROSS; ++chain) {
     for (size_t side = 0; side < 2; ++side) {
       all->bases[chain][side] = test_base(test, all->devices[side], 3, 1);
@@ -171,8 +171,7 @@ static void a_blocking_copy_fails(void **state) {
     tdm_tensor *tensor = tdm_tensor_zeros(context, TEST_DEVICE, TDM_INT64, tdm_shape_of(1, 3));
     assert_non_null(tensor);
     tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_COPY, 1, false);
-    tdm_tensor *moved = tdm_tensor_to(tensor, strcmp(TEST_DEVICE, "sim:0") == 0 ? "cpu:1" : "sim:0",
-                                      TDM_DTYPE_NONE);
+    tdm_tensor *moved = tdm_tensor_to(tensor, test_partner(TEST_DEVICE), TDM_DTYPE_NONE);
     assert_null(moved);
     assert_message("injected failure of copy 1");
     tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_COPY, 0, false);

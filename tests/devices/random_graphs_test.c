@@ -1,6 +1,7 @@
-/* Random graphs of integer counters over two cpu and two sim devices, with every wait that order
- * needs and no other, under delays drawn from a seed, several flights at once: the result is always
- * that of one thread. And without the waits it is not, which shows that the test sees something. */
+/* Random graphs of integer counters over all devices of a test's context, with every wait that
+ * order needs and no other, under delays drawn from a seed, several flights at once: the result is
+ * always that of one thread. And without the waits it is not, which shows that the test sees
+ * something. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 #define UNDER_THREAD_SANITIZER 1
 #endif
 
-enum { DEVICES = 4, VALUES = 12, STEPS = 40, FLIGHTS = 3, ROUNDS = 180 };
+enum { VALUES = 12, STEPS = 40, FLIGHTS = 3, ROUNDS = 180 };
 
 typedef struct access {
   const tdm_command *command; /* NULL: none yet */
@@ -132,7 +133,7 @@ static void build(random_graph *graph, tdm_context *context, uint64_t seed) {
   graph->random = seed;
   graph->test = test_flight_create(context);
   for (uint32_t i = 0; i < VALUES; ++i) {
-    tdm_device *device = tdm_context_device(context, i % DEVICES);
+    tdm_device *device = tdm_context_device(context, i % tdm_device_count(context));
     graph->oracle[i] = i;
     graph->bases[i] = test_base(graph->test, device, 20, i);
   }

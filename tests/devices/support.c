@@ -67,7 +67,33 @@ tdm_context *test_context(const char *sim_settings) {
   assert_ok(tdm_kernel_register(context, &test_mix_kernel));
   assert_ok(tdm_kernel_register(context, &test_failing_kernel));
   assert_ok(tdm_kernel_register(context, &test_slow_kernel));
+  for (size_t i = 0; test_twins[i] != NULL; ++i)
+    assert_ok(tdm_kernel_register(context, test_twins[i]));
   return context;
+}
+
+const tdm_kernel *test_kernel_on(const tdm_device *device, const tdm_kernel *kernel) {
+  for (size_t i = 0; test_twins[i] != NULL; ++i) {
+    const tdm_kernel *twin = test_twins[i];
+    if (strcmp(twin->operation, kernel->operation) == 0 &&
+        strcmp(twin->executes, device->ops->executes) == 0) {
+      return twin;
+    }
+  }
+  return kernel;
+}
+
+const char *test_partner(const char *name) {
+  if (strcmp(name, "sim:0") == 0 || strcmp(name, "cuda:0") == 0) return "cpu:1";
+  return strcmp(name, "cuda:1") == 0 ? "cuda:0" : "sim:0";
+}
+
+tdm_queue *test_route(const tdm_device *from, const tdm_device *to) {
+  tdm_queue *route = tdm_route(from, to);
+  const bool foreign =
+      !from->host_addressable && !to->host_addressable && !tdm_device_same_kind(from, to);
+  assert_int_equal(route == NULL, foreign);
+  return route;
 }
 
 tdm_device *test_device(tdm_context *context, const char *name) {
@@ -172,7 +198,8 @@ tdm_command *test_execute(test_flight *test, uint32_t program, const tdm_kernel 
         (tdm_spec){.dtype = TDM_INT64, .shape = tdm_shape_make(1, (tdm_dim[]){elements})};
   }
   data->attributes = (test_mix_attributes){.value = attribute, .input_count = (int64_t)in_count};
-  command->execute = (tdm_execute){.kernel = kernel,
+  const tdm_device *device = test->programs[program].queue->device;
+  command->execute = (tdm_execute){.kernel = test_kernel_on(device, kernel),
                                    .attributes = &data->attributes,
                                    .specs = data->specs,
                                    .operands = data->operands,

@@ -42,6 +42,15 @@ extern const tdm_kernel test_mix_kernel; /* "test_mix" */
 extern const tdm_kernel test_failing_kernel; /* "test_failing" */
 /* Like mix, but sleeps for attribute microseconds first. */
 extern const tdm_kernel test_slow_kernel; /* "test_slow" */
+/* Twins of these for devices that execute something else, NULL at the end; test_context registers
+ * them. Defined by what a test links beside this. */
+extern const tdm_kernel *const test_twins[];
+/* The kernel, or its twin for device where there is one. */
+const tdm_kernel *test_kernel_on(const tdm_device *device, const tdm_kernel *kernel);
+/* A device to copy to and from directly, of another kind where that is not cpu's concern. */
+const char *test_partner(const char *name);
+/* tdm_route, which answers NULL only between two kinds that the host cannot address. */
+tdm_queue *test_route(const tdm_device *from, const tdm_device *to);
 int64_t test_mix(int64_t out, const int64_t *inputs, size_t input_count, int64_t attribute);
 
 /* ---- Flights ------------------------------------------------------------------------------- */

@@ -31,7 +31,10 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-enum { GUARD_BYTES = 4096, STACK_BYTES = 128 << 10 };
+enum { GUARD_BYTES = 4096, STACK_BYTES = 64 << 10 };
+#ifdef WITH_THREAD_SANITIZER
+enum { CONTEXT_USES = 1000 };
+#endif
 
 /* ---- The switch ------------------------------------------------------------------------------ */
 
@@ -135,13 +138,22 @@ static void stack_create(fiber *self) {
     abort();
   }
   self->stack = memory;
+}
+
+/* A body that ends leaves calls behind that never return, which a context counts: now and then a
+ * new one is due. */
+static void context_renew(fiber *self) {
 #ifdef WITH_THREAD_SANITIZER
+  if (self->context != NULL && ++self->begun < CONTEXT_USES) return;
+  if (self->context != NULL) __tsan_destroy_fiber(self->context);
   self->context = __tsan_create_fiber(0);
 #endif
+  self->begun = 0;
 }
 
 void fiber_begin(fiber *self, void (*body)(void *user), void *user) {
   if (self->stack == NULL) stack_create(self);
+  context_renew(self);
 #ifdef WITH_ADDRESS_SANITIZER
   __asan_unpoison_memory_region(self->stack + GUARD_BYTES, STACK_BYTES);
 #endif

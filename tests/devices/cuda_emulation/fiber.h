@@ -20,6 +20,7 @@ typedef struct fiber {
   const void *bottom;    /* of the stack it came from, for AddressSanitizer */
   size_t bottom_bytes;
   void *context; /* ThreadSanitizer's */
+  int begun;     /* how often, with that context */
   bool done;
 } fiber;
 

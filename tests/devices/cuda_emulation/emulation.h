@@ -1,0 +1,108 @@
+/* The test double of CUDA: fills devices/cuda/api.h's table on the host. Streams are threads,
+ * events tickets, a device's memory is at addresses that the host cannot read, kernels are the real
+ * sources compiled for the host. Invariant: nothing of this is in the product; misuse that CUDA
+ * would leave undefined (a dead pointer handed to a kernel, a divergent barrier) ends the test with
+ * a message. */
+#ifndef TANDEM_TESTS_DEVICES_CUDA_EMULATION_EMULATION_H
+#define TANDEM_TESTS_DEVICES_CUDA_EMULATION_EMULATION_H
+
+#include "devices/cuda/api.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { EMULATED_LOST = 719 }; /* what every call answers once a device is lost */
+
+typedef enum emulated_driver {
+  EMULATED_DRIVER, /* two GPUs, or as many as set */
+  EMULATED_NO_DRIVER,
+  EMULATED_OLD_DRIVER,
+  EMULATED_NO_DEVICE,
+} emulated_driver;
+
+void emulation_set_driver(emulated_driver driver, int device_count);
+/* The nth call from now (from 1) answers code, once or from there on; 0: none. */
+void emulation_fail_at(uint64_t n, tdm_cuda_code code, bool from_on);
+uint64_t emulation_calls(void); /* since fail_at */
+/* All devices are lost from now on: every call answers EMULATED_LOST; false mends them. */
+void emulation_lose(bool lost);
+/* Streams pause at random before an operation; 0: never. */
+void emulation_set_jitter(uint64_t seed);
+/* Blocks of memory, pinned blocks, streams, events and handles that were not given back. */
+size_t emulation_outstanding(void);
+
+/* What copies went by, since the process began. */
+typedef struct emulation_copies {
+  uint64_t pinned;   /* between a device and pinned memory */
+  uint64_t pageable; /* and pageable memory, on a stream: such a copy holds up the host */
+  uint64_t peer;
+} emulation_copies;
+emulation_copies emulation_copies_made(void);
+
+/* ---- For the emulation's own files ----------------------------------------------------------- */
+
+/* Counts a call; the code to answer if it is to fail. */
+tdm_cuda_code emulated_strike(void);
+/* The same for a call that is not counted: a look at an event that is not reached, of which there
+ * are as many as time allows. */
+tdm_cuda_code emulated_glance(void);
+/* Counts what is outstanding. */
+void emulated_count(int change);
+/* Something to pause for. */
+void emulated_pause(void);
+int emulated_ordinal(void); /* of the calling thread's device */
+bool emulated_is_device(int ordinal);
+_Noreturn void emulated_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The host's pointer behind [pointer, pointer + bytes), which must be live memory of device
+ * `ordinal`, in one block; NULL if it is not. */
+void *emulated_block(const void *pointer, size_t bytes, int ordinal);
+/* The host's pointer behind what a kernel of device `ordinal` was handed: its memory, or pinned
+ * memory, which stays as it is; anything else ends the test. what: who was handed it. */
+void *emulated_pointer(const void *pointer, int ordinal, const char *what);
+/* Is all of it inside one pinned block? */
+bool emulated_is_pinned(const void *pointer, size_t bytes);
+tdm_cuda_code emulated_allocate(void **out, size_t bytes);
+tdm_cuda_code emulated_release(void *memory);
+tdm_cuda_code emulated_allocate_pinned(void **out, size_t bytes);
+tdm_cuda_code emulated_release_pinned(void *memory);
+tdm_cuda_code emulated_pin(void *memory, size_t bytes);
+tdm_cuda_code emulated_unpin(void *memory);
+
+/* Streams and events. */
+tdm_cuda_code emulated_stream_create(tdm_cuda_stream *out);
+tdm_cuda_code emulated_stream_destroy(tdm_cuda_stream stream);
+tdm_cuda_code emulated_stream_synchronize(tdm_cuda_stream stream);
+tdm_cuda_code emulated_stream_wait(tdm_cuda_stream stream, tdm_cuda_event event);
+tdm_cuda_code emulated_event_create(tdm_cuda_event *out);
+tdm_cuda_code emulated_event_destroy(tdm_cuda_event event);
+tdm_cuda_code emulated_event_record(tdm_cuda_event event, tdm_cuda_stream stream);
+tdm_cuda_code emulated_event_query(tdm_cuda_event event);
+tdm_cuda_code emulated_event_synchronize(tdm_cuda_event event);
+/* Of the stream; of the calling thread where it is NULL. */
+int emulated_stream_ordinal(tdm_cuda_stream stream);
+/* Returns once what was enqueued is over; no call of CUDA. */
+void emulated_stream_drain(tdm_cuda_stream stream);
+/* Runs work(data) on the stream, then frees data by free(). stream NULL: at once. */
+void emulated_enqueue(tdm_cuda_stream stream, void (*work)(void *data), void *data);
+
+/* Copies, fills, launches. */
+tdm_cuda_code emulated_copy(void *to, const void *from, size_t bytes, tdm_cuda_direction direction);
+tdm_cuda_code emulated_copy_async(void *to, const void *from, size_t bytes,
+                                  tdm_cuda_direction direction, tdm_cuda_stream stream);
+tdm_cuda_code emulated_copy_peer_async(void *to, int to_ordinal, const void *from, int from_ordinal,
+                                       size_t bytes, tdm_cuda_stream stream);
+tdm_cuda_code emulated_fill_async(void *to, int byte, size_t bytes, tdm_cuda_stream stream);
+tdm_cuda_code emulated_launch(const tdm_cuda_launch *launch);
+
+/* Products. */
+tdm_cuda_code emulated_blas_create(tdm_cuda_blas *out, const char **out_reason);
+tdm_cuda_code emulated_blas_destroy(tdm_cuda_blas blas);
+tdm_cuda_code emulated_blas_set_stream(tdm_cuda_blas blas, tdm_cuda_stream stream);
+tdm_cuda_code emulated_blas_product(tdm_cuda_blas blas, const tdm_cuda_product *product);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

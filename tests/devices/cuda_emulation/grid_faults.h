@@ -1,0 +1,34 @@
+/* Kernels with planted faults, and some without. Each works on data (GRID_FAULT_COUNT). */
+#ifndef TANDEM_TESTS_DEVICES_CUDA_EMULATION_GRID_FAULTS_H
+#define TANDEM_TESTS_DEVICES_CUDA_EMULATION_GRID_FAULTS_H
+
+#include "devices/cuda/lane.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { GRID_FAULT_COUNT = 256 };
+
+typedef enum grid_fault {
+  GRID_REVERSE, /* no fault: twice turned around, 1 added each time */
+  GRID_MISSING_BARRIER_BEFORE,
+  GRID_MISSING_BARRIER_AFTER,
+  GRID_DIVERGENT_BARRIER,
+  GRID_BARRIER_AFTER_RETURN,
+  GRID_ABSENT_LANE,
+  GRID_DIVERGENT_WARP,
+  GRID_RETURNED_LANE,
+  GRID_EXCHANGES, /* no fault: see the source */
+  GRID_SHARED_OVERRUN,
+  GRID_OVERRUN,
+  GRID_UNSET_SHARED, /* copies what shared memory holds at first */
+} grid_fault;
+
+/* Enqueues one block of GRID_FAULT_COUNT threads. */
+tdm_status grid_fault_launch(tdm_cuda_lane *lane, grid_fault fault, float *data) TDM_WARN_UNUSED;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,223 @@
+/* Streams as threads that run their operations in order, events as tickets. Invariant: one mutex
+ * guards all queues and tickets; operations run outside it. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "tests/devices/cuda_emulation/emulation.h"
+
+struct tdm_cuda_event_opaque {
+  uint64_t recorded;  /* tickets given out */
+  uint64_t completed; /* tickets whose stream has come so far */
+  uint32_t references;
+};
+
+typedef struct operation {
+  struct operation *next;
+  void (*work)(void *data); /* NULL: of an event */
+  void *data;
+  tdm_cuda_event event;
+  uint64_t ticket;
+  bool waits; /* for the ticket, else completes it */
+} operation;
+
+struct tdm_cuda_stream_opaque {
+  operation *first;
+  operation **end;
+  bool busy;
+  bool stop;
+  int ordinal;
+  pthread_t thread;
+};
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+
+static void lock(void) {
+  (void)pthread_mutex_lock(&mutex);
+}
+
+static void unlock(void) {
+  (void)pthread_mutex_unlock(&mutex);
+}
+
+/* Under the mutex. */
+static void event_release(tdm_cuda_event event) {
+  if (--event->references == 0) free(event);
+}
+
+/* Under the mutex. */
+static void run_event(operation *mine) {
+  tdm_cuda_event event = mine->event;
+  while (mine->waits && event->completed < mine->ticket)
+    (void)pthread_cond_wait(&changed, &mutex);
+  if (!mine->waits && event->completed < mine->ticket) event->completed = mine->ticket;
+  event_release(event);
+  (void)pthread_cond_broadcast(&changed);
+}
+
+static void *stream_main(void *user) {
+  tdm_cuda_stream stream = user;
+  lock();
+  for (;;) {
+    while (stream->first == NULL && !stream->stop)
+      (void)pthread_cond_wait(&changed, &mutex);
+    operation *mine = stream->first;
+    if (mine == NULL) break;
+    stream->first = mine->next;
+    if (stream->first == NULL) stream->end = &stream->first;
+    stream->busy = true;
+    if (mine->work == NULL) {
+      run_event(mine);
+    } else {
+      unlock();
+      emulated_pause();
+      mine->work(mine->data);
+      free(mine->data);
+      lock();
+    }
+    free(mine);
+    stream->busy = false;
+    (void)pthread_cond_broadcast(&changed);
+  }
+  unlock();
+  return NULL;
+}
+
+static operation *operation_create(void) {
+  operation *made = calloc(1, sizeof(*made));
+  if (made == NULL) emulated_misuse("no memory");
+  return made;
+}
+
+/* Under the mutex. */
+static void append(tdm_cuda_stream stream, operation *mine) {
+  *stream->end = mine;
+  stream->end = &mine->next;
+  (void)pthread_cond_broadcast(&changed);
+}
+
+void emulated_enqueue(tdm_cuda_stream stream, void (*work)(void *data), void *data) {
+  if (stream == NULL) {
+    work(data);
+    free(data);
+    return;
+  }
+  operation *mine = operation_create();
+  mine->work = work;
+  mine->data = data;
+  lock();
+  append(stream, mine);
+  unlock();
+}
+
+int emulated_stream_ordinal(tdm_cuda_stream stream) {
+  return stream == NULL ? emulated_ordinal() : stream->ordinal;
+}
+
+void emulated_stream_drain(tdm_cuda_stream stream) {
+  if (stream == NULL) return; /* runs at once */
+  lock();
+  while (stream->first != NULL || stream->busy)
+    (void)pthread_cond_wait(&changed, &mutex);
+  unlock();
+}
+
+tdm_cuda_code emulated_stream_create(tdm_cuda_stream *out) {
+  const tdm_cuda_code code = emulated_strike();
+  *out = NULL;
+  if (code != TDM_CUDA_SUCCESS) return code;
+  tdm_cuda_stream stream = calloc(1, sizeof(*stream));
+  if (stream == NULL) emulated_misuse("no memory");
+  stream->end = &stream->first;
+  stream->ordinal = emulated_ordinal();
+  if (pthread_create(&stream->thread, NULL, stream_main, stream) != 0) {
+    emulated_misuse("no thread for a stream");
+  }
+  *out = stream;
+  emulated_count(1);
+  return TDM_CUDA_SUCCESS;
+}
+
+tdm_cuda_code emulated_stream_destroy(tdm_cuda_stream stream) {
+  const tdm_cuda_code code = emulated_strike();
+  lock();
+  stream->stop = true;
+  (void)pthread_cond_broadcast(&changed);
+  unlock();
+  (void)pthread_join(stream->thread, NULL);
+  free(stream);
+  emulated_count(-1);
+  return code;
+}
+
+/* What was enqueued is run, also where the answer is an error: a lost device does nothing more. */
+tdm_cuda_code emulated_stream_synchronize(tdm_cuda_stream stream) {
+  const tdm_cuda_code code = emulated_strike();
+  emulated_stream_drain(stream);
+  return code;
+}
+
+tdm_cuda_code emulated_event_create(tdm_cuda_event *out) {
+  const tdm_cuda_code code = emulated_strike();
+  *out = NULL;
+  if (code != TDM_CUDA_SUCCESS) return code;
+  tdm_cuda_event event = calloc(1, sizeof(*event));
+  if (event == NULL) emulated_misuse("no memory");
+  event->references = 1;
+  *out = event;
+  emulated_count(1);
+  return TDM_CUDA_SUCCESS;
+}
+
+tdm_cuda_code emulated_event_destroy(tdm_cuda_event event) {
+  const tdm_cuda_code code = emulated_strike();
+  lock();
+  event_release(event);
+  unlock();
+  emulated_count(-1);
+  return code;
+}
+
+/* waits: for what is recorded by now; else a new ticket, completed on the stream. */
+static void append_event(tdm_cuda_stream stream, tdm_cuda_event event, bool waits) {
+  operation *mine = operation_create();
+  mine->event = event;
+  mine->waits = waits;
+  lock();
+  ++event->references;
+  if (!waits) ++event->recorded;
+  mine->ticket = event->recorded;
+  append(stream, mine);
+  unlock();
+}
+
+tdm_cuda_code emulated_stream_wait(tdm_cuda_stream stream, tdm_cuda_event event) {
+  const tdm_cuda_code code = emulated_strike();
+  if (code == TDM_CUDA_SUCCESS) append_event(stream, event, true);
+  return code;
+}
+
+tdm_cuda_code emulated_event_record(tdm_cuda_event event, tdm_cuda_stream stream) {
+  const tdm_cuda_code code = emulated_strike();
+  if (code == TDM_CUDA_SUCCESS) append_event(stream, event, false);
+  return code;
+}
+
+tdm_cuda_code emulated_event_query(tdm_cuda_event event) {
+  lock();
+  const bool reached = event->completed >= event->recorded;
+  unlock();
+  const tdm_cuda_code code = reached ? emulated_strike() : emulated_glance();
+  if (code != TDM_CUDA_SUCCESS) return code;
+  return reached ? TDM_CUDA_SUCCESS : TDM_CUDA_NOT_READY;
+}
+
+tdm_cuda_code emulated_event_synchronize(tdm_cuda_event event) {
+  const tdm_cuda_code code = emulated_strike();
+  if (code != TDM_CUDA_SUCCESS) return code;
+  lock();
+  while (event->completed < event->recorded)
+    (void)pthread_cond_wait(&changed, &mutex);
+  unlock();
+  return TDM_CUDA_SUCCESS;
+}

@@ -1,0 +1,26 @@
+/* The cuda kind as this build has it, on the machine that it is: a program starts either way, and
+ * where there is no GPU it says why. */
+#include <string.h>
+
+#include "tests/devices/support.h"
+
+static void a_gpu_or_why_there_is_none(void **state) {
+  (void)state;
+  static const char *const reasons[] = {"no driver: ", "driver too old: ", "no device: ",
+                                        "built without CUDA"};
+  tdm_context *context = tdm_context_create(NULL);
+  assert_non_null(context);
+  const tdm_status status = tdm_device_check(context, "cuda:0");
+  bool told = status == TDM_OK;
+  for (size_t i = 0; i < TDM_COUNT_OF(reasons) && !told; ++i)
+    told = status == TDM_UNAVAILABLE && strstr(tdm_last_message(), reasons[i]) != NULL;
+  if (!told) fail_msg("%s: %s", tdm_status_name(status), tdm_last_message());
+  const char *accelerator = tdm_accelerator(context);
+  assert_string_equal(accelerator, status == TDM_OK ? "cuda:0" : "sim:0");
+  tdm_context_release(context);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(a_gpu_or_why_there_is_none)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,20 @@
+/* The GPU's side of the tests' kernels; attributes as in support.h. */
+#ifndef TANDEM_TESTS_DEVICES_SUPPORT_CUDA_H
+#define TANDEM_TESTS_DEVICES_SUPPORT_CUDA_H
+
+#include "devices/devices.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* At most four inputs besides the first. */
+tdm_status test_cuda_mix(const tdm_kernel_call *call);
+tdm_status test_cuda_slow(const tdm_kernel_call *call);
+/* Reports that id 42 at position 3 is outside a table of 10 rows. */
+tdm_status test_cuda_report(const tdm_kernel_call *call);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

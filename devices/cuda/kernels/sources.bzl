@@ -10,6 +10,7 @@ KERNEL_SOURCES = [
     "linear.cu",
     "mse.cu",
     "norms.cu",
+    "parts.cu",
     "products.cu",
     "report.cu",
     "rnn.cu",

@@ -98,19 +98,6 @@ static void enclose(tdm_graph *graph, tdm_ir_node *node, uint16_t wrap) {
   if (!is_inside(graph, node->wrap, wrap)) graph->wraps.items[outermost].parent = wrap;
 }
 
-/* An older wrap that has a node outside the new one cannot lie in it. */
-static tdm_status check_apart(const tdm_graph *graph, uint16_t wrap) {
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
-    if (!node->wrap || is_inside(graph, node->wrap, wrap)) continue;
-    for (uint16_t w = 1; w < wrap; w++)
-      if (is_inside(graph, w, wrap) && is_inside(graph, node->wrap, w))
-        return tdm_fail(TDM_INVALID_ARGUMENT, "it overlaps with %s, which has %s",
-                        graph->wraps.items[w].name, node->name);
-  }
-  return TDM_OK;
-}
-
 /* A scope inside an older wrap: its nodes that belong to the older one now belong to the new. */
 static bool lies_inside_one(const tdm_graph *graph, const char *scope, size_t length,
                             uint16_t *out_outer) {
@@ -146,8 +133,7 @@ static tdm_status mark(tdm_graph *graph, const char *scope, uint16_t wrap) {
     else
       enclose(graph, node, wrap);
   }
-  if (count == 0) return tdm_fail(TDM_INVALID_ARGUMENT, "nothing has been built there");
-  return check_apart(graph, wrap);
+  return count ? TDM_OK : tdm_fail(TDM_INVALID_ARGUMENT, "nothing has been built there");
 }
 
 static tdm_status add_wrap(tdm_graph *graph, const char *scope,

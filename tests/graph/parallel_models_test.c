@@ -1,0 +1,382 @@
+/* Wrapped parts of several shapes: recurrent state with its batch in dimension 1, parts within and
+ * after one another, sparse gradients, what is refused, replicas that fail. */
+#include <stdlib.h>
+
+#include "graph/session.h"
+#include "tests/graph/support.h"
+
+enum { STEPS = 5, WIDTH = 6, HIDDEN = 7 };
+
+static tdm_context *context; /* of the group: 3 cpu and 3 sim devices */
+
+static int begin_group(void **unused) {
+  (void)unused;
+  const tdm_context_options options = {.struct_size = sizeof options,
+                                       .cpu_devices = 3,
+                                       .sim_devices = 3,
+                                       .sim = "latency_us=0,gigabytes_per_second=0"};
+  context = tdm_context_create(&options);
+  assert_non_null(context);
+  return 0;
+}
+
+static int end_group(void **unused) {
+  (void)unused;
+  tdm_context_release(context);
+  return 0;
+}
+
+static void wrap(tdm_graph *graph, const char *scope, const char *devices,
+                 const tdm_scatter *scatter, size_t scatter_count) {
+  if (!devices) return;
+  const tdm_parallel_options options = {.struct_size = sizeof options,
+                                        .devices = devices,
+                                        .scatter = scatter,
+                                        .scatter_count = scatter_count};
+  tdm_data_parallel(graph, scope, &options);
+}
+
+static tdm_tensor *draw(tdm_shape shape, uint64_t seed) {
+  tdm_tensor *tensor = tdm_tensor_create(context, "cpu:0", TDM_FLOAT32, shape);
+  assert_non_null(tensor);
+  const tdm_random random = {seed, 1, 0};
+  float *data = tdm_tensor_data(tensor);
+  for (int64_t i = 0; i < tdm_shape_count(&shape); i++)
+    data[i] = tdm_random_uniform_float32(&random, (uint64_t)i) * 2 - 1;
+  return tensor;
+}
+
+/* Trains two steps with the feeds and answers the state. */
+static tdm_tensor_list *state_after(tdm_graph *graph, tdm_value loss, const tdm_feed *feeds,
+                                    size_t feed_count, const tdm_optimizer *optimizer) {
+  const tdm_session_options options = {.seed = 9, .deterministic = true};
+  tdm_session *session = train_session(graph, loss, *optimizer, &options);
+  for (int i = 0; i < 2; i++)
+    assert_ok(tdm_train_step(session, feeds, feed_count, NULL, 0, NULL));
+  tdm_tensor_list *state = state_of(session);
+  tdm_session_release(session);
+  return state;
+}
+
+/* ---- A recurrent part: x (steps, batch, width) and h0 (batch, hidden) ---- */
+
+static tdm_graph *recurrent_graph(const char *devices, tdm_value *out_loss) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_dim batch = TDM_DIM("batch");
+  tdm_place(graph, "cpu:0");
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(3, STEPS, batch, WIDTH));
+  const tdm_value h0 = tdm_input(graph, "h0", TDM_FLOAT32, tdm_shape_of(3, 1, batch, HIDDEN));
+  const tdm_value y = tdm_input(graph, "y", TDM_FLOAT32, tdm_shape_of(3, STEPS, batch, HIDDEN));
+  const tdm_rnn_options rnn = {.struct_size = sizeof rnn, .h0 = h0};
+  const tdm_value out = tdm_rnn(graph, "rnn", x, HIDDEN, &rnn, NULL);
+  const tdm_scatter scatter[] = {{x, 1}, {h0, -2}};
+  wrap(graph, "rnn", devices, scatter, 2);
+  tdm_output(graph, "out", out);
+  *out_loss = tdm_mse(graph, "loss", out, y);
+  return graph;
+}
+
+static tdm_tensor_list *train_recurrent(const char *devices, int64_t rows) {
+  tdm_value loss;
+  tdm_graph *graph = recurrent_graph(devices, &loss);
+  tdm_tensor *x = draw(tdm_shape_of(3, STEPS, rows, WIDTH), 1);
+  tdm_tensor *h0 = draw(tdm_shape_of(3, 1, rows, HIDDEN), 2);
+  tdm_tensor *y = draw(tdm_shape_of(3, STEPS, rows, HIDDEN), 3);
+  const tdm_feed feeds[] = {{"x", x, false}, {"h0", h0, false}, {"y", y, false}};
+  const tdm_optimizer sgd = tdm_sgd(0.1);
+  tdm_tensor_list *state = state_after(graph, loss, feeds, 3, &sgd);
+  tdm_tensor_release(x);
+  tdm_tensor_release(h0);
+  tdm_tensor_release(y);
+  return state;
+}
+
+static tdm_tensor *run_recurrent(const char *devices, int64_t rows) {
+  tdm_value loss;
+  const tdm_session_options options = {.seed = 9, .deterministic = true};
+  tdm_session *session = run_session(recurrent_graph(devices, &loss), &options);
+  tdm_tensor *x = draw(tdm_shape_of(3, STEPS, rows, WIDTH), 1);
+  tdm_tensor *h0 = draw(tdm_shape_of(3, 1, rows, HIDDEN), 2);
+  const tdm_feed feeds[] = {{"x", x, false}, {"h0", h0, false}};
+  tdm_fetch out = {.name = "out"};
+  assert_ok(tdm_run(session, feeds, 2, &out, 1));
+  tdm_tensor_release(x);
+  tdm_tensor_release(h0);
+  tdm_session_release(session);
+  return out.tensor;
+}
+
+static void a_recurrent_state_is_cut_along_dimension_1(void **unused) {
+  (void)unused;
+  for (int64_t rows = 1; rows <= 9; rows += 4) {
+    tdm_tensor *plain = run_recurrent(NULL, rows);
+    tdm_tensor *wrapped = run_recurrent("sim:0,sim:1,cpu:1", rows);
+    assert_same_tensor(wrapped, plain);
+    tdm_tensor_release(plain);
+    tdm_tensor_release(wrapped);
+    tdm_tensor_list *spread = train_recurrent("cpu:0,sim:1,cpu:1", rows);
+    tdm_tensor_list *together = train_recurrent("cpu:0,cpu:0,cpu:0", rows);
+    assert_same_state(spread, together);
+    tdm_tensor_list_release(spread);
+    tdm_tensor_list_release(together);
+  }
+}
+
+/* ---- Parts within and after one another ---- */
+
+static tdm_value layer(tdm_graph *graph, const char *name, tdm_value x) {
+  return tdm_tanh(graph, name, tdm_linear(graph, name, x, WIDTH));
+}
+
+/* outer/{a, inner/{b, c}, d}, next/{e}; inner_first: the inner part is wrapped before the outer. */
+static tdm_tensor_list *train_nested(const char *outer, const char *inner, const char *next,
+                                     bool inner_first, int64_t rows) {
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_place(graph, "cpu:0");
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
+  tdm_scope_push(graph, "outer");
+  tdm_value y = layer(graph, "a", x);
+  tdm_scope_push(graph, "inner");
+  y = layer(graph, "c", layer(graph, "b", y));
+  tdm_scope_pop(graph);
+  if (inner_first) wrap(graph, "outer/inner", inner, NULL, 0);
+  y = layer(graph, "d", y);
+  tdm_scope_pop(graph);
+  wrap(graph, "outer", outer, NULL, 0);
+  if (!inner_first) wrap(graph, "outer/inner", inner, NULL, 0);
+  tdm_scope_push(graph, "next");
+  y = layer(graph, "e", y);
+  tdm_scope_pop(graph);
+  wrap(graph, "next", next, NULL, 0);
+  const tdm_value loss = tdm_mse(graph, "loss", y, x);
+  tdm_tensor *fed = draw(tdm_shape_of(2, rows, WIDTH), 4);
+  const tdm_feed feed = {"x", fed, false};
+  const tdm_optimizer sgd = tdm_sgd(0.1);
+  tdm_tensor_list *state = state_after(graph, loss, &feed, 1, &sgd);
+  tdm_tensor_release(fed);
+  return state;
+}
+
+static void parts_may_be_nested_and_follow_one_another(void **unused) {
+  (void)unused;
+  for (int64_t rows = 1; rows <= 13; rows += 4) {
+    tdm_tensor_list *wanted =
+        train_nested("cpu:0,cpu:0", "cpu:0,cpu:0,cpu:0", "cpu:0,cpu:0", true, rows);
+    for (int inner_first = 0; inner_first < 2; inner_first++) {
+      tdm_tensor_list *spread =
+          train_nested("cpu:0,sim:1", "sim:0,cpu:1,sim:2", "sim:2,cpu:2", inner_first, rows);
+      assert_same_state(spread, wanted);
+      tdm_tensor_list_release(spread);
+    }
+    tdm_tensor_list_release(wanted);
+  }
+}
+
+static void a_whole_graph_may_be_wrapped(void **unused) {
+  (void)unused;
+  tdm_graph *graph = seed_graph(context, NULL, NULL, NULL);
+  tdm_graph_release(graph);
+  graph = tdm_graph_create(context);
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  const tdm_value words = tdm_embedding(graph, "embedding", ids, MODEL_ROWS, MODEL_WIDTH);
+  tdm_output(graph, "scores", tdm_linear(graph, "rnn", words, MODEL_WIDTH));
+  wrap(graph, "", "sim:0,sim:1,sim:2", NULL, 0);
+  tdm_session *session = run_session(graph, NULL);
+  test_batch batch;
+  test_batch_make(&batch, context, 10, 3);
+  tdm_tensor *scores = run_once(session, &batch, "scores");
+  assert_int_equal(tdm_tensor_bytes(scores), 10 * MODEL_WIDTH * sizeof(float));
+  tdm_tensor_release(scores);
+  test_batch_release(&batch);
+  tdm_session_release(session);
+}
+
+/* ---- A replicated table with a sparse gradient ---- */
+
+static tdm_tensor_list *train_table(const char *devices, bool sparse, int64_t rows) {
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_place(graph, "cpu:0");
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  const tdm_value y = tdm_input(graph, "y", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
+  const tdm_embedding_options options = {.struct_size = sizeof options, .sparse = sparse};
+  const tdm_value words = tdm_embedding_with(graph, "table", ids, 20, WIDTH, &options);
+  wrap(graph, "table", devices, NULL, 0);
+  const tdm_value loss = tdm_mse(graph, "loss", words, y);
+  tdm_tensor *targets = draw(tdm_shape_of(2, rows, WIDTH), 6);
+  tdm_tensor *fed = tdm_tensor_create(context, "cpu:0", TDM_INT64, tdm_shape_of(1, rows));
+  for (int64_t i = 0; i < rows; i++)
+    ((int64_t *)tdm_tensor_data(fed))[i] = (i * 7) % 5; /* duplicates within and across chunks */
+  const tdm_feed feeds[] = {{"ids", fed, false}, {"y", targets, false}};
+  const tdm_optimizer sgd = tdm_sgd(0.1);
+  tdm_tensor_list *state = state_after(graph, loss, feeds, 2, &sgd);
+  tdm_tensor_release(fed);
+  tdm_tensor_release(targets);
+  return state;
+}
+
+static void sparse_gradients_of_replicas_are_put_together(void **unused) {
+  (void)unused;
+  for (int sparse = 0; sparse < 2; sparse++) {
+    tdm_tensor_list *spread = train_table("cpu:0,sim:0,cpu:1", sparse, 11);
+    tdm_tensor_list *together = train_table("cpu:0,cpu:0,cpu:0", sparse, 11);
+    assert_same_state(spread, together);
+    tdm_tensor_list_release(spread);
+    tdm_tensor_list_release(together);
+  }
+}
+
+/* ---- What is refused ---- */
+
+/* Creating a session from graph fails, and says so; takes the graph. */
+static void expect_refused(tdm_graph *graph, const char *device_map, const char *what) {
+  const tdm_session_options options = {.struct_size = sizeof options, .device_map = device_map};
+  assert_null(tdm_session_create(graph, &options));
+  assert_message(what);
+  tdm_graph_release(graph);
+}
+
+static tdm_graph *linear_graph(const char *scope, const char *devices) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
+  tdm_output(graph, "y", tdm_linear(graph, "fc", x, WIDTH));
+  wrap(graph, scope, devices, NULL, 0);
+  return graph;
+}
+
+static void bad_options_are_refused(void **unused) {
+  (void)unused;
+  expect_refused(linear_graph("fc", "cpu:0,sim:7"), NULL, "sim:7");
+  expect_refused(linear_graph("fc", "cuda:0"), NULL, "cuda:0");
+  expect_refused(linear_graph("fc", "cpu:0,,cpu:1"), NULL, "list of devices");
+  expect_refused(linear_graph("fc", ""), NULL, "no devices");
+  expect_refused(linear_graph("gone", "cpu:0"), NULL, "gone");
+  expect_refused(linear_graph("fc", "cpu:0,cpu:1"), "fc=sim:0", "wrapped");
+}
+
+static void rows_that_disagree_are_both_named(void **unused) {
+  (void)unused;
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value a = tdm_input(graph, "a", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("a"), WIDTH));
+  const tdm_value b = tdm_input(graph, "b", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("b"), WIDTH));
+  tdm_scope_push(graph, "part");
+  tdm_output(graph, "y", tdm_linear(graph, "fc", a, WIDTH));
+  tdm_output(graph, "z", tdm_linear(graph, "other", b, WIDTH));
+  tdm_scope_pop(graph);
+  wrap(graph, "part", "cpu:0,cpu:1", NULL, 0);
+  tdm_session *session = run_session(graph, NULL);
+  tdm_tensor *eight = draw(tdm_shape_of(2, 8, WIDTH), 1);
+  tdm_tensor *six = draw(tdm_shape_of(2, 6, WIDTH), 1);
+  const tdm_feed feeds[] = {{"a", eight, false}, {"b", six, false}};
+  tdm_fetch fetches[] = {{.name = "y"}, {.name = "z"}};
+  assert_status(tdm_run(session, feeds, 2, fetches, 2), TDM_INVALID_ARGUMENT);
+  assert_message("a has 8");
+  assert_message("b has 6");
+  tdm_tensor_release(eight);
+  tdm_tensor_release(six);
+  tdm_session_release(session);
+}
+
+static void a_result_that_does_not_depend_on_rows_is_refused(void **unused) {
+  (void)unused;
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
+  tdm_scope_push(graph, "part");
+  tdm_output(graph, "loss", tdm_mse(graph, "loss", tdm_linear(graph, "fc", x, WIDTH), x));
+  tdm_scope_pop(graph);
+  wrap(graph, "part", "cpu:0,cpu:1", NULL, 0);
+  tdm_session *session = run_session(graph, NULL);
+  tdm_tensor *fed = draw(tdm_shape_of(2, 8, WIDTH), 1);
+  const tdm_feed feed = {"x", fed, false};
+  tdm_fetch fetch = {.name = "loss"};
+  assert_status(tdm_run(session, &feed, 1, &fetch, 1), TDM_INVALID_ARGUMENT);
+  assert_message("part/loss");
+  tdm_tensor_release(fed);
+  tdm_session_release(session);
+}
+
+static void what_comes_back_in_is_refused(void **unused) {
+  (void)unused;
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
+  tdm_scope_push(graph, "part");
+  tdm_value y = tdm_linear(graph, "in", x, WIDTH);
+  tdm_scope_pop(graph);
+  y = tdm_linear(graph, "detour", y, WIDTH);
+  tdm_scope_push(graph, "part");
+  tdm_output(graph, "y", tdm_linear(graph, "out", y, WIDTH));
+  tdm_scope_pop(graph);
+  wrap(graph, "part", "cpu:0,cpu:1", NULL, 0);
+  tdm_session *session = run_session(graph, NULL);
+  tdm_tensor *fed = draw(tdm_shape_of(2, 8, WIDTH), 1);
+  const tdm_feed feed = {"x", fed, false};
+  tdm_fetch fetch = {.name = "y"};
+  assert_status(tdm_run(session, &feed, 1, &fetch, 1), TDM_INVALID_ARGUMENT);
+  assert_message("part/out");
+  tdm_tensor_release(fed);
+  tdm_session_release(session);
+}
+
+static void parts_in_parts_in_any_order_are_accepted(void **unused) {
+  (void)unused;
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_value y = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
+  static const char *const names[] = {"a/x", "a/b/y", "a/b/z", "c"};
+  for (size_t i = 0; i < TDM_COUNT_OF(names); i++)
+    y = tdm_linear(graph, names[i], y, WIDTH);
+  tdm_output(graph, "y", y);
+  wrap(graph, "a", "cpu:0,cpu:1", NULL, 0);
+  wrap(graph, "a/b", "cpu:0,cpu:1", NULL, 0);
+  wrap(graph, "a/b/y", "cpu:0", NULL, 0);
+  assert_ok(tdm_graph_status(graph)); /* one in the other */
+  tdm_graph_release(graph);
+}
+
+/* ---- Failures ---- */
+
+/* An id outside the table, in the rows of one replica: it is named, and nothing has changed. */
+static void a_failing_replica_is_named(void **unused) {
+  (void)unused;
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_place(graph, "cpu:0");
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  const tdm_value y = tdm_input(graph, "y", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
+  const tdm_value words = tdm_embedding(graph, "table", ids, 20, WIDTH);
+  wrap(graph, "table", "cpu:0,sim:0,sim:1", NULL, 0);
+  const tdm_value loss = tdm_mse(graph, "loss", words, y);
+  tdm_session *session = train_session(graph, loss, tdm_sgd(0.1), NULL);
+  tdm_tensor *targets = draw(tdm_shape_of(2, 9, WIDTH), 6);
+  tdm_tensor *fed = tdm_tensor_zeros(context, "cpu:0", TDM_INT64, tdm_shape_of(1, 9));
+  int64_t *id = tdm_tensor_data(fed);
+  const tdm_feed feeds[] = {{"ids", fed, false}, {"y", targets, false}};
+  assert_ok(tdm_train_step(session, feeds, 2, NULL, 0, NULL));
+  tdm_tensor_list *before = state_of(session);
+  id[4] = 1234; /* of replica 1 */
+  id[8] = 5678; /* of replica 2, which is later in the plan */
+  assert_status(tdm_train_step(session, feeds, 2, NULL, 0, NULL), TDM_INVALID_ARGUMENT);
+  assert_message("replica 1");
+  assert_message("sim:0");
+  assert_message("1234");
+  tdm_tensor_list *after = state_of(session);
+  assert_same_state(after, before);
+  tdm_tensor_list_release(before);
+  tdm_tensor_list_release(after);
+  tdm_tensor_release(fed);
+  tdm_tensor_release(targets);
+  tdm_session_release(session);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_recurrent_state_is_cut_along_dimension_1),
+      cmocka_unit_test(parts_may_be_nested_and_follow_one_another),
+      cmocka_unit_test(a_whole_graph_may_be_wrapped),
+      cmocka_unit_test(sparse_gradients_of_replicas_are_put_together),
+      cmocka_unit_test(bad_options_are_refused),
+      cmocka_unit_test(rows_that_disagree_are_both_named),
+      cmocka_unit_test(a_result_that_does_not_depend_on_rows_is_refused),
+      cmocka_unit_test(what_comes_back_in_is_refused),
+      cmocka_unit_test(parts_in_parts_in_any_order_are_accepted),
+      cmocka_unit_test(a_failing_replica_is_named),
+  };
+  return cmocka_run_group_tests(tests, begin_group, end_group);
+}

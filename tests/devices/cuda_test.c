@@ -263,11 +263,12 @@ static bool fail_in_run(uint64_t n, tdm_cuda_code code, bool from_on) {
 /* Streams look at events as long as they need to: the number of calls is not the same twice. */
 static void every_nth_call_of_a_run_fails(void **state) {
   (void)state;
+  emulation_set_jitter(0);
   uint64_t n = 1;
   while (fail_in_run(n, n % 2 == 0 ? TDM_CUDA_OUT_OF_MEMORY : 1, false))
     ++n;
   assert_true(n > 40);
-  for (n = 1; fail_in_run(n, EMULATED_LOST, true); ++n) {
+  for (n = 1; fail_in_run(n, EMULATED_LOST, true); n += 3) {
   }
 }
 
@@ -303,11 +304,12 @@ static bool use_tensors(uint64_t n, tdm_cuda_code code, bool from_on) {
 
 static void every_nth_call_of_a_context_fails(void **state) {
   (void)state;
+  emulation_set_jitter(0);
   uint64_t n = 1;
   while (use_tensors(n, TDM_CUDA_OUT_OF_MEMORY, false))
     ++n;
   assert_true(n > 40);
-  for (n = 1; use_tensors(n, EMULATED_LOST, true); ++n) {
+  for (n = 1; use_tensors(n, EMULATED_LOST, true); n += 3) {
   }
 }
 

@@ -18,6 +18,7 @@ typedef struct measurement {
   tdm_device *from;
   tdm_device *to;
   tdm_memory ends[2];   /* from, to; device NULL: none of a device's */
+  tdm_memory others[2]; /* where an end is the host's: what it is written from, or read to */
   tdm_staging *staging; /* of the host's end where that is pinned; else NULL */
   size_t most_bytes;    /* of the memory there is */
   tdm_link_sample samples[TDM_LINK_MOST_KNOTS * TDM_LINK_MOST_SAMPLES_OF_SIZE];
@@ -99,6 +100,9 @@ static void release_ends(measurement *measured) {
     tdm_memory *end = &measured->ends[i];
     if (end->device != NULL) end->device->ops->release(end->device, end);
     *end = (tdm_memory){0};
+    tdm_memory *other = &measured->others[i];
+    if (other->device != NULL) other->device->ops->release(other->device, other);
+    *other = (tdm_memory){0};
   }
   if (measured->staging != NULL) {
     tdm_pool_give_back(tdm_context_pool(measured->context), measured->staging, NULL, 0);
@@ -123,11 +127,12 @@ static tdm_status take_pinned(measurement *measured, tdm_device *discrete) {
 static tdm_status allocate_end(measurement *measured, size_t end, bool pinned) {
   tdm_device *device = end == 0 ? measured->from : measured->to;
   tdm_memory *memory = &measured->ends[end];
-  if (pinned && device->host_addressable) {
-    memory->address = (tdm_address)measured->staging->memory; /* device NULL: not to be released */
-    return TDM_OK;
-  }
-  return device->ops->allocate(device, measured->most_bytes, memory);
+  if (!device->host_addressable) return device->ops->allocate(device, measured->most_bytes, memory);
+  TDM_TRY(device->ops->allocate(device, measured->most_bytes, &measured->others[end]));
+  memset((void *)measured->others[end].address, 1, measured->most_bytes);
+  if (!pinned) return device->ops->allocate(device, measured->most_bytes, memory);
+  memory->address = (tdm_address)measured->staging->memory; /* device NULL: not to be released */
+  return TDM_OK;
 }
 
 /* Pages that nobody has written are not read as others are. */
@@ -151,22 +156,62 @@ static tdm_status fill_ends(measurement *measured) {
 
 /* ---- A link -------------------------------------------------------------------------------- */
 
-/* Sizes take turns, so that a bad moment of the machine falls on all of them a little. */
+/* As in a plan, where the device that the bytes come from wrote them just before, and the one that
+ * they go to read the last ones: so they are in the caches of its cores, not of others. */
+static tdm_status use_end(measurement *measured, size_t end, size_t bytes) {
+  tdm_device *device = end == 0 ? measured->from : measured->to;
+  if (!device->host_addressable) return TDM_OK;
+  const tdm_copy copy = {.from_device = device,
+                         .to_device = device,
+                         .from = {.base = 0},
+                         .to = {.base = 1},
+                         .bytes = bytes};
+  const tdm_address memory = measured->ends[end].address;
+  const tdm_address other = measured->others[end].address;
+  double ns;
+  return end == 0 ? timed_copy(measured, copy, other, memory, &ns)
+                  : timed_copy(measured, copy, memory, other, &ns);
+}
+
+static tdm_status measure_size(measurement *measured, size_t index) {
+  const size_t bytes = measured->options.least_bytes << index;
+  tdm_link_sample *sample = &measured->samples[measured->sample_count];
+  TDM_TRY(use_end(measured, 1, bytes));
+  TDM_TRY(use_end(measured, 0, bytes));
+  TDM_TRY(copy_over(measured, bytes, &sample->ns));
+  sample->bytes = (double)bytes;
+  measured->spent_ns[index] += (uint64_t)sample->ns;
+  ++measured->sample_count;
+  return TDM_OK;
+}
+
+static void shuffle(uint8_t *order, size_t count, uint64_t *random) {
+  for (size_t i = count; i > 1; --i) {
+    *random = *random * 6364136223846793005u + 1442695040888963407u;
+    const size_t k = (size_t)(*random >> 33) % i;
+    const uint8_t swapped = order[i - 1];
+    order[i - 1] = order[k];
+    order[k] = swapped;
+  }
+}
+
+/* Sizes take turns, so that a bad moment of the machine falls on all of them a little; in another
+ * order each time, so that none always finds the caches as the largest left them. */
 static tdm_status measure(measurement *measured) {
   const tdm_links_calibration *options = &measured->options;
+  uint8_t order[TDM_LINK_MOST_KNOTS];
   size_t sizes = 0;
-  while (sizes < TDM_LINK_MOST_KNOTS && options->least_bytes << sizes <= measured->most_bytes)
-    ++sizes;
+  for (; sizes < TDM_LINK_MOST_KNOTS; ++sizes) {
+    if (options->least_bytes << sizes > measured->most_bytes) break;
+    order[sizes] = (uint8_t)sizes;
+  }
   const uint64_t share_ns = options->budget_ns / (sizes > 0 ? sizes : 1);
+  uint64_t random = 1;
   for (uint32_t turn = 0; turn < options->copies; ++turn) {
+    shuffle(order, sizes, &random);
     for (size_t i = 0; i < sizes; ++i) {
-      if (turn >= LEAST_COPIES && measured->spent_ns[i] > share_ns) continue;
-      tdm_link_sample *sample = &measured->samples[measured->sample_count];
-      const size_t bytes = options->least_bytes << i;
-      TDM_TRY(copy_over(measured, bytes, &sample->ns));
-      sample->bytes = (double)bytes;
-      measured->spent_ns[i] += (uint64_t)sample->ns;
-      ++measured->sample_count;
+      if (turn >= LEAST_COPIES && measured->spent_ns[order[i]] > share_ns) continue;
+      TDM_TRY(measure_size(measured, order[i]));
     }
   }
   return TDM_OK;

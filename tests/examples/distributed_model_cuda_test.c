@@ -1,0 +1,102 @@
+/* distributed_model on emulated GPUs, for a few words: it learns what it learns on the CPU, every
+ * transfer is pinned or staged. And the program as
+ * it is built here, asked for a GPU that is not there, says why. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/examples/program.h"
+
+#define SMALL "--words low=low.txt --words high=high.txt --words-per-language 60 --epochs 1 "
+#define MIXED "--place 'embedding=cpu:0,*=cuda:0' "
+
+/* Absolute: program_use goes to another folder. */
+static char *emulated_program;
+static char *plain_program;
+
+static int make_lists(void **state) {
+  (void)state;
+  program_use(emulated_program);
+  write_words("low.txt", 'a', 'm', 100, 1);
+  write_words("high.txt", 'n', 'z', 100, 2);
+  return 0;
+}
+
+/* Of the only epoch. */
+static double loss_of(const char *arguments) {
+  outcome ended = program_run(arguments);
+  if (ended.exit_code != 0) fail_msg("%s\nended with %d", ended.output, ended.exit_code);
+  double loss = -1;
+  const char *line = strstr(ended.output, "epoch 1/1");
+  assert_non_null(line);
+  assert_int_equal(sscanf(line, "epoch 1/1  loss %lf", &loss), 1);
+  outcome_free(&ended);
+  return loss;
+}
+
+static void learns_as_the_cpu_does(void **state) {
+  (void)state;
+  const double expected = loss_of(SMALL "--place '*=cpu:0'");
+  assert_true(expected > 0 && expected < 1);
+  assert_true(fabs(loss_of(SMALL MIXED) - expected) < 0.002);
+  assert_true(fabs(loss_of(SMALL "--place 'embedding=cuda:1,*=cuda:0'") - expected) < 0.002);
+}
+
+static void repeats_bitwise(void **state) {
+  (void)state;
+  char *saved[2];
+  size_t sizes[2];
+  for (int i = 0; i < 2; i++) {
+    (void)loss_of(SMALL MIXED "--save model.safetensors");
+    saved[i] = read_whole("model.safetensors", &sizes[i]);
+  }
+  assert_int_equal(sizes[0], sizes[1]);
+  assert_memory_equal(saved[0], saved[1], sizes[0]);
+  free(saved[0]);
+  free(saved[1]);
+}
+
+static void tells_how_each_transfer_goes(void **state) {
+  (void)state;
+  outcome ended = program_run(SMALL MIXED "--explain");
+  assert_int_equal(ended.exit_code, 0);
+  assert_non_null(strstr(ended.output, "embedding -> rnn, cpu:0 to cuda:0, "));
+  assert_non_null(strstr(ended.output, "gradient of rnn -> embedding, cuda:0 to cpu:0, "));
+  assert_non_null(strstr(ended.output, ", pinned, "));
+  assert_null(strstr(ended.output, ", pageable, "));
+  outcome_free(&ended);
+}
+
+/* Run on a machine that has GPUs, this is one device beyond the last that may be there. */
+static void says_why_there_is_no_gpu(void **state) {
+  (void)state;
+  program_use(plain_program);
+  outcome ended = program_run(SMALL "--place 'embedding=cpu:0,*=cuda:99'");
+  assert_int_equal(ended.exit_code, 1);
+  assert_non_null(strstr(ended.output, "there is no cuda:99: "));
+  outcome_free(&ended);
+  program_use(emulated_program);
+}
+
+int main(int argc, char **argv) {
+  if (argc < 3) return 2;
+  emulated_program = realpath(argv[1], NULL);
+  plain_program = realpath(argv[2], NULL);
+  if (emulated_program == NULL || plain_program == NULL) return 2;
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(learns_as_the_cpu_does),
+      cmocka_unit_test(repeats_bitwise),
+      cmocka_unit_test(tells_how_each_transfer_goes),
+      cmocka_unit_test(says_why_there_is_no_gpu),
+  };
+  const int failed = cmocka_run_group_tests(tests, make_lists, NULL);
+  free(emulated_program);
+  free(plain_program);
+  return failed;
+}

@@ -131,6 +131,7 @@ static tdm_status plan_again(tdm_session *session, pass_printer *printer) {
                               .bound = session->bound,
                               .cache = session->prepared,
                               .depth = (uint32_t)session->depth,
+                              .observe = session->observer != NULL,
                               .strict = session->strict,
                               .seed = session->seed,
                               .after_pass = print_pass,

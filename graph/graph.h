@@ -185,6 +185,23 @@ typedef struct tdm_parallel_options {
 TDM_API void tdm_data_parallel(tdm_graph *graph, const char *scope,
                                const tdm_parallel_options *options);
 
+/* ---- Observing ----------------------------------------------------------------------------- */
+
+/* A place that tensors pass: sessions with an observer show what a run had there. Answers value to
+ * go on with; what nothing goes on with is not observed. name is a path below the scope; inside a
+ * wrapped part every replica passes it. */
+TDM_API tdm_value tdm_observe(tdm_graph *graph, const char *name, tdm_value value);
+
+typedef struct tdm_observation {
+  const char *name;         /* the place's path */
+  int replica;              /* its number; 0 outside of wrapped parts */
+  const tdm_tensor *tensor; /* on cpu:0; borrowed for the call, or retained by the observer */
+} tdm_observation;
+
+/* Called when a run has succeeded, for every place, replica after replica: by the thread in
+ * tdm_run, or on the loop before the run's callback. */
+typedef void (*tdm_observer)(void *user, const tdm_observation *observation);
+
 /* ---- Optimizers ---------------------------------------------------------------------------- */
 
 typedef struct tdm_update tdm_update;
@@ -246,9 +263,11 @@ typedef struct tdm_session_options {
   int depth;              /* runs in flight; 0: 1 */
   int plan_limit;         /* cached plans; 0: 64 */
   bool deterministic;
-  bool check_finite; /* a loss that is not finite fails the run before anything is updated */
-  bool strict;       /* a copy through pageable or unplanned memory is an error */
-  bool profile;      /* record times of every command, for tdm_session_explain */
+  bool check_finite;     /* a loss that is not finite fails the run before anything is updated */
+  bool strict;           /* a copy through pageable or unplanned memory is an error */
+  bool profile;          /* record times of every command, for tdm_session_explain */
+  tdm_observer observer; /* NULL: places are passed unseen */
+  void *observer_user;
 } tdm_session_options;
 
 /* Runs the shape rules, placement and kernel look-up; binds parameters in the store. options may

@@ -64,3 +64,23 @@ const tdm_operation tdm_operation_reorder = {.struct_size = sizeof(tdm_operation
                                              .max_inputs = 1,
                                              .output_count = 1,
                                              .infer = infer_same};
+
+/* ---- Observing ---- */
+
+static tdm_status append_observe_gradient(tdm_gradient *gradient) {
+  tdm_gradient_set(gradient, 0, tdm_gradient_of_output(gradient, 0));
+  return TDM_OK;
+}
+
+const tdm_operation tdm_operation_observe = {.struct_size = sizeof(tdm_operation),
+                                             .name = "observe",
+                                             .min_inputs = 1,
+                                             .max_inputs = 1,
+                                             .output_count = 1,
+                                             .is_view = true,
+                                             .infer = infer_same,
+                                             .gradient = append_observe_gradient};
+
+tdm_value tdm_observe(tdm_graph *graph, const char *name, tdm_value value) {
+  return tdm_append(graph, &tdm_operation_observe, name, NULL, &value, 1, NULL);
+}

@@ -202,5 +202,6 @@ extern const tdm_operation tdm_operation_accumulate;
 extern const tdm_operation tdm_operation_sparse_add;
 extern const tdm_operation tdm_operation_check_finite;
 extern const tdm_operation tdm_operation_reorder;
+extern const tdm_operation tdm_operation_observe;
 
 #endif

@@ -1,7 +1,7 @@
 /* The passes from description to plan, in order, each in the file of its name. They rewrite one
  * concrete graph; schedule, memory and verify work on its combinatorial side (schedule.h).
  *
- *   lower -> [data_parallel] -> [micro_batch] -> place -> gradient -> layout -> transfer ->
+ *   lower -> data_parallel -> [micro_batch] -> place -> gradient -> layout -> transfer ->
  *   schedule -> memory -> verify -> emit
  *
  * place stands before gradient (a backward node follows its forward node, and adjoints are summed

@@ -68,6 +68,29 @@ static void mark_updated(tdm_plan *plan) {
   }
 }
 
+/* Puts what is observed behind the targets, in plan order: replica after replica. */
+static tdm_status deliver_observed(tdm_plan *plan) {
+  const tdm_graph *graph = &plan->graph;
+  size_t count = 0;
+  for (size_t i = 0; i < graph->order.count; i++)
+    count += tdm_ir_node_at(graph, graph->order.items[i])->operation == &tdm_operation_observe;
+  if (count == 0) return TDM_OK;
+  uint32_t *deliveries =
+      tdm_region_take(&plan->region, (plan->target_count + count) * sizeof(uint32_t), "plan");
+  plan->observed = tdm_region_take(&plan->region, count * sizeof(uint32_t), "plan");
+  if (!deliveries || !plan->observed) return TDM_OUT_OF_MEMORY;
+  memcpy(deliveries, plan->deliveries, plan->target_count * sizeof(uint32_t));
+  plan->deliveries = deliveries;
+  for (size_t i = 0; i < graph->order.count; i++) {
+    const uint32_t index = graph->order.items[i];
+    const tdm_ir_node *node = tdm_ir_node_at(graph, index);
+    if (node->operation != &tdm_operation_observe) continue;
+    plan->observed[plan->delivery_count - plan->target_count] = index;
+    plan->deliveries[plan->delivery_count++] = node->first_output;
+  }
+  return TDM_OK;
+}
+
 /* Passes on the graph itself. */
 static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request) {
   tdm_graph *graph = &plan->graph;
@@ -77,6 +100,7 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
   report(request, "lower", plan);
   TDM_TRY(tdm_pass_data_parallel(graph, true, plan->deliveries, plan->delivery_count));
   report(request, "data_parallel", plan);
+  if (request->observe) TDM_TRY(deliver_observed(plan));
   settle_homes(graph, request->bound);
   TDM_TRY(tdm_pass_place(graph, request->map));
   report(request, "place", plan);
@@ -126,7 +150,7 @@ static tdm_status fill_bases(tdm_plan *plan) {
 }
 
 static tdm_status make(tdm_plan *plan, const tdm_plan_request *request) {
-  plan->delivery_count = request->target_count;
+  plan->delivery_count = plan->target_count = request->target_count;
   plan->training = request->training != NULL;
   plan->deliveries =
       tdm_region_take(&plan->region, (plan->delivery_count + 1) * sizeof(uint32_t), "plan");

@@ -44,8 +44,10 @@ typedef struct tdm_plan {
   tdm_device **arena_devices; /* per arena */
   tdm_device *partner;   /* the discrete device that host memory of the plan lies near; or NULL */
   _Atomic bool unpinned; /* staging was refused: what should be pinned is pageable */
-  uint32_t *deliveries;  /* values */
-  size_t delivery_count; /* the loss of a training plan is the last */
+  uint32_t *deliveries;  /* values: the targets, then what is observed */
+  size_t delivery_count;
+  size_t target_count;       /* the loss of a training plan is the last of them */
+  uint32_t *observed;        /* nodes that made the deliveries behind the targets */
   tdm_store_entry **entries; /* per persistent of graph */
   bool *updated;             /* per persistent: the update phase writes it */
   tdm_address *bases;        /* what every run's table starts from: the persistents filled in */
@@ -70,7 +72,8 @@ typedef struct tdm_plan_request {
   tdm_prepared_cache *cache;
   uint32_t depth;
   bool profile;
-  bool strict; /* pageable transfers are errors */
+  bool observe; /* places that are observed are delivered */
+  bool strict;  /* pageable transfers are errors */
   uint64_t seed;
   /* Called after each pass with its name; may be NULL. */
   void (*after_pass)(void *user, const char *pass, const struct tdm_plan *plan);

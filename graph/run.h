@@ -47,6 +47,8 @@ void tdm_run_launch(tdm_run_state *run, bool adopt);
 void tdm_run_init_admission(tdm_run_state *run);
 /* Called when the run has ended and left the store (submit.c). Last touch of the run. */
 void tdm_run_complete(tdm_run_state *run);
+/* Shows the session's observer what a run that succeeded had at the observed places. */
+void tdm_run_show(const tdm_run_state *run);
 /* The loss of a training run that succeeded. */
 double tdm_run_loss(const tdm_run_state *run);
 

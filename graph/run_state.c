@@ -116,8 +116,18 @@ void tdm_run_set_inputs(tdm_run_state *run, const tdm_run_request *request) {
   }
 }
 
+void tdm_run_show(const tdm_run_state *run) {
+  const tdm_plan *plan = run->plan;
+  for (size_t i = plan->target_count; i < plan->delivery_count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, plan->observed[i - plan->target_count]);
+    const tdm_observation observation = {node->name, node->replica ? node->replica - 1 : 0,
+                                         run->outputs[i]};
+    run->session->observer(run->session->observer_user, &observation);
+  }
+}
+
 double tdm_run_loss(const tdm_run_state *run) {
-  const tdm_tensor *loss = run->outputs[run->plan->delivery_count - 1];
+  const tdm_tensor *loss = run->outputs[run->plan->target_count - 1];
   const void *data = tdm_tensor_data(loss);
   return loss->dtype == TDM_FLOAT64 ? *(const double *)data : (double)*(const float *)data;
 }

@@ -14,6 +14,8 @@ static void copy_options(tdm_session *session, const tdm_session_options *option
   session->seed = options->seed;
   session->depth = options->depth > 0 ? options->depth : 1;
   session->plan_limit = options->plan_limit > 0 ? options->plan_limit : DEFAULT_PLANS;
+  session->observer = options->observer;
+  session->observer_user = options->observer_user;
   session->profile = options->profile;
   session->strict = options->strict;
   session->check_finite = options->check_finite;

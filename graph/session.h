@@ -28,6 +28,8 @@ struct tdm_session {
   int depth;
   int plan_limit;
   bool profile;
+  tdm_observer observer;
+  void *observer_user;
   bool strict;
   bool check_finite;
   _Atomic uint64_t learning_rate_bits;

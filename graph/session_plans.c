@@ -145,6 +145,7 @@ tdm_status tdm_session_plan_request(tdm_session *session, const tdm_run_request 
                                     .cache = session->prepared,
                                     .depth = (uint32_t)session->depth,
                                     .profile = session->profile,
+                                    .observe = session->observer != NULL,
                                     .strict = session->strict,
                                     .seed = session->seed};
   return TDM_OK;

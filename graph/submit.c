@@ -57,6 +57,7 @@ static tdm_status run_planned(tdm_session *session, tdm_plan *plan, const tdm_ru
     tdm_run_give_back(session, run);
     return told;
   }
+  tdm_run_show(run);
   for (size_t i = 0; i < request->fetch_count; i++) {
     fetches[i].tensor = run->outputs[i];
     run->outputs[i] = NULL;
@@ -106,9 +107,10 @@ static void deliver(tdm_loop_task *task) {
   tdm_session *session = run->session;
   tdm_plan *plan = run->plan;
   tdm_context *context = tdm_context_retain(session->context);
-  const size_t fetch_count = plan->delivery_count - plan->training;
+  const size_t fetch_count = plan->target_count - plan->training;
   tdm_run_result result = {.status = run->status, .message = run->message, .fetches = run->fetches};
   if (run->status == TDM_OK) {
+    tdm_run_show(run);
     result.fetch_count = fetch_count;
     if (plan->training) result.loss = tdm_run_loss(run);
     for (size_t i = 0; i < fetch_count; i++) {

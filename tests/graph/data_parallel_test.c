@@ -289,6 +289,46 @@ static void traffic_is_exact(void **unused) {
   tdm_session_release(session);
 }
 
+/* ---- Observing ---- */
+
+typedef struct seen_places {
+  char text[512];
+  int count;
+} seen_places;
+
+static void see(void *user, const tdm_observation *observation) {
+  seen_places *seen = user;
+  const size_t used = strlen(seen->text);
+  snprintf(seen->text + used, sizeof seen->text - used, "%s %d: %d; ", observation->name,
+           observation->replica, (int)tdm_tensor_shape(observation->tensor).dims[0]);
+  seen->count++;
+}
+
+static void places_show_what_replicas_had(void **unused) {
+  (void)unused;
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
+  tdm_scope_push(graph, "part");
+  tdm_value y = tdm_observe(graph, "in", x);
+  (void)tdm_observe(graph, "unused", y);
+  y = tdm_observe(graph, "out", tdm_linear(graph, "fc", y, WIDTH));
+  tdm_scope_pop(graph);
+  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped,
+                                        .devices = "sim:0,cpu:1,sim:1"};
+  tdm_data_parallel(graph, "part", &wrapped);
+  const tdm_value loss = tdm_mse(graph, "loss", tdm_observe(graph, "after", y), x);
+  seen_places seen = {.count = 0};
+  const tdm_session_options options = {.observer = see, .observer_user = &seen};
+  tdm_session *session = train_session(graph, loss, tdm_sgd(0.1), &options);
+  tdm_tensor *fed = draw(7, WIDTH, 1);
+  const tdm_feed feed = {.name = "x", .tensor = fed};
+  assert_ok(tdm_train_step(session, &feed, 1, NULL, 0, NULL));
+  assert_string_equal(seen.text, "part/in 0: 3; part/out 0: 3; part/in 1: 3; part/out 1: 3; "
+                                 "part/in 2: 1; part/out 2: 1; after 0: 7; ");
+  tdm_tensor_release(fed);
+  tdm_session_release(session);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(chunks_are_those_of_torch),
@@ -299,6 +339,7 @@ int main(void) {
       cmocka_unit_test(training_is_that_of_the_same_chunks_on_one_device),
       cmocka_unit_test(training_is_near_the_plain_model),
       cmocka_unit_test(traffic_is_exact),
+      cmocka_unit_test(places_show_what_replicas_had),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);
 }

@@ -3,6 +3,8 @@
  * is first used when memory of it is. */
 #include "devices/cuda/cuda.h"
 
+#include <stdio.h>
+
 #include "core/allocate.h"
 #include "devices/context.h"
 #include "devices/cuda/enqueue.h"
@@ -197,6 +199,18 @@ static tdm_status cuda_count(tdm_context *context, const tdm_kind_options *optio
   return TDM_OK;
 }
 
+/* What measured links are kept by. */
+static tdm_status identify(cuda_device *cuda) {
+  const tdm_cuda_api *api = cuda->api;
+  TDM_TRY(tdm_cuda_check(api, api->properties(cuda->ordinal, &cuda->properties),
+                         "asking for a GPU's properties"));
+  int driver = 0;
+  TDM_TRY(tdm_cuda_check(api, api->driver_version(&driver), "asking for the driver's version"));
+  (void)snprintf(cuda->base.identity, sizeof(cuda->base.identity), "%.40s at %.20s, driver %d",
+                 cuda->properties.name, cuda->properties.pci_bus_id, driver);
+  return TDM_OK;
+}
+
 static tdm_status cuda_create(tdm_context *context, const tdm_kind_options *options, int index,
                               tdm_device **out_device) {
   *out_device = NULL;
@@ -214,8 +228,7 @@ static tdm_status cuda_create(tdm_context *context, const tdm_kind_options *opti
   cuda->base.node = -1;
   cuda->api = api;
   cuda->ordinal = index / (int)logical;
-  tdm_status status = tdm_cuda_check(api, api->properties(cuda->ordinal, &cuda->properties),
-                                     "asking for a GPU's properties");
+  tdm_status status = identify(cuda);
   if (status == TDM_OK) {
     status = tdm_cuda_memory_init(&cuda->memory, api, cuda->ordinal, allocator);
   }

@@ -12,13 +12,17 @@ static __global__ void rows_alone(const real *a, const real *b, real *c, int64_t
   TDM_SHARED(real, b_tile, TILE * (TILE + 1));
   const int64_t tiles = (n + TILE - 1) / TILE;
   const int y = (int)threadIdx.x / TILE, x = (int)threadIdx.x % TILE;
-  const int64_t row = blockIdx.x / tiles * TILE + y, column = blockIdx.x % tiles * TILE + x;
+  const int64_t first_column = blockIdx.x % tiles * TILE;
+  const int64_t row = blockIdx.x / tiles * TILE + y, column = first_column + x;
+  const int i_of_b = b_row == 1 ? x : y, j_of_b = b_row == 1 ? y : x; /* neighbours in memory */
   const bool inside = row < m && column < n;
   real sum = 0;
   for (int64_t first = 0; first < k; first += TILE) {
     a_tile[y * (TILE + 1) + x] = row < m && first + x < k ? a[row * k + first + x] : 0;
-    b_tile[y * (TILE + 1) + x] =
-        column < n && first + y < k ? b[(first + y) * b_row + column * b_column] : 0;
+    b_tile[i_of_b * (TILE + 1) + j_of_b] =
+        first_column + j_of_b < n && first + i_of_b < k
+            ? b[(first + i_of_b) * b_row + (first_column + j_of_b) * b_column]
+            : 0;
     __syncthreads();
     for (int i = 0; i < TILE; i++)
       sum += a_tile[y * (TILE + 1) + i] * b_tile[i * (TILE + 1) + x];

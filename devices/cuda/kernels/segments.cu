@@ -5,8 +5,8 @@
 
 #include "devices/cuda/kernels/reduce.h"
 
-static const int64_t PIECE = 2 * BLOCK;         /* keys that a block sorts by itself */
-static const int64_t TILE = 4 * (int64_t)BLOCK; /* keys that a block ranks */
+static const int64_t PIECE = 2 * BLOCK; /* keys that a block sorts by itself */
+static const int64_t TILE = BLOCK;      /* keys that a block ranks, one a thread */
 
 /* ---- Sizes ----------------------------------------------------------------------------------- */
 
@@ -96,12 +96,8 @@ tdm_status tdm_cuda_segments_sort(const tdm_kernel_call *call, const segments_pl
 /* of_tiles: (blocks), the segments that begin in each tile of keys (count). */
 static __global__ void count_segments(const uint64_t *keys, int64_t count, int shift,
                                       int64_t *of_tiles) {
-  const int64_t begin = (int64_t)blockIdx.x * TILE;
-  int64_t begun = 0;
-  EACH_OF_BLOCK(i, TILE) {
-    begun += begin + i < count && begins_segment(keys, begin + i, shift);
-  }
-  begun = block_sum(begun);
+  const int64_t i = (int64_t)blockIdx.x * TILE + threadIdx.x;
+  const int64_t begun = block_sum<int64_t>(i < count && begins_segment(keys, i, shift));
   if (threadIdx.x == 0) of_tiles[blockIdx.x] = begun;
 }
 
@@ -121,16 +117,12 @@ static __global__ void offset_tiles(int64_t *of_tiles, int64_t tiles, int64_t *o
 /* ranks, indices: (count); see the drawing in segments.h. */
 static __global__ void rank_segments(const uint64_t *keys, int64_t count, int shift,
                                      const int64_t *of_tiles, int64_t *ranks, int64_t *indices) {
-  int64_t before = of_tiles[blockIdx.x];
-  for (int64_t part = 0; part < TILE; part += blockDim.x) {
-    const int64_t i = (int64_t)blockIdx.x * TILE + part + threadIdx.x;
-    const bool begins = i < count && begins_segment(keys, i, shift);
-    int64_t total;
-    const int64_t rank = before + block_sum_before(begins, &total);
-    if (i < count) ranks[i] = begins ? rank : -1;
-    if (begins && indices != NULL) indices[rank] = (int64_t)(keys[i] >> shift);
-    before += total;
-  }
+  const int64_t i = (int64_t)blockIdx.x * TILE + threadIdx.x;
+  const bool begins = i < count && begins_segment(keys, i, shift);
+  int64_t total;
+  const int64_t rank = of_tiles[blockIdx.x] + block_sum_before(begins, &total);
+  if (i < count) ranks[i] = begins ? rank : -1;
+  if (begins && indices != NULL) indices[rank] = (int64_t)(keys[i] >> shift);
 }
 
 tdm_status tdm_cuda_segments_rank(const tdm_kernel_call *call, const segments_plan *plan,

@@ -75,6 +75,22 @@ static __global__ void exchanges(float *data, int64_t count) {
   if ((int64_t)threadIdx.x < count) data[threadIdx.x] = found;
 }
 
+/* The reductions of kernels, again and again in the same memory: data becomes how many results each
+ * thread found wrong. */
+static __global__ void reductions(float *data, int64_t count) {
+  const int64_t own = threadIdx.x, all = count * (count - 1) / 2;
+  int64_t wrong = 0, total;
+  for (int64_t round = 0; round < 3; round++)
+    wrong += block_sum(own + round) != all + count * round;
+  for (int64_t round = 0; round < 3; round++) {
+    const int64_t before = block_sum_before(own + round, &total);
+    wrong += before != own * (own - 1) / 2 + own * round || total != all + count * round;
+  }
+  for (int64_t round = 0; round < 3; round++)
+    wrong += block_reduce<larger_of_two>((float)(own + round)) != (float)(count - 1 + round);
+  data[threadIdx.x] = (float)wrong;
+}
+
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 static __global__ void shared_overrun(float *data, int64_t count) {
@@ -109,6 +125,7 @@ tdm_status grid_fault_launch(tdm_cuda_lane *lane, grid_fault fault, float *data)
       {divergent_warp, "divergent_warp"},
       {returned_lane, "returned_lane"},
       {exchanges, "exchanges"},
+      {reductions, "reductions"},
       {shared_overrun, "shared_overrun"},
       {overrun, "overrun"},
       {unset_shared, "unset_shared"},

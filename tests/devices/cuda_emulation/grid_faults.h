@@ -19,7 +19,8 @@ typedef enum grid_fault {
   GRID_ABSENT_LANE,
   GRID_DIVERGENT_WARP,
   GRID_RETURNED_LANE,
-  GRID_EXCHANGES, /* no fault: see the source */
+  GRID_EXCHANGES,  /* no fault: see the source */
+  GRID_REDUCTIONS, /* no fault: all become 0 */
   GRID_SHARED_OVERRUN,
   GRID_OVERRUN,
   GRID_UNSET_SHARED, /* copies what shared memory holds at first */

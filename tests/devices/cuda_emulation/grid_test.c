@@ -62,6 +62,16 @@ static void lanes_exchange(void **state) {
   }
 }
 
+static void blocks_reduce(void **state) {
+  (void)state;
+  for (size_t order = 0; order < ORDERS; order++) {
+    float out[COUNT];
+    run(orders[order], GRID_REDUCTIONS, out);
+    for (int i = 0; i < COUNT; i++)
+      assert_true(out[i] == 0);
+  }
+}
+
 static void shared_memory_begins_as_nan(void **state) {
   (void)state;
   float out[COUNT];
@@ -182,6 +192,7 @@ int main(void) {
       cmocka_unit_test(pointers_of_the_host_are_refused),
       cmocka_unit_test(barriers_order_threads),
       cmocka_unit_test(lanes_exchange),
+      cmocka_unit_test(blocks_reduce),
       cmocka_unit_test(shared_memory_begins_as_nan),
       cmocka_unit_test(missing_barriers_spoil_results),
   };

@@ -1,0 +1,70 @@
+/* More ids than one block ranks in one go, and ids that come in every order: rows summed by hand,
+ * exactly. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/devices/kernels/direct_cuda.h"
+
+/* Of a sparse gradient of `count` ids, `step` apart modulo rows; every row of d_out is 1. */
+static void check_counts(int64_t count, int64_t rows, int64_t step) {
+  int64_t *ids = calloc((size_t)count, sizeof *ids), *indices = calloc((size_t)count, sizeof *ids);
+  float *d_out = calloc((size_t)count, sizeof *d_out), *out = calloc((size_t)count, sizeof *out);
+  int64_t *expected = calloc((size_t)rows, sizeof *expected), used = -1, distinct = 0;
+  for (int64_t i = 0; i < count; i++) {
+    ids[i] = i * step % rows;
+    d_out[i] = 1;
+    expected[ids[i]]++;
+  }
+  const tdm_embedding_attributes attributes = {rows, -1};
+  const direct_operand operands[] = {{TDM_FLOAT32, tdm_shape_of(2, count, 1), d_out},
+                                     {TDM_INT64, tdm_shape_of(1, count), ids},
+                                     {TDM_FLOAT32, tdm_shape_of(2, count, 1), out},
+                                     {TDM_INT64, tdm_shape_of(1, count), indices},
+                                     {TDM_INT64, tdm_shape_scalar(), &used}};
+  const tdm_kernel *kernel = direct_kernel("random", TDM_OP_EMBEDDING_SPARSE_GRADIENT, TDM_FLOAT32);
+  assert_int_equal(direct_run(kernel, &attributes, operands, 2, 3, NULL), TDM_OK);
+  for (int64_t row = 0; row < rows; row++) {
+    if (expected[row] == 0) continue;
+    assert_int_equal(indices[distinct], row);
+    assert_true(out[distinct] == (float)expected[row]);
+    distinct++;
+  }
+  assert_int_equal(used, distinct);
+  for (int64_t i = distinct; i < count; i++)
+    assert_true(indices[i] == -1 && out[i] == 0);
+  free(ids);
+  free(indices);
+  free(d_out);
+  free(out);
+  free(expected);
+}
+
+static void ranks_go_on_from_tile_to_tile(void **state) {
+  (void)state;
+  check_counts(70000, 1009, 17); /* more than 256 tiles of 256 */
+}
+
+static void sizes_around_a_piece_and_a_tile(void **state) {
+  (void)state;
+  static const int64_t counts[] = {1, 2, 255, 256, 257, 511, 512, 513, 1024, 1025};
+  for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+    check_counts(counts[i], 300, 7);
+    check_counts(counts[i], 2000, 1999); /* descending, all distinct up to 2000 */
+    check_counts(counts[i], 1, 1);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(ranks_go_on_from_tile_to_tile),
+      cmocka_unit_test(sizes_around_a_piece_and_a_tile),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

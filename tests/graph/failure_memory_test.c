@@ -51,6 +51,8 @@ static tdm_status make_sessions(scenario *mine, tdm_context *context) {
   tdm_value loss;
   tdm_graph *graph = tied_graph(context, "cpu:0", "sim:0", &loss);
   if (!graph) return told();
+  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = "cpu:0,sim:0"};
+  tdm_data_parallel(graph, "twice", &wrapped);
   const tdm_optimizer optimizer = tdm_adam(0.01);
   tdm_session_options options = {.struct_size = sizeof options,
                                  .store = mine->store,

@@ -133,17 +133,9 @@ static tdm_status copy_staged(tdm_cuda_queue *queue, const tdm_submission *submi
                                  submission->base + submission->cursor);
 }
 
-/* What the stream waits for may write what the host is about to read: such a copy is not begun
- * before the stream was seen beyond its waits. */
-static bool is_behind_wait(tdm_cuda_queue *queue, const tdm_submission *submission) {
-  if (!queue->behind_wait) return false;
-  if (queue->marked_cursor < submission->cursor) {
-    tdm_cuda_queue_mark(queue, submission->cursor, false);
-  }
-  return true;
-}
-
-/* False: held up. The fault strikes once, when the copy really begins. */
+/* False: held up. The fault strikes once, when the copy really begins. A staged upload reads the
+ * host's bytes here and now, whatever its stream still waits for: pageable memory is written by the
+ * host alone, a staged download included, and that before the point that this queue has passed. */
 static bool copy_command(tdm_cuda_queue *queue, const tdm_submission *submission,
                          const tdm_copy *copy, tdm_status *out_status) {
   const tdm_flight *flight = submission->flight;
@@ -157,7 +149,6 @@ static bool copy_command(tdm_cuda_queue *queue, const tdm_submission *submission
   tdm_cuda_staging staging = {0};
   const bool staged = copy->bytes > 0 && is_staged(queue, copy, to, from);
   if (staged) {
-    if (is_behind_wait(queue, submission)) return false;
     *out_status = tdm_cuda_staging_take(queue, copy->bytes, &staging);
     if (*out_status != TDM_OK) return true;
     queue->lacks_staging = staging.count == 0;

@@ -11,21 +11,32 @@ enum { SPIN_NS = 50000 }; /* longer, and the thread sleeps */
 
 /* ---- Buffers --------------------------------------------------------------------------------- */
 
+/* One buffer is enough to go on with. */
+static tdm_status take_buffers(tdm_cuda_staging *staging, tdm_device *device, uint32_t wanted) {
+  for (uint32_t i = 0; i < wanted; ++i) {
+    tdm_staging *buffer = NULL;
+    const tdm_status status =
+        tdm_pool_try_take(staging->pool, device, staging->chunk_bytes, &buffer);
+    if (buffer == NULL) return i > 0 ? TDM_OK : status;
+    staging->buffers[staging->count++] = buffer;
+  }
+  return TDM_OK;
+}
+
 tdm_status tdm_cuda_staging_take(tdm_cuda_queue *queue, size_t bytes,
                                  tdm_cuda_staging *out_staging) {
   tdm_device *device = queue->base.device;
-  const size_t chunk_bytes = bytes < TDM_CUDA_CHUNK_BYTES ? bytes : TDM_CUDA_CHUNK_BYTES;
-  const uint32_t wanted = bytes > chunk_bytes ? TDM_CUDA_STAGING_BUFFERS : 1;
-  *out_staging =
-      (tdm_cuda_staging){.pool = tdm_context_pool(device->context), .chunk_bytes = chunk_bytes};
-  for (uint32_t i = 0; i < wanted; ++i) {
-    tdm_staging *buffer = NULL;
-    const tdm_status status = tdm_pool_try_take(out_staging->pool, device, chunk_bytes, &buffer);
-    /* One buffer is enough to go on with. */
-    if (buffer == NULL) return i > 0 ? TDM_OK : status;
-    out_staging->buffers[out_staging->count++] = buffer;
+  *out_staging = (tdm_cuda_staging){
+      .pool = tdm_context_pool(device->context),
+      .chunk_bytes = bytes < TDM_CUDA_CHUNK_BYTES ? bytes : TDM_CUDA_CHUNK_BYTES};
+  for (;;) {
+    const uint32_t wanted = bytes > out_staging->chunk_bytes ? TDM_CUDA_STAGING_BUFFERS : 1;
+    const tdm_status status = take_buffers(out_staging, device, wanted);
+    if (status != TDM_OUT_OF_MEMORY || out_staging->chunk_bytes <= TDM_CUDA_LEAST_CHUNK_BYTES) {
+      return status;
+    }
+    out_staging->chunk_bytes /= 4; /* the pool's cap is low, or others hold the most of it */
   }
-  return TDM_OK;
 }
 
 static void give_back(tdm_cuda_staging *staging, tdm_queue *queue, uint64_t sequence) {

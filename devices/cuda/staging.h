@@ -7,7 +7,10 @@
 #include "devices/cuda/stream.h"
 #include "devices/host/pool.h"
 
-enum { TDM_CUDA_CHUNK_BYTES = 4 << 20 };
+enum {
+  TDM_CUDA_CHUNK_BYTES = 4 << 20,
+  TDM_CUDA_LEAST_CHUNK_BYTES = 64 << 10, /* where the pool has no more to give */
+};
 
 typedef struct tdm_cuda_staging {
   tdm_pool *pool;

@@ -185,7 +185,6 @@ static void retire_one(tdm_cuda_queue *queue, tdm_cuda_mark mark, tdm_cuda_code 
   record_time(&mark);
   (void)pthread_mutex_lock(&queue->mutex);
   ++queue->retired;
-  if (queue->retired == queue->marked && queue->wait_count == 0) queue->behind_wait = false;
   (void)pthread_mutex_unlock(&queue->mutex);
   if (mark.end > 0) tdm_queue_publish(&queue->base, mark.submission->base + mark.end);
   if (mark.ends) end_submission(mark.submission->flight);
@@ -218,7 +217,6 @@ tdm_cuda_wait_answer tdm_cuda_queue_await(tdm_cuda_queue *queue, tdm_cuda_queue 
     if (!mark->recorded) break; /* reached before long */
     const tdm_cuda_code code = api->stream_wait(queue->lane.stream, mark->event);
     answer = TDM_CUDA_WAIT_DONE;
-    queue->behind_wait = true;
     queue->waits[queue->wait_count++] =
         (tdm_cuda_point){.queue = &awaited->base, .sequence = sequence};
     if (code != TDM_CUDA_SUCCESS) {

@@ -43,8 +43,7 @@ typedef struct tdm_cuda_queue {
   uint32_t marked_cursor;          /* of the head: commands below stand before a mark */
   uint64_t hold_sequence;          /* the head goes on once that many are completed */
   bool passed_over;                /* a gate found the flight failed */
-  bool behind_wait;   /* the stream was made to wait, and has not been seen beyond it */
-  bool lacks_staging; /* the pool had no buffer to give just now */
+  bool lacks_staging;              /* the pool had no buffer to give just now */
 
   pthread_mutex_t mutex; /* of marks, retired, marked */
   tdm_cuda_mark marks[TDM_CUDA_MARKS];

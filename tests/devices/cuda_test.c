@@ -137,6 +137,39 @@ static void pageable_memory_is_staged(void **state) {
   assert_int_equal(emulation_outstanding(), 0);
 }
 
+/* The host is far ahead of the stream, and must not fill a buffer that is not copied yet. */
+static void buffers_are_not_reused_early(void **state) {
+  (void)state;
+  tdm_context *context = test_context(NULL);
+  void *host = malloc(13 << 20);
+  assert_non_null(host);
+  emulation_set_delay(5000000);
+  (void)round_trip(context, host, 13 << 20);
+  emulation_set_delay(0);
+  free(host);
+  tdm_context_release(context);
+}
+
+/* Chunks become smaller where the pool may not hold large ones. */
+static void a_low_cap_is_kept(void **state) {
+  (void)state;
+  enum { BYTES = 3 << 20 };
+  void *host = malloc(BYTES);
+  assert_non_null(host);
+  assert_int_equal(setenv("TANDEM_STAGING_BYTES", "1048576", 1), 0);
+  tdm_context *context = test_context(NULL);
+  const emulation_copies made = round_trip(context, host, BYTES);
+  assert_true(made.pinned >= 2 * 3);
+  assert_int_equal(made.pageable, 0);
+  tdm_pool_counters counters;
+  tdm_pool_counters_read(tdm_context_pool(context), &counters);
+  assert_true(counters.peak_bytes <= 1 << 20);
+  tdm_context_release(context);
+  assert_int_equal(unsetenv("TANDEM_STAGING_BYTES"), 0);
+  free(host);
+  assert_int_equal(emulation_outstanding(), 0);
+}
+
 static void pinned_memory_goes_straight(void **state) {
   (void)state;
   enum { BYTES = (13 << 20) + 7 };
@@ -353,6 +386,8 @@ int main(void) {
       cmocka_unit_test(gpus_are_devices),
       cmocka_unit_test(one_gpu_is_several_logical_devices),
       cmocka_unit_test(pageable_memory_is_staged),
+      cmocka_unit_test(buffers_are_not_reused_early),
+      cmocka_unit_test(a_low_cap_is_kept),
       cmocka_unit_test(pinned_memory_goes_straight),
       cmocka_unit_test(a_report_reaches_what_depends_on_it),
       cmocka_unit_test(a_lost_device_is_told),

@@ -1,7 +1,6 @@
-/* What tests of emulated GPUs link beside support.c: twins of its kernels, and streams that pause
- * at random from the start. */
+/* What tests of GPUs, emulated or real, link beside support.c: twins of its kernels. */
 #include "tests/devices/support_cuda.h"
-#include "tests/devices/cuda_emulation/emulation.h"
+
 #include "tests/devices/support.h"
 
 static tdm_status execute_failing(const tdm_kernel_call *call) {
@@ -26,7 +25,3 @@ static const tdm_kernel slow = {.struct_size = sizeof(tdm_kernel),
                                 .execute = test_cuda_slow};
 
 const tdm_kernel *const test_twins[] = {&mix, &failing, &slow, NULL};
-
-__attribute__((constructor)) static void begin_with_jitter(void) {
-  emulation_set_jitter(1);
-}

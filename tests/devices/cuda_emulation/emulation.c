@@ -17,6 +17,7 @@ static struct {
   _Atomic bool from_on;
   _Atomic bool lost;
   _Atomic uint64_t jitter;
+  _Atomic uint64_t delay_ns;
   _Atomic int64_t outstanding;
 } settings = {.device_count = 2};
 
@@ -49,6 +50,10 @@ void emulation_set_jitter(uint64_t seed) {
   atomic_store(&settings.jitter, seed);
 }
 
+void emulation_set_delay(uint64_t delay_ns) {
+  atomic_store(&settings.delay_ns, delay_ns);
+}
+
 size_t emulation_outstanding(void) {
   return (size_t)atomic_load(&settings.outstanding);
 }
@@ -79,6 +84,11 @@ tdm_cuda_code emulated_strike(void) {
 }
 
 void emulated_pause(void) {
+  const uint64_t delay_ns = atomic_load(&settings.delay_ns);
+  if (delay_ns != 0) {
+    const struct timespec delay = {.tv_nsec = (long)(delay_ns % 1000000000)};
+    (void)nanosleep(&delay, NULL);
+  }
   uint64_t state = atomic_load(&settings.jitter);
   if (state == 0) return;
   state = state * 6364136223846793005u + 1442695040888963407u;

@@ -9,15 +9,37 @@
 #include "devices/host/topology.h"
 
 enum { TRIES = 2, SAMPLED_PAGES = 8, CLASSES_A_DOUBLING = 4 };
+enum { HUGE_PAGE_BYTES = 2 << 20 };
 
 /* ---- The machine --------------------------------------------------------------------------- */
 
+/* The address is a multiple of the huge page, so that all that fits lies on huge pages. */
+static char *map_aligned(size_t bytes) {
+  const size_t reserved = bytes + HUGE_PAGE_BYTES;
+  char *begin = mmap(NULL, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (begin == MAP_FAILED) return NULL;
+  const size_t before = (HUGE_PAGE_BYTES - (uintptr_t)begin % HUGE_PAGE_BYTES) % HUGE_PAGE_BYTES;
+  if (before > 0) (void)munmap(begin, before);
+  if (reserved - bytes > before) {
+    (void)munmap(begin + before + bytes, reserved - bytes - before);
+  }
+  return begin + before;
+}
+
 static void *machine_map(void *user, size_t bytes, int node, bool *out_bound) {
   const tdm_topology *topology = tdm_context_topology(user);
-  void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   *out_bound = false;
-  if (memory == MAP_FAILED) return NULL;
+  void *memory;
+  if (bytes >= HUGE_PAGE_BYTES) {
+    memory = map_aligned(bytes);
+  } else {
+    memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) memory = NULL;
+  }
+  if (memory == NULL) return NULL;
   *out_bound = tdm_topology_bind_memory_to(topology, node, memory, bytes);
+  /* A wish: a system that refuses it serves ordinary pages. */
+  if (bytes >= HUGE_PAGE_BYTES) (void)madvise(memory, bytes, MADV_HUGEPAGE);
   return memory;
 }
 

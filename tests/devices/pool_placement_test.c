@@ -70,6 +70,24 @@ static void every_buffer_lies_on_the_node_asked_for(void **state) {
   tdm_context_release(context);
 }
 
+static void large_buffers_lie_there_too(void **state) {
+  (void)state;
+  tdm_context *context = test_context(NULL);
+  const tdm_topology *topology = tdm_context_topology(context);
+  tdm_device *device = test_device(context, "sim:0");
+  tdm_pool *pool = test_pool(context, &(tdm_pool_options){.exact = true});
+  for (size_t bytes = (2 << 20) - PAGE; bytes <= (4 << 20) + PAGE; bytes += (1 << 20) - PAGE) {
+    tdm_staging *staging = NULL;
+    assert_ok(tdm_pool_take(pool, device, bytes, &staging));
+    assert_int_equal(staging->bytes, bytes);
+    memset(staging->memory, 1, bytes);
+    const int found = tdm_topology_memory_node(topology, staging->memory, bytes);
+    if (found != TDM_NODE_UNKNOWN) assert_int_equal(found, device->node);
+  }
+  tdm_pool_destroy(pool);
+  tdm_context_release(context);
+}
+
 /* ---- Machines that lie --------------------------------------------------------------------- */
 
 typedef struct lying_pool {
@@ -183,6 +201,7 @@ static void no_buffer_is_handed_out_after_a_wrong_report(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_buffer_lies_on_the_node_asked_for),
+      cmocka_unit_test(large_buffers_lie_there_too),
       cmocka_unit_test(a_wrong_node_is_detected_when_made),
       cmocka_unit_test(a_system_that_keeps_misplacing_is_an_error),
       cmocka_unit_test(a_wrong_node_is_detected_at_reuse),

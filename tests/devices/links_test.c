@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/thread.h"
 #include "devices/host/pool.h"
 #include "tests/devices/support.h"
 
@@ -159,6 +160,43 @@ static void pinned_links_keep_below_the_cap(void **state) {
   tdm_context_release(context);
 }
 
+typedef struct reader {
+  tdm_context *context;
+  _Atomic bool stop;
+  _Atomic uint32_t torn;
+} reader;
+
+/* An estimate is modelled as a whole or calibrated as a whole. */
+static void *read_links(void *user) {
+  reader *reading = user;
+  const tdm_device *from = tdm_context_device(reading->context, 0);
+  const tdm_device *to = tdm_context_device(reading->context, 1);
+  while (!atomic_load(&reading->stop)) {
+    tdm_link_estimate estimate;
+    tdm_context_link(reading->context, from, to, true, &estimate);
+    const bool measured = estimate.origin == TDM_LINK_CALIBRATED;
+    if (measured != (estimate.knot_count > 0)) (void)atomic_fetch_add(&reading->torn, 1);
+  }
+  return NULL;
+}
+
+static void links_are_read_while_they_change(void **state) {
+  (void)state;
+  tdm_context *context = small_context();
+  reader reading = {.context = context};
+  pthread_t thread;
+  assert_ok(tdm_thread_start(&thread, "reader", read_links, &reading));
+  const tdm_links_calibration small = {
+      .least_bytes = KIBIBYTE, .most_bytes = 2 * KIBIBYTE, .copies = 5};
+  size_t known_count = 0;
+  for (size_t i = 0; i < 3; ++i)
+    assert_ok(tdm_links_calibrate(context, &small, &known_count));
+  atomic_store(&reading.stop, true);
+  (void)pthread_join(thread, NULL);
+  assert_int_equal(atomic_load(&reading.torn), 0);
+  tdm_context_release(context);
+}
+
 static void bad_options_are_refused(void **state) {
   (void)state;
   tdm_context *context = test_context(NULL);
@@ -180,6 +218,7 @@ int main(void) {
       cmocka_unit_test(a_failed_copy_changes_nothing),
       cmocka_unit_test(a_failed_allocation_changes_nothing),
       cmocka_unit_test(pinned_links_keep_below_the_cap),
+      cmocka_unit_test(links_are_read_while_they_change),
       cmocka_unit_test(bad_options_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -146,6 +146,24 @@ static void a_container_limits_cores_and_perhaps_memory(void **state) {
   tdm_topology_destroy(limited.topology);
 }
 
+static void machines_have_keys_of_their_own(void **state) {
+  (void)state;
+  const char *const names[] = {"two_sockets", "sub_numa",  "memory_only",   "hbm_alone",
+                               "eight_gpus",  "container", "container_node"};
+  uint64_t keys[TDM_COUNT_OF(names)];
+  for (size_t i = 0; i < TDM_COUNT_OF(names); ++i) {
+    machine one;
+    open_machine(&one, names[i]);
+    keys[i] = tdm_topology_key(one.topology);
+    tdm_topology_destroy(one.topology);
+    open_machine(&one, names[i]);
+    assert_true(tdm_topology_key(one.topology) == keys[i]);
+    tdm_topology_destroy(one.topology);
+    for (size_t k = 0; k < i; ++k)
+      assert_true(keys[k] != keys[i]);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(two_sockets_with_a_gpu_on_the_second),
@@ -154,6 +172,7 @@ int main(void) {
       cmocka_unit_test(memory_without_cores_serves_where_there_is_no_other),
       cmocka_unit_test(eight_gpus_over_two_sockets),
       cmocka_unit_test(a_container_limits_cores_and_perhaps_memory),
+      cmocka_unit_test(machines_have_keys_of_their_own),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -150,6 +150,12 @@ static tdm_status take_model(transfer_options *out, const char *name, const char
   return TDM_OK;
 }
 
+static tdm_status take_calibrate(transfer_options *out, const char *name, const char *text) {
+  (void)name, (void)text;
+  out->calibrate = true;
+  return TDM_OK;
+}
+
 static tdm_status take_words(transfer_options *out, const char *name, const char *text) {
   if (out->list_count == MOST_LISTS)
     return tdm_fail(TDM_INVALID_ARGUMENT, "%s: at most %d languages", name, MOST_LISTS);
@@ -195,6 +201,8 @@ static const option table[] = {
     {"--csv", "FILE", "write all figures as CSV; -: to standard output", take_csv},
     {"--plot", "FILE", "draw bandwidth over size, FILE.svg or FILE.png (needs gnuplot)", take_plot},
     {"--model", NULL, "instead: transfers of two models, predicted and measured", take_model},
+    {"--calibrate", NULL, "with --model: measure the links first, and keep them for predictions",
+     take_calibrate},
     {"--words", "LANGUAGE=FILE", "with --model: a word list of the main model; repeated",
      take_words},
     {"--table-rows", "N", "with --model: rows of the embedding model's table (2000000)",
@@ -230,6 +238,8 @@ static tdm_status check_together(const transfer_options *out) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "--json and --csv cannot both write standard output");
   if (out->model && (out->plot_path || out->csv_path))
     return tdm_fail(TDM_INVALID_ARGUMENT, "--model writes a table or --json, no --csv or --plot");
+  if (!out->model && out->calibrate)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "--calibrate goes with --model");
   if (!out->model && out->list_count > 0)
     return tdm_fail(TDM_INVALID_ARGUMENT, "--words goes with --model");
   return TDM_OK;

@@ -22,6 +22,7 @@ typedef struct transfer_options {
   int64_t largest_batch; /* larger ones of the models are left out */
   int steps;             /* measured, of each model */
   bool model;
+  bool calibrate; /* measure the links before the models' transfers are predicted */
   bool help;
 } transfer_options;
 

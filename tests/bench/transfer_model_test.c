@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -58,6 +59,20 @@ static void both_models(void **state) {
   json_decref(root);
 }
 
+/* Calibrated first, predictions say so; and nothing is written where links are switched off. */
+static void calibrated(void **state) {
+  (void)state;
+  assert_int_equal(setenv("TANDEM_LINKS", "off", 1), 0);
+  program_expect(QUICK "--calibrate --json calibrated.json", 0,
+                 (const char *[]){"calibrated", NULL});
+  assert_int_equal(unsetenv("TANDEM_LINKS"), 0);
+  json_t *root = json_load_file("calibrated.json", 0, NULL);
+  assert_non_null(root);
+  json_t *first = json_array_get(json_object_get(root, "transfers"), 0);
+  assert_string_equal(json_string_value(json_object_get(first, "prediction")), "calibrated");
+  json_decref(root);
+}
+
 static void lists_that_are_not_there(void **state) {
   (void)state;
   program_expect("--model --words a=nowhere.txt --words b=low.txt", 1,
@@ -70,6 +85,7 @@ int main(int argc, char **argv) {
   program_use(argv[1]);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(both_models),
+      cmocka_unit_test(calibrated),
       cmocka_unit_test(lists_that_are_not_there),
   };
   return cmocka_run_group_tests(tests, write_lists, NULL);

@@ -20,6 +20,12 @@ def read_arguments():
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--words-per-language", type=int, default=20000)
     parser.add_argument("--threads", type=int, default=2, help="of the peer")
+    parser.add_argument("--words", action="append", default=[], metavar="LANGUAGE=FILE",
+                        help="a list of words; repeated (default: the program's own)")
+    parser.add_argument("--place", default="", metavar="MAP",
+                        help="where the mixed run puts layers (default: the program's own)")
+    parser.add_argument("--peer-accelerator", default="", metavar="DEVICE",
+                        help="also run the peer with all but its embedding there, as cuda:0")
     parser.add_argument("--realtime", action="store_true",
                         help="run all of them in a real-time class (root; busy machines)")
     return parser.parse_args()
@@ -36,14 +42,21 @@ def run_round(given, program, peer, seed, folder):
     data = os.path.join(folder, "words.safetensors")
     common = ["--seed", str(seed)]
     ours = [program, "--words-per-language", str(given.words_per_language)] + common
+    for words in given.words:
+        ours += ["--words", words]
     measure.run(ours + ["--dump-data", data])
     epochs = ["--epochs", str(given.epochs)]
-    runs = (
+    place = ["--place", given.place] if given.place else []
+    theirs = [measure.PEER_PYTHON, peer, data, "--threads", str(given.threads)] + common + epochs
+    environment = measure.peer_environment(given.threads)
+    runs = [
         ("Tandem, *=cpu:0", ours + epochs + ["--place", "*=cpu:0"], None),
-        ("Tandem, cpu:0 and accelerator", ours + epochs, None),
-        ("PyTorch", [measure.PEER_PYTHON, peer, data, "--threads", str(given.threads)] + common +
-         epochs, measure.peer_environment(given.threads)),
-    )
+        ("Tandem, cpu:0 and accelerator", ours + epochs + place, None),
+        ("PyTorch", theirs, environment),
+    ]
+    if given.peer_accelerator:
+        runs.append(("PyTorch, cpu and " + given.peer_accelerator,
+                     theirs + ["--accelerator", given.peer_accelerator], environment))
     outcomes = {}
     for name, words, environment in runs:
         outcomes[name] = read_outcome(measure.run(words, environment, given.realtime))

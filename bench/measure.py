@@ -9,7 +9,8 @@ import statistics
 import subprocess
 import sys
 
-PEER_PYTHON = "/usr/bin/python3"  # Debian's, which has python3-torch
+# Debian's, which has python3-torch, unless another is named.
+PEER_PYTHON = os.environ.get("TANDEM_PEER_PYTHON", "/usr/bin/python3")
 
 
 def peer_environment(threads):

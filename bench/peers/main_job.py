@@ -38,14 +38,15 @@ def read_tensors(path):
 
 
 class Model(torch.nn.Module):
-    def __init__(self, character_count, class_count):
+    def __init__(self, character_count, class_count, accelerator):
         super().__init__()
+        self.accelerator = accelerator
         self.embedding = torch.nn.Embedding(character_count, EMBEDDING_SIZE)
-        self.rnn = torch.nn.RNN(EMBEDDING_SIZE, HIDDEN_SIZE)
-        self.linear = torch.nn.Linear(HIDDEN_SIZE, class_count)
+        self.rnn = torch.nn.RNN(EMBEDDING_SIZE, HIDDEN_SIZE).to(accelerator)
+        self.linear = torch.nn.Linear(HIDDEN_SIZE, class_count).to(accelerator)
 
     def forward(self, characters):  # (length, batch)
-        steps, _ = self.rnn(self.embedding(characters))
+        steps, _ = self.rnn(self.embedding(characters).to(self.accelerator))
         return self.linear(steps[-1])
 
 
@@ -68,7 +69,7 @@ def evaluate(model, batches):
     correct = total = 0
     with torch.inference_mode():
         for characters, classes in batches:
-            correct += (model(characters).argmax(1) == classes).sum().item()
+            correct += (model(characters).argmax(1).cpu() == classes).sum().item()
             total += len(classes)
     return correct / total, total
 
@@ -79,7 +80,8 @@ def train_epoch(model, optimizer, batches, step, step_count, learning_rate):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * (1 - step / step_count)
         optimizer.zero_grad(set_to_none=True)
-        loss = torch.nn.functional.cross_entropy(model(characters), classes)
+        loss = torch.nn.functional.cross_entropy(model(characters),
+                                                 classes.to(model.accelerator))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
         optimizer.step()
@@ -97,6 +99,8 @@ def read_arguments():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--learning-rate", type=float, default=0.004)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--accelerator", default="cpu", metavar="DEVICE",
+                        help="where all but the embedding is, as cuda:0")
     return parser.parse_args()
 
 
@@ -106,7 +110,8 @@ def main():
     torch.manual_seed(given.seed)
     generator = torch.Generator().manual_seed(given.seed)
     tensors = read_tensors(given.data)
-    model = Model(int(tensors["characters"].max()) + 1, int(tensors["classes"].max()) + 1)
+    model = Model(int(tensors["characters"].max()) + 1, int(tensors["classes"].max()) + 1,
+                  torch.device(given.accelerator))
     optimizer = torch.optim.Adam(model.parameters(), lr=given.learning_rate)
     held_out = make_batches(tensors, False, EVALUATION_BATCH, generator)
     step = trained = 0

@@ -93,6 +93,7 @@ typedef struct tdm_command {
     tdm_copy copy;
     tdm_wait wait;
   };
+  const char *name; /* of the node, for a profiler's ranges; lives as long; NULL: it has none */
 } tdm_command;
 
 /* A stretch of one queue. Immutable while any flight uses it. */

@@ -179,6 +179,7 @@ static tdm_status emit_step(emit_state *state, size_t index) {
   emit_waits(state, index, program);
   tdm_command *command = &program->commands[program->count++];
   command->id = (uint32_t)index;
+  command->name = node->name;
   command->signals = state->waited[index];
   TDM_TRY(emit_dependencies(state, node, command));
   for (uint32_t k = 0; k < node->output_count; k++)

@@ -36,9 +36,7 @@ static tdm_status run_kernel(tdm_cuda_queue *queue, const tdm_flight *flight,
                     &pointers[i]));
   }
   TDM_TRY(resolve(device, flight, &execute->workspace, execute->workspace_bytes, &workspace));
-  const tdm_cuda_api *api = queue->lane.api;
-  api->range_begin(execute->kernel->operation);
-  const tdm_status status = execute->kernel->execute(&(tdm_kernel_call){
+  return execute->kernel->execute(&(tdm_kernel_call){
       .attributes = execute->attributes,
       .state = execute->state,
       .input_specs = execute->specs,
@@ -49,8 +47,6 @@ static tdm_status run_kernel(tdm_cuda_queue *queue, const tdm_flight *flight,
       .scalars = flight->scalars,
       .stream = &queue->lane,
   });
-  api->range_end();
-  return status;
 }
 
 /* A report is the command's own, whether its kernel writes to it or not. */
@@ -178,6 +174,12 @@ static bool is_skipped(const tdm_cuda_queue *queue, tdm_flight *flight,
   return !tdm_cuda_command_works(flight, command) || tdm_flight_spoiled(flight, command);
 }
 
+/* What a profiler is told of a command. */
+static const char *name_of(const tdm_command *command) {
+  if (command->name != NULL) return command->name;
+  return command->kind == TDM_COMMAND_EXECUTE ? command->execute.kernel->operation : "copy";
+}
+
 /* False: held up. */
 static bool work_command(tdm_cuda_queue *queue, const tdm_submission *submission,
                          const tdm_command *command) {
@@ -188,13 +190,18 @@ static bool work_command(tdm_cuda_queue *queue, const tdm_submission *submission
     flight->times_ns[2 * (size_t)command->id + 1] = 0;
   }
   tdm_status status = tdm_cuda_feeder_refusal(queue->feeder);
+  bool passed = true;
   if (status == TDM_OK) {
+    const tdm_cuda_api *api = queue->lane.api;
+    api->range_begin(name_of(command));
     if (command->kind == TDM_COMMAND_EXECUTE) {
       status = execute_command(queue, flight, command);
-    } else if (!copy_command(queue, submission, &command->copy, &status)) {
-      return false;
+    } else {
+      passed = copy_command(queue, submission, &command->copy, &status);
     }
+    api->range_end();
   }
+  if (!passed) return false;
   if (TDM_UNLIKELY(status != TDM_OK)) {
     tdm_flight_fail(flight, command->id, status, tdm_last_message());
   }

@@ -190,7 +190,7 @@ PARTS = {"tests": (part_tests, True), "sanitizer": (part_sanitizer, True), "job"
          "overhead": (part_overhead, False), "transfer": (part_transfer, False)}
 
 
-# ---- All of it ------------------------------------------------------------------------------------
+# ---- All of it 
 
 def write_report(check, version):
     folder = os.path.join(check.out, "bench", "results")

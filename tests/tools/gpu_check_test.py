@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""tools/gpu_check_run.py passes only when everything ran: what fails, is missing, or cannot run here
-makes it end with 1 and is named in the report."""
+"""tools/gpu_check_run.py passes only when everything ran: what fails, is missing, or cannot run
+here makes it end with 1 and is named in the report."""
 import os
 import shutil
 import subprocess

@@ -2,13 +2,21 @@
 
 load("@rules_cc//cc:cc_library.bzl", "cc_library")
 
-def emulated_cuda_library(name, srcs, deps, **kwargs):
+def emulated_cuda_library(
+        name,
+        srcs,
+        deps,
+        copts = [],
+        grid = "//tests/devices/cuda_emulation:grid",
+        **kwargs):
     """A cc_library of .cu files, whose words of CUDA are grid_cuda.h's.
 
     Args:
       name: the name
       srcs: labels of exported .cu files; each becomes a translation unit that includes it
       deps: cc_library targets
+      copts: more flags
+      grid: the library that runs blocks
       **kwargs: the other attributes of cc_library
     """
     units = []
@@ -26,11 +34,11 @@ def emulated_cuda_library(name, srcs, deps, **kwargs):
         name = name,
         testonly = True,
         srcs = units,
-        copts = ["-fno-strict-aliasing"],
+        copts = ["-fno-strict-aliasing"] + copts,
         local_defines = [
             "TDM_CUDA_HOST_WORDS=\\\"tests/devices/cuda_emulation/grid_cuda.h\\\"",
         ],
         textual_hdrs = srcs,
-        deps = deps + ["//tests/devices/cuda_emulation:grid"],
+        deps = deps + [grid],
         **kwargs
     )

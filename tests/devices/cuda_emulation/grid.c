@@ -29,7 +29,7 @@ void grid_set_order(grid_order order, uint64_t seed) {
 static void worker_destroy(void *user) {
   grid_worker *worker = user;
   for (size_t i = 0; i < GRID_MOST_THREADS; i++)
-    fiber_deinit(&worker->lanes[i].fiber);
+    fiber_deinit(&worker->fibers[i]);
   grid_shared_deinit(&worker->shared);
   free(worker);
   own_worker = NULL;
@@ -139,7 +139,7 @@ static bool take_lane(grid_worker *worker, uint32_t *out_lane) {
 static void wait_at(grid_lane *lane, lane_state state, const char *site) {
   lane->state = state;
   lane->site = site;
-  fiber_yield(&lane->fiber);
+  fiber_yield(lane->fiber);
 }
 
 void grid_barrier(const char *site) {
@@ -149,7 +149,10 @@ void grid_barrier(const char *site) {
   }
   worker->barrier_site = site;
   worker->at_barrier++;
+  char *token = grid_token(worker, 0);
+  ORDER_BEFORE(token);
   wait_at(grid_lane_current(), LANE_AT_BARRIER, site);
+  ORDER_AFTER(token);
 }
 
 static void barrier_open(grid_worker *worker) {
@@ -161,6 +164,7 @@ static void barrier_open(grid_worker *worker) {
     lane_make_ready(worker, i);
   worker->at_barrier = 0;
   worker->barrier_site = NULL;
+  worker->meetings[0]++;
 }
 
 /* The lane that `lane` of the warp reads. */
@@ -178,6 +182,7 @@ static void warp_open(grid_worker *worker, uint32_t warp, uint32_t mask) {
   grid_lane *lanes = &worker->lanes[warp * GRID_LANES];
   uint64_t received[GRID_LANES] = {0};
   uint32_t ballot = 0;
+  worker->meetings[1 + warp]++;
   for (uint32_t i = 0; i < GRID_LANES; i++) {
     if ((mask >> i & 1) == 0) continue;
     const uint32_t partner = partner_of(&lanes[i], i);
@@ -225,9 +230,12 @@ uint64_t grid_warp(grid_exchange kind, uint32_t mask, uint64_t value, uint32_t a
     if (lane->state == LANE_AT_WARP && lane->mask == mask) arrived |= 1u << i;
   }
   self->site = site;
+  char *token = grid_token(worker, 1 + warp);
+  if (kind == GRID_SYNCHRONIZE) ORDER_BEFORE(token);
   if (arrived == mask) warp_open(worker, warp, mask); /* also self, which yields all the same */
   if (arrived != mask) self->state = LANE_AT_WARP;
-  fiber_yield(&self->fiber);
+  fiber_yield(self->fiber);
+  if (kind == GRID_SYNCHRONIZE) ORDER_AFTER(token);
   return self->value;
 }
 
@@ -235,7 +243,9 @@ uint64_t grid_warp(grid_exchange kind, uint32_t mask, uint64_t value, uint32_t a
 
 static void lane_body(void *user) {
   grid_worker *worker = user;
+  ORDER_AFTER(&worker->begin_token);
   worker->call(worker->function, worker->arguments);
+  ORDER_BEFORE(&worker->end_token);
 }
 
 static void block_begin(grid_worker *worker, uint32_t block, uint32_t blocks) {
@@ -249,9 +259,12 @@ static void block_begin(grid_worker *worker, uint32_t block, uint32_t blocks) {
   for (uint32_t i = 0; i < worker->threads; i++) {
     worker->lanes[i].index = index;
     worker->lanes[i].index.thread.x = i;
-    fiber_begin(&worker->lanes[i].fiber, lane_body, worker);
+    worker->lanes[i].fiber = &worker->fibers[(i + worker->turn) % worker->threads];
+    fiber_begin(worker->lanes[i].fiber, lane_body, worker);
     lane_make_ready(worker, i);
   }
+  worker->turn++;
+  ORDER_BEFORE(&worker->begin_token);
 }
 
 /* Nobody can go on: says where two of them wait. */
@@ -269,9 +282,9 @@ static _Noreturn void report_deadlock(const grid_worker *worker) {
 static void lane_run(grid_worker *worker, uint32_t lane) {
   grid_lane *self = &worker->lanes[lane];
   grid_current = &self->index;
-  fiber_resume(&self->fiber, &worker->scheduler);
+  fiber_resume(self->fiber, &worker->scheduler);
   grid_current = NULL;
-  if (!self->fiber.done) return;
+  if (!self->fiber->done) return;
   self->state = LANE_DONE;
   worker->done[lane / GRID_LANES] |= 1u << lane % GRID_LANES;
   worker->running--;
@@ -322,4 +335,5 @@ void emulated_run_blocks(const void *function, void **arguments,
     const bool turned = worker->order == GRID_DESCENDING;
     block_run(worker, (uint32_t)(turned ? blocks - 1 - block : block), blocks);
   }
+  ORDER_AFTER(&worker->end_token);
 }

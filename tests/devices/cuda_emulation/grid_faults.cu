@@ -91,6 +91,11 @@ static __global__ void reductions(float *data, int64_t count) {
   data[threadIdx.x] = (float)wrong;
 }
 
+/* Blocks add to the same elements without an atomic; right here, where they run one by one. */
+static __global__ void blocks_add(float *data, int64_t count) {
+  if ((int64_t)threadIdx.x < count) data[threadIdx.x] += 1;
+}
+
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 static __global__ void shared_overrun(float *data, int64_t count) {
@@ -126,9 +131,11 @@ tdm_status grid_fault_launch(tdm_cuda_lane *lane, grid_fault fault, float *data)
       {returned_lane, "returned_lane"},
       {exchanges, "exchanges"},
       {reductions, "reductions"},
+      {blocks_add, "blocks_add"},
       {shared_overrun, "shared_overrun"},
       {overrun, "overrun"},
       {unset_shared, "unset_shared"},
   };
-  return launch(lane, kernels[fault].name, kernels[fault].kernel, 1, BLOCK, data, BLOCK);
+  return launch(lane, kernels[fault].name, kernels[fault].kernel, fault == GRID_BLOCKS_ADD ? 2 : 1,
+                BLOCK, data, BLOCK);
 }

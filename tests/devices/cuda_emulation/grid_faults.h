@@ -21,12 +21,13 @@ typedef enum grid_fault {
   GRID_RETURNED_LANE,
   GRID_EXCHANGES,  /* no fault: see the source */
   GRID_REDUCTIONS, /* no fault: all become 0 */
+  GRID_BLOCKS_ADD, /* two blocks */
   GRID_SHARED_OVERRUN,
   GRID_OVERRUN,
   GRID_UNSET_SHARED, /* copies what shared memory holds at first */
 } grid_fault;
 
-/* Enqueues one block of GRID_FAULT_COUNT threads. */
+/* Enqueues one block, or two, of GRID_FAULT_COUNT threads. */
 tdm_status grid_fault_launch(tdm_cuda_lane *lane, grid_fault fault, float *data) TDM_WARN_UNUSED;
 
 #ifdef __cplusplus

@@ -1,6 +1,5 @@
 /* Shared memory of a block: NaN until it is written, margins around each array that are poisoned
  * for AddressSanitizer and otherwise checked when the block ends. */
-#include <string.h>
 #include <sys/mman.h>
 
 #include "tests/devices/cuda_emulation/grid_state.h"
@@ -24,11 +23,22 @@
 
 enum { MARGIN_BYTES = 64, MARGIN = 0xA5, UNSET = 0xFF };
 
+/* Not memset, which ThreadSanitizer would take for a write of the thread that happens to be first.
+ */
+static void fill(char *begin, char byte, size_t bytes) {
+  for (size_t i = 0; i < bytes; i++)
+    ((volatile char *)begin)[i] = byte;
+}
+
 void grid_shared_begin(grid_shared_memory *shared) {
+#ifdef GRID_RACES /* fresh memory, so that accesses of the last block are forgotten */
+  grid_shared_deinit(shared);
+#endif
   if (shared->arena == NULL) {
     shared->arena =
         mmap(NULL, SHARED_ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (shared->arena == MAP_FAILED) grid_misuse("no memory");
+    shared->tokens = shared->arena + SHARED_ARENA_BYTES - 8 * 2 * (GRID_WARPS + 1);
   }
   shared->used_bytes = 0;
   shared->data_bytes = 0;
@@ -48,8 +58,8 @@ static shared_place *place_create(grid_shared_memory *shared, const void *key, s
   shared->used_bytes += MARGIN_BYTES + rounded + MARGIN_BYTES;
   char *data = shared->arena + place->offset;
   UNPOISON(data - MARGIN_BYTES, MARGIN_BYTES + rounded + MARGIN_BYTES);
-  memset(data - MARGIN_BYTES, MARGIN, MARGIN_BYTES + rounded + MARGIN_BYTES);
-  memset(data, UNSET, bytes);
+  fill(data - MARGIN_BYTES, (char)MARGIN, MARGIN_BYTES + rounded + MARGIN_BYTES);
+  fill(data, (char)UNSET, bytes);
   POISON(data - MARGIN_BYTES, MARGIN_BYTES);
   POISON(data + rounded, MARGIN_BYTES);
   if (rounded > bytes) POISON(data + bytes, rounded - bytes);

@@ -12,9 +12,20 @@ enum { GRID_MOST_THREADS = 1024, GRID_LANES = 32, GRID_WARPS = GRID_MOST_THREADS
 
 typedef enum lane_state { LANE_READY, LANE_AT_BARRIER, LANE_AT_WARP, LANE_DONE } lane_state;
 
+/* With GRID_RACES ThreadSanitizer is told what orders threads: the begin and end of a grid,
+ * barriers and __syncwarp, nothing else. */
+#ifdef GRID_RACES
+#include <sanitizer/tsan_interface.h>
+#define ORDER_BEFORE(token) __tsan_release(token)
+#define ORDER_AFTER(token) __tsan_acquire(token)
+#else
+#define ORDER_BEFORE(token) ((void)(token))
+#define ORDER_AFTER(token) ((void)(token))
+#endif
+
 /* One thread of the block. */
 typedef struct grid_lane {
-  fiber fiber;
+  fiber *fiber; /* one of the worker's */
   grid_thread index;
   lane_state state;
   const char *site; /* where it waits */
@@ -33,9 +44,11 @@ typedef struct shared_place {
   const char *site;
 } shared_place;
 
-/* A block's shared memory: data between margins that nobody may write. */
+/* A block's shared memory: data between margins that nobody may write; at its end tokens that
+ * stand for the block's barrier and warps. */
 typedef struct grid_shared_memory {
-  char *arena; /* (SHARED_ARENA_BYTES) */
+  char *arena;  /* (SHARED_ARENA_BYTES) */
+  char *tokens; /* (GRID_WARPS + 1, 2) of 8 bytes */
   size_t used_bytes;
   size_t data_bytes;
   shared_place places[SHARED_PLACES];
@@ -44,7 +57,13 @@ typedef struct grid_shared_memory {
 
 typedef struct grid_worker {
   grid_lane lanes[GRID_MOST_THREADS];
+  /* Lane i runs on fiber i + turn, and turn changes from block to block, so that what a fiber did
+   * in a block before does not order it with its lane of this one. */
+  fiber fibers[GRID_MOST_THREADS];
+  uint32_t turn;
   fiber scheduler;
+  char begin_token, end_token;
+  uint32_t meetings[GRID_WARPS + 1]; /* that have been: of the block, of each warp */
   const void *function;
   void **arguments;
   void (*call)(const void *function, void **arguments);
@@ -60,6 +79,12 @@ typedef struct grid_worker {
   uint32_t priorities[GRID_WARPS]; /* warps, first the one that goes first */
   grid_shared_memory shared;
 } grid_worker;
+
+/* Of the running block: the token of its barrier (0), or of warp i (1 + i), as it stands. Whoever
+ * meets keeps the token it came with: one that goes on first may be at the next meeting already. */
+static inline char *grid_token(const grid_worker *worker, uint32_t i) {
+  return worker->shared.tokens + 8 * (2 * i + worker->meetings[i] % 2);
+}
 
 /* The calling thread's, made at first use. */
 grid_worker *grid_worker_get(void);

@@ -125,10 +125,14 @@ static void case_visit(const kernel_case *test, void *user) {
   (void)user;
   case_prepare(&prepared, test);
   case_run(&prepared, "ascending", false, true);
+#ifndef ONE_ORDER /* races are found in any */
   case_run(&prepared, "descending", false, false);
   case_run(&prepared, "random", false, false);
+#endif
   case_run(&prepared, "ascending", true, true);
+#ifndef ONE_ORDER
   case_run(&prepared, "random", true, false);
+#endif
   case_release(&prepared);
 }
 

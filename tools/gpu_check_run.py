@@ -99,7 +99,7 @@ class Check:
             self.why_none = output.strip().splitlines()[-1] if output.strip() else "no output"
 
 
-# ---- Parts: each answers nothing, and tells its failures ------------------------------------------
+# ---- Parts: each answers nothing, and tells its failures
 
 def run_test(check, name, words, timeout_s):
     code, output = check.run(words + [check.path("tests", name)], timeout_s)
@@ -190,7 +190,7 @@ PARTS = {"tests": (part_tests, True), "sanitizer": (part_sanitizer, True), "job"
          "overhead": (part_overhead, False), "transfer": (part_transfer, False)}
 
 
-# ---- All of it 
+# ---- All of it
 
 def write_report(check, version):
     folder = os.path.join(check.out, "bench", "results")

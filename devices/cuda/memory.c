@@ -22,17 +22,22 @@ struct tdm_cuda_arena {
   uint8_t used[ARENA_UNITS]; /* of a shared arena; one big block needs no map */
 };
 
+enum { UNCHANGED = -1 }; /* to set a device is to open it: not without need */
+
 /* ---- The calling thread's device ------------------------------------------------------------- */
 
 tdm_status tdm_cuda_enter(const tdm_cuda_api *api, int ordinal, int *out_previous) {
-  *out_previous = ordinal;
-  TDM_TRY(tdm_cuda_check(api, api->device_get(out_previous), "asking for the thread's device"));
-  if (*out_previous == ordinal) return TDM_OK;
-  return tdm_cuda_check(api, api->device_set(ordinal), "choosing the thread's device");
+  int current = ordinal;
+  *out_previous = UNCHANGED;
+  TDM_TRY(tdm_cuda_check(api, api->device_get(&current), "asking for the thread's device"));
+  if (current == ordinal) return TDM_OK;
+  TDM_TRY(tdm_cuda_check(api, api->device_set(ordinal), "choosing the thread's device"));
+  *out_previous = current;
+  return TDM_OK;
 }
 
 void tdm_cuda_leave(const tdm_cuda_api *api, int previous) {
-  (void)api->device_set(previous);
+  if (previous != UNCHANGED) (void)api->device_set(previous);
 }
 
 /* ---- Arenas ---------------------------------------------------------------------------------- */

@@ -346,6 +346,37 @@ static void every_nth_call_of_a_context_fails(void **state) {
   }
 }
 
+/* False: there were not so many allocations. */
+static bool run_short_of_memory(uint64_t n) {
+  tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
+  const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);
+  const tdm_context_options options = {.struct_size = sizeof(options), .allocator = &allocator};
+  tdm_faulty_allocator_arm(faulty, n, false);
+  tdm_context *context = tdm_context_create(&options);
+  tdm_tensor *here = tdm_tensor_zeros(context, "cpu:0", TDM_INT64, tdm_shape_of(1, 3));
+  for (int started = 0; started < 2 && context != NULL; ++started) {
+    tdm_tensor *there = tdm_tensor_to(here, "cuda:1", TDM_DTYPE_NONE);
+    tdm_tensor_release(there);
+    if (tdm_context_start(context) != TDM_OK) break;
+  }
+  const bool failed = tdm_faulty_allocator_failures(faulty) > 0;
+  if (!failed) assert_non_null(context);
+  tdm_tensor_release(here);
+  tdm_context_release(context);
+  assert_int_equal(tdm_faulty_allocator_outstanding_bytes(faulty), 0);
+  tdm_faulty_allocator_destroy(faulty);
+  assert_int_equal(emulation_outstanding(), 0);
+  return failed;
+}
+
+static void every_nth_allocation_of_the_host_fails(void **state) {
+  (void)state;
+  uint64_t n = 1;
+  while (run_short_of_memory(n))
+    ++n;
+  assert_true(n > 20);
+}
+
 static void a_lost_device_is_told(void **state) {
   (void)state;
   tdm_context *context = test_context(NULL);
@@ -392,6 +423,7 @@ int main(void) {
       cmocka_unit_test(a_report_reaches_what_depends_on_it),
       cmocka_unit_test(a_lost_device_is_told),
       cmocka_unit_test(a_full_gpu_is_told),
+      cmocka_unit_test(every_nth_allocation_of_the_host_fails),
       cmocka_unit_test(every_nth_call_of_a_context_fails),
       cmocka_unit_test(every_nth_call_of_a_run_fails),
   };

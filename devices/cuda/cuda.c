@@ -7,7 +7,7 @@
 
 #include "core/allocate.h"
 #include "devices/context.h"
-#include "devices/cuda/enqueue.h"
+#include "devices/cuda/commands.h"
 #include "devices/cuda/errors.h"
 #include "devices/cuda/kernels.h"
 #include "devices/cuda/memory.h"

@@ -9,8 +9,4 @@ bool tdm_cuda_queue_advance(tdm_cuda_queue *queue);
 /* Asks, on `bell`, for whatever the head is held up by, and for nothing else. */
 void tdm_cuda_queue_ask(tdm_cuda_queue *queue, uint32_t bell);
 
-/* The bytes of a copy at once, on this thread, whose device is an end of the copy. */
-tdm_status tdm_cuda_copy_now(const tdm_cuda_api *api, const tdm_copy *copy, tdm_address from,
-                             tdm_address to) TDM_WARN_UNUSED;
-
 #endif

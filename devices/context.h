@@ -20,6 +20,10 @@ void tdm_context_log(tdm_context *context, tdm_log_level level, const char *form
 tdm_device *tdm_context_device(tdm_context *context, size_t index);
 /* NULL with a message that tells why: unknown kind, no such index, no driver, not built in. */
 tdm_device *tdm_context_find_device(tdm_context *context, const char *name);
+/* The devices of a list, "cuda:0,cuda:1": 1 to capacity; one may stand twice. INVALID_ARGUMENT for
+ * what is no such list, else why a device is not there. */
+tdm_status tdm_context_find_devices(tdm_context *context, const char *list, size_t capacity,
+                                    tdm_device **out_devices, size_t *out_count) TDM_WARN_UNUSED;
 size_t tdm_context_queue_count(const tdm_context *context);
 tdm_queue *tdm_context_queue(tdm_context *context, size_t index);
 

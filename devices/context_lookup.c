@@ -114,6 +114,27 @@ tdm_device *tdm_context_find_device(tdm_context *context, const char *name) {
   return status == TDM_OK ? device : NULL;
 }
 
+tdm_status tdm_context_find_devices(tdm_context *context, const char *list, size_t capacity,
+                                    tdm_device **out_devices, size_t *out_count) {
+  char name[32];
+  size_t count = 0;
+  *out_count = 0;
+  for (const char *at = list; at != NULL && *at != '\0';) {
+    const size_t length = strcspn(at, ",");
+    if (count == capacity)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "more than %zu devices in %s", capacity, list);
+    if (length == 0 || length >= sizeof(name) || (at[length] == ',' && at[length + 1] == '\0'))
+      return tdm_fail(TDM_INVALID_ARGUMENT, "\"%s\" is no list of devices", list);
+    memcpy(name, at, length);
+    name[length] = '\0';
+    TDM_TRY(find_device(context, name, &out_devices[count++]));
+    at += length + (at[length] == ',');
+  }
+  if (count == 0) return tdm_fail(TDM_INVALID_ARGUMENT, "no devices are given");
+  *out_count = count;
+  return TDM_OK;
+}
+
 tdm_status tdm_device_check(tdm_context *context, const char *name) {
   if (context == NULL) return tdm_fail(TDM_INVALID_ARGUMENT, "the context is NULL");
   tdm_device *device = NULL;

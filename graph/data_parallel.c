@@ -6,9 +6,9 @@
  * Parameters are read by all replicas; the transfer pass makes their copies. Outer parts are
  * replaced before those inside them, which each replica then has for itself. Invariant: nodes
  * outside keep their order; replicas follow one another, each in the order of the part. */
-#include <math.h>
 #include <string.h>
 
+#include "devices/chunks.h"
 #include "graph/parts.h"
 #include "graph/passes.h"
 
@@ -35,26 +35,6 @@ typedef struct parallel_state {
 } parallel_state;
 
 /* ---- Chunks ---- */
-
-size_t tdm_chunk_sizes(int64_t rows, size_t device_count, const double *weights,
-                       int64_t *out_sizes) {
-  const int64_t chunk = (rows + (int64_t)device_count - 1) / (int64_t)device_count;
-  double sum = 0;
-  for (size_t i = 0; weights && i < device_count; i++)
-    sum += weights[i];
-  double so_far = 0;
-  int64_t given = 0;
-  size_t used = 0;
-  for (size_t i = 0; i < device_count; i++) {
-    int64_t end = given + chunk;
-    if (weights) end = (int64_t)llround((double)rows * ((so_far += weights[i]) / sum));
-    if (end > rows || (weights && i + 1 == device_count)) end = rows;
-    out_sizes[i] = end - given;
-    used += end > given;
-    given = end;
-  }
-  return used ? used : 1;
-}
 
 /* Those devices that have rows; the first where there are none. */
 static void share_out(parallel_state *state) {

@@ -43,10 +43,6 @@ tdm_status tdm_lower(const tdm_lowering *lowering, tdm_graph *out_graph,
  * only given their first device. Inputs whose rows differ are INVALID_ARGUMENT, naming both. */
 tdm_status tdm_pass_data_parallel(tdm_graph *graph, bool sized, uint32_t *deliveries,
                                   size_t delivery_count) TDM_WARN_UNUSED;
-/* Rows of each device's chunk: torch.chunk's, or in proportion to weights (NULL: none); 0 for those
- * that get none. Answers how many chunks there are: at least 1. */
-size_t tdm_chunk_sizes(int64_t rows, size_t device_count, const double *weights,
-                       int64_t *out_sizes);
 
 /* ---- place ---- */
 

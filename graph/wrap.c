@@ -19,21 +19,12 @@ static bool is_inside(const tdm_graph *graph, uint16_t wrap, uint16_t outer) {
 /* ---- Options ---- */
 
 static tdm_status read_devices(tdm_graph *graph, const char *list, tdm_graph_wrap *wrap) {
-  char name[32];
-  for (const char *at = list; at && *at;) {
-    const size_t length = strcspn(at, ",");
-    if (wrap->device_count == TDM_MAX_PARTS)
-      return tdm_fail(TDM_INVALID_ARGUMENT, "more than %d devices in %s", TDM_MAX_PARTS, list);
-    if (length == 0 || length >= sizeof name)
-      return tdm_fail(TDM_INVALID_ARGUMENT, "\"%s\" is no list of devices", list);
-    memcpy(name, at, length);
-    name[length] = 0;
-    const tdm_device *device = tdm_context_find_device(graph->context, name);
-    if (!device) return TDM_UNAVAILABLE;
-    wrap->devices[wrap->device_count++] = (int16_t)device->context_index;
-    at += length + (at[length] == ',');
-  }
-  if (wrap->device_count == 0) return tdm_fail(TDM_INVALID_ARGUMENT, "no devices are given");
+  tdm_device *devices[TDM_MAX_PARTS];
+  size_t count;
+  TDM_TRY(tdm_context_find_devices(graph->context, list, TDM_MAX_PARTS, devices, &count));
+  for (size_t i = 0; i < count; i++)
+    wrap->devices[i] = (int16_t)devices[i]->context_index;
+  wrap->device_count = (uint16_t)count;
   return TDM_OK;
 }
 

@@ -2,6 +2,7 @@
  * model as it is, traffic, nesting, errors. */
 #include <stdlib.h>
 
+#include "devices/chunks.h"
 #include "graph/session.h"
 #include "tests/graph/support.h"
 

@@ -110,6 +110,40 @@ TDM_API tdm_status tdm_tensor_write(tdm_tensor *tensor, const void *data,
  * truncates and saturates. Blocks until it is there. */
 TDM_API tdm_tensor *tdm_tensor_to(tdm_tensor *tensor, const char *device, tdm_dtype dtype);
 
+/* ---- Tensors over several devices ----------------------------------------------------------- */
+
+/* A list of devices is "cuda:0,cuda:1", 1 to 16, where one may stand twice; tensors are 1 to 16 to
+ * be put together or summed. All that one call moves is in flight at once, through the devices'
+ * queues; it blocks until everything is there. Any thread; it starts the devices. The caller owns
+ * what comes back; on failure all of it is NULL, and the tensors given are never changed. What
+ * these do in a graph, with gradients, is tdm_split's, tdm_concat's and tdm_data_parallel's. */
+#define TDM_MAX_DEVICES 16
+
+/* Cuts tensor along dimension (negative: from the end) into chunks that follow one another, chunk i
+ * for device i of the list, straight from where it lies. sizes: of every device's chunk, together
+ * the whole; NULL: torch.chunk's, ceil(rows / devices) each until they run out, so that there may
+ * be fewer chunks than devices. out_chunks has room for a chunk a device; out_count (may be NULL)
+ * gets how many there are. A chunk of dimension 0 that is for tensor's own device is a view. */
+TDM_API tdm_status tdm_tensors_scatter(tdm_tensor *tensor, const char *devices, int dimension,
+                                       const int64_t *sizes, tdm_tensor **out_chunks,
+                                       size_t *out_count) TDM_WARN_UNUSED;
+/* Puts tensors, wherever they lie, together along dimension (negative: from the end) on device
+ * (NULL: that of the first). Their dtypes and other dimensions agree; scalars become a vector. One
+ * tensor alone that lies there is itself, retained. NULL on failure. */
+TDM_API tdm_tensor *tdm_tensors_gather(tdm_tensor *const *tensors, size_t count, int dimension,
+                                       const char *device);
+/* Copies every tensor, wherever it lies, to every device: out_copies (devices, count), row-major.
+ * Where a tensor lies already it is itself, retained. */
+TDM_API tdm_status tdm_tensors_broadcast(tdm_tensor *const *tensors, size_t count,
+                                         const char *devices,
+                                         tdm_tensor **out_copies) TDM_WARN_UNUSED;
+/* tensors (list_count, count), row-major, each list on a device of its own: sum i is that of every
+ * list's tensor i, added on device (NULL: that of the first tensor) in the order of the lists. Of
+ * float32, float64, int32, int64; shapes and dtypes agree. One list alone is only moved. */
+TDM_API tdm_status tdm_tensors_reduce_add(tdm_tensor *const *tensors, size_t list_count,
+                                          size_t count, const char *device,
+                                          tdm_tensor **out_sums) TDM_WARN_UNUSED;
+
 /* A list of named tensors: the state of a store, the contents of a file. Names are copied, tensors
  * retained. One thread at a time. */
 typedef struct tdm_tensor_list tdm_tensor_list;

@@ -40,5 +40,10 @@ static inline tdm_address tdm_tensor_address(const tdm_tensor *tensor) {
 static inline tdm_device *tdm_tensor_owner(const tdm_tensor *tensor) {
   return tensor->storage->memory.device;
 }
+static inline tdm_memory tdm_tensor_memory(const tdm_tensor *tensor) {
+  return (tdm_memory){.device = tdm_tensor_owner(tensor),
+                      .address = tdm_tensor_address(tensor),
+                      .bytes = tensor->bytes};
+}
 
 #endif

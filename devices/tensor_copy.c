@@ -13,12 +13,6 @@ static tdm_context *context_of(const tdm_tensor *tensor) {
   return tensor->storage->context;
 }
 
-static tdm_memory memory_of(const tdm_tensor *tensor) {
-  return (tdm_memory){.device = tdm_tensor_owner(tensor),
-                      .address = tdm_tensor_address(tensor),
-                      .bytes = tensor->bytes};
-}
-
 /* Memory of the host's that is no tensor, as the host's device sees it. */
 static tdm_memory host_memory(tdm_context *context, const void *data, size_t bytes) {
   return (tdm_memory){
@@ -45,7 +39,7 @@ tdm_status tdm_tensor_read(const tdm_tensor *tensor, void *out_data, size_t byte
     memcpy(out_data, data, bytes);
     return TDM_OK;
   }
-  const tdm_memory from = memory_of(tensor);
+  const tdm_memory from = tdm_tensor_memory(tensor);
   const tdm_memory to = host_memory(context_of(tensor), out_data, bytes);
   return tdm_context_copy(context_of(tensor), &from, &to, bytes);
 }
@@ -59,7 +53,7 @@ tdm_status tdm_tensor_write(tdm_tensor *tensor, const void *data, size_t bytes) 
     return TDM_OK;
   }
   const tdm_memory from = host_memory(context_of(tensor), data, bytes);
-  const tdm_memory to = memory_of(tensor);
+  const tdm_memory to = tdm_tensor_memory(tensor);
   return tdm_context_copy(context_of(tensor), &from, &to, bytes);
 }
 
@@ -189,8 +183,8 @@ static tdm_tensor *move(const tdm_tensor *tensor, const tdm_device *device) {
   tdm_tensor *moved =
       tdm_tensor_create(context_of(tensor), device->name, tensor->dtype, tensor->shape);
   if (moved == NULL) return NULL;
-  const tdm_memory from = memory_of(tensor);
-  const tdm_memory to = memory_of(moved);
+  const tdm_memory from = tdm_tensor_memory(tensor);
+  const tdm_memory to = tdm_tensor_memory(moved);
   if (tdm_context_copy(context_of(tensor), &from, &to, tensor->bytes) == TDM_OK) return moved;
   tdm_tensor_release(moved);
   return NULL;

@@ -191,10 +191,11 @@ tdm_status json_write(const char *path, const machine *told, const results *list
   json_t *measurements = json_array();
   for (size_t i = 0; i < list->count; i++)
     json_array_append_new(measurements, result_json(&list->items[i]));
-  json_t *root = json_pack(
-      "{s:s, s:o, s:{s:i, s:i}, s:o, s:o, s:o}", "version", tdm_version(), "machine",
-      machine_json(told), "method", "warm_up_copies", WARM_UP_COPIES, "timed_copies", TIMED_COPIES,
-      "matrices", matrices_json(list), "measurements", measurements, "links", fits_json(list));
+  json_t *root =
+      json_pack("{s:s, s:o, s:{s:i, s:i, s:i}, s:o, s:o, s:o}", "version", tdm_version(), "machine",
+                machine_json(told), "method", "warm_up_copies", WARM_UP_COPIES, "timed_copies",
+                TIMED_COPIES, "timed_copies_below_1_MiB", TIMED_SMALL_COPIES, "matrices",
+                matrices_json(list), "measurements", measurements, "links", fits_json(list));
   if (!root) return tdm_fail(TDM_OUT_OF_MEMORY, "the results as JSON");
   output_file file;
   tdm_status status = output_open(path, &file);

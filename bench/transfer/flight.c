@@ -15,10 +15,9 @@ typedef struct strand {
   size_t lane_count;
   bool counted;
   tdm_command *commands;
-  bool stamps;          /* commands of the queue itself note the times */
-  uint32_t first_point; /* positions after which timing begins and ends */
-  uint32_t last_point;
-  uint64_t first_ns; /* when they were reached; 0: not yet seen */
+  bool stamps;         /* commands of the queue itself note the times */
+  uint32_t last_point; /* position after which timing ends */
+  uint64_t first_ns;   /* when timing began and ended; 0: not yet seen */
   uint64_t last_ns;
   uint64_t *stamped[2]; /* attributes of the commands that note them */
 } strand;
@@ -124,32 +123,33 @@ static tdm_command first_command(copy_flight *mine, size_t at) {
   return (tdm_command){.kind = TDM_COMMAND_WAIT, .wait = {.program = 0}};
 }
 
-/* The point at which timing begins (0) or ends (1) is after what the program has so far. */
+/* Timing begins (0) or ends (1) after what the program has so far. */
 static void mark(copy_flight *mine, size_t at, int which) {
   strand *one = &mine->strands[at];
   tdm_program *program = &mine->programs[at];
   if (one->stamps)
     program->commands[program->count++] = execute(mine, &stamp_kernel, &one->stamped[which]);
-  if (program->count == 0) return;
-  *(which == 0 ? &one->first_point : &one->last_point) = program->count - 1;
-  program->commands[program->count - 1].signals = true;
+  if (which == 0 || program->count == 0) return;
+  one->last_point = program->count - 1;
+  program->commands[one->last_point].signals = true;
 }
 
 static tdm_status write_program(copy_flight *mine, size_t at, const copy_counts *counts) {
   strand *one = &mine->strands[at];
   tdm_program *program = &mine->programs[at];
-  const int needed = counts->warm_ups + counts->timed;
-  const int rounds = one->counted ? needed : 2 * needed;
+  one->stamps = one->counted && counts->held &&
+                strcmp(program->queue->device->ops->executes, hold_kernel.executes) == 0;
+  const int warm_ups = one->stamps ? counts->warm_ups : 0;
+  const int needed = warm_ups + counts->timed;
+  const int rounds = one->counted ? needed : 2 * (counts->warm_ups + counts->timed);
   one->commands = calloc(3 + (size_t)rounds * one->lane_count, sizeof *one->commands);
   if (!one->commands) return tdm_fail(TDM_OUT_OF_MEMORY, "the commands of %d copies", rounds);
   program->commands = one->commands;
-  one->stamps = one->counted && counts->held &&
-                strcmp(program->queue->device->ops->executes, hold_kernel.executes) == 0;
   one->stamped[0] = &one->first_ns;
   one->stamped[1] = &one->last_ns;
   if (counts->held) one->commands[program->count++] = first_command(mine, at);
   for (int round = 0; round < rounds; round++) {
-    if (round == counts->warm_ups) mark(mine, at, 0);
+    if (round == warm_ups) mark(mine, at, 0);
     for (size_t i = 0; i < one->lane_count; i++)
       append_copy(mine, program, one->lanes[i], counts->bytes);
     if (round + 1 == needed) mark(mine, at, 1);
@@ -215,8 +215,7 @@ static bool look(copy_flight *mine) {
   for (size_t at = 0; at < mine->strand_count; at++) {
     strand *one = &mine->strands[at];
     if (!one->counted || one->stamps) continue;
-    const bool begun = see(mine, at, one->first_point, &one->first_ns);
-    all &= begun && see(mine, at, one->last_point, &one->last_ns);
+    all &= see(mine, at, one->last_point, &one->last_ns);
   }
   return all;
 }
@@ -250,9 +249,17 @@ static tdm_status settle(copy_flight *mine) {
   return tdm_fail(mine->flight.failure.status, "%s", mine->flight.failure.message);
 }
 
+/* Lets what was submitted begin. */
+static void let_go(copy_flight *mine) {
+  const uint64_t now_ns = tdm_time_ns();
+  for (size_t at = 0; at < mine->strand_count; at++)
+    if (!mine->strands[at].stamps) mine->strands[at].first_ns = now_ns;
+  atomic_store_explicit(&mine->released, true, memory_order_release);
+}
+
 tdm_status copy_flight_run(copy_flight *flight, double *out_ns) {
   TDM_TRY(submit(flight));
-  atomic_store(&flight->released, true);
+  let_go(flight);
   for (int spins = 0; !look(flight);)
     relax(&spins);
   TDM_TRY(settle(flight));
@@ -270,7 +277,6 @@ tdm_status copy_flight_run(copy_flight *flight, double *out_ns) {
 tdm_status copy_flight_run_whole(copy_flight *flight, double *out_ns) {
   const uint64_t began_ns = tdm_time_ns();
   TDM_TRY(submit(flight));
-  atomic_store(&flight->released, true);
   for (int spins = 0; !look(flight);)
     relax(&spins);
   *out_ns = (double)(tdm_time_ns() - began_ns);

@@ -27,10 +27,11 @@ typedef struct copy_counts {
 tdm_status copy_flight_create(tdm_context *context, const group *one, const lane_ends *ends,
                               const copy_counts *counts, copy_flight **out_flight) TDM_WARN_UNUSED;
 void copy_flight_destroy(copy_flight *flight);
-/* Runs it once. out_ns[i] (lane_count) is the time between the point at which the warm-ups of lane
- * i's queue were done and the one at which all its timed copies were, 0 for lanes that are not
- * counted. Queues of the host note the times themselves; of others this thread sees them, spinning.
- */
+/* Runs it once. out_ns[i] (lane_count) is the time of all timed copies of lane i's queue; 0 for
+ * lanes that are not counted. A queue of the host notes when its warm-ups and when its timed copies
+ * are done. Of others only the end is seen by this thread, spinning, since points on the way may be
+ * published late: there is no warm-up in their programs (run it once before), and the time counts
+ * from when the queues were let go. */
 tdm_status copy_flight_run(copy_flight *flight, double *out_ns) TDM_WARN_UNUSED;
 /* Runs it once; the time from submitting to the end as this thread saw it. */
 tdm_status copy_flight_run_whole(copy_flight *flight, double *out_ns) TDM_WARN_UNUSED;

@@ -16,6 +16,10 @@ int samples_of(int asked, size_t bytes) {
   return bytes <= (size_t)64 << 20 ? 5 : 3;
 }
 
+int timed_copies_of(size_t bytes) {
+  return bytes < SMALL_BYTES ? TIMED_SMALL_COPIES : TIMED_COPIES;
+}
+
 /* ---- Results --------------------------------------------------------------------------------- */
 
 static result describe(const measurement *wanted, const lane *copied, const lane_ends *ends,
@@ -77,7 +81,7 @@ static tdm_status take_samples(sampling *mine, const copy_counts *counts, int co
   copy_flight *flight = NULL;
   TDM_TRY(copy_flight_create(mine->wanted->context, mine->group, mine->ends, counts, &flight));
   const bool whole = mine->wanted->subject->is_latency;
-  const int warm_ups = whole ? LATENCY_WARM_UPS : 0;
+  const int warm_ups = whole ? LATENCY_WARM_UPS : 1;
   tdm_status status = TDM_OK;
   for (int i = -warm_ups; i < count && status == TDM_OK; i++) {
     double ns[MOST_LANES] = {0};
@@ -113,7 +117,7 @@ static tdm_status measure_size(sampling *mine, size_t bytes, results *out_result
   const int count = whole ? (asked ? asked : LATENCY_SAMPLES) : samples_of(asked, bytes);
   const copy_counts counts = {.bytes = bytes,
                               .warm_ups = whole ? 0 : WARM_UP_COPIES,
-                              .timed = whole ? 1 : TIMED_COPIES,
+                              .timed = whole ? 1 : timed_copies_of(bytes),
                               .held = !whole};
   TDM_TRY(prepare_contents(mine, bytes));
   TDM_TRY(take_samples(mine, &counts, count));

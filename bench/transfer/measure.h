@@ -1,7 +1,8 @@
 /* Timing copies that go through the library's queues, after nvbandwidth's method: queues are held
- * back until everything is submitted, 4 copies warm up, the next 16 are timed between two points of
- * the queue, and the median of several such samples counts. Invariant: what was measured was copied
- * right; contents are compared after the samples. */
+ * back until everything is submitted, 4 copies warm up, the next 16 (more of small ones, so that
+ * beginning and ending weigh little) are timed together, and the median of several such samples
+ * counts. Invariant: what was measured was copied right; contents are compared after the samples.
+ */
 #ifndef BENCH_TRANSFER_MEASURE_H
 #define BENCH_TRANSFER_MEASURE_H
 
@@ -9,7 +10,8 @@
 #include "bench/transfer/cases.h"
 #include "bench/transfer/results.h"
 
-enum { WARM_UP_COPIES = 4, TIMED_COPIES = 16, LATENCY_BYTES = 64, LATENCY_SAMPLES = 400 };
+enum { WARM_UP_COPIES = 4, TIMED_COPIES = 16, TIMED_SMALL_COPIES = 256, SMALL_BYTES = 1 << 20 };
+enum { LATENCY_BYTES = 64, LATENCY_SAMPLES = 400 };
 
 typedef struct measurement {
   tdm_context *context;
@@ -26,6 +28,8 @@ typedef struct measurement {
 tdm_status measure_group(const measurement *wanted, const group *one,
                          results *out_results) TDM_WARN_UNUSED;
 
+/* How many copies are timed together. */
+int timed_copies_of(size_t bytes);
 /* How many samples a figure has unless it was said: cheap ones get more. */
 int samples_of(int asked, size_t bytes);
 

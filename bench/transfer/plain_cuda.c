@@ -57,7 +57,7 @@ static tdm_status measure_size(const plain_case *plain, int device, host_memory 
                               .memory = memories[memory],
                               .bytes = bytes,
                               .warm_ups = WARM_UP_COPIES,
-                              .timed = TIMED_COPIES,
+                              .timed = timed_copies_of(bytes),
                               .samples = samples_of(samples, bytes)};
   result made = {.case_name = plain->name,
                  .unit = "GB/s",
@@ -71,7 +71,7 @@ static tdm_status measure_size(const plain_case *plain, int device, host_memory 
   double values[MOST_SAMPLES];
   if (cuda_copies_measure(&wanted, values, made.problem, sizeof made.problem)) {
     for (int i = 0; i < wanted.samples; i++)
-      values[i] = (double)bytes * TIMED_COPIES / (values[i] > 0 ? values[i] : 1);
+      values[i] = (double)bytes * wanted.timed / (values[i] > 0 ? values[i] : 1);
     result_summarize(&made, values, wanted.samples, true);
     made.copy_ns = (double)bytes / made.median;
   }

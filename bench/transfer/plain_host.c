@@ -73,14 +73,15 @@ static void *copy_samples(void *user) {
   copying *mine = user;
   const tdm_core_range *cores = tdm_context_cores(mine->context, mine->device);
   (void)tdm_topology_bind_thread(tdm_context_topology(mine->context), cores);
+  const int timed = timed_copies_of(mine->bytes);
   for (int i = 0; i < mine->samples; i++) {
     uint64_t began_ns = 0;
-    for (int k = 0; k < WARM_UP_COPIES + TIMED_COPIES; k++) {
+    for (int k = 0; k < WARM_UP_COPIES + timed; k++) {
       if (k == WARM_UP_COPIES) began_ns = tdm_time_ns();
       mine->copy(mine->to, mine->from, mine->bytes);
     }
     const uint64_t took_ns = tdm_time_ns() - began_ns;
-    mine->values[i] = (double)mine->bytes * TIMED_COPIES / (double)(took_ns ? took_ns : 1);
+    mine->values[i] = (double)mine->bytes * timed / (double)(took_ns ? took_ns : 1);
   }
   return NULL;
 }

@@ -19,10 +19,10 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOPICS = ["copy", "faults", "memory", "queue", "tensor"]
-REQUIRED_TESTS = (["conformance_%s_cuda%d_test" % (topic, index)
+REQUIRED_TESTS = (["conformance_%s_gpu%d_test" % (topic, index)
                    for topic in TOPICS for index in (0, 1)] +
-                  ["random_graphs_cuda_test", "kernels_cuda_test"])
-SANITIZED = re.compile(r"(conformance_(copy|memory|queue|tensor)_cuda0|kernels_cuda)_test$")
+                  ["random_graphs_gpu_test", "device_kernels_gpu_test"])
+SANITIZED = re.compile(r"(conformance_(copy|memory|queue|tensor)_gpu0|device_kernels_gpu)_test$")
 LANGUAGES = [("english", "american-english"), ("french", "french"), ("german", "ngerman"),
              ("spanish", "spanish"), ("italian", "italian"), ("dutch", "dutch"),
              ("portuguese", "portuguese"), ("swedish", "swedish")]

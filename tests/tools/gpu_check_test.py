@@ -69,25 +69,25 @@ class GpuCheckTest(unittest.TestCase):
         code, printed, report = self.run_it("tests")
         self.assertEqual(code, 0, printed)
         self.assertTrue(report.startswith("emulated_9000_x.md\n# Emulated 9000 (X)"), report)
-        self.assertIn("| kernels_cuda_test | passed | 3 |", report)
+        self.assertIn("| device_kernels_gpu_test | passed | 3 |", report)
         self.assertNotIn("Failed", report)
 
     def test_a_test_that_fails(self):
-        self.pack(self.files(kernels_cuda_test=BAD))
+        self.pack(self.files(device_kernels_gpu_test=BAD))
         code, printed, report = self.run_it("tests")
         self.assertEqual(code, 1)
-        self.assertIn("FAILED: kernels_cuda_test ended with 1", printed)
-        self.assertIn("- kernels_cuda_test ended with 1", report)
+        self.assertIn("FAILED: device_kernels_gpu_test ended with 1", printed)
+        self.assertIn("- device_kernels_gpu_test ended with 1", report)
 
     def test_a_test_that_ran_nothing(self):
-        self.pack(self.files(kernels_cuda_test=SILENT))
+        self.pack(self.files(device_kernels_gpu_test=SILENT))
         self.assertEqual(self.run_it("tests")[0], 1)
 
     def test_a_test_that_is_missing(self):
-        self.pack(self.files(kernels_cuda_test=None))
+        self.pack(self.files(device_kernels_gpu_test=None))
         code, _, report = self.run_it("tests")
         self.assertEqual(code, 1)
-        self.assertIn("kernels_cuda_test is not in the package", report)
+        self.assertIn("device_kernels_gpu_test is not in the package", report)
 
     def test_no_gpu(self):
         self.pack(self.files(transfer=WITHOUT_GPU))

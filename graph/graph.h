@@ -242,9 +242,10 @@ TDM_API void tdm_store_release(tdm_store *store);
 /* Copies of everything as host tensors, in creation order; states of optimizers too, as
  * "optimizer/NAME/exp_avg", if with_states. Waits for runs in flight. NULL on failure. */
 TDM_API tdm_tensor_list *tdm_store_save(tdm_store *store, bool with_states);
-/* Sets what it has under the list's names (a leading "module." is accepted) and keeps the others
- * for sessions to come; mends a broken store once all its parameters are set. Nothing is changed
- * when a shape or dtype does not fit: the message names it. */
+/* Sets what it has under the list's names (a "module." in front of a name or of a part of it is
+ * passed over where nothing has that name) and keeps the others for sessions to come; mends a
+ * broken store once all its parameters are set. Nothing is changed when a shape or dtype does not
+ * fit: the message names it. */
 TDM_API tdm_status tdm_store_load(tdm_store *store, const tdm_tensor_list *list) TDM_WARN_UNUSED;
 /* How often parameters were rewritten; 0 when fresh. */
 TDM_API uint64_t tdm_store_version(const tdm_store *store);

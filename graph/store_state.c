@@ -41,19 +41,62 @@ tdm_tensor_list *tdm_store_save(tdm_store *store, bool with_states) {
   return NULL;
 }
 
-static const char *plain_name(const char *name) {
-  return strncmp(name, "module.", 7) == 0 ? name + 7 : name;
+/* ---- Names: a wrapped module's carry "module." in other programs' files ---- */
+
+static const char module_part[] = "module.";
+enum { MODULE_LENGTH = sizeof module_part - 1 };
+
+static const char *without_leading(const char *name) {
+  return strncmp(name, module_part, MODULE_LENGTH) == 0 ? name + MODULE_LENGTH : name;
 }
 
-static tdm_store_entry *find_entry(tdm_store *store, const char *name) {
-  tdm_store_entry *entry = tdm_map_get(&store->names, name);
-  return entry ? entry : tdm_map_get(&store->names, plain_name(name));
+/* Copies name without any "module." that begins it or follows '.' or '/'; plain has room. */
+static void strip_modules(const char *name, char *plain) {
+  bool begins = true;
+  while (*name) {
+    if (begins && without_leading(name) != name) {
+      name = without_leading(name);
+      continue;
+    }
+    begins = *name == '.' || *name == '/';
+    *plain++ = *name++;
+  }
+  *plain = 0;
 }
+
+/* The entry of that name; else of the name without its leading "module.", else without any. *entry
+ * is NULL when there is none. */
+static tdm_status find_entry(tdm_store *store, const char *name, tdm_store_entry **out_entry) {
+  *out_entry = tdm_map_get(&store->names, name);
+  if (!*out_entry) *out_entry = tdm_map_get(&store->names, without_leading(name));
+  if (*out_entry || !strstr(name, module_part)) return TDM_OK;
+  const size_t bytes = strlen(name) + 1;
+  char *plain = tdm_allocate(store->allocator, bytes, "a parameter's name");
+  if (!plain) return TDM_OUT_OF_MEMORY;
+  strip_modules(name, plain);
+  *out_entry = tdm_map_get(&store->names, plain);
+  tdm_release(store->allocator, plain, bytes);
+  return TDM_OK;
+}
+
+/* One for a name that no session has asked for yet, under the name that it will ask for. */
+static tdm_store_entry *add_plain_entry(tdm_store *store, const char *name, const tdm_spec *spec) {
+  const size_t bytes = strlen(name) + 1;
+  char *plain = tdm_allocate(store->allocator, bytes, "a parameter's name");
+  if (!plain) return NULL;
+  strip_modules(name, plain);
+  tdm_store_entry *entry = tdm_store_add_entry(store, plain, spec);
+  tdm_release(store->allocator, plain, bytes);
+  return entry;
+}
+
+/* ---- Loading ---- */
 
 static tdm_status check_list(tdm_store *store, const tdm_tensor_list *list) {
   for (size_t i = 0; i < tdm_tensor_list_count(list); i++) {
     const tdm_tensor *tensor = tdm_tensor_list_tensor(list, i);
-    const tdm_store_entry *entry = find_entry(store, tdm_tensor_list_name(list, i));
+    tdm_store_entry *entry;
+    TDM_TRY(find_entry(store, tdm_tensor_list_name(list, i), &entry));
     const tdm_spec spec = {tensor->dtype, TDM_FORMAT_DENSE, tensor->shape};
     if (entry) TDM_TRY(tdm_store_check_fit(entry, &spec));
   }
@@ -71,11 +114,12 @@ static tdm_tensor *host_copy(tdm_store *store, tdm_tensor *tensor) {
 }
 
 static tdm_status keep_pending(tdm_store *store, const char *name, tdm_tensor *tensor) {
-  tdm_store_entry *entry = find_entry(store, name);
+  tdm_store_entry *entry;
+  TDM_TRY(find_entry(store, name, &entry));
   const tdm_spec spec = {tensor->dtype, TDM_FORMAT_DENSE, tensor->shape};
   tdm_tensor *copy = host_copy(store, tensor);
   if (!copy) return TDM_OUT_OF_MEMORY;
-  if (!entry) entry = tdm_store_add_entry(store, plain_name(name), &spec);
+  if (!entry) entry = add_plain_entry(store, name, &spec);
   if (!entry) {
     tdm_tensor_release(copy);
     return TDM_OUT_OF_MEMORY;
@@ -86,7 +130,8 @@ static tdm_status keep_pending(tdm_store *store, const char *name, tdm_tensor *t
 }
 
 static tdm_status set_entry(tdm_store *store, const char *name, tdm_tensor *tensor) {
-  tdm_store_entry *entry = find_entry(store, name);
+  tdm_store_entry *entry;
+  TDM_TRY(find_entry(store, name, &entry));
   if (!entry || !entry->storage) return keep_pending(store, name, tensor);
   const tdm_memory from = {.device = tdm_tensor_owner(tensor),
                            .address = tdm_tensor_address(tensor),

@@ -192,7 +192,7 @@ static void every_shortage_of_memory_leaves_nothing(void **unused) {
                                        .sim_devices = 2,
                                        .sim = "latency_us=0,gigabytes_per_second=0"};
   tdm_context *own = tdm_context_create(&options);
-  assert_non_null(own);
+  if (!own) fail_msg("no context: %s", tdm_last_message());
   inputs given = make_inputs(own);
   assert_ok(call_all(&given));
   const int64_t before = tdm_faulty_allocator_outstanding_bytes(faulty);
@@ -224,7 +224,7 @@ static void delays_change_nothing(void **unused) {
     const tdm_context_options options = {
         .struct_size = sizeof options, .cpu_devices = 3, .sim_devices = 2, .sim = settings[s]};
     tdm_context *own = tdm_context_create(&options);
-    assert_non_null(own);
+    if (!own) fail_msg("no context: %s", tdm_last_message());
     tdm_tensor *x =
         tdm_tensor_uniform(own, "sim:0", TDM_FLOAT64, tdm_shape_of(3, 5, 9, 3), 4, -8, 8);
     tdm_tensor *chunks[4];
@@ -265,14 +265,16 @@ static void a_closed_context_refuses(void **unused) {
 }
 
 int main(void) {
+  /* One context at a time: each reserves a lot of addresses. */
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(bad_scatters_are_refused),
-      cmocka_unit_test(bad_gathers_are_refused),
-      cmocka_unit_test(bad_sums_and_broadcasts_are_refused),
-      cmocka_unit_test(every_failure_of_a_device_leaves_nothing),
+      cmocka_unit_test_setup_teardown(bad_scatters_are_refused, begin_group, end_group),
+      cmocka_unit_test_setup_teardown(bad_gathers_are_refused, begin_group, end_group),
+      cmocka_unit_test_setup_teardown(bad_sums_and_broadcasts_are_refused, begin_group, end_group),
+      cmocka_unit_test_setup_teardown(every_failure_of_a_device_leaves_nothing, begin_group,
+                                      end_group),
       cmocka_unit_test(every_shortage_of_memory_leaves_nothing),
       cmocka_unit_test(delays_change_nothing),
       cmocka_unit_test(a_closed_context_refuses),
   };
-  return cmocka_run_group_tests(tests, begin_group, end_group);
+  return cmocka_run_group_tests(tests, NULL, NULL);
 }

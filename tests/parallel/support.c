@@ -113,3 +113,92 @@ void assert_planned(tdm_session *session, const char *a, const char *b, const ch
   free(copy);
   free(text);
 }
+
+/* ---- The model with a part to wrap ---- */
+
+tdm_session *model_session(const test_model *model, const char *devices, const char *output_device,
+                           tdm_store *store) {
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_place(graph, "cpu:0");
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, model->x);
+  const tdm_value target = tdm_input(graph, "target", TDM_FLOAT32, model->y);
+  const tdm_value before = tdm_linear(graph, "before", x, model->x.dims[model->x.rank - 1]);
+  tdm_scope_push(graph, "module");
+  const tdm_value y = model->build(graph, before);
+  tdm_scope_pop(graph);
+  const tdm_scatter scatter = {before, model->dimension};
+  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped,
+                                        .devices = devices,
+                                        .output_device = output_device,
+                                        .scatter = &scatter,
+                                        .scatter_count = 1};
+  if (devices) tdm_data_parallel(graph, "module", &wrapped);
+  tdm_output(graph, "y", y);
+  const tdm_session_options options = {.seed = 7, .store = store};
+  return train_session(graph, tdm_mse(graph, "loss", y, target), tdm_sgd(0.1), &options);
+}
+
+static tdm_tensor *draw_rows(const test_model *model, tdm_shape shape, int64_t rows,
+                             uint64_t seed) {
+  shape.dims[model->dimension] = rows;
+  return draw(shape, seed);
+}
+
+tdm_tensor *model_run(tdm_session *session, const test_model *model, int64_t rows, uint64_t seed) {
+  tdm_tensor *x = draw_rows(model, model->x, rows, seed);
+  const tdm_feed feed = {"x", x, false};
+  tdm_fetch y = {.name = "y"};
+  assert_ok(tdm_run(session, &feed, 1, &y, 1));
+  tdm_tensor_release(x);
+  return y.tensor;
+}
+
+double model_train(tdm_session *session, const test_model *model, int64_t rows, uint64_t seed) {
+  tdm_tensor *x = draw_rows(model, model->x, rows, seed);
+  tdm_tensor *target = draw_rows(model, model->y, rows, seed + 1000);
+  const tdm_feed feeds[] = {{"x", x, false}, {"target", target, false}};
+  double loss = 0;
+  assert_ok(tdm_train_step(session, feeds, 2, NULL, 0, &loss));
+  tdm_tensor_release(x);
+  tdm_tensor_release(target);
+  return loss;
+}
+
+void assert_like_plain(const test_model *model, const char *devices, const char *output_device) {
+  static const int64_t rows[] = {20, 7, 1, 3, 20};
+  tdm_session *plain = model_session(model, NULL, NULL, NULL);
+  tdm_session *wrapped = model_session(model, devices, output_device, NULL);
+  for (size_t i = 0; i < TDM_COUNT_OF(rows); i++) {
+    tdm_tensor *wanted = model_run(plain, model, rows[i], i);
+    tdm_tensor *got = model_run(wrapped, model, rows[i], i);
+    assert_near_tensor(got, wanted, i == 0 ? 1e-5 : 1e-4);
+    tdm_tensor_release(wanted);
+    tdm_tensor_release(got);
+    const double loss = model_train(plain, model, rows[i], i);
+    assert_true(fabs(model_train(wrapped, model, rows[i], i) - loss) <= 1e-4 * loss);
+  }
+  tdm_tensor_list *wanted = state_of(plain);
+  tdm_tensor_list *got = state_of(wrapped);
+  assert_near_state(got, wanted, 1e-4);
+  tdm_tensor_list_release(wanted);
+  tdm_tensor_list_release(got);
+  tdm_session_release(plain);
+  tdm_session_release(wrapped);
+}
+
+static tdm_status infer_product(tdm_infer *infer) {
+  infer->outputs[0] = infer->inputs[0];
+  infer->outputs[0].shape.dims[infer->inputs[0].shape.rank - 1] = infer->inputs[1].shape.dims[0];
+  return TDM_OK;
+}
+
+tdm_value append_product(tdm_graph *graph, const char *name, tdm_value x, tdm_value weight) {
+  static const tdm_operation product = {.struct_size = sizeof(tdm_operation),
+                                        .name = "linear",
+                                        .min_inputs = 2, /* the third is an optional bias */
+                                        .max_inputs = 3,
+                                        .output_count = 1,
+                                        .infer = infer_product};
+  const tdm_value operands[] = {x, weight, {0, 0}};
+  return tdm_append(graph, &product, name, NULL, operands, 3, NULL);
+}

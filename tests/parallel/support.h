@@ -31,6 +31,30 @@ void assert_near_tensor(tdm_tensor *a, tdm_tensor *b, double tolerance);
 void assert_near_state(const tdm_tensor_list *a, const tdm_tensor_list *b, double tolerance);
 /* The plan of the session's latest run has a line with all three texts; NULL: no matter. */
 void assert_planned(tdm_session *session, const char *a, const char *b, const char *c);
+
+/* ---- A model with a part to wrap: x -> "before", linear -> "module/..." -> y, judged by mse ----
+ */
+
+typedef struct test_model {
+  tdm_value (*build)(tdm_graph *graph, tdm_value x); /* below the scope "module" */
+  tdm_shape x;                                       /* one dimension is TDM_DIM("batch") */
+  tdm_shape y;
+  int dimension; /* that is cut: of x, and of y */
+} test_model;
+
+/* Wraps the module over devices (NULL: not); takes the store, unless that is NULL, and sgd. */
+tdm_session *model_session(const test_model *model, const char *devices, const char *output_device,
+                           tdm_store *store);
+/* Fetches "y", of `rows` rows by seed. */
+tdm_tensor *model_run(tdm_session *session, const test_model *model, int64_t rows, uint64_t seed);
+double model_train(tdm_session *session, const test_model *model, int64_t rows, uint64_t seed);
+/* Wrapped and plain agree in outputs, and in parameters after training, for many numbers of rows:
+ * so do their gradients. */
+void assert_like_plain(const test_model *model, const char *devices, const char *output_device);
+
+/* x weight^T of any two values: linear without parameters, and without a gradient. */
+tdm_value append_product(tdm_graph *graph, const char *name, tdm_value x, tdm_value weight);
+
 void release_tensors(tdm_tensor **tensors, size_t count);
 
 #endif

@@ -230,7 +230,8 @@ static tdm_status cuda_create(tdm_context *context, const tdm_kind_options *opti
   cuda->ordinal = index / (int)logical;
   tdm_status status = identify(cuda);
   if (status == TDM_OK) {
-    status = tdm_cuda_memory_init(&cuda->memory, api, cuda->ordinal, allocator);
+    status = tdm_cuda_memory_init(&cuda->memory, api, cuda->ordinal, cuda->properties.memory_bytes,
+                                  allocator);
   }
   for (size_t i = 0; i < FEEDERS && status == TDM_OK; ++i) {
     status =

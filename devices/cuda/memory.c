@@ -11,7 +11,8 @@
 enum { UNIT_BYTES = 512, ARENA_UNITS = 16384 };
 static const size_t arena_bytes = (size_t)UNIT_BYTES * ARENA_UNITS;
 static const size_t shared_block_bytes = (size_t)UNIT_BYTES * ARENA_UNITS / 8; /* at most */
-static const size_t range_bytes = (size_t)256 << 30;
+static const size_t least_range_bytes = (size_t)32 << 30;
+enum { RANGE_TIMES = 4 }; /* as many addresses as the GPU has memory */
 static const size_t granule_bytes = (size_t)1 << TDM_CUDA_GRANULE_BITS;
 
 struct tdm_cuda_arena {
@@ -142,7 +143,9 @@ static void *reserve(size_t bytes, int protection) {
 }
 
 tdm_status tdm_cuda_memory_init(tdm_cuda_memory *memory, const tdm_cuda_api *api, int ordinal,
-                                const tdm_allocator *allocator) {
+                                size_t gpu_bytes, const tdm_allocator *allocator) {
+  size_t range_bytes = gpu_bytes / granule_bytes * granule_bytes * RANGE_TIMES;
+  if (range_bytes < least_range_bytes) range_bytes = least_range_bytes;
   *memory = (tdm_cuda_memory){.api = api,
                               .allocator = allocator,
                               .ordinal = ordinal,

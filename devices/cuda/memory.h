@@ -39,9 +39,10 @@ typedef struct tdm_cuda_memory {
   bool has_mutex;
 } tdm_cuda_memory;
 
-/* Reserves addresses; asks nothing of the GPU. deinit accepts a zeroed or half-built one. */
+/* Reserves addresses for a GPU of that much memory; asks nothing of it. deinit accepts a zeroed or
+ * half-built one. */
 tdm_status tdm_cuda_memory_init(tdm_cuda_memory *memory, const tdm_cuda_api *api, int ordinal,
-                                const tdm_allocator *allocator) TDM_WARN_UNUSED;
+                                size_t gpu_bytes, const tdm_allocator *allocator) TDM_WARN_UNUSED;
 /* Gives the arenas back; nothing is out. */
 void tdm_cuda_memory_deinit(tdm_cuda_memory *memory);
 

@@ -19,7 +19,7 @@
 #endif
 #endif
 
-enum { BYTES = 1000, SLOW_NS = 20000000 };
+enum { BYTES = 1000 };
 
 typedef struct fixture {
   const tdm_cuda_api *api;
@@ -48,7 +48,7 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
   fixture *mine = *state;
-  emulation_set_delay(0);
+  emulation_hold(false);
   for (size_t i = 0; i < 2; ++i)
     assert_int_equal(mine->api->stream_destroy(mine->streams[i]), 0);
   assert_int_equal(mine->api->event_destroy(mine->event), 0);
@@ -66,9 +66,9 @@ static char first_byte(const fixture *mine) {
   return byte;
 }
 
-/* Enqueued behind something slow. */
-static void upload_slowly(const fixture *mine, const void *from) {
-  emulation_set_delay(SLOW_NS);
+/* What the stream does only once it is let go. */
+static void upload_held(const fixture *mine, const void *from) {
+  emulation_hold(true);
   assert_int_equal(
       mine->api->copy_async(mine->device, from, BYTES, TDM_CUDA_TO_DEVICE, mine->streams[0]), 0);
 }
@@ -78,8 +78,9 @@ static void a_pageable_source_is_read_at_once(void **state) {
   char *host = malloc(BYTES);
   assert_non_null(host);
   memset(host, 1, BYTES);
-  upload_slowly(mine, host);
+  upload_held(mine, host);
   memset(host, 2, BYTES);
+  emulation_hold(false);
   assert_int_equal(mine->api->stream_synchronize(mine->streams[0]), 0);
   assert_int_equal(first_byte(mine), 1);
   free(host);
@@ -92,8 +93,9 @@ static void a_pinned_source_is_read_later(void **state) {
 #endif
   const fixture *mine = *state;
   memset(mine->pinned, 1, BYTES);
-  upload_slowly(mine, mine->pinned);
+  upload_held(mine, mine->pinned);
   memset(mine->pinned, 2, BYTES);
+  emulation_hold(false);
   assert_int_equal(mine->api->stream_synchronize(mine->streams[0]), 0);
   assert_int_equal(first_byte(mine), 2);
 }
@@ -109,16 +111,16 @@ static void a_pageable_target_is_written_before_the_call_returns(void **state) {
 
 static void a_stream_waits_for_what_was_recorded(void **state) {
   const fixture *mine = *state;
-  emulation_set_delay(SLOW_NS);
+  emulation_hold(true);
   assert_int_equal(mine->api->event_query(mine->event), 0); /* nothing was recorded */
   assert_int_equal(mine->api->fill_async(mine->device, 7, BYTES, mine->streams[0]), 0);
   assert_int_equal(mine->api->event_record(mine->event, mine->streams[0]), 0);
   assert_int_equal(mine->api->event_query(mine->event), TDM_CUDA_NOT_READY);
-  emulation_set_delay(0);
   assert_int_equal(mine->api->stream_wait(mine->streams[1], mine->event), 0);
   assert_int_equal(
       mine->api->copy_async(mine->pinned, mine->device, BYTES, TDM_CUDA_TO_HOST, mine->streams[1]),
       0);
+  emulation_hold(false);
   assert_int_equal(mine->api->stream_synchronize(mine->streams[1]), 0);
   assert_int_equal(mine->pinned[0], 7);
   assert_int_equal(mine->api->event_query(mine->event), 0);

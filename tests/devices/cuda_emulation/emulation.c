@@ -18,6 +18,7 @@ static struct {
   _Atomic bool lost;
   _Atomic uint64_t jitter;
   _Atomic uint64_t delay_ns;
+  _Atomic bool held;
   _Atomic int64_t outstanding;
 } settings = {.device_count = 2};
 
@@ -48,6 +49,10 @@ void emulation_lose(bool lost) {
 
 void emulation_set_jitter(uint64_t seed) {
   atomic_store(&settings.jitter, seed);
+}
+
+void emulation_hold(bool held) {
+  atomic_store(&settings.held, held);
 }
 
 void emulation_set_delay(uint64_t delay_ns) {
@@ -84,6 +89,9 @@ tdm_cuda_code emulated_strike(void) {
 }
 
 void emulated_pause(void) {
+  const struct timespec moment = {.tv_nsec = 100000};
+  while (atomic_load(&settings.held))
+    (void)nanosleep(&moment, NULL);
   const uint64_t delay_ns = atomic_load(&settings.delay_ns);
   if (delay_ns != 0) {
     const struct timespec delay = {.tv_nsec = (long)(delay_ns % 1000000000)};

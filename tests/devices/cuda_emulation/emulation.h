@@ -29,6 +29,8 @@ uint64_t emulation_calls(void); /* since fail_at */
 void emulation_lose(bool lost);
 /* Streams pause at random before an operation; 0: never. */
 void emulation_set_jitter(uint64_t seed);
+/* While held, no stream begins an operation. */
+void emulation_hold(bool held);
 /* Every operation of a stream takes at least that long; 0: what it takes. */
 void emulation_set_delay(uint64_t delay_ns);
 /* Blocks of memory, pinned blocks, streams, events and handles that were not given back. */

@@ -1,7 +1,9 @@
-/* Transfers: every value that is read on another device gets one copy there, made right after the
- * value exists, so that it travels while its producer's device goes on. Routes without a direct
- * queue take two hops through cpu:0. Parameters get derived persistent copies, refreshed only when
- * they are old. Invariant: one copy per (value, device). */
+/* Transfers: every value that is read on another device gets one copy there. A queue of its own
+ * carries it right after the value exists, so that it travels while its producer's device goes on;
+ * where the reader's compute queue has to fetch it, that is done right before it is read, so that
+ * nothing else waits for it. Routes without a direct queue take two hops through cpu:0. Parameters
+ * get derived persistent copies, refreshed only when they are old. Invariant: one copy per (value,
+ * device). */
 #include <string.h>
 
 #include "graph/passes.h"
@@ -101,11 +103,22 @@ static tdm_status copy_to(transfer_state *state, uint32_t value, int16_t device,
   return TDM_OK;
 }
 
+/* Does the reader's own compute queue carry the copy? */
+static bool is_fetched(const tdm_graph *graph, uint32_t value, int16_t device) {
+  const tdm_device *to = tdm_context_device(graph->context, (size_t)device);
+  const int16_t from = tdm_ir_value_at(graph, value)->device;
+  return tdm_route(tdm_context_device(graph->context, (size_t)from), to) ==
+         to->queues[TDM_QUEUE_COMPUTE];
+}
+
 static tdm_status copies_of(transfer_state *state, uint32_t value) {
   const int device_count = (int)tdm_device_count(state->graph->context);
+  const bool made = tdm_ir_value_at(state->graph, value)->producer != 0;
   for (int16_t d = 0; state->wanted[value] && d < device_count; d++) {
+    if (!(state->wanted[value] & (UINT64_C(1) << d))) continue;
     uint32_t copy;
-    if (state->wanted[value] & (UINT64_C(1) << d)) TDM_TRY(copy_to(state, value, d, true, &copy));
+    if (!made || !is_fetched(state->graph, value, d))
+      TDM_TRY(copy_to(state, value, d, true, &copy));
   }
   return TDM_OK;
 }
@@ -127,17 +140,18 @@ static tdm_status find_wanted(transfer_state *state) {
   return TDM_OK;
 }
 
+/* Makes the node read the copies; those that its queue fetches stand right before it. */
 static tdm_status read_copies(transfer_state *state, uint32_t index) {
   tdm_graph *graph = state->graph;
-  const tdm_ir_node *node = tdm_ir_node_at(graph, index);
-  uint32_t *inputs = tdm_ir_inputs(graph, node);
-  for (uint32_t k = 0; k < node->input_count; k++) {
-    if (!inputs[k] || graph->values.items[inputs[k]].device == node->device) continue;
-    inputs[k] = find_copy(state, inputs[k], node->device);
-    if (!inputs[k])
-      return tdm_fail(TDM_INTERNAL, "%s reads a value that was not moved", node->name);
+  const tdm_ir_node node = *tdm_ir_node_at(graph, index); /* copying moves the arrays */
+  for (uint32_t k = 0; k < node.input_count; k++) {
+    const uint32_t input = tdm_ir_inputs(graph, &node)[k];
+    if (!input || graph->values.items[input].device == node.device) continue;
+    uint32_t copy;
+    TDM_TRY(copy_to(state, input, node.device, true, &copy));
+    tdm_ir_inputs(graph, &node)[k] = copy;
   }
-  tdm_ir_settle_outputs(graph, node);
+  tdm_ir_settle_outputs(graph, tdm_ir_node_at(graph, index));
   return TDM_OK;
 }
 

@@ -177,11 +177,11 @@ typedef struct tdm_parallel_options {
   size_t scatter_count;
 } tdm_parallel_options;
 
-/* Wraps what has been built so far below scope ("block2", or "" for everything): in every plan its
- * nodes run once for each chunk of rows, on a device of their own. Results are put together along
- * the dimension that the rows went into; gradients of parameters are summed at their home in the
- * order of replicas. Values that are cut must have equally many rows, at run time. Wrapped scopes
- * may be nested, or follow one another. */
+/* Wraps what has been built so far below scope ("block2", "" for everything, or several that are
+ * one part together, "rnn,linear"): in every plan its nodes run once for each chunk of rows, on a
+ * device of their own. Results are put together along the dimension that the rows went into;
+ * gradients of parameters are summed at their home in the order of replicas. Values that are cut
+ * must have equally many rows, at run time. Wrapped parts may be nested, or follow one another. */
 TDM_API void tdm_data_parallel(tdm_graph *graph, const char *scope,
                                const tdm_parallel_options *options);
 

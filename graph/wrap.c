@@ -10,6 +10,16 @@ static bool is_below(const char *path, const char *scope, size_t length) {
          (strncmp(path, scope, length) == 0 && (path[length] == '/' || path[length] == 0));
 }
 
+/* Is it below one of the scopes of the list? "": everything is. */
+static bool is_below_any(const char *path, const char *scopes) {
+  for (const char *at = scopes;;) {
+    const size_t length = strcspn(at, ",");
+    if (is_below(path, at, length)) return true;
+    if (at[length] == 0) return false;
+    at += length + 1;
+  }
+}
+
 static bool is_inside(const tdm_graph *graph, uint16_t wrap, uint16_t outer) {
   while (wrap && wrap != outer)
     wrap = graph->wraps.items[wrap].parent;
@@ -89,14 +99,13 @@ static void enclose(tdm_graph *graph, tdm_ir_node *node, uint16_t wrap) {
   if (!is_inside(graph, node->wrap, wrap)) graph->wraps.items[outermost].parent = wrap;
 }
 
-/* A scope inside an older wrap: its nodes that belong to the older one now belong to the new. */
-static bool lies_inside_one(const tdm_graph *graph, const char *scope, size_t length,
-                            uint16_t *out_outer) {
+/* Scopes inside an older wrap: their nodes that belong to the older one now belong to the new. */
+static bool lies_inside_one(const tdm_graph *graph, const char *scopes, uint16_t *out_outer) {
   *out_outer = 0;
   bool any = false;
   for (size_t i = 0; i < graph->order.count; i++) {
     const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
-    if (!is_below(node->name, scope, length)) continue;
+    if (!is_below_any(node->name, scopes)) continue;
     if (any && node->wrap != *out_outer) return false;
     *out_outer = node->wrap;
     any = true;
@@ -104,27 +113,59 @@ static bool lies_inside_one(const tdm_graph *graph, const char *scope, size_t le
   if (!any || !*out_outer) return false;
   for (size_t i = 0; i < graph->order.count; i++) {
     const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
-    if (node->wrap == *out_outer && !is_below(node->name, scope, length)) return true;
+    if (node->wrap == *out_outer && !is_below_any(node->name, scopes)) return true;
   }
   return false; /* the same nodes: the new one is around the old one */
 }
 
-static tdm_status mark(tdm_graph *graph, const char *scope, uint16_t wrap) {
-  const size_t length = strlen(scope);
+/* Every scope of the list has nodes. */
+static tdm_status check_scopes(const tdm_graph *graph, const char *scopes) {
+  for (const char *at = scopes;;) {
+    const size_t length = strcspn(at, ",");
+    bool any = false;
+    for (size_t i = 0; i < graph->order.count && !any; i++)
+      any = is_below(tdm_ir_node_at(graph, graph->order.items[i])->name, at, length);
+    if (!any || (length == 0 && *scopes))
+      return tdm_fail(TDM_INVALID_ARGUMENT, "nothing has been built below \"%.*s\"", (int)length,
+                      at);
+    if (at[length] == 0) return TDM_OK;
+    at += length + 1;
+  }
+}
+
+/* An older wrap lies in the scopes, or they in it, or they are apart. */
+static tdm_status check_nesting(const tdm_graph *graph, const char *scopes) {
+  for (uint16_t w = 1; w < graph->wraps.count; w++) {
+    bool shared = false;
+    bool only_old = false;
+    bool only_new = false;
+    for (size_t i = 0; i < graph->order.count; i++) {
+      const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+      const bool in_old = is_inside(graph, node->wrap, w);
+      const bool in_new = is_below_any(node->name, scopes);
+      shared |= in_old && in_new;
+      only_old |= in_old && !in_new;
+      only_new |= in_new && !in_old;
+    }
+    if (shared && only_old && only_new)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "a part of %s, which is wrapped, and not all of it",
+                      graph->wraps.items[w].name);
+  }
+  return TDM_OK;
+}
+
+static void mark(tdm_graph *graph, const char *scopes, uint16_t wrap) {
   uint16_t outer;
-  const bool inner = lies_inside_one(graph, scope, length, &outer);
+  const bool inner = lies_inside_one(graph, scopes, &outer);
   if (inner) graph->wraps.items[wrap].parent = outer;
-  size_t count = 0;
   for (size_t i = 0; i < graph->order.count; i++) {
     tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
-    if (!is_below(node->name, scope, length)) continue;
-    count++;
+    if (!is_below_any(node->name, scopes)) continue;
     if (inner)
       node->wrap = wrap;
     else
       enclose(graph, node, wrap);
   }
-  return count ? TDM_OK : tdm_fail(TDM_INVALID_ARGUMENT, "nothing has been built there");
 }
 
 static tdm_status add_wrap(tdm_graph *graph, const char *scope,
@@ -135,12 +176,15 @@ static tdm_status add_wrap(tdm_graph *graph, const char *scope,
     graph->wraps.count = 1; /* 0 is none */
   }
   if (graph->wraps.count > UINT16_MAX) return tdm_fail(TDM_UNSUPPORTED, "too many wrapped parts");
+  TDM_TRY(check_scopes(graph, scope));
+  TDM_TRY(check_nesting(graph, scope));
   TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->wraps, 1));
   tdm_graph_wrap wrap = {.name = tdm_region_string(&graph->region, *scope ? scope : "the graph")};
   if (!wrap.name) return TDM_OUT_OF_MEMORY;
   TDM_TRY(read_options(graph, options, &wrap));
   graph->wraps.items[graph->wraps.count++] = wrap;
-  return mark(graph, scope, (uint16_t)(graph->wraps.count - 1));
+  mark(graph, scope, (uint16_t)(graph->wraps.count - 1));
+  return TDM_OK;
 }
 
 void tdm_data_parallel(tdm_graph *graph, const char *scope, const tdm_parallel_options *options) {

@@ -250,6 +250,8 @@ static void bad_options_are_refused(void **unused) {
   expect_refused(linear_graph("fc", "cpu:0,,cpu:1"), NULL, "list of devices");
   expect_refused(linear_graph("fc", ""), NULL, "no devices");
   expect_refused(linear_graph("gone", "cpu:0"), NULL, "gone");
+  expect_refused(linear_graph("fc,gone", "cpu:0"), NULL, "gone");
+  expect_refused(linear_graph("fc,", "cpu:0"), NULL, "nothing has been built");
   expect_refused(linear_graph("fc", "cpu:0,cpu:1"), "fc=sim:0", "wrapped");
 }
 
@@ -331,6 +333,55 @@ static void parts_in_parts_in_any_order_are_accepted(void **unused) {
   tdm_graph_release(graph);
 }
 
+/* ---- Several scopes that are one part ---- */
+
+static tdm_tensor_list *train_scopes(const char *scopes, const char *devices, int64_t rows) {
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_place(graph, "cpu:0");
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
+  const tdm_value y = layer(graph, "d", layer(graph, "c", layer(graph, "b", layer(graph, "a", x))));
+  wrap(graph, scopes, devices, NULL, 0);
+  const tdm_value loss = tdm_mse(graph, "loss", y, x);
+  tdm_tensor *fed = draw(tdm_shape_of(2, rows, WIDTH), 4);
+  const tdm_feed feed = {"x", fed, false};
+  const tdm_optimizer sgd = tdm_sgd(0.1);
+  tdm_tensor_list *state = state_after(graph, loss, &feed, 1, &sgd);
+  tdm_tensor_release(fed);
+  return state;
+}
+
+static void several_scopes_are_one_part(void **unused) {
+  (void)unused;
+  for (int64_t rows = 1; rows <= 7; rows += 3) {
+    tdm_tensor_list *wanted = train_scopes("b,c", "cpu:0,cpu:0,cpu:0", rows);
+    tdm_tensor_list *spread = train_scopes("c,b", "cpu:0,sim:1,cpu:2", rows);
+    assert_same_state(spread, wanted);
+    tdm_tensor_list_release(spread);
+    tdm_tensor_list_release(wanted);
+  }
+}
+
+/* "a,b" and then "b,c" would share b alone; "b" within "a,b", and "a,b" around "b", are legal. */
+static void parts_that_cross_are_refused(void **unused) {
+  (void)unused;
+  static const char *const pairs[][2] = {{"a,b", "b,c"}, {"b", "a,b"}, {"a,b", "b"}};
+  for (size_t i = 0; i < TDM_COUNT_OF(pairs); i++) {
+    tdm_graph *graph = tdm_graph_create(context);
+    const tdm_value x =
+        tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
+    tdm_output(graph, "y", layer(graph, "c", layer(graph, "b", layer(graph, "a", x))));
+    wrap(graph, pairs[i][0], "cpu:0,cpu:1", NULL, 0);
+    wrap(graph, pairs[i][1], "cpu:0,cpu:1", NULL, 0);
+    if (i == 0) {
+      assert_status(tdm_graph_status(graph), TDM_INVALID_ARGUMENT);
+      assert_message("a part of a,b, which is wrapped");
+    } else {
+      assert_ok(tdm_graph_status(graph));
+    }
+    tdm_graph_release(graph);
+  }
+}
+
 /* ---- Failures ---- */
 
 /* An id outside the table, in the rows of one replica: it is named, and nothing has changed. */
@@ -376,6 +427,8 @@ int main(void) {
       cmocka_unit_test(a_result_that_does_not_depend_on_rows_is_refused),
       cmocka_unit_test(what_comes_back_in_is_refused),
       cmocka_unit_test(parts_in_parts_in_any_order_are_accepted),
+      cmocka_unit_test(several_scopes_are_one_part),
+      cmocka_unit_test(parts_that_cross_are_refused),
       cmocka_unit_test(a_failing_replica_is_named),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);

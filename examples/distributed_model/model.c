@@ -2,7 +2,9 @@
  * live on two devices: the transfers between them appear by themselves. */
 #include "examples/distributed_model/model.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "examples/common/command_line.h"
 
@@ -13,8 +15,24 @@ static const double CLIP_NORM = 1.0;
 /* Every length of a word is a plan of its own, for training and for evaluation, twice each. */
 enum { PLAN_LIMIT = 128 };
 
-/* Describes the model; answers its loss. */
-static tdm_value describe(tdm_graph *graph, tdm_words *words, const char *accelerator) {
+/* From here on layers live on the first device of the list. */
+static void place_first(tdm_graph *graph, const char *devices) {
+  char first[32];
+  snprintf(first, sizeof first, "%.*s", (int)strcspn(devices, ","), devices);
+  tdm_place(graph, first);
+}
+
+/* The recurrent part over several devices; x (length, batch, 32) enters it. */
+static void wrap_recurrent(tdm_graph *graph, tdm_value x, const char *devices) {
+  const tdm_scatter batch = {x, 1};
+  const tdm_parallel_options wrapped = {
+      .struct_size = sizeof wrapped, .devices = devices, .scatter = &batch, .scatter_count = 1};
+  tdm_data_parallel(graph, "rnn,last,linear", &wrapped);
+}
+
+/* Describes the model; answers its loss. accelerator, parallel: NULL where there is none. */
+static tdm_value describe(tdm_graph *graph, tdm_words *words, const char *accelerator,
+                          const char *parallel) {
   const int64_t languages = (int64_t)tdm_words_class_count(words);
   const tdm_dim length = TDM_DIM("length");
   const tdm_dim batch = TDM_DIM("batch");
@@ -27,9 +45,11 @@ static tdm_value describe(tdm_graph *graph, tdm_words *words, const char *accele
   tdm_value x = tdm_embedding(graph, "embedding", characters, tdm_words_character_count(words),
                               EMBEDDING_SIZE); /* (length, batch, 32) */
   if (accelerator) tdm_place(graph, accelerator);
-  x = tdm_rnn(graph, "rnn", x, HIDDEN_SIZE, NULL, NULL);        /* (length, batch, 128) */
-  x = tdm_last_step(graph, "last", x);                          /* (batch, 128) */
-  tdm_value scores = tdm_linear(graph, "linear", x, languages); /* (batch, languages) */
+  if (parallel) place_first(graph, parallel);
+  const tdm_value steps = tdm_rnn(graph, "rnn", x, HIDDEN_SIZE, NULL, NULL); /* (..., 128) */
+  const tdm_value last = tdm_last_step(graph, "last", steps);                /* (batch, 128) */
+  const tdm_value scores = tdm_linear(graph, "linear", last, languages); /* (batch, languages) */
+  if (parallel) wrap_recurrent(graph, x, parallel);
   tdm_output(graph, MODEL_SCORES, scores);
   tdm_output(graph, MODEL_PROBABILITIES, tdm_softmax(graph, "softmax", scores, 1));
   return tdm_cross_entropy(graph, "loss", scores, classes);
@@ -38,11 +58,11 @@ static tdm_value describe(tdm_graph *graph, tdm_words *words, const char *accele
 tdm_status model_create(tdm_context *context, tdm_words *words, const options *given,
                         model *out_model) {
   *out_model = (model){.context = context, .words = words};
-  /* Asking for the accelerator gives it cores of its own: not where a map says otherwise. */
-  const bool mapped = given->place || getenv("TANDEM_PLACE");
+  /* Asking for the accelerator gives it cores of its own: not where a map or a list says otherwise. */
+  const bool mapped = given->place || given->parallel || getenv("TANDEM_PLACE");
   out_model->graph = tdm_graph_create(context);
   const tdm_value loss =
-      describe(out_model->graph, words, mapped ? NULL : tdm_accelerator(context));
+      describe(out_model->graph, words, mapped ? NULL : tdm_accelerator(context), given->parallel);
   tdm_optimizer adam = tdm_adam(given->learning_rate);
   adam.clip_norm = CLIP_NORM;
   const tdm_session_options wanted = {

@@ -67,6 +67,12 @@ static tdm_status take_place(options *out, const char *name, const char *text) {
   return TDM_OK;
 }
 
+static tdm_status take_data_parallel(options *out, const char *name, const char *text) {
+  (void)name;
+  out->parallel = text;
+  return TDM_OK;
+}
+
 static tdm_status take_load(options *out, const char *name, const char *text) {
   (void)name;
   out->load_path = text;
@@ -113,6 +119,8 @@ static const option table[] = {
      take_learning_rate},
     {"--seed", "N", "of the draw of words, initial values and their order (1)", take_seed},
     {"--place", "MAP", "devices of layers, as embedding=cpu:0,*=sim:0 or *=cpu:0", take_place},
+    {"--data-parallel", "LIST", "recurrent and linear layer over devices, as cpu:0,cpu:1",
+     take_data_parallel},
     {"--load", "FILE", "start from a saved model; with --predict: only answer", take_load},
     {"--save", "FILE", "write the trained model, as safetensors", take_save},
     {"--explain", NULL, "print the plan of a training step with every transfer", take_explain},

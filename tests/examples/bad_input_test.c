@@ -66,6 +66,9 @@ static void names_the_device(void **state) {
   expect_failure(TRAIN "--place '*=cuda:0'", "cuda:0", "CUDA");
   expect_failure(TRAIN "--place 'embeding=cpu:0,*=sim:0'", "embeding", "nothing is named");
   expect_failure(TRAIN "--place 'embedding'", "embedding", "NAME=DEVICE");
+  expect_failure(TRAIN "--data-parallel cpu:0,cpu:99", "cpu:99", "the context has");
+  expect_failure(TRAIN "--data-parallel cpu:0,,cpu:0", "cpu:0,,cpu:0", "no list of devices");
+  expect_failure(TRAIN "--data-parallel cpu:0,cpu:0 --place '*=cpu:0'", "rnn", "wrapped");
 }
 
 static void names_the_word_list(void **state) {

@@ -141,13 +141,30 @@ static void moves_nothing_on_one_device(void **state) {
                  (const char *const[]){"edges     0 transfers, 0 B", NULL});
 }
 
+/* The recurrent part over two devices learns as well; the file is the same model's. */
+static void trains_over_several_devices(void **state) {
+  (void)state;
+  outcome ended;
+  run_well(SMALL "--data-parallel cpu:0,sim:0 --save parallel.safetensors --explain", &ended);
+  assert_true(accuracy_of(&ended) > 0.95);
+  assert_non_null(strstr(ended.output, "embedding -> rnn, cpu:0 to sim:0, "));
+  outcome_free(&ended);
+  run_well(SMALL "--epochs 0 --load parallel.safetensors", &ended); /* on the accelerator */
+  assert_true(accuracy_of(&ended) > 0.95);
+  outcome_free(&ended);
+  run_well(SMALL "--epochs 0 --load parallel.safetensors --data-parallel sim:0,cpu:0,sim:0",
+           &ended);
+  assert_true(accuracy_of(&ended) > 0.95);
+  outcome_free(&ended);
+}
+
 static void tells_its_options(void **state) {
   (void)state;
   program_expect("--help", 0,
                  (const char *const[]){"--predict WORD...", "--words LANGUAGE=FILE", "--save FILE",
                                        "--load FILE", "--place MAP", "--epochs N", "--batch N",
                                        "--seed N", "--words-per-language N", "--explain",
-                                       "--dot FILE", NULL});
+                                       "--data-parallel LIST", "--dot FILE", NULL});
 }
 
 static void dumps_the_words(void **state) {
@@ -182,10 +199,15 @@ int main(int argc, char **argv) {
   if (argc < 2) return 2;
   program_use(argv[1]);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(trains_and_tells),        cmocka_unit_test(remembers_what_it_saved),
-      cmocka_unit_test(answers_after_training),  cmocka_unit_test(repeats_bitwise),
-      cmocka_unit_test(explains_every_transfer), cmocka_unit_test(moves_nothing_on_one_device),
-      cmocka_unit_test(tells_its_options),       cmocka_unit_test(dumps_the_words),
+      cmocka_unit_test(trains_and_tells),
+      cmocka_unit_test(remembers_what_it_saved),
+      cmocka_unit_test(answers_after_training),
+      cmocka_unit_test(repeats_bitwise),
+      cmocka_unit_test(explains_every_transfer),
+      cmocka_unit_test(moves_nothing_on_one_device),
+      cmocka_unit_test(tells_its_options),
+      cmocka_unit_test(dumps_the_words),
+      cmocka_unit_test(trains_over_several_devices),
   };
   return cmocka_run_group_tests(tests, make_lists, NULL);
 }

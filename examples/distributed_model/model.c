@@ -58,7 +58,7 @@ static tdm_value describe(tdm_graph *graph, tdm_words *words, const char *accele
 tdm_status model_create(tdm_context *context, tdm_words *words, const options *given,
                         model *out_model) {
   *out_model = (model){.context = context, .words = words};
-  /* Asking for the accelerator gives it cores of its own: not where a map or a list says otherwise. */
+  /* Asking for the accelerator gives it cores of its own: not where others are asked for. */
   const bool mapped = given->place || given->parallel || getenv("TANDEM_PLACE");
   out_model->graph = tdm_graph_create(context);
   const tdm_value loss =

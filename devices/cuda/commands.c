@@ -115,8 +115,8 @@ static bool is_staged(const tdm_cuda_queue *queue, const tdm_copy *copy, const v
   const tdm_cuda_direction direction = direction_of(copy);
   if (direction == TDM_CUDA_ON_DEVICE) return false;
   const void *memory = direction == TDM_CUDA_TO_DEVICE ? from : to;
-  const tdm_device *device = queue->base.device;
-  return !tdm_pool_is_pinned(tdm_context_pool(device->context), device, memory, copy->bytes);
+  tdm_device *device = queue->base.device;
+  return !tdm_cuda_device_has_pinned(device, memory, copy->bytes);
 }
 
 static tdm_status copy_staged(tdm_cuda_queue *queue, const tdm_submission *submission,

@@ -13,6 +13,8 @@
 #include "devices/cuda/memory.h"
 #include "devices/cuda/peers.h"
 #include "devices/cuda/queue.h"
+#include "devices/host/pins.h"
+#include "devices/host/pool.h"
 #include "devices/host/topology.h"
 #include "devices/settings.h"
 
@@ -32,6 +34,7 @@ typedef struct cuda_device {
   int ordinal; /* of the GPU, among those visible */
   tdm_cuda_feeder *feeders[FEEDERS];
   tdm_cuda_memory memory;
+  tdm_pins pins;
   tdm_cuda_properties properties; /* name, and the PCI bus id that locality goes by */
 } cuda_device;
 _Static_assert(offsetof(cuda_device, base) == 0, "a device is its base");
@@ -44,6 +47,11 @@ int tdm_cuda_device_ordinal(const tdm_device *device) {
   return ((const cuda_device *)device)->ordinal;
 }
 
+bool tdm_cuda_device_has_pinned(tdm_device *device, const void *memory, size_t bytes) {
+  return tdm_pins_cover(&cuda_of(device)->pins, memory, bytes) ||
+         tdm_pool_is_pinned(tdm_context_pool(device->context), device, memory, bytes);
+}
+
 /* ---- Life ------------------------------------------------------------------------------------ */
 
 static void cuda_destroy(tdm_device *device) {
@@ -52,6 +60,7 @@ static void cuda_destroy(tdm_device *device) {
   for (size_t i = 0; i < FEEDERS; ++i)
     tdm_cuda_feeder_destroy(cuda->feeders[i]);
   tdm_cuda_memory_deinit(&cuda->memory);
+  tdm_pins_deinit(&cuda->pins);
   tdm_release(tdm_context_allocator(device->context), cuda, sizeof(*cuda));
 }
 
@@ -119,19 +128,24 @@ static tdm_status cuda_copy(tdm_device *device, const tdm_copy *copy, tdm_addres
 
 /* Pinned for every GPU of the process. */
 static tdm_status cuda_pin(tdm_device *device, void *memory, size_t bytes) {
-  const cuda_device *cuda = cuda_of(device);
+  cuda_device *cuda = cuda_of(device);
   int previous;
   TDM_TRY(tdm_cuda_enter(cuda->api, cuda->ordinal, &previous));
-  const tdm_status status =
-      tdm_cuda_check(cuda->api, cuda->api->pin(memory, bytes), "pinning host memory");
+  tdm_status status = tdm_pins_add(&cuda->pins, device->name, memory, bytes);
+  if (status == TDM_OK) {
+    status = tdm_cuda_check(cuda->api, cuda->api->pin(memory, bytes), "pinning host memory");
+    if (status != TDM_OK && tdm_pins_remove(&cuda->pins, device->name, memory, bytes) != TDM_OK) {
+      status = TDM_INTERNAL;
+    }
+  }
   tdm_cuda_leave(cuda->api, previous);
   return status;
 }
 
 /* Whatever the thread's device is, and also where no device can be chosen any more. */
 static tdm_status cuda_unpin(tdm_device *device, void *memory, size_t bytes) {
-  (void)bytes;
   const tdm_cuda_api *api = cuda_of(device)->api;
+  TDM_TRY(tdm_pins_remove(&cuda_of(device)->pins, device->name, memory, bytes));
   return tdm_cuda_check(api, api->unpin(memory), "unpinning host memory");
 }
 
@@ -228,7 +242,8 @@ static tdm_status cuda_create(tdm_context *context, const tdm_kind_options *opti
   cuda->base.node = -1;
   cuda->api = api;
   cuda->ordinal = index / (int)logical;
-  tdm_status status = identify(cuda);
+  tdm_status status = tdm_pins_init(&cuda->pins, allocator);
+  if (status == TDM_OK) status = identify(cuda);
   if (status == TDM_OK) {
     status = tdm_cuda_memory_init(&cuda->memory, api, cuda->ordinal, cuda->properties.memory_bytes,
                                   allocator);

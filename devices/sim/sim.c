@@ -7,10 +7,10 @@
 
 #include "core/allocate.h"
 #include "devices/context.h"
+#include "devices/host/pins.h"
 #include "devices/host/worker.h"
 #include "devices/settings.h"
 #include "devices/sim/memory.h"
-#include "devices/sim/pins.h"
 
 /* Addresses are not reused while this lasts; backing is taken from the system as it is used. */
 static const size_t range_bytes = (size_t)256 << 30;
@@ -25,7 +25,7 @@ typedef struct sim_device {
   tdm_device base;
   tdm_worker *worker;
   tdm_sim_memory memory;
-  tdm_sim_pins pins;
+  tdm_pins pins;
   sim_settings settings;
 } sim_device;
 _Static_assert(offsetof(sim_device, base) == 0, "a device is its base");
@@ -73,7 +73,7 @@ static void sim_destroy(tdm_device *device) {
   sim_device *sim = sim_of(device);
   tdm_worker_destroy(sim->worker);
   tdm_sim_memory_deinit(&sim->memory);
-  tdm_sim_pins_deinit(&sim->pins);
+  tdm_pins_deinit(&sim->pins);
   tdm_release(tdm_context_allocator(device->context), sim, sizeof(*sim));
 }
 
@@ -140,11 +140,11 @@ static tdm_link sim_link(const tdm_device *device, const tdm_device *other) {
 }
 
 static tdm_status sim_pin(tdm_device *device, void *memory, size_t bytes) {
-  return tdm_sim_pins_add(&sim_of(device)->pins, device->name, memory, bytes);
+  return tdm_pins_add(&sim_of(device)->pins, device->name, memory, bytes);
 }
 
 static tdm_status sim_unpin(tdm_device *device, void *memory, size_t bytes) {
-  return tdm_sim_pins_remove(&sim_of(device)->pins, device->name, memory, bytes);
+  return tdm_pins_remove(&sim_of(device)->pins, device->name, memory, bytes);
 }
 
 /* Its queues have one owner, as a discrete device's have. */
@@ -208,7 +208,7 @@ static tdm_status sim_create(tdm_context *context, const tdm_kind_options *optio
       .delay_seed = settings.delay_seed == 0 ? 0 : settings.delay_seed * 1000003 + (uint64_t)index,
   };
   tdm_status status = tdm_sim_memory_init(&sim->memory, range_bytes);
-  if (status == TDM_OK) status = tdm_sim_pins_init(&sim->pins, tdm_context_allocator(context));
+  if (status == TDM_OK) status = tdm_pins_init(&sim->pins, tdm_context_allocator(context));
   if (status == TDM_OK) status = tdm_worker_create(&sim->base, &worker, &sim->worker);
   if (status != TDM_OK) {
     sim_destroy(&sim->base);

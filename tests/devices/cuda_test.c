@@ -183,6 +183,28 @@ static void pinned_memory_goes_straight(void **state) {
   assert_int_equal(emulation_outstanding(), 0);
 }
 
+/* Memory of the caller's own, pinned for the device: straight until it is unpinned. */
+static void registered_memory_goes_straight(void **state) {
+  (void)state;
+  enum { BYTES = 9 << 20 };
+  tdm_context *context = test_context(NULL);
+  tdm_device *device = test_device(context, "cuda:0");
+  char *host = aligned_alloc(4096, BYTES);
+  assert_non_null(host);
+  assert_ok(device->ops->pin(device, host, BYTES));
+  assert_status(device->ops->pin(device, host + 4096, 4096), TDM_INVALID_ARGUMENT);
+  emulation_copies made = round_trip(context, host + 4096, BYTES - 8192);
+  assert_int_equal(made.pinned, 2);
+  assert_int_equal(made.pageable, 0);
+  assert_status(device->ops->unpin(device, host, 4096), TDM_INVALID_ARGUMENT);
+  assert_ok(device->ops->unpin(device, host, BYTES));
+  made = round_trip(context, host, BYTES);
+  assert_int_equal(made.pinned, 2 * 3); /* staged again */
+  free(host);
+  tdm_context_release(context);
+  assert_int_equal(emulation_outstanding(), 0);
+}
+
 /* ---- Several GPUs ---------------------------------------------------------------------------- */
 
 typedef struct peer_log {
@@ -233,6 +255,7 @@ int main(void) {
       cmocka_unit_test(buffers_are_not_reused_early),
       cmocka_unit_test(a_low_cap_is_kept),
       cmocka_unit_test(pinned_memory_goes_straight),
+      cmocka_unit_test(registered_memory_goes_straight),
       cmocka_unit_test(the_log_tells_how_gpus_reach_each_other),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

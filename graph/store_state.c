@@ -98,7 +98,12 @@ static tdm_status check_list(tdm_store *store, const tdm_tensor_list *list) {
     tdm_store_entry *entry;
     TDM_TRY(find_entry(store, tdm_tensor_list_name(list, i), &entry));
     const tdm_spec spec = {tensor->dtype, TDM_FORMAT_DENSE, tensor->shape};
-    if (entry) TDM_TRY(tdm_store_check_fit(entry, &spec));
+    if (!entry) continue;
+    const char *name = tdm_tensor_list_name(list, i);
+    if (strcmp(name, entry->name) != 0 && tdm_tensor_list_find(list, entry->name))
+      return tdm_fail(TDM_INVALID_ARGUMENT, "%s and %s are both there, and are the same parameter",
+                      name, entry->name);
+    TDM_TRY(tdm_store_check_fit(entry, &spec));
   }
   return TDM_OK;
 }

@@ -361,6 +361,26 @@ static void names_with_module_load(void **unused) {
   tdm_session_release(trained);
 }
 
+/* A list with a parameter under two names is ambiguous, and changes nothing. */
+static void a_name_with_module_and_without_is_refused(void **unused) {
+  (void)unused;
+  tdm_session *session = model_session(saved_model(), NULL, NULL, NULL);
+  tdm_tensor_list *before = state_of(session);
+  tdm_tensor *bias = tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(1, 5));
+  tdm_tensor_list *list = tdm_tensor_list_create(context);
+  assert_ok(tdm_tensor_list_add(list, "module/fc.bias", bias));
+  assert_ok(tdm_tensor_list_add(list, "module.module/fc.bias", bias));
+  assert_status(tdm_store_load(tdm_session_store(session), list), TDM_INVALID_ARGUMENT);
+  assert_message("module.module/fc.bias and module/fc.bias");
+  tdm_tensor_list *after = state_of(session);
+  assert_same_state(after, before);
+  tdm_tensor_list_release(before);
+  tdm_tensor_list_release(after);
+  tdm_tensor_list_release(list);
+  tdm_tensor_release(bias);
+  tdm_session_release(session);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(parallel_apply),
@@ -374,6 +394,7 @@ int main(void) {
       cmocka_unit_test(replicate_buffers),
       cmocka_unit_test(save_replica_module),
       cmocka_unit_test(names_with_module_load),
+      cmocka_unit_test(a_name_with_module_and_without_is_refused),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);
 }

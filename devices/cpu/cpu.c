@@ -2,17 +2,18 @@
  * no other device keeps to itself is legal, since wrapped memory belongs to cpu:0 too. */
 #include "devices/cpu/cpu.h"
 
-#include <string.h>
-
 #include "core/allocate.h"
 #include "devices/context.h"
 #include "devices/cpu/kernels.h"
 #include "devices/cpu/memory.h"
+#include "devices/host/copy.h"
+#include "devices/host/topology.h"
 #include "devices/host/worker.h"
 
 typedef struct cpu_device {
   tdm_device base;
   tdm_worker *worker;
+  size_t large_bytes; /* of a copy: tdm_copy_large_bytes */
 } cpu_device;
 _Static_assert(offsetof(cpu_device, base) == 0, "a device is its base");
 
@@ -87,7 +88,7 @@ static tdm_status cpu_copy(tdm_device *device, const tdm_copy *copy, tdm_address
   void *target = NULL;
   TDM_TRY(cpu_translate(device, from, copy->bytes, &source));
   TDM_TRY(cpu_translate(device, to, copy->bytes, &target));
-  if (copy->bytes > 0) memmove(target, source, copy->bytes);
+  tdm_copy_host(target, source, copy->bytes, cpu_of(device)->large_bytes);
   return TDM_OK;
 }
 
@@ -138,6 +139,7 @@ static tdm_status cpu_create(tdm_context *context, const tdm_kind_options *optio
   cpu->base.index = index;
   cpu->base.host_addressable = true;
   cpu->base.team_size = 1;
+  cpu->large_bytes = tdm_copy_large_bytes(tdm_topology_cache_bytes(tdm_context_topology(context)));
   const tdm_worker_options worker = {.has_role = {[TDM_QUEUE_COMPUTE] = true}};
   const tdm_status status = tdm_worker_create(&cpu->base, &worker, &cpu->worker);
   if (status != TDM_OK) {

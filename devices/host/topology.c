@@ -126,6 +126,14 @@ size_t tdm_topology_core_count(const tdm_topology *topology) {
   return topology->core_count;
 }
 
+size_t tdm_topology_cache_bytes(const tdm_topology *topology) {
+  size_t bytes = 0;
+  for (hwloc_obj_t object = topology->cores[0]; object != NULL; object = object->parent) {
+    if (hwloc_obj_type_is_dcache(object->type)) bytes = (size_t)object->attr->cache.size;
+  }
+  return bytes;
+}
+
 /* ---- Dividing ------------------------------------------------------------------------------ */
 
 static tdm_core_range part(tdm_core_range whole, size_t index, size_t parts) {

@@ -25,6 +25,8 @@ void tdm_topology_destroy(tdm_topology *topology);
 /* NUMA nodes that cores have their memory from. */
 size_t tdm_topology_node_count(const tdm_topology *topology);
 size_t tdm_topology_core_count(const tdm_topology *topology);
+/* Of the last cache above a core; 0: the system does not tell. */
+size_t tdm_topology_cache_bytes(const tdm_topology *topology);
 
 /* Divides the machine: cpu_count ranges for cpu devices, then sim_count for simulated ones. As many
  * cpu devices as nodes get a node each. A sim that is given cores takes them from the cpu device of

@@ -163,6 +163,13 @@ static tdm_status take_words(transfer_options *out, const char *name, const char
   return TDM_OK;
 }
 
+static tdm_status take_accelerator(transfer_options *out, const char *name, const char *text) {
+  if (strlen(text) > 32 || strcspn(text, ",=") != strlen(text))
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s: \"%s\" is no device", name, text);
+  out->accelerator = text;
+  return TDM_OK;
+}
+
 static tdm_status take_table_rows(transfer_options *out, const char *name, const char *text) {
   long long number = 0;
   TDM_TRY(read_whole(name, text, 1, 100000000, &number));
@@ -205,6 +212,8 @@ static const option table[] = {
      take_calibrate},
     {"--words", "LANGUAGE=FILE", "with --model: a word list of the main model; repeated",
      take_words},
+    {"--accelerator", "DEVICE", "with --model: where the dense parts live (a GPU, else sim:0)",
+     take_accelerator},
     {"--table-rows", "N", "with --model: rows of the embedding model's table (2000000)",
      take_table_rows},
     {"--largest-batch", "N", "with --model: leave out larger batches than this (4096)",

@@ -18,9 +18,10 @@ typedef struct transfer_options {
   const char *plot_path;
   const char *lists[MOST_LISTS]; /* LANGUAGE=FILE, for the main model (list_count) */
   size_t list_count;
-  int64_t table_rows;    /* of the embedding model */
-  int64_t largest_batch; /* larger ones of the models are left out */
-  int steps;             /* measured, of each model */
+  const char *accelerator; /* of the models' dense parts; NULL: a GPU, else sim:0 */
+  int64_t table_rows;      /* of the embedding model */
+  int64_t largest_batch;   /* larger ones of the models are left out */
+  int steps;               /* measured, of each model */
   bool model;
   bool calibrate; /* measure the links before the models' transfers are predicted */
   bool help;

@@ -59,14 +59,14 @@ static tdm_status make_feeds(const subject *self, int64_t batch, tdm_feed *out_f
 }
 
 /* Answers the loss. */
-static tdm_value describe(tdm_context *context, tdm_graph *graph, int64_t rows) {
+static tdm_value describe(tdm_graph *graph, const char *accelerator, int64_t rows) {
   const tdm_dim batch = TDM_DIM("batch");
   const tdm_embedding_options sparse = {.struct_size = sizeof sparse, .sparse = true};
   tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(2, batch, (int64_t)LOOKUPS));
   tdm_value target = tdm_input(graph, "target", TDM_FLOAT32, tdm_shape_of(2, batch, (int64_t)1));
   tdm_place(graph, "cpu:0");
   tdm_value x = tdm_embedding_with(graph, "table", ids, rows, ROW_SIZE, &sparse);
-  tdm_place(graph, tdm_accelerator(context));
+  tdm_place(graph, accelerator);
   x = tdm_reshape(graph, "flat", x, tdm_shape_of(2, batch, (int64_t)(LOOKUPS * ROW_SIZE)));
   x = tdm_relu(graph, "relu", tdm_linear(graph, "hidden", x, HIDDEN_SIZE));
   return tdm_mse(graph, "loss", tdm_linear(graph, "out", x, 1), target);
@@ -80,7 +80,8 @@ tdm_status subject_open_embedding(tdm_context *context, const transfer_options *
   out_subject->state = mine;
   mine->rows = given->table_rows;
   mine->graph = tdm_graph_create(context);
-  const tdm_value loss = describe(context, mine->graph, mine->rows);
+  const tdm_value loss = describe(
+      mine->graph, given->accelerator ? given->accelerator : tdm_accelerator(context), mine->rows);
   const tdm_optimizer sgd = tdm_sgd(LEARNING_RATE);
   const tdm_session_options wanted = {
       .struct_size = sizeof wanted, .loss = loss, .optimizer = &sgd, .profile = profile};

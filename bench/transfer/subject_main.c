@@ -1,6 +1,7 @@
 /* The main model: examples/distributed_model's own description of it, fed batches of words of one
  * length that are drawn, not read. Its lists only say how many characters and languages there are.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "bench/transfer/subject.h"
@@ -12,6 +13,7 @@ enum { WORD_LENGTH = 8, MOST_ARGUMENTS = 2 * MOST_LISTS + 2 };
 
 typedef struct main_model {
   options given;
+  char place[64]; /* where an accelerator is named */
   tdm_words *words;
   model made;
 } main_model;
@@ -58,6 +60,10 @@ static tdm_status open_model(const transfer_options *given, bool profile, subjec
   main_model *mine = self->state;
   TDM_TRY(read_options(given, &mine->given));
   mine->given.explain = profile; /* profiles its session, no more */
+  if (given->accelerator) {
+    snprintf(mine->place, sizeof mine->place, "embedding=cpu:0,*=%s", given->accelerator);
+    mine->given.place = mine->place;
+  }
   mine->words = data_read_words(self->context, &mine->given);
   if (!mine->words) return TDM_UNAVAILABLE;
   TDM_TRY(model_create(self->context, mine->words, &mine->given, &mine->made));

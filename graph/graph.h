@@ -184,6 +184,13 @@ typedef struct tdm_parallel_options {
  * must have equally many rows, at run time. Wrapped parts may be nested, or follow one another. */
 TDM_API void tdm_data_parallel(tdm_graph *graph, const char *scope,
                                const tdm_parallel_options *options);
+/* The same over the nodes between values, whatever their names: those that outputs need and that
+ * inputs are not made of. Their set must be convex, every value that enters it an input or a
+ * parameter, and every value of it that nodes outside read, or runs fetch, an output; otherwise the
+ * error names the node and the value. options->scatter names inputs. */
+TDM_API void tdm_data_parallel_between(tdm_graph *graph, const tdm_value *inputs,
+                                       size_t input_count, const tdm_value *outputs,
+                                       size_t output_count, const tdm_parallel_options *options);
 
 /* ---- Observing ----------------------------------------------------------------------------- */
 

@@ -4,20 +4,11 @@
 
 #include "core/allocate.h"
 #include "graph/ir.h"
+#include "graph/wrap.h"
 
 static bool is_below(const char *path, const char *scope, size_t length) {
   return length == 0 ||
          (strncmp(path, scope, length) == 0 && (path[length] == '/' || path[length] == 0));
-}
-
-/* Is it below one of the scopes of the list? "": everything is. */
-static bool is_below_any(const char *path, const char *scopes) {
-  for (const char *at = scopes;;) {
-    const size_t length = strcspn(at, ",");
-    if (is_below(path, at, length)) return true;
-    if (at[length] == 0) return false;
-    at += length + 1;
-  }
 }
 
 static bool is_inside(const tdm_graph *graph, uint16_t wrap, uint16_t outer) {
@@ -72,6 +63,18 @@ static tdm_status read_scatter(tdm_graph *graph, const tdm_parallel_options *opt
   return TDM_OK;
 }
 
+/* What is cut in a way of its own enters the part. */
+static tdm_status check_scatter(const tdm_boundary *boundary, const tdm_parallel_options *options) {
+  for (size_t i = 0; i < options->scatter_count; i++) {
+    bool enters = false;
+    for (size_t k = 0; k < boundary->input_count && !enters; k++)
+      enters = boundary->inputs[k].index == options->scatter[i].value.index;
+    if (!enters)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "scatter %zu: its value is not named as entering", i);
+  }
+  return TDM_OK;
+}
+
 static tdm_status read_options(tdm_graph *graph, const tdm_parallel_options *options,
                                tdm_graph_wrap *wrap) {
   TDM_TRY(read_devices(graph, options->devices, wrap));
@@ -87,65 +90,20 @@ static tdm_status read_options(tdm_graph *graph, const tdm_parallel_options *opt
 
 /* ---- Nodes ---- */
 
-/* Puts a node into the new wrap: itself, or the outermost of those it lies in. */
-static void enclose(tdm_graph *graph, tdm_ir_node *node, uint16_t wrap) {
-  if (!node->wrap) {
-    node->wrap = wrap;
-    return;
-  }
-  uint16_t outermost = node->wrap;
-  while (graph->wraps.items[outermost].parent && graph->wraps.items[outermost].parent != wrap)
-    outermost = graph->wraps.items[outermost].parent;
-  if (!is_inside(graph, node->wrap, wrap)) graph->wraps.items[outermost].parent = wrap;
-}
+/* Each of these speaks of the part that has the nodes of members, a bit a node. */
 
-/* Scopes inside an older wrap: their nodes that belong to the older one now belong to the new. */
-static bool lies_inside_one(const tdm_graph *graph, const char *scopes, uint16_t *out_outer) {
-  *out_outer = 0;
-  bool any = false;
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
-    if (!is_below_any(node->name, scopes)) continue;
-    if (any && node->wrap != *out_outer) return false;
-    *out_outer = node->wrap;
-    any = true;
-  }
-  if (!any || !*out_outer) return false;
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
-    if (node->wrap == *out_outer && !is_below_any(node->name, scopes)) return true;
-  }
-  return false; /* the same nodes: the new one is around the old one */
-}
-
-/* Every scope of the list has nodes. */
-static tdm_status check_scopes(const tdm_graph *graph, const char *scopes) {
-  for (const char *at = scopes;;) {
-    const size_t length = strcspn(at, ",");
-    bool any = false;
-    for (size_t i = 0; i < graph->order.count && !any; i++)
-      any = is_below(tdm_ir_node_at(graph, graph->order.items[i])->name, at, length);
-    if (!any || (length == 0 && *scopes))
-      return tdm_fail(TDM_INVALID_ARGUMENT, "nothing has been built below \"%.*s\"", (int)length,
-                      at);
-    if (at[length] == 0) return TDM_OK;
-    at += length + 1;
-  }
-}
-
-/* An older wrap lies in the scopes, or they in it, or they are apart. */
-static tdm_status check_nesting(const tdm_graph *graph, const char *scopes) {
+/* An older wrap lies in the part, or the part in it, or they are apart. */
+static tdm_status check_nesting(const tdm_graph *graph, const bool *members) {
   for (uint16_t w = 1; w < graph->wraps.count; w++) {
     bool shared = false;
     bool only_old = false;
     bool only_new = false;
     for (size_t i = 0; i < graph->order.count; i++) {
-      const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
-      const bool in_old = is_inside(graph, node->wrap, w);
-      const bool in_new = is_below_any(node->name, scopes);
-      shared |= in_old && in_new;
-      only_old |= in_old && !in_new;
-      only_new |= in_new && !in_old;
+      const uint32_t index = graph->order.items[i];
+      const bool in_old = is_inside(graph, tdm_ir_node_at(graph, index)->wrap, w);
+      shared |= in_old && members[index];
+      only_old |= in_old && !members[index];
+      only_new |= members[index] && !in_old;
     }
     if (shared && only_old && only_new)
       return tdm_fail(TDM_INVALID_ARGUMENT, "a part of %s, which is wrapped, and not all of it",
@@ -154,49 +112,139 @@ static tdm_status check_nesting(const tdm_graph *graph, const char *scopes) {
   return TDM_OK;
 }
 
-static void mark(tdm_graph *graph, const char *scopes, uint16_t wrap) {
-  uint16_t outer;
-  const bool inner = lies_inside_one(graph, scopes, &outer);
-  if (inner) graph->wraps.items[wrap].parent = outer;
+/* Does the wrap have all of its nodes, and more? */
+static bool encloses(const tdm_graph *graph, uint16_t wrap, const bool *members) {
+  bool more = false;
   for (size_t i = 0; i < graph->order.count; i++) {
-    tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
-    if (!is_below_any(node->name, scopes)) continue;
-    if (inner)
+    const uint32_t index = graph->order.items[i];
+    const bool inside = is_inside(graph, tdm_ir_node_at(graph, index)->wrap, wrap);
+    if (members[index] && !inside) return false;
+    more |= inside && !members[index];
+  }
+  return more;
+}
+
+/* The innermost wrap that it lies in; 0: none. One with the same nodes will lie in it. */
+static uint16_t enclosing_wrap(const tdm_graph *graph, const bool *members) {
+  uint16_t found = 0;
+  for (uint16_t w = 1; w < graph->wraps.count; w++)
+    if (is_inside(graph, w, found) && encloses(graph, w, members)) found = w;
+  return found;
+}
+
+/* Puts its nodes into the new wrap: themselves, or the outermost wrap inside it that has them. */
+static void mark(tdm_graph *graph, const bool *members, uint16_t wrap, uint16_t parent) {
+  graph->wraps.items[wrap].parent = parent;
+  for (size_t i = 0; i < graph->order.count; i++) {
+    const uint32_t index = graph->order.items[i];
+    if (!members[index]) continue;
+    tdm_ir_node *node = tdm_ir_node_at(graph, index);
+    if (node->wrap == parent) {
       node->wrap = wrap;
-    else
-      enclose(graph, node, wrap);
+      continue;
+    }
+    uint16_t outermost = node->wrap;
+    while (outermost != wrap && graph->wraps.items[outermost].parent != parent)
+      outermost = graph->wraps.items[outermost].parent;
+    if (outermost != wrap) graph->wraps.items[outermost].parent = wrap;
   }
 }
 
-static tdm_status add_wrap(tdm_graph *graph, const char *scope,
-                           const tdm_parallel_options *options) {
-  if (graph->wraps.count == 0) {
-    TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->wraps, 2));
-    memset(&graph->wraps.items[0], 0, sizeof graph->wraps.items[0]);
-    graph->wraps.count = 1; /* 0 is none */
+/* ---- Wrapping ---- */
+
+/* Every scope of the list has nodes; sets members. */
+static tdm_status find_below(const tdm_graph *graph, const char *scopes, bool *members) {
+  for (const char *at = scopes;;) {
+    const size_t length = strcspn(at, ",");
+    bool any = false;
+    for (size_t i = 0; i < graph->order.count; i++) {
+      const uint32_t index = graph->order.items[i];
+      const bool below = is_below(tdm_ir_node_at(graph, index)->name, at, length);
+      members[index] |= below;
+      any |= below;
+    }
+    if (!any || (length == 0 && *scopes))
+      return tdm_fail(TDM_INVALID_ARGUMENT, "nothing has been built below \"%.*s\"", (int)length,
+                      at);
+    if (at[length] == 0) return TDM_OK;
+    at += length + 1;
   }
+}
+
+/* Entry 0 of the list is none. */
+static tdm_status reserve_wrap(tdm_graph *graph) {
+  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->wraps, 2));
+  if (graph->wraps.count == 0)
+    memset(&graph->wraps.items[graph->wraps.count++], 0, sizeof graph->wraps.items[0]);
   if (graph->wraps.count > UINT16_MAX) return tdm_fail(TDM_UNSUPPORTED, "too many wrapped parts");
-  TDM_TRY(check_scopes(graph, scope));
-  TDM_TRY(check_nesting(graph, scope));
-  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->wraps, 1));
-  tdm_graph_wrap wrap = {.name = tdm_region_string(&graph->region, *scope ? scope : "the graph")};
-  if (!wrap.name) return TDM_OUT_OF_MEMORY;
-  TDM_TRY(read_options(graph, options, &wrap));
-  graph->wraps.items[graph->wraps.count++] = wrap;
-  mark(graph, scope, (uint16_t)(graph->wraps.count - 1));
   return TDM_OK;
+}
+
+static tdm_status add_wrap(tdm_graph *graph, const bool *members, const char *name,
+                           const tdm_parallel_options *options) {
+  TDM_TRY(check_nesting(graph, members));
+  TDM_TRY(reserve_wrap(graph));
+  tdm_graph_wrap wrap = {.name = name};
+  TDM_TRY(read_options(graph, options, &wrap));
+  const uint16_t parent = enclosing_wrap(graph, members);
+  const uint16_t index = (uint16_t)graph->wraps.count;
+  graph->wraps.items[graph->wraps.count++] = wrap;
+  mark(graph, members, index, parent);
+  return TDM_OK;
+}
+
+/* Finds the nodes, by scopes or, where boundary is given, between its values; wraps them. */
+static tdm_status wrap_nodes(tdm_graph *graph, const char *scopes, const tdm_boundary *boundary,
+                             const char *name, const tdm_parallel_options *options) {
+  const size_t count = graph->nodes.count;
+  bool *members = tdm_allocate(graph->allocator, count * sizeof *members, "wrapped part");
+  if (!members) return TDM_OUT_OF_MEMORY;
+  tdm_status status =
+      boundary ? tdm_wrap_between(graph, boundary, members) : find_below(graph, scopes, members);
+  if (status == TDM_OK && boundary) status = check_scatter(boundary, options);
+  if (status == TDM_OK) status = add_wrap(graph, members, name, options);
+  tdm_release(graph->allocator, members, count * sizeof *members);
+  return status;
+}
+
+static void wrap_or_fail(tdm_graph *graph, const char *scopes, const tdm_boundary *boundary,
+                         const char *called, const tdm_parallel_options *options) {
+  const char *name = called ? tdm_region_string(&graph->region, called) : NULL;
+  tdm_status status;
+  if (graph->frozen)
+    status = tdm_fail(TDM_INVALID_ARGUMENT, "a session was made from the graph");
+  else if (!called || !options)
+    status = tdm_fail(TDM_INVALID_ARGUMENT, "no scope or no options");
+  else if (!name)
+    status = TDM_OUT_OF_MEMORY;
+  else
+    status = wrap_nodes(graph, scopes, boundary, name, options);
+  if (status == TDM_OK) return;
+  tdm_fail_within(status, "data parallel over %s", called ? called : "the graph");
+  tdm_graph_fail_message(graph, status);
 }
 
 void tdm_data_parallel(tdm_graph *graph, const char *scope, const tdm_parallel_options *options) {
   if (!graph || graph->status != TDM_OK) return;
-  tdm_status status;
-  if (graph->frozen)
-    status = tdm_fail(TDM_INVALID_ARGUMENT, "a session was made from the graph");
-  else if (!scope || !options)
-    status = tdm_fail(TDM_INVALID_ARGUMENT, "no scope or no options");
+  wrap_or_fail(graph, scope, NULL, scope && !*scope ? "the graph" : scope, options);
+}
+
+static const char *name_or(const tdm_graph *graph, const tdm_value *values, size_t count,
+                           const char *otherwise) {
+  if (count == 0 || !values[0].index || values[0].index >= graph->values.count) return otherwise;
+  return tdm_wrap_value_name(graph, values[0].index);
+}
+
+void tdm_data_parallel_between(tdm_graph *graph, const tdm_value *inputs, size_t input_count,
+                               const tdm_value *outputs, size_t output_count,
+                               const tdm_parallel_options *options) {
+  if (!graph || graph->status != TDM_OK) return;
+  const tdm_boundary boundary = {inputs, input_count, outputs, output_count};
+  const char *name =
+      tdm_region_format(&graph->region, "%s..%s", name_or(graph, inputs, input_count, ""),
+                        name_or(graph, outputs, output_count, ""));
+  if (!name)
+    tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
   else
-    status = add_wrap(graph, scope, options);
-  if (status == TDM_OK) return;
-  tdm_fail_within(status, "data parallel over %s", scope && *scope ? scope : "the graph");
-  tdm_graph_fail_message(graph, status);
+    wrap_or_fail(graph, NULL, &boundary, name, options);
 }

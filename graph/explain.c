@@ -45,8 +45,7 @@ const char *tdm_explain_cause(const tdm_plan *plan, const tdm_ir_node *node, cha
 }
 
 double tdm_explain_measured_ns(const tdm_plan *plan, size_t step) {
-  if (!plan->totals_ns || plan->profiled_runs == 0) return -1;
-  return (double)plan->totals_ns[step] / (double)plan->profiled_runs;
+  return tdm_profile_median_ns(&plan->profile, step);
 }
 
 static tdm_status print(const tdm_plan *plan, bool nodes_only, tdm_plan_format format, FILE *out) {

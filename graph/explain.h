@@ -15,7 +15,7 @@ const char *tdm_explain_action(const tdm_ir_node *node);
 const char *tdm_explain_route(const tdm_plan *plan, const tdm_ir_node *node);
 /* "embedding -> rnn": what made the value and who asked first. */
 const char *tdm_explain_cause(const tdm_plan *plan, const tdm_ir_node *node, char *text);
-/* Mean measured time of a step; negative when not measured. */
+/* Median of the latest measured times of a step; negative when not measured. */
 double tdm_explain_measured_ns(const tdm_plan *plan, size_t step);
 
 tdm_status tdm_explain_text(const tdm_plan *plan, bool nodes_only, FILE *out) TDM_WARN_UNUSED;

@@ -356,7 +356,7 @@ typedef enum tdm_plan_format {
 } tdm_plan_format;
 
 /* Writes the latest plan to out: per transfer its cause, bytes, route, queue, pinned or pageable,
- * predicted time, and measured time where the session profiles. */
+ * predicted time, and the median of the latest measured times where the session profiles. */
 TDM_API tdm_status tdm_session_explain(tdm_session *session, tdm_plan_format format,
                                        FILE *out) TDM_WARN_UNUSED;
 /* Writes what a pass left behind ("lower", "place", "gradient", "layout", "transfer", "schedule",

@@ -159,9 +159,7 @@ static tdm_status make(tdm_plan *plan, const tdm_plan_request *request) {
   mark_updated(plan);
   TDM_TRY(arrange(plan, request));
   if (request->profile) {
-    plan->totals_ns = tdm_region_take(
-        &plan->region, (plan->lowered.schedule.step_count + 1) * sizeof(uint64_t), "profile");
-    if (!plan->totals_ns) return TDM_OUT_OF_MEMORY;
+    TDM_TRY(tdm_profile_init(&plan->profile, &plan->region, plan->lowered.schedule.step_count));
   }
   return fill_bases(plan);
 }

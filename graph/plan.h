@@ -7,6 +7,7 @@
 #include "devices/staged_memory.h"
 #include "devices/tensor.h"
 #include "graph/passes.h"
+#include "graph/profile.h"
 #include "graph/store.h"
 
 /* What tells plans apart, as words: training, the fetches, and per input whether it is fed, its
@@ -56,8 +57,7 @@ typedef struct tdm_plan {
   bool writes_persistent;          /* has updates */
   tdm_traffic traffic;
   uint64_t made_ns;    /* time of the passes, kernels' prepare apart */
-  uint64_t *totals_ns; /* profile: sum of times per command id; NULL: none */
-  uint64_t profiled_runs;
+  tdm_profile profile; /* by command id, where the session profiles */
 } tdm_plan;
 
 typedef struct tdm_plan_request {

@@ -25,10 +25,10 @@ static tdm_status fill(run_block *block, tdm_plan *plan) {
   flight->program_bases = take(block, plan->program_count, sizeof(uint64_t));
   flight->bases = take(block, plan->layout.count, sizeof(tdm_address));
   flight->failed_ids = take(block, steps, 1);
-  if (plan->totals_ns) flight->times_ns = take(block, 2 * steps, sizeof(uint64_t));
+  if (plan->profile.steps) flight->times_ns = take(block, 2 * steps, sizeof(uint64_t));
   if (!run->submissions || !run->conditions || !run->inputs || !run->outputs || !run->fetches ||
       !flight->program_bases || !flight->bases || !flight->failed_ids ||
-      (plan->totals_ns && !flight->times_ns))
+      (plan->profile.steps && !flight->times_ns))
     return TDM_OUT_OF_MEMORY;
   memcpy(flight->bases, plan->bases, plan->layout.count * sizeof(tdm_address));
   for (uint32_t i = 0; i < plan->program_count; i++)
@@ -76,10 +76,9 @@ tdm_run_state *tdm_run_take(tdm_session *session, tdm_plan *plan) {
 
 /* Adds the times of a run to its plan's; under the session's lock. */
 static void add_profile(tdm_plan *plan, const tdm_run_state *run) {
-  if (!plan->totals_ns || run->status != TDM_OK) return;
-  for (size_t i = 0; i < plan->lowered.schedule.step_count; i++)
-    plan->totals_ns[i] += run->flight.times_ns[2 * i + 1] - run->flight.times_ns[2 * i];
-  plan->profiled_runs++;
+  if (!plan->profile.steps) return;
+  if (run->status == TDM_OK) tdm_profile_add(&plan->profile, run->flight.times_ns);
+  memset(run->flight.times_ns, 0, 2 * plan->profile.step_count * sizeof(uint64_t));
 }
 
 void tdm_run_give_back(tdm_session *session, tdm_run_state *run) {

@@ -1,6 +1,7 @@
 /* The backward pass: walks the forward nodes in reverse, asks each rule, sums adjoints. Adjoints of
  * a value are summed per device and replica in consumer order, then across these in the order of
- * first consumer (so replicas in theirs), on the value's own device. Invariant: forward nodes are
+ * first consumer (so replicas in theirs), on the value's own device, each added as it comes. A
+ * parameter's are summed once its earliest consumer has been visited. Invariant: forward nodes are
  * untouched; every node appended has a device. */
 #include <string.h>
 
@@ -126,6 +127,41 @@ static uint32_t sum_group(tdm_gradient *gradient, const char *name, uint32_t hea
   return sum_dense(gradient->graph, name, device, batch, used);
 }
 
+/* Does only this sum read the value, so that it may be overwritten? What contributes it to several
+ * values, or reads it, stands behind its producer. */
+static bool is_own(const tdm_gradient *gradient, uint32_t value) {
+  const tdm_graph *graph = gradient->graph;
+  const tdm_ir_value *is = tdm_ir_value_at(graph, value);
+  if (is->root != value || !is->producer) return false;
+  const tdm_ir_node *producer = tdm_ir_node_at(graph, is->producer);
+  if (producer->role != TDM_ROLE_GRADIENT) return false;
+  const uint32_t first = producer->first_input;
+  for (size_t i = first; i < graph->operands.count; i++)
+    if (graph->operands.items[i] == value) return false;
+  size_t contributions = 0;
+  for (size_t i = 1; i < gradient->adjoints.count; i++)
+    contributions += gradient->adjoints.items[i].dense == value;
+  return contributions <= 1;
+}
+
+/* Adds what comes from other devices and replicas on the value's own, one after the other into one
+ * total: a device holds one that came in at a time. */
+static uint32_t sum_incoming(tdm_gradient *gradient, const char *name, int16_t home,
+                             const uint32_t *sums, size_t count) {
+  tdm_graph *graph = gradient->graph;
+  if (count == 1) return sums[0];
+  append_on(graph, home);
+  graph->append_name = name;
+  tdm_value total = tdm_ir_handle(graph, sums[0]);
+  if (tdm_ir_value_at(graph, sums[0])->device != home || !is_own(gradient, sums[0]))
+    total = tdm_append(graph, &tdm_operation_begin_sum, name, NULL, &total, 1, NULL);
+  for (size_t i = 1; i < count; i++) {
+    const tdm_value operands[] = {total, tdm_ir_handle(graph, sums[i])};
+    total = tdm_append(graph, &tdm_operation_add_incoming, name, NULL, operands, 2, NULL);
+  }
+  return total.index;
+}
+
 /* The whole adjoint of a value on its own device; dense and rows 0 when nothing flows. */
 static tdm_status adjoint_of(tdm_gradient *gradient, uint32_t value, const char *name,
                              tdm_adjoint *out) {
@@ -155,7 +191,7 @@ static tdm_status adjoint_of(tdm_gradient *gradient, uint32_t value, const char 
     sums[sum_count++] = sum_group(gradient, name, at);
   }
   const int16_t home = tdm_ir_value_at(gradient->graph, value)->device;
-  if (out->dense) out->dense = sum_dense(gradient->graph, name, home, sums, sum_count);
+  if (out->dense) out->dense = sum_incoming(gradient, name, home, sums, sum_count);
   return tdm_graph_status(gradient->graph);
 }
 
@@ -171,8 +207,11 @@ static void mark_wanted(tdm_gradient *gradient, size_t forward_count) {
     const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
     const uint32_t *inputs = tdm_ir_inputs(graph, node);
     bool wanted = false;
-    for (uint32_t k = 0; k < node->input_count; k++)
+    for (uint32_t k = 0; k < node->input_count; k++) {
       wanted |= gradient->wanted[inputs[k]];
+      if (!gradient->first_readers[inputs[k]])
+        gradient->first_readers[inputs[k]] = graph->order.items[i];
+    }
     if (!wanted || !node->operation->gradient) continue;
     for (uint32_t k = 0; k < node->output_count; k++)
       gradient->wanted[node->first_output + k] =
@@ -235,25 +274,32 @@ static tdm_status check_loss(tdm_graph *graph, uint32_t loss) {
   return tdm_graph_status(graph);
 }
 
-static tdm_status collect(tdm_gradient *gradient, const tdm_training *training) {
-  tdm_graph *graph = gradient->graph;
-  const size_t bytes = (graph->persistents.count + 1) * sizeof(tdm_parameter_gradient);
-  tdm_parameter_gradient *items = tdm_allocate(graph->allocator, bytes, "gradients");
-  if (!items) return TDM_OUT_OF_MEMORY;
-  size_t count = 0;
-  tdm_status status = TDM_OK;
-  const size_t declared = graph->persistents.count; /* updates declare states behind these */
-  for (size_t i = 0; i < declared && status == TDM_OK; i++) {
-    const uint32_t value = graph->persistents.items[i].value;
-    if (!gradient->wanted[value] || !gradient->heads[value]) continue;
-    items[count].parameter = value;
-    status = adjoint_of(gradient, value, graph->persistents.items[i].name, &items[count].gradient);
-    count++;
+/* Sums the gradients of the parameters that the node is the first to read: no more will come. */
+static tdm_status settle_parameters(tdm_gradient *gradient, uint32_t index) {
+  const tdm_graph *graph = gradient->graph;
+  const uint32_t input_count = tdm_ir_node_at(graph, index)->input_count;
+  for (uint32_t k = 0; k < input_count; k++) {
+    const uint32_t value = tdm_ir_inputs(graph, tdm_ir_node_at(graph, index))[k];
+    const tdm_ir_value *parameter = tdm_ir_value_at(graph, value);
+    if (parameter->kind != TDM_VALUE_PERSISTENT || !gradient->wanted[value] ||
+        gradient->first_readers[value] != index ||
+        gradient->parameters[parameter->binding].parameter)
+      continue;
+    tdm_parameter_gradient *item = &gradient->parameters[parameter->binding];
+    TDM_TRY(adjoint_of(gradient, value, parameter->name, &item->gradient));
+    if (gradient->heads[value]) item->parameter = value;
   }
-  if (status == TDM_OK && training->check_finite) status = check_loss(graph, training->loss);
-  if (status == TDM_OK) status = tdm_append_updates(graph, training, items, count);
-  tdm_release(graph->allocator, items, bytes);
-  return status;
+  return TDM_OK;
+}
+
+/* The updates of those that have a gradient, as the graph declares them. */
+static tdm_status append_updates(tdm_gradient *gradient, const tdm_training *training) {
+  tdm_graph *graph = gradient->graph;
+  size_t count = 0;
+  for (size_t i = 0; i < gradient->parameter_count; i++)
+    if (gradient->parameters[i].parameter) gradient->parameters[count++] = gradient->parameters[i];
+  if (training->check_finite) TDM_TRY(check_loss(graph, training->loss));
+  return tdm_append_updates(graph, training, gradient->parameters, count);
 }
 
 static tdm_status walk(tdm_gradient *gradient, const tdm_training *training) {
@@ -261,21 +307,31 @@ static tdm_status walk(tdm_gradient *gradient, const tdm_training *training) {
   const size_t forward_count = graph->order.count;
   mark_wanted(gradient, forward_count);
   TDM_TRY(seed_loss(gradient, training->loss));
-  for (size_t i = forward_count; i-- > 0;)
+  for (size_t i = forward_count; i-- > 0;) {
     TDM_TRY(visit(gradient, graph->order.items[i]));
-  return collect(gradient, training);
+    TDM_TRY(settle_parameters(gradient, graph->order.items[i]));
+  }
+  return append_updates(gradient, training);
 }
 
 tdm_status tdm_pass_gradient(tdm_graph *graph, const tdm_training *training) {
-  tdm_gradient gradient = {.graph = graph, .value_count = graph->values.count};
-  const size_t head_bytes = gradient.value_count * sizeof *gradient.heads;
-  gradient.heads = tdm_allocate(graph->allocator, head_bytes, "gradients");
+  tdm_gradient gradient = {.graph = graph,
+                           .value_count = graph->values.count,
+                           .parameter_count = graph->persistents.count};
+  const size_t index_bytes = gradient.value_count * sizeof *gradient.heads;
+  const size_t parameter_bytes = (gradient.parameter_count + 1) * sizeof *gradient.parameters;
+  gradient.heads = tdm_allocate(graph->allocator, index_bytes, "gradients");
+  gradient.first_readers = tdm_allocate(graph->allocator, index_bytes, "gradients");
   gradient.wanted = tdm_allocate(graph->allocator, gradient.value_count, "gradients");
+  gradient.parameters = tdm_allocate(graph->allocator, parameter_bytes, "gradients");
   tdm_status status = TDM_OUT_OF_MEMORY;
-  if (gradient.heads && gradient.wanted) status = walk(&gradient, training);
+  if (gradient.heads && gradient.first_readers && gradient.wanted && gradient.parameters)
+    status = walk(&gradient, training);
   TDM_ARRAY_DEINIT(graph, &gradient.adjoints);
-  tdm_release(graph->allocator, gradient.heads, head_bytes);
+  tdm_release(graph->allocator, gradient.heads, index_bytes);
+  tdm_release(graph->allocator, gradient.first_readers, index_bytes);
   tdm_release(graph->allocator, gradient.wanted, gradient.value_count);
+  tdm_release(graph->allocator, gradient.parameters, parameter_bytes);
   graph->append_device = TDM_NO_DEVICE;
   graph->append_role = TDM_ROLE_FORWARD;
   return status;

@@ -15,21 +15,24 @@ typedef struct tdm_adjoint {
   uint32_t next;    /* index in the list, 0: last; earlier consumers stand first */
 } tdm_adjoint;
 
-struct tdm_gradient {
-  tdm_graph *graph;
-  uint32_t node;                   /* whose rule is asked */
-  uint32_t *heads;                 /* per forward value: its first contribution, 0: none */
-  uint8_t *wanted;                 /* per forward value */
-  size_t value_count;              /* of forward values */
-  TDM_ARRAY(tdm_adjoint) adjoints; /* index 0 unused */
-  uint32_t d_outputs[TDM_KERNEL_MAX_OUTPUTS];
-  tdm_status status; /* of appending inside rules that return OK */
-};
-
 typedef struct tdm_parameter_gradient {
   uint32_t parameter;
   tdm_adjoint gradient;
 } tdm_parameter_gradient;
+
+struct tdm_gradient {
+  tdm_graph *graph;
+  uint32_t node;                      /* whose rule is asked */
+  uint32_t *heads;                    /* per forward value: its first contribution, 0: none */
+  uint8_t *wanted;                    /* per forward value */
+  uint32_t *first_readers;            /* per forward value: the earliest node that reads it */
+  size_t value_count;                 /* of forward values */
+  tdm_parameter_gradient *parameters; /* per persistent; parameter 0: none */
+  size_t parameter_count;             /* updates declare states behind these */
+  TDM_ARRAY(tdm_adjoint) adjoints;    /* index 0 unused */
+  uint32_t d_outputs[TDM_KERNEL_MAX_OUTPUTS];
+  tdm_status status; /* of appending inside rules that return OK */
+};
 
 struct tdm_update {
   tdm_graph *graph;

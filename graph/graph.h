@@ -349,6 +349,18 @@ typedef struct tdm_traffic {
 TDM_API tdm_status tdm_session_traffic(tdm_session *session,
                                        tdm_traffic *out_traffic) TDM_WARN_UNUSED;
 
+/* What one device holds for the plan of the latest prepare or run. */
+typedef struct tdm_memory_use {
+  uint64_t parameters_bytes;  /* at home here, with their states */
+  uint64_t copies_bytes;      /* of parameters whose home is elsewhere */
+  uint64_t activations_bytes; /* of one run in flight: what it computes and what arrives */
+  uint64_t outputs_bytes;     /* of one run's fetches, handed out on cpu:0 */
+} tdm_memory_use;
+
+/* Fills out_use for device, "cpu:0"; zeros where the plan does not use it. */
+TDM_API tdm_status tdm_session_memory(tdm_session *session, const char *device,
+                                      tdm_memory_use *out_use) TDM_WARN_UNUSED;
+
 typedef enum tdm_plan_format {
   TDM_PLAN_TEXT, /* the plan told for a reader: every node, every transfer with its cause */
   TDM_PLAN_DOT,  /* for graphviz */

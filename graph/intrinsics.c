@@ -45,6 +45,19 @@ const tdm_operation tdm_operation_accumulate = {.struct_size = sizeof(tdm_operat
                                                 .max_inputs = TDM_KERNEL_MAX_INPUTS,
                                                 .output_count = 1,
                                                 .infer = infer_same};
+const tdm_operation tdm_operation_begin_sum = {.struct_size = sizeof(tdm_operation),
+                                               .name = TDM_OP_ACCUMULATE,
+                                               .min_inputs = 1,
+                                               .max_inputs = 1,
+                                               .output_count = 1,
+                                               .infer = infer_same};
+const tdm_operation tdm_operation_add_incoming = {.struct_size = sizeof(tdm_operation),
+                                                  .name = TDM_OP_ACCUMULATE,
+                                                  .min_inputs = 2,
+                                                  .max_inputs = 2,
+                                                  .output_count = 1,
+                                                  .overwrites = {1},
+                                                  .infer = infer_same};
 const tdm_operation tdm_operation_sparse_add = {.struct_size = sizeof(tdm_operation),
                                                 .name = TDM_OP_SPARSE_ADD,
                                                 .min_inputs = 6,

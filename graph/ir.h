@@ -199,6 +199,10 @@ void tdm_ir_settle_outputs(tdm_graph *graph, const tdm_ir_node *node);
 /* The operations that passes themselves append. */
 extern const tdm_operation tdm_operation_fill;
 extern const tdm_operation tdm_operation_accumulate;
+/* A sum of what comes from other devices: begun with a copy of its first term, or in its own
+ * memory; then total, term -> =total for each. */
+extern const tdm_operation tdm_operation_begin_sum;
+extern const tdm_operation tdm_operation_add_incoming;
 extern const tdm_operation tdm_operation_sparse_add;
 extern const tdm_operation tdm_operation_check_finite;
 extern const tdm_operation tdm_operation_reorder;

@@ -2,8 +2,9 @@
  * carries it right after the value exists, so that it travels while its producer's device goes on;
  * where the reader's compute queue has to fetch it, that is done right before it is read, so that
  * nothing else waits for it. Routes without a direct queue take two hops through cpu:0. Parameters
- * get derived persistent copies, refreshed only when they are old. Invariant: one copy per (value,
- * device). */
+ * get derived persistent copies, refreshed only when they are old. What a sum adds in passing
+ * (add_incoming) crosses into one bucket a device, once the sum has emptied it. Invariant: one copy
+ * per (value, device). */
 #include <string.h>
 
 #include "graph/passes.h"
@@ -19,10 +20,12 @@ typedef struct copy_entry {
 
 typedef struct transfer_state {
   tdm_graph *graph;
-  size_t value_count;       /* before the pass */
-  uint64_t *wanted;         /* per value: bit d, device d reads a copy */
-  uint32_t *first_consumer; /* per value: the first node elsewhere that reads it */
-  uint32_t *copies;         /* per value: head of its list in entries */
+  size_t value_count;            /* before the pass */
+  uint64_t *wanted;              /* per value: bit d, device d reads a copy */
+  uint64_t *passing;             /* per value: bit d, device d reads it once, to add it to a sum */
+  uint32_t *first_consumer;      /* per value: the first node elsewhere that reads it */
+  uint32_t *copies;              /* per value: head of its list in entries */
+  uint32_t buckets[MAX_DEVICES]; /* per device: the value whose memory its bucket is; 0: none */
   TDM_ARRAY(copy_entry) entries;
   TDM_ARRAY(uint32_t) order;
 } transfer_state;
@@ -103,6 +106,41 @@ static tdm_status copy_to(transfer_state *state, uint32_t value, int16_t device,
   return TDM_OK;
 }
 
+/* The value that is a device's bucket, with room for bytes. */
+static tdm_status reserve_bucket(transfer_state *state, int16_t device, uint64_t bytes,
+                                 uint32_t *out_bucket) {
+  tdm_graph *graph = state->graph;
+  uint32_t *bucket = &state->buckets[device];
+  if (!*bucket) {
+    const tdm_ir_value value = {.spec = {.dtype = TDM_UINT8}, .device = device};
+    *bucket = tdm_ir_add_value(graph, &value);
+    if (!*bucket) return TDM_OUT_OF_MEMORY;
+  }
+  tdm_ir_value *value = tdm_ir_value_at(graph, *bucket);
+  if (value->bytes < bytes) value->bytes = bytes;
+  *out_bucket = *bucket;
+  return TDM_OK;
+}
+
+/* Copies value into the bucket of device, and of the host on its way there. Nobody else may read
+ * such a copy: the next one overwrites it. */
+static tdm_status pass_to(transfer_state *state, uint32_t value, int16_t device,
+                          uint32_t *out_copy) {
+  tdm_graph *graph = state->graph;
+  const tdm_ir_value source = *tdm_ir_value_at(graph, value);
+  const bool direct = tdm_route(tdm_context_device(graph->context, (size_t)source.device),
+                                tdm_context_device(graph->context, (size_t)device)) != NULL;
+  uint32_t from = value;
+  if (!direct && (source.device == HOST || device == HOST))
+    return tdm_fail(TDM_INTERNAL, "no route between cpu:0 and a device");
+  if (!direct) TDM_TRY(pass_to(state, value, HOST, &from));
+  uint32_t bucket;
+  TDM_TRY(append_copy(state, value, from, device, TDM_ROLE_TRANSFER, !direct, out_copy));
+  TDM_TRY(reserve_bucket(state, device, source.bytes, &bucket));
+  tdm_ir_value_at(graph, *out_copy)->root = bucket;
+  return TDM_OK;
+}
+
 /* Does the reader's own compute queue carry the copy? */
 static bool is_fetched(const tdm_graph *graph, uint32_t value, int16_t device) {
   const tdm_device *to = tdm_context_device(graph->context, (size_t)device);
@@ -117,10 +155,19 @@ static tdm_status copies_of(transfer_state *state, uint32_t value) {
   for (int16_t d = 0; state->wanted[value] && d < device_count; d++) {
     if (!(state->wanted[value] & (UINT64_C(1) << d))) continue;
     uint32_t copy;
+    if (state->passing[value] & (UINT64_C(1) << d)) continue;
     if (!made || !is_fetched(state->graph, value, d))
       TDM_TRY(copy_to(state, value, d, true, &copy));
   }
   return TDM_OK;
+}
+
+/* Is input k of the node added to a sum in passing? What the reader's queue fetches shares memory
+ * anyway. */
+static bool is_passing(const tdm_graph *graph, const tdm_ir_node *node, uint32_t k) {
+  const bool sums = (node->operation == &tdm_operation_add_incoming && k == 1) ||
+                    node->operation == &tdm_operation_begin_sum;
+  return sums && !is_fetched(graph, tdm_ir_inputs(graph, node)[k], node->device);
 }
 
 static tdm_status find_wanted(transfer_state *state) {
@@ -133,7 +180,12 @@ static tdm_status find_wanted(transfer_state *state) {
     const uint32_t *inputs = tdm_ir_inputs(graph, node);
     for (uint32_t k = 0; k < node->input_count; k++) {
       if (!inputs[k] || graph->values.items[inputs[k]].device == node->device) continue;
-      state->wanted[inputs[k]] |= UINT64_C(1) << node->device;
+      const uint64_t bit = UINT64_C(1) << node->device;
+      if (state->wanted[inputs[k]] & bit)
+        state->passing[inputs[k]] &= ~bit;
+      else if (is_passing(graph, node, k))
+        state->passing[inputs[k]] |= bit;
+      state->wanted[inputs[k]] |= bit;
       if (!state->first_consumer[inputs[k]]) state->first_consumer[inputs[k]] = index;
     }
   }
@@ -148,7 +200,10 @@ static tdm_status read_copies(transfer_state *state, uint32_t index) {
     const uint32_t input = tdm_ir_inputs(graph, &node)[k];
     if (!input || graph->values.items[input].device == node.device) continue;
     uint32_t copy;
-    TDM_TRY(copy_to(state, input, node.device, true, &copy));
+    if (state->passing[input] & (UINT64_C(1) << node.device))
+      TDM_TRY(pass_to(state, input, node.device, &copy));
+    else
+      TDM_TRY(copy_to(state, input, node.device, true, &copy));
     tdm_ir_inputs(graph, &node)[k] = copy;
   }
   tdm_ir_settle_outputs(graph, tdm_ir_node_at(graph, index));
@@ -208,11 +263,13 @@ tdm_status tdm_pass_transfer(tdm_graph *graph, uint32_t *deliveries, size_t deli
   transfer_state state = {.graph = graph, .value_count = graph->values.count};
   const size_t n = state.value_count;
   state.wanted = tdm_allocate(graph->allocator, n * sizeof *state.wanted, "transfers");
+  state.passing = tdm_allocate(graph->allocator, n * sizeof *state.passing, "transfers");
   state.first_consumer =
       tdm_allocate(graph->allocator, n * sizeof *state.first_consumer, "transfers");
   state.copies = tdm_allocate(graph->allocator, n * sizeof *state.copies, "transfers");
   tdm_status status = TDM_OUT_OF_MEMORY;
-  if (state.wanted && state.first_consumer && state.copies) status = find_wanted(&state);
+  if (state.wanted && state.passing && state.first_consumer && state.copies)
+    status = find_wanted(&state);
   if (status == TDM_OK) status = rewrite(&state, deliveries, delivery_count);
   if (status == TDM_OK) {
     TDM_ARRAY_DEINIT(graph, &graph->order);
@@ -224,6 +281,7 @@ tdm_status tdm_pass_transfer(tdm_graph *graph, uint32_t *deliveries, size_t deli
   }
   TDM_ARRAY_DEINIT(graph, &state.entries);
   tdm_release(graph->allocator, state.wanted, n * sizeof *state.wanted);
+  tdm_release(graph->allocator, state.passing, n * sizeof *state.passing);
   tdm_release(graph->allocator, state.first_consumer, n * sizeof *state.first_consumer);
   tdm_release(graph->allocator, state.copies, n * sizeof *state.copies);
   return status;

@@ -1,0 +1,197 @@
+/* Peak memory of every device of a wrapped model: no more than its share of activations, and where
+ * results and parameters are at home the gathered outputs and one incoming bucket of gradients. */
+#include "tests/graph/support.h"
+
+enum { INPUT = 40, HIDDEN = 96, OUTPUT = 24, STEPS = 6, WORDS = 50, ROWS = 96 };
+
+/* What rounding each buffer to the arena's grain may cost; and the search for offsets settles for
+ * two hundredths above what is in use at once. */
+enum { GRAIN_BYTES = 2048, SEARCHED_SHARE = 50 };
+
+static tdm_context *context; /* of the group: 8 cpu and 8 sim devices */
+
+static int begin_group(void **unused) {
+  (void)unused;
+  const tdm_context_options options = {.struct_size = sizeof options,
+                                       .cpu_devices = 8,
+                                       .sim_devices = 8,
+                                       .sim = "latency_us=0,gigabytes_per_second=0"};
+  context = tdm_context_create(&options);
+  assert_non_null(context);
+  return 0;
+}
+
+static int end_group(void **unused) {
+  (void)unused;
+  tdm_context_release(context);
+  return 0;
+}
+
+/* "cpu:0,cpu:1,..." */
+static void list_devices(const char *kind, int count, char *list, size_t bytes) {
+  size_t used = 0;
+  for (int i = 0; i < count; i++)
+    used += (size_t)snprintf(list + used, bytes - used, "%s%s:%d", i ? "," : "", kind, i);
+}
+
+/* ---- Models: everything below "model" is wrapped ---- */
+
+typedef struct measured_model {
+  const char *name;
+  tdm_graph *(*build)(const char *kind, const char *devices, tdm_value *out_loss);
+  int batch_dimension;
+  tdm_dtype input_dtype;
+  uint64_t input_row_bytes;
+  uint64_t output_row_bytes;
+  uint64_t largest_gradient_bytes;
+} measured_model;
+
+static void wrap_model(tdm_graph *graph, const char *devices, const tdm_scatter *scatter) {
+  const tdm_parallel_options options = {.struct_size = sizeof options,
+                                        .devices = devices,
+                                        .scatter = scatter,
+                                        .scatter_count = scatter ? 1 : 0};
+  if (devices) tdm_data_parallel(graph, "model", &options);
+}
+
+static tdm_graph *build_mlp(const char *kind, const char *devices, tdm_value *out_loss) {
+  char home[16];
+  snprintf(home, sizeof home, "%s:0", kind);
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_place(graph, home);
+  const tdm_dim batch = TDM_DIM("batch");
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, batch, INPUT));
+  const tdm_value y = tdm_input(graph, "y", TDM_FLOAT32, tdm_shape_of(2, batch, OUTPUT));
+  tdm_scope_push(graph, "model");
+  tdm_value hidden = tdm_relu(graph, "relu1", tdm_linear(graph, "fc1", x, HIDDEN));
+  hidden = tdm_relu(graph, "relu2", tdm_linear(graph, "fc2", hidden, HIDDEN));
+  const tdm_value out = tdm_linear(graph, "fc3", hidden, OUTPUT);
+  tdm_scope_pop(graph);
+  wrap_model(graph, devices, NULL);
+  tdm_output(graph, "out", out);
+  *out_loss = tdm_mse(graph, "loss", out, y);
+  return graph;
+}
+
+static tdm_graph *build_rnn(const char *kind, const char *devices, tdm_value *out_loss) {
+  char home[16];
+  snprintf(home, sizeof home, "%s:0", kind);
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_place(graph, home);
+  const tdm_dim batch = TDM_DIM("batch");
+  const tdm_value x = tdm_input(graph, "x", TDM_INT64, tdm_shape_of(2, STEPS, batch));
+  const tdm_value y = tdm_input(graph, "y", TDM_FLOAT32, tdm_shape_of(3, STEPS, batch, OUTPUT));
+  tdm_scope_push(graph, "model");
+  const tdm_value words = tdm_embedding(graph, "embedding", x, WORDS, INPUT);
+  const tdm_value hidden = tdm_rnn(graph, "rnn", words, HIDDEN, NULL, NULL);
+  const tdm_value out = tdm_linear(graph, "fc", hidden, OUTPUT);
+  tdm_scope_pop(graph);
+  const tdm_scatter along_1 = {x, 1};
+  wrap_model(graph, devices, &along_1);
+  tdm_output(graph, "out", out);
+  *out_loss = tdm_mse(graph, "loss", out, y);
+  return graph;
+}
+
+static const measured_model models[] = {
+    {"mlp", build_mlp, 0, TDM_FLOAT32, INPUT * sizeof(float), OUTPUT * sizeof(float),
+     HIDDEN *HIDDEN * sizeof(float)},
+    {"rnn", build_rnn, 1, TDM_INT64, STEPS * sizeof(int64_t), STEPS *OUTPUT * sizeof(float),
+     HIDDEN *HIDDEN * sizeof(float)},
+};
+
+/* ---- Measuring ---- */
+
+/* Plans model for a batch of rows; the session answers for that plan. */
+static tdm_session *planned(const measured_model *model, const char *kind, const char *devices,
+                            int64_t rows, bool training) {
+  tdm_value loss;
+  tdm_graph *graph = model->build(kind, devices, &loss);
+  tdm_session *session = train_session(graph, loss, tdm_sgd(0.1), NULL);
+  const bool sequence = model->batch_dimension == 1;
+  const tdm_shape x_shape = sequence ? tdm_shape_of(2, STEPS, rows) : tdm_shape_of(2, rows, INPUT);
+  const tdm_shape y_shape =
+      sequence ? tdm_shape_of(3, STEPS, rows, OUTPUT) : tdm_shape_of(2, rows, OUTPUT);
+  tdm_tensor *x = tdm_tensor_create(context, "cpu:0", model->input_dtype, x_shape);
+  tdm_tensor *y = tdm_tensor_create(context, "cpu:0", TDM_FLOAT32, y_shape);
+  const tdm_feed feeds[] = {{"x", x, false}, {"y", y, false}};
+  const tdm_fetch fetch = {.name = "out"};
+  assert_ok(
+      tdm_session_prepare(session, feeds, training ? 2 : 1, &fetch, training ? 0 : 1, training));
+  tdm_tensor_release(x);
+  tdm_tensor_release(y);
+  return session;
+}
+
+static uint64_t activations_on(tdm_session *session, const char *kind, int index) {
+  char device[16];
+  snprintf(device, sizeof device, "%s:%d", kind, index);
+  tdm_memory_use use;
+  assert_ok(tdm_session_memory(session, device, &use));
+  return use.activations_bytes;
+}
+
+/* What the model as it is needs for a replica's rows: its share, with its inputs. */
+static uint64_t share_of(const measured_model *model, const char *kind, int64_t rows,
+                         bool training) {
+  tdm_session *session = planned(model, kind, NULL, rows, training);
+  const uint64_t bytes = activations_on(session, kind, 0);
+  tdm_session_release(session);
+  return bytes + bytes / SEARCHED_SHARE + (uint64_t)rows * model->input_row_bytes + GRAIN_BYTES;
+}
+
+static void expect_bounded(const measured_model *model, const char *kind, int count,
+                           bool training) {
+  char devices[64];
+  list_devices(kind, count, devices, sizeof devices);
+  tdm_session *session = planned(model, kind, devices, ROWS, training);
+  const uint64_t share = share_of(model, kind, ROWS / count, training);
+  const uint64_t gathered = ROWS * model->output_row_bytes;
+  /* Backward, what was gathered has a gradient of its size. */
+  const uint64_t at_home =
+      training ? share + 2 * gathered + model->largest_gradient_bytes : share + gathered;
+  for (int i = 0; i < count; i++) {
+    const uint64_t has = activations_on(session, kind, i);
+    assert_true(has <= (i == 0 ? at_home : share));
+  }
+  tdm_session_release(session);
+}
+
+static void no_device_holds_more_than_its_share(void **unused) {
+  (void)unused;
+  static const int counts[] = {1, 2, 3, 4, 8};
+  for (size_t m = 0; m < TDM_COUNT_OF(models); m++)
+    for (size_t n = 0; n < TDM_COUNT_OF(counts); n++)
+      for (int training = 0; training < 2; training++) {
+        expect_bounded(&models[m], "cpu", counts[n], training);
+        expect_bounded(&models[m], "sim", counts[n], training);
+      }
+}
+
+static void memory_is_told_by_kind(void **unused) {
+  (void)unused;
+  tdm_session *session = planned(&models[0], "cpu", "cpu:0,cpu:1", ROWS, false);
+  const uint64_t parameters =
+      (INPUT * HIDDEN + HIDDEN * HIDDEN + HIDDEN * OUTPUT + 2 * HIDDEN + OUTPUT) * sizeof(float);
+  tdm_memory_use use;
+  assert_ok(tdm_session_memory(session, "cpu:0", &use));
+  assert_int_equal(use.parameters_bytes, parameters);
+  assert_int_equal(use.copies_bytes, 0);
+  assert_int_equal(use.outputs_bytes, ROWS * OUTPUT * sizeof(float));
+  assert_ok(tdm_session_memory(session, "cpu:1", &use));
+  assert_int_equal(use.parameters_bytes, 0);
+  assert_int_equal(use.copies_bytes, parameters);
+  assert_int_equal(use.outputs_bytes, 0);
+  assert_ok(tdm_session_memory(session, "cpu:2", &use));
+  assert_int_equal(use.copies_bytes + use.activations_bytes, 0);
+  assert_int_equal(tdm_session_memory(session, "cpu:99", &use), TDM_INVALID_ARGUMENT);
+  tdm_session_release(session);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(no_device_holds_more_than_its_share),
+      cmocka_unit_test(memory_is_told_by_kind),
+  };
+  return cmocka_run_group_tests(tests, begin_group, end_group);
+}

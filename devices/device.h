@@ -82,9 +82,9 @@ typedef struct tdm_wait {
 } tdm_wait;
 
 typedef struct tdm_command {
-  uint8_t kind;       /* tdm_command_kind */
-  bool signals;       /* somebody waits for it: publish its point at once */
-  uint32_t id;        /* index in the flight's failure record; plan order; unused by WAIT */
+  uint8_t kind; /* tdm_command_kind */
+  bool signals; /* somebody waits for it: publish its point at once */
+  uint32_t id;  /* index in the flight's records; plan order; WAIT: of what it stands before */
   uint32_t condition; /* executes only if flight->conditions[condition - 1]; 0: always */
   uint32_t dependency_count;
   const uint32_t *dependencies; /* ids */
@@ -106,6 +106,13 @@ typedef struct tdm_program {
 
 /* ---- Flights ------------------------------------------------------------------------------- */
 
+/* When a command was executed, by tdm_time_ns whatever the device. All zero: it was not. */
+typedef struct tdm_command_times {
+  uint64_t wait_ns; /* its queue came to wait for a point, until begin_ns; 0: it did not */
+  uint64_t begin_ns;
+  uint64_t end_ns;
+} tdm_command_times;
+
 typedef struct tdm_failure {
   uint32_t id; /* of the earliest failed command in plan order; UINT32_MAX: none */
   tdm_status status;
@@ -119,9 +126,9 @@ struct tdm_flight {
   tdm_address *bases;
   const uint8_t *conditions;
   const tdm_run_scalars *scalars;
-  uint8_t *failed_ids;     /* one byte a command id; read only where failed is nonzero */
-  uint64_t *times_ns;      /* [2 * id] begin, [2 * id + 1] end, if executed; NULL: not recorded */
-  _Atomic uint32_t failed; /* nonzero once any command failed */
+  uint8_t *failed_ids;        /* one byte a command id; read only where failed is nonzero */
+  tdm_command_times *times;   /* per command id, zeroed before submitting; NULL: not recorded */
+  _Atomic uint32_t failed;    /* nonzero once any command failed */
   _Atomic uint32_t remaining; /* submissions that have not ended; set before submitting */
   _Atomic uint32_t failure_lock;
   tdm_failure failure;

@@ -274,6 +274,8 @@ typedef struct tdm_session_options {
   bool check_finite;     /* a loss that is not finite fails the run before anything is updated */
   bool strict;           /* a copy through pageable or unplanned memory is an error */
   bool profile;          /* record times of every command, for tdm_session_explain */
+  int trace_runs;        /* the latest runs whose timeline is kept, for tdm_session_trace; 0: none,
+                            and then nothing is recorded */
   tdm_observer observer; /* NULL: places are passed unseen */
   void *observer_user;
 } tdm_session_options;
@@ -371,6 +373,22 @@ typedef enum tdm_plan_format {
  * predicted time, and the median of the latest measured times where the session profiles. */
 TDM_API tdm_status tdm_session_explain(tdm_session *session, tdm_plan_format format,
                                        FILE *out) TDM_WARN_UNUSED;
+typedef enum tdm_trace_format {
+  TDM_TRACE_CHROME,  /* JSON in the Trace Event Format, which Perfetto and chrome://tracing open */
+  TDM_TRACE_SUMMARY, /* text: busy shares, overlap, critical path, what bounds the runs */
+} tdm_trace_format;
+
+/* Writes the timeline of the latest trace_runs runs that have ended. Chrome: a process per device,
+ * a thread per queue, an event for every command that was executed ("kernel", "transfer",
+ * "update") with its run, its bytes, route and kind of host memory, and the commands it depends on,
+ * as arrows too where they lie on another queue; an event of category "wait" where a queue waited;
+ * a process "runs" with a thread per slot. Times are microseconds since the first of them, of one
+ * clock for all devices (otherData.origin_ns of CLOCK_MONOTONIC); those of two GPUs agree to some
+ * ten microseconds. Recording costs a look at the clock before and after each command, on a GPU two
+ * events; the plans of kept runs are not evicted. Any thread; runs in flight go on.
+ * INVALID_ARGUMENT where the session keeps none, or no run has ended. */
+TDM_API tdm_status tdm_session_trace(tdm_session *session, tdm_trace_format format,
+                                     FILE *out) TDM_WARN_UNUSED;
 /* Writes what a pass left behind ("lower", "place", "gradient", "layout", "transfer", "schedule",
  * "memory", "verify"; see docs/architecture.md) when the plan for the latest shapes is made
  * anew. */

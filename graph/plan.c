@@ -158,6 +158,7 @@ static tdm_status make(tdm_plan *plan, const tdm_plan_request *request) {
   TDM_TRY(rewrite_graph(plan, request));
   mark_updated(plan);
   TDM_TRY(arrange(plan, request));
+  plan->records = request->record;
   if (request->profile) {
     TDM_TRY(tdm_profile_init(&plan->profile, &plan->region, plan->lowered.schedule.step_count));
   }

@@ -58,6 +58,8 @@ typedef struct tdm_plan {
   tdm_traffic traffic;
   uint64_t made_ns;    /* time of the passes, kernels' prepare apart */
   tdm_profile profile; /* by command id, where the session profiles */
+  bool records;               /* runs record the times of their commands */
+  _Atomic uint32_t kept_runs; /* of which the session keeps a timeline: not evicted */
 } tdm_plan;
 
 typedef struct tdm_plan_request {
@@ -72,6 +74,7 @@ typedef struct tdm_plan_request {
   tdm_prepared_cache *cache;
   uint32_t depth;
   bool profile;
+  bool record;  /* times of commands, also without a profile */
   bool observe; /* places that are observed are delivered */
   bool strict;  /* pageable transfers are errors */
   uint64_t seed;

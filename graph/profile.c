@@ -16,13 +16,11 @@ tdm_status tdm_profile_init(tdm_profile *profile, tdm_region *region, size_t ste
   return profile->steps != NULL ? TDM_OK : TDM_OUT_OF_MEMORY;
 }
 
-void tdm_profile_add(tdm_profile *profile, const uint64_t *times_ns) {
+void tdm_profile_add(tdm_profile *profile, const tdm_command_times *times) {
   for (size_t i = 0; i < profile->step_count; i++) {
-    const uint64_t begin_ns = times_ns[2 * i];
-    const uint64_t end_ns = times_ns[2 * i + 1];
-    if (end_ns == 0) continue;
+    if (times[i].end_ns == 0) continue;
     tdm_profile_step *step = &profile->steps[i];
-    step->durations_ns[step->count++ % TDM_PROFILE_KEPT] = end_ns - begin_ns;
+    step->durations_ns[step->count++ % TDM_PROFILE_KEPT] = times[i].end_ns - times[i].begin_ns;
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/allocate.h"
 #include "core/status.h"
+#include "devices/device.h"
 
 /* The latest that are kept of a step. */
 #define TDM_PROFILE_KEPT 33
@@ -22,9 +23,8 @@ typedef struct tdm_profile {
 /* In memory of the region's. */
 tdm_status tdm_profile_init(tdm_profile *profile, tdm_region *region,
                             size_t step_count) TDM_WARN_UNUSED;
-/* Takes the times of one run, times_ns (2 * step_count): begin, end of each step; an end of 0: not
- * executed. */
-void tdm_profile_add(tdm_profile *profile, const uint64_t *times_ns);
+/* Takes the times of one run (step_count). */
+void tdm_profile_add(tdm_profile *profile, const tdm_command_times *times);
 /* The median of what is kept of a step, in ns; negative where there is none. */
 double tdm_profile_median_ns(const tdm_profile *profile, size_t step);
 

@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/park.h"
 #include "devices/staged_memory.h"
 #include "graph/explain.h"
+#include "graph/trace.h"
 
 static tdm_run_state *run_of(tdm_admission *admission) {
   return (tdm_run_state *)admission;
@@ -30,6 +32,7 @@ static void take_slot(tdm_admission *admission) {
     run->slot++;
   session->slots[run->slot].busy = true;
   run->scalars.step = session->store->steps;
+  if (run->plan->records) tdm_trace_admit(session->trace, &run->moments);
   if (session->store->broken == TDM_OK) return;
   run->status = session->store->broken;
   memcpy(run->message, session->store->message, sizeof run->message);
@@ -81,6 +84,7 @@ static void settle(tdm_admission *admission) {
 }
 
 static void end_run(tdm_run_state *run) {
+  if (run->plan->records) tdm_trace_keep(run->session->trace, run);
   tdm_store_leave(run->session->store, &run->admission, settle);
   tdm_run_complete(run);
 }
@@ -114,6 +118,7 @@ static void on_settled(tdm_flight *flight) {
     tell_failure(run);
   } else if (!run->updating && plan->main_program_count < plan->program_count) {
     run->updating = true;
+    if (plan->records) run->moments.updating_ns = tdm_time_ns();
     const tdm_status status = tdm_context_submit(
         run->session->context, flight, run->submissions + plan->main_program_count,
         plan->program_count - plan->main_program_count, false);
@@ -200,6 +205,7 @@ static tdm_status bind(tdm_run_state *run) {
 
 void tdm_run_launch(tdm_run_state *run, bool adopt) {
   tdm_status status = run->status;
+  if (run->plan->records) run->moments.launched_ns = tdm_time_ns();
   if (status == TDM_OK) status = bind(run);
   if (status == TDM_OK)
     status = tdm_context_submit(run->session->context, &run->flight, run->submissions,

@@ -6,6 +6,15 @@
 #include "core/loop.h"
 #include "graph/session.h"
 
+/* When a run came where, by tdm_time_ns. */
+typedef struct tdm_run_moments {
+  uint64_t number; /* in the order in which the session's runs were admitted, from 1 */
+  uint64_t asked_ns;
+  uint64_t launched_ns; /* it had its slot */
+  uint64_t updating_ns; /* its update phase was submitted apart; 0: it was not */
+  uint64_t ended_ns;
+} tdm_run_moments;
+
 typedef struct tdm_run_state {
   tdm_admission admission; /* first */
   tdm_loop_task task;
@@ -20,6 +29,8 @@ typedef struct tdm_run_state {
   _Atomic uint32_t done;
   tdm_status status; /* of the run, once done */
   char message[TDM_MESSAGE_BYTES];
+  tdm_run_moments moments;     /* where the plan records */
+  struct tdm_kept_run *record; /* where the session keeps a timeline, until the run has ended */
   tdm_flight flight;
   tdm_submission *submissions; /* per program */
   tdm_run_scalars scalars;

@@ -2,7 +2,9 @@
  * while it runs was taken here, so that launching allocates only outputs and grown arenas. */
 #include <string.h>
 
+#include "core/park.h"
 #include "graph/run.h"
+#include "graph/trace.h"
 
 typedef struct run_block {
   tdm_run_state run; /* first */
@@ -25,10 +27,10 @@ static tdm_status fill(run_block *block, tdm_plan *plan) {
   flight->program_bases = take(block, plan->program_count, sizeof(uint64_t));
   flight->bases = take(block, plan->layout.count, sizeof(tdm_address));
   flight->failed_ids = take(block, steps, 1);
-  if (plan->profile.steps) flight->times_ns = take(block, 2 * steps, sizeof(uint64_t));
+  if (plan->records) flight->times = take(block, steps, sizeof *flight->times);
   if (!run->submissions || !run->conditions || !run->inputs || !run->outputs || !run->fetches ||
       !flight->program_bases || !flight->bases || !flight->failed_ids ||
-      (plan->profile.steps && !flight->times_ns))
+      (plan->records && !flight->times))
     return TDM_OUT_OF_MEMORY;
   memcpy(flight->bases, plan->bases, plan->layout.count * sizeof(tdm_address));
   for (uint32_t i = 0; i < plan->program_count; i++)
@@ -56,6 +58,21 @@ static tdm_run_state *make_run(tdm_session *session, tdm_plan *plan) {
   return NULL;
 }
 
+/* What an earlier run has left is not this one's. */
+static tdm_status begin_record(tdm_run_state *run) {
+  const size_t count = run->plan->lowered.schedule.step_count;
+  memset(run->flight.times, 0, count * sizeof *run->flight.times);
+  run->moments = (tdm_run_moments){.asked_ns = tdm_time_ns()};
+  return tdm_trace_reserve(run->session->trace, count, &run->record);
+}
+
+static void make_idle(tdm_session *session, tdm_run_state *run) {
+  pthread_mutex_lock(&session->lock);
+  run->next = run->plan->idle_runs;
+  run->plan->idle_runs = run;
+  pthread_mutex_unlock(&session->lock);
+}
+
 tdm_run_state *tdm_run_take(tdm_session *session, tdm_plan *plan) {
   pthread_mutex_lock(&session->lock);
   tdm_run_state *run = plan->idle_runs;
@@ -69,6 +86,10 @@ tdm_run_state *tdm_run_take(tdm_session *session, tdm_plan *plan) {
   run->asynchronous = false;
   atomic_store_explicit(&run->granted, 0, memory_order_relaxed);
   atomic_store_explicit(&run->done, 0, memory_order_relaxed);
+  if (plan->records && begin_record(run) != TDM_OK) {
+    make_idle(session, run);
+    return NULL;
+  }
   if (atomic_load_explicit(&run->flight.failed, memory_order_relaxed))
     tdm_flight_reset(&run->flight, (uint32_t)plan->lowered.schedule.step_count);
   return run;
@@ -76,9 +97,8 @@ tdm_run_state *tdm_run_take(tdm_session *session, tdm_plan *plan) {
 
 /* Adds the times of a run to its plan's; under the session's lock. */
 static void add_profile(tdm_plan *plan, const tdm_run_state *run) {
-  if (!plan->profile.steps) return;
-  if (run->status == TDM_OK) tdm_profile_add(&plan->profile, run->flight.times_ns);
-  memset(run->flight.times_ns, 0, 2 * plan->profile.step_count * sizeof(uint64_t));
+  if (!plan->profile.steps || run->status != TDM_OK) return;
+  tdm_profile_add(&plan->profile, run->flight.times);
 }
 
 void tdm_run_give_back(tdm_session *session, tdm_run_state *run) {
@@ -89,6 +109,8 @@ void tdm_run_give_back(tdm_session *session, tdm_run_state *run) {
   }
   for (size_t i = 0; run->asynchronous && i < plan->graph.inputs.count; i++)
     tdm_tensor_release(run->inputs[i]);
+  if (run->record) tdm_trace_drop(session->trace, run->record);
+  run->record = NULL;
   pthread_mutex_lock(&session->lock);
   add_profile(plan, run);
   run->next = plan->idle_runs;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "graph/run.h"
+#include "graph/trace.h"
 
 #define DEFAULT_PLANS 64
 
@@ -17,6 +18,7 @@ static void copy_options(tdm_session *session, const tdm_session_options *option
   session->observer = options->observer;
   session->observer_user = options->observer_user;
   session->profile = options->profile;
+  session->trace_runs = options->trace_runs;
   session->strict = options->strict;
   session->check_finite = options->check_finite;
   if (options->optimizer) session->optimizer = *options->optimizer;
@@ -33,6 +35,9 @@ static tdm_status check_options(const tdm_graph *graph, const tdm_session_option
     return tdm_fail(TDM_INVALID_ARGUMENT, "session options: the loss is a value of another graph");
   if (options->optimizer && !options->optimizer->rule)
     return tdm_fail(TDM_INVALID_ARGUMENT, "session options: the optimizer has no rule");
+  if (options->trace_runs < 0 || options->trace_runs > TDM_TRACE_MOST_RUNS)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: trace_runs is %d, not 0 to %d",
+                    options->trace_runs, TDM_TRACE_MOST_RUNS);
   if (options->optimizer && !options->loss.index)
     return tdm_fail(TDM_INVALID_ARGUMENT, "session options: an optimizer without a loss");
   if (options->store && options->store->context != graph->context)
@@ -114,6 +119,8 @@ static tdm_status fill_session(tdm_session *session, const tdm_session_options *
   TDM_TRY(
       tdm_prepared_cache_create(session->allocator, options->deterministic, &session->prepared));
   TDM_TRY(tdm_output_pool_create(session->context, &session->outputs));
+  if (session->trace_runs > 0)
+    TDM_TRY(tdm_trace_create(session->allocator, (size_t)session->trace_runs, &session->trace));
   TDM_TRY(tdm_device_map_parse(session->context, &session->region, getenv("TANDEM_PLACE"),
                                options->device_map, &session->map));
   tdm_graph copy;
@@ -158,6 +165,7 @@ static void release_arenas(tdm_session *session) {
 
 void tdm_session_release(tdm_session *session) {
   if (!session || atomic_fetch_sub(&session->references, 1) != 1) return;
+  tdm_trace_destroy(session->trace);
   for (tdm_plan *plan = session->newest, *older; plan; plan = older) {
     older = plan->older;
     tdm_runs_destroy(session, plan);

@@ -28,6 +28,8 @@ struct tdm_session {
   int depth;
   int plan_limit;
   bool profile;
+  int trace_runs;
+  struct tdm_trace *trace; /* NULL where trace_runs is 0 */
   tdm_observer observer;
   void *observer_user;
   bool strict;

@@ -114,7 +114,7 @@ static void evict(tdm_session *session) {
   for (tdm_plan *plan = session->oldest, *newer; plan && session->plan_count > session->plan_limit;
        plan = newer) {
     newer = plan->newer;
-    if (plan->uses > 0) continue;
+    if (plan->uses > 0 || atomic_load(&plan->kept_runs) > 0) continue;
     unlink_plan(session, plan);
     if (session->last_asked == plan) session->last_asked = NULL;
     tdm_runs_destroy(session, plan);
@@ -145,6 +145,7 @@ tdm_status tdm_session_plan_request(tdm_session *session, const tdm_run_request 
                                     .cache = session->prepared,
                                     .depth = (uint32_t)session->depth,
                                     .profile = session->profile,
+                                    .record = session->profile || session->trace,
                                     .observe = session->observer != NULL,
                                     .strict = session->strict,
                                     .seed = session->seed};

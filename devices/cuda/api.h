@@ -107,6 +107,10 @@ typedef struct tdm_cuda_api {
   tdm_cuda_code (*stream_synchronize)(tdm_cuda_stream stream);
   tdm_cuda_code (*stream_wait)(tdm_cuda_stream stream, tdm_cuda_event event);
   tdm_cuda_code (*event_create)(tdm_cuda_event *out);
+  /* One that has a time, too. */
+  tdm_cuda_code (*event_create_timed)(tdm_cuda_event *out);
+  /* Time of the device between two such events that are reached; negative: end came before. */
+  tdm_cuda_code (*event_elapsed)(double *out_ns, tdm_cuda_event begin, tdm_cuda_event end);
   tdm_cuda_code (*event_destroy)(tdm_cuda_event event);
   tdm_cuda_code (*event_record)(tdm_cuda_event event, tdm_cuda_stream stream);
   tdm_cuda_code (*event_query)(tdm_cuda_event event);       /* NOT_READY: not yet */

@@ -159,6 +159,19 @@ static tdm_cuda_code event_create(tdm_cuda_event *out) {
                                           cudaEventDisableTiming | cudaEventBlockingSync));
 }
 
+static tdm_cuda_code event_create_timed(tdm_cuda_event *out) {
+  *out = NULL;
+  return code_of(cudaEventCreateWithFlags((cudaEvent_t *)(void *)out, cudaEventDefault));
+}
+
+static tdm_cuda_code event_elapsed(double *out_ns, tdm_cuda_event begin, tdm_cuda_event end) {
+  float passed_ms = 0;
+  const tdm_cuda_code code = code_of(
+      cudaEventElapsedTime(&passed_ms, (cudaEvent_t)(void *)begin, (cudaEvent_t)(void *)end));
+  *out_ns = (double)passed_ms * 1e6;
+  return code;
+}
+
 static tdm_cuda_code event_destroy(tdm_cuda_event event) {
   return code_of(cudaEventDestroy((cudaEvent_t)(void *)event));
 }
@@ -323,6 +336,8 @@ const tdm_cuda_api *tdm_cuda_api_linked(void) {
       .stream_synchronize = stream_synchronize,
       .stream_wait = stream_wait,
       .event_create = event_create,
+      .event_create_timed = event_create_timed,
+      .event_elapsed = event_elapsed,
       .event_destroy = event_destroy,
       .event_record = event_record,
       .event_query = event_query,

@@ -184,11 +184,10 @@ bool tdm_cuda_command_enqueue(tdm_cuda_queue *queue, const tdm_submission *submi
                               const tdm_command *command) {
   tdm_flight *flight = submission->flight;
   if (is_skipped(queue, flight, command)) return true;
-  if (TDM_UNLIKELY(flight->times_ns != NULL)) {
-    flight->times_ns[2 * (size_t)command->id] = tdm_time_ns();
-    flight->times_ns[2 * (size_t)command->id + 1] = 0;
-  }
   tdm_status status = tdm_cuda_feeder_refusal(queue->feeder);
+  if (TDM_UNLIKELY(flight->times != NULL) && status == TDM_OK) {
+    status = tdm_cuda_queue_time(queue, &flight->times[command->id]);
+  }
   bool passed = true;
   if (status == TDM_OK) {
     const tdm_cuda_api *api = queue->lane.api;

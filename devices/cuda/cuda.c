@@ -7,6 +7,7 @@
 
 #include "core/allocate.h"
 #include "devices/context.h"
+#include "devices/cuda/clock.h"
 #include "devices/cuda/commands.h"
 #include "devices/cuda/errors.h"
 #include "devices/cuda/kernels.h"
@@ -35,6 +36,7 @@ typedef struct cuda_device {
   tdm_cuda_feeder *feeders[FEEDERS];
   tdm_cuda_memory memory;
   tdm_pins pins;
+  tdm_cuda_clock clock;           /* opened when times are first recorded */
   tdm_cuda_properties properties; /* name, and the PCI bus id that locality goes by */
 } cuda_device;
 _Static_assert(offsetof(cuda_device, base) == 0, "a device is its base");
@@ -45,6 +47,10 @@ static cuda_device *cuda_of(tdm_device *device) {
 
 int tdm_cuda_device_ordinal(const tdm_device *device) {
   return ((const cuda_device *)device)->ordinal;
+}
+
+tdm_cuda_clock *tdm_cuda_device_clock(tdm_device *device) {
+  return &cuda_of(device)->clock;
 }
 
 bool tdm_cuda_device_has_pinned(tdm_device *device, const void *memory, size_t bytes) {
@@ -61,12 +67,19 @@ static void cuda_destroy(tdm_device *device) {
     tdm_cuda_feeder_destroy(cuda->feeders[i]);
   tdm_cuda_memory_deinit(&cuda->memory);
   tdm_pins_deinit(&cuda->pins);
+  tdm_cuda_clock_deinit(&cuda->clock);
   tdm_release(tdm_context_allocator(device->context), cuda, sizeof(*cuda));
 }
 
 static void cuda_stop(tdm_device *device) {
+  cuda_device *cuda = cuda_of(device);
   for (size_t i = 0; i < FEEDERS; ++i)
-    tdm_cuda_feeder_stop(cuda_of(device)->feeders[i]);
+    tdm_cuda_feeder_stop(cuda->feeders[i]);
+  if (cuda->clock.stream == NULL) return;
+  int previous;
+  const bool entered = tdm_cuda_enter(cuda->api, cuda->ordinal, &previous) == TDM_OK;
+  tdm_cuda_clock_close(&cuda->clock); /* also where the GPU is lost: what is the host's is freed */
+  if (entered) tdm_cuda_leave(cuda->api, previous);
 }
 
 static tdm_status cuda_start(tdm_device *device) {
@@ -243,6 +256,7 @@ static tdm_status cuda_create(tdm_context *context, const tdm_kind_options *opti
   cuda->api = api;
   cuda->ordinal = index / (int)logical;
   tdm_status status = tdm_pins_init(&cuda->pins, allocator);
+  if (status == TDM_OK) status = tdm_cuda_clock_init(&cuda->clock, api);
   if (status == TDM_OK) status = identify(cuda);
   if (status == TDM_OK) {
     status = tdm_cuda_memory_init(&cuda->memory, api, cuda->ordinal, cuda->properties.memory_bytes,

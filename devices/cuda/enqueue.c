@@ -28,6 +28,14 @@ static void fail_after_wait(tdm_flight *flight, const tdm_program *program, uint
   }
 }
 
+/* Where times are recorded: from here on the queue, or its stream, waits. */
+static void note_wait(tdm_flight *flight, uint32_t id, tdm_queue *awaited, uint64_t sequence) {
+  if (TDM_UNLIKELY(flight->times != NULL) && flight->times[id].wait_ns == 0 &&
+      !tdm_queue_reached(awaited, sequence)) {
+    flight->times[id].wait_ns = tdm_time_ns();
+  }
+}
+
 static bool is_ours(const tdm_cuda_queue *queue, const tdm_queue *other) {
   return tdm_device_same_kind(queue->base.device, other->device);
 }
@@ -39,8 +47,9 @@ static bool wait_command(tdm_cuda_queue *queue, tdm_submission *submission,
   uint64_t sequence = 0;
   tdm_queue *awaited = wait_target(flight, &program->commands[submission->cursor].wait, &sequence);
   if (awaited == NULL) return true;
-  const bool by_stream = is_ours(queue, awaited) && queue->lane.stream != NULL &&
-                         flight->times_ns == NULL && submission->due_ns == 0;
+  const bool by_stream =
+      is_ours(queue, awaited) && queue->lane.stream != NULL && submission->due_ns == 0;
+  note_wait(flight, program->commands[submission->cursor].id, awaited, sequence);
   tdm_cuda_wait_answer answer = TDM_CUDA_WAIT_UNMARKED;
   if (by_stream) {
     answer = tdm_cuda_queue_await(queue, tdm_cuda_queue_of(awaited), sequence);
@@ -92,18 +101,16 @@ static bool one_command(tdm_cuda_queue *queue, tdm_submission *submission,
   }
   if (!passed) return false;
   const uint32_t end = ++submission->cursor;
-  const bool timed = works && submission->flight->times_ns != NULL;
+  const bool timed = works && submission->flight->times != NULL;
   if (end == program->count) return true; /* the last mark follows */
   if (command->signals || timed || queue->wait_count == TDM_CUDA_MARK_WAITS) {
     tdm_cuda_queue_mark(queue, end, false);
   }
-  if (timed) queue->hold_sequence = submission->base + end;
   return true;
 }
 
 static void begin_head(tdm_cuda_queue *queue) {
   queue->marked_cursor = 0;
-  queue->hold_sequence = 0;
   queue->passed_over = false;
 }
 
@@ -116,7 +123,6 @@ bool tdm_cuda_queue_advance(tdm_cuda_queue *queue) {
     const uint32_t before = submission->cursor;
     while (submission->cursor < program->count) {
       if (!tdm_cuda_queue_has_room(queue)) break;
-      if (atomic_load(&queue->base.completed) < queue->hold_sequence) break;
       if (!one_command(queue, submission, program)) break;
     }
     if (submission->cursor < program->count || !tdm_cuda_queue_has_room(queue)) {

@@ -36,6 +36,8 @@ void tdm_cuda_queue_close(tdm_cuda_queue *queue) {
   if (queue->lane.stream != NULL) (void)api->stream_destroy(queue->lane.stream);
   for (size_t i = 0; i < TDM_CUDA_MARKS; ++i)
     destroy_event(api, &queue->marks[i].event);
+  for (size_t i = 0; i < TDM_CUDA_MARKS; ++i)
+    tdm_cuda_span_close(tdm_cuda_device_clock(queue->base.device), &queue->spans[i]);
   for (size_t i = 0; i < TDM_CUDA_STAGING_BUFFERS; ++i)
     destroy_event(api, &queue->staging_events[i]);
   if (queue->reports != NULL) (void)api->release_pinned(queue->reports);
@@ -85,11 +87,29 @@ static void ring_mark_waiters(tdm_cuda_queue *queue) {
   }
 }
 
+static tdm_cuda_clock *clock_of(const tdm_cuda_queue *queue) {
+  return tdm_cuda_device_clock(queue->base.device);
+}
+
+static tdm_cuda_span *span_of(tdm_cuda_queue *queue, uint64_t mark) {
+  return &queue->spans[mark % TDM_CUDA_MARKS];
+}
+
+tdm_status tdm_cuda_queue_time(tdm_cuda_queue *queue, tdm_command_times *times) {
+  return tdm_cuda_check(queue->lane.api,
+                        tdm_cuda_span_begin(clock_of(queue), span_of(queue, queue->marked),
+                                            queue->lane.stream, times),
+                        "an event before a timed command");
+}
+
 /* The event of a slot is made when the slot is first used. */
 static tdm_cuda_code record(tdm_cuda_queue *queue, tdm_cuda_mark *mark) {
   const tdm_cuda_api *api = queue->lane.api;
   tdm_cuda_code code = TDM_CUDA_SUCCESS;
   if (mark->event == NULL) code = api->event_create(&mark->event);
+  if (code == TDM_CUDA_SUCCESS) {
+    code = tdm_cuda_span_end(clock_of(queue), span_of(queue, queue->marked), queue->lane.stream);
+  }
   if (code == TDM_CUDA_SUCCESS) code = api->event_record(mark->event, queue->lane.stream);
   mark->recorded = code == TDM_CUDA_SUCCESS;
   return code;
@@ -145,19 +165,6 @@ static void read_reports(tdm_cuda_queue *queue, const tdm_cuda_mark *mark) {
   }
 }
 
-static void record_time(const tdm_cuda_mark *mark) {
-  const tdm_flight *flight = mark->submission->flight;
-  if (flight->times_ns == NULL || mark->end == mark->first) return;
-  const tdm_program *program = &flight->programs[mark->submission->program];
-  const tdm_command *command = &program->commands[mark->end - 1];
-  uint64_t *times_ns = &flight->times_ns[2 * (size_t)command->id];
-  /* The feeder began it and set its end to 0. */
-  if ((command->kind == TDM_COMMAND_EXECUTE || command->kind == TDM_COMMAND_COPY) &&
-      times_ns[0] != 0 && times_ns[1] == 0) {
-    times_ns[1] = tdm_time_ns();
-  }
-}
-
 /* The flight may be freed by the call of settled. */
 static void end_submission(tdm_flight *flight) {
   if (atomic_fetch_sub_explicit(&flight->remaining, 1, memory_order_acq_rel) == 1) {
@@ -176,13 +183,15 @@ static bool is_reached(const tdm_cuda_mark *mark, tdm_cuda_code code) {
 /* Copied out of its slot: once `retired` has passed it, another mark may lie there. */
 static void retire_one(tdm_cuda_queue *queue, tdm_cuda_mark mark, tdm_cuda_code code) {
   const tdm_cuda_api *api = queue->lane.api;
+  tdm_cuda_span *span = span_of(queue, queue->retired);
   read_reports(queue, &mark);
+  if (code == TDM_CUDA_SUCCESS && mark.recorded) code = tdm_cuda_span_read(clock_of(queue), span);
+  tdm_cuda_span_drop(clock_of(queue), span);
   if (code != TDM_CUDA_SUCCESS) {
     fail_range(&mark, tdm_cuda_fail(api, code, "waiting for an event"));
     (void)api->stream_synchronize(queue->lane.stream);
   }
   spoil_range(&mark);
-  record_time(&mark);
   (void)pthread_mutex_lock(&queue->mutex);
   ++queue->retired;
   (void)pthread_mutex_unlock(&queue->mutex);

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 
+#include "devices/cuda/clock.h"
 #include "devices/cuda/queue.h"
 
 enum {
@@ -41,12 +42,12 @@ typedef struct tdm_cuda_queue {
   _Atomic(tdm_submission *) inbox; /* newest first */
   tdm_submission *head;            /* oldest first; not enqueued to the end yet */
   uint32_t marked_cursor;          /* of the head: commands below stand before a mark */
-  uint64_t hold_sequence;          /* the head goes on once that many are completed */
   bool passed_over;                /* a gate found the flight failed */
   bool lacks_staging;              /* the pool had no buffer to give just now */
 
   pthread_mutex_t mutex; /* of marks, retired, marked */
   tdm_cuda_mark marks[TDM_CUDA_MARKS];
+  tdm_cuda_span spans[TDM_CUDA_MARKS]; /* where times are recorded: of each mark's last command */
   uint64_t retired;
   uint64_t marked;
   _Atomic uint64_t mark_waiters; /* bells that want to hear of the next mark */
@@ -79,6 +80,8 @@ tdm_status tdm_cuda_queue_open(tdm_cuda_queue *queue, const tdm_cuda_api *api,
                                tdm_cuda_blas *blas) TDM_WARN_UNUSED;
 void tdm_cuda_queue_close(tdm_cuda_queue *queue);
 
+/* Times what is enqueued until the next mark; there is room for that mark. */
+tdm_status tdm_cuda_queue_time(tdm_cuda_queue *queue, tdm_command_times *times) TDM_WARN_UNUSED;
 /* Puts an event after the head's commands below `end`. There is room. */
 void tdm_cuda_queue_mark(tdm_cuda_queue *queue, uint32_t end, bool ends);
 /* Retires the marks whose events are reached: failures, points, settling. True: there were some. */

@@ -102,16 +102,16 @@ static inline void end_command(tdm_flight *flight, const tdm_command *command, t
   if (TDM_UNLIKELY(status != TDM_OK)) {
     tdm_flight_fail(flight, command->id, status, tdm_last_message());
   }
-  if (TDM_UNLIKELY(flight->times_ns != NULL)) {
-    flight->times_ns[2 * (size_t)command->id] = begin_ns;
-    flight->times_ns[2 * (size_t)command->id + 1] = tdm_time_ns();
+  if (TDM_UNLIKELY(flight->times != NULL)) {
+    flight->times[command->id].begin_ns = begin_ns;
+    flight->times[command->id].end_ns = tdm_time_ns();
   }
 }
 
 static inline void execute_command(const tdm_host_queue *queue, tdm_flight *flight,
                                    const tdm_command *command, tdm_team *team) {
   if (is_skipped(queue, flight, command)) return;
-  const uint64_t begin_ns = TDM_UNLIKELY(flight->times_ns != NULL) ? tdm_time_ns() : 0;
+  const uint64_t begin_ns = TDM_UNLIKELY(flight->times != NULL) ? tdm_time_ns() : 0;
   const tdm_status status = run_kernel(queue->executor, flight, &command->execute, team);
   end_command(flight, command, status, begin_ns);
 }
@@ -151,7 +151,7 @@ static bool copy_command(tdm_host_queue *queue, tdm_submission *submission, tdm_
                          const tdm_command *command) {
   if (queue->executor->models_links) return model_copy(queue, submission, flight, command);
   if (is_skipped(queue, flight, command)) return true;
-  const uint64_t begin_ns = flight->times_ns != NULL ? tdm_time_ns() : 0;
+  const uint64_t begin_ns = flight->times != NULL ? tdm_time_ns() : 0;
   const tdm_status status = run_copy(queue->executor, flight, &command->copy);
   end_command(flight, command, status, begin_ns);
   return true;
@@ -190,7 +190,12 @@ static bool wait_command(const tdm_host_queue *queue, tdm_flight *flight,
   uint64_t sequence = 0;
   tdm_queue *awaited = wait_target(flight, &program->commands[cursor].wait, &sequence);
   if (awaited == NULL) return true;
-  if (!tdm_queue_reached(awaited, sequence)) return false;
+  if (!tdm_queue_reached(awaited, sequence)) {
+    tdm_command_times *times = flight->times;
+    const uint32_t id = program->commands[cursor].id;
+    if (TDM_UNLIKELY(times != NULL) && times[id].wait_ns == 0) times[id].wait_ns = tdm_time_ns();
+    return false;
+  }
   const tdm_status status = tdm_faults_strike(queue->executor->faults, TDM_FAULT_WAIT);
   if (TDM_UNLIKELY(status != TDM_OK)) fail_after_wait(flight, program, cursor, status);
   return true;

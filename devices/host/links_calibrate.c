@@ -57,7 +57,7 @@ static tdm_status timed_copy(measurement *measured, tdm_copy copy, tdm_address f
   uint64_t program_base = 0;
   tdm_address bases[2] = {from, to};
   uint8_t failed_ids[1] = {0};
-  uint64_t times_ns[2] = {0};
+  tdm_command_times times = {0};
   const tdm_run_scalars scalars = {0};
   const uint32_t bell = tdm_context_bell_acquire(context);
   copy_wait wait = {.bell = tdm_context_bell(context, bell)};
@@ -66,7 +66,7 @@ static tdm_status timed_copy(measurement *measured, tdm_copy copy, tdm_address f
                        .bases = bases,
                        .scalars = &scalars,
                        .failed_ids = failed_ids,
-                       .times_ns = times_ns,
+                       .times = &times,
                        .settled = copy_settled,
                        .user = &wait};
   tdm_flight_reset(&flight, 1);
@@ -80,7 +80,7 @@ static tdm_status timed_copy(measurement *measured, tdm_copy copy, tdm_address f
   }
   tdm_context_bell_release(context, bell);
   /* A clock may not have moved on. */
-  *out_ns = times_ns[1] > times_ns[0] ? (double)(times_ns[1] - times_ns[0]) : 1;
+  *out_ns = times.end_ns > times.begin_ns ? (double)(times.end_ns - times.begin_ns) : 1;
   return status;
 }
 

@@ -289,13 +289,13 @@ static void times_are_recorded(void **state) {
   test_execute(test, program, &test_mix_kernel, base, NULL, 0, 1);
   tdm_command *never = test_execute(test, program, &test_mix_kernel, base, NULL, 0, 1);
   never->condition = 1;
-  test->flight.times_ns = test->times_ns;
+  test->flight.times = test->times;
   test_run(test, false);
-  const uint64_t *times = test->times_ns;
-  assert_true(times[0] > 0 && times[1] - times[0] >= 100000);
-  assert_true(times[2] >= times[1] && times[3] >= times[2]);
-  assert_int_equal(times[4], 0);
-  assert_int_equal(times[5], 0);
+  const tdm_command_times *times = test->times;
+  assert_true(times[0].begin_ns > 0 && times[0].end_ns - times[0].begin_ns >= 100000);
+  assert_true(times[1].begin_ns >= times[0].end_ns && times[1].end_ns >= times[1].begin_ns);
+  assert_int_equal(times[2].begin_ns, 0);
+  assert_int_equal(times[2].end_ns, 0);
   test_flight_destroy(test);
 }
 

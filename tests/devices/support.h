@@ -84,7 +84,7 @@ typedef struct test_flight {
   uint32_t base_count;
   uint8_t conditions[8];
   uint8_t failed_ids[TEST_MOST_IDS];
-  uint64_t times_ns[2 * TEST_MOST_IDS];
+  tdm_command_times times[TEST_MOST_IDS];
   tdm_run_scalars scalars;
   uint32_t id_count;
   _Atomic uint32_t settled_count;

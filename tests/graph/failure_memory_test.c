@@ -60,7 +60,8 @@ static tdm_status make_sessions(scenario *mine, tdm_context *context) {
                                  .optimizer = &optimizer,
                                  .device_map = "embedding=cpu:0,rnn=sim:0",
                                  .check_finite = true,
-                                 .profile = true};
+                                 .profile = true,
+                                 .trace_runs = 2};
   mine->session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
   if (!mine->session) return told();

@@ -23,8 +23,9 @@ static int tear_down(void **state) {
 
 /* Step 1 takes duration_ns; step 0 takes 5 ns each time; step 2 is never executed. */
 static void add(uint64_t duration_ns) {
-  const uint64_t times_ns[6] = {100, 105, 1000, 1000 + duration_ns, 0, 0};
-  tdm_profile_add(&profile, times_ns);
+  const tdm_command_times times[3] = {{.begin_ns = 100, .end_ns = 105},
+                                      {.begin_ns = 1000, .end_ns = 1000 + duration_ns}};
+  tdm_profile_add(&profile, times);
 }
 
 static void what_was_not_executed_has_no_time(void **state) {

@@ -212,6 +212,8 @@ const tdm_cuda_api *tdm_cuda_api_linked(void) {
       .stream_synchronize = emulated_stream_synchronize,
       .stream_wait = emulated_stream_wait,
       .event_create = emulated_event_create,
+      .event_create_timed = emulated_event_create_timed,
+      .event_elapsed = emulated_event_elapsed,
       .event_destroy = emulated_event_destroy,
       .event_record = emulated_event_record,
       .event_query = emulated_event_query,

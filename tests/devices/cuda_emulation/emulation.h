@@ -80,6 +80,9 @@ tdm_cuda_code emulated_stream_destroy(tdm_cuda_stream stream);
 tdm_cuda_code emulated_stream_synchronize(tdm_cuda_stream stream);
 tdm_cuda_code emulated_stream_wait(tdm_cuda_stream stream, tdm_cuda_event event);
 tdm_cuda_code emulated_event_create(tdm_cuda_event *out);
+tdm_cuda_code emulated_event_create_timed(tdm_cuda_event *out);
+/* Of events without times, or that are not reached: the test ends. */
+tdm_cuda_code emulated_event_elapsed(double *out_ns, tdm_cuda_event begin, tdm_cuda_event end);
 tdm_cuda_code emulated_event_destroy(tdm_cuda_event event);
 tdm_cuda_code emulated_event_record(tdm_cuda_event event, tdm_cuda_stream stream);
 tdm_cuda_code emulated_event_query(tdm_cuda_event event);

@@ -2,6 +2,7 @@
  * guards all queues and tickets; operations run outside it. */
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "tests/devices/cuda_emulation/emulation.h"
 
@@ -9,6 +10,8 @@ struct tdm_cuda_event_opaque {
   uint64_t recorded;  /* tickets given out */
   uint64_t completed; /* tickets whose stream has come so far */
   uint32_t references;
+  bool timed;
+  uint64_t completed_ns; /* when its stream came to the last ticket */
 };
 
 typedef struct operation {
@@ -50,7 +53,12 @@ static void run_event(operation *mine) {
   tdm_cuda_event event = mine->event;
   while (mine->waits && event->completed < mine->ticket)
     (void)pthread_cond_wait(&changed, &mutex);
-  if (!mine->waits && event->completed < mine->ticket) event->completed = mine->ticket;
+  if (!mine->waits && event->completed < mine->ticket) {
+    event->completed = mine->ticket;
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    event->completed_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+  }
   event_release(event);
   (void)pthread_cond_broadcast(&changed);
 }
@@ -166,6 +174,25 @@ tdm_cuda_code emulated_event_create(tdm_cuda_event *out) {
   event->references = 1;
   *out = event;
   emulated_count(1);
+  return TDM_CUDA_SUCCESS;
+}
+
+tdm_cuda_code emulated_event_create_timed(tdm_cuda_event *out) {
+  const tdm_cuda_code code = emulated_event_create(out);
+  if (code == TDM_CUDA_SUCCESS) (*out)->timed = true;
+  return code;
+}
+
+tdm_cuda_code emulated_event_elapsed(double *out_ns, tdm_cuda_event begin, tdm_cuda_event end) {
+  const tdm_cuda_code code = emulated_strike();
+  *out_ns = 0;
+  if (code != TDM_CUDA_SUCCESS) return code;
+  lock();
+  if (!begin->timed || !end->timed || begin->completed == 0 || end->completed == 0) {
+    emulated_misuse("the time between events that have none");
+  }
+  *out_ns = (double)end->completed_ns - (double)begin->completed_ns;
+  unlock();
   return TDM_CUDA_SUCCESS;
 }
 

@@ -1,0 +1,156 @@
+/* Anchors and spans. Invariant: see clock.h; `users` is changed under the clock's mutex alone, the
+ * events of a span by its queue's thread alone. */
+#include "devices/cuda/clock.h"
+
+#include "core/park.h"
+#include "core/status.h"
+
+enum {
+  ANCHOR_TRIES = 8,
+  ANCHOR_CLOSE_NS = 20000, /* the host saw it that exactly: no further try */
+};
+/* Older, and the clocks may have drifted apart, or a float of milliseconds no longer resolves a
+ * microsecond. */
+#define ANCHOR_OLD_NS 8000000000u
+
+tdm_status tdm_cuda_clock_init(tdm_cuda_clock *clock, const tdm_cuda_api *api) {
+  if (pthread_mutex_init(&clock->mutex, NULL) != 0) {
+    return tdm_fail(TDM_OUT_OF_MEMORY, "no mutex for a GPU's clock");
+  }
+  clock->api = api;
+  return TDM_OK;
+}
+
+void tdm_cuda_clock_close(tdm_cuda_clock *clock) {
+  for (size_t i = 0; i < TDM_CUDA_ANCHORS; ++i) {
+    if (clock->anchors[i].event != NULL) (void)clock->api->event_destroy(clock->anchors[i].event);
+    clock->anchors[i] = (tdm_cuda_anchor){0};
+  }
+  if (clock->stream != NULL) (void)clock->api->stream_destroy(clock->stream);
+  clock->stream = NULL;
+}
+
+void tdm_cuda_clock_deinit(tdm_cuda_clock *clock) {
+  if (clock->api != NULL) (void)pthread_mutex_destroy(&clock->mutex);
+}
+
+/* ---- Anchors --------------------------------------------------------------------------------- */
+
+/* Records the anchor once; *out_width_ns: how exactly the host saw it. */
+static tdm_cuda_code try_anchor(const tdm_cuda_clock *clock, tdm_cuda_event event,
+                                uint64_t *out_host_ns, uint64_t *out_width_ns) {
+  const tdm_cuda_api *api = clock->api;
+  const uint64_t before_ns = tdm_time_ns();
+  tdm_cuda_code code = api->event_record(event, clock->stream);
+  while (code == TDM_CUDA_SUCCESS) {
+    code = api->event_query(event);
+    if (code != TDM_CUDA_NOT_READY) break;
+    tdm_spin_pause();
+    code = TDM_CUDA_SUCCESS;
+  }
+  const uint64_t after_ns = tdm_time_ns();
+  *out_width_ns = after_ns - before_ns;
+  *out_host_ns = before_ns + *out_width_ns / 2;
+  return code;
+}
+
+/* The last try counts, since the event is its: so the tries end with the first that is close. */
+static tdm_cuda_code record_anchor(tdm_cuda_clock *clock, tdm_cuda_anchor *anchor) {
+  const tdm_cuda_api *api = clock->api;
+  tdm_cuda_code code = TDM_CUDA_SUCCESS;
+  if (clock->stream == NULL) code = api->stream_create(&clock->stream);
+  if (code == TDM_CUDA_SUCCESS && anchor->event == NULL) {
+    code = api->event_create_timed(&anchor->event);
+  }
+  uint64_t width_ns = UINT64_MAX;
+  for (int i = 0; i < ANCHOR_TRIES && code == TDM_CUDA_SUCCESS && width_ns > ANCHOR_CLOSE_NS; ++i)
+    code = try_anchor(clock, anchor->event, &anchor->host_ns, &width_ns);
+  if (code != TDM_CUDA_SUCCESS) anchor->host_ns = 0;
+  return code;
+}
+
+/* The newest anchor, with one user more; recorded anew when it is old and the other one is free. */
+static tdm_cuda_code take_anchor(tdm_cuda_clock *clock, tdm_cuda_anchor **out_anchor) {
+  tdm_cuda_code code = TDM_CUDA_SUCCESS;
+  (void)pthread_mutex_lock(&clock->mutex);
+  const uint64_t host_ns = clock->anchors[clock->newest].host_ns;
+  const uint32_t other = (clock->newest + 1) % TDM_CUDA_ANCHORS;
+  const bool is_old = host_ns == 0 || tdm_time_ns() - host_ns > ANCHOR_OLD_NS;
+  if (is_old && (host_ns == 0 || clock->anchors[other].users == 0)) {
+    code = record_anchor(clock, &clock->anchors[other]);
+    if (code == TDM_CUDA_SUCCESS) clock->newest = other;
+  }
+  *out_anchor = NULL;
+  if (code == TDM_CUDA_SUCCESS) {
+    *out_anchor = &clock->anchors[clock->newest];
+    ++(*out_anchor)->users;
+  }
+  (void)pthread_mutex_unlock(&clock->mutex);
+  return code;
+}
+
+void tdm_cuda_span_drop(tdm_cuda_clock *clock, tdm_cuda_span *span) {
+  if (span->anchor == NULL) return;
+  (void)pthread_mutex_lock(&clock->mutex);
+  --span->anchor->users;
+  (void)pthread_mutex_unlock(&clock->mutex);
+  span->anchor = NULL;
+}
+
+/* ---- Spans ----------------------------------------------------------------------------------- */
+
+tdm_cuda_code tdm_cuda_span_begin(tdm_cuda_clock *clock, tdm_cuda_span *span,
+                                  tdm_cuda_stream stream, tdm_command_times *times) {
+  const tdm_cuda_api *api = clock->api;
+  tdm_cuda_span_drop(clock, span);
+  for (size_t i = 0; i < TDM_COUNT_OF(span->events); ++i) {
+    if (span->events[i] != NULL) continue;
+    const tdm_cuda_code code = api->event_create_timed(&span->events[i]);
+    if (code != TDM_CUDA_SUCCESS) return code;
+  }
+  tdm_cuda_anchor *anchor = NULL;
+  tdm_cuda_code code = take_anchor(clock, &anchor);
+  if (code != TDM_CUDA_SUCCESS) return code;
+  span->anchor = anchor;
+  span->enqueued_ns = tdm_time_ns();
+  span->times = times;
+  code = api->event_record(span->events[0], stream);
+  if (code != TDM_CUDA_SUCCESS) tdm_cuda_span_drop(clock, span);
+  return code;
+}
+
+tdm_cuda_code tdm_cuda_span_end(const tdm_cuda_clock *clock, const tdm_cuda_span *span,
+                                tdm_cuda_stream stream) {
+  if (span->anchor == NULL) return TDM_CUDA_SUCCESS;
+  return clock->api->event_record(span->events[1], stream);
+}
+
+static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high) {
+  return value < low ? low : value > high ? high : value;
+}
+
+tdm_cuda_code tdm_cuda_span_read(tdm_cuda_clock *clock, tdm_cuda_span *span) {
+  if (span->anchor == NULL) return TDM_CUDA_SUCCESS;
+  uint64_t ends_ns[2];
+  tdm_cuda_code code = TDM_CUDA_SUCCESS;
+  const uint64_t now_ns = tdm_time_ns();
+  for (size_t i = 0; i < 2 && code == TDM_CUDA_SUCCESS; ++i) {
+    double passed_ns = 0;
+    code = clock->api->event_elapsed(&passed_ns, span->anchor->event, span->events[i]);
+    const double host_ns = (double)span->anchor->host_ns + passed_ns;
+    ends_ns[i] = clamp(host_ns > 0 ? (uint64_t)host_ns : 0, span->enqueued_ns, now_ns);
+  }
+  if (code == TDM_CUDA_SUCCESS) {
+    span->times->begin_ns = ends_ns[0];
+    span->times->end_ns = ends_ns[1] > ends_ns[0] ? ends_ns[1] : ends_ns[0];
+  }
+  tdm_cuda_span_drop(clock, span);
+  return code;
+}
+
+void tdm_cuda_span_close(const tdm_cuda_clock *clock, tdm_cuda_span *span) {
+  for (size_t i = 0; i < TDM_COUNT_OF(span->events); ++i) {
+    if (span->events[i] != NULL) (void)clock->api->event_destroy(span->events[i]);
+    span->events[i] = NULL;
+  }
+}

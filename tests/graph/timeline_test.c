@@ -1,0 +1,221 @@
+/* Timelines made by hand: put in order, added up, walked back along. Every number here is computed
+ * on paper from the times in `two_runs`. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "graph/timeline.h"
+
+enum { CPU, SIM, UPLOAD, ROWS };          /* rows */
+enum { WORDS, MOVE, DENSE, STEP, NODES }; /* nodes */
+
+static const uint32_t node_numbers[] = {WORDS, MOVE, DENSE};
+
+typedef struct test_timeline {
+  tdm_allocator allocator;
+  tdm_timeline timeline;
+  tdm_timeline_row rows[ROWS];
+  tdm_timeline_node nodes[NODES];
+  tdm_timeline_plan plan;
+  tdm_timeline_run runs[3];
+  tdm_timeline_event events[16];
+} test_timeline;
+
+static void add_event(test_timeline *test, uint32_t run, uint32_t node, uint64_t wait_ns,
+                      uint64_t begin_ns, uint64_t end_ns) {
+  test->events[test->timeline.event_count++] = (tdm_timeline_event){.run = run,
+                                                                    .node = node,
+                                                                    .row = test->nodes[node].row,
+                                                                    .wait_ns = wait_ns,
+                                                                    .begin_ns = begin_ns,
+                                                                    .end_ns = end_ns};
+}
+
+static void add_run(test_timeline *test, uint64_t number, uint64_t asked_ns, uint64_t launched_ns,
+                    uint64_t ended_ns) {
+  test->runs[test->timeline.run_count++] = (tdm_timeline_run){.number = number,
+                                                              .asked_ns = asked_ns,
+                                                              .launched_ns = launched_ns,
+                                                              .ended_ns = ended_ns,
+                                                              .message = ""};
+}
+
+/* words on cpu:0 -> move on sim:0's upload queue -> dense on sim:0; step: an update there. */
+static void test_init(test_timeline *test) {
+  memset(test, 0, sizeof *test);
+  test->allocator = tdm_allocator_default();
+  tdm_timeline_init(&test->timeline, &test->allocator);
+  test->rows[CPU] = (tdm_timeline_row){"cpu:0", "compute", 0, 0};
+  test->rows[SIM] = (tdm_timeline_row){"sim:0", "compute", 1, 1};
+  test->rows[UPLOAD] = (tdm_timeline_row){"sim:0", "upload", 1, 2};
+  test->nodes[WORDS] = (tdm_timeline_node){.name = "words", .action = "embedding", .row = CPU};
+  test->nodes[MOVE] = (tdm_timeline_node){.name = "words",
+                                          .action = "transfer",
+                                          .row = UPLOAD,
+                                          .dependency_count = 1,
+                                          .dependencies = &node_numbers[WORDS],
+                                          .wait_count = 1,
+                                          .waits = &node_numbers[WORDS]};
+  test->nodes[DENSE] = (tdm_timeline_node){.name = "dense",
+                                           .action = "linear",
+                                           .row = SIM,
+                                           .dependency_count = 1,
+                                           .dependencies = &node_numbers[MOVE],
+                                           .wait_count = 1,
+                                           .waits = &node_numbers[MOVE]};
+  test->nodes[STEP] =
+      (tdm_timeline_node){.name = "dense", .action = "sgd", .row = CPU, .last_phase = true};
+  test->plan = (tdm_timeline_plan){.node_count = NODES, .nodes = test->nodes};
+  tdm_timeline *timeline = &test->timeline;
+  timeline->device_count = 2;
+  timeline->rows = test->rows;
+  timeline->row_count = ROWS;
+  timeline->plans = &test->plan;
+  timeline->plan_count = 1;
+  timeline->runs = test->runs;
+  timeline->events = test->events;
+}
+
+/* Two runs in flight, given in no order:
+ *   cpu:0   words1 100-200, words2 200-300
+ *   upload  move1 200-250, move2 300-350
+ *   sim:0   dense1 260-400, dense2 400-540 */
+static void two_runs(test_timeline *test) {
+  test_init(test);
+  add_run(test, 8, 20, 30, 550); /* the second */
+  add_run(test, 7, 0, 10, 410);
+  add_event(test, 0, DENSE, 250, 400, 540); /* its queue was busy all that time */
+  add_event(test, 1, DENSE, 20, 260, 400);
+  add_event(test, 0, MOVE, 240, 300, 350); /* told to wait before the move ahead had ended */
+  add_event(test, 0, WORDS, 0, 200, 300);
+  add_event(test, 1, MOVE, 50, 200, 250);
+  add_event(test, 1, WORDS, 0, 100, 200);
+  assert_int_equal(tdm_timeline_sort(&test->timeline), TDM_OK);
+}
+
+static const tdm_timeline_event *event_of(const tdm_timeline *timeline, uint32_t run,
+                                          uint32_t node) {
+  return &timeline->events[timeline->runs[run].event_of[node]];
+}
+
+static void a_sorted_timeline_is_in_order(void **unused) {
+  (void)unused;
+  test_timeline test;
+  two_runs(&test);
+  const tdm_timeline *timeline = &test.timeline;
+  assert_int_equal(timeline->runs[0].number, 7);
+  assert_int_equal(timeline->runs[1].number, 8);
+  for (uint32_t i = 1; i < timeline->event_count; i++) {
+    const tdm_timeline_event *before = &timeline->events[i - 1];
+    const tdm_timeline_event *event = &timeline->events[i];
+    assert_true(before->row < event->row || before->end_ns <= event->begin_ns);
+  }
+  assert_int_equal(event_of(timeline, 0, DENSE)->begin_ns, 260);
+  assert_int_equal(event_of(timeline, 1, DENSE)->begin_ns, 400);
+  assert_int_equal(timeline->runs[0].event_of[STEP], TDM_TIMELINE_NONE);
+  assert_int_equal(event_of(timeline, 0, DENSE)->wait_ns, 20);
+  assert_int_equal(event_of(timeline, 1, MOVE)->wait_ns, 250); /* where the move ahead ended */
+  assert_int_equal(event_of(timeline, 1, DENSE)->wait_ns, 0);
+  tdm_timeline_deinit(&test.timeline);
+}
+
+static void the_summary_adds_up(void **unused) {
+  (void)unused;
+  test_timeline test;
+  two_runs(&test);
+  tdm_timeline_summary summary;
+  assert_int_equal(tdm_timeline_summarize(&test.timeline, &summary), TDM_OK);
+  assert_int_equal(summary.begin_ns, 100);
+  assert_int_equal(summary.end_ns, 540);
+  assert_int_equal(summary.row_busy[CPU], 200);
+  assert_int_equal(summary.row_busy[SIM], 280);
+  assert_int_equal(summary.row_busy[UPLOAD], 100);
+  assert_int_equal(summary.row_wait[SIM], 240);
+  assert_int_equal(summary.row_wait[UPLOAD], 150 + 50);
+  assert_int_equal(summary.row_events[UPLOAD], 2);
+  assert_int_equal(summary.device_busy[0], 200);
+  assert_int_equal(summary.device_busy[1], 50 + 280); /* move2 under dense1 counts once */
+  assert_int_equal(summary.any_busy, 440);
+  assert_int_equal(summary.overlap, 50 + 40); /* 200-250 and 260-300 */
+  tdm_timeline_deinit(&test.timeline);
+}
+
+static void the_critical_path_goes_by_what_ended_last(void **unused) {
+  (void)unused;
+  test_timeline test;
+  two_runs(&test);
+  tdm_timeline_summary summary;
+  assert_int_equal(tdm_timeline_summarize(&test.timeline, &summary), TDM_OK);
+  const tdm_timeline *timeline = &test.timeline;
+  const tdm_timeline_event *wanted[] = {event_of(timeline, 0, WORDS), event_of(timeline, 0, MOVE),
+                                        event_of(timeline, 0, DENSE), event_of(timeline, 1, DENSE)};
+  assert_int_equal(summary.path.count, 4);
+  for (uint32_t i = 0; i < 4; i++)
+    assert_ptr_equal(&timeline->events[summary.path.events[i]], wanted[i]);
+  assert_int_equal(summary.path.busy_ns, 100 + 50 + 140 + 140);
+  assert_int_equal(summary.path.handing_ns, 10);
+  assert_int_equal(summary.path.caller_ns, 0);
+  assert_int_equal(summary.row_path[CPU], 100);
+  assert_int_equal(summary.row_path[UPLOAD], 50);
+  assert_int_equal(summary.row_path[SIM], 280);
+  assert_int_equal(summary.bound_row, SIM);
+  assert_int_equal(summary.bound_node, DENSE);
+  assert_int_equal(summary.bound_node_ns, 280);
+  tdm_timeline_deinit(&test.timeline);
+}
+
+/* One run after the other, the second asked for late; each with an update phase. */
+static void the_caller_and_the_last_phase_are_on_the_path(void **unused) {
+  (void)unused;
+  test_timeline test;
+  test_init(&test);
+  add_run(&test, 1, 0, 10, 460);
+  add_run(&test, 2, 600, 620, 900);
+  test.runs[0].updating_ns = 410;
+  add_event(&test, 0, WORDS, 0, 100, 200);
+  add_event(&test, 0, MOVE, 0, 200, 250);
+  add_event(&test, 0, DENSE, 0, 260, 400);
+  add_event(&test, 0, STEP, 0, 420, 450); /* after dense, though nothing says that it reads it */
+  add_event(&test, 1, WORDS, 0, 650, 850);
+  assert_int_equal(tdm_timeline_sort(&test.timeline), TDM_OK);
+  tdm_timeline_summary summary;
+  assert_int_equal(tdm_timeline_summarize(&test.timeline, &summary), TDM_OK);
+  assert_int_equal(summary.path.count, 5);
+  assert_int_equal(summary.path.caller_ns, 150);           /* 450-600 */
+  assert_int_equal(summary.path.handing_ns, 10 + 20 + 50); /* move, step, words2 */
+  assert_int_equal(summary.path.busy_ns, 100 + 50 + 140 + 30 + 200);
+  assert_int_equal(summary.bound_row, CPU);
+  tdm_timeline_deinit(&test.timeline);
+}
+
+static void nothing_executed_is_no_time(void **unused) {
+  (void)unused;
+  test_timeline test;
+  test_init(&test);
+  add_run(&test, 1, 5, 6, 7);
+  test.runs[0].status = TDM_CANCELLED;
+  assert_int_equal(tdm_timeline_sort(&test.timeline), TDM_OK);
+  tdm_timeline_summary summary;
+  assert_int_equal(tdm_timeline_summarize(&test.timeline, &summary), TDM_OK);
+  assert_int_equal(summary.begin_ns, 0);
+  assert_int_equal(summary.end_ns, 0);
+  assert_int_equal(summary.failed_runs, 1);
+  assert_int_equal(summary.path.count, 0);
+  assert_int_equal(summary.bound_row, TDM_TIMELINE_NONE);
+  tdm_timeline_deinit(&test.timeline);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_sorted_timeline_is_in_order),
+      cmocka_unit_test(the_summary_adds_up),
+      cmocka_unit_test(the_critical_path_goes_by_what_ended_last),
+      cmocka_unit_test(the_caller_and_the_last_phase_are_on_the_path),
+      cmocka_unit_test(nothing_executed_is_no_time),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -14,6 +14,8 @@ enum { EMBEDDING_SIZE = 32, HIDDEN_SIZE = 128 };
 static const double CLIP_NORM = 1.0;
 /* Every length of a word is a plan of its own, for training and for evaluation, twice each. */
 enum { PLAN_LIMIT = 128 };
+/* So many of the latest runs are on a timeline. */
+enum { TRACE_RUNS = 50 };
 
 /* From here on layers live on the first device of the list. */
 static void place_first(tdm_graph *graph, const char *devices) {
@@ -74,6 +76,7 @@ tdm_status model_create(tdm_context *context, tdm_words *words, const options *g
       .plan_limit = PLAN_LIMIT,
       .check_finite = true,
       .profile = given->explain,
+      .trace_runs = given->trace_path ? TRACE_RUNS : 0,
   };
   out_model->session = tdm_session_create(out_model->graph, &wanted);
   if (out_model->session) return TDM_OK;

@@ -94,6 +94,11 @@ static tdm_status take_dump(options *out, const char *name, const char *text) {
   return check_writable(name, text);
 }
 
+static tdm_status take_trace(options *out, const char *name, const char *text) {
+  out->trace_path = text;
+  return check_writable(name, text);
+}
+
 static tdm_status take_explain(options *out, const char *name, const char *text) {
   (void)name, (void)text;
   out->explain = true;
@@ -125,6 +130,8 @@ static const option table[] = {
     {"--save", "FILE", "write the trained model, as safetensors", take_save},
     {"--explain", NULL, "print the plan of a training step with every transfer", take_explain},
     {"--dot", "FILE", "write that plan for graphviz", take_dot},
+    {"--trace", "FILE", "write a timeline of the last steps for Perfetto, and what bounds them",
+     take_trace},
     {"--dump-data", "FILE", "write the words as tensors, and train nothing", take_dump},
     {"--help", NULL, "print this", take_help},
 };

@@ -17,6 +17,7 @@ typedef struct options {
   const char *load_path;
   const char *dot_path;
   const char *dump_path;
+  const char *trace_path;
   const char *place;    /* a device map; NULL: embedding on cpu:0, the rest on the accelerator */
   const char *parallel; /* devices of the recurrent part, which is wrapped; NULL: it is not */
   int64_t epochs;

@@ -1,11 +1,11 @@
-/* Prints results and plans. Invariant: a file is renamed to its name only when it is whole. */
+/* Prints results and plans. Invariant: what is printed was computed by then. */
 #include "examples/distributed_model/report.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "examples/common/command_line.h"
+#include "examples/common/output_file.h"
 
 enum { CELL = 11, SHOWN_LANGUAGES = 3 };
 
@@ -62,17 +62,10 @@ tdm_status report_predictions(model *asked, char *const *words, int count) {
 }
 
 static tdm_status write_dot(model *explained, const char *path) {
-  char partial[4096 + 16];
-  snprintf(partial, sizeof partial, "%s.partial", path);
-  FILE *file = fopen(partial, "w");
-  if (!file) return tdm_fail(TDM_IO, "--dot %s: %s", partial, strerror(errno));
-  tdm_status status = tdm_session_explain(explained->session, TDM_PLAN_DOT, file);
-  const bool failed = ferror(file) != 0;
-  const bool written = fclose(file) == 0 && !failed;
-  if (status == TDM_OK && (!written || rename(partial, path) != 0))
-    status = tdm_fail(TDM_IO, "--dot %s: %s", path, strerror(errno));
-  if (status != TDM_OK) remove(partial);
-  return status;
+  output_file file;
+  const tdm_status status = output_begin("--dot", path, &file);
+  if (status != TDM_OK) return status;
+  return output_end(&file, tdm_session_explain(explained->session, TDM_PLAN_DOT, file.stream));
 }
 
 tdm_status report_plan(model *explained, const options *given) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "examples/common/command_line.h"
+#include "examples/common/output_file.h"
 #include "examples/common/progress.h"
 #include "examples/distributed_model/data.h"
 
@@ -132,6 +133,9 @@ static tdm_status train_and_evaluate(training *run, int64_t epoch, evaluation *o
   if (status != TDM_OK) return status;
   const uint64_t took_ns = monotonic_ns() - began_ns;
   run->training_ns += took_ns;
+  if (run->given->trace_path && epoch + 1 == run->given->epochs)
+    status = write_trace(run->trained->session, "--trace", run->given->trace_path);
+  if (status != TDM_OK) return status;
   status = evaluate_model(run->trained, out_counted);
   if (status != TDM_OK) return status;
   printf("epoch %lld/%lld  loss %.4f  held-out accuracy %.4f  %.0f words/s\n", (long long)epoch + 1,
@@ -142,7 +146,11 @@ static tdm_status train_and_evaluate(training *run, int64_t epoch, evaluation *o
 }
 
 tdm_status train_model(model *trained, const options *given, evaluation *out_last) {
-  if (given->epochs == 0) return evaluate_model(trained, out_last);
+  if (given->epochs == 0) {
+    const tdm_status status = evaluate_model(trained, out_last);
+    if (status != TDM_OK || !given->trace_path) return status;
+    return write_trace(trained->session, "--trace", given->trace_path);
+  }
   training run = {.trained = trained, .given = given, .bar = progress_start()};
   run.loader = data_create_loader(trained->words, true, given->batch_size, true, given->seed);
   if (!run.loader) return check_made(run.loader);

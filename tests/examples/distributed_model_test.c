@@ -135,6 +135,20 @@ static void explains_every_transfer(void **state) {
   assert_false(file_exists("plan.dot.partial"));
 }
 
+static void writes_a_timeline(void **state) {
+  (void)state;
+  program_expect(SMALL "--trace steps.json", 0,
+                 (const char *const[]){"timeline written to steps.json",
+                                       "critical path: ", "two or more are", "bound by ", NULL});
+  char *trace = read_whole("steps.json", NULL);
+  const char *const parts[] = {"\"traceEvents\"", "\"cpu:0\"", "\"sim:0\"",
+                               "\"name\":\"training run\"", "\"cat\":\"update\""};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    if (!strstr(trace, parts[i])) fail_msg("%s is not in the trace", parts[i]);
+  free(trace);
+  assert_false(file_exists("steps.json.partial"));
+}
+
 static void moves_nothing_on_one_device(void **state) {
   (void)state;
   program_expect(SMALL "--place '*=cpu:0' --explain", 0,
@@ -164,7 +178,7 @@ static void tells_its_options(void **state) {
                  (const char *const[]){"--predict WORD...", "--words LANGUAGE=FILE", "--save FILE",
                                        "--load FILE", "--place MAP", "--epochs N", "--batch N",
                                        "--seed N", "--words-per-language N", "--explain",
-                                       "--data-parallel LIST", "--dot FILE", NULL});
+                                       "--data-parallel LIST", "--dot FILE", "--trace FILE", NULL});
 }
 
 static void dumps_the_words(void **state) {
@@ -204,6 +218,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(answers_after_training),
       cmocka_unit_test(repeats_bitwise),
       cmocka_unit_test(explains_every_transfer),
+      cmocka_unit_test(writes_a_timeline),
       cmocka_unit_test(moves_nothing_on_one_device),
       cmocka_unit_test(tells_its_options),
       cmocka_unit_test(dumps_the_words),

@@ -1,0 +1,33 @@
+/* Writing files. Invariant: see output_file.h. */
+#include "examples/common/output_file.h"
+
+#include <errno.h>
+#include <string.h>
+
+tdm_status output_begin(const char *option, const char *path, output_file *out) {
+  out->option = option;
+  out->path = path;
+  snprintf(out->partial, sizeof out->partial, "%s.partial", path);
+  out->stream = fopen(out->partial, "w");
+  if (out->stream) return TDM_OK;
+  return tdm_fail(TDM_IO, "%s %s: %s", option, out->partial, strerror(errno));
+}
+
+tdm_status output_end(output_file *out, tdm_status status) {
+  const bool failed = ferror(out->stream) != 0;
+  const bool written = fclose(out->stream) == 0 && !failed;
+  if (status == TDM_OK && (!written || rename(out->partial, out->path) != 0))
+    status = tdm_fail(TDM_IO, "%s %s: %s", out->option, out->path, strerror(errno));
+  if (status != TDM_OK) remove(out->partial);
+  return status;
+}
+
+tdm_status write_trace(tdm_session *session, const char *option, const char *path) {
+  output_file file;
+  tdm_status status = output_begin(option, path, &file);
+  if (status != TDM_OK) return status;
+  status = output_end(&file, tdm_session_trace(session, TDM_TRACE_CHROME, file.stream));
+  if (status != TDM_OK) return status;
+  printf("timeline written to %s\n", path);
+  return tdm_session_trace(session, TDM_TRACE_SUMMARY, stdout);
+}

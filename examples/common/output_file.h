@@ -1,0 +1,26 @@
+/* Files that programs write in one go: what is there stays until the new one is whole. Functions
+ * fail by tdm_fail, naming the option and the path. */
+#ifndef EXAMPLES_COMMON_OUTPUT_FILE_H
+#define EXAMPLES_COMMON_OUTPUT_FILE_H
+
+#include <stdio.h>
+
+#include "tandem.h"
+
+typedef struct output_file {
+  const char *option;
+  const char *path;
+  char partial[4096 + 16];
+  FILE *stream;
+} output_file;
+
+/* Opens a file beside path to write to. */
+tdm_status output_begin(const char *option, const char *path, output_file *out);
+/* Renames it to path if status, what writing it came to, is TDM_OK; else removes it. */
+tdm_status output_end(output_file *out, tdm_status status);
+
+/* Writes the timeline that session keeps (trace_runs) to path, for Perfetto, and prints what it
+ * amounts to. */
+tdm_status write_trace(tdm_session *session, const char *option, const char *path);
+
+#endif

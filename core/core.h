@@ -34,13 +34,15 @@ typedef enum tdm_status {
   TDM_OK = 0,
   TDM_INVALID_ARGUMENT, /* the caller passed something that does not fit; the message names it */
   TDM_OUT_OF_MEMORY,
-  TDM_UNAVAILABLE,  /* a device or file that is not there; the message says why */
-  TDM_UNSUPPORTED,  /* legal, but this device or build has no way to do it */
-  TDM_DEVICE_LOST,  /* a device failed; nothing more runs on it */
-  TDM_CANCELLED,    /* the work was cancelled, or what it depends on failed */
-  TDM_IO,           /* a file could not be read or written */
-  TDM_CORRUPT_DATA, /* a file was read and is not what it claims to be */
-  TDM_INTERNAL,     /* a promise of the library was broken: a defect */
+  TDM_UNAVAILABLE,        /* a device or file that is not there; the message says why */
+  TDM_UNSUPPORTED,        /* legal, but this device or build has no way to do it */
+  TDM_DEVICE_LOST,        /* a device failed; nothing more runs on it */
+  TDM_CANCELLED,          /* the work was cancelled, or what it depends on failed */
+  TDM_IO,                 /* a file could not be read or written */
+  TDM_CORRUPT_DATA,       /* a file was read and is not what it claims to be */
+  TDM_INTERNAL,           /* a promise of the library was broken: a defect */
+  TDM_DEADLINE_EXCEEDED,  /* the work was given up because its time had run out */
+  TDM_RESOURCE_EXHAUSTED, /* as much as was allowed is under way; later there is room again */
 } tdm_status;
 
 /* "OK", "INVALID_ARGUMENT", ...; static storage, never NULL. */

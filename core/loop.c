@@ -5,11 +5,13 @@
  * may run while the thread that posted it has yet to leave. */
 #include "core/loop.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <uv.h>
 
 #include "core/allocate.h"
+#include "core/park.h"
 #include "core/thread.h"
 
 struct tdm_loop {
@@ -17,11 +19,15 @@ struct tdm_loop {
   uv_loop_t *uv; /* &own_uv, or the caller's */
   uv_loop_t own_uv;
   uv_async_t wake;
+  uv_timer_t alarm; /* for the earliest of timers; unreferenced */
   pthread_t thread; /* own: to join; caller's: the one that created the loop */
   bool owned;
   bool detached; /* own loop closed from its own thread, which frees it */
   void (*closed)(void *user);
   void *closed_user;
+  int handles; /* open ones, of a caller's loop */
+  pthread_mutex_t timers_lock;
+  tdm_timers timers;
   _Atomic(tdm_loop_task *) posted; /* newest first */
   _Atomic int64_t holds;
   _Atomic uint32_t visitors;
@@ -88,7 +94,64 @@ static void update_reference(tdm_loop *loop) {
   }
 }
 
+/* ---- Timers ---- */
+
+static void on_alarm(uv_timer_t *alarm);
+
+/* On the loop's thread: the alarm rings for the earliest timer, a millisecond late at most. */
+static void set_alarm(tdm_loop *loop) {
+  if (atomic_load(&loop->closing)) return;
+  (void)pthread_mutex_lock(&loop->timers_lock);
+  const tdm_timer *earliest = loop->timers.root;
+  const uint64_t due_ns = earliest != NULL ? earliest->due_ns : 0;
+  (void)pthread_mutex_unlock(&loop->timers_lock);
+  if (earliest == NULL) {
+    (void)uv_timer_stop(&loop->alarm);
+    return;
+  }
+  const uint64_t now_ns = tdm_time_ns();
+  const uint64_t left_ms = due_ns > now_ns ? (due_ns - now_ns) / 1000000 + 1 : 0;
+  (void)uv_timer_start(&loop->alarm, on_alarm, left_ms, 0);
+}
+
+/* Takes off a timer that is due; NULL: none is. */
+static tdm_timer *take_due(tdm_loop *loop) {
+  (void)pthread_mutex_lock(&loop->timers_lock);
+  tdm_timer *timer = loop->timers.root;
+  if (timer != NULL && timer->due_ns > tdm_time_ns()) timer = NULL;
+  if (timer != NULL) tdm_timers_remove(&loop->timers, timer);
+  (void)pthread_mutex_unlock(&loop->timers_lock);
+  return timer;
+}
+
+static void on_alarm(uv_timer_t *alarm) {
+  tdm_loop *loop = alarm->data;
+  for (tdm_timer *timer = take_due(loop); timer != NULL; timer = take_due(loop))
+    timer->run(timer);
+  set_alarm(loop);
+}
+
+void tdm_loop_timer_start(tdm_loop *loop, tdm_timer *timer, uint64_t due_ns) {
+  enter(loop);
+  (void)pthread_mutex_lock(&loop->timers_lock);
+  timer->due_ns = due_ns;
+  tdm_timers_add(&loop->timers, timer);
+  const bool first = loop->timers.root == timer;
+  (void)pthread_mutex_unlock(&loop->timers_lock);
+  if (first) wake(loop);
+  leave(loop);
+}
+
+void tdm_loop_timer_stop(tdm_loop *loop, tdm_timer *timer) {
+  (void)pthread_mutex_lock(&loop->timers_lock);
+  tdm_timers_remove(&loop->timers, timer);
+  (void)pthread_mutex_unlock(&loop->timers_lock);
+}
+
+/* ---- Life ---- */
+
 static void free_loop(tdm_loop *loop) {
+  (void)pthread_mutex_destroy(&loop->timers_lock);
   const tdm_allocator allocator = loop->allocator;
   tdm_release(&allocator, loop, sizeof(*loop));
 }
@@ -101,6 +164,7 @@ static void finish(tdm_loop *loop) {
 /* A caller's loop: the last callback. */
 static void on_closed(uv_handle_t *handle) {
   tdm_loop *loop = handle->data;
+  if (--loop->handles > 0) return;
   while (run_posted(loop)) {
   }
   finish(loop);
@@ -110,7 +174,16 @@ static void close_handles(tdm_loop *loop, uv_close_cb closed) {
   while (atomic_load(&loop->visitors) != 0)
     (void)sched_yield();
   atomic_store(&loop->closing, true);
+  loop->handles = 2;
   uv_close((uv_handle_t *)&loop->wake, closed);
+  uv_close((uv_handle_t *)&loop->alarm, closed);
+}
+
+/* Never fails, says libuv. */
+static void create_alarm(tdm_loop *loop) {
+  (void)uv_timer_init(loop->uv, &loop->alarm);
+  uv_unref((uv_handle_t *)&loop->alarm);
+  loop->alarm.data = loop;
 }
 
 static void on_wake(uv_async_t *handle) {
@@ -122,6 +195,7 @@ static void on_wake(uv_async_t *handle) {
     }
     close_handles(loop, NULL);
   }
+  set_alarm(loop);
   update_reference(loop);
 }
 
@@ -152,9 +226,11 @@ static tdm_status start_own(tdm_loop *loop) {
     status = fail_uv(code, "a libuv async handle");
     goto fail;
   }
+  create_alarm(loop);
   status = tdm_thread_start(&loop->thread, "tandem-loop", thread_main, loop);
   if (status == TDM_OK) return TDM_OK;
   uv_close((uv_handle_t *)&loop->wake, NULL);
+  uv_close((uv_handle_t *)&loop->alarm, NULL);
 fail:
   (void)uv_run(loop->uv, UV_RUN_DEFAULT);
   (void)uv_loop_close(loop->uv);
@@ -168,6 +244,7 @@ static tdm_status start_on_caller(tdm_loop *loop, uv_loop_t *caller_loop) {
   loop->thread = pthread_self();
   const int code = uv_async_init(caller_loop, &loop->wake, on_wake);
   if (code != 0) return fail_uv(code, "a libuv async handle");
+  create_alarm(loop);
   wake(loop);
   return TDM_OK;
 }
@@ -178,6 +255,7 @@ tdm_status tdm_loop_create(const tdm_allocator *allocator, struct uv_loop_s *cal
   tdm_loop *loop = tdm_allocate(allocator, sizeof(*loop), "a loop");
   if (loop == NULL) return TDM_OUT_OF_MEMORY;
   loop->allocator = *allocator;
+  (void)pthread_mutex_init(&loop->timers_lock, NULL); /* glibc's takes nothing */
   loop->owned = caller_loop == NULL;
   loop->wake.data = loop;
   const tdm_status status = loop->owned ? start_own(loop) : start_on_caller(loop, caller_loop);

@@ -4,7 +4,7 @@
 #ifndef TANDEM_CORE_LOOP_H
 #define TANDEM_CORE_LOOP_H
 
-#include "core/core.h"
+#include "core/timers.h"
 
 struct uv_loop_s;
 
@@ -29,6 +29,12 @@ void tdm_loop_post(tdm_loop *loop, tdm_loop_task *task);
  * is out or before the first uv_run is entered: otherwise uv_run may be about to return. */
 void tdm_loop_hold(tdm_loop *loop);
 void tdm_loop_unhold(tdm_loop *loop);
+/* Calls timer->run on the loop's thread once due_ns (of tdm_time_ns) has passed; libuv counts in
+ * milliseconds. Any thread; the timer is kept alive until it has run or was stopped, and does not
+ * keep uv_run from returning. */
+void tdm_loop_timer_start(tdm_loop *loop, tdm_timer *timer, uint64_t due_ns);
+/* On the loop's thread: run is not called any more. One that has run, or is all zeros, is legal. */
+void tdm_loop_timer_stop(tdm_loop *loop, tdm_timer *timer);
 bool tdm_loop_is_current(const tdm_loop *loop); /* is this the loop's thread? */
 /* After every other call has returned or its task has run; no call may begin after it but posts by
  * tasks that run. Own loop: runs what is posted, stops and joins, calls closed (may be NULL),

@@ -37,6 +37,10 @@ const char *tdm_status_name(tdm_status status) {
     return "CORRUPT_DATA";
   case TDM_INTERNAL:
     return "INTERNAL";
+  case TDM_DEADLINE_EXCEEDED:
+    return "DEADLINE_EXCEEDED";
+  case TDM_RESOURCE_EXHAUSTED:
+    return "RESOURCE_EXHAUSTED";
   }
   return "UNKNOWN";
 }

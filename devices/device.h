@@ -128,7 +128,8 @@ struct tdm_flight {
   const tdm_run_scalars *scalars;
   uint8_t *failed_ids;        /* one byte a command id; read only where failed is nonzero */
   tdm_command_times *times;   /* per command id, zeroed before submitting; NULL: not recorded */
-  _Atomic uint32_t failed;    /* nonzero once any command failed */
+  _Atomic uint32_t failed;    /* nonzero once any command failed, or the flight was stopped */
+  _Atomic uint32_t stopped;   /* 0; the tdm_status it was stopped with; or TDM_FLIGHT_CLOSED */
   _Atomic uint32_t remaining; /* submissions that have not ended; set before submitting */
   _Atomic uint32_t failure_lock;
   tdm_failure failure;
@@ -138,13 +139,21 @@ struct tdm_flight {
   void *user;
 };
 
+/* Stops a flight from outside: commands that have not begun fail without a message of their own.
+ * False: it was stopped or closed before. A gate closes the flight when it lets it pass. Any
+ * thread, as long as the flight is not freed or reset. */
+#define TDM_FLIGHT_CLOSED UINT32_MAX
+bool tdm_flight_stop(tdm_flight *flight, tdm_status status);
+/* From here on it cannot be stopped. TDM_OK, or what it was stopped with already. */
+tdm_status tdm_flight_close(tdm_flight *flight);
+
 /* Marks id failed and keeps the message if it is the earliest so far. Any thread. */
 void tdm_flight_fail(tdm_flight *flight, uint32_t id, tdm_status status, const char *message);
 /* Marks id failed without a message of its own: it was passed over. */
 void tdm_flight_mark_failed(tdm_flight *flight, uint32_t id);
 /* Has command failed already, or any dependency of it? Marks command failed if so. */
 bool tdm_flight_spoiled(tdm_flight *flight, const tdm_command *command);
-/* Clears the failure record (command_count ids) before a new run. */
+/* Clears the failure record (command_count ids) before a new run, which may be stopped again. */
 void tdm_flight_reset(tdm_flight *flight, uint32_t command_count);
 
 /* One program of one flight, on its way through a queue; memory of whoever submits, who keeps it

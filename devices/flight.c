@@ -35,9 +35,31 @@ void tdm_flight_fail(tdm_flight *flight, uint32_t id, tdm_status status, const c
   atomic_store_explicit(&flight->failed, 1, memory_order_release);
 }
 
+bool tdm_flight_stop(tdm_flight *flight, tdm_status status) {
+  uint32_t open = 0;
+  if (!atomic_compare_exchange_strong(&flight->stopped, &open, (uint32_t)status)) return false;
+  atomic_store_explicit(&flight->failed, 1, memory_order_release);
+  return true;
+}
+
+tdm_status tdm_flight_close(tdm_flight *flight) {
+  uint32_t before = 0;
+  if (atomic_compare_exchange_strong(&flight->stopped, &before, TDM_FLIGHT_CLOSED)) return TDM_OK;
+  return before == TDM_FLIGHT_CLOSED ? TDM_OK : (tdm_status)before;
+}
+
+static bool is_stopped(const tdm_flight *flight) {
+  const uint32_t stopped = atomic_load_explicit(&flight->stopped, memory_order_relaxed);
+  return stopped != 0 && stopped != TDM_FLIGHT_CLOSED;
+}
+
 bool tdm_flight_spoiled(tdm_flight *flight, const tdm_command *command) {
   if (atomic_load_explicit(&flight->failed, memory_order_acquire) == 0) return false;
   if (is_marked(flight, command->id)) return true;
+  if (is_stopped(flight)) {
+    tdm_flight_mark_failed(flight, command->id);
+    return true;
+  }
   for (uint32_t i = 0; i < command->dependency_count; ++i) {
     if (!is_marked(flight, command->dependencies[i])) continue;
     tdm_flight_mark_failed(flight, command->id);
@@ -51,6 +73,7 @@ void tdm_flight_reset(tdm_flight *flight, uint32_t command_count) {
     memset(flight->failed_ids, 0, command_count);
     atomic_store_explicit(&flight->failed, 0, memory_order_relaxed);
   }
+  atomic_store_explicit(&flight->stopped, 0, memory_order_relaxed);
   flight->failure.id = UINT32_MAX;
   flight->failure.status = TDM_OK;
   flight->failure.message[0] = '\0';

@@ -48,8 +48,8 @@ static tdm_admission *admit_waiting(tdm_store *store) {
   return first;
 }
 
-static void start_all(tdm_admission *first) {
-  for (tdm_admission *admission = first, *next; admission; admission = next) {
+void tdm_store_start(tdm_admission *admitted) {
+  for (tdm_admission *admission = admitted, *next; admission; admission = next) {
     next = admission->next;
     admission->start(admission);
   }
@@ -66,10 +66,10 @@ void tdm_store_leave(tdm_store *store, tdm_admission *admission,
   tdm_admission *admitted = admit_waiting(store);
   if (!store->writer && store->readers == 0) pthread_cond_broadcast(&store->idle);
   pthread_mutex_unlock(&store->lock);
-  start_all(admitted);
+  tdm_store_start(admitted);
 }
 
-bool tdm_store_withdraw(tdm_store *store, tdm_admission *admission) {
+bool tdm_store_withdraw(tdm_store *store, tdm_admission *admission, tdm_admission **out_admitted) {
   bool found = false;
   pthread_mutex_lock(&store->lock);
   tdm_admission *before = NULL;
@@ -82,9 +82,8 @@ bool tdm_store_withdraw(tdm_store *store, tdm_admission *admission) {
       store->waiting = at->next;
     if (store->waiting_last == at) store->waiting_last = before;
   }
-  tdm_admission *admitted = found ? admit_waiting(store) : NULL;
+  *out_admitted = found ? admit_waiting(store) : NULL;
   pthread_mutex_unlock(&store->lock);
-  start_all(admitted);
   return found;
 }
 

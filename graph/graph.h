@@ -269,7 +269,8 @@ typedef struct tdm_session_options {
   const char *device_map; /* "embedding=cpu:0,rnn=sim:0,*=cpu:0"; TANDEM_PLACE is stronger */
   uint64_t seed;          /* of initial values and of random operations */
   int depth;              /* runs in flight; 0: 1 */
-  int plan_limit;         /* cached plans; 0: 64 */
+  int queue_limit; /* submitted runs beyond depth that are not delivered yet; 0: any number */
+  int plan_limit;  /* cached plans; 0: 64 */
   bool deterministic;
   bool check_finite;     /* a loss that is not finite fails the run before anything is updated */
   bool strict;           /* a copy through pageable or unplanned memory is an error */
@@ -278,6 +279,10 @@ typedef struct tdm_session_options {
                             and then nothing is recorded */
   tdm_observer observer; /* NULL: places are passed unseen */
   void *observer_user;
+  /* Called on the loop when there is room again, once after a submission was refused with
+   * RESOURCE_EXHAUSTED; NULL: nobody asks. */
+  void (*writable)(void *user);
+  void *writable_user;
 } tdm_session_options;
 
 /* Runs the shape rules, placement and kernel look-up; binds parameters in the store. options may
@@ -318,6 +323,7 @@ TDM_API tdm_status tdm_train_step(tdm_session *session, const tdm_feed *feeds, s
                                   double *out_loss) TDM_WARN_UNUSED;
 
 typedef struct tdm_run_result {
+  uint64_t run_id;
   tdm_status status;
   const char *message; /* "" when status is TDM_OK; borrowed for the call */
   double loss;         /* of a training run */
@@ -335,6 +341,29 @@ typedef void (*tdm_run_callback)(void *user, tdm_run_result *result);
 TDM_API tdm_status tdm_submit(tdm_session *session, bool training, const tdm_feed *feeds,
                               size_t feed_count, const tdm_fetch *fetches, size_t fetch_count,
                               tdm_run_callback callback, void *user) TDM_WARN_UNUSED;
+
+typedef struct tdm_submit_options {
+  size_t struct_size;
+  bool training;
+  tdm_run_callback callback;
+  void *user;
+  uint64_t deadline_ns; /* from now; a run that has not ended by then is stopped, as by
+                           tdm_run_cancel, with DEADLINE_EXCEEDED; 0: none */
+} tdm_submit_options;
+
+/* tdm_submit with a deadline, and an id to cancel by: *out_run_id (may be NULL) is written before
+ * the callback can be called. 0 is no run's id. RESOURCE_EXHAUSTED beyond the session's
+ * queue_limit. */
+TDM_API tdm_status tdm_submit_with(tdm_session *session, const tdm_submit_options *options,
+                                   const tdm_feed *feeds, size_t feed_count,
+                                   const tdm_fetch *fetches, size_t fetch_count,
+                                   uint64_t *out_run_id) TDM_WARN_UNUSED;
+/* Stops a submitted run: true: its callback will be called with CANCELLED; one that waits leaves
+ * the queue at once, one in flight passes over what it has not begun. False, and nothing happens:
+ * the run has ended or was stopped already, or it has entered its update phase, which it completes.
+ * So parameters are never half updated, and are unchanged by a run that was cancelled. Any thread,
+ * callbacks too; run_id may be of a run long gone. */
+TDM_API bool tdm_run_cancel(tdm_session *session, uint64_t run_id);
 
 /* ---- Asking -------------------------------------------------------------------------------- */
 

@@ -83,7 +83,10 @@ static void settle(tdm_admission *admission) {
   run->session->slots[run->slot].busy = false;
 }
 
+/* A run that was stopped ends as stopped, whatever else became of it. */
 static void end_run(tdm_run_state *run) {
+  const tdm_status stopped = tdm_flight_close(&run->flight);
+  if (stopped != TDM_OK) tdm_run_note_stop(run, stopped);
   if (run->plan->records) tdm_trace_keep(run->session->trace, run);
   tdm_store_leave(run->session->store, &run->admission, settle);
   tdm_run_complete(run);
@@ -115,8 +118,9 @@ static void on_settled(tdm_flight *flight) {
   tdm_run_state *run = flight->user;
   const tdm_plan *plan = run->plan;
   if (flight->failed) {
-    tell_failure(run);
-  } else if (!run->updating && plan->main_program_count < plan->program_count) {
+    if (flight->failure.id != UINT32_MAX) tell_failure(run); /* else it was stopped */
+  } else if (!run->updating && plan->main_program_count < plan->program_count &&
+             tdm_flight_close(flight) == TDM_OK) {
     run->updating = true;
     if (plan->records) run->moments.updating_ns = tdm_time_ns();
     const tdm_status status = tdm_context_submit(
@@ -204,7 +208,9 @@ static tdm_status bind(tdm_run_state *run) {
 }
 
 void tdm_run_launch(tdm_run_state *run, bool adopt) {
+  if (tdm_run_is_late(run)) (void)tdm_flight_stop(&run->flight, TDM_DEADLINE_EXCEEDED);
   tdm_status status = run->status;
+  if (status == TDM_OK && atomic_load(&run->flight.stopped)) status = TDM_CANCELLED;
   if (run->plan->records) run->moments.launched_ns = tdm_time_ns();
   if (status == TDM_OK) status = bind(run);
   if (status == TDM_OK)

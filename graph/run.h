@@ -18,6 +18,9 @@ typedef struct tdm_run_moments {
 typedef struct tdm_run_state {
   tdm_admission admission; /* first */
   tdm_loop_task task;
+  tdm_timer deadline;
+  uint64_t due_ns;            /* of the deadline; 0: none */
+  uint64_t id;                /* of a submitted run */
   struct tdm_run_state *next; /* among the plan's idle ones */
   tdm_session *session;       /* retained while asynchronous */
   tdm_plan *plan;
@@ -58,6 +61,14 @@ void tdm_run_launch(tdm_run_state *run, bool adopt);
 void tdm_run_init_admission(tdm_run_state *run);
 /* Called when the run has ended and left the store (submit.c). Last touch of the run. */
 void tdm_run_complete(tdm_run_state *run);
+/* Of the reason that the flight was stopped for. */
+void tdm_run_note_stop(tdm_run_state *run, tdm_status status);
+/* Asks for admission, unless the run was stopped already. True: it was admitted, and is the
+ * caller's to launch. False: it may be gone. */
+bool tdm_run_enter(tdm_run_state *run);
+bool tdm_run_is_late(const tdm_run_state *run);
+/* Stops the run once due_ns has passed, unless it has been delivered. */
+void tdm_run_watch_deadline(tdm_run_state *run);
 /* Shows the session's observer what a run that succeeded had at the observed places. */
 void tdm_run_show(const tdm_run_state *run);
 /* The loss of a training run that succeeded. */

@@ -86,12 +86,12 @@ tdm_run_state *tdm_run_take(tdm_session *session, tdm_plan *plan) {
   run->asynchronous = false;
   atomic_store_explicit(&run->granted, 0, memory_order_relaxed);
   atomic_store_explicit(&run->done, 0, memory_order_relaxed);
+  run->due_ns = 0;
   if (plan->records && begin_record(run) != TDM_OK) {
     make_idle(session, run);
     return NULL;
   }
-  if (atomic_load_explicit(&run->flight.failed, memory_order_relaxed))
-    tdm_flight_reset(&run->flight, (uint32_t)plan->lowered.schedule.step_count);
+  tdm_flight_reset(&run->flight, (uint32_t)plan->lowered.schedule.step_count);
   return run;
 }
 

@@ -15,6 +15,8 @@ static void copy_options(tdm_session *session, const tdm_session_options *option
   session->seed = options->seed;
   session->depth = options->depth > 0 ? options->depth : 1;
   session->plan_limit = options->plan_limit > 0 ? options->plan_limit : DEFAULT_PLANS;
+  session->writable = options->writable;
+  session->writable_user = options->writable_user;
   session->observer = options->observer;
   session->observer_user = options->observer_user;
   session->profile = options->profile;
@@ -145,6 +147,8 @@ tdm_session *tdm_session_create(tdm_graph *graph, const tdm_session_options *opt
   pthread_mutex_init(&session->lock, NULL);
   tdm_region_init(&session->region, session->allocator);
   copy_options(session, options);
+  const int limit = options->queue_limit > 0 ? session->depth + options->queue_limit : 0;
+  tdm_run_table_init(&session->runs, session->allocator, (uint32_t)limit);
   if (fill_session(session, options) == TDM_OK) return session;
   tdm_session_release(session);
   return NULL;
@@ -176,6 +180,7 @@ void tdm_session_release(tdm_session *session) {
   tdm_prepared_cache_destroy(session->prepared);
   tdm_store_release(session->store);
   tdm_region_deinit(&session->region);
+  tdm_run_table_deinit(&session->runs);
   pthread_mutex_destroy(&session->lock);
   tdm_context *context = tdm_context_retain(session->context);
   tdm_graph_release(session->graph);

@@ -5,6 +5,7 @@
 #define TANDEM_GRAPH_SESSION_H
 
 #include "graph/plan.h"
+#include "graph/run_table.h"
 
 typedef struct tdm_output_pool tdm_output_pool;
 
@@ -47,7 +48,9 @@ struct tdm_session {
   uint32_t *targets;         /* scratch */
   tdm_slot *slots;           /* depth */
   tdm_output_pool *outputs;
-  _Atomic uint32_t in_flight;
+  tdm_run_table runs; /* submitted and not delivered */
+  void (*writable)(void *user);
+  void *writable_user;
 };
 
 typedef struct tdm_run_request {

@@ -88,8 +88,11 @@ bool tdm_store_enter(tdm_store *store, tdm_admission *admission);
 /* Ends a run (settle, under the lock, gives its slot back), and admits who can follow. */
 void tdm_store_leave(tdm_store *store, tdm_admission *admission,
                      void (*settle)(tdm_admission *admission));
-/* Takes a queued admission out; false when it was admitted already. */
-bool tdm_store_withdraw(tdm_store *store, tdm_admission *admission);
+/* Takes a queued admission out; false when it was admitted already. Those who can follow are
+ * admitted, and the caller has to start them when it holds no lock. */
+bool tdm_store_withdraw(tdm_store *store, tdm_admission *admission, tdm_admission **out_admitted);
+/* Calls start of each of a list; NULL: none. */
+void tdm_store_start(tdm_admission *admitted);
 /* Under exclusion from all runs: waits until none is inside, then keeps others out until unlock. */
 void tdm_store_lock_idle(tdm_store *store);
 void tdm_store_unlock(tdm_store *store);

@@ -107,8 +107,11 @@ static void deliver(tdm_loop_task *task) {
   tdm_session *session = run->session;
   tdm_plan *plan = run->plan;
   tdm_context *context = tdm_context_retain(session->context);
+  tdm_loop_timer_stop(tdm_context_loop(context), &run->deadline);
+  const bool makes_room = tdm_run_table_remove(&session->runs, run->id); /* nobody finds it now */
   const size_t fetch_count = plan->target_count - plan->training;
-  tdm_run_result result = {.status = run->status, .message = run->message, .fetches = run->fetches};
+  tdm_run_result result = {
+      .run_id = run->id, .status = run->status, .message = run->message, .fetches = run->fetches};
   if (run->status == TDM_OK) {
     tdm_run_show(run);
     result.fetch_count = fetch_count;
@@ -121,6 +124,7 @@ static void deliver(tdm_loop_task *task) {
   run->callback(run->user, &result);
   tdm_run_give_back(session, run);
   tdm_session_give_back_plan(session, plan);
+  if (makes_room && session->writable) session->writable(session->writable_user);
   tdm_session_release(session);
   tdm_loop_unhold(tdm_context_loop(context)); /* the loop may be closed once nobody is inside */
   tdm_context_leave(context);
@@ -162,45 +166,74 @@ static tdm_status keep_inputs(tdm_run_state *run, const tdm_run_request *request
   return TDM_OK;
 }
 
+/* When the deadline is, on the clock of tdm_time_ns; 0: never. */
+static uint64_t due_of(const tdm_submit_options *options) {
+  const uint64_t now_ns = tdm_time_ns();
+  if (options->deadline_ns == 0 || options->deadline_ns > UINT64_MAX - now_ns) return 0;
+  return now_ns + options->deadline_ns;
+}
+
 static tdm_status submit_planned(tdm_session *session, tdm_plan *plan,
-                                 const tdm_run_request *request, tdm_run_callback callback,
-                                 void *user) {
+                                 const tdm_run_request *request, const tdm_submit_options *options,
+                                 uint64_t *out_run_id) {
   tdm_run_state *run = tdm_run_take(session, plan);
   if (!run) return TDM_OUT_OF_MEMORY;
   tdm_run_set_inputs(run, request);
-  const tdm_status status = keep_inputs(run, request);
+  tdm_status status = keep_inputs(run, request);
+  run->asynchronous = status == TDM_OK; /* it has inputs to let go of */
+  if (status == TDM_OK) status = tdm_run_table_add(&session->runs, run, &run->id);
   if (status != TDM_OK) {
     tdm_run_give_back(session, run);
     return status;
   }
-  run->asynchronous = true;
-  run->callback = callback;
-  run->user = user;
+  run->callback = options->callback;
+  run->user = options->user;
   memset(&run->task, 0, sizeof run->task);
   run->task.run = deliver;
   for (size_t i = 0; i < request->fetch_count; i++)
     run->fetches[i] = (tdm_fetch){session->graph->outputs.items[plan->key.words[1 + i]].name, NULL};
+  if (out_run_id) *out_run_id = run->id;
   tdm_session_retain(session);
   tdm_loop_hold(tdm_context_loop(session->context));
-  if (tdm_store_enter(session->store, &run->admission)) tdm_run_launch(run, false);
+  run->due_ns = due_of(options);
+  if (run->due_ns != 0) tdm_run_watch_deadline(run);
+  if (tdm_run_enter(run)) tdm_run_launch(run, false);
   return TDM_OK;
+}
+
+static tdm_status submit(tdm_session *session, const tdm_run_request *request,
+                         const tdm_submit_options *options, uint64_t *out_run_id) {
+  if (!options->callback) return tdm_fail(TDM_INVALID_ARGUMENT, "a submission without a callback");
+  if (!tdm_context_enter(session->context))
+    return tdm_fail(TDM_CANCELLED, "the context is closing");
+  tdm_plan *plan;
+  tdm_status status = tdm_run_table_check(&session->runs);
+  if (status == TDM_OK) status = tdm_session_take_plan(session, request, &plan);
+  if (status == TDM_OK) {
+    status = submit_planned(session, plan, request, options, out_run_id);
+    if (status == TDM_OK) return TDM_OK; /* the run leaves the context when it was delivered */
+    tdm_session_give_back_plan(session, plan);
+  }
+  tdm_context_leave(session->context);
+  return status;
+}
+
+tdm_status tdm_submit_with(tdm_session *session, const tdm_submit_options *options,
+                           const tdm_feed *feeds, size_t feed_count, const tdm_fetch *fetches,
+                           size_t fetch_count, uint64_t *out_run_id) {
+  if (out_run_id) *out_run_id = 0;
+  if (!options || options->struct_size != sizeof *options)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_submit_with: no options, or of another size");
+  const tdm_run_request request = {feeds, feed_count, fetches, fetch_count, options->training};
+  TDM_TRY(check_request(session, &request, "tdm_submit_with"));
+  return submit(session, &request, options, out_run_id);
 }
 
 tdm_status tdm_submit(tdm_session *session, bool training, const tdm_feed *feeds, size_t feed_count,
                       const tdm_fetch *fetches, size_t fetch_count, tdm_run_callback callback,
                       void *user) {
   const tdm_run_request request = {feeds, feed_count, fetches, fetch_count, training};
+  const tdm_submit_options options = {.training = training, .callback = callback, .user = user};
   TDM_TRY(check_request(session, &request, "tdm_submit"));
-  if (!callback) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_submit: no callback");
-  if (!tdm_context_enter(session->context))
-    return tdm_fail(TDM_CANCELLED, "the context is closing");
-  tdm_plan *plan;
-  tdm_status status = tdm_session_take_plan(session, &request, &plan);
-  if (status == TDM_OK) {
-    status = submit_planned(session, plan, &request, callback, user);
-    if (status == TDM_OK) return TDM_OK; /* the run leaves the context when it was delivered */
-    tdm_session_give_back_plan(session, plan);
-  }
-  tdm_context_leave(session->context);
-  return status;
+  return submit(session, &request, &options, NULL);
 }

@@ -78,9 +78,9 @@ static bool gate_command(tdm_cuda_queue *queue, const tdm_submission *submission
   const uint32_t cursor = submission->cursor;
   if (queue->marked_cursor < cursor) tdm_cuda_queue_mark(queue, cursor, false);
   if (queue->retired != queue->marked) return false;
-  if (atomic_load_explicit(&submission->flight->failed, memory_order_acquire) != 0) {
-    queue->passed_over = true;
-  }
+  tdm_flight *flight = submission->flight;
+  queue->passed_over = atomic_load_explicit(&flight->failed, memory_order_acquire) != 0 ||
+                       tdm_flight_close(flight) != TDM_OK;
   return true;
 }
 

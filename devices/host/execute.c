@@ -230,9 +230,8 @@ tdm_progress tdm_host_queue_advance(tdm_host_queue *queue, tdm_submission *submi
       submission->cursor = cursor;
       return TDM_PROGRESS_WAITS;
     case TDM_COMMAND_GATE:
-      if (atomic_load_explicit(&flight->failed, memory_order_acquire) != 0) {
-        queue->passed_over = true;
-      }
+      queue->passed_over = atomic_load_explicit(&flight->failed, memory_order_acquire) != 0 ||
+                           tdm_flight_close(flight) != TDM_OK;
       break;
     default:
       break;

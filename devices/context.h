@@ -65,6 +65,11 @@ tdm_doorbell *tdm_context_bell(tdm_context *context, uint32_t bell);
 tdm_status tdm_context_submit(tdm_context *context, tdm_flight *flight, tdm_submission *submissions,
                               size_t count, bool adopt) TDM_WARN_UNUSED;
 
+/* The same for some of a flight's submissions: the caller has set flight->remaining to as many as
+ * it will submit altogether. */
+tdm_status tdm_context_submit_part(tdm_context *context, tdm_flight *flight,
+                                   tdm_submission *submissions, size_t count) TDM_WARN_UNUSED;
+
 /* One blocking copy outside any plan, through the devices' queues (staged through the host where
  * there is no direct route). */
 tdm_status tdm_context_copy(tdm_context *context, const tdm_memory *from, const tdm_memory *to,

@@ -119,10 +119,13 @@ typedef struct tdm_failure {
   char message[TDM_MESSAGE_BYTES];
 } tdm_failure;
 
+#define TDM_BASE_NONE UINT64_MAX
+
 struct tdm_flight {
   const tdm_program *programs;
   uint64_t *program_bases; /* sequence number of each program's first command, once submitted */
-  const uint64_t *previous_bases; /* program_bases of the run before; NULL: nothing to wait for */
+  const uint64_t *previous_bases; /* program_bases of the run before, or TDM_BASE_NONE where there
+                                     is nothing to wait for; NULL: none at all */
   tdm_address *bases;
   const uint8_t *conditions;
   const tdm_run_scalars *scalars;

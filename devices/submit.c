@@ -38,14 +38,8 @@ static tdm_submission *hand_over(tdm_flight *flight, tdm_submission *submissions
   return kept;
 }
 
-tdm_status tdm_context_submit(tdm_context *context, tdm_flight *flight, tdm_submission *submissions,
-                              size_t count, bool adopt) {
-  TDM_TRY(tdm_context_start(context));
-  atomic_store_explicit(&flight->remaining, (uint32_t)count, memory_order_relaxed);
-  if (count == 0) {
-    flight->settled(flight);
-    return TDM_OK;
-  }
+static tdm_status submit(tdm_context *context, tdm_flight *flight, tdm_submission *submissions,
+                         size_t count, bool adopt) {
   (void)pthread_mutex_lock(&context->submit_mutex);
   if ((atomic_load_explicit(&context->users, memory_order_acquire) & TDM_CONTEXT_CLOSING) != 0) {
     (void)pthread_mutex_unlock(&context->submit_mutex);
@@ -59,4 +53,21 @@ tdm_status tdm_context_submit(tdm_context *context, tdm_flight *flight, tdm_subm
     queue->device->ops->run_borrowed(queue, kept);
   }
   return TDM_OK;
+}
+
+tdm_status tdm_context_submit(tdm_context *context, tdm_flight *flight, tdm_submission *submissions,
+                              size_t count, bool adopt) {
+  TDM_TRY(tdm_context_start(context));
+  atomic_store_explicit(&flight->remaining, (uint32_t)count, memory_order_relaxed);
+  if (count == 0) {
+    flight->settled(flight);
+    return TDM_OK;
+  }
+  return submit(context, flight, submissions, count, adopt);
+}
+
+tdm_status tdm_context_submit_part(tdm_context *context, tdm_flight *flight,
+                                   tdm_submission *submissions, size_t count) {
+  TDM_TRY(tdm_context_start(context));
+  return submit(context, flight, submissions, count, false);
 }

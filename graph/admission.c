@@ -1,19 +1,35 @@
-/* Who may run: readers together, a writer alone, in the order they asked. Invariant: nobody waits
- * in the queue who could be admitted; start is called without the lock, exactly once. */
+/* Who may run: readers together, a writer alone or with those of its chain, in the order they
+ * asked. Invariant: nobody waits in the queue who could be admitted; start is called without the
+ * lock, exactly once. */
 #include "graph/store.h"
 
 static bool can_enter(const tdm_store *store, tdm_admission *admission) {
-  if (store->writer) return false;
-  if (admission->writes && store->readers > 0) return false;
-  return admission->ready(admission);
+  if (!admission->ready(admission)) return false;
+  const tdm_admission *writer = store->last_writer;
+  if (!admission->writes) return !writer;
+  if (store->readers > 0) return false;
+  return !writer || (admission->chain && admission->chain == writer->chain);
 }
 
 static void take_place(tdm_store *store, tdm_admission *admission) {
-  if (admission->writes)
-    store->writer = true;
-  else
+  if (admission->writes) {
+    admission->ahead = store->last_writer;
+    admission->behind = NULL;
+    *(admission->ahead ? &admission->ahead->behind : &store->first_writer) = admission;
+    store->last_writer = admission;
+  } else {
     store->readers++;
+  }
   admission->admit(admission);
+}
+
+static void give_up_place(tdm_store *store, tdm_admission *admission) {
+  if (!admission->writes) {
+    store->readers--;
+    return;
+  }
+  *(admission->ahead ? &admission->ahead->behind : &store->first_writer) = admission->behind;
+  *(admission->behind ? &admission->behind->ahead : &store->last_writer) = admission->ahead;
 }
 
 bool tdm_store_enter(tdm_store *store, tdm_admission *admission) {
@@ -34,7 +50,7 @@ bool tdm_store_enter(tdm_store *store, tdm_admission *admission) {
 }
 
 /* Takes those who can enter off the head of the queue, in order. */
-static tdm_admission *admit_waiting(tdm_store *store) {
+tdm_admission *tdm_store_admit_locked(tdm_store *store) {
   tdm_admission *first = NULL;
   tdm_admission **last = &first;
   while (store->waiting && can_enter(store, store->waiting)) {
@@ -45,6 +61,7 @@ static tdm_admission *admit_waiting(tdm_store *store) {
     *last = admission;
     last = &admission->next;
   }
+  if (!store->first_writer && store->readers == 0) pthread_cond_broadcast(&store->idle);
   return first;
 }
 
@@ -55,16 +72,15 @@ void tdm_store_start(tdm_admission *admitted) {
   }
 }
 
-void tdm_store_leave(tdm_store *store, tdm_admission *admission,
-                     void (*settle)(tdm_admission *admission)) {
+void tdm_store_end_locked(tdm_store *store, tdm_admission *admission) {
+  admission->settle(admission);
+  give_up_place(store, admission);
+}
+
+void tdm_store_leave(tdm_store *store, tdm_admission *admission) {
   pthread_mutex_lock(&store->lock);
-  settle(admission);
-  if (admission->writes)
-    store->writer = false;
-  else
-    store->readers--;
-  tdm_admission *admitted = admit_waiting(store);
-  if (!store->writer && store->readers == 0) pthread_cond_broadcast(&store->idle);
+  tdm_store_end_locked(store, admission);
+  tdm_admission *admitted = tdm_store_admit_locked(store);
   pthread_mutex_unlock(&store->lock);
   tdm_store_start(admitted);
 }
@@ -82,14 +98,14 @@ bool tdm_store_withdraw(tdm_store *store, tdm_admission *admission, tdm_admissio
       store->waiting = at->next;
     if (store->waiting_last == at) store->waiting_last = before;
   }
-  *out_admitted = found ? admit_waiting(store) : NULL;
+  *out_admitted = found ? tdm_store_admit_locked(store) : NULL;
   pthread_mutex_unlock(&store->lock);
   return found;
 }
 
 void tdm_store_lock_idle(tdm_store *store) {
   pthread_mutex_lock(&store->lock);
-  while (store->writer || store->readers > 0)
+  while (store->first_writer || store->readers > 0)
     pthread_cond_wait(&store->idle, &store->lock);
 }
 

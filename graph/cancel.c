@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "core/park.h"
-#include "graph/run.h"
+#include "graph/chain.h"
 
 static const char *reason_of(tdm_status status) {
   return status == TDM_DEADLINE_EXCEEDED ? "the run's deadline has passed"
@@ -45,7 +45,10 @@ bool tdm_run_cancel(tdm_session *session, uint64_t run_id) {
   tdm_run_state *run = tdm_run_table_find(&session->runs, run_id);
   if (run) stopped = stop(run, TDM_CANCELLED, &withdrawn, &admitted);
   pthread_mutex_unlock(&session->runs.lock);
-  if (withdrawn) complete_withdrawn(run, TDM_CANCELLED, admitted);
+  if (withdrawn)
+    complete_withdrawn(run, TDM_CANCELLED, admitted);
+  else if (stopped)
+    tdm_chain_advance(session->store);
   return stopped;
 }
 
@@ -66,9 +69,12 @@ static void on_deadline(tdm_timer *timer) {
   bool withdrawn = false;
   tdm_admission *admitted = NULL;
   pthread_mutex_lock(&runs->lock);
-  (void)stop(run, TDM_DEADLINE_EXCEEDED, &withdrawn, &admitted);
+  const bool stopped = stop(run, TDM_DEADLINE_EXCEEDED, &withdrawn, &admitted);
   pthread_mutex_unlock(&runs->lock);
-  if (withdrawn) complete_withdrawn(run, TDM_DEADLINE_EXCEEDED, admitted);
+  if (withdrawn)
+    complete_withdrawn(run, TDM_DEADLINE_EXCEEDED, admitted);
+  else if (stopped)
+    tdm_chain_advance(run->session->store); /* it is delivered on this thread, so later */
 }
 
 void tdm_run_watch_deadline(tdm_run_state *run) {

@@ -10,7 +10,8 @@
 typedef struct emit_state {
   tdm_plan *plan;
   const tdm_schedule *schedule;
-  uint32_t *program_of;    /* per (phase, queue): program number, NONE when empty */
+  uint32_t *program_of;    /* per (part, queue): program number, NONE when empty */
+  bool *early;             /* per step: it may be submitted under the run ahead */
   uint32_t *position_of;   /* per step: its command's position in its program */
   uint32_t *step_of;       /* per value: the step that makes it, NONE: none */
   tdm_operand *operand_of; /* per storage */
@@ -21,9 +22,48 @@ static void *take(tdm_plan *plan, size_t bytes) {
   return tdm_region_take(&plan->region, bytes ? bytes : 1, "plan");
 }
 
-static uint32_t *slot_of(emit_state *state, const tdm_step *step) {
-  const uint32_t phase = state->schedule->two_phase ? step->phase : 0;
-  return &state->program_of[phase * state->schedule->queue_count + step->queue];
+/* The parts of a run, in the order of submission. */
+enum { PART_EARLY, PART_MAIN, PART_UPDATE, PARTS };
+
+static uint32_t *slot_of(emit_state *state, uint32_t index) {
+  const tdm_schedule *schedule = state->schedule;
+  const tdm_step *step = &schedule->steps[index];
+  uint32_t part = state->early[index] ? PART_EARLY : PART_MAIN;
+  if (schedule->two_phase && step->phase == TDM_PHASE_UPDATE) part = PART_UPDATE;
+  return &state->program_of[part * schedule->queue_count + step->queue];
+}
+
+/* Does the step touch nothing that another run does, and wait only for such steps? */
+static bool is_own(const emit_state *state, const tdm_step *step) {
+  const tdm_schedule *schedule = state->schedule;
+  for (uint32_t k = 0; k < step->access_count; k++) {
+    const uint32_t storage = schedule->accesses[step->first_access + k].storage;
+    if (schedule->storages[storage].kind == TDM_STORAGE_PERSISTENT) return false;
+  }
+  for (uint32_t k = 0; k < step->wait_count; k++) {
+    const tdm_step_wait *wait = &schedule->waits[step->first_wait + k];
+    if (wait->previous || !state->early[wait->step]) return false;
+  }
+  return true;
+}
+
+/* The copies that queues without updates begin with, as long as they are the run's own. Kernels are
+ * never early: what they read of tdm_run_scalars is only known later. */
+static tdm_status find_early(emit_state *state) {
+  const tdm_schedule *schedule = state->schedule;
+  if (!state->plan->chained) return TDM_OK;
+  bool *over = take(state->plan, schedule->queue_count * sizeof *over);
+  if (!over) return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < schedule->step_count; i++)
+    if (schedule->steps[i].phase == TDM_PHASE_UPDATE) over[schedule->steps[i].queue] = true;
+  for (size_t i = 0; i < schedule->step_count; i++) {
+    const tdm_step *step = &schedule->steps[i];
+    const tdm_ir_node *node =
+        tdm_ir_node_at(&state->plan->graph, state->plan->lowered.sources[i].node);
+    over[step->queue] |= node->operation || !is_own(state, step);
+    state->early[i] = !over[step->queue];
+  }
+  return TDM_OK;
 }
 
 static bool needs_gate(const emit_state *state, size_t step) {
@@ -34,13 +74,13 @@ static bool needs_gate(const emit_state *state, size_t step) {
 static tdm_status size_programs(emit_state *state) {
   const tdm_schedule *schedule = state->schedule;
   tdm_plan *plan = state->plan;
-  const uint32_t slots = 2 * schedule->queue_count;
+  const uint32_t slots = PARTS * schedule->queue_count;
   uint32_t *counts = take(plan, slots * sizeof *counts);
   plan->programs = take(plan, slots * sizeof *plan->programs);
   if (!counts || !plan->programs) return TDM_OUT_OF_MEMORY;
   for (size_t i = 0; i < schedule->step_count; i++) {
     const tdm_step *step = &schedule->steps[i];
-    uint32_t *count = &counts[slot_of(state, step) - state->program_of];
+    uint32_t *count = &counts[slot_of(state, (uint32_t)i) - state->program_of];
     *count += step->wait_count + needs_gate(state, i);
     state->position_of[i] = (*count)++;
     for (uint32_t k = 0; k < step->wait_count; k++)
@@ -48,7 +88,8 @@ static tdm_status size_programs(emit_state *state) {
   }
   for (uint32_t s = 0; s < slots; s++) {
     state->program_of[s] = NONE;
-    if (s == schedule->queue_count) plan->main_program_count = plan->program_count;
+    if (s == PART_MAIN * schedule->queue_count) plan->early_program_count = plan->program_count;
+    if (s == PART_UPDATE * schedule->queue_count) plan->main_program_count = plan->program_count;
     if (counts[s] == 0) continue;
     tdm_program *program = &plan->programs[plan->program_count];
     program->queue = plan->lowered.queues[s % schedule->queue_count];
@@ -56,7 +97,6 @@ static tdm_status size_programs(emit_state *state) {
     if (!program->commands) return TDM_OUT_OF_MEMORY;
     state->program_of[s] = plan->program_count++;
   }
-  if (!schedule->two_phase) plan->main_program_count = plan->program_count;
   return TDM_OK;
 }
 
@@ -164,7 +204,7 @@ static void emit_waits(emit_state *state, size_t index, tdm_program *program) {
     tdm_command *command = &program->commands[program->count++];
     command->kind = TDM_COMMAND_WAIT;
     command->id = (uint32_t)index; /* of the command it stands before */
-    command->wait = (tdm_wait){.program = *slot_of(state, &state->schedule->steps[wait->step]),
+    command->wait = (tdm_wait){.program = *slot_of(state, wait->step),
                                .position = state->position_of[wait->step],
                                .previous = wait->previous};
   }
@@ -175,7 +215,7 @@ static tdm_status emit_step(emit_state *state, size_t index) {
   tdm_plan *plan = state->plan;
   const tdm_step_source *source = &plan->lowered.sources[index];
   const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, source->node);
-  tdm_program *program = &plan->programs[*slot_of(state, &state->schedule->steps[index])];
+  tdm_program *program = &plan->programs[*slot_of(state, (uint32_t)index)];
   emit_waits(state, index, program);
   tdm_command *command = &program->commands[program->count++];
   command->id = (uint32_t)index;
@@ -223,6 +263,7 @@ static tdm_status find_arena_devices(tdm_plan *plan) {
 }
 
 static tdm_status emit_all(emit_state *state) {
+  TDM_TRY(find_early(state));
   TDM_TRY(size_programs(state));
   lay_out_bases(state->plan);
   find_operands(state);
@@ -238,13 +279,14 @@ tdm_status tdm_pass_emit(tdm_plan *plan) {
   const tdm_schedule *schedule = &plan->lowered.schedule;
   const size_t steps = schedule->step_count + 1;
   emit_state state = {.plan = plan, .schedule = schedule};
-  state.program_of = take(plan, 2 * (size_t)schedule->queue_count * sizeof(uint32_t));
+  state.program_of = take(plan, PARTS * (size_t)schedule->queue_count * sizeof(uint32_t));
   state.position_of = take(plan, steps * sizeof(uint32_t));
   state.step_of = take(plan, plan->graph.values.count * sizeof(uint32_t));
   state.operand_of = take(plan, (schedule->storage_count + 1) * sizeof(tdm_operand));
   state.waited = take(plan, steps * sizeof(bool));
+  state.early = take(plan, steps * sizeof(bool));
   if (!state.program_of || !state.position_of || !state.step_of || !state.operand_of ||
-      !state.waited)
+      !state.waited || !state.early)
     return TDM_OUT_OF_MEMORY;
   memset(state.step_of, 0xff, plan->graph.values.count * sizeof(uint32_t));
   return emit_all(&state);

@@ -268,7 +268,8 @@ typedef struct tdm_session_options {
   const tdm_optimizer *optimizer; /* copied */
   const char *device_map; /* "embedding=cpu:0,rnn=sim:0,*=cpu:0"; TANDEM_PLACE is stronger */
   uint64_t seed;          /* of initial values and of random operations */
-  int depth;              /* runs in flight; 0: 1 */
+  int depth; /* runs in flight, training ones too: the inputs of one are uploaded under the compute
+                of the one before; each has activations of its own; 0: 1 */
   int queue_limit; /* submitted runs beyond depth that are not delivered yet; 0: any number */
   int plan_limit;  /* cached plans; 0: 64 */
   bool deterministic;

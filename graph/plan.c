@@ -122,9 +122,9 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
 
 /* Passes on the combinatorial side. */
 static tdm_status arrange(tdm_plan *plan, const tdm_plan_request *request) {
-  const uint32_t depth = request->training ? 1 : request->depth;
-  TDM_TRY(tdm_lower_to_steps(&plan->graph, plan->deliveries, plan->delivery_count, depth,
+  TDM_TRY(tdm_lower_to_steps(&plan->graph, plan->deliveries, plan->delivery_count, request->depth,
                              &plan->lowered));
+  plan->chained = plan->lowered.schedule.two_phase && request->depth > 1;
   TDM_TRY(tdm_pass_schedule(&plan->lowered.schedule));
   report(request, "schedule", plan);
   TDM_TRY(tdm_pass_memory(&plan->lowered.schedule));

@@ -38,9 +38,10 @@ typedef struct tdm_plan {
   tdm_graph graph; /* concrete, after the passes */
   tdm_lowered lowered;
   tdm_region region;     /* programs, commands, lists below */
-  tdm_program *programs; /* the main phase's, then the update phase's */
+  tdm_program *programs; /* the main phase's, the early ones first, then the update phase's */
   uint32_t program_count;
-  uint32_t main_program_count; /* all of them unless two_phase */
+  uint32_t early_program_count; /* what a chained run may submit under the run ahead of it */
+  uint32_t main_program_count;  /* all of them unless two_phase */
   tdm_base_layout layout;
   tdm_device **arena_devices; /* per arena */
   tdm_device *partner;   /* the discrete device that host memory of the plan lies near; or NULL */
@@ -55,6 +56,7 @@ typedef struct tdm_plan {
   struct tdm_run_state *idle_runs; /* of earlier runs, to be used again */
   tdm_store_copy **copies;         /* per derived of graph */
   bool writes_persistent;          /* has updates */
+  bool chained;                    /* its runs may be in flight together, as chain.h says */
   tdm_traffic traffic;
   uint64_t made_ns;    /* time of the passes, kernels' prepare apart */
   tdm_profile profile; /* by command id, where the session profiles */

@@ -8,6 +8,7 @@
 
 #include "core/park.h"
 #include "devices/staged_memory.h"
+#include "graph/chain.h"
 #include "graph/explain.h"
 #include "graph/trace.h"
 
@@ -17,8 +18,27 @@ static tdm_run_state *run_of(tdm_admission *admission) {
 
 /* ---- Admission: under the store's lock ---- */
 
+/* Which derived copies will be old when the run reads them? One whose source is updated by the run
+ * ahead counts as old, whatever becomes of that. True: there is one. */
+static bool find_old_copies(tdm_run_state *run, bool follows) {
+  const tdm_plan *plan = run->plan;
+  bool any = false;
+  for (size_t i = 0; i < plan->graph.deriveds.count; i++) {
+    const uint32_t source = plan->graph.deriveds.items[i].source;
+    const uint32_t persistent = tdm_ir_value_at(&plan->graph, source)->binding;
+    const tdm_store_copy *copy = plan->copies[i];
+    run->conditions[i] =
+        copy->version != copy->entry->version || (follows && plan->updated[persistent]);
+    any |= run->conditions[i];
+  }
+  return any;
+}
+
+/* A run that updates nothing writes only where it refreshes a copy. */
 static bool has_slot(tdm_admission *admission) {
-  const tdm_session *session = run_of(admission)->session;
+  tdm_run_state *run = run_of(admission);
+  const tdm_session *session = run->session;
+  if (!run->plan->writes_persistent) admission->writes = find_old_copies(run, false);
   for (int i = 0; i < session->depth; i++)
     if (!session->slots[i].busy) return true;
   return false;
@@ -31,7 +51,10 @@ static void take_slot(tdm_admission *admission) {
   while (session->slots[run->slot].busy)
     run->slot++;
   session->slots[run->slot].busy = true;
+  run->stage = TDM_STAGE_ADMITTED;
+  run->settled = false;
   run->scalars.step = session->store->steps;
+  (void)find_old_copies(run, admission->ahead != NULL);
   if (run->plan->records) tdm_trace_admit(session->trace, &run->moments);
   if (session->store->broken == TDM_OK) return;
   run->status = session->store->broken;
@@ -52,6 +75,13 @@ static void start_run(tdm_admission *admission) {
 
 /* ---- The end ---- */
 
+/* The copies that the run has refreshed are as new as what it read. */
+static void note_copies(const tdm_run_state *run) {
+  const tdm_plan *plan = run->plan;
+  for (size_t i = 0; i < plan->graph.deriveds.count; i++)
+    if (run->conditions[i]) plan->copies[i]->version = plan->copies[i]->entry->version;
+}
+
 static void note_update(tdm_run_state *run) {
   tdm_store *store = run->session->store;
   const tdm_plan *plan = run->plan;
@@ -63,7 +93,8 @@ static void note_update(tdm_run_state *run) {
 
 static void note_failure(tdm_run_state *run) {
   const tdm_plan *plan = run->plan;
-  for (size_t i = 0; i < plan->graph.deriveds.count; i++)
+  const bool began = !plan->chained || run->stage >= TDM_STAGE_LATE;
+  for (size_t i = 0; began && i < plan->graph.deriveds.count; i++)
     if (run->conditions[i]) plan->copies[i]->version = TDM_VERSION_NONE;
   if (!plan->writes_persistent || run->flight.failure.id < plan->lowered.first_update ||
       run->flight.failure.id == UINT32_MAX)
@@ -73,22 +104,24 @@ static void note_failure(tdm_run_state *run) {
   tdm_store_break(run->session->store, run->status, run->message);
 }
 
-/* Under the store's lock: what the run did becomes what later runs see. */
+/* Under the store's lock: what the run did becomes what later runs see. A run that was stopped ends
+ * as stopped, whatever else became of it. */
 static void settle(tdm_admission *admission) {
   tdm_run_state *run = run_of(admission);
-  if (run->status != TDM_OK)
+  const tdm_status stopped = tdm_flight_close(&run->flight);
+  if (stopped != TDM_OK) tdm_run_note_stop(run, stopped);
+  if (run->status != TDM_OK) {
     note_failure(run);
-  else if (run->plan->writes_persistent)
-    note_update(run);
+  } else {
+    note_copies(run);
+    if (run->plan->writes_persistent) note_update(run);
+  }
+  if (run->plan->records) tdm_trace_keep(run->session->trace, run);
   run->session->slots[run->slot].busy = false;
 }
 
-/* A run that was stopped ends as stopped, whatever else became of it. */
 static void end_run(tdm_run_state *run) {
-  const tdm_status stopped = tdm_flight_close(&run->flight);
-  if (stopped != TDM_OK) tdm_run_note_stop(run, stopped);
-  if (run->plan->records) tdm_trace_keep(run->session->trace, run);
-  tdm_store_leave(run->session->store, &run->admission, settle);
+  tdm_store_leave(run->session->store, &run->admission);
   tdm_run_complete(run);
 }
 
@@ -98,8 +131,9 @@ static void fail_run(tdm_run_state *run, tdm_status status) {
 }
 
 /* "rnn: linear on sim:0: " and what went wrong. */
-static void tell_failure(tdm_run_state *run) {
+void tdm_run_note_failure(tdm_run_state *run) {
   const tdm_failure *failure = &run->flight.failure;
+  if (failure->id == UINT32_MAX) return;
   const tdm_plan *plan = run->plan;
   const uint32_t index = plan->lowered.sources[failure->id].node;
   const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, index);
@@ -117,8 +151,12 @@ static void tell_failure(tdm_run_state *run) {
 static void on_settled(tdm_flight *flight) {
   tdm_run_state *run = flight->user;
   const tdm_plan *plan = run->plan;
+  if (plan->chained) {
+    tdm_chain_settled(run);
+    return;
+  }
   if (flight->failed) {
-    if (flight->failure.id != UINT32_MAX) tell_failure(run); /* else it was stopped */
+    tdm_run_note_failure(run);
   } else if (!run->updating && plan->main_program_count < plan->program_count &&
              tdm_flight_close(flight) == TDM_OK) {
     run->updating = true;
@@ -183,16 +221,6 @@ static tdm_status bind_outputs(tdm_run_state *run) {
   return TDM_OK;
 }
 
-/* Which derived copies are old? The run refreshes them, and they count as fresh from here on. */
-static void bind_copies(tdm_run_state *run) {
-  const tdm_plan *plan = run->plan;
-  for (size_t i = 0; i < plan->graph.deriveds.count; i++) {
-    tdm_store_copy *copy = plan->copies[i];
-    run->conditions[i] = copy->version != copy->entry->version;
-    copy->version = copy->entry->version;
-  }
-}
-
 static tdm_status bind(tdm_run_state *run) {
   const tdm_plan *plan = run->plan;
   for (size_t i = 0; i < plan->graph.inputs.count; i++)
@@ -200,7 +228,6 @@ static tdm_status bind(tdm_run_state *run) {
   for (uint32_t arena = 0; arena < plan->lowered.schedule.arena_count; arena++)
     TDM_TRY(bind_arena(run, arena));
   TDM_TRY(bind_outputs(run));
-  bind_copies(run);
   const uint64_t bits = atomic_load(&run->session->learning_rate_bits);
   memcpy(&run->scalars.learning_rate, &bits, sizeof bits);
   run->scalars.seed = run->session->seed;
@@ -213,6 +240,11 @@ void tdm_run_launch(tdm_run_state *run, bool adopt) {
   if (status == TDM_OK && atomic_load(&run->flight.stopped)) status = TDM_CANCELLED;
   if (run->plan->records) run->moments.launched_ns = tdm_time_ns();
   if (status == TDM_OK) status = bind(run);
+  if (run->plan->chained) {
+    if (status != TDM_OK && run->status == TDM_OK) fail_run(run, status);
+    tdm_chain_launch(run);
+    return;
+  }
   if (status == TDM_OK)
     status = tdm_context_submit(run->session->context, &run->flight, run->submissions,
                                 run->plan->main_program_count, adopt);
@@ -222,9 +254,11 @@ void tdm_run_launch(tdm_run_state *run, bool adopt) {
 }
 
 void tdm_run_init_admission(tdm_run_state *run) {
-  run->admission.writes = run->plan->writes_persistent || run->plan->graph.deriveds.count > 0;
+  run->admission.writes = run->plan->writes_persistent;
+  run->admission.chain = run->plan->chained ? run->plan : NULL;
   run->admission.ready = has_slot;
   run->admission.admit = take_slot;
+  run->admission.settle = settle;
   run->admission.start = start_run;
   run->flight.settled = on_settled;
 }

@@ -15,6 +15,16 @@ typedef struct tdm_run_moments {
   uint64_t ended_ns;
 } tdm_run_moments;
 
+/* How far a chained run is (chain.h). */
+typedef enum tdm_run_stage {
+  TDM_STAGE_ADMITTED, /* its memory is being bound */
+  TDM_STAGE_BOUND,
+  TDM_STAGE_EARLY,   /* the early programs are submitted */
+  TDM_STAGE_DROPPED, /* and it ends with them */
+  TDM_STAGE_LATE,    /* the whole main phase is */
+  TDM_STAGE_UPDATING,
+} tdm_run_stage;
+
 typedef struct tdm_run_state {
   tdm_admission admission; /* first */
   tdm_loop_task task;
@@ -25,7 +35,10 @@ typedef struct tdm_run_state {
   tdm_session *session;       /* retained while asynchronous */
   tdm_plan *plan;
   int slot;
-  bool updating; /* the update phase was submitted */
+  bool updating; /* the update phase was submitted; of a run that is not chained */
+  bool settled;  /* the stage's submissions have ended; under the store's lock, as stage */
+  tdm_run_stage stage;
+  uint64_t *previous; /* of a chained run: the flight's previous_bases (program_count) */
   bool asynchronous;
   uint32_t bell; /* of a blocking caller */
   _Atomic uint32_t granted;
@@ -61,6 +74,8 @@ void tdm_run_launch(tdm_run_state *run, bool adopt);
 void tdm_run_init_admission(tdm_run_state *run);
 /* Called when the run has ended and left the store (submit.c). Last touch of the run. */
 void tdm_run_complete(tdm_run_state *run);
+/* Takes over what the flight reports, unless it was only stopped. */
+void tdm_run_note_failure(tdm_run_state *run);
 /* Of the reason that the flight was stopped for. */
 void tdm_run_note_stop(tdm_run_state *run, tdm_status status);
 /* Asks for admission, unless the run was stopped already. True: it was admitted, and is the

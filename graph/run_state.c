@@ -27,15 +27,17 @@ static tdm_status fill(run_block *block, tdm_plan *plan) {
   flight->program_bases = take(block, plan->program_count, sizeof(uint64_t));
   flight->bases = take(block, plan->layout.count, sizeof(tdm_address));
   flight->failed_ids = take(block, steps, 1);
+  if (plan->chained) run->previous = take(block, plan->program_count, sizeof(uint64_t));
   if (plan->records) flight->times = take(block, steps, sizeof *flight->times);
   if (!run->submissions || !run->conditions || !run->inputs || !run->outputs || !run->fetches ||
       !flight->program_bases || !flight->bases || !flight->failed_ids ||
-      (plan->records && !flight->times))
+      (plan->chained && !run->previous) || (plan->records && !flight->times))
     return TDM_OUT_OF_MEMORY;
   memcpy(flight->bases, plan->bases, plan->layout.count * sizeof(tdm_address));
   for (uint32_t i = 0; i < plan->program_count; i++)
     run->submissions[i].program = i;
   flight->programs = plan->programs;
+  flight->previous_bases = run->previous;
   flight->conditions = run->conditions;
   flight->scalars = &run->scalars;
   flight->user = run;

@@ -151,7 +151,7 @@ tdm_status tdm_store_bind(tdm_store *store, const tdm_graph_persistent *persiste
   const tdm_store_entry *entry = tdm_map_get(&store->names, persistent->name);
   /* Values are copied through queues whose workers may want this lock to end a run: only once no
    * run is inside. */
-  while ((!entry || !entry->storage) && (store->writer || store->readers > 0))
+  while ((!entry || !entry->storage) && (store->first_writer || store->readers > 0))
     pthread_cond_wait(&store->idle, &store->lock);
   const tdm_status status = bind_locked(store, persistent, spec, home, seed, out_entry);
   pthread_mutex_unlock(&store->lock);

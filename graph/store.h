@@ -1,7 +1,7 @@
 /* The parameter store: entries at their homes, derived copies with the version they carry, and the
  * admission of runs. Invariants: an entry's memory, shape and home never change once bound; runs
- * that write persistent values hold the store alone; whoever ends a run admits the next ones, in
- * the order they asked. */
+ * that write persistent values hold the store without readers, and alone but for those of the same
+ * chain (chain.h); whoever ends a run admits the next ones, in the order they asked. */
 #ifndef TANDEM_GRAPH_STORE_H
 #define TANDEM_GRAPH_STORE_H
 
@@ -39,10 +39,15 @@ struct tdm_store_entry {
 /* A run that asks to be admitted. */
 typedef struct tdm_admission {
   struct tdm_admission *next;
-  bool writes;
-  bool (*ready)(struct tdm_admission *admission); /* a slot free? under the store's lock */
-  void (*admit)(struct tdm_admission *admission); /* takes the slot; under the lock; no blocking */
-  void (*start)(struct tdm_admission *admission); /* after the lock was dropped */
+  bool writes;       /* persistent values; ready may set it */
+  const void *chain; /* writers with the same one may be inside together, in order; NULL: alone */
+  struct tdm_admission *ahead; /* among the writers inside */
+  struct tdm_admission *behind;
+  /* Is a slot free, and will it write? These three under the store's lock, without blocking. */
+  bool (*ready)(struct tdm_admission *admission);
+  void (*admit)(struct tdm_admission *admission);  /* takes the slot */
+  void (*settle)(struct tdm_admission *admission); /* gives it back: the run has ended */
+  void (*start)(struct tdm_admission *admission);  /* after the lock was dropped */
 } tdm_admission;
 
 struct tdm_store {
@@ -58,8 +63,9 @@ struct tdm_store {
   uint64_t steps; /* training steps done */
   tdm_status broken;
   char message[TDM_MESSAGE_BYTES];
-  uint32_t readers; /* runs inside */
-  bool writer;
+  uint32_t readers;            /* runs inside */
+  tdm_admission *first_writer; /* inside */
+  tdm_admission *last_writer;
   tdm_admission *waiting;
   tdm_admission *waiting_last;
 };
@@ -85,9 +91,11 @@ void tdm_store_break(tdm_store *store, tdm_status status, const char *cause);
 /* Admits at once and answers true (admit was called, start was not), or queues and answers false:
  * then start is called later, on the thread that ends another run. */
 bool tdm_store_enter(tdm_store *store, tdm_admission *admission);
-/* Ends a run (settle, under the lock, gives its slot back), and admits who can follow. */
-void tdm_store_leave(tdm_store *store, tdm_admission *admission,
-                     void (*settle)(tdm_admission *admission));
+/* Ends a run, and admits who can follow. */
+void tdm_store_leave(tdm_store *store, tdm_admission *admission);
+/* The same in two steps, under the lock: whoever is admitted has to be started after it. */
+void tdm_store_end_locked(tdm_store *store, tdm_admission *admission);
+tdm_admission *tdm_store_admit_locked(tdm_store *store);
 /* Takes a queued admission out; false when it was admitted already. Those who can follow are
  * admitted, and the caller has to start them when it holds no lock. */
 bool tdm_store_withdraw(tdm_store *store, tdm_admission *admission, tdm_admission **out_admitted);

@@ -12,7 +12,7 @@
 static tdm_queue *wait_target(const tdm_flight *flight, const tdm_wait *wait,
                               uint64_t *out_sequence) {
   const uint64_t *bases = wait->previous ? flight->previous_bases : flight->program_bases;
-  if (bases == NULL) return NULL;
+  if (bases == NULL || bases[wait->program] == TDM_BASE_NONE) return NULL;
   *out_sequence = bases[wait->program] + wait->position;
   return flight->programs[wait->program].queue;
 }

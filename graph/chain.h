@@ -1,0 +1,22 @@
+/* Training runs of one plan in flight together, one behind the other. Invariants: on every queue
+ * the commands of a run stand before those of the run behind it; a run enters its update phase only
+ * when the run ahead has left the store, so parameters change in the order of the runs.
+ *
+ *   ahead   early | late ............ | update ..... |
+ *   behind          early             |          late ............ | update |
+ *
+ * The early programs only upload what the run is fed. The late ones follow the update phase of the
+ * run ahead, whose commands they wait for by the plan's waits on the run before. */
+#ifndef TANDEM_GRAPH_CHAIN_H
+#define TANDEM_GRAPH_CHAIN_H
+
+#include "graph/run.h"
+
+/* Enters a run whose memory is bound (or that failed to: run->status) and submits what may be. */
+void tdm_chain_launch(tdm_run_state *run);
+/* All that was submitted of the run's stage has ended. */
+void tdm_chain_settled(tdm_run_state *run);
+/* Lets everybody in the store go on who can: somebody was stopped. */
+void tdm_chain_advance(tdm_store *store);
+
+#endif

@@ -55,6 +55,7 @@ static void submit_late(tdm_run_state *run) {
     memcpy(run->previous, ahead->flight.program_bases, bytes);
   else
     memset(run->previous, 0xff, bytes); /* TDM_BASE_NONE each */
+  (void)tdm_run_find_old_copies(run, ahead != NULL);
   run->scalars.step = ahead ? ahead->scalars.step + 1 : run->session->store->steps;
   run->stage = TDM_STAGE_LATE;
   if (!submit(run, plan->early_program_count, plan->main_program_count)) drop_late(run);
@@ -86,7 +87,7 @@ static bool move(tdm_run_state *run) {
   if (run->stage == TDM_STAGE_EARLY) {
     if (is_stopped(run))
       drop_late(run);
-    else if (!ahead || ahead->stage == TDM_STAGE_UPDATING)
+    else if (!ahead || (ahead->stage == TDM_STAGE_UPDATING && ahead->plan == run->plan))
       submit_late(run);
   }
   if (run->stage == TDM_STAGE_DROPPED) return run->settled;

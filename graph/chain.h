@@ -1,4 +1,4 @@
-/* Training runs of one plan in flight together, one behind the other. Invariants: on every queue
+/* Training runs in flight together, one behind the other. Invariants: on every queue
  * the commands of a run stand before those of the run behind it; a run enters its update phase only
  * when the run ahead has left the store, so parameters change in the order of the runs.
  *
@@ -6,7 +6,8 @@
  *   behind          early             |          late ............ | update |
  *
  * The early programs only upload what the run is fed. The late ones follow the update phase of the
- * run ahead, whose commands they wait for by the plan's waits on the run before. */
+ * run ahead, whose commands they wait for by the plan's waits on the run before; behind a run of
+ * another plan, whose commands these waits cannot name, they follow its end. */
 #ifndef TANDEM_GRAPH_CHAIN_H
 #define TANDEM_GRAPH_CHAIN_H
 

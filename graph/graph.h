@@ -293,6 +293,7 @@ TDM_API tdm_session *tdm_session_retain(tdm_session *session);
 /* The last release waits for runs in flight. NULL is legal. */
 TDM_API void tdm_session_release(tdm_session *session);
 TDM_API tdm_store *tdm_session_store(tdm_session *session); /* borrowed */
+/* Of steps that are submitted, or begun by tdm_train_step, from here on. */
 TDM_API void tdm_session_set_learning_rate(tdm_session *session, double learning_rate);
 
 /* A tensor under an input's name. tensor may lie on any device. */

@@ -58,8 +58,8 @@ typedef struct tdm_plan {
   bool writes_persistent;          /* has updates */
   bool chained;                    /* its runs may be in flight together, as chain.h says */
   tdm_traffic traffic;
-  uint64_t made_ns;    /* time of the passes, kernels' prepare apart */
-  tdm_profile profile; /* by command id, where the session profiles */
+  uint64_t made_ns;           /* time of the passes, kernels' prepare apart */
+  tdm_profile profile;        /* by command id, where the session profiles */
   bool records;               /* runs record the times of their commands */
   _Atomic uint32_t kept_runs; /* of which the session keeps a timeline: not evicted */
 } tdm_plan;

@@ -18,9 +18,8 @@ static tdm_run_state *run_of(tdm_admission *admission) {
 
 /* ---- Admission: under the store's lock ---- */
 
-/* Which derived copies will be old when the run reads them? One whose source is updated by the run
- * ahead counts as old, whatever becomes of that. True: there is one. */
-static bool find_old_copies(tdm_run_state *run, bool follows) {
+/* One whose source is updated by the run ahead counts as old, whatever becomes of that. */
+bool tdm_run_find_old_copies(tdm_run_state *run, bool follows) {
   const tdm_plan *plan = run->plan;
   bool any = false;
   for (size_t i = 0; i < plan->graph.deriveds.count; i++) {
@@ -38,7 +37,7 @@ static bool find_old_copies(tdm_run_state *run, bool follows) {
 static bool has_slot(tdm_admission *admission) {
   tdm_run_state *run = run_of(admission);
   const tdm_session *session = run->session;
-  if (!run->plan->writes_persistent) admission->writes = find_old_copies(run, false);
+  if (!run->plan->writes_persistent) admission->writes = tdm_run_find_old_copies(run, false);
   for (int i = 0; i < session->depth; i++)
     if (!session->slots[i].busy) return true;
   return false;
@@ -54,7 +53,7 @@ static void take_slot(tdm_admission *admission) {
   run->stage = TDM_STAGE_ADMITTED;
   run->settled = false;
   run->scalars.step = session->store->steps;
-  (void)find_old_copies(run, admission->ahead != NULL);
+  if (!run->plan->chained) (void)tdm_run_find_old_copies(run, false);
   if (run->plan->records) tdm_trace_admit(session->trace, &run->moments);
   if (session->store->broken == TDM_OK) return;
   run->status = session->store->broken;
@@ -228,9 +227,6 @@ static tdm_status bind(tdm_run_state *run) {
   for (uint32_t arena = 0; arena < plan->lowered.schedule.arena_count; arena++)
     TDM_TRY(bind_arena(run, arena));
   TDM_TRY(bind_outputs(run));
-  const uint64_t bits = atomic_load(&run->session->learning_rate_bits);
-  memcpy(&run->scalars.learning_rate, &bits, sizeof bits);
-  run->scalars.seed = run->session->seed;
   return TDM_OK;
 }
 
@@ -255,7 +251,7 @@ void tdm_run_launch(tdm_run_state *run, bool adopt) {
 
 void tdm_run_init_admission(tdm_run_state *run) {
   run->admission.writes = run->plan->writes_persistent;
-  run->admission.chain = run->plan->chained ? run->plan : NULL;
+  run->admission.chain = run->plan->chained ? run->session->store : NULL;
   run->admission.ready = has_slot;
   run->admission.admit = take_slot;
   run->admission.settle = settle;

@@ -74,6 +74,9 @@ void tdm_run_launch(tdm_run_state *run, bool adopt);
 void tdm_run_init_admission(tdm_run_state *run);
 /* Called when the run has ended and left the store (submit.c). Last touch of the run. */
 void tdm_run_complete(tdm_run_state *run);
+/* Finds out which derived copies will be old when the run reads them, behind a run of the same plan
+ * (follows) too. True: there is one. Under the store's lock. */
+bool tdm_run_find_old_copies(tdm_run_state *run, bool follows);
 /* Takes over what the flight reports, unless it was only stopped. */
 void tdm_run_note_failure(tdm_run_state *run);
 /* Of the reason that the flight was stopped for. */

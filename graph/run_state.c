@@ -89,6 +89,9 @@ tdm_run_state *tdm_run_take(tdm_session *session, tdm_plan *plan) {
   atomic_store_explicit(&run->granted, 0, memory_order_relaxed);
   atomic_store_explicit(&run->done, 0, memory_order_relaxed);
   run->due_ns = 0;
+  const uint64_t bits = atomic_load(&session->learning_rate_bits);
+  memcpy(&run->scalars.learning_rate, &bits, sizeof bits);
+  run->scalars.seed = session->seed;
   if (plan->records && begin_record(run) != TDM_OK) {
     make_idle(session, run);
     return NULL;

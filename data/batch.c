@@ -18,8 +18,8 @@ static tdm_shape shape_of_batch(const tdm_shape *item, int64_t rows) {
   return shape;
 }
 
-tdm_status tdm_batch_stack(tdm_dataset *dataset, const int64_t *items, int64_t rows,
-                           const atomic_bool *abandon, tdm_tensor **out_fields) {
+tdm_status tdm_batch_stack(tdm_dataset *dataset, tdm_device *near, const int64_t *items,
+                           int64_t rows, const atomic_bool *abandon, tdm_tensor **out_fields) {
   void *cursors[TDM_DATASET_MAX_FIELDS] = {NULL};
   tdm_status status = TDM_OK;
   for (size_t i = 0; i < dataset->field_count; i++)
@@ -27,7 +27,7 @@ tdm_status tdm_batch_stack(tdm_dataset *dataset, const int64_t *items, int64_t r
   for (size_t i = 0; i < dataset->field_count; i++) {
     const tdm_field *field = &dataset->fields[i];
     const tdm_shape shape = shape_of_batch(&field->shape, rows);
-    status = tdm_host_tensor_create(dataset->context, field->dtype, &shape, &out_fields[i]);
+    status = tdm_host_tensor_create(dataset->context, near, field->dtype, &shape, &out_fields[i]);
     if (status != TDM_OK) goto fail;
     cursors[i] = tdm_tensor_data(out_fields[i]);
   }

@@ -54,6 +54,10 @@ typedef struct tdm_loader_options {
   /* Batches hold only items of one group (words of one length, say): group[i] of item i, borrowed;
    * NULL: one group. Each group's last batch may be short; the order of batches is shuffled too. */
   const int32_t *groups;
+  /* The device that batches will be copied to ("cuda:0"): they are made in staging buffers near it,
+   * as tdm_tensor_staging does; hand them over to tdm_submit, and no byte is moved twice. NULL:
+   * plain memory. */
+  const char *near;
 } tdm_loader_options;
 
 typedef struct tdm_loader tdm_loader;

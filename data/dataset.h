@@ -20,18 +20,21 @@ struct tdm_dataset {
   void *user;
 };
 
-/* A dense tensor on cpu:0, contents undefined: tdm_tensor_create with a status. */
-tdm_status tdm_host_tensor_create(tdm_context *context, tdm_dtype dtype, const tdm_shape *shape,
-                                  tdm_tensor **out_tensor) TDM_WARN_UNUSED;
+/* A dense tensor on cpu:0, contents undefined: tdm_tensor_create with a status. near: a device that
+ * it will be copied to, tdm_tensor_staging's; NULL: none. */
+tdm_status tdm_host_tensor_create(tdm_context *context, tdm_device *near, tdm_dtype dtype,
+                                  const tdm_shape *shape, tdm_tensor **out_tensor) TDM_WARN_UNUSED;
 
-/* Makes one tensor a field of the items listed. Looks at abandon now and then, and when it is set
- * answers CANCELLED at once. On failure every out_fields is NULL. */
-typedef tdm_status (*tdm_batch_maker)(tdm_dataset *dataset, const int64_t *items, int64_t rows,
-                                      const atomic_bool *abandon, tdm_tensor **out_fields);
+/* Makes one tensor a field of the items listed, near that device. Looks at abandon now and then,
+ * and when it is set answers CANCELLED at once. On failure every out_fields is NULL. */
+typedef tdm_status (*tdm_batch_maker)(tdm_dataset *dataset, tdm_device *near, const int64_t *items,
+                                      int64_t rows, const atomic_bool *abandon,
+                                      tdm_tensor **out_fields);
 
 /* The usual maker: items stacked along a new dimension 0. */
-tdm_status tdm_batch_stack(tdm_dataset *dataset, const int64_t *items, int64_t rows,
-                           const atomic_bool *abandon, tdm_tensor **out_fields) TDM_WARN_UNUSED;
+tdm_status tdm_batch_stack(tdm_dataset *dataset, tdm_device *near, const int64_t *items,
+                           int64_t rows, const atomic_bool *abandon,
+                           tdm_tensor **out_fields) TDM_WARN_UNUSED;
 void tdm_batch_release(tdm_tensor **fields, size_t count); /* and sets them to NULL */
 
 /* tdm_loader_create with a maker of batches; field_count: how many tensors it makes. */

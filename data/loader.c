@@ -13,6 +13,7 @@ struct tdm_loader {
   tdm_dataset *dataset; /* retained */
   tdm_loader_options options;
   tdm_batch_maker maker;
+  tdm_device *near; /* NULL: plain memory */
   size_t field_count;
   tdm_order order;
   tdm_prefetch *prefetch; /* NULL: batches are made by next() */
@@ -27,8 +28,8 @@ static tdm_status make_batch(void *user, int64_t batch, const atomic_bool *aband
                              tdm_tensor **out_fields) {
   tdm_loader *loader = user;
   const tdm_batch_range range = loader->order.batches[batch];
-  return loader->maker(loader->dataset, loader->order.items + range.begin, range.rows, abandon,
-                       out_fields);
+  return loader->maker(loader->dataset, loader->near, loader->order.items + range.begin, range.rows,
+                       abandon, out_fields);
 }
 
 static tdm_status check_options(const tdm_loader_options *options) {
@@ -46,6 +47,11 @@ static tdm_status check_options(const tdm_loader_options *options) {
 static tdm_status init_loader(tdm_loader *loader) {
   const tdm_loader_options *options = &loader->options;
   const tdm_allocator *allocator = tdm_context_allocator(loader->dataset->context);
+  if (options->near != NULL) {
+    loader->near = tdm_context_find_device(loader->dataset->context, options->near);
+    if (loader->near == NULL) return TDM_UNAVAILABLE;
+    loader->options.near = NULL; /* borrowed until here */
+  }
   const int64_t batch_size = options->batch_size == 0 ? 1 : options->batch_size;
   TDM_TRY(tdm_order_init(&loader->order, allocator, loader->dataset->length, batch_size,
                          options->drop_last, options->groups));

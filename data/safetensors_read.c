@@ -98,7 +98,7 @@ static tdm_status make_tensor(tdm_context *context, const tdm_safetensors_entry 
   *out_tensor = NULL;
   if (entry->dtype == TDM_BOOL) TDM_TRY(check_bools(entry, data));
   if ((uintptr_t)data % tdm_dtype_bytes(entry->dtype) != 0 || entry->begin == entry->end) {
-    TDM_TRY(tdm_host_tensor_create(context, entry->dtype, &entry->shape, out_tensor));
+    TDM_TRY(tdm_host_tensor_create(context, NULL, entry->dtype, &entry->shape, out_tensor));
     const size_t bytes = (size_t)(entry->end - entry->begin);
     if (bytes > 0) memcpy(tdm_tensor_data(*out_tensor), data, bytes);
     return TDM_OK;

@@ -149,7 +149,7 @@ tdm_tensor *tdm_words_encode(tdm_words *words, const char *word) {
   if (encode(words, word, NULL, &count) != TDM_OK) return NULL;
   const tdm_shape shape = tdm_shape_of(2, count, 1);
   tdm_tensor *ids = NULL;
-  if (tdm_host_tensor_create(words->context, TDM_INT64, &shape, &ids) != TDM_OK) return NULL;
+  if (tdm_host_tensor_create(words->context, NULL, TDM_INT64, &shape, &ids) != TDM_OK) return NULL;
   if (encode(words, word, tdm_tensor_data(ids), &count) != TDM_OK) {
     tdm_tensor_release(ids);
     return NULL;

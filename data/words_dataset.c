@@ -64,8 +64,8 @@ tdm_dataset *tdm_words_dataset(tdm_words *words, bool training) {
 }
 
 /* Items of one length: characters (length, rows), class (rows). */
-static tdm_status make_batch(tdm_dataset *dataset, const int64_t *items, int64_t rows,
-                             const atomic_bool *abandon, tdm_tensor **out_fields) {
+static tdm_status make_batch(tdm_dataset *dataset, tdm_device *near, const int64_t *items,
+                             int64_t rows, const atomic_bool *abandon, tdm_tensor **out_fields) {
   (void)abandon; /* a batch is microseconds */
   const words_view *view = dataset->user;
   const int64_t length = view->part->words[items[0]].length;
@@ -74,9 +74,10 @@ static tdm_status make_batch(tdm_dataset *dataset, const int64_t *items, int64_t
   tdm_context *context = dataset->context;
   out_fields[0] = NULL;
   out_fields[1] = NULL;
-  tdm_status status = tdm_host_tensor_create(context, TDM_INT64, &characters_shape, &out_fields[0]);
+  tdm_status status =
+      tdm_host_tensor_create(context, near, TDM_INT64, &characters_shape, &out_fields[0]);
   if (status == TDM_OK) {
-    status = tdm_host_tensor_create(context, TDM_INT64, &class_shape, &out_fields[1]);
+    status = tdm_host_tensor_create(context, near, TDM_INT64, &class_shape, &out_fields[1]);
   }
   if (status != TDM_OK) {
     tdm_batch_release(out_fields, 2);

@@ -13,7 +13,7 @@
 static tdm_status add_tensor(const tdm_words *words, tdm_tensor_list *list, const char *name,
                              tdm_dtype dtype, int64_t count, tdm_tensor **out_tensor) {
   const tdm_shape shape = tdm_shape_of(1, count);
-  TDM_TRY(tdm_host_tensor_create(words->context, dtype, &shape, out_tensor));
+  TDM_TRY(tdm_host_tensor_create(words->context, NULL, dtype, &shape, out_tensor));
   const tdm_status status = tdm_tensor_list_add(list, name, *out_tensor);
   tdm_tensor_release(*out_tensor); /* the list holds it */
   return status;

@@ -54,13 +54,14 @@ tdm_status data_check_known(tdm_words *words, char *const *asked, int count) {
 }
 
 tdm_loader *data_create_loader(tdm_words *words, bool training, int64_t batch_size, bool shuffle,
-                               uint64_t seed) {
+                               uint64_t seed, const char *near) {
   const tdm_loader_options wanted = {
       .struct_size = sizeof wanted,
       .batch_size = batch_size,
       .shuffle = shuffle,
       .seed = seed,
       .prefetch = 4,
+      .near = near,
   };
   return tdm_words_loader(words, training, &wanted);
 }

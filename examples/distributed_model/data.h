@@ -14,9 +14,10 @@ tdm_status data_check_same_tables(tdm_context *context, tdm_words *words, tdm_wo
                                   const char *path);
 /* Has the model's alphabet every character of these words? Asked before training, not after. */
 tdm_status data_check_known(tdm_words *words, char *const *asked, int count);
-/* Batches of words of one length, made ahead; a new order every epoch if shuffle. */
+/* Batches of words of one length, made ahead; a new order every epoch if shuffle. near: the device
+ * that they are uploaded to, or NULL. */
 tdm_loader *data_create_loader(tdm_words *words, bool training, int64_t batch_size, bool shuffle,
-                               uint64_t seed);
+                               uint64_t seed, const char *near);
 /* Writes all words: characters int64 (n, length), padded with 0; lengths, classes int64 (n); split
  * int64 (n), 1 for training. */
 tdm_status data_dump(tdm_context *context, tdm_words *words, const char *path);

@@ -63,8 +63,8 @@ tdm_status model_create(tdm_context *context, tdm_words *words, const options *g
   /* Asking for the accelerator gives it cores of its own: not where others are asked for. */
   const bool mapped = given->place || given->parallel || getenv("TANDEM_PLACE");
   out_model->graph = tdm_graph_create(context);
-  const tdm_value loss =
-      describe(out_model->graph, words, mapped ? NULL : tdm_accelerator(context), given->parallel);
+  if (!mapped) out_model->accelerator = tdm_accelerator(context);
+  const tdm_value loss = describe(out_model->graph, words, out_model->accelerator, given->parallel);
   tdm_optimizer adam = tdm_adam(given->learning_rate);
   adam.clip_norm = CLIP_NORM;
   const tdm_session_options wanted = {
@@ -73,6 +73,7 @@ tdm_status model_create(tdm_context *context, tdm_words *words, const options *g
       .optimizer = &adam,
       .device_map = given->place,
       .seed = given->seed,
+      .depth = STEPS_IN_FLIGHT,
       .plan_limit = PLAN_LIMIT,
       .check_finite = true,
       .profile = given->explain,

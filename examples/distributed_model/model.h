@@ -10,7 +10,10 @@ typedef struct model {
   tdm_words *words;     /* borrowed */
   tdm_graph *graph;
   tdm_session *session;
+  const char *accelerator; /* where the recurrent part lives; NULL: elsewhere, as asked for */
 } model;
+
+enum { STEPS_IN_FLIGHT = 2 }; /* the batch of one is uploaded under the compute of the other */
 
 /* Names of what a run is fed and answers. */
 #define MODEL_CHARACTERS "characters"       /* int64 (length, batch) */

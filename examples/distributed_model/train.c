@@ -8,6 +8,7 @@
 #include "examples/common/output_file.h"
 #include "examples/common/progress.h"
 #include "examples/distributed_model/data.h"
+#include "examples/distributed_model/steps.h"
 
 /* What tdm_words_loader delivers. */
 enum { CHARACTERS, CLASSES, BATCH_FIELDS };
@@ -59,7 +60,8 @@ static tdm_status evaluate_batch(model *evaluated, const batch *taken, evaluatio
 
 static tdm_status evaluate_model(model *evaluated, evaluation *out_counted) {
   *out_counted = (evaluation){.word_count = 0};
-  tdm_loader *loader = data_create_loader(evaluated->words, false, EVALUATION_BATCH, false, 0);
+  tdm_loader *loader =
+      data_create_loader(evaluated->words, false, EVALUATION_BATCH, false, 0, NULL);
   batch taken = {.rows = 0};
   tdm_status status = check_made(loader);
   if (status == TDM_OK) status = tdm_loader_start(loader, 0);
@@ -80,49 +82,56 @@ typedef struct training {
   const options *given;
   tdm_loader *loader;
   progress bar;
-  int64_t step;         /* done, over all epochs */
+  int64_t step;         /* submitted, over all epochs */
   int64_t step_count;   /* of all epochs */
   int64_t word_count;   /* trained on so far */
   uint64_t training_ns; /* without evaluation */
 } training;
 
-static tdm_status train_batch(training *run, const batch *taken, double *out_loss) {
+static tdm_status train_batch(training *run, steps *under_way, const batch *taken,
+                              double *mean_loss) {
   const double left = 1.0 - (double)run->step / (double)run->step_count;
   tdm_session_set_learning_rate(run->trained->session, run->given->learning_rate * left);
-  const tdm_feed feeds[] = {{MODEL_CHARACTERS, taken->fields[CHARACTERS], false},
-                            {MODEL_CLASSES, taken->fields[CLASSES], false}};
-  const tdm_status status = tdm_train_step(run->trained->session, feeds, 2, NULL, 0, out_loss);
+  const tdm_feed feeds[] = {{MODEL_CHARACTERS, taken->fields[CHARACTERS], true},
+                            {MODEL_CLASSES, taken->fields[CLASSES], true}};
+  const tdm_status status = steps_submit(under_way, feeds, 2, taken->rows, mean_loss);
   if (status == TDM_OK) run->step++;
+  return status;
+}
+
+/* Submits all batches of the epoch that the loader has begun. */
+static tdm_status submit_epoch(training *run, steps *under_way, const char *label) {
+  const int64_t batch_count = tdm_loader_batch_count(run->loader);
+  batch taken = {.rows = 0};
+  tdm_status status = batch_next(run->loader, &taken);
+  for (int64_t i = 0; status == TDM_OK && taken.rows > 0; i++) {
+    double loss = 0;
+    status = train_batch(run, under_way, &taken, &loss);
+    if (status != TDM_OK) break;
+    char note[32];
+    snprintf(note, sizeof note, "loss %.3f", loss);
+    progress_show(&run->bar, label, i + 1, batch_count, note);
+    status = batch_next(run->loader, &taken);
+  }
+  batch_release(&taken);
   return status;
 }
 
 /* One pass over the words; out_loss gets the mean loss of a word. */
 static tdm_status train_epoch(training *run, int64_t epoch, double *out_loss) {
-  const int64_t batch_count = tdm_loader_batch_count(run->loader);
   char label[64];
   snprintf(label, sizeof label, "epoch %lld/%lld", (long long)epoch + 1,
            (long long)run->given->epochs);
-  batch taken = {.rows = 0};
-  double loss_sum = 0;
-  int64_t words = 0;
+  steps under_way;
   tdm_status status = tdm_loader_start(run->loader, (uint64_t)epoch);
-  if (status == TDM_OK) status = batch_next(run->loader, &taken);
-  for (int64_t i = 0; status == TDM_OK && taken.rows > 0; i++) {
-    double loss = 0;
-    status = train_batch(run, &taken, &loss);
-    if (status != TDM_OK) break;
-    loss_sum += loss * (double)taken.rows;
-    words += taken.rows;
-    char note[32];
-    snprintf(note, sizeof note, "loss %.3f", loss_sum / (double)words);
-    progress_show(&run->bar, label, i + 1, batch_count, note);
-    status = batch_next(run->loader, &taken);
-  }
-  batch_release(&taken);
+  if (status != TDM_OK) return status;
+  steps_start(&under_way, run->trained->session);
+  const tdm_status submitted = submit_epoch(run, &under_way, label);
+  status = steps_finish(&under_way);
   progress_clear(&run->bar);
-  run->word_count += words;
-  *out_loss = words ? loss_sum / (double)words : 0;
-  return status;
+  run->word_count += under_way.words;
+  *out_loss = under_way.words ? under_way.loss_sum / (double)under_way.words : 0;
+  return status != TDM_OK ? status : submitted;
 }
 
 static tdm_status train_and_evaluate(training *run, int64_t epoch, evaluation *out_counted) {
@@ -152,7 +161,8 @@ tdm_status train_model(model *trained, const options *given, evaluation *out_las
     return write_trace(trained->session, "--trace", given->trace_path);
   }
   training run = {.trained = trained, .given = given, .bar = progress_start()};
-  run.loader = data_create_loader(trained->words, true, given->batch_size, true, given->seed);
+  run.loader = data_create_loader(trained->words, true, given->batch_size, true, given->seed,
+                                  trained->accelerator);
   if (!run.loader) return check_made(run.loader);
   run.step_count = given->epochs * tdm_loader_batch_count(run.loader);
   tdm_status status = TDM_OK;
@@ -192,8 +202,8 @@ static tdm_status collect_lengths(tdm_loader *loader, int64_t batch_size, batch 
 tdm_status train_prepare_common(model *trained, const options *given) {
   batch seen[MAX_WORD_LENGTH + 1] = {{.rows = 0}};
   int64_t counts[MAX_WORD_LENGTH + 1] = {0};
-  tdm_loader *loader =
-      data_create_loader(trained->words, true, given->batch_size, false, given->seed);
+  tdm_loader *loader = data_create_loader(trained->words, true, given->batch_size, false,
+                                          given->seed, trained->accelerator);
   tdm_status status = check_made(loader);
   if (status == TDM_OK) status = collect_lengths(loader, given->batch_size, seen, counts);
   int common = 0;

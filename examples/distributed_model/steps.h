@@ -1,0 +1,36 @@
+/* Training steps under way: as many as STEPS_IN_FLIGHT at once, in the order they were submitted.
+ * Invariant: a step that is under way points into the struct, which stays until steps_finish. */
+#ifndef EXAMPLES_DISTRIBUTED_MODEL_STEPS_H
+#define EXAMPLES_DISTRIBUTED_MODEL_STEPS_H
+
+#include <pthread.h>
+
+#include "examples/distributed_model/model.h"
+
+typedef struct steps steps;
+
+typedef struct step {
+  steps *all;
+  int64_t rows; /* 0: not under way */
+} step;
+
+struct steps {
+  tdm_session *session; /* borrowed */
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  step places[STEPS_IN_FLIGHT];
+  int64_t words;   /* of the steps that have ended */
+  double loss_sum; /* over these words */
+  tdm_status status;
+  char message[256]; /* of the first that failed */
+};
+
+void steps_start(steps *all, tdm_session *session);
+/* Waits for a place, then submits a step; the feeds' tensors are not touched any more. Fails with
+ * the first step that has failed. mean_loss (may be NULL) gets that of the words so far. */
+tdm_status steps_submit(steps *all, const tdm_feed *feeds, size_t feed_count, int64_t rows,
+                        double *mean_loss);
+/* Waits for all of them. */
+tdm_status steps_finish(steps *all);
+
+#endif

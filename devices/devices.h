@@ -112,12 +112,12 @@ TDM_API tdm_tensor *tdm_tensor_to(tdm_tensor *tensor, const char *device, tdm_dt
 
 /* ---- Tensors over several devices ----------------------------------------------------------- */
 
-/* A list of devices is "cuda:0,cuda:1", 1 to 16, where one may stand twice; tensors are 1 to 16 to
+/* A list of devices is "cuda:0,cuda:1", 1 to 64, where one may stand twice; tensors are 1 to 64 to
  * be put together or summed. All that one call moves is in flight at once, through the devices'
  * queues; it blocks until everything is there. Any thread; it starts the devices. The caller owns
  * what comes back; on failure all of it is NULL, and the tensors given are never changed. What
  * these do in a graph, with gradients, is tdm_split's, tdm_concat's and tdm_data_parallel's. */
-#define TDM_MAX_DEVICES 16
+#define TDM_MAX_DEVICES 64
 
 /* Cuts tensor along dimension (negative: from the end) into chunks that follow one another, chunk i
  * for device i of the list, straight from where it lies. sizes: of every device's chunk, together
@@ -161,8 +161,9 @@ TDM_API tdm_tensor *tdm_tensor_list_find(const tdm_tensor_list *list,
 
 /* ---- Kernels ------------------------------------------------------------------------------- */
 
-#define TDM_KERNEL_MAX_INPUTS 16
-#define TDM_KERNEL_MAX_OUTPUTS 16
+#define TDM_KERNEL_MAX_INPUTS 64
+#define TDM_KERNEL_MAX_OUTPUTS 64
+#define TDM_KERNEL_FORMATS 16 /* inputs and outputs behind these are dense */
 
 /* How a value lies in memory. 0 is dense row-major; any other number names an opaque layout that
  * only kernels and "reorder" kernels knowing it read. */
@@ -191,9 +192,9 @@ typedef struct tdm_kernel_answer {
   void *state;            /* the kernel's own, handed to execute; freed by the kernel's release */
   size_t workspace_bytes; /* aligned to 64, undefined contents, private to one execution */
   bool splits;            /* gains from the device's team: never run on a borrowed thread */
-  tdm_format input_formats[TDM_KERNEL_MAX_INPUTS]; /* what it wants to read */
-  tdm_format output_formats[TDM_KERNEL_MAX_OUTPUTS];
-  size_t output_bytes[TDM_KERNEL_MAX_OUTPUTS]; /* of opaque outputs; 0: dense size */
+  tdm_format input_formats[TDM_KERNEL_FORMATS]; /* what it wants to read */
+  tdm_format output_formats[TDM_KERNEL_FORMATS];
+  size_t output_bytes[TDM_KERNEL_FORMATS]; /* of opaque outputs; 0: dense size */
 } tdm_kernel_answer;
 
 /* What differs from run to run without being a tensor. */

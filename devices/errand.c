@@ -166,9 +166,9 @@ static tdm_status prepare(tdm_errand *errand, tdm_errand_step *step, tdm_device 
   step->command.execute.state = answer.state;
   step->command.execute.workspace.base = TDM_OPERAND_ABSENT;
   bool dense = true;
-  for (size_t i = 0; i < input_count; ++i)
+  for (size_t i = 0; i < input_count && i < TDM_KERNEL_FORMATS; ++i)
     dense &= answer.input_formats[i] == TDM_FORMAT_DENSE;
-  for (size_t i = 0; i < output_count; ++i)
+  for (size_t i = 0; i < output_count && i < TDM_KERNEL_FORMATS; ++i)
     dense &= answer.output_formats[i] == TDM_FORMAT_DENSE;
   if (!dense)
     return tdm_fail(TDM_UNSUPPORTED, "%s of %s wants operands that are not dense",

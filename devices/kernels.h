@@ -100,7 +100,7 @@ typedef struct tdm_select_attributes {
 #define TDM_OP_SPLIT "split"
 /* `count` parts -> x, one after the other along dimension. */
 #define TDM_OP_CONCAT "concat"
-#define TDM_MAX_PARTS 16
+#define TDM_MAX_PARTS 64
 typedef struct tdm_parts_attributes {
   int64_t dimension; /* already >= 0 */
   int64_t count;     /* at most TDM_MAX_PARTS */

@@ -21,7 +21,7 @@ typedef struct parallel_state {
   uint16_t wrap_index;
   tdm_graph_wrap wrap; /* a copy: the list may move */
   uint8_t *sides;      /* per node that was there before; node_side */
-  uint32_t *parts;     /* per value that was there before, TDM_MAX_PARTS: its replicas'; 0: none */
+  uint32_t *parts;     /* per value that was there before, a device: its replicas'; 0: none */
   size_t node_count;
   size_t value_count;
   size_t replica_count;
@@ -40,7 +40,7 @@ typedef struct parallel_state {
 static void share_out(parallel_state *state) {
   int64_t sizes[TDM_MAX_PARTS];
   const tdm_graph_wrap *wrap = &state->wrap;
-  tdm_chunk_sizes(state->rows, wrap->device_count, wrap->weighted ? wrap->weights : NULL, sizes);
+  tdm_chunk_sizes(state->rows, wrap->device_count, wrap->weights, sizes);
   state->replica_count = 0;
   for (uint16_t i = 0; i < wrap->device_count; i++) {
     if (sizes[i] == 0) continue;
@@ -146,7 +146,7 @@ static tdm_status push_order(parallel_state *state, uint32_t node) {
 }
 
 static uint32_t *parts_of(parallel_state *state, uint32_t value) {
-  return &state->parts[(size_t)value * TDM_MAX_PARTS];
+  return &state->parts[(size_t)value * state->wrap.device_count];
 }
 
 /* Adds a node of one of the two operations on parts; its first output, 0 on failure. */
@@ -394,7 +394,7 @@ static tdm_status replace_with(parallel_state *state) {
 
 static tdm_status replace(parallel_state *state) {
   const tdm_allocator *allocator = state->graph->allocator;
-  const size_t part_bytes = state->value_count * TDM_MAX_PARTS * sizeof *state->parts;
+  const size_t part_bytes = state->value_count * state->wrap.device_count * sizeof *state->parts;
   const size_t instance_bytes = state->wrap_count * sizeof *state->instances;
   state->sides = tdm_allocate(allocator, state->node_count, "wrapped part");
   state->parts = tdm_allocate(allocator, part_bytes, "wrapped part");

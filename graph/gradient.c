@@ -77,15 +77,18 @@ static void append_on(tdm_graph *graph, int16_t device) {
   graph->append_role = TDM_ROLE_GRADIENT;
 }
 
+/* At once: more are summed in steps, so that all of them need not lie there together. */
+#define SUM_OPERANDS 16
+
 static uint32_t sum_dense(tdm_graph *graph, const char *name, int16_t device,
                           const uint32_t *values, size_t count) {
   append_on(graph, device);
   graph->append_name = name; /* of a node or parameter */
   tdm_value total = tdm_ir_handle(graph, values[0]);
   for (size_t done = 1; done < count;) {
-    tdm_value inputs[TDM_KERNEL_MAX_INPUTS] = {total};
+    tdm_value inputs[SUM_OPERANDS] = {total};
     size_t used = 1;
-    while (used < TDM_KERNEL_MAX_INPUTS && done < count)
+    while (used < SUM_OPERANDS && done < count)
       inputs[used++] = tdm_ir_handle(graph, values[done++]);
     total = tdm_append(graph, &tdm_operation_accumulate, name, NULL, inputs, used, NULL);
   }

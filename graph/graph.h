@@ -150,11 +150,11 @@ TDM_API void tdm_gradient_set_sparse(tdm_gradient *gradient, size_t index, tdm_v
 
 /* ---- Parts, and wrapping ------------------------------------------------------------------- */
 
-/* Cuts x along dimension (negative: from the end) into `count` parts, 1 to 16, of the sizes given,
+/* Cuts x along dimension (negative: from the end) into `count` parts, 1 to 64, of the sizes given,
  * which add up to x's. Parts that lie one after the other in memory are views. Differentiable. */
 TDM_API void tdm_split(tdm_graph *graph, const char *name, tdm_value x, int dimension,
                        const tdm_dim *sizes, size_t count, tdm_value *out_parts);
-/* Puts 1 to 16 parts together along dimension; their other dimensions agree. Differentiable. */
+/* Puts 1 to 64 parts together along dimension; their other dimensions agree. Differentiable. */
 TDM_API tdm_value tdm_concat(tdm_graph *graph, const char *name, const tdm_value *parts,
                              size_t count, int dimension);
 
@@ -167,7 +167,7 @@ typedef struct tdm_scatter {
 
 typedef struct tdm_parallel_options {
   size_t struct_size;
-  const char *devices;        /* "cuda:0,cuda:1"; up to 16; one may stand twice; one alone: a
+  const char *devices;        /* "cuda:0,cuda:1"; up to 64; one may stand twice; one alone: a
                                  pass-through */
   const char *output_device;  /* where results are put together; NULL: the first */
   const double *weights;      /* per device: rows are shared out in proportion; NULL: torch.chunk's

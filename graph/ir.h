@@ -78,12 +78,11 @@ typedef struct tdm_graph_wrap {
   const char *name;
   uint16_t parent; /* the wrap it lies in; 0: none */
   uint16_t device_count;
-  int16_t devices[TDM_MAX_PARTS];
+  const int16_t *devices; /* (device_count), of the graph's region, as weights and inputs */
   int16_t output_device;
-  bool done; /* replaced */
-  bool weighted;
-  double weights[TDM_MAX_PARTS];
-  tdm_wrap_input *inputs; /* (input_count), of the graph's region */
+  bool done;              /* replaced */
+  const double *weights;  /* (device_count); NULL: even chunks */
+  tdm_wrap_input *inputs; /* (input_count) */
   size_t input_count;
 } tdm_graph_wrap;
 

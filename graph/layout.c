@@ -56,7 +56,7 @@ static tdm_status prepare_node(layout_state *state, uint32_t index) {
   if (status != TDM_OK)
     return tdm_fail_within(status, "%s %s on %s", node->operation->name, node->name, device->name);
   const tdm_kernel_answer *answer = &node->prepared->answer;
-  for (uint32_t k = 0; k < node->output_count; k++) {
+  for (uint32_t k = 0; k < node->output_count && k < TDM_KERNEL_FORMATS; k++) {
     tdm_ir_value *value = &graph->values.items[node->first_output + k];
     value->spec.format = answer->output_formats[k];
     if (answer->output_bytes[k]) value->bytes = answer->output_bytes[k];

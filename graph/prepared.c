@@ -115,9 +115,11 @@ static tdm_status ask_kernel(tdm_prepared_cache *cache, tdm_prepared *entry) {
   cache->prepare_ns += tdm_time_ns() - begin;
   if (status != TDM_OK) return status;
   for (size_t i = 0; i < entry->input_count; i++)
-    entry->specs[i].format = entry->answer.input_formats[i];
+    entry->specs[i].format =
+        i < TDM_KERNEL_FORMATS ? entry->answer.input_formats[i] : TDM_FORMAT_DENSE;
   for (size_t i = 0; i < entry->output_count; i++)
-    entry->specs[entry->input_count + i].format = entry->answer.output_formats[i];
+    entry->specs[entry->input_count + i].format =
+        i < TDM_KERNEL_FORMATS ? entry->answer.output_formats[i] : TDM_FORMAT_DENSE;
   return TDM_OK;
 }
 

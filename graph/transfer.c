@@ -9,7 +9,6 @@
 
 #include "graph/passes.h"
 
-#define MAX_DEVICES 64
 #define HOST 0 /* cpu:0 is the context's first device */
 
 typedef struct copy_entry {
@@ -20,15 +19,26 @@ typedef struct copy_entry {
 
 typedef struct transfer_state {
   tdm_graph *graph;
-  size_t value_count;            /* before the pass */
-  uint64_t *wanted;              /* per value: bit d, device d reads a copy */
-  uint64_t *passing;             /* per value: bit d, device d reads it once, to add it to a sum */
-  uint32_t *first_consumer;      /* per value: the first node elsewhere that reads it */
-  uint32_t *copies;              /* per value: head of its list in entries */
-  uint32_t buckets[MAX_DEVICES]; /* per device: the value whose memory its bucket is; 0: none */
+  size_t value_count;       /* before the pass */
+  uint64_t *wanted;         /* per value, set_words: the devices that read a copy */
+  uint64_t *passing;        /* the same: those that read it once, to add it to a sum */
+  size_t set_words;         /* of a set of devices, a bit each */
+  uint32_t *first_consumer; /* per value: the first node elsewhere that reads it */
+  uint32_t *copies;         /* per value: head of its list in entries */
+  uint32_t *buckets;        /* per device: the value whose memory its bucket is; 0: none */
   TDM_ARRAY(copy_entry) entries;
   TDM_ARRAY(uint32_t) order;
 } transfer_state;
+
+static uint64_t *set_of(const transfer_state *state, uint64_t *sets, uint32_t value,
+                        int16_t device) {
+  return &sets[value * state->set_words + (size_t)device / 64];
+}
+
+static bool has_device(const transfer_state *state, uint64_t *sets, uint32_t value,
+                       int16_t device) {
+  return *set_of(state, sets, value, device) >> (device % 64) & 1;
+}
 
 static tdm_status push_order(transfer_state *state, uint32_t node) {
   TDM_TRY(TDM_ARRAY_RESERVE(state->graph, &state->order, 1));
@@ -152,10 +162,10 @@ static bool is_fetched(const tdm_graph *graph, uint32_t value, int16_t device) {
 static tdm_status copies_of(transfer_state *state, uint32_t value) {
   const int device_count = (int)tdm_device_count(state->graph->context);
   const bool made = tdm_ir_value_at(state->graph, value)->producer != 0;
-  for (int16_t d = 0; state->wanted[value] && d < device_count; d++) {
-    if (!(state->wanted[value] & (UINT64_C(1) << d))) continue;
+  for (int16_t d = 0; state->first_consumer[value] && d < device_count; d++) {
+    if (!has_device(state, state->wanted, value, d)) continue;
     uint32_t copy;
-    if (state->passing[value] & (UINT64_C(1) << d)) continue;
+    if (has_device(state, state->passing, value, d)) continue;
     if (!made || !is_fetched(state->graph, value, d))
       TDM_TRY(copy_to(state, value, d, true, &copy));
   }
@@ -170,26 +180,30 @@ static bool is_passing(const tdm_graph *graph, const tdm_ir_node *node, uint32_t
   return sums && !is_fetched(graph, tdm_ir_inputs(graph, node)[k], node->device);
 }
 
-static tdm_status find_wanted(transfer_state *state) {
+static void note_reader(transfer_state *state, const tdm_ir_node *node, uint32_t k) {
+  const uint32_t input = tdm_ir_inputs(state->graph, node)[k];
+  const uint64_t bit = UINT64_C(1) << (node->device % 64);
+  uint64_t *wanted = set_of(state, state->wanted, input, node->device);
+  uint64_t *passing = set_of(state, state->passing, input, node->device);
+  if (*wanted & bit)
+    *passing &= ~bit;
+  else if (is_passing(state->graph, node, k))
+    *passing |= bit;
+  *wanted |= bit;
+}
+
+static void find_wanted(transfer_state *state) {
   const tdm_graph *graph = state->graph;
-  if (tdm_device_count(graph->context) > MAX_DEVICES)
-    return tdm_fail(TDM_UNSUPPORTED, "more than %d devices", MAX_DEVICES);
   for (size_t i = 0; i < graph->order.count; i++) {
     const uint32_t index = graph->order.items[i];
     const tdm_ir_node *node = tdm_ir_node_at(graph, index);
     const uint32_t *inputs = tdm_ir_inputs(graph, node);
     for (uint32_t k = 0; k < node->input_count; k++) {
       if (!inputs[k] || graph->values.items[inputs[k]].device == node->device) continue;
-      const uint64_t bit = UINT64_C(1) << node->device;
-      if (state->wanted[inputs[k]] & bit)
-        state->passing[inputs[k]] &= ~bit;
-      else if (is_passing(graph, node, k))
-        state->passing[inputs[k]] |= bit;
-      state->wanted[inputs[k]] |= bit;
+      note_reader(state, node, k);
       if (!state->first_consumer[inputs[k]]) state->first_consumer[inputs[k]] = index;
     }
   }
-  return TDM_OK;
 }
 
 /* Makes the node read the copies; those that its queue fetches stand right before it. */
@@ -200,7 +214,7 @@ static tdm_status read_copies(transfer_state *state, uint32_t index) {
     const uint32_t input = tdm_ir_inputs(graph, &node)[k];
     if (!input || graph->values.items[input].device == node.device) continue;
     uint32_t copy;
-    if (state->passing[input] & (UINT64_C(1) << node.device))
+    if (has_device(state, state->passing, input, node.device))
       TDM_TRY(pass_to(state, input, node.device, &copy));
     else
       TDM_TRY(copy_to(state, input, node.device, true, &copy));
@@ -259,18 +273,29 @@ static tdm_status rewrite(transfer_state *state, uint32_t *deliveries, size_t de
   return delivered ? TDM_OK : deliver(state, deliveries, delivery_count);
 }
 
+static tdm_status transfer(transfer_state *state, tdm_region *scratch, uint32_t *deliveries,
+                           size_t delivery_count) {
+  const size_t n = state->value_count;
+  const size_t device_count = tdm_device_count(state->graph->context);
+  state->set_words = (device_count + 63) / 64;
+  const size_t set_bytes = n * state->set_words * sizeof(uint64_t);
+  state->wanted = tdm_region_take(scratch, set_bytes, "transfers");
+  state->passing = tdm_region_take(scratch, set_bytes, "transfers");
+  state->first_consumer = tdm_region_take(scratch, n * sizeof(uint32_t), "transfers");
+  state->copies = tdm_region_take(scratch, n * sizeof(uint32_t), "transfers");
+  state->buckets = tdm_region_take(scratch, device_count * sizeof(uint32_t), "transfers");
+  if (!state->wanted || !state->passing || !state->first_consumer || !state->copies ||
+      !state->buckets)
+    return TDM_OUT_OF_MEMORY;
+  find_wanted(state);
+  return rewrite(state, deliveries, delivery_count);
+}
+
 tdm_status tdm_pass_transfer(tdm_graph *graph, uint32_t *deliveries, size_t delivery_count) {
   transfer_state state = {.graph = graph, .value_count = graph->values.count};
-  const size_t n = state.value_count;
-  state.wanted = tdm_allocate(graph->allocator, n * sizeof *state.wanted, "transfers");
-  state.passing = tdm_allocate(graph->allocator, n * sizeof *state.passing, "transfers");
-  state.first_consumer =
-      tdm_allocate(graph->allocator, n * sizeof *state.first_consumer, "transfers");
-  state.copies = tdm_allocate(graph->allocator, n * sizeof *state.copies, "transfers");
-  tdm_status status = TDM_OUT_OF_MEMORY;
-  if (state.wanted && state.passing && state.first_consumer && state.copies)
-    status = find_wanted(&state);
-  if (status == TDM_OK) status = rewrite(&state, deliveries, delivery_count);
+  tdm_region scratch;
+  tdm_region_init(&scratch, graph->allocator);
+  const tdm_status status = transfer(&state, &scratch, deliveries, delivery_count);
   if (status == TDM_OK) {
     TDM_ARRAY_DEINIT(graph, &graph->order);
     graph->order.items = state.order.items;
@@ -280,9 +305,6 @@ tdm_status tdm_pass_transfer(tdm_graph *graph, uint32_t *deliveries, size_t deli
     TDM_ARRAY_DEINIT(graph, &state.order);
   }
   TDM_ARRAY_DEINIT(graph, &state.entries);
-  tdm_release(graph->allocator, state.wanted, n * sizeof *state.wanted);
-  tdm_release(graph->allocator, state.passing, n * sizeof *state.passing);
-  tdm_release(graph->allocator, state.first_consumer, n * sizeof *state.first_consumer);
-  tdm_release(graph->allocator, state.copies, n * sizeof *state.copies);
+  tdm_region_deinit(&scratch);
   return status;
 }

@@ -23,23 +23,29 @@ static tdm_status read_devices(tdm_graph *graph, const char *list, tdm_graph_wra
   tdm_device *devices[TDM_MAX_PARTS];
   size_t count;
   TDM_TRY(tdm_context_find_devices(graph->context, list, TDM_MAX_PARTS, devices, &count));
+  int16_t *indices = tdm_region_take(&graph->region, count * sizeof *wrap->devices, "wrapped part");
+  if (!indices) return TDM_OUT_OF_MEMORY;
   for (size_t i = 0; i < count; i++)
-    wrap->devices[i] = (int16_t)devices[i]->context_index;
+    indices[i] = (int16_t)devices[i]->context_index;
+  wrap->devices = indices;
   wrap->device_count = (uint16_t)count;
   return TDM_OK;
 }
 
-static tdm_status read_weights(const double *weights, tdm_graph_wrap *wrap) {
-  wrap->weighted = weights != NULL;
+static tdm_status read_weights(tdm_graph *graph, const double *weights, tdm_graph_wrap *wrap) {
+  if (!weights) return TDM_OK;
+  double *copy = tdm_region_take(&graph->region, wrap->device_count * sizeof *copy, "wrapped part");
+  if (!copy) return TDM_OUT_OF_MEMORY;
   double sum = 0;
-  for (uint16_t i = 0; weights && i < wrap->device_count; i++) {
+  for (uint16_t i = 0; i < wrap->device_count; i++) {
     if (!(weights[i] >= 0 && weights[i] < 1e300))
       return tdm_fail(TDM_INVALID_ARGUMENT, "weight %g of device %d is not possible", weights[i],
                       (int)i);
-    wrap->weights[i] = weights[i];
+    copy[i] = weights[i];
     sum += weights[i];
   }
-  if (weights && sum <= 0) return tdm_fail(TDM_INVALID_ARGUMENT, "all weights are 0");
+  wrap->weights = copy;
+  if (sum <= 0) return tdm_fail(TDM_INVALID_ARGUMENT, "all weights are 0");
   return TDM_OK;
 }
 
@@ -78,7 +84,7 @@ static tdm_status check_scatter(const tdm_boundary *boundary, const tdm_parallel
 static tdm_status read_options(tdm_graph *graph, const tdm_parallel_options *options,
                                tdm_graph_wrap *wrap) {
   TDM_TRY(read_devices(graph, options->devices, wrap));
-  TDM_TRY(read_weights(options->weights, wrap));
+  TDM_TRY(read_weights(graph, options->weights, wrap));
   wrap->output_device = wrap->devices[0];
   if (options->output_device) {
     const tdm_device *device = tdm_context_find_device(graph->context, options->output_device);

@@ -31,10 +31,10 @@ static void bad_scatters_are_refused(void **unused) {
   expect_scatter_refused(x, FIRST ",", 0, NULL, "no list of devices");
   expect_scatter_refused(x, "sim:0,sim:7", 0, NULL, "sim:7");
   expect_scatter_refused(x, "tpu:0", 0, NULL, "tpu");
-  expect_scatter_refused(x,
-                         "cpu:0,cpu:0,cpu:0,cpu:0,cpu:0,cpu:0,cpu:0,cpu:0,cpu:0,"
-                         "cpu:0,cpu:0,cpu:0,cpu:0,cpu:0,cpu:0,cpu:0,cpu:0",
-                         0, NULL, "more than 16");
+  char many[(TDM_MAX_DEVICES + 1) * sizeof "cpu:0,"] = "cpu:0";
+  for (size_t i = 0; i < TDM_MAX_DEVICES; i++)
+    strcat(many, ",cpu:0");
+  expect_scatter_refused(x, many, 0, NULL, "more than 64");
   expect_scatter_refused(x, FIRST "," SECOND, 0, (int64_t[]){5, 2}, "which is 6");
   expect_scatter_refused(x, FIRST "," SECOND, 0, (int64_t[]){3, 2}, "which is 6");
   expect_scatter_refused(x, FIRST "," SECOND, 0, (int64_t[]){INT64_MAX, 6}, "which is 6");
@@ -68,11 +68,11 @@ static void bad_gathers_are_refused(void **unused) {
   assert_null(tdm_tensors_gather(&a, 1, 3, NULL));
   assert_message("no dimension 3");
   assert_null(tdm_tensors_gather(NULL, 2, 0, NULL));
-  tdm_tensor *many[17];
-  for (size_t i = 0; i < 17; i++)
+  tdm_tensor *many[TDM_MAX_DEVICES + 1];
+  for (size_t i = 0; i <= TDM_MAX_DEVICES; i++)
     many[i] = a;
-  assert_null(tdm_tensors_gather(many, 17, 0, NULL));
-  assert_message("17 tensors");
+  assert_null(tdm_tensors_gather(many, TDM_MAX_DEVICES + 1, 0, NULL));
+  assert_message("65 tensors");
   tdm_tensor *halves[2];
   for (size_t i = 0; i < 2; i++)
     halves[i] = tdm_tensor_create(context, "cpu:0", TDM_FLOAT16, tdm_shape_of(2, 3, 3));
@@ -95,8 +95,9 @@ static void bad_sums_and_broadcasts_are_refused(void **unused) {
   assert_null(out[0]);
   assert_status(tdm_tensors_reduce_add(terms, 0, 1, NULL, out), TDM_INVALID_ARGUMENT);
   assert_message("no tensors");
-  assert_status(tdm_tensors_reduce_add(terms, 17, 1, NULL, out), TDM_INVALID_ARGUMENT);
-  assert_message("17 lists");
+  assert_status(tdm_tensors_reduce_add(terms, TDM_MAX_DEVICES + 1, 1, NULL, out),
+                TDM_INVALID_ARGUMENT);
+  assert_message("65 lists");
   assert_status(tdm_tensors_reduce_add(&terms[2], 2, 1, NULL, out), TDM_UNSUPPORTED);
   assert_message("bool");
   assert_null(out[0]);

@@ -113,17 +113,19 @@ static void block_absorb_above(tdm_arena *arena, tdm_arena_pool *pool, uint32_t 
 
 /* ---- Finding room ---------------------------------------------------------------------------- */
 
-/* The smallest of the first few of a bin that is big enough and whose ends step knows; else 0. */
+/* The smallest of the first few of a bin that is big enough and whose ends lifetime begins behind;
+ * else 0. */
 static uint32_t best_of_bin(const tdm_arena *arena, const tdm_arena_pool *pool,
-                            const tdm_lifetimes *lifetimes, uint32_t bin, uint64_t bytes,
-                            uint32_t step) {
+                            const tdm_lifetimes *lifetimes, uint32_t bin,
+                            const tdm_lifetime *lifetime) {
+  const uint64_t bytes = lifetime->bytes;
   uint32_t best = 0;
   uint32_t looks = LOOKS_PER_BIN;
   for (uint32_t block = arena->bins[bin]; block != 0 && looks > 0; looks--) {
     const tdm_arena_block *self = block_at(pool, block);
     const bool better =
         self->bytes >= bytes && (best == 0 || self->bytes < block_at(pool, best)->bytes);
-    if (better && tdm_ends_before(lifetimes, self->ends, step)) {
+    if (better && tdm_ends_before_life(lifetimes, self->ends, lifetime)) {
       best = block;
       if (self->bytes == bytes) break;
     }
@@ -133,27 +135,28 @@ static uint32_t best_of_bin(const tdm_arena *arena, const tdm_arena_pool *pool,
 }
 
 static uint32_t best_fit(const tdm_arena *arena, const tdm_arena_pool *pool,
-                         const tdm_lifetimes *lifetimes, uint64_t bytes, uint32_t step) {
-  uint32_t bin = next_filled(arena, bin_of(bytes));
+                         const tdm_lifetimes *lifetimes, const tdm_lifetime *lifetime) {
+  uint32_t bin = next_filled(arena, bin_of(lifetime->bytes));
   for (uint32_t looks = 0; bin < TDM_ARENA_BINS && looks < LOOKS; looks += LOOKS_PER_BIN) {
-    const uint32_t best = best_of_bin(arena, pool, lifetimes, bin, bytes, step);
+    const uint32_t best = best_of_bin(arena, pool, lifetimes, bin, lifetime);
     if (best != 0) return best;
     bin = bin + 1 < TDM_ARENA_BINS ? next_filled(arena, bin + 1) : TDM_ARENA_BINS;
   }
   return 0;
 }
 
-/* Joins free neighbours that step may have into one block of enough bytes; 0 when there is no such
- * run. Looks at every block, as long as the arena's credit lasts. */
+/* Joins free neighbours that lifetime may have into one block of enough bytes; 0 when there is no
+ * such run. Looks at every block, as long as the arena's credit lasts. */
 static uint32_t join_fit(tdm_arena *arena, tdm_arena_pool *pool, const tdm_lifetimes *lifetimes,
-                         uint64_t bytes, uint32_t step) {
+                         const tdm_lifetime *lifetime) {
+  const uint64_t bytes = lifetime->bytes;
   if (arena->search_credit < arena->block_count) return 0;
   arena->search_credit -= arena->block_count;
   uint32_t first = 0;
   uint64_t sum = 0;
   for (uint32_t block = arena->lowest; block != 0 && sum < bytes;) {
     const tdm_arena_block *self = block_at(pool, block);
-    const bool usable = self->free && tdm_ends_before(lifetimes, self->ends, step);
+    const bool usable = self->free && tdm_ends_before_life(lifetimes, self->ends, lifetime);
     if (!usable) sum = 0;
     if (usable && sum == 0) first = block;
     if (usable) sum += self->bytes;
@@ -165,18 +168,19 @@ static uint32_t join_fit(tdm_arena *arena, tdm_arena_pool *pool, const tdm_lifet
     bin_remove(arena, pool, block_at(pool, first)->above);
     block_absorb_above(arena, pool, first);
   }
-  /* Whoever knows this step knows what the parts were free of. */
-  block_at(pool, first)->ends = (tdm_ends){.step = step};
+  /* Whoever knows the first step knows what the blocks were free of. */
+  block_at(pool, first)->ends = (tdm_ends){.step = lifetime->first};
   bin_insert(arena, pool, first);
   return first;
 }
 
 /* Free room at the top: what is free there grows, or a new block; 0 when memory is short. */
 static uint32_t grow(tdm_arena *arena, tdm_arena_pool *pool, const tdm_lifetimes *lifetimes,
-                     uint64_t bytes, uint32_t step) {
+                     const tdm_lifetime *lifetime) {
+  const uint64_t bytes = lifetime->bytes;
   uint32_t block = arena->topmost;
   const tdm_arena_block *top = block == 0 ? NULL : block_at(pool, block);
-  if (top != NULL && top->free && tdm_ends_before(lifetimes, top->ends, step)) {
+  if (top != NULL && top->free && tdm_ends_before_life(lifetimes, top->ends, lifetime)) {
     if (top->bytes >= bytes) return block;
     bin_remove(arena, pool, block);
     arena->top += bytes - top->bytes;
@@ -194,9 +198,9 @@ tdm_status tdm_arena_place(tdm_arena *arena, tdm_arena_pool *pool, const tdm_lif
                            const tdm_lifetime *lifetime, uint64_t *out_offset,
                            uint32_t *out_block) {
   const uint64_t bytes = lifetime->bytes;
-  uint32_t block = best_fit(arena, pool, lifetimes, bytes, lifetime->first);
-  if (block == 0) block = join_fit(arena, pool, lifetimes, bytes, lifetime->first);
-  if (block == 0) block = grow(arena, pool, lifetimes, bytes, lifetime->first);
+  uint32_t block = best_fit(arena, pool, lifetimes, lifetime);
+  if (block == 0) block = join_fit(arena, pool, lifetimes, lifetime);
+  if (block == 0) block = grow(arena, pool, lifetimes, lifetime);
   if (block == 0) return TDM_OUT_OF_MEMORY;
   bin_remove(arena, pool, block);
   const uint64_t rest = block_at(pool, block)->bytes - bytes;

@@ -39,8 +39,8 @@ struct search {
   size_t earlier_count, earlier_capacity;
   uint32_t *pairs;    /* (2 * earlier_count): both ways */
   uint32_t *waiting;  /* (value_count): those that a later one may meet */
-  uint32_t *to_come;  /* (queue_count): values that begin there and are not paired yet */
-  uint32_t *seen;     /* (queue_count): step + 1 where the last of the others began */
+  uint32_t *to_come;  /* (queue_count): beginnings there of values that are not paired yet */
+  uint32_t *seen;     /* (queue_count): first step + 1 of the last of the others */
   uint32_t *order;    /* (value_count) */
   struct rank *ranks; /* (value_count) */
   uint64_t *offsets;  /* (value_count): of the try at hand, or NO_OFFSET */
@@ -79,26 +79,37 @@ static bool known_to_all(const struct search *search, tdm_ends ends) {
   return true;
 }
 
+/* One more value (change 1) or one less (UINT32_MAX) to come where lifetime begins. */
+static void expect_beginnings(struct search *search, const tdm_lifetime *lifetime,
+                              uint32_t change) {
+  tdm_ends begins = lifetime->begins;
+  search->to_come[queue_of(search, begins.step)] += change;
+  while (begins.more != 0) {
+    begins = search->lifetimes->further[begins.more - 1];
+    search->to_come[queue_of(search, begins.step)] += change;
+  }
+}
+
 /* Pairs value with those waiting; those that no later one can meet stop waiting. */
 static tdm_status pair_value(struct search *search, uint32_t value, uint32_t *waiting_count) {
-  const uint32_t first = lifetime_of(search, value)->first;
+  const tdm_lifetime *lifetime = lifetime_of(search, value);
   const uint32_t begin = (uint32_t)search->earlier_count;
   uint32_t kept = 0;
   TDM_TRY(tdm_array_reserve(search->schedule->allocator, (void **)&search->earlier,
                             &search->earlier_capacity, begin + *waiting_count, sizeof(uint32_t),
                             "pairs of storage"));
-  search->to_come[queue_of(search, first)]--;
+  expect_beginnings(search, lifetime, UINT32_MAX);
   for (uint32_t i = 0; i < *waiting_count; i++) {
     const uint32_t other = search->waiting[i];
     const tdm_ends ends = lifetime_of(search, other)->ends;
-    if (!tdm_ends_before(search->lifetimes, ends, first)) {
+    if (!tdm_ends_before_life(search->lifetimes, ends, lifetime)) {
       search->earlier[search->earlier_count++] = other;
     } else if (known_to_all(search, ends)) {
       continue;
     }
     search->waiting[kept++] = other;
   }
-  search->seen[queue_of(search, first)] = first + 1;
+  search->seen[queue_of(search, lifetime->first)] = lifetime->first + 1;
   search->values[value].first_pair = begin;
   search->values[value].pair_count = (uint32_t)search->earlier_count - begin;
   search->waiting[kept++] = value;
@@ -111,7 +122,7 @@ static tdm_status find_pairs(struct search *search, bool *out_done) {
   uint32_t waiting_count = 0;
   *out_done = false;
   for (uint32_t v = 0; v < search->value_count; v++) {
-    search->to_come[queue_of(search, lifetime_of(search, v)->first)]++;
+    expect_beginnings(search, lifetime_of(search, v), 1);
   }
   for (uint32_t v = 0; v < search->value_count; v++) {
     if (!spend(search, waiting_count)) return TDM_OK;
@@ -265,7 +276,7 @@ static tdm_status list_values(struct search *search, uint32_t arena) {
   search->values = tdm_region_take(&search->region, count * sizeof(struct value), "an arena");
   if (search->values == NULL || listed == NULL) return TDM_OUT_OF_MEMORY;
   for (size_t a = 0; a < schedule->access_count; a++) {
-    const uint32_t storage = schedule->accesses[a].storage;
+    const uint32_t storage = tdm_storage_placed(schedule, schedule->accesses[a].storage);
     const bool lies_here =
         lifetimes[storage].bytes != 0 && schedule->storages[storage].arena == arena;
     if (!lies_here || listed[storage]) continue;

@@ -144,15 +144,35 @@ static tdm_operand operand_for(const emit_state *state, uint32_t value) {
   return operand;
 }
 
+/* The steps that made what the value shows: of a view its source's, of a joined concatenation those
+ * of all parts. Answers how many; writes them unless steps is NULL. */
+static uint32_t steps_behind(const emit_state *state, uint32_t value, uint32_t *steps) {
+  const tdm_graph *graph = &state->plan->graph;
+  const uint32_t producer = value ? tdm_ir_value_at(graph, value)->producer : 0;
+  if (!producer) return 0;
+  const tdm_ir_node *node = tdm_ir_node_at(graph, producer);
+  if (tdm_ir_has_step(node)) {
+    if (steps) *steps = state->step_of[value];
+    return 1;
+  }
+  uint32_t count = 0;
+  for (uint32_t k = 0; k < (node->joined ? node->input_count : 1u); k++)
+    count += steps_behind(state, tdm_ir_inputs(graph, node)[k], steps ? steps + count : NULL);
+  return count;
+}
+
 /* The steps whose failure spoils this one. */
 static tdm_status emit_dependencies(emit_state *state, const tdm_ir_node *node,
                                     tdm_command *command) {
   const uint32_t *inputs = tdm_ir_inputs(&state->plan->graph, node);
-  uint32_t *dependencies = take(state->plan, node->input_count * sizeof *dependencies);
+  uint32_t count = 0;
+  for (uint32_t k = 0; k < node->input_count; k++)
+    count += steps_behind(state, inputs[k], NULL);
+  uint32_t *dependencies = take(state->plan, count * sizeof *dependencies);
   if (!dependencies) return TDM_OUT_OF_MEMORY;
   for (uint32_t k = 0; k < node->input_count; k++)
-    if (inputs[k] && state->step_of[inputs[k]] != NONE)
-      dependencies[command->dependency_count++] = state->step_of[inputs[k]];
+    command->dependency_count +=
+        steps_behind(state, inputs[k], dependencies + command->dependency_count);
   command->dependencies = dependencies;
   return TDM_OK;
 }
@@ -232,16 +252,6 @@ static tdm_status emit_step(emit_state *state, size_t index) {
   return emit_execute(state, node, source, command);
 }
 
-/* Views are made by whoever makes what they view. */
-static void pass_views(emit_state *state, size_t *cursor, uint32_t until) {
-  const tdm_graph *graph = &state->plan->graph;
-  for (; *cursor < graph->order.count && graph->order.items[*cursor] != until; (*cursor)++) {
-    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[*cursor]);
-    if (node->operation && node->operation->is_view)
-      state->step_of[node->first_output] = state->step_of[tdm_ir_inputs(graph, node)[0]];
-  }
-}
-
 static tdm_status find_arena_devices(tdm_plan *plan) {
   const tdm_schedule *schedule = &plan->lowered.schedule;
   const tdm_graph *graph = &plan->graph;
@@ -267,11 +277,8 @@ static tdm_status emit_all(emit_state *state) {
   TDM_TRY(size_programs(state));
   lay_out_bases(state->plan);
   find_operands(state);
-  size_t cursor = 0;
-  for (size_t i = 0; i < state->schedule->step_count; i++) {
-    pass_views(state, &cursor, state->plan->lowered.sources[i].node);
+  for (size_t i = 0; i < state->schedule->step_count; i++)
     TDM_TRY(emit_step(state, i));
-  }
   return find_arena_devices(state->plan);
 }
 

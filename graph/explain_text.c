@@ -66,7 +66,9 @@ static void print_storage(const tdm_plan *plan, const tdm_ir_node *node, FILE *o
   if (storage == UINT32_MAX) return;
   const tdm_storage_plan *place = &plan->lowered.schedule.storages[storage];
   if (place->kind == TDM_STORAGE_ARENA)
-    fprintf(out, ", at %llu", (unsigned long long)place->offset);
+    fprintf(
+        out, ", at %llu",
+        (unsigned long long)(place->offset + plan->graph.values.items[node->first_output].offset));
 }
 
 static void print_step(const tdm_plan *plan, size_t index, FILE *out) {

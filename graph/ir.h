@@ -61,6 +61,7 @@ typedef struct tdm_ir_node {
   uint16_t output_count;
   int16_t device;
   uint8_t role;
+  bool joined;       /* a concatenation whose inputs lie in its output: no step */
   bool staged;       /* transfers: one hop of two through cpu:0 */
   uint16_t wrap;     /* the innermost wrapped part it belongs to; 0: none */
   uint16_t replica;  /* 1 + its number among the replicas of a wrapped part; 0: not replicated */
@@ -173,6 +174,10 @@ static inline tdm_ir_node *tdm_ir_node_at(const tdm_graph *graph, uint32_t index
 }
 static inline uint32_t *tdm_ir_inputs(const tdm_graph *graph, const tdm_ir_node *node) {
   return &graph->operands.items[node->first_input];
+}
+/* Does the node do anything, rather than tell where values lie? */
+static inline bool tdm_ir_has_step(const tdm_ir_node *node) {
+  return !node->joined && !(node->operation && node->operation->is_view);
 }
 static inline tdm_value tdm_ir_handle(const tdm_graph *graph, uint32_t value) {
   return (tdm_value){value ? graph->tag : 0, value};

@@ -19,6 +19,16 @@ bool tdm_ends_covered(const tdm_lifetimes *lifetimes, tdm_ends earlier, tdm_ends
   return false;
 }
 
+/* Puts step behind the first of list. */
+static tdm_status add_further(tdm_lifetimes *lifetimes, tdm_ends *list, uint32_t step) {
+  TDM_TRY(tdm_array_reserve(lifetimes->clocks.allocator, (void **)&lifetimes->further,
+                            &lifetimes->further_capacity, lifetimes->further_count + 1,
+                            sizeof(tdm_ends), "ends of storage"));
+  lifetimes->further[lifetimes->further_count++] = (tdm_ends){step, list->more};
+  list->more = (uint32_t)lifetimes->further_count;
+  return TDM_OK;
+}
+
 /* step, which has passed, is an end now, and what happened before it no longer is. */
 static tdm_status extend(tdm_lifetimes *lifetimes, tdm_ends *ends, uint32_t step) {
   for (tdm_ends *end = ends;; end = &lifetimes->further[end->more - 1]) {
@@ -29,26 +39,34 @@ static tdm_status extend(tdm_lifetimes *lifetimes, tdm_ends *ends, uint32_t step
     }
     if (end->more == 0) break;
   }
-  TDM_TRY(tdm_array_reserve(lifetimes->clocks.allocator, (void **)&lifetimes->further,
-                            &lifetimes->further_capacity, lifetimes->further_count + 1,
-                            sizeof(tdm_ends), "ends of storage"));
-  lifetimes->further[lifetimes->further_count++] = (tdm_ends){step, ends->more};
-  ends->more = (uint32_t)lifetimes->further_count;
-  return TDM_OK;
+  return add_further(lifetimes, ends, step);
 }
 
-static tdm_status touch(tdm_lifetimes *lifetimes, uint32_t storage, uint32_t step) {
+/* step, which has passed, is a beginning too unless one happened before it. */
+static tdm_status begin(tdm_lifetimes *lifetimes, tdm_ends *begins, uint32_t step) {
+  for (const tdm_ends *at = begins;; at = &lifetimes->further[at->more - 1]) {
+    if (at->step == step || tdm_clocks_before(&lifetimes->clocks, at->step, step)) return TDM_OK;
+    if (at->more == 0) break;
+  }
+  return add_further(lifetimes, begins, step);
+}
+
+static tdm_status touch(tdm_lifetimes *lifetimes, uint32_t touched, uint32_t step) {
+  const uint32_t storage = tdm_storage_placed(lifetimes->schedule, touched);
   const tdm_storage_plan *plan = &lifetimes->schedule->storages[storage];
   tdm_lifetime *lifetime = &lifetimes->items[storage];
   if (plan->kind != TDM_STORAGE_ARENA) return TDM_OK;
   lifetime->last = step;
-  if (lifetime->bytes != 0) return extend(lifetimes, &lifetime->ends, step);
+  if (lifetime->bytes != 0) {
+    if (plan->part_count > 0) TDM_TRY(begin(lifetimes, &lifetime->begins, step));
+    return extend(lifetimes, &lifetime->ends, step);
+  }
   if (plan->bytes > INT64_MAX) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "storage %u has no size that fits", storage);
   }
   const uint64_t bytes = plan->bytes == 0 ? 1 : plan->bytes;
   lifetime->bytes = (bytes + TDM_ARENA_ALIGNMENT - 1) / TDM_ARENA_ALIGNMENT * TDM_ARENA_ALIGNMENT;
-  lifetime->first = lifetime->ends.step = step;
+  lifetime->first = lifetime->begins.step = lifetime->ends.step = step;
   return TDM_OK;
 }
 

@@ -1,6 +1,7 @@
 /* The pass memory: offsets in plan order first, best fit over what is free by then; where that
  * leaves an arena well above its lower bound, a search over other orders. Invariant: two storages
- * share bytes only if all accesses of one happen before the first of the other. */
+ * share bytes only if all accesses of one happen before all of the other, or one is a part of the
+ * other. */
 #include "graph/arena_blocks.h"
 #include "graph/arena_search.h"
 
@@ -53,7 +54,7 @@ static tdm_status place_step(struct placing *placing, uint32_t index) {
   const tdm_step *step = &schedule->steps[index];
   const tdm_access *accesses = schedule->accesses + step->first_access;
   for (uint32_t i = 0; i < step->access_count; i++) {
-    const uint32_t storage = accesses[i].storage;
+    const uint32_t storage = tdm_storage_placed(schedule, accesses[i].storage);
     const tdm_lifetime *lifetime = &placing->lifetimes.items[storage];
     if (lifetime->bytes == 0 || lifetime->first != index || placing->blocks[storage] != 0) continue;
     tdm_storage_plan *plan = &schedule->storages[storage];
@@ -61,7 +62,7 @@ static tdm_status place_step(struct placing *placing, uint32_t index) {
                             lifetime, &plan->offset, &placing->blocks[storage]));
   }
   for (uint32_t i = 0; i < step->access_count; i++) {
-    const uint32_t storage = accesses[i].storage;
+    const uint32_t storage = tdm_storage_placed(schedule, accesses[i].storage);
     const tdm_lifetime *lifetime = &placing->lifetimes.items[storage];
     if (lifetime->bytes == 0 || lifetime->last != index || placing->blocks[storage] == 0) continue;
     tdm_arena_release(&placing->arenas[schedule->storages[storage].arena], &placing->pool,
@@ -100,7 +101,12 @@ static tdm_status place_all(struct placing *placing) {
   for (uint32_t a = 0; a < schedule->arena_count; a++) {
     schedule->arena_bytes[a] = placing->arenas[a].top;
   }
-  return improve(placing);
+  TDM_TRY(improve(placing));
+  for (size_t i = 0; i < schedule->storage_count; i++) {
+    tdm_storage_plan *plan = &schedule->storages[i];
+    if (plan->whole != 0) plan->offset = schedule->storages[plan->whole - 1].offset + plan->within;
+  }
+  return TDM_OK;
 }
 
 tdm_status tdm_pass_memory(tdm_schedule *schedule) {

@@ -1,7 +1,7 @@
 /* The passes from description to plan, in order, each in the file of its name. They rewrite one
  * concrete graph; schedule, memory and verify work on its combinatorial side (schedule.h).
  *
- *   lower -> data_parallel -> [micro_batch] -> place -> gradient -> layout -> transfer ->
+ *   lower -> data_parallel -> [micro_batch] -> place -> gradient -> layout -> transfer -> join ->
  *   schedule -> memory -> verify -> emit
  *
  * place stands before gradient (a backward node follows its forward node, and adjoints are summed
@@ -91,6 +91,12 @@ tdm_status tdm_pass_layout(tdm_graph *graph, tdm_prepared_cache *cache, uint32_t
  * on cpu:0. */
 tdm_status tdm_pass_transfer(tdm_graph *graph, uint32_t *deliveries,
                              size_t delivery_count) TDM_WARN_UNUSED;
+
+/* ---- join ---- */
+
+/* Lets the parts of concatenations lie in them where that is possible: those then have no step. */
+tdm_status tdm_pass_join(tdm_graph *graph, const uint32_t *deliveries,
+                         size_t delivery_count) TDM_WARN_UNUSED;
 
 /* ---- steps ---- */
 

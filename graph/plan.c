@@ -115,6 +115,8 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
   report(request, "layout", plan);
   TDM_TRY(tdm_pass_transfer(graph, plan->deliveries, plan->delivery_count));
   report(request, "transfer", plan);
+  TDM_TRY(tdm_pass_join(graph, plan->deliveries, plan->delivery_count));
+  report(request, "join", plan);
   tdm_plan_count_transfers(plan);
   if (request->strict) TDM_TRY(tdm_plan_refuse_pageable(plan));
   return bind_deriveds(plan, request->store);

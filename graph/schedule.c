@@ -94,6 +94,20 @@ static inline void consider_history(struct scheduler *scheduler, const uint32_t 
   }
 }
 
+/* What an access of this run conflicts with; a whole is where its parts are. */
+static inline void consider_access(struct scheduler *scheduler, const uint32_t *known,
+                                   uint32_t queue, const tdm_access *access) {
+  const tdm_storage_plan *plan = &scheduler->schedule->storages[access->storage];
+  const struct history *history = &scheduler->histories[access->storage];
+  consider_history(scheduler, known, queue, history, access->writes);
+  for (uint32_t p = 1; p <= plan->part_count; p++) {
+    consider(scheduler, known, queue, history[p].writer);
+  }
+  if (plan->whole != 0 && access->writes) {
+    consider_history(scheduler, known, queue, &scheduler->histories[plan->whole - 1], true);
+  }
+}
+
 static inline void record(struct scheduler *scheduler, uint32_t step, uint32_t access) {
   const tdm_access *touched = &scheduler->schedule->accesses[access];
   struct history *history = &scheduler->histories[touched->storage];
@@ -142,8 +156,7 @@ static tdm_status schedule_step(struct scheduler *scheduler, uint32_t index) {
   const tdm_access *accesses = scheduler->schedule->accesses;
   const uint32_t end_access = step->first_access + step->access_count;
   for (uint32_t a = step->first_access; a < end_access; a++) {
-    consider_history(scheduler, known, queue, &scheduler->histories[accesses[a].storage],
-                     accesses[a].writes);
+    consider_access(scheduler, known, queue, &accesses[a]);
   }
   for (uint32_t a = step->first_access; a < end_access; a++) {
     record(scheduler, index, a);

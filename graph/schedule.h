@@ -10,6 +10,8 @@
  *   - run r before run r + depth (they share a slot; the host admits the second when the first has
  *     settled);
  *   - run r's steps are submitted before run r + 1's on every queue.
+ * Storage may have parts: the storages right behind it, in order of address, each a stretch of its
+ * bytes. It is written only through them; reading it reads them all, and waits for each.
  * Storage of kind ARENA is one piece per slot (run modulo depth); PERSISTENT is one piece for all
  * runs; EXTERNAL (inputs, outputs: memory of their own every run) never aliases anything. */
 #ifndef TANDEM_GRAPH_SCHEDULE_H
@@ -27,10 +29,13 @@ typedef enum tdm_place_kind {
 } tdm_place_kind;
 
 typedef struct tdm_storage_plan {
-  uint8_t kind;    /* tdm_place_kind */
-  uint32_t arena;  /* ARENA: which one (a device's) */
-  uint64_t bytes;  /* > 0 */
-  uint64_t offset; /* ARENA: filled by memory; a multiple of 64 */
+  uint8_t kind;        /* tdm_place_kind */
+  uint32_t arena;      /* ARENA: which one (a device's) */
+  uint64_t bytes;      /* > 0 */
+  uint64_t offset;     /* ARENA: filled by memory; a multiple of 64, but of a part */
+  uint32_t part_count; /* the storages right behind it */
+  uint32_t whole;      /* of a part: the storage it is a part of, + 1; 0: it is none */
+  uint64_t within;     /* of a part: where it begins there */
 } tdm_storage_plan;
 
 typedef struct tdm_access {

@@ -1,5 +1,6 @@
 /* From nodes to the combinatorial side (schedule.h): one step a command, its queue and phase, which
- * storage it reads and writes. Views make no step: they are their root's storage. */
+ * storage it reads and writes. Views and joined concatenations make no step: a view is its root's
+ * storage, or those parts of it that it shows; a joined part is a storage within its whole. */
 #include <string.h>
 
 #include "graph/passes.h"
@@ -39,6 +40,42 @@ static uint32_t arena_of(steps_state *state, int16_t device) {
   return state->arena_numbers[device];
 }
 
+/* The parts of a joined concatenation, as storages of their own behind that of the whole. */
+static tdm_status add_parts(steps_state *state, const tdm_ir_node *joined, uint32_t whole) {
+  const tdm_graph *graph = state->graph;
+  tdm_schedule *schedule = &state->out->schedule;
+  for (uint32_t k = 0; k < joined->input_count; k++) {
+    const tdm_ir_value *part = tdm_ir_value_at(graph, tdm_ir_inputs(graph, joined)[k]);
+    const tdm_ir_node *maker = tdm_ir_node_at(graph, part->producer);
+    while (maker->operation && maker->operation->is_view) {
+      part = tdm_ir_value_at(graph, tdm_ir_inputs(graph, maker)[0]);
+      maker = tdm_ir_node_at(graph, part->producer);
+    }
+    if (maker->joined) {
+      TDM_TRY(add_parts(state, maker, whole));
+      continue;
+    }
+    tdm_storage_plan storage = schedule->storages[whole];
+    storage.bytes = part->bytes;
+    storage.part_count = 0;
+    storage.whole = whole + 1;
+    storage.within = part->offset;
+    uint32_t index;
+    TDM_TRY(add_storage(schedule, storage, &index));
+    schedule->storages[whole].part_count++;
+  }
+  return TDM_OK;
+}
+
+/* The storage of a root, and of its parts. */
+static tdm_status add_root(steps_state *state, uint32_t root, tdm_storage_plan storage) {
+  tdm_lowered *out = state->out;
+  const tdm_ir_node *maker =
+      tdm_ir_node_at(state->graph, state->graph->values.items[root].producer);
+  TDM_TRY(add_storage(&out->schedule, storage, &out->storage_of[root]));
+  return maker->joined ? add_parts(state, maker, out->storage_of[root]) : TDM_OK;
+}
+
 /* The storage of a value's root, made at its first use. */
 static tdm_status storage_of(steps_state *state, uint32_t value, uint32_t *out_storage) {
   tdm_lowered *out = state->out;
@@ -54,7 +91,7 @@ static tdm_status storage_of(steps_state *state, uint32_t value, uint32_t *out_s
                                    .bytes = owner->bytes};
     else
       storage.kind = TDM_STORAGE_PERSISTENT;
-    TDM_TRY(add_storage(&out->schedule, storage, &out->storage_of[root]));
+    TDM_TRY(add_root(state, root, storage));
   }
   *out_storage = out->storage_of[value] = out->storage_of[root];
   return TDM_OK;
@@ -65,6 +102,25 @@ static tdm_status add_access(tdm_schedule *schedule, uint32_t storage, bool writ
                             &schedule->access_capacity, schedule->access_count + 1,
                             sizeof *schedule->accesses, "plan"));
   schedule->accesses[schedule->access_count++] = (tdm_access){storage, writes};
+  return TDM_OK;
+}
+
+/* Of a joined concatenation: all of it, or those parts of it that the value shows. Who overwrites
+ * it (rewrites) touches its parts. */
+static tdm_status add_value_access(steps_state *state, uint32_t value, bool writes, bool rewrites) {
+  tdm_schedule *schedule = &state->out->schedule;
+  const tdm_ir_value *shown = tdm_ir_value_at(state->graph, value);
+  uint32_t storage;
+  TDM_TRY(storage_of(state, value, &storage));
+  const tdm_storage_plan *root = &schedule->storages[storage];
+  if (root->part_count == 0 || (shown->bytes == root->bytes && !rewrites))
+    return add_access(schedule, storage, writes);
+  for (uint32_t p = 1; p <= root->part_count; p++) {
+    const tdm_storage_plan *part = &schedule->storages[storage + p];
+    if (part->within >= shown->offset + shown->bytes || part->within + part->bytes <= shown->offset)
+      continue;
+    TDM_TRY(add_access(schedule, storage + p, writes));
+  }
   return TDM_OK;
 }
 
@@ -95,16 +151,13 @@ static tdm_status add_accesses(steps_state *state, const tdm_ir_node *node,
                                tdm_step_source *source) {
   const tdm_graph *graph = state->graph;
   const uint32_t *inputs = tdm_ir_inputs(graph, node);
-  uint32_t storage;
-  for (uint32_t k = 0; k < node->input_count; k++) {
-    if (!inputs[k]) continue;
-    TDM_TRY(storage_of(state, inputs[k], &storage));
-    TDM_TRY(add_access(&state->out->schedule, storage, false));
-  }
-  for (uint32_t k = 0; k < node->output_count; k++) {
-    TDM_TRY(storage_of(state, node->first_output + k, &storage));
-    TDM_TRY(add_access(&state->out->schedule, storage, true));
-  }
+  bool rewrites = false;
+  for (uint32_t k = 0; k < node->output_count; k++)
+    rewrites |= node->operation && node->operation->overwrites[k];
+  for (uint32_t k = 0; k < node->input_count; k++)
+    if (inputs[k]) TDM_TRY(add_value_access(state, inputs[k], false, rewrites));
+  for (uint32_t k = 0; k < node->output_count; k++)
+    TDM_TRY(add_value_access(state, node->first_output + k, true, rewrites));
   source->workspace = NONE;
   if (!node->prepared || node->prepared->answer.workspace_bytes == 0) return TDM_OK;
   const tdm_storage_plan workspace = {.kind = TDM_STORAGE_ARENA,
@@ -150,11 +203,11 @@ static tdm_status add_steps(steps_state *state, const uint32_t *deliveries, size
     const uint32_t root = graph->values.items[deliveries[i]].root;
     const tdm_storage_plan storage = {.kind = TDM_STORAGE_EXTERNAL,
                                       .bytes = graph->values.items[root].bytes};
-    TDM_TRY(add_storage(schedule, storage, &state->out->storage_of[root]));
+    TDM_TRY(add_root(state, root, storage));
   }
   for (size_t i = 0; i < graph->order.count; i++) {
     const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
-    if (node->operation && node->operation->is_view) continue;
+    if (!tdm_ir_has_step(node)) continue;
     TDM_TRY(add_step(state, graph->order.items[i]));
   }
   if (state->out->first_update == NONE) state->out->first_update = (uint32_t)schedule->step_count;

@@ -177,21 +177,48 @@ static tdm_status read_uses(struct verifier *verifier, const uint32_t *clock, ui
   return TDM_OK;
 }
 
-/* A write to bytes that hold owner's value, or did. */
+/* A write to bytes that hold owner's value, or did; those who read its whole read it too. */
 static tdm_status write_over(const struct verifier *verifier, const uint32_t *clock, uint32_t step,
                              uint32_t storage, uint32_t owner, struct event self) {
   const struct event unknown = first_unknown(verifier, clock, &verifier->uses[owner],
                                              owner == storage ? self : (struct event){0});
-  if (unknown.index == 0) return TDM_OK;
-  return fail_unordered(verifier, step, storage, unknown, owner);
+  if (unknown.index != 0) return fail_unordered(verifier, step, storage, unknown, owner);
+  const uint32_t whole = verifier->schedule->storages[owner].whole;
+  if (whole == 0) return TDM_OK;
+  const struct event reader =
+      first_unknown(verifier, clock, &verifier->uses[whole - 1], (struct event){0});
+  if (reader.index == 0) return TDM_OK;
+  return fail_unordered(verifier, step, storage, reader, whole - 1);
+}
+
+/* A read: behind whoever wrote the storage, or its parts. */
+static tdm_status read_storage(struct verifier *verifier, const uint32_t *clock, uint32_t step,
+                               uint32_t storage, struct event self) {
+  for (uint32_t p = 1; p <= verifier->schedule->storages[storage].part_count; p++) {
+    const struct event writer = verifier->uses[storage + p].writer;
+    if (!knows(clock, writer)) return fail_unordered(verifier, step, storage, writer, storage + p);
+  }
+  return read_uses(verifier, clock, step, storage, self);
+}
+
+/* Whether its bytes, or its parts', hold its own value. */
+static bool is_whole(const struct verifier *verifier, uint32_t storage) {
+  const uint32_t part_count = verifier->schedule->storages[storage].part_count;
+  if (part_count == 0) return tdm_bytes_whole(&verifier->bytes, storage);
+  for (uint32_t p = 1; p <= part_count; p++) {
+    if (!verifier->touched[storage + p] || !tdm_bytes_whole(&verifier->bytes, storage + p)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 static tdm_status check_arena(struct verifier *verifier, const uint32_t *clock, uint32_t step,
                               const tdm_access *access, struct event self) {
   const uint32_t storage = access->storage;
-  const bool whole = tdm_bytes_whole(&verifier->bytes, storage);
+  const bool whole = is_whole(verifier, storage);
   if (!access->writes) {
-    if (whole) return read_uses(verifier, clock, step, storage, self);
+    if (whole) return read_storage(verifier, clock, step, storage, self);
     return tdm_fail(TDM_INTERNAL,
                     "step %u of run %u reads storage %u, whose bytes are not written, or are "
                     "overwritten",
@@ -221,7 +248,7 @@ static tdm_status check_access(struct verifier *verifier, uint32_t step, const t
     return check_arena(verifier, clock, step, access, self);
   }
   if (run > (kind == TDM_STORAGE_PERSISTENT)) return TDM_OK;
-  if (!access->writes) return read_uses(verifier, clock, step, access->storage, self);
+  if (!access->writes) return read_storage(verifier, clock, step, access->storage, self);
   TDM_TRY(write_over(verifier, clock, step, access->storage, access->storage, self));
   verifier->uses[access->storage] = (struct uses){.writer = self};
   return TDM_OK;

@@ -9,7 +9,7 @@
 #define NO_PLACE UINT32_MAX
 
 struct edge {
-  uint64_t unit;  /* address / 64, all arenas one behind the other */
+  uint64_t byte;  /* address, all arenas one behind the other */
   uint32_t which; /* storage * 2, + 1 for its end */
 };
 
@@ -20,7 +20,7 @@ static void sort_edges(struct edge **edges, struct edge **spare, size_t count, u
   for (uint32_t shift = 0; shift < 64 && highest >> shift != 0; shift += DIGIT_BITS) {
     uint32_t starts[DIGITS] = {0};
     for (size_t i = 0; i < count; i++) {
-      starts[(*edges)[i].unit >> shift & (DIGITS - 1)]++;
+      starts[(*edges)[i].byte >> shift & (DIGITS - 1)]++;
     }
     uint32_t sum = 0;
     for (size_t d = 0; d < DIGITS; d++) {
@@ -29,7 +29,7 @@ static void sort_edges(struct edge **edges, struct edge **spare, size_t count, u
       sum += here;
     }
     for (size_t i = 0; i < count; i++) {
-      (*spare)[starts[(*edges)[i].unit >> shift & (DIGITS - 1)]++] = (*edges)[i];
+      (*spare)[starts[(*edges)[i].byte >> shift & (DIGITS - 1)]++] = (*edges)[i];
     }
     struct edge *swapped = *edges;
     *edges = *spare;
@@ -37,12 +37,12 @@ static void sort_edges(struct edge **edges, struct edge **spare, size_t count, u
   }
 }
 
-/* Checks storage's place in its arena, which begins at unit base, and writes its two edges. */
+/* Checks storage's place in its arena, which begins at byte base, and writes its two edges. */
 static tdm_status edges_of(const tdm_schedule *schedule, uint32_t storage, uint64_t base,
                            struct edge edges[2]) {
   const tdm_storage_plan *plan = &schedule->storages[storage];
   const uint64_t arena_bytes = schedule->arena_bytes[plan->arena];
-  if (plan->offset % 64 != 0) {
+  if (plan->whole == 0 && plan->offset % 64 != 0) {
     return tdm_fail(TDM_INTERNAL, "storage %u lies at %llu, no multiple of 64", storage,
                     (unsigned long long)plan->offset);
   }
@@ -51,18 +51,18 @@ static tdm_status edges_of(const tdm_schedule *schedule, uint32_t storage, uint6
                     storage, (unsigned long long)plan->bytes, (unsigned long long)plan->offset,
                     plan->arena, (unsigned long long)arena_bytes);
   }
-  edges[0] = (struct edge){base + plan->offset / 64, storage * 2};
-  edges[1] = (struct edge){base + (plan->offset + plan->bytes - 1) / 64 + 1, storage * 2 + 1};
+  edges[0] = (struct edge){base + plan->offset, storage * 2};
+  edges[1] = (struct edge){base + plan->offset + plan->bytes, storage * 2 + 1};
   return TDM_OK;
 }
 
-/* Where each arena begins, in units; *out_end is where the last ends. */
+/* Where each arena begins, in bytes; *out_end is where the last ends. */
 static tdm_status arena_bases(const tdm_schedule *schedule, uint64_t *bases, uint64_t *out_end) {
   uint64_t end = 0;
   for (uint32_t a = 0; a < schedule->arena_count; a++) {
     bases[a] = end;
-    end += schedule->arena_bytes[a] / 64 + 1;
-    if (schedule->arena_bytes[a] > INT64_MAX || end > INT64_MAX / 64) {
+    end += schedule->arena_bytes[a];
+    if (schedule->arena_bytes[a] > INT64_MAX || end > INT64_MAX) {
       return tdm_fail(TDM_INTERNAL, "arena %u has %llu bytes", a,
                       (unsigned long long)schedule->arena_bytes[a]);
     }
@@ -74,7 +74,7 @@ static tdm_status arena_bases(const tdm_schedule *schedule, uint64_t *bases, uin
 static void number_places(tdm_bytes *bytes, const struct edge *edges, size_t count) {
   uint32_t place = 0;
   for (size_t i = 0; i < count; i++) {
-    if (i > 0 && edges[i].unit != edges[i - 1].unit) place++;
+    if (i > 0 && edges[i].byte != edges[i - 1].byte) place++;
     uint32_t *places = edges[i].which % 2 == 0 ? bytes->first_place : bytes->end_place;
     places[edges[i].which / 2] = place;
   }

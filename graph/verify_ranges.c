@@ -24,6 +24,10 @@ static tdm_status check_accesses(const struct ranges *ranges, size_t index) {
                       schedule->storage_count);
     }
     const uint8_t kind = schedule->storages[access->storage].kind;
+    if (access->writes && schedule->storages[access->storage].part_count > 0) {
+      return tdm_fail(TDM_INTERNAL, "step %zu writes storage %u, which its parts make up", index,
+                      access->storage);
+    }
     if (access->writes && kind == TDM_STORAGE_PERSISTENT && step->phase != TDM_PHASE_UPDATE &&
         !step->refresh) {
       return tdm_fail(TDM_INTERNAL,
@@ -93,11 +97,33 @@ static tdm_status check_single_queue(const tdm_schedule *schedule) {
   return TDM_OK;
 }
 
+/* Its parts lie one after the other, where it says, and are all of it. */
+static tdm_status check_parts(const tdm_schedule *schedule, size_t index) {
+  const tdm_storage_plan *whole = &schedule->storages[index];
+  uint64_t end = 0;
+  bool fits = whole->whole == 0 && whole->kind != TDM_STORAGE_PERSISTENT &&
+              whole->part_count < schedule->storage_count - index;
+  for (uint32_t p = 1; fits && p <= whole->part_count; p++) {
+    const tdm_storage_plan *part = whole + p;
+    fits = part->whole == index + 1 && part->part_count == 0 && part->kind == whole->kind &&
+           part->arena == whole->arena && part->within == end && part->bytes <= whole->bytes - end;
+    if (fits && part->kind == TDM_STORAGE_ARENA) fits = part->offset == whole->offset + end;
+    end += part->bytes;
+  }
+  if (fits && end == whole->bytes) return TDM_OK;
+  return tdm_fail(TDM_INTERNAL, "the parts of storage %zu are not what lies in it", index);
+}
+
 static tdm_status check_storages(const tdm_schedule *schedule) {
   for (size_t i = 0; i < schedule->storage_count; i++) {
     const tdm_storage_plan *plan = &schedule->storages[i];
     if (plan->kind > TDM_STORAGE_EXTERNAL) {
       return tdm_fail(TDM_INTERNAL, "storage %zu has no kind", i);
+    }
+    if (plan->part_count > 0) TDM_TRY(check_parts(schedule, i));
+    const size_t whole = plan->whole == 0 ? i : (size_t)plan->whole - 1;
+    if (whole > i || i - whole > (plan->whole == 0 ? 0 : schedule->storages[whole].part_count)) {
+      return tdm_fail(TDM_INTERNAL, "storage %zu is no part of storage %zu", i, whole);
     }
     if (plan->kind == TDM_STORAGE_ARENA &&
         (plan->arena >= schedule->arena_count || schedule->arena_bytes == NULL)) {

@@ -39,6 +39,12 @@ static bool *order_steps(const tdm_schedule *schedule) {
   return before;
 }
 
+/* Parts lie where their whole does. */
+static uint32_t placed(const tdm_schedule *schedule, uint32_t storage) {
+  const uint32_t whole = schedule->storages[storage].whole;
+  return whole == 0 ? storage : whole - 1;
+}
+
 /* The step that touches each storage first; step_count where none does. */
 static size_t *first_steps(const tdm_schedule *schedule) {
   size_t *first = zeroed(schedule->storage_count, sizeof(size_t));
@@ -48,20 +54,33 @@ static size_t *first_steps(const tdm_schedule *schedule) {
   for (size_t s = schedule->step_count; s-- > 0;) {
     const tdm_step *step = &schedule->steps[s];
     for (uint32_t i = 0; i < step->access_count; i++) {
-      first[schedule->accesses[step->first_access + i].storage] = s;
+      first[placed(schedule, schedule->accesses[step->first_access + i].storage)] = s;
     }
   }
   return first;
 }
 
-/* late[storage]: some access of it does not happen before step. */
+/* late[storage], if some access of it does not happen before step. */
 static void mark_late(const tdm_schedule *schedule, const bool *order, size_t step, bool *late) {
-  memset(late, 0, schedule->storage_count * sizeof(bool));
   for (size_t s = 0; s < schedule->step_count; s++) {
     if (order[step * schedule->step_count + s]) continue;
     for (uint32_t i = 0; i < schedule->steps[s].access_count; i++) {
-      late[schedule->accesses[schedule->steps[s].first_access + i].storage] = true;
+      late[placed(schedule, schedule->accesses[schedule->steps[s].first_access + i].storage)] =
+          true;
     }
+  }
+}
+
+/* The same for every step that touches a whole or its parts: their writers run side by side. */
+static void mark_late_all(const tdm_schedule *schedule, const bool *order, uint32_t whole,
+                          bool *late) {
+  for (size_t s = 0; s < schedule->step_count; s++) {
+    const tdm_step *step = &schedule->steps[s];
+    bool touches = false;
+    for (uint32_t i = 0; i < step->access_count; i++) {
+      touches |= placed(schedule, schedule->accesses[step->first_access + i].storage) == whole;
+    }
+    if (touches) mark_late(schedule, order, s, late);
   }
 }
 
@@ -73,14 +92,19 @@ struct sharing sharing_of(const tdm_schedule *schedule, uint32_t arena) {
   size_t *first = first_steps(schedule);
   for (uint32_t i = 0; i < schedule->storage_count; i++) {
     const tdm_storage_plan *plan = &schedule->storages[i];
-    const bool lies_here = plan->kind == TDM_STORAGE_ARENA && plan->arena == arena;
+    const bool lies_here =
+        plan->kind == TDM_STORAGE_ARENA && plan->arena == arena && plan->whole == 0;
     if (lies_here && first[i] < schedule->step_count) storages[sharing.count++] = i;
   }
   sharing.bytes = zeroed(sharing.count, sizeof(uint64_t));
   sharing.before = zeroed((size_t)sharing.count * sharing.count, sizeof(bool));
   for (uint32_t b = 0; b < sharing.count; b++) {
     sharing.bytes[b] = (schedule->storages[storages[b]].bytes + 63) / 64 * 64;
-    mark_late(schedule, order, first[storages[b]], late);
+    memset(late, 0, schedule->storage_count * sizeof(bool));
+    if (schedule->storages[storages[b]].part_count > 0)
+      mark_late_all(schedule, order, storages[b], late);
+    else
+      mark_late(schedule, order, first[storages[b]], late);
     for (uint32_t a = 0; a < sharing.count; a++) {
       sharing.before[(size_t)a * sharing.count + b] = !late[storages[a]];
     }

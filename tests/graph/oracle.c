@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNIT_BYTES 64
-
 struct touch {
   size_t event;
   uint32_t run;
@@ -55,11 +53,35 @@ static bool writes_are_legal(const tdm_schedule *schedule, size_t step) {
   return true;
 }
 
+/* Parts make up their whole, one after the other, and nobody writes that itself. */
+static bool parts_are_legal(const tdm_schedule *schedule) {
+  for (size_t i = 0; i < schedule->storage_count; i++) {
+    const tdm_storage_plan *whole = &schedule->storages[i];
+    uint64_t bytes = 0;
+    for (size_t p = 0; p < schedule->storage_count && whole->part_count > 0; p++) {
+      const tdm_storage_plan *part = &schedule->storages[p];
+      if (part->whole != i + 1) continue;
+      if (part->within != bytes || part->kind != whole->kind) return false;
+      if (part->kind == TDM_STORAGE_ARENA &&
+          (part->arena != whole->arena || part->offset != whole->offset + bytes)) {
+        return false;
+      }
+      bytes += part->bytes;
+    }
+    if (whole->part_count > 0 && bytes != whole->bytes) return false;
+  }
+  for (size_t a = 0; a < schedule->access_count; a++) {
+    const tdm_access *access = &schedule->accesses[a];
+    if (access->writes && schedule->storages[access->storage].part_count > 0) return false;
+  }
+  return true;
+}
+
 static bool places_are_legal(const tdm_schedule *schedule) {
   for (size_t a = 0; a < schedule->access_count; a++) {
     const tdm_storage_plan *plan = &schedule->storages[schedule->accesses[a].storage];
     if (plan->kind != TDM_STORAGE_ARENA) continue;
-    if (plan->offset % UNIT_BYTES != 0) return false;
+    if (plan->whole == 0 && plan->offset % 64 != 0) return false;
     if (plan->offset + plan->bytes > schedule->arena_bytes[plan->arena]) return false;
   }
   return true;
@@ -130,6 +152,11 @@ static void list_touches(struct oracle *oracle) {
   }
 }
 
+static bool is_part_of(const tdm_schedule *schedule, const tdm_storage_plan *part,
+                       const tdm_storage_plan *whole) {
+  return part->whole != 0 && &schedule->storages[part->whole - 1] == whole;
+}
+
 /* Whether two touches, a the earlier, meet in some byte. */
 static bool meet(const struct oracle *oracle, const struct touch *a, const struct touch *b) {
   const tdm_schedule *schedule = oracle->schedule;
@@ -137,7 +164,11 @@ static bool meet(const struct oracle *oracle, const struct touch *a, const struc
   const tdm_storage_plan *second = &schedule->storages[b->access->storage];
   if (first->kind != second->kind) return false;
   if (first->kind == TDM_STORAGE_PERSISTENT) return first == second;
-  if (first->kind == TDM_STORAGE_EXTERNAL) return first == second && a->run == b->run;
+  if (first->kind == TDM_STORAGE_EXTERNAL) {
+    const bool same = first == second || is_part_of(schedule, first, second) ||
+                      is_part_of(schedule, second, first);
+    return same && a->run == b->run;
+  }
   const uint32_t slots = slots_of(schedule);
   if (first->arena != second->arena || a->run % slots != b->run % slots) return false;
   return first->offset < second->offset + second->bytes &&
@@ -153,24 +184,34 @@ static bool pair_is_ordered(const struct oracle *oracle, const struct touch *a,
   return a->access->storage == b->access->storage && b->access->writes;
 }
 
-/* Whether the last touch before reader that wrote each unit of its bytes wrote its storage, in the
- * same run. */
-static bool reads_its_own(const struct oracle *oracle, size_t reader) {
+/* Whether the last touch before reader that wrote the byte wrote its storage, or a part of it, in
+ * the same run. */
+static bool reads_its_own_byte(const struct oracle *oracle, size_t reader, uint64_t byte) {
+  const tdm_schedule *schedule = oracle->schedule;
   const struct touch *read = &oracle->touches[reader];
-  const tdm_storage_plan *plan = &oracle->schedule->storages[read->access->storage];
+  const tdm_storage_plan *plan = &schedule->storages[read->access->storage];
+  for (size_t t = reader; t-- > 0;) {
+    const struct touch *write = &oracle->touches[t];
+    const tdm_storage_plan *other = &schedule->storages[write->access->storage];
+    if (!write->access->writes || !meet(oracle, write, read)) continue;
+    if (other->offset > byte || other->offset + other->bytes <= byte) continue;
+    return (other == plan || is_part_of(schedule, other, plan)) && write->run == read->run;
+  }
+  return false;
+}
+
+/* The same for all its bytes: who wrote last can change only where some storage begins or ends. */
+static bool reads_its_own(const struct oracle *oracle, size_t reader) {
+  const tdm_schedule *schedule = oracle->schedule;
+  const tdm_storage_plan *plan = &schedule->storages[oracle->touches[reader].access->storage];
   if (plan->kind != TDM_STORAGE_ARENA) return true;
-  for (uint64_t unit = 0; unit < plan->bytes; unit += UNIT_BYTES) {
-    const uint64_t first = plan->offset + unit;
-    bool own = false;
-    for (size_t t = reader; t-- > 0;) {
-      const struct touch *write = &oracle->touches[t];
-      const tdm_storage_plan *other = &oracle->schedule->storages[write->access->storage];
-      if (!write->access->writes || !meet(oracle, write, read)) continue;
-      if (other->offset >= first + UNIT_BYTES || other->offset + other->bytes <= first) continue;
-      own = other == plan && write->run == read->run;
-      break;
-    }
-    if (!own) return false;
+  if (!reads_its_own_byte(oracle, reader, plan->offset)) return false;
+  for (size_t i = 0; i < 2 * schedule->storage_count; i++) {
+    const tdm_storage_plan *other = &schedule->storages[i / 2];
+    const uint64_t byte = other->offset + (i % 2 == 0 ? 0 : other->bytes);
+    if (other->kind != TDM_STORAGE_ARENA || other->arena != plan->arena) continue;
+    if (byte <= plan->offset || byte >= plan->offset + plan->bytes) continue;
+    if (!reads_its_own_byte(oracle, reader, byte)) return false;
   }
   return true;
 }
@@ -191,6 +232,7 @@ static oracle_answer judge_touches(const struct oracle *oracle) {
 
 oracle_answer oracle_judge(const tdm_schedule *schedule) {
   if (!phases_are_legal(schedule)) return (oracle_answer){false, "phases"};
+  if (!parts_are_legal(schedule)) return (oracle_answer){false, "parts"};
   if (!places_are_legal(schedule)) return (oracle_answer){false, "places"};
   for (size_t s = 0; s < schedule->step_count; s++) {
     if (!waits_are_legal(schedule, s)) return (oracle_answer){false, "a wait"};

@@ -263,8 +263,8 @@ static void the_dot_is_well_formed(void **unused) {
 
 static void every_pass_can_be_printed(void **unused) {
   (void)unused;
-  static const char *const passes[] = {"place",    "gradient", "layout", "transfer",
-                                       "schedule", "memory",   "verify"};
+  static const char *const passes[] = {"place", "gradient", "layout", "transfer",
+                                       "join",  "schedule", "memory", "verify"};
   tdm_session *session = trained_session(false);
   const int plans = session->plan_count;
   size_t before = 1;

@@ -33,6 +33,26 @@ uint32_t builder_storage(struct builder *builder, tdm_place_kind kind, uint32_t 
   return (uint32_t)schedule->storage_count++;
 }
 
+uint32_t builder_whole(struct builder *builder, tdm_place_kind kind, uint32_t arena,
+                       const uint64_t *part_bytes, uint32_t count) {
+  uint64_t bytes = 0;
+  for (uint32_t p = 0; p < count; p++) {
+    bytes += part_bytes[p];
+  }
+  const uint32_t whole = builder_storage(builder, kind, arena, bytes);
+  bytes = 0;
+  for (uint32_t p = 0; p < count; p++) {
+    const uint32_t part = builder_storage(builder, kind, arena, part_bytes[p]);
+    if (builder->status != TDM_OK) return 0;
+    tdm_storage_plan *plan = &builder->schedule->storages[part];
+    plan->whole = whole + 1;
+    plan->within = bytes;
+    bytes += part_bytes[p];
+  }
+  if (builder->status == TDM_OK) builder->schedule->storages[whole].part_count = count;
+  return whole;
+}
+
 uint32_t builder_step(struct builder *builder, uint32_t queue, tdm_phase phase) {
   tdm_schedule *schedule = builder->schedule;
   if (builder->status == TDM_OK) {
@@ -85,6 +105,7 @@ tdm_status schedule_plan(tdm_schedule *schedule) {
 
 #define STATES_MAX 8
 #define EXTERNALS_MAX 4
+#define PARTS_MAX 4
 
 struct drawing {
   struct builder builder;
@@ -93,7 +114,7 @@ struct drawing {
   bool local; /* steps mostly read what was written lately */
   uint32_t states[STATES_MAX], state_count;
   uint32_t externals[EXTERNALS_MAX], external_count; /* the first is an input, the rest outputs */
-  uint32_t first_value;                              /* values are storages from here on */
+  uint32_t first_value, end_value;                   /* written values are storages from here on */
 };
 
 static uint64_t draw_bytes(struct drawing *drawing) {
@@ -102,14 +123,14 @@ static uint64_t draw_bytes(struct drawing *drawing) {
 }
 
 static uint32_t draw_value(struct drawing *drawing) {
-  const uint32_t count = (uint32_t)drawing->builder.schedule->storage_count - drawing->first_value;
+  const uint32_t count = drawing->end_value - drawing->first_value;
   uint32_t back = numbers_below(&drawing->numbers, count);
   if (drawing->local && numbers_chance(&drawing->numbers, 90)) back %= count < 8 ? count : 8;
   return drawing->first_value + count - 1 - back;
 }
 
 static bool has_values(const struct drawing *drawing) {
-  return drawing->builder.schedule->storage_count > drawing->first_value;
+  return drawing->end_value > drawing->first_value;
 }
 
 /* The reads of a step of either phase. */
@@ -132,6 +153,27 @@ static void draw_refresh(struct drawing *drawing, uint32_t step) {
   builder_writes(&drawing->builder, drawing->states[which]);
 }
 
+/* A value that several steps make up, each on a queue of its own, some reading as others do. */
+static void draw_parts(struct drawing *drawing, uint32_t count) {
+  struct builder *builder = &drawing->builder;
+  struct numbers *numbers = &drawing->numbers;
+  uint64_t bytes[PARTS_MAX];
+  for (uint32_t p = 0; p < count; p++) {
+    bytes[p] = draw_bytes(drawing);
+  }
+  const tdm_place_kind kind =
+      numbers_chance(numbers, 15) ? TDM_STORAGE_EXTERNAL : TDM_STORAGE_ARENA;
+  const uint32_t arena = numbers_below(numbers, builder->schedule->arena_count);
+  const uint32_t whole = builder_whole(builder, kind, arena, bytes, count);
+  for (uint32_t p = 0; p < count; p++) {
+    (void)builder_step(builder, numbers_below(numbers, builder->schedule->queue_count),
+                       TDM_PHASE_MAIN);
+    if (builder->status != TDM_OK) return;
+    draw_reads(drawing);
+    builder_writes(builder, whole + 1 + p);
+  }
+}
+
 static void draw_main_step(struct drawing *drawing) {
   struct builder *builder = &drawing->builder;
   struct numbers *numbers = &drawing->numbers;
@@ -144,9 +186,12 @@ static void draw_main_step(struct drawing *drawing) {
   }
   draw_reads(drawing);
   if (has_values(drawing) && numbers_chance(numbers, 10)) {
-    const uint32_t value = draw_value(drawing); /* in place */
+    uint32_t value = draw_value(drawing); /* in place */
+    if (builder->schedule->storages[value].part_count > 0) value++;
+    const bool part = builder->schedule->storages[value].whole != 0;
+    const bool alone = builder->schedule->steps[step].access_count == 0;
     builder_reads(builder, value);
-    builder_writes(builder, value);
+    if (!part || alone) builder_writes(builder, value); /* another read may be of the whole */
     return;
   }
   if (numbers_chance(numbers, 8)) {
@@ -186,7 +231,7 @@ static void draw_storages(struct drawing *drawing) {
   for (uint32_t i = 0; i < drawing->external_count; i++) {
     drawing->externals[i] = builder_storage(builder, TDM_STORAGE_EXTERNAL, 0, draw_bytes(drawing));
   }
-  drawing->first_value = (uint32_t)builder->schedule->storage_count;
+  drawing->first_value = drawing->end_value = (uint32_t)builder->schedule->storage_count;
 }
 
 tdm_status random_schedule(tdm_schedule *schedule, uint64_t seed, struct random_limits limits) {
@@ -205,8 +250,14 @@ tdm_status random_schedule(tdm_schedule *schedule, uint64_t seed, struct random_
     updates = numbers_below(numbers, steps / 3 + 1);
   }
   schedule->two_phase = schedule->queue_count > 1 && updates > 0;
-  for (uint32_t s = 0; s < steps - updates; s++) {
-    draw_main_step(&drawing);
+  while (schedule->step_count < steps - updates && drawing.builder.status == TDM_OK) {
+    const size_t left = steps - updates - schedule->step_count;
+    const uint32_t parts = 2 + numbers_below(numbers, PARTS_MAX - 1);
+    if (parts <= left && numbers_chance(numbers, 6))
+      draw_parts(&drawing, parts);
+    else
+      draw_main_step(&drawing);
+    drawing.end_value = (uint32_t)schedule->storage_count;
   }
   for (uint32_t s = 0; s < updates; s++) {
     draw_update_step(&drawing);

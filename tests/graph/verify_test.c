@@ -202,6 +202,79 @@ static void every_reader_is_remembered(void **state) {
   tdm_schedule_deinit(&schedule);
 }
 
+/* ---- Parts of storage --------------------------------------------------------------------------
+ */
+
+/* Two parts of 100 and 60 bytes, written on queues 1 and 2; queue 0 reads the whole. */
+static void begin_parts(struct fixture *fixture) {
+  fixture->allocator = tdm_allocator_default();
+  tdm_schedule *schedule = &fixture->schedule;
+  tdm_schedule_init(schedule, &fixture->allocator);
+  schedule->queue_count = 3;
+  schedule->arena_count = 1;
+  struct builder builder = {schedule, TDM_OK};
+  const uint32_t whole =
+      builder_whole(&builder, TDM_STORAGE_ARENA, 0, (const uint64_t[]){100, 60}, 2);
+  for (uint32_t q = 1; q < 3; q++) {
+    (void)builder_step(&builder, q, TDM_PHASE_MAIN);
+    builder_writes(&builder, whole + q);
+  }
+  (void)builder_step(&builder, 0, TDM_PHASE_MAIN);
+  builder_reads(&builder, whole);
+  assert_int_equal(builder.status, TDM_OK);
+  const tdm_status status = schedule_plan(schedule);
+  if (status != TDM_OK) fail_msg("%s", tdm_last_message());
+  assert_int_equal(schedule->wait_count, 2); /* of the reader; the writers run side by side */
+  assert_int_equal(schedule->arena_bytes[0], 192);
+  assert_int_equal(schedule->storages[2].offset, 100);
+}
+
+static void parts_that_lie_elsewhere_are_refused(void **state) {
+  (void)state;
+  struct fixture fixture;
+  begin_parts(&fixture);
+  tdm_schedule *schedule = &fixture.schedule;
+  tdm_storage_plan *part = &schedule->storages[2];
+  const tdm_storage_plan sound = *part;
+  const tdm_storage_plan wrong[] = {
+      {.offset = 101, .bytes = 60, .whole = 1, .within = 100},
+      {.offset = 101, .bytes = 59, .whole = 1, .within = 101},
+      {.offset = 100, .bytes = 59, .whole = 1, .within = 100},
+      {.offset = 100, .bytes = 60, .whole = 2, .within = 100},
+      {.offset = 100, .bytes = 60, .within = 100},
+      {.offset = 100, .bytes = 60, .whole = 1, .within = 100, .part_count = 1},
+      {.offset = 100, .bytes = 60, .whole = 1, .within = 100, .kind = TDM_STORAGE_EXTERNAL},
+  };
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    *part = wrong[i];
+    assert_int_equal(tdm_pass_verify(schedule), TDM_INTERNAL);
+    *part = sound;
+    assert_int_equal(tdm_pass_verify(schedule), TDM_OK);
+  }
+  schedule->storages[1].whole = 0;
+  assert_int_equal(tdm_pass_verify(schedule), TDM_INTERNAL);
+  schedule->storages[1].whole = 1;
+  schedule->storages[0].part_count = 0; /* then the parts are nobody's */
+  assert_refused(&fixture, "storage 1 is no part of storage 0");
+}
+
+static void wholes_are_read_behind_their_parts(void **state) {
+  (void)state;
+  for (int i = 0; i < 4; i++) {
+    struct fixture fixture;
+    begin_parts(&fixture);
+    tdm_schedule *schedule = &fixture.schedule;
+    if (i < 2)
+      schedule->waits[schedule->steps[2].first_wait] = (tdm_step_wait){.step = (uint32_t)i};
+    if (i < 2) schedule->steps[2].wait_count = 1;
+    if (i == 2) schedule->accesses[1].writes = false; /* nobody does */
+    if (i == 3) schedule->accesses[1].storage = 0;    /* the whole itself */
+    assert_refused(&fixture, i < 2    ? "nothing orders it"
+                             : i == 2 ? "whose bytes are not written"
+                                      : "which its parts make up");
+  }
+}
+
 /* ---- Failing allocations --------------------------------------------------------------------- */
 
 struct description {
@@ -263,6 +336,8 @@ int main(void) {
       cmocka_unit_test(one_queue_needs_one_slot),
       cmocka_unit_test(an_empty_schedule_is_sound),
       cmocka_unit_test(every_reader_is_remembered),
+      cmocka_unit_test(parts_that_lie_elsewhere_are_refused),
+      cmocka_unit_test(wholes_are_read_behind_their_parts),
       cmocka_unit_test(every_allocation_may_fail),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* The parallel interface of PyTorch's C++ side, by the names and intents of
  * test/cpp/api/parallel.cpp: differentiable scatter and gather, replicas, parallel_apply,
  * data_parallel. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "tests/parallel/support.h"
@@ -87,7 +88,11 @@ static void expect_gather(const char *device, int dimension, tdm_shape whole) {
   tdm_session *session =
       step_session(graph, gathered, tdm_input(graph, "ones", TDM_FLOAT32, whole));
   step_with_ones(session, (const char *const[]){"ones"}, &whole, 1);
-  assert_planned(session, "concat", "gather", device);
+  if (dimension > 0) assert_planned(session, "concat", "gather", device);
+  if (dimension == 0) assert_unplanned(session, "concat"); /* parts are made or copied there */
+  char to[32];
+  snprintf(to, sizeof to, " to %s,", device);
+  assert_planned(session, "transfer", "-> gather", to);
   tdm_tensor_list *state = state_of(session);
   assert_all(state, "a", 25, 1);
   assert_all(state, "b", 15, 1);
@@ -202,7 +207,10 @@ static void data_parallel_places_the_output_on_the_requested_device(void **unuse
   for (size_t i = 0; i < TDM_COUNT_OF(outputs); i++) {
     tdm_session *session = model_session(&model, BOTH, outputs[i], NULL);
     tdm_tensor_release(model_run(session, &model, 10, 1));
-    assert_planned(session, "concat", "module/fc", outputs[i]);
+    char to[32];
+    snprintf(to, sizeof to, " to %s,", outputs[i]);
+    assert_planned(session, "transfer", "module/fc ->", to);
+    assert_unplanned(session, "concat");
     tdm_session_release(session);
   }
 }

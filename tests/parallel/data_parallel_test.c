@@ -54,7 +54,8 @@ static void data_parallel_module(void **unused) {
   tdm_session *session = model_session(&model, SECOND "," FIRST ",cpu:1", NULL, NULL);
   for (int64_t rows = 9; rows >= 1; rows -= 2) {
     tdm_tensor_release(model_run(session, &model, rows, 1));
-    if (rows > 1) assert_planned(session, "concat", "module/out", SECOND);
+    if (rows > 1) assert_planned(session, "transfer", "module/out", " to " SECOND);
+    assert_unplanned(session, "concat");
   }
   tdm_tensor *none = model_run(session, &model, 0, 1);
   assert_int_equal(tdm_tensor_bytes(none), 0);

@@ -114,6 +114,12 @@ void assert_planned(tdm_session *session, const char *a, const char *b, const ch
   free(text);
 }
 
+void assert_unplanned(tdm_session *session, const char *unwanted) {
+  char *text = printed(session, print_explain, NULL, TDM_PLAN_TEXT);
+  if (strstr(text, unwanted)) fail_msg("\"%s\" is in:\n%s", unwanted, text);
+  free(text);
+}
+
 /* ---- The model with a part to wrap ---- */
 
 tdm_session *model_session(const test_model *model, const char *devices, const char *output_device,

@@ -32,6 +32,9 @@ void assert_near_state(const tdm_tensor_list *a, const tdm_tensor_list *b, doubl
 /* The plan of the session's latest run has a line with all three texts; NULL: no matter. */
 void assert_planned(tdm_session *session, const char *a, const char *b, const char *c);
 
+/* It has no line with the text. */
+void assert_unplanned(tdm_session *session, const char *text);
+
 /* ---- A model with a part to wrap: x -> "before", linear -> "module/..." -> y, judged by mse ----
  */
 

@@ -176,6 +176,14 @@ typedef struct tdm_spec {
   tdm_shape shape; /* concrete */
 } tdm_spec;
 
+/* Which part of a value one replica of a wrapped part has, so that what is keyed by an element's
+ * place in the whole value stays the same however it is cut. All zeros: the whole. */
+typedef struct tdm_chunk {
+  int64_t dimension;
+  int64_t offset; /* where the part begins in it */
+  int64_t whole;  /* the dimension's extent in the whole value; 0: this is all of it */
+} tdm_chunk;
+
 /* What prepare is told. Pointers are borrowed for the call. */
 typedef struct tdm_kernel_request {
   const void *attributes; /* the operation's attribute struct */

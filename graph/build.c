@@ -78,6 +78,11 @@ static const char *path_of(tdm_graph *graph, const char *name) {
                  : tdm_region_string(&graph->region, name);
 }
 
+uint64_t tdm_graph_stream(tdm_graph *graph, const char *name) {
+  const char *path = open_for(graph, name) ? path_of(graph, name) : NULL;
+  return path ? tdm_random_stream(path) : 0;
+}
+
 /* The value of a handle; 0 (and an error, unless one sticks) for a foreign or absent one. */
 static uint32_t index_of(tdm_graph *graph, tdm_value value, const char *name) {
   if (value.index != 0 && value.graph == graph->tag && value.index < graph->values.count)

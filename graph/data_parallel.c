@@ -251,6 +251,7 @@ static tdm_status clone_node(parallel_state *state, uint32_t index, size_t r) {
                        specs));
   node.device = state->devices[r];
   node.replica = (uint16_t)(r + 1);
+  node.later_replica |= r > 0;
   node.wrap = node.wrap == state->wrap_index ? state->wrap.parent : state->instances[node.wrap];
   const uint32_t first_output = node.first_output;
   const uint32_t made = tdm_ir_add_node(graph, &node, inputs, specs);
@@ -340,10 +341,52 @@ static tdm_status gather_all(parallel_state *state, uint32_t *gathered) {
   return TDM_OK;
 }
 
+/* Tells every replica of a node whose numbers are keyed by place which part of the whole it has.
+ */
+static tdm_status number_replicas(parallel_state *state, uint32_t index) {
+  tdm_graph *graph = state->graph;
+  const tdm_operation *operation = tdm_ir_node_at(graph, index)->operation;
+  const uint32_t value = tdm_ir_node_at(graph, index)->first_output;
+  const int dimension = gathered_dimension(state, value);
+  if (dimension < 0) return TDM_OK; /* all replicas have all of it */
+  int64_t offset = 0;
+  for (size_t r = 0; r < state->replica_count; r++) {
+    const tdm_ir_value *part = tdm_ir_value_at(graph, parts_of(state, value)[r]);
+    tdm_ir_node *node = tdm_ir_node_at(graph, part->producer);
+    char *copy = (char *)tdm_ir_copy_bytes(graph, node->attributes, operation->attribute_bytes);
+    if (!copy) return TDM_OUT_OF_MEMORY;
+    tdm_chunk chunk;
+    memcpy(&chunk, copy + operation->chunk_at - 1, sizeof chunk);
+    if (chunk.whole != 0 && chunk.dimension != dimension)
+      return tdm_fail(TDM_UNSUPPORTED,
+                      "data parallel over %s: %s in it is cut along two dimensions",
+                      state->wrap.name, node->name);
+    if (chunk.whole == 0) chunk.whole = graph->values.items[value].spec.shape.dims[dimension];
+    chunk.dimension = dimension;
+    chunk.offset += offset;
+    memcpy(copy + operation->chunk_at - 1, &chunk, sizeof chunk);
+    node->attributes = copy;
+    offset += part->spec.shape.dims[dimension];
+  }
+  return TDM_OK;
+}
+
+static tdm_status number_all(parallel_state *state) {
+  tdm_graph *graph = state->graph;
+  for (size_t i = 0; i < graph->order.count; i++) {
+    const uint32_t index = graph->order.items[i];
+    if (state->sides[index] != SIDE_INSIDE) continue;
+    if (tdm_ir_node_at(graph, index)->operation->chunk_at != 0)
+      TDM_TRY(number_replicas(state, index));
+  }
+  return TDM_OK;
+}
+
 static tdm_status rewrite(parallel_state *state) {
   TDM_TRY(push_side(state, SIDE_BEFORE));
   TDM_TRY(visit_entering(state, scatter));
   TDM_TRY(clone_nodes(state));
+  TDM_TRY(number_all(state));
   const size_t bytes = state->value_count * sizeof(uint32_t);
   uint32_t *gathered = tdm_allocate(state->graph->allocator, bytes, "wrapped part");
   if (!gathered) return TDM_OUT_OF_MEMORY;

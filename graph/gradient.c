@@ -302,7 +302,7 @@ static tdm_status append_updates(tdm_gradient *gradient, const tdm_training *tra
   for (size_t i = 0; i < gradient->parameter_count; i++)
     if (gradient->parameters[i].parameter) gradient->parameters[count++] = gradient->parameters[i];
   if (training->check_finite) TDM_TRY(check_loss(graph, training->loss));
-  return tdm_append_updates(graph, training, gradient->parameters, count);
+  return tdm_append_updates(gradient, training, gradient->parameters, count);
 }
 
 static tdm_status walk(tdm_gradient *gradient, const tdm_training *training) {

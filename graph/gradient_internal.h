@@ -41,8 +41,9 @@ struct tdm_update {
   size_t count;
 };
 
-/* Appends the update phase of training for the gradients found. */
-tdm_status tdm_append_updates(tdm_graph *graph, const tdm_training *training,
+/* Appends the update phase of training: what forward nodes persist, then what the optimizer makes
+ * of the gradients found. */
+tdm_status tdm_append_updates(tdm_gradient *gradient, const tdm_training *training,
                               tdm_parameter_gradient *items, size_t count) TDM_WARN_UNUSED;
 
 #endif

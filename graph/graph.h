@@ -83,6 +83,9 @@ TDM_API tdm_value tdm_parameter(tdm_graph *graph, const char *name, tdm_dtype dt
 TDM_API tdm_value tdm_state(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape,
                             const tdm_initializer *initializer, tdm_value like);
 
+/* A number for the path that name has in the innermost scope: the stream of a random operation. */
+TDM_API uint64_t tdm_graph_stream(tdm_graph *graph, const char *name);
+
 /* Makes name the sticky error (if none is yet) and answers the invalid value: for layers. */
 TDM_API tdm_value tdm_graph_fail(tdm_graph *graph, tdm_status status, const char *format, ...)
     TDM_PRINTF(3, 4);
@@ -123,6 +126,18 @@ typedef struct tdm_operation {
   tdm_status (*gradient)(tdm_gradient *gradient);
   /* How many outputs a node has, where that depends on its attributes; NULL: output_count. */
   size_t (*count_outputs)(const void *attributes);
+  /* What stands in a node's place when a run trains: takes the same attributes and inputs, makes
+   * the same outputs and perhaps more behind them. NULL: the node is itself in every run. */
+  const struct tdm_operation *when_training;
+  /* Appends what training writes into states besides the optimizer's, such as running statistics:
+   * nodes that overwrite them join the update phase. Of replicas, only the first is asked. It may
+   * use tdm_gradient_graph, _name, _attributes, _input and _output. NULL: nothing. */
+  tdm_status (*persist)(tdm_gradient *gradient);
+  /* Bit i: input i is there for `persist` alone; kernels see NULL in its place. */
+  uint32_t persist_inputs;
+  /* 1 + where in the attributes a tdm_chunk stands, of output 0, which wrapping fills for every
+   * replica; 0: nowhere. */
+  uint16_t chunk_at;
 } tdm_operation;
 
 /* Appends a node: name is its path below the scope; attributes are copied. inputs may hold invalid

@@ -61,11 +61,12 @@ typedef struct tdm_ir_node {
   uint16_t output_count;
   int16_t device;
   uint8_t role;
-  bool joined;       /* a concatenation whose inputs lie in its output: no step */
-  bool staged;       /* transfers: one hop of two through cpu:0 */
-  uint16_t wrap;     /* the innermost wrapped part it belongs to; 0: none */
-  uint16_t replica;  /* 1 + its number among the replicas of a wrapped part; 0: not replicated */
-  uint32_t consumer; /* transfers: the first node that asked */
+  bool joined;        /* a concatenation whose inputs lie in its output: no step */
+  bool staged;        /* transfers: one hop of two through cpu:0 */
+  uint16_t wrap;      /* the innermost wrapped part it belongs to; 0: none */
+  uint16_t replica;   /* 1 + its number among the replicas of a wrapped part; 0: not replicated */
+  bool later_replica; /* not the first replica of some wrapped part */
+  uint32_t consumer;  /* transfers: the first node that asked */
 } tdm_ir_node;
 
 /* How a value of the graph enters a wrap. */

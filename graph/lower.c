@@ -120,17 +120,29 @@ static tdm_status lower_persistents(lowering_state *state) {
   return TDM_OK;
 }
 
-static tdm_status lower_node(lowering_state *state, const tdm_ir_node *node) {
+/* What stands for a node in this run. */
+static tdm_ir_node node_for(const lowering_state *state, const tdm_ir_node *node) {
+  tdm_ir_node found = *node;
+  const tdm_operation *other = node->operation->when_training;
+  if (!state->lowering->training || !other) return found;
+  found.operation = other;
+  found.output_count = (uint16_t)tdm_ir_output_count(other, node->attributes);
+  return found;
+}
+
+static tdm_status lower_node(lowering_state *state, const tdm_ir_node *described) {
+  const tdm_ir_node chosen = node_for(state, described);
+  const tdm_ir_node *node = &chosen;
   tdm_graph *out = state->out;
   uint32_t inputs[TDM_KERNEL_MAX_INPUTS];
   tdm_spec specs[TDM_KERNEL_MAX_OUTPUTS];
   const uint32_t *old = tdm_ir_inputs(state->source, node);
   for (uint32_t k = 0; k < node->input_count; k++)
     inputs[k] = old[k] ? state->map[old[k]] : 0;
-  if (state->lowering->feeds) {
+  if (state->lowering->feeds || node->operation != described->operation) {
     TDM_TRY(tdm_ir_infer(out, node->operation, node->name, node->attributes, inputs,
                          node->input_count, specs));
-    for (uint32_t k = 0; k < node->output_count; k++)
+    for (uint32_t k = 0; state->lowering->feeds && k < node->output_count; k++)
       if (!tdm_shape_is_concrete(&specs[k].shape) ||
           tdm_shape_bytes(&specs[k].shape, specs[k].dtype) < 0)
         return tdm_fail(TDM_INVALID_ARGUMENT, "%s %s: its shape stays unknown or is too large",
@@ -144,7 +156,7 @@ static tdm_status lower_node(lowering_state *state, const tdm_ir_node *node) {
   TDM_TRY(tdm_ir_order_push(out, index));
   const tdm_ir_node *made = tdm_ir_node_at(out, index);
   tdm_ir_settle_outputs(out, made);
-  for (uint32_t k = 0; k < node->output_count; k++)
+  for (uint32_t k = 0; k < described->output_count; k++)
     state->map[node->first_output + k] = made->first_output + k;
   return TDM_OK;
 }

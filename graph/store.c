@@ -135,7 +135,8 @@ static tdm_status bind_locked(tdm_store *store, const tdm_graph_persistent *pers
   if (!entry) entry = tdm_store_add_entry(store, persistent->name, spec);
   if (!entry) return TDM_OUT_OF_MEMORY;
   if (!entry->storage) {
-    entry->is_state = persistent->is_state;
+    /* What a graph declares itself, such as running statistics, belongs to its model. */
+    entry->is_state = persistent->is_state && persistent->origin == UINT32_MAX;
     entry->initializer = persistent->initializer;
     entry->seed = seed;
     TDM_TRY(settle_entry(store, entry, home));

@@ -30,8 +30,8 @@ struct tdm_store_entry {
   tdm_tensor *pending;
   tdm_initializer initializer; /* of the session that bound it first, with its seed */
   uint64_t seed;
-  bool is_state;
-  bool stale; /* of a broken store: not loaded again yet */
+  bool is_state; /* of an optimizer */
+  bool stale;    /* of a broken store: not loaded again yet */
   uint64_t version;
   tdm_store_copy *copies;
 };

@@ -87,8 +87,35 @@ static tdm_status updates_last(tdm_graph *graph, size_t first) {
   return TDM_OK;
 }
 
-tdm_status tdm_append_updates(tdm_graph *graph, const tdm_training *training,
+static tdm_status persist_node(tdm_gradient *gradient, uint32_t index) {
+  tdm_graph *graph = gradient->graph;
+  const tdm_ir_node node = *tdm_ir_node_at(graph, index); /* appending moves the array */
+  gradient->node = index;
+  graph->append_name = node.name;
+  if (!node.later_replica) {
+    const tdm_status status = node.operation->persist(gradient);
+    if (status != TDM_OK) return tdm_fail_within(status, "%s %s", node.operation->name, node.name);
+    TDM_TRY(tdm_graph_status(graph));
+  }
+  for (uint32_t k = 0; k < node.input_count; k++)
+    if (node.operation->persist_inputs >> k & 1) tdm_ir_inputs(graph, &node)[k] = 0;
+  return TDM_OK;
+}
+
+/* In plan order, so that of two nodes that share a state the later has the last word. */
+static tdm_status persist_all(tdm_gradient *gradient, size_t count) {
+  tdm_graph *graph = gradient->graph;
+  for (size_t i = 0; i < count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+    if (node->role != TDM_ROLE_FORWARD || !node->operation->persist) continue;
+    TDM_TRY(persist_node(gradient, graph->order.items[i]));
+  }
+  return TDM_OK;
+}
+
+tdm_status tdm_append_updates(tdm_gradient *gradient, const tdm_training *training,
                               tdm_parameter_gradient *items, size_t count) {
+  tdm_graph *graph = gradient->graph;
   tdm_update update = {graph, training->optimizer, items, count};
   const tdm_optimizer_rule *rule = training->optimizer->rule;
   for (size_t i = 0; i < count; i++)
@@ -98,6 +125,7 @@ tdm_status tdm_append_updates(tdm_graph *graph, const tdm_training *training,
   const size_t first = graph->order.count;
   graph->append_device = TDM_NO_DEVICE;
   graph->append_role = TDM_ROLE_GRADIENT;
+  TDM_TRY(persist_all(gradient, first));
   const tdm_status status = rule->append(&update);
   if (status != TDM_OK) return tdm_fail_within(status, "optimizer %s", rule->name);
   TDM_TRY(tdm_graph_status(graph));

@@ -10,6 +10,8 @@
 
 #include <stdint.h>
 
+#include "devices/devices.h"
+
 /* ---- Lookup -------------------------------------------------------------------------------- */
 
 /* weight F (rows, dim), ids (...) -> F (..., dim). An id outside [0, rows) fails, naming it. */
@@ -61,6 +63,21 @@ typedef struct tdm_rnn_attributes {
 #define TDM_OP_RELU_GRADIENT "relu_gradient"       /* d_y, y -> d_x */
 #define TDM_OP_TANH_GRADIENT "tanh_gradient"       /* d_y, y -> d_x */
 #define TDM_OP_SIGMOID_GRADIENT "sigmoid_gradient" /* d_y, y -> d_x */
+#define TDM_OP_MUL "mul"                           /* a, b -> a b */
+#define TDM_OP_SILU "silu"                         /* x -> x sigmoid(x) */
+#define TDM_OP_SILU_GRADIENT "silu_gradient"       /* d_y, x -> d_x */
+/* x -> x Phi(x), or its approximation by tanh (Hendrycks, Gimpel, "Gaussian error linear units",
+ * 2016). */
+#define TDM_OP_GELU "gelu"
+#define TDM_OP_GELU_GRADIENT "gelu_gradient" /* d_y, x -> d_x */
+typedef struct tdm_gelu_attributes {
+  int64_t by_tanh; /* 0 or 1 */
+} tdm_gelu_attributes;
+#define TDM_OP_LEAKY_RELU "leaky_relu"                   /* x -> x, or slope x where x < 0 */
+#define TDM_OP_LEAKY_RELU_GRADIENT "leaky_relu_gradient" /* d_y, x -> d_x */
+typedef struct tdm_leaky_relu_attributes {
+  double slope;
+} tdm_leaky_relu_attributes;
 /* a, b -> a + b; also for int32 and int64. */
 #define TDM_OP_ADD "add"
 /* 1 to 16 inputs -> their sum, added in operand order. */
@@ -106,6 +123,108 @@ typedef struct tdm_parts_attributes {
   int64_t count;     /* at most TDM_MAX_PARTS */
   int64_t sizes[TDM_MAX_PARTS];
 } tdm_parts_attributes;
+
+/* x F -> F: element i is 0 with probability p, else x / (1 - p); of a run's (seed, step), `stream`
+ * and the place of i in the whole value, of which this may be a chunk. Its own gradient. Word i % 4
+ * of Philox's block i / 4 decides: its upper 24 bits below p 2^24 mean 0. */
+#define TDM_OP_DROPOUT "dropout"
+typedef struct tdm_dropout_attributes {
+  double p;
+  uint64_t stream;
+  tdm_chunk chunk;
+} tdm_dropout_attributes;
+
+/* ---- Reductions ------------------------------------------------------------------------------ */
+
+/* x F -> F: summed over the dimensions of the mask (bit i: dimension i), which stay as 1 if `keep`;
+ * divided by their count for the mean. At most two groups of neighbouring dimensions. */
+#define TDM_OP_REDUCE "reduce"
+/* d_out -> d_x F (dims): every element of x gets its sum's, divided likewise. */
+#define TDM_OP_REDUCE_GRADIENT "reduce_gradient"
+typedef struct tdm_reduce_attributes {
+  int64_t mask;
+  int64_t keep;
+  int64_t mean;
+  int64_t rank;    /* of x; of the gradient only */
+  int64_t dims[8]; /* of x; of the gradient only */
+} tdm_reduce_attributes;
+
+/* ---- Convolution and pooling ------------------------------------------------------------------
+ */
+/* Images are (n, channels, height, width), or (n, channels, width): then element 0 of the pairs
+ * below, which is that of the height, is 1, 1, 0, 1. */
+
+/* x F (n, in, h, w), weight F (out, in / groups, kh, kw), [bias F (out)] -> F (n, out, h', w'):
+ * cross-correlation, group by group of channels. */
+#define TDM_OP_CONVOLUTION "convolution"
+/* d_y, weight -> d_x F (n, in, input). */
+#define TDM_OP_CONVOLUTION_INPUT_GRADIENT "convolution_input_gradient"
+/* d_y, x -> d_weight F (out, in / groups, kernel), d_bias F (out). Always both. */
+#define TDM_OP_CONVOLUTION_PARAMETER_GRADIENT "convolution_parameter_gradient"
+typedef struct tdm_convolution_attributes {
+  int64_t stride[2];
+  int64_t padding[2];
+  int64_t dilation[2];
+  int64_t groups;
+  int64_t kernel[2]; /* of the weight's gradient only */
+  int64_t input[2];  /* x's height and width; of the input's gradient only */
+} tdm_convolution_attributes;
+
+/* x F -> y F, indices int32 like y: where in its plane (h, w) the largest element of each window
+ * is, the first of equals; padding is never taken. */
+#define TDM_OP_MAX_POOL "max_pool"
+/* d_y, indices -> d_x F (n, channels, input). */
+#define TDM_OP_MAX_POOL_GRADIENT "max_pool_gradient"
+/* x F -> y F: the sum of each window, divided. */
+#define TDM_OP_AVERAGE_POOL "average_pool"
+/* d_y -> d_x F (n, channels, input). */
+#define TDM_OP_AVERAGE_POOL_GRADIENT "average_pool_gradient"
+typedef struct tdm_pool_attributes {
+  int64_t kernel[2];
+  int64_t stride[2];
+  int64_t padding[2];
+  int64_t dilation[2];   /* of max_pool only */
+  int64_t adaptive;      /* 1: windows share out x as evenly as may be; the four above are unused */
+  int64_t output[2];     /* y's height and width */
+  int64_t count_padding; /* of average_pool: padding counts in the divisor */
+  int64_t divisor;       /* of average_pool: instead of the window's count; 0: that */
+  int64_t ceil;          /* a last window may reach beyond the padding */
+  int64_t input[2];      /* x's height and width; of the gradients only */
+} tdm_pool_attributes;
+
+/* ---- Normalisation --------------------------------------------------------------------------- */
+
+/* x F (..., normalized), [weight F (normalized)], [bias F (normalized)] -> y F like x, mean F
+ * (...), inverse F (...): y = (x - mean) inverse weight + bias over the last `rank` dimensions,
+ * inverse = 1 / sqrt(variance + epsilon) (Ba, Kiros, Hinton, "Layer normalization", 2016). */
+#define TDM_OP_LAYER_NORM "layer_norm"
+/* d_y, x, mean, inverse, [weight] -> d_x. */
+#define TDM_OP_LAYER_NORM_GRADIENT "layer_norm_gradient"
+/* d_y, x, mean, inverse -> d_weight (normalized), d_bias (normalized). Always both. */
+#define TDM_OP_LAYER_NORM_PARAMETER_GRADIENT "layer_norm_parameter_gradient"
+typedef struct tdm_layer_norm_attributes {
+  double epsilon;
+  int64_t rank; /* of what is normalized */
+} tdm_layer_norm_attributes;
+
+/* x F (n, channels, ...), running_mean F (channels), running_var F (channels), [weight F
+ * (channels)], [bias F (channels)] -> y F: (x - running_mean) / sqrt(running_var + epsilon) weight
+ * + bias (Ioffe, Szegedy, "Batch normalization", 2015). */
+#define TDM_OP_BATCH_NORM "batch_norm"
+/* The same operands, of which the running ones are not read -> y, mean (channels), inverse
+ * (channels), variance (channels): by the batch's own mean, and its variance, which is divided by
+ * the count of elements for y and inverse, by one less in the output. */
+#define TDM_OP_BATCH_NORM_TRAINING "batch_norm_training"
+/* d_y, x, mean, inverse, [weight] -> d_x, d_weight (channels), d_bias (channels). */
+#define TDM_OP_BATCH_NORM_GRADIENT "batch_norm_gradient"
+/* running_mean F (channels), running_var, batches int64 (), mean, variance -> =running_mean,
+ * =running_var, =batches: moved by momentum toward the batch's; momentum below 0: their average
+ * over all batches. */
+#define TDM_OP_BATCH_NORM_STATISTICS "batch_norm_statistics"
+typedef struct tdm_batch_norm_attributes {
+  double epsilon;
+  double momentum;
+} tdm_batch_norm_attributes;
 
 /* ---- Softmax and losses ---------------------------------------------------------------------- */
 

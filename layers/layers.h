@@ -47,12 +47,112 @@ typedef struct tdm_rnn_options {
 TDM_API tdm_value tdm_rnn(tdm_graph *graph, const char *name, tdm_value x, int64_t hidden,
                           const tdm_rnn_options *options, tdm_value *out_h_n);
 
+typedef struct tdm_layer_norm_options {
+  size_t struct_size;
+  double epsilon;      /* 0: 1e-5 */
+  bool without_affine; /* no weight and no bias */
+} tdm_layer_norm_options;
+
+/* Normalizes the last `rank` dimensions of x, which are sizes: (x - mean) / sqrt(variance +
+ * epsilon) weight + bias. name.weight (ones), name.bias (zeros), of their shape. */
+TDM_API tdm_value tdm_layer_norm(tdm_graph *graph, const char *name, tdm_value x, int rank);
+TDM_API tdm_value tdm_layer_norm_with(tdm_graph *graph, const char *name, tdm_value x, int rank,
+                                      const tdm_layer_norm_options *options);
+
+/* ---- Images ---------------------------------------------------------------------------------- */
+/* 2d: x (n, channels, height, width), and options have a number for the height and one for the
+ * width; 1d: x (n, channels, width), and the first number counts. channels must be a size. */
+
+typedef struct tdm_conv_options {
+  size_t struct_size;
+  int64_t stride[2];   /* 0: 1; a second that is 0: as the first */
+  int64_t padding[2];  /* zeros on both sides */
+  int64_t dilation[2]; /* 0: 1; a second that is 0: as the first */
+  int64_t groups;      /* 0: 1 */
+  bool without_bias;
+} tdm_conv_options;
+
+/* x -> (n, out_channels, height', width'). name.weight (out_channels, channels / groups,
+ * kernel_height, kernel_width), name.bias (out_channels): uniform within 1/sqrt(channels / groups x
+ * kernel). options may be NULL. */
+TDM_API tdm_value tdm_conv2d(tdm_graph *graph, const char *name, tdm_value x, int64_t out_channels,
+                             int64_t kernel_height, int64_t kernel_width,
+                             const tdm_conv_options *options);
+TDM_API tdm_value tdm_conv1d(tdm_graph *graph, const char *name, tdm_value x, int64_t out_channels,
+                             int64_t kernel, const tdm_conv_options *options);
+
+typedef struct tdm_pool_options {
+  size_t struct_size;
+  int64_t stride[2];    /* 0: the kernel; a second that is 0: as the first */
+  int64_t padding[2];   /* at most half the kernel; never the maximum */
+  int64_t dilation[2];  /* of the maximum only; 0: 1; a second that is 0: as the first */
+  bool ceil;            /* a last window may reach beyond the padding */
+  bool exclude_padding; /* of the average only: PyTorch's count_include_pad=False */
+  int64_t divisor;      /* of the average only; 0: the count of the window's elements */
+} tdm_pool_options;
+
+/* options may be NULL. */
+TDM_API tdm_value tdm_max_pool2d(tdm_graph *graph, const char *name, tdm_value x,
+                                 int64_t kernel_height, int64_t kernel_width,
+                                 const tdm_pool_options *options);
+TDM_API tdm_value tdm_max_pool1d(tdm_graph *graph, const char *name, tdm_value x, int64_t kernel,
+                                 const tdm_pool_options *options);
+TDM_API tdm_value tdm_avg_pool2d(tdm_graph *graph, const char *name, tdm_value x,
+                                 int64_t kernel_height, int64_t kernel_width,
+                                 const tdm_pool_options *options);
+TDM_API tdm_value tdm_avg_pool1d(tdm_graph *graph, const char *name, tdm_value x, int64_t kernel,
+                                 const tdm_pool_options *options);
+/* Windows that share out x as evenly as may be, so that the result has that size. */
+TDM_API tdm_value tdm_adaptive_max_pool2d(tdm_graph *graph, const char *name, tdm_value x,
+                                          int64_t height, int64_t width);
+TDM_API tdm_value tdm_adaptive_max_pool1d(tdm_graph *graph, const char *name, tdm_value x,
+                                          int64_t width);
+TDM_API tdm_value tdm_adaptive_avg_pool2d(tdm_graph *graph, const char *name, tdm_value x,
+                                          int64_t height, int64_t width);
+TDM_API tdm_value tdm_adaptive_avg_pool1d(tdm_graph *graph, const char *name, tdm_value x,
+                                          int64_t width);
+
+typedef struct tdm_batch_norm_options {
+  size_t struct_size;
+  double epsilon;          /* 0: 1e-5 */
+  double momentum;         /* 0: 0.1; negative: running statistics are averages over all batches */
+  bool without_affine;     /* no weight and no bias */
+  bool without_statistics; /* every run normalizes by its own batch */
+} tdm_batch_norm_options;
+
+/* PyTorch's BatchNorm1d and BatchNorm2d: x (n, channels), (n, channels, width) or (n, channels,
+ * height, width). Runs that train normalize by the batch, and move name.running_mean (zeros at
+ * first), name.running_var (ones) and name.num_batches_tracked (int64) when they update; others
+ * normalize by these. name.weight (ones), name.bias (zeros). In a wrapped part every replica takes
+ * its own chunk's statistics, and the first one's are kept. */
+TDM_API tdm_value tdm_batch_norm(tdm_graph *graph, const char *name, tdm_value x);
+TDM_API tdm_value tdm_batch_norm_with(tdm_graph *graph, const char *name, tdm_value x,
+                                      const tdm_batch_norm_options *options);
+
 /* ---- Functions ------------------------------------------------------------------------------- */
 
 TDM_API tdm_value tdm_relu(tdm_graph *graph, const char *name, tdm_value x);
 TDM_API tdm_value tdm_tanh(tdm_graph *graph, const char *name, tdm_value x);
 TDM_API tdm_value tdm_sigmoid(tdm_graph *graph, const char *name, tdm_value x);
+TDM_API tdm_value tdm_gelu(tdm_graph *graph, const char *name, tdm_value x);
+/* GELU by its approximation with tanh, PyTorch's approximate="tanh". */
+TDM_API tdm_value tdm_gelu_tanh(tdm_graph *graph, const char *name, tdm_value x);
+TDM_API tdm_value tdm_silu(tdm_graph *graph, const char *name, tdm_value x);
+/* x, or slope x where x < 0; PyTorch's default slope is 0.01. */
+TDM_API tdm_value tdm_leaky_relu(tdm_graph *graph, const char *name, tdm_value x, double slope);
+/* In runs that train: 0 with probability p, else x / (1 - p); in others x itself. Which elements go
+ * depends on the session's seed, the step, the path of name and an element's place, so not on
+ * devices, replicas or teams. */
+TDM_API tdm_value tdm_dropout(tdm_graph *graph, const char *name, tdm_value x, double p);
 TDM_API tdm_value tdm_add(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
+/* a b, element by element; one shape, as for tdm_add. */
+TDM_API tdm_value tdm_mul(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
+/* Over `count` dimensions of x (negative: from the end; count 0: all of them), which stay as 1 if
+ * keep, else go. */
+TDM_API tdm_value tdm_sum(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
+                          size_t count, bool keep);
+TDM_API tdm_value tdm_mean(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
+                           size_t count, bool keep);
 /* shape: sizes, names, and at most one TDM_INFER. */
 TDM_API tdm_value tdm_reshape(tdm_graph *graph, const char *name, tdm_value x, tdm_shape shape);
 /* x without dimension (negative: from the end), at index (negative: from the end). */

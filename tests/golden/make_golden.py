@@ -11,6 +11,7 @@ import layer_cases
 import recorder
 import safetensors_file
 import training_cases
+import vision_cases
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
@@ -25,12 +26,17 @@ def write(family, dtype_name, recorded):
 def main():
     torch.set_num_threads(1)
     for dtype_name, dtype in DTYPES.items():
-        layers = {}
-        for name, (build, options) in layer_cases.layer_cases().items():
-            case = recorder.Case(name, dtype)
-            build(case, **options)
-            layers.update(case.finish())
-        write("layers", dtype_name, layers)
+        layer_families = {
+            "layers": layer_cases.layer_cases(),
+            "vision": vision_cases.vision_cases(),
+        }
+        for family, cases in layer_families.items():
+            recorded = {}
+            for name, (build, options) in cases.items():
+                case = recorder.Case(name, dtype)
+                build(case, **options)
+                recorded.update(case.finish())
+            write(family, dtype_name, recorded)
         training = {}
         for name, (build, options) in training_cases.training_cases().items():
             case = recorder.Case(name, dtype)

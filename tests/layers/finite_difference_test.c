@@ -17,7 +17,8 @@
 #define TOLERANCE 2e-7
 
 /* The loss with parameter `name` being values. */
-static double loss_with(layer_test *test, const char *name, tdm_shape shape, const double *values) {
+static double loss_with(layer_test *test, bool in_training, const char *name, tdm_shape shape,
+                        const double *values) {
   tdm_context *context = test->golden->context;
   tdm_tensor *tensor = tdm_tensor_from(context, TDM_FLOAT64, shape, values);
   tdm_tensor_list *list = tdm_tensor_list_create(context);
@@ -25,6 +26,12 @@ static double loss_with(layer_test *test, const char *name, tdm_shape shape, con
   assert_int_equal(tdm_store_load(tdm_session_store(test->session), list), TDM_OK);
   tdm_tensor_list_release(list);
   tdm_tensor_release(tensor);
+  if (in_training) {
+    double of_step;
+    if (tdm_train_step(test->session, test->feeds, test->feed_count, NULL, 0, &of_step) != TDM_OK)
+      fail_msg("%s: %s", test->name, tdm_last_message());
+    return of_step;
+  }
   tdm_fetch fetch = {.name = "loss"};
   if (tdm_run(test->session, test->feeds, test->feed_count, &fetch, 1) != TDM_OK)
     fail_msg("%s: %s", test->name, tdm_last_message());
@@ -34,8 +41,8 @@ static double loss_with(layer_test *test, const char *name, tdm_shape shape, con
   return loss;
 }
 
-static void check_parameter(layer_test *test, const char *name, const tdm_tensor *parameter,
-                            const tdm_tensor *gradient) {
+static void check_parameter(layer_test *test, bool in_training, const char *name,
+                            const tdm_tensor *parameter, const tdm_tensor *gradient) {
   size_t count;
   double *values = tensor_values(parameter, &count);
   double *slopes = tensor_values(gradient, &count);
@@ -46,16 +53,16 @@ static void check_parameter(layer_test *test, const char *name, const tdm_tensor
   for (size_t i = 0; i < count; i++) {
     const double value = values[i];
     values[i] = value + STEP;
-    const double above = loss_with(test, name, shape, values);
+    const double above = loss_with(test, in_training, name, shape, values);
     values[i] = value - STEP;
-    const double below = loss_with(test, name, shape, values);
+    const double below = loss_with(test, in_training, name, shape, values);
     values[i] = value;
     const double slope = (above - below) / (2.0 * STEP);
     if (!(fabs(slope - slopes[i]) <= TOLERANCE * largest))
       fail_msg("%s on %s: d %s[%zu] is %.10g, differences say %.10g", test->name, test->placement,
                name, i, slopes[i], slope);
   }
-  (void)loss_with(test, name, shape, values); /* as it was, for the next parameter */
+  (void)loss_with(test, in_training, name, shape, values); /* as it was, for the next parameter */
   free(values);
   free(slopes);
 }
@@ -76,7 +83,8 @@ static void check_case(const golden_file *golden, const layer_case *options,
     (void)snprintf(text, sizeof text, "gradient/%s", name);
     const tdm_tensor *gradient = tdm_tensor_list_find(saved, text);
     if (!gradient) fail_msg("%s: no gradient of %s", options->name, name);
-    check_parameter(&test, name, tdm_tensor_list_tensor(parameters, i), gradient);
+    check_parameter(&test, options->in_training, name, tdm_tensor_list_tensor(parameters, i),
+                    gradient);
   }
   tdm_tensor_list_release(saved);
   tdm_tensor_list_release(parameters);
@@ -85,9 +93,9 @@ static void check_case(const golden_file *golden, const layer_case *options,
 
 static void check_all(const char *placement) {
   golden_file golden;
-  golden_open(&golden, "layers", TDM_FLOAT64);
-  layer_case cases[LAYER_CASES_MAX];
-  const size_t count = layer_cases_all(cases, LAYER_CASES_MAX);
+  golden_open(&golden, LAYER_FAMILY, TDM_FLOAT64);
+  static layer_case cases[LAYER_CASES_MAX];
+  const size_t count = layer_cases_of(&golden, cases, LAYER_CASES_MAX);
   assert_true(count > 0);
   for (size_t i = 0; i < count; i++) {
     if (cases[i].not_smooth)

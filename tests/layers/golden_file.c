@@ -57,10 +57,14 @@ size_t golden_case_count(const golden_file *golden) {
 }
 
 tdm_tensor_list *golden_parameters(const golden_file *golden, const char *case_name) {
+  return golden_list(golden, case_name, "parameter");
+}
+
+tdm_tensor_list *golden_list(const golden_file *golden, const char *case_name, const char *kind) {
   tdm_tensor_list *list = tdm_tensor_list_create(golden->context);
   assert_non_null(list);
   for (size_t i = 0; i < tdm_tensor_list_count(golden->list); i++) {
-    const char *name = golden_suffix(tdm_tensor_list_name(golden->list, i), case_name, "parameter");
+    const char *name = golden_suffix(tdm_tensor_list_name(golden->list, i), case_name, kind);
     if (!name) continue;
     assert_int_equal(tdm_tensor_list_add(list, name, tdm_tensor_list_tensor(golden->list, i)),
                      TDM_OK);

@@ -33,6 +33,36 @@ static void compare_gradients(const layer_test *test, double tolerance) {
   tdm_tensor_list_release(saved);
 }
 
+/* What the step left in states, such as running statistics. */
+static void compare_states(const layer_test *test, double tolerance) {
+  const tdm_tensor_list *golden = test->golden->list;
+  tdm_tensor_list *saved = tdm_store_save(tdm_session_store(test->session), true);
+  if (!saved) fail_msg("%s: %s", test->name, tdm_last_message());
+  for (size_t i = 0; i < tdm_tensor_list_count(golden); i++) {
+    const char *name = golden_suffix(tdm_tensor_list_name(golden, i), test->name, "state");
+    if (!name) continue;
+    const tdm_tensor *found = tdm_tensor_list_find(saved, name);
+    if (!found) fail_msg("%s: no state %s", test->name, name);
+    golden_compare(test->name, name, found, tdm_tensor_list_tensor(golden, i), tolerance);
+  }
+  tdm_tensor_list_release(saved);
+}
+
+/* Outputs of a run that does not train, after the step. */
+static void compare_evaluated(const layer_test *test, double tolerance) {
+  const tdm_tensor_list *golden = test->golden->list;
+  for (size_t i = 0; i < tdm_tensor_list_count(golden); i++) {
+    const char *name = golden_suffix(tdm_tensor_list_name(golden, i), test->name, "evaluated");
+    if (!name) continue;
+    tdm_fetch fetch = {.name = name};
+    if (tdm_run(test->session, test->feeds, test->feed_count, &fetch, 1) != TDM_OK)
+      fail_msg("%s: %s", test->name, tdm_last_message());
+    golden_compare(test->name, "evaluated", fetch.tensor, tdm_tensor_list_tensor(golden, i),
+                   tolerance);
+    tdm_tensor_release(fetch.tensor);
+  }
+}
+
 static void check_case(const golden_file *golden, const layer_case *options,
                        const char *placement) {
   const double tolerance = tolerance_of(golden->dtype);
@@ -48,14 +78,16 @@ static void check_case(const golden_file *golden, const layer_case *options,
   golden_compare(test.name, "loss", found, golden_tensor(golden, test.name, "loss", ""), tolerance);
   tdm_tensor_release(found);
   compare_gradients(&test, tolerance);
+  compare_states(&test, tolerance);
+  compare_evaluated(&test, tolerance);
   layer_test_end(&test);
 }
 
 static void check_all(tdm_dtype dtype, const char *placement) {
   golden_file golden;
-  golden_open(&golden, "layers", dtype);
-  layer_case cases[LAYER_CASES_MAX];
-  const size_t count = layer_cases_all(cases, LAYER_CASES_MAX);
+  golden_open(&golden, LAYER_FAMILY, dtype);
+  static layer_case cases[LAYER_CASES_MAX];
+  const size_t count = layer_cases_of(&golden, cases, LAYER_CASES_MAX);
   assert_int_equal(count, golden_case_count(&golden));
   for (size_t i = 0; i < count; i++)
     check_case(&golden, &cases[i], placement);

@@ -139,6 +139,10 @@ void layer_test_start(layer_test *test) {
   if (tdm_store_load(tdm_session_store(test->session), parameters) != TDM_OK)
     fail_msg("%s: %s", test->name, tdm_last_message());
   tdm_tensor_list_release(parameters);
+  tdm_tensor_list *states = golden_list(test->golden, test->name, "buffer");
+  if (tdm_store_load(tdm_session_store(test->session), states) != TDM_OK)
+    fail_msg("%s: %s", test->name, tdm_last_message());
+  tdm_tensor_list_release(states);
 }
 
 double layer_test_step(layer_test *test) {

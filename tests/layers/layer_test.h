@@ -27,6 +27,8 @@ const char *golden_suffix(const char *name, const char *case_name, const char *k
 size_t golden_case_count(const golden_file *golden);
 /* Everything under "CASE/parameter." without that prefix; released by the caller. */
 tdm_tensor_list *golden_parameters(const golden_file *golden, const char *case_name);
+/* The same of another kind. */
+tdm_tensor_list *golden_list(const golden_file *golden, const char *case_name, const char *kind);
 /* Fails unless max|found - wanted| <= tolerance x max|wanted|. */
 void golden_compare(const char *case_name, const char *name, const tdm_tensor *found,
                     const tdm_tensor *wanted, double tolerance);

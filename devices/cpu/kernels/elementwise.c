@@ -48,6 +48,26 @@ tdm_status TDM_NAME(tdm_add_execute)(const tdm_kernel_call *call) {
   return run(call, add_range);
 }
 
+/* ---- mul ------------------------------------------------------------------------------------- */
+
+static void mul_range(void *user, int64_t begin, int64_t end) {
+  const tdm_kernel_call *call = user;
+  const real *a = call->inputs[0], *b = call->inputs[1]; /* (count) */
+  real *out = call->outputs[0];                          /* (count) */
+  for (int64_t i = begin; i < end; i += LANES) {
+    const vec product = vec_load_first(a + i, end - i) * vec_load_first(b + i, end - i);
+    vec_store_first(out + i, product, end - i);
+  }
+}
+
+tdm_status TDM_NAME(tdm_mul_prepare)(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  return prepare(request, answer);
+}
+
+tdm_status TDM_NAME(tdm_mul_execute)(const tdm_kernel_call *call) {
+  return run(call, mul_range);
+}
+
 /* ---- accumulate ------------------------------------------------------------------------------ */
 
 static void accumulate_range(void *user, int64_t begin, int64_t end) {

@@ -24,6 +24,30 @@
   X(TDM_OP_RELU_GRADIENT, relu_gradient)                                                           \
   X(TDM_OP_TANH_GRADIENT, tanh_gradient)                                                           \
   X(TDM_OP_SIGMOID_GRADIENT, sigmoid_gradient)                                                     \
+  X(TDM_OP_MUL, mul)                                                                               \
+  X(TDM_OP_SILU, silu)                                                                             \
+  X(TDM_OP_SILU_GRADIENT, silu_gradient)                                                           \
+  X(TDM_OP_GELU, gelu)                                                                             \
+  X(TDM_OP_GELU_GRADIENT, gelu_gradient)                                                           \
+  X(TDM_OP_DROPOUT, dropout)                                                                       \
+  X(TDM_OP_LEAKY_RELU, leaky_relu)                                                                 \
+  X(TDM_OP_LEAKY_RELU_GRADIENT, leaky_relu_gradient)                                               \
+  X(TDM_OP_REDUCE, reduce)                                                                         \
+  X(TDM_OP_REDUCE_GRADIENT, reduce_gradient)                                                       \
+  X(TDM_OP_CONVOLUTION, convolution)                                                               \
+  X(TDM_OP_CONVOLUTION_INPUT_GRADIENT, convolution_input_gradient)                                 \
+  X(TDM_OP_CONVOLUTION_PARAMETER_GRADIENT, convolution_parameter_gradient)                         \
+  X(TDM_OP_MAX_POOL, max_pool)                                                                     \
+  X(TDM_OP_MAX_POOL_GRADIENT, max_pool_gradient)                                                   \
+  X(TDM_OP_AVERAGE_POOL, average_pool)                                                             \
+  X(TDM_OP_AVERAGE_POOL_GRADIENT, average_pool_gradient)                                           \
+  X(TDM_OP_BATCH_NORM, batch_norm)                                                                 \
+  X(TDM_OP_BATCH_NORM_TRAINING, batch_norm_training)                                               \
+  X(TDM_OP_BATCH_NORM_GRADIENT, batch_norm_gradient)                                               \
+  X(TDM_OP_BATCH_NORM_STATISTICS, batch_norm_statistics)                                           \
+  X(TDM_OP_LAYER_NORM, layer_norm)                                                                 \
+  X(TDM_OP_LAYER_NORM_GRADIENT, layer_norm_gradient)                                               \
+  X(TDM_OP_LAYER_NORM_PARAMETER_GRADIENT, layer_norm_parameter_gradient)                           \
   X(TDM_OP_ADD, add)                                                                               \
   X(TDM_OP_ACCUMULATE, accumulate)                                                                 \
   X(TDM_OP_SCALE, scale)                                                                           \

@@ -1,4 +1,4 @@
-/* Reductions along one contiguous row: maximum, sum of exponentials, softmax. */
+/* Reductions along one contiguous row: maximum, sums, sum of exponentials, softmax. */
 #ifndef TANDEM_DEVICES_CPU_KERNELS_ROWS_H
 #define TANDEM_DEVICES_CPU_KERNELS_ROWS_H
 
@@ -21,6 +21,36 @@ static inline real row_max(const real *x, int64_t count) {
     most = vec_select(value > most, value, most);
   }
   return vec_max(most);
+}
+
+#define ROW_BLOCK 8192 /* elements that are summed in vectors, before sums are added in double */
+
+/* The sum of (x - shift) (y - other); y NULL: of x - shift. */
+static inline double row_sum_of_products(const real *x, real shift, const real *y, real other,
+                                         int64_t count) {
+  double total = 0;
+  for (int64_t first = 0; first < count; first += ROW_BLOCK) {
+    const int64_t end = tdm_cpu_min(count, first + ROW_BLOCK);
+    vec sums[4] = {{0}, {0}, {0}, {0}};
+    int64_t i = first;
+    for (; i + 4 * LANES <= end; i += 4 * LANES) {
+      for (int v = 0; v < 4; v++) {
+        const vec d = vec_load(x + i + v * LANES) - shift;
+        sums[v] += y != NULL ? d * (vec_load(y + i + v * LANES) - other) : d;
+      }
+    }
+    for (; i < end; i += LANES) {
+      vec d = vec_load_first(x + i, end - i) - shift;
+      if (y != NULL) d *= vec_load_first(y + i, end - i) - other;
+      sums[0] += vec_keep_first(d, end - i, 0);
+    }
+    total += (double)vec_sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
+  }
+  return total;
+}
+
+static inline double row_sum(const real *x, int64_t count) {
+  return row_sum_of_products(x, 0, NULL, 0, count);
 }
 
 /* The sum of exp(x - shift), which are also stored in out if it is not NULL. */

@@ -10,11 +10,21 @@
 #include <cmocka.h>
 
 const kernel_family kernel_families[] = {
-    {"embedding", embedding_cases},     {"sparse", sparse_cases},
-    {"linear", linear_cases},           {"rnn", rnn_cases},
-    {"elementwise", elementwise_cases}, {"shape", shape_cases},
-    {"softmax", softmax_cases},         {"loss", loss_cases},
-    {"optimizer", optimizer_cases},     {"sparse_optimizer", sparse_optimizer_cases},
+    {"embedding", embedding_cases},
+    {"sparse", sparse_cases},
+    {"linear", linear_cases},
+    {"rnn", rnn_cases},
+    {"elementwise", elementwise_cases},
+    {"shape", shape_cases},
+    {"convolution", convolution_cases},
+    {"pool", pool_cases},
+    {"dropout", dropout_cases},
+    {"reduction", reduction_cases},
+    {"norm", norm_cases},
+    {"softmax", softmax_cases},
+    {"loss", loss_cases},
+    {"optimizer", optimizer_cases},
+    {"sparse_optimizer", sparse_optimizer_cases},
 };
 const size_t kernel_family_count = sizeof kernel_families / sizeof kernel_families[0];
 
@@ -92,6 +102,10 @@ static double sparse_index(const kernel_input *input, int64_t i) {
 void kernel_input_generate(const kernel_case *test, size_t input, void *data) {
   const kernel_input *from = &test->inputs[input];
   const int64_t count = input_count_of(test, input);
+  if (from->generate != NULL) {
+    from->generate(test, data);
+    return;
+  }
   const tdm_random random = {.seed = input, .stream = tdm_random_stream(test->name)};
   const int64_t row = from->spec.shape.rank > 1 ? input_last_dim(test, input) : 1;
   for (int64_t i = 0; i < count; i++) {

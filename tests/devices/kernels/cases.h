@@ -15,16 +15,17 @@ typedef enum input_fill {
   FILL_ROWS,    /* of a sparse gradient, `count` of them: zeros beyond */
 } input_fill;
 
+typedef struct kernel_case kernel_case;
+
 typedef struct kernel_input {
   tdm_spec spec;
+  void (*generate)(const kernel_case *test, void *data); /* instead of fill, unless NULL */
   input_fill fill;
   double low;
   double high;
   int64_t ignored;
   int64_t used; /* entries of a sparse gradient */
 } kernel_input;
-
-typedef struct kernel_case kernel_case;
 
 /* Tensors as float64, in operand order; an absent input is NULL. Outputs that overwrite an input
  * are separate here. */
@@ -44,6 +45,14 @@ struct kernel_case {
     tdm_embedding_attributes embedding;
     tdm_rnn_attributes rnn;
     tdm_fill_attributes fill;
+    tdm_gelu_attributes gelu;
+    tdm_leaky_relu_attributes leaky_relu;
+    tdm_reduce_attributes reduce;
+    tdm_layer_norm_attributes layer_norm;
+    tdm_dropout_attributes dropout;
+    tdm_convolution_attributes convolution;
+    tdm_pool_attributes pool;
+    tdm_batch_norm_attributes batch_norm;
     tdm_select_attributes select;
     tdm_parts_attributes parts;
     tdm_softmax_attributes softmax;
@@ -114,6 +123,12 @@ void linear_cases(kernel_visit visit, void *user);
 void rnn_cases(kernel_visit visit, void *user);
 void elementwise_cases(kernel_visit visit, void *user);
 void shape_cases(kernel_visit visit, void *user);
+void convolution_cases(kernel_visit visit, void *user);
+void pool_cases(kernel_visit visit, void *user);
+void dropout_cases(kernel_visit visit, void *user);
+void reduction_cases(kernel_visit visit, void *user);
+void batch_norm_cases(tdm_dtype dtype, kernel_visit visit, void *user); /* of norm_cases */
+void norm_cases(kernel_visit visit, void *user);
 void softmax_cases(kernel_visit visit, void *user);
 void loss_cases(kernel_visit visit, void *user);
 void optimizer_cases(kernel_visit visit, void *user);

@@ -2,6 +2,7 @@
 #include "tests/devices/kernels/cases.h"
 
 #include <math.h>
+#include <string.h>
 
 static const int64_t counts[] = {0, 1, 3, 15, 16, 17, 100, 4099, 70001};
 #define COUNTS (sizeof counts / sizeof counts[0])
@@ -26,6 +27,24 @@ REFERENCE(relu_gradient, b > 0 ? a : 0)
 REFERENCE(tanh_gradient, a *(1 - b * b))
 REFERENCE(sigmoid_gradient, a *b *(1 - b))
 REFERENCE(add, a + b)
+REFERENCE(mul, a *b)
+REFERENCE(silu, a / (1 + exp(-a)))
+REFERENCE(silu_gradient, a / (1 + exp(-b)) * (1 + b * (1 - 1 / (1 + exp(-b)))))
+REFERENCE(gelu, a / 2 * (1 + erf(a / sqrt(2))))
+REFERENCE(gelu_gradient, a *((1 + erf(b / sqrt(2))) / 2 + b * exp(-b * b / 2) / sqrt(2 * acos(-1))))
+REFERENCE(gelu_tanh, a / 2 * (1 + tanh(sqrt(2 / acos(-1)) * (a + 0.044715 * a * a * a))))
+REFERENCE(leaky_relu, a < 0 ? self->attributes.leaky_relu.slope * a : a)
+REFERENCE(leaky_relu_gradient, b > 0 ? a : self->attributes.leaky_relu.slope * a)
+
+static void gelu_tanh_gradient_reference(const kernel_case *self, const double *const *inputs,
+                                         double *const *outputs) {
+  const double scale = sqrt(2 / acos(-1));
+  for (int64_t i = 0; i < input_count_of(self, 0); i++) {
+    const double x = inputs[1][i], t = tanh(scale * (x + 0.044715 * x * x * x));
+    const double slope = (1 - t * t) * scale * (1 + 3 * 0.044715 * x * x);
+    outputs[0][i] = inputs[0][i] * ((1 + t) / 2 + x / 2 * slope);
+  }
+}
 
 static void simple_case(const char *operation, tdm_dtype dtype, kernel_reference reference,
                         size_t inputs, double range, kernel_visit visit, void *user) {
@@ -33,6 +52,9 @@ static void simple_case(const char *operation, tdm_dtype dtype, kernel_reference
     kernel_case test = kernel_case_make(operation, dtype, reference, "%lld elements, range %g",
                                         (long long)counts[i], range);
     const tdm_shape shape = tdm_shape_of(1, counts[i]);
+    if (strncmp(operation, "leaky", 5) == 0) test.attributes.leaky_relu.slope = 0.2;
+    test.attributes.gelu.by_tanh |=
+        reference == gelu_tanh_reference || reference == gelu_tanh_gradient_reference;
     for (size_t input = 0; input < inputs; input++) {
       kernel_case_input(&test, dtype, shape, -range, range);
     }
@@ -91,7 +113,7 @@ static void check_finite_reference(const kernel_case *self, const double *const 
     outputs[0][i] = inputs[0][i];
 }
 
-static void reduction_cases(tdm_dtype dtype, int64_t count, kernel_visit visit, void *user) {
+static void whole_tensor_cases(tdm_dtype dtype, int64_t count, kernel_visit visit, void *user) {
   kernel_case squares = kernel_case_make(TDM_OP_SUM_OF_SQUARES, dtype, sum_of_squares_reference,
                                          "%lld elements", (long long)count);
   kernel_case_input(&squares, dtype, tdm_shape_of(1, count), -2, 3);
@@ -124,18 +146,27 @@ static void real_cases(tdm_dtype dtype, kernel_visit visit, void *user) {
   for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
     simple_case(TDM_OP_TANH, dtype, tanh_reference, 1, ranges[i], visit, user);
     simple_case(TDM_OP_SIGMOID, dtype, sigmoid_reference, 1, ranges[i], visit, user);
+    simple_case(TDM_OP_SILU, dtype, silu_reference, 1, ranges[i], visit, user);
+    simple_case(TDM_OP_GELU, dtype, gelu_reference, 1, ranges[i], visit, user);
+    simple_case(TDM_OP_GELU, dtype, gelu_tanh_reference, 1, ranges[i], visit, user);
   }
   simple_case(TDM_OP_RELU, dtype, relu_reference, 1, 2, visit, user);
   simple_case(TDM_OP_RELU_GRADIENT, dtype, relu_gradient_reference, 2, 2, visit, user);
   simple_case(TDM_OP_TANH_GRADIENT, dtype, tanh_gradient_reference, 2, 1, visit, user);
   simple_case(TDM_OP_SIGMOID_GRADIENT, dtype, sigmoid_gradient_reference, 2, 1, visit, user);
+  simple_case(TDM_OP_SILU_GRADIENT, dtype, silu_gradient_reference, 2, 8, visit, user);
+  simple_case(TDM_OP_GELU_GRADIENT, dtype, gelu_gradient_reference, 2, 8, visit, user);
+  simple_case(TDM_OP_GELU_GRADIENT, dtype, gelu_tanh_gradient_reference, 2, 8, visit, user);
+  simple_case(TDM_OP_LEAKY_RELU, dtype, leaky_relu_reference, 1, 2, visit, user);
+  simple_case(TDM_OP_LEAKY_RELU_GRADIENT, dtype, leaky_relu_gradient_reference, 2, 2, visit, user);
+  simple_case(TDM_OP_MUL, dtype, mul_reference, 2, 5, visit, user);
   simple_case(TDM_OP_ADD, dtype, add_reference, 2, 5, visit, user);
   simple_case(TDM_OP_ACCUMULATE, dtype, accumulate_reference, 1, 5, visit, user);
   simple_case(TDM_OP_ACCUMULATE, dtype, accumulate_reference, 3, 5, visit, user);
   simple_case(TDM_OP_ACCUMULATE, dtype, accumulate_reference, 16, 4, visit, user);
   for (size_t i = 0; i < COUNTS; i++) {
     scale_case(dtype, counts[i], visit, user);
-    reduction_cases(dtype, counts[i], visit, user);
+    whole_tensor_cases(dtype, counts[i], visit, user);
   }
   clip_cases(dtype, visit, user);
 }

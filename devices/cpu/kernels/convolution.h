@@ -1,0 +1,58 @@
+/* What the convolution and its gradients share: the sizes, and columns.
+ *
+ *   columns (k, pixels) of one image and group: column (y, x) holds what the window at (y, x) sees,
+ *   k = channels of the group x kernel height x kernel width; windows reach over zeros at the rim
+ *
+ * so that the convolution is weight (out, k) times columns. Columns are made for some rows of the
+ * result at a time, as many as stay in the cache. */
+#ifndef TANDEM_DEVICES_CPU_KERNELS_CONVOLUTION_H
+#define TANDEM_DEVICES_CPU_KERNELS_CONVOLUTION_H
+
+#include "devices/cpu/kernels/product.h"
+#include "devices/cpu/kernels/vector.h"
+
+typedef struct convolution_state {
+  int64_t images;
+  int64_t groups;
+  int64_t in;  /* channels of a group */
+  int64_t out; /* of a group */
+  int64_t size[2];
+  int64_t out_size[2];
+  int64_t kernel[2];
+  int64_t stride[2];
+  int64_t padding[2];
+  int64_t dilation[2];
+  int64_t k;
+  int64_t pixels; /* of a plane of the result */
+  int64_t rows;   /* of the result whose columns are made at a time */
+  int64_t slots;  /* tasks, each with memory of its own */
+  int64_t slot_bytes;
+  bool direct; /* columns are the image itself */
+  bool splits;
+} convolution_state;
+
+/* Reads the sizes; x, weight and y as for the convolution. */
+convolution_state *TDM_NAME(tdm_convolution_state)(const tdm_kernel_request *request,
+                                                   tdm_kernel_answer *answer, const tdm_shape *x,
+                                                   const tdm_shape *weight, const tdm_shape *y);
+#define convolution_state_create TDM_NAME(tdm_convolution_state)
+
+/* columns (k, count x width) of x (in, h, w), rows first <= y < first + count of the result. */
+void TDM_NAME(tdm_convolution_columns)(const convolution_state *state, const real *x, int64_t first,
+                                       int64_t count, real *columns);
+#define convolution_columns TDM_NAME(tdm_convolution_columns)
+
+/* Bytes of the columns of one block of rows. */
+static inline size_t columns_bytes(const convolution_state *state) {
+  const int64_t count = state->k * state->rows * state->out_size[1];
+  return tdm_cpu_aligned((size_t)count * sizeof(real));
+}
+
+/* Items first <= i < *out_end of `count` are slot's. */
+static inline int64_t slot_items(const convolution_state *state, int64_t slot, int64_t count,
+                                 int64_t *out_end) {
+  *out_end = (slot + 1) * count / state->slots;
+  return slot * count / state->slots;
+}
+
+#endif

@@ -1,0 +1,199 @@
+/* The gradients of the convolution. Invariant: images are shared out to partial sums of the
+ * weight's gradient by their number alone, and these are added in order, so results do not depend
+ * on the team. */
+#include "core/status.h"
+#include "devices/cpu/kernels/convolution.h"
+#include "devices/cpu/kernels/rows.h"
+
+#define PARTS 8                        /* partial sums of the weight's gradient, at most */
+#define PARTS_BYTES (64 * 1024 * 1024) /* together, at most */
+
+/* ---- Gradient of x --------------------------------------------------------------------------- */
+
+tdm_status TDM_NAME(tdm_convolution_input_gradient_prepare)(const tdm_kernel_request *request,
+                                                            tdm_kernel_answer *answer) {
+  convolution_state *state =
+      convolution_state_create(request, answer, &request->outputs[0].shape,
+                               &request->inputs[1].shape, &request->inputs[0].shape);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  const int64_t wanted = state->splits ? 4 * (int64_t)request->team_size : 1;
+  state->slots = tdm_cpu_min(state->images * state->groups, wanted);
+  state->slot_bytes = (int64_t)columns_bytes(state);
+  answer->workspace_bytes = (size_t)(state->slots * state->slot_bytes);
+  return TDM_OK;
+}
+
+/* row (w) of d_x += what tap `tap` of the kernel's rows saw of it. */
+static void add_columns_row(const convolution_state *state, real *row, int64_t tap,
+                            const real *from) {
+  const int64_t width = state->out_size[1], stride = state->stride[1];
+  const int64_t shift = tap * state->dilation[1] - state->padding[1];
+  int64_t first = shift < 0 ? (-shift + stride - 1) / stride : 0;
+  int64_t end = state->size[1] > shift ? (state->size[1] - shift + stride - 1) / stride : 0;
+  if (end > width) end = width;
+  if (end <= first) return;
+  if (stride == 1) {
+    row_add(row + first + shift, from + first, end - first);
+    return;
+  }
+  for (int64_t x = first; x < end; x++)
+    row[x * stride + shift] += from[x];
+}
+
+/* d_x (in, h, w) += columns (k, count x width), the reverse of convolution_columns. */
+static void add_columns(const convolution_state *state, real *d_x, int64_t first, int64_t count,
+                        const real *columns) {
+  const int64_t width = state->out_size[1];
+  const real *from = columns;
+  for (int64_t channel = 0; channel < state->in; channel++) {
+    real *plane = d_x + channel * state->size[0] * state->size[1]; /* (h, w) */
+    for (int64_t tap = 0; tap < state->kernel[0] * state->kernel[1]; tap++) {
+      const int64_t down = tap / state->kernel[1] * state->dilation[0] - state->padding[0];
+      for (int64_t y = first; y < first + count; y++, from += width) {
+        const int64_t row = y * state->stride[0] + down;
+        if (row < 0 || row >= state->size[0]) continue;
+        add_columns_row(state, plane + row * state->size[1], tap % state->kernel[1], from);
+      }
+    }
+  }
+}
+
+/* Item: (image, group). */
+static void input_item(const tdm_kernel_call *call, int64_t item, real *columns) {
+  const convolution_state *state = call->state;
+  const int64_t plane = state->size[0] * state->size[1], width = state->out_size[1];
+  const real *d_y =
+      (const real *)call->inputs[0] + item * state->out * state->pixels; /* (out, pixels) */
+  const real *weight =
+      (const real *)call->inputs[1] + item % state->groups * state->out * state->k; /* (out, k) */
+  real *d_x = (real *)call->outputs[0] + item * state->in * plane;                  /* (in, h, w) */
+  row_zero(d_x, state->in * plane);
+  for (int64_t first = 0; first < state->out_size[0]; first += state->rows) {
+    const int64_t rows = tdm_cpu_min(state->out_size[0] - first, state->rows);
+    const int64_t count = rows * width;
+    for (int64_t i = 0; i < state->k; i += PRODUCT_ROWS) {
+      product_of_transposed(tdm_cpu_min(state->k - i, PRODUCT_ROWS), count, state->out, weight + i,
+                            state->k, d_y + first * width, state->pixels, PRODUCT_SET,
+                            columns + i * count, count);
+    }
+    add_columns(state, d_x, first, rows, columns);
+  }
+}
+
+static void input_slots(void *user, int64_t begin, int64_t end) {
+  const tdm_kernel_call *call = user;
+  const convolution_state *state = call->state;
+  for (int64_t slot = begin; slot < end; slot++) {
+    real *columns = (real *)((char *)call->workspace + slot * state->slot_bytes);
+    int64_t last;
+    int64_t item = slot_items(state, slot, state->images * state->groups, &last);
+    for (; item < last; item++)
+      input_item(call, item, columns);
+  }
+}
+
+tdm_status TDM_NAME(tdm_convolution_input_gradient_execute)(const tdm_kernel_call *call) {
+  const convolution_state *state = call->state;
+  tdm_team_run(state->splits ? call->team : NULL, state->slots, 1, input_slots, (void *)call);
+  return TDM_OK;
+}
+
+/* ---- Gradients of weight and bias ------------------------------------------------------------ */
+
+static int64_t weight_count(const convolution_state *state) {
+  return state->groups * state->out * state->k;
+}
+
+static size_t part_bytes(const convolution_state *state) {
+  return tdm_cpu_aligned((size_t)weight_count(state) * sizeof(real));
+}
+
+tdm_status TDM_NAME(tdm_convolution_parameter_gradient_prepare)(const tdm_kernel_request *request,
+                                                                tdm_kernel_answer *answer) {
+  convolution_state *state =
+      convolution_state_create(request, answer, &request->inputs[1].shape,
+                               &request->outputs[0].shape, &request->inputs[0].shape);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->slots = tdm_cpu_min(state->images, PARTS);
+  while (state->slots > 1 && (size_t)state->slots * part_bytes(state) > PARTS_BYTES)
+    state->slots /= 2;
+  state->slot_bytes = (int64_t)(part_bytes(state) + columns_bytes(state) +
+                                product_packed_bytes(state->rows * state->out_size[1], state->k));
+  answer->workspace_bytes = (size_t)(state->slots * state->slot_bytes);
+  return TDM_OK;
+}
+
+/* part (out, k) += d_y (out, pixels) times the columns of x (in, h, w), transposed. */
+static void add_products(const convolution_state *state, const real *d_y, const real *x,
+                         char *memory, real *part) {
+  for (int64_t first = 0; first < state->out_size[0]; first += state->rows) {
+    const int64_t rows = tdm_cpu_min(state->out_size[0] - first, state->rows);
+    const int64_t count = rows * state->out_size[1], from = first * state->out_size[1];
+    matrix columns = {x + from, state->pixels, true};
+    if (!state->direct) {
+      columns = (matrix){(const real *)memory, count, true};
+      convolution_columns(state, x, first, rows, (real *)memory);
+    }
+    const packed_matrix packed = {(real *)(memory + columns_bytes(state)), count, state->k};
+    product_pack(packed, 0, state->k, columns);
+    product_packed(state->out, packed, 0, state->k, d_y + from, state->pixels, NULL, PRODUCT_ADD,
+                   part, state->k);
+  }
+}
+
+static void parameter_slots(void *user, int64_t begin, int64_t end) {
+  const tdm_kernel_call *call = user;
+  const convolution_state *state = call->state;
+  const int64_t plane = state->size[0] * state->size[1];
+  for (int64_t slot = begin; slot < end; slot++) {
+    char *memory = (char *)call->workspace + slot * state->slot_bytes;
+    real *part = (real *)memory; /* (groups, out, k) */
+    row_zero(part, weight_count(state));
+    int64_t last;
+    for (int64_t image = slot_items(state, slot, state->images, &last); image < last; image++) {
+      for (int64_t group = 0; group < state->groups; group++) {
+        const int64_t pair = image * state->groups + group;
+        add_products(state, (const real *)call->inputs[0] + pair * state->out * state->pixels,
+                     (const real *)call->inputs[1] + pair * state->in * plane,
+                     memory + part_bytes(state), part + group * state->out * state->k);
+      }
+    }
+  }
+}
+
+static void sum_parts(void *user, int64_t begin, int64_t end) {
+  const tdm_kernel_call *call = user;
+  const convolution_state *state = call->state;
+  real *d_weight = call->outputs[0]; /* (groups, out, k) */
+  for (int64_t i = begin; i < end; i += LANES) {
+    vec sum = {0};
+    for (int64_t slot = 0; slot < state->slots; slot++) {
+      const char *part = (const char *)call->workspace + slot * state->slot_bytes;
+      sum += vec_load_first((const real *)part + i, end - i);
+    }
+    vec_store_first(d_weight + i, sum, end - i);
+  }
+}
+
+static void bias_range(void *user, int64_t begin, int64_t end) {
+  const tdm_kernel_call *call = user;
+  const convolution_state *state = call->state;
+  const int64_t channels = state->groups * state->out;
+  const real *d_y = call->inputs[0]; /* (images, channels, pixels) */
+  real *d_bias = call->outputs[1];   /* (channels) */
+  for (int64_t channel = begin; channel < end; channel++) {
+    double sum = 0;
+    for (int64_t image = 0; image < state->images; image++)
+      sum += row_sum(d_y + (image * channels + channel) * state->pixels, state->pixels);
+    d_bias[channel] = (real)sum;
+  }
+}
+
+tdm_status TDM_NAME(tdm_convolution_parameter_gradient_execute)(const tdm_kernel_call *call) {
+  const convolution_state *state = call->state;
+  tdm_team *team = state->splits ? call->team : NULL;
+  tdm_team_run(team, state->slots, 1, parameter_slots, (void *)call);
+  tdm_team_run(team, weight_count(state), 4096, sum_parts, (void *)call);
+  tdm_team_run(team, state->groups * state->out, 4, bias_range, (void *)call);
+  return TDM_OK;
+}

@@ -1,0 +1,83 @@
+/* Dropout. Invariant: whether an element goes depends on seed, step, stream and its place in the
+ * whole value alone, by integers, so it is the same for every dtype, device and chunk. */
+#include "core/philox.h"
+#include "core/status.h"
+#include "devices/cpu/kernels/vector.h"
+
+#define GRAIN 4096
+#define BLOCKS 64 /* of four words that are made at a time */
+
+typedef struct dropout_state {
+  int64_t count;
+  int64_t stretch;       /* elements that follow one another in the whole value too */
+  int64_t whole_stretch; /* from one stretch to the next there */
+  int64_t first;         /* where the first stretch begins there */
+  uint64_t stream;
+  uint32_t threshold;
+  real scale;
+  bool splits;
+} dropout_state;
+
+tdm_status TDM_NAME(tdm_dropout_prepare)(const tdm_kernel_request *request,
+                                         tdm_kernel_answer *answer) {
+  const tdm_dropout_attributes *attributes = request->attributes;
+  const tdm_spec *spec = &request->outputs[0];
+  const tdm_chunk *chunk = &attributes->chunk;
+  dropout_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->count = state->stretch = state->whole_stretch = tdm_cpu_count(spec);
+  if (chunk->whole != 0) {
+    const int64_t inner = tdm_cpu_dims_product(spec, chunk->dimension + 1, spec->shape.rank);
+    state->stretch = spec->shape.dims[chunk->dimension] * inner;
+    state->whole_stretch = chunk->whole * inner;
+    state->first = chunk->offset * inner;
+  }
+  state->stream = attributes->stream;
+  state->threshold = (uint32_t)(attributes->p * 16777216.0);
+  state->scale = attributes->p < 1 ? (real)(1 / (1 - attributes->p)) : 0;
+  state->splits = answer->splits = tdm_cpu_splits(request, (double)state->count);
+  return TDM_OK;
+}
+
+/* count elements whose places in the whole value begin at `place`. */
+static void drop_stretch(const tdm_kernel_call *call, const real *x, real *y, uint64_t place,
+                         int64_t count) {
+  const dropout_state *state = call->state;
+  const uint64_t seed = call->scalars->seed;
+  const uint32_t step = (uint32_t)call->scalars->step;
+  uint32_t words[4 * BLOCKS];
+  while (count > 0) {
+    const uint64_t block = place / 4;
+    const int64_t skipped = (int64_t)(place % 4);
+    const int64_t taken = tdm_cpu_min(count, 4 * BLOCKS - skipped);
+    const int64_t blocks = tdm_cpu_chunks(skipped + taken, 4);
+    for (int64_t b = 0; b < blocks; b++)
+      tdm_philox_block(seed, state->stream, step, block + (uint64_t)b, words + 4 * b);
+    for (int64_t i = 0; i < taken; i++)
+      y[i] = words[skipped + i] >> 8 < state->threshold ? 0 : x[i] * state->scale;
+    x += taken;
+    y += taken;
+    place += (uint64_t)taken;
+    count -= taken;
+  }
+}
+
+static void dropout_range(void *user, int64_t begin, int64_t end) {
+  const tdm_kernel_call *call = user;
+  const dropout_state *state = call->state;
+  const real *x = call->inputs[0]; /* (count) */
+  real *y = call->outputs[0];      /* (count) */
+  while (begin < end) {
+    const int64_t within = begin % state->stretch;
+    const int64_t place = begin / state->stretch * state->whole_stretch + state->first + within;
+    const int64_t count = tdm_cpu_min(end - begin, state->stretch - within);
+    drop_stretch(call, x + begin, y + begin, (uint64_t)place, count);
+    begin += count;
+  }
+}
+
+tdm_status TDM_NAME(tdm_dropout_execute)(const tdm_kernel_call *call) {
+  const dropout_state *state = call->state;
+  tdm_team_run(state->splits ? call->team : NULL, state->count, GRAIN, dropout_range, (void *)call);
+  return TDM_OK;
+}

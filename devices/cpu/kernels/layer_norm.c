@@ -1,0 +1,163 @@
+/* Layer normalization and its gradients. x is seen as (rows, count). Invariant: a row of the result
+ * depends on its own row alone; sums over rows go in blocks of a fixed size. */
+#include <math.h>
+
+#include "core/status.h"
+#include "devices/cpu/kernels/rows.h"
+
+#define DEPTH 256 /* rows whose contributions are summed before their sum is added to the rest */
+
+typedef struct norm_state {
+  int64_t rows;
+  int64_t count;
+  double epsilon;
+  bool splits;
+} norm_state;
+
+static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                          const tdm_spec *x) {
+  const tdm_layer_norm_attributes *attributes = request->attributes;
+  norm_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  const int64_t first = x->shape.rank - attributes->rank;
+  state->rows = tdm_cpu_dims_product(x, 0, first);
+  state->count = tdm_cpu_dims_product(x, first, x->shape.rank);
+  state->epsilon = attributes->epsilon;
+  state->splits = answer->splits =
+      tdm_cpu_splits(request, (double)tdm_cpu_count(x) * sizeof(real) / 10.0);
+  return TDM_OK;
+}
+
+static tdm_status run(const tdm_kernel_call *call, int64_t tasks, int64_t grain,
+                      void (*range)(void *call, int64_t begin, int64_t end)) {
+  const norm_state *state = call->state;
+  tdm_team_run(state->splits ? call->team : NULL, tasks, grain, range, (void *)call);
+  return TDM_OK;
+}
+
+static int64_t grain_of(const norm_state *state) {
+  return state->count > 0 && state->count < 1024 ? 1024 / state->count : 1;
+}
+
+/* ---- Forward --------------------------------------------------------------------------------- */
+
+/* y = (x - mean) inverse weight + bias; weight and bias (count) or NULL. */
+static void row_normalize(const real *x, real mean, real inverse, const real *weight,
+                          const real *bias, real *y, int64_t count) {
+  for (int64_t i = 0; i < count; i += LANES) {
+    vec value = (vec_load_first(x + i, count - i) - mean) * inverse;
+    if (weight != NULL) value *= vec_load_first(weight + i, count - i);
+    if (bias != NULL) value += vec_load_first(bias + i, count - i);
+    vec_store_first(y + i, value, count - i);
+  }
+}
+
+static void forward_range(void *user, int64_t begin, int64_t end) {
+  const tdm_kernel_call *call = user;
+  const norm_state *state = call->state;
+  const int64_t count = state->count;
+  real *means = call->outputs[1], *inverses = call->outputs[2]; /* (rows) */
+  for (int64_t row = begin; row < end; row++) {
+    const real *x = (const real *)call->inputs[0] + row * count; /* (count) */
+    real *y = (real *)call->outputs[0] + row * count;            /* (count) */
+    means[row] = (real)(row_sum(x, count) / (double)count);
+    const double squares = row_sum_of_products(x, means[row], x, means[row], count);
+    inverses[row] = (real)(1 / sqrt(squares / (double)count + state->epsilon));
+    row_normalize(x, means[row], inverses[row], call->inputs[1], call->inputs[2], y, count);
+  }
+}
+
+tdm_status TDM_NAME(tdm_layer_norm_prepare)(const tdm_kernel_request *request,
+                                            tdm_kernel_answer *answer) {
+  return prepare(request, answer, &request->inputs[0]);
+}
+
+tdm_status TDM_NAME(tdm_layer_norm_execute)(const tdm_kernel_call *call) {
+  const norm_state *state = call->state;
+  return run(call, state->rows, grain_of(state), forward_range);
+}
+
+/* ---- Gradient of x --------------------------------------------------------------------------- */
+
+/* With g = d_y weight and n = (x - mean) inverse: d_x = inverse (g - average(g) - n average(g n)).
+ */
+static void row_gradient(const real *d_y, const real *x, real mean, real inverse,
+                         const real *weight, real *d_x, int64_t count) {
+  vec sums = {0}, products = {0};
+  for (int64_t i = 0; i < count; i += LANES) {
+    vec g = vec_load_first(d_y + i, count - i);
+    if (weight != NULL) g *= vec_load_first(weight + i, count - i);
+    sums += g;
+    products += g * ((vec_load_first(x + i, count - i) - mean) * inverse);
+  }
+  const real sum = vec_sum(sums) / (real)count, product = vec_sum(products) / (real)count;
+  for (int64_t i = 0; i < count; i += LANES) {
+    vec g = vec_load_first(d_y + i, count - i);
+    if (weight != NULL) g *= vec_load_first(weight + i, count - i);
+    const vec n = (vec_load_first(x + i, count - i) - mean) * inverse;
+    vec_store_first(d_x + i, inverse * (g - sum - n * product), count - i);
+  }
+}
+
+static void gradient_range(void *user, int64_t begin, int64_t end) {
+  const tdm_kernel_call *call = user;
+  const norm_state *state = call->state;
+  const int64_t count = state->count;
+  const real *means = call->inputs[2], *inverses = call->inputs[3]; /* (rows) */
+  for (int64_t row = begin; row < end; row++) {
+    const real *d_y = (const real *)call->inputs[0] + row * count; /* (count) */
+    const real *x = (const real *)call->inputs[1] + row * count;   /* (count) */
+    real *d_x = (real *)call->outputs[0] + row * count;            /* (count) */
+    row_gradient(d_y, x, means[row], inverses[row], call->inputs[4], d_x, count);
+  }
+}
+
+tdm_status TDM_NAME(tdm_layer_norm_gradient_prepare)(const tdm_kernel_request *request,
+                                                     tdm_kernel_answer *answer) {
+  return prepare(request, answer, &request->inputs[1]);
+}
+
+tdm_status TDM_NAME(tdm_layer_norm_gradient_execute)(const tdm_kernel_call *call) {
+  const norm_state *state = call->state;
+  return run(call, state->rows, grain_of(state), gradient_range);
+}
+
+/* ---- Gradients of weight and bias ------------------------------------------------------------ */
+
+/* One vector of columns j. */
+static void column_gradients(const tdm_kernel_call *call, int64_t j) {
+  const norm_state *state = call->state;
+  const int64_t count = state->count, columns = count - j;
+  const real *d_y = call->inputs[0], *x = call->inputs[1];          /* (rows, count) */
+  const real *means = call->inputs[2], *inverses = call->inputs[3]; /* (rows) */
+  vec d_weight = {0}, d_bias = {0};
+  for (int64_t first = 0; first < state->rows; first += DEPTH) {
+    const int64_t end = tdm_cpu_min(state->rows, first + DEPTH);
+    vec products = {0}, sums = {0};
+    for (int64_t row = first; row < end; row++) {
+      const vec d = vec_load_first(d_y + row * count + j, columns);
+      sums += d;
+      products += d * ((vec_load_first(x + row * count + j, columns) - means[row]) * inverses[row]);
+    }
+    d_weight += products;
+    d_bias += sums;
+  }
+  vec_store_first((real *)call->outputs[0] + j, d_weight, columns);
+  vec_store_first((real *)call->outputs[1] + j, d_bias, columns);
+}
+
+static void parameter_range(void *user, int64_t begin, int64_t end) {
+  const tdm_kernel_call *call = user;
+  for (int64_t task = begin; task < end; task++)
+    column_gradients(call, task * LANES);
+}
+
+tdm_status TDM_NAME(tdm_layer_norm_parameter_gradient_prepare)(const tdm_kernel_request *request,
+                                                               tdm_kernel_answer *answer) {
+  return prepare(request, answer, &request->inputs[1]);
+}
+
+tdm_status TDM_NAME(tdm_layer_norm_parameter_gradient_execute)(const tdm_kernel_call *call) {
+  const norm_state *state = call->state;
+  return run(call, tdm_cpu_chunks(state->count, LANES), 4, parameter_range);
+}

@@ -1,0 +1,156 @@
+/* Sums and means over dimensions, and their gradient. x is seen as (a, b, c, d, e), its sums as (a,
+ * c, e): b and d are the groups of dimensions that go. Invariant: an element of the result is
+ * summed in one order, which the shape alone decides. */
+#include <math.h>
+
+#include "core/status.h"
+#include "devices/cpu/kernels/rows.h"
+
+#define COLUMNS 256 /* of e that a task takes */
+#define DEPTH 512   /* terms that are summed before their sum is added to the rest */
+
+typedef struct reduce_state {
+  int64_t sizes[5]; /* a, b, c, d, e */
+  int64_t column_tasks;
+  real divisor;
+  bool splits;
+} reduce_state;
+
+static tdm_status state_create(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                               const tdm_shape *x) {
+  const tdm_reduce_attributes *attributes = request->attributes;
+  reduce_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  for (int i = 0; i < 5; i++)
+    state->sizes[i] = 1;
+  int group = 4; /* from the last dimension on: even groups stay */
+  for (int i = x->rank - 1; i >= 0; i--) {
+    const bool goes = (attributes->mask >> i & 1) != 0;
+    if (goes == (group % 2 == 0)) group--;
+    if (group < 0)
+      return tdm_fail(TDM_UNSUPPORTED, "more than two groups of dimensions are summed over");
+    state->sizes[group] *= x->dims[i];
+  }
+  const double count = (double)tdm_shape_count(x);
+  state->column_tasks = tdm_cpu_chunks(state->sizes[4], COLUMNS);
+  state->divisor = attributes->mean != 0 ? (real)(state->sizes[1] * state->sizes[3]) : 1;
+  state->splits = answer->splits = tdm_cpu_splits(request, count * sizeof(real) / 20.0);
+  return TDM_OK;
+}
+
+/* A task is a block of columns of one (a, c). */
+static tdm_status run(const tdm_kernel_call *call,
+                      void (*range)(void *call, int64_t begin, int64_t end)) {
+  const reduce_state *state = call->state;
+  const int64_t tasks = state->sizes[0] * state->sizes[2] * state->column_tasks;
+  const int64_t terms = state->sizes[1] * state->sizes[3];
+  const int64_t grain = terms > 0 && terms < 1024 ? 1024 / terms : 1;
+  tdm_team_run(state->splits ? call->team : NULL, tasks, grain, range, (void *)call);
+  return TDM_OK;
+}
+
+/* Where a task's elements lie. */
+typedef struct place {
+  int64_t in;      /* of x, at b = d = 0 */
+  int64_t out;     /* of the sums */
+  int64_t columns; /* of e */
+} place;
+
+static place place_of(const reduce_state *state, int64_t task) {
+  const int64_t *sizes = state->sizes;
+  const int64_t column = task % state->column_tasks * COLUMNS, pair = task / state->column_tasks;
+  const int64_t a = pair / sizes[2], c = pair % sizes[2];
+  return (place){.in = (a * sizes[1] * sizes[2] + c) * sizes[3] * sizes[4] + column,
+                 .out = pair * sizes[4] + column,
+                 .columns = tdm_cpu_min(sizes[4] - column, COLUMNS)};
+}
+
+/* ---- Sums ------------------------------------------------------------------------------------ */
+
+static void sum_rows(const reduce_state *state, const real *x, real *out) {
+  const int64_t step = state->sizes[2] * state->sizes[3];
+  double total = 0;
+  for (int64_t b = 0; b < state->sizes[1]; b++)
+    total += row_sum(x + b * step, state->sizes[3]);
+  *out = (real)(total / state->divisor);
+}
+
+/* One vector of columns. */
+static void sum_columns(const reduce_state *state, const real *x, real *out, int64_t columns) {
+  const int64_t d = state->sizes[3], e = state->sizes[4], terms = state->sizes[1] * d;
+  const int64_t step = state->sizes[2] * d * e;
+  vec total = {0};
+  for (int64_t first = 0; first < terms; first += DEPTH) {
+    const int64_t end = tdm_cpu_min(terms, first + DEPTH);
+    vec sum = {0};
+    for (int64_t i = first; i < end; i++)
+      sum += vec_load_first(x + i / d * step + i % d * e, columns);
+    total += sum;
+  }
+  vec_store_first(out, total / state->divisor, columns);
+}
+
+static void reduce_range(void *user, int64_t begin, int64_t end) {
+  const tdm_kernel_call *call = user;
+  const reduce_state *state = call->state;
+  for (int64_t task = begin; task < end; task++) {
+    const place at = place_of(state, task);
+    const real *x = (const real *)call->inputs[0] + at.in; /* (b, ..., d, e) */
+    real *out = (real *)call->outputs[0] + at.out;         /* (columns) */
+    if (state->sizes[4] == 1) {
+      sum_rows(state, x, out);
+      continue;
+    }
+    for (int64_t j = 0; j < at.columns; j += LANES)
+      sum_columns(state, x + j, out + j, at.columns - j);
+  }
+}
+
+tdm_status TDM_NAME(tdm_reduce_prepare)(const tdm_kernel_request *request,
+                                        tdm_kernel_answer *answer) {
+  return state_create(request, answer, &request->inputs[0].shape);
+}
+
+tdm_status TDM_NAME(tdm_reduce_execute)(const tdm_kernel_call *call) {
+  return run(call, reduce_range);
+}
+
+/* ---- Their gradient -------------------------------------------------------------------------- */
+
+static void row_fill(real *to, real value, int64_t count) {
+  for (int64_t i = 0; i < count; i += LANES)
+    vec_store_first(to + i, vec_set(value), count - i);
+}
+
+static void spread_columns(const reduce_state *state, const real *d_out, real *d_x,
+                           int64_t columns) {
+  const int64_t d = state->sizes[3], e = state->sizes[4], terms = state->sizes[1] * d;
+  const int64_t step = state->sizes[2] * d * e;
+  const vec value = vec_load_first(d_out, columns) / state->divisor;
+  for (int64_t i = 0; i < terms; i++)
+    vec_store_first(d_x + i / d * step + i % d * e, value, columns);
+}
+
+static void gradient_range(void *user, int64_t begin, int64_t end) {
+  const tdm_kernel_call *call = user;
+  const reduce_state *state = call->state;
+  const int64_t step = state->sizes[2] * state->sizes[3];
+  for (int64_t task = begin; task < end; task++) {
+    const place at = place_of(state, task);
+    const real *d_out = (const real *)call->inputs[0] + at.out; /* (columns) */
+    real *d_x = (real *)call->outputs[0] + at.in;               /* (b, ..., d, e) */
+    for (int64_t b = 0; state->sizes[4] == 1 && b < state->sizes[1]; b++)
+      row_fill(d_x + b * step, *d_out / state->divisor, state->sizes[3]);
+    for (int64_t j = 0; state->sizes[4] != 1 && j < at.columns; j += LANES)
+      spread_columns(state, d_out + j, d_x + j, at.columns - j);
+  }
+}
+
+tdm_status TDM_NAME(tdm_reduce_gradient_prepare)(const tdm_kernel_request *request,
+                                                 tdm_kernel_answer *answer) {
+  return state_create(request, answer, &request->outputs[0].shape);
+}
+
+tdm_status TDM_NAME(tdm_reduce_gradient_execute)(const tdm_kernel_call *call) {
+  return run(call, gradient_range);
+}

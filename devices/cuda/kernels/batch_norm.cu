@@ -1,0 +1,206 @@
+/* Batch normalization, its gradient, and its running statistics. x is seen as (n, channels, inner);
+ * a block takes a channel. Invariant: every sum is taken in one order, which the shape alone
+ * decides. */
+#include "devices/cuda/kernels/family.h"
+#include "devices/cuda/kernels/reduce.h"
+
+struct norm_state {
+  int64_t n;
+  int64_t channels;
+  int64_t inner;
+  double epsilon;
+  double momentum;
+  bool wide;
+};
+
+static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                          const tdm_spec *x) {
+  const tdm_batch_norm_attributes *attributes =
+      static_cast<const tdm_batch_norm_attributes *>(request->attributes);
+  norm_state *state = state_create<norm_state>(answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->n = x->shape.dims[0];
+  state->channels = x->shape.rank > 1 ? x->shape.dims[1] : x->shape.dims[0];
+  state->inner = dims_product(x, 2, x->shape.rank);
+  state->epsilon = attributes->epsilon;
+  state->momentum = attributes->momentum;
+  state->wide = x->dtype == TDM_FLOAT64;
+  return TDM_OK;
+}
+
+static const norm_state *state_of(const tdm_kernel_call *call) {
+  return static_cast<const norm_state *>(call->state);
+}
+
+static int64_t channel_blocks(const norm_state *state) {
+  return state->channels < MOST_BLOCKS ? state->channels : MOST_BLOCKS;
+}
+
+static int channel_threads(const norm_state *state) {
+  return threads_for_row(state->n * state->inner);
+}
+
+/* Element i of a channel, of n x inner. */
+#define PLACE(i) (((i) / inner * channels + channel) * inner + (i) % inner)
+
+/* ---- Evaluation ------------------------------------------------------------------------------ */
+
+/* x, y: (n, channels, inner); means, variances: (channels); weight, bias: (channels) or NULL. */
+template <class real>
+static __global__ void evaluate(const real *x, const real *means, const real *variances,
+                                const real *weight, const real *bias, real *y, double epsilon,
+                                int64_t channels, int64_t inner, int64_t count) {
+  EACH_ELEMENT(i, count) {
+    const int64_t channel = i / inner % channels;
+    real factor = (real)(1 / sqrt((double)variances[channel] + epsilon));
+    if (weight != NULL) factor *= weight[channel];
+    y[i] = (x[i] - means[channel]) * factor + (bias != NULL ? bias[channel] : 0);
+  }
+}
+
+template <class real> static tdm_status run_evaluate(const tdm_kernel_call *call) {
+  const norm_state *state = state_of(call);
+  const int64_t count = state->n * state->channels * state->inner;
+  return kernel_launch(call, "batch_norm", evaluate<real>, blocks_for(count), BLOCK,
+                       input_of<real>(call, 0), input_of<real>(call, 1), input_of<real>(call, 2),
+                       input_of<real>(call, 3), input_of<real>(call, 4), output_of<real>(call, 0),
+                       state->epsilon, state->channels, state->inner, count);
+}
+
+tdm_status tdm_cuda_batch_norm_prepare(const tdm_kernel_request *request,
+                                       tdm_kernel_answer *answer) {
+  return prepare(request, answer, &request->inputs[0]);
+}
+
+tdm_status tdm_cuda_batch_norm_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_evaluate<double>(call) : run_evaluate<float>(call);
+}
+
+/* ---- Training -------------------------------------------------------------------------------- */
+
+/* x, y: (n, channels, inner); weight, bias: (channels) or NULL; means, inverses, variances:
+ * (channels). */
+template <class real>
+static __global__ void train(const real *x, const real *weight, const real *bias, real *y,
+                             real *means, real *inverses, real *variances, double epsilon,
+                             int64_t channels, int64_t inner, int64_t count) {
+  for (int64_t channel = blockIdx.x; channel < channels; channel += gridDim.x) {
+    double sum = 0, squares = 0;
+    EACH_OF_BLOCK(i, count) {
+      sum += x[PLACE(i)];
+    }
+    const real mean = (real)(block_sum(sum) / (double)count);
+    EACH_OF_BLOCK(i, count) {
+      const double d = (double)x[PLACE(i)] - (double)mean;
+      squares += d * d;
+    }
+    const double all = block_sum(squares);
+    const real inverse = (real)(1 / sqrt(all / (double)count + epsilon));
+    const real factor = weight != NULL ? inverse * weight[channel] : inverse;
+    const real offset = bias != NULL ? bias[channel] : 0;
+    EACH_OF_BLOCK(i, count) {
+      y[PLACE(i)] = (x[PLACE(i)] - mean) * factor + offset;
+    }
+    if (threadIdx.x != 0) continue;
+    means[channel] = mean;
+    inverses[channel] = inverse;
+    variances[channel] = (real)(all / (double)(count > 1 ? count - 1 : 1));
+  }
+}
+
+template <class real> static tdm_status run_train(const tdm_kernel_call *call) {
+  const norm_state *state = state_of(call);
+  return kernel_launch(call, "batch_norm_training", train<real>, channel_blocks(state),
+                       channel_threads(state), input_of<real>(call, 0), input_of<real>(call, 3),
+                       input_of<real>(call, 4), output_of<real>(call, 0), output_of<real>(call, 1),
+                       output_of<real>(call, 2), output_of<real>(call, 3), state->epsilon,
+                       state->channels, state->inner, state->n * state->inner);
+}
+
+tdm_status tdm_cuda_batch_norm_training_prepare(const tdm_kernel_request *request,
+                                                tdm_kernel_answer *answer) {
+  return prepare(request, answer, &request->inputs[0]);
+}
+
+tdm_status tdm_cuda_batch_norm_training_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_train<double>(call) : run_train<float>(call);
+}
+
+/* ---- Gradient -------------------------------------------------------------------------------- */
+
+/* With n = (x - mean) inverse: d_x = inverse weight (d_y - average(d_y) - n average(d_y n)). */
+template <class real>
+static __global__ void gradient(const real *d_y, const real *x, const real *means,
+                                const real *inverses, const real *weight, real *d_x, real *d_weight,
+                                real *d_bias, int64_t channels, int64_t inner, int64_t count) {
+  for (int64_t channel = blockIdx.x; channel < channels; channel += gridDim.x) {
+    const real mean = means[channel], inverse = inverses[channel];
+    double sum = 0, products = 0;
+    EACH_OF_BLOCK(i, count) {
+      sum += d_y[PLACE(i)];
+      products += (double)d_y[PLACE(i)] * (double)(x[PLACE(i)] - mean);
+    }
+    const double all = block_sum(sum);
+    const double product = block_sum(products) * (double)inverse;
+    const real average = (real)(all / (double)count);
+    const real slope = inverse * (real)(product / (double)count);
+    const real factor = weight != NULL ? inverse * weight[channel] : inverse;
+    EACH_OF_BLOCK(i, count) {
+      d_x[PLACE(i)] = factor * (d_y[PLACE(i)] - average - (x[PLACE(i)] - mean) * slope);
+    }
+    if (threadIdx.x != 0) continue;
+    d_weight[channel] = (real)product;
+    d_bias[channel] = (real)all;
+  }
+}
+
+template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
+  const norm_state *state = state_of(call);
+  return kernel_launch(call, "batch_norm_gradient", gradient<real>, channel_blocks(state),
+                       channel_threads(state), input_of<real>(call, 0), input_of<real>(call, 1),
+                       input_of<real>(call, 2), input_of<real>(call, 3), input_of<real>(call, 4),
+                       output_of<real>(call, 0), output_of<real>(call, 1), output_of<real>(call, 2),
+                       state->channels, state->inner, state->n * state->inner);
+}
+
+tdm_status tdm_cuda_batch_norm_gradient_prepare(const tdm_kernel_request *request,
+                                                tdm_kernel_answer *answer) {
+  return prepare(request, answer, &request->inputs[1]);
+}
+
+tdm_status tdm_cuda_batch_norm_gradient_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_gradient<double>(call) : run_gradient<float>(call);
+}
+
+/* ---- Running statistics ---------------------------------------------------------------------- */
+
+/* One block. running_mean, running_var, mean, variance: (channels); batches: (). */
+template <class real>
+static __global__ void move_statistics(real *running_mean, real *running_var, int64_t *batches,
+                                       const real *mean, const real *variance, double momentum,
+                                       int64_t channels) {
+  const double share = momentum < 0 ? 1 / (double)(*batches + 1) : momentum;
+  EACH_OF_BLOCK(i, channels) {
+    running_mean[i] = (real)((1 - share) * (double)running_mean[i] + share * (double)mean[i]);
+    running_var[i] = (real)((1 - share) * (double)running_var[i] + share * (double)variance[i]);
+  }
+  __syncthreads(); /* all have read batches */
+  if (threadIdx.x == 0) *batches += 1;
+}
+
+template <class real> static tdm_status run_statistics(const tdm_kernel_call *call) {
+  const norm_state *state = state_of(call);
+  return kernel_launch(call, "batch_norm_statistics", move_statistics<real>, 1, BLOCK,
+                       output_of<real>(call, 0), output_of<real>(call, 1),
+                       output_of<int64_t>(call, 2), input_of<real>(call, 3),
+                       input_of<real>(call, 4), state->momentum, state->channels);
+}
+
+tdm_status tdm_cuda_batch_norm_statistics_prepare(const tdm_kernel_request *request,
+                                                  tdm_kernel_answer *answer) {
+  return prepare(request, answer, &request->inputs[0]);
+}
+
+tdm_status tdm_cuda_batch_norm_statistics_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_statistics<double>(call) : run_statistics<float>(call);
+}

@@ -1,0 +1,166 @@
+/* Layer normalization and its gradients. x is seen as (rows, count); a block takes a row, or a
+ * thread takes a column. Invariant: every sum is taken in one order, which the shape alone decides.
+ */
+#include "devices/cuda/kernels/family.h"
+#include "devices/cuda/kernels/reduce.h"
+
+struct norm_state {
+  int64_t rows;
+  int64_t count;
+  double epsilon;
+  bool wide;
+};
+
+static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                          const tdm_spec *x) {
+  const tdm_layer_norm_attributes *attributes =
+      static_cast<const tdm_layer_norm_attributes *>(request->attributes);
+  norm_state *state = state_create<norm_state>(answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  const int64_t first = x->shape.rank - attributes->rank;
+  state->rows = dims_product(x, 0, first);
+  state->count = dims_product(x, first, x->shape.rank);
+  state->epsilon = attributes->epsilon;
+  state->wide = x->dtype == TDM_FLOAT64;
+  return TDM_OK;
+}
+
+static const norm_state *state_of(const tdm_kernel_call *call) {
+  return static_cast<const norm_state *>(call->state);
+}
+
+static int64_t row_blocks(const norm_state *state) {
+  return state->rows < MOST_BLOCKS ? state->rows : MOST_BLOCKS;
+}
+
+/* ---- Forward --------------------------------------------------------------------------------- */
+
+/* x, y: (rows, count); weight, bias: (count) or NULL; means, inverses: (rows). */
+template <class real>
+static __global__ void normalize(const real *x, const real *weight, const real *bias, real *y,
+                                 real *means, real *inverses, double epsilon, int64_t rows,
+                                 int64_t count) {
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    const int64_t first = row * count;
+    real sum = 0, squares = 0;
+    EACH_OF_BLOCK(i, count) {
+      sum += x[first + i];
+    }
+    const real mean = block_sum(sum) / (real)count;
+    EACH_OF_BLOCK(i, count) {
+      const real d = x[first + i] - mean;
+      squares += d * d;
+    }
+    const real variance = block_sum(squares) / (real)count;
+    const real inverse = (real)(1 / sqrt((double)variance + epsilon));
+    EACH_OF_BLOCK(i, count) {
+      real value = (x[first + i] - mean) * inverse;
+      if (weight != NULL) value *= weight[i];
+      if (bias != NULL) value += bias[i];
+      y[first + i] = value;
+    }
+    if (threadIdx.x == 0) means[row] = mean;
+    if (threadIdx.x == 0) inverses[row] = inverse;
+  }
+}
+
+template <class real> static tdm_status run_forward(const tdm_kernel_call *call) {
+  const norm_state *state = state_of(call);
+  return kernel_launch(call, "layer_norm", normalize<real>, row_blocks(state),
+                       threads_for_row(state->count), input_of<real>(call, 0),
+                       input_of<real>(call, 1), input_of<real>(call, 2), output_of<real>(call, 0),
+                       output_of<real>(call, 1), output_of<real>(call, 2), state->epsilon,
+                       state->rows, state->count);
+}
+
+tdm_status tdm_cuda_layer_norm_prepare(const tdm_kernel_request *request,
+                                       tdm_kernel_answer *answer) {
+  return prepare(request, answer, &request->inputs[0]);
+}
+
+tdm_status tdm_cuda_layer_norm_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_forward<double>(call) : run_forward<float>(call);
+}
+
+/* ---- Gradient of x --------------------------------------------------------------------------- */
+
+/* With g = d_y weight and n = (x - mean) inverse: d_x = inverse (g - average(g) - n average(g n)).
+ */
+template <class real>
+static __global__ void input_gradient(const real *d_y, const real *x, const real *means,
+                                      const real *inverses, const real *weight, real *d_x,
+                                      int64_t rows, int64_t count) {
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    const int64_t first = row * count;
+    const real mean = means[row], inverse = inverses[row];
+    real sum = 0, products = 0;
+    EACH_OF_BLOCK(i, count) {
+      const real g = weight != NULL ? d_y[first + i] * weight[i] : d_y[first + i];
+      sum += g;
+      products += g * ((x[first + i] - mean) * inverse);
+    }
+    const real average = block_sum(sum) / (real)count;
+    const real product = block_sum(products) / (real)count;
+    EACH_OF_BLOCK(i, count) {
+      const real g = weight != NULL ? d_y[first + i] * weight[i] : d_y[first + i];
+      const real n = (x[first + i] - mean) * inverse;
+      d_x[first + i] = inverse * (g - average - n * product);
+    }
+  }
+}
+
+template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
+  const norm_state *state = state_of(call);
+  return kernel_launch(call, "layer_norm_gradient", input_gradient<real>, row_blocks(state),
+                       threads_for_row(state->count), input_of<real>(call, 0),
+                       input_of<real>(call, 1), input_of<real>(call, 2), input_of<real>(call, 3),
+                       input_of<real>(call, 4), output_of<real>(call, 0), state->rows,
+                       state->count);
+}
+
+tdm_status tdm_cuda_layer_norm_gradient_prepare(const tdm_kernel_request *request,
+                                                tdm_kernel_answer *answer) {
+  return prepare(request, answer, &request->inputs[1]);
+}
+
+tdm_status tdm_cuda_layer_norm_gradient_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_gradient<double>(call) : run_gradient<float>(call);
+}
+
+/* ---- Gradients of weight and bias ------------------------------------------------------------ */
+
+/* d_y, x: (rows, count); means, inverses: (rows); d_weight, d_bias: (count). */
+template <class real>
+static __global__ void parameter_gradient(const real *d_y, const real *x, const real *means,
+                                          const real *inverses, real *d_weight, real *d_bias,
+                                          int64_t rows, int64_t count) {
+  EACH_ELEMENT(i, count) {
+    real sum = 0, products = 0;
+    for (int64_t row = 0; row < rows; row++) {
+      const real d = d_y[row * count + i];
+      sum += d;
+      products += d * ((x[row * count + i] - means[row]) * inverses[row]);
+    }
+    d_weight[i] = products;
+    d_bias[i] = sum;
+  }
+}
+
+template <class real> static tdm_status run_parameter_gradient(const tdm_kernel_call *call) {
+  const norm_state *state = state_of(call);
+  return kernel_launch(call, "layer_norm_parameter_gradient", parameter_gradient<real>,
+                       blocks_for(state->count), BLOCK, input_of<real>(call, 0),
+                       input_of<real>(call, 1), input_of<real>(call, 2), input_of<real>(call, 3),
+                       output_of<real>(call, 0), output_of<real>(call, 1), state->rows,
+                       state->count);
+}
+
+tdm_status tdm_cuda_layer_norm_parameter_gradient_prepare(const tdm_kernel_request *request,
+                                                          tdm_kernel_answer *answer) {
+  return prepare(request, answer, &request->inputs[1]);
+}
+
+tdm_status tdm_cuda_layer_norm_parameter_gradient_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_parameter_gradient<double>(call)
+                              : run_parameter_gradient<float>(call);
+}

@@ -1,0 +1,123 @@
+/* Sums and means over dimensions, and their gradient. x is seen as (a, b, c, d, e), its sums as (a,
+ * c, e): b and d are the groups of dimensions that go. Where e is 1 a block takes a sum, else a
+ * thread does. Invariant: every sum is taken in one order, which the shape alone decides. */
+#include "devices/cuda/kernels/family.h"
+#include "devices/cuda/kernels/reduce.h"
+
+struct reduce_state {
+  int64_t sizes[5]; /* a, b, c, d, e */
+  double divisor;
+  bool wide;
+};
+
+static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                          const tdm_shape *x) {
+  const tdm_reduce_attributes *attributes =
+      static_cast<const tdm_reduce_attributes *>(request->attributes);
+  reduce_state *state = state_create<reduce_state>(answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  for (int i = 0; i < 5; i++)
+    state->sizes[i] = 1;
+  int group = 4; /* from the last dimension on: even groups stay */
+  for (int i = x->rank - 1; i >= 0; i--) {
+    const bool goes = (attributes->mask >> i & 1) != 0;
+    if (goes == (group % 2 == 0)) group--;
+    if (group < 0)
+      return tdm_fail(TDM_UNSUPPORTED, "more than two groups of dimensions are summed over");
+    state->sizes[group] *= x->dims[i];
+  }
+  state->divisor = attributes->mean != 0 ? (double)(state->sizes[1] * state->sizes[3]) : 1;
+  state->wide = request->outputs[0].dtype == TDM_FLOAT64;
+  return TDM_OK;
+}
+
+/* ---- Sums ------------------------------------------------------------------------------------ */
+
+/* A sum a block; x: (a, b, c, d), out: (a, c). */
+template <class real>
+static __global__ void sum_rows(const real *x, real *out, int64_t b, int64_t c, int64_t d,
+                                double divisor, int64_t sums) {
+  for (int64_t pair = blockIdx.x; pair < sums; pair += gridDim.x) {
+    const int64_t first = (pair / c * b * c + pair % c) * d;
+    real part = 0;
+    EACH_OF_BLOCK(i, b * d) {
+      part += x[first + i / d * c * d + i % d];
+    }
+    const real sum = block_sum(part);
+    if (threadIdx.x == 0) out[pair] = (real)(sum / divisor);
+  }
+}
+
+/* A sum a thread; x: (a, b, c, d, e), out: (a, c, e). */
+template <class real>
+static __global__ void sum_columns(const real *x, real *out, int64_t b, int64_t c, int64_t d,
+                                   int64_t e, double divisor, int64_t sums) {
+  EACH_ELEMENT(place, sums) {
+    const int64_t pair = place / e;
+    const int64_t first = (pair / c * b * c + pair % c) * d * e + place % e;
+    real sum = 0;
+    for (int64_t i = 0; i < b; i++) {
+      real part = 0;
+      for (int64_t j = 0; j < d; j++)
+        part += x[first + (i * c * d + j) * e];
+      sum += part;
+    }
+    out[place] = (real)(sum / divisor);
+  }
+}
+
+template <class real> static tdm_status run_reduce(const tdm_kernel_call *call) {
+  const reduce_state *state = static_cast<const reduce_state *>(call->state);
+  const int64_t *sizes = state->sizes;
+  const int64_t sums = sizes[0] * sizes[2] * sizes[4];
+  if (sizes[4] == 1) {
+    return kernel_launch(call, "reduce", sum_rows<real>, sums < MOST_BLOCKS ? sums : MOST_BLOCKS,
+                         threads_for_row(sizes[1] * sizes[3]), input_of<real>(call, 0),
+                         output_of<real>(call, 0), sizes[1], sizes[2], sizes[3], state->divisor,
+                         sums);
+  }
+  return kernel_launch(call, "reduce", sum_columns<real>, blocks_for(sums), BLOCK,
+                       input_of<real>(call, 0), output_of<real>(call, 0), sizes[1], sizes[2],
+                       sizes[3], sizes[4], state->divisor, sums);
+}
+
+tdm_status tdm_cuda_reduce_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  return prepare(request, answer, &request->inputs[0].shape);
+}
+
+tdm_status tdm_cuda_reduce_execute(const tdm_kernel_call *call) {
+  return static_cast<const reduce_state *>(call->state)->wide ? run_reduce<double>(call)
+                                                              : run_reduce<float>(call);
+}
+
+/* ---- Their gradient -------------------------------------------------------------------------- */
+
+/* d_out: (a, c, e), d_x: (a, b, c, d, e). */
+template <class real>
+static __global__ void spread(const real *d_out, real *d_x, int64_t b, int64_t c, int64_t d,
+                              int64_t e, double divisor, int64_t count) {
+  EACH_ELEMENT(i, count) {
+    const int64_t rest = i / e / d;
+    const int64_t from = (rest / c / b * c + rest % c) * e + i % e;
+    d_x[i] = d_out[from] / (real)divisor;
+  }
+}
+
+template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
+  const reduce_state *state = static_cast<const reduce_state *>(call->state);
+  const int64_t *sizes = state->sizes;
+  const int64_t count = sizes[0] * sizes[1] * sizes[2] * sizes[3] * sizes[4];
+  return kernel_launch(call, "reduce_gradient", spread<real>, blocks_for(count), BLOCK,
+                       input_of<real>(call, 0), output_of<real>(call, 0), sizes[1], sizes[2],
+                       sizes[3], sizes[4], state->divisor, count);
+}
+
+tdm_status tdm_cuda_reduce_gradient_prepare(const tdm_kernel_request *request,
+                                            tdm_kernel_answer *answer) {
+  return prepare(request, answer, &request->outputs[0].shape);
+}
+
+tdm_status tdm_cuda_reduce_gradient_execute(const tdm_kernel_call *call) {
+  return static_cast<const reduce_state *>(call->state)->wide ? run_gradient<double>(call)
+                                                              : run_gradient<float>(call);
+}

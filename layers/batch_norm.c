@@ -1,0 +1,171 @@
+/* Batch normalization (Ioffe, Szegedy, "Batch normalization", 2015). A run that trains has another
+ * operation in this one's place, which normalizes by the batch. Invariant: running statistics move
+ * in the update phase alone, by what the first replica saw. */
+#include <string.h>
+
+#include "layers/common.h"
+#include "layers/layers.h"
+
+enum { X, RUNNING_MEAN, RUNNING_VAR, WEIGHT, BIAS, BATCHES };
+enum { Y, MEAN, INVERSE, VARIANCE };
+
+static tdm_status infer_batch_norm(tdm_infer *infer) {
+  static const char *const names[] = {"x", "running_mean", "running_var", "weight", "bias"};
+  TDM_TRY(tdm_expect_floating(infer, X, "x"));
+  TDM_TRY(tdm_expect_rank(infer, X, "x", 2, 4));
+  const tdm_shape *x = tdm_infer_shape(infer, X);
+  const tdm_shape channels = {.rank = 1, .dims = {x->dims[1]}};
+  for (size_t i = RUNNING_MEAN; i <= BIAS; i++) {
+    if (!tdm_infer_has(infer, i)) continue;
+    TDM_TRY(tdm_expect_dtype_of_first(infer, i, "x", names[i]));
+    TDM_TRY(tdm_expect_shape(infer, i, names[i], &channels));
+  }
+  tdm_infer_set(infer, Y, infer->inputs[X].dtype, x);
+  for (size_t i = MEAN; i < infer->output_count; i++)
+    tdm_infer_set(infer, i, infer->inputs[X].dtype, &channels);
+  return TDM_OK;
+}
+
+/* ---- Gradient -------------------------------------------------------------------------------- */
+
+/* d_y, x, mean, inverse, [weight] -> d_x, d_weight, d_bias. */
+static tdm_status infer_gradient(tdm_infer *infer) {
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, tdm_infer_shape(infer, 1));
+  for (size_t i = 1; i < 3; i++)
+    tdm_infer_set(infer, i, infer->inputs[0].dtype, tdm_infer_shape(infer, 2));
+  return TDM_OK;
+}
+
+static const tdm_operation batch_norm_gradient = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_BATCH_NORM_GRADIENT,
+    .attribute_bytes = sizeof(tdm_batch_norm_attributes),
+    .min_inputs = 4,
+    .max_inputs = 5,
+    .output_count = 3,
+    .infer = infer_gradient,
+};
+
+static tdm_status append_gradient(tdm_gradient *gradient) {
+  static const size_t targets[] = {X, WEIGHT, BIAS};
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const tdm_value operands[] = {
+      tdm_gradient_of_output(gradient, Y), tdm_gradient_input(gradient, X),
+      tdm_gradient_output(gradient, MEAN), tdm_gradient_output(gradient, INVERSE),
+      tdm_gradient_input(gradient, WEIGHT)};
+  tdm_value outputs[3];
+  tdm_append(graph, &batch_norm_gradient, tdm_gradient_name(gradient),
+             tdm_gradient_attributes(gradient), operands, 5, outputs);
+  for (size_t i = 0; i < 3; i++)
+    if (tdm_gradient_wanted(gradient, targets[i]))
+      tdm_gradient_set(gradient, targets[i], outputs[i]);
+  return tdm_graph_status(graph);
+}
+
+/* ---- Running statistics ---------------------------------------------------------------------- */
+
+static tdm_status infer_statistics(tdm_infer *infer) {
+  for (size_t i = 0; i < 3; i++)
+    tdm_infer_set(infer, i, infer->inputs[i].dtype, tdm_infer_shape(infer, i));
+  return TDM_OK;
+}
+
+static const tdm_operation batch_norm_statistics = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_BATCH_NORM_STATISTICS,
+    .attribute_bytes = sizeof(tdm_batch_norm_attributes),
+    .min_inputs = 5,
+    .max_inputs = 5,
+    .output_count = 3,
+    .overwrites = {1, 2, 3},
+    .infer = infer_statistics,
+};
+
+static tdm_status persist_statistics(tdm_gradient *gradient) {
+  if (!tdm_value_is_valid(tdm_gradient_input(gradient, BATCHES))) return TDM_OK; /* none kept */
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const tdm_value operands[] = {
+      tdm_gradient_input(gradient, RUNNING_MEAN), tdm_gradient_input(gradient, RUNNING_VAR),
+      tdm_gradient_input(gradient, BATCHES), tdm_gradient_output(gradient, MEAN),
+      tdm_gradient_output(gradient, VARIANCE)};
+  tdm_append(graph, &batch_norm_statistics, tdm_gradient_name(gradient),
+             tdm_gradient_attributes(gradient), operands, 5, NULL);
+  return tdm_graph_status(graph);
+}
+
+/* ---- The layer ------------------------------------------------------------------------------- */
+
+static const tdm_operation batch_norm_in_training = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_BATCH_NORM_TRAINING,
+    .attribute_bytes = sizeof(tdm_batch_norm_attributes),
+    .min_inputs = 1,
+    .max_inputs = 6,
+    .output_count = 4,
+    .infer = infer_batch_norm,
+    .gradient = append_gradient,
+    .persist = persist_statistics,
+    .persist_inputs = 1u << RUNNING_MEAN | 1u << RUNNING_VAR | 1u << BATCHES,
+};
+
+static const tdm_operation batch_norm_operation = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_BATCH_NORM,
+    .attribute_bytes = sizeof(tdm_batch_norm_attributes),
+    .min_inputs = 3,
+    .max_inputs = 6,
+    .output_count = 1,
+    .infer = infer_batch_norm,
+    .when_training = &batch_norm_in_training,
+};
+
+static tdm_value state_of(tdm_graph *graph, const char *name, const char *suffix, tdm_dtype dtype,
+                          tdm_shape shape, double value, tdm_value like) {
+  char text[TDM_LAYER_NAME_BYTES];
+  if (!tdm_layer_name(graph, name, suffix, text)) return (tdm_value){0, 0};
+  const tdm_initializer constant = {TDM_INIT_CONSTANT, value, 0.0, -1};
+  return tdm_state(graph, text, dtype, shape, &constant, like);
+}
+
+tdm_value tdm_batch_norm_with(tdm_graph *graph, const char *name, tdm_value x,
+                              const tdm_batch_norm_options *options) {
+  const tdm_value invalid = {0, 0};
+  tdm_batch_norm_options chosen;
+  if (!tdm_layer_options(graph, "batch_norm", name, options, sizeof chosen, &chosen) ||
+      !tdm_layer_accepts(graph, "batch_norm", name, x))
+    return invalid;
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  if (shape.rank < 2 || !tdm_dim_is_size(shape.dims[1])) {
+    char text[TDM_SHAPE_TEXT];
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "batch_norm %s: dimension 1 of x must be a size, x is %s",
+                          name ? name : "?", tdm_shape_text(&shape, text, sizeof text));
+  }
+  const tdm_shape channels = tdm_shape_of(1, shape.dims[1]);
+  const tdm_dtype dtype = tdm_graph_dtype(graph);
+  const tdm_initializer ones = {TDM_INIT_CONSTANT, 1.0, 0.0, -1};
+  const tdm_initializer zeros = {TDM_INIT_ZEROS, 0.0, 0.0, -1};
+  tdm_value operands[6] = {x};
+  if (!chosen.without_affine) {
+    operands[WEIGHT] = tdm_layer_parameter(graph, name, ".weight", channels, &ones);
+    operands[BIAS] = tdm_layer_parameter(graph, name, ".bias", channels, &zeros);
+  }
+  if (!chosen.without_statistics) {
+    const tdm_value like = operands[WEIGHT];
+    operands[RUNNING_MEAN] = state_of(graph, name, ".running_mean", dtype, channels, 0.0, like);
+    operands[RUNNING_VAR] = state_of(graph, name, ".running_var", dtype, channels, 1.0, like);
+    operands[BATCHES] =
+        state_of(graph, name, ".num_batches_tracked", TDM_INT64, tdm_shape_scalar(), 0.0, like);
+  }
+  tdm_batch_norm_attributes attributes;
+  memset(&attributes, 0, sizeof attributes);
+  attributes.epsilon = chosen.epsilon != 0 ? chosen.epsilon : 1e-5;
+  attributes.momentum = chosen.momentum != 0 ? chosen.momentum : 0.1;
+  return tdm_append(graph,
+                    chosen.without_statistics ? &batch_norm_in_training : &batch_norm_operation,
+                    name, &attributes, operands, 6, NULL);
+}
+
+tdm_value tdm_batch_norm(tdm_graph *graph, const char *name, tdm_value x) {
+  return tdm_batch_norm_with(graph, name, x, NULL);
+}

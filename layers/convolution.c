@@ -1,0 +1,231 @@
+/* Convolutions of one and of two dimensions, which are one operation. Invariant: attributes always
+ * tell of two dimensions; of one, the height's part is 1, 0 and 1. */
+#include <math.h>
+#include <string.h>
+
+#include "layers/common.h"
+#include "layers/layers.h"
+
+enum { X, WEIGHT, BIAS };
+
+/* Dimension i of a shape that is counted by the axes of the attributes; -1: x has no height. */
+static int dimension_of(const tdm_shape *shape, int axis) {
+  const int dimension = shape->rank - 2 + axis;
+  return dimension < 2 ? -1 : dimension;
+}
+
+static tdm_status expect_channels(const tdm_infer *infer, int64_t groups) {
+  const tdm_dim has = tdm_infer_shape(infer, X)->dims[1];
+  const tdm_shape *weight = tdm_infer_shape(infer, WEIGHT);
+  if (tdm_dim_agree(has, weight->dims[1] * groups) && weight->dims[0] % groups == 0) return TDM_OK;
+  char text[24];
+  char weight_text[TDM_SHAPE_TEXT];
+  return tdm_fail(TDM_INVALID_ARGUMENT, "x has %s channels, weight is %s, in %lld groups",
+                  tdm_dim_text(has, text), tdm_shape_text(weight, weight_text, sizeof weight_text),
+                  (long long)groups);
+}
+
+static tdm_status infer_size(const tdm_convolution_attributes *attributes, int axis, tdm_dim size,
+                             tdm_dim kernel, tdm_dim *out_size) {
+  *out_size = TDM_DIM_UNKNOWN;
+  if (!tdm_dim_is_size(size)) return TDM_OK;
+  const int64_t reach = attributes->dilation[axis] * (kernel - 1) + 1;
+  const int64_t room = size + 2 * attributes->padding[axis] - reach;
+  if (room < 0)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "a kernel that reaches over %lld does not fit into %lld with padding %lld",
+                    (long long)reach, (long long)size, (long long)attributes->padding[axis]);
+  *out_size = room / attributes->stride[axis] + 1;
+  return TDM_OK;
+}
+
+static tdm_status infer_convolution(tdm_infer *infer) {
+  const tdm_convolution_attributes *attributes = infer->attributes;
+  TDM_TRY(tdm_expect_floating(infer, X, "x"));
+  TDM_TRY(tdm_expect_dtype_of_first(infer, WEIGHT, "x", "weight"));
+  const tdm_shape *x = tdm_infer_shape(infer, X);
+  const tdm_shape *weight = tdm_infer_shape(infer, WEIGHT);
+  TDM_TRY(tdm_expect_rank(infer, WEIGHT, "weight", 3, 4));
+  TDM_TRY(tdm_expect_rank(infer, X, "x", weight->rank, weight->rank));
+  TDM_TRY(expect_channels(infer, attributes->groups));
+  const tdm_shape channels = {.rank = 1, .dims = {weight->dims[0]}};
+  if (tdm_infer_has(infer, BIAS)) {
+    TDM_TRY(tdm_expect_dtype_of_first(infer, BIAS, "x", "bias"));
+    TDM_TRY(tdm_expect_shape(infer, BIAS, "bias", &channels));
+  }
+  tdm_shape out = *x;
+  out.dims[1] = weight->dims[0];
+  for (int axis = 0; axis < 2; axis++) {
+    const int d = dimension_of(x, axis);
+    if (d >= 0) TDM_TRY(infer_size(attributes, axis, x->dims[d], weight->dims[d], &out.dims[d]));
+  }
+  tdm_infer_set(infer, 0, infer->inputs[X].dtype, &out);
+  return TDM_OK;
+}
+
+/* ---- Gradients ------------------------------------------------------------------------------- */
+
+/* d_y, weight -> d_x. */
+static tdm_status infer_input_gradient(tdm_infer *infer) {
+  const tdm_convolution_attributes *attributes = infer->attributes;
+  tdm_shape d_x = *tdm_infer_shape(infer, 0);
+  d_x.dims[1] = tdm_infer_shape(infer, 1)->dims[1] * attributes->groups;
+  for (int axis = 0; axis < 2; axis++)
+    if (dimension_of(&d_x, axis) >= 0) d_x.dims[dimension_of(&d_x, axis)] = attributes->input[axis];
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, &d_x);
+  return TDM_OK;
+}
+
+/* d_y, x -> d_weight, d_bias. */
+static tdm_status infer_parameter_gradient(tdm_infer *infer) {
+  const tdm_convolution_attributes *attributes = infer->attributes;
+  tdm_shape d_weight = *tdm_infer_shape(infer, 1);
+  const tdm_dim in = d_weight.dims[1];
+  d_weight.dims[0] = tdm_infer_shape(infer, 0)->dims[1];
+  d_weight.dims[1] = tdm_dim_is_size(in) ? in / attributes->groups : TDM_DIM_UNKNOWN;
+  for (int axis = 0; axis < 2; axis++) {
+    const int d = dimension_of(&d_weight, axis);
+    if (d >= 0) d_weight.dims[d] = attributes->kernel[axis];
+  }
+  const tdm_shape d_bias = {.rank = 1, .dims = {d_weight.dims[0]}};
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, &d_weight);
+  tdm_infer_set(infer, 1, infer->inputs[0].dtype, &d_bias);
+  return TDM_OK;
+}
+
+static const tdm_operation input_gradient = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_CONVOLUTION_INPUT_GRADIENT,
+    .attribute_bytes = sizeof(tdm_convolution_attributes),
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .output_count = 1,
+    .infer = infer_input_gradient,
+};
+
+static const tdm_operation parameter_gradient = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_CONVOLUTION_PARAMETER_GRADIENT,
+    .attribute_bytes = sizeof(tdm_convolution_attributes),
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .output_count = 2,
+    .infer = infer_parameter_gradient,
+};
+
+static tdm_status append_gradient(tdm_gradient *gradient) {
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const char *name = tdm_gradient_name(gradient);
+  const tdm_value d_y = tdm_gradient_of_output(gradient, 0);
+  const tdm_value x = tdm_gradient_input(gradient, X);
+  const tdm_value weight = tdm_gradient_input(gradient, WEIGHT);
+  const tdm_shape x_shape = tdm_value_shape(graph, x);
+  tdm_convolution_attributes attributes;
+  memcpy(&attributes, tdm_gradient_attributes(gradient), sizeof attributes);
+  for (int axis = 0; axis < 2; axis++) {
+    const int d = dimension_of(&x_shape, axis);
+    attributes.input[axis] = d < 0 ? 1 : x_shape.dims[d];
+  }
+  if (tdm_gradient_wanted(gradient, WEIGHT) || tdm_gradient_wanted(gradient, BIAS)) {
+    const tdm_value operands[] = {d_y, x};
+    tdm_value outputs[2];
+    tdm_append(graph, &parameter_gradient, name, &attributes, operands, 2, outputs);
+    for (size_t i = 0; i < 2; i++)
+      if (tdm_gradient_wanted(gradient, WEIGHT + i))
+        tdm_gradient_set(gradient, WEIGHT + i, outputs[i]);
+  }
+  if (tdm_gradient_wanted(gradient, X)) {
+    const tdm_value operands[] = {d_y, weight};
+    tdm_gradient_set(gradient, X,
+                     tdm_append(graph, &input_gradient, name, &attributes, operands, 2, NULL));
+  }
+  return tdm_graph_status(graph);
+}
+
+static const tdm_operation convolution = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_CONVOLUTION,
+    .attribute_bytes = sizeof(tdm_convolution_attributes),
+    .min_inputs = 2,
+    .max_inputs = 3,
+    .output_count = 1,
+    .infer = infer_convolution,
+    .gradient = append_gradient,
+};
+
+/* ---- Layers ---------------------------------------------------------------------------------- */
+
+/* Fills attributes from options for that rank of images; false, with the graph's error, when a
+ * number makes no sense. */
+static bool read_options(tdm_graph *graph, const char *name, const tdm_conv_options *options,
+                         int dimensions, const int64_t kernel[2],
+                         tdm_convolution_attributes *attributes) {
+  memset(attributes, 0, sizeof *attributes);
+  attributes->groups = options->groups != 0 ? options->groups : 1;
+  bool legal = attributes->groups > 0;
+  for (int axis = 0; axis < 2; axis++) {
+    const bool flat = dimensions == 1 && axis == 0;
+    const int from = dimensions == 1 ? 0 : axis;
+    const int64_t stride = options->stride[from] ? options->stride[from] : options->stride[0];
+    const int64_t dilation =
+        options->dilation[from] ? options->dilation[from] : options->dilation[0];
+    attributes->stride[axis] = flat || stride == 0 ? 1 : stride;
+    attributes->dilation[axis] = flat || dilation == 0 ? 1 : dilation;
+    attributes->padding[axis] = flat ? 0 : options->padding[from];
+    attributes->kernel[axis] = kernel[axis];
+    legal = legal && attributes->stride[axis] > 0 && attributes->dilation[axis] > 0 &&
+            attributes->padding[axis] >= 0 && kernel[axis] > 0;
+  }
+  if (!legal)
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                   "convolution %s: kernel, stride, dilation and groups must be positive, and "
+                   "padding not negative",
+                   name ? name : "?");
+  return legal;
+}
+
+static tdm_value make_convolution(tdm_graph *graph, const char *name, tdm_value x,
+                                  int64_t out_channels, int dimensions, const int64_t kernel[2],
+                                  const tdm_conv_options *options) {
+  const tdm_value invalid = {0, 0};
+  tdm_conv_options chosen;
+  tdm_convolution_attributes attributes;
+  if (!tdm_layer_options(graph, "convolution", name, options, sizeof chosen, &chosen) ||
+      !tdm_layer_accepts(graph, "convolution", name, x) ||
+      !read_options(graph, name, &chosen, dimensions, kernel, &attributes))
+    return invalid;
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  if (shape.rank != dimensions + 2 || !tdm_dim_is_size(shape.dims[1]) ||
+      shape.dims[1] % attributes.groups != 0 || out_channels % attributes.groups != 0) {
+    char text[TDM_SHAPE_TEXT];
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "convolution %s: x must have %d dimensions, and %lld groups must divide "
+                          "its channels and %lld; x is %s",
+                          name ? name : "?", dimensions + 2, (long long)attributes.groups,
+                          (long long)out_channels, tdm_shape_text(&shape, text, sizeof text));
+  }
+  tdm_shape weight =
+      tdm_shape_of(4, out_channels, shape.dims[1] / attributes.groups, kernel[0], kernel[1]);
+  if (dimensions == 1) weight = tdm_shape_of(3, weight.dims[0], weight.dims[1], kernel[1]);
+  const double fan_in = (double)weight.dims[1] * (double)kernel[0] * (double)kernel[1];
+  const double bound = fan_in > 0 ? 1.0 / sqrt(fan_in) : 0.0;
+  const tdm_initializer uniform = {TDM_INIT_UNIFORM, -bound, bound, -1};
+  tdm_value operands[3] = {x};
+  operands[WEIGHT] = tdm_layer_parameter(graph, name, ".weight", weight, &uniform);
+  if (!chosen.without_bias)
+    operands[BIAS] =
+        tdm_layer_parameter(graph, name, ".bias", tdm_shape_of(1, out_channels), &uniform);
+  return tdm_append(graph, &convolution, name, &attributes, operands, 3, NULL);
+}
+
+tdm_value tdm_conv2d(tdm_graph *graph, const char *name, tdm_value x, int64_t out_channels,
+                     int64_t kernel_height, int64_t kernel_width, const tdm_conv_options *options) {
+  const int64_t kernel[2] = {kernel_height, kernel_width};
+  return make_convolution(graph, name, x, out_channels, 2, kernel, options);
+}
+
+tdm_value tdm_conv1d(tdm_graph *graph, const char *name, tdm_value x, int64_t out_channels,
+                     int64_t kernel, const tdm_conv_options *options) {
+  const int64_t both[2] = {1, kernel};
+  return make_convolution(graph, name, x, out_channels, 1, both, options);
+}

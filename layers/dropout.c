@@ -1,0 +1,61 @@
+/* Dropout (Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting",
+ * 2014). Invariant: where a run does not train it is a view and costs nothing; its gradient draws
+ * the same numbers again, so that no mask is kept. */
+#include <stddef.h>
+#include <string.h>
+
+#include "layers/common.h"
+#include "layers/layers.h"
+
+static tdm_status infer_dropout(tdm_infer *infer) {
+  TDM_TRY(tdm_expect_floating(infer, 0, "x"));
+  return tdm_infer_like_first(infer);
+}
+
+static tdm_status append_gradient(tdm_gradient *gradient);
+
+static const tdm_operation dropout_in_training = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_DROPOUT,
+    .attribute_bytes = sizeof(tdm_dropout_attributes),
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .output_count = 1,
+    .infer = infer_dropout,
+    .gradient = append_gradient,
+    .chunk_at = 1 + offsetof(tdm_dropout_attributes, chunk),
+};
+
+static tdm_status append_gradient(tdm_gradient *gradient) {
+  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const tdm_value d_y = tdm_gradient_of_output(gradient, 0);
+  tdm_gradient_set(gradient, 0,
+                   tdm_append(graph, &dropout_in_training, tdm_gradient_name(gradient),
+                              tdm_gradient_attributes(gradient), &d_y, 1, NULL));
+  return tdm_graph_status(graph);
+}
+
+static const tdm_operation dropout_operation = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_DROPOUT,
+    .attribute_bytes = sizeof(tdm_dropout_attributes),
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .output_count = 1,
+    .is_view = true,
+    .infer = infer_dropout,
+    .when_training = &dropout_in_training,
+};
+
+tdm_value tdm_dropout(tdm_graph *graph, const char *name, tdm_value x, double p) {
+  if (!(p >= 0 && p <= 1))
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "dropout %s: its probability is %g, and must lie between 0 and 1",
+                          name ? name : "?", p);
+  tdm_dropout_attributes attributes;
+  memset(&attributes, 0, sizeof attributes);
+  attributes.p = p;
+  attributes.stream = tdm_graph_stream(graph, name);
+  return tdm_append(graph, &dropout_operation, name, &attributes, &x, 1, NULL);
+}

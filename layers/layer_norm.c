@@ -1,0 +1,134 @@
+/* Layer normalization over the last dimensions (Ba, Kiros, Hinton, "Layer normalization", 2016).
+ * Invariant: the gradients read x and the statistics that the forward node left, never y. */
+#include <string.h>
+
+#include "layers/common.h"
+#include "layers/layers.h"
+
+enum { X, WEIGHT, BIAS };
+enum { Y, MEAN, INVERSE };
+
+/* The last `rank` dimensions of x. */
+static tdm_shape normalized_shape(const tdm_shape *x, int rank) {
+  tdm_shape shape = {.rank = rank};
+  for (int i = 0; i < rank; i++)
+    shape.dims[i] = x->dims[x->rank - rank + i];
+  return shape;
+}
+
+static tdm_status infer_layer_norm(tdm_infer *infer) {
+  static const char *const names[] = {"x", "weight", "bias"};
+  const tdm_layer_norm_attributes *attributes = infer->attributes;
+  TDM_TRY(tdm_expect_floating(infer, X, "x"));
+  TDM_TRY(tdm_expect_rank(infer, X, "x", (int)attributes->rank, TDM_MAX_RANK));
+  const tdm_shape *x = tdm_infer_shape(infer, X);
+  const tdm_shape normalized = normalized_shape(x, (int)attributes->rank);
+  for (size_t i = WEIGHT; i <= BIAS; i++) {
+    if (!tdm_infer_has(infer, i)) continue;
+    TDM_TRY(tdm_expect_dtype_of_first(infer, i, "x", names[i]));
+    TDM_TRY(tdm_expect_shape(infer, i, names[i], &normalized));
+  }
+  tdm_shape rows = *x;
+  rows.rank -= (int32_t)attributes->rank;
+  tdm_infer_set(infer, Y, infer->inputs[X].dtype, x);
+  tdm_infer_set(infer, MEAN, infer->inputs[X].dtype, &rows);
+  tdm_infer_set(infer, INVERSE, infer->inputs[X].dtype, &rows);
+  return TDM_OK;
+}
+
+/* d_y, x, mean, inverse -> d_weight, d_bias. */
+static tdm_status infer_parameter_gradient(tdm_infer *infer) {
+  const tdm_layer_norm_attributes *attributes = infer->attributes;
+  const tdm_shape shape = normalized_shape(tdm_infer_shape(infer, 1), (int)attributes->rank);
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, &shape);
+  tdm_infer_set(infer, 1, infer->inputs[0].dtype, &shape);
+  return TDM_OK;
+}
+
+static const tdm_operation layer_norm_gradient = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_LAYER_NORM_GRADIENT,
+    .attribute_bytes = sizeof(tdm_layer_norm_attributes),
+    .min_inputs = 4,
+    .max_inputs = 5,
+    .output_count = 1,
+    .infer = tdm_infer_like_second,
+};
+
+static const tdm_operation layer_norm_parameter_gradient = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_LAYER_NORM_PARAMETER_GRADIENT,
+    .attribute_bytes = sizeof(tdm_layer_norm_attributes),
+    .min_inputs = 4,
+    .max_inputs = 4,
+    .output_count = 2,
+    .infer = infer_parameter_gradient,
+};
+
+static tdm_status append_gradient(tdm_gradient *gradient) {
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const char *name = tdm_gradient_name(gradient);
+  const void *attributes = tdm_gradient_attributes(gradient);
+  const tdm_value operands[] = {
+      tdm_gradient_of_output(gradient, Y), tdm_gradient_input(gradient, X),
+      tdm_gradient_output(gradient, MEAN), tdm_gradient_output(gradient, INVERSE),
+      tdm_gradient_input(gradient, WEIGHT)};
+  if (tdm_gradient_wanted(gradient, WEIGHT) || tdm_gradient_wanted(gradient, BIAS)) {
+    tdm_value outputs[2];
+    tdm_append(graph, &layer_norm_parameter_gradient, name, attributes, operands, 4, outputs);
+    for (size_t i = 0; i < 2; i++)
+      if (tdm_gradient_wanted(gradient, WEIGHT + i))
+        tdm_gradient_set(gradient, WEIGHT + i, outputs[i]);
+  }
+  if (tdm_gradient_wanted(gradient, X))
+    tdm_gradient_set(gradient, X,
+                     tdm_append(graph, &layer_norm_gradient, name, attributes, operands, 5, NULL));
+  return tdm_graph_status(graph);
+}
+
+static const tdm_operation layer_norm_operation = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_LAYER_NORM,
+    .attribute_bytes = sizeof(tdm_layer_norm_attributes),
+    .min_inputs = 1,
+    .max_inputs = 3,
+    .output_count = 3,
+    .infer = infer_layer_norm,
+    .gradient = append_gradient,
+};
+
+tdm_value tdm_layer_norm_with(tdm_graph *graph, const char *name, tdm_value x, int rank,
+                              const tdm_layer_norm_options *options) {
+  const tdm_value invalid = {0, 0};
+  tdm_layer_norm_options chosen;
+  if (!tdm_layer_options(graph, "layer_norm", name, options, sizeof chosen, &chosen) ||
+      !tdm_layer_accepts(graph, "layer_norm", name, x))
+    return invalid;
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  bool fits = rank > 0 && rank <= shape.rank;
+  for (int i = 0; fits && i < rank; i++)
+    fits = tdm_dim_is_size(shape.dims[shape.rank - 1 - i]);
+  if (!fits) {
+    char text[TDM_SHAPE_TEXT];
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "layer_norm %s: the last %d dimensions of x must be sizes, x is %s",
+                          name ? name : "?", rank, tdm_shape_text(&shape, text, sizeof text));
+  }
+  const tdm_shape normalized = normalized_shape(&shape, rank);
+  const tdm_initializer ones = {TDM_INIT_CONSTANT, 1.0, 0.0, -1};
+  const tdm_initializer zeros = {TDM_INIT_ZEROS, 0.0, 0.0, -1};
+  tdm_value operands[3] = {x};
+  if (!chosen.without_affine) {
+    operands[WEIGHT] = tdm_layer_parameter(graph, name, ".weight", normalized, &ones);
+    operands[BIAS] = tdm_layer_parameter(graph, name, ".bias", normalized, &zeros);
+  }
+  tdm_layer_norm_attributes attributes;
+  memset(&attributes, 0, sizeof attributes);
+  attributes.epsilon = chosen.epsilon != 0 ? chosen.epsilon : 1e-5;
+  attributes.rank = rank;
+  return tdm_append(graph, &layer_norm_operation, name, &attributes, operands, 3, NULL);
+}
+
+tdm_value tdm_layer_norm(tdm_graph *graph, const char *name, tdm_value x, int rank) {
+  return tdm_layer_norm_with(graph, name, x, rank, NULL);
+}

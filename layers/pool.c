@@ -1,0 +1,234 @@
+/* Maximum and average pooling of one and of two dimensions, adaptive too. Invariant: attributes
+ * always tell of two dimensions; of one, the height's window is 1. */
+#include <string.h>
+
+#include "layers/common.h"
+#include "layers/layers.h"
+
+static int dimension_of(const tdm_shape *shape, int axis) {
+  const int dimension = shape->rank - 2 + axis;
+  return dimension < 2 ? -1 : dimension;
+}
+
+/* The count of windows over size; -1: not one fits. */
+static int64_t window_count(const tdm_pool_attributes *attributes, int axis, int64_t size) {
+  const int64_t stride = attributes->stride[axis], padding = attributes->padding[axis];
+  const int64_t reach = attributes->dilation[axis] * (attributes->kernel[axis] - 1) + 1;
+  const int64_t room = size + 2 * padding - reach;
+  if (room < 0) return -1;
+  if (attributes->ceil == 0) return room / stride + 1;
+  const int64_t count = (room + stride - 1) / stride + 1;
+  return (count - 1) * stride >= size + padding ? count - 1
+                                                : count; /* begins in x or its padding */
+}
+
+static tdm_status infer_size(const tdm_pool_attributes *attributes, int axis, tdm_dim size,
+                             tdm_dim *out_size) {
+  *out_size = attributes->adaptive != 0 ? attributes->output[axis] : TDM_DIM_UNKNOWN;
+  if (attributes->adaptive != 0 || !tdm_dim_is_size(size)) return TDM_OK;
+  *out_size = window_count(attributes, axis, size);
+  if (*out_size > 0) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "no window of %lld fits into %lld with padding %lld",
+                  (long long)attributes->kernel[axis], (long long)size,
+                  (long long)attributes->padding[axis]);
+}
+
+static tdm_status infer_pool(tdm_infer *infer) {
+  const tdm_pool_attributes *attributes = infer->attributes;
+  TDM_TRY(tdm_expect_floating(infer, 0, "x"));
+  TDM_TRY(tdm_expect_rank(infer, 0, "x", 3, 4));
+  const tdm_shape *x = tdm_infer_shape(infer, 0);
+  tdm_shape out = *x;
+  for (int axis = 0; axis < 2; axis++) {
+    const int d = dimension_of(x, axis);
+    if (d >= 0) TDM_TRY(infer_size(attributes, axis, x->dims[d], &out.dims[d]));
+  }
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, &out);
+  if (infer->output_count > 1) tdm_infer_set(infer, 1, TDM_INT32, &out);
+  return TDM_OK;
+}
+
+static tdm_status infer_gradient(tdm_infer *infer) {
+  const tdm_pool_attributes *attributes = infer->attributes;
+  tdm_shape d_x = *tdm_infer_shape(infer, 0);
+  for (int axis = 0; axis < 2; axis++)
+    if (dimension_of(&d_x, axis) >= 0) d_x.dims[dimension_of(&d_x, axis)] = attributes->input[axis];
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, &d_x);
+  return TDM_OK;
+}
+
+static const tdm_operation max_gradient = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_MAX_POOL_GRADIENT,
+    .attribute_bytes = sizeof(tdm_pool_attributes),
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .output_count = 1,
+    .infer = infer_gradient,
+};
+
+static const tdm_operation average_gradient = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_AVERAGE_POOL_GRADIENT,
+    .attribute_bytes = sizeof(tdm_pool_attributes),
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .output_count = 1,
+    .infer = infer_gradient,
+};
+
+/* d_y and, of the maximum, indices -> d_x. */
+static tdm_status append_gradient(tdm_gradient *gradient, const tdm_operation *operation) {
+  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  tdm_pool_attributes attributes;
+  memcpy(&attributes, tdm_gradient_attributes(gradient), sizeof attributes);
+  const tdm_shape x = tdm_value_shape(graph, tdm_gradient_input(gradient, 0));
+  for (int axis = 0; axis < 2; axis++) {
+    const int d = dimension_of(&x, axis);
+    attributes.input[axis] = d < 0 ? 1 : x.dims[d];
+  }
+  const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
+                                tdm_gradient_output(gradient, 1)};
+  tdm_gradient_set(gradient, 0,
+                   tdm_append(graph, operation, tdm_gradient_name(gradient), &attributes, operands,
+                              operation->min_inputs, NULL));
+  return tdm_graph_status(graph);
+}
+
+static tdm_status append_max_gradient(tdm_gradient *gradient) {
+  return append_gradient(gradient, &max_gradient);
+}
+
+static tdm_status append_average_gradient(tdm_gradient *gradient) {
+  return append_gradient(gradient, &average_gradient);
+}
+
+static const tdm_operation max_pool = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_MAX_POOL,
+    .attribute_bytes = sizeof(tdm_pool_attributes),
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .output_count = 2,
+    .infer = infer_pool,
+    .gradient = append_max_gradient,
+};
+
+static const tdm_operation average_pool = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_AVERAGE_POOL,
+    .attribute_bytes = sizeof(tdm_pool_attributes),
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .output_count = 1,
+    .infer = infer_pool,
+    .gradient = append_average_gradient,
+};
+
+/* ---- Layers ---------------------------------------------------------------------------------- */
+
+static bool accepts(tdm_graph *graph, const char *name, tdm_value x, int dimensions) {
+  if (!tdm_layer_accepts(graph, "pool", name, x)) return false;
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  if (shape.rank == dimensions + 2) return true;
+  char text[TDM_SHAPE_TEXT];
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "pool %s: x must have %d dimensions, is %s",
+                 name ? name : "?", dimensions + 2, tdm_shape_text(&shape, text, sizeof text));
+  return false;
+}
+
+static int64_t first_of(int64_t wanted, int64_t otherwise) {
+  return wanted != 0 ? wanted : otherwise;
+}
+
+static tdm_value make_pool(tdm_graph *graph, const tdm_operation *operation, const char *name,
+                           tdm_value x, int dimensions, const int64_t kernel[2],
+                           const tdm_pool_options *options) {
+  const tdm_value invalid = {0, 0};
+  tdm_pool_options chosen;
+  if (!tdm_layer_options(graph, "pool", name, options, sizeof chosen, &chosen) ||
+      !accepts(graph, name, x, dimensions))
+    return invalid;
+  tdm_pool_attributes attributes;
+  memset(&attributes, 0, sizeof attributes);
+  bool legal = chosen.divisor >= 0;
+  for (int axis = 0; axis < 2; axis++) {
+    const bool flat = dimensions == 1 && axis == 0;
+    const int from = dimensions == 1 ? 0 : axis;
+    const int64_t stride = first_of(chosen.stride[from], chosen.stride[0]);
+    const int64_t dilation = first_of(chosen.dilation[from], chosen.dilation[0]);
+    attributes.kernel[axis] = kernel[axis];
+    attributes.stride[axis] = flat ? 1 : first_of(stride, kernel[axis]);
+    attributes.dilation[axis] = flat || operation != &max_pool ? 1 : first_of(dilation, 1);
+    attributes.padding[axis] = flat ? 0 : chosen.padding[from];
+    legal = legal && kernel[axis] > 0 && attributes.stride[axis] > 0 &&
+            attributes.dilation[axis] > 0 && attributes.padding[axis] >= 0 &&
+            2 * attributes.padding[axis] <= kernel[axis];
+  }
+  if (!legal)
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "pool %s: kernel, stride and dilation must be positive, and padding at "
+                          "most half the kernel",
+                          name ? name : "?");
+  attributes.ceil = chosen.ceil;
+  attributes.count_padding = !chosen.exclude_padding;
+  attributes.divisor = chosen.divisor;
+  return tdm_append(graph, operation, name, &attributes, &x, 1, NULL);
+}
+
+static tdm_value make_adaptive(tdm_graph *graph, const tdm_operation *operation, const char *name,
+                               tdm_value x, int dimensions, int64_t height, int64_t width) {
+  if (!accepts(graph, name, x, dimensions)) return (tdm_value){0, 0};
+  if (height <= 0 || width <= 0)
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "pool %s: %lld x %lld is no size",
+                          name ? name : "?", (long long)height, (long long)width);
+  tdm_pool_attributes attributes;
+  memset(&attributes, 0, sizeof attributes);
+  attributes.adaptive = 1;
+  attributes.output[0] = height;
+  attributes.output[1] = width;
+  return tdm_append(graph, operation, name, &attributes, &x, 1, NULL);
+}
+
+tdm_value tdm_max_pool2d(tdm_graph *graph, const char *name, tdm_value x, int64_t kernel_height,
+                         int64_t kernel_width, const tdm_pool_options *options) {
+  const int64_t kernel[2] = {kernel_height, kernel_width};
+  return make_pool(graph, &max_pool, name, x, 2, kernel, options);
+}
+
+tdm_value tdm_max_pool1d(tdm_graph *graph, const char *name, tdm_value x, int64_t kernel,
+                         const tdm_pool_options *options) {
+  const int64_t both[2] = {1, kernel};
+  return make_pool(graph, &max_pool, name, x, 1, both, options);
+}
+
+tdm_value tdm_avg_pool2d(tdm_graph *graph, const char *name, tdm_value x, int64_t kernel_height,
+                         int64_t kernel_width, const tdm_pool_options *options) {
+  const int64_t kernel[2] = {kernel_height, kernel_width};
+  return make_pool(graph, &average_pool, name, x, 2, kernel, options);
+}
+
+tdm_value tdm_avg_pool1d(tdm_graph *graph, const char *name, tdm_value x, int64_t kernel,
+                         const tdm_pool_options *options) {
+  const int64_t both[2] = {1, kernel};
+  return make_pool(graph, &average_pool, name, x, 1, both, options);
+}
+
+tdm_value tdm_adaptive_max_pool2d(tdm_graph *graph, const char *name, tdm_value x, int64_t height,
+                                  int64_t width) {
+  return make_adaptive(graph, &max_pool, name, x, 2, height, width);
+}
+
+tdm_value tdm_adaptive_max_pool1d(tdm_graph *graph, const char *name, tdm_value x, int64_t width) {
+  return make_adaptive(graph, &max_pool, name, x, 1, 1, width);
+}
+
+tdm_value tdm_adaptive_avg_pool2d(tdm_graph *graph, const char *name, tdm_value x, int64_t height,
+                                  int64_t width) {
+  return make_adaptive(graph, &average_pool, name, x, 2, height, width);
+}
+
+tdm_value tdm_adaptive_avg_pool1d(tdm_graph *graph, const char *name, tdm_value x, int64_t width) {
+  return make_adaptive(graph, &average_pool, name, x, 1, 1, width);
+}

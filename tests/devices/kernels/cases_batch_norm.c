@@ -1,0 +1,166 @@
+/* Cases of batch normalization, its gradient and its running statistics. */
+#include <math.h>
+
+#include "tests/devices/kernels/cases.h"
+
+/* x is (n, channels, inner); the place of element i of a channel, of n x inner. */
+typedef struct layout {
+  int64_t channels, inner, count;
+} layout;
+
+static layout layout_of(const tdm_shape *x) {
+  layout found = {.channels = x->dims[1], .inner = 1};
+  for (int d = 2; d < x->rank; d++)
+    found.inner *= x->dims[d];
+  found.count = x->dims[0] * found.inner;
+  return found;
+}
+
+static int64_t place_of(const layout *of, int64_t channel, int64_t i) {
+  return (i / of->inner * of->channels + channel) * of->inner + i % of->inner;
+}
+
+static void evaluation_reference(const kernel_case *self, const double *const *inputs,
+                                 double *const *outputs) {
+  const layout of = layout_of(&self->inputs[0].spec.shape);
+  for (int64_t c = 0; c < of.channels; c++) {
+    const double inverse = 1 / sqrt(inputs[2][c] + self->attributes.batch_norm.epsilon);
+    for (int64_t i = 0; i < of.count; i++) {
+      const int64_t place = place_of(&of, c, i);
+      outputs[0][place] =
+          (inputs[0][place] - inputs[1][c]) * inverse * (inputs[3] ? inputs[3][c] : 1) +
+          (inputs[4] ? inputs[4][c] : 0);
+    }
+  }
+}
+
+static void training_reference(const kernel_case *self, const double *const *inputs,
+                               double *const *outputs) {
+  const layout of = layout_of(&self->inputs[0].spec.shape);
+  for (int64_t c = 0; c < of.channels; c++) {
+    double mean = 0, squares = 0;
+    for (int64_t i = 0; i < of.count; i++)
+      mean += inputs[0][place_of(&of, c, i)] / (double)of.count;
+    for (int64_t i = 0; i < of.count; i++)
+      squares += pow(inputs[0][place_of(&of, c, i)] - mean, 2);
+    outputs[1][c] = mean;
+    outputs[2][c] = 1 / sqrt(squares / (double)of.count + self->attributes.batch_norm.epsilon);
+    outputs[3][c] = squares / (double)(of.count > 1 ? of.count - 1 : 1);
+    for (int64_t i = 0; i < of.count; i++) {
+      const int64_t place = place_of(&of, c, i);
+      outputs[0][place] =
+          (inputs[0][place] - mean) * outputs[2][c] * (inputs[3] ? inputs[3][c] : 1) +
+          (inputs[4] ? inputs[4][c] : 0);
+    }
+  }
+}
+
+static void gradient_reference(const kernel_case *self, const double *const *inputs,
+                               double *const *outputs) {
+  const layout of = layout_of(&self->inputs[1].spec.shape);
+  for (int64_t c = 0; c < of.channels; c++) {
+    const double mean = inputs[2][c], inverse = inputs[3][c];
+    double sum = 0, product = 0;
+    for (int64_t i = 0; i < of.count; i++) {
+      const int64_t place = place_of(&of, c, i);
+      sum += inputs[0][place];
+      product += inputs[0][place] * (inputs[1][place] - mean) * inverse;
+    }
+    outputs[1][c] = product;
+    outputs[2][c] = sum;
+    for (int64_t i = 0; i < of.count; i++) {
+      const int64_t place = place_of(&of, c, i);
+      const double n = (inputs[1][place] - mean) * inverse;
+      outputs[0][place] = inverse * (inputs[4] ? inputs[4][c] : 1) *
+                          (inputs[0][place] - (sum + n * product) / (double)of.count);
+    }
+  }
+}
+
+static void statistics_reference(const kernel_case *self, const double *const *inputs,
+                                 double *const *outputs) {
+  const double momentum = self->attributes.batch_norm.momentum;
+  outputs[2][0] = inputs[2][0] + 1;
+  const double share = momentum < 0 ? 1 / outputs[2][0] : momentum;
+  for (int k = 0; k < 2; k++)
+    for (int64_t c = 0; c < input_count_of(self, 0); c++)
+      outputs[k][c] = (1 - share) * inputs[k][c] + share * inputs[3 + k][c];
+}
+
+/* weight and bias, or neither. */
+static void add_affine(kernel_case *test, tdm_dtype dtype, tdm_shape channels, int count,
+                       bool affine) {
+  for (int i = 0; i < count; i++) {
+    if (affine)
+      kernel_case_input(test, dtype, channels, -1, 2);
+    else
+      kernel_case_absent_input(test);
+  }
+}
+
+static void shape_cases_of(tdm_dtype dtype, tdm_shape x, bool affine, kernel_visit visit,
+                           void *user) {
+  char text[TDM_SHAPE_TEXT];
+  tdm_shape_text(&x, text, sizeof text);
+  const tdm_shape channels = tdm_shape_of(1, x.dims[1]);
+  kernel_case evaluation =
+      kernel_case_make(TDM_OP_BATCH_NORM, dtype, evaluation_reference, "%s", text);
+  evaluation.attributes.batch_norm = (tdm_batch_norm_attributes){.epsilon = 1e-3, .momentum = 0.1};
+  kernel_case_input(&evaluation, dtype, x, -1, 3);
+  kernel_case training = evaluation;
+  kernel_case_input(&evaluation, dtype, channels, -1, 1);
+  kernel_case_input(&evaluation, dtype, channels, 0.1, 2);
+  add_affine(&evaluation, dtype, channels, 2, affine);
+  kernel_case_output(&evaluation, dtype, x);
+  visit(&evaluation, user);
+
+  training.operation = TDM_OP_BATCH_NORM_TRAINING;
+  training.reference = training_reference;
+  kernel_case_absent_input(&training);
+  kernel_case_absent_input(&training);
+  add_affine(&training, dtype, channels, 2, affine);
+  kernel_case_output(&training, dtype, x);
+  for (int i = 0; i < 3; i++)
+    kernel_case_output(&training, dtype, channels);
+  visit(&training, user);
+
+  kernel_case back =
+      kernel_case_make(TDM_OP_BATCH_NORM_GRADIENT, dtype, gradient_reference, "%s", text);
+  back.attributes = evaluation.attributes;
+  kernel_case_input(&back, dtype, x, -1, 1);
+  kernel_case_input(&back, dtype, x, -1, 3);
+  kernel_case_input(&back, dtype, channels, 0.5, 1.5);
+  kernel_case_input(&back, dtype, channels, 0.5, 1.5);
+  add_affine(&back, dtype, channels, 1, affine);
+  kernel_case_output(&back, dtype, x);
+  kernel_case_output(&back, dtype, channels);
+  kernel_case_output(&back, dtype, channels);
+  visit(&back, user);
+}
+
+static void statistics_case(tdm_dtype dtype, int64_t channels, double momentum, kernel_visit visit,
+                            void *user) {
+  kernel_case test = kernel_case_make(TDM_OP_BATCH_NORM_STATISTICS, dtype, statistics_reference,
+                                      "%d channels, momentum %g", (int)channels, momentum);
+  test.attributes.batch_norm = (tdm_batch_norm_attributes){.epsilon = 1e-3, .momentum = momentum};
+  kernel_case_input(&test, dtype, tdm_shape_of(1, channels), -1, 1);
+  kernel_case_input(&test, dtype, tdm_shape_of(1, channels), 0.5, 1);
+  kernel_case_input(&test, TDM_INT64, tdm_shape_scalar(), 3, 3.5);
+  kernel_case_input(&test, dtype, tdm_shape_of(1, channels), -1, 1);
+  kernel_case_input(&test, dtype, tdm_shape_of(1, channels), 0.5, 1);
+  for (size_t i = 0; i < 3; i++)
+    kernel_case_overwrite(&test, i);
+  visit(&test, user);
+}
+
+void batch_norm_cases(tdm_dtype dtype, kernel_visit visit, void *user) {
+  shape_cases_of(dtype, tdm_shape_of(4, 3, 5, 4, 7), true, visit, user);
+  shape_cases_of(dtype, tdm_shape_of(3, 4, 3, 9), false, visit, user);
+  shape_cases_of(dtype, tdm_shape_of(2, 7, 37), true, visit, user);
+  shape_cases_of(dtype, tdm_shape_of(2, 300, 3), false, visit, user);
+  shape_cases_of(dtype, tdm_shape_of(4, 6, 9, 30, 30), true, visit, user);
+  shape_cases_of(dtype, tdm_shape_of(3, 1, 2, 20), true, visit, user);
+  statistics_case(dtype, 1, 0.1, visit, user);
+  statistics_case(dtype, 37, 0.3, visit, user);
+  statistics_case(dtype, 300, -1, visit, user);
+}

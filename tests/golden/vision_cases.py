@@ -1,0 +1,224 @@
+"""Cases of the layers that images are given to, and of what goes with them. The options of a case
+stand beside its values, as option.LAYER, a list of numbers: tests/layers/vision_cases.c reads them,
+so that only this file lists cases."""
+
+import itertools
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+def options(case, layer, *numbers):
+    case.record("option." + layer, torch.tensor([float(n) for n in numbers], dtype=torch.float64))
+
+
+def activation(case, kind, slope=0.0, shape=(4, 7), scale=1.0):
+    options(case, "activation", kind, slope)
+    x = case.parameter("x", *shape, scale=scale)
+    call = (
+        F.gelu, lambda x: F.gelu(x, approximate="tanh"), F.silu, lambda x: F.leaky_relu(x, slope)
+    )[kind]
+    case.judge("y", call(x))
+
+
+def mul(case, same):
+    options(case, "mul", same)
+    x = case.parameter("x", 4, 7)
+    case.judge("y", x * (x if same else case.parameter("b", 4, 7)))
+
+
+def reduce(case, shape, dimensions, keep, mean):
+    options(case, "reduce", mean, keep, *dimensions)
+    x = case.parameter("x", *shape)
+    # PyTorch takes no dimensions for all of them too, but only from later versions on.
+    every = tuple(dimensions) or tuple(range(len(shape)))
+    case.judge("y", (torch.mean if mean else torch.sum)(x, every, keep))
+
+
+def layer_norm(case, shape, rank, affine, epsilon):
+    options(case, "layer_norm", rank, affine, epsilon)
+    layer = nn.LayerNorm(shape[-rank:], eps=epsilon, elementwise_affine=affine)
+    case.judge("y", case.module("layer", layer)(case.parameter("x", *shape)))
+
+
+def convolution(case, dimensions, shape, out, kernel, stride, padding, dilation, groups, bias):
+    options(
+        case, "convolution", dimensions, out, *kernel, *stride, *padding, *dilation, groups, bias
+    )
+    make = nn.Conv1d if dimensions == 1 else nn.Conv2d
+    layer = make(
+        shape[1], out, kernel[:dimensions], stride=stride[:dimensions],
+        padding=padding[:dimensions], dilation=dilation[:dimensions], groups=groups, bias=bias
+    )
+    case.judge("y", case.module("layer", layer)(case.parameter("x", *shape)))
+
+
+def pool(case, kind, dimensions, shape, kernel, stride, padding, dilation=(1, 1), ceil=False,
+         exclude=False, divisor=0):
+    options(
+        case, "pool", kind, dimensions, *kernel, *stride, *padding, *dilation, ceil, exclude,
+        divisor
+    )
+    x = case.parameter("x", *shape)
+    kernel, stride, padding, dilation = (
+        pair[:dimensions] for pair in (kernel, stride, padding, dilation)
+    )
+    if kind == 0:
+        call = F.max_pool1d if dimensions == 1 else F.max_pool2d
+        case.judge("y", call(x, kernel, stride, padding, dilation, ceil_mode=ceil))
+    elif dimensions == 1:
+        case.judge("y", F.avg_pool1d(x, kernel, stride, padding, ceil, not exclude))
+    else:
+        given = divisor or None
+        case.judge("y", F.avg_pool2d(x, kernel, stride, padding, ceil, not exclude, given))
+
+
+def adaptive_pool(case, kind, dimensions, shape, size):
+    options(case, "adaptive_pool", kind, dimensions, *size)
+    calls = (
+        (F.adaptive_max_pool1d, F.adaptive_max_pool2d),
+        (F.adaptive_avg_pool1d, F.adaptive_avg_pool2d),
+    )
+    case.judge("y", calls[kind][dimensions - 1](case.parameter("x", *shape), size[:dimensions]))
+
+
+def batch_norm(case, shape, epsilon=1e-5, momentum=0.1, affine=True, statistics=True):
+    options(case, "batch_norm", epsilon, -1 if momentum is None else momentum, affine, statistics)
+    make = nn.BatchNorm2d if len(shape) == 4 else nn.BatchNorm1d
+    layer = make(
+        shape[1], eps=epsilon, momentum=momentum, affine=affine, track_running_stats=statistics
+    )
+    case.module("layer", layer)
+    if statistics:
+        with torch.no_grad():
+            layer.running_mean.copy_(case.draw(shape[1]))
+            layer.running_var.copy_(case.draw(shape[1]).abs() + 0.5)
+            layer.num_batches_tracked.fill_(3)
+        for key, value in layer.named_buffers():
+            case.record("buffer.layer." + key, value)
+    x = case.parameter("x", *shape)
+    case.judge("y", layer(x))
+    if statistics:
+        for key, value in layer.named_buffers():
+            case.record("state.layer." + key, value)
+    layer.eval()
+    case.record("evaluated.y", layer(x))
+
+
+def dropout(case, p):
+    """Nothing is dropped, or everything: what is in between is not PyTorch's to tell."""
+    options(case, "dropout", p)
+    x = case.parameter("x", 4, 7)
+    case.judge("y", F.dropout(x, p, True))
+    case.record("evaluated.y", F.dropout(x, p, False))
+
+
+def convolution_cases(cases):
+    grid = itertools.product((1, 2), (0, 1), (1, 2), (1, 2), (False, True))
+    for stride, padding, dilation, groups, bias in grid:
+        name = "conv2d_s%d_p%d_d%d_g%d" % (stride, padding, dilation, groups)
+        cases[name + ("_bias" if bias else "")] = (convolution, dict(
+            dimensions=2, shape=(2, 4, 6, 7), out=6, kernel=(3, 2), stride=(stride, stride),
+            padding=(padding, padding), dilation=(dilation, dilation), groups=groups, bias=bias
+        ))
+        name = "conv1d_s%d_p%d_d%d_g%d" % (stride, padding, dilation, groups)
+        cases[name + ("_bias" if bias else "")] = (convolution, dict(
+            dimensions=1, shape=(3, 4, 9), out=2, kernel=(3, 1), stride=(stride, 1),
+            padding=(padding, 0), dilation=(dilation, 1), groups=groups, bias=bias
+        ))
+    uneven = dict(dimensions=2, shape=(2, 3, 8, 9), out=4, kernel=(2, 5), stride=(3, 1),
+                  padding=(0, 2), dilation=(1, 2), groups=1, bias=True)
+    cases["conv2d_uneven"] = (convolution, uneven)
+    cases["conv2d_depthwise"] = (convolution, dict(
+        uneven, shape=(2, 4, 5, 5), groups=4, kernel=(3, 3), stride=(1, 1), padding=(1, 1),
+        dilation=(1, 1)
+    ))
+    cases["conv2d_pointwise"] = (convolution, dict(
+        uneven, kernel=(1, 1), stride=(1, 1), padding=(0, 0), dilation=(1, 1)
+    ))
+
+
+def pool_cases(cases):
+    for kind, name in enumerate(("max", "avg")):
+        for stride, padding, ceil in itertools.product((1, 2, 3), (0, 1), (False, True)):
+            label = "_pool%s_s%d_p%d" + ("_ceil" if ceil else "")
+            arguments = dict(kind=kind, kernel=(3, 2), stride=(stride, stride),
+                             padding=(padding, padding), ceil=ceil)
+            cases[name + label % ("2d", stride, padding)] = (
+                pool, dict(arguments, dimensions=2, shape=(2, 3, 7, 6))
+            )
+            cases[name + label % ("1d", stride, padding)] = (
+                pool, dict(arguments, dimensions=1, shape=(2, 3, 8), padding=(padding, 0))
+            )
+        for size in ((1, 1), (3, 2), (5, 9)):
+            cases["adaptive_%s_pool2d_%dx%d" % (name, *size)] = (
+                adaptive_pool, dict(kind=kind, dimensions=2, shape=(2, 3, 7, 6), size=size)
+            )
+            cases["adaptive_%s_pool1d_%d" % (name, size[0])] = (
+                adaptive_pool, dict(kind=kind, dimensions=1, shape=(2, 3, 7), size=size)
+            )
+    average = dict(kind=1, dimensions=2, shape=(2, 3, 7, 6), kernel=(3, 2), stride=(2, 2),
+                   padding=(1, 1))
+    for ceil in (False, True):
+        label = "_ceil" if ceil else ""
+        cases["avg_pool2d_exclude" + label] = (pool, dict(average, ceil=ceil, exclude=True))
+        cases["avg_pool2d_divisor" + label] = (pool, dict(average, ceil=ceil, divisor=3))
+    for dilation in ((2, 1), (1, 2), (3, 3)):
+        cases["max_pool2d_d%d%d" % dilation] = (pool, dict(
+            average, kind=0, shape=(2, 2, 9, 8), kernel=(2, 3), padding=(1, 1), stride=(1, 2),
+            dilation=dilation
+        ))
+
+
+def batch_norm_cases(cases):
+    for affine, statistics in itertools.product((False, True), repeat=2):
+        for shape in ((6, 3), (3, 2, 5), (2, 3, 4, 3)):
+            name = "batch_norm_%dd" % len(shape)
+            name += ("_affine" if affine else "") + ("_statistics" if statistics else "")
+            cases[name] = (batch_norm, dict(shape=shape, affine=affine, statistics=statistics))
+    shape = (3, 4, 2, 5)
+    cases["batch_norm_average"] = (batch_norm, dict(shape=shape, momentum=None))
+    cases["batch_norm_quick"] = (batch_norm, dict(shape=shape, momentum=0.7, epsilon=0.01))
+    cases["batch_norm_wide"] = (batch_norm, dict(shape=(5, 19)))
+
+
+def vision_cases():
+    """name -> (function, its arguments)"""
+    cases = {}
+    for kind, name in enumerate(("gelu", "gelu_tanh", "silu")):
+        for scale in (0.1, 1.0, 5.0):
+            cases["%s_%g" % (name, scale)] = (activation, {"kind": kind, "scale": scale})
+    for slope in (0.01, 0.3):
+        cases["leaky_relu_%g" % slope] = (activation, {"kind": 3, "slope": slope})
+    for same in (False, True):
+        cases["mul_same" if same else "mul"] = (mul, {"same": same})
+    shape = (2, 3, 4, 5)
+    for mean, keep in itertools.product((False, True), repeat=2):
+        for count in range(5):
+            for dimensions in itertools.combinations(range(4), count):
+                if (mean + keep + sum(dimensions)) % 2 != 0 and count != 2:
+                    continue  # half of them
+                name = "mean" if mean else "sum"
+                name += "_keep" if keep else ""
+                name += "_" + ("".join(map(str, dimensions)) or "all")
+                given = [d - 4 if d == 3 else d for d in dimensions]
+                arguments = dict(shape=shape, dimensions=given, keep=keep, mean=mean)
+                cases[name] = (reduce, arguments)
+    cases["sum_apart"] = (
+        reduce, dict(shape=(2, 3, 2, 2, 3), dimensions=[0, 2, 4], keep=False, mean=False)
+    )
+    cases["mean_apart"] = (
+        reduce, dict(shape=(2, 3, 2, 2, 3), dimensions=[0, 2, 4], keep=True, mean=True)
+    )
+    for rank, affine in itertools.product((1, 2, 3), (False, True)):
+        for epsilon in (1e-5, 1e-2):
+            name = "layer_norm_%d_%s_%g" % (rank, "affine" if affine else "plain", epsilon)
+            arguments = dict(shape=(2, 3, 5), rank=rank, affine=affine, epsilon=epsilon)
+            cases[name] = (layer_norm, arguments)
+    convolution_cases(cases)
+    pool_cases(cases)
+    batch_norm_cases(cases)
+    for p in (0, 1):
+        cases["dropout_%d" % p] = (dropout, {"p": p})
+    return cases

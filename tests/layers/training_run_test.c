@@ -1,0 +1,211 @@
+/* What a run that trains does and another does not: dropout draws numbers that depend on seed, step
+ * and place alone, and batch normalization keeps the statistics of the first replica. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tandem.h"
+
+enum { ROWS = 60, COLUMNS = 50, COUNT = ROWS * COLUMNS };
+#define P 0.25
+
+/* y = dropout(linear(rows of one 1)), so that w, the linear layer's weight, is spread over the
+ * rows; the loss is the sum of y. w is ones before every step. */
+typedef struct dropout_run {
+  const char *device_map;
+  const char *replicas; /* NULL: not wrapped */
+  uint64_t seed;
+  int steps;
+  float y[COUNT];         /* of the last step */
+  float evaluated[COUNT]; /* of a run that does not train */
+  float w[COLUMNS];       /* after the steps */
+} dropout_run;
+
+static tdm_tensor *ones_of(tdm_context *context, tdm_shape shape) {
+  tdm_tensor *ones = tdm_tensor_full(context, "cpu:0", TDM_FLOAT32, shape, 1.0);
+  assert_non_null(ones);
+  return ones;
+}
+
+static void read_into(const tdm_tensor *tensor, void *out, size_t bytes) {
+  if (tdm_tensor_read(tensor, out, bytes) != TDM_OK) fail_msg("%s", tdm_last_message());
+}
+
+static tdm_session *dropout_session(tdm_graph *graph, const dropout_run *run) {
+  const tdm_value x =
+      tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), COLUMNS));
+  const int last = 1;
+  const tdm_value row = tdm_mean(graph, "part/ones", x, &last, 1, true);
+  const tdm_value spread = tdm_linear_without_bias(graph, "part/spread", row, COLUMNS);
+  const tdm_value y = tdm_dropout(graph, "part/dropout", spread, P);
+  if (run->replicas) {
+    const tdm_parallel_options options = {.struct_size = sizeof options, .devices = run->replicas};
+    tdm_data_parallel(graph, "part", &options);
+  }
+  tdm_output(graph, "y", y);
+  const tdm_value loss = tdm_sum(graph, "loss", y, NULL, 0, false);
+  const tdm_optimizer optimizer = tdm_sgd(1.0 / ROWS);
+  const tdm_session_options options = {.struct_size = sizeof options,
+                                       .loss = loss,
+                                       .optimizer = &optimizer,
+                                       .device_map = run->device_map,
+                                       .seed = run->seed};
+  tdm_session *session = tdm_session_create(graph, &options);
+  if (!session) fail_msg("%s", tdm_last_message());
+  return session;
+}
+
+static void load_ones(tdm_context *context, tdm_session *session) {
+  tdm_tensor *ones = ones_of(context, tdm_shape_of(2, COLUMNS, 1));
+  tdm_tensor_list *list = tdm_tensor_list_create(context);
+  assert_int_equal(tdm_tensor_list_add(list, "part/spread.weight", ones), TDM_OK);
+  if (tdm_store_load(tdm_session_store(session), list) != TDM_OK)
+    fail_msg("%s", tdm_last_message());
+  tdm_tensor_list_release(list);
+  tdm_tensor_release(ones);
+}
+
+static void do_run(tdm_context *context, dropout_run *run) {
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_session *session = dropout_session(graph, run);
+  tdm_tensor *x = ones_of(context, tdm_shape_of(2, ROWS, COLUMNS));
+  const tdm_feed feed = {.name = "x", .tensor = x};
+  for (int i = 0; i < run->steps; i++) {
+    load_ones(context, session);
+    tdm_fetch fetch = {.name = "y"};
+    if (tdm_train_step(session, &feed, 1, &fetch, 1, NULL) != TDM_OK)
+      fail_msg("%s", tdm_last_message());
+    read_into(fetch.tensor, run->y, sizeof run->y);
+    tdm_tensor_release(fetch.tensor);
+  }
+  tdm_tensor_list *saved = tdm_store_save(tdm_session_store(session), false);
+  read_into(tdm_tensor_list_find(saved, "part/spread.weight"), run->w, sizeof run->w);
+  tdm_tensor_list_release(saved);
+  load_ones(context, session);
+  tdm_fetch fetch = {.name = "y"};
+  if (tdm_run(session, &feed, 1, &fetch, 1) != TDM_OK) fail_msg("%s", tdm_last_message());
+  read_into(fetch.tensor, run->evaluated, sizeof run->evaluated);
+  tdm_tensor_release(fetch.tensor);
+  tdm_tensor_release(x);
+  tdm_session_release(session);
+  tdm_graph_release(graph);
+}
+
+static void dropout_scales_what_it_keeps_and_trains_through_it(void **state) {
+  tdm_context *context = *state;
+  static dropout_run run = {.device_map = "*=cpu:0", .seed = 5, .steps = 1};
+  do_run(context, &run);
+  int gone = 0;
+  for (int i = 0; i < COUNT; i++) {
+    gone += run.y[i] == 0;
+    if (run.y[i] != 0) assert_true(fabs((double)run.y[i] - 1 / (1 - P)) < 1e-6);
+    assert_true(run.evaluated[i] == 1);
+  }
+  assert_in_range(gone, (int)(COUNT * (P - 0.04)), (int)(COUNT * (P + 0.04)));
+  for (int j = 0; j < COLUMNS; j++) { /* d_w is the sum of what came through, divided by ROWS */
+    double sum = 0;
+    for (int i = 0; i < ROWS; i++)
+      sum += (double)run.y[i * COLUMNS + j];
+    assert_true(fabs((double)run.w[j] - (1 - sum / ROWS)) < 1e-5);
+  }
+}
+
+static void dropout_depends_on_seed_and_step(void **state) {
+  tdm_context *context = *state;
+  static dropout_run first = {.device_map = "*=cpu:0", .seed = 5, .steps = 1};
+  static dropout_run same = {.device_map = "*=cpu:0", .seed = 5, .steps = 1};
+  static dropout_run later = {.device_map = "*=cpu:0", .seed = 5, .steps = 2};
+  static dropout_run other = {.device_map = "*=cpu:0", .seed = 6, .steps = 1};
+  do_run(context, &first);
+  do_run(context, &same);
+  do_run(context, &later);
+  do_run(context, &other);
+  assert_memory_equal(first.y, same.y, sizeof first.y);
+  assert_memory_not_equal(first.y, later.y, sizeof first.y);
+  assert_memory_not_equal(first.y, other.y, sizeof first.y);
+}
+
+static void dropout_depends_on_no_device_and_no_replica(void **state) {
+  tdm_context *context = *state;
+  static dropout_run plain = {.device_map = "*=cpu:0", .seed = 5, .steps = 2};
+  do_run(context, &plain);
+  static const char *const replicas[] = {"cpu:0,cpu:0", "cpu:0,sim:0,cpu:0", "sim:0", NULL};
+  for (size_t i = 0; i < sizeof replicas / sizeof replicas[0]; i++) {
+    static dropout_run other;
+    other = (dropout_run){.device_map = replicas[i] ? NULL : "*=sim:0",
+                          .replicas = replicas[i],
+                          .seed = 5,
+                          .steps = 2};
+    do_run(context, &other);
+    assert_memory_equal(plain.y, other.y, sizeof plain.y);
+  }
+}
+
+/* ---- Batch normalization --------------------------------------------------------------------- */
+
+/* x (6, 2): row i is (i, 10 i); the first of two replicas has rows 0 to 2. */
+static void batch_norm_keeps_the_statistics_of_the_first_replica(void **state) {
+  tdm_context *context = *state;
+  float values[12];
+  for (int i = 0; i < 6; i++) {
+    values[2 * i] = (float)i;
+    values[2 * i + 1] = 10.0f * (float)i;
+  }
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 2));
+  const tdm_value y = tdm_batch_norm(graph, "norm", x);
+  const tdm_parallel_options parallel = {.struct_size = sizeof parallel, .devices = "cpu:0,sim:0"};
+  tdm_data_parallel(graph, "norm", &parallel);
+  tdm_output(graph, "y", y);
+  const tdm_optimizer optimizer = tdm_sgd(0.0);
+  const tdm_session_options options = {.struct_size = sizeof options,
+                                       .loss = tdm_sum(graph, "loss", y, NULL, 0, false),
+                                       .optimizer = &optimizer};
+  tdm_session *session = tdm_session_create(graph, &options);
+  if (!session) fail_msg("%s", tdm_last_message());
+  tdm_tensor *tensor = tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(2, 6, 2), values);
+  const tdm_feed feed = {.name = "x", .tensor = tensor};
+  for (int i = 0; i < 2; i++)
+    if (tdm_train_step(session, &feed, 1, NULL, 0, NULL) != TDM_OK)
+      fail_msg("%s", tdm_last_message());
+  tdm_tensor_list *saved = tdm_store_save(tdm_session_store(session), false);
+  float mean[2], variance[2];
+  int64_t batches;
+  read_into(tdm_tensor_list_find(saved, "norm.running_mean"), mean, sizeof mean);
+  read_into(tdm_tensor_list_find(saved, "norm.running_var"), variance, sizeof variance);
+  read_into(tdm_tensor_list_find(saved, "norm.num_batches_tracked"), &batches, sizeof batches);
+  assert_int_equal(batches, 2);
+  for (int i = 0; i < 2; i++) { /* of rows 0, 1, 2: the mean is 1, the variance 1 (or ten times) */
+    const double scale = i == 0 ? 1 : 10;
+    assert_true(fabs((double)mean[i] - 0.19 * scale) < 1e-5 * scale);
+    assert_true(fabs((double)variance[i] - (0.81 + 0.19 * scale * scale)) < 1e-4 * scale);
+  }
+  tdm_tensor_list_release(saved);
+  tdm_tensor_release(tensor);
+  tdm_session_release(session);
+  tdm_graph_release(graph);
+}
+
+static int set_up(void **state) {
+  *state = tdm_context_create(NULL);
+  return *state ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+  tdm_context_release(*state);
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(dropout_scales_what_it_keeps_and_trains_through_it),
+      cmocka_unit_test(dropout_depends_on_seed_and_step),
+      cmocka_unit_test(dropout_depends_on_no_device_and_no_replica),
+      cmocka_unit_test(batch_norm_keeps_the_statistics_of_the_first_replica),
+  };
+  return cmocka_run_group_tests(tests, set_up, tear_down);
+}

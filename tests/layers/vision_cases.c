@@ -1,0 +1,189 @@
+/* Builders of the golden cases of tests/golden/vision_cases.py. Which cases there are, and their
+ * options, the golden file itself tells: CASE/option.LAYER is a list of numbers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/layers/layer_cases.h"
+
+/* kind, slope */
+static void activation(layer_test *test, const layer_case *options) {
+  tdm_graph *graph = test->graph;
+  const tdm_value x = layer_parameter(test, "x");
+  const int kind = (int)options->numbers[0];
+  layer_judge(test, "y",
+              kind == 0   ? tdm_gelu(graph, "f", x)
+              : kind == 1 ? tdm_gelu_tanh(graph, "f", x)
+              : kind == 2 ? tdm_silu(graph, "f", x)
+                          : tdm_leaky_relu(graph, "f", x, options->numbers[1]));
+}
+
+/* same */
+static void mul(layer_test *test, const layer_case *options) {
+  const tdm_value x = layer_parameter(test, "x");
+  const tdm_value other = options->numbers[0] != 0 ? x : layer_parameter(test, "b");
+  layer_judge(test, "y", tdm_mul(test->graph, "f", x, other));
+}
+
+/* mean, keep, dimensions... */
+static void reduce(layer_test *test, const layer_case *options) {
+  int dimensions[16];
+  const size_t count = options->number_count - 2;
+  for (size_t i = 0; i < count; i++)
+    dimensions[i] = (int)options->numbers[2 + i];
+  const tdm_value x = layer_parameter(test, "x");
+  const bool keep = options->numbers[1] != 0;
+  layer_judge(test, "y",
+              options->numbers[0] != 0 ? tdm_mean(test->graph, "f", x, dimensions, count, keep)
+                                       : tdm_sum(test->graph, "f", x, dimensions, count, keep));
+}
+
+/* rank, affine, epsilon */
+static void layer_norm(layer_test *test, const layer_case *options) {
+  const tdm_layer_norm_options chosen = {.struct_size = sizeof chosen,
+                                         .epsilon = options->numbers[2],
+                                         .without_affine = options->numbers[1] == 0};
+  const tdm_value x = layer_parameter(test, "x");
+  layer_judge(test, "y",
+              tdm_layer_norm_with(test->graph, "layer", x, (int)options->numbers[0], &chosen));
+}
+
+static void read_pair(const double *numbers, int64_t pair[2]) {
+  pair[0] = (int64_t)numbers[0];
+  pair[1] = (int64_t)numbers[1];
+}
+
+/* dimensions, out, kernel (2), stride (2), padding (2), dilation (2), groups, bias */
+static void convolution(layer_test *test, const layer_case *options) {
+  const double *numbers = options->numbers;
+  tdm_conv_options chosen = {.struct_size = sizeof chosen,
+                             .groups = (int64_t)numbers[10],
+                             .without_bias = numbers[11] == 0};
+  int64_t kernel[2];
+  const int64_t out = (int64_t)numbers[1];
+  read_pair(numbers + 2, kernel);
+  read_pair(numbers + 4, chosen.stride);
+  read_pair(numbers + 6, chosen.padding);
+  read_pair(numbers + 8, chosen.dilation);
+  const tdm_value x = layer_parameter(test, "x");
+  layer_judge(test, "y",
+              numbers[0] == 1
+                  ? tdm_conv1d(test->graph, "layer", x, out, kernel[0], &chosen)
+                  : tdm_conv2d(test->graph, "layer", x, out, kernel[0], kernel[1], &chosen));
+}
+
+/* kind, dimensions, kernel (2), stride (2), padding (2), dilation (2), ceil, exclude, divisor */
+static void pool(layer_test *test, const layer_case *options) {
+  const double *numbers = options->numbers;
+  tdm_graph *graph = test->graph;
+  tdm_pool_options chosen = {.struct_size = sizeof chosen,
+                             .ceil = numbers[10] != 0,
+                             .exclude_padding = numbers[11] != 0,
+                             .divisor = (int64_t)numbers[12]};
+  int64_t kernel[2];
+  read_pair(numbers + 2, kernel);
+  read_pair(numbers + 4, chosen.stride);
+  read_pair(numbers + 6, chosen.padding);
+  read_pair(numbers + 8, chosen.dilation);
+  const tdm_value x = layer_parameter(test, "x");
+  tdm_value y;
+  if (numbers[1] == 1)
+    y = numbers[0] == 0 ? tdm_max_pool1d(graph, "f", x, kernel[0], &chosen)
+                        : tdm_avg_pool1d(graph, "f", x, kernel[0], &chosen);
+  else
+    y = numbers[0] == 0 ? tdm_max_pool2d(graph, "f", x, kernel[0], kernel[1], &chosen)
+                        : tdm_avg_pool2d(graph, "f", x, kernel[0], kernel[1], &chosen);
+  layer_judge(test, "y", y);
+}
+
+/* kind, dimensions, size (2) */
+static void adaptive_pool(layer_test *test, const layer_case *options) {
+  tdm_graph *graph = test->graph;
+  int64_t size[2];
+  read_pair(options->numbers + 2, size);
+  const tdm_value x = layer_parameter(test, "x");
+  const bool takes_maximum = options->numbers[0] == 0;
+  tdm_value y;
+  if (options->numbers[1] == 1)
+    y = takes_maximum ? tdm_adaptive_max_pool1d(graph, "f", x, size[0])
+                      : tdm_adaptive_avg_pool1d(graph, "f", x, size[0]);
+  else
+    y = takes_maximum ? tdm_adaptive_max_pool2d(graph, "f", x, size[0], size[1])
+                      : tdm_adaptive_avg_pool2d(graph, "f", x, size[0], size[1]);
+  layer_judge(test, "y", y);
+}
+
+/* epsilon, momentum, affine, statistics */
+static void batch_norm(layer_test *test, const layer_case *options) {
+  const tdm_batch_norm_options chosen = {.struct_size = sizeof chosen,
+                                         .epsilon = options->numbers[0],
+                                         .momentum = options->numbers[1],
+                                         .without_affine = options->numbers[2] == 0,
+                                         .without_statistics = options->numbers[3] == 0};
+  const tdm_value x = layer_parameter(test, "x");
+  layer_judge(test, "y", tdm_batch_norm_with(test->graph, "layer", x, &chosen));
+}
+
+/* p */
+static void dropout(layer_test *test, const layer_case *options) {
+  const tdm_value x = layer_parameter(test, "x");
+  layer_judge(test, "y", tdm_dropout(test->graph, "f", x, options->numbers[0]));
+}
+
+static const struct {
+  const char *layer;
+  layer_case options;
+} builders[] = {
+    {"activation", {.build = activation}},
+    {"mul", {.build = mul}},
+    {"reduce", {.build = reduce}},
+    {"layer_norm", {.build = layer_norm}},
+    {"convolution", {.build = convolution}},
+    {"pool", {.build = pool}},
+    {"adaptive_pool", {.build = adaptive_pool}},
+    {"batch_norm", {.build = batch_norm, .in_training = true}},
+    {"dropout", {.build = dropout, .in_training = true}},
+};
+
+static layer_case case_of(const char *layer) {
+  for (size_t i = 0; i < sizeof builders / sizeof builders[0]; i++)
+    if (strcmp(builders[i].layer, layer) == 0) return builders[i].options;
+  fail_msg("no builder for %s", layer);
+  return (layer_case){.name = NULL};
+}
+
+/* Takes apart "CASE/option.LAYER"; the case's name is a borrowed copy that lives as long as the
+ * process. */
+static bool read_case(const char *full, const tdm_tensor *numbers, layer_case *out_case) {
+  static char names[LAYER_CASES_MAX][64];
+  static size_t used;
+  const char *slash = strchr(full, '/');
+  if (!slash || strncmp(slash, "/option.", 8) != 0) return false;
+  *out_case = case_of(slash + 8);
+  char *name = names[used++ % LAYER_CASES_MAX];
+  assert_true((size_t)(slash - full) < sizeof names[0]);
+  (void)snprintf(name, sizeof names[0], "%.*s", (int)(slash - full), full);
+  out_case->name = name;
+  double *values = tensor_values(numbers, &out_case->number_count);
+  assert_true(out_case->number_count <= sizeof out_case->numbers / sizeof out_case->numbers[0]);
+  memcpy(out_case->numbers, values, out_case->number_count * sizeof *values);
+  free(values);
+  return true;
+}
+
+size_t vision_cases_all(const golden_file *golden, layer_case *cases, size_t capacity) {
+  size_t count = 0;
+  for (size_t i = 0; i < tdm_tensor_list_count(golden->list); i++) {
+    layer_case found;
+    if (!read_case(tdm_tensor_list_name(golden->list, i), tdm_tensor_list_tensor(golden->list, i),
+                   &found))
+      continue;
+    assert_true(count < capacity);
+    cases[count++] = found;
+  }
+  return count;
+}

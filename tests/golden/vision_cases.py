@@ -31,6 +31,9 @@ def mul(case, same):
 def reduce(case, shape, dimensions, keep, mean):
     options(case, "reduce", mean, keep, *dimensions)
     x = case.parameter("x", *shape)
+    with torch.no_grad():
+        x.add_(1)  # sums that are far from 0, so that their last digits mean something
+    case.record("parameter.x", x)
     # PyTorch takes no dimensions for all of them too, but only from later versions on.
     every = tuple(dimensions) or tuple(range(len(shape)))
     case.judge("y", (torch.mean if mean else torch.sum)(x, every, keep))

@@ -5,28 +5,98 @@
 #include <math.h>
 
 #include "core/status.h"
+#include "devices/cpu/kernels/vector.h"
 
 /* ---- Maximum --------------------------------------------------------------------------------- */
 
-static void max_plane(const pool_state *state, const real *x, real *y, int32_t *indices) {
+/* The maximum of one window, and where it is. */
+static void max_window(const pool_state *state, const real *x, pool_window rows,
+                       pool_window columns, real *y, int32_t *index) {
   const int64_t width = state->size[1];
-  for (int64_t i = 0; i < state->out_size[0]; i++) {
-    const pool_window rows = pool_window_at(state, 0, i);
-    for (int64_t j = 0; j < state->out_size[1]; j++) {
-      const pool_window columns = pool_window_at(state, 1, j);
-      real most = (real)-INFINITY;
-      int64_t place = rows.begin * width + columns.begin;
-      for (int64_t row = rows.begin; row < rows.end; row += rows.step) {
-        for (int64_t column = columns.begin; column < columns.end; column += columns.step) {
-          const real value = x[row * width + column];
-          if (!(value > most || value != value)) continue;
-          most = value;
-          place = row * width + column;
-        }
-      }
-      *y++ = most;
-      *indices++ = (int32_t)place;
+  real most = (real)-INFINITY;
+  int64_t place = rows.begin * width + columns.begin;
+  for (int64_t row = rows.begin; row < rows.end; row += rows.step) {
+    for (int64_t column = columns.begin; column < columns.end; column += columns.step) {
+      const real value = x[row * width + column];
+      if (!(value > most || value != value)) continue;
+      most = value;
+      place = row * width + column;
     }
+  }
+  *y = most;
+  *index = (int32_t)place;
+}
+
+/* Elements 0, stride (1 or 2), ... of the `count` that are there, zeros beyond. */
+ALWAYS_INLINE vec load_apart(const real *from, int64_t stride, int64_t count) {
+  const vec first = vec_load_first(from, count);
+  if (stride == 1) return first;
+  const vec second = count > LANES ? vec_load_first(from + LANES, count - LANES) : (vec){0};
+#if defined(__clang__)
+  vec even;
+  for (int i = 0; i < LANES; i++)
+    even[i] = 2 * i < LANES ? first[2 * i] : second[2 * i - LANES];
+  return even;
+#else
+  vec_bits index;
+  for (int i = 0; i < LANES; i++)
+    index[i] = 2 * i;
+  return __builtin_shuffle(first, second, index);
+#endif
+}
+
+/* `lanes` neighbouring windows, the first of which begins at column `column`; all lie inside x. */
+ALWAYS_INLINE void max_windows(const pool_state *state, const int64_t stride, const real *x,
+                               pool_window rows, int64_t column, int64_t lanes, real *y,
+                               int32_t *indices) {
+  const int64_t width = state->size[1];
+  vec most = vec_set((real)-INFINITY);
+  vec_bits steps;
+  for (int i = 0; i < LANES; i++)
+    steps[i] = i * (real_bits)stride;
+  vec_bits places = steps + (real_bits)(rows.begin * width + column);
+  for (int64_t row = rows.begin; row < rows.end; row += rows.step) {
+    for (int64_t tap = 0; tap < state->attributes.kernel[1]; tap++) {
+      const int64_t at = column + tap * state->attributes.dilation[1];
+      const vec value = load_apart(x + row * width + at, stride, width - at);
+      const vec_bits larger = (value > most) | (value != value);
+      most = vec_select(larger, value, most);
+      places = (larger & (steps + (real_bits)(row * width + at))) | (~larger & places);
+    }
+  }
+  vec_store_first(y, most, lanes);
+  for (int i = 0; i < LANES && i < lanes; i++)
+    indices[i] = (int32_t)places[i];
+}
+
+static void max_row(const pool_state *state, const real *x, pool_window rows, real *y,
+                    int32_t *indices) {
+  const tdm_pool_attributes *of = &state->attributes;
+  const int64_t stride = of->stride[1], reach = (of->kernel[1] - 1) * of->dilation[1];
+  const bool plain = of->adaptive == 0 && (stride == 1 || stride == 2);
+  for (int64_t j = 0; j < state->out_size[1];) {
+    const int64_t column = j * stride - of->padding[1];
+    const int64_t room = state->size[1] - 1 - reach - column;
+    if (!plain || column < 0 || room < 0) {
+      max_window(state, x, rows, pool_window_at(state, 1, j), y + j, indices + j);
+      j++;
+      continue;
+    }
+    const int64_t inside = tdm_cpu_min(room / stride + 1, state->out_size[1] - j);
+    const int64_t lanes = tdm_cpu_min(inside, LANES);
+    if (stride == 1)
+      max_windows(state, 1, x, rows, column, lanes, y + j, indices + j);
+    else
+      max_windows(state, 2, x, rows, column, lanes, y + j, indices + j);
+    j += lanes;
+  }
+}
+
+static void max_plane(const pool_state *state, const real *x, real *y, int32_t *indices) {
+  for (int64_t i = 0; i < state->out_size[0]; i++) {
+    max_row(state, x, pool_window_at(state, 0, i), y, indices);
+    y += state->out_size[1];
+    indices += state->out_size[1];
   }
 }
 

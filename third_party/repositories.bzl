@@ -4,7 +4,7 @@ load("//third_party:pkg_config.bzl", "pkg_config")
 load("//third_party/cuda:cuda_configure.bzl", "cuda_configure")
 
 def system_repositories():
-    """Declares @uv, @hwloc, @cmocka, @jansson, @blas, @onednn (each has :lib) and @local_cuda."""
+    """Declares the libraries (each has :lib) and @local_cuda."""
     pkg_config(name = "uv", modules = ["libuv"], debian = "libuv1-dev")
     pkg_config(name = "hwloc", modules = ["hwloc"], debian = "libhwloc-dev")
     pkg_config(name = "cmocka", modules = ["cmocka"], debian = "libcmocka-dev")
@@ -29,5 +29,12 @@ def system_repositories():
         header = "oneapi/dnnl/dnnl.h",
         linkopts = ["-ldnnl"],
         debian = "libdnnl-dev",
+    )
+    pkg_config(
+        name = "http_parser",
+        modules = ["http_parser"],
+        header = "http_parser.h",
+        linkopts = ["-lhttp_parser"],
+        debian = "libhttp-parser-dev",
     )
     cuda_configure(name = "local_cuda")

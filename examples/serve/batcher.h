@@ -1,0 +1,52 @@
+/* Words that wait, and batches of them in flight. A batch is one run of the model: words of one
+ * length, as many as wait and fit, filled up to the next size that has a plan. Invariant: every
+ * word that was taken is answered once, on the loop; at most `depth` batches are in flight. */
+#ifndef EXAMPLES_SERVE_BATCHER_H
+#define EXAMPLES_SERVE_BATCHER_H
+
+#include <uv.h>
+
+#include "examples/serve/metrics.h"
+#include "tandem.h"
+
+enum { BATCHER_MAX_LENGTH = 24 }; /* characters of a word */
+
+typedef struct batcher batcher;
+
+/* What the model says of one word. */
+typedef struct verdict {
+  const char *word;
+  const char *language; /* the likeliest; NULL: the run failed, and message says why */
+  double probability;
+  const char *message;
+} verdict;
+
+typedef struct batcher_options {
+  uv_loop_t *loop;
+  tdm_context *context;
+  tdm_session *session; /* of the model; borrowed, and so are the words */
+  tdm_words *words;
+  const char *input;  /* int64 (length, batch) */
+  const char *output; /* float (batch, languages) */
+  int max_batch;
+  int depth;       /* runs in flight */
+  int queue_limit; /* words waiting */
+  metrics *counted;
+  /* Called on the loop, with what was given to batcher_ask. */
+  void (*answer)(void *user, const verdict *said);
+} batcher_options;
+
+tdm_status batcher_create(const batcher_options *given, batcher **out_batcher);
+/* Makes every plan that can be asked for: all lengths, all sizes. */
+tdm_status batcher_prepare(batcher *self);
+/* Has word (UTF-8) answered; what comes together is asked together. INVALID_ARGUMENT, naming what
+ * is wrong with the word; UNAVAILABLE: too many wait. answer is then not called. */
+tdm_status batcher_ask(batcher *self, const char *word, void *user);
+int batcher_queued(const batcher *self);
+int batcher_in_flight(const batcher *self);
+/* Closes its handle on the loop; nothing is queued or in flight any more. */
+void batcher_close(batcher *self);
+/* Once the loop has run to its end. NULL is legal. */
+void batcher_free(batcher *self);
+
+#endif

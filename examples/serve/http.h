@@ -1,0 +1,53 @@
+/* HTTP/1.1 on a libuv loop: connections, their limits and time-outs; the bytes of a request are
+ * http_parser's to read. Invariant: a connection has at most one request in hand; what is pipelined
+ * behind it waits in the connection's own memory, of a fixed size. One thread, the loop's. */
+#ifndef EXAMPLES_SERVE_HTTP_H
+#define EXAMPLES_SERVE_HTTP_H
+
+#include <http_parser.h>
+#include <uv.h>
+
+#include "tandem.h"
+
+enum { HTTP_MAX_PATH = 256, HTTP_MAX_BODY = 1024, HTTP_MAX_HEADER = 8192, HTTP_MAX_ANSWER = 8192 };
+
+typedef struct http_server http_server;
+typedef struct http_connection http_connection;
+
+/* Borrowed for the call; path and body end with a zero. */
+typedef struct http_request {
+  enum http_method method;
+  const char *path;
+  const char *body;
+  size_t body_bytes;
+} http_request;
+
+typedef struct http_options {
+  uv_loop_t *loop;
+  const char *address;  /* "127.0.0.1" */
+  int port;             /* 0: any that is free */
+  int connection_limit; /* more are answered 503 */
+  uint64_t
+      timeout_ms; /* for a request to arrive whole, for an answer to be taken, and to be idle */
+  /* Has http_answer called once for the connection, now or later. */
+  void (*handle)(void *user, http_connection *connection, const http_request *request);
+  /* Told of every answer: its status, and the time since its request was whole; 0: refused before
+   * that. May be NULL. */
+  void (*answered)(void *user, int status, uint64_t took_ns);
+  void *user;
+} http_options;
+
+/* Listens. On failure *out_server is NULL. */
+tdm_status http_server_start(const http_options *given, http_server **out_server);
+int http_server_port(const http_server *server);
+int http_server_connection_count(const http_server *server);
+/* Takes no more connections, closes idle ones, answers what is in hand; then closes what it has
+ * on the loop, calls stopped and frees the server. */
+void http_server_stop(http_server *server, void (*stopped)(void *user));
+
+/* Answers the connection's request. extra: further header lines, each ended by "\r\n", or "". The
+ * client may have gone by now: then nothing is sent. */
+void http_answer(http_connection *connection, int status, const char *type, const char *extra,
+                 const char *body);
+
+#endif

@@ -1,0 +1,311 @@
+/* A connection's way: reading -> in hand -> sending -> reading again, or draining -> closed.
+ * Invariant: it is freed only when its handles are closed and http_answer was called for what is in
+ * hand, whichever is last. */
+#include "examples/serve/http_connection.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DRAIN_MS = 1000 };
+#define PLAIN "text/plain; charset=utf-8"
+
+static void advance(http_connection *connection);
+static void begin_reading(http_connection *connection);
+
+/* ---- Ending ---------------------------------------------------------------------------------- */
+
+static void free_if_done(http_connection *connection) {
+  if (connection->open_handles > 0 || connection->handling) return;
+  http_server *server = connection->server;
+  *(connection->previous ? &connection->previous->next : &server->connections) = connection->next;
+  if (connection->next) connection->next->previous = connection->previous;
+  server->connection_count--;
+  free(connection);
+  http_server_settle(server);
+}
+
+static void on_handle_closed(uv_handle_t *handle) {
+  http_connection *connection = handle->data;
+  connection->open_handles--;
+  free_if_done(connection);
+}
+
+void http_connection_close(http_connection *connection) {
+  if (connection->closing) return;
+  connection->closing = true;
+  uv_close((uv_handle_t *)&connection->tcp, on_handle_closed);
+  uv_close((uv_handle_t *)&connection->timer, on_handle_closed);
+}
+
+static void on_shut_down(uv_shutdown_t *request, int code) {
+  (void)request, (void)code; /* the timer closes, or the client's end */
+}
+
+/* The client has time to read the last answer: closing at once, with bytes of its unread, would
+ * take that from it. */
+static void drain(http_connection *connection) {
+  connection->draining = true;
+  if (uv_shutdown(&connection->shutdown, (uv_stream_t *)&connection->tcp, on_shut_down) != 0) {
+    http_connection_close(connection);
+    return;
+  }
+  begin_reading(connection);
+}
+
+/* ---- Answering ------------------------------------------------------------------------------- */
+
+static const char *reason_of(int status) {
+  switch (status) {
+#define REASON(number, name, text)                                                                 \
+  case number:                                                                                     \
+    return #text;
+    HTTP_STATUS_MAP(REASON)
+#undef REASON
+  default:
+    return "Unknown";
+  }
+}
+
+static void sent(http_connection *connection) {
+  connection->sending = false;
+  if (connection->closing) return;
+  if (connection->ends || connection->server->stopping) {
+    drain(connection);
+    return;
+  }
+  if (connection->advancing) return; /* it goes on by itself */
+  advance(connection);
+}
+
+static void on_written(uv_write_t *request, int code) {
+  http_connection *connection = request->data;
+  if (code < 0) http_connection_close(connection);
+  sent(connection);
+}
+
+/* Sends output, bytes long: what fits at once, the rest as the client takes it. */
+static void send_output(http_connection *connection, size_t bytes) {
+  uv_stream_t *stream = (uv_stream_t *)&connection->tcp;
+  uv_buf_t buffer = uv_buf_init(connection->output, (unsigned)bytes);
+  connection->sending = true;
+  const int tried = uv_try_write(stream, &buffer, 1);
+  if (tried == (int)bytes) {
+    sent(connection);
+    return;
+  }
+  if (tried > 0)
+    buffer = uv_buf_init(connection->output + tried, (unsigned)(bytes - (size_t)tried));
+  connection->write.data = connection;
+  (void)uv_timer_again(&connection->timer);
+  if ((tried < 0 && tried != UV_EAGAIN) ||
+      uv_write(&connection->write, stream, &buffer, 1, on_written) != 0) {
+    connection->sending = false;
+    http_connection_close(connection);
+  }
+}
+
+void http_answer(http_connection *connection, int status, const char *type, const char *extra,
+                 const char *body) {
+  const http_server *server = connection->server;
+  const bool was_complete = connection->complete;
+  connection->handling = connection->begun = connection->complete = false;
+  if (server->given.answered)
+    server->given.answered(server->given.user, status,
+                           was_complete ? uv_hrtime() - connection->complete_ns : 0);
+  if (connection->closing) {
+    free_if_done(connection);
+    return;
+  }
+  const bool ends = connection->ends || server->stopping;
+  const int bytes = snprintf(connection->output, sizeof connection->output,
+                             "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
+                             "%s%s\r\n%s",
+                             status, reason_of(status), type, strlen(body), extra,
+                             ends ? "Connection: close\r\n" : "", body);
+  if (bytes < 0 || (size_t)bytes >= sizeof connection->output) {
+    http_connection_close(connection);
+    return;
+  }
+  connection->ends = ends;
+  send_output(connection, (size_t)bytes);
+}
+
+/* Answers what cannot be handed on; nothing of this client is read any more. */
+static void refuse(http_connection *connection, int status) {
+  char text[64];
+  snprintf(text, sizeof text, "%s\n", reason_of(status));
+  connection->ends = true;
+  http_answer(connection, status, PLAIN, status == 503 ? "Retry-After: 1\r\n" : "", text);
+}
+
+/* ---- Parsing --------------------------------------------------------------------------------- */
+
+static int on_message_begin(http_parser *parser) {
+  http_connection *connection = parser->data;
+  connection->begun = true;
+  connection->refusal = 0;
+  connection->path_bytes = connection->body_bytes = 0;
+  (void)uv_timer_again(&connection->timer); /* from here on for all of it, however it trickles */
+  return 0;
+}
+
+static int on_url(http_parser *parser, const char *at, size_t bytes) {
+  http_connection *connection = parser->data;
+  if (connection->path_bytes + bytes > HTTP_MAX_PATH) {
+    connection->refusal = HTTP_STATUS_URI_TOO_LONG;
+    return -1;
+  }
+  memcpy(connection->path + connection->path_bytes, at, bytes);
+  connection->path_bytes += bytes;
+  return 0;
+}
+
+static int on_headers_complete(http_parser *parser) {
+  http_connection *connection = parser->data;
+  const bool has_length = parser->content_length != UINT64_MAX;
+  if (!has_length || parser->content_length <= HTTP_MAX_BODY) return 0;
+  connection->refusal = HTTP_STATUS_PAYLOAD_TOO_LARGE;
+  return -1;
+}
+
+static int on_body(http_parser *parser, const char *at, size_t bytes) {
+  http_connection *connection = parser->data;
+  if (connection->body_bytes + bytes > HTTP_MAX_BODY) { /* in chunks, which tell no length */
+    connection->refusal = HTTP_STATUS_PAYLOAD_TOO_LARGE;
+    return -1;
+  }
+  memcpy(connection->body + connection->body_bytes, at, bytes);
+  connection->body_bytes += bytes;
+  return 0;
+}
+
+static int on_message_complete(http_parser *parser) {
+  http_connection *connection = parser->data;
+  connection->complete = true;
+  /* An answer to HEAD would have no body; this one has, and then the connection ends. */
+  connection->ends =
+      http_should_keep_alive(parser) == 0 || parser->upgrade || parser->method == HTTP_HEAD;
+  http_parser_pause(parser, 1); /* what is pipelined waits for the answer */
+  return 0;
+}
+
+static void hand_on(http_connection *connection) {
+  const http_server *server = connection->server;
+  connection->path[connection->path_bytes] = '\0';
+  connection->body[connection->body_bytes] = '\0';
+  const http_request request = {.method = (enum http_method)connection->parser.method,
+                                .path = connection->path,
+                                .body = connection->body,
+                                .body_bytes = connection->body_bytes};
+  connection->complete_ns = uv_hrtime();
+  connection->handling = true;
+  (void)uv_timer_stop(&connection->timer); /* the time is ours now */
+  server->given.handle(server->given.user, connection, &request);
+}
+
+static int status_of_error(const http_connection *connection) {
+  if (connection->refusal) return connection->refusal;
+  return HTTP_PARSER_ERRNO(&connection->parser) == HPE_HEADER_OVERFLOW
+             ? HTTP_STATUS_REQUEST_HEADER_FIELDS_TOO_LARGE
+             : HTTP_STATUS_BAD_REQUEST;
+}
+
+/* Parses some of what has come. */
+static void parse(http_connection *connection) {
+  static const http_parser_settings settings = {.on_message_begin = on_message_begin,
+                                                .on_url = on_url,
+                                                .on_headers_complete = on_headers_complete,
+                                                .on_body = on_body,
+                                                .on_message_complete = on_message_complete};
+  http_parser *parser = &connection->parser;
+  connection->consumed +=
+      http_parser_execute(parser, &settings, connection->input + connection->consumed,
+                          connection->input_bytes - connection->consumed);
+  if (HTTP_PARSER_ERRNO(parser) == HPE_PAUSED) {
+    http_parser_pause(parser, 0);
+    hand_on(connection);
+  } else if (HTTP_PARSER_ERRNO(parser) != HPE_OK) {
+    refuse(connection, status_of_error(connection));
+  }
+}
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out_buffer) {
+  (void)suggested;
+  http_connection *connection = handle->data;
+  *out_buffer = uv_buf_init(connection->input, sizeof connection->input);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t bytes, const uv_buf_t *buffer) {
+  (void)buffer;
+  http_connection *connection = stream->data;
+  if (bytes < 0) {
+    http_connection_close(connection);
+    return;
+  }
+  if (connection->draining || bytes == 0) return;
+  connection->consumed = 0;
+  connection->input_bytes = (size_t)bytes;
+  advance(connection);
+}
+
+static void on_timeout(uv_timer_t *timer) {
+  http_connection *connection = timer->data;
+  if (connection->begun && !connection->sending && !connection->draining) {
+    refuse(connection, HTTP_STATUS_REQUEST_TIMEOUT);
+    return;
+  }
+  http_connection_close(connection); /* idle, or it does not take its answer */
+}
+
+static void begin_reading(http_connection *connection) {
+  const uint64_t wait_ms = connection->draining ? DRAIN_MS : connection->server->given.timeout_ms;
+  if (!connection->begun)
+    (void)uv_timer_start(&connection->timer, on_timeout, wait_ms,
+                         connection->server->given.timeout_ms);
+  const int code = uv_read_start((uv_stream_t *)&connection->tcp, on_room, on_read);
+  if (code != 0 && code != UV_EALREADY) http_connection_close(connection);
+}
+
+/* Goes on with what has come, until a request is in hand; then reads no further. */
+static void advance(http_connection *connection) {
+  connection->advancing = true;
+  while (!connection->handling && !connection->sending && !connection->draining &&
+         !connection->closing && connection->consumed < connection->input_bytes)
+    parse(connection);
+  connection->advancing = false;
+  if (connection->closing || connection->draining) return;
+  if (connection->handling || connection->sending)
+    (void)uv_read_stop((uv_stream_t *)&connection->tcp);
+  else
+    begin_reading(connection);
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+void http_connection_open(http_server *server) {
+  http_connection *connection = calloc(1, sizeof *connection);
+  if (!connection) return; /* whoever knocked stays in the backlog */
+  connection->server = server;
+  connection->next = server->connections;
+  if (connection->next) connection->next->previous = connection;
+  server->connections = connection;
+  server->connection_count++;
+  (void)uv_tcp_init(server->given.loop, &connection->tcp);
+  (void)uv_timer_init(server->given.loop, &connection->timer);
+  connection->open_handles = 2;
+  connection->tcp.data = connection->timer.data = connection;
+  http_parser_init(&connection->parser, HTTP_REQUEST);
+  connection->parser.data = connection;
+  if (uv_accept((uv_stream_t *)&server->listener, (uv_stream_t *)&connection->tcp) != 0 ||
+      server->connection_count > 2 * server->given.connection_limit) {
+    http_connection_close(connection);
+    return;
+  }
+  (void)uv_tcp_nodelay(&connection->tcp, 1);
+  begin_reading(connection);
+  if (server->connection_count > server->given.connection_limit)
+    refuse(connection, HTTP_STATUS_SERVICE_UNAVAILABLE);
+}

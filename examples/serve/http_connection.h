@@ -1,0 +1,56 @@
+/* One connection, between http.c, which has the list of them, and http_connection.c. */
+#ifndef EXAMPLES_SERVE_HTTP_CONNECTION_H
+#define EXAMPLES_SERVE_HTTP_CONNECTION_H
+
+#include "examples/serve/http.h"
+
+struct http_server {
+  http_options given;
+  uv_tcp_t listener;
+  int port;
+  http_connection *connections; /* all that are open, or in hand though their client has gone */
+  int connection_count;
+  bool listening;
+  bool stopping;
+  void (*stopped)(void *user);
+};
+
+struct http_connection {
+  uv_tcp_t tcp;
+  uv_timer_t timer;
+  uv_write_t write;
+  uv_shutdown_t shutdown;
+  http_parser parser;
+  http_server *server;
+  http_connection *previous;
+  http_connection *next;
+  char input[HTTP_MAX_HEADER]; /* [consumed, input_bytes) is not parsed yet */
+  size_t consumed;
+  size_t input_bytes;
+  char path[HTTP_MAX_PATH + 1];
+  size_t path_bytes;
+  char body[HTTP_MAX_BODY + 1];
+  size_t body_bytes;
+  char output[HTTP_MAX_ANSWER + 512];
+  int refusal;    /* the status that says why the parser was stopped; 0: it was not by us */
+  bool begun;     /* part of a request has arrived */
+  bool complete;  /* all of it */
+  bool handling;  /* it is answered later, or just now */
+  bool sending;   /* an answer is on its way */
+  bool ends;      /* nothing more is answered after this */
+  bool draining;  /* what still comes is thrown away */
+  bool closing;   /* its handles are being closed */
+  bool advancing; /* inside advance: do not enter again */
+  int open_handles;
+  uint64_t complete_ns;
+};
+
+tdm_status http_fail(int code, const char *what);
+/* Frees a server that is done with. */
+void http_server_settle(http_server *server);
+/* Accepts who knocks. */
+void http_connection_open(http_server *server);
+/* Closes its handles; it is freed once they are closed and no request is in hand. */
+void http_connection_close(http_connection *connection);
+
+#endif

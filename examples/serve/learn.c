@@ -1,0 +1,74 @@
+/* The main example's training, and what it learnt carried from one context to another. Invariant:
+ * nothing of the context that trained is left behind. */
+#include "examples/serve/learn.h"
+
+#include "examples/common/command_line.h"
+#include "examples/distributed_model/data.h"
+#include "examples/distributed_model/train.h"
+
+/* What training holds; released in one place. */
+typedef struct learner {
+  tdm_context *context;
+  tdm_words *words;
+  model made;
+  tdm_tensor_list *saved;  /* the file of --load */
+  tdm_tensor_list *learnt; /* in this context */
+} learner;
+
+static tdm_status start_from_file(learner *self, const options *given) {
+  if (!given->load_path) return TDM_OK;
+  self->saved = tdm_safetensors_load(self->context, given->load_path);
+  if (!self->saved) return check_made(self->saved);
+  return model_load(&self->made, self->saved, given->load_path);
+}
+
+static tdm_status train(learner *self, const options *given) {
+  self->words = data_read_words(self->context, given);
+  tdm_status status = check_made(self->words);
+  if (status == TDM_OK) status = model_create(self->context, self->words, given, &self->made);
+  if (status == TDM_OK) status = start_from_file(self, given);
+  evaluation last;
+  if (status == TDM_OK) status = train_model(&self->made, given, &last);
+  if (status == TDM_OK && given->save_path) status = model_save(&self->made, given->save_path);
+  if (status != TDM_OK) return status;
+  self->learnt = tdm_store_save(tdm_session_store(self->made.session), false);
+  status = check_made(self->learnt);
+  return status == TDM_OK ? tdm_words_save(self->words, self->learnt) : status;
+}
+
+/* Copies of the list's tensors, which are the host's, in another context. */
+static tdm_status carry_over(const tdm_tensor_list *from, tdm_context *to, tdm_tensor_list *out) {
+  tdm_status status = TDM_OK;
+  for (size_t i = 0; status == TDM_OK && i < tdm_tensor_list_count(from); i++) {
+    tdm_tensor *tensor = tdm_tensor_list_tensor(from, i);
+    tdm_tensor *copy = tdm_tensor_from(to, tdm_tensor_dtype(tensor), tdm_tensor_shape(tensor),
+                                       tdm_tensor_data(tensor));
+    status = check_made(copy);
+    if (status == TDM_OK) status = tdm_tensor_list_add(out, tdm_tensor_list_name(from, i), copy);
+    tdm_tensor_release(copy);
+  }
+  return status;
+}
+
+tdm_status learn(const options *given, tdm_log_function log, tdm_context *to,
+                 tdm_tensor_list **out_list) {
+  *out_list = NULL;
+  const tdm_context_options wanted = {.struct_size = sizeof wanted, .log = log};
+  learner self = {.context = tdm_context_create(&wanted)};
+  tdm_status status = check_made(self.context);
+  if (status == TDM_OK) status = train(&self, given);
+  tdm_tensor_list *list = status == TDM_OK ? tdm_tensor_list_create(to) : NULL;
+  if (status == TDM_OK) status = check_made(list);
+  if (status == TDM_OK) status = carry_over(self.learnt, to, list);
+  if (status == TDM_OK) {
+    *out_list = list;
+  } else {
+    tdm_tensor_list_release(list);
+  }
+  tdm_tensor_list_release(self.learnt);
+  tdm_tensor_list_release(self.saved);
+  model_release(&self.made);
+  tdm_words_release(self.words);
+  tdm_context_release(self.context);
+  return status;
+}

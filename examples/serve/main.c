@@ -1,0 +1,276 @@
+/* serve: an HTTP server that tells the language of a word, in one libuv loop with the library. This
+ * file is the order of things: the model, the listener, the answers, and an orderly end. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "examples/common/command_line.h"
+#include "examples/distributed_model/model.h"
+#include "examples/serve/batcher.h"
+#include "examples/serve/http.h"
+#include "examples/serve/learn.h"
+#include "examples/serve/options.h"
+
+#define JSON "application/json"
+#define PLAIN "text/plain; charset=utf-8"
+
+enum { SIGNALS = 2 };
+
+typedef struct program {
+  serve_options given;
+  uv_loop_t loop;
+  bool has_loop;
+  uv_signal_t signals[SIGNALS];
+  tdm_context *context;
+  tdm_tensor_list *saved; /* parameters and tables of words */
+  tdm_words *words;
+  model made;
+  tdm_session *session; /* answers; the model's own could train */
+  batcher *questions;
+  http_server *server;
+  bool ended; /* on_stopped has closed what the loop had */
+  metrics counted;
+} program;
+
+static void print_log(void *user, tdm_log_level level, const char *message) {
+  (void)user;
+  if (level != TDM_LOG_INFO) fprintf(stderr, "serve: %s\n", message);
+}
+
+/* ---- The model ------------------------------------------------------------------------------- */
+
+/* Parameters and tables of words, of a file or just learnt. */
+static tdm_status open_saved(program *self) {
+  const options *given = &self->given.model;
+  if (given->epochs > 0) return learn(given, print_log, self->context, &self->saved);
+  self->saved = tdm_safetensors_load(self->context, given->load_path);
+  return check_made(self->saved);
+}
+
+/* A session of the same graph and parameters, with runs in flight and a plan for each size. */
+static tdm_status open_session(program *self) {
+  int sizes = 2;
+  for (int64_t rows = 1; rows < self->given.max_batch; rows *= 2)
+    sizes++;
+  const tdm_session_options wanted = {.struct_size = sizeof wanted,
+                                      .store = tdm_session_store(self->made.session),
+                                      .device_map = self->given.model.place,
+                                      .depth = (int)self->given.depth,
+                                      .plan_limit = sizes * BATCHER_MAX_LENGTH};
+  self->session = tdm_session_create(self->made.graph, &wanted);
+  return check_made(self->session);
+}
+
+static tdm_status open_model(program *self) {
+  const options *given = &self->given.model;
+  self->words = tdm_words_from_saved(self->context, self->saved);
+  tdm_status status = check_made(self->words);
+  if (status == TDM_OK) status = model_create(self->context, self->words, given, &self->made);
+  if (status == TDM_OK)
+    status = model_load(&self->made, self->saved, given->load_path ? given->load_path : "it");
+  if (status == TDM_OK) status = open_session(self);
+  return status;
+}
+
+/* ---- Answers --------------------------------------------------------------------------------- */
+
+/* Appends text as JSON's string; what does not fit is left out. */
+static void add_json_text(char *out, size_t size, const char *text) {
+  size_t at = strlen(out);
+  for (; *text && at + 8 < size; text++) {
+    const unsigned char byte = (unsigned char)*text;
+    if (byte == '"' || byte == '\\')
+      at += (size_t)snprintf(out + at, size - at, "\\%c", byte);
+    else if (byte < 0x20)
+      at += (size_t)snprintf(out + at, size - at, "\\u%04x", byte);
+    else
+      at += (size_t)snprintf(out + at, size - at, "%c", byte);
+  }
+}
+
+static void answer_error(http_connection *connection, int status, const char *extra,
+                         const char *message) {
+  char body[1024] = "{\"error\":\"";
+  add_json_text(body, sizeof body - 8, message);
+  strcat(body, "\"}\n");
+  http_answer(connection, status, JSON, extra, body);
+}
+
+static void on_verdict(void *user, const verdict *said) {
+  http_connection *connection = user;
+  if (!said->language) {
+    answer_error(connection, HTTP_STATUS_INTERNAL_SERVER_ERROR, "", said->message);
+    return;
+  }
+  char body[1024] = "{\"word\":\"";
+  add_json_text(body, sizeof body - 256, said->word);
+  strcat(body, "\",\"language\":\"");
+  add_json_text(body, sizeof body - 128, said->language);
+  const size_t used = strlen(body);
+  snprintf(body + used, sizeof body - used, "\",\"probability\":%.4f}\n", said->probability);
+  http_answer(connection, HTTP_STATUS_OK, JSON, "", body);
+}
+
+/* The body is the word; space around it, as a line's end, is not. */
+static void take_word(program *self, http_connection *connection, const http_request *request) {
+  char word[HTTP_MAX_BODY + 1];
+  const char *begin = request->body + strspn(request->body, " \t\r\n");
+  snprintf(word, sizeof word, "%s", begin);
+  for (size_t end = strlen(word); end > 0 && strchr(" \t\r\n", word[end - 1]); end--)
+    word[end - 1] = '\0';
+  tdm_status status = strlen(request->body) == request->body_bytes
+                          ? batcher_ask(self->questions, word, connection)
+                          : tdm_fail(TDM_INVALID_ARGUMENT, "a word has no zero in it");
+  if (status == TDM_OK) return; /* on_verdict answers */
+  if (status == TDM_UNAVAILABLE)
+    answer_error(connection, HTTP_STATUS_SERVICE_UNAVAILABLE, "Retry-After: 1\r\n",
+                 tdm_last_message());
+  else
+    answer_error(connection, HTTP_STATUS_UNPROCESSABLE_ENTITY, "", tdm_last_message());
+}
+
+static void answer_metrics(program *self, http_connection *connection) {
+  const metrics_state state = {.connections = http_server_connection_count(self->server),
+                               .queued = batcher_queued(self->questions),
+                               .in_flight = batcher_in_flight(self->questions)};
+  char page[HTTP_MAX_ANSWER];
+  metrics_print(&self->counted, &state, page, sizeof page);
+  http_answer(connection, HTTP_STATUS_OK, PLAIN, "", page);
+}
+
+static void handle(void *user, http_connection *connection, const http_request *request) {
+  program *self = user;
+  if (strcmp(request->path, "/language") == 0) {
+    if (request->method == HTTP_POST)
+      take_word(self, connection, request);
+    else
+      answer_error(connection, HTTP_STATUS_METHOD_NOT_ALLOWED, "Allow: POST\r\n", "POST a word");
+  } else if (strcmp(request->path, "/metrics") == 0) {
+    if (request->method == HTTP_GET)
+      answer_metrics(self, connection);
+    else
+      answer_error(connection, HTTP_STATUS_METHOD_NOT_ALLOWED, "Allow: GET\r\n", "only GET");
+  } else {
+    answer_error(connection, HTTP_STATUS_NOT_FOUND, "", "there are /language and /metrics");
+  }
+}
+
+static void on_answered(void *user, int status, uint64_t took_ns) {
+  program *self = user;
+  metrics_add_answer(&self->counted, status, took_ns);
+}
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
+static void end_loop(program *self) {
+  self->ended = true;
+  if (self->questions) batcher_close(self->questions);
+  if (self->context) tdm_context_close(self->context, NULL, NULL);
+}
+
+/* All is answered: what is left of the loop's handles goes, and uv_run returns. */
+static void on_stopped(void *user) {
+  program *self = user;
+  self->server = NULL;
+  for (int i = 0; i < SIGNALS; i++)
+    uv_close((uv_handle_t *)&self->signals[i], NULL);
+  end_loop(self);
+}
+
+static void on_signal(uv_signal_t *handle, int number) {
+  program *self = handle->data;
+  fprintf(stderr, "serve: signal %d: answering what is in hand\n", number);
+  http_server_stop(self->server, on_stopped);
+}
+
+static void report(const program *self) {
+  uint64_t answers = 0;
+  for (int i = 0; i < METRICS_STATUSES; i++)
+    answers += self->counted.answers[i];
+  printf("served %llu requests in %llu batches, p50 %.3f ms, p99 %.3f ms\n",
+         (unsigned long long)answers, (unsigned long long)self->counted.batches,
+         1e3 * metrics_quantile_seconds(&self->counted, 0.5),
+         1e3 * metrics_quantile_seconds(&self->counted, 0.99));
+}
+
+/* ---- The order of things --------------------------------------------------------------------- */
+
+static tdm_status listen_and_serve(program *self) {
+  static const int numbers[SIGNALS] = {SIGTERM, SIGINT};
+  const batcher_options asking = {.loop = &self->loop,
+                                  .context = self->context,
+                                  .session = self->session,
+                                  .words = self->words,
+                                  .input = MODEL_CHARACTERS,
+                                  .output = MODEL_PROBABILITIES,
+                                  .max_batch = (int)self->given.max_batch,
+                                  .depth = (int)self->given.depth,
+                                  .queue_limit = (int)self->given.queue,
+                                  .counted = &self->counted,
+                                  .answer = on_verdict};
+  tdm_status status = batcher_create(&asking, &self->questions);
+  if (status == TDM_OK) status = batcher_prepare(self->questions);
+  const http_options serving = {.loop = &self->loop,
+                                .address = self->given.address,
+                                .port = (int)self->given.port,
+                                .connection_limit = (int)self->given.connections,
+                                .timeout_ms = (uint64_t)self->given.timeout_ms,
+                                .handle = handle,
+                                .answered = on_answered,
+                                .user = self};
+  if (status == TDM_OK) status = http_server_start(&serving, &self->server);
+  if (status != TDM_OK) return status;
+  for (int i = 0; i < SIGNALS; i++) {
+    (void)uv_signal_init(&self->loop, &self->signals[i]);
+    self->signals[i].data = self;
+    (void)uv_signal_start(&self->signals[i], on_signal, numbers[i]);
+  }
+  printf("listening on %s:%d\n", self->given.address, http_server_port(self->server));
+  fflush(stdout);
+  (void)uv_run(&self->loop, UV_RUN_DEFAULT);
+  report(self);
+  return TDM_OK;
+}
+
+static tdm_status run(program *self, int argc, char **argv) {
+  tdm_status status = enter_working_folder();
+  if (status == TDM_OK) status = serve_options_read(argc, argv, &self->given);
+  if (status != TDM_OK) return status;
+  if (self->given.model.help) {
+    serve_options_print_help();
+    return TDM_OK;
+  }
+  (void)signal(SIGPIPE, SIG_IGN); /* a client that has gone is told by the write */
+  if (uv_loop_init(&self->loop) != 0) return tdm_fail(TDM_UNAVAILABLE, "no loop");
+  self->has_loop = true;
+  const tdm_context_options wanted = {
+      .struct_size = sizeof wanted, .log = print_log, .loop = &self->loop};
+  self->context = tdm_context_create(&wanted);
+  status = check_made(self->context);
+  if (status == TDM_OK) status = open_saved(self);
+  if (status == TDM_OK) status = open_model(self);
+  return status == TDM_OK ? listen_and_serve(self) : status;
+}
+
+static void close_all(program *self) {
+  if (!self->ended) end_loop(self); /* it never came to serve */
+  if (self->has_loop) (void)uv_run(&self->loop, UV_RUN_DEFAULT);
+  tdm_session_release(self->session);
+  model_release(&self->made);
+  tdm_words_release(self->words);
+  tdm_tensor_list_release(self->saved);
+  tdm_context_release(self->context);
+  batcher_free(self->questions);
+  if (self->has_loop) (void)uv_loop_close(&self->loop);
+}
+
+int main(int argc, char **argv) {
+  program *self = calloc(1, sizeof *self);
+  if (!self) return 1;
+  const tdm_status status = run(self, argc, argv);
+  if (status != TDM_OK) fprintf(stderr, "serve: %s\n", tdm_last_message());
+  close_all(self);
+  free(self);
+  return status == TDM_OK ? 0 : 1;
+}

@@ -1,0 +1,485 @@
+/* examples/serve as its clients meet it: answers, load, malformed and slow clients, limits, and an
+ * orderly end. Two made-up languages, so that a model of a second tells them apart. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/examples/program.h"
+
+enum { CONNECTIONS = 8, ANSWER_BYTES = 65536, PATIENCE_MS = 60000 };
+
+static char serve[PATH_MAX];
+static char serve_load[PATH_MAX];
+static char distributed_model[PATH_MAX];
+
+typedef struct server {
+  pid_t process;
+  FILE *output;
+  int port;
+} server;
+
+static server running;
+
+/* ---- The server ------------------------------------------------------------------------------ */
+
+/* model: what it serves, the last is NULL. */
+static void start_server(const char *timeout_ms, const char *connections,
+                         const char *const *model) {
+  const char *arguments[32] = {serve,           "--port",    "0",           "--timeout", timeout_ms,
+                               "--connections", connections, "--max-batch", "8"};
+  for (int count = 9; *model; model++)
+    arguments[count++] = *model;
+  int ends[2];
+  assert_int_equal(pipe(ends), 0);
+  running.process = fork();
+  assert_true(running.process >= 0);
+  if (running.process == 0) {
+    dup2(ends[1], 1);
+    close(ends[0]);
+    close(ends[1]);
+    execv(serve, (char *const *)arguments);
+    _exit(127);
+  }
+  close(ends[1]);
+  running.output = fdopen(ends[0], "r");
+  assert_non_null(running.output);
+  char line[256];
+  running.port = 0;
+  while (!running.port && fgets(line, sizeof line, running.output))
+    (void)sscanf(line, "listening on 127.0.0.1:%d", &running.port);
+  assert_true(running.port > 0);
+}
+
+/* The exit code; the last line it printed in out_line. */
+static int stop_server(char *out_line, int size) {
+  assert_int_equal(kill(running.process, SIGTERM), 0);
+  while (fgets(out_line, size, running.output))
+    ;
+  fclose(running.output);
+  int status = 0;
+  assert_int_equal(waitpid(running.process, &status, 0), running.process);
+  running.process = 0;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static const char *const loaded[] = {"--load", "model.safetensors", NULL};
+static const char *const trained[] = {"--words",  "low=low.txt", "--words", "high=high.txt",
+                                      "--epochs", "2",           NULL};
+
+static int set_up(void **state) {
+  (void)state;
+  start_server("30000", "8", loaded);
+  return 0;
+}
+
+static int set_up_hasty(void **state) {
+  (void)state;
+  start_server("700", "8", loaded);
+  return 0;
+}
+
+static int set_up_wide(void **state) {
+  (void)state;
+  start_server("30000", "100", loaded);
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  char line[256] = "";
+  if (running.process) {
+    assert_int_equal(stop_server(line, sizeof line), 0);
+    assert_int_equal(strncmp(line, "served ", 7), 0);
+  }
+  return 0;
+}
+
+/* ---- A client -------------------------------------------------------------------------------- */
+
+static int connect_client(void) {
+  const int client = socket(AF_INET, SOCK_STREAM, 0);
+  assert_true(client >= 0);
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)running.port)};
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  assert_int_equal(connect(client, (const struct sockaddr *)&address, sizeof address), 0);
+  return client;
+}
+
+static void send_bytes(int client, const char *bytes, size_t count) {
+  while (count > 0) {
+    const ssize_t sent = send(client, bytes, count, MSG_NOSIGNAL);
+    if (sent < 0 && (errno == EPIPE || errno == ECONNRESET)) return; /* refused halfway */
+    assert_true(sent > 0);
+    bytes += sent;
+    count -= (size_t)sent;
+  }
+}
+
+/* Reads until `answers` answers have come, or the end where that is 0. Says how many came. */
+static int read_answers(int client, char *out, int answers) {
+  size_t count = 0;
+  out[0] = '\0';
+  for (;;) {
+    struct pollfd waiting = {.fd = client, .events = POLLIN};
+    assert_true(poll(&waiting, 1, PATIENCE_MS) > 0);
+    const ssize_t got = recv(client, out + count, ANSWER_BYTES - 1 - count, 0);
+    if (got > 0) count += (size_t)got;
+    out[count] = '\0';
+    int complete = 0;
+    for (const char *at = out; (at = strstr(at, "HTTP/1.1 ")); at++) {
+      const char *length = strstr(at, "Content-Length: ");
+      const char *body = strstr(at, "\r\n\r\n");
+      if (length && body && strlen(body + 4) >= (size_t)atoi(length + 16)) complete++;
+    }
+    if (got <= 0 || (answers > 0 && complete >= answers)) return complete;
+  }
+}
+
+static int status_of(const char *answer) {
+  int status = 0;
+  (void)sscanf(answer, "HTTP/1.1 %d", &status);
+  return status;
+}
+
+/* Sends the bytes on a connection of their own, and reads one answer. */
+static int ask_bytes(const char *bytes, size_t count, char *out) {
+  const int client = connect_client();
+  send_bytes(client, bytes, count);
+  (void)read_answers(client, out, 1);
+  close(client);
+  return status_of(out);
+}
+
+static int post(const char *word, char *out) {
+  char request[4096];
+  snprintf(request, sizeof request,
+           "POST /language HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n%s", strlen(word),
+           word);
+  return ask_bytes(request, strlen(request), out);
+}
+
+static void assert_serves(void) {
+  char answer[ANSWER_BYTES];
+  assert_int_equal(post("abcd", answer), 200);
+  assert_non_null(strstr(answer, "{\"word\":\"abcd\",\"language\":\"low\",\"probability\":"));
+}
+
+/* A number on the metrics page. */
+static double metric(const char *name) {
+  static const char request[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+  char answer[ANSWER_BYTES];
+  assert_int_equal(ask_bytes(request, sizeof request - 1, answer), 200);
+  char start[128];
+  snprintf(start, sizeof start, "\nserve_%s ", name);
+  const char *at = strstr(answer, start);
+  if (!at) fail_msg("no %s on the page:\n%s", name, answer);
+  return atof(at + strlen(start));
+}
+
+/* ---- Answers --------------------------------------------------------------------------------- */
+
+static void tells_what_the_example_tells(void **state) {
+  (void)state;
+  program_use(distributed_model);
+  outcome told = program_run("--load model.safetensors --predict abcdef uvwxyz");
+  assert_int_equal(told.exit_code, 0);
+  static const char *const words[] = {"abcdef", "uvwxyz"};
+  for (int i = 0; i < 2; i++) {
+    char answer[ANSWER_BYTES];
+    assert_int_equal(post(words[i], answer), 200);
+    char language[64];
+    double probability = 0;
+    const char *at = strstr(answer, "\"language\":");
+    assert_non_null(at);
+    assert_int_equal(
+        sscanf(at, "\"language\":\"%63[^\"]\",\"probability\":%lf", language, &probability), 2);
+    char wanted[160];
+    snprintf(wanted, sizeof wanted, "%s: %s %.2f", words[i], language, probability);
+    if (!strstr(told.output, wanted)) fail_msg("\"%s\" is not in:\n%s", wanted, told.output);
+  }
+  outcome_free(&told);
+}
+
+static void trains_before_it_serves(void **state) {
+  (void)state;
+  start_server("30000", "8", trained); /* tear_down ends it */
+  char answer[ANSWER_BYTES];
+  assert_int_equal(post("abcdef", answer), 200);
+  assert_non_null(strstr(answer, "\"language\":\"low\""));
+  assert_int_equal(post("uvwxyz", answer), 200);
+  assert_non_null(strstr(answer, "\"language\":\"high\""));
+}
+
+static void answers_a_load_of_requests(void **state) {
+  (void)state;
+  const double before = metric("batched_words_total");
+  program_use(serve_load);
+  char arguments[256];
+  snprintf(arguments, sizeof arguments,
+           "--port %d --requests 1500 --concurrency 60 --words low.txt", running.port);
+  program_expect(
+      arguments, 0,
+      (const char *const[]){"1500 of 1500 requests answered, 0 wrong", "p50 ", "p99 ", NULL});
+  assert_true(metric("batched_words_total") - before == 1500);
+  assert_true(metric("batches_total") < 1500); /* some were asked together */
+  assert_in_range((int)metric("largest_batch"), 2, 8);
+}
+
+/* The tool notices what is not an answer. */
+static void the_load_tool_counts_what_is_refused(void **state) {
+  (void)state;
+  program_use(serve_load);
+  char arguments[256];
+  snprintf(arguments, sizeof arguments, "--port %d --requests 20 --concurrency 2 --words other.txt",
+           running.port);
+  program_expect(arguments, 1,
+                 (const char *const[]){"20 of 20 requests answered, 20 wrong", "refused", NULL});
+}
+
+static void pipelined_requests_are_answered_in_order(void **state) {
+  (void)state;
+  char requests[2048] = "";
+  static const char *const words[] = {"abc", "abcdef", "", "uvw", "bcdef"};
+  for (int i = 0; i < 5; i++)
+    snprintf(requests + strlen(requests), sizeof requests - strlen(requests),
+             "POST /language HTTP/1.1\r\nContent-Length: %zu\r\n\r\n%s", strlen(words[i]),
+             words[i]);
+  const int client = connect_client();
+  send_bytes(client, requests, strlen(requests));
+  char answers[ANSWER_BYTES];
+  assert_int_equal(read_answers(client, answers, 5), 5);
+  const char *at = answers;
+  static const char *const wanted[] = {"\"abc\"", "\"abcdef\"", " 422 ", "\"uvw\"", "\"bcdef\""};
+  for (int i = 0; i < 5; i++) {
+    at = strstr(at, wanted[i]);
+    if (!at) fail_msg("%s is missing, or out of order:\n%s", wanted[i], answers);
+  }
+  close(client);
+}
+
+static void an_older_client_is_answered_and_left(void **state) {
+  (void)state;
+  static const char request[] = "POST /language HTTP/1.0\r\nContent-Length: 5\r\n\r\nabcd\n";
+  const int client = connect_client();
+  send_bytes(client, request, sizeof request - 1);
+  char answer[ANSWER_BYTES];
+  assert_int_equal(read_answers(client, answer, 0), 1); /* up to the end */
+  assert_int_equal(status_of(answer), 200);
+  assert_non_null(strstr(answer, "Connection: close"));
+  assert_non_null(strstr(answer, "{\"word\":\"abcd\"")); /* the line's end is none of it */
+  close(client);
+}
+
+/* ---- Malformed ------------------------------------------------------------------------------- */
+
+typedef struct bad_request {
+  int status;
+  const char *text;
+} bad_request;
+
+static void malformed_requests_are_refused(void **state) {
+  (void)state;
+  static const bad_request requests[] = {
+      {400, "GARBAGE\r\n\r\n"},
+      {400, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"},
+      {400, "POST /language HTTP/9.9.9\r\n\r\n"},
+      {400, "POST /language HTTP/1.1\r\nContent-Length: -1\r\n\r\n"},
+      {400, "POST /language HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"},
+      {400, "POST /language HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n"
+            "3\r\nabc\r\n0\r\n\r\n"},
+      {400, "POST /language HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"},
+      {413, "POST /language HTTP/1.1\r\nContent-Length: 1025\r\n\r\n"},
+      {404, "GET / HTTP/1.1\r\n\r\n"},
+      {404, "POST /language/x HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc"},
+      {405, "GET /language HTTP/1.1\r\n\r\n"},
+      {405, "DELETE /metrics HTTP/1.1\r\n\r\n"},
+      {422, "POST /language HTTP/1.1\r\nContent-Length: 0\r\n\r\n"},
+      {422, "POST /language HTTP/1.1\r\nContent-Length: 4\r\n\r\n \r\n "},
+      {422, "POST /language HTTP/1.1\r\nContent-Length: 4\r\n\r\na1b2"},
+      {422, "POST /language HTTP/1.1\r\nContent-Length: 2\r\n\r\n\xff\xfe"},
+      {422, "POST /language HTTP/1.1\r\nContent-Length: 30\r\n\r\nabcdefabcdefabcdefabcdefabcdef"},
+  };
+  for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
+    char answer[ANSWER_BYTES];
+    const int status = ask_bytes(requests[i].text, strlen(requests[i].text), answer);
+    if (status != requests[i].status)
+      fail_msg("%s\nwas answered %d, not %d", requests[i].text, status, requests[i].status);
+    assert_serves();
+  }
+  char answer[ANSWER_BYTES];
+  static const char zero[] = "POST /language HTTP/1.1\r\nContent-Length: 3\r\n\r\na\0b";
+  assert_int_equal(ask_bytes(zero, sizeof zero - 1, answer), 422);
+}
+
+static void requests_beyond_the_limits_are_refused(void **state) {
+  (void)state;
+  char answer[ANSWER_BYTES];
+  char request[20000];
+  int used = snprintf(request, sizeof request, "GET /");
+  memset(request + used, 'x', 300);
+  strcpy(request + used + 300, " HTTP/1.1\r\n\r\n");
+  assert_int_equal(ask_bytes(request, strlen(request), answer), 414);
+  used = snprintf(request, sizeof request, "GET /metrics HTTP/1.1\r\nX: ");
+  memset(request + used, 'x', 15000);
+  assert_int_equal(ask_bytes(request, (size_t)used + 15000, answer), 431);
+  used = snprintf(request, sizeof request,
+                  "POST /language HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n");
+  memset(request + used, 'a', 2000);
+  assert_int_equal(ask_bytes(request, (size_t)used + 2000, answer), 413);
+  assert_serves();
+}
+
+/* ---- Slow, many, gone ------------------------------------------------------------------------ */
+
+static void a_trickling_request_is_answered_in_time(void **state) {
+  (void)state;
+  static const char request[] =
+      "POST /language HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nabcd";
+  const int client = connect_client();
+  for (size_t i = 0; i + 1 < sizeof request; i++)
+    send_bytes(client, request + i, 1);
+  char answer[ANSWER_BYTES];
+  assert_int_equal(read_answers(client, answer, 1), 1);
+  assert_int_equal(status_of(answer), 200);
+  close(client);
+}
+
+/* Half a request, a byte now and then: told so, and left. One that says nothing is left as well;
+ * others are served meanwhile. */
+static void slow_clients_are_left(void **state) {
+  (void)state;
+  static const char half[] = "POST /language HTTP/1.1\r\nContent-Length: 4\r\n\r\nab";
+  const int idle = connect_client();
+  const int slow = connect_client();
+  send_bytes(slow, half, sizeof half - 1);
+  assert_serves();
+  char answer[ANSWER_BYTES];
+  (void)read_answers(slow, answer, 0);
+  assert_int_equal(status_of(answer), 408);
+  (void)read_answers(idle, answer, 0);
+  assert_string_equal(answer, "");
+  close(slow);
+  close(idle);
+  assert_serves();
+}
+
+static void more_connections_than_allowed_are_refused(void **state) {
+  (void)state;
+  int clients[CONNECTIONS];
+  char answer[ANSWER_BYTES];
+  for (int i = 0; i < CONNECTIONS; i++)
+    clients[i] = connect_client();
+  assert_int_equal(post("abcd", answer), 503);
+  for (int i = 0; i < CONNECTIONS; i++)
+    close(clients[i]);
+  for (int i = 0; i < 200 && post("abcd", answer) != 200; i++)
+    (void)poll(NULL, 0, 10); /* the server hears of the ends in its own time */
+  assert_serves();
+}
+
+static void clients_that_go_are_forgotten(void **state) {
+  (void)state;
+  static const char request[] = "POST /language HTTP/1.1\r\nContent-Length: 4\r\n\r\nabcd";
+  for (int i = 0; i < 100; i++) {
+    const int client = connect_client();
+    send_bytes(client, request, i % 3 == 0 ? sizeof request - 1 : (size_t)i % 40);
+    close(client);
+    if (i % CONNECTIONS == 0) (void)poll(NULL, 0, 20);
+  }
+  for (int i = 0; i < 500; i++) {
+    char answer[ANSWER_BYTES];
+    if (post("abcd", answer) == 200 && metric("connections") == 1) break;
+    (void)poll(NULL, 0, 10);
+  }
+  assert_true(metric("connections") == 1); /* the one that asks */
+  assert_true(metric("queued_words") == 0);
+  assert_true(metric("batches_in_flight") == 0);
+}
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
+static void what_is_in_hand_is_answered_at_the_end(void **state) {
+  (void)state;
+  static const char half[] = "POST /language HTTP/1.1\r\nContent-Length: 4\r\n\r\nab";
+  const int client = connect_client();
+  const int idle = connect_client();
+  send_bytes(client, half, sizeof half - 1);
+  while (metric("connections") < 3)
+    (void)poll(NULL, 0, 5);
+  (void)poll(NULL, 0, 100); /* half of it has arrived by now */
+  assert_int_equal(kill(running.process, SIGTERM), 0);
+  char answer[ANSWER_BYTES];
+  (void)read_answers(idle, answer, 0); /* left at once: so the server is ending */
+  assert_string_equal(answer, "");
+  send_bytes(client, "cd", 2);
+  (void)read_answers(client, answer, 0);
+  assert_int_equal(status_of(answer), 200);
+  assert_non_null(strstr(answer, "Connection: close"));
+  close(client);
+  close(idle);
+  char line[256] = "";
+  assert_int_equal(stop_server(line, sizeof line), 0);
+  assert_int_equal(strncmp(line, "served ", 7), 0);
+}
+
+static void says_what_is_wrong_with_its_options(void **state) {
+  (void)state;
+  program_use(serve);
+  program_expect("--epochs 0", 1, (const char *const[]){"nothing to serve", NULL});
+  program_expect("--port 70000", 1, (const char *const[]){"--port", NULL});
+  program_expect("--load nothing.safetensors", 1, (const char *const[]){"nothing", NULL});
+  program_expect("--load model.safetensors --address 300.1.1.1", 1,
+                 (const char *const[]){"300.1.1.1", NULL});
+  program_expect("--help", 0, (const char *const[]){"--max-batch N", "--words LANGUAGE", NULL});
+}
+
+static int make_model(void **state) {
+  (void)state;
+  program_use(distributed_model);
+  write_words("low.txt", 'a', 'k', 1500, 1);
+  write_words("high.txt", 'n', 'z', 1500, 2);
+  write_file("other.txt", "lml\nmmm\n", 8); /* letters that neither list has */
+  outcome trained = program_run("--words low=low.txt --words high=high.txt --epochs 2 "
+                                "--save model.safetensors");
+  const bool made = trained.exit_code == 0;
+  outcome_free(&trained);
+  return made ? 0 : 1;
+}
+
+int main(int argc, char **argv) {
+  if (argc < 4 || !realpath(argv[1], serve) || !realpath(argv[2], serve_load) ||
+      !realpath(argv[3], distributed_model))
+    return 2;
+#define SERVED(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+  const struct CMUnitTest tests[] = {
+      SERVED(tells_what_the_example_tells),
+      cmocka_unit_test_teardown(trains_before_it_serves, tear_down),
+      cmocka_unit_test_setup_teardown(answers_a_load_of_requests, set_up_wide, tear_down),
+      SERVED(the_load_tool_counts_what_is_refused),
+      SERVED(pipelined_requests_are_answered_in_order),
+      SERVED(an_older_client_is_answered_and_left),
+      SERVED(malformed_requests_are_refused),
+      SERVED(requests_beyond_the_limits_are_refused),
+      SERVED(a_trickling_request_is_answered_in_time),
+      cmocka_unit_test_setup_teardown(slow_clients_are_left, set_up_hasty, tear_down),
+      SERVED(more_connections_than_allowed_are_refused),
+      SERVED(clients_that_go_are_forgotten),
+      SERVED(what_is_in_hand_is_answered_at_the_end),
+      cmocka_unit_test(says_what_is_wrong_with_its_options),
+  };
+  return cmocka_run_group_tests(tests, make_model, NULL);
+}

@@ -30,8 +30,10 @@ typedef struct tdm_timeline_node {
   const uint32_t *dependencies; /* nodes of the plan whose results it reads */
   uint32_t wait_count;
   const uint32_t *waits; /* nodes of other rows that its queue waits for before it */
-  uint64_t bytes;        /* of transfers; of kernels 0, and what follows is NULL */
-  const char *from;      /* device */
+  uint32_t previous_wait_count;
+  const uint32_t *previous_waits; /* the same of the plan's run before, where that is in flight */
+  uint64_t bytes;                 /* of transfers; of kernels 0, and what follows is NULL */
+  const char *from;               /* device */
   const char *to;
   const char *cause;
   const char *route;

@@ -142,6 +142,10 @@ static void write_wait(json_writer *writer, const tdm_timeline_event *event) {
   set_integer(arguments, "before", event->node);
   json_object_set_new(arguments, "for",
                       names_of(writer->timeline, event, node->waits, node->wait_count));
+  if (node->previous_wait_count)
+    json_object_set_new(
+        arguments, "for_of_the_run_before",
+        names_of(writer->timeline, event, node->previous_waits, node->previous_wait_count));
   json_object_set_new(wait, "args", arguments);
   write_event(writer, wait);
 }

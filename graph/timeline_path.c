@@ -44,22 +44,33 @@ static void offer(const path_walk *walk, uint32_t event, uint32_t candidate, uin
   if (ends_later(walk->timeline, candidate, *best)) *best = candidate;
 }
 
-static void offer_nodes(const path_walk *walk, uint32_t event, const uint32_t *nodes,
+/* What of run the nodes have come to. */
+static void offer_nodes(const path_walk *walk, uint32_t event, uint32_t run, const uint32_t *nodes,
                         uint32_t count, uint32_t *best) {
-  const uint32_t *event_of = walk->timeline->runs[walk->timeline->events[event].run].event_of;
   for (uint32_t k = 0; k < count; k++)
-    offer(walk, event, event_of[nodes[k]], best);
+    offer(walk, event, walk->timeline->runs[run].event_of[nodes[k]], best);
 }
 
-/* The run was asked for, and launched when another one had ended. */
-static void offer_other_runs(const path_walk *walk, uint32_t event, uint32_t *best) {
+/* The run before, if it is of the same plan. */
+static void offer_previous(const path_walk *walk, uint32_t event, uint32_t *best) {
+  const tdm_timeline_event *mine = &walk->timeline->events[event];
+  if (mine->run == 0) return;
+  const tdm_timeline_run *runs = walk->timeline->runs;
+  const tdm_timeline_run *before = &runs[mine->run - 1];
+  if (before->plan != runs[mine->run].plan || before->number + 1 != runs[mine->run].number) return;
+  const tdm_timeline_node *node = tdm_timeline_node_of(walk->timeline, mine);
+  offer_nodes(walk, event, mine->run - 1, node->previous_waits, node->previous_wait_count, best);
+}
+
+/* The run went on at at_ns, when another one had ended. */
+static void offer_other_runs(const path_walk *walk, uint32_t event, uint64_t at_ns,
+                             uint32_t *best) {
   const tdm_timeline *timeline = walk->timeline;
-  const tdm_timeline_run *run = &timeline->runs[timeline->events[event].run];
   uint64_t latest_ns = 0;
   uint32_t latest = NONE;
   for (uint32_t i = 0; i < timeline->run_count; i++) {
     const tdm_timeline_run *other = &timeline->runs[i];
-    if (other->ended_ns > run->launched_ns || other->ended_ns < latest_ns) continue;
+    if (other->ended_ns > at_ns || other->ended_ns < latest_ns) continue;
     if (walk->last_of_run[i] == NONE) continue;
     latest_ns = other->ended_ns;
     latest = walk->last_of_run[i];
@@ -75,11 +86,14 @@ static uint32_t step_back(const path_walk *walk, uint32_t event) {
   uint32_t best = NONE;
   if (event > 0 && timeline->events[event - 1].row == mine->row)
     offer(walk, event, event - 1, &best);
-  offer_nodes(walk, event, node->dependencies, node->dependency_count, &best);
-  offer_nodes(walk, event, node->waits, node->wait_count, &best);
+  offer_nodes(walk, event, mine->run, node->dependencies, node->dependency_count, &best);
+  offer_nodes(walk, event, mine->run, node->waits, node->wait_count, &best);
+  offer_previous(walk, event, &best);
   if (node->last_phase && run->updating_ns) offer(walk, event, walk->last_before[mine->run], &best);
-  if (best == NONE || timeline->events[best].end_ns < run->launched_ns)
-    offer_other_runs(walk, event, &best);
+  const uint64_t begun_ns =
+      node->last_phase && run->updating_ns ? run->updating_ns : run->launched_ns;
+  if (best == NONE || timeline->events[best].end_ns < begun_ns)
+    offer_other_runs(walk, event, begun_ns, &best);
   return best;
 }
 

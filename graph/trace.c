@@ -190,17 +190,23 @@ static tdm_status describe_step(tdm_timeline *timeline, const tdm_plan *plan, si
   const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, plan->lowered.sources[index].node);
   uint32_t *waits =
       tdm_region_take(&timeline->region, (step->wait_count + 1) * sizeof *waits, "a timeline");
+  uint32_t *previous =
+      tdm_region_take(&timeline->region, (step->wait_count + 1) * sizeof *previous, "a timeline");
   out->row = row_of(timeline, plan->lowered.queues[step->queue]);
   out->name = tdm_region_string(&timeline->region, node->name);
   out->action = tdm_region_string(&timeline->region, tdm_explain_action(node));
   out->category = node->role == TDM_ROLE_UPDATE ? "update" : "kernel";
   out->last_phase = step->phase == TDM_PHASE_UPDATE;
-  if (!waits || !out->name || !out->action) return TDM_OUT_OF_MEMORY;
+  if (!waits || !previous || !out->name || !out->action) return TDM_OUT_OF_MEMORY;
   for (uint32_t k = 0; k < step->wait_count; k++) {
     const tdm_step_wait *wait = &schedule->waits[step->first_wait + k];
-    if (!wait->previous) waits[out->wait_count++] = wait->step;
+    if (wait->previous)
+      previous[out->previous_wait_count++] = wait->step;
+    else
+      waits[out->wait_count++] = wait->step;
   }
   out->waits = waits;
+  out->previous_waits = previous;
   return node->operation ? TDM_OK : describe_transfer(timeline, plan, node, out);
 }
 

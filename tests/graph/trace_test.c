@@ -32,9 +32,9 @@ static void check_rows(const tdm_timeline *timeline) {
   }
 }
 
+/* What `run` has come to of the nodes has ended before event began. */
 static void check_order(const tdm_timeline *timeline, const tdm_timeline_event *event,
-                        const uint32_t *nodes, uint32_t count) {
-  const tdm_timeline_run *run = &timeline->runs[event->run];
+                        const tdm_timeline_run *run, const uint32_t *nodes, uint32_t count) {
   for (uint32_t k = 0; k < count; k++) {
     const uint32_t from = run->event_of[nodes[k]];
     if (from == TDM_TIMELINE_NONE) continue; /* a copy that was fresh, or had failed */
@@ -52,8 +52,11 @@ static void check_events(const tdm_timeline *timeline) {
     assert_true(event->end_ns <= run->ended_ns);
     if (node->last_phase && run->updating_ns) assert_true(run->updating_ns <= event->begin_ns);
     if (!node->last_phase && run->updating_ns) assert_true(event->end_ns <= run->updating_ns);
-    check_order(timeline, event, node->dependencies, node->dependency_count);
-    check_order(timeline, event, node->waits, node->wait_count);
+    check_order(timeline, event, run, node->dependencies, node->dependency_count);
+    check_order(timeline, event, run, node->waits, node->wait_count);
+    const tdm_timeline_run *before = run - 1;
+    if (event->run > 0 && before->plan == run->plan && before->number + 1 == run->number)
+      check_order(timeline, event, before, node->previous_waits, node->previous_wait_count);
   }
 }
 
@@ -133,6 +136,46 @@ static void runs_in_flight_lie_in_slots(void **unused) {
       if (timeline.runs[k].slot == timeline.runs[i].slot)
         assert_true(timeline.runs[k].ended_ns <= timeline.runs[i].launched_ns);
   }
+  tdm_timeline_deinit(&timeline);
+  tdm_session_release(session);
+  run_tally_deinit(&tally);
+  tdm_context_release(context);
+}
+
+/* Training runs that follow one another closely: each updates after the one before has ended, and
+ * the path goes through all of them. */
+static void training_runs_in_flight_are_in_order(void **unused) {
+  (void)unused;
+  tdm_context *context = graph_context();
+  const tdm_session_options options = {.trace_runs = 12, .depth = 3};
+  tdm_session *session = zigzag_session(context, &options);
+  run_tally tally;
+  run_tally_init(&tally);
+  for (int i = 0; i < 12; i++) {
+    test_batch batch;
+    test_batch_make(&batch, context, 8, (uint64_t)i);
+    submit_step(session, &batch, &tally);
+    test_batch_release(&batch);
+  }
+  run_tally_await(&tally, 12);
+  tdm_timeline timeline;
+  collect(session, &timeline);
+  assert_int_equal(timeline.run_count, 12);
+  check_timeline(&timeline);
+  check_complete(&timeline);
+  uint32_t previous_waits = 0;
+  for (uint32_t i = 0; i < timeline.plans[0].node_count; i++)
+    previous_waits += timeline.plans[0].nodes[i].previous_wait_count;
+  assert_true(previous_waits > 0);
+  for (uint32_t i = 1; i < 12; i++)
+    assert_true(timeline.runs[i].updating_ns >= timeline.runs[i - 1].ended_ns);
+  tdm_timeline_summary summary;
+  assert_ok(tdm_timeline_summarize(&timeline, &summary));
+  bool on_path[12] = {false};
+  for (uint32_t i = 0; i < summary.path.count; i++)
+    on_path[timeline.events[summary.path.events[i]].run] = true;
+  for (uint32_t i = 0; i < 12; i++)
+    assert_true(on_path[i]);
   tdm_timeline_deinit(&timeline);
   tdm_session_release(session);
   run_tally_deinit(&tally);
@@ -349,6 +392,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_latest_runs_are_kept),
       cmocka_unit_test(runs_in_flight_lie_in_slots),
+      cmocka_unit_test(training_runs_in_flight_are_in_order),
       cmocka_unit_test(failing_runs_are_told),
       cmocka_unit_test(plans_of_kept_runs_stay),
       cmocka_unit_test(a_trace_is_in_the_format_of_chrome),

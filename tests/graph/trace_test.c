@@ -148,7 +148,10 @@ static void training_runs_in_flight_are_in_order(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();
   const tdm_session_options options = {.trace_runs = 12, .depth = 3};
-  tdm_session *session = zigzag_session(context, &options);
+  tdm_value
+      loss; /* the tied parameter's copy is refreshed on another queue than it is updated on */
+  tdm_graph *graph = tied_graph(context, "cpu:0", TEST_DEVICE, &loss);
+  tdm_session *session = train_session(graph, loss, tdm_adam(0.01), &options);
   run_tally tally;
   run_tally_init(&tally);
   for (int i = 0; i < 12; i++) {

@@ -32,6 +32,13 @@ typedef struct tdm_embedding_attributes {
  * rows F (n+m, dim), indices (n+m), count (): their sum, a's contribution first. No attributes. */
 #define TDM_OP_SPARSE_ADD "sparse_add"
 
+/* table F (rows, dim), indices int64 (n) -> F (n, dim), int64 (n): the rows named, zeros where an
+ * index is -1; and the indices. No attributes. */
+#define TDM_OP_TAKE_ROWS "take_rows"
+/* table F (rows, dim), values F (n, dim), indices int64 (n) -> =table with those rows; an index of
+ * -1 is passed over, the others are distinct. No attributes. */
+#define TDM_OP_PUT_ROWS "put_rows"
+
 /* ---- Products ------------------------------------------------------------------------------ */
 
 /* x F (..., in), weight F (out, in), [bias F (out)] -> F (..., out): x weight^T + bias. */

@@ -55,7 +55,8 @@ static void submit_late(tdm_run_state *run) {
     memcpy(run->previous, ahead->flight.program_bases, bytes);
   else
     memset(run->previous, 0xff, bytes); /* TDM_BASE_NONE each */
-  (void)tdm_run_find_old_copies(run, ahead != NULL);
+  (void)tdm_plan_find_old(plan, ahead != NULL, run->conditions);
+  tdm_run_bind_logs(run, ahead != NULL);
   run->scalars.step = ahead ? ahead->scalars.step + 1 : run->session->store->steps;
   run->stage = TDM_STAGE_LATE;
   if (!submit(run, plan->early_program_count, plan->main_program_count)) drop_late(run);

@@ -108,7 +108,8 @@ static void lay_out_bases(tdm_plan *plan) {
   layout->deliveries = layout->inputs + (uint32_t)graph->inputs.count;
   layout->persistents = layout->deliveries + (uint32_t)plan->delivery_count;
   layout->deriveds = layout->persistents + (uint32_t)graph->persistents.count;
-  layout->count = layout->deriveds + (uint32_t)graph->deriveds.count;
+  layout->logs = layout->deriveds + (uint32_t)graph->deriveds.count;
+  layout->count = layout->logs + (uint32_t)graph->logs.count;
 }
 
 /* Every storage's base and offset: arenas by the memory pass, the others by who owns them. */
@@ -131,6 +132,10 @@ static void find_operands(emit_state *state) {
     if (storage_of[graph->deriveds.items[i].value] != NONE)
       state->operand_of[storage_of[graph->deriveds.items[i].value]] =
           (tdm_operand){plan->layout.deriveds + (uint32_t)i, 0};
+  for (size_t i = 0; i < graph->logs.count; i++)
+    if (storage_of[graph->logs.items[i].value] != NONE)
+      state->operand_of[storage_of[graph->logs.items[i].value]] =
+          (tdm_operand){plan->layout.logs + (uint32_t)i, 0};
   for (size_t i = 0; i < plan->delivery_count; i++) {
     const uint32_t root = graph->values.items[plan->deliveries[i]].root;
     state->operand_of[storage_of[root]] = (tdm_operand){plan->layout.deliveries + (uint32_t)i, 0};
@@ -214,7 +219,6 @@ static void emit_copy(const emit_state *state, const tdm_ir_node *node, tdm_comm
                              .from = operand_for(state, from),
                              .to = operand_for(state, node->first_output),
                              .bytes = to->bytes};
-  if (node->role == TDM_ROLE_REFRESH) command->condition = to->binding + 1;
 }
 
 static void emit_waits(emit_state *state, size_t index, tdm_program *program) {
@@ -241,6 +245,7 @@ static tdm_status emit_step(emit_state *state, size_t index) {
   command->id = (uint32_t)index;
   command->name = node->name;
   command->signals = state->waited[index];
+  command->condition = node->condition;
   TDM_TRY(emit_dependencies(state, node, command));
   for (uint32_t k = 0; k < node->output_count; k++)
     state->step_of[node->first_output + k] = (uint32_t)index;

@@ -50,15 +50,19 @@ static void print_transfer(const tdm_plan *plan, const tdm_ir_node *node, FILE *
 }
 
 static void print_node(const tdm_plan *plan, const tdm_ir_node *node, FILE *out) {
-  static const char *const roles[] = {"", " (backward)", " (update)", " (layout)"};
+  static const char *const roles[] = {[TDM_ROLE_GRADIENT] = " (backward)",
+                                      [TDM_ROLE_UPDATE] = " (update)",
+                                      [TDM_ROLE_REORDER] = " (layout)",
+                                      [TDM_ROLE_REFRESH] = " (refresh)"};
   char text[TDM_SHAPE_TEXT];
   if (!node->operation) {
     print_transfer(plan, node, out);
     return;
   }
   const tdm_spec *spec = &plan->graph.values.items[node->first_output].spec;
-  fprintf(out, "%-18s %s%s, %s %s", tdm_explain_action(node), node->name, roles[node->role],
-          tdm_dtype_name(spec->dtype), tdm_shape_text(&spec->shape, text, sizeof text));
+  fprintf(out, "%-18s %s%s, %s %s", tdm_explain_action(node), node->name,
+          roles[node->role] ? roles[node->role] : "", tdm_dtype_name(spec->dtype),
+          tdm_shape_text(&spec->shape, text, sizeof text));
 }
 
 static void print_storage(const tdm_plan *plan, const tdm_ir_node *node, FILE *out) {

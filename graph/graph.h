@@ -389,7 +389,7 @@ typedef struct tdm_traffic {
   uint64_t edge_bytes;
   uint64_t boundary_transfers; /* of inputs, targets, outputs, the loss */
   uint64_t boundary_bytes;
-  uint64_t refresh_transfers; /* of derived copies of parameters, when they are old */
+  uint64_t refresh_transfers; /* of derived copies of parameters, when they are old by one update */
   uint64_t refresh_bytes;
 } tdm_traffic;
 
@@ -397,9 +397,15 @@ typedef struct tdm_traffic {
 TDM_API tdm_status tdm_session_traffic(tdm_session *session,
                                        tdm_traffic *out_traffic) TDM_WARN_UNUSED;
 
+/* What the latest run of that plan has moved to refresh derived copies: nothing where they were
+ * fresh; of a table with sparse gradients as many rows as there were ids in each update since, as
+ * far as these are known, else the whole. */
+TDM_API tdm_status tdm_session_refreshed(tdm_session *session, uint64_t *out_transfers,
+                                         uint64_t *out_bytes) TDM_WARN_UNUSED;
+
 /* What one device holds for the plan of the latest prepare or run. */
 typedef struct tdm_memory_use {
-  uint64_t parameters_bytes;  /* at home here, with their states */
+  uint64_t parameters_bytes;  /* at home here, with their states and logs of rows */
   uint64_t copies_bytes;      /* of parameters whose home is elsewhere */
   uint64_t activations_bytes; /* of one run in flight: what it computes and what arrives */
   uint64_t outputs_bytes;     /* of one run's fetches, handed out on cpu:0 */

@@ -64,6 +64,40 @@ const tdm_operation tdm_operation_sparse_add = {.struct_size = sizeof(tdm_operat
                                                 .max_inputs = 6,
                                                 .output_count = 3,
                                                 .infer = infer_sparse_add};
+/* table (rows, dim), indices (n) -> (n, dim), indices (n) */
+static tdm_status infer_take_rows(tdm_infer *infer) {
+  infer->outputs[0] = infer->inputs[0];
+  infer->outputs[0].shape.dims[0] = infer->inputs[1].shape.dims[0];
+  infer->outputs[1] = infer->inputs[1];
+  return TDM_OK;
+}
+
+/* table, values, indices -> =table */
+static tdm_status infer_put_rows(tdm_infer *infer) {
+  infer->outputs[0] = infer->inputs[0];
+  return TDM_OK;
+}
+
+/* indices -> a log */
+const tdm_operation tdm_operation_log_rows = {.struct_size = sizeof(tdm_operation),
+                                              .name = TDM_OP_CAST,
+                                              .min_inputs = 1,
+                                              .max_inputs = 1,
+                                              .output_count = 1,
+                                              .infer = infer_same};
+const tdm_operation tdm_operation_take_rows = {.struct_size = sizeof(tdm_operation),
+                                               .name = TDM_OP_TAKE_ROWS,
+                                               .min_inputs = 2,
+                                               .max_inputs = 2,
+                                               .output_count = 2,
+                                               .infer = infer_take_rows};
+const tdm_operation tdm_operation_put_rows = {.struct_size = sizeof(tdm_operation),
+                                              .name = TDM_OP_PUT_ROWS,
+                                              .min_inputs = 3,
+                                              .max_inputs = 3,
+                                              .output_count = 1,
+                                              .overwrites = {1},
+                                              .infer = infer_put_rows};
 const tdm_operation tdm_operation_check_finite = {.struct_size = sizeof(tdm_operation),
                                                   .name = TDM_OP_CHECK_FINITE,
                                                   .min_inputs = 1,

@@ -34,6 +34,8 @@ void tdm_graph_deinit(tdm_graph *graph) {
   tdm_map_deinit(&graph->persistent_names);
   TDM_ARRAY_DEINIT(graph, &graph->outputs);
   TDM_ARRAY_DEINIT(graph, &graph->deriveds);
+  TDM_ARRAY_DEINIT(graph, &graph->logs);
+  TDM_ARRAY_DEINIT(graph, &graph->row_conditions);
   TDM_ARRAY_DEINIT(graph, &graph->wraps);
   tdm_region_deinit(&graph->region);
   tdm_context_release(graph->context);
@@ -103,6 +105,19 @@ tdm_status tdm_ir_infer(const tdm_graph *graph, const tdm_operation *operation, 
       return tdm_fail(TDM_INVALID_ARGUMENT, "%s %s: its shape rule set no shape for output %zu",
                       operation->name, name, i);
   return TDM_OK;
+}
+
+uint32_t tdm_ir_add_log(tdm_graph *graph, uint32_t persistent, int32_t age, int64_t window) {
+  const tdm_ir_value *table = tdm_ir_value_at(graph, graph->persistents.items[persistent].value);
+  const tdm_ir_value value = {.spec = {.dtype = TDM_INT64, .shape = tdm_shape_of(1, window)},
+                              .kind = TDM_VALUE_LOG,
+                              .binding = (uint32_t)graph->logs.count,
+                              .device = table->device,
+                              .name = table->name};
+  if (TDM_ARRAY_RESERVE(graph, &graph->logs, 1) != TDM_OK) return 0;
+  const uint32_t index = tdm_ir_add_value(graph, &value);
+  if (index) graph->logs.items[graph->logs.count++] = (tdm_graph_log){index, persistent, age};
+  return index;
 }
 
 const void *tdm_ir_copy_bytes(tdm_graph *graph, const void *bytes, size_t count) {

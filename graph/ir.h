@@ -21,6 +21,7 @@ typedef enum tdm_value_kind {
   TDM_VALUE_INPUT,      /* fed */
   TDM_VALUE_PERSISTENT, /* a parameter or state at its home */
   TDM_VALUE_DERIVED,    /* a persistent copy of a parameter on another device */
+  TDM_VALUE_LOG,        /* the rows that one update of a table has touched, beside the table */
 } tdm_value_kind;
 
 typedef struct tdm_ir_value {
@@ -29,7 +30,7 @@ typedef struct tdm_ir_value {
   uint32_t producer; /* 0: none */
   uint32_t root;     /* the value whose memory this is; itself if its own */
   uint64_t offset;   /* in the root's memory, in bytes */
-  uint32_t binding;  /* INPUT, PERSISTENT, DERIVED: index in that list */
+  uint32_t binding;  /* INPUT, PERSISTENT, DERIVED, LOG: index in that list */
   int16_t device;    /* context index of the device, or TDM_NO_DEVICE */
   uint8_t kind;      /* tdm_value_kind */
   bool trainable;
@@ -67,6 +68,7 @@ typedef struct tdm_ir_node {
   uint16_t replica;   /* 1 + its number among the replicas of a wrapped part; 0: not replicated */
   bool later_replica; /* not the first replica of some wrapped part */
   uint32_t consumer;  /* transfers: the first node that asked */
+  uint32_t condition; /* 1 + index of the row condition that it is executed under; 0: none */
 } tdm_ir_node;
 
 /* How a value of the graph enters a wrap. */
@@ -107,6 +109,24 @@ typedef struct tdm_graph_derived {
   uint32_t value;  /* of kind DERIVED */
   uint32_t source; /* of kind PERSISTENT */
 } tdm_graph_derived;
+
+/* How many versions back the rows that a version has touched are known. */
+#define TDM_LOGGED_VERSIONS 4
+
+/* The indices of a table's rows that one update has touched: int64 (window), -1 where none. */
+typedef struct tdm_graph_log {
+  uint32_t value;      /* of kind LOG */
+  uint32_t persistent; /* the table's index in that list */
+  int32_t age;         /* 0: of the latest update, 1: of the one before, ...; -1: this update's */
+} tdm_graph_log;
+
+/* Holds in runs where some copy of the table is old by more than `age` updates, of which all are
+ * known: then the rows of update `age` move. */
+typedef struct tdm_row_condition {
+  uint32_t persistent;
+  int16_t device; /* of the copy; TDM_NO_DEVICE: any of them */
+  int32_t age;
+} tdm_row_condition;
 
 typedef struct tdm_scope {
   const char *prefix; /* "block2/" or "" */
@@ -151,7 +171,9 @@ struct tdm_graph {
   tdm_map persistent_names; /* path to index + 1, of those declared here */
   TDM_ARRAY(tdm_graph_output) outputs;
   TDM_ARRAY(tdm_graph_derived) deriveds;
-  TDM_ARRAY(tdm_graph_wrap) wraps; /* from 1 on */
+  TDM_ARRAY(tdm_graph_log) logs;
+  TDM_ARRAY(tdm_row_condition) row_conditions; /* one for any device before those of each */
+  TDM_ARRAY(tdm_graph_wrap) wraps;             /* from 1 on */
   tdm_scope scopes[TDM_MAX_SCOPES];
   int scope_depth;
   /* What tdm_append gives to the nodes it makes. */
@@ -201,6 +223,9 @@ const void *tdm_ir_copy_bytes(tdm_graph *graph, const void *bytes, size_t count)
 /* Sets root and bytes of a node's outputs from views, overwrites and specs. */
 void tdm_ir_settle_outputs(tdm_graph *graph, const tdm_ir_node *node);
 
+/* A log of that age, of a table at its home. 0 when memory is short. */
+uint32_t tdm_ir_add_log(tdm_graph *graph, uint32_t persistent, int32_t age, int64_t window);
+
 /* The operations that passes themselves append. */
 extern const tdm_operation tdm_operation_fill;
 extern const tdm_operation tdm_operation_accumulate;
@@ -209,6 +234,9 @@ extern const tdm_operation tdm_operation_accumulate;
 extern const tdm_operation tdm_operation_begin_sum;
 extern const tdm_operation tdm_operation_add_incoming;
 extern const tdm_operation tdm_operation_sparse_add;
+extern const tdm_operation tdm_operation_log_rows;
+extern const tdm_operation tdm_operation_take_rows;
+extern const tdm_operation tdm_operation_put_rows;
 extern const tdm_operation tdm_operation_check_finite;
 extern const tdm_operation tdm_operation_reorder;
 extern const tdm_operation tdm_operation_observe;

@@ -11,7 +11,8 @@ static uint64_t bytes_on(const tdm_storage *storage, const tdm_device *device) {
 static void count_use(const tdm_plan *plan, const tdm_device *device, tdm_memory_use *use) {
   const tdm_graph *graph = &plan->graph;
   for (size_t i = 0; i < graph->persistents.count; i++)
-    use->parameters_bytes += bytes_on(plan->entries[i]->storage, device);
+    use->parameters_bytes += bytes_on(plan->entries[i]->storage, device) +
+                             bytes_on(plan->entries[i]->log.storage, device);
   for (size_t i = 0; i < graph->deriveds.count; i++)
     use->copies_bytes += bytes_on(plan->copies[i]->storage, device);
   const tdm_schedule *schedule = &plan->lowered.schedule;

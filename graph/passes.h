@@ -1,8 +1,8 @@
 /* The passes from description to plan, in order, each in the file of its name. They rewrite one
  * concrete graph; schedule, memory and verify work on its combinatorial side (schedule.h).
  *
- *   lower -> data_parallel -> [micro_batch] -> place -> gradient -> layout -> transfer -> join ->
- *   schedule -> memory -> verify -> emit
+ *   lower -> data_parallel -> [micro_batch] -> place -> gradient -> row_refresh -> layout ->
+ *   transfer -> join -> schedule -> memory -> verify -> emit
  *
  * place stands before gradient (a backward node follows its forward node, and adjoints are summed
  * per device), and gives the nodes that gradient appends their devices as they are appended. */
@@ -78,6 +78,13 @@ typedef struct tdm_training {
 } tdm_training;
 
 tdm_status tdm_pass_gradient(tdm_graph *graph, const tdm_training *training) TDM_WARN_UNUSED;
+
+/* ---- row_refresh ---- */
+
+/* Where a node reads a table away from its home: copies of single rows, which stand for copying the
+ * whole table where it is known which rows are old. windows: per persistent value, the entries of
+ * one log; 0: none is kept. */
+tdm_status tdm_pass_row_refresh(tdm_graph *graph, const uint64_t *windows) TDM_WARN_UNUSED;
 
 /* ---- layout, transfer ---- */
 

@@ -24,7 +24,9 @@ static tdm_status bind_persistents(tdm_plan *plan, const tdm_plan_request *reque
   const size_t count = graph->persistents.count;
   plan->entries = tdm_region_take(&plan->region, (count + 1) * sizeof(void *), "plan");
   plan->updated = tdm_region_take(&plan->region, (count + 1) * sizeof(bool), "plan");
-  if (!plan->entries || !plan->updated) return TDM_OUT_OF_MEMORY;
+  plan->logged = tdm_region_take(&plan->region, (count + 1) * sizeof(bool), "plan");
+  plan->windows = tdm_region_take(&plan->region, (count + 1) * sizeof(uint64_t), "plan");
+  if (!plan->entries || !plan->updated || !plan->logged || !plan->windows) return TDM_OUT_OF_MEMORY;
   for (size_t i = 0; i < count; i++) {
     const tdm_graph_persistent *persistent = &graph->persistents.items[i];
     const tdm_ir_value *value = tdm_ir_value_at(graph, persistent->value);
@@ -36,6 +38,20 @@ static tdm_status bind_persistents(tdm_plan *plan, const tdm_plan_request *reque
                            tdm_context_device(graph->context, (size_t)value->device), request->seed,
                            &plan->entries[i]));
   }
+  return TDM_OK;
+}
+
+/* Makes room in the logs that this plan's updates write, and tells what all tables have. */
+static tdm_status bind_logs(tdm_plan *plan, tdm_store *store) {
+  const tdm_graph *graph = &plan->graph;
+  for (size_t i = 0; i < graph->logs.count; i++) {
+    const tdm_graph_log *log = &graph->logs.items[i];
+    const int64_t window = graph->values.items[log->value].spec.shape.dims[0];
+    TDM_TRY(tdm_store_reserve_log(store, plan->entries[log->persistent], (uint64_t)window));
+    plan->logged[log->persistent] = true;
+  }
+  for (size_t i = 0; i < graph->persistents.count; i++)
+    plan->windows[i] = atomic_load(&plan->entries[i]->log.window);
   return TDM_OK;
 }
 
@@ -111,12 +127,16 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
     report(request, "gradient", plan);
   }
   TDM_TRY(bind_persistents(plan, request));
+  TDM_TRY(bind_logs(plan, request->store));
+  TDM_TRY(tdm_pass_row_refresh(graph, plan->windows));
+  report(request, "row_refresh", plan);
   TDM_TRY(tdm_pass_layout(graph, request->cache, plan->deliveries, plan->delivery_count));
   report(request, "layout", plan);
   TDM_TRY(tdm_pass_transfer(graph, plan->deliveries, plan->delivery_count));
   report(request, "transfer", plan);
   TDM_TRY(tdm_pass_join(graph, plan->deliveries, plan->delivery_count));
   report(request, "join", plan);
+  TDM_TRY(tdm_plan_note_refreshes(plan));
   tdm_plan_count_transfers(plan);
   if (request->strict) TDM_TRY(tdm_plan_refuse_pageable(plan));
   return bind_deriveds(plan, request->store);

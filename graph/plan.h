@@ -19,15 +19,27 @@ typedef struct tdm_plan_key {
 } tdm_plan_key;
 
 /* Which operand base belongs to what: arenas first, then inputs, deliveries, persistents and
- * derived copies, in the order of the concrete graph. */
+ * derived copies and logs, in the order of the concrete graph. */
 typedef struct tdm_base_layout {
   uint32_t arenas;
   uint32_t inputs;
   uint32_t deliveries;
   uint32_t persistents;
   uint32_t deriveds;
+  uint32_t logs;
   uint32_t count;
 } tdm_base_layout;
+
+/* How a plan brings a derived copy up to date. */
+typedef struct tdm_copy_refresh {
+  uint32_t ages; /* as many updates may be made up for by their rows; 0: only the whole is copied */
+  uint32_t from; /* 1 + the derived copy that the whole is copied from; 0: from the home */
+} tdm_copy_refresh;
+
+typedef struct tdm_condition_traffic {
+  uint64_t transfers;
+  uint64_t bytes;
+} tdm_condition_traffic;
 
 typedef struct tdm_plan {
   struct tdm_plan *newer; /* in the session's list, by latest use */
@@ -55,8 +67,16 @@ typedef struct tdm_plan {
   tdm_address *bases;        /* what every run's table starts from: the persistents filled in */
   struct tdm_run_state *idle_runs; /* of earlier runs, to be used again */
   tdm_store_copy **copies;         /* per derived of graph */
-  bool writes_persistent;          /* has updates */
-  bool chained;                    /* its runs may be in flight together, as chain.h says */
+  bool *logged;                    /* per persistent: the update phase logs its rows */
+  uint64_t *windows;               /* per persistent: its log's window when the plan was made */
+  tdm_copy_refresh *refreshes;     /* per derived of graph */
+  uint32_t *row_copies;         /* per row condition of graph: its derived copy; UINT32_MAX: any */
+  tdm_condition_traffic *moved; /* per condition: what its copies move between devices */
+  uint32_t condition_count;     /* per derived of graph, then per row condition of graph */
+  _Atomic uint64_t moved_transfers; /* by the latest run, to refresh */
+  _Atomic uint64_t moved_bytes;
+  bool writes_persistent; /* has updates */
+  bool chained;           /* its runs may be in flight together, as chain.h says */
   tdm_traffic traffic;
   uint64_t made_ns;           /* time of the passes, kernels' prepare apart */
   tdm_profile profile;        /* by command id, where the session profiles */
@@ -107,6 +127,20 @@ const char *tdm_host_memory_name(tdm_host_memory memory); /* "pinned"; of NONE "
 void tdm_plan_link(const tdm_plan *plan, const tdm_ir_node *node, tdm_link_estimate *out_link);
 /* Predicted time of a transfer node in ns, by its link. */
 double tdm_plan_predict_ns(const tdm_plan *plan, const tdm_ir_node *node);
+/* All under the store's lock. Decides what a run has to refresh, filling conditions
+ * (condition_count); true: there is something. follows: a run of the same plan is in its update
+ * phase, whose reads and update count as done. */
+bool tdm_plan_find_old(const tdm_plan *plan, bool follows, uint8_t *conditions);
+/* The run has refreshed those: they are as new as what it read. */
+void tdm_plan_note_copies(tdm_plan *plan, const uint8_t *conditions);
+/* The run that was to refresh those has failed: they hold nothing. */
+void tdm_plan_spoil_copies(tdm_plan *plan, const uint8_t *conditions);
+/* Fills what the plan keeps about refreshing, and numbers its nodes' conditions as commands do; its
+ * graph has been through the transfer pass. */
+tdm_status tdm_plan_note_refreshes(tdm_plan *plan) TDM_WARN_UNUSED;
+/* Do the logs still have the windows that the plan was made for? */
+bool tdm_plan_is_current(const tdm_plan *plan);
+
 /* Fills plan->traffic and plan->partner; the graph has been through the transfer pass. */
 void tdm_plan_count_transfers(tdm_plan *plan);
 /* UNAVAILABLE, naming the first transfer that is pageable. */

@@ -25,6 +25,14 @@ static void count_one(tdm_traffic *traffic, tdm_node_role role, uint64_t bytes) 
   }
 }
 
+/* Does a run that finds one update behind it do it? */
+static bool is_usual(const tdm_plan *plan, const tdm_ir_node *node) {
+  const uint32_t derived_count = (uint32_t)plan->graph.deriveds.count;
+  if (!node->condition) return true;
+  if (node->condition <= derived_count) return plan->refreshes[node->condition - 1].ages == 0;
+  return plan->graph.row_conditions.items[node->condition - 1 - derived_count].age == 0;
+}
+
 void tdm_plan_count_transfers(tdm_plan *plan) {
   const tdm_graph *graph = &plan->graph;
   for (size_t i = 0; i < graph->order.count; i++) {
@@ -33,7 +41,8 @@ void tdm_plan_count_transfers(tdm_plan *plan) {
     const tdm_device *from = device_of(plan, source_of(plan, node)->device);
     const tdm_device *to = device_of(plan, node->device);
     if (from == to) continue;
-    count_one(&plan->traffic, node->role, graph->values.items[node->first_output].bytes);
+    if (is_usual(plan, node))
+      count_one(&plan->traffic, node->role, graph->values.items[node->first_output].bytes);
     if (plan->partner || from->host_addressable == to->host_addressable) continue;
     plan->partner = tdm_context_device(graph->context, from->host_addressable
                                                            ? (size_t)node->device

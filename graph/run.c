@@ -18,26 +18,12 @@ static tdm_run_state *run_of(tdm_admission *admission) {
 
 /* ---- Admission: under the store's lock ---- */
 
-/* One whose source is updated by the run ahead counts as old, whatever becomes of that. */
-bool tdm_run_find_old_copies(tdm_run_state *run, bool follows) {
-  const tdm_plan *plan = run->plan;
-  bool any = false;
-  for (size_t i = 0; i < plan->graph.deriveds.count; i++) {
-    const uint32_t source = plan->graph.deriveds.items[i].source;
-    const uint32_t persistent = tdm_ir_value_at(&plan->graph, source)->binding;
-    const tdm_store_copy *copy = plan->copies[i];
-    run->conditions[i] =
-        copy->version != copy->entry->version || (follows && plan->updated[persistent]);
-    any |= run->conditions[i];
-  }
-  return any;
-}
-
 /* A run that updates nothing writes only where it refreshes a copy. */
 static bool has_slot(tdm_admission *admission) {
   tdm_run_state *run = run_of(admission);
   const tdm_session *session = run->session;
-  if (!run->plan->writes_persistent) admission->writes = tdm_run_find_old_copies(run, false);
+  if (!run->plan->writes_persistent)
+    admission->writes = tdm_plan_find_old(run->plan, false, run->conditions);
   for (int i = 0; i < session->depth; i++)
     if (!session->slots[i].busy) return true;
   return false;
@@ -53,7 +39,7 @@ static void take_slot(tdm_admission *admission) {
   run->stage = TDM_STAGE_ADMITTED;
   run->settled = false;
   run->scalars.step = session->store->steps;
-  if (!run->plan->chained) (void)tdm_run_find_old_copies(run, false);
+  if (!run->plan->chained) (void)tdm_plan_find_old(run->plan, false, run->conditions);
   if (run->plan->records) tdm_trace_admit(session->trace, &run->moments);
   if (session->store->broken == TDM_OK) return;
   run->status = session->store->broken;
@@ -74,27 +60,24 @@ static void start_run(tdm_admission *admission) {
 
 /* ---- The end ---- */
 
-/* The copies that the run has refreshed are as new as what it read. */
-static void note_copies(const tdm_run_state *run) {
-  const tdm_plan *plan = run->plan;
-  for (size_t i = 0; i < plan->graph.deriveds.count; i++)
-    if (run->conditions[i]) plan->copies[i]->version = plan->copies[i]->entry->version;
-}
-
 static void note_update(tdm_run_state *run) {
   tdm_store *store = run->session->store;
   const tdm_plan *plan = run->plan;
-  for (size_t i = 0; i < plan->graph.persistents.count; i++)
-    if (plan->updated[i]) plan->entries[i]->version++;
+  for (size_t i = 0; i < plan->graph.persistents.count; i++) {
+    if (!plan->updated[i]) continue;
+    if (plan->logged[i])
+      plan->entries[i]->version++;
+    else
+      tdm_store_entry_rewritten(plan->entries[i]);
+  }
   atomic_fetch_add(&store->version, 1);
   store->steps++;
 }
 
 static void note_failure(tdm_run_state *run) {
   const tdm_plan *plan = run->plan;
-  const bool began = !plan->chained || run->stage >= TDM_STAGE_LATE;
-  for (size_t i = 0; began && i < plan->graph.deriveds.count; i++)
-    if (run->conditions[i]) plan->copies[i]->version = TDM_VERSION_NONE;
+  if (!plan->chained || run->stage >= TDM_STAGE_LATE)
+    tdm_plan_spoil_copies(run->plan, run->conditions);
   if (!plan->writes_persistent || run->flight.failure.id < plan->lowered.first_update ||
       run->flight.failure.id == UINT32_MAX)
     return;
@@ -112,7 +95,7 @@ static void settle(tdm_admission *admission) {
   if (run->status != TDM_OK) {
     note_failure(run);
   } else {
-    note_copies(run);
+    tdm_plan_note_copies(run->plan, run->conditions);
     if (run->plan->writes_persistent) note_update(run);
   }
   if (run->plan->records) tdm_trace_keep(run->session->trace, run);
@@ -220,6 +203,18 @@ static tdm_status bind_outputs(tdm_run_state *run) {
   return TDM_OK;
 }
 
+void tdm_run_bind_logs(tdm_run_state *run, bool follows) {
+  const tdm_plan *plan = run->plan;
+  for (size_t i = 0; i < plan->graph.logs.count; i++) {
+    const tdm_graph_log *log = &plan->graph.logs.items[i];
+    const tdm_store_entry *entry = plan->entries[log->persistent];
+    const uint64_t now = entry->version + (follows && plan->updated[log->persistent]);
+    const uint64_t back = (uint64_t)(log->age + 1);
+    const uint64_t version = now >= back ? now - back : 0;
+    run->flight.bases[plan->layout.logs + i] = tdm_row_log_piece(entry, version);
+  }
+}
+
 static tdm_status bind(tdm_run_state *run) {
   const tdm_plan *plan = run->plan;
   for (size_t i = 0; i < plan->graph.inputs.count; i++)
@@ -227,6 +222,7 @@ static tdm_status bind(tdm_run_state *run) {
   for (uint32_t arena = 0; arena < plan->lowered.schedule.arena_count; arena++)
     TDM_TRY(bind_arena(run, arena));
   TDM_TRY(bind_outputs(run));
+  if (!plan->chained) tdm_run_bind_logs(run, false);
   return TDM_OK;
 }
 

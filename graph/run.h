@@ -50,7 +50,7 @@ typedef struct tdm_run_state {
   tdm_flight flight;
   tdm_submission *submissions; /* per program */
   tdm_run_scalars scalars;
-  uint8_t *conditions;  /* per derived copy */
+  uint8_t *conditions;  /* per condition of the plan */
   tdm_tensor **inputs;  /* per input of the plan's graph; retained while asynchronous */
   tdm_tensor **outputs; /* per delivery */
   tdm_run_callback callback;
@@ -70,13 +70,13 @@ void tdm_run_set_inputs(tdm_run_state *run, const tdm_run_request *request);
 /* Binds memory and submits the main phase; the run is admitted. adopt: may run part of it on the
  * calling thread. The run ends by itself either way: failures end it at once. */
 void tdm_run_launch(tdm_run_state *run, bool adopt);
+/* Binds where the rows of updates are read and logged, which goes round with the tables' versions.
+ * follows: see tdm_plan_find_old. */
+void tdm_run_bind_logs(tdm_run_state *run, bool follows);
 /* The functions of run->admission. */
 void tdm_run_init_admission(tdm_run_state *run);
 /* Called when the run has ended and left the store (submit.c). Last touch of the run. */
 void tdm_run_complete(tdm_run_state *run);
-/* Finds out which derived copies will be old when the run reads them, behind a run of the same plan
- * (follows) too. True: there is one. Under the store's lock. */
-bool tdm_run_find_old_copies(tdm_run_state *run, bool follows);
 /* Takes over what the flight reports, unless it was only stopped. */
 void tdm_run_note_failure(tdm_run_state *run);
 /* Of the reason that the flight was stopped for. */

@@ -20,7 +20,7 @@ static tdm_status fill(run_block *block, tdm_plan *plan) {
   const size_t steps = plan->lowered.schedule.step_count;
   tdm_flight *flight = &run->flight;
   run->submissions = take(block, plan->program_count, sizeof *run->submissions);
-  run->conditions = take(block, plan->graph.deriveds.count, 1);
+  run->conditions = take(block, plan->condition_count, 1);
   run->inputs = take(block, plan->graph.inputs.count, sizeof(tdm_tensor *));
   run->outputs = take(block, plan->delivery_count, sizeof(tdm_tensor *));
   run->fetches = take(block, plan->delivery_count, sizeof *run->fetches);

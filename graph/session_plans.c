@@ -90,7 +90,8 @@ static tdm_status make_key(tdm_session *session, const tdm_run_request *request,
 static tdm_plan *find_plan(const tdm_session *session, const tdm_plan_key *key) {
   for (tdm_plan *plan = session->newest; plan; plan = plan->older)
     if (plan->key.hash == key->hash && plan->key.count == key->count &&
-        memcmp(plan->key.words, key->words, key->count * sizeof *key->words) == 0)
+        memcmp(plan->key.words, key->words, key->count * sizeof *key->words) == 0 &&
+        tdm_plan_is_current(plan))
       return plan;
   return NULL;
 }
@@ -222,6 +223,20 @@ tdm_status tdm_session_traffic(tdm_session *session, tdm_traffic *out_traffic) {
   pthread_mutex_lock(&session->lock);
   const tdm_plan *plan = session->last_asked;
   if (plan) *out_traffic = plan->traffic;
+  pthread_mutex_unlock(&session->lock);
+  return plan ? TDM_OK : tdm_fail(TDM_INVALID_ARGUMENT, "the session has made no plan yet");
+}
+
+tdm_status tdm_session_refreshed(tdm_session *session, uint64_t *out_transfers,
+                                 uint64_t *out_bytes) {
+  *out_transfers = *out_bytes = 0;
+  if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_refreshed: no session");
+  pthread_mutex_lock(&session->lock);
+  const tdm_plan *plan = session->last_asked;
+  if (plan) {
+    *out_transfers = atomic_load(&plan->moved_transfers);
+    *out_bytes = atomic_load(&plan->moved_bytes);
+  }
   pthread_mutex_unlock(&session->lock);
   return plan ? TDM_OK : tdm_fail(TDM_INVALID_ARGUMENT, "the session has made no plan yet");
 }

@@ -33,6 +33,7 @@ static void destroy_entry(tdm_store *store, tdm_store_entry *entry) {
     tdm_release(store->allocator, copy, sizeof *copy);
   }
   tdm_storage_release(entry->storage);
+  tdm_storage_release(entry->log.storage);
   tdm_tensor_release(entry->pending);
   tdm_string_release(store->allocator, entry->name);
   tdm_release(store->allocator, entry, sizeof *entry);

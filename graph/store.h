@@ -22,6 +22,15 @@ typedef struct tdm_store_copy {
 } tdm_store_copy;
 #define TDM_VERSION_NONE UINT64_MAX
 
+/* Which rows of a table the latest updates have touched: TDM_LOGGED_VERSIONS + 1 pieces of `window`
+ * indices at the table's home, of which the update from version v writes piece v modulo their
+ * number. */
+typedef struct tdm_row_log {
+  tdm_storage *storage;    /* NULL: none is kept */
+  _Atomic uint64_t window; /* changes while no run is inside; only grows */
+  uint64_t since;          /* every update after that version is logged */
+} tdm_row_log;
+
 struct tdm_store_entry {
   tdm_store_entry *next; /* in creation order */
   char *name;
@@ -34,6 +43,7 @@ struct tdm_store_entry {
   bool stale;    /* of a broken store: not loaded again yet */
   uint64_t version;
   tdm_store_copy *copies;
+  tdm_row_log log;
 };
 
 /* A run that asks to be admitted. */
@@ -84,6 +94,17 @@ tdm_device *tdm_store_home(tdm_store *store, const char *name);
 /* The copy of entry on device, made empty if there is none. */
 tdm_status tdm_store_copy_on(tdm_store *store, tdm_store_entry *entry, tdm_device *device,
                              tdm_store_copy **out_copy) TDM_WARN_UNUSED;
+
+/* Makes room in entry's log for updates that touch at most `window` rows. */
+tdm_status tdm_store_reserve_log(tdm_store *store, tdm_store_entry *entry,
+                                 uint64_t window) TDM_WARN_UNUSED;
+/* Where the update from version keeps, or has kept, its rows; entry has a log. */
+tdm_address tdm_row_log_piece(const tdm_store_entry *entry, uint64_t version);
+/* How many updates a copy of that version lacks if the log knows the rows of all of them; 0: it
+ * lacks none, or they are not known. */
+uint64_t tdm_row_log_reach(const tdm_store_entry *entry, uint64_t version);
+/* The entry's values changed, rows unknown: under the lock. */
+void tdm_store_entry_rewritten(tdm_store_entry *entry);
 
 /* Under the lock: later runs are refused with status until every parameter is loaded again. */
 void tdm_store_break(tdm_store *store, tdm_status status, const char *cause);

@@ -144,7 +144,7 @@ static tdm_status set_entry(tdm_store *store, const char *name, tdm_tensor *tens
   entry->stale = true; /* until all of it is there */
   TDM_TRY(tdm_context_copy(store->context, &from, &entry->storage->memory, tensor->bytes));
   entry->stale = false;
-  entry->version++;
+  tdm_store_entry_rewritten(entry);
   return TDM_OK;
 }
 
@@ -155,7 +155,7 @@ static tdm_status restart_states(tdm_store *store) {
     TDM_TRY(tdm_initialize_memory(store->context, &entry->storage->memory, &entry->spec,
                                   entry->name, &entry->initializer, entry->seed));
     entry->stale = false;
-    entry->version++;
+    tdm_store_entry_rewritten(entry);
   }
   return TDM_OK;
 }

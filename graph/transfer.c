@@ -55,6 +55,8 @@ static uint32_t find_copy(const transfer_state *state, uint32_t value, int16_t d
 static tdm_node_role role_of(const tdm_graph *graph, const tdm_ir_value *value, bool for_node) {
   if (value->kind == TDM_VALUE_PERSISTENT || value->kind == TDM_VALUE_DERIVED)
     return for_node ? TDM_ROLE_REFRESH : TDM_ROLE_BOUNDARY;
+  if (value->producer && tdm_ir_node_at(graph, value->producer)->role == TDM_ROLE_REFRESH)
+    return TDM_ROLE_REFRESH;
   const bool fed = tdm_ir_value_at(graph, value->root)->kind == TDM_VALUE_INPUT;
   return fed || !for_node ? TDM_ROLE_BOUNDARY : TDM_ROLE_TRANSFER;
 }
@@ -89,7 +91,9 @@ static tdm_status append_copy(transfer_state *state, uint32_t origin, uint32_t f
   TDM_TRY(push_order(state, index));
   *out_copy = tdm_ir_node_at(graph, index)->first_output;
   tdm_ir_value_at(graph, *out_copy)->bytes = source.bytes;
-  return role == TDM_ROLE_REFRESH ? make_derived(state, *out_copy, origin) : TDM_OK;
+  return first.kind == TDM_VALUE_PERSISTENT && role == TDM_ROLE_REFRESH
+             ? make_derived(state, *out_copy, origin)
+             : TDM_OK;
 }
 
 static tdm_status copy_to(transfer_state *state, uint32_t value, int16_t device, bool for_node,
@@ -206,6 +210,32 @@ static void find_wanted(transfer_state *state) {
   }
 }
 
+/* The condition that some copy of the table lacks the rows of that update. */
+static uint32_t any_condition(const tdm_graph *graph, uint32_t persistent, int32_t age) {
+  size_t i = 0;
+  while (graph->row_conditions.items[i].persistent != persistent ||
+         graph->row_conditions.items[i].age != age)
+    i++;
+  return (uint32_t)i + 1;
+}
+
+/* Copies of single rows are made under the condition of who puts them; on their way through the
+ * host, of whoever takes or puts them there. */
+static void inherit_condition(tdm_graph *graph, const tdm_ir_node *reader, uint32_t copy) {
+  const tdm_ir_value *value = tdm_ir_value_at(graph, copy);
+  if (!reader->condition || value->kind == TDM_VALUE_DERIVED) return;
+  tdm_ir_node *copier = tdm_ir_node_at(graph, value->producer);
+  copier->condition = reader->condition;
+  const uint32_t from = tdm_ir_inputs(graph, copier)[0];
+  if (value->device == HOST || copier->staged) {
+    const tdm_row_condition *own = &graph->row_conditions.items[reader->condition - 1];
+    const uint32_t any = any_condition(graph, own->persistent, own->age);
+    if (value->device == HOST) copier->condition = any;
+    if (copier->staged)
+      tdm_ir_node_at(graph, tdm_ir_value_at(graph, from)->producer)->condition = any;
+  }
+}
+
 /* Makes the node read the copies; those that its queue fetches stand right before it. */
 static tdm_status read_copies(transfer_state *state, uint32_t index) {
   tdm_graph *graph = state->graph;
@@ -219,6 +249,7 @@ static tdm_status read_copies(transfer_state *state, uint32_t index) {
     else
       TDM_TRY(copy_to(state, input, node.device, true, &copy));
     tdm_ir_inputs(graph, &node)[k] = copy;
+    inherit_condition(graph, &node, copy);
   }
   tdm_ir_settle_outputs(graph, tdm_ir_node_at(graph, index));
   return TDM_OK;

@@ -113,6 +113,24 @@ static tdm_status persist_all(tdm_gradient *gradient, size_t count) {
   return TDM_OK;
 }
 
+/* The update phase also keeps which rows it has touched. */
+static tdm_status log_rows(tdm_graph *graph, const tdm_parameter_gradient *item) {
+  const tdm_ir_value parameter = *tdm_ir_value_at(graph, item->parameter);
+  graph->append_device = parameter.device;
+  graph->append_role = TDM_ROLE_UPDATE;
+  graph->append_name = parameter.name;
+  const tdm_value indices = tdm_ir_handle(graph, item->gradient.indices);
+  const tdm_value kept =
+      tdm_append(graph, &tdm_operation_log_rows, parameter.name, NULL, &indices, 1, NULL);
+  TDM_TRY(tdm_graph_status(graph));
+  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->logs, 1));
+  tdm_ir_value *value = tdm_ir_value_at(graph, kept.index);
+  value->kind = TDM_VALUE_LOG;
+  value->binding = (uint32_t)graph->logs.count;
+  graph->logs.items[graph->logs.count++] = (tdm_graph_log){kept.index, parameter.binding, -1};
+  return TDM_OK;
+}
+
 tdm_status tdm_append_updates(tdm_gradient *gradient, const tdm_training *training,
                               tdm_parameter_gradient *items, size_t count) {
   tdm_graph *graph = gradient->graph;
@@ -130,5 +148,8 @@ tdm_status tdm_append_updates(tdm_gradient *gradient, const tdm_training *traini
   if (status != TDM_OK) return tdm_fail_within(status, "optimizer %s", rule->name);
   TDM_TRY(tdm_graph_status(graph));
   settle_roles(graph, first);
-  return updates_last(graph, first);
+  TDM_TRY(updates_last(graph, first));
+  for (size_t i = 0; i < count; i++)
+    if (tdm_update_is_sparse(&update, i)) TDM_TRY(log_rows(graph, &items[i]));
+  return TDM_OK;
 }

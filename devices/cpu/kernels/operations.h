@@ -13,6 +13,8 @@
   X(TDM_OP_EMBEDDING_GRADIENT, embedding_gradient)                                                 \
   X(TDM_OP_EMBEDDING_SPARSE_GRADIENT, embedding_sparse_gradient)                                   \
   X(TDM_OP_SPARSE_ADD, sparse_add)                                                                 \
+  X(TDM_OP_TAKE_ROWS, take_rows)                                                                   \
+  X(TDM_OP_PUT_ROWS, put_rows)                                                                     \
   X(TDM_OP_LINEAR, linear)                                                                         \
   X(TDM_OP_LINEAR_INPUT_GRADIENT, linear_input_gradient)                                           \
   X(TDM_OP_LINEAR_PARAMETER_GRADIENT, linear_parameter_gradient)                                   \

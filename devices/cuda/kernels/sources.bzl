@@ -21,6 +21,7 @@ KERNEL_SOURCES = [
     "reduce.cu",
     "report.cu",
     "rnn.cu",
+    "row_copies.cu",
     "segments.cu",
     "sgd.cu",
     "shape.cu",

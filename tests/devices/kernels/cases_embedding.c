@@ -166,8 +166,58 @@ static void sparse_add_case(tdm_dtype dtype, int64_t n, int64_t n_used, int64_t 
   visit(&test, user);
 }
 
+/* ---- rows in and out ------------------------------------------------------------------------- */
+
+static void take_rows_reference(const kernel_case *self, const double *const *inputs,
+                                double *const *outputs) {
+  const int64_t dim = input_last_dim(self, 0);
+  for (int64_t i = 0; i < input_count_of(self, 1); i++) {
+    const int64_t row = (int64_t)inputs[1][i];
+    for (int64_t j = 0; j < dim; j++)
+      outputs[0][i * dim + j] = row < 0 ? 0 : inputs[0][row * dim + j];
+    outputs[1][i] = inputs[1][i];
+  }
+}
+
+static void put_rows_reference(const kernel_case *self, const double *const *inputs,
+                               double *const *outputs) {
+  const int64_t dim = input_last_dim(self, 0);
+  memcpy(outputs[0], inputs[0], (size_t)input_count_of(self, 0) * sizeof(double));
+  for (int64_t i = 0; i < input_count_of(self, 2); i++)
+    for (int64_t j = 0; j < dim && inputs[2][i] >= 0; j++)
+      outputs[0][(int64_t)inputs[2][i] * dim + j] = inputs[1][i * dim + j];
+}
+
+/* A table (rows, dim), and n indices of which `used` name a row. */
+static void row_copies_case(tdm_dtype dtype, int64_t rows, int64_t dim, int64_t n, int64_t used,
+                            kernel_visit visit, void *user) {
+  kernel_case take = kernel_case_make(TDM_OP_TAKE_ROWS, dtype, take_rows_reference,
+                                      "%lld of %lld indices, %lld x %lld", (long long)used,
+                                      (long long)n, (long long)rows, (long long)dim);
+  kernel_case_input(&take, dtype, tdm_shape_of(2, rows, dim), -1, 1);
+  kernel_input *indices = kernel_case_input(&take, TDM_INT64, tdm_shape_of(1, n), 0, (double)rows);
+  indices->fill = FILL_SPARSE;
+  indices->used = used;
+  kernel_case_output(&take, dtype, tdm_shape_of(2, n, dim));
+  kernel_case_output(&take, TDM_INT64, tdm_shape_of(1, n));
+  visit(&take, user);
+
+  kernel_case put = kernel_case_make(TDM_OP_PUT_ROWS, dtype, put_rows_reference, "%s", take.name);
+  kernel_case_input(&put, dtype, tdm_shape_of(2, rows, dim), -1, 1);
+  kernel_case_input(&put, dtype, tdm_shape_of(2, n, dim), -1, 1);
+  indices = kernel_case_input(&put, TDM_INT64, tdm_shape_of(1, n), 0, (double)rows);
+  indices->fill = FILL_SPARSE;
+  indices->used = used;
+  kernel_case_overwrite(&put, 0);
+  visit(&put, user);
+}
+
 void sparse_cases(kernel_visit visit, void *user) {
   EACH_REAL(dtype) {
+    row_copies_case(dtype, 7, 3, 0, 0, visit, user);
+    row_copies_case(dtype, 50, 17, 9, 5, visit, user);
+    row_copies_case(dtype, 2000, 64, 1500, 1500, visit, user);
+    row_copies_case(dtype, 300, 1, 280, 0, visit, user);
     for (size_t i = 0; i < EMBEDDING_SIZES; i++) {
       sparse_gradient_case(&embedding_sizes[i], dtype, visit, user);
     }

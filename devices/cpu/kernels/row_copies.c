@@ -1,0 +1,81 @@
+/* Single rows of a table copied out and in, as its copies on other devices are refreshed.
+ * Invariant: an index of -1 names no row; others are distinct, so rows may be copied in any order.
+ */
+#include "core/status.h"
+#include "devices/cpu/kernels/vector.h"
+
+typedef struct rows_state {
+  int64_t count; /* indices */
+  int64_t dim;
+  bool splits;
+} rows_state;
+
+typedef struct rows_job {
+  const rows_state *state;
+  const int64_t *indices; /* (count) */
+  const real *from;       /* the table, or (count, dim) */
+  real *to;               /* (count, dim), or the table */
+  int64_t *taken;         /* (count): the indices of what is taken */
+} rows_job;
+
+static tdm_status prepare(const tdm_kernel_request *request, size_t indices,
+                          tdm_kernel_answer *answer) {
+  rows_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->count = tdm_cpu_count(&request->inputs[indices]);
+  state->dim = tdm_cpu_last_dim(&request->inputs[0]);
+  state->splits = answer->splits =
+      tdm_cpu_splits(request, (double)state->count * (3.0 + (double)state->dim / LANES));
+  return TDM_OK;
+}
+
+static void run(const tdm_kernel_call *call, void (*range)(void *, int64_t, int64_t),
+                rows_job *job) {
+  const rows_state *state = call->state;
+  job->state = state;
+  tdm_team_run(state->splits ? call->team : NULL, state->count, 256, range, job);
+}
+
+static void take_range(void *user, int64_t begin, int64_t end) {
+  const rows_job *job = user;
+  const int64_t dim = job->state->dim;
+  for (int64_t i = begin; i < end; i++) {
+    job->taken[i] = job->indices[i];
+    if (job->indices[i] < 0)
+      row_zero(job->to + i * dim, dim);
+    else
+      row_copy(job->to + i * dim, job->from + job->indices[i] * dim, dim);
+  }
+}
+
+tdm_status TDM_NAME(tdm_take_rows_prepare)(const tdm_kernel_request *request,
+                                           tdm_kernel_answer *answer) {
+  return prepare(request, 1, answer);
+}
+
+tdm_status TDM_NAME(tdm_take_rows_execute)(const tdm_kernel_call *call) {
+  rows_job job = {.from = call->inputs[0],
+                  .indices = call->inputs[1],
+                  .to = call->outputs[0],
+                  .taken = call->outputs[1]};
+  run(call, take_range, &job);
+  return TDM_OK;
+}
+
+static void put_range(void *user, int64_t begin, int64_t end) {
+  const rows_job *job = user;
+  const int64_t dim = job->state->dim;
+  for (int64_t i = begin; i < end; i++)
+    if (job->indices[i] >= 0) row_copy(job->to + job->indices[i] * dim, job->from + i * dim, dim);
+}
+
+tdm_status TDM_NAME(tdm_put_rows_prepare)(const tdm_kernel_request *request,
+                                          tdm_kernel_answer *answer) {
+  return prepare(request, 2, answer);
+}
+
+tdm_status TDM_NAME(tdm_put_rows_execute)(const tdm_kernel_call *call) {
+  rows_job job = {.from = call->inputs[1], .indices = call->inputs[2], .to = call->outputs[0]};
+  run(call, put_range, &job);
+  return TDM_OK;
+}

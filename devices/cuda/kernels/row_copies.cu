@@ -1,0 +1,81 @@
+/* Single rows of a table copied out and in, as its copies on other devices are refreshed.
+ * Invariant: an index of -1 names no row; others are distinct, so no two threads write one element.
+ */
+#include "devices/cuda/kernels/family.h"
+#include "devices/cuda/kernels/kernel.h"
+
+struct rows_state {
+  int64_t elements; /* of the rows that move */
+  int64_t dim;
+  bool wide;
+};
+
+static tdm_status prepare(const tdm_kernel_request *request, size_t indices,
+                          tdm_kernel_answer *answer) {
+  rows_state *state = state_create<rows_state>(answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->dim = last_dim_of(&request->inputs[0]);
+  state->elements = count_of(&request->inputs[indices]) * state->dim;
+  state->wide = request->inputs[0].dtype == TDM_FLOAT64;
+  return TDM_OK;
+}
+
+static const rows_state *state_of(const tdm_kernel_call *call) {
+  return static_cast<const rows_state *>(call->state);
+}
+
+/* ---- Out ------------------------------------------------------------------------------------- */
+
+/* table: (rows, dim), indices: (n), out: (n, dim), taken: (n); elements = n dim. */
+template <class real>
+static __global__ void take_rows(const real *table, const int64_t *indices, int64_t dim, real *out,
+                                 int64_t *taken, int64_t elements) {
+  EACH_ELEMENT(i, elements) {
+    const int64_t row = indices[i / dim];
+    if (i % dim == 0) taken[i / dim] = row;
+    out[i] = row < 0 ? 0 : table[row * dim + i % dim];
+  }
+}
+
+template <class real> static tdm_status run_take(const tdm_kernel_call *call) {
+  const rows_state *state = state_of(call);
+  return kernel_launch(call, "take_rows", take_rows<real>, blocks_for(state->elements), BLOCK,
+                       input_of<real>(call, 0), input_of<int64_t>(call, 1), state->dim,
+                       output_of<real>(call, 0), output_of<int64_t>(call, 1), state->elements);
+}
+
+tdm_status tdm_cuda_take_rows_prepare(const tdm_kernel_request *request,
+                                      tdm_kernel_answer *answer) {
+  return prepare(request, 1, answer);
+}
+
+tdm_status tdm_cuda_take_rows_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_take<double>(call) : run_take<float>(call);
+}
+
+/* ---- In -------------------------------------------------------------------------------------- */
+
+/* values: (n, dim), indices: (n), table: (rows, dim); elements = n dim. */
+template <class real>
+static __global__ void put_rows(const real *values, const int64_t *indices, int64_t dim,
+                                real *table, int64_t elements) {
+  EACH_ELEMENT(i, elements) {
+    const int64_t row = indices[i / dim];
+    if (row >= 0) table[row * dim + i % dim] = values[i];
+  }
+}
+
+template <class real> static tdm_status run_put(const tdm_kernel_call *call) {
+  const rows_state *state = state_of(call);
+  return kernel_launch(call, "put_rows", put_rows<real>, blocks_for(state->elements), BLOCK,
+                       input_of<real>(call, 1), input_of<int64_t>(call, 2), state->dim,
+                       output_of<real>(call, 0), state->elements);
+}
+
+tdm_status tdm_cuda_put_rows_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  return prepare(request, 2, answer);
+}
+
+tdm_status tdm_cuda_put_rows_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_put<double>(call) : run_put<float>(call);
+}

@@ -1,0 +1,13 @@
+/* Contexts whose accelerators are eight and pause at random: one file a kind. */
+#ifndef TANDEM_TESTS_PARALLEL_DELAYS_H
+#define TANDEM_TESTS_PARALLEL_DELAYS_H
+
+#include "tests/parallel/support.h"
+
+/* Two cpu devices and eight accelerators; what pauses, and how long, is drawn from seed (> 0). */
+tdm_context *delayed_context(uint64_t seed);
+
+/* How many seeds a test may take its time for: emulated streams are slow. */
+extern const uint64_t delayed_seeds;
+
+#endif

@@ -8,6 +8,7 @@ def system_repositories():
     pkg_config(name = "uv", modules = ["libuv"], debian = "libuv1-dev")
     pkg_config(name = "hwloc", modules = ["hwloc"], debian = "libhwloc-dev")
     pkg_config(name = "cmocka", modules = ["cmocka"], debian = "libcmocka-dev")
+    pkg_config(name = "zlib", modules = ["zlib"], debian = "zlib1g-dev")
     pkg_config(name = "jansson", modules = ["jansson"], debian = "libjansson-dev")
 
     # The OpenMP variant shares one pool of threads with oneDNN and with our own kernels. Which

@@ -1,0 +1,112 @@
+/* Reads IDX files (LeCun's format of MNIST: a big-endian header, then bytes), compressed by gzip.
+ * Invariant: nothing of a header is believed before it fits what the file has to be. */
+#include "examples/fashion_cnn/data.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <zlib.h>
+
+#include "examples/common/command_line.h"
+
+enum { MAGIC_OF_CLASSES = 0x801, MAGIC_OF_IMAGES = 0x803, PIXELS = IMAGE_SIZE * IMAGE_SIZE };
+
+/* Of the training part's pixels between 0 and 1. */
+static const double PIXEL_MEAN = 0.2860;
+static const double PIXEL_DEVIATION = 0.3530;
+
+/* A file's bytes behind its header, for count items. */
+typedef struct item_bytes {
+  unsigned char *data;
+  int64_t count;
+} item_bytes;
+
+static tdm_status read_number(gzFile file, uint32_t *out_number) {
+  unsigned char bytes[4];
+  if (gzread(file, bytes, sizeof bytes) != (int)sizeof bytes) return TDM_CORRUPT_DATA;
+  *out_number = (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 |
+                (uint32_t)bytes[3];
+  return TDM_OK;
+}
+
+static tdm_status read_header(gzFile file, bool images, uint32_t *out_count) {
+  uint32_t magic = 0, height = IMAGE_SIZE, width = IMAGE_SIZE;
+  tdm_status status = read_number(file, &magic);
+  if (status == TDM_OK) status = read_number(file, out_count);
+  if (status == TDM_OK && images) status = read_number(file, &height);
+  if (status == TDM_OK && images) status = read_number(file, &width);
+  const bool fits = magic == (images ? MAGIC_OF_IMAGES : MAGIC_OF_CLASSES) &&
+                    height == IMAGE_SIZE && width == IMAGE_SIZE && *out_count <= 1000000;
+  return status == TDM_OK && fits ? TDM_OK : TDM_CORRUPT_DATA;
+}
+
+static tdm_status read_items(gzFile file, bool images, item_bytes *out) {
+  uint32_t count = 0;
+  if (read_header(file, images, &count) != TDM_OK) return TDM_CORRUPT_DATA;
+  const size_t bytes = (size_t)count * (images ? PIXELS : 1);
+  out->count = count;
+  out->data = malloc(bytes + 1);
+  if (!out->data) return TDM_OUT_OF_MEMORY;
+  return gzread(file, out->data, (unsigned)bytes) == (int)bytes ? TDM_OK : TDM_CORRUPT_DATA;
+}
+
+static tdm_status read_file(const char *folder, const char *name, bool images, item_bytes *out) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  gzFile file = gzopen(path, "rb");
+  if (!file)
+    return tdm_fail(TDM_UNAVAILABLE,
+                    "%s cannot be read; Debian's package dataset-fashion-mnist "
+                    "brings it, or --data names another folder",
+                    path);
+  const tdm_status status = read_items(file, images, out);
+  gzclose(file);
+  return status == TDM_OK ? TDM_OK
+                          : tdm_fail(status, "%s is not a whole IDX file of its kind", path);
+}
+
+static tdm_dataset *dataset_of(tdm_context *context, const item_bytes *images,
+                               const item_bytes *classes, int64_t count) {
+  static const char *const names[] = {"image", "class"};
+  tdm_tensor *tensors[] = {tdm_tensor_create(context, "cpu:0", TDM_FLOAT32,
+                                             tdm_shape_of(4, count, 1, IMAGE_SIZE, IMAGE_SIZE)),
+                           tdm_tensor_create(context, "cpu:0", TDM_INT64, tdm_shape_of(1, count))};
+  tdm_dataset *dataset = NULL;
+  if (tensors[IMAGES] && tensors[CLASSES]) {
+    float *pixels = tdm_tensor_data(tensors[IMAGES]);           /* (count, 1, 28, 28) */
+    int64_t *class_indices = tdm_tensor_data(tensors[CLASSES]); /* (count) */
+    for (int64_t i = 0; i < count * PIXELS; i++)
+      pixels[i] = (float)((images->data[i] / 255.0 - PIXEL_MEAN) / PIXEL_DEVIATION);
+    for (int64_t i = 0; i < count; i++)
+      class_indices[i] = classes->data[i];
+    dataset = tdm_dataset_from_tensors(context, names, tensors, BATCH_FIELDS);
+  }
+  tdm_tensor_release(tensors[IMAGES]);
+  tdm_tensor_release(tensors[CLASSES]);
+  return dataset;
+}
+
+tdm_dataset *data_read(tdm_context *context, const char *folder, bool training, int64_t count) {
+  item_bytes images = {NULL, 0}, classes = {NULL, 0};
+  tdm_dataset *dataset = NULL;
+  tdm_status status = read_file(
+      folder, training ? "train-images-idx3-ubyte.gz" : "t10k-images-idx3-ubyte.gz", true, &images);
+  if (status == TDM_OK)
+    status =
+        read_file(folder, training ? "train-labels-idx1-ubyte.gz" : "t10k-labels-idx1-ubyte.gz",
+                  false, &classes);
+  if (status == TDM_OK && images.count != classes.count)
+    status = tdm_fail(TDM_CORRUPT_DATA, "%s has %lld images and %lld classes", folder,
+                      (long long)images.count, (long long)classes.count);
+  if (count == 0 || count > images.count) count = images.count;
+  if (status == TDM_OK) dataset = dataset_of(context, &images, &classes, count);
+  free(images.data);
+  free(classes.data);
+  return dataset;
+}
+
+const char *data_class_name(int64_t index) {
+  static const char *const names[CLASS_COUNT] = {"t-shirt", "trousers", "pullover", "dress",
+                                                 "coat",    "sandal",   "shirt",    "sneaker",
+                                                 "bag",     "boot"};
+  return index >= 0 && index < CLASS_COUNT ? names[index] : "?";
+}

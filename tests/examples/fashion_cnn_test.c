@@ -1,0 +1,60 @@
+/* fashion_cnn on a little of the real data: it learns, on one device, on two, and wrapped; what
+ * cannot work is refused by name. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/examples/program.h"
+
+/* The accuracy in the last line of a run with these devices. */
+static double accuracy_with(const char *devices) {
+  char arguments[256];
+  (void)snprintf(arguments, sizeof arguments, "--epochs 1 --images 1280 --test-images 500 %s",
+                 devices);
+  outcome ended = program_run(arguments);
+  if (ended.exit_code != 0) fail_msg("%s: %s", arguments, ended.output);
+  char *line = last_line(ended.output);
+  double accuracy = 0;
+  if (sscanf(line, "accuracy %lf on 500 test images", &accuracy) != 1) fail_msg("%s", line);
+  free(line);
+  outcome_free(&ended);
+  return accuracy;
+}
+
+static void learns_wherever_it_is_placed(void **state) {
+  (void)state;
+  static const char *const placements[] = {
+      "--place '*=cpu:0'", "", "--place 'features=sim:0,*=cpu:0'", "--data-parallel cpu:0,sim:0"};
+  for (size_t i = 0; i < sizeof placements / sizeof placements[0]; i++) {
+    const double accuracy = accuracy_with(placements[i]);
+    if (accuracy < 0.6) fail_msg("%s: accuracy %g", placements[i], accuracy);
+  }
+}
+
+static void refuses_what_cannot_work(void **state) {
+  (void)state;
+  program_expect("--data nowhere", 1, (const char *const[]){"nowhere/train-images", NULL});
+  program_expect("--colour", 1, (const char *const[]){"--colour", NULL});
+  program_expect("--images 64 --place 'feature=cpu:0'", 1, (const char *const[]){"feature", NULL});
+  write_file("train-images-idx3-ubyte.gz", "no images", 9);
+  program_expect(
+      "--data .", 1,
+      (const char *const[]){"./train-images-idx3-ubyte.gz is not a whole IDX file", NULL});
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(learns_wherever_it_is_placed),
+      cmocka_unit_test(refuses_what_cannot_work),
+  };
+  if (argc != 2) return 2;
+  program_use(argv[1]);
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -42,23 +42,18 @@ convolution_state *convolution_state_create(const tdm_kernel_request *request,
   return state;
 }
 
-/* One row of columns: what tap `tap` of the kernel's rows sees in row (w) of x. */
-static void columns_row(const convolution_state *state, const real *row, int64_t tap, real *to) {
-  const int64_t width = state->out_size[1], stride = state->stride[1];
-  const int64_t shift = tap * state->dilation[1] - state->padding[1];
-  int64_t first = shift < 0 ? (-shift + stride - 1) / stride : 0;
-  int64_t end = state->size[1] > shift ? (state->size[1] - shift + stride - 1) / stride : 0;
-  if (first > width) first = width;
-  if (end > width) end = width;
-  if (end < first) end = first;
-  row_zero(to, first);
+/* One row of columns, from a row of x. */
+ALWAYS_INLINE void columns_row(const convolution_state *state, row_span span, const real *row,
+                               real *to) {
+  const int64_t stride = state->stride[1];
+  if (span.first > 0) row_zero(to, span.first);
   if (stride == 1) {
-    row_copy(to + first, row + first + shift, end - first);
+    row_copy(to + span.first, row + span.first + span.shift, span.end - span.first);
   } else {
-    for (int64_t x = first; x < end; x++)
-      to[x] = row[x * stride + shift];
+    for (int64_t x = span.first; x < span.end; x++)
+      to[x] = row[x * stride + span.shift];
   }
-  row_zero(to + end, width - end);
+  if (span.end < state->out_size[1]) row_zero(to + span.end, state->out_size[1] - span.end);
 }
 
 void convolution_columns(const convolution_state *state, const real *x, int64_t first,
@@ -69,12 +64,13 @@ void convolution_columns(const convolution_state *state, const real *x, int64_t 
     const real *plane = x + channel * state->size[0] * state->size[1]; /* (h, w) */
     for (int64_t tap = 0; tap < state->kernel[0] * state->kernel[1]; tap++) {
       const int64_t down = tap / state->kernel[1] * state->dilation[0] - state->padding[0];
+      const row_span span = span_of(state, tap % state->kernel[1]);
       for (int64_t y = first; y < first + count; y++, to += width) {
         const int64_t row = y * state->stride[0] + down;
         if (row < 0 || row >= state->size[0])
           row_zero(to, width);
         else
-          columns_row(state, plane + row * state->size[1], tap % state->kernel[1], to);
+          columns_row(state, span, plane + row * state->size[1], to);
       }
     }
   }

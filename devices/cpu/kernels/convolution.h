@@ -27,7 +27,8 @@ typedef struct convolution_state {
   int64_t rows;   /* of the result whose columns are made at a time */
   int64_t slots;  /* tasks, each with memory of its own */
   int64_t slot_bytes;
-  bool direct; /* columns are the image itself */
+  bool direct;  /* columns are the image itself */
+  bool flipped; /* partial sums of the weight's gradient lie as (k, out) */
   bool splits;
 } convolution_state;
 
@@ -46,6 +47,24 @@ void TDM_NAME(tdm_convolution_columns)(const convolution_state *state, const rea
 static inline size_t columns_bytes(const convolution_state *state) {
   const int64_t count = state->k * state->rows * state->out_size[1];
   return tdm_cpu_aligned((size_t)count * sizeof(real));
+}
+
+/* What tap `tap` of the kernel's rows sees of a row of x: columns first <= j < end of the result
+ * see element j stride + shift; the others see padding. */
+typedef struct row_span {
+  int64_t first;
+  int64_t end;
+  int64_t shift;
+} row_span;
+
+static inline row_span span_of(const convolution_state *state, int64_t tap) {
+  const int64_t width = state->out_size[1], stride = state->stride[1];
+  row_span span = {.shift = tap * state->dilation[1] - state->padding[1]};
+  if (span.shift < 0) span.first = tdm_cpu_min((-span.shift + stride - 1) / stride, width);
+  const int64_t room = state->size[1] - span.shift;
+  if (room > 0) span.end = tdm_cpu_min((room + stride - 1) / stride, width);
+  if (span.end < span.first) span.end = span.first;
+  return span;
 }
 
 /* Items first <= i < *out_end of `count` are slot's. */

@@ -5,7 +5,8 @@
 #include "devices/cpu/kernels/convolution.h"
 #include "devices/cpu/kernels/rows.h"
 
-#define PARTS 8                        /* partial sums of the weight's gradient, at most */
+#define PARTS 8 /* partial sums of the weight's gradient, at most */
+#define FEW_CHANNELS 8
 #define PARTS_BYTES (64 * 1024 * 1024) /* together, at most */
 
 /* ---- Gradient of x --------------------------------------------------------------------------- */
@@ -23,21 +24,16 @@ tdm_status TDM_NAME(tdm_convolution_input_gradient_prepare)(const tdm_kernel_req
   return TDM_OK;
 }
 
-/* row (w) of d_x += what tap `tap` of the kernel's rows saw of it. */
-static void add_columns_row(const convolution_state *state, real *row, int64_t tap,
-                            const real *from) {
-  const int64_t width = state->out_size[1], stride = state->stride[1];
-  const int64_t shift = tap * state->dilation[1] - state->padding[1];
-  int64_t first = shift < 0 ? (-shift + stride - 1) / stride : 0;
-  int64_t end = state->size[1] > shift ? (state->size[1] - shift + stride - 1) / stride : 0;
-  if (end > width) end = width;
-  if (end <= first) return;
+/* row (w) of d_x += one row of columns. */
+ALWAYS_INLINE void add_columns_row(const convolution_state *state, row_span span, const real *from,
+                                   real *row) {
+  const int64_t stride = state->stride[1];
   if (stride == 1) {
-    row_add(row + first + shift, from + first, end - first);
+    row_add(row + span.first + span.shift, from + span.first, span.end - span.first);
     return;
   }
-  for (int64_t x = first; x < end; x++)
-    row[x * stride + shift] += from[x];
+  for (int64_t x = span.first; x < span.end; x++)
+    row[x * stride + span.shift] += from[x];
 }
 
 /* d_x (in, h, w) += columns (k, count x width), the reverse of convolution_columns. */
@@ -49,10 +45,11 @@ static void add_columns(const convolution_state *state, real *d_x, int64_t first
     real *plane = d_x + channel * state->size[0] * state->size[1]; /* (h, w) */
     for (int64_t tap = 0; tap < state->kernel[0] * state->kernel[1]; tap++) {
       const int64_t down = tap / state->kernel[1] * state->dilation[0] - state->padding[0];
+      const row_span span = span_of(state, tap % state->kernel[1]);
       for (int64_t y = first; y < first + count; y++, from += width) {
         const int64_t row = y * state->stride[0] + down;
         if (row < 0 || row >= state->size[0]) continue;
-        add_columns_row(state, plane + row * state->size[1], tap % state->kernel[1], from);
+        add_columns_row(state, span, from, plane + row * state->size[1]);
       }
     }
   }
@@ -123,7 +120,25 @@ tdm_status TDM_NAME(tdm_convolution_parameter_gradient_prepare)(const tdm_kernel
   return TDM_OK;
 }
 
-/* part (out, k) += d_y (out, pixels) times the columns of x (in, h, w), transposed. */
+/* part (out, k) += d_y (out, count) times columns (k, count), transposed; or, with d_y packed
+ * instead of the columns, its transpose (k, out): cheaper unless few channels leave vectors empty.
+ */
+static void add_product(const convolution_state *state, const real *d_y, matrix columns,
+                        int64_t count, real *memory, real *part) {
+  if (state->flipped) {
+    const packed_matrix packed = {memory, count, state->out};
+    product_pack(packed, 0, state->out, (matrix){d_y, state->pixels, true});
+    product_packed(state->k, packed, 0, state->out, columns.data, columns.stride, NULL, PRODUCT_ADD,
+                   part, state->out);
+  } else {
+    const packed_matrix packed = {memory, count, state->k};
+    product_pack(packed, 0, state->k, columns);
+    product_packed(state->out, packed, 0, state->k, d_y, state->pixels, NULL, PRODUCT_ADD, part,
+                   state->k);
+  }
+}
+
+/* The same over all blocks of rows of one image and group: x (in, h, w). */
 static void add_products(const convolution_state *state, const real *d_y, const real *x,
                          char *memory, real *part) {
   for (int64_t first = 0; first < state->out_size[0]; first += state->rows) {
@@ -134,10 +149,7 @@ static void add_products(const convolution_state *state, const real *d_y, const 
       columns = (matrix){(const real *)memory, count, true};
       convolution_columns(state, x, first, rows, (real *)memory);
     }
-    const packed_matrix packed = {(real *)(memory + columns_bytes(state)), count, state->k};
-    product_pack(packed, 0, state->k, columns);
-    product_packed(state->out, packed, 0, state->k, d_y + from, state->pixels, NULL, PRODUCT_ADD,
-                   part, state->k);
+    add_product(state, d_y + from, columns, count, (real *)(memory + columns_bytes(state)), part);
   }
 }
 
@@ -161,17 +173,22 @@ static void parameter_slots(void *user, int64_t begin, int64_t end) {
   }
 }
 
+/* Rows (k) of the weight's gradient (groups x out, k). */
 static void sum_parts(void *user, int64_t begin, int64_t end) {
   const tdm_kernel_call *call = user;
   const convolution_state *state = call->state;
-  real *d_weight = call->outputs[0]; /* (groups, out, k) */
-  for (int64_t i = begin; i < end; i += LANES) {
-    vec sum = {0};
+  const int64_t row_step = state->flipped ? 1 : state->k;
+  const int64_t step = state->flipped ? state->out : 1;
+  for (int64_t row = begin; row < end; row++) {
+    const int64_t group = row / state->out, first = row % state->out * row_step;
+    real *d_weight = (real *)call->outputs[0] + row * state->k; /* (k) */
+    row_zero(d_weight, state->k);
     for (int64_t slot = 0; slot < state->slots; slot++) {
-      const char *part = (const char *)call->workspace + slot * state->slot_bytes;
-      sum += vec_load_first((const real *)part + i, end - i);
+      const real *part = (const real *)((const char *)call->workspace + slot * state->slot_bytes) +
+                         group * state->out * state->k + first;
+      for (int64_t j = 0; j < state->k; j++)
+        d_weight[j] += part[j * step];
     }
-    vec_store_first(d_weight + i, sum, end - i);
   }
 }
 
@@ -193,7 +210,7 @@ tdm_status TDM_NAME(tdm_convolution_parameter_gradient_execute)(const tdm_kernel
   const convolution_state *state = call->state;
   tdm_team *team = state->splits ? call->team : NULL;
   tdm_team_run(team, state->slots, 1, parameter_slots, (void *)call);
-  tdm_team_run(team, weight_count(state), 4096, sum_parts, (void *)call);
+  tdm_team_run(team, state->groups * state->out, 4, sum_parts, (void *)call);
   tdm_team_run(team, state->groups * state->out, 4, bias_range, (void *)call);
   return TDM_OK;
 }

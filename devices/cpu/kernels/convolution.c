@@ -42,18 +42,29 @@ convolution_state *convolution_state_create(const tdm_kernel_request *request,
   return state;
 }
 
+/* Whole vectors are stored, which masks would slow down: what follows a row is written after it. */
+ALWAYS_INLINE void loose_copy(real *to, const real *from, int64_t count) {
+  for (int64_t i = 0; i < count; i += LANES)
+    vec_store(to + i, vec_load_first(from + i, count - i));
+}
+
+ALWAYS_INLINE void loose_zero(real *to, int64_t count) {
+  for (int64_t i = 0; i < count; i += LANES)
+    vec_store(to + i, (vec){0});
+}
+
 /* One row of columns, from a row of x. */
 ALWAYS_INLINE void columns_row(const convolution_state *state, row_span span, const real *row,
                                real *to) {
   const int64_t stride = state->stride[1];
-  if (span.first > 0) row_zero(to, span.first);
+  if (span.first > 0) loose_zero(to, span.first);
   if (stride == 1) {
-    row_copy(to + span.first, row + span.first + span.shift, span.end - span.first);
+    loose_copy(to + span.first, row + span.first + span.shift, span.end - span.first);
   } else {
     for (int64_t x = span.first; x < span.end; x++)
       to[x] = row[x * stride + span.shift];
   }
-  if (span.end < state->out_size[1]) row_zero(to + span.end, state->out_size[1] - span.end);
+  if (span.end < state->out_size[1]) loose_zero(to + span.end, state->out_size[1] - span.end);
 }
 
 void convolution_columns(const convolution_state *state, const real *x, int64_t first,
@@ -68,7 +79,7 @@ void convolution_columns(const convolution_state *state, const real *x, int64_t 
       for (int64_t y = first; y < first + count; y++, to += width) {
         const int64_t row = y * state->stride[0] + down;
         if (row < 0 || row >= state->size[0])
-          row_zero(to, width);
+          loose_zero(to, width);
         else
           columns_row(state, span, plane + row * state->size[1], to);
       }

@@ -38,7 +38,8 @@ convolution_state *TDM_NAME(tdm_convolution_state)(const tdm_kernel_request *req
                                                    const tdm_shape *weight, const tdm_shape *y);
 #define convolution_state_create TDM_NAME(tdm_convolution_state)
 
-/* columns (k, count x width) of x (in, h, w), rows first <= y < first + count of the result. */
+/* columns (k, count x width) of x (in, h, w), rows first <= y < first + count of the result. Up to
+ * a vector behind them is overwritten. */
 void TDM_NAME(tdm_convolution_columns)(const convolution_state *state, const real *x, int64_t first,
                                        int64_t count, real *columns);
 #define convolution_columns TDM_NAME(tdm_convolution_columns)

@@ -111,15 +111,19 @@ static void test_cpu(void **state) {
   check_all("*=cpu:0");
 }
 
+#ifndef TEST_VISION /* many cases, and the same rules and kernels */
 static void test_sim(void **state) {
   (void)state;
   check_all("*=sim:0");
 }
+#endif
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_cpu),
+#ifndef TEST_VISION
       cmocka_unit_test(test_sim),
+#endif
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -129,8 +129,8 @@ static const setting settings[] = {
     {2, 1, 3, 2, {1, 19}, {1, 4}, {1, 2}, {0, 3}, {1, 2}, true, false},
     {3, 3, 2, 1, {1, 8}, {1, 3}, {1, 1}, {0, 1}, {1, 1}, true, true},
     {0, 1, 2, 3, {4, 4}, {2, 2}, {1, 1}, {0, 0}, {1, 1}, false, false},
-    {2, 1, 6, 20, {40, 41}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false, false},
-    {1, 1, 40, 3, {30, 60}, {3, 3}, {2, 1}, {1, 1}, {1, 1}, false, false},
+    {1, 1, 3, 9, {24, 80}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false, false},
+    {1, 1, 12, 3, {12, 200}, {3, 3}, {2, 1}, {1, 1}, {1, 1}, false, false},
 };
 
 static tdm_shape image_shape(const setting *of, int64_t n, int64_t channels, int64_t height,

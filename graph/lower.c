@@ -139,6 +139,8 @@ static tdm_status lower_node(lowering_state *state, const tdm_ir_node *described
   const uint32_t *old = tdm_ir_inputs(state->source, node);
   for (uint32_t k = 0; k < node->input_count; k++)
     inputs[k] = old[k] ? state->map[old[k]] : 0;
+  for (uint32_t k = 0; !state->lowering->training && k < node->input_count; k++)
+    if (node->operation->persist_inputs >> k & 1) inputs[k] = 0; /* nothing will be persisted */
   if (state->lowering->feeds || node->operation != described->operation) {
     TDM_TRY(tdm_ir_infer(out, node->operation, node->name, node->attributes, inputs,
                          node->input_count, specs));

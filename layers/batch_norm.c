@@ -117,6 +117,7 @@ static const tdm_operation batch_norm_operation = {
     .output_count = 1,
     .infer = infer_batch_norm,
     .when_training = &batch_norm_in_training,
+    .persist_inputs = 1u << BATCHES,
 };
 
 static tdm_value state_of(tdm_graph *graph, const char *name, const char *suffix, tdm_dtype dtype,

@@ -185,6 +185,17 @@ static void batch_norm_keeps_the_statistics_of_the_first_replica(void **state) {
     assert_true(fabs((double)variance[i] - (0.81 + 0.19 * scale * scale)) < 1e-4 * scale);
   }
   tdm_tensor_list_release(saved);
+
+  tdm_fetch fetch = {.name = "y"}; /* a run that does not train normalizes by what was kept */
+  if (tdm_run(session, &feed, 1, &fetch, 1) != TDM_OK) fail_msg("%s", tdm_last_message());
+  float found[12];
+  read_into(fetch.tensor, found, sizeof found);
+  tdm_tensor_release(fetch.tensor);
+  for (int i = 0; i < 12; i++) {
+    const double wanted =
+        ((double)values[i] - (double)mean[i % 2]) / sqrt((double)variance[i % 2] + 1e-5);
+    assert_true(fabs((double)found[i] - wanted) < 1e-5 * (1 + fabs(wanted)));
+  }
   tdm_tensor_release(tensor);
   tdm_session_release(session);
   tdm_graph_release(graph);

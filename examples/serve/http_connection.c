@@ -235,20 +235,37 @@ static void parse(http_connection *connection) {
 static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out_buffer) {
   (void)suggested;
   http_connection *connection = handle->data;
-  *out_buffer = uv_buf_init(connection->input, sizeof connection->input);
+  if (connection->draining || connection->consumed == connection->input_bytes)
+    connection->consumed = connection->input_bytes = 0;
+  *out_buffer = uv_buf_init(connection->input + connection->input_bytes,
+                            (unsigned)(sizeof connection->input - connection->input_bytes));
 }
 
+static void stop_reading(http_connection *connection) {
+  (void)uv_read_stop((uv_stream_t *)&connection->tcp);
+  connection->reading = false;
+}
+
+/* Reading goes on while a request is in hand, for as long as there is room: to stop and start it
+ * each time would cost two calls of the kernel a request. */
 static void on_read(uv_stream_t *stream, ssize_t bytes, const uv_buf_t *buffer) {
   (void)buffer;
   http_connection *connection = stream->data;
+  const bool busy = connection->handling || connection->sending;
+  if (bytes == UV_EOF && busy && !connection->draining) { /* it may still want its answers */
+    stop_reading(connection);
+    return;
+  }
   if (bytes < 0) {
     http_connection_close(connection);
     return;
   }
-  if (connection->draining || bytes == 0) return;
-  connection->consumed = 0;
-  connection->input_bytes = (size_t)bytes;
-  advance(connection);
+  if (connection->draining) return;
+  connection->input_bytes += (size_t)bytes;
+  if (!busy) advance(connection);
+  if (connection->consumed < connection->input_bytes &&
+      connection->input_bytes == sizeof connection->input)
+    stop_reading(connection); /* there is no room */
 }
 
 static void on_timeout(uv_timer_t *timer) {
@@ -265,11 +282,12 @@ static void begin_reading(http_connection *connection) {
   if (!connection->begun)
     (void)uv_timer_start(&connection->timer, on_timeout, wait_ms,
                          connection->server->given.timeout_ms);
-  const int code = uv_read_start((uv_stream_t *)&connection->tcp, on_room, on_read);
-  if (code != 0 && code != UV_EALREADY) http_connection_close(connection);
+  if (connection->reading) return;
+  connection->reading = uv_read_start((uv_stream_t *)&connection->tcp, on_room, on_read) == 0;
+  if (!connection->reading) http_connection_close(connection);
 }
 
-/* Goes on with what has come, until a request is in hand; then reads no further. */
+/* Goes on with what has come, until a request is in hand. */
 static void advance(http_connection *connection) {
   connection->advancing = true;
   while (!connection->handling && !connection->sending && !connection->draining &&
@@ -277,10 +295,7 @@ static void advance(http_connection *connection) {
     parse(connection);
   connection->advancing = false;
   if (connection->closing || connection->draining) return;
-  if (connection->handling || connection->sending)
-    (void)uv_read_stop((uv_stream_t *)&connection->tcp);
-  else
-    begin_reading(connection);
+  if (!connection->handling && !connection->sending) begin_reading(connection);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */

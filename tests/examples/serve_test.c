@@ -77,8 +77,8 @@ static int stop_server(char *out_line, int size) {
 }
 
 static const char *const loaded[] = {"--load", "model.safetensors", NULL};
-static const char *const trained[] = {"--words",  "low=low.txt", "--words", "high=high.txt",
-                                      "--epochs", "2",           NULL};
+static const char *const learning[] = {"--words",  "low=low.txt", "--words", "high=high.txt",
+                                       "--epochs", "2",           NULL};
 
 static int set_up(void **state) {
   (void)state;
@@ -216,7 +216,7 @@ static void tells_what_the_example_tells(void **state) {
 
 static void trains_before_it_serves(void **state) {
   (void)state;
-  start_server("30000", "8", trained); /* tear_down ends it */
+  start_server("30000", "8", learning); /* tear_down ends it */
   char answer[ANSWER_BYTES];
   assert_int_equal(post("abcdef", answer), 200);
   assert_non_null(strstr(answer, "\"language\":\"low\""));
@@ -260,14 +260,39 @@ static void pipelined_requests_are_answered_in_order(void **state) {
              words[i]);
   const int client = connect_client();
   send_bytes(client, requests, strlen(requests));
+  assert_int_equal(shutdown(client, SHUT_WR), 0); /* no more questions, but it wants the answers */
   char answers[ANSWER_BYTES];
-  assert_int_equal(read_answers(client, answers, 5), 5);
+  assert_int_equal(read_answers(client, answers, 0), 5);
   const char *at = answers;
   static const char *const wanted[] = {"\"abc\"", "\"abcdef\"", " 422 ", "\"uvw\"", "\"bcdef\""};
   for (int i = 0; i < 5; i++) {
     at = strstr(at, wanted[i]);
     if (!at) fail_msg("%s is missing, or out of order:\n%s", wanted[i], answers);
   }
+  close(client);
+}
+
+/* More than a connection has memory for: the rest waits in the kernel's. */
+static void a_flood_of_requests_is_answered(void **state) {
+  (void)state;
+  static const char request[] = "POST /language HTTP/1.1\r\nContent-Length: 4\r\n\r\nabcd";
+  enum { FLOOD = 600 };
+  char *requests = malloc(FLOOD * sizeof request);
+  assert_non_null(requests);
+  for (size_t i = 0; i < FLOOD; i++)
+    memcpy(requests + i * (sizeof request - 1), request, sizeof request);
+  const int client = connect_client();
+  send_bytes(client, requests, FLOOD * (sizeof request - 1));
+  free(requests);
+  int answered = 0;
+  char answers[ANSWER_BYTES];
+  while (answered < FLOOD) {
+    const ssize_t got = recv(client, answers, sizeof answers - 1, 0);
+    assert_true(got > 0);
+    for (ssize_t i = 0; i < got; i++)
+      answered += answers[i] == '}'; /* one an answer */
+  }
+  assert_int_equal(answered, FLOOD);
   close(client);
 }
 
@@ -471,6 +496,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test_setup_teardown(answers_a_load_of_requests, set_up_wide, tear_down),
       SERVED(the_load_tool_counts_what_is_refused),
       SERVED(pipelined_requests_are_answered_in_order),
+      SERVED(a_flood_of_requests_is_answered),
       SERVED(an_older_client_is_answered_and_left),
       SERVED(malformed_requests_are_refused),
       SERVED(requests_beyond_the_limits_are_refused),

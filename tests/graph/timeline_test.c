@@ -192,6 +192,30 @@ static void the_caller_and_the_last_phase_are_on_the_path(void **unused) {
   tdm_timeline_deinit(&test.timeline);
 }
 
+/* What the run before has to have done is on the path, of its own plan's next run only. */
+static void waits_for_the_run_before_are_on_the_path(void **unused) {
+  (void)unused;
+  static const uint32_t dense[] = {DENSE};
+  for (uint64_t number = 2; number <= 3; number++) {
+    test_timeline test;
+    test_init(&test);
+    test.nodes[WORDS].previous_waits = dense;
+    test.nodes[WORDS].previous_wait_count = 1;
+    add_run(&test, 1, 0, 10, 410);
+    add_run(&test, number, 0, 30, 600);
+    add_event(&test, 0, WORDS, 0, 100, 200);
+    add_event(&test, 0, MOVE, 0, 200, 250);
+    add_event(&test, 0, DENSE, 0, 260, 400);
+    add_event(&test, 1, WORDS, 0, 420, 520);
+    assert_int_equal(tdm_timeline_sort(&test.timeline), TDM_OK);
+    tdm_timeline_path path;
+    assert_int_equal(tdm_timeline_find_path(&test.timeline, &path), TDM_OK);
+    assert_int_equal(path.count, number == 2 ? 4 : 2); /* else only its row says what is before */
+    assert_int_equal(path.handing_ns, number == 2 ? 10 + 20 : 220);
+    tdm_timeline_deinit(&test.timeline);
+  }
+}
+
 static void nothing_executed_is_no_time(void **unused) {
   (void)unused;
   test_timeline test;
@@ -215,6 +239,7 @@ int main(void) {
       cmocka_unit_test(the_summary_adds_up),
       cmocka_unit_test(the_critical_path_goes_by_what_ended_last),
       cmocka_unit_test(the_caller_and_the_last_phase_are_on_the_path),
+      cmocka_unit_test(waits_for_the_run_before_are_on_the_path),
       cmocka_unit_test(nothing_executed_is_no_time),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

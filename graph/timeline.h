@@ -124,8 +124,9 @@ typedef struct tdm_timeline_summary {
   tdm_timeline_path path;
   uint64_t *row_path;  /* (row_count) of the path's time, inside events of the row */
   uint32_t bound_row;  /* which has most of that; NONE without events */
-  uint32_t bound_node; /* the node with most of bound_row's part of the path... */
-  uint32_t bound_plan; /* ...of this plan */
+  uint32_t bound_node; /* of bound_plan: with those of its name and action in other plans it has
+                          most of bound_row's part of the path, bound_node_ns */
+  uint32_t bound_plan;
   uint64_t bound_node_ns;
 } tdm_timeline_summary;
 /* Of a sorted timeline; lists lie in its region. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/map.h"
 #include "graph/timeline.h"
 
 #define NONE TDM_TIMELINE_NONE
@@ -70,24 +71,50 @@ static void add_up_rows(const tdm_timeline *timeline, tdm_timeline_summary *summ
 
 /* ---- What bounds ---- */
 
-/* The node of the bounding row that has most of the path. */
-static tdm_status find_bound_node(tdm_timeline *timeline, tdm_timeline_summary *summary) {
-  for (uint32_t p = 0; p < timeline->plan_count; p++) {
-    const uint32_t count = timeline->plans[p].node_count;
-    uint64_t *sums = tdm_region_take(&timeline->region, (count + 1) * sizeof *sums, "a timeline");
-    if (!sums) return TDM_OUT_OF_MEMORY;
-    for (uint32_t i = 0; i < summary->path.count; i++) {
-      const tdm_timeline_event *event = &timeline->events[summary->path.events[i]];
-      if (event->row != summary->bound_row || timeline->runs[event->run].plan != p) continue;
-      uint64_t *sum = &sums[event->node];
-      *sum += event->end_ns - event->begin_ns;
-      if (*sum < summary->bound_node_ns) continue;
-      summary->bound_node_ns = *sum;
-      summary->bound_node = event->node;
-      summary->bound_plan = p;
-    }
+/* What nodes of one name and action have of the path, whatever their plans. */
+typedef struct node_share {
+  uint32_t plan; /* of the first one */
+  uint32_t node;
+  uint64_t sum_ns;
+} node_share;
+
+static tdm_status share_of(tdm_timeline *timeline, tdm_map *shares, const tdm_timeline_event *event,
+                           node_share **out_share) {
+  const tdm_timeline_node *node = tdm_timeline_node_of(timeline, event);
+  char *key = tdm_region_format(&timeline->region, "%s (%s)", node->name, node->action);
+  if (!key) return TDM_OUT_OF_MEMORY;
+  *out_share = tdm_map_get(shares, key);
+  if (*out_share) return TDM_OK;
+  *out_share = tdm_region_take(&timeline->region, sizeof **out_share, "a timeline");
+  if (!*out_share) return TDM_OUT_OF_MEMORY;
+  (*out_share)->plan = timeline->runs[event->run].plan;
+  (*out_share)->node = event->node;
+  return tdm_map_put(shares, key, *out_share);
+}
+
+static tdm_status add_shares(tdm_timeline *timeline, tdm_map *shares,
+                             tdm_timeline_summary *summary) {
+  for (uint32_t i = 0; i < summary->path.count; i++) {
+    const tdm_timeline_event *event = &timeline->events[summary->path.events[i]];
+    if (event->row != summary->bound_row) continue;
+    node_share *share = NULL;
+    TDM_TRY(share_of(timeline, shares, event, &share));
+    share->sum_ns += event->end_ns - event->begin_ns;
+    if (share->sum_ns < summary->bound_node_ns) continue;
+    summary->bound_node_ns = share->sum_ns;
+    summary->bound_node = share->node;
+    summary->bound_plan = share->plan;
   }
   return TDM_OK;
+}
+
+/* What has most of the bounding row's part of the path. */
+static tdm_status find_bound_node(tdm_timeline *timeline, tdm_timeline_summary *summary) {
+  tdm_map shares;
+  tdm_map_init(&shares, timeline->region.allocator);
+  const tdm_status status = add_shares(timeline, &shares, summary);
+  tdm_map_deinit(&shares);
+  return status;
 }
 
 static tdm_status find_bound(tdm_timeline *timeline, tdm_timeline_summary *summary) {

@@ -192,6 +192,32 @@ static void the_caller_and_the_last_phase_are_on_the_path(void **unused) {
   tdm_timeline_deinit(&test.timeline);
 }
 
+/* Nodes of one name and action count together, whatever plan they are of: "dense" in two plans,
+ * with 100 ns each, is more than "words", with 150 in one. */
+static void what_bounds_is_added_up_over_plans(void **unused) {
+  (void)unused;
+  test_timeline test;
+  test_init(&test);
+  tdm_timeline_plan plans[2] = {test.plan, test.plan};
+  test.timeline.plans = plans;
+  test.timeline.plan_count = 2;
+  for (int i = 0; i < NODES; i++)
+    test.nodes[i].row = CPU;
+  add_run(&test, 1, 0, 10, 300);
+  add_run(&test, 2, 0, 20, 500);
+  test.runs[1].plan = 1;
+  add_event(&test, 0, DENSE, 0, 100, 200);
+  add_event(&test, 1, WORDS, 0, 200, 350);
+  add_event(&test, 1, DENSE, 0, 350, 450);
+  assert_int_equal(tdm_timeline_sort(&test.timeline), TDM_OK);
+  tdm_timeline_summary summary;
+  assert_int_equal(tdm_timeline_summarize(&test.timeline, &summary), TDM_OK);
+  assert_int_equal(summary.path.count, 3);
+  assert_int_equal(summary.bound_node, DENSE);
+  assert_int_equal(summary.bound_node_ns, 200);
+  tdm_timeline_deinit(&test.timeline);
+}
+
 /* What the run before has to have done is on the path, of its own plan's next run only. */
 static void waits_for_the_run_before_are_on_the_path(void **unused) {
   (void)unused;
@@ -239,6 +265,7 @@ int main(void) {
       cmocka_unit_test(the_summary_adds_up),
       cmocka_unit_test(the_critical_path_goes_by_what_ended_last),
       cmocka_unit_test(the_caller_and_the_last_phase_are_on_the_path),
+      cmocka_unit_test(what_bounds_is_added_up_over_plans),
       cmocka_unit_test(waits_for_the_run_before_are_on_the_path),
       cmocka_unit_test(nothing_executed_is_no_time),
   };

@@ -1,7 +1,5 @@
 /* examples/serve as its clients meet it: answers, load, malformed and slow clients, limits, and an
  * orderly end. Two made-up languages, so that a model of a second tells them apart. */
-#include <arpa/inet.h>
-#include <errno.h>
 #include <limits.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -12,69 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "tests/examples/program.h"
+#include "tests/examples/serve_client.h"
 
-enum { CONNECTIONS = 8, ANSWER_BYTES = 65536, PATIENCE_MS = 60000 };
+enum { CONNECTIONS = 8 };
 
 static char serve[PATH_MAX];
 static char serve_load[PATH_MAX];
 static char distributed_model[PATH_MAX];
-
-typedef struct server {
-  pid_t process;
-  FILE *output;
-  int port;
-} server;
-
-static server running;
-
-/* ---- The server ------------------------------------------------------------------------------ */
-
-/* model: what it serves, the last is NULL. */
-static void start_server(const char *timeout_ms, const char *connections,
-                         const char *const *model) {
-  const char *arguments[32] = {serve,           "--port",    "0",           "--timeout", timeout_ms,
-                               "--connections", connections, "--max-batch", "8"};
-  for (int count = 9; *model; model++)
-    arguments[count++] = *model;
-  int ends[2];
-  assert_int_equal(pipe(ends), 0);
-  running.process = fork();
-  assert_true(running.process >= 0);
-  if (running.process == 0) {
-    dup2(ends[1], 1);
-    close(ends[0]);
-    close(ends[1]);
-    execv(serve, (char *const *)arguments);
-    _exit(127);
-  }
-  close(ends[1]);
-  running.output = fdopen(ends[0], "r");
-  assert_non_null(running.output);
-  char line[256];
-  running.port = 0;
-  while (!running.port && fgets(line, sizeof line, running.output))
-    (void)sscanf(line, "listening on 127.0.0.1:%d", &running.port);
-  assert_true(running.port > 0);
-}
-
-/* The exit code; the last line it printed in out_line. */
-static int stop_server(char *out_line, int size) {
-  assert_int_equal(kill(running.process, SIGTERM), 0);
-  while (fgets(out_line, size, running.output))
-    ;
-  fclose(running.output);
-  int status = 0;
-  assert_int_equal(waitpid(running.process, &status, 0), running.process);
-  running.process = 0;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 static const char *const loaded[] = {"--load", "model.safetensors", NULL};
 static const char *const learning[] = {"--words",  "low=low.txt", "--words", "high=high.txt",
@@ -82,19 +29,19 @@ static const char *const learning[] = {"--words",  "low=low.txt", "--words", "hi
 
 static int set_up(void **state) {
   (void)state;
-  start_server("30000", "8", loaded);
+  start_server(serve, "30000", "8", loaded);
   return 0;
 }
 
 static int set_up_hasty(void **state) {
   (void)state;
-  start_server("700", "8", loaded);
+  start_server(serve, "700", "8", loaded);
   return 0;
 }
 
 static int set_up_wide(void **state) {
   (void)state;
-  start_server("30000", "100", loaded);
+  start_server(serve, "30000", "100", loaded);
   return 0;
 }
 
@@ -106,88 +53,6 @@ static int tear_down(void **state) {
     assert_int_equal(strncmp(line, "served ", 7), 0);
   }
   return 0;
-}
-
-/* ---- A client -------------------------------------------------------------------------------- */
-
-static int connect_client(void) {
-  const int client = socket(AF_INET, SOCK_STREAM, 0);
-  assert_true(client >= 0);
-  struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)running.port)};
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  assert_int_equal(connect(client, (const struct sockaddr *)&address, sizeof address), 0);
-  return client;
-}
-
-static void send_bytes(int client, const char *bytes, size_t count) {
-  while (count > 0) {
-    const ssize_t sent = send(client, bytes, count, MSG_NOSIGNAL);
-    if (sent < 0 && (errno == EPIPE || errno == ECONNRESET)) return; /* refused halfway */
-    assert_true(sent > 0);
-    bytes += sent;
-    count -= (size_t)sent;
-  }
-}
-
-/* Reads until `answers` answers have come, or the end where that is 0. Says how many came. */
-static int read_answers(int client, char *out, int answers) {
-  size_t count = 0;
-  out[0] = '\0';
-  for (;;) {
-    struct pollfd waiting = {.fd = client, .events = POLLIN};
-    assert_true(poll(&waiting, 1, PATIENCE_MS) > 0);
-    const ssize_t got = recv(client, out + count, ANSWER_BYTES - 1 - count, 0);
-    if (got > 0) count += (size_t)got;
-    out[count] = '\0';
-    int complete = 0;
-    for (const char *at = out; (at = strstr(at, "HTTP/1.1 ")); at++) {
-      const char *length = strstr(at, "Content-Length: ");
-      const char *body = strstr(at, "\r\n\r\n");
-      if (length && body && strlen(body + 4) >= (size_t)atoi(length + 16)) complete++;
-    }
-    if (got <= 0 || (answers > 0 && complete >= answers)) return complete;
-  }
-}
-
-static int status_of(const char *answer) {
-  int status = 0;
-  (void)sscanf(answer, "HTTP/1.1 %d", &status);
-  return status;
-}
-
-/* Sends the bytes on a connection of their own, and reads one answer. */
-static int ask_bytes(const char *bytes, size_t count, char *out) {
-  const int client = connect_client();
-  send_bytes(client, bytes, count);
-  (void)read_answers(client, out, 1);
-  close(client);
-  return status_of(out);
-}
-
-static int post(const char *word, char *out) {
-  char request[4096];
-  snprintf(request, sizeof request,
-           "POST /language HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n%s", strlen(word),
-           word);
-  return ask_bytes(request, strlen(request), out);
-}
-
-static void assert_serves(void) {
-  char answer[ANSWER_BYTES];
-  assert_int_equal(post("abcd", answer), 200);
-  assert_non_null(strstr(answer, "{\"word\":\"abcd\",\"language\":\"low\",\"probability\":"));
-}
-
-/* A number on the metrics page. */
-static double metric(const char *name) {
-  static const char request[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
-  char answer[ANSWER_BYTES];
-  assert_int_equal(ask_bytes(request, sizeof request - 1, answer), 200);
-  char start[128];
-  snprintf(start, sizeof start, "\nserve_%s ", name);
-  const char *at = strstr(answer, start);
-  if (!at) fail_msg("no %s on the page:\n%s", name, answer);
-  return atof(at + strlen(start));
 }
 
 /* ---- Answers --------------------------------------------------------------------------------- */
@@ -216,7 +81,7 @@ static void tells_what_the_example_tells(void **state) {
 
 static void trains_before_it_serves(void **state) {
   (void)state;
-  start_server("30000", "8", learning); /* tear_down ends it */
+  start_server(serve, "30000", "8", learning); /* tear_down ends it */
   char answer[ANSWER_BYTES];
   assert_int_equal(post("abcdef", answer), 200);
   assert_non_null(strstr(answer, "\"language\":\"low\""));

@@ -12,8 +12,10 @@
 #include "devices/settings.h"
 #include "devices/sim/memory.h"
 
-/* Addresses are not reused while this lasts; backing is taken from the system as it is used. */
-static const size_t range_bytes = (size_t)256 << 30;
+/* Addresses are not reused while a device's range lasts; backing is taken from the system as it is
+ * used. A process has addresses for so many ranges, fewer where it is instrumented. */
+static const size_t most_range_bytes = (size_t)256 << 30;
+static const size_t all_ranges_bytes = (size_t)1 << 40;
 
 typedef struct sim_settings {
   double latency_us;
@@ -186,6 +188,14 @@ static tdm_status sim_count(tdm_context *context, const tdm_kind_options *option
   return TDM_OK;
 }
 
+/* Of each of `count` devices: a power of two. */
+static size_t range_bytes_of(int count) {
+  size_t bytes = most_range_bytes;
+  while (count > 0 && bytes > all_ranges_bytes / (size_t)count)
+    bytes /= 2;
+  return bytes;
+}
+
 static tdm_status sim_create(tdm_context *context, const tdm_kind_options *options, int index,
                              tdm_device **out_device) {
   *out_device = NULL;
@@ -207,7 +217,7 @@ static tdm_status sim_create(tdm_context *context, const tdm_kind_options *optio
       /* Devices of one seed do not draw alike. */
       .delay_seed = settings.delay_seed == 0 ? 0 : settings.delay_seed * 1000003 + (uint64_t)index,
   };
-  tdm_status status = tdm_sim_memory_init(&sim->memory, range_bytes);
+  tdm_status status = tdm_sim_memory_init(&sim->memory, range_bytes_of(options->count));
   if (status == TDM_OK) status = tdm_pins_init(&sim->pins, tdm_context_allocator(context));
   if (status == TDM_OK) status = tdm_worker_create(&sim->base, &worker, &sim->worker);
   if (status != TDM_OK) {

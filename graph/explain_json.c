@@ -18,6 +18,11 @@ static json_t *node_json(const tdm_plan *plan, const tdm_ir_node *node) {
   json_object_set_new(object, "device", json_string(tdm_explain_device(plan, node->device)));
   json_object_set_new(object, "dtype", json_string(tdm_dtype_name(value->spec.dtype)));
   json_object_set_new(object, "shape", shape_json(&value->spec.shape));
+  if (tdm_reads_in_place(&plan->graph, node, 1)) {
+    const tdm_ir_value *term = tdm_ir_value_at(&plan->graph, tdm_ir_inputs(&plan->graph, node)[1]);
+    json_object_set_new(object, "reads_in_place", json_integer((json_int_t)term->bytes));
+    json_object_set_new(object, "reads_from", json_string(tdm_explain_device(plan, term->device)));
+  }
   if (node->operation) return object;
   char cause[TDM_EXPLAIN_TEXT];
   json_object_set_new(object, "cause", json_string(tdm_explain_cause(plan, node, cause)));

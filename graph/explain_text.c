@@ -65,6 +65,14 @@ static void print_node(const tdm_plan *plan, const tdm_ir_node *node, FILE *out)
           tdm_shape_text(&spec->shape, text, sizeof text));
 }
 
+static void print_read_in_place(const tdm_plan *plan, const tdm_ir_node *node, FILE *out) {
+  if (!tdm_reads_in_place(&plan->graph, node, 1)) return;
+  const tdm_ir_value *term = tdm_ir_value_at(&plan->graph, tdm_ir_inputs(&plan->graph, node)[1]);
+  fputs(", reads ", out);
+  print_bytes(term->bytes, out);
+  fprintf(out, " of %s in place", tdm_explain_device(plan, term->device));
+}
+
 static void print_storage(const tdm_plan *plan, const tdm_ir_node *node, FILE *out) {
   const uint32_t storage = plan->lowered.storage_of[node->first_output];
   if (storage == UINT32_MAX) return;
@@ -84,6 +92,7 @@ static void print_step(const tdm_plan *plan, size_t index, FILE *out) {
   fprintf(out, "%5zu  %-16s ", index, name);
   const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, plan->lowered.sources[index].node);
   print_node(plan, node, out);
+  print_read_in_place(plan, node, out);
   print_storage(plan, node, out);
   const double measured_ns = tdm_explain_measured_ns(plan, index);
   if (measured_ns >= 0) fprintf(out, ", measured %.1f us", measured_ns / 1000);

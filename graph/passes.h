@@ -105,6 +105,12 @@ tdm_status tdm_pass_transfer(tdm_graph *graph, uint32_t *deliveries,
 tdm_status tdm_pass_join(tdm_graph *graph, const uint32_t *deliveries,
                          size_t delivery_count) TDM_WARN_UNUSED;
 
+/* Does the node read its input k in the memory of another device? Only a sum does, of a term that
+ * it reads once, between devices that both compute in the host's memory: what crosses is added as
+ * it is read, not copied first. Such a read is a transfer of the input's bytes without a command.
+ */
+bool tdm_reads_in_place(const tdm_graph *graph, const tdm_ir_node *node, uint32_t k);
+
 /* ---- steps ---- */
 
 typedef struct tdm_step_source {

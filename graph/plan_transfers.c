@@ -1,5 +1,6 @@
 /* What a plan's transfers are: counted, predicted, and through which host memory they go.
- * Invariant: a transfer is a node without an operation whose input lies on another device. */
+ * Invariant: a transfer is a node without an operation whose input lies on another device, or what
+ * a sum reads there in place. */
 #include "graph/plan.h"
 
 static const tdm_device *device_of(const tdm_plan *plan, int16_t device) {
@@ -37,6 +38,9 @@ void tdm_plan_count_transfers(tdm_plan *plan) {
   const tdm_graph *graph = &plan->graph;
   for (size_t i = 0; i < graph->order.count; i++) {
     const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+    if (tdm_reads_in_place(graph, node, 1))
+      count_one(&plan->traffic, TDM_ROLE_TRANSFER,
+                graph->values.items[tdm_ir_inputs(graph, node)[1]].bytes);
     if (node->operation) continue;
     const tdm_device *from = device_of(plan, source_of(plan, node)->device);
     const tdm_device *to = device_of(plan, node->device);

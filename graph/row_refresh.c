@@ -8,22 +8,23 @@
 
 #include "graph/passes.h"
 
-#define MAX_DEVICES 64
 #define HOST 0 /* cpu:0 is the context's first device */
 
 typedef struct row_state {
   tdm_graph *graph;
   const uint64_t *windows; /* per persistent */
-  uint64_t *readers;       /* per persistent: bit d, device d reads a copy of it */
+  size_t device_count;
+  bool *readers; /* (persistents, devices): the device reads a copy of it */
 } row_state;
 
 /* The devices that a copy of the table has to be on for device to have one. */
 static void add_reader(const row_state *state, uint32_t persistent, int16_t home, int16_t device) {
   tdm_context *context = state->graph->context;
-  state->readers[persistent] |= UINT64_C(1) << device;
+  bool *readers = state->readers + persistent * state->device_count;
+  readers[device] = true;
   if (tdm_route(tdm_context_device(context, (size_t)home),
                 tdm_context_device(context, (size_t)device)) == NULL)
-    state->readers[persistent] |= UINT64_C(1) << HOST;
+    readers[HOST] = true;
 }
 
 static bool find_readers(const row_state *state) {
@@ -80,10 +81,11 @@ static tdm_status refresh_rows(const row_state *state, uint32_t persistent, int3
   TDM_TRY(add_condition(graph, (tdm_row_condition){persistent, TDM_NO_DEVICE, age}, &condition));
   TDM_TRY(
       append(graph, &tdm_operation_take_rows, home, (uint32_t[]){table, log}, 2, condition, &rows));
-  for (int16_t d = 0; d < MAX_DEVICES; d++) {
-    if (!(state->readers[persistent] & UINT64_C(1) << d)) continue;
-    TDM_TRY(add_condition(graph, (tdm_row_condition){persistent, d, age}, &condition));
-    TDM_TRY(append(graph, &tdm_operation_put_rows, d, (uint32_t[]){table, rows, rows + 1}, 3,
+  for (size_t d = 0; d < state->device_count; d++) {
+    if (!state->readers[persistent * state->device_count + d]) continue;
+    const int16_t device = (int16_t)d;
+    TDM_TRY(add_condition(graph, (tdm_row_condition){persistent, device, age}, &condition));
+    TDM_TRY(append(graph, &tdm_operation_put_rows, device, (uint32_t[]){table, rows, rows + 1}, 3,
                    condition, &ignored));
   }
   return TDM_OK;
@@ -103,7 +105,8 @@ static tdm_status append_refreshes(const row_state *state) {
   const size_t persistent_count = graph->persistents.count;
   graph->append_role = TDM_ROLE_REFRESH;
   for (uint32_t p = 0; p < persistent_count; p++) {
-    if (!state->readers[p]) continue;
+    if (memchr(state->readers + p * state->device_count, true, state->device_count) == NULL)
+      continue;
     graph->append_name = graph->persistents.items[p].name;
     const int32_t ages = ages_of(state, p);
     for (int32_t age = 0; age < ages; age++)
@@ -126,13 +129,14 @@ static tdm_status move_to_front(tdm_graph *graph, size_t first) {
 }
 
 tdm_status tdm_pass_row_refresh(tdm_graph *graph, const uint64_t *windows) {
-  const size_t bytes = (graph->persistents.count + 1) * sizeof(uint64_t);
-  row_state state = {.graph = graph, .windows = windows};
+  row_state state = {
+      .graph = graph, .windows = windows, .device_count = tdm_device_count(graph->context)};
+  const size_t bytes = (graph->persistents.count + 1) * state.device_count;
   state.readers = tdm_allocate(graph->allocator, bytes, "refreshes");
   if (!state.readers) return TDM_OUT_OF_MEMORY;
   tdm_status status = TDM_OK;
   const size_t first = graph->order.count;
-  if (tdm_device_count(graph->context) <= MAX_DEVICES && find_readers(&state)) {
+  if (find_readers(&state)) {
     status = append_refreshes(&state);
     if (status == TDM_OK) status = move_to_front(graph, first);
   }

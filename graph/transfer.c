@@ -3,8 +3,8 @@
  * where the reader's compute queue has to fetch it, that is done right before it is read, so that
  * nothing else waits for it. Routes without a direct queue take two hops through cpu:0. Parameters
  * get derived persistent copies, refreshed only when they are old. What a sum adds in passing
- * (add_incoming) crosses into one bucket a device, once the sum has emptied it. Invariant: one copy
- * per (value, device). */
+ * (add_incoming) crosses into one bucket a device, once the sum has emptied it; between cpu devices
+ * it is read where it lies. Invariant: one copy per (value, device). */
 #include <string.h>
 
 #include "graph/passes.h"
@@ -155,6 +155,15 @@ static tdm_status pass_to(transfer_state *state, uint32_t value, int16_t device,
   return TDM_OK;
 }
 
+bool tdm_reads_in_place(const tdm_graph *graph, const tdm_ir_node *node, uint32_t k) {
+  if (node->operation != &tdm_operation_add_incoming || k != 1) return false;
+  const uint32_t term = tdm_ir_inputs(graph, node)[k];
+  const int16_t from = graph->values.items[term].device;
+  const tdm_device *source = tdm_context_device(graph->context, (size_t)from);
+  const tdm_device *reader = tdm_context_device(graph->context, (size_t)node->device);
+  return source != reader && source->host_addressable && tdm_device_same_kind(source, reader);
+}
+
 /* Does the reader's own compute queue carry the copy? */
 static bool is_fetched(const tdm_graph *graph, uint32_t value, int16_t device) {
   const tdm_device *to = tdm_context_device(graph->context, (size_t)device);
@@ -204,6 +213,7 @@ static void find_wanted(transfer_state *state) {
     const uint32_t *inputs = tdm_ir_inputs(graph, node);
     for (uint32_t k = 0; k < node->input_count; k++) {
       if (!inputs[k] || graph->values.items[inputs[k]].device == node->device) continue;
+      if (tdm_reads_in_place(graph, node, k)) continue;
       note_reader(state, node, k);
       if (!state->first_consumer[inputs[k]]) state->first_consumer[inputs[k]] = index;
     }
@@ -243,6 +253,7 @@ static tdm_status read_copies(transfer_state *state, uint32_t index) {
   for (uint32_t k = 0; k < node.input_count; k++) {
     const uint32_t input = tdm_ir_inputs(graph, &node)[k];
     if (!input || graph->values.items[input].device == node.device) continue;
+    if (tdm_reads_in_place(graph, &node, k)) continue;
     uint32_t copy;
     if (has_device(state, state->passing, input, node.device))
       TDM_TRY(pass_to(state, input, node.device, &copy));

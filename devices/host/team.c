@@ -1,20 +1,37 @@
 /* The team on OpenMP: the only file that opens parallel regions. Chunks are taken dynamically,
- * since a static split waits for the one thread that was held up. */
+ * since a static split waits for the one thread that was held up; and because a region still ends
+ * with its last thread, a team that costs more than it gives rests with one thread fewer. */
 #include "devices/host/team.h"
 
 #include <omp.h>
 #include <stdatomic.h>
+#include <time.h>
+
+#include "core/park.h"
 
 struct tdm_team {
   const tdm_allocator *allocator;
   const tdm_topology *topology;
   const tdm_core_range *range;
   size_t size;
-  bool bound; /* the threads exist and sit on their cores; only the opening thread looks */
+  /* Only the opening thread looks at these: */
+  bool bound;             /* the threads exist and sit on their cores */
+  size_t active;          /* threads that regions have now */
+  int64_t debt_ns;        /* what the last thread has cost; negative: gained */
+  uint64_t rest_until_ns; /* while active < size */
+  uint64_t rest;          /* of the next rest: times its debt */
 };
 
 /* Chunks a thread may expect: enough to even out a held up thread, few enough to be cheap. */
 enum { CHUNKS_PER_THREAD = 4 };
+
+enum {
+  MOST_DEBT_NS = 500000,    /* then the team rests */
+  MOST_CREDIT_NS = 2000000, /* what a good past makes up for */
+  LEAST_REST = 20, /* times the debt, so trying again costs a twentieth of the time at most; twice
+                      as long each time that this ends in debt again */
+  LONGEST_REST = 320,
+};
 
 tdm_status tdm_team_create(const tdm_allocator *allocator, const tdm_topology *topology,
                            const tdm_core_range *range, size_t size, tdm_team **out_team) {
@@ -23,6 +40,8 @@ tdm_status tdm_team_create(const tdm_allocator *allocator, const tdm_topology *t
   if (team == NULL) return TDM_OUT_OF_MEMORY;
   *team = (tdm_team){
       .allocator = allocator, .topology = topology, .range = range, .size = size < 1 ? 1 : size};
+  team->active = team->size;
+  team->rest = LEAST_REST;
   *out_team = team;
   return TDM_OK;
 }
@@ -33,6 +52,10 @@ void tdm_team_destroy(tdm_team *team) {
 
 size_t tdm_team_size(const tdm_team *team) {
   return team == NULL ? 1 : team->size;
+}
+
+size_t tdm_team_active(const tdm_team *team) {
+  return team == NULL ? 1 : team->active;
 }
 
 int tdm_team_serial_enter(void) {
@@ -48,7 +71,7 @@ void tdm_team_serial_leave(int saved) {
 static void bind_threads(tdm_team *team) {
   team->bound = true;
   if (team->topology == NULL || team->range == NULL) return;
-#pragma omp parallel num_threads((int)team->size)
+#pragma omp parallel num_threads((int)team->active)
   {
     /* The opening thread was bound by its owner, if it wanted to be. */
     if (omp_get_thread_num() != 0) (void)tdm_topology_bind_thread(team->topology, team->range);
@@ -60,6 +83,59 @@ static int64_t chunk_length(int64_t count, int64_t grain, size_t threads) {
   return wanted <= grain ? grain : wanted / grain * grain;
 }
 
+/* One thread fewer, for a time that the debt is small beside. */
+static void begin_rest(tdm_team *team, uint64_t now_ns) {
+  team->rest_until_ns = now_ns + (uint64_t)team->debt_ns * team->rest;
+  if (team->rest < LONGEST_REST) team->rest *= 2;
+  team->active--;
+  team->debt_ns = 0;
+  team->bound = false;
+}
+
+/* With all threads again; those that had ended are new and have to be bound. */
+static void end_rest(tdm_team *team) {
+  team->active = team->size;
+  team->debt_ns = 0;
+  team->bound = false;
+}
+
+/* How long a region took beside what one thread fewer would have: the processors' time that its
+ * chunks took, shared among those. A thread that came late, or that held a chunk while it did not
+ * run, shows here. */
+static void judge(tdm_team *team, uint64_t begin_ns, uint64_t end_ns, uint64_t worked_ns) {
+  team->debt_ns += (int64_t)(end_ns - begin_ns) - (int64_t)(worked_ns / (team->active - 1));
+  if (team->debt_ns < -MOST_CREDIT_NS) {
+    team->debt_ns = -MOST_CREDIT_NS;
+    team->rest = LEAST_REST;
+  }
+  if (team->debt_ns > MOST_DEBT_NS) begin_rest(team, end_ns);
+}
+
+/* Of the calling thread. */
+static uint64_t processor_ns(void) {
+  struct timespec now;
+  (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Answers the processors' time that all chunks took. */
+static uint64_t run_region(tdm_team *team, int64_t count, int64_t chunk,
+                           void (*body)(void *user, int64_t begin, int64_t end), void *user) {
+  _Atomic int64_t next = 0;
+  _Atomic uint64_t worked_ns = 0;
+#pragma omp parallel num_threads((int)team->active) default(shared)
+  {
+    int64_t begin = atomic_fetch_add_explicit(&next, chunk, memory_order_relaxed);
+    if (begin < count) {
+      const uint64_t before_ns = processor_ns();
+      for (; begin < count; begin = atomic_fetch_add_explicit(&next, chunk, memory_order_relaxed))
+        body(user, begin, count - begin < chunk ? count : begin + chunk);
+      atomic_fetch_add_explicit(&worked_ns, processor_ns() - before_ns, memory_order_relaxed);
+    }
+  }
+  return atomic_load_explicit(&worked_ns, memory_order_relaxed);
+}
+
 void tdm_team_run(tdm_team *team, int64_t count, int64_t grain,
                   void (*body)(void *user, int64_t begin, int64_t end), void *user) {
   if (count <= 0) return;
@@ -68,15 +144,17 @@ void tdm_team_run(tdm_team *team, int64_t count, int64_t grain,
     body(user, 0, count);
     return;
   }
-  if (!team->bound) bind_threads(team);
-  const int64_t chunk = chunk_length(count, grain, team->size);
-  _Atomic int64_t next = 0;
-#pragma omp parallel num_threads((int)team->size) default(shared)
-  {
-    for (;;) {
-      const int64_t begin = atomic_fetch_add_explicit(&next, chunk, memory_order_relaxed);
-      if (begin >= count) break;
-      body(user, begin, count - begin < chunk ? count : begin + chunk);
-    }
+  uint64_t begin_ns = tdm_time_ns();
+  if (team->active < team->size && begin_ns >= team->rest_until_ns) end_rest(team);
+  if (team->active == 1) {
+    body(user, 0, count);
+    return;
   }
+  if (!team->bound) {
+    bind_threads(team);
+    begin_ns = tdm_time_ns();
+  }
+  const int64_t chunk = chunk_length(count, grain, team->active);
+  const uint64_t worked_ns = run_region(team, count, chunk, body, user);
+  judge(team, begin_ns, tdm_time_ns(), worked_ns);
 }

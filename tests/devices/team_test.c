@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tests/devices/support.h"
 
@@ -71,26 +72,96 @@ static void work_is_covered_once(void **state) {
 
 typedef struct meeting {
   _Atomic int arrived;
+  _Atomic bool met;
 } meeting;
 
-/* Returns only once two ranges run at the same time. */
+/* Returns once two ranges run at the same time, or after a while. */
 static void meet(void *user, int64_t begin, int64_t end) {
   (void)begin;
   (void)end;
   meeting *both = user;
   atomic_fetch_add(&both->arrived, 1);
-  while (atomic_load(&both->arrived) < 2)
+  const uint64_t begin_ns = tdm_time_ns();
+  while (atomic_load(&both->arrived) < 2 && tdm_time_ns() - begin_ns < 100000000)
     (void)sched_yield();
+  if (atomic_load(&both->arrived) == 2) atomic_store(&both->met, true);
 }
 
 static void ranges_run_at_the_same_time(void **state) {
   (void)state;
   tdm_team *team = make_team(2);
-  for (int repeat = 0; repeat < 20; ++repeat) {
+  bool met = false; /* a team whose thread comes late may rest for a while */
+  for (int repeat = 0; repeat < 2000 && !met; ++repeat) {
     meeting both = {0};
     tdm_team_run(team, 2, 1, meet, &both);
-    assert_int_equal(both.arrived, 2);
+    met = atomic_load(&both.met);
   }
+  assert_true(met);
+  tdm_team_destroy(team);
+}
+
+/* Threads other than the opening one are as late as told. */
+typedef struct lateness {
+  pthread_t opener;
+  _Atomic bool late;
+  _Atomic int others;
+} lateness;
+
+static void be_late(void *user, int64_t begin, int64_t end) {
+  lateness *work = user;
+  (void)begin;
+  (void)end;
+  const bool other = !pthread_equal(pthread_self(), work->opener);
+  atomic_fetch_add(&work->others, other);
+  const struct timespec slow = {.tv_nsec = 3000000};
+  if (other && atomic_load(&work->late)) (void)nanosleep(&slow, NULL);
+  volatile double sum = 0;
+  for (int i = 0; i < 20000; ++i)
+    sum = sum + i;
+}
+
+static void run_late(tdm_team *team, lateness *work) {
+  tdm_team_run(team, 16, 1, be_late, work);
+}
+
+/* A thread that holds regions up is left out, and asked again later. */
+static void a_late_thread_is_left_out_for_a_while(void **state) {
+  (void)state;
+  tdm_team *team = make_team(2);
+  lateness work = {.opener = pthread_self(), .late = true};
+  for (int regions = 0; tdm_team_active(team) == 2; ++regions) {
+    assert_true(regions < 500);
+    run_late(team, &work);
+  }
+  assert_int_equal(tdm_team_active(team), 1);
+  assert_int_equal(tdm_team_size(team), 2);
+  atomic_store(&work.others, 0);
+  run_late(team, &work);
+  assert_int_equal(atomic_load(&work.others), 0);
+  atomic_store(&work.late, false);
+  const uint64_t begin_ns = tdm_time_ns();
+  while (atomic_load(&work.others) == 0) {
+    assert_true(tdm_time_ns() - begin_ns < 60000000000u);
+    run_late(team, &work);
+  }
+  tdm_team_destroy(team);
+}
+
+/* Of three threads two go on, and nothing is lost on the way. */
+static void a_team_shrinks_by_one_thread(void **state) {
+  (void)state;
+  tdm_team *team = make_team(3);
+  lateness work = {.opener = pthread_self(), .late = true};
+  covered *all = malloc(sizeof(*all));
+  assert_non_null(all);
+  for (int regions = 0; tdm_team_active(team) == 3; ++regions) {
+    assert_true(regions < 500);
+    run_late(team, &work);
+  }
+  assert_int_equal(tdm_team_active(team), 2);
+  for (int i = 0; i < 40; ++i)
+    run(team, all, 777, 1);
+  free(all);
   tdm_team_destroy(team);
 }
 
@@ -98,6 +169,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(work_is_covered_once),
       cmocka_unit_test(ranges_run_at_the_same_time),
+      cmocka_unit_test(a_late_thread_is_left_out_for_a_while),
+      cmocka_unit_test(a_team_shrinks_by_one_thread),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

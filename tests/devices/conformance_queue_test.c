@@ -202,6 +202,34 @@ static void a_gate_passes_over_the_rest_of_a_failed_flight(void **state) {
   test_flight_destroy(test);
 }
 
+/* Stopped from outside: what has not begun fails without a message, points are reached. */
+static void a_stopped_flight_is_passed_over(void **state) {
+  test_flight *test = test_flight_create(*state);
+  tdm_device *device = test_device(*state, TEST_DEVICE);
+  const uint32_t base = test_base(test, device, 1, 1);
+  const uint32_t program = test_program(test, device->queues[TDM_QUEUE_COMPUTE]);
+  tdm_command *before = test_execute(test, program, &test_mix_kernel, base, NULL, 0, 3);
+  test_gate(test, program);
+  tdm_command *after = test_execute(test, program, &test_mix_kernel, base, NULL, 0, 4);
+  tdm_flight_reset(&test->flight, test->id_count);
+  assert_true(tdm_flight_stop(&test->flight, TDM_DEADLINE_EXCEEDED));
+  assert_false(tdm_flight_stop(&test->flight, TDM_CANCELLED));
+  atomic_store(&test->settled_count, 0);
+  assert_ok(tdm_context_submit(*state, &test->flight, test->submissions, 1, false));
+  test_join(test);
+  assert_true(test_has_failed(test, before));
+  assert_true(test_has_failed(test, after));
+  assert_int_equal(test_value(test, base), 1);
+  assert_int_equal(test->flight.failure.id, UINT32_MAX);
+  assert_status(tdm_flight_close(&test->flight), TDM_DEADLINE_EXCEEDED);
+  test_run(test, false); /* anew */
+  const int64_t expected = test_mix(test_mix(1, NULL, 0, 3), NULL, 0, 4);
+  assert_int_equal(test_value(test, base), expected);
+  assert_false(tdm_flight_stop(&test->flight, TDM_CANCELLED)); /* the gate has closed it */
+  assert_false(test_has_failed(test, after));
+  test_flight_destroy(test);
+}
+
 /* A point past a gate still says that the waits before it are over. */
 static void a_passed_over_wait_is_kept(void **state) {
   test_flight *test = test_flight_create(*state);
@@ -446,6 +474,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(the_earliest_failure_is_reported, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_gate_passes_over_the_rest_of_a_failed_flight, set_up,
                                       tear_down),
+      cmocka_unit_test_setup_teardown(a_stopped_flight_is_passed_over, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_passed_over_wait_is_kept, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_condition_decides_whether_a_command_executes, set_up,
                                       tear_down),

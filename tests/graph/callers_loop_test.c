@@ -42,6 +42,36 @@ static void uv_run_returns_when_nothing_is_in_flight(void **unused) {
   run_tally_deinit(&tally);
 }
 
+/* Deadlines pass on the caller's loop, and a timer that is far off does not keep uv_run. */
+static void deadlines_on_a_callers_loop(void **unused) {
+  (void)unused;
+  uv_loop_t loop;
+  assert_int_equal(uv_loop_init(&loop), 0);
+  tdm_context *context = context_on_loop(&loop, NULL);
+  tdm_session *session = train_session_on(context);
+  run_tally tally;
+  run_tally_init(&tally);
+  test_batch batch;
+  test_batch_make(&batch, context, ROWS, 1);
+  tdm_submit_options options = {.struct_size = sizeof options,
+                                .training = true,
+                                .callback = run_tally_note,
+                                .user = &tally,
+                                .deadline_ns = 1};
+  assert_ok(tdm_submit_with(session, &options, batch.feeds, 2, NULL, 0, NULL));
+  options.deadline_ns = 3600000000000;
+  assert_ok(tdm_submit_with(session, &options, batch.feeds, 2, NULL, 0, NULL));
+  assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  assert_int_equal(tally.done, 2);
+  assert_int_equal(tally.failed, 1);
+  assert_status(tally.status, TDM_DEADLINE_EXCEEDED);
+  assert_int_equal(tdm_store_version(tdm_session_store(session)), 1);
+  test_batch_release(&batch);
+  tdm_session_release(session);
+  close_on_loop(context, &loop, &tally);
+  run_tally_deinit(&tally);
+}
+
 /* What a callback that runs and submits needs. */
 typedef struct nested_runs {
   tdm_session *session;
@@ -127,6 +157,7 @@ static void closing_a_callers_loop_with_work_in_flight(void **unused) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(uv_run_returns_when_nothing_is_in_flight),
+      cmocka_unit_test(deadlines_on_a_callers_loop),
       cmocka_unit_test(blocking_runs_inside_callbacks),
       cmocka_unit_test(closing_a_callers_loop_with_work_in_flight),
   };

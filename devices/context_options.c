@@ -9,6 +9,7 @@
 #include "devices/settings.h"
 
 static const char devices_variable[] = "TANDEM_DEVICES";
+static const char tf32_variable[] = "TANDEM_TF32";
 
 tdm_status tdm_context_options_read(const tdm_context_options *options,
                                     tdm_context_options *out_options) {
@@ -62,6 +63,20 @@ static tdm_status read_kind_variables(const tdm_kind *kind, tdm_kind_options *op
   return TDM_OK;
 }
 
+static tdm_status read_tf32(int asked, tdm_context_plan *plan) {
+  if (asked < -1 || asked > 1) {
+    return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_context_options: tf32 is %d, not -1, 0 or 1", asked);
+  }
+  uint64_t allowed = asked > 0;
+  const char *text = getenv(tf32_variable);
+  if (asked == 0 && text != NULL && text[0] != '\0') {
+    TDM_TRY(tdm_setting_integer(tf32_variable, "the value", text, 0, 1, &allowed));
+  }
+  for (size_t i = 0; i < TDM_MAX_KINDS; ++i)
+    plan->kinds[i].tf32 = allowed == 1;
+  return TDM_OK;
+}
+
 static tdm_status set_count(tdm_context_plan *plan, const char *kind, int count) {
   if (count == 0) return TDM_OK;
   if (count < 0 || count > TDM_MAX_DEVICES_OF_KIND) {
@@ -83,6 +98,7 @@ tdm_status tdm_context_plan_read(const tdm_context_options *options, tdm_context
     if (i == TDM_MAX_KINDS) return tdm_fail(TDM_INTERNAL, "more than %d kinds", TDM_MAX_KINDS);
     TDM_TRY(read_kind_variables(tdm_device_kinds[i], &out_plan->kinds[i]));
   }
+  TDM_TRY(read_tf32(options->tf32, out_plan));
   TDM_TRY(set_count(out_plan, "cpu", options->cpu_devices));
   TDM_TRY(set_count(out_plan, "sim", options->sim_devices));
   const size_t sim = find_kind("sim");

@@ -9,6 +9,7 @@
 typedef struct tdm_kind_options {
   int count;            /* devices asked for; 0: as many as the kind finds */
   const char *settings; /* "latency_us=5,..."; NULL: none. Borrowed for the call */
+  bool tf32;            /* products of float32 may be rounded so, where the kind can */
 } tdm_kind_options;
 
 typedef struct tdm_kind {

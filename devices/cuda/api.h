@@ -62,7 +62,7 @@ typedef struct tdm_cuda_launch {
 } tdm_cuda_launch;
 
 /* c (m, n) = a (m, k) b (k, n) + beta c, row-major, each side possibly stored transposed; of
- * float64 if wide, else of float32 without TF32. Leading dimensions are the stored rows' lengths.
+ * float64 if wide, else of float32. Leading dimensions are the stored rows' lengths.
  */
 typedef struct tdm_cuda_product {
   bool wide;
@@ -116,8 +116,9 @@ typedef struct tdm_cuda_api {
   tdm_cuda_code (*event_query)(tdm_cuda_event event);       /* NOT_READY: not yet */
   tdm_cuda_code (*event_synchronize)(tdm_cuda_event event); /* sleeps until it is reached */
   tdm_cuda_code (*launch)(const tdm_cuda_launch *launch);
-  /* cuBLAS, opened by the first create; where that fails, *out_reason (static) may say why. */
-  tdm_cuda_code (*blas_create)(tdm_cuda_blas *out, const char **out_reason);
+  /* cuBLAS, opened by the first create; where that fails, *out_reason (static) may say why. tf32:
+   * its products may round factors of float32 to TF32. */
+  tdm_cuda_code (*blas_create)(tdm_cuda_blas *out, bool tf32, const char **out_reason);
   tdm_cuda_code (*blas_destroy)(tdm_cuda_blas blas);
   tdm_cuda_code (*blas_set_stream)(tdm_cuda_blas blas, tdm_cuda_stream stream);
   tdm_cuda_code (*blas_product)(tdm_cuda_blas blas, const tdm_cuda_product *product);

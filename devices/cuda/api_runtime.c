@@ -245,7 +245,7 @@ static bool find_symbols(tdm_cuda_blas blas) {
   return true;
 }
 
-static tdm_cuda_code blas_open(tdm_cuda_blas blas, const char **out_reason) {
+static tdm_cuda_code blas_open(tdm_cuda_blas blas, bool tf32, const char **out_reason) {
   blas->library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
   if (blas->library == NULL) {
     *out_reason = LIBRARY " cannot be opened";
@@ -258,17 +258,18 @@ static tdm_cuda_code blas_open(tdm_cuda_blas blas, const char **out_reason) {
   cublasStatus_t status = blas->create(&blas->handle);
   /* The default mode rounds nothing to TF32; NVIDIA_TF32_OVERRIDE is the user's to set. */
   if (status == CUBLAS_STATUS_SUCCESS) {
-    status = blas->set_math_mode(blas->handle, CUBLAS_DEFAULT_MATH);
+    status =
+        blas->set_math_mode(blas->handle, tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH);
   }
   return blas_code(status);
 }
 
-static tdm_cuda_code blas_create(tdm_cuda_blas *out, const char **out_reason) {
+static tdm_cuda_code blas_create(tdm_cuda_blas *out, bool tf32, const char **out_reason) {
   *out = NULL;
   *out_reason = NULL;
   tdm_cuda_blas blas = calloc(1, sizeof(*blas));
   if (blas == NULL) return TDM_CUDA_BLAS + CUBLAS_STATUS_ALLOC_FAILED;
-  const tdm_cuda_code code = blas_open(blas, out_reason);
+  const tdm_cuda_code code = blas_open(blas, tf32, out_reason);
   if (code != TDM_CUDA_SUCCESS) {
     (void)blas_destroy(blas);
     return code;

@@ -263,8 +263,8 @@ static tdm_status cuda_create(tdm_context *context, const tdm_kind_options *opti
                                   allocator);
   }
   for (size_t i = 0; i < FEEDERS && status == TDM_OK; ++i) {
-    status =
-        tdm_cuda_feeder_create(&cuda->base, api, cuda->ordinal, feeder_roles[i], &cuda->feeders[i]);
+    status = tdm_cuda_feeder_create(&cuda->base, api, cuda->ordinal, feeder_roles[i], options->tf32,
+                                    &cuda->feeders[i]);
   }
   if (status != TDM_OK) {
     cuda_destroy(&cuda->base);

@@ -30,7 +30,7 @@ tdm_status tdm_cuda_lane_copy(tdm_cuda_lane *lane, void *to, const void *from, s
 
 static tdm_status open_blas(tdm_cuda_lane *lane) {
   const char *reason = NULL;
-  const tdm_cuda_code code = lane->api->blas_create(lane->blas, &reason);
+  const tdm_cuda_code code = lane->api->blas_create(lane->blas, lane->tf32, &reason);
   if (code == TDM_CUDA_SUCCESS) return TDM_OK;
   *lane->blas = NULL;
   if (reason != NULL) return tdm_fail(TDM_UNAVAILABLE, "there is no cuBLAS: %s", reason);

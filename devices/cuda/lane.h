@@ -31,6 +31,7 @@ typedef struct tdm_cuda_lane {
   tdm_cuda_stream stream; /* first: a kernel of a user's reads no more */
   const tdm_cuda_api *api;
   tdm_cuda_blas *blas;     /* the device's, created at first use */
+  bool tf32;               /* ...so */
   tdm_cuda_report *report; /* of the command that is being executed; free */
 } tdm_cuda_lane;
 

@@ -10,6 +10,7 @@
 #include "devices/cuda/enqueue.h"
 #include "devices/cuda/errors.h"
 #include "devices/cuda/peers.h"
+#include "devices/host/topology.h"
 
 enum {
   SPIN_NS = 20000, /* about what a futex round trip costs; then park */
@@ -25,6 +26,7 @@ struct tdm_cuda_feeder {
   const tdm_allocator *allocator;
   tdm_cuda_blas blas; /* opened at first use */
   int ordinal;
+  bool tf32;
   uint32_t bell;
   bool opened; /* the thread has tried to make the streams */
   tdm_status refusal;
@@ -57,7 +59,7 @@ static tdm_status try_open(tdm_cuda_feeder *feeder) {
   for (size_t i = 0; i < feeder->queue_count; ++i) {
     tdm_cuda_queue *queue = &feeder->queues[i];
     if (queue->base.role == TDM_QUEUE_PEER) tdm_cuda_peers_enable(feeder->device, api);
-    TDM_TRY(tdm_cuda_queue_open(queue, api, &feeder->blas));
+    TDM_TRY(tdm_cuda_queue_open(queue, api, &feeder->blas, feeder->tf32));
   }
   return TDM_OK;
 }
@@ -163,7 +165,11 @@ static void rest(tdm_cuda_feeder *feeder, feeder_rest *state) {
 
 static void *feeder_main(void *user) {
   tdm_cuda_feeder *feeder = user;
-  tdm_context_thread_begins(feeder->device->context);
+  tdm_context *context = feeder->device->context;
+  tdm_context_thread_begins(context);
+  /* Near to the GPU, and to the staging buffers that it fills and reads. Not to be is no failure.
+   */
+  (void)tdm_topology_bind_thread_to(tdm_context_topology(context), feeder->device->node);
   feeder_rest state = {0};
   for (;;) {
     if (turn_all(feeder)) {
@@ -193,7 +199,7 @@ static tdm_status add_queue(tdm_cuda_feeder *feeder, tdm_queue_role role) {
 }
 
 tdm_status tdm_cuda_feeder_create(tdm_device *device, const tdm_cuda_api *api, int ordinal,
-                                  unsigned roles, tdm_cuda_feeder **out_feeder) {
+                                  unsigned roles, bool tf32, tdm_cuda_feeder **out_feeder) {
   *out_feeder = NULL;
   const tdm_allocator *allocator = tdm_context_allocator(device->context);
   tdm_cuda_feeder *feeder = tdm_allocate(allocator, sizeof(*feeder), "the queues of a GPU");
@@ -202,6 +208,7 @@ tdm_status tdm_cuda_feeder_create(tdm_device *device, const tdm_cuda_api *api, i
   feeder->api = api;
   feeder->allocator = allocator;
   feeder->ordinal = ordinal;
+  feeder->tf32 = tf32;
   for (unsigned role = 0; role < TDM_QUEUE_ROLES; ++role) {
     if ((roles >> role & 1) == 0) continue;
     const tdm_status status = add_queue(feeder, (tdm_queue_role)role);

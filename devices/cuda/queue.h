@@ -20,10 +20,11 @@
 /* Some queues of one device, and their thread. */
 typedef struct tdm_cuda_feeder tdm_cuda_feeder;
 
-/* Makes the queues of roles (bit i: role i) and puts them into device->queues. No stream and no
- * thread yet. */
+/* Makes the queues of roles (bit i: role i) and puts them into device->queues. tf32: for products.
+ * No stream and no thread yet. */
 tdm_status tdm_cuda_feeder_create(tdm_device *device, const tdm_cuda_api *api, int ordinal,
-                                  unsigned roles, tdm_cuda_feeder **out_feeder) TDM_WARN_UNUSED;
+                                  unsigned roles, bool tf32,
+                                  tdm_cuda_feeder **out_feeder) TDM_WARN_UNUSED;
 /* Stopped, or never started. NULL is legal. */
 void tdm_cuda_feeder_destroy(tdm_cuda_feeder *feeder);
 

@@ -9,9 +9,9 @@
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
-tdm_status tdm_cuda_queue_open(tdm_cuda_queue *queue, const tdm_cuda_api *api,
-                               tdm_cuda_blas *blas) {
-  queue->lane = (tdm_cuda_lane){.api = api, .blas = blas};
+tdm_status tdm_cuda_queue_open(tdm_cuda_queue *queue, const tdm_cuda_api *api, tdm_cuda_blas *blas,
+                               bool tf32) {
+  queue->lane = (tdm_cuda_lane){.api = api, .blas = blas, .tf32 = tf32};
   const bool stages =
       queue->base.role == TDM_QUEUE_UPLOAD || queue->base.role == TDM_QUEUE_DOWNLOAD;
   for (size_t i = 0; stages && i < TDM_CUDA_STAGING_BUFFERS; ++i) {

@@ -74,10 +74,10 @@ static inline bool tdm_cuda_queue_has_room(const tdm_cuda_queue *queue) {
 /* Is command of flight one that executes or copies, and whose condition holds? */
 bool tdm_cuda_command_works(const tdm_flight *flight, const tdm_command *command);
 
-/* Stream, staging events, reports; on a thread whose device is the queue's. close accepts
- * half-open. */
-tdm_status tdm_cuda_queue_open(tdm_cuda_queue *queue, const tdm_cuda_api *api,
-                               tdm_cuda_blas *blas) TDM_WARN_UNUSED;
+/* Stream, staging events, reports; on a thread whose device is the queue's. blas is created by the
+ * first product, with or without TF32. close accepts half-open. */
+tdm_status tdm_cuda_queue_open(tdm_cuda_queue *queue, const tdm_cuda_api *api, tdm_cuda_blas *blas,
+                               bool tf32) TDM_WARN_UNUSED;
 void tdm_cuda_queue_close(tdm_cuda_queue *queue);
 
 /* Times what is enqueued until the next mark; there is room for that mark. */

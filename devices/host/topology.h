@@ -46,6 +46,12 @@ int tdm_topology_range_node(const tdm_topology *topology, const tdm_core_range *
 /* The os index of the node nearest to a PCI device ("0000:3b:00.0"), chosen alike. UNKNOWN for a
  * device that the machine does not have, or that is near to all of several nodes. */
 int tdm_topology_node_near_pci(const tdm_topology *topology, const char *bus_id);
+/* Binds the calling thread to what runs nearest to the node's memory, as far as the process may run
+ * there. False where that is nowhere, or the system refuses. */
+bool tdm_topology_bind_thread_to(const tdm_topology *topology, int node);
+/* The os indices of those processing units, as "4-7"; "" where there are none; returns text. */
+const char *tdm_topology_node_text(const tdm_topology *topology, int node, char *text,
+                                   size_t capacity);
 /* Memory of the node of this os index; 0: it has none, or is not there, or must not be used. */
 uint64_t tdm_topology_node_bytes(const tdm_topology *topology, int node);
 

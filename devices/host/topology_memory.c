@@ -95,6 +95,30 @@ uint64_t tdm_topology_node_bytes(const tdm_topology *topology, int node) {
   return object == NULL ? 0 : object->attr->numanode.local_memory;
 }
 
+/* ---- Threads near to memory ---------------------------------------------------------------- */
+
+/* Units that may be used and are near to the node; NULL where there are none. */
+static hwloc_const_bitmap_t node_set(const tdm_topology *topology, int node) {
+  if (node < 0) return NULL;
+  const hwloc_obj_t object = hwloc_get_numanode_obj_by_os_index(topology->hwloc, (unsigned)node);
+  if (object == NULL || hwloc_bitmap_iszero(object->cpuset)) return NULL;
+  return object->cpuset;
+}
+
+bool tdm_topology_bind_thread_to(const tdm_topology *topology, int node) {
+  const hwloc_const_bitmap_t set = node_set(topology, node);
+  if (!topology->is_this_machine || set == NULL) return false;
+  return hwloc_set_cpubind(topology->hwloc, set, HWLOC_CPUBIND_THREAD) == 0;
+}
+
+const char *tdm_topology_node_text(const tdm_topology *topology, int node, char *text,
+                                   size_t capacity) {
+  if (capacity > 0) text[0] = '\0';
+  const hwloc_const_bitmap_t set = node_set(topology, node);
+  if (set != NULL) (void)hwloc_bitmap_list_snprintf(text, capacity, set);
+  return text;
+}
+
 /* ---- Placing memory ------------------------------------------------------------------------ */
 
 static bool bind_area(const tdm_topology *topology, hwloc_const_nodeset_t nodes, void *memory,

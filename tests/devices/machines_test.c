@@ -48,6 +48,12 @@ static void assert_devices(const machine *one, const expected_device *expected) 
   }
 }
 
+static void assert_node_units(const machine *one, int node, const char *units) {
+  char text[64];
+  assert_string_equal(tdm_topology_node_text(one->topology, node, text, sizeof(text)), units);
+  assert_false(tdm_topology_bind_thread_to(one->topology, node)); /* it is not this machine */
+}
+
 static int near_pci(const machine *one, const char *bus_id) {
   return tdm_topology_node_near_pci(one->topology, bus_id);
 }
@@ -71,6 +77,10 @@ static void two_sockets_with_a_gpu_on_the_second(void **state) {
   assert_int_equal(near_pci(&two, "nonsense"), TDM_NODE_UNKNOWN);
   assert_int_equal(near_pci(&two, "../../../../etc"), TDM_NODE_UNKNOWN);
   assert_int_equal(near_pci(&two, ""), TDM_NODE_UNKNOWN);
+  assert_node_units(&two, 0, "0-3,8-11");
+  assert_node_units(&two, 1, "4-7,12-15"); /* what feeds the GPU on the second socket */
+  assert_node_units(&two, 2, "");
+  assert_node_units(&two, TDM_NODE_UNKNOWN, "");
   assert_true(tdm_topology_node_bytes(two.topology, 1) == (uint64_t)64 << 30);
   assert_true(tdm_topology_node_bytes(two.topology, 2) == 0);
   assert_true(tdm_topology_node_bytes(two.topology, TDM_NODE_UNKNOWN) == 0);
@@ -135,6 +145,8 @@ static void a_container_limits_cores_and_perhaps_memory(void **state) {
   assert_devices(&limited, (const expected_device[]){{"1", 0}, {"2", 0}, {NULL, 0}});
   assert_int_equal(near_pci(&limited, "0000:18:00.0"), 0);
   assert_int_equal(near_pci(&limited, "0000:3b:00.0"), 1); /* memory there is allowed */
+  assert_node_units(&limited, 0, "1-2");
+  assert_node_units(&limited, 1, ""); /* no unit there is */
   tdm_topology_destroy(limited.topology);
 
   open_machine(&limited, "container_node");

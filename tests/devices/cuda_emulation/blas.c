@@ -1,19 +1,28 @@
-/* Products as cuBLAS makes them, one sum after the other in float64. */
+/* Products as cuBLAS makes them, one sum after the other in float64; factors rounded to TF32 where
+ * that was allowed. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/devices/cuda_emulation/emulation.h"
 
 struct tdm_cuda_blas_opaque {
   tdm_cuda_stream stream;
+  bool tf32;
 };
 
-tdm_cuda_code emulated_blas_create(tdm_cuda_blas *out, const char **out_reason) {
+typedef struct emulated_product {
+  tdm_cuda_product product;
+  bool tf32;
+} emulated_product;
+
+tdm_cuda_code emulated_blas_create(tdm_cuda_blas *out, bool tf32, const char **out_reason) {
   const tdm_cuda_code code = emulated_strike();
   *out = NULL;
   *out_reason = NULL;
   if (code != TDM_CUDA_SUCCESS) return code;
   *out = calloc(1, sizeof(**out));
   if (*out == NULL) emulated_misuse("no memory");
+  (*out)->tf32 = tf32;
   emulated_count(1);
   return TDM_CUDA_SUCCESS;
 }
@@ -29,27 +38,43 @@ tdm_cuda_code emulated_blas_set_stream(tdm_cuda_blas blas, tdm_cuda_stream strea
   return emulated_strike();
 }
 
-static double element(const tdm_cuda_product *product, const void *matrix, int64_t index) {
-  return product->wide ? ((const double *)matrix)[index] : (double)((const float *)matrix)[index];
+/* To ten bits behind the point, ties away from zero. */
+static float tf32_of(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof(bits));
+  bits = (bits + 0x1000u) & ~0x1fffu;
+  memcpy(&value, &bits, sizeof(value));
+  return value;
 }
 
-static double row_by_column(const tdm_cuda_product *product, int64_t i, int64_t j) {
+static double element(const emulated_product *asked, const void *matrix, int64_t index) {
+  if (asked->product.wide) return ((const double *)matrix)[index];
+  const float value = ((const float *)matrix)[index];
+  return asked->tf32 ? tf32_of(value) : value;
+}
+
+static double row_by_column(const emulated_product *asked, int64_t i, int64_t j) {
+  const tdm_cuda_product *product = &asked->product;
   double sum = 0;
   for (int64_t k = 0; k < product->k; ++k) {
     const int64_t a = product->transpose_a ? k * product->a_stride + i : i * product->a_stride + k;
     const int64_t b = product->transpose_b ? j * product->b_stride + k : k * product->b_stride + j;
-    sum += element(product, product->a, a) * element(product, product->b, b);
+    sum += element(asked, product->a, a) * element(asked, product->b, b);
   }
   return sum;
 }
 
 static void run_product(void *data) {
-  const tdm_cuda_product *product = data;
+  const emulated_product *asked = data;
+  const tdm_cuda_product *product = &asked->product;
   for (int64_t i = 0; i < product->m; ++i) {
     for (int64_t j = 0; j < product->n; ++j) {
       const int64_t c = i * product->c_stride + j;
-      double sum = row_by_column(product, i, j);
-      if (product->beta != 0) sum += product->beta * element(product, product->c, c);
+      double sum = row_by_column(asked, i, j);
+      if (product->beta != 0) {
+        sum += product->beta * (product->wide ? ((const double *)product->c)[c]
+                                              : (double)((const float *)product->c)[c]);
+      }
       if (product->wide) {
         ((double *)product->c)[c] = sum;
       } else {
@@ -62,13 +87,13 @@ static void run_product(void *data) {
 tdm_cuda_code emulated_blas_product(tdm_cuda_blas blas, const tdm_cuda_product *product) {
   const tdm_cuda_code code = emulated_strike();
   if (code != TDM_CUDA_SUCCESS) return code;
-  tdm_cuda_product *mine = malloc(sizeof(*mine));
+  emulated_product *mine = malloc(sizeof(*mine));
   if (mine == NULL) emulated_misuse("no memory");
-  *mine = *product;
+  *mine = (emulated_product){.product = *product, .tf32 = blas->tf32};
   const int ordinal = emulated_stream_ordinal(blas->stream);
-  mine->a = emulated_pointer(product->a, ordinal, "a product");
-  mine->b = emulated_pointer(product->b, ordinal, "a product");
-  mine->c = emulated_pointer(product->c, ordinal, "a product");
+  mine->product.a = emulated_pointer(product->a, ordinal, "a product");
+  mine->product.b = emulated_pointer(product->b, ordinal, "a product");
+  mine->product.c = emulated_pointer(product->c, ordinal, "a product");
   emulated_enqueue(blas->stream, run_product, mine);
   return TDM_CUDA_SUCCESS;
 }

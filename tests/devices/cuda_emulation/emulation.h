@@ -104,7 +104,7 @@ tdm_cuda_code emulated_fill_async(void *to, int byte, size_t bytes, tdm_cuda_str
 tdm_cuda_code emulated_launch(const tdm_cuda_launch *launch);
 
 /* Products. */
-tdm_cuda_code emulated_blas_create(tdm_cuda_blas *out, const char **out_reason);
+tdm_cuda_code emulated_blas_create(tdm_cuda_blas *out, bool tf32, const char **out_reason);
 tdm_cuda_code emulated_blas_destroy(tdm_cuda_blas blas);
 tdm_cuda_code emulated_blas_set_stream(tdm_cuda_blas blas, tdm_cuda_stream stream);
 tdm_cuda_code emulated_blas_product(tdm_cuda_blas blas, const tdm_cuda_product *product);

@@ -100,7 +100,8 @@ struct tdm_cuda_blas_opaque {
   int unused;
 };
 
-static tdm_cuda_code blas_create(tdm_cuda_blas *out, const char **out_reason) {
+static tdm_cuda_code blas_create(tdm_cuda_blas *out, bool tf32, const char **out_reason) {
+  (void)tf32;
   static struct tdm_cuda_blas_opaque only;
   *out = &only;
   *out_reason = NULL;

@@ -1,0 +1,93 @@
+/* Where the threads that feed an emulated GPU run: on the processing units near to it, whatever
+ * their maker was bound to. Where there is but one unit this has nothing to show. */
+#define _GNU_SOURCE /* affinity */
+#include <dirent.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "devices/host/topology.h"
+#include "tests/devices/support.h"
+
+static bool is_feeder(const char *task) {
+  char path[300];
+  char name[32] = "";
+  (void)snprintf(path, sizeof(path), "/proc/self/task/%s/comm", task);
+  FILE *file = fopen(path, "r");
+  if (file == NULL) return false;
+  const bool read = fgets(name, sizeof(name), file) != NULL;
+  (void)fclose(file);
+  return read && strcmp(name, "tdm-cuda:0\n") == 0;
+}
+
+/* How many threads feed cuda:0, or were made by one that does, and may run on each unit of all. */
+static size_t count_feeders(const cpu_set_t *all) {
+  DIR *tasks = opendir("/proc/self/task");
+  assert_non_null(tasks);
+  size_t count = 0;
+  for (struct dirent *task = readdir(tasks); task != NULL; task = readdir(tasks)) {
+    if (!is_feeder(task->d_name)) continue;
+    cpu_set_t bound;
+    assert_int_equal(sched_getaffinity(atoi(task->d_name), sizeof(bound), &bound), 0);
+    count += CPU_EQUAL(&bound, all);
+  }
+  (void)closedir(tasks);
+  return count;
+}
+
+static void feeders_run_near_to_their_gpu(void **state) {
+  (void)state;
+  cpu_set_t all;
+  assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+  if (CPU_COUNT(&all) < 2) skip();
+  tdm_context *context = tdm_context_create(NULL); /* it sees all units */
+  assert_non_null(context);
+  const tdm_topology *topology = tdm_context_topology(context);
+  if (tdm_topology_node_count(topology) != 1) {
+    tdm_context_release(context);
+    skip(); /* units of one node would not be all */
+  }
+  /* The emulated GPU is on no bus of this machine. */
+  test_device(context, "cuda:0")->node = test_device(context, "cpu:0")->node;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++i)
+    if (CPU_ISSET(i, &all)) CPU_SET(i, &one);
+  assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+  assert_ok(tdm_context_start(context)); /* before, copies are made by the calling thread */
+  const float value = 1;
+  tdm_tensor *here = tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(1, 1), &value);
+  tdm_tensor *there = tdm_tensor_to(here, "cuda:0", TDM_DTYPE_NONE);
+  float read = 0;
+  assert_ok(tdm_tensor_read(there, &read, sizeof(read))); /* up and down: two of them have begun */
+  const size_t count = count_feeders(&all);
+  assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+  assert_true(count >= 2);
+  tdm_tensor_release(here);
+  tdm_tensor_release(there);
+  tdm_context_release(context);
+}
+
+static void a_thread_is_bound_to_a_node_that_is_there(void **state) {
+  (void)state;
+  cpu_set_t all;
+  assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+  const tdm_allocator allocator = tdm_allocator_default();
+  tdm_topology *topology = NULL;
+  assert_ok(tdm_topology_create(&allocator, NULL, &topology));
+  assert_false(tdm_topology_bind_thread_to(topology, TDM_NODE_UNKNOWN));
+  assert_false(tdm_topology_bind_thread_to(topology, 100000));
+  cpu_set_t bound;
+  assert_int_equal(sched_getaffinity(0, sizeof(bound), &bound), 0);
+  assert_true(CPU_EQUAL(&bound, &all));
+  tdm_topology_destroy(topology);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(feeders_run_near_to_their_gpu),
+      cmocka_unit_test(a_thread_is_bound_to_a_node_that_is_there),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -83,6 +83,7 @@ tdm_status tdm_explain_json(const tdm_plan *plan, bool nodes_only, FILE *out) {
   json_t *root = json_object();
   json_object_set_new(root, "training", json_boolean(plan->training));
   json_object_set_new(root, "traffic", traffic_json(&plan->traffic));
+  json_object_set_new(root, "touched_bytes", json_real(plan->touched_bytes));
   json_object_set_new(root, "commands", commands);
   const int failed = root ? json_dumpf(root, out, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : 1;
   json_decref(root);

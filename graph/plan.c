@@ -154,6 +154,7 @@ static tdm_status arrange(tdm_plan *plan, const tdm_plan_request *request) {
   TDM_TRY(tdm_pass_verify(&plan->lowered.schedule));
   report(request, "verify", plan);
   TDM_TRY(tdm_pass_emit(plan));
+  TDM_TRY(tdm_plan_count_touched(plan));
   report(request, "emit", plan);
   return TDM_OK;
 }

@@ -78,6 +78,7 @@ typedef struct tdm_plan {
   bool writes_persistent; /* has updates */
   bool chained;           /* its runs may be in flight together, as chain.h says */
   tdm_traffic traffic;
+  double touched_bytes;       /* of host memory, by one run: what copies find in caches or not */
   uint64_t made_ns;           /* time of the passes, kernels' prepare apart */
   tdm_profile profile;        /* by command id, where the session profiles */
   bool records;               /* runs record the times of their commands */
@@ -141,6 +142,8 @@ tdm_status tdm_plan_note_refreshes(tdm_plan *plan) TDM_WARN_UNUSED;
 /* Do the logs still have the windows that the plan was made for? */
 bool tdm_plan_is_current(const tdm_plan *plan);
 
+/* Fills plan->touched_bytes; the plan has been emitted. */
+tdm_status tdm_plan_count_touched(tdm_plan *plan) TDM_WARN_UNUSED;
 /* Fills plan->traffic and plan->partner; the graph has been through the transfer pass. */
 void tdm_plan_count_transfers(tdm_plan *plan);
 /* UNAVAILABLE, naming the first transfer that is pageable. */

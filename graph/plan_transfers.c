@@ -88,6 +88,69 @@ tdm_status tdm_plan_refuse_pageable(const tdm_plan *plan) {
   return TDM_OK;
 }
 
+/* ---- Touching ---- */
+
+static bool on_host(const tdm_plan *plan, int16_t device) {
+  return device != TDM_NO_DEVICE && device_of(plan, device)->host_addressable;
+}
+
+static uint32_t operand_at(const tdm_graph *graph, const tdm_ir_node *node, uint32_t index) {
+  const bool is_input = index < node->input_count;
+  const uint32_t value =
+      is_input ? tdm_ir_inputs(graph, node)[index] : node->first_output + index - node->input_count;
+  return value ? tdm_ir_value_at(graph, value)->root : 0;
+}
+
+/* Who is given ids touches, of a table, no more than the largest of its other operands holds. */
+static uint64_t most_touched_by(const tdm_graph *graph, const tdm_ir_node *node) {
+  bool has_ids = false;
+  uint64_t most = 0;
+  for (uint32_t i = 0; i < (uint32_t)node->input_count + node->output_count; i++) {
+    const uint32_t index = operand_at(graph, node, i);
+    if (index == 0) continue;
+    const tdm_ir_value *value = tdm_ir_value_at(graph, index);
+    const tdm_dtype dtype = value->spec.dtype;
+    has_ids = has_ids || (i < node->input_count && (dtype == TDM_INT32 || dtype == TDM_INT64));
+    const bool is_own = value->kind == TDM_VALUE_NODE || value->kind == TDM_VALUE_INPUT;
+    if (is_own && value->bytes > most) most = value->bytes;
+  }
+  return has_ids ? most : UINT64_MAX;
+}
+
+/* What each value that lies outside of arenas is touched by a run, into touched (values). */
+static void touch_all(const tdm_plan *plan, uint64_t *touched) {
+  const tdm_graph *graph = &plan->graph;
+  for (size_t k = 0; k < graph->order.count; k++) {
+    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[k]);
+    const uint64_t most = most_touched_by(graph, node);
+    for (uint32_t i = 0; i < (uint32_t)node->input_count + node->output_count; i++) {
+      const uint32_t index = operand_at(graph, node, i);
+      const tdm_ir_value *value = tdm_ir_value_at(graph, index);
+      if (value->kind == TDM_VALUE_NODE || !on_host(plan, value->device)) continue;
+      const uint64_t bytes = value->bytes < most ? value->bytes : most;
+      if (index != 0 && bytes > touched[index]) touched[index] = bytes;
+    }
+  }
+}
+
+tdm_status tdm_plan_count_touched(tdm_plan *plan) {
+  const tdm_graph *graph = &plan->graph;
+  const size_t bytes = graph->values.count * sizeof(uint64_t);
+  uint64_t *touched = tdm_allocate(graph->allocator, bytes, "touched values");
+  if (!touched) return TDM_OUT_OF_MEMORY;
+  touch_all(plan, touched);
+  plan->touched_bytes = 0;
+  for (size_t i = 0; i < graph->values.count; i++)
+    plan->touched_bytes += (double)touched[i];
+  tdm_release(graph->allocator, touched, bytes);
+  const tdm_schedule *schedule = &plan->lowered.schedule;
+  for (uint32_t i = 0; i < schedule->arena_count; i++) {
+    if (plan->arena_devices[i]->host_addressable)
+      plan->touched_bytes += (double)schedule->arena_bytes[i];
+  }
+  return TDM_OK;
+}
+
 /* ---- Predicting ---- */
 
 void tdm_plan_link(const tdm_plan *plan, const tdm_ir_node *node, tdm_link_estimate *out_link) {
@@ -100,5 +163,10 @@ void tdm_plan_link(const tdm_plan *plan, const tdm_ir_node *node, tdm_link_estim
 double tdm_plan_predict_ns(const tdm_plan *plan, const tdm_ir_node *node) {
   tdm_link_estimate link;
   tdm_plan_link(plan, node, &link);
-  return tdm_link_predict_ns(&link, (double)plan->graph.values.items[node->first_output].bytes);
+  const tdm_ir_value *source = source_of(plan, node);
+  /* Its target was used last by the run before, and what no node of this run made is as old. */
+  const bool stale = tdm_ir_value_at(&plan->graph, source->root)->kind != TDM_VALUE_NODE;
+  return tdm_link_predict_after_ns(&link,
+                                   (double)plan->graph.values.items[node->first_output].bytes,
+                                   plan->touched_bytes, stale);
 }

@@ -1,5 +1,7 @@
 /* Trains each model for some steps, reads what its plan tells about its transfers, and sets the
- * predicted time beside the measured one. The steps' own time is taken without profiling. */
+ * predicted time beside the measured one. The steps' own time is taken without profiling. All of it
+ * is done in rounds, and where links are calibrated, they are before every batch that is profiled:
+ * a machine changes, above all one that shares its cores. */
 #include "bench/transfer/model.h"
 
 #include <jansson.h>
@@ -7,11 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/transfer/model_rounds.h"
 #include "bench/transfer/subject.h"
 #include "core/status.h"
 #include "core/thread.h"
+#include "devices/context.h"
+#include "devices/host/topology.h"
 
 enum { WARM_UP_STEPS = 5, MOST_BATCHES = 4 };
+
+/* Smaller ones cost what looking at the clock does. */
+static const double least_judged_bytes = 1024;
 
 typedef struct model_case {
   const char *name;
@@ -31,6 +39,7 @@ typedef struct model_run {
   int steps;
   double step_ns;   /* median */
   json_t *commands; /* of the plan, profiled */
+  double touched_bytes;
 } model_run;
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
@@ -64,9 +73,10 @@ static tdm_status time_steps(const subject *opened, const model_run *run, double
   return status;
 }
 
-/* The commands of the session's latest plan; the caller's. */
-static tdm_status read_plan(tdm_session *session, json_t **out_commands) {
-  *out_commands = NULL;
+/* The commands of the session's latest plan, and what it touches, into run. */
+static tdm_status read_plan(tdm_session *session, model_run *run) {
+  json_decref(run->commands);
+  run->commands = NULL;
   char *text = NULL;
   size_t length = 0;
   FILE *stream = open_memstream(&text, &length);
@@ -76,9 +86,10 @@ static tdm_status read_plan(tdm_session *session, json_t **out_commands) {
   if (status == TDM_OK) {
     json_error_t error;
     json_t *plan = json_loads(text, 0, &error);
-    *out_commands = json_incref(json_object_get(plan, "commands"));
+    run->commands = json_incref(json_object_get(plan, "commands"));
+    run->touched_bytes = json_number_value(json_object_get(plan, "touched_bytes"));
     json_decref(plan);
-    if (!*out_commands) status = tdm_fail(TDM_INTERNAL, "the plan's JSON: %s", error.text);
+    if (!run->commands) status = tdm_fail(TDM_INTERNAL, "the plan's JSON: %s", error.text);
   }
   free(text);
   return status;
@@ -126,24 +137,20 @@ static void print_transfer(FILE *out, json_t *transfer) {
           number_of(transfer, "ratio"));
 }
 
-/* Appends the run's transfers and its summary to the lists, and prints the transfers. */
-static tdm_status collect(FILE *out, const model_run *run, json_t *transfers, json_t *runs) {
+/* Appends the run's transfers and its summary to the lists. */
+static void collect(const model_run *run, json_t *transfers, json_t *runs) {
   double transfers_ns = 0;
   size_t index;
   json_t *command;
   json_array_foreach(run->commands, index, command) {
     if (!is_measured(command)) continue;
     transfers_ns += number_of(command, "measured_ns");
-    json_t *transfer = transfer_json(run, command);
-    print_transfer(out, transfer);
-    json_array_append_new(transfers, transfer);
+    json_array_append_new(transfers, transfer_json(run, command));
   }
-  json_array_append_new(runs,
-                        json_pack("{s:s, s:I, s:f, s:f, s:f}", "model", run->model, "batch",
-                                  (json_int_t)run->batch, "step_ns", run->step_ns, "transfers_ns",
-                                  transfers_ns, "share", transfers_ns / run->step_ns));
-  fflush(out);
-  return TDM_OK;
+  json_array_append_new(
+      runs, json_pack("{s:s, s:I, s:f, s:f, s:f, s:f}", "model", run->model, "batch",
+                      (json_int_t)run->batch, "step_ns", run->step_ns, "transfers_ns", transfers_ns,
+                      "share", transfers_ns / run->step_ns, "touched_bytes", run->touched_bytes));
 }
 
 /* ---- Models ---------------------------------------------------------------------------------- */
@@ -151,6 +158,14 @@ static tdm_status collect(FILE *out, const model_run *run, json_t *transfers, js
 /* Is there a batch i, and is it wanted? They are in rising order. */
 static bool has_batch(const model_case *one, const transfer_options *given, int i) {
   return i < MOST_BATCHES && one->batches[i] > 0 && one->batches[i] <= given->largest_batch;
+}
+
+/* That the measured links could not be kept for other programs is no failure here. */
+static tdm_status calibrate(tdm_context *context) {
+  const tdm_status status = tdm_context_calibrate(context, NULL);
+  if (status != TDM_IO && status != TDM_UNAVAILABLE) return status;
+  fprintf(stderr, "transfer: %s\n", tdm_last_message());
+  return TDM_OK;
 }
 
 /* The batches of a model in one session; profiled, it fills plans, else step_ns. */
@@ -165,21 +180,22 @@ static tdm_status run_session(tdm_context *context, const transfer_options *give
     run->batch = one->batches[i];
     run->steps = given->steps;
     double median_ns = 0;
-    status = time_steps(&opened, run, &median_ns);
+    if (profile && given->calibrate) status = calibrate(context);
+    if (status == TDM_OK) status = time_steps(&opened, run, &median_ns);
     if (!profile) run->step_ns = median_ns;
-    if (status == TDM_OK && profile) status = read_plan(opened.session, &run->commands);
+    if (status == TDM_OK && profile) status = read_plan(opened.session, run);
   }
   opened.close(&opened);
   return status;
 }
 
 static tdm_status run_model(tdm_context *context, const transfer_options *given,
-                            const model_case *one, FILE *out, json_t *transfers, json_t *summary) {
+                            const model_case *one, json_t *transfers, json_t *summary) {
   model_run runs[MOST_BATCHES] = {{.batch = 0}};
   tdm_status status = run_session(context, given, one, false, runs);
   if (status == TDM_OK) status = run_session(context, given, one, true, runs);
   for (int i = 0; has_batch(one, given, i); i++) {
-    if (status == TDM_OK) status = collect(out, &runs[i], transfers, summary);
+    if (status == TDM_OK) collect(&runs[i], transfers, summary);
     json_decref(runs[i].commands);
   }
   return status;
@@ -188,33 +204,19 @@ static tdm_status run_model(tdm_context *context, const transfer_options *given,
 /* ---- The report ------------------------------------------------------------------------------ */
 
 static void print_shares(FILE *out, json_t *runs) {
-  fprintf(out, "\n  %-9s %6s %14s %16s %16s\n", "model", "batch", "us a step", "us transferring",
-          "share of a step");
+  fprintf(out, "\n  %-9s %6s %14s %16s %16s %14s\n", "model", "batch", "us a step",
+          "us transferring", "share of a step", "MiB touched");
   size_t index;
   json_t *run;
   json_array_foreach(runs, index, run) {
-    fprintf(out, "  %-9s %6d %14.1f %16.1f %15.1f%%\n", text_of(run, "model"),
+    fprintf(out, "  %-9s %6d %14.1f %16.1f %15.1f%% %14.2f\n", text_of(run, "model"),
             (int)number_of(run, "batch"), number_of(run, "step_ns") / 1e3,
-            number_of(run, "transfers_ns") / 1e3, 100 * number_of(run, "share"));
+            number_of(run, "transfers_ns") / 1e3, 100 * number_of(run, "share"),
+            number_of(run, "touched_bytes") / (1 << 20));
   }
   fputs("  transfers may run beside kernels, and beside each other: a share is not what a step\n"
         "  would save without them\n",
         out);
-}
-
-/* |predicted - measured| / measured over all transfers: median and 90th per cent. */
-static json_t *errors_json(json_t *transfers) {
-  const size_t count = json_array_size(transfers);
-  double *errors = calloc(count, sizeof *errors);
-  if (!errors) return NULL;
-  for (size_t i = 0; i < count; i++)
-    errors[i] = fabs(number_of(json_array_get(transfers, i), "ratio") - 1);
-  qsort(errors, count, sizeof *errors, compare);
-  json_t *object =
-      json_pack("{s:I, s:f, s:f}", "transfers", (json_int_t)count, "median_error",
-                errors[count / 2], "p90_error", errors[(size_t)ceil(0.9 * (double)count) - 1]);
-  free(errors);
-  return object;
 }
 
 static tdm_status write_json(const char *path, json_t *root) {
@@ -225,19 +227,38 @@ static tdm_status write_json(const char *path, json_t *root) {
   return output_close(&file, failed == 0);
 }
 
-static tdm_status report(FILE *out, const transfer_options *given, const machine *told,
-                         json_t *transfers, json_t *runs) {
-  if (json_array_size(transfers) == 0)
-    return tdm_fail(TDM_INTERNAL, "no transfer of either model was measured");
-  json_t *errors = errors_json(transfers);
-  if (!errors)
-    return tdm_fail(TDM_OUT_OF_MEMORY, "the errors of %zu transfers", json_array_size(transfers));
-  print_shares(out, runs);
+static void print_transfers(FILE *out, json_t *transfers) {
+  fprintf(out, "\n  %-9s %6s  %-34s %10s  %-7s %-6s %-8s %-8s %-10s %12s %12s %7s\n", "model",
+          "batch", "edge", "bytes", "route", "on", "queue", "memory", "told by", "predicted us",
+          "measured us", "ratio");
+  size_t index;
+  json_t *transfer;
+  json_array_foreach(transfers, index, transfer) print_transfer(out, transfer);
+}
+
+static void print_errors(FILE *out, const transfer_options *given, json_t *errors) {
   fprintf(out,
-          "\nprediction: off by %.0f%% in the median, %.0f%% at the 90th per cent, over %d "
-          "transfers\n",
+          "\nprediction: off by %.0f%% in the median, %.0f%% at the 90th per cent, over the %d "
+          "transfers of 1 KiB and more;\n  medians of %d rounds",
           100 * number_of(errors, "median_error"), 100 * number_of(errors, "p90_error"),
-          (int)number_of(errors, "transfers"));
+          (int)number_of(errors, "transfers"), given->rounds);
+  if (given->calibrate)
+    fprintf(out, "; one calibration was %.0f%% off the median of all",
+            100 * number_of(errors, "drift"));
+  fputc('\n', out);
+}
+
+/* all_transfers: of every round; transfers, runs: merged. */
+static tdm_status report(FILE *out, const transfer_options *given, const machine *told,
+                         json_t *all_transfers, json_t *transfers, json_t *runs) {
+  json_t *errors = rounds_errors(transfers, least_judged_bytes);
+  if (!errors) return tdm_fail(TDM_INTERNAL, "no transfer of either model was measured");
+  json_object_set_new(errors, "rounds", json_integer(given->rounds));
+  json_object_set_new(errors, "drift",
+                      json_real(rounds_drift(all_transfers, transfers, least_judged_bytes)));
+  print_transfers(out, transfers);
+  print_shares(out, runs);
+  print_errors(out, given, errors);
   json_t *root = json_pack("{s:s, s:s, s:s, s:s, s:O, s:O, s:o}", "processor", told->processor,
                            "devices", told->devices, "gpu", told->gpu, "measured", told->utc,
                            "transfers", transfers, "runs", runs, "prediction", errors);
@@ -248,26 +269,50 @@ static tdm_status report(FILE *out, const transfer_options *given, const machine
   return status;
 }
 
-/* That the measured links could not be kept for other programs is no failure here. */
-static tdm_status calibrate(tdm_context *context) {
-  const tdm_status status = tdm_context_calibrate(context, NULL);
-  if (status != TDM_IO && status != TDM_UNAVAILABLE) return status;
-  fprintf(stderr, "transfer: %s\n", tdm_last_message());
-  return TDM_OK;
+static tdm_status merge_and_report(FILE *out, const transfer_options *given, const machine *told,
+                                   json_t *all_transfers, json_t *all_runs) {
+  static const char *const transfer_keys[] = {"predicted_ns", "measured_ns", "ratio", NULL};
+  static const char *const run_keys[] = {"step_ns", "transfers_ns", "share", NULL};
+  json_t *transfers = NULL;
+  json_t *runs = NULL;
+  tdm_status status = rounds_merge(all_transfers, transfer_keys, &transfers);
+  if (status == TDM_OK) status = rounds_merge(all_runs, run_keys, &runs);
+  if (status == TDM_OK) status = report(out, given, told, all_transfers, transfers, runs);
+  json_decref(runs);
+  json_decref(transfers);
+  return status;
+}
+
+static tdm_status run_round(tdm_context *context, const transfer_options *given,
+                            json_t *all_transfers, json_t *all_runs) {
+  json_t *transfers = json_array();
+  json_t *runs = json_array();
+  tdm_status status = TDM_OK;
+  for (size_t i = 0; i < TDM_COUNT_OF(model_cases) && status == TDM_OK; i++)
+    status = run_model(context, given, &model_cases[i], transfers, runs);
+  json_array_append_new(all_transfers, transfers);
+  json_array_append_new(all_runs, runs);
+  return status;
+}
+
+/* Who runs a step blocking executes a queue of it, here the accelerator's if that is a cpu device:
+ * on whose core that is decides whose caches the bytes to copy lie in. */
+static void bind_to_accelerator(tdm_context *context, const transfer_options *given) {
+  const tdm_device *device =
+      given->accelerator ? tdm_context_find_device(context, given->accelerator) : NULL;
+  if (!device || !device->host_addressable) device = tdm_context_device(context, 0);
+  (void)tdm_topology_bind_thread(tdm_context_topology(context), tdm_context_cores(context, device));
 }
 
 tdm_status model_transfers(tdm_context *context, const transfer_options *given, const machine *told,
                            FILE *out) {
-  if (given->calibrate) TDM_TRY(calibrate(context));
   json_t *transfers = json_array();
   json_t *runs = json_array();
-  fprintf(out, "\n  %-9s %6s  %-34s %10s  %-7s %-6s %-8s %-8s %-10s %12s %12s %7s\n", "model",
-          "batch", "edge", "bytes", "route", "on", "queue", "memory", "told by", "predicted us",
-          "measured us", "ratio");
+  bind_to_accelerator(context, given);
   tdm_status status = TDM_OK;
-  for (size_t i = 0; i < TDM_COUNT_OF(model_cases) && status == TDM_OK; i++)
-    status = run_model(context, given, &model_cases[i], out, transfers, runs);
-  if (status == TDM_OK) status = report(out, given, told, transfers, runs);
+  for (int round = 0; round < given->rounds && status == TDM_OK; round++)
+    status = run_round(context, given, transfers, runs);
+  if (status == TDM_OK) status = merge_and_report(out, given, told, transfers, runs);
   json_decref(runs);
   json_decref(transfers);
   return status;

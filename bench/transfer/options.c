@@ -20,7 +20,7 @@ static const size_t DEFAULT_SIZES[] = {1u << 10,   4u << 10,   16u << 10, 64u <<
                                        256u << 10, 1u << 20,   4u << 20,  16u << 20,
                                        64u << 20,  256u << 20, 512u << 20};
 static const size_t LARGEST_SIZE = (size_t)4 << 30;
-enum { MOST_SAMPLES = 1000, DEFAULT_STEPS = 40, SMALLEST_BATCH = 16 };
+enum { MOST_SAMPLES = 1000, DEFAULT_STEPS = 28, DEFAULT_ROUNDS = 3, SMALLEST_BATCH = 16 };
 static const int64_t DEFAULT_TABLE_ROWS = 2000000;
 
 /* ---- Lists and numbers ----------------------------------------------------------------------- */
@@ -191,6 +191,13 @@ static tdm_status take_steps(transfer_options *out, const char *name, const char
   return TDM_OK;
 }
 
+static tdm_status take_rounds(transfer_options *out, const char *name, const char *text) {
+  long long number = 0;
+  TDM_TRY(read_whole(name, text, 1, 1000, &number));
+  out->rounds = (int)number;
+  return TDM_OK;
+}
+
 static tdm_status take_help(transfer_options *out, const char *name, const char *text) {
   (void)name, (void)text;
   out->help = true;
@@ -218,7 +225,8 @@ static const option table[] = {
      take_table_rows},
     {"--largest-batch", "N", "with --model: leave out larger batches than this (4096)",
      take_largest_batch},
-    {"--steps", "N", "with --model: training steps measured of each model (40)", take_steps},
+    {"--steps", "N", "with --model: training steps measured of each model (28)", take_steps},
+    {"--rounds", "N", "with --model: how often all is measured; medians are told (3)", take_rounds},
     {"--help", NULL, "print this", take_help},
 };
 
@@ -258,7 +266,8 @@ tdm_status transfer_options_read(int argc, char **argv, transfer_options *out_op
   *out_options = (transfer_options){.size_count = TDM_COUNT_OF(DEFAULT_SIZES),
                                     .table_rows = DEFAULT_TABLE_ROWS,
                                     .largest_batch = INT32_MAX,
-                                    .steps = DEFAULT_STEPS};
+                                    .steps = DEFAULT_STEPS,
+                                    .rounds = DEFAULT_ROUNDS};
   memcpy(out_options->sizes, DEFAULT_SIZES, sizeof DEFAULT_SIZES);
   for (int i = 1; i < argc; i++) {
     const option *found = find_option(argv[i]);

@@ -22,6 +22,7 @@ typedef struct transfer_options {
   int64_t table_rows;      /* of the embedding model */
   int64_t largest_batch;   /* larger ones of the models are left out */
   int steps;               /* measured, of each model */
+  int rounds;              /* of all of that */
   bool model;
   bool calibrate; /* measure the links before the models' transfers are predicted */
   bool help;

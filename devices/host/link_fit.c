@@ -174,28 +174,39 @@ static void add_uncertainty(fitting *fit, line fitted, tdm_link_estimate *estima
 
 /* ---- What the line leaves ------------------------------------------------------------------ */
 
+static double straight_ns(const tdm_link *link, double bytes) {
+  return link->latency_ns + (link->bytes_per_ns > 0 ? bytes / link->bytes_per_ns : 0);
+}
+
 static double middle(double a, double b, double c) {
   return fmax(fmin(a, b), fmin(fmax(a, b), c));
 }
 
 /* Ratios of measured to line, by running medians of three (J. W. Tukey): a size that fell into a
  * bad moment is no feature of the link. */
-static void add_knots(const fitting *fit, line fitted, tdm_link_estimate *estimate) {
+static void put_ratios(const fitting *fit, tdm_link_estimate *estimate, size_t state) {
   double ratios[TDM_LINK_MOST_KNOTS];
+  for (size_t i = 0; i < fit->count; ++i)
+    ratios[i] = fit->groups[i].median_ns / straight_ns(&estimate->link, fit->groups[i].bytes);
+  for (size_t i = 0; i < fit->count; ++i) {
+    const bool inner = i > 0 && i + 1 < fit->count;
+    estimate->knots[i].ratios[state] =
+        inner ? middle(ratios[i - 1], ratios[i], ratios[i + 1]) : ratios[i];
+  }
+}
+
+static void add_knots(const fitting *fit, tdm_link_estimate *estimate) {
   double deviations[TDM_LINK_MOST_KNOTS];
   for (size_t i = 0; i < fit->count; ++i) {
-    ratios[i] = fit->groups[i].median_ns / line_ns(fitted, fit->groups[i].bytes);
-    deviations[i] = fabs(ratios[i] - 1);
+    const size_group *group = &fit->groups[i];
+    deviations[i] = fabs(group->median_ns / straight_ns(&estimate->link, group->bytes) - 1);
+    estimate->knots[i].bytes = group->bytes;
   }
   qsort(deviations, fit->count, sizeof(double), compare_doubles);
   estimate->deviation = median_of_sorted(deviations, fit->count);
   estimate->knot_count = (uint32_t)fit->count;
-  for (size_t i = 0; i < fit->count; ++i) {
-    const bool inner = i > 0 && i + 1 < fit->count;
-    estimate->knots[i] = (tdm_link_knot){
-        .bytes = fit->groups[i].bytes,
-        .ratio = inner ? middle(ratios[i - 1], ratios[i], ratios[i + 1]) : ratios[i]};
-  }
+  for (size_t state = 0; state < TDM_LINK_STATES; ++state)
+    put_ratios(fit, estimate, state);
 }
 
 tdm_status tdm_link_fit(tdm_link_sample *samples, size_t count, tdm_link_estimate *out_estimate) {
@@ -207,31 +218,65 @@ tdm_status tdm_link_fit(tdm_link_sample *samples, size_t count, tdm_link_estimat
       (tdm_link){.latency_ns = fitted.latency_ns,
                  .bytes_per_ns = fitted.ns_per_byte > 0 ? 1 / fitted.ns_per_byte : 0};
   add_uncertainty(&fit, fitted, out_estimate);
-  add_knots(&fit, fitted, out_estimate);
+  add_knots(&fit, out_estimate);
+  return TDM_OK;
+}
+
+tdm_status tdm_link_fit_state(tdm_link_sample *samples, size_t count, size_t state,
+                              tdm_link_estimate *estimate) {
+  fitting fit = {.random = 1};
+  TDM_TRY(group_by_size(&fit, samples, count));
+  bool same = fit.count == estimate->knot_count && state < TDM_LINK_STATES;
+  for (size_t i = 0; same && i < fit.count; ++i)
+    same = fit.groups[i].bytes == estimate->knots[i].bytes;
+  if (!same) return tdm_fail(TDM_INVALID_ARGUMENT, "copies in another state are of other sizes");
+  put_ratios(&fit, estimate, state);
   return TDM_OK;
 }
 
 /* ---- Predicting ---------------------------------------------------------------------------- */
 
+/* Where `at` lies between low and high, by its logarithm: 0 to 1. */
+static double share_between(double low, double high, double at) {
+  if (at <= low) return 0;
+  return at >= high ? 1 : log(at / low) / log(high / low);
+}
+
 /* Between two sizes the ratio changes with the logarithm of the size. */
-static double ratio_at(const tdm_link_estimate *estimate, double bytes) {
+static double ratio_at(const tdm_link_estimate *estimate, double bytes, size_t state) {
   const tdm_link_knot *knots = estimate->knots;
   const uint32_t count = estimate->knot_count;
   if (count == 0) return 1;
-  if (bytes <= knots[0].bytes) return knots[0].ratio;
-  for (uint32_t i = 1; i < count; ++i) {
-    if (bytes > knots[i].bytes) continue;
-    const double share = log(bytes / knots[i - 1].bytes) / log(knots[i].bytes / knots[i - 1].bytes);
-    return knots[i - 1].ratio + share * (knots[i].ratio - knots[i - 1].ratio);
-  }
-  return knots[count - 1].ratio;
+  uint32_t i = 1;
+  while (i + 1 < count && bytes > knots[i].bytes)
+    ++i;
+  if (i >= count) return knots[0].ratios[state];
+  const double share = share_between(knots[i - 1].bytes, knots[i].bytes, bytes);
+  const double before = knots[i - 1].ratios[state];
+  return before + share * (knots[i].ratios[state] - before);
 }
 
 double tdm_link_predict_ns(const tdm_link_estimate *estimate, double bytes) {
-  const tdm_link *link = &estimate->link;
-  const double straight =
-      link->latency_ns + (link->bytes_per_ns > 0 ? bytes / link->bytes_per_ns : 0);
-  return straight * ratio_at(estimate, bytes);
+  return straight_ns(&estimate->link, bytes) * ratio_at(estimate, bytes, 0);
+}
+
+/* Between two distances likewise. That a source has gone from its core's own caches to shared ones
+ * shows little; that it has left these does. */
+double tdm_link_predict_after_ns(const tdm_link_estimate *estimate, double bytes,
+                                 double touched_bytes, bool stale) {
+  const double *distances = estimate->distances;
+  const double last = distances[TDM_LINK_DISTANCES - 1];
+  double ratio = ratio_at(estimate, bytes, 0);
+  if (stale && distances[0] > 0) {
+    const double share = share_between(distances[TDM_LINK_DISTANCES - 2], last, touched_bytes);
+    ratio += share * (ratio_at(estimate, bytes, TDM_LINK_STALE) - ratio);
+  }
+  for (size_t i = 1; !stale && i < TDM_LINK_DISTANCES && touched_bytes > distances[i - 1]; ++i) {
+    if (distances[i - 1] <= 0) break;
+    const double share = share_between(distances[i - 1], distances[i], touched_bytes);
+    ratio += share * (ratio_at(estimate, bytes, i) - ratio);
+  }
+  return straight_ns(&estimate->link, bytes) * ratio;
 }
 
 const char *tdm_link_origin_name(tdm_link_origin origin) {

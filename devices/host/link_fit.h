@@ -26,5 +26,9 @@ enum { TDM_LINK_MOST_SAMPLES_OF_SIZE = 64 };
  * a millisecond or two for 17 sizes. */
 tdm_status tdm_link_fit(tdm_link_sample *samples, size_t count,
                         tdm_link_estimate *out_estimate) TDM_WARN_UNUSED;
+/* Sets what the estimate, which was fitted, says of one state (1 to TDM_LINK_STATES - 1), by copies
+ * of the same sizes made in it. Its line stays. */
+tdm_status tdm_link_fit_state(tdm_link_sample *samples, size_t count, size_t state,
+                              tdm_link_estimate *estimate) TDM_WARN_UNUSED;
 
 #endif

@@ -38,9 +38,12 @@ void tdm_link_set_publish(tdm_link_set *set);
 /* ---- Calibrating --------------------------------------------------------------------------- */
 
 typedef struct tdm_links_calibration {
-  size_t least_bytes, most_bytes; /* every doubling from the one to the other; 0: 1 KiB, 64 MiB */
+  size_t least_bytes, most_bytes; /* doublings from the one to the other; 0: 1 KiB, 64 MiB */
   uint32_t copies;                /* of one size, 5 to 64; 0: 15 */
   uint64_t budget_ns;             /* a link; beyond it a size gets 5 copies. 0: 100 ms */
+  /* Between two devices of the host: what is touched at most to drive a copy's sides out of the
+   * caches; the last cache's size if that is less. 0: 64 MiB. */
+  size_t most_touched_bytes;
 } tdm_links_calibration;
 
 /* Copies along every link, through the devices' queues, and fits what their times say. Starts the

@@ -1,9 +1,10 @@
 /* The links of a machine as a file:
  *
- *   {"format": "tandem links", "version": 1, "key": "0123456789abcdef", "links": [
+ *   {"format": "tandem links", "version": 2, "key": "0123456789abcdef", "links": [
  *     {"from": "cpu:0", "to": "cuda:0", "pinned": true, "latency_ns": 9000, "bytes_per_ns": 25,
  *      "latency_error_ns": 80, "ns_per_byte_error": 0.0001, "deviation": 0.02,
- *      "knots": [[1024, 1.0], [2048, 0.98], ...]}, ...]}
+ *      "distances": [1048576, 8388608, 33554432],
+ *      "knots": [[1024, 1.0, 1.1, 2.3, 2.9], [2048, 0.98, 1.1, 2.2, 2.7], ...]}, ...]}
  *
  * Invariant: a file is taken as a whole or not at all; every field is there, of its type, and
  * within bounds, no field is there that is not known, and no link twice. */
@@ -21,11 +22,12 @@
 #include "devices/context.h"
 #include "devices/host/links.h"
 
-enum { VERSION = 1, LINK_FIELDS = 9, FILE_FIELDS = 4, KEY_DIGITS = 16, FOLDER_MODE = 0755 };
+enum { VERSION = 2, LINK_FIELDS = 10, FILE_FIELDS = 4, KEY_DIGITS = 16, FOLDER_MODE = 0755 };
 static const char format_name[] = "tandem links";
 static const off_t most_file_bytes = 16 << 20;
 static const double most_ns = 1e13;
 static const double most_bytes = 1e15;
+static const double most_ratio = 1e6;
 
 /* ---- Names --------------------------------------------------------------------------------- */
 
@@ -72,18 +74,29 @@ static json_t *knots_to_json(const tdm_link_estimate *estimate) {
   json_t *knots = json_array();
   for (uint32_t i = 0; i < estimate->knot_count; ++i) {
     const tdm_link_knot *knot = &estimate->knots[i];
-    (void)json_array_append_new(knots, json_pack("[ff]", knot->bytes, knot->ratio));
+    json_t *values = json_pack("[f]", knot->bytes);
+    for (size_t k = 0; k < TDM_LINK_STATES; ++k)
+      (void)json_array_append_new(values, json_real(knot->ratios[k]));
+    (void)json_array_append_new(knots, values);
   }
   return knots;
 }
 
+static json_t *distances_to_json(const tdm_link_estimate *estimate) {
+  json_t *distances = json_array();
+  for (size_t i = 0; i < TDM_LINK_DISTANCES; ++i)
+    (void)json_array_append_new(distances, json_real(estimate->distances[i]));
+  return distances;
+}
+
 static json_t *link_to_json(const tdm_device *from, const tdm_device *to, bool pinned,
                             const tdm_link_estimate *estimate) {
-  return json_pack("{ss ss sb sf sf sf sf sf so}", "from", from->name, "to", to->name, "pinned",
+  return json_pack("{ss ss sb sf sf sf sf sf so so}", "from", from->name, "to", to->name, "pinned",
                    pinned ? 1 : 0, "latency_ns", estimate->link.latency_ns, "bytes_per_ns",
                    estimate->link.bytes_per_ns, "latency_error_ns", estimate->latency_error_ns,
                    "ns_per_byte_error", estimate->ns_per_byte_error, "deviation",
-                   estimate->deviation, "knots", knots_to_json(estimate));
+                   estimate->deviation, "distances", distances_to_json(estimate), "knots",
+                   knots_to_json(estimate));
 }
 
 /* NULL when memory is short. */
@@ -225,23 +238,50 @@ static tdm_device *read_device(tdm_context *context, const json_t *object, const
   return NULL;
 }
 
+/* count numbers within bounds. */
+static bool read_numbers(const json_t *list, size_t count, double least, double most,
+                         double *out_numbers) {
+  if (json_array_size(list) != count) return false; /* 0 for what is no array */
+  for (size_t i = 0; i < count; ++i) {
+    const json_t *value = json_array_get(list, i);
+    out_numbers[i] = json_number_value(value);
+    if (!json_is_number(value) || !(out_numbers[i] >= least && out_numbers[i] <= most))
+      return false;
+  }
+  return true;
+}
+
+static tdm_status read_distances(const json_t *list, tdm_link_estimate *estimate) {
+  double *distances = estimate->distances;
+  if (!read_numbers(list, TDM_LINK_DISTANCES, 0, most_bytes, distances)) {
+    return fail_field("distances");
+  }
+  bool none = distances[0] == 0;
+  bool rising = distances[0] > 0;
+  for (size_t i = 1; i < TDM_LINK_DISTANCES; ++i) {
+    none = none && distances[i] == 0;
+    rising = rising && distances[i] > distances[i - 1];
+  }
+  if (!none && !rising) return fail_field("distances");
+  return TDM_OK;
+}
+
 static tdm_status read_knots(const json_t *list, tdm_link_estimate *estimate) {
-  const size_t count = json_array_size(list); /* 0 for what is no array */
+  const size_t count = json_array_size(list);
   if (count < 2 || count > TDM_LINK_MOST_KNOTS) return fail_field("knots");
   double last_bytes = 0;
   for (size_t i = 0; i < count; ++i) {
-    const json_t *pair = json_array_get(list, i);
-    const json_t *bytes = json_array_get(pair, 0);
-    const json_t *ratio = json_array_get(pair, 1);
-    const tdm_link_knot knot = {.bytes = json_number_value(bytes),
-                                .ratio = json_number_value(ratio)};
-    if (json_array_size(pair) != 2 || !json_is_number(bytes) || !json_is_number(ratio) ||
-        !(knot.bytes > last_bytes && knot.bytes <= most_bytes) ||
-        !(knot.ratio >= 1e-6 && knot.ratio <= 1e6)) {
+    double values[1 + TDM_LINK_STATES];
+    if (!read_numbers(json_array_get(list, i), TDM_COUNT_OF(values), 1e-6, most_bytes, values) ||
+        !(values[0] > last_bytes)) {
       return fail_field("knots");
     }
-    last_bytes = knot.bytes;
-    estimate->knots[i] = knot;
+    last_bytes = values[0];
+    estimate->knots[i].bytes = values[0];
+    for (size_t k = 0; k < TDM_LINK_STATES; ++k) {
+      if (values[1 + k] > most_ratio) return fail_field("knots");
+      estimate->knots[i].ratios[k] = values[1 + k];
+    }
   }
   estimate->knot_count = (uint32_t)count;
   return TDM_OK;
@@ -263,6 +303,7 @@ static tdm_status read_link(tdm_context *context, const json_t *object, tdm_link
   TDM_TRY(read_number(object, "latency_error_ns", 0, most_ns, &estimate.latency_error_ns));
   TDM_TRY(read_number(object, "ns_per_byte_error", 0, most_ns, &estimate.ns_per_byte_error));
   TDM_TRY(read_number(object, "deviation", 0, 1e6, &estimate.deviation));
+  TDM_TRY(read_distances(json_object_get(object, "distances"), &estimate));
   TDM_TRY(read_knots(json_object_get(object, "knots"), &estimate));
   *slot = estimate;
   ++set->known_count;

@@ -13,7 +13,8 @@
 #include "tests/examples/program.h"
 
 #define QUICK                                                                                      \
-  "--model --steps 2 --table-rows 5000 --largest-batch 128 --words a=low.txt --words b=high.txt "
+  "--model --steps 2 --rounds 2 --table-rows 5000 --largest-batch 128 --words a=low.txt --words "  \
+  "b=high.txt "
 
 static int write_lists(void **state) {
   (void)state;
@@ -52,6 +53,13 @@ static void both_models(void **state) {
     assert_true(json_number_value(json_object_get(item, "measured_ns")) > 0);
     assert_true(json_number_value(json_object_get(item, "predicted_ns")) > 0);
   }
+  json_t *judged = json_object_get(root, "prediction");
+  assert_int_equal(json_integer_value(json_object_get(judged, "rounds")), 2);
+  json_int_t large = 0; /* transfers of 4 bytes are not judged */
+  json_array_foreach(transfers, index, item) large +=
+      json_integer_value(json_object_get(item, "bytes")) >= 1024;
+  assert_int_equal(json_integer_value(json_object_get(judged, "transfers")), large);
+  assert_true(large > 0 && large < (json_int_t)json_array_size(transfers));
   json_t *runs = json_object_get(root, "runs");
   assert_int_equal(json_array_size(runs), 3);
   json_array_foreach(runs, index, item)

@@ -103,6 +103,41 @@ static void a_bend_is_kept_in_the_prediction(void **state) {
   }
 }
 
+static void distance_is_kept_in_the_prediction(void **state) {
+  (void)state;
+  tdm_link_sample samples[MOST];
+  tdm_link_estimate estimate;
+  make_samples((tdm_link){1000, 20}, (noise){.bad_size = SIZES}, 1, samples);
+  assert_ok(tdm_link_fit(samples, MOST, &estimate));
+  for (size_t k = 1; k < TDM_LINK_STATES; ++k) {
+    make_samples((tdm_link){1000, 20}, (noise){.bad_size = SIZES}, 1, samples);
+    for (size_t i = 0; i < MOST; ++i) /* twice, four, eight times as slow */
+      samples[i].ns *= 1 << k;
+    assert_ok(tdm_link_fit_state(samples, MOST, k, &estimate));
+  }
+  const double near_ns = tdm_link_predict_ns(&estimate, 3e6);
+  assert_true(tdm_link_predict_after_ns(&estimate, 3e6, 1e9, false) ==
+              near_ns); /* none is known yet */
+  const double distances[TDM_LINK_DISTANCES] = {1e6, 1e8, 1e10};
+  memcpy(estimate.distances, distances, sizeof(distances));
+  const double touched[][2] = {{0, 1},   {1e6, 1},  {1e7, 1.5}, {1e8, 2},
+                               {1e9, 3}, {1e10, 4}, {1e12, 4}};
+  for (size_t i = 0; i < TDM_COUNT_OF(touched); ++i) {
+    const double ns = tdm_link_predict_after_ns(&estimate, 3e6, touched[i][0], false);
+    assert_true(fabs(ns / (touched[i][1] * near_ns) - 1) < 1e-3);
+  }
+  const double stale[][2] = {{0, 1}, {1e8, 1}, {1e9, 4.5}, {1e10, 8}, {1e12, 8}};
+  for (size_t i = 0; i < TDM_COUNT_OF(stale); ++i) {
+    const double ns = tdm_link_predict_after_ns(&estimate, 3e6, stale[i][0], true);
+    assert_true(fabs(ns / (stale[i][1] * near_ns) - 1) < 1e-3);
+  }
+  assert_status(tdm_link_fit_state(samples, MOST, TDM_LINK_STATES, &estimate),
+                TDM_INVALID_ARGUMENT);
+  tdm_link_sample others[2] = {{1000, 50}, {2000, 60}};
+  assert_status(tdm_link_fit_state(others, 2, 1, &estimate), TDM_INVALID_ARGUMENT);
+  assert_message("of other sizes");
+}
+
 static void links_without_one_of_the_two_are_fitted(void **state) {
   (void)state;
   tdm_link_estimate estimate;
@@ -142,6 +177,7 @@ int main(void) {
       cmocka_unit_test(noisy_copies_give_the_truth_within_the_uncertainty),
       cmocka_unit_test(outliers_do_not_move_it),
       cmocka_unit_test(a_bend_is_kept_in_the_prediction),
+      cmocka_unit_test(distance_is_kept_in_the_prediction),
       cmocka_unit_test(links_without_one_of_the_two_are_fitted),
       cmocka_unit_test(what_cannot_be_fitted_is_refused),
   };

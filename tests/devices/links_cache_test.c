@@ -84,10 +84,13 @@ static void assert_same(const tdm_link_estimate *a, const tdm_link_estimate *b) 
   assert_true(close_to(a->link.bytes_per_ns, b->link.bytes_per_ns));
   assert_true(close_to(a->latency_error_ns, b->latency_error_ns));
   assert_true(close_to(a->ns_per_byte_error, b->ns_per_byte_error));
+  for (size_t i = 0; i < TDM_LINK_DISTANCES; ++i)
+    assert_true(close_to(a->distances[i], b->distances[i]));
   assert_int_equal(a->knot_count, b->knot_count);
   for (uint32_t i = 0; i < a->knot_count; ++i) {
     assert_true(close_to(a->knots[i].bytes, b->knots[i].bytes));
-    assert_true(close_to(a->knots[i].ratio, b->knots[i].ratio));
+    for (size_t k = 0; k < TDM_LINK_STATES; ++k)
+      assert_true(close_to(a->knots[i].ratios[k], b->knots[i].ratios[k]));
   }
 }
 
@@ -210,13 +213,14 @@ static size_t good_bytes;
 /* A file of numbers that nobody measured. */
 static void write_good_file(void) {
   tdm_context *context = make_context(NULL);
-  const tdm_link_estimate estimate = {.link = {.latency_ns = 5000, .bytes_per_ns = 16},
-                                      .latency_error_ns = 40,
-                                      .ns_per_byte_error = 0.001,
-                                      .deviation = 0.02,
-                                      .origin = TDM_LINK_CALIBRATED,
-                                      .knot_count = 3,
-                                      .knots = {{1024, 1}, {2048, 0.98}, {4096, 1.1}}};
+  const tdm_link_estimate estimate = {
+      .link = {.latency_ns = 5000, .bytes_per_ns = 16},
+      .latency_error_ns = 40,
+      .ns_per_byte_error = 0.001,
+      .deviation = 0.02,
+      .origin = TDM_LINK_CALIBRATED,
+      .knot_count = 3,
+      .knots = {{1024, {1, 1.2, 1.5, 2}}, {2048, {0.98, 1.2, 1.5, 2}}, {4096, {1.1, 1.3, 1.4, 2}}}};
   const tdm_device *ends[2] = {test_device(context, "cpu:0"), test_device(context, "sim:0")};
   tdm_link_set set;
   assert_ok(tdm_link_set_init(&set, tdm_context_links(context)));
@@ -258,8 +262,8 @@ static void every_field_is_checked(void **state) {
   tdm_context *context = hostile_context();
   const char *const changes[][2] = {
       {"tandem links", "other links"},
-      {"\"version\": 1", "\"version\": 2"},
-      {"\"version\": 1", "\"version\": \"1\""},
+      {"\"version\": 2", "\"version\": 1"},
+      {"\"version\": 2", "\"version\": \"2\""},
       {"\"version\"", "\"revision\""},
       {"\"key\"", "\"lock\""},
       {"\"links\"", "\"chains\""},
@@ -278,14 +282,22 @@ static void every_field_is_checked(void **state) {
       {"\"bytes_per_ns\": ", "\"bytes_per_ns\": -"},
       {"\"latency_error_ns\": ", "\"latency_error_ns\": \"1\", \"x\": "},
       {"\"deviation\": ", "\"deviation\": []  , \"x\": "},
-      {"\"knots\": [", "\"knots\": [[1, 2, 3], "},
-      {"\"knots\": [", "\"knots\": [[5000, 1], "}, /* not by size */
-      {"\"knots\": [", "\"knots\": [[1, 0], "},
-      {"\"knots\": [", "\"knots\": [[0, 1], "},
-      {"\"knots\": [", "\"knots\": [[\"1\", 1], "},
+      {"\"distances\": [", "\"distances\": [1], \"x\": ["},
+      {"\"distances\": [", "\"distances\": [1, 1, 2], \"x\": ["}, /* not rising */
+      {"\"distances\": [", "\"distances\": [1, 0, 0], \"x\": ["},
+      {"\"distances\": [", "\"distances\": [0, 1, 2], \"x\": ["},
+      {"\"distances\": [", "\"distances\": [1, 2, -3], \"x\": ["},
+      {"\"distances\": [", "\"distances\": [1, 2, \"3\"], \"x\": ["},
+      {"\"knots\": [", "\"knots\": [[1, 2, 3, 4], "},
+      {"\"knots\": [", "\"knots\": [[1, 2, 3, 4, 5, 6], "},
+      {"\"knots\": [", "\"knots\": [[5000, 1, 1, 1, 1], "}, /* not by size */
+      {"\"knots\": [", "\"knots\": [[1, 0, 1, 1, 1], "},
+      {"\"knots\": [", "\"knots\": [[1, 1, 1, 1e7, 1], "},
+      {"\"knots\": [", "\"knots\": [[0, 1, 1, 1, 1], "},
+      {"\"knots\": [", "\"knots\": [[\"1\", 1, 1, 1, 1], "},
       {"\"knots\": [", "\"knots\": [7, "},
       {"\"knots\": [", "\"knots\": [], \"x\": ["},
-      {"\"knots\": [", "\"knots\": [[1, 1]], \"x\": ["},
+      {"\"knots\": [", "\"knots\": [[1, 1, 1, 1, 1]], \"x\": ["},
       {"\"knots\": [", "\"knots\": {}, \"x\": ["},
   };
   for (size_t i = 0; i < TDM_COUNT_OF(changes); ++i) {

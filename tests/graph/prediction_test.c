@@ -1,5 +1,6 @@
 /* Predicted times of transfers: by the devices' models, saying so, until the links are calibrated;
  * then by what this machine's copies took. */
+#include <math.h>
 #include <stdlib.h>
 
 #include <jansson.h>
@@ -83,10 +84,89 @@ static void predictions_come_from_the_links(void **unused) {
   tdm_context_release(context);
 }
 
+/* A made-up estimate for both directions of copies between two cpu devices. */
+static void publish_distances(tdm_context *context) {
+  const tdm_link_estimate estimate = {.link = {.latency_ns = 1000, .bytes_per_ns = 1},
+                                      .origin = TDM_LINK_CALIBRATED,
+                                      .distances = {16, 64, 1 << 20},
+                                      .knot_count = 2,
+                                      .knots = {{64, {1, 2, 4, 8}}, {1 << 20, {1, 2, 4, 8}}}};
+  const tdm_device *ends[2] = {tdm_context_find_device(context, "cpu:0"),
+                               tdm_context_find_device(context, "cpu:1")};
+  tdm_link_set set;
+  assert_ok(tdm_link_set_init(&set, tdm_context_links(context)));
+  for (size_t i = 0; i < 2; i++)
+    *tdm_link_set_at(&set, ends[i], ends[1 - i], false) = estimate;
+  tdm_link_set_publish(&set);
+  tdm_link_set_deinit(&set);
+}
+
+enum { BATCH = 8, ROWS = 50000, WIDTH = 16, CLASSES = 4 };
+
+/* ids -> embedding on cpu:0 -> linear on cpu:1, to which a fed value is added there. */
+static tdm_session *session_on_two(tdm_context *context) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, (int64_t)BATCH));
+  tdm_place(graph, "cpu:0");
+  const tdm_value words = tdm_embedding(graph, "embedding", ids, ROWS, WIDTH);
+  tdm_place(graph, "cpu:1");
+  const tdm_shape whole = tdm_shape_of(2, (int64_t)BATCH, (int64_t)CLASSES);
+  const tdm_value more = tdm_input(graph, "more", TDM_FLOAT32, whole);
+  const tdm_value scores = tdm_linear(graph, "linear", words, CLASSES);
+  tdm_output(graph, "scores", tdm_add(graph, "sum", scores, more));
+  tdm_session *session = tdm_session_create(graph, NULL);
+  tdm_graph_release(graph);
+  assert_non_null(session);
+  tdm_feed feeds[2] = {{.name = "ids"}, {.name = "more"}};
+  feeds[0].tensor = tdm_tensor_zeros(context, "cpu:0", TDM_INT64, tdm_shape_of(1, (int64_t)BATCH));
+  feeds[1].tensor = tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, whole);
+  const tdm_fetch fetch = {.name = "scores"};
+  assert_ok(tdm_session_prepare(session, feeds, 2, &fetch, 1, false));
+  tdm_tensor_release(feeds[0].tensor);
+  tdm_tensor_release(feeds[1].tensor);
+  return session;
+}
+
+/* Of a table only the rows that ids ask for are touched; of other parameters all. What was fed is
+ * as old as the target it is copied to, what a node made is not. */
+static void copies_between_cpu_devices_know_what_a_run_touches(void **unused) {
+  (void)unused;
+  tdm_context *context = tdm_context_create(
+      &(tdm_context_options){.struct_size = sizeof(tdm_context_options), .cpu_devices = 2});
+  assert_non_null(context);
+  publish_distances(context);
+  tdm_session *session = session_on_two(context);
+  const tdm_plan *plan = session->newest;
+  double expected_bytes = BATCH * sizeof(int64_t) + BATCH * WIDTH * sizeof(float) +
+                          (WIDTH + 1) * CLASSES * sizeof(float) + BATCH * CLASSES * sizeof(float);
+  for (uint32_t i = 0; i < plan->lowered.schedule.arena_count; i++)
+    expected_bytes += (double)plan->lowered.schedule.arena_bytes[i];
+  assert_true(plan->touched_bytes == expected_bytes);
+  json_t *told = explained(session);
+  size_t stale_count = 0;
+  size_t index;
+  json_t *command;
+  json_array_foreach(json_object_get(told, "commands"), index, command) {
+    if (!json_object_get(command, "cause")) continue;
+    const bool stale = strncmp(text_of(command, "cause"), "more", 4) == 0;
+    stale_count += stale;
+    const double share = log2(plan->touched_bytes / 64) / 14;
+    assert_true(share > 0 && share < 1);
+    const double ratio = stale ? 1 + 7 * share : 2 + 2 * share;
+    const double expected = (1000 + number_of(command, "bytes")) * ratio;
+    assert_true(fabs(number_of(command, "predicted_ns") / expected - 1) < 1e-3);
+  }
+  assert_int_equal(stale_count, 1);
+  json_decref(told);
+  tdm_session_release(session);
+  tdm_context_release(context);
+}
+
 int main(void) {
   (void)setenv("TANDEM_LINKS", "off", 1); /* nobody's file */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(predictions_come_from_the_links),
+      cmocka_unit_test(copies_between_cpu_devices_know_what_a_run_touches),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,6 +91,8 @@ typedef struct tdm_leaky_relu_attributes {
 #define TDM_OP_ACCUMULATE "accumulate"
 /* x F, s F () -> x * s. */
 #define TDM_OP_SCALE "scale"
+/* x F, s F () -> x / s. */
+#define TDM_OP_DIVIDE "divide"
 /* like F (...) -> F (...), every element value; like is not read. */
 #define TDM_OP_FILL "fill"
 typedef struct tdm_fill_attributes {
@@ -260,6 +262,8 @@ typedef struct tdm_loss_attributes {
 #define TDM_OP_CROSS_ENTROPY "cross_entropy"
 /* d_loss F () or (n), log_probabilities, targets, divisor -> d_logits F (n, classes). */
 #define TDM_OP_CROSS_ENTROPY_GRADIENT "cross_entropy_gradient"
+/* targets ids (n) -> F (): how many are not ignore_index. Attributes: tdm_loss_attributes. */
+#define TDM_OP_COUNT_TARGETS "count_targets"
 /* a F, b F of one shape -> loss F (), or of that shape for NONE. */
 #define TDM_OP_MSE "mse"
 /* d_loss, a, b -> d_a (d_b is its negative: swap a and b). */

@@ -87,6 +87,26 @@ tdm_status TDM_NAME(tdm_cross_entropy_execute)(const tdm_kernel_call *call) {
   return TDM_OK;
 }
 
+/* ---- Counting -------------------------------------------------------------------------------- */
+
+tdm_status TDM_NAME(tdm_count_targets_prepare)(const tdm_kernel_request *request,
+                                               tdm_kernel_answer *answer) {
+  const tdm_loss_attributes *attributes = request->attributes;
+  loss_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->rows = tdm_cpu_count(&request->inputs[0]);
+  state->ignored = attributes->ignore_index;
+  state->wide = request->inputs[0].dtype == TDM_INT64;
+  return TDM_OK;
+}
+
+tdm_status TDM_NAME(tdm_count_targets_execute)(const tdm_kernel_call *call) {
+  const loss_state *state = call->state;
+  const loss_job job = {.state = state, .targets = {call->inputs[0], state->rows, state->wide}};
+  *(real *)call->outputs[0] = targets_counted(&job);
+  return TDM_OK;
+}
+
 /* ---- Gradient -------------------------------------------------------------------------------- */
 
 typedef struct gradient_job {

@@ -113,3 +113,24 @@ tdm_status TDM_NAME(tdm_scale_prepare)(const tdm_kernel_request *request,
 tdm_status TDM_NAME(tdm_scale_execute)(const tdm_kernel_call *call) {
   return run(call, scale_range);
 }
+
+/* ---- divide ---------------------------------------------------------------------------------- */
+
+static void divide_range(void *user, int64_t begin, int64_t end) {
+  const tdm_kernel_call *call = user;
+  const real *x = call->inputs[0];               /* (count) */
+  const real s = *(const real *)call->inputs[1]; /* () */
+  real *out = call->outputs[0];                  /* (count) */
+  for (int64_t i = begin; i < end; i += LANES) {
+    vec_store_first(out + i, vec_load_first(x + i, end - i) / s, end - i);
+  }
+}
+
+tdm_status TDM_NAME(tdm_divide_prepare)(const tdm_kernel_request *request,
+                                        tdm_kernel_answer *answer) {
+  return prepare(request, answer);
+}
+
+tdm_status TDM_NAME(tdm_divide_execute)(const tdm_kernel_call *call) {
+  return run(call, divide_range);
+}

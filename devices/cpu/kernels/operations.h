@@ -53,12 +53,14 @@
   X(TDM_OP_ADD, add)                                                                               \
   X(TDM_OP_ACCUMULATE, accumulate)                                                                 \
   X(TDM_OP_SCALE, scale)                                                                           \
+  X(TDM_OP_DIVIDE, divide)                                                                         \
   X(TDM_OP_SOFTMAX, softmax)                                                                       \
   X(TDM_OP_LOG_SOFTMAX, log_softmax)                                                               \
   X(TDM_OP_SOFTMAX_GRADIENT, softmax_gradient)                                                     \
   X(TDM_OP_LOG_SOFTMAX_GRADIENT, log_softmax_gradient)                                             \
   X(TDM_OP_CROSS_ENTROPY, cross_entropy)                                                           \
   X(TDM_OP_CROSS_ENTROPY_GRADIENT, cross_entropy_gradient)                                         \
+  X(TDM_OP_COUNT_TARGETS, count_targets)                                                           \
   X(TDM_OP_MSE, mse)                                                                               \
   X(TDM_OP_MSE_GRADIENT, mse_gradient)                                                             \
   X(TDM_OP_SGD, sgd)                                                                               \

@@ -105,6 +105,34 @@ tdm_status tdm_cuda_cross_entropy_execute(const tdm_kernel_call *call) {
   return state_of(call)->wide ? run<double>(call) : run<float>(call);
 }
 
+/* ---- Counting -------------------------------------------------------------------------------- */
+
+tdm_status tdm_cuda_count_targets_prepare(const tdm_kernel_request *request,
+                                          tdm_kernel_answer *answer) {
+  const tdm_loss_attributes *attributes =
+      static_cast<const tdm_loss_attributes *>(request->attributes);
+  loss_state *state = state_create<loss_state>(answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->rows = count_of(&request->inputs[0]);
+  state->ignored = attributes->ignore_index;
+  state->wide_targets = request->inputs[0].dtype == TDM_INT64;
+  state->wide = request->outputs[0].dtype == TDM_FLOAT64;
+  return TDM_OK;
+}
+
+template <class real> static tdm_status run_count(const tdm_kernel_call *call) {
+  const loss_state *state = state_of(call);
+  const real *no_losses = NULL;
+  real *no_loss = NULL;
+  return kernel_launch(call, "count_targets", sum_losses<real>, 1, BLOCK, no_losses,
+                       (const void *)call->inputs[0], state->wide_targets, state->rows,
+                       state->ignored, true, no_loss, output_of<real>(call, 0));
+}
+
+tdm_status tdm_cuda_count_targets_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_count<double>(call) : run_count<float>(call);
+}
+
 /* ---- Gradient -------------------------------------------------------------------------------- */
 
 /* d_logits = (softmax - one_hot(target)) d_loss / divisor; 0 where the target is ignored. d_loss:

@@ -122,22 +122,22 @@ tdm_status tdm_cuda_accumulate_execute(const tdm_kernel_call *call) {
   return state_of(call)->wide ? run_accumulate<double>(call) : run_accumulate<float>(call);
 }
 
-/* ---- scale ----------------------------------------------------------------------------------- */
+/* ---- scale, divide --------------------------------------------------------------------------- */
 
 /* x, out: (count); s: (). */
-template <class real>
+template <class real, bool divides>
 static __global__ void scale(const real *x, const real *s, real *out, int64_t count) {
   const real factor = *s;
   EACH_ELEMENT(i, count) {
-    out[i] = x[i] * factor;
+    out[i] = divides ? x[i] / factor : x[i] * factor;
   }
 }
 
-template <class real> static tdm_status run_scale(const tdm_kernel_call *call) {
+template <class real, bool divides> static tdm_status run_scale(const tdm_kernel_call *call) {
   const int64_t count = state_of(call)->count;
-  return kernel_launch(call, "scale", scale<real>, blocks_for(count), BLOCK,
-                       input_of<real>(call, 0), input_of<real>(call, 1), output_of<real>(call, 0),
-                       count);
+  return kernel_launch(call, divides ? "divide" : "scale", scale<real, divides>, blocks_for(count),
+                       BLOCK, input_of<real>(call, 0), input_of<real>(call, 1),
+                       output_of<real>(call, 0), count);
 }
 
 tdm_status tdm_cuda_scale_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
@@ -145,5 +145,13 @@ tdm_status tdm_cuda_scale_prepare(const tdm_kernel_request *request, tdm_kernel_
 }
 
 tdm_status tdm_cuda_scale_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_scale<double>(call) : run_scale<float>(call);
+  return state_of(call)->wide ? run_scale<double, false>(call) : run_scale<float, false>(call);
+}
+
+tdm_status tdm_cuda_divide_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  return prepare(request, answer);
+}
+
+tdm_status tdm_cuda_divide_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_scale<double, true>(call) : run_scale<float, true>(call);
 }

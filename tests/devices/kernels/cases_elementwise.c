@@ -63,8 +63,7 @@ static void simple_case(const char *operation, tdm_dtype dtype, kernel_reference
   }
 }
 
-/* ---- accumulate, scale
- * --------------------------------------------------------------------------- */
+/* ---- accumulate, scale, divide --------------------------------------------------------------- */
 
 static void accumulate_reference(const kernel_case *self, const double *const *inputs,
                                  double *const *outputs) {
@@ -82,11 +81,18 @@ static void scale_reference(const kernel_case *self, const double *const *inputs
     outputs[0][i] = inputs[0][i] * inputs[1][0];
 }
 
-static void scale_case(tdm_dtype dtype, int64_t count, kernel_visit visit, void *user) {
+static void divide_reference(const kernel_case *self, const double *const *inputs,
+                             double *const *outputs) {
+  for (int64_t i = 0; i < input_count_of(self, 0); i++)
+    outputs[0][i] = inputs[0][i] / inputs[1][0];
+}
+
+static void scale_case(const char *operation, tdm_dtype dtype, kernel_reference reference,
+                       int64_t count, kernel_visit visit, void *user) {
   kernel_case test =
-      kernel_case_make(TDM_OP_SCALE, dtype, scale_reference, "%lld elements", (long long)count);
+      kernel_case_make(operation, dtype, reference, "%lld elements", (long long)count);
   kernel_case_input(&test, dtype, tdm_shape_of(1, count), -2, 2);
-  kernel_case_input(&test, dtype, tdm_shape_scalar(), -3, 3);
+  kernel_case_input(&test, dtype, tdm_shape_scalar(), 0.5, 3);
   kernel_case_output(&test, dtype, tdm_shape_of(1, count));
   visit(&test, user);
 }
@@ -165,7 +171,8 @@ static void real_cases(tdm_dtype dtype, kernel_visit visit, void *user) {
   simple_case(TDM_OP_ACCUMULATE, dtype, accumulate_reference, 3, 5, visit, user);
   simple_case(TDM_OP_ACCUMULATE, dtype, accumulate_reference, 16, 4, visit, user);
   for (size_t i = 0; i < COUNTS; i++) {
-    scale_case(dtype, counts[i], visit, user);
+    scale_case(TDM_OP_SCALE, dtype, scale_reference, counts[i], visit, user);
+    scale_case(TDM_OP_DIVIDE, dtype, divide_reference, counts[i], visit, user);
     whole_tensor_cases(dtype, counts[i], visit, user);
   }
   clip_cases(dtype, visit, user);

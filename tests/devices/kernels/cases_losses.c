@@ -157,6 +157,23 @@ static void targets_input(kernel_case *test, tdm_dtype ids, int64_t rows, int64_
   targets->ignored = ignored;
 }
 
+static void count_targets_reference(const kernel_case *self, const double *const *inputs,
+                                    double *const *outputs) {
+  outputs[0][0] = 0;
+  for (int64_t row = 0; row < input_dim(self, 0, 0); row++)
+    outputs[0][0] += (int64_t)inputs[0][row] != self->attributes.loss.ignore_index;
+}
+
+static void count_targets_case(tdm_dtype dtype, tdm_dtype ids, int64_t rows, int64_t classes,
+                               int64_t ignored, kernel_visit visit, void *user) {
+  kernel_case test = kernel_case_make(TDM_OP_COUNT_TARGETS, dtype, count_targets_reference,
+                                      "%lld, ignoring %lld", (long long)rows, (long long)ignored);
+  test.attributes.loss = (tdm_loss_attributes){.ignore_index = ignored};
+  targets_input(&test, ids, rows, classes, ignored);
+  kernel_case_output(&test, dtype, tdm_shape_scalar());
+  visit(&test, user);
+}
+
 static void cross_entropy_case(tdm_dtype dtype, tdm_dtype ids, int64_t rows, int64_t classes,
                                int64_t ignored, tdm_reduction reduction, kernel_visit visit,
                                void *user) {
@@ -250,5 +267,8 @@ void loss_cases(kernel_visit visit, void *user) {
       mse_case(dtype, tdm_shape_of(2, 0, 3), reduction, visit, user);
       mse_case(dtype, tdm_shape_of(3, 50, 41, 29), reduction, visit, user);
     }
+    count_targets_case(dtype, TDM_INT32, 700, 50, 3, visit, user);
+    count_targets_case(dtype, TDM_INT64, 30, 8, -100, visit, user);
+    count_targets_case(dtype, TDM_INT64, 0, 8, -100, visit, user);
   }
 }

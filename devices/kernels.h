@@ -253,7 +253,7 @@ typedef enum tdm_reduction {
 } tdm_reduction;
 typedef struct tdm_loss_attributes {
   int32_t reduction; /* tdm_reduction */
-  int32_t reserved;
+  int32_t dtype; /* of count_targets' result: TDM_FLOAT32 or TDM_FLOAT64 */
   int64_t ignore_index; /* of cross_entropy; -100 as in PyTorch */
 } tdm_loss_attributes;
 /* logits F (n, classes), targets ids (n) -> loss F () or (n) for NONE, log_probabilities F (n,

@@ -238,7 +238,8 @@ static tdm_ir_node make_node(tdm_graph *graph, const tdm_operation *operation, c
                        .output_count = (uint16_t)tdm_ir_output_count(operation, attributes),
                        .device = graph->append_device,
                        .role = graph->append_role,
-                       .replica = graph->append_replica};
+                       .replica = graph->append_replica,
+                       .micro = graph->append_micro};
 }
 
 tdm_value tdm_append(tdm_graph *graph, const tdm_operation *operation, const char *name,

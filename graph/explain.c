@@ -133,6 +133,7 @@ static tdm_status plan_again(tdm_session *session, pass_printer *printer) {
                               .observe = session->observer != NULL,
                               .strict = session->strict,
                               .seed = session->seed,
+                              .batching = session->batching,
                               .after_pass = print_pass,
                               .user = printer};
   read_key(session, session->last_asked, &request);

@@ -1,6 +1,7 @@
 /* The backward pass: walks the forward nodes in reverse, asks each rule, sums adjoints. Adjoints of
- * a value are summed per device and replica in consumer order, then across these in the order of
- * first consumer (so replicas in theirs), on the value's own device, each added as it comes. A
+ * a value are summed per device and replica, micro-batch after micro-batch and in each in consumer
+ * order, then across these in the order of first consumer (so replicas in theirs), on the value's
+ * own device, each added as it comes. A
  * parameter's are summed once its earliest consumer has been visited. Invariant: forward nodes are
  * untouched; every node appended has a device. */
 #include <string.h>
@@ -54,6 +55,7 @@ static void contribute(tdm_gradient *gradient, size_t index, tdm_adjoint adjoint
   if (gradient->status != TDM_OK) return;
   adjoint.device = tdm_ir_node_at(gradient->graph, gradient->node)->device;
   adjoint.replica = tdm_ir_node_at(gradient->graph, gradient->node)->replica;
+  adjoint.micro = tdm_ir_node_at(gradient->graph, gradient->node)->micro;
   adjoint.next = gradient->heads[value]; /* consumers are visited last to first */
   gradient->heads[value] = (uint32_t)gradient->adjoints.count;
   gradient->adjoints.items[gradient->adjoints.count++] = adjoint;
@@ -108,26 +110,38 @@ static tdm_adjoint sum_sparse(tdm_graph *graph, const char *name, tdm_adjoint a,
 
 #define MAX_SUMS 128
 
-static bool same_group(const tdm_adjoint *a, const tdm_adjoint *b) {
+static bool same_lane(const tdm_adjoint *a, const tdm_adjoint *b) {
   return a->device == b->device && a->replica == b->replica;
 }
 
-/* Sums the dense contributions like the first one, in consumer order, in chunks of the stack's
- * size. */
-static uint32_t sum_group(tdm_gradient *gradient, const char *name, uint32_t head) {
-  const tdm_adjoint first = gradient->adjoints.items[head];
-  const int16_t device = first.device;
+/* Sums the dense contributions of one micro-batch in first's lane, in consumer order, in chunks of
+ * the stack's size. */
+static uint32_t sum_group(tdm_gradient *gradient, const char *name, const tdm_adjoint *first,
+                          uint32_t head, int micro) {
   uint32_t batch[64];
   size_t used = 0;
   for (uint32_t at = head; at; at = gradient->adjoints.items[at].next) {
-    if (!same_group(&gradient->adjoints.items[at], &first)) continue;
+    const tdm_adjoint *adjoint = &gradient->adjoints.items[at];
+    if (!same_lane(adjoint, first) || adjoint->micro != micro) continue;
     if (used == TDM_COUNT_OF(batch)) {
-      batch[0] = sum_dense(gradient->graph, name, device, batch, used);
+      batch[0] = sum_dense(gradient->graph, name, first->device, batch, used);
       used = 1;
     }
-    batch[used++] = gradient->adjoints.items[at].dense;
+    batch[used++] = adjoint->dense;
   }
-  return sum_dense(gradient->graph, name, device, batch, used);
+  return sum_dense(gradient->graph, name, first->device, batch, used);
+}
+
+/* The first micro-batch behind `after` that contributes; -1: none. lane NULL: any. */
+static int next_micro(const tdm_gradient *gradient, const tdm_adjoint *lane, uint32_t head,
+                      int after) {
+  int found = -1;
+  for (uint32_t at = head; at; at = gradient->adjoints.items[at].next) {
+    const tdm_adjoint *adjoint = &gradient->adjoints.items[at];
+    if (adjoint->micro <= after || (found >= 0 && adjoint->micro >= found)) continue;
+    if (!lane || same_lane(adjoint, lane)) found = adjoint->micro;
+  }
+  return found;
 }
 
 /* Does only this sum read the value, so that it may be overwritten? What contributes it to several
@@ -148,21 +162,85 @@ static bool is_own(const tdm_gradient *gradient, uint32_t value) {
 }
 
 /* Adds what comes from other devices and replicas on the value's own, one after the other into one
- * total: a device holds one that came in at a time. */
+ * total: a device holds one that came in at a time. owned: the first may be overwritten. */
 static uint32_t sum_incoming(tdm_gradient *gradient, const char *name, int16_t home,
-                             const uint32_t *sums, size_t count) {
+                             const uint32_t *sums, size_t count, bool owned) {
   tdm_graph *graph = gradient->graph;
   if (count == 1) return sums[0];
   append_on(graph, home);
   graph->append_name = name;
   tdm_value total = tdm_ir_handle(graph, sums[0]);
-  if (tdm_ir_value_at(graph, sums[0])->device != home || !is_own(gradient, sums[0]))
+  if (tdm_ir_value_at(graph, sums[0])->device != home || (!owned && !is_own(gradient, sums[0])))
     total = tdm_append(graph, &tdm_operation_begin_sum, name, NULL, &total, 1, NULL);
   for (size_t i = 1; i < count; i++) {
     const tdm_value operands[] = {total, tdm_ir_handle(graph, sums[i])};
     total = tdm_append(graph, &tdm_operation_add_incoming, name, NULL, operands, 2, NULL);
   }
   return total.index;
+}
+
+/* One device's and replica's sum: a micro-batch's is added as soon as it is there. */
+static uint32_t sum_lane(tdm_gradient *gradient, const char *name, uint32_t head, uint32_t at) {
+  tdm_graph *graph = gradient->graph;
+  const tdm_adjoint first = gradient->adjoints.items[at];
+  uint32_t sums[2] = {0, 0};
+  bool owned = false;
+  for (int micro = next_micro(gradient, &first, head, -1); micro >= 0;
+       micro = next_micro(gradient, &first, head, micro)) {
+    graph->append_micro = (uint16_t)micro;
+    sums[1] = sum_group(gradient, name, &first, head, micro);
+    if (!sums[0]) {
+      sums[0] = sums[1];
+      continue;
+    }
+    if (!owned && !is_own(gradient, sums[0]))
+      sums[0] = sum_dense(graph, name, first.device, sums, 2);
+    else
+      sums[0] = sum_incoming(gradient, name, first.device, sums, 2, true);
+    owned = true;
+  }
+  graph->append_micro = 0;
+  return sums[0];
+}
+
+static tdm_adjoint sum_all_sparse(tdm_gradient *gradient, const char *name, uint32_t head) {
+  tdm_graph *graph = gradient->graph;
+  tdm_adjoint total = {0};
+  for (int micro = next_micro(gradient, NULL, head, -1); micro >= 0;
+       micro = next_micro(gradient, NULL, head, micro)) {
+    tdm_adjoint part = {0};
+    graph->append_micro = (uint16_t)micro;
+    for (uint32_t at = head; at; at = gradient->adjoints.items[at].next) {
+      const tdm_adjoint adjoint = gradient->adjoints.items[at];
+      if (adjoint.micro != micro) continue;
+      part = part.rows ? sum_sparse(graph, name, part, adjoint) : adjoint;
+    }
+    total = total.rows ? sum_sparse(graph, name, total, part) : part;
+  }
+  graph->append_micro = 0;
+  return total;
+}
+
+static tdm_status sum_all_dense(tdm_gradient *gradient, uint32_t value, const char *name,
+                                uint32_t head, uint32_t *out_sum) {
+  tdm_adjoint firsts[MAX_SUMS];
+  uint32_t sums[MAX_SUMS];
+  size_t sum_count = 0;
+  for (uint32_t at = head; at; at = gradient->adjoints.items[at].next) {
+    const tdm_adjoint adjoint = gradient->adjoints.items[at];
+    size_t k = 0;
+    while (k < sum_count && !same_lane(&firsts[k], &adjoint))
+      k++;
+    if (k < sum_count) continue;
+    if (sum_count == MAX_SUMS)
+      return tdm_fail(TDM_UNSUPPORTED, "%s: used by more than %d devices and replicas", name,
+                      MAX_SUMS);
+    firsts[sum_count] = adjoint;
+    sums[sum_count++] = sum_lane(gradient, name, head, at);
+  }
+  const int16_t home = tdm_ir_value_at(gradient->graph, value)->device;
+  *out_sum = sum_incoming(gradient, name, home, sums, sum_count, false);
+  return TDM_OK;
 }
 
 /* The whole adjoint of a value on its own device; dense and rows 0 when nothing flows. */
@@ -172,29 +250,13 @@ static tdm_status adjoint_of(tdm_gradient *gradient, uint32_t value, const char 
   const uint32_t head = gradient->heads[value];
   if (!head) return TDM_OK;
   *out = gradient->adjoints.items[head];
-  tdm_adjoint firsts[MAX_SUMS];
-  uint32_t sums[MAX_SUMS];
-  size_t sum_count = 0;
-  for (uint32_t at = head; at; at = gradient->adjoints.items[at].next) {
-    const tdm_adjoint adjoint = gradient->adjoints.items[at];
-    if (!adjoint.dense != !out->dense)
+  for (uint32_t at = head; at; at = gradient->adjoints.items[at].next)
+    if (!gradient->adjoints.items[at].dense != !out->dense)
       return tdm_fail(TDM_UNSUPPORTED, "%s: it has a sparse gradient and a dense one", name);
-    if (!adjoint.dense) {
-      if (at != head) *out = sum_sparse(gradient->graph, name, *out, adjoint);
-      continue;
-    }
-    size_t k = 0;
-    while (k < sum_count && !same_group(&firsts[k], &adjoint))
-      k++;
-    if (k < sum_count) continue;
-    if (sum_count == MAX_SUMS)
-      return tdm_fail(TDM_UNSUPPORTED, "%s: used by more than %d devices and replicas", name,
-                      MAX_SUMS);
-    firsts[sum_count] = adjoint;
-    sums[sum_count++] = sum_group(gradient, name, at);
-  }
-  const int16_t home = tdm_ir_value_at(gradient->graph, value)->device;
-  if (out->dense) out->dense = sum_incoming(gradient, name, home, sums, sum_count);
+  if (out->dense)
+    TDM_TRY(sum_all_dense(gradient, value, name, head, &out->dense));
+  else
+    *out = sum_all_sparse(gradient, name, head);
   return tdm_graph_status(gradient->graph);
 }
 
@@ -237,6 +299,9 @@ static tdm_status seed_loss(tdm_gradient *gradient, uint32_t loss) {
   const tdm_value like = tdm_ir_handle(graph, loss);
   const tdm_value seed = tdm_append(graph, &tdm_operation_fill, name, &one, &like, 1, NULL);
   TDM_TRY(tdm_graph_status(graph));
+  /* It had to be like the loss, and need not wait for it: the backward pass of a micro-batch may
+   * begin before another has its loss. */
+  tdm_ir_inputs(graph, tdm_ir_node_at(graph, tdm_ir_value_at(graph, seed.index)->producer))[0] = 0;
   TDM_TRY(TDM_ARRAY_RESERVE(graph, &gradient->adjoints, 2));
   gradient->adjoints.count = 1;
   gradient->adjoints.items[gradient->adjoints.count] =
@@ -262,8 +327,10 @@ static tdm_status visit(tdm_gradient *gradient, uint32_t index) {
   graph->append_name = node.name;
   append_on(graph, node.device);
   graph->append_replica = node.replica;
+  graph->append_micro = node.micro;
   const tdm_status status = node.operation->gradient(gradient);
   graph->append_replica = 0;
+  graph->append_micro = 0;
   if (status != TDM_OK)
     return tdm_fail_within(status, "gradient of %s %s", node.operation->name, node.name);
   TDM_TRY(tdm_graph_status(graph));

@@ -12,6 +12,7 @@ typedef struct tdm_adjoint {
   uint32_t count;
   int16_t device;
   uint16_t replica; /* of the consumer; 0: it is in no replica */
+  uint16_t micro;   /* micro-batch of the consumer, from 1; 0: it works on the whole */
   uint32_t next;    /* index in the list, 0: last; earlier consumers stand first */
 } tdm_adjoint;
 

@@ -110,6 +110,7 @@ TDM_API bool tdm_dim_agree(tdm_dim a, tdm_dim b);
 TDM_API tdm_dim tdm_dim_merge(tdm_dim a, tdm_dim b);
 
 typedef struct tdm_gradient tdm_gradient;
+typedef struct tdm_chunked tdm_chunked;
 
 typedef struct tdm_operation {
   size_t struct_size;
@@ -138,6 +139,8 @@ typedef struct tdm_operation {
   /* 1 + where in the attributes a tdm_chunk stands, of output 0, which wrapping fills for every
    * replica; 0: nowhere. */
   uint16_t chunk_at;
+  /* How a node is computed in micro-batches, where it is not row by row; NULL: tdm_chunked_each. */
+  tdm_status (*chunk)(tdm_chunked *chunked);
 } tdm_operation;
 
 /* Appends a node: name is its path below the scope; attributes are copied. inputs may hold invalid
@@ -162,6 +165,40 @@ TDM_API void tdm_gradient_set(tdm_gradient *gradient, size_t index, tdm_value d_
 /* The adjoint of a table as rows (n, dim), indices int64 (n) and count int64 (). */
 TDM_API void tdm_gradient_set_sparse(tdm_gradient *gradient, size_t index, tdm_value rows,
                                      tdm_value indices, tdm_value count);
+
+/* ---- Micro-batches: what a rule `chunk` works with ----------------------------------------- */
+
+/* Where the rows of the batch lie in a value of which every micro-batch has a part. */
+typedef struct tdm_cut {
+  int dimension; /* that is cut; -1: none, all micro-batches read one value */
+  int64_t
+      outer; /* 1, or so often the rows repeat in it: where a reshape made (length, batch) one */
+} tdm_cut;
+
+TDM_API tdm_graph *tdm_chunked_graph(tdm_chunked *chunked);
+TDM_API const char *tdm_chunked_name(const tdm_chunked *chunked); /* of the node */
+TDM_API const void *tdm_chunked_attributes(const tdm_chunked *chunked);
+TDM_API size_t tdm_chunked_count(const tdm_chunked *chunked); /* micro-batches; at most 64 */
+TDM_API tdm_cut tdm_chunked_cut(const tdm_chunked *chunked, size_t input);
+TDM_API tdm_shape tdm_chunked_shape(const tdm_chunked *chunked, size_t input); /* of the whole */
+TDM_API tdm_shape tdm_chunked_output_shape(const tdm_chunked *chunked, size_t output);
+TDM_API tdm_value tdm_chunked_input(const tdm_chunked *chunked, size_t input, size_t part);
+/* The whole of an input, where it is not cut or was fed; invalid where there are only its parts. */
+TDM_API tdm_value tdm_chunked_whole(const tdm_chunked *chunked, size_t input);
+/* Computes the node for every micro-batch (attributes NULL: its own). An output is cut where the
+ * parts' shapes differ from the whole's; one that is not, must be set whole before it is read. */
+TDM_API tdm_status tdm_chunked_each(tdm_chunked *chunked, const void *attributes) TDM_WARN_UNUSED;
+/* The same for a node that mixes what lies along dimension of input: INVALID_ARGUMENT if that is
+ * where the rows are. */
+TDM_API tdm_status tdm_chunked_rows(tdm_chunked *chunked, int dimension,
+                                    size_t input) TDM_WARN_UNUSED;
+/* After tdm_chunked_each: an output of a part; where its rows are; what stands for it as a whole.
+ */
+TDM_API tdm_value tdm_chunked_output(const tdm_chunked *chunked, size_t output, size_t part);
+TDM_API void tdm_chunked_set_cut(tdm_chunked *chunked, size_t output, tdm_cut cut);
+TDM_API void tdm_chunked_set_whole(tdm_chunked *chunked, size_t output, tdm_value whole);
+/* The sum of one value a micro-batch, in their order. Differentiable. */
+TDM_API tdm_value tdm_chunked_sum(tdm_chunked *chunked, const tdm_value *parts);
 
 /* ---- Parts, and wrapping ------------------------------------------------------------------- */
 
@@ -218,6 +255,7 @@ typedef struct tdm_observation {
   const char *name;         /* the place's path */
   int replica;              /* its number; 0 outside of wrapped parts */
   const tdm_tensor *tensor; /* on cpu:0; borrowed for the call, or retained by the observer */
+  int micro_batch;          /* its number; 0 where the batch is not cut */
 } tdm_observation;
 
 /* Called when a run has succeeded, for every place, replica after replica: by the thread in
@@ -299,6 +337,12 @@ typedef struct tdm_session_options {
    * RESOURCE_EXHAUSTED; NULL: nobody asks. */
   void (*writable)(void *user);
   void *writable_user;
+  /* Into how many parts (torch.chunk's) runs cut their batch, so that devices that follow one
+   * another work at the same time; 0 or 1: none; at most 64. Results are those of the whole batch:
+   * losses are divided by its targets, gradients are summed in the order of the parts. */
+  int micro_batches;
+  const char *batch_dimension; /* its name; NULL: the one that all inputs of the loss (of the
+                                  outputs, without a loss) share, "batch" if they share several */
 } tdm_session_options;
 
 /* Runs the shape rules, placement and kernel look-up; binds parameters in the store. options may

@@ -13,6 +13,12 @@ static tdm_status infer_same(tdm_infer *infer) {
   return TDM_OK;
 }
 
+static tdm_status append_accumulate_gradient(tdm_gradient *gradient) {
+  for (size_t i = 0; i < TDM_KERNEL_MAX_INPUTS; i++) /* contributes where there is an input */
+    tdm_gradient_set(gradient, i, tdm_gradient_of_output(gradient, 0));
+  return TDM_OK;
+}
+
 /* The seed of the backward pass: the caller sets the dtype, which no input could tell. */
 static tdm_status infer_fill(tdm_infer *infer) {
   infer->outputs[0].dtype = infer->inputs[0].dtype;
@@ -44,7 +50,8 @@ const tdm_operation tdm_operation_accumulate = {.struct_size = sizeof(tdm_operat
                                                 .min_inputs = 1,
                                                 .max_inputs = TDM_KERNEL_MAX_INPUTS,
                                                 .output_count = 1,
-                                                .infer = infer_same};
+                                                .infer = infer_same,
+                                                .gradient = append_accumulate_gradient};
 const tdm_operation tdm_operation_begin_sum = {.struct_size = sizeof(tdm_operation),
                                                .name = TDM_OP_ACCUMULATE,
                                                .min_inputs = 1,

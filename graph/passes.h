@@ -1,7 +1,7 @@
 /* The passes from description to plan, in order, each in the file of its name. They rewrite one
  * concrete graph; schedule, memory and verify work on its combinatorial side (schedule.h).
  *
- *   lower -> data_parallel -> [micro_batch] -> place -> gradient -> row_refresh -> layout ->
+ *   lower -> micro_batch -> data_parallel -> place -> gradient -> row_refresh -> layout ->
  *   transfer -> join -> schedule -> memory -> verify -> emit
  *
  * place stands before gradient (a backward node follows its forward node, and adjoints are summed
@@ -35,6 +35,31 @@ typedef struct tdm_lowering {
  * input that is needed and not fed, or fed with a shape that does not fit, is INVALID_ARGUMENT. */
 tdm_status tdm_lower(const tdm_lowering *lowering, tdm_graph *out_graph,
                      uint32_t *out_targets) TDM_WARN_UNUSED;
+
+/* ---- micro_batch ---- */
+
+typedef struct tdm_micro_batching {
+  const tdm_graph *source; /* whose inputs name their dimensions */
+  tdm_dim batch;           /* the name of the one that is cut */
+  size_t count;            /* of parts, at most TDM_MAX_PARTS; below 2: none */
+} tdm_micro_batching;
+
+/* Finds the name: that of options (NULL: none), or the one that all inputs share which the last of
+ * the targets needs (all_targets: which any needs). INVALID_ARGUMENT says what was found. */
+tdm_status tdm_find_batch(const tdm_graph *source, const char *name, const uint32_t *targets,
+                          size_t target_count, bool all_targets,
+                          tdm_dim *out_batch) TDM_WARN_UNUSED;
+/* INVALID_ARGUMENT, naming the node, if targets cannot be computed in micro-batches: tried with
+ * sizes made up for what has a name. Where those fit no shape rule, the first plan finds out. */
+tdm_status tdm_check_micro_batch(const tdm_micro_batching *batching, const uint32_t *targets,
+                                 size_t target_count, bool training) TDM_WARN_UNUSED;
+/* Cuts the inputs along the batch's dimension and computes part by part; deliveries are replaced by
+ * what stands for the whole. Answers how many parts there are: fewer where there are fewer rows. */
+tdm_status tdm_pass_micro_batch(tdm_graph *graph, const tdm_micro_batching *batching,
+                                uint32_t *deliveries, size_t delivery_count,
+                                size_t *out_count) TDM_WARN_UNUSED;
+/* Reorders a placed graph in micro-batches, so that devices take turns. Keeps it topological. */
+tdm_status tdm_pass_micro_order(tdm_graph *graph) TDM_WARN_UNUSED;
 
 /* ---- data_parallel ---- */
 

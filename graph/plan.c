@@ -114,6 +114,9 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
                                  request->target_count, request->training != NULL};
   TDM_TRY(tdm_lower(&lowering, graph, plan->deliveries));
   report(request, "lower", plan);
+  TDM_TRY(tdm_pass_micro_batch(graph, &request->batching, plan->deliveries, plan->delivery_count,
+                               &plan->micro_count));
+  report(request, "micro_batch", plan);
   TDM_TRY(tdm_pass_data_parallel(graph, true, plan->deliveries, plan->delivery_count));
   report(request, "data_parallel", plan);
   if (request->observe) TDM_TRY(deliver_observed(plan));
@@ -131,6 +134,7 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
   TDM_TRY(tdm_pass_row_refresh(graph, plan->windows));
   report(request, "row_refresh", plan);
   TDM_TRY(tdm_pass_layout(graph, request->cache, plan->deliveries, plan->delivery_count));
+  if (plan->micro_count > 1) TDM_TRY(tdm_pass_micro_order(graph));
   report(request, "layout", plan);
   TDM_TRY(tdm_pass_transfer(graph, plan->deliveries, plan->delivery_count));
   report(request, "transfer", plan);

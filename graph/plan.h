@@ -60,6 +60,7 @@ typedef struct tdm_plan {
   _Atomic bool unpinned; /* staging was refused: what should be pinned is pageable */
   uint32_t *deliveries;  /* values: the targets, then what is observed */
   size_t delivery_count;
+  size_t micro_count;        /* parts that the batch is cut into; 1: it is not */
   size_t target_count;       /* the loss of a training plan is the last of them */
   uint32_t *observed;        /* nodes that made the deliveries behind the targets */
   tdm_store_entry **entries; /* per persistent of graph */
@@ -100,6 +101,7 @@ typedef struct tdm_plan_request {
   bool record;  /* times of commands, also without a profile */
   bool observe; /* places that are observed are delivered */
   bool strict;  /* pageable transfers are errors */
+  tdm_micro_batching batching;
   uint64_t seed;
   /* Called after each pass with its name; may be NULL. */
   void (*after_pass)(void *user, const char *pass, const struct tdm_plan *plan);

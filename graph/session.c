@@ -42,6 +42,9 @@ static tdm_status check_options(const tdm_graph *graph, const tdm_session_option
                     options->trace_runs, TDM_TRACE_MOST_RUNS);
   if (options->optimizer && !options->loss.index)
     return tdm_fail(TDM_INVALID_ARGUMENT, "session options: an optimizer without a loss");
+  if (options->micro_batches < 0 || options->micro_batches > TDM_MAX_PARTS)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: %d micro-batches, of at most %d",
+                    options->micro_batches, TDM_MAX_PARTS);
   if (options->store && options->store->context != graph->context)
     return tdm_fail(TDM_INVALID_ARGUMENT, "session options: the store is of another context");
   return TDM_OK;
@@ -67,6 +70,16 @@ static tdm_status bind_parameters(tdm_session *session, tdm_graph *graph) {
   return TDM_OK;
 }
 
+/* Which dimension micro-batches cut. */
+static tdm_status find_batch(tdm_session *session, const tdm_session_options *options) {
+  session->batching.source = session->graph;
+  session->batching.count = (size_t)options->micro_batches;
+  if (options->micro_batches < 2) return TDM_OK;
+  const size_t count = all_targets(session, session->targets);
+  return tdm_find_batch(session->graph, options->batch_dimension, session->targets, count,
+                        !session->loss, &session->batching.batch);
+}
+
 /* The passes that need no sizes, on a symbolic copy. */
 static tdm_status check_symbolically(tdm_session *session, tdm_graph *copy) {
   uint32_t *targets = session->targets;
@@ -74,6 +87,8 @@ static tdm_status check_symbolically(tdm_session *session, tdm_graph *copy) {
   if (count == 0)
     return tdm_fail(TDM_INVALID_ARGUMENT, "the graph has no output and the session no loss");
   const tdm_lowering lowering = {session->graph, NULL, targets, count, session->can_train};
+  if (session->batching.count > 1)
+    TDM_TRY(tdm_check_micro_batch(&session->batching, targets, count, session->can_train));
   TDM_TRY(tdm_lower(&lowering, copy, targets));
   TDM_TRY(tdm_pass_data_parallel(copy, false, targets, count));
   TDM_TRY(tdm_pass_place(copy, &session->map));
@@ -125,6 +140,7 @@ static tdm_status fill_session(tdm_session *session, const tdm_session_options *
     TDM_TRY(tdm_trace_create(session->allocator, (size_t)session->trace_runs, &session->trace));
   TDM_TRY(tdm_device_map_parse(session->context, &session->region, getenv("TANDEM_PLACE"),
                                options->device_map, &session->map));
+  TDM_TRY(find_batch(session, options));
   tdm_graph copy;
   tdm_status status = tdm_graph_init(&copy, session->context);
   if (status == TDM_OK) status = check_symbolically(session, &copy);

@@ -34,6 +34,7 @@ struct tdm_session {
   tdm_observer observer;
   void *observer_user;
   bool strict;
+  tdm_micro_batching batching;
   bool check_finite;
   _Atomic uint64_t learning_rate_bits;
   pthread_mutex_t lock;

@@ -149,6 +149,7 @@ tdm_status tdm_session_plan_request(tdm_session *session, const tdm_run_request 
                                     .record = session->profile || session->trace,
                                     .observe = session->observer != NULL,
                                     .strict = session->strict,
+                                    .batching = session->batching,
                                     .seed = session->seed};
   return TDM_OK;
 }

@@ -15,6 +15,55 @@ static bool reduces(const tdm_infer *infer) {
   return attributes->reduction != TDM_REDUCTION_NONE;
 }
 
+/* ---- In micro-batches: sums of the parts, divided by a count of the whole ---------------------
+ */
+
+static tdm_status append_divide_gradient(tdm_gradient *gradient);
+
+/* x, s () -> x / s; the count s is no one's parameter. */
+static const tdm_operation divide_operation = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_DIVIDE,
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .output_count = 1,
+    .infer = tdm_infer_like_first,
+    .gradient = append_divide_gradient,
+};
+
+static tdm_status append_divide_gradient(tdm_gradient *gradient) {
+  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
+                                tdm_gradient_input(gradient, 1)};
+  tdm_gradient_set(
+      gradient, 0,
+      tdm_append(graph, &divide_operation, tdm_gradient_name(gradient), NULL, operands, 2, NULL));
+  return tdm_graph_status(graph);
+}
+
+/* Computes every part's sum; the loss is their sum divided by count (invalid: by nothing). */
+typedef tdm_value (*target_count)(tdm_chunked *chunked);
+
+static tdm_status chunk_loss(tdm_chunked *chunked, target_count count) {
+  tdm_loss_attributes attributes = *(const tdm_loss_attributes *)tdm_chunked_attributes(chunked);
+  if (attributes.reduction == TDM_REDUCTION_NONE) return tdm_chunked_each(chunked, NULL);
+  const bool divides = attributes.reduction == TDM_REDUCTION_MEAN;
+  attributes.reduction = TDM_REDUCTION_SUM;
+  TDM_TRY(tdm_chunked_each(chunked, &attributes));
+  tdm_value parts[TDM_MAX_PARTS];
+  for (size_t i = 0; i < tdm_chunked_count(chunked); i++)
+    parts[i] = tdm_chunked_output(chunked, 0, i);
+  tdm_value operands[2] = {tdm_chunked_sum(chunked, parts)};
+  if (divides) {
+    operands[1] = count(chunked);
+    operands[0] = tdm_append(tdm_chunked_graph(chunked), &divide_operation,
+                             tdm_chunked_name(chunked), NULL, operands, 2, NULL);
+  }
+  tdm_chunked_set_whole(chunked, 0, operands[0]);
+  return TDM_OK;
+}
+
 /* ---- Cross-entropy --------------------------------------------------------------------------- */
 
 static tdm_status infer_cross_entropy(tdm_infer *infer) {
@@ -63,6 +112,45 @@ static tdm_status append_cross_entropy_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
+static tdm_status infer_count(tdm_infer *infer) {
+  const tdm_loss_attributes *attributes = infer->attributes;
+  tdm_infer_set(infer, 0, (tdm_dtype)attributes->dtype, &scalar);
+  return TDM_OK;
+}
+
+/* targets -> how many count. */
+static const tdm_operation count_targets = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_COUNT_TARGETS,
+    .attribute_bytes = sizeof(tdm_loss_attributes),
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .output_count = 1,
+    .infer = infer_count,
+};
+
+/* Known before any loss is: no part waits for another's. */
+static tdm_value count_all_targets(tdm_chunked *chunked) {
+  tdm_graph *graph = tdm_chunked_graph(chunked);
+  tdm_loss_attributes attributes = *(const tdm_loss_attributes *)tdm_chunked_attributes(chunked);
+  attributes.dtype = (int32_t)tdm_value_dtype(graph, tdm_chunked_output(chunked, 0, 0));
+  const tdm_value whole = tdm_chunked_whole(chunked, 1);
+  if (tdm_value_is_valid(whole))
+    return tdm_append(graph, &count_targets, tdm_chunked_name(chunked), &attributes, &whole, 1,
+                      NULL);
+  tdm_value counts[TDM_MAX_PARTS];
+  for (size_t i = 0; i < tdm_chunked_count(chunked); i++) {
+    const tdm_value targets = tdm_chunked_input(chunked, 1, i);
+    counts[i] = tdm_append(graph, &count_targets, tdm_chunked_name(chunked), &attributes, &targets,
+                           1, NULL);
+  }
+  return tdm_chunked_sum(chunked, counts);
+}
+
+static tdm_status chunk_cross_entropy(tdm_chunked *chunked) {
+  return chunk_loss(chunked, count_all_targets);
+}
+
 static const tdm_operation cross_entropy_operation = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_CROSS_ENTROPY,
@@ -72,6 +160,7 @@ static const tdm_operation cross_entropy_operation = {
     .output_count = 3,
     .infer = infer_cross_entropy,
     .gradient = append_cross_entropy_gradient,
+    .chunk = chunk_cross_entropy,
 };
 
 /* ---- Mean-squared error ---------------------------------------------------------------------- */
@@ -110,6 +199,29 @@ static tdm_status append_mse_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
+/* like () -> the value in the attributes. */
+static const tdm_operation constant = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_FILL,
+    .attribute_bytes = sizeof(tdm_fill_attributes),
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .output_count = 1,
+    .infer = tdm_infer_like_first,
+};
+
+static tdm_value count_elements(tdm_chunked *chunked) {
+  const tdm_shape whole = tdm_chunked_shape(chunked, 0);
+  const tdm_fill_attributes attributes = {.value = (double)tdm_shape_count(&whole)};
+  const tdm_value like = tdm_chunked_output(chunked, 0, 0);
+  return tdm_append(tdm_chunked_graph(chunked), &constant, tdm_chunked_name(chunked), &attributes,
+                    &like, 1, NULL);
+}
+
+static tdm_status chunk_mse(tdm_chunked *chunked) {
+  return chunk_loss(chunked, count_elements);
+}
+
 static const tdm_operation mse_operation = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_MSE,
@@ -119,6 +231,7 @@ static const tdm_operation mse_operation = {
     .output_count = 1,
     .infer = infer_mse,
     .gradient = append_mse_gradient,
+    .chunk = chunk_mse,
 };
 
 /* ---- Functions ------------------------------------------------------------------------------- */

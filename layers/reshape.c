@@ -90,6 +90,7 @@ static tdm_status infer_reshape(tdm_infer *infer) {
 }
 
 static tdm_status append_gradient(tdm_gradient *gradient);
+static tdm_status chunk_reshape(tdm_chunked *chunked);
 
 static const tdm_operation reshape_operation = {
     .struct_size = sizeof(tdm_operation),
@@ -101,6 +102,7 @@ static const tdm_operation reshape_operation = {
     .is_view = true,
     .infer = infer_reshape,
     .gradient = append_gradient,
+    .chunk = chunk_reshape,
 };
 
 /* Back to the shape of x, which is known when a plan is made; before, it may keep its names. */
@@ -118,6 +120,28 @@ static tdm_status append_gradient(tdm_gradient *gradient) {
       gradient, 0,
       tdm_append(graph, &reshape_operation, tdm_gradient_name(gradient), &back, &d_out, 1, NULL));
   return tdm_graph_status(graph);
+}
+
+/* The elements before the rows stay before them: the rows are in the dimension that has as many
+ * before it, or in one that begins earlier and then holds them several times over. */
+static tdm_status chunk_reshape(tdm_chunked *chunked) {
+  const tdm_cut cut = tdm_chunked_cut(chunked, 0);
+  const tdm_shape x = tdm_chunked_shape(chunked, 0);
+  const tdm_shape out = tdm_chunked_output_shape(chunked, 0);
+  const int64_t rows = x.dims[cut.dimension] / cut.outer;
+  int64_t before = cut.outer;
+  for (int d = 0; d < cut.dimension; d++)
+    before *= x.dims[d];
+  TDM_TRY(tdm_chunked_each(chunked, NULL));
+  int64_t begin = 1;
+  for (int d = 0; d < out.rank && begin > 0; begin *= out.dims[d++]) {
+    const int64_t outer = before / begin;
+    if (before % begin != 0 || outer == 0 || out.dims[d] % (outer * rows) != 0) continue;
+    if (begin * out.dims[d] <= before) continue;
+    tdm_chunked_set_cut(chunked, 0, (tdm_cut){d, outer});
+    return TDM_OK;
+  }
+  return tdm_fail(TDM_INVALID_ARGUMENT, "it tears the rows of the batch apart");
 }
 
 static int8_t find_dimension(const tdm_shape *x, tdm_dim name) {

@@ -90,6 +90,11 @@ static tdm_status append_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
+/* A step needs the one before: time is not cut. */
+static tdm_status chunk_rnn(tdm_chunked *chunked) {
+  return tdm_chunked_rows(chunked, 0, X);
+}
+
 static const tdm_operation rnn = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_RNN,
@@ -99,6 +104,7 @@ static const tdm_operation rnn = {
     .output_count = 1,
     .infer = infer_rnn,
     .gradient = append_gradient,
+    .chunk = chunk_rnn,
 };
 
 /* "name" "format with layer" into text; NULL with the graph's error. */

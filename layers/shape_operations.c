@@ -58,6 +58,11 @@ static tdm_status append_select_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
+static tdm_status chunk_select(tdm_chunked *chunked) {
+  const tdm_select_attributes *attributes = tdm_chunked_attributes(chunked);
+  return tdm_chunked_rows(chunked, (int)attributes->dimension, 0);
+}
+
 static const tdm_operation select_operation = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_SELECT,
@@ -67,6 +72,7 @@ static const tdm_operation select_operation = {
     .output_count = 1,
     .infer = infer_select,
     .gradient = append_select_gradient,
+    .chunk = chunk_select,
 };
 
 tdm_value tdm_select(tdm_graph *graph, const char *name, tdm_value x, int dimension,

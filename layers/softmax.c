@@ -48,6 +48,11 @@ static tdm_status append_log_softmax_gradient(tdm_gradient *gradient) {
   return append_gradient(gradient, &log_softmax_gradient);
 }
 
+static tdm_status chunk_softmax(tdm_chunked *chunked) {
+  const tdm_softmax_attributes *attributes = tdm_chunked_attributes(chunked);
+  return tdm_chunked_rows(chunked, (int)attributes->dimension, 0);
+}
+
 static const tdm_operation softmax_operation = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_SOFTMAX,
@@ -57,6 +62,7 @@ static const tdm_operation softmax_operation = {
     .output_count = 1,
     .infer = infer_softmax,
     .gradient = append_softmax_gradient,
+    .chunk = chunk_softmax,
 };
 
 static const tdm_operation log_softmax_operation = {
@@ -68,6 +74,7 @@ static const tdm_operation log_softmax_operation = {
     .output_count = 1,
     .infer = infer_softmax,
     .gradient = append_log_softmax_gradient,
+    .chunk = chunk_softmax,
 };
 
 static tdm_value make_softmax(tdm_graph *graph, const tdm_operation *operation, const char *name,

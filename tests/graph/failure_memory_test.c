@@ -60,6 +60,7 @@ static tdm_status make_sessions(scenario *mine, tdm_context *context) {
                                  .optimizer = &optimizer,
                                  .device_map = "embedding=cpu:0,rnn=sim:0",
                                  .check_finite = true,
+                                 .micro_batches = 2,
                                  .profile = true,
                                  .trace_runs = 2};
   mine->session = tdm_session_create(graph, &options);

@@ -1,0 +1,412 @@
+/* Micro-batches: against the model as it is, against the same parts one after another, with
+ * adversarial delays, through wrapped parts, observed. */
+#include <stdlib.h>
+
+#include "graph/session.h"
+#include "tests/graph/support.h"
+
+static tdm_context *context; /* of the group: 2 cpu and 2 sim devices */
+
+static int begin_group(void **unused) {
+  (void)unused;
+  context = graph_context();
+  return 0;
+}
+
+static int end_group(void **unused) {
+  (void)unused;
+  tdm_context_release(context);
+  return 0;
+}
+
+/* ---- Models of support.h ---- */
+
+typedef tdm_graph *(*model)(tdm_context *context, const char *first, const char *second,
+                            tdm_value *out_loss);
+
+static const struct {
+  model build;
+  const char *scopes; /* all but the loss */
+} models[] = {
+    {seed_graph, "embedding,rnn"},
+    {zigzag_graph, "embedding,hidden1,there,hidden2,back,last"},
+    {tied_graph, "embedding,tied,once,twice,rnn"},
+};
+
+static tdm_session *micro_session(tdm_context *of, model build, const char *first,
+                                  const char *second, int micro_batches) {
+  tdm_value loss;
+  tdm_graph *graph = build(of, first, second, &loss);
+  const tdm_session_options options = {
+      .seed = 3, .deterministic = true, .micro_batches = micro_batches};
+  return train_session(graph, loss, tdm_adam(0.01), &options);
+}
+
+/* The same parts, one after another on cpu:0, by means that know no micro-batch. */
+static tdm_session *chunk_session(size_t k, int chunks) {
+  static const char *const lists[] = {NULL,
+                                      "cpu:0",
+                                      "cpu:0,cpu:0",
+                                      "cpu:0,cpu:0,cpu:0",
+                                      "cpu:0,cpu:0,cpu:0,cpu:0",
+                                      "cpu:0,cpu:0,cpu:0,cpu:0,cpu:0"};
+  tdm_value loss;
+  tdm_graph *graph = models[k].build(context, "cpu:0", "cpu:0", &loss);
+  const tdm_parallel_options parallel = {.struct_size = sizeof parallel, .devices = lists[chunks]};
+  tdm_data_parallel(graph, models[k].scopes, &parallel);
+  const tdm_session_options options = {.seed = 3, .deterministic = true};
+  return train_session(graph, loss, tdm_adam(0.01), &options);
+}
+
+/* ---- Comparing ---- */
+
+static void assert_near_floats(const tdm_tensor *a, const tdm_tensor *b, double tolerance) {
+  assert_int_equal(tdm_tensor_bytes(a), tdm_tensor_bytes(b));
+  const bool wide = tdm_tensor_dtype(a) == TDM_FLOAT64;
+  double most = 0;
+  double error = 0;
+  for (size_t i = 0; i < tdm_tensor_bytes(a) / (wide ? 8 : 4); i++) {
+    const double x = wide ? ((double *)tdm_tensor_data(a))[i] : ((float *)tdm_tensor_data(a))[i];
+    const double y = wide ? ((double *)tdm_tensor_data(b))[i] : ((float *)tdm_tensor_data(b))[i];
+    const double size = y < 0 ? -y : y;
+    const double difference = x < y ? y - x : x - y;
+    if (most < size) most = size;
+    if (!(error >= difference)) error = difference; /* NaN counts */
+  }
+  if (!(error <= tolerance * most)) fail_msg("%g apart, of %g", error, most);
+}
+
+static void assert_near_parameters(tdm_session *a, tdm_session *b, double tolerance) {
+  tdm_tensor_list *mine = state_of(a);
+  tdm_tensor_list *other = state_of(b);
+  assert_int_equal(tdm_tensor_list_count(mine), tdm_tensor_list_count(other));
+  for (size_t i = 0; i < tdm_tensor_list_count(mine); i++) {
+    const char *name = tdm_tensor_list_name(mine, i);
+    if (strstr(name, "optimizer/")) continue;
+    assert_near_floats(tdm_tensor_list_tensor(mine, i), tdm_tensor_list_find(other, name),
+                       tolerance);
+  }
+  tdm_tensor_list_release(mine);
+  tdm_tensor_list_release(other);
+}
+
+static void assert_same_sessions(tdm_session *a, tdm_session *b) {
+  tdm_tensor_list *mine = state_of(a);
+  tdm_tensor_list *other = state_of(b);
+  assert_same_state(mine, other);
+  tdm_tensor_list_release(mine);
+  tdm_tensor_list_release(other);
+}
+
+static void train_on(tdm_session *session, int steps, const int64_t *rows, size_t row_count) {
+  for (int i = 0; i < steps; i++) {
+    test_batch batch;
+    test_batch_make(&batch, session->context, rows[(size_t)i % row_count], (uint64_t)i + 1);
+    (void)train_once(session, &batch);
+    test_batch_release(&batch);
+  }
+}
+
+/* ---- The models ---- */
+
+static void forward_rows_are_those_of_the_plain_model(void **unused) {
+  (void)unused;
+  static const int64_t rows[] = {30, 10, 7, 3, 1, 0, 30};
+  for (size_t k = 0; k < TDM_COUNT_OF(models); k++) {
+    tdm_session *plain = micro_session(context, models[k].build, "cpu:0", "sim:0", 1);
+    for (int count = 2; count <= 8; count += 3) {
+      tdm_session *cut = micro_session(context, models[k].build, "cpu:0", "sim:0", count);
+      for (size_t i = 0; i < TDM_COUNT_OF(rows); i++) {
+        test_batch batch;
+        test_batch_make(&batch, context, rows[i], i);
+        tdm_tensor *want = run_once(plain, &batch, "scores");
+        tdm_tensor *got = run_once(cut, &batch, "scores");
+        assert_same_tensor(got, want);
+        tdm_tensor_release(want);
+        tdm_tensor_release(got);
+        test_batch_release(&batch);
+      }
+      tdm_session_release(cut);
+    }
+    tdm_session_release(plain);
+  }
+}
+
+static void training_is_that_of_the_same_parts_in_sequence(void **unused) {
+  (void)unused;
+  static const char *const places[][2] = {{"cpu:0", "sim:0"}, {"sim:1", "cpu:1"}};
+  static const int64_t rows[] = {30, 10, 3, 7};
+  for (size_t k = 0; k < TDM_COUNT_OF(models); k++)
+    for (int count = 2; count <= 5; count++) {
+      tdm_session *chunks = chunk_session(k, count);
+      train_on(chunks, 6, rows, TDM_COUNT_OF(rows));
+      for (size_t p = 0; p < TDM_COUNT_OF(places); p++) {
+        if (models[k].build == tied_graph && p == 0 && count > 2) continue; /* once is enough */
+        tdm_session *cut =
+            micro_session(context, models[k].build, places[p][0],
+                          models[k].build == tied_graph ? places[p][0] : places[p][1], count);
+        train_on(cut, 6, rows, TDM_COUNT_OF(rows));
+        assert_int_equal(cut->newest->micro_count, count < 7 ? count : 7);
+        assert_same_sessions(cut, chunks);
+        tdm_session_release(cut);
+      }
+      tdm_session_release(chunks);
+    }
+}
+
+static void training_is_near_the_plain_model(void **unused) {
+  (void)unused;
+  static const int64_t rows[] = {30, 10, 7, 1};
+  for (size_t k = 0; k < TDM_COUNT_OF(models); k++) {
+    tdm_session *plain = micro_session(context, models[k].build, "cpu:0", "cpu:0", 0);
+    tdm_session *cut = micro_session(context, models[k].build, "cpu:0", "sim:0", 4);
+    for (uint64_t i = 0; i < 20; i++) {
+      test_batch batch;
+      test_batch_make(&batch, context, rows[i % 4], i);
+      const double wanted = train_once(plain, &batch);
+      const double loss = train_once(cut, &batch);
+      assert_true(loss - wanted <= 1e-5 * wanted && wanted - loss <= 1e-5 * wanted);
+      test_batch_release(&batch);
+    }
+    assert_near_parameters(cut, plain, 1e-4);
+    tdm_session_release(cut);
+    tdm_session_release(plain);
+  }
+}
+
+/* Delays change when things happen, and nothing else. */
+static void delays_change_nothing(void **unused) {
+  (void)unused;
+  static const int64_t rows[] = {9, 6};
+  tdm_session *still = micro_session(context, zigzag_graph, "cpu:0", "sim:0", 3);
+  train_on(still, 3, rows, 2);
+  for (int seed = 1; seed <= 60; seed++) {
+    char sim[96];
+    snprintf(sim, sizeof sim, "latency_us=0,gigabytes_per_second=0,delay_seed=%d", seed);
+    const tdm_context_options options = {
+        .struct_size = sizeof options, .cpu_devices = 1, .sim_devices = 1, .sim = sim};
+    tdm_context *delayed = tdm_context_create(&options);
+    assert_non_null(delayed);
+    tdm_session *session = micro_session(delayed, zigzag_graph, "cpu:0", "sim:0", 3);
+    train_on(session, 3, rows, 2);
+    assert_same_sessions(session, still);
+    tdm_session_release(session);
+    tdm_context_release(delayed);
+  }
+  tdm_session_release(still);
+}
+
+/* ---- Losses ---- */
+
+enum { LENGTH = 3, CLASSES = 5, WIDTH = 4 };
+
+typedef struct sequence_options {
+  tdm_dtype dtype;
+  int micro_batches;
+  bool sparse;
+} sequence_options;
+
+/* ids, targets (length, batch): embedding, rnn, linear for every step, whose rows a reshape makes
+ * one dimension; one target in three is ignored. */
+static tdm_graph *sequence_graph(const sequence_options *chosen, tdm_value *out_loss) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_shape shape = tdm_shape_of(2, TDM_DIM("length"), TDM_DIM("batch"));
+  tdm_scope_dtype(graph, chosen->dtype);
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, shape);
+  const tdm_value targets = tdm_input(graph, "targets", TDM_INT64, shape);
+  tdm_place(graph, "cpu:0");
+  const tdm_embedding_options embedding = {.struct_size = sizeof embedding,
+                                           .sparse = chosen->sparse};
+  tdm_value x = tdm_embedding_with(graph, "embedding", ids, 20, WIDTH, &embedding);
+  tdm_place(graph, "sim:0");
+  x = tdm_rnn(graph, "rnn", x, WIDTH, NULL, NULL);
+  tdm_output(graph, "steps", x);
+  tdm_output(graph, "last", tdm_last_step(graph, "last", x));
+  x = tdm_linear(graph, "decoder", x, CLASSES);
+  const tdm_value scores = tdm_reshape(graph, "flat", x, tdm_shape_of(2, TDM_INFER, CLASSES));
+  const tdm_value wanted = tdm_reshape(graph, "wanted", targets, tdm_shape_of(1, TDM_INFER));
+  const tdm_loss_options loss = {
+      .struct_size = sizeof loss, .has_ignore_index = true, .ignore_index = 0};
+  *out_loss = tdm_cross_entropy_with(graph, "loss", scores, wanted, &loss);
+  return graph;
+}
+
+static tdm_session *sequence_session(const sequence_options *chosen) {
+  tdm_value loss;
+  tdm_graph *graph = sequence_graph(chosen, &loss);
+  const tdm_session_options options = {.seed = 2, .micro_batches = chosen->micro_batches};
+  return train_session(graph, loss, chosen->sparse ? tdm_sgd(0.5) : tdm_adam(0.02), &options);
+}
+
+static tdm_tensor *draw_ids(int64_t batch, uint64_t seed, uint32_t below, int64_t ignored_until) {
+  const tdm_random random = {seed, 1, 0};
+  int64_t values[LENGTH * 64];
+  for (int64_t i = 0; i < LENGTH * batch; i++)
+    values[i] = i % batch < ignored_until ? 0 : tdm_random_uint32(&random, (uint64_t)i) % below;
+  return tdm_tensor_from(context, TDM_INT64, tdm_shape_of(2, LENGTH, batch), values);
+}
+
+/* The first rows' targets are all ignored, so that whole micro-batches count none. */
+static double sequence_step(tdm_session *session, int64_t batch, uint64_t seed) {
+  tdm_tensor *ids = draw_ids(batch, seed, 20, 0);
+  tdm_tensor *targets = draw_ids(batch, seed + 100, CLASSES, batch / 3);
+  const tdm_feed feeds[2] = {{.name = "ids", .tensor = ids},
+                             {.name = "targets", .tensor = targets}};
+  double loss = 0;
+  assert_ok(tdm_train_step(session, feeds, 2, NULL, 0, &loss));
+  tdm_tensor_release(ids);
+  tdm_tensor_release(targets);
+  return loss;
+}
+
+static tdm_tensor *sequence_run(tdm_session *session, const char *name) {
+  tdm_tensor *ids = draw_ids(10, 77, 20, 0);
+  const tdm_feed feed = {.name = "ids", .tensor = ids};
+  tdm_fetch fetch = {.name = name};
+  assert_ok(tdm_run(session, &feed, 1, &fetch, 1));
+  tdm_tensor_release(ids);
+  return fetch.tensor;
+}
+
+static void means_are_over_the_whole_batch(void **unused) {
+  (void)unused;
+  for (int variant = 0; variant < 3; variant++) {
+    const bool wide = variant == 1;
+    sequence_options chosen = {.dtype = wide ? TDM_FLOAT64 : TDM_FLOAT32, .sparse = variant == 2};
+    tdm_session *plain = sequence_session(&chosen);
+    chosen.micro_batches = 4;
+    tdm_session *cut = sequence_session(&chosen);
+    for (uint64_t i = 0; i < 20; i++) {
+      const double wanted = sequence_step(plain, i % 3 ? 13 : 6, i);
+      const double loss = sequence_step(cut, i % 3 ? 13 : 6, i);
+      assert_true(loss - wanted <= 1e-5 * wanted && wanted - loss <= 1e-5 * wanted);
+    }
+    assert_near_parameters(cut, plain, wide ? 1e-10 : 1e-4);
+    static const char *const names[] = {"steps", "last"};
+    for (size_t i = 0; i < 2; i++) { /* the batch is dimension 1, then 0 */
+      tdm_tensor *want = sequence_run(plain, names[i]);
+      tdm_tensor *got = sequence_run(cut, names[i]);
+      assert_near_floats(got, want, wide ? 1e-10 : 1e-4);
+      tdm_tensor_release(want);
+      tdm_tensor_release(got);
+    }
+    tdm_session_release(cut);
+    tdm_session_release(plain);
+  }
+}
+
+static double mse_step(tdm_session *session, int64_t rows, uint64_t seed) {
+  tdm_tensor *x = tdm_tensor_create(context, "cpu:0", TDM_FLOAT64, tdm_shape_of(2, rows, WIDTH));
+  const tdm_random random = {seed, 1, 0};
+  for (int64_t i = 0; i < rows * WIDTH; i++)
+    ((double *)tdm_tensor_data(x))[i] = tdm_random_uint32(&random, (uint64_t)i) % 100 / 50.0 - 1;
+  const tdm_feed feed = {.name = "x", .tensor = x};
+  double loss = 0;
+  assert_ok(tdm_train_step(session, &feed, 1, NULL, 0, &loss));
+  tdm_tensor_release(x);
+  return loss;
+}
+
+static tdm_session *mse_session(int micro_batches, tdm_loss_reduction reduction,
+                                const char *parallel) {
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_scope_dtype(graph, TDM_FLOAT64);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT64, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
+  tdm_place(graph, "cpu:0");
+  const tdm_value hidden = tdm_tanh(graph, "tanh", tdm_linear(graph, "in", x, 6));
+  tdm_place(graph, "sim:0");
+  const tdm_value out = tdm_linear(graph, "out", hidden, WIDTH);
+  if (parallel) {
+    const tdm_parallel_options options = {.struct_size = sizeof options, .devices = parallel};
+    tdm_data_parallel(graph, "out", &options);
+  }
+  const tdm_loss_options options = {.struct_size = sizeof options, .reduction = reduction};
+  const tdm_value loss = tdm_mse_with(graph, "loss", out, x, &options);
+  const tdm_session_options session = {.seed = 4, .micro_batches = micro_batches};
+  return train_session(graph, loss, tdm_sgd(0.02), &session);
+}
+
+static void squares_are_divided_by_all_elements(void **unused) {
+  (void)unused;
+  for (int reduction = TDM_LOSS_MEAN; reduction <= TDM_LOSS_SUM; reduction++) {
+    tdm_session *plain = mse_session(0, (tdm_loss_reduction)reduction, NULL);
+    tdm_session *cut = mse_session(3, (tdm_loss_reduction)reduction, NULL);
+    for (uint64_t i = 0; i < 20; i++) {
+      const double wanted = mse_step(plain, 11, i);
+      const double loss = mse_step(cut, 11, i);
+      assert_true(loss - wanted <= 1e-12 * wanted && wanted - loss <= 1e-12 * wanted);
+    }
+    assert_near_parameters(cut, plain, 1e-10);
+    tdm_session_release(cut);
+    tdm_session_release(plain);
+  }
+}
+
+/* Every micro-batch is spread over the replicas. */
+static void micro_batches_go_through_wrapped_parts(void **unused) {
+  (void)unused;
+  tdm_session *plain = mse_session(0, TDM_LOSS_MEAN, NULL);
+  tdm_session *cut = mse_session(3, TDM_LOSS_MEAN, "sim:0,sim:1");
+  for (uint64_t i = 0; i < 20; i++) {
+    const double wanted = mse_step(plain, 11, i);
+    const double loss = mse_step(cut, 11, i);
+    assert_true(loss - wanted <= 1e-12 * wanted && wanted - loss <= 1e-12 * wanted);
+  }
+  assert_near_parameters(cut, plain, 1e-10);
+  int replicas = 0;
+  const tdm_graph *graph = &cut->newest->graph;
+  for (size_t i = 0; i < graph->order.count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+    replicas += node->role == TDM_ROLE_FORWARD && node->replica && node->micro;
+  }
+  assert_int_equal(replicas, 3 * 2);
+  tdm_session_release(cut);
+  tdm_session_release(plain);
+}
+
+/* ---- Observing ---- */
+
+typedef struct seen_places {
+  char text[512];
+} seen_places;
+
+static void see(void *user, const tdm_observation *observation) {
+  seen_places *seen = user;
+  const size_t used = strlen(seen->text);
+  snprintf(seen->text + used, sizeof seen->text - used, "%s %d/%d: %d; ", observation->name,
+           observation->micro_batch, observation->replica,
+           (int)tdm_tensor_shape(observation->tensor).dims[0]);
+}
+
+static void places_show_every_micro_batch(void **unused) {
+  (void)unused;
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
+  const tdm_value y = tdm_observe(graph, "out", tdm_linear(graph, "fc", x, WIDTH));
+  tdm_output(graph, "y", y);
+  seen_places seen = {.text = ""};
+  const tdm_session_options options = {.observer = see, .observer_user = &seen, .micro_batches = 3};
+  tdm_session *session = run_session(graph, &options);
+  tdm_tensor *fed = tdm_tensor_create(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 7, WIDTH));
+  const tdm_feed feed = {.name = "x", .tensor = fed};
+  tdm_fetch fetch = {.name = "y"};
+  assert_ok(tdm_run(session, &feed, 1, &fetch, 1));
+  assert_string_equal(seen.text, "out 0/0: 3; out 1/0: 3; out 2/0: 1; ");
+  tdm_tensor_release(fetch.tensor);
+  tdm_tensor_release(fed);
+  tdm_session_release(session);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(forward_rows_are_those_of_the_plain_model),
+      cmocka_unit_test(training_is_that_of_the_same_parts_in_sequence),
+      cmocka_unit_test(training_is_near_the_plain_model),
+      cmocka_unit_test(delays_change_nothing),
+      cmocka_unit_test(means_are_over_the_whole_batch),
+      cmocka_unit_test(squares_are_divided_by_all_elements),
+      cmocka_unit_test(micro_batches_go_through_wrapped_parts),
+      cmocka_unit_test(places_show_every_micro_batch),
+  };
+  return cmocka_run_group_tests(tests, begin_group, end_group);
+}

@@ -1,5 +1,6 @@
 /* The loop over commands: what lies between two kernels of a run. No locks, no clock unless times
- * are recorded or modelled, and nothing per command that could be done once. */
+ * are recorded or modelled or other queues wait for the thread, and nothing per command that could
+ * be done once. */
 #include "devices/host/execute.h"
 
 #include "core/status.h"
@@ -203,12 +204,16 @@ static bool wait_command(const tdm_host_queue *queue, tdm_flight *flight,
 
 /* ---- The loop ------------------------------------------------------------------------------ */
 
+/* After kernels that took so long, the thread's other queues have their turn. */
+enum { LONG_TURN_NS = 50000 };
+
 tdm_progress tdm_host_queue_advance(tdm_host_queue *queue, tdm_submission *submission,
                                     tdm_team *team, uint32_t limit) {
   tdm_flight *flight = submission->flight;
   const tdm_program *program = &flight->programs[submission->program];
   const uint32_t count = program->count;
   const uint64_t base = submission->base;
+  const uint64_t begin_ns = limit == UINT32_MAX ? 0 : tdm_time_ns();
   uint32_t cursor = submission->cursor;
   if (cursor == 0) queue->passed_over = false;
   for (; cursor < count; ++cursor) {
@@ -220,6 +225,7 @@ tdm_progress tdm_host_queue_advance(tdm_host_queue *queue, tdm_submission *submi
     switch (command->kind) {
     case TDM_COMMAND_EXECUTE:
       execute_command(queue, flight, command, team);
+      if (begin_ns != 0 && tdm_time_ns() - begin_ns > LONG_TURN_NS) limit = 0;
       break;
     case TDM_COMMAND_COPY:
       if (copy_command(queue, submission, flight, command)) break;

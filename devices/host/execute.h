@@ -46,8 +46,8 @@ typedef enum tdm_progress {
   TDM_PROGRESS_NOT_DUE, /* a modelled copy ends at submission->due_ns */
 } tdm_progress;
 
-/* Executes up to limit commands from submission->cursor on, and moves it. team NULL: this thread
- * alone. */
+/* Executes up to limit commands from submission->cursor on, fewer (LIMIT) after a long kernel, and
+ * moves it; UINT32_MAX: no limit of either kind. team NULL: this thread alone. */
 tdm_progress tdm_host_queue_advance(tdm_host_queue *queue, tdm_submission *submission,
                                     tdm_team *team, uint32_t limit);
 /* The queue and sequence number of the WAIT at the cursor, which the queue is held up by; NULL

@@ -136,6 +136,7 @@ static tdm_status plan_again(tdm_session *session, pass_printer *printer) {
                               .batching = session->batching,
                               .after_pass = print_pass,
                               .user = printer};
+  request.batching.count = session->last_asked->micro_asked;
   read_key(session, session->last_asked, &request);
   tdm_plan *plan;
   TDM_TRY(tdm_plan_create(&request, &plan));

@@ -171,8 +171,7 @@ TDM_API void tdm_gradient_set_sparse(tdm_gradient *gradient, size_t index, tdm_v
 /* Where the rows of the batch lie in a value of which every micro-batch has a part. */
 typedef struct tdm_cut {
   int dimension; /* that is cut; -1: none, all micro-batches read one value */
-  int64_t
-      outer; /* 1, or so often the rows repeat in it: where a reshape made (length, batch) one */
+  int64_t outer; /* 1; more where a reshape made (length, batch) one dimension */
 } tdm_cut;
 
 TDM_API tdm_graph *tdm_chunked_graph(tdm_chunked *chunked);
@@ -192,8 +191,7 @@ TDM_API tdm_status tdm_chunked_each(tdm_chunked *chunked, const void *attributes
  * where the rows are. */
 TDM_API tdm_status tdm_chunked_rows(tdm_chunked *chunked, int dimension,
                                     size_t input) TDM_WARN_UNUSED;
-/* After tdm_chunked_each: an output of a part; where its rows are; what stands for it as a whole.
- */
+/* After tdm_chunked_each: an output of a part; where its rows are; what stands for all parts. */
 TDM_API tdm_value tdm_chunked_output(const tdm_chunked *chunked, size_t output, size_t part);
 TDM_API void tdm_chunked_set_cut(tdm_chunked *chunked, size_t output, tdm_cut cut);
 TDM_API void tdm_chunked_set_whole(tdm_chunked *chunked, size_t output, tdm_value whole);
@@ -314,6 +312,9 @@ TDM_API tdm_status tdm_store_status(tdm_store *store);
 
 /* ---- Sessions ------------------------------------------------------------------------------ */
 
+/* The number of micro-batches is chosen, for each set of shapes, by what its first runs take. */
+#define TDM_MICRO_BATCHES_AUTO (-1)
+
 typedef struct tdm_session_options {
   size_t struct_size;
   tdm_store *store;               /* NULL: one of its own */
@@ -338,8 +339,9 @@ typedef struct tdm_session_options {
   void (*writable)(void *user);
   void *writable_user;
   /* Into how many parts (torch.chunk's) runs cut their batch, so that devices that follow one
-   * another work at the same time; 0 or 1: none; at most 64. Results are those of the whole batch:
-   * losses are divided by its targets, gradients are summed in the order of the parts. */
+   * another work at the same time; 0 or 1: none; at most 64; or TDM_MICRO_BATCHES_AUTO. Results are
+   * those of the whole batch: losses are divided by its targets, gradients are summed in the order
+   * of the parts. */
   int micro_batches;
   const char *batch_dimension; /* its name; NULL: the one that all inputs of the loss (of the
                                   outputs, without a loss) share, "batch" if they share several */

@@ -179,6 +179,8 @@ static tdm_status fill_bases(tdm_plan *plan) {
 static tdm_status make(tdm_plan *plan, const tdm_plan_request *request) {
   plan->delivery_count = plan->target_count = request->target_count;
   plan->training = request->training != NULL;
+  plan->tuning = request->tuning;
+  plan->micro_asked = request->batching.count;
   plan->deliveries =
       tdm_region_take(&plan->region, (plan->delivery_count + 1) * sizeof(uint32_t), "plan");
   if (!plan->deliveries) return TDM_OUT_OF_MEMORY;

@@ -6,6 +6,7 @@
 #include "devices/links.h"
 #include "devices/staged_memory.h"
 #include "devices/tensor.h"
+#include "graph/micro_tune.h"
 #include "graph/passes.h"
 #include "graph/profile.h"
 #include "graph/store.h"
@@ -60,6 +61,8 @@ typedef struct tdm_plan {
   _Atomic bool unpinned; /* staging was refused: what should be pinned is pageable */
   uint32_t *deliveries;  /* values: the targets, then what is observed */
   size_t delivery_count;
+  tdm_micro_tuning *tuning;  /* runs tell it what they took; NULL: none */
+  size_t micro_asked;        /* parts that the batch was to be cut into */
   size_t micro_count;        /* parts that the batch is cut into; 1: it is not */
   size_t target_count;       /* the loss of a training plan is the last of them */
   uint32_t *observed;        /* nodes that made the deliveries behind the targets */
@@ -102,6 +105,7 @@ typedef struct tdm_plan_request {
   bool observe; /* places that are observed are delivered */
   bool strict;  /* pageable transfers are errors */
   tdm_micro_batching batching;
+  tdm_micro_tuning *tuning; /* that chose their number; NULL: it is given */
   uint64_t seed;
   /* Called after each pass with its name; may be NULL. */
   void (*after_pass)(void *user, const char *pass, const struct tdm_plan *plan);

@@ -99,6 +99,7 @@ static void settle(tdm_admission *admission) {
     if (run->plan->writes_persistent) note_update(run);
   }
   if (run->plan->records) tdm_trace_keep(run->session->trace, run);
+  if (run->plan->tuning) run->took_ns = tdm_time_ns() - run->began_ns;
   run->session->slots[run->slot].busy = false;
 }
 
@@ -231,6 +232,7 @@ void tdm_run_launch(tdm_run_state *run, bool adopt) {
   tdm_status status = run->status;
   if (status == TDM_OK && atomic_load(&run->flight.stopped)) status = TDM_CANCELLED;
   if (run->plan->records) run->moments.launched_ns = tdm_time_ns();
+  if (run->plan->tuning) run->began_ns = tdm_time_ns();
   if (status == TDM_OK) status = bind(run);
   if (run->plan->chained) {
     if (status != TDM_OK && run->status == TDM_OK) fail_run(run, status);

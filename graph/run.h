@@ -45,6 +45,8 @@ typedef struct tdm_run_state {
   _Atomic uint32_t done;
   tdm_status status; /* of the run, once done */
   char message[TDM_MESSAGE_BYTES];
+  uint64_t began_ns;           /* it was launched; where the plan is tuned */
+  uint64_t took_ns;            /* from then until it had settled */
   tdm_run_moments moments;     /* where the plan records */
   struct tdm_kept_run *record; /* where the session keeps a timeline, until the run has ended */
   tdm_flight flight;

@@ -118,6 +118,9 @@ void tdm_run_give_back(tdm_session *session, tdm_run_state *run) {
   run->record = NULL;
   pthread_mutex_lock(&session->lock);
   add_profile(plan, run);
+  if (run->status == TDM_OK)
+    tdm_micro_tuning_note(plan->tuning, plan->micro_asked, plan->micro_count,
+                          plan->lowered.schedule.queue_count == 1, run->took_ns);
   run->next = plan->idle_runs;
   plan->idle_runs = run;
   pthread_mutex_unlock(&session->lock);

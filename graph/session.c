@@ -42,7 +42,11 @@ static tdm_status check_options(const tdm_graph *graph, const tdm_session_option
                     options->trace_runs, TDM_TRACE_MOST_RUNS);
   if (options->optimizer && !options->loss.index)
     return tdm_fail(TDM_INVALID_ARGUMENT, "session options: an optimizer without a loss");
-  if (options->micro_batches < 0 || options->micro_batches > TDM_MAX_PARTS)
+  const bool tunes = options->micro_batches == TDM_MICRO_BATCHES_AUTO;
+  if (tunes && options->deterministic)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "session options: micro-batches chosen by time are not deterministic");
+  if ((options->micro_batches < 0 && !tunes) || options->micro_batches > TDM_MAX_PARTS)
     return tdm_fail(TDM_INVALID_ARGUMENT, "session options: %d micro-batches, of at most %d",
                     options->micro_batches, TDM_MAX_PARTS);
   if (options->store && options->store->context != graph->context)
@@ -73,8 +77,9 @@ static tdm_status bind_parameters(tdm_session *session, tdm_graph *graph) {
 /* Which dimension micro-batches cut. */
 static tdm_status find_batch(tdm_session *session, const tdm_session_options *options) {
   session->batching.source = session->graph;
-  session->batching.count = (size_t)options->micro_batches;
-  if (options->micro_batches < 2) return TDM_OK;
+  session->tunes = options->micro_batches == TDM_MICRO_BATCHES_AUTO;
+  session->batching.count = session->tunes ? 2 : (size_t)options->micro_batches;
+  if (session->batching.count < 2) return TDM_OK;
   const size_t count = all_targets(session, session->targets);
   return tdm_find_batch(session->graph, options->batch_dimension, session->targets, count,
                         !session->loss, &session->batching.batch);
@@ -105,7 +110,7 @@ static tdm_status check_symbolically(tdm_session *session, tdm_graph *copy) {
 
 static tdm_status allocate_scratch(tdm_session *session) {
   const tdm_graph *graph = session->graph;
-  const size_t words = 2 + graph->outputs.count + graph->inputs.count * (2 + TDM_MAX_RANK);
+  const size_t words = 3 + graph->outputs.count + graph->inputs.count * (2 + TDM_MAX_RANK);
   tdm_region *region = &session->region;
   session->feed_specs =
       tdm_region_take(region, (graph->inputs.count + 1) * sizeof *session->feed_specs, "session");

@@ -35,6 +35,8 @@ struct tdm_session {
   void *observer_user;
   bool strict;
   tdm_micro_batching batching;
+  bool tunes; /* the number of micro-batches is chosen by measuring */
+  tdm_micro_tuner tuner;
   bool check_finite;
   _Atomic uint64_t learning_rate_bits;
   pthread_mutex_t lock;

@@ -60,7 +60,7 @@ static tdm_status find_output(const tdm_session *session, const char *name, uint
 }
 
 /* Words: (fetch count, training), the outputs' indices, then per input 0 or its rank, its device
- * and whether it is pinned, its sizes. */
+ * and whether it is pinned, its sizes; at the end the micro-batches, where their number varies. */
 static tdm_status make_key(tdm_session *session, const tdm_run_request *request,
                            tdm_plan_key *out_key) {
   uint64_t *words = session->key_words;
@@ -124,6 +124,17 @@ static void evict(tdm_session *session) {
   }
 }
 
+/* Puts the number of micro-batches behind the key's words. */
+static tdm_status choose_count(tdm_session *session, tdm_plan_key *key, tdm_plan_request *request) {
+  if (!session->tunes) return TDM_OK;
+  TDM_TRY(tdm_micro_tuner_find(&session->tuner, &session->region, key->words, key->count,
+                               &request->tuning));
+  request->batching.count = tdm_micro_tuning_count(request->tuning);
+  key->words[key->count++] = request->batching.count;
+  key->hash = tdm_hash_bytes(key->words, key->count * sizeof *key->words, 0);
+  return TDM_OK;
+}
+
 tdm_status tdm_session_plan_request(tdm_session *session, const tdm_run_request *request,
                                     tdm_training *training, tdm_plan_request *out_request,
                                     tdm_plan_key *out_key) {
@@ -151,7 +162,7 @@ tdm_status tdm_session_plan_request(tdm_session *session, const tdm_run_request 
                                     .strict = session->strict,
                                     .batching = session->batching,
                                     .seed = session->seed};
-  return TDM_OK;
+  return choose_count(session, out_key, out_request);
 }
 
 static tdm_status make_plan(tdm_session *session, const tdm_plan_request *request,

@@ -78,6 +78,7 @@ tdm_status model_create(tdm_context *context, tdm_words *words, const options *g
       .check_finite = true,
       .profile = given->explain,
       .trace_runs = given->trace_path ? TRACE_RUNS : 0,
+      .micro_batches = (int)given->micro_batches,
   };
   out_model->session = tdm_session_create(out_model->graph, &wanted);
   if (out_model->session) return TDM_OK;

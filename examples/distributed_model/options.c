@@ -46,6 +46,11 @@ static tdm_status take_batch(options *out, const char *name, const char *text) {
   return read_integer(name, text, 1, 1 << 20, &out->batch_size);
 }
 
+static tdm_status take_micro_batches(options *out, const char *name, const char *text) {
+  out->micro_batches = TDM_MICRO_BATCHES_AUTO;
+  return strcmp(text, "auto") == 0 ? TDM_OK : read_integer(name, text, 1, 16, &out->micro_batches);
+}
+
 static tdm_status take_words_per_language(options *out, const char *name, const char *text) {
   return read_integer(name, text, 0, INT32_MAX, &out->words_per_language);
 }
@@ -120,6 +125,8 @@ static const option table[] = {
      take_words_per_language},
     {"--epochs", "N", "how often training sees every word; 0: only evaluate (4)", take_epochs},
     {"--batch", "N", "words in one training step, all of one length (256)", take_batch},
+    {"--micro-batches", "N|auto", "parts of a step that devices work on in turn, up to 16 (1)",
+     take_micro_batches},
     {"--learning-rate", "R", "of the first step; falls to 0 at the last (0.004)",
      take_learning_rate},
     {"--seed", "N", "of the draw of words, initial values and their order (1)", take_seed},

@@ -23,6 +23,7 @@ typedef struct options {
   int64_t epochs;
   bool epochs_given;
   int64_t batch_size;
+  int64_t micro_batches;      /* parts that a step cuts its batch into; TDM_MICRO_BATCHES_AUTO */
   int64_t words_per_language; /* 0: all */
   uint64_t seed;
   double learning_rate; /* of the first step */

@@ -41,6 +41,30 @@ static double accuracy_of(const outcome *ended) {
   return accuracy;
 }
 
+/* The loss of an epoch is that of the whole batches. */
+static void micro_batches_change_nothing_but_the_time(void **state) {
+  (void)state;
+  static const char *const counts[] = {"--micro-batches 1", "--micro-batches 4",
+                                       "--micro-batches auto"};
+  double losses[3];
+  for (int i = 0; i < 3; i++) {
+    char arguments[512];
+    snprintf(arguments, sizeof arguments, SMALL "%s", counts[i]);
+    outcome ended;
+    run_well(arguments, &ended);
+    const char *line = strstr(ended.output, "epoch 3/3  loss ");
+    assert_non_null(line);
+    assert_int_equal(sscanf(line, "epoch 3/3  loss %lf", &losses[i]), 1);
+    outcome_free(&ended);
+  }
+  for (int i = 1; i < 3; i++)
+    assert_true(losses[i] <= 1.02 * losses[0] + 1e-3 && losses[0] <= 1.02 * losses[i] + 1e-3);
+  outcome refused = program_run(SMALL "--micro-batches 17");
+  assert_int_not_equal(refused.exit_code, 0);
+  assert_non_null(strstr(refused.output, "--micro-batches"));
+  outcome_free(&refused);
+}
+
 static void trains_and_tells(void **state) {
   (void)state;
   outcome ended;
@@ -213,6 +237,7 @@ int main(int argc, char **argv) {
   if (argc < 2) return 2;
   program_use(argv[1]);
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(micro_batches_change_nothing_but_the_time),
       cmocka_unit_test(trains_and_tells),
       cmocka_unit_test(remembers_what_it_saved),
       cmocka_unit_test(answers_after_training),

@@ -116,6 +116,8 @@ static tdm_status build(tdm_context *context, const tdm_context_options *options
   TDM_TRY(create_locks(context));
   TDM_TRY(tdm_kernel_registry_init(&context->kernels, &context->allocator));
   TDM_TRY(tdm_topology_create(&context->allocator, NULL, &context->topology));
+  if (options->machine != NULL) TDM_TRY(tdm_machine_read(options->machine, &context->machine));
+  context->has_machine = options->machine != NULL;
   TDM_TRY(create_devices(context, plan));
   TDM_TRY(list_queues(context));
   TDM_TRY(tdm_pool_create(context, NULL, &context->pool));
@@ -208,6 +210,7 @@ void tdm_context_stop(tdm_context *context) {
 const char *tdm_accelerator(tdm_context *context) {
   if (context == NULL) return NULL;
   for (size_t i = 0; i < context->device_count; ++i) {
+    if (context->devices[i]->described) continue; /* named by whoever wants it, or never */
     if (i >= context->primary_count + context->secondary_count) return context->devices[i]->name;
   }
   (void)pthread_mutex_lock(&context->start_mutex);

@@ -44,6 +44,10 @@ struct tdm_pool *tdm_context_pool(tdm_context *context);
 struct tdm_links;
 struct tdm_links *tdm_context_links(tdm_context *context);
 
+/* The machine that the context's options describe; NULL: none. Borrowed. */
+struct tdm_machine;
+const struct tdm_machine *tdm_context_machine(const tdm_context *context);
+
 /* Divides the cores and starts the devices' threads; idempotent; the first session calls it. */
 tdm_status tdm_context_start(tdm_context *context) TDM_WARN_UNUSED;
 
@@ -61,7 +65,7 @@ tdm_doorbell *tdm_context_bell(tdm_context *context, uint32_t bell);
  * flights, and hands each to its queue. flight->remaining is set to count first. If adopt is true,
  * one submission whose queue is an idle cpu queue and whose program does not split is run on the
  * calling thread, after the others were handed over. Refused with CANCELLED once the context is
- * closing. */
+ * closing, with UNSUPPORTED where a program is of a device that is only described. */
 tdm_status tdm_context_submit(tdm_context *context, tdm_flight *flight, tdm_submission *submissions,
                               size_t count, bool adopt) TDM_WARN_UNUSED;
 

@@ -39,6 +39,10 @@ const tdm_core_range *tdm_context_cores(const tdm_context *context, const tdm_de
   return &context->cores[index];
 }
 
+const tdm_machine *tdm_context_machine(const tdm_context *context) {
+  return context->has_machine ? &context->machine : NULL;
+}
+
 tdm_pool *tdm_context_pool(tdm_context *context) {
   return context->pool;
 }

@@ -8,6 +8,7 @@
 #include "devices/host/pool.h"
 #include "devices/host/topology.h"
 #include "devices/kernel_registry.h"
+#include "devices/machine.h"
 
 #define TDM_CONTEXT_CLOSING ((uint64_t)1 << 63) /* of users */
 
@@ -34,6 +35,8 @@ struct tdm_context {
   size_t queue_count;
   tdm_pool *pool;
   struct tdm_links *links;
+  tdm_machine machine;
+  bool has_machine;
 
   tdm_kernel_registry kernels;
   tdm_faults faults;

@@ -258,6 +258,7 @@ struct tdm_device {
   int context_index; /* among all devices */
   int node;          /* os index of the NUMA node nearest to it; -1: unknown, or several are */
   bool host_addressable;
+  bool described;       /* of a machine that is not here: it is planned for, nothing executes */
   bool stages_pageable; /* copies of pageable host memory go through the staging pool */
   /* Addresses that the host cannot dereference and that belong to this device alone; none where
    * hidden_bytes is 0. Code for host addressable devices refuses operands from there. */

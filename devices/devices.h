@@ -31,6 +31,9 @@ typedef struct tdm_context_options {
    * point instead of 23 and goes through the tensor cores; -1: they may not; 0: TANDEM_TF32 (0 or
    * 1), else they may not. Deterministic sessions, and other kinds, never do. */
   int tf32;
+  /* A file that describes a machine (docs/forecast.md): its devices are paper:0, ..., for which
+   * plans can be made and forecast (tdm_session_forecast), never run. NULL: none. */
+  const char *machine;
 } tdm_context_options;
 
 /* Finds the devices. options may be NULL. NULL on failure. A context is shared by threads. With a

@@ -38,8 +38,20 @@ static tdm_submission *hand_over(tdm_flight *flight, tdm_submission *submissions
   return kept;
 }
 
+/* A program of a device that is only described would never end. */
+static tdm_status refuse_described(const tdm_flight *flight, const tdm_submission *submissions,
+                                   size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    const tdm_device *device = flight->programs[submissions[i].program].queue->device;
+    if (!device->described) continue;
+    return tdm_fail(TDM_UNSUPPORTED, "%s is only described: nothing executes on it", device->name);
+  }
+  return TDM_OK;
+}
+
 static tdm_status submit(tdm_context *context, tdm_flight *flight, tdm_submission *submissions,
                          size_t count, bool adopt) {
+  if (context->has_machine) TDM_TRY(refuse_described(flight, submissions, count));
   (void)pthread_mutex_lock(&context->submit_mutex);
   if ((atomic_load_explicit(&context->users, memory_order_acquire) & TDM_CONTEXT_CLOSING) != 0) {
     (void)pthread_mutex_unlock(&context->submit_mutex);

@@ -104,12 +104,15 @@ tdm_device *tdm_store_home(tdm_store *store, const char *name) {
 
 /* Gives an entry its memory and its first values. */
 static tdm_status settle_entry(tdm_store *store, tdm_store_entry *entry, tdm_device *home) {
+  /* On a device that is only described there is memory to plan with, and nothing to hold. */
   const int64_t bytes = tdm_shape_bytes(&entry->spec.shape, entry->spec.dtype);
   tdm_storage *storage = NULL;
   tdm_status status = tdm_storage_create(store->context, home, NULL, (size_t)bytes, &storage);
   if (status != TDM_OK) return status;
   const tdm_memory to = storage->memory;
-  if (entry->pending) {
+  if (home->described) {
+    status = TDM_OK;
+  } else if (entry->pending) {
     const tdm_memory from = {.device = tdm_tensor_owner(entry->pending),
                              .address = tdm_tensor_address(entry->pending),
                              .bytes = entry->pending->bytes};

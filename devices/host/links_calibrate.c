@@ -289,6 +289,7 @@ static tdm_status calibrate_all(measurement *measured, tdm_link_set *set) {
   for (size_t i = 0; i < count * count; ++i) {
     tdm_device *from = tdm_context_device(measured->context, i / count);
     tdm_device *to = tdm_context_device(measured->context, i % count);
+    if (from->described || to->described) continue;
     measured->ends[0].device = from;
     measured->ends[1].device = to;
     for (int pinned = 0; pinned < 2; ++pinned) {

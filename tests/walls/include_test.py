@@ -24,6 +24,7 @@ RULES = [(re.compile(files), re.compile(headers)) for files, headers in (
     (r"devices/cpu/.*", r"core/.*|devices/[^/]*|devices/(host|cpu)/.*"),
     (r"devices/sim/.*", r"core/.*|devices/[^/]*|devices/(host|sim)/.*"),
     (r"devices/cuda/.*", r"core/.*|devices/[^/]*|devices/(host|cuda)/.*"),
+    (r"devices/paper/.*", r"core/.*|devices/[^/]*|devices/paper/.*"),
     (r"devices/.*", r"core/.*|devices/.*"),
     (r"graph/.*", r"core/.*|devices/[^/]*|graph/.*"),
     (r"layers/.*", r"core/.*|devices/[^/]*|graph/.*|layers/.*"),

@@ -10,6 +10,7 @@
 #include "core/core.h"
 #include "data/data.h"
 #include "devices/devices.h"
+#include "graph/forecasts.h"
 #include "graph/graph.h"
 #include "layers/layers.h"
 

@@ -1,0 +1,78 @@
+/* Public part of graph/, like graph.h: what a run would take on this machine's devices or on those
+ * of a machine that is described, found in virtual time. docs/forecast.md tells more. */
+#ifndef TANDEM_GRAPH_FORECASTS_H
+#define TANDEM_GRAPH_FORECASTS_H
+
+#include "graph/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Kernel times that were measured, by device class ("cpu/1": kind and team), operation, attributes
+ * and operands. One thread at a time. docs/forecast.md tells what they are for. */
+typedef struct tdm_costs tdm_costs;
+TDM_API tdm_costs *tdm_costs_create(tdm_context *context); /* NULL on failure */
+TDM_API void tdm_costs_release(tdm_costs *costs);          /* NULL is legal */
+/* Takes the kernels' times of the session's latest plan: medians of its latest runs. The session
+ * profiles, and has run. crowded: all that shares the memory computed at the same time; else
+ * nothing did. What is there already is replaced. */
+TDM_API tdm_status tdm_costs_learn(tdm_costs *costs, tdm_session *session,
+                                   bool crowded) TDM_WARN_UNUSED;
+TDM_API tdm_status tdm_costs_load(tdm_costs *costs, const char *path) TDM_WARN_UNUSED;
+TDM_API tdm_status tdm_costs_save(const tdm_costs *costs, const char *path) TDM_WARN_UNUSED;
+
+/* How the gradients of replicas come together in a forecast. */
+typedef enum tdm_summation {
+  TDM_SUM_AT_HOME, /* as plans do: at the parameter's home, one transfer each, and refreshes */
+  TDM_SUM_RING,    /* around a ring in as many pieces as devices, each updating its own copy */
+  TDM_SUM_TREE,    /* up a binomial tree and down again, each updating its own copy */
+  TDM_SUM_COUNT
+} tdm_summation;
+
+typedef struct tdm_forecast_options {
+  size_t struct_size;
+  const tdm_costs *costs; /* NULL: none were measured */
+  tdm_summation summation;
+} tdm_forecast_options;
+
+typedef struct tdm_forecast_queue {
+  char name[40]; /* "paper:3 compute" */
+  double busy_ns;
+  double critical_ns; /* what of the step's longest chain is spent on it */
+} tdm_forecast_queue;
+
+typedef struct tdm_forecast_link {
+  char name[56]; /* "paper:3 to its peers", "cpu:0 -> cpu:1" */
+  double bytes;  /* in a step */
+  double busy_ns;
+  double critical_ns;
+  uint32_t copies;
+} tdm_forecast_link;
+
+typedef struct tdm_forecast {
+  double step_ns;             /* from submitting a run to its end, every derived copy being old */
+  tdm_forecast_queue *queues; /* (queue_count), those with work */
+  size_t queue_count;
+  tdm_forecast_link *links; /* (link_count), those with traffic */
+  size_t link_count;
+  uint32_t measured_kernels; /* whose time was measured */
+  uint32_t modelled_kernels; /* whose time follows from a machine's description */
+  uint32_t replaced_sums;    /* of gradients, that a ring or tree stands for */
+  uint32_t kept_sums;        /* that no ring or tree can stand for: of sparse gradients, and of what
+                                goes through other nodes before its update */
+} tdm_forecast;
+
+/* What a run of the session's latest plan (tdm_session_prepare makes one) would take, found in
+ * virtual time, executing nothing: on this machine's devices and on those described by
+ * tdm_context_options.machine. Copies take what links tell, calibrated or not. options may be NULL.
+ * UNSUPPORTED names a kernel whose time is neither in costs nor follows from a description. The
+ * caller releases *out_forecast. */
+TDM_API tdm_status tdm_session_forecast(tdm_session *session, const tdm_forecast_options *options,
+                                        tdm_forecast **out_forecast) TDM_WARN_UNUSED;
+TDM_API void tdm_forecast_release(tdm_forecast *forecast); /* NULL is legal */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,310 @@
+/* Virtual time on small schedules whose times are found by hand: chains, overlap, waits, shared
+ * links, crowded groups; and that it repeats. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/virtual_time.h"
+
+struct fixture {
+  tdm_allocator allocator;
+  tdm_virtual_schedule schedule;
+};
+
+static void begin(struct fixture *f, uint32_t queues) {
+  f->allocator = tdm_allocator_default();
+  tdm_virtual_init(&f->schedule, &f->allocator);
+  uint32_t queue;
+  for (uint32_t q = 0; q < queues; q++)
+    assert_int_equal(tdm_virtual_add_queue(&f->schedule, TDM_VIRTUAL_NONE, &queue), TDM_OK);
+}
+
+static uint32_t add_link(struct fixture *f, double bytes_per_ns) {
+  uint32_t link;
+  assert_int_equal(tdm_virtual_add_link(&f->schedule, bytes_per_ns, &link), TDM_OK);
+  return link;
+}
+
+static uint32_t add(struct fixture *f, tdm_virtual_task task) {
+  uint32_t index;
+  if (task.crowded == 0) task.crowded = 1;
+  assert_int_equal(tdm_virtual_add(&f->schedule, &task, &index), TDM_OK);
+  return index;
+}
+
+static uint32_t compute(struct fixture *f, uint32_t queue, double ns) {
+  return add(f, (tdm_virtual_task){.queue = queue, .work = ns});
+}
+
+static uint32_t copy(struct fixture *f, uint32_t queue, double bytes, double latency_ns,
+                     uint32_t link) {
+  return add(f, (tdm_virtual_task){.queue = queue,
+                                   .copies = true,
+                                   .work = bytes,
+                                   .latency_ns = latency_ns,
+                                   .hops = {link},
+                                   .hop_count = 1});
+}
+
+/* The task added last waits. */
+static void wait_for(struct fixture *f, uint32_t other) {
+  const uint32_t last = (uint32_t)f->schedule.task_count - 1;
+  assert_int_equal(tdm_virtual_add_wait(&f->schedule, last, other), TDM_OK);
+}
+
+static void run(struct fixture *f) {
+  if (tdm_virtual_run(&f->schedule) != TDM_OK) fail_msg("%s", tdm_last_message());
+}
+
+static void assert_ns(double found, double wanted) {
+  if (fabs(found - wanted) > 1e-9 * (1 + wanted)) fail_msg("%.12g ns, not %.12g", found, wanted);
+}
+
+static void assert_task(const struct fixture *f, uint32_t task, double begin_ns, double end_ns) {
+  assert_ns(f->schedule.tasks[task].begin_ns, begin_ns);
+  assert_ns(f->schedule.tasks[task].end_ns, end_ns);
+}
+
+static void end(struct fixture *f) {
+  tdm_virtual_deinit(&f->schedule);
+}
+
+static void nothing_takes_no_time(void **state) {
+  (void)state;
+  struct fixture f;
+  begin(&f, 1);
+  run(&f);
+  assert_ns(f.schedule.end_ns, 0);
+  end(&f);
+}
+
+static void a_chain_adds_up(void **state) {
+  (void)state;
+  struct fixture f;
+  begin(&f, 1);
+  const uint32_t a = compute(&f, 0, 10);
+  const uint32_t b = compute(&f, 0, 0);
+  const uint32_t c = compute(&f, 0, 5);
+  run(&f);
+  assert_task(&f, a, 0, 10);
+  assert_task(&f, b, 10, 10);
+  assert_task(&f, c, 10, 15);
+  assert_ns(f.schedule.end_ns, 15);
+  assert_ns(f.schedule.queues[0].busy_ns, 15);
+  assert_ns(f.schedule.queues[0].critical_ns, 15);
+  end(&f);
+}
+
+static void a_queue_goes_by_order_not_by_number(void **state) {
+  (void)state;
+  struct fixture f;
+  begin(&f, 1);
+  const uint32_t late = add(&f, (tdm_virtual_task){.work = 3, .order = 9});
+  const uint32_t early = add(&f, (tdm_virtual_task){.work = 4, .order = 2});
+  const uint32_t second = add(&f, (tdm_virtual_task){.work = 1, .order = 2});
+  run(&f);
+  assert_task(&f, early, 0, 4);
+  assert_task(&f, second, 4, 5);
+  assert_task(&f, late, 5, 8);
+  end(&f);
+}
+
+/* a on queue 0 for 10, b on queue 1 for 4, c on queue 1 waits for a; d on queue 0 beside it. */
+static void queues_overlap_and_wait(void **state) {
+  (void)state;
+  struct fixture f;
+  begin(&f, 2);
+  const uint32_t a = compute(&f, 0, 10);
+  const uint32_t b = compute(&f, 1, 4);
+  const uint32_t c = compute(&f, 1, 6);
+  wait_for(&f, a);
+  const uint32_t d = compute(&f, 0, 3);
+  run(&f);
+  assert_task(&f, b, 0, 4);
+  assert_task(&f, c, 10, 16);
+  assert_task(&f, d, 10, 13);
+  assert_ns(f.schedule.end_ns, 16);
+  assert_int_equal(f.schedule.tasks[c].cause, a);
+  assert_ns(f.schedule.queues[0].critical_ns, 10);
+  assert_ns(f.schedule.queues[1].critical_ns, 6);
+  assert_ns(f.schedule.queues[1].busy_ns, 10);
+  end(&f);
+}
+
+static void a_copy_takes_latency_and_bytes(void **state) {
+  (void)state;
+  struct fixture f;
+  begin(&f, 2);
+  const uint32_t link = add_link(&f, 4);
+  const uint32_t free_link = add_link(&f, INFINITY);
+  const uint32_t a = copy(&f, 0, 100, 7, link);
+  const uint32_t empty = copy(&f, 0, 0, 2, link);
+  const uint32_t b = copy(&f, 1, 1e9, 5, free_link);
+  run(&f);
+  assert_task(&f, a, 0, 32);
+  assert_task(&f, empty, 32, 34);
+  assert_task(&f, b, 0, 5);
+  assert_ns(f.schedule.links[link].bytes, 100);
+  assert_ns(f.schedule.links[link].busy_ns, 34);
+  assert_int_equal(f.schedule.links[link].copy_count, 2);
+  assert_ns(f.schedule.links[link].critical_ns, 34);
+  end(&f);
+}
+
+/* 100 bytes from 0 on; 60 from 10 on; 1 byte a ns. Until 10 the first has all of it, then each has
+ * half: the second ends at 130, and the first has 30 left, which take 30 more. */
+static void copies_share_a_link(void **state) {
+  (void)state;
+  struct fixture f;
+  begin(&f, 2);
+  const uint32_t link = add_link(&f, 1);
+  const uint32_t a = copy(&f, 0, 100, 0, link);
+  const uint32_t b = copy(&f, 1, 60, 10, link);
+  run(&f);
+  assert_task(&f, b, 0, 130);
+  assert_task(&f, a, 0, 160);
+  assert_ns(f.schedule.links[link].busy_ns, 160);
+  assert_ns(f.schedule.links[link].bytes, 160);
+  end(&f);
+}
+
+/* Over (wide 10, narrow 2), (narrow 2) and (wide 10): the narrow link gives each of its two 1; the
+ * third has the 9 that are left of the wide one. Max-min, not equal shares. */
+static void what_one_link_cannot_use_goes_to_others(void **state) {
+  (void)state;
+  struct fixture f;
+  begin(&f, 3);
+  const uint32_t wide = add_link(&f, 10);
+  const uint32_t narrow = add_link(&f, 2);
+  const uint32_t both =
+      add(&f, (tdm_virtual_task){
+                  .queue = 0, .copies = true, .work = 100, .hops = {wide, narrow}, .hop_count = 2});
+  const uint32_t slow = copy(&f, 1, 100, 0, narrow);
+  const uint32_t fast = copy(&f, 2, 900, 0, wide);
+  run(&f);
+  assert_task(&f, both, 0, 100);
+  assert_task(&f, slow, 0, 100);
+  assert_task(&f, fast, 0, 100);
+  assert_ns(f.schedule.links[wide].bytes, 1000);
+  end(&f);
+}
+
+/* Two of a group of two, twice as slow together: 10 alone and 4 beside it. The short one ends at 8,
+ * when 4 of the long one are done; its other 6 take 6. A copy disturbs nobody. */
+static void a_crowded_group_is_slower(void **state) {
+  (void)state;
+  struct fixture f;
+  begin(&f, 1);
+  uint32_t first;
+  uint32_t second;
+  assert_int_equal(tdm_virtual_add_queue(&f.schedule, 0, &first), TDM_OK);
+  assert_int_equal(tdm_virtual_add_queue(&f.schedule, 0, &second), TDM_OK);
+  const uint32_t a = add(&f, (tdm_virtual_task){.queue = first, .work = 10, .crowded = 2});
+  const uint32_t b = add(&f, (tdm_virtual_task){.queue = second, .work = 4, .crowded = 2});
+  copy(&f, second, 100, 0, add_link(&f, 1));
+  run(&f);
+  assert_task(&f, b, 0, 8);
+  assert_task(&f, a, 0, 14);
+  end(&f);
+}
+
+static void a_circle_is_refused(void **state) {
+  (void)state;
+  struct fixture f;
+  begin(&f, 2);
+  compute(&f, 0, 1);
+  wait_for(&f, 1);
+  compute(&f, 1, 1);
+  wait_for(&f, 0);
+  compute(&f, 1, 1);
+  assert_int_equal(tdm_virtual_run(&f.schedule), TDM_INTERNAL);
+  assert_string_equal(tdm_last_message(), "virtual time: 3 of 3 tasks wait for each other");
+  end(&f);
+}
+
+/* Many tasks of drawn times on shared links and groups: run twice, and the second time the same. */
+static void it_repeats(void **state) {
+  (void)state;
+  struct fixture f;
+  begin(&f, 4);
+  for (uint32_t q = 0; q < 4; q++)
+    f.schedule.queues[q].group = q / 2;
+  const uint32_t links[2] = {add_link(&f, 3), add_link(&f, 0.7)};
+  uint64_t random = 7;
+  for (uint32_t i = 0; i < 400; i++) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    const uint32_t queue = (random >> 40) % 4;
+    const double work = (double)((random >> 33) % 1000);
+    if ((random >> 50) % 3 == 0)
+      copy(&f, queue, work, (double)(i % 5), links[i % 2]);
+    else
+      add(&f, (tdm_virtual_task){.queue = queue, .work = work, .crowded = 1.5});
+    if (i > 0) wait_for(&f, (uint32_t)((random >> 20) % i));
+  }
+  run(&f);
+  const double end_ns = f.schedule.end_ns;
+  tdm_virtual_task *first = malloc(f.schedule.task_count * sizeof *first);
+  assert_non_null(first);
+  memcpy(first, f.schedule.tasks, f.schedule.task_count * sizeof *first);
+  run(&f);
+  assert_memory_equal(first, f.schedule.tasks, f.schedule.task_count * sizeof *first);
+  assert_true(end_ns == f.schedule.end_ns);
+  double critical_ns = 0;
+  for (size_t q = 0; q < f.schedule.queue_count; q++)
+    critical_ns += f.schedule.queues[q].critical_ns;
+  assert_ns(critical_ns, end_ns);
+  free(first);
+  end(&f);
+}
+
+static void short_memory_is_told(void **state) {
+  (void)state;
+  tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
+  assert_non_null(faulty);
+  for (uint64_t n = 1;; n++) {
+    tdm_faulty_allocator_arm(faulty, n, false);
+    const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);
+    tdm_virtual_schedule schedule;
+    tdm_virtual_init(&schedule, &allocator);
+    uint32_t index;
+    tdm_status status = tdm_virtual_add_queue(&schedule, TDM_VIRTUAL_NONE, &index);
+    if (status == TDM_OK) status = tdm_virtual_add_link(&schedule, 1, &index);
+    const tdm_virtual_task task = {.copies = true, .work = 5, .hop_count = 1};
+    if (status == TDM_OK) status = tdm_virtual_add(&schedule, &task, &index);
+    if (status == TDM_OK) status = tdm_virtual_add(&schedule, &task, &index);
+    if (status == TDM_OK) status = tdm_virtual_add_wait(&schedule, 1, 0);
+    if (status == TDM_OK) status = tdm_virtual_run(&schedule);
+    tdm_virtual_deinit(&schedule);
+    assert_int_equal(tdm_faulty_allocator_outstanding_bytes(faulty), 0);
+    if (tdm_faulty_allocator_failures(faulty) == 0) {
+      assert_int_equal(status, TDM_OK);
+      break;
+    }
+    assert_int_equal(status, TDM_OUT_OF_MEMORY);
+  }
+  tdm_faulty_allocator_destroy(faulty);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(nothing_takes_no_time),
+      cmocka_unit_test(a_chain_adds_up),
+      cmocka_unit_test(a_queue_goes_by_order_not_by_number),
+      cmocka_unit_test(queues_overlap_and_wait),
+      cmocka_unit_test(a_copy_takes_latency_and_bytes),
+      cmocka_unit_test(copies_share_a_link),
+      cmocka_unit_test(what_one_link_cannot_use_goes_to_others),
+      cmocka_unit_test(a_crowded_group_is_slower),
+      cmocka_unit_test(a_circle_is_refused),
+      cmocka_unit_test(it_repeats),
+      cmocka_unit_test(short_memory_is_told),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,138 @@
+/* Plans a model for 1, 2, 4, ... devices of a described machine and tells what a step would take.
+ */
+#include "tools/forecast/forecast.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/forecast/models.h"
+#include "tools/forecast/options.h"
+#include "tools/forecast/report.h"
+
+enum { MOST_DEVICES = 64, DEVICE_NAME = 12, MOST_ROWS = 16 };
+
+typedef struct forecaster {
+  const forecast_request *request;
+  tdm_context *context;
+  tdm_costs *costs;
+  int device_count; /* of the machine */
+} forecaster;
+
+static int64_t batch_for(const forecaster *self, int devices) {
+  return self->request->per_device ? self->request->batch * devices : self->request->batch;
+}
+
+/* "paper:0,paper:1,..." */
+static void list_devices(int devices, char *text, size_t capacity) {
+  size_t at = 0;
+  for (int i = 0; i < devices && at < capacity; i++)
+    at += (size_t)snprintf(text + at, capacity - at, "%spaper:%d", i ? "," : "", i);
+}
+
+/* The plan of a training step over the first devices of the machine. */
+static tdm_status plan_for(const forecaster *self, int devices, opened_model *out_model) {
+  char list[MOST_DEVICES * DEVICE_NAME];
+  list_devices(devices, list, sizeof list);
+  const model_request request = {.name = self->request->model,
+                                 .front = "paper:0",
+                                 .body = "paper:0",
+                                 .replicas = devices > 1 ? list : NULL,
+                                 .batch = batch_for(self, devices)};
+  tdm_status status = model_open(self->context, &request, out_model);
+  if (status != TDM_OK) return status;
+  status = model_prepare(out_model);
+  if (status != TDM_OK) model_close(out_model);
+  return status;
+}
+
+static tdm_status forecast_with(const forecaster *self, tdm_session *session,
+                                tdm_summation summation, tdm_forecast **out_forecast) {
+  const tdm_forecast_options options = {
+      .struct_size = sizeof options, .costs = self->costs, .summation = summation};
+  return tdm_session_forecast(session, &options, out_forecast);
+}
+
+static tdm_status tell_step(const forecaster *self) {
+  const forecast_request *request = self->request;
+  const int devices = request->devices ? request->devices : self->device_count;
+  opened_model model;
+  tdm_status status = plan_for(self, devices, &model);
+  if (status != TDM_OK) return status;
+  tdm_forecast *forecast = NULL;
+  tdm_traffic traffic;
+  status = forecast_with(self, model.session, request->summation, &forecast);
+  if (status == TDM_OK) status = tdm_session_traffic(model.session, &traffic);
+  if (status == TDM_OK) {
+    printf("%s, %lld rows on %d of %d devices, sums: %s\n", request->model,
+           (long long)batch_for(self, devices), devices, self->device_count,
+           summation_names[request->summation]);
+    report_step(forecast, &traffic);
+  }
+  tdm_forecast_release(forecast);
+  model_close(&model);
+  return status;
+}
+
+static tdm_status fill_row(const forecaster *self, int devices, scaling_row *row) {
+  opened_model model;
+  tdm_status status = plan_for(self, devices, &model);
+  if (status != TDM_OK) return status;
+  *row = (scaling_row){.devices = devices, .batch = batch_for(self, devices)};
+  for (int s = 0; s < TDM_SUM_COUNT && status == TDM_OK; s++) {
+    tdm_forecast *forecast = NULL;
+    status = forecast_with(self, model.session, (tdm_summation)s, &forecast);
+    if (status == TDM_OK) row->step_ns[s] = forecast->step_ns;
+    tdm_forecast_release(forecast);
+  }
+  model_close(&model);
+  return status;
+}
+
+static tdm_status tell_scaling(const forecaster *self) {
+  scaling_row rows[MOST_ROWS];
+  size_t count = 0;
+  for (int devices = 1; devices <= self->device_count; devices *= 2) {
+    const tdm_status status = fill_row(self, devices, &rows[count++]);
+    if (status != TDM_OK) return status;
+  }
+  report_scaling(rows, count);
+  return TDM_OK;
+}
+
+static int count_described(const tdm_context *context) {
+  int count = 0;
+  for (size_t i = 0; i < tdm_device_count(context); i++)
+    count += strncmp(tdm_device_name_at(context, i), "paper:", 6) == 0;
+  return count;
+}
+
+static tdm_status open(forecaster *self) {
+  const tdm_context_options options = {
+      .struct_size = sizeof options, .cpu_devices = 1, .machine = self->request->machine};
+  self->context = tdm_context_create(&options);
+  if (!self->context) return TDM_UNAVAILABLE;
+  self->device_count = count_described(self->context);
+  if (self->request->devices > self->device_count)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "--devices %d: the machine has %d",
+                    self->request->devices, self->device_count);
+  self->costs = tdm_costs_create(self->context);
+  if (!self->costs) return TDM_OUT_OF_MEMORY;
+  return self->request->costs ? tdm_costs_load(self->costs, self->request->costs) : TDM_OK;
+}
+
+int forecast_command(int argc, char **argv) {
+  forecast_request request;
+  tdm_status status = forecast_read_options(argc, argv, &request);
+  if (status == TDM_OK && request.help) {
+    forecast_print_help();
+    return 0;
+  }
+  forecaster self = {.request = &request};
+  if (status == TDM_OK) status = open(&self);
+  if (status == TDM_OK) status = tell_step(&self);
+  if (status == TDM_OK) status = tell_scaling(&self);
+  if (status != TDM_OK) fprintf(stderr, "tandem forecast: %s\n", tdm_last_message());
+  tdm_costs_release(self.costs);
+  tdm_context_release(self.context);
+  return status == TDM_OK ? 0 : 1;
+}

@@ -1,0 +1,35 @@
+/* Models to forecast: each has a front (what its input enters, with the largest parameters) and a
+ * body. Invariant: what is fed is drawn from a fixed seed. */
+#ifndef TOOLS_FORECAST_MODELS_H
+#define TOOLS_FORECAST_MODELS_H
+
+#include "tandem.h"
+
+enum { MODEL_FEEDS = 2 };
+
+typedef struct model_request {
+  const char *name;     /* "main", "mlp" or "embedding" */
+  const char *front;    /* the device of the front, and of parameters */
+  const char *body;     /* the device of the body, or of all replicas' results */
+  const char *replicas; /* devices that the body is wrapped over; NULL: it is not */
+  int64_t batch;
+  bool profile;
+} model_request;
+
+typedef struct opened_model {
+  tdm_session *session;
+  tdm_feed feeds[MODEL_FEEDS];
+} opened_model;
+
+/* Names of the models, NULL at the end; and one line about each. */
+extern const char *const model_names[];
+extern const char *const model_descriptions[];
+
+/* Describes the model, makes its session and its feeds; on failure *out_model is closed. The plan
+ * of a training step is made by model_prepare, without running. */
+tdm_status model_open(tdm_context *context, const model_request *request, opened_model *out_model);
+tdm_status model_prepare(opened_model *model);
+tdm_status model_train(opened_model *model);
+void model_close(opened_model *model); /* accepts half-opened ones */
+
+#endif

@@ -1,0 +1,22 @@
+/* The command line of `tandem forecast`. Invariant: strings point into argv; nothing to free. */
+#ifndef TOOLS_FORECAST_OPTIONS_H
+#define TOOLS_FORECAST_OPTIONS_H
+
+#include "tandem.h"
+
+typedef struct forecast_request {
+  const char *machine; /* file */
+  const char *costs;   /* file; NULL: kernels are priced by the description */
+  const char *model;
+  int64_t batch; /* rows of a step; with per_device of each device */
+  int devices;   /* that the step's details are told for; 0: all of the machine's */
+  bool per_device;
+  tdm_summation summation; /* of the step's details */
+  bool help;
+} forecast_request;
+
+/* Fails naming the argument. */
+tdm_status forecast_read_options(int argc, char **argv, forecast_request *out_request);
+void forecast_print_help(void);
+
+#endif

@@ -1,0 +1,84 @@
+/* Tables of a forecast. */
+#include "tools/forecast/report.h"
+
+#include <stdio.h>
+
+enum { MOST_LINES = 12 };
+
+const char *const summation_names[TDM_SUM_COUNT] = {"home", "ring", "tree"};
+
+static void print_queues(const tdm_forecast *forecast) {
+  printf("\n  %-30s %12s %8s %22s\n", "queue", "busy us", "of step", "of the longest chain");
+  size_t printed = 0;
+  for (size_t i = 0; i < forecast->queue_count; i++) {
+    const tdm_forecast_queue *queue = &forecast->queues[i];
+    if (printed++ >= MOST_LINES && queue->critical_ns <= 0) continue;
+    printf("  %-30s %12.1f %7.1f%% %21.1f%%\n", queue->name, queue->busy_ns / 1e3,
+           100 * queue->busy_ns / forecast->step_ns, 100 * queue->critical_ns / forecast->step_ns);
+  }
+  if (forecast->queue_count > MOST_LINES)
+    printf("  (%zu queues; of those after the first %d, those on the longest chain)\n",
+           forecast->queue_count, (int)MOST_LINES);
+}
+
+static void print_links(const tdm_forecast *forecast) {
+  printf("\n  %-36s %14s %8s %12s %8s %22s\n", "link", "bytes", "copies", "busy us", "of step",
+         "of the longest chain");
+  for (size_t i = 0; i < forecast->link_count; i++) {
+    const tdm_forecast_link *link = &forecast->links[i];
+    printf("  %-36s %14.0f %8u %12.1f %7.1f%% %21.1f%%\n", link->name, link->bytes, link->copies,
+           link->busy_ns / 1e3, 100 * link->busy_ns / forecast->step_ns,
+           100 * link->critical_ns / forecast->step_ns);
+  }
+}
+
+/* The queue or link that most of the longest chain is spent on. */
+static void print_bound(const tdm_forecast *forecast) {
+  const char *name = "nothing";
+  double most_ns = 0;
+  for (size_t i = 0; i < forecast->queue_count; i++)
+    if (forecast->queues[i].critical_ns > most_ns) {
+      most_ns = forecast->queues[i].critical_ns;
+      name = forecast->queues[i].name;
+    }
+  printf("bound by %s: %.1f%% of the longest chain", name, 100 * most_ns / forecast->step_ns);
+  double copying_ns = 0;
+  for (size_t i = 0; i < forecast->link_count; i++)
+    copying_ns += forecast->links[i].critical_ns;
+  printf("; copies are %.1f%% of it\n", 100 * copying_ns / forecast->step_ns);
+}
+
+void report_step(const tdm_forecast *forecast, const tdm_traffic *traffic) {
+  printf("step: %.1f us\n", forecast->step_ns / 1e3);
+  print_bound(forecast);
+  printf("kernels: %u priced by measurement, %u by the description\n", forecast->measured_kernels,
+         forecast->modelled_kernels);
+  if (forecast->replaced_sums || forecast->kept_sums)
+    printf("sums of gradients: %u go around, %u stay at home\n", forecast->replaced_sums,
+           forecast->kept_sums);
+  printf(
+      "the plan moves %llu bytes between nodes, %llu of inputs and outputs, %llu of parameters\n",
+      (unsigned long long)traffic->edge_bytes, (unsigned long long)traffic->boundary_bytes,
+      (unsigned long long)traffic->refresh_bytes);
+  print_queues(forecast);
+  print_links(forecast);
+}
+
+void report_scaling(const scaling_row *rows, size_t count) {
+  printf("\n  %-8s %10s", "devices", "rows");
+  for (int s = 0; s < TDM_SUM_COUNT; s++)
+    printf("  %10s %-9s", summation_names[s], "us   x");
+  printf("\n");
+  for (size_t i = 0; i < count; i++) {
+    printf("  %-8d %10lld", rows[i].devices, (long long)rows[i].batch);
+    for (int s = 0; s < TDM_SUM_COUNT; s++) {
+      /* Rows a second, against one device's. */
+      const double faster =
+          rows[0].step_ns[s] / rows[i].step_ns[s] * (double)rows[i].batch / (double)rows[0].batch;
+      printf("  %10.1f %9.2f", rows[i].step_ns[s] / 1e3, faster);
+    }
+    printf("\n");
+  }
+  printf("\n  home: gradients are summed on the first device, as plans do; ring, tree: by all\n"
+         "  devices, each updating its own copy. x: rows a second against one device.\n");
+}

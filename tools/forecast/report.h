@@ -1,0 +1,22 @@
+/* What `tandem forecast` prints. */
+#ifndef TOOLS_FORECAST_REPORT_H
+#define TOOLS_FORECAST_REPORT_H
+
+#include "tandem.h"
+
+extern const char *const summation_names[TDM_SUM_COUNT]; /* "home", "ring", "tree" */
+
+/* One step: its time, what it is made of, traffic per link. */
+void report_step(const tdm_forecast *forecast, const tdm_traffic *traffic);
+
+/* A row of the scaling table: step_ns of each way of summing, and of one device. */
+typedef struct scaling_row {
+  int devices;
+  int64_t batch;
+  double step_ns[TDM_SUM_COUNT];
+} scaling_row;
+
+/* rows (count); the first is of one device. */
+void report_scaling(const scaling_row *rows, size_t count);
+
+#endif

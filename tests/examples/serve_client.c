@@ -50,8 +50,7 @@ void start_server(const char *serve, const char *timeout_ms, const char *connect
   assert_true(running.port > 0);
 }
 
-int stop_server(char *out_line, int size) {
-  assert_int_equal(kill(running.process, SIGTERM), 0);
+int await_server(char *out_line, int size) {
   while (fgets(out_line, size, running.output))
     ;
   fclose(running.output);
@@ -59,6 +58,11 @@ int stop_server(char *out_line, int size) {
   assert_int_equal(waitpid(running.process, &status, 0), running.process);
   running.process = 0;
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+int stop_server(char *out_line, int size) {
+  assert_int_equal(kill(running.process, SIGTERM), 0);
+  return await_server(out_line, size);
 }
 
 /* ---- A client -------------------------------------------------------------------------------- */

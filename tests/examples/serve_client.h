@@ -20,8 +20,11 @@ extern server running;
 /* Starts the program; returns once it listens. model: what it serves, the last is NULL. */
 void start_server(const char *serve, const char *timeout_ms, const char *connections,
                   const char *const *model);
-/* By SIGTERM. The exit code; the last line it printed in out_line. */
+/* By SIGTERM. The exit code, -1 if it did not end by itself; the last line it printed in
+ * out_line. */
 int stop_server(char *out_line, int size);
+/* The same for one that has been told to stop. A second signal, while it ends, would kill it. */
+int await_server(char *out_line, int size);
 
 int connect_client(void);
 void send_bytes(int client, const char *bytes, size_t count);

@@ -322,7 +322,7 @@ static void what_is_in_hand_is_answered_at_the_end(void **state) {
   close(client);
   close(idle);
   char line[256] = "";
-  assert_int_equal(stop_server(line, sizeof line), 0);
+  assert_int_equal(await_server(line, sizeof line), 0);
   assert_int_equal(strncmp(line, "served ", 7), 0);
 }
 

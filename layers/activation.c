@@ -3,23 +3,6 @@
 #include "layers/common.h"
 #include "layers/layers.h"
 
-static tdm_status infer_activation(tdm_infer *infer) {
-  TDM_TRY(tdm_expect_floating(infer, 0, "x"));
-  return tdm_infer_like_first(infer);
-}
-
-/* d_y, y -> d_x by operation. */
-static tdm_status append_gradient(tdm_gradient *gradient, const tdm_operation *operation) {
-  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
-  tdm_graph *graph = tdm_gradient_graph(gradient);
-  const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
-                                tdm_gradient_output(gradient, 0)};
-  tdm_gradient_set(
-      gradient, 0,
-      tdm_append(graph, operation, tdm_gradient_name(gradient), NULL, operands, 2, NULL));
-  return tdm_graph_status(graph);
-}
-
 static const tdm_operation relu_gradient = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_RELU_GRADIENT,
@@ -48,15 +31,16 @@ static const tdm_operation sigmoid_gradient = {
 };
 
 static tdm_status append_relu_gradient(tdm_gradient *gradient) {
-  return append_gradient(gradient, &relu_gradient);
+  return tdm_append_function_gradient(gradient, &relu_gradient, tdm_gradient_output(gradient, 0));
 }
 
 static tdm_status append_tanh_gradient(tdm_gradient *gradient) {
-  return append_gradient(gradient, &tanh_gradient);
+  return tdm_append_function_gradient(gradient, &tanh_gradient, tdm_gradient_output(gradient, 0));
 }
 
 static tdm_status append_sigmoid_gradient(tdm_gradient *gradient) {
-  return append_gradient(gradient, &sigmoid_gradient);
+  return tdm_append_function_gradient(gradient, &sigmoid_gradient,
+                                      tdm_gradient_output(gradient, 0));
 }
 
 static const tdm_operation relu_operation = {
@@ -65,7 +49,7 @@ static const tdm_operation relu_operation = {
     .min_inputs = 1,
     .max_inputs = 1,
     .output_count = 1,
-    .infer = infer_activation,
+    .infer = tdm_infer_floating_like_first,
     .gradient = append_relu_gradient,
 };
 
@@ -75,7 +59,7 @@ static const tdm_operation tanh_operation = {
     .min_inputs = 1,
     .max_inputs = 1,
     .output_count = 1,
-    .infer = infer_activation,
+    .infer = tdm_infer_floating_like_first,
     .gradient = append_tanh_gradient,
 };
 
@@ -85,7 +69,7 @@ static const tdm_operation sigmoid_operation = {
     .min_inputs = 1,
     .max_inputs = 1,
     .output_count = 1,
-    .infer = infer_activation,
+    .infer = tdm_infer_floating_like_first,
     .gradient = append_sigmoid_gradient,
 };
 

@@ -3,23 +3,6 @@
 #include "layers/common.h"
 #include "layers/layers.h"
 
-static tdm_status infer_activation(tdm_infer *infer) {
-  TDM_TRY(tdm_expect_floating(infer, 0, "x"));
-  return tdm_infer_like_first(infer);
-}
-
-/* d_y, x -> d_x by operation, with the forward node's attributes. */
-static tdm_status append_gradient(tdm_gradient *gradient, const tdm_operation *operation) {
-  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
-  tdm_graph *graph = tdm_gradient_graph(gradient);
-  const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
-                                tdm_gradient_input(gradient, 0)};
-  tdm_gradient_set(gradient, 0,
-                   tdm_append(graph, operation, tdm_gradient_name(gradient),
-                              tdm_gradient_attributes(gradient), operands, 2, NULL));
-  return tdm_graph_status(graph);
-}
-
 static const tdm_operation silu_gradient = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_SILU_GRADIENT,
@@ -50,15 +33,16 @@ static const tdm_operation leaky_relu_gradient = {
 };
 
 static tdm_status append_silu_gradient(tdm_gradient *gradient) {
-  return append_gradient(gradient, &silu_gradient);
+  return tdm_append_function_gradient(gradient, &silu_gradient, tdm_gradient_input(gradient, 0));
 }
 
 static tdm_status append_gelu_gradient(tdm_gradient *gradient) {
-  return append_gradient(gradient, &gelu_gradient);
+  return tdm_append_function_gradient(gradient, &gelu_gradient, tdm_gradient_input(gradient, 0));
 }
 
 static tdm_status append_leaky_relu_gradient(tdm_gradient *gradient) {
-  return append_gradient(gradient, &leaky_relu_gradient);
+  return tdm_append_function_gradient(gradient, &leaky_relu_gradient,
+                                      tdm_gradient_input(gradient, 0));
 }
 
 static const tdm_operation silu_operation = {
@@ -67,7 +51,7 @@ static const tdm_operation silu_operation = {
     .min_inputs = 1,
     .max_inputs = 1,
     .output_count = 1,
-    .infer = infer_activation,
+    .infer = tdm_infer_floating_like_first,
     .gradient = append_silu_gradient,
 };
 
@@ -78,7 +62,7 @@ static const tdm_operation gelu_operation = {
     .min_inputs = 1,
     .max_inputs = 1,
     .output_count = 1,
-    .infer = infer_activation,
+    .infer = tdm_infer_floating_like_first,
     .gradient = append_gelu_gradient,
 };
 
@@ -89,7 +73,7 @@ static const tdm_operation leaky_relu_operation = {
     .min_inputs = 1,
     .max_inputs = 1,
     .output_count = 1,
-    .infer = infer_activation,
+    .infer = tdm_infer_floating_like_first,
     .gradient = append_leaky_relu_gradient,
 };
 

@@ -95,6 +95,22 @@ tdm_status tdm_infer_like_second(tdm_infer *infer) {
   return TDM_OK;
 }
 
+tdm_status tdm_infer_floating_like_first(tdm_infer *infer) {
+  TDM_TRY(tdm_expect_floating(infer, 0, "x"));
+  return tdm_infer_like_first(infer);
+}
+
+tdm_status tdm_append_function_gradient(tdm_gradient *gradient, const tdm_operation *operation,
+                                        tdm_value value) {
+  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0), value};
+  tdm_gradient_set(gradient, 0,
+                   tdm_append(graph, operation, tdm_gradient_name(gradient),
+                              tdm_gradient_attributes(gradient), operands, 2, NULL));
+  return tdm_graph_status(graph);
+}
+
 /* ---- Layers ---------------------------------------------------------------------------------- */
 
 const char *tdm_layer_name(tdm_graph *graph, const char *name, const char *suffix, char *text) {

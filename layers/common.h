@@ -45,6 +45,12 @@ static inline tdm_dim *tdm_shape_last(tdm_shape *shape) {
 /* A rule for one output that is like operand 0, and one that is like operand 1. */
 tdm_status tdm_infer_like_first(tdm_infer *infer) TDM_WARN_UNUSED;
 tdm_status tdm_infer_like_second(tdm_infer *infer) TDM_WARN_UNUSED;
+/* Like operand 0, "x", which must be floating. */
+tdm_status tdm_infer_floating_like_first(tdm_infer *infer) TDM_WARN_UNUSED;
+/* The gradient of an elementwise function y of x: d_x is operation of d_y and of value (x or y, as
+ * the function needs), all of one shape, with the forward node's attributes. */
+tdm_status tdm_append_function_gradient(tdm_gradient *gradient, const tdm_operation *operation,
+                                        tdm_value value) TDM_WARN_UNUSED;
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
 

@@ -7,11 +7,6 @@
 #include "layers/common.h"
 #include "layers/layers.h"
 
-static tdm_status infer_dropout(tdm_infer *infer) {
-  TDM_TRY(tdm_expect_floating(infer, 0, "x"));
-  return tdm_infer_like_first(infer);
-}
-
 static tdm_status append_gradient(tdm_gradient *gradient);
 
 static const tdm_operation dropout_in_training = {
@@ -21,7 +16,7 @@ static const tdm_operation dropout_in_training = {
     .min_inputs = 1,
     .max_inputs = 1,
     .output_count = 1,
-    .infer = infer_dropout,
+    .infer = tdm_infer_floating_like_first,
     .gradient = append_gradient,
     .chunk_at = 1 + offsetof(tdm_dropout_attributes, chunk),
 };
@@ -44,7 +39,7 @@ static const tdm_operation dropout_operation = {
     .max_inputs = 1,
     .output_count = 1,
     .is_view = true,
-    .infer = infer_dropout,
+    .infer = tdm_infer_floating_like_first,
     .when_training = &dropout_in_training,
 };
 

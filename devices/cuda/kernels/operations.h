@@ -1,75 +1,12 @@
-/* Which kernels there are: the one list from which prototypes and the table are made. Each entry
- * names an operation of devices/kernels.h and the functions tdm_cuda_NAME_prepare and
- * tdm_cuda_NAME_execute, which serve every dtype listed. */
+/* Which kernels there are: from devices/real_kernels.h and the list here, prototypes and the table
+ * are made. Each entry names an operation of devices/kernels.h and the functions
+ * tdm_cuda_NAME_prepare and tdm_cuda_NAME_execute, which serve every dtype listed. */
 #ifndef TANDEM_DEVICES_CUDA_KERNELS_OPERATIONS_H
 #define TANDEM_DEVICES_CUDA_KERNELS_OPERATIONS_H
 
 #include "devices/devices.h"
 #include "devices/kernels.h"
-
-/* For float32 and float64. */
-#define TDM_CUDA_REAL_KERNELS(X)                                                                   \
-  X(TDM_OP_EMBEDDING, embedding)                                                                   \
-  X(TDM_OP_EMBEDDING_GRADIENT, embedding_gradient)                                                 \
-  X(TDM_OP_EMBEDDING_SPARSE_GRADIENT, embedding_sparse_gradient)                                   \
-  X(TDM_OP_SPARSE_ADD, sparse_add)                                                                 \
-  X(TDM_OP_TAKE_ROWS, take_rows)                                                                   \
-  X(TDM_OP_PUT_ROWS, put_rows)                                                                     \
-  X(TDM_OP_LINEAR, linear)                                                                         \
-  X(TDM_OP_LINEAR_INPUT_GRADIENT, linear_input_gradient)                                           \
-  X(TDM_OP_LINEAR_PARAMETER_GRADIENT, linear_parameter_gradient)                                   \
-  X(TDM_OP_RNN, rnn)                                                                               \
-  X(TDM_OP_RNN_GRADIENT, rnn_gradient)                                                             \
-  X(TDM_OP_RELU, relu)                                                                             \
-  X(TDM_OP_TANH, tanh)                                                                             \
-  X(TDM_OP_SIGMOID, sigmoid)                                                                       \
-  X(TDM_OP_RELU_GRADIENT, relu_gradient)                                                           \
-  X(TDM_OP_TANH_GRADIENT, tanh_gradient)                                                           \
-  X(TDM_OP_SIGMOID_GRADIENT, sigmoid_gradient)                                                     \
-  X(TDM_OP_MUL, mul)                                                                               \
-  X(TDM_OP_SILU, silu)                                                                             \
-  X(TDM_OP_SILU_GRADIENT, silu_gradient)                                                           \
-  X(TDM_OP_GELU, gelu)                                                                             \
-  X(TDM_OP_GELU_GRADIENT, gelu_gradient)                                                           \
-  X(TDM_OP_DROPOUT, dropout)                                                                       \
-  X(TDM_OP_LEAKY_RELU, leaky_relu)                                                                 \
-  X(TDM_OP_LEAKY_RELU_GRADIENT, leaky_relu_gradient)                                               \
-  X(TDM_OP_REDUCE, reduce)                                                                         \
-  X(TDM_OP_REDUCE_GRADIENT, reduce_gradient)                                                       \
-  X(TDM_OP_CONVOLUTION, convolution)                                                               \
-  X(TDM_OP_CONVOLUTION_INPUT_GRADIENT, convolution_input_gradient)                                 \
-  X(TDM_OP_CONVOLUTION_PARAMETER_GRADIENT, convolution_parameter_gradient)                         \
-  X(TDM_OP_MAX_POOL, max_pool)                                                                     \
-  X(TDM_OP_MAX_POOL_GRADIENT, max_pool_gradient)                                                   \
-  X(TDM_OP_AVERAGE_POOL, average_pool)                                                             \
-  X(TDM_OP_AVERAGE_POOL_GRADIENT, average_pool_gradient)                                           \
-  X(TDM_OP_BATCH_NORM, batch_norm)                                                                 \
-  X(TDM_OP_BATCH_NORM_TRAINING, batch_norm_training)                                               \
-  X(TDM_OP_BATCH_NORM_GRADIENT, batch_norm_gradient)                                               \
-  X(TDM_OP_BATCH_NORM_STATISTICS, batch_norm_statistics)                                           \
-  X(TDM_OP_LAYER_NORM, layer_norm)                                                                 \
-  X(TDM_OP_LAYER_NORM_GRADIENT, layer_norm_gradient)                                               \
-  X(TDM_OP_LAYER_NORM_PARAMETER_GRADIENT, layer_norm_parameter_gradient)                           \
-  X(TDM_OP_ADD, add)                                                                               \
-  X(TDM_OP_ACCUMULATE, accumulate)                                                                 \
-  X(TDM_OP_SCALE, scale)                                                                           \
-  X(TDM_OP_DIVIDE, divide)                                                                         \
-  X(TDM_OP_SOFTMAX, softmax)                                                                       \
-  X(TDM_OP_LOG_SOFTMAX, log_softmax)                                                               \
-  X(TDM_OP_SOFTMAX_GRADIENT, softmax_gradient)                                                     \
-  X(TDM_OP_LOG_SOFTMAX_GRADIENT, log_softmax_gradient)                                             \
-  X(TDM_OP_CROSS_ENTROPY, cross_entropy)                                                           \
-  X(TDM_OP_CROSS_ENTROPY_GRADIENT, cross_entropy_gradient)                                         \
-  X(TDM_OP_COUNT_TARGETS, count_targets)                                                           \
-  X(TDM_OP_MSE, mse)                                                                               \
-  X(TDM_OP_MSE_GRADIENT, mse_gradient)                                                             \
-  X(TDM_OP_SGD, sgd)                                                                               \
-  X(TDM_OP_SGD_SPARSE, sgd_sparse)                                                                 \
-  X(TDM_OP_ADAM, adam)                                                                             \
-  X(TDM_OP_ADAM_SPARSE, adam_sparse)                                                               \
-  X(TDM_OP_SUM_OF_SQUARES, sum_of_squares)                                                         \
-  X(TDM_OP_CLIP_FACTOR, clip_factor)                                                               \
-  X(TDM_OP_CHECK_FINITE, check_finite)
+#include "devices/real_kernels.h"
 
 /* For the dtypes that follow the name. */
 #define TDM_CUDA_TYPED_KERNELS(X)                                                                  \
@@ -92,7 +29,7 @@ extern "C" {
                                        tdm_kernel_answer *answer);                                 \
   tdm_status tdm_cuda_##name##_execute(const tdm_kernel_call *call);
 
-TDM_CUDA_REAL_KERNELS(TDM_CUDA_PROTOTYPES)
+TDM_REAL_KERNELS(TDM_CUDA_PROTOTYPES)
 TDM_CUDA_TYPED_KERNELS(TDM_CUDA_PROTOTYPES)
 
 #ifdef __cplusplus

@@ -31,7 +31,7 @@
   (operation, name, __VA_ARGS__)
 #define REAL_ENTRIES(operation, name) ENTRIES_2(operation, name, TDM_FLOAT32, TDM_FLOAT64)
 
-static const tdm_kernel kernels[] = {TDM_CUDA_REAL_KERNELS(REAL_ENTRIES)
+static const tdm_kernel kernels[] = {TDM_REAL_KERNELS(REAL_ENTRIES)
                                          TDM_CUDA_TYPED_KERNELS(TYPED_ENTRIES)};
 
 const tdm_kernel *tdm_cuda_kernels(size_t *out_count) {

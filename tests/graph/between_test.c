@@ -8,12 +8,7 @@ static tdm_context *context; /* of the group: 3 cpu and 3 sim devices */
 
 static int begin_group(void **unused) {
   (void)unused;
-  const tdm_context_options options = {.struct_size = sizeof options,
-                                       .cpu_devices = 3,
-                                       .sim_devices = 3,
-                                       .sim = "latency_us=0,gigabytes_per_second=0"};
-  context = tdm_context_create(&options);
-  assert_non_null(context);
+  context = graph_context_of(3, 3);
   return 0;
 }
 

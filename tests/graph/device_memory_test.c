@@ -12,12 +12,7 @@ static tdm_context *context; /* of the group: 8 cpu and 8 sim devices */
 
 static int begin_group(void **unused) {
   (void)unused;
-  const tdm_context_options options = {.struct_size = sizeof options,
-                                       .cpu_devices = 8,
-                                       .sim_devices = 8,
-                                       .sim = "latency_us=0,gigabytes_per_second=0"};
-  context = tdm_context_create(&options);
-  assert_non_null(context);
+  context = graph_context_of(8, 8);
   return 0;
 }
 

@@ -5,14 +5,18 @@
 
 #include "graph/store.h"
 
-tdm_context *graph_context(void) {
+tdm_context *graph_context_of(int cpu_devices, int sim_devices) {
   const tdm_context_options options = {.struct_size = sizeof options,
-                                       .cpu_devices = 2,
-                                       .sim_devices = 2,
+                                       .cpu_devices = cpu_devices,
+                                       .sim_devices = sim_devices,
                                        .sim = "latency_us=0,gigabytes_per_second=0"};
   tdm_context *context = tdm_context_create(&options);
   if (!context) fail_msg("no context: %s", tdm_last_message());
   return context;
+}
+
+tdm_context *graph_context(void) {
+  return graph_context_of(2, 2);
 }
 
 /* ---- Models -------------------------------------------------------------------------------- */

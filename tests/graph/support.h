@@ -11,6 +11,8 @@
 
 /* Two cpu and two sim devices, links without cost. */
 tdm_context *graph_context(void);
+/* The same with so many of each kind. */
+tdm_context *graph_context_of(int cpu_devices, int sim_devices);
 
 /* ---- Models -------------------------------------------------------------------------------- */
 

@@ -64,7 +64,8 @@ TDM_API const char *tdm_accelerator(tdm_context *context);
  * contexts read when they are created (TANDEM_LINKS=off: they do not, nor is it written). From then
  * on predicted times of transfers are those of this machine, before they are modelled. Nothing else
  * should run meanwhile; not on a device's thread. IO and UNAVAILABLE: the file could not be
- * written, while this context is calibrated all the same. */
+ * written (what stands there and is no regular file is left alone), while this context is
+ * calibrated all the same. */
 TDM_API tdm_status tdm_context_calibrate(tdm_context *context,
                                          const char *cache_path) TDM_WARN_UNUSED;
 

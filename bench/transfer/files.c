@@ -3,6 +3,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -52,6 +53,9 @@ tdm_status output_open(const char *path, output_file *out_file) {
     out_file->stream = stdout;
     return TDM_OK;
   }
+  struct stat about; /* renaming would replace a device or a pipe */
+  if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
+    return tdm_fail(TDM_IO, "%s cannot be written: no regular file", path);
   const int length = snprintf(out_file->unfinished, sizeof out_file->unfinished,
                               "%s.unfinished-%ld", path, (long)getpid());
   if (length < 0 || (size_t)length >= sizeof out_file->unfinished)

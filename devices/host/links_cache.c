@@ -142,7 +142,16 @@ static tdm_status make_folders(const char *path) {
   return TDM_OK;
 }
 
+/* Renaming would replace whatever stands there: a device, a pipe. */
+static tdm_status check_replaceable(const char *path) {
+  struct stat about;
+  if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
+    return tdm_fail(TDM_IO, "%.1000s is no regular file: nothing was written", path);
+  return TDM_OK;
+}
+
 static tdm_status write_and_rename(const char *text, const char *path) {
+  TDM_TRY(check_replaceable(path));
   char other[4096];
   const int length = snprintf(other, sizeof(other), "%s.XXXXXX", path);
   if (length < 0 || (size_t)length >= sizeof(other)) {

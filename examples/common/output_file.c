@@ -3,10 +3,14 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 tdm_status output_begin(const char *option, const char *path, output_file *out) {
   out->option = option;
   out->path = path;
+  struct stat about; /* renaming would replace a device or a pipe */
+  if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
+    return tdm_fail(TDM_IO, "%s %s: no regular file", option, path);
   snprintf(out->partial, sizeof out->partial, "%s.partial", path);
   out->stream = fopen(out->partial, "w");
   if (out->stream) return TDM_OK;

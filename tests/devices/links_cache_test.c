@@ -200,6 +200,12 @@ static void calibrating_keeps_what_it_found(void **state) {
   const tdm_link_estimate read = upload_of(context);
   assert_same(&read, &estimate);
   assert_status(tdm_links_save(context, folder, false), TDM_IO); /* a folder is no file */
+  assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
+  assert_status(tdm_links_save(context, path_of("pipe"), false), TDM_IO);
+  struct stat about;
+  assert_int_equal(stat(path_of("pipe"), &about), 0);
+  assert_true(S_ISFIFO(about.st_mode)); /* as it was */
+  assert_int_equal(unlink(path_of("pipe")), 0);
   tdm_context_release(context);
   (void)unsetenv("TANDEM_STAGING_BYTES");
   (void)unsetenv("TANDEM_LINKS");

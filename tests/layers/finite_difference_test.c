@@ -111,7 +111,7 @@ static void test_cpu(void **state) {
   check_all("*=cpu:0");
 }
 
-#ifndef TEST_VISION /* many cases, and the same rules and kernels */
+#ifdef LAYER_FAMILY_IN_C /* the others are many, of the same rules and kernels */
 static void test_sim(void **state) {
   (void)state;
   check_all("*=sim:0");
@@ -121,7 +121,7 @@ static void test_sim(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_cpu),
-#ifndef TEST_VISION
+#ifdef LAYER_FAMILY_IN_C
       cmocka_unit_test(test_sim),
 #endif
   };

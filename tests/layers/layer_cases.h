@@ -20,7 +20,7 @@ struct layer_case {
   bool has_h0;
   tdm_loss_options loss;
   bool in_training; /* a run that trains has another loss, which finite differences are taken of */
-  double numbers[16]; /* of vision cases: the options that stand in the golden file */
+  double numbers[16]; /* of option_cases_all: what the golden file says */
   size_t number_count;
 };
 
@@ -28,15 +28,23 @@ struct layer_case {
 size_t layer_cases_all(layer_case *cases, size_t capacity);
 #define LAYER_CASES_MAX 512
 
-/* The same for the golden file "vision", which tells its cases itself. */
-size_t vision_cases_all(const golden_file *golden, layer_case *cases, size_t capacity);
+/* Builders of the cases of golden files that tell their cases themselves (option_cases.c), by the
+ * name of the layer; each list ends with NULL. */
+typedef struct layer_builder {
+  const char *layer;
+  layer_case options;
+} layer_builder;
+extern const layer_builder vision_builders[];
 
-/* The file whose cases a test runs. */
-#ifdef TEST_VISION
-#define LAYER_FAMILY "vision"
-#define layer_cases_of vision_cases_all
+/* The same as layer_cases_all for such a file. */
+size_t option_cases_all(const golden_file *golden, layer_case *cases, size_t capacity);
+
+/* The file whose cases a test runs: one that tells its cases, where the build names it. */
+#ifdef LAYER_FAMILY
+#define layer_cases_of option_cases_all
 #else
 #define LAYER_FAMILY "layers"
+#define LAYER_FAMILY_IN_C
 #define layer_cases_of(golden, cases, capacity) layer_cases_all(cases, capacity)
 #endif
 

@@ -1,13 +1,4 @@
-/* Builders of the golden cases of tests/golden/vision_cases.py. Which cases there are, and their
- * options, the golden file itself tells: CASE/option.LAYER is a list of numbers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+/* Builders of the golden cases of tests/golden/vision_cases.py. */
 #include "tests/layers/layer_cases.h"
 
 /* kind, slope */
@@ -134,10 +125,7 @@ static void dropout(layer_test *test, const layer_case *options) {
   layer_judge(test, "y", tdm_dropout(test->graph, "f", x, options->numbers[0]));
 }
 
-static const struct {
-  const char *layer;
-  layer_case options;
-} builders[] = {
+const layer_builder vision_builders[] = {
     {"activation", {.build = activation}},
     {"mul", {.build = mul}},
     {"reduce", {.build = reduce}},
@@ -147,43 +135,5 @@ static const struct {
     {"adaptive_pool", {.build = adaptive_pool}},
     {"batch_norm", {.build = batch_norm, .in_training = true}},
     {"dropout", {.build = dropout, .in_training = true}},
+    {.layer = NULL},
 };
-
-static layer_case case_of(const char *layer) {
-  for (size_t i = 0; i < sizeof builders / sizeof builders[0]; i++)
-    if (strcmp(builders[i].layer, layer) == 0) return builders[i].options;
-  fail_msg("no builder for %s", layer);
-  return (layer_case){.name = NULL};
-}
-
-/* Takes apart "CASE/option.LAYER"; the case's name is a borrowed copy that lives as long as the
- * process. */
-static bool read_case(const char *full, const tdm_tensor *numbers, layer_case *out_case) {
-  static char names[LAYER_CASES_MAX][64];
-  static size_t used;
-  const char *slash = strchr(full, '/');
-  if (!slash || strncmp(slash, "/option.", 8) != 0) return false;
-  *out_case = case_of(slash + 8);
-  char *name = names[used++ % LAYER_CASES_MAX];
-  assert_true((size_t)(slash - full) < sizeof names[0]);
-  (void)snprintf(name, sizeof names[0], "%.*s", (int)(slash - full), full);
-  out_case->name = name;
-  double *values = tensor_values(numbers, &out_case->number_count);
-  assert_true(out_case->number_count <= sizeof out_case->numbers / sizeof out_case->numbers[0]);
-  memcpy(out_case->numbers, values, out_case->number_count * sizeof *values);
-  free(values);
-  return true;
-}
-
-size_t vision_cases_all(const golden_file *golden, layer_case *cases, size_t capacity) {
-  size_t count = 0;
-  for (size_t i = 0; i < tdm_tensor_list_count(golden->list); i++) {
-    layer_case found;
-    if (!read_case(tdm_tensor_list_name(golden->list, i), tdm_tensor_list_tensor(golden->list, i),
-                   &found))
-      continue;
-    assert_true(count < capacity);
-    cases[count++] = found;
-  }
-  return count;
-}

@@ -26,6 +26,8 @@ void tdm_cuda_clock_close(tdm_cuda_clock *clock) {
     if (clock->anchors[i].event != NULL) (void)clock->api->event_destroy(clock->anchors[i].event);
     clock->anchors[i] = (tdm_cuda_anchor){0};
   }
+  if (clock->spare != NULL) (void)clock->api->event_destroy(clock->spare);
+  clock->spare = NULL;
   if (clock->stream != NULL) (void)clock->api->stream_destroy(clock->stream);
   clock->stream = NULL;
 }
@@ -54,7 +56,7 @@ static tdm_cuda_code try_anchor(const tdm_cuda_clock *clock, tdm_cuda_event even
   return code;
 }
 
-/* The last try counts, since the event is its: so the tries end with the first that is close. */
+/* The closest try counts: `spare` takes the next one's event while a better one is kept. */
 static tdm_cuda_code record_anchor(tdm_cuda_clock *clock, tdm_cuda_anchor *anchor) {
   const tdm_cuda_api *api = clock->api;
   tdm_cuda_code code = TDM_CUDA_SUCCESS;
@@ -62,9 +64,22 @@ static tdm_cuda_code record_anchor(tdm_cuda_clock *clock, tdm_cuda_anchor *ancho
   if (code == TDM_CUDA_SUCCESS && anchor->event == NULL) {
     code = api->event_create_timed(&anchor->event);
   }
-  uint64_t width_ns = UINT64_MAX;
-  for (int i = 0; i < ANCHOR_TRIES && code == TDM_CUDA_SUCCESS && width_ns > ANCHOR_CLOSE_NS; ++i)
-    code = try_anchor(clock, anchor->event, &anchor->host_ns, &width_ns);
+  if (code == TDM_CUDA_SUCCESS && clock->spare == NULL) {
+    code = api->event_create_timed(&clock->spare);
+  }
+  uint64_t best_ns = UINT64_MAX;
+  anchor->host_ns = 0;
+  for (int i = 0; i < ANCHOR_TRIES && best_ns > ANCHOR_CLOSE_NS; ++i) {
+    uint64_t host_ns = 0;
+    uint64_t width_ns = 0;
+    if (code == TDM_CUDA_SUCCESS) code = try_anchor(clock, clock->spare, &host_ns, &width_ns);
+    if (code != TDM_CUDA_SUCCESS) break;
+    if (width_ns >= best_ns) continue;
+    const tdm_cuda_event closer = clock->spare;
+    clock->spare = anchor->event;
+    *anchor = (tdm_cuda_anchor){.event = closer, .host_ns = host_ns};
+    best_ns = width_ns;
+  }
   if (code != TDM_CUDA_SUCCESS) anchor->host_ns = 0;
   return code;
 }
@@ -125,24 +140,41 @@ tdm_cuda_code tdm_cuda_span_end(const tdm_cuda_clock *clock, const tdm_cuda_span
   return clock->api->event_record(span->events[1], stream);
 }
 
-static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high) {
-  return value < low ? low : value > high ? high : value;
+/* The anchor's time on the host, corrected where the host saw it late or early: a span is as long
+ * as the GPU says and lies within what the host saw. What one has shown holds for the next ones
+ * too. */
+static int64_t corrected_anchor_ns(tdm_cuda_clock *clock, tdm_cuda_anchor *anchor,
+                                   const int64_t passed_ns[2], uint64_t from_ns,
+                                   uint64_t until_ns) {
+  (void)pthread_mutex_lock(&clock->mutex);
+  int64_t host_ns = (int64_t)anchor->host_ns;
+  if (host_ns + passed_ns[0] < (int64_t)from_ns) host_ns = (int64_t)from_ns - passed_ns[0];
+  if (host_ns + passed_ns[1] > (int64_t)until_ns) host_ns = (int64_t)until_ns - passed_ns[1];
+  anchor->host_ns = (uint64_t)host_ns;
+  (void)pthread_mutex_unlock(&clock->mutex);
+  return host_ns;
 }
 
-tdm_cuda_code tdm_cuda_span_read(tdm_cuda_clock *clock, tdm_cuda_span *span) {
+tdm_cuda_code tdm_cuda_span_read(tdm_cuda_clock *clock, tdm_cuda_span *span,
+                                 uint64_t *in_out_until_ns) {
   if (span->anchor == NULL) return TDM_CUDA_SUCCESS;
-  uint64_t ends_ns[2];
+  int64_t passed_ns[2];
   tdm_cuda_code code = TDM_CUDA_SUCCESS;
   const uint64_t now_ns = tdm_time_ns();
   for (size_t i = 0; i < 2 && code == TDM_CUDA_SUCCESS; ++i) {
-    double passed_ns = 0;
-    code = clock->api->event_elapsed(&passed_ns, span->anchor->event, span->events[i]);
-    const double host_ns = (double)span->anchor->host_ns + passed_ns;
-    ends_ns[i] = clamp(host_ns > 0 ? (uint64_t)host_ns : 0, span->enqueued_ns, now_ns);
+    double event_ns = 0;
+    code = clock->api->event_elapsed(&event_ns, span->anchor->event, span->events[i]);
+    passed_ns[i] = (int64_t)event_ns;
   }
   if (code == TDM_CUDA_SUCCESS) {
-    span->times->begin_ns = ends_ns[0];
-    span->times->end_ns = ends_ns[1] > ends_ns[0] ? ends_ns[1] : ends_ns[0];
+    const int64_t host_ns =
+        corrected_anchor_ns(clock, span->anchor, passed_ns, span->enqueued_ns, now_ns);
+    const uint64_t begin_ns = (uint64_t)(host_ns + passed_ns[0]);
+    const uint64_t end_ns = (uint64_t)(host_ns + passed_ns[1]);
+    /* Behind the one before, if the anchor was corrected in between. */
+    span->times->begin_ns = begin_ns > *in_out_until_ns ? begin_ns : *in_out_until_ns;
+    span->times->end_ns = end_ns > span->times->begin_ns ? end_ns : span->times->begin_ns;
+    *in_out_until_ns = span->times->end_ns;
   }
   tdm_cuda_span_drop(clock, span);
   return code;

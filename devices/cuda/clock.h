@@ -14,7 +14,7 @@ enum { TDM_CUDA_ANCHORS = 2 }; /* one is in use while the other one grows old */
 
 typedef struct tdm_cuda_anchor {
   tdm_cuda_event event;
-  uint64_t host_ns; /* when it was reached, to some microseconds */
+  uint64_t host_ns; /* when it was reached, to some microseconds; 0: was not */
   uint32_t users;   /* spans on their way that go by it */
 } tdm_cuda_anchor;
 
@@ -23,6 +23,7 @@ typedef struct tdm_cuda_clock {
   const tdm_cuda_api *api;
   pthread_mutex_t mutex;
   tdm_cuda_stream stream; /* of its own: an anchor waits for nobody's work */
+  tdm_cuda_event spare;   /* for the next try at an anchor */
   tdm_cuda_anchor anchors[TDM_CUDA_ANCHORS];
   uint32_t newest;
 } tdm_cuda_clock;
@@ -49,9 +50,11 @@ tdm_cuda_code tdm_cuda_span_begin(tdm_cuda_clock *clock, tdm_cuda_span *span,
 /* What was enqueued since is timed; nothing where the span has not begun. */
 tdm_cuda_code tdm_cuda_span_end(const tdm_cuda_clock *clock, const tdm_cuda_span *span,
                                 tdm_cuda_stream stream);
-/* Fills the span's times, its events being reached, and lets the anchor go. Times lie between what
- * the host saw: enqueued before, reached by now. */
-tdm_cuda_code tdm_cuda_span_read(tdm_cuda_clock *clock, tdm_cuda_span *span);
+/* Fills the span's times, its events being reached, and lets the anchor go. A span lies within what
+ * the host saw, enqueued before and reached by now, and behind *in_out_until_ns, the end of the one
+ * read before of the same stream, which it moves. */
+tdm_cuda_code tdm_cuda_span_read(tdm_cuda_clock *clock, tdm_cuda_span *span,
+                                 uint64_t *in_out_until_ns);
 /* Lets the anchor go without times. */
 void tdm_cuda_span_drop(tdm_cuda_clock *clock, tdm_cuda_span *span);
 /* Frees the events. */

@@ -185,7 +185,9 @@ static void retire_one(tdm_cuda_queue *queue, tdm_cuda_mark mark, tdm_cuda_code 
   const tdm_cuda_api *api = queue->lane.api;
   tdm_cuda_span *span = span_of(queue, queue->retired);
   read_reports(queue, &mark);
-  if (code == TDM_CUDA_SUCCESS && mark.recorded) code = tdm_cuda_span_read(clock_of(queue), span);
+  if (code == TDM_CUDA_SUCCESS && mark.recorded) {
+    code = tdm_cuda_span_read(clock_of(queue), span, &queue->timed_until_ns);
+  }
   tdm_cuda_span_drop(clock_of(queue), span);
   if (code != TDM_CUDA_SUCCESS) {
     fail_range(&mark, tdm_cuda_fail(api, code, "waiting for an event"));

@@ -48,6 +48,7 @@ typedef struct tdm_cuda_queue {
   pthread_mutex_t mutex; /* of marks, retired, marked */
   tdm_cuda_mark marks[TDM_CUDA_MARKS];
   tdm_cuda_span spans[TDM_CUDA_MARKS]; /* where times are recorded: of each mark's last command */
+  uint64_t timed_until_ns;             /* the end of the newest of them */
   uint64_t retired;
   uint64_t marked;
   _Atomic uint64_t mark_waiters; /* bells that want to hear of the next mark */

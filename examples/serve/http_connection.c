@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { DRAIN_MS = 1000 };
 #define PLAIN "text/plain; charset=utf-8"
@@ -145,7 +146,9 @@ static int on_message_begin(http_parser *parser) {
   http_connection *connection = parser->data;
   connection->begun = true;
   connection->refusal = 0;
-  connection->path_bytes = connection->body_bytes = 0;
+  connection->path_bytes = connection->body_bytes = connection->field_bytes = 0;
+  connection->in_value = false;
+  connection->host_count = 0;
   (void)uv_timer_again(&connection->timer); /* from here on for all of it, however it trickles */
   return 0;
 }
@@ -161,8 +164,39 @@ static int on_url(http_parser *parser, const char *at, size_t bytes) {
   return 0;
 }
 
+/* A name can come in pieces. */
+static int on_header_field(http_parser *parser, const char *at, size_t bytes) {
+  http_connection *connection = parser->data;
+  if (connection->in_value) connection->field_bytes = 0;
+  connection->in_value = false;
+  for (size_t i = 0; i < bytes; i++, connection->field_bytes++)
+    if (connection->field_bytes < sizeof connection->field)
+      connection->field[connection->field_bytes] = at[i];
+  return 0;
+}
+
+static int on_header_value(http_parser *parser, const char *at, size_t bytes) {
+  (void)at, (void)bytes;
+  http_connection *connection = parser->data;
+  if (!connection->in_value && connection->field_bytes == 4)
+    connection->host_count += strncasecmp(connection->field, "host", 4) == 0;
+  connection->in_value = true;
+  return 0;
+}
+
+/* RFC 9112, 3.2: one Host field, which only older clients may leave out. */
+static bool names_its_host(const http_connection *connection) {
+  const http_parser *parser = &connection->parser;
+  const bool is_older = parser->http_major < 1 || (parser->http_major == 1 && !parser->http_minor);
+  return connection->host_count == 1 || (connection->host_count == 0 && is_older);
+}
+
 static int on_headers_complete(http_parser *parser) {
   http_connection *connection = parser->data;
+  if (!names_its_host(connection)) {
+    connection->refusal = HTTP_STATUS_BAD_REQUEST;
+    return -1;
+  }
   const bool has_length = parser->content_length != UINT64_MAX;
   if (!has_length || parser->content_length <= HTTP_MAX_BODY) return 0;
   connection->refusal = HTTP_STATUS_PAYLOAD_TOO_LARGE;
@@ -215,6 +249,8 @@ static int status_of_error(const http_connection *connection) {
 static void parse(http_connection *connection) {
   static const http_parser_settings settings = {.on_message_begin = on_message_begin,
                                                 .on_url = on_url,
+                                                .on_header_field = on_header_field,
+                                                .on_header_value = on_header_value,
                                                 .on_headers_complete = on_headers_complete,
                                                 .on_body = on_body,
                                                 .on_message_complete = on_message_complete};

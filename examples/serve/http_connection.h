@@ -32,12 +32,16 @@ struct http_connection {
   char body[HTTP_MAX_BODY + 1];
   size_t body_bytes;
   char output[HTTP_MAX_ANSWER + 512];
-  int refusal;   /* the status that says why the parser was stopped; 0: it was not by us */
-  bool begun;    /* part of a request has arrived */
-  bool complete; /* all of it */
-  bool handling; /* it is answered later, or just now */
-  bool sending;  /* an answer is on its way */
-  bool ends;     /* nothing more is answered after this */
+  char field[8]; /* the begin of the header field's name that comes just now */
+  size_t field_bytes;
+  bool in_value;  /* the name is complete */
+  int host_count; /* fields named Host */
+  int refusal;    /* the status that says why the parser was stopped; 0: it was not by us */
+  bool begun;     /* part of a request has arrived */
+  bool complete;  /* all of it */
+  bool handling;  /* it is answered later, or just now */
+  bool sending;   /* an answer is on its way */
+  bool ends;      /* nothing more is answered after this */
   bool reading;
   bool draining;  /* what still comes is thrown away */
   bool closing;   /* its handles are being closed */

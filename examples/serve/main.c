@@ -16,12 +16,15 @@
 #define PLAIN "text/plain; charset=utf-8"
 
 enum { SIGNALS = 2 };
+static const int numbers[SIGNALS] = {SIGTERM, SIGINT}; /* each ends the server in order */
 
 typedef struct program {
   serve_options given;
   uv_loop_t loop;
   bool has_loop;
-  uv_signal_t signals[SIGNALS];
+  uv_signal_t signals[SIGNALS]; /* open up to the very end, so that none of them kills before */
+  bool has_signals;
+  bool ending;
   tdm_context *context;
   tdm_tensor_list *saved; /* parameters and tables of words */
   tdm_words *words;
@@ -173,13 +176,13 @@ static void end_loop(program *self) {
 static void on_stopped(void *user) {
   program *self = user;
   self->server = NULL;
-  for (int i = 0; i < SIGNALS; i++)
-    uv_close((uv_handle_t *)&self->signals[i], NULL);
   end_loop(self);
 }
 
 static void on_signal(uv_signal_t *handle, int number) {
   program *self = handle->data;
+  if (self->ending) return;
+  self->ending = true;
   fprintf(stderr, "serve: signal %d: answering what is in hand\n", number);
   http_server_stop(self->server, on_stopped);
 }
@@ -197,7 +200,6 @@ static void report(const program *self) {
 /* ---- The order of things --------------------------------------------------------------------- */
 
 static tdm_status listen_and_serve(program *self) {
-  static const int numbers[SIGNALS] = {SIGTERM, SIGINT};
   const batcher_options asking = {.loop = &self->loop,
                                   .context = self->context,
                                   .session = self->session,
@@ -225,7 +227,9 @@ static tdm_status listen_and_serve(program *self) {
     (void)uv_signal_init(&self->loop, &self->signals[i]);
     self->signals[i].data = self;
     (void)uv_signal_start(&self->signals[i], on_signal, numbers[i]);
+    uv_unref((uv_handle_t *)&self->signals[i]); /* the loop runs for the listener */
   }
+  self->has_signals = true;
   printf("listening on %s:%d\n", self->given.address, http_server_port(self->server));
   fflush(stdout);
   (void)uv_run(&self->loop, UV_RUN_DEFAULT);
@@ -253,6 +257,19 @@ static tdm_status run(program *self, int argc, char **argv) {
   return status == TDM_OK ? listen_and_serve(self) : status;
 }
 
+/* The library's threads have ended: what is blocked here is blocked for the process, and stays so
+ * until it has ended. */
+static void close_signals(program *self) {
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  for (int i = 0; i < SIGNALS; i++) {
+    sigaddset(&blocked, numbers[i]);
+    (void)pthread_sigmask(SIG_BLOCK, &blocked, NULL);
+    uv_close((uv_handle_t *)&self->signals[i], NULL);
+  }
+  (void)uv_run(&self->loop, UV_RUN_DEFAULT);
+}
+
 static void close_all(program *self) {
   if (!self->ended) end_loop(self); /* it never came to serve */
   if (self->has_loop) (void)uv_run(&self->loop, UV_RUN_DEFAULT);
@@ -262,6 +279,7 @@ static void close_all(program *self) {
   tdm_tensor_list_release(self->saved);
   tdm_context_release(self->context);
   batcher_free(self->questions);
+  if (self->has_signals) close_signals(self);
   if (self->has_loop) (void)uv_loop_close(&self->loop);
 }
 

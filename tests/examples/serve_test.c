@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -121,8 +122,8 @@ static void pipelined_requests_are_answered_in_order(void **state) {
   static const char *const words[] = {"abc", "abcdef", "", "uvw", "bcdef"};
   for (int i = 0; i < 5; i++)
     snprintf(requests + strlen(requests), sizeof requests - strlen(requests),
-             "POST /language HTTP/1.1\r\nContent-Length: %zu\r\n\r\n%s", strlen(words[i]),
-             words[i]);
+             "POST /language HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n%s",
+             strlen(words[i]), words[i]);
   const int client = connect_client();
   send_bytes(client, requests, strlen(requests));
   assert_int_equal(shutdown(client, SHUT_WR), 0); /* no more questions, but it wants the answers */
@@ -140,7 +141,8 @@ static void pipelined_requests_are_answered_in_order(void **state) {
 /* More than a connection has memory for: the rest waits in the kernel's. */
 static void a_flood_of_requests_is_answered(void **state) {
   (void)state;
-  static const char request[] = "POST /language HTTP/1.1\r\nContent-Length: 4\r\n\r\nabcd";
+  static const char request[] =
+      "POST /language HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nabcd";
   enum { FLOOD = 600 };
   char *requests = malloc(FLOOD * sizeof request);
   assert_non_null(requests);
@@ -187,21 +189,29 @@ static void malformed_requests_are_refused(void **state) {
       {400, "GARBAGE\r\n\r\n"},
       {400, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"},
       {400, "POST /language HTTP/9.9.9\r\n\r\n"},
-      {400, "POST /language HTTP/1.1\r\nContent-Length: -1\r\n\r\n"},
-      {400, "POST /language HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"},
-      {400, "POST /language HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n"
+      {400, "POST /language HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n"},
+      {400,
+       "POST /language HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"},
+      {400, "POST /language HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: "
+            "chunked\r\n\r\n"
             "3\r\nabc\r\n0\r\n\r\n"},
-      {400, "POST /language HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"},
-      {413, "POST /language HTTP/1.1\r\nContent-Length: 1025\r\n\r\n"},
-      {404, "GET / HTTP/1.1\r\n\r\n"},
-      {404, "POST /language/x HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc"},
-      {405, "GET /language HTTP/1.1\r\n\r\n"},
-      {405, "DELETE /metrics HTTP/1.1\r\n\r\n"},
-      {422, "POST /language HTTP/1.1\r\nContent-Length: 0\r\n\r\n"},
-      {422, "POST /language HTTP/1.1\r\nContent-Length: 4\r\n\r\n \r\n "},
-      {422, "POST /language HTTP/1.1\r\nContent-Length: 4\r\n\r\na1b2"},
-      {422, "POST /language HTTP/1.1\r\nContent-Length: 2\r\n\r\n\xff\xfe"},
-      {422, "POST /language HTTP/1.1\r\nContent-Length: 30\r\n\r\nabcdefabcdefabcdefabcdefabcdef"},
+      {400, "POST /language HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"},
+      {400, "GET /metrics HTTP/1.1\r\n\r\n"},
+      {400, "GET /metrics HTTP/1.1\r\nHosts: x\r\nHos: x\r\nX: Host\r\n\r\n"},
+      {400, "GET /metrics HTTP/1.1\r\nHost: x\r\nhost: x\r\n\r\n"},
+      {400, "GET /metrics HTTP/1.0\r\nHost: x\r\nhost: x\r\n\r\n"},
+      {200, "GET /metrics HTTP/1.1\r\nX: Host\r\nhOsT:\r\n\r\n"},
+      {413, "POST /language HTTP/1.1\r\nHost: x\r\nContent-Length: 1025\r\n\r\n"},
+      {404, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"},
+      {404, "POST /language/x HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"},
+      {405, "GET /language HTTP/1.1\r\nHost: x\r\n\r\n"},
+      {405, "DELETE /metrics HTTP/1.1\r\nHost: x\r\n\r\n"},
+      {422, "POST /language HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"},
+      {422, "POST /language HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n \r\n "},
+      {422, "POST /language HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\na1b2"},
+      {422, "POST /language HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n\xff\xfe"},
+      {422, "POST /language HTTP/1.1\r\nHost: x\r\nContent-Length: "
+            "30\r\n\r\nabcdefabcdefabcdefabcdefabcdef"},
   };
   for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
     char answer[ANSWER_BYTES];
@@ -211,7 +221,7 @@ static void malformed_requests_are_refused(void **state) {
     assert_serves();
   }
   char answer[ANSWER_BYTES];
-  static const char zero[] = "POST /language HTTP/1.1\r\nContent-Length: 3\r\n\r\na\0b";
+  static const char zero[] = "POST /language HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\na\0b";
   assert_int_equal(ask_bytes(zero, sizeof zero - 1, answer), 422);
 }
 
@@ -221,13 +231,14 @@ static void requests_beyond_the_limits_are_refused(void **state) {
   char request[20000];
   int used = snprintf(request, sizeof request, "GET /");
   memset(request + used, 'x', 300);
-  strcpy(request + used + 300, " HTTP/1.1\r\n\r\n");
+  strcpy(request + used + 300, " HTTP/1.1\r\nHost: x\r\n\r\n");
   assert_int_equal(ask_bytes(request, strlen(request), answer), 414);
-  used = snprintf(request, sizeof request, "GET /metrics HTTP/1.1\r\nX: ");
+  used = snprintf(request, sizeof request, "GET /metrics HTTP/1.1\r\nHost: x\r\nX: ");
   memset(request + used, 'x', 15000);
   assert_int_equal(ask_bytes(request, (size_t)used + 15000, answer), 431);
-  used = snprintf(request, sizeof request,
-                  "POST /language HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n");
+  used =
+      snprintf(request, sizeof request,
+               "POST /language HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n");
   memset(request + used, 'a', 2000);
   assert_int_equal(ask_bytes(request, (size_t)used + 2000, answer), 413);
   assert_serves();
@@ -252,7 +263,7 @@ static void a_trickling_request_is_answered_in_time(void **state) {
  * others are served meanwhile. */
 static void slow_clients_are_left(void **state) {
   (void)state;
-  static const char half[] = "POST /language HTTP/1.1\r\nContent-Length: 4\r\n\r\nab";
+  static const char half[] = "POST /language HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nab";
   const int idle = connect_client();
   const int slow = connect_client();
   send_bytes(slow, half, sizeof half - 1);
@@ -283,7 +294,8 @@ static void more_connections_than_allowed_are_refused(void **state) {
 
 static void clients_that_go_are_forgotten(void **state) {
   (void)state;
-  static const char request[] = "POST /language HTTP/1.1\r\nContent-Length: 4\r\n\r\nabcd";
+  static const char request[] =
+      "POST /language HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nabcd";
   for (int i = 0; i < 100; i++) {
     const int client = connect_client();
     send_bytes(client, request, i % 3 == 0 ? sizeof request - 1 : (size_t)i % 40);
@@ -304,7 +316,7 @@ static void clients_that_go_are_forgotten(void **state) {
 
 static void what_is_in_hand_is_answered_at_the_end(void **state) {
   (void)state;
-  static const char half[] = "POST /language HTTP/1.1\r\nContent-Length: 4\r\n\r\nab";
+  static const char half[] = "POST /language HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nab";
   const int client = connect_client();
   const int idle = connect_client();
   send_bytes(client, half, sizeof half - 1);
@@ -321,6 +333,20 @@ static void what_is_in_hand_is_answered_at_the_end(void **state) {
   assert_non_null(strstr(answer, "Connection: close"));
   close(client);
   close(idle);
+  char line[256] = "";
+  assert_int_equal(await_server(line, sizeof line), 0);
+  assert_int_equal(strncmp(line, "served ", 7), 0);
+}
+
+/* Up to its last moment: whoever asks twice gets the same orderly end. */
+static void more_signals_do_not_kill_it(void **state) {
+  (void)state;
+  assert_serves();
+  siginfo_t seen = {0};
+  for (int i = 0; seen.si_pid == 0; i++) {
+    assert_int_equal(kill(running.process, i % 2 == 0 ? SIGTERM : SIGINT), 0);
+    assert_int_equal(waitid(P_PID, (id_t)running.process, &seen, WEXITED | WNOHANG | WNOWAIT), 0);
+  }
   char line[256] = "";
   assert_int_equal(await_server(line, sizeof line), 0);
   assert_int_equal(strncmp(line, "served ", 7), 0);
@@ -370,6 +396,7 @@ int main(int argc, char **argv) {
       SERVED(more_connections_than_allowed_are_refused),
       SERVED(clients_that_go_are_forgotten),
       SERVED(what_is_in_hand_is_answered_at_the_end),
+      SERVED(more_signals_do_not_kill_it),
       cmocka_unit_test(says_what_is_wrong_with_its_options),
   };
   return cmocka_run_group_tests(tests, make_model, NULL);

@@ -5,6 +5,7 @@
 
 #include "graph/session.h"
 #include "tests/graph/counter_model.h"
+#include "tests/graph/seed_range.h"
 
 enum { IN_FLIGHT = 5, SEEDS_A_CONTEXT = 25 };
 
@@ -101,18 +102,18 @@ static void fly_and_compare(tdm_context *context, uint64_t seed, bool cancels, s
   free(state);
 }
 
-static sums fly_all(int count, bool cancels) {
-  if (counter_is_slow()) count /= 4;
+static sums fly_all(int usual, bool cancels) {
+  const seed_range seeds = seed_range_of(0, counter_is_slow() ? usual / 4 : usual);
   sums seen = {0};
-  for (int first = 0; first < count; first += SEEDS_A_CONTEXT) {
-    tdm_context *context = counter_context((uint64_t)first + 3);
-    for (int i = 0; i < SEEDS_A_CONTEXT; i++)
-      fly_and_compare(context, (uint64_t)(first + i), cancels, &seen);
+  for (int i = 0; i < seeds.count; i += SEEDS_A_CONTEXT) {
+    tdm_context *context = counter_context(seeds.first + (uint64_t)i + 3);
+    for (int k = i; k < i + SEEDS_A_CONTEXT && k < seeds.count; k++)
+      fly_and_compare(context, seeds.first + (uint64_t)k, cancels, &seen);
     tdm_context_close(context, NULL, NULL);
     tdm_context_release(context);
   }
-  assert_true(seen.chained > count / 2);
-  assert_true(seen.early > count / 8);
+  assert_true(seen.chained > seeds.count / 2);
+  assert_true(seen.early > seeds.count / 8);
   return seen;
 }
 
@@ -127,10 +128,11 @@ static void cancelled_steps_are_as_if_they_had_never_been(void **unused) {
   assert_true(seen.stopped > 5);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(training_in_flight_equals_the_oracle),
       cmocka_unit_test(cancelled_steps_are_as_if_they_had_never_been),
   };
+  seed_range_read(argc, argv);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

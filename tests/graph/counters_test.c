@@ -4,11 +4,12 @@
 #include <time.h>
 
 #include "tests/graph/counter_model.h"
+#include "tests/graph/seed_range.h"
 
 enum { SEEDS_A_CONTEXT = 50 };
 
-static int seed_count(int full) {
-  return counter_is_slow() ? full / 8 : full;
+static seed_range seeds_of(int usual) {
+  return seed_range_of(0, counter_is_slow() ? usual / 8 : usual);
 }
 
 /* ---- Training ------------------------------------------------------------------------------ */
@@ -40,11 +41,11 @@ static void train_and_compare(tdm_context *context, uint64_t seed) {
 
 static void training_equals_the_oracle(void **unused) {
   (void)unused;
-  const int count = seed_count(1200);
-  for (int first = 0; first < count; first += SEEDS_A_CONTEXT) {
-    tdm_context *context = counter_context((uint64_t)first + 1);
-    for (int i = 0; i < SEEDS_A_CONTEXT; i++)
-      train_and_compare(context, (uint64_t)(first + i));
+  const seed_range seeds = seeds_of(1200);
+  for (int i = 0; i < seeds.count; i += SEEDS_A_CONTEXT) {
+    tdm_context *context = counter_context(seeds.first + (uint64_t)i + 1);
+    for (int k = i; k < i + SEEDS_A_CONTEXT && k < seeds.count; k++)
+      train_and_compare(context, seeds.first + (uint64_t)k);
     tdm_context_release(context);
   }
 }
@@ -109,20 +110,21 @@ static void fly_and_compare(tdm_context *context, uint64_t seed) {
 
 static void inference_in_flight_equals_the_oracle(void **unused) {
   (void)unused;
-  const int count = seed_count(600);
-  for (int first = 0; first < count; first += SEEDS_A_CONTEXT) {
-    tdm_context *context = counter_context((uint64_t)first + 7);
-    for (int i = 0; i < SEEDS_A_CONTEXT; i++)
-      fly_and_compare(context, (uint64_t)(first + i));
+  const seed_range seeds = seeds_of(600);
+  for (int i = 0; i < seeds.count; i += SEEDS_A_CONTEXT) {
+    tdm_context *context = counter_context(seeds.first + (uint64_t)i + 7);
+    for (int k = i; k < i + SEEDS_A_CONTEXT && k < seeds.count; k++)
+      fly_and_compare(context, seeds.first + (uint64_t)k);
     tdm_context_close(context, NULL, NULL);
     tdm_context_release(context);
   }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(training_equals_the_oracle),
       cmocka_unit_test(inference_in_flight_equals_the_oracle),
   };
+  seed_range_read(argc, argv);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

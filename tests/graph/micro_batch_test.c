@@ -1,5 +1,5 @@
-/* Micro-batches: against the model as it is, against the same parts one after another, with
- * adversarial delays, through wrapped parts, observed. */
+/* Micro-batches: against the model as it is, against the same parts one after another,
+ * through wrapped parts, observed. */
 #include <stdlib.h>
 
 #include "graph/session.h"
@@ -172,28 +172,6 @@ static void training_is_near_the_plain_model(void **unused) {
     tdm_session_release(cut);
     tdm_session_release(plain);
   }
-}
-
-/* Delays change when things happen, and nothing else. */
-static void delays_change_nothing(void **unused) {
-  (void)unused;
-  static const int64_t rows[] = {9, 6};
-  tdm_session *still = micro_session(context, zigzag_graph, "cpu:0", "sim:0", 3);
-  train_on(still, 3, rows, 2);
-  for (int seed = 1; seed <= 60; seed++) {
-    char sim[96];
-    snprintf(sim, sizeof sim, "latency_us=0,gigabytes_per_second=0,delay_seed=%d", seed);
-    const tdm_context_options options = {
-        .struct_size = sizeof options, .cpu_devices = 1, .sim_devices = 1, .sim = sim};
-    tdm_context *delayed = tdm_context_create(&options);
-    assert_non_null(delayed);
-    tdm_session *session = micro_session(delayed, zigzag_graph, "cpu:0", "sim:0", 3);
-    train_on(session, 3, rows, 2);
-    assert_same_sessions(session, still);
-    tdm_session_release(session);
-    tdm_context_release(delayed);
-  }
-  tdm_session_release(still);
 }
 
 /* ---- Losses ---- */
@@ -402,7 +380,6 @@ int main(void) {
       cmocka_unit_test(forward_rows_are_those_of_the_plain_model),
       cmocka_unit_test(training_is_that_of_the_same_parts_in_sequence),
       cmocka_unit_test(training_is_near_the_plain_model),
-      cmocka_unit_test(delays_change_nothing),
       cmocka_unit_test(means_are_over_the_whole_batch),
       cmocka_unit_test(squares_are_divided_by_all_elements),
       cmocka_unit_test(micro_batches_go_through_wrapped_parts),

@@ -12,7 +12,8 @@ sys.dont_write_bytecode = True
 from source_tree import C_ENDINGS, read_files, verdict  # noqa: E402
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
-PUBLIC = "(core/core|devices/devices|graph/forecasts|graph/graph|layers/layers|data/data)"
+GRAPH = "graph/(building|forecasts|graph|operations|sessions)"
+PUBLIC = "(core/core|devices/devices|%s|layers/layers|data/data)" % GRAPH
 
 # (which files, what they may include)
 RULES = [(re.compile(files), re.compile(headers)) for files, headers in (

@@ -1,0 +1,154 @@
+/* Describing a graph: values, inputs and outputs, scopes and places, parameters, parts that are
+ * wrapped, places that are observed.
+ *
+ * Building needs no check per call: invalid values pass through, the first error sticks and
+ * tdm_session_create reports it. A graph is built by one thread; a session freezes it. */
+#ifndef TANDEM_GRAPH_BUILDING_H
+#define TANDEM_GRAPH_BUILDING_H
+
+#include "devices/devices.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tdm_graph tdm_graph;
+
+/* One result of one node of one graph. All zeros: invalid. */
+typedef struct tdm_value {
+  uint32_t graph;
+  uint32_t index;
+} tdm_value;
+static inline bool tdm_value_is_valid(tdm_value value) {
+  return value.index != 0;
+}
+
+/* ---- Building -------------------------------------------------------------------------------- */
+
+TDM_API tdm_graph *tdm_graph_create(tdm_context *context);
+TDM_API tdm_graph *tdm_graph_retain(tdm_graph *graph);
+TDM_API void tdm_graph_release(tdm_graph *graph); /* NULL is legal */
+/* The first error of building, TDM_OK so far; sets the thread's message to it. */
+TDM_API tdm_status tdm_graph_status(const tdm_graph *graph);
+TDM_API tdm_context *tdm_graph_context(const tdm_graph *graph); /* borrowed */
+
+/* What a run is fed under name. shape may have named dimensions. */
+TDM_API tdm_value tdm_input(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape);
+/* Lets runs fetch value under name; it is delivered on cpu:0. */
+TDM_API void tdm_output(tdm_graph *graph, const char *name, tdm_value value);
+
+/* Layers made from here on, in the innermost scope, live on device ("cpu:0"). */
+TDM_API void tdm_place(tdm_graph *graph, const char *device);
+/* The node that makes value lives on device, whatever its scope says. */
+TDM_API void tdm_place_value(tdm_graph *graph, tdm_value value, const char *device);
+/* Names made until the matching pop are prefixed with "name/"; a placement or dtype set inside ends
+ * with it. */
+TDM_API void tdm_scope_push(tdm_graph *graph, const char *name);
+TDM_API void tdm_scope_pop(tdm_graph *graph);
+/* The dtype of floating layers made from here on, in the innermost scope; default float32. */
+TDM_API void tdm_scope_dtype(tdm_graph *graph, tdm_dtype dtype);
+TDM_API tdm_dtype tdm_graph_dtype(const tdm_graph *graph);
+
+/* Rank -1 and TDM_DTYPE_NONE for an invalid value. */
+TDM_API tdm_shape tdm_value_shape(const tdm_graph *graph, tdm_value value);
+TDM_API tdm_dtype tdm_value_dtype(const tdm_graph *graph, tdm_value value);
+
+typedef enum tdm_initializer_kind {
+  TDM_INIT_ZEROS,
+  TDM_INIT_CONSTANT, /* a */
+  TDM_INIT_UNIFORM,  /* in [a, b) */
+  TDM_INIT_NORMAL,   /* mean a, deviation b */
+} tdm_initializer_kind;
+
+typedef struct tdm_initializer {
+  tdm_initializer_kind kind;
+  double a;
+  double b;
+  int64_t zero_row; /* >= 0: this row of dimension 0 is zeros instead; -1: none */
+} tdm_initializer;
+
+/* A trainable parameter: "path/name" in the store, created there by the first session that binds
+ * it. shape is concrete. Naming one that the graph has, with equal shape and dtype, answers the
+ * same value (tied weights). */
+TDM_API tdm_value tdm_parameter(tdm_graph *graph, const char *name, tdm_dtype dtype,
+                                tdm_shape shape, const tdm_initializer *initializer);
+/* The same, but never trained by a gradient: running statistics, optimizer states. With `like`
+ * valid it lives where that parameter lives. */
+TDM_API tdm_value tdm_state(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape,
+                            const tdm_initializer *initializer, tdm_value like);
+
+/* A number for the path that name has in the innermost scope: the stream of a random operation. */
+TDM_API uint64_t tdm_graph_stream(tdm_graph *graph, const char *name);
+
+/* Makes name the sticky error (if none is yet) and answers the invalid value: for layers. */
+TDM_API tdm_value tdm_graph_fail(tdm_graph *graph, tdm_status status, const char *format, ...)
+    TDM_PRINTF(3, 4);
+/* Puts the calling thread's last message, with its status, as the sticky error. */
+TDM_API tdm_value tdm_graph_fail_message(tdm_graph *graph, tdm_status status);
+
+/* ---- Parts, and wrapping --------------------------------------------------------------------- */
+
+/* Cuts x along dimension (negative: from the end) into `count` parts, 1 to 64, of the sizes given,
+ * which add up to x's. Parts that lie one after the other in memory are views. Differentiable. */
+TDM_API void tdm_split(tdm_graph *graph, const char *name, tdm_value x, int dimension,
+                       const tdm_dim *sizes, size_t count, tdm_value *out_parts);
+/* Puts 1 to 64 parts together along dimension; their other dimensions agree. Differentiable. */
+TDM_API tdm_value tdm_concat(tdm_graph *graph, const char *name, const tdm_value *parts,
+                             size_t count, int dimension);
+
+/* How one value enters a wrapped part. */
+typedef struct tdm_scatter {
+  tdm_value value;
+  int dimension; /* that is cut; negative: from the end; TDM_BROADCAST: every replica reads all */
+} tdm_scatter;
+#define TDM_BROADCAST INT32_MIN
+
+typedef struct tdm_parallel_options {
+  size_t struct_size;
+  const char *devices;        /* "cuda:0,cuda:1"; up to 64; one may stand twice; one alone: a
+                                 pass-through */
+  const char *output_device;  /* where results are put together; NULL: the first */
+  const double *weights;      /* per device: rows are shared out in proportion; NULL: torch.chunk's
+                                 chunks, ceil(rows / devices) each until they run out */
+  const tdm_scatter *scatter; /* what is not named here is cut along dimension 0; scalars and
+                                 parameters are broadcast */
+  size_t scatter_count;
+} tdm_parallel_options;
+
+/* Wraps what has been built so far below scope ("block2", "" for everything, or several that are
+ * one part together, "rnn,linear"): in every plan its nodes run once for each chunk of rows, on a
+ * device of their own. Results are put together along the dimension that the rows went into;
+ * gradients of parameters are summed at their home in the order of replicas. Values that are cut
+ * must have equally many rows, at run time. Wrapped parts may be nested, or follow one another. */
+TDM_API void tdm_data_parallel(tdm_graph *graph, const char *scope,
+                               const tdm_parallel_options *options);
+/* The same over the nodes between values, whatever their names: those that outputs need and that
+ * inputs are not made of. Their set must be convex, every value that enters it an input or a
+ * parameter, and every value of it that nodes outside read, or runs fetch, an output; otherwise the
+ * error names the node and the value. options->scatter names inputs. */
+TDM_API void tdm_data_parallel_between(tdm_graph *graph, const tdm_value *inputs,
+                                       size_t input_count, const tdm_value *outputs,
+                                       size_t output_count, const tdm_parallel_options *options);
+
+/* ---- Observing ------------------------------------------------------------------------------- */
+
+/* A place that tensors pass: sessions with an observer show what a run had there. Answers value to
+ * go on with; what nothing goes on with is not observed. name is a path below the scope; inside a
+ * wrapped part every replica passes it. */
+TDM_API tdm_value tdm_observe(tdm_graph *graph, const char *name, tdm_value value);
+
+typedef struct tdm_observation {
+  const char *name;         /* the place's path */
+  int replica;              /* its number; 0 outside of wrapped parts */
+  const tdm_tensor *tensor; /* on cpu:0; borrowed for the call, or retained by the observer */
+  int micro_batch;          /* its number; 0 where the batch is not cut */
+} tdm_observation;
+
+/* Called when a run has succeeded, for every place, replica after replica: by the thread in
+ * tdm_run, or on the loop before the run's callback. */
+typedef void (*tdm_observer)(void *user, const tdm_observation *observation);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,152 @@
+/* Operations of a user's own, and optimizers: what their rules read and write. A rule belongs to
+ * the thread that builds the graph or makes the plan; what it is given is borrowed for the call. */
+#ifndef TANDEM_GRAPH_OPERATIONS_H
+#define TANDEM_GRAPH_OPERATIONS_H
+
+#include "graph/building.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Operations ------------------------------------------------------------------------------ */
+
+/* What a shape rule reads and writes. Dimensions may be names or unknown. An absent optional input
+ * has dtype TDM_DTYPE_NONE. Rules set dtype and shape of every output; format stays dense. */
+typedef struct tdm_infer {
+  const void *attributes;
+  const tdm_spec *inputs;
+  size_t input_count;
+  tdm_spec *outputs;
+  size_t output_count;
+} tdm_infer;
+
+/* Do two dimensions agree within one run? Names equal only themselves; unknown agrees with all. */
+TDM_API bool tdm_dim_agree(tdm_dim a, tdm_dim b);
+/* The more certain of two agreeing dimensions: a size before a name before unknown. */
+TDM_API tdm_dim tdm_dim_merge(tdm_dim a, tdm_dim b);
+
+typedef struct tdm_gradient tdm_gradient;
+typedef struct tdm_chunked tdm_chunked;
+
+typedef struct tdm_operation {
+  size_t struct_size;
+  const char *name; /* finds the kernel; static storage, as the rest of the struct */
+  size_t attribute_bytes;
+  uint8_t min_inputs;
+  uint8_t max_inputs;
+  uint8_t output_count;
+  bool is_view; /* the outputs are the first input's memory, one after the other: no kernel */
+  /* overwrites[i] = j + 1: output i is input j, rewritten in place (persistent values only). */
+  uint8_t overwrites[TDM_KERNEL_MAX_OUTPUTS];
+  tdm_status (*infer)(tdm_infer *infer);
+  /* Appends the operations that make the gradients of the inputs; NULL: none flows back. */
+  tdm_status (*gradient)(tdm_gradient *gradient);
+  /* How many outputs a node has, where that depends on its attributes; NULL: output_count. */
+  size_t (*count_outputs)(const void *attributes);
+  /* What stands in a node's place when a run trains: takes the same attributes and inputs, makes
+   * the same outputs and perhaps more behind them. NULL: the node is itself in every run. */
+  const struct tdm_operation *when_training;
+  /* Appends what training writes into states besides the optimizer's, such as running statistics:
+   * nodes that overwrite them join the update phase. Of replicas, only the first is asked. It may
+   * use tdm_gradient_graph, _name, _attributes, _input and _output. NULL: nothing. */
+  tdm_status (*persist)(tdm_gradient *gradient);
+  /* Bit i: input i is there for `persist` alone; kernels see NULL in its place. */
+  uint32_t persist_inputs;
+  /* 1 + where in the attributes a tdm_chunk stands, of output 0, which wrapping fills for every
+   * replica; 0: nowhere. */
+  uint16_t chunk_at;
+  /* How a node is computed in micro-batches, where it is not row by row; NULL: tdm_chunked_each. */
+  tdm_status (*chunk)(tdm_chunked *chunked);
+} tdm_operation;
+
+/* Appends a node: name is its path below the scope; attributes are copied. inputs may hold invalid
+ * values for absent optional ones. Answers the first output; outputs, unless NULL, gets all
+ * output_count. operation must outlive the graph. */
+TDM_API tdm_value tdm_append(tdm_graph *graph, const tdm_operation *operation, const char *name,
+                             const void *attributes, const tdm_value *inputs, size_t input_count,
+                             tdm_value *outputs);
+
+/* What a gradient rule works with. Operations it appends become backward nodes that follow the
+ * forward node's device. */
+TDM_API tdm_graph *tdm_gradient_graph(tdm_gradient *gradient);
+TDM_API const char *tdm_gradient_name(const tdm_gradient *gradient); /* of the forward node */
+TDM_API const void *tdm_gradient_attributes(const tdm_gradient *gradient);
+TDM_API tdm_value tdm_gradient_input(const tdm_gradient *gradient, size_t index);
+TDM_API tdm_value tdm_gradient_output(const tdm_gradient *gradient, size_t index);
+/* The adjoint of an output; invalid when nothing flows back through it. */
+TDM_API tdm_value tdm_gradient_of_output(const tdm_gradient *gradient, size_t index);
+/* Is the adjoint of this input needed? */
+TDM_API bool tdm_gradient_wanted(const tdm_gradient *gradient, size_t index);
+TDM_API void tdm_gradient_set(tdm_gradient *gradient, size_t index, tdm_value d_input);
+/* The adjoint of a table as rows (n, dim), indices int64 (n) and count int64 (). */
+TDM_API void tdm_gradient_set_sparse(tdm_gradient *gradient, size_t index, tdm_value rows,
+                                     tdm_value indices, tdm_value count);
+
+/* ---- Micro-batches: what a rule `chunk` works with ------------------------------------------- */
+
+/* Where the rows of the batch lie in a value of which every micro-batch has a part. */
+typedef struct tdm_cut {
+  int dimension; /* that is cut; -1: none, all micro-batches read one value */
+  int64_t outer; /* 1; more where a reshape made (length, batch) one dimension */
+} tdm_cut;
+
+TDM_API tdm_graph *tdm_chunked_graph(tdm_chunked *chunked);
+TDM_API const char *tdm_chunked_name(const tdm_chunked *chunked); /* of the node */
+TDM_API const void *tdm_chunked_attributes(const tdm_chunked *chunked);
+TDM_API size_t tdm_chunked_count(const tdm_chunked *chunked); /* micro-batches; at most 64 */
+TDM_API tdm_cut tdm_chunked_cut(const tdm_chunked *chunked, size_t input);
+TDM_API tdm_shape tdm_chunked_shape(const tdm_chunked *chunked, size_t input); /* of the whole */
+TDM_API tdm_shape tdm_chunked_output_shape(const tdm_chunked *chunked, size_t output);
+TDM_API tdm_value tdm_chunked_input(const tdm_chunked *chunked, size_t input, size_t part);
+/* The whole of an input, where it is not cut or was fed; invalid where there are only its parts. */
+TDM_API tdm_value tdm_chunked_whole(const tdm_chunked *chunked, size_t input);
+/* Computes the node for every micro-batch (attributes NULL: its own). An output is cut where the
+ * parts' shapes differ from the whole's; one that is not, must be set whole before it is read. */
+TDM_API tdm_status tdm_chunked_each(tdm_chunked *chunked, const void *attributes) TDM_WARN_UNUSED;
+/* The same for a node that mixes what lies along dimension of input: INVALID_ARGUMENT if that is
+ * where the rows are. */
+TDM_API tdm_status tdm_chunked_rows(tdm_chunked *chunked, int dimension,
+                                    size_t input) TDM_WARN_UNUSED;
+/* After tdm_chunked_each: an output of a part; where its rows are; what stands for all parts. */
+TDM_API tdm_value tdm_chunked_output(const tdm_chunked *chunked, size_t output, size_t part);
+TDM_API void tdm_chunked_set_cut(tdm_chunked *chunked, size_t output, tdm_cut cut);
+TDM_API void tdm_chunked_set_whole(tdm_chunked *chunked, size_t output, tdm_value whole);
+/* The sum of one value a micro-batch, in their order. Differentiable. */
+TDM_API tdm_value tdm_chunked_sum(tdm_chunked *chunked, const tdm_value *parts);
+
+/* ---- Optimizers ------------------------------------------------------------------------------ */
+
+typedef struct tdm_update tdm_update;
+
+/* Appends the update phase: called once a training plan, with every parameter that has a gradient,
+ * in the order the graph declares them. Nodes it appends that overwrite persistent values form the
+ * last phase; each update follows its parameter's device. */
+typedef struct tdm_optimizer_rule {
+  const char *name;
+  bool accepts_sparse;
+  tdm_status (*append)(tdm_update *update);
+} tdm_optimizer_rule;
+
+typedef struct tdm_optimizer {
+  const tdm_optimizer_rule *rule;
+  double learning_rate; /* the first; tdm_session_set_learning_rate changes it */
+  double clip_norm;   /* gradients are scaled so that their joint norm is at most this; 0: never */
+  double settings[8]; /* the rule's own */
+} tdm_optimizer;
+
+TDM_API tdm_graph *tdm_update_graph(tdm_update *update);
+TDM_API const tdm_optimizer *tdm_update_optimizer(const tdm_update *update);
+TDM_API size_t tdm_update_count(const tdm_update *update);
+TDM_API tdm_value tdm_update_parameter(const tdm_update *update, size_t index);
+TDM_API const char *tdm_update_name(const tdm_update *update, size_t index);
+TDM_API bool tdm_update_is_sparse(const tdm_update *update, size_t index);
+/* Dense: the gradient. Sparse: its rows; indices and count by the other two. */
+TDM_API tdm_value tdm_update_gradient(const tdm_update *update, size_t index);
+TDM_API tdm_value tdm_update_indices(const tdm_update *update, size_t index);
+TDM_API tdm_value tdm_update_rows_count(const tdm_update *update, size_t index);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,223 @@
+/* The parameter store, sessions, runs, and what they can be asked. Any thread, but for what a
+ * comment says. */
+#ifndef TANDEM_GRAPH_SESSIONS_H
+#define TANDEM_GRAPH_SESSIONS_H
+
+#include <stdio.h>
+
+#include "graph/building.h"
+#include "graph/operations.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tdm_store tdm_store;
+typedef struct tdm_session tdm_session;
+
+/* ---- The store ------------------------------------------------------------------------------- */
+
+/* Parameters and states by name, shared by sessions. Any thread. */
+TDM_API tdm_store *tdm_store_create(tdm_context *context);
+TDM_API tdm_store *tdm_store_retain(tdm_store *store);
+TDM_API void tdm_store_release(tdm_store *store);
+/* Copies of everything as host tensors, in creation order; states of optimizers too, as
+ * "optimizer/NAME/exp_avg", if with_states. Waits for runs in flight. NULL on failure. */
+TDM_API tdm_tensor_list *tdm_store_save(tdm_store *store, bool with_states);
+/* Sets what it has under the list's names (a "module." in front of a name or of a part of it is
+ * passed over where nothing has that name) and keeps the others for sessions to come; mends a
+ * broken store once all its parameters are set. Nothing is changed when a shape or dtype does not
+ * fit: the message names it. */
+TDM_API tdm_status tdm_store_load(tdm_store *store, const tdm_tensor_list *list) TDM_WARN_UNUSED;
+/* How often parameters were rewritten; 0 when fresh. */
+TDM_API uint64_t tdm_store_version(const tdm_store *store);
+/* TDM_OK, or why it is broken: a failure inside an update phase. */
+TDM_API tdm_status tdm_store_status(tdm_store *store);
+
+/* ---- Sessions -------------------------------------------------------------------------------- */
+
+/* The number of micro-batches is chosen, for each set of shapes, by what its first runs take. */
+#define TDM_MICRO_BATCHES_AUTO (-1)
+
+typedef struct tdm_session_options {
+  size_t struct_size;
+  tdm_store *store;               /* NULL: one of its own */
+  tdm_value loss;                 /* a floating scalar; invalid: the session cannot train */
+  const tdm_optimizer *optimizer; /* copied */
+  const char *device_map; /* "embedding=cpu:0,rnn=sim:0,*=cpu:0"; TANDEM_PLACE is stronger */
+  uint64_t seed;          /* of initial values and of random operations */
+  int depth; /* runs in flight, training ones too: the inputs of one are uploaded under the compute
+                of the one before; each has activations of its own; 0: 1 */
+  int queue_limit; /* submitted runs beyond depth that are not delivered yet; 0: any number */
+  int plan_limit;  /* cached plans; 0: 64 */
+  bool deterministic;
+  bool check_finite;     /* a loss that is not finite fails the run before anything is updated */
+  bool strict;           /* a copy through pageable or unplanned memory is an error */
+  bool profile;          /* record times of every command, for tdm_session_explain */
+  int trace_runs;        /* the latest runs whose timeline is kept, for tdm_session_trace; 0: none,
+                            and then nothing is recorded */
+  tdm_observer observer; /* NULL: places are passed unseen */
+  void *observer_user;
+  /* Called on the loop when there is room again, once after a submission was refused with
+   * RESOURCE_EXHAUSTED; NULL: nobody asks. */
+  void (*writable)(void *user);
+  void *writable_user;
+  /* Into how many parts (torch.chunk's) runs cut their batch, so that devices that follow one
+   * another work at the same time; 0 or 1: none; at most 64; or TDM_MICRO_BATCHES_AUTO. Results are
+   * those of the whole batch: losses are divided by its targets, gradients are summed in the order
+   * of the parts. */
+  int micro_batches;
+  const char *batch_dimension; /* its name; NULL: the one that all inputs of the loss (of the
+                                  outputs, without a loss) share, "batch" if they share several */
+} tdm_session_options;
+
+/* Runs the shape rules, placement and kernel look-up; binds parameters in the store. options may
+ * be NULL. NULL on failure: tdm_last_message() says which layer, its shapes and devices. */
+TDM_API tdm_session *tdm_session_create(tdm_graph *graph, const tdm_session_options *options);
+TDM_API tdm_session *tdm_session_retain(tdm_session *session);
+/* The last release waits for runs in flight. NULL is legal. */
+TDM_API void tdm_session_release(tdm_session *session);
+TDM_API tdm_store *tdm_session_store(tdm_session *session); /* borrowed */
+/* Of steps that are submitted, or begun by tdm_train_step, from here on. */
+TDM_API void tdm_session_set_learning_rate(tdm_session *session, double learning_rate);
+
+/* A tensor under an input's name. tensor may lie on any device. */
+typedef struct tdm_feed {
+  const char *name;
+  tdm_tensor *tensor;
+  bool handed_over; /* tdm_submit: the caller does not touch the contents any more: no copy */
+} tdm_feed;
+
+/* What to fetch under an output's name; tensor gets a reference that the caller releases, NULL on
+ * failure. */
+typedef struct tdm_fetch {
+  const char *name;
+  tdm_tensor *tensor;
+} tdm_fetch;
+
+/* Makes (or finds) the plan for these shapes without running it. */
+TDM_API tdm_status tdm_session_prepare(tdm_session *session, const tdm_feed *feeds,
+                                       size_t feed_count, const tdm_fetch *fetches,
+                                       size_t fetch_count, bool training) TDM_WARN_UNUSED;
+/* Evaluates the fetches; blocks until they are there. Only the inputs that these need are asked
+ * for. Legal on any thread, inside callbacks of the loop too. */
+TDM_API tdm_status tdm_run(tdm_session *session, const tdm_feed *feeds, size_t feed_count,
+                           tdm_fetch *fetches, size_t fetch_count) TDM_WARN_UNUSED;
+/* Forward, backward and update; out_loss may be NULL. On failure before the update phase nothing
+ * is changed; inside it the store is broken until parameters are loaded. */
+TDM_API tdm_status tdm_train_step(tdm_session *session, const tdm_feed *feeds, size_t feed_count,
+                                  tdm_fetch *fetches, size_t fetch_count,
+                                  double *out_loss) TDM_WARN_UNUSED;
+
+typedef struct tdm_run_result {
+  uint64_t run_id;
+  tdm_status status;
+  const char *message; /* "" when status is TDM_OK; borrowed for the call */
+  double loss;         /* of a training run */
+  tdm_fetch *fetches;  /* tensors belong to the callback; names borrowed for the call */
+  size_t fetch_count;
+} tdm_run_result;
+
+/* Called exactly once a run, on the context's loop. May call anything but tdm_context_close... of
+ * the library's own loop. */
+typedef void (*tdm_run_callback)(void *user, tdm_run_result *result);
+
+/* Starts a run and returns at once; fetches name what to fetch (their tensor is not read). Host
+ * inputs are copied before it returns unless handed over. Runs of a session start in the order
+ * submitted. A failure here means that callback is never called. */
+TDM_API tdm_status tdm_submit(tdm_session *session, bool training, const tdm_feed *feeds,
+                              size_t feed_count, const tdm_fetch *fetches, size_t fetch_count,
+                              tdm_run_callback callback, void *user) TDM_WARN_UNUSED;
+
+typedef struct tdm_submit_options {
+  size_t struct_size;
+  bool training;
+  tdm_run_callback callback;
+  void *user;
+  uint64_t deadline_ns; /* from now; a run that has not ended by then is stopped, as by
+                           tdm_run_cancel, with DEADLINE_EXCEEDED; 0: none */
+} tdm_submit_options;
+
+/* tdm_submit with a deadline, and an id to cancel by: *out_run_id (may be NULL) is written before
+ * the callback can be called. 0 is no run's id. RESOURCE_EXHAUSTED beyond the session's
+ * queue_limit. */
+TDM_API tdm_status tdm_submit_with(tdm_session *session, const tdm_submit_options *options,
+                                   const tdm_feed *feeds, size_t feed_count,
+                                   const tdm_fetch *fetches, size_t fetch_count,
+                                   uint64_t *out_run_id) TDM_WARN_UNUSED;
+/* Stops a submitted run: true: its callback will be called with CANCELLED; one that waits leaves
+ * the queue at once, one in flight passes over what it has not begun. False, and nothing happens:
+ * the run has ended or was stopped already, or it has entered its update phase, which it completes.
+ * So parameters are never half updated, and are unchanged by a run that was cancelled. Any thread,
+ * callbacks too; run_id may be of a run long gone. */
+TDM_API bool tdm_run_cancel(tdm_session *session, uint64_t run_id);
+
+/* ---- Asking ---------------------------------------------------------------------------------- */
+
+typedef struct tdm_traffic {
+  uint64_t edge_transfers; /* between nodes */
+  uint64_t edge_bytes;
+  uint64_t boundary_transfers; /* of inputs, targets, outputs, the loss */
+  uint64_t boundary_bytes;
+  uint64_t refresh_transfers; /* of derived copies of parameters, when they are old by one update */
+  uint64_t refresh_bytes;
+} tdm_traffic;
+
+/* What the plan of the latest prepare or run moves in one run. */
+TDM_API tdm_status tdm_session_traffic(tdm_session *session,
+                                       tdm_traffic *out_traffic) TDM_WARN_UNUSED;
+
+/* What the latest run of that plan has moved to refresh derived copies: nothing where they were
+ * fresh; of a table with sparse gradients as many rows as there were ids in each update since, as
+ * far as these are known, else the whole. */
+TDM_API tdm_status tdm_session_refreshed(tdm_session *session, uint64_t *out_transfers,
+                                         uint64_t *out_bytes) TDM_WARN_UNUSED;
+
+/* What one device holds for the plan of the latest prepare or run. */
+typedef struct tdm_memory_use {
+  uint64_t parameters_bytes;  /* at home here, with their states and logs of rows */
+  uint64_t copies_bytes;      /* of parameters whose home is elsewhere */
+  uint64_t activations_bytes; /* of one run in flight: what it computes and what arrives */
+  uint64_t outputs_bytes;     /* of one run's fetches, handed out on cpu:0 */
+} tdm_memory_use;
+
+/* Fills out_use for device, "cpu:0"; zeros where the plan does not use it. */
+TDM_API tdm_status tdm_session_memory(tdm_session *session, const char *device,
+                                      tdm_memory_use *out_use) TDM_WARN_UNUSED;
+
+typedef enum tdm_plan_format {
+  TDM_PLAN_TEXT, /* the plan told for a reader: every node, every transfer with its cause */
+  TDM_PLAN_DOT,  /* for graphviz */
+  TDM_PLAN_JSON,
+} tdm_plan_format;
+
+/* Writes the latest plan to out: per transfer its cause, bytes, route, queue, pinned or pageable,
+ * predicted time, and the median of the latest measured times where the session profiles. */
+TDM_API tdm_status tdm_session_explain(tdm_session *session, tdm_plan_format format,
+                                       FILE *out) TDM_WARN_UNUSED;
+typedef enum tdm_trace_format {
+  TDM_TRACE_CHROME,  /* JSON in the Trace Event Format, which Perfetto and chrome://tracing open */
+  TDM_TRACE_SUMMARY, /* text: busy shares, overlap, critical path, what bounds the runs */
+} tdm_trace_format;
+
+/* Writes the timeline of the latest trace_runs runs that have ended. Chrome: a process per device,
+ * a thread per queue, an event for every command that was executed ("kernel", "transfer",
+ * "update") with its run, its bytes, route and kind of host memory, and the commands it depends on,
+ * as arrows too where they lie on another queue; an event of category "wait" where a queue waited;
+ * a process "runs" with a thread per slot. Times are microseconds since the first of them, of one
+ * clock for all devices (otherData.origin_ns of CLOCK_MONOTONIC); those of two GPUs agree to some
+ * ten microseconds. Recording costs a look at the clock before and after each command, on a GPU two
+ * events; the plans of kept runs are not evicted. Any thread; runs in flight go on.
+ * INVALID_ARGUMENT where the session keeps none, or no run has ended. */
+TDM_API tdm_status tdm_session_trace(tdm_session *session, tdm_trace_format format,
+                                     FILE *out) TDM_WARN_UNUSED;
+/* Writes what a pass left behind ("lower", "place", "gradient", "layout", "transfer", "schedule",
+ * "memory", "verify"; see docs/architecture.md) when the plan for the latest shapes is made
+ * anew. */
+TDM_API tdm_status tdm_session_print_pass(tdm_session *session, const char *pass,
+                                          tdm_plan_format format, FILE *out) TDM_WARN_UNUSED;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

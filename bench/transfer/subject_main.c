@@ -59,10 +59,10 @@ static tdm_status read_options(const transfer_options *given, options *out_optio
 static tdm_status open_model(const transfer_options *given, bool profile, subject *self) {
   main_model *mine = self->state;
   TDM_TRY(read_options(given, &mine->given));
-  mine->given.explain = profile; /* profiles its session, no more */
+  mine->given.common.explain = profile; /* profiles its session, no more */
   if (given->accelerator) {
     snprintf(mine->place, sizeof mine->place, "embedding=cpu:0,*=%s", given->accelerator);
-    mine->given.place = mine->place;
+    mine->given.common.place = mine->place;
   }
   mine->words = data_read_words(self->context, &mine->given);
   if (!mine->words) return TDM_UNAVAILABLE;

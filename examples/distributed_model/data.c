@@ -13,7 +13,7 @@ tdm_words *data_read_words(tdm_context *context, const options *given) {
       .struct_size = sizeof wanted,
       .max_length = MAX_WORD_LENGTH,
       .words_per_class = given->words_per_language,
-      .seed = given->seed,
+      .seed = (uint64_t)given->common.seed,
       .held_out = HELD_OUT_SHARE,
   };
   return tdm_words_create(context, given->lists, given->list_count, &wanted);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "examples/common/command_line.h"
+#include "examples/common/program.h"
 #include "examples/distributed_model/data.h"
 #include "examples/distributed_model/report.h"
 
@@ -17,31 +18,29 @@ typedef struct program {
   model made;
 } program;
 
-static void print_log(void *user, tdm_log_level level, const char *message) {
-  (void)user;
-  if (level != TDM_LOG_INFO) fprintf(stderr, "distributed_model: %s\n", message);
-}
-
 /* Is it enough to answer questions with a saved model? */
 static bool only_answers(const options *given) {
-  return given->load_path && given->predict && !given->epochs_given && !given->dump_path;
+  return given->common.load_path && given->predict && !given->common.epochs_given &&
+         !given->dump_path;
 }
 
 static tdm_status open_words(program *self) {
   const options *given = &self->given;
-  if (given->load_path) {
-    self->saved = tdm_safetensors_load(self->context, given->load_path);
+  if (given->common.load_path) {
+    self->saved = tdm_safetensors_load(self->context, given->common.load_path);
     if (!self->saved) return check_made(self->saved);
     self->saved_words = tdm_words_from_saved(self->context, self->saved);
-    if (!self->saved_words) return fail_within(TDM_CORRUPT_DATA, given->load_path);
+    if (!self->saved_words) return fail_within(TDM_CORRUPT_DATA, given->common.load_path);
     if (tdm_words_class_count(self->saved_words) > MAX_LANGUAGES)
       return tdm_fail(TDM_UNSUPPORTED, "%s tells %zu languages apart; at most %d are supported",
-                      given->load_path, tdm_words_class_count(self->saved_words), MAX_LANGUAGES);
+                      given->common.load_path, tdm_words_class_count(self->saved_words),
+                      MAX_LANGUAGES);
   }
   if (only_answers(given)) return TDM_OK;
   self->words = data_read_words(self->context, given);
   if (!self->words || !self->saved_words) return check_made(self->words);
-  return data_check_same_tables(self->context, self->words, self->saved_words, given->load_path);
+  return data_check_same_tables(self->context, self->words, self->saved_words,
+                                given->common.load_path);
 }
 
 static tdm_status open_model(program *self) {
@@ -50,36 +49,29 @@ static tdm_status open_model(program *self) {
   tdm_status status = data_check_known(words, given->predict, given->predict_count);
   if (status == TDM_OK) status = model_create(self->context, words, given, &self->made);
   if (status != TDM_OK || !self->saved) return status;
-  return model_load(&self->made, self->saved, given->load_path);
+  return model_load(&self->made, self->saved, given->common.load_path);
 }
 
 static tdm_status train_and_tell(program *self) {
   const options *given = &self->given;
-  evaluation last = {.word_count = 0};
+  confusion last;
   tdm_status status = train_model(&self->made, given, &last);
-  if (status == TDM_OK && given->save_path) status = model_save(&self->made, given->save_path);
+  if (status == TDM_OK && given->common.save_path)
+    status = model_save(&self->made, given->common.save_path);
   if (status == TDM_OK) report_confusion(self->words, &last);
-  if (status == TDM_OK) status = report_plan(&self->made, given);
   if (status == TDM_OK)
     status = report_predictions(&self->made, given->predict, given->predict_count);
   if (status == TDM_OK)
-    printf("accuracy %.4f on %lld held-out words\n", evaluation_accuracy(&last),
-           (long long)last.word_count);
+    printf("accuracy %.4f on %lld held-out words\n", confusion_accuracy(&last),
+           (long long)confusion_total(&last));
   return status;
 }
 
 static tdm_status run(program *self, int argc, char **argv) {
-  tdm_status status = enter_working_folder();
-  if (status == TDM_OK) status = options_read(argc, argv, &self->given);
-  if (status != TDM_OK) return status;
   const options *given = &self->given;
-  if (given->help) {
-    options_print_help();
-    return TDM_OK;
-  }
-  const tdm_context_options wanted = {.struct_size = sizeof wanted, .log = print_log};
-  self->context = tdm_context_create(&wanted);
-  status = check_made(self->context);
+  tdm_status status = program_open(&options_table, argc, argv, &self->given, &self->context);
+  if (status != TDM_OK || given->common.help) return status;
+  status = options_complete(&self->given);
   if (status == TDM_OK) status = open_words(self);
   if (status == TDM_OK && given->dump_path)
     return data_dump(self->context, self->words, given->dump_path);
@@ -93,11 +85,11 @@ static tdm_status run(program *self, int argc, char **argv) {
 int main(int argc, char **argv) {
   program self = {.context = NULL};
   const tdm_status status = run(&self, argc, argv);
-  if (status != TDM_OK) fprintf(stderr, "distributed_model: %s\n", tdm_last_message());
+  const int exit_code = program_end(&options_table, status);
   model_release(&self.made);
   tdm_words_release(self.words);
   tdm_words_release(self.saved_words);
   tdm_tensor_list_release(self.saved);
   tdm_context_release(self.context);
-  return status == TDM_OK ? 0 : 1;
+  return exit_code;
 }

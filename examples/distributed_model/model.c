@@ -2,11 +2,8 @@
  * live on two devices: the transfers between them appear by themselves. */
 #include "examples/distributed_model/model.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "examples/common/command_line.h"
+#include "examples/common/parameters.h"
 
 enum { EMBEDDING_SIZE = 32, HIDDEN_SIZE = 128 };
 
@@ -14,15 +11,6 @@ enum { EMBEDDING_SIZE = 32, HIDDEN_SIZE = 128 };
 static const double CLIP_NORM = 1.0;
 /* Every length of a word is a plan of its own, for training and for evaluation, twice each. */
 enum { PLAN_LIMIT = 128 };
-/* So many of the latest runs are on a timeline. */
-enum { TRACE_RUNS = 50 };
-
-/* From here on layers live on the first device of the list. */
-static void place_first(tdm_graph *graph, const char *devices) {
-  char first[32];
-  snprintf(first, sizeof first, "%.*s", (int)strcspn(devices, ","), devices);
-  tdm_place(graph, first);
-}
 
 /* The recurrent part over several devices; x (length, batch, 32) enters it. */
 static void wrap_recurrent(tdm_graph *graph, tdm_value x, const char *devices) {
@@ -47,7 +35,8 @@ static tdm_value describe(tdm_graph *graph, tdm_words *words, const char *accele
   tdm_value x = tdm_embedding(graph, "embedding", characters, tdm_words_character_count(words),
                               EMBEDDING_SIZE); /* (length, batch, 32) */
   if (accelerator) tdm_place(graph, accelerator);
-  if (parallel) place_first(graph, parallel);
+  char first[DEVICE_TEXT];
+  if (parallel) tdm_place(graph, first_device(parallel, first));
   const tdm_value steps = tdm_rnn(graph, "rnn", x, HIDDEN_SIZE, NULL, NULL); /* (..., 128) */
   const tdm_value last = tdm_last_step(graph, "last", steps);                /* (batch, 128) */
   const tdm_value scores = tdm_linear(graph, "linear", last, languages); /* (batch, languages) */
@@ -60,26 +49,14 @@ static tdm_value describe(tdm_graph *graph, tdm_words *words, const char *accele
 tdm_status model_create(tdm_context *context, tdm_words *words, const options *given,
                         model *out_model) {
   *out_model = (model){.context = context, .words = words};
-  /* Asking for the accelerator gives it cores of its own: not where others are asked for. */
-  const bool mapped = given->place || given->parallel || getenv("TANDEM_PLACE");
   out_model->graph = tdm_graph_create(context);
-  if (!mapped) out_model->accelerator = tdm_accelerator(context);
-  const tdm_value loss = describe(out_model->graph, words, out_model->accelerator, given->parallel);
-  tdm_optimizer adam = tdm_adam(given->learning_rate);
+  if (!devices_given(&given->common)) out_model->accelerator = tdm_accelerator(context);
+  const tdm_value loss =
+      describe(out_model->graph, words, out_model->accelerator, given->common.parallel);
+  tdm_optimizer adam = tdm_adam(given->common.learning_rate);
   adam.clip_norm = CLIP_NORM;
-  const tdm_session_options wanted = {
-      .struct_size = sizeof wanted,
-      .loss = loss,
-      .optimizer = &adam,
-      .device_map = given->place,
-      .seed = given->seed,
-      .depth = STEPS_IN_FLIGHT,
-      .plan_limit = PLAN_LIMIT,
-      .check_finite = true,
-      .profile = given->explain,
-      .trace_runs = given->trace_path ? TRACE_RUNS : 0,
-      .micro_batches = (int)given->micro_batches,
-  };
+  tdm_session_options wanted = session_options_for(&given->common, loss, &adam);
+  wanted.plan_limit = PLAN_LIMIT;
   out_model->session = tdm_session_create(out_model->graph, &wanted);
   if (out_model->session) return TDM_OK;
   model_release(out_model);
@@ -92,35 +69,12 @@ void model_release(model *released) {
   *released = (model){.context = NULL};
 }
 
-/* Adds to `found` what list has under the names of the model's parameters. */
-static tdm_status pick_parameters(const model *wanted, const tdm_tensor_list *list,
-                                  const char *path, tdm_tensor_list *found) {
-  tdm_tensor_list *parameters = tdm_store_save(tdm_session_store(wanted->session), false);
-  tdm_status status = check_made(parameters);
-  for (size_t i = 0; status == TDM_OK && i < tdm_tensor_list_count(parameters); i++) {
-    const char *name = tdm_tensor_list_name(parameters, i);
-    tdm_tensor *tensor = tdm_tensor_list_find(list, name);
-    status = tensor ? tdm_tensor_list_add(found, name, tensor)
-                    : tdm_fail(TDM_CORRUPT_DATA, "%s has no %s", path, name);
-  }
-  tdm_tensor_list_release(parameters);
-  return status;
-}
-
 tdm_status model_load(model *loaded, const tdm_tensor_list *list, const char *path) {
-  tdm_tensor_list *found = tdm_tensor_list_create(loaded->context);
-  tdm_status status = check_made(found);
-  if (status == TDM_OK) status = pick_parameters(loaded, list, path, found);
-  if (status == TDM_OK) {
-    status = tdm_store_load(tdm_session_store(loaded->session), found);
-    if (status != TDM_OK) status = fail_within(status, path);
-  }
-  tdm_tensor_list_release(found);
-  return status;
+  return parameters_take(loaded->context, loaded->session, list, path);
 }
 
 tdm_status model_save(const model *saved, const char *path) {
-  tdm_tensor_list *list = tdm_store_save(tdm_session_store(saved->session), false);
+  tdm_tensor_list *list = parameters_list(saved->context, saved->session);
   tdm_status status = check_made(list);
   if (status == TDM_OK) status = tdm_words_save(saved->words, list);
   if (status == TDM_OK) status = tdm_safetensors_save(list, path);

@@ -13,8 +13,6 @@ typedef struct model {
   const char *accelerator; /* where the recurrent part lives; NULL: elsewhere, as asked for */
 } model;
 
-enum { STEPS_IN_FLIGHT = 2 }; /* the batch of one is uploaded under the compute of the other */
-
 /* Names of what a run is fed and answers. */
 #define MODEL_CHARACTERS "characters"       /* int64 (length, batch) */
 #define MODEL_CLASSES "class"               /* int64 (batch); training only */

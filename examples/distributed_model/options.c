@@ -1,18 +1,9 @@
-/* Reads the command line: a table of options, each with the function that takes its value. The help
- * text and the parser both read that table. */
+/* The options that only distributed_model has. */
 #include "examples/distributed_model/options.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "examples/common/command_line.h"
-
-typedef struct option {
-  const char *name;
-  const char *value; /* what follows it, as help calls it; NULL: nothing does */
-  const char *help;
-  tdm_status (*take)(options *out, const char *name, const char *text);
-} option;
 
 /* Where Debian's packages put their word lists. */
 #define DICTIONARY "/usr/share/dict/"
@@ -23,7 +14,11 @@ static const tdm_word_list default_lists[] = {
     {"portuguese", DICTIONARY "portuguese"},    {"swedish", DICTIONARY "swedish"},
 };
 
-static tdm_status take_words(options *out, const char *name, const char *text) {
+static tdm_status take_words(void *given, const char *name, char **words, int *out_taken) {
+  options *out = given;
+  (void)out_taken;
+  const char *text = words[0];
+  if (!text) return tdm_fail(TDM_INVALID_ARGUMENT, "%s needs LANGUAGE=FILE", name);
   const char *equals = strchr(text, '=');
   const size_t length = equals ? (size_t)(equals - text) : 0;
   if (length == 0 || length >= MAX_LANGUAGE_NAME || equals[1] == '\0')
@@ -37,171 +32,75 @@ static tdm_status take_words(options *out, const char *name, const char *text) {
   return TDM_OK;
 }
 
-static tdm_status take_epochs(options *out, const char *name, const char *text) {
-  out->epochs_given = true;
-  return read_integer(name, text, 0, 100000, &out->epochs);
-}
-
-static tdm_status take_batch(options *out, const char *name, const char *text) {
-  return read_integer(name, text, 1, 1 << 20, &out->batch_size);
-}
-
-static tdm_status take_micro_batches(options *out, const char *name, const char *text) {
-  out->micro_batches = TDM_MICRO_BATCHES_AUTO;
-  return strcmp(text, "auto") == 0 ? TDM_OK : read_integer(name, text, 1, 16, &out->micro_batches);
-}
-
-static tdm_status take_words_per_language(options *out, const char *name, const char *text) {
-  return read_integer(name, text, 0, INT32_MAX, &out->words_per_language);
-}
-
-static tdm_status take_seed(options *out, const char *name, const char *text) {
-  int64_t seed = 0;
-  const tdm_status status = read_integer(name, text, 0, INT64_MAX, &seed);
-  out->seed = (uint64_t)seed;
-  return status;
-}
-
-static tdm_status take_learning_rate(options *out, const char *name, const char *text) {
-  return read_positive_real(name, text, &out->learning_rate);
-}
-
-static tdm_status take_place(options *out, const char *name, const char *text) {
-  (void)name;
-  out->place = text;
-  return TDM_OK;
-}
-
-static tdm_status take_data_parallel(options *out, const char *name, const char *text) {
-  (void)name;
-  out->parallel = text;
-  return TDM_OK;
-}
-
-static tdm_status take_load(options *out, const char *name, const char *text) {
-  (void)name;
-  out->load_path = text;
-  return TDM_OK;
-}
-
-static tdm_status take_save(options *out, const char *name, const char *text) {
-  out->save_path = text;
-  return check_writable(name, text);
-}
-
-static tdm_status take_dot(options *out, const char *name, const char *text) {
-  out->dot_path = text;
-  return check_writable(name, text);
-}
-
-static tdm_status take_dump(options *out, const char *name, const char *text) {
-  out->dump_path = text;
-  return check_writable(name, text);
-}
-
-static tdm_status take_trace(options *out, const char *name, const char *text) {
-  out->trace_path = text;
-  return check_writable(name, text);
-}
-
-static tdm_status take_explain(options *out, const char *name, const char *text) {
-  (void)name, (void)text;
-  out->explain = true;
-  return TDM_OK;
-}
-
-static tdm_status take_help(options *out, const char *name, const char *text) {
-  (void)name, (void)text;
-  out->help = true;
-  return TDM_OK;
-}
-
-static const option table[] = {
-    {"--words", "LANGUAGE=FILE",
-     "a list of words, one a line; repeated: one a language (default: "
-     "eight of Debian's lists)",
-     take_words},
-    {"--words-per-language", "N", "how many words of each list, drawn by seed; 0: all (20000)",
-     take_words_per_language},
-    {"--epochs", "N", "how often training sees every word; 0: only evaluate (4)", take_epochs},
-    {"--batch", "N", "words in one training step, all of one length (256)", take_batch},
-    {"--micro-batches", "N|auto", "parts of a step that devices work on in turn, up to 16 (1)",
-     take_micro_batches},
-    {"--learning-rate", "R", "of the first step; falls to 0 at the last (0.004)",
-     take_learning_rate},
-    {"--seed", "N", "of the draw of words, initial values and their order (1)", take_seed},
-    {"--place", "MAP", "devices of layers, as embedding=cpu:0,*=sim:0 or *=cpu:0", take_place},
-    {"--data-parallel", "LIST", "recurrent and linear layer over devices, as cpu:0,cpu:1",
-     take_data_parallel},
-    {"--load", "FILE", "start from a saved model; with --predict: only answer", take_load},
-    {"--save", "FILE", "write the trained model, as safetensors", take_save},
-    {"--explain", NULL, "print the plan of a training step with every transfer", take_explain},
-    {"--dot", "FILE", "write that plan for graphviz", take_dot},
-    {"--trace", "FILE", "write a timeline of the last steps for Perfetto, and what bounds them",
-     take_trace},
-    {"--dump-data", "FILE", "write the words as tensors, and train nothing", take_dump},
-    {"--help", NULL, "print this", take_help},
-};
-enum { OPTION_COUNT = sizeof table / sizeof *table };
-
-void options_print_help(void) {
-  puts("distributed_model: tells the language of a word. An embedding on cpu:0, a recurrent and a\n"
-       "linear layer on the accelerator (a GPU, or a simulated one), trained on real words.\n");
-  printf("  %-32s %s\n", "--predict WORD...", "ask the model about these words");
-  for (int i = 0; i < OPTION_COUNT; i++) {
-    char left[64];
-    snprintf(left, sizeof left, "%s %s", table[i].name, table[i].value ? table[i].value : "");
-    printf("  %-32s %s\n", left, table[i].help);
-  }
-}
-
-/* --predict takes every word up to the next option; returns how many. */
-static tdm_status take_predict(options *out, char **words, int *out_taken) {
+/* Every word up to the next option. */
+static tdm_status take_predict(void *given, const char *name, char **words, int *out_taken) {
+  options *out = given;
   int count = 0;
   while (words[count] && strncmp(words[count], "--", 2) != 0)
     count++;
-  if (count == 0) return tdm_fail(TDM_INVALID_ARGUMENT, "--predict takes words, and got none");
-  if (out->predict) return tdm_fail(TDM_INVALID_ARGUMENT, "--predict is given twice");
+  if (count == 0) return tdm_fail(TDM_INVALID_ARGUMENT, "%s takes words, and got none", name);
+  if (out->predict) return tdm_fail(TDM_INVALID_ARGUMENT, "%s is given twice", name);
   out->predict = words;
   out->predict_count = count;
   *out_taken = count;
   return TDM_OK;
 }
 
-/* Takes the option at arguments[0] with its value. */
-static tdm_status take_option(options *out, char **arguments, int *out_taken) {
-  const char *name = arguments[0];
-  for (int i = 0; i < OPTION_COUNT; i++) {
-    if (strcmp(name, table[i].name) != 0) continue;
-    if (table[i].value && !arguments[1])
-      return tdm_fail(TDM_INVALID_ARGUMENT, "%s needs %s", name, table[i].value);
-    *out_taken = table[i].value ? 1 : 0;
-    return table[i].take(out, name, arguments[1]);
+#define FIELD(name) offsetof(options, name)
+static const option rows[] = {
+    {"--predict", "WORD...", "ask the model about these words", OPTION_TAKEN, 0, 0, 0, 0,
+     take_predict},
+    {"--words", "LANGUAGE=FILE",
+     "a list of words, one a line; repeated: one a language (eight of Debian's lists)",
+     OPTION_TAKEN, 0, 0, 0, 0, take_words},
+    {"--words-per-language", "N", "how many words of each list, drawn by seed; 0: all",
+     OPTION_INTEGER, FIELD(words_per_language), 0, INT32_MAX, 0, NULL},
+    {"--dump-data", "FILE", "write the words as tensors, and train nothing", OPTION_OUTPUT,
+     FIELD(dump_path), 0, 0, 0, NULL},
+};
+
+static const option_help helps[] = {
+    {"--epochs", "how often training sees every word; 0: only evaluate"},
+    {"--batch", "words in one training step, all of one length"},
+    {"--seed", "of the draw of words, initial values and their order"},
+    {"--place", "devices of layers, as embedding=cpu:0,*=sim:0 or *=cpu:0"},
+    {"--data-parallel", "recurrent and linear layer over devices, as cpu:0,cpu:1"},
+    {"--load", "start from a saved model; with --predict: only answer"},
+    {"--save", "write the trained model, as safetensors"},
+};
+
+static const options defaults = {
+    .common = {.epochs = 4, .batch_size = 256, .seed = 1, .learning_rate = 0.004},
+    .words_per_language = 20000,
+};
+
+const option_table options_table = {
+    .program = "distributed_model",
+    .about = "tells the language of a word. An embedding on cpu:0, a recurrent and a\n"
+             "linear layer on the accelerator (a GPU, or a simulated one), trained on real words.",
+    .defaults = &defaults,
+    .options_bytes = sizeof defaults,
+    .rows = rows,
+    .row_count = sizeof rows / sizeof *rows,
+    .helps = helps,
+    .help_count = sizeof helps / sizeof *helps,
+};
+
+void options_print_help(void) {
+  option_table_print_help(&options_table);
+}
+
+tdm_status options_complete(options *given) {
+  if (given->list_count == 0) {
+    memcpy(given->lists, default_lists, sizeof default_lists);
+    given->list_count = sizeof default_lists / sizeof *default_lists;
   }
-  return tdm_fail(TDM_INVALID_ARGUMENT, "there is no option \"%s\"; --help tells them", name);
+  if (given->list_count == 1)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "--words: one language leaves nothing to tell apart");
+  return TDM_OK;
 }
 
 tdm_status options_read(int argc, char **argv, options *out_options) {
-  *out_options = (options){
-      .epochs = 4,
-      .batch_size = 256,
-      .words_per_language = 20000,
-      .seed = 1,
-      .learning_rate = 0.004,
-  };
-  for (int i = 1; i < argc; i++) {
-    int taken = 0;
-    const tdm_status status = strcmp(argv[i], "--predict") == 0
-                                  ? take_predict(out_options, argv + i + 1, &taken)
-                                  : take_option(out_options, argv + i, &taken);
-    if (status != TDM_OK) return status;
-    i += taken;
-  }
-  if (out_options->list_count == 0) {
-    memcpy(out_options->lists, default_lists, sizeof default_lists);
-    out_options->list_count = sizeof default_lists / sizeof *default_lists;
-  }
-  if (out_options->list_count == 1)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "--words: one language leaves nothing to tell apart");
-  return TDM_OK;
+  const tdm_status status = option_table_read(&options_table, argc, argv, out_options);
+  return status == TDM_OK ? options_complete(out_options) : status;
 }

@@ -5,11 +5,10 @@
 #include <string.h>
 
 #include "examples/common/command_line.h"
-#include "examples/common/output_file.h"
 
 enum { CELL = 11, SHOWN_LANGUAGES = 3 };
 
-void report_confusion(tdm_words *words, const evaluation *counted) {
+void report_confusion(tdm_words *words, const confusion *counted) {
   const size_t languages = tdm_words_class_count(words);
   printf("\nheld-out words of (rows) taken for (columns)\n%*s", CELL, "");
   for (size_t j = 0; j < languages; j++)
@@ -18,7 +17,7 @@ void report_confusion(tdm_words *words, const evaluation *counted) {
   for (size_t i = 0; i < languages; i++) {
     printf("%-*.*s", CELL, CELL - 1, tdm_words_class_name(words, i));
     for (size_t j = 0; j < languages; j++)
-      printf("%*lld", CELL, (long long)counted->confusion[i][j]);
+      printf("%*lld", CELL, (long long)counted->counts[i][j]);
     putchar('\n');
   }
   putchar('\n');
@@ -58,21 +57,5 @@ tdm_status report_predictions(model *asked, char *const *words, int count) {
   tdm_status status = TDM_OK;
   for (int i = 0; status == TDM_OK && i < count; i++)
     status = predict(asked, words[i]);
-  return status;
-}
-
-static tdm_status write_dot(model *explained, const char *path) {
-  output_file file;
-  const tdm_status status = output_begin("--dot", path, &file);
-  if (status != TDM_OK) return status;
-  return output_end(&file, tdm_session_explain(explained->session, TDM_PLAN_DOT, file.stream));
-}
-
-tdm_status report_plan(model *explained, const options *given) {
-  if (!given->explain && !given->dot_path) return TDM_OK;
-  tdm_status status = train_prepare_common(explained, given);
-  if (status == TDM_OK && given->explain)
-    status = tdm_session_explain(explained->session, TDM_PLAN_TEXT, stdout);
-  if (status == TDM_OK && given->dot_path) status = write_dot(explained, given->dot_path);
   return status;
 }

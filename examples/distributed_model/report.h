@@ -5,10 +5,8 @@
 #include "examples/distributed_model/train.h"
 
 /* A row a language: of its words, how many the model took for each. */
-void report_confusion(tdm_words *words, const evaluation *counted);
+void report_confusion(tdm_words *words, const confusion *counted);
 /* The likeliest languages of each word. */
 tdm_status report_predictions(model *asked, char *const *words, int count);
-/* Prints the plan of a training step, and writes it for graphviz, as the options ask. */
-tdm_status report_plan(model *explained, const options *given);
 
 #endif

@@ -1,14 +1,11 @@
 /* The network: two blocks of convolution, batch normalization and pooling, then two linear layers
  * with dropout between them. Names are those that PyTorch gives
  * Sequential(OrderedDict(features=..., classifier=...)) with named children. */
-#include <stdlib.h>
-#include <string.h>
+#include "examples/fashion_cnn/network.h"
 
-#include "examples/common/command_line.h"
-#include "examples/fashion_cnn/train.h"
+#include "examples/clothes/clothes.h"
 
 enum { FIRST_CHANNELS = 16, SECOND_CHANNELS = 32, HIDDEN_SIZE = 128 };
-enum { TRACE_RUNS = 20 }; /* so many of the latest runs are on a timeline */
 static const double DROPPED = 0.25;
 
 /* x (batch, ..., n, n) -> (batch, channels, n / 2, n / 2). */
@@ -23,12 +20,11 @@ static tdm_value block(tdm_graph *graph, const char *name, tdm_value x, int64_t 
   return x;
 }
 
-/* Describes the network; answers its loss. accelerator, parallel: NULL where there is none. */
-static tdm_value describe(tdm_graph *graph, const char *accelerator, const char *parallel) {
+tdm_value network_describe(tdm_graph *graph, const char *accelerator, const char *parallel) {
   const tdm_dim batch = TDM_DIM("batch");
-  const tdm_value images =
-      tdm_input(graph, "images", TDM_FLOAT32, tdm_shape_of(4, batch, 1, IMAGE_SIZE, IMAGE_SIZE));
-  const tdm_value classes = tdm_input(graph, "classes", TDM_INT64, tdm_shape_of(1, batch));
+  const tdm_value images = tdm_input(graph, CLOTHES_IMAGES, TDM_FLOAT32,
+                                     tdm_shape_of(4, batch, 1, IMAGE_SIZE, IMAGE_SIZE));
+  const tdm_value classes = tdm_input(graph, CLOTHES_CLASSES, TDM_INT64, tdm_shape_of(1, batch));
 
   if (!parallel) tdm_place(graph, "cpu:0");
   tdm_scope_push(graph, "features");
@@ -47,34 +43,6 @@ static tdm_value describe(tdm_graph *graph, const char *accelerator, const char 
   x = tdm_dropout(graph, "dropout", x, DROPPED);
   const tdm_value scores = tdm_linear(graph, "scores", x, CLASS_COUNT);
   tdm_scope_pop(graph);
-  tdm_output(graph, "scores", scores);
+  tdm_output(graph, CLOTHES_SCORES, scores);
   return tdm_cross_entropy(graph, "loss", scores, classes);
-}
-
-tdm_status network_create(tdm_context *context, const options *given, network *out_network) {
-  *out_network = (network){.context = context};
-  /* Asking for the accelerator gives it cores of its own: not where others are asked for. */
-  const bool mapped = given->place || given->parallel || getenv("TANDEM_PLACE");
-  out_network->graph = tdm_graph_create(context);
-  const tdm_value loss =
-      describe(out_network->graph, mapped ? NULL : tdm_accelerator(context), given->parallel);
-  const tdm_optimizer adam = tdm_adam(given->learning_rate);
-  const tdm_session_options wanted = {
-      .struct_size = sizeof wanted,
-      .loss = loss,
-      .optimizer = &adam,
-      .device_map = given->place,
-      .seed = given->seed,
-      .check_finite = true,
-      .profile = given->explain,
-      .trace_runs = given->trace_path ? TRACE_RUNS : 0,
-  };
-  out_network->session = tdm_session_create(out_network->graph, &wanted);
-  return out_network->session ? TDM_OK : TDM_INVALID_ARGUMENT;
-}
-
-void network_release(network *released) {
-  tdm_session_release(released->session);
-  tdm_graph_release(released->graph);
-  *released = (network){.context = NULL};
 }

@@ -7,29 +7,30 @@
 #include "examples/distributed_model/train.h"
 
 /* What training holds; released in one place. */
-typedef struct learner {
+typedef struct lesson {
   tdm_context *context;
   tdm_words *words;
   model made;
   tdm_tensor_list *saved;  /* the file of --load */
   tdm_tensor_list *learnt; /* in this context */
-} learner;
+} lesson;
 
-static tdm_status start_from_file(learner *self, const options *given) {
-  if (!given->load_path) return TDM_OK;
-  self->saved = tdm_safetensors_load(self->context, given->load_path);
+static tdm_status start_from_file(lesson *self, const options *given) {
+  if (!given->common.load_path) return TDM_OK;
+  self->saved = tdm_safetensors_load(self->context, given->common.load_path);
   if (!self->saved) return check_made(self->saved);
-  return model_load(&self->made, self->saved, given->load_path);
+  return model_load(&self->made, self->saved, given->common.load_path);
 }
 
-static tdm_status train(learner *self, const options *given) {
+static tdm_status train(lesson *self, const options *given) {
   self->words = data_read_words(self->context, given);
   tdm_status status = check_made(self->words);
   if (status == TDM_OK) status = model_create(self->context, self->words, given, &self->made);
   if (status == TDM_OK) status = start_from_file(self, given);
-  evaluation last;
+  confusion last;
   if (status == TDM_OK) status = train_model(&self->made, given, &last);
-  if (status == TDM_OK && given->save_path) status = model_save(&self->made, given->save_path);
+  if (status == TDM_OK && given->common.save_path)
+    status = model_save(&self->made, given->common.save_path);
   if (status != TDM_OK) return status;
   self->learnt = tdm_store_save(tdm_session_store(self->made.session), false);
   status = check_made(self->learnt);
@@ -54,7 +55,7 @@ tdm_status learn(const options *given, tdm_log_function log, tdm_context *to,
                  tdm_tensor_list **out_list) {
   *out_list = NULL;
   const tdm_context_options wanted = {.struct_size = sizeof wanted, .log = log};
-  learner self = {.context = tdm_context_create(&wanted)};
+  lesson self = {.context = tdm_context_create(&wanted)};
   tdm_status status = check_made(self.context);
   if (status == TDM_OK) status = train(&self, given);
   tdm_tensor_list *list = status == TDM_OK ? tdm_tensor_list_create(to) : NULL;

@@ -46,8 +46,8 @@ static void print_log(void *user, tdm_log_level level, const char *message) {
 /* Parameters and tables of words, of a file or just learnt. */
 static tdm_status open_saved(program *self) {
   const options *given = &self->given.model;
-  if (given->epochs > 0) return learn(given, print_log, self->context, &self->saved);
-  self->saved = tdm_safetensors_load(self->context, given->load_path);
+  if (given->common.epochs > 0) return learn(given, print_log, self->context, &self->saved);
+  self->saved = tdm_safetensors_load(self->context, given->common.load_path);
   return check_made(self->saved);
 }
 
@@ -58,7 +58,7 @@ static tdm_status open_session(program *self) {
     sizes++;
   const tdm_session_options wanted = {.struct_size = sizeof wanted,
                                       .store = tdm_session_store(self->made.session),
-                                      .device_map = self->given.model.place,
+                                      .device_map = self->given.model.common.place,
                                       .depth = (int)self->given.depth,
                                       .plan_limit = sizes * BATCHER_MAX_LENGTH};
   self->session = tdm_session_create(self->made.graph, &wanted);
@@ -71,7 +71,8 @@ static tdm_status open_model(program *self) {
   tdm_status status = check_made(self->words);
   if (status == TDM_OK) status = model_create(self->context, self->words, given, &self->made);
   if (status == TDM_OK)
-    status = model_load(&self->made, self->saved, given->load_path ? given->load_path : "it");
+    status = model_load(&self->made, self->saved,
+                        given->common.load_path ? given->common.load_path : "it");
   if (status == TDM_OK) status = open_session(self);
   return status;
 }
@@ -241,7 +242,7 @@ static tdm_status run(program *self, int argc, char **argv) {
   tdm_status status = enter_working_folder();
   if (status == TDM_OK) status = serve_options_read(argc, argv, &self->given);
   if (status != TDM_OK) return status;
-  if (self->given.model.help) {
+  if (self->given.model.common.help) {
     serve_options_print_help();
     return TDM_OK;
   }

@@ -76,8 +76,9 @@ tdm_status serve_options_read(int argc, char **argv, serve_options *out) {
   }
   const tdm_status status = options_read(other_count, others, &out->model);
   if (status != TDM_OK) return status;
-  if (!out->model.epochs_given) out->model.epochs = out->model.load_path ? 0 : 1;
-  if (out->model.epochs == 0 && !out->model.load_path)
+  if (!out->model.common.epochs_given)
+    out->model.common.epochs = out->model.common.load_path ? 0 : 1;
+  if (out->model.common.epochs == 0 && !out->model.common.load_path)
     return tdm_fail(TDM_INVALID_ARGUMENT, "--epochs 0: there is nothing to serve without --load");
   if (out->model.predict)
     return tdm_fail(TDM_INVALID_ARGUMENT, "--predict: ask by POST, once it listens");

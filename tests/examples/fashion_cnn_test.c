@@ -7,17 +7,17 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/examples/program.h"
 
-/* The accuracy in the last line of a run with these devices. */
-static double accuracy_with(const char *devices) {
+/* The accuracy in the last line of a run with these options. */
+static double accuracy_with(const char *options) {
   char arguments[256];
-  (void)snprintf(arguments, sizeof arguments, "--epochs 1 --images 1280 --test-images 500 %s",
-                 devices);
+  (void)snprintf(arguments, sizeof arguments, "--epochs 1 --test-images 500 %s", options);
   outcome ended = program_run(arguments);
   if (ended.exit_code != 0) fail_msg("%s: %s", arguments, ended.output);
   char *line = last_line(ended.output);
@@ -30,12 +30,24 @@ static double accuracy_with(const char *devices) {
 
 static void learns_wherever_it_is_placed(void **state) {
   (void)state;
-  static const char *const placements[] = {
-      "--place '*=cpu:0'", "", "--place 'features=sim:0,*=cpu:0'", "--data-parallel cpu:0,sim:0"};
+  static const char *const placements[] = {"--place '*=cpu:0'", "",
+                                           "--place 'features=sim:0,*=cpu:0'",
+                                           "--data-parallel cpu:0,sim:0", "--micro-batches 2"};
   for (size_t i = 0; i < sizeof placements / sizeof placements[0]; i++) {
-    const double accuracy = accuracy_with(placements[i]);
+    char options[256];
+    (void)snprintf(options, sizeof options, "--images 1280 %s", placements[i]);
+    const double accuracy = accuracy_with(options);
     if (accuracy < 0.6) fail_msg("%s: accuracy %g", placements[i], accuracy);
   }
+}
+
+static void goes_on_from_what_it_saved(void **state) {
+  (void)state;
+  const double learnt = accuracy_with(
+      "--images 256 --place '*=cpu:0' --save learnt.safetensors --explain --dot plan.dot");
+  const double loaded = accuracy_with("--images 256 --epochs 0 --load learnt.safetensors");
+  if (fabs(learnt - loaded) > 0.01) /* other devices round differently */
+    fail_msg("accuracy %g, and %g when loaded", learnt, loaded);
 }
 
 static void refuses_what_cannot_work(void **state) {
@@ -52,6 +64,7 @@ static void refuses_what_cannot_work(void **state) {
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(learns_wherever_it_is_placed),
+      cmocka_unit_test(goes_on_from_what_it_saved),
       cmocka_unit_test(refuses_what_cannot_work),
   };
   if (argc != 2) return 2;

@@ -1,6 +1,6 @@
 /* Reads IDX files (LeCun's format of MNIST: a big-endian header, then bytes), compressed by gzip.
  * Invariant: nothing of a header is believed before it fits what the file has to be. */
-#include "examples/fashion_cnn/data.h"
+#include "examples/clothes/fashion_mnist.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,14 +78,15 @@ static tdm_dataset *dataset_of(tdm_context *context, const item_bytes *images,
       pixels[i] = (float)((images->data[i] / 255.0 - PIXEL_MEAN) / PIXEL_DEVIATION);
     for (int64_t i = 0; i < count; i++)
       class_indices[i] = classes->data[i];
-    dataset = tdm_dataset_from_tensors(context, names, tensors, BATCH_FIELDS);
+    dataset = tdm_dataset_from_tensors(context, names, tensors, IMAGE_FIELDS);
   }
   tdm_tensor_release(tensors[IMAGES]);
   tdm_tensor_release(tensors[CLASSES]);
   return dataset;
 }
 
-tdm_dataset *data_read(tdm_context *context, const char *folder, bool training, int64_t count) {
+tdm_dataset *fashion_mnist_read(tdm_context *context, const char *folder, bool training,
+                                int64_t count) {
   item_bytes images = {NULL, 0}, classes = {NULL, 0};
   tdm_dataset *dataset = NULL;
   tdm_status status = read_file(
@@ -104,7 +105,7 @@ tdm_dataset *data_read(tdm_context *context, const char *folder, bool training, 
   return dataset;
 }
 
-const char *data_class_name(int64_t index) {
+const char *fashion_mnist_class_name(int64_t index) {
   static const char *const names[CLASS_COUNT] = {"t-shirt", "trousers", "pullover", "dress",
                                                  "coat",    "sandal",   "shirt",    "sneaker",
                                                  "bag",     "boot"};

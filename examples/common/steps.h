@@ -1,11 +1,13 @@
 /* Training steps under way: as many as STEPS_IN_FLIGHT at once, in the order they were submitted.
  * Invariant: a step that is under way points into the struct, which stays until steps_finish. */
-#ifndef EXAMPLES_DISTRIBUTED_MODEL_STEPS_H
-#define EXAMPLES_DISTRIBUTED_MODEL_STEPS_H
+#ifndef EXAMPLES_COMMON_STEPS_H
+#define EXAMPLES_COMMON_STEPS_H
 
 #include <pthread.h>
 
-#include "examples/distributed_model/model.h"
+#include "tandem.h"
+
+enum { STEPS_IN_FLIGHT = 2 }; /* the batch of one is uploaded under the compute of the other */
 
 typedef struct steps steps;
 
@@ -19,15 +21,15 @@ struct steps {
   pthread_mutex_t lock;
   pthread_cond_t changed;
   step places[STEPS_IN_FLIGHT];
-  int64_t words;   /* of the steps that have ended */
-  double loss_sum; /* over these words */
+  int64_t rows;    /* of the steps that have ended */
+  double loss_sum; /* a row */
   tdm_status status;
   char message[256]; /* of the first that failed */
 };
 
 void steps_start(steps *all, tdm_session *session);
 /* Waits for a place, then submits a step; the feeds' tensors are not touched any more. Fails with
- * the first step that has failed. mean_loss (may be NULL) gets that of the words so far. */
+ * the first step that has failed. mean_loss (may be NULL) gets that of the rows so far. */
 tdm_status steps_submit(steps *all, const tdm_feed *feeds, size_t feed_count, int64_t rows,
                         double *mean_loss);
 /* Waits for all of them. */

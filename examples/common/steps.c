@@ -1,6 +1,6 @@
 /* The window of steps. Invariant: everything but the session is touched under the lock, for steps
  * end on the library's loop. */
-#include "examples/distributed_model/steps.h"
+#include "examples/common/steps.h"
 
 #include <stdio.h>
 
@@ -17,7 +17,7 @@ static void on_step(void *user, tdm_run_result *result) {
   pthread_mutex_lock(&all->lock);
   if (result->status == TDM_OK) {
     all->loss_sum += result->loss * (double)ended->rows;
-    all->words += ended->rows;
+    all->rows += ended->rows;
   } else if (all->status == TDM_OK) {
     all->status = result->status;
     snprintf(all->message, sizeof all->message, "%s", result->message);
@@ -47,7 +47,7 @@ tdm_status steps_submit(steps *all, const tdm_feed *feeds, size_t feed_count, in
     place = find_place(all);
   }
   tdm_status status = told(all);
-  if (mean_loss) *mean_loss = all->words ? all->loss_sum / (double)all->words : 0;
+  if (mean_loss) *mean_loss = all->rows ? all->loss_sum / (double)all->rows : 0;
   if (status == TDM_OK) *place = (step){all, rows};
   pthread_mutex_unlock(&all->lock);
   if (status != TDM_OK) return status;

@@ -1,0 +1,38 @@
+/* What the examples on Fashion-MNIST share: all but the model. */
+#ifndef EXAMPLES_CLOTHES_CLOTHES_H
+#define EXAMPLES_CLOTHES_CLOTHES_H
+
+#include "examples/clothes/fashion_mnist.h"
+#include "examples/common/common_options.h"
+
+typedef struct clothes_options {
+  common_options common;
+  const char *data;        /* the folder of the four files */
+  int64_t training_images; /* 0: all */
+  int64_t test_images;     /* 0: all */
+} clothes_options;
+
+enum { CLOTHES_ROW_COUNT = 3 };
+extern const option clothes_rows[CLOTHES_ROW_COUNT];
+/* Where Debian's package puts the files. */
+#define FASHION_MNIST_FOLDER "/usr/share/datasets/fashion-mnist"
+
+/* What a model is fed and answers. */
+#define CLOTHES_IMAGES "images"   /* float32 (batch, 1, 28, 28) */
+#define CLOTHES_CLASSES "classes" /* int64 (batch); training only */
+#define CLOTHES_SCORES "scores"   /* float32 (batch, 10) */
+
+/* A model. Its options are a clothes_options, whose rows are clothes_rows. */
+typedef struct clothes_model {
+  const option_table *table;
+  /* Adds kernels of the model's own to the context; NULL: it has none. */
+  tdm_status (*prepare)(tdm_context *context);
+  /* Describes the model, with these inputs and this output; answers its loss. accelerator,
+   * parallel (devices to wrap a part over): NULL where there is none. */
+  tdm_value (*describe)(tdm_graph *graph, const char *accelerator, const char *parallel);
+} clothes_model;
+
+/* The program: trains, evaluates, saves and tells. Answers its exit code. */
+int clothes_main(const clothes_model *model, int argc, char **argv);
+
+#endif

@@ -1,0 +1,16 @@
+/* What a loader delivers at a time. Invariant: a batch without rows holds no tensors. */
+#ifndef EXAMPLES_COMMON_BATCH_H
+#define EXAMPLES_COMMON_BATCH_H
+
+#include "tandem.h"
+
+typedef struct batch {
+  tdm_tensor *fields[TDM_DATASET_MAX_FIELDS]; /* in the order of the dataset's fields */
+  int64_t rows;                               /* 0: the epoch is over */
+} batch;
+
+void batch_release(batch *released);
+/* Releases what *out_batch holds, then fills it with the loader's next. */
+tdm_status batch_next(tdm_loader *loader, batch *out_batch);
+
+#endif

@@ -1,0 +1,74 @@
+/* The rows of the shared options. */
+#include "examples/common/common_options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "examples/common/command_line.h"
+#include "examples/common/steps.h"
+
+enum { TRACE_RUNS = 50 }; /* so many of the latest runs are on a timeline */
+
+static tdm_status take_micro_batches(void *options, const char *name, char **words,
+                                     int *out_taken) {
+  common_options *out = options;
+  (void)out_taken;
+  if (!words[0]) return tdm_fail(TDM_INVALID_ARGUMENT, "%s needs N or auto", name);
+  out->micro_batches = TDM_MICRO_BATCHES_AUTO;
+  if (strcmp(words[0], "auto") == 0) return TDM_OK;
+  return read_integer(name, words[0], 1, 16, &out->micro_batches);
+}
+
+#define FIELD(name) offsetof(common_options, name)
+const option common_rows[COMMON_ROW_COUNT] = {
+    {"--epochs", "N", "how often training sees everything; 0: only evaluate", OPTION_INTEGER,
+     FIELD(epochs), 0, 100000, FIELD(epochs_given), NULL},
+    {"--batch", "N", "items in one training step", OPTION_INTEGER, FIELD(batch_size), 1, 1 << 20, 0,
+     NULL},
+    {"--micro-batches", "N|auto", "parts of a step that devices work on in turn, up to 16 (1)",
+     OPTION_TAKEN, FIELD(micro_batches), 0, 0, 0, take_micro_batches},
+    {"--learning-rate", "R", "of the first step; falls to 0 at the last", OPTION_REAL,
+     FIELD(learning_rate), 0, 0, 0, NULL},
+    {"--seed", "N", "of everything that is drawn", OPTION_INTEGER, FIELD(seed), 0, INT64_MAX, 0,
+     NULL},
+    {"--place", "MAP", "devices of layers, as *=cpu:0", OPTION_TEXT, FIELD(place), 0, 0, 0, NULL},
+    {"--data-parallel", "LIST", "wraps a part over devices, as cpu:0,cpu:1", OPTION_TEXT,
+     FIELD(parallel), 0, 0, 0, NULL},
+    {"--load", "FILE", "start from these parameters, of a safetensors file with PyTorch's names",
+     OPTION_TEXT, FIELD(load_path), 0, 0, 0, NULL},
+    {"--save", "FILE", "write the trained parameters, as safetensors with PyTorch's names",
+     OPTION_OUTPUT, FIELD(save_path), 0, 0, 0, NULL},
+    {"--explain", NULL, "print the plan of a training step with every transfer", OPTION_FLAG,
+     FIELD(explain), 0, 0, 0, NULL},
+    {"--dot", "FILE", "write that plan for graphviz", OPTION_OUTPUT, FIELD(dot_path), 0, 0, 0,
+     NULL},
+    {"--trace", "FILE", "write a timeline of the last steps for Perfetto, and what bounds them",
+     OPTION_OUTPUT, FIELD(trace_path), 0, 0, 0, NULL},
+    {"--help", NULL, "print this", OPTION_FLAG, FIELD(help), 0, 0, 0, NULL},
+};
+
+bool devices_given(const common_options *given) {
+  return given->place || given->parallel || getenv("TANDEM_PLACE");
+}
+
+const char *first_device(const char *devices, char text[DEVICE_TEXT]) {
+  snprintf(text, DEVICE_TEXT, "%.*s", (int)strcspn(devices, ","), devices);
+  return text;
+}
+
+tdm_session_options session_options_for(const common_options *given, tdm_value loss,
+                                        const tdm_optimizer *optimizer) {
+  return (tdm_session_options){
+      .struct_size = sizeof(tdm_session_options),
+      .loss = loss,
+      .optimizer = optimizer,
+      .device_map = given->place,
+      .seed = (uint64_t)given->seed,
+      .depth = STEPS_IN_FLIGHT,
+      .check_finite = true,
+      .profile = given->explain,
+      .trace_runs = given->trace_path ? TRACE_RUNS : 0,
+      .micro_batches = (int)given->micro_batches,
+  };
+}

@@ -1,0 +1,39 @@
+/* The options that every example which trains has, and what they say of its session. Invariant: an
+ * example's own options struct begins with a common_options. */
+#ifndef EXAMPLES_COMMON_COMMON_OPTIONS_H
+#define EXAMPLES_COMMON_COMMON_OPTIONS_H
+
+#include "examples/common/option_table.h"
+
+typedef struct common_options {
+  const char *place;     /* a device map; NULL: as the example describes it */
+  const char *parallel;  /* devices of the part that is wrapped; NULL: it is not */
+  const char *load_path; /* NULL: not asked for; so with all paths */
+  const char *save_path;
+  const char *dot_path;
+  const char *trace_path;
+  int64_t epochs;
+  int64_t batch_size;
+  int64_t micro_batches; /* parts that a step cuts its batch into; TDM_MICRO_BATCHES_AUTO */
+  int64_t seed;          /* not negative */
+  double learning_rate;  /* of the first step; falls to 0 at the last */
+  bool epochs_given;
+  bool explain;
+  bool help;
+} common_options;
+
+enum { COMMON_ROW_COUNT = 13 };
+extern const option common_rows[COMMON_ROW_COUNT];
+
+/* Do the options, or the environment, say where layers live? Then the accelerator is not asked for:
+ * asking gives it cores of its own. */
+bool devices_given(const common_options *given);
+/* The first of the devices to wrap over ("cpu:0" of "cpu:0,sim:0"): text gets it. */
+enum { DEVICE_TEXT = 32 };
+const char *first_device(const char *devices, char text[DEVICE_TEXT]);
+
+/* The session that these ask for; loss and optimizer are the example's. */
+tdm_session_options session_options_for(const common_options *given, tdm_value loss,
+                                        const tdm_optimizer *optimizer);
+
+#endif

@@ -1,0 +1,23 @@
+/* The judge of models that give each of some classes a score: the likeliest is the answer. */
+#ifndef EXAMPLES_COMMON_CONFUSION_H
+#define EXAMPLES_COMMON_CONFUSION_H
+
+#include "examples/common/learner.h"
+
+enum { MOST_CLASSES = 32 };
+
+typedef struct confusion {
+  int64_t class_count;                        /* set by the example, as is the next */
+  int class_field;                            /* of a batch, int64 (rows) */
+  int64_t counts[MOST_CLASSES][MOST_CLASSES]; /* [the item's class][the model's answer] */
+} confusion;
+
+/* A judge of scores float32 (rows, classes); counted is borrowed. */
+judge confusion_judge(confusion *counted, const char *score_name);
+int64_t confusion_total(const confusion *counted);
+/* The share of right answers; 0 where there are none at all. */
+double confusion_accuracy(const confusion *counted);
+/* The share of the items of one class that were answered right. */
+double confusion_recall(const confusion *counted, int64_t class_index);
+
+#endif

@@ -1,0 +1,22 @@
+/* One pass over what is held out. */
+#ifndef EXAMPLES_COMMON_EVALUATE_H
+#define EXAMPLES_COMMON_EVALUATE_H
+
+#include "examples/common/learner.h"
+
+/* What is carried at the moment: owned. */
+typedef struct carrier {
+  tdm_tensor *values[MOST_CARRIED];
+} carrier;
+void carrier_begin(carrier *state, const learner *self);
+void carrier_end(carrier *state, const learner *self);
+/* Feeds for the first field_count fields of a batch, then for what is carried; answers how many.
+ * out_feeds has room for TDM_DATASET_MAX_FIELDS + MOST_CARRIED. */
+size_t carrier_feeds(const carrier *state, const learner *self, const batch *taken,
+                     size_t field_count, bool handed_over, tdm_feed *out_feeds);
+/* Takes what fetches, one for each that is carried, have brought. */
+void carrier_take(carrier *state, const learner *self, tdm_fetch *fetches);
+
+tdm_status evaluate(const learner *self);
+
+#endif

@@ -1,0 +1,138 @@
+/* The loop of training. Invariant: a batch's tensors are released before the next is asked for, on
+ * failure too. */
+#include "examples/common/learner.h"
+
+#include <stdio.h>
+
+#include "examples/common/command_line.h"
+#include "examples/common/evaluate.h"
+#include "examples/common/output_file.h"
+#include "examples/common/progress.h"
+#include "examples/common/steps.h"
+
+typedef struct training {
+  const learner *self;
+  const common_options *given;
+  progress bar;
+  int64_t step;         /* submitted, over all epochs */
+  int64_t step_count;   /* of all epochs */
+  int64_t row_count;    /* trained on so far */
+  uint64_t training_ns; /* without evaluation */
+} training;
+
+/* A step, all of it: the next needs what it leaves. */
+static tdm_status train_carrying(training *run, steps *counted, carrier *state, const batch *taken,
+                                 double *mean_loss) {
+  const learner *self = run->self;
+  tdm_feed feeds[TDM_DATASET_MAX_FIELDS + MOST_CARRIED];
+  const size_t feed_count = carrier_feeds(state, self, taken, self->input_count, false, feeds);
+  tdm_fetch fetches[MOST_CARRIED];
+  for (size_t i = 0; i < self->carry_count; i++)
+    fetches[i] = (tdm_fetch){self->carries[i].output, NULL};
+  double loss = 0;
+  const tdm_status status =
+      tdm_train_step(self->session, feeds, feed_count, fetches, self->carry_count, &loss);
+  if (status != TDM_OK) return status;
+  carrier_take(state, self, fetches);
+  counted->loss_sum += loss * (double)taken->rows;
+  counted->rows += taken->rows;
+  *mean_loss = counted->loss_sum / (double)counted->rows;
+  return TDM_OK;
+}
+
+static tdm_status train_batch(training *run, steps *under_way, carrier *state, const batch *taken,
+                              double *mean_loss) {
+  const learner *self = run->self;
+  const double left = 1.0 - (double)run->step / (double)run->step_count;
+  tdm_session_set_learning_rate(self->session, run->given->learning_rate * left);
+  run->step++;
+  if (self->carry_count) return train_carrying(run, under_way, state, taken, mean_loss);
+  tdm_feed feeds[TDM_DATASET_MAX_FIELDS + MOST_CARRIED];
+  const size_t feed_count = carrier_feeds(state, self, taken, self->input_count, true, feeds);
+  return steps_submit(under_way, feeds, feed_count, taken->rows, mean_loss);
+}
+
+/* Submits all batches of the epoch that the loader has begun. */
+static tdm_status submit_epoch(training *run, steps *under_way, const char *label) {
+  tdm_loader *loader = run->self->training;
+  const int64_t batch_count = tdm_loader_batch_count(loader);
+  carrier state;
+  carrier_begin(&state, run->self);
+  batch taken = {.rows = 0};
+  tdm_status status = batch_next(loader, &taken);
+  for (int64_t i = 0; status == TDM_OK && taken.rows > 0; i++) {
+    double loss = 0;
+    status = train_batch(run, under_way, &state, &taken, &loss);
+    if (status != TDM_OK) break;
+    char note[32];
+    snprintf(note, sizeof note, "loss %.3f", loss);
+    progress_show(&run->bar, label, i + 1, batch_count, note);
+    status = batch_next(loader, &taken);
+  }
+  batch_release(&taken);
+  carrier_end(&state, run->self);
+  return status;
+}
+
+/* One pass over what is learnt from; out_loss gets the mean loss of a row. */
+static tdm_status train_epoch(training *run, int64_t epoch, double *out_loss) {
+  char label[64];
+  snprintf(label, sizeof label, "epoch %lld/%lld", (long long)epoch + 1,
+           (long long)run->given->epochs);
+  steps under_way;
+  tdm_status status = tdm_loader_start(run->self->training, (uint64_t)epoch);
+  if (status != TDM_OK) return status;
+  steps_start(&under_way, run->self->session);
+  const tdm_status submitted = submit_epoch(run, &under_way, label);
+  status = steps_finish(&under_way);
+  progress_clear(&run->bar);
+  run->row_count += under_way.rows;
+  *out_loss = under_way.rows ? under_way.loss_sum / (double)under_way.rows : 0;
+  return status != TDM_OK ? status : submitted;
+}
+
+static int64_t units_of(const learner *self, int64_t rows) {
+  return rows * (self->row_units ? self->row_units : 1);
+}
+
+static tdm_status train_and_judge(training *run, int64_t epoch) {
+  const learner *self = run->self;
+  const uint64_t began_ns = monotonic_ns();
+  const int64_t rows_before = run->row_count;
+  double loss = 0;
+  tdm_status status = train_epoch(run, epoch, &loss);
+  if (status != TDM_OK) return status;
+  const uint64_t took_ns = monotonic_ns() - began_ns;
+  run->training_ns += took_ns;
+  if (run->given->trace_path && epoch + 1 == run->given->epochs)
+    status = write_trace(self->session, "--trace", run->given->trace_path);
+  if (status == TDM_OK) status = evaluate(self);
+  if (status != TDM_OK) return status;
+  printf("epoch %lld/%lld  loss %.4f  %s %.4f  %.0f %s/s\n", (long long)epoch + 1,
+         (long long)run->given->epochs, loss, self->judging.score_name,
+         self->judging.score(self->judging.user),
+         (double)units_of(self, run->row_count - rows_before) / ((double)took_ns / 1e9),
+         self->unit);
+  fflush(stdout);
+  return TDM_OK;
+}
+
+tdm_status learner_train(const learner *self, const common_options *given) {
+  if (given->epochs == 0) {
+    const tdm_status status = evaluate(self);
+    if (status != TDM_OK || !given->trace_path) return status;
+    return write_trace(self->session, "--trace", given->trace_path);
+  }
+  training run = {.self = self, .given = given, .bar = progress_start()};
+  run.step_count = given->epochs * tdm_loader_batch_count(self->training);
+  tdm_status status = TDM_OK;
+  for (int64_t epoch = 0; status == TDM_OK && epoch < given->epochs; epoch++)
+    status = train_and_judge(&run, epoch);
+  if (status == TDM_OK) {
+    const double seconds = (double)run.training_ns / 1e9;
+    const int64_t units = units_of(self, run.row_count);
+    printf("trained on %lld %s in %.2f s: %.0f %s/s\n", (long long)units, self->unit, seconds,
+           (double)units / seconds, self->unit);
+  }
+  return status;
+}

@@ -1,0 +1,50 @@
+/* Training and evaluating any model over loaders, as the shared options ask. One thread. */
+#ifndef EXAMPLES_COMMON_LEARNER_H
+#define EXAMPLES_COMMON_LEARNER_H
+
+#include "examples/common/batch.h"
+#include "examples/common/common_options.h"
+
+/* Makes a score of the answers to what was held out. */
+typedef struct judge {
+  const char *score_name;    /* "test accuracy" */
+  void (*begin)(void *user); /* before the first batch */
+  /* answers: what the model's output was for the batch. */
+  tdm_status (*count)(void *user, const batch *asked, const tdm_tensor *answers);
+  double (*score)(const void *user);
+  void *user;
+} judge;
+
+/* What one step leaves for the next: the output is fed as the input; `first` (borrowed), before
+ * the first step of every epoch. Steps then run one after the other. */
+typedef struct carried {
+  const char *input;
+  const char *output;
+  tdm_tensor *first;
+} carried;
+enum { MOST_CARRIED = 4 };
+
+/* A model, what it learns from, and who judges it; all of it is borrowed. */
+typedef struct learner {
+  tdm_session *session;
+  tdm_loader *training;
+  tdm_loader *held_out;
+  const char *const *inputs; /* field i of a batch is fed as inputs[i] */
+  size_t input_count;
+  size_t question_count; /* the first so many are fed when evaluating */
+  const char *answer;    /* the output that is judged */
+  const char *unit;      /* what a row is, of `row_units` of these: "words" */
+  int64_t row_units;     /* 0: 1 */
+  judge judging;
+  const carried *carries;
+  size_t carry_count;
+} learner;
+
+/* Trains for the options' epochs, printing a line an epoch, and judges after each; once, without
+ * training, where there are none. Writes the timeline that they ask for. */
+tdm_status learner_train(const learner *self, const common_options *given);
+/* Makes the plan of a training step on a batch of the most common shapes the session's latest, and
+ * prints it, and writes it for graphviz, as the options ask. */
+tdm_status learner_explain(const learner *self, const common_options *given);
+
+#endif

@@ -1,0 +1,33 @@
+/* The beginning and the end of an example. */
+#include "examples/common/program.h"
+
+#include <stdio.h>
+
+#include "examples/common/command_line.h"
+
+/* user is the program's table. */
+static void print_log(void *user, tdm_log_level level, const char *message) {
+  const option_table *table = user;
+  if (level != TDM_LOG_INFO) fprintf(stderr, "%s: %s\n", table->program, message);
+}
+
+tdm_status program_open(const option_table *table, int argc, char **argv, void *options,
+                        tdm_context **out_context) {
+  *out_context = NULL;
+  tdm_status status = enter_working_folder();
+  if (status == TDM_OK) status = option_table_read(table, argc, argv, options);
+  if (status != TDM_OK) return status;
+  if (((const common_options *)options)->help) {
+    option_table_print_help(table);
+    return TDM_OK;
+  }
+  const tdm_context_options wanted = {
+      .struct_size = sizeof wanted, .log = print_log, .log_user = (void *)(uintptr_t)table};
+  *out_context = tdm_context_create(&wanted);
+  return check_made(*out_context);
+}
+
+int program_end(const option_table *table, tdm_status status) {
+  if (status != TDM_OK) fprintf(stderr, "%s: %s\n", table->program, tdm_last_message());
+  return status == TDM_OK ? 0 : 1;
+}

@@ -17,12 +17,13 @@
 /* The accuracy in the last line of a run with these options. */
 static double accuracy_with(const char *options) {
   char arguments[256];
-  (void)snprintf(arguments, sizeof arguments, "--epochs 1 --test-images 500 %s", options);
+  (void)snprintf(arguments, sizeof arguments,
+                 "--epochs 1 --batch 32 --learning-rate 0.004 --test-images 200 %s", options);
   outcome ended = program_run(arguments);
   if (ended.exit_code != 0) fail_msg("%s: %s", arguments, ended.output);
   char *line = last_line(ended.output);
   double accuracy = 0;
-  if (sscanf(line, "accuracy %lf on 500 test images", &accuracy) != 1) fail_msg("%s", line);
+  if (sscanf(line, "accuracy %lf on 200 test images", &accuracy) != 1) fail_msg("%s", line);
   free(line);
   outcome_free(&ended);
   return accuracy;
@@ -35,9 +36,9 @@ static void learns_wherever_it_is_placed(void **state) {
                                            "--data-parallel cpu:0,sim:0", "--micro-batches 2"};
   for (size_t i = 0; i < sizeof placements / sizeof placements[0]; i++) {
     char options[256];
-    (void)snprintf(options, sizeof options, "--images 1280 %s", placements[i]);
+    (void)snprintf(options, sizeof options, "--images 640 %s", placements[i]);
     const double accuracy = accuracy_with(options);
-    if (accuracy < 0.6) fail_msg("%s: accuracy %g", placements[i], accuracy);
+    if (accuracy < 0.5) fail_msg("%s: accuracy %g", placements[i], accuracy);
   }
 }
 
@@ -46,7 +47,7 @@ static void goes_on_from_what_it_saved(void **state) {
   const double learnt = accuracy_with(
       "--images 256 --place '*=cpu:0' --save learnt.safetensors --explain --dot plan.dot");
   const double loaded = accuracy_with("--images 256 --epochs 0 --load learnt.safetensors");
-  if (fabs(learnt - loaded) > 0.01) /* other devices round differently */
+  if (fabs(learnt - loaded) > 0.02) /* other devices round differently */
     fail_msg("accuracy %g, and %g when loaded", learnt, loaded);
 }
 

@@ -6,8 +6,8 @@
 #include "graph/passes.h"
 
 typedef struct reordered {
-  uint32_t from;
   uint32_t to;
+  uint32_t next; /* of the same value: 1 + index in reorders; 0: none */
 } reordered;
 
 typedef struct layout_state {
@@ -15,6 +15,8 @@ typedef struct layout_state {
   tdm_prepared_cache *cache;
   TDM_ARRAY(uint32_t) order;
   TDM_ARRAY(reordered) reorders;
+  TDM_ARRAY(uint32_t)
+  newest; /* of each value: 1 + index in reorders; ends with the last that has */
 } layout_state;
 
 static tdm_status push_order(layout_state *state, uint32_t node) {
@@ -64,15 +66,38 @@ static tdm_status prepare_node(layout_state *state, uint32_t index) {
   return TDM_OK;
 }
 
+/* The reorder of a value that there is already; 0: none. */
+static uint32_t known_reorder(const layout_state *state, uint32_t from, tdm_format format,
+                              int16_t on) {
+  uint32_t next = from < state->newest.count ? state->newest.items[from] : 0;
+  while (next) {
+    const reordered *known = &state->reorders.items[next - 1];
+    const tdm_ir_value *to = tdm_ir_value_at(state->graph, known->to);
+    if (to->spec.format == format && to->device == on) return known->to;
+    next = known->next;
+  }
+  return 0;
+}
+
+static tdm_status remember_reorder(layout_state *state, uint32_t from, uint32_t to) {
+  tdm_graph *graph = state->graph;
+  TDM_TRY(TDM_ARRAY_RESERVE(graph, &state->reorders, 1));
+  if (from >= state->newest.count) {
+    TDM_TRY(TDM_ARRAY_RESERVE(graph, &state->newest, from + 1 - state->newest.count));
+    while (state->newest.count <= from)
+      state->newest.items[state->newest.count++] = 0;
+  }
+  state->reorders.items[state->reorders.count++] = (reordered){to, state->newest.items[from]};
+  state->newest.items[from] = (uint32_t)state->reorders.count;
+  return TDM_OK;
+}
+
 /* The value `from` in another format, made on a device; on another than its own it is dense and
  * crosses first. 0 on failure. */
 static uint32_t reorder(layout_state *state, uint32_t from, tdm_format format, int16_t on) {
   tdm_graph *graph = state->graph;
-  for (size_t i = 0; i < state->reorders.count; i++) {
-    const tdm_ir_value *to = tdm_ir_value_at(graph, state->reorders.items[i].to);
-    if (state->reorders.items[i].from == from && to->spec.format == format && to->device == on)
-      return state->reorders.items[i].to;
-  }
+  const uint32_t known = known_reorder(state, from, format, on);
+  if (known) return known;
   const tdm_ir_value value = graph->values.items[from];
   const char *name = value.producer ? tdm_ir_node_at(graph, value.producer)->name : value.name;
   const tdm_device *device = tdm_context_device(graph->context, (size_t)on);
@@ -92,17 +117,14 @@ static uint32_t reorder(layout_state *state, uint32_t from, tdm_format format, i
   tdm_spec spec = value.spec;
   spec.format = format;
   const uint32_t index = tdm_ir_add_node(graph, &node, &from, &spec);
-  if (!index || push_order(state, index) != TDM_OK ||
-      TDM_ARRAY_RESERVE(graph, &state->reorders, 1) != TDM_OK)
-    return 0;
+  if (!index || push_order(state, index) != TDM_OK) return 0;
   const tdm_status status = prepare_node(state, index);
   if (status != TDM_OK) {
     tdm_graph_fail_message(graph, status);
     return 0;
   }
   const uint32_t to = tdm_ir_node_at(graph, index)->first_output;
-  state->reorders.items[state->reorders.count++] = (reordered){from, to};
-  return to;
+  return remember_reorder(state, from, to) == TDM_OK ? to : 0;
 }
 
 static tdm_status failure_of(const layout_state *state) {
@@ -170,5 +192,6 @@ tdm_status tdm_pass_layout(tdm_graph *graph, tdm_prepared_cache *cache, uint32_t
     TDM_ARRAY_DEINIT(graph, &state.order);
   }
   TDM_ARRAY_DEINIT(graph, &state.reorders);
+  TDM_ARRAY_DEINIT(graph, &state.newest);
   return status;
 }

@@ -300,6 +300,30 @@ typedef struct tdm_adam_attributes {
   int64_t decoupled;
 } tdm_adam_attributes;
 
+/* parameter F, d_parameter F, sum F, step F () -> =parameter, =sum, =step (Duchi, Hazan, Singer,
+ * "Adaptive subgradient methods", JMLR 2011). */
+#define TDM_OP_ADAGRAD "adagrad"
+/* parameter F (rows, dim), rows F (n, dim), indices, count, sum F (rows, dim), step F () ->
+ * =parameter, =sum, =step: the rows named alone; no weight decay. */
+#define TDM_OP_ADAGRAD_SPARSE "adagrad_sparse"
+typedef struct tdm_adagrad_attributes {
+  double rate_decay; /* the rate is divided by 1 + rate_decay (step - 1) */
+  double weight_decay;
+  double epsilon;
+} tdm_adagrad_attributes;
+
+/* parameter F, d_parameter F, square_avg F, [grad_avg F if centered], [momentum_buffer F if
+ * momentum] -> =parameter and the states that are there; none stands for an absent one (Tieleman,
+ * Hinton, "Lecture 6.5: rmsprop", 2012; centered: Graves, arXiv:1308.0850). */
+#define TDM_OP_RMSPROP "rmsprop"
+typedef struct tdm_rmsprop_attributes {
+  double alpha;
+  double epsilon;
+  double weight_decay;
+  double momentum;
+  int64_t centered;
+} tdm_rmsprop_attributes;
+
 /* x F -> F (): sum of squares, in one fixed order. */
 #define TDM_OP_SUM_OF_SQUARES "sum_of_squares"
 /* sum F (): the sum of squares of all gradients -> factor F (): min(1, max_norm / (sqrt(sum) +

@@ -64,6 +64,9 @@
   X(TDM_OP_SGD_SPARSE, sgd_sparse)                                                                 \
   X(TDM_OP_ADAM, adam)                                                                             \
   X(TDM_OP_ADAM_SPARSE, adam_sparse)                                                               \
+  X(TDM_OP_ADAGRAD, adagrad)                                                                       \
+  X(TDM_OP_ADAGRAD_SPARSE, adagrad_sparse)                                                         \
+  X(TDM_OP_RMSPROP, rmsprop)                                                                       \
   X(TDM_OP_SUM_OF_SQUARES, sum_of_squares)                                                         \
   X(TDM_OP_CLIP_FACTOR, clip_factor)                                                               \
   X(TDM_OP_CHECK_FINITE, check_finite)

@@ -77,7 +77,8 @@ static double lookup_bytes(const tdm_graph *graph, const tdm_ir_node *node) {
 /* parameter, rows (n, dim), indices, ...: n rows of every table are read and written. */
 static double sparse_update_bytes(const tdm_graph *graph, const tdm_ir_node *node) {
   const double rows = bytes_of(input_of(graph, node, 1));
-  const double tables = node->output_count > 1 ? 3 : 1; /* moments beside the parameter */
+  /* The parameter and its states; the last, where there are any, is the count of steps. */
+  const double tables = node->output_count > 1 ? node->output_count - 1 : 1;
   return bytes_of(input_of(graph, node, 2)) + rows + 2 * tables * rows;
 }
 
@@ -138,6 +139,9 @@ static const operation_work works[] = {
     {TDM_OP_SGD_SPARSE, NULL, sparse_update_bytes},
     {TDM_OP_ADAM, NULL, NULL},
     {TDM_OP_ADAM_SPARSE, NULL, sparse_update_bytes},
+    {TDM_OP_ADAGRAD, NULL, NULL},
+    {TDM_OP_ADAGRAD_SPARSE, NULL, sparse_update_bytes},
+    {TDM_OP_RMSPROP, NULL, NULL},
     {TDM_OP_SUM_OF_SQUARES, NULL, NULL},
     {TDM_OP_CLIP_FACTOR, NULL, NULL},
     {TDM_OP_CHECK_FINITE, NULL, NULL},

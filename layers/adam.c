@@ -8,17 +8,6 @@
 /* Places in tdm_optimizer.settings. */
 enum { BETA1, BETA2, EPSILON, WEIGHT_DECAY, DECOUPLED };
 
-/* Outputs are the inputs that they overwrite: the parameter, and the last three. */
-static tdm_status infer_adam(tdm_infer *infer) {
-  const size_t states = infer->input_count - 3;
-  TDM_TRY(tdm_expect_dtype_of_first(infer, 1, "parameter", "its gradient"));
-  tdm_infer_set(infer, 0, infer->inputs[0].dtype, tdm_infer_shape(infer, 0));
-  for (size_t i = 0; i < 3; i++)
-    tdm_infer_set(infer, i + 1, infer->inputs[states + i].dtype,
-                  tdm_infer_shape(infer, states + i));
-  return TDM_OK;
-}
-
 /* parameter, d_parameter, exp_avg, exp_avg_sq, step -> =parameter and the three states. */
 static const tdm_operation adam = {
     .struct_size = sizeof(tdm_operation),
@@ -28,7 +17,7 @@ static const tdm_operation adam = {
     .max_inputs = 5,
     .output_count = 4,
     .overwrites = {1, 3, 4, 5},
-    .infer = infer_adam,
+    .infer = tdm_infer_update,
 };
 
 /* parameter, rows, indices, count, exp_avg, exp_avg_sq, step -> =parameter and the states. */
@@ -40,7 +29,7 @@ static const tdm_operation adam_sparse = {
     .max_inputs = 7,
     .output_count = 4,
     .overwrites = {1, 5, 6, 7},
-    .infer = infer_adam,
+    .infer = tdm_infer_update,
 };
 
 static bool is_decay_rate(double beta) {
@@ -115,18 +104,14 @@ static const tdm_optimizer_rule adamw_rule = {
 static const tdm_optimizer_rule sparse_adam_rule = {
     .name = "sparse_adam", .accepts_sparse = true, .append = append_sparse_updates};
 
-static double or_default(double value, double otherwise) {
-  return value == 0.0 ? otherwise : value;
-}
-
 static tdm_optimizer make(const tdm_optimizer_rule *rule, const tdm_adam_options *options) {
   const tdm_adam_options none = {0};
   if (!options) options = &none;
   tdm_optimizer optimizer = {.rule = rule,
-                             .learning_rate = or_default(options->learning_rate, 1e-3)};
-  optimizer.settings[BETA1] = or_default(options->beta1, 0.9);
-  optimizer.settings[BETA2] = or_default(options->beta2, 0.999);
-  optimizer.settings[EPSILON] = or_default(options->epsilon, 1e-8);
+                             .learning_rate = tdm_or_default(options->learning_rate, 1e-3)};
+  optimizer.settings[BETA1] = tdm_or_default(options->beta1, 0.9);
+  optimizer.settings[BETA2] = tdm_or_default(options->beta2, 0.999);
+  optimizer.settings[EPSILON] = tdm_or_default(options->epsilon, 1e-8);
   optimizer.settings[WEIGHT_DECAY] = options->weight_decay;
   optimizer.settings[DECOUPLED] = rule == &adamw_rule;
   return optimizer;

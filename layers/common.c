@@ -162,7 +162,8 @@ int tdm_layer_dimension(tdm_graph *graph, const char *layer, const char *name,
 
 /* ---- Optimizers ------------------------------------------------------------------------------ */
 
-tdm_value tdm_optimizer_state(tdm_update *update, size_t index, const char *name, bool scalar) {
+static tdm_value make_state(tdm_update *update, size_t index, const char *name, bool scalar,
+                            double value) {
   tdm_graph *graph = tdm_update_graph(update);
   const tdm_value parameter = tdm_update_parameter(update, index);
   const tdm_shape shape = scalar ? tdm_shape_scalar() : tdm_value_shape(graph, parameter);
@@ -172,6 +173,25 @@ tdm_value tdm_optimizer_state(tdm_update *update, size_t index, const char *name
   if (length < 0 || length >= (int)sizeof text)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "a parameter's name is too long: %s",
                           tdm_update_name(update, index));
-  const tdm_initializer zeros = {TDM_INIT_ZEROS, 0.0, 0.0, -1};
-  return tdm_state(graph, text, tdm_value_dtype(graph, parameter), shape, &zeros, parameter);
+  const tdm_initializer filled = {value == 0.0 ? TDM_INIT_ZEROS : TDM_INIT_CONSTANT, value, 0.0,
+                                  -1};
+  return tdm_state(graph, text, tdm_value_dtype(graph, parameter), shape, &filled, parameter);
+}
+
+tdm_value tdm_optimizer_state(tdm_update *update, size_t index, const char *name, bool scalar) {
+  return make_state(update, index, name, scalar, 0.0);
+}
+
+tdm_value tdm_optimizer_state_of(tdm_update *update, size_t index, const char *name, double value) {
+  return make_state(update, index, name, false, value);
+}
+
+tdm_status tdm_infer_update(tdm_infer *infer) {
+  TDM_TRY(tdm_expect_dtype_of_first(infer, 1, "parameter", "its gradient"));
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, tdm_infer_shape(infer, 0));
+  const size_t states = infer->input_count - (infer->output_count - 1);
+  for (size_t i = 0; i + 1 < infer->output_count; i++)
+    tdm_infer_set(infer, i + 1, infer->inputs[states + i].dtype,
+                  tdm_infer_shape(infer, states + i));
+  return TDM_OK;
 }

@@ -78,5 +78,16 @@ int tdm_layer_dimension(tdm_graph *graph, const char *layer, const char *name,
 /* The state "optimizer/PARAMETER/name" of parameter index, beside it and of its dtype; a scalar or
  * of its shape; zeros at first. */
 tdm_value tdm_optimizer_state(tdm_update *update, size_t index, const char *name, bool scalar);
+/* The same of the parameter's shape, with that value everywhere at first. */
+tdm_value tdm_optimizer_state_of(tdm_update *update, size_t index, const char *name, double value);
+
+/* A rule for an update: operand 1 has the dtype of operand 0, the parameter, which output 0
+ * overwrites; the other outputs overwrite the last operands. */
+tdm_status tdm_infer_update(tdm_infer *infer) TDM_WARN_UNUSED;
+
+/* What an option that is 0 stands for. */
+static inline double tdm_or_default(double value, double otherwise) {
+  return value == 0.0 ? otherwise : value;
+}
 
 #endif

@@ -6,6 +6,7 @@
 #define TANDEM_LAYERS_LAYERS_H
 
 #include "graph/graph.h"
+#include "layers/optimizers.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -17,7 +18,7 @@ typedef struct tdm_embedding_options {
   size_t struct_size;
   bool has_padding_index;
   int64_t padding_index; /* negative: from the end; its row starts as zeros and is never trained */
-  bool sparse;           /* gradients as rows: for sgd (plain) and sparse_adam only */
+  bool sparse;           /* gradients as rows: for plain sgd and adagrad, and sparse_adam, only */
 } tdm_embedding_options;
 
 /* ids int32 or int64 (...) -> (..., dim). name.weight (rows, dim), normal(0, 1). */
@@ -186,33 +187,6 @@ TDM_API tdm_value tdm_cross_entropy_with(tdm_graph *graph, const char *name, tdm
 TDM_API tdm_value tdm_mse(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
 TDM_API tdm_value tdm_mse_with(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
                                const tdm_loss_options *options);
-
-/* ---- Optimizers: values; set clip_norm in what they answer ----------------------------------- */
-
-typedef struct tdm_sgd_options {
-  double learning_rate;
-  double momentum;
-  double dampening;
-  double weight_decay;
-  bool nesterov; /* needs momentum and no dampening */
-} tdm_sgd_options;
-TDM_API tdm_optimizer tdm_sgd(double learning_rate);
-TDM_API tdm_optimizer tdm_sgd_with(const tdm_sgd_options *options);
-
-typedef struct tdm_adam_options {
-  double learning_rate; /* 0: 1e-3 */
-  double beta1;         /* 0: 0.9 */
-  double beta2;         /* 0: 0.999 */
-  double epsilon;       /* 0: 1e-8 */
-  double weight_decay;  /* adamw: 0 means none, tdm_adamw's own default is 1e-2 */
-} tdm_adam_options;
-TDM_API tdm_optimizer tdm_adam(double learning_rate);
-TDM_API tdm_optimizer tdm_adam_with(const tdm_adam_options *options);
-TDM_API tdm_optimizer tdm_adamw(double learning_rate);
-TDM_API tdm_optimizer tdm_adamw_with(const tdm_adam_options *options);
-/* PyTorch's SparseAdam for sparse gradients; dense ones are refused, as there. */
-TDM_API tdm_optimizer tdm_sparse_adam(double learning_rate);
-TDM_API tdm_optimizer tdm_sparse_adam_with(const tdm_adam_options *options);
 
 #ifdef __cplusplus
 }

@@ -8,14 +8,9 @@
 /* Places in tdm_optimizer.settings. */
 enum { MOMENTUM, DAMPENING, WEIGHT_DECAY, NESTEROV };
 
-/* Outputs are the inputs that they overwrite. */
 static tdm_status infer_sgd(tdm_infer *infer) {
-  TDM_TRY(tdm_expect_dtype_of_first(infer, 1, "parameter", "its gradient"));
-  TDM_TRY(tdm_expect_shape(infer, 1, "gradient", tdm_infer_shape(infer, 0)));
-  tdm_infer_set(infer, 0, infer->inputs[0].dtype, tdm_infer_shape(infer, 0));
-  for (size_t i = 1; i < infer->output_count; i++)
-    tdm_infer_set(infer, i, infer->inputs[i + 1].dtype, tdm_infer_shape(infer, i + 1));
-  return TDM_OK;
+  TDM_TRY(tdm_infer_update(infer));
+  return tdm_expect_shape(infer, 1, "gradient", tdm_infer_shape(infer, 0));
 }
 
 /* parameter, d_parameter -> =parameter. */

@@ -2,6 +2,8 @@
 
 Recorded: parameter.NAME before, input.NAME.STEP, losses (steps), trained.NAME after."""
 
+import itertools
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -42,7 +44,10 @@ def train(case, modules, optimizer, forward, steps, clip):
                     case.record("trained.optimizer/%s.%s/%s" % (name, key, state), tensor)
 
 
-def dense_model(case, make, clip=None, steps=6):
+def dense_model(case, make, clip=None, steps=6, options=None):
+    if options:
+        numbers = torch.tensor([float(n) for n in options[1:]], dtype=torch.float64)
+        case.record("option." + options[0], numbers)
     modules = {
         "first": case.module("first", nn.Linear(6, 5)),
         "second": case.module("second", nn.Linear(5, 3)),
@@ -88,10 +93,40 @@ def main_model(case, make, clip=None, steps=20):
     train(case, modules, optimizer, forward, steps, clip)
 
 
+def adagrad_cases(with_options):
+    """Their settings stand in the file, as option.adagrad and option.rmsprop."""
+    cases = {}
+    grid = itertools.product((0, 0.1), (0, 0.05), (0, 0.5), (1e-10, 1e-3))
+    for number, (rate_decay, decay, initial, epsilon) in enumerate(grid):
+        cases["adagrad_%d" % number] = dict(
+            with_options(
+                torch.optim.Adagrad, lr=0.05, lr_decay=rate_decay, weight_decay=decay, eps=epsilon,
+                initial_accumulator_value=initial
+            ),
+            options=("adagrad", 0.05, rate_decay, decay, initial, epsilon), steps=3
+        )
+    return cases
+
+
+def rmsprop_cases(with_options):
+    cases = {}
+    grid = itertools.product((0.99, 0.8), (1e-8, 1e-3), (0, 0.05), (0, 0.7), (False, True))
+    for number, (alpha, epsilon, decay, momentum, centered) in enumerate(grid):
+        cases["rmsprop_%d" % number] = dict(
+            with_options(
+                torch.optim.RMSprop, lr=0.01, alpha=alpha, eps=epsilon, weight_decay=decay,
+                momentum=momentum, centered=centered
+            ),
+            options=("rmsprop", 0.01, alpha, epsilon, decay, momentum, centered), steps=3
+        )
+    return cases
+
+
 def training_cases():
     """name -> (function, its arguments)"""
     sgd, adam, adamw = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW
     sparse_adam = torch.optim.SparseAdam
+    adagrad, rmsprop = torch.optim.Adagrad, torch.optim.RMSprop
 
     def with_options(optimizer, **options):
         return {"make": lambda parameters: optimizer(parameters, **options)}
@@ -112,6 +147,10 @@ def training_cases():
         "adamw": with_options(adamw, lr=0.01),
         "adamw_decay": with_options(adamw, lr=0.01, weight_decay=0.2),
     }
+    cases.update(adagrad_cases(with_options))
+    cases.update(rmsprop_cases(with_options))
+    cases["adagrad_clip"] = dict(with_options(adagrad, lr=0.05), clip=0.05)
+    cases["rmsprop_clip"] = dict(with_options(rmsprop, lr=0.01), clip=0.05)
     cases = {name: (dense_model, options) for name, options in cases.items()}
     tables = {
         "table_sgd": with_options(sgd, lr=0.1),
@@ -120,6 +159,11 @@ def training_cases():
         "table_sparse_adam_options": with_options(
             sparse_adam, lr=0.02, betas=(0.8, 0.95), eps=1e-3
         ),
+        "table_adagrad": with_options(adagrad, lr=0.1),
+        "table_adagrad_options": with_options(
+            adagrad, lr=0.1, lr_decay=0.2, eps=1e-3, initial_accumulator_value=0.3
+        ),
+        "table_adagrad_clip": dict(with_options(adagrad, lr=0.1), clip=0.5),
     }
     cases.update({name: (table_model, options) for name, options in tables.items()})
     cases["main_adam"] = (main_model, dict(with_options(adam, lr=0.005), clip=1.0))

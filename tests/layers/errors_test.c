@@ -238,6 +238,9 @@ static void test_optimizers_that_refuse(void **state) {
   const tdm_sgd_options decay = {.learning_rate = 0.1, .weight_decay = 0.1};
   const tdm_sgd_options nesterov = {.learning_rate = 0.1, .nesterov = true};
   const tdm_adam_options beta = {.beta1 = 1.0};
+  const tdm_adagrad_options shrinking = {.weight_decay = 0.1};
+  const tdm_adagrad_options slowing = {.rate_decay = -0.5};
+  const tdm_rmsprop_options momentous = {.momentum = -2.0};
   tdm_optimizer norm = tdm_sgd(0.1);
   norm.clip_norm = -1.0;
   expect_refused(tdm_sgd_with(&momentum), true, (const char *[4]){"sgd", "table.weight"});
@@ -249,6 +252,11 @@ static void test_optimizers_that_refuse(void **state) {
   expect_refused(tdm_sgd_with(&nesterov), false, (const char *[4]){"sgd", "nesterov"});
   expect_refused(tdm_adam_with(&beta), false, (const char *[4]){"adam", "betas"});
   expect_refused(tdm_sgd(-1.0), false, (const char *[4]){"sgd", "learning rate -1"});
+  expect_refused(tdm_adagrad_with(&shrinking), true,
+                 (const char *[4]){"adagrad with weight decay", "table.weight", "sparse"});
+  expect_refused(tdm_adagrad_with(&slowing), false, (const char *[4]){"adagrad", "decay -0.5"});
+  expect_refused(tdm_rmsprop(0.1), true, (const char *[4]){"rmsprop", "table.weight", "sparse"});
+  expect_refused(tdm_rmsprop_with(&momentous), false, (const char *[4]){"rmsprop", "momentum -2"});
   expect_refused(norm, false, (const char *[4]){"clip_norm", "-1"});
 }
 

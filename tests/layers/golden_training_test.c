@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -127,7 +128,7 @@ static void check_case(const golden_file *golden, const training_case *training,
 
 #define STEPS_TOLERANCE                                                                            \
   { 1e-5, 1e-12 }
-#define MAX_CASES 32
+#define MAX_CASES 96
 
 static training_case make_case(const char *name, tdm_optimizer optimizer) {
   return (training_case){
@@ -170,19 +171,64 @@ static size_t adam_cases(training_case *cases) {
   cases[count++] = make_case("adam_clip", clipped(tdm_adam(0.01), 0.05));
   cases[count++] = make_case("adamw", tdm_adamw(0.01));
   cases[count++] = make_case("adamw_decay", tdm_adamw_with(&decoupled));
+  cases[count++] = make_case("adagrad_clip", clipped(tdm_adagrad(0.05), 0.05));
+  cases[count++] = make_case("rmsprop_clip", clipped(tdm_rmsprop(0.01), 0.05));
   return count;
 }
 
 static size_t table_cases(training_case *cases) {
   const tdm_adam_options options = {
       .learning_rate = 0.02, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3};
+  const tdm_adagrad_options adagrad = {
+      .learning_rate = 0.1, .rate_decay = 0.2, .initial_accumulator = 0.3, .epsilon = 1e-3};
   size_t count = 0;
+  cases[count++] = make_case("table_adagrad", tdm_adagrad(0.1));
+  cases[count++] = make_case("table_adagrad_options", tdm_adagrad_with(&adagrad));
+  cases[count++] = make_case("table_adagrad_clip", clipped(tdm_adagrad(0.1), 0.5));
   cases[count++] = make_case("table_sgd", tdm_sgd(0.1));
   cases[count++] = make_case("table_sgd_clip", clipped(tdm_sgd(0.1), 0.5));
   cases[count++] = make_case("table_sparse_adam", tdm_sparse_adam(0.01));
   cases[count++] = make_case("table_sparse_adam_options", tdm_sparse_adam_with(&options));
   for (size_t i = 0; i < count; i++)
     cases[i].model = &table;
+  return count;
+}
+
+/* Of the numbers that the golden file has under CASE/option.NAME. */
+static tdm_optimizer told_optimizer(const char *name, const double *numbers) {
+  if (strcmp(name, "adagrad") == 0) {
+    const tdm_adagrad_options options = {.learning_rate = numbers[0],
+                                         .rate_decay = numbers[1],
+                                         .weight_decay = numbers[2],
+                                         .initial_accumulator = numbers[3],
+                                         .epsilon = numbers[4]};
+    return tdm_adagrad_with(&options);
+  }
+  assert_string_equal(name, "rmsprop");
+  const tdm_rmsprop_options options = {.learning_rate = numbers[0],
+                                       .alpha = numbers[1],
+                                       .epsilon = numbers[2],
+                                       .weight_decay = numbers[3],
+                                       .momentum = numbers[4],
+                                       .centered = numbers[5] != 0};
+  return tdm_rmsprop_with(&options);
+}
+
+/* The cases that the golden file tells itself; names (MAX_CASES) keeps theirs. */
+static size_t told_cases(const golden_file *golden, char names[][32], training_case *cases) {
+  size_t count = 0;
+  for (size_t i = 0; i < tdm_tensor_list_count(golden->list); i++) {
+    const char *full = tdm_tensor_list_name(golden->list, i);
+    const char *option = strstr(full, "/option.");
+    if (!option) continue;
+    assert_true(count < MAX_CASES && option - full < 32);
+    (void)snprintf(names[count], 32, "%.*s", (int)(option - full), full);
+    size_t number_count;
+    double *numbers = tensor_values(tdm_tensor_list_tensor(golden->list, i), &number_count);
+    cases[count] = make_case(names[count], told_optimizer(option + 8, numbers));
+    free(numbers);
+    count++;
+  }
   return count;
 }
 
@@ -202,7 +248,9 @@ static void check_all(tdm_dtype dtype) {
   golden_file golden;
   golden_open(&golden, "training", dtype);
   training_case cases[MAX_CASES];
-  size_t count = sgd_cases(cases);
+  char names[MAX_CASES][32];
+  size_t count = told_cases(&golden, names, cases);
+  count += sgd_cases(cases + count);
   count += adam_cases(cases + count);
   count += table_cases(cases + count);
   count += main_cases(cases + count);

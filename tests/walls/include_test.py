@@ -13,7 +13,8 @@ from source_tree import C_ENDINGS, read_files, verdict  # noqa: E402
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 GRAPH = "graph/(building|forecasts|graph|operations|sessions)"
-PUBLIC = "(core/core|devices/devices|%s|layers/layers|data/data)" % GRAPH
+LAYERS = "layers/(layers|losses|optimizers|schedules)"
+PUBLIC = "(core/core|devices/devices|%s|%s|data/data)" % (GRAPH, LAYERS)
 
 # (which files, what they may include)
 RULES = [(re.compile(files), re.compile(headers)) for files, headers in (

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "core/status.h"
-#include "devices/cpu/kernels/vector.h"
+#include "devices/cpu/kernels/vector_math.h"
 
 typedef struct adam_state {
   int64_t count;
@@ -28,22 +28,6 @@ typedef struct adam_job {
   real step_size;
   real root; /* the square root of the second bias correction */
 } adam_job;
-
-ALWAYS_INLINE vec vec_sqrt(vec x) {
-#if defined(__AVX512F__) && TDM_REAL_BITS == 64
-  return _mm512_sqrt_pd(x);
-#elif defined(__AVX512F__)
-  return _mm512_sqrt_ps(x);
-#elif defined(__AVX2__) && TDM_REAL_BITS == 64
-  return _mm256_sqrt_pd(x);
-#elif defined(__AVX2__)
-  return _mm256_sqrt_ps(x);
-#else
-  for (int i = 0; i < LANES; i++)
-    x[i] = TDM_REAL_BITS == 64 ? (real)sqrt(x[i]) : sqrtf((float)x[i]);
-  return x;
-#endif
-}
 
 static void adam_range(void *user, int64_t begin, int64_t end) {
   const adam_job *job = user;

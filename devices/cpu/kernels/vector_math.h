@@ -1,8 +1,10 @@
-/* exp, tanh and sigmoid of vectors. exp(x) = 2^n e^r with |r| <= ln(2)/2 (Cody and Waite's
- * reduction: "Software Manual for the Elementary Functions", 1980), e^r by its Taylor series, which
- * is exact to rounding at that size. NaN stays NaN, infinities have their limits. */
+/* exp, tanh, sigmoid and square roots of vectors. exp(x) = 2^n e^r with |r| <= ln(2)/2 (Cody and
+ * Waite's reduction: "Software Manual for the Elementary Functions", 1980), e^r by its Taylor
+ * series, which is exact to rounding at that size. NaN stays NaN, infinities have their limits. */
 #ifndef TANDEM_DEVICES_CPU_KERNELS_VECTOR_MATH_H
 #define TANDEM_DEVICES_CPU_KERNELS_VECTOR_MATH_H
+
+#include <math.h>
 
 #include "devices/cpu/kernels/vector.h"
 
@@ -84,6 +86,22 @@ ALWAYS_INLINE vec vec_tanh(vec x) {
 
 ALWAYS_INLINE vec vec_sigmoid(vec x) {
   return 1 / (1 + vec_exp(-x));
+}
+
+ALWAYS_INLINE vec vec_sqrt(vec x) {
+#if defined(__AVX512F__) && TDM_REAL_BITS == 64
+  return _mm512_sqrt_pd(x);
+#elif defined(__AVX512F__)
+  return _mm512_sqrt_ps(x);
+#elif defined(__AVX2__) && TDM_REAL_BITS == 64
+  return _mm256_sqrt_pd(x);
+#elif defined(__AVX2__)
+  return _mm256_sqrt_ps(x);
+#else
+  for (int i = 0; i < LANES; i++)
+    x[i] = TDM_REAL_BITS == 64 ? (real)sqrt(x[i]) : sqrtf((float)x[i]);
+  return x;
+#endif
 }
 
 #endif

@@ -3,6 +3,7 @@
 KERNEL_SOURCES = [
     "activations.cu",
     "activations_of_input.cu",
+    "adagrad.cu",
     "adam.cu",
     "batch_norm.cu",
     "cast.cu",
@@ -20,6 +21,7 @@ KERNEL_SOURCES = [
     "products.cu",
     "reduce.cu",
     "report.cu",
+    "rmsprop.cu",
     "rnn.cu",
     "row_copies.cu",
     "segments.cu",

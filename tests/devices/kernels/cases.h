@@ -59,6 +59,8 @@ struct kernel_case {
     tdm_loss_attributes loss;
     tdm_sgd_attributes sgd;
     tdm_adam_attributes adam;
+    tdm_adagrad_attributes adagrad;
+    tdm_rmsprop_attributes rmsprop;
     tdm_clip_attributes clip;
   } attributes;
   tdm_run_scalars scalars;
@@ -133,5 +135,8 @@ void softmax_cases(kernel_visit visit, void *user);
 void loss_cases(kernel_visit visit, void *user);
 void optimizer_cases(kernel_visit visit, void *user);
 void sparse_optimizer_cases(kernel_visit visit, void *user);
+/* Of the two families before. begun: the operands that all updates by rows have. */
+void adaptive_optimizer_cases(tdm_dtype dtype, int64_t count, kernel_visit visit, void *user);
+void adagrad_sparse_case(const kernel_case *begun, kernel_visit visit, void *user);
 
 #endif

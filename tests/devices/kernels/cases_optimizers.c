@@ -106,6 +106,7 @@ void optimizer_cases(kernel_visit visit, void *user) {
       adam_case(dtype, counts[i], 0, false, 0, visit, user);
       adam_case(dtype, counts[i], 0.1, false, 4, visit, user);
       adam_case(dtype, counts[i], 0.1, true, 4, visit, user);
+      adaptive_optimizer_cases(dtype, counts[i], visit, user);
     }
   }
 }
@@ -185,6 +186,9 @@ void sparse_optimizer_cases(kernel_visit visit, void *user) {
       kernel_case_overwrite(&adam, 5);
       kernel_case_overwrite(&adam, 6);
       visit(&adam, user);
+
+      const kernel_case adagrad = sparse_case(TDM_OP_ADAGRAD_SPARSE, dtype, NULL, sizes[i]);
+      adagrad_sparse_case(&adagrad, visit, user);
     }
   }
 }

@@ -1,0 +1,94 @@
+/* Adagrad as torch.optim.Adagrad does it (its single-tensor form): the rate of a step in double,
+ * sums and parameter in the parameter's dtype. J. Duchi, E. Hazan, Y. Singer, "Adaptive subgradient
+ * methods for online learning and stochastic optimization", JMLR 12, 2011. */
+#include "core/status.h"
+#include "devices/cpu/kernels/vector_math.h"
+
+typedef struct adagrad_state {
+  int64_t count;
+  int64_t dim; /* of a row, for adagrad_sparse */
+  tdm_adagrad_attributes attributes;
+  bool splits;
+} adagrad_state;
+
+typedef struct adagrad_job {
+  const real *gradient; /* (count) */
+  real *parameter;      /* (count) */
+  real *sum;            /* (count): of squares of all gradients */
+  real decay;
+  real epsilon;
+  real rate; /* of this step */
+} adagrad_job;
+
+static void adagrad_range(void *user, int64_t begin, int64_t end) {
+  const adagrad_job *job = user;
+  for (int64_t i = begin; i < end; i += LANES) {
+    const int64_t left = end - i;
+    const vec p = vec_load_first(job->parameter + i, left);
+    const vec g = vec_load_first(job->gradient + i, left) + job->decay * p;
+    const vec s = vec_load_first(job->sum + i, left) + g * g;
+    vec_store_first(job->sum + i, s, left);
+    vec_store_first(job->parameter + i, p - job->rate * (g / (vec_sqrt(s) + job->epsilon)), left);
+  }
+}
+
+/* Counts the step, which is (). */
+static adagrad_job begin_step(const tdm_kernel_call *call, real *step) {
+  const adagrad_state *state = call->state;
+  const tdm_adagrad_attributes *attributes = &state->attributes;
+  const double slowed = 1.0 + (double)*step * attributes->rate_decay;
+  *step += 1;
+  return (adagrad_job){.gradient = call->inputs[1],
+                       .parameter = call->outputs[0],
+                       .sum = call->outputs[1],
+                       .decay = (real)attributes->weight_decay,
+                       .epsilon = (real)attributes->epsilon,
+                       .rate = (real)(call->scalars->learning_rate / slowed)};
+}
+
+tdm_status TDM_NAME(tdm_adagrad_prepare)(const tdm_kernel_request *request,
+                                         tdm_kernel_answer *answer) {
+  adagrad_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->count = tdm_cpu_count(&request->inputs[0]);
+  state->attributes = *(const tdm_adagrad_attributes *)request->attributes;
+  state->splits = answer->splits =
+      tdm_cpu_splits(request, (double)state->count * sizeof(real) / 6.0);
+  return TDM_OK;
+}
+
+tdm_status TDM_NAME(tdm_adagrad_execute)(const tdm_kernel_call *call) {
+  const adagrad_state *state = call->state;
+  adagrad_job job = begin_step(call, call->outputs[2]);
+  tdm_team_run(state->splits ? call->team : NULL, state->count, 4096, adagrad_range, &job);
+  return TDM_OK;
+}
+
+/* ---- The rows of a sparse gradient --------------------------------------------------------------
+ */
+
+tdm_status TDM_NAME(tdm_adagrad_sparse_prepare)(const tdm_kernel_request *request,
+                                                tdm_kernel_answer *answer) {
+  adagrad_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->dim = tdm_cpu_last_dim(&request->inputs[0]);
+  state->attributes = *(const tdm_adagrad_attributes *)request->attributes;
+  return TDM_OK;
+}
+
+tdm_status TDM_NAME(tdm_adagrad_sparse_execute)(const tdm_kernel_call *call) {
+  const adagrad_state *state = call->state;
+  const int64_t dim = state->dim;
+  const int64_t *indices = call->inputs[2]; /* (n) */
+  const int64_t count = *(const int64_t *)call->inputs[3];
+  const adagrad_job step = begin_step(call, call->outputs[2]);
+  for (int64_t i = 0; i < count; i++) {
+    adagrad_job row = step; /* gradient: (n, dim); parameter, sum: (rows, dim) */
+    row.decay = 0;
+    row.gradient += i * dim;
+    row.parameter += indices[i] * dim;
+    row.sum += indices[i] * dim;
+    adagrad_range(&row, 0, dim);
+  }
+  return TDM_OK;
+}

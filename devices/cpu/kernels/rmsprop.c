@@ -1,0 +1,78 @@
+/* RMSprop as torch.optim.RMSprop does it (its single-tensor form): with weight decay, momentum, and
+ * centered. T. Tieleman, G. Hinton, "Lecture 6.5: rmsprop", 2012; centered: A. Graves, "Generating
+ * sequences with recurrent neural networks", arXiv:1308.0850, 2013. */
+#include "core/status.h"
+#include "devices/cpu/kernels/vector_math.h"
+
+typedef struct rmsprop_state {
+  int64_t count;
+  tdm_rmsprop_attributes attributes;
+  bool splits;
+} rmsprop_state;
+
+typedef struct rmsprop_job {
+  const real *gradient; /* (count), as all that follow */
+  real *parameter;
+  real *square;     /* square_avg */
+  real *average;    /* grad_avg; NULL where it is not centered */
+  real *buffer;     /* momentum_buffer; NULL without momentum */
+  real alpha, kept; /* kept = 1 - alpha */
+  real epsilon;
+  real decay;
+  real momentum;
+  real rate;
+} rmsprop_job;
+
+static void rmsprop_range(void *user, int64_t begin, int64_t end) {
+  const rmsprop_job *job = user;
+  for (int64_t i = begin; i < end; i += LANES) {
+    const int64_t left = end - i;
+    const vec p = vec_load_first(job->parameter + i, left);
+    const vec g = vec_load_first(job->gradient + i, left) + job->decay * p;
+    vec s = vec_load_first(job->square + i, left) * job->alpha + g * g * job->kept;
+    vec_store_first(job->square + i, s, left);
+    if (job->average != NULL) {
+      const vec m = vec_load_first(job->average + i, left) * job->alpha + g * job->kept;
+      vec_store_first(job->average + i, m, left);
+      s -= m * m;
+    }
+    vec direction = g / (vec_sqrt(s) + job->epsilon);
+    if (job->buffer != NULL) {
+      direction += vec_load_first(job->buffer + i, left) * job->momentum;
+      vec_store_first(job->buffer + i, direction, left);
+    }
+    vec_store_first(job->parameter + i, p - job->rate * direction, left);
+  }
+}
+
+tdm_status TDM_NAME(tdm_rmsprop_prepare)(const tdm_kernel_request *request,
+                                         tdm_kernel_answer *answer) {
+  rmsprop_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->count = tdm_cpu_count(&request->inputs[0]);
+  state->attributes = *(const tdm_rmsprop_attributes *)request->attributes;
+  state->splits = answer->splits =
+      tdm_cpu_splits(request, (double)state->count * sizeof(real) / 4.0);
+  return TDM_OK;
+}
+
+tdm_status TDM_NAME(tdm_rmsprop_execute)(const tdm_kernel_call *call) {
+  const rmsprop_state *state = call->state;
+  const tdm_rmsprop_attributes *attributes = &state->attributes;
+  const bool centered = attributes->centered != 0;
+  const rmsprop_job job = {
+      .gradient = call->inputs[1],
+      .parameter = call->outputs[0],
+      .square = call->outputs[1],
+      .average = centered ? call->outputs[2] : NULL,
+      .buffer = attributes->momentum != 0 ? call->outputs[centered ? 3 : 2] : NULL,
+      .alpha = (real)attributes->alpha,
+      .kept = (real)(1.0 - attributes->alpha),
+      .epsilon = (real)attributes->epsilon,
+      .decay = (real)attributes->weight_decay,
+      .momentum = (real)attributes->momentum,
+      .rate = (real)call->scalars->learning_rate,
+  };
+  tdm_team_run(state->splits ? call->team : NULL, state->count, 4096, rmsprop_range, (void *)&job);
+  return TDM_OK;
+}

@@ -1,0 +1,117 @@
+/* Adagrad as torch.optim.Adagrad does it (its single-tensor form): the count of steps is on the
+ * device, so the rate of a step is computed there, in float64, before the elements. J. Duchi,
+ * E. Hazan, Y. Singer, "Adaptive subgradient methods for online learning and stochastic
+ * optimization", JMLR 12, 2011. */
+#include "devices/cuda/kernels/family.h"
+#include "devices/cuda/kernels/kernel.h"
+
+struct adagrad_state {
+  int64_t count; /* elements; of adagrad_sparse: rows of the gradient */
+  int64_t dim;   /* of a row, for adagrad_sparse */
+  tdm_adagrad_attributes attributes;
+  bool wide;
+};
+
+static const adagrad_state *state_of(const tdm_kernel_call *call) {
+  return static_cast<const adagrad_state *>(call->state);
+}
+
+/* step: (), counted up; step_rate: (). One thread works. */
+template <class real>
+static __global__ void begin_step(real *step, double rate, double rate_decay, double *step_rate) {
+  if (threadIdx.x != 0) return;
+  *step_rate = rate / (1.0 + (double)*step * rate_decay);
+  *step += 1;
+}
+
+/* One element; all pointers are to it. */
+template <class real>
+static __device__ void update_element(real gradient, real decay, real epsilon, real rate,
+                                      real *parameter, real *sum) {
+  const real p = *parameter;
+  const real g = gradient + decay * p;
+  const real s = *sum + g * g;
+  *sum = s;
+  *parameter = p - rate * (g / (sqrt(s) + epsilon));
+}
+
+/* gradient, parameter, sum: (count). */
+template <class real>
+static __global__ void adagrad_step(const real *gradient, real *parameter, real *sum,
+                                    const double *step_rate, real decay, real epsilon,
+                                    int64_t count) {
+  const real rate = (real)*step_rate;
+  EACH_ELEMENT(i, count) {
+    update_element<real>(gradient[i], decay, epsilon, rate, parameter + i, sum + i);
+  }
+}
+
+tdm_status tdm_cuda_adagrad_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  adagrad_state *state = state_create<adagrad_state>(answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->count = count_of(&request->inputs[0]);
+  state->attributes = *static_cast<const tdm_adagrad_attributes *>(request->attributes);
+  state->wide = request->inputs[0].dtype == TDM_FLOAT64;
+  answer->workspace_bytes = sizeof(double);
+  return TDM_OK;
+}
+
+template <class real> static tdm_status begin(const tdm_kernel_call *call) {
+  return kernel_launch(call, "adagrad_begin", begin_step<real>, 1, WARP, output_of<real>(call, 2),
+                       call->scalars->learning_rate, state_of(call)->attributes.rate_decay,
+                       static_cast<double *>(call->workspace));
+}
+
+template <class real> static tdm_status run(const tdm_kernel_call *call) {
+  const adagrad_state *state = state_of(call);
+  TDM_TRY(begin<real>(call));
+  return kernel_launch(call, "adagrad", adagrad_step<real>, blocks_for(state->count), BLOCK,
+                       input_of<real>(call, 1), output_of<real>(call, 0), output_of<real>(call, 1),
+                       static_cast<const double *>(call->workspace),
+                       (real)state->attributes.weight_decay, (real)state->attributes.epsilon,
+                       state->count);
+}
+
+tdm_status tdm_cuda_adagrad_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run<double>(call) : run<float>(call);
+}
+
+/* ---- The rows of a sparse gradient ----------------------------------------------------------- */
+
+/* A block a row of the gradient. gradient: (n, dim), indices: (n), distinct as far as used ();
+ * parameter, sum: (rows, dim). */
+template <class real>
+static __global__ void sparse_step(const real *gradient, const int64_t *indices,
+                                   const int64_t *used, int64_t dim, real *parameter, real *sum,
+                                   const double *step_rate, real epsilon) {
+  const int64_t row = blockIdx.x;
+  if (row >= *used) return;
+  const real rate = (real)*step_rate;
+  const int64_t to = indices[row] * dim, from = row * dim;
+  EACH_OF_BLOCK(j, dim) {
+    update_element<real>(gradient[from + j], 0, epsilon, rate, parameter + to + j, sum + to + j);
+  }
+}
+
+tdm_status tdm_cuda_adagrad_sparse_prepare(const tdm_kernel_request *request,
+                                           tdm_kernel_answer *answer) {
+  TDM_TRY(tdm_cuda_adagrad_prepare(request, answer));
+  adagrad_state *state = static_cast<adagrad_state *>(answer->state);
+  state->count = request->inputs[1].shape.dims[0];
+  state->dim = last_dim_of(&request->inputs[0]);
+  return TDM_OK;
+}
+
+template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) {
+  const adagrad_state *state = state_of(call);
+  TDM_TRY(begin<real>(call));
+  return kernel_launch(
+      call, "adagrad_sparse", sparse_step<real>, state->count, threads_for_row(state->dim),
+      input_of<real>(call, 1), input_of<int64_t>(call, 2), input_of<int64_t>(call, 3), state->dim,
+      output_of<real>(call, 0), output_of<real>(call, 1),
+      static_cast<const double *>(call->workspace), (real)state->attributes.epsilon);
+}
+
+tdm_status tdm_cuda_adagrad_sparse_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_sparse<double>(call) : run_sparse<float>(call);
+}

@@ -1,0 +1,101 @@
+/* Adagrad (J. Duchi, E. Hazan, Y. Singer, JMLR 12, 2011), as torch.optim.Adagrad. Invariant: an
+ * update is one node that overwrites the parameter, its sum of squares and its count of steps; of a
+ * sparse gradient it touches the rows named alone. */
+#include "layers/clip.h"
+#include "layers/common.h"
+#include "layers/optimizers.h"
+
+/* Places in tdm_optimizer.settings. */
+enum { RATE_DECAY, WEIGHT_DECAY, INITIAL, EPSILON };
+
+/* parameter, d_parameter, sum, step -> =parameter and the states. */
+static const tdm_operation adagrad = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_ADAGRAD,
+    .attribute_bytes = sizeof(tdm_adagrad_attributes),
+    .min_inputs = 4,
+    .max_inputs = 4,
+    .output_count = 3,
+    .overwrites = {1, 3, 4},
+    .infer = tdm_infer_update,
+};
+
+/* parameter (rows, dim), rows (n, dim), indices (n), count (), sum, step -> =parameter and the
+ * states. */
+static const tdm_operation adagrad_sparse = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_ADAGRAD_SPARSE,
+    .attribute_bytes = sizeof(tdm_adagrad_attributes),
+    .min_inputs = 6,
+    .max_inputs = 6,
+    .output_count = 3,
+    .overwrites = {1, 5, 6},
+    .infer = tdm_infer_update,
+};
+
+static tdm_status check_settings(const tdm_optimizer *optimizer) {
+  const double *settings = optimizer->settings;
+  if (!(optimizer->learning_rate >= 0.0) || !(settings[RATE_DECAY] >= 0.0))
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "adagrad: learning rate %g and its decay %g must not be negative",
+                    optimizer->learning_rate, settings[RATE_DECAY]);
+  if (!(settings[WEIGHT_DECAY] >= 0.0) || !(settings[INITIAL] >= 0.0) ||
+      !(settings[EPSILON] >= 0.0))
+    return tdm_fail(
+        TDM_INVALID_ARGUMENT,
+        "adagrad: weight decay %g, initial accumulator %g and epsilon %g must not be negative",
+        settings[WEIGHT_DECAY], settings[INITIAL], settings[EPSILON]);
+  return TDM_OK;
+}
+
+static void append_update(tdm_update *update, const tdm_clip *clip, size_t index) {
+  const double *settings = tdm_update_optimizer(update)->settings;
+  const bool sparse = tdm_update_is_sparse(update, index);
+  const tdm_adagrad_attributes attributes = {.rate_decay = settings[RATE_DECAY],
+                                             .weight_decay = settings[WEIGHT_DECAY],
+                                             .epsilon = settings[EPSILON]};
+  tdm_value operands[6];
+  size_t count = 0;
+  operands[count++] = tdm_update_parameter(update, index);
+  operands[count++] = tdm_clip_gradient(update, clip, index);
+  if (sparse) {
+    operands[count++] = tdm_update_indices(update, index);
+    operands[count++] = tdm_update_rows_count(update, index);
+  }
+  operands[count++] = tdm_optimizer_state_of(update, index, "sum", settings[INITIAL]);
+  operands[count++] = tdm_optimizer_state(update, index, "step", true);
+  tdm_append(tdm_update_graph(update), sparse ? &adagrad_sparse : &adagrad,
+             tdm_update_name(update, index), &attributes, operands, count, NULL);
+}
+
+static tdm_status append_updates(tdm_update *update) {
+  tdm_clip clip;
+  TDM_TRY(check_settings(tdm_update_optimizer(update)));
+  TDM_TRY(tdm_clip_begin(update, &clip));
+  for (size_t i = 0; i < tdm_update_count(update); i++)
+    append_update(update, &clip, i);
+  return tdm_graph_status(tdm_update_graph(update));
+}
+
+static const tdm_optimizer_rule plain_rule = {
+    .name = "adagrad", .accepts_sparse = true, .append = append_updates};
+static const tdm_optimizer_rule decaying_rule = {
+    .name = "adagrad with weight decay", .accepts_sparse = false, .append = append_updates};
+
+tdm_optimizer tdm_adagrad_with(const tdm_adagrad_options *options) {
+  const tdm_adagrad_options none = {0};
+  if (!options) options = &none;
+  tdm_optimizer optimizer = {.rule = options->weight_decay == 0.0 ? &plain_rule : &decaying_rule,
+                             .learning_rate = tdm_or_default(options->learning_rate, 1e-2)};
+  optimizer.settings[RATE_DECAY] = options->rate_decay;
+  optimizer.settings[WEIGHT_DECAY] = options->weight_decay;
+  optimizer.settings[INITIAL] = options->initial_accumulator;
+  optimizer.settings[EPSILON] = tdm_or_default(options->epsilon, 1e-10);
+  return optimizer;
+}
+
+tdm_optimizer tdm_adagrad(double learning_rate) {
+  tdm_optimizer optimizer = tdm_adagrad_with(NULL);
+  optimizer.learning_rate = learning_rate;
+  return optimizer;
+}

@@ -1,0 +1,86 @@
+/* RMSprop (T. Tieleman, G. Hinton, "Lecture 6.5: rmsprop", 2012; centered: A. Graves, 2013), as
+ * torch.optim.RMSprop. Invariant: an update is one node that overwrites the parameter and the
+ * states that its settings ask for, in the order square_avg, grad_avg, momentum_buffer. */
+#include "layers/clip.h"
+#include "layers/common.h"
+#include "layers/optimizers.h"
+
+/* Places in tdm_optimizer.settings. */
+enum { ALPHA, EPSILON, WEIGHT_DECAY, MOMENTUM, CENTERED };
+
+#define OPERATION(states)                                                                          \
+  .struct_size = sizeof(tdm_operation), .name = TDM_OP_RMSPROP,                                    \
+  .attribute_bytes = sizeof(tdm_rmsprop_attributes), .min_inputs = 2 + (states),                   \
+  .max_inputs = 2 + (states), .output_count = 1 + (states), .infer = tdm_infer_update
+
+/* parameter, d_parameter, states... -> =parameter and the states; by how many states there are. */
+static const tdm_operation rmsprop[] = {
+    {OPERATION(1), .overwrites = {1, 3}},
+    {OPERATION(2), .overwrites = {1, 3, 4}},
+    {OPERATION(3), .overwrites = {1, 3, 4, 5}},
+};
+
+static tdm_status check_settings(const tdm_optimizer *optimizer) {
+  const double *settings = optimizer->settings;
+  if (!(optimizer->learning_rate >= 0.0) || !(settings[EPSILON] >= 0.0) ||
+      !(settings[ALPHA] >= 0.0))
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "rmsprop: learning rate %g, epsilon %g and alpha %g must not be negative",
+                    optimizer->learning_rate, settings[EPSILON], settings[ALPHA]);
+  if (!(settings[MOMENTUM] >= 0.0) || !(settings[WEIGHT_DECAY] >= 0.0))
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "rmsprop: momentum %g and weight decay %g must not be negative",
+                    settings[MOMENTUM], settings[WEIGHT_DECAY]);
+  return TDM_OK;
+}
+
+static void append_update(tdm_update *update, const tdm_clip *clip, size_t index) {
+  const double *settings = tdm_update_optimizer(update)->settings;
+  const tdm_rmsprop_attributes attributes = {.alpha = settings[ALPHA],
+                                             .epsilon = settings[EPSILON],
+                                             .weight_decay = settings[WEIGHT_DECAY],
+                                             .momentum = settings[MOMENTUM],
+                                             .centered = settings[CENTERED] != 0.0};
+  tdm_value operands[5];
+  size_t count = 0;
+  operands[count++] = tdm_update_parameter(update, index);
+  operands[count++] = tdm_clip_gradient(update, clip, index);
+  operands[count++] = tdm_optimizer_state(update, index, "square_avg", false);
+  if (attributes.centered)
+    operands[count++] = tdm_optimizer_state(update, index, "grad_avg", false);
+  if (attributes.momentum != 0.0)
+    operands[count++] = tdm_optimizer_state(update, index, "momentum_buffer", false);
+  tdm_append(tdm_update_graph(update), &rmsprop[count - 3], tdm_update_name(update, index),
+             &attributes, operands, count, NULL);
+}
+
+static tdm_status append_updates(tdm_update *update) {
+  tdm_clip clip;
+  TDM_TRY(check_settings(tdm_update_optimizer(update)));
+  TDM_TRY(tdm_clip_begin(update, &clip));
+  for (size_t i = 0; i < tdm_update_count(update); i++)
+    append_update(update, &clip, i);
+  return tdm_graph_status(tdm_update_graph(update));
+}
+
+static const tdm_optimizer_rule rule = {
+    .name = "rmsprop", .accepts_sparse = false, .append = append_updates};
+
+tdm_optimizer tdm_rmsprop_with(const tdm_rmsprop_options *options) {
+  const tdm_rmsprop_options none = {0};
+  if (!options) options = &none;
+  tdm_optimizer optimizer = {.rule = &rule,
+                             .learning_rate = tdm_or_default(options->learning_rate, 1e-2)};
+  optimizer.settings[ALPHA] = tdm_or_default(options->alpha, 0.99);
+  optimizer.settings[EPSILON] = tdm_or_default(options->epsilon, 1e-8);
+  optimizer.settings[WEIGHT_DECAY] = options->weight_decay;
+  optimizer.settings[MOMENTUM] = options->momentum;
+  optimizer.settings[CENTERED] = options->centered;
+  return optimizer;
+}
+
+tdm_optimizer tdm_rmsprop(double learning_rate) {
+  tdm_optimizer optimizer = tdm_rmsprop_with(NULL);
+  optimizer.learning_rate = learning_rate;
+  return optimizer;
+}

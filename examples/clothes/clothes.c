@@ -48,11 +48,23 @@ static tdm_status open_set(program *self, bool training) {
   return check_made(self->loaders[training]);
 }
 
+static tdm_value describe(program *self, const clothes_model *model) {
+  const tdm_dim rows = TDM_DIM("batch");
+  const tdm_value images = tdm_input(self->graph, "images", TDM_FLOAT32,
+                                     tdm_shape_of(4, rows, 1, IMAGE_SIZE, IMAGE_SIZE));
+  const tdm_value classes = tdm_input(self->graph, "classes", TDM_INT64, tdm_shape_of(1, rows));
+  tdm_value scores;
+  const tdm_value loss = model->describe(self->graph, images, classes, self->accelerator,
+                                         self->given.common.parallel, &scores);
+  tdm_output(self->graph, "scores", scores);
+  return loss;
+}
+
 static tdm_status open_session(program *self, const clothes_model *model) {
   const common_options *given = &self->given.common;
   self->graph = tdm_graph_create(self->context);
   if (!devices_given(given)) self->accelerator = tdm_accelerator(self->context);
-  const tdm_value loss = model->describe(self->graph, self->accelerator, given->parallel);
+  const tdm_value loss = describe(self, model);
   const tdm_optimizer adam = tdm_adam(given->learning_rate);
   const tdm_session_options wanted = session_options_for(given, loss, &adam);
   self->session = tdm_session_create(self->graph, &wanted);
@@ -61,8 +73,7 @@ static tdm_status open_session(program *self, const clothes_model *model) {
 }
 
 static tdm_status learn(program *self) {
-  static const char *const inputs[IMAGE_FIELDS] = {
-      [IMAGES] = CLOTHES_IMAGES, [CLASSES] = CLOTHES_CLASSES};
+  static const char *const inputs[IMAGE_FIELDS] = {[IMAGES] = "images", [CLASSES] = "classes"};
   self->counted = (confusion){.class_count = CLASS_COUNT, .class_field = CLASSES};
   const learner learns = {
       .session = self->session,
@@ -71,7 +82,7 @@ static tdm_status learn(program *self) {
       .inputs = inputs,
       .input_count = IMAGE_FIELDS,
       .question_count = IMAGES + 1,
-      .answer = CLOTHES_SCORES,
+      .answer = "scores",
       .unit = "images",
       .judging = confusion_judge(&self->counted, "test accuracy"),
   };

@@ -17,19 +17,16 @@ extern const option clothes_rows[CLOTHES_ROW_COUNT];
 /* Where Debian's package puts the files. */
 #define FASHION_MNIST_FOLDER "/usr/share/datasets/fashion-mnist"
 
-/* What a model is fed and answers. */
-#define CLOTHES_IMAGES "images"   /* float32 (batch, 1, 28, 28) */
-#define CLOTHES_CLASSES "classes" /* int64 (batch); training only */
-#define CLOTHES_SCORES "scores"   /* float32 (batch, 10) */
-
 /* A model. Its options are a clothes_options, whose rows are clothes_rows. */
 typedef struct clothes_model {
   const option_table *table;
   /* Adds kernels of the model's own to the context; NULL: it has none. */
   tdm_status (*prepare)(tdm_context *context);
-  /* Describes the model, with these inputs and this output; answers its loss. accelerator,
-   * parallel (devices to wrap a part over): NULL where there is none. */
-  tdm_value (*describe)(tdm_graph *graph, const char *accelerator, const char *parallel);
+  /* Describes the model for images float32 (batch, 1, 28, 28) and classes int64 (batch); answers
+   * its loss, and in *out_scores its scores (batch, 10). accelerator, parallel (devices to wrap a
+   * part over): NULL where there is none. */
+  tdm_value (*describe)(tdm_graph *graph, tdm_value images, tdm_value classes,
+                        const char *accelerator, const char *parallel, tdm_value *out_scores);
 } clothes_model;
 
 /* The program: trains, evaluates, saves and tells. Answers its exit code. */

@@ -27,7 +27,15 @@ static const option_table table = {
     .help_count = sizeof helps / sizeof *helps,
 };
 
+static tdm_value describe(tdm_graph *graph, tdm_value images, tdm_value classes,
+                          const char *accelerator, const char *parallel, tdm_value *out_scores) {
+  const fashion_network_sizes sizes = {
+      .image = IMAGE_SIZE, .channels = {16, 32}, .hidden = 128, .classes = CLASS_COUNT};
+  return fashion_network_describe(graph, &sizes, images, classes, accelerator, parallel,
+                                  out_scores);
+}
+
 int main(int argc, char **argv) {
-  const clothes_model model = {.table = &table, .describe = network_describe};
+  const clothes_model model = {.table = &table, .describe = describe};
   return clothes_main(&model, argc, argv);
 }

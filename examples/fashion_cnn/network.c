@@ -3,9 +3,6 @@
  * Sequential(OrderedDict(features=..., classifier=...)) with named children. */
 #include "examples/fashion_cnn/network.h"
 
-#include "examples/clothes/clothes.h"
-
-enum { FIRST_CHANNELS = 16, SECOND_CHANNELS = 32, HIDDEN_SIZE = 128 };
 static const double DROPPED = 0.25;
 
 /* x (batch, ..., n, n) -> (batch, channels, n / 2, n / 2). */
@@ -20,16 +17,13 @@ static tdm_value block(tdm_graph *graph, const char *name, tdm_value x, int64_t 
   return x;
 }
 
-tdm_value network_describe(tdm_graph *graph, const char *accelerator, const char *parallel) {
-  const tdm_dim batch = TDM_DIM("batch");
-  const tdm_value images = tdm_input(graph, CLOTHES_IMAGES, TDM_FLOAT32,
-                                     tdm_shape_of(4, batch, 1, IMAGE_SIZE, IMAGE_SIZE));
-  const tdm_value classes = tdm_input(graph, CLOTHES_CLASSES, TDM_INT64, tdm_shape_of(1, batch));
-
+tdm_value fashion_network_describe(tdm_graph *graph, const fashion_network_sizes *sizes,
+                                   tdm_value images, tdm_value classes, const char *accelerator,
+                                   const char *parallel, tdm_value *out_scores) {
   if (!parallel) tdm_place(graph, "cpu:0");
   tdm_scope_push(graph, "features");
-  tdm_value x = block(graph, "block1", images, FIRST_CHANNELS);
-  x = block(graph, "block2", x, SECOND_CHANNELS); /* (batch, 32, 7, 7) */
+  tdm_value x = block(graph, "block1", images, sizes->channels[0]);
+  x = block(graph, "block2", x, sizes->channels[1]); /* (batch, channels, image / 4, image / 4) */
   tdm_scope_pop(graph);
   if (parallel) {
     const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = parallel};
@@ -37,12 +31,11 @@ tdm_value network_describe(tdm_graph *graph, const char *accelerator, const char
   }
   if (accelerator) tdm_place(graph, accelerator);
   tdm_scope_push(graph, "classifier");
-  x = tdm_reshape(graph, "flatten", x,
-                  tdm_shape_of(2, batch, SECOND_CHANNELS * (IMAGE_SIZE / 4) * (IMAGE_SIZE / 4)));
-  x = tdm_relu(graph, "relu", tdm_linear(graph, "hidden", x, HIDDEN_SIZE));
+  const int64_t features = sizes->channels[1] * (sizes->image / 4) * (sizes->image / 4);
+  x = tdm_reshape(graph, "flatten", x, tdm_shape_of(2, TDM_INFER, features));
+  x = tdm_relu(graph, "relu", tdm_linear(graph, "hidden", x, sizes->hidden));
   x = tdm_dropout(graph, "dropout", x, DROPPED);
-  const tdm_value scores = tdm_linear(graph, "scores", x, CLASS_COUNT);
+  *out_scores = tdm_linear(graph, "scores", x, sizes->classes);
   tdm_scope_pop(graph);
-  tdm_output(graph, CLOTHES_SCORES, scores);
-  return tdm_cross_entropy(graph, "loss", scores, classes);
+  return tdm_cross_entropy(graph, "loss", *out_scores, classes);
 }

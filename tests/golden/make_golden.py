@@ -7,6 +7,7 @@ import os
 
 import torch
 
+import example_models
 import layer_cases
 import recorder
 import safetensors_file
@@ -43,6 +44,8 @@ def main():
             build(case, **options)
             training.update(case.recorded)
         write("training", dtype_name, training)
+    for name, recorded in example_models.models().items():
+        write(name, "float32", recorded)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,43 @@
+/* capsule: a network of capsules, whose routing is an operation of its own, on two devices learns
+ * to tell clothes apart. */
+#include "examples/capsule/capsules.h"
+#include "examples/capsule/network.h"
+#include "examples/clothes/clothes.h"
+
+static const option_help helps[] = {
+    {"--epochs", "how often training sees every image; 0: only evaluate"},
+    {"--batch", "images in one training step"},
+    {"--seed", "of initial values and the order of images"},
+    {"--place", "devices of layers, as features=cpu:0,*=sim:0 or *=cpu:0"},
+    {"--data-parallel", "the whole network over devices, as cpu:0,cpu:1"},
+};
+
+static const clothes_options defaults = {
+    .common = {.epochs = 3, .batch_size = 64, .seed = 1, .learning_rate = 0.002},
+    .data = FASHION_MNIST_FOLDER,
+};
+
+static const option_table table = {
+    .program = "capsule",
+    .about = "tells ten kinds of clothes apart. Convolutions on cpu:0, capsules with dynamic "
+             "routing\non the accelerator (a GPU, or a simulated one), trained on Fashion-MNIST.",
+    .defaults = &defaults,
+    .options_bytes = sizeof defaults,
+    .rows = clothes_rows,
+    .row_count = CLOTHES_ROW_COUNT,
+    .helps = helps,
+    .help_count = sizeof helps / sizeof *helps,
+};
+
+static tdm_value describe(tdm_graph *graph, tdm_value images, tdm_value classes,
+                          const char *accelerator, const char *parallel, tdm_value *out_scores) {
+  const capsule_network_sizes sizes = {
+      .kernel = 9, .channels = 32, .types = 8, .classes = CLASS_COUNT};
+  return capsule_network_describe(graph, &sizes, images, classes, accelerator, parallel,
+                                  out_scores);
+}
+
+int main(int argc, char **argv) {
+  const clothes_model model = {.table = &table, .prepare = capsules_register, .describe = describe};
+  return clothes_main(&model, argc, argv);
+}

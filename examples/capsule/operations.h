@@ -1,0 +1,16 @@
+/* What the capsules' operations share: checks of shape rules, and one form of gradient rule. */
+#ifndef EXAMPLES_CAPSULE_OPERATIONS_H
+#define EXAMPLES_CAPSULE_OPERATIONS_H
+
+#include "tandem.h"
+
+/* Is input `index`, which a message calls name, of that rank, of the first input's floating dtype,
+ * with sizes in all dimensions but the first? */
+tdm_status operation_check_input(const tdm_infer *infer, size_t index, const char *name, int rank);
+/* The shape rule of gradient operations: outputs are like the inputs from the second on. */
+tdm_status operation_infer_like_operands(tdm_infer *infer);
+/* Appends an operation that is given the gradient of the node's output and then its inputs, and
+ * makes the gradients of the first of these. */
+tdm_status operation_append_gradient(tdm_gradient *gradient, const tdm_operation *operation);
+
+#endif

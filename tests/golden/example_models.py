@@ -1,0 +1,130 @@
+"""The models of examples/ in PyTorch, at small sizes, with what they answer: one file each, of the
+model's state dict, and input.NAME, output.NAME, loss beside it; where nothing is dropped at random,
+also stepped.NAME, the state after one step of SGD with LEARNING_RATE."""
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+LEARNING_RATE = 0.1
+
+
+class FashionBlock(nn.Module):
+    def __init__(self, entering, channels):
+        super().__init__()
+        self.conv = nn.Conv2d(entering, channels, 3, padding=1)
+        self.norm = nn.BatchNorm2d(channels)
+
+    def forward(self, x):
+        return F.max_pool2d(F.relu(self.norm(self.conv(x))), 2)
+
+
+class FashionNetwork(nn.Module):
+    def __init__(self, image=28, channels=(16, 32), hidden=128, classes=10):
+        super().__init__()
+        self.features = nn.ModuleDict({
+            "block1": FashionBlock(1, channels[0]),
+            "block2": FashionBlock(channels[0], channels[1]),
+        })
+        self.classifier = nn.ModuleDict({
+            "hidden": nn.Linear(channels[1] * (image // 4) ** 2, hidden),
+            "scores": nn.Linear(hidden, classes),
+        })
+
+    def forward(self, images):
+        x = self.features["block2"](self.features["block1"](images)).flatten(1)
+        x = F.dropout(F.relu(self.classifier["hidden"](x)), 0.25, self.training)
+        return self.classifier["scores"](x)
+
+    def loss(self, scores, classes):
+        return F.cross_entropy(scores, classes)
+
+
+def squash(s):
+    square = (s * s).sum(-1, keepdim=True)
+    return s * square.sqrt() / (1 + square)
+
+
+class Routing(nn.Module):
+    """Dynamic routing between capsules (Sabour, Frosst, Hinton 2017), procedure 1."""
+
+    def __init__(self, below, entering, above, size, iterations):
+        super().__init__()
+        self.iterations = iterations
+        self.weight = nn.Parameter(torch.randn(below, entering, above, size) * 0.05)
+
+    def forward(self, u):  # (batch, below, entering)
+        votes = torch.einsum("bip,ipjq->bijq", u, self.weight)
+        agreement = torch.zeros_like(votes[..., 0])
+        for iteration in range(self.iterations):
+            coupling = agreement.softmax(2)
+            v = squash((coupling.unsqueeze(-1) * votes).sum(1))  # (batch, above, size)
+            agreement = agreement + (votes * v.unsqueeze(1)).sum(-1)
+        return v
+
+
+class CapsuleNetwork(nn.Module):
+    def __init__(self, image=28, kernel=9, channels=32, types=8, classes=10):
+        super().__init__()
+        places = ((image - kernel + 1) - kernel) // 2 + 1
+        self.features = nn.ModuleDict({
+            "conv": nn.Conv2d(1, channels, kernel),
+            "primary": nn.Conv2d(channels, types * 8, kernel, stride=2),
+        })
+        self.capsules = nn.ModuleDict({
+            "routing": Routing(types * places * places, 8, classes, 16, 3),
+        })
+
+    def forward(self, images):
+        x = self.features["primary"](F.relu(self.features["conv"](images)))
+        x = x.unflatten(1, (-1, 8)).flatten(3).transpose(2, 3).flatten(1, 2)
+        return self.capsules["routing"](squash(x)).norm(dim=2)
+
+    def loss(self, lengths, classes):
+        there = F.one_hot(classes, lengths.shape[1])
+        absent = 0.5 * F.relu(lengths - 0.1) ** 2
+        return (there * F.relu(0.9 - lengths) ** 2 + (1 - there) * absent).sum(1).mean()
+
+
+def drawn(model, scale=0.4):
+    """The model with parameters and running statistics that are all different."""
+    with torch.no_grad():
+        for name, value in model.state_dict().items():
+            if value.is_floating_point():
+                value.copy_(torch.randn(value.shape) * scale)
+            if name.endswith("running_var"):
+                value.abs_().add_(0.5)
+    return model
+
+
+def record(model, inputs, answer, steps):
+    """The file of one model: answer(model, inputs) -> (outputs by name, loss)."""
+    recorded = {name: value.clone() for name, value in model.state_dict().items()}
+    recorded.update({"input." + name: value for name, value in inputs.items()})
+    model.eval()
+    outputs, loss = answer(model, inputs)
+    recorded.update({"output." + name: value for name, value in outputs.items()})
+    recorded["loss"] = loss
+    if steps:
+        loss.backward()
+        torch.optim.SGD(model.parameters(), LEARNING_RATE).step()
+        recorded.update({"stepped." + name: value for name, value in model.state_dict().items()})
+    return recorded
+
+
+def answer_images(model, inputs):
+    scores = model(inputs["images"])
+    return {"scores": scores}, model.loss(scores, inputs["classes"])
+
+
+def models():
+    """Name of a file -> what it holds."""
+    torch.manual_seed(6)
+    pictures = {"images": torch.randn(3, 1, 8, 8), "classes": torch.tensor([2, 0, 1])}
+    larger = {"images": torch.randn(3, 1, 9, 9), "classes": torch.tensor([2, 0, 1])}
+    fashion = FashionNetwork(image=8, channels=(2, 3), hidden=5, classes=4)
+    capsule = CapsuleNetwork(image=9, kernel=3, channels=3, types=2, classes=3)
+    return {
+        "example_fashion_cnn": record(drawn(fashion), pictures, answer_images, steps=False),
+        "example_capsule": record(drawn(capsule), larger, answer_images, steps=True),
+    }

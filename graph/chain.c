@@ -82,7 +82,7 @@ static bool move(tdm_run_state *run) {
   const tdm_run_state *ahead = ahead_of(run);
   if (run->stage == TDM_STAGE_BOUND) {
     if (run->status != TDM_OK || is_stopped(run)) return true;
-    if (!ahead || ahead->stage >= TDM_STAGE_LATE) submit_early(run);
+    if (!ahead || ahead->stage >= TDM_STAGE_EARLY) submit_early(run);
     if (run->status != TDM_OK) return true;
   }
   if (run->stage == TDM_STAGE_EARLY) {

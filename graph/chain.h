@@ -1,13 +1,16 @@
-/* Training runs in flight together, one behind the other. Invariants: on every queue
- * the commands of a run stand before those of the run behind it; a run enters its update phase only
- * when the run ahead has left the store, so parameters change in the order of the runs.
+/* Training runs in flight together, one behind the other. Invariants: on every queue the late
+ * commands and the updates of a run stand before those of the run behind it; a run enters its
+ * update phase only when the run ahead has left the store, so parameters change in their order.
  *
  *   ahead   early | late ............ | update ..... |
  *   behind          early             |          late ............ | update |
+ *   third           early                                          |     late ............ |
  *
- * The early programs only upload what the run is fed. The late ones follow the update phase of the
- * run ahead, whose commands they wait for by the plan's waits on the run before; behind a run of
- * another plan, whose commands these waits cannot name, they follow its end. */
+ * The early programs only upload what the run is fed, into memory of its own: they follow the early
+ * ones of the run ahead, so that a third run's do not stand behind what the second has to bring up
+ * in between. The late ones follow the update phase of the run ahead, whose commands they wait for
+ * by the plan's waits on the run before; behind a run of another plan, whose commands these waits
+ * cannot name, they follow its end. */
 #ifndef TANDEM_GRAPH_CHAIN_H
 #define TANDEM_GRAPH_CHAIN_H
 

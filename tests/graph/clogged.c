@@ -5,8 +5,8 @@
 
 static tdm_status execute_clog(const tdm_kernel_call *call) {
   clog *mine = *(clog *const *)call->attributes;
-  atomic_fetch_add(&mine->entered, 1);
-  while (atomic_load(&mine->shut))
+  const int number = atomic_fetch_add(&mine->entered, 1) + 1;
+  while (atomic_load(&mine->shut) && number > atomic_load(&mine->passing))
     usleep(100);
   memcpy(call->outputs[0], call->inputs[0],
          (size_t)tdm_shape_count(&call->input_specs[0].shape) * sizeof(float));

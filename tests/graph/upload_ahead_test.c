@@ -15,15 +15,19 @@ typedef struct fixture {
   run_tally tally;
 } fixture;
 
-static void begin(fixture *mine, int depth) {
+static void begin_on(fixture *mine, int depth, const char *first, const char *second) {
   memset(mine, 0, sizeof *mine);
   mine->context = graph_context();
   clog_register(mine->context);
   tdm_value loss;
-  tdm_graph *graph = clogged_graph(mine->context, "sim:0", "sim:1", &mine->clog, &loss);
+  tdm_graph *graph = clogged_graph(mine->context, first, second, &mine->clog, &loss);
   const tdm_session_options options = {.depth = depth};
   mine->session = train_session(graph, loss, tdm_adam(0.01), &options);
   run_tally_init(&mine->tally);
+}
+
+static void begin(fixture *mine, int depth) {
+  begin_on(mine, depth, "sim:0", "sim:1");
 }
 
 static void end(fixture *mine) {
@@ -69,6 +73,42 @@ static void the_next_steps_targets_are_uploaded_under_this_ones_kernel(void **un
   (void)unused;
   assert_int_equal(copies_under_a_kernel(1, 2), 2); /* its own ids and targets */
   assert_int_equal(copies_under_a_kernel(2, 3), 3); /* and the next one's, to sim:1 */
+}
+
+static void await_copies(fixture *mine, uint64_t copies) {
+  for (int i = 0; i < 600000 && copies_of(mine) < copies; i++)
+    usleep(100);
+  assert_int_equal(copies_of(mine), copies);
+}
+
+/* Of three steps the first has ended and the second is held up on cpu:0, so that the rows it makes
+ * for sim:0 are not there to be uploaded: the third one's targets do not stand behind them. */
+static void uploads_pass_the_step_between(void **unused) {
+  (void)unused;
+  fixture mine;
+  begin_on(&mine, 3, "cpu:0", "sim:0");
+  test_batch batch;
+  test_batch_make(&batch, mine.context, ROWS, 1);
+  (void)train_once(mine.session, &batch);
+  tdm_faults_arm(tdm_context_faults(mine.context), TDM_FAULT_COPY, UINT64_MAX, false);
+  (void)train_once(mine.session, &batch);
+  const uint64_t of_a_step = copies_of(&mine);
+  assert_true(of_a_step >= 2); /* targets, rows, gradients of rows */
+  atomic_store(&mine.clog.entered, 0);
+  atomic_store(&mine.clog.shut, true);
+  for (int i = 0; i < 3; i++)
+    submit_step(mine.session, &batch, &mine.tally);
+  clog_await(&mine.clog, 1);
+  atomic_store(&mine.clog.passing, 1);
+  run_tally_await(&mine.tally, 1);
+  clog_await(&mine.clog, 2);
+  await_copies(&mine, of_a_step + of_a_step + 2);
+  atomic_store(&mine.clog.shut, false);
+  run_tally_await(&mine.tally, 3);
+  assert_int_equal(mine.tally.failed, 0);
+  tdm_faults_arm(tdm_context_faults(mine.context), TDM_FAULT_COPY, 0, false);
+  test_batch_release(&batch);
+  end(&mine);
 }
 
 /* Fields "ids" and "targets", as the model is fed. */
@@ -153,6 +193,7 @@ static void near_an_unknown_device_there_is_no_loader(void **unused) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_next_steps_targets_are_uploaded_under_this_ones_kernel),
+      cmocka_unit_test(uploads_pass_the_step_between),
       cmocka_unit_test(batches_near_a_device_train_as_others_do),
       cmocka_unit_test(near_an_unknown_device_there_is_no_loader),
   };

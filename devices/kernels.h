@@ -28,6 +28,29 @@ typedef struct tdm_embedding_attributes {
   int64_t padding_index; /* -1: none; its row gets no gradient */
 } tdm_embedding_attributes;
 
+/* weight F (rows, dim), ids (bags, length) or (n), [offsets ids: where each bag of (n) begins, and
+ * with `ends` where the last one ends], [scales F like ids] -> y F (bags, dim): each bag's rows,
+ * the padding left out, summed (each times its scale) or, if `mean`, averaged; zeros for an empty
+ * bag. Offsets begin with 0 and ascend up to n; ids behind the last end are in no bag. An id or an
+ * offset that is not legal fails, naming it. */
+#define TDM_OP_EMBEDDING_BAG "embedding_bag"
+/* The same operands without scales -> y F (bags, dim): the largest of each column, winners int64
+ * (bags, dim): its position among all ids, the first of equals; -1 for an empty bag. */
+#define TDM_OP_EMBEDDING_BAG_MAX "embedding_bag_max"
+/* d_y F (bags, dim), ids, [offsets], [scales], [winners] -> d_weight F (rows, dim). */
+#define TDM_OP_EMBEDDING_BAG_GRADIENT "embedding_bag_gradient"
+/* d_y, ids, [offsets], [scales] -> rows F (n, dim), indices int64 (n), count int64 (), as
+ * embedding_sparse_gradient has them. */
+#define TDM_OP_EMBEDDING_BAG_SPARSE_GRADIENT "embedding_bag_sparse_gradient"
+/* d_y, weight, ids, [offsets] -> d_scales F like ids; 0 at padding. */
+#define TDM_OP_EMBEDDING_BAG_SCALES_GRADIENT "embedding_bag_scales_gradient"
+typedef struct tdm_embedding_bag_attributes {
+  int64_t rows;
+  int64_t padding_index; /* -1: none */
+  int64_t mean;          /* 0 or 1 */
+  int64_t ends;          /* 1: offsets has one entry more than there are bags */
+} tdm_embedding_bag_attributes;
+
 /* a_rows F (n, dim), a_indices (n), a_count (), b_rows F (m, dim), b_indices (m), b_count () ->
  * rows F (n+m, dim), indices (n+m), count (): their sum, a's contribution first. No attributes. */
 #define TDM_OP_SPARSE_ADD "sparse_add"
@@ -252,8 +275,8 @@ typedef enum tdm_reduction {
   TDM_REDUCTION_NONE = 2
 } tdm_reduction;
 typedef struct tdm_loss_attributes {
-  int32_t reduction; /* tdm_reduction */
-  int32_t dtype; /* of count_targets' result: TDM_FLOAT32 or TDM_FLOAT64 */
+  int32_t reduction;    /* tdm_reduction */
+  int32_t dtype;        /* of count_targets' result: TDM_FLOAT32 or TDM_FLOAT64 */
   int64_t ignore_index; /* of cross_entropy; -100 as in PyTorch */
 } tdm_loss_attributes;
 /* logits F (n, classes), targets ids (n) -> loss F () or (n) for NONE, log_probabilities F (n,

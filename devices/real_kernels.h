@@ -9,6 +9,11 @@
   X(TDM_OP_EMBEDDING, embedding)                                                                   \
   X(TDM_OP_EMBEDDING_GRADIENT, embedding_gradient)                                                 \
   X(TDM_OP_EMBEDDING_SPARSE_GRADIENT, embedding_sparse_gradient)                                   \
+  X(TDM_OP_EMBEDDING_BAG, embedding_bag)                                                           \
+  X(TDM_OP_EMBEDDING_BAG_MAX, embedding_bag_max)                                                   \
+  X(TDM_OP_EMBEDDING_BAG_GRADIENT, embedding_bag_gradient)                                         \
+  X(TDM_OP_EMBEDDING_BAG_SPARSE_GRADIENT, embedding_bag_sparse_gradient)                           \
+  X(TDM_OP_EMBEDDING_BAG_SCALES_GRADIENT, embedding_bag_scales_gradient)                           \
   X(TDM_OP_SPARSE_ADD, sparse_add)                                                                 \
   X(TDM_OP_TAKE_ROWS, take_rows)                                                                   \
   X(TDM_OP_PUT_ROWS, put_rows)                                                                     \

@@ -7,6 +7,7 @@
 
 #include "graph/graph.h"
 #include "layers/optimizers.h"
+#include "layers/tables.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -80,10 +80,22 @@ const char *tdm_cuda_absence(const tdm_cuda_api *api, tdm_cuda_code code) {
   }
 }
 
+static tdm_status offset_failure(int64_t offset, int64_t position) {
+  if (position == 0)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "offset %" PRId64 " at position 0 is not 0", offset);
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "offset %" PRId64 " at position %" PRId64
+                  " lies before the one before it, or behind the ids",
+                  offset, position);
+}
+
 tdm_status tdm_cuda_report_read(const tdm_cuda_report *report) {
-  if (report->kind == TDM_CUDA_REPORT_NONE || report->position < 0) return TDM_OK;
+  if (report->kind == TDM_CUDA_REPORT_NONE || report->position == -1) return TDM_OK;
   double real;
   switch (report->kind) {
+  case TDM_CUDA_REPORT_BAG:
+    if (report->position < 0) return offset_failure(report->value, -2 - report->position);
+    /* fall through */
   case TDM_CUDA_REPORT_ID:
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "id %" PRId64 " at position %" PRId64 " is outside the table of %" PRId64

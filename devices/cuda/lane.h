@@ -18,6 +18,7 @@ typedef enum tdm_cuda_report_kind {
   TDM_CUDA_REPORT_ID,     /* outside a table of `bound` rows */
   TDM_CUDA_REPORT_TARGET, /* outside `bound` classes */
   TDM_CUDA_REPORT_FINITE, /* of `bound` elements one is not */
+  TDM_CUDA_REPORT_BAG,    /* as ID; a wrong offset i of bags has position -2 - i */
 } tdm_cuda_report_kind;
 
 typedef struct tdm_cuda_report {

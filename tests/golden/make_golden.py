@@ -11,6 +11,7 @@ import example_models
 import layer_cases
 import recorder
 import safetensors_file
+import table_cases
 import training_cases
 import vision_cases
 
@@ -29,6 +30,7 @@ def main():
     for dtype_name, dtype in DTYPES.items():
         layer_families = {
             "layers": layer_cases.layer_cases(),
+            "tables": table_cases.table_cases(),
             "vision": vision_cases.vision_cases(),
         }
         for family, cases in layer_families.items():

@@ -34,6 +34,7 @@ typedef struct layer_builder {
   const char *layer;
   layer_case options;
 } layer_builder;
+extern const layer_builder table_builders[];
 extern const layer_builder vision_builders[];
 
 /* The same as layer_cases_all for such a file. */

@@ -51,6 +51,23 @@ tdm_status tdm_cpu_ids_check(const tdm_cpu_ids *ids, int64_t rows) {
                   tdm_cpu_id(ids, position), position, rows);
 }
 
+tdm_status tdm_cpu_offsets_check(const tdm_cpu_ids *offsets, int64_t ids_count) {
+  int64_t before = 0;
+  for (int64_t i = 0; i < offsets->count; i++) {
+    const int64_t offset = tdm_cpu_id(offsets, i);
+    const bool fits = offset >= before && offset <= (i == 0 ? 0 : ids_count);
+    if (!fits && i == 0)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "offset %" PRId64 " at position 0 is not 0", offset);
+    if (!fits)
+      return tdm_fail(TDM_INVALID_ARGUMENT,
+                      "offset %" PRId64 " at position %" PRId64
+                      " lies before the one before it, or behind the ids",
+                      offset, i);
+    before = offset;
+  }
+  return TDM_OK;
+}
+
 tdm_status tdm_cpu_targets_check(const tdm_cpu_ids *targets, int64_t classes, int64_t ignored) {
   if (!ids_stray(targets, (uint64_t)classes, ignored)) return TDM_OK;
   const int64_t position = ids_first_stray(targets, (uint64_t)classes, ignored);

@@ -63,6 +63,9 @@ static inline int64_t tdm_cpu_id(const tdm_cpu_ids *ids, int64_t position) {
 /* INVALID_ARGUMENT, naming the first id that is not in [0, rows) ("id 1000 at position 7 is
  * outside the table of 1000 rows"), else TDM_OK. */
 tdm_status tdm_cpu_ids_check(const tdm_cpu_ids *ids, int64_t rows) TDM_WARN_UNUSED;
+/* INVALID_ARGUMENT, naming the first offset that is wrong, unless offsets begin with 0 and ascend
+ * up to ids_count at most. */
+tdm_status tdm_cpu_offsets_check(const tdm_cpu_ids *offsets, int64_t ids_count) TDM_WARN_UNUSED;
 /* The same for class indices, of which `ignored` is legal everywhere. */
 tdm_status tdm_cpu_targets_check(const tdm_cpu_ids *targets, int64_t classes,
                                  int64_t ignored) TDM_WARN_UNUSED;

@@ -1,7 +1,6 @@
 /* Embedding and its gradients, dense and sparse. Invariant: contributions to a row are summed in
  * the order of ids by one group of threads; an id outside the table is reported and passed over. */
-#include "devices/cuda/kernels/report.h"
-#include "devices/cuda/kernels/segments.h"
+#include "devices/cuda/kernels/row_sums.h"
 
 struct embedding_state {
   int64_t count; /* ids */
@@ -73,33 +72,6 @@ tdm_status tdm_cuda_embedding_execute(const tdm_kernel_call *call) {
 
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
-/* ids: (count), keys: (capacity); padding, strays and what is beyond count are no keys. */
-static __global__ void make_keys(const void *ids, bool wide, int64_t count, int64_t rows,
-                                 int64_t padding, int shift, uint64_t *keys, int64_t capacity) {
-  EACH_ELEMENT(i, capacity) {
-    const int64_t id = i < count ? id_at(ids, wide, i) : -1;
-    const bool counts = is_inside(id, rows) && id != padding;
-    keys[i] = counts ? (uint64_t)id << shift | (uint64_t)i : NO_KEY;
-  }
-}
-
-/* A block sums the segment that begins at its key, if one does, and writes row `rank` of out, or
- * row `id` where ranks is NULL. d_out: (count, dim); keys, ranks: (count); out: (..., dim). */
-template <class real>
-static __global__ void sum_segments(const real *d_out, const uint64_t *keys, int64_t count,
-                                    int shift, const int64_t *ranks, int64_t dim, real *out) {
-  const int64_t first = blockIdx.x;
-  if (!begins_segment(keys, first, shift)) return;
-  const uint64_t id = keys[first] >> shift, places = ((uint64_t)1 << shift) - 1;
-  real *row = out + (ranks != NULL ? ranks[first] : (int64_t)id) * dim;
-  EACH_OF_BLOCK(j, dim) {
-    real sum = 0;
-    for (int64_t i = first; i < count && keys[i] != NO_KEY && keys[i] >> shift == id; i++)
-      sum += d_out[(int64_t)(keys[i] & places) * dim + j];
-    row[j] = sum;
-  }
-}
-
 static tdm_status prepare_gradient(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   embedding_state *state = prepare(request, answer);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
@@ -112,13 +84,14 @@ static tdm_status prepare_gradient(const tdm_kernel_request *request, tdm_kernel
 static tdm_status sort_ids(const tdm_kernel_call *call, segments *out) {
   const embedding_state *state = state_of(call);
   const segments_plan *plan = &state->plan;
+  const int64_t *no_bags = NULL;
   char *workspace = static_cast<char *>(call->workspace);
   *out =
       tdm_cuda_segments_at(plan, workspace + aligned_bytes(report_workspace_bytes(state->count)));
   TDM_TRY(check(call));
   TDM_TRY(kernel_launch(call, "make_keys", make_keys, blocks_for(plan->capacity), BLOCK,
-                        call->inputs[1], state->wide_ids, state->count, state->rows, state->padding,
-                        plan->shift, out->keys, plan->capacity));
+                        call->inputs[1], state->wide_ids, no_bags, state->count, state->rows,
+                        state->padding, plan->shift, out->keys, plan->capacity));
   return tdm_cuda_segments_sort(call, plan, out);
 }
 
@@ -129,14 +102,15 @@ tdm_status tdm_cuda_embedding_gradient_prepare(const tdm_kernel_request *request
 
 template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
   const embedding_state *state = state_of(call);
-  const int64_t *no_ranks = NULL;
+  const int64_t *none = NULL;
+  const real *no_scales = NULL;
   segments sorted;
   TDM_TRY(sort_ids(call, &sorted));
   TDM_TRY(tdm_cuda_lane_fill(lane_of(call), call->outputs[0], 0,
                              (size_t)(state->rows * state->dim) * sizeof(real)));
   return kernel_launch(call, "sum_segments", sum_segments<real>, state->count,
-                       threads_for_row(state->dim), input_of<real>(call, 0), sorted.keys,
-                       state->count, state->plan.shift, no_ranks, state->dim,
+                       threads_for_row(state->dim), input_of<real>(call, 0), none, no_scales, none,
+                       sorted.keys, state->count, state->plan.shift, none, state->dim,
                        output_of<real>(call, 0));
 }
 
@@ -154,6 +128,8 @@ template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) 
   const embedding_state *state = state_of(call);
   const size_t count = (size_t)state->count;
   int64_t *indices = output_of<int64_t>(call, 1);
+  const int64_t *none = NULL;
+  const real *no_scales = NULL;
   segments sorted;
   TDM_TRY(sort_ids(call, &sorted));
   TDM_TRY(tdm_cuda_lane_fill(lane_of(call), call->outputs[0], 0,
@@ -162,8 +138,8 @@ template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) 
   TDM_TRY(
       tdm_cuda_segments_rank(call, &state->plan, &sorted, indices, output_of<int64_t>(call, 2)));
   return kernel_launch(call, "sum_segments", sum_segments<real>, state->count,
-                       threads_for_row(state->dim), input_of<real>(call, 0), sorted.keys,
-                       state->count, state->plan.shift, sorted.ranks, state->dim,
+                       threads_for_row(state->dim), input_of<real>(call, 0), none, no_scales, none,
+                       sorted.keys, state->count, state->plan.shift, sorted.ranks, state->dim,
                        output_of<real>(call, 0));
 }
 

@@ -42,3 +42,37 @@ tdm_status tdm_cuda_targets_check(const tdm_kernel_call *call, const id_list *ta
                                   int64_t classes, int64_t ignored, int64_t *workspace) {
   return check(call, targets, classes, true, ignored, TDM_CUDA_REPORT_TARGET, workspace);
 }
+
+/* ---- Bags ------------------------------------------------------------------------------------ */
+
+/* firsts: (blocks), each block's first wrong offset; offsets: (count). */
+static __global__ void search_offsets(const void *offsets, bool wide, int64_t count,
+                                      int64_t id_count, int64_t *firsts) {
+  const int64_t first = first_wrong(count, [=](int64_t i) {
+    const int64_t offset = id_at(offsets, wide, i);
+    const int64_t before = i == 0 ? 0 : id_at(offsets, wide, i - 1);
+    return offset < before || offset > (i == 0 ? 0 : id_count);
+  });
+  if (threadIdx.x == 0) firsts[blockIdx.x] = first;
+}
+
+/* One block; offsets: (count), firsts: (blocks). It comes before what was found of ids. */
+static __global__ void report_offset(const void *offsets, bool wide, const int64_t *firsts,
+                                     int64_t blocks, tdm_cuda_report *report) {
+  const int64_t first = least_of(firsts, blocks);
+  if (threadIdx.x != 0 || first == NOWHERE) return;
+  report->value = id_at(offsets, wide, first);
+  report->position = -2 - first;
+}
+
+tdm_status tdm_cuda_bags_check(const tdm_kernel_call *call, const id_list *ids, int64_t rows,
+                               const id_list *offsets, int64_t *workspace) {
+  TDM_TRY(check(call, ids, rows, false, 0, TDM_CUDA_REPORT_BAG, workspace));
+  const int64_t blocks = chunks_of(offsets->count, REPORT_CHUNK);
+  if (offsets->data == NULL || blocks == 0) return TDM_OK;
+  tdm_cuda_report *report = lane_of(call)->report;
+  TDM_TRY(kernel_launch(call, "search_offsets", search_offsets, blocks, BLOCK, offsets->data,
+                        offsets->wide, offsets->count, ids->count, workspace));
+  return kernel_launch(call, "report_offset", report_offset, 1, BLOCK, offsets->data, offsets->wide,
+                       workspace, blocks, report);
+}

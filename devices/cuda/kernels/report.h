@@ -24,6 +24,10 @@ struct id_list {
  * that follow run all the same, and pass over ids outside. */
 tdm_status tdm_cuda_ids_check(const tdm_kernel_call *call, const id_list *ids, int64_t rows,
                               int64_t *workspace);
+/* The same of ids in bags, and that offsets (data NULL: there are none) begin with 0 and ascend up
+ * to their number; workspace: report_workspace_bytes of the larger count. */
+tdm_status tdm_cuda_bags_check(const tdm_kernel_call *call, const id_list *ids, int64_t rows,
+                               const id_list *offsets, int64_t *workspace);
 /* The same of class indices, of which `ignored` is legal everywhere. */
 tdm_status tdm_cuda_targets_check(const tdm_kernel_call *call, const id_list *targets,
                                   int64_t classes, int64_t ignored, int64_t *workspace);

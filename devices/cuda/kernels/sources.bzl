@@ -12,6 +12,7 @@ KERNEL_SOURCES = [
     "dropout.cu",
     "elementwise.cu",
     "embedding.cu",
+    "embedding_bag.cu",
     "layer_norm.cu",
     "linear.cu",
     "mse.cu",

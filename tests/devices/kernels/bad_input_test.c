@@ -87,6 +87,53 @@ static void empty_table_has_no_ids(void **state) {
                  "id 0 at position 0 is outside the table of 0 rows");
 }
 
+/* Four ids in three bags; of the sum, the maximum and a gradient. */
+static tdm_status run_bags(const char *isa, const char *operation, const int64_t offsets[3],
+                           int64_t last_id) {
+  float weight[5] = {0}, y[5] = {0};
+  int64_t ids[4] = {0, 4, 1, last_id}, list[3], winners[3];
+  for (int i = 0; i < 3; i++)
+    list[i] = offsets[i];
+  const tdm_embedding_bag_attributes attributes = {.rows = 5, .padding_index = -1};
+  const bool gradient = strcmp(operation, TDM_OP_EMBEDDING_BAG_GRADIENT) == 0;
+  const bool largest = strcmp(operation, TDM_OP_EMBEDDING_BAG_MAX) == 0;
+  const direct_operand table = {TDM_FLOAT32, tdm_shape_of(2, 5, 1), weight};
+  const direct_operand bags = {TDM_FLOAT32, tdm_shape_of(2, 3, 1), y};
+  const direct_operand places = {TDM_INT64, tdm_shape_of(2, 3, 1), winners};
+  direct_operand operands[7] = {gradient ? bags : table,
+                                {TDM_INT64, tdm_shape_of(1, 4), ids},
+                                {TDM_INT64, tdm_shape_of(1, 3), list}};
+  const size_t inputs = gradient ? 5 : largest ? 3 : 4;
+  operands[inputs] = gradient ? table : bags;
+  if (largest) operands[inputs + 1] = places;
+  return direct_run(direct_kernel(isa, operation, TDM_FLOAT32), &attributes, operands, inputs,
+                    largest ? 2 : 1, NULL);
+}
+
+static void wrong_offsets_of_bags_are_named(void **state) {
+  (void)state;
+  static const char *const operations[] = {TDM_OP_EMBEDDING_BAG, TDM_OP_EMBEDDING_BAG_MAX,
+                                           TDM_OP_EMBEDDING_BAG_GRADIENT};
+  static const int64_t right[] = {0, 2, 2}, late[] = {1, 2, 2}, down[] = {0, 3, 2},
+                       far[] = {0, 2, 5}, full[] = {0, 4, 4};
+  for (size_t isa = 0; isa < direct_isa_count; isa++) {
+    if (direct_kernel(direct_isas[isa], TDM_OP_EMBEDDING_BAG, TDM_FLOAT32) == NULL) continue;
+    for (size_t i = 0; i < 3; i++) {
+      const char *operation = operations[i];
+      assert_int_equal(run_bags(direct_isas[isa], operation, right, 2), TDM_OK);
+      assert_int_equal(run_bags(direct_isas[isa], operation, full, 2), TDM_OK);
+      expect_failure(run_bags(direct_isas[isa], operation, right, 5),
+                     "id 5 at position 3 is outside the table of 5 rows");
+      expect_failure(run_bags(direct_isas[isa], operation, late, 5),
+                     "offset 1 at position 0 is not 0");
+      expect_failure(run_bags(direct_isas[isa], operation, down, 2),
+                     "offset 2 at position 2 lies before the one before it, or behind the ids");
+      expect_failure(run_bags(direct_isas[isa], operation, far, 2),
+                     "offset 5 at position 2 lies before the one before it, or behind the ids");
+    }
+  }
+}
+
 static void stray_targets_are_named(void **state) {
   (void)state;
   double logits[3 * 4] = {0}, log_probabilities[3 * 4], loss, divisor;
@@ -139,6 +186,7 @@ int main(void) {
       cmocka_unit_test(stray_ids_are_named),
       cmocka_unit_test(narrow_ids_are_checked_too),
       cmocka_unit_test(empty_table_has_no_ids),
+      cmocka_unit_test(wrong_offsets_of_bags_are_named),
       cmocka_unit_test(stray_targets_are_named),
       cmocka_unit_test(values_that_are_not_finite_are_named),
   };

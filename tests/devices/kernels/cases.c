@@ -11,6 +11,7 @@
 
 const kernel_family kernel_families[] = {
     {"embedding", embedding_cases},
+    {"bag", bag_cases},
     {"sparse", sparse_cases},
     {"linear", linear_cases},
     {"rnn", rnn_cases},

@@ -43,6 +43,7 @@ struct kernel_case {
   size_t output_count;
   union {
     tdm_embedding_attributes embedding;
+    tdm_embedding_bag_attributes embedding_bag;
     tdm_rnn_attributes rnn;
     tdm_fill_attributes fill;
     tdm_gelu_attributes gelu;
@@ -120,6 +121,7 @@ static inline int64_t input_last_dim(const kernel_case *test, size_t input) {
 }
 
 void embedding_cases(kernel_visit visit, void *user);
+void bag_cases(kernel_visit visit, void *user);
 void sparse_cases(kernel_visit visit, void *user);
 void linear_cases(kernel_visit visit, void *user);
 void rnn_cases(kernel_visit visit, void *user);

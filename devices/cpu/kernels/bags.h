@@ -1,0 +1,88 @@
+/* Bags of ids, as the kernels of the embedding bag see them: positions begin <= i < end of all ids,
+ * of one length or by offsets. Invariant: bags follow one another and do not overlap. */
+#ifndef TANDEM_DEVICES_CPU_KERNELS_BAGS_H
+#define TANDEM_DEVICES_CPU_KERNELS_BAGS_H
+
+#include "devices/cpu/kernels/real.h"
+#include "devices/cpu/kernels/sorted_ids.h"
+#include "devices/kernels.h"
+
+typedef struct bag_state {
+  int64_t bags;
+  int64_t count;  /* ids of all bags */
+  int64_t length; /* of every bag, where there are no offsets */
+  int64_t offset_count;
+  int64_t rows; /* of the table */
+  int64_t dim;
+  int64_t padding;
+  tdm_cpu_sorting sorting; /* of the sparse gradient */
+  bool mean;
+  bool wide;
+  bool wide_offsets;
+  bool splits;
+} bag_state;
+
+typedef struct bag_list {
+  const bag_state *state;
+  tdm_cpu_ids ids;
+  tdm_cpu_ids offsets; /* data NULL: bags of one length */
+} bag_list;
+
+static inline int64_t bag_begin(const bag_list *list, int64_t bag) {
+  return list->offsets.data ? tdm_cpu_id(&list->offsets, bag) : bag * list->state->length;
+}
+
+static inline int64_t bag_end(const bag_list *list, int64_t bag) {
+  if (list->offsets.data && bag + 1 == list->offsets.count) return list->ids.count;
+  return bag_begin(list, bag + 1);
+}
+
+/* How many ids of a bag count. */
+static inline int64_t bag_size(const bag_list *list, int64_t bag) {
+  const int64_t begin = bag_begin(list, bag), end = bag_end(list, bag);
+  int64_t size = end - begin;
+  if (list->state->padding < 0) return size;
+  for (int64_t i = begin; i < end; i++)
+    size -= tdm_cpu_id(&list->ids, i) == list->state->padding;
+  return size;
+}
+
+/* The state of a kernel whose operands `ids` and `ids + 1` are ids and offsets, and y (bags, dim).
+ */
+static inline bag_state *bag_state_create(const tdm_kernel_request *request,
+                                          tdm_kernel_answer *answer, size_t ids,
+                                          const tdm_spec *y) {
+  const tdm_embedding_bag_attributes *attributes = request->attributes;
+  const tdm_spec *list = &request->inputs[ids];
+  bag_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  if (state == NULL) return NULL;
+  state->bags = y->shape.dims[0];
+  state->dim = y->shape.dims[1];
+  state->count = tdm_cpu_count(list);
+  state->length = list->shape.rank == 2 ? list->shape.dims[1] : 0;
+  state->rows = attributes->rows;
+  state->padding = attributes->padding_index;
+  state->mean = attributes->mean != 0;
+  state->wide = list->dtype == TDM_INT64;
+  if (request->inputs[ids + 1].dtype != TDM_DTYPE_NONE) {
+    state->offset_count = tdm_cpu_count(&request->inputs[ids + 1]);
+    state->wide_offsets = request->inputs[ids + 1].dtype == TDM_INT64;
+  }
+  return state;
+}
+
+/* The operands of a call, which are legal. */
+static inline tdm_status bag_list_read(const tdm_kernel_call *call, size_t ids, bag_list *out) {
+  const bag_state *state = call->state;
+  out->state = state;
+  out->ids = (tdm_cpu_ids){call->inputs[ids], state->count, state->wide};
+  out->offsets = (tdm_cpu_ids){NULL, 0, false};
+  if (call->inputs[ids + 1] != NULL) {
+    out->offsets = (tdm_cpu_ids){call->inputs[ids + 1], state->offset_count, state->wide_offsets};
+    const tdm_status status = tdm_cpu_offsets_check(&out->offsets, state->count);
+    if (status != TDM_OK) return status;
+  }
+  return tdm_cpu_ids_check(&out->ids, state->rows);
+}
+
+#endif

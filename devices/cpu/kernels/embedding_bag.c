@@ -1,0 +1,136 @@
+/* Embedding bags: sums, means and maxima of a table's rows. Tables are larger than caches, so rows
+ * are fetched into the second one long before they are read. Invariant: a bag is reduced in the
+ * order of its ids by one thread. */
+#include "core/status.h"
+#include "devices/cpu/kernels/bags.h"
+#include "devices/cpu/kernels/vector.h"
+
+enum {
+  AHEAD = 64,      /* rows; measured: fewer leave the memory waiting, more gain nothing */
+  LINE_BYTES = 64, /* of a cache */
+  MOST_VECTORS = 8 /* columns that are summed in registers at once */
+};
+
+typedef struct bag_job {
+  bag_list list;
+  const real *weight; /* (rows, dim) */
+  const real *scales; /* (count) or NULL */
+  real *y;            /* (bags, dim) */
+  int64_t *winners;   /* (bags, dim), of the maximum */
+} bag_job;
+
+ALWAYS_INLINE void fetch_row(const bag_job *job, int64_t position) {
+  if (position >= job->list.ids.count) return;
+  const int64_t dim = job->list.state->dim;
+  const char *row = (const char *)(job->weight + tdm_cpu_id(&job->list.ids, position) * dim);
+  for (int64_t at = 0; at < dim * (int64_t)sizeof(real); at += LINE_BYTES)
+    __builtin_prefetch(row + at, 0, 2);
+}
+
+/* y: `vectors` vectors of columns from `column` on, of which the last may be short. */
+ALWAYS_INLINE void sum_columns(const bag_job *job, int64_t bag, int64_t column, int vectors) {
+  const bag_state *state = job->list.state;
+  const int64_t begin = bag_begin(&job->list, bag), end = bag_end(&job->list, bag);
+  const int64_t last = state->dim - column - (vectors - 1) * LANES; /* columns of the last */
+  vec sums[MOST_VECTORS] = {{0}};
+  for (int64_t i = begin; i < end; i++) {
+    if (column == 0) fetch_row(job, i + AHEAD);
+    const int64_t id = tdm_cpu_id(&job->list.ids, i);
+    if (id == state->padding) continue;
+    const real *row = job->weight + id * state->dim + column;
+    const vec scale = vec_set(job->scales != NULL ? job->scales[i] : 1);
+    for (int v = 0; v < vectors - 1; v++)
+      sums[v] += scale * vec_load(row + v * LANES);
+    sums[vectors - 1] += scale * vec_load_first(row + (vectors - 1) * LANES, last);
+  }
+  const real size = state->mean ? (real)bag_size(&job->list, bag) : 1;
+  const vec divisor = vec_set(size > 0 ? size : 1);
+  real *y = job->y + bag * state->dim + column;
+  for (int v = 0; v < vectors; v++)
+    vec_store_first(y + v * LANES, sums[v] / divisor, v < vectors - 1 ? LANES : last);
+}
+
+static void sum_range(void *user, int64_t begin, int64_t end) {
+  const bag_job *job = user;
+  const int64_t dim = job->list.state->dim;
+  for (int64_t bag = begin; bag < end; bag++) {
+    int64_t column = 0;
+    for (; dim - column >= MOST_VECTORS * LANES; column += MOST_VECTORS * LANES)
+      sum_columns(job, bag, column, MOST_VECTORS);
+    for (; dim - column >= 4 * LANES; column += 4 * LANES)
+      sum_columns(job, bag, column, 4);
+    for (; column < dim; column += LANES)
+      sum_columns(job, bag, column, 1);
+  }
+}
+
+static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  bag_state *state = bag_state_create(request, answer, 1, &request->outputs[0]);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->splits = answer->splits =
+      tdm_cpu_splits(request, (double)state->count * (6.0 + (double)state->dim / 8.0));
+  return TDM_OK;
+}
+
+/* Bags of a task: enough for their rows to be fetched ahead, few enough for every thread. */
+static int64_t bags_of_task(const bag_state *state) {
+  const int64_t mean = state->bags > 0 ? state->count / state->bags : 0;
+  return mean > 1024 ? 1 : 2048 / (mean + 1) + 1;
+}
+
+tdm_status TDM_NAME(tdm_embedding_bag_prepare)(const tdm_kernel_request *request,
+                                               tdm_kernel_answer *answer) {
+  return prepare(request, answer);
+}
+
+tdm_status TDM_NAME(tdm_embedding_bag_execute)(const tdm_kernel_call *call) {
+  const bag_state *state = call->state;
+  bag_job job = {.weight = call->inputs[0], .scales = call->inputs[3], .y = call->outputs[0]};
+  TDM_TRY(bag_list_read(call, 1, &job.list));
+  tdm_team_run(state->splits ? call->team : NULL, state->bags, bags_of_task(state), sum_range,
+               &job);
+  return TDM_OK;
+}
+
+/* ---- Maximum --------------------------------------------------------------------------------- */
+
+static void largest_of_bag(const bag_job *job, int64_t bag) {
+  const bag_state *state = job->list.state;
+  const int64_t dim = state->dim;
+  real *y = job->y + bag * dim;                /* (dim) */
+  int64_t *winners = job->winners + bag * dim; /* (dim) */
+  for (int64_t j = 0; j < dim; j++) {
+    y[j] = 0;
+    winners[j] = -1;
+  }
+  for (int64_t i = bag_begin(&job->list, bag); i < bag_end(&job->list, bag); i++) {
+    fetch_row(job, i + AHEAD);
+    const int64_t id = tdm_cpu_id(&job->list.ids, i);
+    if (id == state->padding) continue;
+    const real *row = job->weight + id * dim; /* (dim) */
+    for (int64_t j = 0; j < dim; j++) {
+      const bool wins = winners[j] < 0 || row[j] > y[j];
+      y[j] = wins ? row[j] : y[j];
+      winners[j] = wins ? i : winners[j];
+    }
+  }
+}
+
+static void largest_range(void *user, int64_t begin, int64_t end) {
+  for (int64_t bag = begin; bag < end; bag++)
+    largest_of_bag(user, bag);
+}
+
+tdm_status TDM_NAME(tdm_embedding_bag_max_prepare)(const tdm_kernel_request *request,
+                                                   tdm_kernel_answer *answer) {
+  return prepare(request, answer);
+}
+
+tdm_status TDM_NAME(tdm_embedding_bag_max_execute)(const tdm_kernel_call *call) {
+  const bag_state *state = call->state;
+  bag_job job = {.weight = call->inputs[0], .y = call->outputs[0], .winners = call->outputs[1]};
+  TDM_TRY(bag_list_read(call, 1, &job.list));
+  tdm_team_run(state->splits ? call->team : NULL, state->bags, bags_of_task(state), largest_range,
+               &job);
+  return TDM_OK;
+}

@@ -1,0 +1,184 @@
+/* Gradients of embedding bags, dense and sparse, and of the scales. Invariant: contributions to a
+ * row of the table are summed in the order of ids by the one thread that owns the row. */
+#include "core/status.h"
+#include "devices/cpu/kernels/bags.h"
+#include "devices/cpu/kernels/row_sums.h"
+#include "devices/cpu/kernels/vector.h"
+
+/* For every id, its bag (-1: none), and what its row counts there. bags, scales: (count); given may
+ * be NULL. */
+static void read_sources(const bag_list *list, const real *given, int64_t *bags, real *scales) {
+  const bag_state *state = list->state;
+  for (int64_t i = 0; i < state->count; i++)
+    bags[i] = -1;
+  for (int64_t bag = 0; bag < state->bags; bag++) {
+    const int64_t end = bag_end(list, bag);
+    const int64_t size = state->mean ? bag_size(list, bag) : 1;
+    const real scale = 1 / (real)(size > 0 ? size : 1);
+    for (int64_t i = bag_begin(list, bag); i < end; i++) {
+      bags[i] = bag;
+      scales[i] = given != NULL ? given[i] : scale;
+    }
+  }
+}
+
+static size_t sources_bytes(const bag_state *state) {
+  return tdm_cpu_aligned((size_t)state->count * (sizeof(int64_t) + sizeof(real)));
+}
+
+/* ---- Dense ----------------------------------------------------------------------------------- */
+
+typedef struct dense_job {
+  bag_list list;
+  const real *d_y;        /* (bags, dim) */
+  const int64_t *winners; /* (bags, dim) or NULL */
+  const int64_t *bags;    /* (count) */
+  const real *scales;     /* (count) */
+  real *d_weight;         /* (rows, dim) */
+} dense_job;
+
+static void add_scaled(real *to, const real *from, real scale, int64_t count) {
+  const vec factor = vec_set(scale);
+  for (int64_t j = 0; j < count; j += LANES) {
+    const vec sum =
+        vec_load_first(to + j, count - j) + factor * vec_load_first(from + j, count - j);
+    vec_store_first(to + j, sum, count - j);
+  }
+}
+
+/* Rows begin <= row < end of the table: each thread looks at all ids and takes its own. */
+static void dense_range(void *user, int64_t begin, int64_t end) {
+  const dense_job *job = user;
+  const bag_state *state = job->list.state;
+  const int64_t dim = state->dim;
+  row_zero(job->d_weight + begin * dim, (end - begin) * dim);
+  for (int64_t i = 0; i < state->count; i++) {
+    const int64_t id = tdm_cpu_id(&job->list.ids, i), bag = job->bags[i];
+    if (id < begin || id >= end || id == state->padding || bag < 0) continue;
+    real *row = job->d_weight + id * dim; /* (dim) */
+    const real *d = job->d_y + bag * dim; /* (dim) */
+    if (job->winners == NULL) {
+      add_scaled(row, d, job->scales[i], dim);
+      continue;
+    }
+    const int64_t *winners = job->winners + bag * dim; /* (dim) */
+    for (int64_t j = 0; j < dim; j++)
+      row[j] += winners[j] == i ? d[j] : 0;
+  }
+}
+
+tdm_status TDM_NAME(tdm_embedding_bag_gradient_prepare)(const tdm_kernel_request *request,
+                                                        tdm_kernel_answer *answer) {
+  bag_state *state = bag_state_create(request, answer, 1, &request->inputs[0]);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  const double stores = (double)(state->rows + state->count) * (double)state->dim / LANES;
+  state->splits = answer->splits = tdm_cpu_splits(request, (double)state->count * 3.0 + stores);
+  answer->workspace_bytes = sources_bytes(state);
+  return TDM_OK;
+}
+
+tdm_status TDM_NAME(tdm_embedding_bag_gradient_execute)(const tdm_kernel_call *call) {
+  const bag_state *state = call->state;
+  int64_t *bags = call->workspace;              /* (count) */
+  real *scales = (real *)(bags + state->count); /* (count) */
+  dense_job job = {.d_y = call->inputs[0],
+                   .winners = call->inputs[4],
+                   .bags = bags,
+                   .scales = scales,
+                   .d_weight = call->outputs[0]};
+  TDM_TRY(bag_list_read(call, 1, &job.list));
+  read_sources(&job.list, call->inputs[3], bags, scales);
+  tdm_team *team = state->splits ? call->team : NULL;
+  const int64_t grain = tdm_cpu_chunks(state->rows, (int64_t)tdm_team_size(team));
+  tdm_team_run(team, state->rows, grain, dense_range, &job);
+  return TDM_OK;
+}
+
+/* ---- Sparse ---------------------------------------------------------------------------------- */
+
+tdm_status TDM_NAME(tdm_embedding_bag_sparse_gradient_prepare)(const tdm_kernel_request *request,
+                                                               tdm_kernel_answer *answer) {
+  const tdm_embedding_bag_attributes *attributes = request->attributes;
+  tdm_cpu_sorting sorting;
+  TDM_TRY(tdm_cpu_sorting_of(attributes->rows, tdm_cpu_count(&request->inputs[1]), &sorting));
+  bag_state *state = bag_state_create(request, answer, 1, &request->inputs[0]);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->sorting = sorting;
+  state->splits = answer->splits =
+      tdm_cpu_splits(request, row_sums_work_ns(state->count, state->dim));
+  answer->workspace_bytes = sources_bytes(state) + row_sums_bytes(state->count);
+  return TDM_OK;
+}
+
+tdm_status TDM_NAME(tdm_embedding_bag_sparse_gradient_execute)(const tdm_kernel_call *call) {
+  const bag_state *state = call->state;
+  int64_t *bags = call->workspace;              /* (count) */
+  real *scales = (real *)(bags + state->count); /* (count) */
+  const real *given = call->inputs[3];
+  bag_list list;
+  TDM_TRY(bag_list_read(call, 1, &list));
+  read_sources(&list, given, bags, scales);
+  const row_sums sums = {.ids = list.ids,
+                         .padding = state->padding,
+                         .sorting = state->sorting,
+                         .source = {.d = call->inputs[0],
+                                    .bags = bags,
+                                    .scales = given != NULL || state->mean ? scales : NULL,
+                                    .dim = state->dim},
+                         .rows = call->outputs[0],
+                         .indices = call->outputs[1],
+                         .used = call->outputs[2]};
+  row_sums_run(&sums, (char *)call->workspace + sources_bytes(state),
+               state->splits ? call->team : NULL);
+  return TDM_OK;
+}
+
+/* ---- Of the scales --------------------------------------------------------------------------- */
+
+typedef struct scales_job {
+  bag_list list;
+  const real *d_y;    /* (bags, dim) */
+  const real *weight; /* (rows, dim) */
+  real *d_scales;     /* (count) */
+} scales_job;
+
+static real product_of_rows(const real *a, const real *b, int64_t dim) {
+  vec sums = {0};
+  for (int64_t j = 0; j < dim; j += LANES)
+    sums += vec_load_first(a + j, dim - j) * vec_load_first(b + j, dim - j);
+  return vec_sum(sums);
+}
+
+static void scales_range(void *user, int64_t begin, int64_t end) {
+  const scales_job *job = user;
+  const bag_state *state = job->list.state;
+  const int64_t dim = state->dim;
+  for (int64_t bag = begin; bag < end; bag++) {
+    for (int64_t i = bag_begin(&job->list, bag); i < bag_end(&job->list, bag); i++) {
+      const int64_t id = tdm_cpu_id(&job->list.ids, i);
+      job->d_scales[i] = id == state->padding
+                             ? 0
+                             : product_of_rows(job->d_y + bag * dim, job->weight + id * dim, dim);
+    }
+  }
+}
+
+tdm_status TDM_NAME(tdm_embedding_bag_scales_gradient_prepare)(const tdm_kernel_request *request,
+                                                               tdm_kernel_answer *answer) {
+  bag_state *state = bag_state_create(request, answer, 2, &request->inputs[0]);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->splits = answer->splits =
+      tdm_cpu_splits(request, (double)state->count * (6.0 + (double)state->dim / 8.0));
+  return TDM_OK;
+}
+
+tdm_status TDM_NAME(tdm_embedding_bag_scales_gradient_execute)(const tdm_kernel_call *call) {
+  const bag_state *state = call->state;
+  scales_job job = {
+      .d_y = call->inputs[0], .weight = call->inputs[1], .d_scales = call->outputs[0]};
+  TDM_TRY(bag_list_read(call, 2, &job.list));
+  const int64_t last = state->bags > 0 ? bag_end(&job.list, state->bags - 1) : 0;
+  row_zero(job.d_scales + last, state->count - last);
+  tdm_team_run(state->splits ? call->team : NULL, state->bags, 64, scales_range, &job);
+  return TDM_OK;
+}

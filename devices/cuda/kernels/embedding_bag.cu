@@ -1,0 +1,328 @@
+/* Embedding bags and their gradients. Invariant: a bag, and a row of a gradient, is summed in the
+ * order of ids; ids and offsets that are not legal are reported and passed over. */
+#include "devices/cuda/kernels/row_sums.h"
+
+struct bag_state {
+  int64_t bags;
+  int64_t count;  /* ids of all bags */
+  int64_t length; /* of every bag, where there are no offsets */
+  int64_t offset_count;
+  int64_t rows; /* of the table */
+  int64_t dim;
+  int64_t padding;
+  size_t ids; /* the operand that they are; offsets follow */
+  bool mean;
+  bool wide_ids;
+  bool wide_offsets;
+  bool wide;
+  segments_plan plan; /* of the gradients */
+};
+
+/* Memory of an execution. */
+struct bag_memory {
+  int64_t *begins; /* (bags + 1): where a bag begins among all ids */
+  int64_t *bags;   /* (count): an id's bag, -1: none; of gradients */
+  void *scales;    /* (count): what it counts there; of gradients */
+  void *segments;  /* of gradients */
+};
+
+static size_t check_bytes(const bag_state *state) {
+  const int64_t most = state->count > state->offset_count ? state->count : state->offset_count;
+  return aligned_bytes(report_workspace_bytes(most));
+}
+
+static bag_memory memory_at(const bag_state *state, void *workspace, size_t *out_bytes) {
+  bag_memory memory;
+  char *at = static_cast<char *>(workspace);
+  size_t bytes = check_bytes(state);
+  memory.begins = reinterpret_cast<int64_t *>(at + bytes);
+  bytes += aligned_bytes((size_t)(state->bags + 1) * sizeof(int64_t));
+  memory.bags = reinterpret_cast<int64_t *>(at + bytes);
+  bytes += aligned_bytes((size_t)state->count * sizeof(int64_t));
+  memory.scales = at + bytes;
+  bytes += aligned_bytes((size_t)state->count * sizeof(double));
+  memory.segments = at + bytes;
+  *out_bytes = bytes + tdm_cuda_segments_bytes(&state->plan);
+  return memory;
+}
+
+/* ids: the operand that they are; y: (bags, dim). */
+static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer, size_t ids,
+                          const tdm_spec *y) {
+  const tdm_embedding_bag_attributes *attributes =
+      static_cast<const tdm_embedding_bag_attributes *>(request->attributes);
+  const tdm_spec *list = &request->inputs[ids], *offsets = &request->inputs[ids + 1];
+  bag_state *state = state_create<bag_state>(answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->bags = y->shape.dims[0];
+  state->dim = y->shape.dims[1];
+  state->count = count_of(list);
+  state->length = list->shape.rank == 2 ? list->shape.dims[1] : 0;
+  state->rows = attributes->rows;
+  state->padding = attributes->padding_index;
+  state->ids = ids;
+  state->mean = attributes->mean != 0;
+  state->wide_ids = list->dtype == TDM_INT64;
+  state->wide = y->dtype == TDM_FLOAT64;
+  if (offsets->dtype != TDM_DTYPE_NONE) {
+    state->offset_count = count_of(offsets);
+    state->wide_offsets = offsets->dtype == TDM_INT64;
+  }
+  state->plan = tdm_cuda_segments_plan(state->count);
+  (void)memory_at(state, NULL, &answer->workspace_bytes);
+  return TDM_OK;
+}
+
+static const bag_state *state_of(const tdm_kernel_call *call) {
+  return static_cast<const bag_state *>(call->state);
+}
+
+static const void *ids_of(const tdm_kernel_call *call) {
+  return call->inputs[state_of(call)->ids];
+}
+
+/* ---- Where bags begin ------------------------------------------------------------------------ */
+
+/* offsets: (offset_count) or NULL; begins: (count), inside the ids whatever offsets say. */
+static __global__ void make_begins(const void *offsets, bool wide, int64_t offset_count,
+                                   int64_t length, int64_t id_count, int64_t *begins,
+                                   int64_t count) {
+  EACH_ELEMENT(i, count) {
+    int64_t begin = i * length;
+    if (offsets != NULL) begin = i < offset_count ? id_at(offsets, wide, i) : id_count;
+    begins[i] = begin < 0 ? 0 : begin > id_count ? id_count : begin;
+  }
+}
+
+/* Every kernel's beginning: the checks, and where bags begin. */
+static tdm_status begin(const tdm_kernel_call *call, bag_memory *out) {
+  const bag_state *state = state_of(call);
+  const void *offset_data = call->inputs[state->ids + 1];
+  const id_list ids = {ids_of(call), state->count, state->wide_ids};
+  const id_list offsets = {offset_data, state->offset_count, state->wide_offsets};
+  size_t bytes;
+  *out = memory_at(state, call->workspace, &bytes);
+  TDM_TRY(tdm_cuda_bags_check(call, &ids, state->rows, &offsets,
+                              static_cast<int64_t *>(call->workspace)));
+  return kernel_launch(call, "make_begins", make_begins, blocks_for(state->bags + 1), BLOCK,
+                       offset_data, state->wide_offsets, state->offset_count, state->length,
+                       state->count, out->begins, state->bags + 1);
+}
+
+/* ---- Forward --------------------------------------------------------------------------------- */
+
+/* A block a bag. weight: (rows, dim), ids, scales (or NULL): (count), y: (bags, dim). */
+template <class real>
+static __global__ void sum_bags(const real *weight, const void *ids, bool wide, const real *scales,
+                                const int64_t *begins, int64_t rows, int64_t padding, int64_t dim,
+                                bool mean, real *y) {
+  const int64_t bag = blockIdx.x;
+  EACH_OF_BLOCK(j, dim) {
+    real sum = 0;
+    int64_t size = 0;
+    for (int64_t i = begins[bag]; i < begins[bag + 1]; i++) {
+      const int64_t id = id_at(ids, wide, i);
+      if (!is_inside(id, rows) || id == padding) continue;
+      sum += scales != NULL ? scales[i] * weight[id * dim + j] : weight[id * dim + j];
+      size++;
+    }
+    y[bag * dim + j] = mean && size > 0 ? sum / (real)size : sum;
+  }
+}
+
+tdm_status tdm_cuda_embedding_bag_prepare(const tdm_kernel_request *request,
+                                          tdm_kernel_answer *answer) {
+  return prepare(request, answer, 1, &request->outputs[0]);
+}
+
+template <class real> static tdm_status run_sum(const tdm_kernel_call *call) {
+  const bag_state *state = state_of(call);
+  bag_memory memory;
+  TDM_TRY(begin(call, &memory));
+  return kernel_launch(call, "sum_bags", sum_bags<real>, state->bags, threads_for_row(state->dim),
+                       input_of<real>(call, 0), ids_of(call), state->wide_ids,
+                       input_of<real>(call, 3), memory.begins, state->rows, state->padding,
+                       state->dim, state->mean, output_of<real>(call, 0));
+}
+
+tdm_status tdm_cuda_embedding_bag_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_sum<double>(call) : run_sum<float>(call);
+}
+
+/* The same; winners: (bags, dim). */
+template <class real>
+static __global__ void largest_of_bags(const real *weight, const void *ids, bool wide,
+                                       const int64_t *begins, int64_t rows, int64_t padding,
+                                       int64_t dim, real *y, int64_t *winners) {
+  const int64_t bag = blockIdx.x;
+  EACH_OF_BLOCK(j, dim) {
+    real most = 0;
+    int64_t winner = -1;
+    for (int64_t i = begins[bag]; i < begins[bag + 1]; i++) {
+      const int64_t id = id_at(ids, wide, i);
+      if (!is_inside(id, rows) || id == padding) continue;
+      const real value = weight[id * dim + j];
+      if (winner >= 0 && !(value > most)) continue;
+      most = value;
+      winner = i;
+    }
+    y[bag * dim + j] = most;
+    winners[bag * dim + j] = winner;
+  }
+}
+
+tdm_status tdm_cuda_embedding_bag_max_prepare(const tdm_kernel_request *request,
+                                              tdm_kernel_answer *answer) {
+  return prepare(request, answer, 1, &request->outputs[0]);
+}
+
+template <class real> static tdm_status run_max(const tdm_kernel_call *call) {
+  const bag_state *state = state_of(call);
+  bag_memory memory;
+  TDM_TRY(begin(call, &memory));
+  return kernel_launch(call, "largest_of_bags", largest_of_bags<real>, state->bags,
+                       threads_for_row(state->dim), input_of<real>(call, 0), ids_of(call),
+                       state->wide_ids, memory.begins, state->rows, state->padding, state->dim,
+                       output_of<real>(call, 0), output_of<int64_t>(call, 1));
+}
+
+tdm_status tdm_cuda_embedding_bag_max_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_max<double>(call) : run_max<float>(call);
+}
+
+/* ---- Gradients of the table ------------------------------------------------------------------ */
+
+/* A thread a bag tells its ids their bag and what they count. given: (count) or NULL; bags, scales:
+ * (count). */
+template <class real>
+static __global__ void make_sources(const void *ids, bool wide, const real *given,
+                                    const int64_t *begins, int64_t padding, bool mean,
+                                    int64_t *bags, real *scales, int64_t bag_count) {
+  EACH_ELEMENT(bag, bag_count) {
+    int64_t size = 0;
+    for (int64_t i = begins[bag]; i < begins[bag + 1]; i++)
+      size += id_at(ids, wide, i) != padding;
+    for (int64_t i = begins[bag]; i < begins[bag + 1]; i++) {
+      bags[i] = bag;
+      scales[i] = given != NULL ? given[i] : mean && size > 0 ? 1 / (real)size : 1;
+    }
+  }
+}
+
+/* The checks, sources, and sorted keys of d_y, ids, [offsets], [scales]; sum_segments follows. */
+template <class real>
+static tdm_status sort_ids(const tdm_kernel_call *call, bag_memory *memory, segments *out) {
+  const bag_state *state = state_of(call);
+  const segments_plan *plan = &state->plan;
+  TDM_TRY(begin(call, memory));
+  TDM_TRY(tdm_cuda_lane_fill(lane_of(call), memory->bags, 0xff,
+                             (size_t)state->count * sizeof(int64_t))); /* -1 */
+  TDM_TRY(kernel_launch(call, "make_sources", make_sources<real>, blocks_for(state->bags), BLOCK,
+                        ids_of(call), state->wide_ids, input_of<real>(call, 3), memory->begins,
+                        state->padding, state->mean, memory->bags,
+                        static_cast<real *>(memory->scales), state->bags));
+  *out = tdm_cuda_segments_at(plan, memory->segments);
+  TDM_TRY(kernel_launch(call, "make_keys", make_keys, blocks_for(plan->capacity), BLOCK,
+                        ids_of(call), state->wide_ids, memory->bags, state->count, state->rows,
+                        state->padding, plan->shift, out->keys, plan->capacity));
+  return tdm_cuda_segments_sort(call, plan, out);
+}
+
+template <class real>
+static tdm_status sum_rows(const tdm_kernel_call *call, const bag_memory *memory,
+                           const segments *sorted, const int64_t *winners, const int64_t *ranks) {
+  const bag_state *state = state_of(call);
+  return kernel_launch(
+      call, "sum_segments", sum_segments<real>, state->count, threads_for_row(state->dim),
+      input_of<real>(call, 0), memory->bags, static_cast<const real *>(memory->scales), winners,
+      sorted->keys, state->count, state->plan.shift, ranks, state->dim, output_of<real>(call, 0));
+}
+
+tdm_status tdm_cuda_embedding_bag_gradient_prepare(const tdm_kernel_request *request,
+                                                   tdm_kernel_answer *answer) {
+  return prepare(request, answer, 1, &request->inputs[0]);
+}
+
+template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
+  const bag_state *state = state_of(call);
+  bag_memory memory;
+  segments sorted;
+  TDM_TRY(sort_ids<real>(call, &memory, &sorted));
+  TDM_TRY(tdm_cuda_lane_fill(lane_of(call), call->outputs[0], 0,
+                             (size_t)(state->rows * state->dim) * sizeof(real)));
+  return sum_rows<real>(call, &memory, &sorted, input_of<int64_t>(call, 4), NULL);
+}
+
+tdm_status tdm_cuda_embedding_bag_gradient_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_gradient<double>(call) : run_gradient<float>(call);
+}
+
+tdm_status tdm_cuda_embedding_bag_sparse_gradient_prepare(const tdm_kernel_request *request,
+                                                          tdm_kernel_answer *answer) {
+  return prepare(request, answer, 1, &request->inputs[0]);
+}
+
+/* Outputs: rows (count, dim), indices (count), count (). */
+template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) {
+  const bag_state *state = state_of(call);
+  const size_t count = (size_t)state->count;
+  int64_t *indices = output_of<int64_t>(call, 1);
+  bag_memory memory;
+  segments sorted;
+  TDM_TRY(sort_ids<real>(call, &memory, &sorted));
+  TDM_TRY(tdm_cuda_lane_fill(lane_of(call), call->outputs[0], 0,
+                             count * (size_t)state->dim * sizeof(real)));
+  TDM_TRY(tdm_cuda_lane_fill(lane_of(call), indices, 0xff, count * sizeof(int64_t))); /* -1 */
+  TDM_TRY(
+      tdm_cuda_segments_rank(call, &state->plan, &sorted, indices, output_of<int64_t>(call, 2)));
+  return sum_rows<real>(call, &memory, &sorted, NULL, sorted.ranks);
+}
+
+tdm_status tdm_cuda_embedding_bag_sparse_gradient_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_sparse<double>(call) : run_sparse<float>(call);
+}
+
+/* ---- Gradient of the scales ------------------------------------------------------------------ */
+
+/* A block of one warp an id. d_y: (bags, dim), weight: (rows, dim), d_scales: (count). */
+template <class real>
+static __global__ void multiply_rows(const real *d_y, const real *weight, const void *ids,
+                                     bool wide, const int64_t *bags, int64_t rows, int64_t padding,
+                                     int64_t dim, real *d_scales) {
+  const int64_t i = blockIdx.x, id = id_at(ids, wide, i), bag = bags[i];
+  const bool counts = is_inside(id, rows) && id != padding && bag >= 0;
+  real part = 0;
+  if (counts) {
+    EACH_OF_BLOCK(j, dim) {
+      part += d_y[bag * dim + j] * weight[id * dim + j];
+    }
+  }
+  const real sum = warp_reduce<sum_of_two>(part);
+  if (threadIdx.x == 0) d_scales[i] = sum;
+}
+
+tdm_status tdm_cuda_embedding_bag_scales_gradient_prepare(const tdm_kernel_request *request,
+                                                          tdm_kernel_answer *answer) {
+  return prepare(request, answer, 2, &request->inputs[0]);
+}
+
+/* d_y, weight, ids, [offsets] -> d_scales. */
+template <class real> static tdm_status run_scales(const tdm_kernel_call *call) {
+  const bag_state *state = state_of(call);
+  const real *no_scales = NULL;
+  bag_memory memory;
+  TDM_TRY(begin(call, &memory));
+  TDM_TRY(tdm_cuda_lane_fill(lane_of(call), memory.bags, 0xff,
+                             (size_t)state->count * sizeof(int64_t))); /* -1 */
+  TDM_TRY(kernel_launch(call, "make_sources", make_sources<real>, blocks_for(state->bags), BLOCK,
+                        ids_of(call), state->wide_ids, no_scales, memory.begins, state->padding,
+                        state->mean, memory.bags, static_cast<real *>(memory.scales), state->bags));
+  return kernel_launch(call, "multiply_rows", multiply_rows<real>, state->count, WARP,
+                       input_of<real>(call, 0), input_of<real>(call, 1), ids_of(call),
+                       state->wide_ids, memory.bags, state->rows, state->padding, state->dim,
+                       output_of<real>(call, 0));
+}
+
+tdm_status tdm_cuda_embedding_bag_scales_gradient_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_scales<double>(call) : run_scales<float>(call);
+}

@@ -1,0 +1,223 @@
+/* Bags of a table's rows: sums, means and maxima, with dense and sparse gradients, and the gradient
+ * of their scales. Invariant: which gradient of the table is meant is the choice between operations
+ * of one name, as for the embedding. */
+#include "layers/common.h"
+#include "layers/layers.h"
+
+/* ---- Shapes ---------------------------------------------------------------------------------- */
+
+/* The number of bags that ids (at index, offsets behind them) make. */
+static tdm_status count_bags(const tdm_infer *infer, size_t index, tdm_dim *out_bags) {
+  const tdm_embedding_bag_attributes *attributes = infer->attributes;
+  const tdm_shape *ids = tdm_infer_shape(infer, index);
+  TDM_TRY(tdm_expect_ids(infer, index, "ids"));
+  if (!tdm_infer_has(infer, index + 1)) {
+    TDM_TRY(tdm_expect_rank(infer, index, "ids without offsets", 2, 2));
+    *out_bags = ids->dims[0];
+    return TDM_OK;
+  }
+  TDM_TRY(tdm_expect_rank(infer, index, "ids with offsets", 1, 1));
+  TDM_TRY(tdm_expect_ids(infer, index + 1, "offsets"));
+  TDM_TRY(tdm_expect_rank(infer, index + 1, "offsets", 1, 1));
+  const tdm_dim offsets = tdm_infer_shape(infer, index + 1)->dims[0];
+  *out_bags = offsets;
+  if (!attributes->ends) return TDM_OK;
+  *out_bags = offsets < 0 ? TDM_DIM_UNKNOWN : offsets - 1;
+  if (offsets == 0)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "offsets that include the last one must have one element at least");
+  return TDM_OK;
+}
+
+/* weight (rows, dim), ids, [offsets], [scales] -> y (bags, dim), and for maxima winners like it. */
+static tdm_status infer_bag(tdm_infer *infer) {
+  const tdm_embedding_bag_attributes *attributes = infer->attributes;
+  tdm_dim bags;
+  TDM_TRY(tdm_expect_floating(infer, 0, "weight"));
+  TDM_TRY(tdm_expect_rank(infer, 0, "weight", 2, 2));
+  const tdm_shape *weight = tdm_infer_shape(infer, 0);
+  const tdm_shape table = {.rank = 2, .dims = {attributes->rows, weight->dims[1]}};
+  TDM_TRY(tdm_expect_shape(infer, 0, "weight", &table));
+  TDM_TRY(count_bags(infer, 1, &bags));
+  if (tdm_infer_has(infer, 3)) {
+    tdm_shape shape;
+    TDM_TRY(tdm_expect_dtype_of_first(infer, 3, "weight", "scales"));
+    TDM_TRY(tdm_expect_one_shape(infer, 1, "ids", 3, "scales", &shape));
+  }
+  const tdm_shape y = {.rank = 2, .dims = {bags, weight->dims[1]}};
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, &y);
+  if (infer->output_count > 1) tdm_infer_set(infer, 1, TDM_INT64, &y);
+  return TDM_OK;
+}
+
+/* d_y (bags, dim), ids, ... -> d_weight (rows, dim). */
+static tdm_status infer_gradient(tdm_infer *infer) {
+  const tdm_embedding_bag_attributes *attributes = infer->attributes;
+  const tdm_shape table = {.rank = 2,
+                           .dims = {attributes->rows, tdm_infer_shape(infer, 0)->dims[1]}};
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, &table);
+  return TDM_OK;
+}
+
+/* d_y (bags, dim), ids, ... -> rows (n, dim), indices (n), count (). */
+static tdm_status infer_sparse_gradient(tdm_infer *infer) {
+  const int64_t ids = tdm_shape_count(tdm_infer_shape(infer, 1));
+  const tdm_dim n = ids < 0 ? TDM_DIM_UNKNOWN : ids;
+  const tdm_shape rows = {.rank = 2, .dims = {n, tdm_infer_shape(infer, 0)->dims[1]}};
+  const tdm_shape indices = {.rank = 1, .dims = {n}};
+  const tdm_shape count = {.rank = 0};
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, &rows);
+  tdm_infer_set(infer, 1, TDM_INT64, &indices);
+  tdm_infer_set(infer, 2, TDM_INT64, &count);
+  return TDM_OK;
+}
+
+/* d_y, weight, ids, [offsets] -> d_scales like ids. */
+static tdm_status infer_scales_gradient(tdm_infer *infer) {
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, tdm_infer_shape(infer, 2));
+  return TDM_OK;
+}
+
+/* ---- Gradients ------------------------------------------------------------------------------- */
+
+#define GRADIENT(variable, kernel, least, most, outputs, rule)                                     \
+  static const tdm_operation variable = {                                                          \
+      .struct_size = sizeof(tdm_operation),                                                        \
+      .name = kernel,                                                                              \
+      .attribute_bytes = sizeof(tdm_embedding_bag_attributes),                                     \
+      .min_inputs = least,                                                                         \
+      .max_inputs = most,                                                                          \
+      .output_count = outputs,                                                                     \
+      .infer = rule,                                                                               \
+  }
+
+GRADIENT(bag_gradient, TDM_OP_EMBEDDING_BAG_GRADIENT, 2, 5, 1, infer_gradient);
+GRADIENT(bag_sparse_gradient, TDM_OP_EMBEDDING_BAG_SPARSE_GRADIENT, 2, 4, 3, infer_sparse_gradient);
+GRADIENT(bag_scales_gradient, TDM_OP_EMBEDDING_BAG_SCALES_GRADIENT, 3, 4, 1, infer_scales_gradient);
+
+static void append_scales_gradient(tdm_gradient *gradient) {
+  if (!tdm_value_is_valid(tdm_gradient_input(gradient, 3)) || !tdm_gradient_wanted(gradient, 3))
+    return;
+  const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
+                                tdm_gradient_input(gradient, 0), tdm_gradient_input(gradient, 1),
+                                tdm_gradient_input(gradient, 2)};
+  tdm_gradient_set(gradient, 3,
+                   tdm_append(tdm_gradient_graph(gradient), &bag_scales_gradient,
+                              tdm_gradient_name(gradient), tdm_gradient_attributes(gradient),
+                              operands, 4, NULL));
+}
+
+/* The gradient of the table, dense; winners: of a maximum, else invalid. */
+static void append_table_gradient(tdm_gradient *gradient, tdm_value scales, tdm_value winners) {
+  if (!tdm_gradient_wanted(gradient, 0)) return;
+  const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
+                                tdm_gradient_input(gradient, 1), tdm_gradient_input(gradient, 2),
+                                scales, winners};
+  tdm_gradient_set(gradient, 0,
+                   tdm_append(tdm_gradient_graph(gradient), &bag_gradient,
+                              tdm_gradient_name(gradient), tdm_gradient_attributes(gradient),
+                              operands, 5, NULL));
+}
+
+static tdm_status append_gradient(tdm_gradient *gradient) {
+  append_table_gradient(gradient, tdm_gradient_input(gradient, 3), (tdm_value){0, 0});
+  append_scales_gradient(gradient);
+  return tdm_graph_status(tdm_gradient_graph(gradient));
+}
+
+static tdm_status append_max_gradient(tdm_gradient *gradient) {
+  append_table_gradient(gradient, (tdm_value){0, 0}, tdm_gradient_output(gradient, 1));
+  return tdm_graph_status(tdm_gradient_graph(gradient));
+}
+
+static tdm_status append_sparse_gradient(tdm_gradient *gradient) {
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  append_scales_gradient(gradient);
+  if (!tdm_gradient_wanted(gradient, 0)) return tdm_graph_status(graph);
+  const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
+                                tdm_gradient_input(gradient, 1), tdm_gradient_input(gradient, 2),
+                                tdm_gradient_input(gradient, 3)};
+  tdm_value sparse[3];
+  tdm_append(graph, &bag_sparse_gradient, tdm_gradient_name(gradient),
+             tdm_gradient_attributes(gradient), operands, 4, sparse);
+  tdm_gradient_set_sparse(gradient, 0, sparse[0], sparse[1], sparse[2]);
+  return tdm_graph_status(graph);
+}
+
+/* ---- In micro-batches ------------------------------------------------------------------------ */
+
+/* Bags of one length are rows; a part of offsets says nothing about a part of the ids. */
+static tdm_status chunk_bags(tdm_chunked *chunked) {
+  const bool by_offsets = tdm_chunked_shape(chunked, 2).rank >= 0;
+  const bool cut = tdm_chunked_cut(chunked, 1).dimension != -1 ||
+                   (by_offsets && tdm_chunked_cut(chunked, 2).dimension != -1);
+  if (by_offsets && cut)
+    return tdm_fail(TDM_UNSUPPORTED, "bags given by offsets cannot be cut; ids (bags, length) can");
+  return tdm_chunked_rows(chunked, 1, 1);
+}
+
+/* ---- The layer ------------------------------------------------------------------------------- */
+
+#define BAG(variable, kernel, least, most, outputs, rule)                                          \
+  static const tdm_operation variable = {                                                          \
+      .struct_size = sizeof(tdm_operation),                                                        \
+      .name = kernel,                                                                              \
+      .attribute_bytes = sizeof(tdm_embedding_bag_attributes),                                     \
+      .min_inputs = least,                                                                         \
+      .max_inputs = most,                                                                          \
+      .output_count = outputs,                                                                     \
+      .infer = infer_bag,                                                                          \
+      .gradient = rule,                                                                            \
+      .chunk = chunk_bags,                                                                         \
+  }
+
+BAG(bag, TDM_OP_EMBEDDING_BAG, 2, 4, 1, append_gradient);
+BAG(bag_with_sparse_gradient, TDM_OP_EMBEDDING_BAG, 2, 4, 1, append_sparse_gradient);
+BAG(bag_of_maxima, TDM_OP_EMBEDDING_BAG_MAX, 2, 3, 2, append_max_gradient);
+
+static tdm_value refuse(tdm_graph *graph, const char *name, const char *why) {
+  return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "embedding_bag %s: %s", name ? name : "?",
+                        why);
+}
+
+/* NULL, or why options do not go together. */
+static const char *fault_of(const tdm_embedding_bag_options *options) {
+  const bool has_offsets = tdm_value_is_valid(options->offsets);
+  if ((int)options->mode < TDM_BAG_MEAN || (int)options->mode > TDM_BAG_MAX)
+    return "there is no such mode";
+  if (options->include_last_offset && !has_offsets) return "there are no offsets to include one";
+  if (tdm_value_is_valid(options->scales) && options->mode != TDM_BAG_SUM)
+    return "scales are for sums only";
+  if (options->sparse && options->mode == TDM_BAG_MAX)
+    return "the gradient of maxima cannot be sparse";
+  return NULL;
+}
+
+tdm_value tdm_embedding_bag(tdm_graph *graph, const char *name, tdm_value ids, int64_t rows,
+                            int64_t dim, const tdm_embedding_bag_options *options) {
+  tdm_embedding_bag_options chosen;
+  const tdm_value invalid = {0, 0};
+  if (!tdm_layer_options(graph, "embedding_bag", name, options, sizeof chosen, &chosen) ||
+      !tdm_layer_accepts(graph, "embedding_bag", name, ids))
+    return invalid;
+  const char *fault = fault_of(&chosen);
+  if (fault) return refuse(graph, name, fault);
+  tdm_embedding_bag_attributes attributes = {.rows = rows,
+                                             .padding_index = -1,
+                                             .mean = chosen.mode == TDM_BAG_MEAN,
+                                             .ends = chosen.include_last_offset};
+  if (chosen.has_padding_index) {
+    const int64_t padding = chosen.padding_index + (chosen.padding_index < 0 ? rows : 0);
+    if (padding < 0 || padding >= rows)
+      return refuse(graph, name, "the padding index is outside the table's rows");
+    attributes.padding_index = padding;
+  }
+  const tdm_initializer normal = {TDM_INIT_NORMAL, 0.0, 1.0, attributes.padding_index};
+  const tdm_value weight =
+      tdm_layer_parameter(graph, name, ".weight", tdm_shape_of(2, rows, dim), &normal);
+  const tdm_value operands[] = {weight, ids, chosen.offsets, chosen.scales};
+  if (chosen.mode == TDM_BAG_MAX)
+    return tdm_append(graph, &bag_of_maxima, name, &attributes, operands, 3, NULL);
+  return tdm_append(graph, chosen.sparse ? &bag_with_sparse_gradient : &bag, name, &attributes,
+                    operands, 4, NULL);
+}

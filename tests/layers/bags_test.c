@@ -1,0 +1,165 @@
+/* What bags of tables refuse: creating the session fails with a message that names the layer and
+ * what did not fit. And that they can be cut: wrapped and in micro-batches the results are those of
+ * the whole. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tandem.h"
+
+typedef struct error_case {
+  tdm_embedding_bag_options options; /* rows 7, dim 5 */
+  int id_rank;
+  bool with_offsets;
+  bool with_scales;
+  const char *says;
+} error_case;
+
+static const error_case error_cases[] = {
+    {{.mode = (tdm_bag_mode)3}, 2, false, false, "embedding_bag bag: there is no such mode"},
+    {{.mode = TDM_BAG_SUM}, 1, false, false, "ids without offsets must have 2 dimensions"},
+    {{.mode = TDM_BAG_SUM}, 2, true, false, "ids with offsets must have 1 dimensions"},
+    {{.include_last_offset = true}, 2, false, false, "there are no offsets to include one"},
+    {{.mode = TDM_BAG_MEAN}, 2, false, true, "scales are for sums only"},
+    {{.mode = TDM_BAG_SUM}, 1, true, true, "ids is [n], scales is [n, 4]"},
+    {{.mode = TDM_BAG_MAX, .sparse = true}, 2, false, false, "maxima cannot be sparse"},
+    {{.has_padding_index = true, .padding_index = 7}, 2, false, false, "padding index"},
+};
+
+static void test_what_does_not_fit(void **state) {
+  (void)state;
+  tdm_context *context = tdm_context_create(NULL);
+  for (size_t i = 0; i < sizeof error_cases / sizeof error_cases[0]; i++) {
+    tdm_graph *graph = tdm_graph_create(context);
+    const tdm_shape ids = error_cases[i].id_rank == 1 ? tdm_shape_of(1, TDM_DIM("n"))
+                                                      : tdm_shape_of(2, TDM_DIM("n"), 4);
+    tdm_embedding_bag_options options = error_cases[i].options;
+    options.struct_size = sizeof options;
+    if (error_cases[i].with_offsets)
+      options.offsets = tdm_input(graph, "offsets", TDM_INT64, tdm_shape_of(1, TDM_DIM("bags")));
+    if (error_cases[i].with_scales)
+      options.scales = tdm_input(graph, "scales", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("n"), 4));
+    const tdm_value y =
+        tdm_embedding_bag(graph, "bag", tdm_input(graph, "ids", TDM_INT64, ids), 7, 5, &options);
+    assert_false(tdm_value_is_valid(y));
+    tdm_output(graph, "y", y);
+    assert_null(tdm_session_create(graph, NULL));
+    if (!strstr(tdm_last_message(), error_cases[i].says))
+      fail_msg("\"%s\" does not say \"%s\"", tdm_last_message(), error_cases[i].says);
+    tdm_graph_release(graph);
+  }
+  tdm_context_release(context);
+}
+
+/* ---- In parts -------------------------------------------------------------------------------- */
+
+enum { ROWS = 40, DIM = 6, BAGS = 12, LENGTH = 5, STEPS = 3 };
+
+typedef struct parts_case {
+  tdm_bag_mode mode;
+  bool sparse;
+  int micro_batches;
+  const char *devices; /* wrapped over; NULL: not */
+} parts_case;
+
+static tdm_value build(tdm_graph *graph, const parts_case *parts) {
+  const tdm_embedding_bag_options options = {
+      .struct_size = sizeof options, .mode = parts->mode, .sparse = parts->sparse};
+  const tdm_value ids =
+      tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(2, TDM_DIM("batch"), LENGTH));
+  const tdm_value target =
+      tdm_input(graph, "target", TDM_FLOAT64, tdm_shape_of(2, TDM_DIM("batch"), DIM));
+  tdm_scope_dtype(graph, TDM_FLOAT64);
+  const tdm_value y = tdm_embedding_bag(graph, "bag", ids, ROWS, DIM, &options);
+  if (parts->devices) {
+    const tdm_parallel_options parallel = {.struct_size = sizeof parallel,
+                                           .devices = parts->devices};
+    tdm_data_parallel(graph, "bag", &parallel);
+  }
+  return tdm_mse(graph, "loss", y, target);
+}
+
+/* Trains STEPS steps and reads the table. */
+static void train(tdm_context *context, const parts_case *parts, double table[ROWS * DIM]) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_optimizer optimizer = tdm_sgd(5.0);
+  const tdm_value loss = build(graph, parts);
+  const tdm_session_options options = {.struct_size = sizeof options,
+                                       .loss = loss,
+                                       .optimizer = &optimizer,
+                                       .seed = 3,
+                                       .micro_batches = parts->micro_batches};
+  tdm_session *session = tdm_session_create(graph, &options);
+  if (!session) fail_msg("%s", tdm_last_message());
+  int64_t ids[BAGS * LENGTH];
+  double target[BAGS * DIM];
+  for (int i = 0; i < BAGS * LENGTH; i++)
+    ids[i] = i * i % 37;
+  for (int i = 0; i < BAGS * DIM; i++)
+    target[i] = i % 11 / 5.0;
+  tdm_tensor *fed = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(2, BAGS, LENGTH), ids);
+  tdm_tensor *wanted = tdm_tensor_from(context, TDM_FLOAT64, tdm_shape_of(2, BAGS, DIM), target);
+  const tdm_feed feeds[] = {{"ids", fed, false}, {"target", wanted, false}};
+  for (int i = 0; i < STEPS; i++)
+    if (tdm_train_step(session, feeds, 2, NULL, 0, NULL) != TDM_OK)
+      fail_msg("%s", tdm_last_message());
+  tdm_tensor_list *saved = tdm_store_save(tdm_session_store(session), false);
+  assert_int_equal(
+      tdm_tensor_read(tdm_tensor_list_find(saved, "bag.weight"), table, ROWS * DIM * sizeof *table),
+      TDM_OK);
+  tdm_tensor_list_release(saved);
+  tdm_tensor_release(fed);
+  tdm_tensor_release(wanted);
+  tdm_session_release(session);
+  tdm_graph_release(graph);
+}
+
+static void test_parts_are_the_whole(void **state) {
+  (void)state;
+  static const parts_case cases[] = {
+      {TDM_BAG_MEAN, false, 3, NULL},         {TDM_BAG_SUM, true, 4, NULL},
+      {TDM_BAG_MAX, false, 3, NULL},          {TDM_BAG_SUM, false, 0, "cpu:0,sim:0"},
+      {TDM_BAG_MEAN, true, 0, "cpu:0,sim:0"}, {TDM_BAG_MAX, false, 2, "cpu:0,sim:0"},
+  };
+  tdm_context *context = tdm_context_create(NULL);
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    const parts_case whole = {cases[i].mode, false, 0, NULL};
+    double wanted[ROWS * DIM], found[ROWS * DIM];
+    train(context, &whole, wanted);
+    train(context, &cases[i], found);
+    for (int k = 0; k < ROWS * DIM; k++)
+      if (!(found[k] - wanted[k] < 1e-12 && wanted[k] - found[k] < 1e-12))
+        fail_msg("case %zu: element %d is %.17g, of the whole %.17g", i, k, found[k], wanted[k]);
+  }
+  tdm_context_release(context);
+}
+
+static void test_offsets_cannot_be_cut(void **state) {
+  (void)state;
+  tdm_context *context = tdm_context_create(NULL);
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_embedding_bag_options options = {
+      .struct_size = sizeof options,
+      .offsets = tdm_input(graph, "offsets", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")))};
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("n")));
+  tdm_output(graph, "y", tdm_embedding_bag(graph, "bag", ids, 7, 5, &options));
+  const tdm_session_options in_parts = {
+      .struct_size = sizeof in_parts, .micro_batches = 2, .batch_dimension = "batch"};
+  assert_null(tdm_session_create(graph, &in_parts));
+  if (!strstr(tdm_last_message(), "bags given by offsets cannot be cut"))
+    fail_msg("%s", tdm_last_message());
+  tdm_graph_release(graph);
+  tdm_context_release(context);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_what_does_not_fit),
+      cmocka_unit_test(test_parts_are_the_whole),
+      cmocka_unit_test(test_offsets_cannot_be_cut),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

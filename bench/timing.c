@@ -1,16 +1,17 @@
 /* Clocks and medians. Invariant: what is timed has run before, so plans and memory are there. */
+#include "bench/timing.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include "bench/overhead/rows.h"
-
-enum { ROUNDS = 41, COLD_SAMPLES = 101 };
+enum { ROUNDS = 41, FEWEST_ROUNDS = 5, COLD_SAMPLES = 101 };
 static const double ROUND_NS = 5e6; /* how long a round of hot calls lasts, about */
+static const double TOTAL_NS = 1e9; /* after so long, no more rounds than the fewest */
 static const long COLD_PAUSE_NS = 5000000;
 
 void bench_fail(const char *what) {
-  fprintf(stderr, "overhead: %s: %s\n", what, tdm_last_message());
+  fprintf(stderr, "%s: %s\n", what, tdm_last_message());
   exit(1);
 }
 
@@ -52,9 +53,14 @@ double bench_hot_ns(void (*work)(void *user), void *user) {
   while (time_calls(work, user, calls) < ROUND_NS)
     calls *= 2;
   double samples[ROUNDS];
-  for (int i = 0; i < ROUNDS; i++)
-    samples[i] = time_calls(work, user, calls) / (double)calls;
-  return bench_median(samples, ROUNDS);
+  double total_ns = 0;
+  size_t count = 0;
+  while (count < ROUNDS && (count < FEWEST_ROUNDS || total_ns < TOTAL_NS)) {
+    const double took_ns = time_calls(work, user, calls);
+    total_ns += took_ns;
+    samples[count++] = took_ns / (double)calls;
+  }
+  return bench_median(samples, count);
 }
 
 double bench_cold_ns(void (*work)(void *user), void *user) {

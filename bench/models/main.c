@@ -1,0 +1,87 @@
+/* model_rows [--threads N] [ROW...]: times forward runs and training steps of whole models on
+ * cpu:0, which has N threads (default: as many as the machine). Prints every row whose name begins
+ * with one of the words given; none: all. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/models/models.h"
+
+typedef struct row {
+  const char *name; /* " forward" and " step" are appended */
+  model (*make)(tdm_context *context, int64_t rows);
+  int64_t rows;
+} row;
+
+static const row all_rows[] = {
+    {"words 30", model_words, 30},
+    {"words 65536", model_words, 65536},
+    {"chain of 100", model_chain, 30},
+    {"lenet 64", model_lenet, 64},
+};
+
+static void run_forward(void *user) {
+  model *timed = user;
+  tdm_fetch fetch = {timed->output, NULL};
+  bench_check(tdm_run(timed->session, timed->feeds, timed->forward_feed_count, &fetch, 1),
+              "forward");
+  tdm_tensor_release(fetch.tensor);
+}
+
+static void run_step(void *user) {
+  model *timed = user;
+  bench_check(tdm_train_step(timed->session, timed->feeds, timed->feed_count, NULL, 0, NULL),
+              "step");
+}
+
+static bool wanted(const char *name, char **words, int count) {
+  for (int i = 0; i < count; i++)
+    if (strncmp(name, words[i], strlen(words[i])) == 0) return true;
+  return count == 0;
+}
+
+static void time_row(tdm_context *context, const row *timed, char **words, int count) {
+  char forward[64];
+  char step[64];
+  snprintf(forward, sizeof forward, "%s forward", timed->name);
+  snprintf(step, sizeof step, "%s step", timed->name);
+  const bool wants_forward = wanted(forward, words, count), wants_step = wanted(step, words, count);
+  if (!wants_forward && !wants_step) return;
+  model made = timed->make(context, timed->rows);
+  if (wants_forward) bench_print(forward, bench_hot_ns(run_forward, &made));
+  if (wants_step) bench_print(step, bench_hot_ns(run_step, &made));
+  model_release(&made);
+}
+
+/* A context whose cpu:0 has so many threads: the cores are shared out to as many devices as give
+ * it that. 0: all. */
+static tdm_context *make_context(int threads) {
+  const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  if (threads < 0 || (threads > 0 && cores % threads != 0)) {
+    fprintf(stderr, "model_rows: %ld cores are not a multiple of %d threads\n", cores, threads);
+    exit(2);
+  }
+  const tdm_context_options options = {.struct_size = sizeof options,
+                                       .cpu_devices = threads > 0 ? (int)(cores / threads) : 1};
+  tdm_context *context = tdm_context_create(&options);
+  if (!context) bench_fail("context");
+  return context;
+}
+
+int main(int argc, char **argv) {
+  int threads = 0, first = 1;
+  if (argc > 2 && strcmp(argv[1], "--threads") == 0) {
+    threads = atoi(argv[2]);
+    first = 3;
+  }
+  if (first < argc && argv[first][0] == '-') {
+    fprintf(stderr, "usage: model_rows [--threads N] [ROW...]\n");
+    return 2;
+  }
+  tdm_context *context = make_context(threads);
+  for (size_t i = 0; i < sizeof all_rows / sizeof *all_rows; i++)
+    time_row(context, &all_rows[i], argv + first, argc - first);
+  tdm_context_release(context);
+  return 0;
+}

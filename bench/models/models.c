@@ -1,0 +1,106 @@
+/* The models that are timed, as descriptions. Invariant: everything is on cpu:0, with the layers'
+ * own initial values. */
+#include "bench/models/models.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { WORDS = 1000, WIDTH = 10, CHAIN = 100, IMAGE_SIZE = 28, CLASSES = 10 };
+
+void model_finish(model *made, tdm_value loss, tdm_optimizer optimizer) {
+  const tdm_session_options options = {
+      .struct_size = sizeof options, .loss = loss, .optimizer = &optimizer};
+  made->session = tdm_session_create(made->graph, &options);
+  if (!made->session) bench_fail("session");
+}
+
+void model_feed(model *made, const char *name, tdm_tensor *tensor) {
+  if (!tensor) bench_fail(name);
+  made->feeds[made->feed_count++] = (tdm_feed){name, tensor, false};
+}
+
+tdm_tensor *model_ids(tdm_context *context, int64_t count, int64_t step, int64_t limit) {
+  int64_t *values = malloc((size_t)count * sizeof *values);
+  if (!values) bench_fail("ids");
+  for (int64_t i = 0; i < count; i++)
+    values[i] = i * step % limit;
+  tdm_tensor *ids = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, count), values);
+  free(values);
+  return ids;
+}
+
+void model_release(model *released) {
+  for (size_t i = 0; i < released->feed_count; i++)
+    tdm_tensor_release(released->feeds[i].tensor);
+  tdm_session_release(released->session);
+  tdm_graph_release(released->graph);
+}
+
+static model begin(tdm_context *context, const char *output) {
+  const model made = {.graph = tdm_graph_create(context), .output = output};
+  if (!made.graph) bench_fail("graph");
+  tdm_place(made.graph, "cpu:0");
+  return made;
+}
+
+model model_words(tdm_context *context, int64_t rows) {
+  model made = begin(context, "scores");
+  tdm_graph *graph = made.graph;
+  const tdm_shape batch = tdm_shape_of(1, TDM_DIM("batch"));
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, batch);
+  const tdm_value classes = tdm_input(graph, "classes", TDM_INT64, batch);
+  const tdm_value words = tdm_embedding(graph, "embedding", ids, WORDS, WIDTH);
+  const tdm_value scores = tdm_linear(graph, "linear", words, WIDTH);
+  tdm_output(graph, "scores", scores);
+  model_finish(&made, tdm_cross_entropy(graph, "loss", scores, classes), tdm_sgd(0.01));
+  model_feed(&made, "ids", model_ids(context, rows, 7919, WORDS));
+  made.forward_feed_count = made.feed_count;
+  model_feed(&made, "classes", model_ids(context, rows, 1, WIDTH));
+  return made;
+}
+
+model model_chain(tdm_context *context, int64_t rows) {
+  model made = begin(context, "y");
+  tdm_graph *graph = made.graph;
+  const tdm_shape shape = tdm_shape_of(2, TDM_DIM("batch"), WIDTH);
+  tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, shape);
+  const tdm_value wanted = tdm_input(graph, "wanted", TDM_FLOAT32, shape);
+  for (int i = 0; i < CHAIN; i++) {
+    char name[8];
+    snprintf(name, sizeof name, "l%d", i);
+    x = tdm_linear(graph, name, x, WIDTH);
+  }
+  tdm_output(graph, "y", x);
+  model_finish(&made, tdm_mse(graph, "loss", x, wanted), tdm_sgd(0.01));
+  const tdm_shape sizes = tdm_shape_of(2, rows, WIDTH);
+  model_feed(&made, "x", tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, sizes, 1, -1, 1));
+  made.forward_feed_count = made.feed_count;
+  model_feed(&made, "wanted", tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, sizes, 2, -1, 1));
+  return made;
+}
+
+model model_lenet(tdm_context *context, int64_t rows) {
+  model made = begin(context, "scores");
+  tdm_graph *graph = made.graph;
+  const tdm_dim batch = TDM_DIM("batch");
+  const tdm_value images =
+      tdm_input(graph, "images", TDM_FLOAT32, tdm_shape_of(4, batch, 1, IMAGE_SIZE, IMAGE_SIZE));
+  const tdm_value classes = tdm_input(graph, "classes", TDM_INT64, tdm_shape_of(1, batch));
+  const tdm_conv_options same_size = {.struct_size = sizeof same_size, .padding = {2, 2}};
+  tdm_value x = tdm_relu(graph, "relu1", tdm_conv2d(graph, "conv1", images, 6, 5, 5, &same_size));
+  x = tdm_max_pool2d(graph, "pool1", x, 2, 2, NULL);
+  x = tdm_relu(graph, "relu2", tdm_conv2d(graph, "conv2", x, 16, 5, 5, NULL));
+  x = tdm_max_pool2d(graph, "pool2", x, 2, 2, NULL);
+  x = tdm_reshape(graph, "flatten", x, tdm_shape_of(2, batch, 400));
+  x = tdm_relu(graph, "relu3", tdm_linear(graph, "fc1", x, 120));
+  x = tdm_relu(graph, "relu4", tdm_linear(graph, "fc2", x, 84));
+  const tdm_value scores = tdm_linear(graph, "fc3", x, CLASSES);
+  tdm_output(graph, "scores", scores);
+  model_finish(&made, tdm_cross_entropy(graph, "loss", scores, classes), tdm_sgd(0.01));
+  model_feed(&made, "images",
+             tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32,
+                                tdm_shape_of(4, rows, 1, IMAGE_SIZE, IMAGE_SIZE), 1, -1, 1));
+  made.forward_feed_count = made.feed_count;
+  model_feed(&made, "classes", model_ids(context, rows, 1, CLASSES));
+  return made;
+}

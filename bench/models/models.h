@@ -1,0 +1,37 @@
+/* Models whose runs and training steps are timed. bench/peers/models.py has rows of the same names
+ * and sizes, fed with the same numbers. */
+#ifndef BENCH_MODELS_MODELS_H
+#define BENCH_MODELS_MODELS_H
+
+#include "bench/timing.h"
+
+enum { MODEL_MAX_FEEDS = 6 };
+
+/* A session on cpu:0, and what one run of it is fed. The feeds of a forward run come first; the
+ * rest is what the loss wants. */
+typedef struct model {
+  tdm_graph *graph;
+  tdm_session *session;
+  tdm_feed feeds[MODEL_MAX_FEEDS];
+  size_t forward_feed_count;
+  size_t feed_count;
+  const char *output;
+} model;
+
+/* Creates the session of what was described; ends the program if it can not. */
+void model_finish(model *made, tdm_value loss, tdm_optimizer optimizer);
+/* Adds a feed; takes the tensor. */
+void model_feed(model *made, const char *name, tdm_tensor *tensor);
+/* (count) numbers of int64, i * step % limit. */
+tdm_tensor *model_ids(tdm_context *context, int64_t count, int64_t step, int64_t limit);
+void model_release(model *released);
+
+/* Embedding(1000, 10) and Linear(10, 10), cross-entropy, SGD; `rows` ids. */
+model model_words(tdm_context *context, int64_t rows);
+/* 100 times Linear(10, 10), mean squared error, SGD; `rows` rows. */
+model model_chain(tdm_context *context, int64_t rows);
+/* LeNet (LeCun et al., "Gradient-based learning applied to document recognition", 1998) with ReLU
+ * and maximum pooling, cross-entropy, SGD; `rows` images of 28 x 28. */
+model model_lenet(tdm_context *context, int64_t rows);
+
+#endif

@@ -1,0 +1,107 @@
+#!/usr/bin/python3
+"""The rows of bench/models in PyTorch: "name<TAB>nanoseconds", medians.
+
+    models.py --threads 2 [ROW...]
+
+prints every row whose name begins with one of the words given; none: all.
+"""
+import argparse
+import statistics
+import time
+
+import torch
+
+ROUNDS = 41
+FEWEST_ROUNDS = 5
+ROUND_SECONDS = 0.005
+TOTAL_SECONDS = 1.0
+
+
+def time_calls(work, calls):
+    began = time.perf_counter()
+    for _ in range(calls):
+        work()
+    return time.perf_counter() - began
+
+
+def hot_ns(work):
+    """The median over rounds of the mean time of one call, as bench/timing.c takes it."""
+    calls = 1
+    while time_calls(work, calls) < ROUND_SECONDS:
+        calls *= 2
+    samples = []
+    while len(samples) < ROUNDS and (len(samples) < FEWEST_ROUNDS or
+                                     sum(samples) * calls < TOTAL_SECONDS):
+        samples.append(time_calls(work, calls) / calls)
+    return statistics.median(samples) * 1e9
+
+
+def ids(count, step, limit):
+    return torch.arange(count) * step % limit
+
+
+def make_words(rows):
+    model = torch.nn.Sequential(torch.nn.Embedding(1000, 10), torch.nn.Linear(10, 10))
+    return model, [ids(rows, 7919, 1000)], ids(rows, 1, 10), torch.nn.functional.cross_entropy
+
+
+def make_chain(rows):
+    model = torch.nn.Sequential(*[torch.nn.Linear(10, 10) for _ in range(100)])
+    return model, [torch.rand(rows, 10) * 2 - 1], torch.rand(rows, 10) * 2 - 1, \
+        torch.nn.functional.mse_loss
+
+
+def make_lenet(rows):
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(1, 6, 5, padding=2), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
+        torch.nn.Conv2d(6, 16, 5), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
+        torch.nn.Flatten(), torch.nn.Linear(400, 120), torch.nn.ReLU(),
+        torch.nn.Linear(120, 84), torch.nn.ReLU(), torch.nn.Linear(84, 10))
+    return model, [torch.rand(rows, 1, 28, 28) * 2 - 1], ids(rows, 1, 10), \
+        torch.nn.functional.cross_entropy
+
+
+ROWS = [
+    ("words 30", make_words, 30),
+    ("words 65536", make_words, 65536),
+    ("chain of 100", make_chain, 30),
+    ("lenet 64", make_lenet, 64),
+]
+
+
+def time_row(name, make, rows, wanted):
+    names = [name + " forward", name + " step"]
+    if not any(wanted(each) for each in names):
+        return
+    model, inputs, target, loss = make(rows)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        loss(model(*inputs), target).backward()
+        optimizer.step()
+
+    if wanted(names[0]):
+        with torch.inference_mode():
+            print("%s\t%.1f" % (names[0], hot_ns(lambda: model(*inputs))), flush=True)
+    if wanted(names[1]):
+        print("%s\t%.1f" % (names[1], hot_ns(step)), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("rows", nargs="*")
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    torch.manual_seed(1)
+
+    def wanted(name):
+        return not given.rows or any(name.startswith(word) for word in given.rows)
+
+    for name, make, rows in ROWS:
+        time_row(name, make, rows, wanted)
+
+
+if __name__ == "__main__":
+    main()

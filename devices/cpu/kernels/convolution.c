@@ -1,6 +1,6 @@
-/* The convolution as products with columns (Chellapilla, Puri, Simard, "High performance
- * convolutional neural networks for document processing", 2006). Invariant: an element of the
- * result is one sum in one order, whatever the batch and the team are. */
+/* The convolution as products with columns where windows do not slide (Chellapilla, Puri, Simard,
+ * "High performance convolutional neural networks for document processing", 2006). Invariant: an
+ * element of the result is one sum in one order, whatever the batch and the team are. */
 #include "devices/cpu/kernels/convolution.h"
 
 #include "core/status.h"
@@ -99,6 +99,11 @@ tdm_status TDM_NAME(tdm_convolution_prepare)(const tdm_kernel_request *request,
       convolution_state_create(request, answer, &request->inputs[0].shape,
                                &request->inputs[1].shape, &request->outputs[0].shape);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->slides = convolution_slides(state);
+  if (state->slides) {
+    convolution_slide_prepare(request, answer, state);
+    return TDM_OK;
+  }
   const int64_t items = state->images * state->groups * blocks_of(state);
   const int64_t wanted = state->splits ? 4 * (int64_t)request->team_size : 1;
   state->slots = tdm_cpu_min(items, wanted);
@@ -157,6 +162,10 @@ static void forward_slots(void *user, int64_t begin, int64_t end) {
 
 tdm_status TDM_NAME(tdm_convolution_execute)(const tdm_kernel_call *call) {
   const convolution_state *state = call->state;
+  if (state->slides) {
+    convolution_slide_execute(call);
+    return TDM_OK;
+  }
   tdm_team_run(state->splits ? call->team : NULL, state->slots, 1, forward_slots, (void *)call);
   return TDM_OK;
 }

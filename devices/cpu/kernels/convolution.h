@@ -1,4 +1,5 @@
-/* What the convolution and its gradients share: the sizes, and columns.
+/* What the convolution and its gradients share: the sizes, and columns. Where the stride is 1,
+ * windows slide (slide.h) and there are no columns.
  *
  *   columns (k, pixels) of one image and group: column (y, x) holds what the window at (y, x) sees,
  *   k = channels of the group x kernel height x kernel width; windows reach over zeros at the rim
@@ -9,6 +10,7 @@
 #define TANDEM_DEVICES_CPU_KERNELS_CONVOLUTION_H
 
 #include "devices/cpu/kernels/product.h"
+#include "devices/cpu/kernels/slide.h"
 #include "devices/cpu/kernels/vector.h"
 
 typedef struct convolution_state {
@@ -27,9 +29,11 @@ typedef struct convolution_state {
   int64_t rows;   /* of the result whose columns are made at a time */
   int64_t slots;  /* tasks, each with memory of its own */
   int64_t slot_bytes;
-  bool direct;  /* columns are the image itself */
-  bool flipped; /* partial sums of the weight's gradient lie as (k, out) */
+  bool direct; /* columns are the image itself */
   bool splits;
+  bool slides;         /* instead of columns: */
+  slide_plan slide;    /* of what is read, x or d_y */
+  int64_t block_bands; /* that the weight's gradient looks at together */
 } convolution_state;
 
 /* Reads the sizes; x, weight and y as for the convolution. */
@@ -43,6 +47,33 @@ convolution_state *TDM_NAME(tdm_convolution_state)(const tdm_kernel_request *req
 void TDM_NAME(tdm_convolution_columns)(const convolution_state *state, const real *x, int64_t first,
                                        int64_t count, real *columns);
 #define convolution_columns TDM_NAME(tdm_convolution_columns)
+
+/* Do windows slide over x, and for the gradient of x over d_y? Then these take the place of
+ * columns; prepare answers with the workspace. */
+bool TDM_NAME(tdm_convolution_slides)(const convolution_state *state);
+#define convolution_slides TDM_NAME(tdm_convolution_slides)
+bool TDM_NAME(tdm_convolution_slides_back)(const convolution_state *state);
+#define convolution_slides_back TDM_NAME(tdm_convolution_slides_back)
+void TDM_NAME(tdm_convolution_slide_prepare)(const tdm_kernel_request *request,
+                                             tdm_kernel_answer *answer, convolution_state *state);
+#define convolution_slide_prepare TDM_NAME(tdm_convolution_slide_prepare)
+void TDM_NAME(tdm_convolution_slide_back_prepare)(const tdm_kernel_request *request,
+                                                  tdm_kernel_answer *answer,
+                                                  convolution_state *state);
+#define convolution_slide_back_prepare TDM_NAME(tdm_convolution_slide_back_prepare)
+void TDM_NAME(tdm_convolution_slide_execute)(const tdm_kernel_call *call);
+#define convolution_slide_execute TDM_NAME(tdm_convolution_slide_execute)
+void TDM_NAME(tdm_convolution_slide_back_execute)(const tdm_kernel_call *call);
+#define convolution_slide_back_execute TDM_NAME(tdm_convolution_slide_back_execute)
+/* Plans; answers the bytes of memory that convolution_slide_parameter needs. */
+size_t TDM_NAME(tdm_convolution_slide_parameter_bytes)(convolution_state *state);
+#define convolution_slide_parameter_bytes TDM_NAME(tdm_convolution_slide_parameter_bytes)
+/* d_weight (out, k) of one group += what image_count images give: d_y (image_count, groups, out,
+ * pixels) and x (image_count, groups, in, h, w) from that group on. */
+void TDM_NAME(tdm_convolution_slide_parameter)(const convolution_state *state, const real *d_y,
+                                               const real *x, int64_t image_count, char *memory,
+                                               real *d_weight);
+#define convolution_slide_parameter TDM_NAME(tdm_convolution_slide_parameter)
 
 /* Bytes of the columns of one block of rows. */
 static inline size_t columns_bytes(const convolution_state *state) {

@@ -5,8 +5,7 @@
 #include "devices/cpu/kernels/convolution.h"
 #include "devices/cpu/kernels/rows.h"
 
-#define PARTS 8 /* partial sums of the weight's gradient, at most */
-#define FEW_CHANNELS 8
+#define PARTS 8                        /* partial sums of the weight's gradient, at most */
 #define PARTS_BYTES (64 * 1024 * 1024) /* together, at most */
 
 /* ---- Gradient of x --------------------------------------------------------------------------- */
@@ -17,6 +16,11 @@ tdm_status TDM_NAME(tdm_convolution_input_gradient_prepare)(const tdm_kernel_req
       convolution_state_create(request, answer, &request->outputs[0].shape,
                                &request->inputs[1].shape, &request->inputs[0].shape);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->slides = convolution_slides_back(state);
+  if (state->slides) {
+    convolution_slide_back_prepare(request, answer, state);
+    return TDM_OK;
+  }
   const int64_t wanted = state->splits ? 4 * (int64_t)request->team_size : 1;
   state->slots = tdm_cpu_min(state->images * state->groups, wanted);
   state->slot_bytes = (int64_t)columns_bytes(state);
@@ -91,6 +95,10 @@ static void input_slots(void *user, int64_t begin, int64_t end) {
 
 tdm_status TDM_NAME(tdm_convolution_input_gradient_execute)(const tdm_kernel_call *call) {
   const convolution_state *state = call->state;
+  if (state->slides) {
+    convolution_slide_back_execute(call);
+    return TDM_OK;
+  }
   tdm_team_run(state->splits ? call->team : NULL, state->slots, 1, input_slots, (void *)call);
   return TDM_OK;
 }
@@ -114,28 +122,23 @@ tdm_status TDM_NAME(tdm_convolution_parameter_gradient_prepare)(const tdm_kernel
   state->slots = tdm_cpu_min(state->images, PARTS);
   while (state->slots > 1 && (size_t)state->slots * part_bytes(state) > PARTS_BYTES)
     state->slots /= 2;
-  state->slot_bytes = (int64_t)(part_bytes(state) + columns_bytes(state) +
-                                product_packed_bytes(state->rows * state->out_size[1], state->k));
+  state->slides = convolution_slides(state);
+  const size_t rest =
+      state->slides
+          ? convolution_slide_parameter_bytes(state)
+          : columns_bytes(state) + product_packed_bytes(state->rows * state->out_size[1], state->k);
+  state->slot_bytes = (int64_t)(part_bytes(state) + rest);
   answer->workspace_bytes = (size_t)(state->slots * state->slot_bytes);
   return TDM_OK;
 }
 
-/* part (out, k) += d_y (out, count) times columns (k, count), transposed; or, with d_y packed
- * instead of the columns, its transpose (k, out): cheaper unless few channels leave vectors empty.
- */
+/* part (out, k) += d_y (out, count) times columns (k, count), transposed. */
 static void add_product(const convolution_state *state, const real *d_y, matrix columns,
                         int64_t count, real *memory, real *part) {
-  if (state->flipped) {
-    const packed_matrix packed = {memory, count, state->out};
-    product_pack(packed, 0, state->out, (matrix){d_y, state->pixels, true});
-    product_packed(state->k, packed, 0, state->out, columns.data, columns.stride, NULL, PRODUCT_ADD,
-                   part, state->out);
-  } else {
-    const packed_matrix packed = {memory, count, state->k};
-    product_pack(packed, 0, state->k, columns);
-    product_packed(state->out, packed, 0, state->k, d_y, state->pixels, NULL, PRODUCT_ADD, part,
-                   state->k);
-  }
+  const packed_matrix packed = {memory, count, state->k};
+  product_pack(packed, 0, state->k, columns);
+  product_packed(state->out, packed, 0, state->k, d_y, state->pixels, NULL, PRODUCT_ADD, part,
+                 state->k);
 }
 
 /* The same over all blocks of rows of one image and group: x (in, h, w). */
@@ -153,23 +156,39 @@ static void add_products(const convolution_state *state, const real *d_y, const 
   }
 }
 
+/* part (groups, out, k) += what images first <= image < end give. */
+static void add_images(const tdm_kernel_call *call, int64_t first, int64_t end, char *memory,
+                       real *part) {
+  const convolution_state *state = call->state;
+  const int64_t x_step = state->in * state->size[0] * state->size[1];
+  const int64_t y_step = state->out * state->pixels;
+  for (int64_t group = 0; group < state->groups; group++) {
+    const int64_t pair = first * state->groups + group;
+    const real *d_y = (const real *)call->inputs[0] + pair * y_step;
+    const real *x = (const real *)call->inputs[1] + pair * x_step;
+    real *d_weight = part + group * state->out * state->k;
+    if (state->slides) {
+      convolution_slide_parameter(state, d_y, x, end - first, memory, d_weight);
+      continue;
+    }
+    for (int64_t image = first; image < end; image++) {
+      add_products(state, d_y, x, memory, d_weight);
+      d_y += state->groups * y_step;
+      x += state->groups * x_step;
+    }
+  }
+}
+
 static void parameter_slots(void *user, int64_t begin, int64_t end) {
   const tdm_kernel_call *call = user;
   const convolution_state *state = call->state;
-  const int64_t plane = state->size[0] * state->size[1];
   for (int64_t slot = begin; slot < end; slot++) {
     char *memory = (char *)call->workspace + slot * state->slot_bytes;
     real *part = (real *)memory; /* (groups, out, k) */
     row_zero(part, weight_count(state));
     int64_t last;
-    for (int64_t image = slot_items(state, slot, state->images, &last); image < last; image++) {
-      for (int64_t group = 0; group < state->groups; group++) {
-        const int64_t pair = image * state->groups + group;
-        add_products(state, (const real *)call->inputs[0] + pair * state->out * state->pixels,
-                     (const real *)call->inputs[1] + pair * state->in * plane,
-                     memory + part_bytes(state), part + group * state->out * state->k);
-      }
-    }
+    const int64_t first = slot_items(state, slot, state->images, &last);
+    add_images(call, first, last, memory + part_bytes(state), part);
   }
 }
 
@@ -177,17 +196,12 @@ static void parameter_slots(void *user, int64_t begin, int64_t end) {
 static void sum_parts(void *user, int64_t begin, int64_t end) {
   const tdm_kernel_call *call = user;
   const convolution_state *state = call->state;
-  const int64_t row_step = state->flipped ? 1 : state->k;
-  const int64_t step = state->flipped ? state->out : 1;
   for (int64_t row = begin; row < end; row++) {
-    const int64_t group = row / state->out, first = row % state->out * row_step;
     real *d_weight = (real *)call->outputs[0] + row * state->k; /* (k) */
     row_zero(d_weight, state->k);
     for (int64_t slot = 0; slot < state->slots; slot++) {
-      const real *part = (const real *)((const char *)call->workspace + slot * state->slot_bytes) +
-                         group * state->out * state->k + first;
-      for (int64_t j = 0; j < state->k; j++)
-        d_weight[j] += part[j * step];
+      const char *part = (const char *)call->workspace + slot * state->slot_bytes;
+      row_add(d_weight, (const real *)part + row * state->k, state->k);
     }
   }
 }

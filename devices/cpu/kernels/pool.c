@@ -65,8 +65,12 @@ ALWAYS_INLINE void max_windows(const pool_state *state, const int64_t stride, co
     }
   }
   vec_store_first(y, most, lanes);
+#if TDM_REAL_BITS == 32
+  vec_store_first((real *)indices, (vec)places, lanes); /* the bits of both, as they are */
+#else
   for (int i = 0; i < LANES && i < lanes; i++)
     indices[i] = (int32_t)places[i];
+#endif
 }
 
 static void max_row(const pool_state *state, const real *x, pool_window rows, real *y,

@@ -131,6 +131,10 @@ static const setting settings[] = {
     {0, 1, 2, 3, {4, 4}, {2, 2}, {1, 1}, {0, 0}, {1, 1}, false, false},
     {1, 1, 3, 9, {24, 80}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false, false},
     {1, 1, 12, 3, {12, 200}, {3, 3}, {2, 1}, {1, 1}, {1, 1}, false, false},
+    {3, 1, 5, 13, {9, 21}, {3, 2}, {1, 1}, {2, 1}, {2, 1}, false, false},
+    {9, 2, 2, 3, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false, false},    /* rows of few lanes */
+    {1, 1, 24, 2, {9, 260}, {3, 1}, {1, 1}, {0, 0}, {1, 1}, false, false}, /* many bands */
+    {1, 1, 2, 2, {3, 4}, {2, 2}, {1, 1}, {2, 3}, {1, 1}, false, false}, /* zeros beyond the rim */
 };
 
 static tdm_shape image_shape(const setting *of, int64_t n, int64_t channels, int64_t height,

@@ -1,0 +1,157 @@
+/* The convolution and its gradients where windows slide (slide.h). Invariant: as in convolution.c
+ * and convolution_gradient.c, results depend neither on the team nor, but for sums over images, on
+ * the other images. */
+#include "core/status.h"
+#include "devices/cpu/kernels/convolution.h"
+#include "devices/cpu/kernels/vector.h"
+
+#define BLOCK_BYTES                                                                                \
+  (192 * 1024)        /* of padded bands that the weight's gradient looks at together              \
+                       */
+#define MOST_BANDS 16 /* of them */
+
+bool convolution_slides(const convolution_state *state) {
+  return state->stride[0] == 1 && state->stride[1] == 1 && !state->direct;
+}
+
+bool convolution_slides_back(const convolution_state *state) {
+  bool inside = convolution_slides(state);
+  for (int axis = 0; axis < 2; axis++)
+    inside &= state->padding[axis] <= (state->kernel[axis] - 1) * state->dilation[axis];
+  return inside;
+}
+
+static slide_plan plan_of(const convolution_state *state) {
+  slide_plan plan = {.in = state->in, .out = state->out};
+  for (int axis = 0; axis < 2; axis++) {
+    plan.size[axis] = state->size[axis];
+    plan.out_size[axis] = state->out_size[axis];
+    plan.kernel[axis] = state->kernel[axis];
+    plan.dilation[axis] = state->dilation[axis];
+    plan.padding[axis] = state->padding[axis];
+  }
+  return plan;
+}
+
+/* ---- Of x, and of d_y with the weight turned round ------------------------------------------- */
+
+static void prepare_windows(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                            convolution_state *state) {
+  slide_plan_finish(&state->slide);
+  const int64_t items = state->images * state->groups * state->slide.bands;
+  const int64_t wanted = state->splits ? 4 * (int64_t)request->team_size : 1;
+  state->slots = tdm_cpu_min(items, wanted);
+  state->slot_bytes =
+      (int64_t)(slide_padded_bytes(&state->slide) + slide_scratch_bytes(&state->slide));
+  answer->workspace_bytes = (size_t)state->groups * slide_weight_bytes(&state->slide) +
+                            (size_t)(state->slots * state->slot_bytes);
+}
+
+void convolution_slide_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                               convolution_state *state) {
+  state->slide = plan_of(state);
+  prepare_windows(request, answer, state);
+}
+
+void convolution_slide_back_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                    convolution_state *state) {
+  slide_plan plan = plan_of(state);
+  plan.in = state->out;
+  plan.out = state->in;
+  for (int axis = 0; axis < 2; axis++) {
+    plan.size[axis] = state->out_size[axis];
+    plan.out_size[axis] = state->size[axis];
+    plan.padding[axis] = (plan.kernel[axis] - 1) * plan.dilation[axis] - plan.padding[axis];
+  }
+  state->slide = plan;
+  prepare_windows(request, answer, state);
+}
+
+typedef struct windows_job {
+  const tdm_kernel_call *call;
+  const real *x;    /* (images, groups, in, h, w) */
+  const real *bias; /* (groups, out) or NULL */
+  real *y;          /* (images, groups, out, h', w') */
+} windows_job;
+
+/* Items: (image, group, band). */
+static void windows_slots(void *user, int64_t begin, int64_t end) {
+  const windows_job *job = user;
+  const convolution_state *state = job->call->state;
+  const slide_plan *plan = &state->slide;
+  const size_t weight_bytes = slide_weight_bytes(plan);
+  const int64_t items = state->images * state->groups * plan->bands;
+  const int64_t x_step = plan->in * plan->size[0] * plan->size[1];
+  const int64_t y_step = plan->out * plan->out_size[0] * plan->out_size[1];
+  char *weights = job->call->workspace;
+  for (int64_t slot = begin; slot < end; slot++) {
+    char *memory = weights + (size_t)state->groups * weight_bytes + slot * state->slot_bytes;
+    real *padded = (real *)memory, *scratch = (real *)(memory + slide_padded_bytes(plan));
+    int64_t last;
+    for (int64_t item = slot_items(state, slot, items, &last); item < last; item++) {
+      const int64_t band = item % plan->bands, pair = item / plan->bands;
+      const int64_t group = pair % state->groups;
+      slide_pad(plan, job->x + pair * x_step, band, padded);
+      slide_band(plan, (const real *)(weights + (size_t)group * weight_bytes),
+                 job->bias != NULL ? job->bias + group * plan->out : NULL, padded, band, scratch,
+                 job->y + pair * y_step);
+    }
+  }
+}
+
+static void run_windows(windows_job *job, const real *weight, int64_t out_step, int64_t in_step,
+                        bool reversed) {
+  const convolution_state *state = job->call->state;
+  const size_t weight_bytes = slide_weight_bytes(&state->slide);
+  for (int64_t group = 0; group < state->groups; group++) {
+    slide_weight(&state->slide, weight + group * state->out * state->k, out_step, in_step, reversed,
+                 (real *)((char *)job->call->workspace + (size_t)group * weight_bytes));
+  }
+  tdm_team_run(state->splits ? job->call->team : NULL, state->slots, 1, windows_slots, job);
+}
+
+void convolution_slide_execute(const tdm_kernel_call *call) {
+  const convolution_state *state = call->state;
+  windows_job job = {call, call->inputs[0], call->inputs[2], call->outputs[0]};
+  run_windows(&job, call->inputs[1], state->k, state->kernel[0] * state->kernel[1], false);
+}
+
+void convolution_slide_back_execute(const tdm_kernel_call *call) {
+  const convolution_state *state = call->state;
+  windows_job job = {call, call->inputs[0], NULL, call->outputs[0]};
+  run_windows(&job, call->inputs[1], state->kernel[0] * state->kernel[1], state->k, true);
+}
+
+/* ---- Gradient of the weight ------------------------------------------------------------------ */
+
+size_t convolution_slide_parameter_bytes(convolution_state *state) {
+  state->slide = plan_of(state);
+  slide_plan_finish(&state->slide);
+  const int64_t padded_bytes = (int64_t)slide_padded_bytes(&state->slide);
+  const int64_t fit = tdm_cpu_min(BLOCK_BYTES / padded_bytes, MOST_BANDS);
+  state->block_bands = fit > 1 ? fit : 1;
+  return (size_t)(state->block_bands * padded_bytes);
+}
+
+void convolution_slide_parameter(const convolution_state *state, const real *d_y, const real *x,
+                                 int64_t image_count, char *memory, real *d_weight) {
+  const slide_plan *plan = &state->slide;
+  const int64_t x_step = plan->in * plan->size[0] * plan->size[1];
+  const int64_t y_step = plan->out * plan->out_size[0] * plan->out_size[1];
+  const int64_t items = image_count * plan->bands;
+  const real *d_y_rows[MOST_BANDS];
+  int64_t row_counts[MOST_BANDS];
+  for (int64_t first = 0; first < items; first += state->block_bands) {
+    const int64_t count = tdm_cpu_min(items - first, state->block_bands);
+    for (int64_t i = 0; i < count; i++) {
+      const int64_t image = (first + i) / plan->bands * state->groups;
+      const int64_t band = (first + i) % plan->bands;
+      slide_pad(plan, x + image * x_step, band,
+                (real *)(memory + (size_t)i * slide_padded_bytes(plan)));
+      d_y_rows[i] = d_y + image * y_step + band * plan->rows * plan->out_size[1];
+      row_counts[i] = slide_row_count(plan, band);
+    }
+    const slide_bands bands = {(const real *)memory, d_y_rows, row_counts, count};
+    slide_weight_gradient(plan, &bands, d_weight);
+  }
+}

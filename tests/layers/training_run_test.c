@@ -1,5 +1,6 @@
 /* What a run that trains does and another does not: dropout draws numbers that depend on seed, step
- * and place alone, and batch normalization keeps the statistics of the first replica. */
+ * and place alone, and batch normalization keeps the statistics of the first replica, and of every
+ * micro-batch. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,10 +15,12 @@ enum { ROWS = 60, COLUMNS = 50, COUNT = ROWS * COLUMNS };
 #define P 0.25
 
 /* y = dropout(linear(rows of one 1)), so that w, the linear layer's weight, is spread over the
- * rows; the loss is the sum of y. w is ones before every step. */
+ * rows; the loss is the sum of y, or of its squared distance from x. w is ones before every step.
+ */
 typedef struct dropout_run {
   const char *device_map;
   const char *replicas; /* NULL: not wrapped */
+  int micro_batches;    /* 0: the sum of y; else the squares, as a loss knows how to cut itself */
   uint64_t seed;
   int steps;
   float y[COUNT];         /* of the last step */
@@ -47,12 +50,15 @@ static tdm_session *dropout_session(tdm_graph *graph, const dropout_run *run) {
     tdm_data_parallel(graph, "part", &options);
   }
   tdm_output(graph, "y", y);
-  const tdm_value loss = tdm_sum(graph, "loss", y, NULL, 0, false);
+  const tdm_loss_options squares = {.struct_size = sizeof squares, .reduction = TDM_LOSS_SUM};
+  const tdm_value loss = run->micro_batches ? tdm_mse_with(graph, "loss", y, x, &squares)
+                                            : tdm_sum(graph, "loss", y, NULL, 0, false);
   const tdm_optimizer optimizer = tdm_sgd(1.0 / ROWS);
   const tdm_session_options options = {.struct_size = sizeof options,
                                        .loss = loss,
                                        .optimizer = &optimizer,
                                        .device_map = run->device_map,
+                                       .micro_batches = run->micro_batches,
                                        .seed = run->seed};
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
@@ -145,46 +151,95 @@ static void dropout_depends_on_no_device_and_no_replica(void **state) {
   }
 }
 
+/* The parts of a batch draw what the whole does, forward and, as the weight tells, back. */
+static void dropout_depends_on_no_micro_batch(void **state) {
+  tdm_context *context = *state;
+  static dropout_run plain = {.device_map = "*=cpu:0", .micro_batches = 1, .seed = 5, .steps = 2};
+  do_run(context, &plain);
+  for (int parts = 2; parts <= 7; parts += 5) /* of 30 rows each; of 9, the last of 6 */
+    for (int wrapped = 0; wrapped < 2; wrapped++) {
+      static dropout_run other;
+      other = (dropout_run){.device_map = wrapped ? NULL : "*=sim:0",
+                            .replicas = wrapped ? "cpu:0,sim:0" : NULL,
+                            .micro_batches = parts,
+                            .seed = 5,
+                            .steps = 2};
+      do_run(context, &other);
+      assert_memory_equal(plain.y, other.y, sizeof plain.y);
+      for (int j = 0; j < COLUMNS; j++)
+        assert_true(fabs((double)plain.w[j] - (double)other.w[j]) < 1e-5);
+    }
+}
+
 /* ---- Batch normalization --------------------------------------------------------------------- */
 
-/* x (6, 2): row i is (i, 10 i); the first of two replicas has rows 0 to 2. */
-static void batch_norm_keeps_the_statistics_of_the_first_replica(void **state) {
-  tdm_context *context = *state;
-  float values[12];
+/* x (6, 2): row i is (i, 10 i). */
+static tdm_tensor *norm_rows(tdm_context *context, float *values) {
   for (int i = 0; i < 6; i++) {
     values[2 * i] = (float)i;
     values[2 * i + 1] = 10.0f * (float)i;
   }
+  return tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(2, 6, 2), values);
+}
+
+static tdm_session *norm_session(tdm_context *context, const char *replicas, int micro_batches) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 2));
   const tdm_value y = tdm_batch_norm(graph, "norm", x);
-  const tdm_parallel_options parallel = {.struct_size = sizeof parallel, .devices = "cpu:0,sim:0"};
-  tdm_data_parallel(graph, "norm", &parallel);
+  const tdm_parallel_options parallel = {.struct_size = sizeof parallel, .devices = replicas};
+  if (replicas) tdm_data_parallel(graph, "norm", &parallel);
   tdm_output(graph, "y", y);
   const tdm_optimizer optimizer = tdm_sgd(0.0);
   const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = tdm_sum(graph, "loss", y, NULL, 0, false),
-                                       .optimizer = &optimizer};
+                                       .loss = tdm_mse(graph, "loss", y, x),
+                                       .optimizer = &optimizer,
+                                       .micro_batches = micro_batches};
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
-  tdm_tensor *tensor = tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(2, 6, 2), values);
-  const tdm_feed feed = {.name = "x", .tensor = tensor};
-  for (int i = 0; i < 2; i++)
-    if (tdm_train_step(session, &feed, 1, NULL, 0, NULL) != TDM_OK)
-      fail_msg("%s", tdm_last_message());
-  tdm_tensor_list *saved = tdm_store_save(tdm_session_store(session), false);
-  float mean[2], variance[2];
+  tdm_graph_release(graph);
+  return session;
+}
+
+typedef struct norm_state {
+  float mean[2];
+  float variance[2];
   int64_t batches;
-  read_into(tdm_tensor_list_find(saved, "norm.running_mean"), mean, sizeof mean);
-  read_into(tdm_tensor_list_find(saved, "norm.running_var"), variance, sizeof variance);
-  read_into(tdm_tensor_list_find(saved, "norm.num_batches_tracked"), &batches, sizeof batches);
-  assert_int_equal(batches, 2);
-  for (int i = 0; i < 2; i++) { /* of rows 0, 1, 2: the mean is 1, the variance 1 (or ten times) */
-    const double scale = i == 0 ? 1 : 10;
-    assert_true(fabs((double)mean[i] - 0.19 * scale) < 1e-5 * scale);
-    assert_true(fabs((double)variance[i] - (0.81 + 0.19 * scale * scale)) < 1e-4 * scale);
-  }
+} norm_state;
+
+static norm_state train_norm(tdm_session *session, const tdm_feed *feed, int steps) {
+  for (int i = 0; i < steps; i++)
+    if (tdm_train_step(session, feed, 1, NULL, 0, NULL) != TDM_OK)
+      fail_msg("%s", tdm_last_message());
+  norm_state kept;
+  tdm_tensor_list *saved = tdm_store_save(tdm_session_store(session), false);
+  read_into(tdm_tensor_list_find(saved, "norm.running_mean"), kept.mean, sizeof kept.mean);
+  read_into(tdm_tensor_list_find(saved, "norm.running_var"), kept.variance, sizeof kept.variance);
+  read_into(tdm_tensor_list_find(saved, "norm.num_batches_tracked"), &kept.batches,
+            sizeof kept.batches);
   tdm_tensor_list_release(saved);
+  return kept;
+}
+
+/* Of the channel that is ten times the other, the variance is a hundred times as large. */
+static void assert_kept(const norm_state *kept, double mean, double of_start, double variance) {
+  for (int i = 0; i < 2; i++) {
+    const double scale = i == 0 ? 1 : 10;
+    assert_true(fabs((double)kept->mean[i] - mean * scale) < 1e-5 * scale);
+    assert_true(fabs((double)kept->variance[i] - (of_start + variance * scale * scale)) <
+                1e-4 * scale);
+  }
+}
+
+/* The first of two replicas has rows 0 to 2, whose mean is 1 and variance 1. */
+static void batch_norm_keeps_the_statistics_of_the_first_replica(void **state) {
+  tdm_context *context = *state;
+  float values[12];
+  tdm_tensor *tensor = norm_rows(context, values);
+  tdm_session *session = norm_session(context, "cpu:0,sim:0", 1);
+  const tdm_feed feed = {.name = "x", .tensor = tensor};
+  const norm_state kept = train_norm(session, &feed, 2);
+  assert_int_equal(kept.batches, 2);
+  assert_kept(&kept, 0.19, 0.81, 0.19);
 
   tdm_fetch fetch = {.name = "y"}; /* a run that does not train normalizes by what was kept */
   if (tdm_run(session, &feed, 1, &fetch, 1) != TDM_OK) fail_msg("%s", tdm_last_message());
@@ -193,12 +248,31 @@ static void batch_norm_keeps_the_statistics_of_the_first_replica(void **state) {
   tdm_tensor_release(fetch.tensor);
   for (int i = 0; i < 12; i++) {
     const double wanted =
-        ((double)values[i] - (double)mean[i % 2]) / sqrt((double)variance[i % 2] + 1e-5);
+        ((double)values[i] - (double)kept.mean[i % 2]) / sqrt((double)kept.variance[i % 2] + 1e-5);
     assert_true(fabs((double)found[i] - wanted) < 1e-5 * (1 + fabs(wanted)));
   }
   tdm_tensor_release(tensor);
   tdm_session_release(session);
-  tdm_graph_release(graph);
+}
+
+/* Rows 0 to 2, then rows 3 to 5, whose mean is 4: as if they were two batches, one step after the
+ * other. With replicas in each, of rows 0 and 1, then 3 and 4: 0.5 and 3.5, of variance 0.5. */
+static void batch_norm_keeps_the_statistics_of_every_micro_batch(void **state) {
+  tdm_context *context = *state;
+  float values[12];
+  tdm_tensor *tensor = norm_rows(context, values);
+  const tdm_feed feed = {.name = "x", .tensor = tensor};
+  for (int wrapped = 0; wrapped < 2; wrapped++) {
+    tdm_session *session = norm_session(context, wrapped ? "cpu:0,sim:0" : NULL, 2);
+    const norm_state kept = train_norm(session, &feed, 1);
+    assert_int_equal(kept.batches, 2);
+    if (wrapped)
+      assert_kept(&kept, 0.9 * 0.05 + 0.35, 0.81, 0.5 * 0.19);
+    else
+      assert_kept(&kept, 0.9 * 0.1 + 0.4, 0.81, 0.19);
+    tdm_session_release(session);
+  }
+  tdm_tensor_release(tensor);
 }
 
 static int set_up(void **state) {
@@ -216,7 +290,9 @@ int main(void) {
       cmocka_unit_test(dropout_scales_what_it_keeps_and_trains_through_it),
       cmocka_unit_test(dropout_depends_on_seed_and_step),
       cmocka_unit_test(dropout_depends_on_no_device_and_no_replica),
+      cmocka_unit_test(dropout_depends_on_no_micro_batch),
       cmocka_unit_test(batch_norm_keeps_the_statistics_of_the_first_replica),
+      cmocka_unit_test(batch_norm_keeps_the_statistics_of_every_micro_batch),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -71,19 +71,48 @@ typedef struct tdm_embedding_bag_attributes {
 /* d_out F (..., out), x F (..., in) -> d_weight F (out, in), d_bias F (out). Always both. */
 #define TDM_OP_LINEAR_PARAMETER_GRADIENT "linear_parameter_gradient"
 
-/* One layer of an Elman RNN over a sequence, time first:
- * x F (length, batch, in), [h0 F (batch, hidden)], weight_ih F (hidden, in), weight_hh F (hidden,
- * hidden), bias_ih F (hidden), bias_hh F (hidden) -> y F (length, batch, hidden):
- * y_t = act(x_t weight_ih^T + bias_ih + y_(t-1) weight_hh^T + bias_hh). An absent h0 is zeros. */
+/* ---- Recurrent layers ------------------------------------------------------------------------ */
+
+/* One layer of a recurrent network over a sequence in one direction, time first; G is 1 (rnn), 4
+ * (lstm) or 3 (gru), and weights and biases hold their gates one after the other:
+ * x F (length, batch, in), weight_ih F (G hidden, in), weight_hh F (G hidden, hidden), [bias_ih F
+ * (G hidden)], [bias_hh F (G hidden)], [h0 F (batch, hidden)], [c0 F (batch, hidden), of lstm],
+ * [lengths ids (batch)] -> y F (length, batch, hidden), h_n F (batch, hidden), of lstm c_n F
+ * (batch, hidden). With a = x_t weight_ih^T + bias_ih and b = h weight_hh^T + bias_hh, gate by
+ * gate: rnn:  h = act(a + b)                                    (J. L. Elman, 1990) lstm: i, f, g,
+ * o = sigmoid, sigmoid, tanh, sigmoid of a + b; c = f c + i g; h = o tanh(c) (Hochreiter,
+ * Schmidhuber, 1997) gru:  r, z = sigmoid of a + b; n = tanh(a_n + r b_n); h = n + z (h - n)  (Cho
+ * et al., 2014) Absent states are zeros. Row i has lengths[i] steps, 0 to length, all where lengths
+ * is absent: behind them y is zeros and the states stay. A length outside fails, naming it. */
 #define TDM_OP_RNN "rnn"
-/* d_y F (length, batch, hidden), x, y, [h0], weight_ih, weight_hh -> d_x like x, d_h0 (batch,
- * hidden), d_weight_ih, d_weight_hh, d_bias (hidden; the gradient of either bias). */
+#define TDM_OP_LSTM "lstm"
+#define TDM_OP_GRU "gru"
+/* The same, and what gradients need: -> ..., gates F (length, batch, 4 hidden): i, f, g, o, or r,
+ * z, n, b_n; of lstm also cells F (length, batch, hidden): every c. Zeros behind a row's steps. */
+#define TDM_OP_LSTM_TRAINING "lstm_training"
+#define TDM_OP_GRU_TRAINING "gru_training"
+/* x, y, weight_ih, weight_hh, [d_y], [d_h_n], [d_c_n], [h0], [c0], [gates], [cells], [lengths] ->
+ * d_weight_ih, d_weight_hh, d_bias_ih, d_bias_hh, d_h0 (batch, hidden), of lstm d_c0 (batch,
+ * hidden), with input_gradient d_x. An absent adjoint is zeros. */
 #define TDM_OP_RNN_GRADIENT "rnn_gradient"
-typedef enum tdm_rnn_nonlinearity { TDM_RNN_TANH = 0, TDM_RNN_RELU = 1 } tdm_rnn_nonlinearity;
-typedef struct tdm_rnn_attributes {
-  int32_t nonlinearity; /* tdm_rnn_nonlinearity */
+#define TDM_OP_LSTM_GRADIENT "lstm_gradient"
+#define TDM_OP_GRU_GRADIENT "gru_gradient"
+typedef enum tdm_cell {
+  TDM_CELL_TANH = 0, /* of rnn */
+  TDM_CELL_RELU = 1, /* of rnn */
+  TDM_CELL_LSTM = 2,
+  TDM_CELL_GRU = 3
+} tdm_cell;
+typedef struct tdm_recurrent_attributes {
+  int32_t cell;           /* tdm_cell */
+  int32_t reverse;        /* 1: from each row's last step to the first */
+  int32_t input_gradient; /* of the gradients only: 1: d_x is wanted */
   int32_t reserved;
-} tdm_rnn_attributes;
+} tdm_recurrent_attributes;
+/* G of the comment above. */
+static inline int64_t tdm_cell_gates(int32_t cell) {
+  return cell == TDM_CELL_LSTM ? 4 : cell == TDM_CELL_GRU ? 3 : 1;
+}
 
 /* ---- Elementwise: all operands of one shape, no attributes ---------------------------------- */
 

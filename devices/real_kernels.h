@@ -20,8 +20,14 @@
   X(TDM_OP_LINEAR, linear)                                                                         \
   X(TDM_OP_LINEAR_INPUT_GRADIENT, linear_input_gradient)                                           \
   X(TDM_OP_LINEAR_PARAMETER_GRADIENT, linear_parameter_gradient)                                   \
-  X(TDM_OP_RNN, rnn)                                                                               \
-  X(TDM_OP_RNN_GRADIENT, rnn_gradient)                                                             \
+  X(TDM_OP_RNN, recurrent)                                                                         \
+  X(TDM_OP_LSTM, recurrent)                                                                        \
+  X(TDM_OP_LSTM_TRAINING, recurrent)                                                               \
+  X(TDM_OP_GRU, recurrent)                                                                         \
+  X(TDM_OP_GRU_TRAINING, recurrent)                                                                \
+  X(TDM_OP_RNN_GRADIENT, recurrent_gradient)                                                       \
+  X(TDM_OP_LSTM_GRADIENT, recurrent_gradient)                                                      \
+  X(TDM_OP_GRU_GRADIENT, recurrent_gradient)                                                       \
   X(TDM_OP_RELU, relu)                                                                             \
   X(TDM_OP_TANH, tanh)                                                                             \
   X(TDM_OP_SIGMOID, sigmoid)                                                                       \

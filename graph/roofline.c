@@ -46,16 +46,23 @@ static double linear_parameter_flops(const tdm_graph *graph, const tdm_ir_node *
   return 2 * count_of(input_of(graph, node, 0)) * width_of(input_of(graph, node, 1));
 }
 
-/* y (length, batch, hidden): 2 (in + hidden) for each element. */
-static double rnn_flops(const tdm_graph *graph, const tdm_ir_node *node) {
-  const tdm_ir_value *y = output_of(graph, node, 0);
-  return 2 * count_of(y) * (width_of(input_of(graph, node, 0)) + width_of(y));
+/* x (length, batch, in), weight_ih (columns, in), weight_hh (columns, hidden): 2 for each element
+ * of both weights, row of the batch and step. */
+static double recurrent_step_flops(const tdm_ir_value *x, const tdm_ir_value *weight_ih,
+                                   const tdm_ir_value *weight_hh) {
+  return 2 * count_of(x) / width_of(x) * (count_of(weight_ih) + count_of(weight_hh));
 }
 
-/* d_y, x, ...: the same products twice, once for d_x and h, once for the weights. */
-static double rnn_gradient_flops(const tdm_graph *graph, const tdm_ir_node *node) {
-  const tdm_ir_value *d_y = input_of(graph, node, 0);
-  return 4 * count_of(d_y) * (width_of(input_of(graph, node, 1)) + width_of(d_y));
+static double recurrent_flops(const tdm_graph *graph, const tdm_ir_node *node) {
+  return recurrent_step_flops(input_of(graph, node, 0), input_of(graph, node, 1),
+                              input_of(graph, node, 2));
+}
+
+/* x, y, weight_ih, weight_hh, ...: the same products twice, once for d_x and h, once for the
+ * weights. */
+static double recurrent_gradient_flops(const tdm_graph *graph, const tdm_ir_node *node) {
+  return 2 * recurrent_step_flops(input_of(graph, node, 0), input_of(graph, node, 2),
+                                  input_of(graph, node, 3));
 }
 
 /* ---- Bytes ---- */
@@ -105,8 +112,14 @@ static const operation_work works[] = {
     {TDM_OP_LINEAR, linear_flops, NULL},
     {TDM_OP_LINEAR_INPUT_GRADIENT, linear_input_flops, NULL},
     {TDM_OP_LINEAR_PARAMETER_GRADIENT, linear_parameter_flops, NULL},
-    {TDM_OP_RNN, rnn_flops, NULL},
-    {TDM_OP_RNN_GRADIENT, rnn_gradient_flops, NULL},
+    {TDM_OP_RNN, recurrent_flops, NULL},
+    {TDM_OP_RNN_GRADIENT, recurrent_gradient_flops, NULL},
+    {TDM_OP_LSTM, recurrent_flops, NULL},
+    {TDM_OP_LSTM_TRAINING, recurrent_flops, NULL},
+    {TDM_OP_LSTM_GRADIENT, recurrent_gradient_flops, NULL},
+    {TDM_OP_GRU, recurrent_flops, NULL},
+    {TDM_OP_GRU_TRAINING, recurrent_flops, NULL},
+    {TDM_OP_GRU_GRADIENT, recurrent_gradient_flops, NULL},
     {TDM_OP_EMBEDDING, NULL, lookup_bytes},
     {TDM_OP_EMBEDDING_GRADIENT, NULL, NULL},
     {TDM_OP_EMBEDDING_SPARSE_GRADIENT, NULL, NULL},

@@ -7,6 +7,7 @@
 
 #include "graph/graph.h"
 #include "layers/optimizers.h"
+#include "layers/recurrent.h"
 #include "layers/tables.h"
 
 #ifdef __cplusplus
@@ -33,21 +34,6 @@ TDM_API tdm_value tdm_embedding_with(tdm_graph *graph, const char *name, tdm_val
 TDM_API tdm_value tdm_linear(tdm_graph *graph, const char *name, tdm_value x, int64_t out_features);
 TDM_API tdm_value tdm_linear_without_bias(tdm_graph *graph, const char *name, tdm_value x,
                                           int64_t out_features);
-
-typedef struct tdm_rnn_options {
-  size_t struct_size;
-  int layers;       /* 0: 1 */
-  bool relu;        /* else tanh */
-  bool batch_first; /* x and y are (batch, length, ...) */
-  tdm_value h0;     /* (layers, batch, hidden); invalid: zeros */
-} tdm_rnn_options;
-
-/* x (length, batch, in) -> y (length, batch, hidden) of the last layer; out_h_n, unless NULL, gets
- * each layer's last step (layers values of (batch, hidden)). name.weight_ih_l0 (hidden, in),
- * name.weight_hh_l0 (hidden, hidden), name.bias_ih_l0, name.bias_hh_l0 (hidden), ..._l1 ...:
- * uniform within 1/sqrt(hidden). options may be NULL. */
-TDM_API tdm_value tdm_rnn(tdm_graph *graph, const char *name, tdm_value x, int64_t hidden,
-                          const tdm_rnn_options *options, tdm_value *out_h_n);
 
 typedef struct tdm_layer_norm_options {
   size_t struct_size;

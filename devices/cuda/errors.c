@@ -105,6 +105,10 @@ tdm_status tdm_cuda_report_read(const tdm_cuda_report *report) {
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "target %" PRId64 " at position %" PRId64 " is outside the %" PRId64 " classes",
                     report->value, report->position, report->bound);
+  case TDM_CUDA_REPORT_LENGTH:
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "length %" PRId64 " at position %" PRId64 " is outside 0 to %" PRId64,
+                    report->value, report->position, report->bound - 1);
   default:
     memcpy(&real, &report->value, sizeof(real));
     return tdm_fail(TDM_INVALID_ARGUMENT, "element %" PRId64 " of %" PRId64 " is %g: not finite",

@@ -17,6 +17,7 @@ typedef enum tdm_cuda_report_kind {
   TDM_CUDA_REPORT_NONE,
   TDM_CUDA_REPORT_ID,     /* outside a table of `bound` rows */
   TDM_CUDA_REPORT_TARGET, /* outside `bound` classes */
+  TDM_CUDA_REPORT_LENGTH, /* outside 0 to `bound` - 1 steps */
   TDM_CUDA_REPORT_FINITE, /* of `bound` elements one is not */
   TDM_CUDA_REPORT_BAG,    /* as ID; a wrong offset i of bags has position -2 - i */
 } tdm_cuda_report_kind;

@@ -10,6 +10,7 @@ import torch
 import example_models
 import layer_cases
 import recorder
+import recurrent_cases
 import safetensors_file
 import table_cases
 import training_cases
@@ -32,6 +33,7 @@ def main():
             "layers": layer_cases.layer_cases(),
             "tables": table_cases.table_cases(),
             "vision": vision_cases.vision_cases(),
+            "recurrent": recurrent_cases.recurrent_cases(),
         }
         for family, cases in layer_families.items():
             recorded = {}

@@ -36,6 +36,7 @@ typedef struct layer_builder {
 } layer_builder;
 extern const layer_builder table_builders[];
 extern const layer_builder vision_builders[];
+extern const layer_builder recurrent_builders[];
 
 /* The same as layer_cases_all for such a file. */
 size_t option_cases_all(const golden_file *golden, layer_case *cases, size_t capacity);

@@ -75,3 +75,12 @@ tdm_status tdm_cpu_targets_check(const tdm_cpu_ids *targets, int64_t classes, in
                   "target %" PRId64 " at position %" PRId64 " is outside the %" PRId64 " classes",
                   tdm_cpu_id(targets, position), position, classes);
 }
+
+tdm_status tdm_cpu_lengths_check(const tdm_cpu_ids *lengths, int64_t longest) {
+  const int64_t ignored = 0; /* legal */
+  if (!ids_stray(lengths, (uint64_t)longest + 1, ignored)) return TDM_OK;
+  const int64_t position = ids_first_stray(lengths, (uint64_t)longest + 1, ignored);
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "length %" PRId64 " at position %" PRId64 " is outside 0 to %" PRId64,
+                  tdm_cpu_id(lengths, position), position, longest);
+}

@@ -69,5 +69,7 @@ tdm_status tdm_cpu_offsets_check(const tdm_cpu_ids *offsets, int64_t ids_count) 
 /* The same for class indices, of which `ignored` is legal everywhere. */
 tdm_status tdm_cpu_targets_check(const tdm_cpu_ids *targets, int64_t classes,
                                  int64_t ignored) TDM_WARN_UNUSED;
+/* The same for counts of steps, which lie in [0, longest]. */
+tdm_status tdm_cpu_lengths_check(const tdm_cpu_ids *lengths, int64_t longest) TDM_WARN_UNUSED;
 
 #endif

@@ -76,3 +76,8 @@ tdm_status tdm_cuda_bags_check(const tdm_kernel_call *call, const id_list *ids, 
   return kernel_launch(call, "report_offset", report_offset, 1, BLOCK, offsets->data, offsets->wide,
                        workspace, blocks, report);
 }
+
+tdm_status tdm_cuda_lengths_check(const tdm_kernel_call *call, const id_list *lengths,
+                                  int64_t longest, int64_t *workspace) {
+  return check(call, lengths, longest + 1, false, 0, TDM_CUDA_REPORT_LENGTH, workspace);
+}

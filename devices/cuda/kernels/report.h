@@ -31,6 +31,9 @@ tdm_status tdm_cuda_bags_check(const tdm_kernel_call *call, const id_list *ids, 
 /* The same of class indices, of which `ignored` is legal everywhere. */
 tdm_status tdm_cuda_targets_check(const tdm_kernel_call *call, const id_list *targets,
                                   int64_t classes, int64_t ignored, int64_t *workspace);
+/* The same of counts of steps, which lie in [0, longest]. */
+tdm_status tdm_cuda_lengths_check(const tdm_kernel_call *call, const id_list *lengths,
+                                  int64_t longest, int64_t *workspace);
 
 static __device__ inline bool is_inside(int64_t id, int64_t rows) {
   return (uint64_t)id < (uint64_t)rows;

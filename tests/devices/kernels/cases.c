@@ -14,7 +14,7 @@ const kernel_family kernel_families[] = {
     {"bag", bag_cases},
     {"sparse", sparse_cases},
     {"linear", linear_cases},
-    {"rnn", rnn_cases},
+    {"recurrent", recurrent_cases},
     {"elementwise", elementwise_cases},
     {"shape", shape_cases},
     {"convolution", convolution_cases},

@@ -44,7 +44,7 @@ struct kernel_case {
   union {
     tdm_embedding_attributes embedding;
     tdm_embedding_bag_attributes embedding_bag;
-    tdm_rnn_attributes rnn;
+    tdm_recurrent_attributes recurrent;
     tdm_fill_attributes fill;
     tdm_gelu_attributes gelu;
     tdm_leaky_relu_attributes leaky_relu;
@@ -124,7 +124,7 @@ void embedding_cases(kernel_visit visit, void *user);
 void bag_cases(kernel_visit visit, void *user);
 void sparse_cases(kernel_visit visit, void *user);
 void linear_cases(kernel_visit visit, void *user);
-void rnn_cases(kernel_visit visit, void *user);
+void recurrent_cases(kernel_visit visit, void *user);
 void elementwise_cases(kernel_visit visit, void *user);
 void shape_cases(kernel_visit visit, void *user);
 void convolution_cases(kernel_visit visit, void *user);

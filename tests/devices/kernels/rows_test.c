@@ -75,7 +75,7 @@ static void product_rows_stand_alone(void **state) {
   free(piece);
 }
 
-/* ---- rnn ------------------------------------------------------------------------------------- */
+/* ---- gru ------------------------------------------------------------------------------------- */
 
 /* Rows begin <= row < end of a (LENGTH, BATCH, dim), as (LENGTH, end - begin, dim); freed by the
  * caller. */
@@ -90,47 +90,62 @@ static float *batch_slice(const float *whole, int64_t dim, int64_t begin, int64_
   return slice;
 }
 
-typedef struct rnn_weights {
+typedef struct gru_weights {
   float *ih, *hh, *bias_ih, *bias_hh, *h0;
-} rnn_weights;
+} gru_weights;
 
-/* y and d_x of rows [begin, end), of x and d_y (LENGTH, end - begin, ...). */
-static void run_rnn(const char *isa, const rnn_weights *weights, float *x, float *d_y, float *y,
+/* y and d_x of rows [begin, end) of a GRU, of x and d_y (LENGTH, end - begin, ...). */
+static void run_gru(const char *isa, const gru_weights *weights, float *x, float *d_y, float *y,
                     float *d_x, int64_t begin, int64_t end) {
-  static float d_h0[BATCH * HIDDEN], d_ih[HIDDEN * IN], d_hh[HIDDEN * HIDDEN], d_bias[HIDDEN];
-  const tdm_rnn_attributes attributes = {.nonlinearity = TDM_RNN_TANH};
+  static float h_n[BATCH * HIDDEN], gates[LENGTH * BATCH * 4 * HIDDEN], d_h0[BATCH * HIDDEN];
+  static float d_ih[3 * HIDDEN * IN], d_hh[3 * HIDDEN * HIDDEN], d_bias[2][3 * HIDDEN];
+  tdm_recurrent_attributes attributes = {.cell = TDM_CELL_GRU};
   const int64_t rows = end - begin;
+  const direct_operand absent = {.dtype = TDM_DTYPE_NONE};
   const direct_operand sequence = {TDM_FLOAT32, tdm_shape_of(3, LENGTH, rows, IN), x};
   const direct_operand states = {TDM_FLOAT32, tdm_shape_of(3, LENGTH, rows, HIDDEN), y};
+  const direct_operand kept = {TDM_FLOAT32, tdm_shape_of(3, LENGTH, rows, 4 * HIDDEN), gates};
   const direct_operand initial = {TDM_FLOAT32, tdm_shape_of(2, rows, HIDDEN),
                                   weights->h0 + begin * HIDDEN};
-  const direct_operand ih = {TDM_FLOAT32, tdm_shape_of(2, HIDDEN, IN), weights->ih};
-  const direct_operand hh = {TDM_FLOAT32, tdm_shape_of(2, HIDDEN, HIDDEN), weights->hh};
+  const direct_operand ih = {TDM_FLOAT32, tdm_shape_of(2, 3 * HIDDEN, IN), weights->ih};
+  const direct_operand hh = {TDM_FLOAT32, tdm_shape_of(2, 3 * HIDDEN, HIDDEN), weights->hh};
   const direct_operand forward[] = {sequence,
-                                    initial,
                                     ih,
                                     hh,
-                                    {TDM_FLOAT32, tdm_shape_of(1, HIDDEN), weights->bias_ih},
-                                    {TDM_FLOAT32, tdm_shape_of(1, HIDDEN), weights->bias_hh},
-                                    states};
-  const direct_operand backward[] = {{TDM_FLOAT32, tdm_shape_of(3, LENGTH, rows, HIDDEN), d_y},
-                                     sequence,
+                                    {TDM_FLOAT32, tdm_shape_of(1, 3 * HIDDEN), weights->bias_ih},
+                                    {TDM_FLOAT32, tdm_shape_of(1, 3 * HIDDEN), weights->bias_hh},
+                                    initial,
+                                    absent,
+                                    absent,
+                                    states,
+                                    {TDM_FLOAT32, tdm_shape_of(2, rows, HIDDEN), h_n},
+                                    kept};
+  const direct_operand backward[] = {sequence,
                                      states,
-                                     initial,
                                      ih,
                                      hh,
-                                     {TDM_FLOAT32, tdm_shape_of(3, LENGTH, rows, IN), d_x},
+                                     {TDM_FLOAT32, tdm_shape_of(3, LENGTH, rows, HIDDEN), d_y},
+                                     absent,
+                                     absent,
+                                     initial,
+                                     absent,
+                                     kept,
+                                     absent,
+                                     absent,
+                                     {TDM_FLOAT32, tdm_shape_of(2, 3 * HIDDEN, IN), d_ih},
+                                     {TDM_FLOAT32, tdm_shape_of(2, 3 * HIDDEN, HIDDEN), d_hh},
+                                     {TDM_FLOAT32, tdm_shape_of(1, 3 * HIDDEN), d_bias[0]},
+                                     {TDM_FLOAT32, tdm_shape_of(1, 3 * HIDDEN), d_bias[1]},
                                      {TDM_FLOAT32, tdm_shape_of(2, rows, HIDDEN), d_h0},
-                                     {TDM_FLOAT32, tdm_shape_of(2, HIDDEN, IN), d_ih},
-                                     {TDM_FLOAT32, tdm_shape_of(2, HIDDEN, HIDDEN), d_hh},
-                                     {TDM_FLOAT32, tdm_shape_of(1, HIDDEN), d_bias}};
-  const tdm_kernel *kernel = direct_kernel(isa, TDM_OP_RNN, TDM_FLOAT32);
-  assert_int_equal(direct_run(kernel, &attributes, forward, 6, 1, NULL), TDM_OK);
-  kernel = direct_kernel(isa, TDM_OP_RNN_GRADIENT, TDM_FLOAT32);
-  assert_int_equal(direct_run(kernel, &attributes, backward, 6, 5, NULL), TDM_OK);
+                                     {TDM_FLOAT32, tdm_shape_of(3, LENGTH, rows, IN), d_x}};
+  const tdm_kernel *kernel = direct_kernel(isa, TDM_OP_GRU_TRAINING, TDM_FLOAT32);
+  assert_int_equal(direct_run(kernel, &attributes, forward, 8, 3, NULL), TDM_OK);
+  attributes.input_gradient = 1;
+  kernel = direct_kernel(isa, TDM_OP_GRU_GRADIENT, TDM_FLOAT32);
+  assert_int_equal(direct_run(kernel, &attributes, backward, 12, 6, NULL), TDM_OK);
 }
 
-static void compare_piece(const char *isa, const rnn_weights *weights, const float *x,
+static void compare_piece(const char *isa, const gru_weights *weights, const float *x,
                           const float *d_y, const float *y, const float *d_x, int64_t begin,
                           int64_t end) {
   float *piece_x = batch_slice(x, IN, begin, end),
@@ -138,7 +153,7 @@ static void compare_piece(const char *isa, const rnn_weights *weights, const flo
   float *expected_y = batch_slice(y, HIDDEN, begin, end);
   float *expected_d_x = batch_slice(d_x, IN, begin, end);
   float *piece_y = batch_slice(y, HIDDEN, begin, end), *piece_d_x = batch_slice(x, IN, begin, end);
-  run_rnn(isa, weights, piece_x, piece_d_y, piece_y, piece_d_x, begin, end);
+  run_gru(isa, weights, piece_x, piece_d_y, piece_y, piece_d_x, begin, end);
   const size_t rows = (size_t)(LENGTH * (end - begin));
   assert_memory_equal(piece_y, expected_y, sizeof(float) * rows * HIDDEN);
   assert_memory_equal(piece_d_x, expected_d_x, sizeof(float) * rows * IN);
@@ -152,18 +167,18 @@ static void compare_piece(const char *isa, const rnn_weights *weights, const flo
 
 static void recurrent_rows_stand_alone(void **state) {
   (void)state;
-  const rnn_weights weights = {.ih = random_floats("ih", HIDDEN * IN),
-                               .hh = random_floats("hh", HIDDEN * HIDDEN),
-                               .bias_ih = random_floats("bias_ih", HIDDEN),
-                               .bias_hh = random_floats("bias_hh", HIDDEN),
+  const gru_weights weights = {.ih = random_floats("ih", 3 * HIDDEN * IN),
+                               .hh = random_floats("hh", 3 * HIDDEN * HIDDEN),
+                               .bias_ih = random_floats("bias_ih", 3 * HIDDEN),
+                               .bias_hh = random_floats("bias_hh", 3 * HIDDEN),
                                .h0 = random_floats("h0", BATCH * HIDDEN)};
   float *x = random_floats("x", LENGTH * BATCH * IN);
   float *d_y = random_floats("d_y", LENGTH * BATCH * HIDDEN);
   float *y = random_floats("y", LENGTH * BATCH * HIDDEN);
   float *d_x = random_floats("d_x", LENGTH * BATCH * IN);
   for (size_t isa = 0; isa < direct_isa_count; isa++) {
-    if (direct_kernel(direct_isas[isa], TDM_OP_RNN, TDM_FLOAT32) == NULL) continue;
-    run_rnn(direct_isas[isa], &weights, x, d_y, y, d_x, 0, BATCH);
+    if (direct_kernel(direct_isas[isa], TDM_OP_GRU, TDM_FLOAT32) == NULL) continue;
+    run_gru(direct_isas[isa], &weights, x, d_y, y, d_x, 0, BATCH);
     for (size_t i = 0; i < PIECES; i++) {
       compare_piece(direct_isas[isa], &weights, x, d_y, y, d_x, 0, pieces[i]);
       compare_piece(direct_isas[isa], &weights, x, d_y, y, d_x, pieces[i], BATCH);

@@ -1,0 +1,279 @@
+/* One layer of a recurrent network over a sequence. A task takes a block of the batch through all
+ * its steps, so there is no barrier between steps: for some steps the products with the input, then
+ * step by step the product with the state before, and the cell. Invariant: h_n and c_n hold the
+ * states after the latest step that a row has had. */
+#include "devices/cpu/kernels/recurrent.h"
+
+#include "core/status.h"
+
+enum { X, WEIGHT_IH, WEIGHT_HH, BIAS_IH, BIAS_HH, H0, C0, LENGTHS };
+
+#define STEPS_AT_ONCE 8 /* of products with the input: then weights are read once for all of them  \
+                         */
+
+typedef struct recurrent_job {
+  const recurrent_state *state;
+  const real *x;       /* (length, batch, in) */
+  const real *h0;      /* (batch, hidden) or NULL */
+  const real *c0;      /* (batch, hidden) or NULL */
+  const void *lengths; /* (batch) or NULL */
+  real *y;             /* (length, batch, hidden) */
+  real *h_n;           /* (batch, hidden) */
+  real *c_n;           /* (batch, hidden) or NULL */
+  real *gates;         /* (length, batch, kept); without training (batch, STEPS_AT_ONCE, kept) */
+  real *cells;         /* (length, batch, hidden) or NULL */
+  real *recurrent;     /* (batch, columns), of gru: the product with the state */
+  real *bias;          /* (columns) or NULL: of the input's product */
+  const real *bias_hh; /* (columns) or NULL: of the state's, of gru */
+  packed_matrix weight_ih;
+  packed_matrix weight_hh;
+} recurrent_job;
+
+/* A block of the batch. */
+typedef struct row_block {
+  int64_t row;
+  int64_t count;
+  int64_t longest; /* steps */
+} row_block;
+
+/* ---- Cells: one row of a step ------------------------------------------------------------------
+ */
+
+/* gates (4 hidden): before the functions, then after them; c and h: the states, moved on. */
+static void lstm_row(int64_t hidden, real *gates, real *c, real *h) {
+  for (int64_t j = 0; j < hidden; j += LANES) {
+    const int64_t left = hidden - j;
+    real *at = gates + j;
+    const vec i = vec_sigmoid(vec_load_first(at, left));
+    const vec f = vec_sigmoid(vec_load_first(at + hidden, left));
+    const vec g = vec_tanh(vec_load_first(at + 2 * hidden, left));
+    const vec o = vec_sigmoid(vec_load_first(at + 3 * hidden, left));
+    const vec cell = f * vec_load_first(c + j, left) + i * g;
+    vec_store_first(at, i, left);
+    vec_store_first(at + hidden, f, left);
+    vec_store_first(at + 2 * hidden, g, left);
+    vec_store_first(at + 3 * hidden, o, left);
+    vec_store_first(c + j, cell, left);
+    vec_store_first(h + j, o * vec_tanh(cell), left);
+  }
+}
+
+/* gates (4 hidden): three of the input, then r, z, n, b_n; recurrent (3 hidden): of the state. */
+static void gru_row(int64_t hidden, real *gates, const real *recurrent, real *h) {
+  for (int64_t j = 0; j < hidden; j += LANES) {
+    const int64_t left = hidden - j;
+    real *at = gates + j;
+    const real *b = recurrent + j;
+    const vec r = vec_sigmoid(vec_load_first(at, left) + vec_load_first(b, left));
+    const vec z = vec_sigmoid(vec_load_first(at + hidden, left) + vec_load_first(b + hidden, left));
+    const vec b_n = vec_load_first(b + 2 * hidden, left);
+    const vec n = vec_tanh(vec_load_first(at + 2 * hidden, left) + r * b_n);
+    const vec before = vec_load_first(h + j, left);
+    vec_store_first(at, r, left);
+    vec_store_first(at + hidden, z, left);
+    vec_store_first(at + 2 * hidden, n, left);
+    vec_store_first(at + 3 * hidden, b_n, left);
+    vec_store_first(h + j, n + z * (before - n), left);
+  }
+}
+
+static void plain_row(int32_t cell, int64_t hidden, const real *gates, real *h) {
+  for (int64_t j = 0; j < hidden; j += LANES) {
+    const vec a = vec_load_first(gates + j, hidden - j);
+    const vec out = cell == TDM_CELL_RELU ? vec_select(a < (vec){0}, (vec){0}, a) : vec_tanh(a);
+    vec_store_first(h + j, out, hidden - j);
+  }
+}
+
+/* ---- Steps ------------------------------------------------------------------------------------
+ */
+
+/* Where the gates of a row are kept, of the step that is done after `done` others. */
+static real *gates_of(const recurrent_job *job, int64_t t, int64_t done, row_block block) {
+  const recurrent_state *state = job->state;
+  if (state->cell < TDM_CELL_LSTM) return job->y + (t * state->batch + block.row) * state->hidden;
+  if (state->trains) return job->gates + (t * state->batch + block.row) * state->kept;
+  return job->gates +
+         (block.row * STEPS_AT_ONCE + done % STEPS_AT_ONCE * block.count) * state->kept;
+}
+
+/* Row `row` has no step at t, or has had none. */
+static void row_clear(const recurrent_job *job, int64_t t, int64_t row) {
+  const recurrent_state *state = job->state;
+  const int64_t place = t * state->batch + row;
+  row_zero(job->y + place * state->hidden, state->hidden);
+  if (state->trains) row_zero(job->gates + place * state->kept, state->kept);
+  if (job->cells != NULL) row_zero(job->cells + place * state->hidden, state->hidden);
+}
+
+/* The cell of one row at t: moves its states on and keeps what is to be kept. */
+static void row_step(const recurrent_job *job, int64_t t, int64_t row, real *gates) {
+  const recurrent_state *state = job->state;
+  const int64_t hidden = state->hidden, place = (t * state->batch + row) * hidden;
+  real *h = job->h_n + row * hidden; /* (hidden) */
+  switch (state->cell) {
+  case TDM_CELL_LSTM:
+    lstm_row(hidden, gates, job->c_n + row * hidden, h);
+    if (job->cells != NULL) row_copy(job->cells + place, job->c_n + row * hidden, hidden);
+    break;
+  case TDM_CELL_GRU:
+    gru_row(hidden, gates, job->recurrent + row * state->columns, h);
+    break;
+  default:
+    plain_row(state->cell, hidden, gates, h);
+    break;
+  }
+  row_copy(job->y + place, h, hidden);
+}
+
+/* One step of a block, whose products with the input are there. */
+static void step(const recurrent_job *job, row_block block, int64_t t, int64_t done) {
+  const recurrent_state *state = job->state;
+  const int64_t hidden = state->hidden, columns = state->columns;
+  real *gates = gates_of(job, t, done, block); /* (count, kept) */
+  const real *h = job->h_n + block.row * hidden;
+  if (state->cell == TDM_CELL_GRU) {
+    product_packed(block.count, job->weight_hh, 0, columns, h, hidden, job->bias_hh, PRODUCT_SET,
+                   job->recurrent + block.row * columns, columns);
+  } else if (done > 0 || job->h0 != NULL) {
+    product_packed(block.count, job->weight_hh, 0, columns, h, hidden, NULL, PRODUCT_ADD, gates,
+                   state->kept);
+  }
+  for (int64_t i = 0; i < block.count; i++) {
+    const int64_t row = block.row + i;
+    if (t < recurrent_steps(state, job->lengths, row))
+      row_step(job, t, row, gates + i * state->kept);
+    else
+      row_clear(job, t, row);
+  }
+}
+
+/* The input's products for the steps done <= step < end. */
+static void project(const recurrent_job *job, row_block block, int64_t done, int64_t end) {
+  const recurrent_state *state = job->state;
+  for (int64_t first = 0; first < state->columns; first += PRODUCT_COLUMNS) {
+    const int64_t last = tdm_cpu_min(state->columns, first + PRODUCT_COLUMNS);
+    for (int64_t i = done; i < end; i++) {
+      const int64_t t = recurrent_time(state, i);
+      if (t >= block.longest) continue;
+      product_packed(block.count, job->weight_ih, first, last,
+                     job->x + (t * state->batch + block.row) * state->in, state->in, job->bias,
+                     PRODUCT_SET, gates_of(job, t, i, block), state->kept);
+    }
+  }
+}
+
+static void block_run(const recurrent_job *job, row_block block) {
+  const recurrent_state *state = job->state;
+  const int64_t length = state->length;
+  for (int64_t i = 0; i < length; i++) {
+    if (i % STEPS_AT_ONCE == 0) project(job, block, i, tdm_cpu_min(length, i + STEPS_AT_ONCE));
+    const int64_t t = recurrent_time(state, i);
+    if (t < block.longest) {
+      step(job, block, t, i);
+    } else {
+      for (int64_t row = 0; row < block.count; row++)
+        row_clear(job, t, block.row + row);
+    }
+  }
+}
+
+/* The states before the first step. */
+static void block_begin(const recurrent_job *job, row_block block) {
+  const int64_t first = block.row * job->state->hidden, count = block.count * job->state->hidden;
+  if (job->h0 != NULL)
+    row_copy(job->h_n + first, job->h0 + first, count);
+  else
+    row_zero(job->h_n + first, count);
+  if (job->c_n == NULL) return;
+  if (job->c0 != NULL)
+    row_copy(job->c_n + first, job->c0 + first, count);
+  else
+    row_zero(job->c_n + first, count);
+}
+
+static void batch_tasks(void *user, int64_t begin, int64_t end) {
+  const recurrent_job *job = user;
+  const recurrent_state *state = job->state;
+  for (int64_t task = begin; task < end; task++) {
+    row_block block = {.row = task * state->rows_per_task};
+    block.count = tdm_cpu_min(state->batch - block.row, state->rows_per_task);
+    for (int64_t i = 0; i < block.count; i++) {
+      const int64_t steps = recurrent_steps(state, job->lengths, block.row + i);
+      if (steps > block.longest) block.longest = steps;
+    }
+    block_begin(job, block);
+    block_run(job, block);
+  }
+}
+
+/* ---- The kernel --------------------------------------------------------------------------------
+ */
+
+/* Elements of gates that no output has. */
+static int64_t scratch_count(const recurrent_state *state) {
+  if (state->cell < TDM_CELL_LSTM || state->trains) return 0;
+  return state->batch * STEPS_AT_ONCE * state->kept;
+}
+
+tdm_status TDM_NAME(tdm_recurrent_prepare)(const tdm_kernel_request *request,
+                                           tdm_kernel_answer *answer) {
+  recurrent_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  recurrent_state_init(state, request, &request->inputs[X], &request->outputs[0],
+                       &request->inputs[LENGTHS]);
+  const size_t states = state->cell == TDM_CELL_LSTM ? 2 : 1;
+  state->trains = request->output_count > 1 + states;
+  state->splits = answer->splits = tdm_cpu_splits(request, recurrent_operations(state) / 30.0);
+  answer->workspace_bytes = product_packed_bytes(state->in, state->columns) +
+                            product_packed_bytes(state->hidden, state->columns) +
+                            tdm_cpu_aligned((size_t)state->columns * sizeof(real)) +
+                            tdm_cpu_aligned((size_t)scratch_count(state) * sizeof(real)) +
+                            tdm_cpu_aligned((size_t)(state->batch * state->columns) * sizeof(real));
+  return TDM_OK;
+}
+
+/* Of gru each product has its own bias, else the input's has the sum of both. */
+static void take_biases(recurrent_job *job, const real *bias_ih, const real *bias_hh, real *sum) {
+  const int64_t columns = job->state->columns;
+  job->bias = bias_ih != NULL || bias_hh != NULL ? sum : NULL;
+  if (job->bias == NULL) return;
+  row_zero(sum, columns);
+  if (bias_ih != NULL) row_add(sum, bias_ih, columns);
+  if (bias_hh == NULL) return;
+  if (job->state->cell == TDM_CELL_GRU)
+    job->bias_hh = bias_hh;
+  else
+    row_add(sum, bias_hh, columns);
+}
+
+tdm_status TDM_NAME(tdm_recurrent_execute)(const tdm_kernel_call *call) {
+  const recurrent_state *state = call->state;
+  const bool has_cells = state->cell == TDM_CELL_LSTM;
+  char *workspace = call->workspace;
+  recurrent_job job = {.state = state,
+                       .x = call->inputs[X],
+                       .h0 = call->inputs[H0],
+                       .c0 = call->inputs[C0],
+                       .lengths = call->inputs[LENGTHS],
+                       .y = call->outputs[0],
+                       .h_n = call->outputs[1],
+                       .c_n = has_cells ? call->outputs[2] : NULL,
+                       .cells = has_cells && state->trains ? call->outputs[4] : NULL};
+  TDM_TRY(recurrent_lengths_check(state, job.lengths));
+  job.weight_ih = (packed_matrix){(real *)workspace, state->in, state->columns};
+  workspace += product_packed_bytes(state->in, state->columns);
+  job.weight_hh = (packed_matrix){(real *)workspace, state->hidden, state->columns};
+  workspace += product_packed_bytes(state->hidden, state->columns);
+  take_biases(&job, call->inputs[BIAS_IH], call->inputs[BIAS_HH],
+              recurrent_take(&workspace, state->columns));
+  real *scratch = recurrent_take(&workspace, scratch_count(state));
+  job.gates = state->trains ? call->outputs[has_cells ? 3 : 2] : scratch;
+  job.recurrent = recurrent_take(&workspace, state->batch * state->columns);
+
+  tdm_team *team = state->splits ? call->team : NULL;
+  recurrent_pack(job.weight_ih, (matrix){call->inputs[WEIGHT_IH], state->in, true}, team);
+  recurrent_pack(job.weight_hh, (matrix){call->inputs[WEIGHT_HH], state->hidden, true}, team);
+  tdm_team_run(team, tdm_cpu_chunks(state->batch, state->rows_per_task), 1, batch_tasks, &job);
+  return TDM_OK;
+}

@@ -1,0 +1,110 @@
+/* What a recurrent layer and its gradient share: sizes, each row's steps, and the packing of
+ * weights. Invariant: a row of the batch depends on its own row alone, however rows are shared out.
+ */
+#ifndef TANDEM_DEVICES_CPU_KERNELS_RECURRENT_H
+#define TANDEM_DEVICES_CPU_KERNELS_RECURRENT_H
+
+#include "devices/cpu/kernels/product.h"
+#include "devices/cpu/kernels/vector_math.h"
+
+typedef struct recurrent_state {
+  int64_t length;
+  int64_t batch;
+  int64_t in;
+  int64_t hidden;
+  int64_t columns;       /* of the weights' products: G hidden */
+  int64_t kept;          /* columns of what a step leaves for the gradient */
+  int64_t rows_per_task; /* of the batch */
+  int64_t weight_rows;   /* of the weights' gradients, a task */
+  int32_t cell;          /* tdm_cell */
+  bool reverse;
+  bool trains;       /* forward: gates are kept; gradient: d_x is wanted */
+  bool wide_lengths; /* int64 */
+  bool splits;
+} recurrent_state;
+
+/* Rows of a task: few enough that every thread has some, enough that reading the weights from the
+ * cache does not cost more than the products. */
+static inline int64_t recurrent_rows(int64_t batch, size_t team_size) {
+  const int64_t wanted = tdm_cpu_chunks(batch, (int64_t)team_size);
+  return wanted > 64 ? 64 : wanted < 12 ? 12 : wanted;
+}
+
+/* x (length, batch, in), y (length, batch, hidden). */
+static inline void recurrent_state_init(recurrent_state *state, const tdm_kernel_request *request,
+                                        const tdm_spec *x, const tdm_spec *y,
+                                        const tdm_spec *lengths) {
+  const tdm_recurrent_attributes *attributes = request->attributes;
+  state->length = x->shape.dims[0];
+  state->batch = x->shape.dims[1];
+  state->in = x->shape.dims[2];
+  state->hidden = y->shape.dims[2];
+  state->cell = attributes->cell;
+  state->columns = tdm_cell_gates(state->cell) * state->hidden;
+  state->kept = state->columns > state->hidden ? 4 * state->hidden : state->hidden;
+  state->reverse = attributes->reverse != 0;
+  state->wide_lengths = lengths->dtype == TDM_INT64;
+  state->rows_per_task = recurrent_rows(state->batch, request->team_size);
+  state->weight_rows = product_gradient_rows(state->columns, request->team_size);
+}
+
+/* Multiplications and additions of the forward pass, as one each. */
+static inline double recurrent_operations(const recurrent_state *state) {
+  return (double)state->length * (double)state->batch * (double)state->columns *
+         (double)(state->in + state->hidden);
+}
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+/* The time of the step that is done after `done` others. */
+static inline int64_t recurrent_time(const recurrent_state *state, int64_t done) {
+  return state->reverse ? state->length - 1 - done : done;
+}
+
+/* Steps of a row; lengths may be NULL. */
+static inline int64_t recurrent_steps(const recurrent_state *state, const void *lengths,
+                                      int64_t row) {
+  if (lengths == NULL) return state->length;
+  const tdm_cpu_ids ids = {lengths, state->batch, state->wide_lengths};
+  return tdm_cpu_id(&ids, row);
+}
+
+/* Is t the first time of a row of so many steps? */
+static inline bool recurrent_is_first(const recurrent_state *state, int64_t t, int64_t steps) {
+  return t == (state->reverse ? steps - 1 : 0);
+}
+
+/* "length 9 at position 3 is outside 0 to 8" */
+static inline tdm_status recurrent_lengths_check(const recurrent_state *state,
+                                                 const void *lengths) {
+  const tdm_cpu_ids ids = {lengths, state->batch, state->wide_lengths};
+  return lengths == NULL ? TDM_OK : tdm_cpu_lengths_check(&ids, state->length);
+}
+
+/* ---- Packing --------------------------------------------------------------------------------- */
+
+typedef struct recurrent_packing {
+  packed_matrix to;
+  matrix weight;
+} recurrent_packing;
+
+static inline void recurrent_pack_tasks(void *user, int64_t begin, int64_t end) {
+  const recurrent_packing *packing = user;
+  product_pack(packing->to, begin * PRODUCT_COLUMNS,
+               tdm_cpu_min(packing->to.n, end * PRODUCT_COLUMNS), packing->weight);
+}
+
+/* Packs a whole weight. */
+static inline void recurrent_pack(packed_matrix to, matrix weight, tdm_team *team) {
+  recurrent_packing packing = {to, weight};
+  tdm_team_run(team, tdm_cpu_chunks(to.n, PRODUCT_COLUMNS), 1, recurrent_pack_tasks, &packing);
+}
+
+/* Takes count elements from a workspace. */
+static inline real *recurrent_take(char **workspace, int64_t count) {
+  real *taken = (real *)*workspace;
+  *workspace += tdm_cpu_aligned((size_t)count * sizeof(real));
+  return taken;
+}
+
+#endif

@@ -1,0 +1,302 @@
+/* The gradient of a recurrent layer: back through time in blocks of the batch, as in recurrent.c,
+ * which leaves the gradients before the gates' functions (d_a) of all steps; then the weights'
+ * gradients over the whole sequence at once, in blocks of their rows. Invariant: d_h0 and d_c0 hold
+ * the adjoints of the states before the earliest step that was gone back through. */
+#include "core/status.h"
+#include "devices/cpu/kernels/recurrent.h"
+
+enum { X, Y, WEIGHT_IH, WEIGHT_HH, D_Y, D_H_N, D_C_N, H0, C0, GATES, CELLS, LENGTHS };
+
+typedef struct gradient_job {
+  const recurrent_state *state;
+  const real *x;       /* (length, batch, in) */
+  const real *y;       /* (length, batch, hidden) */
+  const real *d_y;     /* (length, batch, hidden) or NULL */
+  const real *d_h_n;   /* (batch, hidden) or NULL */
+  const real *d_c_n;   /* (batch, hidden) or NULL */
+  const real *h0;      /* (batch, hidden) or NULL */
+  const real *c0;      /* (batch, hidden) or NULL */
+  const real *gates;   /* (length, batch, kept) */
+  const real *cells;   /* (length, batch, hidden) */
+  const void *lengths; /* (batch) or NULL */
+  real *d_weight_ih;   /* (columns, in) */
+  real *d_weight_hh;   /* (columns, hidden) */
+  real *d_bias_ih;     /* (columns) */
+  real *d_bias_hh;     /* (columns) */
+  real *d_h0;          /* (batch, hidden) */
+  real *d_c0;          /* (batch, hidden) or NULL */
+  real *d_x;           /* (length, batch, in) or NULL */
+  real *d_a;           /* (length, batch, columns): of the input's products */
+  real *d_b;           /* (length, batch, columns): of the state's; d_a but for gru */
+  real *d_first;       /* (batch, columns): d_b of each row's first step */
+  packed_matrix weight_ih;
+  packed_matrix weight_hh;
+} gradient_job;
+
+/* What one row of a step reads and writes; (hidden) where nothing else is said. */
+typedef struct row_operands {
+  const real *d_y; /* or NULL */
+  const real *y;
+  const real *gates;  /* (kept) */
+  const real *cell;   /* of lstm */
+  const real *before; /* the state that went in, c of lstm and h of gru; NULL: zeros */
+  real *d_h;          /* in: what later steps say of h; out: without what the product adds */
+  real *d_c;          /* of lstm */
+  real *d_a;          /* (columns) */
+  real *d_b;          /* (columns), of gru */
+} row_operands;
+
+/* ---- Cells: one row of a step ------------------------------------------------------------------
+ */
+
+ALWAYS_INLINE vec load_or_zero(const real *from, int64_t j, int64_t left) {
+  return from != NULL ? vec_load_first(from + j, left) : (vec){0};
+}
+
+static void lstm_row(int64_t hidden, const row_operands *row) {
+  for (int64_t j = 0; j < hidden; j += LANES) {
+    const int64_t left = hidden - j;
+    const real *gates = row->gates + j;
+    const vec i = vec_load_first(gates, left), f = vec_load_first(gates + hidden, left);
+    const vec g = vec_load_first(gates + 2 * hidden, left);
+    const vec o = vec_load_first(gates + 3 * hidden, left);
+    const vec squashed = vec_tanh(vec_load_first(row->cell + j, left));
+    const vec d_h = vec_load_first(row->d_h + j, left) + load_or_zero(row->d_y, j, left);
+    const vec d_c = vec_load_first(row->d_c + j, left) + d_h * o * (1 - squashed * squashed);
+    real *d_a = row->d_a + j;
+    vec_store_first(d_a, d_c * g * i * (1 - i), left);
+    vec_store_first(d_a + hidden, d_c * load_or_zero(row->before, j, left) * f * (1 - f), left);
+    vec_store_first(d_a + 2 * hidden, d_c * i * (1 - g * g), left);
+    vec_store_first(d_a + 3 * hidden, d_h * squashed * o * (1 - o), left);
+    vec_store_first(row->d_c + j, d_c * f, left);
+    vec_store_first(row->d_h + j, (vec){0}, left);
+  }
+}
+
+static void gru_row(int64_t hidden, const row_operands *row) {
+  for (int64_t j = 0; j < hidden; j += LANES) {
+    const int64_t left = hidden - j;
+    const real *gates = row->gates + j;
+    const vec r = vec_load_first(gates, left), z = vec_load_first(gates + hidden, left);
+    const vec n = vec_load_first(gates + 2 * hidden, left);
+    const vec b_n = vec_load_first(gates + 3 * hidden, left);
+    const vec d_h = vec_load_first(row->d_h + j, left) + load_or_zero(row->d_y, j, left);
+    const vec d_n = d_h * (1 - z) * (1 - n * n);
+    const vec d_r = d_n * b_n * r * (1 - r);
+    const vec d_z = d_h * (load_or_zero(row->before, j, left) - n) * z * (1 - z);
+    real *d_a = row->d_a + j, *d_b = row->d_b + j;
+    vec_store_first(d_a, d_r, left);
+    vec_store_first(d_a + hidden, d_z, left);
+    vec_store_first(d_a + 2 * hidden, d_n, left);
+    vec_store_first(d_b, d_r, left);
+    vec_store_first(d_b + hidden, d_z, left);
+    vec_store_first(d_b + 2 * hidden, d_n * r, left);
+    vec_store_first(row->d_h + j, d_h * z, left);
+  }
+}
+
+/* tanh and relu give their slope in terms of y. */
+static void plain_row(int32_t cell, int64_t hidden, const row_operands *row) {
+  for (int64_t j = 0; j < hidden; j += LANES) {
+    const int64_t left = hidden - j;
+    const vec y = vec_load_first(row->y + j, left);
+    const vec d = vec_load_first(row->d_h + j, left) + load_or_zero(row->d_y, j, left);
+    const vec d_a = cell == TDM_CELL_RELU ? vec_select(y > (vec){0}, d, (vec){0}) : d * (1 - y * y);
+    vec_store_first(row->d_a + j, d_a, left);
+    vec_store_first(row->d_h + j, (vec){0}, left);
+  }
+}
+
+/* ---- Back through time -------------------------------------------------------------------------
+ */
+
+/* What the cell of a row read as its state at t: of all steps' (length, batch, hidden), or of the
+ * first one's (batch, hidden), which may be NULL. */
+static const real *state_before(const gradient_job *job, const real *all, const real *first,
+                                int64_t t, int64_t row, int64_t steps) {
+  const recurrent_state *state = job->state;
+  if (recurrent_is_first(state, t, steps))
+    return first != NULL ? first + row * state->hidden : NULL;
+  const int64_t before = state->reverse ? t + 1 : t - 1;
+  return all + (before * state->batch + row) * state->hidden;
+}
+
+static void row_back(const gradient_job *job, int64_t t, int64_t row) {
+  const recurrent_state *state = job->state;
+  const int64_t hidden = state->hidden, columns = state->columns;
+  const int64_t place = t * state->batch + row;
+  const int64_t steps = recurrent_steps(state, job->lengths, row);
+  row_operands at = {.y = job->y + place * hidden,
+                     .gates = job->gates != NULL ? job->gates + place * state->kept : NULL,
+                     .d_h = job->d_h0 + row * hidden,
+                     .d_a = job->d_a + place * columns,
+                     .d_b = job->d_b + place * columns};
+  if (t >= steps) {
+    row_zero(at.d_a, columns);
+    if (at.d_b != at.d_a) row_zero(at.d_b, columns);
+    return;
+  }
+  if (job->d_y != NULL) at.d_y = job->d_y + place * hidden;
+  switch (state->cell) {
+  case TDM_CELL_LSTM:
+    at.cell = job->cells + place * hidden;
+    at.d_c = job->d_c0 + row * hidden;
+    at.before = state_before(job, job->cells, job->c0, t, row, steps);
+    lstm_row(hidden, &at);
+    break;
+  case TDM_CELL_GRU:
+    at.before = state_before(job, job->y, job->h0, t, row, steps);
+    gru_row(hidden, &at);
+    break;
+  default:
+    plain_row(state->cell, hidden, &at);
+    break;
+  }
+  if (recurrent_is_first(state, t, steps)) row_copy(job->d_first + row * columns, at.d_b, columns);
+}
+
+/* d_x of the block's rows at all times, from the last to the first of [begin, end). */
+static void input_back(const gradient_job *job, int64_t row, int64_t count) {
+  const recurrent_state *state = job->state;
+  for (int64_t t = 0; t < state->length; t++) {
+    const int64_t place = t * state->batch + row;
+    product_packed(count, job->weight_ih, 0, state->in, job->d_a + place * state->columns,
+                   state->columns, NULL, PRODUCT_SET, job->d_x + place * state->in, state->in);
+  }
+}
+
+static void copy_or_zero(real *to, const real *from, int64_t first, int64_t count) {
+  if (from != NULL)
+    row_copy(to + first, from + first, count);
+  else
+    row_zero(to + first, count);
+}
+
+static void block_back(const gradient_job *job, int64_t row, int64_t count) {
+  const recurrent_state *state = job->state;
+  const int64_t hidden = state->hidden, columns = state->columns;
+  real *d_h = job->d_h0 + row * hidden; /* (count, hidden) */
+  copy_or_zero(job->d_h0, job->d_h_n, row * hidden, count * hidden);
+  if (job->d_c0 != NULL) copy_or_zero(job->d_c0, job->d_c_n, row * hidden, count * hidden);
+  row_zero(job->d_first + row * columns, count * columns);
+  for (int64_t done = state->length - 1; done >= 0; done--) {
+    const int64_t t = recurrent_time(state, done);
+    for (int64_t i = 0; i < count; i++)
+      row_back(job, t, row + i);
+    product_packed(count, job->weight_hh, 0, hidden, job->d_b + (t * state->batch + row) * columns,
+                   columns, NULL, PRODUCT_ADD, d_h, hidden);
+  }
+  if (job->d_x != NULL) input_back(job, row, count);
+}
+
+static void batch_tasks(void *user, int64_t begin, int64_t end) {
+  const gradient_job *job = user;
+  const recurrent_state *state = job->state;
+  for (int64_t task = begin; task < end; task++) {
+    const int64_t row = task * state->rows_per_task;
+    block_back(job, row, tdm_cpu_min(state->batch - row, state->rows_per_task));
+  }
+}
+
+/* ---- Gradients of weights ----------------------------------------------------------------------
+ */
+
+/* Rows of both weights' gradients, and of the biases'. */
+static void weight_tasks(void *user, int64_t begin, int64_t end) {
+  const gradient_job *job = user;
+  const recurrent_state *state = job->state;
+  const int64_t in = state->in, hidden = state->hidden, columns = state->columns;
+  const int64_t all = state->length * state->batch;
+  const int64_t later = state->length > 1 ? all - state->batch : 0; /* steps that are no first */
+  const int64_t step = state->batch;
+  for (int64_t task = begin; task < end; task++) {
+    const int64_t first = task * state->weight_rows;
+    const int64_t count = tdm_cpu_min(columns - first, state->weight_rows);
+    const real *d_a = job->d_a + first, *d_b = job->d_b + first; /* (length, batch, count) */
+    product_of_transposed(count, in, all, d_a, columns, job->x, in, PRODUCT_SET,
+                          job->d_weight_ih + first * in, in);
+    real *d_hh = job->d_weight_hh + first * hidden;
+    /* y is zeros where a row has no step, so what reads it as the state before adds nothing. */
+    product_of_transposed(count, hidden, later, state->reverse ? d_b : d_b + step * columns,
+                          columns, state->reverse ? job->y + step * hidden : job->y, hidden,
+                          PRODUCT_SET, d_hh, hidden);
+    if (job->h0 != NULL)
+      product_of_transposed(count, hidden, state->batch, job->d_first + first, columns, job->h0,
+                            hidden, PRODUCT_ADD, d_hh, hidden);
+    column_sums(all, count, d_a, columns, job->d_bias_ih + first);
+    if (job->d_b != job->d_a)
+      column_sums(all, count, d_b, columns, job->d_bias_hh + first);
+    else
+      row_copy(job->d_bias_hh + first, job->d_bias_ih + first, count);
+  }
+}
+
+/* ---- The kernel --------------------------------------------------------------------------------
+ */
+
+tdm_status TDM_NAME(tdm_recurrent_gradient_prepare)(const tdm_kernel_request *request,
+                                                    tdm_kernel_answer *answer) {
+  const tdm_recurrent_attributes *attributes = request->attributes;
+  recurrent_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  recurrent_state_init(state, request, &request->inputs[X], &request->inputs[Y],
+                       &request->inputs[LENGTHS]);
+  state->trains = attributes->input_gradient != 0;
+  state->splits = answer->splits = tdm_cpu_splits(request, recurrent_operations(state) / 15.0);
+  const int64_t step = state->batch * state->columns;
+  const size_t buffers = state->cell == TDM_CELL_GRU ? 2 : 1;
+  answer->workspace_bytes =
+      (state->trains ? product_packed_bytes(state->columns, state->in) : 0) +
+      product_packed_bytes(state->columns, state->hidden) +
+      buffers * tdm_cpu_aligned((size_t)(state->length * step) * sizeof(real)) +
+      tdm_cpu_aligned((size_t)step * sizeof(real));
+  return TDM_OK;
+}
+
+static gradient_job job_of(const tdm_kernel_call *call) {
+  const recurrent_state *state = call->state;
+  const bool has_cells = state->cell == TDM_CELL_LSTM;
+  return (gradient_job){.state = state,
+                        .x = call->inputs[X],
+                        .y = call->inputs[Y],
+                        .d_y = call->inputs[D_Y],
+                        .d_h_n = call->inputs[D_H_N],
+                        .d_c_n = call->inputs[D_C_N],
+                        .h0 = call->inputs[H0],
+                        .c0 = call->inputs[C0],
+                        .gates = call->inputs[GATES],
+                        .cells = call->inputs[CELLS],
+                        .lengths = call->inputs[LENGTHS],
+                        .d_weight_ih = call->outputs[0],
+                        .d_weight_hh = call->outputs[1],
+                        .d_bias_ih = call->outputs[2],
+                        .d_bias_hh = call->outputs[3],
+                        .d_h0 = call->outputs[4],
+                        .d_c0 = has_cells ? call->outputs[5] : NULL,
+                        .d_x = state->trains ? call->outputs[has_cells ? 6 : 5] : NULL};
+}
+
+tdm_status TDM_NAME(tdm_recurrent_gradient_execute)(const tdm_kernel_call *call) {
+  const recurrent_state *state = call->state;
+  const int64_t step = state->batch * state->columns;
+  gradient_job job = job_of(call);
+  TDM_TRY(recurrent_lengths_check(state, job.lengths));
+  char *workspace = call->workspace;
+  tdm_team *team = state->splits ? call->team : NULL;
+  if (state->trains) {
+    job.weight_ih = (packed_matrix){(real *)workspace, state->columns, state->in};
+    workspace += product_packed_bytes(state->columns, state->in);
+    recurrent_pack(job.weight_ih, (matrix){call->inputs[WEIGHT_IH], state->in, false}, team);
+  }
+  job.weight_hh = (packed_matrix){(real *)workspace, state->columns, state->hidden};
+  workspace += product_packed_bytes(state->columns, state->hidden);
+  recurrent_pack(job.weight_hh, (matrix){call->inputs[WEIGHT_HH], state->hidden, false}, team);
+  job.d_a = recurrent_take(&workspace, state->length * step);
+  job.d_b =
+      state->cell == TDM_CELL_GRU ? recurrent_take(&workspace, state->length * step) : job.d_a;
+  job.d_first = recurrent_take(&workspace, step);
+
+  tdm_team_run(team, tdm_cpu_chunks(state->batch, state->rows_per_task), 1, batch_tasks, &job);
+  tdm_team_run(team, tdm_cpu_chunks(state->columns, state->weight_rows), 1, weight_tasks, &job);
+  return TDM_OK;
+}

@@ -1,0 +1,223 @@
+/* RNN, LSTM and GRU: an operation for each layer and direction. Invariant: operations are time
+ * first; batch_first only exchanges dimensions around them. */
+#include "layers/recurrent.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "layers/common.h"
+#include "layers/layers.h"
+#include "layers/recurrent_operations.h"
+
+/* One call of a user's. */
+typedef struct recurrent_layers {
+  tdm_graph *graph;
+  const char *kind; /* "lstm" */
+  const char *name;
+  const tdm_operation *operation;
+  int32_t cell;
+  int64_t hidden;
+  tdm_rnn_options options;
+  int directions;
+} recurrent_layers;
+
+/* "name" "part" "layer" into text, with "_reverse" behind it; NULL with the graph's error. */
+static const char *part_name(const recurrent_layers *layers, const char *part, int layer,
+                             int direction, char *text) {
+  char suffix[48];
+  (void)snprintf(suffix, sizeof suffix, "%s%d%s", part, layer, direction > 0 ? "_reverse" : "");
+  return tdm_layer_name(layers->graph, layers->name, suffix, text);
+}
+
+/* ---- One layer in one direction ----------------------------------------------------------------
+ */
+
+static void make_parameters(const recurrent_layers *layers, int layer, int direction, int64_t in,
+                            tdm_value *inputs) {
+  static const char *const names[] = {[TDM_RECURRENT_WEIGHT_IH] = ".weight_ih_l",
+                                      [TDM_RECURRENT_WEIGHT_HH] = ".weight_hh_l",
+                                      [TDM_RECURRENT_BIAS_IH] = ".bias_ih_l",
+                                      [TDM_RECURRENT_BIAS_HH] = ".bias_hh_l"};
+  const int64_t hidden = layers->hidden, columns = tdm_cell_gates(layers->cell) * hidden;
+  const double bound = 1.0 / sqrt((double)hidden);
+  const tdm_initializer uniform = {TDM_INIT_UNIFORM, -bound, bound, -1};
+  const int last = layers->options.without_bias ? TDM_RECURRENT_WEIGHT_HH : TDM_RECURRENT_BIAS_HH;
+  for (int i = TDM_RECURRENT_WEIGHT_IH; i <= last; i++) {
+    char suffix[48];
+    (void)snprintf(suffix, sizeof suffix, "%s%d%s", names[i], layer,
+                   direction > 0 ? "_reverse" : "");
+    const tdm_shape shape = i == TDM_RECURRENT_WEIGHT_IH   ? tdm_shape_of(2, columns, in)
+                            : i == TDM_RECURRENT_WEIGHT_HH ? tdm_shape_of(2, columns, hidden)
+                                                           : tdm_shape_of(1, columns);
+    inputs[i] = tdm_layer_parameter(layers->graph, layers->name, suffix, shape, &uniform);
+  }
+}
+
+/* That layer's and direction's part of h0 or c0, (batch, hidden); invalid where there is none. */
+static tdm_value first_state(const recurrent_layers *layers, const char *part, tdm_value states,
+                             int layer, int direction) {
+  char text[TDM_LAYER_NAME_BYTES];
+  if (!tdm_value_is_valid(states) || !part_name(layers, part, layer, direction, text))
+    return (tdm_value){0, 0};
+  return tdm_select(layers->graph, text, states, 0, layer * layers->directions + direction);
+}
+
+/* x (length, batch, in) -> outputs as the operation has them; the first is y. */
+static tdm_value make_direction(const recurrent_layers *layers, tdm_value x, int layer,
+                                int direction, tdm_value *outputs) {
+  tdm_graph *graph = layers->graph;
+  tdm_shape shape = tdm_value_shape(graph, x);
+  if (shape.rank < 0) return x; /* the graph has its error */
+  tdm_value inputs[TDM_RECURRENT_INPUTS] = {x};
+  make_parameters(layers, layer, direction, *tdm_shape_last(&shape), inputs);
+  inputs[TDM_RECURRENT_H0] = first_state(layers, "/h0_l", layers->options.h0, layer, direction);
+  inputs[TDM_RECURRENT_C0] = first_state(layers, "/c0_l", layers->options.c0, layer, direction);
+  inputs[TDM_RECURRENT_LENGTHS] = layers->options.lengths;
+  if (tdm_graph_status(graph) != TDM_OK) return (tdm_value){0, 0};
+  char text[TDM_LAYER_NAME_BYTES];
+  const char *path = layers->name;
+  if (layers->options.layers * layers->directions > 1)
+    path = part_name(layers, "/l", layer, direction, text);
+  const tdm_recurrent_attributes attributes = {.cell = layers->cell, .reverse = direction};
+  return tdm_append(graph, layers->operation, path, &attributes, inputs, TDM_RECURRENT_INPUTS,
+                    outputs);
+}
+
+/* ---- All of them -------------------------------------------------------------------------------
+ */
+
+/* Both directions' y as one, and what goes to the next layer. */
+static tdm_value join_layer(const recurrent_layers *layers, const tdm_value *y, int layer) {
+  char text[TDM_LAYER_NAME_BYTES];
+  tdm_value joined = y[0];
+  if (layers->directions > 1) {
+    if (!part_name(layers, "/both_l", layer, 0, text)) return (tdm_value){0, 0};
+    joined = tdm_concat(layers->graph, text, y, 2, 2);
+  }
+  if (layers->options.dropout == 0 || layer + 1 == layers->options.layers) return joined;
+  if (!part_name(layers, "/dropout_l", layer, 0, text)) return (tdm_value){0, 0};
+  return tdm_dropout(layers->graph, text, joined, layers->options.dropout);
+}
+
+/* x with its first two dimensions exchanged, under name/part, if the batch comes first. */
+static tdm_value exchange(const recurrent_layers *layers, const char *part, tdm_value x) {
+  char text[TDM_LAYER_NAME_BYTES];
+  if (!layers->options.batch_first) return x;
+  if (!tdm_layer_name(layers->graph, layers->name, part, text)) return (tdm_value){0, 0};
+  return tdm_swap_first_dimensions(layers->graph, text, x);
+}
+
+static tdm_value make_layers(const recurrent_layers *layers, tdm_value x, tdm_value *out_h_n,
+                             tdm_value *out_c_n) {
+  x = exchange(layers, "/time_first", x);
+  for (int layer = 0; layer < layers->options.layers; layer++) {
+    tdm_value y[2];
+    for (int direction = 0; direction < layers->directions; direction++) {
+      tdm_value outputs[TDM_RECURRENT_OUTPUTS] = {{0, 0}};
+      const int at = layer * layers->directions + direction;
+      y[direction] = make_direction(layers, x, layer, direction, outputs);
+      if (!tdm_value_is_valid(y[direction])) return y[direction];
+      if (out_h_n) out_h_n[at] = outputs[TDM_RECURRENT_H_N];
+      if (out_c_n) out_c_n[at] = outputs[TDM_RECURRENT_C_N];
+    }
+    x = join_layer(layers, y, layer);
+  }
+  return tdm_value_is_valid(x) ? exchange(layers, "/batch_first", x) : x;
+}
+
+/* ---- What is asked for -------------------------------------------------------------------------
+ */
+
+/* Does a first state, if there is one, serve all layers and directions? */
+static bool accepts_state(const recurrent_layers *layers, const char *which, tdm_value states) {
+  if (!tdm_value_is_valid(states)) return true;
+  const tdm_shape shape = tdm_value_shape(layers->graph, states);
+  const int count = layers->options.layers * layers->directions;
+  if (shape.rank == 3 && tdm_dim_agree(shape.dims[0], count)) return true;
+  char text[TDM_SHAPE_TEXT];
+  tdm_graph_fail(layers->graph, TDM_INVALID_ARGUMENT,
+                 "%s %s: %s must be [%d, batch, hidden], is %s", layers->kind, layers->name, which,
+                 count, tdm_shape_text(&shape, text, sizeof text));
+  return false;
+}
+
+/* The name of an option that this kind does not have, or NULL. */
+static const char *stray_option(const recurrent_layers *layers) {
+  if (layers->options.relu && layers->cell == TDM_CELL_LSTM) return "relu";
+  if (layers->options.relu && layers->cell == TDM_CELL_GRU) return "relu";
+  const bool has_cells = layers->cell == TDM_CELL_LSTM;
+  return tdm_value_is_valid(layers->options.c0) && !has_cells ? "c0" : NULL;
+}
+
+/* Is x (length, batch, features) with a size for features, and do the options go with it? */
+static bool accepts(const recurrent_layers *layers, tdm_value x) {
+  const tdm_rnn_options *options = &layers->options;
+  tdm_graph *graph = layers->graph;
+  if (!tdm_layer_accepts(graph, layers->kind, layers->name, x)) return false;
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  char text[TDM_SHAPE_TEXT];
+  if (shape.rank != 3 || !tdm_dim_is_size(shape.dims[2])) {
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                   "%s %s: x must be %s with a size for features, x is %s", layers->kind,
+                   layers->name,
+                   options->batch_first ? "[batch, length, features]" : "[length, batch, features]",
+                   tdm_shape_text(&shape, text, sizeof text));
+    return false;
+  }
+  const char *stray = stray_option(layers);
+  if (options->layers < 1)
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %d layers", layers->kind, layers->name,
+                   options->layers);
+  else if (layers->hidden < 1)
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: a state of %lld", layers->kind,
+                   layers->name, (long long)layers->hidden);
+  else if (stray)
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: it has no option %s", layers->kind,
+                   layers->name, stray);
+  else
+    return accepts_state(layers, "h0", options->h0) && accepts_state(layers, "c0", options->c0);
+  return false;
+}
+
+static tdm_value recurrent(tdm_graph *graph, const char *kind, int32_t cell,
+                           const tdm_operation *operation, const char *name, tdm_value x,
+                           int64_t hidden, const tdm_rnn_options *options, tdm_value *out_h_n,
+                           tdm_value *out_c_n) {
+  const tdm_value invalid = {0, 0};
+  recurrent_layers layers = {.graph = graph,
+                             .kind = kind,
+                             .name = name ? name : "?",
+                             .operation = operation,
+                             .cell = cell,
+                             .hidden = hidden};
+  const bool legal =
+      tdm_layer_options(graph, kind, name, options, sizeof layers.options, &layers.options);
+  if (layers.options.layers == 0) layers.options.layers = 1;
+  layers.directions = layers.options.bidirectional ? 2 : 1;
+  for (int i = 0; i < layers.options.layers * layers.directions; i++) {
+    if (out_h_n) out_h_n[i] = invalid;
+    if (out_c_n) out_c_n[i] = invalid;
+  }
+  char text[TDM_LAYER_NAME_BYTES];
+  if (!legal || !tdm_layer_name(graph, name, "", text) || !accepts(&layers, x)) return invalid;
+  if (cell == TDM_CELL_TANH && layers.options.relu) layers.cell = TDM_CELL_RELU;
+  return make_layers(&layers, x, out_h_n, out_c_n);
+}
+
+tdm_value tdm_rnn(tdm_graph *graph, const char *name, tdm_value x, int64_t hidden,
+                  const tdm_rnn_options *options, tdm_value *out_h_n) {
+  return recurrent(graph, "rnn", TDM_CELL_TANH, &tdm_operation_rnn, name, x, hidden, options,
+                   out_h_n, NULL);
+}
+
+tdm_value tdm_lstm(tdm_graph *graph, const char *name, tdm_value x, int64_t hidden,
+                   const tdm_rnn_options *options, tdm_value *out_h_n, tdm_value *out_c_n) {
+  return recurrent(graph, "lstm", TDM_CELL_LSTM, &tdm_operation_lstm, name, x, hidden, options,
+                   out_h_n, out_c_n);
+}
+
+tdm_value tdm_gru(tdm_graph *graph, const char *name, tdm_value x, int64_t hidden,
+                  const tdm_rnn_options *options, tdm_value *out_h_n) {
+  return recurrent(graph, "gru", TDM_CELL_GRU, &tdm_operation_gru, name, x, hidden, options,
+                   out_h_n, NULL);
+}

@@ -1,0 +1,49 @@
+/* Public part of layers/ for recurrent layers, included by layers/layers.h: PyTorch's RNN, LSTM and
+ * GRU. All functions: one thread (the graph's); an invalid value in gives an invalid value out, the
+ * first error sticks to the graph. */
+#ifndef TANDEM_LAYERS_RECURRENT_H
+#define TANDEM_LAYERS_RECURRENT_H
+
+#include "graph/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* D, directions, is 2 for bidirectional layers, else 1. States stand layer after layer, in each
+ * forward before backward. */
+typedef struct tdm_rnn_options {
+  size_t struct_size;
+  int layers;         /* 0: 1 */
+  bool relu;          /* of tdm_rnn only; else tanh */
+  bool batch_first;   /* x and y are (batch, length, ...) */
+  tdm_value h0;       /* (layers D, batch, hidden); invalid: zeros */
+  tdm_value c0;       /* of tdm_lstm only, likewise */
+  tdm_value lengths;  /* int32 or int64 (batch): row i has lengths[i] steps, 0 to length, as in
+                         PyTorch's packed sequences, in any order; invalid: all of them */
+  bool bidirectional; /* y has (..., 2 hidden): forward, then backward */
+  bool without_bias;
+  double dropout; /* tdm_dropout's p, of what every layer but the last gives to the next */
+} tdm_rnn_options;
+
+/* x (length, batch, in) -> y (length, batch, D hidden) of the last layer; zeros behind a row's own
+ * steps, from the last of which the backward direction begins. out_h_n, unless NULL, gets the state
+ * after each layer's and direction's last step (layers D values of (batch, hidden)).
+ * name.weight_ih_l0 (hidden, in), name.weight_hh_l0 (hidden, hidden), name.bias_ih_l0,
+ * name.bias_hh_l0 (hidden), ..._l0_reverse, ..._l1 ...: uniform within 1/sqrt(hidden). in of the
+ * layers behind the first is D hidden. options may be NULL. */
+TDM_API tdm_value tdm_rnn(tdm_graph *graph, const char *name, tdm_value x, int64_t hidden,
+                          const tdm_rnn_options *options, tdm_value *out_h_n);
+/* The same with weights and biases of four gates (4 hidden, ...): input, forget, cell, output.
+ * out_c_n is as out_h_n, of the cells' states. */
+TDM_API tdm_value tdm_lstm(tdm_graph *graph, const char *name, tdm_value x, int64_t hidden,
+                           const tdm_rnn_options *options, tdm_value *out_h_n, tdm_value *out_c_n);
+/* The same as tdm_rnn with weights and biases of three gates (3 hidden, ...): reset, update, new.
+ */
+TDM_API tdm_value tdm_gru(tdm_graph *graph, const char *name, tdm_value x, int64_t hidden,
+                          const tdm_rnn_options *options, tdm_value *out_h_n);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,43 @@
+/* Builders of the golden cases of tests/golden/recurrent_cases.py. */
+#include "tests/layers/layer_cases.h"
+
+enum { KIND, LAYERS, BIDIRECTIONAL, BATCH_FIRST, BIAS, INITIAL, LENGTHS, DROPOUT };
+enum { TANH, RELU, LSTM, GRU };
+enum { HIDDEN = 2, MOST_STATES = 8 };
+
+/* All layers' and directions' states, (layers D batch, hidden), are judged as one. */
+static void judge_states(layer_test *test, const char *name, const tdm_value *states,
+                         size_t count) {
+  layer_judge(test, name, count > 1 ? tdm_concat(test->graph, name, states, count, 0) : states[0]);
+}
+
+static void recurrent(layer_test *test, const layer_case *options) {
+  const double *numbers = options->numbers;
+  const int kind = (int)numbers[KIND];
+  tdm_rnn_options chosen = {.struct_size = sizeof chosen,
+                            .layers = (int)numbers[LAYERS],
+                            .relu = kind == RELU,
+                            .batch_first = numbers[BATCH_FIRST] != 0,
+                            .bidirectional = numbers[BIDIRECTIONAL] != 0,
+                            .without_bias = numbers[BIAS] == 0,
+                            .dropout = numbers[DROPOUT]};
+  const tdm_value x = layer_parameter(test, "x");
+  if (numbers[INITIAL] != 0) chosen.h0 = layer_parameter(test, "h0");
+  if (numbers[INITIAL] != 0 && kind == LSTM) chosen.c0 = layer_parameter(test, "c0");
+  if (numbers[LENGTHS] != 0) chosen.lengths = layer_input(test, "lengths");
+  tdm_value h_n[MOST_STATES], c_n[MOST_STATES];
+  const size_t count = (size_t)chosen.layers * (chosen.bidirectional ? 2 : 1);
+  tdm_graph *graph = test->graph;
+  layer_judge(test, "y",
+              kind == LSTM  ? tdm_lstm(graph, "layer", x, HIDDEN, &chosen, h_n, c_n)
+              : kind == GRU ? tdm_gru(graph, "layer", x, HIDDEN, &chosen, h_n)
+                            : tdm_rnn(graph, "layer", x, HIDDEN, &chosen, h_n));
+  judge_states(test, "h_n", h_n, count);
+  if (kind == LSTM) judge_states(test, "c_n", c_n, count);
+}
+
+const layer_builder recurrent_builders[] = {
+    {"recurrent", {.build = recurrent}},
+    {"recurrent_in_training", {.build = recurrent, .in_training = true}},
+    {.layer = NULL},
+};

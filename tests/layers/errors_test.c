@@ -63,6 +63,54 @@ static tdm_value rnn_with_h0_of_other_batch(tdm_graph *graph) {
   return tdm_rnn(graph, "rnn", floats(graph, "x", tdm_shape_of(3, 5, 4, 8)), 6, &options, NULL);
 }
 
+static tdm_value recurrent_x(tdm_graph *graph) {
+  return floats(graph, "x", tdm_shape_of(3, 5, 4, 8));
+}
+
+static tdm_value lstm_with_wrong_c0(tdm_graph *graph) {
+  const tdm_rnn_options options = {.struct_size = sizeof options,
+                                   .bidirectional = true,
+                                   .c0 = floats(graph, "c0", tdm_shape_of(3, 1, 4, 6))};
+  return tdm_lstm(graph, "lstm", recurrent_x(graph), 6, &options, NULL, NULL);
+}
+
+static tdm_value gru_with_c0(tdm_graph *graph) {
+  const tdm_rnn_options options = {.struct_size = sizeof options,
+                                   .c0 = floats(graph, "c0", tdm_shape_of(3, 1, 4, 6))};
+  return tdm_gru(graph, "gru", recurrent_x(graph), 6, &options, NULL);
+}
+
+static tdm_value lstm_with_relu(tdm_graph *graph) {
+  const tdm_rnn_options options = {.struct_size = sizeof options, .relu = true};
+  return tdm_lstm(graph, "lstm", recurrent_x(graph), 6, &options, NULL, NULL);
+}
+
+static tdm_value gru_with_lengths_of_other_batch(tdm_graph *graph) {
+  const tdm_rnn_options options = {.struct_size = sizeof options,
+                                   .lengths =
+                                       tdm_input(graph, "lengths", TDM_INT64, tdm_shape_of(1, 3))};
+  return tdm_gru(graph, "gru", recurrent_x(graph), 6, &options, NULL);
+}
+
+static tdm_value gru_with_lengths_of_floats(tdm_graph *graph) {
+  const tdm_rnn_options options = {.struct_size = sizeof options,
+                                   .lengths = floats(graph, "lengths", tdm_shape_of(1, 4))};
+  return tdm_gru(graph, "gru", recurrent_x(graph), 6, &options, NULL);
+}
+
+static tdm_value lstm_of_no_state(tdm_graph *graph) {
+  return tdm_lstm(graph, "lstm", recurrent_x(graph), 0, NULL, NULL, NULL);
+}
+
+static tdm_value lstm_with_dropout_above_1(tdm_graph *graph) {
+  const tdm_rnn_options options = {.struct_size = sizeof options, .layers = 2, .dropout = 1.5};
+  return tdm_lstm(graph, "lstm", recurrent_x(graph), 6, &options, NULL, NULL);
+}
+
+static tdm_value lstm_without_name(tdm_graph *graph) {
+  return tdm_lstm(graph, NULL, recurrent_x(graph), 6, NULL, NULL, NULL);
+}
+
 static tdm_value rnn_without_layers(tdm_graph *graph) {
   const tdm_rnn_options options = {.struct_size = sizeof options, .layers = -1};
   return tdm_rnn(graph, "rnn", floats(graph, "x", tdm_shape_of(3, 5, 4, 8)), 6, &options, NULL);
@@ -168,6 +216,14 @@ static const error_case error_cases[] = {
     {rnn_with_wrong_h0, {"rnn rnn", "h0", "[1, 4, 6]"}},
     {rnn_with_h0_of_other_batch, {"rnn rnn", "h0", "[4, 6]", "[9, 6]"}},
     {rnn_without_layers, {"rnn rnn", "-1 layers"}},
+    {lstm_with_wrong_c0, {"lstm lstm", "c0", "[2, batch, hidden]", "[1, 4, 6]"}},
+    {gru_with_c0, {"gru gru", "no option c0"}},
+    {lstm_with_relu, {"lstm lstm", "no option relu"}},
+    {gru_with_lengths_of_other_batch, {"gru gru", "lengths", "[4]", "[3]"}},
+    {gru_with_lengths_of_floats, {"gru gru", "lengths", "float32"}},
+    {lstm_of_no_state, {"lstm lstm", "state of 0"}},
+    {lstm_with_dropout_above_1, {"dropout lstm/dropout_l0", "1.5"}},
+    {lstm_without_name, {"name"}},
     {add_of_two_shapes, {"add sum", "[batch, 3]", "[batch, 4]"}},
     {reshape_of_other_count, {"reshape view", "[batch, 6]", "[batch, 5]"}},
     {reshape_not_divisible, {"reshape view", "[3, 5]", "[4, -1]"}},

@@ -181,6 +181,59 @@ static void values_that_are_not_finite_are_named(void **state) {
   }
 }
 
+/* Runs a GRU of 2 rows and 3 steps of one feature, or its gradient. */
+static tdm_status run_lengths(const char *isa, bool gradient, int32_t *lengths) {
+  static float values[16][3 * 2 * 4];
+  const tdm_recurrent_attributes attributes = {.cell = TDM_CELL_GRU, .reverse = 1};
+  const direct_operand absent = {.dtype = TDM_DTYPE_NONE};
+  const direct_operand steps = {TDM_FLOAT32, tdm_shape_of(3, 3, 2, 1), values[0]};
+  const direct_operand gates = {TDM_FLOAT32, tdm_shape_of(3, 3, 2, 4), values[1]};
+  const direct_operand weight = {TDM_FLOAT32, tdm_shape_of(2, 3, 1), values[2]};
+  const direct_operand of_rows = {TDM_INT32, tdm_shape_of(1, 2), lengths};
+  const direct_operand y = {TDM_FLOAT32, tdm_shape_of(3, 3, 2, 1), values[3]};
+  const direct_operand state = {TDM_FLOAT32, tdm_shape_of(2, 2, 1), values[4]};
+  const direct_operand forward[] = {steps,  weight, weight,  absent, absent,
+                                    absent, absent, of_rows, y,      state};
+  const direct_operand back[] = {steps,
+                                 y,
+                                 weight,
+                                 weight,
+                                 y,
+                                 absent,
+                                 absent,
+                                 absent,
+                                 absent,
+                                 gates,
+                                 absent,
+                                 of_rows,
+                                 {TDM_FLOAT32, tdm_shape_of(2, 3, 1), values[5]},
+                                 {TDM_FLOAT32, tdm_shape_of(2, 3, 1), values[6]},
+                                 {TDM_FLOAT32, tdm_shape_of(1, 3), values[7]},
+                                 {TDM_FLOAT32, tdm_shape_of(1, 3), values[8]},
+                                 state};
+  const tdm_kernel *kernel =
+      direct_kernel(isa, gradient ? TDM_OP_GRU_GRADIENT : TDM_OP_GRU, TDM_FLOAT32);
+  return gradient ? direct_run(kernel, &attributes, back, 12, 5, NULL)
+                  : direct_run(kernel, &attributes, forward, 8, 2, NULL);
+}
+
+static void stray_lengths_are_named(void **state) {
+  (void)state;
+  for (size_t isa = 0; isa < direct_isa_count; isa++) {
+    if (direct_kernel(direct_isas[isa], TDM_OP_GRU, TDM_FLOAT32) == NULL) continue;
+    for (int gradient = 0; gradient < 2; gradient++) {
+      int32_t lengths[] = {0, 3};
+      assert_int_equal(run_lengths(direct_isas[isa], gradient != 0, lengths), TDM_OK);
+      lengths[1] = 4;
+      expect_failure(run_lengths(direct_isas[isa], gradient != 0, lengths),
+                     "length 4 at position 1 is outside 0 to 3");
+      lengths[0] = -1;
+      expect_failure(run_lengths(direct_isas[isa], gradient != 0, lengths),
+                     "length -1 at position 0 is outside 0 to 3");
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(stray_ids_are_named),
@@ -188,6 +241,7 @@ int main(void) {
       cmocka_unit_test(empty_table_has_no_ids),
       cmocka_unit_test(wrong_offsets_of_bags_are_named),
       cmocka_unit_test(stray_targets_are_named),
+      cmocka_unit_test(stray_lengths_are_named),
       cmocka_unit_test(values_that_are_not_finite_are_named),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

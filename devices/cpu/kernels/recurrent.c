@@ -8,8 +8,8 @@
 
 enum { X, WEIGHT_IH, WEIGHT_HH, BIAS_IH, BIAS_HH, H0, C0, LENGTHS };
 
-#define STEPS_AT_ONCE 8 /* of products with the input: then weights are read once for all of them  \
-                         */
+/* Steps whose products with the input are made together: the weight is read once for all. */
+#define STEPS_AT_ONCE 8
 
 typedef struct recurrent_job {
   const recurrent_state *state;

@@ -64,44 +64,72 @@ static tdm_status read_file(const char *folder, const char *name, bool images, i
                           : tdm_fail(status, "%s is not a whole IDX file of its kind", path);
 }
 
-static tdm_dataset *dataset_of(tdm_context *context, const item_bytes *images,
-                               const item_bytes *classes, int64_t count) {
-  static const char *const names[] = {"image", "class"};
-  tdm_tensor *tensors[] = {tdm_tensor_create(context, "cpu:0", TDM_FLOAT32,
-                                             tdm_shape_of(4, count, 1, IMAGE_SIZE, IMAGE_SIZE)),
-                           tdm_tensor_create(context, "cpu:0", TDM_INT64, tdm_shape_of(1, count))};
-  tdm_dataset *dataset = NULL;
-  if (tensors[IMAGES] && tensors[CLASSES]) {
-    float *pixels = tdm_tensor_data(tensors[IMAGES]);           /* (count, 1, 28, 28) */
-    int64_t *class_indices = tdm_tensor_data(tensors[CLASSES]); /* (count) */
-    for (int64_t i = 0; i < count * PIXELS; i++)
-      pixels[i] = (float)((images->data[i] / 255.0 - PIXEL_MEAN) / PIXEL_DEVIATION);
-    for (int64_t i = 0; i < count; i++)
-      class_indices[i] = classes->data[i];
-    dataset = tdm_dataset_from_tensors(context, names, tensors, IMAGE_FIELDS);
-  }
-  tdm_tensor_release(tensors[IMAGES]);
-  tdm_tensor_release(tensors[CLASSES]);
-  return dataset;
+/* ---- The dataset: the files' bytes, made numbers item by item -------------------------------- */
+
+typedef struct part {
+  item_bytes images;
+  item_bytes classes;
+} part;
+
+static void part_release(void *user) {
+  part *released = user;
+  free(released->images.data);
+  free(released->classes.data);
+  free(released);
+}
+
+static tdm_status copy_item(void *user, int64_t index, void *const *out_fields) {
+  const part *from = user;
+  const unsigned char *bytes = from->images.data + index * PIXELS;
+  float *pixels = out_fields[IMAGES]; /* (1, 28, 28) */
+  for (int i = 0; i < PIXELS; i++)
+    pixels[i] = (float)((bytes[i] / 255.0 - PIXEL_MEAN) / PIXEL_DEVIATION);
+  *(int64_t *)out_fields[CLASSES] = from->classes.data[index];
+  return TDM_OK;
+}
+
+static tdm_status read_part(const char *folder, bool training, part *out) {
+  tdm_status status =
+      read_file(folder, training ? "train-images-idx3-ubyte.gz" : "t10k-images-idx3-ubyte.gz", true,
+                &out->images);
+  if (status == TDM_OK)
+    status =
+        read_file(folder, training ? "train-labels-idx1-ubyte.gz" : "t10k-labels-idx1-ubyte.gz",
+                  false, &out->classes);
+  if (status == TDM_OK && out->images.count != out->classes.count)
+    status = tdm_fail(TDM_CORRUPT_DATA, "%s has %lld images and %lld classes", folder,
+                      (long long)out->images.count, (long long)out->classes.count);
+  for (int64_t i = 0; status == TDM_OK && i < out->classes.count; i++)
+    if (out->classes.data[i] >= CLASS_COUNT)
+      status =
+          tdm_fail(TDM_CORRUPT_DATA, "%s has an image of class %d", folder, out->classes.data[i]);
+  return status;
 }
 
 tdm_dataset *fashion_mnist_read(tdm_context *context, const char *folder, bool training,
                                 int64_t count) {
-  item_bytes images = {NULL, 0}, classes = {NULL, 0};
+  static const tdm_field fields[IMAGE_FIELDS] = {
+      [IMAGES] = {"image", TDM_FLOAT32, {3, {1, IMAGE_SIZE, IMAGE_SIZE}}},
+      [CLASSES] = {"class", TDM_INT64, {0, {0}}}};
+  part *read = calloc(1, sizeof *read);
+  if (!read) {
+    (void)tdm_fail(TDM_OUT_OF_MEMORY, "%s", folder);
+    return NULL;
+  }
   tdm_dataset *dataset = NULL;
-  tdm_status status = read_file(
-      folder, training ? "train-images-idx3-ubyte.gz" : "t10k-images-idx3-ubyte.gz", true, &images);
-  if (status == TDM_OK)
-    status =
-        read_file(folder, training ? "train-labels-idx1-ubyte.gz" : "t10k-labels-idx1-ubyte.gz",
-                  false, &classes);
-  if (status == TDM_OK && images.count != classes.count)
-    status = tdm_fail(TDM_CORRUPT_DATA, "%s has %lld images and %lld classes", folder,
-                      (long long)images.count, (long long)classes.count);
-  if (count == 0 || count > images.count) count = images.count;
-  if (status == TDM_OK) dataset = dataset_of(context, &images, &classes, count);
-  free(images.data);
-  free(classes.data);
+  if (read_part(folder, training, read) == TDM_OK) {
+    const tdm_dataset_source source = {
+        .struct_size = sizeof source,
+        .user = read,
+        .length = count == 0 || count > read->images.count ? read->images.count : count,
+        .fields = fields,
+        .field_count = IMAGE_FIELDS,
+        .item = copy_item,
+        .destroy = part_release,
+    };
+    dataset = tdm_dataset_create(context, &source);
+  }
+  if (!dataset) part_release(read);
   return dataset;
 }
 

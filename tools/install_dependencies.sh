@@ -10,7 +10,7 @@ set -eu
 
 packages="bazel-bootstrap default-jdk-headless g++ git pkg-config python3
   libhwloc-dev libuv1-dev libcmocka-dev libjansson-dev libdnnl-dev libopenblas-openmp-dev
-  libhttp-parser-dev zlib1g-dev dataset-fashion-mnist
+  libhttp-parser-dev zlib1g-dev dataset-fashion-mnist bible-kjv bible-kjv-text
   wamerican wfrench wngerman wspanish witalian wdutch wportuguese wswedish"
 
 for option in "$@"; do

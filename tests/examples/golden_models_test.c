@@ -14,6 +14,7 @@
 
 #include "examples/capsule/capsules.h"
 #include "examples/capsule/network.h"
+#include "examples/char_lm/model.h"
 #include "examples/common/parameters.h"
 #include "examples/fashion_cnn/network.h"
 #include "tandem.h"
@@ -218,10 +219,31 @@ static void capsule_is_pytorchs(void **state) {
   check_model(&model, true);
 }
 
+static tdm_value describe_characters(tdm_graph *graph, const tdm_value *inputs,
+                                     const char *accelerator, const char *parallel,
+                                     tdm_value *out_outputs) {
+  const char_model_sizes sizes = {.characters = 7, .embedding = 3, .hidden = 4, .layers = 2};
+  const char_model_values made = char_model_describe(graph, &sizes, inputs[0], inputs[3], inputs[1],
+                                                     inputs[2], accelerator, parallel);
+  out_outputs[0] = made.scores;
+  out_outputs[1] = made.h_n;
+  out_outputs[2] = made.c_n;
+  return made.loss;
+}
+
+static void char_lm_is_pytorchs(void **state) {
+  (void)state;
+  static const char *const inputs[] = {"characters", "h0", "c0", "targets", NULL};
+  static const char *const outputs[] = {"scores", "h_n", "c_n", NULL};
+  const golden_model model = {"char_lm", inputs, outputs, NULL, describe_characters};
+  check_model(&model, true);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(fashion_cnn_is_pytorchs),
       cmocka_unit_test(capsule_is_pytorchs),
+      cmocka_unit_test(char_lm_is_pytorchs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,8 @@
 model's state dict, and input.NAME, output.NAME, loss beside it; where nothing is dropped at random,
 also stepped.NAME, the state after one step of SGD with LEARNING_RATE."""
 
+import zlib
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -86,6 +88,21 @@ class CapsuleNetwork(nn.Module):
         return (there * F.relu(0.9 - lengths) ** 2 + (1 - there) * absent).sum(1).mean()
 
 
+class CharModel(nn.Module):
+    def __init__(self, characters, embedding=32, hidden=192, layers=1):
+        super().__init__()
+        self.embedding = nn.Embedding(characters, embedding)
+        self.lstm = nn.LSTM(embedding, hidden, layers, batch_first=True)
+        self.scores = nn.Linear(hidden, characters)
+
+    def forward(self, characters, h0, c0):  # (batch, length), (layers, batch, hidden) twice
+        steps, (h_n, c_n) = self.lstm(self.embedding(characters), (h0, c0))
+        return self.scores(steps), h_n, c_n
+
+    def loss(self, scores, targets):
+        return F.cross_entropy(scores.flatten(0, 1), targets.flatten())
+
+
 def drawn(model, scale=0.4):
     """The model with parameters and running statistics that are all different."""
     with torch.no_grad():
@@ -117,14 +134,38 @@ def answer_images(model, inputs):
     return {"scores": scores}, model.loss(scores, inputs["classes"])
 
 
-def models():
-    """Name of a file -> what it holds."""
-    torch.manual_seed(6)
-    pictures = {"images": torch.randn(3, 1, 8, 8), "classes": torch.tensor([2, 0, 1])}
-    larger = {"images": torch.randn(3, 1, 9, 9), "classes": torch.tensor([2, 0, 1])}
-    fashion = FashionNetwork(image=8, channels=(2, 3), hidden=5, classes=4)
-    capsule = CapsuleNetwork(image=9, kernel=3, channels=3, types=2, classes=3)
-    return {
-        "example_fashion_cnn": record(drawn(fashion), pictures, answer_images, steps=False),
-        "example_capsule": record(drawn(capsule), larger, answer_images, steps=True),
+def answer_characters(model, inputs):
+    scores, h_n, c_n = model(inputs["characters"], inputs["h0"], inputs["c0"])
+    return {"scores": scores, "h_n": h_n, "c_n": c_n}, model.loss(scores, inputs["targets"])
+
+
+def fashion_cnn():
+    model = FashionNetwork(image=8, channels=(2, 3), hidden=5, classes=4)
+    inputs = {"images": torch.randn(3, 1, 8, 8), "classes": torch.tensor([2, 0, 1])}
+    return record(drawn(model), inputs, answer_images, steps=False)
+
+
+def capsule():
+    model = CapsuleNetwork(image=9, kernel=3, channels=3, types=2, classes=3)
+    inputs = {"images": torch.randn(3, 1, 9, 9), "classes": torch.tensor([2, 0, 1])}
+    return record(drawn(model), inputs, answer_images, steps=True)
+
+
+def char_lm():
+    model = CharModel(7, embedding=3, hidden=4, layers=2)
+    inputs = {
+        "characters": torch.randint(7, (3, 5)),
+        "h0": torch.randn(2, 3, 4),
+        "c0": torch.randn(2, 3, 4),
+        "targets": torch.randint(7, (3, 5)),
     }
+    return record(drawn(model), inputs, answer_characters, steps=True)
+
+
+def models():
+    """Name of a file -> what it holds; each is drawn from a seed of its own."""
+    files = {}
+    for make in (fashion_cnn, capsule, char_lm):
+        torch.manual_seed(zlib.crc32(make.__name__.encode()))
+        files["example_" + make.__name__] = make()
+    return files

@@ -1,0 +1,266 @@
+/* char_lm: a recurrent model on two devices learns to write like a text, character by character.
+ * This file is its command line and the order of things. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "examples/char_lm/model.h"
+#include "examples/char_lm/sample.h"
+#include "examples/common/command_line.h"
+#include "examples/common/learner.h"
+#include "examples/common/parameters.h"
+#include "examples/common/program.h"
+
+static const double HELD_OUT_SHARE = 0.05;               /* the end of the text */
+static const double CLIP_NORM = 1.0;                     /* longest joint norm of all gradients */
+static const char CHARACTERS_NAME[] = "text.characters"; /* in saved files */
+
+/* ---- Options --------------------------------------------------------------------------------- */
+
+typedef struct options {
+  common_options common;
+  const char *text_path; /* NULL: Debian's bible-kjv */
+  const char *prompt;
+  int64_t length; /* of a window */
+  int64_t embedding;
+  int64_t hidden;
+  int64_t layers;
+  int64_t characters; /* of the text, from its beginning; 0: all */
+  int64_t sample;     /* characters to write at the end */
+  double temperature;
+} options;
+
+#define FIELD(name) offsetof(options, name)
+static const option rows[] = {
+    {"--text", "FILE", "what to learn from; without it the text of Debian's bible-kjv", OPTION_TEXT,
+     FIELD(text_path), 0, 0, 0, NULL},
+    {"--characters", "N", "only the first N of it; 0: all", OPTION_INTEGER, FIELD(characters), 0,
+     INT64_MAX, 0, NULL},
+    {"--length", "N", "characters that gradients go back through", OPTION_INTEGER, FIELD(length), 1,
+     4096, 0, NULL},
+    {"--embedding", "N", "numbers of a character", OPTION_INTEGER, FIELD(embedding), 1, 4096, 0,
+     NULL},
+    {"--hidden", "N", "numbers that a layer of the LSTM remembers", OPTION_INTEGER, FIELD(hidden),
+     1, 8192, 0, NULL},
+    {"--layers", "N", "of the LSTM", OPTION_INTEGER, FIELD(layers), 1, MOST_LAYERS, 0, NULL},
+    {"--sample", "N", "characters to write at the end", OPTION_INTEGER, FIELD(sample), 0, 1000000,
+     0, NULL},
+    {"--prompt", "TEXT", "what they go on from", OPTION_TEXT, FIELD(prompt), 0, 0, 0, NULL},
+    {"--temperature", "R", "below 1: likelier characters; above: wilder ones", OPTION_REAL,
+     FIELD(temperature), 0, 0, 0, NULL},
+};
+
+static const option_help helps[] = {
+    {"--epochs", "how often training goes through the text; 0: only evaluate"},
+    {"--batch", "places of the text that a step reads at once"},
+    {"--seed", "of initial values and of what is written"},
+    {"--place", "devices of layers, as embedding=cpu:0,*=sim:0 or *=cpu:0"},
+    {"--data-parallel", "LSTM and scores over devices, as cpu:0,cpu:1"},
+};
+
+static const options defaults = {
+    .common = {.epochs = 2, .batch_size = 64, .seed = 1, .learning_rate = 0.005},
+    .prompt = "And the LORD said",
+    .length = 64,
+    .embedding = 32,
+    .hidden = 192,
+    .layers = 1,
+    .sample = 400,
+    .temperature = 0.7,
+};
+
+static const option_table table = {
+    .program = "char_lm",
+    .about = "writes like the text it has learnt from, one character after the other. An\n"
+             "embedding on cpu:0, an LSTM on the accelerator (a GPU, or a simulated one).",
+    .defaults = &defaults,
+    .options_bytes = sizeof defaults,
+    .rows = rows,
+    .row_count = sizeof rows / sizeof *rows,
+    .helps = helps,
+    .help_count = sizeof helps / sizeof *helps,
+};
+
+/* ---- The judge: bits per character ----------------------------------------------------------- */
+
+typedef struct losses {
+  double sum; /* over batches, which are of one size */
+  int64_t batch_count;
+} losses;
+
+static void losses_begin(void *user) {
+  *(losses *)user = (losses){0};
+}
+
+/* answers: the loss, float32 (). */
+static tdm_status losses_count(void *user, const batch *asked, const tdm_tensor *answers) {
+  losses *counted = user;
+  (void)asked;
+  counted->sum += (double)*(const float *)tdm_tensor_data(answers);
+  counted->batch_count++;
+  return TDM_OK;
+}
+
+static double bits_per_character(const void *user) {
+  const losses *counted = user;
+  return counted->batch_count ? counted->sum / (double)counted->batch_count / log(2.0) : 0;
+}
+
+/* ---- The order of things --------------------------------------------------------------------- */
+
+typedef struct program {
+  options given;
+  tdm_context *context;
+  text read;
+  int64_t held_out_begin;
+  tdm_dataset *sets[2]; /* [training] */
+  tdm_loader *loaders[2];
+  tdm_tensor *zeros[2]; /* what is remembered at first: [0] by a batch, [1] by one row */
+  tdm_graph *graph;
+  tdm_session *session;
+} program;
+
+static tdm_status open_text(program *self) {
+  const options *given = &self->given;
+  tdm_status status = text_read(given->text_path, &self->read);
+  if (status != TDM_OK) return status;
+  text *read = &self->read;
+  if (given->characters && given->characters < read->byte_count)
+    read->byte_count = given->characters;
+  self->held_out_begin = (int64_t)((double)read->byte_count * (1 - HELD_OUT_SHARE));
+  for (int training = 0; status == TDM_OK && training < 2; training++) {
+    const tdm_loader_options wanted = {
+        .struct_size = sizeof wanted, .batch_size = given->common.batch_size, .prefetch = 4};
+    self->sets[training] = text_windows(self->context, read, training ? 0 : self->held_out_begin,
+                                        training ? self->held_out_begin : read->byte_count,
+                                        given->common.batch_size, given->length);
+    if (!self->sets[training]) return check_made(NULL);
+    self->loaders[training] = tdm_loader_create(self->sets[training], &wanted);
+    status = check_made(self->loaders[training]);
+  }
+  return status == TDM_OK && given->sample ? sample_check(read, given->prompt) : status;
+}
+
+static tdm_value describe(program *self) {
+  const options *given = &self->given;
+  const char_model_sizes sizes = {self->read.character_count, given->embedding, given->hidden,
+                                  given->layers};
+  const tdm_shape window = tdm_shape_of(2, TDM_DIM("batch"), TDM_DIM("length"));
+  const tdm_shape state = tdm_shape_of(3, given->layers, TDM_DIM("batch"), given->hidden);
+  tdm_graph *graph = self->graph;
+  const char *accelerator = devices_given(&given->common) ? NULL : tdm_accelerator(self->context);
+  const tdm_value characters = tdm_input(graph, CHAR_LM_CHARACTERS, TDM_INT64, window);
+  const tdm_value targets = tdm_input(graph, CHAR_LM_TARGETS, TDM_INT64, window);
+  const tdm_value h0 = tdm_input(graph, CHAR_LM_H0, TDM_FLOAT32, state);
+  const tdm_value c0 = tdm_input(graph, CHAR_LM_C0, TDM_FLOAT32, state);
+  const char_model_values made = char_model_describe(graph, &sizes, characters, targets, h0, c0,
+                                                     accelerator, given->common.parallel);
+  tdm_output(graph, CHAR_LM_SCORES, made.scores);
+  tdm_output(graph, CHAR_LM_H_N, made.h_n);
+  tdm_output(graph, CHAR_LM_C_N, made.c_n);
+  tdm_output(graph, CHAR_LM_LOSS, made.loss);
+  return made.loss;
+}
+
+/* Parameters from a file; where it tells its characters, they must be the text's. */
+static tdm_status load(program *self, const char *path) {
+  tdm_tensor_list *list = tdm_safetensors_load(self->context, path);
+  if (!list) return check_made(list);
+  tdm_tensor *ours = text_characters(&self->read, self->context);
+  const tdm_tensor *theirs = tdm_tensor_list_find(list, CHARACTERS_NAME);
+  tdm_status status = check_made(ours);
+  if (status == TDM_OK && theirs &&
+      (tdm_tensor_bytes(ours) != tdm_tensor_bytes(theirs) ||
+       memcmp(tdm_tensor_data(ours), tdm_tensor_data(theirs), tdm_tensor_bytes(ours)) != 0))
+    status = tdm_fail(TDM_INVALID_ARGUMENT, "%s was trained on a text of other characters", path);
+  if (status == TDM_OK) status = parameters_take(self->context, self->session, list, path);
+  tdm_tensor_release(ours);
+  tdm_tensor_list_release(list);
+  return status;
+}
+
+static tdm_status save(program *self, const char *path) {
+  tdm_tensor_list *list = parameters_list(self->context, self->session);
+  tdm_tensor *characters = list ? text_characters(&self->read, self->context) : NULL;
+  tdm_status status = check_made(characters);
+  if (status == TDM_OK) status = tdm_tensor_list_add(list, CHARACTERS_NAME, characters);
+  if (status == TDM_OK) status = tdm_safetensors_save(list, path);
+  tdm_tensor_release(characters);
+  tdm_tensor_list_release(list);
+  return status;
+}
+
+static tdm_status open_model(program *self) {
+  const options *given = &self->given;
+  const int64_t row_counts[] = {given->common.batch_size, 1};
+  for (int i = 0; i < 2; i++) {
+    self->zeros[i] = tdm_tensor_zeros(self->context, "cpu:0", TDM_FLOAT32,
+                                      tdm_shape_of(3, given->layers, row_counts[i], given->hidden));
+    if (!self->zeros[i]) return check_made(NULL);
+  }
+  self->graph = tdm_graph_create(self->context);
+  tdm_optimizer adam = tdm_adam(given->common.learning_rate);
+  adam.clip_norm = CLIP_NORM;
+  tdm_session_options wanted = session_options_for(&given->common, describe(self), &adam);
+  wanted.batch_dimension = "batch";
+  self->session = tdm_session_create(self->graph, &wanted);
+  if (!self->session || !given->common.load_path) return check_made(self->session);
+  return load(self, given->common.load_path);
+}
+
+static tdm_status learn(program *self, losses *counted) {
+  static const char *const inputs[TEXT_FIELDS] = {CHAR_LM_CHARACTERS, CHAR_LM_TARGETS};
+  const carried carries[] = {{CHAR_LM_H0, CHAR_LM_H_N, self->zeros[0]},
+                             {CHAR_LM_C0, CHAR_LM_C_N, self->zeros[0]}};
+  const learner learns = {
+      .session = self->session,
+      .training = self->loaders[true],
+      .held_out = self->loaders[false],
+      .inputs = inputs,
+      .input_count = TEXT_FIELDS,
+      .question_count = TEXT_FIELDS,
+      .answer = CHAR_LM_LOSS,
+      .unit = "characters",
+      .row_units = self->given.length,
+      .judging = {"held-out bits per character", losses_begin, losses_count, bits_per_character,
+                  counted},
+      .carries = carries,
+      .carry_count = sizeof carries / sizeof *carries,
+  };
+  const tdm_status status = learner_train(&learns, &self->given.common);
+  return status == TDM_OK ? learner_explain(&learns, &self->given.common) : status;
+}
+
+static tdm_status run(program *self, int argc, char **argv) {
+  const options *given = &self->given;
+  losses counted = {0};
+  tdm_status status = program_open(&table, argc, argv, &self->given, &self->context);
+  if (status != TDM_OK || given->common.help) return status;
+  status = open_text(self);
+  if (status == TDM_OK) status = open_model(self);
+  if (status == TDM_OK) status = learn(self, &counted);
+  if (status == TDM_OK && given->common.save_path) status = save(self, given->common.save_path);
+  const sample_options writing = {given->prompt, given->sample, given->temperature,
+                                  (uint64_t)given->common.seed};
+  if (status == TDM_OK)
+    status = sample(self->context, self->session, &self->read, &writing, self->zeros[1]);
+  if (status == TDM_OK)
+    printf("bits per character %.4f on %lld held-out characters\n", bits_per_character(&counted),
+           (long long)(counted.batch_count * given->common.batch_size * given->length));
+  return status;
+}
+
+int main(int argc, char **argv) {
+  program self = {.context = NULL};
+  const int exit_code = program_end(&table, run(&self, argc, argv));
+  tdm_session_release(self.session);
+  tdm_graph_release(self.graph);
+  for (int i = 0; i < 2; i++) {
+    tdm_tensor_release(self.zeros[i]);
+    tdm_loader_release(self.loaders[i]);
+    tdm_dataset_release(self.sets[i]);
+  }
+  text_release(&self.read);
+  tdm_context_release(self.context);
+  return exit_code;
+}

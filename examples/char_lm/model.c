@@ -1,0 +1,56 @@
+/* Describes the model. Names are those that PyTorch gives a module with attributes embedding, lstm
+ * and scores. */
+#include "examples/char_lm/model.h"
+
+#include "examples/common/common_options.h"
+
+/* The states (batch, hidden) of all layers as one (layers, batch, hidden). */
+static tdm_value stack(tdm_graph *graph, const char *name, const tdm_value *states,
+                       const char_model_sizes *sizes) {
+  tdm_value rows[MOST_LAYERS];
+  tdm_scope_push(graph, name);
+  for (int64_t i = 0; i < sizes->layers; i++)
+    rows[i] = tdm_reshape(graph, "layer", states[i], tdm_shape_of(3, 1, TDM_INFER, sizes->hidden));
+  const tdm_value all =
+      sizes->layers == 1 ? rows[0] : tdm_concat(graph, "all", rows, (size_t)sizes->layers, 0);
+  tdm_scope_pop(graph);
+  return all;
+}
+
+/* The LSTM and the scores over several devices: rows are the first dimension of what is read, and
+ * the second of what is remembered. */
+static void wrap(tdm_graph *graph, tdm_value h0, tdm_value c0, const char *devices) {
+  const tdm_scatter remembered[] = {{h0, 1}, {c0, 1}};
+  const tdm_parallel_options wrapped = {
+      .struct_size = sizeof wrapped, .devices = devices, .scatter = remembered, .scatter_count = 2};
+  tdm_data_parallel(graph, "lstm,scores", &wrapped);
+}
+
+char_model_values char_model_describe(tdm_graph *graph, const char_model_sizes *sizes,
+                                      tdm_value characters, tdm_value targets, tdm_value h0,
+                                      tdm_value c0, const char *accelerator, const char *parallel) {
+  const tdm_rnn_options lstm = {.struct_size = sizeof lstm,
+                                .layers = (int)sizes->layers,
+                                .batch_first = true,
+                                .h0 = h0,
+                                .c0 = c0};
+  tdm_value h[MOST_LAYERS];
+  tdm_value c[MOST_LAYERS];
+  char first[DEVICE_TEXT];
+  tdm_place(graph, "cpu:0");
+  tdm_value x = tdm_embedding(graph, "embedding", characters, sizes->characters, sizes->embedding);
+  if (accelerator) tdm_place(graph, accelerator);
+  if (parallel) tdm_place(graph, first_device(parallel, first));
+  x = tdm_lstm(graph, "lstm", x, sizes->hidden, &lstm, h, c);                 /* (b, l, hidden) */
+  const tdm_value scores = tdm_linear(graph, "scores", x, sizes->characters); /* (b, l, chars) */
+  if (parallel) wrap(graph, h0, c0, parallel);
+  const tdm_value flat =
+      tdm_reshape(graph, "flat", scores, tdm_shape_of(2, TDM_INFER, sizes->characters));
+  const tdm_value wanted = tdm_reshape(graph, "wanted", targets, tdm_shape_of(1, TDM_INFER));
+  return (char_model_values){
+      .scores = scores,
+      .h_n = stack(graph, "h_n", h, sizes),
+      .c_n = stack(graph, "c_n", c, sizes),
+      .loss = tdm_cross_entropy(graph, "loss", flat, wanted),
+  };
+}

@@ -1,0 +1,157 @@
+/* Reading a text and cutting it. Invariant: every byte of the text has an id. */
+#include "examples/char_lm/text.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "examples/common/command_line.h"
+
+/* All verses of Debian's bible-kjv, each a line that begins with where it stands: "Ge1:1 In". */
+#define VERSES "bible -f 'gen1:1-rev22:21'"
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+static tdm_status read_stream(FILE *file, const char *name, text *out) {
+  size_t capacity = 1 << 16;
+  for (size_t got = 1; got > 0; out->byte_count += (int64_t)got) {
+    const size_t size = (size_t)out->byte_count;
+    if (!out->bytes || capacity - size < capacity / 2) {
+      unsigned char *larger = realloc(out->bytes, capacity *= 2);
+      if (!larger) return tdm_fail(TDM_OUT_OF_MEMORY, "%s: %zu bytes", name, capacity);
+      out->bytes = larger;
+    }
+    got = fread(out->bytes + size, 1, capacity - size, file);
+  }
+  return ferror(file) ? tdm_fail(TDM_IO, "%s: %s", name, strerror(errno)) : TDM_OK;
+}
+
+/* Removes each line's first word. */
+static void drop_references(text *verses) {
+  bool within = true;
+  int64_t kept = 0;
+  for (int64_t i = 0; i < verses->byte_count; i++) {
+    const unsigned char byte = verses->bytes[i];
+    if (!within || byte == '\n') verses->bytes[kept++] = byte;
+    if (byte == '\n')
+      within = true;
+    else if (byte == ' ')
+      within = false;
+  }
+  verses->byte_count = kept;
+}
+
+static tdm_status read_verses(text *out) {
+  FILE *pipe = popen(VERSES, "r"); /* NOLINT(cert-env33-c): a fixed command */
+  if (!pipe) return tdm_fail(TDM_IO, "%s: %s", VERSES, strerror(errno));
+  const tdm_status status = read_stream(pipe, VERSES, out);
+  const bool ended_well = pclose(pipe) == 0;
+  if (status == TDM_OK && (!ended_well || out->byte_count == 0))
+    return tdm_fail(TDM_UNAVAILABLE,
+                    "%s prints no text; Debian's packages bible-kjv and "
+                    "bible-kjv-text bring it, or --text names a file",
+                    VERSES);
+  if (status == TDM_OK) drop_references(out);
+  return status;
+}
+
+static tdm_status read_file(const char *path, text *out) {
+  FILE *file = fopen(path, "rb");
+  if (!file) return tdm_fail(TDM_UNAVAILABLE, "--text %s: %s", path, strerror(errno));
+  const tdm_status status = read_stream(file, path, out);
+  fclose(file);
+  return status;
+}
+
+static void number_characters(text *numbered) {
+  for (int i = 0; i < 256; i++)
+    numbered->ids[i] = -1;
+  for (int64_t i = 0; i < numbered->byte_count; i++)
+    numbered->ids[numbered->bytes[i]] = 0;
+  for (int i = 0; i < 256; i++) {
+    if (numbered->ids[i] < 0) continue;
+    numbered->ids[i] = (int16_t)numbered->character_count;
+    numbered->characters[numbered->character_count++] = (unsigned char)i;
+  }
+}
+
+tdm_status text_read(const char *path, text *out_text) {
+  *out_text = (text){.bytes = NULL};
+  const tdm_status status = path ? read_file(path, out_text) : read_verses(out_text);
+  if (status == TDM_OK)
+    number_characters(out_text);
+  else
+    text_release(out_text);
+  return status;
+}
+
+void text_release(text *released) {
+  free(released->bytes);
+  *released = (text){.bytes = NULL};
+}
+
+tdm_tensor *text_characters(const text *asked, tdm_context *context) {
+  int64_t bytes[256];
+  for (int64_t i = 0; i < asked->character_count; i++)
+    bytes[i] = asked->characters[i];
+  return tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, asked->character_count), bytes);
+}
+
+/* ---- Windows --------------------------------------------------------------------------------- */
+
+typedef struct windows {
+  const text *from;
+  int64_t begin;
+  int64_t rows;
+  int64_t length;
+  int64_t row_windows; /* of each stream */
+} windows;
+
+static tdm_status copy_window(void *user, int64_t index, void *const *out_fields) {
+  const windows *cut = user;
+  const int64_t stream = index % cut->rows;
+  const int64_t window = index / cut->rows;
+  const unsigned char *bytes =
+      cut->from->bytes + cut->begin + (stream * cut->row_windows + window) * cut->length;
+  int64_t *characters = out_fields[CHARACTERS]; /* (length) */
+  int64_t *targets = out_fields[TARGETS];       /* (length) */
+  for (int64_t i = 0; i < cut->length; i++) {
+    characters[i] = cut->from->ids[bytes[i]];
+    targets[i] = cut->from->ids[bytes[i + 1]];
+  }
+  return TDM_OK;
+}
+
+tdm_dataset *text_windows(tdm_context *context, const text *from, int64_t begin, int64_t end,
+                          int64_t rows, int64_t length) {
+  const int64_t row_windows = (end - begin - 1) / (rows * length);
+  if (row_windows < 1) {
+    (void)tdm_fail(TDM_INVALID_ARGUMENT,
+                   "%lld characters are too few for %lld rows of windows of %lld",
+                   (long long)(end - begin), (long long)rows, (long long)length);
+    return NULL;
+  }
+  windows *cut = malloc(sizeof *cut);
+  if (!cut) {
+    (void)tdm_fail(TDM_OUT_OF_MEMORY, "windows of a text");
+    return NULL;
+  }
+  *cut = (windows){from, begin, rows, length, row_windows};
+  const tdm_field fields[TEXT_FIELDS] = {
+      [CHARACTERS] = {"characters", TDM_INT64, tdm_shape_of(1, length)},
+      [TARGETS] = {"targets", TDM_INT64, tdm_shape_of(1, length)},
+  };
+  const tdm_dataset_source source = {
+      .struct_size = sizeof source,
+      .user = cut,
+      .length = rows * row_windows,
+      .fields = fields,
+      .field_count = TEXT_FIELDS,
+      .item = copy_window,
+      .destroy = free,
+  };
+  tdm_dataset *dataset = tdm_dataset_create(context, &source);
+  if (!dataset) free(cut);
+  return dataset;
+}

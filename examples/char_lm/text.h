@@ -1,0 +1,33 @@
+/* A text as characters with ids, and windows of it in an order that lets a model carry its state
+ * from one batch to the next. One thread, but for what loaders do. */
+#ifndef EXAMPLES_CHAR_LM_TEXT_H
+#define EXAMPLES_CHAR_LM_TEXT_H
+
+#include "tandem.h"
+
+typedef struct text {
+  unsigned char *bytes;
+  int64_t byte_count;
+  int64_t character_count;       /* different bytes */
+  unsigned char characters[256]; /* [id] in the order of bytes */
+  int16_t ids[256];              /* [byte]; -1: not in the text */
+} text;
+
+/* Reads a file, or, where path is NULL, the verses that the program `bible` of Debian's package
+ * bible-kjv prints, without their references. Fails naming what is missing. */
+tdm_status text_read(const char *path, text *out_text);
+void text_release(text *released);
+/* The characters as a tensor int64 (character_count) of their bytes. */
+tdm_tensor *text_characters(const text *asked, tdm_context *context);
+
+/* Fields of a batch. */
+enum { CHARACTERS, TARGETS, TEXT_FIELDS };
+
+/* The text from byte `begin` to `end`, in `rows` streams of equal length, each cut into windows of
+ * `length`: item i is of stream i mod rows, so batches of `rows` items, in order, go through all
+ * streams at once. "characters" int64 (length), "targets" int64 (length), each the one after. The
+ * text is borrowed, and outlives the dataset. NULL on failure. */
+tdm_dataset *text_windows(tdm_context *context, const text *from, int64_t begin, int64_t end,
+                          int64_t rows, int64_t length);
+
+#endif

@@ -306,7 +306,11 @@ typedef enum tdm_reduction {
 typedef struct tdm_loss_attributes {
   int32_t reduction;    /* tdm_reduction */
   int32_t dtype;        /* of count_targets' result: TDM_FLOAT32 or TDM_FLOAT64 */
-  int64_t ignore_index; /* of cross_entropy; -100 as in PyTorch */
+  int64_t ignore_index; /* of class targets; -100 as in PyTorch */
+  int64_t classes;      /* of nll's gradient */
+  double smoothing;     /* of nll */
+  double beta;          /* of smooth_l1 */
+  double scale;         /* of smooth_l1 */
 } tdm_loss_attributes;
 /* logits F (n, classes), targets ids (n) -> loss F () or (n) for NONE, log_probabilities F (n,
  * classes), divisor F (): the count of targets not ignored for MEAN, else 1. A target outside
@@ -314,12 +318,32 @@ typedef struct tdm_loss_attributes {
 #define TDM_OP_CROSS_ENTROPY "cross_entropy"
 /* d_loss F () or (n), log_probabilities, targets, divisor -> d_logits F (n, classes). */
 #define TDM_OP_CROSS_ENTROPY_GRADIENT "cross_entropy_gradient"
-/* targets ids (n) -> F (): how many are not ignore_index. Attributes: tdm_loss_attributes. */
+/* targets ids (n), [weight F (classes)] -> F (): how many are not ignore_index, or the sum of their
+ * weights. */
 #define TDM_OP_COUNT_TARGETS "count_targets"
+/* log_probabilities F (n, classes), targets ids (n), [weight F (classes)] -> loss F () or (n) for
+ * NONE, divisor F (): as count_targets for MEAN, else 1. A row's loss is -(1 - smoothing) weight[t]
+ * log p[t] - smoothing / classes sum of weight[c] log p[c]; 0 where the target is ignored (Szegedy
+ * et al., "Rethinking the Inception architecture", 2016, for smoothing). Targets as for
+ * cross_entropy. */
+#define TDM_OP_NLL "nll"
+/* d_loss F () or (n), targets, divisor, [weight] -> d_log_probabilities F (n, classes). */
+#define TDM_OP_NLL_GRADIENT "nll_gradient"
 /* a F, b F of one shape -> loss F (), or of that shape for NONE. */
 #define TDM_OP_MSE "mse"
 /* d_loss, a, b -> d_a (d_b is its negative: swap a and b). */
 #define TDM_OP_MSE_GRADIENT "mse_gradient"
+/* a F, b F of one shape -> loss, as mse: of d = a - b scale times d^2 / (2 beta) where |d| < beta,
+ * else |d| - beta / 2. */
+#define TDM_OP_SMOOTH_L1 "smooth_l1"
+/* d_loss, a, b -> d_a, as mse_gradient. */
+#define TDM_OP_SMOOTH_L1_GRADIENT "smooth_l1_gradient"
+/* logits x F, targets t F of one shape, [weight w F], [pos_weight q F] -> loss, as mse: of w ((1 -
+ * t) x + (1 + (q - 1) t) log(1 + exp(-x))). The shapes of w and q are the last dimensions of x's,
+ * over which they repeat. */
+#define TDM_OP_BINARY_CROSS_ENTROPY "binary_cross_entropy"
+/* d_loss, logits, targets, [weight], [pos_weight] -> d_logits. */
+#define TDM_OP_BINARY_CROSS_ENTROPY_GRADIENT "binary_cross_entropy_gradient"
 
 /* ---- Optimizers ------------------------------------------------------------------------------ */
 /* The learning rate is scalars->learning_rate of the run. Persistent states start as zeros. */

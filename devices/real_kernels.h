@@ -69,6 +69,12 @@
   X(TDM_OP_CROSS_ENTROPY, cross_entropy)                                                           \
   X(TDM_OP_CROSS_ENTROPY_GRADIENT, cross_entropy_gradient)                                         \
   X(TDM_OP_COUNT_TARGETS, count_targets)                                                           \
+  X(TDM_OP_NLL, nll)                                                                               \
+  X(TDM_OP_NLL_GRADIENT, nll_gradient)                                                             \
+  X(TDM_OP_SMOOTH_L1, smooth_l1)                                                                   \
+  X(TDM_OP_SMOOTH_L1_GRADIENT, smooth_l1_gradient)                                                 \
+  X(TDM_OP_BINARY_CROSS_ENTROPY, binary_cross_entropy)                                             \
+  X(TDM_OP_BINARY_CROSS_ENTROPY_GRADIENT, binary_cross_entropy_gradient)                           \
   X(TDM_OP_MSE, mse)                                                                               \
   X(TDM_OP_MSE_GRADIENT, mse_gradient)                                                             \
   X(TDM_OP_SGD, sgd)                                                                               \

@@ -6,6 +6,7 @@
 #define TANDEM_LAYERS_LAYERS_H
 
 #include "graph/graph.h"
+#include "layers/losses.h"
 #include "layers/optimizers.h"
 #include "layers/recurrent.h"
 #include "layers/tables.h"
@@ -154,26 +155,6 @@ TDM_API tdm_value tdm_softmax(tdm_graph *graph, const char *name, tdm_value x, i
 TDM_API tdm_value tdm_log_softmax(tdm_graph *graph, const char *name, tdm_value x, int dimension);
 /* x as dtype; differentiable between floating dtypes. */
 TDM_API tdm_value tdm_cast(tdm_graph *graph, const char *name, tdm_value x, tdm_dtype dtype);
-
-/* ---- Losses ---------------------------------------------------------------------------------- */
-
-typedef enum tdm_loss_reduction { TDM_LOSS_MEAN, TDM_LOSS_SUM, TDM_LOSS_NONE } tdm_loss_reduction;
-
-typedef struct tdm_loss_options {
-  size_t struct_size;
-  tdm_loss_reduction reduction;
-  bool has_ignore_index;
-  int64_t ignore_index; /* of cross-entropy; -100 where has_ignore_index is false */
-} tdm_loss_options;
-
-/* logits (n, classes), targets int (n) -> scalar (mean), or as the reduction says. */
-TDM_API tdm_value tdm_cross_entropy(tdm_graph *graph, const char *name, tdm_value logits,
-                                    tdm_value targets);
-TDM_API tdm_value tdm_cross_entropy_with(tdm_graph *graph, const char *name, tdm_value logits,
-                                         tdm_value targets, const tdm_loss_options *options);
-TDM_API tdm_value tdm_mse(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
-TDM_API tdm_value tdm_mse_with(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
-                               const tdm_loss_options *options);
 
 #ifdef __cplusplus
 }

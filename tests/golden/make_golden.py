@@ -9,6 +9,7 @@ import torch
 
 import example_models
 import layer_cases
+import loss_cases
 import recorder
 import recurrent_cases
 import safetensors_file
@@ -31,6 +32,7 @@ def main():
     for dtype_name, dtype in DTYPES.items():
         layer_families = {
             "layers": layer_cases.layer_cases(),
+            "loss": loss_cases.loss_cases(),
             "tables": table_cases.table_cases(),
             "vision": vision_cases.vision_cases(),
             "recurrent": recurrent_cases.recurrent_cases(),

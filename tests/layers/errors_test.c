@@ -156,6 +156,37 @@ static tdm_value cross_entropy_of_other_count(tdm_graph *graph) {
                            ids_of(graph, tdm_shape_of(1, 8)));
 }
 
+static tdm_value loss_with(tdm_graph *graph, tdm_value weight, double smoothing, double beta) {
+  const tdm_loss_options options = {
+      .struct_size = sizeof options, .weight = weight, .label_smoothing = smoothing, .beta = beta};
+  const tdm_value x = floats(graph, "x", tdm_shape_of(2, 9, 5));
+  if (beta != 0) return tdm_huber_with(graph, "loss", x, x, &options);
+  return tdm_cross_entropy_with(graph, "loss", x, ids_of(graph, tdm_shape_of(1, 9)), &options);
+}
+
+static tdm_value cross_entropy_with_few_weights(tdm_graph *graph) {
+  return loss_with(graph, floats(graph, "w", tdm_shape_of(1, 4)), 0, 0);
+}
+
+static tdm_value cross_entropy_too_smooth(tdm_graph *graph) {
+  return loss_with(graph, (tdm_value){0, 0}, 1.5, 0);
+}
+
+static tdm_value huber_with_weight(tdm_graph *graph) {
+  return loss_with(graph, floats(graph, "w", tdm_shape_of(1, 5)), 0, 1);
+}
+
+static tdm_value huber_of_negative_beta(tdm_graph *graph) {
+  return loss_with(graph, (tdm_value){0, 0}, 0, -1);
+}
+
+static tdm_value binary_with_weights_of_rows(tdm_graph *graph) {
+  const tdm_loss_options options = {.struct_size = sizeof options,
+                                    .pos_weight = floats(graph, "w", tdm_shape_of(1, 9))};
+  const tdm_value x = floats(graph, "x", tdm_shape_of(2, 9, 5));
+  return tdm_binary_cross_entropy_with(graph, "loss", x, x, &options);
+}
+
 static tdm_value mse_of_two_shapes(tdm_graph *graph) {
   return tdm_mse(graph, "loss", floats(graph, "a", tdm_shape_of(2, 3, 4)),
                  floats(graph, "b", tdm_shape_of(1, 4)));
@@ -233,6 +264,11 @@ static const error_case error_cases[] = {
     {softmax_no_dimension, {"softmax soft", "dimension 2", "[3, 5]"}},
     {swap_of_vector, {"swap_first_dimensions swap", "[3]"}},
     {cross_entropy_of_other_count, {"cross_entropy loss", "[9, 5]", "[8]"}},
+    {cross_entropy_with_few_weights, {"nll loss", "weight must be [5]", "[4]"}},
+    {cross_entropy_too_smooth, {"cross_entropy loss", "label_smoothing", "1.5"}},
+    {huber_with_weight, {"huber loss", "takes no weight"}},
+    {huber_of_negative_beta, {"huber loss", "beta is -1"}},
+    {binary_with_weights_of_rows, {"binary_cross_entropy loss", "pos_weight must be [5]", "[9]"}},
     {mse_of_two_shapes, {"mse loss", "[3, 4]", "[4]"}},
     {embedding_of_floats, {"embedding table", "ids", "float32"}},
     {embedding_padding_outside, {"embedding table", "-8", "7 rows"}},

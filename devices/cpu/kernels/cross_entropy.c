@@ -4,6 +4,7 @@
 
 #include "core/status.h"
 #include "devices/cpu/kernels/rows.h"
+#include "devices/cpu/kernels/targets.h"
 
 typedef struct loss_state {
   int64_t rows;
@@ -58,14 +59,6 @@ tdm_status TDM_NAME(tdm_cross_entropy_prepare)(const tdm_kernel_request *request
   return TDM_OK;
 }
 
-static real targets_counted(const loss_job *job) {
-  int64_t count = 0;
-  for (int64_t row = 0; row < job->state->rows; row++) {
-    count += tdm_cpu_id(&job->targets, row) != job->state->ignored;
-  }
-  return (real)count;
-}
-
 tdm_status TDM_NAME(tdm_cross_entropy_execute)(const tdm_kernel_call *call) {
   const loss_state *state = call->state;
   const bool reduces = state->reduction != TDM_REDUCTION_NONE;
@@ -77,33 +70,15 @@ tdm_status TDM_NAME(tdm_cross_entropy_execute)(const tdm_kernel_call *call) {
   TDM_TRY(tdm_cpu_targets_check(&job.targets, state->classes, state->ignored));
   tdm_team_run(state->splits ? call->team : NULL, state->rows, 64, loss_range, &job);
   real *divisor = call->outputs[2];
-  *divisor = state->reduction == TDM_REDUCTION_MEAN ? targets_counted(&job) : 1;
+  *divisor = state->reduction == TDM_REDUCTION_MEAN
+                 ? targets_weight(&job.targets, state->ignored, NULL)
+                 : 1;
   if (reduces) {
     double sum = 0;
     for (int64_t row = 0; row < state->rows; row++)
       sum += (double)job.losses[row];
     *(real *)call->outputs[0] = (real)(sum / (double)*divisor);
   }
-  return TDM_OK;
-}
-
-/* ---- Counting -------------------------------------------------------------------------------- */
-
-tdm_status TDM_NAME(tdm_count_targets_prepare)(const tdm_kernel_request *request,
-                                               tdm_kernel_answer *answer) {
-  const tdm_loss_attributes *attributes = request->attributes;
-  loss_state *state = tdm_cpu_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->rows = tdm_cpu_count(&request->inputs[0]);
-  state->ignored = attributes->ignore_index;
-  state->wide = request->inputs[0].dtype == TDM_INT64;
-  return TDM_OK;
-}
-
-tdm_status TDM_NAME(tdm_count_targets_execute)(const tdm_kernel_call *call) {
-  const loss_state *state = call->state;
-  const loss_job job = {.state = state, .targets = {call->inputs[0], state->rows, state->wide}};
-  *(real *)call->outputs[0] = targets_counted(&job);
   return TDM_OK;
 }
 

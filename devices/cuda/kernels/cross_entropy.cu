@@ -1,8 +1,8 @@
 /* Cross-entropy of logits and class indices. Invariant: a block takes a row; the losses of the rows
  * are summed by one block in one order. */
 #include "devices/cuda/kernels/family.h"
-#include "devices/cuda/kernels/report.h"
 #include "devices/cuda/kernels/softmax.h"
+#include "devices/cuda/kernels/targets.h"
 
 struct loss_state {
   int64_t rows;
@@ -54,24 +54,6 @@ static __global__ void losses_of_rows(const real *logits, const void *targets, b
   if (counts && threadIdx.x == target % blockDim.x) losses[row] = -out[target]; /* its own */
 }
 
-/* One block. losses: (rows); loss, divisor: (). losses NULL: the divisor alone. */
-template <class real>
-static __global__ void sum_losses(const real *losses, const void *targets, bool wide, int64_t rows,
-                                  int64_t ignored, bool mean, real *loss, real *divisor) {
-  double part = 0;
-  int64_t counted = 0;
-  EACH_OF_BLOCK(row, rows) {
-    if (losses != NULL) part += losses[row];
-    counted += id_at(targets, wide, row) != ignored;
-  }
-  const double sum = block_sum(part);
-  const int64_t count = block_sum(counted);
-  if (threadIdx.x != 0) return;
-  const real divided_by = mean ? (real)count : 1;
-  *divisor = divided_by;
-  if (losses != NULL) *loss = (real)(sum / (double)divided_by);
-}
-
 tdm_status tdm_cuda_cross_entropy_prepare(const tdm_kernel_request *request,
                                           tdm_kernel_answer *answer) {
   TDM_TRY(prepare(request, answer, &request->inputs[0], &request->inputs[1]));
@@ -95,42 +77,14 @@ template <class real> static tdm_status run(const tdm_kernel_call *call) {
                         threads_for_row(state->classes), input_of<real>(call, 0), targets.data,
                         targets.wide, state->classes, state->ignored, output_of<real>(call, 1),
                         losses));
-  return kernel_launch(call, "sum_losses", sum_losses<real>, 1, BLOCK, reduces ? losses : NULL,
-                       targets.data, targets.wide, state->rows, state->ignored,
-                       state->reduction == TDM_REDUCTION_MEAN,
-                       reduces ? output_of<real>(call, 0) : NULL, output_of<real>(call, 2));
+  const real *no_weight = NULL;
+  return sum_losses<real>(call, reduces ? losses : NULL, &targets, no_weight, state->classes,
+                          state->ignored, state->reduction == TDM_REDUCTION_MEAN,
+                          reduces ? output_of<real>(call, 0) : NULL, output_of<real>(call, 2));
 }
 
 tdm_status tdm_cuda_cross_entropy_execute(const tdm_kernel_call *call) {
   return state_of(call)->wide ? run<double>(call) : run<float>(call);
-}
-
-/* ---- Counting -------------------------------------------------------------------------------- */
-
-tdm_status tdm_cuda_count_targets_prepare(const tdm_kernel_request *request,
-                                          tdm_kernel_answer *answer) {
-  const tdm_loss_attributes *attributes =
-      static_cast<const tdm_loss_attributes *>(request->attributes);
-  loss_state *state = state_create<loss_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->rows = count_of(&request->inputs[0]);
-  state->ignored = attributes->ignore_index;
-  state->wide_targets = request->inputs[0].dtype == TDM_INT64;
-  state->wide = request->outputs[0].dtype == TDM_FLOAT64;
-  return TDM_OK;
-}
-
-template <class real> static tdm_status run_count(const tdm_kernel_call *call) {
-  const loss_state *state = state_of(call);
-  const real *no_losses = NULL;
-  real *no_loss = NULL;
-  return kernel_launch(call, "count_targets", sum_losses<real>, 1, BLOCK, no_losses,
-                       (const void *)call->inputs[0], state->wide_targets, state->rows,
-                       state->ignored, true, no_loss, output_of<real>(call, 0));
-}
-
-tdm_status tdm_cuda_count_targets_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_count<double>(call) : run_count<float>(call);
 }
 
 /* ---- Gradient -------------------------------------------------------------------------------- */

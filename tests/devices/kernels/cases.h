@@ -135,6 +135,8 @@ void batch_norm_cases(tdm_dtype dtype, kernel_visit visit, void *user); /* of no
 void norm_cases(kernel_visit visit, void *user);
 void softmax_cases(kernel_visit visit, void *user);
 void loss_cases(kernel_visit visit, void *user);
+void weighted_loss_cases(tdm_dtype dtype, tdm_reduction reduction, kernel_visit visit,
+                         void *user); /* of loss_cases */
 void optimizer_cases(kernel_visit visit, void *user);
 void sparse_optimizer_cases(kernel_visit visit, void *user);
 /* Of the two families before. begun: the operands that all updates by rows have. */

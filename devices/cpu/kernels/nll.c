@@ -1,0 +1,162 @@
+/* The negative log-likelihood of class indices, with weights of classes and smoothed labels, its
+ * gradient, and the counting of targets. Invariant: the loss is summed over the rows in order, in
+ * double, by one thread. */
+#include "core/status.h"
+#include "devices/cpu/kernels/rows.h"
+#include "devices/cpu/kernels/targets.h"
+
+typedef struct nll_state {
+  int64_t rows;
+  int64_t classes;
+  int64_t ignored;
+  int32_t reduction; /* tdm_reduction */
+  real kept;         /* 1 - smoothing */
+  real spread;       /* smoothing / classes */
+  bool wide;
+  bool splits;
+} nll_state;
+
+static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                          const tdm_spec *targets, int64_t classes) {
+  const tdm_loss_attributes *attributes = request->attributes;
+  nll_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->rows = tdm_cpu_count(targets);
+  state->classes = classes;
+  state->ignored = attributes->ignore_index;
+  state->reduction = attributes->reduction;
+  state->kept = (real)(1.0 - attributes->smoothing);
+  state->spread = (real)(attributes->smoothing / (double)classes);
+  state->wide = targets->dtype == TDM_INT64;
+  return TDM_OK;
+}
+
+/* ---- Loss ------------------------------------------------------------------------------------ */
+
+typedef struct loss_job {
+  const nll_state *state;
+  tdm_cpu_ids targets;
+  const real *log_probabilities; /* (rows, classes) */
+  const real *weight;            /* (classes) or NULL */
+  real *losses;                  /* (rows) */
+} loss_job;
+
+static void loss_range(void *user, int64_t begin, int64_t end) {
+  const loss_job *job = user;
+  const nll_state *state = job->state;
+  for (int64_t row = begin; row < end; row++) {
+    const real *log_probabilities = job->log_probabilities + row * state->classes;
+    const int64_t target = tdm_cpu_id(&job->targets, row);
+    real loss = 0;
+    if (target != state->ignored) {
+      loss = -log_probabilities[target] * state->kept;
+      if (job->weight != NULL) loss *= job->weight[target];
+      if (state->spread != 0)
+        loss -= state->spread *
+                (real)row_sum_of_products(log_probabilities, 0, job->weight, 0, state->classes);
+    }
+    job->losses[row] = loss;
+  }
+}
+
+tdm_status TDM_NAME(tdm_nll_prepare)(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  TDM_TRY(prepare(request, answer, &request->inputs[1], request->inputs[0].shape.dims[1]));
+  nll_state *state = answer->state;
+  const double read = state->spread != 0 ? (double)state->classes : 1.0;
+  state->splits = answer->splits = tdm_cpu_splits(request, (double)state->rows * (4.0 + read / 8));
+  if (state->reduction != TDM_REDUCTION_NONE) {
+    answer->workspace_bytes = (size_t)state->rows * sizeof(real);
+  }
+  return TDM_OK;
+}
+
+tdm_status TDM_NAME(tdm_nll_execute)(const tdm_kernel_call *call) {
+  const nll_state *state = call->state;
+  const bool reduces = state->reduction != TDM_REDUCTION_NONE;
+  const bool mean = state->reduction == TDM_REDUCTION_MEAN;
+  loss_job job = {.state = state,
+                  .targets = {call->inputs[1], state->rows, state->wide},
+                  .log_probabilities = call->inputs[0],
+                  .weight = call->inputs[2],
+                  .losses = reduces ? call->workspace : call->outputs[0]};
+  TDM_TRY(tdm_cpu_targets_check(&job.targets, state->classes, state->ignored));
+  tdm_team_run(state->splits ? call->team : NULL, state->rows, 64, loss_range, &job);
+  real *divisor = call->outputs[1];
+  *divisor = mean ? targets_weight(&job.targets, state->ignored, job.weight) : 1;
+  if (reduces) {
+    double sum = 0;
+    for (int64_t row = 0; row < state->rows; row++)
+      sum += (double)job.losses[row];
+    *(real *)call->outputs[0] = (real)(sum / (double)*divisor);
+  }
+  return TDM_OK;
+}
+
+/* ---- Counting -------------------------------------------------------------------------------- */
+
+tdm_status TDM_NAME(tdm_count_targets_prepare)(const tdm_kernel_request *request,
+                                               tdm_kernel_answer *answer) {
+  const bool weighs = request->input_count > 1 && request->inputs[1].dtype != TDM_DTYPE_NONE;
+  return prepare(request, answer, &request->inputs[0],
+                 weighs ? request->inputs[1].shape.dims[0] : 0);
+}
+
+tdm_status TDM_NAME(tdm_count_targets_execute)(const tdm_kernel_call *call) {
+  const nll_state *state = call->state;
+  const tdm_cpu_ids targets = {call->inputs[0], state->rows, state->wide};
+  const real *weight = state->classes > 0 ? call->inputs[1] : NULL;
+  if (weight != NULL) TDM_TRY(tdm_cpu_targets_check(&targets, state->classes, state->ignored));
+  *(real *)call->outputs[0] = targets_weight(&targets, state->ignored, weight);
+  return TDM_OK;
+}
+
+/* ---- Gradient -------------------------------------------------------------------------------- */
+
+typedef struct gradient_job {
+  const nll_state *state;
+  tdm_cpu_ids targets;
+  const real *d_loss; /* () or (rows) */
+  const real *weight; /* (classes) or NULL */
+  real divisor;
+  real *d_log_probabilities; /* (rows, classes) */
+} gradient_job;
+
+static void gradient_range(void *user, int64_t begin, int64_t end) {
+  const gradient_job *job = user;
+  const nll_state *state = job->state;
+  const int64_t classes = state->classes;
+  const bool each = state->reduction == TDM_REDUCTION_NONE;
+  for (int64_t row = begin; row < end; row++) {
+    real *to = job->d_log_probabilities + row * classes;
+    const int64_t target = tdm_cpu_id(&job->targets, row);
+    row_zero(to, classes);
+    if (target == state->ignored) continue;
+    const real factor = -job->d_loss[each ? row : 0] / job->divisor;
+    for (int64_t j = 0; state->spread != 0 && j < classes; j++)
+      to[j] = factor * state->spread * (job->weight != NULL ? job->weight[j] : 1);
+    to[target] += factor * state->kept * (job->weight != NULL ? job->weight[target] : 1);
+  }
+}
+
+tdm_status TDM_NAME(tdm_nll_gradient_prepare)(const tdm_kernel_request *request,
+                                              tdm_kernel_answer *answer) {
+  const tdm_loss_attributes *attributes = request->attributes;
+  TDM_TRY(prepare(request, answer, &request->inputs[1], attributes->classes));
+  nll_state *state = answer->state;
+  state->splits = answer->splits =
+      tdm_cpu_splits(request, (double)state->rows * (4.0 + (double)state->classes / 8));
+  return TDM_OK;
+}
+
+tdm_status TDM_NAME(tdm_nll_gradient_execute)(const tdm_kernel_call *call) {
+  const nll_state *state = call->state;
+  gradient_job job = {.state = state,
+                      .targets = {call->inputs[1], state->rows, state->wide},
+                      .d_loss = call->inputs[0],
+                      .weight = call->inputs[3],
+                      .divisor = *(const real *)call->inputs[2],
+                      .d_log_probabilities = call->outputs[0]};
+  TDM_TRY(tdm_cpu_targets_check(&job.targets, state->classes, state->ignored));
+  tdm_team_run(state->splits ? call->team : NULL, state->rows, 64, gradient_range, &job);
+  return TDM_OK;
+}

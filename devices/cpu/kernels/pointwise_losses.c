@@ -1,0 +1,202 @@
+/* Losses of two tensors of one shape, element by element: smooth L1 (with Huber's and L1), and
+ * binary cross-entropy of logits with weights. Invariant: sums are made in blocks of a fixed size,
+ * in vectors, then block after block in double, whatever the team. */
+#include "core/status.h"
+#include "devices/cpu/kernels/sums.h"
+#include "devices/cpu/kernels/vector_math.h"
+
+typedef struct loss_state {
+  int64_t count;
+  int32_t reduction; /* tdm_reduction */
+  bool binary;       /* else smooth L1 */
+  real beta;
+  real scale;
+  int64_t weights;     /* how many there are, which repeat; 0: none */
+  int64_t pos_weights; /* likewise */
+  bool splits;
+} loss_state;
+
+/* The operands of one execution, of loss and of gradient. */
+typedef struct loss_job {
+  const loss_state *state;
+  const real *x;          /* (count) */
+  const real *target;     /* (count) */
+  const real *weight;     /* (weights) */
+  const real *pos_weight; /* (pos_weights) */
+  const real *d_loss;     /* () or (count); of the gradient */
+  real *out;              /* (count), or a sum a block */
+} loss_job;
+
+ALWAYS_INLINE vec vec_absolute(vec x) {
+  return (vec)((vec_bits)x & ~(vec_bits)vec_set((real)-0.0));
+}
+
+/* log(1 + u) for 0 <= u <= 1: 2 artanh(s) with s = u / (2 + u) <= 1/3, by its series. */
+ALWAYS_INLINE vec vec_log1p_of_fraction(vec u) {
+  const vec s = u / (u + 2);
+  const vec square = s * s;
+  const int terms = TDM_REAL_BITS == 64 ? 18 : 9;
+  vec sum = vec_set((real)1 / (real)(2 * terms - 1));
+#pragma GCC unroll 20
+  for (int i = terms - 2; i >= 0; i--)
+    sum = sum * square + (real)1 / (real)(2 * i + 1);
+  return 2 * s * sum;
+}
+
+/* Elements i to i + LANES of a list of count that repeats; ones where there is none. */
+ALWAYS_INLINE vec repeated(const real *list, int64_t count, int64_t i) {
+  if (count <= 1) return vec_set(count == 0 ? 1 : list[0]);
+  const int64_t first = i % count;
+  if (first + LANES <= count) return vec_load(list + first);
+  vec value;
+  for (int lane = 0; lane < LANES; lane++)
+    value[lane] = list[(first + lane) % count];
+  return value;
+}
+
+ALWAYS_INLINE vec loss_at(const loss_job *job, int64_t i, int64_t left) {
+  const loss_state *state = job->state;
+  const vec x = vec_load_first(job->x + i, left), t = vec_load_first(job->target + i, left);
+  if (!state->binary) {
+    const vec d = vec_absolute(x - t);
+    const vec near = d * d * (real)0.5 / state->beta, far = d - state->beta * (real)0.5;
+    return vec_select(d < vec_set(state->beta), near, far) * state->scale;
+  }
+  const vec beyond = vec_select(x < (vec){0}, -x, (vec){0});
+  const vec softplus = vec_log1p_of_fraction(vec_exp(-vec_absolute(x))) + beyond; /* of -x */
+  const vec positive = 1 + (repeated(job->pos_weight, state->pos_weights, i) - 1) * t;
+  return ((1 - t) * x + positive * softplus) * repeated(job->weight, state->weights, i);
+}
+
+ALWAYS_INLINE vec slope_at(const loss_job *job, int64_t i, int64_t left) {
+  const loss_state *state = job->state;
+  const vec x = vec_load_first(job->x + i, left), t = vec_load_first(job->target + i, left);
+  if (!state->binary) {
+    const vec d = x - t, none = {0};
+    const vec sign = vec_select(d > none, vec_set(1), vec_select(d < none, vec_set(-1), d));
+    const vec_bits near = vec_absolute(d) < vec_set(state->beta);
+    return vec_select(near, d / state->beta, sign) * state->scale;
+  }
+  const vec positive = 1 + (repeated(job->pos_weight, state->pos_weights, i) - 1) * t;
+  return ((1 - t) - positive * vec_sigmoid(-x)) * repeated(job->weight, state->weights, i);
+}
+
+/* ---- Preparing ------------------------------------------------------------------------------- */
+
+/* x: the operand of that number, after which target, weight and pos_weight follow. */
+static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer, size_t x,
+                          bool binary) {
+  const tdm_loss_attributes *attributes = request->attributes;
+  loss_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->count = tdm_cpu_count(&request->inputs[x]);
+  state->reduction = attributes->reduction;
+  state->binary = binary;
+  state->beta = (real)attributes->beta;
+  state->scale = (real)attributes->scale;
+  for (size_t k = x + 2; binary && k < request->input_count; k++) {
+    if (request->inputs[k].dtype == TDM_DTYPE_NONE) continue;
+    *(k == x + 2 ? &state->weights : &state->pos_weights) = tdm_cpu_count(&request->inputs[k]);
+  }
+  state->splits = answer->splits =
+      tdm_cpu_splits(request, (double)state->count * sizeof(real) / (binary ? 1.0 : 8.0));
+  return TDM_OK;
+}
+
+static tdm_status prepare_loss(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                               bool binary) {
+  TDM_TRY(prepare(request, answer, 0, binary));
+  const loss_state *state = answer->state;
+  if (state->reduction != TDM_REDUCTION_NONE)
+    answer->workspace_bytes = sum_workspace_bytes(state->count);
+  return TDM_OK;
+}
+
+/* ---- Executing ------------------------------------------------------------------------------- */
+
+static void losses_range(void *user, int64_t begin, int64_t end) {
+  const loss_job *job = user;
+  for (int64_t i = begin; i < end; i += LANES)
+    vec_store_first(job->out + i, loss_at(job, i, end - i), end - i);
+}
+
+static void blocks_range(void *user, int64_t begin, int64_t end) {
+  const loss_job *job = user;
+  for (int64_t block = begin; block < end; block++) {
+    const int64_t first = block * SUM_BLOCK;
+    const int64_t last = tdm_cpu_min(job->state->count, first + SUM_BLOCK);
+    vec sum = {0};
+    for (int64_t i = first; i < last; i += LANES)
+      sum += vec_keep_first(loss_at(job, i, last - i), last - i, 0);
+    job->out[block] = vec_sum(sum);
+  }
+}
+
+static void slopes_range(void *user, int64_t begin, int64_t end) {
+  const loss_job *job = user;
+  const loss_state *state = job->state;
+  const bool each = state->reduction == TDM_REDUCTION_NONE;
+  const real share =
+      state->reduction == TDM_REDUCTION_MEAN ? (real)(1.0 / (double)state->count) : 1;
+  for (int64_t i = begin; i < end; i += LANES) {
+    const int64_t left = end - i;
+    const vec from = each ? vec_load_first(job->d_loss + i, left) : vec_set(job->d_loss[0]);
+    vec_store_first(job->out + i, slope_at(job, i, left) * share * from, left);
+  }
+}
+
+static tdm_status execute_loss(const tdm_kernel_call *call) {
+  const loss_state *state = call->state;
+  const bool reduces = state->reduction != TDM_REDUCTION_NONE;
+  loss_job job = {.state = state,
+                  .x = call->inputs[0],
+                  .target = call->inputs[1],
+                  .weight = state->weights > 0 ? call->inputs[2] : NULL,
+                  .pos_weight = state->pos_weights > 0 ? call->inputs[3] : NULL,
+                  .out = reduces ? call->workspace : call->outputs[0]};
+  tdm_team *team = state->splits ? call->team : NULL;
+  if (!reduces) {
+    tdm_team_run(team, state->count, 4096, losses_range, &job);
+    return TDM_OK;
+  }
+  const int64_t blocks = tdm_cpu_chunks(state->count, SUM_BLOCK);
+  tdm_team_run(team, blocks, 1, blocks_range, &job);
+  double sum = 0;
+  for (int64_t block = 0; block < blocks; block++)
+    sum += (double)job.out[block];
+  if (state->reduction == TDM_REDUCTION_MEAN) sum /= (double)state->count;
+  *(real *)call->outputs[0] = (real)sum;
+  return TDM_OK;
+}
+
+static tdm_status execute_gradient(const tdm_kernel_call *call) {
+  const loss_state *state = call->state;
+  loss_job job = {.state = state,
+                  .x = call->inputs[1],
+                  .target = call->inputs[2],
+                  .weight = state->weights > 0 ? call->inputs[3] : NULL,
+                  .pos_weight = state->pos_weights > 0 ? call->inputs[4] : NULL,
+                  .d_loss = call->inputs[0],
+                  .out = call->outputs[0]};
+  tdm_team_run(state->splits ? call->team : NULL, state->count, 4096, slopes_range, &job);
+  return TDM_OK;
+}
+
+#define KERNELS(name, binary)                                                                      \
+  tdm_status TDM_NAME(tdm_##name##_prepare)(const tdm_kernel_request *request,                     \
+                                            tdm_kernel_answer *answer) {                           \
+    return prepare_loss(request, answer, binary);                                                  \
+  }                                                                                                \
+  tdm_status TDM_NAME(tdm_##name##_execute)(const tdm_kernel_call *call) {                         \
+    return execute_loss(call);                                                                     \
+  }                                                                                                \
+  tdm_status TDM_NAME(tdm_##name##_gradient_prepare)(const tdm_kernel_request *request,            \
+                                                     tdm_kernel_answer *answer) {                  \
+    return prepare(request, answer, 1, binary);                                                    \
+  }                                                                                                \
+  tdm_status TDM_NAME(tdm_##name##_gradient_execute)(const tdm_kernel_call *call) {                \
+    return execute_gradient(call);                                                                 \
+  }
+
+KERNELS(smooth_l1, false)
+KERNELS(binary_cross_entropy, true)

@@ -1,0 +1,19 @@
+/* Class indices of rows: what the rows of a mean are divided by. */
+#ifndef TANDEM_DEVICES_CPU_KERNELS_TARGETS_H
+#define TANDEM_DEVICES_CPU_KERNELS_TARGETS_H
+
+#include "devices/cpu/kernels/real.h"
+
+/* How many targets are not ignored; with weight (classes) the sum of their weights, for targets
+ * that were checked. */
+static inline real targets_weight(const tdm_cpu_ids *targets, int64_t ignored, const real *weight) {
+  double sum = 0;
+  for (int64_t row = 0; row < targets->count; row++) {
+    const int64_t target = tdm_cpu_id(targets, row);
+    if (target == ignored) continue;
+    sum += weight != NULL ? (double)weight[target] : 1.0;
+  }
+  return (real)sum;
+}
+
+#endif

@@ -1,0 +1,162 @@
+/* The negative log-likelihood of class indices, with weights of classes and smoothed labels, its
+ * gradient, and the counting of targets. Invariant: a block takes a row; the losses of the rows are
+ * summed by one block in one order. */
+#include "devices/cuda/kernels/targets.h"
+
+struct nll_state {
+  int64_t rows;
+  int64_t classes; /* of count_targets: 0 without weights */
+  int64_t ignored;
+  int32_t reduction; /* tdm_reduction */
+  double smoothing;
+  bool wide_targets;
+  bool wide;
+};
+
+static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                          const tdm_spec *targets, int64_t classes) {
+  const tdm_loss_attributes *attributes =
+      static_cast<const tdm_loss_attributes *>(request->attributes);
+  nll_state *state = state_create<nll_state>(answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->rows = count_of(targets);
+  state->classes = classes;
+  state->ignored = attributes->ignore_index;
+  state->reduction = attributes->reduction;
+  state->smoothing = attributes->smoothing;
+  state->wide_targets = targets->dtype == TDM_INT64;
+  state->wide = request->outputs[0].dtype == TDM_FLOAT64;
+  answer->workspace_bytes = aligned_bytes(report_workspace_bytes(state->rows));
+  return TDM_OK;
+}
+
+static const nll_state *state_of(const tdm_kernel_call *call) {
+  return static_cast<const nll_state *>(call->state);
+}
+
+static tdm_status check_targets(const tdm_kernel_call *call, const id_list *targets) {
+  const nll_state *state = state_of(call);
+  return tdm_cuda_targets_check(call, targets, state->classes, state->ignored,
+                                static_cast<int64_t *>(call->workspace));
+}
+
+/* ---- Loss ------------------------------------------------------------------------------------ */
+
+/* log_probabilities: (rows, classes); targets, losses: (rows); weight: (classes) or NULL. kept: 1 -
+ * smoothing; spread: smoothing / classes. A target outside the classes was reported, its loss is
+ * none. */
+template <class real>
+static __global__ void nll_of_rows(const real *log_probabilities, const void *targets, bool wide,
+                                   const real *weight, int64_t classes, int64_t ignored, real kept,
+                                   real spread, real *losses) {
+  const int64_t row = blockIdx.x;
+  const real *from = log_probabilities + row * classes;
+  double part = 0;
+  EACH_OF_BLOCK(i, classes) {
+    if (spread != 0) part += weight != NULL ? from[i] * weight[i] : from[i];
+  }
+  const double sum = block_sum(part);
+  if (threadIdx.x != 0) return;
+  const int64_t target = id_at(targets, wide, row);
+  real loss = 0;
+  if (target != ignored && is_inside(target, classes)) {
+    loss = -from[target] * kept * (weight != NULL ? weight[target] : 1) - spread * (real)sum;
+  }
+  losses[row] = loss;
+}
+
+tdm_status tdm_cuda_nll_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  TDM_TRY(prepare(request, answer, &request->inputs[1], request->inputs[0].shape.dims[1]));
+  const nll_state *state = static_cast<const nll_state *>(answer->state);
+  if (state->reduction != TDM_REDUCTION_NONE) {
+    answer->workspace_bytes += (size_t)state->rows * (state->wide ? 8 : 4);
+  }
+  return TDM_OK;
+}
+
+template <class real> static tdm_status run(const tdm_kernel_call *call) {
+  const nll_state *state = state_of(call);
+  const bool reduces = state->reduction != TDM_REDUCTION_NONE;
+  const id_list targets = {call->inputs[1], state->rows, state->wide_targets};
+  char *workspace = static_cast<char *>(call->workspace);
+  real *sums = (real *)(workspace + aligned_bytes(report_workspace_bytes(state->rows)));
+  real *losses = reduces ? sums : output_of<real>(call, 0);
+  const real *weight = input_of<real>(call, 2);
+  TDM_TRY(check_targets(call, &targets));
+  TDM_TRY(kernel_launch(
+      call, "nll_of_rows", nll_of_rows<real>, state->rows, threads_for_row(state->classes),
+      input_of<real>(call, 0), targets.data, targets.wide, weight, state->classes, state->ignored,
+      (real)(1.0 - state->smoothing), (real)(state->smoothing / (double)state->classes), losses));
+  return sum_losses<real>(call, reduces ? losses : NULL, &targets, weight, state->classes,
+                          state->ignored, state->reduction == TDM_REDUCTION_MEAN,
+                          reduces ? output_of<real>(call, 0) : NULL, output_of<real>(call, 1));
+}
+
+tdm_status tdm_cuda_nll_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run<double>(call) : run<float>(call);
+}
+
+/* ---- Counting -------------------------------------------------------------------------------- */
+
+tdm_status tdm_cuda_count_targets_prepare(const tdm_kernel_request *request,
+                                          tdm_kernel_answer *answer) {
+  const bool weighs = request->input_count > 1 && request->inputs[1].dtype != TDM_DTYPE_NONE;
+  return prepare(request, answer, &request->inputs[0],
+                 weighs ? request->inputs[1].shape.dims[0] : 0);
+}
+
+template <class real> static tdm_status run_count(const tdm_kernel_call *call) {
+  const nll_state *state = state_of(call);
+  const id_list targets = {call->inputs[0], state->rows, state->wide_targets};
+  const real *no_losses = NULL;
+  real *no_loss = NULL;
+  const real *weight = state->classes > 0 ? input_of<real>(call, 1) : NULL;
+  if (weight != NULL) TDM_TRY(check_targets(call, &targets));
+  return sum_losses<real>(call, no_losses, &targets, weight, state->classes, state->ignored, true,
+                          no_loss, output_of<real>(call, 0));
+}
+
+tdm_status tdm_cuda_count_targets_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_count<double>(call) : run_count<float>(call);
+}
+
+/* ---- Gradient -------------------------------------------------------------------------------- */
+
+/* d_loss: () or, each, (rows); weight: (classes) or NULL; d_log_probabilities: (rows, classes). */
+template <class real>
+static __global__ void gradient_of_rows(const real *d_loss, bool each, const void *targets,
+                                        bool wide, const real *divisor, const real *weight,
+                                        int64_t classes, int64_t ignored, real kept, real spread,
+                                        real *d_log_probabilities) {
+  const int64_t row = blockIdx.x;
+  const int64_t target = id_at(targets, wide, row);
+  const real factor = target == ignored ? 0 : -d_loss[each ? row : 0] / *divisor;
+  EACH_OF_BLOCK(i, classes) {
+    const real share = spread + (i == target ? kept : 0);
+    const real d = target == ignored ? 0 : factor * share * (weight != NULL ? weight[i] : 1);
+    d_log_probabilities[row * classes + i] = d;
+  }
+}
+
+tdm_status tdm_cuda_nll_gradient_prepare(const tdm_kernel_request *request,
+                                         tdm_kernel_answer *answer) {
+  const tdm_loss_attributes *attributes =
+      static_cast<const tdm_loss_attributes *>(request->attributes);
+  return prepare(request, answer, &request->inputs[1], attributes->classes);
+}
+
+template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
+  const nll_state *state = state_of(call);
+  const id_list targets = {call->inputs[1], state->rows, state->wide_targets};
+  TDM_TRY(check_targets(call, &targets));
+  return kernel_launch(call, "nll_gradient", gradient_of_rows<real>, state->rows,
+                       threads_for_row(state->classes), input_of<real>(call, 0),
+                       state->reduction == TDM_REDUCTION_NONE, targets.data, targets.wide,
+                       input_of<real>(call, 2), input_of<real>(call, 3), state->classes,
+                       state->ignored, (real)(1.0 - state->smoothing),
+                       (real)(state->smoothing / (double)state->classes), output_of<real>(call, 0));
+}
+
+tdm_status tdm_cuda_nll_gradient_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_gradient<double>(call) : run_gradient<float>(call);
+}

@@ -1,0 +1,174 @@
+/* Losses of two tensors of one shape, element by element: smooth L1 (with Huber's and L1), and
+ * binary cross-entropy of logits with weights. */
+#include "devices/cuda/kernels/family.h"
+#include "devices/cuda/kernels/sums.h"
+
+struct loss_state {
+  int64_t count;
+  int32_t reduction; /* tdm_reduction */
+  double beta;
+  double scale;
+  int64_t weights;     /* how many there are, which repeat; 0: none */
+  int64_t pos_weights; /* likewise */
+  bool wide;
+};
+
+static const loss_state *state_of(const tdm_kernel_call *call) {
+  return static_cast<const loss_state *>(call->state);
+}
+
+/* ---- The two losses, and what is made of them ------------------------------------------------ */
+
+/* One element: its loss and its slope. a, b: the options (beta, scale), or the element's weights
+ * (weight, pos_weight). */
+struct smooth_l1 {
+  static const bool weighs = false;
+  template <class real> static __device__ real loss(real x, real target, real beta, real scale) {
+    const real d = fabs(x - target);
+    return (d < beta ? d * d * (real)0.5 / beta : d - beta * (real)0.5) * scale;
+  }
+  template <class real> static __device__ real slope(real x, real target, real beta, real scale) {
+    const real d = x - target;
+    const real sign = d > 0 ? 1 : d < 0 ? -1 : d;
+    return (fabs(d) < beta ? d / beta : sign) * scale;
+  }
+};
+
+struct binary_cross_entropy {
+  static const bool weighs = true;
+  template <class real> static __device__ real loss(real x, real target, real weight, real pos) {
+    const real softplus = log1p(exp(-fabs(x))) + (x < 0 ? -x : 0); /* of -x */
+    return ((1 - target) * x + (1 + (pos - 1) * target) * softplus) * weight;
+  }
+  template <class real> static __device__ real slope(real x, real target, real weight, real pos) {
+    const real other = 1 / (1 + exp(x)); /* the sigmoid of -x */
+    return ((1 - target) - (1 + (pos - 1) * target) * other) * weight;
+  }
+};
+
+/* What an element is computed with; lists repeat, and are not there where their count is 0. */
+template <class real>
+static __device__ real option_at(const real *list, int64_t count, real otherwise, int64_t i) {
+  return count == 0 ? otherwise : list[i % count];
+}
+
+/* x, target, losses: (count); a_list: (a_count), b_list: (b_count). */
+template <class kind, class real>
+static __global__ void losses_of(const real *x, const real *target, const real *a_list,
+                                 int64_t a_count, real a, const real *b_list, int64_t b_count,
+                                 real b, real *losses, int64_t count) {
+  EACH_ELEMENT(i, count) {
+    losses[i] = kind::loss(x[i], target[i], option_at(a_list, a_count, a, i),
+                           option_at(b_list, b_count, b, i));
+  }
+}
+
+/* The same, summed: a sum a chunk, sums: (blocks). */
+template <class kind, class real>
+static __global__ void losses_of_chunks(const real *x, const real *target, const real *a_list,
+                                        int64_t a_count, real a, const real *b_list,
+                                        int64_t b_count, real b, real *sums, int64_t count) {
+  const int64_t begin = (int64_t)blockIdx.x * SUM_CHUNK;
+  const int64_t left = count - begin < SUM_CHUNK ? count - begin : SUM_CHUNK;
+  real part = 0;
+  EACH_OF_BLOCK(j, left) {
+    const int64_t i = begin + j;
+    part += kind::loss(x[i], target[i], option_at(a_list, a_count, a, i),
+                       option_at(b_list, b_count, b, i));
+  }
+  const real sum = block_sum(part);
+  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}
+
+/* d_loss: () or, each, (count); d_x: (count). */
+template <class kind, class real>
+static __global__ void slopes_of(const real *d_loss, bool each, const real *x, const real *target,
+                                 const real *a_list, int64_t a_count, real a, const real *b_list,
+                                 int64_t b_count, real b, real share, real *d_x, int64_t count) {
+  EACH_ELEMENT(i, count) {
+    const real slope = kind::slope(x[i], target[i], option_at(a_list, a_count, a, i),
+                                   option_at(b_list, b_count, b, i));
+    d_x[i] = slope * share * d_loss[each ? i : 0];
+  }
+}
+
+/* ---- Preparing ------------------------------------------------------------------------------- */
+
+/* x: the operand of that number, after which target, weight and pos_weight follow. */
+template <class kind>
+static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer, size_t x) {
+  const tdm_loss_attributes *attributes =
+      static_cast<const tdm_loss_attributes *>(request->attributes);
+  loss_state *state = state_create<loss_state>(answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->count = count_of(&request->inputs[x]);
+  state->reduction = attributes->reduction;
+  state->beta = kind::weighs ? 1 : attributes->beta;
+  state->scale = kind::weighs ? 1 : attributes->scale;
+  for (size_t k = x + 2; kind::weighs && k < request->input_count; k++) {
+    if (request->inputs[k].dtype == TDM_DTYPE_NONE) continue;
+    *(k == x + 2 ? &state->weights : &state->pos_weights) = count_of(&request->inputs[k]);
+  }
+  state->wide = request->inputs[x].dtype == TDM_FLOAT64;
+  if (x == 0 && state->reduction != TDM_REDUCTION_NONE) {
+    answer->workspace_bytes = state->wide ? sum_workspace_bytes<double>(state->count)
+                                          : sum_workspace_bytes<float>(state->count);
+  }
+  return TDM_OK;
+}
+
+/* ---- Executing ------------------------------------------------------------------------------- */
+
+template <class kind, class real> static tdm_status run(const tdm_kernel_call *call) {
+  const loss_state *state = state_of(call);
+  const real *x = input_of<real>(call, 0), *target = input_of<real>(call, 1);
+  const real *weight = state->weights > 0 ? input_of<real>(call, 2) : NULL;
+  const real *pos_weight = state->pos_weights > 0 ? input_of<real>(call, 3) : NULL;
+  const real a = (real)state->beta, b = (real)state->scale;
+  if (state->reduction == TDM_REDUCTION_NONE) {
+    return kernel_launch(call, "losses", losses_of<kind, real>, blocks_for(state->count), BLOCK, x,
+                         target, weight, state->weights, a, pos_weight, state->pos_weights, b,
+                         output_of<real>(call, 0), state->count);
+  }
+  const int64_t chunks = chunks_of(state->count, SUM_CHUNK);
+  real *sums = static_cast<real *>(call->workspace);
+  TDM_TRY(kernel_launch(call, "losses_of_chunks", losses_of_chunks<kind, real>, chunks, BLOCK, x,
+                        target, weight, state->weights, a, pos_weight, state->pos_weights, b, sums,
+                        state->count));
+  const double divisor = state->reduction == TDM_REDUCTION_MEAN ? (double)state->count : 1;
+  return kernel_launch(call, "sum_of_chunks", sum_of_chunks<real>, 1, BLOCK, sums, chunks, divisor,
+                       output_of<real>(call, 0));
+}
+
+template <class kind, class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
+  const loss_state *state = state_of(call);
+  const real *weight = state->weights > 0 ? input_of<real>(call, 3) : NULL;
+  const real *pos_weight = state->pos_weights > 0 ? input_of<real>(call, 4) : NULL;
+  const real share =
+      state->reduction == TDM_REDUCTION_MEAN ? (real)(1.0 / (double)state->count) : 1;
+  return kernel_launch(call, "slopes", slopes_of<kind, real>, blocks_for(state->count), BLOCK,
+                       input_of<real>(call, 0), state->reduction == TDM_REDUCTION_NONE,
+                       input_of<real>(call, 1), input_of<real>(call, 2), weight, state->weights,
+                       (real)state->beta, pos_weight, state->pos_weights, (real)state->scale, share,
+                       output_of<real>(call, 0), state->count);
+}
+
+#define KERNELS(name)                                                                              \
+  tdm_status tdm_cuda_##name##_prepare(const tdm_kernel_request *request,                          \
+                                       tdm_kernel_answer *answer) {                                \
+    return prepare<name>(request, answer, 0);                                                      \
+  }                                                                                                \
+  tdm_status tdm_cuda_##name##_execute(const tdm_kernel_call *call) {                              \
+    return state_of(call)->wide ? run<name, double>(call) : run<name, float>(call);                \
+  }                                                                                                \
+  tdm_status tdm_cuda_##name##_gradient_prepare(const tdm_kernel_request *request,                 \
+                                                tdm_kernel_answer *answer) {                       \
+    return prepare<name>(request, answer, 1);                                                      \
+  }                                                                                                \
+  tdm_status tdm_cuda_##name##_gradient_execute(const tdm_kernel_call *call) {                     \
+    return state_of(call)->wide ? run_gradient<name, double>(call)                                 \
+                                : run_gradient<name, float>(call);                                 \
+  }
+
+KERNELS(smooth_l1)
+KERNELS(binary_cross_entropy)

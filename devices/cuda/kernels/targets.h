@@ -1,0 +1,43 @@
+/* Losses of rows that have a class index each: their sum, and what it is divided by. Invariant: one
+ * block sums, in one fixed order, in float64. */
+#ifndef TANDEM_DEVICES_CUDA_KERNELS_TARGETS_H
+#define TANDEM_DEVICES_CUDA_KERNELS_TARGETS_H
+
+#include "devices/cuda/kernels/family.h"
+#include "devices/cuda/kernels/report.h"
+
+/* losses: (rows) or NULL: the divisor alone; weight: (classes) or NULL: every target weighs 1;
+ * loss, divisor: (). Targets outside the classes were reported; they weigh nothing. */
+template <class real>
+static __global__ void sum_of_losses(const real *losses, const void *targets, bool wide,
+                                     int64_t rows, const real *weight, int64_t classes,
+                                     int64_t ignored, bool mean, real *loss, real *divisor) {
+  double part = 0, weights = 0;
+  EACH_OF_BLOCK(row, rows) {
+    if (losses != NULL) part += losses[row];
+    const int64_t target = id_at(targets, wide, row);
+    if (target == ignored) continue;
+    if (weight == NULL) {
+      weights += 1;
+    } else if (is_inside(target, classes)) {
+      weights += weight[target];
+    }
+  }
+  const double sum = block_sum(part);
+  const double weighed = block_sum(weights);
+  if (threadIdx.x != 0) return;
+  const real divided_by = mean ? (real)weighed : 1;
+  *divisor = divided_by;
+  if (losses != NULL) *loss = (real)(sum / (double)divided_by);
+}
+
+template <class real>
+static tdm_status sum_losses(const tdm_kernel_call *call, const real *losses,
+                             const id_list *targets, const real *weight, int64_t classes,
+                             int64_t ignored, bool mean, real *loss, real *divisor) {
+  return kernel_launch(call, "sum_of_losses", sum_of_losses<real>, 1, BLOCK, losses, targets->data,
+                       targets->wide, targets->count, weight, classes, ignored, mean, loss,
+                       divisor);
+}
+
+#endif

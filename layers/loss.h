@@ -1,0 +1,39 @@
+/* What losses share: options, attributes, and computing means in micro-batches. */
+#ifndef TANDEM_LAYERS_LOSS_H
+#define TANDEM_LAYERS_LOSS_H
+
+#include "layers/common.h"
+#include "layers/losses.h"
+
+/* The options that a loss has a use for, besides the reduction. */
+enum {
+  TDM_LOSS_USES_CLASSES = 1, /* ignore_index */
+  TDM_LOSS_USES_WEIGHT = 2,
+  TDM_LOSS_USES_POS_WEIGHT = 4,
+  TDM_LOSS_USES_SMOOTHING = 8,
+  TDM_LOSS_USES_BETA = 16,
+};
+
+/* Copies options (may be NULL); false, with the graph's error, for what is wrong or of no use. */
+bool tdm_loss_options_read(tdm_graph *graph, const char *loss, const char *name,
+                           const tdm_loss_options *options, unsigned uses,
+                           tdm_loss_options *out_options);
+/* Reduction, ignore_index and smoothing; the rest zeros. */
+tdm_loss_attributes tdm_loss_attributes_of(const tdm_loss_options *options);
+
+static inline bool tdm_loss_reduces(const tdm_infer *infer) {
+  const tdm_loss_attributes *attributes = infer->attributes;
+  return attributes->reduction != TDM_REDUCTION_NONE;
+}
+
+/* What the sum over all parts of a batch is divided by for the mean. */
+typedef tdm_value (*tdm_loss_divisor)(tdm_chunked *chunked);
+/* A rule `chunk`: sums of the parts, added, and divided where the node's attributes
+ * (tdm_loss_attributes) ask for the mean. */
+tdm_status tdm_loss_chunk(tdm_chunked *chunked, tdm_loss_divisor divisor) TDM_WARN_UNUSED;
+
+/* UNSUPPORTED where a gradient is wanted of that input. */
+tdm_status tdm_loss_refuse_gradient(tdm_gradient *gradient, size_t input,
+                                    const char *what) TDM_WARN_UNUSED;
+
+#endif

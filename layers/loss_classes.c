@@ -1,0 +1,226 @@
+/* Losses of class indices: cross-entropy of logits, negative log-likelihood. Invariant: with
+ * weights or smoothed labels the cross-entropy is the log-softmax's negative log-likelihood;
+ * without, it is one operation. */
+#include "layers/layers.h"
+#include "layers/loss.h"
+
+static const tdm_shape scalar = {.rank = 0};
+
+/* ---- In micro-batches ------------------------------------------------------------------------ */
+
+static tdm_status infer_count(tdm_infer *infer) {
+  const tdm_loss_attributes *attributes = infer->attributes;
+  tdm_infer_set(infer, 0, (tdm_dtype)attributes->dtype, &scalar);
+  return TDM_OK;
+}
+
+/* targets, [weight] -> how many count, or the sum of their weights. */
+static const tdm_operation count_targets = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_COUNT_TARGETS,
+    .attribute_bytes = sizeof(tdm_loss_attributes),
+    .min_inputs = 1,
+    .max_inputs = 2,
+    .output_count = 1,
+    .infer = infer_count,
+};
+
+/* Known before any loss is: no part waits for another's. */
+static tdm_value count_all_targets(tdm_chunked *chunked) {
+  tdm_graph *graph = tdm_chunked_graph(chunked);
+  const char *name = tdm_chunked_name(chunked);
+  tdm_loss_attributes attributes = *(const tdm_loss_attributes *)tdm_chunked_attributes(chunked);
+  attributes.dtype = (int32_t)tdm_value_dtype(graph, tdm_chunked_output(chunked, 0, 0));
+  tdm_value operands[2] = {tdm_chunked_whole(chunked, 1), tdm_chunked_whole(chunked, 2)};
+  const size_t count = tdm_value_is_valid(operands[1]) ? 2 : 1;
+  if (tdm_value_is_valid(operands[0]))
+    return tdm_append(graph, &count_targets, name, &attributes, operands, count, NULL);
+  tdm_value counts[TDM_MAX_PARTS];
+  for (size_t i = 0; i < tdm_chunked_count(chunked); i++) {
+    operands[0] = tdm_chunked_input(chunked, 1, i);
+    counts[i] = tdm_append(graph, &count_targets, name, &attributes, operands, count, NULL);
+  }
+  return tdm_chunked_sum(chunked, counts);
+}
+
+static tdm_status chunk_classes(tdm_chunked *chunked) {
+  return tdm_loss_chunk(chunked, count_all_targets);
+}
+
+/* ---- Cross-entropy --------------------------------------------------------------------------- */
+
+/* Operand 0, what, is (n, classes), operand 1 (n) of class indices, operand 2, if there is one,
+ * (classes). */
+static tdm_status infer_rows(const tdm_infer *infer, const char *what, tdm_shape *out_rows,
+                             tdm_shape *out_judged) {
+  TDM_TRY(tdm_expect_floating(infer, 0, what));
+  TDM_TRY(tdm_expect_ids(infer, 1, "targets"));
+  TDM_TRY(tdm_expect_rank(infer, 0, what, 2, 2));
+  tdm_shape judged = *tdm_infer_shape(infer, 0);
+  tdm_shape rows = {.rank = 1, .dims = {judged.dims[0]}};
+  if (tdm_infer_shape(infer, 1)->rank != 1 ||
+      !tdm_dim_agree(rows.dims[0], tdm_infer_shape(infer, 1)->dims[0])) {
+    char judged_text[TDM_SHAPE_TEXT];
+    char targets_text[TDM_SHAPE_TEXT];
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s are %s, targets %s: one target a row is needed", what,
+                    tdm_shape_text(&judged, judged_text, sizeof judged_text),
+                    tdm_shape_text(tdm_infer_shape(infer, 1), targets_text, sizeof targets_text));
+  }
+  if (tdm_infer_has(infer, 2)) {
+    const tdm_shape classes = {.rank = 1, .dims = {judged.dims[1]}};
+    TDM_TRY(tdm_expect_dtype_of_first(infer, 2, what, "weight"));
+    TDM_TRY(tdm_expect_shape(infer, 2, "weight", &classes));
+  }
+  rows.dims[0] = tdm_dim_merge(rows.dims[0], tdm_infer_shape(infer, 1)->dims[0]);
+  judged.dims[0] = rows.dims[0];
+  *out_rows = rows;
+  *out_judged = judged;
+  return TDM_OK;
+}
+
+static tdm_status infer_cross_entropy(tdm_infer *infer) {
+  tdm_shape rows, logits;
+  TDM_TRY(infer_rows(infer, "logits", &rows, &logits));
+  const tdm_dtype dtype = infer->inputs[0].dtype;
+  tdm_infer_set(infer, 0, dtype, tdm_loss_reduces(infer) ? &scalar : &rows);
+  tdm_infer_set(infer, 1, dtype, &logits);
+  tdm_infer_set(infer, 2, dtype, &scalar);
+  return TDM_OK;
+}
+
+/* d_loss, log_probabilities (n, classes), targets, divisor -> d_logits (n, classes). */
+static const tdm_operation cross_entropy_gradient = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_CROSS_ENTROPY_GRADIENT,
+    .attribute_bytes = sizeof(tdm_loss_attributes),
+    .min_inputs = 4,
+    .max_inputs = 4,
+    .output_count = 1,
+    .infer = tdm_infer_like_second,
+};
+
+static tdm_status append_cross_entropy_gradient(tdm_gradient *gradient) {
+  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
+                                tdm_gradient_output(gradient, 1), tdm_gradient_input(gradient, 1),
+                                tdm_gradient_output(gradient, 2)};
+  tdm_gradient_set(gradient, 0,
+                   tdm_append(graph, &cross_entropy_gradient, tdm_gradient_name(gradient),
+                              tdm_gradient_attributes(gradient), operands, 4, NULL));
+  return tdm_graph_status(graph);
+}
+
+static const tdm_operation cross_entropy_operation = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_CROSS_ENTROPY,
+    .attribute_bytes = sizeof(tdm_loss_attributes),
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .output_count = 3,
+    .infer = infer_cross_entropy,
+    .gradient = append_cross_entropy_gradient,
+    .chunk = chunk_classes,
+};
+
+/* ---- Negative log-likelihood ----------------------------------------------------------------- */
+
+static tdm_status infer_nll(tdm_infer *infer) {
+  tdm_shape rows, judged;
+  TDM_TRY(infer_rows(infer, "log-probabilities", &rows, &judged));
+  const tdm_dtype dtype = infer->inputs[0].dtype;
+  tdm_infer_set(infer, 0, dtype, tdm_loss_reduces(infer) ? &scalar : &rows);
+  tdm_infer_set(infer, 1, dtype, &scalar);
+  return TDM_OK;
+}
+
+static tdm_status infer_nll_gradient(tdm_infer *infer) {
+  const tdm_loss_attributes *attributes = infer->attributes;
+  const tdm_shape shape = {.rank = 2,
+                           .dims = {tdm_infer_shape(infer, 1)->dims[0], attributes->classes}};
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, &shape);
+  return TDM_OK;
+}
+
+/* d_loss, targets, divisor, [weight] -> d_log_probabilities (n, classes). */
+static const tdm_operation nll_gradient = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_NLL_GRADIENT,
+    .attribute_bytes = sizeof(tdm_loss_attributes),
+    .min_inputs = 3,
+    .max_inputs = 4,
+    .output_count = 1,
+    .infer = infer_nll_gradient,
+};
+
+static tdm_status append_nll_gradient(tdm_gradient *gradient) {
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const tdm_value judged = tdm_gradient_input(gradient, 0);
+  TDM_TRY(tdm_loss_refuse_gradient(gradient, 2, "weight"));
+  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
+  tdm_loss_attributes attributes = *(const tdm_loss_attributes *)tdm_gradient_attributes(gradient);
+  attributes.classes = tdm_value_shape(graph, judged).dims[1];
+  const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
+                                tdm_gradient_input(gradient, 1), tdm_gradient_output(gradient, 1),
+                                tdm_gradient_input(gradient, 2)};
+  tdm_gradient_set(gradient, 0,
+                   tdm_append(graph, &nll_gradient, tdm_gradient_name(gradient), &attributes,
+                              operands, 4, NULL));
+  return tdm_graph_status(graph);
+}
+
+static const tdm_operation nll_operation = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_NLL,
+    .attribute_bytes = sizeof(tdm_loss_attributes),
+    .min_inputs = 2,
+    .max_inputs = 3,
+    .output_count = 2,
+    .infer = infer_nll,
+    .gradient = append_nll_gradient,
+    .chunk = chunk_classes,
+};
+
+/* ---- Functions ------------------------------------------------------------------------------- */
+
+static tdm_value append_nll(tdm_graph *graph, const char *name, tdm_value judged, tdm_value targets,
+                            const tdm_loss_options *chosen) {
+  const tdm_loss_attributes attributes = tdm_loss_attributes_of(chosen);
+  const tdm_value operands[] = {judged, targets, chosen->weight};
+  return tdm_append(graph, &nll_operation, name, &attributes, operands, 3, NULL);
+}
+
+tdm_value tdm_nll_with(tdm_graph *graph, const char *name, tdm_value log_probabilities,
+                       tdm_value targets, const tdm_loss_options *options) {
+  tdm_loss_options chosen;
+  const unsigned uses = TDM_LOSS_USES_CLASSES | TDM_LOSS_USES_WEIGHT;
+  if (!tdm_loss_options_read(graph, "nll", name, options, uses, &chosen)) return (tdm_value){0, 0};
+  return append_nll(graph, name, log_probabilities, targets, &chosen);
+}
+
+tdm_value tdm_nll(tdm_graph *graph, const char *name, tdm_value log_probabilities,
+                  tdm_value targets) {
+  return tdm_nll_with(graph, name, log_probabilities, targets, NULL);
+}
+
+tdm_value tdm_cross_entropy_with(tdm_graph *graph, const char *name, tdm_value logits,
+                                 tdm_value targets, const tdm_loss_options *options) {
+  tdm_loss_options chosen;
+  const unsigned uses = TDM_LOSS_USES_CLASSES | TDM_LOSS_USES_WEIGHT | TDM_LOSS_USES_SMOOTHING;
+  if (!tdm_loss_options_read(graph, TDM_OP_CROSS_ENTROPY, name, options, uses, &chosen))
+    return (tdm_value){0, 0};
+  if (!(chosen.label_smoothing >= 0.0 && chosen.label_smoothing <= 1.0))
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "cross_entropy %s: label_smoothing is %g, and must lie in [0, 1]",
+                          name ? name : "?", chosen.label_smoothing);
+  if (tdm_value_is_valid(chosen.weight) || chosen.label_smoothing != 0.0)
+    return append_nll(graph, name, tdm_log_softmax(graph, name, logits, -1), targets, &chosen);
+  const tdm_loss_attributes attributes = tdm_loss_attributes_of(&chosen);
+  const tdm_value operands[] = {logits, targets};
+  return tdm_append(graph, &cross_entropy_operation, name, &attributes, operands, 2, NULL);
+}
+
+tdm_value tdm_cross_entropy(tdm_graph *graph, const char *name, tdm_value logits,
+                            tdm_value targets) {
+  return tdm_cross_entropy_with(graph, name, logits, targets, NULL);
+}

@@ -216,7 +216,7 @@ static void pointwise_case(tdm_dtype dtype, tdm_shape shape, const pointwise *ki
 static void pointwise_cases(tdm_dtype dtype, int32_t reduction, kernel_visit visit, void *user) {
   static const double betas[] = {0, 0.5, 3};
   const tdm_shape shapes[] = {tdm_shape_of(2, 30, 10), tdm_shape_of(1, 1), tdm_shape_of(2, 0, 3),
-                              tdm_shape_of(3, 13, 41, 29)};
+                              tdm_shape_of(3, 8, 41, 29)};
   static const int ranks[][2] = {{-1, -1}, {1, -1}, {-1, 0}, {2, 1}, {0, 2}};
   /* The large one once: it is slow where threads are emulated. */
   for (size_t i = 0; i < (reduction == TDM_REDUCTION_MEAN ? 4 : 3); i++) {
@@ -249,9 +249,10 @@ void weighted_loss_cases(tdm_dtype dtype, tdm_reduction reduction, kernel_visit 
       .reduction = (int32_t)reduction, .ignore_index = 3, .smoothing = 0.2};
   nll_cases(dtype, TDM_INT64, 30, 8, false, plain, visit, user);
   nll_cases(dtype, TDM_INT32, 30, 8, true, plain, visit, user);
-  nll_cases(dtype, TDM_INT32, 700, 50, true, smooth, visit, user);
+  if (reduction == TDM_REDUCTION_MEAN)
+    nll_cases(dtype, TDM_INT32, 300, 50, true, smooth, visit, user);
   nll_cases(dtype, TDM_INT64, 1, 1, false, smooth, visit, user);
   nll_cases(dtype, TDM_INT64, 0, 5, true, smooth, visit, user);
-  nll_cases(dtype, TDM_INT64, 9, 1000, false, smooth, visit, user);
+  nll_cases(dtype, TDM_INT64, 3, 700, false, smooth, visit, user);
   pointwise_cases(dtype, (int32_t)reduction, visit, user);
 }

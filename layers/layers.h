@@ -9,6 +9,7 @@
 #include "layers/losses.h"
 #include "layers/optimizers.h"
 #include "layers/recurrent.h"
+#include "layers/schedules.h"
 #include "layers/tables.h"
 
 #ifdef __cplusplus

@@ -13,6 +13,7 @@ import loss_cases
 import recorder
 import recurrent_cases
 import safetensors_file
+import schedule_cases
 import table_cases
 import training_cases
 import vision_cases
@@ -50,6 +51,7 @@ def main():
             build(case, **options)
             training.update(case.recorded)
         write("training", dtype_name, training)
+    write("schedules", "float64", schedule_cases.schedule_cases())
     for name, recorded in example_models.models().items():
         write(name, "float32", recorded)
 

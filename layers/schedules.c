@@ -1,0 +1,178 @@
+/* Learning rates as functions of the number of steps: the closed forms of what
+ * torch.optim.lr_scheduler computes step after step. Invariant: a rate depends on the schedule and
+ * the step alone. */
+#include "layers/schedules.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/status.h"
+
+enum { STEP, MULTI_STEP, EXPONENTIAL, COSINE, LINEAR, ONE_CYCLE, LAMBDA };
+
+/* Places in settings: of step, multi-step and exponential; of cosine; of linear. */
+enum { GAMMA = 0, LEAST = 0, FIRST = 0, LAST = 1 };
+/* Of one-cycle: steps at which phases end, and the rates there. */
+enum { PHASES = 0, END_1 = 0, END_2 = 1, END_3 = 2, RATE_FIRST = 3, RATE_LAST = 4, IS_LINEAR = 5 };
+
+static tdm_status make(int kind, const char *name, double rate, tdm_schedule *out_schedule) {
+  if (!out_schedule) return tdm_fail(TDM_INVALID_ARGUMENT, "schedule %s: no place for it", name);
+  memset(out_schedule, 0, sizeof *out_schedule);
+  if (!(rate >= 0.0))
+    return tdm_fail(TDM_INVALID_ARGUMENT, "schedule %s: rate %g must not be negative", name, rate);
+  out_schedule->kind = kind;
+  out_schedule->base_rate = rate;
+  return TDM_OK;
+}
+
+static tdm_status check_steps(const char *name, const char *what, int64_t steps) {
+  if (steps > 0) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "schedule %s: %s is %lld, and must be positive", name, what,
+                  (long long)steps);
+}
+
+tdm_status tdm_schedule_step(double rate, int64_t size, double gamma, tdm_schedule *out_schedule) {
+  TDM_TRY(make(STEP, "step", rate, out_schedule));
+  out_schedule->settings[GAMMA] = gamma;
+  out_schedule->steps[0] = size;
+  return check_steps("step", "size", size);
+}
+
+tdm_status tdm_schedule_multi_step(double rate, const int64_t *milestones, size_t count,
+                                   double gamma, tdm_schedule *out_schedule) {
+  TDM_TRY(make(MULTI_STEP, "multi_step", rate, out_schedule));
+  if (count > TDM_SCHEDULE_MAX_MILESTONES || (count > 0 && !milestones))
+    return tdm_fail(TDM_INVALID_ARGUMENT, "schedule multi_step: %zu milestones, of at most %d",
+                    count, TDM_SCHEDULE_MAX_MILESTONES);
+  out_schedule->settings[GAMMA] = gamma;
+  out_schedule->steps[0] = (int64_t)count;
+  for (size_t i = 0; i < count; i++) {
+    if (i > 0 && milestones[i] < milestones[i - 1])
+      return tdm_fail(TDM_INVALID_ARGUMENT,
+                      "schedule multi_step: milestone %lld follows %lld, and must not be before it",
+                      (long long)milestones[i], (long long)milestones[i - 1]);
+    out_schedule->steps[1 + i] = milestones[i];
+  }
+  return TDM_OK;
+}
+
+tdm_status tdm_schedule_exponential(double rate, double gamma, tdm_schedule *out_schedule) {
+  TDM_TRY(make(EXPONENTIAL, "exponential", rate, out_schedule));
+  out_schedule->settings[GAMMA] = gamma;
+  return TDM_OK;
+}
+
+tdm_status tdm_schedule_cosine(double rate, int64_t half_period, double least,
+                               tdm_schedule *out_schedule) {
+  TDM_TRY(make(COSINE, "cosine", rate, out_schedule));
+  out_schedule->settings[LEAST] = least;
+  out_schedule->steps[0] = half_period;
+  return check_steps("cosine", "half_period", half_period);
+}
+
+tdm_status tdm_schedule_linear(double rate, double first, double last, int64_t steps,
+                               tdm_schedule *out_schedule) {
+  TDM_TRY(make(LINEAR, "linear", rate, out_schedule));
+  if (!(first > 0.0 && first <= 1.0 && last >= 0.0 && last <= 1.0))
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "schedule linear: factors %g and %g must lie in (0, 1] and [0, 1]", first,
+                    last);
+  out_schedule->settings[FIRST] = first;
+  out_schedule->settings[LAST] = last;
+  out_schedule->steps[0] = steps;
+  return check_steps("linear", "steps", steps);
+}
+
+tdm_status tdm_schedule_one_cycle(double highest, int64_t steps,
+                                  const tdm_one_cycle_options *options,
+                                  tdm_schedule *out_schedule) {
+  tdm_one_cycle_options chosen = {0};
+  TDM_TRY(make(ONE_CYCLE, "one_cycle", highest, out_schedule));
+  TDM_TRY(check_steps("one_cycle", "steps", steps));
+  if (options && (options->struct_size < sizeof(size_t) || options->struct_size > sizeof chosen))
+    return tdm_fail(TDM_INVALID_ARGUMENT, "schedule one_cycle: struct_size of its options is %zu",
+                    options->struct_size);
+  if (options) memcpy(&chosen, options, options->struct_size);
+  const double rising = chosen.rising == 0.0 ? 0.3 : chosen.rising;
+  const double first = chosen.first_divisor == 0.0 ? 25.0 : chosen.first_divisor;
+  const double last = chosen.last_divisor == 0.0 ? 1e4 : chosen.last_divisor;
+  if (!(rising > 0.0 && rising <= (chosen.three_phases ? 0.5 : 1.0)) || !(first > 0.0) ||
+      !(last > 0.0))
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "schedule one_cycle: share %g and divisors %g and %g must be positive, and the "
+                    "phases fit into the cycle",
+                    rising, first, last);
+  double *settings = out_schedule->settings;
+  settings[END_1] = rising * (double)steps - 1;
+  settings[END_2] = chosen.three_phases ? 2 * rising * (double)steps - 2 : (double)steps - 1;
+  settings[END_3] = (double)steps - 1;
+  settings[RATE_FIRST] = highest / first;
+  settings[RATE_LAST] = highest / first / last;
+  settings[IS_LINEAR] = chosen.linear;
+  out_schedule->steps[PHASES] = chosen.three_phases ? 3 : 2;
+  return TDM_OK;
+}
+
+tdm_status tdm_schedule_lambda(double rate, tdm_schedule_factor factor, void *user,
+                               tdm_schedule *out_schedule) {
+  TDM_TRY(make(LAMBDA, "lambda", rate, out_schedule));
+  if (!factor) return tdm_fail(TDM_INVALID_ARGUMENT, "schedule lambda: the function is missing");
+  out_schedule->factor = factor;
+  out_schedule->user = user;
+  return TDM_OK;
+}
+
+/* ---- Rates ----------------------------------------------------------------------------------- */
+
+static int64_t milestones_passed(const tdm_schedule *schedule, int64_t step) {
+  int64_t passed = 0;
+  while (passed < schedule->steps[0] && schedule->steps[1 + passed] <= step)
+    passed++;
+  return passed;
+}
+
+/* From a to b when share goes from 0 to 1. */
+static double anneal(double a, double b, double share, bool linear) {
+  return linear ? a + (b - a) * share : b + (a - b) / 2 * (1 + cos(M_PI * share));
+}
+
+static double one_cycle_rate(const tdm_schedule *schedule, double step) {
+  const double *settings = schedule->settings;
+  const bool linear = settings[IS_LINEAR] != 0.0;
+  const bool three = schedule->steps[PHASES] == 3;
+  const double highest = schedule->base_rate;
+  if (step > settings[END_3]) step = settings[END_3];
+  if (step <= settings[END_1])
+    return anneal(settings[RATE_FIRST], highest, step / settings[END_1], linear);
+  const double fallen = three ? settings[RATE_FIRST] : settings[RATE_LAST];
+  if (step <= settings[END_2])
+    return anneal(highest, fallen, (step - settings[END_1]) / (settings[END_2] - settings[END_1]),
+                  linear);
+  return anneal(fallen, settings[RATE_LAST],
+                (step - settings[END_2]) / (settings[END_3] - settings[END_2]), linear);
+}
+
+double tdm_schedule_rate(const tdm_schedule *schedule, int64_t step) {
+  if (!schedule) return 0.0;
+  if (step < 0) step = 0;
+  const double *settings = schedule->settings;
+  const double rate = schedule->base_rate;
+  switch (schedule->kind) {
+  case STEP:
+    return rate * pow(settings[GAMMA], (double)(step / schedule->steps[0]));
+  case MULTI_STEP:
+    return rate * pow(settings[GAMMA], (double)milestones_passed(schedule, step));
+  case EXPONENTIAL:
+    return rate * pow(settings[GAMMA], (double)step);
+  case COSINE:
+    return anneal(rate, settings[LEAST], (double)step / (double)schedule->steps[0], false);
+  case LINEAR: {
+    const double share = (double)step / (double)schedule->steps[0];
+    return rate * anneal(settings[FIRST], settings[LAST], share < 1.0 ? share : 1.0, true);
+  }
+  case ONE_CYCLE:
+    return one_cycle_rate(schedule, (double)step);
+  default:
+    return rate * schedule->factor(schedule->user, step);
+  }
+}

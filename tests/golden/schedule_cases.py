@@ -1,0 +1,59 @@
+"""Learning rates that torch.optim.lr_scheduler sets, one a step: CASE/rates, of the schedule that
+CASE/option.NAME tells by its numbers."""
+
+import itertools
+
+import torch
+import torch.optim.lr_scheduler as schedulers
+
+RATE = 0.3
+
+
+def rates_of(make, count):
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=RATE)
+    scheduler = make(optimizer)
+    rates = [optimizer.param_groups[0]["lr"]]
+    while len(rates) < count:
+        optimizer.step()
+        scheduler.step()
+        rates.append(optimizer.param_groups[0]["lr"])
+    return torch.tensor(rates, dtype=torch.float64)
+
+
+def schedule_cases():
+    """name -> tensor"""
+    recorded = {}
+
+    def add(name, numbers, make, count=25):
+        case = "%s_%d" % (name, len(recorded) // 2)
+        numbers = torch.tensor([float(n) for n in (RATE, *numbers)], dtype=torch.float64)
+        recorded["%s/option.%s" % (case, name)] = numbers
+        recorded[case + "/rates"] = rates_of(make, count)
+
+    for size, gamma in itertools.product((1, 4), (0.1, 0.7)):
+        add("step", (size, gamma), lambda o: schedulers.StepLR(o, size, gamma))
+    for milestones in ([], [3], [2, 5, 5, 20]):
+        add(
+            "multi_step", (0.5, *milestones),
+            lambda o: schedulers.MultiStepLR(o, milestones, gamma=0.5)
+        )
+    add("exponential", (0.9,), lambda o: schedulers.ExponentialLR(o, 0.9))
+    for half_period, least in ((5, 0.0), (10, 0.02), (24, 0.1)):
+        add(
+            "cosine", (half_period, least),
+            lambda o: schedulers.CosineAnnealingLR(o, half_period, eta_min=least)
+        )
+    for first, last, steps in ((1 / 3, 1.0, 5), (1.0, 0.0, 24), (0.5, 0.25, 1)):
+        add("linear", (first, last, steps), lambda o: schedulers.LinearLR(o, first, last, steps))
+    grid = itertools.product((0.3, 0.45), (False, True), (False, True), ((25.0, 1e4), (10.0, 50.0)))
+    for rising, linear, three, (first, last) in grid:
+        add(
+            "one_cycle", (25, rising, first, last, linear, three),
+            lambda o: schedulers.OneCycleLR(
+                o, RATE, total_steps=25, pct_start=rising, cycle_momentum=False, div_factor=first,
+                final_div_factor=last, anneal_strategy="linear" if linear else "cos",
+                three_phase=three
+            )
+        )
+    add("lambda", (), lambda o: schedulers.LambdaLR(o, lambda step: 1 / (1 + step)))
+    return recorded

@@ -1,0 +1,155 @@
+/* Learning rates: against PyTorch's, step by step; what is refused; and in a session, where a new
+ * rate makes no new plan. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/layers/layer_test.h"
+
+static double inverse(void *user, int64_t step) {
+  (void)user;
+  return 1.0 / (1.0 + (double)step);
+}
+
+/* numbers: the rate, then the arguments in the order of tests/golden/schedule_cases.py. */
+static tdm_status make_schedule(const char *name, const double *numbers, size_t count,
+                                tdm_schedule *schedule) {
+  const double rate = numbers[0], *given = numbers + 1;
+  if (strcmp(name, "step") == 0)
+    return tdm_schedule_step(rate, (int64_t)given[0], given[1], schedule);
+  if (strcmp(name, "multi_step") == 0) {
+    int64_t milestones[TDM_SCHEDULE_MAX_MILESTONES];
+    for (size_t i = 2; i < count; i++)
+      milestones[i - 2] = (int64_t)numbers[i];
+    return tdm_schedule_multi_step(rate, milestones, count - 2, given[0], schedule);
+  }
+  if (strcmp(name, "exponential") == 0) return tdm_schedule_exponential(rate, given[0], schedule);
+  if (strcmp(name, "cosine") == 0)
+    return tdm_schedule_cosine(rate, (int64_t)given[0], given[1], schedule);
+  if (strcmp(name, "linear") == 0)
+    return tdm_schedule_linear(rate, given[0], given[1], (int64_t)given[2], schedule);
+  if (strcmp(name, "lambda") == 0) return tdm_schedule_lambda(rate, inverse, NULL, schedule);
+  assert_string_equal(name, "one_cycle");
+  const tdm_one_cycle_options options = {.struct_size = sizeof options,
+                                         .rising = given[1],
+                                         .first_divisor = given[2],
+                                         .last_divisor = given[3],
+                                         .linear = given[4] != 0,
+                                         .three_phases = given[5] != 0};
+  return tdm_schedule_one_cycle(rate, (int64_t)given[0], &options, schedule);
+}
+
+static void check_case(const golden_file *golden, const char *full, const tdm_tensor *told) {
+  const char *option = strstr(full, "/option.");
+  if (!option) return;
+  char rates_name[64];
+  (void)snprintf(rates_name, sizeof rates_name, "%.*s/rates", (int)(option - full), full);
+  size_t count, number_count;
+  double *numbers = tensor_values(told, &number_count);
+  double *rates = tensor_values(tdm_tensor_list_find(golden->list, rates_name), &count);
+  tdm_schedule schedule;
+  if (make_schedule(option + 8, numbers, number_count, &schedule) != TDM_OK)
+    fail_msg("%s: %s", full, tdm_last_message());
+  assert_true(count > 10);
+  for (size_t step = 0; step < count; step++) {
+    const double rate = tdm_schedule_rate(&schedule, (int64_t)step);
+    if (!(fabs(rate - rates[step]) <= 1e-12 * rates[0] + 1e-13))
+      fail_msg("%s, step %zu: %.17g, not %.17g", full, step, rate, rates[step]);
+  }
+  free(numbers);
+  free(rates);
+}
+
+static void rates_are_pytorch_s(void **state) {
+  (void)state;
+  golden_file golden;
+  golden_open(&golden, "schedules", TDM_FLOAT64);
+  assert_true(tdm_tensor_list_count(golden.list) > 50);
+  for (size_t i = 0; i < tdm_tensor_list_count(golden.list); i++)
+    check_case(&golden, tdm_tensor_list_name(golden.list, i),
+               tdm_tensor_list_tensor(golden.list, i));
+  golden_close(&golden);
+}
+
+static void the_ends_are_kept(void **state) {
+  (void)state;
+  tdm_schedule schedule;
+  assert_int_equal(tdm_schedule_one_cycle(1.0, 10, NULL, &schedule), TDM_OK);
+  assert_true(tdm_schedule_rate(&schedule, 1000) == tdm_schedule_rate(&schedule, 9));
+  assert_true(tdm_schedule_rate(&schedule, -3) == tdm_schedule_rate(&schedule, 0));
+  assert_int_equal(tdm_schedule_linear(2.0, 0.5, 1.0, 4, &schedule), TDM_OK);
+  assert_true(tdm_schedule_rate(&schedule, 0) == 1.0);
+  assert_true(tdm_schedule_rate(&schedule, 4) == 2.0);
+  assert_true(tdm_schedule_rate(&schedule, 400) == 2.0);
+}
+
+static void expect_refused(tdm_status status, const char *word) {
+  assert_int_equal(status, TDM_INVALID_ARGUMENT);
+  if (!strstr(tdm_last_message(), word))
+    fail_msg("\"%s\" does not say \"%s\"", tdm_last_message(), word);
+}
+
+static void what_makes_no_sense_is_refused(void **state) {
+  (void)state;
+  tdm_schedule schedule;
+  const int64_t falling[] = {5, 3};
+  const tdm_one_cycle_options late = {
+      .struct_size = sizeof late, .rising = 0.6, .three_phases = true};
+  const tdm_one_cycle_options large = {.struct_size = 4096};
+  expect_refused(tdm_schedule_step(-1, 3, 0.1, &schedule), "rate -1");
+  expect_refused(tdm_schedule_step(1, 0, 0.1, &schedule), "size is 0");
+  expect_refused(tdm_schedule_multi_step(1, falling, 2, 0.1, &schedule), "milestone 3");
+  expect_refused(tdm_schedule_multi_step(1, falling, 17, 0.1, &schedule), "17 milestones");
+  expect_refused(tdm_schedule_cosine(1, -4, 0, &schedule), "half_period is -4");
+  expect_refused(tdm_schedule_linear(1, 0, 1, 5, &schedule), "factors 0 and 1");
+  expect_refused(tdm_schedule_one_cycle(1, 10, &late, &schedule), "share 0.6");
+  expect_refused(tdm_schedule_one_cycle(1, 10, &large, &schedule), "struct_size");
+  expect_refused(tdm_schedule_lambda(1, NULL, NULL, &schedule), "function");
+  expect_refused(tdm_schedule_step(1, 3, 0.1, NULL), "no place");
+}
+
+/* A parameter whose gradient is 1 goes down by the rate of each step. */
+static void a_session_takes_every_rate(void **state) {
+  (void)state;
+  tdm_context *context = tdm_context_create(NULL);
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_scope_dtype(graph, TDM_FLOAT64);
+  const tdm_initializer zeros = {TDM_INIT_ZEROS, 0, 0, -1};
+  const tdm_value p = tdm_parameter(graph, "p", TDM_FLOAT64, tdm_shape_of(1, 1), &zeros);
+  const tdm_optimizer optimizer = tdm_sgd(99);
+  const tdm_session_options options = {.struct_size = sizeof options,
+                                       .loss = tdm_sum(graph, "loss", p, NULL, 0, false),
+                                       .optimizer = &optimizer};
+  tdm_session *session = tdm_session_create(graph, &options);
+  if (!session) fail_msg("%s", tdm_last_message());
+  tdm_schedule schedule;
+  assert_int_equal(tdm_schedule_step(0.5, 2, 0.5, &schedule), TDM_OK);
+  for (int64_t step = 0; step < 5; step++) {
+    tdm_session_set_learning_rate(session, tdm_schedule_rate(&schedule, step));
+    assert_int_equal(tdm_train_step(session, NULL, 0, NULL, 0, NULL), TDM_OK);
+  }
+  tdm_tensor_list *saved = tdm_store_save(tdm_session_store(session), false);
+  size_t count;
+  double *value = tensor_values(tdm_tensor_list_find(saved, "p"), &count);
+  assert_true(value[0] == -(0.5 + 0.5 + 0.25 + 0.25 + 0.125));
+  free(value);
+  tdm_tensor_list_release(saved);
+  tdm_session_release(session);
+  tdm_graph_release(graph);
+  tdm_context_release(context);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(rates_are_pytorch_s),
+      cmocka_unit_test(the_ends_are_kept),
+      cmocka_unit_test(what_makes_no_sense_is_refused),
+      cmocka_unit_test(a_session_takes_every_rate),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

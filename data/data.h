@@ -67,6 +67,11 @@ TDM_API void tdm_loader_release(tdm_loader *loader); /* ends its thread; NULL is
 TDM_API int64_t tdm_loader_batch_count(const tdm_loader *loader); /* an epoch's */
 /* Starts (again) at the first batch of that epoch. */
 TDM_API tdm_status tdm_loader_start(tdm_loader *loader, uint64_t epoch) TDM_WARN_UNUSED;
+/* The same, at the batch of that number. */
+TDM_API tdm_status tdm_loader_start_at(tdm_loader *loader, uint64_t epoch,
+                                       int64_t batch) TDM_WARN_UNUSED;
+/* The epoch, and how many of its batches have been delivered; either may be NULL. */
+TDM_API void tdm_loader_position(const tdm_loader *loader, uint64_t *out_epoch, int64_t *out_batch);
 /* The next batch: out_fields gets one tensor a field, on cpu:0, shape (rows, field shape), owned by
  * the caller; *out_rows 0 at the end of the epoch (and no tensors). One thread at a time. */
 TDM_API tdm_status tdm_loader_next(tdm_loader *loader, tdm_tensor **out_fields,

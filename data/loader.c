@@ -5,6 +5,7 @@
 
 #include "core/allocate.h"
 #include "data/dataset.h"
+#include "data/loader_state.h"
 #include "data/order.h"
 #include "data/prefetch.h"
 #include "devices/context.h"
@@ -19,6 +20,7 @@ struct tdm_loader {
   tdm_prefetch *prefetch; /* NULL: batches are made by next() */
   atomic_bool never;      /* false: what a batch made by next() looks at */
   bool started;
+  uint64_t epoch;
   int64_t next_batch;
   tdm_status failure; /* of this epoch */
   char message[TDM_MESSAGE_BYTES];
@@ -106,15 +108,25 @@ int64_t tdm_loader_batch_count(const tdm_loader *loader) {
   return loader == NULL ? 0 : loader->order.batch_count;
 }
 
-tdm_status tdm_loader_start(tdm_loader *loader, uint64_t epoch) {
+tdm_status tdm_loader_start_at(tdm_loader *loader, uint64_t epoch, int64_t batch) {
   if (loader == NULL) return tdm_fail(TDM_INVALID_ARGUMENT, "loader: it is NULL");
+  if (batch < 0 || batch > loader->order.batch_count) {
+    return tdm_fail(TDM_INVALID_ARGUMENT, "loader: batch %lld, of %lld an epoch", (long long)batch,
+                    (long long)loader->order.batch_count);
+  }
   if (loader->prefetch != NULL) tdm_prefetch_pause(loader->prefetch);
   tdm_order_start(&loader->order, loader->options.shuffle, loader->options.seed, epoch);
-  loader->next_batch = 0;
+  loader->epoch = epoch;
+  loader->next_batch = batch;
   loader->failure = TDM_OK;
   loader->started = true;
-  if (loader->prefetch != NULL) tdm_prefetch_begin(loader->prefetch, loader->order.batch_count);
+  if (loader->prefetch != NULL)
+    tdm_prefetch_begin(loader->prefetch, batch, loader->order.batch_count);
   return TDM_OK;
+}
+
+tdm_status tdm_loader_start(tdm_loader *loader, uint64_t epoch) {
+  return tdm_loader_start_at(loader, epoch, 0);
 }
 
 tdm_status tdm_loader_next(tdm_loader *loader, tdm_tensor **out_fields, int64_t *out_rows) {
@@ -136,5 +148,64 @@ tdm_status tdm_loader_next(tdm_loader *loader, tdm_tensor **out_fields, int64_t 
     return status;
   }
   *out_rows = loader->order.batches[batch].rows;
+  return TDM_OK;
+}
+
+/* ---- Where it is ----------------------------------------------------------------------------- */
+
+void tdm_loader_position(const tdm_loader *loader, uint64_t *out_epoch, int64_t *out_batch) {
+  const bool started = loader != NULL && loader->started;
+  if (out_epoch != NULL) *out_epoch = started ? loader->epoch : 0;
+  if (out_batch != NULL)
+    *out_batch = started ? loader->next_batch - (loader->failure != TDM_OK) : 0;
+}
+
+static const char saved_name[] = "checkpoint/loader";
+
+/* Places in the tensor: the position, and what the order of batches depends on. */
+enum { EPOCH, BATCH, LENGTH, BATCH_SIZE, BATCH_COUNT, SHUFFLE, SEED, SAVED_COUNT };
+
+static void describe(const tdm_loader *loader, int64_t *numbers) {
+  uint64_t epoch;
+  tdm_loader_position(loader, &epoch, &numbers[BATCH]);
+  numbers[EPOCH] = (int64_t)epoch;
+  numbers[LENGTH] = loader->order.length;
+  numbers[BATCH_SIZE] = loader->order.batch_size;
+  numbers[BATCH_COUNT] = loader->order.batch_count;
+  numbers[SHUFFLE] = loader->options.shuffle;
+  numbers[SEED] = loader->options.shuffle ? (int64_t)loader->options.seed : 0;
+}
+
+tdm_status tdm_loader_save(const tdm_loader *loader, tdm_tensor_list *list) {
+  int64_t numbers[SAVED_COUNT];
+  describe(loader, numbers);
+  tdm_tensor *tensor =
+      tdm_tensor_from(loader->dataset->context, TDM_INT64, tdm_shape_of(1, SAVED_COUNT), numbers);
+  if (tensor == NULL) return TDM_OUT_OF_MEMORY;
+  const tdm_status status = tdm_tensor_list_add(list, saved_name, tensor);
+  tdm_tensor_release(tensor);
+  return status;
+}
+
+tdm_status tdm_loader_saved_position(const tdm_loader *loader, const tdm_tensor_list *list,
+                                     uint64_t *out_epoch, int64_t *out_batch) {
+  static const char *const names[] = {"epoch",       "batch",   "items", "batch size",
+                                      "batch count", "shuffle", "seed"};
+  int64_t saved[SAVED_COUNT], here[SAVED_COUNT];
+  const tdm_tensor *tensor = tdm_tensor_list_find(list, saved_name);
+  if (tensor == NULL) return tdm_fail(TDM_INVALID_ARGUMENT, "%s is missing", saved_name);
+  if (tdm_tensor_dtype(tensor) != TDM_INT64 || tdm_tensor_bytes(tensor) != sizeof saved)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s is no position", saved_name);
+  TDM_TRY(tdm_tensor_read(tensor, saved, sizeof saved));
+  describe(loader, here);
+  for (int i = LENGTH; i < SAVED_COUNT; i++)
+    if (saved[i] != here[i])
+      return tdm_fail(TDM_INVALID_ARGUMENT, "%s: %s was %lld, and is %lld here", saved_name,
+                      names[i], (long long)saved[i], (long long)here[i]);
+  if (saved[BATCH] < 0 || saved[BATCH] > saved[BATCH_COUNT])
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s: batch %lld, of %lld an epoch", saved_name,
+                    (long long)saved[BATCH], (long long)saved[BATCH_COUNT]);
+  *out_epoch = (uint64_t)saved[EPOCH];
+  *out_batch = saved[BATCH];
   return TDM_OK;
 }

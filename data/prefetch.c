@@ -133,10 +133,10 @@ void tdm_prefetch_destroy(tdm_prefetch *prefetch) {
   free_prefetch(prefetch);
 }
 
-void tdm_prefetch_begin(tdm_prefetch *prefetch, int64_t batch_count) {
+void tdm_prefetch_begin(tdm_prefetch *prefetch, int64_t first, int64_t batch_count) {
   (void)pthread_mutex_lock(&prefetch->lock);
   atomic_store(&prefetch->abandon, false);
-  prefetch->next_batch = 0;
+  prefetch->next_batch = first;
   prefetch->batch_count = batch_count;
   prefetch->failure = TDM_OK;
   prefetch->paused = false;

@@ -21,9 +21,9 @@ tdm_status tdm_prefetch_create(const tdm_allocator *allocator, size_t depth, siz
 void tdm_prefetch_destroy(tdm_prefetch *prefetch);
 /* Abandons what is being made, drops what is ready; when it returns the thread rests. */
 void tdm_prefetch_pause(tdm_prefetch *prefetch);
-/* Begins to make batches 0 to batch_count - 1. Only while paused. */
-void tdm_prefetch_begin(tdm_prefetch *prefetch, int64_t batch_count);
-/* The next batch, waiting for it. Asked at most batch_count times after a begin. */
+/* Begins to make batches first to batch_count - 1. Only while paused. */
+void tdm_prefetch_begin(tdm_prefetch *prefetch, int64_t first, int64_t batch_count);
+/* The next batch, waiting for it. Asked at most once for each batch of a begin. */
 tdm_status tdm_prefetch_take(tdm_prefetch *prefetch, tdm_tensor **out_fields) TDM_WARN_UNUSED;
 
 #endif

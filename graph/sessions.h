@@ -77,9 +77,28 @@ TDM_API tdm_session *tdm_session_create(tdm_graph *graph, const tdm_session_opti
 TDM_API tdm_session *tdm_session_retain(tdm_session *session);
 /* The last release waits for runs in flight. NULL is legal. */
 TDM_API void tdm_session_release(tdm_session *session);
-TDM_API tdm_store *tdm_session_store(tdm_session *session); /* borrowed */
+TDM_API tdm_store *tdm_session_store(tdm_session *session);     /* borrowed */
+TDM_API tdm_context *tdm_session_context(tdm_session *session); /* borrowed */
 /* Of steps that are submitted, or begun by tdm_train_step, from here on. */
 TDM_API void tdm_session_set_learning_rate(tdm_session *session, double learning_rate);
+
+/* Training steps done with the session's store: what random operations go by, and schedules may. */
+TDM_API uint64_t tdm_session_step(tdm_session *session);
+
+#define TDM_CHECKPOINT_PREFIX "checkpoint/"
+/* All that the steps to come depend on besides the graph, the options and what is fed:
+ * tdm_store_save with states, and under names with the prefix above the step, the seed, the
+ * learning rate and the optimizer's name. Waits for runs in flight. On failure *out_list is NULL.
+ */
+TDM_API tdm_status tdm_session_save(tdm_session *session,
+                                    tdm_tensor_list **out_list) TDM_WARN_UNUSED;
+/* Goes on from there. The list has every parameter and state that the store has, and besides only
+ * "optimizer/PARAMETER/NAME" of its parameters; other names with the prefix are passed over. When
+ * something is missing, unknown or of another shape, dtype or optimizer, nothing is changed, and
+ * the message names it. Waits for runs in flight; none may be submitted meanwhile.
+ * tdm_checkpoint_save and tdm_checkpoint_load do the same with files. */
+TDM_API tdm_status tdm_session_load(tdm_session *session,
+                                    const tdm_tensor_list *list) TDM_WARN_UNUSED;
 
 /* A tensor under an input's name. tensor may lie on any device. */
 typedef struct tdm_feed {

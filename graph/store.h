@@ -106,6 +106,13 @@ uint64_t tdm_row_log_reach(const tdm_store_entry *entry, uint64_t version);
 /* The entry's values changed, rows unknown: under the lock. */
 void tdm_store_entry_rewritten(tdm_store_entry *entry);
 
+/* Not so where making the entry failed half-way. */
+bool tdm_store_entry_holds_values(const tdm_store_entry *entry);
+/* tdm_store_save into a list, and tdm_store_load, under exclusion from all runs. */
+tdm_status tdm_store_save_locked(tdm_store *store, bool with_states,
+                                 tdm_tensor_list *list) TDM_WARN_UNUSED;
+tdm_status tdm_store_load_locked(tdm_store *store, const tdm_tensor_list *list) TDM_WARN_UNUSED;
+
 /* Under the lock: later runs are refused with status until every parameter is loaded again. */
 void tdm_store_break(tdm_store *store, tdm_status status, const char *cause);
 

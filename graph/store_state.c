@@ -6,8 +6,7 @@
 #include "graph/initialize.h"
 #include "graph/store.h"
 
-/* Not so where making the entry failed half-way. */
-static bool holds_values(const tdm_store_entry *entry) {
+bool tdm_store_entry_holds_values(const tdm_store_entry *entry) {
   return entry->storage || entry->pending;
 }
 
@@ -25,16 +24,20 @@ static tdm_status add_copy(tdm_store *store, tdm_store_entry *entry, tdm_tensor_
   return status;
 }
 
+tdm_status tdm_store_save_locked(tdm_store *store, bool with_states, tdm_tensor_list *list) {
+  if (store->broken != TDM_OK) return tdm_fail(store->broken, "%s", store->message);
+  for (tdm_store_entry *entry = store->first; entry; entry = entry->next)
+    if (tdm_store_entry_holds_values(entry) && (with_states || !entry->is_state))
+      TDM_TRY(add_copy(store, entry, list));
+  return TDM_OK;
+}
+
 tdm_tensor_list *tdm_store_save(tdm_store *store, bool with_states) {
   if (!store) return NULL;
   tdm_tensor_list *list = tdm_tensor_list_create(store->context);
   if (!list) return NULL;
-  tdm_status status = TDM_OK;
   tdm_store_lock_idle(store);
-  if (store->broken != TDM_OK) status = tdm_fail(store->broken, "%s", store->message);
-  for (tdm_store_entry *entry = store->first; entry && status == TDM_OK; entry = entry->next)
-    if (holds_values(entry) && (with_states || !entry->is_state))
-      status = add_copy(store, entry, list);
+  const tdm_status status = tdm_store_save_locked(store, with_states, list);
   tdm_store_unlock(store);
   if (status == TDM_OK) return list;
   tdm_tensor_list_release(list);
@@ -167,7 +170,7 @@ void tdm_store_break(tdm_store *store, tdm_status status, const char *cause) {
            "the store is broken until its parameters are loaded again: %s", cause);
 }
 
-static tdm_status load_locked(tdm_store *store, const tdm_tensor_list *list) {
+tdm_status tdm_store_load_locked(tdm_store *store, const tdm_tensor_list *list) {
   TDM_TRY(check_list(store, list));
   for (size_t i = 0; i < tdm_tensor_list_count(list); i++) {
     const char *name = tdm_tensor_list_name(list, i);
@@ -189,7 +192,7 @@ static tdm_status load_locked(tdm_store *store, const tdm_tensor_list *list) {
 tdm_status tdm_store_load(tdm_store *store, const tdm_tensor_list *list) {
   if (!store || !list) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_store_load: no store or no list");
   tdm_store_lock_idle(store);
-  const tdm_status status = load_locked(store, list);
+  const tdm_status status = tdm_store_load_locked(store, list);
   tdm_store_unlock(store);
   return status;
 }

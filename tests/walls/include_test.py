@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""No file includes a header from behind a wall: core <- devices <- graph <- layers, and data on
-devices.
+"""No file includes a header from behind a wall: core <- devices <- graph <- layers, data on
+devices, and checkpoint on graph and data.
 
 The build graph has the same walls (see BUILD beside this), but cannot see a header that another
 target happens to bring along. The first rule whose folder fits a file is the one that counts.
@@ -14,7 +14,7 @@ from source_tree import C_ENDINGS, read_files, verdict  # noqa: E402
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 GRAPH = "graph/(building|forecasts|graph|operations|sessions)"
 LAYERS = "layers/(layers|losses|optimizers|products|recurrent|schedules|tables)"
-PUBLIC = "(core/core|devices/devices|%s|%s|data/data)" % (GRAPH, LAYERS)
+PUBLIC = "(checkpoint/checkpoint|core/core|devices/devices|%s|%s|data/data)" % (GRAPH, LAYERS)
 
 # (which files, what they may include)
 RULES = [(re.compile(files), re.compile(headers)) for files, headers in (
@@ -31,6 +31,7 @@ RULES = [(re.compile(files), re.compile(headers)) for files, headers in (
     (r"graph/.*", r"core/.*|devices/[^/]*|graph/.*"),
     (r"layers/.*", r"core/.*|devices/[^/]*|graph/.*|layers/.*"),
     (r"data/.*", r"core/.*|devices/[^/]*|data/.*"),
+    (r"checkpoint/.*", r"core/.*|devices/[^/]*|graph/[^/]*|data/.*|checkpoint/.*"),
     (r"examples/.*", r"tandem\.h|examples/.*\.h"),
 )]
 
@@ -56,7 +57,8 @@ def check_rules():
         ("devices/cpu/cpu.c", "devices/sim/sim.h"), ("graph/plan.c", "devices/cpu/cpu.h"),
         ("graph/plan.c", "layers/layers.h"), ("layers/linear.c", "devices/sim/sim.h"),
         ("data/loader.c", "graph/graph.h"), ("examples/first_model.c", "core/core.h"),
-        ("graph/graph.h", "graph/plan.h"), ("tests/core/map_test.c", "core/map.c"),
+        ("graph/graph.h", "graph/plan.h"), ("data/loader.c", "checkpoint/checkpoint.h"),
+        ("checkpoint/checkpoint.c", "layers/layers.h"), ("tests/core/map_test.c", "core/map.c"),
     )
     return ["the rules let %s include %s" % pair
             for pair in planted if not check(pair[0], '#include "%s"\n' % pair[1])]

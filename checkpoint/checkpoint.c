@@ -1,0 +1,91 @@
+/* Checkpoints: a session's and a loader's state with checksums, in a safetensors file. Invariant:
+ * nothing is changed before everything in the file was found to be whole and to fit. */
+#include "checkpoint/checkpoint.h"
+
+#include <string.h>
+
+#include "core/hash.h"
+#include "core/status.h"
+#include "data/loader_state.h"
+#include "data/safetensors.h"
+#include "devices/context.h"
+
+static const char checksums_name[] = TDM_CHECKPOINT_PREFIX "checksums";
+
+/* Of name, dtype, shape and contents; tensor lies on the host. */
+static uint64_t checksum_of(const char *name, const tdm_tensor *tensor) {
+  const tdm_shape shape = tdm_tensor_shape(tensor);
+  uint64_t hash = tdm_hash_string(name, (uint64_t)tdm_tensor_dtype(tensor));
+  for (int i = 0; i < shape.rank; i++)
+    hash = tdm_hash_mix(hash, (uint64_t)shape.dims[i]);
+  return tdm_hash_bytes(tdm_tensor_data(tensor), tdm_tensor_bytes(tensor), hash);
+}
+
+/* ---- Saving ---- */
+
+static tdm_status add_checksums(tdm_session *session, tdm_tensor_list *list) {
+  tdm_context *context = tdm_session_context(session);
+  const tdm_allocator *allocator = tdm_context_allocator(context);
+  const size_t count = tdm_tensor_list_count(list);
+  uint64_t *sums = tdm_allocate(allocator, (count + 1) * sizeof *sums, "checksums");
+  if (!sums) return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < count; i++)
+    sums[i] = checksum_of(tdm_tensor_list_name(list, i), tdm_tensor_list_tensor(list, i));
+  tdm_tensor *tensor = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, (int64_t)count), sums);
+  const tdm_status status =
+      tensor ? tdm_tensor_list_add(list, checksums_name, tensor) : TDM_OUT_OF_MEMORY;
+  tdm_tensor_release(tensor);
+  tdm_release(allocator, sums, (count + 1) * sizeof *sums);
+  return status;
+}
+
+tdm_status tdm_checkpoint_save(tdm_session *session, const tdm_loader *loader, const char *path) {
+  tdm_tensor_list *list;
+  TDM_TRY(tdm_session_save(session, &list));
+  tdm_status status = loader ? tdm_loader_save(loader, list) : TDM_OK;
+  if (status == TDM_OK) status = add_checksums(session, list);
+  if (status == TDM_OK) status = tdm_safetensors_save(list, path);
+  tdm_tensor_list_release(list);
+  return status;
+}
+
+/* ---- Loading ---- */
+
+static tdm_status check_sums(const tdm_tensor_list *list) {
+  const size_t count = tdm_tensor_list_count(list);
+  const tdm_tensor *tensor = tdm_tensor_list_find(list, checksums_name);
+  if (!tensor || strcmp(tdm_tensor_list_name(list, count - 1), checksums_name) != 0 ||
+      tdm_tensor_dtype(tensor) != TDM_INT64 || tdm_tensor_shape(tensor).rank != 1)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "it is no checkpoint: %s does not end it",
+                    checksums_name);
+  const int64_t saved = tdm_tensor_shape(tensor).dims[0];
+  if (saved != (int64_t)count - 1)
+    return tdm_fail(TDM_CORRUPT_DATA, "%s counts %lld tensors, and there are %zu", checksums_name,
+                    (long long)saved, count - 1);
+  const uint64_t *sums = tdm_tensor_data(tensor);
+  for (size_t i = 0; i + 1 < count; i++) {
+    const char *name = tdm_tensor_list_name(list, i);
+    if (checksum_of(name, tdm_tensor_list_tensor(list, i)) != sums[i])
+      return tdm_fail(TDM_CORRUPT_DATA, "%s is damaged: it is not what its checksum is of", name);
+  }
+  return TDM_OK;
+}
+
+static tdm_status load_list(tdm_session *session, tdm_loader *loader, const tdm_tensor_list *list) {
+  uint64_t epoch = 0;
+  int64_t batch = 0;
+  TDM_TRY(check_sums(list));
+  if (loader) TDM_TRY(tdm_loader_saved_position(loader, list, &epoch, &batch));
+  TDM_TRY(tdm_session_load(session, list));
+  return loader ? tdm_loader_start_at(loader, epoch, batch) : TDM_OK;
+}
+
+tdm_status tdm_checkpoint_load(tdm_session *session, tdm_loader *loader, const char *path) {
+  if (!session || !path)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_checkpoint_load: no session, or no path");
+  tdm_tensor_list *list;
+  TDM_TRY(tdm_safetensors_read(tdm_session_context(session), path, &list));
+  const tdm_status status = load_list(session, loader, list);
+  tdm_tensor_list_release(list);
+  return status == TDM_OK ? TDM_OK : tdm_fail_within(status, "%s", path);
+}

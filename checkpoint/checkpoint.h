@@ -1,0 +1,36 @@
+/* Public part of checkpoint/: files from which training goes on as if it had never stopped. Stands
+ * on graph/ and data/.
+ *
+ * A checkpoint is one safetensors file: parameters and states under the names they have in the
+ * store, and under "checkpoint/" the count of training steps, the seed (with the steps all that
+ * dropout's numbers depend on), the learning rate, the optimizer's name, the loader's position, and
+ * last "checkpoint/checksums", one a tensor. Other programs read the parameters from it as from any
+ * such file. */
+#ifndef TANDEM_CHECKPOINT_CHECKPOINT_H
+#define TANDEM_CHECKPOINT_CHECKPOINT_H
+
+#include "data/data.h"
+#include "graph/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Writes a checkpoint of session, and of loader unless it is NULL, to path: whole, or path stays
+ * untouched, as tdm_safetensors_save. Waits for runs in flight. Between two calls of
+ * tdm_loader_next; batches made ahead but not delivered count as not begun. */
+TDM_API tdm_status tdm_checkpoint_save(tdm_session *session, const tdm_loader *loader,
+                                       const char *path) TDM_WARN_UNUSED;
+
+/* Takes session, and loader unless it is NULL, to where path's were: the steps that follow, on the
+ * same devices and with the same options, give bitwise what they would have given there. For a
+ * session and a loader made as those were; before a session's first step as well as later. A file
+ * that is damaged (CORRUPT_DATA) or does not fit (INVALID_ARGUMENT) changes nothing; the message
+ * names the tensor. tdm_loader_position and tdm_session_step tell where to go on. */
+TDM_API tdm_status tdm_checkpoint_load(tdm_session *session, tdm_loader *loader,
+                                       const char *path) TDM_WARN_UNUSED;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

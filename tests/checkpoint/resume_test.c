@@ -1,0 +1,143 @@
+/* Going on from a checkpoint gives bitwise what going on without a stop gives: losses of the steps,
+ * parameters, states, statistics; in plain, mixed, wrapped and micro-batched models. */
+#include "tests/checkpoint/support.h"
+
+enum { BEFORE = 4, AFTER = 9 }; /* steps; an epoch has six */
+
+static tdm_context *context;
+
+static int begin_group(void **unused) {
+  (void)unused;
+  context = graph_context();
+  return 0;
+}
+
+static int end_group(void **unused) {
+  (void)unused;
+  tdm_context_release(context);
+  return 0;
+}
+
+static const trainer_options varieties[] = {
+    {.device_map = "*=cpu:0", .seed = 3, .prefetch = 3},
+    {.device_map = "*=" TEST_KIND ":0", .seed = 3},
+    {.device_map = "first=cpu:0,*=" TEST_KIND ":0", .seed = 3, .micro_batches = 2},
+    {.seed = 3, .wrapped = "cpu:0," TEST_KIND ":0"},
+    {.device_map = "table=cpu:0,*=" TEST_KIND ":0", .seed = 3, .has_table = true, .prefetch = 2},
+};
+
+static void go_on(trainer *made, double *out_losses) {
+  for (int i = 0; i < AFTER; i++)
+    out_losses[i] = trainer_step(made);
+}
+
+static void assert_same_losses(const double *a, const double *b) {
+  for (int i = 0; i < AFTER; i++)
+    if (memcmp(&a[i], &b[i], sizeof a[i]) != 0)
+      fail_msg("step %d: loss %.17g, not %.17g", i, a[i], b[i]);
+}
+
+static void assert_same_trainers(trainer *a, trainer *b) {
+  tdm_tensor_list *mine = state_of(a->session);
+  tdm_tensor_list *other = state_of(b->session);
+  assert_same_state(mine, other);
+  tdm_tensor_list_release(mine);
+  tdm_tensor_list_release(other);
+  assert_int_equal(tdm_session_step(a->session), tdm_session_step(b->session));
+}
+
+static void check_variety(const trainer_options *options) {
+  char path[512];
+  double losses[AFTER], resumed[AFTER];
+  checkpoint_path(path, "resume.safetensors");
+  trainer whole = trainer_create(context, options);
+  for (int i = 0; i < BEFORE; i++)
+    (void)trainer_step(&whole);
+  tdm_session_set_learning_rate(whole.session, 0.01);
+  assert_ok(tdm_checkpoint_save(whole.session, whole.loader, path));
+  go_on(&whole, losses);
+
+  trainer_options others =
+      *options; /* the seed is the checkpoint's, and prefetch does not matter */
+  others.seed = 77;
+  others.prefetch = 1;
+  trainer later = trainer_create(context, &others);
+  assert_ok(tdm_checkpoint_load(later.session, later.loader, path));
+  assert_int_equal(tdm_session_step(later.session), BEFORE);
+  uint64_t epoch;
+  int64_t batch;
+  tdm_loader_position(later.loader, &epoch, &batch);
+  assert_int_equal(epoch, 0);
+  assert_int_equal(batch, BEFORE);
+  go_on(&later, resumed);
+  assert_same_losses(resumed, losses);
+  assert_same_trainers(&later, &whole);
+
+  assert_ok(tdm_checkpoint_load(whole.session, whole.loader, path)); /* back in time */
+  go_on(&whole, resumed);
+  assert_same_losses(resumed, losses);
+  assert_same_trainers(&later, &whole);
+  trainer_release(&later);
+  trainer_release(&whole);
+}
+
+static void every_variety_goes_on_bitwise(void **unused) {
+  (void)unused;
+  for (size_t i = 0; i < sizeof varieties / sizeof varieties[0]; i++)
+    check_variety(&varieties[i]);
+}
+
+/* The test above could not fail if nothing depended on what a checkpoint has. */
+static void what_is_kept_matters(void **unused) {
+  (void)unused;
+  char path[512];
+  double losses[AFTER], others[AFTER];
+  checkpoint_path(path, "matters.safetensors");
+  trainer whole = trainer_create(context, &varieties[1]);
+  for (int i = 0; i < BEFORE; i++)
+    (void)trainer_step(&whole);
+  assert_ok(tdm_checkpoint_save(whole.session, whole.loader, path));
+  go_on(&whole, losses);
+  for (int without = 0; without < 2; without++) {
+    trainer later = trainer_create(context, &varieties[1]);
+    assert_ok(tdm_checkpoint_load(later.session, without == 0 ? NULL : later.loader, path));
+    if (without == 1) { /* the parameters, but not the step */
+      tdm_tensor_list *state = state_of(later.session);
+      trainer_release(&later);
+      later = trainer_create(context, &varieties[1]);
+      assert_ok(tdm_store_load(tdm_session_store(later.session), state));
+      assert_ok(tdm_loader_start_at(later.loader, 0, BEFORE));
+      tdm_tensor_list_release(state);
+    }
+    go_on(&later, others);
+    assert_true(memcmp(others, losses, sizeof losses) != 0);
+    trainer_release(&later);
+  }
+  trainer_release(&whole);
+}
+
+static void a_loader_starts_where_it_is_told(void **unused) {
+  (void)unused;
+  trainer made = trainer_create(context, &varieties[0]);
+  int64_t batch;
+  assert_ok(tdm_loader_start_at(made.loader, 5, 6)); /* at the end of an epoch */
+  tdm_tensor *fields[3];
+  int64_t rows = -1;
+  assert_ok(tdm_loader_next(made.loader, fields, &rows));
+  assert_int_equal(rows, 0);
+  tdm_loader_position(made.loader, NULL, &batch);
+  assert_int_equal(batch, 6);
+  assert_status(tdm_loader_start_at(made.loader, 0, 7), TDM_INVALID_ARGUMENT);
+  assert_message("batch 7, of 6");
+  assert_status(tdm_loader_start_at(made.loader, 0, -1), TDM_INVALID_ARGUMENT);
+  trainer_release(&made);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_variety_goes_on_bitwise),
+      cmocka_unit_test(what_is_kept_matters),
+      cmocka_unit_test(a_loader_starts_where_it_is_told),
+  };
+  return cmocka_run_group_tests(tests, begin_group, end_group);
+}

@@ -1,0 +1,37 @@
+/* What the tests of checkpoints share: a small model with dropout, batch normalization and Adam,
+ * one with a table of sparse gradients and Adagrad, and a shuffled loader. Invariant: TEST_KIND
+ * names the accelerators; two trainers made alike take the same steps. */
+#ifndef TANDEM_TESTS_CHECKPOINT_SUPPORT_H
+#define TANDEM_TESTS_CHECKPOINT_SUPPORT_H
+
+#include "tests/graph/support.h"
+
+enum { ITEMS = 24, BATCH = 4, FEATURES = 6, CLASSES = 3 };
+
+typedef struct trainer_options {
+  const char *device_map; /* "*=sim:0" */
+  const char *wrapped;    /* over these devices; NULL: not */
+  int micro_batches;
+  bool has_table; /* else the dense model */
+  uint64_t seed;
+  int prefetch;
+  int64_t batch_size;             /* 0: BATCH */
+  int64_t classes;                /* 0: CLASSES */
+  const tdm_optimizer *optimizer; /* NULL: the model's own */
+} trainer_options;
+
+typedef struct trainer {
+  tdm_session *session;
+  tdm_loader *loader;
+  bool has_table;
+} trainer;
+
+trainer trainer_create(tdm_context *context, const trainer_options *options);
+void trainer_release(trainer *made);
+/* The next batch, of the next epoch after the last; the loss. */
+double trainer_step(trainer *made);
+
+/* A path in the test's own temporary folder; path has 512 bytes. */
+const char *checkpoint_path(char *path, const char *name);
+
+#endif

@@ -15,10 +15,9 @@ typedef struct row {
 } row;
 
 static const row all_rows[] = {
-    {"words 30", model_words, 30},
-    {"words 65536", model_words, 65536},
-    {"chain of 100", model_chain, 30},
-    {"lenet 64", model_lenet, 64},
+    {"words 30", model_words, 30},     {"words 65536", model_words, 65536},
+    {"chain of 100", model_chain, 30}, {"lenet 64", model_lenet, 64},
+    {"lstm 64", model_lstm, 64},
 };
 
 static void run_forward(void *user) {

@@ -104,3 +104,24 @@ model model_lenet(tdm_context *context, int64_t rows) {
   model_feed(&made, "classes", model_ids(context, rows, 1, CLASSES));
   return made;
 }
+
+model model_lstm(tdm_context *context, int64_t rows) {
+  enum { STEPS = 128, FEATURES = 256, HIDDEN = 512 };
+  model made = begin(context, "y");
+  tdm_graph *graph = made.graph;
+  const tdm_dim batch = TDM_DIM("batch");
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(3, STEPS, batch, FEATURES));
+  const tdm_value wanted =
+      tdm_input(graph, "wanted", TDM_FLOAT32, tdm_shape_of(3, STEPS, batch, HIDDEN));
+  const tdm_value y = tdm_lstm(graph, "lstm", x, HIDDEN, NULL, NULL, NULL);
+  tdm_output(graph, "y", y);
+  model_finish(&made, tdm_mse(graph, "loss", y, wanted), tdm_sgd(0.01));
+  model_feed(&made, "x",
+             tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32,
+                                tdm_shape_of(3, STEPS, rows, FEATURES), 1, -1, 1));
+  made.forward_feed_count = made.feed_count;
+  model_feed(&made, "wanted",
+             tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(3, STEPS, rows, HIDDEN),
+                                2, -1, 1));
+  return made;
+}

@@ -33,5 +33,7 @@ model model_chain(tdm_context *context, int64_t rows);
 /* LeNet (LeCun et al., "Gradient-based learning applied to document recognition", 1998) with ReLU
  * and maximum pooling, cross-entropy, SGD; `rows` images of 28 x 28. */
 model model_lenet(tdm_context *context, int64_t rows);
+/* LSTM of 256 features and 512 states over 128 steps, mean squared error, SGD; `rows` sequences. */
+model model_lstm(tdm_context *context, int64_t rows);
 
 #endif

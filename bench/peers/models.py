@@ -51,6 +51,22 @@ def make_chain(rows):
         torch.nn.functional.mse_loss
 
 
+class Steps(torch.nn.Module):
+    """Of a recurrent layer the steps alone."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        return self.layer(x)[0]
+
+
+def make_lstm(rows):
+    return Steps(torch.nn.LSTM(256, 512)), [torch.rand(128, rows, 256) * 2 - 1], \
+        torch.rand(128, rows, 512) * 2 - 1, torch.nn.functional.mse_loss
+
+
 def make_lenet(rows):
     model = torch.nn.Sequential(
         torch.nn.Conv2d(1, 6, 5, padding=2), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
@@ -66,6 +82,7 @@ ROWS = [
     ("words 65536", make_words, 65536),
     ("chain of 100", make_chain, 30),
     ("lenet 64", make_lenet, 64),
+    ("lstm 64", make_lstm, 64),
 ]
 
 

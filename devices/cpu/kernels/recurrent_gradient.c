@@ -28,6 +28,7 @@ typedef struct gradient_job {
   real *d_x;           /* (length, batch, in) or NULL */
   real *d_a;           /* (length, batch, columns): of the input's products */
   real *d_b;           /* (length, batch, columns): of the state's; d_a but for gru */
+  int64_t stride;      /* elements between rows of these */
   real *d_first;       /* (batch, columns): d_b of each row's first step */
   packed_matrix weight_ih;
   packed_matrix weight_hh;
@@ -129,8 +130,8 @@ static void row_back(const gradient_job *job, int64_t t, int64_t row) {
   row_operands at = {.y = job->y + place * hidden,
                      .gates = job->gates != NULL ? job->gates + place * state->kept : NULL,
                      .d_h = job->d_h0 + row * hidden,
-                     .d_a = job->d_a + place * columns,
-                     .d_b = job->d_b + place * columns};
+                     .d_a = job->d_a + place * job->stride,
+                     .d_b = job->d_b + place * job->stride};
   if (t >= steps) {
     row_zero(at.d_a, columns);
     if (at.d_b != at.d_a) row_zero(at.d_b, columns);
@@ -160,8 +161,8 @@ static void input_back(const gradient_job *job, int64_t row, int64_t count) {
   const recurrent_state *state = job->state;
   for (int64_t t = 0; t < state->length; t++) {
     const int64_t place = t * state->batch + row;
-    product_packed(count, job->weight_ih, 0, state->in, job->d_a + place * state->columns,
-                   state->columns, NULL, PRODUCT_SET, job->d_x + place * state->in, state->in);
+    product_packed(count, job->weight_ih, 0, state->in, job->d_a + place * job->stride, job->stride,
+                   NULL, PRODUCT_SET, job->d_x + place * state->in, state->in);
   }
 }
 
@@ -183,8 +184,9 @@ static void block_back(const gradient_job *job, int64_t row, int64_t count) {
     const int64_t t = recurrent_time(state, done);
     for (int64_t i = 0; i < count; i++)
       row_back(job, t, row + i);
-    product_packed(count, job->weight_hh, 0, hidden, job->d_b + (t * state->batch + row) * columns,
-                   columns, NULL, PRODUCT_ADD, d_h, hidden);
+    product_packed(count, job->weight_hh, 0, hidden,
+                   job->d_b + (t * state->batch + row) * job->stride, job->stride, NULL,
+                   PRODUCT_ADD, d_h, hidden);
   }
   if (job->d_x != NULL) input_back(job, row, count);
 }
@@ -201,38 +203,86 @@ static void batch_tasks(void *user, int64_t begin, int64_t end) {
 /* ---- Gradients of weights ----------------------------------------------------------------------
  */
 
-/* Rows of both weights' gradients, and of the biases'. */
+#define ROWS_AT_ONCE 256 /* of d_a: what every product reads of them stays in the cache */
+
+/* A block of rows of both weights' gradients, and of the biases'. */
+typedef struct weight_block {
+  int64_t first;
+  int64_t count;
+} weight_block;
+
+/* Adds, or at begin = 0 sets, what steps' rows begin <= row < end of (length batch) give to the
+ * weight of the state. y is zeros where a row has no step, so what reads it as the state before
+ * adds nothing. */
+static void state_weight_add(const gradient_job *job, weight_block block, int64_t begin,
+                             int64_t end) {
+  const recurrent_state *state = job->state;
+  const int64_t hidden = state->hidden, batch = state->batch;
+  const int64_t shift = state->reverse ? batch : -batch; /* to the state before */
+  const product_start start = begin == 0 ? PRODUCT_SET : PRODUCT_ADD;
+  int64_t from = begin, to = end;
+  if (state->reverse)
+    to = tdm_cpu_min(end, state->length * batch - batch);
+  else if (from < batch)
+    from = batch;
+  const int64_t rows = to > from ? to - from : 0;
+  const real *d_b = rows > 0 ? job->d_b + from * job->stride + block.first : job->d_b;
+  const real *before = rows > 0 ? job->y + (from + shift) * hidden : job->y;
+  product_of_transposed(block.count, hidden, rows, d_b, job->stride, before, hidden, start,
+                        job->d_weight_hh + block.first * hidden, hidden);
+}
+
+static void bias_add(const gradient_job *job, const real *d, weight_block block, int64_t begin,
+                     int64_t end, real *bias) {
+  real sums[PRODUCT_ROWS];
+  column_sums(end - begin, block.count, d + begin * job->stride + block.first, job->stride, sums);
+  if (begin == 0)
+    row_copy(bias + block.first, sums, block.count);
+  else
+    row_add(bias + block.first, sums, block.count);
+}
+
+static void block_weights(const gradient_job *job, weight_block block) {
+  const recurrent_state *state = job->state;
+  const int64_t in = state->in, hidden = state->hidden, all = state->length * state->batch;
+  int64_t begin = 0;
+  do { /* once also for no rows */
+    const int64_t end = tdm_cpu_min(all, begin + ROWS_AT_ONCE);
+    const product_start start = begin == 0 ? PRODUCT_SET : PRODUCT_ADD;
+    product_of_transposed(block.count, in, end - begin,
+                          job->d_a + begin * job->stride + block.first, job->stride,
+                          job->x + begin * in, in, start, job->d_weight_ih + block.first * in, in);
+    state_weight_add(job, block, begin, end);
+    bias_add(job, job->d_a, block, begin, end, job->d_bias_ih);
+    if (job->d_b != job->d_a) bias_add(job, job->d_b, block, begin, end, job->d_bias_hh);
+    begin = end;
+  } while (begin < all);
+  if (job->d_b == job->d_a)
+    row_copy(job->d_bias_hh + block.first, job->d_bias_ih + block.first, block.count);
+  if (job->h0 != NULL)
+    product_of_transposed(block.count, hidden, state->batch, job->d_first + block.first,
+                          state->columns, job->h0, hidden, PRODUCT_ADD,
+                          job->d_weight_hh + block.first * hidden, hidden);
+}
+
 static void weight_tasks(void *user, int64_t begin, int64_t end) {
   const gradient_job *job = user;
   const recurrent_state *state = job->state;
-  const int64_t in = state->in, hidden = state->hidden, columns = state->columns;
-  const int64_t all = state->length * state->batch;
-  const int64_t later = state->length > 1 ? all - state->batch : 0; /* steps that are no first */
-  const int64_t step = state->batch;
   for (int64_t task = begin; task < end; task++) {
-    const int64_t first = task * state->weight_rows;
-    const int64_t count = tdm_cpu_min(columns - first, state->weight_rows);
-    const real *d_a = job->d_a + first, *d_b = job->d_b + first; /* (length, batch, count) */
-    product_of_transposed(count, in, all, d_a, columns, job->x, in, PRODUCT_SET,
-                          job->d_weight_ih + first * in, in);
-    real *d_hh = job->d_weight_hh + first * hidden;
-    /* y is zeros where a row has no step, so what reads it as the state before adds nothing. */
-    product_of_transposed(count, hidden, later, state->reverse ? d_b : d_b + step * columns,
-                          columns, state->reverse ? job->y + step * hidden : job->y, hidden,
-                          PRODUCT_SET, d_hh, hidden);
-    if (job->h0 != NULL)
-      product_of_transposed(count, hidden, state->batch, job->d_first + first, columns, job->h0,
-                            hidden, PRODUCT_ADD, d_hh, hidden);
-    column_sums(all, count, d_a, columns, job->d_bias_ih + first);
-    if (job->d_b != job->d_a)
-      column_sums(all, count, d_b, columns, job->d_bias_hh + first);
-    else
-      row_copy(job->d_bias_hh + first, job->d_bias_ih + first, count);
+    weight_block block = {.first = task * state->weight_rows};
+    block.count = tdm_cpu_min(state->columns - block.first, state->weight_rows);
+    block_weights(job, block);
   }
 }
 
 /* ---- The kernel --------------------------------------------------------------------------------
  */
+
+/* Rows of d_a lie apart by no power of two: a tile of a product reads a line of each at a time, and
+ * these shall not all fall into one set of the cache. */
+static int64_t stride_of(const recurrent_state *state) {
+  return (state->columns + LANES - 1) / LANES * LANES + LANES;
+}
 
 tdm_status TDM_NAME(tdm_recurrent_gradient_prepare)(const tdm_kernel_request *request,
                                                     tdm_kernel_answer *answer) {
@@ -243,13 +293,13 @@ tdm_status TDM_NAME(tdm_recurrent_gradient_prepare)(const tdm_kernel_request *re
                        &request->inputs[LENGTHS]);
   state->trains = attributes->input_gradient != 0;
   state->splits = answer->splits = tdm_cpu_splits(request, recurrent_operations(state) / 15.0);
-  const int64_t step = state->batch * state->columns;
+  const int64_t rows = state->length * state->batch;
   const size_t buffers = state->cell == TDM_CELL_GRU ? 2 : 1;
   answer->workspace_bytes =
       (state->trains ? product_packed_bytes(state->columns, state->in) : 0) +
       product_packed_bytes(state->columns, state->hidden) +
-      buffers * tdm_cpu_aligned((size_t)(state->length * step) * sizeof(real)) +
-      tdm_cpu_aligned((size_t)step * sizeof(real));
+      buffers * tdm_cpu_aligned((size_t)(rows * stride_of(state)) * sizeof(real)) +
+      tdm_cpu_aligned((size_t)(state->batch * state->columns) * sizeof(real));
   return TDM_OK;
 }
 
@@ -267,6 +317,7 @@ static gradient_job job_of(const tdm_kernel_call *call) {
                         .gates = call->inputs[GATES],
                         .cells = call->inputs[CELLS],
                         .lengths = call->inputs[LENGTHS],
+                        .stride = stride_of(state),
                         .d_weight_ih = call->outputs[0],
                         .d_weight_hh = call->outputs[1],
                         .d_bias_ih = call->outputs[2],
@@ -278,8 +329,8 @@ static gradient_job job_of(const tdm_kernel_call *call) {
 
 tdm_status TDM_NAME(tdm_recurrent_gradient_execute)(const tdm_kernel_call *call) {
   const recurrent_state *state = call->state;
-  const int64_t step = state->batch * state->columns;
   gradient_job job = job_of(call);
+  const int64_t count = state->length * state->batch * job.stride;
   TDM_TRY(recurrent_lengths_check(state, job.lengths));
   char *workspace = call->workspace;
   tdm_team *team = state->splits ? call->team : NULL;
@@ -291,10 +342,9 @@ tdm_status TDM_NAME(tdm_recurrent_gradient_execute)(const tdm_kernel_call *call)
   job.weight_hh = (packed_matrix){(real *)workspace, state->columns, state->hidden};
   workspace += product_packed_bytes(state->columns, state->hidden);
   recurrent_pack(job.weight_hh, (matrix){call->inputs[WEIGHT_HH], state->hidden, false}, team);
-  job.d_a = recurrent_take(&workspace, state->length * step);
-  job.d_b =
-      state->cell == TDM_CELL_GRU ? recurrent_take(&workspace, state->length * step) : job.d_a;
-  job.d_first = recurrent_take(&workspace, step);
+  job.d_a = recurrent_take(&workspace, count);
+  job.d_b = state->cell == TDM_CELL_GRU ? recurrent_take(&workspace, count) : job.d_a;
+  job.d_first = recurrent_take(&workspace, state->batch * state->columns);
 
   tdm_team_run(team, tdm_cpu_chunks(state->batch, state->rows_per_task), 1, batch_tasks, &job);
   tdm_team_run(team, tdm_cpu_chunks(state->columns, state->weight_rows), 1, weight_tasks, &job);

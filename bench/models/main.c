@@ -1,6 +1,7 @@
-/* model_rows [--threads N] [ROW...]: times forward runs and training steps of whole models on
+/* model_rows [--threads N] [--profile] [ROW...]: times forward runs and training steps of whole models on
  * cpu:0, which has N threads (default: as many as the machine). Prints every row whose name begins
- * with one of the words given; none: all. */
+ * with one of the words given; none: all. --profile: prints the plan of each with the median times
+ * of its kernels instead. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,16 @@ static void run_step(void *user) {
               "step");
 }
 
+static void time_work(const char *name, void (*work)(void *user), model *timed) {
+  const double ns = bench_hot_ns(work, timed);
+  if (!model_profiles) {
+    bench_print(name, ns);
+    return;
+  }
+  printf("%s\n", name);
+  bench_check(tdm_session_explain(timed->session, TDM_PLAN_TEXT, stdout), name);
+}
+
 static bool wanted(const char *name, char **words, int count) {
   for (int i = 0; i < count; i++)
     if (strncmp(name, words[i], strlen(words[i])) == 0) return true;
@@ -48,8 +59,8 @@ static void time_row(tdm_context *context, const row *timed, char **words, int c
   const bool wants_forward = wanted(forward, words, count), wants_step = wanted(step, words, count);
   if (!wants_forward && !wants_step) return;
   model made = timed->make(context, timed->rows);
-  if (wants_forward) bench_print(forward, bench_hot_ns(run_forward, &made));
-  if (wants_step) bench_print(step, bench_hot_ns(run_step, &made));
+  if (wants_forward) time_work(forward, run_forward, &made);
+  if (wants_step) time_work(step, run_step, &made);
   model_release(&made);
 }
 
@@ -70,13 +81,15 @@ static tdm_context *make_context(int threads) {
 
 int main(int argc, char **argv) {
   int threads = 0, first = 1;
-  if (argc > 2 && strcmp(argv[1], "--threads") == 0) {
-    threads = atoi(argv[2]);
-    first = 3;
-  }
-  if (first < argc && argv[first][0] == '-') {
-    fprintf(stderr, "usage: model_rows [--threads N] [ROW...]\n");
-    return 2;
+  for (; first < argc && argv[first][0] == '-'; first++) {
+    if (strcmp(argv[first], "--profile") == 0) {
+      model_profiles = true;
+    } else if (strcmp(argv[first], "--threads") == 0 && first + 1 < argc) {
+      threads = atoi(argv[++first]);
+    } else {
+      fprintf(stderr, "usage: model_rows [--threads N] [--profile] [ROW...]\n");
+      return 2;
+    }
   }
   tdm_context *context = make_context(threads);
   for (size_t i = 0; i < sizeof all_rows / sizeof *all_rows; i++)

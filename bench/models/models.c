@@ -7,9 +7,15 @@
 
 enum { WORDS = 1000, WIDTH = 10, CHAIN = 100, IMAGE_SIZE = 28, CLASSES = 10 };
 
+bool model_profiles;
+
 void model_finish(model *made, tdm_value loss, tdm_optimizer optimizer) {
   const tdm_session_options options = {
-      .struct_size = sizeof options, .loss = loss, .optimizer = &optimizer};
+      .struct_size = sizeof options,
+      .loss = loss,
+      .optimizer = &optimizer,
+      .profile = model_profiles,
+  };
   made->session = tdm_session_create(made->graph, &options);
   if (!made->session) bench_fail("session");
 }

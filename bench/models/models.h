@@ -18,6 +18,9 @@ typedef struct model {
   const char *output;
 } model;
 
+/* Do sessions record the times of their kernels? Set before models are made. */
+extern bool model_profiles;
+
 /* Creates the session of what was described; ends the program if it can not. */
 void model_finish(model *made, tdm_value loss, tdm_optimizer optimizer);
 /* Adds a feed; takes the tensor. */

@@ -1,6 +1,8 @@
-/* The team on OpenMP: the only file that opens parallel regions. Chunks are taken dynamically,
- * since a static split waits for the one thread that was held up; and because a region still ends
- * with its last thread, a team that costs more than it gives rests with one thread fewer. */
+/* The team on OpenMP: the only file that opens parallel regions. Every thread begins with the same
+ * share of each region, so that it finds in its cache what it has written in the one before; who
+ * has done with its own takes chunks from the ends of the others', since a static split waits for
+ * the one thread that was held up. Because a region still ends with its last thread, a team that
+ * costs more than it gives rests with one thread fewer. */
 #include "devices/host/team.h"
 
 #include <omp.h>
@@ -9,11 +11,19 @@
 
 #include "core/park.h"
 
+/* Chunks of a region that nobody has taken yet, of one thread's share: the first in the lower half
+ * of the word, the end in the upper one. On a cache line of its own. */
+typedef struct share {
+  _Alignas(64) _Atomic uint64_t left;
+} share;
+
 struct tdm_team {
   const tdm_allocator *allocator;
   const tdm_topology *topology;
   const tdm_core_range *range;
   size_t size;
+  share *shares; /* (size) of the region under way */
+  void *share_memory;
   /* Only the opening thread looks at these: */
   bool bound;             /* the threads exist and sit on their cores */
   size_t active;          /* threads that regions have now */
@@ -33,6 +43,11 @@ enum {
   LONGEST_REST = 320,
 };
 
+/* With room to align them. */
+static size_t share_bytes(const tdm_team *team) {
+  return (team->size + 1) * sizeof(share);
+}
+
 tdm_status tdm_team_create(const tdm_allocator *allocator, const tdm_topology *topology,
                            const tdm_core_range *range, size_t size, tdm_team **out_team) {
   *out_team = NULL;
@@ -42,12 +57,20 @@ tdm_status tdm_team_create(const tdm_allocator *allocator, const tdm_topology *t
       .allocator = allocator, .topology = topology, .range = range, .size = size < 1 ? 1 : size};
   team->active = team->size;
   team->rest = LEAST_REST;
+  team->share_memory = tdm_allocate(allocator, share_bytes(team), "shares of a team");
+  if (team->share_memory == NULL) {
+    tdm_team_destroy(team);
+    return TDM_OUT_OF_MEMORY;
+  }
+  team->shares = (share *)(((uintptr_t)team->share_memory + 63) & ~(uintptr_t)63);
   *out_team = team;
   return TDM_OK;
 }
 
 void tdm_team_destroy(tdm_team *team) {
-  if (team != NULL) tdm_release(team->allocator, team, sizeof(*team));
+  if (team == NULL) return;
+  tdm_release(team->allocator, team->share_memory, share_bytes(team));
+  tdm_release(team->allocator, team, sizeof(*team));
 }
 
 size_t tdm_team_size(const tdm_team *team) {
@@ -118,18 +141,50 @@ static uint64_t processor_ns(void) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+static void deal(tdm_team *team, uint64_t chunk_count) {
+  for (size_t i = 0; i < team->active; i++) {
+    const uint64_t first = chunk_count * i / team->active;
+    const uint64_t end = chunk_count * (i + 1) / team->active;
+    atomic_store_explicit(&team->shares[i].left, end << 32 | first, memory_order_relaxed);
+  }
+}
+
+/* The first chunk that is left of a share, or its last; false: none is. */
+static bool take_chunk(share *from, bool last, uint32_t *out_chunk) {
+  uint64_t left = atomic_load_explicit(&from->left, memory_order_relaxed);
+  for (;;) {
+    const uint32_t first = (uint32_t)left, end = (uint32_t)(left >> 32);
+    if (first >= end) return false;
+    *out_chunk = last ? end - 1 : first;
+    const uint64_t rest = last ? left - ((uint64_t)1 << 32) : left + 1;
+    if (atomic_compare_exchange_weak_explicit(&from->left, &left, rest, memory_order_relaxed,
+                                              memory_order_relaxed))
+      return true;
+  }
+}
+
+/* The next chunk for that thread: of its own share, then of the others'. */
+static bool next_chunk(tdm_team *team, size_t thread, uint32_t *out_chunk) {
+  for (size_t i = 0; i < team->active; i++)
+    if (take_chunk(&team->shares[(thread + i) % team->active], i > 0, out_chunk)) return true;
+  return false;
+}
+
 /* Answers the processors' time that all chunks took. */
 static uint64_t run_region(tdm_team *team, int64_t count, int64_t chunk,
                            void (*body)(void *user, int64_t begin, int64_t end), void *user) {
-  _Atomic int64_t next = 0;
   _Atomic uint64_t worked_ns = 0;
+  deal(team, (uint64_t)((count + chunk - 1) / chunk));
 #pragma omp parallel num_threads((int)team->active) default(shared)
   {
-    int64_t begin = atomic_fetch_add_explicit(&next, chunk, memory_order_relaxed);
-    if (begin < count) {
+    const size_t thread = (size_t)omp_get_thread_num();
+    uint32_t taken;
+    if (next_chunk(team, thread, &taken)) {
       const uint64_t before_ns = processor_ns();
-      for (; begin < count; begin = atomic_fetch_add_explicit(&next, chunk, memory_order_relaxed))
+      do {
+        const int64_t begin = (int64_t)taken * chunk;
         body(user, begin, count - begin < chunk ? count : begin + chunk);
+      } while (next_chunk(team, thread, &taken));
       atomic_fetch_add_explicit(&worked_ns, processor_ns() - before_ns, memory_order_relaxed);
     }
   }

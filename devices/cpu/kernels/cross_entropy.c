@@ -6,6 +6,8 @@
 #include "devices/cpu/kernels/rows.h"
 #include "devices/cpu/kernels/targets.h"
 
+#define GRAIN 64 /* rows; a multiple of every vector's lanes */
+
 typedef struct loss_state {
   int64_t rows;
   int64_t classes;
@@ -26,9 +28,10 @@ typedef struct loss_job {
 static void loss_range(void *user, int64_t begin, int64_t end) {
   const loss_job *job = user;
   const int64_t classes = job->state->classes;
+  rows_log_softmax(job->logits + begin * classes, job->log_probabilities + begin * classes,
+                   end - begin, classes);
   for (int64_t row = begin; row < end; row++) {
-    real *log_probabilities = job->log_probabilities + row * classes;
-    row_log_softmax(job->logits + row * classes, log_probabilities, classes);
+    const real *log_probabilities = job->log_probabilities + row * classes;
     const int64_t target = tdm_cpu_id(&job->targets, row);
     job->losses[row] = target == job->state->ignored ? 0 : -log_probabilities[target];
   }
@@ -68,7 +71,7 @@ tdm_status TDM_NAME(tdm_cross_entropy_execute)(const tdm_kernel_call *call) {
                   .log_probabilities = call->outputs[1],
                   .losses = reduces ? call->workspace : call->outputs[0]};
   TDM_TRY(tdm_cpu_targets_check(&job.targets, state->classes, state->ignored));
-  tdm_team_run(state->splits ? call->team : NULL, state->rows, 64, loss_range, &job);
+  tdm_team_run(state->splits ? call->team : NULL, state->rows, GRAIN, loss_range, &job);
   real *divisor = call->outputs[2];
   *divisor = state->reduction == TDM_REDUCTION_MEAN
                  ? targets_weight(&job.targets, state->ignored, NULL)
@@ -93,24 +96,32 @@ typedef struct gradient_job {
   real *d_logits; /* (rows, classes) */
 } gradient_job;
 
+/* to (count) = exp(from) factor */
+ALWAYS_INLINE void scaled_exp(const real *from, real factor, real *to, int64_t count) {
+  for (int64_t i = 0; i < count; i += LANES) {
+    const vec p = vec_exp(vec_load_first(from + i, count - i));
+    vec_store_first(to + i, p * factor, count - i);
+  }
+}
+
 /* d_logits = (softmax - one_hot(target)) d_loss / divisor. */
 static void gradient_range(void *user, int64_t begin, int64_t end) {
   const gradient_job *job = user;
   const int64_t classes = job->state->classes;
   const bool per_row = job->state->reduction == TDM_REDUCTION_NONE;
+  const real shared = per_row ? 0 : job->d_loss[0] / job->divisor;
+  if (!per_row) /* one factor: rows are one after the other, and vectors go on over them */
+    scaled_exp(job->log_probabilities + begin * classes, shared, job->d_logits + begin * classes,
+               (end - begin) * classes);
   for (int64_t row = begin; row < end; row++) {
-    const real *log_probabilities = job->log_probabilities + row * classes;
     real *d_logits = job->d_logits + row * classes;
     const int64_t target = tdm_cpu_id(&job->targets, row);
     if (target == job->state->ignored) {
       row_zero(d_logits, classes);
       continue;
     }
-    const real factor = job->d_loss[per_row ? row : 0] / job->divisor;
-    for (int64_t j = 0; j < classes; j += LANES) {
-      const vec p = vec_exp(vec_load_first(log_probabilities + j, classes - j));
-      vec_store_first(d_logits + j, p * factor, classes - j);
-    }
+    const real factor = per_row ? job->d_loss[row] / job->divisor : shared;
+    if (per_row) scaled_exp(job->log_probabilities + row * classes, factor, d_logits, classes);
     d_logits[target] -= factor;
   }
 }
@@ -129,6 +140,6 @@ tdm_status TDM_NAME(tdm_cross_entropy_gradient_execute)(const tdm_kernel_call *c
                       .divisor = *(const real *)call->inputs[3],
                       .d_logits = call->outputs[0]};
   TDM_TRY(tdm_cpu_targets_check(&job.targets, state->classes, state->ignored));
-  tdm_team_run(state->splits ? call->team : NULL, state->rows, 64, gradient_range, &job);
+  tdm_team_run(state->splits ? call->team : NULL, state->rows, GRAIN, gradient_range, &job);
   return TDM_OK;
 }

@@ -72,6 +72,38 @@ static inline void row_log_softmax(const real *x, real *out, int64_t count) {
   }
 }
 
+/* The same of up to LANES rows with up to LANES elements, each row in a lane: nothing is summed
+ * across lanes. */
+static inline void lanes_log_softmax(const real *x, real *out, int64_t rows, int64_t count) {
+  vec values[LANES];
+  for (int i = 0; i < LANES; i++)
+    values[i] = i < rows ? vec_load_first(x + i * count, count) : (vec){0};
+  vec_transpose(values);
+  vec most = vec_set((real)-INFINITY), sum = {0};
+  for (int64_t j = 0; j < count; j++)
+    most = vec_select(values[j] > most, values[j], most);
+  for (int64_t j = 0; j < count; j++)
+    sum += vec_exp(values[j] - most);
+  const vec log_sum = vec_log(sum);
+  for (int64_t j = 0; j < count; j++)
+    values[j] = (values[j] - most) - log_sum;
+  vec_transpose(values);
+  for (int64_t i = 0; i < rows; i++)
+    vec_store_first(out + i * count, values[i], count);
+}
+
+/* Of every row of x (rows, count). A row's result does not depend on the others. */
+static inline void rows_log_softmax(const real *x, real *out, int64_t rows, int64_t count) {
+  const bool few = count > 1 && count <= LANES;
+  const int64_t step = few ? LANES : 1;
+  for (int64_t i = 0; i < rows; i += step) {
+    if (few)
+      lanes_log_softmax(x + i * count, out + i * count, tdm_cpu_min(rows - i, LANES), count);
+    else
+      row_log_softmax(x + i * count, out + i * count, count);
+  }
+}
+
 static inline void row_softmax(const real *x, real *out, int64_t count) {
   const real sum = row_sum_of_exp(x, row_max(x, count), out, count);
   for (int64_t i = 0; i < count; i += LANES) {

@@ -6,6 +6,8 @@
 
 #include <math.h>
 
+#include <math.h>
+
 #include "devices/cpu/kernels/vector.h"
 
 #if TDM_REAL_BITS == 64
@@ -70,6 +72,29 @@ ALWAYS_INLINE vec vec_exp(vec x) {
   /* In two factors, so that results near the ends of the range come out. */
   const vec_bits half = n >> 1;
   return (1 + rest) * vec_power_of_two(half) * vec_power_of_two(n - half);
+}
+
+#if TDM_REAL_BITS == 64
+#define LOG_SERIES_TERMS 12
+#else
+#define LOG_SERIES_TERMS 5
+#endif
+
+/* log x of normal positive x, infinity or NaN: x = 2^n m with m within 1/sqrt(2) and sqrt(2), and
+ * log m = 2 (s + s^3/3 + s^5/5 + ...) with s = (m - 1) / (m + 1), |s| < 0.172. */
+ALWAYS_INLINE vec vec_log(vec x) {
+  const vec_bits root = (vec_bits)vec_set((real)0.70710678118654752440);
+  const vec_bits n = ((vec_bits)x - root) >> MANTISSA_BITS;
+  const vec m = (vec)((vec_bits)x - (n << MANTISSA_BITS));
+  const vec s = (m - 1) / (m + 1), square = s * s;
+  vec tail = vec_set((real)(1.0 / (2 * LOG_SERIES_TERMS - 1)));
+#pragma GCC unroll 16
+  for (int i = LOG_SERIES_TERMS - 2; i >= 1; i--)
+    tail = tail * square + (real)(1.0 / (2 * i + 1));
+  const vec whole = __builtin_convertvector(n, vec);
+  const vec small = 2 * (s + s * square * tail) + whole * LN2_LOW;
+  const vec finite = whole * LN2_HIGH + small;
+  return vec_select(x < vec_set((real)INFINITY), finite, x);
 }
 
 /* (e^(2x) - 1) / (e^(2x) + 1) for |x|, without cancellation near 0. */

@@ -58,6 +58,12 @@ typedef struct tdm_operation {
   uint16_t chunk_at;
   /* How a node is computed in micro-batches, where it is not row by row; NULL: tdm_chunked_each. */
   tdm_status (*chunk)(tdm_chunked *chunked);
+  /* Is output 0 made of whole rows of input 0, which has two dimensions, as input 1 names them, and
+   * is the gradient of a row the sum of all its adjoints? NULL: no. */
+  bool (*picks_rows)(const void *attributes);
+  /* A row of output 0 (what its last dimension holds) is made of the same row of input 0 and of all
+   * of the other inputs. */
+  bool row_wise;
 } tdm_operation;
 
 /* Appends a node: name is its path below the scope; attributes are copied. inputs may hold invalid

@@ -1,8 +1,8 @@
 /* The passes from description to plan, in order, each in the file of its name. They rewrite one
  * concrete graph; schedule, memory and verify work on its combinatorial side (schedule.h).
  *
- *   lower -> micro_batch -> data_parallel -> place -> gradient -> row_refresh -> layout ->
- *   transfer -> join -> schedule -> memory -> verify -> emit
+ *   lower -> micro_batch -> data_parallel -> place -> pick_late -> gradient -> row_refresh ->
+ *   layout -> transfer -> join -> schedule -> memory -> verify -> emit
  *
  * place stands before gradient (a backward node follows its forward node, and adjoints are summed
  * per device), and gives the nodes that gradient appends their devices as they are appended. */
@@ -93,6 +93,13 @@ tdm_status tdm_device_map_check(const tdm_device_map *map) TDM_WARN_UNUSED;
 tdm_status tdm_pass_place(tdm_graph *graph, tdm_device_map *map) TDM_WARN_UNUSED;
 /* UNSUPPORTED, naming the first node whose device has no kernel for it. */
 tdm_status tdm_find_kernels(tdm_graph *graph) TDM_WARN_UNUSED;
+
+/* ---- pick_late ---- */
+
+/* Does what works on picked rows of a small table on the table first, if nothing else reads them.
+ * Of a placed graph whose shapes are sizes. */
+tdm_status tdm_pass_pick_late(tdm_graph *graph, const uint32_t *deliveries,
+                              size_t delivery_count) TDM_WARN_UNUSED;
 
 /* ---- gradient ---- */
 

@@ -123,6 +123,8 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
   settle_homes(graph, request->bound);
   TDM_TRY(tdm_pass_place(graph, request->map));
   report(request, "place", plan);
+  TDM_TRY(tdm_pass_pick_late(graph, plan->deliveries, plan->delivery_count));
+  report(request, "pick_late", plan);
   if (request->training) {
     tdm_training training = *request->training;
     training.loss = plan->deliveries[request->target_count - 1];

@@ -51,6 +51,7 @@ static const tdm_operation relu_operation = {
     .output_count = 1,
     .infer = tdm_infer_floating_like_first,
     .gradient = append_relu_gradient,
+    .row_wise = true,
 };
 
 static const tdm_operation tanh_operation = {
@@ -61,6 +62,7 @@ static const tdm_operation tanh_operation = {
     .output_count = 1,
     .infer = tdm_infer_floating_like_first,
     .gradient = append_tanh_gradient,
+    .row_wise = true,
 };
 
 static const tdm_operation sigmoid_operation = {
@@ -71,6 +73,7 @@ static const tdm_operation sigmoid_operation = {
     .output_count = 1,
     .infer = tdm_infer_floating_like_first,
     .gradient = append_sigmoid_gradient,
+    .row_wise = true,
 };
 
 static tdm_status infer_add(tdm_infer *infer) {

@@ -84,6 +84,11 @@ static tdm_status append_sparse_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
+/* The gradient of the padding's row is none of its adjoints. */
+static bool picks_rows(const void *attributes) {
+  return ((const tdm_embedding_attributes *)attributes)->padding_index < 0;
+}
+
 static const tdm_operation embedding = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_EMBEDDING,
@@ -93,6 +98,7 @@ static const tdm_operation embedding = {
     .output_count = 1,
     .infer = infer_embedding,
     .gradient = append_gradient,
+    .picks_rows = picks_rows,
 };
 
 static const tdm_operation embedding_with_sparse_gradient = {

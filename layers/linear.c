@@ -108,6 +108,7 @@ static const tdm_operation linear = {
     .output_count = 1,
     .infer = infer_linear,
     .gradient = append_gradient,
+    .row_wise = true,
 };
 
 static tdm_value make_linear(tdm_graph *graph, const char *name, tdm_value x, int64_t out_features,

@@ -1,5 +1,7 @@
 /* Embedding and its dense gradient. Invariant: contributions to a row of the gradient are summed in
  * the order of ids, whichever thread owns the row. */
+#include <stdatomic.h>
+
 #include "core/status.h"
 #include "devices/cpu/kernels/vector.h"
 
@@ -17,18 +19,39 @@ typedef struct lookup_job {
   tdm_cpu_ids ids;
   const real *weight; /* (rows, dim) */
   real *out;          /* (count, dim) */
+  atomic_bool stray;  /* some id is outside */
 } lookup_job;
 
-#define AHEAD 16 /* rows fetched before they are copied: tables are larger than caches */
+#define GRAIN 256               /* rows that are checked, then copied */
+#define AHEAD 16                /* rows fetched before they are copied, */
+#define NEAR_BYTES (512 * 1024) /* from tables that are larger than this */
+
+ALWAYS_INLINE void lookup_rows(const lookup_job *job, int64_t begin, int64_t end,
+                               const bool fetches) {
+  const int64_t dim = job->state->dim, last = job->ids.count - 1;
+  for (int64_t i = begin; i < end; i++) {
+    if (fetches) {
+      const int64_t later = i + AHEAD < last ? i + AHEAD : last;
+      __builtin_prefetch(job->weight + tdm_cpu_id(&job->ids, later) * dim);
+    }
+    row_copy(job->out + i * dim, job->weight + tdm_cpu_id(&job->ids, i) * dim, dim);
+  }
+}
 
 static void lookup_range(void *user, int64_t begin, int64_t end) {
-  const lookup_job *job = user;
-  const int64_t dim = job->state->dim;
-  const int64_t last = job->ids.count - 1;
-  for (int64_t i = begin; i < end; i++) {
-    const int64_t later = i + AHEAD < last ? i + AHEAD : last;
-    __builtin_prefetch(job->weight + tdm_cpu_id(&job->ids, later) * dim);
-    row_copy(job->out + i * dim, job->weight + tdm_cpu_id(&job->ids, i) * dim, dim);
+  lookup_job *job = user;
+  const embedding_state *state = job->state;
+  const bool fetches = state->rows * state->dim * (int64_t)sizeof(real) > NEAR_BYTES;
+  for (int64_t first = begin; first < end; first += GRAIN) {
+    const int64_t count = tdm_cpu_min(end - first, GRAIN);
+    if (!tdm_cpu_ids_inside(&job->ids, first, count, state->rows)) {
+      atomic_store_explicit(&job->stray, true, memory_order_relaxed);
+      return;
+    }
+    if (fetches)
+      lookup_rows(job, first, first + count, true);
+    else
+      lookup_rows(job, first, first + count, false);
   }
 }
 
@@ -51,8 +74,9 @@ tdm_status TDM_NAME(tdm_embedding_execute)(const tdm_kernel_call *call) {
                     .ids = {call->inputs[1], state->count, state->wide},
                     .weight = call->inputs[0],
                     .out = call->outputs[0]};
-  TDM_TRY(tdm_cpu_ids_check(&job.ids, state->rows));
-  tdm_team_run(state->splits ? call->team : NULL, state->count, 256, lookup_range, &job);
+  tdm_team_run(state->splits ? call->team : NULL, state->count, GRAIN, lookup_range, &job);
+  if (atomic_load_explicit(&job.stray, memory_order_relaxed))
+    return tdm_cpu_ids_check(&job.ids, state->rows);
   return TDM_OK;
 }
 
@@ -65,15 +89,34 @@ typedef struct gradient_job {
   real *d_weight;    /* (rows, dim) */
 } gradient_job;
 
+#define BLOCK 512 /* ids that are looked through before their rows are added */
+
+/* Positions first <= i < last of ids that name rows begin <= row < end of the table, less first,
+ * without a branch that nobody could predict. */
+ALWAYS_INLINE int64_t find_own(const gradient_job *job, int64_t begin, int64_t end, int64_t first,
+                               int64_t last, int32_t *positions) {
+  int64_t count = 0;
+  for (int64_t i = first; i < last; i++) {
+    const int64_t id = tdm_cpu_id(&job->ids, i);
+    positions[count] = (int32_t)(i - first);
+    count += (id >= begin) & (id < end) & (id != job->state->padding);
+  }
+  return count;
+}
+
 /* Rows begin <= row < end of the table: each thread looks at all ids and takes its own. */
 static void gradient_range(void *user, int64_t begin, int64_t end) {
   const gradient_job *job = user;
-  const int64_t dim = job->state->dim, padding = job->state->padding;
+  const int64_t dim = job->state->dim;
+  int32_t positions[BLOCK];
   row_zero(job->d_weight + begin * dim, (end - begin) * dim);
-  for (int64_t i = 0; i < job->ids.count; i++) {
-    const int64_t id = tdm_cpu_id(&job->ids, i);
-    if (id < begin || id >= end || id == padding) continue;
-    row_add(job->d_weight + id * dim, job->d_out + i * dim, dim);
+  for (int64_t first = 0; first < job->ids.count; first += BLOCK) {
+    const int64_t last = tdm_cpu_min(job->ids.count, first + BLOCK);
+    const int64_t count = find_own(job, begin, end, first, last, positions);
+    for (int64_t p = 0; p < count; p++) {
+      const int64_t i = first + positions[p];
+      row_add(job->d_weight + tdm_cpu_id(&job->ids, i) * dim, job->d_out + i * dim, dim);
+    }
   }
 }
 

@@ -16,21 +16,31 @@ void tdm_cpu_state_release(void *state) {
   free(state);
 }
 
-/* One pass without branches, so that the usual case, no stray id, runs at the speed of memory. */
+/* One pass without branches or comparisons, so that every instruction set has it in vectors: the
+ * sign bit says whether id or limit - 1 - id is negative, and whether id is not `ignored`. */
 static bool ids_stray(const tdm_cpu_ids *ids, uint64_t limit, int64_t ignored) {
-  unsigned stray = 0;
+  uint64_t stray = 0;
   if (ids->wide) {
-    const int64_t *data = ids->data;
+    const uint64_t *data = ids->data, other = (uint64_t)ignored;
     for (int64_t i = 0; i < ids->count; i++) {
-      stray |= (unsigned)((uint64_t)data[i] >= limit) & (unsigned)(data[i] != ignored);
+      const uint64_t id = data[i], apart = id ^ other;
+      stray |= (id | (limit - 1 - id)) & (apart | (0 - apart));
     }
   } else {
     const int32_t *data = ids->data;
     for (int64_t i = 0; i < ids->count; i++) {
-      stray |= (unsigned)((uint64_t)(int64_t)data[i] >= limit) & (unsigned)(data[i] != ignored);
+      const uint64_t id = (uint64_t)(int64_t)data[i], apart = id ^ (uint64_t)ignored;
+      stray |= (id | (limit - 1 - id)) & (apart | (0 - apart));
     }
   }
-  return stray != 0;
+  return stray >> 63 != 0;
+}
+
+bool tdm_cpu_ids_inside(const tdm_cpu_ids *ids, int64_t first, int64_t count, int64_t rows) {
+  const size_t id_bytes = ids->wide ? sizeof(int64_t) : sizeof(int32_t);
+  const tdm_cpu_ids some = {(const char *)ids->data + (size_t)first * id_bytes, count, ids->wide};
+  if (rows == 0) return count == 0;
+  return !ids_stray(&some, (uint64_t)rows, 0);
 }
 
 /* Position of the first stray id; there is one. */

@@ -66,6 +66,8 @@ tdm_status tdm_cpu_ids_check(const tdm_cpu_ids *ids, int64_t rows) TDM_WARN_UNUS
 /* INVALID_ARGUMENT, naming the first offset that is wrong, unless offsets begin with 0 and ascend
  * up to ids_count at most. */
 tdm_status tdm_cpu_offsets_check(const tdm_cpu_ids *offsets, int64_t ids_count) TDM_WARN_UNUSED;
+/* Are ids first <= i < first + count in [0, rows)? Sets no message. */
+bool tdm_cpu_ids_inside(const tdm_cpu_ids *ids, int64_t first, int64_t count, int64_t rows);
 /* The same for class indices, of which `ignored` is legal everywhere. */
 tdm_status tdm_cpu_targets_check(const tdm_cpu_ids *targets, int64_t classes,
                                  int64_t ignored) TDM_WARN_UNUSED;

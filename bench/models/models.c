@@ -6,6 +6,9 @@
 #include <stdlib.h>
 
 enum { WORDS = 1000, WIDTH = 10, CHAIN = 100, IMAGE_SIZE = 28, CLASSES = 10 };
+enum { LSTM_IN = 256, LSTM_HIDDEN = 512, LSTM_STEPS = 128 };
+enum { TABLE_ROWS = 1000000, TABLE_WIDTH = 64, BAG = 26 };
+static const int64_t SPREAD = 2654435761; /* the golden ratio's share of 2^32: ids far apart */
 
 bool model_profiles;
 
@@ -40,6 +43,10 @@ void model_release(model *released) {
     tdm_tensor_release(released->feeds[i].tensor);
   tdm_session_release(released->session);
   tdm_graph_release(released->graph);
+}
+
+static tdm_tensor *uniform(tdm_context *context, tdm_shape shape, uint64_t seed) {
+  return tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, shape, seed, -1, 1);
 }
 
 static model begin(tdm_context *context, const char *output) {
@@ -79,9 +86,9 @@ model model_chain(tdm_context *context, int64_t rows) {
   tdm_output(graph, "y", x);
   model_finish(&made, tdm_mse(graph, "loss", x, wanted), tdm_sgd(0.01));
   const tdm_shape sizes = tdm_shape_of(2, rows, WIDTH);
-  model_feed(&made, "x", tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, sizes, 1, -1, 1));
+  model_feed(&made, "x", uniform(context, sizes, 1));
   made.forward_feed_count = made.feed_count;
-  model_feed(&made, "wanted", tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, sizes, 2, -1, 1));
+  model_feed(&made, "wanted", uniform(context, sizes, 2));
   return made;
 }
 
@@ -104,30 +111,69 @@ model model_lenet(tdm_context *context, int64_t rows) {
   tdm_output(graph, "scores", scores);
   model_finish(&made, tdm_cross_entropy(graph, "loss", scores, classes), tdm_sgd(0.01));
   model_feed(&made, "images",
-             tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32,
-                                tdm_shape_of(4, rows, 1, IMAGE_SIZE, IMAGE_SIZE), 1, -1, 1));
+             uniform(context, tdm_shape_of(4, rows, 1, IMAGE_SIZE, IMAGE_SIZE), 1));
   made.forward_feed_count = made.feed_count;
   model_feed(&made, "classes", model_ids(context, rows, 1, CLASSES));
   return made;
 }
 
 model model_lstm(tdm_context *context, int64_t rows) {
-  enum { STEPS = 128, FEATURES = 256, HIDDEN = 512 };
   model made = begin(context, "y");
   tdm_graph *graph = made.graph;
   const tdm_dim batch = TDM_DIM("batch");
-  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(3, STEPS, batch, FEATURES));
+  const tdm_value x =
+      tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(3, LSTM_STEPS, batch, LSTM_IN));
   const tdm_value wanted =
-      tdm_input(graph, "wanted", TDM_FLOAT32, tdm_shape_of(3, STEPS, batch, HIDDEN));
-  const tdm_value y = tdm_lstm(graph, "lstm", x, HIDDEN, NULL, NULL, NULL);
+      tdm_input(graph, "wanted", TDM_FLOAT32, tdm_shape_of(3, LSTM_STEPS, batch, LSTM_HIDDEN));
+  const tdm_value y = tdm_lstm(graph, "lstm", x, LSTM_HIDDEN, NULL, NULL, NULL);
   tdm_output(graph, "y", y);
   model_finish(&made, tdm_mse(graph, "loss", y, wanted), tdm_sgd(0.01));
-  model_feed(&made, "x",
-             tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32,
-                                tdm_shape_of(3, STEPS, rows, FEATURES), 1, -1, 1));
+  model_feed(&made, "x", uniform(context, tdm_shape_of(3, LSTM_STEPS, rows, LSTM_IN), 1));
   made.forward_feed_count = made.feed_count;
-  model_feed(&made, "wanted",
-             tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(3, STEPS, rows, HIDDEN),
-                                2, -1, 1));
+  model_feed(&made, "wanted", uniform(context, tdm_shape_of(3, LSTM_STEPS, rows, LSTM_HIDDEN), 2));
+  return made;
+}
+
+/* Feeds ids (rows, BAG) and what the outputs (rows, width) should be. */
+static void feed_bags(model *made, tdm_context *context, int64_t rows, int64_t width) {
+  tdm_tensor *ids = model_ids(context, rows * BAG, SPREAD, TABLE_ROWS);
+  model_feed(made, "ids", tdm_tensor_view(ids, tdm_shape_of(2, rows, BAG)));
+  tdm_tensor_release(ids);
+  made->forward_feed_count = made->feed_count;
+  model_feed(made, "wanted", uniform(context, tdm_shape_of(2, rows, width), 2));
+}
+
+/* (batch, TABLE_WIDTH): the sums of bags. */
+static tdm_value describe_bags(tdm_graph *graph) {
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(2, TDM_DIM("batch"), BAG));
+  const tdm_embedding_bag_options sums = {
+      .struct_size = sizeof sums, .mode = TDM_BAG_SUM, .sparse = true};
+  return tdm_embedding_bag(graph, "bag", ids, TABLE_ROWS, TABLE_WIDTH, &sums);
+}
+
+static tdm_value squared_error(tdm_graph *graph, tdm_value y, int64_t width) {
+  return tdm_mse(graph, "loss", y,
+                 tdm_input(graph, "wanted", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), width)));
+}
+
+model model_bag(tdm_context *context, int64_t rows) {
+  model made = begin(context, "sums");
+  const tdm_value sums = describe_bags(made.graph);
+  tdm_output(made.graph, "sums", sums);
+  model_finish(&made, squared_error(made.graph, sums, TABLE_WIDTH), tdm_sgd(0.01));
+  feed_bags(&made, context, rows, TABLE_WIDTH);
+  return made;
+}
+
+model model_recommender(tdm_context *context, int64_t rows) {
+  model made = begin(context, "clicks");
+  tdm_graph *graph = made.graph;
+  tdm_value x = describe_bags(graph);
+  x = tdm_relu(graph, "relu1", tdm_linear(graph, "fc1", x, 512));
+  x = tdm_relu(graph, "relu2", tdm_linear(graph, "fc2", x, 256));
+  x = tdm_linear(graph, "fc3", x, 1);
+  tdm_output(graph, "clicks", x);
+  model_finish(&made, squared_error(graph, x, 1), tdm_sgd(0.01));
+  feed_bags(&made, context, rows, 1);
   return made;
 }

@@ -36,7 +36,11 @@ model model_chain(tdm_context *context, int64_t rows);
 /* LeNet (LeCun et al., "Gradient-based learning applied to document recognition", 1998) with ReLU
  * and maximum pooling, cross-entropy, SGD; `rows` images of 28 x 28. */
 model model_lenet(tdm_context *context, int64_t rows);
-/* LSTM of 256 features and 512 states over 128 steps, mean squared error, SGD; `rows` sequences. */
+/* LSTM 256 -> 512 over 128 steps, mean squared error of all of them, SGD; `rows` sequences. */
 model model_lstm(tdm_context *context, int64_t rows);
+/* Sums of 26 rows of a table of 1,000,000 x 64 alone, and below an MLP 64-512-256-1, mean squared
+ * error, SGD, the table's gradient sparse; `rows` bags. */
+model model_bag(tdm_context *context, int64_t rows);
+model model_recommender(tdm_context *context, int64_t rows);
 
 #endif

@@ -51,22 +51,6 @@ def make_chain(rows):
         torch.nn.functional.mse_loss
 
 
-class Steps(torch.nn.Module):
-    """Of a recurrent layer the steps alone."""
-
-    def __init__(self, layer):
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, x):
-        return self.layer(x)[0]
-
-
-def make_lstm(rows):
-    return Steps(torch.nn.LSTM(256, 512)), [torch.rand(128, rows, 256) * 2 - 1], \
-        torch.rand(128, rows, 512) * 2 - 1, torch.nn.functional.mse_loss
-
-
 def make_lenet(rows):
     model = torch.nn.Sequential(
         torch.nn.Conv2d(1, 6, 5, padding=2), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
@@ -77,17 +61,51 @@ def make_lenet(rows):
         torch.nn.functional.cross_entropy
 
 
+class Lstm(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = torch.nn.LSTM(256, 512)
+
+    def forward(self, x):
+        return self.lstm(x)[0]
+
+
+def make_lstm(rows):
+    return Lstm(), [torch.rand(128, rows, 256) * 2 - 1], torch.rand(128, rows, 512) * 2 - 1, \
+        torch.nn.functional.mse_loss
+
+
+def bag_ids(rows):
+    return ids(rows * 26, 2654435761, 1000000).view(rows, 26)
+
+
+def make_bag(rows):
+    model = torch.nn.EmbeddingBag(1000000, 64, mode="sum", sparse=True)
+    return model, [bag_ids(rows)], torch.rand(rows, 64) * 2 - 1, torch.nn.functional.mse_loss
+
+
+def make_recommender(rows):
+    model = torch.nn.Sequential(
+        torch.nn.EmbeddingBag(1000000, 64, mode="sum", sparse=True),
+        torch.nn.Linear(64, 512), torch.nn.ReLU(), torch.nn.Linear(512, 256), torch.nn.ReLU(),
+        torch.nn.Linear(256, 1))
+    return model, [bag_ids(rows)], torch.rand(rows, 1) * 2 - 1, torch.nn.functional.mse_loss
+
+
 ROWS = [
     ("words 30", make_words, 30),
     ("words 65536", make_words, 65536),
     ("chain of 100", make_chain, 30),
     ("lenet 64", make_lenet, 64),
     ("lstm 64", make_lstm, 64),
+    ("bag 2048", make_bag, 2048),
+    ("recommender 2048", make_recommender, 2048),
 ]
 
 
 def time_row(name, make, rows, wanted):
     names = [name + " forward", name + " step"]
+    forward_only = make is make_bag
     if not any(wanted(each) for each in names):
         return
     model, inputs, target, loss = make(rows)
@@ -101,7 +119,7 @@ def time_row(name, make, rows, wanted):
     if wanted(names[0]):
         with torch.inference_mode():
             print("%s\t%.1f" % (names[0], hot_ns(lambda: model(*inputs))), flush=True)
-    if wanted(names[1]):
+    if not forward_only and wanted(names[1]):
         print("%s\t%.1f" % (names[1], hot_ns(step)), flush=True)
 
 

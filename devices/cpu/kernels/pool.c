@@ -45,20 +45,28 @@ ALWAYS_INLINE vec load_apart(const real *from, int64_t stride, int64_t count) {
 #endif
 }
 
-/* `lanes` neighbouring windows, the first of which begins at column `column`; all lie inside x. */
-ALWAYS_INLINE void max_windows(const pool_state *state, const int64_t stride, const real *x,
-                               pool_window rows, int64_t column, int64_t lanes, real *y,
-                               int32_t *indices) {
-  const int64_t width = state->size[1];
+/* What a vector of windows looks at; constants where they are known when this is compiled. */
+typedef struct window_shape {
+  int64_t stride;
+  int64_t rows;
+  int64_t row_step;
+  int64_t taps; /* of a row */
+  int64_t tap_step;
+} window_shape;
+
+/* `lanes` neighbouring windows, the first of which begins at `row` and `column`; all lie inside x.
+ */
+ALWAYS_INLINE void max_windows(const window_shape shape, const real *x, int64_t width, int64_t row,
+                               int64_t column, int64_t lanes, real *y, int32_t *indices) {
   vec most = vec_set((real)-INFINITY);
   vec_bits steps;
   for (int i = 0; i < LANES; i++)
-    steps[i] = i * (real_bits)stride;
-  vec_bits places = steps + (real_bits)(rows.begin * width + column);
-  for (int64_t row = rows.begin; row < rows.end; row += rows.step) {
-    for (int64_t tap = 0; tap < state->attributes.kernel[1]; tap++) {
-      const int64_t at = column + tap * state->attributes.dilation[1];
-      const vec value = load_apart(x + row * width + at, stride, width - at);
+    steps[i] = i * (real_bits)shape.stride;
+  vec_bits places = steps + (real_bits)(row * width + column);
+  for (int64_t i = 0; i < shape.rows; i++, row += shape.row_step) {
+    for (int64_t tap = 0; tap < shape.taps; tap++) {
+      const int64_t at = column + tap * shape.tap_step;
+      const vec value = load_apart(x + row * width + at, shape.stride, width - at);
       const vec_bits larger = (value > most) | (value != value);
       most = vec_select(larger, value, most);
       places = (larger & (steps + (real_bits)(row * width + at))) | (~larger & places);
@@ -73,11 +81,33 @@ ALWAYS_INLINE void max_windows(const pool_state *state, const int64_t stride, co
 #endif
 }
 
+/* The same, with what is usual known to the compiler. */
+static void max_windows_of(window_shape shape, const real *x, int64_t width, int64_t row,
+                           int64_t column, int64_t lanes, real *y, int32_t *indices) {
+  const bool square = shape.rows == 2 && shape.taps == 2 && shape.row_step == 1 &&
+                      shape.tap_step == 1 && shape.stride == 2;
+  if (square)
+    max_windows((window_shape){2, 2, 1, 2, 1}, x, width, row, column, lanes, y, indices);
+  else if (shape.stride == 1)
+    max_windows((window_shape){1, shape.rows, shape.row_step, shape.taps, shape.tap_step}, x, width,
+                row, column, lanes, y, indices);
+  else
+    max_windows((window_shape){2, shape.rows, shape.row_step, shape.taps, shape.tap_step}, x, width,
+                row, column, lanes, y, indices);
+}
+
 static void max_row(const pool_state *state, const real *x, pool_window rows, real *y,
                     int32_t *indices) {
   const tdm_pool_attributes *of = &state->attributes;
   const int64_t stride = of->stride[1], reach = (of->kernel[1] - 1) * of->dilation[1];
   const bool plain = of->adaptive == 0 && (stride == 1 || stride == 2);
+  const window_shape shape = {
+      .stride = stride,
+      .rows = tdm_cpu_chunks(rows.end - rows.begin, rows.step),
+      .row_step = rows.step,
+      .taps = of->kernel[1],
+      .tap_step = of->dilation[1],
+  };
   for (int64_t j = 0; j < state->out_size[1];) {
     const int64_t column = j * stride - of->padding[1];
     const int64_t room = state->size[1] - 1 - reach - column;
@@ -88,10 +118,7 @@ static void max_row(const pool_state *state, const real *x, pool_window rows, re
     }
     const int64_t inside = tdm_cpu_min(room / stride + 1, state->out_size[1] - j);
     const int64_t lanes = tdm_cpu_min(inside, LANES);
-    if (stride == 1)
-      max_windows(state, 1, x, rows, column, lanes, y + j, indices + j);
-    else
-      max_windows(state, 2, x, rows, column, lanes, y + j, indices + j);
+    max_windows_of(shape, x, state->size[1], rows.begin, column, lanes, y + j, indices + j);
     j += lanes;
   }
 }

@@ -114,6 +114,8 @@ typedef struct windows {
   const real *x[2]; /* in padded: the first window's first element */
   real *y[2];       /* of the tile's first channel */
   int64_t counts[2];
+  int64_t first_line; /* lines of the kernel first <= ky < end look at more than zeros */
+  int64_t end_line;
 } windows;
 
 /* Of one band: what all tiles share. */
@@ -122,6 +124,7 @@ typedef struct tile_job {
   const real *weight; /* (in, kernel, tile's channels) */
   const real *bias;   /* (tile's channels) or NULL */
   int64_t y_step;     /* from channel to channel */
+  int64_t band;
 } tile_job;
 
 /* rows and vectors are constants where this is inlined: the sums live in registers. */
@@ -129,7 +132,7 @@ ALWAYS_INLINE void tile(const int rows, const int vectors, const tile_job *job, 
   const slide_plan *plan = job->plan;
   const int64_t plane = plan->padded_rows * plan->width, down = plan->dilation[0] * plan->width;
   const int64_t aside = plan->dilation[1], apart = of->x[vectors - 1] - of->x[0];
-  const real *weight = job->weight;
+  const int64_t line_step = plan->kernel[1] * rows;
   vec sums[TALL][2];
 #pragma GCC unroll 12
   for (int r = 0; r < rows; r++) {
@@ -138,8 +141,9 @@ ALWAYS_INLINE void tile(const int rows, const int vectors, const tile_job *job, 
       sums[r][v] = vec_set(job->bias != NULL ? job->bias[r] : 0);
   }
   for (int64_t i = 0; i < plan->in; i++) {
-    const real *line = of->x[0] + i * plane;
-    for (int64_t ky = 0; ky < plan->kernel[0]; ky++, line += down) {
+    const real *line = of->x[0] + i * plane + of->first_line * down;
+    const real *weight = job->weight + (i * plan->kernel[0] + of->first_line) * line_step;
+    for (int64_t ky = of->first_line; ky < of->end_line; ky++, line += down) {
       const real *x = line;
       for (int64_t kx = 0; kx < plan->kernel[1]; kx++, x += aside, weight += rows) {
         const vec first = vec_load(x);
@@ -183,6 +187,16 @@ ALWAYS_INLINE void tile_of_any_height(int64_t rows, const int vectors, const til
 #undef HEIGHT
 }
 
+/* Takes in the lines of the kernel that do not look at zeros above or below x, in windows of row
+ * `row` of the result. */
+ALWAYS_INLINE void widen_lines(const slide_plan *plan, int64_t row, windows *of) {
+  const int64_t step = plan->dilation[0], above = plan->padding[0] - row;
+  const int64_t first = above > 0 ? (above + step - 1) / step : 0;
+  const int64_t below = (plan->size[0] + above + step - 1) / step; /* the first that is too far */
+  of->first_line = tdm_cpu_min(of->first_line, first);
+  if (of->end_line < below) of->end_line = tdm_cpu_min(below, plan->kernel[0]);
+}
+
 /* Vector `index` of a band's channel. */
 ALWAYS_INLINE void place_windows(const slide_plan *plan, const real *padded, real *y, int64_t index,
                                  windows *of, int v) {
@@ -199,17 +213,31 @@ ALWAYS_INLINE void place_windows(const slide_plan *plan, const real *padded, rea
   of->counts[v] = plan->out_size[1] - column;
 }
 
+/* Vectors first <= i < first + count of a band's channel, 1 or 2. */
+ALWAYS_INLINE windows windows_at(const slide_plan *plan, const real *padded, real *y, int64_t band,
+                                 int64_t first, int64_t count) {
+  windows of = {.first_line = plan->kernel[0]};
+  if (plan->flat) {
+    of.first_line = 0;
+    of.end_line = plan->kernel[0];
+  }
+  for (int v = 0; v < count; v++) {
+    place_windows(plan, padded, y, first + v, &of, v);
+    if (!plan->flat) widen_lines(plan, band * plan->rows + (first + v) / vectors_of_row(plan), &of);
+  }
+  return of;
+}
+
 static void tiles_of_channels(const tile_job *job, int64_t height, const real *padded, real *y,
                               int64_t vectors) {
   windows of;
   int64_t i = 0;
   for (; i + 2 <= vectors; i += 2) {
-    place_windows(job->plan, padded, y, i, &of, 0);
-    place_windows(job->plan, padded, y, i + 1, &of, 1);
+    of = windows_at(job->plan, padded, y, job->band, i, 2);
     tile_of_any_height(height, 2, job, &of);
   }
   if (i == vectors) return;
-  place_windows(job->plan, padded, y, i, &of, 0);
+  of = windows_at(job->plan, padded, y, job->band, i, 1);
   tile_of_any_height(height, 1, job, &of);
 }
 
@@ -224,7 +252,8 @@ void slide_band(const slide_plan *plan, const real *weight, const real *bias, co
     tile_job job = {.plan = plan,
                     .weight = weight + first * k,
                     .bias = bias != NULL ? bias + first : NULL,
-                    .y_step = plan->flat ? vectors * LANES : pixels};
+                    .y_step = plan->flat ? vectors * LANES : pixels,
+                    .band = band};
     real *to = y + first * pixels; /* (height, pixels) */
     tiles_of_channels(&job, height, padded, plan->flat ? scratch : to, vectors);
     if (!plan->flat) continue;

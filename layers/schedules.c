@@ -15,7 +15,7 @@ enum { GAMMA = 0, LEAST = 0, FIRST = 0, LAST = 1 };
 /* Of one-cycle: steps at which phases end, and the rates there. */
 enum { PHASES = 0, END_1 = 0, END_2 = 1, END_3 = 2, RATE_FIRST = 3, RATE_LAST = 4, IS_LINEAR = 5 };
 
-static tdm_status make(int kind, const char *name, double rate, tdm_schedule *out_schedule) {
+static tdm_status make(int kind, const char *name, double rate, tdm_rate_schedule *out_schedule) {
   if (!out_schedule) return tdm_fail(TDM_INVALID_ARGUMENT, "schedule %s: no place for it", name);
   memset(out_schedule, 0, sizeof *out_schedule);
   if (!(rate >= 0.0))
@@ -31,7 +31,8 @@ static tdm_status check_steps(const char *name, const char *what, int64_t steps)
                   (long long)steps);
 }
 
-tdm_status tdm_schedule_step(double rate, int64_t size, double gamma, tdm_schedule *out_schedule) {
+tdm_status tdm_schedule_step(double rate, int64_t size, double gamma,
+                             tdm_rate_schedule *out_schedule) {
   TDM_TRY(make(STEP, "step", rate, out_schedule));
   out_schedule->settings[GAMMA] = gamma;
   out_schedule->steps[0] = size;
@@ -39,7 +40,7 @@ tdm_status tdm_schedule_step(double rate, int64_t size, double gamma, tdm_schedu
 }
 
 tdm_status tdm_schedule_multi_step(double rate, const int64_t *milestones, size_t count,
-                                   double gamma, tdm_schedule *out_schedule) {
+                                   double gamma, tdm_rate_schedule *out_schedule) {
   TDM_TRY(make(MULTI_STEP, "multi_step", rate, out_schedule));
   if (count > TDM_SCHEDULE_MAX_MILESTONES || (count > 0 && !milestones))
     return tdm_fail(TDM_INVALID_ARGUMENT, "schedule multi_step: %zu milestones, of at most %d",
@@ -56,14 +57,14 @@ tdm_status tdm_schedule_multi_step(double rate, const int64_t *milestones, size_
   return TDM_OK;
 }
 
-tdm_status tdm_schedule_exponential(double rate, double gamma, tdm_schedule *out_schedule) {
+tdm_status tdm_schedule_exponential(double rate, double gamma, tdm_rate_schedule *out_schedule) {
   TDM_TRY(make(EXPONENTIAL, "exponential", rate, out_schedule));
   out_schedule->settings[GAMMA] = gamma;
   return TDM_OK;
 }
 
 tdm_status tdm_schedule_cosine(double rate, int64_t half_period, double least,
-                               tdm_schedule *out_schedule) {
+                               tdm_rate_schedule *out_schedule) {
   TDM_TRY(make(COSINE, "cosine", rate, out_schedule));
   out_schedule->settings[LEAST] = least;
   out_schedule->steps[0] = half_period;
@@ -71,7 +72,7 @@ tdm_status tdm_schedule_cosine(double rate, int64_t half_period, double least,
 }
 
 tdm_status tdm_schedule_linear(double rate, double first, double last, int64_t steps,
-                               tdm_schedule *out_schedule) {
+                               tdm_rate_schedule *out_schedule) {
   TDM_TRY(make(LINEAR, "linear", rate, out_schedule));
   if (!(first > 0.0 && first <= 1.0 && last >= 0.0 && last <= 1.0))
     return tdm_fail(TDM_INVALID_ARGUMENT,
@@ -85,7 +86,7 @@ tdm_status tdm_schedule_linear(double rate, double first, double last, int64_t s
 
 tdm_status tdm_schedule_one_cycle(double highest, int64_t steps,
                                   const tdm_one_cycle_options *options,
-                                  tdm_schedule *out_schedule) {
+                                  tdm_rate_schedule *out_schedule) {
   tdm_one_cycle_options chosen = {0};
   TDM_TRY(make(ONE_CYCLE, "one_cycle", highest, out_schedule));
   TDM_TRY(check_steps("one_cycle", "steps", steps));
@@ -114,7 +115,7 @@ tdm_status tdm_schedule_one_cycle(double highest, int64_t steps,
 }
 
 tdm_status tdm_schedule_lambda(double rate, tdm_schedule_factor factor, void *user,
-                               tdm_schedule *out_schedule) {
+                               tdm_rate_schedule *out_schedule) {
   TDM_TRY(make(LAMBDA, "lambda", rate, out_schedule));
   if (!factor) return tdm_fail(TDM_INVALID_ARGUMENT, "schedule lambda: the function is missing");
   out_schedule->factor = factor;
@@ -124,7 +125,7 @@ tdm_status tdm_schedule_lambda(double rate, tdm_schedule_factor factor, void *us
 
 /* ---- Rates ----------------------------------------------------------------------------------- */
 
-static int64_t milestones_passed(const tdm_schedule *schedule, int64_t step) {
+static int64_t milestones_passed(const tdm_rate_schedule *schedule, int64_t step) {
   int64_t passed = 0;
   while (passed < schedule->steps[0] && schedule->steps[1 + passed] <= step)
     passed++;
@@ -136,7 +137,7 @@ static double anneal(double a, double b, double share, bool linear) {
   return linear ? a + (b - a) * share : b + (a - b) / 2 * (1 + cos(M_PI * share));
 }
 
-static double one_cycle_rate(const tdm_schedule *schedule, double step) {
+static double one_cycle_rate(const tdm_rate_schedule *schedule, double step) {
   const double *settings = schedule->settings;
   const bool linear = settings[IS_LINEAR] != 0.0;
   const bool three = schedule->steps[PHASES] == 3;
@@ -152,7 +153,7 @@ static double one_cycle_rate(const tdm_schedule *schedule, double step) {
                 (step - settings[END_2]) / (settings[END_3] - settings[END_2]), linear);
 }
 
-double tdm_schedule_rate(const tdm_schedule *schedule, int64_t step) {
+double tdm_schedule_rate(const tdm_rate_schedule *schedule, int64_t step) {
   if (!schedule) return 0.0;
   if (step < 0) step = 0;
   const double *settings = schedule->settings;

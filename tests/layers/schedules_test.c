@@ -18,7 +18,7 @@ static double inverse(void *user, int64_t step) {
 
 /* numbers: the rate, then the arguments in the order of tests/golden/schedule_cases.py. */
 static tdm_status make_schedule(const char *name, const double *numbers, size_t count,
-                                tdm_schedule *schedule) {
+                                tdm_rate_schedule *schedule) {
   const double rate = numbers[0], *given = numbers + 1;
   if (strcmp(name, "step") == 0)
     return tdm_schedule_step(rate, (int64_t)given[0], given[1], schedule);
@@ -52,7 +52,7 @@ static void check_case(const golden_file *golden, const char *full, const tdm_te
   size_t count, number_count;
   double *numbers = tensor_values(told, &number_count);
   double *rates = tensor_values(tdm_tensor_list_find(golden->list, rates_name), &count);
-  tdm_schedule schedule;
+  tdm_rate_schedule schedule;
   if (make_schedule(option + 8, numbers, number_count, &schedule) != TDM_OK)
     fail_msg("%s: %s", full, tdm_last_message());
   assert_true(count > 10);
@@ -78,7 +78,7 @@ static void rates_are_pytorch_s(void **state) {
 
 static void the_ends_are_kept(void **state) {
   (void)state;
-  tdm_schedule schedule;
+  tdm_rate_schedule schedule;
   assert_int_equal(tdm_schedule_one_cycle(1.0, 10, NULL, &schedule), TDM_OK);
   assert_true(tdm_schedule_rate(&schedule, 1000) == tdm_schedule_rate(&schedule, 9));
   assert_true(tdm_schedule_rate(&schedule, -3) == tdm_schedule_rate(&schedule, 0));
@@ -96,7 +96,7 @@ static void expect_refused(tdm_status status, const char *word) {
 
 static void what_makes_no_sense_is_refused(void **state) {
   (void)state;
-  tdm_schedule schedule;
+  tdm_rate_schedule schedule;
   const int64_t falling[] = {5, 3};
   const tdm_one_cycle_options late = {
       .struct_size = sizeof late, .rising = 0.6, .three_phases = true};
@@ -127,7 +127,7 @@ static void a_session_takes_every_rate(void **state) {
                                        .optimizer = &optimizer};
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
-  tdm_schedule schedule;
+  tdm_rate_schedule schedule;
   assert_int_equal(tdm_schedule_step(0.5, 2, 0.5, &schedule), TDM_OK);
   for (int64_t step = 0; step < 5; step++) {
     tdm_session_set_learning_rate(session, tdm_schedule_rate(&schedule, step));

@@ -16,6 +16,7 @@ import os
 import struct
 import subprocess
 import sys
+import time
 
 import numpy
 import torch
@@ -55,11 +56,13 @@ def read_module(path):
 class Clothes:
     """Fashion-MNIST: bytes, made numbers batch by batch."""
 
+    unit = "images"
+
     def __init__(self, given, model):
         self.given, self.model = given, model
         self.optimizer = torch.optim.Adam(model.parameters(), lr=given.learning_rate)
         self.training = self.read("train", given.items)
-        self.test = self.read("t10k", 0)
+        self.test = self.read("t10k", given.test_items)
 
     def read(self, part, count):
         arrays = []
@@ -80,6 +83,9 @@ class Clothes:
         order = torch.randperm(len(self.training[1]))
         return (self.batch(self.training, rows) for rows in order.split(self.given.batch))
 
+    def item_count(self):
+        return len(self.training[1])
+
     def batch_count(self):
         return -(-len(self.training[1]) // self.given.batch)
 
@@ -97,6 +103,8 @@ class Clothes:
 
 class Text:
     """Windows of a text, row by row, with the state carried on."""
+
+    unit = "characters"
 
     def __init__(self, given, model_of):
         self.given = given
@@ -124,6 +132,9 @@ class Text:
     def batches(self):
         self.begin()
         return self.windows(0, self.cut)
+
+    def item_count(self):
+        return self.batch_count() * self.given.batch * self.given.length
 
     def batch_count(self):
         return (self.cut - 1) // (self.given.batch * self.given.length)
@@ -157,6 +168,7 @@ def make_work(given):
 def train(given, work):
     step_count = given.epochs * work.batch_count()
     step = 0
+    began = time.perf_counter()
     for _ in range(given.epochs):
         for taken in work.batches():
             for group in work.optimizer.param_groups:
@@ -167,6 +179,11 @@ def train(given, work):
                 torch.nn.utils.clip_grad_norm_(work.model.parameters(), CLIP_NORM)
             work.optimizer.step()
             step += 1
+    seconds = time.perf_counter() - began
+    count = given.epochs * work.item_count()
+    if count:
+        print("trained on %d %s in %.2f s: %.0f %s/s"
+              % (count, work.unit, seconds, count / seconds, work.unit))
 
 
 def read_arguments():
@@ -178,6 +195,7 @@ def read_arguments():
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--length", type=int, default=64)
     parser.add_argument("--items", type=int, default=0, help="images or characters; 0: all")
+    parser.add_argument("--test-items", type=int, default=0, help="images; 0: all")
     parser.add_argument("--learning-rate", type=float, default=0.002)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)

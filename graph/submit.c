@@ -1,5 +1,6 @@
 /* The public ways to run: blocking and on the loop. Invariant: a run that was started ends exactly
  * once; a blocking caller waits only for its own run, never for the loop. */
+#include <sched.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 #include "graph/run.h"
 
 #define SPIN_NS 50000 /* parking and waking costs about as much */
+#define ALONE_NS 2000 /* spinning longer than this, yield to a device's thread on the same core */
 
 /* ---- Waiting ---- */
 
@@ -14,7 +16,10 @@ static void wait_for(tdm_context *context, uint32_t bell, _Atomic uint32_t *flag
   const uint64_t begin = tdm_time_ns();
   for (unsigned spins = 1; !atomic_load_explicit(flag, memory_order_acquire); spins++) {
     tdm_spin_pause();
-    if (spins % 64 == 0 && tdm_time_ns() - begin > SPIN_NS) break;
+    if (spins % 64 != 0) continue;
+    const uint64_t spun_ns = tdm_time_ns() - begin;
+    if (spun_ns > SPIN_NS) break;
+    if (spun_ns > ALONE_NS) (void)sched_yield();
   }
   tdm_doorbell *doorbell = tdm_context_bell(context, bell);
   while (!atomic_load(flag)) {

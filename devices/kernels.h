@@ -61,6 +61,8 @@ typedef struct tdm_embedding_bag_attributes {
 /* table F (rows, dim), values F (n, dim), indices int64 (n) -> =table with those rows; an index of
  * -1 is passed over, the others are distinct. No attributes. */
 #define TDM_OP_PUT_ROWS "put_rows"
+/* The same -> =table with the values added to those rows. No attributes. */
+#define TDM_OP_ADD_ROWS "add_rows"
 
 /* ---- Products ------------------------------------------------------------------------------ */
 

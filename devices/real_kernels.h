@@ -17,6 +17,7 @@
   X(TDM_OP_SPARSE_ADD, sparse_add)                                                                 \
   X(TDM_OP_TAKE_ROWS, take_rows)                                                                   \
   X(TDM_OP_PUT_ROWS, put_rows)                                                                     \
+  X(TDM_OP_ADD_ROWS, add_rows)                                                                     \
   X(TDM_OP_LINEAR, linear)                                                                         \
   X(TDM_OP_LINEAR_INPUT_GRADIENT, linear_input_gradient)                                           \
   X(TDM_OP_LINEAR_PARAMETER_GRADIENT, linear_parameter_gradient)                                   \

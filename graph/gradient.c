@@ -72,6 +72,19 @@ void tdm_gradient_set_sparse(tdm_gradient *gradient, size_t index, tdm_value row
                (tdm_adjoint){.rows = rows.index, .indices = indices.index, .count = count.index});
 }
 
+int tdm_gradient_micro_batch(const tdm_gradient *gradient) {
+  return tdm_ir_node_at(gradient->graph, gradient->node)->micro;
+}
+
+void tdm_gradient_add_rows(tdm_gradient *gradient, size_t index, tdm_value rows, tdm_value indices,
+                           tdm_value count) {
+  if (rows.index && indices.index && count.index)
+    contribute(
+        gradient, index,
+        (tdm_adjoint){
+            .rows = rows.index, .indices = indices.index, .count = count.index, .added = true});
+}
+
 /* ---- Summing ---- */
 
 static void append_on(tdm_graph *graph, int16_t device) {
@@ -110,26 +123,67 @@ static tdm_adjoint sum_sparse(tdm_graph *graph, const char *name, tdm_adjoint a,
 
 #define MAX_SUMS 128
 
+static bool is_dense(const tdm_adjoint *adjoint) {
+  return adjoint->dense != 0 || adjoint->added;
+}
+
 static bool same_lane(const tdm_adjoint *a, const tdm_adjoint *b) {
   return a->device == b->device && a->replica == b->replica;
 }
 
-/* Sums the dense contributions of one micro-batch in first's lane, in consumer order, in chunks of
- * the stack's size. */
-static uint32_t sum_group(tdm_gradient *gradient, const char *name, const tdm_adjoint *first,
-                          uint32_t head, int micro) {
+/* total with the rows added, in its own memory. */
+static uint32_t add_rows(tdm_graph *graph, const char *name, uint32_t total,
+                         const tdm_adjoint *of) {
+  append_on(graph, of->device);
+  graph->append_name = name;
+  const tdm_value inputs[] = {tdm_ir_handle(graph, total), tdm_ir_handle(graph, of->rows),
+                              tdm_ir_handle(graph, of->indices)};
+  return tdm_append(graph, &tdm_operation_add_rows, name, NULL, inputs, 3, NULL).index;
+}
+
+/* The rows of an adjoint of `value` among zeros. */
+static uint32_t spread_rows(tdm_graph *graph, const char *name, uint32_t value,
+                            const tdm_adjoint *of) {
+  append_on(graph, of->device);
+  graph->append_name = name;
+  tdm_fill_attributes zero;
+  memset(&zero, 0, sizeof zero);
+  const tdm_value like = tdm_ir_handle(graph, value);
+  const tdm_value zeros = tdm_append(graph, &tdm_operation_fill, name, &zero, &like, 1, NULL);
+  if (!zeros.index) return 0;
+  tdm_ir_inputs(graph, tdm_ir_node_at(graph, tdm_ir_value_at(graph, zeros.index)->producer))[0] = 0;
+  return add_rows(graph, name, zeros.index, of);
+}
+
+static bool in_group(const tdm_adjoint *adjoint, const tdm_adjoint *lane, int micro) {
+  return same_lane(adjoint, lane) && adjoint->micro == micro;
+}
+
+/* Sums the contributions of one micro-batch to `value` in first's lane, in consumer order, in
+ * chunks of the stack's size. Rows to be added that are alone stay what they are. */
+static tdm_adjoint sum_group(tdm_gradient *gradient, const char *name, uint32_t value,
+                             const tdm_adjoint *first, uint32_t head, int micro) {
+  tdm_graph *graph = gradient->graph;
+  tdm_adjoint latest = {0};
+  size_t count = 0;
+  for (uint32_t at = head; at; at = gradient->adjoints.items[at].next) {
+    if (!in_group(&gradient->adjoints.items[at], first, micro)) continue;
+    latest = gradient->adjoints.items[at];
+    count++;
+  }
+  if (count == 1 && latest.added) return latest;
   uint32_t batch[64];
   size_t used = 0;
   for (uint32_t at = head; at; at = gradient->adjoints.items[at].next) {
-    const tdm_adjoint *adjoint = &gradient->adjoints.items[at];
-    if (!same_lane(adjoint, first) || adjoint->micro != micro) continue;
+    const tdm_adjoint adjoint = gradient->adjoints.items[at];
+    if (!in_group(&adjoint, first, micro)) continue;
     if (used == TDM_COUNT_OF(batch)) {
-      batch[0] = sum_dense(gradient->graph, name, first->device, batch, used);
+      batch[0] = sum_dense(graph, name, first->device, batch, used);
       used = 1;
     }
-    batch[used++] = adjoint->dense;
+    batch[used++] = adjoint.added ? spread_rows(graph, name, value, &adjoint) : adjoint.dense;
   }
-  return sum_dense(gradient->graph, name, first->device, batch, used);
+  return (tdm_adjoint){.dense = sum_dense(graph, name, first->device, batch, used)};
 }
 
 /* The first micro-batch behind `after` that contributes; -1: none. lane NULL: any. */
@@ -179,28 +233,46 @@ static uint32_t sum_incoming(tdm_gradient *gradient, const char *name, int16_t h
   return total.index;
 }
 
+static uint32_t copy_of(tdm_graph *graph, const char *name, int16_t device, uint32_t value) {
+  append_on(graph, device);
+  graph->append_name = name;
+  const tdm_value from = tdm_ir_handle(graph, value);
+  return tdm_append(graph, &tdm_operation_accumulate, name, NULL, &from, 1, NULL).index;
+}
+
+/* Adds a micro-batch's part to the total of a lane, in its memory where it may be overwritten. */
+static uint32_t add_part(tdm_gradient *gradient, const char *name, uint32_t total,
+                         const tdm_adjoint *part, int16_t device, bool owned) {
+  tdm_graph *graph = gradient->graph;
+  owned = owned || is_own(gradient, total);
+  if (part->added)
+    return add_rows(graph, name, owned ? total : copy_of(graph, name, device, total), part);
+  const uint32_t terms[2] = {total, part->dense};
+  if (!owned) return sum_dense(graph, name, device, terms, 2);
+  return sum_incoming(gradient, name, device, terms, 2, true);
+}
+
 /* One device's and replica's sum: a micro-batch's is added as soon as it is there. */
-static uint32_t sum_lane(tdm_gradient *gradient, const char *name, uint32_t head, uint32_t at) {
+static uint32_t sum_lane(tdm_gradient *gradient, const char *name, uint32_t value, uint32_t head,
+                         uint32_t at) {
   tdm_graph *graph = gradient->graph;
   const tdm_adjoint first = gradient->adjoints.items[at];
-  uint32_t sums[2] = {0, 0};
+  uint32_t total = 0;
   bool owned = false;
   for (int micro = next_micro(gradient, &first, head, -1); micro >= 0;
        micro = next_micro(gradient, &first, head, micro)) {
     graph->append_micro = (uint16_t)micro;
-    sums[1] = sum_group(gradient, name, &first, head, micro);
-    if (!sums[0]) {
-      sums[0] = sums[1];
-      continue;
+    const tdm_adjoint part = sum_group(gradient, name, value, &first, head, micro);
+    if (total) {
+      total = add_part(gradient, name, total, &part, first.device, owned);
+      owned = true;
+    } else {
+      owned = part.added; /* among zeros of its own */
+      total = part.added ? spread_rows(graph, name, value, &part) : part.dense;
     }
-    if (!owned && !is_own(gradient, sums[0]))
-      sums[0] = sum_dense(graph, name, first.device, sums, 2);
-    else
-      sums[0] = sum_incoming(gradient, name, first.device, sums, 2, true);
-    owned = true;
   }
   graph->append_micro = 0;
-  return sums[0];
+  return total;
 }
 
 static tdm_adjoint sum_all_sparse(tdm_gradient *gradient, const char *name, uint32_t head) {
@@ -236,7 +308,7 @@ static tdm_status sum_all_dense(tdm_gradient *gradient, uint32_t value, const ch
       return tdm_fail(TDM_UNSUPPORTED, "%s: used by more than %d devices and replicas", name,
                       MAX_SUMS);
     firsts[sum_count] = adjoint;
-    sums[sum_count++] = sum_lane(gradient, name, head, at);
+    sums[sum_count++] = sum_lane(gradient, name, value, head, at);
   }
   const int16_t home = tdm_ir_value_at(gradient->graph, value)->device;
   *out_sum = sum_incoming(gradient, name, home, sums, sum_count, false);
@@ -250,10 +322,11 @@ static tdm_status adjoint_of(tdm_gradient *gradient, uint32_t value, const char 
   const uint32_t head = gradient->heads[value];
   if (!head) return TDM_OK;
   *out = gradient->adjoints.items[head];
+  const bool dense = is_dense(out);
   for (uint32_t at = head; at; at = gradient->adjoints.items[at].next)
-    if (!gradient->adjoints.items[at].dense != !out->dense)
+    if (is_dense(&gradient->adjoints.items[at]) != dense)
       return tdm_fail(TDM_UNSUPPORTED, "%s: it has a sparse gradient and a dense one", name);
-  if (out->dense)
+  if (dense)
     TDM_TRY(sum_all_dense(gradient, value, name, head, &out->dense));
   else
     *out = sum_all_sparse(gradient, name, head);

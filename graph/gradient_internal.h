@@ -4,12 +4,14 @@
 
 #include "graph/passes.h"
 
-/* One contribution to an adjoint. Dense: dense != 0; sparse: rows, indices, count. */
+/* One contribution to an adjoint. Dense: dense != 0; sparse: rows, indices, count; added: the same,
+ * and the adjoint is dense: the rows are added to what other micro-batches contribute. */
 typedef struct tdm_adjoint {
   uint32_t dense;
   uint32_t rows;
   uint32_t indices;
   uint32_t count;
+  bool added;
   int16_t device;
   uint16_t replica; /* of the consumer; 0: it is in no replica */
   uint16_t micro;   /* micro-batch of the consumer, from 1; 0: it works on the whole */

@@ -105,6 +105,13 @@ const tdm_operation tdm_operation_put_rows = {.struct_size = sizeof(tdm_operatio
                                               .output_count = 1,
                                               .overwrites = {1},
                                               .infer = infer_put_rows};
+const tdm_operation tdm_operation_add_rows = {.struct_size = sizeof(tdm_operation),
+                                              .name = TDM_OP_ADD_ROWS,
+                                              .min_inputs = 3,
+                                              .max_inputs = 3,
+                                              .output_count = 1,
+                                              .overwrites = {1},
+                                              .infer = infer_put_rows};
 const tdm_operation tdm_operation_check_finite = {.struct_size = sizeof(tdm_operation),
                                                   .name = TDM_OP_CHECK_FINITE,
                                                   .min_inputs = 1,

@@ -239,6 +239,7 @@ extern const tdm_operation tdm_operation_sparse_add;
 extern const tdm_operation tdm_operation_log_rows;
 extern const tdm_operation tdm_operation_take_rows;
 extern const tdm_operation tdm_operation_put_rows;
+extern const tdm_operation tdm_operation_add_rows;
 extern const tdm_operation tdm_operation_check_finite;
 extern const tdm_operation tdm_operation_reorder;
 extern const tdm_operation tdm_operation_observe;

@@ -88,6 +88,12 @@ TDM_API void tdm_gradient_set(tdm_gradient *gradient, size_t index, tdm_value d_
 /* The adjoint of a table as rows (n, dim), indices int64 (n) and count int64 (). */
 TDM_API void tdm_gradient_set_sparse(tdm_gradient *gradient, size_t index, tdm_value rows,
                                      tdm_value indices, tdm_value count);
+/* The micro-batch that the forward node works on, from 1; 0: the batch is not cut. */
+TDM_API int tdm_gradient_micro_batch(const tdm_gradient *gradient);
+/* The adjoint of a table as by tdm_gradient_set_sparse, where that of an earlier micro-batch was or
+ * is told by tdm_gradient_set: these rows are added to it, and the whole stays dense. */
+TDM_API void tdm_gradient_add_rows(tdm_gradient *gradient, size_t index, tdm_value rows,
+                                   tdm_value indices, tdm_value count);
 
 /* ---- Micro-batches: what a rule `chunk` works with ------------------------------------------- */
 

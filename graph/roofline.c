@@ -124,6 +124,7 @@ static const operation_work works[] = {
     {TDM_OP_EMBEDDING_GRADIENT, NULL, NULL},
     {TDM_OP_EMBEDDING_SPARSE_GRADIENT, NULL, NULL},
     {TDM_OP_SPARSE_ADD, NULL, NULL},
+    {TDM_OP_ADD_ROWS, NULL, sparse_update_bytes},
     {TDM_OP_RELU, NULL, NULL},
     {TDM_OP_TANH, NULL, NULL},
     {TDM_OP_SIGMOID, NULL, NULL},

@@ -61,9 +61,32 @@ static const tdm_operation embedding_sparse_gradient = {
     .infer = infer_sparse_gradient,
 };
 
+/* rows (n, dim), indices (n), count (). */
+static void append_rows(tdm_gradient *gradient, tdm_value out_sparse[3]) {
+  const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
+                                tdm_gradient_input(gradient, 1)};
+  tdm_append(tdm_gradient_graph(gradient), &embedding_sparse_gradient, tdm_gradient_name(gradient),
+             tdm_gradient_attributes(gradient), operands, 2, out_sparse);
+}
+
+/* Is it less to add the rows that ids name to an earlier micro-batch's gradient than to make one as
+ * large as the table? They have to be sorted first. */
+static bool adds_rows(const tdm_gradient *gradient, tdm_graph *graph) {
+  const tdm_shape ids = tdm_value_shape(graph, tdm_gradient_input(gradient, 1));
+  const tdm_embedding_attributes *attributes = tdm_gradient_attributes(gradient);
+  const int64_t count = tdm_shape_count(&ids);
+  return tdm_gradient_micro_batch(gradient) > 1 && count >= 0 && attributes->rows / 4 > count;
+}
+
 static tdm_status append_gradient(tdm_gradient *gradient) {
   if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
   tdm_graph *graph = tdm_gradient_graph(gradient);
+  if (adds_rows(gradient, graph)) {
+    tdm_value sparse[3];
+    append_rows(gradient, sparse);
+    tdm_gradient_add_rows(gradient, 0, sparse[0], sparse[1], sparse[2]);
+    return tdm_graph_status(graph);
+  }
   const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
                                 tdm_gradient_input(gradient, 1)};
   const tdm_value d_weight = tdm_append(graph, &embedding_gradient, tdm_gradient_name(gradient),
@@ -74,14 +97,10 @@ static tdm_status append_gradient(tdm_gradient *gradient) {
 
 static tdm_status append_sparse_gradient(tdm_gradient *gradient) {
   if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
-  tdm_graph *graph = tdm_gradient_graph(gradient);
-  const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
-                                tdm_gradient_input(gradient, 1)};
   tdm_value sparse[3];
-  tdm_append(graph, &embedding_sparse_gradient, tdm_gradient_name(gradient),
-             tdm_gradient_attributes(gradient), operands, 2, sparse);
+  append_rows(gradient, sparse);
   tdm_gradient_set_sparse(gradient, 0, sparse[0], sparse[1], sparse[2]);
-  return tdm_graph_status(graph);
+  return tdm_graph_status(tdm_gradient_graph(gradient));
 }
 
 /* The gradient of the padding's row is none of its adjoints. */

@@ -2,6 +2,7 @@
  * through wrapped parts, observed. */
 #include <stdlib.h>
 
+#include "devices/kernels.h"
 #include "graph/session.h"
 #include "tests/graph/support.h"
 
@@ -24,6 +25,24 @@ static int end_group(void **unused) {
 typedef tdm_graph *(*model)(tdm_context *context, const char *first, const char *second,
                             tdm_value *out_loss);
 
+/* The table is looked up twice, so that two contributions meet in each part. */
+static tdm_graph *twice_graph(tdm_context *of, const char *first, const char *second,
+                              tdm_value *out_loss) {
+  tdm_graph *graph = tdm_graph_create(of);
+  const tdm_shape batch = tdm_shape_of(1, TDM_DIM("batch"));
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, batch);
+  const tdm_value targets = tdm_input(graph, "targets", TDM_INT64, batch);
+  tdm_place(graph, first);
+  const tdm_value words = tdm_embedding(graph, "embedding", ids, MODEL_ROWS, MODEL_WIDTH);
+  const tdm_value again = tdm_embedding(graph, "embedding", ids, MODEL_ROWS, MODEL_WIDTH);
+  const tdm_value both = tdm_add(graph, "both", words, tdm_tanh(graph, "bent", again));
+  tdm_place(graph, second);
+  const tdm_value scores = tdm_linear(graph, "rnn", both, MODEL_WIDTH);
+  tdm_output(graph, "scores", scores);
+  *out_loss = tdm_cross_entropy(graph, "loss", scores, targets);
+  return graph;
+}
+
 static const struct {
   model build;
   const char *scopes; /* all but the loss */
@@ -31,6 +50,7 @@ static const struct {
     {seed_graph, "embedding,rnn"},
     {zigzag_graph, "embedding,hidden1,there,hidden2,back,last"},
     {tied_graph, "embedding,tied,once,twice,rnn"},
+    {twice_graph, "embedding,bent,both,rnn"},
 };
 
 static tdm_session *micro_session(tdm_context *of, model build, const char *first,
@@ -152,6 +172,29 @@ static void training_is_that_of_the_same_parts_in_sequence(void **unused) {
       }
       tdm_session_release(chunks);
     }
+}
+
+static int count_operations(const tdm_graph *graph, const char *name) {
+  int count = 0;
+  for (size_t i = 0; i < graph->order.count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+    count += node->operation && strcmp(node->operation->name, name) == 0;
+  }
+  return count;
+}
+
+/* A gradient as large as the table is made for the first part; the others add their rows, unless
+ * they have nearly as many. */
+static void a_tables_gradient_is_made_once(void **unused) {
+  (void)unused;
+  for (int few = 0; few < 2; few++) {
+    tdm_session *cut = micro_session(context, seed_graph, "cpu:0", "sim:0", 4);
+    train_on(cut, 1, (const int64_t[]){few ? 40 : 2 * MODEL_ROWS}, 1);
+    const tdm_graph *graph = &cut->newest->graph;
+    assert_int_equal(count_operations(graph, TDM_OP_EMBEDDING_GRADIENT), few ? 1 : 4);
+    assert_int_equal(count_operations(graph, TDM_OP_ADD_ROWS), few ? 3 : 0);
+    tdm_session_release(cut);
+  }
 }
 
 static void training_is_near_the_plain_model(void **unused) {
@@ -379,6 +422,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(forward_rows_are_those_of_the_plain_model),
       cmocka_unit_test(training_is_that_of_the_same_parts_in_sequence),
+      cmocka_unit_test(a_tables_gradient_is_made_once),
       cmocka_unit_test(training_is_near_the_plain_model),
       cmocka_unit_test(means_are_over_the_whole_batch),
       cmocka_unit_test(squares_are_divided_by_all_elements),

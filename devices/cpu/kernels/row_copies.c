@@ -1,6 +1,5 @@
-/* Single rows of a table copied out and in, as its copies on other devices are refreshed.
- * Invariant: an index of -1 names no row; others are distinct, so rows may be copied in any order.
- */
+/* Single rows of a table copied out and in, as its copies on other devices are refreshed, or added.
+ * Invariant: an index of -1 names no row; others are distinct, so rows may come in any order. */
 #include "core/status.h"
 #include "devices/cpu/kernels/vector.h"
 
@@ -77,5 +76,23 @@ tdm_status TDM_NAME(tdm_put_rows_prepare)(const tdm_kernel_request *request,
 tdm_status TDM_NAME(tdm_put_rows_execute)(const tdm_kernel_call *call) {
   rows_job job = {.from = call->inputs[1], .indices = call->inputs[2], .to = call->outputs[0]};
   run(call, put_range, &job);
+  return TDM_OK;
+}
+
+static void add_range(void *user, int64_t begin, int64_t end) {
+  const rows_job *job = user;
+  const int64_t dim = job->state->dim;
+  for (int64_t i = begin; i < end; i++)
+    if (job->indices[i] >= 0) row_add(job->to + job->indices[i] * dim, job->from + i * dim, dim);
+}
+
+tdm_status TDM_NAME(tdm_add_rows_prepare)(const tdm_kernel_request *request,
+                                          tdm_kernel_answer *answer) {
+  return prepare(request, 2, answer);
+}
+
+tdm_status TDM_NAME(tdm_add_rows_execute)(const tdm_kernel_call *call) {
+  rows_job job = {.from = call->inputs[1], .indices = call->inputs[2], .to = call->outputs[0]};
+  run(call, add_range, &job);
   return TDM_OK;
 }

@@ -1,4 +1,4 @@
-/* Single rows of a table copied out and in, as its copies on other devices are refreshed.
+/* Single rows of a table copied out and in, as its copies on other devices are refreshed, or added.
  * Invariant: an index of -1 names no row; others are distinct, so no two threads write one element.
  */
 #include "devices/cuda/kernels/family.h"
@@ -56,18 +56,21 @@ tdm_status tdm_cuda_take_rows_execute(const tdm_kernel_call *call) {
 /* ---- In -------------------------------------------------------------------------------------- */
 
 /* values: (n, dim), indices: (n), table: (rows, dim); elements = n dim. */
-template <class real>
+template <class real, bool adds>
 static __global__ void put_rows(const real *values, const int64_t *indices, int64_t dim,
                                 real *table, int64_t elements) {
   EACH_ELEMENT(i, elements) {
     const int64_t row = indices[i / dim];
-    if (row >= 0) table[row * dim + i % dim] = values[i];
+    if (row < 0) continue;
+    real *to = table + row * dim + i % dim;
+    *to = adds ? *to + values[i] : values[i];
   }
 }
 
-template <class real> static tdm_status run_put(const tdm_kernel_call *call) {
+template <class real, bool adds>
+static tdm_status run_put(const tdm_kernel_call *call, const char *name) {
   const rows_state *state = state_of(call);
-  return kernel_launch(call, "put_rows", put_rows<real>, blocks_for(state->elements), BLOCK,
+  return kernel_launch(call, name, put_rows<real, adds>, blocks_for(state->elements), BLOCK,
                        input_of<real>(call, 1), input_of<int64_t>(call, 2), state->dim,
                        output_of<real>(call, 0), state->elements);
 }
@@ -77,5 +80,15 @@ tdm_status tdm_cuda_put_rows_prepare(const tdm_kernel_request *request, tdm_kern
 }
 
 tdm_status tdm_cuda_put_rows_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_put<double>(call) : run_put<float>(call);
+  return state_of(call)->wide ? run_put<double, false>(call, "put_rows")
+                              : run_put<float, false>(call, "put_rows");
+}
+
+tdm_status tdm_cuda_add_rows_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  return prepare(request, 2, answer);
+}
+
+tdm_status tdm_cuda_add_rows_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_put<double, true>(call, "add_rows")
+                              : run_put<float, true>(call, "add_rows");
 }

@@ -188,6 +188,15 @@ static void put_rows_reference(const kernel_case *self, const double *const *inp
       outputs[0][(int64_t)inputs[2][i] * dim + j] = inputs[1][i * dim + j];
 }
 
+static void add_rows_reference(const kernel_case *self, const double *const *inputs,
+                               double *const *outputs) {
+  const int64_t dim = input_last_dim(self, 0);
+  memcpy(outputs[0], inputs[0], (size_t)input_count_of(self, 0) * sizeof(double));
+  for (int64_t i = 0; i < input_count_of(self, 2); i++)
+    for (int64_t j = 0; j < dim && inputs[2][i] >= 0; j++)
+      outputs[0][(int64_t)inputs[2][i] * dim + j] += inputs[1][i * dim + j];
+}
+
 /* A table (rows, dim), and n indices of which `used` name a row. */
 static void row_copies_case(tdm_dtype dtype, int64_t rows, int64_t dim, int64_t n, int64_t used,
                             kernel_visit visit, void *user) {
@@ -202,14 +211,18 @@ static void row_copies_case(tdm_dtype dtype, int64_t rows, int64_t dim, int64_t 
   kernel_case_output(&take, TDM_INT64, tdm_shape_of(1, n));
   visit(&take, user);
 
-  kernel_case put = kernel_case_make(TDM_OP_PUT_ROWS, dtype, put_rows_reference, "%s", take.name);
-  kernel_case_input(&put, dtype, tdm_shape_of(2, rows, dim), -1, 1);
-  kernel_case_input(&put, dtype, tdm_shape_of(2, n, dim), -1, 1);
-  indices = kernel_case_input(&put, TDM_INT64, tdm_shape_of(1, n), 0, (double)rows);
-  indices->fill = FILL_SPARSE;
-  indices->used = used;
-  kernel_case_overwrite(&put, 0);
-  visit(&put, user);
+  for (int adds = 0; adds < 2; adds++) {
+    kernel_case put =
+        kernel_case_make(adds ? TDM_OP_ADD_ROWS : TDM_OP_PUT_ROWS, dtype,
+                         adds ? add_rows_reference : put_rows_reference, "%s", take.name);
+    kernel_case_input(&put, dtype, tdm_shape_of(2, rows, dim), -1, 1);
+    kernel_case_input(&put, dtype, tdm_shape_of(2, n, dim), -1, 1);
+    indices = kernel_case_input(&put, TDM_INT64, tdm_shape_of(1, n), 0, (double)rows);
+    indices->fill = FILL_SPARSE;
+    indices->used = used;
+    kernel_case_overwrite(&put, 0);
+    visit(&put, user);
+  }
 }
 
 void sparse_cases(kernel_visit visit, void *user) {

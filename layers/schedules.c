@@ -31,20 +31,20 @@ static tdm_status check_steps(const char *name, const char *what, int64_t steps)
                   (long long)steps);
 }
 
-tdm_status tdm_schedule_step(double rate, int64_t size, double gamma,
-                             tdm_rate_schedule *out_schedule) {
+tdm_status tdm_rate_schedule_step(double rate, int64_t size, double gamma,
+                                  tdm_rate_schedule *out_schedule) {
   TDM_TRY(make(STEP, "step", rate, out_schedule));
   out_schedule->settings[GAMMA] = gamma;
   out_schedule->steps[0] = size;
   return check_steps("step", "size", size);
 }
 
-tdm_status tdm_schedule_multi_step(double rate, const int64_t *milestones, size_t count,
-                                   double gamma, tdm_rate_schedule *out_schedule) {
+tdm_status tdm_rate_schedule_multi_step(double rate, const int64_t *milestones, size_t count,
+                                        double gamma, tdm_rate_schedule *out_schedule) {
   TDM_TRY(make(MULTI_STEP, "multi_step", rate, out_schedule));
-  if (count > TDM_SCHEDULE_MAX_MILESTONES || (count > 0 && !milestones))
+  if (count > TDM_RATE_SCHEDULE_MAX_MILESTONES || (count > 0 && !milestones))
     return tdm_fail(TDM_INVALID_ARGUMENT, "schedule multi_step: %zu milestones, of at most %d",
-                    count, TDM_SCHEDULE_MAX_MILESTONES);
+                    count, TDM_RATE_SCHEDULE_MAX_MILESTONES);
   out_schedule->settings[GAMMA] = gamma;
   out_schedule->steps[0] = (int64_t)count;
   for (size_t i = 0; i < count; i++) {
@@ -57,22 +57,23 @@ tdm_status tdm_schedule_multi_step(double rate, const int64_t *milestones, size_
   return TDM_OK;
 }
 
-tdm_status tdm_schedule_exponential(double rate, double gamma, tdm_rate_schedule *out_schedule) {
+tdm_status tdm_rate_schedule_exponential(double rate, double gamma,
+                                         tdm_rate_schedule *out_schedule) {
   TDM_TRY(make(EXPONENTIAL, "exponential", rate, out_schedule));
   out_schedule->settings[GAMMA] = gamma;
   return TDM_OK;
 }
 
-tdm_status tdm_schedule_cosine(double rate, int64_t half_period, double least,
-                               tdm_rate_schedule *out_schedule) {
+tdm_status tdm_rate_schedule_cosine(double rate, int64_t half_period, double least,
+                                    tdm_rate_schedule *out_schedule) {
   TDM_TRY(make(COSINE, "cosine", rate, out_schedule));
   out_schedule->settings[LEAST] = least;
   out_schedule->steps[0] = half_period;
   return check_steps("cosine", "half_period", half_period);
 }
 
-tdm_status tdm_schedule_linear(double rate, double first, double last, int64_t steps,
-                               tdm_rate_schedule *out_schedule) {
+tdm_status tdm_rate_schedule_linear(double rate, double first, double last, int64_t steps,
+                                    tdm_rate_schedule *out_schedule) {
   TDM_TRY(make(LINEAR, "linear", rate, out_schedule));
   if (!(first > 0.0 && first <= 1.0 && last >= 0.0 && last <= 1.0))
     return tdm_fail(TDM_INVALID_ARGUMENT,
@@ -84,9 +85,9 @@ tdm_status tdm_schedule_linear(double rate, double first, double last, int64_t s
   return check_steps("linear", "steps", steps);
 }
 
-tdm_status tdm_schedule_one_cycle(double highest, int64_t steps,
-                                  const tdm_one_cycle_options *options,
-                                  tdm_rate_schedule *out_schedule) {
+tdm_status tdm_rate_schedule_one_cycle(double highest, int64_t steps,
+                                       const tdm_one_cycle_options *options,
+                                       tdm_rate_schedule *out_schedule) {
   tdm_one_cycle_options chosen = {0};
   TDM_TRY(make(ONE_CYCLE, "one_cycle", highest, out_schedule));
   TDM_TRY(check_steps("one_cycle", "steps", steps));
@@ -114,8 +115,8 @@ tdm_status tdm_schedule_one_cycle(double highest, int64_t steps,
   return TDM_OK;
 }
 
-tdm_status tdm_schedule_lambda(double rate, tdm_schedule_factor factor, void *user,
-                               tdm_rate_schedule *out_schedule) {
+tdm_status tdm_rate_schedule_lambda(double rate, tdm_rate_schedule_factor factor, void *user,
+                                    tdm_rate_schedule *out_schedule) {
   TDM_TRY(make(LAMBDA, "lambda", rate, out_schedule));
   if (!factor) return tdm_fail(TDM_INVALID_ARGUMENT, "schedule lambda: the function is missing");
   out_schedule->factor = factor;
@@ -153,7 +154,7 @@ static double one_cycle_rate(const tdm_rate_schedule *schedule, double step) {
                 (step - settings[END_2]) / (settings[END_3] - settings[END_2]), linear);
 }
 
-double tdm_schedule_rate(const tdm_rate_schedule *schedule, int64_t step) {
+double tdm_rate_schedule_at(const tdm_rate_schedule *schedule, int64_t step) {
   if (!schedule) return 0.0;
   if (step < 0) step = 0;
   const double *settings = schedule->settings;

@@ -2,7 +2,7 @@
  * torch.optim.lr_scheduler has them. A schedule is a value; its rate is a function of a number of
  * steps alone, so a run that goes on from a checkpoint needs no state of it:
  *
- *   tdm_session_set_learning_rate(session, tdm_schedule_rate(&schedule, epoch));
+ *   tdm_session_set_learning_rate(session, tdm_rate_schedule_at(&schedule, epoch));
  *
  * sets the rate of the steps that follow; no plan is made anew. Any thread. */
 #ifndef TANDEM_LAYERS_SCHEDULES_H
@@ -15,37 +15,37 @@ extern "C" {
 #endif
 
 /* The factor that a schedule of a user's own multiplies the base rate with after step steps. */
-typedef double (*tdm_schedule_factor)(void *user, int64_t step);
+typedef double (*tdm_rate_schedule_factor)(void *user, int64_t step);
 
-#define TDM_SCHEDULE_MAX_MILESTONES 16
+#define TDM_RATE_SCHEDULE_MAX_MILESTONES 16
 
 /* Made by the functions below; not to be filled by hand. */
 typedef struct tdm_rate_schedule {
   int kind;
   double base_rate;
   double settings[6];
-  int64_t steps[2 + TDM_SCHEDULE_MAX_MILESTONES];
-  tdm_schedule_factor factor;
+  int64_t steps[2 + TDM_RATE_SCHEDULE_MAX_MILESTONES];
+  tdm_rate_schedule_factor factor;
   void *user;
 } tdm_rate_schedule;
 
 /* Times gamma every size steps. */
-TDM_API tdm_status tdm_schedule_step(double rate, int64_t size, double gamma,
-                                     tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
-/* Times gamma at each milestone; they ascend, and are TDM_SCHEDULE_MAX_MILESTONES at most. */
-TDM_API tdm_status tdm_schedule_multi_step(double rate, const int64_t *milestones, size_t count,
-                                           double gamma,
-                                           tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
+TDM_API tdm_status tdm_rate_schedule_step(double rate, int64_t size, double gamma,
+                                          tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
+/* Times gamma at each milestone; they ascend, and are TDM_RATE_SCHEDULE_MAX_MILESTONES at most. */
+TDM_API tdm_status tdm_rate_schedule_multi_step(double rate, const int64_t *milestones,
+                                                size_t count, double gamma,
+                                                tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
 /* Times gamma every step. */
-TDM_API tdm_status tdm_schedule_exponential(double rate, double gamma,
-                                            tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
+TDM_API tdm_status tdm_rate_schedule_exponential(double rate, double gamma,
+                                                 tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
 /* Half a cosine from rate down to least in half_period steps, and back up in as many, and so on (I.
  * Loshchilov, F. Hutter, "SGDR", 2017, without restarts). */
-TDM_API tdm_status tdm_schedule_cosine(double rate, int64_t half_period, double least,
-                                       tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
+TDM_API tdm_status tdm_rate_schedule_cosine(double rate, int64_t half_period, double least,
+                                            tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
 /* From rate times first to rate times last, in equal parts over so many steps; then that. */
-TDM_API tdm_status tdm_schedule_linear(double rate, double first, double last, int64_t steps,
-                                       tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
+TDM_API tdm_status tdm_rate_schedule_linear(double rate, double first, double last, int64_t steps,
+                                            tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
 
 typedef struct tdm_one_cycle_options {
   size_t struct_size;
@@ -58,16 +58,17 @@ typedef struct tdm_one_cycle_options {
 
 /* Up to highest and down again, once in steps steps (L. N. Smith, N. Topin, "Super-convergence",
  * 2018). Momentum stays what it is: PyTorch's cycle_momentum=False. options may be NULL. */
-TDM_API tdm_status tdm_schedule_one_cycle(double highest, int64_t steps,
-                                          const tdm_one_cycle_options *options,
-                                          tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
+TDM_API tdm_status tdm_rate_schedule_one_cycle(double highest, int64_t steps,
+                                               const tdm_one_cycle_options *options,
+                                               tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
 /* rate times factor(user, step). */
-TDM_API tdm_status tdm_schedule_lambda(double rate, tdm_schedule_factor factor, void *user,
-                                       tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
+TDM_API tdm_status tdm_rate_schedule_lambda(double rate, tdm_rate_schedule_factor factor,
+                                            void *user,
+                                            tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
 
 /* The rate after step steps, from 0 on; negative steps count as 0, and those beyond the end of a
  * cycle as its end. */
-TDM_API double tdm_schedule_rate(const tdm_rate_schedule *schedule, int64_t step);
+TDM_API double tdm_rate_schedule_at(const tdm_rate_schedule *schedule, int64_t step);
 
 #ifdef __cplusplus
 }

@@ -21,19 +21,20 @@ static tdm_status make_schedule(const char *name, const double *numbers, size_t 
                                 tdm_rate_schedule *schedule) {
   const double rate = numbers[0], *given = numbers + 1;
   if (strcmp(name, "step") == 0)
-    return tdm_schedule_step(rate, (int64_t)given[0], given[1], schedule);
+    return tdm_rate_schedule_step(rate, (int64_t)given[0], given[1], schedule);
   if (strcmp(name, "multi_step") == 0) {
-    int64_t milestones[TDM_SCHEDULE_MAX_MILESTONES];
+    int64_t milestones[TDM_RATE_SCHEDULE_MAX_MILESTONES];
     for (size_t i = 2; i < count; i++)
       milestones[i - 2] = (int64_t)numbers[i];
-    return tdm_schedule_multi_step(rate, milestones, count - 2, given[0], schedule);
+    return tdm_rate_schedule_multi_step(rate, milestones, count - 2, given[0], schedule);
   }
-  if (strcmp(name, "exponential") == 0) return tdm_schedule_exponential(rate, given[0], schedule);
+  if (strcmp(name, "exponential") == 0)
+    return tdm_rate_schedule_exponential(rate, given[0], schedule);
   if (strcmp(name, "cosine") == 0)
-    return tdm_schedule_cosine(rate, (int64_t)given[0], given[1], schedule);
+    return tdm_rate_schedule_cosine(rate, (int64_t)given[0], given[1], schedule);
   if (strcmp(name, "linear") == 0)
-    return tdm_schedule_linear(rate, given[0], given[1], (int64_t)given[2], schedule);
-  if (strcmp(name, "lambda") == 0) return tdm_schedule_lambda(rate, inverse, NULL, schedule);
+    return tdm_rate_schedule_linear(rate, given[0], given[1], (int64_t)given[2], schedule);
+  if (strcmp(name, "lambda") == 0) return tdm_rate_schedule_lambda(rate, inverse, NULL, schedule);
   assert_string_equal(name, "one_cycle");
   const tdm_one_cycle_options options = {.struct_size = sizeof options,
                                          .rising = given[1],
@@ -41,7 +42,7 @@ static tdm_status make_schedule(const char *name, const double *numbers, size_t 
                                          .last_divisor = given[3],
                                          .linear = given[4] != 0,
                                          .three_phases = given[5] != 0};
-  return tdm_schedule_one_cycle(rate, (int64_t)given[0], &options, schedule);
+  return tdm_rate_schedule_one_cycle(rate, (int64_t)given[0], &options, schedule);
 }
 
 static void check_case(const golden_file *golden, const char *full, const tdm_tensor *told) {
@@ -57,7 +58,7 @@ static void check_case(const golden_file *golden, const char *full, const tdm_te
     fail_msg("%s: %s", full, tdm_last_message());
   assert_true(count > 10);
   for (size_t step = 0; step < count; step++) {
-    const double rate = tdm_schedule_rate(&schedule, (int64_t)step);
+    const double rate = tdm_rate_schedule_at(&schedule, (int64_t)step);
     if (!(fabs(rate - rates[step]) <= 1e-12 * rates[0] + 1e-13))
       fail_msg("%s, step %zu: %.17g, not %.17g", full, step, rate, rates[step]);
   }
@@ -79,13 +80,13 @@ static void rates_are_pytorch_s(void **state) {
 static void the_ends_are_kept(void **state) {
   (void)state;
   tdm_rate_schedule schedule;
-  assert_int_equal(tdm_schedule_one_cycle(1.0, 10, NULL, &schedule), TDM_OK);
-  assert_true(tdm_schedule_rate(&schedule, 1000) == tdm_schedule_rate(&schedule, 9));
-  assert_true(tdm_schedule_rate(&schedule, -3) == tdm_schedule_rate(&schedule, 0));
-  assert_int_equal(tdm_schedule_linear(2.0, 0.5, 1.0, 4, &schedule), TDM_OK);
-  assert_true(tdm_schedule_rate(&schedule, 0) == 1.0);
-  assert_true(tdm_schedule_rate(&schedule, 4) == 2.0);
-  assert_true(tdm_schedule_rate(&schedule, 400) == 2.0);
+  assert_int_equal(tdm_rate_schedule_one_cycle(1.0, 10, NULL, &schedule), TDM_OK);
+  assert_true(tdm_rate_schedule_at(&schedule, 1000) == tdm_rate_schedule_at(&schedule, 9));
+  assert_true(tdm_rate_schedule_at(&schedule, -3) == tdm_rate_schedule_at(&schedule, 0));
+  assert_int_equal(tdm_rate_schedule_linear(2.0, 0.5, 1.0, 4, &schedule), TDM_OK);
+  assert_true(tdm_rate_schedule_at(&schedule, 0) == 1.0);
+  assert_true(tdm_rate_schedule_at(&schedule, 4) == 2.0);
+  assert_true(tdm_rate_schedule_at(&schedule, 400) == 2.0);
 }
 
 static void expect_refused(tdm_status status, const char *word) {
@@ -101,16 +102,16 @@ static void what_makes_no_sense_is_refused(void **state) {
   const tdm_one_cycle_options late = {
       .struct_size = sizeof late, .rising = 0.6, .three_phases = true};
   const tdm_one_cycle_options large = {.struct_size = 4096};
-  expect_refused(tdm_schedule_step(-1, 3, 0.1, &schedule), "rate -1");
-  expect_refused(tdm_schedule_step(1, 0, 0.1, &schedule), "size is 0");
-  expect_refused(tdm_schedule_multi_step(1, falling, 2, 0.1, &schedule), "milestone 3");
-  expect_refused(tdm_schedule_multi_step(1, falling, 17, 0.1, &schedule), "17 milestones");
-  expect_refused(tdm_schedule_cosine(1, -4, 0, &schedule), "half_period is -4");
-  expect_refused(tdm_schedule_linear(1, 0, 1, 5, &schedule), "factors 0 and 1");
-  expect_refused(tdm_schedule_one_cycle(1, 10, &late, &schedule), "share 0.6");
-  expect_refused(tdm_schedule_one_cycle(1, 10, &large, &schedule), "struct_size");
-  expect_refused(tdm_schedule_lambda(1, NULL, NULL, &schedule), "function");
-  expect_refused(tdm_schedule_step(1, 3, 0.1, NULL), "no place");
+  expect_refused(tdm_rate_schedule_step(-1, 3, 0.1, &schedule), "rate -1");
+  expect_refused(tdm_rate_schedule_step(1, 0, 0.1, &schedule), "size is 0");
+  expect_refused(tdm_rate_schedule_multi_step(1, falling, 2, 0.1, &schedule), "milestone 3");
+  expect_refused(tdm_rate_schedule_multi_step(1, falling, 17, 0.1, &schedule), "17 milestones");
+  expect_refused(tdm_rate_schedule_cosine(1, -4, 0, &schedule), "half_period is -4");
+  expect_refused(tdm_rate_schedule_linear(1, 0, 1, 5, &schedule), "factors 0 and 1");
+  expect_refused(tdm_rate_schedule_one_cycle(1, 10, &late, &schedule), "share 0.6");
+  expect_refused(tdm_rate_schedule_one_cycle(1, 10, &large, &schedule), "struct_size");
+  expect_refused(tdm_rate_schedule_lambda(1, NULL, NULL, &schedule), "function");
+  expect_refused(tdm_rate_schedule_step(1, 3, 0.1, NULL), "no place");
 }
 
 /* A parameter whose gradient is 1 goes down by the rate of each step. */
@@ -128,9 +129,9 @@ static void a_session_takes_every_rate(void **state) {
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
   tdm_rate_schedule schedule;
-  assert_int_equal(tdm_schedule_step(0.5, 2, 0.5, &schedule), TDM_OK);
+  assert_int_equal(tdm_rate_schedule_step(0.5, 2, 0.5, &schedule), TDM_OK);
   for (int64_t step = 0; step < 5; step++) {
-    tdm_session_set_learning_rate(session, tdm_schedule_rate(&schedule, step));
+    tdm_session_set_learning_rate(session, tdm_rate_schedule_at(&schedule, step));
     assert_int_equal(tdm_train_step(session, NULL, 0, NULL, 0, NULL), TDM_OK);
   }
   tdm_tensor_list *saved = tdm_store_save(tdm_session_store(session), false);

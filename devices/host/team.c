@@ -37,6 +37,7 @@ enum { CHUNKS_PER_THREAD = 4 };
 
 enum {
   MOST_DEBT_NS = 500000,    /* then the team rests */
+  MOST_LOSS_NS = 4000000,   /* that one region counts for: a longer one was no habit */
   MOST_CREDIT_NS = 2000000, /* what a good past makes up for */
   LEAST_REST = 20, /* times the debt, so trying again costs a twentieth of the time at most; twice
                       as long each time that this ends in debt again */
@@ -126,7 +127,8 @@ static void end_rest(tdm_team *team) {
  * chunks took, shared among those. A thread that came late, or that held a chunk while it did not
  * run, shows here. */
 static void judge(tdm_team *team, uint64_t begin_ns, uint64_t end_ns, uint64_t worked_ns) {
-  team->debt_ns += (int64_t)(end_ns - begin_ns) - (int64_t)(worked_ns / (team->active - 1));
+  const int64_t lost_ns = (int64_t)(end_ns - begin_ns) - (int64_t)(worked_ns / (team->active - 1));
+  team->debt_ns += lost_ns < MOST_LOSS_NS ? lost_ns : MOST_LOSS_NS;
   if (team->debt_ns < -MOST_CREDIT_NS) {
     team->debt_ns = -MOST_CREDIT_NS;
     team->rest = LEAST_REST;

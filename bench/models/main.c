@@ -29,6 +29,7 @@ static const row all_rows[] = {
 static void run_forward(void *user) {
   model *timed = user;
   tdm_fetch fetch = {timed->output, NULL};
+  model_turn(timed);
   bench_check(tdm_run(timed->session, timed->feeds, timed->forward_feed_count, &fetch, 1),
               "forward");
   tdm_tensor_release(fetch.tensor);
@@ -36,6 +37,7 @@ static void run_forward(void *user) {
 
 static void run_step(void *user) {
   model *timed = user;
+  model_turn(timed);
   bench_check(tdm_train_step(timed->session, timed->feeds, timed->feed_count, NULL, 0, NULL),
               "step");
 }

@@ -28,17 +28,27 @@ void model_feed(model *made, const char *name, tdm_tensor *tensor) {
   made->feeds[made->feed_count++] = (tdm_feed){name, tensor, false};
 }
 
-tdm_tensor *model_ids(tdm_context *context, int64_t count, int64_t step, int64_t limit) {
+tdm_tensor *model_ids(tdm_context *context, int64_t first, int64_t count, int64_t step,
+                      int64_t limit) {
   int64_t *values = malloc((size_t)count * sizeof *values);
   if (!values) bench_fail("ids");
   for (int64_t i = 0; i < count; i++)
-    values[i] = i * step % limit;
+    values[i] = (first + i) * step % limit;
   tdm_tensor *ids = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, count), values);
   free(values);
   return ids;
 }
 
+void model_turn(model *turned) {
+  if (turned->batch_count == 0) return;
+  tdm_tensor_release(turned->feeds[0].tensor);
+  turned->feeds[0].tensor =
+      tdm_tensor_retain(turned->batches[turned->next_batch++ % turned->batch_count]);
+}
+
 void model_release(model *released) {
+  for (size_t i = 0; i < released->batch_count; i++)
+    tdm_tensor_release(released->batches[i]);
   for (size_t i = 0; i < released->feed_count; i++)
     tdm_tensor_release(released->feeds[i].tensor);
   tdm_session_release(released->session);
@@ -66,9 +76,9 @@ model model_words(tdm_context *context, int64_t rows) {
   const tdm_value scores = tdm_linear(graph, "linear", words, WIDTH);
   tdm_output(graph, "scores", scores);
   model_finish(&made, tdm_cross_entropy(graph, "loss", scores, classes), tdm_sgd(0.01));
-  model_feed(&made, "ids", model_ids(context, rows, 7919, WORDS));
+  model_feed(&made, "ids", model_ids(context, 0, rows, 7919, WORDS));
   made.forward_feed_count = made.feed_count;
-  model_feed(&made, "classes", model_ids(context, rows, 1, WIDTH));
+  model_feed(&made, "classes", model_ids(context, 0, rows, 1, WIDTH));
   return made;
 }
 
@@ -113,7 +123,7 @@ model model_lenet(tdm_context *context, int64_t rows) {
   model_feed(&made, "images",
              uniform(context, tdm_shape_of(4, rows, 1, IMAGE_SIZE, IMAGE_SIZE), 1));
   made.forward_feed_count = made.feed_count;
-  model_feed(&made, "classes", model_ids(context, rows, 1, CLASSES));
+  model_feed(&made, "classes", model_ids(context, 0, rows, 1, CLASSES));
   return made;
 }
 
@@ -136,9 +146,12 @@ model model_lstm(tdm_context *context, int64_t rows) {
 
 /* Feeds ids (rows, BAG) and what the outputs (rows, width) should be. */
 static void feed_bags(model *made, tdm_context *context, int64_t rows, int64_t width) {
-  tdm_tensor *ids = model_ids(context, rows * BAG, SPREAD, TABLE_ROWS);
-  model_feed(made, "ids", tdm_tensor_view(ids, tdm_shape_of(2, rows, BAG)));
-  tdm_tensor_release(ids);
+  for (size_t i = 0; i < MODEL_MAX_BATCHES; i++) {
+    tdm_tensor *ids = model_ids(context, (int64_t)i * rows * BAG, rows * BAG, SPREAD, TABLE_ROWS);
+    made->batches[made->batch_count++] = tdm_tensor_view(ids, tdm_shape_of(2, rows, BAG));
+    tdm_tensor_release(ids);
+  }
+  model_feed(made, "ids", tdm_tensor_retain(made->batches[0]));
   made->forward_feed_count = made->feed_count;
   model_feed(made, "wanted", uniform(context, tdm_shape_of(2, rows, width), 2));
 }

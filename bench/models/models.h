@@ -5,7 +5,7 @@
 
 #include "bench/timing.h"
 
-enum { MODEL_MAX_FEEDS = 6 };
+enum { MODEL_MAX_FEEDS = 6, MODEL_MAX_BATCHES = 16 };
 
 /* A session on cpu:0, and what one run of it is fed. The feeds of a forward run come first; the
  * rest is what the loss wants. */
@@ -15,6 +15,10 @@ typedef struct model {
   tdm_feed feeds[MODEL_MAX_FEEDS];
   size_t forward_feed_count;
   size_t feed_count;
+  /* Taken in turn as the first feed, where a table's rows would else stay in the caches. */
+  tdm_tensor *batches[MODEL_MAX_BATCHES];
+  size_t batch_count;
+  size_t next_batch;
   const char *output;
 } model;
 
@@ -23,10 +27,13 @@ extern bool model_profiles;
 
 /* Creates the session of what was described; ends the program if it can not. */
 void model_finish(model *made, tdm_value loss, tdm_optimizer optimizer);
+/* The first feed is the next of the batches, if there are some. */
+void model_turn(model *turned);
 /* Adds a feed; takes the tensor. */
 void model_feed(model *made, const char *name, tdm_tensor *tensor);
-/* (count) numbers of int64, i * step % limit. */
-tdm_tensor *model_ids(tdm_context *context, int64_t count, int64_t step, int64_t limit);
+/* (count) numbers of int64, (first + i) * step % limit. */
+tdm_tensor *model_ids(tdm_context *context, int64_t first, int64_t count, int64_t step,
+                      int64_t limit);
 void model_release(model *released);
 
 /* Embedding(1000, 10) and Linear(10, 10), cross-entropy, SGD; `rows` ids. */
@@ -39,7 +46,7 @@ model model_lenet(tdm_context *context, int64_t rows);
 /* LSTM 256 -> 512 over 128 steps, mean squared error of all of them, SGD; `rows` sequences. */
 model model_lstm(tdm_context *context, int64_t rows);
 /* Sums of 26 rows of a table of 1,000,000 x 64 alone, and below an MLP 64-512-256-1, mean squared
- * error, SGD, the table's gradient sparse; `rows` bags. */
+ * error, SGD, the table's gradient sparse; `rows` bags, other ones in each of 16 runs. */
 model model_bag(tdm_context *context, int64_t rows);
 model model_recommender(tdm_context *context, int64_t rows);
 

@@ -10,6 +10,8 @@ typedef struct common_options {
   const char *parallel;  /* devices of the part that is wrapped; NULL: it is not */
   const char *load_path; /* NULL: not asked for; so with all paths */
   const char *save_path;
+  const char *resume_path;     /* a checkpoint to go on from */
+  const char *checkpoint_path; /* written after every epoch */
   const char *dot_path;
   const char *trace_path;
   int64_t epochs;
@@ -22,7 +24,7 @@ typedef struct common_options {
   bool help;
 } common_options;
 
-enum { COMMON_ROW_COUNT = 13 };
+enum { COMMON_ROW_COUNT = 15 };
 extern const option common_rows[COMMON_ROW_COUNT];
 
 /* Do the options, or the environment, say where layers live? Then the accelerator is not asked for:

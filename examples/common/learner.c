@@ -107,6 +107,8 @@ static tdm_status train_and_judge(training *run, int64_t epoch) {
   if (run->given->trace_path && epoch + 1 == run->given->epochs)
     status = write_trace(self->session, "--trace", run->given->trace_path);
   if (status == TDM_OK) status = evaluate(self);
+  if (status == TDM_OK && run->given->checkpoint_path)
+    status = tdm_checkpoint_save(self->session, self->training, run->given->checkpoint_path);
   if (status != TDM_OK) return status;
   printf("epoch %lld/%lld  loss %.4f  %s %.4f  %.0f %s/s\n", (long long)epoch + 1,
          (long long)run->given->epochs, loss, self->judging.score_name,
@@ -117,6 +119,25 @@ static tdm_status train_and_judge(training *run, int64_t epoch) {
   return TDM_OK;
 }
 
+/* Goes on from the options' checkpoint: *out_epoch is the first that is left. */
+static tdm_status resume(training *run, int64_t *out_epoch) {
+  const learner *self = run->self;
+  const char *path = run->given->resume_path;
+  const tdm_status status = tdm_checkpoint_load(self->session, self->training, path);
+  if (status != TDM_OK) return fail_within(status, "--resume");
+  uint64_t epoch;
+  int64_t delivered;
+  tdm_loader_position(self->training, &epoch, &delivered);
+  if (delivered != tdm_loader_batch_count(self->training))
+    return tdm_fail(TDM_INVALID_ARGUMENT, "--resume %s: it is from the middle of an epoch", path);
+  *out_epoch = (int64_t)epoch + 1;
+  run->step = (int64_t)tdm_session_step(self->session);
+  if (*out_epoch < run->given->epochs) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "--resume %s: it has %lld epochs behind it, and --epochs asks for %lld", path,
+                  (long long)*out_epoch, (long long)run->given->epochs);
+}
+
 tdm_status learner_train(const learner *self, const common_options *given) {
   if (given->epochs == 0) {
     const tdm_status status = evaluate(self);
@@ -125,8 +146,9 @@ tdm_status learner_train(const learner *self, const common_options *given) {
   }
   training run = {.self = self, .given = given, .bar = progress_start()};
   run.step_count = given->epochs * tdm_loader_batch_count(self->training);
-  tdm_status status = TDM_OK;
-  for (int64_t epoch = 0; status == TDM_OK && epoch < given->epochs; epoch++)
+  int64_t first = 0;
+  tdm_status status = given->resume_path ? resume(&run, &first) : TDM_OK;
+  for (int64_t epoch = first; status == TDM_OK && epoch < given->epochs; epoch++)
     status = train_and_judge(&run, epoch);
   if (status == TDM_OK) {
     const double seconds = (double)run.training_ns / 1e9;

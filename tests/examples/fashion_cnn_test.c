@@ -14,11 +14,12 @@
 
 #include "tests/examples/program.h"
 
-/* The accuracy in the last line of a run with these options. */
-static double accuracy_with(const char *options) {
+/* The accuracy in the last line of a run of so many epochs with these options. */
+static double accuracy_after(int epochs, const char *options) {
   char arguments[256];
   (void)snprintf(arguments, sizeof arguments,
-                 "--epochs 1 --batch 32 --learning-rate 0.004 --test-images 200 %s", options);
+                 "--epochs %d --batch 32 --learning-rate 0.004 --test-images 200 %s", epochs,
+                 options);
   outcome ended = program_run(arguments);
   if (ended.exit_code != 0) fail_msg("%s: %s", arguments, ended.output);
   char *line = last_line(ended.output);
@@ -29,6 +30,10 @@ static double accuracy_with(const char *options) {
   return accuracy;
 }
 
+static double accuracy_with(const char *options) {
+  return accuracy_after(1, options);
+}
+
 static void goes_on_from_what_it_saved(void **state) {
   (void)state;
   const double learnt = accuracy_with(
@@ -36,6 +41,19 @@ static void goes_on_from_what_it_saved(void **state) {
   const double loaded = accuracy_with("--images 128 --epochs 0 --load learnt.safetensors");
   if (fabs(learnt - loaded) > 0.02) /* other devices round differently */
     fail_msg("accuracy %g, and %g when loaded", learnt, loaded);
+}
+
+static void goes_on_from_a_checkpoint(void **state) {
+  (void)state;
+  (void)accuracy_after(2, "--images 128 --place '*=cpu:0' --checkpoint half.safetensors");
+  const char *resume = "--images 128 --place '*=cpu:0' --resume half.safetensors";
+  const double on = accuracy_after(3, resume);
+  assert_true(on == accuracy_after(3, resume));
+  program_expect(
+      "--epochs 2 --batch 32 --images 128 --resume half.safetensors", 1,
+      (const char *const[]){"--resume half.safetensors", "2 epochs behind it", "asks for 2", NULL});
+  program_expect("--epochs 3 --batch 16 --images 128 --resume half.safetensors", 1,
+                 (const char *const[]){"--resume", "checkpoint/loader", "batch size was 32", NULL});
 }
 
 static void refuses_what_cannot_work(void **state) {
@@ -52,6 +70,7 @@ static void refuses_what_cannot_work(void **state) {
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(goes_on_from_what_it_saved),
+      cmocka_unit_test(goes_on_from_a_checkpoint),
       cmocka_unit_test(refuses_what_cannot_work),
   };
   if (argc != 2) return 2;

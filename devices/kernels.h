@@ -73,6 +73,45 @@ typedef struct tdm_embedding_bag_attributes {
 /* d_out F (..., out), x F (..., in) -> d_weight F (out, in), d_bias F (out). Always both. */
 #define TDM_OP_LINEAR_PARAMETER_GRADIENT "linear_parameter_gradient"
 
+/* a F (..., m, k), b F (..., k, n) -> F (..., m, n), batch by batch; leading dimensions are brought
+ * to one rank from the left with 1, and those of 1 are repeated. A transposed operand lies as
+ * (..., k, m) or (..., n, k); never both. */
+#define TDM_OP_MATMUL "matmul"
+typedef struct tdm_matmul_attributes {
+  int64_t transpose_a; /* 0 or 1 */
+  int64_t transpose_b;
+} tdm_matmul_attributes;
+
+/* x F (batch, vectors, dim) -> F (batch, pairs): the products of vectors i and j < i (with `self`
+ * j <= i), i after i, j ascending. */
+#define TDM_OP_DOT_INTERACTION "dot_interaction"
+/* d_y F (batch, pairs), x -> d_x. */
+#define TDM_OP_DOT_INTERACTION_GRADIENT "dot_interaction_gradient"
+#define TDM_MAX_INTERACTING 256 /* vectors */
+typedef struct tdm_dot_interaction_attributes {
+  int64_t self; /* 0 or 1 */
+} tdm_dot_interaction_attributes;
+
+/* Scaled dot-product attention (Vaswani et al., "Attention is all you need", 2017), head by head:
+ * q F (batch, queries, heads dim), k F (batch, keys, heads dim), v F (batch, keys, heads width),
+ * [padding bool (batch, keys): true is left out] -> y F (batch, queries, heads width), log_sums F
+ * (batch, heads, queries): of the exponentials. With `causal` query i sees the keys up to i. A
+ * query that sees no key has y 0 and log_sum infinite. */
+#define TDM_OP_ATTENTION "attention"
+/* The same, with probabilities dropped as TDM_OP_DROPOUT drops the elements of a (batch, heads,
+ * queries, keys). */
+#define TDM_OP_ATTENTION_DROPOUT "attention_dropout"
+/* d_y, q, k, v, y, log_sums, [padding] -> d_q, d_k, d_v; drops by p. */
+#define TDM_OP_ATTENTION_GRADIENT "attention_gradient"
+typedef struct tdm_attention_attributes {
+  int64_t heads;
+  int64_t causal;
+  double scale; /* of the products */
+  double p;     /* of dropping; attention itself drops nothing */
+  uint64_t stream;
+  tdm_chunk chunk; /* of y's batch */
+} tdm_attention_attributes;
+
 /* ---- Recurrent layers ------------------------------------------------------------------------ */
 
 /* One layer of a recurrent network over a sequence in one direction, time first; G is 1 (rnn), 4
@@ -175,6 +214,13 @@ typedef struct tdm_select_attributes {
 } tdm_select_attributes;
 /* x (a, b, ...) -> (b, a, ...): the first two dimensions exchanged; any dtype of 4 or 8 bytes. */
 #define TDM_OP_SWAP_FIRST_DIMENSIONS "swap_first_dimensions"
+
+/* x -> x with the dimensions first < second exchanged; dtypes as above. */
+#define TDM_OP_TRANSPOSE "transpose"
+typedef struct tdm_transpose_attributes {
+  int64_t first; /* already >= 0 */
+  int64_t second;
+} tdm_transpose_attributes;
 
 /* x (..., n, ...) -> `count` parts, part i with sizes[i] of dimension; any dtype. */
 #define TDM_OP_SPLIT "split"

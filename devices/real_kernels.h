@@ -21,6 +21,12 @@
   X(TDM_OP_LINEAR, linear)                                                                         \
   X(TDM_OP_LINEAR_INPUT_GRADIENT, linear_input_gradient)                                           \
   X(TDM_OP_LINEAR_PARAMETER_GRADIENT, linear_parameter_gradient)                                   \
+  X(TDM_OP_MATMUL, matmul)                                                                         \
+  X(TDM_OP_DOT_INTERACTION, dot_interaction)                                                       \
+  X(TDM_OP_DOT_INTERACTION_GRADIENT, dot_interaction_gradient)                                     \
+  X(TDM_OP_ATTENTION, attention)                                                                   \
+  X(TDM_OP_ATTENTION_DROPOUT, attention_dropout)                                                   \
+  X(TDM_OP_ATTENTION_GRADIENT, attention_gradient)                                                 \
   X(TDM_OP_RNN, recurrent)                                                                         \
   X(TDM_OP_LSTM, recurrent)                                                                        \
   X(TDM_OP_LSTM_TRAINING, recurrent)                                                               \

@@ -68,6 +68,9 @@ bool tdm_layer_options(tdm_graph *graph, const char *layer, const char *name, co
                        size_t bytes, void *out_options);
 /* Is x a value of the graph? If not, the graph's error says so. */
 bool tdm_layer_accepts(tdm_graph *graph, const char *layer, const char *name, tdm_value x);
+/* x weight^T + bias of values that are there; bias may be invalid. */
+tdm_value tdm_linear_of(tdm_graph *graph, const char *name, tdm_value x, tdm_value weight,
+                        tdm_value bias);
 /* A dimension counted from the end when negative, of x with shape; -1, with the graph's error,
  * when there is none. */
 int tdm_layer_dimension(tdm_graph *graph, const char *layer, const char *name,

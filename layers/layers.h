@@ -10,6 +10,7 @@
 #include "layers/optimizers.h"
 #include "layers/recurrent.h"
 #include "layers/schedules.h"
+#include "layers/products.h"
 #include "layers/tables.h"
 
 #ifdef __cplusplus

@@ -134,6 +134,12 @@ static tdm_value make_linear(tdm_graph *graph, const char *name, tdm_value x, in
   return tdm_append(graph, &linear, name, NULL, operands, 3, NULL);
 }
 
+tdm_value tdm_linear_of(tdm_graph *graph, const char *name, tdm_value x, tdm_value weight,
+                        tdm_value bias) {
+  const tdm_value operands[] = {x, weight, bias};
+  return tdm_append(graph, &linear, name, NULL, operands, 3, NULL);
+}
+
 tdm_value tdm_linear(tdm_graph *graph, const char *name, tdm_value x, int64_t out_features) {
   return make_linear(graph, name, x, out_features, true);
 }

@@ -10,6 +10,7 @@ DTYPES = {
     torch.float64: "F64",
     torch.int32: "I32",
     torch.int64: "I64",
+    torch.bool: "BOOL",
 }
 
 

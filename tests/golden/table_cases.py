@@ -1,5 +1,6 @@
-"""Cases of tables in bags. The options of a case stand beside its values, as option.LAYER, a list
-of numbers: tests/layers/table_cases.c reads them, so that only this file lists cases."""
+"""Cases of tables in bags, of products, and of attention. The options of a case stand beside its
+values, as option.LAYER, a list of numbers: tests/layers/table_cases.c reads them, so that only this
+file lists cases."""
 
 import itertools
 
@@ -48,8 +49,111 @@ def bag_cases(cases):
     cases["bag_wide"] = (bag, dict(mode="sum", rows=4, dim=37, bags=5, length=0, wide=False))
 
 
+def matmul(case, a, b):
+    options(case, "matmul")
+    case.judge("y", torch.matmul(case.parameter("a", *a), case.parameter("b", *b)))
+
+
+def transpose(case, shape, first, second):
+    options(case, "transpose", first, second)
+    case.judge("y", torch.transpose(case.parameter("x", *shape), first, second) * 1)
+
+
+def interaction(case, shape, with_self):
+    """As DLRM takes it: the lower triangle of the products of all pairs."""
+    options(case, "dot_interaction", with_self)
+    x = case.parameter("x", *shape)
+    products = torch.bmm(x, x.transpose(1, 2))
+    pairs = [(i, j) for i in range(shape[1]) for j in range(i + with_self)]
+    case.judge("y", products[:, [i for i, _ in pairs], [j for _, j in pairs]])
+
+
+def masks(case, queries, keys, batch, causal, padded):
+    """attn_mask, key_padding_mask; every query sees a key."""
+    causal_mask = torch.ones(queries, keys, dtype=torch.bool).triu(1) if causal else None
+    padding = None
+    if padded:
+        padding = torch.zeros(batch, keys, dtype=torch.bool)
+        padding[0, -1] = padding[-1, 1:] = True
+        case.given("padding", padding)
+    return causal_mask, padding
+
+
+def attention(case, batch, queries, keys, heads, dim, width, causal, padded):
+    options(case, "attention", heads, causal, padded)
+    q = case.parameter("q", batch, queries, heads * dim)
+    k = case.parameter("k", batch, keys, heads * dim)
+    v = case.parameter("v", batch, keys, heads * width)
+    causal_mask, padding = masks(case, queries, keys, batch, causal, padded)
+    scores = torch.einsum("bqhd,bkhd->bhqk", q.view(batch, queries, heads, dim),
+                          k.view(batch, keys, heads, dim)) / dim**0.5
+    if causal:
+        scores = scores.masked_fill(causal_mask, float("-inf"))
+    if padded:
+        scores = scores.masked_fill(padding[:, None, None], float("-inf"))
+    y = torch.einsum("bhqk,bkhd->bqhd", scores.softmax(-1), v.view(batch, keys, heads, width))
+    case.judge("y", y.reshape(batch, queries, heads * width))
+
+
+def multi_head_attention(case, features, heads, queries, keys, batch, batch_first, bias, causal,
+                         padded, same):
+    options(case, "multi_head_attention", heads, batch_first, bias, causal, padded, same)
+    layer = case.module("layer", nn.MultiheadAttention(features, heads, bias=bias,
+                                                       batch_first=batch_first))
+
+    def rows(name, length):
+        shape = (batch, length) if batch_first else (length, batch)
+        return case.parameter(name, *shape, features)
+
+    query = rows("query", queries)
+    key, value = (query, query) if same else (rows("key", keys), rows("value", keys))
+    keys = queries if same else keys
+    causal_mask, padding = masks(case, queries, keys, batch, causal, padded)
+    y, _ = layer(query, key, value, key_padding_mask=padding, attn_mask=causal_mask,
+                 need_weights=False)
+    case.judge("y", y)
+
+
+def product_cases(cases):
+    for a, b in (
+        ((3, 4), (4, 2)), ((2, 3, 4), (2, 4, 5)), ((2, 3, 4), (4, 5)), ((3, 4), (2, 4, 5)),
+        ((2, 1, 3, 4), (3, 4, 2)), ((1, 3, 4), (5, 4, 2)), ((2, 3, 4), (1, 4, 5)),
+        ((1, 2, 3), (2, 1, 3, 2)), ((1, 1), (1, 1))
+    ):
+        name = "matmul_%s_%s" % tuple("x".join(map(str, shape)) for shape in (a, b))
+        cases[name] = (matmul, dict(a=a, b=b))
+    for first, second in ((0, 1), (0, 2), (1, 3), (-1, 2), (2, 0), (1, 1)):
+        arguments = dict(shape=(2, 3, 4, 5), first=first, second=second)
+        cases["transpose_%d_%d" % (first, second)] = (transpose, arguments)
+    for shape, with_self in (((2, 3, 4), False), ((3, 5, 2), True), ((1, 2, 7), False)):
+        name = "interaction_%dx%dx%d" % shape
+        cases[name] = (interaction, dict(shape=shape, with_self=with_self))
+
+
+def attention_cases(cases):
+    for causal, padded in itertools.product((False, True), repeat=2):
+        label = ("_causal" if causal else "") + ("_padded" if padded else "")
+        for heads in (1, 2):
+            cases["attention_%d%s" % (heads, label)] = (attention, dict(
+                batch=2, queries=4, keys=4, heads=heads, dim=3, width=2, causal=causal,
+                padded=padded
+            ))
+        for batch_first, bias in itertools.product((False, True), repeat=2):
+            name = "mha" + ("_batch_first" if batch_first else "") + ("_bias" if bias else "")
+            same = batch_first == bias
+            cases[name + label] = (multi_head_attention, dict(
+                features=6, heads=3 if bias else 2, queries=3, keys=3 if causal else 5, batch=2,
+                batch_first=batch_first, bias=bias, causal=causal, padded=padded, same=same
+            ))
+    cases["attention_long"] = (attention, dict(
+        batch=1, queries=35, keys=35, heads=1, dim=2, width=1, causal=True, padded=False
+    ))
+
+
 def table_cases():
     """name -> (function, its arguments)"""
     cases = {}
     bag_cases(cases)
+    product_cases(cases)
+    attention_cases(cases)
     return cases

@@ -19,7 +19,65 @@ static void bag(layer_test *test, const layer_case *options) {
                                 &chosen));
 }
 
+static void matmul(layer_test *test, const layer_case *options) {
+  (void)options;
+  const tdm_value a = layer_parameter(test, "a"), b = layer_parameter(test, "b");
+  layer_judge(test, "y", tdm_matmul(test->graph, "f", a, b));
+}
+
+/* first, second */
+static void transpose(layer_test *test, const layer_case *options) {
+  const tdm_value x = layer_parameter(test, "x");
+  layer_judge(
+      test, "y",
+      tdm_transpose(test->graph, "f", x, (int)options->numbers[0], (int)options->numbers[1]));
+}
+
+/* with self */
+static void dot_interaction(layer_test *test, const layer_case *options) {
+  const tdm_value x = layer_parameter(test, "x");
+  layer_judge(test, "y", tdm_dot_interaction(test->graph, "f", x, options->numbers[0] != 0));
+}
+
+static tdm_value padding_of(layer_test *test, double padded) {
+  return padded != 0 ? layer_input(test, "padding") : (tdm_value){0, 0};
+}
+
+/* heads, causal, padded */
+static void attention(layer_test *test, const layer_case *options) {
+  const double *numbers = options->numbers;
+  const tdm_value q = layer_parameter(test, "q"), k = layer_parameter(test, "k");
+  const tdm_value v = layer_parameter(test, "v");
+  const tdm_attention_options chosen = {.struct_size = sizeof chosen,
+                                        .heads = (int64_t)numbers[0],
+                                        .causal = numbers[1] != 0,
+                                        .padding = padding_of(test, numbers[2])};
+  layer_judge(test, "y", tdm_attention(test->graph, "f", q, k, v, &chosen));
+}
+
+/* heads, batch first, bias, causal, padded, same */
+static void multi_head_attention(layer_test *test, const layer_case *options) {
+  const double *numbers = options->numbers;
+  const tdm_value query = layer_parameter(test, "query");
+  const bool same = numbers[5] != 0;
+  const tdm_value key = same ? query : layer_parameter(test, "key");
+  const tdm_value value = same ? query : layer_parameter(test, "value");
+  const tdm_multi_head_attention_options chosen = {.struct_size = sizeof chosen,
+                                                   .batch_first = numbers[1] != 0,
+                                                   .without_bias = numbers[2] == 0,
+                                                   .causal = numbers[3] != 0,
+                                                   .padding = padding_of(test, numbers[4])};
+  layer_judge(test, "y",
+              tdm_multi_head_attention(test->graph, "layer", query, key, value, (int64_t)numbers[0],
+                                       &chosen));
+}
+
 const layer_builder table_builders[] = {
     {"embedding_bag", {.build = bag}},
+    {"matmul", {.build = matmul}},
+    {"transpose", {.build = transpose}},
+    {"dot_interaction", {.build = dot_interaction}},
+    {"attention", {.build = attention}},
+    {"multi_head_attention", {.build = multi_head_attention}},
     {.layer = NULL},
 };

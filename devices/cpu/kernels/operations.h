@@ -43,6 +43,10 @@
   X(TDM_OP_CONCAT, concat, TDM_INT64)                                                              \
   X(TDM_OP_CONCAT, concat, TDM_UINT8)                                                              \
   X(TDM_OP_CONCAT, concat, TDM_BOOL)                                                               \
+  X(TDM_OP_TRANSPOSE, transpose, TDM_FLOAT32)                                                      \
+  X(TDM_OP_TRANSPOSE, transpose, TDM_FLOAT64)                                                      \
+  X(TDM_OP_TRANSPOSE, transpose, TDM_INT32)                                                        \
+  X(TDM_OP_TRANSPOSE, transpose, TDM_INT64)                                                        \
   X(TDM_OP_SWAP_FIRST_DIMENSIONS, swap_first_dimensions, TDM_FLOAT32)                              \
   X(TDM_OP_SWAP_FIRST_DIMENSIONS, swap_first_dimensions, TDM_FLOAT64)                              \
   X(TDM_OP_SWAP_FIRST_DIMENSIONS, swap_first_dimensions, TDM_INT32)                                \

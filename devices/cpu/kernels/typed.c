@@ -132,53 +132,95 @@ tdm_status TYPED(tdm_select_gradient_execute)(const tdm_kernel_call *call) {
   return TDM_OK;
 }
 
-/* ---- Exchange of the first two dimensions ------------------------------------------------------
+/* ---- Exchange of two dimensions --------------------------------------------------------------
  */
 
-tdm_status TYPED(tdm_swap_first_dimensions_prepare)(const tdm_kernel_request *request,
-                                                    tdm_kernel_answer *answer) {
+typedef struct exchange_state {
+  int64_t outer; /* x is (outer, rows, middle, columns, inner) */
+  int64_t rows;
+  int64_t middle;
+  int64_t columns;
+  size_t inner_bytes;
+} exchange_state;
+
+static tdm_status prepare_exchange(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                   int first, int second) {
   const tdm_spec *x = &request->inputs[0];
-  typed_state *state = state_create(request, answer);
+  exchange_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->outer = x->shape.dims[0];
-  state->size = x->shape.dims[1];
+  state->outer = tdm_cpu_dims_product(x, 0, first);
+  state->rows = x->shape.dims[first];
+  state->middle = tdm_cpu_dims_product(x, first + 1, second);
+  state->columns = x->shape.dims[second];
   state->inner_bytes =
-      (size_t)tdm_cpu_dims_product(x, 2, x->shape.rank) * tdm_dtype_bytes(x->dtype);
+      (size_t)tdm_cpu_dims_product(x, second + 1, x->shape.rank) * tdm_dtype_bytes(x->dtype);
   return TDM_OK;
 }
 
-#define SWAP_BLOCK 16 /* rows of both sides that stay in the first cache */
+#define EXCHANGE_BLOCK 16 /* rows of both sides that stay in the first cache */
 
-/* Elements of 4 or 8 bytes, in blocks. */
-#define SWAP_ELEMENTS(type)                                                                        \
-  static void swap_##type(const type *x, type *out, int64_t rows, int64_t columns) {               \
-    for (int64_t i0 = 0; i0 < rows; i0 += SWAP_BLOCK) {                                            \
-      const int64_t i1 = tdm_cpu_min(rows, i0 + SWAP_BLOCK);                                       \
+/* Elements of 4 or 8 bytes, in blocks: out (columns, middle, rows) = x (rows, middle, columns), of
+ * which one place of the middle. */
+#define EXCHANGE_ELEMENTS(type)                                                                    \
+  static void exchange_##type(const type *x, type *out, int64_t rows, int64_t middle,              \
+                              int64_t columns) {                                                   \
+    for (int64_t i0 = 0; i0 < rows; i0 += EXCHANGE_BLOCK) {                                        \
+      const int64_t i1 = tdm_cpu_min(rows, i0 + EXCHANGE_BLOCK);                                   \
       for (int64_t j = 0; j < columns; j++) {                                                      \
         for (int64_t i = i0; i < i1; i++)                                                          \
-          out[j * rows + i] = x[i * columns + j];                                                  \
+          out[j * middle * rows + i] = x[i * middle * columns + j];                                \
       }                                                                                            \
     }                                                                                              \
   }
-SWAP_ELEMENTS(uint32_t)
-SWAP_ELEMENTS(uint64_t)
+EXCHANGE_ELEMENTS(uint32_t)
+EXCHANGE_ELEMENTS(uint64_t)
 
-tdm_status TYPED(tdm_swap_first_dimensions_execute)(const tdm_kernel_call *call) {
-  const typed_state *state = call->state;
+/* One place of the middle, rows of inner bytes. */
+static void exchange_rows(const exchange_state *state, const char *x, char *out) {
   const size_t inner = state->inner_bytes;
-  const int64_t rows = state->outer, columns = state->size;
-  const char *x = call->inputs[0]; /* (rows, columns, inner) */
-  char *out = call->outputs[0];    /* (columns, rows, inner) */
-  if (inner == sizeof(uint32_t)) {
-    swap_uint32_t(call->inputs[0], call->outputs[0], rows, columns);
-  } else if (inner == sizeof(uint64_t)) {
-    swap_uint64_t(call->inputs[0], call->outputs[0], rows, columns);
-  } else {
-    for (int64_t j = 0; j < columns; j++) {
-      for (int64_t i = 0; i < rows; i++) {
-        memcpy(out + (size_t)(j * rows + i) * inner, x + (size_t)(i * columns + j) * inner, inner);
-      }
+  const int64_t rows = state->rows, middle = state->middle, columns = state->columns;
+  for (int64_t j = 0; j < columns; j++) {
+    for (int64_t i = 0; i < rows; i++) {
+      memcpy(out + (size_t)(j * middle * rows + i) * inner,
+             x + (size_t)(i * middle * columns + j) * inner, inner);
+    }
+  }
+}
+
+static tdm_status exchange(const tdm_kernel_call *call) {
+  const exchange_state *state = call->state;
+  const size_t inner = state->inner_bytes;
+  const int64_t rows = state->rows, middle = state->middle, columns = state->columns;
+  for (int64_t i = 0; i < state->outer * middle; i++) {
+    const int64_t slice = i / middle * middle * rows * columns, place = i % middle;
+    const char *x = (const char *)call->inputs[0] + (size_t)(slice + place * columns) * inner;
+    char *out = (char *)call->outputs[0] + (size_t)(slice + place * rows) * inner;
+    if (inner == sizeof(uint32_t)) {
+      exchange_uint32_t((const void *)x, (void *)out, rows, middle, columns);
+    } else if (inner == sizeof(uint64_t)) {
+      exchange_uint64_t((const void *)x, (void *)out, rows, middle, columns);
+    } else {
+      exchange_rows(state, x, out);
     }
   }
   return TDM_OK;
+}
+
+tdm_status TYPED(tdm_swap_first_dimensions_prepare)(const tdm_kernel_request *request,
+                                                    tdm_kernel_answer *answer) {
+  return prepare_exchange(request, answer, 0, 1);
+}
+
+tdm_status TYPED(tdm_swap_first_dimensions_execute)(const tdm_kernel_call *call) {
+  return exchange(call);
+}
+
+tdm_status TYPED(tdm_transpose_prepare)(const tdm_kernel_request *request,
+                                        tdm_kernel_answer *answer) {
+  const tdm_transpose_attributes *attributes = request->attributes;
+  return prepare_exchange(request, answer, (int)attributes->first, (int)attributes->second);
+}
+
+tdm_status TYPED(tdm_transpose_execute)(const tdm_kernel_call *call) {
+  return exchange(call);
 }

@@ -17,6 +17,7 @@
   X(TDM_OP_SELECT_GRADIENT, select_gradient, TDM_FLOAT32, TDM_FLOAT64)                             \
   X(TDM_OP_SWAP_FIRST_DIMENSIONS, swap_first_dimensions, TDM_FLOAT32, TDM_FLOAT64, TDM_INT32,      \
     TDM_INT64)                                                                                     \
+  X(TDM_OP_TRANSPOSE, transpose, TDM_FLOAT32, TDM_FLOAT64, TDM_INT32, TDM_INT64)                   \
   X(TDM_OP_SPLIT, split, TDM_FLOAT32, TDM_FLOAT64, TDM_INT32, TDM_INT64, TDM_UINT8, TDM_BOOL)      \
   X(TDM_OP_CONCAT, concat, TDM_FLOAT32, TDM_FLOAT64, TDM_INT32, TDM_INT64, TDM_UINT8, TDM_BOOL)
 

@@ -86,39 +86,75 @@ tdm_status tdm_cuda_select_gradient_execute(const tdm_kernel_call *call) {
                               : run_select_gradient<uint32_t>(call);
 }
 
-/* ---- Exchange of the first two dimensions ---------------------------------------------------- */
+/* ---- Exchange of two dimensions -------------------------------------------------------------- */
 
-/* x: (rows, columns, inner), out: (columns, rows, inner). */
+struct exchange_state {
+  int64_t count;
+  int64_t rows; /* x is (outer, rows, middle, columns, inner) */
+  int64_t middle;
+  int64_t columns;
+  int64_t inner;
+  bool wide;
+};
+
+/* x: (outer, rows, middle, columns, inner), out: (outer, columns, middle, rows, inner). */
 template <class word>
-static __global__ void swap_first(const word *x, word *out, int64_t rows, int64_t columns,
-                                  int64_t inner, int64_t count) {
+static __global__ void exchange(const word *x, word *out, int64_t rows, int64_t middle,
+                                int64_t columns, int64_t inner, int64_t count) {
   EACH_ELEMENT(i, count) {
-    const int64_t place = i / inner;
-    const int64_t from = place % rows * columns + place / rows;
+    int64_t place = i / inner;
+    const int64_t row = place % rows;
+    place /= rows;
+    const int64_t between = place % middle;
+    place /= middle;
+    const int64_t column = place % columns, outer = place / columns;
+    const int64_t from = ((outer * rows + row) * middle + between) * columns + column;
     out[i] = x[from * inner + i % inner];
   }
 }
 
-template <class word> static tdm_status run_swap(const tdm_kernel_call *call) {
-  const shape_state *state = state_of(call);
-  return kernel_launch(call, "swap_first_dimensions", swap_first<word>, blocks_for(state->count),
-                       BLOCK, input_of<word>(call, 0), output_of<word>(call, 0), state->outer,
-                       state->size, state->inner, state->count);
-}
-
-tdm_status tdm_cuda_swap_first_dimensions_prepare(const tdm_kernel_request *request,
-                                                  tdm_kernel_answer *answer) {
+static tdm_status prepare_exchange(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                   int64_t first, int64_t second) {
   const tdm_spec *x = &request->inputs[0];
-  shape_state *state = state_create<shape_state>(answer);
+  exchange_state *state = state_create<exchange_state>(answer);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->count = count_of(x);
-  state->outer = x->shape.dims[0];
-  state->size = x->shape.dims[1];
-  state->inner = dims_product(x, 2, x->shape.rank);
+  state->rows = x->shape.dims[first];
+  state->middle = dims_product(x, first + 1, second);
+  state->columns = x->shape.dims[second];
+  state->inner = dims_product(x, second + 1, x->shape.rank);
   state->wide = tdm_dtype_bytes(x->dtype) == 8;
   return TDM_OK;
 }
 
+template <class word> static tdm_status run_exchange(const tdm_kernel_call *call) {
+  const exchange_state *state = static_cast<const exchange_state *>(call->state);
+  return kernel_launch(call, "exchange", exchange<word>, blocks_for(state->count), BLOCK,
+                       input_of<word>(call, 0), output_of<word>(call, 0), state->rows,
+                       state->middle, state->columns, state->inner, state->count);
+}
+
+static tdm_status execute_exchange(const tdm_kernel_call *call) {
+  return static_cast<const exchange_state *>(call->state)->wide ? run_exchange<uint64_t>(call)
+                                                                : run_exchange<uint32_t>(call);
+}
+
+tdm_status tdm_cuda_swap_first_dimensions_prepare(const tdm_kernel_request *request,
+                                                  tdm_kernel_answer *answer) {
+  return prepare_exchange(request, answer, 0, 1);
+}
+
 tdm_status tdm_cuda_swap_first_dimensions_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_swap<uint64_t>(call) : run_swap<uint32_t>(call);
+  return execute_exchange(call);
+}
+
+tdm_status tdm_cuda_transpose_prepare(const tdm_kernel_request *request,
+                                      tdm_kernel_answer *answer) {
+  const tdm_transpose_attributes *attributes =
+      static_cast<const tdm_transpose_attributes *>(request->attributes);
+  return prepare_exchange(request, answer, attributes->first, attributes->second);
+}
+
+tdm_status tdm_cuda_transpose_execute(const tdm_kernel_call *call) {
+  return execute_exchange(call);
 }

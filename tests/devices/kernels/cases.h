@@ -44,6 +44,10 @@ struct kernel_case {
   union {
     tdm_embedding_attributes embedding;
     tdm_embedding_bag_attributes embedding_bag;
+    tdm_matmul_attributes matmul;
+    tdm_transpose_attributes transpose;
+    tdm_dot_interaction_attributes interaction;
+    tdm_attention_attributes attention;
     tdm_recurrent_attributes recurrent;
     tdm_fill_attributes fill;
     tdm_gelu_attributes gelu;
@@ -121,6 +125,8 @@ static inline int64_t input_last_dim(const kernel_case *test, size_t input) {
 }
 
 void embedding_cases(kernel_visit visit, void *user);
+void attention_cases(kernel_visit visit, void *user);
+void product_cases(kernel_visit visit, void *user);
 void bag_cases(kernel_visit visit, void *user);
 void sparse_cases(kernel_visit visit, void *user);
 void linear_cases(kernel_visit visit, void *user);

@@ -1,0 +1,114 @@
+/* What attention and its gradient share: sizes, where a head's rows lie, and the scores of a block
+ * of queries and keys, made anew wherever they are needed. Invariant: no (queries, keys) matrix is
+ * kept, and a score, dropped or not, depends on its own query and key alone. */
+#ifndef TANDEM_DEVICES_CPU_KERNELS_ATTENTION_H
+#define TANDEM_DEVICES_CPU_KERNELS_ATTENTION_H
+
+#include "core/philox.h"
+#include "devices/cpu/kernels/product.h"
+#include "devices/cpu/kernels/rows.h"
+
+#define QUERIES 32 /* of a block */
+#define KEYS 128   /* ...; at most PRODUCT_ROWS */
+#define WIDTHS 256 /* columns of values that are computed at once */
+
+typedef struct attention_state {
+  int64_t batch;
+  int64_t queries;
+  int64_t keys;
+  int64_t heads;
+  int64_t dim;   /* of a head's queries and keys */
+  int64_t width; /* of a head's values */
+  real scale;
+  bool causal;
+  bool drops;
+  uint32_t threshold; /* of dropping */
+  real kept_scale;
+  uint64_t stream;
+  int64_t first_batch; /* where this chunk begins in the whole batch */
+  bool splits;
+} attention_state;
+
+typedef struct attention_job {
+  const attention_state *state;
+  const real *q;          /* (batch, queries, heads dim) */
+  const real *k;          /* (batch, keys, heads dim) */
+  const real *v;          /* (batch, keys, heads width) */
+  const uint8_t *padding; /* (batch, keys) or NULL */
+  uint64_t seed;
+  uint32_t step;
+} attention_job;
+
+/* A block of one head's scores: queries first_query.. (rows), keys first_key.. (columns). */
+typedef struct attention_block {
+  int64_t batch;
+  int64_t head;
+  int64_t first_query;
+  int64_t rows;
+  int64_t first_key;
+  int64_t columns;
+} attention_block;
+
+static inline void attention_state_read(attention_state *state, const tdm_kernel_request *request,
+                                        const tdm_spec *q, const tdm_spec *v) {
+  const tdm_attention_attributes *attributes = request->attributes;
+  state->batch = q->shape.dims[0];
+  state->queries = q->shape.dims[1];
+  state->keys = v->shape.dims[1];
+  state->heads = attributes->heads;
+  state->dim = q->shape.dims[2] / state->heads;
+  state->width = v->shape.dims[2] / state->heads;
+  state->scale = (real)attributes->scale;
+  state->causal = attributes->causal != 0;
+  state->threshold = (uint32_t)(attributes->p * 16777216.0);
+  state->kept_scale = attributes->p < 1 ? (real)(1 / (1 - attributes->p)) : 0;
+  state->stream = attributes->stream;
+  state->first_batch = attributes->chunk.offset;
+}
+
+/* Rows of q, k, v or what is like them: of a batch's head, from row `first` on. */
+ALWAYS_INLINE int64_t attention_row(const attention_state *state, const attention_block *block,
+                                    int64_t rows, int64_t first, int64_t size) {
+  return ((block->batch * rows + first) * state->heads + block->head) * size;
+}
+
+/* scores (rows, KEYS apart) = scale q k^T; -infinity where a query does not see a key. */
+ALWAYS_INLINE void attention_scores(const attention_job *job, const attention_block *block,
+                                    real *scores) {
+  const attention_state *state = job->state;
+  const int64_t dim = state->dim, stride = state->heads * dim;
+  const real *q = job->q + attention_row(state, block, state->queries, block->first_query, dim);
+  const real *k = job->k + attention_row(state, block, state->keys, block->first_key, dim);
+  const matrix keys = {k, stride, true};
+  product_direct(block->rows, dim, block->columns, keys, 0, block->columns, q, stride, NULL, scores,
+                 KEYS);
+  const uint8_t *padding =
+      job->padding ? job->padding + block->batch * state->keys + block->first_key : NULL;
+  for (int64_t i = 0; i < block->rows; i++) {
+    real *row = scores + i * KEYS; /* (columns) */
+    const int64_t seen =
+        state->causal ? block->first_query + i + 1 - block->first_key : block->columns;
+    for (int64_t j = 0; j < block->columns; j++) {
+      const bool sees = j < seen && !(padding && padding[j]);
+      row[j] = sees ? row[j] * state->scale : (real)-INFINITY;
+    }
+  }
+}
+
+/* Drops elements of row (columns) as their places in (batch, heads, queries, keys) say. */
+ALWAYS_INLINE void attention_drop(const attention_job *job, const attention_block *block, int64_t i,
+                                  real *row) {
+  const attention_state *state = job->state;
+  const int64_t before =
+      ((state->first_batch + block->batch) * state->heads + block->head) * state->queries +
+      block->first_query + i;
+  uint64_t place = (uint64_t)(before * state->keys + block->first_key);
+  uint32_t words[4];
+  for (int64_t j = 0; j < block->columns; j++, place++) {
+    if (j == 0 || place % 4 == 0)
+      tdm_philox_block(job->seed, state->stream, job->step, place / 4, words);
+    row[j] = words[place % 4] >> 8 < state->threshold ? 0 : row[j] * state->kept_scale;
+  }
+}
+
+#endif

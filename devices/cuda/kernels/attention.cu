@@ -1,0 +1,98 @@
+/* Attention: a block takes a query of a head and goes through its keys, as many as it has threads
+ * at a time; sums are scaled anew when a larger score is met (Milakov, Gimelshein, "Online
+ * normalizer calculation for softmax", 2018). */
+#include "devices/cuda/kernels/attention.h"
+
+static const int KEYS = 128; /* threads of a block, and keys at a time */
+
+/* q: (batch, queries, heads dim), k: (batch, keys, heads dim), v: (batch, keys, heads width),
+ * padding: (batch, keys) or NULL, y: like q with width, log_sums: (batch, heads, queries). */
+template <class real>
+static __global__ void attend(const real *q, const real *k, const real *v, const uint8_t *padding,
+                              real *y, real *log_sums, int64_t queries, int64_t keys, int64_t heads,
+                              int64_t dim, int64_t width, double scale, bool causal, uint64_t seed,
+                              uint64_t stream, uint32_t step, uint32_t threshold, double kept_scale,
+                              int64_t first_batch) {
+  TDM_SHARED(real, weights, KEYS);
+  const int64_t query = blockIdx.x % queries, head = blockIdx.x / queries % heads;
+  const int64_t batch = blockIdx.x / queries / heads;
+  const real *a = q + ((batch * queries + query) * heads + head) * dim;
+  real *out = y + ((batch * queries + query) * heads + head) * width;
+  const uint64_t place =
+      (uint64_t)((((first_batch + batch) * heads + head) * queries + query) * keys);
+  real most = -(real)INFINITY, sum = 0;
+  EACH_OF_BLOCK(j, width) {
+    out[j] = 0;
+  }
+  for (int64_t first = 0; first < keys; first += KEYS) {
+    const int64_t key = first + threadIdx.x;
+    const bool sees =
+        key < keys && !(causal && key > query) && !(padding != NULL && padding[batch * keys + key]);
+    const int64_t row = key < keys ? key : 0;
+    const real score =
+        score_of(a, k + ((batch * keys + row) * heads + head) * dim, dim, scale, sees);
+    const real larger = larger_of_two::of(most, block_reduce<larger_of_two>(score));
+    const bool is_nothing = larger == -(real)INFINITY && score == larger;
+    const real weight = is_nothing || !sees ? 0 : exp(score - larger);
+    const real factor = sum == 0 ? 0 : exp(most - larger);
+    sum = sum * factor + block_sum(weight);
+    most = larger;
+    weights[threadIdx.x] =
+        weight * kept_at<real>(place + (uint64_t)row, seed, stream, step, threshold, kept_scale);
+    __syncthreads();
+    EACH_OF_BLOCK(j, width) {
+      real value = out[j] * factor;
+      for (int64_t i = 0; i < KEYS && first + i < keys; i++)
+        value += weights[i] * v[((batch * keys + first + i) * heads + head) * width + j];
+      out[j] = value;
+    }
+    __syncthreads(); /* weights are written again */
+  }
+  EACH_OF_BLOCK(j, width) {
+    out[j] = sum != 0 ? out[j] / sum : 0;
+  }
+  if (threadIdx.x == 0)
+    log_sums[(batch * heads + head) * queries + query] =
+        sum != 0 ? most + log(sum) : (real)INFINITY;
+}
+
+template <class real> static tdm_status run(const tdm_kernel_call *call) {
+  const attention_state *state = static_cast<const attention_state *>(call->state);
+  return kernel_launch(
+      call, "attend", attend<real>, state->batch * state->heads * state->queries, KEYS,
+      input_of<real>(call, 0), input_of<real>(call, 1), input_of<real>(call, 2),
+      input_of<uint8_t>(call, 3), output_of<real>(call, 0), output_of<real>(call, 1),
+      state->queries, state->keys, state->heads, state->dim, state->width, state->scale,
+      state->causal, call->scalars->seed, state->stream, (uint32_t)call->scalars->step,
+      state->threshold, state->kept_scale, state->first_batch);
+}
+
+static tdm_status execute(const tdm_kernel_call *call) {
+  return static_cast<const attention_state *>(call->state)->wide ? run<double>(call)
+                                                                 : run<float>(call);
+}
+
+static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                          bool drops) {
+  const attention_state *state =
+      attention_prepare(request, answer, &request->inputs[0], &request->inputs[2], drops);
+  return state != NULL ? TDM_OK : TDM_OUT_OF_MEMORY;
+}
+
+tdm_status tdm_cuda_attention_prepare(const tdm_kernel_request *request,
+                                      tdm_kernel_answer *answer) {
+  return prepare(request, answer, false);
+}
+
+tdm_status tdm_cuda_attention_execute(const tdm_kernel_call *call) {
+  return execute(call);
+}
+
+tdm_status tdm_cuda_attention_dropout_prepare(const tdm_kernel_request *request,
+                                              tdm_kernel_answer *answer) {
+  return prepare(request, answer, true);
+}
+
+tdm_status tdm_cuda_attention_dropout_execute(const tdm_kernel_call *call) {
+  return execute(call);
+}

@@ -1,0 +1,70 @@
+/* What attention and its gradient share on a GPU: sizes, and one score of a query and a key.
+ * Invariant: no (queries, keys) matrix is kept; a score, dropped or not, depends on its own query
+ * and key alone. */
+#ifndef TANDEM_DEVICES_CUDA_KERNELS_ATTENTION_H
+#define TANDEM_DEVICES_CUDA_KERNELS_ATTENTION_H
+
+#include "core/philox.h"
+#include "devices/cuda/kernels/family.h"
+#include "devices/cuda/kernels/reduce.h"
+
+struct attention_state {
+  int64_t batch;
+  int64_t queries;
+  int64_t keys;
+  int64_t heads;
+  int64_t dim;   /* of a head's queries and keys */
+  int64_t width; /* of a head's values */
+  double scale;
+  double kept_scale;  /* of what is not dropped */
+  uint32_t threshold; /* of dropping; 0: nothing is dropped */
+  uint64_t stream;
+  int64_t first_batch; /* where this chunk begins in the whole batch */
+  bool causal;
+  bool wide;
+};
+
+static inline attention_state *attention_prepare(const tdm_kernel_request *request,
+                                                 tdm_kernel_answer *answer, const tdm_spec *q,
+                                                 const tdm_spec *v, bool drops) {
+  const tdm_attention_attributes *attributes =
+      static_cast<const tdm_attention_attributes *>(request->attributes);
+  attention_state *state = state_create<attention_state>(answer);
+  if (state == NULL) return NULL;
+  state->batch = q->shape.dims[0];
+  state->queries = q->shape.dims[1];
+  state->keys = v->shape.dims[1];
+  state->heads = attributes->heads;
+  state->dim = q->shape.dims[2] / state->heads;
+  state->width = v->shape.dims[2] / state->heads;
+  state->scale = attributes->scale;
+  state->causal = attributes->causal != 0;
+  state->threshold = drops ? (uint32_t)(attributes->p * 16777216.0) : 0;
+  state->kept_scale = attributes->p < 1 ? 1 / (1 - attributes->p) : 0;
+  state->stream = attributes->stream;
+  state->first_batch = attributes->chunk.offset;
+  state->wide = q->dtype == TDM_FLOAT64;
+  return state;
+}
+
+/* scale a . b, or -infinity where the query does not see the key. */
+template <class real>
+static __device__ inline real score_of(const real *a, const real *b, int64_t dim, double scale,
+                                       bool sees) {
+  real sum = 0;
+  for (int64_t d = 0; d < dim; d++)
+    sum += a[d] * b[d];
+  return sees ? sum * (real)scale : -(real)INFINITY;
+}
+
+/* What the element at place of (batch, heads, queries, keys) is multiplied by. */
+template <class real>
+static __device__ inline real kept_at(uint64_t place, uint64_t seed, uint64_t stream, uint32_t step,
+                                      uint32_t threshold, double kept_scale) {
+  if (threshold == 0) return 1;
+  uint32_t words[4];
+  tdm_philox_block(seed, stream, step, place / 4, words);
+  return words[place % 4] >> 8 < threshold ? 0 : (real)kept_scale;
+}
+
+#endif

@@ -1,0 +1,128 @@
+/* The gradient of attention: probabilities are made anew from scores and the logarithms of their
+ * sums (Dao et al., "FlashAttention", 2022); the formulas stand with the cpu's kernel. A block
+ * takes a query for d_q, a key for d_k and d_v. Invariant: an element is one block's, summed in
+ * order. */
+#include "devices/cuda/kernels/attention.h"
+
+static const int PARTNERS = 128; /* threads of a block, and partners at a time */
+
+/* d_y, y: (batch, queries, heads width), means: (batch, queries, heads): d_y . y of each. */
+template <class real>
+static __global__ void multiply_outputs(const real *d_y, const real *y, int64_t width, real *means,
+                                        int64_t count) {
+  EACH_ELEMENT(i, count) {
+    real sum = 0;
+    for (int64_t j = 0; j < width; j++)
+      sum += d_y[i * width + j] * y[i * width + j];
+    means[i] = sum;
+  }
+}
+
+/* One pair's probability, what dropping left of it, and the slope of its score. */
+template <class real>
+static __device__ inline void slope_of(const real *q, const real *k, const real *v, const real *d_y,
+                                       int64_t dim, int64_t width, double scale, bool sees,
+                                       real kept, real log_sum, real mean, real *out_dropped,
+                                       real *out_slope) {
+  const real score = score_of(q, k, dim, scale, sees);
+  const real p = sees ? exp(score - log_sum) : 0;
+  real d_p = 0;
+  for (int64_t j = 0; j < width; j++)
+    d_p += d_y[j] * v[j];
+  *out_dropped = p * kept;
+  *out_slope = p * (d_p * kept - mean) * (real)scale;
+}
+
+/* of_keys: a block a key, whose partners are queries: d_k and d_v; else a block a query: d_q.
+ * Operands as in the forward kernel; means: (batch, queries, heads). */
+template <class real>
+static __global__ void
+gather_slopes(bool of_keys, const real *d_y, const real *q, const real *k, const real *v,
+              const real *means, const real *log_sums, const uint8_t *padding, real *d_q, real *d_k,
+              real *d_v, int64_t queries, int64_t keys, int64_t heads, int64_t dim, int64_t width,
+              double scale, bool causal, uint64_t seed, uint64_t stream, uint32_t step,
+              uint32_t threshold, double kept_scale, int64_t first_batch) {
+  TDM_SHARED(real, slopes, PARTNERS);
+  TDM_SHARED(real, dropped, PARTNERS);
+  const int64_t own_count = of_keys ? keys : queries, partner_count = of_keys ? queries : keys;
+  const int64_t own = blockIdx.x % own_count, head = blockIdx.x / own_count % heads;
+  const int64_t batch = blockIdx.x / own_count / heads;
+  const int64_t own_row = (batch * own_count + own) * heads + head;
+  real *d_own = (of_keys ? d_k : d_q) + own_row * dim;
+  EACH_OF_BLOCK(j, dim) {
+    d_own[j] = 0;
+  }
+  EACH_OF_BLOCK(j, of_keys ? width : 0) {
+    d_v[own_row * width + j] = 0;
+  }
+  for (int64_t first = 0; first < partner_count; first += PARTNERS) {
+    const bool is_there = first + threadIdx.x < partner_count;
+    const int64_t partner = is_there ? first + threadIdx.x : 0;
+    const int64_t query = of_keys ? partner : own, key = of_keys ? own : partner;
+    const bool sees =
+        is_there && !(causal && key > query) && !(padding != NULL && padding[batch * keys + key]);
+    const int64_t query_row = (batch * queries + query) * heads + head;
+    const int64_t key_row = (batch * keys + key) * heads + head;
+    const int64_t before = ((first_batch + batch) * heads + head) * queries + query;
+    const real kept =
+        kept_at<real>((uint64_t)(before * keys + key), seed, stream, step, threshold, kept_scale);
+    slope_of(q + query_row * dim, k + key_row * dim, v + key_row * width, d_y + query_row * width,
+             dim, width, scale, sees, kept, log_sums[(batch * heads + head) * queries + query],
+             means[query_row], &dropped[threadIdx.x], &slopes[threadIdx.x]);
+    __syncthreads();
+    const int64_t left = partner_count - first < PARTNERS ? partner_count - first : PARTNERS;
+    const real *partners = of_keys ? q : k;
+    EACH_OF_BLOCK(j, dim) {
+      real sum = d_own[j];
+      for (int64_t i = 0; i < left; i++)
+        sum += slopes[i] * partners[((batch * partner_count + first + i) * heads + head) * dim + j];
+      d_own[j] = sum;
+    }
+    EACH_OF_BLOCK(j, of_keys ? width : 0) {
+      real sum = d_v[own_row * width + j];
+      for (int64_t i = 0; i < left; i++)
+        sum += dropped[i] * d_y[((batch * queries + first + i) * heads + head) * width + j];
+      d_v[own_row * width + j] = sum;
+    }
+    __syncthreads(); /* slopes are written again */
+  }
+}
+
+tdm_status tdm_cuda_attention_gradient_prepare(const tdm_kernel_request *request,
+                                               tdm_kernel_answer *answer) {
+  const attention_state *state =
+      attention_prepare(request, answer, &request->inputs[1], &request->inputs[3], true);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  answer->workspace_bytes =
+      (size_t)(state->batch * state->queries * state->heads) * (state->wide ? 8 : 4);
+  return TDM_OK;
+}
+
+template <class real> static tdm_status run_side(const tdm_kernel_call *call, bool of_keys) {
+  const attention_state *state = static_cast<const attention_state *>(call->state);
+  const int64_t blocks = state->batch * state->heads * (of_keys ? state->keys : state->queries);
+  return kernel_launch(
+      call, of_keys ? "gather_slopes_of_keys" : "gather_slopes_of_queries", gather_slopes<real>,
+      blocks, PARTNERS, of_keys, input_of<real>(call, 0), input_of<real>(call, 1),
+      input_of<real>(call, 2), input_of<real>(call, 3), static_cast<const real *>(call->workspace),
+      input_of<real>(call, 5), input_of<uint8_t>(call, 6), output_of<real>(call, 0),
+      output_of<real>(call, 1), output_of<real>(call, 2), state->queries, state->keys, state->heads,
+      state->dim, state->width, state->scale, state->causal, call->scalars->seed, state->stream,
+      (uint32_t)call->scalars->step, state->threshold, state->kept_scale, state->first_batch);
+}
+
+/* d_y, q, k, v, y, log_sums, [padding] -> d_q, d_k, d_v. */
+template <class real> static tdm_status run(const tdm_kernel_call *call) {
+  const attention_state *state = static_cast<const attention_state *>(call->state);
+  const int64_t rows = state->batch * state->queries * state->heads;
+  TDM_TRY(kernel_launch(call, "multiply_outputs", multiply_outputs<real>, blocks_for(rows), BLOCK,
+                        input_of<real>(call, 0), input_of<real>(call, 4), state->width,
+                        static_cast<real *>(call->workspace), rows));
+  TDM_TRY(run_side<real>(call, false));
+  return run_side<real>(call, true);
+}
+
+tdm_status tdm_cuda_attention_gradient_execute(const tdm_kernel_call *call) {
+  return static_cast<const attention_state *>(call->state)->wide ? run<double>(call)
+                                                                 : run<float>(call);
+}

@@ -1,0 +1,107 @@
+/* The products of pairs of vectors, and their gradient. Invariant: every element is one thread's,
+ * summed in order. */
+#include "devices/cuda/kernels/family.h"
+#include "devices/cuda/kernels/kernel.h"
+
+struct interaction_state {
+  int64_t batch;
+  int64_t vectors;
+  int64_t dim;
+  int64_t pairs;
+  int64_t self; /* 1: a vector's product with itself too */
+  bool wide;
+};
+
+static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                          const tdm_spec *x) {
+  const tdm_dot_interaction_attributes *attributes =
+      static_cast<const tdm_dot_interaction_attributes *>(request->attributes);
+  interaction_state *state = state_create<interaction_state>(answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->batch = x->shape.dims[0];
+  state->vectors = x->shape.dims[1];
+  state->dim = x->shape.dims[2];
+  state->self = attributes->self;
+  state->pairs = state->vectors * (state->vectors - 1) / 2 + state->self * state->vectors;
+  state->wide = x->dtype == TDM_FLOAT64;
+  return TDM_OK;
+}
+
+static const interaction_state *state_of(const tdm_kernel_call *call) {
+  return static_cast<const interaction_state *>(call->state);
+}
+
+/* How many pairs come before those of vector i. */
+static __device__ inline int64_t pairs_before(int64_t i, int64_t self) {
+  return i * (i - 1) / 2 + self * i;
+}
+
+/* x: (batch, vectors, dim), y: (batch, pairs); a thread a place of the square (vectors, vectors),
+ * of which the upper ones rest. */
+template <class real>
+static __global__ void multiply_pairs(const real *x, real *y, int64_t vectors, int64_t dim,
+                                      int64_t pairs, int64_t self, int64_t places) {
+  EACH_ELEMENT(place, places) {
+    const int64_t j = place % vectors, i = place / vectors % vectors;
+    const int64_t sample = place / vectors / vectors;
+    if (j < i + self) {
+      const real *a = x + (sample * vectors + i) * dim, *b = x + (sample * vectors + j) * dim;
+      real sum = 0;
+      for (int64_t d = 0; d < dim; d++)
+        sum += a[d] * b[d];
+      y[sample * pairs + pairs_before(i, self) + j] = sum;
+    }
+  }
+}
+
+tdm_status tdm_cuda_dot_interaction_prepare(const tdm_kernel_request *request,
+                                            tdm_kernel_answer *answer) {
+  return prepare(request, answer, &request->inputs[0]);
+}
+
+template <class real> static tdm_status run(const tdm_kernel_call *call) {
+  const interaction_state *state = state_of(call);
+  const int64_t places = state->batch * state->vectors * state->vectors;
+  return kernel_launch(call, "multiply_pairs", multiply_pairs<real>, blocks_for(places), BLOCK,
+                       input_of<real>(call, 0), output_of<real>(call, 0), state->vectors,
+                       state->dim, state->pairs, state->self, places);
+}
+
+tdm_status tdm_cuda_dot_interaction_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run<double>(call) : run<float>(call);
+}
+
+/* d_y: (batch, pairs), x, d_x: (batch, vectors, dim). */
+template <class real>
+static __global__ void share_pairs(const real *d_y, const real *x, real *d_x, int64_t vectors,
+                                   int64_t dim, int64_t pairs, int64_t self, int64_t count) {
+  EACH_ELEMENT(at, count) {
+    const int64_t d = at % dim, i = at / dim % vectors, sample = at / dim / vectors;
+    const real *slopes = d_y + sample * pairs;
+    real sum = 0;
+    for (int64_t j = 0; j < vectors; j++) {
+      const int64_t high = i > j ? i : j, low = i > j ? j : i;
+      if (high == low && !self) continue;
+      const real slope = slopes[pairs_before(high, self) + low];
+      sum += (high == low ? 2 * slope : slope) * x[(sample * vectors + j) * dim + d];
+    }
+    d_x[at] = sum;
+  }
+}
+
+tdm_status tdm_cuda_dot_interaction_gradient_prepare(const tdm_kernel_request *request,
+                                                     tdm_kernel_answer *answer) {
+  return prepare(request, answer, &request->inputs[1]);
+}
+
+template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
+  const interaction_state *state = state_of(call);
+  const int64_t count = state->batch * state->vectors * state->dim;
+  return kernel_launch(call, "share_pairs", share_pairs<real>, blocks_for(count), BLOCK,
+                       input_of<real>(call, 0), input_of<real>(call, 1), output_of<real>(call, 0),
+                       state->vectors, state->dim, state->pairs, state->self, count);
+}
+
+tdm_status tdm_cuda_dot_interaction_gradient_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_gradient<double>(call) : run_gradient<float>(call);
+}

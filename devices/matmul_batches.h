@@ -1,0 +1,56 @@
+/* Which batches of its operands a batch of a product is made of: NumPy's broadcasting of leading
+ * dimensions. Shared by the kinds' kernels; a batch is one matrix. */
+#ifndef TANDEM_DEVICES_MATMUL_BATCHES_H
+#define TANDEM_DEVICES_MATMUL_BATCHES_H
+
+#include <string.h>
+
+#include "core/core.h"
+
+typedef struct tdm_matmul_batches {
+  int64_t count; /* of the result */
+  int rank;      /* of the result's leading dimensions */
+  int64_t dims[TDM_MAX_RANK];
+  int64_t a_steps[TDM_MAX_RANK]; /* from one place in a dimension to the next; 0: repeated */
+  int64_t b_steps[TDM_MAX_RANK];
+} tdm_matmul_batches;
+
+static inline void tdm_matmul_steps(const tdm_matmul_batches *batches, const tdm_shape *operand,
+                                    int64_t *steps) {
+  int64_t step = 1;
+  for (int i = batches->rank - 1, j = operand->rank - 3; i >= 0; i--, j--) {
+    const int64_t size = j >= 0 ? operand->dims[j] : 1;
+    steps[i] = size == 1 ? 0 : step;
+    step *= size;
+  }
+}
+
+static inline tdm_matmul_batches tdm_matmul_batches_of(const tdm_shape *a, const tdm_shape *b,
+                                                       const tdm_shape *y) {
+  tdm_matmul_batches batches;
+  memset(&batches, 0, sizeof batches);
+  batches.count = 1;
+  batches.rank = y->rank - 2;
+  for (int i = 0; i < batches.rank; i++) {
+    batches.dims[i] = y->dims[i];
+    batches.count *= y->dims[i];
+  }
+  tdm_matmul_steps(&batches, a, batches.a_steps);
+  tdm_matmul_steps(&batches, b, batches.b_steps);
+  return batches;
+}
+
+/* The batches of a and b that batch of the result is the product of. */
+static inline void tdm_matmul_operands(const tdm_matmul_batches *batches, int64_t batch,
+                                       int64_t *out_a, int64_t *out_b) {
+  *out_a = 0;
+  *out_b = 0;
+  for (int i = batches->rank - 1; i >= 0; i--) {
+    const int64_t place = batch % batches->dims[i];
+    *out_a += place * batches->a_steps[i];
+    *out_b += place * batches->b_steps[i];
+    batch /= batches->dims[i];
+  }
+}
+
+#endif

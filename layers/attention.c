@@ -1,0 +1,149 @@
+/* Scaled dot-product attention (Vaswani et al., "Attention is all you need", 2017). Invariant: the
+ * gradient makes the weights anew, dropped alike, from what the forward node left: its result and
+ * the logarithms of the sums. */
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "layers/common.h"
+#include "layers/layers.h"
+
+enum { Q, K, V, PADDING };
+
+/* ---- Shapes ---------------------------------------------------------------------------------- */
+
+static tdm_status expect_heads(const tdm_infer *infer, size_t index, const char *what) {
+  const tdm_attention_attributes *attributes = infer->attributes;
+  const tdm_shape *shape = tdm_infer_shape(infer, index);
+  if (shape->dims[2] > 0 && shape->dims[2] % attributes->heads == 0) return TDM_OK;
+  char text[TDM_SHAPE_TEXT];
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s is %s: %lld heads cannot share its last dimension",
+                  what, tdm_shape_text(shape, text, sizeof text), (long long)attributes->heads);
+}
+
+static tdm_status infer_attention(tdm_infer *infer) {
+  static const char *const names[] = {"q", "k", "v"};
+  const tdm_attention_attributes *attributes = infer->attributes;
+  for (size_t i = Q; i <= V; i++) {
+    TDM_TRY(tdm_expect_floating(infer, i, names[i]));
+    if (i > Q) TDM_TRY(tdm_expect_dtype_of_first(infer, i, "q", names[i]));
+    TDM_TRY(tdm_expect_rank(infer, i, names[i], 3, 3));
+    TDM_TRY(expect_heads(infer, i, names[i]));
+  }
+  const tdm_shape *q = tdm_infer_shape(infer, Q), *k = tdm_infer_shape(infer, K);
+  const tdm_shape *v = tdm_infer_shape(infer, V);
+  const tdm_shape keys = {.rank = 3, .dims = {q->dims[0], k->dims[1], q->dims[2]}};
+  const tdm_shape values = {.rank = 3, .dims = {q->dims[0], k->dims[1], v->dims[2]}};
+  TDM_TRY(tdm_expect_shape(infer, K, "k", &keys));
+  TDM_TRY(tdm_expect_shape(infer, V, "v", &values));
+  if (tdm_infer_has(infer, PADDING)) {
+    const tdm_shape padding = {.rank = 2, .dims = {q->dims[0], k->dims[1]}};
+    if (infer->inputs[PADDING].dtype != TDM_BOOL)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "padding is %s, and must be bool",
+                      tdm_dtype_name(infer->inputs[PADDING].dtype));
+    TDM_TRY(tdm_expect_shape(infer, PADDING, "padding", &padding));
+  }
+  const tdm_dim batch = tdm_dim_merge(q->dims[0], k->dims[0]);
+  const tdm_shape y = {.rank = 3, .dims = {batch, q->dims[1], v->dims[2]}};
+  const tdm_shape sums = {.rank = 3, .dims = {batch, attributes->heads, q->dims[1]}};
+  tdm_infer_set(infer, 0, infer->inputs[Q].dtype, &y);
+  tdm_infer_set(infer, 1, infer->inputs[Q].dtype, &sums);
+  return TDM_OK;
+}
+
+/* d_y, q, k, v, y, log_sums, [padding] -> d_q, d_k, d_v. */
+static tdm_status infer_gradient(tdm_infer *infer) {
+  for (size_t i = Q; i <= V; i++)
+    tdm_infer_set(infer, i, infer->inputs[0].dtype, tdm_infer_shape(infer, 1 + i));
+  return TDM_OK;
+}
+
+/* ---- Operations ------------------------------------------------------------------------------ */
+
+static const tdm_operation attention_gradient = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_ATTENTION_GRADIENT,
+    .attribute_bytes = sizeof(tdm_attention_attributes),
+    .min_inputs = 6,
+    .max_inputs = 7,
+    .output_count = 3,
+    .infer = infer_gradient,
+};
+
+static tdm_status append_gradient(tdm_gradient *gradient) {
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const tdm_value operands[] = {
+      tdm_gradient_of_output(gradient, 0),  tdm_gradient_input(gradient, Q),
+      tdm_gradient_input(gradient, K),      tdm_gradient_input(gradient, V),
+      tdm_gradient_output(gradient, 0),     tdm_gradient_output(gradient, 1),
+      tdm_gradient_input(gradient, PADDING)};
+  tdm_value slopes[3];
+  tdm_append(graph, &attention_gradient, tdm_gradient_name(gradient),
+             tdm_gradient_attributes(gradient), operands, 7, slopes);
+  for (size_t i = Q; i <= V; i++)
+    if (tdm_gradient_wanted(gradient, i)) tdm_gradient_set(gradient, i, slopes[i]);
+  return tdm_graph_status(graph);
+}
+
+/* Queries and keys of a batch stay together. */
+static tdm_status chunk_attention(tdm_chunked *chunked) {
+  for (size_t i = Q; i <= PADDING; i++) {
+    const int dimension = tdm_chunked_cut(chunked, i).dimension;
+    if (dimension > 0) return tdm_chunked_rows(chunked, dimension, i); /* which refuses it */
+  }
+  return tdm_chunked_each(chunked, NULL);
+}
+
+#define ATTENTION(variable, kernel, training)                                                      \
+  static const tdm_operation variable = {                                                          \
+      .struct_size = sizeof(tdm_operation),                                                        \
+      .name = kernel,                                                                              \
+      .attribute_bytes = sizeof(tdm_attention_attributes),                                         \
+      .min_inputs = 3,                                                                             \
+      .max_inputs = 4,                                                                             \
+      .output_count = 2,                                                                           \
+      .infer = infer_attention,                                                                    \
+      .gradient = append_gradient,                                                                 \
+      .when_training = training,                                                                   \
+      .chunk_at = 1 + offsetof(tdm_attention_attributes, chunk),                                   \
+      .chunk = chunk_attention,                                                                    \
+  }
+
+ATTENTION(attention, TDM_OP_ATTENTION, NULL);
+ATTENTION(attention_that_drops, TDM_OP_ATTENTION_DROPOUT, NULL);
+ATTENTION(attention_with_dropout, TDM_OP_ATTENTION, &attention_that_drops);
+
+static tdm_value refuse(tdm_graph *graph, const char *name, const char *what, double number) {
+  return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "attention %s: %s %g", name ? name : "?", what,
+                        number);
+}
+
+tdm_value tdm_attention(tdm_graph *graph, const char *name, tdm_value q, tdm_value k, tdm_value v,
+                        const tdm_attention_options *options) {
+  tdm_attention_options chosen;
+  const tdm_value invalid = {0, 0};
+  if (!tdm_layer_options(graph, "attention", name, options, sizeof chosen, &chosen) ||
+      !tdm_layer_accepts(graph, "attention", name, q) ||
+      !tdm_layer_accepts(graph, "attention", name, k) ||
+      !tdm_layer_accepts(graph, "attention", name, v))
+    return invalid;
+  if (chosen.heads < 0)
+    return refuse(graph, name, "there cannot be so many heads:", (double)chosen.heads);
+  if (!(chosen.dropout >= 0 && chosen.dropout <= 1))
+    return refuse(graph, name, "dropout is no probability:", chosen.dropout);
+  tdm_attention_attributes attributes;
+  memset(&attributes, 0, sizeof attributes);
+  attributes.heads = chosen.heads ? chosen.heads : 1;
+  attributes.causal = chosen.causal;
+  attributes.p = chosen.dropout;
+  attributes.scale = chosen.scale;
+  if (chosen.scale == 0) {
+    tdm_shape shape = tdm_value_shape(graph, q);
+    const int64_t size = shape.rank > 0 ? *tdm_shape_last(&shape) / attributes.heads : 0;
+    attributes.scale = size > 0 ? 1 / sqrt((double)size) : 1; /* the shape rule refuses others */
+  }
+  if (chosen.dropout > 0) attributes.stream = tdm_graph_stream(graph, name);
+  const tdm_value operands[] = {q, k, v, chosen.padding};
+  return tdm_append(graph, chosen.dropout > 0 ? &attention_with_dropout : &attention, name,
+                    &attributes, operands, 4, NULL);
+}

@@ -1,0 +1,59 @@
+/* The pairwise dot interaction of DLRM (Naumov et al., "Deep learning recommendation model for
+ * personalization and recommendation systems", 2019). Invariant: samples do not mix. */
+#include "layers/common.h"
+#include "layers/layers.h"
+
+static tdm_status infer_interaction(tdm_infer *infer) {
+  const tdm_dot_interaction_attributes *attributes = infer->attributes;
+  TDM_TRY(tdm_expect_floating(infer, 0, "x"));
+  TDM_TRY(tdm_expect_rank(infer, 0, "x", 3, 3));
+  const tdm_shape *x = tdm_infer_shape(infer, 0);
+  const int64_t vectors = x->dims[1];
+  if (vectors < 0 || vectors > TDM_MAX_INTERACTING) {
+    char text[TDM_SHAPE_TEXT];
+    return tdm_fail(TDM_INVALID_ARGUMENT, "x is %s: its vectors must be a number up to %d",
+                    tdm_shape_text(x, text, sizeof text), TDM_MAX_INTERACTING);
+  }
+  const int64_t pairs = vectors * (vectors - 1) / 2 + attributes->self * vectors;
+  const tdm_shape y = {.rank = 2, .dims = {x->dims[0], pairs}};
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, &y);
+  return TDM_OK;
+}
+
+static const tdm_operation interaction_gradient = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_DOT_INTERACTION_GRADIENT,
+    .attribute_bytes = sizeof(tdm_dot_interaction_attributes),
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .output_count = 1,
+    .infer = tdm_infer_like_second,
+};
+
+static tdm_status append_gradient(tdm_gradient *gradient) {
+  return tdm_append_function_gradient(gradient, &interaction_gradient,
+                                      tdm_gradient_input(gradient, 0));
+}
+
+/* The vectors stay together, and so do their elements. */
+static tdm_status chunk_interaction(tdm_chunked *chunked) {
+  return tdm_chunked_rows(chunked, tdm_chunked_cut(chunked, 0).dimension == 2 ? 2 : 1, 0);
+}
+
+static const tdm_operation interaction = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_DOT_INTERACTION,
+    .attribute_bytes = sizeof(tdm_dot_interaction_attributes),
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .output_count = 1,
+    .infer = infer_interaction,
+    .gradient = append_gradient,
+    .chunk = chunk_interaction,
+};
+
+tdm_value tdm_dot_interaction(tdm_graph *graph, const char *name, tdm_value x, bool with_self) {
+  if (!tdm_layer_accepts(graph, "dot_interaction", name, x)) return (tdm_value){0, 0};
+  const tdm_dot_interaction_attributes attributes = {.self = with_self};
+  return tdm_append(graph, &interaction, name, &attributes, &x, 1, NULL);
+}

@@ -1,0 +1,62 @@
+/* Public part of layers/: products of matrices, of pairs of vectors, and attention. Included by
+ * layers/layers.h, whose rules hold here too. */
+#ifndef TANDEM_LAYERS_PRODUCTS_H
+#define TANDEM_LAYERS_PRODUCTS_H
+
+#include "graph/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* a (..., m, k), b (..., k, n) -> (..., m, n), both of two dimensions or more; leading dimensions
+ * are broadcast as PyTorch does it: a dimension that is missing, or is the size 1, is repeated. */
+TDM_API tdm_value tdm_matmul(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
+/* x with two dimensions exchanged (negative: from the end); float32, float64, int32 or int64. */
+TDM_API tdm_value tdm_transpose(tdm_graph *graph, const char *name, tdm_value x, int first,
+                                int second);
+
+/* x (batch, vectors, dim) -> (batch, vectors (vectors - 1) / 2): the products of a sample's vectors
+ * with those before them, (1,0), (2,0), (2,1), ..., the lower triangle as DLRM takes it; with
+ * `with_self` each one's with itself too. vectors is a size of 256 at most. */
+TDM_API tdm_value tdm_dot_interaction(tdm_graph *graph, const char *name, tdm_value x,
+                                      bool with_self);
+
+typedef struct tdm_attention_options {
+  size_t struct_size;
+  int64_t heads;     /* that the last dimensions are shared out to; 0: 1 */
+  bool causal;       /* query i sees the keys up to i */
+  tdm_value padding; /* bool (batch, keys): true where a key is left out; or invalid */
+  double scale;      /* of the products; 0: 1 / sqrt of a head's share of q */
+  double dropout;    /* probability with which a weight is dropped in runs that train */
+} tdm_attention_options;
+
+/* Scaled dot-product attention: q (batch, queries, heads dim), k (batch, keys, heads dim), v
+ * (batch, keys, heads width) -> (batch, queries, heads width): softmax(scale q k^T) v, head by
+ * head. Memory grows with queries + keys: no matrix of weights is kept. A query that sees no key
+ * has 0. */
+TDM_API tdm_value tdm_attention(tdm_graph *graph, const char *name, tdm_value q, tdm_value k,
+                                tdm_value v, const tdm_attention_options *options);
+
+typedef struct tdm_multi_head_attention_options {
+  size_t struct_size;
+  bool batch_first; /* (batch, length, features) instead of (length, batch, features) */
+  bool without_bias;
+  bool causal;
+  tdm_value padding; /* bool (batch, keys): PyTorch's key_padding_mask; or invalid */
+  double dropout;
+} tdm_multi_head_attention_options;
+
+/* PyTorch's MultiheadAttention: query (queries, batch, features), key and value (keys, batch,
+ * features) -> (queries, batch, features). name.in_proj_weight (3 features, features): uniform
+ * within sqrt(6 / (4 features)), name.in_proj_bias (3 features): zeros, name.out_proj.weight
+ * (features, features): uniform within 1/sqrt(features), name.out_proj.bias: zeros. options may be
+ * NULL. */
+TDM_API tdm_value tdm_multi_head_attention(tdm_graph *graph, const char *name, tdm_value query,
+                                           tdm_value key, tdm_value value, int64_t heads,
+                                           const tdm_multi_head_attention_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

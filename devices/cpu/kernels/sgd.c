@@ -85,28 +85,63 @@ tdm_status TDM_NAME(tdm_sgd_execute)(const tdm_kernel_call *call) {
   return TDM_OK;
 }
 
+/* ---- On single rows -------------------------------------------------------------------------- */
+
+enum {
+  AHEAD = 64, /* rows fetched into the second cache before they are updated */
+  LINE_BYTES = 64
+};
+
+typedef struct rows_job {
+  const real *rows;       /* (n, dim) */
+  const int64_t *indices; /* (n), of which those that count are distinct */
+  int64_t count;
+  int64_t dim;
+  real *parameter; /* (table's rows, dim) */
+  real rate;
+} rows_job;
+
+static void fetch_row(const rows_job *job, int64_t i) {
+  if (i >= job->count) return;
+  const char *row = (const char *)(job->parameter + job->indices[i] * job->dim);
+  for (int64_t at = 0; at < job->dim * (int64_t)sizeof(real); at += LINE_BYTES)
+    __builtin_prefetch(row + at, 1, 2);
+}
+
+static void rows_range(void *user, int64_t begin, int64_t end) {
+  const rows_job *job = user;
+  const int64_t dim = job->dim;
+  for (int64_t i = begin; i < end; i++) {
+    fetch_row(job, i + AHEAD);
+    real *parameter = job->parameter + job->indices[i] * dim; /* (dim) */
+    const real *gradient = job->rows + i * dim;               /* (dim) */
+    for (int64_t j = 0; j < dim; j += LANES) {
+      const vec p = vec_load_first(parameter + j, dim - j);
+      vec_store_first(parameter + j, p - job->rate * vec_load_first(gradient + j, dim - j),
+                      dim - j);
+    }
+  }
+}
+
 tdm_status TDM_NAME(tdm_sgd_sparse_prepare)(const tdm_kernel_request *request,
                                             tdm_kernel_answer *answer) {
   sgd_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->dim = tdm_cpu_last_dim(&request->inputs[0]);
+  state->count = tdm_cpu_count(&request->inputs[2]);
+  state->splits = answer->splits =
+      tdm_cpu_splits(request, (double)state->count * (10.0 + (double)state->dim / 4.0));
   return TDM_OK;
 }
 
 tdm_status TDM_NAME(tdm_sgd_sparse_execute)(const tdm_kernel_call *call) {
   const sgd_state *state = call->state;
-  const int64_t dim = state->dim;
-  const real *rows = call->inputs[1];       /* (n, dim) */
-  const int64_t *indices = call->inputs[2]; /* (n) */
-  const int64_t count = *(const int64_t *)call->inputs[3];
-  const real rate = (real)call->scalars->learning_rate;
-  for (int64_t i = 0; i < count; i++) {
-    real *parameter = (real *)call->outputs[0] + indices[i] * dim; /* (dim) */
-    const real *gradient = rows + i * dim;                         /* (dim) */
-    for (int64_t j = 0; j < dim; j += LANES) {
-      const vec p = vec_load_first(parameter + j, dim - j);
-      vec_store_first(parameter + j, p - rate * vec_load_first(gradient + j, dim - j), dim - j);
-    }
-  }
+  rows_job job = {.rows = call->inputs[1],
+                  .indices = call->inputs[2],
+                  .count = *(const int64_t *)call->inputs[3],
+                  .dim = state->dim,
+                  .parameter = call->outputs[0],
+                  .rate = (real)call->scalars->learning_rate};
+  tdm_team_run(state->splits ? call->team : NULL, job.count, 256, rows_range, &job);
   return TDM_OK;
 }

@@ -19,8 +19,8 @@ static const clothes_options defaults = {
 
 static const option_table table = {
     .program = "capsule",
-    .about = "tells ten kinds of clothes apart. Convolutions on cpu:0, capsules with dynamic "
-             "routing\non the accelerator (a GPU, or a simulated one), trained on Fashion-MNIST.",
+    .about = "tells ten kinds of clothes apart. Convolutions on the accelerator (a GPU, or a\n"
+             "simulated one), capsules with dynamic routing on cpu:0, trained on Fashion-MNIST.",
     .defaults = &defaults,
     .options_bytes = sizeof defaults,
     .rows = clothes_rows,

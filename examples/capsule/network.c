@@ -10,17 +10,17 @@ tdm_value capsule_network_describe(tdm_graph *graph, const capsule_network_sizes
                                    tdm_value images, tdm_value classes, const char *accelerator,
                                    const char *parallel, tdm_value *out_scores) {
   const tdm_conv_options halves = {.struct_size = sizeof halves, .stride = {2, 2}};
-  if (!parallel) tdm_place(graph, "cpu:0");
+  if (accelerator) tdm_place(graph, accelerator);
   tdm_scope_push(graph, "features");
   tdm_value x =
       tdm_conv2d(graph, "conv", images, sizes->channels, sizes->kernel, sizes->kernel, NULL);
   x = tdm_relu(graph, "relu", x);
   x = tdm_conv2d(graph, "primary", x, sizes->types * PRIMARY_SIZE, sizes->kernel, sizes->kernel,
                  &halves);
-  x = capsule_primary(graph, "squash", x, PRIMARY_SIZE); /* (batch, below, 8) */
   tdm_scope_pop(graph);
-  if (accelerator) tdm_place(graph, accelerator);
+  if (!parallel) tdm_place(graph, "cpu:0"); /* their kernels are written for what a CPU executes */
   tdm_scope_push(graph, "capsules");
+  x = capsule_primary(graph, "primary", x, PRIMARY_SIZE); /* (batch, below, 8) */
   x = capsule_routing(graph, "routing", x, sizes->classes, CLASS_SIZE, ITERATIONS);
   *out_scores = capsule_length(graph, "length", x); /* (batch, classes) */
   tdm_scope_pop(graph);

@@ -13,8 +13,8 @@ typedef struct capsule_network_sizes {
 } capsule_network_sizes;
 
 /* images (batch, 1, height, width), classes (batch) -> the margin loss; *out_scores gets the
- * lengths (batch, classes). Capsules are routed on the accelerator, or everything is wrapped over
- * the devices of parallel; either may be NULL. */
+ * lengths (batch, classes). Convolutions live on the accelerator and capsules on cpu:0, or
+ * everything is wrapped over the devices of parallel; either may be NULL. */
 tdm_value capsule_network_describe(tdm_graph *graph, const capsule_network_sizes *sizes,
                                    tdm_value images, tdm_value classes, const char *accelerator,
                                    const char *parallel, tdm_value *out_scores);

@@ -1,15 +1,12 @@
 /* One layer of a recurrent network over a sequence. A task takes a block of the batch through all
- * its steps, so there is no barrier between steps: for some steps the products with the input, then
- * step by step the product with the state before, and the cell. Invariant: h_n and c_n hold the
- * states after the latest step that a row has had. */
+ * its steps, so there is no barrier between steps: the product with the input, of several steps at
+ * once where rows are few, then step by step the product with the state before, and the cell.
+ * Invariant: h_n and c_n hold the states after the latest step that a row has had. */
 #include "devices/cpu/kernels/recurrent.h"
 
 #include "core/status.h"
 
 enum { X, WEIGHT_IH, WEIGHT_HH, BIAS_IH, BIAS_HH, H0, C0, LENGTHS };
-
-/* Steps whose products with the input are made together: the weight is read once for all. */
-#define STEPS_AT_ONCE 8
 
 typedef struct recurrent_job {
   const recurrent_state *state;
@@ -20,7 +17,7 @@ typedef struct recurrent_job {
   real *y;             /* (length, batch, hidden) */
   real *h_n;           /* (batch, hidden) */
   real *c_n;           /* (batch, hidden) or NULL */
-  real *gates;         /* (length, batch, kept); without training (batch, STEPS_AT_ONCE, kept) */
+  real *gates;         /* (length, batch, kept); without training of some steps */
   real *cells;         /* (length, batch, hidden) or NULL */
   real *recurrent;     /* (batch, columns), of gru: the product with the state */
   real *bias;          /* (columns) or NULL: of the input's product */
@@ -88,13 +85,13 @@ static void plain_row(int32_t cell, int64_t hidden, const real *gates, real *h) 
 /* ---- Steps ------------------------------------------------------------------------------------
  */
 
-/* Where the gates of a row are kept, of the step that is done after `done` others. */
-static real *gates_of(const recurrent_job *job, int64_t t, int64_t done, row_block block) {
+/* Where the gates of the block are kept at time t, the i-th of those that are made together. */
+static real *gates_of(const recurrent_job *job, row_block block, int64_t t, int64_t i) {
   const recurrent_state *state = job->state;
-  if (state->cell < TDM_CELL_LSTM) return job->y + (t * state->batch + block.row) * state->hidden;
-  if (state->trains) return job->gates + (t * state->batch + block.row) * state->kept;
-  return job->gates +
-         (block.row * STEPS_AT_ONCE + done % STEPS_AT_ONCE * block.count) * state->kept;
+  const int64_t row = t * state->batch + block.row;
+  if (state->cell < TDM_CELL_LSTM) return job->y + row * state->hidden;
+  if (state->trains) return job->gates + row * state->kept;
+  return job->gates + (block.row + i * block.count) * state->kept;
 }
 
 /* Row `row` has no step at t, or has had none. */
@@ -126,11 +123,11 @@ static void row_step(const recurrent_job *job, int64_t t, int64_t row, real *gat
   row_copy(job->y + place, h, hidden);
 }
 
-/* One step of a block, whose products with the input are there. */
-static void step(const recurrent_job *job, row_block block, int64_t t, int64_t done) {
+/* One step of a block, the one after `done` others; gates (count, kept): the products with the
+ * input. */
+static void step(const recurrent_job *job, row_block block, int64_t t, int64_t done, real *gates) {
   const recurrent_state *state = job->state;
   const int64_t hidden = state->hidden, columns = state->columns;
-  real *gates = gates_of(job, t, done, block); /* (count, kept) */
   const real *h = job->h_n + block.row * hidden;
   if (state->cell == TDM_CELL_GRU) {
     product_packed(block.count, job->weight_hh, 0, columns, h, hidden, job->bias_hh, PRODUCT_SET,
@@ -148,32 +145,25 @@ static void step(const recurrent_job *job, row_block block, int64_t t, int64_t d
   }
 }
 
-/* The input's products for the steps done <= step < end. */
-static void project(const recurrent_job *job, row_block block, int64_t done, int64_t end) {
-  const recurrent_state *state = job->state;
-  for (int64_t first = 0; first < state->columns; first += PRODUCT_COLUMNS) {
-    const int64_t last = tdm_cpu_min(state->columns, first + PRODUCT_COLUMNS);
-    for (int64_t i = done; i < end; i++) {
-      const int64_t t = recurrent_time(state, i);
-      if (t >= block.longest) continue;
-      product_packed(block.count, job->weight_ih, first, last,
-                     job->x + (t * state->batch + block.row) * state->in, state->in, job->bias,
-                     PRODUCT_SET, gates_of(job, t, i, block), state->kept);
-    }
-  }
-}
-
 static void block_run(const recurrent_job *job, row_block block) {
   const recurrent_state *state = job->state;
-  const int64_t length = state->length;
-  for (int64_t i = 0; i < length; i++) {
-    if (i % STEPS_AT_ONCE == 0) project(job, block, i, tdm_cpu_min(length, i + STEPS_AT_ONCE));
-    const int64_t t = recurrent_time(state, i);
-    if (t < block.longest) {
-      step(job, block, t, i);
-    } else {
-      for (int64_t row = 0; row < block.count; row++)
-        row_clear(job, t, block.row + row);
+  const int64_t length = state->length, columns = state->columns,
+                together = recurrent_steps_at_once(state);
+  for (int64_t done = 0; done < length; done += together) {
+    const int64_t count = tdm_cpu_min(together, length - done);
+    const int64_t low = state->reverse ? length - done - count : done; /* the earliest time */
+    if (low < block.longest)
+      product_packed(count * block.count, job->weight_ih, 0, columns,
+                     job->x + (low * state->batch + block.row) * state->in, state->in, job->bias,
+                     PRODUCT_SET, gates_of(job, block, low, 0), state->kept);
+    for (int64_t i = 0; i < count; i++) {
+      const int64_t t = recurrent_time(state, done + i);
+      if (t < block.longest) {
+        step(job, block, t, done + i, gates_of(job, block, t, t - low));
+      } else {
+        for (int64_t row = 0; row < block.count; row++)
+          row_clear(job, t, block.row + row);
+      }
     }
   }
 }
@@ -213,7 +203,7 @@ static void batch_tasks(void *user, int64_t begin, int64_t end) {
 /* Elements of gates that no output has. */
 static int64_t scratch_count(const recurrent_state *state) {
   if (state->cell < TDM_CELL_LSTM || state->trains) return 0;
-  return state->batch * STEPS_AT_ONCE * state->kept;
+  return state->batch * recurrent_steps_at_once(state) * state->kept;
 }
 
 tdm_status TDM_NAME(tdm_recurrent_prepare)(const tdm_kernel_request *request,

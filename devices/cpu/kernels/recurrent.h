@@ -61,6 +61,14 @@ static inline int64_t recurrent_time(const recurrent_state *state, int64_t done)
   return state->reverse ? state->length - 1 - done : done;
 }
 
+/* Of how many steps the products with the input, or with its weight, are made together: where one
+ * block is the whole batch, rows of neighbouring steps follow one another, and make 64. */
+static inline int64_t recurrent_steps_at_once(const recurrent_state *state) {
+  const bool whole = state->batch > 0 && state->batch <= state->rows_per_task;
+  const int64_t steps = whole ? 64 / state->batch : 1;
+  return steps > 1 ? tdm_cpu_min(steps, state->length) : 1;
+}
+
 /* Steps of a row; lengths may be NULL. */
 static inline int64_t recurrent_steps(const recurrent_state *state, const void *lengths,
                                       int64_t row) {

@@ -156,13 +156,15 @@ static void row_back(const gradient_job *job, int64_t t, int64_t row) {
   if (recurrent_is_first(state, t, steps)) row_copy(job->d_first + row * columns, at.d_b, columns);
 }
 
-/* d_x of the block's rows at all times, from the last to the first of [begin, end). */
+/* d_x of the block's rows at all times. */
 static void input_back(const gradient_job *job, int64_t row, int64_t count) {
   const recurrent_state *state = job->state;
-  for (int64_t t = 0; t < state->length; t++) {
+  const int64_t together = recurrent_steps_at_once(state);
+  for (int64_t t = 0; t < state->length; t += together) {
     const int64_t place = t * state->batch + row;
-    product_packed(count, job->weight_ih, 0, state->in, job->d_a + place * job->stride, job->stride,
-                   NULL, PRODUCT_SET, job->d_x + place * state->in, state->in);
+    product_packed(tdm_cpu_min(together, state->length - t) * count, job->weight_ih, 0, state->in,
+                   job->d_a + place * job->stride, job->stride, NULL, PRODUCT_SET,
+                   job->d_x + place * state->in, state->in);
   }
 }
 

@@ -1,5 +1,5 @@
 /* Embedding bags: sums, means and maxima of a table's rows. Tables are larger than caches, so rows
- * are fetched into the second one long before they are read. Invariant: a bag is reduced in the
+ * are fetched long before they are read. Invariant: a bag is reduced in the
  * order of its ids by one thread. */
 #include "core/status.h"
 #include "devices/cpu/kernels/bags.h"
@@ -27,18 +27,30 @@ ALWAYS_INLINE void fetch_row(const bag_job *job, int64_t position) {
     __builtin_prefetch(row + at, 0, 2);
 }
 
+/* The columns of the row that a sum will come to, without a loop or a test for each line. */
+ALWAYS_INLINE void fetch_columns(const bag_job *job, int64_t position, int64_t column,
+                                 const int vectors) {
+  if (position >= job->list.ids.count) return;
+  const int64_t id = tdm_cpu_id(&job->list.ids, position);
+  const char *row = (const char *)(job->weight + id * job->list.state->dim + column);
+#pragma GCC unroll 8
+  for (int at = 0; at < vectors * TDM_VECTOR_BYTES; at += LINE_BYTES)
+    __builtin_prefetch(row + at);
+}
+
 /* y: `vectors` vectors of columns from `column` on, of which the last may be short. */
-ALWAYS_INLINE void sum_columns(const bag_job *job, int64_t bag, int64_t column, int vectors) {
+ALWAYS_INLINE void sum_columns(const bag_job *job, int64_t bag, int64_t column, const int vectors,
+                               const bool scaled) {
   const bag_state *state = job->list.state;
   const int64_t begin = bag_begin(&job->list, bag), end = bag_end(&job->list, bag);
   const int64_t last = state->dim - column - (vectors - 1) * LANES; /* columns of the last */
   vec sums[MOST_VECTORS] = {{0}};
   for (int64_t i = begin; i < end; i++) {
-    if (column == 0) fetch_row(job, i + AHEAD);
+    fetch_columns(job, i + AHEAD, column, vectors);
     const int64_t id = tdm_cpu_id(&job->list.ids, i);
     if (id == state->padding) continue;
     const real *row = job->weight + id * state->dim + column;
-    const vec scale = vec_set(job->scales != NULL ? job->scales[i] : 1);
+    const vec scale = vec_set(scaled ? job->scales[i] : 1);
     for (int v = 0; v < vectors - 1; v++)
       sums[v] += scale * vec_load(row + v * LANES);
     sums[vectors - 1] += scale * vec_load_first(row + (vectors - 1) * LANES, last);
@@ -50,17 +62,24 @@ ALWAYS_INLINE void sum_columns(const bag_job *job, int64_t bag, int64_t column, 
     vec_store_first(y + v * LANES, sums[v] / divisor, v < vectors - 1 ? LANES : last);
 }
 
+ALWAYS_INLINE void sum_bag(const bag_job *job, int64_t bag, const bool scaled) {
+  const int64_t dim = job->list.state->dim;
+  int64_t column = 0;
+  for (; dim - column >= MOST_VECTORS * LANES; column += MOST_VECTORS * LANES)
+    sum_columns(job, bag, column, MOST_VECTORS, scaled);
+  for (; dim - column >= 4 * LANES; column += 4 * LANES)
+    sum_columns(job, bag, column, 4, scaled);
+  for (; column < dim; column += LANES)
+    sum_columns(job, bag, column, 1, scaled);
+}
+
 static void sum_range(void *user, int64_t begin, int64_t end) {
   const bag_job *job = user;
-  const int64_t dim = job->list.state->dim;
   for (int64_t bag = begin; bag < end; bag++) {
-    int64_t column = 0;
-    for (; dim - column >= MOST_VECTORS * LANES; column += MOST_VECTORS * LANES)
-      sum_columns(job, bag, column, MOST_VECTORS);
-    for (; dim - column >= 4 * LANES; column += 4 * LANES)
-      sum_columns(job, bag, column, 4);
-    for (; column < dim; column += LANES)
-      sum_columns(job, bag, column, 1);
+    if (job->scales != NULL)
+      sum_bag(job, bag, true);
+    else
+      sum_bag(job, bag, false);
   }
 }
 

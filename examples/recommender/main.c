@@ -164,8 +164,8 @@ static tdm_status open_clicks(program *self) {
 
 static tdm_value describe(program *self) {
   const options *given = &self->given;
-  const recommender_sizes sizes = {given->tables, given->rows, given->lookups,
-                                   given->dim,    DENSE,       given->hidden};
+  const recommender_sizes sizes = {given->tables, given->rows, given->lookups, given->dim,
+                                   given->hidden};
   const tdm_dim batch_rows = TDM_DIM("batch");
   tdm_graph *graph = self->graph;
   const char *accelerator = devices_given(&given->common) ? NULL : tdm_accelerator(self->context);

@@ -13,7 +13,6 @@ typedef struct recommender_sizes {
   int64_t rows;    /* of a table */
   int64_t lookups; /* rows that a sample sums of a table */
   int64_t dim;     /* of a row */
-  int64_t dense;   /* numbers */
   int64_t hidden;  /* of both multilayer perceptrons */
 } recommender_sizes;
 

@@ -17,6 +17,7 @@
 #include "examples/char_lm/model.h"
 #include "examples/common/parameters.h"
 #include "examples/fashion_cnn/network.h"
+#include "examples/recommender/model.h"
 #include "tandem.h"
 
 #define LEARNING_RATE 0.1 /* of example_models.py */
@@ -239,11 +240,28 @@ static void char_lm_is_pytorchs(void **state) {
   check_model(&model, true);
 }
 
+static tdm_value describe_recommender(tdm_graph *graph, const tdm_value *inputs,
+                                      const char *accelerator, const char *parallel,
+                                      tdm_value *out_outputs) {
+  const recommender_sizes sizes = {.tables = 3, .rows = 5, .lookups = 2, .dim = 4, .hidden = 6};
+  return recommender_describe(graph, &sizes, inputs[0], inputs[1], inputs[2], accelerator, parallel,
+                              out_outputs);
+}
+
+static void recommender_is_pytorchs(void **state) {
+  (void)state;
+  static const char *const inputs[] = {"dense", "ids", "click", NULL};
+  static const char *const outputs[] = {"logits", NULL};
+  const golden_model model = {"recommender", inputs, outputs, NULL, describe_recommender};
+  check_model(&model, true);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(fashion_cnn_is_pytorchs),
       cmocka_unit_test(capsule_is_pytorchs),
       cmocka_unit_test(char_lm_is_pytorchs),
+      cmocka_unit_test(recommender_is_pytorchs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

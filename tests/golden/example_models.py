@@ -103,6 +103,33 @@ class CharModel(nn.Module):
         return F.cross_entropy(scores.flatten(0, 1), targets.flatten())
 
 
+class Recommender(nn.Module):
+    """DLRM (Naumov et al. 2019)."""
+
+    def __init__(self, tables=26, rows=1000, lookups=1, dim=16, dense=13, hidden=64):
+        super().__init__()
+        pairs = (tables + 1) * tables // 2
+        self.lookups = lookups
+        self.tables = nn.ModuleList(
+            nn.EmbeddingBag(rows, dim, mode="sum", sparse=True) for _ in range(tables)
+        )
+        self.bottom = nn.ModuleDict({"hidden": nn.Linear(dense, hidden),
+                                     "out": nn.Linear(hidden, dim)})
+        self.top = nn.ModuleDict({"hidden": nn.Linear(dim + pairs, hidden),
+                                  "out": nn.Linear(hidden, 1)})
+
+    def forward(self, dense, ids):  # (batch, dense), (batch, tables lookups)
+        first = F.relu(self.bottom["out"](F.relu(self.bottom["hidden"](dense))))
+        rows = ids.split(self.lookups, 1)
+        vectors = torch.stack([first] + [bag(part) for bag, part in zip(self.tables, rows)], 1)
+        i, j = torch.tril_indices(vectors.shape[1], vectors.shape[1], -1)
+        pairs = torch.bmm(vectors, vectors.transpose(1, 2))[:, i, j]
+        return self.top["out"](F.relu(self.top["hidden"](torch.cat([first, pairs], 1))))
+
+    def loss(self, logits, clicks):
+        return F.binary_cross_entropy_with_logits(logits, clicks)
+
+
 def drawn(model, scale=0.4):
     """The model with parameters and running statistics that are all different."""
     with torch.no_grad():
@@ -162,10 +189,25 @@ def char_lm():
     return record(drawn(model), inputs, answer_characters, steps=True)
 
 
+def answer_clicks(model, inputs):
+    logits = model(inputs["dense"], inputs["ids"])
+    return {"logits": logits}, model.loss(logits, inputs["click"])
+
+
+def recommender():
+    model = Recommender(tables=3, rows=5, lookups=2, dim=4, dense=3, hidden=6)
+    inputs = {
+        "dense": torch.randn(4, 3),
+        "ids": torch.randint(5, (4, 6)),
+        "click": torch.tensor([[1.0], [0.0], [0.0], [1.0]]),
+    }
+    return record(drawn(model), inputs, answer_clicks, steps=True)
+
+
 def models():
     """Name of a file -> what it holds; each is drawn from a seed of its own."""
     files = {}
-    for make in (fashion_cnn, capsule, char_lm):
+    for make in (fashion_cnn, capsule, char_lm, recommender):
         torch.manual_seed(zlib.crc32(make.__name__.encode()))
         files["example_" + make.__name__] = make()
     return files

@@ -24,7 +24,7 @@ static bool run_agrees(mutated_plan *plan, uint64_t seed) {
   /* On a busy machine the others may need longer to get as far as they can. */
   const uint64_t round = seed / (uint64_t)plan->held.place_count;
   held_plan_hold(&plan->held, (int)(seed % (uint64_t)plan->held.place_count),
-                 round < 2 ? 300 : 300 * (long)round * (long)round);
+                 round < 2 ? 300 : 300 * (long)(round * round * round));
   if (plan->trains) {
     assert_ok(tdm_train_step(plan->session, run.feeds, COUNTER_INPUTS, run.fetches, COUNTER_OUTPUTS,
                              &run.loss));

@@ -6,7 +6,7 @@
 #include "graph/trace.h"
 #include "tests/graph/run_tally.h"
 
-enum { STAGE_MS = 20, RUNS = 20, ATTEMPTS = 4 };
+enum { STAGE_MS = 50, RUNS = 16, ATTEMPTS = 4 };
 
 /* ---- A stage: one operation that takes its time ---- */
 

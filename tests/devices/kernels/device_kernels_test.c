@@ -251,7 +251,7 @@ static void family_test(void **state) {
 }
 
 int main(void) {
-  enum { MOST = 16 };
+  enum { MOST = 32 };
   static struct CMUnitTest tests[MOST];
   assert_in_range(kernel_family_count, 1, MOST);
   for (size_t i = 0; i < kernel_family_count; i++) {

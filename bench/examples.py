@@ -18,6 +18,8 @@ ROWS = {
     "fashion_cnn": ("--images", 12800, ["--learning-rate", "0.002"], ["--test-images", "1000"]),
     "capsule": ("--images", 1280, ["--learning-rate", "0.002"], ["--test-images", "1000"]),
     "char_lm": ("--characters", 400000, ["--learning-rate", "0.005"], ["--sample", "0"]),
+    "recommender": ("--samples", 102400, ["--learning-rate", "1", "--batch", "256"],
+                    ["--held-out", "1000"]),
 }
 Outcome = collections.namedtuple("Outcome", "peak rate ended")
 

@@ -157,8 +157,50 @@ class Text:
         return "bits per character %.4f on %d held-out characters" % (bits, count)
 
 
+class Clicks:
+    """Samples distributed as the example's own, drawn beforehand; clicks follow the dense numbers
+    and the parity of two ids, so what is learned differs from what the example learns."""
+
+    unit = "samples"
+    tables, rows, dim, dense, hidden = 26, 1000, 16, 13, 64
+
+    def __init__(self, given, model_of):
+        self.given = given
+        self.model = model_of(tables=self.tables, rows=self.rows, lookups=1, dim=self.dim,
+                              dense=self.dense, hidden=self.hidden)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=given.learning_rate)
+        self.training = self.draw(given.items or 100000)
+        self.test = self.draw(given.test_items or 10000)
+
+    def draw(self, count):
+        dense = torch.randn(count, self.dense)
+        ids = (self.rows * torch.rand(count, self.tables) ** 3).long().clamp_(max=self.rows - 1)
+        logits = 1.5 * dense[:, 0] + 2.0 * ((ids[:, 0] + ids[:, 1]) % 2) - 2
+        return dense, ids, torch.bernoulli(logits.sigmoid()).unsqueeze(1)
+
+    def batches(self):
+        for rows in torch.randperm(self.item_count()).split(self.given.batch):
+            yield tuple(field[rows] for field in self.training)
+
+    def item_count(self):
+        return len(self.training[0])
+
+    def batch_count(self):
+        return -(-self.item_count() // self.given.batch)
+
+    def loss(self, taken):
+        return self.model.loss(self.model(taken[0], taken[1]), taken[2])
+
+    def judge(self):
+        with torch.inference_mode():
+            loss = self.loss(self.test).item()
+        return "loss %.4f on %d held-out samples" % (loss, len(self.test[0]))
+
+
 def make_work(given):
     models = read_module(given.models)
+    if given.example == "recommender":
+        return Clicks(given, models.Recommender)
     if given.example == "char_lm":
         return Text(given, models.CharModel)
     network = models.FashionNetwork if given.example == "fashion_cnn" else models.CapsuleNetwork
@@ -188,14 +230,15 @@ def train(given, work):
 
 def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("example", choices=["fashion_cnn", "capsule", "char_lm"])
+    parser.add_argument("example", choices=["fashion_cnn", "capsule", "char_lm", "recommender"])
     parser.add_argument("--models", required=True, help="tests/golden/example_models.py")
     parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist")
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--length", type=int, default=64)
-    parser.add_argument("--items", type=int, default=0, help="images or characters; 0: all")
-    parser.add_argument("--test-items", type=int, default=0, help="images; 0: all")
+    parser.add_argument("--items", type=int, default=0,
+                        help="images, characters or samples; 0: all")
+    parser.add_argument("--test-items", type=int, default=0, help="images or samples; 0: all")
     parser.add_argument("--learning-rate", type=float, default=0.002)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)

@@ -71,18 +71,27 @@ static inline bag_state *bag_state_create(const tdm_kernel_request *request,
   return state;
 }
 
-/* The operands of a call, which are legal. */
-static inline tdm_status bag_list_read(const tdm_kernel_call *call, size_t ids, bag_list *out) {
+/* The operands of a call, of which the offsets are legal. */
+static inline tdm_status bag_list_take(const tdm_kernel_call *call, size_t ids, bag_list *out) {
   const bag_state *state = call->state;
   out->state = state;
   out->ids = (tdm_cpu_ids){call->inputs[ids], state->count, state->wide};
   out->offsets = (tdm_cpu_ids){NULL, 0, false};
-  if (call->inputs[ids + 1] != NULL) {
-    out->offsets = (tdm_cpu_ids){call->inputs[ids + 1], state->offset_count, state->wide_offsets};
-    const tdm_status status = tdm_cpu_offsets_check(&out->offsets, state->count);
-    if (status != TDM_OK) return status;
-  }
-  return tdm_cpu_ids_check(&out->ids, state->rows);
+  if (call->inputs[ids + 1] == NULL) return TDM_OK;
+  out->offsets = (tdm_cpu_ids){call->inputs[ids + 1], state->offset_count, state->wide_offsets};
+  return tdm_cpu_offsets_check(&out->offsets, state->count);
+}
+
+/* The same, and the ids are legal. */
+static inline tdm_status bag_list_read(const tdm_kernel_call *call, size_t ids, bag_list *out) {
+  const tdm_status status = bag_list_take(call, ids, out);
+  return status != TDM_OK ? status : tdm_cpu_ids_check(&out->ids, out->state->rows);
+}
+
+/* Are the ids of bags begin <= bag < end, of which there are some, in the table? */
+static inline bool bag_list_inside(const bag_list *list, int64_t begin, int64_t end) {
+  const int64_t first = bag_begin(list, begin);
+  return tdm_cpu_ids_inside(&list->ids, first, bag_end(list, end - 1) - first, list->state->rows);
 }
 
 #endif

@@ -1,6 +1,9 @@
 /* Embedding bags: sums, means and maxima of a table's rows. Tables are larger than caches, so rows
- * are fetched long before they are read. Invariant: a bag is reduced in the
- * order of its ids by one thread. */
+ * are fetched long before they are read; ids are checked by the thread that reduces them, after
+ * some of their rows were fetched. Invariant: a bag is reduced in the order of its ids by one
+ * thread. */
+#include <stdatomic.h>
+
 #include "core/status.h"
 #include "devices/cpu/kernels/bags.h"
 #include "devices/cpu/kernels/vector.h"
@@ -17,25 +20,30 @@ typedef struct bag_job {
   const real *scales; /* (count) or NULL */
   real *y;            /* (bags, dim) */
   int64_t *winners;   /* (bags, dim), of the maximum */
+  atomic_bool stray;  /* some id is outside */
 } bag_job;
+
+/* Where a row lies, or would lie if the id is not checked yet. */
+ALWAYS_INLINE uintptr_t row_address(const bag_job *job, int64_t position) {
+  const uint64_t id = (uint64_t)tdm_cpu_id(&job->list.ids, position);
+  return (uintptr_t)job->weight + id * (uint64_t)job->list.state->dim * sizeof(real);
+}
 
 ALWAYS_INLINE void fetch_row(const bag_job *job, int64_t position) {
   if (position >= job->list.ids.count) return;
-  const int64_t dim = job->list.state->dim;
-  const char *row = (const char *)(job->weight + tdm_cpu_id(&job->list.ids, position) * dim);
-  for (int64_t at = 0; at < dim * (int64_t)sizeof(real); at += LINE_BYTES)
-    __builtin_prefetch(row + at, 0, 2);
+  const uintptr_t row = row_address(job, position);
+  for (size_t at = 0; at < (size_t)job->list.state->dim * sizeof(real); at += LINE_BYTES)
+    __builtin_prefetch((const void *)(row + at), 0, 2);
 }
 
 /* The columns of the row that a sum will come to, without a loop or a test for each line. */
 ALWAYS_INLINE void fetch_columns(const bag_job *job, int64_t position, int64_t column,
                                  const int vectors) {
   if (position >= job->list.ids.count) return;
-  const int64_t id = tdm_cpu_id(&job->list.ids, position);
-  const char *row = (const char *)(job->weight + id * job->list.state->dim + column);
+  const uintptr_t row = row_address(job, position) + (uintptr_t)column * sizeof(real);
 #pragma GCC unroll 8
   for (int at = 0; at < vectors * TDM_VECTOR_BYTES; at += LINE_BYTES)
-    __builtin_prefetch(row + at);
+    __builtin_prefetch((const void *)(row + (uintptr_t)at));
 }
 
 /* y: `vectors` vectors of columns from `column` on, of which the last may be short. */
@@ -73,8 +81,32 @@ ALWAYS_INLINE void sum_bag(const bag_job *job, int64_t bag, const bool scaled) {
     sum_columns(job, bag, column, 1, scaled);
 }
 
+/* Bags of a task: enough for their rows to be fetched ahead, few enough for every thread. */
+static int64_t bags_of_task(const bag_state *state) {
+  const int64_t mean = state->bags > 0 ? state->count / state->bags : 0;
+  return mean > 1024 ? 1 : 2048 / (mean + 1) + 1;
+}
+
+static bool ids_are_inside(bag_job *job, int64_t begin, int64_t end) {
+  if (begin >= end || bag_list_inside(&job->list, begin, end)) return true;
+  atomic_store_explicit(&job->stray, true, memory_order_relaxed);
+  return false;
+}
+
+/* Reduces all bags by the team; the error names the first id that is outside. */
+static tdm_status reduce_bags(const tdm_kernel_call *call,
+                              void (*reduce)(void *user, int64_t begin, int64_t end),
+                              bag_job *job) {
+  const bag_state *state = call->state;
+  TDM_TRY(bag_list_take(call, 1, &job->list));
+  tdm_team_run(state->splits ? call->team : NULL, state->bags, bags_of_task(state), reduce, job);
+  if (!atomic_load_explicit(&job->stray, memory_order_relaxed)) return TDM_OK;
+  return tdm_cpu_ids_check(&job->list.ids, state->rows);
+}
+
 static void sum_range(void *user, int64_t begin, int64_t end) {
-  const bag_job *job = user;
+  bag_job *job = user;
+  if (!ids_are_inside(job, begin, end)) return;
   for (int64_t bag = begin; bag < end; bag++) {
     if (job->scales != NULL)
       sum_bag(job, bag, true);
@@ -91,24 +123,14 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   return TDM_OK;
 }
 
-/* Bags of a task: enough for their rows to be fetched ahead, few enough for every thread. */
-static int64_t bags_of_task(const bag_state *state) {
-  const int64_t mean = state->bags > 0 ? state->count / state->bags : 0;
-  return mean > 1024 ? 1 : 2048 / (mean + 1) + 1;
-}
-
 tdm_status TDM_NAME(tdm_embedding_bag_prepare)(const tdm_kernel_request *request,
                                                tdm_kernel_answer *answer) {
   return prepare(request, answer);
 }
 
 tdm_status TDM_NAME(tdm_embedding_bag_execute)(const tdm_kernel_call *call) {
-  const bag_state *state = call->state;
   bag_job job = {.weight = call->inputs[0], .scales = call->inputs[3], .y = call->outputs[0]};
-  TDM_TRY(bag_list_read(call, 1, &job.list));
-  tdm_team_run(state->splits ? call->team : NULL, state->bags, bags_of_task(state), sum_range,
-               &job);
-  return TDM_OK;
+  return reduce_bags(call, sum_range, &job);
 }
 
 /* ---- Maximum --------------------------------------------------------------------------------- */
@@ -136,6 +158,7 @@ static void largest_of_bag(const bag_job *job, int64_t bag) {
 }
 
 static void largest_range(void *user, int64_t begin, int64_t end) {
+  if (!ids_are_inside(user, begin, end)) return;
   for (int64_t bag = begin; bag < end; bag++)
     largest_of_bag(user, bag);
 }
@@ -146,10 +169,6 @@ tdm_status TDM_NAME(tdm_embedding_bag_max_prepare)(const tdm_kernel_request *req
 }
 
 tdm_status TDM_NAME(tdm_embedding_bag_max_execute)(const tdm_kernel_call *call) {
-  const bag_state *state = call->state;
   bag_job job = {.weight = call->inputs[0], .y = call->outputs[0], .winners = call->outputs[1]};
-  TDM_TRY(bag_list_read(call, 1, &job.list));
-  tdm_team_run(state->splits ? call->team : NULL, state->bags, bags_of_task(state), largest_range,
-               &job);
-  return TDM_OK;
+  return reduce_bags(call, largest_range, &job);
 }

@@ -24,6 +24,23 @@ static void count_uses(pick_state *state, const uint32_t *deliveries, size_t del
     state->uses[deliveries[i]]++;
 }
 
+/* Does the node pick rows so often that working on the table is less? */
+static bool picks_often(const tdm_graph *graph, const tdm_ir_node *node) {
+  if (!node->operation || !node->operation->picks_rows ||
+      !node->operation->picks_rows(node->attributes))
+    return false;
+  const uint32_t *from = tdm_ir_inputs(graph, node);
+  const tdm_shape *table = &tdm_ir_value_at(graph, from[0])->spec.shape;
+  const int64_t ids = tdm_shape_count(&tdm_ir_value_at(graph, from[1])->spec.shape);
+  return ids / LEAST_GAIN >= table->dims[0];
+}
+
+static bool any_picks_often(const tdm_graph *graph) {
+  for (size_t i = 0; i < graph->order.count; i++)
+    if (picks_often(graph, tdm_ir_node_at(graph, graph->order.items[i]))) return true;
+  return false;
+}
+
 /* The node whose picked rows the node at hand works on, if it is the only one to; 0: none. */
 static uint32_t find_pick(const pick_state *state, const tdm_ir_node *node) {
   const tdm_graph *graph = state->graph;
@@ -32,14 +49,10 @@ static uint32_t find_pick(const pick_state *state, const tdm_ir_node *node) {
   const uint32_t producer = picked ? tdm_ir_value_at(graph, picked)->producer : 0;
   if (!producer || state->uses[picked] != 1) return 0;
   const tdm_ir_node *pick = tdm_ir_node_at(graph, producer);
-  if (!pick->operation || !pick->operation->picks_rows ||
-      !pick->operation->picks_rows(pick->attributes) || pick->device != node->device ||
-      pick->wrap != node->wrap || pick->replica != node->replica || pick->micro != node->micro)
+  if (pick->device != node->device || pick->wrap != node->wrap || pick->replica != node->replica ||
+      pick->micro != node->micro)
     return 0;
-  const uint32_t *from = tdm_ir_inputs(graph, pick);
-  const tdm_shape *table = &tdm_ir_value_at(graph, from[0])->spec.shape;
-  const int64_t ids = tdm_shape_count(&tdm_ir_value_at(graph, from[1])->spec.shape);
-  return ids / LEAST_GAIN >= table->dims[0] ? producer : 0;
+  return picks_often(graph, pick) ? producer : 0;
 }
 
 /* node, at place `at` of the order, and pick change places: node works on the table, and pick picks
@@ -67,6 +80,7 @@ static tdm_status exchange(tdm_graph *graph, size_t at, uint32_t pick_index) {
 }
 
 tdm_status tdm_pass_pick_late(tdm_graph *graph, const uint32_t *deliveries, size_t delivery_count) {
+  if (!any_picks_often(graph)) return TDM_OK;
   const size_t bytes = graph->values.count * sizeof(uint32_t);
   pick_state state = {.graph = graph, .uses = tdm_allocate(graph->allocator, bytes, "uses")};
   if (!state.uses) return TDM_OUT_OF_MEMORY;

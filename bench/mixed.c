@@ -7,9 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "tandem.h"
+#include "bench/timing.h"
 
 enum { ROUNDS = 5, MOST_RUNS = 64 };
 static const double ROUND_NS = 1e8; /* how long a round of one way lasts, about */
@@ -52,15 +51,6 @@ static const way ways[] = {
     {"step, 4 micro-batches, 2 in flight", true, 4, 2},
 };
 enum { WAYS = sizeof ways / sizeof *ways };
-
-_Noreturn static void fail(const char *what) {
-  fprintf(stderr, "mixed: %s: %s\n", what, tdm_last_message());
-  exit(1);
-}
-
-static void check(tdm_status status, const char *what) {
-  if (status != TDM_OK) fail(what);
-}
 
 /* ids (batch, ids) -> embedding -> (batch, ids * width) -> copied -> two linear layers -> scores.
  */
@@ -106,7 +96,7 @@ static tdm_session *create_session(tdm_context *context, tdm_store *store, const
                                        .trace_runs = trace_runs,
                                        .micro_batches = chosen->micro_batches};
   tdm_session *session = tdm_session_create(graph, &options);
-  if (!session) fail(model->name);
+  if (!session) bench_fail(model->name);
   tdm_graph_release(graph);
   return session;
 }
@@ -126,7 +116,7 @@ typedef struct subject {
 
 static tdm_tensor *draw(tdm_context *context, tdm_shape shape, int64_t below, uint64_t seed) {
   tdm_tensor *tensor = tdm_tensor_create(context, "cpu:0", TDM_INT64, shape);
-  if (!tensor) fail("batch");
+  if (!tensor) bench_fail("batch");
   int64_t *values = tdm_tensor_data(tensor);
   for (size_t i = 0; i < tdm_tensor_bytes(tensor) / sizeof *values; i++) {
     seed = seed * 6364136223846793005u + 1442695040888963407u; /* Knuth's MMIX */
@@ -161,9 +151,9 @@ static void run_in_flight(subject *mine, int runs) {
       pthread_cond_wait(&mine->changed, &mine->lock);
     pthread_mutex_unlock(&mine->lock);
     if (i == runs) return;
-    check(tdm_submit(mine->session, training, mine->feeds, training ? 2 : 1, &scores,
-                     training ? 0 : 1, on_landed, mine),
-          "submit");
+    bench_check(tdm_submit(mine->session, training, mine->feeds, training ? 2 : 1, &scores,
+                           training ? 0 : 1, on_landed, mine),
+                "submit");
   }
 }
 
@@ -171,34 +161,25 @@ static void run_blocking(subject *mine, int runs) {
   for (int i = 0; i < runs; i++) {
     if (mine->way->training) {
       double loss;
-      check(tdm_train_step(mine->session, mine->feeds, 2, NULL, 0, &loss), "step");
+      bench_check(tdm_train_step(mine->session, mine->feeds, 2, NULL, 0, &loss), "step");
       continue;
     }
     tdm_fetch scores = {.name = "scores"};
-    check(tdm_run(mine->session, mine->feeds, 1, &scores, 1), "run");
+    bench_check(tdm_run(mine->session, mine->feeds, 1, &scores, 1), "run");
     tdm_tensor_release(scores.tensor);
   }
 }
 
 static double time_runs(subject *mine, int runs) {
-  struct timespec began;
-  struct timespec ended;
-  clock_gettime(CLOCK_MONOTONIC, &began);
+  const uint64_t began_ns = bench_now_ns();
   if (mine->way->depth > 1)
     run_in_flight(mine, runs);
   else
     run_blocking(mine, runs);
-  clock_gettime(CLOCK_MONOTONIC, &ended);
-  return (double)(ended.tv_sec - began.tv_sec) * 1e9 + (double)(ended.tv_nsec - began.tv_nsec);
+  return (double)(bench_now_ns() - began_ns);
 }
 
 /* ---- Rows ---- */
-
-static int compare(const void *a, const void *b) {
-  const double left = *(const double *)a;
-  const double right = *(const double *)b;
-  return (left > right) - (left < right);
-}
 
 static void open_subject(subject *mine, tdm_context *context, tdm_store *store,
                          const mixed_model *model, const way *chosen, int trace_runs) {
@@ -225,7 +206,7 @@ static void close_subject(subject *mine) {
 static void measure(tdm_context *context, const mixed_model *model) {
   static subject subjects[WAYS];
   tdm_store *store = tdm_store_create(context);
-  if (!store) fail("store");
+  if (!store) bench_fail("store");
   for (size_t w = 0; w < WAYS; w++) {
     subject *mine = &subjects[w];
     open_subject(mine, context, store, model, &ways[w], 0);
@@ -238,8 +219,8 @@ static void measure(tdm_context *context, const mixed_model *model) {
       subjects[w].samples_ns[round] =
           time_runs(&subjects[w], subjects[w].runs_a_round) / subjects[w].runs_a_round;
   for (size_t w = 0; w < WAYS; w++) {
-    qsort(subjects[w].samples_ns, ROUNDS, sizeof(double), compare);
-    printf("%s, %s\t%.0f\n", model->name, ways[w].name, subjects[w].samples_ns[ROUNDS / 2]);
+    printf("%s, %s\t%.0f\n", model->name, ways[w].name,
+           bench_median(subjects[w].samples_ns, ROUNDS));
     close_subject(&subjects[w]);
   }
   tdm_store_release(store);
@@ -252,7 +233,7 @@ static void show_busy(tdm_context *context, const mixed_model *model) {
     open_subject(&mine, context, NULL, model, &ways[w], MOST_RUNS);
     (void)time_runs(&mine, MOST_RUNS + 3);
     printf("\n%s, %s\n", model->name, ways[w].name);
-    check(tdm_session_trace(mine.session, TDM_TRACE_SUMMARY, stdout), "summary");
+    bench_check(tdm_session_trace(mine.session, TDM_TRACE_SUMMARY, stdout), "summary");
     close_subject(&mine);
   }
 }
@@ -265,7 +246,7 @@ int main(int argc, char **argv) {
                                        .sim_devices = 1,
                                        .sim = "latency_us=0,gigabytes_per_second=0"};
   tdm_context *context = tdm_context_create(&options);
-  if (!context) fail("context");
+  if (!context) bench_fail("context");
   for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
     if (only && strcmp(only, models[m].name) != 0) continue;
     if (busy)

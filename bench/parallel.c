@@ -2,10 +2,8 @@
  * over two of them; and what wrapping for one device costs. Steps of all are taken in turn. Prints
  * medians in milliseconds. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
 
-#include "tandem.h"
+#include "bench/timing.h"
 
 enum { INPUT = 512, HIDDEN = 2048, STEPS = 15, WARM_STEPS = 2 };
 
@@ -13,24 +11,8 @@ typedef struct trained_mlp {
   const char *devices; /* NULL: not wrapped */
   tdm_session *session;
   double samples_ms[STEPS];
+  double median_ms;
 } trained_mlp;
-
-static void fail(const char *what) {
-  fprintf(stderr, "parallel: %s: %s\n", what, tdm_last_message());
-  exit(1);
-}
-
-static double now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
-
-static int compare(const void *a, const void *b) {
-  const double left = *(const double *)a;
-  const double right = *(const double *)b;
-  return (left > right) - (left < right);
-}
 
 static tdm_session *create_session(tdm_context *context, const char *devices) {
   tdm_graph *graph = tdm_graph_create(context);
@@ -49,7 +31,7 @@ static tdm_session *create_session(tdm_context *context, const char *devices) {
   const tdm_session_options options = {
       .struct_size = sizeof options, .loss = tdm_mse(graph, "loss", out, y), .optimizer = &sgd};
   tdm_session *session = tdm_session_create(graph, &options);
-  if (!session) fail("session");
+  if (!session) bench_fail("session");
   tdm_graph_release(graph);
   return session;
 }
@@ -57,23 +39,23 @@ static tdm_session *create_session(tdm_context *context, const char *devices) {
 static void take_steps(tdm_context *context, trained_mlp *models, size_t count, int64_t rows) {
   tdm_tensor *x =
       tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, rows, INPUT), 1, -1.0, 1.0);
-  if (!x) fail("batch");
+  if (!x) bench_fail("batch");
   const tdm_feed feeds[] = {{"x", x, false}, {"y", x, false}};
   for (int step = -WARM_STEPS; step < STEPS; step++)
     for (size_t m = 0; m < count; m++) {
-      const double began_ms = now_ms();
-      if (tdm_train_step(models[m].session, feeds, 2, NULL, 0, NULL) != TDM_OK) fail("step");
-      if (step >= 0) models[m].samples_ms[step] = now_ms() - began_ms;
+      const double began_ms = bench_now_ms();
+      bench_check(tdm_train_step(models[m].session, feeds, 2, NULL, 0, NULL), "step");
+      if (step >= 0) models[m].samples_ms[step] = bench_now_ms() - began_ms;
     }
   tdm_tensor_release(x);
   for (size_t m = 0; m < count; m++)
-    qsort(models[m].samples_ms, STEPS, sizeof(double), compare);
+    models[m].median_ms = bench_median(models[m].samples_ms, STEPS);
 }
 
 int main(void) {
   const tdm_context_options options = {.struct_size = sizeof options, .cpu_devices = 2};
   tdm_context *context = tdm_context_create(&options);
-  if (!context) fail("context");
+  if (!context) bench_fail("context");
   trained_mlp models[] = {{.devices = NULL}, {.devices = "cpu:0"}, {.devices = "cpu:0,cpu:1"}};
   const size_t count = sizeof models / sizeof *models;
   for (size_t m = 0; m < count; m++)
@@ -84,8 +66,8 @@ int main(void) {
     take_steps(context, models, count, batches[b]);
     for (size_t m = 0; m < count; m++)
       printf("%-8lld %-14s %10.2f %10.2f\n", (long long)batches[b],
-             models[m].devices ? models[m].devices : "not wrapped", models[m].samples_ms[STEPS / 2],
-             models[0].samples_ms[STEPS / 2] / models[m].samples_ms[STEPS / 2]);
+             models[m].devices ? models[m].devices : "not wrapped", models[m].median_ms,
+             models[0].median_ms / models[m].median_ms);
   }
   for (size_t m = 0; m < count; m++)
     tdm_session_release(models[m].session);

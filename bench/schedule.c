@@ -4,28 +4,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "bench/timing.h"
 #include "tests/graph/random_schedule.h"
 
 #define ROUNDS_MAX 101
-
-static double now_ns(void) {
-  struct timespec now;
-  (void)clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
-
-static int compare_doubles(const void *left, const void *right) {
-  const double a = *(const double *)left;
-  const double b = *(const double *)right;
-  return (a > b) - (a < b);
-}
-
-static double median(double *values, size_t count) {
-  qsort(values, count, sizeof(double), compare_doubles);
-  return values[count / 2];
-}
 
 struct figures {
   double schedule_ns[ROUNDS_MAX], memory_ns[ROUNDS_MAX], verify_ns[ROUNDS_MAX];
@@ -39,13 +22,13 @@ static tdm_status measure_once(struct model model, struct figures *figures, size
   double at[4] = {0};
   tdm_schedule_init(&schedule, &allocator);
   tdm_status status = model_schedule(&schedule, model);
-  at[0] = now_ns();
+  at[0] = (double)bench_now_ns();
   if (status == TDM_OK) status = tdm_pass_schedule(&schedule);
-  at[1] = now_ns();
+  at[1] = (double)bench_now_ns();
   if (status == TDM_OK) status = tdm_pass_memory(&schedule);
-  at[2] = now_ns();
+  at[2] = (double)bench_now_ns();
   if (status == TDM_OK) status = tdm_pass_verify(&schedule);
-  at[3] = now_ns();
+  at[3] = (double)bench_now_ns();
   const double steps = (double)schedule.step_count;
   figures->schedule_ns[round] = (at[1] - at[0]) / steps;
   figures->memory_ns[round] = (at[2] - at[1]) / steps;
@@ -68,8 +51,8 @@ static tdm_status measure(uint32_t steps, uint32_t queues, bool training, uint32
   }
   printf("%-9s %7zu %6" PRIu32 " %5" PRIu32 " %7zu %9.0f %9.0f %9.0f %9.0f\n",
          training ? "training" : "forward", figures.steps, queues, depth, figures.waits,
-         median(figures.schedule_ns, rounds), median(figures.memory_ns, rounds),
-         median(figures.verify_ns, rounds), median(figures.total_ns, rounds));
+         bench_median(figures.schedule_ns, rounds), bench_median(figures.memory_ns, rounds),
+         bench_median(figures.verify_ns, rounds), bench_median(figures.total_ns, rounds));
   return TDM_OK;
 }
 

@@ -30,6 +30,10 @@ uint64_t bench_now_ns(void) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+double bench_now_ms(void) {
+  return (double)bench_now_ns() / 1e6;
+}
+
 static int compare(const void *a, const void *b) {
   const double left = *(const double *)a;
   const double right = *(const double *)b;

@@ -15,7 +15,8 @@ void bench_check(tdm_status status, const char *what);
 void bench_print(const char *row, double ns);
 
 uint64_t bench_now_ns(void);
-/* Sorts samples. */
+double bench_now_ms(void);
+/* Sorts samples; count is at least 1. */
 double bench_median(double *samples, size_t count);
 /* Calls work many times in a row, after some calls that do not count; the median over rounds of
  * the mean time of one call. Long calls get fewer rounds. */

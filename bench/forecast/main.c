@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "bench/timing.h"
 #include "tools/forecast/models.h"
 
 enum {
@@ -35,31 +35,14 @@ static const subject subjects[] = {
     {"mlp", 256, false}, {"embedding", 1024, true}, {"embedding", 1024, false},
 };
 
-static void fail(const char *what) {
-  fprintf(stderr, "forecast: %s: %s\n", what, tdm_last_message());
-  exit(1);
-}
-
-static double now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
-
-static int compare(const void *a, const void *b) {
-  const double left = *(const double *)a;
-  const double right = *(const double *)b;
-  return (left > right) - (left < right);
-}
-
 static void train(opened_model *model, int steps) {
   for (int i = 0; i < steps; i++)
-    if (model_train(model) != TDM_OK) fail("a step");
+    if (model_train(model) != TDM_OK) bench_fail("a step");
 }
 
 static opened_model open_or_fail(tdm_context *context, const model_request *request) {
   opened_model model;
-  if (model_open(context, request, &model) != TDM_OK) fail(request->name);
+  if (model_open(context, request, &model) != TDM_OK) bench_fail(request->name);
   return model;
 }
 
@@ -93,7 +76,7 @@ static void *train_beside(void *user) {
 static void train_both(opened_model *one, opened_model *other, int steps) {
   pthread_t thread;
   helper beside = {other, steps};
-  if (pthread_create(&thread, NULL, train_beside, &beside) != 0) fail("a thread");
+  if (pthread_create(&thread, NULL, train_beside, &beside) != 0) bench_fail("a thread");
   train(one, steps);
   (void)pthread_join(thread, NULL);
 }
@@ -160,24 +143,23 @@ static double block_judged(group *models) {
   double samples_ms[MOST_STEPS];
   train(&models->judged, WARM_STEPS);
   for (int i = 0; i < models->steps; i++) {
-    const double began_ms = now_ms();
+    const double began_ms = bench_now_ms();
     train(&models->judged, 1);
-    samples_ms[i] = now_ms() - began_ms;
+    samples_ms[i] = bench_now_ms() - began_ms;
   }
-  qsort(samples_ms, (size_t)models->steps, sizeof *samples_ms, compare);
-  return samples_ms[models->steps / 2];
+  return bench_median(samples_ms, (size_t)models->steps);
 }
 
 /* Does it again while other programs compute meanwhile: a step over all cores waits for the one
  * that they take. A block fills what a session remembers of its latest runs. */
 static double in_quiet(group *models, block_function block, int *tries) {
   for (;;) {
-    const double began_ms = now_ms();
+    const double began_ms = bench_now_ms();
     const double others_before = others_seconds();
     const double answer = block(models);
     const double others_ms = 1e3 * (others_seconds() - others_before);
-    if (others_ms <= CLOCK_TICK_MS + QUIET_SHARE * (now_ms() - began_ms)) return answer;
-    if (++*tries == MOST_TRIES) fail("other programs were computing all the time");
+    if (others_ms <= CLOCK_TICK_MS + QUIET_SHARE * (bench_now_ms() - began_ms)) return answer;
+    if (++*tries == MOST_TRIES) bench_fail("other programs were computing all the time");
   }
 }
 
@@ -205,14 +187,14 @@ static void print_details(const tdm_forecast *forecast) {
 static verdict judge_once(tdm_context *context, group *models, bool details, int *tries) {
   tdm_costs *costs = tdm_costs_create(context);
   (void)in_quiet(models, block_alone, tries);
-  if (tdm_costs_learn(costs, models->alone.session, false) != TDM_OK) fail("learning");
+  if (tdm_costs_learn(costs, models->alone.session, false) != TDM_OK) bench_fail("learning");
   (void)in_quiet(models, block_beside, tries);
-  if (tdm_costs_learn(costs, models->beside[0].session, true) != TDM_OK) fail("learning");
+  if (tdm_costs_learn(costs, models->beside[0].session, true) != TDM_OK) bench_fail("learning");
   verdict found = {.measured_ms = in_quiet(models, block_judged, tries)};
   const tdm_forecast_options options = {.struct_size = sizeof options, .costs = costs};
   tdm_forecast *forecast;
   if (tdm_session_forecast(models->judged.session, &options, &forecast) != TDM_OK)
-    fail("forecasting");
+    bench_fail("forecasting");
   found.forecast_ms = forecast->step_ns / 1e6;
   if (details) print_details(forecast);
   tdm_forecast_release(forecast);
@@ -224,9 +206,9 @@ static void judge(tdm_context *context, const subject *asked, bool details) {
   group models;
   open_group(context, asked, &models);
   train(&models.judged, WARM_STEPS);
-  const double began_ms = now_ms();
+  const double began_ms = bench_now_ms();
   train(&models.alone, WARM_STEPS);
-  const int steps = (int)(BLOCK_MS * WARM_STEPS / (now_ms() - began_ms));
+  const int steps = (int)(BLOCK_MS * WARM_STEPS / (bench_now_ms() - began_ms));
   models.steps = steps < LEAST_STEPS ? LEAST_STEPS : steps > MOST_STEPS ? MOST_STEPS : steps;
   train_both(&models.beside[0], &models.beside[1], WARM_STEPS);
   verdict verdicts[ROUNDS];
@@ -255,7 +237,7 @@ int main(int argc, char **argv) {
   const tdm_context_options options = {.struct_size = sizeof options, .cpu_devices = 2};
   (void)setenv("TANDEM_LINKS", "off", 1); /* what is measured here is kept by nobody */
   tdm_context *context = tdm_context_create(&options);
-  if (!context) fail("context");
+  if (!context) bench_fail("context");
   if (tdm_context_calibrate(context, NULL) != TDM_OK)
     fprintf(stderr, "forecast: %s\n", tdm_last_message());
   printf("%-10s %6s  %-8s %12s %12s %8s %7s    %5s %7s\n", "model", "batch", "how", "forecast ms",

@@ -11,16 +11,15 @@ extern "C" {
 #endif
 
 /* bytes zeroed, aligned to 64; NULL with the thread's message set when memory is short. */
-TDM_API void *tdm_allocate(const tdm_allocator *allocator, size_t bytes, const char *what);
-TDM_API void tdm_release(const tdm_allocator *allocator, void *memory, size_t bytes);
-TDM_API char *tdm_string_copy(const tdm_allocator *allocator, const char *text);
-TDM_API void tdm_string_release(const tdm_allocator *allocator, char *text);
+void *tdm_allocate(const tdm_allocator *allocator, size_t bytes, const char *what);
+void tdm_release(const tdm_allocator *allocator, void *memory, size_t bytes);
+char *tdm_string_copy(const tdm_allocator *allocator, const char *text);
+void tdm_string_release(const tdm_allocator *allocator, char *text);
 
 /* Grows *items (of item_bytes each) so that *capacity >= needed; new room is zeroed. On failure
  * the array is as it was. */
-TDM_API tdm_status tdm_array_reserve(const tdm_allocator *allocator, void **items, size_t *capacity,
-                                     size_t needed, size_t item_bytes,
-                                     const char *what) TDM_WARN_UNUSED;
+tdm_status tdm_array_reserve(const tdm_allocator *allocator, void **items, size_t *capacity,
+                             size_t needed, size_t item_bytes, const char *what) TDM_WARN_UNUSED;
 
 /* A region: memory of equal lifetime, taken in big chunks and released at once. One thread. */
 typedef struct tdm_region_chunk tdm_region_chunk;
@@ -31,23 +30,23 @@ typedef struct tdm_region {
   char *end;
 } tdm_region;
 
-TDM_API void tdm_region_init(tdm_region *region, const tdm_allocator *allocator);
-TDM_API void tdm_region_deinit(tdm_region *region);
+void tdm_region_init(tdm_region *region, const tdm_allocator *allocator);
+void tdm_region_deinit(tdm_region *region);
 /* Zeroed, aligned to 16; NULL with the thread's message set when memory is short. */
-TDM_API void *tdm_region_take(tdm_region *region, size_t bytes, const char *what);
-TDM_API char *tdm_region_string(tdm_region *region, const char *text);
-TDM_API char *tdm_region_format(tdm_region *region, const char *format, ...) TDM_PRINTF(2, 3);
+void *tdm_region_take(tdm_region *region, size_t bytes, const char *what);
+char *tdm_region_string(tdm_region *region, const char *text);
+char *tdm_region_format(tdm_region *region, const char *format, ...) TDM_PRINTF(2, 3);
 
 /* For tests: an allocator over another that fails the Nth allocation (counted from 1), once or
  * from there on, and counts what is outstanding. fail_at 0: never. All members atomic inside. */
 typedef struct tdm_faulty_allocator tdm_faulty_allocator;
-TDM_API tdm_faulty_allocator *tdm_faulty_allocator_create(void);
-TDM_API void tdm_faulty_allocator_destroy(tdm_faulty_allocator *faulty);
-TDM_API tdm_allocator tdm_faulty_allocator_view(tdm_faulty_allocator *faulty);
-TDM_API void tdm_faulty_allocator_arm(tdm_faulty_allocator *faulty, uint64_t fail_at, bool from_on);
-TDM_API uint64_t tdm_faulty_allocator_calls(const tdm_faulty_allocator *faulty);    /* since arm */
-TDM_API uint64_t tdm_faulty_allocator_failures(const tdm_faulty_allocator *faulty); /* since arm */
-TDM_API int64_t tdm_faulty_allocator_outstanding_bytes(const tdm_faulty_allocator *faulty);
+tdm_faulty_allocator *tdm_faulty_allocator_create(void);
+void tdm_faulty_allocator_destroy(tdm_faulty_allocator *faulty);
+tdm_allocator tdm_faulty_allocator_view(tdm_faulty_allocator *faulty);
+void tdm_faulty_allocator_arm(tdm_faulty_allocator *faulty, uint64_t fail_at, bool from_on);
+uint64_t tdm_faulty_allocator_calls(const tdm_faulty_allocator *faulty);    /* since arm */
+uint64_t tdm_faulty_allocator_failures(const tdm_faulty_allocator *faulty); /* since arm */
+int64_t tdm_faulty_allocator_outstanding_bytes(const tdm_faulty_allocator *faulty);
 
 #ifdef __cplusplus
 }

@@ -13,9 +13,9 @@ extern "C" {
 #endif
 
 /* Puts "prefix: " before the thread's message and returns status. */
-TDM_API tdm_status tdm_fail_within(tdm_status status, const char *format, ...) TDM_PRINTF(2, 3);
+tdm_status tdm_fail_within(tdm_status status, const char *format, ...) TDM_PRINTF(2, 3);
 /* tdm_fail(TDM_OUT_OF_MEMORY) with one wording: "out of memory: N bytes for WHAT". */
-TDM_API tdm_status tdm_fail_memory(size_t bytes, const char *what);
+tdm_status tdm_fail_memory(size_t bytes, const char *what);
 
 #define TDM_MESSAGE_BYTES 512 /* of a thread's or a run's message, terminator included */
 

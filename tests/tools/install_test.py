@@ -1,0 +1,119 @@
+#!/usr/bin/python3
+"""What `bazel run //tools:install` leaves is enough for programs that are built without Bazel, and
+the shared library offers what the public headers declare, all of it and nothing else."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+
+CXX_PROGRAM = """#include <tandem.h>
+int main() { return tdm_version()[0] == '0' + TDM_VERSION_MAJOR ? 0 : 1; }
+"""
+
+CMAKE_PROJECT = """cmake_minimum_required(VERSION 3.16)
+project(program C)
+find_package(tandem {version} REQUIRED)
+add_executable(program first_model.c)
+target_link_libraries(program tandem::tandem)
+"""
+
+DECLARED = re.compile(r"^TDM_API\b[^;(]*?\b(tdm_\w+)\(", re.MULTILINE)
+
+
+def output(*command, **more):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          check=False, **more)
+    assert done.returncode == 0, f"{' '.join(command)}: {done.returncode}\n{done.stdout}"
+    return done.stdout
+
+
+class InstallTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))
+        cls.prefix = os.path.join(cls.folder, "there")
+        cls.environment = {**os.environ, "LD_LIBRARY_PATH": cls.prefix + "/lib",
+                           "PKG_CONFIG_PATH": cls.prefix + "/lib/pkgconfig"}
+        output("tools/install.py", "--prefix", cls.prefix)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    def flags(self, *asked):
+        return output("pkg-config", *asked, "tandem", env=self.environment).split()
+
+    def run_program(self, path):
+        words = output(path, env=self.environment)
+        self.assertEqual(len(re.findall(r"^word ", words, re.MULTILINE)), 3, words)
+
+    def test_a_program_links_with_the_shared_library(self):
+        program = os.path.join(self.folder, "shared")
+        output("cc", "-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror",
+               *self.flags("--cflags"), "examples/first_model.c", "-o", program,
+               *self.flags("--libs"))
+        self.run_program(program)
+        self.assertIn("libtandem.so.", output("ldd", program, env=self.environment))
+
+    def test_a_program_links_with_the_static_library(self):
+        program = os.path.join(self.folder, "static")
+        libraries = [f"{self.prefix}/lib/libtandem.a" if flag == "-ltandem" else flag
+                     for flag in self.flags("--libs", "--static")]
+        output("cc", *self.flags("--cflags"), "examples/first_model.c", "-o", program, *libraries)
+        self.run_program(program)
+        self.assertNotIn("libtandem", output("ldd", program))
+
+    def test_a_cxx_program_compiles_without_warnings(self):
+        source = os.path.join(self.folder, "program.cc")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(CXX_PROGRAM)
+        program = os.path.join(self.folder, "cxx")
+        output("c++", "-std=c++17", "-Wall", "-Wextra", "-pedantic", "-Werror",
+               *self.flags("--cflags"), source, "-o", program, *self.flags("--libs"))
+        output(program, env=self.environment)
+
+    @unittest.skipUnless(shutil.which("cmake"), "there is no cmake")
+    def test_cmake_finds_it(self):
+        project = os.path.join(self.folder, "project")
+        os.mkdir(project)
+        shutil.copy("examples/first_model.c", project)
+        version = self.flags("--modversion")[0]
+        with open(os.path.join(project, "CMakeLists.txt"), "w", encoding="utf-8") as file:
+            file.write(CMAKE_PROJECT.format(version=version))
+        build = os.path.join(project, "build")
+        output("cmake", "-S", project, "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        output("cmake", "--build", build)
+        self.run_program(os.path.join(build, "program"))
+
+    def test_the_library_offers_what_the_headers_declare(self):
+        declared = set()
+        for folder, _, files in os.walk(self.prefix + "/include/tandem"):
+            for file in files:
+                with open(os.path.join(folder, file), encoding="utf-8") as text:
+                    declared.update(DECLARED.findall(text.read()))
+        symbols = output("nm", "-D", "--defined-only", self.prefix + "/lib/libtandem.so")
+        offered = {line.split()[2] for line in symbols.splitlines()}
+        self.assertGreater(len(declared), 100)
+        self.assertEqual(offered - declared, set(), "in no public header")
+        self.assertEqual(declared - offered, set(), "declared, and not there")
+
+    def test_a_root_is_put_before_what_is_written_only(self):
+        root = os.path.join(self.folder, "root")
+        output("tools/install.py", "--prefix", "/opt/tandem", "--root", root)
+        with open(root + "/opt/tandem/lib/pkgconfig/tandem.pc", encoding="utf-8") as text:
+            self.assertIn("prefix=/opt/tandem\n", text.read())
+
+    def test_a_relative_prefix_is_refused(self):
+        done = subprocess.run(["tools/install.py", "--prefix", "there"], stderr=subprocess.PIPE,
+                              text=True, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--prefix there is not an absolute path", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

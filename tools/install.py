@@ -1,0 +1,144 @@
+#!/usr/bin/python3
+"""Installs Tandem for programs that are built without Bazel: the public headers, one static and one
+shared library, and what pkg-config and CMake ask for.
+
+    bazel run //tools:install -- [--prefix /usr/local] [--root FOLDER]
+
+A program then includes <tandem.h> and is built with `pkg-config --cflags --libs tandem`.
+--root is put before every path that is written, and into none of the files (a package's DESTDIR).
+"""
+import argparse
+import os
+import re
+import shutil
+import sys
+
+VERSION = re.compile(r"#define TDM_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)")
+INCLUDE = re.compile(r'#include "([^"]+)"')
+
+PKG_CONFIG = """prefix={prefix}
+includedir=${{prefix}}/include/tandem
+libdir=${{prefix}}/lib
+
+Name: Tandem
+Description: Models that live on more than one device
+Version: {version}
+Cflags: -I${{includedir}}
+Libs: -L${{libdir}} -ltandem
+Libs.private: {private}
+"""
+
+CMAKE = """# find_package(tandem) makes the target tandem::tandem, the shared library.
+get_filename_component(_tandem_prefix "${{CMAKE_CURRENT_LIST_DIR}}/../../.." ABSOLUTE)
+if(NOT TARGET tandem::tandem)
+  add_library(tandem::tandem SHARED IMPORTED)
+  set_target_properties(tandem::tandem PROPERTIES
+    IMPORTED_LOCATION "${{_tandem_prefix}}/lib/{shared}"
+    IMPORTED_SONAME "{soname}"
+    INTERFACE_INCLUDE_DIRECTORIES "${{_tandem_prefix}}/include/tandem")
+endif()
+set(tandem_VERSION {version})
+"""
+
+CMAKE_VERSION = """set(PACKAGE_VERSION {version})
+if(PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)
+  set(PACKAGE_VERSION_EXACT TRUE)
+endif()
+# Before 1.0 a minor version may break programs.
+if(PACKAGE_FIND_VERSION VERSION_LESS_EQUAL PACKAGE_VERSION
+   AND PACKAGE_FIND_VERSION VERSION_GREATER_EQUAL {major}.{minor})
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+endif()
+"""
+
+
+def public_headers(header="tandem.h", found=None):
+    """tandem.h and what it includes, which are public all of them (tests/walls)."""
+    found = [] if found is None else found
+    if header not in found:
+        found.append(header)
+        with open(header, encoding="utf-8") as text:
+            for included in INCLUDE.findall(text.read()):
+                public_headers(included, found)
+    return found
+
+
+class Destination:
+    """The folder that is installed to."""
+
+    def __init__(self, root, prefix):
+        self.folder = os.path.join(root, prefix.lstrip("/")) if root else prefix
+
+    def path(self, name):
+        path = os.path.join(self.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return path
+
+    def copy(self, source, name, mode=0o644):
+        path = self.path(name)
+        if os.path.lexists(path):
+            os.remove(path)
+        shutil.copyfile(source, path)
+        os.chmod(path, mode)
+
+    def link(self, name, target):
+        path = self.path(name)
+        if os.path.lexists(path):
+            os.remove(path)
+        os.symlink(target, path)
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+def install(to, prefix):
+    with open("core/core.h", encoding="utf-8") as text:
+        major, minor, patch = VERSION.findall(text.read())
+    version = f"{major}.{minor}.{patch}"
+    shared, soname = f"libtandem.so.{version}", f"libtandem.so.{major}.{minor}"
+    with open("tandem.libs", encoding="utf-8") as text:
+        flags, *archives = text.read().split("\n")
+    archives = [archive for archive in archives if archive]
+
+    for header in public_headers():
+        to.copy(header, f"include/tandem/{header}")
+    to.copy(shared, f"lib/{shared}", 0o755)
+    to.link(f"lib/{soname}", shared)
+    to.link("lib/libtandem.so", soname)
+    to.copy("libtandem.a", "lib/libtandem.a")
+    for archive in archives:
+        to.copy(archive, f"lib/tandem/{os.path.basename(archive)}")
+    # Whole paths: the linker finds each by itself, whatever else is called so.
+    private = [f"${{libdir}}/tandem/{os.path.basename(archive)}" for archive in archives] + [flags]
+    values = {"prefix": prefix, "version": version, "major": major, "minor": minor,
+              "shared": shared, "soname": soname, "private": " ".join(private)}
+    to.write("lib/pkgconfig/tandem.pc", PKG_CONFIG.format(**values))
+    to.write("lib/cmake/tandem/tandem-config.cmake", CMAKE.format(**values))
+    to.write("lib/cmake/tandem/tandem-config-version.cmake", CMAKE_VERSION.format(**values))
+    to.copy("LICENSE", "share/doc/tandem/LICENSE")
+    return version
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        prog="install", description="Installs headers, libraries, pkg-config and CMake files.")
+    parser.add_argument("--prefix", default="/usr/local", help="an absolute path (%(default)s)")
+    parser.add_argument("--root", default="", help="put before every path that is written")
+    options = parser.parse_args()
+    if not os.path.isabs(options.prefix):
+        parser.error(f"--prefix {options.prefix} is not an absolute path")
+    to = Destination(options.root, options.prefix)
+    try:
+        version = install(to, options.prefix)
+    except OSError as error:
+        print(f"install: {error}", file=sys.stderr)
+        return 1
+    print(f"Tandem {version} is in {to.folder}")
+    if options.prefix not in ("/usr", "/usr/local"):
+        print(f"PKG_CONFIG_PATH={options.prefix}/lib/pkgconfig lets pkg-config find it")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

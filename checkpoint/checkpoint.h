@@ -30,6 +30,15 @@ TDM_API tdm_status tdm_checkpoint_save(tdm_session *session, const tdm_loader *l
 TDM_API tdm_status tdm_checkpoint_load(tdm_session *session, tdm_loader *loader,
                                        const char *path) TDM_WARN_UNUSED;
 
+/* A session's parameters and model states in a safetensors file, by PyTorch's names
+ * (graph/state_dict.h): tdm_session_state_dict and tdm_session_load_state_dict with a file. Reads
+ * what PyTorch's users save of a state_dict, what tdm_state_dict_save and tdm_safetensors_save
+ * wrote, and checkpoints. Messages begin with path. options may be NULL. */
+TDM_API tdm_status tdm_state_dict_save(tdm_session *session, const char *path,
+                                       const tdm_state_dict_options *options) TDM_WARN_UNUSED;
+TDM_API tdm_status tdm_state_dict_load(tdm_session *session, const char *path,
+                                       const tdm_state_dict_options *options) TDM_WARN_UNUSED;
+
 #ifdef __cplusplus
 }
 #endif

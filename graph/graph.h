@@ -9,5 +9,6 @@
 #include "graph/building.h"
 #include "graph/operations.h"
 #include "graph/sessions.h"
+#include "graph/state_dict.h"
 
 #endif

@@ -106,6 +106,13 @@ uint64_t tdm_row_log_reach(const tdm_store_entry *entry, uint64_t version);
 /* The entry's values changed, rows unknown: under the lock. */
 void tdm_store_entry_rewritten(tdm_store_entry *entry);
 
+/* What wrapped modules put before names in other programs' files. */
+#define TDM_MODULE_PART "module."
+/* Copies name without any "module." that begins it or follows '.' or '/'; plain has room. */
+void tdm_store_strip_modules(const char *name, char *plain);
+/* Adds a host copy of entry's values to list, as name; under exclusion from all runs. */
+tdm_status tdm_store_copy_out(tdm_store *store, const tdm_store_entry *entry, const char *name,
+                              tdm_tensor_list *list) TDM_WARN_UNUSED;
 /* Not so where making the entry failed half-way. */
 bool tdm_store_entry_holds_values(const tdm_store_entry *entry);
 /* tdm_store_save into a list, and tdm_store_load, under exclusion from all runs. */

@@ -10,8 +10,9 @@ bool tdm_store_entry_holds_values(const tdm_store_entry *entry) {
   return entry->storage || entry->pending;
 }
 
-static tdm_status add_copy(tdm_store *store, tdm_store_entry *entry, tdm_tensor_list *list) {
-  if (entry->pending) return tdm_tensor_list_add(list, entry->name, entry->pending);
+tdm_status tdm_store_copy_out(tdm_store *store, const tdm_store_entry *entry, const char *name,
+                              tdm_tensor_list *list) {
+  if (entry->pending) return tdm_tensor_list_add(list, name, entry->pending);
   tdm_tensor *tensor =
       tdm_tensor_create(store->context, "cpu:0", entry->spec.dtype, entry->spec.shape);
   if (!tensor) return TDM_OUT_OF_MEMORY;
@@ -19,7 +20,7 @@ static tdm_status add_copy(tdm_store *store, tdm_store_entry *entry, tdm_tensor_
                          .address = tdm_tensor_address(tensor),
                          .bytes = tensor->bytes};
   tdm_status status = tdm_context_copy(store->context, &entry->storage->memory, &to, tensor->bytes);
-  if (status == TDM_OK) status = tdm_tensor_list_add(list, entry->name, tensor);
+  if (status == TDM_OK) status = tdm_tensor_list_add(list, name, tensor);
   tdm_tensor_release(tensor);
   return status;
 }
@@ -28,7 +29,7 @@ tdm_status tdm_store_save_locked(tdm_store *store, bool with_states, tdm_tensor_
   if (store->broken != TDM_OK) return tdm_fail(store->broken, "%s", store->message);
   for (tdm_store_entry *entry = store->first; entry; entry = entry->next)
     if (tdm_store_entry_holds_values(entry) && (with_states || !entry->is_state))
-      TDM_TRY(add_copy(store, entry, list));
+      TDM_TRY(tdm_store_copy_out(store, entry, entry->name, list));
   return TDM_OK;
 }
 
@@ -46,15 +47,13 @@ tdm_tensor_list *tdm_store_save(tdm_store *store, bool with_states) {
 
 /* ---- Names: a wrapped module's carry "module." in other programs' files ---- */
 
-static const char module_part[] = "module.";
-enum { MODULE_LENGTH = sizeof module_part - 1 };
+enum { MODULE_LENGTH = sizeof TDM_MODULE_PART - 1 };
 
 static const char *without_leading(const char *name) {
-  return strncmp(name, module_part, MODULE_LENGTH) == 0 ? name + MODULE_LENGTH : name;
+  return strncmp(name, TDM_MODULE_PART, MODULE_LENGTH) == 0 ? name + MODULE_LENGTH : name;
 }
 
-/* Copies name without any "module." that begins it or follows '.' or '/'; plain has room. */
-static void strip_modules(const char *name, char *plain) {
+void tdm_store_strip_modules(const char *name, char *plain) {
   bool begins = true;
   while (*name) {
     if (begins && without_leading(name) != name) {
@@ -72,11 +71,11 @@ static void strip_modules(const char *name, char *plain) {
 static tdm_status find_entry(tdm_store *store, const char *name, tdm_store_entry **out_entry) {
   *out_entry = tdm_map_get(&store->names, name);
   if (!*out_entry) *out_entry = tdm_map_get(&store->names, without_leading(name));
-  if (*out_entry || !strstr(name, module_part)) return TDM_OK;
+  if (*out_entry || !strstr(name, TDM_MODULE_PART)) return TDM_OK;
   const size_t bytes = strlen(name) + 1;
   char *plain = tdm_allocate(store->allocator, bytes, "a parameter's name");
   if (!plain) return TDM_OUT_OF_MEMORY;
-  strip_modules(name, plain);
+  tdm_store_strip_modules(name, plain);
   *out_entry = tdm_map_get(&store->names, plain);
   tdm_release(store->allocator, plain, bytes);
   return TDM_OK;
@@ -87,7 +86,7 @@ static tdm_store_entry *add_plain_entry(tdm_store *store, const char *name, cons
   const size_t bytes = strlen(name) + 1;
   char *plain = tdm_allocate(store->allocator, bytes, "a parameter's name");
   if (!plain) return NULL;
-  strip_modules(name, plain);
+  tdm_store_strip_modules(name, plain);
   tdm_store_entry *entry = tdm_store_add_entry(store, plain, spec);
   tdm_release(store->allocator, plain, bytes);
   return entry;

@@ -8,7 +8,6 @@
 #include "examples/char_lm/sample.h"
 #include "examples/common/command_line.h"
 #include "examples/common/learner.h"
-#include "examples/common/parameters.h"
 #include "examples/common/program.h"
 
 static const double HELD_OUT_SHARE = 0.05;               /* the end of the text */
@@ -162,6 +161,15 @@ static tdm_value describe(program *self) {
   return made.loss;
 }
 
+static tdm_status load_parameters(tdm_session *session, const tdm_tensor_list *list,
+                                  const char *path) {
+  const tdm_name_rule rule = {NULL, CHARACTERS_NAME};
+  const tdm_state_dict_options wanted = {
+      .struct_size = sizeof wanted, .rules = &rule, .rule_count = 1};
+  const tdm_status status = tdm_session_load_state_dict(session, list, &wanted);
+  return status == TDM_OK ? TDM_OK : fail_within(status, path);
+}
+
 /* Parameters from a file; where it tells its characters, they must be the text's. */
 static tdm_status load(program *self, const char *path) {
   tdm_tensor_list *list = tdm_safetensors_load(self->context, path);
@@ -173,16 +181,17 @@ static tdm_status load(program *self, const char *path) {
       (tdm_tensor_bytes(ours) != tdm_tensor_bytes(theirs) ||
        memcmp(tdm_tensor_data(ours), tdm_tensor_data(theirs), tdm_tensor_bytes(ours)) != 0))
     status = tdm_fail(TDM_INVALID_ARGUMENT, "%s was trained on a text of other characters", path);
-  if (status == TDM_OK) status = parameters_take(self->context, self->session, list, path);
+  if (status == TDM_OK) status = load_parameters(self->session, list, path);
   tdm_tensor_release(ours);
   tdm_tensor_list_release(list);
   return status;
 }
 
 static tdm_status save(program *self, const char *path) {
-  tdm_tensor_list *list = parameters_list(self->context, self->session);
-  tdm_tensor *characters = list ? text_characters(&self->read, self->context) : NULL;
-  tdm_status status = check_made(characters);
+  tdm_tensor_list *list;
+  tdm_status status = tdm_session_state_dict(self->session, NULL, &list);
+  tdm_tensor *characters = status == TDM_OK ? text_characters(&self->read, self->context) : NULL;
+  if (status == TDM_OK) status = check_made(characters);
   if (status == TDM_OK) status = tdm_tensor_list_add(list, CHARACTERS_NAME, characters);
   if (status == TDM_OK) status = tdm_safetensors_save(list, path);
   tdm_tensor_release(characters);

@@ -6,7 +6,6 @@
 
 #include "examples/common/command_line.h"
 #include "examples/common/confusion.h"
-#include "examples/common/parameters.h"
 #include "examples/common/program.h"
 
 enum { EVALUATION_BATCH = 500, PREFETCHED = 2 };
@@ -69,7 +68,7 @@ static tdm_status open_session(program *self, const clothes_model *model) {
   const tdm_session_options wanted = session_options_for(given, loss, &adam);
   self->session = tdm_session_create(self->graph, &wanted);
   if (!self->session || !given->load_path) return check_made(self->session);
-  return parameters_load(self->context, self->session, given->load_path);
+  return tdm_state_dict_load(self->session, given->load_path, NULL);
 }
 
 static tdm_status learn(program *self) {
@@ -107,7 +106,7 @@ static tdm_status run(program *self, const clothes_model *model, int argc, char 
   if (status == TDM_OK) status = open_session(self, model);
   if (status == TDM_OK) status = learn(self);
   if (status == TDM_OK && given->save_path)
-    status = parameters_save(self->context, self->session, given->save_path);
+    status = tdm_state_dict_save(self->session, given->save_path, NULL);
   if (status == TDM_OK) report(&self->counted);
   return status;
 }

@@ -3,7 +3,6 @@
 #include "examples/distributed_model/model.h"
 
 #include "examples/common/command_line.h"
-#include "examples/common/parameters.h"
 
 enum { EMBEDDING_SIZE = 32, HIDDEN_SIZE = 128 };
 
@@ -69,13 +68,19 @@ void model_release(model *released) {
   *released = (model){.context = NULL};
 }
 
+/* Files have the words beside the parameters. */
+static const tdm_name_rule words_rule = {NULL, "words."};
+static const tdm_state_dict_options with_words = {
+    .struct_size = sizeof with_words, .rules = &words_rule, .rule_count = 1};
+
 tdm_status model_load(model *loaded, const tdm_tensor_list *list, const char *path) {
-  return parameters_take(loaded->context, loaded->session, list, path);
+  const tdm_status status = tdm_session_load_state_dict(loaded->session, list, &with_words);
+  return status == TDM_OK ? TDM_OK : fail_within(status, path);
 }
 
 tdm_status model_save(const model *saved, const char *path) {
-  tdm_tensor_list *list = parameters_list(saved->context, saved->session);
-  tdm_status status = check_made(list);
+  tdm_tensor_list *list;
+  tdm_status status = tdm_session_state_dict(saved->session, NULL, &list);
   if (status == TDM_OK) status = tdm_words_save(saved->words, list);
   if (status == TDM_OK) status = tdm_safetensors_save(list, path);
   tdm_tensor_list_release(list);

@@ -5,7 +5,6 @@
 
 #include "examples/common/command_line.h"
 #include "examples/common/learner.h"
-#include "examples/common/parameters.h"
 #include "examples/common/program.h"
 #include "examples/recommender/clicks.h"
 #include "examples/recommender/model.h"
@@ -189,7 +188,7 @@ static tdm_status open_model(program *self) {
   wanted.batch_dimension = "batch";
   self->session = tdm_session_create(self->graph, &wanted);
   if (!self->session || !given->common.load_path) return check_made(self->session);
-  return parameters_load(self->context, self->session, given->common.load_path);
+  return tdm_state_dict_load(self->session, given->common.load_path, NULL);
 }
 
 static tdm_status learn(program *self) {
@@ -217,7 +216,7 @@ static tdm_status run(program *self, int argc, char **argv) {
   if (status == TDM_OK) status = open_model(self);
   if (status == TDM_OK) status = learn(self);
   if (status == TDM_OK && given->save_path)
-    status = parameters_save(self->context, self->session, given->save_path);
+    status = tdm_state_dict_save(self->session, given->save_path, NULL);
   if (status == TDM_OK)
     printf("AUC %.4f on %lld held-out samples\n", area_under_curve(&self->held_out),
            (long long)self->held_out.count);

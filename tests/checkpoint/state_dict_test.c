@@ -1,0 +1,241 @@
+/* Parameters by PyTorch's names: what a file has, what loads, what rules of names change, and what
+ * is refused, all of it in one message. */
+#include "tests/checkpoint/support.h"
+
+static tdm_context *context;
+
+static int begin_group(void **unused) {
+  (void)unused;
+  context = graph_context();
+  return 0;
+}
+
+static int end_group(void **unused) {
+  (void)unused;
+  tdm_context_release(context);
+  return 0;
+}
+
+/* A model with parts in parts; first: what its first layer is called. */
+static tdm_session *session_of(const char *first, int64_t width, uint64_t seed) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_shape rows = tdm_shape_of(1, TDM_DIM("batch"));
+  tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 3));
+  tdm_place(graph, TEST_KIND ":0");
+  x = tdm_batch_norm(graph, "block/inner/norm", tdm_linear(graph, first, x, width));
+  x = tdm_linear(graph, "head", x, 2);
+  const tdm_optimizer adam = tdm_adam(0.01);
+  const tdm_session_options options = {
+      .struct_size = sizeof options,
+      .loss = tdm_cross_entropy(graph, "loss", x, tdm_input(graph, "class", TDM_INT64, rows)),
+      .optimizer = &adam,
+      .seed = seed};
+  tdm_session *session = tdm_session_create(graph, &options);
+  if (!session) fail_msg("%s", tdm_last_message());
+  tdm_graph_release(graph);
+  return session;
+}
+
+static void train(tdm_session *session) {
+  static const float x[] = {1, 2, 3, -1, 0, 2};
+  static const int64_t classes[] = {0, 1};
+  tdm_tensor *tensors[] = {tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(2, 2, 3), x),
+                           tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, 2), classes)};
+  const tdm_feed feeds[] = {{"x", tensors[0], false}, {"class", tensors[1], false}};
+  assert_ok(tdm_train_step(session, feeds, 2, NULL, 0, NULL));
+  tdm_tensor_release(tensors[0]);
+  tdm_tensor_release(tensors[1]);
+}
+
+static tdm_state_dict_options with_rules(const tdm_name_rule *rules, size_t count) {
+  return (tdm_state_dict_options){
+      .struct_size = sizeof(tdm_state_dict_options), .rules = rules, .rule_count = count};
+}
+
+static tdm_tensor_list *dict_of(tdm_session *session, const tdm_state_dict_options *options) {
+  tdm_tensor_list *list;
+  assert_ok(tdm_session_state_dict(session, options, &list));
+  return list;
+}
+
+static void assert_same_parameters(tdm_session *a, tdm_session *b) {
+  tdm_tensor_list *mine = dict_of(a, NULL);
+  tdm_tensor_list *other = dict_of(b, NULL);
+  assert_same_state(mine, other);
+  tdm_tensor_list_release(mine);
+  tdm_tensor_list_release(other);
+}
+
+/* The list has exactly these names. */
+static void assert_names(const tdm_tensor_list *list, const char *const *names, size_t count) {
+  assert_int_equal(tdm_tensor_list_count(list), count);
+  for (size_t i = 0; i < count; i++)
+    if (!tdm_tensor_list_find(list, names[i])) fail_msg("%s is not there", names[i]);
+}
+
+static void names_have_dots(void **unused) {
+  (void)unused;
+  static const char *const names[] = {"block.fc.weight",
+                                      "block.fc.bias",
+                                      "block.inner.norm.weight",
+                                      "block.inner.norm.bias",
+                                      "block.inner.norm.running_mean",
+                                      "block.inner.norm.running_var",
+                                      "block.inner.norm.num_batches_tracked",
+                                      "head.weight",
+                                      "head.bias"};
+  tdm_session *session = session_of("block/fc", 4, 1);
+  train(session); /* there are states of the optimizer now */
+  tdm_tensor_list *list = dict_of(session, NULL);
+  assert_names(list, names, TDM_COUNT_OF(names));
+  tdm_tensor_list_release(list);
+  tdm_session_release(session);
+}
+
+/* Files of every writer: by these names, by the store's, a checkpoint, of a wrapped module. */
+static void every_file_of_ours_loads(void **unused) {
+  (void)unused;
+  char path[512];
+  checkpoint_path(path, "dict.safetensors");
+  tdm_session *trained = session_of("block/fc", 4, 1);
+  for (int writer = 0; writer < 4; writer++) {
+    static const tdm_name_rule wraps = {"", "module."};
+    const tdm_state_dict_options wrapped = with_rules(&wraps, 1);
+    train(trained);
+    if (writer == 0) {
+      assert_ok(tdm_state_dict_save(trained, path, NULL));
+    } else if (writer == 1) {
+      tdm_tensor_list *list = tdm_store_save(tdm_session_store(trained), false);
+      assert_ok(tdm_safetensors_save(list, path));
+      tdm_tensor_list_release(list);
+    } else if (writer == 2) {
+      assert_ok(tdm_checkpoint_save(trained, NULL, path));
+    } else {
+      assert_ok(tdm_state_dict_save(trained, path, &wrapped));
+    }
+    tdm_session *fresh = session_of("block/fc", 4, 2);
+    assert_ok(tdm_state_dict_load(fresh, path, NULL));
+    assert_same_parameters(fresh, trained);
+    assert_int_equal(tdm_session_step(fresh), 0);
+    tdm_session_release(fresh);
+  }
+  tdm_session_release(trained);
+}
+
+/* Names that a rule changes, on the way out and back in; the first rule that fits counts. */
+static void rules_change_names(void **unused) {
+  (void)unused;
+  static const tdm_name_rule rules[] = {{"block.inner.norm.num", NULL},
+                                        {"block.inner.norm.", "encoder.bn1."},
+                                        {"block.fc.", "head."},
+                                        {"head.", "block.fc."},
+                                        {NULL, "position"}};
+  static const char *const names[] = {"head.weight",
+                                      "head.bias",
+                                      "encoder.bn1.weight",
+                                      "encoder.bn1.bias",
+                                      "encoder.bn1.running_mean",
+                                      "encoder.bn1.running_var",
+                                      "block.fc.weight",
+                                      "block.fc.bias"};
+  const tdm_state_dict_options options = with_rules(rules, TDM_COUNT_OF(rules));
+  tdm_session *trained = session_of("block/fc", 4, 1);
+  tdm_session *fresh = session_of("block/fc", 4, 2);
+  tdm_tensor_list *list = dict_of(trained, &options);
+  assert_names(list, names, TDM_COUNT_OF(names));
+  tdm_tensor *positions = tdm_tensor_zeros(context, "cpu:0", TDM_INT64, tdm_shape_of(1, 5));
+  assert_ok(tdm_tensor_list_add(list, "position_ids", positions));
+  assert_ok(tdm_session_load_state_dict(fresh, list, &options));
+  assert_same_parameters(fresh, trained);
+  assert_status(tdm_session_load_state_dict(fresh, list, NULL), TDM_INVALID_ARGUMENT);
+  tdm_tensor_release(positions);
+  tdm_tensor_list_release(list);
+  tdm_session_release(fresh);
+  tdm_session_release(trained);
+}
+
+/* Everything that does not fit is told at once, and nothing changes. */
+static void all_misfits_are_told(void **unused) {
+  (void)unused;
+  static const char *const texts[] = {"missing: head.weight, head.bias;",
+                                      "unexpected: tail.weight, tail.bias;",
+                                      "of another shape or dtype: block.fc.weight (float32 [5, 3], "
+                                      "not float32 [4, 3])",
+                                      " and 4 more"};
+  static const tdm_name_rule renames = {"head.", "tail."};
+  const tdm_state_dict_options options = with_rules(&renames, 1);
+  tdm_session *session = session_of("block/fc", 5, 1);
+  tdm_session *untouched = session_of("block/fc", 5, 1);
+  tdm_session *other = session_of("block/fc", 4, 2);
+  tdm_tensor_list *list = dict_of(other, &options);
+  assert_status(tdm_session_load_state_dict(session, list, NULL), TDM_INVALID_ARGUMENT);
+  for (size_t i = 0; i < TDM_COUNT_OF(texts); i++)
+    if (!strstr(tdm_last_message(), texts[i]))
+      fail_msg("\"%s\" does not tell \"%s\"", tdm_last_message(), texts[i]);
+  assert_same_parameters(session, untouched);
+  tdm_tensor_list_release(list);
+  tdm_session_release(other);
+  tdm_session_release(untouched);
+  tdm_session_release(session);
+}
+
+/* What is there is taken, as asked for. */
+static void misfits_may_be_allowed(void **unused) {
+  (void)unused;
+  static const tdm_name_rule renames = {"head.", "tail."};
+  const tdm_state_dict_options options = with_rules(&renames, 1);
+  tdm_state_dict_options lenient = with_rules(NULL, 0);
+  tdm_session *session = session_of("block/fc", 4, 1);
+  tdm_session *other = session_of("block/fc", 4, 2);
+  tdm_tensor_list *before = dict_of(session, NULL);
+  tdm_tensor_list *list = dict_of(other, &options);
+  lenient.allow_missing = true;
+  assert_status(tdm_session_load_state_dict(session, list, &lenient), TDM_INVALID_ARGUMENT);
+  assert_message("unexpected: tail.weight, tail.bias");
+  lenient.allow_unexpected = true;
+  assert_ok(tdm_session_load_state_dict(session, list, &lenient));
+  lenient.allow_missing = false;
+  assert_status(tdm_session_load_state_dict(session, list, &lenient), TDM_INVALID_ARGUMENT);
+  assert_message("missing: head.weight, head.bias");
+  tdm_tensor_list *after = dict_of(session, NULL);
+  assert_same_tensor(tdm_tensor_list_find(after, "block.fc.weight"),
+                     tdm_tensor_list_find(list, "block.fc.weight"));
+  assert_same_tensor(tdm_tensor_list_find(after, "head.weight"),
+                     tdm_tensor_list_find(before, "head.weight"));
+  tdm_tensor_list_release(after);
+  tdm_tensor_list_release(list);
+  tdm_tensor_list_release(before);
+  tdm_session_release(other);
+  tdm_session_release(session);
+}
+
+static void ambiguous_names_are_refused(void **unused) {
+  (void)unused;
+  static const tdm_name_rule both = {"block.fc.", "head."};
+  const tdm_state_dict_options options = with_rules(&both, 1);
+  tdm_session *session = session_of("block/fc", 4, 1);
+  tdm_tensor_list *list = NULL;
+  assert_status(tdm_session_state_dict(session, &options, &list), TDM_INVALID_ARGUMENT);
+  assert_null(list);
+  assert_message("block/fc.weight and head.weight would both be head.weight in files");
+  list = dict_of(session, NULL);
+  assert_ok(
+      tdm_tensor_list_add(list, "block/fc.bias", tdm_tensor_list_find(list, "block.fc.bias")));
+  assert_status(tdm_session_load_state_dict(session, list, NULL), TDM_INVALID_ARGUMENT);
+  assert_message("block.fc.bias and block/fc.bias are both there");
+  tdm_tensor_list_release(list);
+  tdm_session_release(session);
+  session = session_of("block.inner/norm", 4, 1); /* a linear layer beside block/inner/norm */
+  assert_status(tdm_session_state_dict(session, NULL, &list), TDM_INVALID_ARGUMENT);
+  assert_message("would both be block.inner.norm.weight");
+  tdm_session_release(session);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(names_have_dots),        cmocka_unit_test(every_file_of_ours_loads),
+      cmocka_unit_test(rules_change_names),     cmocka_unit_test(all_misfits_are_told),
+      cmocka_unit_test(misfits_may_be_allowed), cmocka_unit_test(ambiguous_names_are_refused),
+  };
+  return cmocka_run_group_tests(tests, begin_group, end_group);
+}

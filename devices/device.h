@@ -61,6 +61,7 @@ typedef struct tdm_execute {
   const tdm_operand *operands; /* inputs, then outputs */
   uint16_t input_count;
   uint16_t output_count;
+  uint8_t scalars; /* which of the flight's */
   tdm_operand workspace; /* base ABSENT: none */
   size_t workspace_bytes;
 } tdm_execute;
@@ -128,7 +129,7 @@ struct tdm_flight {
                                      is nothing to wait for; NULL: none at all */
   tdm_address *bases;
   const uint8_t *conditions;
-  const tdm_run_scalars *scalars;
+  const tdm_run_scalars *scalars; /* one at least; commands say which */
   uint8_t *failed_ids;        /* one byte a command id; read only where failed is nonzero */
   tdm_command_times *times;   /* per command id, zeroed before submitting; NULL: not recorded */
   _Atomic uint32_t failed;    /* nonzero once any command failed, or the flight was stopped */

@@ -239,7 +239,8 @@ static tdm_ir_node make_node(tdm_graph *graph, const tdm_operation *operation, c
                        .device = graph->append_device,
                        .role = graph->append_role,
                        .replica = graph->append_replica,
-                       .micro = graph->append_micro};
+                       .micro = graph->append_micro,
+                       .update_group = graph->append_update_group};
 }
 
 tdm_value tdm_append(tdm_graph *graph, const tdm_operation *operation, const char *name,

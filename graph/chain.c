@@ -57,7 +57,7 @@ static void submit_late(tdm_run_state *run) {
     memset(run->previous, 0xff, bytes); /* TDM_BASE_NONE each */
   (void)tdm_plan_find_old(plan, ahead != NULL, run->conditions);
   tdm_run_bind_logs(run, ahead != NULL);
-  run->scalars.step = ahead ? ahead->scalars.step + 1 : run->session->store->steps;
+  tdm_run_set_step(run, ahead ? ahead->scalars[0].step + 1 : run->session->store->steps);
   run->stage = TDM_STAGE_LATE;
   if (!submit(run, plan->early_program_count, plan->main_program_count)) drop_late(run);
 }

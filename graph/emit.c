@@ -201,6 +201,7 @@ static tdm_status emit_execute(emit_state *state, const tdm_ir_node *node,
                                    .operands = operands,
                                    .input_count = node->input_count,
                                    .output_count = node->output_count,
+                                   .scalars = node->update_group,
                                    .workspace = {TDM_OPERAND_ABSENT, 0}};
   if (source->workspace == NONE) return TDM_OK;
   command->execute.workspace = state->operand_of[source->workspace];

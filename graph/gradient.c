@@ -335,12 +335,20 @@ static tdm_status adjoint_of(tdm_gradient *gradient, uint32_t value, const char 
 
 /* ---- The walk ---- */
 
-static void mark_wanted(tdm_gradient *gradient, size_t forward_count) {
+/* Trained are the parameters whose group has an optimizer. */
+static void mark_parameters(tdm_gradient *gradient, const tdm_update_groups *groups) {
   const tdm_graph *graph = gradient->graph;
   for (size_t i = 0; i < graph->persistents.count; i++) {
-    const uint32_t value = graph->persistents.items[i].value;
-    gradient->wanted[value] = graph->values.items[value].trainable;
+    const tdm_graph_persistent *persistent = &graph->persistents.items[i];
+    if (!graph->values.items[persistent->value].trainable) continue;
+    const size_t group = tdm_update_group_of(groups, persistent->name);
+    gradient->parameters[i].group = (uint8_t)group;
+    gradient->wanted[persistent->value] = groups->optimizers[group].rule != NULL;
   }
+}
+
+static void mark_wanted(tdm_gradient *gradient, size_t forward_count) {
+  const tdm_graph *graph = gradient->graph;
   for (size_t i = 0; i < forward_count; i++) {
     const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
     const uint32_t *inputs = tdm_ir_inputs(graph, node);
@@ -364,7 +372,8 @@ static tdm_status seed_loss(tdm_gradient *gradient, uint32_t loss) {
   if (!tdm_dtype_is_floating(value->spec.dtype) || value->spec.shape.rank != 0)
     return tdm_fail(TDM_INVALID_ARGUMENT, "loss %s is not a floating scalar", name);
   if (!gradient->wanted[loss])
-    return tdm_fail(TDM_INVALID_ARGUMENT, "loss %s does not depend on any parameter", name);
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "loss %s does not depend on any parameter that is trained", name);
   append_on(graph, value->device);
   tdm_fill_attributes one;
   memset(&one, 0, sizeof one);
@@ -448,6 +457,7 @@ static tdm_status append_updates(tdm_gradient *gradient, const tdm_training *tra
 static tdm_status walk(tdm_gradient *gradient, const tdm_training *training) {
   tdm_graph *graph = gradient->graph;
   const size_t forward_count = graph->order.count;
+  mark_parameters(gradient, training->groups);
   mark_wanted(gradient, forward_count);
   TDM_TRY(seed_loss(gradient, training->loss));
   for (size_t i = forward_count; i-- > 0;) {

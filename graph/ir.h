@@ -62,14 +62,15 @@ typedef struct tdm_ir_node {
   uint16_t output_count;
   int16_t device;
   uint8_t role;
-  bool joined;        /* a concatenation whose inputs lie in its output: no step */
-  bool staged;        /* transfers: one hop of two through cpu:0 */
-  uint16_t wrap;      /* the innermost wrapped part it belongs to; 0: none */
-  uint16_t replica;   /* 1 + its number among the replicas of a wrapped part; 0: not replicated */
-  uint16_t micro;     /* 1 + the number of the micro-batch it works on; 0: it works on the whole */
-  bool later_replica; /* not the first replica of some wrapped part */
-  uint32_t consumer;  /* transfers: the first node that asked */
-  uint32_t condition; /* 1 + index of the row condition that it is executed under; 0: none */
+  bool joined;      /* a concatenation whose inputs lie in its output: no step */
+  bool staged;      /* transfers: one hop of two through cpu:0 */
+  uint16_t wrap;    /* the innermost wrapped part it belongs to; 0: none */
+  uint16_t replica; /* 1 + its number among the replicas of a wrapped part; 0: not replicated */
+  uint16_t micro;   /* 1 + the number of the micro-batch it works on; 0: it works on the whole */
+  uint8_t update_group; /* whose learning rate it reads (graph/update_groups.h) */
+  bool later_replica;   /* not the first replica of some wrapped part */
+  uint32_t consumer;    /* transfers: the first node that asked */
+  uint32_t condition;   /* 1 + index of the row condition that it is executed under; 0: none */
 } tdm_ir_node;
 
 /* How a value of the graph enters a wrap. */
@@ -183,6 +184,7 @@ struct tdm_graph {
   int16_t append_device;
   uint16_t append_replica;
   uint16_t append_micro;
+  uint8_t append_update_group;
   tdm_status status; /* the first error */
   char message[TDM_MESSAGE_BYTES];
 };

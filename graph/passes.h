@@ -12,6 +12,7 @@
 #include "graph/ir.h"
 #include "graph/prepared.h"
 #include "graph/schedule.h"
+#include "graph/update_groups.h"
 
 /* ---- lower ---- */
 
@@ -105,7 +106,7 @@ tdm_status tdm_pass_pick_late(tdm_graph *graph, const uint32_t *deliveries,
 
 typedef struct tdm_training {
   uint32_t loss; /* a value of the graph */
-  const tdm_optimizer *optimizer;
+  const tdm_update_groups *groups;
   bool check_finite;
 } tdm_training;
 

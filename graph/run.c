@@ -38,7 +38,7 @@ static void take_slot(tdm_admission *admission) {
   session->slots[run->slot].busy = true;
   run->stage = TDM_STAGE_ADMITTED;
   run->settled = false;
-  run->scalars.step = session->store->steps;
+  tdm_run_set_step(run, session->store->steps);
   if (!run->plan->chained) (void)tdm_plan_find_old(run->plan, false, run->conditions);
   if (run->plan->records) tdm_trace_admit(session->trace, &run->moments);
   if (session->store->broken == TDM_OK) return;

@@ -51,7 +51,8 @@ typedef struct tdm_run_state {
   struct tdm_kept_run *record; /* where the session keeps a timeline, until the run has ended */
   tdm_flight flight;
   tdm_submission *submissions; /* per program */
-  tdm_run_scalars scalars;
+  tdm_run_scalars *scalars;    /* per group of parameters that are updated alike; one at least */
+  size_t scalar_count;
   uint8_t *conditions;  /* per condition of the plan */
   tdm_tensor **inputs;  /* per input of the plan's graph; retained while asynchronous */
   tdm_tensor **outputs; /* per delivery */
@@ -64,6 +65,11 @@ typedef struct tdm_run_state {
 tdm_run_state *tdm_run_take(tdm_session *session, tdm_plan *plan);
 /* Gives a run back to its plan, outputs released. */
 void tdm_run_give_back(tdm_session *session, tdm_run_state *run);
+/* Which step of training the run is. */
+static inline void tdm_run_set_step(tdm_run_state *run, uint64_t step) {
+  for (size_t g = 0; g < run->scalar_count; g++)
+    run->scalars[g].step = step;
+}
 /* Frees a plan's idle runs. */
 void tdm_runs_destroy(tdm_session *session, tdm_plan *plan);
 

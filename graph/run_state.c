@@ -27,9 +27,11 @@ static tdm_status fill(run_block *block, tdm_plan *plan) {
   flight->program_bases = take(block, plan->program_count, sizeof(uint64_t));
   flight->bases = take(block, plan->layout.count, sizeof(tdm_address));
   flight->failed_ids = take(block, steps, 1);
+  run->scalar_count = run->session->groups.count ? run->session->groups.count : 1;
+  run->scalars = take(block, run->scalar_count, sizeof *run->scalars);
   if (plan->chained) run->previous = take(block, plan->program_count, sizeof(uint64_t));
   if (plan->records) flight->times = take(block, steps, sizeof *flight->times);
-  if (!run->submissions || !run->conditions || !run->inputs || !run->outputs || !run->fetches ||
+  if (!run->submissions || !run->scalars || !run->conditions || !run->inputs || !run->outputs || !run->fetches ||
       !flight->program_bases || !flight->bases || !flight->failed_ids ||
       (plan->chained && !run->previous) || (plan->records && !flight->times))
     return TDM_OUT_OF_MEMORY;
@@ -39,7 +41,7 @@ static tdm_status fill(run_block *block, tdm_plan *plan) {
   flight->programs = plan->programs;
   flight->previous_bases = run->previous;
   flight->conditions = run->conditions;
-  flight->scalars = &run->scalars;
+  flight->scalars = run->scalars;
   flight->user = run;
   tdm_flight_reset(flight, (uint32_t)steps);
   return TDM_OK;
@@ -89,9 +91,11 @@ tdm_run_state *tdm_run_take(tdm_session *session, tdm_plan *plan) {
   atomic_store_explicit(&run->granted, 0, memory_order_relaxed);
   atomic_store_explicit(&run->done, 0, memory_order_relaxed);
   run->due_ns = 0;
-  const uint64_t bits = atomic_load(&session->learning_rate_bits);
-  memcpy(&run->scalars.learning_rate, &bits, sizeof bits);
-  run->scalars.seed = session->seed;
+  for (size_t g = 0; g < run->scalar_count; g++) {
+    const uint64_t bits = atomic_load(&session->learning_rate_bits[g]);
+    memcpy(&run->scalars[g].learning_rate, &bits, sizeof bits);
+    run->scalars[g].seed = session->seed;
+  }
   if (plan->records && begin_record(run) != TDM_OK) {
     make_idle(session, run);
     return NULL;

@@ -23,10 +23,14 @@ static void copy_options(tdm_session *session, const tdm_session_options *option
   session->trace_runs = options->trace_runs;
   session->strict = options->strict;
   session->check_finite = options->check_finite;
-  if (options->optimizer) session->optimizer = *options->optimizer;
   if (options->loss.graph == graph->tag) session->loss = options->loss.index;
-  session->can_train = session->loss != 0 && session->optimizer.rule != NULL;
-  tdm_session_set_learning_rate(session, session->optimizer.learning_rate);
+  session->can_train = session->loss != 0 && options->optimizer != NULL;
+}
+
+static void set_rate(tdm_session *session, size_t group, double learning_rate) {
+  uint64_t bits;
+  memcpy(&bits, &learning_rate, sizeof bits);
+  atomic_store(&session->learning_rate_bits[group], bits);
 }
 
 static tdm_status check_options(const tdm_graph *graph, const tdm_session_options *options) {
@@ -100,7 +104,7 @@ static tdm_status check_symbolically(tdm_session *session, tdm_graph *copy) {
   TDM_TRY(tdm_device_map_check(&session->map));
   const size_t persistents = copy->persistents.count;
   if (session->can_train) {
-    const tdm_training training = {targets[count - 1], &session->optimizer, session->check_finite};
+    const tdm_training training = {targets[count - 1], &session->groups, session->check_finite};
     TDM_TRY(tdm_pass_gradient(copy, &training));
   }
   TDM_TRY(tdm_find_kernels(copy));
@@ -138,6 +142,10 @@ static tdm_status fill_session(tdm_session *session, const tdm_session_options *
       options->store ? tdm_store_retain(options->store) : tdm_store_create(session->context);
   if (!session->store) return TDM_OUT_OF_MEMORY;
   TDM_TRY(tdm_context_start(session->context));
+  TDM_TRY(tdm_update_groups_fill(&session->groups, &session->region, options));
+  TDM_TRY(tdm_update_groups_check(&session->groups, session->graph));
+  for (size_t g = 0; g < session->groups.count; g++)
+    set_rate(session, g, session->groups.optimizers[g].learning_rate);
   TDM_TRY(
       tdm_prepared_cache_create(session->allocator, options->deterministic, &session->prepared));
   TDM_TRY(tdm_output_pool_create(session->context, &session->outputs));
@@ -214,7 +222,22 @@ tdm_store *tdm_session_store(tdm_session *session) {
 }
 
 void tdm_session_set_learning_rate(tdm_session *session, double learning_rate) {
-  uint64_t bits;
-  memcpy(&bits, &learning_rate, sizeof bits);
-  if (session) atomic_store(&session->learning_rate_bits, bits);
+  if (!session) return;
+  set_rate(session, 0, learning_rate);
+  const tdm_optimizer *optimizers = session->groups.optimizers;
+  if (optimizers[0].learning_rate == 0.0) return;
+  for (size_t g = 1; g < session->groups.count; g++)
+    set_rate(session, g,
+             learning_rate * (optimizers[g].learning_rate / optimizers[0].learning_rate));
+}
+
+tdm_status tdm_session_set_group_learning_rate(tdm_session *session, size_t group,
+                                               double learning_rate) {
+  const size_t count = session && session->groups.count ? session->groups.count - 1 : 0;
+  if (group >= count)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "tdm_session_set_group_learning_rate: there is no group %zu of %zu", group,
+                    count);
+  set_rate(session, 1 + group, learning_rate);
+  return TDM_OK;
 }

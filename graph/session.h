@@ -22,7 +22,7 @@ struct tdm_session {
   tdm_store *store; /* retained */
   tdm_region region;
   tdm_device_map map;
-  tdm_optimizer optimizer;
+  tdm_update_groups groups;
   bool can_train;
   uint32_t loss; /* a value of graph */
   uint64_t seed;
@@ -38,7 +38,7 @@ struct tdm_session {
   bool tunes; /* the number of micro-batches is chosen by measuring */
   tdm_micro_tuner tuner;
   bool check_finite;
-  _Atomic uint64_t learning_rate_bits;
+  _Atomic uint64_t learning_rate_bits[TDM_MAX_UPDATE_GROUPS]; /* of doubles */
   pthread_mutex_t lock;
   tdm_prepared_cache *prepared;
   tdm_store_entry **bound; /* per persistent of graph; NULL where no target needs it */

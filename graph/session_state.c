@@ -1,6 +1,7 @@
 /* What a training run goes on from: the store's state with the count of steps, the seed, the
- * learning rate and the optimizer's name, as one list of host tensors. Invariant: a load that does
- * not fit changes nothing, and names the tensor. */
+ * learning rates and the optimizers' names, as one list of host tensors. Invariant: a load that
+ * does not fit changes nothing, and names the tensor. */
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/session.h"
@@ -9,12 +10,13 @@
 static const char step_name[] = TDM_CHECKPOINT_PREFIX "step";
 static const char seed_name[] = TDM_CHECKPOINT_PREFIX "seed";
 static const char rate_name[] = TDM_CHECKPOINT_PREFIX "learning_rate";
+static const char rates_name[] = TDM_CHECKPOINT_PREFIX "group_learning_rates";
 static const char optimizer_name[] = TDM_CHECKPOINT_PREFIX "optimizer";
 
 typedef struct session_numbers {
   uint64_t step;
   uint64_t seed;
-  uint64_t rate_bits;
+  uint64_t rate_bits[TDM_MAX_UPDATE_GROUPS];
 } session_numbers;
 
 tdm_context *tdm_session_context(tdm_session *session) {
@@ -40,18 +42,43 @@ static tdm_status add_tensor(tdm_session *session, tdm_tensor_list *list, const 
   return status;
 }
 
+#define OPTIMIZER_TEXT 512
+
+/* The optimizers' names, separated by commas: "adam,none,sgd". Answers the length. */
+static size_t write_optimizers(const tdm_session *session, char text[OPTIMIZER_TEXT]) {
+  size_t length = 0;
+  for (size_t g = 0; g < session->groups.count && length < OPTIMIZER_TEXT; g++) {
+    const tdm_optimizer_rule *rule = session->groups.optimizers[g].rule;
+    const int written = snprintf(text + length, OPTIMIZER_TEXT - length, "%s%s", g ? "," : "",
+                                 rule ? rule->name : "none");
+    length += written > 0 ? (size_t)written : 0;
+  }
+  return length < OPTIMIZER_TEXT ? length : OPTIMIZER_TEXT - 1;
+}
+
+static tdm_status save_rates(tdm_session *session, tdm_tensor_list *list) {
+  double rates[TDM_MAX_UPDATE_GROUPS];
+  const size_t groups = session->groups.count - 1;
+  for (size_t g = 0; g <= groups; g++) {
+    const uint64_t bits = atomic_load(&session->learning_rate_bits[g]);
+    memcpy(&rates[g], &bits, sizeof bits);
+  }
+  TDM_TRY(add_tensor(session, list, rate_name, TDM_FLOAT64, tdm_shape_scalar(), rates));
+  if (groups == 0) return TDM_OK;
+  return add_tensor(session, list, rates_name, TDM_FLOAT64, tdm_shape_of(1, (int64_t)groups),
+                    rates + 1);
+}
+
 static tdm_status save_locked(tdm_session *session, tdm_tensor_list *list) {
   const tdm_shape scalar = tdm_shape_scalar();
-  const uint64_t rate_bits = atomic_load(&session->learning_rate_bits);
-  double rate;
-  memcpy(&rate, &rate_bits, sizeof rate);
-  const char *optimizer = session->optimizer.rule->name;
+  char optimizers[OPTIMIZER_TEXT];
+  const size_t length = write_optimizers(session, optimizers);
   TDM_TRY(tdm_store_save_locked(session->store, true, list));
   TDM_TRY(add_tensor(session, list, step_name, TDM_INT64, scalar, &session->store->steps));
   TDM_TRY(add_tensor(session, list, seed_name, TDM_INT64, scalar, &session->seed));
-  TDM_TRY(add_tensor(session, list, rate_name, TDM_FLOAT64, scalar, &rate));
-  return add_tensor(session, list, optimizer_name, TDM_UINT8,
-                    tdm_shape_of(1, (int64_t)strlen(optimizer)), optimizer);
+  TDM_TRY(save_rates(session, list));
+  return add_tensor(session, list, optimizer_name, TDM_UINT8, tdm_shape_of(1, (int64_t)length),
+                    optimizers);
 }
 
 static tdm_status check_session(const tdm_session *session, const char *function) {
@@ -89,17 +116,34 @@ static tdm_status read_number(const tdm_tensor_list *list, const char *name, tdm
   return tdm_tensor_read(tensor, out_bits, sizeof *out_bits);
 }
 
-static tdm_status check_optimizer(const tdm_session *session, const tdm_tensor_list *list) {
-  char name[128] = "";
+static tdm_status check_optimizers(const tdm_session *session, const tdm_tensor_list *list) {
+  char name[OPTIMIZER_TEXT] = "";
+  char wanted[OPTIMIZER_TEXT] = "";
   const tdm_tensor *tensor = tdm_tensor_list_find(list, optimizer_name);
   if (!tensor) return tdm_fail(TDM_INVALID_ARGUMENT, "%s is missing", optimizer_name);
   const size_t bytes = tdm_tensor_bytes(tensor);
   if (tdm_tensor_dtype(tensor) != TDM_UINT8 || bytes >= sizeof name)
     return tdm_fail(TDM_INVALID_ARGUMENT, "%s is no name", optimizer_name);
   TDM_TRY(tdm_tensor_read(tensor, name, bytes));
-  if (strcmp(name, session->optimizer.rule->name) == 0) return TDM_OK;
+  (void)write_optimizers(session, wanted);
+  if (strcmp(name, wanted) == 0) return TDM_OK;
   return tdm_fail(TDM_INVALID_ARGUMENT, "%s is \"%s\", and the session trains with \"%s\"",
-                  optimizer_name, name, session->optimizer.rule->name);
+                  optimizer_name, name, wanted);
+}
+
+static tdm_status read_rates(const tdm_session *session, const tdm_tensor_list *list,
+                             uint64_t *out_bits) {
+  const size_t groups = session->groups.count - 1;
+  TDM_TRY(read_number(list, rate_name, TDM_FLOAT64, out_bits));
+  if (groups == 0) return TDM_OK;
+  const tdm_tensor *tensor = tdm_tensor_list_find(list, rates_name);
+  if (!tensor) return tdm_fail(TDM_INVALID_ARGUMENT, "%s is missing", rates_name);
+  const tdm_shape shape = tdm_tensor_shape(tensor);
+  if (tdm_tensor_dtype(tensor) != TDM_FLOAT64 || shape.rank != 1 ||
+      shape.dims[0] != (tdm_dim)groups)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s does not have %zu numbers of float64", rates_name,
+                    groups);
+  return tdm_tensor_read(tensor, out_bits + 1, groups * sizeof *out_bits);
 }
 
 /* The parameter P of a state "optimizer/P/NAME"; NULL for other names, and where there is none. */
@@ -155,15 +199,16 @@ static tdm_status check_names(tdm_store *store, const tdm_tensor_list *list,
 static tdm_status load_locked(tdm_session *session, const tdm_tensor_list *list,
                               tdm_tensor_list *values) {
   session_numbers numbers;
-  TDM_TRY(check_optimizer(session, list));
+  TDM_TRY(check_optimizers(session, list));
   TDM_TRY(read_number(list, step_name, TDM_INT64, &numbers.step));
   TDM_TRY(read_number(list, seed_name, TDM_INT64, &numbers.seed));
-  TDM_TRY(read_number(list, rate_name, TDM_FLOAT64, &numbers.rate_bits));
+  TDM_TRY(read_rates(session, list, numbers.rate_bits));
   TDM_TRY(check_names(session->store, list, values));
   TDM_TRY(tdm_store_load_locked(session->store, values));
   session->store->steps = numbers.step;
   session->seed = numbers.seed;
-  atomic_store(&session->learning_rate_bits, numbers.rate_bits);
+  for (size_t g = 0; g < session->groups.count; g++)
+    atomic_store(&session->learning_rate_bits[g], numbers.rate_bits[g]);
   return TDM_OK;
 }
 

@@ -39,11 +39,25 @@ TDM_API tdm_status tdm_store_status(tdm_store *store);
 /* The number of micro-batches is chosen, for each set of shapes, by what its first runs take. */
 #define TDM_MICRO_BATCHES_AUTO (-1)
 
+/* Parameters that another optimizer than the session's updates, or none. */
+typedef struct tdm_parameter_group {
+  /* Paths of parameters, or layers or scopes that they are below, separated by commas; '*' stands
+   * for any characters: "encoder", "head.weight,tail", "*.bias". */
+  const char *parameters;
+  const tdm_optimizer *optimizer; /* copied; NULL: they stay as they are, and no gradient of theirs
+                                     is computed */
+} tdm_parameter_group;
+#define TDM_MAX_PARAMETER_GROUPS 15
+
 typedef struct tdm_session_options {
   size_t struct_size;
   tdm_store *store;               /* NULL: one of its own */
   tdm_value loss;                 /* a floating scalar; invalid: the session cannot train */
   const tdm_optimizer *optimizer; /* copied */
+  /* A parameter belongs to the first group that names it; those that none names go by `optimizer`.
+   * An optimizer's clip_norm is about the gradients of its own parameters. */
+  const tdm_parameter_group *groups;
+  size_t group_count;
   const char *device_map; /* "embedding=cpu:0,rnn=sim:0,*=cpu:0"; TANDEM_PLACE is stronger */
   uint64_t seed;          /* of initial values and of random operations */
   int depth; /* runs in flight, training ones too: the inputs of one are uploaded under the compute
@@ -79,8 +93,13 @@ TDM_API tdm_session *tdm_session_retain(tdm_session *session);
 TDM_API void tdm_session_release(tdm_session *session);
 TDM_API tdm_store *tdm_session_store(tdm_session *session);     /* borrowed */
 TDM_API tdm_context *tdm_session_context(tdm_session *session); /* borrowed */
-/* Of steps that are submitted, or begun by tdm_train_step, from here on. */
+/* Of steps that are submitted, or begun by tdm_train_step, from here on. The rates of parameter
+ * groups change in proportion: each is what its optimizer had at first, times as much as this is of
+ * what the session's had; where that was 0, they stay. */
 TDM_API void tdm_session_set_learning_rate(tdm_session *session, double learning_rate);
+/* The same for one group of the options alone, until the call above is made again. */
+TDM_API tdm_status tdm_session_set_group_learning_rate(tdm_session *session, size_t group,
+                                                       double learning_rate) TDM_WARN_UNUSED;
 
 /* Training steps done with the session's store: what random operations go by, and schedules may. */
 TDM_API uint64_t tdm_session_step(tdm_session *session);
@@ -88,7 +107,7 @@ TDM_API uint64_t tdm_session_step(tdm_session *session);
 #define TDM_CHECKPOINT_PREFIX "checkpoint/"
 /* All that the steps to come depend on besides the graph, the options and what is fed:
  * tdm_store_save with states, and under names with the prefix above the step, the seed, the
- * learning rate and the optimizer's name. Waits for runs in flight. On failure *out_list is NULL.
+ * learning rates and the optimizers' names. Waits for runs in flight. On failure *out_list is NULL.
  */
 TDM_API tdm_status tdm_session_save(tdm_session *session,
                                     tdm_tensor_list **out_list) TDM_WARN_UNUSED;

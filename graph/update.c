@@ -131,25 +131,51 @@ static tdm_status log_rows(tdm_graph *graph, const tdm_parameter_gradient *item)
   return TDM_OK;
 }
 
+/* One group's updates: mine has room for all items, and gets those of the group. */
+static tdm_status append_group(tdm_graph *graph, const tdm_training *training, size_t group,
+                               const tdm_parameter_gradient *items, size_t count,
+                               tdm_parameter_gradient *mine) {
+  const tdm_optimizer *optimizer = &training->groups->optimizers[group];
+  const tdm_optimizer_rule *rule = optimizer->rule;
+  if (!rule) return TDM_OK;
+  tdm_update update = {graph, optimizer, mine, 0};
+  for (size_t i = 0; i < count; i++) {
+    if (items[i].group != group) continue;
+    mine[update.count++] = items[i];
+    if (tdm_update_is_sparse(&update, update.count - 1) && !rule->accepts_sparse)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "%s does not take the sparse gradient of %s",
+                      rule->name, tdm_update_name(&update, update.count - 1));
+  }
+  graph->append_update_group = (uint8_t)group;
+  const tdm_status status = rule->append(&update);
+  graph->append_update_group = 0;
+  if (status != TDM_OK) return tdm_fail_within(status, "optimizer %s", rule->name);
+  return tdm_graph_status(graph);
+}
+
+static tdm_status append_groups(tdm_graph *graph, const tdm_training *training,
+                                const tdm_parameter_gradient *items, size_t count) {
+  const size_t bytes = (count + 1) * sizeof *items;
+  tdm_parameter_gradient *mine = tdm_allocate(graph->allocator, bytes, "updates");
+  if (!mine) return TDM_OUT_OF_MEMORY;
+  tdm_status status = TDM_OK;
+  for (size_t g = 0; g < training->groups->count && status == TDM_OK; g++)
+    status = append_group(graph, training, g, items, count, mine);
+  tdm_release(graph->allocator, mine, bytes);
+  return status;
+}
+
 tdm_status tdm_append_updates(tdm_gradient *gradient, const tdm_training *training,
                               tdm_parameter_gradient *items, size_t count) {
   tdm_graph *graph = gradient->graph;
-  tdm_update update = {graph, training->optimizer, items, count};
-  const tdm_optimizer_rule *rule = training->optimizer->rule;
-  for (size_t i = 0; i < count; i++)
-    if (tdm_update_is_sparse(&update, i) && !rule->accepts_sparse)
-      return tdm_fail(TDM_INVALID_ARGUMENT, "%s does not take the sparse gradient of %s",
-                      rule->name, tdm_update_name(&update, i));
   const size_t first = graph->order.count;
   graph->append_device = TDM_NO_DEVICE;
   graph->append_role = TDM_ROLE_GRADIENT;
   TDM_TRY(persist_all(gradient, first));
-  const tdm_status status = rule->append(&update);
-  if (status != TDM_OK) return tdm_fail_within(status, "optimizer %s", rule->name);
-  TDM_TRY(tdm_graph_status(graph));
+  TDM_TRY(append_groups(graph, training, items, count));
   settle_roles(graph, first);
   TDM_TRY(updates_last(graph, first));
   for (size_t i = 0; i < count; i++)
-    if (tdm_update_is_sparse(&update, i)) TDM_TRY(log_rows(graph, &items[i]));
+    if (items[i].gradient.dense == 0) TDM_TRY(log_rows(graph, &items[i]));
   return TDM_OK;
 }

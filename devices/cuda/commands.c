@@ -44,7 +44,7 @@ static tdm_status run_kernel(tdm_cuda_queue *queue, const tdm_flight *flight,
       .inputs = (const void *const *)pointers,
       .outputs = pointers + execute->input_count,
       .workspace = workspace,
-      .scalars = flight->scalars,
+      .scalars = flight->scalars + execute->scalars,
       .stream = &queue->lane,
   });
 }

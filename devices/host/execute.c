@@ -74,7 +74,7 @@ static inline tdm_status run_kernel(const tdm_host_executor *executor, const tdm
       .outputs = pointers + execute->input_count,
       .workspace = workspace,
       .team = team,
-      .scalars = flight->scalars,
+      .scalars = flight->scalars + execute->scalars,
   };
   return execute->kernel->execute(&call);
 }

@@ -1,0 +1,311 @@
+/* Parameter groups: each parameter goes by its own group's optimizer and rate, one without an
+ * optimizer stays as it is and costs nothing, and checkpoints keep what groups have.
+ * Invariant: the model's two towers share nothing but the sum of their losses, so that each trains
+ * bit by bit as it would with its optimizer alone. */
+#include "tests/graph/support.h"
+
+enum { ROWS = 5, WIDTH = 6, HIDDEN = 8, CLASSES = 3, STEPS = 4 };
+
+static tdm_context *context;
+
+static int begin_group(void **unused) {
+  (void)unused;
+  context = graph_context();
+  return 0;
+}
+
+static int end_group(void **unused) {
+  (void)unused;
+  tdm_context_release(context);
+  return 0;
+}
+
+static tdm_value tower(tdm_graph *graph, const char *scope, tdm_value x, tdm_value target,
+                       const char *device) {
+  tdm_scope_push(graph, scope);
+  tdm_place(graph, device);
+  const tdm_value hidden = tdm_linear(graph, "hidden", x, HIDDEN);
+  const tdm_value y = tdm_linear(graph, "head", tdm_tanh(graph, "tanh", hidden), CLASSES);
+  const tdm_value loss = tdm_mse(graph, "loss", y, target);
+  tdm_scope_pop(graph);
+  return loss;
+}
+
+static tdm_graph *twin_towers(tdm_value *out_loss) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_shape in = tdm_shape_of(2, TDM_DIM("batch"), (tdm_dim)WIDTH);
+  const tdm_shape out = tdm_shape_of(2, TDM_DIM("batch"), (tdm_dim)CLASSES);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, in);
+  const tdm_value target = tdm_input(graph, "target", TDM_FLOAT32, out);
+  const tdm_value left = tower(graph, "left", x, target, "cpu:0");
+  *out_loss = tdm_add(graph, "sum", left, tower(graph, "right", x, target, TEST_KIND ":0"));
+  return graph;
+}
+
+static tdm_session *session_with(tdm_optimizer optimizer, const tdm_parameter_group *groups,
+                                 size_t count) {
+  tdm_value loss;
+  tdm_graph *graph = twin_towers(&loss);
+  const tdm_session_options options = {.seed = 11, .groups = groups, .group_count = count};
+  return train_session(graph, loss, optimizer, &options);
+}
+
+static tdm_tensor *numbers(int64_t rows, int64_t width, uint64_t seed) {
+  float values[ROWS * WIDTH];
+  for (int64_t i = 0; i < rows * width; i++)
+    values[i] = (float)((seed * 7 + (uint64_t)i * 13) % 17) / 8.0F - 1.0F;
+  return tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(2, rows, width), values);
+}
+
+static void steps(tdm_session *session, int count) {
+  for (int i = 0; i < count; i++) {
+    tdm_tensor *x = numbers(ROWS, WIDTH, (uint64_t)i + 1);
+    tdm_tensor *target = numbers(ROWS, CLASSES, (uint64_t)i + 50);
+    const tdm_feed feeds[] = {{"x", x, false}, {"target", target, false}};
+    assert_ok(tdm_train_step(session, feeds, 2, NULL, 0, NULL));
+    tdm_tensor_release(x);
+    tdm_tensor_release(target);
+  }
+}
+
+static tdm_tensor_list *parameters_of(tdm_session *session) {
+  tdm_tensor_list *list = tdm_store_save(tdm_session_store(session), false);
+  assert_non_null(list);
+  return list;
+}
+
+/* After STEPS steps. */
+static tdm_tensor_list *trained(tdm_optimizer optimizer, const tdm_parameter_group *groups,
+                                size_t count) {
+  tdm_session *session = session_with(optimizer, groups, count);
+  steps(session, STEPS);
+  tdm_tensor_list *list = parameters_of(session);
+  tdm_session_release(session);
+  return list;
+}
+
+/* Are the parameters whose names begin so the same in both? They are there in any case. */
+static bool same_below(const tdm_tensor_list *a, const tdm_tensor_list *b, const char *begin) {
+  size_t seen = 0;
+  bool same = true;
+  for (size_t i = 0; i < tdm_tensor_list_count(a); i++) {
+    const char *name = tdm_tensor_list_name(a, i);
+    if (strncmp(name, begin, strlen(begin)) != 0) continue;
+    const tdm_tensor *mine = tdm_tensor_list_tensor(a, i);
+    const tdm_tensor *other = tdm_tensor_list_find(b, name);
+    assert_non_null(other);
+    same &= memcmp(tdm_tensor_data(mine), tdm_tensor_data(other), tdm_tensor_bytes(mine)) == 0;
+    seen++;
+  }
+  assert_true(seen > 0);
+  return same;
+}
+
+static void each_tower_goes_by_its_own_optimizer(void **unused) {
+  (void)unused;
+  const tdm_optimizer adam = tdm_adam(0.02);
+  tdm_optimizer sgd = tdm_sgd_with(&(tdm_sgd_options){.learning_rate = 0.1, .momentum = 0.9});
+  const tdm_parameter_group groups[] = {{"right", &adam}};
+  tdm_tensor_list *both = trained(sgd, groups, 1);
+  tdm_tensor_list *by_sgd = trained(sgd, NULL, 0);
+  tdm_tensor_list *by_adam = trained(adam, NULL, 0);
+  assert_true(same_below(both, by_sgd, "left/"));
+  assert_true(same_below(both, by_adam, "right/"));
+  assert_false(same_below(both, by_sgd, "right/"));
+  tdm_tensor_list_release(both);
+  tdm_tensor_list_release(by_sgd);
+  tdm_tensor_list_release(by_adam);
+}
+
+static void a_norm_is_that_of_the_group(void **unused) {
+  (void)unused;
+  tdm_optimizer clipped = tdm_sgd(0.1);
+  clipped.clip_norm = 0.01;
+  const tdm_optimizer free_running = tdm_sgd(0.1);
+  const tdm_parameter_group by_group[] = {{"right", &free_running}};
+  const tdm_parameter_group alone[] = {{"right", NULL}};
+  tdm_tensor_list *both = trained(clipped, by_group, 1);
+  tdm_tensor_list *left_alone = trained(clipped, alone, 1);
+  tdm_tensor_list *unclipped = trained(free_running, NULL, 0);
+  assert_true(same_below(both, left_alone, "left/"));
+  assert_true(same_below(both, unclipped, "right/"));
+  assert_false(same_below(both, unclipped, "left/"));
+  tdm_tensor_list_release(both);
+  tdm_tensor_list_release(left_alone);
+  tdm_tensor_list_release(unclipped);
+}
+
+static uint64_t edges_of(const tdm_parameter_group *groups, size_t count) {
+  tdm_session *session = session_with(tdm_sgd(0.1), groups, count);
+  tdm_traffic traffic;
+  steps(session, 1);
+  assert_ok(tdm_session_traffic(session, &traffic));
+  tdm_session_release(session);
+  return traffic.edge_transfers;
+}
+
+static void what_is_not_trained_stays_and_costs_nothing(void **unused) {
+  (void)unused;
+  const tdm_parameter_group right[] = {{"right", NULL}};
+  tdm_session *session = session_with(tdm_adam(0.1), right, 1);
+  tdm_tensor_list *before = parameters_of(session);
+  steps(session, STEPS);
+  tdm_tensor_list *after = parameters_of(session);
+  assert_true(same_below(before, after, "right/"));
+  assert_false(same_below(before, after, "left/hidden.weight"));
+  tdm_tensor_list *state = state_of(session);
+  assert_null(tdm_tensor_list_find(state, "optimizer/right/head.weight/exp_avg"));
+  assert_non_null(tdm_tensor_list_find(state, "optimizer/left/head.weight/exp_avg"));
+  tdm_tensor_list_release(before);
+  tdm_tensor_list_release(after);
+  tdm_tensor_list_release(state);
+  tdm_session_release(session);
+  /* No gradient goes back to the tower's device. */
+  assert_int_equal(edges_of(right, 1) + 1, edges_of(NULL, 0));
+}
+
+typedef struct pattern_case {
+  const char *pattern;
+  const char *frozen; /* these stay... */
+  const char *moving; /* ...and these do not */
+} pattern_case;
+
+static void patterns_name_parameters_and_scopes(void **unused) {
+  (void)unused;
+  static const pattern_case cases[] = {
+      {"left", "left/", "right/head.bias"},
+      {"left/head", "left/head.", "left/hidden.weight"},
+      {"left/head.bias", "left/head.bias", "left/head.weight"},
+      {"*bias", "right/hidden.bias", "right/hidden.weight"},
+      {"*/head", "right/head.", "right/hidden.bias"},
+      {"l*t/*.weight", "left/head.weight", "right/head.weight"},
+      {" left/head , right/h*n ", "right/hidden.", "right/head.weight"},
+  };
+  tdm_session *session = session_with(tdm_sgd(0.1), NULL, 0);
+  tdm_tensor_list *first = parameters_of(session);
+  tdm_session_release(session);
+  for (size_t i = 0; i < TDM_COUNT_OF(cases); i++) {
+    const tdm_parameter_group group[] = {{cases[i].pattern, NULL}};
+    tdm_tensor_list *last = trained(tdm_sgd(0.1), group, 1);
+    if (!same_below(first, last, cases[i].frozen) || same_below(first, last, cases[i].moving))
+      fail_msg("pattern %s", cases[i].pattern);
+    tdm_tensor_list_release(last);
+  }
+  tdm_tensor_list_release(first);
+}
+
+static void the_first_group_that_names_it_counts(void **unused) {
+  (void)unused;
+  const tdm_optimizer adam = tdm_adam(0.02);
+  const tdm_parameter_group groups[] = {{"right/head", NULL}, {"right", &adam}};
+  tdm_tensor_list *list = trained(tdm_sgd(0.1), groups, 2);
+  tdm_session *fresh = session_with(tdm_sgd(0.1), NULL, 0);
+  tdm_tensor_list *first = parameters_of(fresh);
+  assert_true(same_below(list, first, "right/head."));
+  assert_false(same_below(list, first, "right/hidden.weight"));
+  tdm_tensor_list_release(list);
+  tdm_tensor_list_release(first);
+  tdm_session_release(fresh);
+}
+
+static void rates_change_in_proportion(void **unused) {
+  (void)unused;
+  const tdm_optimizer slow = tdm_sgd(0.05);
+  const tdm_parameter_group groups[] = {{"right", &slow}};
+  tdm_session *session = session_with(tdm_sgd(0.2), groups, 1);
+  tdm_session_set_learning_rate(session, 0.1); /* and 0.025 */
+  steps(session, STEPS);
+  tdm_tensor_list *halved = parameters_of(session);
+  tdm_session_release(session);
+
+  session = session_with(tdm_sgd(0.1), groups, 1);
+  assert_ok(tdm_session_set_group_learning_rate(session, 0, 0.025));
+  steps(session, STEPS);
+  tdm_tensor_list *set = parameters_of(session);
+  assert_same_state(halved, set);
+  assert_int_equal(tdm_session_set_group_learning_rate(session, 1, 0.1), TDM_INVALID_ARGUMENT);
+  assert_non_null(strstr(tdm_last_message(), "no group 1 of 1"));
+  tdm_session_release(session);
+  tdm_tensor_list_release(halved);
+  tdm_tensor_list_release(set);
+}
+
+static void checkpoints_keep_groups(void **unused) {
+  (void)unused;
+  const tdm_optimizer adam = tdm_adam(0.02);
+  const tdm_parameter_group groups[] = {{"right/head", NULL}, {"right", &adam}};
+  tdm_session *whole = session_with(tdm_sgd(0.1), groups, 2);
+  steps(whole, 2);
+  assert_ok(tdm_session_set_group_learning_rate(whole, 1, 0.5));
+  tdm_tensor_list *kept;
+  assert_ok(tdm_session_save(whole, &kept));
+  steps(whole, STEPS);
+
+  tdm_session *resumed = session_with(tdm_sgd(0.7), groups, 2);
+  assert_ok(tdm_session_load(resumed, kept));
+  steps(resumed, STEPS);
+  tdm_tensor_list *a = state_of(whole);
+  tdm_tensor_list *b = state_of(resumed);
+  assert_same_state(a, b);
+
+  tdm_session *other = session_with(tdm_sgd(0.1), groups + 1, 1);
+  assert_int_equal(tdm_session_load(other, kept), TDM_INVALID_ARGUMENT);
+  assert_non_null(strstr(tdm_last_message(), "\"sgd,none,adam\""));
+  assert_non_null(strstr(tdm_last_message(), "\"sgd,adam\""));
+  tdm_tensor_list_release(a);
+  tdm_tensor_list_release(b);
+  tdm_tensor_list_release(kept);
+  tdm_session_release(other);
+  tdm_session_release(resumed);
+  tdm_session_release(whole);
+}
+
+static void assert_refused(const tdm_optimizer *optimizer, const tdm_parameter_group *groups,
+                           size_t count, const char *because) {
+  tdm_value loss;
+  tdm_graph *graph = twin_towers(&loss);
+  const tdm_session_options options = {.struct_size = sizeof options,
+                                       .loss = optimizer ? loss : (tdm_value){0, 0},
+                                       .optimizer = optimizer,
+                                       .groups = groups,
+                                       .group_count = count};
+  tdm_output(graph, "loss", loss);
+  assert_null(tdm_session_create(graph, &options));
+  if (!strstr(tdm_last_message(), because)) fail_msg("%s", tdm_last_message());
+  tdm_graph_release(graph);
+}
+
+static void bad_groups_are_refused_by_name(void **unused) {
+  (void)unused;
+  const tdm_optimizer sgd = tdm_sgd(0.1);
+  const tdm_optimizer negative = tdm_sgd(-1.0);
+  const tdm_optimizer empty = {0};
+  const tdm_parameter_group unknown[] = {{"left", NULL}, {"right,midle", &sgd}};
+  const tdm_parameter_group nameless[] = {{NULL, &sgd}};
+  const tdm_parameter_group ruleless[] = {{"left", &empty}};
+  const tdm_parameter_group everything[] = {{"*", NULL}};
+  const tdm_parameter_group wrong[] = {{"left", &negative}};
+  const tdm_parameter_group half[] = {{"lef", NULL}};
+  assert_refused(&sgd, unknown, 2, "parameter group 1: no parameter is called \"midle\"");
+  assert_refused(&sgd, half, 1, "no parameter is called \"lef\"");
+  assert_refused(&sgd, nameless, 1, "parameter group 0 has no parameters");
+  assert_refused(&sgd, ruleless, 1, "parameter group 0 has no rule in its optimizer");
+  assert_refused(&sgd, everything, 1, "does not depend on any parameter that is trained");
+  assert_refused(&sgd, wrong, 1, "optimizer sgd: sgd: learning rate -1");
+  assert_refused(NULL, unknown, 1, "parameter groups without an optimizer for the others");
+  assert_refused(&sgd, unknown, 16, "16 parameter groups, of at most 15");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(each_tower_goes_by_its_own_optimizer),
+      cmocka_unit_test(a_norm_is_that_of_the_group),
+      cmocka_unit_test(what_is_not_trained_stays_and_costs_nothing),
+      cmocka_unit_test(patterns_name_parameters_and_scopes),
+      cmocka_unit_test(the_first_group_that_names_it_counts),
+      cmocka_unit_test(rates_change_in_proportion),
+      cmocka_unit_test(checkpoints_keep_groups),
+      cmocka_unit_test(bad_groups_are_refused_by_name),
+  };
+  return cmocka_run_group_tests(tests, begin_group, end_group);
+}

@@ -160,6 +160,13 @@ int tdm_layer_dimension(tdm_graph *graph, const char *layer, const char *name,
   return -1;
 }
 
+bool tdm_gradient_rows_pay(const tdm_gradient *gradient, size_t ids, int64_t rows) {
+  const tdm_shape shape =
+      tdm_value_shape(tdm_gradient_graph(gradient), tdm_gradient_input(gradient, ids));
+  const int64_t count = tdm_shape_count(&shape);
+  return tdm_gradient_micro_batch(gradient) > 1 && count >= 0 && rows / 4 > count;
+}
+
 /* ---- Optimizers ------------------------------------------------------------------------------ */
 
 static tdm_value make_state(tdm_update *update, size_t index, const char *name, bool scalar,

@@ -76,6 +76,10 @@ tdm_value tdm_linear_of(tdm_graph *graph, const char *name, tdm_value x, tdm_val
 int tdm_layer_dimension(tdm_graph *graph, const char *layer, const char *name,
                         const tdm_shape *shape, int dimension);
 
+/* Is it less to add the rows that the ids of input `ids` name to an earlier micro-batch's gradient
+ * than to make one as large as a table of that many rows? They have to be sorted first. */
+bool tdm_gradient_rows_pay(const tdm_gradient *gradient, size_t ids, int64_t rows);
+
 /* ---- Optimizers ------------------------------------------------------------------------------ */
 
 /* The state "optimizer/PARAMETER/name" of parameter index, beside it and of its dtype; a scalar or

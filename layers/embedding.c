@@ -69,19 +69,11 @@ static void append_rows(tdm_gradient *gradient, tdm_value out_sparse[3]) {
              tdm_gradient_attributes(gradient), operands, 2, out_sparse);
 }
 
-/* Is it less to add the rows that ids name to an earlier micro-batch's gradient than to make one as
- * large as the table? They have to be sorted first. */
-static bool adds_rows(const tdm_gradient *gradient, tdm_graph *graph) {
-  const tdm_shape ids = tdm_value_shape(graph, tdm_gradient_input(gradient, 1));
-  const tdm_embedding_attributes *attributes = tdm_gradient_attributes(gradient);
-  const int64_t count = tdm_shape_count(&ids);
-  return tdm_gradient_micro_batch(gradient) > 1 && count >= 0 && attributes->rows / 4 > count;
-}
-
 static tdm_status append_gradient(tdm_gradient *gradient) {
   if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
   tdm_graph *graph = tdm_gradient_graph(gradient);
-  if (adds_rows(gradient, graph)) {
+  const tdm_embedding_attributes *attributes = tdm_gradient_attributes(gradient);
+  if (tdm_gradient_rows_pay(gradient, 1, attributes->rows)) {
     tdm_value sparse[3];
     append_rows(gradient, sparse);
     tdm_gradient_add_rows(gradient, 0, sparse[0], sparse[1], sparse[2]);

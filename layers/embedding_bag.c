@@ -119,8 +119,24 @@ static void append_table_gradient(tdm_gradient *gradient, tdm_value scales, tdm_
                               operands, 5, NULL));
 }
 
+/* rows (n, dim), indices (n), count (). */
+static void append_rows(tdm_gradient *gradient, tdm_value out_sparse[3]) {
+  const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
+                                tdm_gradient_input(gradient, 1), tdm_gradient_input(gradient, 2),
+                                tdm_gradient_input(gradient, 3)};
+  tdm_append(tdm_gradient_graph(gradient), &bag_sparse_gradient, tdm_gradient_name(gradient),
+             tdm_gradient_attributes(gradient), operands, 4, out_sparse);
+}
+
 static tdm_status append_gradient(tdm_gradient *gradient) {
-  append_table_gradient(gradient, tdm_gradient_input(gradient, 3), (tdm_value){0, 0});
+  const tdm_embedding_bag_attributes *attributes = tdm_gradient_attributes(gradient);
+  if (tdm_gradient_wanted(gradient, 0) && tdm_gradient_rows_pay(gradient, 1, attributes->rows)) {
+    tdm_value sparse[3];
+    append_rows(gradient, sparse);
+    tdm_gradient_add_rows(gradient, 0, sparse[0], sparse[1], sparse[2]);
+  } else {
+    append_table_gradient(gradient, tdm_gradient_input(gradient, 3), (tdm_value){0, 0});
+  }
   append_scales_gradient(gradient);
   return tdm_graph_status(tdm_gradient_graph(gradient));
 }
@@ -134,12 +150,8 @@ static tdm_status append_sparse_gradient(tdm_gradient *gradient) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
   append_scales_gradient(gradient);
   if (!tdm_gradient_wanted(gradient, 0)) return tdm_graph_status(graph);
-  const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
-                                tdm_gradient_input(gradient, 1), tdm_gradient_input(gradient, 2),
-                                tdm_gradient_input(gradient, 3)};
   tdm_value sparse[3];
-  tdm_append(graph, &bag_sparse_gradient, tdm_gradient_name(gradient),
-             tdm_gradient_attributes(gradient), operands, 4, sparse);
+  append_rows(gradient, sparse);
   tdm_gradient_set_sparse(gradient, 0, sparse[0], sparse[1], sparse[2]);
   return tdm_graph_status(graph);
 }

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -56,14 +57,20 @@ static void test_what_does_not_fit(void **state) {
 
 /* ---- In parts -------------------------------------------------------------------------------- */
 
-enum { ROWS = 40, DIM = 6, BAGS = 12, LENGTH = 5, STEPS = 3 };
+enum { ROWS = 40, MANY_ROWS = 400, DIM = 6, BAGS = 12, LENGTH = 5, STEPS = 3 };
 
 typedef struct parts_case {
   tdm_bag_mode mode;
   bool sparse;
   int micro_batches;
   const char *devices; /* wrapped over; NULL: not */
+  int64_t rows;        /* of the table; 0: ROWS */
+  int added;           /* micro-batches whose rows are added to the gradient of the first */
 } parts_case;
+
+static int64_t rows_of(const parts_case *parts) {
+  return parts->rows ? parts->rows : ROWS;
+}
 
 static tdm_value build(tdm_graph *graph, const parts_case *parts) {
   const tdm_embedding_bag_options options = {
@@ -73,7 +80,7 @@ static tdm_value build(tdm_graph *graph, const parts_case *parts) {
   const tdm_value target =
       tdm_input(graph, "target", TDM_FLOAT64, tdm_shape_of(2, TDM_DIM("batch"), DIM));
   tdm_scope_dtype(graph, TDM_FLOAT64);
-  const tdm_value y = tdm_embedding_bag(graph, "bag", ids, ROWS, DIM, &options);
+  const tdm_value y = tdm_embedding_bag(graph, "bag", ids, rows_of(parts), DIM, &options);
   if (parts->devices) {
     const tdm_parallel_options parallel = {.struct_size = sizeof parallel,
                                            .devices = parts->devices};
@@ -82,8 +89,23 @@ static tdm_value build(tdm_graph *graph, const parts_case *parts) {
   return tdm_mse(graph, "loss", y, target);
 }
 
+/* How often the latest plan adds rows to a table. */
+static int count_added(tdm_session *session) {
+  char *text = NULL;
+  size_t bytes = 0;
+  FILE *out = open_memstream(&text, &bytes);
+  assert_non_null(out);
+  assert_int_equal(tdm_session_print_pass(session, "gradient", TDM_PLAN_TEXT, out), TDM_OK);
+  (void)fclose(out);
+  int count = 0;
+  for (const char *at = text; (at = strstr(at, " add_rows")) != NULL; at++)
+    count++;
+  free(text);
+  return count;
+}
+
 /* Trains STEPS steps and reads the table. */
-static void train(tdm_context *context, const parts_case *parts, double table[ROWS * DIM]) {
+static void train(tdm_context *context, const parts_case *parts, double *table) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_optimizer optimizer = tdm_sgd(5.0);
   const tdm_value loss = build(graph, parts);
@@ -106,10 +128,11 @@ static void train(tdm_context *context, const parts_case *parts, double table[RO
   for (int i = 0; i < STEPS; i++)
     if (tdm_train_step(session, feeds, 2, NULL, 0, NULL) != TDM_OK)
       fail_msg("%s", tdm_last_message());
+  assert_int_equal(count_added(session), parts->added);
   tdm_tensor_list *saved = tdm_store_save(tdm_session_store(session), false);
-  assert_int_equal(
-      tdm_tensor_read(tdm_tensor_list_find(saved, "bag.weight"), table, ROWS * DIM * sizeof *table),
-      TDM_OK);
+  const size_t bytes = (size_t)(rows_of(parts) * DIM) * sizeof *table;
+  assert_int_equal(tdm_tensor_read(tdm_tensor_list_find(saved, "bag.weight"), table, bytes),
+                   TDM_OK);
   tdm_tensor_list_release(saved);
   tdm_tensor_release(fed);
   tdm_tensor_release(wanted);
@@ -120,17 +143,24 @@ static void train(tdm_context *context, const parts_case *parts, double table[RO
 static void test_parts_are_the_whole(void **state) {
   (void)state;
   static const parts_case cases[] = {
-      {TDM_BAG_MEAN, false, 3, NULL},         {TDM_BAG_SUM, true, 4, NULL},
-      {TDM_BAG_MAX, false, 3, NULL},          {TDM_BAG_SUM, false, 0, "cpu:0,sim:0"},
-      {TDM_BAG_MEAN, true, 0, "cpu:0,sim:0"}, {TDM_BAG_MAX, false, 2, "cpu:0,sim:0"},
+      {TDM_BAG_MEAN, false, 3, NULL, 0, 0},
+      {TDM_BAG_SUM, true, 4, NULL, 0, 0},
+      {TDM_BAG_MAX, false, 3, NULL, 0, 0},
+      {TDM_BAG_SUM, false, 0, "cpu:0,sim:0", 0, 0},
+      {TDM_BAG_MEAN, true, 0, "cpu:0,sim:0", 0, 0},
+      {TDM_BAG_MAX, false, 2, "cpu:0,sim:0", 0, 0},
+      {TDM_BAG_MEAN, false, 3, NULL, MANY_ROWS, 2},
+      {TDM_BAG_SUM, false, 4, NULL, MANY_ROWS, 3},
+      {TDM_BAG_SUM, false, 2, "cpu:0,sim:0", MANY_ROWS, 2},
+      {TDM_BAG_MAX, false, 3, NULL, MANY_ROWS, 0},
   };
+  static double wanted[MANY_ROWS * DIM], found[MANY_ROWS * DIM];
   tdm_context *context = tdm_context_create(NULL);
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    const parts_case whole = {cases[i].mode, false, 0, NULL};
-    double wanted[ROWS * DIM], found[ROWS * DIM];
+    const parts_case whole = {cases[i].mode, false, 0, NULL, cases[i].rows, 0};
     train(context, &whole, wanted);
     train(context, &cases[i], found);
-    for (int k = 0; k < ROWS * DIM; k++)
+    for (int k = 0; k < rows_of(&whole) * DIM; k++)
       if (!(found[k] - wanted[k] < 1e-12 && wanted[k] - found[k] < 1e-12))
         fail_msg("case %zu: element %d is %.17g, of the whole %.17g", i, k, found[k], wanted[k]);
   }

@@ -11,7 +11,7 @@
 
 #include "core/park.h"
 
-/* Chunks of a region that nobody has taken yet, of one thread's share: the first in the lower half
+/* Grains of a region that nobody has taken yet, of one thread's share: the first in the lower half
  * of the word, the end in the upper one. On a cache line of its own. */
 typedef struct share {
   _Alignas(64) _Atomic uint64_t left;
@@ -32,8 +32,11 @@ struct tdm_team {
   uint64_t rest;          /* of the next rest: times its debt */
 };
 
-/* Chunks a thread may expect: enough to even out a held up thread, few enough to be cheap. */
-enum { CHUNKS_PER_THREAD = 4 };
+/* A chunk is a quarter of what is left of a share: the last ones are small, to even out a thread
+ * that was held up, and they are few. */
+enum { PART_OF_LEFT = 4, MOST_PARTS = 32 };
+
+enum { MOST_GRAINS = 1 << 30 }; /* that two halves of a word can count */
 
 enum {
   MOST_DEBT_NS = 500000,    /* then the team rests */
@@ -102,11 +105,6 @@ static void bind_threads(tdm_team *team) {
   }
 }
 
-static int64_t chunk_length(int64_t count, int64_t grain, size_t threads) {
-  const int64_t wanted = count / ((int64_t)threads * CHUNKS_PER_THREAD);
-  return wanted <= grain ? grain : wanted / grain * grain;
-}
-
 /* One thread fewer, for a time that the debt is small beside. */
 static void begin_rest(tdm_team *team, uint64_t now_ns) {
   team->rest_until_ns = now_ns + (uint64_t)team->debt_ns * team->rest;
@@ -143,50 +141,64 @@ static uint64_t processor_ns(void) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static void deal(tdm_team *team, uint64_t chunk_count) {
+typedef struct team_region {
+  int64_t count;
+  int64_t grain;
+  uint32_t least; /* grains of a chunk, unless a share has fewer left */
+  void (*body)(void *user, int64_t begin, int64_t end);
+  void *user;
+} team_region;
+
+static void deal(tdm_team *team, uint64_t grains) {
   for (size_t i = 0; i < team->active; i++) {
-    const uint64_t first = chunk_count * i / team->active;
-    const uint64_t end = chunk_count * (i + 1) / team->active;
+    const uint64_t first = grains * i / team->active;
+    const uint64_t end = grains * (i + 1) / team->active;
     atomic_store_explicit(&team->shares[i].left, end << 32 | first, memory_order_relaxed);
   }
 }
 
-/* The first chunk that is left of a share, or its last; false: none is. */
-static bool take_chunk(share *from, bool last, uint32_t *out_chunk) {
+/* Takes a chunk from the beginning of a share, or from its end; false: nothing is left. */
+static bool take_chunk(share *from, bool last, uint32_t least, uint32_t *out_begin,
+                       uint32_t *out_end) {
   uint64_t left = atomic_load_explicit(&from->left, memory_order_relaxed);
   for (;;) {
     const uint32_t first = (uint32_t)left, end = (uint32_t)(left >> 32);
     if (first >= end) return false;
-    *out_chunk = last ? end - 1 : first;
-    const uint64_t rest = last ? left - ((uint64_t)1 << 32) : left + 1;
+    uint32_t taken = (end - first) / PART_OF_LEFT;
+    if (taken < least) taken = least < end - first ? least : end - first;
+    *out_begin = last ? end - taken : first;
+    *out_end = *out_begin + taken;
+    const uint64_t rest = last ? left - ((uint64_t)taken << 32) : left + taken;
     if (atomic_compare_exchange_weak_explicit(&from->left, &left, rest, memory_order_relaxed,
                                               memory_order_relaxed))
       return true;
   }
 }
 
-/* The next chunk for that thread: of its own share, then of the others'. */
-static bool next_chunk(tdm_team *team, size_t thread, uint32_t *out_chunk) {
-  for (size_t i = 0; i < team->active; i++)
-    if (take_chunk(&team->shares[(thread + i) % team->active], i > 0, out_chunk)) return true;
-  return false;
+/* The next chunk for that thread: of its own share, then of the others'. False: there is none. */
+static bool run_chunk(tdm_team *team, const team_region *region, size_t thread) {
+  uint32_t first = 0, end = 0;
+  bool took = false;
+  for (size_t i = 0; i < team->active && !took; i++)
+    took =
+        take_chunk(&team->shares[(thread + i) % team->active], i > 0, region->least, &first, &end);
+  if (!took) return false;
+  const int64_t last = (int64_t)end * region->grain;
+  region->body(region->user, (int64_t)first * region->grain,
+               last < region->count ? last : region->count);
+  return true;
 }
 
 /* Answers the processors' time that all chunks took. */
-static uint64_t run_region(tdm_team *team, int64_t count, int64_t chunk,
-                           void (*body)(void *user, int64_t begin, int64_t end), void *user) {
+static uint64_t run_region(tdm_team *team, const team_region *region) {
   _Atomic uint64_t worked_ns = 0;
-  deal(team, (uint64_t)((count + chunk - 1) / chunk));
 #pragma omp parallel num_threads((int)team->active) default(shared)
   {
     const size_t thread = (size_t)omp_get_thread_num();
-    uint32_t taken;
-    if (next_chunk(team, thread, &taken)) {
-      const uint64_t before_ns = processor_ns();
-      do {
-        const int64_t begin = (int64_t)taken * chunk;
-        body(user, begin, count - begin < chunk ? count : begin + chunk);
-      } while (next_chunk(team, thread, &taken));
+    const uint64_t before_ns = processor_ns();
+    if (run_chunk(team, region, thread)) {
+      while (run_chunk(team, region, thread))
+        continue;
       atomic_fetch_add_explicit(&worked_ns, processor_ns() - before_ns, memory_order_relaxed);
     }
   }
@@ -211,7 +223,16 @@ void tdm_team_run(tdm_team *team, int64_t count, int64_t grain,
     bind_threads(team);
     begin_ns = tdm_time_ns();
   }
-  const int64_t chunk = chunk_length(count, grain, team->active);
-  const uint64_t worked_ns = run_region(team, count, chunk, body, user);
+  while (count / grain >= MOST_GRAINS)
+    grain *= 2;
+  const uint64_t grains = (uint64_t)((count + grain - 1) / grain);
+  const uint64_t least = grains / (team->active * MOST_PARTS);
+  const team_region region = {.count = count,
+                              .grain = grain,
+                              .least = least < 1 ? 1 : (uint32_t)least,
+                              .body = body,
+                              .user = user};
+  deal(team, grains);
+  const uint64_t worked_ns = run_region(team, &region);
   judge(team, begin_ns, tdm_time_ns(), worked_ns);
 }

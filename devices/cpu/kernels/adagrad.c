@@ -2,11 +2,12 @@
  * sums and parameter in the parameter's dtype. J. Duchi, E. Hazan, Y. Singer, "Adaptive subgradient
  * methods for online learning and stochastic optimization", JMLR 12, 2011. */
 #include "core/status.h"
+#include "devices/cpu/kernels/fetch.h"
 #include "devices/cpu/kernels/vector_math.h"
 
 typedef struct adagrad_state {
-  int64_t count;
-  int64_t dim; /* of a row, for adagrad_sparse */
+  int64_t count; /* elements; of adagrad_sparse rows at most */
+  int64_t dim;   /* of a row, for adagrad_sparse */
   tdm_adagrad_attributes attributes;
   bool splits;
 } adagrad_state;
@@ -67,28 +68,46 @@ tdm_status TDM_NAME(tdm_adagrad_execute)(const tdm_kernel_call *call) {
 /* ---- The rows of a sparse gradient --------------------------------------------------------------
  */
 
+typedef struct adagrad_rows {
+  adagrad_job step;       /* gradient: (n, dim); parameter, sum: (rows, dim) */
+  const int64_t *indices; /* (n), of which the first count are distinct */
+  int64_t count;
+  int64_t dim;
+} adagrad_rows;
+
+static void rows_range(void *user, int64_t begin, int64_t end) {
+  const adagrad_rows *job = user;
+  const int64_t dim = job->dim, ahead = row_fetch_ahead(2 * dim);
+  for (int64_t i = begin; i < end; i++) {
+    row_fetch_at(job->step.parameter, job->indices, i + ahead, job->count, dim);
+    row_fetch_at(job->step.sum, job->indices, i + ahead, job->count, dim);
+    adagrad_job row = job->step;
+    row.decay = 0;
+    row.gradient += i * dim;
+    row.parameter += job->indices[i] * dim;
+    row.sum += job->indices[i] * dim;
+    adagrad_range(&row, 0, dim);
+  }
+}
+
 tdm_status TDM_NAME(tdm_adagrad_sparse_prepare)(const tdm_kernel_request *request,
                                                 tdm_kernel_answer *answer) {
   adagrad_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->dim = tdm_cpu_last_dim(&request->inputs[0]);
+  state->count = tdm_cpu_count(&request->inputs[2]);
+  state->splits = answer->splits =
+      tdm_cpu_splits(request, (double)state->count * (20.0 + (double)state->dim / 2.0));
   state->attributes = *(const tdm_adagrad_attributes *)request->attributes;
   return TDM_OK;
 }
 
 tdm_status TDM_NAME(tdm_adagrad_sparse_execute)(const tdm_kernel_call *call) {
   const adagrad_state *state = call->state;
-  const int64_t dim = state->dim;
-  const int64_t *indices = call->inputs[2]; /* (n) */
-  const int64_t count = *(const int64_t *)call->inputs[3];
-  const adagrad_job step = begin_step(call, call->outputs[2]);
-  for (int64_t i = 0; i < count; i++) {
-    adagrad_job row = step; /* gradient: (n, dim); parameter, sum: (rows, dim) */
-    row.decay = 0;
-    row.gradient += i * dim;
-    row.parameter += indices[i] * dim;
-    row.sum += indices[i] * dim;
-    adagrad_range(&row, 0, dim);
-  }
+  adagrad_rows job = {.step = begin_step(call, call->outputs[2]),
+                      .indices = call->inputs[2],
+                      .count = *(const int64_t *)call->inputs[3],
+                      .dim = state->dim};
+  tdm_team_run(state->splits ? call->team : NULL, job.count, 256, rows_range, &job);
   return TDM_OK;
 }

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "core/status.h"
+#include "devices/cpu/kernels/fetch.h"
 #include "devices/cpu/kernels/vector_math.h"
 
 typedef struct adam_state {
@@ -88,20 +89,42 @@ tdm_status TDM_NAME(tdm_adam_execute)(const tdm_kernel_call *call) {
 /* ---- The rows of a sparse gradient --------------------------------------------------------------
  */
 
-/* One row: moments move by keep times the difference, only here; all pointers are (dim). */
-static void sparse_row(const adam_job *job, int64_t dim, const real *gradient, real *parameter,
-                       real *average, real *square) {
+typedef struct adam_rows {
+  adam_job step;          /* gradient: (n, dim); the others: (rows, dim) */
+  const int64_t *indices; /* (n), of which the first count are distinct */
+  int64_t count;
+  int64_t dim;
+} adam_rows;
+
+/* One row: moments move by keep times the difference, only here; all pointers of job are (dim). */
+static void sparse_row(const adam_job *job, int64_t dim) {
   for (int64_t i = 0; i < dim; i += LANES) {
     const int64_t left = dim - i;
-    const vec g = vec_load_first(gradient + i, left);
-    vec m = vec_load_first(average + i, left), v = vec_load_first(square + i, left);
+    const vec g = vec_load_first(job->gradient + i, left);
+    vec m = vec_load_first(job->average + i, left), v = vec_load_first(job->square + i, left);
     m += (g - m) * job->keep1;
     v += (g * g - v) * job->keep2;
-    const vec p = vec_load_first(parameter + i, left);
+    const vec p = vec_load_first(job->parameter + i, left);
     const vec change = m / (vec_sqrt(v) + job->epsilon) * job->step_size;
-    vec_store_first(average + i, m, left);
-    vec_store_first(square + i, v, left);
-    vec_store_first(parameter + i, p - change, left);
+    vec_store_first(job->average + i, m, left);
+    vec_store_first(job->square + i, v, left);
+    vec_store_first(job->parameter + i, p - change, left);
+  }
+}
+
+static void rows_range(void *user, int64_t begin, int64_t end) {
+  const adam_rows *job = user;
+  const int64_t dim = job->dim, ahead = row_fetch_ahead(3 * dim);
+  for (int64_t i = begin; i < end; i++) {
+    row_fetch_at(job->step.parameter, job->indices, i + ahead, job->count, dim);
+    row_fetch_at(job->step.average, job->indices, i + ahead, job->count, dim);
+    row_fetch_at(job->step.square, job->indices, i + ahead, job->count, dim);
+    adam_job row = job->step;
+    row.gradient += i * dim;
+    row.parameter += job->indices[i] * dim;
+    row.average += job->indices[i] * dim;
+    row.square += job->indices[i] * dim;
+    sparse_row(&row, dim);
   }
 }
 
@@ -110,26 +133,28 @@ tdm_status TDM_NAME(tdm_adam_sparse_prepare)(const tdm_kernel_request *request,
   adam_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->dim = tdm_cpu_last_dim(&request->inputs[0]);
+  state->count = tdm_cpu_count(&request->inputs[2]);
+  state->splits = answer->splits =
+      tdm_cpu_splits(request, (double)state->count * (30.0 + (double)state->dim / 1.5));
   state->attributes = *(const tdm_adam_attributes *)request->attributes;
   return TDM_OK;
 }
 
 tdm_status TDM_NAME(tdm_adam_sparse_execute)(const tdm_kernel_call *call) {
   const adam_state *state = call->state;
-  const int64_t dim = state->dim;
-  const real *rows = call->inputs[1];       /* (n, dim) */
-  const int64_t *indices = call->inputs[2]; /* (n) */
-  const int64_t count = *(const int64_t *)call->inputs[3];
   real *step = call->outputs[3]; /* () */
   *step += 1;
-  adam_job job = job_of(&state->attributes, call->scalars->learning_rate, (double)*step);
+  adam_rows job = {.step = job_of(&state->attributes, call->scalars->learning_rate, (double)*step),
+                   .indices = call->inputs[2],
+                   .count = *(const int64_t *)call->inputs[3],
+                   .dim = state->dim};
   const double correction2 = 1.0 - pow(state->attributes.beta2, (double)*step);
   const double correction1 = 1.0 - pow(state->attributes.beta1, (double)*step);
-  job.step_size = (real)(call->scalars->learning_rate * sqrt(correction2) / correction1);
-  for (int64_t i = 0; i < count; i++) {
-    const int64_t at = indices[i] * dim;
-    sparse_row(&job, dim, rows + i * dim, (real *)call->outputs[0] + at,
-               (real *)call->outputs[1] + at, (real *)call->outputs[2] + at);
-  }
+  job.step.step_size = (real)(call->scalars->learning_rate * sqrt(correction2) / correction1);
+  job.step.gradient = call->inputs[1];
+  job.step.parameter = call->outputs[0];
+  job.step.average = call->outputs[1];
+  job.step.square = call->outputs[2];
+  tdm_team_run(state->splits ? call->team : NULL, job.count, 256, rows_range, &job);
   return TDM_OK;
 }

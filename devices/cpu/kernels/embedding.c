@@ -3,7 +3,7 @@
 #include <stdatomic.h>
 
 #include "core/status.h"
-#include "devices/cpu/kernels/vector.h"
+#include "devices/cpu/kernels/fetch.h"
 
 typedef struct embedding_state {
   int64_t count; /* ids */
@@ -22,17 +22,21 @@ typedef struct lookup_job {
   atomic_bool stray;  /* some id is outside */
 } lookup_job;
 
-#define GRAIN 256               /* rows that are checked, then copied */
-#define AHEAD 16                /* rows fetched before they are copied, */
-#define NEAR_BYTES (512 * 1024) /* from tables that are larger than this */
+#define GRAIN 256            /* rows that are checked, then copied */
+#define NEAR_BYTES (2 << 20) /* tables that are not larger stay in caches that are near enough */
+
+static bool is_far(const embedding_state *state) {
+  return state->rows * state->dim * (int64_t)sizeof(real) > NEAR_BYTES;
+}
 
 ALWAYS_INLINE void lookup_rows(const lookup_job *job, int64_t begin, int64_t end,
                                const bool fetches) {
   const int64_t dim = job->state->dim, last = job->ids.count - 1;
+  const int64_t ahead = row_fetch_ahead(dim);
   for (int64_t i = begin; i < end; i++) {
     if (fetches) {
-      const int64_t later = i + AHEAD < last ? i + AHEAD : last;
-      __builtin_prefetch(job->weight + tdm_cpu_id(&job->ids, later) * dim);
+      const int64_t later = i + ahead < last ? i + ahead : last;
+      row_fetch(job->weight, tdm_cpu_id(&job->ids, later), dim);
     }
     row_copy(job->out + i * dim, job->weight + tdm_cpu_id(&job->ids, i) * dim, dim);
   }
@@ -41,7 +45,7 @@ ALWAYS_INLINE void lookup_rows(const lookup_job *job, int64_t begin, int64_t end
 static void lookup_range(void *user, int64_t begin, int64_t end) {
   lookup_job *job = user;
   const embedding_state *state = job->state;
-  const bool fetches = state->rows * state->dim * (int64_t)sizeof(real) > NEAR_BYTES;
+  const bool fetches = is_far(state);
   for (int64_t first = begin; first < end; first += GRAIN) {
     const int64_t count = tdm_cpu_min(end - first, GRAIN);
     if (!tdm_cpu_ids_inside(&job->ids, first, count, state->rows)) {
@@ -107,7 +111,8 @@ ALWAYS_INLINE int64_t find_own(const gradient_job *job, int64_t begin, int64_t e
 /* Rows begin <= row < end of the table: each thread looks at all ids and takes its own. */
 static void gradient_range(void *user, int64_t begin, int64_t end) {
   const gradient_job *job = user;
-  const int64_t dim = job->state->dim;
+  const int64_t dim = job->state->dim, ahead = row_fetch_ahead(dim);
+  const bool fetches = is_far(job->state);
   int32_t positions[BLOCK];
   row_zero(job->d_weight + begin * dim, (end - begin) * dim);
   for (int64_t first = 0; first < job->ids.count; first += BLOCK) {
@@ -115,6 +120,8 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
     const int64_t count = find_own(job, begin, end, first, last, positions);
     for (int64_t p = 0; p < count; p++) {
       const int64_t i = first + positions[p];
+      if (fetches && p + ahead < count)
+        row_fetch(job->d_weight, tdm_cpu_id(&job->ids, first + positions[p + ahead]), dim);
       row_add(job->d_weight + tdm_cpu_id(&job->ids, i) * dim, job->d_out + i * dim, dim);
     }
   }

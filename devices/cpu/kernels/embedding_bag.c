@@ -6,12 +6,12 @@
 
 #include "core/status.h"
 #include "devices/cpu/kernels/bags.h"
-#include "devices/cpu/kernels/vector.h"
+#include "devices/cpu/kernels/fetch.h"
 
 enum {
-  AHEAD = 64,      /* rows; measured: fewer leave the memory waiting, more gain nothing */
-  LINE_BYTES = 64, /* of a cache */
-  MOST_VECTORS = 8 /* columns that are summed in registers at once */
+  AHEAD = 64,        /* rows; measured: fewer leave the memory waiting, more gain nothing, */
+  LINES_AHEAD = 128, /* but for rows of a line */
+  MOST_VECTORS = 8   /* columns that are summed in registers at once */
 };
 
 typedef struct bag_job {
@@ -23,68 +23,68 @@ typedef struct bag_job {
   atomic_bool stray;  /* some id is outside */
 } bag_job;
 
-/* Where a row lies, or would lie if the id is not checked yet. */
-ALWAYS_INLINE uintptr_t row_address(const bag_job *job, int64_t position) {
-  const uint64_t id = (uint64_t)tdm_cpu_id(&job->list.ids, position);
-  return (uintptr_t)job->weight + id * (uint64_t)job->list.state->dim * sizeof(real);
+static int64_t rows_ahead(int64_t dim) {
+  return row_lines(dim) > 1 ? AHEAD : LINES_AHEAD;
 }
 
-ALWAYS_INLINE void fetch_row(const bag_job *job, int64_t position) {
-  if (position >= job->list.ids.count) return;
-  const uintptr_t row = row_address(job, position);
-  for (size_t at = 0; at < (size_t)job->list.state->dim * sizeof(real); at += LINE_BYTES)
-    __builtin_prefetch((const void *)(row + at), 0, 2);
-}
+/* How a sum reads its rows; told at compile time, which leaves little beside the loads. */
+typedef struct bag_access {
+  bool wide;   /* ids are int64 */
+  bool scaled; /* each row has its scale */
+} bag_access;
 
-/* The columns of the row that a sum will come to, without a loop or a test for each line. */
-ALWAYS_INLINE void fetch_columns(const bag_job *job, int64_t position, int64_t column,
-                                 const int vectors) {
-  if (position >= job->list.ids.count) return;
-  const uintptr_t row = row_address(job, position) + (uintptr_t)column * sizeof(real);
+/* Asks for the columns of a row that a sum will come to, without a test for each line. */
+ALWAYS_INLINE void fetch_columns(const real *columns, int64_t id, int64_t dim, const int vectors) {
+  const uintptr_t row = (uintptr_t)columns + (uint64_t)id * (uint64_t)dim * sizeof(real);
 #pragma GCC unroll 8
-  for (int at = 0; at < vectors * TDM_VECTOR_BYTES; at += LINE_BYTES)
+  for (int at = 0; at < vectors * TDM_VECTOR_BYTES; at += TDM_LINE_BYTES)
     __builtin_prefetch((const void *)(row + (uintptr_t)at));
 }
 
 /* y: `vectors` vectors of columns from `column` on, of which the last may be short. */
 ALWAYS_INLINE void sum_columns(const bag_job *job, int64_t bag, int64_t column, const int vectors,
-                               const bool scaled) {
+                               const bag_access how) {
   const bag_state *state = job->list.state;
+  const tdm_cpu_ids ids = {job->list.ids.data, job->list.ids.count, how.wide};
+  const real *scales = job->scales, *weight = job->weight + column;
+  const int64_t dim = state->dim, padding = state->padding, ahead = rows_ahead(dim);
   const int64_t begin = bag_begin(&job->list, bag), end = bag_end(&job->list, bag);
-  const int64_t last = state->dim - column - (vectors - 1) * LANES; /* columns of the last */
+  const int64_t last = dim - column - (vectors - 1) * LANES; /* columns of the last */
   vec sums[MOST_VECTORS] = {{0}};
   for (int64_t i = begin; i < end; i++) {
-    fetch_columns(job, i + AHEAD, column, vectors);
-    const int64_t id = tdm_cpu_id(&job->list.ids, i);
-    if (id == state->padding) continue;
-    const real *row = job->weight + id * state->dim + column;
-    const vec scale = vec_set(scaled ? job->scales[i] : 1);
+    if (i + ahead < ids.count) fetch_columns(weight, tdm_cpu_id(&ids, i + ahead), dim, vectors);
+    const int64_t id = tdm_cpu_id(&ids, i);
+    if (id == padding) continue;
+    const real *row = weight + id * dim;
+    const vec scale = vec_set(how.scaled ? scales[i] : 1);
     for (int v = 0; v < vectors - 1; v++)
       sums[v] += scale * vec_load(row + v * LANES);
     sums[vectors - 1] += scale * vec_load_first(row + (vectors - 1) * LANES, last);
   }
   const real size = state->mean ? (real)bag_size(&job->list, bag) : 1;
   const vec divisor = vec_set(size > 0 ? size : 1);
-  real *y = job->y + bag * state->dim + column;
+  real *y = job->y + bag * dim + column;
   for (int v = 0; v < vectors; v++)
     vec_store_first(y + v * LANES, sums[v] / divisor, v < vectors - 1 ? LANES : last);
 }
 
-ALWAYS_INLINE void sum_bag(const bag_job *job, int64_t bag, const bool scaled) {
+ALWAYS_INLINE void sum_bags(const bag_job *job, int64_t begin, int64_t end, const bag_access how) {
   const int64_t dim = job->list.state->dim;
-  int64_t column = 0;
-  for (; dim - column >= MOST_VECTORS * LANES; column += MOST_VECTORS * LANES)
-    sum_columns(job, bag, column, MOST_VECTORS, scaled);
-  for (; dim - column >= 4 * LANES; column += 4 * LANES)
-    sum_columns(job, bag, column, 4, scaled);
-  for (; column < dim; column += LANES)
-    sum_columns(job, bag, column, 1, scaled);
+  for (int64_t bag = begin; bag < end; bag++) {
+    int64_t column = 0;
+    for (; dim - column >= MOST_VECTORS * LANES; column += MOST_VECTORS * LANES)
+      sum_columns(job, bag, column, MOST_VECTORS, how);
+    for (; dim - column >= 4 * LANES; column += 4 * LANES)
+      sum_columns(job, bag, column, 4, how);
+    for (; column < dim; column += LANES)
+      sum_columns(job, bag, column, 1, how);
+  }
 }
 
 /* Bags of a task: enough for their rows to be fetched ahead, few enough for every thread. */
 static int64_t bags_of_task(const bag_state *state) {
   const int64_t mean = state->bags > 0 ? state->count / state->bags : 0;
-  return mean > 1024 ? 1 : 2048 / (mean + 1) + 1;
+  return mean > 256 ? 1 : 512 / (mean + 1) + 1;
 }
 
 static bool ids_are_inside(bag_job *job, int64_t begin, int64_t end) {
@@ -107,12 +107,15 @@ static tdm_status reduce_bags(const tdm_kernel_call *call,
 static void sum_range(void *user, int64_t begin, int64_t end) {
   bag_job *job = user;
   if (!ids_are_inside(job, begin, end)) return;
-  for (int64_t bag = begin; bag < end; bag++) {
-    if (job->scales != NULL)
-      sum_bag(job, bag, true);
-    else
-      sum_bag(job, bag, false);
-  }
+  const bool scaled = job->scales != NULL;
+  if (job->list.ids.wide && scaled)
+    sum_bags(job, begin, end, (bag_access){.wide = true, .scaled = true});
+  else if (job->list.ids.wide)
+    sum_bags(job, begin, end, (bag_access){.wide = true});
+  else if (scaled)
+    sum_bags(job, begin, end, (bag_access){.scaled = true});
+  else
+    sum_bags(job, begin, end, (bag_access){0});
 }
 
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
@@ -137,7 +140,7 @@ tdm_status TDM_NAME(tdm_embedding_bag_execute)(const tdm_kernel_call *call) {
 
 static void largest_of_bag(const bag_job *job, int64_t bag) {
   const bag_state *state = job->list.state;
-  const int64_t dim = state->dim;
+  const int64_t dim = state->dim, ahead = rows_ahead(dim);
   real *y = job->y + bag * dim;                /* (dim) */
   int64_t *winners = job->winners + bag * dim; /* (dim) */
   for (int64_t j = 0; j < dim; j++) {
@@ -145,7 +148,8 @@ static void largest_of_bag(const bag_job *job, int64_t bag) {
     winners[j] = -1;
   }
   for (int64_t i = bag_begin(&job->list, bag); i < bag_end(&job->list, bag); i++) {
-    fetch_row(job, i + AHEAD);
+    if (i + ahead < job->list.ids.count)
+      row_fetch(job->weight, tdm_cpu_id(&job->list.ids, i + ahead), dim);
     const int64_t id = tdm_cpu_id(&job->list.ids, i);
     if (id == state->padding) continue;
     const real *row = job->weight + id * dim; /* (dim) */

@@ -2,8 +2,8 @@
  * row of the table are summed in the order of ids by the one thread that owns the row. */
 #include "core/status.h"
 #include "devices/cpu/kernels/bags.h"
+#include "devices/cpu/kernels/fetch.h"
 #include "devices/cpu/kernels/row_sums.h"
-#include "devices/cpu/kernels/vector.h"
 
 /* For every id, its bag (-1: none), and what its row counts there. bags, scales: (count); given may
  * be NULL. */
@@ -152,9 +152,11 @@ static real product_of_rows(const real *a, const real *b, int64_t dim) {
 static void scales_range(void *user, int64_t begin, int64_t end) {
   const scales_job *job = user;
   const bag_state *state = job->list.state;
-  const int64_t dim = state->dim;
+  const int64_t dim = state->dim, ahead = row_fetch_ahead(dim);
   for (int64_t bag = begin; bag < end; bag++) {
     for (int64_t i = bag_begin(&job->list, bag); i < bag_end(&job->list, bag); i++) {
+      if (i + ahead < state->count)
+        row_fetch(job->weight, tdm_cpu_id(&job->list.ids, i + ahead), dim);
       const int64_t id = tdm_cpu_id(&job->list.ids, i);
       job->d_scales[i] = id == state->padding
                              ? 0

@@ -1,7 +1,7 @@
 /* Single rows of a table copied out and in, as its copies on other devices are refreshed, or added.
  * Invariant: an index of -1 names no row; others are distinct, so rows may come in any order. */
 #include "core/status.h"
-#include "devices/cpu/kernels/vector.h"
+#include "devices/cpu/kernels/fetch.h"
 
 typedef struct rows_state {
   int64_t count; /* indices */
@@ -37,8 +37,9 @@ static void run(const tdm_kernel_call *call, void (*range)(void *, int64_t, int6
 
 static void take_range(void *user, int64_t begin, int64_t end) {
   const rows_job *job = user;
-  const int64_t dim = job->state->dim;
+  const int64_t dim = job->state->dim, ahead = row_fetch_ahead(dim);
   for (int64_t i = begin; i < end; i++) {
+    row_fetch_at(job->from, job->indices, i + ahead, job->state->count, dim);
     job->taken[i] = job->indices[i];
     if (job->indices[i] < 0)
       row_zero(job->to + i * dim, dim);
@@ -63,9 +64,11 @@ tdm_status TDM_NAME(tdm_take_rows_execute)(const tdm_kernel_call *call) {
 
 static void put_range(void *user, int64_t begin, int64_t end) {
   const rows_job *job = user;
-  const int64_t dim = job->state->dim;
-  for (int64_t i = begin; i < end; i++)
+  const int64_t dim = job->state->dim, ahead = row_fetch_ahead(dim);
+  for (int64_t i = begin; i < end; i++) {
+    row_fetch_at(job->to, job->indices, i + ahead, job->state->count, dim);
     if (job->indices[i] >= 0) row_copy(job->to + job->indices[i] * dim, job->from + i * dim, dim);
+  }
 }
 
 tdm_status TDM_NAME(tdm_put_rows_prepare)(const tdm_kernel_request *request,
@@ -81,9 +84,11 @@ tdm_status TDM_NAME(tdm_put_rows_execute)(const tdm_kernel_call *call) {
 
 static void add_range(void *user, int64_t begin, int64_t end) {
   const rows_job *job = user;
-  const int64_t dim = job->state->dim;
-  for (int64_t i = begin; i < end; i++)
+  const int64_t dim = job->state->dim, ahead = row_fetch_ahead(dim);
+  for (int64_t i = begin; i < end; i++) {
+    row_fetch_at(job->to, job->indices, i + ahead, job->state->count, dim);
     if (job->indices[i] >= 0) row_add(job->to + job->indices[i] * dim, job->from + i * dim, dim);
+  }
 }
 
 tdm_status TDM_NAME(tdm_add_rows_prepare)(const tdm_kernel_request *request,

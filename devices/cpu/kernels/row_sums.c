@@ -1,7 +1,7 @@
 /* Sums of rows by sorted ids. Sorting is one thread's work; the sums are shared out. */
 #include "devices/cpu/kernels/row_sums.h"
 
-#include "devices/cpu/kernels/vector.h"
+#include "devices/cpu/kernels/fetch.h"
 
 typedef struct sum_job {
   const row_sums *self;
@@ -40,11 +40,19 @@ static void add_row(const row_source *source, int64_t position, real *row) {
   }
 }
 
+/* Asks for the row that comes to be added so many keys later. */
+ALWAYS_INLINE void fetch_source(const sum_job *job, int64_t key) {
+  const row_source *source = &job->self->source;
+  if (key >= job->begins[job->used]) return;
+  const int64_t position = tdm_cpu_key_position(&job->self->sorting, job->keys[key]);
+  row_fetch(source->d, source->bags ? source->bags[position] : position, source->dim);
+}
+
 /* Rows begin <= row < end of the result, those beyond `used` zeros. */
 static void sum_range(void *user, int64_t begin, int64_t end) {
   const sum_job *job = user;
   const row_sums *self = job->self;
-  const int64_t dim = self->source.dim;
+  const int64_t dim = self->source.dim, ahead = row_fetch_ahead(dim);
   for (int64_t i = begin; i < end; i++) {
     real *row = self->rows + i * dim; /* (dim) */
     if (i >= job->used) {
@@ -52,9 +60,12 @@ static void sum_range(void *user, int64_t begin, int64_t end) {
       continue;
     }
     const int64_t first = job->begins[i];
+    fetch_source(job, first + ahead);
     set_row(&self->source, tdm_cpu_key_position(&self->sorting, job->keys[first]), row);
-    for (int64_t k = first + 1; k < job->begins[i + 1]; k++)
+    for (int64_t k = first + 1; k < job->begins[i + 1]; k++) {
+      fetch_source(job, k + ahead);
       add_row(&self->source, tdm_cpu_key_position(&self->sorting, job->keys[k]), row);
+    }
   }
 }
 

@@ -1,7 +1,7 @@
 /* Stochastic gradient descent as torch.optim.SGD does it (its single-tensor form): weight decay,
  * momentum with dampening, Nesterov; and its plain form on the rows of a sparse gradient. */
 #include "core/status.h"
-#include "devices/cpu/kernels/vector.h"
+#include "devices/cpu/kernels/fetch.h"
 
 typedef struct sgd_state {
   int64_t count;
@@ -87,11 +87,6 @@ tdm_status TDM_NAME(tdm_sgd_execute)(const tdm_kernel_call *call) {
 
 /* ---- On single rows -------------------------------------------------------------------------- */
 
-enum {
-  AHEAD = 64, /* rows fetched into the second cache before they are updated */
-  LINE_BYTES = 64
-};
-
 typedef struct rows_job {
   const real *rows;       /* (n, dim) */
   const int64_t *indices; /* (n), of which those that count are distinct */
@@ -101,18 +96,11 @@ typedef struct rows_job {
   real rate;
 } rows_job;
 
-static void fetch_row(const rows_job *job, int64_t i) {
-  if (i >= job->count) return;
-  const char *row = (const char *)(job->parameter + job->indices[i] * job->dim);
-  for (int64_t at = 0; at < job->dim * (int64_t)sizeof(real); at += LINE_BYTES)
-    __builtin_prefetch(row + at, 1, 2);
-}
-
 static void rows_range(void *user, int64_t begin, int64_t end) {
   const rows_job *job = user;
-  const int64_t dim = job->dim;
+  const int64_t dim = job->dim, ahead = row_fetch_ahead(dim);
   for (int64_t i = begin; i < end; i++) {
-    fetch_row(job, i + AHEAD);
+    row_fetch_at(job->parameter, job->indices, i + ahead, job->count, dim);
     real *parameter = job->parameter + job->indices[i] * dim; /* (dim) */
     const real *gradient = job->rows + i * dim;               /* (dim) */
     for (int64_t j = 0; j < dim; j += LANES) {

@@ -160,7 +160,7 @@ int tdm_layer_dimension(tdm_graph *graph, const char *layer, const char *name,
   return -1;
 }
 
-bool tdm_gradient_rows_pay(const tdm_gradient *gradient, size_t ids, int64_t rows) {
+bool tdm_gradient_rows_pay(tdm_gradient *gradient, size_t ids, int64_t rows) {
   const tdm_shape shape =
       tdm_value_shape(tdm_gradient_graph(gradient), tdm_gradient_input(gradient, ids));
   const int64_t count = tdm_shape_count(&shape);

@@ -78,7 +78,7 @@ int tdm_layer_dimension(tdm_graph *graph, const char *layer, const char *name,
 
 /* Is it less to add the rows that the ids of input `ids` name to an earlier micro-batch's gradient
  * than to make one as large as a table of that many rows? They have to be sorted first. */
-bool tdm_gradient_rows_pay(const tdm_gradient *gradient, size_t ids, int64_t rows);
+bool tdm_gradient_rows_pay(tdm_gradient *gradient, size_t ids, int64_t rows);
 
 /* ---- Optimizers ------------------------------------------------------------------------------ */
 

@@ -38,7 +38,8 @@ static uint32_t output_of(const tdm_chunked *chunked, size_t index) {
 
 tdm_cut tdm_chunked_cut(const tdm_chunked *chunked, size_t input) {
   const uint32_t value = input_of(chunked, input);
-  return value ? chunked->cuts[value] : (tdm_cut){-1, 1};
+  const bool whole = !value || chunked->cuts[value].dimension == TDM_CUT_REPEATED;
+  return whole ? (tdm_cut){-1, 1} : chunked->cuts[value];
 }
 
 tdm_shape tdm_chunked_shape(const tdm_chunked *chunked, size_t input) {
@@ -66,7 +67,8 @@ tdm_value tdm_chunked_input(const tdm_chunked *chunked, size_t input, size_t i) 
 
 tdm_value tdm_chunked_whole(const tdm_chunked *chunked, size_t input) {
   uint32_t value = input_of(chunked, input);
-  if (value && chunked->cuts[value].dimension == -1)
+  if (value &&
+      (chunked->cuts[value].dimension == -1 || chunked->cuts[value].dimension == TDM_CUT_REPEATED))
     value = tdm_chunked_version(chunked, value, 0);
   else if (value && chunked->graph->values.items[value].producer)
     value = 0; /* there are only its parts */
@@ -173,6 +175,16 @@ tdm_status tdm_chunked_each(tdm_chunked *chunked, const void *attributes) {
     chunked->cuts[value] = (tdm_cut){cut_dimension(chunked, value), outer};
   }
   return number_parts(chunked, &node);
+}
+
+tdm_status tdm_chunked_repeat(tdm_chunked *chunked, uint32_t index) {
+  const tdm_ir_node node = *tdm_ir_node_at(chunked->graph, index);
+  chunked->node = index;
+  for (size_t i = 0; i < chunked->count; i++)
+    TDM_TRY(clone_node(chunked, NULL, i));
+  for (uint32_t k = 0; k < node.output_count; k++)
+    chunked->cuts[node.first_output + k] = (tdm_cut){TDM_CUT_REPEATED, 1};
+  return TDM_OK;
 }
 
 tdm_status tdm_chunked_rows(tdm_chunked *chunked, int dimension, size_t input) {

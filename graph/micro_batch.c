@@ -5,8 +5,8 @@
  *                                             \-----> node(x_1) --/  count -/
  *
  * It stands before data_parallel: each micro-batch has every wrapped part for itself. What the rows
- * do not reach is computed once. Invariant: nodes stay in a topological order; the micro-batches of
- * one node follow one another. */
+ * do not reach is computed once, and once a micro-batch inside a wrapped part. Invariant: nodes
+ * stay in a topological order; the micro-batches of one node follow one another. */
 #include "graph/micro_batch.h"
 
 #include <string.h>
@@ -63,7 +63,7 @@ static tdm_status deliver(tdm_chunked *chunked, uint32_t *delivery) {
   tdm_graph *graph = chunked->graph;
   const tdm_cut cut = chunked->cuts[*delivery];
   if (graph->values.items[*delivery].kind == TDM_VALUE_INPUT) return TDM_OK;
-  if (cut.dimension == -1) {
+  if (cut.dimension == -1 || cut.dimension == TDM_CUT_REPEATED) {
     *delivery = tdm_chunked_version(chunked, *delivery, 0);
     return TDM_OK;
   }
@@ -121,13 +121,14 @@ static tdm_status rewrite_node(tdm_chunked *chunked, uint32_t index) {
   for (uint32_t k = 0; k < node->input_count; k++) {
     const uint32_t input = tdm_ir_inputs(graph, node)[k];
     const int dimension = input ? chunked->cuts[input].dimension : -1;
-    is_cut |= dimension != -1;
+    is_cut |= dimension != -1 && dimension != TDM_CUT_REPEATED;
     if (dimension == TDM_CUT_REDUCED)
       return tdm_fail(TDM_INVALID_ARGUMENT,
                       "micro-batches: %s reduces over the batch without a rule for its parts",
                       name_of(graph, input));
   }
-  if (!is_cut) return keep(chunked, index);
+  /* A wrapped part's replicas read only what is in it or enters it as rows: each has its own. */
+  if (!is_cut) return node->wrap ? tdm_chunked_repeat(chunked, index) : keep(chunked, index);
   const tdm_status status = ask_rule(chunked, index);
   return status == TDM_OK ? TDM_OK : tdm_fail_within(status, "micro-batches: %s", name);
 }

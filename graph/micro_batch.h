@@ -5,7 +5,9 @@
 
 #include "graph/passes.h"
 
-#define TDM_CUT_REDUCED (-2) /* a cut's dimension: the rows went into each micro-batch's value */
+/* A cut's dimension: the rows went into each micro-batch's value; no rows, but each has its own. */
+#define TDM_CUT_REDUCED (-2)
+#define TDM_CUT_REPEATED (-3)
 
 struct tdm_chunked {
   tdm_graph *graph;
@@ -23,6 +25,8 @@ static inline uint32_t *tdm_chunked_versions(const tdm_chunked *chunked, uint32_
   return &chunked->versions[(size_t)value * chunked->count];
 }
 
+/* Computes a node that no row reaches for every micro-batch. */
+tdm_status tdm_chunked_repeat(tdm_chunked *chunked, uint32_t index) TDM_WARN_UNUSED;
 /* What stands for a value in micro-batch i; 0 for 0. */
 uint32_t tdm_chunked_version(const tdm_chunked *chunked, uint32_t value, size_t i);
 

@@ -385,6 +385,62 @@ static void micro_batches_go_through_wrapped_parts(void **unused) {
   tdm_session_release(plain);
 }
 
+/* A weight that is bent inside the wrapped part, twice there: no row reaches these nodes. */
+static tdm_session *bent_session(int micro_batches, const char *parallel) {
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_scope_dtype(graph, TDM_FLOAT64);
+  const tdm_initializer draws = {TDM_INIT_UNIFORM, -1, 1, -1};
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT64, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
+  tdm_place(graph, "sim:0");
+  tdm_scope_push(graph, "part");
+  const tdm_value weight =
+      tdm_parameter(graph, "weight", TDM_FLOAT64, tdm_shape_of(2, WIDTH, WIDTH), &draws);
+  const tdm_value bent = tdm_tanh(graph, "bent", weight);
+  const tdm_value turned = tdm_transpose(graph, "turned", bent, 0, 1);
+  const tdm_value once = tdm_tanh(graph, "once", tdm_matmul(graph, "first", x, bent));
+  const tdm_value out = tdm_matmul(graph, "second", once, turned);
+  tdm_scope_pop(graph);
+  if (parallel) {
+    const tdm_parallel_options options = {.struct_size = sizeof options, .devices = parallel};
+    tdm_data_parallel(graph, "part", &options);
+  }
+  const tdm_value loss = tdm_mse(graph, "loss", out, x);
+  const tdm_session_options session = {.seed = 4, .micro_batches = micro_batches};
+  return train_session(graph, loss, tdm_sgd(0.1), &session);
+}
+
+static void what_reads_parameters_only_may_be_wrapped(void **unused) {
+  (void)unused;
+  static const struct {
+    int micro_batches;
+    const char *parallel;
+    int bent; /* how often the weight is bent */
+  } ways[] = {{0, "sim:0,sim:1", 2}, {3, NULL, 1}, {3, "sim:0", 3}, {3, "sim:0,sim:1", 6}};
+  for (size_t w = 0; w < TDM_COUNT_OF(ways); w++) {
+    tdm_session *plain = bent_session(0, NULL);
+    tdm_session *cut = bent_session(ways[w].micro_batches, ways[w].parallel);
+    double first = 0;
+    double loss = 0;
+    for (uint64_t i = 0; i < 10; i++) {
+      const double wanted = mse_step(plain, 11, 7);
+      loss = mse_step(cut, 11, 7);
+      if (i == 0) first = loss;
+      assert_true(loss - wanted <= 1e-12 * wanted && wanted - loss <= 1e-12 * wanted);
+    }
+    assert_true(loss < first); /* gradients reach the weight */
+    assert_near_parameters(cut, plain, 1e-10);
+    int bent = 0;
+    const tdm_graph *graph = &cut->newest->graph;
+    for (size_t i = 0; i < graph->order.count; i++) {
+      const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+      bent += node->role == TDM_ROLE_FORWARD && strcmp(node->name, "part/bent") == 0;
+    }
+    assert_int_equal(bent, ways[w].bent);
+    tdm_session_release(cut);
+    tdm_session_release(plain);
+  }
+}
+
 /* ---- Observing ---- */
 
 typedef struct seen_places {
@@ -427,6 +483,7 @@ int main(void) {
       cmocka_unit_test(means_are_over_the_whole_batch),
       cmocka_unit_test(squares_are_divided_by_all_elements),
       cmocka_unit_test(micro_batches_go_through_wrapped_parts),
+      cmocka_unit_test(what_reads_parameters_only_may_be_wrapped),
       cmocka_unit_test(places_show_every_micro_batch),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);

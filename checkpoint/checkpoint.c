@@ -2,6 +2,7 @@
  * nothing is changed before everything in the file was found to be whole and to fit. */
 #include "checkpoint/checkpoint.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/hash.h"
@@ -10,6 +11,7 @@
 #include "data/safetensors.h"
 #include "devices/context.h"
 
+static const char own_prefix[] = TDM_CHECKPOINT_PREFIX "own/";
 static const char checksums_name[] = TDM_CHECKPOINT_PREFIX "checksums";
 
 /* Of name, dtype, shape and contents; tensor lies on the host. */
@@ -39,10 +41,28 @@ static tdm_status add_checksums(tdm_session *session, tdm_tensor_list *list) {
   return status;
 }
 
+/* The caller's own tensors, under names with the prefix. */
+static tdm_status add_own(const tdm_tensor_list *own, tdm_tensor_list *list) {
+  for (size_t i = 0; i < tdm_tensor_list_count(own); i++) {
+    char name[512];
+    const char *given = tdm_tensor_list_name(own, i);
+    if ((size_t)snprintf(name, sizeof name, "%s%s", own_prefix, given) >= sizeof name)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "%s is too long a name", given);
+    TDM_TRY(tdm_tensor_list_add(list, name, tdm_tensor_list_tensor(own, i)));
+  }
+  return TDM_OK;
+}
+
 tdm_status tdm_checkpoint_save(tdm_session *session, const tdm_loader *loader, const char *path) {
+  return tdm_checkpoint_save_with(session, loader, NULL, path);
+}
+
+tdm_status tdm_checkpoint_save_with(tdm_session *session, const tdm_loader *loader,
+                                    const tdm_tensor_list *own, const char *path) {
   tdm_tensor_list *list;
   TDM_TRY(tdm_session_save(session, &list));
   tdm_status status = loader ? tdm_loader_save(loader, list) : TDM_OK;
+  if (status == TDM_OK && own) status = add_own(own, list);
   if (status == TDM_OK) status = add_checksums(session, list);
   if (status == TDM_OK) status = tdm_safetensors_save(list, path);
   tdm_tensor_list_release(list);
@@ -80,12 +100,50 @@ static tdm_status load_list(tdm_session *session, tdm_loader *loader, const tdm_
   return loader ? tdm_loader_start_at(loader, epoch, batch) : TDM_OK;
 }
 
-tdm_status tdm_checkpoint_load(tdm_session *session, tdm_loader *loader, const char *path) {
-  if (!session || !path)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_checkpoint_load: no session, or no path");
+/* Adds what the file has of the caller's own to own. */
+static tdm_status take_own(const tdm_tensor_list *list, tdm_tensor_list *own) {
+  const size_t length = sizeof own_prefix - 1;
+  for (size_t i = 0; i < tdm_tensor_list_count(list); i++) {
+    const char *name = tdm_tensor_list_name(list, i);
+    if (strncmp(name, own_prefix, length) == 0)
+      TDM_TRY(tdm_tensor_list_add(own, name + length, tdm_tensor_list_tensor(list, i)));
+  }
+  return TDM_OK;
+}
+
+static tdm_status load_file(tdm_session *session, tdm_loader *loader, const char *path,
+                            tdm_tensor_list *own) {
   tdm_tensor_list *list;
   TDM_TRY(tdm_safetensors_read(tdm_session_context(session), path, &list));
-  const tdm_status status = load_list(session, loader, list);
+  tdm_status status = own ? take_own(list, own) : TDM_OK;
+  if (status == TDM_OK) status = load_list(session, loader, list);
   tdm_tensor_list_release(list);
   return status == TDM_OK ? TDM_OK : tdm_fail_within(status, "%s", path);
+}
+
+static tdm_status check_load(const tdm_session *session, const char *path) {
+  if (session && path) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_checkpoint_load: no session, or no path");
+}
+
+tdm_status tdm_checkpoint_load(tdm_session *session, tdm_loader *loader, const char *path) {
+  TDM_TRY(check_load(session, path));
+  return load_file(session, loader, path, NULL);
+}
+
+tdm_status tdm_checkpoint_load_with(tdm_session *session, tdm_loader *loader, const char *path,
+                                    tdm_tensor_list **out_own) {
+  if (!out_own)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_checkpoint_load_with: no place for the list");
+  *out_own = NULL;
+  TDM_TRY(check_load(session, path));
+  tdm_tensor_list *own = tdm_tensor_list_create(tdm_session_context(session));
+  if (!own) return TDM_OUT_OF_MEMORY;
+  const tdm_status status = load_file(session, loader, path, own);
+  if (status == TDM_OK) {
+    *out_own = own;
+    return TDM_OK;
+  }
+  tdm_tensor_list_release(own);
+  return status;
 }

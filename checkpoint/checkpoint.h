@@ -30,6 +30,16 @@ TDM_API tdm_status tdm_checkpoint_save(tdm_session *session, const tdm_loader *l
 TDM_API tdm_status tdm_checkpoint_load(tdm_session *session, tdm_loader *loader,
                                        const char *path) TDM_WARN_UNUSED;
 
+/* The same with tensors of the caller's, what else the steps to come depend on: what one step
+ * leaves for the next, sums of an epoch. The file has them as "checkpoint/own/NAME". own may be
+ * NULL; *out_own, which the caller releases, is empty where there are none, and NULL on failure. */
+TDM_API tdm_status tdm_checkpoint_save_with(tdm_session *session, const tdm_loader *loader,
+                                            const tdm_tensor_list *own,
+                                            const char *path) TDM_WARN_UNUSED;
+TDM_API tdm_status tdm_checkpoint_load_with(tdm_session *session, tdm_loader *loader,
+                                            const char *path,
+                                            tdm_tensor_list **out_own) TDM_WARN_UNUSED;
+
 /* A session's parameters and model states in a safetensors file, by PyTorch's names
  * (graph/state_dict.h): tdm_session_state_dict and tdm_session_load_state_dict with a file. Reads
  * what PyTorch's users save of a state_dict, what tdm_state_dict_save and tdm_safetensors_save

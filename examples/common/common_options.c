@@ -24,6 +24,8 @@ static tdm_status take_micro_batches(void *options, const char *name, char **wor
 const option common_rows[COMMON_ROW_COUNT] = {
     {"--epochs", "N", "how often training sees everything; 0: only evaluate", OPTION_INTEGER,
      FIELD(epochs), 0, 100000, FIELD(epochs_given), NULL},
+    {"--steps", "N", "stop after so many training steps; 0: go on to the end", OPTION_INTEGER,
+     FIELD(steps), 0, INT64_MAX, 0, NULL},
     {"--batch", "N", "items in one training step", OPTION_INTEGER, FIELD(batch_size), 1, 1 << 20, 0,
      NULL},
     {"--micro-batches", "N|auto", "parts of a step that devices work on in turn, up to 16 (1)",
@@ -41,6 +43,8 @@ const option common_rows[COMMON_ROW_COUNT] = {
      OPTION_OUTPUT, FIELD(save_path), 0, 0, 0, NULL},
     {"--checkpoint", "FILE", "write all that training goes on from there, after every epoch",
      OPTION_OUTPUT, FIELD(checkpoint_path), 0, 0, 0, NULL},
+    {"--checkpoint-every", "N", "write it after every N steps, too; 0: after epochs only",
+     OPTION_INTEGER, FIELD(checkpoint_steps), 0, INT64_MAX, 0, NULL},
     {"--resume", "FILE", "go on from there, as if training had never stopped", OPTION_TEXT,
      FIELD(resume_path), 0, 0, 0, NULL},
     {"--explain", NULL, "print the plan of a training step with every transfer", OPTION_FLAG,

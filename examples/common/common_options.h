@@ -11,10 +11,12 @@ typedef struct common_options {
   const char *load_path; /* NULL: not asked for; so with all paths */
   const char *save_path;
   const char *resume_path;     /* a checkpoint to go on from */
-  const char *checkpoint_path; /* written after every epoch */
+  const char *checkpoint_path; /* written after every epoch, and as checkpoint_steps say */
   const char *dot_path;
   const char *trace_path;
   int64_t epochs;
+  int64_t steps;            /* training stops after so many; 0: it does not */
+  int64_t checkpoint_steps; /* a checkpoint after so many steps, too; 0: none */
   int64_t batch_size;
   int64_t micro_batches; /* parts that a step cuts its batch into; TDM_MICRO_BATCHES_AUTO */
   int64_t seed;          /* not negative */
@@ -24,7 +26,7 @@ typedef struct common_options {
   bool help;
 } common_options;
 
-enum { COMMON_ROW_COUNT = 15 };
+enum { COMMON_ROW_COUNT = 17 };
 extern const option common_rows[COMMON_ROW_COUNT];
 
 /* Do the options, or the environment, say where layers live? Then the accelerator is not asked for:

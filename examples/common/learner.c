@@ -5,15 +5,15 @@
 #include <stdio.h>
 
 #include "examples/common/command_line.h"
-#include "examples/common/evaluate.h"
+#include "examples/common/middle.h"
 #include "examples/common/output_file.h"
 #include "examples/common/progress.h"
-#include "examples/common/steps.h"
 
 typedef struct training {
   const learner *self;
   const common_options *given;
   progress bar;
+  middle from;          /* where an epoch goes on in its middle */
   int64_t step;         /* submitted, over all epochs */
   int64_t step_count;   /* of all epochs */
   int64_t row_count;    /* trained on so far */
@@ -52,21 +52,48 @@ static tdm_status train_batch(training *run, steps *under_way, carrier *state, c
   return steps_submit(under_way, feeds, feed_count, taken->rows, mean_loss);
 }
 
-/* Submits all batches of the epoch that the loader has begun. */
+/* May the next step be taken? */
+static bool goes_on(const training *run) {
+  return !run->given->steps || run->step < run->given->steps;
+}
+
+/* After a step; at an epoch's end there is a checkpoint anyway. */
+static bool is_time_for_checkpoint(const training *run, int64_t done, int64_t batch_count) {
+  const common_options *given = run->given;
+  return given->checkpoint_path && given->checkpoint_steps && done < batch_count &&
+         run->step % given->checkpoint_steps == 0;
+}
+
+/* What the first step of the epoch, or of what is left of it, is fed. */
+static void begin_state(training *run, carrier *state) {
+  if (run->from.is_there) {
+    *state = run->from.state;
+    run->from = (middle){.is_there = false};
+  } else {
+    carrier_begin(state, run->self);
+  }
+}
+
+/* Submits all batches that are left of the epoch that the loader has begun. */
 static tdm_status submit_epoch(training *run, steps *under_way, const char *label) {
   tdm_loader *loader = run->self->training;
   const int64_t batch_count = tdm_loader_batch_count(loader);
   carrier state;
-  carrier_begin(&state, run->self);
+  begin_state(run, &state);
   batch taken = {.rows = 0};
-  tdm_status status = batch_next(loader, &taken);
-  for (int64_t i = 0; status == TDM_OK && taken.rows > 0; i++) {
+  tdm_status status = goes_on(run) ? batch_next(loader, &taken) : TDM_OK;
+  while (status == TDM_OK && taken.rows > 0) {
     double loss = 0;
     status = train_batch(run, under_way, &state, &taken, &loss);
     if (status != TDM_OK) break;
+    int64_t done;
+    tdm_loader_position(loader, NULL, &done);
     char note[32];
     snprintf(note, sizeof note, "loss %.3f", loss);
-    progress_show(&run->bar, label, i + 1, batch_count, note);
+    progress_show(&run->bar, label, done, batch_count, note);
+    if (is_time_for_checkpoint(run, done, batch_count))
+      status = middle_save(run->self, under_way, &state, run->given->checkpoint_path);
+    if (status != TDM_OK || !goes_on(run)) break;
     status = batch_next(loader, &taken);
   }
   batch_release(&taken);
@@ -80,13 +107,17 @@ static tdm_status train_epoch(training *run, int64_t epoch, double *out_loss) {
   snprintf(label, sizeof label, "epoch %lld/%lld", (long long)epoch + 1,
            (long long)run->given->epochs);
   steps under_way;
-  tdm_status status = tdm_loader_start(run->self->training, (uint64_t)epoch);
+  tdm_status status = TDM_OK;
+  if (!run->from.is_there) status = tdm_loader_start(run->self->training, (uint64_t)epoch);
   if (status != TDM_OK) return status;
   steps_start(&under_way, run->self->session);
+  const int64_t rows_before = run->from.is_there ? run->from.rows : 0;
+  under_way.rows = rows_before;
+  if (run->from.is_there) under_way.loss_sum = run->from.loss_sum;
   const tdm_status submitted = submit_epoch(run, &under_way, label);
   status = steps_finish(&under_way);
   progress_clear(&run->bar);
-  run->row_count += under_way.rows;
+  run->row_count += under_way.rows - rows_before;
   *out_loss = under_way.rows ? under_way.loss_sum / (double)under_way.rows : 0;
   return status != TDM_OK ? status : submitted;
 }
@@ -104,10 +135,13 @@ static tdm_status train_and_judge(training *run, int64_t epoch) {
   if (status != TDM_OK) return status;
   const uint64_t took_ns = monotonic_ns() - began_ns;
   run->training_ns += took_ns;
-  if (run->given->trace_path && epoch + 1 == run->given->epochs)
+  if (run->given->trace_path && (epoch + 1 == run->given->epochs || !goes_on(run)))
     status = write_trace(self->session, "--trace", run->given->trace_path);
   if (status == TDM_OK) status = evaluate(self);
-  if (status == TDM_OK && run->given->checkpoint_path)
+  int64_t done;
+  tdm_loader_position(self->training, NULL, &done);
+  if (status == TDM_OK && run->given->checkpoint_path &&
+      done == tdm_loader_batch_count(self->training))
     status = tdm_checkpoint_save(self->session, self->training, run->given->checkpoint_path);
   if (status != TDM_OK) return status;
   printf("epoch %lld/%lld  loss %.4f  %s %.4f  %.0f %s/s\n", (long long)epoch + 1,
@@ -123,15 +157,16 @@ static tdm_status train_and_judge(training *run, int64_t epoch) {
 static tdm_status resume(training *run, int64_t *out_epoch) {
   const learner *self = run->self;
   const char *path = run->given->resume_path;
-  const tdm_status status = tdm_checkpoint_load(self->session, self->training, path);
+  const tdm_status status = middle_load(self, path, &run->from);
   if (status != TDM_OK) return fail_within(status, "--resume");
   uint64_t epoch;
-  int64_t delivered;
-  tdm_loader_position(self->training, &epoch, &delivered);
-  if (delivered != tdm_loader_batch_count(self->training))
-    return tdm_fail(TDM_INVALID_ARGUMENT, "--resume %s: it is from the middle of an epoch", path);
-  *out_epoch = (int64_t)epoch + 1;
+  tdm_loader_position(self->training, &epoch, NULL);
+  *out_epoch = (int64_t)epoch + (run->from.is_there ? 0 : 1);
   run->step = (int64_t)tdm_session_step(self->session);
+  if (!goes_on(run))
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "--resume %s: it has %lld steps behind it, and --steps asks for %lld", path,
+                    (long long)run->step, (long long)run->given->steps);
   if (*out_epoch < run->given->epochs) return TDM_OK;
   return tdm_fail(TDM_INVALID_ARGUMENT,
                   "--resume %s: it has %lld epochs behind it, and --epochs asks for %lld", path,
@@ -144,12 +179,15 @@ tdm_status learner_train(const learner *self, const common_options *given) {
     if (status != TDM_OK || !given->trace_path) return status;
     return write_trace(self->session, "--trace", given->trace_path);
   }
+  if (given->checkpoint_steps && !given->checkpoint_path)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "--checkpoint-every needs --checkpoint");
   training run = {.self = self, .given = given, .bar = progress_start()};
   run.step_count = given->epochs * tdm_loader_batch_count(self->training);
   int64_t first = 0;
   tdm_status status = given->resume_path ? resume(&run, &first) : TDM_OK;
-  for (int64_t epoch = first; status == TDM_OK && epoch < given->epochs; epoch++)
+  for (int64_t epoch = first; status == TDM_OK && epoch < given->epochs && goes_on(&run); epoch++)
     status = train_and_judge(&run, epoch);
+  middle_release(&run.from, self);
   if (status == TDM_OK) {
     const double seconds = (double)run.training_ns / 1e9;
     const int64_t units = units_of(self, run.row_count);

@@ -59,13 +59,18 @@ tdm_status steps_submit(steps *all, const tdm_feed *feeds, size_t feed_count, in
   return status;
 }
 
-tdm_status steps_finish(steps *all) {
+tdm_status steps_wait(steps *all) {
   pthread_mutex_lock(&all->lock);
   for (int i = 0; i < STEPS_IN_FLIGHT; i++)
     while (all->places[i].rows != 0)
       pthread_cond_wait(&all->changed, &all->lock);
   const tdm_status status = told(all);
   pthread_mutex_unlock(&all->lock);
+  return status;
+}
+
+tdm_status steps_finish(steps *all) {
+  const tdm_status status = steps_wait(all);
   pthread_mutex_destroy(&all->lock);
   pthread_cond_destroy(&all->changed);
   return status;

@@ -32,7 +32,9 @@ void steps_start(steps *all, tdm_session *session);
  * the first step that has failed. mean_loss (may be NULL) gets that of the rows so far. */
 tdm_status steps_submit(steps *all, const tdm_feed *feeds, size_t feed_count, int64_t rows,
                         double *mean_loss);
-/* Waits for all of them. */
+/* Waits for all of them; others may follow. */
+tdm_status steps_wait(steps *all);
+/* The same, at the end. */
 tdm_status steps_finish(steps *all);
 
 #endif

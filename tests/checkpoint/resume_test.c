@@ -116,6 +116,34 @@ static void what_is_kept_matters(void **unused) {
   trainer_release(&whole);
 }
 
+static void what_is_the_callers_own_comes_back(void **unused) {
+  (void)unused;
+  char path[512];
+  checkpoint_path(path, "own.safetensors");
+  trainer made = trainer_create(context, &varieties[0]);
+  const double sums[] = {0.1, 1.0 / 3};
+  tdm_tensor *tensor = tdm_tensor_from(context, TDM_FLOAT64, tdm_shape_of(1, 2), sums);
+  tdm_tensor_list *own = tdm_tensor_list_create(context);
+  assert_ok(tdm_tensor_list_add(own, "sums", tensor));
+  assert_ok(tdm_tensor_list_add(own, "first.weight", tensor)); /* no parameter of that name */
+  assert_ok(tdm_checkpoint_save_with(made.session, made.loader, own, path));
+  tdm_tensor_list *back = NULL;
+  assert_ok(tdm_checkpoint_load_with(made.session, made.loader, path, &back));
+  assert_same_state(back, own);
+  tdm_tensor_list_release(back);
+  assert_ok(tdm_checkpoint_load(made.session, made.loader, path));
+  assert_ok(tdm_state_dict_load(made.session, path, NULL));
+  assert_ok(tdm_checkpoint_save(made.session, made.loader, path));
+  assert_ok(tdm_checkpoint_load_with(made.session, NULL, path, &back));
+  assert_int_equal(tdm_tensor_list_count(back), 0);
+  tdm_tensor_list_release(back);
+  assert_status(tdm_checkpoint_load_with(made.session, NULL, "/nowhere", &back), TDM_UNAVAILABLE);
+  assert_null(back);
+  tdm_tensor_list_release(own);
+  tdm_tensor_release(tensor);
+  trainer_release(&made);
+}
+
 static void a_loader_starts_where_it_is_told(void **unused) {
   (void)unused;
   trainer made = trainer_create(context, &varieties[0]);
@@ -137,6 +165,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_variety_goes_on_bitwise),
       cmocka_unit_test(what_is_kept_matters),
+      cmocka_unit_test(what_is_the_callers_own_comes_back),
       cmocka_unit_test(a_loader_starts_where_it_is_told),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);

@@ -349,16 +349,19 @@ typedef struct tdm_softmax_attributes {
 typedef enum tdm_reduction {
   TDM_REDUCTION_MEAN = 0,
   TDM_REDUCTION_SUM = 1,
-  TDM_REDUCTION_NONE = 2
+  TDM_REDUCTION_NONE = 2,
+  TDM_REDUCTION_BATCH_MEAN = 3 /* of divergence: the sum divided by dimension 0 */
 } tdm_reduction;
 typedef struct tdm_loss_attributes {
   int32_t reduction;    /* tdm_reduction */
   int32_t dtype;        /* of count_targets' result: TDM_FLOAT32 or TDM_FLOAT64 */
   int64_t ignore_index; /* of class targets; -100 as in PyTorch */
   int64_t classes;      /* of nll's gradient */
-  double smoothing;     /* of nll */
+  double smoothing;     /* of nll and divergence */
   double beta;          /* of smooth_l1 */
   double scale;         /* of smooth_l1 */
+  int64_t logarithms;   /* of divergence: targets are logarithms of probabilities */
+  int64_t entropy;      /* of divergence: that of the targets is taken off */
 } tdm_loss_attributes;
 /* logits F (n, classes), targets ids (n) -> loss F () or (n) for NONE, log_probabilities F (n,
  * classes), divisor F (): the count of targets not ignored for MEAN, else 1. A target outside
@@ -392,6 +395,14 @@ typedef struct tdm_loss_attributes {
 #define TDM_OP_BINARY_CROSS_ENTROPY "binary_cross_entropy"
 /* d_loss, logits, targets, [weight], [pos_weight] -> d_logits. */
 #define TDM_OP_BINARY_CROSS_ENTROPY_GRADIENT "binary_cross_entropy_gradient"
+/* log_probabilities x F, targets t F of one shape, [weight w F] -> loss, as mse, or for BATCH_MEAN:
+ * of w (h - p x) with p = (1 - smoothing) t + smoothing / classes, or exp(t) of logarithms, and h =
+ * p log p (0 for p = 0) with entropy, else 0: the Kullback-Leibler divergence with, the
+ * cross-entropy without (S. Kullback, R. A. Leibler, "On information and sufficiency", 1951).
+ * classes is the last dimension; the shape of w is x's last dimensions, over which it repeats. */
+#define TDM_OP_DIVERGENCE "divergence"
+/* d_loss, log_probabilities, targets, [weight] -> d_log_probabilities. */
+#define TDM_OP_DIVERGENCE_GRADIENT "divergence_gradient"
 
 /* ---- Optimizers ------------------------------------------------------------------------------ */
 /* The learning rate is scalars->learning_rate of the run. Persistent states start as zeros. */

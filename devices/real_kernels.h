@@ -78,6 +78,8 @@
   X(TDM_OP_COUNT_TARGETS, count_targets)                                                           \
   X(TDM_OP_NLL, nll)                                                                               \
   X(TDM_OP_NLL_GRADIENT, nll_gradient)                                                             \
+  X(TDM_OP_DIVERGENCE, divergence)                                                                 \
+  X(TDM_OP_DIVERGENCE_GRADIENT, divergence_gradient)                                               \
   X(TDM_OP_SMOOTH_L1, smooth_l1)                                                                   \
   X(TDM_OP_SMOOTH_L1_GRADIENT, smooth_l1_gradient)                                                 \
   X(TDM_OP_BINARY_CROSS_ENTROPY, binary_cross_entropy)                                             \

@@ -4,7 +4,8 @@
 
 _Static_assert((int)TDM_LOSS_MEAN == (int)TDM_REDUCTION_MEAN &&
                    (int)TDM_LOSS_SUM == (int)TDM_REDUCTION_SUM &&
-                   (int)TDM_LOSS_NONE == (int)TDM_REDUCTION_NONE,
+                   (int)TDM_LOSS_NONE == (int)TDM_REDUCTION_NONE &&
+                   (int)TDM_LOSS_BATCH_MEAN == (int)TDM_REDUCTION_BATCH_MEAN,
                "the public reductions are the kernels'");
 
 /* ---- In micro-batches: sums of the parts, divided by a count of the whole ---------------------
@@ -37,7 +38,7 @@ static tdm_status append_divide_gradient(tdm_gradient *gradient) {
 tdm_status tdm_loss_chunk(tdm_chunked *chunked, tdm_loss_divisor divisor) {
   tdm_loss_attributes attributes = *(const tdm_loss_attributes *)tdm_chunked_attributes(chunked);
   if (attributes.reduction == TDM_REDUCTION_NONE) return tdm_chunked_each(chunked, NULL);
-  const bool divides = attributes.reduction == TDM_REDUCTION_MEAN;
+  const bool divides = attributes.reduction != TDM_REDUCTION_SUM;
   attributes.reduction = TDM_REDUCTION_SUM;
   TDM_TRY(tdm_chunked_each(chunked, &attributes));
   tdm_value parts[TDM_MAX_PARTS];
@@ -66,7 +67,8 @@ bool tdm_loss_options_read(tdm_graph *graph, const char *loss, const char *name,
                            tdm_loss_options *out_options) {
   if (!tdm_layer_options(graph, loss, name, options, sizeof *out_options, out_options))
     return false;
-  if ((int)out_options->reduction < TDM_LOSS_MEAN || (int)out_options->reduction > TDM_LOSS_NONE) {
+  const int last = uses & TDM_LOSS_USES_LOG_TARGET ? TDM_LOSS_BATCH_MEAN : TDM_LOSS_NONE;
+  if ((int)out_options->reduction < TDM_LOSS_MEAN || (int)out_options->reduction > last) {
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: no reduction %d", loss, name ? name : "?",
                    (int)out_options->reduction);
     return false;
@@ -81,6 +83,8 @@ bool tdm_loss_options_read(tdm_graph *graph, const char *loss, const char *name,
     return refuse(graph, loss, name, "label_smoothing");
   if (out_options->beta != 0.0 && !(uses & TDM_LOSS_USES_BETA))
     return refuse(graph, loss, name, "beta");
+  if (out_options->log_target && !(uses & TDM_LOSS_USES_LOG_TARGET))
+    return refuse(graph, loss, name, "log_target");
   return true;
 }
 
@@ -94,4 +98,17 @@ tdm_loss_attributes tdm_loss_attributes_of(const tdm_loss_options *options) {
 tdm_status tdm_loss_refuse_gradient(tdm_gradient *gradient, size_t input, const char *what) {
   if (!tdm_gradient_wanted(gradient, input)) return TDM_OK;
   return tdm_fail(TDM_UNSUPPORTED, "no gradient flows into its %s", what);
+}
+
+/* ---- Shapes ---------------------------------------------------------------------------------- */
+
+tdm_status tdm_loss_expect_last(const tdm_infer *infer, size_t index, const char *first,
+                                const char *what, const tdm_shape *shape) {
+  if (!tdm_infer_has(infer, index)) return TDM_OK;
+  TDM_TRY(tdm_expect_dtype_of_first(infer, index, first, what));
+  tdm_shape last = {.rank = tdm_infer_shape(infer, index)->rank};
+  if (last.rank > shape->rank) last = *shape;
+  for (int i = 0; i < last.rank; i++)
+    last.dims[i] = shape->dims[shape->rank - last.rank + i];
+  return tdm_expect_shape(infer, index, what, &last);
 }

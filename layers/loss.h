@@ -12,6 +12,7 @@ enum {
   TDM_LOSS_USES_POS_WEIGHT = 4,
   TDM_LOSS_USES_SMOOTHING = 8,
   TDM_LOSS_USES_BETA = 16,
+  TDM_LOSS_USES_LOG_TARGET = 32, /* and the batch's mean */
 };
 
 /* Copies options (may be NULL); false, with the graph's error, for what is wrong or of no use. */
@@ -31,6 +32,16 @@ typedef tdm_value (*tdm_loss_divisor)(tdm_chunked *chunked);
 /* A rule `chunk`: sums of the parts, added, and divided where the node's attributes
  * (tdm_loss_attributes) ask for the mean. */
 tdm_status tdm_loss_chunk(tdm_chunked *chunked, tdm_loss_divisor divisor) TDM_WARN_UNUSED;
+
+/* A rule `chunk` for a loss of one value an element. */
+tdm_status tdm_loss_chunk_elements(tdm_chunked *chunked) TDM_WARN_UNUSED;
+/* Operand index, what, has the dtype of operand 0, first, and the last dimensions of shape, or is
+ * not there. */
+tdm_status tdm_loss_expect_last(const tdm_infer *infer, size_t index, const char *first,
+                                const char *what, const tdm_shape *shape) TDM_WARN_UNUSED;
+/* The cross-entropy of logits (n, classes) with targets (n, classes) that are probabilities. */
+tdm_value tdm_loss_of_probabilities(tdm_graph *graph, const char *name, tdm_value logits,
+                                    tdm_value targets, const tdm_loss_options *chosen);
 
 /* UNSUPPORTED where a gradient is wanted of that input. */
 tdm_status tdm_loss_refuse_gradient(tdm_gradient *gradient, size_t input,

@@ -1,6 +1,7 @@
-/* Losses of class indices: cross-entropy of logits, negative log-likelihood. Invariant: with
- * weights or smoothed labels the cross-entropy is the log-softmax's negative log-likelihood;
- * without, it is one operation. */
+/* Losses of classes: cross-entropy of logits, negative log-likelihood. Invariants: with weights or
+ * smoothed labels the cross-entropy is the log-softmax's negative log-likelihood; without, it is
+ * one operation; the operations judge (n, classes), what has more dimensions is turned into that.
+ */
 #include "layers/layers.h"
 #include "layers/loss.h"
 
@@ -183,6 +184,83 @@ static const tdm_operation nll_operation = {
 
 /* ---- Functions ------------------------------------------------------------------------------- */
 
+/* What is judged, with its classes last and everything else one dimension, and targets likewise. */
+typedef struct class_rows {
+  tdm_value judged;  /* (n, classes) */
+  tdm_value targets; /* (n), or (n, classes) of probabilities */
+  tdm_shape shape;   /* of a loss that is not reduced */
+  bool probable;     /* targets are probabilities */
+  bool reshaped;     /* what was given was not (n, classes) */
+} class_rows;
+
+/* x (n, classes, d1, ...) or (classes) -> (n d1 ..., classes). */
+static tdm_value classes_last(tdm_graph *graph, const char *name, tdm_value x) {
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  const tdm_dim classes = shape.dims[shape.rank > 1];
+  if (shape.rank > 3)
+    x = tdm_reshape(graph, name, x, tdm_shape_of(3, shape.dims[0], classes, TDM_INFER));
+  if (shape.rank > 2) x = tdm_transpose(graph, name, x, 1, 2);
+  return tdm_reshape(graph, name, x, tdm_shape_of(2, TDM_INFER, classes));
+}
+
+/* A shape (n, classes, d1, ...) without its classes. */
+static tdm_shape without_classes(const tdm_shape *judged) {
+  tdm_shape shape = {.rank = judged->rank - 1};
+  for (int i = 0; i < shape.rank; i++)
+    shape.dims[i] = judged->dims[i + (i > 0)];
+  return shape;
+}
+
+static bool agree(const tdm_shape *a, const tdm_shape *b) {
+  bool same = a->rank == b->rank;
+  for (int i = 0; same && i < a->rank; i++)
+    same = tdm_dim_agree(a->dims[i], b->dims[i]);
+  return same;
+}
+
+static bool refuse_shapes(tdm_graph *graph, const char *loss, const char *name,
+                          const tdm_shape *judged, const tdm_shape *targets) {
+  char judged_text[TDM_SHAPE_TEXT];
+  char targets_text[TDM_SHAPE_TEXT];
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                 "%s %s: it judges %s by targets %s: one target for each, classes apart, is needed",
+                 loss, name ? name : "?", tdm_shape_text(judged, judged_text, sizeof judged_text),
+                 tdm_shape_text(targets, targets_text, sizeof targets_text));
+  return false;
+}
+
+/* False, with the graph's error, where shapes do not fit one another. What is (n, classes) stays
+ * what it is, and the operation's own rule judges it. may_be_probable: targets may be
+ * probabilities. */
+static bool class_rows_of(tdm_graph *graph, const char *loss, const char *name, tdm_value judged,
+                          tdm_value targets, bool may_be_probable, class_rows *out_rows) {
+  *out_rows = (class_rows){.judged = judged, .targets = targets};
+  if (!tdm_layer_accepts(graph, loss, name, judged) ||
+      !tdm_layer_accepts(graph, loss, name, targets))
+    return false;
+  const tdm_shape shape = tdm_value_shape(graph, judged);
+  const tdm_shape target_shape = tdm_value_shape(graph, targets);
+  out_rows->probable = may_be_probable && target_shape.rank == shape.rank &&
+                       tdm_dtype_is_floating(tdm_value_dtype(graph, targets));
+  if (shape.rank == 0 || shape.rank == 2) return true;
+  out_rows->shape = without_classes(&shape);
+  if (!agree(out_rows->probable ? &shape : &out_rows->shape, &target_shape))
+    return refuse_shapes(graph, loss, name, &shape, &target_shape);
+  out_rows->reshaped = true;
+  out_rows->judged = classes_last(graph, name, judged);
+  out_rows->targets = out_rows->probable
+                          ? classes_last(graph, name, targets)
+                          : tdm_reshape(graph, name, targets, tdm_shape_of(1, TDM_INFER));
+  return true;
+}
+
+/* The loss, one for each target where it is not reduced. */
+static tdm_value give_back(tdm_graph *graph, const char *name, const class_rows *rows,
+                           const tdm_loss_options *chosen, tdm_value loss) {
+  if (!rows->reshaped || chosen->reduction != TDM_LOSS_NONE) return loss;
+  return tdm_reshape(graph, name, loss, rows->shape);
+}
+
 static tdm_value append_nll(tdm_graph *graph, const char *name, tdm_value judged, tdm_value targets,
                             const tdm_loss_options *chosen) {
   const tdm_loss_attributes attributes = tdm_loss_attributes_of(chosen);
@@ -194,13 +272,27 @@ tdm_value tdm_nll_with(tdm_graph *graph, const char *name, tdm_value log_probabi
                        tdm_value targets, const tdm_loss_options *options) {
   tdm_loss_options chosen;
   const unsigned uses = TDM_LOSS_USES_CLASSES | TDM_LOSS_USES_WEIGHT;
-  if (!tdm_loss_options_read(graph, "nll", name, options, uses, &chosen)) return (tdm_value){0, 0};
-  return append_nll(graph, name, log_probabilities, targets, &chosen);
+  class_rows rows;
+  if (!tdm_loss_options_read(graph, "nll", name, options, uses, &chosen) ||
+      !class_rows_of(graph, "nll", name, log_probabilities, targets, false, &rows))
+    return (tdm_value){0, 0};
+  return give_back(graph, name, &rows, &chosen,
+                   append_nll(graph, name, rows.judged, rows.targets, &chosen));
 }
 
 tdm_value tdm_nll(tdm_graph *graph, const char *name, tdm_value log_probabilities,
                   tdm_value targets) {
   return tdm_nll_with(graph, name, log_probabilities, targets, NULL);
+}
+
+/* logits (n, classes), targets (n). */
+static tdm_value append_cross_entropy(tdm_graph *graph, const char *name, tdm_value logits,
+                                      tdm_value targets, const tdm_loss_options *chosen) {
+  if (tdm_value_is_valid(chosen->weight) || chosen->label_smoothing != 0.0)
+    return append_nll(graph, name, tdm_log_softmax(graph, name, logits, -1), targets, chosen);
+  const tdm_loss_attributes attributes = tdm_loss_attributes_of(chosen);
+  const tdm_value operands[] = {logits, targets};
+  return tdm_append(graph, &cross_entropy_operation, name, &attributes, operands, 2, NULL);
 }
 
 tdm_value tdm_cross_entropy_with(tdm_graph *graph, const char *name, tdm_value logits,
@@ -213,11 +305,17 @@ tdm_value tdm_cross_entropy_with(tdm_graph *graph, const char *name, tdm_value l
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "cross_entropy %s: label_smoothing is %g, and must lie in [0, 1]",
                           name ? name : "?", chosen.label_smoothing);
-  if (tdm_value_is_valid(chosen.weight) || chosen.label_smoothing != 0.0)
-    return append_nll(graph, name, tdm_log_softmax(graph, name, logits, -1), targets, &chosen);
-  const tdm_loss_attributes attributes = tdm_loss_attributes_of(&chosen);
-  const tdm_value operands[] = {logits, targets};
-  return tdm_append(graph, &cross_entropy_operation, name, &attributes, operands, 2, NULL);
+  class_rows rows;
+  if (!class_rows_of(graph, TDM_OP_CROSS_ENTROPY, name, logits, targets, true, &rows))
+    return (tdm_value){0, 0};
+  if (rows.probable && chosen.has_ignore_index)
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "cross_entropy %s: targets that are probabilities have no ignore_index",
+                          name ? name : "?");
+  const tdm_value loss =
+      rows.probable ? tdm_loss_of_probabilities(graph, name, rows.judged, rows.targets, &chosen)
+                    : append_cross_entropy(graph, name, rows.judged, rows.targets, &chosen);
+  return give_back(graph, name, &rows, &chosen, loss);
 }
 
 tdm_value tdm_cross_entropy(tdm_graph *graph, const char *name, tdm_value logits,

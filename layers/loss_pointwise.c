@@ -22,13 +22,16 @@ static const tdm_operation constant = {
 
 static tdm_value count_elements(tdm_chunked *chunked) {
   const tdm_shape whole = tdm_chunked_shape(chunked, 0);
-  const tdm_fill_attributes attributes = {.value = (double)tdm_shape_count(&whole)};
+  const tdm_loss_attributes *loss = tdm_chunked_attributes(chunked);
+  const bool by_batch = loss->reduction == TDM_REDUCTION_BATCH_MEAN;
+  const tdm_fill_attributes attributes = {
+      .value = (double)(by_batch ? whole.dims[0] : tdm_shape_count(&whole))};
   const tdm_value like = tdm_chunked_output(chunked, 0, 0);
   return tdm_append(tdm_chunked_graph(chunked), &constant, tdm_chunked_name(chunked), &attributes,
                     &like, 1, NULL);
 }
 
-static tdm_status chunk_elements(tdm_chunked *chunked) {
+tdm_status tdm_loss_chunk_elements(tdm_chunked *chunked) {
   return tdm_loss_chunk(chunked, count_elements);
 }
 
@@ -83,7 +86,7 @@ static const tdm_operation mse_operation = {
     .output_count = 1,
     .infer = infer_difference,
     .gradient = append_mse_gradient,
-    .chunk = chunk_elements,
+    .chunk = tdm_loss_chunk_elements,
 };
 
 /* d_loss, a, b -> d_a. */
@@ -110,7 +113,7 @@ static const tdm_operation smooth_l1_operation = {
     .output_count = 1,
     .infer = infer_difference,
     .gradient = append_smooth_l1_gradient,
-    .chunk = chunk_elements,
+    .chunk = tdm_loss_chunk_elements,
 };
 
 static tdm_value append_difference(tdm_graph *graph, const tdm_operation *operation,
@@ -179,25 +182,13 @@ tdm_value tdm_huber(tdm_graph *graph, const char *name, tdm_value a, tdm_value b
 
 /* ---- Binary cross-entropy -------------------------------------------------------------------- */
 
-/* Operand index, what, has the last dimensions of shape, or is not there. */
-static tdm_status expect_last_dimensions(const tdm_infer *infer, size_t index, const char *what,
-                                         const tdm_shape *shape) {
-  if (!tdm_infer_has(infer, index)) return TDM_OK;
-  TDM_TRY(tdm_expect_dtype_of_first(infer, index, "logits", what));
-  tdm_shape last = {.rank = tdm_infer_shape(infer, index)->rank};
-  if (last.rank > shape->rank) last = *shape;
-  for (int i = 0; i < last.rank; i++)
-    last.dims[i] = shape->dims[shape->rank - last.rank + i];
-  return tdm_expect_shape(infer, index, what, &last);
-}
-
 static tdm_status infer_binary(tdm_infer *infer) {
   tdm_shape shape;
   TDM_TRY(tdm_expect_floating(infer, 0, "logits"));
   TDM_TRY(tdm_expect_dtype_of_first(infer, 1, "logits", "targets"));
   TDM_TRY(tdm_expect_one_shape(infer, 0, "logits", 1, "targets", &shape));
-  TDM_TRY(expect_last_dimensions(infer, 2, "weight", &shape));
-  TDM_TRY(expect_last_dimensions(infer, 3, "pos_weight", &shape));
+  TDM_TRY(tdm_loss_expect_last(infer, 2, "logits", "weight", &shape));
+  TDM_TRY(tdm_loss_expect_last(infer, 3, "logits", "pos_weight", &shape));
   tdm_infer_set(infer, 0, infer->inputs[0].dtype, tdm_loss_reduces(infer) ? &scalar : &shape);
   return TDM_OK;
 }
@@ -237,7 +228,7 @@ static const tdm_operation binary_operation = {
     .output_count = 1,
     .infer = infer_binary,
     .gradient = append_binary_gradient,
-    .chunk = chunk_elements,
+    .chunk = tdm_loss_chunk_elements,
 };
 
 tdm_value tdm_binary_cross_entropy_with(tdm_graph *graph, const char *name, tdm_value logits,

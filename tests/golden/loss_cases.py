@@ -22,11 +22,13 @@ def positive(case, name, *shape):
     return case.given(name, case.draw(*shape).abs() + 0.1)
 
 
-def classes(case, kind, reduction, weighted, ignored, smoothing=0.0, dtype=torch.int64):
+def classes(case, kind, reduction, weighted, ignored, smoothing=0.0, dtype=torch.int64,
+            shape=(7, 5)):
     """The last class is never a target."""
-    rows, count = 7, 5
-    judged = case.parameter("judged", rows, count)
-    targets = case.ids("targets", 0, count - 1, rows, dtype=dtype)
+    count = shape[1 if len(shape) > 1 else 0]
+    judged = case.parameter("judged", *shape)
+    targets = case.ids("targets", 0, count - 1, *shape[:len(shape) - 1][:1], *shape[2:],
+                       dtype=dtype)
     weight = positive(case, "weight", count) if weighted else None
     if kind == 0:
         loss = F.nll_loss(
@@ -65,6 +67,31 @@ def difference(case, kind, reduction, beta=1.0):
     finish(case, (kind, reduction, beta), "difference", loss)
 
 
+def probabilities(case, reduction, weighted, smoothing, shape):
+    count = shape[1 if len(shape) > 1 else 0]
+    judged = case.parameter("judged", *shape)
+    targets = case.given("targets", torch.softmax(case.draw(*shape), 1 if len(shape) > 1 else 0))
+    weight = positive(case, "weight", count) if weighted else None
+    loss = F.cross_entropy(
+        judged, targets, weight, reduction=REDUCTIONS[reduction], label_smoothing=smoothing
+    )
+    finish(case, (reduction, weighted, smoothing), "probabilities", loss)
+
+
+def divergence(case, reduction, logarithms, shape):
+    """A third of the targets is 0, where they are no logarithms."""
+    judged = case.parameter("judged", *shape)
+    targets = torch.softmax(case.draw(*shape), -1)
+    if logarithms:
+        targets = targets.log()
+    else:
+        targets = targets * (case.draw(*shape) > -0.4)
+    case.given("targets", targets)
+    loss = F.kl_div(judged, targets, reduction=(*REDUCTIONS, "batchmean")[reduction],
+                    log_target=logarithms)
+    finish(case, (reduction, logarithms), "divergence", loss)
+
+
 def loss_cases():
     """name -> (function, its arguments)"""
     cases = {}
@@ -81,6 +108,36 @@ def loss_cases():
     narrow = dict(reduction=0, weighted=True, ignored=1, dtype=torch.int32)
     cases["nll_int32"] = (classes, dict(narrow, kind=0))
     cases["cross_entropy_int32"] = (classes, dict(narrow, kind=1, smoothing=0.2))
+    for shape in ((4,), (2, 5, 4), (2, 3, 2, 3), (2, 4, 2, 1, 3)):
+        for kind, reduction in itertools.product((0, 1), range(3)):
+            name = "%s_%s_%s" % (
+                ("nll", "cross_entropy")[kind], REDUCTIONS[reduction], "x".join(map(str, shape))
+            )
+            ignored = 1 if len(shape) > 1 else -100
+            plain = dict(kind=kind, reduction=reduction, weighted=False, ignored=ignored,
+                         shape=shape)
+            cases[name] = (classes, plain)
+            cases[name + "_weight"] = (
+                classes, dict(plain, weighted=True, smoothing=0.3 * kind)
+            )
+    for shape, reduction in itertools.product(((4,), (7, 5), (2, 5, 4), (2, 4, 3, 2)), range(3)):
+        for weighted, smoothing in ((False, 0.0), (True, 0.0), (False, 0.2), (True, 1.0)):
+            name = "probabilities_%s_%s%s_%g" % (
+                "x".join(map(str, shape)), REDUCTIONS[reduction],
+                "_weight" if weighted else "", smoothing
+            )
+            cases[name] = (probabilities, dict(
+                reduction=reduction, weighted=weighted, smoothing=smoothing, shape=shape
+            ))
+    for shape, reduction in itertools.product(((6,), (7, 5), (3, 2, 11)), range(4)):
+        for logarithms in (False, True):
+            name = "kl_div_%s_%s%s" % (
+                "x".join(map(str, shape)), (*REDUCTIONS, "batchmean")[reduction],
+                "_log" if logarithms else ""
+            )
+            cases[name] = (divergence, dict(
+                reduction=reduction, logarithms=logarithms, shape=shape
+            ))
     ranks = (None, 0, 1, 2, 3)
     for reduction, weight, pos_weight in itertools.product(range(3), ranks, ranks):
         if reduction > 0 and (weight or 0) + (pos_weight or 0) not in (0, 1, 4):

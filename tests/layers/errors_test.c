@@ -217,6 +217,28 @@ static tdm_value cross_entropy_of_float_targets(tdm_graph *graph) {
                            floats(graph, "t", tdm_shape_of(1, 9)));
 }
 
+static tdm_value cross_entropy_of_images(tdm_graph *graph) {
+  return tdm_cross_entropy(graph, "loss", floats(graph, "x", tdm_shape_of(4, 2, 5, 4, 3)),
+                           ids_of(graph, tdm_shape_of(3, 2, 3, 4)));
+}
+
+static tdm_value cross_entropy_of_other_probabilities(tdm_graph *graph) {
+  return tdm_cross_entropy(graph, "loss", floats(graph, "x", tdm_shape_of(3, 2, 5, 4)),
+                           floats(graph, "t", tdm_shape_of(3, 2, 4, 5)));
+}
+
+static tdm_value probabilities_to_ignore(tdm_graph *graph) {
+  const tdm_loss_options options = {.struct_size = sizeof options, .has_ignore_index = true};
+  const tdm_value x = floats(graph, "x", tdm_shape_of(2, 9, 5));
+  return tdm_cross_entropy_with(graph, "loss", x, x, &options);
+}
+
+static tdm_value logarithms_of_nll(tdm_graph *graph) {
+  const tdm_loss_options options = {.struct_size = sizeof options, .log_target = true};
+  return tdm_nll_with(graph, "loss", floats(graph, "x", tdm_shape_of(2, 9, 5)),
+                      ids_of(graph, tdm_shape_of(1, 9)), &options);
+}
+
 static tdm_value options_of_another_size(tdm_graph *graph) {
   const tdm_loss_options options = {.struct_size = 4096};
   const tdm_value x = floats(graph, "x", tdm_shape_of(2, 9, 5));
@@ -275,6 +297,10 @@ static const error_case error_cases[] = {
     {linear_of_float64, {"linear fc", "float64", "float32"}},
     {relu_of_ids, {"relu relu", "int64"}},
     {cross_entropy_of_float_targets, {"cross_entropy loss", "targets", "float32"}},
+    {cross_entropy_of_images, {"cross_entropy loss", "[2, 5, 4, 3]", "[2, 3, 4]"}},
+    {cross_entropy_of_other_probabilities, {"cross_entropy loss", "[2, 5, 4]", "[2, 4, 5]"}},
+    {probabilities_to_ignore, {"cross_entropy loss", "no ignore_index"}},
+    {logarithms_of_nll, {"nll loss", "takes no log_target"}},
     {options_of_another_size, {"mse loss", "struct_size", "4096"}},
     {no_reduction, {"mse loss", "reduction 3"}},
     {cast_to_nothing, {"cast cast", "dtype"}},

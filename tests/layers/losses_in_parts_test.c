@@ -54,7 +54,35 @@ static tdm_value smooth_l1(tdm_graph *graph, tdm_value scores, const tdm_loss_op
   return tdm_smooth_l1_with(graph, "loss", scores, batch_input(graph, "target", OUT), options);
 }
 
-static const loss_builder builders[] = {weighted_nll, smoothed, binary, smooth_l1};
+/* (batch, OUT, 1) and (batch, 1). */
+static tdm_value columns(tdm_graph *graph, tdm_value scores, const tdm_loss_options *options) {
+  const tdm_dim batch = TDM_DIM("batch");
+  return tdm_cross_entropy_with(
+      graph, "loss", tdm_reshape(graph, "deep", scores, tdm_shape_of(3, batch, OUT, 1)),
+      tdm_reshape(graph, "flat", class_input(graph), tdm_shape_of(2, batch, 1)), options);
+}
+
+static tdm_value probabilities(tdm_graph *graph, tdm_value scores,
+                               const tdm_loss_options *options) {
+  tdm_loss_options chosen = *options;
+  chosen.label_smoothing = 0.1;
+  return tdm_cross_entropy_with(graph, "loss", scores, batch_input(graph, "target", OUT), &chosen);
+}
+
+static tdm_value divergence(tdm_graph *graph, tdm_value scores, const tdm_loss_options *options) {
+  return tdm_kl_div_with(graph, "loss", tdm_log_softmax(graph, "log", scores, -1),
+                         batch_input(graph, "target", OUT), options);
+}
+
+static tdm_value divergence_of_batch(tdm_graph *graph, tdm_value scores,
+                                     const tdm_loss_options *options) {
+  tdm_loss_options chosen = *options;
+  if (chosen.reduction == TDM_LOSS_MEAN) chosen.reduction = TDM_LOSS_BATCH_MEAN;
+  return divergence(graph, scores, &chosen);
+}
+
+static const loss_builder builders[] = {weighted_nll,  smoothed,   binary,  smooth_l1,
+                                        probabilities, divergence, columns, divergence_of_batch};
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
@@ -95,7 +123,7 @@ static double train(tdm_context *context, tdm_session *session, loss_builder bui
   int64_t classes[ROWS];
   for (int i = 0; i < ROWS; i++)
     classes[i] = i * 3 % OUT;
-  const bool by_class = build == weighted_nll || build == smoothed;
+  const bool by_class = build == weighted_nll || build == smoothed || build == columns;
   const bool weighs = build == weighted_nll || build == binary;
   tdm_feed feeds[5] = {{"x", numbers(context, tdm_shape_of(2, ROWS, IN), 2), false}};
   size_t count = 1;

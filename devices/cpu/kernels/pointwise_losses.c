@@ -1,16 +1,24 @@
-/* Losses of two tensors of one shape, element by element: smooth L1 (with Huber's and L1), and
- * binary cross-entropy of logits with weights. Invariant: sums are made in blocks of a fixed size,
- * in vectors, then block after block in double, whatever the team. */
+/* Losses of two tensors of one shape, element by element: smooth L1 (with Huber's and L1), binary
+ * cross-entropy of logits with weights, and the divergence of probabilities. Invariant: sums are
+ * made in blocks of a fixed size, in vectors, then block after block in double, whatever the team.
+ */
 #include "core/status.h"
 #include "devices/cpu/kernels/sums.h"
 #include "devices/cpu/kernels/vector_math.h"
 
+typedef enum loss_kind { SMOOTH_L1, BINARY, DIVERGENCE } loss_kind;
+
 typedef struct loss_state {
   int64_t count;
   int32_t reduction; /* tdm_reduction */
-  bool binary;       /* else smooth L1 */
+  loss_kind kind;
   real beta;
   real scale;
+  real kept;           /* of divergence: 1 - smoothing */
+  real spread;         /* of divergence: smoothing / classes */
+  bool logarithms;     /* of divergence */
+  bool entropy;        /* of divergence */
+  double divisor;      /* of the sum; 1 where there is no mean */
   int64_t weights;     /* how many there are, which repeat; 0: none */
   int64_t pos_weights; /* likewise */
   bool splits;
@@ -54,10 +62,27 @@ ALWAYS_INLINE vec repeated(const real *list, int64_t count, int64_t i) {
   return value;
 }
 
+/* The probability that a target of a divergence tells. */
+ALWAYS_INLINE vec probability_of(const loss_state *state, vec t) {
+  return state->logarithms ? vec_exp(t) : state->kept * t + state->spread;
+}
+
+ALWAYS_INLINE vec divergence_at(const loss_job *job, vec x, vec t, int64_t i) {
+  const loss_state *state = job->state;
+  const vec p = probability_of(state, t), none = {0};
+  vec loss = -p * x;
+  if (state->entropy) {
+    const vec logarithm = state->logarithms ? t : vec_log(vec_select(p > none, p, vec_set(1)));
+    loss += vec_select(p > none, p * logarithm, none);
+  }
+  return loss * repeated(job->weight, state->weights, i);
+}
+
 ALWAYS_INLINE vec loss_at(const loss_job *job, int64_t i, int64_t left) {
   const loss_state *state = job->state;
   const vec x = vec_load_first(job->x + i, left), t = vec_load_first(job->target + i, left);
-  if (!state->binary) {
+  if (state->kind == DIVERGENCE) return divergence_at(job, x, t, i);
+  if (state->kind == SMOOTH_L1) {
     const vec d = vec_absolute(x - t);
     const vec near = d * d * (real)0.5 / state->beta, far = d - state->beta * (real)0.5;
     return vec_select(d < vec_set(state->beta), near, far) * state->scale;
@@ -71,7 +96,9 @@ ALWAYS_INLINE vec loss_at(const loss_job *job, int64_t i, int64_t left) {
 ALWAYS_INLINE vec slope_at(const loss_job *job, int64_t i, int64_t left) {
   const loss_state *state = job->state;
   const vec x = vec_load_first(job->x + i, left), t = vec_load_first(job->target + i, left);
-  if (!state->binary) {
+  if (state->kind == DIVERGENCE)
+    return -probability_of(state, t) * repeated(job->weight, state->weights, i);
+  if (state->kind == SMOOTH_L1) {
     const vec d = x - t, none = {0};
     const vec sign = vec_select(d > none, vec_set(1), vec_select(d < none, vec_set(-1), d));
     const vec_bits near = vec_absolute(d) < vec_set(state->beta);
@@ -83,29 +110,43 @@ ALWAYS_INLINE vec slope_at(const loss_job *job, int64_t i, int64_t left) {
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
 
+static double divisor_of(int32_t reduction, const tdm_spec *x) {
+  if (reduction == TDM_REDUCTION_MEAN) return (double)tdm_cpu_count(x);
+  return reduction == TDM_REDUCTION_BATCH_MEAN ? (double)x->shape.dims[0] : 1;
+}
+
 /* x: the operand of that number, after which target, weight and pos_weight follow. */
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer, size_t x,
-                          bool binary) {
+                          loss_kind kind) {
   const tdm_loss_attributes *attributes = request->attributes;
   loss_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->count = tdm_cpu_count(&request->inputs[x]);
   state->reduction = attributes->reduction;
-  state->binary = binary;
+  state->kind = kind;
+  state->divisor = divisor_of(attributes->reduction, &request->inputs[x]);
   state->beta = (real)attributes->beta;
   state->scale = (real)attributes->scale;
-  for (size_t k = x + 2; binary && k < request->input_count; k++) {
+  if (kind == DIVERGENCE) {
+    const tdm_shape *shape = &request->inputs[x].shape;
+    state->kept = (real)(1 - attributes->smoothing);
+    if (attributes->smoothing != 0)
+      state->spread = (real)(attributes->smoothing / (double)shape->dims[shape->rank - 1]);
+    state->logarithms = attributes->logarithms != 0;
+    state->entropy = attributes->entropy != 0;
+  }
+  for (size_t k = x + 2; kind != SMOOTH_L1 && k < request->input_count; k++) {
     if (request->inputs[k].dtype == TDM_DTYPE_NONE) continue;
     *(k == x + 2 ? &state->weights : &state->pos_weights) = tdm_cpu_count(&request->inputs[k]);
   }
-  state->splits = answer->splits =
-      tdm_cpu_splits(request, (double)state->count * sizeof(real) / (binary ? 1.0 : 8.0));
+  state->splits = answer->splits = tdm_cpu_splits(request, (double)state->count * sizeof(real) /
+                                                               (kind == SMOOTH_L1 ? 8.0 : 1.0));
   return TDM_OK;
 }
 
 static tdm_status prepare_loss(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                               bool binary) {
-  TDM_TRY(prepare(request, answer, 0, binary));
+                               loss_kind kind) {
+  TDM_TRY(prepare(request, answer, 0, kind));
   const loss_state *state = answer->state;
   if (state->reduction != TDM_REDUCTION_NONE)
     answer->workspace_bytes = sum_workspace_bytes(state->count);
@@ -136,8 +177,7 @@ static void slopes_range(void *user, int64_t begin, int64_t end) {
   const loss_job *job = user;
   const loss_state *state = job->state;
   const bool each = state->reduction == TDM_REDUCTION_NONE;
-  const real share =
-      state->reduction == TDM_REDUCTION_MEAN ? (real)(1.0 / (double)state->count) : 1;
+  const real share = (real)(1.0 / state->divisor);
   for (int64_t i = begin; i < end; i += LANES) {
     const int64_t left = end - i;
     const vec from = each ? vec_load_first(job->d_loss + i, left) : vec_set(job->d_loss[0]);
@@ -164,8 +204,7 @@ static tdm_status execute_loss(const tdm_kernel_call *call) {
   double sum = 0;
   for (int64_t block = 0; block < blocks; block++)
     sum += (double)job.out[block];
-  if (state->reduction == TDM_REDUCTION_MEAN) sum /= (double)state->count;
-  *(real *)call->outputs[0] = (real)sum;
+  *(real *)call->outputs[0] = (real)(sum / state->divisor);
   return TDM_OK;
 }
 
@@ -182,21 +221,22 @@ static tdm_status execute_gradient(const tdm_kernel_call *call) {
   return TDM_OK;
 }
 
-#define KERNELS(name, binary)                                                                      \
+#define KERNELS(name, kind)                                                                        \
   tdm_status TDM_NAME(tdm_##name##_prepare)(const tdm_kernel_request *request,                     \
                                             tdm_kernel_answer *answer) {                           \
-    return prepare_loss(request, answer, binary);                                                  \
+    return prepare_loss(request, answer, kind);                                                    \
   }                                                                                                \
   tdm_status TDM_NAME(tdm_##name##_execute)(const tdm_kernel_call *call) {                         \
     return execute_loss(call);                                                                     \
   }                                                                                                \
   tdm_status TDM_NAME(tdm_##name##_gradient_prepare)(const tdm_kernel_request *request,            \
                                                      tdm_kernel_answer *answer) {                  \
-    return prepare(request, answer, 1, binary);                                                    \
+    return prepare(request, answer, 1, kind);                                                      \
   }                                                                                                \
   tdm_status TDM_NAME(tdm_##name##_gradient_execute)(const tdm_kernel_call *call) {                \
     return execute_gradient(call);                                                                 \
   }
 
-KERNELS(smooth_l1, false)
-KERNELS(binary_cross_entropy, true)
+KERNELS(smooth_l1, SMOOTH_L1)
+KERNELS(binary_cross_entropy, BINARY)
+KERNELS(divergence, DIVERGENCE)

@@ -1,11 +1,21 @@
-/* Losses of two tensors of one shape, element by element: smooth L1 (with Huber's and L1), and
- * binary cross-entropy of logits with weights. */
+/* Losses of two tensors of one shape, element by element: smooth L1 (with Huber's and L1), binary
+ * cross-entropy of logits with weights, and the divergence of probabilities. */
 #include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/sums.h"
+
+/* How a divergence reads its targets; the other losses have no use for it. */
+struct target_rule {
+  double kept;   /* 1 - smoothing */
+  double spread; /* smoothing / classes */
+  bool logarithms;
+  bool entropy;
+};
 
 struct loss_state {
   int64_t count;
   int32_t reduction; /* tdm_reduction */
+  double divisor;    /* of the sum; 1 where there is no mean */
+  target_rule rule;
   double beta;
   double scale;
   int64_t weights;     /* how many there are, which repeat; 0: none */
@@ -17,17 +27,19 @@ static const loss_state *state_of(const tdm_kernel_call *call) {
   return static_cast<const loss_state *>(call->state);
 }
 
-/* ---- The two losses, and what is made of them ------------------------------------------------ */
+/* ---- The losses, and what is made of them ------------------------------------------------ */
 
 /* One element: its loss and its slope. a, b: the options (beta, scale), or the element's weights
  * (weight, pos_weight). */
 struct smooth_l1 {
   static const bool weighs = false;
-  template <class real> static __device__ real loss(real x, real target, real beta, real scale) {
+  template <class real>
+  static __device__ real loss(real x, real target, real beta, real scale, target_rule) {
     const real d = fabs(x - target);
     return (d < beta ? d * d * (real)0.5 / beta : d - beta * (real)0.5) * scale;
   }
-  template <class real> static __device__ real slope(real x, real target, real beta, real scale) {
+  template <class real>
+  static __device__ real slope(real x, real target, real beta, real scale, target_rule) {
     const real d = x - target;
     const real sign = d > 0 ? 1 : d < 0 ? -1 : d;
     return (fabs(d) < beta ? d / beta : sign) * scale;
@@ -36,13 +48,33 @@ struct smooth_l1 {
 
 struct binary_cross_entropy {
   static const bool weighs = true;
-  template <class real> static __device__ real loss(real x, real target, real weight, real pos) {
+  template <class real>
+  static __device__ real loss(real x, real target, real weight, real pos, target_rule) {
     const real softplus = log1p(exp(-fabs(x))) + (x < 0 ? -x : 0); /* of -x */
     return ((1 - target) * x + (1 + (pos - 1) * target) * softplus) * weight;
   }
-  template <class real> static __device__ real slope(real x, real target, real weight, real pos) {
+  template <class real>
+  static __device__ real slope(real x, real target, real weight, real pos, target_rule) {
     const real other = 1 / (1 + exp(x)); /* the sigmoid of -x */
     return ((1 - target) - (1 + (pos - 1) * target) * other) * weight;
+  }
+};
+
+struct divergence {
+  static const bool weighs = true;
+  template <class real> static __device__ real probability(real target, target_rule rule) {
+    return rule.logarithms ? exp(target) : (real)rule.kept * target + (real)rule.spread;
+  }
+  template <class real>
+  static __device__ real loss(real x, real target, real weight, real, target_rule rule) {
+    const real p = probability(target, rule);
+    real loss = -p * x;
+    if (rule.entropy && p > 0) loss += p * (rule.logarithms ? target : log(p));
+    return loss * weight;
+  }
+  template <class real>
+  static __device__ real slope(real, real target, real weight, real, target_rule rule) {
+    return -probability(target, rule) * weight;
   }
 };
 
@@ -56,10 +88,10 @@ static __device__ real option_at(const real *list, int64_t count, real otherwise
 template <class kind, class real>
 static __global__ void losses_of(const real *x, const real *target, const real *a_list,
                                  int64_t a_count, real a, const real *b_list, int64_t b_count,
-                                 real b, real *losses, int64_t count) {
+                                 real b, target_rule rule, real *losses, int64_t count) {
   EACH_ELEMENT(i, count) {
     losses[i] = kind::loss(x[i], target[i], option_at(a_list, a_count, a, i),
-                           option_at(b_list, b_count, b, i));
+                           option_at(b_list, b_count, b, i), rule);
   }
 }
 
@@ -67,14 +99,15 @@ static __global__ void losses_of(const real *x, const real *target, const real *
 template <class kind, class real>
 static __global__ void losses_of_chunks(const real *x, const real *target, const real *a_list,
                                         int64_t a_count, real a, const real *b_list,
-                                        int64_t b_count, real b, real *sums, int64_t count) {
+                                        int64_t b_count, real b, target_rule rule, real *sums,
+                                        int64_t count) {
   const int64_t begin = (int64_t)blockIdx.x * SUM_CHUNK;
   const int64_t left = count - begin < SUM_CHUNK ? count - begin : SUM_CHUNK;
   real part = 0;
   EACH_OF_BLOCK(j, left) {
     const int64_t i = begin + j;
     part += kind::loss(x[i], target[i], option_at(a_list, a_count, a, i),
-                       option_at(b_list, b_count, b, i));
+                       option_at(b_list, b_count, b, i), rule);
   }
   const real sum = block_sum(part);
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
@@ -84,15 +117,21 @@ static __global__ void losses_of_chunks(const real *x, const real *target, const
 template <class kind, class real>
 static __global__ void slopes_of(const real *d_loss, bool each, const real *x, const real *target,
                                  const real *a_list, int64_t a_count, real a, const real *b_list,
-                                 int64_t b_count, real b, real share, real *d_x, int64_t count) {
+                                 int64_t b_count, real b, target_rule rule, real share, real *d_x,
+                                 int64_t count) {
   EACH_ELEMENT(i, count) {
     const real slope = kind::slope(x[i], target[i], option_at(a_list, a_count, a, i),
-                                   option_at(b_list, b_count, b, i));
+                                   option_at(b_list, b_count, b, i), rule);
     d_x[i] = slope * share * d_loss[each ? i : 0];
   }
 }
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
+
+static double divisor_of(int32_t reduction, const tdm_spec *x) {
+  if (reduction == TDM_REDUCTION_MEAN) return (double)count_of(x);
+  return reduction == TDM_REDUCTION_BATCH_MEAN ? (double)x->shape.dims[0] : 1;
+}
 
 /* x: the operand of that number, after which target, weight and pos_weight follow. */
 template <class kind>
@@ -103,6 +142,13 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->inputs[x]);
   state->reduction = attributes->reduction;
+  const tdm_shape *shape = &request->inputs[x].shape;
+  state->divisor = divisor_of(attributes->reduction, &request->inputs[x]);
+  state->rule.kept = 1 - attributes->smoothing;
+  if (attributes->smoothing != 0)
+    state->rule.spread = attributes->smoothing / (double)shape->dims[shape->rank - 1];
+  state->rule.logarithms = attributes->logarithms != 0;
+  state->rule.entropy = attributes->entropy != 0;
   state->beta = kind::weighs ? 1 : attributes->beta;
   state->scale = kind::weighs ? 1 : attributes->scale;
   for (size_t k = x + 2; kind::weighs && k < request->input_count; k++) {
@@ -128,29 +174,27 @@ template <class kind, class real> static tdm_status run(const tdm_kernel_call *c
   if (state->reduction == TDM_REDUCTION_NONE) {
     return kernel_launch(call, "losses", losses_of<kind, real>, blocks_for(state->count), BLOCK, x,
                          target, weight, state->weights, a, pos_weight, state->pos_weights, b,
-                         output_of<real>(call, 0), state->count);
+                         state->rule, output_of<real>(call, 0), state->count);
   }
   const int64_t chunks = chunks_of(state->count, SUM_CHUNK);
   real *sums = static_cast<real *>(call->workspace);
   TDM_TRY(kernel_launch(call, "losses_of_chunks", losses_of_chunks<kind, real>, chunks, BLOCK, x,
-                        target, weight, state->weights, a, pos_weight, state->pos_weights, b, sums,
-                        state->count));
-  const double divisor = state->reduction == TDM_REDUCTION_MEAN ? (double)state->count : 1;
-  return kernel_launch(call, "sum_of_chunks", sum_of_chunks<real>, 1, BLOCK, sums, chunks, divisor,
-                       output_of<real>(call, 0));
+                        target, weight, state->weights, a, pos_weight, state->pos_weights, b,
+                        state->rule, sums, state->count));
+  return kernel_launch(call, "sum_of_chunks", sum_of_chunks<real>, 1, BLOCK, sums, chunks,
+                       state->divisor, output_of<real>(call, 0));
 }
 
 template <class kind, class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
   const loss_state *state = state_of(call);
   const real *weight = state->weights > 0 ? input_of<real>(call, 3) : NULL;
   const real *pos_weight = state->pos_weights > 0 ? input_of<real>(call, 4) : NULL;
-  const real share =
-      state->reduction == TDM_REDUCTION_MEAN ? (real)(1.0 / (double)state->count) : 1;
+  const real share = (real)(1.0 / state->divisor);
   return kernel_launch(call, "slopes", slopes_of<kind, real>, blocks_for(state->count), BLOCK,
                        input_of<real>(call, 0), state->reduction == TDM_REDUCTION_NONE,
                        input_of<real>(call, 1), input_of<real>(call, 2), weight, state->weights,
-                       (real)state->beta, pos_weight, state->pos_weights, (real)state->scale, share,
-                       output_of<real>(call, 0), state->count);
+                       (real)state->beta, pos_weight, state->pos_weights, (real)state->scale,
+                       state->rule, share, output_of<real>(call, 0), state->count);
 }
 
 #define KERNELS(name)                                                                              \
@@ -172,3 +216,4 @@ template <class kind, class real> static tdm_status run_gradient(const tdm_kerne
 
 KERNELS(smooth_l1)
 KERNELS(binary_cross_entropy)
+KERNELS(divergence)

@@ -1,6 +1,7 @@
-/* Cases of the negative log-likelihood, the counting of targets by weight, smooth L1 and binary
- * cross-entropy, told by the formulas of devices/kernels.h. */
+/* Cases of the negative log-likelihood, the counting of targets by weight, smooth L1, binary
+ * cross-entropy and divergence, told by the formulas of devices/kernels.h. */
 #include <math.h>
+#include <string.h>
 
 #include "tests/devices/kernels/cases.h"
 
@@ -17,8 +18,8 @@ static void reduce(const kernel_case *self, const double *values, int64_t count,
     if (reduction == TDM_REDUCTION_NONE) out[i] = values[i];
     sum += values[i];
   }
-  if (reduction != TDM_REDUCTION_NONE)
-    out[0] = sum / (reduction == TDM_REDUCTION_MEAN ? divisor : 1);
+  const bool mean = reduction == TDM_REDUCTION_MEAN || reduction == TDM_REDUCTION_BATCH_MEAN;
+  if (reduction != TDM_REDUCTION_NONE) out[0] = sum / (mean ? divisor : 1);
 }
 
 /* ---- Classes --------------------------------------------------------------------------------- */
@@ -133,6 +134,13 @@ static double smooth_l1_slope(const tdm_loss_attributes *a, double d) {
   return a->scale * (fabs(d) < a->beta ? d / a->beta : d > 0 ? 1 : d < 0 ? -1 : 0);
 }
 
+static double divergence_of(const tdm_loss_attributes *a, double x, double t, int64_t classes,
+                            bool slope) {
+  const double p = a->logarithms ? exp(t) : (1 - a->smoothing) * t + a->smoothing / (double)classes;
+  if (slope) return -p;
+  return (a->entropy && p > 0 ? p * (a->logarithms ? t : log(p)) : 0) - p * x;
+}
+
 static double repeated(const kernel_case *self, const double *const *inputs, size_t input,
                        int64_t i) {
   return inputs[input] != NULL ? inputs[input][i % input_count_of(self, input)] : 1;
@@ -146,10 +154,19 @@ static double element_of(const kernel_case *self, const double *const *inputs, s
   if (a->scale != 0)
     return slope ? smooth_l1_slope(a, value - target) : smooth_l1_of(a, value - target);
   const double weight = repeated(self, inputs, x + 2, i);
+  if (strncmp(self->operation, TDM_OP_DIVERGENCE, strlen(TDM_OP_DIVERGENCE)) == 0)
+    return weight * divergence_of(a, value, target, input_last_dim(self, x), slope);
   const double positive = 1 + (repeated(self, inputs, x + 3, i) - 1) * target;
   if (slope) return weight * ((1 - target) - positive / (1 + exp(value)));
   const double softplus = value > 0 ? log1p(exp(-value)) : log1p(exp(value)) - value;
   return weight * ((1 - target) * value + positive * softplus);
+}
+
+/* What the mean divides by; x: the operand of that number. */
+static double divisor_of(const kernel_case *self, size_t x) {
+  const int32_t reduction = self->attributes.loss.reduction;
+  if (reduction == TDM_REDUCTION_MEAN) return (double)input_count_of(self, x);
+  return reduction == TDM_REDUCTION_BATCH_MEAN ? (double)input_dim(self, x, 0) : 1;
 }
 
 static void pointwise_reference(const kernel_case *self, const double *const *inputs,
@@ -158,7 +175,7 @@ static void pointwise_reference(const kernel_case *self, const double *const *in
   const int64_t count = input_count_of(self, 0);
   for (int64_t i = 0; i < count; i++)
     losses[i] = element_of(self, inputs, 0, i, false);
-  reduce(self, losses, count, (double)count, outputs[0]);
+  reduce(self, losses, count, divisor_of(self, 0), outputs[0]);
 }
 
 static void pointwise_gradient_reference(const kernel_case *self, const double *const *inputs,
@@ -167,8 +184,7 @@ static void pointwise_gradient_reference(const kernel_case *self, const double *
   const int64_t count = input_count_of(self, 1);
   for (int64_t i = 0; i < count; i++) {
     const double d = inputs[0][reduction == TDM_REDUCTION_NONE ? i : 0];
-    outputs[0][i] = element_of(self, inputs, 1, i, true) * d /
-                    (reduction == TDM_REDUCTION_MEAN ? (double)count : 1);
+    outputs[0][i] = element_of(self, inputs, 1, i, true) * d / divisor_of(self, 1);
   }
 }
 
@@ -177,7 +193,7 @@ typedef struct pointwise {
   const char *gradient;
   double low, high; /* of targets */
   tdm_loss_attributes attributes;
-  bool binary;
+  int weight_count;    /* weight, pos_weight */
   int weight_rank;     /* -1: none */
   int pos_weight_rank; /* -1: none */
 } pointwise;
@@ -193,21 +209,20 @@ static void pointwise_case(tdm_dtype dtype, tdm_shape shape, const pointwise *ki
                            kernel_visit visit, void *user) {
   char text[TDM_SHAPE_TEXT];
   for (int gradient = 0; gradient < 2; gradient++) {
-    kernel_case test =
-        kernel_case_make(gradient ? kind->gradient : kind->loss, dtype,
-                         gradient ? pointwise_gradient_reference : pointwise_reference,
-                         "%s, reduction %d, beta %g, weights %d %d",
-                         tdm_shape_text(&shape, text, sizeof text), (int)kind->attributes.reduction,
-                         kind->attributes.beta, kind->weight_rank, kind->pos_weight_rank);
+    kernel_case test = kernel_case_make(
+        gradient ? kind->gradient : kind->loss, dtype,
+        gradient ? pointwise_gradient_reference : pointwise_reference,
+        "%s, reduction %d, beta %g, smoothing %g, %d %d, weights %d %d",
+        tdm_shape_text(&shape, text, sizeof text), (int)kind->attributes.reduction,
+        kind->attributes.beta, kind->attributes.smoothing, (int)kind->attributes.logarithms,
+        (int)kind->attributes.entropy, kind->weight_rank, kind->pos_weight_rank);
     const tdm_shape loss = loss_shape(kind->attributes.reduction, shape);
     test.attributes.loss = kind->attributes;
     if (gradient) kernel_case_input(&test, dtype, loss, -2, 2);
     kernel_case_input(&test, dtype, shape, -4, 4);
     kernel_case_input(&test, dtype, shape, kind->low, kind->high);
-    if (kind->binary) {
-      weights_input(&test, kind->weight_rank, dtype, &shape);
-      weights_input(&test, kind->pos_weight_rank, dtype, &shape);
-    }
+    if (kind->weight_count > 0) weights_input(&test, kind->weight_rank, dtype, &shape);
+    if (kind->weight_count > 1) weights_input(&test, kind->pos_weight_rank, dtype, &shape);
     kernel_case_output(&test, dtype, gradient ? shape : loss);
     visit(&test, user);
   }
@@ -221,7 +236,7 @@ static void pointwise_cases(tdm_dtype dtype, int32_t reduction, kernel_visit vis
   /* The large one once: it is slow where threads are emulated. */
   for (size_t i = 0; i < (reduction == TDM_REDUCTION_MEAN ? 4 : 3); i++) {
     for (size_t j = 0; j < (i == 3 ? 1 : 3); j++) {
-      pointwise smooth = {TDM_OP_SMOOTH_L1, TDM_OP_SMOOTH_L1_GRADIENT, -4, 4, {0}, false, -1, -1};
+      pointwise smooth = {TDM_OP_SMOOTH_L1, TDM_OP_SMOOTH_L1_GRADIENT, -4, 4, {0}, 0, -1, -1};
       smooth.attributes = (tdm_loss_attributes){
           .reduction = reduction, .beta = betas[(i + j) % 3], .scale = 1 + (double)j};
       pointwise_case(dtype, shapes[i], &smooth, visit, user);
@@ -233,7 +248,7 @@ static void pointwise_cases(tdm_dtype dtype, int32_t reduction, kernel_visit vis
                           0,
                           1,
                           {.reduction = reduction},
-                          true,
+                          2,
                           ranks[used][0],
                           ranks[used][1]};
       if (binary.weight_rank > shapes[i].rank) binary.weight_rank = shapes[i].rank;
@@ -241,6 +256,28 @@ static void pointwise_cases(tdm_dtype dtype, int32_t reduction, kernel_visit vis
       pointwise_case(dtype, shapes[i], &binary, visit, user);
     }
   }
+}
+
+/* Targets around 0, where the entropy ends. */
+static void divergence_cases(tdm_dtype dtype, int32_t reduction, kernel_visit visit, void *user) {
+  const tdm_shape shapes[] = {tdm_shape_of(2, 30, 10), tdm_shape_of(1, 1), tdm_shape_of(2, 0, 3),
+                              tdm_shape_of(3, 8, 41, 29)};
+  for (size_t i = 0; i < (reduction == TDM_REDUCTION_MEAN ? 4 : 3); i++)
+    for (int form = 0; form < 4; form++) {
+      const bool logarithms = form == 1;
+      const pointwise kind = {TDM_OP_DIVERGENCE,
+                              TDM_OP_DIVERGENCE_GRADIENT,
+                              logarithms ? -6 : -0.5,
+                              logarithms ? 0 : 1,
+                              {.reduction = reduction,
+                               .smoothing = form == 3 ? 0.3 : 0,
+                               .logarithms = logarithms,
+                               .entropy = form < 2},
+                              1,
+                              form < 2 ? -1 : 1,
+                              -1};
+      pointwise_case(dtype, shapes[i], &kind, visit, user);
+    }
 }
 
 void weighted_loss_cases(tdm_dtype dtype, tdm_reduction reduction, kernel_visit visit, void *user) {
@@ -255,4 +292,7 @@ void weighted_loss_cases(tdm_dtype dtype, tdm_reduction reduction, kernel_visit 
   nll_cases(dtype, TDM_INT64, 0, 5, true, smooth, visit, user);
   nll_cases(dtype, TDM_INT64, 3, 700, false, smooth, visit, user);
   pointwise_cases(dtype, (int32_t)reduction, visit, user);
+  divergence_cases(dtype, (int32_t)reduction, visit, user);
+  if (reduction == TDM_REDUCTION_MEAN)
+    divergence_cases(dtype, TDM_REDUCTION_BATCH_MEAN, visit, user);
 }

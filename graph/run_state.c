@@ -31,8 +31,8 @@ static tdm_status fill(run_block *block, tdm_plan *plan) {
   run->scalars = take(block, run->scalar_count, sizeof *run->scalars);
   if (plan->chained) run->previous = take(block, plan->program_count, sizeof(uint64_t));
   if (plan->records) flight->times = take(block, steps, sizeof *flight->times);
-  if (!run->submissions || !run->scalars || !run->conditions || !run->inputs || !run->outputs || !run->fetches ||
-      !flight->program_bases || !flight->bases || !flight->failed_ids ||
+  if (!run->submissions || !run->scalars || !run->conditions || !run->inputs || !run->outputs ||
+      !run->fetches || !flight->program_bases || !flight->bases || !flight->failed_ids ||
       (plan->chained && !run->previous) || (plan->records && !flight->times))
     return TDM_OUT_OF_MEMORY;
   memcpy(flight->bases, plan->bases, plan->layout.count * sizeof(tdm_address));

@@ -8,7 +8,7 @@
 #include "layers/common.h"
 #include "layers/layers.h"
 
-enum { Q, K, V, PADDING };
+enum { Q, K, V, PADDING, MASK };
 
 /* ---- Shapes ---------------------------------------------------------------------------------- */
 
@@ -19,6 +19,19 @@ static tdm_status expect_heads(const tdm_infer *infer, size_t index, const char 
   char text[TDM_SHAPE_TEXT];
   return tdm_fail(TDM_INVALID_ARGUMENT, "%s is %s: %lld heads cannot share its last dimension",
                   what, tdm_shape_text(shape, text, sizeof text), (long long)attributes->heads);
+}
+
+/* A mask of all heads of all batches, or one for each; bool, or what is added. */
+static tdm_status expect_mask(const tdm_infer *infer, tdm_dim batch) {
+  const tdm_attention_attributes *attributes = infer->attributes;
+  const tdm_dim queries = tdm_infer_shape(infer, Q)->dims[1];
+  const tdm_dim keys = tdm_infer_shape(infer, K)->dims[1];
+  const bool each = tdm_infer_shape(infer, MASK)->rank == 4;
+  const tdm_shape one = {.rank = 2, .dims = {queries, keys}};
+  const tdm_shape all = {.rank = 4, .dims = {batch, attributes->heads, queries, keys}};
+  if (infer->inputs[MASK].dtype != TDM_BOOL)
+    TDM_TRY(tdm_expect_dtype_of_first(infer, MASK, "q", "a mask that is not bool"));
+  return tdm_expect_shape(infer, MASK, "mask", each ? &all : &one);
 }
 
 static tdm_status infer_attention(tdm_infer *infer) {
@@ -44,6 +57,7 @@ static tdm_status infer_attention(tdm_infer *infer) {
     TDM_TRY(tdm_expect_shape(infer, PADDING, "padding", &padding));
   }
   const tdm_dim batch = tdm_dim_merge(q->dims[0], k->dims[0]);
+  if (tdm_infer_has(infer, MASK)) TDM_TRY(expect_mask(infer, batch));
   const tdm_shape y = {.rank = 3, .dims = {batch, q->dims[1], v->dims[2]}};
   const tdm_shape sums = {.rank = 3, .dims = {batch, attributes->heads, q->dims[1]}};
   tdm_infer_set(infer, 0, infer->inputs[Q].dtype, &y);
@@ -51,7 +65,7 @@ static tdm_status infer_attention(tdm_infer *infer) {
   return TDM_OK;
 }
 
-/* d_y, q, k, v, y, log_sums, [padding] -> d_q, d_k, d_v. */
+/* d_y, q, k, v, y, log_sums, [padding], [mask] -> d_q, d_k, d_v. */
 static tdm_status infer_gradient(tdm_infer *infer) {
   for (size_t i = Q; i <= V; i++)
     tdm_infer_set(infer, i, infer->inputs[0].dtype, tdm_infer_shape(infer, 1 + i));
@@ -65,21 +79,23 @@ static const tdm_operation attention_gradient = {
     .name = TDM_OP_ATTENTION_GRADIENT,
     .attribute_bytes = sizeof(tdm_attention_attributes),
     .min_inputs = 6,
-    .max_inputs = 7,
+    .max_inputs = 8,
     .output_count = 3,
     .infer = infer_gradient,
 };
 
 static tdm_status append_gradient(tdm_gradient *gradient) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
+  if (tdm_gradient_wanted(gradient, MASK))
+    return tdm_fail(TDM_UNSUPPORTED, "no gradient flows into its mask");
   const tdm_value operands[] = {
-      tdm_gradient_of_output(gradient, 0),  tdm_gradient_input(gradient, Q),
-      tdm_gradient_input(gradient, K),      tdm_gradient_input(gradient, V),
-      tdm_gradient_output(gradient, 0),     tdm_gradient_output(gradient, 1),
-      tdm_gradient_input(gradient, PADDING)};
+      tdm_gradient_of_output(gradient, 0),   tdm_gradient_input(gradient, Q),
+      tdm_gradient_input(gradient, K),       tdm_gradient_input(gradient, V),
+      tdm_gradient_output(gradient, 0),      tdm_gradient_output(gradient, 1),
+      tdm_gradient_input(gradient, PADDING), tdm_gradient_input(gradient, MASK)};
   tdm_value slopes[3];
   tdm_append(graph, &attention_gradient, tdm_gradient_name(gradient),
-             tdm_gradient_attributes(gradient), operands, 7, slopes);
+             tdm_gradient_attributes(gradient), operands, 8, slopes);
   for (size_t i = Q; i <= V; i++)
     if (tdm_gradient_wanted(gradient, i)) tdm_gradient_set(gradient, i, slopes[i]);
   return tdm_graph_status(graph);
@@ -87,9 +103,11 @@ static tdm_status append_gradient(tdm_gradient *gradient) {
 
 /* Queries and keys of a batch stay together. */
 static tdm_status chunk_attention(tdm_chunked *chunked) {
-  for (size_t i = Q; i <= PADDING; i++) {
+  for (size_t i = Q; i <= MASK; i++) {
     const int dimension = tdm_chunked_cut(chunked, i).dimension;
-    if (dimension > 0) return tdm_chunked_rows(chunked, dimension, i); /* which refuses it */
+    const bool by_rows = i < MASK || tdm_chunked_shape(chunked, i).rank == 4;
+    if (dimension > 0 || (dimension == 0 && !by_rows))
+      return tdm_chunked_rows(chunked, dimension, i); /* which refuses it */
   }
   return tdm_chunked_each(chunked, NULL);
 }
@@ -100,7 +118,7 @@ static tdm_status chunk_attention(tdm_chunked *chunked) {
       .name = kernel,                                                                              \
       .attribute_bytes = sizeof(tdm_attention_attributes),                                         \
       .min_inputs = 3,                                                                             \
-      .max_inputs = 4,                                                                             \
+      .max_inputs = 5,                                                                             \
       .output_count = 2,                                                                           \
       .infer = infer_attention,                                                                    \
       .gradient = append_gradient,                                                                 \
@@ -112,6 +130,14 @@ static tdm_status chunk_attention(tdm_chunked *chunked) {
 ATTENTION(attention, TDM_OP_ATTENTION, NULL);
 ATTENTION(attention_that_drops, TDM_OP_ATTENTION_DROPOUT, NULL);
 ATTENTION(attention_with_dropout, TDM_OP_ATTENTION, &attention_that_drops);
+
+/* PyTorch's (batch heads, queries, keys) as (batch, heads, queries, keys). */
+static tdm_value mask_by_heads(tdm_graph *graph, const char *name, tdm_value mask, int64_t heads) {
+  const tdm_shape shape = tdm_value_shape(graph, mask);
+  if (!tdm_value_is_valid(mask) || shape.rank != 3) return mask;
+  return tdm_reshape(graph, name, mask,
+                     tdm_shape_of(4, TDM_INFER, heads, shape.dims[1], shape.dims[2]));
+}
 
 static tdm_value refuse(tdm_graph *graph, const char *name, const char *what, double number) {
   return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "attention %s: %s %g", name ? name : "?", what,
@@ -143,7 +169,8 @@ tdm_value tdm_attention(tdm_graph *graph, const char *name, tdm_value q, tdm_val
     attributes.scale = size > 0 ? 1 / sqrt((double)size) : 1; /* the shape rule refuses others */
   }
   if (chosen.dropout > 0) attributes.stream = tdm_graph_stream(graph, name);
-  const tdm_value operands[] = {q, k, v, chosen.padding};
+  const tdm_value mask = mask_by_heads(graph, name, chosen.mask, attributes.heads);
+  const tdm_value operands[] = {q, k, v, chosen.padding, mask};
   return tdm_append(graph, chosen.dropout > 0 ? &attention_with_dropout : &attention, name,
-                    &attributes, operands, 4, NULL);
+                    &attributes, operands, 5, NULL);
 }

@@ -119,6 +119,7 @@ tdm_value tdm_multi_head_attention(tdm_graph *graph, const char *name, tdm_value
                                            .heads = heads,
                                            .causal = chosen.causal,
                                            .padding = chosen.padding,
+                                           .mask = chosen.mask,
                                            .dropout = chosen.dropout};
   char text[TDM_LAYER_NAME_BYTES];
   if (!tdm_layer_name(graph, name, "/attention", text)) return (tdm_value){0, 0};

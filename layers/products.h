@@ -29,6 +29,11 @@ typedef struct tdm_attention_options {
   tdm_value padding; /* bool (batch, keys): true where a key is left out; or invalid */
   double scale;      /* of the products; 0: 1 / sqrt of a head's share of q */
   double dropout;    /* probability with which a weight is dropped in runs that train */
+  /* PyTorch's attn_mask: bool, true where a key is left out, or of q's dtype, added to the scaled
+   * products; (queries, keys), (batch heads, queries, keys) or (batch, heads, queries, keys); or
+   * invalid. No gradient flows into it. Into a wrapped part (queries, keys) goes as TDM_BROADCAST.
+   */
+  tdm_value mask;
 } tdm_attention_options;
 
 /* Scaled dot-product attention: q (batch, queries, heads dim), k (batch, keys, heads dim), v
@@ -45,6 +50,7 @@ typedef struct tdm_multi_head_attention_options {
   bool causal;
   tdm_value padding; /* bool (batch, keys): PyTorch's key_padding_mask; or invalid */
   double dropout;
+  tdm_value mask; /* as of tdm_attention: PyTorch's attn_mask */
 } tdm_multi_head_attention_options;
 
 /* PyTorch's MultiheadAttention: query (queries, batch, features), key and value (keys, batch,

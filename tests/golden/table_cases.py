@@ -79,8 +79,20 @@ def masks(case, queries, keys, batch, causal, padded):
     return causal_mask, padding
 
 
-def attention(case, batch, queries, keys, heads, dim, width, causal, padded):
-    options(case, "attention", heads, causal, padded)
+def given_mask(case, kind, queries, keys, batch, heads):
+    """attn_mask as the case's input: 1 bool, 2 added, 3 and 4 the same for each head."""
+    shape = (queries, keys) if kind < 3 else (batch * heads, queries, keys)
+    if kind % 2:
+        mask = case.draw(*shape) > 0.3
+        mask[..., 0] = False  # every query sees a key
+    else:
+        mask = case.draw(*shape) * 2
+        mask[..., 1, 1] = float("-inf")
+    return case.given("mask", mask)
+
+
+def attention(case, batch, queries, keys, heads, dim, width, causal, padded, mask=0):
+    options(case, "attention", heads, causal, padded, mask)
     q = case.parameter("q", batch, queries, heads * dim)
     k = case.parameter("k", batch, keys, heads * dim)
     v = case.parameter("v", batch, keys, heads * width)
@@ -91,13 +103,18 @@ def attention(case, batch, queries, keys, heads, dim, width, causal, padded):
         scores = scores.masked_fill(causal_mask, float("-inf"))
     if padded:
         scores = scores.masked_fill(padding[:, None, None], float("-inf"))
+    if mask:
+        given = given_mask(case, mask, queries, keys, batch, heads)
+        given = given.view(batch, heads, queries, keys) if mask > 2 else given
+        hidden = given if given.dtype == torch.bool else None
+        scores = scores + given if hidden is None else scores.masked_fill(hidden, float("-inf"))
     y = torch.einsum("bhqk,bkhd->bqhd", scores.softmax(-1), v.view(batch, keys, heads, width))
     case.judge("y", y.reshape(batch, queries, heads * width))
 
 
 def multi_head_attention(case, features, heads, queries, keys, batch, batch_first, bias, causal,
-                         padded, same):
-    options(case, "multi_head_attention", heads, batch_first, bias, causal, padded, same)
+                         padded, same, mask=0):
+    options(case, "multi_head_attention", heads, batch_first, bias, causal, padded, same, mask)
     layer = case.module("layer", nn.MultiheadAttention(features, heads, bias=bias,
                                                        batch_first=batch_first))
 
@@ -109,8 +126,10 @@ def multi_head_attention(case, features, heads, queries, keys, batch, batch_firs
     key, value = (query, query) if same else (rows("key", keys), rows("value", keys))
     keys = queries if same else keys
     causal_mask, padding = masks(case, queries, keys, batch, causal, padded)
-    y, _ = layer(query, key, value, key_padding_mask=padding, attn_mask=causal_mask,
-                 need_weights=False)
+    if mask:
+        given = given_mask(case, mask, queries, keys, batch, heads)
+    y, _ = layer(query, key, value, key_padding_mask=padding,
+                 attn_mask=given if mask else causal_mask, need_weights=False)
     case.judge("y", y)
 
 
@@ -145,6 +164,17 @@ def attention_cases(cases):
                 features=6, heads=3 if bias else 2, queries=3, keys=3 if causal else 5, batch=2,
                 batch_first=batch_first, bias=bias, causal=causal, padded=padded, same=same
             ))
+    for mask in range(1, 5):
+        for causal, padded in ((False, False), (True, True)):
+            label = "_mask%d" % mask + ("_causal_padded" if causal else "")
+            cases["attention" + label] = (attention, dict(
+                batch=2, queries=4, keys=4, heads=2, dim=3, width=2, causal=causal, padded=padded,
+                mask=mask
+            ))
+        cases["mha_mask%d" % mask] = (multi_head_attention, dict(
+            features=6, heads=2, queries=3, keys=5, batch=2, batch_first=mask > 2, bias=True,
+            causal=False, padded=False, same=False, mask=mask
+        ))
     cases["attention_long"] = (attention, dict(
         batch=1, queries=35, keys=35, heads=1, dim=2, width=1, causal=True, padded=False
     ))

@@ -126,6 +126,47 @@ static void test_ranges(void **state) {
   check_ranges(TDM_FLOAT64);
 }
 
+static void test_bags_and_attention(void **state) {
+  (void)state;
+  tdm_context *context = tdm_context_create(NULL);
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_shape bags = tdm_shape_of(2, TDM_DIM("batch"), 4);
+  const tdm_shape rows = tdm_shape_of(3, TDM_DIM("length"), TDM_DIM("batch"), 60);
+  const tdm_embedding_bag_options padded = {
+      .struct_size = sizeof padded, .has_padding_index = true, .padding_index = 3};
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, rows);
+  tdm_output(
+      graph, "bags",
+      tdm_embedding_bag(graph, "bag", tdm_input(graph, "ids", TDM_INT64, bags), 200, 30, &padded));
+  tdm_output(graph, "seen", tdm_multi_head_attention(graph, "heads", x, x, x, 4, NULL));
+  const tdm_session_options options = {.struct_size = sizeof options, .seed = 3};
+  tdm_session *session = tdm_session_create(graph, &options);
+  if (!session) fail_msg("%s", tdm_last_message());
+  tdm_tensor_list *list = tdm_store_save(tdm_session_store(session), true);
+  assert_int_equal(tdm_tensor_list_count(list), 5);
+  expect_uniform(list, "heads.in_proj_weight", sqrt(6.0 / (4.0 * 60)));
+  expect_uniform(list, "heads.out_proj.weight", 1.0 / sqrt(60.0));
+  size_t count;
+  for (int i = 0; i < 2; i++) {
+    static const char *const biases[] = {"heads.in_proj_bias", "heads.out_proj.bias"};
+    double *bias = tensor_values(tdm_tensor_list_find(list, biases[i]), &count);
+    assert_int_equal(count, i == 0 ? 180 : 60);
+    for (size_t k = 0; k < count; k++)
+      assert_true(bias[k] == 0.0);
+    free(bias);
+  }
+  double *table = tensor_values(tdm_tensor_list_find(list, "bag.weight"), &count);
+  assert_int_equal(count, 200 * 30);
+  for (size_t i = 3 * 30; i < 4 * 30; i++)
+    assert_true(table[i] == 0.0);
+  expect_moments("bag.weight", moments_of(table + 4 * 30, 196 * 30), 0.0, 1.0, 196 * 30);
+  free(table);
+  tdm_tensor_list_release(list);
+  tdm_session_release(session);
+  tdm_graph_release(graph);
+  tdm_context_release(context);
+}
+
 /* How many tensors have other bytes. */
 static size_t count_different(const tdm_tensor_list *a, const tdm_tensor_list *b) {
   size_t different = 0;
@@ -158,6 +199,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_names_and_shapes),
       cmocka_unit_test(test_ranges),
+      cmocka_unit_test(test_bags_and_attention),
       cmocka_unit_test(test_seeds_and_devices),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,6 +70,24 @@ static tdm_value attention_of_float_padding(tdm_graph *graph) {
   return attention_with(graph, (tdm_attention_options){.heads = 2}, 6, TDM_FLOAT32);
 }
 
+static tdm_value attention_of_mask(tdm_graph *graph, tdm_dtype dtype, tdm_shape shape) {
+  const tdm_value mask = tdm_input(graph, "mask", dtype, shape);
+  return attention_with(graph, (tdm_attention_options){.heads = 2, .mask = mask}, 6,
+                        TDM_DTYPE_NONE);
+}
+
+static tdm_value attention_of_other_mask(tdm_graph *graph) {
+  return attention_of_mask(graph, TDM_BOOL, tdm_shape_of(2, 5, 4));
+}
+
+static tdm_value attention_of_wide_mask(tdm_graph *graph) {
+  return attention_of_mask(graph, TDM_FLOAT64, tdm_shape_of(2, 4, 5));
+}
+
+static tdm_value attention_of_few_heads_masked(tdm_graph *graph) {
+  return attention_of_mask(graph, TDM_BOOL, tdm_shape_of(4, TDM_DIM("batch"), 1, 4, 5));
+}
+
 static tdm_value attention_of_no_probability(tdm_graph *graph) {
   return attention_with(graph, (tdm_attention_options){.dropout = 1.5}, 6, TDM_DTYPE_NONE);
 }
@@ -89,6 +107,9 @@ static const error_case error_cases[] = {
     {attention_of_odd_heads, {"attention heads", "q is [batch, 4, 6]", "4 heads"}},
     {attention_of_other_keys, {"attention heads", "k must be", "[batch, 5, 4]"}},
     {attention_of_float_padding, {"attention heads", "padding is float32", "bool"}},
+    {attention_of_other_mask, {"attention heads", "mask must be [4, 5]", "[5, 4]"}},
+    {attention_of_wide_mask, {"attention heads", "mask", "float64"}},
+    {attention_of_few_heads_masked, {"attention heads", "mask must be", "[batch, 1, 4, 5]"}},
     {attention_of_no_probability, {"attention heads", "dropout", "1.5"}},
     {heads_that_do_not_share, {"multi_head_attention mha", "query is [4, batch, 6]", "4 heads"}},
 };

@@ -43,7 +43,11 @@ static tdm_value padding_of(layer_test *test, double padded) {
   return padded != 0 ? layer_input(test, "padding") : (tdm_value){0, 0};
 }
 
-/* heads, causal, padded */
+static tdm_value mask_of(layer_test *test, double kind) {
+  return kind != 0 ? layer_input(test, "mask") : (tdm_value){0, 0};
+}
+
+/* heads, causal, padded, mask */
 static void attention(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   const tdm_value q = layer_parameter(test, "q"), k = layer_parameter(test, "k");
@@ -51,11 +55,12 @@ static void attention(layer_test *test, const layer_case *options) {
   const tdm_attention_options chosen = {.struct_size = sizeof chosen,
                                         .heads = (int64_t)numbers[0],
                                         .causal = numbers[1] != 0,
-                                        .padding = padding_of(test, numbers[2])};
+                                        .padding = padding_of(test, numbers[2]),
+                                        .mask = mask_of(test, numbers[3])};
   layer_judge(test, "y", tdm_attention(test->graph, "f", q, k, v, &chosen));
 }
 
-/* heads, batch first, bias, causal, padded, same */
+/* heads, batch first, bias, causal, padded, same, mask */
 static void multi_head_attention(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   const tdm_value query = layer_parameter(test, "query");
@@ -66,7 +71,8 @@ static void multi_head_attention(layer_test *test, const layer_case *options) {
                                                    .batch_first = numbers[1] != 0,
                                                    .without_bias = numbers[2] == 0,
                                                    .causal = numbers[3] != 0,
-                                                   .padding = padding_of(test, numbers[4])};
+                                                   .padding = padding_of(test, numbers[4]),
+                                                   .mask = mask_of(test, numbers[6])};
   layer_judge(test, "y",
               tdm_multi_head_attention(test->graph, "layer", query, key, value, (int64_t)numbers[0],
                                        &chosen));

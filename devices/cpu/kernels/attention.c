@@ -109,7 +109,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
                           bool drops) {
   attention_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  attention_state_read(state, request, &request->inputs[0], &request->inputs[2]);
+  attention_state_read(state, request, &request->inputs[0], &request->inputs[2], 4);
   state->drops = drops && state->threshold > 0;
   const double products = (double)state->batch * (double)state->heads * (double)state->queries *
                           (double)state->keys * (double)(state->dim + state->width);
@@ -124,6 +124,7 @@ static tdm_status execute(const tdm_kernel_call *call) {
                             .k = call->inputs[1],
                             .v = call->inputs[2],
                             .padding = call->inputs[3],
+                            .mask = call->inputs[4],
                             .seed = call->scalars->seed,
                             .step = (uint32_t)call->scalars->step},
                      .y = call->outputs[0],

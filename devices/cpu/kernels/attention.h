@@ -21,6 +21,8 @@ typedef struct attention_state {
   int64_t width; /* of a head's values */
   real scale;
   bool causal;
+  bool mask_each;  /* every head of every batch has a mask of its own */
+  bool mask_hides; /* the mask is bool; else it is added */
   bool drops;
   uint32_t threshold; /* of dropping */
   real kept_scale;
@@ -35,6 +37,7 @@ typedef struct attention_job {
   const real *k;          /* (batch, keys, heads dim) */
   const real *v;          /* (batch, keys, heads width) */
   const uint8_t *padding; /* (batch, keys) or NULL */
+  const void *mask;       /* (queries, keys) or (batch, heads, queries, keys), or NULL */
   uint64_t seed;
   uint32_t step;
 } attention_job;
@@ -49,8 +52,9 @@ typedef struct attention_block {
   int64_t columns;
 } attention_block;
 
+/* mask: the operand of that number. */
 static inline void attention_state_read(attention_state *state, const tdm_kernel_request *request,
-                                        const tdm_spec *q, const tdm_spec *v) {
+                                        const tdm_spec *q, const tdm_spec *v, size_t mask) {
   const tdm_attention_attributes *attributes = request->attributes;
   state->batch = q->shape.dims[0];
   state->queries = q->shape.dims[1];
@@ -60,6 +64,10 @@ static inline void attention_state_read(attention_state *state, const tdm_kernel
   state->width = v->shape.dims[2] / state->heads;
   state->scale = (real)attributes->scale;
   state->causal = attributes->causal != 0;
+  if (mask < request->input_count) {
+    state->mask_each = request->inputs[mask].shape.rank == 4;
+    state->mask_hides = request->inputs[mask].dtype == TDM_BOOL;
+  }
   state->threshold = (uint32_t)(attributes->p * 16777216.0);
   state->kept_scale = attributes->p < 1 ? (real)(1 / (1 - attributes->p)) : 0;
   state->stream = attributes->stream;
@@ -72,7 +80,25 @@ ALWAYS_INLINE int64_t attention_row(const attention_state *state, const attentio
   return ((block->batch * rows + first) * state->heads + block->head) * size;
 }
 
-/* scores (rows, KEYS apart) = scale q k^T; -infinity where a query does not see a key. */
+/* Adds the mask to row (columns), the scores of the block's query i. */
+ALWAYS_INLINE void attention_mask(const attention_job *job, const attention_block *block, int64_t i,
+                                  real *row) {
+  const attention_state *state = job->state;
+  const int64_t plane = state->mask_each ? block->batch * state->heads + block->head : 0;
+  const int64_t first =
+      (plane * state->queries + block->first_query + i) * state->keys + block->first_key;
+  if (state->mask_hides) {
+    const uint8_t *mask = (const uint8_t *)job->mask + first;
+    for (int64_t j = 0; j < block->columns; j++)
+      if (mask[j]) row[j] = (real)-INFINITY;
+  } else {
+    const real *mask = (const real *)job->mask + first;
+    for (int64_t j = 0; j < block->columns; j++)
+      row[j] += mask[j];
+  }
+}
+
+/* scores (rows, KEYS apart) = scale q k^T + mask; -infinity where a query does not see a key. */
 ALWAYS_INLINE void attention_scores(const attention_job *job, const attention_block *block,
                                     real *scores) {
   const attention_state *state = job->state;
@@ -92,6 +118,7 @@ ALWAYS_INLINE void attention_scores(const attention_job *job, const attention_bl
       const bool sees = j < seen && !(padding && padding[j]);
       row[j] = sees ? row[j] * state->scale : (real)-INFINITY;
     }
+    if (job->mask) attention_mask(job, block, i, row);
   }
 }
 

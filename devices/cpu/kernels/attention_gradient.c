@@ -132,7 +132,7 @@ tdm_status TDM_NAME(tdm_attention_gradient_prepare)(const tdm_kernel_request *re
                                                     tdm_kernel_answer *answer) {
   attention_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  attention_state_read(state, request, &request->inputs[1], &request->inputs[3]);
+  attention_state_read(state, request, &request->inputs[1], &request->inputs[3], 7);
   state->drops = state->threshold > 0;
   const double products = (double)state->batch * (double)state->heads * (double)state->queries *
                           (double)state->keys * (double)(state->dim + state->width);
@@ -147,6 +147,7 @@ tdm_status TDM_NAME(tdm_attention_gradient_execute)(const tdm_kernel_call *call)
                              .k = call->inputs[2],
                              .v = call->inputs[3],
                              .padding = call->inputs[6],
+                             .mask = call->inputs[7],
                              .seed = call->scalars->seed,
                              .step = (uint32_t)call->scalars->step},
                       .d_y = call->inputs[0],

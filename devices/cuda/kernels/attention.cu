@@ -8,11 +8,11 @@ static const int KEYS = 128; /* threads of a block, and keys at a time */
 /* q: (batch, queries, heads dim), k: (batch, keys, heads dim), v: (batch, keys, heads width),
  * padding: (batch, keys) or NULL, y: like q with width, log_sums: (batch, heads, queries). */
 template <class real>
-static __global__ void attend(const real *q, const real *k, const real *v, const uint8_t *padding,
-                              real *y, real *log_sums, int64_t queries, int64_t keys, int64_t heads,
-                              int64_t dim, int64_t width, double scale, bool causal, uint64_t seed,
-                              uint64_t stream, uint32_t step, uint32_t threshold, double kept_scale,
-                              int64_t first_batch) {
+static __global__ void
+attend(const real *q, const real *k, const real *v, const uint8_t *padding, const uint8_t *hidden,
+       const real *added, bool each, real *y, real *log_sums, int64_t queries, int64_t keys,
+       int64_t heads, int64_t dim, int64_t width, double scale, bool causal, uint64_t seed,
+       uint64_t stream, uint32_t step, uint32_t threshold, double kept_scale, int64_t first_batch) {
   TDM_SHARED(real, weights, KEYS);
   const int64_t query = blockIdx.x % queries, head = blockIdx.x / queries % heads;
   const int64_t batch = blockIdx.x / queries / heads;
@@ -29,8 +29,12 @@ static __global__ void attend(const real *q, const real *k, const real *v, const
     const bool sees =
         key < keys && !(causal && key > query) && !(padding != NULL && padding[batch * keys + key]);
     const int64_t row = key < keys ? key : 0;
+    const real more =
+        sees ? mask_at(hidden, added,
+                       ((each ? batch * heads + head : 0) * queries + query) * keys + key)
+             : 0;
     const real score =
-        score_of(a, k + ((batch * keys + row) * heads + head) * dim, dim, scale, sees);
+        score_of(a, k + ((batch * keys + row) * heads + head) * dim, dim, scale, sees, more);
     const real larger = larger_of_two::of(most, block_reduce<larger_of_two>(score));
     const bool is_nothing = larger == -(real)INFINITY && score == larger;
     const real weight = is_nothing || !sees ? 0 : exp(score - larger);
@@ -61,10 +65,10 @@ template <class real> static tdm_status run(const tdm_kernel_call *call) {
   return kernel_launch(
       call, "attend", attend<real>, state->batch * state->heads * state->queries, KEYS,
       input_of<real>(call, 0), input_of<real>(call, 1), input_of<real>(call, 2),
-      input_of<uint8_t>(call, 3), output_of<real>(call, 0), output_of<real>(call, 1),
-      state->queries, state->keys, state->heads, state->dim, state->width, state->scale,
-      state->causal, call->scalars->seed, state->stream, (uint32_t)call->scalars->step,
-      state->threshold, state->kept_scale, state->first_batch);
+      input_of<uint8_t>(call, 3), hidden_of(call, 4), added_of<real>(call, 4), state->mask_each,
+      output_of<real>(call, 0), output_of<real>(call, 1), state->queries, state->keys, state->heads,
+      state->dim, state->width, state->scale, state->causal, call->scalars->seed, state->stream,
+      (uint32_t)call->scalars->step, state->threshold, state->kept_scale, state->first_batch);
 }
 
 static tdm_status execute(const tdm_kernel_call *call) {
@@ -75,7 +79,7 @@ static tdm_status execute(const tdm_kernel_call *call) {
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                           bool drops) {
   const attention_state *state =
-      attention_prepare(request, answer, &request->inputs[0], &request->inputs[2], drops);
+      attention_prepare(request, answer, &request->inputs[0], &request->inputs[2], 4, drops);
   return state != NULL ? TDM_OK : TDM_OUT_OF_MEMORY;
 }
 

@@ -21,12 +21,15 @@ struct attention_state {
   uint64_t stream;
   int64_t first_batch; /* where this chunk begins in the whole batch */
   bool causal;
+  bool mask_each;  /* every head of every batch has a mask of its own */
+  bool mask_hides; /* the mask is bool; else it is added */
   bool wide;
 };
 
+/* mask: the operand of that number. */
 static inline attention_state *attention_prepare(const tdm_kernel_request *request,
                                                  tdm_kernel_answer *answer, const tdm_spec *q,
-                                                 const tdm_spec *v, bool drops) {
+                                                 const tdm_spec *v, size_t mask, bool drops) {
   const tdm_attention_attributes *attributes =
       static_cast<const tdm_attention_attributes *>(request->attributes);
   attention_state *state = state_create<attention_state>(answer);
@@ -39,6 +42,10 @@ static inline attention_state *attention_prepare(const tdm_kernel_request *reque
   state->width = v->shape.dims[2] / state->heads;
   state->scale = attributes->scale;
   state->causal = attributes->causal != 0;
+  if (mask < request->input_count) {
+    state->mask_each = request->inputs[mask].shape.rank == 4;
+    state->mask_hides = request->inputs[mask].dtype == TDM_BOOL;
+  }
   state->threshold = drops ? (uint32_t)(attributes->p * 16777216.0) : 0;
   state->kept_scale = attributes->p < 1 ? 1 / (1 - attributes->p) : 0;
   state->stream = attributes->stream;
@@ -47,14 +54,33 @@ static inline attention_state *attention_prepare(const tdm_kernel_request *reque
   return state;
 }
 
-/* scale a . b, or -infinity where the query does not see the key. */
+/* The mask operand, as what hides keys or as what is added to scores; NULL where it is not that. */
+static inline const uint8_t *hidden_of(const tdm_kernel_call *call, size_t operand) {
+  const attention_state *state = static_cast<const attention_state *>(call->state);
+  return state->mask_hides ? input_of<uint8_t>(call, operand) : NULL;
+}
+
+template <class real>
+static inline const real *added_of(const tdm_kernel_call *call, size_t operand) {
+  const attention_state *state = static_cast<const attention_state *>(call->state);
+  return state->mask_hides ? NULL : input_of<real>(call, operand);
+}
+
+/* What is added to the score at place of (queries, keys) or (batch, heads, queries, keys). */
+template <class real>
+static __device__ inline real mask_at(const uint8_t *hidden, const real *added, int64_t place) {
+  if (hidden != NULL) return hidden[place] ? -(real)INFINITY : (real)0;
+  return added != NULL ? added[place] : (real)0;
+}
+
+/* scale a . b + more, or -infinity where the query does not see the key. */
 template <class real>
 static __device__ inline real score_of(const real *a, const real *b, int64_t dim, double scale,
-                                       bool sees) {
+                                       bool sees, real more) {
   real sum = 0;
   for (int64_t d = 0; d < dim; d++)
     sum += a[d] * b[d];
-  return sees ? sum * (real)scale : -(real)INFINITY;
+  return sees ? sum * (real)scale + more : -(real)INFINITY;
 }
 
 /* What the element at place of (batch, heads, queries, keys) is multiplied by. */

@@ -22,9 +22,9 @@ static __global__ void multiply_outputs(const real *d_y, const real *y, int64_t 
 template <class real>
 static __device__ inline void slope_of(const real *q, const real *k, const real *v, const real *d_y,
                                        int64_t dim, int64_t width, double scale, bool sees,
-                                       real kept, real log_sum, real mean, real *out_dropped,
-                                       real *out_slope) {
-  const real score = score_of(q, k, dim, scale, sees);
+                                       real more, real kept, real log_sum, real mean,
+                                       real *out_dropped, real *out_slope) {
+  const real score = score_of(q, k, dim, scale, sees, more);
   const real p = sees ? exp(score - log_sum) : 0;
   real d_p = 0;
   for (int64_t j = 0; j < width; j++)
@@ -38,8 +38,9 @@ static __device__ inline void slope_of(const real *q, const real *k, const real 
 template <class real>
 static __global__ void
 gather_slopes(bool of_keys, const real *d_y, const real *q, const real *k, const real *v,
-              const real *means, const real *log_sums, const uint8_t *padding, real *d_q, real *d_k,
-              real *d_v, int64_t queries, int64_t keys, int64_t heads, int64_t dim, int64_t width,
+              const real *means, const real *log_sums, const uint8_t *padding,
+              const uint8_t *hidden, const real *added, bool each, real *d_q, real *d_k, real *d_v,
+              int64_t queries, int64_t keys, int64_t heads, int64_t dim, int64_t width,
               double scale, bool causal, uint64_t seed, uint64_t stream, uint32_t step,
               uint32_t threshold, double kept_scale, int64_t first_batch) {
   TDM_SHARED(real, slopes, PARTNERS);
@@ -66,9 +67,14 @@ gather_slopes(bool of_keys, const real *d_y, const real *q, const real *k, const
     const int64_t before = ((first_batch + batch) * heads + head) * queries + query;
     const real kept =
         kept_at<real>((uint64_t)(before * keys + key), seed, stream, step, threshold, kept_scale);
+    const real more =
+        sees ? mask_at(hidden, added,
+                       ((each ? batch * heads + head : 0) * queries + query) * keys + key)
+             : 0;
     slope_of(q + query_row * dim, k + key_row * dim, v + key_row * width, d_y + query_row * width,
-             dim, width, scale, sees, kept, log_sums[(batch * heads + head) * queries + query],
-             means[query_row], &dropped[threadIdx.x], &slopes[threadIdx.x]);
+             dim, width, scale, sees, more, kept,
+             log_sums[(batch * heads + head) * queries + query], means[query_row],
+             &dropped[threadIdx.x], &slopes[threadIdx.x]);
     __syncthreads();
     const int64_t left = partner_count - first < PARTNERS ? partner_count - first : PARTNERS;
     const real *partners = of_keys ? q : k;
@@ -91,7 +97,7 @@ gather_slopes(bool of_keys, const real *d_y, const real *q, const real *k, const
 tdm_status tdm_cuda_attention_gradient_prepare(const tdm_kernel_request *request,
                                                tdm_kernel_answer *answer) {
   const attention_state *state =
-      attention_prepare(request, answer, &request->inputs[1], &request->inputs[3], true);
+      attention_prepare(request, answer, &request->inputs[1], &request->inputs[3], 7, true);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   answer->workspace_bytes =
       (size_t)(state->batch * state->queries * state->heads) * (state->wide ? 8 : 4);
@@ -105,9 +111,10 @@ template <class real> static tdm_status run_side(const tdm_kernel_call *call, bo
       call, of_keys ? "gather_slopes_of_keys" : "gather_slopes_of_queries", gather_slopes<real>,
       blocks, PARTNERS, of_keys, input_of<real>(call, 0), input_of<real>(call, 1),
       input_of<real>(call, 2), input_of<real>(call, 3), static_cast<const real *>(call->workspace),
-      input_of<real>(call, 5), input_of<uint8_t>(call, 6), output_of<real>(call, 0),
-      output_of<real>(call, 1), output_of<real>(call, 2), state->queries, state->keys, state->heads,
-      state->dim, state->width, state->scale, state->causal, call->scalars->seed, state->stream,
+      input_of<real>(call, 5), input_of<uint8_t>(call, 6), hidden_of(call, 7),
+      added_of<real>(call, 7), state->mask_each, output_of<real>(call, 0), output_of<real>(call, 1),
+      output_of<real>(call, 2), state->queries, state->keys, state->heads, state->dim, state->width,
+      state->scale, state->causal, call->scalars->seed, state->stream,
       (uint32_t)call->scalars->step, state->threshold, state->kept_scale, state->first_batch);
 }
 

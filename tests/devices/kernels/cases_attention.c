@@ -1,4 +1,5 @@
-/* Cases of attention: several blocks of queries and keys, causal, padded, dropped, of a chunk. */
+/* Cases of attention: several blocks of queries and keys, causal, padded, masked, dropped, of a
+ * chunk. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +12,16 @@ typedef struct attention_size {
   bool causal, padded;
   double p;
   int64_t offset; /* of the chunk */
+  int mask;       /* 0: none; 1: bool; 2: added; 3, 4: the same, one a head */
 } attention_size;
 
 static const attention_size attention_sizes[] = {
-    {2, 3, 5, 2, 4, 3, false, false, 0, 0},     {1, 2, 3, 1, 2, 2, false, false, 0.5, 1},
-    {1, 37, 37, 1, 8, 8, true, false, 0, 0},    {2, 9, 6, 2, 3, 5, false, true, 0, 0},
-    {1, 4, 140, 2, 5, 2, false, true, 0.25, 0}, {2, 6, 6, 3, 2, 2, true, true, 0.5, 3},
-    {2, 0, 4, 1, 3, 3, false, false, 0, 0},     {1, 3, 0, 1, 3, 3, false, false, 0, 0},
+    {2, 3, 5, 2, 4, 3, false, false, 0, 0, 0},     {1, 2, 3, 1, 2, 2, false, false, 0.5, 1, 0},
+    {1, 37, 37, 1, 8, 8, true, false, 0, 0, 0},    {2, 9, 6, 2, 3, 5, false, true, 0, 0, 0},
+    {1, 4, 140, 2, 5, 2, false, true, 0.25, 0, 0}, {2, 6, 6, 3, 2, 2, true, true, 0.5, 3, 0},
+    {2, 5, 6, 2, 3, 2, false, false, 0, 0, 1},     {1, 34, 4, 2, 2, 2, false, false, 0, 0, 4},
+    {2, 6, 6, 2, 2, 2, true, true, 0.5, 0, 2},     {2, 3, 7, 3, 2, 2, false, false, 0, 2, 3},
+    {2, 0, 4, 1, 3, 3, false, false, 0, 0, 0},     {1, 3, 0, 1, 3, 3, false, false, 0, 0, 0},
 };
 
 /* Every key of the second sample but the last is left out, and of the first one the last; so a
@@ -31,16 +35,29 @@ static void make_padding(const kernel_case *test, void *data) {
     ((uint8_t *)data)[i] = (i / keys == 1) != (i % keys == keys - 1);
 }
 
+/* Of every query one key is hidden, another one for each. */
+static void make_mask(const kernel_case *test, void *data) {
+  size_t input = 0;
+  while (test->inputs[input].generate != make_mask)
+    input++;
+  const int rank = test->inputs[input].spec.shape.rank;
+  const int64_t keys = input_dim(test, input, rank - 1);
+  for (int64_t i = 0; i < input_count_of(test, input); i++)
+    ((uint8_t *)data)[i] = i % keys == i / keys % keys;
+}
+
 /* ---- References: every matrix in full -------------------------------------------------------- */
 
 typedef struct attention_view {
   int64_t batch, queries, keys, heads, dim, width;
-  const double *q, *k, *v, *padding;
+  const double *q, *k, *v, *padding, *mask;
+  bool mask_each, mask_hides;
   bool drops;
 } attention_view;
 
 static attention_view view_of(const kernel_case *self, const double *const *inputs, size_t q) {
   const int64_t heads = self->attributes.attention.heads;
+  const size_t mask = q == 0 ? 4 : 7;
   return (attention_view){.batch = input_dim(self, q, 0),
                           .queries = input_dim(self, q, 1),
                           .keys = input_dim(self, q + 1, 1),
@@ -51,7 +68,16 @@ static attention_view view_of(const kernel_case *self, const double *const *inpu
                           .k = inputs[q + 1],
                           .v = inputs[q + 2],
                           .padding = inputs[q == 0 ? 3 : 6],
+                          .mask = inputs[mask],
+                          .mask_each = self->inputs[mask].spec.shape.rank == 4,
+                          .mask_hides = self->inputs[mask].spec.dtype == TDM_BOOL,
                           .drops = strcmp(self->operation, TDM_OP_ATTENTION) != 0};
+}
+
+static double mask_at(const attention_view *view, int64_t batch, int64_t head, int64_t query,
+                      int64_t key) {
+  const int64_t matrix = view->mask_each ? batch * view->heads + head : 0;
+  return view->mask ? view->mask[(matrix * view->queries + query) * view->keys + key] : 0;
 }
 
 /* The probabilities (keys) of a query; answers the logarithm of their sum. */
@@ -64,9 +90,11 @@ static double probabilities_of(const kernel_case *self, const attention_view *vi
     double score = 0;
     for (int64_t d = 0; d < view->dim; d++)
       score += q[d] * k[d];
+    const double more = mask_at(view, batch, head, query, key);
     const bool hidden = (self->attributes.attention.causal && key > query) ||
+                        (view->mask_hides && more != 0) ||
                         (view->padding && view->padding[batch * view->keys + key] != 0);
-    out[key] = hidden ? 0 : exp(score * self->attributes.attention.scale);
+    out[key] = hidden ? 0 : exp(score * self->attributes.attention.scale + more);
     sum += out[key];
   }
   for (int64_t key = 0; key < view->keys && sum > 0; key++)
@@ -153,10 +181,10 @@ static void attention_gradient_reference(const kernel_case *self, const double *
 static kernel_case attention_case(const attention_size *size, const char *operation,
                                   tdm_dtype dtype, kernel_reference reference) {
   kernel_case test = kernel_case_make(
-      operation, dtype, reference, "%lldx%lldx%lld heads %lld of %lld, %lld%s%s p %g",
+      operation, dtype, reference, "%lldx%lldx%lld heads %lld of %lld, %lld%s%s p %g mask %d",
       (long long)size->batch, (long long)size->queries, (long long)size->keys,
       (long long)size->heads, (long long)size->dim, (long long)size->width,
-      size->causal ? " causal" : "", size->padded ? " padded" : "", size->p);
+      size->causal ? " causal" : "", size->padded ? " padded" : "", size->p, size->mask);
   test.attributes.attention = (tdm_attention_attributes){
       .heads = size->heads, .causal = size->causal, .scale = 0.4, .p = size->p, .stream = 77};
   if (size->offset > 0)
@@ -181,11 +209,23 @@ static void padding_input(kernel_case *test, const attention_size *size) {
     kernel_case_absent_input(test);
 }
 
+static void mask_input(kernel_case *test, const attention_size *size, tdm_dtype dtype) {
+  const tdm_shape one = tdm_shape_of(2, size->queries, size->keys);
+  const tdm_shape each = tdm_shape_of(4, size->batch, size->heads, size->queries, size->keys);
+  if (size->mask == 0)
+    kernel_case_absent_input(test);
+  else if (size->mask % 2 == 0)
+    kernel_case_input(test, dtype, size->mask > 2 ? each : one, -2, 2);
+  else
+    kernel_case_input(test, TDM_BOOL, size->mask > 2 ? each : one, 0, 1)->generate = make_mask;
+}
+
 static void forward_case(const attention_size *size, const char *operation, tdm_dtype dtype,
                          kernel_visit visit, void *user) {
   kernel_case test = attention_case(size, operation, dtype, attention_reference);
   attention_inputs(&test, size, dtype);
   padding_input(&test, size);
+  mask_input(&test, size, dtype);
   kernel_case_output(&test, dtype,
                      tdm_shape_of(3, size->batch, size->queries, size->heads * size->width));
   kernel_case_output(&test, dtype, tdm_shape_of(3, size->batch, size->heads, size->queries));
@@ -205,8 +245,9 @@ static void gradient_case(const attention_size *size, tdm_dtype dtype, kernel_vi
   kernel_case_input(&test, dtype, y, -1, 1);
   kernel_input *sums = kernel_case_input(
       &test, dtype, tdm_shape_of(3, size->batch, size->heads, size->queries), 0, 0);
-  sums->low = sums->high = log((double)size->keys);
+  sums->low = sums->high = log((double)(size->keys - size->mask % 2));
   padding_input(&test, size);
+  mask_input(&test, size, dtype);
   kernel_case_output(&test, dtype, test.inputs[1].spec.shape);
   kernel_case_output(&test, dtype, test.inputs[2].spec.shape);
   kernel_case_output(&test, dtype, test.inputs[3].spec.shape);
@@ -219,9 +260,13 @@ void attention_cases(kernel_visit visit, void *user) {
       const attention_size *size = &attention_sizes[i];
       forward_case(size, size->p > 0 ? TDM_OP_ATTENTION_DROPOUT : TDM_OP_ATTENTION, dtype, visit,
                    user);
-      if (!size->causal && !size->padded) gradient_case(size, dtype, visit, user);
+      if (!size->causal && !size->padded && !size->mask) gradient_case(size, dtype, visit, user);
     }
-    static const attention_size dropped = {2, 5, 130, 2, 3, 4, false, false, 0.25, 1};
+    static const attention_size dropped = {2, 5, 130, 2, 3, 4, false, false, 0.25, 1, 0};
     gradient_case(&dropped, dtype, visit, user);
+    static const attention_size masked[] = {{1, 3, 20, 2, 3, 4, false, false, 0, 0, 1},
+                                            {2, 7, 6, 3, 2, 2, false, false, 0.25, 0, 3}};
+    gradient_case(&masked[0], dtype, visit, user);
+    gradient_case(&masked[1], dtype, visit, user);
   }
 }

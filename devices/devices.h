@@ -247,6 +247,14 @@ typedef struct tdm_kernel {
   tdm_status (*prepare)(const tdm_kernel_request *request, tdm_kernel_answer *answer);
   tdm_status (*execute)(const tdm_kernel_call *call);
   void (*release)(void *state); /* NULL: nothing to free */
+  /* Of an operation that is elementwise (graph/operations.h), so that nodes can be fused: computes
+   * elements begin <= i < end of the output, on this thread; others may be at it too. Operands are
+   * those of execute, but of the output, and of inputs with as many elements, only these elements
+   * are there. Bits are those of execute. NULL: nodes stay by themselves. */
+  tdm_status (*execute_part)(const tdm_kernel_call *call, int64_t begin, int64_t end);
+  /* What stands for execute_part where kernels are not the host's: the number by which the
+   * library's own fused kernel knows the operation. 0 for all others. */
+  uint32_t element;
 } tdm_kernel;
 
 /* Adds a kernel; the struct must outlive the context. A second one for the same (operation,

@@ -4,7 +4,30 @@
 #ifndef TANDEM_DEVICES_REAL_KERNELS_H
 #define TANDEM_DEVICES_REAL_KERNELS_H
 
-/* X(operation, name), each for float32 and for float64. */
+/* X(operation, name) of those whose elements can be computed by themselves, so that nodes of them
+ * can be fused (devices/fused.h): each has a part on the host, and a formula in
+ * cuda/kernels/elements.h. */
+#define TDM_ELEMENT_KERNELS(X)                                                                     \
+  X(TDM_OP_RELU, relu)                                                                             \
+  X(TDM_OP_TANH, tanh)                                                                             \
+  X(TDM_OP_SIGMOID, sigmoid)                                                                       \
+  X(TDM_OP_RELU_GRADIENT, relu_gradient)                                                           \
+  X(TDM_OP_TANH_GRADIENT, tanh_gradient)                                                           \
+  X(TDM_OP_SIGMOID_GRADIENT, sigmoid_gradient)                                                     \
+  X(TDM_OP_MUL, mul)                                                                               \
+  X(TDM_OP_SILU, silu)                                                                             \
+  X(TDM_OP_SILU_GRADIENT, silu_gradient)                                                           \
+  X(TDM_OP_GELU, gelu)                                                                             \
+  X(TDM_OP_GELU_GRADIENT, gelu_gradient)                                                           \
+  X(TDM_OP_DROPOUT, dropout)                                                                       \
+  X(TDM_OP_LEAKY_RELU, leaky_relu)                                                                 \
+  X(TDM_OP_LEAKY_RELU_GRADIENT, leaky_relu_gradient)                                               \
+  X(TDM_OP_ADD, add)                                                                               \
+  X(TDM_OP_ACCUMULATE, accumulate)                                                                 \
+  X(TDM_OP_SCALE, scale)                                                                           \
+  X(TDM_OP_DIVIDE, divide)
+
+/* X(operation, name) of the others. */
 #define TDM_REAL_KERNELS(X)                                                                        \
   X(TDM_OP_EMBEDDING, embedding)                                                                   \
   X(TDM_OP_EMBEDDING_GRADIENT, embedding_gradient)                                                 \
@@ -35,20 +58,6 @@
   X(TDM_OP_RNN_GRADIENT, recurrent_gradient)                                                       \
   X(TDM_OP_LSTM_GRADIENT, recurrent_gradient)                                                      \
   X(TDM_OP_GRU_GRADIENT, recurrent_gradient)                                                       \
-  X(TDM_OP_RELU, relu)                                                                             \
-  X(TDM_OP_TANH, tanh)                                                                             \
-  X(TDM_OP_SIGMOID, sigmoid)                                                                       \
-  X(TDM_OP_RELU_GRADIENT, relu_gradient)                                                           \
-  X(TDM_OP_TANH_GRADIENT, tanh_gradient)                                                           \
-  X(TDM_OP_SIGMOID_GRADIENT, sigmoid_gradient)                                                     \
-  X(TDM_OP_MUL, mul)                                                                               \
-  X(TDM_OP_SILU, silu)                                                                             \
-  X(TDM_OP_SILU_GRADIENT, silu_gradient)                                                           \
-  X(TDM_OP_GELU, gelu)                                                                             \
-  X(TDM_OP_GELU_GRADIENT, gelu_gradient)                                                           \
-  X(TDM_OP_DROPOUT, dropout)                                                                       \
-  X(TDM_OP_LEAKY_RELU, leaky_relu)                                                                 \
-  X(TDM_OP_LEAKY_RELU_GRADIENT, leaky_relu_gradient)                                               \
   X(TDM_OP_REDUCE, reduce)                                                                         \
   X(TDM_OP_REDUCE_GRADIENT, reduce_gradient)                                                       \
   X(TDM_OP_CONVOLUTION, convolution)                                                               \
@@ -65,10 +74,6 @@
   X(TDM_OP_LAYER_NORM, layer_norm)                                                                 \
   X(TDM_OP_LAYER_NORM_GRADIENT, layer_norm_gradient)                                               \
   X(TDM_OP_LAYER_NORM_PARAMETER_GRADIENT, layer_norm_parameter_gradient)                           \
-  X(TDM_OP_ADD, add)                                                                               \
-  X(TDM_OP_ACCUMULATE, accumulate)                                                                 \
-  X(TDM_OP_SCALE, scale)                                                                           \
-  X(TDM_OP_DIVIDE, divide)                                                                         \
   X(TDM_OP_SOFTMAX, softmax)                                                                       \
   X(TDM_OP_LOG_SOFTMAX, log_softmax)                                                               \
   X(TDM_OP_SOFTMAX_GRADIENT, softmax_gradient)                                                     \

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/hash.h"
+#include "devices/fused.h"
 #include "graph/session.h"
 
 /* ---- Names ---- */
@@ -37,6 +38,25 @@ static size_t put_text(char *text, size_t capacity, size_t at, const char *more)
   return length < 0 ? at : at + (size_t)length;
 }
 
+/* Of a fused node: of what its members are, and which reads which. */
+static uint64_t members_hash(const tdm_fused_attributes *program) {
+  uint64_t hash = 0;
+  for (int64_t m = 0; m < program->member_count; m++) {
+    const tdm_fused_member *member = &program->members[m];
+    hash = tdm_hash_string(member->kernel->operation, hash);
+    hash = tdm_hash_bytes(member->attributes, member->attribute_bytes, hash);
+    hash = tdm_hash_bytes(member->inputs, member->input_count, hash);
+    hash = tdm_hash_mix(hash, member->output);
+  }
+  return hash;
+}
+
+static uint64_t attributes_hash(const tdm_ir_node *node) {
+  if (node->operation == &tdm_operation_fused) return members_hash(node->attributes);
+  const size_t bytes = node->operation->attribute_bytes;
+  return bytes ? tdm_hash_bytes(node->attributes, bytes, 0) : 0;
+}
+
 const char *tdm_cost_kernel(const tdm_graph *graph, const tdm_ir_node *node, char *text,
                             size_t capacity) {
   const tdm_ir_value *outputs = &graph->values.items[node->first_output];
@@ -44,9 +64,7 @@ const char *tdm_cost_kernel(const tdm_graph *graph, const tdm_ir_node *node, cha
     (void)snprintf(text, capacity, "copy(%llu bytes)", (unsigned long long)outputs->bytes);
     return text;
   }
-  const uint64_t hash = node->operation->attribute_bytes
-                            ? tdm_hash_bytes(node->attributes, node->operation->attribute_bytes, 0)
-                            : 0;
+  const uint64_t hash = attributes_hash(node);
   char head[160];
   (void)snprintf(head, sizeof head, "%s#%llx(", node->operation->name, (unsigned long long)hash);
   size_t at = put_text(text, capacity, 0, head);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "devices/fused.h"
 #include "graph/session.h"
 
 const char *tdm_explain_device(const tdm_plan *plan, int16_t device) {
@@ -20,6 +21,19 @@ const char *tdm_explain_action(const tdm_ir_node *node) {
   if (node->operation) return node->operation->name;
   if (node->role == TDM_ROLE_TRANSFER) return "transfer";
   return node->role == TDM_ROLE_REFRESH ? "refresh" : "boundary transfer";
+}
+
+const char *tdm_explain_members(const tdm_ir_node *node, char *text) {
+  size_t at = 0;
+  text[0] = 0;
+  if (node->operation != &tdm_operation_fused) return text;
+  const tdm_fused_attributes *program = node->attributes;
+  for (int64_t m = 0; m < program->member_count && at < TDM_EXPLAIN_TEXT; m++) {
+    const int length = snprintf(text + at, TDM_EXPLAIN_TEXT - at, "%s%s", m > 0 ? ", " : "",
+                                program->members[m].kernel->operation);
+    at += length > 0 ? (size_t)length : 0;
+  }
+  return text;
 }
 
 const char *tdm_explain_route(const tdm_plan *plan, const tdm_ir_node *node) {
@@ -132,6 +146,7 @@ static tdm_status plan_again(tdm_session *session, pass_printer *printer) {
                               .depth = (uint32_t)session->depth,
                               .observe = session->observer != NULL,
                               .strict = session->strict,
+                              .unfused = session->unfused,
                               .seed = session->seed,
                               .batching = session->batching,
                               .after_pass = print_pass,

@@ -11,6 +11,8 @@
 const char *tdm_explain_device(const tdm_plan *plan, int16_t device);
 const char *tdm_explain_role(tdm_queue_role role);
 const char *tdm_explain_action(const tdm_ir_node *node);
+/* Of a fused node the operations of its members, "gelu, mul"; else "". */
+const char *tdm_explain_members(const tdm_ir_node *node, char *text);
 /* "direct", "peer", "staged" or "same device". */
 const char *tdm_explain_route(const tdm_plan *plan, const tdm_ir_node *node);
 /* "embedding -> rnn": what made the value and who asked first. */

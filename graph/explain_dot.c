@@ -14,11 +14,12 @@ static void print_quoted(const char *text, FILE *out) {
 
 static void print_node(const tdm_plan *plan, uint32_t index, FILE *out) {
   const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, index);
-  char label[2 * TDM_EXPLAIN_TEXT];
-  char shape[TDM_SHAPE_TEXT];
+  char label[3 * TDM_EXPLAIN_TEXT];
+  char shape[TDM_SHAPE_TEXT], members[TDM_EXPLAIN_TEXT];
+  tdm_explain_members(node, members);
   const tdm_spec *spec = &plan->graph.values.items[node->first_output].spec;
-  snprintf(label, sizeof label, "%s\n%s %s", node->name, tdm_explain_action(node),
-           tdm_shape_text(&spec->shape, shape, sizeof shape));
+  snprintf(label, sizeof label, "%s\n%s%s%s %s", node->name, tdm_explain_action(node),
+           *members ? " of " : "", members, tdm_shape_text(&spec->shape, shape, sizeof shape));
   fprintf(out, "    n%u [shape=%s, label=", index, node->operation ? "ellipse" : "box");
   print_quoted(label, out);
   fprintf(out, "];\n");

@@ -23,7 +23,12 @@ static json_t *node_json(const tdm_plan *plan, const tdm_ir_node *node) {
     json_object_set_new(object, "reads_in_place", json_integer((json_int_t)term->bytes));
     json_object_set_new(object, "reads_from", json_string(tdm_explain_device(plan, term->device)));
   }
-  if (node->operation) return object;
+  if (node->operation) {
+    char members[TDM_EXPLAIN_TEXT];
+    if (*tdm_explain_members(node, members))
+      json_object_set_new(object, "members", json_string(members));
+    return object;
+  }
   char cause[TDM_EXPLAIN_TEXT];
   json_object_set_new(object, "cause", json_string(tdm_explain_cause(plan, node, cause)));
   json_object_set_new(object, "bytes", json_integer((json_int_t)value->bytes));

@@ -54,14 +54,16 @@ static void print_node(const tdm_plan *plan, const tdm_ir_node *node, FILE *out)
                                       [TDM_ROLE_UPDATE] = " (update)",
                                       [TDM_ROLE_REORDER] = " (layout)",
                                       [TDM_ROLE_REFRESH] = " (refresh)"};
-  char text[TDM_SHAPE_TEXT];
+  char text[TDM_SHAPE_TEXT], members[TDM_EXPLAIN_TEXT];
   if (!node->operation) {
     print_transfer(plan, node, out);
     return;
   }
   const tdm_spec *spec = &plan->graph.values.items[node->first_output].spec;
-  fprintf(out, "%-18s %s%s, %s %s", tdm_explain_action(node), node->name,
-          roles[node->role] ? roles[node->role] : "", tdm_dtype_name(spec->dtype),
+  fprintf(out, "%-18s %s%s, ", tdm_explain_action(node), node->name,
+          roles[node->role] ? roles[node->role] : "");
+  if (*tdm_explain_members(node, members)) fprintf(out, "of %s, ", members);
+  fprintf(out, "%s %s", tdm_dtype_name(spec->dtype),
           tdm_shape_text(&spec->shape, text, sizeof text));
 }
 

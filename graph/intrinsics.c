@@ -1,5 +1,6 @@
 /* The few operations that passes append on their own: constants, sums of adjoints, the check of the
  * loss, reorders. Invariant: their names and attributes are those of devices/kernels.h. */
+#include "devices/fused.h"
 #include "devices/kernels.h"
 #include "graph/ir.h"
 
@@ -51,7 +52,8 @@ const tdm_operation tdm_operation_accumulate = {.struct_size = sizeof(tdm_operat
                                                 .max_inputs = TDM_KERNEL_MAX_INPUTS,
                                                 .output_count = 1,
                                                 .infer = infer_same,
-                                                .gradient = append_accumulate_gradient};
+                                                .gradient = append_accumulate_gradient,
+                                                .elementwise = true};
 const tdm_operation tdm_operation_begin_sum = {.struct_size = sizeof(tdm_operation),
                                                .name = TDM_OP_ACCUMULATE,
                                                .min_inputs = 1,
@@ -125,6 +127,15 @@ const tdm_operation tdm_operation_reorder = {.struct_size = sizeof(tdm_operation
                                              .max_inputs = 1,
                                              .output_count = 1,
                                              .infer = infer_same};
+
+/* Shapes are its members'. */
+const tdm_operation tdm_operation_fused = {.struct_size = sizeof(tdm_operation),
+                                           .name = TDM_OP_FUSED,
+                                           .attribute_bytes = sizeof(tdm_fused_attributes),
+                                           .min_inputs = 1,
+                                           .max_inputs = TDM_FUSED_INPUTS,
+                                           .output_count = 1,
+                                           .infer = infer_same};
 
 /* ---- Observing ---- */
 

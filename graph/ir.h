@@ -245,5 +245,7 @@ extern const tdm_operation tdm_operation_add_rows;
 extern const tdm_operation tdm_operation_check_finite;
 extern const tdm_operation tdm_operation_reorder;
 extern const tdm_operation tdm_operation_observe;
+/* Several elementwise nodes as one; its attributes are tdm_fused_attributes. */
+extern const tdm_operation tdm_operation_fused;
 
 #endif

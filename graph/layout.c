@@ -41,8 +41,7 @@ static void offered_specs(const tdm_graph *graph, const tdm_ir_node *node, tdm_s
     specs[node->input_count + k] = graph->values.items[node->first_output + k].spec;
 }
 
-static tdm_status prepare_node(layout_state *state, uint32_t index) {
-  tdm_graph *graph = state->graph;
+tdm_status tdm_prepare_node(tdm_graph *graph, tdm_prepared_cache *cache, uint32_t index) {
   tdm_ir_node *node = tdm_ir_node_at(graph, index);
   const tdm_device *device = tdm_context_device(graph->context, (size_t)node->device);
   tdm_spec specs[TDM_KERNEL_MAX_INPUTS + TDM_KERNEL_MAX_OUTPUTS];
@@ -54,7 +53,7 @@ static tdm_status prepare_node(layout_state *state, uint32_t index) {
                                .input_count = node->input_count,
                                .output_count = node->output_count,
                                .team_size = device->team_size};
-  const tdm_status status = tdm_prepared_get(state->cache, &key, &node->prepared);
+  const tdm_status status = tdm_prepared_get(cache, &key, &node->prepared);
   if (status != TDM_OK)
     return tdm_fail_within(status, "%s %s on %s", node->operation->name, node->name, device->name);
   const tdm_kernel_answer *answer = &node->prepared->answer;
@@ -118,7 +117,7 @@ static uint32_t reorder(layout_state *state, uint32_t from, tdm_format format, i
   spec.format = format;
   const uint32_t index = tdm_ir_add_node(graph, &node, &from, &spec);
   if (!index || push_order(state, index) != TDM_OK) return 0;
-  const tdm_status status = prepare_node(state, index);
+  const tdm_status status = tdm_prepare_node(graph, state->cache, index);
   if (status != TDM_OK) {
     tdm_graph_fail_message(graph, status);
     return 0;
@@ -165,7 +164,8 @@ static tdm_status lay_out(layout_state *state, uint32_t *deliveries, size_t deli
   tdm_graph *graph = state->graph;
   for (size_t i = 0; i < graph->order.count; i++) {
     const uint32_t index = graph->order.items[i];
-    if (!tdm_ir_node_at(graph, index)->operation->is_view) TDM_TRY(prepare_node(state, index));
+    if (!tdm_ir_node_at(graph, index)->operation->is_view)
+      TDM_TRY(tdm_prepare_node(graph, state->cache, index));
     TDM_TRY(fit_inputs(state, index));
     TDM_TRY(push_order(state, index));
   }

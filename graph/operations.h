@@ -64,6 +64,10 @@ typedef struct tdm_operation {
   /* A row of output 0 (what its last dimension holds) is made of the same row of input 0 and of all
    * of the other inputs. */
   bool row_wise;
+  /* There is one output, F, and an element of it is made of the same element of those inputs that
+   * have as many elements, and perhaps of all of the others: nodes of such operations may be fused
+   * where their kernels have execute_part. */
+  bool elementwise;
 } tdm_operation;
 
 /* Appends a node: name is its path below the scope; attributes are copied. inputs may hold invalid

@@ -2,7 +2,7 @@
  * concrete graph; schedule, memory and verify work on its combinatorial side (schedule.h).
  *
  *   lower -> micro_batch -> data_parallel -> place -> pick_late -> gradient -> row_refresh ->
- *   layout -> transfer -> join -> schedule -> memory -> verify -> emit
+ *   layout -> fuse -> transfer -> join -> schedule -> memory -> verify -> emit
  *
  * place stands before gradient (a backward node follows its forward node, and adjoints are summed
  * per device), and gives the nodes that gradient appends their devices as they are appended. */
@@ -125,12 +125,22 @@ tdm_status tdm_pass_row_refresh(tdm_graph *graph, const uint64_t *windows) TDM_W
  * deliveries (values that a run hands out; changed to their dense form) are dense. */
 tdm_status tdm_pass_layout(tdm_graph *graph, tdm_prepared_cache *cache, uint32_t *deliveries,
                            size_t delivery_count) TDM_WARN_UNUSED;
+/* Prepares one node's kernel, which is known; its outputs get the formats and bytes it answers. */
+tdm_status tdm_prepare_node(tdm_graph *graph, tdm_prepared_cache *cache,
+                            uint32_t index) TDM_WARN_UNUSED;
 
 /* Inserts one transfer per (value, destination), after the value's producer; parameters read
  * elsewhere get derived copies and a refresh. Each delivery becomes a value with memory of its own
  * on cpu:0. */
 tdm_status tdm_pass_transfer(tdm_graph *graph, uint32_t *deliveries,
                              size_t delivery_count) TDM_WARN_UNUSED;
+
+/* ---- fuse ---- */
+
+/* Makes one node of elementwise nodes that read one another. Values that others read get new
+ * indices, deliveries with them. */
+tdm_status tdm_pass_fuse(tdm_graph *graph, tdm_prepared_cache *cache, uint32_t *deliveries,
+                         size_t delivery_count) TDM_WARN_UNUSED;
 
 /* ---- join ---- */
 

@@ -138,6 +138,9 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
   TDM_TRY(tdm_pass_layout(graph, request->cache, plan->deliveries, plan->delivery_count));
   if (plan->micro_count > 1) TDM_TRY(tdm_pass_micro_order(graph));
   report(request, "layout", plan);
+  if (!request->unfused)
+    TDM_TRY(tdm_pass_fuse(graph, request->cache, plan->deliveries, plan->delivery_count));
+  report(request, "fuse", plan);
   TDM_TRY(tdm_pass_transfer(graph, plan->deliveries, plan->delivery_count));
   report(request, "transfer", plan);
   TDM_TRY(tdm_pass_join(graph, plan->deliveries, plan->delivery_count));

@@ -104,6 +104,7 @@ typedef struct tdm_plan_request {
   bool record;  /* times of commands, also without a profile */
   bool observe; /* places that are observed are delivered */
   bool strict;  /* pageable transfers are errors */
+  bool unfused; /* elementwise nodes stay by themselves */
   tdm_micro_batching batching;
   tdm_micro_tuning *tuning; /* that chose their number; NULL: it is given */
   uint64_t seed;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "devices/fused.h"
 #include "graph/costs.h"
 
 static const tdm_ir_value *input_of(const tdm_graph *graph, const tdm_ir_node *node, uint32_t k) {
@@ -134,6 +135,7 @@ static const operation_work works[] = {
     {TDM_OP_ADD, NULL, NULL},
     {TDM_OP_ACCUMULATE, NULL, NULL},
     {TDM_OP_SCALE, NULL, NULL},
+    {TDM_OP_FUSED, NULL, NULL},
     {TDM_OP_FILL, NULL, written_bytes},
     {TDM_OP_CAST, NULL, NULL},
     {TDM_OP_SELECT, NULL, moved_bytes},
@@ -169,9 +171,24 @@ static const operation_work works[] = {
     {TDM_OP_REORDER, NULL, NULL},
 };
 
+static const operation_work *work_called(const char *name) {
+  for (size_t i = 0; i < TDM_COUNT_OF(works); i++)
+    if (strcmp(works[i].name, name) == 0) return &works[i];
+  return NULL;
+}
+
 static const operation_work *work_of(const tdm_ir_node *node) {
-  for (size_t i = 0; node->operation && i < TDM_COUNT_OF(works); i++)
-    if (strcmp(works[i].name, node->operation->name) == 0) return &works[i];
+  return node->operation ? work_called(node->operation->name) : NULL;
+}
+
+/* The operation of the node, or of a member of it, whose work is not known; NULL: there is none. */
+static const char *unknown_of(const tdm_ir_node *node) {
+  if (!node->operation) return NULL;
+  if (node->operation != &tdm_operation_fused) return work_of(node) ? NULL : node->operation->name;
+  const tdm_fused_attributes *program = node->attributes;
+  for (int64_t m = 0; m < program->member_count; m++)
+    if (!work_called(program->members[m].kernel->operation))
+      return program->members[m].kernel->operation;
   return NULL;
 }
 
@@ -183,10 +200,11 @@ double tdm_roofline_bytes(const tdm_graph *graph, const tdm_ir_node *node) {
 tdm_status tdm_roofline_ns(const tdm_machine_processor *processor, const tdm_graph *graph,
                            const tdm_ir_node *node, double *out_ns) {
   const operation_work *work = work_of(node);
-  if (node->operation && !work)
+  const char *unknown = unknown_of(node);
+  if (unknown)
     return tdm_fail(TDM_UNSUPPORTED,
                     "%s: nothing is known of how much work %s is; measure it (tdm_costs_learn)",
-                    node->name, node->operation->name);
+                    node->name, unknown);
   double computing_ns = 0;
   if (work && work->flops) {
     const tdm_dtype dtype = output_of(graph, node, 0)->spec.dtype;

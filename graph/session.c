@@ -22,6 +22,7 @@ static void copy_options(tdm_session *session, const tdm_session_options *option
   session->profile = options->profile;
   session->trace_runs = options->trace_runs;
   session->strict = options->strict;
+  session->unfused = options->unfused;
   session->check_finite = options->check_finite;
   if (options->loss.graph == graph->tag) session->loss = options->loss.index;
   session->can_train = session->loss != 0 && options->optimizer != NULL;

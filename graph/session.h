@@ -34,6 +34,7 @@ struct tdm_session {
   tdm_observer observer;
   void *observer_user;
   bool strict;
+  bool unfused;
   tdm_micro_batching batching;
   bool tunes; /* the number of micro-batches is chosen by measuring */
   tdm_micro_tuner tuner;

@@ -160,6 +160,7 @@ tdm_status tdm_session_plan_request(tdm_session *session, const tdm_run_request 
                                     .record = session->profile || session->trace,
                                     .observe = session->observer != NULL,
                                     .strict = session->strict,
+                                    .unfused = session->unfused,
                                     .batching = session->batching,
                                     .seed = session->seed};
   return choose_count(session, out_key, out_request);

@@ -83,6 +83,9 @@ typedef struct tdm_session_options {
   int micro_batches;
   const char *batch_dimension; /* its name; NULL: the one that all inputs of the loss (of the
                                   outputs, without a loss) share, "batch" if they share several */
+  /* Elementwise operations that read one another are computed as one, which changes no bit of any
+   * result; true: each by itself, to compare. */
+  bool unfused;
 } tdm_session_options;
 
 /* Runs the shape rules, placement and kernel look-up; binds parameters in the store. options may
@@ -249,9 +252,9 @@ typedef enum tdm_trace_format {
  * INVALID_ARGUMENT where the session keeps none, or no run has ended. */
 TDM_API tdm_status tdm_session_trace(tdm_session *session, tdm_trace_format format,
                                      FILE *out) TDM_WARN_UNUSED;
-/* Writes what a pass left behind ("lower", "place", "gradient", "layout", "transfer", "schedule",
- * "memory", "verify"; see docs/architecture.md) when the plan for the latest shapes is made
- * anew. */
+/* Writes what a pass left behind ("lower", "place", "gradient", "layout", "fuse", "transfer",
+ * "schedule", "memory", "verify"; see docs/architecture.md) when the plan for the latest shapes is
+ * made anew. */
 TDM_API tdm_status tdm_session_print_pass(tdm_session *session, const char *pass,
                                           tdm_plan_format format, FILE *out) TDM_WARN_UNUSED;
 

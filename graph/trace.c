@@ -192,9 +192,12 @@ static tdm_status describe_step(tdm_timeline *timeline, const tdm_plan *plan, si
       tdm_region_take(&timeline->region, (step->wait_count + 1) * sizeof *waits, "a timeline");
   uint32_t *previous =
       tdm_region_take(&timeline->region, (step->wait_count + 1) * sizeof *previous, "a timeline");
+  char text[TDM_EXPLAIN_TEXT];
+  const char *members = tdm_explain_members(node, text);
   out->row = row_of(timeline, plan->lowered.queues[step->queue]);
   out->name = tdm_region_string(&timeline->region, node->name);
-  out->action = tdm_region_string(&timeline->region, tdm_explain_action(node));
+  out->action = tdm_region_format(&timeline->region, "%s%s%s", tdm_explain_action(node),
+                                  *members ? ": " : "", members);
   out->category = node->role == TDM_ROLE_UPDATE ? "update" : "kernel";
   out->last_phase = step->phase == TDM_PHASE_UPDATE;
   if (!waits || !previous || !out->name || !out->action) return TDM_OUT_OF_MEMORY;

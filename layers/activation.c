@@ -10,6 +10,7 @@ static const tdm_operation relu_gradient = {
     .max_inputs = 2,
     .output_count = 1,
     .infer = tdm_infer_like_first,
+    .elementwise = true,
 };
 
 static const tdm_operation tanh_gradient = {
@@ -19,6 +20,7 @@ static const tdm_operation tanh_gradient = {
     .max_inputs = 2,
     .output_count = 1,
     .infer = tdm_infer_like_first,
+    .elementwise = true,
 };
 
 static const tdm_operation sigmoid_gradient = {
@@ -28,6 +30,7 @@ static const tdm_operation sigmoid_gradient = {
     .max_inputs = 2,
     .output_count = 1,
     .infer = tdm_infer_like_first,
+    .elementwise = true,
 };
 
 static tdm_status append_relu_gradient(tdm_gradient *gradient) {
@@ -52,6 +55,7 @@ static const tdm_operation relu_operation = {
     .infer = tdm_infer_floating_like_first,
     .gradient = append_relu_gradient,
     .row_wise = true,
+    .elementwise = true,
 };
 
 static const tdm_operation tanh_operation = {
@@ -63,6 +67,7 @@ static const tdm_operation tanh_operation = {
     .infer = tdm_infer_floating_like_first,
     .gradient = append_tanh_gradient,
     .row_wise = true,
+    .elementwise = true,
 };
 
 static const tdm_operation sigmoid_operation = {
@@ -74,6 +79,7 @@ static const tdm_operation sigmoid_operation = {
     .infer = tdm_infer_floating_like_first,
     .gradient = append_sigmoid_gradient,
     .row_wise = true,
+    .elementwise = true,
 };
 
 static tdm_status infer_add(tdm_infer *infer) {
@@ -99,6 +105,7 @@ static const tdm_operation add_operation = {
     .output_count = 1,
     .infer = infer_add,
     .gradient = append_add_gradient,
+    .elementwise = true,
 };
 
 tdm_value tdm_relu(tdm_graph *graph, const char *name, tdm_value x) {

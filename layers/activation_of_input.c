@@ -10,6 +10,7 @@ static const tdm_operation silu_gradient = {
     .max_inputs = 2,
     .output_count = 1,
     .infer = tdm_infer_like_first,
+    .elementwise = true,
 };
 
 static const tdm_operation gelu_gradient = {
@@ -20,6 +21,7 @@ static const tdm_operation gelu_gradient = {
     .max_inputs = 2,
     .output_count = 1,
     .infer = tdm_infer_like_first,
+    .elementwise = true,
 };
 
 static const tdm_operation leaky_relu_gradient = {
@@ -30,6 +32,7 @@ static const tdm_operation leaky_relu_gradient = {
     .max_inputs = 2,
     .output_count = 1,
     .infer = tdm_infer_like_first,
+    .elementwise = true,
 };
 
 static tdm_status append_silu_gradient(tdm_gradient *gradient) {
@@ -53,6 +56,7 @@ static const tdm_operation silu_operation = {
     .output_count = 1,
     .infer = tdm_infer_floating_like_first,
     .gradient = append_silu_gradient,
+    .elementwise = true,
 };
 
 static const tdm_operation gelu_operation = {
@@ -64,6 +68,7 @@ static const tdm_operation gelu_operation = {
     .output_count = 1,
     .infer = tdm_infer_floating_like_first,
     .gradient = append_gelu_gradient,
+    .elementwise = true,
 };
 
 static const tdm_operation leaky_relu_operation = {
@@ -75,6 +80,7 @@ static const tdm_operation leaky_relu_operation = {
     .output_count = 1,
     .infer = tdm_infer_floating_like_first,
     .gradient = append_leaky_relu_gradient,
+    .elementwise = true,
 };
 
 tdm_value tdm_silu(tdm_graph *graph, const char *name, tdm_value x) {

@@ -19,6 +19,7 @@ static const tdm_operation dropout_in_training = {
     .infer = tdm_infer_floating_like_first,
     .gradient = append_gradient,
     .chunk_at = 1 + offsetof(tdm_dropout_attributes, chunk),
+    .elementwise = true,
 };
 
 static tdm_status append_gradient(tdm_gradient *gradient) {

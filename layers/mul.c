@@ -31,6 +31,7 @@ static const tdm_operation mul_operation = {
     .output_count = 1,
     .infer = infer_mul,
     .gradient = append_gradient,
+    .elementwise = true,
 };
 
 tdm_value tdm_mul(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {

@@ -1,7 +1,7 @@
-/* model_rows [--threads N] [--profile] [ROW...]: times forward runs and training steps of whole
- * models on cpu:0, which has N threads (default: as many as the machine). Prints every row whose
- * name begins with one of the words given; none: all. --profile: prints the plan of each with the
- * median times of its kernels instead. */
+/* model_rows [--threads N] [--profile] [--unfused] [ROW...]: times forward runs and training steps
+ * of whole models on cpu:0, which has N threads (default: as many as the machine). Prints every row
+ * whose name begins with one of the words given; none: all. --profile: prints the plan of each with
+ * the median times of its kernels instead. --unfused: elementwise operations are not made one. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +20,9 @@ static const row all_rows[] = {
     {"words 30", model_words, 30, false},
     {"words 65536", model_words, 65536, false},
     {"chain of 100", model_chain, 30, false},
+    {"elements 32", model_elements, 32, false},
+    {"elements 2048", model_elements, 2048, false},
+    {"elements 65536", model_elements, 65536, false},
     {"lenet 64", model_lenet, 64, false},
     {"lstm 64", model_lstm, 64, false},
     {"bag 2048", model_bag, 2048, true},
@@ -92,10 +95,12 @@ int main(int argc, char **argv) {
   for (; first < argc && argv[first][0] == '-'; first++) {
     if (strcmp(argv[first], "--profile") == 0) {
       model_profiles = true;
+    } else if (strcmp(argv[first], "--unfused") == 0) {
+      model_unfused = true;
     } else if (strcmp(argv[first], "--threads") == 0 && first + 1 < argc) {
       threads = atoi(argv[++first]);
     } else {
-      fprintf(stderr, "usage: model_rows [--threads N] [--profile] [ROW...]\n");
+      fprintf(stderr, "usage: model_rows [--threads N] [--profile] [--unfused] [ROW...]\n");
       return 2;
     }
   }

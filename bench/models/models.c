@@ -11,6 +11,7 @@ enum { TABLE_ROWS = 1000000, TABLE_WIDTH = 64, BAG = 26 };
 static const int64_t SPREAD = 2654435761; /* the golden ratio's share of 2^32: ids far apart */
 
 bool model_profiles;
+bool model_unfused;
 
 void model_finish(model *made, tdm_value loss, tdm_optimizer optimizer) {
   const tdm_session_options options = {
@@ -18,6 +19,7 @@ void model_finish(model *made, tdm_value loss, tdm_optimizer optimizer) {
       .loss = loss,
       .optimizer = &optimizer,
       .profile = model_profiles,
+      .unfused = model_unfused,
   };
   made->session = tdm_session_create(made->graph, &options);
   if (!made->session) bench_fail("session");

@@ -24,6 +24,8 @@ typedef struct model {
 
 /* Do sessions record the times of their kernels? Set before models are made. */
 extern bool model_profiles;
+/* Do elementwise operations stay by themselves? The same. */
+extern bool model_unfused;
 
 /* Creates the session of what was described; ends the program if it can not. */
 void model_finish(model *made, tdm_value loss, tdm_optimizer optimizer);
@@ -40,6 +42,9 @@ void model_release(model *released);
 model model_words(tdm_context *context, int64_t rows);
 /* 100 times Linear(10, 10), mean squared error, SGD; `rows` rows. */
 model model_chain(tdm_context *context, int64_t rows);
+/* dropout(gelu(x) * sigmoid(p * x) + x) of (rows, 256), p being a parameter like x, mean squared
+ * error, SGD. */
+model model_elements(tdm_context *context, int64_t rows);
 /* LeNet (LeCun et al., "Gradient-based learning applied to document recognition", 1998) with ReLU
  * and maximum pooling, cross-entropy, SGD; `rows` images of 28 x 28. */
 model model_lenet(tdm_context *context, int64_t rows);

@@ -52,6 +52,22 @@ def make_chain(rows):
         torch.nn.functional.mse_loss
 
 
+class Elements(torch.nn.Module):
+    def __init__(self, rows):
+        super().__init__()
+        self.p = torch.nn.Parameter(torch.rand(rows, 256) * 2 - 1)
+
+    def forward(self, x):
+        gate = torch.sigmoid(self.p * x)
+        y = torch.nn.functional.gelu(x) * gate + x
+        return torch.nn.functional.dropout(y, 0.1, self.training)
+
+
+def make_elements(rows):
+    return Elements(rows), [torch.rand(rows, 256) * 2 - 1], torch.rand(rows, 256) * 2 - 1, \
+        torch.nn.functional.mse_loss
+
+
 def make_lenet(rows):
     model = torch.nn.Sequential(
         torch.nn.Conv2d(1, 6, 5, padding=2), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
@@ -98,6 +114,9 @@ ROWS = [
     ("words 30", make_words, 30),
     ("words 65536", make_words, 65536),
     ("chain of 100", make_chain, 30),
+    ("elements 32", make_elements, 32),
+    ("elements 2048", make_elements, 2048),
+    ("elements 65536", make_elements, 65536),
     ("lenet 64", make_lenet, 64),
     ("lstm 64", make_lstm, 64),
     ("bag 2048", make_bag, 2048),
@@ -120,9 +139,11 @@ def time_row(name, make, rows, wanted):
         optimizer.step()
 
     if wanted(names[0]):
+        model.eval()
         with torch.inference_mode():
             print("%s\t%.1f" % (names[0], hot_ns(lambda: model(next(inputs)))), flush=True)
     if not forward_only and wanted(names[1]):
+        model.train()
         print("%s\t%.1f" % (names[1], hot_ns(step)), flush=True)
 
 

@@ -59,7 +59,8 @@ static tdm_status run(const tdm_kernel_call *call,
   }                                                                                                \
   tdm_status TDM_NAME(tdm_##name##_execute)(const tdm_kernel_call *call) {                         \
     return run(call, name##_range);                                                                \
-  }
+  }                                                                                                \
+  ELEMENT_PART(name)
 
 /* Written so that NaN stays NaN. */
 UNARY(relu, vec_select(x < (vec){0}, (vec){0}, x), 3.0)

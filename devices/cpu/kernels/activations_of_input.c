@@ -94,7 +94,8 @@ ALWAYS_INLINE vec vec_silu_slope(vec x) {
   }                                                                                                \
   tdm_status TDM_NAME(tdm_##name##_execute)(const tdm_kernel_call *call) {                         \
     return run(call, name##_range);                                                                \
-  }
+  }                                                                                                \
+  ELEMENT_PART(name)
 
 /* The same of a gradient, in d (of y) and x. */
 #define GRADIENT(name, expression)                                                                 \
@@ -111,7 +112,8 @@ ALWAYS_INLINE vec vec_silu_slope(vec x) {
   }                                                                                                \
   tdm_status TDM_NAME(tdm_##name##_execute)(const tdm_kernel_call *call) {                         \
     return run(call, name##_range);                                                                \
-  }
+  }                                                                                                \
+  ELEMENT_PART(name)
 
 #define PREPARE(name, vector_ns, setting)                                                          \
   tdm_status TDM_NAME(tdm_##name##_prepare)(const tdm_kernel_request *request,                     \

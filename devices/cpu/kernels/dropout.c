@@ -81,3 +81,5 @@ tdm_status TDM_NAME(tdm_dropout_execute)(const tdm_kernel_call *call) {
   tdm_team_run(state->splits ? call->team : NULL, state->count, GRAIN, dropout_range, (void *)call);
   return TDM_OK;
 }
+
+ELEMENT_PART(dropout)

@@ -48,6 +48,8 @@ tdm_status TDM_NAME(tdm_add_execute)(const tdm_kernel_call *call) {
   return run(call, add_range);
 }
 
+ELEMENT_PART(add)
+
 /* ---- mul ------------------------------------------------------------------------------------- */
 
 static void mul_range(void *user, int64_t begin, int64_t end) {
@@ -67,6 +69,8 @@ tdm_status TDM_NAME(tdm_mul_prepare)(const tdm_kernel_request *request, tdm_kern
 tdm_status TDM_NAME(tdm_mul_execute)(const tdm_kernel_call *call) {
   return run(call, mul_range);
 }
+
+ELEMENT_PART(mul)
 
 /* ---- accumulate ------------------------------------------------------------------------------ */
 
@@ -93,6 +97,8 @@ tdm_status TDM_NAME(tdm_accumulate_execute)(const tdm_kernel_call *call) {
   return run(call, accumulate_range);
 }
 
+ELEMENT_PART(accumulate)
+
 /* ---- scale ----------------------------------------------------------------------------------- */
 
 static void scale_range(void *user, int64_t begin, int64_t end) {
@@ -114,6 +120,8 @@ tdm_status TDM_NAME(tdm_scale_execute)(const tdm_kernel_call *call) {
   return run(call, scale_range);
 }
 
+ELEMENT_PART(scale)
+
 /* ---- divide ---------------------------------------------------------------------------------- */
 
 static void divide_range(void *user, int64_t begin, int64_t end) {
@@ -134,3 +142,5 @@ tdm_status TDM_NAME(tdm_divide_prepare)(const tdm_kernel_request *request,
 tdm_status TDM_NAME(tdm_divide_execute)(const tdm_kernel_call *call) {
   return run(call, divide_range);
 }
+
+ELEMENT_PART(divide)

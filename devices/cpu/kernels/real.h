@@ -16,4 +16,13 @@ typedef int32_t real_bits;
 #define TDM_NAME(name) TDM_PASTE(name, float32, TDM_ISA)
 #endif
 
+/* Defines the part (tdm_kernel.execute_part) of an operation whose team's ranges are computed by
+ * name_range. */
+#define ELEMENT_PART(name)                                                                         \
+  tdm_status TDM_NAME(tdm_##name##_part)(const tdm_kernel_call *call, int64_t begin,               \
+                                         int64_t end) {                                            \
+    name##_range((void *)call, begin, end);                                                        \
+    return TDM_OK;                                                                                 \
+  }
+
 #endif

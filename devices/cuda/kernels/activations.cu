@@ -1,5 +1,6 @@
 /* relu, tanh and sigmoid, and their gradients, which are told in terms of the result y. Invariant:
  * an element of the result depends on the same element of the operands alone. */
+#include "devices/cuda/kernels/elements.h"
 #include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/kernel.h"
 
@@ -15,35 +16,6 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   state->wide = request->outputs[0].dtype == TDM_FLOAT64;
   return TDM_OK;
 }
-
-/* ---- Formulas, written so that NaN stays NaN ------------------------------------------------- */
-
-struct relu {
-  template <class real> static __device__ real of(real x) {
-    return x < 0 ? 0 : x;
-  }
-  template <class real> static __device__ real gradient(real d, real y) {
-    return y > 0 ? d : 0;
-  }
-};
-
-struct hyperbolic_tangent {
-  template <class real> static __device__ real of(real x) {
-    return tanh(x);
-  }
-  template <class real> static __device__ real gradient(real d, real y) {
-    return d * (1 - y * y);
-  }
-};
-
-struct sigmoid {
-  template <class real> static __device__ real of(real x) {
-    return 1 / (1 + exp(-x));
-  }
-  template <class real> static __device__ real gradient(real d, real y) {
-    return d * ((1 - y) * y);
-  }
-};
 
 /* x, y: (count). */
 template <class real, class formula>

@@ -1,5 +1,6 @@
 /* GELU, SiLU and leaky ReLU, and their gradients, which are told in terms of the argument x.
  * Invariant: an element of the result depends on the same element of the operands alone. */
+#include "devices/cuda/kernels/elements.h"
 #include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/kernel.h"
 
@@ -16,46 +17,6 @@ static activation_state *prepare(const tdm_kernel_request *request, tdm_kernel_a
   state->wide = request->outputs[0].dtype == TDM_FLOAT64;
   return state;
 }
-
-/* ---- Formulas -------------------------------------------------------------------------------- */
-
-struct silu {
-  template <class real> static __device__ real of(real x, double) {
-    return x / (1 + exp(-x));
-  }
-  template <class real> static __device__ real slope(real x, double) {
-    const real s = 1 / (1 + exp(-x));
-    return s * (1 + x * (1 - s));
-  }
-};
-
-struct gelu {
-  template <class real> static __device__ real inner(real x) {
-    return (real)0.79788456080286535588 * (x + (real)0.044715 * x * x * x);
-  }
-  template <class real> static __device__ real of(real x, double by_tanh) {
-    if (by_tanh != 0) return (real)0.5 * x * (1 + tanh(inner(x)));
-    return (real)0.5 * x * (1 + erf(x * (real)0.70710678118654752440));
-  }
-  template <class real> static __device__ real slope(real x, double by_tanh) {
-    if (by_tanh != 0) {
-      const real t = tanh(inner(x));
-      const real inner_slope = (real)0.79788456080286535588 * (1 + 3 * (real)0.044715 * x * x);
-      return (real)0.5 * (1 + t) + (real)0.5 * x * (1 - t * t) * inner_slope;
-    }
-    const real density = (real)0.39894228040143267794 * exp((real)-0.5 * x * x);
-    return (real)0.5 * (1 + erf(x * (real)0.70710678118654752440)) + x * density;
-  }
-};
-
-struct leaky_relu {
-  template <class real> static __device__ real of(real x, double slope_below) {
-    return x < 0 ? x * (real)slope_below : x;
-  }
-  template <class real> static __device__ real slope(real x, double slope_below) {
-    return x > 0 ? 1 : (real)slope_below;
-  }
-};
 
 /* x, y: (count). */
 template <class real, class formula>
@@ -89,18 +50,6 @@ static tdm_status run(const tdm_kernel_call *call, const char *name, bool gradie
 }
 
 /* ---- Kernels --------------------------------------------------------------------------------- */
-
-static double no_setting(const void *) {
-  return 0;
-}
-
-static double by_tanh_of(const void *attributes) {
-  return (double)static_cast<const tdm_gelu_attributes *>(attributes)->by_tanh;
-}
-
-static double slope_of(const void *attributes) {
-  return static_cast<const tdm_leaky_relu_attributes *>(attributes)->slope;
-}
 
 #define KERNEL(name, formula, setting_of, gradient)                                                \
   tdm_status tdm_cuda_##name##_prepare(const tdm_kernel_request *request,                          \

@@ -5,12 +5,14 @@
 #define TANDEM_DEVICES_CUDA_KERNELS_OPERATIONS_H
 
 #include "devices/devices.h"
+#include "devices/fused.h"
 #include "devices/kernels.h"
 #include "devices/real_kernels.h"
 
 /* For the dtypes that follow the name. */
 #define TDM_CUDA_TYPED_KERNELS(X)                                                                  \
   X(TDM_OP_ADD, add_integers, TDM_INT32, TDM_INT64)                                                \
+  X(TDM_OP_FUSED, fused, TDM_FLOAT32, TDM_FLOAT64)                                                 \
   X(TDM_OP_FILL, fill, TDM_FLOAT32, TDM_FLOAT64, TDM_INT32, TDM_INT64, TDM_UINT8, TDM_BOOL)        \
   X(TDM_OP_CAST, cast, TDM_FLOAT32, TDM_FLOAT64, TDM_INT32, TDM_INT64, TDM_UINT8, TDM_BOOL)        \
   X(TDM_OP_SELECT, select, TDM_FLOAT32, TDM_FLOAT64, TDM_INT32, TDM_INT64)                         \
@@ -31,6 +33,7 @@ extern "C" {
   tdm_status tdm_cuda_##name##_execute(const tdm_kernel_call *call);
 
 TDM_REAL_KERNELS(TDM_CUDA_PROTOTYPES)
+TDM_ELEMENT_KERNELS(TDM_CUDA_PROTOTYPES)
 TDM_CUDA_TYPED_KERNELS(TDM_CUDA_PROTOTYPES)
 
 #ifdef __cplusplus

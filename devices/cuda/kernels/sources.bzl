@@ -15,6 +15,7 @@ KERNEL_SOURCES = [
     "elementwise.cu",
     "embedding.cu",
     "embedding_bag.cu",
+    "fused.cu",
     "interaction.cu",
     "layer_norm.cu",
     "linear.cu",

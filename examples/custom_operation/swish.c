@@ -51,6 +51,17 @@ static tdm_status execute_swish_gradient(const tdm_kernel_call *call) {
   return TDM_OK;
 }
 
+/* Of some elements: so these operations are computed together with elementwise neighbours. */
+static tdm_status swish_part(const tdm_kernel_call *call, int64_t begin, int64_t end) {
+  swish_range((void *)call, begin, end);
+  return TDM_OK;
+}
+
+static tdm_status swish_gradient_part(const tdm_kernel_call *call, int64_t begin, int64_t end) {
+  swish_gradient_range((void *)call, begin, end);
+  return TDM_OK;
+}
+
 static const tdm_kernel kernels[] = {
     {
         .struct_size = sizeof(tdm_kernel),
@@ -58,6 +69,7 @@ static const tdm_kernel kernels[] = {
         .executes = "cpu",
         .dtype = TDM_FLOAT32,
         .execute = execute_swish,
+        .execute_part = swish_part,
     },
     {
         .struct_size = sizeof(tdm_kernel),
@@ -65,6 +77,7 @@ static const tdm_kernel kernels[] = {
         .executes = "cpu",
         .dtype = TDM_FLOAT32,
         .execute = execute_swish_gradient,
+        .execute_part = swish_gradient_part,
     },
 };
 
@@ -95,6 +108,7 @@ static const tdm_operation swish_gradient_operation = {
     .max_inputs = 2,
     .output_count = 1,
     .infer = infer_like_first,
+    .elementwise = true,
 };
 
 /* The gradient of x, from the gradient of y and x itself. */
@@ -117,6 +131,7 @@ static const tdm_operation swish_operation = {
     .output_count = 1,
     .infer = infer_like_first,
     .gradient = append_gradient,
+    .elementwise = true,
 };
 
 tdm_value swish(tdm_graph *graph, const char *name, tdm_value x, double beta) {

@@ -11,6 +11,23 @@
 #define TDM_PHILOX_FUNCTION static inline
 #endif
 
+/* One round on a block's four words. */
+TDM_PHILOX_FUNCTION void tdm_philox_round(uint32_t *c0, uint32_t *c1, uint32_t *c2, uint32_t *c3,
+                                          uint32_t k0, uint32_t k1) {
+  const uint64_t product0 = (uint64_t)0xD2511F53u * *c0;
+  const uint64_t product1 = (uint64_t)0xCD9E8D57u * *c2;
+  *c0 = (uint32_t)(product1 >> 32) ^ *c1 ^ k0;
+  *c1 = (uint32_t)product1;
+  *c2 = (uint32_t)(product0 >> 32) ^ *c3 ^ k1;
+  *c3 = (uint32_t)product0;
+}
+
+/* Weyl sequences: the golden ratio, and sqrt(3) - 1. */
+TDM_PHILOX_FUNCTION void tdm_philox_next_key(uint32_t *k0, uint32_t *k1) {
+  *k0 += 0x9E3779B9u;
+  *k1 += 0xBB67AE85u;
+}
+
 /* The bijection itself: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3",
  * SC 2011, section 3.3, with 10 rounds. */
 TDM_PHILOX_FUNCTION void tdm_philox4x32(const uint32_t counter[4], const uint32_t key[2],
@@ -18,14 +35,8 @@ TDM_PHILOX_FUNCTION void tdm_philox4x32(const uint32_t counter[4], const uint32_
   uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
   uint32_t k0 = key[0], k1 = key[1];
   for (int round = 0; round < 10; round++) {
-    const uint64_t product0 = (uint64_t)0xD2511F53u * c0;
-    const uint64_t product1 = (uint64_t)0xCD9E8D57u * c2;
-    c0 = (uint32_t)(product1 >> 32) ^ c1 ^ k0;
-    c1 = (uint32_t)product1;
-    c2 = (uint32_t)(product0 >> 32) ^ c3 ^ k1;
-    c3 = (uint32_t)product0;
-    k0 += 0x9E3779B9u; /* Weyl sequences: the golden ratio, and sqrt(3) - 1 */
-    k1 += 0xBB67AE85u;
+    tdm_philox_round(&c0, &c1, &c2, &c3, k0, k1);
+    tdm_philox_next_key(&k0, &k1);
   }
   out[0] = c0;
   out[1] = c1;

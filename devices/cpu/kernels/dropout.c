@@ -6,6 +6,7 @@
 
 #define GRAIN 4096
 #define BLOCKS 64 /* of four words that are made at a time */
+#define FEW_BLOCKS 16
 
 typedef struct dropout_state {
   int64_t count;
@@ -39,6 +40,41 @@ tdm_status TDM_NAME(tdm_dropout_prepare)(const tdm_kernel_request *request,
   return TDM_OK;
 }
 
+/* tdm_philox_block of so many blocks (count, a constant where this is inlined), side by side in
+ * vectors. words: (count, 4). */
+ALWAYS_INLINE void draw_blocks(uint64_t seed, uint64_t stream, uint32_t step, uint64_t block,
+                               int count, uint32_t *words) {
+  uint32_t c0[BLOCKS], c1[BLOCKS], c2[BLOCKS], c3[BLOCKS];
+  uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+  for (int b = 0; b < count; b++) {
+    const uint64_t index = block + (uint64_t)b;
+    c0[b] = (uint32_t)index;
+    c1[b] = (uint32_t)(index >> 32) ^ tdm_philox_reverse_bits(step);
+    c2[b] = (uint32_t)stream;
+    c3[b] = (uint32_t)(stream >> 32);
+  }
+  for (int round = 0; round < 10; round++) {
+    for (int b = 0; b < count; b++)
+      tdm_philox_round(&c0[b], &c1[b], &c2[b], &c3[b], k0, k1);
+    tdm_philox_next_key(&k0, &k1);
+  }
+  for (int b = 0; b < count; b++) {
+    words[4 * b] = c0[b];
+    words[4 * b + 1] = c1[b];
+    words[4 * b + 2] = c2[b];
+    words[4 * b + 3] = c3[b];
+  }
+}
+
+/* At least count blocks. */
+static void draw_words(uint64_t seed, uint64_t stream, uint32_t step, uint64_t block, int64_t count,
+                       uint32_t words[4 * BLOCKS]) {
+  if (count <= FEW_BLOCKS)
+    draw_blocks(seed, stream, step, block, FEW_BLOCKS, words);
+  else
+    draw_blocks(seed, stream, step, block, BLOCKS, words);
+}
+
 /* count elements whose places in the whole value begin at `place`. */
 static void drop_stretch(const tdm_kernel_call *call, const real *x, real *y, uint64_t place,
                          int64_t count) {
@@ -50,9 +86,7 @@ static void drop_stretch(const tdm_kernel_call *call, const real *x, real *y, ui
     const uint64_t block = place / 4;
     const int64_t skipped = (int64_t)(place % 4);
     const int64_t taken = tdm_cpu_min(count, 4 * BLOCKS - skipped);
-    const int64_t blocks = tdm_cpu_chunks(skipped + taken, 4);
-    for (int64_t b = 0; b < blocks; b++)
-      tdm_philox_block(seed, state->stream, step, block + (uint64_t)b, words + 4 * b);
+    draw_words(seed, state->stream, step, block, tdm_cpu_chunks(skipped + taken, 4), words);
     for (int64_t i = 0; i < taken; i++)
       y[i] = words[skipped + i] >> 8 < state->threshold ? 0 : x[i] * state->scale;
     x += taken;

@@ -26,3 +26,7 @@ void tdm_context_bell_release(tdm_context *context, uint32_t bell) {
 tdm_doorbell *tdm_context_bell(tdm_context *context, uint32_t bell) {
   return &context->bells[bell].bell;
 }
+
+tdm_crowd *tdm_context_crowd(tdm_context *context) {
+  return &context->crowd;
+}

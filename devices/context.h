@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 #include "core/allocate.h"
+#include "core/crowd.h"
 #include "core/loop.h"
 #include "devices/device.h"
 
@@ -60,6 +61,8 @@ const tdm_kernel *tdm_context_find_kernel(tdm_context *context, const char *oper
 uint32_t tdm_context_bell_acquire(tdm_context *context);
 void tdm_context_bell_release(tdm_context *context, uint32_t bell);
 tdm_doorbell *tdm_context_bell(tdm_context *context, uint32_t bell);
+/* What its waiting threads know of who else wants their cores. */
+tdm_crowd *tdm_context_crowd(tdm_context *context);
 
 /* Gives the submissions of one flight their sequence numbers, atomically with respect to other
  * flights, and hands each to its queue. flight->remaining is set to count first. If adopt is true,

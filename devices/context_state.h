@@ -20,6 +20,7 @@ typedef struct tdm_context_bell_slot {
 struct tdm_context {
   tdm_context_bell_slot bells[TDM_MAX_WAITERS];
   _Atomic uint64_t bells_taken; /* bit i: bell i */
+  tdm_crowd crowd;
 
   tdm_allocator allocator;
   tdm_log_function log;

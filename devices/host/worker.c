@@ -80,6 +80,8 @@ static void end_submission(tdm_flight *flight) {
 static void await_point(const tdm_host_queue *queue, const tdm_submission *submission) {
   uint64_t sequence;
   tdm_queue *awaited = tdm_submission_awaits(submission, &sequence);
+  tdm_context *context = queue->base.device->context;
+  tdm_crowd *crowd = tdm_context_crowd(context);
   const uint64_t begin_ns = tdm_time_ns();
   while (!queue->worker->cores.shared) {
     for (int i = 0; i < SPINS_BETWEEN_CLOCKS; ++i) {
@@ -89,9 +91,8 @@ static void await_point(const tdm_host_queue *queue, const tdm_submission *submi
     const uint64_t spun_ns = tdm_time_ns() - begin_ns;
     if (spun_ns >= SPIN_NS) break;
     /* The thread that would reach the point may be bound to the very core this one spins on. */
-    if (spun_ns >= ALONE_NS) (void)sched_yield();
+    if (spun_ns >= ALONE_NS && !tdm_crowd_yield(crowd, begin_ns + spun_ns)) break;
   }
-  tdm_context *context = queue->base.device->context;
   const uint32_t bell = tdm_context_bell_acquire(context);
   for (;;) {
     const uint32_t seen = tdm_doorbell_read(tdm_context_bell(context, bell));
@@ -225,6 +226,16 @@ static void ask_for_points(tdm_worker *worker) {
   }
 }
 
+/* Spins on, or yields? No: there is nothing to do soon, or others want the core. */
+static bool keeps_spinning(const tdm_worker *worker, uint64_t now_ns, uint64_t spun_ns,
+                           uint64_t due_ns) {
+  const bool shared = worker->cores.shared;
+  const bool due_soon = due_ns != 0 && due_ns < now_ns + SOON_NS;
+  if (!due_soon && (shared || spun_ns >= SPIN_NS)) return false;
+  if (!shared && spun_ns < ALONE_NS) return true;
+  return tdm_crowd_yield(tdm_context_crowd(worker->executor.device->context), now_ns) || due_soon;
+}
+
 /* Called again and again while nothing can be done: spins, then asks, then parks. */
 static void rest(tdm_worker *worker, worker_rest *state) {
   tdm_doorbell *bell = tdm_context_bell(worker->executor.device->context, worker->bell);
@@ -236,16 +247,7 @@ static void rest(tdm_worker *worker, worker_rest *state) {
     }
     const uint64_t now_ns = tdm_time_ns();
     if (state->since_ns == 0) state->since_ns = now_ns;
-    const bool due_soon = due_ns != 0 && due_ns < now_ns + SOON_NS;
-    if (worker->cores.shared && due_soon) {
-      (void)sched_yield();
-      return;
-    }
-    const uint64_t spun_ns = now_ns - state->since_ns;
-    if (!worker->cores.shared && (due_soon || spun_ns < SPIN_NS)) {
-      if (spun_ns >= ALONE_NS) (void)sched_yield();
-      return;
-    }
+    if (keeps_spinning(worker, now_ns, now_ns - state->since_ns, due_ns)) return;
     state->seen = tdm_doorbell_read(bell);
     ask_for_points(worker);
     state->asked = true;
@@ -273,6 +275,7 @@ static void *worker_main(void *user) {
   tdm_worker *worker = user;
   tdm_context_thread_begins(worker->executor.device->context);
   (void)tdm_topology_bind_thread(worker->topology, &worker->cores);
+  tdm_thread_ask_short_slice();
   const int saved = tdm_team_serial_enter();
   worker_rest state = {0};
   for (;;) {

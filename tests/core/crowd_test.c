@@ -1,0 +1,64 @@
+/* Who loses a core to something else parks for a while, in proportion to the loss and no longer.
+ * Losses are told by a time that lies back, so nothing here depends on who is scheduled when. */
+#include "core/crowd.h"
+
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/resource.h>
+
+#include <cmocka.h>
+
+#include "core/park.h"
+#include "core/thread.h"
+
+enum { MILLISECOND = 1000000 };
+
+static void a_loss_keeps_threads_from_yielding(void **state) {
+  (void)state;
+  tdm_crowd crowd = {0};
+  const uint64_t now_ns = tdm_time_ns();
+  assert_false(tdm_crowd_yield(&crowd, now_ns - 2 * MILLISECOND));
+  assert_true(crowd.until_ns >= now_ns + 40 * MILLISECOND);
+  const uint64_t until_ns = crowd.until_ns;
+  assert_false(tdm_crowd_yield(&crowd, until_ns - 1)); /* at once: this is no new loss */
+  assert_int_equal(crowd.until_ns, until_ns);
+}
+
+static void a_long_loss_counts_as_a_short_one(void **state) {
+  (void)state;
+  tdm_crowd crowd = {0};
+  assert_false(tdm_crowd_yield(&crowd, tdm_time_ns() - 5000 * (uint64_t)MILLISECOND));
+  assert_true(crowd.until_ns <= tdm_time_ns() + 100 * MILLISECOND);
+}
+
+static void who_is_alone_goes_on_yielding(void **state) {
+  (void)state;
+  tdm_crowd crowd;
+  bool kept = false;
+  for (int i = 0; i < 1000 && !kept; i++) {
+    crowd.until_ns = 1;
+    kept = tdm_crowd_yield(&crowd, tdm_time_ns());
+    assert_int_equal(kept, crowd.until_ns == 1);
+  }
+  assert_true(kept); /* of a thousand, one comes back within a fifth of a millisecond */
+}
+
+static void a_short_slice_leaves_class_and_niceness(void **state) {
+  (void)state;
+  const int policy = sched_getscheduler(0), niceness = getpriority(PRIO_PROCESS, 0);
+  tdm_thread_ask_short_slice();
+  assert_int_equal(sched_getscheduler(0), policy);
+  assert_int_equal(getpriority(PRIO_PROCESS, 0), niceness);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_loss_keeps_threads_from_yielding),
+      cmocka_unit_test(a_long_loss_counts_as_a_short_one),
+      cmocka_unit_test(who_is_alone_goes_on_yielding),
+      cmocka_unit_test(a_short_slice_leaves_class_and_niceness),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

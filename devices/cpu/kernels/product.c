@@ -1,10 +1,9 @@
 /* The products of product.h: panels, tiles of registers, and the loops around them. */
 #include "devices/cpu/kernels/product.h"
 
-#include "devices/cpu/kernels/vector.h"
-
 #define VECTORS 2 /* of a tile's width */
-#define WIDTH (VECTORS * LANES)
+#define WIDTH PRODUCT_WIDTH
+_Static_assert(WIDTH == VECTORS * LANES, "a panel is a tile wide");
 /* The tallest tiles, so that a tile of one or two vectors a row fits the registers. */
 #define TALL_ROWS 12
 #define WIDE_ROWS (TDM_VECTOR_BYTES == 64 ? 12 : 6)
@@ -170,19 +169,24 @@ ALWAYS_INLINE void tile_of_any_height(int64_t rows, const int vectors, int64_t d
 #undef HEIGHT
 }
 
-/* One panel for all m rows, in tiles of even heights: a low one would wait for its own sums. */
+/* Rows of the first of `tiles` tiles that share m rows evenly: a low one would wait for its own
+ * sums. */
+ALWAYS_INLINE int64_t tile_rows(int64_t m, int64_t tiles) {
+  return tdm_cpu_chunks(m, tiles);
+}
+
+/* One panel for all m rows of a left operand that lie in memory element after element. */
 ALWAYS_INLINE void panel_rows(const int vectors, int64_t m, int64_t depth, strip from,
                               panel_view panel, const target *to) {
   for (int64_t tiles = tdm_cpu_chunks(m, vectors == 1 ? TALL_ROWS : WIDE_ROWS), row = 0; tiles > 0;
        tiles--) {
-    const int64_t rows = tdm_cpu_chunks(m - row, tiles);
+    const int64_t rows = tile_rows(m - row, tiles);
     tile_of_any_height(rows, vectors, depth, from, panel, to, row);
     from.a += rows * from.row_step;
     row += rows;
   }
 }
 
-/* The left operand's rows lie in memory element after element. */
 static void panel_of_rows(int64_t width, int64_t m, int64_t depth, const real *a, int64_t a_stride,
                           panel_view panel, const target *to) {
   const strip from = {.a = a, .row_step = a_stride, .depth_step = 1};
@@ -193,14 +197,39 @@ static void panel_of_rows(int64_t width, int64_t m, int64_t depth, const real *a
   }
 }
 
-/* Its columns do. */
-static void panel_of_columns(int64_t width, int64_t m, int64_t depth, const real *a,
-                             int64_t a_stride, panel_view panel, const target *to) {
-  const strip from = {.a = a, .row_step = 1, .depth_step = a_stride};
+/* ---- Strips: a left operand whose columns lie in memory, packed tile by tile --------------------
+ */
+
+/* Of each tile its (depth, rows): reading one goes through memory line by line and leaves room in
+ * the nearest cache for the panel. */
+void product_strips(int64_t m, int64_t depth, const real *a, int64_t a_stride, real *strips) {
+  int64_t row = 0;
+  for (int64_t tiles = tdm_cpu_chunks(m, WIDE_ROWS); tiles > 0; tiles--) {
+    const int64_t rows = tile_rows(m - row, tiles);
+    for (int64_t p = 0; p < depth; p++, strips += rows)
+      row_copy(strips, a + p * a_stride + row, rows);
+    row += rows;
+  }
+}
+
+/* One panel for all strips. */
+ALWAYS_INLINE void panel_strips(const int vectors, int64_t m, int64_t depth, const real *strips,
+                                panel_view panel, const target *to) {
+  for (int64_t tiles = tdm_cpu_chunks(m, WIDE_ROWS), row = 0; tiles > 0; tiles--) {
+    const int64_t rows = tile_rows(m - row, tiles);
+    const strip from = {.a = strips, .row_step = 1, .depth_step = rows};
+    tile_of_any_height(rows, vectors, depth, from, panel, to, row);
+    strips += rows * depth;
+    row += rows;
+  }
+}
+
+static void panel_of_strips(int64_t width, int64_t m, int64_t depth, const real *strips,
+                            panel_view panel, const target *to) {
   if (width == WIDTH) {
-    panel_rows(VECTORS, m, depth, from, panel, to);
+    panel_strips(VECTORS, m, depth, strips, panel, to);
   } else {
-    panel_rows(1, m, depth, from, panel, to);
+    panel_strips(1, m, depth, strips, panel, to);
   }
 }
 
@@ -257,23 +286,33 @@ void product_direct(int64_t m, int64_t k, int64_t n, matrix b, int64_t first, in
 void product_of_transposed(int64_t m, int64_t n, int64_t k, const real *a, int64_t a_stride,
                            const real *b, int64_t b_stride, product_start start, real *c,
                            int64_t c_stride) {
-  _Alignas(64) real columns[GRADIENT_DEPTH * PRODUCT_ROWS]; /* (depth, m) of a */
+  _Alignas(64) real strips[GRADIENT_DEPTH * PRODUCT_ROWS]; /* of a */
   _Alignas(64) real packed[GRADIENT_DEPTH * WIDTH];
   const matrix right = {b, b_stride, false};
   int64_t p = 0;
   do {
     const int64_t depth = tdm_cpu_min(k - p, GRADIENT_DEPTH);
-    for (int64_t i = 0; i < depth; i++)
-      row_copy(columns + i * m, a + (p + i) * a_stride, m);
+    product_strips(m, depth, a + p * a_stride, a_stride, strips);
     for (int64_t j = 0; j < n; j += WIDTH) {
       const int64_t width = panel_width(n, j);
       const target to = target_of(n, p, j, NULL, start, c, c_stride);
       const panel_view panel = {packed, width};
       pack_panel(right, p, depth, j, tdm_cpu_min(n - j, width), width, packed);
-      panel_of_columns(width, m, depth, columns, m, panel, &to);
+      panel_of_strips(width, m, depth, strips, panel, &to);
     }
     p += depth;
   } while (p < k);
+}
+
+void product_of_strips(int64_t m, packed_matrix b, int64_t first, const real *strips,
+                       product_start start, real *c, int64_t c_stride) {
+  const int64_t depth = tdm_cpu_min(b.k - first, PRODUCT_DEPTH);
+  for (int64_t j = 0; j < b.n; j += WIDTH) {
+    const int64_t width = panel_width(b.n, j);
+    const target to = target_of(b.n, 0, j, NULL, start, c, c_stride);
+    const panel_view panel = {panel_of(b, first, depth, j), width};
+    panel_of_strips(width, m, depth, strips, panel, &to);
+  }
 }
 
 /* ---- Sums of columns ---------------------------------------------------------------------------

@@ -10,9 +10,11 @@
 #ifndef TANDEM_DEVICES_CPU_KERNELS_PRODUCT_H
 #define TANDEM_DEVICES_CPU_KERNELS_PRODUCT_H
 
-#include "devices/cpu/kernels/real.h"
+#include "devices/cpu/kernels/vector.h"
 
 #define PRODUCT_DEPTH 256
+/* Columns of a panel. */
+#define PRODUCT_WIDTH (2 * LANES)
 /* Columns that a task packs or computes: a multiple of every panel's width. */
 #define PRODUCT_COLUMNS 256
 /* The most rows of product_of_transposed; a multiple of every tile's height. */
@@ -38,7 +40,7 @@ typedef enum product_start { PRODUCT_SET, PRODUCT_ADD } product_start;
 size_t TDM_NAME(tdm_product_packed_bytes)(int64_t k, int64_t n);
 #define product_packed_bytes TDM_NAME(tdm_product_packed_bytes)
 
-/* Packs columns first <= j < end of b. first is a multiple of PRODUCT_COLUMNS, and so is end, or it
+/* Packs columns first <= j < end of b. first is a multiple of PRODUCT_WIDTH, and so is end, or it
  * is n. */
 void TDM_NAME(tdm_product_pack)(packed_matrix to, int64_t first, int64_t end, matrix b);
 #define product_pack TDM_NAME(tdm_product_pack)
@@ -63,6 +65,18 @@ void TDM_NAME(tdm_product_of_transposed)(int64_t m, int64_t n, int64_t k, const 
                                          int64_t a_stride, const real *b, int64_t b_stride,
                                          product_start start, real *c, int64_t c_stride);
 #define product_of_transposed TDM_NAME(tdm_product_of_transposed)
+
+/* a (depth, m), rows a_stride apart -> strips (depth m elements): as product_of_strips reads them
+ * for results of n columns. depth is at most PRODUCT_DEPTH, m at most PRODUCT_ROWS. */
+void TDM_NAME(tdm_product_strips)(int64_t m, int64_t depth, const real *a, int64_t a_stride,
+                                  real *strips);
+#define product_strips TDM_NAME(tdm_product_strips)
+
+/* c (m, n) = [c +] a^T b, where b (depth, n) is a block of rows of B that begins at row `first`, a
+ * multiple of PRODUCT_DEPTH, and ends with B or at the next; strips are those of a. */
+void TDM_NAME(tdm_product_of_strips)(int64_t m, packed_matrix b, int64_t first, const real *strips,
+                                     product_start start, real *c, int64_t c_stride);
+#define product_of_strips TDM_NAME(tdm_product_of_strips)
 
 /* Rows of a weight's gradient that a task takes: enough to share the packing of b, few enough for
  * every thread to have some. Results do not depend on it. */

@@ -1,38 +1,12 @@
-/* The gradient of a recurrent layer: back through time in blocks of the batch, as in recurrent.c,
- * which leaves the gradients before the gates' functions (d_a) of all steps; then the weights'
- * gradients over the whole sequence at once, in blocks of their rows. Invariant: d_h0 and d_c0 hold
- * the adjoints of the states before the earliest step that was gone back through. */
+/* The gradient of a recurrent layer: back through time in stretches of some steps. Each goes
+ * through its steps in blocks of the batch, as in recurrent.c, and leaves the gradients before the
+ * gates' functions (d_a); what these give to the weights is added while they are in the cache
+ * (recurrent_weights.c). Invariant: d_h0 and d_c0 hold the adjoints of the states before the
+ * earliest step that was gone back through. */
+#include "devices/cpu/kernels/recurrent_gradient.h"
 #include "core/status.h"
-#include "devices/cpu/kernels/recurrent.h"
 
 enum { X, Y, WEIGHT_IH, WEIGHT_HH, D_Y, D_H_N, D_C_N, H0, C0, GATES, CELLS, LENGTHS };
-
-typedef struct gradient_job {
-  const recurrent_state *state;
-  const real *x;       /* (length, batch, in) */
-  const real *y;       /* (length, batch, hidden) */
-  const real *d_y;     /* (length, batch, hidden) or NULL */
-  const real *d_h_n;   /* (batch, hidden) or NULL */
-  const real *d_c_n;   /* (batch, hidden) or NULL */
-  const real *h0;      /* (batch, hidden) or NULL */
-  const real *c0;      /* (batch, hidden) or NULL */
-  const real *gates;   /* (length, batch, kept) */
-  const real *cells;   /* (length, batch, hidden) */
-  const void *lengths; /* (batch) or NULL */
-  real *d_weight_ih;   /* (columns, in) */
-  real *d_weight_hh;   /* (columns, hidden) */
-  real *d_bias_ih;     /* (columns) */
-  real *d_bias_hh;     /* (columns) */
-  real *d_h0;          /* (batch, hidden) */
-  real *d_c0;          /* (batch, hidden) or NULL */
-  real *d_x;           /* (length, batch, in) or NULL */
-  real *d_a;           /* (length, batch, columns): of the input's products */
-  real *d_b;           /* (length, batch, columns): of the state's; d_a but for gru */
-  int64_t stride;      /* elements between rows of these */
-  real *d_first;       /* (batch, columns): d_b of each row's first step */
-  packed_matrix weight_ih;
-  packed_matrix weight_hh;
-} gradient_job;
 
 /* What one row of a step reads and writes; (hidden) where nothing else is said. */
 typedef struct row_operands {
@@ -125,13 +99,13 @@ static const real *state_before(const gradient_job *job, const real *all, const 
 static void row_back(const gradient_job *job, int64_t t, int64_t row) {
   const recurrent_state *state = job->state;
   const int64_t hidden = state->hidden, columns = state->columns;
-  const int64_t place = t * state->batch + row;
+  const int64_t place = t * state->batch + row, at_hand = stretch_row(job, t) + row;
   const int64_t steps = recurrent_steps(state, job->lengths, row);
   row_operands at = {.y = job->y + place * hidden,
                      .gates = job->gates != NULL ? job->gates + place * state->kept : NULL,
                      .d_h = job->d_h0 + row * hidden,
-                     .d_a = job->d_a + place * job->stride,
-                     .d_b = job->d_b + place * job->stride};
+                     .d_a = job->d_a + at_hand * job->stride,
+                     .d_b = job->d_b + at_hand * job->stride};
   if (t >= steps) {
     row_zero(at.d_a, columns);
     if (at.d_b != at.d_a) row_zero(at.d_b, columns);
@@ -156,15 +130,15 @@ static void row_back(const gradient_job *job, int64_t t, int64_t row) {
   if (recurrent_is_first(state, t, steps)) row_copy(job->d_first + row * columns, at.d_b, columns);
 }
 
-/* d_x of the block's rows at all times. */
+/* d_x of the block's rows at the stretch's times. */
 static void input_back(const gradient_job *job, int64_t row, int64_t count) {
   const recurrent_state *state = job->state;
-  const int64_t together = recurrent_steps_at_once(state);
-  for (int64_t t = 0; t < state->length; t += together) {
-    const int64_t place = t * state->batch + row;
-    product_packed(tdm_cpu_min(together, state->length - t) * count, job->weight_ih, 0, state->in,
-                   job->d_a + place * job->stride, job->stride, NULL, PRODUCT_SET,
-                   job->d_x + place * state->in, state->in);
+  const int64_t together = recurrent_steps_at_once(state), low = stretch_low(job);
+  for (int64_t t = low; t < low + job->steps; t += together) {
+    const int64_t rows = tdm_cpu_min(together, low + job->steps - t) * count;
+    product_packed(rows, job->weight_ih, 0, state->in,
+                   job->d_a + (stretch_row(job, t) + row) * job->stride, job->stride, NULL,
+                   PRODUCT_SET, job->d_x + (t * state->batch + row) * state->in, state->in);
   }
 }
 
@@ -175,19 +149,25 @@ static void copy_or_zero(real *to, const real *from, int64_t first, int64_t coun
     row_zero(to + first, count);
 }
 
-static void block_back(const gradient_job *job, int64_t row, int64_t count) {
-  const recurrent_state *state = job->state;
-  const int64_t hidden = state->hidden, columns = state->columns;
-  real *d_h = job->d_h0 + row * hidden; /* (count, hidden) */
+/* The adjoints behind the last step. */
+static void block_begin(const gradient_job *job, int64_t row, int64_t count) {
+  const int64_t hidden = job->state->hidden, columns = job->state->columns;
   copy_or_zero(job->d_h0, job->d_h_n, row * hidden, count * hidden);
   if (job->d_c0 != NULL) copy_or_zero(job->d_c0, job->d_c_n, row * hidden, count * hidden);
   row_zero(job->d_first + row * columns, count * columns);
-  for (int64_t done = state->length - 1; done >= 0; done--) {
-    const int64_t t = recurrent_time(state, done);
-    for (int64_t i = 0; i < count; i++)
-      row_back(job, t, row + i);
+}
+
+static void block_back(const gradient_job *job, int64_t row, int64_t count) {
+  const recurrent_state *state = job->state;
+  const int64_t hidden = state->hidden;
+  real *d_h = job->d_h0 + row * hidden; /* (count, hidden) */
+  if (job->done + job->steps == state->length) block_begin(job, row, count);
+  for (int64_t i = job->steps - 1; i >= 0; i--) {
+    const int64_t t = recurrent_time(state, job->done + i);
+    for (int64_t k = 0; k < count; k++)
+      row_back(job, t, row + k);
     product_packed(count, job->weight_hh, 0, hidden,
-                   job->d_b + (t * state->batch + row) * job->stride, job->stride, NULL,
+                   job->d_b + (stretch_row(job, t) + row) * job->stride, job->stride, NULL,
                    PRODUCT_ADD, d_h, hidden);
   }
   if (job->d_x != NULL) input_back(job, row, count);
@@ -196,84 +176,11 @@ static void block_back(const gradient_job *job, int64_t row, int64_t count) {
 static void batch_tasks(void *user, int64_t begin, int64_t end) {
   const gradient_job *job = user;
   const recurrent_state *state = job->state;
+  const int64_t tasks = tdm_cpu_chunks(state->batch, state->rows_per_task);
   for (int64_t task = begin; task < end; task++) {
     const int64_t row = task * state->rows_per_task;
     block_back(job, row, tdm_cpu_min(state->batch - row, state->rows_per_task));
-  }
-}
-
-/* ---- Gradients of weights ----------------------------------------------------------------------
- */
-
-#define ROWS_AT_ONCE 256 /* of d_a: what every product reads of them stays in the cache */
-
-/* A block of rows of both weights' gradients, and of the biases'. */
-typedef struct weight_block {
-  int64_t first;
-  int64_t count;
-} weight_block;
-
-/* Adds, or at begin = 0 sets, what steps' rows begin <= row < end of (length batch) give to the
- * weight of the state. y is zeros where a row has no step, so what reads it as the state before
- * adds nothing. */
-static void state_weight_add(const gradient_job *job, weight_block block, int64_t begin,
-                             int64_t end) {
-  const recurrent_state *state = job->state;
-  const int64_t hidden = state->hidden, batch = state->batch;
-  const int64_t shift = state->reverse ? batch : -batch; /* to the state before */
-  const product_start start = begin == 0 ? PRODUCT_SET : PRODUCT_ADD;
-  int64_t from = begin, to = end;
-  if (state->reverse)
-    to = tdm_cpu_min(end, state->length * batch - batch);
-  else if (from < batch)
-    from = batch;
-  const int64_t rows = to > from ? to - from : 0;
-  const real *d_b = rows > 0 ? job->d_b + from * job->stride + block.first : job->d_b;
-  const real *before = rows > 0 ? job->y + (from + shift) * hidden : job->y;
-  product_of_transposed(block.count, hidden, rows, d_b, job->stride, before, hidden, start,
-                        job->d_weight_hh + block.first * hidden, hidden);
-}
-
-static void bias_add(const gradient_job *job, const real *d, weight_block block, int64_t begin,
-                     int64_t end, real *bias) {
-  real sums[PRODUCT_ROWS];
-  column_sums(end - begin, block.count, d + begin * job->stride + block.first, job->stride, sums);
-  if (begin == 0)
-    row_copy(bias + block.first, sums, block.count);
-  else
-    row_add(bias + block.first, sums, block.count);
-}
-
-static void block_weights(const gradient_job *job, weight_block block) {
-  const recurrent_state *state = job->state;
-  const int64_t in = state->in, hidden = state->hidden, all = state->length * state->batch;
-  int64_t begin = 0;
-  do { /* once also for no rows */
-    const int64_t end = tdm_cpu_min(all, begin + ROWS_AT_ONCE);
-    const product_start start = begin == 0 ? PRODUCT_SET : PRODUCT_ADD;
-    product_of_transposed(block.count, in, end - begin,
-                          job->d_a + begin * job->stride + block.first, job->stride,
-                          job->x + begin * in, in, start, job->d_weight_ih + block.first * in, in);
-    state_weight_add(job, block, begin, end);
-    bias_add(job, job->d_a, block, begin, end, job->d_bias_ih);
-    if (job->d_b != job->d_a) bias_add(job, job->d_b, block, begin, end, job->d_bias_hh);
-    begin = end;
-  } while (begin < all);
-  if (job->d_b == job->d_a)
-    row_copy(job->d_bias_hh + block.first, job->d_bias_ih + block.first, block.count);
-  if (job->h0 != NULL)
-    product_of_transposed(block.count, hidden, state->batch, job->d_first + block.first,
-                          state->columns, job->h0, hidden, PRODUCT_ADD,
-                          job->d_weight_hh + block.first * hidden, hidden);
-}
-
-static void weight_tasks(void *user, int64_t begin, int64_t end) {
-  const gradient_job *job = user;
-  const recurrent_state *state = job->state;
-  for (int64_t task = begin; task < end; task++) {
-    weight_block block = {.first = task * state->weight_rows};
-    block.count = tdm_cpu_min(state->columns - block.first, state->weight_rows);
-    block_weights(job, block);
+    recurrent_operands_pack(job, task, tasks);
   }
 }
 
@@ -295,13 +202,14 @@ tdm_status TDM_NAME(tdm_recurrent_gradient_prepare)(const tdm_kernel_request *re
                        &request->inputs[LENGTHS]);
   state->trains = attributes->input_gradient != 0;
   state->splits = answer->splits = tdm_cpu_splits(request, recurrent_operations(state) / 15.0);
-  const int64_t rows = state->length * state->batch;
+  const int64_t rows = stretch_steps(state) * state->batch;
   const size_t buffers = state->cell == TDM_CELL_GRU ? 2 : 1;
   answer->workspace_bytes =
       (state->trains ? product_packed_bytes(state->columns, state->in) : 0) +
       product_packed_bytes(state->columns, state->hidden) +
       buffers * tdm_cpu_aligned((size_t)(rows * stride_of(state)) * sizeof(real)) +
-      tdm_cpu_aligned((size_t)(state->batch * state->columns) * sizeof(real));
+      tdm_cpu_aligned((size_t)(state->batch * state->columns) * sizeof(real)) +
+      recurrent_operands_bytes(state);
   return TDM_OK;
 }
 
@@ -332,7 +240,7 @@ static gradient_job job_of(const tdm_kernel_call *call) {
 tdm_status TDM_NAME(tdm_recurrent_gradient_execute)(const tdm_kernel_call *call) {
   const recurrent_state *state = call->state;
   gradient_job job = job_of(call);
-  const int64_t count = state->length * state->batch * job.stride;
+  const int64_t together = stretch_steps(state), count = together * state->batch * job.stride;
   TDM_TRY(recurrent_lengths_check(state, job.lengths));
   char *workspace = call->workspace;
   tdm_team *team = state->splits ? call->team : NULL;
@@ -348,7 +256,13 @@ tdm_status TDM_NAME(tdm_recurrent_gradient_execute)(const tdm_kernel_call *call)
   job.d_b = state->cell == TDM_CELL_GRU ? recurrent_take(&workspace, count) : job.d_a;
   job.d_first = recurrent_take(&workspace, state->batch * state->columns);
 
-  tdm_team_run(team, tdm_cpu_chunks(state->batch, state->rows_per_task), 1, batch_tasks, &job);
-  tdm_team_run(team, tdm_cpu_chunks(state->columns, state->weight_rows), 1, weight_tasks, &job);
+  job.done = state->length;
+  do { /* once also for no steps */
+    job.steps = tdm_cpu_min(together, job.done);
+    job.done -= job.steps;
+    recurrent_operands_begin(&job, workspace);
+    tdm_team_run(team, tdm_cpu_chunks(state->batch, state->rows_per_task), 1, batch_tasks, &job);
+    recurrent_weights_add(&job, team);
+  } while (job.done > 0);
   return TDM_OK;
 }

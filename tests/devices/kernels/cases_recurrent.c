@@ -356,8 +356,8 @@ static void visit_cell(tdm_dtype dtype, const recurrent_size *size, recurrent_op
 }
 
 void recurrent_cases(kernel_visit visit, void *user) {
-  static const recurrent_size sizes[] = {{1, 1, 1, 1},   {3, 2, 5, 7},    {4, 5, 9, 17},
-                                         {0, 3, 4, 5},   {2, 0, 3, 6},    {4, 5, 3, 4},
+  static const recurrent_size sizes[] = {{1, 1, 1, 1},   {3, 2, 5, 7},  {4, 5, 9, 17},
+                                         {0, 3, 4, 5},   {2, 0, 3, 6},  {4, 5, 3, 4},
                                          {2, 25, 5, 18}, {9, 70, 3, 9}, {2, 600, 2, 3}};
   static const tdm_dtype lengths[] = {TDM_DTYPE_NONE, TDM_INT64, TDM_INT32};
   EACH_REAL(dtype) {

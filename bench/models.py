@@ -29,8 +29,8 @@ def read_arguments():
     return parser.parse_args()
 
 
-def programs(given):
-    """name -> the command of each program that is compared."""
+def programs(given, other=None):
+    """name -> the command of each program that is compared; other: (name, program), or None."""
     found = {"Tandem": [os.path.abspath(given.program)]}
     pythons = [measure.PEER_PYTHON] if measure.peer_is_there() else []
     pythons += [given.newer] if given.newer else []
@@ -39,8 +39,8 @@ def programs(given):
         found["PyTorch " + version.strip().split("+")[0]] = [python, given.peer]
     if not pythons:
         sys.exit("no PyTorch: tools/install_dependencies.sh --peers installs it")
-    if given.cpp:
-        found["C++"] = [os.path.abspath(given.cpp)]
+    if other:
+        found[other[0]] = [os.path.abspath(other[1])]
     return found
 
 
@@ -59,8 +59,8 @@ def measure_rounds(given, found, threads):
 
 def print_table(rows, names, threads, markdown):
     head = ["%d thread%s, us" % (threads, "s" if threads > 1 else "")] + names + ["ratio"]
-    has_cpp = "C++" in names
-    head += ["to C++"] if has_cpp else []
+    others = [name for name in names if name != "Tandem" and not name.startswith("PyTorch")]
+    head += ["to " + name for name in others]
     lines = []
     for row, figures in rows.items():
         medians = {name: measure.median(figures[name]) for name in names if name in figures}
@@ -69,8 +69,8 @@ def print_table(rows, names, threads, markdown):
                         for name in names]
         ours = medians.get("Tandem")
         line.append("%.3f" % (ours / min(pythons)) if ours and pythons else "")
-        if has_cpp:
-            line.append("%.3f" % (ours / medians["C++"]) if ours and "C++" in medians else "")
+        for name in others:
+            line.append("%.3f" % (ours / medians[name]) if ours and name in medians else "")
         lines.append(line)
     if markdown:
         print("| " + " | ".join(head) + " |")
@@ -80,12 +80,12 @@ def print_table(rows, names, threads, markdown):
         print(flush=True)
         return
     for line in [head] + lines:
-        print("%-24s" % line[0] + "".join("%16s" % cell for cell in line[1:]), flush=True)
+        print("%-32s" % line[0] + "".join("%16s" % cell for cell in line[1:]), flush=True)
 
 
 def main():
     given = read_arguments()
-    found = programs(given)
+    found = programs(given, ("C++", given.cpp) if given.cpp else None)
     for threads in [int(word) for word in given.threads.split(",")]:
         print_table(measure_rounds(given, found, threads), list(found), threads, given.markdown)
 

@@ -212,12 +212,20 @@ void product_strips(int64_t m, int64_t depth, const real *a, int64_t a_stride, r
   }
 }
 
+/* Asks for the lines of a tile that will be added to: rows of a large gradient are far apart. */
+ALWAYS_INLINE void fetch_tile(const int vectors, const target *to, int64_t row, int64_t rows) {
+  for (int64_t r = row; r < row + rows; r++)
+    for (int v = 0; v < vectors; v++)
+      __builtin_prefetch(to->c + r * to->stride + v * LANES, 1);
+}
+
 /* One panel for all strips. */
 ALWAYS_INLINE void panel_strips(const int vectors, int64_t m, int64_t depth, const real *strips,
                                 panel_view panel, const target *to) {
   for (int64_t tiles = tdm_cpu_chunks(m, WIDE_ROWS), row = 0; tiles > 0; tiles--) {
     const int64_t rows = tile_rows(m - row, tiles);
     const strip from = {.a = strips, .row_step = 1, .depth_step = rows};
+    if (to->add) fetch_tile(vectors, to, row, rows);
     tile_of_any_height(rows, vectors, depth, from, panel, to, row);
     strips += rows * depth;
     row += rows;

@@ -1,7 +1,8 @@
-/* One layer of a recurrent network over a sequence. A task takes a block of the batch through all
- * its steps, so there is no barrier between steps: the product with the input, of several steps at
- * once where rows are few, then step by step the product with the state before, and the cell.
- * Invariant: h_n and c_n hold the states after the latest step that a row has had. */
+/* One layer of a recurrent network over a sequence: the product with the input, of several steps at
+ * once where rows are few, then step by step the product with the state before, and the cell. A
+ * task takes a block of the batch through all its steps, so there is no barrier between steps;
+ * where rows are too few for that, every step is shared out by units of the state. Invariant: the
+ * state and c_n hold what they are after the latest step that a row has had. */
 #include "devices/cpu/kernels/recurrent.h"
 
 #include "core/status.h"
@@ -20,6 +21,8 @@ typedef struct recurrent_job {
   real *gates;         /* (length, batch, kept); without training of some steps */
   real *cells;         /* (length, batch, hidden) or NULL */
   real *recurrent;     /* (batch, columns), of gru: the product with the state */
+  const real *before;  /* (batch, hidden): the state that a step reads, */
+  real *after;         /* and the one that it makes; the same where one thread does all units */
   real *bias;          /* (columns) or NULL: of the input's product */
   const real *bias_hh; /* (columns) or NULL: of the state's, of gru */
   packed_matrix weight_ih;
@@ -33,13 +36,15 @@ typedef struct row_block {
   int64_t longest; /* steps */
 } row_block;
 
-/* ---- Cells: one row of a step ------------------------------------------------------------------
+/* ---- Cells: some units of one row of a step
+ * ------------------------------------------------------
  */
 
-/* gates (4 hidden): before the functions, then after them; c and h: the states, moved on. */
-static void lstm_row(int64_t hidden, real *gates, real *c, real *h) {
-  for (int64_t j = 0; j < hidden; j += LANES) {
-    const int64_t left = hidden - j;
+/* gates (4 hidden): before the functions, then after them; c: the state, moved on; h: its new one.
+ */
+static void lstm_row(unit_range units, int64_t hidden, real *gates, real *c, real *h) {
+  for (int64_t j = units.first; j < units.end; j += LANES) {
+    const int64_t left = units.end - j;
     real *at = gates + j;
     const vec i = vec_sigmoid(vec_load_first(at, left));
     const vec f = vec_sigmoid(vec_load_first(at + hidden, left));
@@ -55,10 +60,12 @@ static void lstm_row(int64_t hidden, real *gates, real *c, real *h) {
   }
 }
 
-/* gates (4 hidden): three of the input, then r, z, n, b_n; recurrent (3 hidden): of the state. */
-static void gru_row(int64_t hidden, real *gates, const real *recurrent, real *h) {
-  for (int64_t j = 0; j < hidden; j += LANES) {
-    const int64_t left = hidden - j;
+/* gates (4 hidden): three of the input, then r, z, n, b_n; recurrent (3 hidden): of the state; h
+ * (hidden): before, may be the same as out. */
+static void gru_row(unit_range units, int64_t hidden, real *gates, const real *recurrent,
+                    const real *h, real *out) {
+  for (int64_t j = units.first; j < units.end; j += LANES) {
+    const int64_t left = units.end - j;
     real *at = gates + j;
     const real *b = recurrent + j;
     const vec r = vec_sigmoid(vec_load_first(at, left) + vec_load_first(b, left));
@@ -70,15 +77,16 @@ static void gru_row(int64_t hidden, real *gates, const real *recurrent, real *h)
     vec_store_first(at + hidden, z, left);
     vec_store_first(at + 2 * hidden, n, left);
     vec_store_first(at + 3 * hidden, b_n, left);
-    vec_store_first(h + j, n + z * (before - n), left);
+    vec_store_first(out + j, n + z * (before - n), left);
   }
 }
 
-static void plain_row(int32_t cell, int64_t hidden, const real *gates, real *h) {
-  for (int64_t j = 0; j < hidden; j += LANES) {
-    const vec a = vec_load_first(gates + j, hidden - j);
+static void plain_row(int32_t cell, unit_range units, const real *gates, real *h) {
+  for (int64_t j = units.first; j < units.end; j += LANES) {
+    const int64_t left = units.end - j;
+    const vec a = vec_load_first(gates + j, left);
     const vec out = cell == TDM_CELL_RELU ? vec_select(a < (vec){0}, (vec){0}, a) : vec_tanh(a);
-    vec_store_first(h + j, out, hidden - j);
+    vec_store_first(h + j, out, left);
   }
 }
 
@@ -95,74 +103,104 @@ static real *gates_of(const recurrent_job *job, row_block block, int64_t t, int6
 }
 
 /* Row `row` has no step at t, or has had none. */
-static void row_clear(const recurrent_job *job, int64_t t, int64_t row) {
+static void row_clear(const recurrent_job *job, int64_t t, int64_t row, unit_range units) {
   const recurrent_state *state = job->state;
-  const int64_t place = t * state->batch + row;
-  row_zero(job->y + place * state->hidden, state->hidden);
-  if (state->trains) row_zero(job->gates + place * state->kept, state->kept);
-  if (job->cells != NULL) row_zero(job->cells + place * state->hidden, state->hidden);
+  const int64_t place = t * state->batch + row, count = units.end - units.first;
+  const int64_t at = row * state->hidden + units.first;
+  if (job->after != job->before) row_copy(job->after + at, job->before + at, count);
+  row_zero(job->y + place * state->hidden + units.first, count);
+  for (int64_t gate = 0; gate < 4 && state->trains; gate++)
+    row_zero(job->gates + place * state->kept + gate * state->hidden + units.first, count);
+  if (job->cells != NULL) row_zero(job->cells + place * state->hidden + units.first, count);
 }
 
 /* The cell of one row at t: moves its states on and keeps what is to be kept. */
-static void row_step(const recurrent_job *job, int64_t t, int64_t row, real *gates) {
+static void row_step(const recurrent_job *job, int64_t t, int64_t row, unit_range units,
+                     real *gates) {
   const recurrent_state *state = job->state;
-  const int64_t hidden = state->hidden, place = (t * state->batch + row) * hidden;
-  real *h = job->h_n + row * hidden; /* (hidden) */
+  const int64_t hidden = state->hidden, place = (t * state->batch + row) * hidden + units.first;
+  const int64_t count = units.end - units.first;
+  real *h = job->after + row * hidden; /* (hidden) */
   switch (state->cell) {
   case TDM_CELL_LSTM:
-    lstm_row(hidden, gates, job->c_n + row * hidden, h);
-    if (job->cells != NULL) row_copy(job->cells + place, job->c_n + row * hidden, hidden);
+    lstm_row(units, hidden, gates, job->c_n + row * hidden, h);
+    if (job->cells != NULL)
+      row_copy(job->cells + place, job->c_n + row * hidden + units.first, count);
     break;
   case TDM_CELL_GRU:
-    gru_row(hidden, gates, job->recurrent + row * state->columns, h);
+    gru_row(units, hidden, gates, job->recurrent + row * state->columns, job->before + row * hidden,
+            h);
     break;
   default:
-    plain_row(state->cell, hidden, gates, h);
+    plain_row(state->cell, units, gates, h);
     break;
   }
-  row_copy(job->y + place, h, hidden);
+  row_copy(job->y + place, h + units.first, count);
+}
+
+/* The product with the state before, of the units' gates. */
+static void state_product(const recurrent_job *job, row_block block, unit_range units,
+                          const real *bias, product_start start, real *to, int64_t stride) {
+  const int64_t hidden = job->state->hidden, columns = job->state->columns;
+  const real *h = job->before + block.row * hidden;
+  if (units.end - units.first == hidden) {
+    product_packed(block.count, job->weight_hh, 0, columns, h, hidden, bias, start, to, stride);
+    return;
+  }
+  for (int64_t gate = 0; gate < columns; gate += hidden)
+    product_packed(block.count, job->weight_hh, gate + units.first, gate + units.end, h, hidden,
+                   bias, start, to, stride);
 }
 
 /* One step of a block, the one after `done` others; gates (count, kept): the products with the
  * input. */
-static void step(const recurrent_job *job, row_block block, int64_t t, int64_t done, real *gates) {
+static void step(const recurrent_job *job, row_block block, unit_range units, int64_t t,
+                 int64_t done, real *gates) {
   const recurrent_state *state = job->state;
-  const int64_t hidden = state->hidden, columns = state->columns;
-  const real *h = job->h_n + block.row * hidden;
   if (state->cell == TDM_CELL_GRU) {
-    product_packed(block.count, job->weight_hh, 0, columns, h, hidden, job->bias_hh, PRODUCT_SET,
-                   job->recurrent + block.row * columns, columns);
+    state_product(job, block, units, job->bias_hh, PRODUCT_SET,
+                  job->recurrent + block.row * state->columns, state->columns);
   } else if (done > 0 || job->h0 != NULL) {
-    product_packed(block.count, job->weight_hh, 0, columns, h, hidden, NULL, PRODUCT_ADD, gates,
-                   state->kept);
+    state_product(job, block, units, NULL, PRODUCT_ADD, gates, state->kept);
   }
   for (int64_t i = 0; i < block.count; i++) {
     const int64_t row = block.row + i;
     if (t < recurrent_steps(state, job->lengths, row))
-      row_step(job, t, row, gates + i * state->kept);
+      row_step(job, t, row, units, gates + i * state->kept);
     else
-      row_clear(job, t, row);
+      row_clear(job, t, row, units);
   }
+}
+
+/* Columns first <= j < end of the products with the input at `count` times, the earliest `low`. */
+static void input_product(const recurrent_job *job, row_block block, int64_t low, int64_t count,
+                          int64_t first, int64_t end) {
+  const recurrent_state *state = job->state;
+  product_packed(count * block.count, job->weight_ih, first, end,
+                 job->x + (low * state->batch + block.row) * state->in, state->in, job->bias,
+                 PRODUCT_SET, gates_of(job, block, low, 0), state->kept);
+}
+
+/* Of the steps done <= i < done + count, the earliest time. */
+static int64_t earliest(const recurrent_state *state, int64_t done, int64_t count) {
+  return state->reverse ? state->length - done - count : done;
 }
 
 static void block_run(const recurrent_job *job, row_block block) {
   const recurrent_state *state = job->state;
-  const int64_t length = state->length, columns = state->columns,
-                together = recurrent_steps_at_once(state);
-  for (int64_t done = 0; done < length; done += together) {
-    const int64_t count = tdm_cpu_min(together, length - done);
-    const int64_t low = state->reverse ? length - done - count : done; /* the earliest time */
-    if (low < block.longest)
-      product_packed(count * block.count, job->weight_ih, 0, columns,
-                     job->x + (low * state->batch + block.row) * state->in, state->in, job->bias,
-                     PRODUCT_SET, gates_of(job, block, low, 0), state->kept);
+  const unit_range all = {0, state->hidden};
+  const int64_t together = recurrent_steps_at_once(state);
+  for (int64_t done = 0; done < state->length; done += together) {
+    const int64_t count = tdm_cpu_min(together, state->length - done);
+    const int64_t low = earliest(state, done, count);
+    if (low < block.longest) input_product(job, block, low, count, 0, state->columns);
     for (int64_t i = 0; i < count; i++) {
       const int64_t t = recurrent_time(state, done + i);
       if (t < block.longest) {
-        step(job, block, t, done + i, gates_of(job, block, t, t - low));
+        step(job, block, all, t, done + i, gates_of(job, block, t, t - low));
       } else {
         for (int64_t row = 0; row < block.count; row++)
-          row_clear(job, t, block.row + row);
+          row_clear(job, t, block.row + row, all);
       }
     }
   }
@@ -182,19 +220,77 @@ static void block_begin(const recurrent_job *job, row_block block) {
     row_zero(job->c_n + first, count);
 }
 
+/* That many rows from `row` on. */
+static row_block block_of(const recurrent_job *job, int64_t row, int64_t count) {
+  row_block block = {.row = row, .count = count};
+  for (int64_t i = 0; i < count; i++) {
+    const int64_t steps = recurrent_steps(job->state, job->lengths, row + i);
+    if (steps > block.longest) block.longest = steps;
+  }
+  return block;
+}
+
 static void batch_tasks(void *user, int64_t begin, int64_t end) {
   const recurrent_job *job = user;
   const recurrent_state *state = job->state;
   for (int64_t task = begin; task < end; task++) {
-    row_block block = {.row = task * state->rows_per_task};
-    block.count = tdm_cpu_min(state->batch - block.row, state->rows_per_task);
-    for (int64_t i = 0; i < block.count; i++) {
-      const int64_t steps = recurrent_steps(state, job->lengths, block.row + i);
-      if (steps > block.longest) block.longest = steps;
-    }
+    const int64_t row = task * state->rows_per_task;
+    const row_block block =
+        block_of(job, row, tdm_cpu_min(state->batch - row, state->rows_per_task));
     block_begin(job, block);
     block_run(job, block);
   }
+}
+
+/* ---- All rows, shared out by units
+ * ---------------------------------------------------------------
+ */
+
+/* Some steps of all rows, the first of them after `done` others. */
+typedef struct unit_job {
+  const recurrent_job *job;
+  row_block block;
+  int64_t done;
+  int64_t count; /* of steps */
+  int64_t low;   /* the earliest time */
+} unit_job;
+
+static void input_tasks(void *user, int64_t begin, int64_t end) {
+  const unit_job *unit = user;
+  input_product(unit->job, unit->block, unit->low, unit->count, begin * PRODUCT_WIDTH,
+                tdm_cpu_min(unit->job->state->columns, end * PRODUCT_WIDTH));
+}
+
+/* Of the step at unit->done. */
+static void unit_tasks(void *user, int64_t begin, int64_t end) {
+  const unit_job *unit = user;
+  const recurrent_job *job = unit->job;
+  const int64_t t = recurrent_time(job->state, unit->done);
+  const unit_range units = {begin * PRODUCT_WIDTH,
+                            tdm_cpu_min(job->state->hidden, end * PRODUCT_WIDTH)};
+  step(job, unit->block, units, t, unit->done, gates_of(job, unit->block, t, t - unit->low));
+}
+
+/* spare (batch, hidden): the state before and after a step lie there and in h_n by turns. */
+static void run_by_units(recurrent_job *job, real *spare, tdm_team *team) {
+  const recurrent_state *state = job->state;
+  const int64_t grain = state->unit_panels, together = recurrent_steps_at_once(state);
+  unit_job unit = {.job = job, .block = block_of(job, 0, state->batch)};
+  block_begin(job, unit.block);
+  job->after = spare;
+  for (int64_t done = 0; done < state->length; done += together) {
+    unit.count = tdm_cpu_min(together, state->length - done);
+    unit.low = earliest(state, done, unit.count);
+    tdm_team_run(team, tdm_cpu_chunks(state->columns, PRODUCT_WIDTH), grain, input_tasks, &unit);
+    for (int64_t i = 0; i < unit.count; i++) {
+      unit.done = done + i;
+      tdm_team_run(team, tdm_cpu_chunks(state->hidden, PRODUCT_WIDTH), grain, unit_tasks, &unit);
+      real *made = job->after;
+      job->after = made == spare ? job->h_n : spare;
+      job->before = made;
+    }
+  }
+  if (job->before != job->h_n) row_copy(job->h_n, job->before, state->batch * state->hidden);
 }
 
 /* ---- The kernel --------------------------------------------------------------------------------
@@ -215,11 +311,13 @@ tdm_status TDM_NAME(tdm_recurrent_prepare)(const tdm_kernel_request *request,
   const size_t states = state->cell == TDM_CELL_LSTM ? 2 : 1;
   state->trains = request->output_count > 1 + states;
   state->splits = answer->splits = tdm_cpu_splits(request, recurrent_operations(state) / 30.0);
-  answer->workspace_bytes = product_packed_bytes(state->in, state->columns) +
-                            product_packed_bytes(state->hidden, state->columns) +
-                            tdm_cpu_aligned((size_t)state->columns * sizeof(real)) +
-                            tdm_cpu_aligned((size_t)scratch_count(state) * sizeof(real)) +
-                            tdm_cpu_aligned((size_t)(state->batch * state->columns) * sizeof(real));
+  answer->workspace_bytes =
+      product_packed_bytes(state->in, state->columns) +
+      product_packed_bytes(state->hidden, state->columns) +
+      tdm_cpu_aligned((size_t)state->columns * sizeof(real)) +
+      tdm_cpu_aligned((size_t)scratch_count(state) * sizeof(real)) +
+      tdm_cpu_aligned((size_t)(state->batch * state->columns) * sizeof(real)) +
+      tdm_cpu_aligned((size_t)(state->batch * state->hidden) * sizeof(real));
   return TDM_OK;
 }
 
@@ -248,6 +346,8 @@ tdm_status TDM_NAME(tdm_recurrent_execute)(const tdm_kernel_call *call) {
                        .lengths = call->inputs[LENGTHS],
                        .y = call->outputs[0],
                        .h_n = call->outputs[1],
+                       .before = call->outputs[1],
+                       .after = call->outputs[1],
                        .c_n = has_cells ? call->outputs[2] : NULL,
                        .cells = has_cells && state->trains ? call->outputs[4] : NULL};
   TDM_TRY(recurrent_lengths_check(state, job.lengths));
@@ -264,6 +364,9 @@ tdm_status TDM_NAME(tdm_recurrent_execute)(const tdm_kernel_call *call) {
   tdm_team *team = state->splits ? call->team : NULL;
   recurrent_pack(job.weight_ih, (matrix){call->inputs[WEIGHT_IH], state->in, true}, team);
   recurrent_pack(job.weight_hh, (matrix){call->inputs[WEIGHT_HH], state->hidden, true}, team);
-  tdm_team_run(team, tdm_cpu_chunks(state->batch, state->rows_per_task), 1, batch_tasks, &job);
+  if (team != NULL && state->unit_panels > 0)
+    run_by_units(&job, recurrent_take(&workspace, state->batch * state->hidden), team);
+  else
+    tdm_team_run(team, tdm_cpu_chunks(state->batch, state->rows_per_task), 1, batch_tasks, &job);
   return TDM_OK;
 }

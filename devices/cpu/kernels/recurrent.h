@@ -16,6 +16,8 @@ typedef struct recurrent_state {
   int64_t kept;          /* columns of what a step leaves for the gradient */
   int64_t rows_per_task; /* of the batch */
   int64_t weight_rows;   /* of the weights' gradients, a task */
+  int64_t unit_panels;   /* panels of the state's units that a task takes of a step; 0: rows are
+                            shared out */
   int32_t cell;          /* tdm_cell */
   bool reverse;
   bool trains;       /* forward: gates are kept; gradient: d_x is wanted */
@@ -28,6 +30,30 @@ typedef struct recurrent_state {
 static inline int64_t recurrent_rows(int64_t batch, size_t team_size) {
   const int64_t wanted = tdm_cpu_chunks(batch, (int64_t)team_size);
   return wanted > 64 ? 64 : wanted < 12 ? 12 : wanted;
+}
+
+/* Units of the state, first <= j < end; first is a multiple of a panel's width. */
+typedef struct unit_range {
+  int64_t first;
+  int64_t end;
+} unit_range;
+
+enum {
+  UNITS_FROM_BYTES = 512 << 10, /* of weights: with less, handing over costs what reading takes */
+  UNITS_ALWAYS_BYTES = 8 << 20, /* more than caches hold, so reading them twice is slower */
+  UNITS_ROWS = 10,              /* a thread, below which reading takes longer than multiplying */
+  UNITS_MOST_ROWS = 64,         /* a thread */
+};
+
+/* Panels of units that a task takes of each step where steps are shared out, 0 where rows are. Of
+ * the weights a thread then has the same part in every step, not all of them. */
+static inline int64_t recurrent_unit_panels(const recurrent_state *state, size_t team_size) {
+  const int64_t threads = (int64_t)team_size;
+  const int64_t weight_bytes = state->columns * state->hidden * (int64_t)sizeof(real);
+  const int64_t rows = weight_bytes < UNITS_ALWAYS_BYTES ? UNITS_ROWS : UNITS_MOST_ROWS;
+  if (state->batch > rows * threads || weight_bytes < UNITS_FROM_BYTES) return 0;
+  if (state->hidden % PRODUCT_WIDTH != 0) return 0; /* a gate's first panel has another's units */
+  return tdm_cpu_chunks(state->hidden / PRODUCT_WIDTH, 2 * threads);
 }
 
 /* x (length, batch, in), y (length, batch, hidden). */
@@ -46,6 +72,7 @@ static inline void recurrent_state_init(recurrent_state *state, const tdm_kernel
   state->wide_lengths = lengths->dtype == TDM_INT64;
   state->rows_per_task = recurrent_rows(state->batch, request->team_size);
   state->weight_rows = product_gradient_rows(state->columns, request->team_size);
+  state->unit_panels = recurrent_unit_panels(state, request->team_size);
 }
 
 /* Multiplications and additions of the forward pass, as one each. */

@@ -21,16 +21,17 @@ typedef struct row_operands {
   real *d_b;          /* (columns), of gru */
 } row_operands;
 
-/* ---- Cells: one row of a step ------------------------------------------------------------------
+/* ---- Cells: some units of one row of a step
+ * ------------------------------------------------------------------
  */
 
 ALWAYS_INLINE vec load_or_zero(const real *from, int64_t j, int64_t left) {
   return from != NULL ? vec_load_first(from + j, left) : (vec){0};
 }
 
-static void lstm_row(int64_t hidden, const row_operands *row) {
-  for (int64_t j = 0; j < hidden; j += LANES) {
-    const int64_t left = hidden - j;
+static void lstm_row(unit_range units, int64_t hidden, const row_operands *row) {
+  for (int64_t j = units.first; j < units.end; j += LANES) {
+    const int64_t left = units.end - j;
     const real *gates = row->gates + j;
     const vec i = vec_load_first(gates, left), f = vec_load_first(gates + hidden, left);
     const vec g = vec_load_first(gates + 2 * hidden, left);
@@ -48,9 +49,9 @@ static void lstm_row(int64_t hidden, const row_operands *row) {
   }
 }
 
-static void gru_row(int64_t hidden, const row_operands *row) {
-  for (int64_t j = 0; j < hidden; j += LANES) {
-    const int64_t left = hidden - j;
+static void gru_row(unit_range units, int64_t hidden, const row_operands *row) {
+  for (int64_t j = units.first; j < units.end; j += LANES) {
+    const int64_t left = units.end - j;
     const real *gates = row->gates + j;
     const vec r = vec_load_first(gates, left), z = vec_load_first(gates + hidden, left);
     const vec n = vec_load_first(gates + 2 * hidden, left);
@@ -71,9 +72,9 @@ static void gru_row(int64_t hidden, const row_operands *row) {
 }
 
 /* tanh and relu give their slope in terms of y. */
-static void plain_row(int32_t cell, int64_t hidden, const row_operands *row) {
-  for (int64_t j = 0; j < hidden; j += LANES) {
-    const int64_t left = hidden - j;
+static void plain_row(int32_t cell, unit_range units, const row_operands *row) {
+  for (int64_t j = units.first; j < units.end; j += LANES) {
+    const int64_t left = units.end - j;
     const vec y = vec_load_first(row->y + j, left);
     const vec d = vec_load_first(row->d_h + j, left) + load_or_zero(row->d_y, j, left);
     const vec d_a = cell == TDM_CELL_RELU ? vec_select(y > (vec){0}, d, (vec){0}) : d * (1 - y * y);
@@ -96,7 +97,17 @@ static const real *state_before(const gradient_job *job, const real *all, const 
   return all + (before * state->batch + row) * state->hidden;
 }
 
-static void row_back(const gradient_job *job, int64_t t, int64_t row) {
+/* The units' columns of every gate: to = from, or zeros where that is NULL. */
+static void copy_gates(const recurrent_state *state, unit_range units, real *to, const real *from) {
+  for (int64_t j = units.first; j < state->columns; j += state->hidden) {
+    if (from != NULL)
+      row_copy(to + j, from + j, units.end - units.first);
+    else
+      row_zero(to + j, units.end - units.first);
+  }
+}
+
+static void row_back(const gradient_job *job, int64_t t, int64_t row, unit_range units) {
   const recurrent_state *state = job->state;
   const int64_t hidden = state->hidden, columns = state->columns;
   const int64_t place = t * state->batch + row, at_hand = stretch_row(job, t) + row;
@@ -107,8 +118,8 @@ static void row_back(const gradient_job *job, int64_t t, int64_t row) {
                      .d_a = job->d_a + at_hand * job->stride,
                      .d_b = job->d_b + at_hand * job->stride};
   if (t >= steps) {
-    row_zero(at.d_a, columns);
-    if (at.d_b != at.d_a) row_zero(at.d_b, columns);
+    copy_gates(state, units, at.d_a, NULL);
+    if (at.d_b != at.d_a) copy_gates(state, units, at.d_b, NULL);
     return;
   }
   if (job->d_y != NULL) at.d_y = job->d_y + place * hidden;
@@ -117,29 +128,40 @@ static void row_back(const gradient_job *job, int64_t t, int64_t row) {
     at.cell = job->cells + place * hidden;
     at.d_c = job->d_c0 + row * hidden;
     at.before = state_before(job, job->cells, job->c0, t, row, steps);
-    lstm_row(hidden, &at);
+    lstm_row(units, hidden, &at);
     break;
   case TDM_CELL_GRU:
     at.before = state_before(job, job->y, job->h0, t, row, steps);
-    gru_row(hidden, &at);
+    gru_row(units, hidden, &at);
     break;
   default:
-    plain_row(state->cell, hidden, &at);
+    plain_row(state->cell, units, &at);
     break;
   }
-  if (recurrent_is_first(state, t, steps)) row_copy(job->d_first + row * columns, at.d_b, columns);
+  if (recurrent_is_first(state, t, steps))
+    copy_gates(state, units, job->d_first + row * columns, at.d_b);
 }
 
-/* d_x of the block's rows at the stretch's times. */
-static void input_back(const gradient_job *job, int64_t row, int64_t count) {
+/* Columns first <= j < end of d_x of `count` rows from `row` on, at the stretch's times. */
+static void input_back(const gradient_job *job, int64_t row, int64_t count, int64_t first,
+                       int64_t end) {
   const recurrent_state *state = job->state;
   const int64_t together = recurrent_steps_at_once(state), low = stretch_low(job);
   for (int64_t t = low; t < low + job->steps; t += together) {
     const int64_t rows = tdm_cpu_min(together, low + job->steps - t) * count;
-    product_packed(rows, job->weight_ih, 0, state->in,
+    product_packed(rows, job->weight_ih, first, end,
                    job->d_a + (stretch_row(job, t) + row) * job->stride, job->stride, NULL,
                    PRODUCT_SET, job->d_x + (t * state->batch + row) * state->in, state->in);
   }
+}
+
+/* What the step at t says of the units of the state before it. */
+static void state_back(const gradient_job *job, int64_t t, int64_t row, int64_t count,
+                       unit_range units) {
+  const int64_t hidden = job->state->hidden;
+  product_packed(count, job->weight_hh, units.first, units.end,
+                 job->d_b + (stretch_row(job, t) + row) * job->stride, job->stride, NULL,
+                 PRODUCT_ADD, job->d_h0 + row * hidden, hidden);
 }
 
 static void copy_or_zero(real *to, const real *from, int64_t first, int64_t count) {
@@ -157,20 +179,21 @@ static void block_begin(const gradient_job *job, int64_t row, int64_t count) {
   row_zero(job->d_first + row * columns, count * columns);
 }
 
+static bool is_latest(const gradient_job *job) {
+  return job->done + job->steps == job->state->length;
+}
+
 static void block_back(const gradient_job *job, int64_t row, int64_t count) {
   const recurrent_state *state = job->state;
-  const int64_t hidden = state->hidden;
-  real *d_h = job->d_h0 + row * hidden; /* (count, hidden) */
-  if (job->done + job->steps == state->length) block_begin(job, row, count);
+  const unit_range all = {0, state->hidden};
+  if (is_latest(job)) block_begin(job, row, count);
   for (int64_t i = job->steps - 1; i >= 0; i--) {
     const int64_t t = recurrent_time(state, job->done + i);
     for (int64_t k = 0; k < count; k++)
-      row_back(job, t, row + k);
-    product_packed(count, job->weight_hh, 0, hidden,
-                   job->d_b + (stretch_row(job, t) + row) * job->stride, job->stride, NULL,
-                   PRODUCT_ADD, d_h, hidden);
+      row_back(job, t, row + k, all);
+    state_back(job, t, row, count, all);
   }
-  if (job->d_x != NULL) input_back(job, row, count);
+  if (job->d_x != NULL) input_back(job, row, count, 0, state->in);
 }
 
 static void batch_tasks(void *user, int64_t begin, int64_t end) {
@@ -182,6 +205,56 @@ static void batch_tasks(void *user, int64_t begin, int64_t end) {
     block_back(job, row, tdm_cpu_min(state->batch - row, state->rows_per_task));
     recurrent_operands_pack(job, task, tasks);
   }
+}
+
+/* ---- All rows, shared out by units
+ * ---------------------------------------------------------------
+ */
+
+enum { PACK_SHARES = 16 };
+
+typedef struct unit_job {
+  const gradient_job *job;
+  int64_t step; /* of the stretch; -1: only what the first one says of the state before it */
+} unit_job;
+
+/* What the step behind says of the units, then the cells. */
+static void unit_tasks(void *user, int64_t begin, int64_t end) {
+  const unit_job *unit = user;
+  const gradient_job *job = unit->job;
+  const recurrent_state *state = job->state;
+  const unit_range units = {begin * PRODUCT_WIDTH, tdm_cpu_min(state->hidden, end * PRODUCT_WIDTH)};
+  const int64_t done = job->done + unit->step;
+  if (unit->step + 1 < job->steps)
+    state_back(job, recurrent_time(state, done + 1), 0, state->batch, units);
+  for (int64_t row = 0; row < state->batch && unit->step >= 0; row++)
+    row_back(job, recurrent_time(state, done), row, units);
+}
+
+static void input_tasks(void *user, int64_t begin, int64_t end) {
+  const gradient_job *job = user;
+  const recurrent_state *state = job->state;
+  input_back(job, 0, state->batch, begin * PRODUCT_WIDTH,
+             tdm_cpu_min(state->in, end * PRODUCT_WIDTH));
+}
+
+static void pack_tasks(void *user, int64_t begin, int64_t end) {
+  for (int64_t share = begin; share < end; share++)
+    recurrent_operands_pack(user, share, PACK_SHARES);
+}
+
+/* The stretch at hand. */
+static void back_by_units(gradient_job *job, tdm_team *team) {
+  const recurrent_state *state = job->state;
+  const int64_t panels = tdm_cpu_chunks(state->hidden, PRODUCT_WIDTH);
+  if (is_latest(job)) block_begin(job, 0, state->batch);
+  for (int64_t i = job->steps - 1; i >= -1; i--) {
+    unit_job unit = {job, i};
+    tdm_team_run(team, panels, state->unit_panels, unit_tasks, &unit);
+  }
+  if (job->d_x != NULL)
+    tdm_team_run(team, tdm_cpu_chunks(state->in, PRODUCT_WIDTH), 1, input_tasks, job);
+  tdm_team_run(team, PACK_SHARES, 1, pack_tasks, job);
 }
 
 /* ---- The kernel --------------------------------------------------------------------------------
@@ -261,7 +334,10 @@ tdm_status TDM_NAME(tdm_recurrent_gradient_execute)(const tdm_kernel_call *call)
     job.steps = tdm_cpu_min(together, job.done);
     job.done -= job.steps;
     recurrent_operands_begin(&job, workspace);
-    tdm_team_run(team, tdm_cpu_chunks(state->batch, state->rows_per_task), 1, batch_tasks, &job);
+    if (team != NULL && state->unit_panels > 0)
+      back_by_units(&job, team);
+    else
+      tdm_team_run(team, tdm_cpu_chunks(state->batch, state->rows_per_task), 1, batch_tasks, &job);
     recurrent_weights_add(&job, team);
   } while (job.done > 0);
   return TDM_OK;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_COLUMNS = 4 * 128 };
+enum { MOST_COLUMNS = 4 * 384 };
 
 typedef struct recurrent_size {
   int64_t length, batch, in, hidden;
@@ -355,12 +355,31 @@ static void visit_cell(tdm_dtype dtype, const recurrent_size *size, recurrent_op
   visit_gradient(gradient[options.cell], dtype, size, &options, visit, user);
 }
 
+/* Enough weights for each step to be shared out by units, in panels of any instruction set. */
+static void visit_units(tdm_dtype dtype, kernel_visit visit, void *user) {
+  static const int64_t hidden[] = {384, 384, 192, 224}; /* of each cell */
+  for (int cell = TDM_CELL_TANH; cell <= TDM_CELL_GRU; cell++) {
+    const recurrent_size size = {3, 2, 5, hidden[cell]};
+    const bool odd = (cell + (dtype == TDM_FLOAT64)) % 2 != 0;
+    visit_cell(dtype, &size,
+               (recurrent_options){.cell = cell,
+                                   .reverse = odd,
+                                   .biases = true,
+                                   .initial = cell % 2 != 0,
+                                   .lengths = odd ? TDM_INT64 : TDM_DTYPE_NONE,
+                                   .adjoints = 7,
+                                   .d_x = odd},
+               visit, user);
+  }
+}
+
 void recurrent_cases(kernel_visit visit, void *user) {
   static const recurrent_size sizes[] = {{1, 1, 1, 1},   {3, 2, 5, 7},  {4, 5, 9, 17},
                                          {0, 3, 4, 5},   {2, 0, 3, 6},  {4, 5, 3, 4},
                                          {2, 25, 5, 18}, {9, 70, 3, 9}, {2, 600, 2, 3}};
   static const tdm_dtype lengths[] = {TDM_DTYPE_NONE, TDM_INT64, TDM_INT32};
   EACH_REAL(dtype) {
+    visit_units(dtype, visit, user);
     for (int i = 0; i < (int)(sizeof sizes / sizeof sizes[0]); i++) {
       for (int cell = TDM_CELL_TANH; cell <= TDM_CELL_GRU; cell++) {
         const int mix = 3 * i + cell; /* every option with others from case to case */

@@ -357,8 +357,10 @@ static void visit_cell(tdm_dtype dtype, const recurrent_size *size, recurrent_op
 
 /* Enough weights for each step to be shared out by units, in panels of any instruction set. */
 static void visit_units(tdm_dtype dtype, kernel_visit visit, void *user) {
-  static const int64_t hidden[] = {384, 384, 192, 224}; /* of each cell */
+  static const int64_t hidden[] = {
+      [TDM_CELL_TANH] = 384, [TDM_CELL_LSTM] = 192, [TDM_CELL_GRU] = 224};
   for (int cell = TDM_CELL_TANH; cell <= TDM_CELL_GRU; cell++) {
+    if (hidden[cell] == 0) continue; /* relu goes as tanh does */
     const recurrent_size size = {3, 2, 5, hidden[cell]};
     const bool odd = (cell + (dtype == TDM_FLOAT64)) % 2 != 0;
     visit_cell(dtype, &size,

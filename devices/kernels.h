@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "devices/devices.h"
+#include "devices/pointwise_kernels.h" /* what works element by element */
 
 /* ---- Lookup -------------------------------------------------------------------------------- */
 
@@ -156,46 +157,6 @@ static inline int64_t tdm_cell_gates(int32_t cell) {
   return cell == TDM_CELL_LSTM ? 4 : cell == TDM_CELL_GRU ? 3 : 1;
 }
 
-/* ---- Elementwise: all operands of one shape, no attributes ---------------------------------- */
-
-#define TDM_OP_RELU "relu"                         /* x -> y */
-#define TDM_OP_TANH "tanh"                         /* x -> y */
-#define TDM_OP_SIGMOID "sigmoid"                   /* x -> y */
-#define TDM_OP_RELU_GRADIENT "relu_gradient"       /* d_y, y -> d_x */
-#define TDM_OP_TANH_GRADIENT "tanh_gradient"       /* d_y, y -> d_x */
-#define TDM_OP_SIGMOID_GRADIENT "sigmoid_gradient" /* d_y, y -> d_x */
-#define TDM_OP_MUL "mul"                           /* a, b -> a b */
-#define TDM_OP_SILU "silu"                         /* x -> x sigmoid(x) */
-#define TDM_OP_SILU_GRADIENT "silu_gradient"       /* d_y, x -> d_x */
-/* x -> x Phi(x), or its approximation by tanh (Hendrycks, Gimpel, "Gaussian error linear units",
- * 2016). */
-#define TDM_OP_GELU "gelu"
-#define TDM_OP_GELU_GRADIENT "gelu_gradient" /* d_y, x -> d_x */
-typedef struct tdm_gelu_attributes {
-  int64_t by_tanh; /* 0 or 1 */
-} tdm_gelu_attributes;
-#define TDM_OP_LEAKY_RELU "leaky_relu"                   /* x -> x, or slope x where x < 0 */
-#define TDM_OP_LEAKY_RELU_GRADIENT "leaky_relu_gradient" /* d_y, x -> d_x */
-typedef struct tdm_leaky_relu_attributes {
-  double slope;
-} tdm_leaky_relu_attributes;
-/* a, b -> a + b; also for int32 and int64. */
-#define TDM_OP_ADD "add"
-/* 1 to 16 inputs -> their sum, added in operand order. */
-#define TDM_OP_ACCUMULATE "accumulate"
-/* x F, s F () -> x * s. */
-#define TDM_OP_SCALE "scale"
-/* x F, s F () -> x / s. */
-#define TDM_OP_DIVIDE "divide"
-/* like F (...) -> F (...), every element value; like is not read. */
-#define TDM_OP_FILL "fill"
-typedef struct tdm_fill_attributes {
-  double value;
-} tdm_fill_attributes;
-/* x of any dtype but the 16-bit ones -> the same as the output's dtype; float to integer
- * truncates toward zero and saturates, NaN to 0; to bool is != 0. */
-#define TDM_OP_CAST "cast"
-
 /* ---- Shape ---------------------------------------------------------------------------------- */
 
 /* x -> the same elements under another shape; a view, no kernel. Dimensions as for tdm_reshape. */
@@ -255,9 +216,26 @@ typedef struct tdm_reduce_attributes {
   int64_t mask;
   int64_t keep;
   int64_t mean;
+  int64_t terms;   /* of the mean: divided by these instead, unless 0 */
   int64_t rank;    /* of x; of the gradient only */
   int64_t dims[8]; /* of x; of the gradient only */
 } tdm_reduce_attributes;
+
+/* x F -> values F, indices int64: the largest along the dimension, or the least if `least`, and
+ * where it is; the dimension stays as 1 if `keep`. Of equals the first; a NaN is beyond all. */
+#define TDM_OP_EXTREME "extreme"
+/* d_values, indices -> d_x F. */
+#define TDM_OP_EXTREME_GRADIENT "extreme_gradient"
+/* x F -> y F like x: the sums of all up to each element along the dimension, or from each element
+ * on if `reverse`. */
+#define TDM_OP_CUMSUM "cumsum"
+typedef struct tdm_along_attributes {
+  int64_t dimension;
+  int64_t keep;    /* of extreme and its gradient */
+  int64_t least;   /* of extreme */
+  int64_t reverse; /* of cumsum */
+  int64_t size;    /* of extreme_gradient: x's dimension */
+} tdm_along_attributes;
 
 /* ---- Convolution and pooling ------------------------------------------------------------------
  */

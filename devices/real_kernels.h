@@ -60,6 +60,9 @@
   X(TDM_OP_GRU_GRADIENT, recurrent_gradient)                                                       \
   X(TDM_OP_REDUCE, reduce)                                                                         \
   X(TDM_OP_REDUCE_GRADIENT, reduce_gradient)                                                       \
+  X(TDM_OP_EXTREME, extreme)                                                                       \
+  X(TDM_OP_EXTREME_GRADIENT, extreme_gradient)                                                     \
+  X(TDM_OP_CUMSUM, cumsum)                                                                         \
   X(TDM_OP_CONVOLUTION, convolution)                                                               \
   X(TDM_OP_CONVOLUTION_INPUT_GRADIENT, convolution_input_gradient)                                 \
   X(TDM_OP_CONVOLUTION_PARAMETER_GRADIENT, convolution_parameter_gradient)                         \
@@ -74,6 +77,29 @@
   X(TDM_OP_LAYER_NORM, layer_norm)                                                                 \
   X(TDM_OP_LAYER_NORM_GRADIENT, layer_norm_gradient)                                               \
   X(TDM_OP_LAYER_NORM_PARAMETER_GRADIENT, layer_norm_parameter_gradient)                           \
+  X(TDM_OP_SUB, sub)                                                                               \
+  X(TDM_OP_DIV, div)                                                                               \
+  X(TDM_OP_MAXIMUM, maximum)                                                                       \
+  X(TDM_OP_MINIMUM, minimum)                                                                       \
+  X(TDM_OP_MAXIMUM_SHARE, maximum_share)                                                           \
+  X(TDM_OP_WHERE, where)                                                                           \
+  X(TDM_OP_AFFINE, affine)                                                                         \
+  X(TDM_OP_ABS, absolute)                                                                          \
+  X(TDM_OP_ABS_GRADIENT, absolute_gradient)                                                        \
+  X(TDM_OP_EXP, exp)                                                                               \
+  X(TDM_OP_LOG, log)                                                                               \
+  X(TDM_OP_SQRT, sqrt)                                                                             \
+  X(TDM_OP_SQRT_GRADIENT, sqrt_gradient)                                                           \
+  X(TDM_OP_RSQRT, rsqrt)                                                                           \
+  X(TDM_OP_RSQRT_GRADIENT, rsqrt_gradient)                                                         \
+  X(TDM_OP_POW, pow)                                                                               \
+  X(TDM_OP_POW_GRADIENT, pow_gradient)                                                             \
+  X(TDM_OP_CLAMP, clamp)                                                                           \
+  X(TDM_OP_CLAMP_GRADIENT, clamp_gradient)                                                         \
+  X(TDM_OP_SOFTPLUS, softplus)                                                                     \
+  X(TDM_OP_SOFTPLUS_GRADIENT, softplus_gradient)                                                   \
+  X(TDM_OP_ELU, elu)                                                                               \
+  X(TDM_OP_ELU_GRADIENT, elu_gradient)                                                             \
   X(TDM_OP_SOFTMAX, softmax)                                                                       \
   X(TDM_OP_LOG_SOFTMAX, log_softmax)                                                               \
   X(TDM_OP_SOFTMAX_GRADIENT, softmax_gradient)                                                     \

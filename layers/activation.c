@@ -1,4 +1,4 @@
-/* Elementwise functions: relu, tanh, sigmoid, add. Invariant: a gradient reads the function's
+/* Elementwise functions: relu, tanh, sigmoid. Invariant: a gradient reads the function's
  * output, never its input, so the input's memory is free as soon as the output is there. */
 #include "layers/common.h"
 #include "layers/layers.h"
@@ -82,32 +82,6 @@ static const tdm_operation sigmoid_operation = {
     .elementwise = true,
 };
 
-static tdm_status infer_add(tdm_infer *infer) {
-  tdm_shape shape;
-  TDM_TRY(tdm_expect_dtype_of_first(infer, 1, "a", "b"));
-  TDM_TRY(tdm_expect_one_shape(infer, 0, "a", 1, "b", &shape));
-  tdm_infer_set(infer, 0, infer->inputs[0].dtype, &shape);
-  return TDM_OK;
-}
-
-static tdm_status append_add_gradient(tdm_gradient *gradient) {
-  for (size_t i = 0; i < 2; i++)
-    if (tdm_gradient_wanted(gradient, i))
-      tdm_gradient_set(gradient, i, tdm_gradient_of_output(gradient, 0));
-  return TDM_OK;
-}
-
-static const tdm_operation add_operation = {
-    .struct_size = sizeof(tdm_operation),
-    .name = TDM_OP_ADD,
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .output_count = 1,
-    .infer = infer_add,
-    .gradient = append_add_gradient,
-    .elementwise = true,
-};
-
 tdm_value tdm_relu(tdm_graph *graph, const char *name, tdm_value x) {
   return tdm_append(graph, &relu_operation, name, NULL, &x, 1, NULL);
 }
@@ -118,9 +92,4 @@ tdm_value tdm_tanh(tdm_graph *graph, const char *name, tdm_value x) {
 
 tdm_value tdm_sigmoid(tdm_graph *graph, const char *name, tdm_value x) {
   return tdm_append(graph, &sigmoid_operation, name, NULL, &x, 1, NULL);
-}
-
-tdm_value tdm_add(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
-  const tdm_value operands[] = {a, b};
-  return tdm_append(graph, &add_operation, name, NULL, operands, 2, NULL);
 }

@@ -52,6 +52,24 @@ tdm_status tdm_infer_floating_like_first(tdm_infer *infer) TDM_WARN_UNUSED;
 tdm_status tdm_append_function_gradient(tdm_gradient *gradient, const tdm_operation *operation,
                                         tdm_value value) TDM_WARN_UNUSED;
 
+/* ---- Broadcasting ---------------------------------------------------------------------------- */
+
+/* The shape that a and b are broadcast to; out_shape may be either. INVALID_ARGUMENT, naming both,
+ * where they cannot be. */
+tdm_status tdm_shape_broadcast(const tdm_shape *a, const char *a_name, const tdm_shape *b,
+                               const char *b_name, tdm_shape *out_shape) TDM_WARN_UNUSED;
+tdm_status tdm_expect_broadcast(const tdm_infer *infer, size_t a, const char *a_name, size_t b,
+                                const char *b_name, tdm_shape *out_shape) TDM_WARN_UNUSED;
+/* d, of the result's shape but for the last `trailing` dimensions, which it has in common with the
+ * operand: summed over what an operand of that shape repeats. */
+tdm_value tdm_sum_repeated(tdm_gradient *gradient, tdm_value d, const tdm_shape *operand,
+                           int trailing);
+/* tdm_gradient_set of d, of the result's shape, summed over what the input repeats. */
+void tdm_gradient_set_summed(tdm_gradient *gradient, size_t index, tdm_value d);
+/* The rule `chunk` of an operation all of whose operands, at most so many, are broadcast. */
+#define TDM_BROADCAST_INPUTS 3
+tdm_status tdm_chunk_broadcast(tdm_chunked *chunked) TDM_WARN_UNUSED;
+
 /* ---- Layers ---------------------------------------------------------------------------------- */
 
 #define TDM_LAYER_NAME_BYTES 256

@@ -8,9 +8,10 @@
 #include "graph/graph.h"
 #include "layers/losses.h"
 #include "layers/optimizers.h"
+#include "layers/pointwise.h"
+#include "layers/products.h"
 #include "layers/recurrent.h"
 #include "layers/schedules.h"
-#include "layers/products.h"
 #include "layers/tables.h"
 
 #ifdef __cplusplus
@@ -121,29 +122,22 @@ TDM_API tdm_value tdm_batch_norm_with(tdm_graph *graph, const char *name, tdm_va
                                       const tdm_batch_norm_options *options);
 
 /* ---- Functions ------------------------------------------------------------------------------- */
+/* Those that work element by element are layers/pointwise.h's. */
 
-TDM_API tdm_value tdm_relu(tdm_graph *graph, const char *name, tdm_value x);
-TDM_API tdm_value tdm_tanh(tdm_graph *graph, const char *name, tdm_value x);
-TDM_API tdm_value tdm_sigmoid(tdm_graph *graph, const char *name, tdm_value x);
-TDM_API tdm_value tdm_gelu(tdm_graph *graph, const char *name, tdm_value x);
-/* GELU by its approximation with tanh, PyTorch's approximate="tanh". */
-TDM_API tdm_value tdm_gelu_tanh(tdm_graph *graph, const char *name, tdm_value x);
-TDM_API tdm_value tdm_silu(tdm_graph *graph, const char *name, tdm_value x);
-/* x, or slope x where x < 0; PyTorch's default slope is 0.01. */
-TDM_API tdm_value tdm_leaky_relu(tdm_graph *graph, const char *name, tdm_value x, double slope);
 /* In runs that train: 0 with probability p, else x / (1 - p); in others x itself. Which elements go
  * depends on the session's seed, the step, the path of name and an element's place, so not on
  * devices, replicas or teams. */
 TDM_API tdm_value tdm_dropout(tdm_graph *graph, const char *name, tdm_value x, double p);
-TDM_API tdm_value tdm_add(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
-/* a b, element by element; one shape, as for tdm_add. */
-TDM_API tdm_value tdm_mul(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
 /* Over `count` dimensions of x (negative: from the end; count 0: all of them), which stay as 1 if
  * keep, else go. */
 TDM_API tdm_value tdm_sum(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
                           size_t count, bool keep);
 TDM_API tdm_value tdm_mean(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
                            size_t count, bool keep);
+/* The mean of the squared distances from the mean, over n - correction instead of n elements;
+ * PyTorch's default correction is 1. The dimensions have to be sizes unless it is 0. */
+TDM_API tdm_value tdm_variance(tdm_graph *graph, const char *name, tdm_value x,
+                               const int *dimensions, size_t count, double correction, bool keep);
 /* shape: sizes, names, and at most one TDM_INFER. */
 TDM_API tdm_value tdm_reshape(tdm_graph *graph, const char *name, tdm_value x, tdm_shape shape);
 /* x without dimension (negative: from the end), at index (negative: from the end). */

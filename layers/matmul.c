@@ -63,20 +63,6 @@ static tdm_value multiply(tdm_graph *graph, const char *name, tdm_value a, tdm_v
   return tdm_append(graph, &matmul_operation, name, &attributes, operands, 2, NULL);
 }
 
-/* d, of the result's leading dimensions, summed over those that an operand of that shape repeats.
- */
-static tdm_value sum_repeated(tdm_gradient *gradient, tdm_value d, const tdm_shape *operand) {
-  tdm_graph *graph = tdm_gradient_graph(gradient);
-  const char *name = tdm_gradient_name(gradient);
-  const tdm_shape whole = tdm_value_shape(graph, d);
-  int dimensions[TDM_MAX_RANK];
-  size_t count = 0;
-  for (int i = 0; i < whole.rank - 2; i++)
-    if (leading(operand, whole.rank, i) == 1 && whole.dims[i] != 1) dimensions[count++] = i;
-  if (count > 0) d = tdm_sum(graph, name, d, dimensions, count, true);
-  return whole.rank == operand->rank ? d : tdm_reshape(graph, name, d, *operand);
-}
-
 /* All dimensions of x but the last as one: a view. */
 static tdm_value as_rows(tdm_gradient *gradient, tdm_value x) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
@@ -94,7 +80,7 @@ static tdm_status append_matmul_gradient(tdm_gradient *gradient) {
   const tdm_shape a_shape = tdm_value_shape(graph, a), b_shape = tdm_value_shape(graph, b);
   if (tdm_gradient_wanted(gradient, 0)) {
     const tdm_value d_a = multiply(graph, name, d_y, b, false, true);
-    tdm_gradient_set(gradient, 0, sum_repeated(gradient, d_a, &a_shape));
+    tdm_gradient_set(gradient, 0, tdm_sum_repeated(gradient, d_a, &a_shape, 2));
   }
   if (tdm_gradient_wanted(gradient, 1) &&
       b_shape.rank == 2) { /* the batches' rows in one product */
@@ -102,7 +88,7 @@ static tdm_status append_matmul_gradient(tdm_gradient *gradient) {
     tdm_gradient_set(gradient, 1, multiply(graph, name, rows, d_rows, true, false));
   } else if (tdm_gradient_wanted(gradient, 1)) {
     const tdm_value d_b = multiply(graph, name, a, d_y, true, false);
-    tdm_gradient_set(gradient, 1, sum_repeated(gradient, d_b, &b_shape));
+    tdm_gradient_set(gradient, 1, tdm_sum_repeated(gradient, d_b, &b_shape, 2));
   }
   return tdm_graph_status(graph);
 }

@@ -60,6 +60,24 @@ static tdm_status append_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
+/* Sums of the parts, added; for the mean each part divides by the count of the whole. */
+static tdm_status chunk_reduce(tdm_chunked *chunked) {
+  tdm_reduce_attributes attributes;
+  memcpy(&attributes, tdm_chunked_attributes(chunked), sizeof attributes);
+  const int rows = tdm_chunked_cut(chunked, 0).dimension;
+  if ((attributes.mask >> rows & 1) == 0) return tdm_chunked_each(chunked, NULL);
+  const tdm_shape x = tdm_chunked_shape(chunked, 0);
+  attributes.terms = 1;
+  for (int i = 0; i < x.rank; i++)
+    if ((attributes.mask >> i & 1) != 0) attributes.terms *= x.dims[i];
+  TDM_TRY(tdm_chunked_each(chunked, &attributes));
+  tdm_value parts[TDM_MAX_PARTS];
+  for (size_t i = 0; i < tdm_chunked_count(chunked); i++)
+    parts[i] = tdm_chunked_output(chunked, 0, i);
+  tdm_chunked_set_whole(chunked, 0, tdm_chunked_sum(chunked, parts));
+  return TDM_OK;
+}
+
 static const tdm_operation reduce_operation = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_REDUCE,
@@ -69,6 +87,7 @@ static const tdm_operation reduce_operation = {
     .output_count = 1,
     .infer = infer_reduce,
     .gradient = append_gradient,
+    .chunk = chunk_reduce,
 };
 
 /* The last two groups of neighbours in mask. */
@@ -118,4 +137,42 @@ tdm_value tdm_sum(tdm_graph *graph, const char *name, tdm_value x, const int *di
 tdm_value tdm_mean(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
                    size_t count, bool keep) {
   return make_reduce(graph, "mean", name, x, dimensions, count, keep, true);
+}
+
+/* n / (n - correction); 0, with the graph's error, where n is not known or too small. */
+static double correct(tdm_graph *graph, const char *name, const tdm_shape *x, const int *dimensions,
+                      size_t count, double correction) {
+  double n = 1;
+  bool sizes = true;
+  for (size_t i = 0; i < (count == 0 ? (size_t)x->rank : count); i++) {
+    const tdm_dim dim = x->dims[count == 0          ? (int)i
+                                : dimensions[i] < 0 ? dimensions[i] + x->rank
+                                                    : dimensions[i]];
+    sizes = sizes && tdm_dim_is_size(dim);
+    n *= (double)dim;
+  }
+  if (correction == 0) return 1;
+  char text[TDM_SHAPE_TEXT];
+  tdm_shape_text(x, text, sizeof text);
+  if (!sizes)
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                   "variance %s: x is %s, and the dimensions of a corrected variance must be sizes",
+                   name ? name : "?", text);
+  else if (!(n > correction))
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "variance %s: %g elements, with a correction of %g",
+                   name ? name : "?", n, correction);
+  return sizes && n > correction ? n / (n - correction) : 0;
+}
+
+tdm_value tdm_variance(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
+                       size_t count, double correction, bool keep) {
+  const tdm_value invalid = {0, 0};
+  const tdm_value mean = tdm_mean(graph, name, x, dimensions, count, true);
+  if (!tdm_value_is_valid(mean)) return invalid;
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  const double factor = correct(graph, name, &shape, dimensions, count, correction);
+  if (factor == 0) return invalid;
+  const tdm_value distances = tdm_square(graph, name, tdm_sub(graph, name, x, mean));
+  const tdm_value variance = tdm_mean(graph, name, distances, dimensions, count, keep);
+  return factor == 1 ? variance : tdm_mul_scalar(graph, name, variance, factor);
 }

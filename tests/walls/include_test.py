@@ -13,7 +13,7 @@ from source_tree import C_ENDINGS, read_files, verdict  # noqa: E402
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 GRAPH = "graph/(building|forecasts|graph|operations|sessions|state_dict)"
-LAYERS = "layers/(layers|losses|optimizers|products|recurrent|schedules|tables)"
+LAYERS = "layers/(layers|losses|optimizers|pointwise|products|recurrent|schedules|tables)"
 PUBLIC = "(checkpoint/checkpoint|core/core|devices/devices|%s|%s|data/data)" % (GRAPH, LAYERS)
 
 # (which files, what they may include)

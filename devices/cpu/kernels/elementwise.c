@@ -28,50 +28,6 @@ static tdm_status run(const tdm_kernel_call *call,
   return TDM_OK;
 }
 
-/* ---- add ------------------------------------------------------------------------------------- */
-
-static void add_range(void *user, int64_t begin, int64_t end) {
-  const tdm_kernel_call *call = user;
-  const real *a = call->inputs[0], *b = call->inputs[1]; /* (count) */
-  real *out = call->outputs[0];                          /* (count) */
-  for (int64_t i = begin; i < end; i += LANES) {
-    const vec sum = vec_load_first(a + i, end - i) + vec_load_first(b + i, end - i);
-    vec_store_first(out + i, sum, end - i);
-  }
-}
-
-tdm_status TDM_NAME(tdm_add_prepare)(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, answer);
-}
-
-tdm_status TDM_NAME(tdm_add_execute)(const tdm_kernel_call *call) {
-  return run(call, add_range);
-}
-
-ELEMENT_PART(add)
-
-/* ---- mul ------------------------------------------------------------------------------------- */
-
-static void mul_range(void *user, int64_t begin, int64_t end) {
-  const tdm_kernel_call *call = user;
-  const real *a = call->inputs[0], *b = call->inputs[1]; /* (count) */
-  real *out = call->outputs[0];                          /* (count) */
-  for (int64_t i = begin; i < end; i += LANES) {
-    const vec product = vec_load_first(a + i, end - i) * vec_load_first(b + i, end - i);
-    vec_store_first(out + i, product, end - i);
-  }
-}
-
-tdm_status TDM_NAME(tdm_mul_prepare)(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, answer);
-}
-
-tdm_status TDM_NAME(tdm_mul_execute)(const tdm_kernel_call *call) {
-  return run(call, mul_range);
-}
-
-ELEMENT_PART(mul)
-
 /* ---- accumulate ------------------------------------------------------------------------------ */
 
 static void accumulate_range(void *user, int64_t begin, int64_t end) {

@@ -14,6 +14,7 @@
 #define TDM_TYPED_KERNELS(X)                                                                       \
   X(TDM_OP_ADD, add_integers, TDM_INT32)                                                           \
   X(TDM_OP_ADD, add_integers, TDM_INT64)                                                           \
+  X(TDM_OP_COMPARE, compare, TDM_BOOL)                                                             \
   X(TDM_OP_FUSED, fused, TDM_FLOAT32)                                                              \
   X(TDM_OP_FUSED, fused, TDM_FLOAT64)                                                              \
   X(TDM_OP_FILL, fill, TDM_FLOAT32)                                                                \

@@ -35,22 +35,6 @@ typedef struct loss_job {
   real *out;              /* (count), or a sum a block */
 } loss_job;
 
-ALWAYS_INLINE vec vec_absolute(vec x) {
-  return (vec)((vec_bits)x & ~(vec_bits)vec_set((real)-0.0));
-}
-
-/* log(1 + u) for 0 <= u <= 1: 2 artanh(s) with s = u / (2 + u) <= 1/3, by its series. */
-ALWAYS_INLINE vec vec_log1p_of_fraction(vec u) {
-  const vec s = u / (u + 2);
-  const vec square = s * s;
-  const int terms = TDM_REAL_BITS == 64 ? 18 : 9;
-  vec sum = vec_set((real)1 / (real)(2 * terms - 1));
-#pragma GCC unroll 20
-  for (int i = terms - 2; i >= 0; i--)
-    sum = sum * square + (real)1 / (real)(2 * i + 1);
-  return 2 * s * sum;
-}
-
 /* Elements i to i + LANES of a list of count that repeats; ones where there is none. */
 ALWAYS_INLINE vec repeated(const real *list, int64_t count, int64_t i) {
   if (count <= 1) return vec_set(count == 0 ? 1 : list[0]);

@@ -32,8 +32,10 @@ static tdm_status state_create(const tdm_kernel_request *request, tdm_kernel_ans
     state->sizes[group] *= x->dims[i];
   }
   const double count = (double)tdm_shape_count(x);
+  const int64_t terms = attributes->terms;
   state->column_tasks = tdm_cpu_chunks(state->sizes[4], COLUMNS);
-  state->divisor = attributes->mean != 0 ? (real)(state->sizes[1] * state->sizes[3]) : 1;
+  state->divisor =
+      attributes->mean != 0 ? (real)(terms != 0 ? terms : state->sizes[1] * state->sizes[3]) : 1;
   state->splits = answer->splits = tdm_cpu_splits(request, count * sizeof(real) / 20.0);
   return TDM_OK;
 }

@@ -1,5 +1,5 @@
-/* Kernels that serve several dtypes and do no floating arithmetic of their own: fill, sums of
- * integers, select, exchange of dimensions. */
+/* Kernels that serve several dtypes and do no floating arithmetic of their own: fill, select,
+ * exchange of dimensions. */
 #include <string.h>
 
 #include "core/status.h"
@@ -49,31 +49,6 @@ tdm_status TYPED(tdm_fill_execute)(const tdm_kernel_call *call) {
     const size_t more = done < bytes - done ? done : bytes - done;
     memcpy(out + done, out, more);
     done += more;
-  }
-  return TDM_OK;
-}
-
-/* ---- Sums of integers --------------------------------------------------------------------------
- */
-
-tdm_status TYPED(tdm_add_integers_prepare)(const tdm_kernel_request *request,
-                                           tdm_kernel_answer *answer) {
-  return state_create(request, answer) != NULL ? TDM_OK : TDM_OUT_OF_MEMORY;
-}
-
-/* Wraps on overflow, as unsigned sums do. */
-tdm_status TYPED(tdm_add_integers_execute)(const tdm_kernel_call *call) {
-  const typed_state *state = call->state;
-  if (state->dtype == TDM_INT64) {
-    const uint64_t *a = call->inputs[0], *b = call->inputs[1]; /* (count) */
-    uint64_t *out = call->outputs[0];                          /* (count) */
-    for (int64_t i = 0; i < state->count; i++)
-      out[i] = a[i] + b[i];
-  } else {
-    const uint32_t *a = call->inputs[0], *b = call->inputs[1]; /* (count) */
-    uint32_t *out = call->outputs[0];                          /* (count) */
-    for (int64_t i = 0; i < state->count; i++)
-      out[i] = a[i] + b[i];
   }
   return TDM_OK;
 }

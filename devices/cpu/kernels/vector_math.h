@@ -1,11 +1,10 @@
-/* exp, tanh, sigmoid and square roots of vectors. exp(x) = 2^n e^r with |r| <= ln(2)/2 (Cody and
- * Waite's reduction: "Software Manual for the Elementary Functions", 1980), e^r by its Taylor
+/* exp, log, tanh, sigmoid and square roots of vectors. exp(x) = 2^n e^r with |r| <= ln(2)/2 (Cody
+ * and Waite's reduction: "Software Manual for the Elementary Functions", 1980), e^r by its Taylor
  * series, which is exact to rounding at that size. NaN stays NaN, infinities have their limits. */
 #ifndef TANDEM_DEVICES_CPU_KERNELS_VECTOR_MATH_H
 #define TANDEM_DEVICES_CPU_KERNELS_VECTOR_MATH_H
 
-#include <math.h>
-
+#include <float.h>
 #include <math.h>
 
 #include "devices/cpu/kernels/vector.h"
@@ -74,6 +73,15 @@ ALWAYS_INLINE vec vec_exp(vec x) {
   return (1 + rest) * vec_power_of_two(half) * vec_power_of_two(n - half);
 }
 
+/* e^x - 1 for x at most 0, without cancellation near 0; NaN stays NaN. */
+ALWAYS_INLINE vec vec_expm1_below(vec x) {
+  x = vec_select(x < vec_set(-50), vec_set(-50), x); /* -1 by far */
+  vec_bits n;
+  const vec rest = vec_exp_parts(x, &n);
+  const vec power = vec_power_of_two(n);
+  return power * rest + (power - 1);
+}
+
 #if TDM_REAL_BITS == 64
 #define LOG_SERIES_TERMS 12
 #else
@@ -95,6 +103,34 @@ ALWAYS_INLINE vec vec_log(vec x) {
   const vec small = 2 * (s + s * square * tail) + whole * LN2_LOW;
   const vec finite = whole * LN2_HIGH + small;
   return vec_select(x < vec_set((real)INFINITY), finite, x);
+}
+
+/* log x of any x: -infinity of 0, NaN of what is negative; subnormal numbers are scaled first. */
+ALWAYS_INLINE vec vec_log_of_any(vec x) {
+  const real least = (real)(TDM_REAL_BITS == 64 ? DBL_MIN : FLT_MIN);
+  const vec_bits small = x < vec_set(least);
+  const vec up = vec_set((real)18014398509481984.0); /* 2^54 */
+  const vec of_up = vec_set((real)37.42994775023704670);
+  const vec finite = vec_log(vec_select(small, x * up, x)) - vec_select(small, of_up, (vec){0});
+  const vec none = vec_set((real)NAN), below = vec_set((real)-INFINITY);
+  const vec of_small = vec_select(x > (vec){0}, finite, vec_select(x == (vec){0}, below, none));
+  return vec_select(small, of_small, finite);
+}
+
+ALWAYS_INLINE vec vec_absolute(vec x) {
+  return (vec)((vec_bits)x & ~(vec_bits)vec_set((real)-0.0));
+}
+
+/* log(1 + u) for 0 <= u <= 1: 2 artanh(s) with s = u / (2 + u) <= 1/3, by its series. */
+ALWAYS_INLINE vec vec_log1p_of_fraction(vec u) {
+  const vec s = u / (u + 2);
+  const vec square = s * s;
+  const int terms = TDM_REAL_BITS == 64 ? 18 : 9;
+  vec sum = vec_set((real)1 / (real)(2 * terms - 1));
+#pragma GCC unroll 20
+  for (int i = terms - 2; i >= 0; i--)
+    sum = sum * square + (real)1 / (real)(2 * i + 1);
+  return 2 * s * sum;
 }
 
 /* (e^(2x) - 1) / (e^(2x) + 1) for |x|, without cancellation near 0. */

@@ -22,65 +22,6 @@ static const elementwise_state *state_of(const tdm_kernel_call *call) {
   return static_cast<const elementwise_state *>(call->state);
 }
 
-/* ---- add ------------------------------------------------------------------------------------- */
-
-/* a, b, out: (count). */
-template <class number>
-static __global__ void add(const number *a, const number *b, number *out, int64_t count) {
-  EACH_ELEMENT(i, count) {
-    out[i] = a[i] + b[i];
-  }
-}
-
-template <class number> static tdm_status run_add(const tdm_kernel_call *call) {
-  const int64_t count = state_of(call)->count;
-  return kernel_launch(call, "add", add<number>, blocks_for(count), BLOCK,
-                       input_of<number>(call, 0), input_of<number>(call, 1),
-                       output_of<number>(call, 0), count);
-}
-
-tdm_status tdm_cuda_add_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, answer);
-}
-
-tdm_status tdm_cuda_add_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_add<double>(call) : run_add<float>(call);
-}
-
-tdm_status tdm_cuda_add_integers_prepare(const tdm_kernel_request *request,
-                                         tdm_kernel_answer *answer) {
-  return prepare(request, answer);
-}
-
-/* Wraps on overflow, as unsigned sums do. */
-tdm_status tdm_cuda_add_integers_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_add<uint64_t>(call) : run_add<uint32_t>(call);
-}
-
-/* ---- mul ------------------------------------------------------------------------------------- */
-
-/* a, b, out: (count). */
-template <class real>
-static __global__ void mul(const real *a, const real *b, real *out, int64_t count) {
-  EACH_ELEMENT(i, count) {
-    out[i] = a[i] * b[i];
-  }
-}
-
-template <class real> static tdm_status run_mul(const tdm_kernel_call *call) {
-  const int64_t count = state_of(call)->count;
-  return kernel_launch(call, "mul", mul<real>, blocks_for(count), BLOCK, input_of<real>(call, 0),
-                       input_of<real>(call, 1), output_of<real>(call, 0), count);
-}
-
-tdm_status tdm_cuda_mul_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, answer);
-}
-
-tdm_status tdm_cuda_mul_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_mul<double>(call) : run_mul<float>(call);
-}
-
 /* ---- accumulate ------------------------------------------------------------------------------ */
 
 /* out = a + b + c + d, from left to right, as far as they are there; all (count). a may be out. */

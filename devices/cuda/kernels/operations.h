@@ -12,6 +12,7 @@
 /* For the dtypes that follow the name. */
 #define TDM_CUDA_TYPED_KERNELS(X)                                                                  \
   X(TDM_OP_ADD, add_integers, TDM_INT32, TDM_INT64)                                                \
+  X(TDM_OP_COMPARE, compare, TDM_BOOL)                                                             \
   X(TDM_OP_FUSED, fused, TDM_FLOAT32, TDM_FLOAT64)                                                 \
   X(TDM_OP_FILL, fill, TDM_FLOAT32, TDM_FLOAT64, TDM_INT32, TDM_INT64, TDM_UINT8, TDM_BOOL)        \
   X(TDM_OP_CAST, cast, TDM_FLOAT32, TDM_FLOAT64, TDM_INT32, TDM_INT64, TDM_UINT8, TDM_BOOL)        \

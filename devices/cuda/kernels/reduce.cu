@@ -26,7 +26,9 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
       return tdm_fail(TDM_UNSUPPORTED, "more than two groups of dimensions are summed over");
     state->sizes[group] *= x->dims[i];
   }
-  state->divisor = attributes->mean != 0 ? (double)(state->sizes[1] * state->sizes[3]) : 1;
+  const int64_t terms = attributes->terms;
+  state->divisor =
+      attributes->mean != 0 ? (double)(terms != 0 ? terms : state->sizes[1] * state->sizes[3]) : 1;
   state->wide = request->outputs[0].dtype == TDM_FLOAT64;
   return TDM_OK;
 }

@@ -53,6 +53,10 @@ struct kernel_case {
     tdm_gelu_attributes gelu;
     tdm_leaky_relu_attributes leaky_relu;
     tdm_reduce_attributes reduce;
+    tdm_function_attributes function;
+    tdm_compare_attributes compare;
+    tdm_where_attributes where;
+    tdm_along_attributes along;
     tdm_layer_norm_attributes layer_norm;
     tdm_dropout_attributes dropout;
     tdm_convolution_attributes convolution;
@@ -132,11 +136,13 @@ void sparse_cases(kernel_visit visit, void *user);
 void linear_cases(kernel_visit visit, void *user);
 void recurrent_cases(kernel_visit visit, void *user);
 void elementwise_cases(kernel_visit visit, void *user);
+void pointwise_cases(kernel_visit visit, void *user);
 void shape_cases(kernel_visit visit, void *user);
 void convolution_cases(kernel_visit visit, void *user);
 void pool_cases(kernel_visit visit, void *user);
 void dropout_cases(kernel_visit visit, void *user);
 void reduction_cases(kernel_visit visit, void *user);
+void along_cases(tdm_dtype dtype, kernel_visit visit, void *user);      /* of reduction_cases */
 void batch_norm_cases(tdm_dtype dtype, kernel_visit visit, void *user); /* of norm_cases */
 void norm_cases(kernel_visit visit, void *user);
 void softmax_cases(kernel_visit visit, void *user);

@@ -26,8 +26,6 @@ REFERENCE(sigmoid, 1 / (1 + exp(-a)))
 REFERENCE(relu_gradient, b > 0 ? a : 0)
 REFERENCE(tanh_gradient, a *(1 - b * b))
 REFERENCE(sigmoid_gradient, a *b *(1 - b))
-REFERENCE(add, a + b)
-REFERENCE(mul, a *b)
 REFERENCE(silu, a / (1 + exp(-a)))
 REFERENCE(silu_gradient, a / (1 + exp(-b)) * (1 + b * (1 - 1 / (1 + exp(-b)))))
 REFERENCE(gelu, a / 2 * (1 + erf(a / sqrt(2))))
@@ -165,8 +163,6 @@ static void real_cases(tdm_dtype dtype, kernel_visit visit, void *user) {
   simple_case(TDM_OP_GELU_GRADIENT, dtype, gelu_tanh_gradient_reference, 2, 8, visit, user);
   simple_case(TDM_OP_LEAKY_RELU, dtype, leaky_relu_reference, 1, 2, visit, user);
   simple_case(TDM_OP_LEAKY_RELU_GRADIENT, dtype, leaky_relu_gradient_reference, 2, 2, visit, user);
-  simple_case(TDM_OP_MUL, dtype, mul_reference, 2, 5, visit, user);
-  simple_case(TDM_OP_ADD, dtype, add_reference, 2, 5, visit, user);
   simple_case(TDM_OP_ACCUMULATE, dtype, accumulate_reference, 1, 5, visit, user);
   simple_case(TDM_OP_ACCUMULATE, dtype, accumulate_reference, 3, 5, visit, user);
   simple_case(TDM_OP_ACCUMULATE, dtype, accumulate_reference, 16, 4, visit, user);
@@ -180,6 +176,4 @@ static void real_cases(tdm_dtype dtype, kernel_visit visit, void *user) {
 
 void elementwise_cases(kernel_visit visit, void *user) {
   EACH_REAL(dtype) real_cases(dtype, visit, user);
-  simple_case(TDM_OP_ADD, TDM_INT32, add_reference, 2, 1000, visit, user);
-  simple_case(TDM_OP_ADD, TDM_INT64, add_reference, 2, 1e9, visit, user);
 }

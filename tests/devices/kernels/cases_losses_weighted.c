@@ -228,7 +228,8 @@ static void pointwise_case(tdm_dtype dtype, tdm_shape shape, const pointwise *ki
   }
 }
 
-static void pointwise_cases(tdm_dtype dtype, int32_t reduction, kernel_visit visit, void *user) {
+static void elementwise_cases_of(tdm_dtype dtype, int32_t reduction, kernel_visit visit,
+                                 void *user) {
   static const double betas[] = {0, 0.5, 3};
   const tdm_shape shapes[] = {tdm_shape_of(2, 30, 10), tdm_shape_of(1, 1), tdm_shape_of(2, 0, 3),
                               tdm_shape_of(3, 8, 41, 29)};
@@ -291,7 +292,7 @@ void weighted_loss_cases(tdm_dtype dtype, tdm_reduction reduction, kernel_visit 
   nll_cases(dtype, TDM_INT64, 1, 1, false, smooth, visit, user);
   nll_cases(dtype, TDM_INT64, 0, 5, true, smooth, visit, user);
   nll_cases(dtype, TDM_INT64, 3, 700, false, smooth, visit, user);
-  pointwise_cases(dtype, (int32_t)reduction, visit, user);
+  elementwise_cases_of(dtype, (int32_t)reduction, visit, user);
   divergence_cases(dtype, (int32_t)reduction, visit, user);
   if (reduction == TDM_REDUCTION_MEAN)
     divergence_cases(dtype, TDM_REDUCTION_BATCH_MEAN, visit, user);

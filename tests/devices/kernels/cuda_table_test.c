@@ -55,9 +55,10 @@ static void cpu_and_cuda_have_the_same_kernels(void **state) {
 static void every_family_has_a_target(void **state) {
   (void)state;
   static const char *const families[] = {
-      "elementwise", "embedding", "linear",           "loss",   "optimizer", "recurrent",   "shape",
-      "softmax",     "sparse",    "sparse_optimizer", "norm",   "reduction", "convolution", "pool",
-      "dropout",     "bag",       "attention",        "product"};
+      "elementwise", "embedding", "linear",      "loss",     "optimizer",
+      "recurrent",   "shape",     "softmax",     "sparse",   "sparse_optimizer",
+      "norm",        "reduction", "convolution", "pool",     "dropout",
+      "bag",         "attention", "product",     "pointwise"};
   assert_int_equal(kernel_family_count, sizeof families / sizeof families[0]);
   for (size_t i = 0; i < kernel_family_count; i++) {
     bool found = false;

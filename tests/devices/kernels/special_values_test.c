@@ -24,7 +24,8 @@ static bool run_unary(const char *isa, const char *operation, tdm_dtype dtype, c
   if (kernel == NULL) return false;
   const direct_operand operands[] = {{dtype, tdm_shape_of(1, count), (void *)x},
                                      {dtype, tdm_shape_of(1, count), y}};
-  assert_int_equal(direct_run(kernel, NULL, operands, 1, 1, NULL), TDM_OK);
+  const tdm_function_attributes none = {0, 0, 0}; /* of those that read any */
+  assert_int_equal(direct_run(kernel, &none, operands, 1, 1, NULL), TDM_OK);
   return true;
 }
 
@@ -48,6 +49,41 @@ static void activations_keep_nan_and_limits(void **state) {
   }
 }
 
+static void functions_keep_nan_and_limits(void **state) {
+  (void)state;
+  const float x[] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f, FLT_MIN / 4, -1.0f};
+  float y[7];
+  EACH_ISA(isa) {
+    if (!run_unary(*isa, TDM_OP_EXP, TDM_FLOAT32, x, y, 7)) continue;
+    assert_true(isnan(y[0]) && y[1] == INFINITY && y[2] == 0 && y[3] == 1 && y[4] == 1);
+    (void)run_unary(*isa, TDM_OP_LOG, TDM_FLOAT32, x, y, 7);
+    assert_true(isnan(y[0]) && y[1] == INFINITY && isnan(y[2]) && isnan(y[6]));
+    assert_true(y[3] == -INFINITY && y[4] == -INFINITY);
+    assert_true(fabs((double)y[5] - log((double)x[5])) < 1e-5);
+    (void)run_unary(*isa, TDM_OP_ABS, TDM_FLOAT32, x, y, 7);
+    assert_true(isnan(y[0]) && y[2] == INFINITY && !signbit(y[4]) && y[6] == 1);
+  }
+}
+
+/* a and b, and the larger and the smaller of both: a NaN of either stays. */
+static void extremes_of_two_keep_nan(void **state) {
+  (void)state;
+  float a[] = {NAN, 1, 2, -INFINITY, NAN}, b[] = {1, NAN, 3, 5, NAN}, y[5];
+  EACH_ISA(isa) {
+    for (int least = 0; least < 2; least++) {
+      const char *operation = least == 1 ? TDM_OP_MINIMUM : TDM_OP_MAXIMUM;
+      const tdm_kernel *kernel = direct_kernel(*isa, operation, TDM_FLOAT32);
+      if (kernel == NULL) continue;
+      const tdm_shape shape = tdm_shape_of(1, 5);
+      const direct_operand operands[] = {
+          {TDM_FLOAT32, shape, a}, {TDM_FLOAT32, shape, b}, {TDM_FLOAT32, shape, y}};
+      assert_int_equal(direct_run(kernel, NULL, operands, 2, 1, NULL), TDM_OK);
+      assert_true(isnan(y[0]) && isnan(y[1]) && isnan(y[4]));
+      assert_true(y[2] == (least == 1 ? 2 : 3) && y[3] == (least == 1 ? -INFINITY : 5));
+    }
+  }
+}
+
 /* The error of got in units of the last place of expected. */
 static double ulps(double got, double expected, double epsilon) {
   return expected == 0 ? fabs(got) : fabs((got - expected) / expected) / epsilon;
@@ -57,6 +93,14 @@ typedef double (*exact_function)(double x);
 
 static double exact_tanh(double x) {
   return tanh(x);
+}
+
+static double exact_exp(double x) {
+  return exp(x);
+}
+
+static double exact_log(double x) {
+  return log(x);
 }
 
 static double exact_sigmoid(double x) {
@@ -83,7 +127,8 @@ static double worst_error(const char *isa, const char *operation, tdm_dtype dtyp
   }
   for (int i = 0; i < COUNT; i++) {
     const double expected = exact(wide_x[i]);
-    if (fabs(expected) < (wide ? DBL_MIN : FLT_MIN)) continue;
+    if (!(fabs(expected) >= (wide ? DBL_MIN : FLT_MIN)) || isinf(expected)) continue;
+    if (!wide && fabs(expected) > (double)FLT_MAX) continue;
     const double error =
         ulps(wide ? wide_y[i] : (double)y[i], expected, wide ? DBL_EPSILON : FLT_EPSILON);
     if (error > worst) worst = error;
@@ -98,6 +143,10 @@ static void transcendental_functions_are_exact_to_a_few_bits(void **state) {
     assert_true(worst_error(*isa, TDM_OP_TANH, TDM_FLOAT64, exact_tanh) < 4);
     assert_true(worst_error(*isa, TDM_OP_SIGMOID, TDM_FLOAT32, exact_sigmoid) < 4);
     assert_true(worst_error(*isa, TDM_OP_SIGMOID, TDM_FLOAT64, exact_sigmoid) < 4);
+    assert_true(worst_error(*isa, TDM_OP_EXP, TDM_FLOAT32, exact_exp) < 4);
+    assert_true(worst_error(*isa, TDM_OP_EXP, TDM_FLOAT64, exact_exp) < 4);
+    assert_true(worst_error(*isa, TDM_OP_LOG, TDM_FLOAT32, exact_log) < 4);
+    assert_true(worst_error(*isa, TDM_OP_LOG, TDM_FLOAT64, exact_log) < 4);
   }
 }
 
@@ -229,6 +278,8 @@ static void integers_pass_exactly(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(activations_keep_nan_and_limits),
+      cmocka_unit_test(functions_keep_nan_and_limits),
+      cmocka_unit_test(extremes_of_two_keep_nan),
       cmocka_unit_test(transcendental_functions_are_exact_to_a_few_bits),
       cmocka_unit_test(softmax_of_infinities),
       cmocka_unit_test(loss_without_targets_is_nan),

@@ -1,0 +1,228 @@
+/* The largest or least element along a dimension, its gradient, and running sums. x is seen as
+ * (outer, size, inner). Invariant: of equal elements the first counts, and a NaN is beyond all. */
+#include <math.h>
+
+#include "core/status.h"
+#include "devices/cpu/kernels/vector.h"
+
+#define COLUMNS 64 /* of inner that a task takes */
+
+typedef struct along_state {
+  int64_t outer;
+  int64_t size;
+  int64_t inner;
+  int64_t column_tasks; /* of one outer */
+  bool least;
+  bool reverse;
+  bool splits;
+} along_state;
+
+static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                          const tdm_spec *x) {
+  const tdm_along_attributes *attributes = request->attributes;
+  along_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->outer = tdm_cpu_dims_product(x, 0, attributes->dimension);
+  state->size = x->shape.dims[attributes->dimension];
+  state->inner = tdm_cpu_dims_product(x, attributes->dimension + 1, x->shape.rank);
+  state->column_tasks = tdm_cpu_chunks(state->inner, COLUMNS);
+  state->least = attributes->least != 0;
+  state->reverse = attributes->reverse != 0;
+  state->splits = answer->splits = tdm_cpu_splits(request, (double)tdm_cpu_count(x) / 2);
+  return TDM_OK;
+}
+
+/* A task is a block of columns of one outer. */
+static tdm_status run(const tdm_kernel_call *call,
+                      void (*range)(void *call, int64_t begin, int64_t end)) {
+  const along_state *state = call->state;
+  const int64_t grain = state->size > 0 && state->size < 1024 ? 1024 / state->size : 1;
+  tdm_team_run(state->splits ? call->team : NULL, state->outer * state->column_tasks, grain, range,
+               (void *)call);
+  return TDM_OK;
+}
+
+/* Where a task's elements lie. */
+typedef struct place {
+  int64_t in;      /* of x */
+  int64_t out;     /* of (outer, inner) */
+  int64_t columns; /* of inner */
+} place;
+
+static place place_of(const along_state *state, int64_t task) {
+  const int64_t outer = task / state->column_tasks, column = task % state->column_tasks * COLUMNS;
+  return (place){.in = outer * state->size * state->inner + column,
+                 .out = outer * state->inner + column,
+                 .columns = tdm_cpu_min(state->inner - column, COLUMNS)};
+}
+
+/* ---- Extremes -------------------------------------------------------------------------------- */
+
+/* Lanes in which x comes before best: the least are told by their negatives. */
+ALWAYS_INLINE vec_bits is_beyond(vec x, vec best) {
+  return (x > best) | ((x != x) & (best == best));
+}
+
+ALWAYS_INLINE bool real_is_beyond(real x, real best) {
+  return x > best || (x != x && best == best);
+}
+
+/* Of count columns, at most LANES, that lie `step` apart from row to row. */
+ALWAYS_INLINE void columns_extreme(const real *x, int64_t size, int64_t step, int64_t count,
+                                   real sign, real *values, int64_t *indices) {
+  vec best = vec_load_first(x, count) * sign;
+  vec_bits found = {0};
+  for (int64_t i = 1; i < size; i++) {
+    const vec value = vec_load_first(x + i * step, count) * sign;
+    const vec_bits beyond = is_beyond(value, best);
+    best = vec_select(beyond, value, best);
+    found = (beyond & ((real_bits)i - (vec_bits){0})) | (~beyond & found);
+  }
+  vec_store_first(values, best * sign, count);
+  for (int64_t k = 0; k < count && k < LANES; k++)
+    indices[k] = found[k];
+}
+
+/* Of one row: lane by lane, then of the lanes the best, of equals the one that comes first. */
+static void row_extreme(const real *x, int64_t size, real sign, real *value, int64_t *index) {
+  const int64_t whole = size / LANES;
+  real best = x[0] * sign;
+  int64_t found = 0;
+  if (whole > 0) {
+    real values[LANES];
+    int64_t rows[LANES];
+    columns_extreme(x, whole, LANES, LANES, sign, values, rows);
+    best = values[0] * sign;
+    found = rows[0] * LANES;
+    for (int64_t lane = 1; lane < LANES; lane++) {
+      const real other = values[lane] * sign;
+      const int64_t at = rows[lane] * LANES + lane;
+      const bool equal = other == best || (other != other && best != best);
+      if (real_is_beyond(other, best) || (equal && at < found)) {
+        best = other;
+        found = at;
+      }
+    }
+  }
+  for (int64_t i = whole * LANES; i < size; i++) {
+    if (!real_is_beyond(x[i] * sign, best)) continue;
+    best = x[i] * sign;
+    found = i;
+  }
+  *value = x[found];
+  *index = found;
+}
+
+static void extreme_range(void *user, int64_t begin, int64_t end) {
+  const tdm_kernel_call *call = user;
+  const along_state *state = call->state;
+  const real sign = state->least ? -1 : 1;
+  for (int64_t task = begin; task < end; task++) {
+    const place at = place_of(state, task);
+    const real *x = (const real *)call->inputs[0] + at.in;   /* (size, columns) */
+    real *values = (real *)call->outputs[0] + at.out;        /* (columns) */
+    int64_t *indices = (int64_t *)call->outputs[1] + at.out; /* (columns) */
+    if (state->inner == 1) {
+      row_extreme(x, state->size, sign, values, indices);
+      continue;
+    }
+    for (int64_t j = 0; j < at.columns; j += LANES)
+      columns_extreme(x + j, state->size, state->inner, at.columns - j, sign, values + j,
+                      indices + j);
+  }
+}
+
+tdm_status TDM_NAME(tdm_extreme_prepare)(const tdm_kernel_request *request,
+                                         tdm_kernel_answer *answer) {
+  if (request->inputs[0]
+          .shape.dims[((const tdm_along_attributes *)request->attributes)->dimension] > INT32_MAX)
+    return tdm_fail(TDM_UNSUPPORTED, "a dimension of more than 2^31 - 1");
+  return prepare(request, answer, &request->inputs[0]);
+}
+
+tdm_status TDM_NAME(tdm_extreme_execute)(const tdm_kernel_call *call) {
+  return run(call, extreme_range);
+}
+
+static void gradient_range(void *user, int64_t begin, int64_t end) {
+  const tdm_kernel_call *call = user;
+  const along_state *state = call->state;
+  for (int64_t task = begin; task < end; task++) {
+    const place at = place_of(state, task);
+    const real *d_values = (const real *)call->inputs[0] + at.out;      /* (columns) */
+    const int64_t *indices = (const int64_t *)call->inputs[1] + at.out; /* (columns) */
+    real *d_x = (real *)call->outputs[0] + at.in;                       /* (size, columns) */
+    if (state->inner == 1) {
+      row_zero(d_x, state->size);
+    } else {
+      for (int64_t i = 0; i < state->size; i++)
+        row_zero(d_x + i * state->inner, at.columns);
+    }
+    for (int64_t j = 0; j < at.columns; j++)
+      d_x[indices[j] * state->inner + j] = d_values[j];
+  }
+}
+
+tdm_status TDM_NAME(tdm_extreme_gradient_prepare)(const tdm_kernel_request *request,
+                                                  tdm_kernel_answer *answer) {
+  return prepare(request, answer, &request->outputs[0]);
+}
+
+tdm_status TDM_NAME(tdm_extreme_gradient_execute)(const tdm_kernel_call *call) {
+  return run(call, gradient_range);
+}
+
+/* ---- Running sums ---------------------------------------------------------------------------- */
+
+#define ROWS 4 /* whose sums do not wait for each other */
+
+/* x, y: (count, size), count at most ROWS: of each row from its first element on, or its last. */
+ALWAYS_INLINE void rows_cumsum(const real *x, real *y, int64_t count, int64_t size, bool reverse) {
+  double sums[ROWS] = {0};
+  for (int64_t i = 0; i < size; i++) {
+    const int64_t at = reverse ? size - 1 - i : i;
+    for (int64_t row = 0; row < count; row++) {
+      sums[row] += (double)x[row * size + at];
+      y[row * size + at] = (real)sums[row];
+    }
+  }
+}
+
+/* x, y: (size, columns), `step` from row to row. */
+static void columns_cumsum(const real *x, real *y, int64_t columns, int64_t size, int64_t step,
+                           bool reverse) {
+  double sums[COLUMNS] = {0};
+  for (int64_t i = 0; i < size; i++) {
+    const int64_t row = (reverse ? size - 1 - i : i) * step;
+    for (int64_t j = 0; j < columns; j++) {
+      sums[j] += (double)x[row + j];
+      y[row + j] = (real)sums[j];
+    }
+  }
+}
+
+static void cumsum_range(void *user, int64_t begin, int64_t end) {
+  const tdm_kernel_call *call = user;
+  const along_state *state = call->state;
+  const real *x = call->inputs[0]; /* (outer, size, inner) */
+  real *y = call->outputs[0];      /* (outer, size, inner) */
+  int64_t task = begin;
+  for (; state->inner == 1 && task + ROWS <= end; task += ROWS)
+    rows_cumsum(x + task * state->size, y + task * state->size, ROWS, state->size, state->reverse);
+  for (; task < end; task++) {
+    const place at = place_of(state, task);
+    if (state->inner == 1)
+      rows_cumsum(x + at.in, y + at.in, 1, state->size, state->reverse);
+    else
+      columns_cumsum(x + at.in, y + at.in, at.columns, state->size, state->inner, state->reverse);
+  }
+}
+
+tdm_status TDM_NAME(tdm_cumsum_prepare)(const tdm_kernel_request *request,
+                                        tdm_kernel_answer *answer) {
+  return prepare(request, answer, &request->inputs[0]);
+}
+
+tdm_status TDM_NAME(tdm_cumsum_execute)(const tdm_kernel_call *call) {
+  return run(call, cumsum_range);
+}

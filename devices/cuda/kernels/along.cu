@@ -1,0 +1,168 @@
+/* The largest or least element along a dimension, its gradient, and running sums. x is seen as
+ * (outer, size, inner). Invariant: of equal elements the first counts, and a NaN is beyond all. */
+#include "devices/cuda/kernels/family.h"
+#include "devices/cuda/kernels/reduce.h"
+
+struct along_state {
+  int64_t outer;
+  int64_t size;
+  int64_t inner;
+  bool least;
+  bool reverse;
+  bool wide;
+};
+
+static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                          const tdm_spec *x) {
+  const tdm_along_attributes *attributes =
+      static_cast<const tdm_along_attributes *>(request->attributes);
+  along_state *state = state_create<along_state>(answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->outer = dims_product(x, 0, attributes->dimension);
+  state->size = x->shape.dims[attributes->dimension];
+  state->inner = dims_product(x, attributes->dimension + 1, x->shape.rank);
+  state->least = attributes->least != 0;
+  state->reverse = attributes->reverse != 0;
+  state->wide = request->outputs[0].dtype == TDM_FLOAT64;
+  return TDM_OK;
+}
+
+static const along_state *state_of(const tdm_kernel_call *call) {
+  return static_cast<const along_state *>(call->state);
+}
+
+/* ---- Extremes -------------------------------------------------------------------------------- */
+
+/* Does x come before best? The least are told by their negatives. */
+template <class real> static __device__ bool is_beyond(real x, real best) {
+  return x > best || (x != x && best == best);
+}
+
+struct farthest_of_two {
+  template <class real> static __device__ real of(real a, real b) {
+    return is_beyond(b, a) ? b : a;
+  }
+};
+
+/* A row a block; x: (outer, size), values, indices: (outer). */
+template <class real>
+static __global__ void extremes_of_rows(const real *x, real *values, int64_t *indices,
+                                        int64_t outer, int64_t size, bool least) {
+  for (int64_t row = blockIdx.x; row < outer; row += gridDim.x) {
+    const real *from = x + row * size;
+    real best = -INFINITY;
+    EACH_OF_BLOCK(i, size) {
+      best = farthest_of_two::of(best, least ? -from[i] : from[i]);
+    }
+    best = block_reduce<farthest_of_two>(best);
+    int64_t first = size;
+    EACH_OF_BLOCK(i, size) {
+      const real value = least ? -from[i] : from[i];
+      if (i < first && (value == best || (value != value && best != best))) first = i;
+    }
+    first = block_reduce<smaller_of_two>(first);
+    if (threadIdx.x == 0) {
+      values[row] = from[first];
+      indices[row] = first;
+    }
+  }
+}
+
+/* A column a thread; x: (outer, size, inner), values, indices: (outer, inner). */
+template <class real>
+static __global__ void extremes_of_columns(const real *x, real *values, int64_t *indices,
+                                           int64_t size, int64_t inner, bool least, int64_t count) {
+  EACH_ELEMENT(place, count) {
+    const real *from = x + place / inner * size * inner + place % inner;
+    int64_t best = 0;
+    for (int64_t i = 1; i < size; i++) {
+      const real value = from[i * inner], other = from[best * inner];
+      if (is_beyond(least ? -value : value, least ? -other : other)) best = i;
+    }
+    values[place] = from[best * inner];
+    indices[place] = best;
+  }
+}
+
+template <class real> static tdm_status run_extreme(const tdm_kernel_call *call) {
+  const along_state *state = state_of(call);
+  const int64_t count = state->outer * state->inner;
+  if (state->inner == 1) {
+    return kernel_launch(call, "extreme", extremes_of_rows<real>,
+                         count < MOST_BLOCKS ? count : MOST_BLOCKS, threads_for_row(state->size),
+                         input_of<real>(call, 0), output_of<real>(call, 0),
+                         output_of<int64_t>(call, 1), state->outer, state->size, state->least);
+  }
+  return kernel_launch(call, "extreme", extremes_of_columns<real>, blocks_for(count), BLOCK,
+                       input_of<real>(call, 0), output_of<real>(call, 0),
+                       output_of<int64_t>(call, 1), state->size, state->inner, state->least, count);
+}
+
+tdm_status tdm_cuda_extreme_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  return prepare(request, answer, &request->inputs[0]);
+}
+
+tdm_status tdm_cuda_extreme_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_extreme<double>(call) : run_extreme<float>(call);
+}
+
+/* d_values, indices: (outer, inner), d_x: (outer, size, inner), count in all. */
+template <class real>
+static __global__ void put_back(const real *d_values, const int64_t *indices, real *d_x,
+                                int64_t size, int64_t inner, int64_t count) {
+  EACH_ELEMENT(i, count) {
+    const int64_t from = i / inner / size * inner + i % inner;
+    d_x[i] = indices[from] == i / inner % size ? d_values[from] : 0;
+  }
+}
+
+template <class real> static tdm_status run_extreme_gradient(const tdm_kernel_call *call) {
+  const along_state *state = state_of(call);
+  const int64_t count = state->outer * state->size * state->inner;
+  return kernel_launch(call, "extreme_gradient", put_back<real>, blocks_for(count), BLOCK,
+                       input_of<real>(call, 0), input_of<int64_t>(call, 1),
+                       output_of<real>(call, 0), state->size, state->inner, count);
+}
+
+tdm_status tdm_cuda_extreme_gradient_prepare(const tdm_kernel_request *request,
+                                             tdm_kernel_answer *answer) {
+  return prepare(request, answer, &request->outputs[0]);
+}
+
+tdm_status tdm_cuda_extreme_gradient_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_extreme_gradient<double>(call)
+                              : run_extreme_gradient<float>(call);
+}
+
+/* ---- Running sums ---------------------------------------------------------------------------- */
+
+/* A column a thread, in float64; x, y: (outer, size, inner). */
+template <class real>
+static __global__ void running_sums(const real *x, real *y, int64_t size, int64_t inner,
+                                    bool reverse, int64_t columns) {
+  EACH_ELEMENT(place, columns) {
+    const int64_t first = place / inner * size * inner + place % inner;
+    double sum = 0;
+    for (int64_t i = 0; i < size; i++) {
+      const int64_t at = first + (reverse ? size - 1 - i : i) * inner;
+      sum += x[at];
+      y[at] = (real)sum;
+    }
+  }
+}
+
+template <class real> static tdm_status run_cumsum(const tdm_kernel_call *call) {
+  const along_state *state = state_of(call);
+  const int64_t columns = state->outer * state->inner;
+  return kernel_launch(call, "cumsum", running_sums<real>, blocks_for(columns), BLOCK,
+                       input_of<real>(call, 0), output_of<real>(call, 0), state->size, state->inner,
+                       state->reverse, columns);
+}
+
+tdm_status tdm_cuda_cumsum_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  return prepare(request, answer, &request->inputs[0]);
+}
+
+tdm_status tdm_cuda_cumsum_execute(const tdm_kernel_call *call) {
+  return state_of(call)->wide ? run_cumsum<double>(call) : run_cumsum<float>(call);
+}

@@ -1,0 +1,102 @@
+/* Of devices/kernels.h, which includes it and says how to read it: what works element by element.
+ */
+#ifndef TANDEM_DEVICES_POINTWISE_KERNELS_H
+#define TANDEM_DEVICES_POINTWISE_KERNELS_H
+
+#include <stdint.h>
+
+/* ---- Elementwise: all operands of one shape ------------------------------------------------- */
+
+#define TDM_OP_RELU "relu"                         /* x -> y */
+#define TDM_OP_TANH "tanh"                         /* x -> y */
+#define TDM_OP_SIGMOID "sigmoid"                   /* x -> y */
+#define TDM_OP_RELU_GRADIENT "relu_gradient"       /* d_y, y -> d_x */
+#define TDM_OP_TANH_GRADIENT "tanh_gradient"       /* d_y, y -> d_x */
+#define TDM_OP_SIGMOID_GRADIENT "sigmoid_gradient" /* d_y, y -> d_x */
+#define TDM_OP_SILU "silu"                         /* x -> x sigmoid(x) */
+#define TDM_OP_SILU_GRADIENT "silu_gradient"       /* d_y, x -> d_x */
+/* x -> x Phi(x), or its approximation by tanh (Hendrycks, Gimpel, "Gaussian error linear units",
+ * 2016). */
+#define TDM_OP_GELU "gelu"
+#define TDM_OP_GELU_GRADIENT "gelu_gradient" /* d_y, x -> d_x */
+typedef struct tdm_gelu_attributes {
+  int64_t by_tanh; /* 0 or 1 */
+} tdm_gelu_attributes;
+#define TDM_OP_LEAKY_RELU "leaky_relu"                   /* x -> x, or slope x where x < 0 */
+#define TDM_OP_LEAKY_RELU_GRADIENT "leaky_relu_gradient" /* d_y, x -> d_x */
+typedef struct tdm_leaky_relu_attributes {
+  double slope;
+} tdm_leaky_relu_attributes;
+/* The gradients of what follows read x, or y where it says so. */
+#define TDM_OP_AFFINE "affine"                       /* x -> first x + second */
+#define TDM_OP_ABS "abs"                             /* x -> |x| */
+#define TDM_OP_ABS_GRADIENT "abs_gradient"           /* d_y, x -> d_x; none where x is 0 */
+#define TDM_OP_EXP "exp"                             /* x -> e^x */
+#define TDM_OP_LOG "log"                             /* x -> the natural logarithm */
+#define TDM_OP_SQRT "sqrt"                           /* x -> x^0.5 */
+#define TDM_OP_SQRT_GRADIENT "sqrt_gradient"         /* d_y, y -> d_x */
+#define TDM_OP_RSQRT "rsqrt"                         /* x -> x^-0.5 */
+#define TDM_OP_RSQRT_GRADIENT "rsqrt_gradient"       /* d_y, y -> d_x */
+#define TDM_OP_POW "pow"                             /* x -> x^first */
+#define TDM_OP_POW_GRADIENT "pow_gradient"           /* d_y, x -> d_x */
+#define TDM_OP_CLAMP "clamp"                         /* x -> first if less, then second if more */
+#define TDM_OP_CLAMP_GRADIENT "clamp_gradient"       /* d_y, x -> d_x */
+#define TDM_OP_SOFTPLUS "softplus"                   /* x -> log(1 + e^(first x)) / first */
+#define TDM_OP_SOFTPLUS_GRADIENT "softplus_gradient" /* d_y, x -> d_x */
+#define TDM_OP_ELU "elu"                             /* x -> x, or first (e^x - 1) below 0 */
+#define TDM_OP_ELU_GRADIENT "elu_gradient"           /* d_y, x -> d_x */
+/* Zeros of those that have no use for them. */
+typedef struct tdm_function_attributes {
+  double first;
+  double second; /* of softplus: x itself where first x is above */
+  int64_t open;  /* of clamp_gradient: nothing flows back at the ends */
+} tdm_function_attributes;
+/* 1 to 16 inputs -> their sum, added in operand order. */
+#define TDM_OP_ACCUMULATE "accumulate"
+/* x F, s F () -> x * s. */
+#define TDM_OP_SCALE "scale"
+/* x F, s F () -> x / s. */
+#define TDM_OP_DIVIDE "divide"
+/* like F (...) -> F (...), every element value; like is not read. */
+#define TDM_OP_FILL "fill"
+typedef struct tdm_fill_attributes {
+  double value;
+} tdm_fill_attributes;
+/* x of any dtype but the 16-bit ones -> the same as the output's dtype; float to integer
+ * truncates toward zero and saturates, NaN to 0; to bool is != 0. */
+#define TDM_OP_CAST "cast"
+
+/* ---- Of several operands, broadcast to one shape by NumPy's rule ------------------------------
+ */
+
+#define TDM_OP_ADD "add"         /* a, b -> a + b; also for int32 and int64 */
+#define TDM_OP_SUB "sub"         /* a, b -> a - b */
+#define TDM_OP_MUL "mul"         /* a, b -> a b */
+#define TDM_OP_DIV "div"         /* a, b -> a / b */
+#define TDM_OP_MAXIMUM "maximum" /* a, b -> the larger, a NaN of either */
+#define TDM_OP_MINIMUM "minimum"
+/* a, b -> what part of an adjoint of maximum(a, b) is a's: 0 where a < b, 1/2 where they are equal,
+ * 1 elsewhere. */
+#define TDM_OP_MAXIMUM_SHARE "maximum_share"
+/* a, [b], both F or both int32 or int64 -> bool; `value` stands for b where that is absent. */
+#define TDM_OP_COMPARE "compare"
+typedef enum tdm_comparison {
+  TDM_COMPARISON_LESS = 0,
+  TDM_COMPARISON_LESS_EQUAL = 1,
+  TDM_COMPARISON_GREATER = 2,
+  TDM_COMPARISON_GREATER_EQUAL = 3,
+  TDM_COMPARISON_EQUAL = 4,
+  TDM_COMPARISON_NOT_EQUAL = 5,
+} tdm_comparison;
+typedef struct tdm_compare_attributes {
+  int64_t comparison; /* tdm_comparison */
+  double value;
+} tdm_compare_attributes;
+/* condition bool, [a F], [b F] -> F: a where the condition is true, else b; `value` stands for one
+ * that is absent. */
+#define TDM_OP_WHERE "where"
+typedef struct tdm_where_attributes {
+  double value;
+} tdm_where_attributes;
+
+#endif

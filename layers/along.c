@@ -1,0 +1,164 @@
+/* Extremes and running sums along one dimension. Invariant: the adjoint of an extreme goes to the
+ * element whose index was found, alone. */
+#include "layers/common.h"
+#include "layers/layers.h"
+
+/* ---- Extremes -------------------------------------------------------------------------------- */
+
+static tdm_status infer_extreme(tdm_infer *infer) {
+  const tdm_along_attributes *attributes = infer->attributes;
+  const int dimension = (int)attributes->dimension;
+  TDM_TRY(tdm_expect_floating(infer, 0, "x"));
+  TDM_TRY(tdm_expect_rank(infer, 0, "x", dimension + 1, TDM_MAX_RANK));
+  const tdm_shape *x = tdm_infer_shape(infer, 0);
+  if (x->dims[dimension] == 0) {
+    char text[TDM_SHAPE_TEXT];
+    return tdm_fail(TDM_INVALID_ARGUMENT, "dimension %d of %s has no element to be found",
+                    dimension, tdm_shape_text(x, text, sizeof text));
+  }
+  tdm_shape out = {.rank = 0};
+  for (int i = 0; i < x->rank; i++)
+    if (i != dimension || attributes->keep != 0)
+      out.dims[out.rank++] = i == dimension ? 1 : x->dims[i];
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, &out);
+  tdm_infer_set(infer, 1, TDM_INT64, &out);
+  return TDM_OK;
+}
+
+static tdm_status infer_extreme_gradient(tdm_infer *infer) {
+  const tdm_along_attributes *attributes = infer->attributes;
+  const tdm_shape *d_values = tdm_infer_shape(infer, 0);
+  const int gone = attributes->keep != 0 ? 0 : 1;
+  tdm_shape d_x = {.rank = d_values->rank + gone};
+  for (int i = 0; i < d_x.rank; i++) {
+    const int from = i > attributes->dimension ? i - gone : i;
+    d_x.dims[i] = i == attributes->dimension ? attributes->size : d_values->dims[from];
+  }
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, &d_x);
+  return TDM_OK;
+}
+
+static const tdm_operation extreme_gradient = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_EXTREME_GRADIENT,
+    .attribute_bytes = sizeof(tdm_along_attributes),
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .output_count = 1,
+    .infer = infer_extreme_gradient,
+};
+
+static tdm_status append_extreme_gradient(tdm_gradient *gradient) {
+  const tdm_value d_values = tdm_gradient_of_output(gradient, 0);
+  if (!tdm_gradient_wanted(gradient, 0) || !tdm_value_is_valid(d_values)) return TDM_OK;
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  tdm_along_attributes attributes =
+      *(const tdm_along_attributes *)tdm_gradient_attributes(gradient);
+  const tdm_shape x = tdm_value_shape(graph, tdm_gradient_input(gradient, 0));
+  attributes.size = x.dims[attributes.dimension];
+  const tdm_value operands[] = {d_values, tdm_gradient_output(gradient, 1)};
+  tdm_gradient_set(gradient, 0,
+                   tdm_append(graph, &extreme_gradient, tdm_gradient_name(gradient), &attributes,
+                              operands, 2, NULL));
+  return tdm_graph_status(graph);
+}
+
+static tdm_status chunk_along(tdm_chunked *chunked) {
+  const tdm_along_attributes *attributes = tdm_chunked_attributes(chunked);
+  return tdm_chunked_rows(chunked, (int)attributes->dimension, 0);
+}
+
+static const tdm_operation extreme_operation = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_EXTREME,
+    .attribute_bytes = sizeof(tdm_along_attributes),
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .output_count = 2,
+    .infer = infer_extreme,
+    .gradient = append_extreme_gradient,
+    .chunk = chunk_along,
+};
+
+/* The attributes of a function along a dimension of x; false, with the graph's error, where there
+ * is no such dimension. */
+static bool find_dimension(tdm_graph *graph, const char *function, const char *name, tdm_value x,
+                           int dimension, tdm_along_attributes *out_attributes) {
+  if (!tdm_layer_accepts(graph, function, name, x)) return false;
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  const int counted = tdm_layer_dimension(graph, function, name, &shape, dimension);
+  *out_attributes = (tdm_along_attributes){.dimension = counted};
+  return counted >= 0;
+}
+
+static tdm_value make_extreme(tdm_graph *graph, const char *function, const char *name, tdm_value x,
+                              int dimension, bool keep, bool least, tdm_value *out_indices) {
+  tdm_value outputs[2] = {{0, 0}, {0, 0}};
+  tdm_along_attributes attributes;
+  if (find_dimension(graph, function, name, x, dimension, &attributes)) {
+    attributes.keep = keep;
+    attributes.least = least;
+    tdm_append(graph, &extreme_operation, name, &attributes, &x, 1, outputs);
+  }
+  if (out_indices) *out_indices = outputs[1];
+  return outputs[0];
+}
+
+tdm_value tdm_max(tdm_graph *graph, const char *name, tdm_value x, int dimension, bool keep,
+                  tdm_value *out_indices) {
+  return make_extreme(graph, "max", name, x, dimension, keep, false, out_indices);
+}
+
+tdm_value tdm_min(tdm_graph *graph, const char *name, tdm_value x, int dimension, bool keep,
+                  tdm_value *out_indices) {
+  return make_extreme(graph, "min", name, x, dimension, keep, true, out_indices);
+}
+
+tdm_value tdm_argmax(tdm_graph *graph, const char *name, tdm_value x, int dimension, bool keep) {
+  tdm_value indices;
+  make_extreme(graph, "argmax", name, x, dimension, keep, false, &indices);
+  return indices;
+}
+
+tdm_value tdm_argmin(tdm_graph *graph, const char *name, tdm_value x, int dimension, bool keep) {
+  tdm_value indices;
+  make_extreme(graph, "argmin", name, x, dimension, keep, true, &indices);
+  return indices;
+}
+
+/* ---- Running sums ---------------------------------------------------------------------------- */
+
+static tdm_status append_cumsum_gradient(tdm_gradient *gradient);
+
+static const tdm_operation cumsum_operation = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_CUMSUM,
+    .attribute_bytes = sizeof(tdm_along_attributes),
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .output_count = 1,
+    .infer = tdm_infer_floating_like_first,
+    .gradient = append_cumsum_gradient,
+    .chunk = chunk_along,
+};
+
+/* An element is in the sums from its own place on. */
+static tdm_status append_cumsum_gradient(tdm_gradient *gradient) {
+  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  tdm_along_attributes attributes =
+      *(const tdm_along_attributes *)tdm_gradient_attributes(gradient);
+  attributes.reverse = 1;
+  const tdm_value d_y = tdm_gradient_of_output(gradient, 0);
+  tdm_gradient_set(gradient, 0,
+                   tdm_append(graph, &cumsum_operation, tdm_gradient_name(gradient), &attributes,
+                              &d_y, 1, NULL));
+  return tdm_graph_status(graph);
+}
+
+tdm_value tdm_cumsum(tdm_graph *graph, const char *name, tdm_value x, int dimension) {
+  tdm_along_attributes attributes;
+  const tdm_value invalid = {0, 0};
+  if (!find_dimension(graph, "cumsum", name, x, dimension, &attributes)) return invalid;
+  return tdm_append(graph, &cumsum_operation, name, &attributes, &x, 1, NULL);
+}

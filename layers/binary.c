@@ -1,0 +1,157 @@
+/* Sums, differences, products, quotients and extremes of two values, element by element. Invariant:
+ * an operand's adjoint is summed over the dimensions in which the operand was repeated. */
+#include "layers/common.h"
+#include "layers/layers.h"
+
+/* ---- Shapes ---------------------------------------------------------------------------------- */
+
+static tdm_status infer_numbers(tdm_infer *infer) {
+  tdm_shape shape;
+  TDM_TRY(tdm_expect_dtype_of_first(infer, 1, "a", "b"));
+  TDM_TRY(tdm_expect_broadcast(infer, 0, "a", 1, "b", &shape));
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, &shape);
+  return TDM_OK;
+}
+
+static tdm_status infer_floating(tdm_infer *infer) {
+  TDM_TRY(tdm_expect_floating(infer, 0, "a"));
+  return infer_numbers(infer);
+}
+
+#define BINARY(operation, infer_rule, gradient_rule, is_elementwise)                               \
+  {                                                                                                \
+    .struct_size = sizeof(tdm_operation), .name = operation, .min_inputs = 2, .max_inputs = 2,     \
+    .output_count = 1, .infer = infer_rule, .gradient = gradient_rule,                             \
+    .chunk = tdm_chunk_broadcast, .elementwise = is_elementwise,                                   \
+  }
+
+static const tdm_operation maximum_share =
+    BINARY(TDM_OP_MAXIMUM_SHARE, infer_floating, NULL, false);
+
+/* ---- Gradients ------------------------------------------------------------------------------- */
+
+static tdm_status append_add_gradient(tdm_gradient *gradient) {
+  for (size_t i = 0; i < 2; i++)
+    if (tdm_gradient_wanted(gradient, i))
+      tdm_gradient_set_summed(gradient, i, tdm_gradient_of_output(gradient, 0));
+  return tdm_graph_status(tdm_gradient_graph(gradient));
+}
+
+static tdm_status append_sub_gradient(tdm_gradient *gradient) {
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const tdm_value d = tdm_gradient_of_output(gradient, 0);
+  if (tdm_gradient_wanted(gradient, 0)) tdm_gradient_set_summed(gradient, 0, d);
+  if (tdm_gradient_wanted(gradient, 1))
+    tdm_gradient_set_summed(gradient, 1, tdm_neg(graph, tdm_gradient_name(gradient), d));
+  return tdm_graph_status(graph);
+}
+
+/* d_a = d b, d_b = d a. */
+static tdm_status append_mul_gradient(tdm_gradient *gradient) {
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  for (size_t i = 0; i < 2; i++)
+    if (tdm_gradient_wanted(gradient, i))
+      tdm_gradient_set_summed(gradient, i,
+                              tdm_mul(graph, tdm_gradient_name(gradient),
+                                      tdm_gradient_of_output(gradient, 0),
+                                      tdm_gradient_input(gradient, 1 - i)));
+  return tdm_graph_status(graph);
+}
+
+/* d_a = d / b, d_b = -d_a (a / b). */
+static tdm_status append_div_gradient(tdm_gradient *gradient) {
+  if (!tdm_gradient_wanted(gradient, 0) && !tdm_gradient_wanted(gradient, 1)) return TDM_OK;
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const char *name = tdm_gradient_name(gradient);
+  const tdm_value d_a =
+      tdm_div(graph, name, tdm_gradient_of_output(gradient, 0), tdm_gradient_input(gradient, 1));
+  if (tdm_gradient_wanted(gradient, 0)) tdm_gradient_set_summed(gradient, 0, d_a);
+  if (tdm_gradient_wanted(gradient, 1)) {
+    const tdm_value d_b = tdm_mul(graph, name, d_a, tdm_gradient_output(gradient, 0));
+    tdm_gradient_set_summed(gradient, 1, tdm_neg(graph, name, d_b));
+  }
+  return tdm_graph_status(graph);
+}
+
+/* What part of the adjoint is an operand's depends on both, whichever of them it is. */
+static tdm_status append_extreme_gradient(tdm_gradient *gradient, bool larger) {
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const char *name = tdm_gradient_name(gradient);
+  for (size_t i = 0; i < 2; i++) {
+    if (!tdm_gradient_wanted(gradient, i)) continue;
+    const size_t first = larger ? i : 1 - i;
+    const tdm_value operands[] = {tdm_gradient_input(gradient, first),
+                                  tdm_gradient_input(gradient, 1 - first)};
+    const tdm_value share = tdm_append(graph, &maximum_share, name, NULL, operands, 2, NULL);
+    const tdm_value d = tdm_gradient_of_output(gradient, 0);
+    tdm_gradient_set_summed(gradient, i, tdm_mul(graph, name, d, share));
+  }
+  return tdm_graph_status(graph);
+}
+
+static tdm_status append_maximum_gradient(tdm_gradient *gradient) {
+  return append_extreme_gradient(gradient, true);
+}
+
+static tdm_status append_minimum_gradient(tdm_gradient *gradient) {
+  return append_extreme_gradient(gradient, false);
+}
+
+/* ---- Operations ------------------------------------------------------------------------------ */
+
+static const tdm_operation add_operation =
+    BINARY(TDM_OP_ADD, infer_numbers, append_add_gradient, false);
+static const tdm_operation sub_operation =
+    BINARY(TDM_OP_SUB, infer_floating, append_sub_gradient, false);
+static const tdm_operation mul_operation =
+    BINARY(TDM_OP_MUL, infer_floating, append_mul_gradient, false);
+static const tdm_operation div_operation =
+    BINARY(TDM_OP_DIV, infer_floating, append_div_gradient, false);
+static const tdm_operation maximum_operation =
+    BINARY(TDM_OP_MAXIMUM, infer_floating, append_maximum_gradient, false);
+static const tdm_operation minimum_operation =
+    BINARY(TDM_OP_MINIMUM, infer_floating, append_minimum_gradient, false);
+
+/* The same of operands that have one shape in every run: these nodes may be fused. */
+static const tdm_operation add_of_one_shape =
+    BINARY(TDM_OP_ADD, infer_numbers, append_add_gradient, true);
+static const tdm_operation mul_of_one_shape =
+    BINARY(TDM_OP_MUL, infer_floating, append_mul_gradient, true);
+
+/* Unknown dimensions may differ. */
+static bool have_one_shape(const tdm_graph *graph, tdm_value a, tdm_value b) {
+  const tdm_shape left = tdm_value_shape(graph, a), right = tdm_value_shape(graph, b);
+  for (int i = 0; i < left.rank; i++)
+    if (left.dims[i] == TDM_DIM_UNKNOWN) return false;
+  return tdm_shape_equal(&left, &right);
+}
+
+static tdm_value make(tdm_graph *graph, const tdm_operation *operation, const char *name,
+                      tdm_value a, tdm_value b) {
+  const tdm_value operands[] = {a, b};
+  return tdm_append(graph, operation, name, NULL, operands, 2, NULL);
+}
+
+tdm_value tdm_add(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
+  return make(graph, have_one_shape(graph, a, b) ? &add_of_one_shape : &add_operation, name, a, b);
+}
+
+tdm_value tdm_sub(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
+  return make(graph, &sub_operation, name, a, b);
+}
+
+tdm_value tdm_mul(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
+  return make(graph, have_one_shape(graph, a, b) ? &mul_of_one_shape : &mul_operation, name, a, b);
+}
+
+tdm_value tdm_div(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
+  return make(graph, &div_operation, name, a, b);
+}
+
+tdm_value tdm_maximum(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
+  return make(graph, &maximum_operation, name, a, b);
+}
+
+tdm_value tdm_minimum(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
+  return make(graph, &minimum_operation, name, a, b);
+}

@@ -1,0 +1,130 @@
+/* Comparisons, and the choice between values by a condition. Invariant: an adjoint goes where the
+ * element came from; nothing flows back through a condition. */
+#include "layers/common.h"
+#include "layers/layers.h"
+
+/* ---- compare --------------------------------------------------------------------------------- */
+
+_Static_assert((int)TDM_LESS == (int)TDM_COMPARISON_LESS &&
+                   (int)TDM_LESS_EQUAL == (int)TDM_COMPARISON_LESS_EQUAL &&
+                   (int)TDM_GREATER == (int)TDM_COMPARISON_GREATER &&
+                   (int)TDM_GREATER_EQUAL == (int)TDM_COMPARISON_GREATER_EQUAL &&
+                   (int)TDM_EQUAL == (int)TDM_COMPARISON_EQUAL &&
+                   (int)TDM_NOT_EQUAL == (int)TDM_COMPARISON_NOT_EQUAL,
+               "the public relations are the kernels'");
+
+static tdm_status infer_compare(tdm_infer *infer) {
+  const tdm_dtype dtype = infer->inputs[0].dtype;
+  if (dtype != TDM_INT32 && dtype != TDM_INT64) TDM_TRY(tdm_expect_floating(infer, 0, "a"));
+  tdm_shape shape = *tdm_infer_shape(infer, 0);
+  if (tdm_infer_has(infer, 1)) {
+    TDM_TRY(tdm_expect_dtype_of_first(infer, 1, "a", "b"));
+    TDM_TRY(tdm_expect_broadcast(infer, 0, "a", 1, "b", &shape));
+  }
+  tdm_infer_set(infer, 0, TDM_BOOL, &shape);
+  return TDM_OK;
+}
+
+static const tdm_operation compare_operation = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_COMPARE,
+    .attribute_bytes = sizeof(tdm_compare_attributes),
+    .min_inputs = 1,
+    .max_inputs = 2,
+    .output_count = 1,
+    .infer = infer_compare,
+    .chunk = tdm_chunk_broadcast,
+};
+
+static tdm_value make_compare(tdm_graph *graph, const char *name, tdm_value a,
+                              tdm_relation relation, tdm_value b, double number) {
+  if ((int)relation < TDM_LESS || (int)relation > TDM_NOT_EQUAL)
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "compare %s: no relation %d",
+                          name ? name : "?", (int)relation);
+  const tdm_compare_attributes attributes = {.comparison = (int64_t)relation, .value = number};
+  const tdm_value operands[] = {a, b};
+  return tdm_append(graph, &compare_operation, name, &attributes, operands, 2, NULL);
+}
+
+tdm_value tdm_compare(tdm_graph *graph, const char *name, tdm_value a, tdm_relation relation,
+                      tdm_value b) {
+  const tdm_value invalid = {0, 0};
+  if (!tdm_layer_accepts(graph, "compare", name, b)) return invalid;
+  return make_compare(graph, name, a, relation, b, 0);
+}
+
+tdm_value tdm_compare_scalar(tdm_graph *graph, const char *name, tdm_value x, tdm_relation relation,
+                             double number) {
+  return make_compare(graph, name, x, relation, (tdm_value){0, 0}, number);
+}
+
+/* ---- where ----------------------------------------------------------------------------------- */
+
+/* condition, [a], [b], of which one is there. */
+static tdm_status infer_where(tdm_infer *infer) {
+  static const char *const names[] = {"condition", "a", "b"};
+  if (infer->inputs[0].dtype != TDM_BOOL)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "its condition is %s, and must be bool",
+                    tdm_dtype_name(infer->inputs[0].dtype));
+  const bool both = tdm_infer_has(infer, 1) && tdm_infer_has(infer, 2);
+  const size_t one = tdm_infer_has(infer, 1) ? 1 : 2;
+  TDM_TRY(tdm_expect_floating(infer, one, names[one]));
+  if (both && infer->inputs[1].dtype != infer->inputs[2].dtype)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "a is %s, b is %s",
+                    tdm_dtype_name(infer->inputs[1].dtype), tdm_dtype_name(infer->inputs[2].dtype));
+  tdm_shape shape;
+  TDM_TRY(tdm_expect_broadcast(infer, 0, "condition", one, names[one], &shape));
+  if (both)
+    TDM_TRY(tdm_shape_broadcast(&shape, "condition and a", tdm_infer_shape(infer, 2), "b", &shape));
+  tdm_infer_set(infer, 0, infer->inputs[one].dtype, &shape);
+  return TDM_OK;
+}
+
+static tdm_status append_where_gradient(tdm_gradient *gradient);
+
+static const tdm_operation where_operation = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_WHERE,
+    .attribute_bytes = sizeof(tdm_where_attributes),
+    .min_inputs = 1,
+    .max_inputs = 3,
+    .output_count = 1,
+    .infer = infer_where,
+    .gradient = append_where_gradient,
+    .chunk = tdm_chunk_broadcast,
+};
+
+static tdm_value make_where(tdm_graph *graph, const char *name, tdm_value condition, tdm_value a,
+                            tdm_value b, double number) {
+  const tdm_where_attributes attributes = {.value = number};
+  const tdm_value operands[] = {condition, a, b};
+  return tdm_append(graph, &where_operation, name, &attributes, operands, 3, NULL);
+}
+
+/* The adjoint where the element was the operand's, zeros elsewhere. */
+static tdm_status append_where_gradient(tdm_gradient *gradient) {
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const char *name = tdm_gradient_name(gradient);
+  const tdm_value condition = tdm_gradient_input(gradient, 0), none = {0, 0};
+  const tdm_value d = tdm_gradient_of_output(gradient, 0);
+  if (tdm_gradient_wanted(gradient, 1))
+    tdm_gradient_set_summed(gradient, 1, make_where(graph, name, condition, d, none, 0));
+  if (tdm_gradient_wanted(gradient, 2))
+    tdm_gradient_set_summed(gradient, 2, make_where(graph, name, condition, none, d, 0));
+  return tdm_graph_status(graph);
+}
+
+tdm_value tdm_where(tdm_graph *graph, const char *name, tdm_value condition, tdm_value a,
+                    tdm_value b) {
+  const tdm_value invalid = {0, 0};
+  if (!tdm_layer_accepts(graph, "where", name, a) || !tdm_layer_accepts(graph, "where", name, b))
+    return invalid;
+  return make_where(graph, name, condition, a, b, 0);
+}
+
+tdm_value tdm_masked_fill(tdm_graph *graph, const char *name, tdm_value x, tdm_value condition,
+                          double number) {
+  const tdm_value invalid = {0, 0};
+  if (!tdm_layer_accepts(graph, "masked_fill", name, x)) return invalid;
+  return make_where(graph, name, condition, invalid, x, number);
+}

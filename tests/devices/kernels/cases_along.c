@@ -1,0 +1,127 @@
+/* Cases of extremes along a dimension, of their gradient, and of running sums. */
+#include "tests/devices/kernels/cases.h"
+
+#include <math.h>
+
+/* x as (outer, size, inner). */
+typedef struct layout {
+  int64_t outer;
+  int64_t size;
+  int64_t inner;
+} layout;
+
+static layout layout_of(const tdm_shape *x, int64_t dimension) {
+  layout found = {1, x->dims[dimension], 1};
+  for (int d = 0; d < x->rank; d++) {
+    if (d < dimension) found.outer *= x->dims[d];
+    if (d > dimension) found.inner *= x->dims[d];
+  }
+  return found;
+}
+
+static void extreme_reference(const kernel_case *self, const double *const *inputs,
+                              double *const *outputs) {
+  const tdm_along_attributes *attributes = &self->attributes.along;
+  const layout x = layout_of(&self->inputs[0].spec.shape, attributes->dimension);
+  for (int64_t place = 0; place < x.outer * x.inner; place++) {
+    const double *from = inputs[0] + place / x.inner * x.size * x.inner + place % x.inner;
+    int64_t best = 0;
+    for (int64_t i = 1; i < x.size; i++) {
+      const double value = from[i * x.inner], other = from[best * x.inner];
+      const bool beyond = attributes->least != 0 ? value < other : value > other;
+      if (beyond || (isnan(value) && !isnan(other))) best = i;
+    }
+    outputs[0][place] = from[best * x.inner];
+    outputs[1][place] = (double)best;
+  }
+}
+
+static void gradient_reference(const kernel_case *self, const double *const *inputs,
+                               double *const *outputs) {
+  const layout x = layout_of(&self->outputs[0].shape, self->attributes.along.dimension);
+  for (int64_t i = 0; i < x.outer * x.size * x.inner; i++) {
+    const int64_t place = i / x.inner / x.size * x.inner + i % x.inner;
+    outputs[0][i] = (double)(i / x.inner % x.size) == inputs[1][place] ? inputs[0][place] : 0;
+  }
+}
+
+static void cumsum_reference(const kernel_case *self, const double *const *inputs,
+                             double *const *outputs) {
+  const tdm_along_attributes *attributes = &self->attributes.along;
+  const layout x = layout_of(&self->inputs[0].spec.shape, attributes->dimension);
+  for (int64_t place = 0; place < x.outer * x.inner; place++) {
+    const int64_t first = place / x.inner * x.size * x.inner + place % x.inner;
+    double sum = 0;
+    for (int64_t i = 0; i < x.size; i++) {
+      const int64_t at = first + (attributes->reverse != 0 ? x.size - 1 - i : i) * x.inner;
+      sum += inputs[0][at];
+      outputs[0][at] = sum;
+    }
+  }
+}
+
+/* Whole numbers from few, so that many are equal, and now and then NaN or an infinity. */
+static void fill_with_ties(const kernel_case *test, void *data) {
+  const int64_t count = input_count_of(test, 0);
+  for (int64_t i = 0; i < count; i++) {
+    const int64_t drawn = (i * 7919 + i / 13) % 97;
+    const double value = drawn == 5 ? NAN : drawn == 6 ? -INFINITY : (double)(drawn % 9) - 4;
+    if (test->dtype == TDM_FLOAT32)
+      ((float *)data)[i] = (float)value;
+    else
+      ((double *)data)[i] = value;
+  }
+}
+
+static void extreme_case(tdm_dtype dtype, tdm_shape x, int dimension, bool least, bool ties,
+                         kernel_visit visit, void *user) {
+  char text[TDM_SHAPE_TEXT];
+  tdm_shape_text(&x, text, sizeof text);
+  kernel_case test =
+      kernel_case_make(TDM_OP_EXTREME, dtype, extreme_reference, "%s dimension %d%s%s", text,
+                       dimension, least ? " least" : "", ties ? " ties" : "");
+  test.attributes.along = (tdm_along_attributes){.dimension = dimension, .least = least};
+  tdm_shape out = {.rank = 0};
+  for (int d = 0; d < x.rank; d++)
+    if (d != dimension) out.dims[out.rank++] = x.dims[d];
+  kernel_input *input = kernel_case_input(&test, dtype, x, -3, 3);
+  if (ties) input->generate = fill_with_ties;
+  kernel_case_output(&test, dtype, out);
+  kernel_case_output(&test, TDM_INT64, out);
+  visit(&test, user);
+
+  kernel_case back = kernel_case_make(TDM_OP_EXTREME_GRADIENT, dtype, gradient_reference,
+                                      "%s dimension %d%d%d", text, dimension, least, ties);
+  back.attributes.along = test.attributes.along;
+  back.attributes.along.size = x.dims[dimension];
+  kernel_case_input(&back, dtype, out, -3, 3);
+  kernel_case_input(&back, TDM_INT64, out, 0, (double)x.dims[dimension]);
+  kernel_case_output(&back, dtype, x);
+  visit(&back, user);
+}
+
+static void cumsum_case(tdm_dtype dtype, tdm_shape x, int dimension, bool reverse,
+                        kernel_visit visit, void *user) {
+  char text[TDM_SHAPE_TEXT];
+  kernel_case test =
+      kernel_case_make(TDM_OP_CUMSUM, dtype, cumsum_reference, "%s dimension %d%s",
+                       tdm_shape_text(&x, text, sizeof text), dimension, reverse ? " reverse" : "");
+  test.attributes.along = (tdm_along_attributes){.dimension = dimension, .reverse = reverse};
+  kernel_case_input(&test, dtype, x, -1, 3);
+  kernel_case_output(&test, dtype, x);
+  visit(&test, user);
+}
+
+void along_cases(tdm_dtype dtype, kernel_visit visit, void *user) {
+  const tdm_shape shapes[] = {tdm_shape_of(3, 5, 37, 19), tdm_shape_of(2, 7, 100),
+                              tdm_shape_of(2, 3, 1),      tdm_shape_of(1, 1),
+                              tdm_shape_of(2, 0, 3),      tdm_shape_of(2, 3, 20011)};
+  for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+    for (int d = 0; d < shapes[i].rank; d++)
+      for (int way = 0; way < 2; way++) {
+        cumsum_case(dtype, shapes[i], d, way == 1, visit, user);
+        if (shapes[i].dims[d] == 0) continue;
+        extreme_case(dtype, shapes[i], d, way == 1, false, visit, user);
+        extreme_case(dtype, shapes[i], d, way == 1, true, visit, user);
+      }
+}

@@ -136,6 +136,12 @@ static bool take_lane(grid_worker *worker, uint32_t *out_lane) {
 
 /* ---- Meeting --------------------------------------------------------------------------------- */
 
+/* Places are strings; a place is nearly always asked about by the same one, and comparing the text
+ * costs more than everything else here under AddressSanitizer. */
+static bool same_site(const char *a, const char *b) {
+  return a == b || strcmp(a, b) == 0;
+}
+
 static void wait_at(grid_lane *lane, lane_state state, const char *site) {
   lane->state = state;
   lane->site = site;
@@ -144,7 +150,7 @@ static void wait_at(grid_lane *lane, lane_state state, const char *site) {
 
 void grid_barrier(const char *site) {
   grid_worker *worker = grid_worker_get();
-  if (worker->barrier_site != NULL && strcmp(worker->barrier_site, site) != 0) {
+  if (worker->barrier_site != NULL && !same_site(worker->barrier_site, site)) {
     grid_misuse("divergent barriers, at %s and at %s", worker->barrier_site, site);
   }
   worker->barrier_site = site;
@@ -183,6 +189,7 @@ static void warp_open(grid_worker *worker, uint32_t warp, uint32_t mask) {
   uint64_t received[GRID_LANES] = {0};
   uint32_t ballot = 0;
   worker->meetings[1 + warp]++;
+  worker->at_warp[warp] &= ~mask;
   for (uint32_t i = 0; i < GRID_LANES; i++) {
     if ((mask >> i & 1) == 0) continue;
     const uint32_t partner = partner_of(&lanes[i], i);
@@ -201,8 +208,8 @@ static void warp_open(grid_worker *worker, uint32_t warp, uint32_t mask) {
 
 /* Does the lane, waiting at a warp's operation, agree with self? */
 static void check_agreement(const grid_lane *lane, const grid_lane *self, const char *site) {
-  if (lane->state != LANE_AT_WARP || (lane->mask & self->mask) == 0) return;
-  if (lane->mask == self->mask && lane->kind == self->kind && strcmp(lane->site, site) == 0) return;
+  if ((lane->mask & self->mask) == 0) return;
+  if (lane->mask == self->mask && lane->kind == self->kind && same_site(lane->site, site)) return;
   grid_misuse("divergent warp, at %s and at %s, masks %08x and %08x", lane->site, site, lane->mask,
               self->mask);
 }
@@ -222,18 +229,21 @@ uint64_t grid_warp(grid_exchange kind, uint32_t mask, uint64_t value, uint32_t a
   self->mask = mask;
   self->value = value;
   self->argument = argument;
-  uint32_t arrived = own;
-  for (uint32_t i = 0; i < GRID_LANES; i++) {
-    if ((there >> i & 1) == 0) continue;
-    const grid_lane *lane = &worker->lanes[warp * GRID_LANES + i];
+  /* Lanes that wait for each other have agreed already: one of each such set is asked. */
+  for (uint32_t waiting = worker->at_warp[warp]; waiting != 0;) {
+    const grid_lane *lane = &worker->lanes[warp * GRID_LANES + (uint32_t)__builtin_ctz(waiting)];
     check_agreement(lane, self, site);
-    if (lane->state == LANE_AT_WARP && lane->mask == mask) arrived |= 1u << i;
+    waiting &= ~lane->mask;
   }
+  const uint32_t arrived = (worker->at_warp[warp] & mask) | own;
   self->site = site;
   char *token = grid_token(worker, 1 + warp);
   if (kind == GRID_SYNCHRONIZE) ORDER_BEFORE(token);
   if (arrived == mask) warp_open(worker, warp, mask); /* also self, which yields all the same */
-  if (arrived != mask) self->state = LANE_AT_WARP;
+  if (arrived != mask) {
+    self->state = LANE_AT_WARP;
+    worker->at_warp[warp] |= own;
+  }
   fiber_yield(self->fiber);
   if (kind == GRID_SYNCHRONIZE) ORDER_AFTER(token);
   return self->value;
@@ -255,6 +265,7 @@ static void block_begin(grid_worker *worker, uint32_t block, uint32_t blocks) {
   worker->at_barrier = 0;
   worker->barrier_site = NULL;
   memset(worker->done, 0, sizeof worker->done);
+  memset(worker->at_warp, 0, sizeof worker->at_warp);
   grid_shared_begin(&worker->shared);
   for (uint32_t i = 0; i < worker->threads; i++) {
     worker->lanes[i].index = index;
@@ -274,7 +285,7 @@ static _Noreturn void report_deadlock(const grid_worker *worker) {
     const grid_lane *lane = &worker->lanes[i];
     if (lane->state == LANE_DONE) continue;
     if (first == NULL) first = lane->site;
-    if (strcmp(first, lane->site) != 0) second = lane->site;
+    if (!same_site(first, lane->site)) second = lane->site;
   }
   grid_misuse("deadlock: threads wait at %s and at %s", first, second != NULL ? second : first);
 }

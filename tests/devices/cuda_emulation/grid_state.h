@@ -74,6 +74,7 @@ typedef struct grid_worker {
   const char *barrier_site;
   uint32_t ready[GRID_WARPS]; /* bit: lane */
   uint32_t done[GRID_WARPS];
+  uint32_t at_warp[GRID_WARPS]; /* that are LANE_AT_WARP */
   grid_order order;
   uint64_t random;
   uint32_t priorities[GRID_WARPS]; /* warps, first the one that goes first */

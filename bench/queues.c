@@ -51,7 +51,8 @@ static double median_run_ns(test_flight *test, bool adopt) {
     times[i] = tdm_time_ns() - begin;
   }
   qsort(times, RUNS, sizeof(times[0]), compare);
-  return (double)times[RUNS / 2];
+  const uint64_t median = times[RUNS / 2];
+  return (double)median;
 }
 
 static void one_queue(tdm_context *context, const char *name, int commands, bool adopt) {

@@ -58,6 +58,7 @@ static void set_message(const char *format, va_list arguments) {
   memcpy(thread_message, text, sizeof(text));
 }
 
+#undef tdm_fail /* tools/analyzer.h */
 tdm_status tdm_fail(tdm_status status, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);

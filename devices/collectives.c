@@ -1,6 +1,7 @@
 /* Tensors over several devices: scatter, gather, broadcast, sums. Invariant: one errand a call, so
  * that all its copies are in flight together; elements are moved by copies where they lie one after
  * the other, else cut and put together by the kernels of the device that has them all. */
+#include <assert.h>
 #include <string.h>
 
 #include "devices/chunks.h"
@@ -260,6 +261,7 @@ static void join_by_kernel(tdm_errand *errand, tdm_tensor *const *tensors, size_
 static tdm_status gather(tdm_tensor *const *tensors, size_t count, int dimension,
                          const char *device, tdm_tensor **out_whole) {
   TDM_TRY(check_tensors(tensors, count));
+  assert(tensors != NULL);
   if (count > TDM_MAX_DEVICES)
     return tdm_fail(TDM_INVALID_ARGUMENT, "%zu tensors, and 1 to %d are possible", count,
                     TDM_MAX_DEVICES);

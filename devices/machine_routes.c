@@ -1,6 +1,7 @@
 /* Which links a copy passes on a described machine. Invariant: links are numbered peer ports out
  * and in, host links up and down, network ports out and in, each kind by port; a kind that is not
  * there has none. */
+#include <assert.h>
 #include <stdio.h>
 
 #include "devices/machine.h"
@@ -53,6 +54,7 @@ const char *tdm_machine_link_name(const tdm_machine *machine, uint32_t link, cha
   const bool inward = link >= count;
   const uint32_t port = inward ? link - count : link;
   const uint32_t per_host = ports_per_host(machine, kind);
+  assert(per_host > 0); /* link is one of machine's */
   const uint32_t sharing = port_of(machine, kind)->sharing;
   const uint32_t first = port / per_host * machine->devices_per_host + port % per_host * sharing;
   const uint32_t end = (port / per_host + 1) * machine->devices_per_host;

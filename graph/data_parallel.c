@@ -201,8 +201,8 @@ static tdm_status scatter(parallel_state *state, uint32_t value) {
 /* The wrapped parts inside this one, once more for a replica. */
 static tdm_status instantiate_wraps(parallel_state *state) {
   tdm_graph *graph = state->graph;
-  for (uint16_t w = 1; w < state->wrap_count; w++) {
-    state->instances[w] = w;
+  for (size_t w = 1; w < state->wrap_count; w++) {
+    state->instances[w] = (uint16_t)w;
     if (w == state->wrap_index || !is_inside(graph, w, state->wrap_index)) continue;
     if (graph->wraps.count > UINT16_MAX)
       return tdm_fail(TDM_UNSUPPORTED, "data parallel over %s: too many wrapped parts in it",
@@ -211,7 +211,7 @@ static tdm_status instantiate_wraps(parallel_state *state) {
     state->instances[w] = (uint16_t)graph->wraps.count;
     graph->wraps.items[graph->wraps.count++] = graph->wraps.items[w];
   }
-  for (uint16_t w = 1; w < state->wrap_count; w++) {
+  for (size_t w = 1; w < state->wrap_count; w++) {
     if (state->instances[w] == w) continue;
     const uint16_t parent = graph->wraps.items[w].parent;
     graph->wraps.items[state->instances[w]].parent =
@@ -223,7 +223,7 @@ static tdm_status instantiate_wraps(parallel_state *state) {
 /* How values enter those, once replica r has its own. */
 static tdm_status settle_wraps(parallel_state *state, size_t r) {
   tdm_graph *graph = state->graph;
-  for (uint16_t w = 1; w < state->wrap_count; w++) {
+  for (size_t w = 1; w < state->wrap_count; w++) {
     tdm_graph_wrap *made = &graph->wraps.items[state->instances[w]];
     if (state->instances[w] == w || made->input_count == 0) continue;
     made->inputs =

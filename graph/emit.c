@@ -1,6 +1,7 @@
 /* The last pass: programs of commands from a proven schedule. Invariant: one command a step, its
  * waits right before it; operands name a base and an offset, so that a run only fills the table of
  * bases. */
+#include <assert.h>
 #include <string.h>
 
 #include "graph/plan.h"
@@ -74,7 +75,8 @@ static bool needs_gate(const emit_state *state, size_t step) {
 static tdm_status size_programs(emit_state *state) {
   const tdm_schedule *schedule = state->schedule;
   tdm_plan *plan = state->plan;
-  const uint32_t slots = PARTS * schedule->queue_count;
+  const uint32_t queues = schedule->queue_count, slots = PARTS * queues;
+  assert(queues > 0);
   uint32_t *counts = take(plan, slots * sizeof *counts);
   plan->programs = take(plan, slots * sizeof *plan->programs);
   if (!counts || !plan->programs) return TDM_OUT_OF_MEMORY;
@@ -88,11 +90,11 @@ static tdm_status size_programs(emit_state *state) {
   }
   for (uint32_t s = 0; s < slots; s++) {
     state->program_of[s] = NONE;
-    if (s == PART_MAIN * schedule->queue_count) plan->early_program_count = plan->program_count;
-    if (s == PART_UPDATE * schedule->queue_count) plan->main_program_count = plan->program_count;
+    if (s == PART_MAIN * queues) plan->early_program_count = plan->program_count;
+    if (s == PART_UPDATE * queues) plan->main_program_count = plan->program_count;
     if (counts[s] == 0) continue;
     tdm_program *program = &plan->programs[plan->program_count];
-    program->queue = plan->lowered.queues[s % schedule->queue_count];
+    program->queue = plan->lowered.queues[s % queues];
     program->commands = take(plan, counts[s] * sizeof *program->commands);
     if (!program->commands) return TDM_OUT_OF_MEMORY;
     state->program_of[s] = plan->program_count++;

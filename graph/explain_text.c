@@ -79,10 +79,9 @@ static void print_storage(const tdm_plan *plan, const tdm_ir_node *node, FILE *o
   const uint32_t storage = plan->lowered.storage_of[node->first_output];
   if (storage == UINT32_MAX) return;
   const tdm_storage_plan *place = &plan->lowered.schedule.storages[storage];
-  if (place->kind == TDM_STORAGE_ARENA)
-    fprintf(
-        out, ", at %llu",
-        (unsigned long long)(place->offset + plan->graph.values.items[node->first_output].offset));
+  if (place->kind != TDM_STORAGE_ARENA) return;
+  const uint64_t at = place->offset + plan->graph.values.items[node->first_output].offset;
+  fprintf(out, ", at %llu", (unsigned long long)at);
 }
 
 static void print_step(const tdm_plan *plan, size_t index, FILE *out) {

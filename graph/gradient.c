@@ -4,6 +4,7 @@
  * own device, each added as it comes. A
  * parameter's are summed once its earliest consumer has been visited. Invariant: forward nodes are
  * untouched; every node appended has a device. */
+#include <assert.h>
 #include <string.h>
 
 #include "devices/kernels.h"
@@ -97,6 +98,7 @@ static void append_on(tdm_graph *graph, int16_t device) {
 
 static uint32_t sum_dense(tdm_graph *graph, const char *name, int16_t device,
                           const uint32_t *values, size_t count) {
+  assert(count > 0);
   append_on(graph, device);
   graph->append_name = name; /* of a node or parameter */
   tdm_value total = tdm_ir_handle(graph, values[0]);
@@ -183,6 +185,7 @@ static tdm_adjoint sum_group(tdm_gradient *gradient, const char *name, uint32_t 
     }
     batch[used++] = adjoint.added ? spread_rows(graph, name, value, &adjoint) : adjoint.dense;
   }
+  assert(used > 0); /* first is one of them */
   return (tdm_adjoint){.dense = sum_dense(graph, name, first->device, batch, used)};
 }
 

@@ -160,7 +160,7 @@ static tdm_status instantiate_wraps(tdm_chunked *chunked) {
 static tdm_status settle_wraps(tdm_chunked *chunked) {
   tdm_graph *graph = chunked->graph;
   for (size_t i = chunked->count; i-- > 0;)
-    for (uint16_t w = 1; w < chunked->wrap_count; w++) {
+    for (size_t w = 1; w < chunked->wrap_count; w++) {
       const tdm_graph_wrap *from = &graph->wraps.items[w];
       tdm_graph_wrap *made = &graph->wraps.items[chunked->wraps[i * chunked->wrap_count + w]];
       if (made->input_count == 0) continue;

@@ -39,7 +39,7 @@ tdm_status tdm_prepared_cache_create(const tdm_allocator *allocator, bool determ
 
 void tdm_prepared_cache_destroy(tdm_prepared_cache *cache) {
   if (!cache) return;
-  for (size_t i = 0; i < cache->bucket_count; i++)
+  for (size_t i = 0; cache->buckets && i < cache->bucket_count; i++)
     for (tdm_prepared *entry = cache->buckets[i]; entry; entry = entry->next)
       if (entry->kernel->release) entry->kernel->release(entry->answer.state);
   tdm_release(cache->allocator, (void *)cache->buckets, cache->bucket_count * sizeof(void *));
@@ -88,7 +88,7 @@ static tdm_status grow(tdm_prepared_cache *cache) {
   const size_t count = cache->bucket_count * 4;
   tdm_prepared **buckets = tdm_allocate(cache->allocator, count * sizeof(void *), "kernel cache");
   if (!buckets) return TDM_OUT_OF_MEMORY;
-  for (size_t i = 0; i < cache->bucket_count; i++)
+  for (size_t i = 0; cache->buckets && i < cache->bucket_count; i++)
     for (tdm_prepared *entry = cache->buckets[i], *next; entry; entry = next) {
       next = entry->next;
       entry->next = buckets[entry->hash & (count - 1)];

@@ -37,5 +37,6 @@ double tdm_profile_median_ns(const tdm_profile *profile, size_t step) {
   uint64_t sorted[TDM_PROFILE_KEPT];
   memcpy(sorted, kept->durations_ns, count * sizeof *sorted);
   qsort(sorted, count, sizeof *sorted, compare);
-  return ((double)sorted[(count - 1) / 2] + (double)sorted[count / 2]) / 2;
+  const size_t below = (count - 1) / 2, above = count / 2;
+  return ((double)sorted[below] + (double)sorted[above]) / 2;
 }

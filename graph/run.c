@@ -210,7 +210,7 @@ void tdm_run_bind_logs(tdm_run_state *run, bool follows) {
     const tdm_graph_log *log = &plan->graph.logs.items[i];
     const tdm_store_entry *entry = plan->entries[log->persistent];
     const uint64_t now = entry->version + (follows && plan->updated[log->persistent]);
-    const uint64_t back = (uint64_t)(log->age + 1);
+    const uint64_t back = (uint64_t)log->age + 1;
     const uint64_t version = now >= back ? now - back : 0;
     run->flight.bases[plan->layout.logs + i] = tdm_row_log_piece(entry, version);
   }

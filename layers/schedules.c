@@ -159,9 +159,11 @@ double tdm_rate_schedule_at(const tdm_rate_schedule *schedule, int64_t step) {
   if (step < 0) step = 0;
   const double *settings = schedule->settings;
   const double rate = schedule->base_rate;
+  int64_t decays;
   switch (schedule->kind) {
   case STEP:
-    return rate * pow(settings[GAMMA], (double)(step / schedule->steps[0]));
+    decays = step / schedule->steps[0];
+    return rate * pow(settings[GAMMA], (double)decays);
   case MULTI_STEP:
     return rate * pow(settings[GAMMA], (double)milestones_passed(schedule, step));
   case EXPONENTIAL:

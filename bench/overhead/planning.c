@@ -57,7 +57,7 @@ static void row_of(int cpu_devices, int sim_devices, int64_t layer_count) {
   tdm_context *context = tdm_context_create(&wanted);
   if (!context) bench_fail("context");
   tdm_graph *graph = tdm_graph_create(context);
-  const size_t device_count = (size_t)(cpu_devices + sim_devices);
+  const size_t device_count = (size_t)cpu_devices + (size_t)sim_devices;
   tdm_session *session = make_deep(graph, layer_count, device_count);
   if (!session) bench_fail("planning");
   double passes[PLANS];

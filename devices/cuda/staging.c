@@ -2,6 +2,7 @@
  * stream is waited for before buffers go back, since it may use them still. */
 #include "devices/cuda/staging.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "devices/context.h"
@@ -96,6 +97,7 @@ static tdm_status upload_chunks(tdm_cuda_queue *queue, const tdm_cuda_staging *s
 /* As many chunks are on their way as there are buffers. */
 static tdm_status download_chunks(tdm_cuda_queue *queue, const tdm_cuda_staging *staging, char *to,
                                   const char *from, size_t bytes) {
+  assert(staging->count > 0);
   size_t asked = 0; /* bytes */
   for (uint32_t slot = 0; slot < staging->count && asked < bytes; ++slot) {
     const size_t length = chunk_length(staging, bytes, asked);

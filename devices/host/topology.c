@@ -1,5 +1,6 @@
 /* Reading the machine with hwloc and dividing it. Invariant: `cores` and `units` list what the
  * process may use in the same order, node by node, so that a range of either is compact. */
+#include <assert.h>
 #include <string.h>
 
 #include "devices/host/topology_state.h"
@@ -137,6 +138,7 @@ size_t tdm_topology_cache_bytes(const tdm_topology *topology) {
 /* ---- Dividing ------------------------------------------------------------------------------ */
 
 static tdm_core_range part(tdm_core_range whole, size_t index, size_t parts) {
+  assert(parts > 0);
   /* The first parts are the larger ones. */
   const size_t least = whole.count / parts;
   const size_t larger = whole.count % parts;
@@ -175,6 +177,7 @@ static bool divide_by(const tdm_topology *topology, bool units, size_t cpu_count
 
 void tdm_topology_divide(const tdm_topology *topology, size_t cpu_count, size_t sim_count,
                          bool sims_have_cores, tdm_core_range *out_ranges) {
+  assert(cpu_count > 0);
   const size_t sims_with_cores = sims_have_cores ? sim_count : 0;
   const bool divided = divide_by(topology, false, cpu_count, sims_with_cores, out_ranges) ||
                        divide_by(topology, true, cpu_count, sims_with_cores, out_ranges);

@@ -255,7 +255,7 @@ static tdm_status run(program *self, int argc, char **argv) {
     status = sample(self->context, self->session, &self->read, &writing, self->zeros[1]);
   if (status == TDM_OK)
     printf("bits per character %.4f on %lld held-out characters\n", bits_per_character(&counted),
-           (long long)(counted.batch_count * given->common.batch_size * given->length));
+           (long long)counted.batch_count * given->common.batch_size * given->length);
   return status;
 }
 

@@ -195,9 +195,10 @@ static void report(load *self, uint64_t passed_ns) {
   printf("%lld of %lld requests answered, %lld wrong, %lld at a time: %.0f requests/s",
          (long long)self->done, (long long)self->requests, (long long)self->wrong,
          (long long)self->concurrency, (double)self->done / ((double)passed_ns / 1e9));
-  if (self->done > 0)
-    printf(", p50 %.3f ms, p99 %.3f ms", (double)self->took_ns[last / 2] / 1e6,
-           (double)self->took_ns[last * 99 / 100] / 1e6);
+  if (self->done > 0) {
+    const uint64_t half_ns = self->took_ns[last / 2], most_ns = self->took_ns[last * 99 / 100];
+    printf(", p50 %.3f ms, p99 %.3f ms", (double)half_ns / 1e6, (double)most_ns / 1e6);
+  }
   putchar('\n');
 }
 

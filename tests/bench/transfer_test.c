@@ -55,7 +55,8 @@ static void what_is_not_there(void **state) {
 /* Without a gnuplot on the path a plot is refused before anything is measured. */
 static void no_gnuplot(void **state) {
   (void)state;
-  char *path = strdup(getenv("PATH") ? getenv("PATH") : "");
+  const char *given = getenv("PATH");
+  char *path = strdup(given ? given : "");
   assert_non_null(path);
   assert_int_equal(setenv("PATH", "/nowhere", 1), 0);
   expect(QUICK "--plot x.svg", 1, "--plot needs gnuplot");

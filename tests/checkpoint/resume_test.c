@@ -31,10 +31,17 @@ static void go_on(trainer *made, double *out_losses) {
     out_losses[i] = trainer_step(made);
 }
 
+/* Bit by bit. */
+static bool same_loss(double a, double b) {
+  uint64_t bits[2];
+  memcpy(&bits[0], &a, sizeof a);
+  memcpy(&bits[1], &b, sizeof b);
+  return bits[0] == bits[1];
+}
+
 static void assert_same_losses(const double *a, const double *b) {
   for (int i = 0; i < AFTER; i++)
-    if (memcmp(&a[i], &b[i], sizeof a[i]) != 0)
-      fail_msg("step %d: loss %.17g, not %.17g", i, a[i], b[i]);
+    if (!same_loss(a[i], b[i])) fail_msg("step %d: loss %.17g, not %.17g", i, a[i], b[i]);
 }
 
 static void assert_same_trainers(trainer *a, trainer *b) {
@@ -110,7 +117,10 @@ static void what_is_kept_matters(void **unused) {
       tdm_tensor_list_release(state);
     }
     go_on(&later, others);
-    assert_true(memcmp(others, losses, sizeof losses) != 0);
+    int same = 0;
+    for (int i = 0; i < AFTER; i++)
+      same += same_loss(others[i], losses[i]);
+    assert_true(same < AFTER);
     trainer_release(&later);
   }
   trainer_release(&whole);

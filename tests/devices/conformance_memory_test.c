@@ -115,7 +115,8 @@ static int signal_of_reading(tdm_address address) {
     (void)signal(SIGSEGV, SIG_DFL);
     (void)signal(SIGBUS, SIG_DFL);
     const volatile unsigned char *byte = (const volatile unsigned char *)address;
-    _exit(*byte == 0 ? 0 : 0);
+    (void)*byte;
+    _exit(0);
   }
   int status = 0;
   assert_int_equal(waitpid(child, &status, 0), child);

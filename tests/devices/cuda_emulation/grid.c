@@ -65,6 +65,7 @@ void grid_misuse(const char *format, ...) {
   }
   (void)fprintf(stderr, ": ");
   va_start(arguments, format);
+  /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it is, in the line above */
   (void)vfprintf(stderr, format, arguments);
   va_end(arguments);
   (void)fprintf(stderr, "\n");

@@ -80,20 +80,24 @@ static tdm_status infer_scales_gradient(tdm_infer *infer) {
 
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
-#define GRADIENT(variable, kernel, least, most, outputs, rule)                                     \
-  static const tdm_operation variable = {                                                          \
-      .struct_size = sizeof(tdm_operation),                                                        \
-      .name = kernel,                                                                              \
-      .attribute_bytes = sizeof(tdm_embedding_bag_attributes),                                     \
-      .min_inputs = least,                                                                         \
-      .max_inputs = most,                                                                          \
-      .output_count = outputs,                                                                     \
-      .infer = rule,                                                                               \
-  }
+/* What all of them have; where their rules differ follows. */
+#define BAG_OPERATION(kernel, least, most, outputs)                                                \
+  .struct_size = sizeof(tdm_operation), .name = kernel,                                            \
+  .attribute_bytes = sizeof(tdm_embedding_bag_attributes), .min_inputs = least,                    \
+  .max_inputs = most, .output_count = outputs
 
-GRADIENT(bag_gradient, TDM_OP_EMBEDDING_BAG_GRADIENT, 2, 5, 1, infer_gradient);
-GRADIENT(bag_sparse_gradient, TDM_OP_EMBEDDING_BAG_SPARSE_GRADIENT, 2, 4, 3, infer_sparse_gradient);
-GRADIENT(bag_scales_gradient, TDM_OP_EMBEDDING_BAG_SCALES_GRADIENT, 3, 4, 1, infer_scales_gradient);
+static const tdm_operation bag_gradient = {
+    BAG_OPERATION(TDM_OP_EMBEDDING_BAG_GRADIENT, 2, 5, 1),
+    .infer = infer_gradient,
+};
+static const tdm_operation bag_sparse_gradient = {
+    BAG_OPERATION(TDM_OP_EMBEDDING_BAG_SPARSE_GRADIENT, 2, 4, 3),
+    .infer = infer_sparse_gradient,
+};
+static const tdm_operation bag_scales_gradient = {
+    BAG_OPERATION(TDM_OP_EMBEDDING_BAG_SCALES_GRADIENT, 3, 4, 1),
+    .infer = infer_scales_gradient,
+};
 
 static void append_scales_gradient(tdm_gradient *gradient) {
   if (!tdm_value_is_valid(tdm_gradient_input(gradient, 3)) || !tdm_gradient_wanted(gradient, 3))
@@ -170,22 +174,21 @@ static tdm_status chunk_bags(tdm_chunked *chunked) {
 
 /* ---- The layer ------------------------------------------------------------------------------- */
 
-#define BAG(variable, kernel, least, most, outputs, rule)                                          \
-  static const tdm_operation variable = {                                                          \
-      .struct_size = sizeof(tdm_operation),                                                        \
-      .name = kernel,                                                                              \
-      .attribute_bytes = sizeof(tdm_embedding_bag_attributes),                                     \
-      .min_inputs = least,                                                                         \
-      .max_inputs = most,                                                                          \
-      .output_count = outputs,                                                                     \
-      .infer = infer_bag,                                                                          \
-      .gradient = rule,                                                                            \
-      .chunk = chunk_bags,                                                                         \
-  }
+#define BAG(kernel, most, outputs)                                                                 \
+  BAG_OPERATION(kernel, 2, most, outputs), .infer = infer_bag, .chunk = chunk_bags
 
-BAG(bag, TDM_OP_EMBEDDING_BAG, 2, 4, 1, append_gradient);
-BAG(bag_with_sparse_gradient, TDM_OP_EMBEDDING_BAG, 2, 4, 1, append_sparse_gradient);
-BAG(bag_of_maxima, TDM_OP_EMBEDDING_BAG_MAX, 2, 3, 2, append_max_gradient);
+static const tdm_operation bag = {
+    BAG(TDM_OP_EMBEDDING_BAG, 4, 1),
+    .gradient = append_gradient,
+};
+static const tdm_operation bag_with_sparse_gradient = {
+    BAG(TDM_OP_EMBEDDING_BAG, 4, 1),
+    .gradient = append_sparse_gradient,
+};
+static const tdm_operation bag_of_maxima = {
+    BAG(TDM_OP_EMBEDDING_BAG_MAX, 3, 2),
+    .gradient = append_max_gradient,
+};
 
 static tdm_value refuse(tdm_graph *graph, const char *name, const char *why) {
   return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "embedding_bag %s: %s", name ? name : "?",

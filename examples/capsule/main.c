@@ -21,12 +21,7 @@ static const option_table table = {
     .program = "capsule",
     .about = "tells ten kinds of clothes apart. Convolutions on the accelerator (a GPU, or a\n"
              "simulated one), capsules with dynamic routing on cpu:0, trained on Fashion-MNIST.",
-    .defaults = &defaults,
-    .options_bytes = sizeof defaults,
-    .rows = clothes_rows,
-    .row_count = CLOTHES_ROW_COUNT,
-    .helps = helps,
-    .help_count = sizeof helps / sizeof *helps,
+    OPTION_TABLE_PARTS(defaults, clothes_rows, helps),
 };
 
 static tdm_value describe(tdm_graph *graph, tdm_value images, tdm_value classes,

@@ -72,12 +72,7 @@ static const option_table table = {
     .program = "char_lm",
     .about = "writes like the text it has learnt from, one character after the other. An\n"
              "embedding on cpu:0, an LSTM on the accelerator (a GPU, or a simulated one).",
-    .defaults = &defaults,
-    .options_bytes = sizeof defaults,
-    .rows = rows,
-    .row_count = sizeof rows / sizeof *rows,
-    .helps = helps,
-    .help_count = sizeof helps / sizeof *helps,
+    OPTION_TABLE_PARTS(defaults, rows, helps),
 };
 
 /* ---- The judge: bits per character ----------------------------------------------------------- */

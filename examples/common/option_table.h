@@ -47,6 +47,12 @@ typedef struct option_table {
   size_t help_count;
 } option_table;
 
+/* All of a table but its first two fields, from an options struct and two arrays. */
+#define OPTION_TABLE_PARTS(defaults_, rows_, helps_)                                               \
+  .defaults = &(defaults_), .options_bytes = sizeof(defaults_), .rows = (rows_),                   \
+  .row_count = sizeof(rows_) / sizeof *(rows_), .helps = (helps_),                                 \
+  .help_count = sizeof(helps_) / sizeof *(helps_)
+
 /* Fills options, defaults where there is no argument. Fails naming the argument. */
 tdm_status option_table_read(const option_table *table, int argc, char **argv, void *options);
 void option_table_print_help(const option_table *table);

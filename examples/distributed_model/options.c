@@ -78,12 +78,7 @@ const option_table options_table = {
     .program = "distributed_model",
     .about = "tells the language of a word. An embedding on cpu:0, a recurrent and a\n"
              "linear layer on the accelerator (a GPU, or a simulated one), trained on real words.",
-    .defaults = &defaults,
-    .options_bytes = sizeof defaults,
-    .rows = rows,
-    .row_count = sizeof rows / sizeof *rows,
-    .helps = helps,
-    .help_count = sizeof helps / sizeof *helps,
+    OPTION_TABLE_PARTS(defaults, rows, helps),
 };
 
 void options_print_help(void) {

@@ -19,12 +19,7 @@ static const option_table table = {
     .program = "fashion_cnn",
     .about = "tells ten kinds of clothes apart. Two convolutions on cpu:0, two linear layers\n"
              "on the accelerator (a GPU, or a simulated one), trained on Fashion-MNIST.",
-    .defaults = &defaults,
-    .options_bytes = sizeof defaults,
-    .rows = clothes_rows,
-    .row_count = CLOTHES_ROW_COUNT,
-    .helps = helps,
-    .help_count = sizeof helps / sizeof *helps,
+    OPTION_TABLE_PARTS(defaults, clothes_rows, helps),
 };
 
 static tdm_value describe(tdm_graph *graph, tdm_value images, tdm_value classes,

@@ -62,12 +62,7 @@ static const option_table table = {
     .about = "learns which offers are clicked: 26 embedding tables on cpu:0, two multilayer\n"
              "perceptrons and the products of all pairs of vectors on the accelerator (a GPU, or\n"
              "a simulated one). A documented model makes the clicks.",
-    .defaults = &defaults,
-    .options_bytes = sizeof defaults,
-    .rows = rows,
-    .row_count = sizeof rows / sizeof *rows,
-    .helps = helps,
-    .help_count = sizeof helps / sizeof *helps,
+    OPTION_TABLE_PARTS(defaults, rows, helps),
 };
 
 /* ---- The judge: the area under the curve of true over false alarms --------------------------- */

@@ -11,18 +11,6 @@ def system_repositories():
     pkg_config(name = "zlib", modules = ["zlib"], debian = "zlib1g-dev")
     pkg_config(name = "jansson", modules = ["jansson"], debian = "libjansson-dev")
 
-    # The OpenMP variant shares one pool of threads with oneDNN and with our own kernels. Which
-    # variant plain "openblas" means is the administrator's choice, so its own folder comes first.
-    pkg_config(
-        name = "blas",
-        modules = ["openblas"],
-        folders = [
-            "/usr/lib/x86_64-linux-gnu/openblas-openmp/pkgconfig",
-            "/usr/lib/aarch64-linux-gnu/openblas-openmp/pkgconfig",
-        ],
-        debian = "libopenblas-openmp-dev",
-    )
-
     # Debian's oneDNN has no .pc file.
     pkg_config(
         name = "onednn",

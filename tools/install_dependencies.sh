@@ -9,7 +9,7 @@
 set -eu
 
 packages="bazel-bootstrap default-jdk-headless g++ git pkg-config python3
-  libhwloc-dev libuv1-dev libcmocka-dev libjansson-dev libdnnl-dev libopenblas-openmp-dev
+  libhwloc-dev libuv1-dev libcmocka-dev libjansson-dev libdnnl-dev
   libhttp-parser-dev zlib1g-dev dataset-fashion-mnist bible-kjv bible-kjv-text
   wamerican wfrench wngerman wspanish witalian wdutch wportuguese wswedish"
 
@@ -18,7 +18,8 @@ for option in "$@"; do
     --test)
       packages="$packages
         clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev libomp-14-dev" ;;
-    --peers) packages="$packages python3-torch" ;;
+    # Debian's PyTorch multiplies by whichever BLAS is there, and the one it asks for is slow.
+    --peers) packages="$packages python3-torch libopenblas0-openmp" ;;
     --plot) packages="$packages gnuplot-nox" ;;
     *)
       echo "$0: unknown option $option (known: --test, --peers, --plot)" >&2

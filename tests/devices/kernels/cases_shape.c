@@ -170,7 +170,7 @@ static void swap_case(tdm_dtype dtype, int64_t rows, int64_t columns, int64_t in
 
 /* ---- split, concat --------------------------------------------------------------------------- */
 
-/* Calls move(index in the whole, part, index in the part) for every element. */
+/* Fills the parts from `from`, or, where that is NULL, `to` from the parts. */
 static void each_element(const tdm_parts_attributes *attributes, const tdm_shape *whole,
                          const double *from, double *const *parts, double *to) {
   int64_t outer = 1;
@@ -198,7 +198,7 @@ static void split_reference(const kernel_case *self, const double *const *inputs
 static void concat_reference(const kernel_case *self, const double *const *inputs,
                              double *const *outputs) {
   double *parts[TDM_MAX_PARTS];
-  for (size_t i = 0; i < self->input_count; i++)
+  for (int64_t i = 0; i < self->attributes.parts.count; i++)
     parts[i] = (double *)inputs[i];
   each_element(&self->attributes.parts, &self->outputs[0].shape, NULL, parts, outputs[0]);
 }

@@ -42,29 +42,18 @@ convolution_state *convolution_state_create(const tdm_kernel_request *request,
   return state;
 }
 
-/* Whole vectors are stored, which masks would slow down: what follows a row is written after it. */
-ALWAYS_INLINE void loose_copy(real *to, const real *from, int64_t count) {
-  for (int64_t i = 0; i < count; i += LANES)
-    vec_store(to + i, vec_load_first(from + i, count - i));
-}
-
-ALWAYS_INLINE void loose_zero(real *to, int64_t count) {
-  for (int64_t i = 0; i < count; i += LANES)
-    vec_store(to + i, (vec){0});
-}
-
-/* One row of columns, from a row of x. */
+/* One row of columns, from a row of x. What follows it is written after it. */
 ALWAYS_INLINE void columns_row(const convolution_state *state, row_span span, const real *row,
                                real *to) {
   const int64_t stride = state->stride[1];
-  if (span.first > 0) loose_zero(to, span.first);
+  if (span.first > 0) row_zero_loose(to, span.first);
   if (stride == 1) {
-    loose_copy(to + span.first, row + span.first + span.shift, span.end - span.first);
+    row_copy_loose(to + span.first, row + span.first + span.shift, span.end - span.first);
   } else {
     for (int64_t x = span.first; x < span.end; x++)
       to[x] = row[x * stride + span.shift];
   }
-  if (span.end < state->out_size[1]) loose_zero(to + span.end, state->out_size[1] - span.end);
+  if (span.end < state->out_size[1]) row_zero_loose(to + span.end, state->out_size[1] - span.end);
 }
 
 void convolution_columns(const convolution_state *state, const real *x, int64_t first,
@@ -79,7 +68,7 @@ void convolution_columns(const convolution_state *state, const real *x, int64_t 
       for (int64_t y = first; y < first + count; y++, to += width) {
         const int64_t row = y * state->stride[0] + down;
         if (row < 0 || row >= state->size[0])
-          loose_zero(to, width);
+          row_zero_loose(to, width);
         else
           columns_row(state, span, plane + row * state->size[1], to);
       }
@@ -99,6 +88,11 @@ tdm_status TDM_NAME(tdm_convolution_prepare)(const tdm_kernel_request *request,
       convolution_state_create(request, answer, &request->inputs[0].shape,
                                &request->inputs[1].shape, &request->outputs[0].shape);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->by_channels = convolution_by_channels(state);
+  if (state->by_channels) {
+    convolution_channels_prepare(request, answer, state);
+    return TDM_OK;
+  }
   state->slides = convolution_slides(state);
   if (state->slides) {
     convolution_slide_prepare(request, answer, state);
@@ -162,6 +156,10 @@ static void forward_slots(void *user, int64_t begin, int64_t end) {
 
 tdm_status TDM_NAME(tdm_convolution_execute)(const tdm_kernel_call *call) {
   const convolution_state *state = call->state;
+  if (state->by_channels) {
+    convolution_channels_execute(call);
+    return TDM_OK;
+  }
   if (state->slides) {
     convolution_slide_execute(call);
     return TDM_OK;

@@ -1,5 +1,6 @@
-/* What the convolution and its gradients share: the sizes, and columns. Where the stride is 1,
- * windows slide (slide.h) and there are no columns.
+/* What the convolution and its gradients share: the sizes, and columns. Where there are many
+ * channels, these are in the lanes of vectors (channels.h), and where the stride is 1, windows
+ * slide (slide.h); then there are no columns.
  *
  *   columns (k, pixels) of one image and group: column (y, x) holds what the window at (y, x) sees,
  *   k = channels of the group x kernel height x kernel width; windows reach over zeros at the rim
@@ -9,6 +10,7 @@
 #ifndef TANDEM_DEVICES_CPU_KERNELS_CONVOLUTION_H
 #define TANDEM_DEVICES_CPU_KERNELS_CONVOLUTION_H
 
+#include "devices/cpu/kernels/channels.h"
 #include "devices/cpu/kernels/product.h"
 #include "devices/cpu/kernels/slide.h"
 #include "devices/cpu/kernels/vector.h"
@@ -34,6 +36,11 @@ typedef struct convolution_state {
   bool slides;         /* instead of columns: */
   slide_plan slide;    /* of what is read, x or d_y */
   int64_t block_bands; /* that the weight's gradient looks at together */
+  bool by_channels;    /* instead of either: */
+  channel_plan channels;
+  int64_t tile_parts; /* that an item's tiles of channels are shared out to */
+  int64_t part_tiles; /* of channels written, in a part of the weight's gradient */
+  int64_t part_in;    /* channels read, in a part of the weight's gradient */
 } convolution_state;
 
 /* Reads the sizes; x, weight and y as for the convolution. */
@@ -74,6 +81,33 @@ void TDM_NAME(tdm_convolution_slide_parameter)(const convolution_state *state, c
                                                const real *x, int64_t image_count, char *memory,
                                                real *d_weight);
 #define convolution_slide_parameter TDM_NAME(tdm_convolution_slide_parameter)
+
+/* Are channels in lanes quicker than columns or sliding? Then these take the place of both; prepare
+ * answers with the workspace. That of the parameters leaves the bias out. */
+bool TDM_NAME(tdm_convolution_by_channels)(const convolution_state *state);
+#define convolution_by_channels TDM_NAME(tdm_convolution_by_channels)
+bool TDM_NAME(tdm_convolution_back_by_channels)(const convolution_state *state);
+#define convolution_back_by_channels TDM_NAME(tdm_convolution_back_by_channels)
+bool TDM_NAME(tdm_convolution_parameter_by_channels)(const convolution_state *state);
+#define convolution_parameter_by_channels TDM_NAME(tdm_convolution_parameter_by_channels)
+void TDM_NAME(tdm_convolution_channels_prepare)(const tdm_kernel_request *request,
+                                                tdm_kernel_answer *answer,
+                                                convolution_state *state);
+#define convolution_channels_prepare TDM_NAME(tdm_convolution_channels_prepare)
+void TDM_NAME(tdm_convolution_channels_back_prepare)(const tdm_kernel_request *request,
+                                                     tdm_kernel_answer *answer,
+                                                     convolution_state *state);
+#define convolution_channels_back_prepare TDM_NAME(tdm_convolution_channels_back_prepare)
+void TDM_NAME(tdm_convolution_channels_parameter_prepare)(const tdm_kernel_request *request,
+                                                          tdm_kernel_answer *answer,
+                                                          convolution_state *state);
+#define convolution_channels_parameter_prepare TDM_NAME(tdm_convolution_channels_parameter_prepare)
+void TDM_NAME(tdm_convolution_channels_execute)(const tdm_kernel_call *call);
+#define convolution_channels_execute TDM_NAME(tdm_convolution_channels_execute)
+void TDM_NAME(tdm_convolution_channels_back_execute)(const tdm_kernel_call *call);
+#define convolution_channels_back_execute TDM_NAME(tdm_convolution_channels_back_execute)
+void TDM_NAME(tdm_convolution_channels_parameter_execute)(const tdm_kernel_call *call);
+#define convolution_channels_parameter_execute TDM_NAME(tdm_convolution_channels_parameter_execute)
 
 /* Bytes of the columns of one block of rows. */
 static inline size_t columns_bytes(const convolution_state *state) {

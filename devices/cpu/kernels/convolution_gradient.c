@@ -16,6 +16,11 @@ tdm_status TDM_NAME(tdm_convolution_input_gradient_prepare)(const tdm_kernel_req
       convolution_state_create(request, answer, &request->outputs[0].shape,
                                &request->inputs[1].shape, &request->inputs[0].shape);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->by_channels = convolution_back_by_channels(state);
+  if (state->by_channels) {
+    convolution_channels_back_prepare(request, answer, state);
+    return TDM_OK;
+  }
   state->slides = convolution_slides_back(state);
   if (state->slides) {
     convolution_slide_back_prepare(request, answer, state);
@@ -95,6 +100,10 @@ static void input_slots(void *user, int64_t begin, int64_t end) {
 
 tdm_status TDM_NAME(tdm_convolution_input_gradient_execute)(const tdm_kernel_call *call) {
   const convolution_state *state = call->state;
+  if (state->by_channels) {
+    convolution_channels_back_execute(call);
+    return TDM_OK;
+  }
   if (state->slides) {
     convolution_slide_back_execute(call);
     return TDM_OK;
@@ -119,6 +128,11 @@ tdm_status TDM_NAME(tdm_convolution_parameter_gradient_prepare)(const tdm_kernel
       convolution_state_create(request, answer, &request->inputs[1].shape,
                                &request->outputs[0].shape, &request->inputs[0].shape);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->by_channels = convolution_parameter_by_channels(state);
+  if (state->by_channels) {
+    convolution_channels_parameter_prepare(request, answer, state);
+    return TDM_OK;
+  }
   state->slots = tdm_cpu_min(state->images, PARTS);
   while (state->slots > 1 && (size_t)state->slots * part_bytes(state) > PARTS_BYTES)
     state->slots /= 2;
@@ -223,8 +237,12 @@ static void bias_range(void *user, int64_t begin, int64_t end) {
 tdm_status TDM_NAME(tdm_convolution_parameter_gradient_execute)(const tdm_kernel_call *call) {
   const convolution_state *state = call->state;
   tdm_team *team = state->splits ? call->team : NULL;
-  tdm_team_run(team, state->slots, 1, parameter_slots, (void *)call);
-  tdm_team_run(team, state->groups * state->out, 4, sum_parts, (void *)call);
+  if (state->by_channels) {
+    convolution_channels_parameter_execute(call);
+  } else {
+    tdm_team_run(team, state->slots, 1, parameter_slots, (void *)call);
+    tdm_team_run(team, state->groups * state->out, 4, sum_parts, (void *)call);
+  }
   tdm_team_run(team, state->groups * state->out, 4, bias_range, (void *)call);
   return TDM_OK;
 }

@@ -75,34 +75,23 @@ void slide_weight(const slide_plan *plan, const real *weight, int64_t out_step, 
 
 /* ---- Padding --------------------------------------------------------------------------------- */
 
-/* Whole vectors are stored, which masks would slow down: what follows is written after it, or is
- * room for it. */
-ALWAYS_INLINE void loose_zero(real *to, int64_t count) {
-  for (int64_t i = 0; i < count; i += LANES)
-    vec_store(to + i, (vec){0});
-}
-
-ALWAYS_INLINE void loose_copy(real *to, const real *from, int64_t count) {
-  for (int64_t i = 0; i < count; i += LANES)
-    vec_store(to + i, vec_load_first(from + i, count - i));
-}
-
+/* What follows a line is written after it, or is room for it. */
 void slide_pad(const slide_plan *plan, const real *x, int64_t band, real *padded) {
   const int64_t plane = plan->size[0] * plan->size[1], side = plan->padding[1];
   const int64_t top = band * plan->rows - plan->padding[0];
   if (side == 0 && top == 0 && plan->padded_rows == plan->size[0]) {
-    loose_copy(padded, x, plan->in * plane);
+    row_copy_loose(padded, x, plan->in * plane);
     return;
   }
   for (int64_t i = 0; i < plan->in; i++, x += plane) {
     for (int64_t row = top; row < top + plan->padded_rows; row++, padded += plan->width) {
       if (row < 0 || row >= plan->size[0]) {
-        loose_zero(padded, plan->width);
+        row_zero_loose(padded, plan->width);
         continue;
       }
-      loose_zero(padded, side);
-      loose_copy(padded + side, x + row * plan->size[1], plan->size[1]);
-      loose_zero(padded + side + plan->size[1], side);
+      row_zero_loose(padded, side);
+      row_copy_loose(padded + side, x + row * plan->size[1], plan->size[1]);
+      row_zero_loose(padded + side + plan->size[1], side);
     }
   }
 }

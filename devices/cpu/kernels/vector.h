@@ -154,6 +154,17 @@ ALWAYS_INLINE void row_zero(real *to, int64_t count) {
     vec_store_first(to + i, (vec){0}, count - i);
 }
 
+/* The same in whole vectors, which is quicker: up to a vector behind the row is overwritten. */
+ALWAYS_INLINE void row_copy_loose(real *to, const real *from, int64_t count) {
+  for (int64_t i = 0; i < count; i += LANES)
+    vec_store(to + i, vec_load_first(from + i, count - i));
+}
+
+ALWAYS_INLINE void row_zero_loose(real *to, int64_t count) {
+  for (int64_t i = 0; i < count; i += LANES)
+    vec_store(to + i, (vec){0});
+}
+
 /* to += from */
 ALWAYS_INLINE void row_add(real *to, const real *from, int64_t count) {
   for (int64_t i = 0; i < count; i += LANES) {

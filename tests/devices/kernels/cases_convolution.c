@@ -135,6 +135,16 @@ static const setting settings[] = {
     {9, 2, 2, 3, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false, false},    /* rows of few lanes */
     {1, 1, 24, 2, {9, 260}, {3, 1}, {1, 1}, {0, 0}, {1, 1}, false, false}, /* many bands */
     {1, 1, 2, 2, {3, 4}, {2, 2}, {1, 1}, {2, 3}, {1, 1}, false, false}, /* zeros beyond the rim */
+    /* Channels that fill lanes, and the rest of them: */
+    {2, 1, 5, 40, {7, 15}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false, false},
+    {1, 2, 19, 21, {9, 11}, {3, 2}, {2, 3}, {1, 2}, {2, 1}, false, true},
+    {3, 1, 34, 33, {5, 6}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false, false},
+    {1, 1, 16, 16, {11, 10}, {3, 3}, {3, 3}, {0, 0}, {2, 2}, false, false},
+    {2, 1, 18, 20, {7, 6}, {1, 1}, {2, 2}, {0, 0}, {1, 1}, false, false}, /* taps of one phase */
+    {2, 1, 3, 17, {15, 14}, {7, 7}, {2, 2}, {3, 3}, {1, 1}, false, false},
+    {2, 1, 17, 48, {1, 20}, {1, 5}, {1, 1}, {0, 2}, {1, 1}, true, false},
+    {1, 1, 16, 16, {5, 5}, {2, 2}, {2, 2}, {4, 3}, {1, 1}, false, false},   /* zeros beyond */
+    {1, 1, 96, 16, {13, 60}, {2, 1}, {1, 1}, {0, 0}, {1, 1}, false, false}, /* many bands */
 };
 
 static tdm_shape image_shape(const setting *of, int64_t n, int64_t channels, int64_t height,

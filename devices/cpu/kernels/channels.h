@@ -1,0 +1,131 @@
+/* Convolutions with the channels that are written in the lanes of vectors, for layers of many
+ * channels: a tile is some neighbouring windows and up to two vectors of channels, whose sums stay
+ * in registers over all channels that are read and all taps. Lanes are full whatever the width is,
+ * and windows may move by any stride.
+ *
+ * The gradient of x is the same over d_y: of the elements that lie stride apart, a phase, each is
+ * the sum of the same taps, and windows move by one. So there is one phase forward, and stride x
+ * stride of them back.
+ *
+ *   padded (in, padded_rows, step, width) of one image and group: a band of rows with zeros around;
+ *          element (row, r, c) is column c step + r, so that what neighbouring windows read are
+ *          neighbours
+ *   packed weight: phase after phase, tile after tile of channels that are written,
+ *          (in, taps of the phase, the tile's channels) */
+#ifndef TANDEM_DEVICES_CPU_KERNELS_CHANNELS_H
+#define TANDEM_DEVICES_CPU_KERNELS_CHANNELS_H
+
+#include "devices/cpu/kernels/real.h"
+
+#define CHANNELS_MOST_TAPS 128
+#define CHANNELS_MOST_PHASES 16
+
+/* What a phase writes: elements start, start + apart, ... of either axis, `windows` of them. */
+typedef struct channel_phase {
+  int64_t start[2];
+  int64_t windows[2];
+  int64_t first_tap; /* in offsets */
+  int64_t tap_count;
+} channel_phase;
+
+typedef struct channel_plan {
+  int64_t in;  /* channels of a group that are read */
+  int64_t out; /* that are written */
+  int64_t size[2];
+  int64_t out_size[2];
+  int64_t taps;      /* kernel height x kernel width */
+  int64_t step[2];   /* of windows over what is read */
+  int64_t apart[2];  /* of a phase's windows in what is written */
+  int64_t lowest[2]; /* row and column that the first window of all looks at: negative over zeros */
+  int64_t reach[2];  /* of a window: the farthest tap of any phase */
+  int64_t windows[2]; /* the most of any phase */
+  int64_t rows;       /* of windows, in a band */
+  int64_t bands;      /* of an image */
+  int64_t padded_rows;
+  int64_t width;
+  int64_t phase_count;
+  channel_phase phases[CHANNELS_MOST_PHASES];
+  int64_t offsets[CHANNELS_MOST_TAPS];  /* in padded, of one channel: phase after phase */
+  int32_t phase_of[CHANNELS_MOST_TAPS]; /* of each tap of the kernel; -1: none */
+  int32_t place_of[CHANNELS_MOST_TAPS]; /* among the phase's taps */
+} channel_plan;
+
+/* The windows of a convolution along its two axes. */
+typedef struct channel_windows {
+  int64_t kernel[2];
+  int64_t stride[2];
+  int64_t dilation[2];
+  int64_t padding[2];
+} channel_windows;
+
+/* Are there few enough taps and phases? */
+bool TDM_NAME(tdm_channel_plan_fits)(const channel_windows *of);
+#define channel_plan_fits TDM_NAME(tdm_channel_plan_fits)
+
+/* Fills the rest of a plan from its channels and sizes: of the convolution, and of the gradient of
+ * x, whose sizes are d_y's and d_x's. Bands have as many rows as stay in the cache. */
+void TDM_NAME(tdm_channel_plan_forward)(channel_plan *plan, const channel_windows *of);
+#define channel_plan_forward TDM_NAME(tdm_channel_plan_forward)
+void TDM_NAME(tdm_channel_plan_back)(channel_plan *plan, const channel_windows *of);
+#define channel_plan_back TDM_NAME(tdm_channel_plan_back)
+/* Bands of so many rows instead, shared out evenly. */
+void TDM_NAME(tdm_channel_plan_rows)(channel_plan *plan, int64_t rows);
+#define channel_plan_rows TDM_NAME(tdm_channel_plan_rows)
+
+/* Channels of a tile, two vectors; the last one may have one. */
+int64_t TDM_NAME(tdm_channel_tile)(void);
+#define channel_tile TDM_NAME(tdm_channel_tile)
+static inline int64_t channel_tiles(const channel_plan *plan) {
+  return tdm_cpu_chunks(plan->out, channel_tile());
+}
+
+/* Bytes of a packed weight, and of `in` channels of a padded band; multiples of 64. */
+size_t TDM_NAME(tdm_channel_weight_bytes)(const channel_plan *plan);
+#define channel_weight_bytes TDM_NAME(tdm_channel_weight_bytes)
+size_t TDM_NAME(tdm_channel_padded_bytes)(const channel_plan *plan, int64_t in);
+#define channel_padded_bytes TDM_NAME(tdm_channel_padded_bytes)
+
+/* Packs one tile of the weight of one group, whose element (o, i, tap) is at o * out_step + i *
+ * in_step + tap. */
+void TDM_NAME(tdm_channel_weight)(const channel_plan *plan, int64_t tile, const real *weight,
+                                  int64_t out_step, int64_t in_step, real *packed);
+#define channel_weight TDM_NAME(tdm_channel_weight)
+
+/* padded of band `band` of `in` channels x (in, h, w). */
+void TDM_NAME(tdm_channel_pad)(const channel_plan *plan, int64_t in, const real *x, int64_t band,
+                               real *padded);
+#define channel_pad TDM_NAME(tdm_channel_pad)
+
+/* Tiles first <= i < end of band `band` of y (out, h', w') = bias (out; NULL: zeros) + the
+ * convolution: bias, then channel after channel, tap after tap. */
+void TDM_NAME(tdm_channel_band)(const channel_plan *plan, int64_t first, int64_t end,
+                                const real *packed, const real *bias, const real *padded,
+                                int64_t band, real *y);
+#define channel_band TDM_NAME(tdm_channel_band)
+
+/* ---- Gradient of the weight ------------------------------------------------------------------ */
+
+/* A forward plan for it: bands do not depend on how channels are shared out. */
+void TDM_NAME(tdm_channel_plan_gradient)(channel_plan *plan, const channel_windows *of);
+#define channel_plan_gradient TDM_NAME(tdm_channel_plan_gradient)
+
+/* A part of d_weight: some tiles of channels that are written, and some channels that are read. */
+typedef struct channel_part {
+  int64_t first_out; /* a multiple of channel_tile() */
+  int64_t out;
+  int64_t first_in;
+  int64_t in;
+} channel_part;
+
+/* Bytes of memory that channel_gradient needs for a part of so many tiles and channels read. */
+size_t TDM_NAME(tdm_channel_gradient_bytes)(const channel_plan *plan, int64_t tiles, int64_t in);
+#define channel_gradient_bytes TDM_NAME(tdm_channel_gradient_bytes)
+
+/* That part of d_weight (out, in, taps) = what all images give: d_y and x of the first image and
+ * of this group; images are d_y_step and x_step apart. Image after image, band after band. */
+void TDM_NAME(tdm_channel_gradient)(const channel_plan *plan, const channel_part *part,
+                                    int64_t images, const real *d_y, int64_t d_y_step,
+                                    const real *x, int64_t x_step, char *memory, real *d_weight);
+#define channel_gradient TDM_NAME(tdm_channel_gradient)
+
+#endif

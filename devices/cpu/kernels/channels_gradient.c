@@ -1,0 +1,185 @@
+/* The gradient of the weight with its first channels in lanes (channels.h): tiles of some of its
+ * columns (channel that is read, tap) and up to two vectors of channels, whose sums stay in
+ * registers over the windows of a band. Invariant: an element is the sum of the bands' sums in
+ * order, each summed window after window, however the work is shared out. */
+#include "devices/cpu/kernels/channels.h"
+#include "devices/cpu/kernels/vector.h"
+
+#define VECTORS 2
+#define TILE (VECTORS * LANES)
+#define COLUMNS (TDM_VECTOR_BYTES == 64 ? 14 : 6) /* of d_weight, in a tile */
+#define BAND_WINDOWS 384                          /* about so many of d_y at a time */
+
+void channel_plan_gradient(channel_plan *plan, const channel_windows *of) {
+  channel_plan_forward(plan, of);
+  channel_plan_rows(plan, plan->out_size[1] > 0 ? BAND_WINDOWS / plan->out_size[1] : 1);
+}
+
+/* What channel_gradient's memory holds, one behind the other. */
+static size_t turned_bytes(const channel_plan *plan) {
+  return tdm_cpu_aligned((size_t)(plan->rows * plan->out_size[1] * TILE) * sizeof(real));
+}
+
+size_t channel_gradient_bytes(const channel_plan *plan, int64_t tiles, int64_t in) {
+  const size_t sums_bytes =
+      tdm_cpu_aligned((size_t)(tiles * in * plan->taps * TILE) * sizeof(real));
+  return channel_padded_bytes(plan, in) + turned_bytes(plan) + sums_bytes;
+}
+
+/* turned (count, vectors of channels) from d_y (channels, ...), whose channels are pixels apart:
+ * squares that are transposed in registers. */
+static void turn(const real *d_y, int64_t pixels, int64_t channels, int64_t count, real *turned) {
+  const int64_t width = channels > LANES ? TILE : LANES;
+  for (int64_t first = 0; first < count; first += LANES) {
+    for (int64_t channel = 0; channel < width; channel += LANES) {
+      vec rows[LANES];
+      for (int lane = 0; lane < LANES; lane++) {
+        rows[lane] = channel + lane < channels
+                         ? vec_load_first(d_y + (channel + lane) * pixels + first, count - first)
+                         : (vec){0};
+      }
+      vec_transpose(rows);
+      for (int p = 0; p < LANES && first + p < count; p++)
+        vec_store(turned + (first + p) * width + channel, rows[p]);
+    }
+  }
+}
+
+/* Of one band: what its tiles share. */
+typedef struct tile_job {
+  const channel_plan *plan;
+  const real *turned; /* (rows, columns of windows, vectors of channels) */
+  const real *padded;
+  int64_t rows;             /* of windows */
+  int64_t offsets[COLUMNS]; /* in padded: what the tile's columns see at the first window */
+} tile_job;
+
+/* columns and vectors are constants where this is inlined. sums (columns, vectors of channels) +=
+ * what the band gives. */
+ALWAYS_INLINE void tile(const int columns, const int vectors, const tile_job *job, real *sums) {
+  const channel_plan *plan = job->plan;
+  const int64_t width = plan->out_size[1];
+  const int64_t down = plan->step[0] * plan->step[1] * plan->width;
+  int64_t offsets[COLUMNS];
+  vec totals[COLUMNS][VECTORS];
+#pragma GCC unroll 14
+  for (int c = 0; c < columns; c++) {
+    offsets[c] = job->offsets[c];
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; v++)
+      totals[c][v] = (vec){0};
+  }
+  const real *d = job->turned;
+  for (int64_t row = 0; row < job->rows; row++) {
+    const real *x = job->padded + row * down;
+    for (const real *const end = x + width; x < end; x++, d += vectors * LANES) {
+      const vec first = vec_load(d);
+      const vec second = vectors > 1 ? vec_load(d + LANES) : first;
+#pragma GCC unroll 14
+      for (int c = 0; c < columns; c++) {
+        totals[c][0] += x[offsets[c]] * first;
+        if (vectors > 1) totals[c][1] += x[offsets[c]] * second;
+      }
+    }
+  }
+#pragma GCC unroll 14
+  for (int c = 0; c < columns; c++) {
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; v++) {
+      real *to = sums + (c * vectors + v) * LANES;
+      vec_store(to, vec_load(to) + totals[c][v]);
+    }
+  }
+}
+
+ALWAYS_INLINE void tile_of_any_size(int64_t columns, const int vectors, const tile_job *job,
+                                    real *sums) {
+#define TILE_COLUMNS(constant)                                                                     \
+  case constant:                                                                                   \
+    if (constant <= COLUMNS) tile(constant, vectors, job, sums);                                   \
+    break;
+  switch (columns) {
+    TILE_COLUMNS(1)
+    TILE_COLUMNS(2)
+    TILE_COLUMNS(3)
+    TILE_COLUMNS(4)
+    TILE_COLUMNS(5)
+    TILE_COLUMNS(6)
+    TILE_COLUMNS(7)
+    TILE_COLUMNS(8)
+    TILE_COLUMNS(9)
+    TILE_COLUMNS(10)
+    TILE_COLUMNS(11)
+    TILE_COLUMNS(12)
+    TILE_COLUMNS(13)
+    TILE_COLUMNS(14)
+  }
+#undef TILE_COLUMNS
+}
+
+/* sums (in taps, vectors of channels) += what one band gives to `out` channels of one tile. */
+static void add_band(tile_job *job, int64_t in, int64_t out, real *sums) {
+  const channel_plan *plan = job->plan;
+  const int64_t plane = plan->padded_rows * plan->step[1] * plan->width;
+  const int64_t k = in * plan->taps, width = out > LANES ? TILE : LANES;
+  int64_t count;
+  for (int64_t column = 0; column < k; column += count) {
+    count = tdm_cpu_chunks(k - column, tdm_cpu_chunks(k - column, COLUMNS));
+    for (int64_t c = 0; c < count; c++) {
+      const int64_t tap = (column + c) % plan->taps;
+      job->offsets[c] = (column + c) / plan->taps * plane + plan->offsets[tap];
+    }
+    if (out > LANES)
+      tile_of_any_size(count, 2, job, sums + column * width);
+    else
+      tile_of_any_size(count, 1, job, sums + column * width);
+  }
+}
+
+/* out rows of d_weight, from its column on, from sums (k, vectors of channels). */
+static void put_sums(const channel_plan *plan, int64_t out, int64_t k, const real *sums,
+                     real *d_weight) {
+  const int64_t width = out > LANES ? TILE : LANES, row = plan->in * plan->taps;
+  for (int64_t channel = 0; channel < out; channel += LANES) {
+    for (int64_t column = 0; column < k; column += LANES) {
+      vec rows[LANES];
+      for (int c = 0; c < LANES; c++)
+        rows[c] = column + c < k ? vec_load(sums + (column + c) * width + channel) : (vec){0};
+      vec_transpose(rows);
+      for (int lane = 0; lane < LANES && channel + lane < out; lane++)
+        vec_store_first(d_weight + (channel + lane) * row + column, rows[lane], k - column);
+    }
+  }
+}
+
+void channel_gradient(const channel_plan *plan, const channel_part *part, int64_t images,
+                      const real *d_y, int64_t d_y_step, const real *x, int64_t x_step,
+                      char *memory, real *d_weight) {
+  const int64_t pixels = plan->out_size[0] * plan->out_size[1], k = part->in * plan->taps;
+  real *padded = (real *)memory;
+  real *turned = (real *)(memory + channel_padded_bytes(plan, part->in));
+  real *sums = (real *)((char *)turned + turned_bytes(plan)); /* (tiles, k, TILE) */
+  row_zero(sums, tdm_cpu_chunks(part->out, TILE) * k * TILE);
+  d_y += part->first_out * pixels;
+  x += part->first_in * plan->size[0] * plan->size[1];
+  for (int64_t image = 0; image < images; image++, d_y += d_y_step, x += x_step) {
+    for (int64_t band = 0; band < plan->bands; band++) {
+      const int64_t first = band * plan->rows;
+      tile_job job = {.plan = plan,
+                      .turned = turned,
+                      .padded = padded,
+                      .rows = tdm_cpu_min(plan->windows[0] - first, plan->rows)};
+      channel_pad(plan, part->in, x, band, padded);
+      for (int64_t channel = 0; channel < part->out; channel += TILE) {
+        const int64_t out = tdm_cpu_min(part->out - channel, TILE);
+        turn(d_y + channel * pixels + first * plan->out_size[1], pixels, out,
+             job.rows * plan->out_size[1], turned);
+        add_band(&job, part->in, out, sums + channel * k);
+      }
+    }
+  }
+  real *to = d_weight + part->first_out * plan->in * plan->taps + part->first_in * plan->taps;
+  for (int64_t channel = 0; channel < part->out; channel += TILE)
+    put_sums(plan, tdm_cpu_min(part->out - channel, TILE), k, sums + channel * k,
+             to + channel * plan->in * plan->taps);
+}

@@ -1,0 +1,281 @@
+/* The convolution and its gradients with channels in lanes (channels.h). Invariant: how work is
+ * shared out decides no result. */
+#include "core/status.h"
+#include "devices/cpu/kernels/channels.h"
+#include "devices/cpu/kernels/convolution.h"
+
+#define TURN_STEPS 12            /* what storing a tile costs, in steps of its sums */
+#define FEWEST_COLUMNS 128       /* of d_weight, in a part: they share the turned d_y */
+#define PART_BYTES (192 * 1024)  /* of a part's padded band */
+#define SUMS_BYTES (128 * 1024)  /* of a part's sums, for one tile of channels written */
+#define PARTS_BYTES (384 * 1024) /* for all of its tiles */
+
+/* ---- Which way ------------------------------------------------------------------------------- */
+
+static int64_t whole_lanes(int64_t count) {
+  return tdm_cpu_chunks(count, LANES) * LANES;
+}
+
+static channel_windows windows_of(const convolution_state *state) {
+  channel_windows of;
+  for (int axis = 0; axis < 2; axis++) {
+    of.kernel[axis] = state->kernel[axis];
+    of.stride[axis] = state->stride[axis];
+    of.dilation[axis] = state->dilation[axis];
+    of.padding[axis] = state->padding[axis];
+  }
+  return of;
+}
+
+/* Of `useful` lanes; the others compute nothing. */
+static double lanes_share(int64_t useful) {
+  return useful > 0 ? (double)useful / (double)whole_lanes(useful) : 0;
+}
+
+/* Is it quicker than what takes `other` times as long on full lanes? `k` products an element. */
+static bool pays(const convolution_state *state, int64_t out, double k, double other) {
+  const channel_windows of = windows_of(state);
+  return channel_plan_fits(&of) && (k + TURN_STEPS) / (k * lanes_share(out)) < other;
+}
+
+bool convolution_by_channels(const convolution_state *state) {
+  const double columns = 1.6, slide = 1.05 / lanes_share(state->out_size[1]);
+  if (state->direct) return false;
+  return pays(state, state->out, (double)state->k, convolution_slides(state) ? slide : columns);
+}
+
+bool convolution_back_by_channels(const convolution_state *state) {
+  const double columns = 1.6, slide = 1.05 / lanes_share(state->size[1]);
+  const int64_t strides = state->stride[0] * state->stride[1];
+  const double k = (double)(state->out * state->kernel[0] * state->kernel[1]) / (double)strides;
+  if (state->direct) return false;
+  return pays(state, state->in, k, convolution_slides_back(state) ? slide : columns);
+}
+
+bool convolution_parameter_by_channels(const convolution_state *state) {
+  const double columns = 1.6, slide = 1.2 / lanes_share(state->out_size[1]);
+  if (state->direct) return false;
+  return pays(state, state->out, (double)state->pixels,
+              convolution_slides(state) ? slide : columns);
+}
+
+/* ---- Of x, and of d_y ------------------------------------------------------------------------ */
+
+/* Items: (image, group, band, part of the tiles). Few items are made more by parts, each of which
+ * pads its band. */
+static int64_t item_count(const convolution_state *state) {
+  return state->images * state->groups * state->channels.bands * state->tile_parts;
+}
+
+static void prepare_windows(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                            convolution_state *state) {
+  const channel_plan *plan = &state->channels;
+  const int64_t wanted = state->splits ? 4 * (int64_t)request->team_size : 1;
+  state->tile_parts = 1;
+  const int64_t items = item_count(state);
+  if (items > 0 && items < wanted)
+    state->tile_parts = tdm_cpu_min(channel_tiles(plan), tdm_cpu_chunks(wanted, items));
+  state->slots = tdm_cpu_min(item_count(state), wanted);
+  state->slot_bytes = (int64_t)channel_padded_bytes(plan, plan->in);
+  answer->workspace_bytes = (size_t)state->groups * channel_weight_bytes(plan) +
+                            (size_t)(state->slots * state->slot_bytes);
+}
+
+void convolution_channels_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                  convolution_state *state) {
+  channel_plan *plan = &state->channels;
+  const channel_windows of = windows_of(state);
+  plan->in = state->in;
+  plan->out = state->out;
+  for (int axis = 0; axis < 2; axis++) {
+    plan->size[axis] = state->size[axis];
+    plan->out_size[axis] = state->out_size[axis];
+  }
+  channel_plan_forward(plan, &of);
+  prepare_windows(request, answer, state);
+}
+
+void convolution_channels_back_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                       convolution_state *state) {
+  channel_plan *plan = &state->channels;
+  const channel_windows of = windows_of(state);
+  plan->in = state->out;
+  plan->out = state->in;
+  for (int axis = 0; axis < 2; axis++) {
+    plan->size[axis] = state->out_size[axis];
+    plan->out_size[axis] = state->size[axis];
+  }
+  channel_plan_back(plan, &of);
+  prepare_windows(request, answer, state);
+}
+
+typedef struct windows_job {
+  const tdm_kernel_call *call;
+  const real *x;      /* (images, groups, in, h, w) */
+  const real *weight; /* (groups x out, k) */
+  const real *bias;   /* (groups, out) or NULL */
+  real *y;            /* (images, groups, out, h', w') */
+  int64_t out_step;   /* of the weight, from channel written to channel written */
+  int64_t in_step;
+} windows_job;
+
+static real *packed_of(const windows_job *job, int64_t group) {
+  const convolution_state *state = job->call->state;
+  return (real *)((char *)job->call->workspace +
+                  (size_t)group * channel_weight_bytes(&state->channels));
+}
+
+/* Items: (group, tile). */
+static void pack_weight(void *user, int64_t begin, int64_t end) {
+  const windows_job *job = user;
+  const convolution_state *state = job->call->state;
+  const int64_t tiles = channel_tiles(&state->channels);
+  for (int64_t item = begin; item < end; item++) {
+    const int64_t group = item / tiles;
+    channel_weight(&state->channels, item % tiles, job->weight + group * state->out * state->k,
+                   job->out_step, job->in_step, packed_of(job, group));
+  }
+}
+
+static void windows_item(const windows_job *job, int64_t item, real *padded) {
+  const convolution_state *state = job->call->state;
+  const channel_plan *plan = &state->channels;
+  const int64_t tiles = channel_tiles(plan);
+  const int64_t part = item % state->tile_parts, banded = item / state->tile_parts;
+  const int64_t band = banded % plan->bands, pair = banded / plan->bands;
+  const int64_t group = pair % state->groups;
+  channel_pad(plan, plan->in, job->x + pair * plan->in * plan->size[0] * plan->size[1], band,
+              padded);
+  channel_band(plan, part * tiles / state->tile_parts, (part + 1) * tiles / state->tile_parts,
+               packed_of(job, group), job->bias != NULL ? job->bias + group * plan->out : NULL,
+               padded, band, job->y + pair * plan->out * plan->out_size[0] * plan->out_size[1]);
+}
+
+static void windows_slots(void *user, int64_t begin, int64_t end) {
+  const windows_job *job = user;
+  const convolution_state *state = job->call->state;
+  const int64_t items = item_count(state);
+  char *slots = (char *)packed_of(job, state->groups);
+  for (int64_t slot = begin; slot < end; slot++) {
+    int64_t last;
+    for (int64_t item = slot_items(state, slot, items, &last); item < last; item++)
+      windows_item(job, item, (real *)(slots + slot * state->slot_bytes));
+  }
+}
+
+static void run_windows(windows_job *job) {
+  const convolution_state *state = job->call->state;
+  tdm_team *team = state->splits ? job->call->team : NULL;
+  tdm_team_run(team, state->groups * channel_tiles(&state->channels), 1, pack_weight, job);
+  tdm_team_run(team, state->slots, 1, windows_slots, job);
+}
+
+void convolution_channels_execute(const tdm_kernel_call *call) {
+  const convolution_state *state = call->state;
+  windows_job job = {.call = call,
+                     .x = call->inputs[0],
+                     .weight = call->inputs[1],
+                     .bias = call->inputs[2],
+                     .y = call->outputs[0],
+                     .out_step = state->k,
+                     .in_step = state->channels.taps};
+  run_windows(&job);
+}
+
+void convolution_channels_back_execute(const tdm_kernel_call *call) {
+  const convolution_state *state = call->state;
+  windows_job job = {.call = call,
+                     .x = call->inputs[0],
+                     .weight = call->inputs[1],
+                     .y = call->outputs[0],
+                     .out_step = state->channels.taps,
+                     .in_step = state->k};
+  run_windows(&job);
+}
+
+/* ---- Gradient of the weight ------------------------------------------------------------------ */
+
+static int64_t parts_written(const convolution_state *state) {
+  return tdm_cpu_chunks(channel_tiles(&state->channels), state->part_tiles);
+}
+
+static int64_t parts_read(const convolution_state *state) {
+  return tdm_cpu_chunks(state->in, state->part_in);
+}
+
+/* Items: (group, part of the tiles of channels written, part of the channels read). */
+static int64_t parameter_items(const convolution_state *state) {
+  return state->groups * parts_written(state) * parts_read(state);
+}
+
+/* Halves parts until there are so many, or halving costs more than it gains. */
+static void choose_parts(convolution_state *state, int64_t wanted) {
+  const channel_plan *plan = &state->channels;
+  const int64_t fewest = tdm_cpu_chunks(FEWEST_COLUMNS, plan->taps);
+  const int64_t fit = PART_BYTES / (int64_t)channel_padded_bytes(plan, 1);
+  state->part_in = tdm_cpu_min(state->in, fit > fewest ? fit : fewest);
+  state->part_tiles = channel_tiles(plan);
+  while (state->part_in >= 2 * fewest &&
+         state->part_in * plan->taps * channel_tile() * (int64_t)sizeof(real) > SUMS_BYTES)
+    state->part_in = tdm_cpu_chunks(state->part_in, 2);
+  while (state->part_tiles > 1 &&
+         state->part_tiles * state->part_in * plan->taps * channel_tile() * (int64_t)sizeof(real) >
+             PARTS_BYTES)
+    state->part_tiles = tdm_cpu_chunks(state->part_tiles, 2);
+  while (parameter_items(state) < wanted && state->part_in >= 2 * fewest)
+    state->part_in = tdm_cpu_chunks(state->part_in, 2);
+  while (parameter_items(state) < wanted && state->part_tiles > 1)
+    state->part_tiles = tdm_cpu_chunks(state->part_tiles, 2);
+}
+
+void convolution_channels_parameter_prepare(const tdm_kernel_request *request,
+                                            tdm_kernel_answer *answer, convolution_state *state) {
+  channel_plan *plan = &state->channels;
+  const channel_windows of = windows_of(state);
+  plan->in = state->in;
+  plan->out = state->out;
+  for (int axis = 0; axis < 2; axis++) {
+    plan->size[axis] = state->size[axis];
+    plan->out_size[axis] = state->out_size[axis];
+  }
+  channel_plan_gradient(plan, &of);
+  const int64_t wanted = state->splits ? 4 * (int64_t)request->team_size : 1;
+  choose_parts(state, wanted);
+  state->slots = tdm_cpu_min(parameter_items(state), wanted);
+  state->slot_bytes = (int64_t)channel_gradient_bytes(plan, state->part_tiles, state->part_in);
+  answer->workspace_bytes = (size_t)(state->slots * state->slot_bytes);
+}
+
+static void parameter_item(const tdm_kernel_call *call, int64_t item, char *memory) {
+  const convolution_state *state = call->state;
+  const channel_plan *plan = &state->channels;
+  const int64_t read = item % parts_read(state), written = item / parts_read(state);
+  const int64_t group = written / parts_written(state);
+  const int64_t part_out = state->part_tiles * channel_tile();
+  channel_part part = {.first_out = written % parts_written(state) * part_out,
+                       .first_in = read * state->part_in};
+  part.out = tdm_cpu_min(plan->out - part.first_out, part_out);
+  part.in = tdm_cpu_min(plan->in - part.first_in, state->part_in);
+  const int64_t d_y_step = plan->out * state->pixels;
+  const int64_t x_step = plan->in * plan->size[0] * plan->size[1];
+  channel_gradient(plan, &part, state->images, (const real *)call->inputs[0] + group * d_y_step,
+                   state->groups * d_y_step, (const real *)call->inputs[1] + group * x_step,
+                   state->groups * x_step, memory,
+                   (real *)call->outputs[0] + group * plan->out * state->k);
+}
+
+static void parameter_slots(void *user, int64_t begin, int64_t end) {
+  const tdm_kernel_call *call = user;
+  const convolution_state *state = call->state;
+  for (int64_t slot = begin; slot < end; slot++) {
+    int64_t last;
+    int64_t item = slot_items(state, slot, parameter_items(state), &last);
+    for (; item < last; item++)
+      parameter_item(call, item, (char *)call->workspace + slot * state->slot_bytes);
+  }
+}
+
+void convolution_channels_parameter_execute(const tdm_kernel_call *call) {
+  const convolution_state *state = call->state;
+  tdm_team_run(state->splits ? call->team : NULL, state->slots, 1, parameter_slots, (void *)call);
+}

@@ -16,6 +16,7 @@ typedef struct ours {
   const void *inputs[3];
   void *outputs[2];
   tdm_kernel_call call;
+  tdm_allocator allocator; /* the team's */
 } ours;
 
 static const char *const operations[PASS_COUNT] = {
@@ -96,8 +97,9 @@ convolution_subject convolution_ours(convolution_pass pass, const convolution_si
       .outputs = self->outputs,
       .workspace = aligned_alloc(64, (answer.workspace_bytes + 127) / 64 * 64),
   };
-  const tdm_allocator allocator = tdm_allocator_default();
+  self->allocator = tdm_allocator_default();
   if (threads > 1)
-    bench_check(tdm_team_create(&allocator, NULL, NULL, (size_t)threads, &self->call.team), "team");
+    bench_check(tdm_team_create(&self->allocator, NULL, NULL, (size_t)threads, &self->call.team),
+                "team");
   return (convolution_subject){"Tandem", run, release, self};
 }

@@ -2,184 +2,10 @@
  * channel after channel, tap after tap, wherever it lies in a tile. */
 #include "devices/cpu/kernels/channels.h"
 
-#include "devices/cpu/kernels/vector.h"
-
-#define BAND_BYTES (192 * 1024) /* padded: stays in the second cache */
-#define VECTORS 2               /* of a tile's channels */
-#define TILE (VECTORS * LANES)
+#define CACHE_LINE (64 / (int64_t)sizeof(real))
+#define VECTORS 2 /* of a tile's channels */
 /* The most windows of a tile, so that the sums of two vectors each fit the registers. */
 #define WIDE (TDM_VECTOR_BYTES == 64 ? 14 : 6)
-
-/* ---- The plan -------------------------------------------------------------------------------- */
-
-bool channel_plan_fits(const channel_windows *of) {
-  return of->kernel[0] * of->kernel[1] <= CHANNELS_MOST_TAPS &&
-         of->stride[0] * of->stride[1] <= CHANNELS_MOST_PHASES;
-}
-
-/* How the taps of one axis lie: tap k of phase p looks at `offset` from the first window's place,
- * or is none of the phase's. */
-typedef struct axis_taps {
-  int64_t kernel;
-  int64_t dilation;
-  int64_t padding;
-  int64_t stride; /* back: of the convolution; forward: 0 */
-} axis_taps;
-
-static bool tap_offset(const axis_taps *axis, int64_t phase, int64_t k, int64_t *out_offset) {
-  const int64_t along = k * axis->dilation - axis->padding;
-  *out_offset = along;
-  if (axis->stride == 0) return true;
-  const int64_t from = phase - along;
-  *out_offset = from / axis->stride;
-  return from % axis->stride == 0;
-}
-
-static void measure_axis(channel_plan *plan, int axis, const axis_taps *taps, int64_t phases) {
-  bool any = false;
-  int64_t highest = 0;
-  plan->lowest[axis] = 0;
-  for (int64_t phase = 0; phase < phases; phase++) {
-    for (int64_t k = 0; k < taps->kernel; k++) {
-      int64_t offset;
-      if (!tap_offset(taps, phase, k, &offset)) continue;
-      if (!any || offset < plan->lowest[axis]) plan->lowest[axis] = offset;
-      if (!any || offset > highest) highest = offset;
-      any = true;
-    }
-  }
-  plan->reach[axis] = highest - plan->lowest[axis];
-  plan->apart[axis] = phases;
-  plan->windows[axis] = tdm_cpu_chunks(plan->out_size[axis], phases);
-}
-
-static void add_tap(channel_plan *plan, int64_t tap, int64_t row, int64_t column) {
-  channel_phase *phase = &plan->phases[plan->phase_count];
-  const int64_t down = row - plan->lowest[0], aside = column - plan->lowest[1];
-  plan->phase_of[tap] = (int32_t)plan->phase_count;
-  plan->place_of[tap] = (int32_t)phase->tap_count;
-  plan->offsets[phase->first_tap + phase->tap_count++] =
-      (down * plan->step[1] + aside % plan->step[1]) * plan->width + aside / plan->step[1];
-}
-
-static void add_phase(channel_plan *plan, const axis_taps taps[2], int64_t down, int64_t aside,
-                      int64_t first_tap) {
-  channel_phase *phase = &plan->phases[plan->phase_count];
-  *phase = (channel_phase){.start = {down, aside}, .first_tap = first_tap};
-  for (int axis = 0; axis < 2; axis++) {
-    const int64_t left = plan->out_size[axis] - phase->start[axis];
-    phase->windows[axis] = left > 0 ? tdm_cpu_chunks(left, plan->apart[axis]) : 0;
-  }
-  for (int64_t ky = 0; ky < taps[0].kernel; ky++) {
-    int64_t row, column;
-    if (!tap_offset(&taps[0], down, ky, &row)) continue;
-    for (int64_t kx = 0; kx < taps[1].kernel; kx++)
-      if (tap_offset(&taps[1], aside, kx, &column))
-        add_tap(plan, ky * taps[1].kernel + kx, row, column);
-  }
-  plan->phase_count++;
-}
-
-void channel_plan_rows(channel_plan *plan, int64_t rows) {
-  if (rows < 1) rows = 1;
-  plan->bands = tdm_cpu_chunks(plan->windows[0], rows);
-  plan->rows = plan->bands > 0 ? tdm_cpu_chunks(plan->windows[0], plan->bands) : 1;
-  plan->padded_rows = (plan->rows - 1) * plan->step[0] + plan->reach[0] + 1;
-}
-
-static void finish_plan(channel_plan *plan, const axis_taps taps[2], const int64_t phases[2]) {
-  plan->taps = taps[0].kernel * taps[1].kernel;
-  for (int axis = 0; axis < 2; axis++)
-    measure_axis(plan, axis, &taps[axis], phases[axis]);
-  const int64_t columns = (plan->windows[1] - 1) * plan->step[1] + plan->reach[1] + 1;
-  plan->width = tdm_cpu_chunks(columns > 0 ? columns : 1, plan->step[1]);
-  for (int64_t tap = 0; tap < plan->taps; tap++)
-    plan->phase_of[tap] = -1;
-  int64_t first_tap = 0;
-  for (int64_t down = 0; down < phases[0]; down++) {
-    for (int64_t aside = 0; aside < phases[1]; aside++) {
-      add_phase(plan, taps, down, aside, first_tap);
-      first_tap += plan->phases[plan->phase_count - 1].tap_count;
-    }
-  }
-  const int64_t row_bytes = plan->in * plan->step[1] * plan->width * (int64_t)sizeof(real);
-  const int64_t fit = row_bytes > 0 ? BAND_BYTES / row_bytes : 1;
-  channel_plan_rows(plan, (fit - plan->reach[0] - 1) / plan->step[0] + 1);
-}
-
-void channel_plan_forward(channel_plan *plan, const channel_windows *of) {
-  axis_taps taps[2];
-  for (int axis = 0; axis < 2; axis++) {
-    taps[axis] = (axis_taps){of->kernel[axis], of->dilation[axis], of->padding[axis], 0};
-    plan->step[axis] = of->stride[axis];
-  }
-  finish_plan(plan, taps, (const int64_t[2]){1, 1});
-}
-
-void channel_plan_back(channel_plan *plan, const channel_windows *of) {
-  axis_taps taps[2];
-  for (int axis = 0; axis < 2; axis++) {
-    taps[axis] =
-        (axis_taps){of->kernel[axis], of->dilation[axis], of->padding[axis], of->stride[axis]};
-    plan->step[axis] = 1;
-  }
-  finish_plan(plan, taps, of->stride);
-}
-
-/* ---- The weight ------------------------------------------------------------------------------ */
-
-int64_t channel_tile(void) {
-  return TILE;
-}
-
-static int64_t padded_out(const channel_plan *plan) {
-  return tdm_cpu_chunks(plan->out, LANES) * LANES;
-}
-
-/* Channels of the tile that begins at channel `first`: whole vectors. */
-static int64_t tile_width(const channel_plan *plan, int64_t first) {
-  return plan->out - first > LANES ? TILE : LANES;
-}
-
-/* Where the tile that begins at channel `first` lies in a phase of the packed weight. */
-static int64_t tile_place(const channel_plan *plan, const channel_phase *phase, int64_t first) {
-  return plan->in * (padded_out(plan) * phase->first_tap + first * phase->tap_count);
-}
-
-size_t channel_weight_bytes(const channel_plan *plan) {
-  return tdm_cpu_aligned((size_t)(padded_out(plan) * plan->in * plan->taps) * sizeof(real));
-}
-
-/* Taps first <= t < first + LANES of one channel that is read, for one vector of channels: squares
- * that are transposed in registers. to: the vector's place in the first tap of the tile. */
-static void pack_square(const channel_plan *plan, int64_t tile_first, int64_t channel, int64_t i,
-                        int64_t first, const real *weight, int64_t out_step, real *packed) {
-  const int64_t width = tile_width(plan, tile_first);
-  vec rows[LANES];
-  for (int lane = 0; lane < LANES; lane++) {
-    rows[lane] =
-        channel + lane < plan->out
-            ? vec_load_first(weight + (channel + lane) * out_step + first, plan->taps - first)
-            : (vec){0};
-  }
-  vec_transpose(rows);
-  for (int t = 0; t < LANES && first + t < plan->taps; t++) {
-    if (plan->phase_of[first + t] < 0) continue;
-    const channel_phase *phase = &plan->phases[plan->phase_of[first + t]];
-    const int64_t at = i * phase->tap_count + plan->place_of[first + t];
-    vec_store(packed + tile_place(plan, phase, tile_first) + at * width + channel - tile_first,
-              rows[t]);
-  }
-}
-
-void channel_weight(const channel_plan *plan, int64_t tile, const real *weight, int64_t out_step,
-                    int64_t in_step, real *packed) {
-  const int64_t first = tile * TILE, end = first + tile_width(plan, first);
-  for (int64_t i = 0; i < plan->in; i++)
-    for (int64_t channel = first; channel < end; channel += LANES)
-      for (int64_t tap = 0; tap < plan->taps; tap += LANES)
-        pack_square(plan, first, channel, i, tap, weight + i * in_step, out_step, packed);
-}
 
 /* ---- Padding --------------------------------------------------------------------------------- */
 
@@ -205,6 +31,32 @@ static line_span span_of_line(const channel_plan *plan, int64_t first) {
   return span;
 }
 
+/* Elements 0, 2, ... of a and, behind it, b. */
+ALWAYS_INLINE vec every_second(vec a, vec b) {
+#if defined(__clang__)
+  vec found = {0};
+  for (int i = 0; i < LANES; i++)
+    found[i] = 2 * i < LANES ? a[2 * i] : b[2 * i - LANES];
+  return found;
+#else
+  vec_bits from = {0};
+  for (int i = 0; i < LANES; i++)
+    from[i] = 2 * i;
+  return __builtin_shuffle(a, b, from);
+#endif
+}
+
+/* count elements, two apart; reads none behind the last. Up to a vector more is written. */
+ALWAYS_INLINE void copy_second_loose(real *to, const real *from, int64_t ahead, int64_t count) {
+  for (int64_t i = 0; i < count; i += LANES, from += 2 * LANES) {
+    const int64_t left = 2 * (count - i) - 1;
+    __builtin_prefetch(from + ahead);
+    const vec first = vec_load_first(from, left);
+    const vec second = left > LANES ? vec_load_first(from + LANES, left - LANES) : (vec){0};
+    vec_store(to + i, every_second(first, second));
+  }
+}
+
 /* row: of x (w); the same row of the next channel is `ahead` elements away, and fetched. */
 ALWAYS_INLINE void pad_line(const channel_plan *plan, line_span span, const real *row,
                             int64_t ahead, real *line) {
@@ -215,6 +67,9 @@ ALWAYS_INLINE void pad_line(const channel_plan *plan, line_span span, const real
       __builtin_prefetch(from + ahead + c);
       vec_store(line + c, vec_load_first(from + c, span.end - c));
     }
+  } else if (plan->step[1] == 2) {
+    copy_second_loose(line + span.begin, row + span.first + 2 * span.begin, ahead,
+                      span.end - span.begin);
   } else {
     for (int64_t c = span.begin; c < span.end; c++)
       line[c] = row[span.first + c * plan->step[1]];
@@ -247,11 +102,16 @@ typedef struct tile_job {
   const channel_plan *plan;
   const int64_t *offsets; /* (taps) */
   int64_t taps;
+  int64_t first_tap; /* taps first <= t < end look at more than zeros */
+  int64_t end_tap;
   int64_t plane;      /* of padded, from channel to channel */
   const real *weight; /* (in, taps, the tile's channels) */
   vec start[VECTORS]; /* bias or zeros */
   int64_t channels;   /* that are there */
   real *y;            /* of the tile's first channel */
+  const real *ahead;  /* of x: what is wanted next, a line of each channel */
+  int64_t ahead_step;
+  int64_t ahead_lines; /* that are left */
 } tile_job;
 
 /* The sums (windows, tile's channels) go to y (channels, h', w') from element `at` on. */
@@ -301,10 +161,13 @@ ALWAYS_INLINE void tile(const int windows, const int vectors, const tile_job *jo
       sums[p][v] = job->start[v];
   }
   fetch_target(job, at);
-  const real *weight = job->weight;
-  const int64_t taps = job->taps, plane = job->plane;
-  for (int64_t i = 0; i < job->plan->in; i++, x += plane) {
-    for (int64_t t = 0; t < taps; t++, weight += vectors * LANES) {
+  const int64_t begin = job->first_tap, end = job->end_tap, plane = job->plane;
+  const real *weight = job->weight + begin * vectors * LANES;
+  const int64_t rest = (job->taps - (end - begin)) * vectors * LANES;
+  const real *ahead = job->ahead;
+  for (int64_t i = 0; i < job->plan->in; i++, x += plane, ahead += job->ahead_step) {
+    __builtin_prefetch(ahead, 0, 2);
+    for (int64_t t = begin; t < end; t++, weight += vectors * LANES) {
       const real *seen = x + job->offsets[t];
       const vec first = vec_load(weight);
       const vec second = vectors > 1 ? vec_load(weight + LANES) : first;
@@ -314,6 +177,7 @@ ALWAYS_INLINE void tile(const int windows, const int vectors, const tile_job *jo
         if (vectors > 1) sums[p][1] += seen[p] * second;
       }
     }
+    weight += rest;
   }
   store_tile(job, windows, vectors, (const vec(*)[VECTORS])sums, at);
 }
@@ -343,8 +207,30 @@ ALWAYS_INLINE void tile_of_any_width(int64_t windows, const int vectors, const t
 #undef WINDOWS
 }
 
+/* Points a tile at the line of each channel that it fetches, as long as there are such. */
+static void fetch_next(tile_job *job) {
+  const bool more = job->ahead_lines-- > 0;
+  job->ahead += more ? CACHE_LINE : 0;
+  job->ahead_step = more ? job->plan->size[0] * job->plan->size[1] : 0;
+}
+
+/* Leaves out the taps that look at zeros above or below x, in windows of row `row`. */
+static void skip_zeros(tile_job *job, const channel_phase *phase, int64_t row) {
+  const channel_plan *plan = job->plan;
+  const int64_t *seen = plan->rows_seen + phase->first_tap;
+  const int64_t top = row * plan->step[0], height = plan->size[0];
+  job->first_tap = 0;
+  job->end_tap = job->taps;
+  while (job->first_tap < job->end_tap &&
+         (top + seen[job->first_tap] < 0 || top + seen[job->first_tap] >= height))
+    job->first_tap++;
+  while (job->end_tap > job->first_tap &&
+         (top + seen[job->end_tap - 1] < 0 || top + seen[job->end_tap - 1] >= height))
+    job->end_tap--;
+}
+
 /* All windows of one band and phase; tiles of even widths. */
-static void tiles_of_windows(const tile_job *job, const channel_phase *phase, const real *padded,
+static void tiles_of_windows(tile_job *job, const channel_phase *phase, const real *padded,
                              int64_t band) {
   const channel_plan *plan = job->plan;
   const int64_t first = band * plan->rows, line = plan->step[1] * plan->width;
@@ -352,11 +238,13 @@ static void tiles_of_windows(const tile_job *job, const channel_phase *phase, co
   for (int64_t row = first; row < end; row++) {
     const real *x = padded + (row - first) * plan->step[0] * line;
     const int64_t to = (phase->start[0] + row * plan->apart[0]) * plan->out_size[1];
+    skip_zeros(job, phase, row);
     int64_t width;
     for (int64_t column = 0; column < phase->windows[1]; column += width) {
       const int64_t left = phase->windows[1] - column;
       width = tdm_cpu_chunks(left, tdm_cpu_chunks(left, WIDE));
       const int64_t at = to + phase->start[1] + column * plan->apart[1];
+      fetch_next(job);
       if (job->channels > LANES)
         tile_of_any_width(width, 2, job, x + column, at);
       else
@@ -365,15 +253,28 @@ static void tiles_of_windows(const tile_job *job, const channel_phase *phase, co
   }
 }
 
+/* The lines of each channel of x that the band behind `band` adds to what was read, or the first of
+ * the next image. */
+static void find_next(const channel_plan *plan, const real *x, int64_t band, tile_job *job) {
+  const int64_t height = plan->size[0], width = plan->size[1];
+  const bool last = band + 1 == plan->bands;
+  const int64_t top = last ? 0 : (band + 1) * plan->rows * plan->step[0] + plan->lowest[0];
+  const int64_t seen = last ? 0 : top + plan->reach[0];
+  const int64_t first = tdm_cpu_min(seen > 0 ? seen : 0, height);
+  const int64_t end = tdm_cpu_min(top + plan->padded_rows, height);
+  job->ahead = x + (last ? plan->in * height * width : first * width) - CACHE_LINE;
+  job->ahead_lines = tdm_cpu_chunks((end > first ? end - first : 0) * width, CACHE_LINE);
+}
+
 void channel_band(const channel_plan *plan, int64_t first, int64_t end, const real *packed,
-                  const real *bias, const real *padded, int64_t band, real *y) {
+                  const real *bias, const real *padded, const real *x, int64_t band, real *y) {
   const int64_t pixels = plan->out_size[0] * plan->out_size[1];
-  for (int64_t channel = first * TILE; channel < end * TILE && channel < plan->out;
-       channel += TILE) {
-    tile_job job = {.plan = plan,
-                    .plane = plan->padded_rows * plan->step[1] * plan->width,
-                    .channels = tdm_cpu_min(plan->out - channel, TILE),
-                    .y = y + channel * pixels};
+  tile_job job = {.plan = plan, .plane = plan->padded_rows * plan->step[1] * plan->width};
+  find_next(plan, x, band, &job);
+  for (int64_t channel = first * CHANNEL_TILE; channel < end * CHANNEL_TILE && channel < plan->out;
+       channel += CHANNEL_TILE) {
+    job.channels = tdm_cpu_min(plan->out - channel, CHANNEL_TILE);
+    job.y = y + channel * pixels;
     for (int v = 0; v < VECTORS && bias != NULL; v++) {
       const int64_t left = job.channels - v * LANES;
       job.start[v] = vec_load_first(bias + channel + v * LANES, left > 0 ? left : 0);
@@ -382,7 +283,7 @@ void channel_band(const channel_plan *plan, int64_t first, int64_t end, const re
       const channel_phase *phase = &plan->phases[p];
       job.offsets = plan->offsets + phase->first_tap;
       job.taps = phase->tap_count;
-      job.weight = packed + tile_place(plan, phase, channel);
+      job.weight = packed + channel_tile_place(plan, phase, channel);
       tiles_of_windows(&job, phase, padded, band);
     }
   }

@@ -15,8 +15,9 @@
 #ifndef TANDEM_DEVICES_CPU_KERNELS_CHANNELS_H
 #define TANDEM_DEVICES_CPU_KERNELS_CHANNELS_H
 
-#include "devices/cpu/kernels/real.h"
+#include "devices/cpu/kernels/vector.h"
 
+#define CHANNEL_TILE (2 * LANES) /* channels of a tile; the last one may have LANES */
 #define CHANNELS_MOST_TAPS 128
 #define CHANNELS_MOST_PHASES 16
 
@@ -45,9 +46,10 @@ typedef struct channel_plan {
   int64_t width;
   int64_t phase_count;
   channel_phase phases[CHANNELS_MOST_PHASES];
-  int64_t offsets[CHANNELS_MOST_TAPS];  /* in padded, of one channel: phase after phase */
-  int32_t phase_of[CHANNELS_MOST_TAPS]; /* of each tap of the kernel; -1: none */
-  int32_t place_of[CHANNELS_MOST_TAPS]; /* among the phase's taps */
+  int64_t offsets[CHANNELS_MOST_TAPS];   /* in padded, of one channel: phase after phase */
+  int64_t rows_seen[CHANNELS_MOST_TAPS]; /* of x, by those taps in the first window */
+  int32_t phase_of[CHANNELS_MOST_TAPS];  /* of each tap of the kernel; -1: none */
+  int32_t place_of[CHANNELS_MOST_TAPS];  /* among the phase's taps */
 } channel_plan;
 
 /* The windows of a convolution along its two axes. */
@@ -58,11 +60,8 @@ typedef struct channel_windows {
   int64_t padding[2];
 } channel_windows;
 
-/* Are there few enough taps and phases? */
-bool TDM_NAME(tdm_channel_plan_fits)(const channel_windows *of);
-#define channel_plan_fits TDM_NAME(tdm_channel_plan_fits)
-
-/* Fills the rest of a plan from its channels and sizes: of the convolution, and of the gradient of
+/* Fills the rest of a plan from its channels and sizes, with at most CHANNELS_MOST_TAPS taps and
+ * CHANNELS_MOST_PHASES phases: of the convolution, and of the gradient of
  * x, whose sizes are d_y's and d_x's. Bands have as many rows as stay in the cache. */
 void TDM_NAME(tdm_channel_plan_forward)(channel_plan *plan, const channel_windows *of);
 #define channel_plan_forward TDM_NAME(tdm_channel_plan_forward)
@@ -72,11 +71,25 @@ void TDM_NAME(tdm_channel_plan_back)(channel_plan *plan, const channel_windows *
 void TDM_NAME(tdm_channel_plan_rows)(channel_plan *plan, int64_t rows);
 #define channel_plan_rows TDM_NAME(tdm_channel_plan_rows)
 
-/* Channels of a tile, two vectors; the last one may have one. */
-int64_t TDM_NAME(tdm_channel_tile)(void);
-#define channel_tile TDM_NAME(tdm_channel_tile)
 static inline int64_t channel_tiles(const channel_plan *plan) {
-  return tdm_cpu_chunks(plan->out, channel_tile());
+  return tdm_cpu_chunks(plan->out, CHANNEL_TILE);
+}
+
+/* Channels of the tile that begins at channel `first`: whole vectors. */
+static inline int64_t channel_tile_width(const channel_plan *plan, int64_t first) {
+  return plan->out - first > LANES ? CHANNEL_TILE : LANES;
+}
+
+/* Where that tile lies in a phase of the packed weight. */
+static inline int64_t channel_tile_place(const channel_plan *plan, const channel_phase *phase,
+                                         int64_t first) {
+  const int64_t padded_out = tdm_cpu_chunks(plan->out, LANES) * LANES;
+  return plan->in * (padded_out * phase->first_tap + first * phase->tap_count);
+}
+
+/* Channels that columns first <= c < end of the weight's gradient look at. */
+static inline int64_t channel_span(const channel_plan *plan, int64_t first, int64_t end) {
+  return (end - 1) / plan->taps - first / plan->taps + 1;
 }
 
 /* Bytes of a packed weight, and of `in` channels of a padded band; multiples of 64. */
@@ -97,10 +110,11 @@ void TDM_NAME(tdm_channel_pad)(const channel_plan *plan, int64_t in, const real 
 #define channel_pad TDM_NAME(tdm_channel_pad)
 
 /* Tiles first <= i < end of band `band` of y (out, h', w') = bias (out; NULL: zeros) + the
- * convolution: bias, then channel after channel, tap after tap. */
+ * convolution: bias, then channel after channel, tap after tap. x (in, h, w) is what padded was
+ * made of: what lies behind the band is fetched into the cache. */
 void TDM_NAME(tdm_channel_band)(const channel_plan *plan, int64_t first, int64_t end,
                                 const real *packed, const real *bias, const real *padded,
-                                int64_t band, real *y);
+                                const real *x, int64_t band, real *y);
 #define channel_band TDM_NAME(tdm_channel_band)
 
 /* ---- Gradient of the weight ------------------------------------------------------------------ */
@@ -109,16 +123,17 @@ void TDM_NAME(tdm_channel_band)(const channel_plan *plan, int64_t first, int64_t
 void TDM_NAME(tdm_channel_plan_gradient)(channel_plan *plan, const channel_windows *of);
 #define channel_plan_gradient TDM_NAME(tdm_channel_plan_gradient)
 
-/* A part of d_weight: some tiles of channels that are written, and some channels that are read. */
+/* A part of d_weight (out, in taps): some tiles of its rows and some of its columns. */
 typedef struct channel_part {
-  int64_t first_out; /* a multiple of channel_tile() */
+  int64_t first_out; /* a multiple of CHANNEL_TILE */
   int64_t out;
-  int64_t first_in;
-  int64_t in;
+  int64_t first_column;
+  int64_t columns;
 } channel_part;
 
-/* Bytes of memory that channel_gradient needs for a part of so many tiles and channels read. */
-size_t TDM_NAME(tdm_channel_gradient_bytes)(const channel_plan *plan, int64_t tiles, int64_t in);
+/* Bytes of memory that channel_gradient needs for a part of so many tiles and columns. */
+size_t TDM_NAME(tdm_channel_gradient_bytes)(const channel_plan *plan, int64_t tiles,
+                                            int64_t columns);
 #define channel_gradient_bytes TDM_NAME(tdm_channel_gradient_bytes)
 
 /* That part of d_weight (out, in, taps) = what all images give: d_y and x of the first image and

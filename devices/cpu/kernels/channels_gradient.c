@@ -3,10 +3,8 @@
  * registers over the windows of a band. Invariant: an element is the sum of the bands' sums in
  * order, each summed window after window, however the work is shared out. */
 #include "devices/cpu/kernels/channels.h"
-#include "devices/cpu/kernels/vector.h"
 
-#define VECTORS 2
-#define TILE (VECTORS * LANES)
+#define VECTORS 2                                 /* of a tile's channels */
 #define COLUMNS (TDM_VECTOR_BYTES == 64 ? 14 : 6) /* of d_weight, in a tile */
 #define BAND_WINDOWS 384                          /* about so many of d_y at a time */
 
@@ -17,19 +15,20 @@ void channel_plan_gradient(channel_plan *plan, const channel_windows *of) {
 
 /* What channel_gradient's memory holds, one behind the other. */
 static size_t turned_bytes(const channel_plan *plan) {
-  return tdm_cpu_aligned((size_t)(plan->rows * plan->out_size[1] * TILE) * sizeof(real));
+  return tdm_cpu_aligned((size_t)(plan->rows * plan->out_size[1] * CHANNEL_TILE) * sizeof(real));
 }
 
-size_t channel_gradient_bytes(const channel_plan *plan, int64_t tiles, int64_t in) {
+size_t channel_gradient_bytes(const channel_plan *plan, int64_t tiles, int64_t columns) {
   const size_t sums_bytes =
-      tdm_cpu_aligned((size_t)(tiles * in * plan->taps * TILE) * sizeof(real));
+      tdm_cpu_aligned((size_t)(tiles * columns * CHANNEL_TILE) * sizeof(real));
+  const int64_t in = tdm_cpu_min(plan->in, (columns - 1) / plan->taps + 2); /* at most */
   return channel_padded_bytes(plan, in) + turned_bytes(plan) + sums_bytes;
 }
 
 /* turned (count, vectors of channels) from d_y (channels, ...), whose channels are pixels apart:
  * squares that are transposed in registers. */
 static void turn(const real *d_y, int64_t pixels, int64_t channels, int64_t count, real *turned) {
-  const int64_t width = channels > LANES ? TILE : LANES;
+  const int64_t width = channels > LANES ? CHANNEL_TILE : LANES;
   for (int64_t first = 0; first < count; first += LANES) {
     for (int64_t channel = 0; channel < width; channel += LANES) {
       vec rows[LANES];
@@ -117,17 +116,19 @@ ALWAYS_INLINE void tile_of_any_size(int64_t columns, const int vectors, const ti
 #undef TILE_COLUMNS
 }
 
-/* sums (in taps, vectors of channels) += what one band gives to `out` channels of one tile. */
-static void add_band(tile_job *job, int64_t in, int64_t out, real *sums) {
+/* sums (columns, vectors of channels) += what one band gives to `out` channels of one tile. */
+static void add_band(tile_job *job, const channel_part *part, int64_t out, real *sums) {
   const channel_plan *plan = job->plan;
   const int64_t plane = plan->padded_rows * plan->step[1] * plan->width;
-  const int64_t k = in * plan->taps, width = out > LANES ? TILE : LANES;
+  const int64_t skipped = part->first_column % plan->taps;
+  const int64_t width = out > LANES ? CHANNEL_TILE : LANES;
   int64_t count;
-  for (int64_t column = 0; column < k; column += count) {
-    count = tdm_cpu_chunks(k - column, tdm_cpu_chunks(k - column, COLUMNS));
+  for (int64_t column = 0; column < part->columns; column += count) {
+    const int64_t left = part->columns - column;
+    count = tdm_cpu_chunks(left, tdm_cpu_chunks(left, COLUMNS));
     for (int64_t c = 0; c < count; c++) {
-      const int64_t tap = (column + c) % plan->taps;
-      job->offsets[c] = (column + c) / plan->taps * plane + plan->offsets[tap];
+      const int64_t at = skipped + column + c;
+      job->offsets[c] = at / plan->taps * plane + plan->offsets[at % plan->taps];
     }
     if (out > LANES)
       tile_of_any_size(count, 2, job, sums + column * width);
@@ -139,7 +140,7 @@ static void add_band(tile_job *job, int64_t in, int64_t out, real *sums) {
 /* out rows of d_weight, from its column on, from sums (k, vectors of channels). */
 static void put_sums(const channel_plan *plan, int64_t out, int64_t k, const real *sums,
                      real *d_weight) {
-  const int64_t width = out > LANES ? TILE : LANES, row = plan->in * plan->taps;
+  const int64_t width = out > LANES ? CHANNEL_TILE : LANES, row = plan->in * plan->taps;
   for (int64_t channel = 0; channel < out; channel += LANES) {
     for (int64_t column = 0; column < k; column += LANES) {
       vec rows[LANES];
@@ -155,13 +156,15 @@ static void put_sums(const channel_plan *plan, int64_t out, int64_t k, const rea
 void channel_gradient(const channel_plan *plan, const channel_part *part, int64_t images,
                       const real *d_y, int64_t d_y_step, const real *x, int64_t x_step,
                       char *memory, real *d_weight) {
-  const int64_t pixels = plan->out_size[0] * plan->out_size[1], k = part->in * plan->taps;
+  const int64_t pixels = plan->out_size[0] * plan->out_size[1], columns = part->columns;
+  const int64_t first_in = part->first_column / plan->taps;
+  const int64_t in = channel_span(plan, part->first_column, part->first_column + columns);
   real *padded = (real *)memory;
-  real *turned = (real *)(memory + channel_padded_bytes(plan, part->in));
-  real *sums = (real *)((char *)turned + turned_bytes(plan)); /* (tiles, k, TILE) */
-  row_zero(sums, tdm_cpu_chunks(part->out, TILE) * k * TILE);
+  real *turned = (real *)(memory + channel_padded_bytes(plan, in));
+  real *sums = (real *)((char *)turned + turned_bytes(plan)); /* (tiles, columns, CHANNEL_TILE) */
+  row_zero(sums, tdm_cpu_chunks(part->out, CHANNEL_TILE) * columns * CHANNEL_TILE);
   d_y += part->first_out * pixels;
-  x += part->first_in * plan->size[0] * plan->size[1];
+  x += first_in * plan->size[0] * plan->size[1];
   for (int64_t image = 0; image < images; image++, d_y += d_y_step, x += x_step) {
     for (int64_t band = 0; band < plan->bands; band++) {
       const int64_t first = band * plan->rows;
@@ -169,17 +172,18 @@ void channel_gradient(const channel_plan *plan, const channel_part *part, int64_
                       .turned = turned,
                       .padded = padded,
                       .rows = tdm_cpu_min(plan->windows[0] - first, plan->rows)};
-      channel_pad(plan, part->in, x, band, padded);
-      for (int64_t channel = 0; channel < part->out; channel += TILE) {
-        const int64_t out = tdm_cpu_min(part->out - channel, TILE);
+      channel_pad(plan, in, x, band, padded);
+      for (int64_t channel = 0; channel < part->out; channel += CHANNEL_TILE) {
+        const int64_t out = tdm_cpu_min(part->out - channel, CHANNEL_TILE);
         turn(d_y + channel * pixels + first * plan->out_size[1], pixels, out,
              job.rows * plan->out_size[1], turned);
-        add_band(&job, part->in, out, sums + channel * k);
+        add_band(&job, part, out, sums + channel * columns);
       }
     }
   }
-  real *to = d_weight + part->first_out * plan->in * plan->taps + part->first_in * plan->taps;
-  for (int64_t channel = 0; channel < part->out; channel += TILE)
-    put_sums(plan, tdm_cpu_min(part->out - channel, TILE), k, sums + channel * k,
-             to + channel * plan->in * plan->taps);
+  const int64_t row = plan->in * plan->taps;
+  real *to = d_weight + part->first_out * row + part->first_column;
+  for (int64_t channel = 0; channel < part->out; channel += CHANNEL_TILE)
+    put_sums(plan, tdm_cpu_min(part->out - channel, CHANNEL_TILE), columns,
+             sums + channel * columns, to + channel * row);
 }

@@ -1,4 +1,4 @@
-/* The convolution as products with columns where windows do not slide (Chellapilla, Puri, Simard,
+/* The convolution: the choice among its ways, and products with columns (Chellapilla, Puri, Simard,
  * "High performance convolutional neural networks for document processing", 2006). Invariant: an
  * element of the result is one sum in one order, whatever the batch and the team are. */
 #include "devices/cpu/kernels/convolution.h"
@@ -82,28 +82,37 @@ static int64_t blocks_of(const convolution_state *state) {
   return tdm_cpu_chunks(state->out_size[0], state->rows);
 }
 
-tdm_status TDM_NAME(tdm_convolution_prepare)(const tdm_kernel_request *request,
-                                             tdm_kernel_answer *answer) {
-  convolution_state *state =
-      convolution_state_create(request, answer, &request->inputs[0].shape,
-                               &request->inputs[1].shape, &request->outputs[0].shape);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->by_channels = convolution_by_channels(state);
-  if (state->by_channels) {
-    convolution_channels_prepare(request, answer, state);
-    return TDM_OK;
-  }
-  state->slides = convolution_slides(state);
-  if (state->slides) {
-    convolution_slide_prepare(request, answer, state);
-    return TDM_OK;
-  }
+static void prepare_columns(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                            convolution_state *state) {
   const int64_t items = state->images * state->groups * blocks_of(state);
   const int64_t wanted = state->splits ? 4 * (int64_t)request->team_size : 1;
   state->slots = tdm_cpu_min(items, wanted);
   state->slot_bytes = (int64_t)(columns_bytes(state) +
                                 product_packed_bytes(state->k, state->rows * state->out_size[1]));
   answer->workspace_bytes = (size_t)(state->slots * state->slot_bytes);
+}
+
+tdm_status TDM_NAME(tdm_convolution_prepare)(const tdm_kernel_request *request,
+                                             tdm_kernel_answer *answer) {
+  convolution_state *state =
+      convolution_state_create(request, answer, &request->inputs[0].shape,
+                               &request->inputs[1].shape, &request->outputs[0].shape);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->way = convolution_way_forward(state);
+  switch (state->way) {
+  case CONVOLUTION_SLIDES:
+    convolution_slide_prepare(request, answer, state);
+    break;
+  case CONVOLUTION_CHANNELS:
+    convolution_channels_prepare(request, answer, state);
+    break;
+  case CONVOLUTION_POINTWISE:
+    convolution_pointwise_prepare(request, answer, state);
+    break;
+  case CONVOLUTION_COLUMNS:
+    prepare_columns(request, answer, state);
+    break;
+  }
   return TDM_OK;
 }
 
@@ -131,11 +140,8 @@ static void forward_item(const tdm_kernel_call *call, int64_t item, char *memory
   const real *bias = call->inputs[2] != NULL ? (const real *)call->inputs[2] + group * state->out
                                              : NULL;                             /* (out) */
   real *y = (real *)call->outputs[0] + pair * state->out * state->pixels + from; /* (out, pixels) */
-  matrix columns = {x + from, state->pixels, false};
-  if (!state->direct) {
-    columns = (matrix){(const real *)memory, count, false};
-    convolution_columns(state, x, first, rows, (real *)memory);
-  }
+  const matrix columns = {(const real *)memory, count, false};                   /* (k, count) */
+  convolution_columns(state, x, first, rows, (real *)memory);
   const packed_matrix packed = {(real *)(memory + columns_bytes(state)), state->k, count};
   product_pack(packed, 0, count, columns);
   begin_with_bias(state, bias, y, count);
@@ -156,14 +162,19 @@ static void forward_slots(void *user, int64_t begin, int64_t end) {
 
 tdm_status TDM_NAME(tdm_convolution_execute)(const tdm_kernel_call *call) {
   const convolution_state *state = call->state;
-  if (state->by_channels) {
-    convolution_channels_execute(call);
-    return TDM_OK;
-  }
-  if (state->slides) {
+  switch (state->way) {
+  case CONVOLUTION_SLIDES:
     convolution_slide_execute(call);
-    return TDM_OK;
+    break;
+  case CONVOLUTION_CHANNELS:
+    convolution_channels_execute(call);
+    break;
+  case CONVOLUTION_POINTWISE:
+    convolution_pointwise_execute(call);
+    break;
+  case CONVOLUTION_COLUMNS:
+    tdm_team_run(state->splits ? call->team : NULL, state->slots, 1, forward_slots, (void *)call);
+    break;
   }
-  tdm_team_run(state->splits ? call->team : NULL, state->slots, 1, forward_slots, (void *)call);
   return TDM_OK;
 }

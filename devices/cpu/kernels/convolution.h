@@ -11,9 +11,17 @@
 #define TANDEM_DEVICES_CPU_KERNELS_CONVOLUTION_H
 
 #include "devices/cpu/kernels/channels.h"
+#include "devices/cpu/kernels/pointwise.h"
 #include "devices/cpu/kernels/product.h"
 #include "devices/cpu/kernels/slide.h"
 #include "devices/cpu/kernels/vector.h"
+
+typedef enum convolution_way {
+  CONVOLUTION_COLUMNS,
+  CONVOLUTION_SLIDES,
+  CONVOLUTION_CHANNELS,
+  CONVOLUTION_POINTWISE
+} convolution_way;
 
 typedef struct convolution_state {
   int64_t images;
@@ -31,16 +39,16 @@ typedef struct convolution_state {
   int64_t rows;   /* of the result whose columns are made at a time */
   int64_t slots;  /* tasks, each with memory of its own */
   int64_t slot_bytes;
-  bool direct; /* columns are the image itself */
+  bool direct; /* of one tap and stride 1: columns are the image itself */
   bool splits;
-  bool slides;         /* instead of columns: */
+  convolution_way way;
   slide_plan slide;    /* of what is read, x or d_y */
   int64_t block_bands; /* that the weight's gradient looks at together */
-  bool by_channels;    /* instead of either: */
+  pointwise_plan pointwise;
   channel_plan channels;
   int64_t tile_parts; /* that an item's tiles of channels are shared out to */
-  int64_t part_tiles; /* of channels written, in a part of the weight's gradient */
-  int64_t part_in;    /* channels read, in a part of the weight's gradient */
+  int64_t part_tiles;   /* of channels written, in a part of the weight's gradient */
+  int64_t part_columns; /* of that part */
 } convolution_state;
 
 /* Reads the sizes; x, weight and y as for the convolution. */
@@ -55,12 +63,7 @@ void TDM_NAME(tdm_convolution_columns)(const convolution_state *state, const rea
                                        int64_t count, real *columns);
 #define convolution_columns TDM_NAME(tdm_convolution_columns)
 
-/* Do windows slide over x, and for the gradient of x over d_y? Then these take the place of
- * columns; prepare answers with the workspace. */
-bool TDM_NAME(tdm_convolution_slides)(const convolution_state *state);
-#define convolution_slides TDM_NAME(tdm_convolution_slides)
-bool TDM_NAME(tdm_convolution_slides_back)(const convolution_state *state);
-#define convolution_slides_back TDM_NAME(tdm_convolution_slides_back)
+/* By sliding: prepare answers with the workspace. */
 void TDM_NAME(tdm_convolution_slide_prepare)(const tdm_kernel_request *request,
                                              tdm_kernel_answer *answer, convolution_state *state);
 #define convolution_slide_prepare TDM_NAME(tdm_convolution_slide_prepare)
@@ -82,14 +85,17 @@ void TDM_NAME(tdm_convolution_slide_parameter)(const convolution_state *state, c
                                                real *d_weight);
 #define convolution_slide_parameter TDM_NAME(tdm_convolution_slide_parameter)
 
-/* Are channels in lanes quicker than columns or sliding? Then these take the place of both; prepare
- * answers with the workspace. That of the parameters leaves the bias out. */
-bool TDM_NAME(tdm_convolution_by_channels)(const convolution_state *state);
-#define convolution_by_channels TDM_NAME(tdm_convolution_by_channels)
-bool TDM_NAME(tdm_convolution_back_by_channels)(const convolution_state *state);
-#define convolution_back_by_channels TDM_NAME(tdm_convolution_back_by_channels)
-bool TDM_NAME(tdm_convolution_parameter_by_channels)(const convolution_state *state);
-#define convolution_parameter_by_channels TDM_NAME(tdm_convolution_parameter_by_channels)
+/* The quickest way for a convolution of these sizes, for the gradient of x and for that of the
+ * weight. The number of images has no say. */
+convolution_way TDM_NAME(tdm_convolution_way_forward)(const convolution_state *state);
+#define convolution_way_forward TDM_NAME(tdm_convolution_way_forward)
+convolution_way TDM_NAME(tdm_convolution_way_back)(const convolution_state *state);
+#define convolution_way_back TDM_NAME(tdm_convolution_way_back)
+convolution_way TDM_NAME(tdm_convolution_way_parameter)(const convolution_state *state);
+#define convolution_way_parameter TDM_NAME(tdm_convolution_way_parameter)
+
+/* With channels in lanes: prepare answers with the workspace. The gradient of the parameters leaves
+ * the bias out. */
 void TDM_NAME(tdm_convolution_channels_prepare)(const tdm_kernel_request *request,
                                                 tdm_kernel_answer *answer,
                                                 convolution_state *state);
@@ -108,6 +114,20 @@ void TDM_NAME(tdm_convolution_channels_back_execute)(const tdm_kernel_call *call
 #define convolution_channels_back_execute TDM_NAME(tdm_convolution_channels_back_execute)
 void TDM_NAME(tdm_convolution_channels_parameter_execute)(const tdm_kernel_call *call);
 #define convolution_channels_parameter_execute TDM_NAME(tdm_convolution_channels_parameter_execute)
+
+/* The same with pixels in lanes, where the kernel has one tap. */
+void TDM_NAME(tdm_convolution_pointwise_prepare)(const tdm_kernel_request *request,
+                                                 tdm_kernel_answer *answer,
+                                                 convolution_state *state);
+#define convolution_pointwise_prepare TDM_NAME(tdm_convolution_pointwise_prepare)
+void TDM_NAME(tdm_convolution_pointwise_back_prepare)(const tdm_kernel_request *request,
+                                                      tdm_kernel_answer *answer,
+                                                      convolution_state *state);
+#define convolution_pointwise_back_prepare TDM_NAME(tdm_convolution_pointwise_back_prepare)
+void TDM_NAME(tdm_convolution_pointwise_execute)(const tdm_kernel_call *call);
+#define convolution_pointwise_execute TDM_NAME(tdm_convolution_pointwise_execute)
+void TDM_NAME(tdm_convolution_pointwise_back_execute)(const tdm_kernel_call *call);
+#define convolution_pointwise_back_execute TDM_NAME(tdm_convolution_pointwise_back_execute)
 
 /* Bytes of the columns of one block of rows. */
 static inline size_t columns_bytes(const convolution_state *state) {

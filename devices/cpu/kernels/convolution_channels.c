@@ -4,17 +4,12 @@
 #include "devices/cpu/kernels/channels.h"
 #include "devices/cpu/kernels/convolution.h"
 
-#define TURN_STEPS 12            /* what storing a tile costs, in steps of its sums */
-#define FEWEST_COLUMNS 128       /* of d_weight, in a part: they share the turned d_y */
-#define PART_BYTES (192 * 1024)  /* of a part's padded band */
-#define SUMS_BYTES (128 * 1024)  /* of a part's sums, for one tile of channels written */
-#define PARTS_BYTES (384 * 1024) /* for all of its tiles */
-
-/* ---- Which way ------------------------------------------------------------------------------- */
-
-static int64_t whole_lanes(int64_t count) {
-  return tdm_cpu_chunks(count, LANES) * LANES;
-}
+/* A part of the weight's gradient: */
+#define MANY_COLUMNS 128            /* share what turning d_y costs well */
+#define FEWEST_COLUMNS 28           /* that share it, where threads have nothing else */
+#define PADDED_BYTES (192 * 1024)   /* of its band of x */
+#define SUMS_BYTES (128 * 1024)     /* of its sums, for one tile of channels written */
+#define ALL_SUMS_BYTES (384 * 1024) /* for all of its tiles */
 
 static channel_windows windows_of(const convolution_state *state) {
   channel_windows of;
@@ -25,38 +20,6 @@ static channel_windows windows_of(const convolution_state *state) {
     of.padding[axis] = state->padding[axis];
   }
   return of;
-}
-
-/* Of `useful` lanes; the others compute nothing. */
-static double lanes_share(int64_t useful) {
-  return useful > 0 ? (double)useful / (double)whole_lanes(useful) : 0;
-}
-
-/* Is it quicker than what takes `other` times as long on full lanes? `k` products an element. */
-static bool pays(const convolution_state *state, int64_t out, double k, double other) {
-  const channel_windows of = windows_of(state);
-  return channel_plan_fits(&of) && (k + TURN_STEPS) / (k * lanes_share(out)) < other;
-}
-
-bool convolution_by_channels(const convolution_state *state) {
-  const double columns = 1.6, slide = 1.05 / lanes_share(state->out_size[1]);
-  if (state->direct) return false;
-  return pays(state, state->out, (double)state->k, convolution_slides(state) ? slide : columns);
-}
-
-bool convolution_back_by_channels(const convolution_state *state) {
-  const double columns = 1.6, slide = 1.05 / lanes_share(state->size[1]);
-  const int64_t strides = state->stride[0] * state->stride[1];
-  const double k = (double)(state->out * state->kernel[0] * state->kernel[1]) / (double)strides;
-  if (state->direct) return false;
-  return pays(state, state->in, k, convolution_slides_back(state) ? slide : columns);
-}
-
-bool convolution_parameter_by_channels(const convolution_state *state) {
-  const double columns = 1.6, slide = 1.2 / lanes_share(state->out_size[1]);
-  if (state->direct) return false;
-  return pays(state, state->out, (double)state->pixels,
-              convolution_slides(state) ? slide : columns);
 }
 
 /* ---- Of x, and of d_y ------------------------------------------------------------------------ */
@@ -144,11 +107,11 @@ static void windows_item(const windows_job *job, int64_t item, real *padded) {
   const int64_t part = item % state->tile_parts, banded = item / state->tile_parts;
   const int64_t band = banded % plan->bands, pair = banded / plan->bands;
   const int64_t group = pair % state->groups;
-  channel_pad(plan, plan->in, job->x + pair * plan->in * plan->size[0] * plan->size[1], band,
-              padded);
+  const real *x = job->x + pair * plan->in * plan->size[0] * plan->size[1]; /* (in, h, w) */
+  channel_pad(plan, plan->in, x, band, padded);
   channel_band(plan, part * tiles / state->tile_parts, (part + 1) * tiles / state->tile_parts,
                packed_of(job, group), job->bias != NULL ? job->bias + group * plan->out : NULL,
-               padded, band, job->y + pair * plan->out * plan->out_size[0] * plan->out_size[1]);
+               padded, x, band, job->y + pair * plan->out * plan->out_size[0] * plan->out_size[1]);
 }
 
 static void windows_slots(void *user, int64_t begin, int64_t end) {
@@ -199,33 +162,36 @@ static int64_t parts_written(const convolution_state *state) {
   return tdm_cpu_chunks(channel_tiles(&state->channels), state->part_tiles);
 }
 
-static int64_t parts_read(const convolution_state *state) {
-  return tdm_cpu_chunks(state->in, state->part_in);
+static int64_t parts_of_columns(const convolution_state *state) {
+  return tdm_cpu_chunks(state->k, state->part_columns);
 }
 
-/* Items: (group, part of the tiles of channels written, part of the channels read). */
+/* Items: (group, part of the tiles of channels written, part of the columns). */
 static int64_t parameter_items(const convolution_state *state) {
-  return state->groups * parts_written(state) * parts_read(state);
+  return state->groups * parts_written(state) * parts_of_columns(state);
 }
 
-/* Halves parts until there are so many, or halving costs more than it gains. */
+/* Halves parts until the caches hold what they need and there are as many as wanted, or halving
+ * costs more than it gains: whoever has few columns turns d_y for little. */
 static void choose_parts(convolution_state *state, int64_t wanted) {
   const channel_plan *plan = &state->channels;
-  const int64_t fewest = tdm_cpu_chunks(FEWEST_COLUMNS, plan->taps);
-  const int64_t fit = PART_BYTES / (int64_t)channel_padded_bytes(plan, 1);
-  state->part_in = tdm_cpu_min(state->in, fit > fewest ? fit : fewest);
+  const int64_t column_bytes = CHANNEL_TILE * (int64_t)sizeof(real);
+  const int64_t channel_bytes = (int64_t)channel_padded_bytes(plan, 1);
+  state->part_columns = state->k;
   state->part_tiles = channel_tiles(plan);
-  while (state->part_in >= 2 * fewest &&
-         state->part_in * plan->taps * channel_tile() * (int64_t)sizeof(real) > SUMS_BYTES)
-    state->part_in = tdm_cpu_chunks(state->part_in, 2);
+  while (state->part_columns >= 2 * MANY_COLUMNS &&
+         (state->part_columns * column_bytes > SUMS_BYTES ||
+          state->part_columns / plan->taps * channel_bytes > PADDED_BYTES))
+    state->part_columns = tdm_cpu_chunks(state->part_columns, 2);
   while (state->part_tiles > 1 &&
-         state->part_tiles * state->part_in * plan->taps * channel_tile() * (int64_t)sizeof(real) >
-             PARTS_BYTES)
+         state->part_tiles * state->part_columns * column_bytes > ALL_SUMS_BYTES)
     state->part_tiles = tdm_cpu_chunks(state->part_tiles, 2);
-  while (parameter_items(state) < wanted && state->part_in >= 2 * fewest)
-    state->part_in = tdm_cpu_chunks(state->part_in, 2);
+  while (parameter_items(state) < wanted && state->part_columns >= 2 * MANY_COLUMNS)
+    state->part_columns = tdm_cpu_chunks(state->part_columns, 2);
   while (parameter_items(state) < wanted && state->part_tiles > 1)
     state->part_tiles = tdm_cpu_chunks(state->part_tiles, 2);
+  while (parameter_items(state) < wanted && state->part_columns >= 2 * FEWEST_COLUMNS)
+    state->part_columns = tdm_cpu_chunks(state->part_columns, 2);
 }
 
 void convolution_channels_parameter_prepare(const tdm_kernel_request *request,
@@ -242,20 +208,20 @@ void convolution_channels_parameter_prepare(const tdm_kernel_request *request,
   const int64_t wanted = state->splits ? 4 * (int64_t)request->team_size : 1;
   choose_parts(state, wanted);
   state->slots = tdm_cpu_min(parameter_items(state), wanted);
-  state->slot_bytes = (int64_t)channel_gradient_bytes(plan, state->part_tiles, state->part_in);
+  state->slot_bytes = (int64_t)channel_gradient_bytes(plan, state->part_tiles, state->part_columns);
   answer->workspace_bytes = (size_t)(state->slots * state->slot_bytes);
 }
 
 static void parameter_item(const tdm_kernel_call *call, int64_t item, char *memory) {
   const convolution_state *state = call->state;
   const channel_plan *plan = &state->channels;
-  const int64_t read = item % parts_read(state), written = item / parts_read(state);
+  const int64_t column = item % parts_of_columns(state), written = item / parts_of_columns(state);
   const int64_t group = written / parts_written(state);
-  const int64_t part_out = state->part_tiles * channel_tile();
+  const int64_t part_out = state->part_tiles * CHANNEL_TILE;
   channel_part part = {.first_out = written % parts_written(state) * part_out,
-                       .first_in = read * state->part_in};
+                       .first_column = column * state->part_columns};
   part.out = tdm_cpu_min(plan->out - part.first_out, part_out);
-  part.in = tdm_cpu_min(plan->in - part.first_in, state->part_in);
+  part.columns = tdm_cpu_min(state->k - part.first_column, state->part_columns);
   const int64_t d_y_step = plan->out * state->pixels;
   const int64_t x_step = plan->in * plan->size[0] * plan->size[1];
   channel_gradient(plan, &part, state->images, (const real *)call->inputs[0] + group * d_y_step,

@@ -10,26 +10,35 @@
 
 /* ---- Gradient of x --------------------------------------------------------------------------- */
 
+static void prepare_columns(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                            convolution_state *state) {
+  const int64_t wanted = state->splits ? 4 * (int64_t)request->team_size : 1;
+  state->slots = tdm_cpu_min(state->images * state->groups, wanted);
+  state->slot_bytes = (int64_t)columns_bytes(state);
+  answer->workspace_bytes = (size_t)(state->slots * state->slot_bytes);
+}
+
 tdm_status TDM_NAME(tdm_convolution_input_gradient_prepare)(const tdm_kernel_request *request,
                                                             tdm_kernel_answer *answer) {
   convolution_state *state =
       convolution_state_create(request, answer, &request->outputs[0].shape,
                                &request->inputs[1].shape, &request->inputs[0].shape);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->by_channels = convolution_back_by_channels(state);
-  if (state->by_channels) {
-    convolution_channels_back_prepare(request, answer, state);
-    return TDM_OK;
-  }
-  state->slides = convolution_slides_back(state);
-  if (state->slides) {
+  state->way = convolution_way_back(state);
+  switch (state->way) {
+  case CONVOLUTION_SLIDES:
     convolution_slide_back_prepare(request, answer, state);
-    return TDM_OK;
+    break;
+  case CONVOLUTION_CHANNELS:
+    convolution_channels_back_prepare(request, answer, state);
+    break;
+  case CONVOLUTION_POINTWISE:
+    convolution_pointwise_back_prepare(request, answer, state);
+    break;
+  case CONVOLUTION_COLUMNS:
+    prepare_columns(request, answer, state);
+    break;
   }
-  const int64_t wanted = state->splits ? 4 * (int64_t)request->team_size : 1;
-  state->slots = tdm_cpu_min(state->images * state->groups, wanted);
-  state->slot_bytes = (int64_t)columns_bytes(state);
-  answer->workspace_bytes = (size_t)(state->slots * state->slot_bytes);
   return TDM_OK;
 }
 
@@ -100,15 +109,20 @@ static void input_slots(void *user, int64_t begin, int64_t end) {
 
 tdm_status TDM_NAME(tdm_convolution_input_gradient_execute)(const tdm_kernel_call *call) {
   const convolution_state *state = call->state;
-  if (state->by_channels) {
-    convolution_channels_back_execute(call);
-    return TDM_OK;
-  }
-  if (state->slides) {
+  switch (state->way) {
+  case CONVOLUTION_SLIDES:
     convolution_slide_back_execute(call);
-    return TDM_OK;
+    break;
+  case CONVOLUTION_CHANNELS:
+    convolution_channels_back_execute(call);
+    break;
+  case CONVOLUTION_POINTWISE:
+    convolution_pointwise_back_execute(call);
+    break;
+  case CONVOLUTION_COLUMNS:
+    tdm_team_run(state->splits ? call->team : NULL, state->slots, 1, input_slots, (void *)call);
+    break;
   }
-  tdm_team_run(state->splits ? call->team : NULL, state->slots, 1, input_slots, (void *)call);
   return TDM_OK;
 }
 
@@ -128,17 +142,16 @@ tdm_status TDM_NAME(tdm_convolution_parameter_gradient_prepare)(const tdm_kernel
       convolution_state_create(request, answer, &request->inputs[1].shape,
                                &request->outputs[0].shape, &request->inputs[0].shape);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->by_channels = convolution_parameter_by_channels(state);
-  if (state->by_channels) {
+  state->way = convolution_way_parameter(state);
+  if (state->way == CONVOLUTION_CHANNELS) {
     convolution_channels_parameter_prepare(request, answer, state);
     return TDM_OK;
   }
   state->slots = tdm_cpu_min(state->images, PARTS);
   while (state->slots > 1 && (size_t)state->slots * part_bytes(state) > PARTS_BYTES)
     state->slots /= 2;
-  state->slides = convolution_slides(state);
   const size_t rest =
-      state->slides
+      state->way == CONVOLUTION_SLIDES
           ? convolution_slide_parameter_bytes(state)
           : columns_bytes(state) + product_packed_bytes(state->rows * state->out_size[1], state->k);
   state->slot_bytes = (int64_t)(part_bytes(state) + rest);
@@ -181,7 +194,7 @@ static void add_images(const tdm_kernel_call *call, int64_t first, int64_t end, 
     const real *d_y = (const real *)call->inputs[0] + pair * y_step;
     const real *x = (const real *)call->inputs[1] + pair * x_step;
     real *d_weight = part + group * state->out * state->k;
-    if (state->slides) {
+    if (state->way == CONVOLUTION_SLIDES) {
       convolution_slide_parameter(state, d_y, x, end - first, memory, d_weight);
       continue;
     }
@@ -237,7 +250,7 @@ static void bias_range(void *user, int64_t begin, int64_t end) {
 tdm_status TDM_NAME(tdm_convolution_parameter_gradient_execute)(const tdm_kernel_call *call) {
   const convolution_state *state = call->state;
   tdm_team *team = state->splits ? call->team : NULL;
-  if (state->by_channels) {
+  if (state->way == CONVOLUTION_CHANNELS) {
     convolution_channels_parameter_execute(call);
   } else {
     tdm_team_run(team, state->slots, 1, parameter_slots, (void *)call);

@@ -10,17 +10,6 @@
                        */
 #define MOST_BANDS 16 /* of them */
 
-bool convolution_slides(const convolution_state *state) {
-  return state->stride[0] == 1 && state->stride[1] == 1 && !state->direct;
-}
-
-bool convolution_slides_back(const convolution_state *state) {
-  bool inside = convolution_slides(state);
-  for (int axis = 0; axis < 2; axis++)
-    inside &= state->padding[axis] <= (state->kernel[axis] - 1) * state->dilation[axis];
-  return inside;
-}
-
 static slide_plan plan_of(const convolution_state *state) {
   slide_plan plan = {.in = state->in, .out = state->out};
   for (int axis = 0; axis < 2; axis++) {

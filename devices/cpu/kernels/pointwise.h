@@ -1,0 +1,43 @@
+/* Convolutions of one tap and stride 1, which are products of the weight with the pixels of an
+ * image: pixels are in the lanes of vectors, a tile is some channels that are written and two
+ * vectors of pixels, whose sums stay in registers over all channels that are read.
+ *
+ *   packed weight: tile after tile of channels that are written, (in, the tile's channels)
+ *   panels of a block of pixels: panel after panel, (in, a panel's pixels), zeros behind the last
+ */
+#ifndef TANDEM_DEVICES_CPU_KERNELS_POINTWISE_H
+#define TANDEM_DEVICES_CPU_KERNELS_POINTWISE_H
+
+#include "devices/cpu/kernels/real.h"
+
+typedef struct pointwise_plan {
+  int64_t in;  /* channels of a group that are read */
+  int64_t out; /* that are written */
+  int64_t pixels;
+  int64_t block_panels; /* of a block of pixels: they stay in the cache */
+  int64_t blocks;       /* of an image */
+} pointwise_plan;
+
+/* Fills block_panels and blocks from the rest. */
+void TDM_NAME(tdm_pointwise_plan)(pointwise_plan *plan);
+#define pointwise_plan_finish TDM_NAME(tdm_pointwise_plan)
+
+/* Bytes of the packed weight, and of the panels of a block; multiples of 64. */
+size_t TDM_NAME(tdm_pointwise_weight_bytes)(const pointwise_plan *plan);
+#define pointwise_weight_bytes TDM_NAME(tdm_pointwise_weight_bytes)
+size_t TDM_NAME(tdm_pointwise_panel_bytes)(const pointwise_plan *plan);
+#define pointwise_panel_bytes TDM_NAME(tdm_pointwise_panel_bytes)
+
+/* Packs the weight of one group, whose element (o, i) is at o * out_step + i * in_step; one of the
+ * steps is 1. */
+void TDM_NAME(tdm_pointwise_weight)(const pointwise_plan *plan, const real *weight,
+                                    int64_t out_step, int64_t in_step, real *packed);
+#define pointwise_weight TDM_NAME(tdm_pointwise_weight)
+
+/* Block `block` of y (out, pixels) = bias (out; NULL: zeros) + weight x, of x (in, pixels): bias,
+ * then channel after channel. panels is memory. */
+void TDM_NAME(tdm_pointwise_block)(const pointwise_plan *plan, const real *packed, const real *bias,
+                                   const real *x, int64_t block, real *panels, real *y);
+#define pointwise_block TDM_NAME(tdm_pointwise_block)
+
+#endif

@@ -24,6 +24,7 @@ static const row all_rows[] = {
     {"elements 2048", model_elements, 2048, false},
     {"elements 65536", model_elements, 65536, false},
     {"lenet 64", model_lenet, 64, false},
+    {"resnet 16", model_residual, 16, false},
     {"lstm 64", model_lstm, 64, false},
     {"bag 2048", model_bag, 2048, true},
     {"recommender 2048", model_recommender, 2048, false},

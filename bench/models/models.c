@@ -57,11 +57,11 @@ void model_release(model *released) {
   tdm_graph_release(released->graph);
 }
 
-static tdm_tensor *uniform(tdm_context *context, tdm_shape shape, uint64_t seed) {
+tdm_tensor *model_uniform(tdm_context *context, tdm_shape shape, uint64_t seed) {
   return tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, shape, seed, -1, 1);
 }
 
-static model begin(tdm_context *context, const char *output) {
+model model_begin(tdm_context *context, const char *output) {
   const model made = {.graph = tdm_graph_create(context), .output = output};
   if (!made.graph) bench_fail("graph");
   tdm_place(made.graph, "cpu:0");
@@ -69,7 +69,7 @@ static model begin(tdm_context *context, const char *output) {
 }
 
 model model_words(tdm_context *context, int64_t rows) {
-  model made = begin(context, "scores");
+  model made = model_begin(context, "scores");
   tdm_graph *graph = made.graph;
   const tdm_shape batch = tdm_shape_of(1, TDM_DIM("batch"));
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, batch);
@@ -85,7 +85,7 @@ model model_words(tdm_context *context, int64_t rows) {
 }
 
 model model_chain(tdm_context *context, int64_t rows) {
-  model made = begin(context, "y");
+  model made = model_begin(context, "y");
   tdm_graph *graph = made.graph;
   const tdm_shape shape = tdm_shape_of(2, TDM_DIM("batch"), WIDTH);
   tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, shape);
@@ -98,14 +98,14 @@ model model_chain(tdm_context *context, int64_t rows) {
   tdm_output(graph, "y", x);
   model_finish(&made, tdm_mse(graph, "loss", x, wanted), tdm_sgd(0.01));
   const tdm_shape sizes = tdm_shape_of(2, rows, WIDTH);
-  model_feed(&made, "x", uniform(context, sizes, 1));
+  model_feed(&made, "x", model_uniform(context, sizes, 1));
   made.forward_feed_count = made.feed_count;
-  model_feed(&made, "wanted", uniform(context, sizes, 2));
+  model_feed(&made, "wanted", model_uniform(context, sizes, 2));
   return made;
 }
 
 model model_lenet(tdm_context *context, int64_t rows) {
-  model made = begin(context, "scores");
+  model made = model_begin(context, "scores");
   tdm_graph *graph = made.graph;
   const tdm_dim batch = TDM_DIM("batch");
   const tdm_value images =
@@ -123,14 +123,14 @@ model model_lenet(tdm_context *context, int64_t rows) {
   tdm_output(graph, "scores", scores);
   model_finish(&made, tdm_cross_entropy(graph, "loss", scores, classes), tdm_sgd(0.01));
   model_feed(&made, "images",
-             uniform(context, tdm_shape_of(4, rows, 1, IMAGE_SIZE, IMAGE_SIZE), 1));
+             model_uniform(context, tdm_shape_of(4, rows, 1, IMAGE_SIZE, IMAGE_SIZE), 1));
   made.forward_feed_count = made.feed_count;
   model_feed(&made, "classes", model_ids(context, 0, rows, 1, CLASSES));
   return made;
 }
 
 model model_lstm(tdm_context *context, int64_t rows) {
-  model made = begin(context, "y");
+  model made = model_begin(context, "y");
   tdm_graph *graph = made.graph;
   const tdm_dim batch = TDM_DIM("batch");
   const tdm_value x =
@@ -140,9 +140,10 @@ model model_lstm(tdm_context *context, int64_t rows) {
   const tdm_value y = tdm_lstm(graph, "lstm", x, LSTM_HIDDEN, NULL, NULL, NULL);
   tdm_output(graph, "y", y);
   model_finish(&made, tdm_mse(graph, "loss", y, wanted), tdm_sgd(0.01));
-  model_feed(&made, "x", uniform(context, tdm_shape_of(3, LSTM_STEPS, rows, LSTM_IN), 1));
+  model_feed(&made, "x", model_uniform(context, tdm_shape_of(3, LSTM_STEPS, rows, LSTM_IN), 1));
   made.forward_feed_count = made.feed_count;
-  model_feed(&made, "wanted", uniform(context, tdm_shape_of(3, LSTM_STEPS, rows, LSTM_HIDDEN), 2));
+  model_feed(&made, "wanted",
+             model_uniform(context, tdm_shape_of(3, LSTM_STEPS, rows, LSTM_HIDDEN), 2));
   return made;
 }
 
@@ -155,7 +156,7 @@ static void feed_bags(model *made, tdm_context *context, int64_t rows, int64_t w
   }
   model_feed(made, "ids", tdm_tensor_retain(made->batches[0]));
   made->forward_feed_count = made->feed_count;
-  model_feed(made, "wanted", uniform(context, tdm_shape_of(2, rows, width), 2));
+  model_feed(made, "wanted", model_uniform(context, tdm_shape_of(2, rows, width), 2));
 }
 
 /* (batch, TABLE_WIDTH): the sums of bags. */
@@ -172,7 +173,7 @@ static tdm_value squared_error(tdm_graph *graph, tdm_value y, int64_t width) {
 }
 
 model model_bag(tdm_context *context, int64_t rows) {
-  model made = begin(context, "sums");
+  model made = model_begin(context, "sums");
   const tdm_value sums = describe_bags(made.graph);
   tdm_output(made.graph, "sums", sums);
   model_finish(&made, squared_error(made.graph, sums, TABLE_WIDTH), tdm_sgd(0.01));
@@ -181,7 +182,7 @@ model model_bag(tdm_context *context, int64_t rows) {
 }
 
 model model_recommender(tdm_context *context, int64_t rows) {
-  model made = begin(context, "clicks");
+  model made = model_begin(context, "clicks");
   tdm_graph *graph = made.graph;
   tdm_value x = describe_bags(graph);
   x = tdm_relu(graph, "relu1", tdm_linear(graph, "fc1", x, 512));

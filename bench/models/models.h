@@ -27,6 +27,8 @@ extern bool model_profiles;
 /* Do elementwise operations stay by themselves? The same. */
 extern bool model_unfused;
 
+/* A graph on cpu:0, whose forward runs fetch `output`. */
+model model_begin(tdm_context *context, const char *output);
 /* Creates the session of what was described; ends the program if it can not. */
 void model_finish(model *made, tdm_value loss, tdm_optimizer optimizer);
 /* The first feed is the next of the batches, if there are some. */
@@ -36,6 +38,8 @@ void model_feed(model *made, const char *name, tdm_tensor *tensor);
 /* (count) numbers of int64, (first + i) * step % limit. */
 tdm_tensor *model_ids(tdm_context *context, int64_t first, int64_t count, int64_t step,
                       int64_t limit);
+/* Numbers in [-1, 1). */
+tdm_tensor *model_uniform(tdm_context *context, tdm_shape shape, uint64_t seed);
 void model_release(model *released);
 
 /* Embedding(1000, 10) and Linear(10, 10), cross-entropy, SGD; `rows` ids. */
@@ -48,6 +52,9 @@ model model_elements(tdm_context *context, int64_t rows);
 /* LeNet (LeCun et al., "Gradient-based learning applied to document recognition", 1998) with ReLU
  * and maximum pooling, cross-entropy, SGD; `rows` images of 28 x 28. */
 model model_lenet(tdm_context *context, int64_t rows);
+/* The first three stages of ResNet-18 (He et al., "Deep residual learning for image recognition",
+ * 2016), cross-entropy, SGD; `rows` images of 64 x 64. */
+model model_residual(tdm_context *context, int64_t rows);
 /* LSTM 256 -> 512 over 128 steps, mean squared error of all of them, SGD; `rows` sequences. */
 model model_lstm(tdm_context *context, int64_t rows);
 /* Sums of 26 rows of a table of 1,000,000 x 64 alone, and below an MLP 64-512-256-1, mean squared

@@ -78,6 +78,34 @@ def make_lenet(rows):
         torch.nn.functional.cross_entropy
 
 
+def convolve(channels, out, kernel, stride):
+    return [torch.nn.Conv2d(channels, out, kernel, stride, kernel // 2, bias=False),
+            torch.nn.BatchNorm2d(out)]
+
+
+class Block(torch.nn.Module):
+    def __init__(self, channels, out):
+        super().__init__()
+        stride = 1 if channels == out else 2
+        self.main = torch.nn.Sequential(*convolve(channels, out, 3, stride), torch.nn.ReLU(),
+                                        *convolve(out, out, 3, 1))
+        self.beside = torch.nn.Identity() if channels == out else torch.nn.Sequential(
+            *convolve(channels, out, 1, stride))
+
+    def forward(self, x):
+        return torch.relu(self.main(x) + self.beside(x))
+
+
+def make_resnet(rows):
+    model = torch.nn.Sequential(
+        *convolve(3, 64, 7, 2), torch.nn.ReLU(), torch.nn.MaxPool2d(3, 2, 1),
+        Block(64, 64), Block(64, 64), Block(64, 128), Block(128, 128),
+        Block(128, 256), Block(256, 256),
+        torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(256, 10))
+    return model, [torch.rand(rows, 3, 64, 64) * 2 - 1], ids(rows, 1, 10), \
+        torch.nn.functional.cross_entropy
+
+
 class Lstm(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -118,6 +146,7 @@ ROWS = [
     ("elements 2048", make_elements, 2048),
     ("elements 65536", make_elements, 65536),
     ("lenet 64", make_lenet, 64),
+    ("resnet 16", make_resnet, 16),
     ("lstm 64", make_lstm, 64),
     ("bag 2048", make_bag, 2048),
     ("recommender 2048", make_recommender, 2048),
@@ -142,6 +171,7 @@ def time_row(name, make, rows, wanted):
         model.eval()
         with torch.inference_mode():
             print("%s\t%.1f" % (names[0], hot_ns(lambda: model(next(inputs)))), flush=True)
+        model.train()
     if not forward_only and wanted(names[1]):
         model.train()
         print("%s\t%.1f" % (names[1], hot_ns(step)), flush=True)

@@ -140,6 +140,27 @@ def convolution_cases(cases):
     cases["conv2d_pointwise"] = (convolution, dict(
         uneven, kernel=(1, 1), stride=(1, 1), padding=(0, 0), dilation=(1, 1)
     ))
+    # Enough channels to fill vectors, and some that do not.
+    cases["conv2d_channels"] = (convolution, dict(
+        uneven, shape=(1, 5, 4, 15), out=24, kernel=(3, 3), stride=(1, 1), padding=(1, 1),
+        dilation=(1, 1)
+    ))
+    cases["conv2d_channels_strided"] = (convolution, dict(
+        uneven, shape=(2, 20, 5, 6), out=18, kernel=(3, 3), stride=(2, 2), padding=(1, 1),
+        dilation=(1, 1), bias=False
+    ))
+    cases["conv2d_channels_dilated"] = (convolution, dict(
+        uneven, shape=(1, 20, 6, 7), out=28, kernel=(2, 3), stride=(1, 2), padding=(2, 1),
+        dilation=(2, 2), groups=2
+    ))
+    cases["conv2d_channels_pointwise"] = (convolution, dict(
+        uneven, shape=(1, 20, 5, 7), out=18, kernel=(1, 1), stride=(1, 1), padding=(0, 0),
+        dilation=(1, 1)
+    ))
+    cases["conv2d_channels_pointwise_strided"] = (convolution, dict(
+        uneven, shape=(2, 17, 5, 4), out=20, kernel=(1, 1), stride=(2, 2), padding=(0, 0),
+        dilation=(1, 1)
+    ))
 
 
 def pool_cases(cases):

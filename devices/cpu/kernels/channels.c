@@ -10,7 +10,7 @@
 /* ---- Padding --------------------------------------------------------------------------------- */
 
 size_t channel_padded_bytes(const channel_plan *plan, int64_t in) {
-  const int64_t count = in * plan->padded_rows * plan->step[1] * plan->width + LANES;
+  const int64_t count = in * plan->padded_rows * plan->lines * plan->width + LANES;
   return tdm_cpu_aligned((size_t)count * sizeof(real));
 }
 
@@ -79,17 +79,20 @@ ALWAYS_INLINE void pad_line(const channel_plan *plan, line_span span, const real
 
 void channel_pad(const channel_plan *plan, int64_t in, const real *x, int64_t band, real *padded) {
   const int64_t top = band * plan->rows * plan->step[0] + plan->lowest[0];
-  const int64_t plane = plan->size[0] * plan->size[1], lines = plan->step[1];
+  const int64_t plane = plan->size[0] * plan->size[1];
   line_span span = span_of_line(plan, plan->lowest[1]);
   for (int64_t i = 0; i < in; i++, x += plane) {
-    for (int64_t row = top; row < top + plan->padded_rows; row++) {
-      for (int64_t r = 0; r < lines; r++, padded += plan->width) {
-        if (row < 0 || row >= plan->size[0]) {
+    for (int64_t row = 0; row < plan->padded_rows; row++) {
+      const bool seen = row % plan->step[0] <= plan->reach[0];
+      const bool there = top + row >= 0 && top + row < plan->size[0];
+      for (int64_t line = 0; line < plan->lines; line++, padded += plan->width) {
+        if (!seen) continue;
+        if (!there) {
           row_zero_loose(padded, plan->width);
           continue;
         }
-        if (lines > 1) span = span_of_line(plan, plan->lowest[1] + r);
-        pad_line(plan, span, x + row * plan->size[1], plane, padded);
+        if (plan->lines > 1) span = span_of_line(plan, plan->lowest[1] + line);
+        pad_line(plan, span, x + (top + row) * plan->size[1], plane, padded);
       }
     }
   }
@@ -107,6 +110,8 @@ typedef struct tile_job {
   int64_t plane;      /* of padded, from channel to channel */
   const real *weight; /* (in, taps, the tile's channels) */
   vec start[VECTORS]; /* bias or zeros */
+  int64_t x_line;     /* from one line of windows to the next, in padded */
+  int64_t y_line;     /* and in y */
   int64_t channels;   /* that are there */
   real *y;            /* of the tile's first channel */
   const real *ahead;  /* of x: what is wanted next, a line of each channel */
@@ -149,18 +154,20 @@ ALWAYS_INLINE void fetch_target(const tile_job *job, int64_t at) {
     __builtin_prefetch(to, 1);
 }
 
-/* windows and vectors are constants where this is inlined: the sums live in registers. x: what the
- * first window's first tap sees of the first channel. */
-ALWAYS_INLINE void tile(const int windows, const int vectors, const tile_job *job, const real *x,
-                        int64_t at) {
+/* lines of so many windows each. These and vectors are constants where this is inlined: the sums
+ * live in registers. x: what the first window's first tap sees of the first channel; at: in y. */
+ALWAYS_INLINE void tile(const int lines, const int windows, const int vectors, const tile_job *job,
+                        const real *x, int64_t at) {
   vec sums[WIDE][VECTORS];
 #pragma GCC unroll 14
-  for (int p = 0; p < windows; p++) {
+  for (int p = 0; p < lines * windows; p++) {
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; v++)
       sums[p][v] = job->start[v];
   }
-  fetch_target(job, at);
+  for (int l = 0; l < lines; l++)
+    fetch_target(job, at + l * job->y_line);
+  const int64_t down = job->x_line;
   const int64_t begin = job->first_tap, end = job->end_tap, plane = job->plane;
   const real *weight = job->weight + begin * vectors * LANES;
   const int64_t rest = (job->taps - (end - begin)) * vectors * LANES;
@@ -171,22 +178,27 @@ ALWAYS_INLINE void tile(const int windows, const int vectors, const tile_job *jo
       const real *seen = x + job->offsets[t];
       const vec first = vec_load(weight);
       const vec second = vectors > 1 ? vec_load(weight + LANES) : first;
+#pragma GCC unroll 4
+      for (int l = 0; l < lines; l++, seen += down) {
 #pragma GCC unroll 14
-      for (int p = 0; p < windows; p++) {
-        sums[p][0] += seen[p] * first;
-        if (vectors > 1) sums[p][1] += seen[p] * second;
+        for (int p = 0; p < windows; p++) {
+          sums[l * windows + p][0] += seen[p] * first;
+          if (vectors > 1) sums[l * windows + p][1] += seen[p] * second;
+        }
       }
     }
     weight += rest;
   }
-  store_tile(job, windows, vectors, (const vec(*)[VECTORS])sums, at);
+  for (int l = 0; l < lines; l++)
+    store_tile(job, windows, vectors, (const vec(*)[VECTORS])sums + l * windows,
+               at + l * job->y_line);
 }
 
-ALWAYS_INLINE void tile_of_any_width(int64_t windows, const int vectors, const tile_job *job,
-                                     const real *x, int64_t at) {
+ALWAYS_INLINE void tile_of_any_width(const int lines, int64_t windows, const int vectors,
+                                     const tile_job *job, const real *x, int64_t at) {
 #define WINDOWS(constant)                                                                          \
   case constant:                                                                                   \
-    if (constant <= WIDE) tile(constant, vectors, job, x, at);                                     \
+    if (lines * constant <= WIDE) tile(lines, constant, vectors, job, x, at);                      \
     break;
   switch (windows) {
     WINDOWS(1)
@@ -207,6 +219,23 @@ ALWAYS_INLINE void tile_of_any_width(int64_t windows, const int vectors, const t
 #undef WINDOWS
 }
 
+static void tile_of_any_size(int64_t lines, int64_t windows, const tile_job *job, const real *x,
+                             int64_t at) {
+#define LINES(constant)                                                                            \
+  case constant:                                                                                   \
+    if (job->channels > LANES)                                                                     \
+      tile_of_any_width(constant, windows, 2, job, x, at);                                         \
+    else                                                                                           \
+      tile_of_any_width(constant, windows, 1, job, x, at);                                         \
+    break;
+  switch (lines) {
+    LINES(1)
+    LINES(2)
+    LINES(4)
+  }
+#undef LINES
+}
+
 /* Points a tile at the line of each channel that it fetches, as long as there are such. */
 static void fetch_next(tile_job *job) {
   const bool more = job->ahead_lines-- > 0;
@@ -214,41 +243,46 @@ static void fetch_next(tile_job *job) {
   job->ahead_step = more ? job->plan->size[0] * job->plan->size[1] : 0;
 }
 
-/* Leaves out the taps that look at zeros above or below x, in windows of row `row`. */
-static void skip_zeros(tile_job *job, const channel_phase *phase, int64_t row) {
+/* Leaves out the taps that look at zeros above or below x, in `lines` lines of windows from `row`
+ * on. */
+static void skip_zeros(tile_job *job, const channel_phase *phase, int64_t row, int64_t lines) {
   const channel_plan *plan = job->plan;
   const int64_t *seen = plan->rows_seen + phase->first_tap;
-  const int64_t top = row * plan->step[0], height = plan->size[0];
+  const int64_t top = row * plan->step[0], bottom = (row + lines - 1) * plan->step[0];
+  const int64_t height = plan->size[0];
   job->first_tap = 0;
   job->end_tap = job->taps;
   while (job->first_tap < job->end_tap &&
-         (top + seen[job->first_tap] < 0 || top + seen[job->first_tap] >= height))
+         (bottom + seen[job->first_tap] < 0 || top + seen[job->first_tap] >= height))
     job->first_tap++;
   while (job->end_tap > job->first_tap &&
-         (top + seen[job->end_tap - 1] < 0 || top + seen[job->end_tap - 1] >= height))
+         (bottom + seen[job->end_tap - 1] < 0 || top + seen[job->end_tap - 1] >= height))
     job->end_tap--;
+}
+
+/* Lines of a tile: several where they are short, so that a tile has enough sums. */
+static int64_t lines_of(int64_t left, int64_t windows) {
+  if (left >= 4 && windows * 4 <= WIDE) return 4;
+  return left >= 2 && windows * 2 <= WIDE ? 2 : 1;
 }
 
 /* All windows of one band and phase; tiles of even widths. */
 static void tiles_of_windows(tile_job *job, const channel_phase *phase, const real *padded,
                              int64_t band) {
   const channel_plan *plan = job->plan;
-  const int64_t first = band * plan->rows, line = plan->step[1] * plan->width;
+  const int64_t first = band * plan->rows;
   const int64_t end = tdm_cpu_min(phase->windows[0], first + plan->rows);
-  for (int64_t row = first; row < end; row++) {
-    const real *x = padded + (row - first) * plan->step[0] * line;
-    const int64_t to = (phase->start[0] + row * plan->apart[0]) * plan->out_size[1];
-    skip_zeros(job, phase, row);
-    int64_t width;
+  int64_t lines, width;
+  for (int64_t row = first; row < end; row += lines) {
+    const real *x = padded + (row - first) * job->x_line;
+    const int64_t to = phase->start[0] * plan->out_size[1] + row * job->y_line + phase->start[1];
+    lines = lines_of(end - row, phase->windows[1]);
+    skip_zeros(job, phase, row, lines);
     for (int64_t column = 0; column < phase->windows[1]; column += width) {
       const int64_t left = phase->windows[1] - column;
       width = tdm_cpu_chunks(left, tdm_cpu_chunks(left, WIDE));
-      const int64_t at = to + phase->start[1] + column * plan->apart[1];
       fetch_next(job);
-      if (job->channels > LANES)
-        tile_of_any_width(width, 2, job, x + column, at);
-      else
-        tile_of_any_width(width, 1, job, x + column, at);
+      tile_of_any_size(lines, width, job, x + column, to + column * plan->apart[1]);
     }
   }
 }
@@ -267,14 +301,16 @@ static void find_next(const channel_plan *plan, const real *x, int64_t band, til
 }
 
 void channel_band(const channel_plan *plan, int64_t first, int64_t end, const real *packed,
-                  const real *bias, const real *padded, const real *x, int64_t band, real *y) {
-  const int64_t pixels = plan->out_size[0] * plan->out_size[1];
-  tile_job job = {.plan = plan, .plane = plan->padded_rows * plan->step[1] * plan->width};
-  find_next(plan, x, band, &job);
+                  const real *bias, const channel_images *images, int64_t band) {
+  const int64_t pixels = plan->out_size[0] * plan->out_size[1], line = plan->lines * plan->width;
+  tile_job job = {.plan = plan,
+                  .plane = plan->padded_rows * line,
+                  .x_line = plan->step[0] * line,
+                  .y_line = plan->apart[0] * plan->out_size[1]};
+  find_next(plan, images->x + (images->count - 1) * images->x_step, band, &job);
   for (int64_t channel = first * CHANNEL_TILE; channel < end * CHANNEL_TILE && channel < plan->out;
        channel += CHANNEL_TILE) {
     job.channels = tdm_cpu_min(plan->out - channel, CHANNEL_TILE);
-    job.y = y + channel * pixels;
     for (int v = 0; v < VECTORS && bias != NULL; v++) {
       const int64_t left = job.channels - v * LANES;
       job.start[v] = vec_load_first(bias + channel + v * LANES, left > 0 ? left : 0);
@@ -284,7 +320,10 @@ void channel_band(const channel_plan *plan, int64_t first, int64_t end, const re
       job.offsets = plan->offsets + phase->first_tap;
       job.taps = phase->tap_count;
       job.weight = packed + channel_tile_place(plan, phase, channel);
-      tiles_of_windows(&job, phase, padded, band);
+      for (int64_t image = 0; image < images->count; image++) {
+        job.y = images->y + image * images->y_step + channel * pixels;
+        tiles_of_windows(&job, phase, images->padded + image * images->padded_step, band);
+      }
     }
   }
 }

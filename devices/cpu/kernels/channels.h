@@ -7,9 +7,9 @@
  * the sum of the same taps, and windows move by one. So there is one phase forward, and stride x
  * stride of them back.
  *
- *   padded (in, padded_rows, step, width) of one image and group: a band of rows with zeros around;
- *          element (row, r, c) is column c step + r, so that what neighbouring windows read are
- *          neighbours
+ *   padded (in, padded_rows, lines, width) of one image and group: a band of rows with zeros
+ * around; element (row, l, c) is column c step + l, so that what neighbouring windows read are
+ *          neighbours; what no window reads is left out
  *   packed weight: phase after phase, tile after tile of channels that are written,
  *          (in, taps of the phase, the tile's channels) */
 #ifndef TANDEM_DEVICES_CPU_KERNELS_CHANNELS_H
@@ -42,8 +42,10 @@ typedef struct channel_plan {
   int64_t windows[2]; /* the most of any phase */
   int64_t rows;       /* of windows, in a band */
   int64_t bands;      /* of an image */
+  int64_t set_images; /* that the gradient of the weight looks at together */
   int64_t padded_rows;
-  int64_t width;
+  int64_t lines; /* of a padded row: columns that are `step` apart make one */
+  int64_t width; /* of a line */
   int64_t phase_count;
   channel_phase phases[CHANNELS_MOST_PHASES];
   int64_t offsets[CHANNELS_MOST_TAPS];   /* in padded, of one channel: phase after phase */
@@ -109,17 +111,29 @@ void TDM_NAME(tdm_channel_pad)(const channel_plan *plan, int64_t in, const real 
                                real *padded);
 #define channel_pad TDM_NAME(tdm_channel_pad)
 
-/* Tiles first <= i < end of band `band` of y (out, h', w') = bias (out; NULL: zeros) + the
- * convolution: bias, then channel after channel, tap after tap. x (in, h, w) is what padded was
- * made of: what lies behind the band is fetched into the cache. */
+/* Images that read a tile's weight one after the other, of one group: where they are small, it
+ * comes into the cache once for all of them. */
+typedef struct channel_images {
+  int64_t count;
+  const real *x;      /* (in, h, w) of the first; x_step apart */
+  const real *padded; /* made of it; padded_step apart */
+  real *y;            /* (out, h', w'); y_step apart */
+  int64_t x_step;
+  int64_t padded_step;
+  int64_t y_step;
+} channel_images;
+
+/* Tiles first <= i < end of band `band` of y = bias (out; NULL: zeros) + the convolution: bias,
+ * then channel after channel, tap after tap. What lies behind the band in x is fetched into the
+ * cache. */
 void TDM_NAME(tdm_channel_band)(const channel_plan *plan, int64_t first, int64_t end,
-                                const real *packed, const real *bias, const real *padded,
-                                const real *x, int64_t band, real *y);
+                                const real *packed, const real *bias, const channel_images *images,
+                                int64_t band);
 #define channel_band TDM_NAME(tdm_channel_band)
 
 /* ---- Gradient of the weight ------------------------------------------------------------------ */
 
-/* A forward plan for it: bands do not depend on how channels are shared out. */
+/* A forward plan for it: bands and sets of images do not depend on how channels are shared out. */
 void TDM_NAME(tdm_channel_plan_gradient)(channel_plan *plan, const channel_windows *of);
 #define channel_plan_gradient TDM_NAME(tdm_channel_plan_gradient)
 
@@ -136,11 +150,19 @@ size_t TDM_NAME(tdm_channel_gradient_bytes)(const channel_plan *plan, int64_t ti
                                             int64_t columns);
 #define channel_gradient_bytes TDM_NAME(tdm_channel_gradient_bytes)
 
-/* That part of d_weight (out, in, taps) = what all images give: d_y and x of the first image and
- * of this group; images are d_y_step and x_step apart. Image after image, band after band. */
+/* The images of one group. */
+typedef struct channel_set {
+  int64_t images;
+  const real *d_y; /* (out, h', w') of the first; d_y_step apart */
+  const real *x;   /* (in, h, w); x_step apart */
+  int64_t d_y_step;
+  int64_t x_step;
+} channel_set;
+
+/* That part of d_weight (out, in taps) = what all images give, set_images at a time and band after
+ * band. */
 void TDM_NAME(tdm_channel_gradient)(const channel_plan *plan, const channel_part *part,
-                                    int64_t images, const real *d_y, int64_t d_y_step,
-                                    const real *x, int64_t x_step, char *memory, real *d_weight);
+                                    const channel_set *all, char *memory, real *d_weight);
 #define channel_gradient TDM_NAME(tdm_channel_gradient)
 
 #endif

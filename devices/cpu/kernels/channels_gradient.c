@@ -11,18 +11,23 @@
 void channel_plan_gradient(channel_plan *plan, const channel_windows *of) {
   channel_plan_forward(plan, of);
   channel_plan_rows(plan, plan->out_size[1] > 0 ? BAND_WINDOWS / plan->out_size[1] : 1);
+  const int64_t windows = plan->rows * plan->out_size[1];
+  plan->set_images = plan->bands == 1 && windows > 0 ? BAND_WINDOWS / windows : 1;
+  if (plan->set_images < 1) plan->set_images = 1;
 }
 
 /* What channel_gradient's memory holds, one behind the other. */
 static size_t turned_bytes(const channel_plan *plan) {
-  return tdm_cpu_aligned((size_t)(plan->rows * plan->out_size[1] * CHANNEL_TILE) * sizeof(real));
+  return tdm_cpu_aligned((size_t)(plan->rows * plan->out_size[1] * CHANNEL_TILE) * sizeof(real)) *
+         (size_t)plan->set_images;
 }
 
 size_t channel_gradient_bytes(const channel_plan *plan, int64_t tiles, int64_t columns) {
   const size_t sums_bytes =
       tdm_cpu_aligned((size_t)(tiles * columns * CHANNEL_TILE) * sizeof(real));
   const int64_t in = tdm_cpu_min(plan->in, (columns - 1) / plan->taps + 2); /* at most */
-  return channel_padded_bytes(plan, in) + turned_bytes(plan) + sums_bytes;
+  return (size_t)plan->set_images * channel_padded_bytes(plan, in) + turned_bytes(plan) +
+         sums_bytes;
 }
 
 /* turned (count, vectors of channels) from d_y (channels, ...), whose channels are pixels apart:
@@ -44,11 +49,13 @@ static void turn(const real *d_y, int64_t pixels, int64_t channels, int64_t coun
   }
 }
 
-/* Of one band: what its tiles share. */
+/* Of one band of a set of images: what its tiles share. */
 typedef struct tile_job {
   const channel_plan *plan;
-  const real *turned; /* (rows, columns of windows, vectors of channels) */
-  const real *padded;
+  const real *turned; /* (images, rows, columns of windows, vectors of channels) */
+  const real *padded; /* padded_step apart */
+  int64_t padded_step;
+  int64_t images;
   int64_t rows;             /* of windows */
   int64_t offsets[COLUMNS]; /* in padded: what the tile's columns see at the first window */
 } tile_job;
@@ -58,7 +65,7 @@ typedef struct tile_job {
 ALWAYS_INLINE void tile(const int columns, const int vectors, const tile_job *job, real *sums) {
   const channel_plan *plan = job->plan;
   const int64_t width = plan->out_size[1];
-  const int64_t down = plan->step[0] * plan->step[1] * plan->width;
+  const int64_t down = plan->step[0] * plan->lines * plan->width;
   int64_t offsets[COLUMNS];
   vec totals[COLUMNS][VECTORS];
 #pragma GCC unroll 14
@@ -69,8 +76,8 @@ ALWAYS_INLINE void tile(const int columns, const int vectors, const tile_job *jo
       totals[c][v] = (vec){0};
   }
   const real *d = job->turned;
-  for (int64_t row = 0; row < job->rows; row++) {
-    const real *x = job->padded + row * down;
+  for (int64_t line = 0; line < job->images * job->rows; line++) {
+    const real *x = job->padded + line / job->rows * job->padded_step + line % job->rows * down;
     for (const real *const end = x + width; x < end; x++, d += vectors * LANES) {
       const vec first = vec_load(d);
       const vec second = vectors > 1 ? vec_load(d + LANES) : first;
@@ -119,7 +126,7 @@ ALWAYS_INLINE void tile_of_any_size(int64_t columns, const int vectors, const ti
 /* sums (columns, vectors of channels) += what one band gives to `out` channels of one tile. */
 static void add_band(tile_job *job, const channel_part *part, int64_t out, real *sums) {
   const channel_plan *plan = job->plan;
-  const int64_t plane = plan->padded_rows * plan->step[1] * plan->width;
+  const int64_t plane = plan->padded_rows * plan->lines * plan->width;
   const int64_t skipped = part->first_column % plan->taps;
   const int64_t width = out > LANES ? CHANNEL_TILE : LANES;
   int64_t count;
@@ -153,37 +160,60 @@ static void put_sums(const channel_plan *plan, int64_t out, int64_t k, const rea
   }
 }
 
-void channel_gradient(const channel_plan *plan, const channel_part *part, int64_t images,
-                      const real *d_y, int64_t d_y_step, const real *x, int64_t x_step,
+/* What a part's memory holds. */
+typedef struct part_memory {
+  real *padded; /* (set_images) of the channels that the part reads */
+  real *turned;
+  real *sums; /* (tiles, columns, CHANNEL_TILE) */
+} part_memory;
+
+/* sums += what one band of job->images images gives. */
+static void add_set(tile_job *job, const channel_part *part, int64_t in, const channel_set *set,
+                    int64_t band, const part_memory *memory) {
+  const channel_plan *plan = job->plan;
+  const int64_t pixels = plan->out_size[0] * plan->out_size[1];
+  const int64_t first = band * plan->rows * plan->out_size[1];
+  job->rows = tdm_cpu_min(plan->windows[0] - band * plan->rows, plan->rows);
+  const int64_t count = job->rows * plan->out_size[1];
+  for (int64_t image = 0; image < job->images; image++)
+    channel_pad(plan, in, set->x + image * set->x_step, band,
+                memory->padded + image * job->padded_step);
+  for (int64_t channel = 0; channel < part->out; channel += CHANNEL_TILE) {
+    const int64_t out = tdm_cpu_min(part->out - channel, CHANNEL_TILE);
+    const int64_t turned_step = count * (out > LANES ? CHANNEL_TILE : LANES);
+    for (int64_t image = 0; image < job->images; image++)
+      turn(set->d_y + image * set->d_y_step + channel * pixels + first, pixels, out, count,
+           memory->turned + image * turned_step);
+    add_band(job, part, out, memory->sums + channel * part->columns);
+  }
+}
+
+void channel_gradient(const channel_plan *plan, const channel_part *part, const channel_set *all,
                       char *memory, real *d_weight) {
   const int64_t pixels = plan->out_size[0] * plan->out_size[1], columns = part->columns;
-  const int64_t first_in = part->first_column / plan->taps;
+  const int64_t first_in = part->first_column / plan->taps, row = plan->in * plan->taps;
   const int64_t in = channel_span(plan, part->first_column, part->first_column + columns);
-  real *padded = (real *)memory;
-  real *turned = (real *)(memory + channel_padded_bytes(plan, in));
-  real *sums = (real *)((char *)turned + turned_bytes(plan)); /* (tiles, columns, CHANNEL_TILE) */
-  row_zero(sums, tdm_cpu_chunks(part->out, CHANNEL_TILE) * columns * CHANNEL_TILE);
-  d_y += part->first_out * pixels;
-  x += first_in * plan->size[0] * plan->size[1];
-  for (int64_t image = 0; image < images; image++, d_y += d_y_step, x += x_step) {
-    for (int64_t band = 0; band < plan->bands; band++) {
-      const int64_t first = band * plan->rows;
-      tile_job job = {.plan = plan,
-                      .turned = turned,
-                      .padded = padded,
-                      .rows = tdm_cpu_min(plan->windows[0] - first, plan->rows)};
-      channel_pad(plan, in, x, band, padded);
-      for (int64_t channel = 0; channel < part->out; channel += CHANNEL_TILE) {
-        const int64_t out = tdm_cpu_min(part->out - channel, CHANNEL_TILE);
-        turn(d_y + channel * pixels + first * plan->out_size[1], pixels, out,
-             job.rows * plan->out_size[1], turned);
-        add_band(&job, part, out, sums + channel * columns);
-      }
-    }
+  const size_t padded_bytes = channel_padded_bytes(plan, in);
+  part_memory of = {.padded = (real *)memory};
+  of.turned = (real *)(memory + (size_t)plan->set_images * padded_bytes);
+  of.sums = (real *)((char *)of.turned + turned_bytes(plan));
+  row_zero(of.sums, tdm_cpu_chunks(part->out, CHANNEL_TILE) * columns * CHANNEL_TILE);
+  tile_job job = {.plan = plan,
+                  .turned = of.turned,
+                  .padded = of.padded,
+                  .padded_step = (int64_t)(padded_bytes / sizeof(real))};
+  channel_set set = *all;
+  set.d_y += part->first_out * pixels;
+  set.x += first_in * plan->size[0] * plan->size[1];
+  for (int64_t image = 0; image < all->images; image += job.images) {
+    job.images = tdm_cpu_min(all->images - image, plan->set_images);
+    for (int64_t band = 0; band < plan->bands; band++)
+      add_set(&job, part, in, &set, band, &of);
+    set.d_y += job.images * set.d_y_step;
+    set.x += job.images * set.x_step;
   }
-  const int64_t row = plan->in * plan->taps;
   real *to = d_weight + part->first_out * row + part->first_column;
   for (int64_t channel = 0; channel < part->out; channel += CHANNEL_TILE)
     put_sums(plan, tdm_cpu_min(part->out - channel, CHANNEL_TILE), columns,
-             sums + channel * columns, to + channel * row);
+             of.sums + channel * columns, to + channel * row);
 }

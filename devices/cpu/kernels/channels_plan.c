@@ -49,7 +49,7 @@ static void add_tap(channel_plan *plan, int64_t tap, int64_t row, int64_t column
   plan->place_of[tap] = (int32_t)phase->tap_count;
   plan->rows_seen[phase->first_tap + phase->tap_count] = row;
   plan->offsets[phase->first_tap + phase->tap_count++] =
-      (down * plan->step[1] + aside % plan->step[1]) * plan->width + aside / plan->step[1];
+      (down * plan->lines + aside % plan->step[1]) * plan->width + aside / plan->step[1];
 }
 
 static void add_phase(channel_plan *plan, const axis_taps taps[2], int64_t down, int64_t aside,
@@ -83,6 +83,7 @@ static void finish_plan(channel_plan *plan, const axis_taps taps[2], const int64
     measure_axis(plan, axis, &taps[axis], phases[axis]);
   const int64_t columns = (plan->windows[1] - 1) * plan->step[1] + plan->reach[1] + 1;
   plan->width = tdm_cpu_chunks(columns > 0 ? columns : 1, plan->step[1]);
+  plan->lines = tdm_cpu_min(plan->step[1], plan->reach[1] + 1);
   for (int64_t tap = 0; tap < plan->taps; tap++)
     plan->phase_of[tap] = -1;
   int64_t first_tap = 0;
@@ -92,7 +93,7 @@ static void finish_plan(channel_plan *plan, const axis_taps taps[2], const int64
       first_tap += plan->phases[plan->phase_count - 1].tap_count;
     }
   }
-  const int64_t row_bytes = plan->in * plan->step[1] * plan->width * (int64_t)sizeof(real);
+  const int64_t row_bytes = plan->in * plan->lines * plan->width * (int64_t)sizeof(real);
   const int64_t fit = row_bytes > 0 ? BAND_BYTES / row_bytes : 1;
   channel_plan_rows(plan, (fit - plan->reach[0] - 1) / plan->step[0] + 1);
 }
@@ -146,11 +147,36 @@ static void pack_square(const channel_plan *plan, int64_t tile_first, int64_t ch
   }
 }
 
+/* The same where there is one tap, of which elements are out_step and in_step apart, one of them 1:
+ * for one vector of channels. */
+static void pack_single(const channel_plan *plan, int64_t channel, int64_t width,
+                        const real *weight, int64_t out_step, int64_t in_step, real *to) {
+  const int64_t left = plan->out - channel;
+  weight += channel * out_step;
+  for (int64_t i = 0; i < plan->in && out_step == 1; i++)
+    vec_store(to + i * width, vec_load_first(weight + i * in_step, left));
+  for (int64_t i = 0; i < plan->in && out_step != 1; i += LANES) {
+    vec rows[LANES];
+    for (int lane = 0; lane < LANES; lane++)
+      rows[lane] =
+          lane < left ? vec_load_first(weight + lane * out_step + i, plan->in - i) : (vec){0};
+    vec_transpose(rows);
+    for (int r = 0; r < LANES && i + r < plan->in; r++)
+      vec_store(to + (i + r) * width, rows[r]);
+  }
+}
+
 void channel_weight(const channel_plan *plan, int64_t tile, const real *weight, int64_t out_step,
                     int64_t in_step, real *packed) {
-  const int64_t first = tile * CHANNEL_TILE, end = first + channel_tile_width(plan, first);
+  const int64_t first = tile * CHANNEL_TILE, width = channel_tile_width(plan, first);
+  if (plan->taps == 1 && (out_step == 1 || in_step == 1)) {
+    for (int64_t lane = 0; lane < width; lane += LANES)
+      pack_single(plan, first + lane, width, weight, out_step, in_step,
+                  packed + first * plan->in + lane);
+    return;
+  }
   for (int64_t i = 0; i < plan->in; i++)
-    for (int64_t channel = first; channel < end; channel += LANES)
+    for (int64_t lane = 0; lane < width; lane += LANES)
       for (int64_t tap = 0; tap < plan->taps; tap += LANES)
-        pack_square(plan, first, channel, i, tap, weight + i * in_step, out_step, packed);
+        pack_square(plan, first, first + lane, i, tap, weight + i * in_step, out_step, packed);
 }

@@ -46,7 +46,8 @@ typedef struct convolution_state {
   int64_t block_bands; /* that the weight's gradient looks at together */
   pointwise_plan pointwise;
   channel_plan channels;
-  int64_t tile_parts; /* that an item's tiles of channels are shared out to */
+  int64_t item_images;  /* that go together, with channels in lanes */
+  int64_t tile_parts;   /* that an item's tiles of channels are shared out to */
   int64_t part_tiles;   /* of channels written, in a part of the weight's gradient */
   int64_t part_columns; /* of that part */
 } convolution_state;

@@ -24,22 +24,30 @@ static channel_windows windows_of(const convolution_state *state) {
 
 /* ---- Of x, and of d_y ------------------------------------------------------------------------ */
 
-/* Items: (image, group, band, part of the tiles). Few items are made more by parts, each of which
- * pads its band. */
+/* Items: (images that go together, group, band, part of the tiles). Few items are made more by
+ * parts, each of which pads its band. */
 static int64_t item_count(const convolution_state *state) {
-  return state->images * state->groups * state->channels.bands * state->tile_parts;
+  return tdm_cpu_chunks(state->images, state->item_images) * state->groups * state->channels.bands *
+         state->tile_parts;
 }
 
 static void prepare_windows(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                             convolution_state *state) {
   const channel_plan *plan = &state->channels;
   const int64_t wanted = state->splits ? 4 * (int64_t)request->team_size : 1;
+  const int64_t padded_bytes = (int64_t)channel_padded_bytes(plan, plan->in);
+  state->item_images = 1;
   state->tile_parts = 1;
+  while (plan->bands == 1 && state->item_images < state->images &&
+         2 * state->item_images * padded_bytes <= PADDED_BYTES)
+    state->item_images *= 2;
   const int64_t items = item_count(state);
   if (items > 0 && items < wanted)
     state->tile_parts = tdm_cpu_min(channel_tiles(plan), tdm_cpu_chunks(wanted, items));
+  while (state->item_images > 1 && item_count(state) < wanted)
+    state->item_images /= 2;
   state->slots = tdm_cpu_min(item_count(state), wanted);
-  state->slot_bytes = (int64_t)channel_padded_bytes(plan, plan->in);
+  state->slot_bytes = state->item_images * padded_bytes;
   answer->workspace_bytes = (size_t)state->groups * channel_weight_bytes(plan) +
                             (size_t)(state->slots * state->slot_bytes);
 }
@@ -103,15 +111,25 @@ static void pack_weight(void *user, int64_t begin, int64_t end) {
 static void windows_item(const windows_job *job, int64_t item, real *padded) {
   const convolution_state *state = job->call->state;
   const channel_plan *plan = &state->channels;
-  const int64_t tiles = channel_tiles(plan);
-  const int64_t part = item % state->tile_parts, banded = item / state->tile_parts;
-  const int64_t band = banded % plan->bands, pair = banded / plan->bands;
-  const int64_t group = pair % state->groups;
-  const real *x = job->x + pair * plan->in * plan->size[0] * plan->size[1]; /* (in, h, w) */
-  channel_pad(plan, plan->in, x, band, padded);
-  channel_band(plan, part * tiles / state->tile_parts, (part + 1) * tiles / state->tile_parts,
-               packed_of(job, group), job->bias != NULL ? job->bias + group * plan->out : NULL,
-               padded, x, band, job->y + pair * plan->out * plan->out_size[0] * plan->out_size[1]);
+  const int64_t tiles = channel_tiles(plan), parts = state->tile_parts;
+  const int64_t part = item % parts, banded = item / parts;
+  const int64_t band = banded % plan->bands, set = banded / plan->bands;
+  const int64_t group = set % state->groups, first = set / state->groups * state->item_images;
+  const int64_t x_size = plan->in * plan->size[0] * plan->size[1];
+  const int64_t y_size = plan->out * plan->out_size[0] * plan->out_size[1];
+  const channel_images images = {.count = tdm_cpu_min(state->images - first, state->item_images),
+                                 .x = job->x + (first * state->groups + group) * x_size,
+                                 .padded = padded,
+                                 .y = job->y + (first * state->groups + group) * y_size,
+                                 .x_step = state->groups * x_size,
+                                 .padded_step =
+                                     (int64_t)(channel_padded_bytes(plan, plan->in) / sizeof(real)),
+                                 .y_step = state->groups * y_size};
+  for (int64_t image = 0; image < images.count; image++)
+    channel_pad(plan, plan->in, images.x + image * images.x_step, band,
+                padded + image * images.padded_step);
+  channel_band(plan, part * tiles / parts, (part + 1) * tiles / parts, packed_of(job, group),
+               job->bias != NULL ? job->bias + group * plan->out : NULL, &images, band);
 }
 
 static void windows_slots(void *user, int64_t begin, int64_t end) {
@@ -224,9 +242,12 @@ static void parameter_item(const tdm_kernel_call *call, int64_t item, char *memo
   part.columns = tdm_cpu_min(state->k - part.first_column, state->part_columns);
   const int64_t d_y_step = plan->out * state->pixels;
   const int64_t x_step = plan->in * plan->size[0] * plan->size[1];
-  channel_gradient(plan, &part, state->images, (const real *)call->inputs[0] + group * d_y_step,
-                   state->groups * d_y_step, (const real *)call->inputs[1] + group * x_step,
-                   state->groups * x_step, memory,
+  const channel_set all = {.images = state->images,
+                           .d_y = (const real *)call->inputs[0] + group * d_y_step,
+                           .x = (const real *)call->inputs[1] + group * x_step,
+                           .d_y_step = state->groups * d_y_step,
+                           .x_step = state->groups * x_step};
+  channel_gradient(plan, &part, &all, memory,
                    (real *)call->outputs[0] + group * plan->out * state->k);
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "devices/cpu/kernels.h"
+#include "devices/fused.h"
 #include "tests/devices/kernels/cases.h"
 #include "tests/devices/kernels/direct.h"
 
@@ -64,6 +65,12 @@ static void count_case(const kernel_case *test, void *user) {
   }
 }
 
+/* Fused nodes have no numbers of their own: tests/graph/fuse_models_test.c compares them with their
+ * members. */
+static bool is_compared_elsewhere(const tdm_kernel *kernel) {
+  return strcmp(kernel->operation, TDM_OP_FUSED) == 0;
+}
+
 static void every_kernel_has_cases(void **state) {
   (void)state;
   coverage seen = {0};
@@ -72,7 +79,7 @@ static void every_kernel_has_cases(void **state) {
   for (size_t i = 0; i < kernel_family_count; i++)
     kernel_families[i].each(count_case, &seen);
   for (size_t i = 0; i < seen.count; i++) {
-    if (seen.cases[i] < 3) {
+    if (seen.cases[i] < 3 && !is_compared_elsewhere(&seen.kernels[i])) {
       fail_msg("%s of %s has %zu cases", seen.kernels[i].operation,
                tdm_dtype_name(seen.kernels[i].dtype), seen.cases[i]);
     }

@@ -25,11 +25,11 @@ typedef struct recurrent_state {
   bool splits;
 } recurrent_state;
 
-/* Rows of a task: few enough that every thread has some, enough that reading the weights from the
- * cache does not cost more than the products. */
+/* Rows of a task: few enough that every thread has some and that they stay in the nearest cache
+ * beside a panel, enough that reading the weights does not cost more than the products. */
 static inline int64_t recurrent_rows(int64_t batch, size_t team_size) {
   const int64_t wanted = tdm_cpu_chunks(batch, (int64_t)team_size);
-  return wanted > 64 ? 64 : wanted < 12 ? 12 : wanted;
+  return wanted > 32 ? 32 : wanted < 12 ? 12 : wanted;
 }
 
 /* Units of the state, first <= j < end; first is a multiple of a panel's width. */

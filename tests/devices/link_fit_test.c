@@ -48,8 +48,10 @@ static void exact_copies_give_the_exact_line(void **state) {
   assert_true(estimate.deviation < 1e-9);
   assert_int_equal(estimate.origin, TDM_LINK_CALIBRATED);
   assert_int_equal(estimate.knot_count, SIZES);
-  for (double bytes = 100; bytes < 1e9; bytes *= 1.7)
+  for (int i = 0; i < 31; i++) {
+    const double bytes = 100 * pow(1.7, i);
     assert_true(fabs(tdm_link_predict_ns(&estimate, bytes) / (5000 + bytes / 16) - 1) < 1e-6);
+  }
 }
 
 /* In how many of TRIALS the truth lies within the stated uncertainty, and is it a useful one? */

@@ -60,7 +60,8 @@ static void a_modelled_link_is_recovered(void **state) {
     assert_int_equal(estimate.knot_count, 9);
     assert_true(estimate.knots[0].bytes == KIBIBYTE);
     assert_true(estimate.knots[8].bytes == 256 * KIBIBYTE);
-    for (double bytes = KIBIBYTE; bytes <= 256 * KIBIBYTE; bytes *= 2) {
+    for (int power = 0; power <= 8; power++) {
+      const double bytes = (double)(KIBIBYTE << power);
       const double model = 300e3 + bytes / 0.5;
       const double predicted = tdm_link_predict_ns(&estimate, bytes);
       /* No copy was faster, and a neighbouring size's ratio is off by two at most. */

@@ -18,12 +18,13 @@ static tdm_status execute_mix(const tdm_kernel_call *call) {
   const test_mix_attributes *attributes = call->attributes;
   int64_t *out = call->outputs[0];
   const int64_t count = tdm_shape_count(&call->output_specs[0].shape);
+  const size_t input_count = (size_t)attributes->input_count;
   for (int64_t i = 0; i < count; ++i) {
     int64_t inputs[8];
-    for (int64_t k = 0; k < attributes->input_count; ++k) {
+    for (size_t k = 0; k < input_count; ++k) {
       inputs[k] = ((const int64_t *)call->inputs[k + 1])[i];
     }
-    out[i] = test_mix(out[i], inputs, (size_t)attributes->input_count, attributes->value);
+    out[i] = test_mix(out[i], inputs, input_count, attributes->value);
   }
   return TDM_OK;
 }

@@ -35,9 +35,9 @@ static void rnn(layer_test *test, const layer_case *options) {
   chosen.struct_size = sizeof chosen;
   const tdm_value x = layer_parameter(test, "x");
   if (options->has_h0) chosen.h0 = layer_parameter(test, "h0");
-  tdm_value h_n[3];
+  tdm_value h_n[3] = {{0}};
   layer_judge(test, "y", tdm_rnn(test->graph, "layer", x, 6, &chosen, h_n));
-  for (int i = 0; i < (chosen.layers ? chosen.layers : 1); i++)
+  for (int i = 0; i < 3 && i < (chosen.layers ? chosen.layers : 1); i++)
     layer_judge(test, states[i], h_n[i]);
 }
 

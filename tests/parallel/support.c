@@ -85,7 +85,7 @@ void assert_near_tensor(tdm_tensor *a, tdm_tensor *b, double tolerance) {
   double error = 0;
   for (int64_t i = 0; i < tdm_shape_count(&a_shape); i++) {
     assert_true(isfinite(x_data[i]));
-    most = fmax(most, fabs(y_data[i]));
+    most = fmax(most, fabs((double)y_data[i]));
     error = fmax(error, fabs((double)x_data[i] - y_data[i]));
   }
   if (error > tolerance * most) fail_msg("an error of %g, and the most is %g", error, most);

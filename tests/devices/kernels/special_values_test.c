@@ -110,13 +110,14 @@ static double exact_sigmoid(double x) {
 /* The worst error over both signs and magnitudes from 2^-40 to 2^8. */
 static double worst_error(const char *isa, const char *operation, tdm_dtype dtype,
                           exact_function exact) {
-  enum { COUNT = 4000 };
+  enum { MAGNITUDES = 2000, COUNT = 2 * MAGNITUDES };
   static double wide_x[COUNT], wide_y[COUNT];
   static float x[COUNT], y[COUNT];
   const bool wide = dtype == TDM_FLOAT64;
   double worst = 0;
   for (int i = 0; i < COUNT; i++) {
-    const double magnitude = exp2(-40 + 48.0 * (i / 2) / (COUNT / 2));
+    const int step = i / 2;
+    const double magnitude = exp2(-40 + 48.0 * step / MAGNITUDES);
     wide_x[i] = i % 2 == 0 ? magnitude : -magnitude;
     x[i] = (float)wide_x[i];
     if (!wide) wide_x[i] = (double)x[i];

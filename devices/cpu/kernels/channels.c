@@ -98,6 +98,8 @@ void channel_pad(const channel_plan *plan, int64_t in, const real *x, int64_t ba
   }
 }
 
+enum { MOST_LINES = 4, MOST_WINDOWS = 14 }; /* that a tile is compiled for */
+
 /* ---- Tiles ----------------------------------------------------------------------------------- */
 
 /* Of one band, phase and tile of channels: what its tiles of windows share. */
@@ -121,7 +123,7 @@ typedef struct tile_job {
 
 /* The sums (windows, tile's channels) go to y (channels, h', w') from element `at` on. */
 static __attribute__((noinline)) void store_tile(const tile_job *job, int64_t windows,
-                                                 int64_t vectors, const vec sums[WIDE][VECTORS],
+                                                 int64_t vectors, const vec (*sums)[VECTORS],
                                                  int64_t at) {
   const int64_t plane = job->plan->out_size[0] * job->plan->out_size[1];
   const int64_t apart = job->plan->apart[1];
@@ -154,11 +156,12 @@ ALWAYS_INLINE void fetch_target(const tile_job *job, int64_t at) {
     __builtin_prefetch(to, 1);
 }
 
-/* lines of so many windows each. These and vectors are constants where this is inlined: the sums
- * live in registers. x: what the first window's first tap sees of the first channel; at: in y. */
+/* lines of so many windows each, WIDE in all. These and vectors are constants where this is
+ * inlined: the sums live in registers, and have room for what is inlined and never reached. x: what
+ * the first window's first tap sees of the first channel; at: in y. */
 ALWAYS_INLINE void tile(const int lines, const int windows, const int vectors, const tile_job *job,
                         const real *x, int64_t at) {
-  vec sums[WIDE][VECTORS];
+  vec sums[MOST_LINES * MOST_WINDOWS][VECTORS];
 #pragma GCC unroll 14
   for (int p = 0; p < lines * windows; p++) {
 #pragma GCC unroll 2

@@ -80,15 +80,18 @@ static void drop_stretch(const tdm_kernel_call *call, const real *x, real *y, ui
                          int64_t count) {
   const dropout_state *state = call->state;
   const uint64_t seed = call->scalars->seed;
-  const uint32_t step = (uint32_t)call->scalars->step;
+  const uint32_t step = (uint32_t)call->scalars->step, threshold = state->threshold;
+  const real scale = state->scale; /* not in memory that y might be */
   uint32_t words[4 * BLOCKS];
   while (count > 0) {
     const uint64_t block = place / 4;
     const int64_t skipped = (int64_t)(place % 4);
     const int64_t taken = tdm_cpu_min(count, 4 * BLOCKS - skipped);
     draw_words(seed, state->stream, step, block, tdm_cpu_chunks(skipped + taken, 4), words);
-    for (int64_t i = 0; i < taken; i++)
-      y[i] = words[skipped + i] >> 8 < state->threshold ? 0 : x[i] * state->scale;
+    for (int64_t i = 0; i < taken; i++) {
+      const real kept = x[i] * scale;
+      y[i] = words[skipped + i] >> 8 < threshold ? 0 : kept;
+    }
     x += taken;
     y += taken;
     place += (uint64_t)taken;

@@ -1,6 +1,6 @@
-/* Sliding windows: tiles of some channels of the result and up to two vectors of windows, whose
- * sums stay in registers over all channels and taps. Invariant: an element of the result is bias,
- * then channel after channel, tap after tap, wherever it lies in a vector. */
+/* Sliding windows: tiles of some channels of the result and some vectors of windows, whose sums
+ * stay in registers over all channels and taps. Invariant: an element of the result is bias, then
+ * channel after channel, tap after tap, wherever it lies in a vector. */
 #include "devices/cpu/kernels/slide.h"
 
 #include "devices/cpu/kernels/vector.h"
@@ -8,6 +8,8 @@
 #define BAND_BYTES (192 * 1024) /* padded: stays in the second cache */
 /* The tallest tiles, so that sums of two vectors a channel fit the registers. */
 #define TALL (TDM_VECTOR_BYTES == 64 ? 12 : 6)
+#define MOST_SUMS (2 * TALL)
+#define MOST_VECTORS 8
 
 static int64_t taps_of(const slide_plan *plan) {
   return plan->kernel[0] * plan->kernel[1];
@@ -98,11 +100,11 @@ void slide_pad(const slide_plan *plan, const real *x, int64_t band, real *padded
 
 /* ---- Tiles ----------------------------------------------------------------------------------- */
 
-/* Up to two vectors of neighbouring windows, and where their sums go. */
+/* Vectors of neighbouring windows, and where their sums go. */
 typedef struct windows {
-  const real *x[2]; /* in padded: the first window's first element */
-  real *y[2];       /* of the tile's first channel */
-  int64_t counts[2];
+  const real *x[MOST_VECTORS]; /* in padded: the first window's first element */
+  real *y[MOST_VECTORS];       /* of the tile's first channel */
+  int64_t counts[MOST_VECTORS];
   int64_t first_line; /* lines of the kernel first <= ky < end look at more than zeros */
   int64_t end_line;
 } windows;
@@ -120,14 +122,17 @@ typedef struct tile_job {
 ALWAYS_INLINE void tile(const int rows, const int vectors, const tile_job *job, const windows *of) {
   const slide_plan *plan = job->plan;
   const int64_t plane = plan->padded_rows * plan->width, down = plan->dilation[0] * plan->width;
-  const int64_t aside = plan->dilation[1], apart = of->x[vectors - 1] - of->x[0];
-  const int64_t line_step = plan->kernel[1] * rows;
-  vec sums[TALL][2];
+  const int64_t aside = plan->dilation[1], line_step = plan->kernel[1] * rows;
+  int64_t apart[MOST_VECTORS];
+  vec sums[MOST_SUMS];
+#pragma GCC unroll 8
+  for (int v = 0; v < vectors; v++)
+    apart[v] = of->x[v] - of->x[0];
 #pragma GCC unroll 12
   for (int r = 0; r < rows; r++) {
-#pragma GCC unroll 2
+#pragma GCC unroll 8
     for (int v = 0; v < vectors; v++)
-      sums[r][v] = vec_set(job->bias != NULL ? job->bias[r] : 0);
+      sums[r * vectors + v] = vec_set(job->bias != NULL ? job->bias[r] : 0);
   }
   for (int64_t i = 0; i < plan->in; i++) {
     const real *line = of->x[0] + i * plane + of->first_line * down;
@@ -135,99 +140,137 @@ ALWAYS_INLINE void tile(const int rows, const int vectors, const tile_job *job, 
     for (int64_t ky = of->first_line; ky < of->end_line; ky++, line += down) {
       const real *x = line;
       for (int64_t kx = 0; kx < plan->kernel[1]; kx++, x += aside, weight += rows) {
-        const vec first = vec_load(x);
-        const vec second = vectors > 1 ? vec_load(x + apart) : first;
+        vec seen[MOST_VECTORS];
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; v++)
+          seen[v] = vec_load(x + apart[v]);
 #pragma GCC unroll 12
         for (int r = 0; r < rows; r++) {
-          sums[r][0] += weight[r] * first;
-          if (vectors > 1) sums[r][1] += weight[r] * second;
+#pragma GCC unroll 8
+          for (int v = 0; v < vectors; v++)
+            sums[r * vectors + v] += weight[r] * seen[v];
         }
       }
     }
   }
 #pragma GCC unroll 12
   for (int r = 0; r < rows; r++) {
-#pragma GCC unroll 2
+#pragma GCC unroll 8
     for (int v = 0; v < vectors; v++)
-      vec_store_first(of->y[v] + r * job->y_step, sums[r][v], of->counts[v]);
+      vec_store_first(of->y[v] + r * job->y_step, sums[r * vectors + v], of->counts[v]);
   }
 }
 
-ALWAYS_INLINE void tile_of_any_height(int64_t rows, const int vectors, const tile_job *job,
-                                      const windows *of) {
-#define HEIGHT(constant)                                                                           \
-  case constant:                                                                                   \
-    if (constant <= TALL) tile(constant, vectors, job, of);                                        \
+static void tile_of_any_size(int64_t rows, int vectors, const tile_job *job, const windows *of) {
+#define SIZE(rows, vectors)                                                                        \
+  case (rows)*16 + (vectors):                                                                      \
+    if ((rows) <= TALL && (rows) * (vectors) <= MOST_SUMS) tile(rows, vectors, job, of);           \
     break;
-  switch (rows) {
-    HEIGHT(1)
-    HEIGHT(2)
-    HEIGHT(3)
-    HEIGHT(4)
-    HEIGHT(5)
-    HEIGHT(6)
-    HEIGHT(7)
-    HEIGHT(8)
-    HEIGHT(9)
-    HEIGHT(10)
-    HEIGHT(11)
-    HEIGHT(12)
+  switch (rows * 16 + vectors) {
+    SIZE(1, 8)
+    SIZE(1, 4)
+    SIZE(2, 4)
+    SIZE(3, 4)
+    SIZE(1, 2)
+    SIZE(2, 2)
+    SIZE(3, 2)
+    SIZE(4, 2)
+    SIZE(5, 2)
+    SIZE(6, 2)
+    SIZE(7, 2)
+    SIZE(8, 2)
+    SIZE(9, 2)
+    SIZE(10, 2)
+    SIZE(11, 2)
+    SIZE(12, 2)
+    SIZE(1, 1)
+    SIZE(2, 1)
+    SIZE(3, 1)
+    SIZE(4, 1)
+    SIZE(5, 1)
+    SIZE(6, 1)
+    SIZE(7, 1)
+    SIZE(8, 1)
+    SIZE(9, 1)
+    SIZE(10, 1)
+    SIZE(11, 1)
+    SIZE(12, 1)
   }
-#undef HEIGHT
+#undef SIZE
+}
+
+/* The next vector of a band's channel: windows from column on, or if flat, from row to row. */
+typedef struct cursor {
+  int64_t row;
+  int64_t column;
+} cursor;
+
+/* Division by 1, the common case, takes no time. */
+ALWAYS_INLINE int64_t chunks(int64_t count, int64_t chunk) {
+  return chunk == 1 ? count : tdm_cpu_chunks(count, chunk);
 }
 
 /* Takes in the lines of the kernel that do not look at zeros above or below x, in windows of row
  * `row` of the result. */
 ALWAYS_INLINE void widen_lines(const slide_plan *plan, int64_t row, windows *of) {
   const int64_t step = plan->dilation[0], above = plan->padding[0] - row;
-  const int64_t first = above > 0 ? (above + step - 1) / step : 0;
-  const int64_t below = (plan->size[0] + above + step - 1) / step; /* the first that is too far */
+  const int64_t first = above > 0 ? chunks(above, step) : 0;
+  const int64_t below = chunks(plan->size[0] + above, step); /* the first that is too far */
   of->first_line = tdm_cpu_min(of->first_line, first);
   if (of->end_line < below) of->end_line = tdm_cpu_min(below, plan->kernel[0]);
 }
 
-/* Vector `index` of a band's channel. */
-ALWAYS_INLINE void place_windows(const slide_plan *plan, const real *padded, real *y, int64_t index,
+/* Places vector v, and goes on to the one behind it. */
+ALWAYS_INLINE void place_windows(const slide_plan *plan, const real *padded, real *y, cursor *at,
                                  windows *of, int v) {
+  const int64_t width = plan->out_size[1];
   if (plan->flat) {
-    of->x[v] = padded + index * LANES;
-    of->y[v] = y + index * LANES;
+    of->x[v] = padded + at->column;
+    of->y[v] = y + at->column;
     of->counts[v] = LANES;
+    at->column += LANES;
     return;
   }
-  const int64_t in_row = vectors_of_row(plan);
-  const int64_t row = index / in_row, column = index % in_row * LANES;
-  of->x[v] = padded + row * plan->width + column;
-  of->y[v] = y + row * plan->out_size[1] + column;
-  of->counts[v] = plan->out_size[1] - column;
+  of->x[v] = padded + at->row * plan->width + at->column;
+  of->y[v] = y + at->row * width + at->column;
+  of->counts[v] = width - at->column;
+  at->column += LANES;
+  if (at->column >= width) *at = (cursor){at->row + 1, 0};
 }
 
-/* Vectors first <= i < first + count of a band's channel, 1 or 2. */
+/* The next `count` vectors of a band's channel. */
 ALWAYS_INLINE windows windows_at(const slide_plan *plan, const real *padded, real *y, int64_t band,
-                                 int64_t first, int64_t count) {
+                                 cursor *at, int count) {
   windows of = {.first_line = plan->kernel[0]};
   if (plan->flat) {
     of.first_line = 0;
     of.end_line = plan->kernel[0];
   }
+#pragma GCC unroll 8
   for (int v = 0; v < count; v++) {
-    place_windows(plan, padded, y, first + v, &of, v);
-    if (!plan->flat) widen_lines(plan, band * plan->rows + (first + v) / vectors_of_row(plan), &of);
+    if (!plan->flat) widen_lines(plan, band * plan->rows + at->row, &of);
+    place_windows(plan, padded, y, at, &of, v);
   }
   return of;
 }
 
+/* Tiles of `vectors` vectors, as many as there are of *left. */
+ALWAYS_INLINE void tiles_of_vectors(const int vectors, const tile_job *job, int64_t height,
+                                    const real *padded, real *y, cursor *at, int64_t *left) {
+  for (; *left >= vectors; *left -= vectors) {
+    const windows of = windows_at(job->plan, padded, y, job->band, at, vectors);
+    tile_of_any_size(height, vectors, job, &of);
+  }
+}
+
+/* Low tiles are wide, so that they have as many sums as the products take time. */
 static void tiles_of_channels(const tile_job *job, int64_t height, const real *padded, real *y,
                               int64_t vectors) {
-  windows of;
-  int64_t i = 0;
-  for (; i + 2 <= vectors; i += 2) {
-    of = windows_at(job->plan, padded, y, job->band, i, 2);
-    tile_of_any_height(height, 2, job, &of);
-  }
-  if (i == vectors) return;
-  of = windows_at(job->plan, padded, y, job->band, i, 1);
-  tile_of_any_height(height, 1, job, &of);
+  cursor at = {0, 0};
+  if (height == 1) tiles_of_vectors(8, job, height, padded, y, &at, &vectors);
+  if (height <= 3) tiles_of_vectors(4, job, height, padded, y, &at, &vectors);
+  tiles_of_vectors(2, job, height, padded, y, &at, &vectors);
+  tiles_of_vectors(1, job, height, padded, y, &at, &vectors);
 }
 
 void slide_band(const slide_plan *plan, const real *weight, const real *bias, const real *padded,

@@ -16,7 +16,7 @@
 #define TDM_VECTOR_BYTES 16
 #endif
 
-#define LANES (TDM_VECTOR_BYTES * 8 / TDM_REAL_BITS)
+enum { LANES = TDM_VECTOR_BYTES * 8 / TDM_REAL_BITS };
 #define ALWAYS_INLINE static inline __attribute__((always_inline, unused))
 
 typedef real vec __attribute__((vector_size(TDM_VECTOR_BYTES)));

@@ -18,6 +18,8 @@ def _contents(dep):
                 objects += library.pic_objects
             elif library.pic_static_library or library.static_library:
                 archives.append(library.pic_static_library or library.static_library)
+    if archives:
+        flags.append("-lstdc++")  # the host's part of what nvcc compiles wants it
     return objects, archives, flags
 
 def _libraries_impl(ctx):

@@ -105,20 +105,21 @@ ALWAYS_INLINE vec vec_log(vec x) {
   return vec_select(x < vec_set((real)INFINITY), finite, x);
 }
 
+ALWAYS_INLINE vec vec_absolute(vec x) {
+  return (vec)((vec_bits)x & ~(vec_bits)vec_set((real)-0.0));
+}
+
 /* log x of any x: -infinity of 0, NaN of what is negative; subnormal numbers are scaled first. */
 ALWAYS_INLINE vec vec_log_of_any(vec x) {
   const real least = (real)(TDM_REAL_BITS == 64 ? DBL_MIN : FLT_MIN);
   const vec_bits small = x < vec_set(least);
   const vec up = vec_set((real)18014398509481984.0); /* 2^54 */
   const vec of_up = vec_set((real)37.42994775023704670);
-  const vec finite = vec_log(vec_select(small, x * up, x)) - vec_select(small, of_up, (vec){0});
+  const vec finite =
+      vec_log(vec_select(small, vec_absolute(x) * up, x)) - vec_select(small, of_up, (vec){0});
   const vec none = vec_set((real)NAN), below = vec_set((real)-INFINITY);
   const vec of_small = vec_select(x > (vec){0}, finite, vec_select(x == (vec){0}, below, none));
   return vec_select(small, of_small, finite);
-}
-
-ALWAYS_INLINE vec vec_absolute(vec x) {
-  return (vec)((vec_bits)x & ~(vec_bits)vec_set((real)-0.0));
 }
 
 /* log(1 + u) for 0 <= u <= 1: 2 artanh(s) with s = u / (2 + u) <= 1/3, by its series. */

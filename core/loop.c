@@ -202,7 +202,6 @@ static void on_wake(uv_async_t *handle) {
 static void *thread_main(void *user) {
   tdm_loop *loop = user;
   thread_loop = loop;
-  tdm_thread_ask_short_slice();
   (void)uv_run(loop->uv, UV_RUN_DEFAULT);
   while (run_posted(loop)) {
   }

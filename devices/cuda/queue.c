@@ -170,7 +170,6 @@ static void *feeder_main(void *user) {
   /* Near to the GPU, and to the staging buffers that it fills and reads. Not to be is no failure.
    */
   (void)tdm_topology_bind_thread_to(tdm_context_topology(context), feeder->device->node);
-  tdm_thread_ask_short_slice();
   feeder_rest state = {0};
   for (;;) {
     if (turn_all(feeder)) {

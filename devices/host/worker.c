@@ -275,7 +275,6 @@ static void *worker_main(void *user) {
   tdm_worker *worker = user;
   tdm_context_thread_begins(worker->executor.device->context);
   (void)tdm_topology_bind_thread(worker->topology, &worker->cores);
-  tdm_thread_ask_short_slice();
   const int saved = tdm_team_serial_enter();
   worker_rest state = {0};
   for (;;) {

@@ -2,16 +2,13 @@
  * Losses are told by a time that lies back, so nothing here depends on who is scheduled when. */
 #include "core/crowd.h"
 
-#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <sys/resource.h>
 
 #include <cmocka.h>
 
 #include "core/park.h"
-#include "core/thread.h"
 
 enum { MILLISECOND = 1000000 };
 
@@ -45,20 +42,11 @@ static void who_is_alone_goes_on_yielding(void **state) {
   assert_true(kept); /* of a thousand, one comes back within a fifth of a millisecond */
 }
 
-static void a_short_slice_leaves_class_and_niceness(void **state) {
-  (void)state;
-  const int policy = sched_getscheduler(0), niceness = getpriority(PRIO_PROCESS, 0);
-  tdm_thread_ask_short_slice();
-  assert_int_equal(sched_getscheduler(0), policy);
-  assert_int_equal(getpriority(PRIO_PROCESS, 0), niceness);
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_loss_keeps_threads_from_yielding),
       cmocka_unit_test(a_long_loss_counts_as_a_short_one),
       cmocka_unit_test(who_is_alone_goes_on_yielding),
-      cmocka_unit_test(a_short_slice_leaves_class_and_niceness),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

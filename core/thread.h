@@ -1,4 +1,4 @@
-/* Small helpers over pthreads shared by all folders: a named thread, and an aligned atomic word.
+/* A helper over pthreads shared by all folders: a named thread.
  * Invariant: names are at most 15 characters, as the kernel keeps them. */
 #ifndef TANDEM_CORE_THREAD_H
 #define TANDEM_CORE_THREAD_H

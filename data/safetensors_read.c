@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "data/dataset.h"
-#include "data/file.h"
+#include "core/file.h"
 #include "devices/context.h"
 
 typedef struct mapping {

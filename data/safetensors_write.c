@@ -5,7 +5,7 @@
 
 #include "data/safetensors.h"
 #include "data/text.h"
-#include "data/whole_file.h"
+#include "core/whole_file.h"
 #include "devices/context.h"
 #include "devices/tensor.h"
 

@@ -4,19 +4,11 @@
 #ifndef TANDEM_DATA_TEXT_H
 #define TANDEM_DATA_TEXT_H
 
-#include "core/core.h"
+#include "core/utf8.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* Reads one code point; answers its bytes, or 0 where there is no valid one (or size is 0):
- * overlong forms, surrogates and values past U+10FFFF are not valid. */
-size_t tdm_utf8_decode(const char *bytes, size_t size, uint32_t *out_point);
-/* Writes a code point; answers its bytes, 1 to 4. */
-size_t tdm_utf8_encode(uint32_t point, char out_bytes[4]);
-/* Is all of it valid? */
-bool tdm_utf8_is_valid(const char *bytes, size_t size);
 
 bool tdm_point_is_letter(uint32_t point);
 /* The lower-case letter of a letter; one code point always gives one. */

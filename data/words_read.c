@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/hash.h"
-#include "data/file.h"
+#include "core/file.h"
 #include "data/text.h"
 #include "data/words.h"
 

@@ -1,8 +1,8 @@
 /* A file that appears whole or not at all: written under another name in the same folder, flushed
  * to the disk, then renamed. Invariant: until the commit nothing under path changes; without one,
  * nothing is left behind. */
-#ifndef TANDEM_DATA_WHOLE_FILE_H
-#define TANDEM_DATA_WHOLE_FILE_H
+#ifndef TANDEM_CORE_WHOLE_FILE_H
+#define TANDEM_CORE_WHOLE_FILE_H
 
 #include "core/allocate.h"
 

@@ -1,6 +1,6 @@
 /* Regular files, opened with messages that say what was wanted and why it failed. */
-#ifndef TANDEM_DATA_FILE_H
-#define TANDEM_DATA_FILE_H
+#ifndef TANDEM_CORE_FILE_H
+#define TANDEM_CORE_FILE_H
 
 #include "core/allocate.h"
 

@@ -1,7 +1,7 @@
 /* Writing beside and renaming. Invariant: the temporary file exists exactly while descriptor is
  * open; messages say what failed, callers say for which path. */
 #define _GNU_SOURCE /* O_CLOEXEC, O_DIRECTORY */
-#include "data/whole_file.h"
+#include "core/whole_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

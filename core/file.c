@@ -1,7 +1,7 @@
 /* Opening and reading files. Invariant: descriptors are not inherited by other programs, and
  * opening never blocks (as it would on a pipe). */
 #define _GNU_SOURCE /* O_CLOEXEC */
-#include "data/file.h"
+#include "core/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,0 +1,22 @@
+/* Code points and the bytes of UTF-8 that stand for them. No locale is looked at. */
+#ifndef TANDEM_CORE_UTF8_H
+#define TANDEM_CORE_UTF8_H
+
+#include "core/core.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Reads one code point; answers its bytes, or 0 where there is no valid one (or size is 0):
+ * overlong forms, surrogates and values past U+10FFFF are not valid. */
+size_t tdm_utf8_decode(const char *bytes, size_t size, uint32_t *out_point);
+/* Writes a code point; answers its bytes, 1 to 4. */
+size_t tdm_utf8_encode(uint32_t point, char out_bytes[4]);
+/* Is all of it valid? */
+bool tdm_utf8_is_valid(const char *bytes, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

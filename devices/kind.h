@@ -19,7 +19,8 @@ typedef struct tdm_kind {
   const char *count_variable;    /* of the environment: how many devices; NULL: none */
   const char *settings_variable; /* of the environment: tdm_kind_options.settings; NULL: none */
   bool on_host;                  /* its devices' threads run on the host's cores */
-  /* How many devices there are. OK with 0 devices is legal; out_reason (static) then says why. */
+  /* How many devices there are. OK with 0 devices is legal; out_reason, which is the
+   * calling thread's until its next call, then says why. */
   tdm_status (*count)(tdm_context *context, const tdm_kind_options *options, size_t *out_count,
                       const char **out_reason);
   /* One device; ops, context, index, host_addressable and queues are set on return; the context

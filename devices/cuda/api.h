@@ -25,11 +25,16 @@ enum {
   TDM_CUDA_PEER_ENABLED = 704,
   TDM_CUDA_UNKNOWN = 999,
   TDM_CUDA_BLAS = 100000, /* + cublasStatus_t */
+  TDM_CUDA_BLAS_NOT_INITIALIZED = TDM_CUDA_BLAS + 1,
+  TDM_CUDA_BLAS_ALLOC_FAILED = TDM_CUDA_BLAS + 3,
+  TDM_CUDA_BLAS_ARCH_MISMATCH = TDM_CUDA_BLAS + 8,
+  TDM_CUDA_BLAS_EXECUTION_FAILED = TDM_CUDA_BLAS + 13,
 };
 
 typedef struct tdm_cuda_stream_opaque *tdm_cuda_stream;
 typedef struct tdm_cuda_event_opaque *tdm_cuda_event;
 typedef struct tdm_cuda_blas_opaque *tdm_cuda_blas;
+typedef struct tdm_cuda_context_opaque *tdm_cuda_context;
 
 typedef struct tdm_cuda_properties {
   char name[256];
@@ -78,14 +83,22 @@ typedef struct tdm_cuda_product {
 
 typedef struct tdm_cuda_api {
   const char *(*error_text)(tdm_cuda_code code); /* static */
-  /* Devices. driver_version: 0 where no driver is installed. */
+  /* Devices. driver_version: the newest CUDA that the driver serves, 13000 for 13.0; 0 where none
+   * is installed. runtime_version: the CUDA that this build needs. */
   tdm_cuda_code (*driver_version)(int *out_version);
+  int (*runtime_version)(void);
   tdm_cuda_code (*device_count)(int *out_count);
   tdm_cuda_code (*properties)(int ordinal, tdm_cuda_properties *out_properties);
-  tdm_cuda_code (*device_get)(int *out_ordinal); /* of the calling thread */
+  /* Opens the device and makes it the calling thread's, for threads of our own. */
   tdm_cuda_code (*device_set)(int ordinal);
+  /* For other threads: retain opens the device; between push and pop it is the calling thread's,
+   * and afterwards the thread has what it had before, which may be no device at all. */
+  tdm_cuda_code (*context_retain)(tdm_cuda_context *out, int ordinal);
+  tdm_cuda_code (*context_push)(tdm_cuda_context context);
+  tdm_cuda_code (*context_pop)(void);
   tdm_cuda_code (*peer_possible)(int *out_possible, int ordinal, int peer);
-  tdm_cuda_code (*peer_enable)(int peer); /* for the calling thread's device */
+  tdm_cuda_code (*peer_enable)(int peer); /* for the calling thread's device; opens the peer */
+  tdm_cuda_code (*memory_free)(size_t *out_bytes); /* of the calling thread's device */
   /* Memory of the calling thread's device, and pinned memory that every device may write. */
   tdm_cuda_code (*allocate)(void **out, size_t bytes);
   tdm_cuda_code (*release)(void *memory);
@@ -105,6 +118,7 @@ typedef struct tdm_cuda_api {
   tdm_cuda_code (*stream_create)(tdm_cuda_stream *out);
   tdm_cuda_code (*stream_destroy)(tdm_cuda_stream stream);
   tdm_cuda_code (*stream_synchronize)(tdm_cuda_stream stream);
+  tdm_cuda_code (*stream_query)(tdm_cuda_stream stream); /* NOT_READY: there is work left */
   tdm_cuda_code (*stream_wait)(tdm_cuda_stream stream, tdm_cuda_event event);
   tdm_cuda_code (*event_create)(tdm_cuda_event *out);
   /* One that has a time, too. */
@@ -116,8 +130,10 @@ typedef struct tdm_cuda_api {
   tdm_cuda_code (*event_query)(tdm_cuda_event event);       /* NOT_READY: not yet */
   tdm_cuda_code (*event_synchronize)(tdm_cuda_event event); /* sleeps until it is reached */
   tdm_cuda_code (*launch)(const tdm_cuda_launch *launch);
-  /* cuBLAS, opened by the first create; where that fails, *out_reason (static) may say why. tf32:
-   * its products may round factors of float32 to TF32. */
+  /* cuBLAS. absence: why it cannot be opened here, of the calling thread until its next call; NULL:
+   * it can. Where create fails, *out_reason, of the thread as well, may say why. tf32: its products
+   * may round factors of float32 to TF32. */
+  const char *(*blas_absence)(void);
   tdm_cuda_code (*blas_create)(tdm_cuda_blas *out, bool tf32, const char **out_reason);
   tdm_cuda_code (*blas_destroy)(tdm_cuda_blas blas);
   tdm_cuda_code (*blas_set_stream)(tdm_cuda_blas blas, tdm_cuda_stream stream);

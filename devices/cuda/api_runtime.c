@@ -2,6 +2,7 @@
  * program built with this starts on a machine that has neither a driver nor cuBLAS. Invariant:
  * thin; no function here decides anything but how CUDA is called. */
 #include <cublas_v2.h>
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <nvtx3/nvToolsExt.h>
@@ -38,6 +39,10 @@ static tdm_cuda_code driver_version(int *out_version) {
   return code_of(cudaDriverGetVersion(out_version));
 }
 
+static int runtime_version(void) {
+  return CUDART_VERSION;
+}
+
 static tdm_cuda_code device_count(int *out_count) {
   *out_count = 0;
   return code_of(cudaGetDeviceCount(out_count));
@@ -56,12 +61,42 @@ static tdm_cuda_code properties(int ordinal, tdm_cuda_properties *out_properties
                                        sizeof(out_properties->pci_bus_id), ordinal));
 }
 
-static tdm_cuda_code device_get(int *out_ordinal) {
-  return code_of(cudaGetDevice(out_ordinal));
-}
-
 static tdm_cuda_code device_set(int ordinal) {
   return code_of(cudaSetDevice(ordinal));
+}
+
+/* cudaSetDevice opens what it sets, so going back by it would open a device that nobody uses: the
+ * driver's stack of contexts does not. The functions are the driver's, whose codes are
+ * cudaError_t's numbers; cudaGetDeviceCount has initialised it. */
+static tdm_cuda_code driver_call(const char *name, void **out_function) {
+  enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  const cudaError_t error =
+      cudaGetDriverEntryPointByVersion(name, out_function, 12000, cudaEnableDefault, &found);
+  if (error != cudaSuccess) return code_of(error);
+  return found == cudaDriverEntryPointSuccess ? TDM_CUDA_SUCCESS : TDM_CUDA_INSUFFICIENT_DRIVER;
+}
+
+/* The reference is never given back: the runtime keeps state of the context as well, and closing it
+ * would take that from whoever else uses the device in this process. */
+static tdm_cuda_code context_retain(tdm_cuda_context *out, int ordinal) {
+  __typeof__(&cuDevicePrimaryCtxRetain) retain = NULL;
+  *out = NULL;
+  const tdm_cuda_code code = driver_call("cuDevicePrimaryCtxRetain", (void **)&retain);
+  if (code != TDM_CUDA_SUCCESS) return code;
+  return (tdm_cuda_code)retain((CUcontext *)(void *)out, (CUdevice)ordinal);
+}
+
+static tdm_cuda_code context_push(tdm_cuda_context context) {
+  __typeof__(&cuCtxPushCurrent) push = NULL;
+  const tdm_cuda_code code = driver_call("cuCtxPushCurrent", (void **)&push);
+  return code != TDM_CUDA_SUCCESS ? code : (tdm_cuda_code)push((CUcontext)(void *)context);
+}
+
+static tdm_cuda_code context_pop(void) {
+  __typeof__(&cuCtxPopCurrent) pop = NULL;
+  CUcontext popped;
+  const tdm_cuda_code code = driver_call("cuCtxPopCurrent", (void **)&pop);
+  return code != TDM_CUDA_SUCCESS ? code : (tdm_cuda_code)pop(&popped);
 }
 
 static tdm_cuda_code peer_possible(int *out_possible, int ordinal, int peer) {
@@ -73,6 +108,12 @@ static tdm_cuda_code peer_enable(int peer) {
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
+
+static tdm_cuda_code memory_free(size_t *out_bytes) {
+  size_t total = 0;
+  *out_bytes = 0;
+  return code_of(cudaMemGetInfo(out_bytes, &total));
+}
 
 static tdm_cuda_code allocate(void **out, size_t bytes) {
   *out = NULL;
@@ -147,6 +188,10 @@ static tdm_cuda_code stream_destroy(tdm_cuda_stream stream) {
 
 static tdm_cuda_code stream_synchronize(tdm_cuda_stream stream) {
   return code_of(cudaStreamSynchronize((cudaStream_t)(void *)stream));
+}
+
+static tdm_cuda_code stream_query(tdm_cuda_stream stream) {
+  return code_of(cudaStreamQuery((cudaStream_t)(void *)stream));
 }
 
 static tdm_cuda_code stream_wait(tdm_cuda_stream stream, tdm_cuda_event event) {
@@ -245,8 +290,26 @@ static bool find_symbols(tdm_cuda_blas blas) {
   return true;
 }
 
+/* Once opened, the library stays: closing it would unmap code that the driver and exiting threads
+ * still call. NULL: dlerror's words are the calling thread's. */
+static void *open_library(void) {
+  return dlopen(LIBRARY, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+}
+
+static const char *blas_absence(void) {
+  void *library = open_library();
+  if (library == NULL) {
+    const char *words = dlerror();
+    return words == NULL ? LIBRARY " cannot be opened" : words;
+  }
+  struct tdm_cuda_blas_opaque blas = {.library = library};
+  const bool whole = find_symbols(&blas);
+  (void)dlclose(library);
+  return whole ? NULL : LIBRARY " lacks a function";
+}
+
 static tdm_cuda_code blas_open(tdm_cuda_blas blas, bool tf32, const char **out_reason) {
-  blas->library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  blas->library = open_library();
   if (blas->library == NULL) {
     *out_reason = LIBRARY " cannot be opened";
     return TDM_CUDA_UNKNOWN;
@@ -316,12 +379,16 @@ const tdm_cuda_api *tdm_cuda_api_linked(void) {
   static const tdm_cuda_api api = {
       .error_text = error_text,
       .driver_version = driver_version,
+      .runtime_version = runtime_version,
       .device_count = device_count,
       .properties = properties,
-      .device_get = device_get,
       .device_set = device_set,
+      .context_retain = context_retain,
+      .context_push = context_push,
+      .context_pop = context_pop,
       .peer_possible = peer_possible,
       .peer_enable = peer_enable,
+      .memory_free = memory_free,
       .allocate = allocate,
       .release = release,
       .allocate_pinned = allocate_pinned,
@@ -335,6 +402,7 @@ const tdm_cuda_api *tdm_cuda_api_linked(void) {
       .stream_create = stream_create,
       .stream_destroy = stream_destroy,
       .stream_synchronize = stream_synchronize,
+      .stream_query = stream_query,
       .stream_wait = stream_wait,
       .event_create = event_create,
       .event_create_timed = event_create_timed,
@@ -344,6 +412,7 @@ const tdm_cuda_api *tdm_cuda_api_linked(void) {
       .event_query = event_query,
       .event_synchronize = event_synchronize,
       .launch = launch,
+      .blas_absence = blas_absence,
       .blas_create = blas_create,
       .blas_destroy = blas_destroy,
       .blas_set_stream = blas_set_stream,

@@ -93,6 +93,7 @@ static tdm_status copy_directly(const tdm_cuda_queue *queue, const tdm_copy *cop
     ordinal = tdm_cuda_device_ordinal(copy->to_device);
     peer = tdm_cuda_device_ordinal(copy->from_device);
   }
+  if (ordinal != peer) tdm_cuda_peers_meet(copy->to_device, copy->from_device);
   const tdm_cuda_code code =
       ordinal != peer ? api->copy_peer_async(to, ordinal, from, peer, copy->bytes, stream)
                       : api->copy_async(to, from, copy->bytes, direction, stream);

@@ -31,8 +31,9 @@ static const tdm_link assumed_link = {.latency_ns = 10000, .bytes_per_ns = 20};
 
 typedef struct cuda_device {
   tdm_device base;
-  const tdm_cuda_api *api;
-  int ordinal; /* of the GPU, among those visible */
+  tdm_cuda_gpu gpu;
+  uint64_t
+      met; /* GPUs that peer copies have come from, by ordinal; of the compute feeder's thread */
   tdm_cuda_feeder *feeders[FEEDERS];
   tdm_cuda_memory memory;
   tdm_pins pins;
@@ -46,7 +47,20 @@ static cuda_device *cuda_of(tdm_device *device) {
 }
 
 int tdm_cuda_device_ordinal(const tdm_device *device) {
-  return ((const cuda_device *)device)->ordinal;
+  return ((const cuda_device *)device)->gpu.ordinal;
+}
+
+const tdm_cuda_api *tdm_cuda_device_api(const tdm_device *device) {
+  return ((const cuda_device *)device)->gpu.api;
+}
+
+bool tdm_cuda_device_meets(tdm_device *device, const tdm_device *other) {
+  const int ordinal = tdm_cuda_device_ordinal(other);
+  if (ordinal >= 64) return true;
+  const uint64_t bit = (uint64_t)1 << ordinal;
+  const bool is_new = (cuda_of(device)->met & bit) == 0;
+  cuda_of(device)->met |= bit;
+  return is_new;
 }
 
 tdm_cuda_clock *tdm_cuda_device_clock(tdm_device *device) {
@@ -76,10 +90,9 @@ static void cuda_stop(tdm_device *device) {
   for (size_t i = 0; i < FEEDERS; ++i)
     tdm_cuda_feeder_stop(cuda->feeders[i]);
   if (cuda->clock.stream == NULL) return;
-  int previous;
-  const bool entered = tdm_cuda_enter(cuda->api, cuda->ordinal, &previous) == TDM_OK;
+  const bool entered = tdm_cuda_gpu_enter(&cuda->gpu) == TDM_OK;
   tdm_cuda_clock_close(&cuda->clock); /* also where the GPU is lost: what is the host's is freed */
-  if (entered) tdm_cuda_leave(cuda->api, previous);
+  if (entered) tdm_cuda_gpu_leave(&cuda->gpu);
 }
 
 static tdm_status cuda_start(tdm_device *device) {
@@ -131,35 +144,38 @@ static tdm_status cuda_copy(tdm_device *device, const tdm_copy *copy, tdm_addres
     return tdm_fail(TDM_UNSUPPORTED, "%s does not copy from %s to %s", device->name,
                     copy->from_device->name, copy->to_device->name);
   }
-  const cuda_device *cuda = cuda_of(device);
-  int previous;
-  TDM_TRY(tdm_cuda_enter(cuda->api, cuda->ordinal, &previous));
-  const tdm_status status = tdm_cuda_copy_now(cuda->api, copy, from, to);
-  tdm_cuda_leave(cuda->api, previous);
+  tdm_cuda_gpu *gpu = &cuda_of(device)->gpu;
+  TDM_TRY(tdm_cuda_gpu_enter(gpu));
+  const tdm_status status = tdm_cuda_copy_now(gpu->api, copy, from, to);
+  tdm_cuda_gpu_leave(gpu);
   return status;
 }
 
 /* Pinned for every GPU of the process. */
 static tdm_status cuda_pin(tdm_device *device, void *memory, size_t bytes) {
   cuda_device *cuda = cuda_of(device);
-  int previous;
-  TDM_TRY(tdm_cuda_enter(cuda->api, cuda->ordinal, &previous));
+  const tdm_cuda_api *api = cuda->gpu.api;
+  TDM_TRY(tdm_cuda_gpu_enter(&cuda->gpu));
   tdm_status status = tdm_pins_add(&cuda->pins, device->name, memory, bytes);
   if (status == TDM_OK) {
-    status = tdm_cuda_check(cuda->api, cuda->api->pin(memory, bytes), "pinning host memory");
+    status = tdm_cuda_check(api, api->pin(memory, bytes), "pinning host memory");
     if (status != TDM_OK && tdm_pins_remove(&cuda->pins, device->name, memory, bytes) != TDM_OK) {
       status = TDM_INTERNAL;
     }
   }
-  tdm_cuda_leave(cuda->api, previous);
+  tdm_cuda_gpu_leave(&cuda->gpu);
   return status;
 }
 
-/* Whatever the thread's device is, and also where no device can be chosen any more. */
+/* Also where the GPU can no longer be entered: the pages are the host's. */
 static tdm_status cuda_unpin(tdm_device *device, void *memory, size_t bytes) {
-  const tdm_cuda_api *api = cuda_of(device)->api;
-  TDM_TRY(tdm_pins_remove(&cuda_of(device)->pins, device->name, memory, bytes));
-  return tdm_cuda_check(api, api->unpin(memory), "unpinning host memory");
+  cuda_device *cuda = cuda_of(device);
+  const tdm_cuda_api *api = cuda->gpu.api;
+  TDM_TRY(tdm_pins_remove(&cuda->pins, device->name, memory, bytes));
+  const bool entered = tdm_cuda_gpu_enter(&cuda->gpu) == TDM_OK;
+  const tdm_status status = tdm_cuda_check(api, api->unpin(memory), "unpinning host memory");
+  if (entered) tdm_cuda_gpu_leave(&cuda->gpu);
+  return status;
 }
 
 static tdm_link cuda_link(const tdm_device *device, const tdm_device *other) {
@@ -207,7 +223,6 @@ static tdm_status read_logical(const tdm_kind_options *options, uint64_t *out_lo
 
 static tdm_status cuda_count(tdm_context *context, const tdm_kind_options *options,
                              size_t *out_count, const char **out_reason) {
-  (void)context;
   *out_reason = NULL;
   *out_count = 0;
   const tdm_cuda_api *api = tdm_cuda_api_linked();
@@ -219,6 +234,12 @@ static tdm_status cuda_count(tdm_context *context, const tdm_kind_options *optio
     *out_reason = tdm_cuda_absence(api, code);
     return TDM_OK;
   }
+  *out_reason = tdm_cuda_blas_absence(api);
+  if (*out_reason != NULL) {
+    tdm_context_log(context, TDM_LOG_WARNING, "%d GPU%s not offered: %s", count,
+                    count == 1 ? " is" : "s are", *out_reason);
+    return TDM_OK;
+  }
   *out_count = (size_t)count * logical;
   if (options->count > 0 && *out_count > (size_t)options->count) {
     *out_count = (size_t)options->count;
@@ -228,8 +249,8 @@ static tdm_status cuda_count(tdm_context *context, const tdm_kind_options *optio
 
 /* What measured links are kept by. */
 static tdm_status identify(cuda_device *cuda) {
-  const tdm_cuda_api *api = cuda->api;
-  TDM_TRY(tdm_cuda_check(api, api->properties(cuda->ordinal, &cuda->properties),
+  const tdm_cuda_api *api = cuda->gpu.api;
+  TDM_TRY(tdm_cuda_check(api, api->properties(cuda->gpu.ordinal, &cuda->properties),
                          "asking for a GPU's properties"));
   int driver = 0;
   TDM_TRY(tdm_cuda_check(api, api->driver_version(&driver), "asking for the driver's version"));
@@ -253,18 +274,18 @@ static tdm_status cuda_create(tdm_context *context, const tdm_kind_options *opti
   cuda->base.team_size = 1;
   cuda->base.stages_pageable = true;
   cuda->base.node = -1;
-  cuda->api = api;
-  cuda->ordinal = index / (int)logical;
+  cuda->gpu.api = api;
+  cuda->gpu.ordinal = index / (int)logical;
   tdm_status status = tdm_pins_init(&cuda->pins, allocator);
   if (status == TDM_OK) status = tdm_cuda_clock_init(&cuda->clock, api);
   if (status == TDM_OK) status = identify(cuda);
   if (status == TDM_OK) {
-    status = tdm_cuda_memory_init(&cuda->memory, api, cuda->ordinal, cuda->properties.memory_bytes,
-                                  allocator);
+    status =
+        tdm_cuda_memory_init(&cuda->memory, &cuda->gpu, cuda->properties.memory_bytes, allocator);
   }
   for (size_t i = 0; i < FEEDERS && status == TDM_OK; ++i) {
-    status = tdm_cuda_feeder_create(&cuda->base, api, cuda->ordinal, feeder_roles[i], options->tf32,
-                                    &cuda->feeders[i]);
+    status = tdm_cuda_feeder_create(&cuda->base, api, cuda->gpu.ordinal, feeder_roles[i],
+                                    options->tf32, &cuda->feeders[i]);
   }
   if (status != TDM_OK) {
     cuda_destroy(&cuda->base);

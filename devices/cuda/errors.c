@@ -3,6 +3,7 @@
 #include "devices/cuda/errors.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 bool tdm_cuda_is_lost(tdm_cuda_code code) {
@@ -29,7 +30,7 @@ static tdm_status status_of(tdm_cuda_code code) {
   if (tdm_cuda_is_lost(code)) return TDM_DEVICE_LOST;
   switch (code) {
   case TDM_CUDA_OUT_OF_MEMORY:
-  case TDM_CUDA_BLAS + 3: /* cuBLAS could not allocate */
+  case TDM_CUDA_BLAS_ALLOC_FAILED:
     return TDM_OUT_OF_MEMORY;
   case 712: /* memory is pinned already */
   case 713: /* memory is not pinned */
@@ -38,6 +39,8 @@ static tdm_status status_of(tdm_cuda_code code) {
   case TDM_CUDA_NO_DEVICE:
   case TDM_CUDA_NO_BINARY:
   case 46: /* devices busy or unavailable */
+  case TDM_CUDA_BLAS_NOT_INITIALIZED:
+  case TDM_CUDA_BLAS_ARCH_MISMATCH:
     return TDM_UNAVAILABLE;
   default:
     return TDM_INTERNAL; /* a call that should not have been made */
@@ -63,6 +66,33 @@ tdm_status tdm_cuda_fail(const tdm_cuda_api *api, tdm_cuda_code code, const char
                   code);
 }
 
+/* "13.0" of 13000. */
+static void print_version(int version, char out_text[16]) {
+  (void)snprintf(out_text, 16, "%d.%d", version / 1000, version % 1000 / 10);
+}
+
+/* Which driver is here and which is needed. Within one major version of CUDA the driver of the
+ * oldest serves all, and nvidia-smi names drivers by release. */
+static const char *old_driver(const tdm_cuda_api *api, int version) {
+  static _Thread_local char words[160];
+  char has[16], needs[16];
+  const int needed = api->runtime_version();
+  print_version(version, has);
+  print_version(needed / 1000 * 1000, needs);
+  (void)snprintf(words, sizeof(words),
+                 "driver too old: CUDA's here serves CUDA %s, this build needs CUDA %s%s", has,
+                 needs, needed / 1000 == 13 ? ", release 580 or newer" : " or newer");
+  return words;
+}
+
+const char *tdm_cuda_blas_absence(const tdm_cuda_api *api) {
+  static _Thread_local char words[200];
+  const char *reason = api->blas_absence();
+  if (reason == NULL) return NULL;
+  (void)snprintf(words, sizeof(words), "no cuBLAS: %s", reason);
+  return words;
+}
+
 const char *tdm_cuda_absence(const tdm_cuda_api *api, tdm_cuda_code code) {
   int version = 0;
   switch (code) {
@@ -73,7 +103,7 @@ const char *tdm_cuda_absence(const tdm_cuda_api *api, tdm_cuda_code code) {
     if (api->driver_version(&version) != TDM_CUDA_SUCCESS || version == 0) {
       return "no driver: CUDA's is not installed";
     }
-    return "driver too old: CUDA's is older than the runtime of this build";
+    return old_driver(api, version);
   default:
     return tdm_cuda_is_lost(code) ? "device lost: CUDA's driver says that its devices are gone"
                                   : "CUDA's driver does not start";

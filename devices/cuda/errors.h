@@ -15,8 +15,10 @@ static inline tdm_status tdm_cuda_check(const tdm_cuda_api *api, tdm_cuda_code c
                                         const char *what) {
   return TDM_UNLIKELY(code != TDM_CUDA_SUCCESS) ? tdm_cuda_fail(api, code, what) : TDM_OK;
 }
-/* Why device_count gave no devices: static words. */
+/* Why device_count gave no devices: words of the calling thread until it asks again. */
 const char *tdm_cuda_absence(const tdm_cuda_api *api, tdm_cuda_code code);
+/* The same for cuBLAS, without which GPUs are of no use; NULL: it is there. */
+const char *tdm_cuda_blas_absence(const tdm_cuda_api *api);
 /* TDM_OK if the kernel found nothing wrong, else what it reports, in the words of the cpu's
  * kernels.
  */

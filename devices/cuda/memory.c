@@ -23,24 +23,6 @@ struct tdm_cuda_arena {
   uint8_t used[ARENA_UNITS]; /* of a shared arena; one big block needs no map */
 };
 
-enum { UNCHANGED = -1 }; /* to set a device is to open it: not without need */
-
-/* ---- The calling thread's device ------------------------------------------------------------- */
-
-tdm_status tdm_cuda_enter(const tdm_cuda_api *api, int ordinal, int *out_previous) {
-  int current = ordinal;
-  *out_previous = UNCHANGED;
-  TDM_TRY(tdm_cuda_check(api, api->device_get(&current), "asking for the thread's device"));
-  if (current == ordinal) return TDM_OK;
-  TDM_TRY(tdm_cuda_check(api, api->device_set(ordinal), "choosing the thread's device"));
-  *out_previous = current;
-  return TDM_OK;
-}
-
-void tdm_cuda_leave(const tdm_cuda_api *api, int previous) {
-  if (previous != UNCHANGED) (void)api->device_set(previous);
-}
-
 /* ---- Arenas ---------------------------------------------------------------------------------- */
 
 static bool is_shared(const tdm_cuda_arena *arena) {
@@ -55,12 +37,12 @@ static tdm_status arena_create(tdm_cuda_memory *memory, size_t bytes, tdm_cuda_a
   *out_arena = NULL;
   tdm_cuda_arena *arena = tdm_allocate(memory->allocator, sizeof(*arena), "an arena's map");
   if (arena == NULL) return TDM_OUT_OF_MEMORY;
-  int previous;
+  const tdm_cuda_api *api = memory->gpu->api;
   void *begin = NULL;
-  tdm_status status = tdm_cuda_enter(memory->api, memory->ordinal, &previous);
+  tdm_status status = tdm_cuda_gpu_enter(memory->gpu);
   if (status == TDM_OK) {
-    status = tdm_cuda_check(memory->api, memory->api->allocate(&begin, bytes), "memory of a GPU");
-    tdm_cuda_leave(memory->api, previous);
+    status = tdm_cuda_check(api, api->allocate(&begin, bytes), "memory of a GPU");
+    tdm_cuda_gpu_leave(memory->gpu);
   }
   if (status != TDM_OK) {
     tdm_release(memory->allocator, arena, sizeof(*arena));
@@ -79,10 +61,9 @@ static void arena_destroy(tdm_cuda_memory *memory, tdm_cuda_arena *arena) {
   while (*link != arena)
     link = &(*link)->next;
   *link = arena->next;
-  int previous;
-  const tdm_status status = tdm_cuda_enter(memory->api, memory->ordinal, &previous);
-  (void)memory->api->release(arena->memory);
-  if (status == TDM_OK) tdm_cuda_leave(memory->api, previous);
+  const tdm_status status = tdm_cuda_gpu_enter(memory->gpu);
+  (void)memory->gpu->api->release(arena->memory);
+  if (status == TDM_OK) tdm_cuda_gpu_leave(memory->gpu);
   tdm_release(memory->allocator, arena, sizeof(*arena));
 }
 
@@ -142,13 +123,12 @@ static void *reserve(size_t bytes, int protection) {
   return memory == MAP_FAILED ? NULL : memory;
 }
 
-tdm_status tdm_cuda_memory_init(tdm_cuda_memory *memory, const tdm_cuda_api *api, int ordinal,
-                                size_t gpu_bytes, const tdm_allocator *allocator) {
+tdm_status tdm_cuda_memory_init(tdm_cuda_memory *memory, tdm_cuda_gpu *gpu, size_t gpu_bytes,
+                                const tdm_allocator *allocator) {
   size_t range_bytes = gpu_bytes / granule_bytes * granule_bytes * RANGE_TIMES;
   if (range_bytes < least_range_bytes) range_bytes = least_range_bytes;
-  *memory = (tdm_cuda_memory){.api = api,
+  *memory = (tdm_cuda_memory){.gpu = gpu,
                               .allocator = allocator,
-                              .ordinal = ordinal,
                               .range_bytes = range_bytes,
                               .granule_count = range_bytes / granule_bytes};
   if (pthread_mutex_init(&memory->mutex, NULL) != 0) {

@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "devices/cuda/api.h"
+#include "devices/cuda/gpu.h"
 #include "devices/device.h"
 
 enum { TDM_CUDA_GRANULE_BITS = 16 };
@@ -26,9 +26,8 @@ typedef struct tdm_cuda_granule {
 typedef struct tdm_cuda_arena tdm_cuda_arena;
 
 typedef struct tdm_cuda_memory {
-  const tdm_cuda_api *api;
+  tdm_cuda_gpu *gpu;
   const tdm_allocator *allocator;
-  int ordinal;
   tdm_address begin;
   size_t range_bytes;
   tdm_cuda_granule *granules; /* (granule_count) */
@@ -41,8 +40,8 @@ typedef struct tdm_cuda_memory {
 
 /* Reserves addresses for a GPU of that much memory; asks nothing of it. deinit accepts a zeroed or
  * half-built one. */
-tdm_status tdm_cuda_memory_init(tdm_cuda_memory *memory, const tdm_cuda_api *api, int ordinal,
-                                size_t gpu_bytes, const tdm_allocator *allocator) TDM_WARN_UNUSED;
+tdm_status tdm_cuda_memory_init(tdm_cuda_memory *memory, tdm_cuda_gpu *gpu, size_t gpu_bytes,
+                                const tdm_allocator *allocator) TDM_WARN_UNUSED;
 /* Gives the arenas back; nothing is out. */
 void tdm_cuda_memory_deinit(tdm_cuda_memory *memory);
 
@@ -64,9 +63,5 @@ static inline void *tdm_cuda_memory_translate(const tdm_cuda_memory *memory, tdm
   char *begin = atomic_load_explicit(&granule->memory, memory_order_relaxed);
   return begin == NULL ? NULL : begin + inside;
 }
-
-/* Makes ordinal the calling thread's device; leave undoes it. */
-tdm_status tdm_cuda_enter(const tdm_cuda_api *api, int ordinal, int *out_previous) TDM_WARN_UNUSED;
-void tdm_cuda_leave(const tdm_cuda_api *api, int previous);
 
 #endif

@@ -9,7 +9,6 @@
 #include "devices/context.h"
 #include "devices/cuda/enqueue.h"
 #include "devices/cuda/errors.h"
-#include "devices/cuda/peers.h"
 #include "devices/host/topology.h"
 
 enum {
@@ -58,7 +57,6 @@ static tdm_status try_open(tdm_cuda_feeder *feeder) {
   TDM_TRY(tdm_cuda_check(api, api->device_set(feeder->ordinal), "choosing the thread's device"));
   for (size_t i = 0; i < feeder->queue_count; ++i) {
     tdm_cuda_queue *queue = &feeder->queues[i];
-    if (queue->base.role == TDM_QUEUE_PEER) tdm_cuda_peers_enable(feeder->device, api);
     TDM_TRY(tdm_cuda_queue_open(queue, api, &feeder->blas, feeder->tf32));
   }
   return TDM_OK;

@@ -24,6 +24,8 @@ static void absence_is_told_apart(void **state) {
   assert_unavailable("cuda:0", "no driver");
   emulation_set_driver(EMULATED_OLD_DRIVER, 0);
   assert_unavailable("cuda:0", "driver too old");
+  assert_unavailable("cuda:0", "CUDA 12.4");
+  assert_unavailable("cuda:0", "CUDA 13.0, release 580 or newer");
   emulation_set_driver(EMULATED_NO_DEVICE, 0);
   assert_unavailable("cuda:0", "no device");
   tdm_context *context = tdm_context_create(NULL);
@@ -237,13 +239,41 @@ static void the_log_tells_how_gpus_reach_each_other(void **state) {
   assert_ok(tdm_tensor_read(third, read, sizeof(read)));
   assert_memory_equal(read, values, sizeof(values));
   assert_int_equal(emulation_copies_made().peer - before.peer, 2);
+  tdm_tensor *again = tdm_tensor_to(second, "cuda:0", TDM_DTYPE_NONE);
+  assert_ok(tdm_tensor_read(again, read, sizeof(read)));
   tdm_tensor_release(here);
   tdm_tensor_release(first);
   tdm_tensor_release(second);
   tdm_tensor_release(third);
+  tdm_tensor_release(again);
   tdm_context_release(context);
   assert_int_equal(log.direct, 1);
   assert_int_equal(log.staged, 1);
+}
+
+/* Both GPUs are used, and nothing goes from one to the other. */
+static void gpus_that_exchange_nothing_are_no_peers(void **state) {
+  (void)state;
+  peer_log log = {0};
+  const tdm_context_options options = {
+      .struct_size = sizeof(options), .log = on_log, .log_user = &log};
+  tdm_context *context = tdm_context_create(&options);
+  assert_ok(tdm_context_start(context));
+  const int64_t value = 4;
+  static const char *const names[] = {"cuda:0", "cuda:1"};
+  for (size_t i = 0; i < 2; ++i) {
+    int64_t read = 0;
+    tdm_tensor *here = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, 1), &value);
+    tdm_tensor *there = tdm_tensor_to(here, names[i], TDM_DTYPE_NONE);
+    tdm_tensor *copy = tdm_tensor_to(there, names[i], TDM_DTYPE_NONE);
+    assert_ok(tdm_tensor_read(copy, &read, sizeof(read)));
+    assert_int_equal(read, value);
+    tdm_tensor_release(here);
+    tdm_tensor_release(there);
+    tdm_tensor_release(copy);
+  }
+  tdm_context_release(context);
+  assert_int_equal(log.direct + log.staged, 0);
 }
 
 int main(void) {
@@ -257,6 +287,7 @@ int main(void) {
       cmocka_unit_test(pinned_memory_goes_straight),
       cmocka_unit_test(registered_memory_goes_straight),
       cmocka_unit_test(the_log_tells_how_gpus_reach_each_other),
+      cmocka_unit_test(gpus_that_exchange_nothing_are_no_peers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

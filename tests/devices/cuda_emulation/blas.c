@@ -1,9 +1,12 @@
 /* Products as cuBLAS makes them, one sum after the other in float64; factors rounded to TF32 where
- * that was allowed. */
+ * that was allowed. Errors are in cuBLAS's own words, which hide CUDA's: whatever keeps it from
+ * beginning is NOT_INITIALIZED, whatever ends a product EXECUTION_FAILED. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/devices/cuda_emulation/emulation.h"
+
+enum { LEAVES_NO_MORE = TDM_CUDA_BLAS + 14 }; /* an internal error */
 
 struct tdm_cuda_blas_opaque {
   tdm_cuda_stream stream;
@@ -15,11 +18,15 @@ typedef struct emulated_product {
   bool tf32;
 } emulated_product;
 
+const char *emulated_blas_absence(void) {
+  return emulated_blas_is_hidden() ? "libcublas.so.13: emulated as missing" : NULL;
+}
+
 tdm_cuda_code emulated_blas_create(tdm_cuda_blas *out, bool tf32, const char **out_reason) {
-  const tdm_cuda_code code = emulated_strike();
+  const tdm_cuda_code code = emulated_strike(emulated_opened_ordinal());
   *out = NULL;
   *out_reason = NULL;
-  if (code != TDM_CUDA_SUCCESS) return code;
+  if (code != TDM_CUDA_SUCCESS || emulated_is_full()) return TDM_CUDA_BLAS_NOT_INITIALIZED;
   *out = calloc(1, sizeof(**out));
   if (*out == NULL) emulated_misuse("no memory");
   (*out)->tf32 = tf32;
@@ -28,14 +35,15 @@ tdm_cuda_code emulated_blas_create(tdm_cuda_blas *out, bool tf32, const char **o
 }
 
 tdm_cuda_code emulated_blas_destroy(tdm_cuda_blas blas) {
+  const int ordinal = emulated_ordinal();
   free(blas);
   emulated_count(-1);
-  return emulated_strike();
+  return emulated_strike(ordinal) == TDM_CUDA_SUCCESS ? TDM_CUDA_SUCCESS : LEAVES_NO_MORE;
 }
 
 tdm_cuda_code emulated_blas_set_stream(tdm_cuda_blas blas, tdm_cuda_stream stream) {
-  blas->stream = stream;
-  return emulated_strike();
+  blas->stream = stream; /* asks nothing of the GPU */
+  return emulated_strike(-1) == TDM_CUDA_SUCCESS ? TDM_CUDA_SUCCESS : LEAVES_NO_MORE;
 }
 
 /* To ten bits behind the point, ties away from zero. */
@@ -85,8 +93,9 @@ static void run_product(void *data) {
 }
 
 tdm_cuda_code emulated_blas_product(tdm_cuda_blas blas, const tdm_cuda_product *product) {
-  const tdm_cuda_code code = emulated_strike();
-  if (code != TDM_CUDA_SUCCESS) return code;
+  const tdm_cuda_code code = emulated_strike(emulated_stream_ordinal(blas->stream));
+  emulated_did(EMULATED_PRODUCT);
+  if (code != TDM_CUDA_SUCCESS) return TDM_CUDA_BLAS_EXECUTION_FAILED;
   emulated_product *mine = malloc(sizeof(*mine));
   if (mine == NULL) emulated_misuse("no memory");
   *mine = (emulated_product){.product = *product, .tf32 = blas->tf32};

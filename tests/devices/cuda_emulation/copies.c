@@ -21,6 +21,11 @@ emulation_copies emulation_copies_made(void) {
                             .peer = atomic_load(&made.peer)};
 }
 
+/* Of a stream, which is open, or of the thread. */
+static int opened_ordinal(tdm_cuda_stream stream) {
+  return stream == NULL ? emulated_opened_ordinal() : emulated_stream_ordinal(stream);
+}
+
 /* ---- Copies and fills ------------------------------------------------------------------------ */
 
 typedef struct copy_data {
@@ -81,7 +86,8 @@ static tdm_cuda_code copy_devices(void *to, int to_ordinal, const void *from, in
 
 tdm_cuda_code emulated_copy_async(void *to, const void *from, size_t bytes,
                                   tdm_cuda_direction direction, tdm_cuda_stream stream) {
-  const tdm_cuda_code code = emulated_strike();
+  const tdm_cuda_code code = emulated_strike(opened_ordinal(stream));
+  emulated_did(stream == NULL ? EMULATED_HOST_WAIT : EMULATED_COPY);
   if (code != TDM_CUDA_SUCCESS) return code;
   if (direction != TDM_CUDA_ON_DEVICE) return copy_host(to, from, bytes, direction, stream);
   const int ordinal = emulated_stream_ordinal(stream);
@@ -92,14 +98,16 @@ tdm_cuda_code emulated_copy_async(void *to, const void *from, size_t bytes,
 tdm_cuda_code emulated_copy(void *to, const void *from, size_t bytes,
                             tdm_cuda_direction direction) {
   if (direction != TDM_CUDA_ON_DEVICE) return emulated_copy_async(to, from, bytes, direction, NULL);
-  const tdm_cuda_code code = emulated_strike();
+  const tdm_cuda_code code = emulated_strike(emulated_opened_ordinal());
+  emulated_did(EMULATED_HOST_WAIT);
   if (code != TDM_CUDA_SUCCESS) return code;
   return copy_devices(to, -1, from, -1, bytes, NULL);
 }
 
 tdm_cuda_code emulated_copy_peer_async(void *to, int to_ordinal, const void *from, int from_ordinal,
                                        size_t bytes, tdm_cuda_stream stream) {
-  const tdm_cuda_code code = emulated_strike();
+  const tdm_cuda_code code = emulated_strike(opened_ordinal(stream));
+  emulated_did(EMULATED_COPY);
   if (code != TDM_CUDA_SUCCESS) return code;
   if (!emulated_is_device(to_ordinal) || !emulated_is_device(from_ordinal)) {
     return TDM_CUDA_INVALID_VALUE;
@@ -109,7 +117,8 @@ tdm_cuda_code emulated_copy_peer_async(void *to, int to_ordinal, const void *fro
 }
 
 tdm_cuda_code emulated_fill_async(void *to, int byte, size_t bytes, tdm_cuda_stream stream) {
-  const tdm_cuda_code code = emulated_strike();
+  const tdm_cuda_code code = emulated_strike(opened_ordinal(stream));
+  emulated_did(EMULATED_FILL);
   if (code != TDM_CUDA_SUCCESS) return code;
   void *target = emulated_block(to, bytes, emulated_stream_ordinal(stream));
   if (target == NULL) return TDM_CUDA_INVALID_VALUE;
@@ -133,6 +142,7 @@ static size_t aligned(size_t bytes) {
 
 static void run_launch(void *data) {
   launch_data *mine = data;
+  if (emulated_faults(emulated_stream_ordinal(mine->launch.stream))) return;
   emulated_run_blocks(mine->launch.function, mine->arguments, mine->launch.call, mine->launch.name,
                       mine->launch.blocks, mine->launch.threads);
 }
@@ -155,7 +165,8 @@ static void pack(launch_data *mine, const tdm_cuda_launch *wanted) {
 }
 
 tdm_cuda_code emulated_launch(const tdm_cuda_launch *wanted) {
-  const tdm_cuda_code code = emulated_strike();
+  const tdm_cuda_code code = emulated_strike(opened_ordinal(wanted->stream));
+  emulated_did(EMULATED_LAUNCH);
   if (code != TDM_CUDA_SUCCESS) return code;
   if (wanted->blocks == 0 || wanted->threads == 0 || wanted->threads > 1024 ||
       wanted->argument_count > MOST_ARGUMENTS || wanted->call == NULL) {

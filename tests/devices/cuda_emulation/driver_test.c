@@ -206,20 +206,102 @@ static void a_kernel_may_touch_its_device_and_pinned_memory(void **state) {
 
 static void calls_fail_on_demand(void **state) {
   const fixture *mine = *state;
-  int ordinal = 0;
+  tdm_cuda_properties properties;
   emulation_fail_at(2, TDM_CUDA_OUT_OF_MEMORY, false);
-  assert_int_equal(mine->api->device_get(&ordinal), 0);
-  assert_int_equal(mine->api->device_get(&ordinal), TDM_CUDA_OUT_OF_MEMORY);
-  assert_int_equal(mine->api->device_get(&ordinal), 0);
+  assert_int_equal(mine->api->properties(0, &properties), 0);
+  assert_int_equal(mine->api->properties(0, &properties), TDM_CUDA_OUT_OF_MEMORY);
+  assert_int_equal(mine->api->properties(0, &properties), 0);
   assert_int_equal(emulation_calls(), 3);
   emulation_fail_at(1, 1, true);
-  assert_int_equal(mine->api->device_get(&ordinal), 1);
-  assert_int_equal(mine->api->device_get(&ordinal), 1);
+  assert_int_equal(mine->api->properties(0, &properties), 1);
+  assert_int_equal(mine->api->properties(0, &properties), 1);
   emulation_fail_at(0, 0, false);
   emulation_lose(true);
-  assert_int_equal(mine->api->device_get(&ordinal), EMULATED_LOST);
+  assert_int_equal(mine->api->properties(0, &properties), EMULATED_LOST);
   emulation_lose(false);
-  assert_int_equal(mine->api->device_get(&ordinal), 0);
+  assert_int_equal(mine->api->properties(0, &properties), 0);
+}
+
+/* Choosing a device opens it, going back by the driver's stack does not. */
+static void choosing_a_device_opens_it(void **state) {
+  const fixture *mine = *state;
+  const tdm_cuda_api *api = mine->api;
+  tdm_cuda_context context = NULL;
+  void *memory = NULL;
+  emulation_close();
+  assert_int_equal(api->context_retain(&context, 1), 0);
+  assert_int_equal(api->context_push(context), 0);
+  assert_int_equal(api->allocate(&memory, 8), 0);
+  assert_int_equal(api->context_pop(), 0);
+  assert_true(emulation_opened(1));
+  assert_false(emulation_opened(0));
+  assert_int_equal(api->release(memory), 0); /* this thread has GPU 0 again, which that opens */
+  assert_true(emulation_opened(0));
+  emulation_close();
+  assert_int_equal(api->device_set(0), 0);
+  assert_true(emulation_opened(0));
+}
+
+/* A fault is told by the calls that come after it, whatever they ask of that GPU; not by others. */
+static void a_fault_surfaces_in_later_calls(void **state) {
+  const fixture *mine = *state;
+  const tdm_cuda_api *api = mine->api;
+  const void *pointer = mine->device;
+  void *arguments[] = {&pointer};
+  const size_t bytes = sizeof(pointer);
+  const tdm_cuda_launch launch = {.arguments = arguments,
+                                  .argument_bytes = &bytes,
+                                  .argument_count = 1,
+                                  .pointer_arguments = 1,
+                                  .call = kernel,
+                                  .name = "test",
+                                  .blocks = 1,
+                                  .threads = 1,
+                                  .stream = mine->streams[0]};
+  const emulation_work before = emulation_work_done();
+  void *memory = NULL;
+  emulation_fault_at(2, 0, TDM_CUDA_ILLEGAL_ADDRESS);
+  emulation_hold(true);
+  for (int i = 0; i < 3; ++i)
+    assert_int_equal(api->launch(&launch), 0);
+  assert_int_equal(api->event_record(mine->event, mine->streams[0]), 0);
+  emulation_hold(false);
+  assert_int_equal(api->event_synchronize(mine->event), TDM_CUDA_ILLEGAL_ADDRESS);
+  assert_int_equal(api->stream_query(mine->streams[1]), TDM_CUDA_ILLEGAL_ADDRESS);
+  assert_int_equal(api->allocate(&memory, 8), TDM_CUDA_ILLEGAL_ADDRESS);
+  assert_int_equal(api->device_set(1), 0);
+  assert_int_equal(api->allocate(&memory, 8), 0);
+  assert_int_equal(api->release(memory), 0);
+  emulation_fault_at(0, 0, 0);
+  assert_int_equal(api->device_set(0), 0);
+  const emulation_work after = emulation_work_done();
+  assert_int_equal(after.launches - before.launches, 3);
+  assert_int_equal(after.records - before.records, 1);
+  assert_int_equal(after.host_waits - before.host_waits, 1);
+  assert_int_equal(after.holds - before.holds, 3);
+}
+
+/* What is written behind a block's end is found when it is released. */
+static bool release_dies(const fixture *mine, size_t bytes) {
+  const pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    if (freopen("/dev/null", "w", stderr) == NULL) _exit(2);
+    void *memory = NULL;
+    if (mine->api->allocate(&memory, 100) != 0) _exit(3);
+    memset(emulated_block(memory, 1, 0), 0, bytes);
+    _exit(mine->api->release(memory));
+  }
+  int status = 0;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  if (!WIFSIGNALED(status)) assert_int_equal(WEXITSTATUS(status), 0);
+  return WIFSIGNALED(status);
+}
+
+static void an_overrun_is_found_at_the_end(void **state) {
+  const fixture *mine = *state;
+  assert_false(release_dies(mine, 100));
+  assert_true(release_dies(mine, 101));
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -234,6 +316,9 @@ int main(void) {
       CASE(pinning_is_not_done_twice),
       CASE(a_kernel_may_touch_its_device_and_pinned_memory),
       CASE(calls_fail_on_demand),
+      CASE(choosing_a_device_opens_it),
+      CASE(a_fault_surfaces_in_later_calls),
+      CASE(an_overrun_is_found_at_the_end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <time.h>
 
-enum { LONGEST_PAUSE_NS = 200000 };
+enum { LONGEST_PAUSE_NS = 200000, MOST_DEVICES = 16, MOST_PUSHED = 8 };
 
 static struct {
   _Atomic int driver;
@@ -20,9 +20,20 @@ static struct {
   _Atomic uint64_t delay_ns;
   _Atomic bool held;
   _Atomic int64_t outstanding;
+  _Atomic bool full;
+  _Atomic bool hidden_blas;
+  _Atomic uint64_t opened; /* GPUs, by ordinal */
+  _Atomic uint64_t fault_at;
+  _Atomic int fault_ordinal;
+  _Atomic int fault_code;
+  _Atomic int lost_codes[MOST_DEVICES]; /* of GPUs whose context is gone; else 0 */
+  _Atomic uint64_t done[EMULATED_SORTS];
 } settings = {.device_count = 2};
 
+/* What a thread has chosen, and above it what it has pushed. */
 static _Thread_local int current_ordinal;
+static _Thread_local int pushed[MOST_PUSHED];
+static _Thread_local int pushed_count;
 
 /* ---- What tests set -------------------------------------------------------------------------- */
 
@@ -67,20 +78,96 @@ void emulated_count(int change) {
   atomic_fetch_add(&settings.outstanding, change);
 }
 
-int emulated_ordinal(void) {
-  return current_ordinal;
+void emulation_fill(bool full) {
+  atomic_store(&settings.full, full);
 }
 
-tdm_cuda_code emulated_glance(void) {
+bool emulated_is_full(void) {
+  return atomic_load(&settings.full);
+}
+
+void emulation_hide_blas(bool hidden) {
+  atomic_store(&settings.hidden_blas, hidden);
+}
+
+bool emulated_blas_is_hidden(void) {
+  return atomic_load(&settings.hidden_blas);
+}
+
+void emulation_close(void) {
+  atomic_store(&settings.opened, 0);
+}
+
+bool emulation_opened(int ordinal) {
+  return (atomic_load(&settings.opened) >> ordinal & 1) != 0;
+}
+
+void emulated_open(int ordinal) {
+  atomic_fetch_or(&settings.opened, (uint64_t)1 << ordinal);
+}
+
+void emulation_fault_at(uint64_t n, int ordinal, tdm_cuda_code code) {
+  atomic_store(&settings.fault_at, 0);
+  for (size_t i = 0; i < MOST_DEVICES; ++i)
+    atomic_store(&settings.lost_codes[i], 0);
+  atomic_store(&settings.fault_ordinal, ordinal);
+  atomic_store(&settings.fault_code, code);
+  atomic_store(&settings.fault_at, n);
+}
+
+bool emulated_faults(int ordinal) {
+  if (atomic_load(&settings.fault_at) == 0 || atomic_load(&settings.fault_ordinal) != ordinal) {
+    return false;
+  }
+  if (atomic_fetch_sub(&settings.fault_at, 1) != 1) return false;
+  atomic_store(&settings.lost_codes[ordinal], atomic_load(&settings.fault_code));
+  return true;
+}
+
+/* 0: the GPU is there. */
+static int lost_code(int ordinal) {
   if (atomic_load(&settings.lost)) return EMULATED_LOST;
+  return ordinal < 0 ? 0 : atomic_load(&settings.lost_codes[ordinal]);
+}
+
+bool emulated_is_lost(int ordinal) {
+  return lost_code(ordinal) != 0;
+}
+
+void emulated_did(emulated_sort sort) {
+  atomic_fetch_add(&settings.done[sort], 1);
+}
+
+emulation_work emulation_work_done(void) {
+  return (emulation_work){.launches = atomic_load(&settings.done[EMULATED_LAUNCH]),
+                          .products = atomic_load(&settings.done[EMULATED_PRODUCT]),
+                          .fills = atomic_load(&settings.done[EMULATED_FILL]),
+                          .copies = atomic_load(&settings.done[EMULATED_COPY]),
+                          .records = atomic_load(&settings.done[EMULATED_RECORD]),
+                          .stream_waits = atomic_load(&settings.done[EMULATED_STREAM_WAIT]),
+                          .host_waits = atomic_load(&settings.done[EMULATED_HOST_WAIT]),
+                          .holds = atomic_load(&settings.done[EMULATED_HOLD])};
+}
+
+int emulated_ordinal(void) {
+  return pushed_count > 0 ? pushed[pushed_count - 1] : current_ordinal;
+}
+
+int emulated_opened_ordinal(void) {
+  emulated_open(emulated_ordinal());
+  return emulated_ordinal();
+}
+
+tdm_cuda_code emulated_glance(int ordinal) {
+  if (lost_code(ordinal) != 0) return lost_code(ordinal);
   const uint64_t fail_at = atomic_load(&settings.fail_at);
   const bool failing = fail_at != 0 && atomic_load(&settings.from_on);
   return failing && atomic_load(&settings.calls) >= fail_at ? atomic_load(&settings.fail_code)
                                                             : TDM_CUDA_SUCCESS;
 }
 
-tdm_cuda_code emulated_strike(void) {
-  if (atomic_load(&settings.lost)) return EMULATED_LOST;
+tdm_cuda_code emulated_strike(int ordinal) {
+  if (lost_code(ordinal) != 0) return lost_code(ordinal);
   const uint64_t call = atomic_fetch_add(&settings.calls, 1) + 1;
   const uint64_t fail_at = atomic_load(&settings.fail_at);
   if (fail_at == 0 || call < fail_at) return TDM_CUDA_SUCCESS;
@@ -114,13 +201,17 @@ static const char *error_text(tdm_cuda_code code) {
 
 static tdm_cuda_code driver_version(int *out_version) {
   const int driver = atomic_load(&settings.driver);
-  *out_version = driver == EMULATED_NO_DRIVER ? 0 : driver == EMULATED_OLD_DRIVER ? 9000 : 13000;
+  *out_version = driver == EMULATED_NO_DRIVER ? 0 : driver == EMULATED_OLD_DRIVER ? 12040 : 13000;
   return TDM_CUDA_SUCCESS;
+}
+
+static int runtime_version(void) {
+  return 13000;
 }
 
 static tdm_cuda_code device_count(int *out_count) {
   *out_count = 0;
-  const tdm_cuda_code code = emulated_strike();
+  const tdm_cuda_code code = emulated_strike(-1);
   if (code != TDM_CUDA_SUCCESS) return code;
   switch (atomic_load(&settings.driver)) {
   case EMULATED_NO_DRIVER:
@@ -139,7 +230,7 @@ bool emulated_is_device(int ordinal) {
 }
 
 static tdm_cuda_code properties(int ordinal, tdm_cuda_properties *out_properties) {
-  const tdm_cuda_code code = emulated_strike();
+  const tdm_cuda_code code = emulated_strike(-1);
   if (code != TDM_CUDA_SUCCESS) return code;
   if (!emulated_is_device(ordinal)) return TDM_CUDA_INVALID_VALUE;
   *out_properties = (tdm_cuda_properties){.name = "emulated", .memory_bytes = (size_t)8 << 30};
@@ -148,29 +239,53 @@ static tdm_cuda_code properties(int ordinal, tdm_cuda_properties *out_properties
   return TDM_CUDA_SUCCESS;
 }
 
-static tdm_cuda_code device_get(int *out_ordinal) {
-  const tdm_cuda_code code = emulated_strike();
-  if (code == TDM_CUDA_SUCCESS) *out_ordinal = current_ordinal;
-  return code;
-}
-
 static tdm_cuda_code device_set(int ordinal) {
-  const tdm_cuda_code code = emulated_strike();
-  if (code != TDM_CUDA_SUCCESS) return code;
   if (!emulated_is_device(ordinal)) return TDM_CUDA_INVALID_VALUE;
+  const tdm_cuda_code code = emulated_strike(ordinal);
+  if (code != TDM_CUDA_SUCCESS) return code;
+  emulated_open(ordinal);
   current_ordinal = ordinal;
   return TDM_CUDA_SUCCESS;
 }
 
+/* A context is as good as its device's number; NULL is none. */
+static tdm_cuda_code context_retain(tdm_cuda_context *out, int ordinal) {
+  *out = NULL;
+  if (!emulated_is_device(ordinal)) return TDM_CUDA_INVALID_VALUE;
+  const tdm_cuda_code code = emulated_strike(ordinal);
+  if (code != TDM_CUDA_SUCCESS) return code;
+  emulated_open(ordinal);
+  *out = (tdm_cuda_context)(uintptr_t)(ordinal + 1);
+  return TDM_CUDA_SUCCESS;
+}
+
+static tdm_cuda_code context_push(tdm_cuda_context context) {
+  const int ordinal = (int)(uintptr_t)context - 1;
+  if (!emulated_is_device(ordinal)) return TDM_CUDA_INVALID_VALUE;
+  const tdm_cuda_code code = emulated_strike(-1);
+  if (code != TDM_CUDA_SUCCESS) return code;
+  if (pushed_count == MOST_PUSHED) emulated_misuse("contexts are pushed and not popped");
+  pushed[pushed_count++] = ordinal;
+  return TDM_CUDA_SUCCESS;
+}
+
+/* Answered by success or not, it is gone. */
+static tdm_cuda_code context_pop(void) {
+  if (pushed_count == 0) emulated_misuse("a context is popped that nobody pushed");
+  --pushed_count;
+  return emulated_strike(-1);
+}
+
 static tdm_cuda_code peer_possible(int *out_possible, int ordinal, int peer) {
-  const tdm_cuda_code code = emulated_strike();
+  const tdm_cuda_code code = emulated_strike(-1);
   *out_possible = code == TDM_CUDA_SUCCESS && ordinal < peer; /* one way only, to see both */
   return code;
 }
 
 static tdm_cuda_code peer_enable(int peer) {
-  (void)peer;
-  return emulated_strike();
+  if (!emulated_is_device(peer)) return TDM_CUDA_INVALID_VALUE;
+  emulated_open(peer);
+  return emulated_strike(emulated_opened_ordinal());
 }
 
 /* ---- Ranges ---------------------------------------------------------------------------------- */
@@ -191,12 +306,16 @@ const tdm_cuda_api *tdm_cuda_api_linked(void) {
   static const tdm_cuda_api api = {
       .error_text = error_text,
       .driver_version = driver_version,
+      .runtime_version = runtime_version,
       .device_count = device_count,
       .properties = properties,
-      .device_get = device_get,
       .device_set = device_set,
+      .context_retain = context_retain,
+      .context_push = context_push,
+      .context_pop = context_pop,
       .peer_possible = peer_possible,
       .peer_enable = peer_enable,
+      .memory_free = emulated_memory_free,
       .allocate = emulated_allocate,
       .release = emulated_release,
       .allocate_pinned = emulated_allocate_pinned,
@@ -210,6 +329,7 @@ const tdm_cuda_api *tdm_cuda_api_linked(void) {
       .stream_create = emulated_stream_create,
       .stream_destroy = emulated_stream_destroy,
       .stream_synchronize = emulated_stream_synchronize,
+      .stream_query = emulated_stream_query,
       .stream_wait = emulated_stream_wait,
       .event_create = emulated_event_create,
       .event_create_timed = emulated_event_create_timed,
@@ -219,6 +339,7 @@ const tdm_cuda_api *tdm_cuda_api_linked(void) {
       .event_query = emulated_event_query,
       .event_synchronize = emulated_event_synchronize,
       .launch = emulated_launch,
+      .blas_absence = emulated_blas_absence,
       .blas_create = emulated_blas_create,
       .blas_destroy = emulated_blas_destroy,
       .blas_set_stream = emulated_blas_set_stream,

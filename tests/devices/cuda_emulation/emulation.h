@@ -36,6 +36,32 @@ void emulation_set_delay(uint64_t delay_ns);
 /* Blocks of memory, pinned blocks, streams, events and handles that were not given back. */
 size_t emulation_outstanding(void);
 
+/* The nth launch from now (from 1) of GPU ordinal faults when its stream comes to it: from then on
+ * the GPU's context is gone, and whatever is asked of it, by whichever stream, thread or logical
+ * device, answers code. Other GPUs go on. 0: none, and what was lost is mended. */
+void emulation_fault_at(uint64_t n, int ordinal, tdm_cuda_code code);
+/* Memory of GPUs is used up: allocations fail, and cuBLAS cannot begin, in its own words. */
+void emulation_fill(bool full);
+/* There is no library of cuBLAS. */
+void emulation_hide_blas(bool hidden);
+/* Has anything opened the GPU since emulation_close? As CUDA does since 12: by choosing it, by
+ * retaining its context, by what needs a context on a thread that has none, which opens GPU 0. */
+bool emulation_opened(int ordinal);
+void emulation_close(void);
+
+/* What was asked for, since the process began. */
+typedef struct emulation_work {
+  uint64_t launches;
+  uint64_t products;
+  uint64_t fills;
+  uint64_t copies; /* on streams */
+  uint64_t records;
+  uint64_t stream_waits;
+  uint64_t host_waits; /* for a stream, an event, or a blocking copy */
+  uint64_t holds;      /* calls that may wait for the GPU: memory taken, given back, pinned */
+} emulation_work;
+emulation_work emulation_work_done(void);
+
 /* What copies went by, since the process began. */
 typedef struct emulation_copies {
   uint64_t pinned;   /* between a device and pinned memory */
@@ -46,16 +72,39 @@ emulation_copies emulation_copies_made(void);
 
 /* ---- For the emulation's own files ----------------------------------------------------------- */
 
-/* Counts a call; the code to answer if it is to fail. */
-tdm_cuda_code emulated_strike(void);
+/* Counts a call for a GPU, -1: for none; the code to answer if it is to fail. */
+tdm_cuda_code emulated_strike(int ordinal);
 /* The same for a call that is not counted: a look at an event that is not reached, of which there
  * are as many as time allows. */
-tdm_cuda_code emulated_glance(void);
+tdm_cuda_code emulated_glance(int ordinal);
+/* Opens the GPU. */
+void emulated_open(int ordinal);
+/* Is its context gone? Then streams do nothing more. */
+bool emulated_is_lost(int ordinal);
+/* A stream of the GPU has come to a launch: true if that faults. */
+bool emulated_faults(int ordinal);
+/* Counts one of emulation_work's. */
+typedef enum emulated_sort {
+  EMULATED_LAUNCH,
+  EMULATED_PRODUCT,
+  EMULATED_FILL,
+  EMULATED_COPY,
+  EMULATED_RECORD,
+  EMULATED_STREAM_WAIT,
+  EMULATED_HOST_WAIT,
+  EMULATED_HOLD,
+  EMULATED_SORTS,
+} emulated_sort;
+void emulated_did(emulated_sort sort);
+bool emulated_is_full(void);
+bool emulated_blas_is_hidden(void);
 /* Counts what is outstanding. */
 void emulated_count(int change);
 /* Something to pause for. */
 void emulated_pause(void);
 int emulated_ordinal(void); /* of the calling thread's device */
+/* The same for a call that needs it open. */
+int emulated_opened_ordinal(void);
 bool emulated_is_device(int ordinal);
 _Noreturn void emulated_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -67,6 +116,7 @@ void *emulated_block(const void *pointer, size_t bytes, int ordinal);
 void *emulated_pointer(const void *pointer, int ordinal, const char *what);
 /* Is all of it inside one pinned block? */
 bool emulated_is_pinned(const void *pointer, size_t bytes);
+tdm_cuda_code emulated_memory_free(size_t *out_bytes);
 tdm_cuda_code emulated_allocate(void **out, size_t bytes);
 tdm_cuda_code emulated_release(void *memory);
 tdm_cuda_code emulated_allocate_pinned(void **out, size_t bytes);
@@ -85,6 +135,7 @@ tdm_cuda_code emulated_event_create_timed(tdm_cuda_event *out);
 tdm_cuda_code emulated_event_elapsed(double *out_ns, tdm_cuda_event begin, tdm_cuda_event end);
 tdm_cuda_code emulated_event_destroy(tdm_cuda_event event);
 tdm_cuda_code emulated_event_record(tdm_cuda_event event, tdm_cuda_stream stream);
+tdm_cuda_code emulated_stream_query(tdm_cuda_stream stream);
 tdm_cuda_code emulated_event_query(tdm_cuda_event event);
 tdm_cuda_code emulated_event_synchronize(tdm_cuda_event event);
 /* Of the stream; of the calling thread where it is NULL. */
@@ -104,6 +155,7 @@ tdm_cuda_code emulated_fill_async(void *to, int byte, size_t bytes, tdm_cuda_str
 tdm_cuda_code emulated_launch(const tdm_cuda_launch *launch);
 
 /* Products. */
+const char *emulated_blas_absence(void);
 tdm_cuda_code emulated_blas_create(tdm_cuda_blas *out, bool tf32, const char **out_reason);
 tdm_cuda_code emulated_blas_destroy(tdm_cuda_blas blas);
 tdm_cuda_code emulated_blas_set_stream(tdm_cuda_blas blas, tdm_cuda_stream stream);

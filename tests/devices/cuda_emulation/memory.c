@@ -69,12 +69,22 @@ static block *find_block(block *blocks, const void *pointer) {
   return NULL;
 }
 
+tdm_cuda_code emulated_memory_free(size_t *out_bytes) {
+  *out_bytes = emulated_is_full() ? 0 : most_bytes;
+  return emulated_strike(emulated_opened_ordinal());
+}
+
+static size_t pages_of(size_t bytes) {
+  return (bytes + 4095) / 4096 * 4096;
+}
+
 tdm_cuda_code emulated_allocate(void **out, size_t bytes) {
-  const tdm_cuda_code code = emulated_strike();
+  const tdm_cuda_code code = emulated_strike(emulated_opened_ordinal());
   *out = NULL;
+  emulated_did(EMULATED_HOLD);
   if (code != TDM_CUDA_SUCCESS) return code;
-  const size_t pages = (bytes + 4095) / 4096 * 4096;
-  if (pages > most_bytes) return TDM_CUDA_OUT_OF_MEMORY;
+  const size_t pages = pages_of(bytes);
+  if (pages > most_bytes || emulated_is_full()) return TDM_CUDA_OUT_OF_MEMORY;
   (void)pthread_once(&reserve_once, reserve);
   (void)pthread_mutex_lock(&heap.mutex);
   if (heap.cursor + pages + GUARD_BYTES > range_bytes) heap.cursor = 0;
@@ -86,17 +96,28 @@ tdm_cuda_code emulated_allocate(void **out, size_t bytes) {
   heap.cursor += pages + GUARD_BYTES;
   *out = taken->begin;
   (void)pthread_mutex_unlock(&heap.mutex);
-  memset(mine, POISON, bytes);
+  memset(mine, POISON, pages);
   emulated_count(1);
   return TDM_CUDA_SUCCESS;
 }
 
+/* What is behind the block, up to its guard, is as it was. */
+static void check_margin(const block *mine, const char *bytes) {
+  for (size_t i = mine->bytes; i < pages_of(mine->bytes); ++i) {
+    if ((unsigned char)bytes[i] == POISON) continue;
+    emulated_misuse("a block of %zu bytes was written %zu bytes behind its end", mine->bytes,
+                    i - mine->bytes + 1);
+  }
+}
+
 tdm_cuda_code emulated_release(void *memory) {
-  const tdm_cuda_code code = emulated_strike();
+  const tdm_cuda_code code = emulated_strike(emulated_opened_ordinal());
+  emulated_did(EMULATED_HOLD);
   (void)pthread_mutex_lock(&heap.mutex);
   block *mine = find_block(heap.device, memory);
   if (mine == NULL || mine->begin != memory) emulated_misuse("%p is no block to release", memory);
   char *bytes = heap.bytes + (mine->begin - heap.addresses);
+  check_margin(mine, bytes);
   (void)madvise(bytes, mine->bytes, MADV_DONTNEED);
   (void)mprotect(bytes, mine->bytes, PROT_NONE);
   *mine = (block){0};
@@ -126,7 +147,8 @@ static bool remove_pinned(void *memory, bool registered) {
 }
 
 tdm_cuda_code emulated_allocate_pinned(void **out, size_t bytes) {
-  const tdm_cuda_code code = emulated_strike();
+  const tdm_cuda_code code = emulated_strike(emulated_opened_ordinal());
+  emulated_did(EMULATED_HOLD);
   *out = NULL;
   if (code != TDM_CUDA_SUCCESS) return code;
   char *memory = malloc(bytes);
@@ -138,14 +160,16 @@ tdm_cuda_code emulated_allocate_pinned(void **out, size_t bytes) {
 }
 
 tdm_cuda_code emulated_release_pinned(void *memory) {
-  const tdm_cuda_code code = emulated_strike();
+  const tdm_cuda_code code = emulated_strike(emulated_opened_ordinal());
+  emulated_did(EMULATED_HOLD);
   if (!remove_pinned(memory, false)) emulated_misuse("%p is no pinned block to release", memory);
   free(memory);
   return code;
 }
 
 tdm_cuda_code emulated_pin(void *memory, size_t bytes) {
-  const tdm_cuda_code code = emulated_strike();
+  const tdm_cuda_code code = emulated_strike(emulated_opened_ordinal());
+  emulated_did(EMULATED_HOLD);
   if (code != TDM_CUDA_SUCCESS) return code;
   if (bytes == 0 || emulated_is_pinned(memory, 1)) return ALREADY_PINNED;
   add_pinned((block){.begin = memory, .bytes = bytes, .registered = true});
@@ -153,7 +177,8 @@ tdm_cuda_code emulated_pin(void *memory, size_t bytes) {
 }
 
 tdm_cuda_code emulated_unpin(void *memory) {
-  const tdm_cuda_code code = emulated_strike();
+  const tdm_cuda_code code = emulated_strike(emulated_opened_ordinal());
+  emulated_did(EMULATED_HOLD);
   return remove_pinned(memory, true) ? code : NOT_PINNED;
 }
 

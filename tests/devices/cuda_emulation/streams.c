@@ -12,6 +12,7 @@ struct tdm_cuda_event_opaque {
   uint32_t references;
   bool timed;
   uint64_t completed_ns; /* when its stream came to the last ticket */
+  int ordinal;
 };
 
 typedef struct operation {
@@ -79,7 +80,7 @@ static void *stream_main(void *user) {
     } else {
       unlock();
       emulated_pause();
-      mine->work(mine->data);
+      if (!emulated_is_lost(stream->ordinal)) mine->work(mine->data);
       free(mine->data);
       lock();
     }
@@ -131,7 +132,7 @@ void emulated_stream_drain(tdm_cuda_stream stream) {
 }
 
 tdm_cuda_code emulated_stream_create(tdm_cuda_stream *out) {
-  const tdm_cuda_code code = emulated_strike();
+  const tdm_cuda_code code = emulated_strike(emulated_opened_ordinal());
   *out = NULL;
   if (code != TDM_CUDA_SUCCESS) return code;
   tdm_cuda_stream stream = calloc(1, sizeof(*stream));
@@ -147,7 +148,7 @@ tdm_cuda_code emulated_stream_create(tdm_cuda_stream *out) {
 }
 
 tdm_cuda_code emulated_stream_destroy(tdm_cuda_stream stream) {
-  const tdm_cuda_code code = emulated_strike();
+  const tdm_cuda_code code = emulated_strike(stream->ordinal);
   lock();
   stream->stop = true;
   (void)pthread_cond_broadcast(&changed);
@@ -158,20 +159,32 @@ tdm_cuda_code emulated_stream_destroy(tdm_cuda_stream stream) {
   return code;
 }
 
-/* What was enqueued is run, also where the answer is an error: a lost device does nothing more. */
+/* What was enqueued is run, also where the answer is an error; a fault in it is told by this call.
+ */
 tdm_cuda_code emulated_stream_synchronize(tdm_cuda_stream stream) {
-  const tdm_cuda_code code = emulated_strike();
+  const tdm_cuda_code code = emulated_strike(stream->ordinal);
+  emulated_did(EMULATED_HOST_WAIT);
   emulated_stream_drain(stream);
-  return code;
+  return code != TDM_CUDA_SUCCESS ? code : emulated_glance(stream->ordinal);
+}
+
+tdm_cuda_code emulated_stream_query(tdm_cuda_stream stream) {
+  lock();
+  const bool idle = stream->first == NULL && !stream->busy;
+  unlock();
+  const tdm_cuda_code code = emulated_glance(stream->ordinal);
+  if (code != TDM_CUDA_SUCCESS) return code;
+  return idle ? TDM_CUDA_SUCCESS : TDM_CUDA_NOT_READY;
 }
 
 tdm_cuda_code emulated_event_create(tdm_cuda_event *out) {
-  const tdm_cuda_code code = emulated_strike();
+  const tdm_cuda_code code = emulated_strike(emulated_opened_ordinal());
   *out = NULL;
   if (code != TDM_CUDA_SUCCESS) return code;
   tdm_cuda_event event = calloc(1, sizeof(*event));
   if (event == NULL) emulated_misuse("no memory");
   event->references = 1;
+  event->ordinal = emulated_ordinal();
   *out = event;
   emulated_count(1);
   return TDM_CUDA_SUCCESS;
@@ -184,7 +197,7 @@ tdm_cuda_code emulated_event_create_timed(tdm_cuda_event *out) {
 }
 
 tdm_cuda_code emulated_event_elapsed(double *out_ns, tdm_cuda_event begin, tdm_cuda_event end) {
-  const tdm_cuda_code code = emulated_strike();
+  const tdm_cuda_code code = emulated_strike(end->ordinal);
   *out_ns = 0;
   if (code != TDM_CUDA_SUCCESS) return code;
   lock();
@@ -197,7 +210,7 @@ tdm_cuda_code emulated_event_elapsed(double *out_ns, tdm_cuda_event begin, tdm_c
 }
 
 tdm_cuda_code emulated_event_destroy(tdm_cuda_event event) {
-  const tdm_cuda_code code = emulated_strike();
+  const tdm_cuda_code code = emulated_strike(event->ordinal);
   lock();
   event_release(event);
   unlock();
@@ -219,13 +232,16 @@ static void append_event(tdm_cuda_stream stream, tdm_cuda_event event, bool wait
 }
 
 tdm_cuda_code emulated_stream_wait(tdm_cuda_stream stream, tdm_cuda_event event) {
-  const tdm_cuda_code code = emulated_strike();
+  tdm_cuda_code code = emulated_strike(stream->ordinal);
+  if (code == TDM_CUDA_SUCCESS) code = emulated_glance(event->ordinal);
+  emulated_did(EMULATED_STREAM_WAIT);
   if (code == TDM_CUDA_SUCCESS) append_event(stream, event, true);
   return code;
 }
 
 tdm_cuda_code emulated_event_record(tdm_cuda_event event, tdm_cuda_stream stream) {
-  const tdm_cuda_code code = emulated_strike();
+  const tdm_cuda_code code = emulated_strike(stream->ordinal);
+  emulated_did(EMULATED_RECORD);
   if (code == TDM_CUDA_SUCCESS) append_event(stream, event, false);
   return code;
 }
@@ -234,17 +250,19 @@ tdm_cuda_code emulated_event_query(tdm_cuda_event event) {
   lock();
   const bool reached = event->completed >= event->recorded;
   unlock();
-  const tdm_cuda_code code = reached ? emulated_strike() : emulated_glance();
+  const tdm_cuda_code code =
+      reached ? emulated_strike(event->ordinal) : emulated_glance(event->ordinal);
   if (code != TDM_CUDA_SUCCESS) return code;
   return reached ? TDM_CUDA_SUCCESS : TDM_CUDA_NOT_READY;
 }
 
 tdm_cuda_code emulated_event_synchronize(tdm_cuda_event event) {
-  const tdm_cuda_code code = emulated_strike();
+  const tdm_cuda_code code = emulated_strike(event->ordinal);
+  emulated_did(EMULATED_HOST_WAIT);
   if (code != TDM_CUDA_SUCCESS) return code;
   lock();
   while (event->completed < event->recorded)
     (void)pthread_cond_wait(&changed, &mutex);
   unlock();
-  return TDM_CUDA_SUCCESS;
+  return emulated_glance(event->ordinal);
 }

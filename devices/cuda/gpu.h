@@ -1,0 +1,21 @@
+/* A GPU as threads use it that are not its feeders. Invariant: it is opened when it is first
+ * entered, and no other is, whatever the thread had chosen before. */
+#ifndef TANDEM_DEVICES_CUDA_GPU_H
+#define TANDEM_DEVICES_CUDA_GPU_H
+
+#include <stdatomic.h>
+
+#include "core/status.h"
+#include "devices/cuda/api.h"
+
+typedef struct tdm_cuda_gpu {
+  const tdm_cuda_api *api;
+  int ordinal;                       /* among those visible */
+  _Atomic(tdm_cuda_context) context; /* NULL: not entered yet; kept as long as the process */
+} tdm_cuda_gpu;
+
+/* Makes the GPU the calling thread's until leave, which gives the thread back what it had. */
+tdm_status tdm_cuda_gpu_enter(tdm_cuda_gpu *gpu) TDM_WARN_UNUSED;
+void tdm_cuda_gpu_leave(const tdm_cuda_gpu *gpu);
+
+#endif

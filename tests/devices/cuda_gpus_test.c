@@ -1,0 +1,196 @@
+/* Emulated GPUs as they are in a process of others: one that nobody uses is not opened, one without
+ * cuBLAS is not offered, and what befalls one is told wherever that GPU is used next. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "devices/cuda/lane.h"
+#include "tests/devices/cuda_emulation/emulation.h"
+#include "tests/devices/support.h"
+
+/* ---- Which GPUs are opened ------------------------------------------------------------------- */
+
+static void send_there_and_back(tdm_context *context, const char *name) {
+  const int64_t values[] = {1, 2, 3};
+  int64_t read[3] = {0};
+  tdm_tensor *here = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, 3), values);
+  tdm_tensor *there = tdm_tensor_to(here, name, TDM_DTYPE_NONE);
+  assert_ok(tdm_tensor_read(there, read, sizeof(read)));
+  assert_memory_equal(read, values, sizeof(values));
+  tdm_tensor_release(here);
+  tdm_tensor_release(there);
+}
+
+/* Memory, copies by this thread and by feeders, pinned memory of the caller's, times: of the second
+ * GPU alone. */
+static void a_gpu_that_nobody_uses_is_not_opened(void **state) {
+  (void)state;
+  emulation_close();
+  tdm_context *context = test_context(NULL);
+  assert_false(emulation_opened(0));
+  assert_false(emulation_opened(1));
+  send_there_and_back(context, "cuda:1");
+  assert_ok(tdm_context_start(context));
+  send_there_and_back(context, "cuda:1");
+  tdm_device *device = test_device(context, "cuda:1");
+  char *pages = aligned_alloc(4096, 4096);
+  assert_non_null(pages);
+  assert_ok(device->ops->pin(device, pages, 4096));
+  assert_ok(device->ops->unpin(device, pages, 4096));
+  free(pages);
+  tdm_context_release(context);
+  assert_true(emulation_opened(1));
+  assert_false(emulation_opened(0));
+  assert_int_equal(emulation_outstanding(), 0);
+}
+
+/* ---- cuBLAS ---------------------------------------------------------------------------------- */
+
+static void on_log(void *user, tdm_log_level level, const char *message) {
+  if (level == TDM_LOG_WARNING && strstr(message, "2 GPUs are not offered: no cuBLAS") != NULL) {
+    ++*(int *)user;
+  }
+}
+
+static void a_gpu_without_cublas_is_not_offered(void **state) {
+  (void)state;
+  int told = 0;
+  const tdm_context_options options = {
+      .struct_size = sizeof(options), .log = on_log, .log_user = &told};
+  emulation_hide_blas(true);
+  tdm_context *context = tdm_context_create(&options);
+  assert_non_null(context);
+  assert_int_equal(told, 1);
+  assert_string_equal(tdm_accelerator(context), "sim:0");
+  assert_status(tdm_device_check(context, "cuda:0"), TDM_UNAVAILABLE);
+  assert_message("there is no cuda:0: no cuBLAS: libcublas.so.13");
+  tdm_context_release(context);
+  emulation_hide_blas(false);
+}
+
+typedef struct blas_test {
+  tdm_cuda_lane lane;
+  tdm_cuda_blas blas;
+  void *memory;
+} blas_test;
+
+static void blas_begin(blas_test *test) {
+  const tdm_cuda_api *api = tdm_cuda_api_linked();
+  *test = (blas_test){.lane = {.api = api, .blas = &test->blas}};
+  assert_int_equal(api->device_set(0), 0);
+  assert_int_equal(api->stream_create(&test->lane.stream), 0);
+  assert_int_equal(api->allocate(&test->memory, 4096), 0);
+}
+
+static void blas_end(blas_test *test) {
+  const tdm_cuda_api *api = test->lane.api;
+  emulation_fault_at(0, 0, 0);
+  emulation_fill(false);
+  if (test->blas != NULL) assert_int_equal(api->blas_destroy(test->blas), 0);
+  assert_int_equal(api->stream_destroy(test->lane.stream), 0);
+  assert_int_equal(api->release(test->memory), 0);
+  assert_int_equal(emulation_outstanding(), 0);
+}
+
+static tdm_status multiply(blas_test *test) {
+  const tdm_cuda_product product = {.m = 1,
+                                    .n = 1,
+                                    .k = 1,
+                                    .a = test->memory,
+                                    .b = test->memory,
+                                    .c = (char *)test->memory + 4,
+                                    .a_stride = 1,
+                                    .b_stride = 1,
+                                    .c_stride = 1};
+  return tdm_cuda_lane_product(&test->lane, &product);
+}
+
+static void do_nothing(const void *function, void **arguments) {
+  (void)function;
+  (void)arguments;
+}
+
+/* The next kernel faults, and the fault is there before this returns. */
+static void lose_by_a_kernel(blas_test *test) {
+  tdm_cuda_launch launch = {.call = do_nothing, .name = "test", .blocks = 1, .threads = 1};
+  emulation_fault_at(1, 0, TDM_CUDA_ILLEGAL_ADDRESS);
+  assert_ok(tdm_cuda_lane_launch(&test->lane, &launch));
+  assert_int_equal(test->lane.api->stream_synchronize(test->lane.stream), TDM_CUDA_ILLEGAL_ADDRESS);
+}
+
+/* cuBLAS says no more than that it could not execute, or begin. */
+static void a_device_lost_is_told_through_cublas(void **state) {
+  (void)state;
+  for (int opened = 0; opened < 2; ++opened) {
+    blas_test test;
+    blas_begin(&test);
+    if (opened) assert_ok(multiply(&test));
+    lose_by_a_kernel(&test);
+    assert_status(multiply(&test), TDM_DEVICE_LOST);
+    assert_message(opened ? "a product by cuBLAS: the device is lost"
+                          : "opening cuBLAS: the device is lost");
+    blas_end(&test);
+  }
+}
+
+static void a_full_gpu_is_told_through_cublas(void **state) {
+  (void)state;
+  blas_test test;
+  blas_begin(&test);
+  emulation_fill(true);
+  assert_status(multiply(&test), TDM_OUT_OF_MEMORY);
+  assert_message("opening cuBLAS: out of memory");
+  emulation_fill(false);
+  emulation_fail_at(1, 1, false); /* and one that is not full has something else */
+  assert_status(multiply(&test), TDM_UNAVAILABLE);
+  emulation_fail_at(0, 0, false);
+  assert_ok(multiply(&test));
+  blas_end(&test);
+}
+
+/* ---- Faults ---------------------------------------------------------------------------------- */
+
+static tdm_status run_mix(tdm_context *context, const char *name) {
+  test_flight *test = test_flight_create(context);
+  tdm_device *device = test_device(context, name);
+  const uint32_t base = test_base(test, device, 100, 7);
+  const uint32_t program = test_program(test, device->queues[TDM_QUEUE_COMPUTE]);
+  tdm_command *command = test_execute(test, program, &test_mix_kernel, base, NULL, 0, 3);
+  test_run(test, false);
+  const tdm_status status = test_has_failed(test, command) ? test->flight.failure.status : TDM_OK;
+  test_flight_destroy(test);
+  return status;
+}
+
+/* Two logical devices a GPU: the run that faults fails, so does whoever uses that GPU next, by its
+ * own queues; the other GPU goes on. */
+static void a_fault_is_told_by_all_of_its_gpu(void **state) {
+  (void)state;
+  assert_int_equal(setenv("TANDEM_CUDA_LOGICAL", "2", 1), 0);
+  tdm_context *context = test_context(NULL);
+  assert_int_equal(unsetenv("TANDEM_CUDA_LOGICAL"), 0);
+  for (int i = 0; i < 4; ++i) {
+    static const char *const names[] = {"cuda:0", "cuda:1", "cuda:2", "cuda:3"};
+    assert_status(run_mix(context, names[i]), TDM_OK);
+  }
+  emulation_fault_at(1, 0, TDM_CUDA_ILLEGAL_ADDRESS);
+  assert_status(run_mix(context, "cuda:1"), TDM_DEVICE_LOST);
+  tdm_device *device = test_device(context, "cuda:0");
+  tdm_memory memory;
+  assert_status(device->ops->allocate(device, 64 << 20, &memory), TDM_DEVICE_LOST);
+  assert_status(run_mix(context, "cuda:2"), TDM_OK);
+  assert_status(run_mix(context, "cuda:3"), TDM_OK);
+  tdm_context_release(context);
+  emulation_fault_at(0, 0, 0);
+  assert_int_equal(emulation_outstanding(), 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_gpu_that_nobody_uses_is_not_opened),
+      cmocka_unit_test(a_gpu_without_cublas_is_not_offered),
+      cmocka_unit_test(a_device_lost_is_told_through_cublas),
+      cmocka_unit_test(a_full_gpu_is_told_through_cublas),
+      cmocka_unit_test(a_fault_is_told_by_all_of_its_gpu),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,9 +1,15 @@
-/* Who may run: readers together, a writer alone or with those of its chain, in the order they
- * asked. Invariant: nobody waits in the queue who could be admitted; start is called without the
- * lock, exactly once. */
+/* Who may enter the store: runs that read together, one that writes alone or with those of its
+ * chain, and whoever wants it exclusively, in the order they asked. Invariant: nobody waits in the
+ * queue who could be admitted; start is called without the lock, exactly once. */
 #include "graph/store.h"
 
+static bool is_idle(const tdm_store *store) {
+  return !store->exclusive && !store->first_writer && store->readers == 0;
+}
+
 static bool can_enter(const tdm_store *store, tdm_admission *admission) {
+  if (store->exclusive) return false;
+  if (!admission->ready) return is_idle(store); /* it wants the store exclusively */
   if (!admission->ready(admission)) return false;
   const tdm_admission *writer = store->last_writer;
   if (!admission->writes) return !writer;
@@ -12,6 +18,11 @@ static bool can_enter(const tdm_store *store, tdm_admission *admission) {
 }
 
 static void take_place(tdm_store *store, tdm_admission *admission) {
+  if (!admission->ready) {
+    store->exclusive = admission;
+    pthread_cond_broadcast(&store->granted);
+    return;
+  }
   if (admission->writes) {
     admission->ahead = store->last_writer;
     admission->behind = NULL;
@@ -32,24 +43,29 @@ static void give_up_place(tdm_store *store, tdm_admission *admission) {
   *(admission->behind ? &admission->behind->ahead : &store->last_writer) = admission->ahead;
 }
 
+static bool enter_locked(tdm_store *store, tdm_admission *admission) {
+  if (!store->waiting && can_enter(store, admission)) {
+    take_place(store, admission);
+    return true;
+  }
+  admission->next = NULL;
+  if (store->waiting)
+    store->waiting_last->next = admission;
+  else
+    store->waiting = admission;
+  store->waiting_last = admission;
+  return false;
+}
+
 bool tdm_store_enter(tdm_store *store, tdm_admission *admission) {
   pthread_mutex_lock(&store->lock);
-  const bool admitted = !store->waiting && can_enter(store, admission);
-  if (admitted) {
-    take_place(store, admission);
-  } else {
-    admission->next = NULL;
-    if (store->waiting)
-      store->waiting_last->next = admission;
-    else
-      store->waiting = admission;
-    store->waiting_last = admission;
-  }
+  const bool admitted = enter_locked(store, admission);
   pthread_mutex_unlock(&store->lock);
   return admitted;
 }
 
-/* Takes those who can enter off the head of the queue, in order. */
+/* Takes those who can enter off the head of the queue, in order. Who wants the store exclusively
+ * waits for `granted`, and is gone as soon as the lock is dropped: it is not in the list. */
 tdm_admission *tdm_store_admit_locked(tdm_store *store) {
   tdm_admission *first = NULL;
   tdm_admission **last = &first;
@@ -58,10 +74,10 @@ tdm_admission *tdm_store_admit_locked(tdm_store *store) {
     store->waiting = admission->next;
     admission->next = NULL;
     take_place(store, admission);
+    if (!admission->ready) break;
     *last = admission;
     last = &admission->next;
   }
-  if (!store->first_writer && store->readers == 0) pthread_cond_broadcast(&store->idle);
   return first;
 }
 
@@ -103,12 +119,17 @@ bool tdm_store_withdraw(tdm_store *store, tdm_admission *admission, tdm_admissio
   return found;
 }
 
-void tdm_store_lock_idle(tdm_store *store) {
+void tdm_store_enter_alone(tdm_store *store, tdm_admission *place) {
+  *place = (tdm_admission){.ready = NULL};
   pthread_mutex_lock(&store->lock);
-  while (store->first_writer || store->readers > 0)
-    pthread_cond_wait(&store->idle, &store->lock);
+  (void)enter_locked(store, place);
+  while (store->exclusive != place)
+    pthread_cond_wait(&store->granted, &store->lock);
 }
 
-void tdm_store_unlock(tdm_store *store) {
+void tdm_store_leave_alone(tdm_store *store) {
+  store->exclusive = NULL;
+  tdm_admission *admitted = tdm_store_admit_locked(store);
   pthread_mutex_unlock(&store->lock);
+  tdm_store_start(admitted);
 }

@@ -19,7 +19,8 @@ static void settle_homes(tdm_graph *graph, tdm_store_entry *const *bound) {
   }
 }
 
-static tdm_status bind_persistents(tdm_plan *plan, const tdm_plan_request *request) {
+static tdm_status bind_persistents(tdm_plan *plan, const tdm_plan_request *request,
+                                   tdm_store_binding *binding) {
   const tdm_graph *graph = &plan->graph;
   const size_t count = graph->persistents.count;
   plan->entries = tdm_region_take(&plan->region, (count + 1) * sizeof(void *), "plan");
@@ -34,7 +35,7 @@ static tdm_status bind_persistents(tdm_plan *plan, const tdm_plan_request *reque
       plan->entries[i] = request->bound[persistent->origin];
       continue;
     }
-    TDM_TRY(tdm_store_bind(request->store, persistent, &value->spec,
+    TDM_TRY(tdm_store_bind(binding, persistent, &value->spec,
                            tdm_context_device(graph->context, (size_t)value->device), request->seed,
                            &plan->entries[i]));
   }
@@ -42,17 +43,25 @@ static tdm_status bind_persistents(tdm_plan *plan, const tdm_plan_request *reque
 }
 
 /* Makes room in the logs that this plan's updates write, and tells what all tables have. */
-static tdm_status bind_logs(tdm_plan *plan, tdm_store *store) {
+static tdm_status bind_logs(tdm_plan *plan, tdm_store_binding *binding) {
   const tdm_graph *graph = &plan->graph;
   for (size_t i = 0; i < graph->logs.count; i++) {
     const tdm_graph_log *log = &graph->logs.items[i];
     const int64_t window = graph->values.items[log->value].spec.shape.dims[0];
-    TDM_TRY(tdm_store_reserve_log(store, plan->entries[log->persistent], (uint64_t)window));
+    TDM_TRY(tdm_store_reserve_log(binding, plan->entries[log->persistent], (uint64_t)window));
     plan->logged[log->persistent] = true;
   }
   for (size_t i = 0; i < graph->persistents.count; i++)
     plan->windows[i] = atomic_load(&plan->entries[i]->log.window);
   return TDM_OK;
+}
+
+static tdm_status bind_store(tdm_plan *plan, const tdm_plan_request *request) {
+  tdm_store_binding binding = {.store = request->store};
+  tdm_status status = bind_persistents(plan, request, &binding);
+  if (status == TDM_OK) status = bind_logs(plan, &binding);
+  tdm_store_end_binding(&binding);
+  return status;
 }
 
 static tdm_status bind_deriveds(tdm_plan *plan, tdm_store *store) {
@@ -131,8 +140,7 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
     TDM_TRY(tdm_pass_gradient(graph, &training));
     report(request, "gradient", plan);
   }
-  TDM_TRY(bind_persistents(plan, request));
-  TDM_TRY(bind_logs(plan, request->store));
+  TDM_TRY(bind_store(plan, request));
   TDM_TRY(tdm_pass_row_refresh(graph, plan->windows));
   report(request, "row_refresh", plan);
   TDM_TRY(tdm_pass_layout(graph, request->cache, plan->deliveries, plan->delivery_count));

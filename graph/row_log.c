@@ -34,7 +34,8 @@ static tdm_status fill_with_none(tdm_store *store, const tdm_memory *memory, siz
   return status;
 }
 
-static tdm_status grow_locked(tdm_store *store, tdm_store_entry *entry, uint64_t window) {
+tdm_status tdm_row_log_grow(tdm_store *store, tdm_store_entry *entry, uint64_t window) {
+  if (atomic_load(&entry->log.window) >= window) return TDM_OK;
   const size_t bytes = PIECES * (size_t)window * sizeof(int64_t);
   tdm_storage *storage;
   TDM_TRY(tdm_storage_create(store->context, entry->storage->memory.device, NULL, bytes, &storage));
@@ -48,13 +49,4 @@ static tdm_status grow_locked(tdm_store *store, tdm_store_entry *entry, uint64_t
   entry->log.since = entry->version;
   atomic_store(&entry->log.window, window);
   return TDM_OK;
-}
-
-tdm_status tdm_store_reserve_log(tdm_store *store, tdm_store_entry *entry, uint64_t window) {
-  if (atomic_load(&entry->log.window) >= window) return TDM_OK;
-  tdm_store_lock_idle(store); /* runs inside have the old one's address */
-  tdm_status status = TDM_OK;
-  if (atomic_load(&entry->log.window) < window) status = grow_locked(store, entry, window);
-  tdm_store_unlock(store);
-  return status;
 }

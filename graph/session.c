@@ -69,14 +69,17 @@ static size_t all_targets(const tdm_session *session, uint32_t *out_targets) {
 }
 
 static tdm_status bind_parameters(tdm_session *session, tdm_graph *graph) {
-  for (size_t i = 0; i < graph->persistents.count; i++) {
+  tdm_store_binding binding = {.store = session->store};
+  tdm_status status = TDM_OK;
+  for (size_t i = 0; status == TDM_OK && i < graph->persistents.count; i++) {
     const tdm_graph_persistent *persistent = &graph->persistents.items[i];
     const tdm_ir_value *value = tdm_ir_value_at(graph, persistent->value);
-    TDM_TRY(tdm_store_bind(session->store, persistent, &value->spec,
-                           tdm_context_device(session->context, (size_t)value->device),
-                           session->seed, &session->bound[persistent->origin]));
+    status = tdm_store_bind(&binding, persistent, &value->spec,
+                            tdm_context_device(session->context, (size_t)value->device),
+                            session->seed, &session->bound[persistent->origin]);
   }
-  return TDM_OK;
+  tdm_store_end_binding(&binding);
+  return status;
 }
 
 /* Which dimension micro-batches cut. */

@@ -93,9 +93,10 @@ tdm_status tdm_session_save(tdm_session *session, tdm_tensor_list **out_list) {
   TDM_TRY(check_session(session, "tdm_session_save"));
   tdm_tensor_list *list = tdm_tensor_list_create(session->context);
   if (!list) return TDM_OUT_OF_MEMORY;
-  tdm_store_lock_idle(session->store);
+  tdm_admission place;
+  tdm_store_enter_alone(session->store, &place);
   const tdm_status status = save_locked(session, list);
-  tdm_store_unlock(session->store);
+  tdm_store_leave_alone(session->store);
   if (status == TDM_OK) {
     *out_list = list;
     return TDM_OK;
@@ -217,9 +218,10 @@ tdm_status tdm_session_load(tdm_session *session, const tdm_tensor_list *list) {
   if (!list) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_load: the list is NULL");
   tdm_tensor_list *values = tdm_tensor_list_create(session->context);
   if (!values) return TDM_OUT_OF_MEMORY;
-  tdm_store_lock_idle(session->store);
+  tdm_admission place;
+  tdm_store_enter_alone(session->store, &place);
   const tdm_status status = load_locked(session, list, values);
-  tdm_store_unlock(session->store);
+  tdm_store_leave_alone(session->store);
   tdm_tensor_list_release(values);
   return status;
 }

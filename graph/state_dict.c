@@ -107,11 +107,12 @@ static tdm_status dict_init(dict *self, const tdm_session *session,
 
 static tdm_status save_entries(const dict *self, tdm_store *store, tdm_tensor_list *list) {
   tdm_status status = TDM_OK;
-  tdm_store_lock_idle(store);
+  tdm_admission place;
+  tdm_store_enter_alone(store, &place);
   if (store->broken != TDM_OK) status = tdm_fail(store->broken, "%s", store->message);
   for (size_t i = 0; status == TDM_OK && i < self->count; i++)
     status = tdm_store_copy_out(store, self->entries[i].entry, self->entries[i].name, list);
-  tdm_store_unlock(store);
+  tdm_store_leave_alone(store);
   return status;
 }
 

@@ -16,7 +16,7 @@ tdm_store *tdm_store_create(tdm_context *context) {
   store->context = tdm_context_retain(context);
   store->allocator = allocator;
   pthread_mutex_init(&store->lock, NULL);
-  pthread_cond_init(&store->idle, NULL);
+  pthread_cond_init(&store->granted, NULL);
   tdm_map_init(&store->names, allocator);
   return store;
 }
@@ -46,7 +46,7 @@ void tdm_store_release(tdm_store *store) {
     destroy_entry(store, entry);
   }
   tdm_map_deinit(&store->names);
-  pthread_cond_destroy(&store->idle);
+  pthread_cond_destroy(&store->granted);
   pthread_mutex_destroy(&store->lock);
   tdm_context *context = store->context;
   tdm_release(store->allocator, store, sizeof *store);
@@ -149,18 +149,42 @@ static tdm_status bind_locked(tdm_store *store, const tdm_graph_persistent *pers
   return TDM_OK;
 }
 
-tdm_status tdm_store_bind(tdm_store *store, const tdm_graph_persistent *persistent,
+static bool has_values(tdm_store *store, const char *name) {
+  pthread_mutex_lock(&store->lock);
+  const tdm_store_entry *entry = tdm_map_get(&store->names, name);
+  const bool found = entry && entry->storage;
+  pthread_mutex_unlock(&store->lock);
+  return found;
+}
+
+/* Values are copied through queues whose workers may want the lock to end a run: not while one is
+ * inside. */
+static void go_alone(tdm_store_binding *binding) {
+  if (!binding->alone) tdm_store_enter_alone(binding->store, &binding->place);
+  binding->alone = true;
+}
+
+tdm_status tdm_store_bind(tdm_store_binding *binding, const tdm_graph_persistent *persistent,
                           const tdm_spec *spec, tdm_device *home, uint64_t seed,
                           tdm_store_entry **out_entry) {
-  pthread_mutex_lock(&store->lock);
-  const tdm_store_entry *entry = tdm_map_get(&store->names, persistent->name);
-  /* Values are copied through queues whose workers may want this lock to end a run: only once no
-   * run is inside. */
-  while ((!entry || !entry->storage) && (store->first_writer || store->readers > 0))
-    pthread_cond_wait(&store->idle, &store->lock);
+  tdm_store *store = binding->store;
+  if (!binding->alone && !has_values(store, persistent->name)) go_alone(binding);
+  if (!binding->alone) pthread_mutex_lock(&store->lock);
   const tdm_status status = bind_locked(store, persistent, spec, home, seed, out_entry);
-  pthread_mutex_unlock(&store->lock);
+  if (!binding->alone) pthread_mutex_unlock(&store->lock);
   return status == TDM_OK ? TDM_OK : tdm_fail_within(status, "parameter %s", persistent->name);
+}
+
+tdm_status tdm_store_reserve_log(tdm_store_binding *binding, tdm_store_entry *entry,
+                                 uint64_t window) {
+  if (atomic_load(&entry->log.window) >= window) return TDM_OK;
+  go_alone(binding); /* runs inside have the old one's address */
+  return tdm_row_log_grow(binding->store, entry, window);
+}
+
+void tdm_store_end_binding(tdm_store_binding *binding) {
+  if (binding->alone) tdm_store_leave_alone(binding->store);
+  binding->alone = false;
 }
 
 static tdm_status copy_on_locked(tdm_store *store, tdm_store_entry *entry, tdm_device *device,

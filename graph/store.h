@@ -46,7 +46,7 @@ struct tdm_store_entry {
   tdm_row_log log;
 };
 
-/* A run that asks to be admitted. */
+/* A run that asks to be admitted, or (ready is NULL) somebody who wants the store exclusively. */
 typedef struct tdm_admission {
   struct tdm_admission *next;
   bool writes;       /* persistent values; ready may set it */
@@ -65,7 +65,7 @@ struct tdm_store {
   tdm_context *context; /* retained */
   const tdm_allocator *allocator;
   pthread_mutex_t lock;
-  pthread_cond_t idle;
+  pthread_cond_t granted; /* somebody has the store exclusively */
   tdm_map names;
   tdm_store_entry *first;
   tdm_store_entry *last;
@@ -76,15 +76,29 @@ struct tdm_store {
   uint32_t readers;            /* runs inside */
   tdm_admission *first_writer; /* inside */
   tdm_admission *last_writer;
+  tdm_admission *exclusive; /* who alone is inside; no run is */
   tdm_admission *waiting;
   tdm_admission *waiting_last;
 };
 
+/* A plan's, or a session's, dealings with the store: it waits once for all that runs inside must
+ * not see being made. {.store = store}; to be ended, on failure too. */
+typedef struct tdm_store_binding {
+  tdm_store *store;
+  bool alone; /* and then it has the lock */
+  tdm_admission place;
+} tdm_store_binding;
+
 /* Finds the entry of that name, or makes it on home with initial values. INVALID_ARGUMENT naming
  * it when shape or dtype differ. */
-tdm_status tdm_store_bind(tdm_store *store, const tdm_graph_persistent *persistent,
+tdm_status tdm_store_bind(tdm_store_binding *binding, const tdm_graph_persistent *persistent,
                           const tdm_spec *spec, tdm_device *home, uint64_t seed,
                           tdm_store_entry **out_entry) TDM_WARN_UNUSED;
+/* Makes room in entry's log for updates that touch at most `window` rows. */
+tdm_status tdm_store_reserve_log(tdm_store_binding *binding, tdm_store_entry *entry,
+                                 uint64_t window) TDM_WARN_UNUSED;
+void tdm_store_end_binding(tdm_store_binding *binding);
+
 /* A fresh entry without memory; under the lock. NULL when memory is short. */
 tdm_store_entry *tdm_store_add_entry(tdm_store *store, const char *name, const tdm_spec *spec);
 /* INVALID_ARGUMENT, naming both, when spec differs from the entry's. */
@@ -95,14 +109,14 @@ tdm_device *tdm_store_home(tdm_store *store, const char *name);
 tdm_status tdm_store_copy_on(tdm_store *store, tdm_store_entry *entry, tdm_device *device,
                              tdm_store_copy **out_copy) TDM_WARN_UNUSED;
 
-/* Makes room in entry's log for updates that touch at most `window` rows. */
-tdm_status tdm_store_reserve_log(tdm_store *store, tdm_store_entry *entry,
-                                 uint64_t window) TDM_WARN_UNUSED;
 /* Where the update from version keeps, or has kept, its rows; entry has a log. */
 tdm_address tdm_row_log_piece(const tdm_store_entry *entry, uint64_t version);
 /* How many updates a copy of that version lacks if the log knows the rows of all of them; 0: it
  * lacks none, or they are not known. */
 uint64_t tdm_row_log_reach(const tdm_store_entry *entry, uint64_t version);
+/* Makes a log of a larger window, if the entry has a smaller one; under exclusion from all runs. */
+tdm_status tdm_row_log_grow(tdm_store *store, tdm_store_entry *entry,
+                            uint64_t window) TDM_WARN_UNUSED;
 /* The entry's values changed, rows unknown: under the lock. */
 void tdm_store_entry_rewritten(tdm_store_entry *entry);
 
@@ -136,8 +150,10 @@ tdm_admission *tdm_store_admit_locked(tdm_store *store);
 bool tdm_store_withdraw(tdm_store *store, tdm_admission *admission, tdm_admission **out_admitted);
 /* Calls start of each of a list; NULL: none. */
 void tdm_store_start(tdm_admission *admitted);
-/* Under exclusion from all runs: waits until none is inside, then keeps others out until unlock. */
-void tdm_store_lock_idle(tdm_store *store);
-void tdm_store_unlock(tdm_store *store);
+/* Takes a place in the queue like a run that writes: waits for those who asked before, and keeps
+ * out those who ask later. Returns with the lock, under exclusion from all runs; place lives until
+ * tdm_store_leave_alone, which drops both. Not inside a run of the store. */
+void tdm_store_enter_alone(tdm_store *store, tdm_admission *place);
+void tdm_store_leave_alone(tdm_store *store);
 
 #endif

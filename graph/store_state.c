@@ -37,9 +37,10 @@ tdm_tensor_list *tdm_store_save(tdm_store *store, bool with_states) {
   if (!store) return NULL;
   tdm_tensor_list *list = tdm_tensor_list_create(store->context);
   if (!list) return NULL;
-  tdm_store_lock_idle(store);
+  tdm_admission place;
+  tdm_store_enter_alone(store, &place);
   const tdm_status status = tdm_store_save_locked(store, with_states, list);
-  tdm_store_unlock(store);
+  tdm_store_leave_alone(store);
   if (status == TDM_OK) return list;
   tdm_tensor_list_release(list);
   return NULL;
@@ -190,8 +191,9 @@ tdm_status tdm_store_load_locked(tdm_store *store, const tdm_tensor_list *list) 
 
 tdm_status tdm_store_load(tdm_store *store, const tdm_tensor_list *list) {
   if (!store || !list) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_store_load: no store or no list");
-  tdm_store_lock_idle(store);
+  tdm_admission place;
+  tdm_store_enter_alone(store, &place);
   const tdm_status status = tdm_store_load_locked(store, list);
-  tdm_store_unlock(store);
+  tdm_store_leave_alone(store);
   return status;
 }

@@ -116,26 +116,25 @@ bool tdm_shape_is_concrete(const tdm_shape *shape) {
   return true;
 }
 
-int64_t tdm_shape_count(const tdm_shape *shape) {
+/* The product of unit and all sizes, 0 where one is; -1 when the product of those that are not 0
+ * does not fit. So whatever a kernel multiplies on its way to an element fits too. */
+static int64_t extent_of(const tdm_shape *shape, int64_t unit) {
   if (!tdm_shape_is_concrete(shape)) return -1;
-  int64_t count = 1;
-  /* An empty shape has no elements, however big its other dimensions are. */
+  int64_t extent = unit;
+  bool empty = false;
   for (int i = 0; i < shape->rank; i++) {
-    if (shape->dims[i] == 0) return 0;
+    empty |= shape->dims[i] == 0;
+    if (shape->dims[i] != 0 && __builtin_mul_overflow(extent, shape->dims[i], &extent)) return -1;
   }
-  for (int i = 0; i < shape->rank; i++) {
-    if (__builtin_mul_overflow(count, shape->dims[i], &count)) return -1;
-  }
-  return count;
+  return empty ? 0 : extent;
+}
+
+int64_t tdm_shape_count(const tdm_shape *shape) {
+  return extent_of(shape, 1);
 }
 
 int64_t tdm_shape_bytes(const tdm_shape *shape, tdm_dtype dtype) {
-  const int64_t count = tdm_shape_count(shape);
-  int64_t bytes = -1;
-  if (count < 0 || __builtin_mul_overflow(count, (int64_t)tdm_dtype_bytes(dtype), &bytes)) {
-    return -1;
-  }
-  return bytes;
+  return extent_of(shape, (int64_t)tdm_dtype_bytes(dtype));
 }
 
 const char *tdm_shape_text(const tdm_shape *shape, char *text, size_t capacity) {

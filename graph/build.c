@@ -98,6 +98,11 @@ tdm_value tdm_input(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_sha
   if (tdm_dtype_bytes(dtype) == 0 || !tdm_shape_is_valid(&shape))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "input %s: its dtype or shape is not legal",
                           name);
+  if (!tdm_ir_is_possible(&(tdm_spec){.dtype = dtype, .shape = shape})) {
+    char text[TDM_SHAPE_TEXT];
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "input %s: %s %s is larger than any memory",
+                          name, tdm_dtype_name(dtype), tdm_shape_text(&shape, text, sizeof text));
+  }
   const char *path = path_of(graph, name);
   for (size_t i = 0; path && i < graph->inputs.count; i++)
     if (strcmp(graph->values.items[graph->inputs.items[i]].name, path) == 0)

@@ -84,6 +84,29 @@ size_t tdm_ir_output_count(const tdm_operation *operation, const void *attribute
   return operation->count_outputs ? operation->count_outputs(attributes) : operation->output_count;
 }
 
+bool tdm_ir_is_possible(const tdm_spec *spec) {
+  tdm_shape sizes = spec->shape;
+  for (int i = 0; i < sizes.rank; i++)
+    if (!tdm_dim_is_size(sizes.dims[i])) sizes.dims[i] = 1;
+  return tdm_shape_bytes(&sizes, spec->dtype) >= 0;
+}
+
+static tdm_status check_outputs(const tdm_infer *infer, const char *operation, const char *name) {
+  for (size_t i = 0; i < infer->output_count; i++) {
+    const tdm_spec *spec = &infer->outputs[i];
+    char text[TDM_SHAPE_TEXT];
+    if (spec->dtype == TDM_DTYPE_NONE || !tdm_shape_is_valid(&spec->shape))
+      return tdm_fail(TDM_INVALID_ARGUMENT, "%s %s: its shape rule set no shape for output %zu",
+                      operation, name, i);
+    if (!tdm_ir_is_possible(spec))
+      return tdm_fail(TDM_INVALID_ARGUMENT,
+                      "%s %s: output %zu would be %s %s, which is larger than any memory",
+                      operation, name, i, tdm_dtype_name(spec->dtype),
+                      tdm_shape_text(&spec->shape, text, sizeof text));
+  }
+  return TDM_OK;
+}
+
 tdm_status tdm_ir_infer(const tdm_graph *graph, const tdm_operation *operation, const char *name,
                         const void *attributes, const uint32_t *inputs, size_t input_count,
                         tdm_spec *output_specs) {
@@ -100,11 +123,7 @@ tdm_status tdm_ir_infer(const tdm_graph *graph, const tdm_operation *operation, 
   tdm_infer infer = {attributes, specs, input_count, output_specs, output_count};
   const tdm_status status = operation->infer(&infer);
   if (status != TDM_OK) return tdm_fail_within(status, "%s %s", operation->name, name);
-  for (size_t i = 0; i < output_count; i++)
-    if (output_specs[i].dtype == TDM_DTYPE_NONE || !tdm_shape_is_valid(&output_specs[i].shape))
-      return tdm_fail(TDM_INVALID_ARGUMENT, "%s %s: its shape rule set no shape for output %zu",
-                      operation->name, name, i);
-  return TDM_OK;
+  return check_outputs(&infer, operation->name, name);
 }
 
 uint32_t tdm_ir_add_log(tdm_graph *graph, uint32_t persistent, int32_t age, int64_t window) {

@@ -222,6 +222,9 @@ size_t tdm_ir_output_count(const tdm_operation *operation, const void *attribute
 tdm_status tdm_ir_infer(const tdm_graph *graph, const tdm_operation *operation, const char *name,
                         const void *attributes, const uint32_t *inputs, size_t input_count,
                         tdm_spec *output_specs) TDM_WARN_UNUSED;
+/* Can a tensor have the sizes among the spec's dimensions, whatever its names stand for? If not, no
+ * memory holds it. */
+bool tdm_ir_is_possible(const tdm_spec *spec);
 /* Copies bytes into the graph's region; NULL bytes 0. */
 const void *tdm_ir_copy_bytes(tdm_graph *graph, const void *bytes, size_t count);
 /* Sets root and bytes of a node's outputs from views, overwrites and specs. */

@@ -18,6 +18,20 @@ struct placing {
   uint32_t *blocks; /* (storage_count): block + 1 while in use */
 };
 
+/* No arena can need more than all of them together, so that offsets do not overflow. */
+static tdm_status check_sum(const tdm_schedule *schedule) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < schedule->storage_count; i++) {
+    const tdm_storage_plan *plan = &schedule->storages[i];
+    if (plan->kind != TDM_STORAGE_ARENA || plan->whole != 0) continue;
+    if (plan->bytes > INT64_MAX - 63 || sum > INT64_MAX - 63 - plan->bytes) {
+      return tdm_fail(TDM_OUT_OF_MEMORY, "what a run computes takes more than 2^63 bytes");
+    }
+    sum += (plan->bytes + 63) / 64 * 64;
+  }
+  return TDM_OK;
+}
+
 static tdm_status placing_init(struct placing *placing, tdm_schedule *schedule) {
   const tdm_allocator *allocator = schedule->allocator;
   *placing = (struct placing){.schedule = schedule};
@@ -111,6 +125,7 @@ static tdm_status place_all(struct placing *placing) {
 
 tdm_status tdm_pass_memory(tdm_schedule *schedule) {
   struct placing placing;
+  TDM_TRY(check_sum(schedule));
   tdm_status status = placing_init(&placing, schedule);
   if (status == TDM_OK) status = place_all(&placing);
   placing_deinit(&placing);

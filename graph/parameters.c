@@ -24,9 +24,15 @@ static tdm_value declare(tdm_graph *graph, const char *name, const tdm_spec *spe
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "parameter %s: %s", name ? name : "?",
                           graph->frozen ? "the graph is frozen by a session" : "no name");
   if (!tdm_shape_is_valid(&spec->shape) || !tdm_shape_is_concrete(&spec->shape) ||
-      tdm_dtype_bytes(spec->dtype) == 0 || tdm_shape_bytes(&spec->shape, spec->dtype) < 0)
+      tdm_dtype_bytes(spec->dtype) == 0)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "parameter %s: its dtype or shape is not legal", name);
+  if (!tdm_ir_is_possible(spec)) {
+    char text[TDM_SHAPE_TEXT];
+    return tdm_graph_fail(
+        graph, TDM_INVALID_ARGUMENT, "parameter %s: %s %s is larger than any memory", name,
+        tdm_dtype_name(spec->dtype), tdm_shape_text(&spec->shape, text, sizeof text));
+  }
   const char *prefix = graph->scopes[graph->scope_depth].prefix;
   const char *path = tdm_region_format(&graph->region, "%s%s", prefix, name);
   if (!path) return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);

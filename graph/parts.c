@@ -23,19 +23,29 @@ static tdm_status infer_split(tdm_infer *infer) {
   const tdm_shape *whole = &infer->inputs[0].shape;
   TDM_TRY(check_dimension(whole, attributes->dimension));
   const tdm_dim size = whole->dims[attributes->dimension];
-  int64_t sum = 0;
   bool known = tdm_dim_is_size(size);
+  int64_t rest = known ? size : INT64_MAX; /* that the parts so far leave: no sum can overflow */
   for (int64_t i = 0; i < attributes->count; i++) {
-    known = known && tdm_dim_is_size(attributes->sizes[i]);
-    sum += known ? attributes->sizes[i] : 0;
+    const tdm_dim part = attributes->sizes[i];
     infer->outputs[i].dtype = infer->inputs[0].dtype;
     infer->outputs[i].shape = *whole;
-    infer->outputs[i].shape.dims[attributes->dimension] = attributes->sizes[i];
+    infer->outputs[i].shape.dims[attributes->dimension] = part;
+    if (part == TDM_INFER)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "part %lld has no size", (long long)i);
+    known = known && tdm_dim_is_size(part);
+    if (!tdm_dim_is_size(part)) continue;
+    if (part > rest)
+      return tdm_fail(TDM_INVALID_ARGUMENT,
+                      "part %lld is %lld, and the parts before it leave %lld of dimension %lld of "
+                      "x",
+                      (long long)i, (long long)part, (long long)rest,
+                      (long long)attributes->dimension);
+    rest -= part;
   }
-  if (!known || sum == size) return TDM_OK;
+  if (!known || rest == 0) return TDM_OK;
   return tdm_fail(TDM_INVALID_ARGUMENT,
-                  "its parts have %lld of dimension %lld together, x has %lld", (long long)sum,
-                  (long long)attributes->dimension, (long long)size);
+                  "its parts have %lld of dimension %lld together, x has %lld",
+                  (long long)(size - rest), (long long)attributes->dimension, (long long)size);
 }
 
 static tdm_status infer_concat(tdm_infer *infer) {
@@ -59,7 +69,11 @@ static tdm_status infer_concat(tdm_infer *infer) {
     }
     tdm_dim *sum = &out->shape.dims[dimension];
     const tdm_dim more = part->shape.dims[dimension];
-    *sum = tdm_dim_is_size(*sum) && tdm_dim_is_size(more) ? *sum + more : TDM_DIM_UNKNOWN;
+    if (!tdm_dim_is_size(*sum) || !tdm_dim_is_size(more))
+      *sum = TDM_DIM_UNKNOWN;
+    else if (__builtin_add_overflow(*sum, more, sum))
+      return tdm_fail(TDM_INVALID_ARGUMENT, "%zu parts have more than 2^63 of dimension %lld",
+                      i + 1, (long long)dimension);
   }
   return TDM_OK;
 }
@@ -162,15 +176,25 @@ tdm_value tdm_append_concat(tdm_graph *graph, const char *name, const tdm_value 
 
 static bool check_count(tdm_graph *graph, const char *name, size_t count) {
   if (count >= 1 && count <= TDM_MAX_PARTS) return true;
-  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: %zu parts, and 1 to %d are possible", name,
-                 count, TDM_MAX_PARTS);
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: %zu parts, and 1 to %d are possible",
+                 name ? name : "?", count, TDM_MAX_PARTS);
+  return false;
+}
+
+static bool check_array(tdm_graph *graph, const char *name, const char *argument,
+                        const void *array) {
+  if (array) return true;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: %s is NULL", name ? name : "?", argument);
   return false;
 }
 
 void tdm_split(tdm_graph *graph, const char *name, tdm_value x, int dimension, const tdm_dim *sizes,
                size_t count, tdm_value *out_parts) {
-  memset(out_parts, 0, count * sizeof *out_parts);
-  if (!check_count(graph, name, count)) return;
+  for (size_t i = 0; out_parts && i < count && i < TDM_MAX_PARTS; i++)
+    out_parts[i] = (tdm_value){0, 0};
+  if (!check_count(graph, name, count) || !check_array(graph, name, "sizes", sizes) ||
+      !check_array(graph, name, "out_parts", out_parts))
+    return;
   const int rank = tdm_value_shape(graph, x).rank;
   tdm_append_split(graph, name, x, dimension < 0 ? dimension + rank : dimension, sizes, count,
                    out_parts);
@@ -178,7 +202,8 @@ void tdm_split(tdm_graph *graph, const char *name, tdm_value x, int dimension, c
 
 tdm_value tdm_concat(tdm_graph *graph, const char *name, const tdm_value *parts, size_t count,
                      int dimension) {
-  if (!check_count(graph, name, count)) return (tdm_value){0, 0};
+  if (!check_count(graph, name, count) || !check_array(graph, name, "parts", parts))
+    return (tdm_value){0, 0};
   const int rank = tdm_value_shape(graph, parts[0]).rank;
   return tdm_append_concat(graph, name, parts, count, dimension < 0 ? dimension + rank : dimension);
 }

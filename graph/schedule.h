@@ -40,7 +40,9 @@ typedef struct tdm_storage_plan {
 
 typedef struct tdm_access {
   uint32_t storage;
-  bool writes; /* else reads; an access in place is two, the read first */
+  bool writes;    /* else reads; an access in place is two, the read first */
+  uint64_t begin; /* the bytes of it that are touched, where a view shows less than all; order is */
+  uint64_t bytes; /* kept as if all of it were */
 } tdm_access;
 
 typedef struct tdm_step_wait {
@@ -88,9 +90,10 @@ tdm_status tdm_pass_schedule(tdm_schedule *schedule) TDM_WARN_UNUSED;
  * the first of the other. */
 tdm_status tdm_pass_memory(tdm_schedule *schedule) TDM_WARN_UNUSED;
 
-/* Proves the schedule: over depth + 1 consecutive runs every two conflicting accesses to the same
- * bytes are ordered, every read sees the storage's own last write, persistent writes stand in the
- * UPDATE phase or in a step marked as a refresh. INTERNAL, naming steps and storages, when not.
+/* Proves the schedule: every access lies within its storage, every part within its whole, every
+ * storage within its arena; over depth + 1 consecutive runs every two conflicting accesses to the
+ * same bytes are ordered, every read sees the storage's own last write, persistent writes stand in
+ * the UPDATE phase or in a step marked as a refresh. INTERNAL, naming steps and storages, when not.
  * Computes happens-before on its own; shares no code with the two passes above. */
 tdm_status tdm_pass_verify(const tdm_schedule *schedule) TDM_WARN_UNUSED;
 

@@ -97,31 +97,44 @@ static tdm_status storage_of(steps_state *state, uint32_t value, uint32_t *out_s
   return TDM_OK;
 }
 
-static tdm_status add_access(tdm_schedule *schedule, uint32_t storage, bool writes) {
+static tdm_status add_access(tdm_schedule *schedule, tdm_access access) {
   TDM_TRY(tdm_array_reserve(schedule->allocator, (void **)&schedule->accesses,
                             &schedule->access_capacity, schedule->access_count + 1,
                             sizeof *schedule->accesses, "plan"));
-  schedule->accesses[schedule->access_count++] = (tdm_access){storage, writes};
+  schedule->accesses[schedule->access_count++] = access;
   return TDM_OK;
 }
 
-/* Of a joined concatenation: all of it, or those parts of it that the value shows. Who overwrites
- * it (rewrites) touches its parts. */
+/* The bytes from begin to end of a storage that its parts make up, part by part. What should lie
+ * beyond is said of the last part, for verify to see. */
+static tdm_status add_part_accesses(tdm_schedule *schedule, uint32_t storage, uint64_t begin,
+                                    uint64_t end, bool writes) {
+  const uint32_t part_count = schedule->storages[storage].part_count;
+  for (uint32_t p = 1; p <= part_count; p++) {
+    const tdm_storage_plan *part = &schedule->storages[storage + p];
+    const uint64_t part_end = p == part_count ? UINT64_MAX : part->within + part->bytes;
+    if (part->within >= end || part_end <= begin) continue;
+    const uint64_t first = begin > part->within ? begin - part->within : 0;
+    const uint64_t last = (end < part_end ? end : part_end) - part->within;
+    TDM_TRY(add_access(schedule, (tdm_access){storage + p, writes, first, last - first}));
+  }
+  return TDM_OK;
+}
+
+/* Of a joined concatenation: all of it, or those parts of it that the value shows. Who writes it,
+ * or overwrites it (rewrites), touches its parts. */
 static tdm_status add_value_access(steps_state *state, uint32_t value, bool writes, bool rewrites) {
   tdm_schedule *schedule = &state->out->schedule;
   const tdm_ir_value *shown = tdm_ir_value_at(state->graph, value);
   uint32_t storage;
   TDM_TRY(storage_of(state, value, &storage));
   const tdm_storage_plan *root = &schedule->storages[storage];
-  if (root->part_count == 0 || (shown->bytes == root->bytes && !rewrites))
-    return add_access(schedule, storage, writes);
-  for (uint32_t p = 1; p <= root->part_count; p++) {
-    const tdm_storage_plan *part = &schedule->storages[storage + p];
-    if (part->within >= shown->offset + shown->bytes || part->within + part->bytes <= shown->offset)
-      continue;
-    TDM_TRY(add_access(schedule, storage + p, writes));
-  }
-  return TDM_OK;
+  const bool all = shown->offset == 0 && shown->bytes == root->bytes;
+  if (root->part_count == 0 || (all && !writes && !rewrites))
+    return add_access(schedule, (tdm_access){storage, writes, shown->offset, shown->bytes});
+  uint64_t end;
+  if (__builtin_add_overflow(shown->offset, shown->bytes, &end)) end = UINT64_MAX;
+  return add_part_accesses(schedule, storage, shown->offset, end, writes);
 }
 
 static tdm_queue *queue_of(const tdm_graph *graph, const tdm_ir_node *node) {
@@ -164,7 +177,8 @@ static tdm_status add_accesses(steps_state *state, const tdm_ir_node *node,
                                       .arena = arena_of(state, node->device),
                                       .bytes = node->prepared->answer.workspace_bytes};
   TDM_TRY(add_storage(&state->out->schedule, workspace, &source->workspace));
-  return add_access(&state->out->schedule, source->workspace, true);
+  return add_access(&state->out->schedule,
+                    (tdm_access){source->workspace, true, 0, workspace.bytes});
 }
 
 static tdm_status add_step(steps_state *state, uint32_t index) {

@@ -1,5 +1,6 @@
-/* The part of the pass verify that looks at each step alone: every index in range, the phases in
- * order, persistent writes where they belong. What it accepts, the walk may follow blindly. */
+/* The part of the pass verify that looks at each step alone: every index in range, every access and
+ * part within its storage, the phases in order, persistent writes where they belong. What it
+ * accepts, the walk may follow blindly. */
 #include "graph/verify_ranges.h"
 
 #include <string.h>
@@ -24,6 +25,13 @@ static tdm_status check_accesses(const struct ranges *ranges, size_t index) {
                       schedule->storage_count);
     }
     const uint8_t kind = schedule->storages[access->storage].kind;
+    const uint64_t bytes = schedule->storages[access->storage].bytes;
+    if (access->begin > bytes || access->bytes > bytes - access->begin) {
+      return tdm_fail(TDM_INTERNAL,
+                      "step %zu touches %llu bytes from byte %llu of storage %u, which has %llu",
+                      index, (unsigned long long)access->bytes, (unsigned long long)access->begin,
+                      access->storage, (unsigned long long)bytes);
+    }
     if (access->writes && schedule->storages[access->storage].part_count > 0) {
       return tdm_fail(TDM_INTERNAL, "step %zu writes storage %u, which its parts make up", index,
                       access->storage);

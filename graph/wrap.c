@@ -69,6 +69,15 @@ static tdm_status read_scatter(tdm_graph *graph, const tdm_parallel_options *opt
   return TDM_OK;
 }
 
+/* An array that is not there has no elements. */
+static tdm_status check_arrays(const tdm_boundary *boundary, const tdm_parallel_options *options) {
+  const char *missing = options->scatter_count > 0 && !options->scatter ? "scatter" : NULL;
+  if (boundary && boundary->input_count > 0 && !boundary->inputs) missing = "inputs";
+  if (boundary && boundary->output_count > 0 && !boundary->outputs) missing = "outputs";
+  if (!missing) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s is NULL, and its count is not 0", missing);
+}
+
 /* What is cut in a way of its own enters the part. */
 static tdm_status check_scatter(const tdm_boundary *boundary, const tdm_parallel_options *options) {
   for (size_t i = 0; i < options->scatter_count; i++) {
@@ -202,6 +211,7 @@ static tdm_status add_wrap(tdm_graph *graph, const bool *members, const char *na
 /* Finds the nodes, by scopes or, where boundary is given, between its values; wraps them. */
 static tdm_status wrap_nodes(tdm_graph *graph, const char *scopes, const tdm_boundary *boundary,
                              const char *name, const tdm_parallel_options *options) {
+  TDM_TRY(check_arrays(boundary, options));
   const size_t count = graph->nodes.count;
   bool *members = tdm_allocate(graph->allocator, count * sizeof *members, "wrapped part");
   if (!members) return TDM_OUT_OF_MEMORY;
@@ -237,7 +247,8 @@ void tdm_data_parallel(tdm_graph *graph, const char *scope, const tdm_parallel_o
 
 static const char *name_or(const tdm_graph *graph, const tdm_value *values, size_t count,
                            const char *otherwise) {
-  if (count == 0 || !values[0].index || values[0].index >= graph->values.count) return otherwise;
+  if (count == 0 || !values || !values[0].index || values[0].index >= graph->values.count)
+    return otherwise;
   return tdm_wrap_value_name(graph, values[0].index);
 }
 

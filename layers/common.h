@@ -84,6 +84,12 @@ const char *tdm_layer_name(tdm_graph *graph, const char *name, const char *suffi
  * NULL) does not reach stays zero. False, with the graph's error, for an illegal size. */
 bool tdm_layer_options(tdm_graph *graph, const char *layer, const char *name, const void *options,
                        size_t bytes, void *out_options);
+/* What a kernel, a stride, a padding or a dilation may be at most: products of two of them, added
+ * to a dimension, are still numbers. */
+#define TDM_LAYER_WINDOW_MAX INT64_C(0x7fffffff)
+static inline bool tdm_layer_is_window(int64_t number, int64_t least) {
+  return number >= least && number <= TDM_LAYER_WINDOW_MAX;
+}
 /* Is x a value of the graph? If not, the graph's error says so. */
 bool tdm_layer_accepts(tdm_graph *graph, const char *layer, const char *name, tdm_value x);
 /* x weight^T + bias of values that are there; bias may be invalid. */

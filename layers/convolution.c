@@ -29,6 +29,7 @@ static tdm_status infer_size(const tdm_convolution_attributes *attributes, int a
                              tdm_dim kernel, tdm_dim *out_size) {
   *out_size = TDM_DIM_UNKNOWN;
   if (!tdm_dim_is_size(size)) return TDM_OK;
+  /* None is beyond TDM_LAYER_WINDOW_MAX, so that nothing here overflows. */
   const int64_t reach = attributes->dilation[axis] * (kernel - 1) + 1;
   const int64_t room = size + 2 * attributes->padding[axis] - reach;
   if (room < 0)
@@ -37,6 +38,21 @@ static tdm_status infer_size(const tdm_convolution_attributes *attributes, int a
                     (long long)reach, (long long)size, (long long)attributes->padding[axis]);
   *out_size = room / attributes->stride[axis] + 1;
   return TDM_OK;
+}
+
+/* Kernels may lay x out with its padding. */
+static tdm_status check_padded(const tdm_infer *infer) {
+  const tdm_convolution_attributes *attributes = infer->attributes;
+  tdm_shape padded = *tdm_infer_shape(infer, X);
+  for (int axis = 0; axis < 2; axis++) {
+    const int d = dimension_of(&padded, axis);
+    if (d >= 0 && tdm_dim_is_size(padded.dims[d])) padded.dims[d] += 2 * attributes->padding[axis];
+  }
+  if (!tdm_shape_is_concrete(&padded) || tdm_shape_bytes(&padded, infer->inputs[X].dtype) >= 0)
+    return TDM_OK;
+  char text[TDM_SHAPE_TEXT];
+  return tdm_fail(TDM_INVALID_ARGUMENT, "with its padding x is %s, which is larger than any memory",
+                  tdm_shape_text(&padded, text, sizeof text));
 }
 
 static tdm_status infer_convolution(tdm_infer *infer) {
@@ -60,7 +76,7 @@ static tdm_status infer_convolution(tdm_infer *infer) {
     if (d >= 0) TDM_TRY(infer_size(attributes, axis, x->dims[d], weight->dims[d], &out.dims[d]));
   }
   tdm_infer_set(infer, 0, infer->inputs[X].dtype, &out);
-  return TDM_OK;
+  return check_padded(infer);
 }
 
 /* ---- Gradients ------------------------------------------------------------------------------- */
@@ -173,14 +189,16 @@ static bool read_options(tdm_graph *graph, const char *name, const tdm_conv_opti
     attributes->dilation[axis] = flat || dilation == 0 ? 1 : dilation;
     attributes->padding[axis] = flat ? 0 : options->padding[from];
     attributes->kernel[axis] = kernel[axis];
-    legal = legal && attributes->stride[axis] > 0 && attributes->dilation[axis] > 0 &&
-            attributes->padding[axis] >= 0 && kernel[axis] > 0;
+    legal = legal && tdm_layer_is_window(attributes->stride[axis], 1) &&
+            tdm_layer_is_window(attributes->dilation[axis], 1) &&
+            tdm_layer_is_window(attributes->padding[axis], 0) &&
+            tdm_layer_is_window(kernel[axis], 1);
   }
   if (!legal)
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                   "convolution %s: kernel, stride, dilation and groups must be positive, and "
-                   "padding not negative",
-                   name ? name : "?");
+                   "convolution %s: kernel, stride, dilation and groups must be positive, "
+                   "padding not negative, and none of them beyond %lld",
+                   name ? name : "?", (long long)TDM_LAYER_WINDOW_MAX);
   return legal;
 }
 

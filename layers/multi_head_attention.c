@@ -92,7 +92,9 @@ static int64_t features_of(tdm_graph *graph, const char *name, const tdm_value i
     tdm_shape shape = tdm_value_shape(graph, inputs[i]);
     const int64_t last = shape.rank == 3 ? *tdm_shape_last(&shape) : 0;
     if (i == 0) features = last;
-    if (last > 0 && last == features && heads > 0 && last % heads == 0) continue;
+    if (last > 0 && last <= INT64_MAX / PROJECTIONS && last == features && heads > 0 &&
+        last % heads == 0)
+      continue;
     char text[TDM_SHAPE_TEXT];
     tdm_graph_fail(
         graph, TDM_INVALID_ARGUMENT,

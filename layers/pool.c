@@ -162,15 +162,17 @@ static tdm_value make_pool(tdm_graph *graph, const tdm_operation *operation, con
     attributes.stride[axis] = flat ? 1 : first_of(stride, kernel[axis]);
     attributes.dilation[axis] = flat || operation != &max_pool ? 1 : first_of(dilation, 1);
     attributes.padding[axis] = flat ? 0 : chosen.padding[from];
-    legal = legal && kernel[axis] > 0 && attributes.stride[axis] > 0 &&
-            attributes.dilation[axis] > 0 && attributes.padding[axis] >= 0 &&
+    legal = legal && tdm_layer_is_window(kernel[axis], 1) &&
+            tdm_layer_is_window(attributes.stride[axis], 1) &&
+            tdm_layer_is_window(attributes.dilation[axis], 1) &&
+            tdm_layer_is_window(attributes.padding[axis], 0) &&
             2 * attributes.padding[axis] <= kernel[axis];
   }
   if (!legal)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "pool %s: kernel, stride and dilation must be positive, and padding at "
-                          "most half the kernel",
-                          name ? name : "?");
+                          "pool %s: kernel, stride and dilation must be positive and at most "
+                          "%lld, and padding at most half the kernel",
+                          name ? name : "?", (long long)TDM_LAYER_WINDOW_MAX);
   attributes.ceil = chosen.ceil;
   attributes.count_padding = !chosen.exclude_padding;
   attributes.divisor = chosen.divisor;

@@ -9,6 +9,9 @@
 #include "layers/layers.h"
 #include "layers/recurrent_operations.h"
 
+#define MOST_LAYERS 10000 /* of one call; parameters' names are numbered */
+#define MOST_GATES 4
+
 /* One call of a user's. */
 typedef struct recurrent_layers {
   tdm_graph *graph;
@@ -165,10 +168,10 @@ static bool accepts(const recurrent_layers *layers, tdm_value x) {
     return false;
   }
   const char *stray = stray_option(layers);
-  if (options->layers < 1)
-    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %d layers", layers->kind, layers->name,
-                   options->layers);
-  else if (layers->hidden < 1)
+  if (options->layers < 1 || options->layers > MOST_LAYERS)
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %d layers, and 1 to %d are possible",
+                   layers->kind, layers->name, options->layers, MOST_LAYERS);
+  else if (layers->hidden < 1 || layers->hidden > INT64_MAX / MOST_GATES)
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: a state of %lld", layers->kind,
                    layers->name, (long long)layers->hidden);
   else if (stray)
@@ -194,7 +197,8 @@ static tdm_value recurrent(tdm_graph *graph, const char *kind, int32_t cell,
       tdm_layer_options(graph, kind, name, options, sizeof layers.options, &layers.options);
   if (layers.options.layers == 0) layers.options.layers = 1;
   layers.directions = layers.options.bidirectional ? 2 : 1;
-  for (int i = 0; i < layers.options.layers * layers.directions; i++) {
+  const bool counted = layers.options.layers <= MOST_LAYERS;
+  for (int i = 0; counted && i < layers.options.layers * layers.directions; i++) {
     if (out_h_n) out_h_n[i] = invalid;
     if (out_c_n) out_c_n[i] = invalid;
   }

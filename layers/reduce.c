@@ -107,6 +107,9 @@ static tdm_value make_reduce(tdm_graph *graph, const char *layer, const char *na
                              const int *dimensions, size_t count, bool keep, bool mean) {
   const tdm_value invalid = {0, 0};
   if (!tdm_layer_accepts(graph, layer, name, x)) return invalid;
+  if (count > 0 && !dimensions)
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: dimensions is NULL, count is %zu",
+                          layer, name ? name : "?", count);
   const tdm_shape shape = tdm_value_shape(graph, x);
   int64_t mask = count == 0 ? (INT64_C(1) << shape.rank) - 1 : 0;
   for (size_t i = 0; i < count; i++) {

@@ -130,7 +130,9 @@ static void counts_and_bytes(void **state) {
   const tdm_shape named = tdm_shape_of(2, TDM_DIM("batch"), 4);
   const tdm_shape infer = tdm_shape_of(2, TDM_INFER, 4);
   const tdm_shape huge = tdm_shape_of(2, INT64_MAX / 2, 3);
-  const tdm_shape empty = tdm_shape_of(3, INT64_MAX, INT64_MAX, 0);
+  const tdm_shape empty = tdm_shape_of(3, INT64_MAX, 0, 1);
+  const tdm_shape impossible = tdm_shape_of(3, INT64_C(1) << 40, INT64_C(1) << 40, 0);
+  const tdm_shape thin = tdm_shape_of(3, 0, INT64_C(1) << 40, INT64_C(1) << 20);
   const tdm_shape many = tdm_shape_of(1, INT64_MAX / 4);
   assert_int_equal(tdm_shape_count(&scalar), 1);
   assert_int_equal(tdm_shape_count(&cube), 24);
@@ -138,11 +140,16 @@ static void counts_and_bytes(void **state) {
   assert_int_equal(tdm_shape_count(&infer), -1);
   assert_int_equal(tdm_shape_count(&huge), -1);
   assert_int_equal(tdm_shape_count(&empty), 0);
+  assert_int_equal(tdm_shape_count(&impossible), -1);
+  assert_int_equal(tdm_shape_bytes(&impossible, TDM_BOOL), -1);
+  assert_int_equal(tdm_shape_bytes(&thin, TDM_FLOAT32), 0);
+  assert_int_equal(tdm_shape_count(&thin), 0);
   assert_int_equal(tdm_shape_bytes(&cube, TDM_FLOAT64), 192);
   assert_int_equal(tdm_shape_bytes(&named, TDM_FLOAT32), -1);
   assert_int_equal(tdm_shape_bytes(&many, TDM_FLOAT32), INT64_MAX / 4 * 4);
   assert_int_equal(tdm_shape_bytes(&many, TDM_FLOAT64), -1);
-  assert_int_equal(tdm_shape_bytes(&empty, TDM_FLOAT64), 0);
+  assert_int_equal(tdm_shape_bytes(&empty, TDM_BOOL), 0);
+  assert_int_equal(tdm_shape_bytes(&empty, TDM_FLOAT64), -1);
   assert_true(tdm_shape_is_concrete(&cube));
   assert_false(tdm_shape_is_concrete(&named));
   assert_false(tdm_shape_is_concrete(&infer));

@@ -73,7 +73,8 @@ static void builder_access(struct builder *builder, uint32_t storage, bool write
     builder->status = RESERVE(builder, accesses, access_count, access_capacity);
   }
   if (builder->status != TDM_OK) return;
-  schedule->accesses[schedule->access_count++] = (tdm_access){storage, writes};
+  schedule->accesses[schedule->access_count++] =
+      (tdm_access){storage, writes, 0, schedule->storages[storage].bytes};
   schedule->steps[schedule->step_count - 1].access_count++;
 }
 

@@ -92,6 +92,37 @@ static void indices_out_of_range_are_refused(void **state) {
   REFUSES(plan->depth = 0, "no run");
 }
 
+static void accesses_beyond_their_storage_are_refused(void **state) {
+  (void)state;
+  REFUSES(plan->accesses[0].begin = 1,
+          "step 0 touches 128 bytes from byte 1 of storage 4, which has 128");
+  REFUSES(plan->accesses[1].bytes = 129,
+          "step 0 touches 129 bytes from byte 0 of storage 0, which has 128");
+  REFUSES((plan->accesses[2].begin = 64, plan->accesses[2].bytes = 65),
+          "step 1 touches 65 bytes from byte 64 of storage 0");
+  REFUSES(plan->accesses[3].begin = UINT64_MAX, "of storage 3, which has 128");
+  REFUSES(plan->accesses[4].bytes = UINT64_MAX, "of storage 1, which has 128");
+  REFUSES((plan->accesses[5].begin = UINT64_MAX - 7, plan->accesses[5].bytes = 8),
+          "of storage 1, which has 128");
+  REFUSES((plan->accesses[8].begin = 1, plan->accesses[8].bytes = UINT64_MAX), "step 3 touches");
+  REFUSES((plan->accesses[8].begin = 129, plan->accesses[8].bytes = 0),
+          "step 3 touches 0 bytes from byte 129 of storage 3, which has 128");
+}
+
+/* A view of nothing may begin where its storage ends. */
+static void parts_of_a_storage_are_accepted(void **state) {
+  (void)state;
+  struct fixture fixture;
+  begin(&fixture);
+  tdm_access *accesses = fixture.schedule.accesses;
+  accesses[0].begin = 128;
+  accesses[0].bytes = 0;
+  accesses[2].begin = 64;
+  accesses[2].bytes = 64;
+  assert_int_equal(tdm_pass_verify(&fixture.schedule), TDM_OK);
+  tdm_schedule_deinit(&fixture.schedule);
+}
+
 static void waits_that_never_end_are_refused(void **state) {
   (void)state;
   REFUSES(plan->waits[0].step = 1, "step 1 waits for step 1, which does not come before it");
@@ -328,6 +359,8 @@ static void every_allocation_may_fail(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(indices_out_of_range_are_refused),
+      cmocka_unit_test(accesses_beyond_their_storage_are_refused),
+      cmocka_unit_test(parts_of_a_storage_are_accepted),
       cmocka_unit_test(waits_that_never_end_are_refused),
       cmocka_unit_test(unordered_accesses_are_refused),
       cmocka_unit_test(wrong_bytes_are_refused),

@@ -139,15 +139,12 @@ static tdm_status lower_node(lowering_state *state, const tdm_ir_node *described
   const uint32_t *old = tdm_ir_inputs(state->source, node);
   for (uint32_t k = 0; k < node->input_count; k++)
     inputs[k] = old[k] ? state->map[old[k]] : 0;
-  for (uint32_t k = 0; !state->lowering->training && k < node->input_count; k++)
-    if (node->operation->persist_inputs >> k & 1) inputs[k] = 0; /* nothing will be persisted */
   if (state->lowering->feeds || node->operation != described->operation) {
     TDM_TRY(tdm_ir_infer(out, node->operation, node->name, node->attributes, inputs,
                          node->input_count, specs));
     for (uint32_t k = 0; state->lowering->feeds && k < node->output_count; k++)
-      if (!tdm_shape_is_concrete(&specs[k].shape) ||
-          tdm_shape_bytes(&specs[k].shape, specs[k].dtype) < 0)
-        return tdm_fail(TDM_INVALID_ARGUMENT, "%s %s: its shape stays unknown or is too large",
+      if (!tdm_shape_is_concrete(&specs[k].shape))
+        return tdm_fail(TDM_INVALID_ARGUMENT, "%s %s: its shape stays unknown",
                         node->operation->name, node->name);
   } else {
     for (uint32_t k = 0; k < node->output_count; k++)

@@ -92,6 +92,9 @@ tdm_status tdm_device_map_check(const tdm_device_map *map) TDM_WARN_UNUSED;
 /* Gives every node a device, and every input and persistent value that has none its first
  * consumer's. A node without a kernel is UNSUPPORTED, naming it. */
 tdm_status tdm_pass_place(tdm_graph *graph, tdm_device_map *map) TDM_WARN_UNUSED;
+/* Of a placed graph that does not train: nothing will be persisted, so nodes do not read what is
+ * there for that alone. It has its device by then, which is that of the nodes' other states. */
+void tdm_drop_persist_inputs(tdm_graph *graph);
 /* UNSUPPORTED, naming the first node whose device has no kernel for it. */
 tdm_status tdm_find_kernels(tdm_graph *graph) TDM_WARN_UNUSED;
 

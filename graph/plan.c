@@ -131,6 +131,7 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
   if (request->observe) TDM_TRY(deliver_observed(plan));
   settle_homes(graph, request->bound);
   TDM_TRY(tdm_pass_place(graph, request->map));
+  if (!request->training) tdm_drop_persist_inputs(graph);
   report(request, "place", plan);
   TDM_TRY(tdm_pass_pick_late(graph, plan->deliveries, plan->delivery_count));
   report(request, "pick_late", plan);

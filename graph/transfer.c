@@ -1,10 +1,11 @@
 /* Transfers: every value that is read on another device gets one copy there. A queue of its own
  * carries it right after the value exists, so that it travels while its producer's device goes on;
  * where the reader's compute queue has to fetch it, that is done right before it is read, so that
- * nothing else waits for it. Routes without a direct queue take two hops through cpu:0. Parameters
- * get derived persistent copies, refreshed only when they are old. What a sum adds in passing
- * (add_incoming) crosses into one bucket a device, once the sum has emptied it; between cpu devices
- * it is read where it lies. Invariant: one copy per (value, device). */
+ * nothing else waits for it, and for updates before the first of them. Routes without a direct
+ * queue take two hops through cpu:0. Parameters get derived persistent copies, refreshed only when
+ * they are old. What a sum adds in passing (add_incoming) crosses into one bucket a device, once
+ * the sum has emptied it; between cpu devices it is read where it lies. Invariant: one copy per
+ * (value, device). */
 #include <string.h>
 
 #include "graph/passes.h"
@@ -293,7 +294,17 @@ static tdm_status deliver(transfer_state *state, uint32_t *deliveries, size_t co
   return TDM_OK;
 }
 
-/* Deliveries stand before the update phase: they show what the run read. */
+/* All that the updates read stands before the first of them, as the update phase is nothing but
+ * updates: copies that their queues fetch too. What is delivered does as well: it shows what the
+ * run read. */
+static tdm_status enter_updates(transfer_state *state, size_t first, uint32_t *deliveries,
+                                size_t delivery_count) {
+  TDM_TRY(deliver(state, deliveries, delivery_count));
+  for (size_t i = first; i < state->graph->order.count; i++)
+    TDM_TRY(read_copies(state, state->graph->order.items[i]));
+  return TDM_OK;
+}
+
 static tdm_status rewrite(transfer_state *state, uint32_t *deliveries, size_t delivery_count) {
   tdm_graph *graph = state->graph;
   for (uint32_t v = 1; v < state->value_count; v++)
@@ -303,7 +314,7 @@ static tdm_status rewrite(transfer_state *state, uint32_t *deliveries, size_t de
     const uint32_t index = graph->order.items[i];
     const bool is_update = tdm_ir_node_at(graph, index)->role == TDM_ROLE_UPDATE;
     if (is_update && !delivered) {
-      TDM_TRY(deliver(state, deliveries, delivery_count));
+      TDM_TRY(enter_updates(state, i, deliveries, delivery_count));
       delivered = true;
     }
     TDM_TRY(read_copies(state, index));

@@ -38,34 +38,58 @@ tdm_value tdm_update_rows_count(const tdm_update *update, size_t index) {
   return tdm_ir_handle(update->graph, update->items[index].gradient.count);
 }
 
-/* Where a node appended by a rule runs: with the persistent value it overwrites, else with its
- * first input. */
-static int16_t device_of(const tdm_graph *graph, const tdm_ir_node *node, bool *out_overwrites) {
-  const uint32_t *inputs = tdm_ir_inputs(graph, node);
-  *out_overwrites = false;
+/* The persistent value that output k overwrites; NULL: none. */
+static const tdm_ir_value *overwritten(const tdm_graph *graph, const tdm_ir_node *node,
+                                       uint32_t k) {
+  if (!node->operation->overwrites[k]) return NULL;
+  const uint32_t input = tdm_ir_inputs(graph, node)[node->operation->overwrites[k] - 1];
+  const tdm_ir_value *root = tdm_ir_value_at(graph, tdm_ir_value_at(graph, input)->root);
+  return root->kind == TDM_VALUE_PERSISTENT ? root : NULL;
+}
+
+static const char *device_name(const tdm_graph *graph, int16_t device) {
+  return tdm_context_device(graph->context, (size_t)device)->name;
+}
+
+/* An update runs with the persistent values that it overwrites. Had they several homes, all but one
+ * would be written in a copy, and lost. */
+static tdm_status settle_update(const tdm_graph *graph, tdm_ir_node *node) {
+  const tdm_ir_value *first = NULL;
   for (uint32_t k = 0; k < node->output_count; k++) {
-    if (!node->operation->overwrites[k]) continue;
-    const uint32_t input = inputs[node->operation->overwrites[k] - 1];
-    const tdm_ir_value *root = tdm_ir_value_at(graph, tdm_ir_value_at(graph, input)->root);
-    if (root->kind != TDM_VALUE_PERSISTENT) continue;
-    *out_overwrites = true;
-    return root->device;
+    const tdm_ir_value *value = overwritten(graph, node, k);
+    if (!value) continue;
+    if (!first) first = value;
+    if (value->device == first->device) continue;
+    return tdm_fail(TDM_UNSUPPORTED,
+                    "%s: its update writes %s, whose home is %s, and %s, whose home is %s; let one "
+                    "session bind both",
+                    node->name, first->name, device_name(graph, first->device), value->name,
+                    device_name(graph, value->device));
   }
+  if (!first) return TDM_OK;
+  node->role = TDM_ROLE_UPDATE;
+  node->device = first->device;
+  return TDM_OK;
+}
+
+static int16_t device_of_inputs(const tdm_graph *graph, const tdm_ir_node *node) {
+  const uint32_t *inputs = tdm_ir_inputs(graph, node);
   for (uint32_t k = 0; k < node->input_count; k++)
     if (inputs[k]) return tdm_ir_value_at(graph, inputs[k])->device;
   return 0;
 }
 
 /* Gives the nodes from order position `first` on their devices and roles. */
-static void settle_roles(tdm_graph *graph, size_t first) {
+static tdm_status settle_roles(tdm_graph *graph, size_t first) {
   for (size_t i = first; i < graph->order.count; i++) {
     tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
-    bool overwrites;
-    node->device = device_of(graph, node, &overwrites);
-    node->role = overwrites ? TDM_ROLE_UPDATE : TDM_ROLE_GRADIENT;
+    node->role = TDM_ROLE_GRADIENT;
+    TDM_TRY(settle_update(graph, node));
+    if (node->role == TDM_ROLE_GRADIENT) node->device = device_of_inputs(graph, node);
     for (uint32_t k = 0; k < node->output_count; k++)
       graph->values.items[node->first_output + k].device = node->device;
   }
+  return TDM_OK;
 }
 
 /* Brings every update behind every other node, both in their order. */
@@ -173,7 +197,7 @@ tdm_status tdm_append_updates(tdm_gradient *gradient, const tdm_training *traini
   graph->append_role = TDM_ROLE_GRADIENT;
   TDM_TRY(persist_all(gradient, first));
   TDM_TRY(append_groups(graph, training, items, count));
-  settle_roles(graph, first);
+  TDM_TRY(settle_roles(graph, first));
   TDM_TRY(updates_last(graph, first));
   for (size_t i = 0; i < count; i++)
     if (items[i].gradient.dense == 0) TDM_TRY(log_rows(graph, &items[i]));

@@ -47,8 +47,9 @@ static tdm_status bind_logs(tdm_plan *plan, tdm_store_binding *binding) {
   const tdm_graph *graph = &plan->graph;
   for (size_t i = 0; i < graph->logs.count; i++) {
     const tdm_graph_log *log = &graph->logs.items[i];
-    const int64_t window = graph->values.items[log->value].spec.shape.dims[0];
-    TDM_TRY(tdm_store_reserve_log(binding, plan->entries[log->persistent], (uint64_t)window));
+    const int64_t rows = graph->values.items[log->value].spec.shape.dims[0];
+    const uint64_t window = rows > 0 ? (uint64_t)rows : 1; /* an update of none is logged too */
+    TDM_TRY(tdm_store_reserve_log(binding, plan->entries[log->persistent], window));
     plan->logged[log->persistent] = true;
   }
   for (size_t i = 0; i < graph->persistents.count; i++)

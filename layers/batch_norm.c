@@ -81,15 +81,20 @@ static const tdm_operation batch_norm_statistics = {
     .infer = infer_statistics,
 };
 
+/* As in PyTorch, a batch without elements is counted, and moves nothing. */
 static tdm_status persist_statistics(tdm_gradient *gradient) {
   if (!tdm_value_is_valid(tdm_gradient_input(gradient, BATCHES))) return TDM_OK; /* none kept */
   tdm_graph *graph = tdm_gradient_graph(gradient);
+  tdm_batch_norm_attributes attributes;
+  memcpy(&attributes, tdm_gradient_attributes(gradient), sizeof attributes);
+  const tdm_shape x = tdm_value_shape(graph, tdm_gradient_input(gradient, X));
+  if (tdm_shape_count(&x) == 0) attributes.momentum = 0;
   const tdm_value operands[] = {
       tdm_gradient_input(gradient, RUNNING_MEAN), tdm_gradient_input(gradient, RUNNING_VAR),
       tdm_gradient_input(gradient, BATCHES), tdm_gradient_output(gradient, MEAN),
       tdm_gradient_output(gradient, VARIANCE)};
-  tdm_append(graph, &batch_norm_statistics, tdm_gradient_name(gradient),
-             tdm_gradient_attributes(gradient), operands, 5, NULL);
+  tdm_append(graph, &batch_norm_statistics, tdm_gradient_name(gradient), &attributes, operands, 5,
+             NULL);
   return tdm_graph_status(graph);
 }
 

@@ -110,14 +110,16 @@ tdm_status TDM_NAME(tdm_batch_norm_execute)(const tdm_kernel_call *call) {
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
-/* mean, inverse and variance (channels) of one channel, or of a vector of them. */
+/* mean, inverse and variance (channels) of one channel, or of a vector of them. Of no elements they
+ * are those of zeros: finite, so that no gradient is spoilt. */
 static void batch_statistics(const tdm_kernel_call *call, int64_t channel, vec *out_mean,
                              vec *out_inverse) {
   const norm_state *state = call->state;
   const bool columns = state->inner == 1;
   const int64_t lanes = columns ? state->channels - channel : 1;
   const real *x = call->inputs[0];
-  const double count = (double)(state->n * state->inner);
+  const int64_t elements = state->n * state->inner;
+  const double count = elements > 0 ? (double)elements : 1;
   double sums[LANES] = {0}, squares[LANES] = {0};
   vec mean = {0}, inverse = {0}, variance = {0};
   for (int i = 0; i < LANES && i < lanes; i++) {

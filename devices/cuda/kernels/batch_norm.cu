@@ -79,23 +79,24 @@ tdm_status tdm_cuda_batch_norm_execute(const tdm_kernel_call *call) {
 /* ---- Training -------------------------------------------------------------------------------- */
 
 /* x, y: (n, channels, inner); weight, bias: (channels) or NULL; means, inverses, variances:
- * (channels). */
+ * (channels), of no elements those of zeros: finite, so that no gradient is spoilt. */
 template <class real>
 static __global__ void train(const real *x, const real *weight, const real *bias, real *y,
                              real *means, real *inverses, real *variances, double epsilon,
                              int64_t channels, int64_t inner, int64_t count) {
+  const double terms = count > 0 ? (double)count : 1;
   for (int64_t channel = blockIdx.x; channel < channels; channel += gridDim.x) {
     double sum = 0, squares = 0;
     EACH_OF_BLOCK(i, count) {
       sum += x[PLACE(i)];
     }
-    const real mean = (real)(block_sum(sum) / (double)count);
+    const real mean = (real)(block_sum(sum) / terms);
     EACH_OF_BLOCK(i, count) {
       const double d = (double)x[PLACE(i)] - (double)mean;
       squares += d * d;
     }
     const double all = block_sum(squares);
-    const real inverse = (real)(1 / sqrt(all / (double)count + epsilon));
+    const real inverse = (real)(1 / sqrt(all / terms + epsilon));
     const real factor = weight != NULL ? inverse * weight[channel] : inverse;
     const real offset = bias != NULL ? bias[channel] : 0;
     EACH_OF_BLOCK(i, count) {

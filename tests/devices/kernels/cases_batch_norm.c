@@ -44,7 +44,8 @@ static void training_reference(const kernel_case *self, const double *const *inp
     for (int64_t i = 0; i < of.count; i++)
       squares += pow(inputs[0][place_of(&of, c, i)] - mean, 2);
     outputs[1][c] = mean;
-    outputs[2][c] = 1 / sqrt(squares / (double)of.count + self->attributes.batch_norm.epsilon);
+    const double terms = of.count > 0 ? (double)of.count : 1; /* of none: as of zeros */
+    outputs[2][c] = 1 / sqrt(squares / terms + self->attributes.batch_norm.epsilon);
     outputs[3][c] = squares / (double)(of.count > 1 ? of.count - 1 : 1);
     for (int64_t i = 0; i < of.count; i++) {
       const int64_t place = place_of(&of, c, i);
@@ -160,7 +161,10 @@ void batch_norm_cases(tdm_dtype dtype, kernel_visit visit, void *user) {
   shape_cases_of(dtype, tdm_shape_of(2, 300, 3), false, visit, user);
   shape_cases_of(dtype, tdm_shape_of(4, 6, 9, 30, 30), true, visit, user);
   shape_cases_of(dtype, tdm_shape_of(3, 1, 2, 20), true, visit, user);
+  shape_cases_of(dtype, tdm_shape_of(2, 0, 37), true, visit, user);
+  shape_cases_of(dtype, tdm_shape_of(4, 3, 5, 0, 7), false, visit, user);
   statistics_case(dtype, 1, 0.1, visit, user);
   statistics_case(dtype, 37, 0.3, visit, user);
   statistics_case(dtype, 300, -1, visit, user);
+  statistics_case(dtype, 20, 0, visit, user); /* only the count moves */
 }

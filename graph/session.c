@@ -226,14 +226,28 @@ tdm_store *tdm_session_store(tdm_session *session) {
   return session ? session->store : NULL;
 }
 
-void tdm_session_set_learning_rate(tdm_session *session, double learning_rate) {
-  if (!session) return;
-  set_rate(session, 0, learning_rate);
+static tdm_status check_rate(const char *where, double learning_rate) {
+  if (tdm_is_learning_rate(learning_rate)) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "%s: a learning rate of %g, and it must be finite and not negative", where,
+                  learning_rate);
+}
+
+tdm_status tdm_session_set_learning_rate(tdm_session *session, double learning_rate) {
+  static const char where[] = "tdm_session_set_learning_rate";
+  if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "%s: no session", where);
   const tdm_optimizer *optimizers = session->groups.optimizers;
-  if (optimizers[0].learning_rate == 0.0) return;
-  for (size_t g = 1; g < session->groups.count; g++)
-    set_rate(session, g,
-             learning_rate * (optimizers[g].learning_rate / optimizers[0].learning_rate));
+  const double first = optimizers[0].learning_rate;
+  const size_t count = first == 0.0 || session->groups.count == 0 ? 1 : session->groups.count;
+  double rates[1 + TDM_MAX_PARAMETER_GROUPS] = {learning_rate};
+  TDM_TRY(check_rate(where, learning_rate));
+  for (size_t g = 1; g < count; g++) {
+    rates[g] = learning_rate * (optimizers[g].learning_rate / first);
+    TDM_TRY(check_rate(where, rates[g]));
+  }
+  for (size_t g = 0; g < count; g++)
+    set_rate(session, g, rates[g]);
+  return TDM_OK;
 }
 
 tdm_status tdm_session_set_group_learning_rate(tdm_session *session, size_t group,
@@ -243,6 +257,7 @@ tdm_status tdm_session_set_group_learning_rate(tdm_session *session, size_t grou
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "tdm_session_set_group_learning_rate: there is no group %zu of %zu", group,
                     count);
+  TDM_TRY(check_rate("tdm_session_set_group_learning_rate", learning_rate));
   set_rate(session, 1 + group, learning_rate);
   return TDM_OK;
 }

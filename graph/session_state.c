@@ -147,6 +147,17 @@ static tdm_status read_rates(const tdm_session *session, const tdm_tensor_list *
   return tdm_tensor_read(tensor, out_bits + 1, groups * sizeof *out_bits);
 }
 
+static tdm_status check_rates(const uint64_t *bits, size_t count) {
+  for (size_t g = 0; g < count; g++) {
+    double rate;
+    memcpy(&rate, &bits[g], sizeof rate);
+    if (!tdm_is_learning_rate(rate))
+      return tdm_fail(TDM_INVALID_ARGUMENT, "%s has %g, which is no learning rate",
+                      g == 0 ? rate_name : rates_name, rate);
+  }
+  return TDM_OK;
+}
+
 /* The parameter P of a state "optimizer/P/NAME"; NULL for other names, and where there is none. */
 static const tdm_store_entry *parameter_of(tdm_store *store, const char *name) {
   static const char begin[] = "optimizer/";
@@ -204,6 +215,7 @@ static tdm_status load_locked(tdm_session *session, const tdm_tensor_list *list,
   TDM_TRY(read_number(list, step_name, TDM_INT64, &numbers.step));
   TDM_TRY(read_number(list, seed_name, TDM_INT64, &numbers.seed));
   TDM_TRY(read_rates(session, list, numbers.rate_bits));
+  TDM_TRY(check_rates(numbers.rate_bits, session->groups.count));
   TDM_TRY(check_names(session->store, list, values));
   TDM_TRY(tdm_store_load_locked(session->store, values));
   session->store->steps = numbers.step;

@@ -98,8 +98,10 @@ TDM_API tdm_store *tdm_session_store(tdm_session *session);     /* borrowed */
 TDM_API tdm_context *tdm_session_context(tdm_session *session); /* borrowed */
 /* Of steps that are submitted, or begun by tdm_train_step, from here on. The rates of parameter
  * groups change in proportion: each is what its optimizer had at first, times as much as this is of
- * what the session's had; where that was 0, they stay. */
-TDM_API void tdm_session_set_learning_rate(tdm_session *session, double learning_rate);
+ * what the session's had; where that was 0, they stay. INVALID_ARGUMENT, and nothing changes,
+ * unless all of them are finite and not negative. */
+TDM_API tdm_status tdm_session_set_learning_rate(tdm_session *session,
+                                                 double learning_rate) TDM_WARN_UNUSED;
 /* The same for one group of the options alone, until the call above is made again. */
 TDM_API tdm_status tdm_session_set_group_learning_rate(tdm_session *session, size_t group,
                                                        double learning_rate) TDM_WARN_UNUSED;

@@ -1,6 +1,8 @@
 /* Finding a parameter's group by its path. */
 #include "graph/update_groups.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/ir.h"
@@ -59,6 +61,23 @@ size_t tdm_update_group_of(const tdm_update_groups *groups, const char *path) {
   return 0;
 }
 
+bool tdm_is_learning_rate(double number) {
+  return number >= 0.0 && isfinite(number);
+}
+
+static tdm_status check_rates(const tdm_update_groups *groups) {
+  for (size_t g = 0; g < groups->count; g++) {
+    const tdm_optimizer *optimizer = &groups->optimizers[g];
+    if (!optimizer->rule || tdm_is_learning_rate(optimizer->learning_rate)) continue;
+    char group[40] = "";
+    if (g > 0) (void)snprintf(group, sizeof group, "parameter group %zu: ", g - 1);
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "session options: %s%s: learning rate %g must be finite and not negative",
+                    group, optimizer->rule->name, optimizer->learning_rate);
+  }
+  return TDM_OK;
+}
+
 tdm_status tdm_update_groups_fill(tdm_update_groups *groups, tdm_region *region,
                                   const tdm_session_options *options) {
   groups->count = 0;
@@ -68,6 +87,9 @@ tdm_status tdm_update_groups_fill(tdm_update_groups *groups, tdm_region *region,
   if (options->group_count > TDM_MAX_PARAMETER_GROUPS)
     return tdm_fail(TDM_INVALID_ARGUMENT, "session options: %zu parameter groups, of at most %d",
                     options->group_count, TDM_MAX_PARAMETER_GROUPS);
+  if (options->group_count > 0 && !options->groups)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: groups is NULL, group_count is %zu",
+                    options->group_count);
   if (!options->optimizer) return TDM_OK;
   groups->optimizers[0] = *options->optimizer;
   for (size_t g = 0; g < options->group_count; g++) {
@@ -80,7 +102,7 @@ tdm_status tdm_update_groups_fill(tdm_update_groups *groups, tdm_region *region,
     if (group->optimizer) groups->optimizers[1 + g] = *group->optimizer;
   }
   groups->count = 1 + options->group_count;
-  return TDM_OK;
+  return check_rates(groups);
 }
 
 static bool names_any(const tdm_graph *graph, const char *begin, const char *end) {

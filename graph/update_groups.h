@@ -23,6 +23,9 @@ tdm_status tdm_update_groups_fill(tdm_update_groups *groups, tdm_region *region,
 tdm_status tdm_update_groups_check(const tdm_update_groups *groups,
                                    const tdm_graph *graph) TDM_WARN_UNUSED;
 
+/* Finite, and not negative. */
+bool tdm_is_learning_rate(double number);
+
 /* The number of the first group that a parameter of this path belongs to, 0 where none does. */
 size_t tdm_update_group_of(const tdm_update_groups *groups, const char *path);
 

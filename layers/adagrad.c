@@ -35,16 +35,16 @@ static const tdm_operation adagrad_sparse = {
 
 static tdm_status check_settings(const tdm_optimizer *optimizer) {
   const double *settings = optimizer->settings;
-  if (!(optimizer->learning_rate >= 0.0) || !(settings[RATE_DECAY] >= 0.0))
+  if (!tdm_is_setting(optimizer->learning_rate) || !tdm_is_setting(settings[RATE_DECAY]))
     return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "adagrad: learning rate %g and its decay %g must not be negative",
+                    "adagrad: learning rate %g and its decay %g must be finite and not negative",
                     optimizer->learning_rate, settings[RATE_DECAY]);
-  if (!(settings[WEIGHT_DECAY] >= 0.0) || !(settings[INITIAL] >= 0.0) ||
-      !(settings[EPSILON] >= 0.0))
-    return tdm_fail(
-        TDM_INVALID_ARGUMENT,
-        "adagrad: weight decay %g, initial accumulator %g and epsilon %g must not be negative",
-        settings[WEIGHT_DECAY], settings[INITIAL], settings[EPSILON]);
+  if (!tdm_is_setting(settings[WEIGHT_DECAY]) || !tdm_is_setting(settings[INITIAL]) ||
+      !tdm_is_setting(settings[EPSILON]))
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "adagrad: weight decay %g, initial accumulator %g and epsilon %g must be "
+                    "finite and not negative",
+                    settings[WEIGHT_DECAY], settings[INITIAL], settings[EPSILON]);
   return TDM_OK;
 }
 

@@ -42,11 +42,12 @@ static tdm_status check_settings(const tdm_optimizer *optimizer) {
   if (!is_decay_rate(settings[BETA1]) || !is_decay_rate(settings[BETA2]))
     return tdm_fail(TDM_INVALID_ARGUMENT, "%s: betas %g and %g must lie in [0, 1)", name,
                     settings[BETA1], settings[BETA2]);
-  if (!(optimizer->learning_rate >= 0.0) || !(settings[EPSILON] >= 0.0) ||
-      !(settings[WEIGHT_DECAY] >= 0.0))
-    return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "%s: learning rate %g, epsilon %g and weight decay %g must not be negative",
-                    name, optimizer->learning_rate, settings[EPSILON], settings[WEIGHT_DECAY]);
+  if (!tdm_is_setting(optimizer->learning_rate) || !tdm_is_setting(settings[EPSILON]) ||
+      !tdm_is_setting(settings[WEIGHT_DECAY]))
+    return tdm_fail(
+        TDM_INVALID_ARGUMENT,
+        "%s: learning rate %g, epsilon %g and weight decay %g must be finite and not negative",
+        name, optimizer->learning_rate, settings[EPSILON], settings[WEIGHT_DECAY]);
   return TDM_OK;
 }
 

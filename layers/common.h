@@ -4,6 +4,8 @@
 #ifndef TANDEM_LAYERS_COMMON_H
 #define TANDEM_LAYERS_COMMON_H
 
+#include <math.h>
+
 #include "core/status.h"
 #include "devices/kernels.h"
 #include "graph/graph.h"
@@ -115,6 +117,11 @@ tdm_value tdm_optimizer_state_of(tdm_update *update, size_t index, const char *n
 /* A rule for an update: operand 1 has the dtype of operand 0, the parameter, which output 0
  * overwrites; the other outputs overwrite the last operands. */
 tdm_status tdm_infer_update(tdm_infer *infer) TDM_WARN_UNUSED;
+
+/* Is it what most settings must be: finite, and not negative? */
+static inline bool tdm_is_setting(double number) {
+  return number >= 0.0 && isfinite(number);
+}
 
 /* What an option that is 0 stands for. */
 static inline double tdm_or_default(double value, double otherwise) {

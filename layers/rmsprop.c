@@ -22,14 +22,15 @@ static const tdm_operation rmsprop[] = {
 
 static tdm_status check_settings(const tdm_optimizer *optimizer) {
   const double *settings = optimizer->settings;
-  if (!(optimizer->learning_rate >= 0.0) || !(settings[EPSILON] >= 0.0) ||
-      !(settings[ALPHA] >= 0.0))
+  if (!tdm_is_setting(optimizer->learning_rate) || !tdm_is_setting(settings[EPSILON]) ||
+      !tdm_is_setting(settings[ALPHA]))
+    return tdm_fail(
+        TDM_INVALID_ARGUMENT,
+        "rmsprop: learning rate %g, epsilon %g and alpha %g must be finite and not negative",
+        optimizer->learning_rate, settings[EPSILON], settings[ALPHA]);
+  if (!tdm_is_setting(settings[MOMENTUM]) || !tdm_is_setting(settings[WEIGHT_DECAY]))
     return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "rmsprop: learning rate %g, epsilon %g and alpha %g must not be negative",
-                    optimizer->learning_rate, settings[EPSILON], settings[ALPHA]);
-  if (!(settings[MOMENTUM] >= 0.0) || !(settings[WEIGHT_DECAY] >= 0.0))
-    return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "rmsprop: momentum %g and weight decay %g must not be negative",
+                    "rmsprop: momentum %g and weight decay %g must be finite and not negative",
                     settings[MOMENTUM], settings[WEIGHT_DECAY]);
   return TDM_OK;
 }

@@ -18,8 +18,9 @@ enum { PHASES = 0, END_1 = 0, END_2 = 1, END_3 = 2, RATE_FIRST = 3, RATE_LAST = 
 static tdm_status make(int kind, const char *name, double rate, tdm_rate_schedule *out_schedule) {
   if (!out_schedule) return tdm_fail(TDM_INVALID_ARGUMENT, "schedule %s: no place for it", name);
   memset(out_schedule, 0, sizeof *out_schedule);
-  if (!(rate >= 0.0))
-    return tdm_fail(TDM_INVALID_ARGUMENT, "schedule %s: rate %g must not be negative", name, rate);
+  if (!(rate >= 0.0 && isfinite(rate)))
+    return tdm_fail(TDM_INVALID_ARGUMENT, "schedule %s: rate %g must be finite and not negative",
+                    name, rate);
   out_schedule->kind = kind;
   out_schedule->base_rate = rate;
   return TDM_OK;
@@ -31,9 +32,16 @@ static tdm_status check_steps(const char *name, const char *what, int64_t steps)
                   (long long)steps);
 }
 
+static tdm_status check_finite(const char *name, const char *what, double number) {
+  if (isfinite(number)) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "schedule %s: %s is %g, and must be finite", name, what,
+                  number);
+}
+
 tdm_status tdm_rate_schedule_step(double rate, int64_t size, double gamma,
                                   tdm_rate_schedule *out_schedule) {
   TDM_TRY(make(STEP, "step", rate, out_schedule));
+  TDM_TRY(check_finite("step", "gamma", gamma));
   out_schedule->settings[GAMMA] = gamma;
   out_schedule->steps[0] = size;
   return check_steps("step", "size", size);
@@ -42,6 +50,7 @@ tdm_status tdm_rate_schedule_step(double rate, int64_t size, double gamma,
 tdm_status tdm_rate_schedule_multi_step(double rate, const int64_t *milestones, size_t count,
                                         double gamma, tdm_rate_schedule *out_schedule) {
   TDM_TRY(make(MULTI_STEP, "multi_step", rate, out_schedule));
+  TDM_TRY(check_finite("multi_step", "gamma", gamma));
   if (count > TDM_RATE_SCHEDULE_MAX_MILESTONES || (count > 0 && !milestones))
     return tdm_fail(TDM_INVALID_ARGUMENT, "schedule multi_step: %zu milestones, of at most %d",
                     count, TDM_RATE_SCHEDULE_MAX_MILESTONES);
@@ -60,6 +69,7 @@ tdm_status tdm_rate_schedule_multi_step(double rate, const int64_t *milestones, 
 tdm_status tdm_rate_schedule_exponential(double rate, double gamma,
                                          tdm_rate_schedule *out_schedule) {
   TDM_TRY(make(EXPONENTIAL, "exponential", rate, out_schedule));
+  TDM_TRY(check_finite("exponential", "gamma", gamma));
   out_schedule->settings[GAMMA] = gamma;
   return TDM_OK;
 }
@@ -67,6 +77,7 @@ tdm_status tdm_rate_schedule_exponential(double rate, double gamma,
 tdm_status tdm_rate_schedule_cosine(double rate, int64_t half_period, double least,
                                     tdm_rate_schedule *out_schedule) {
   TDM_TRY(make(COSINE, "cosine", rate, out_schedule));
+  TDM_TRY(check_finite("cosine", "least", least));
   out_schedule->settings[LEAST] = least;
   out_schedule->steps[0] = half_period;
   return check_steps("cosine", "half_period", half_period);
@@ -98,6 +109,8 @@ tdm_status tdm_rate_schedule_one_cycle(double highest, int64_t steps,
   const double rising = chosen.rising == 0.0 ? 0.3 : chosen.rising;
   const double first = chosen.first_divisor == 0.0 ? 25.0 : chosen.first_divisor;
   const double last = chosen.last_divisor == 0.0 ? 1e4 : chosen.last_divisor;
+  TDM_TRY(check_finite("one_cycle", "first_divisor", first));
+  TDM_TRY(check_finite("one_cycle", "last_divisor", last));
   if (!(rising > 0.0 && rising <= (chosen.three_phases ? 0.5 : 1.0)) || !(first > 0.0) ||
       !(last > 0.0))
     return tdm_fail(TDM_INVALID_ARGUMENT,
@@ -110,6 +123,8 @@ tdm_status tdm_rate_schedule_one_cycle(double highest, int64_t steps,
   settings[END_3] = (double)steps - 1;
   settings[RATE_FIRST] = highest / first;
   settings[RATE_LAST] = highest / first / last;
+  TDM_TRY(check_finite("one_cycle", "the first rate", settings[RATE_FIRST]));
+  TDM_TRY(check_finite("one_cycle", "the last rate", settings[RATE_LAST]));
   settings[IS_LINEAR] = chosen.linear;
   out_schedule->steps[PHASES] = chosen.three_phases ? 3 : 2;
   return TDM_OK;
@@ -138,20 +153,22 @@ static double anneal(double a, double b, double share, bool linear) {
   return linear ? a + (b - a) * share : b + (a - b) / 2 * (1 + cos(M_PI * share));
 }
 
+/* How much of the phase from begin to end is over at step; a phase of no steps is. */
+static double share_of(double step, double begin, double end) {
+  return end > begin ? (step - begin) / (end - begin) : 1.0;
+}
+
 static double one_cycle_rate(const tdm_rate_schedule *schedule, double step) {
   const double *settings = schedule->settings;
+  const double end_1 = settings[END_1], end_2 = settings[END_2], end_3 = settings[END_3];
   const bool linear = settings[IS_LINEAR] != 0.0;
   const bool three = schedule->steps[PHASES] == 3;
   const double highest = schedule->base_rate;
-  if (step > settings[END_3]) step = settings[END_3];
-  if (step <= settings[END_1])
-    return anneal(settings[RATE_FIRST], highest, step / settings[END_1], linear);
+  if (step > end_3) step = end_3;
+  if (step <= end_1) return anneal(settings[RATE_FIRST], highest, share_of(step, 0, end_1), linear);
   const double fallen = three ? settings[RATE_FIRST] : settings[RATE_LAST];
-  if (step <= settings[END_2])
-    return anneal(highest, fallen, (step - settings[END_1]) / (settings[END_2] - settings[END_1]),
-                  linear);
-  return anneal(fallen, settings[RATE_LAST],
-                (step - settings[END_2]) / (settings[END_3] - settings[END_2]), linear);
+  if (step <= end_2) return anneal(highest, fallen, share_of(step, end_1, end_2), linear);
+  return anneal(fallen, settings[RATE_LAST], share_of(step, end_2, end_3), linear);
 }
 
 double tdm_rate_schedule_at(const tdm_rate_schedule *schedule, int64_t step) {

@@ -2,9 +2,10 @@
  * torch.optim.lr_scheduler has them. A schedule is a value; its rate is a function of a number of
  * steps alone, so a run that goes on from a checkpoint needs no state of it:
  *
- *   tdm_session_set_learning_rate(session, tdm_rate_schedule_at(&schedule, epoch));
+ *   status = tdm_session_set_learning_rate(session, tdm_rate_schedule_at(&schedule, epoch));
  *
- * sets the rate of the steps that follow; no plan is made anew. Any thread. */
+ * sets the rate of the steps that follow; no plan is made anew. Numbers that are not finite are
+ * INVALID_ARGUMENT. Any thread. */
 #ifndef TANDEM_LAYERS_SCHEDULES_H
 #define TANDEM_LAYERS_SCHEDULES_H
 

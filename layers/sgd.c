@@ -84,11 +84,12 @@ static tdm_status append_dense(tdm_update *update, const tdm_clip *clip, size_t 
 
 static tdm_status check_settings(const tdm_optimizer *optimizer) {
   const double *settings = optimizer->settings;
-  if (!(optimizer->learning_rate >= 0.0) || !(settings[MOMENTUM] >= 0.0) ||
-      !(settings[WEIGHT_DECAY] >= 0.0))
-    return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "sgd: learning rate %g, momentum %g and weight decay %g must not be negative",
-                    optimizer->learning_rate, settings[MOMENTUM], settings[WEIGHT_DECAY]);
+  if (!tdm_is_setting(optimizer->learning_rate) || !tdm_is_setting(settings[MOMENTUM]) ||
+      !tdm_is_setting(settings[WEIGHT_DECAY]))
+    return tdm_fail(
+        TDM_INVALID_ARGUMENT,
+        "sgd: learning rate %g, momentum %g and weight decay %g must be finite and not negative",
+        optimizer->learning_rate, settings[MOMENTUM], settings[WEIGHT_DECAY]);
   if (settings[NESTEROV] != 0.0 && (settings[MOMENTUM] == 0.0 || settings[DAMPENING] != 0.0))
     return tdm_fail(TDM_INVALID_ARGUMENT, "sgd: nesterov needs momentum and no dampening");
   return TDM_OK;

@@ -44,7 +44,9 @@ static tdm_status train_batch(training *run, steps *under_way, carrier *state, c
                               double *mean_loss) {
   const learner *self = run->self;
   const double left = 1.0 - (double)run->step / (double)run->step_count;
-  tdm_session_set_learning_rate(self->session, run->given->learning_rate * left);
+  const tdm_status status =
+      tdm_session_set_learning_rate(self->session, run->given->learning_rate * left);
+  if (status != TDM_OK) return status;
   run->step++;
   if (self->carry_count) return train_carrying(run, under_way, state, taken, mean_loss);
   tdm_feed feeds[TDM_DATASET_MAX_FIELDS + MOST_CARRIED];

@@ -60,7 +60,7 @@ static void check_variety(const trainer_options *options) {
   trainer whole = trainer_create(context, options);
   for (int i = 0; i < BEFORE; i++)
     (void)trainer_step(&whole);
-  tdm_session_set_learning_rate(whole.session, 0.01);
+  assert_ok(tdm_session_set_learning_rate(whole.session, 0.01));
   assert_ok(tdm_checkpoint_save(whole.session, whole.loader, path));
   go_on(&whole, losses);
 

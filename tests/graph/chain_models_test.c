@@ -72,7 +72,7 @@ static void compare_models(uint64_t delay_seed, int depth, bool fails, bool infe
     test_batch batch;
     make_batch(&batch, context, i, fails);
     witnesses[i] = (step_witness){.landed = &landed};
-    tdm_session_set_learning_rate(flying, 0.01 / (i + 1));
+    assert_ok(tdm_session_set_learning_rate(flying, 0.01 / (i + 1)));
     assert_ok(tdm_submit(flying, true, batch.feeds, 2, NULL, 0, on_step, &witnesses[i]));
     memset(tdm_tensor_data(batch.ids), 0xff, tdm_tensor_bytes(batch.ids)); /* ours again */
     test_batch_release(&batch);
@@ -86,7 +86,7 @@ static void compare_models(uint64_t delay_seed, int depth, bool fails, bool infe
     test_batch batch;
     make_batch(&batch, context, i, fails);
     double loss = 0;
-    tdm_session_set_learning_rate(blocking, 0.01 / (i + 1));
+    assert_ok(tdm_session_set_learning_rate(blocking, 0.01 / (i + 1)));
     const tdm_status status = tdm_train_step(blocking, batch.feeds, 2, NULL, 0, &loss);
     assert_status(witnesses[i].status, status);
     if (status == TDM_OK) assert_true(witnesses[i].loss == loss);

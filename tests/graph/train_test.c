@@ -170,12 +170,12 @@ static void learning_rate_changes_from_the_next_run_on(void **unused) {
   tdm_context *context = graph_context();
   tdm_session *session = session_at(context, seed_graph, placements[1], tdm_sgd(0.1), false);
   (void)train_steps(session, 16, 2);
-  tdm_session_set_learning_rate(session, 0);
+  assert_ok(tdm_session_set_learning_rate(session, 0));
   tdm_tensor_list *before = state_of(session);
   (void)train_steps(session, 16, 2);
   tdm_tensor_list *after = state_of(session);
   assert_same_state(before, after);
-  tdm_session_set_learning_rate(session, 0.1);
+  assert_ok(tdm_session_set_learning_rate(session, 0.1));
   const double loss = train_steps(session, 16, 1);
   tdm_tensor_list *moved = state_of(session);
   const tdm_tensor *a = tdm_tensor_list_find(after, "rnn.weight");

@@ -213,7 +213,7 @@ static void rates_change_in_proportion(void **unused) {
   const tdm_optimizer slow = tdm_sgd(0.05);
   const tdm_parameter_group groups[] = {{"right", &slow}};
   tdm_session *session = session_with(tdm_sgd(0.2), groups, 1);
-  tdm_session_set_learning_rate(session, 0.1); /* and 0.025 */
+  assert_ok(tdm_session_set_learning_rate(session, 0.1)); /* and 0.025 */
   steps(session, STEPS);
   tdm_tensor_list *halved = parameters_of(session);
   tdm_session_release(session);
@@ -291,9 +291,10 @@ static void bad_groups_are_refused_by_name(void **unused) {
   assert_refused(&sgd, nameless, 1, "parameter group 0 has no parameters");
   assert_refused(&sgd, ruleless, 1, "parameter group 0 has no rule in its optimizer");
   assert_refused(&sgd, everything, 1, "does not depend on any parameter that is trained");
-  assert_refused(&sgd, wrong, 1, "optimizer sgd: sgd: learning rate -1");
+  assert_refused(&sgd, wrong, 1, "parameter group 0: sgd: learning rate -1 must be finite");
   assert_refused(NULL, unknown, 1, "parameter groups without an optimizer for the others");
   assert_refused(&sgd, unknown, 16, "16 parameter groups, of at most 15");
+  assert_refused(&sgd, NULL, 2, "groups is NULL, group_count is 2");
 }
 
 int main(void) {

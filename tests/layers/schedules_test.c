@@ -131,7 +131,8 @@ static void a_session_takes_every_rate(void **state) {
   tdm_rate_schedule schedule;
   assert_int_equal(tdm_rate_schedule_step(0.5, 2, 0.5, &schedule), TDM_OK);
   for (int64_t step = 0; step < 5; step++) {
-    tdm_session_set_learning_rate(session, tdm_rate_schedule_at(&schedule, step));
+    const double rate = tdm_rate_schedule_at(&schedule, step);
+    assert_int_equal(tdm_session_set_learning_rate(session, rate), TDM_OK);
     assert_int_equal(tdm_train_step(session, NULL, 0, NULL, 0, NULL), TDM_OK);
   }
   tdm_tensor_list *saved = tdm_store_save(tdm_session_store(session), false);

@@ -1,0 +1,207 @@
+/* Learning rates that are not finite, or negative, are refused wherever one is given, and named;
+ * what was set before stays. */
+#include "tests/graph/support.h"
+
+#include <math.h>
+
+static tdm_context *context; /* of the group */
+
+static int begin_group(void **unused) {
+  (void)unused;
+  context = graph_context();
+  return 0;
+}
+
+static int end_group(void **unused) {
+  (void)unused;
+  tdm_context_release(context);
+  return 0;
+}
+
+static const double wrong[] = {NAN, INFINITY, -INFINITY, -1};
+enum { WRONG = sizeof wrong / sizeof wrong[0] };
+
+/* The loss is the sum of two numbers "a" and "b", from 0 on: each step takes its rate off them. */
+static tdm_session *session_of(const tdm_optimizer *optimizer, const tdm_optimizer *of_b) {
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_scope_dtype(graph, TDM_FLOAT64);
+  const tdm_value a = tdm_parameter(graph, "a", TDM_FLOAT64, tdm_shape_scalar(), NULL);
+  const tdm_value b = tdm_parameter(graph, "b", TDM_FLOAT64, tdm_shape_scalar(), NULL);
+  const tdm_parameter_group group = {"b", of_b};
+  const tdm_session_options options = {.struct_size = sizeof options,
+                                       .loss = tdm_add(graph, "loss", a, b),
+                                       .optimizer = optimizer,
+                                       .groups = &group,
+                                       .group_count = of_b != NULL};
+  tdm_session *session = tdm_session_create(graph, &options);
+  tdm_graph_release(graph);
+  return session;
+}
+
+static void assert_step(tdm_session *session, double a, double b) {
+  assert_ok(tdm_train_step(session, NULL, 0, NULL, 0, NULL));
+  tdm_tensor_list *state = state_of(session);
+  assert_true(*(const double *)tdm_tensor_data(tdm_tensor_list_find(state, "a")) == a);
+  assert_true(*(const double *)tdm_tensor_data(tdm_tensor_list_find(state, "b")) == b);
+  tdm_tensor_list_release(state);
+}
+
+static void options_are_refused(void **unused) {
+  (void)unused;
+  const tdm_optimizer right = tdm_sgd(1);
+  for (int i = 0; i < WRONG; i++) {
+    const tdm_optimizer optimizers[] = {tdm_sgd(wrong[i]), tdm_adam(wrong[i]), tdm_adamw(wrong[i]),
+                                        tdm_adagrad(wrong[i]), tdm_rmsprop(wrong[i])};
+    for (size_t o = 0; o < sizeof optimizers / sizeof optimizers[0]; o++) {
+      assert_null(session_of(&optimizers[o], NULL));
+      assert_message("learning rate");
+      assert_message(optimizers[o].rule->name);
+      assert_null(session_of(&right, &optimizers[o]));
+      assert_message("finite");
+    }
+  }
+}
+
+static void settings_are_refused(void **unused) {
+  (void)unused;
+  for (int i = 0; i < WRONG; i++) {
+    const tdm_sgd_options sgd[] = {{.learning_rate = 1, .momentum = wrong[i]},
+                                   {.learning_rate = 1, .weight_decay = wrong[i]}};
+    const tdm_adam_options adam[] = {{.epsilon = wrong[i]}, {.weight_decay = wrong[i]}};
+    for (size_t k = 0; k < 2; k++) {
+      const tdm_optimizer optimizers[] = {tdm_sgd_with(&sgd[k]), tdm_adam_with(&adam[k])};
+      for (size_t o = 0; o < 2; o++) {
+        assert_null(session_of(&optimizers[o], NULL));
+        assert_message("finite");
+      }
+    }
+  }
+}
+
+static void rates_that_are_set_are_refused(void **unused) {
+  (void)unused;
+  const tdm_optimizer optimizer = tdm_sgd(0.5), of_b = tdm_sgd(0.25);
+  tdm_session *session = session_of(&optimizer, &of_b);
+  assert_non_null(session);
+  assert_step(session, -0.5, -0.25);
+  for (int i = 0; i < WRONG; i++) {
+    assert_status(tdm_session_set_learning_rate(session, wrong[i]), TDM_INVALID_ARGUMENT);
+    assert_message("tdm_session_set_learning_rate");
+    assert_status(tdm_session_set_group_learning_rate(session, 0, wrong[i]), TDM_INVALID_ARGUMENT);
+    assert_message("tdm_session_set_group_learning_rate");
+  }
+  assert_status(tdm_session_set_learning_rate(NULL, 1), TDM_INVALID_ARGUMENT);
+  assert_step(session, -1, -0.5);
+  assert_ok(tdm_session_set_learning_rate(session, 1));
+  assert_step(session, -2, -1);
+  tdm_session_release(session);
+}
+
+/* What a group's rate becomes counts too. */
+static void proportions_are_refused(void **unused) {
+  (void)unused;
+  const tdm_optimizer optimizer = tdm_sgd(1e-200), of_b = tdm_sgd(1);
+  tdm_session *session = session_of(&optimizer, &of_b);
+  assert_non_null(session);
+  assert_status(tdm_session_set_learning_rate(session, 1e200), TDM_INVALID_ARGUMENT);
+  assert_step(session, -1e-200, -1);
+  tdm_session_release(session);
+}
+
+static void rates_of_checkpoints_are_refused(void **unused) {
+  (void)unused;
+  const tdm_optimizer optimizer = tdm_sgd(0.5), of_b = tdm_sgd(0.25);
+  const char *const names[] = {"checkpoint/learning_rate", "checkpoint/group_learning_rates"};
+  for (int i = 0; i < WRONG; i++)
+    for (int n = 0; n < 2; n++) {
+      tdm_session *session = session_of(&optimizer, &of_b);
+      tdm_tensor_list *saved;
+      assert_ok(tdm_session_save(session, &saved));
+      tdm_tensor *rate = tdm_tensor_list_tensor(saved, 0);
+      for (size_t k = 0; k < tdm_tensor_list_count(saved); k++)
+        if (strcmp(tdm_tensor_list_name(saved, k), names[n]) == 0)
+          rate = tdm_tensor_list_tensor(saved, k);
+      assert_ok(tdm_tensor_write(rate, &wrong[i], sizeof wrong[i]));
+      assert_status(tdm_session_load(session, saved), TDM_INVALID_ARGUMENT);
+      assert_message(names[n]);
+      assert_step(session, -0.5, -0.25);
+      tdm_tensor_list_release(saved);
+      tdm_session_release(session);
+    }
+}
+
+static void schedules_are_refused(void **unused) {
+  (void)unused;
+  tdm_rate_schedule schedule;
+  for (int i = 0; i < WRONG; i++) {
+    const double rate = wrong[i];
+    assert_status(tdm_rate_schedule_step(rate, 2, 0.5, &schedule), TDM_INVALID_ARGUMENT);
+    assert_status(tdm_rate_schedule_multi_step(rate, NULL, 0, 0.5, &schedule),
+                  TDM_INVALID_ARGUMENT);
+    assert_status(tdm_rate_schedule_exponential(rate, 0.5, &schedule), TDM_INVALID_ARGUMENT);
+    assert_status(tdm_rate_schedule_cosine(rate, 2, 0, &schedule), TDM_INVALID_ARGUMENT);
+    assert_status(tdm_rate_schedule_linear(rate, 1, 1, 2, &schedule), TDM_INVALID_ARGUMENT);
+    assert_status(tdm_rate_schedule_one_cycle(rate, 2, NULL, &schedule), TDM_INVALID_ARGUMENT);
+    if (isfinite(rate)) continue; /* a factor may be negative */
+    assert_status(tdm_rate_schedule_step(1, 2, rate, &schedule), TDM_INVALID_ARGUMENT);
+    assert_message("gamma");
+    assert_status(tdm_rate_schedule_multi_step(1, NULL, 0, rate, &schedule), TDM_INVALID_ARGUMENT);
+    assert_status(tdm_rate_schedule_exponential(1, rate, &schedule), TDM_INVALID_ARGUMENT);
+    assert_status(tdm_rate_schedule_cosine(1, 2, rate, &schedule), TDM_INVALID_ARGUMENT);
+    const tdm_one_cycle_options first = {.struct_size = sizeof first, .first_divisor = rate};
+    const tdm_one_cycle_options last = {.struct_size = sizeof last, .last_divisor = rate};
+    assert_status(tdm_rate_schedule_one_cycle(1, 2, &first, &schedule), TDM_INVALID_ARGUMENT);
+    assert_status(tdm_rate_schedule_one_cycle(1, 2, &last, &schedule), TDM_INVALID_ARGUMENT);
+  }
+  const tdm_one_cycle_options tiny = {.struct_size = sizeof tiny, .first_divisor = 1e-300};
+  assert_status(tdm_rate_schedule_one_cycle(1e300, 2, &tiny, &schedule), TDM_INVALID_ARGUMENT);
+}
+
+/* Phases without a step divide by nothing. */
+static void short_cycles_have_finite_rates(void **unused) {
+  (void)unused;
+  for (int64_t steps = 1; steps <= 6; steps++)
+    for (int kind = 0; kind < 8; kind++) {
+      const tdm_one_cycle_options options = {.struct_size = sizeof options,
+                                             .rising = kind & 4 ? 0.5 : 0,
+                                             .linear = kind & 1,
+                                             .three_phases = kind & 2};
+      tdm_rate_schedule schedule;
+      assert_ok(tdm_rate_schedule_one_cycle(1, steps, &options, &schedule));
+      for (int64_t step = 0; step <= steps; step++) {
+        const double rate = tdm_rate_schedule_at(&schedule, step);
+        assert_true(rate >= 0 && rate <= 1);
+      }
+    }
+  const tdm_one_cycle_options all = {.struct_size = sizeof all, .rising = 1};
+  tdm_rate_schedule schedule;
+  assert_ok(tdm_rate_schedule_one_cycle(1, 1, &all, &schedule));
+  assert_true(tdm_rate_schedule_at(&schedule, 0) == 1);
+}
+
+/* A rate that grows beyond all numbers is refused when it is set. */
+static void schedules_that_grow_are_refused_in_time(void **unused) {
+  (void)unused;
+  const tdm_optimizer optimizer = tdm_sgd(0.5);
+  tdm_session *session = session_of(&optimizer, NULL);
+  tdm_rate_schedule schedule;
+  assert_ok(tdm_rate_schedule_exponential(1, 1e10, &schedule));
+  assert_ok(tdm_session_set_learning_rate(session, tdm_rate_schedule_at(&schedule, 30)));
+  assert_status(tdm_session_set_learning_rate(session, tdm_rate_schedule_at(&schedule, 31)),
+                TDM_INVALID_ARGUMENT);
+  tdm_session_release(session);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(options_are_refused),
+      cmocka_unit_test(settings_are_refused),
+      cmocka_unit_test(rates_that_are_set_are_refused),
+      cmocka_unit_test(proportions_are_refused),
+      cmocka_unit_test(rates_of_checkpoints_are_refused),
+      cmocka_unit_test(schedules_are_refused),
+      cmocka_unit_test(short_cycles_have_finite_rates),
+      cmocka_unit_test(schedules_that_grow_are_refused_in_time),
+  };
+  return cmocka_run_group_tests(tests, begin_group, end_group);
+}

@@ -40,7 +40,9 @@ typedef struct tdm_operation {
   /* overwrites[i] = j + 1: output i is input j, rewritten in place (persistent values only). */
   uint8_t overwrites[TDM_KERNEL_MAX_OUTPUTS];
   tdm_status (*infer)(tdm_infer *infer);
-  /* Appends the operations that make the gradients of the inputs; NULL: none flows back. */
+  /* Appends the operations that make the gradients of the inputs; NULL: none flows back. Called
+   * where an output has a gradient and that of at least one input is wanted: an operation with a
+   * single floating input need not ask. */
   tdm_status (*gradient)(tdm_gradient *gradient);
   /* How many outputs a node has, where that depends on its attributes; NULL: output_count. */
   size_t (*count_outputs)(const void *attributes);

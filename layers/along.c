@@ -50,7 +50,6 @@ static const tdm_operation extreme_gradient = {
 
 static tdm_status append_extreme_gradient(tdm_gradient *gradient) {
   const tdm_value d_values = tdm_gradient_of_output(gradient, 0);
-  if (!tdm_gradient_wanted(gradient, 0) || !tdm_value_is_valid(d_values)) return TDM_OK;
   tdm_graph *graph = tdm_gradient_graph(gradient);
   tdm_along_attributes attributes =
       *(const tdm_along_attributes *)tdm_gradient_attributes(gradient);
@@ -144,7 +143,6 @@ static const tdm_operation cumsum_operation = {
 
 /* An element is in the sums from its own place on. */
 static tdm_status append_cumsum_gradient(tdm_gradient *gradient) {
-  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
   tdm_graph *graph = tdm_gradient_graph(gradient);
   tdm_along_attributes attributes =
       *(const tdm_along_attributes *)tdm_gradient_attributes(gradient);

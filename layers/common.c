@@ -102,7 +102,6 @@ tdm_status tdm_infer_floating_like_first(tdm_infer *infer) {
 
 tdm_status tdm_append_function_gradient(tdm_gradient *gradient, const tdm_operation *operation,
                                         tdm_value value) {
-  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0), value};
   tdm_gradient_set(gradient, 0,

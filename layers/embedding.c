@@ -70,7 +70,6 @@ static void append_rows(tdm_gradient *gradient, tdm_value out_sparse[3]) {
 }
 
 static tdm_status append_gradient(tdm_gradient *gradient) {
-  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const tdm_embedding_attributes *attributes = tdm_gradient_attributes(gradient);
   if (tdm_gradient_rows_pay(gradient, 1, attributes->rows)) {
@@ -88,7 +87,6 @@ static tdm_status append_gradient(tdm_gradient *gradient) {
 }
 
 static tdm_status append_sparse_gradient(tdm_gradient *gradient) {
-  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
   tdm_value sparse[3];
   append_rows(gradient, sparse);
   tdm_gradient_set_sparse(gradient, 0, sparse[0], sparse[1], sparse[2]);

@@ -47,7 +47,6 @@ GRADIENT_OF_ARGUMENT(elu, TDM_OP_ELU_GRADIENT)
 
 /* d_x = d_y y */
 static tdm_status append_exp_gradient(tdm_gradient *gradient) {
-  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
   tdm_graph *graph = tdm_gradient_graph(gradient);
   tdm_gradient_set(gradient, 0,
                    tdm_mul(graph, tdm_gradient_name(gradient), tdm_gradient_of_output(gradient, 0),
@@ -57,7 +56,6 @@ static tdm_status append_exp_gradient(tdm_gradient *gradient) {
 
 /* d_x = d_y / x */
 static tdm_status append_log_gradient(tdm_gradient *gradient) {
-  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
   tdm_graph *graph = tdm_gradient_graph(gradient);
   tdm_gradient_set(gradient, 0,
                    tdm_div(graph, tdm_gradient_name(gradient), tdm_gradient_of_output(gradient, 0),
@@ -67,7 +65,6 @@ static tdm_status append_log_gradient(tdm_gradient *gradient) {
 
 /* d_x = d_y scale */
 static tdm_status append_affine_gradient(tdm_gradient *gradient) {
-  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const tdm_function_attributes *attributes = tdm_gradient_attributes(gradient);
   tdm_gradient_set(gradient, 0,

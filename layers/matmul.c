@@ -127,7 +127,6 @@ static const tdm_operation transpose_operation = {
 };
 
 static tdm_status append_transpose_gradient(tdm_gradient *gradient) {
-  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const tdm_value d_y = tdm_gradient_of_output(gradient, 0);
   tdm_gradient_set(gradient, 0,

@@ -79,7 +79,6 @@ static const tdm_operation average_gradient = {
 
 /* d_y and, of the maximum, indices -> d_x. */
 static tdm_status append_gradient(tdm_gradient *gradient, const tdm_operation *operation) {
-  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
   tdm_graph *graph = tdm_gradient_graph(gradient);
   tdm_pool_attributes attributes;
   memcpy(&attributes, tdm_gradient_attributes(gradient), sizeof attributes);

@@ -45,7 +45,6 @@ static const tdm_operation reduce_gradient = {
 };
 
 static tdm_status append_gradient(tdm_gradient *gradient) {
-  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
   tdm_graph *graph = tdm_gradient_graph(gradient);
   tdm_reduce_attributes attributes;
   memcpy(&attributes, tdm_gradient_attributes(gradient), sizeof attributes);
@@ -170,6 +169,7 @@ static double correct(tdm_graph *graph, const char *name, const tdm_shape *x, co
 tdm_value tdm_variance(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
                        size_t count, double correction, bool keep) {
   const tdm_value invalid = {0, 0};
+  if (!tdm_layer_accepts(graph, "variance", name, x)) return invalid;
   const tdm_value mean = tdm_mean(graph, name, x, dimensions, count, true);
   if (!tdm_value_is_valid(mean)) return invalid;
   const tdm_shape shape = tdm_value_shape(graph, x);

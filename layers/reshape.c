@@ -107,7 +107,6 @@ static const tdm_operation reshape_operation = {
 
 /* Back to the shape of x, which is known when a plan is made; before, it may keep its names. */
 static tdm_status append_gradient(tdm_gradient *gradient) {
-  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const tdm_shape x = tdm_value_shape(graph, tdm_gradient_input(gradient, 0));
   reshape_rule back = {.wanted.rank = x.rank};

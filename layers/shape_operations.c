@@ -45,7 +45,6 @@ static const tdm_operation select_gradient = {
 };
 
 static tdm_status append_select_gradient(tdm_gradient *gradient) {
-  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const tdm_select_attributes *forward = tdm_gradient_attributes(gradient);
   const tdm_shape x = tdm_value_shape(graph, tdm_gradient_input(gradient, 0));
@@ -103,7 +102,6 @@ static tdm_status infer_swap(tdm_infer *infer) {
 }
 
 static tdm_status append_swap_gradient(tdm_gradient *gradient) {
-  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
   tdm_graph *graph = tdm_gradient_graph(gradient);
   tdm_gradient_set(gradient, 0,
                    tdm_swap_first_dimensions(graph, tdm_gradient_name(gradient),

@@ -30,7 +30,6 @@ static const tdm_operation log_softmax_gradient = {
 
 /* d_y, y -> d_x by operation, along the same dimension. */
 static tdm_status append_gradient(tdm_gradient *gradient, const tdm_operation *operation) {
-  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
                                 tdm_gradient_output(gradient, 0)};

@@ -28,6 +28,7 @@ typedef struct tdm_region {
   tdm_region_chunk *chunks;
   char *cursor;
   char *end;
+  bool failed; /* a take has answered NULL: one look after several */
 } tdm_region;
 
 void tdm_region_init(tdm_region *region, const tdm_allocator *allocator);

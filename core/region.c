@@ -32,7 +32,10 @@ void tdm_region_deinit(tdm_region *region) {
 /* A new chunk with at least room bytes behind its header; its first usable byte, or NULL. */
 static char *add_chunk(tdm_region *region, size_t bytes, const char *what) {
   tdm_region_chunk *chunk = tdm_allocate(region->allocator, bytes, what);
-  if (chunk == NULL) return NULL;
+  if (chunk == NULL) {
+    region->failed = true;
+    return NULL;
+  }
   chunk->bytes = bytes;
   chunk->next = region->chunks;
   region->chunks = chunk;
@@ -42,6 +45,7 @@ static char *add_chunk(tdm_region *region, size_t bytes, const char *what) {
 void *tdm_region_take(tdm_region *region, size_t bytes, const char *what) {
   if (bytes > PTRDIFF_MAX) {
     (void)tdm_fail_memory(bytes, what);
+    region->failed = true;
     return NULL;
   }
   size_t rounded = (bytes + REGION_ALIGNMENT - 1) / REGION_ALIGNMENT * REGION_ALIGNMENT;

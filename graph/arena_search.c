@@ -137,7 +137,7 @@ static tdm_status pair_both_ways(struct search *search) {
   search->pairs =
       tdm_region_take(region, search->earlier_count * 2 * sizeof(uint32_t), "pairs of storage");
   uint32_t *later = tdm_region_take(region, search->value_count * sizeof(uint32_t), "pairs");
-  if (search->pairs == NULL || later == NULL) return TDM_OUT_OF_MEMORY;
+  if (region->failed) return TDM_OUT_OF_MEMORY;
   for (size_t i = 0; i < search->earlier_count; i++) {
     later[search->earlier[i]]++;
   }
@@ -274,7 +274,7 @@ static tdm_status list_values(struct search *search, uint32_t arena) {
   bool *listed =
       tdm_region_take(&search->region, schedule->storage_count * sizeof(bool), "storage");
   search->values = tdm_region_take(&search->region, count * sizeof(struct value), "an arena");
-  if (search->values == NULL || listed == NULL) return TDM_OUT_OF_MEMORY;
+  if (search->region.failed) return TDM_OUT_OF_MEMORY;
   for (size_t a = 0; a < schedule->access_count; a++) {
     const uint32_t storage = tdm_storage_placed(schedule, schedule->accesses[a].storage);
     const bool lies_here =
@@ -299,10 +299,7 @@ static tdm_status take_arrays(struct search *search) {
   search->offsets = tdm_region_take(region, count * sizeof(uint64_t), "a search");
   search->best = tdm_region_take(region, count * sizeof(uint64_t), "a search");
   search->spans = tdm_region_take(region, count * sizeof(struct span), "a search");
-  const bool taken = search->waiting != NULL && search->to_come != NULL && search->seen != NULL &&
-                     search->order != NULL && search->ranks != NULL && search->offsets != NULL &&
-                     search->best != NULL && search->spans != NULL;
-  return taken ? TDM_OK : TDM_OUT_OF_MEMORY;
+  return region->failed ? TDM_OUT_OF_MEMORY : TDM_OK;
 }
 
 static tdm_status search_arena(struct search *search, uint32_t arena, uint64_t good_bytes) {

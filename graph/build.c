@@ -83,11 +83,12 @@ uint64_t tdm_graph_stream(tdm_graph *graph, const char *name) {
   return path ? tdm_random_stream(path) : 0;
 }
 
-/* The value of a handle; 0 (and an error, unless one sticks) for a foreign or absent one. */
-static uint32_t index_of(tdm_graph *graph, tdm_value value, const char *name) {
+/* The value of a handle; 0 (and an error, unless one sticks) for a foreign or absent one. kind says
+ * what name is of. */
+static uint32_t index_of(tdm_graph *graph, tdm_value value, const char *kind, const char *name) {
   if (value.index != 0 && value.graph == graph->tag && value.index < graph->values.count)
     return value.index;
-  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: %s", name,
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %s", kind, name,
                  value.index == 0 ? "an input that it needs is not a value"
                                   : "an input is a value of another graph");
   return 0;
@@ -122,7 +123,7 @@ tdm_value tdm_input(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_sha
 
 void tdm_output(tdm_graph *graph, const char *name, tdm_value value) {
   if (!open_for(graph, name)) return;
-  const uint32_t index = index_of(graph, value, name);
+  const uint32_t index = index_of(graph, value, "output", name);
   if (!index) return;
   for (size_t i = 0; i < graph->outputs.count; i++)
     if (strcmp(graph->outputs.items[i].name, name) == 0) {
@@ -153,7 +154,7 @@ void tdm_place(tdm_graph *graph, const char *device) {
 
 void tdm_place_value(tdm_graph *graph, tdm_value value, const char *device) {
   if (!open_for(graph, "tdm_place_value")) return;
-  const uint32_t index = index_of(graph, value, "tdm_place_value");
+  const uint32_t index = index_of(graph, value, "tdm_place_value", device ? device : "");
   const char *name = index ? checked_device(graph, device) : NULL;
   if (!name) return;
   const uint32_t producer = graph->values.items[index].producer;
@@ -227,7 +228,7 @@ static bool read_inputs(tdm_graph *graph, const tdm_operation *operation, const 
   for (size_t i = 0; i < count; i++) {
     out_indices[i] = 0;
     if (i >= operation->min_inputs && !tdm_value_is_valid(inputs[i])) continue;
-    out_indices[i] = index_of(graph, inputs[i], name);
+    out_indices[i] = index_of(graph, inputs[i], operation->name, name);
     if (!out_indices[i]) return false;
   }
   return true;

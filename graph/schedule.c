@@ -60,9 +60,7 @@ static tdm_status scheduler_init(struct scheduler *scheduler, tdm_schedule *sche
       tdm_region_take(region, schedule->access_count * sizeof(struct reader), "readers of storage");
   scheduler->latest = tdm_region_take(region, queues * sizeof(uint32_t), "candidates");
   scheduler->candidate = tdm_region_take(region, queues * sizeof(uint32_t), "candidates");
-  const bool taken = scheduler->histories != NULL && scheduler->readers != NULL &&
-                     scheduler->latest != NULL && scheduler->candidate != NULL;
-  return taken ? TDM_OK : TDM_OUT_OF_MEMORY;
+  return region->failed ? TDM_OUT_OF_MEMORY : TDM_OK;
 }
 
 static void scheduler_deinit(struct scheduler *scheduler) {
@@ -194,7 +192,7 @@ static tdm_status begin_again(struct scheduler *scheduler) {
   TDM_TRY(tdm_clocks_init(again, schedule));
   scheduler->written =
       tdm_region_take(&scheduler->region, schedule->storage_count * sizeof(bool), "storage");
-  if (scheduler->written == NULL) return TDM_OUT_OF_MEMORY;
+  if (scheduler->region.failed) return TDM_OUT_OF_MEMORY;
   for (uint32_t q = 0; q < schedule->queue_count; q++) {
     memcpy(tdm_clocks_running(again, q), tdm_clocks_running(&scheduler->clocks, q),
            schedule->queue_count * sizeof(uint32_t));

@@ -316,9 +316,7 @@ static tdm_status verifier_init(struct verifier *verifier, const tdm_schedule *s
   verifier->updates = tdm_region_take(region, queues * sizeof(bool), "queues");
   verifier->touched = tdm_region_take(region, schedule->storage_count * sizeof(bool), "storage");
   verifier->waited = tdm_region_take(region, schedule->step_count * sizeof(bool), "steps");
-  const bool taken = numbers != NULL && verifier->uses != NULL && verifier->updates != NULL &&
-                     verifier->touched != NULL && verifier->waited != NULL;
-  if (!taken) return TDM_OUT_OF_MEMORY;
+  if (region->failed) return TDM_OUT_OF_MEMORY;
   verifier->clocks = numbers;
   verifier->passed = verifier->clocks + queues * queues;
   verifier->positions = verifier->passed + queues;
@@ -349,9 +347,8 @@ static tdm_status number_events(struct verifier *verifier) {
   const size_t bytes = (size_t)count * schedule->queue_count * sizeof(uint32_t);
   for (uint32_t parity = 0; parity < 2 && parity <= verifier->last_run; parity++) {
     verifier->kept[parity] = tdm_region_take(&verifier->region, bytes, "kept clocks");
-    if (verifier->kept[parity] == NULL) return TDM_OUT_OF_MEMORY;
   }
-  return TDM_OK;
+  return verifier->region.failed ? TDM_OUT_OF_MEMORY : TDM_OK;
 }
 
 static tdm_status verify(struct verifier *verifier) {
@@ -362,7 +359,7 @@ static tdm_status verify(struct verifier *verifier) {
   bool *ran = tdm_region_take(&verifier->region, schedule->queue_count * sizeof(bool), "queues");
   uint32_t *together =
       tdm_region_take(&verifier->region, schedule->queue_count * sizeof(uint32_t), "queues");
-  if (ran == NULL || together == NULL) return TDM_OUT_OF_MEMORY;
+  if (verifier->region.failed) return TDM_OUT_OF_MEMORY;
   for (verifier->run = 0; verifier->run <= verifier->last_run; verifier->run++) {
     TDM_TRY(walk_run(verifier, ran, together));
   }

@@ -87,7 +87,7 @@ static tdm_status find_places(tdm_bytes *bytes, const tdm_schedule *schedule, co
   struct edge *edges = tdm_region_take(scratch, limit * sizeof(struct edge), "ends of storage");
   struct edge *spare = tdm_region_take(scratch, limit * sizeof(struct edge), "ends of storage");
   uint64_t *bases = tdm_region_take(scratch, schedule->arena_count * sizeof(uint64_t), "arenas");
-  if (edges == NULL || spare == NULL || bases == NULL) return TDM_OUT_OF_MEMORY;
+  if (scratch->failed) return TDM_OUT_OF_MEMORY;
   uint64_t end = 0;
   TDM_TRY(arena_bases(schedule, bases, &end));
   size_t count = 0;

@@ -1,0 +1,319 @@
+/* What layers and losses refuse before they look at shapes: a value of no graph, options of no
+ * size, numbers that are not legal. The message names the layer's kind and name, so it can be
+ * found. A case is an expression over a graph and a good value x (batch, 4, 6, 6) in it. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tandem.h"
+
+typedef struct bad_case {
+  const char *kind; /* stands in the message, and so does the name, "it" */
+  const char *says;
+  tdm_value (*build)(tdm_graph *graph, tdm_value x);
+} bad_case;
+
+static const tdm_value none = {0, 0};
+
+/* Good values of the graph of the case under way. */
+static tdm_value flat;  /* (batch, 6) */
+static tdm_value steps; /* (5, batch, 6) */
+static tdm_value ids;   /* int (batch) */
+
+/* One case: a function named after it. x is the good value. */
+#define CASE(name, expression)                                                                     \
+  static tdm_value name(tdm_graph *graph, tdm_value x) {                                           \
+    (void)x;                                                                                       \
+    return expression;                                                                             \
+  }
+
+/* ---- Values of no graph ---------------------------------------------------------------------- */
+
+CASE(no_linear, tdm_linear(graph, "it", none, 3))
+CASE(no_embedding, tdm_embedding(graph, "it", none, 3, 3))
+CASE(no_bag, tdm_embedding_bag(graph, "it", none, 3, 3, NULL))
+CASE(no_layer_norm, tdm_layer_norm(graph, "it", none, 1))
+CASE(no_batch_norm, tdm_batch_norm(graph, "it", none))
+CASE(no_conv, tdm_conv2d(graph, "it", none, 3, 3, 3, NULL))
+CASE(no_pool, tdm_max_pool2d(graph, "it", none, 2, 2, NULL))
+CASE(no_adaptive, tdm_adaptive_avg_pool2d(graph, "it", none, 2, 2))
+CASE(no_rnn, tdm_rnn(graph, "it", none, 3, NULL, NULL))
+CASE(no_dropout, tdm_dropout(graph, "it", none, 0.5))
+CASE(no_sum, tdm_sum(graph, "it", none, NULL, 0, false))
+CASE(no_variance, tdm_variance(graph, "it", none, NULL, 0, 1, false))
+CASE(no_reshape, tdm_reshape(graph, "it", none, tdm_shape_of(1, 3)))
+CASE(no_select, tdm_select(graph, "it", none, 0, 0))
+CASE(no_swap, tdm_swap_first_dimensions(graph, "it", none))
+CASE(no_softmax, tdm_softmax(graph, "it", none, 0))
+CASE(no_cast, tdm_cast(graph, "it", none, TDM_FLOAT64))
+CASE(no_add, tdm_add(graph, "it", x, none))
+CASE(no_where, tdm_where(graph, "it", none, x, x))
+CASE(no_first_of_where, tdm_where(graph, "it", x, none, x))
+CASE(no_fill, tdm_masked_fill(graph, "it", none, none, 1))
+CASE(no_compare, tdm_compare(graph, "it", none, TDM_LESS, x))
+CASE(no_relu, tdm_relu(graph, "it", none))
+CASE(no_pow, tdm_pow(graph, "it", none, 2))
+CASE(no_max, tdm_max(graph, "it", none, 0, false, NULL))
+CASE(no_cumsum, tdm_cumsum(graph, "it", none, 0))
+CASE(no_matmul, tdm_matmul(graph, "it", none, x))
+CASE(no_transpose, tdm_transpose(graph, "it", none, 0, 1))
+CASE(no_interaction, tdm_dot_interaction(graph, "it", none, false))
+CASE(no_query, tdm_attention(graph, "it", none, steps, steps, NULL))
+CASE(no_key, tdm_attention(graph, "it", steps, none, steps, NULL))
+CASE(no_values, tdm_attention(graph, "it", steps, steps, none, NULL))
+CASE(no_heads_value, tdm_multi_head_attention(graph, "it", none, none, none, 2, NULL))
+CASE(no_cross_entropy, tdm_cross_entropy(graph, "it", none, ids))
+CASE(no_targets, tdm_cross_entropy(graph, "it", flat, none))
+CASE(no_mse, tdm_mse(graph, "it", none, x))
+CASE(no_concat, tdm_concat(graph, "it", &none, 1, 0))
+
+static tdm_value no_split(tdm_graph *graph, tdm_value x) {
+  tdm_value parts[1] = {x};
+  tdm_split(graph, "it", none, 0, (const tdm_dim[]){1}, 1, parts);
+  return parts[0];
+}
+
+static const bad_case values_of_no_graph[] = {
+    {"linear", "", no_linear},
+    {"embedding", "", no_embedding},
+    {"embedding_bag", "", no_bag},
+    {"layer_norm", "", no_layer_norm},
+    {"batch_norm", "", no_batch_norm},
+    {"conv", "", no_conv},
+    {"pool", "", no_pool},
+    {"pool", "", no_adaptive},
+    {"rnn", "", no_rnn},
+    {"dropout", "", no_dropout},
+    {"sum", "", no_sum},
+    {"variance", "", no_variance},
+    {"reshape", "", no_reshape},
+    {"select", "", no_select},
+    {"swap", "", no_swap},
+    {"softmax", "", no_softmax},
+    {"cast", "", no_cast},
+    {"add", "", no_add},
+    {"where", "", no_where},
+    {"where", "", no_first_of_where},
+    {"masked_fill", "", no_fill},
+    {"compare", "", no_compare},
+    {"relu", "", no_relu},
+    {"pow", "", no_pow},
+    {"max", "", no_max},
+    {"cumsum", "", no_cumsum},
+    {"matmul", "", no_matmul},
+    {"transpose", "", no_transpose},
+    {"interaction", "", no_interaction},
+    {"attention", "", no_query},
+    {"attention", "", no_key},
+    {"attention", "", no_values},
+    {"multi_head_attention", "", no_heads_value},
+    {"cross_entropy", "", no_cross_entropy},
+    {"cross_entropy", "", no_targets},
+    {"mse", "", no_mse},
+    {"concat", "", no_concat},
+    {"split", "", no_split},
+};
+
+/* ---- Options of no size ---------------------------------------------------------------------- */
+
+CASE(embedding_unsized,
+     tdm_embedding_with(graph, "it", ids, 3, 3, &(tdm_embedding_options){.sparse = true}))
+CASE(bag_unsized,
+     tdm_embedding_bag(graph, "it", ids, 3, 3, &(tdm_embedding_bag_options){.mode = TDM_BAG_SUM}))
+CASE(layer_norm_unsized,
+     tdm_layer_norm_with(graph, "it", x, 1, &(tdm_layer_norm_options){.epsilon = 1}))
+CASE(batch_norm_unsized,
+     tdm_batch_norm_with(graph, "it", x, &(tdm_batch_norm_options){.epsilon = 1}))
+CASE(conv_unsized, tdm_conv2d(graph, "it", x, 3, 3, 3, &(tdm_conv_options){.groups = 1}))
+CASE(pool_unsized, tdm_max_pool2d(graph, "it", x, 2, 2, &(tdm_pool_options){.ceil = true}))
+CASE(rnn_unsized, tdm_rnn(graph, "it", steps, 3, &(tdm_rnn_options){.layers = 1}, NULL))
+CASE(attention_unsized,
+     tdm_attention(graph, "it", steps, steps, steps, &(tdm_attention_options){.heads = 1}))
+CASE(heads_unsized, tdm_multi_head_attention(graph, "it", steps, steps, steps, 2,
+                                             &(tdm_multi_head_attention_options){.causal = true}))
+CASE(loss_unsized, tdm_mse_with(graph, "it", x, x, &(tdm_loss_options){.reduction = TDM_LOSS_SUM}))
+
+static const bad_case options_of_no_size[] = {
+    {"embedding", "struct_size", embedding_unsized},
+    {"embedding_bag", "struct_size", bag_unsized},
+    {"layer_norm", "struct_size", layer_norm_unsized},
+    {"batch_norm", "struct_size", batch_norm_unsized},
+    {"conv", "struct_size", conv_unsized},
+    {"pool", "struct_size", pool_unsized},
+    {"rnn", "struct_size", rnn_unsized},
+    {"attention", "struct_size", attention_unsized},
+    {"multi_head_attention", "struct_size", heads_unsized},
+    {"mse", "struct_size", loss_unsized},
+};
+
+/* ---- Numbers that are not legal -------------------------------------------------------------- */
+
+#define WITH(type, ...) (&(type){.struct_size = sizeof(type), __VA_ARGS__})
+
+CASE(norm_of_rank, tdm_layer_norm(graph, "it", x, 5))
+CASE(norm_of_no_rank, tdm_layer_norm(graph, "it", x, 0))
+CASE(norm_of_names, tdm_layer_norm(graph, "it", x, 4))
+CASE(batch_of_vector, tdm_batch_norm(graph, "it", ids))
+CASE(conv_of_matrix, tdm_conv2d(graph, "it", flat, 3, 3, 3, NULL))
+CASE(conv_no_kernel, tdm_conv2d(graph, "it", x, 3, 0, 3, NULL))
+CASE(conv_stride, tdm_conv2d(graph, "it", x, 3, 3, 3, WITH(tdm_conv_options, .stride = {-1})))
+CASE(conv_padding, tdm_conv2d(graph, "it", x, 3, 3, 3, WITH(tdm_conv_options, .padding = {-1})))
+CASE(conv_dilation, tdm_conv2d(graph, "it", x, 3, 3, 3, WITH(tdm_conv_options, .dilation = {-2})))
+CASE(conv_groups, tdm_conv2d(graph, "it", x, 3, 3, 3, WITH(tdm_conv_options, .groups = 3)))
+CASE(conv_large, tdm_conv2d(graph, "it", x, 3, 9, 9, NULL))
+CASE(pool_of_matrix, tdm_max_pool2d(graph, "it", flat, 2, 2, NULL))
+CASE(pool_no_kernel, tdm_max_pool2d(graph, "it", x, 2, 0, NULL))
+CASE(pool_stride, tdm_max_pool2d(graph, "it", x, 2, 2, WITH(tdm_pool_options, .stride = {-2})))
+CASE(pool_dilation, tdm_max_pool2d(graph, "it", x, 2, 2, WITH(tdm_pool_options, .dilation = {-2})))
+CASE(pool_negative, tdm_max_pool2d(graph, "it", x, 2, 2, WITH(tdm_pool_options, .padding = {-1})))
+CASE(pool_padding, tdm_max_pool2d(graph, "it", x, 2, 2, WITH(tdm_pool_options, .padding = {2})))
+CASE(pool_large, tdm_max_pool2d(graph, "it", x, 9, 9, NULL))
+CASE(pool_adaptive, tdm_adaptive_max_pool2d(graph, "it", x, 2, 0))
+CASE(bag_mode, tdm_embedding_bag(graph, "it", ids, 3, 3,
+                                 WITH(tdm_embedding_bag_options, .mode = (tdm_bag_mode)7)))
+CASE(padding_index,
+     tdm_embedding_with(graph, "it", ids, 3, 3,
+                        WITH(tdm_embedding_options, .has_padding_index = true, .padding_index = 3)))
+CASE(padding_below, tdm_embedding_with(graph, "it", ids, 3, 3,
+                                       WITH(tdm_embedding_options, .has_padding_index = true,
+                                            .padding_index = -4)))
+CASE(dropout_above, tdm_dropout(graph, "it", x, 1.5))
+CASE(dropout_of_nan, tdm_dropout(graph, "it", x, NAN))
+CASE(clamp_of_nan, tdm_clamp(graph, "it", x, NAN, 1))
+CASE(softplus_zero, tdm_softplus(graph, "it", x, 0, 20))
+CASE(relation, tdm_compare(graph, "it", x, (tdm_relation)9, x))
+CASE(cast_to_nothing, tdm_cast(graph, "it", x, TDM_DTYPE_NONE))
+CASE(sum_twice, tdm_sum(graph, "it", x, (const int[]){1, -3}, 2, false))
+CASE(sum_beyond, tdm_sum(graph, "it", x, (const int[]){4}, 1, false))
+CASE(cumsum_beyond, tdm_cumsum(graph, "it", x, -5))
+CASE(transposed_beyond, tdm_transpose(graph, "it", x, 0, 4))
+CASE(reshape_illegal, tdm_reshape(graph, "it", x, (tdm_shape){.rank = 99}))
+CASE(too_many_heads,
+     tdm_attention(graph, "it", steps, steps, steps, WITH(tdm_attention_options, .heads = 4)))
+CASE(negative_heads,
+     tdm_attention(graph, "it", steps, steps, steps, WITH(tdm_attention_options, .heads = -1)))
+CASE(attention_dropout,
+     tdm_attention(graph, "it", steps, steps, steps, WITH(tdm_attention_options, .dropout = 2)))
+CASE(heads_of_matrix, tdm_multi_head_attention(graph, "it", flat, flat, flat, 2, NULL))
+CASE(heads_unfit, tdm_multi_head_attention(graph, "it", steps, steps, steps, 4, NULL))
+CASE(reduction,
+     tdm_mse_with(graph, "it", x, x, WITH(tdm_loss_options, .reduction = (tdm_loss_reduction)9)))
+CASE(mse_ignores, tdm_mse_with(graph, "it", x, x, WITH(tdm_loss_options, .has_ignore_index = true)))
+CASE(mse_weighs, tdm_mse_with(graph, "it", x, x, WITH(tdm_loss_options, .pos_weight = x)))
+CASE(mse_smooths, tdm_mse_with(graph, "it", x, x, WITH(tdm_loss_options, .label_smoothing = 0.1)))
+CASE(mse_bends, tdm_mse_with(graph, "it", x, x, WITH(tdm_loss_options, .beta = 1)))
+CASE(smoothing,
+     tdm_cross_entropy_with(graph, "it", flat, ids, WITH(tdm_loss_options, .label_smoothing = 1.5)))
+CASE(huber_beta, tdm_huber_with(graph, "it", x, x, WITH(tdm_loss_options, .beta = -1)))
+
+static const bad_case numbers_that_are_not_legal[] = {
+    {"layer_norm", "5", norm_of_rank},
+    {"layer_norm", "0", norm_of_no_rank},
+    {"layer_norm", "4", norm_of_names},
+    {"batch_norm", "", batch_of_vector},
+    {"conv", "", conv_of_matrix},
+    {"conv", "", conv_no_kernel},
+    {"conv", "", conv_stride},
+    {"conv", "", conv_padding},
+    {"conv", "", conv_dilation},
+    {"conv", "", conv_groups},
+    {"conv", "", conv_large},
+    {"pool", "", pool_of_matrix},
+    {"pool", "", pool_no_kernel},
+    {"pool", "", pool_stride},
+    {"pool", "", pool_dilation},
+    {"pool", "", pool_negative},
+    {"pool", "", pool_padding},
+    {"pool", "", pool_large},
+    {"pool", "2 x 0", pool_adaptive},
+    {"embedding_bag", "mode", bag_mode},
+    {"embedding", "3", padding_index},
+    {"embedding", "-4", padding_below},
+    {"dropout", "1.5", dropout_above},
+    {"dropout", "nan", dropout_of_nan},
+    {"clamp", "", clamp_of_nan},
+    {"softplus", "", softplus_zero},
+    {"compare", "9", relation},
+    {"cast", "", cast_to_nothing},
+    {"sum", "twice", sum_twice},
+    {"sum", "4", sum_beyond},
+    {"cumsum", "-5", cumsum_beyond},
+    {"transpose", "4", transposed_beyond},
+    {"reshape", "", reshape_illegal},
+    {"attention", "", too_many_heads},
+    {"attention", "-1", negative_heads},
+    {"attention", "2", attention_dropout},
+    {"multi_head_attention", "", heads_of_matrix},
+    {"multi_head_attention", "4", heads_unfit},
+    {"mse", "9", reduction},
+    {"mse", "ignore_index", mse_ignores},
+    {"mse", "pos_weight", mse_weighs},
+    {"mse", "label_smoothing", mse_smooths},
+    {"mse", "beta", mse_bends},
+    {"cross_entropy", "1.5", smoothing},
+    {"huber", "-1", huber_beta},
+};
+
+/* ---- Each of them ---------------------------------------------------------------------------- */
+
+/* Says what is wrong, so that all cases are seen at once; false then. */
+static bool is_refused(tdm_context *context, const bad_case *bad) {
+  tdm_graph *graph = tdm_graph_create(context);
+  assert_non_null(graph);
+  const tdm_value x =
+      tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(4, TDM_DIM("batch"), 4, 6, 6));
+  flat = tdm_input(graph, "flat", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 6));
+  steps = tdm_input(graph, "steps", TDM_FLOAT32, tdm_shape_of(3, 5, TDM_DIM("batch"), 6));
+  ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  assert_int_equal(tdm_graph_status(graph), TDM_OK);
+  const tdm_value made = bad->build(graph, x);
+  const char *message = tdm_last_message();
+  const bool refused =
+      !tdm_value_is_valid(made) && tdm_graph_status(graph) == TDM_INVALID_ARGUMENT &&
+      strstr(message, bad->kind) && strstr(message, "it") && strstr(message, bad->says);
+  if (!refused)
+    print_error("%s, %s: status %d, \"%s\"\n", bad->kind, bad->says, (int)tdm_graph_status(graph),
+                message);
+  tdm_graph_release(graph);
+  return refused;
+}
+
+static void expect_all_refused(const bad_case *cases, size_t count) {
+  tdm_context *context = tdm_context_create(NULL);
+  assert_non_null(context);
+  size_t refused = 0;
+  for (size_t i = 0; i < count; i++)
+    refused += is_refused(context, &cases[i]);
+  assert_int_equal(refused, count);
+  tdm_context_release(context);
+}
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static void test_values_of_no_graph(void **state) {
+  (void)state;
+  expect_all_refused(values_of_no_graph, COUNT(values_of_no_graph));
+}
+
+static void test_options_of_no_size(void **state) {
+  (void)state;
+  expect_all_refused(options_of_no_size, COUNT(options_of_no_size));
+}
+
+static void test_numbers_that_are_not_legal(void **state) {
+  (void)state;
+  expect_all_refused(numbers_that_are_not_legal, COUNT(numbers_that_are_not_legal));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_values_of_no_graph),
+      cmocka_unit_test(test_options_of_no_size),
+      cmocka_unit_test(test_numbers_that_are_not_legal),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

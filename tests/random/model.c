@@ -1,0 +1,134 @@
+/* Owns what a model's numbers mean: extents, what a run is fed, fresh parameters, and the model
+ * told for a reader. */
+#include "tests/random/model.h"
+
+#include <inttypes.h>
+
+int64_t extent_dim(const extent *shape, int dimension, int64_t rows) {
+  return shape->dims[dimension] == BATCH ? rows : shape->dims[dimension];
+}
+
+int64_t extent_count(const extent *shape, int64_t rows) {
+  int64_t count = 1;
+  for (int i = 0; i < shape->rank; i++)
+    count *= extent_dim(shape, i, rows);
+  return count;
+}
+
+int extent_batch(const extent *shape) {
+  for (int i = 0; i < shape->rank; i++)
+    if (shape->dims[i] == BATCH) return i;
+  return -1;
+}
+
+/* ---- Contents ---- */
+
+void model_fill_input(const random_model *it, int node, uint64_t seed, int64_t rows,
+                      double *out_values) {
+  const random_node *what = &it->nodes[node];
+  draw stream = draw_of(seed, 1000 + (uint64_t)node);
+  for (int64_t i = 0; i < extent_count(&it->values[what->first_value], rows); i++)
+    out_values[i] = what->kind == NODE_IDS ? draw_below(&stream, (int)what->count)
+                                           : draw_between(&stream, -2, 2);
+}
+
+void model_fill_parameter(const random_model *it, int parameter, uint64_t seed,
+                          double *out_values) {
+  draw stream = draw_of(seed, 2000 + (uint64_t)parameter);
+  for (int64_t i = 0; i < extent_count(&it->parameters[parameter].shape, 1); i++)
+    out_values[i] = draw_one_in(&stream, 2) ? 0 : draw_between(&stream, -2, 2);
+}
+
+/* ---- For a reader ---- */
+
+static const char *const KIND_NAMES[NODE_KINDS] = {
+    "input", "ids",    "parameter", "linear",  "embedding",   "bag",         "unary",   "binary",
+    "where", "concat", "split",     "reshape", "transpose",   "select",      "observe", "sum",
+    "mean",  "cumsum", "extreme",   "matmul",  "interaction", "convolution", "pool",    "loss",
+};
+static const char *const UNARY_NAMES[] = {"relu",  "abs",      "neg",   "square",     "cube",
+                                          "clamp", "hardtanh", "relu6", "leaky_relu", "affine"};
+static const char *const BINARY_NAMES[] = {"add", "sub", "mul", "maximum", "minimum"};
+static const char *const RELATIONS[] = {"<", "<=", ">", ">=", "==", "!="};
+static const char *const BAG_NAMES[] = {"mean", "sum", "max"};
+static const char *const POOL_NAMES[] = {"max", "average"};
+static const char *const LOSS_NAMES[] = {"mse", "l1", "smooth_l1", "huber"};
+
+static void print_extent(const extent *shape, FILE *out) {
+  fputc('(', out);
+  for (int i = 0; i < shape->rank; i++) {
+    if (i > 0) fputs(", ", out);
+    if (shape->dims[i] == BATCH) fputs("batch", out);
+    if (shape->dims[i] != BATCH) fprintf(out, "%" PRId64, shape->dims[i]);
+  }
+  fputc(')', out);
+}
+
+static void print_details(const random_node *what, FILE *out) {
+  switch (what->kind) {
+  case NODE_UNARY:
+    fprintf(out, " %s", UNARY_NAMES[what->which]);
+    if (what->numbers[0] != 0 || what->numbers[1] != 0)
+      fprintf(out, " %g %g", what->numbers[0], what->numbers[1]);
+    break;
+  case NODE_BINARY:
+    fprintf(out, " %s", BINARY_NAMES[what->which]);
+    break;
+  case NODE_WHERE:
+    fprintf(out, " third %s fourth", RELATIONS[what->which]);
+    break;
+  case NODE_BAG:
+    fprintf(out, " %s", BAG_NAMES[what->which]);
+    break;
+  case NODE_POOL:
+    fprintf(out, " %s", POOL_NAMES[what->which]);
+    break;
+  case NODE_LOSS:
+    fprintf(out, " %s", LOSS_NAMES[what->which]);
+    break;
+  case NODE_SELECT:
+    fprintf(out, " index %" PRId64, what->count);
+    break;
+  case NODE_TRANSPOSE:
+    fprintf(out, " with %d", what->other);
+    break;
+  default:
+    break;
+  }
+  if (what->kind >= NODE_CONCAT && what->kind < NODE_MATMUL)
+    fprintf(out, " dimension %d", what->dimension);
+  if (what->kind == NODE_EMBEDDING || what->kind == NODE_BAG)
+    fprintf(out, " padding row %" PRId64, what->padding_row);
+  if (what->flag) fputs(" flag", out);
+  if (what->kind != NODE_CONVOLUTION && what->kind != NODE_POOL) return;
+  for (int i = 0; i < 2; i++)
+    fprintf(out, " kernel %d stride %d padding %d dilation %d", (int)what->kernel[i],
+            (int)what->stride[i], (int)what->padding[i], (int)what->dilation[i]);
+  if (what->kind == NODE_CONVOLUTION) fprintf(out, " groups %d", (int)what->groups);
+}
+
+void model_print(const random_model *it, FILE *out) {
+  fprintf(out, "seed %" PRIu64 ": %s, momentum %g, weight decay %g\n", it->seed,
+          it->wide ? "float64" : "float32", it->momentum, it->weight_decay);
+  for (int i = 0; i < it->node_count; i++) {
+    const random_node *what = &it->nodes[i];
+    fprintf(out, "  n%d %s", i, KIND_NAMES[what->kind]);
+    print_details(what, out);
+    for (int k = 0; k < what->operand_count; k++)
+      fprintf(out, " v%d", what->operands[k]);
+    for (int k = 0; k < what->parameter_count; k++) {
+      fprintf(out, " %s ", it->parameters[what->parameters[k]].name);
+      print_extent(&it->parameters[what->parameters[k]].shape, out);
+    }
+    fputs(" ->", out);
+    for (int k = 0; k < what->value_count; k++) {
+      fprintf(out, " v%d ", what->first_value + k);
+      print_extent(&it->values[what->first_value + k], out);
+    }
+    fputc('\n', out);
+  }
+  fputs("  outputs", out);
+  for (int i = 0; i < it->output_count; i++)
+    fprintf(out, " v%d", it->outputs[i]);
+  fprintf(out, ", loss v%d\n", it->loss);
+}

@@ -1,0 +1,126 @@
+/* A random model as plain numbers: nodes, the values they make, parameters. The library's side
+ * (build.c) and the oracle (oracle.h) read it, and share nothing else. All values are small
+ * integers or have few binary places, so that sums are exact in any order. */
+#ifndef TANDEM_TESTS_RANDOM_MODEL_H
+#define TANDEM_TESTS_RANDOM_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "tests/random/draw.h"
+
+enum {
+  MOST_RANK = 4,
+  MOST_NODES = 40,
+  MOST_VALUES = 72,
+  MOST_OPERANDS = 5,
+  MOST_PARAMETERS = 32,
+  MOST_OUTPUTS = 4,
+  MOST_ROWS = 9,
+  BATCH = -1, /* a dimension: the rows of a run */
+};
+
+typedef struct extent {
+  int rank;
+  int64_t dims[MOST_RANK]; /* BATCH in at most one place */
+} extent;
+
+typedef enum node_kind {
+  NODE_INPUT,     /* numbers */
+  NODE_IDS,       /* int64, below `count` */
+  NODE_PARAMETER, /* a parameter by itself */
+  NODE_LINEAR,
+  NODE_EMBEDDING,
+  NODE_BAG,
+  NODE_UNARY,
+  NODE_BINARY,
+  NODE_WHERE, /* a where c relation d, else b */
+  NODE_CONCAT,
+  NODE_SPLIT,
+  NODE_RESHAPE,
+  NODE_TRANSPOSE,
+  NODE_SELECT,
+  NODE_OBSERVE,
+  NODE_SUM,
+  NODE_MEAN,
+  NODE_CUMSUM,
+  NODE_EXTREME,
+  NODE_MATMUL,
+  NODE_INTERACTION,
+  NODE_CONVOLUTION,
+  NODE_POOL,
+  NODE_LOSS,
+  NODE_KINDS
+} node_kind;
+
+enum { UNARY_RELU, UNARY_ABS, UNARY_NEG, UNARY_SQUARE, UNARY_CUBE, UNARY_CLAMP, UNARY_HARDTANH };
+enum { UNARY_RELU6 = UNARY_HARDTANH + 1, UNARY_LEAKY, UNARY_AFFINE, UNARY_KINDS };
+enum { BINARY_ADD, BINARY_SUB, BINARY_MUL, BINARY_MAXIMUM, BINARY_MINIMUM, BINARY_KINDS };
+enum { BAG_MEAN, BAG_SUM, BAG_MAX };
+enum { POOL_MAX, POOL_AVERAGE };
+enum { LOSS_MSE, LOSS_L1, LOSS_SMOOTH_L1, LOSS_HUBER, LOSS_KINDS };
+
+typedef struct random_node {
+  node_kind kind;
+  int which; /* of UNARY, BINARY, BAG, POOL, LOSS; of WHERE: the relation */
+  int operand_count;
+  int operands[MOST_OPERANDS]; /* values */
+  int first_value;
+  int value_count;
+  int parameter_count;
+  int parameters[2]; /* weight, bias */
+  int dimension;     /* that is cut, joined, summed, selected, exchanged with `other` */
+  int other;
+  bool flag;           /* keep; minimum; with self; sparse; a bag's scales */
+  int64_t count;       /* rows of a table, or ids' bound; the index selected; padding row or -1 */
+  int64_t padding_row; /* of a table; -1: none */
+  double numbers[2];   /* of CLAMP, HARDTANH, AFFINE */
+  int64_t kernel[2], stride[2], padding[2], dilation[2];
+  int64_t groups;
+} random_node;
+
+typedef struct random_parameter {
+  char name[24]; /* in the store */
+  extent shape;
+  int64_t zero_row; /* never trained, 0; -1: none */
+  int node;         /* that declares it first */
+} random_parameter;
+
+typedef struct random_model {
+  uint64_t seed;
+  bool wide; /* float64 */
+  random_node nodes[MOST_NODES];
+  int node_count;
+  extent values[MOST_VALUES];
+  int value_node[MOST_VALUES];
+  int value_count;
+  random_parameter parameters[MOST_PARAMETERS];
+  int parameter_count;
+  int outputs[MOST_OUTPUTS]; /* values */
+  int output_count;
+  int loss;     /* value */
+  int body_end; /* nodes from here on make the loss */
+  bool has_sparse;
+  uint32_t reached; /* a bit a parameter: by a gradient of the loss */
+  double momentum;  /* 0: plain sgd */
+  double weight_decay;
+} random_model;
+
+void model_draw(random_model *it, uint64_t seed);
+/* Writes what it is for a reader, so that it can be made again by hand. */
+void model_print(const random_model *it, FILE *out);
+
+/* The shape's elements in a run of that many rows, and its concrete dimensions. */
+int64_t extent_count(const extent *shape, int64_t rows);
+int64_t extent_dim(const extent *shape, int dimension, int64_t rows);
+/* Where the rows are; -1: nowhere. */
+int extent_batch(const extent *shape);
+
+/* What a run of this seed is fed as this node's value; integers in any case. */
+void model_fill_input(const random_model *it, int node, uint64_t seed, int64_t rows,
+                      double *out_values);
+/* Fresh values of a parameter. */
+void model_fill_parameter(const random_model *it, int parameter, uint64_t seed, double *out_values);
+
+#endif

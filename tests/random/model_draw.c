@@ -1,0 +1,233 @@
+/* Draws models: inputs, parameters, a body of layers, a loss over what nothing reads. A node that
+ * does not fit what there is is not made, and another is tried. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/random/model_nodes.h"
+
+enum { MOST_ELEMENTS = 1200, TRIES = 12 };
+
+/* ---- Making nodes ---- */
+
+random_node *node_begin(random_model *it, node_kind kind) {
+  random_node *made = &it->nodes[it->node_count];
+  *made = (random_node){.kind = kind, .padding_row = -1, .first_value = it->value_count};
+  return made;
+}
+
+int node_add_value(random_model *it, random_node *made, const extent *shape) {
+  it->values[it->value_count] = *shape;
+  it->value_node[it->value_count] = it->node_count;
+  made->value_count++;
+  return it->value_count++;
+}
+
+int node_add_parameter(random_model *it, random_node *made, const char *name, const extent *shape) {
+  random_parameter *declared = &it->parameters[it->parameter_count];
+  *declared = (random_parameter){.shape = *shape, .node = it->node_count};
+  (void)snprintf(declared->name, sizeof declared->name, "n%d/%s", it->node_count, name);
+  made->parameters[made->parameter_count++] = it->parameter_count;
+  return it->parameter_count++;
+}
+
+bool node_end(random_model *it, random_node *made) {
+  bool fits = it->value_count <= MOST_VALUES - 4 && it->parameter_count <= MOST_PARAMETERS - 2;
+  for (int i = 0; i < made->value_count; i++)
+    fits &= extent_count(&it->values[made->first_value + i], MOST_ROWS) <= MOST_ELEMENTS;
+  if (fits) {
+    it->node_count++;
+    return true;
+  }
+  it->value_count = made->first_value;
+  it->parameter_count -= made->parameter_count;
+  return false;
+}
+
+int pick_value(draw *stream, const random_model *it, int least_rank, int most_rank) {
+  for (int i = 0; i < TRIES; i++) {
+    int value = draw_below(stream, it->value_count);
+    if (draw_one_in(stream, 2)) value = it->value_count - 1 - draw_below(stream, 4);
+    if (value < 0 || it->nodes[it->value_node[value]].kind == NODE_IDS) continue;
+    if (it->values[value].rank >= least_rank && it->values[value].rank <= most_rank) return value;
+  }
+  return -1;
+}
+
+int pick_dimension(draw *stream, const extent *shape) {
+  const int batch = extent_batch(shape);
+  if (shape->rank - (batch >= 0) < 1) return -1;
+  int dimension = draw_below(stream, shape->rank);
+  if (dimension == batch) dimension = dimension + 1 < shape->rank ? dimension + 1 : dimension - 1;
+  return dimension;
+}
+
+bool extents_equal(const extent *a, const extent *b) {
+  if (a->rank != b->rank) return false;
+  for (int i = 0; i < a->rank; i++)
+    if (a->dims[i] != b->dims[i]) return false;
+  return true;
+}
+
+bool extents_broadcast(const extent *a, const extent *b, extent *out) {
+  const extent *longer = a->rank >= b->rank ? a : b;
+  const extent *shorter = a->rank >= b->rank ? b : a;
+  *out = *longer;
+  for (int i = 1; i <= shorter->rank; i++) {
+    int64_t *one = &out->dims[longer->rank - i];
+    const int64_t other = shorter->dims[shorter->rank - i];
+    if (*one == 1) *one = other;
+    if (other != 1 && other != *one) return false;
+  }
+  int batches = 0;
+  for (int i = 0; i < out->rank; i++)
+    batches += out->dims[i] == BATCH;
+  return batches <= 1;
+}
+
+/* ---- The ends ---- */
+
+static void draw_input(draw *stream, random_model *it) {
+  extent shape = {.rank = draw_between(stream, 2, 4), .dims = {BATCH}};
+  if (shape.rank == 4 && draw_one_in(stream, 2)) shape.rank = 2;
+  for (int i = 1; i < shape.rank; i++)
+    shape.dims[i] = draw_between(stream, 1, shape.rank == 4 ? 5 : 4);
+  if (shape.rank == 4) shape.dims[1] = draw_between(stream, 1, 4);
+  random_node *made = node_begin(it, NODE_INPUT);
+  node_add_value(it, made, &shape);
+  (void)node_end(it, made);
+}
+
+static void draw_ids(draw *stream, random_model *it) {
+  const extent shape = {2, {BATCH, 1 << draw_below(stream, 3)}};
+  random_node *made = node_begin(it, NODE_IDS);
+  made->count = draw_between(stream, 1, 9);
+  node_add_value(it, made, &shape);
+  (void)node_end(it, made);
+}
+
+static void draw_parameter(draw *stream, random_model *it) {
+  extent shape = {.rank = draw_between(stream, 0, 2)};
+  for (int i = 0; i < shape.rank; i++)
+    shape.dims[i] = draw_between(stream, 1, 4);
+  random_node *made = node_begin(it, NODE_PARAMETER);
+  node_add_parameter(it, made, "own", &shape);
+  node_add_value(it, made, &shape);
+  (void)node_end(it, made);
+}
+
+static bool is_read(const random_model *it, int value) {
+  for (int i = 0; i < it->node_count; i++)
+    for (int k = 0; k < it->nodes[i].operand_count; k++)
+      if (it->nodes[i].operands[k] == value) return true;
+  return false;
+}
+
+/* A scalar of value: a loss against something of its shape, or the sum of its elements. */
+static int draw_term(draw *stream, random_model *it, int value) {
+  const extent scalar = {0};
+  const int other = pick_value(stream, it, it->values[value].rank, it->values[value].rank);
+  const bool alike = other >= 0 && extents_equal(&it->values[other], &it->values[value]);
+  random_node *made = node_begin(it, alike && other != value ? NODE_LOSS : NODE_SUM);
+  made->which = draw_below(stream, LOSS_KINDS);
+  made->dimension = -1;
+  made->operand_count = made->kind == NODE_LOSS ? 2 : 1;
+  made->operands[0] = value;
+  made->operands[1] = other;
+  const int term = node_add_value(it, made, &scalar);
+  (void)node_end(it, made);
+  return term;
+}
+
+static int add_terms(random_model *it, int a, int b) {
+  const extent scalar = {0};
+  random_node *made = node_begin(it, NODE_BINARY);
+  made->which = BINARY_ADD;
+  made->operand_count = 2;
+  made->operands[0] = a;
+  made->operands[1] = b;
+  const int sum = node_add_value(it, made, &scalar);
+  (void)node_end(it, made);
+  return sum;
+}
+
+enum { MOST_TERMS = 4 };
+
+static void draw_loss(draw *stream, random_model *it) {
+  it->body_end = it->node_count;
+  const int body_values = it->value_count;
+  int loss = -1, terms = 0;
+  for (int value = body_values - 1; value >= 0 && terms < MOST_TERMS; value--) {
+    const node_kind kind = it->nodes[it->value_node[value]].kind;
+    const bool is_end = kind != NODE_INPUT && kind != NODE_IDS && !is_read(it, value);
+    if (!is_end || extent_batch(&it->values[value]) < 0) continue;
+    const int term = draw_term(stream, it, value);
+    loss = loss < 0 ? term : add_terms(it, loss, term);
+    terms++;
+  }
+  it->loss = loss;
+}
+
+/* Values to fetch: floating, made of rows, not fed. */
+static void draw_outputs(draw *stream, random_model *it) {
+  const int wanted = draw_between(stream, 1, MOST_OUTPUTS);
+  for (int i = 0; i < 4 * wanted && it->output_count < wanted; i++) {
+    const int value = draw_below(stream, it->value_count);
+    const random_node *maker = &it->nodes[it->value_node[value]];
+    bool fits =
+        maker->kind != NODE_INPUT && maker->kind != NODE_IDS && maker->kind != NODE_PARAMETER;
+    for (int k = 0; k < it->output_count; k++)
+      fits &= it->outputs[k] != value;
+    if (fits) it->outputs[it->output_count++] = value;
+  }
+}
+
+static bool has_end(const random_model *it) {
+  for (int value = 0; value < it->value_count; value++) {
+    const node_kind kind = it->nodes[it->value_node[value]].kind;
+    if (kind > NODE_PARAMETER && extent_batch(&it->values[value]) >= 0 && !is_read(it, value))
+      return true;
+  }
+  return false;
+}
+
+/* Which parameters a gradient of the loss reaches. */
+static uint32_t find_reached(const random_model *it) {
+  bool values[MOST_VALUES] = {false};
+  uint32_t parameters = 0;
+  values[it->loss] = true;
+  for (int i = it->node_count - 1; i >= 0; i--) {
+    const random_node *what = &it->nodes[i];
+    bool reached = false;
+    for (int k = 0; k < what->value_count; k++)
+      reached |= values[what->first_value + k];
+    if (!reached) continue;
+    const int differentiable = what->kind == NODE_WHERE ? 2 : what->operand_count;
+    for (int k = 0; k < differentiable; k++)
+      values[what->operands[k]] = true;
+    for (int k = 0; k < what->parameter_count; k++)
+      parameters |= 1u << what->parameters[k];
+  }
+  return parameters;
+}
+
+void model_draw(random_model *it, uint64_t seed) {
+  draw stream = draw_of(seed, 1);
+  *it = (random_model){.seed = seed, .wide = draw_one_in(&stream, 2)};
+  const bool plain = draw_one_in(&stream, 2);
+  if (!plain) it->momentum = draw_one_in(&stream, 2) ? 0.5 : 0;
+  if (!plain) it->weight_decay = draw_one_in(&stream, 2) ? 0.5 : 0;
+  it->has_sparse = plain;
+  for (int i = draw_between(&stream, 1, 3); i > 0; i--)
+    draw_input(&stream, it);
+  for (int i = draw_below(&stream, 3); i > 0; i--)
+    draw_ids(&stream, it);
+  for (int i = draw_below(&stream, 3); i > 0; i--)
+    draw_parameter(&stream, it);
+  const int inputs = it->node_count, wanted = draw_between(&stream, 1, 14);
+  for (int i = 0; i < 400 && (it->node_count < inputs + wanted || !has_end(it)); i++)
+    if (it->node_count < MOST_NODES - 2 * MOST_TERMS) node_draw(&stream, it);
+  draw_loss(&stream, it);
+  draw_outputs(&stream, it);
+  if (it->output_count == 0) it->outputs[it->output_count++] = it->loss;
+  it->reached = find_reached(it);
+}

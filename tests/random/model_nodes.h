@@ -1,0 +1,23 @@
+/* What drawing a model (model_draw.c) and drawing one node of its body (model_nodes.c) share. */
+#ifndef TANDEM_TESTS_RANDOM_MODEL_NODES_H
+#define TANDEM_TESTS_RANDOM_MODEL_NODES_H
+
+#include "tests/random/model.h"
+
+/* A node in the making: nothing is kept unless node_end answers true. */
+random_node *node_begin(random_model *it, node_kind kind);
+int node_add_value(random_model *it, random_node *made, const extent *shape);
+int node_add_parameter(random_model *it, random_node *made, const char *name, const extent *shape);
+bool node_end(random_model *it, random_node *made);
+
+/* A floating value of such a rank; -1: none was found. Those made last are more likely. */
+int pick_value(draw *stream, const random_model *it, int least_rank, int most_rank);
+/* A dimension that is not the batch; -1: there is none. */
+int pick_dimension(draw *stream, const extent *shape);
+bool extents_equal(const extent *a, const extent *b);
+bool extents_broadcast(const extent *a, const extent *b, extent *out);
+
+/* Adds a node of a random kind, if it fits. */
+void node_draw(draw *stream, random_model *it);
+
+#endif

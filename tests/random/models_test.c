@@ -1,0 +1,137 @@
+/* Random models of real layers over random devices give, run by run and step by step, exactly what
+ * the oracle says. Takes `[count [first seed]]`; a case that fails, or ends the program, is told in
+ * words, and one that fails is made smaller first. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/graph/seed_range.h"
+#include "tests/random/trial.h"
+
+/* ---- When the program ends ---- */
+
+static char *told; /* the case under way */
+static size_t told_bytes;
+
+static void tell_and_go(int number) {
+  const ssize_t written = write(STDERR_FILENO, told, told_bytes);
+  (void)written;
+  (void)signal(number, SIG_DFL);
+  (void)raise(number);
+}
+
+static void prepare_to_tell(const trial *it) {
+  char *before = told, *now = NULL;
+  size_t bytes = 0;
+  FILE *text = open_memstream(&now, &bytes);
+  assert_non_null(text);
+  trial_print(it, text);
+  assert_int_equal(fclose(text), 0);
+  told_bytes = 0;
+  told = now;
+  told_bytes = bytes;
+  free(before);
+}
+
+/* ---- Making a case smaller ---- */
+
+/* Does it fail with this change, too? Then the change stays. */
+static bool still_fails(trial *it, const trial *smaller, char failure[FAILURE_TEXT]) {
+  tally ignored = {0};
+  char other[FAILURE_TEXT];
+  prepare_to_tell(smaller);
+  if (trial_run(smaller, &ignored, other)) return false;
+  *it = *smaller;
+  memcpy(failure, other, FAILURE_TEXT);
+  return true;
+}
+
+static bool drop_one(trial *it, trial *copy, char failure[FAILURE_TEXT]) {
+  for (int i = it->action_count - 1; i >= 0; i--) {
+    *copy = *it;
+    copy->action_count--;
+    memmove(&copy->actions[i], &copy->actions[i + 1],
+            (size_t)(copy->action_count - i) * sizeof copy->actions[0]);
+    if (still_fails(it, copy, failure)) return true;
+  }
+  for (int v = 0; v < it->view_count; v++)
+    for (int i = it->views[v].wrap_count - 1; i >= 0; i--) {
+      *copy = *it;
+      random_view *one = &copy->views[v];
+      one->wrap_count--;
+      memmove(&one->wraps[i], &one->wraps[i + 1],
+              (size_t)(one->wrap_count - i) * sizeof one->wraps[0]);
+      if (still_fails(it, copy, failure)) return true;
+    }
+  return false;
+}
+
+/* Views with less of what views can have. */
+static void plain(trial *it, trial *copy, char failure[FAILURE_TEXT]) {
+  for (int v = 0; v < it->view_count; v++)
+    for (int change = 0; change < 5; change++) {
+      *copy = *it;
+      random_view *one = &copy->views[v];
+      if (change == 0) one->micro_batches = 1;
+      if (change == 1) one->depth = 1, one->queue_limit = one->plan_limit = 0;
+      if (change == 2) one->profile = one->observes = false, one->trace_runs = 0;
+      if (change == 3) one->deterministic = one->check_finite = one->unfused = false;
+      if (change == 4) memset(one->devices, 0, sizeof one->devices);
+      (void)still_fails(it, copy, failure);
+    }
+}
+
+static void shrink(trial *it, char failure[FAILURE_TEXT]) {
+  trial *copy = malloc(sizeof *copy);
+  assert_non_null(copy);
+  while (drop_one(it, copy, failure))
+    ;
+  plain(it, copy, failure);
+  free(copy);
+}
+
+/* ---- The test ---- */
+
+static void trials_equal_the_oracle(void **unused) {
+  (void)unused;
+  static const int ENDS[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGTERM};
+  for (size_t i = 0; i < sizeof ENDS / sizeof *ENDS; i++)
+    (void)signal(ENDS[i], tell_and_go);
+  const seed_range seeds = seed_range_of(0, 300);
+  trial *it = malloc(sizeof *it);
+  assert_non_null(it);
+  tally counts = {0};
+  int failed = 0;
+  for (int i = 0; i < seeds.count; i++) {
+    char failure[FAILURE_TEXT];
+    trial_draw(it, seeds.first + (uint64_t)i);
+    prepare_to_tell(it);
+    if (trial_run(it, &counts, failure)) continue;
+    shrink(it, failure);
+    trial_print(it, stderr);
+    fprintf(stderr, "seed %" PRIu64 ": %s\n", it->model.seed, failure);
+    failed++;
+  }
+  free(it);
+  fprintf(stderr,
+          "%d seeds: %" PRIu64 " runs compared, %" PRIu64 " inexact, %" PRIu64 " trained, %" PRIu64
+          " stopped, %" PRIu64 " saves\n",
+          seeds.count, counts.compared, counts.inexact, counts.trained, counts.stopped,
+          counts.saves);
+  assert_int_equal(failed, 0);
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(trials_equal_the_oracle),
+  };
+  seed_range_read(argc, argv);
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

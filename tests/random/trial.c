@@ -1,0 +1,264 @@
+/* Draws trials, and executes them action by action. Invariant: whatever goes wrong, all that was
+ * made is given back. */
+#include "tests/random/trial.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const ACTION_NAMES[ACTION_KINDS] = {
+    "run", "train", "fly", "threads", "save", "load", "restore", "rate", "bad", "close"};
+
+/* ---- Drawing ---- */
+
+void trial_draw(trial *it, uint64_t seed) {
+  draw stream = draw_of(seed, 2);
+  memset(it, 0, sizeof *it);
+  model_draw(&it->model, seed);
+  machine_draw(&it->machine, seed);
+  it->view_count = draw_between(&stream, 1, MOST_VIEWS);
+  for (int i = 0; i < it->view_count; i++)
+    view_draw(&it->views[i], &it->model, &it->machine, draw_bits(&stream));
+  it->loads_first = draw_one_in(&stream, 2);
+  static const action_kind USUAL[] = {ACTION_RUN,     ACTION_RUN,  ACTION_TRAIN, ACTION_TRAIN,
+                                      ACTION_TRAIN,   ACTION_FLY,  ACTION_FLY,   ACTION_FLY,
+                                      ACTION_LOAD,    ACTION_LOAD, ACTION_SAVE,  ACTION_THREADS,
+                                      ACTION_RESTORE, ACTION_RATE, ACTION_BAD,   ACTION_CLOSE};
+  it->action_count = draw_between(&stream, 4, MOST_ACTIONS);
+  for (int i = 0; i < it->action_count; i++)
+    it->actions[i] = (action){USUAL[draw_below(&stream, (int)(sizeof USUAL / sizeof *USUAL))],
+                              draw_below(&stream, it->view_count), draw_bits(&stream) % 1000000};
+}
+
+void trial_print(const trial *it, FILE *out) {
+  model_print(&it->model, out);
+  fprintf(out, "  %d cpu, %d sim devices, delays from %" PRIu64 "%s\n", it->machine.cpu_count,
+          it->machine.sim_count, it->machine.delay_seed,
+          it->loads_first ? "; the store is loaded before sessions" : "");
+  for (int i = 0; i < it->view_count; i++) {
+    fprintf(out, "  view %d ", i);
+    view_print(&it->views[i], &it->model, &it->machine, out);
+  }
+  for (int i = 0; i < it->action_count; i++)
+    fprintf(out, "  action %d: %s, view %d, seed %" PRIu64 "\n", i,
+            ACTION_NAMES[it->actions[i].kind], it->actions[i].view, it->actions[i].seed);
+}
+
+/* ---- What actions share ---- */
+
+bool trial_fail(running *it, const char *format, ...) {
+  char said[600];
+  (void)snprintf(said, sizeof said, "%s", tdm_last_message());
+  va_list list;
+  va_start(list, format);
+  (void)vsnprintf(it->failure, FAILURE_TEXT, format, list);
+  va_end(list);
+  const size_t length = strlen(it->failure);
+  if (*said)
+    (void)snprintf(it->failure + length, FAILURE_TEXT - length, " (last message: %s)", said);
+  return false;
+}
+
+bool trial_open(running *it, int view) {
+  const trial *of = it->trial;
+  if (it->sessions[view]) return true;
+  it->sessions[view] = view_open(&of->views[view], &of->model, &of->machine, it->context, it->store,
+                                 &it->observations);
+  it->rates[view] = of->views[view].learning_rate;
+  return it->sessions[view] ? true : trial_fail(it, "view %d does not open", view);
+}
+
+static bool load(running *it, uint64_t seed) {
+  const random_model *model = &it->trial->model;
+  oracle_load(it->oracle, seed);
+  tdm_tensor_list *list = tdm_tensor_list_create(it->context);
+  bool done = list != NULL;
+  for (int i = 0; i < model->parameter_count && done; i++) {
+    const random_parameter *declared = &model->parameters[i];
+    tdm_dim dims[MOST_RANK];
+    memcpy(dims, declared->shape.dims, sizeof dims);
+    const tdm_shape shape = tdm_shape_make(declared->shape.rank, dims);
+    tdm_tensor *wide = tdm_tensor_from(it->context, TDM_FLOAT64, shape, it->oracle->parameters[i]);
+    tdm_tensor *tensor = tdm_tensor_to(wide, NULL, model->wide ? TDM_FLOAT64 : TDM_FLOAT32);
+    done = tensor && tdm_tensor_list_add(list, declared->name, tensor) == TDM_OK;
+    tdm_tensor_release(wide);
+    tdm_tensor_release(tensor);
+  }
+  done = done && tdm_store_load(it->store, list) == TDM_OK;
+  tdm_tensor_list_release(list);
+  return done ? true : trial_fail(it, "the store does not load");
+}
+
+/* ---- Actions ---- */
+
+static bool run_once(running *it, int view, bool trains, uint64_t seed) {
+  try_run run;
+  bool good = run_begin(it, &run, view, trains, seed);
+  if (good) {
+    run_execute(it, &run);
+    good = run.status == TDM_OK ? run_check(it, &run) : run_failed(it, &run);
+    if (good && trains) it->steps++;
+  }
+  run_end(&run);
+  return good;
+}
+
+static bool train(running *it, const action *what) {
+  if (!it->trial->views[what->view].trains) return run_once(it, what->view, false, what->seed);
+  for (uint64_t i = 0; i < 1 + what->seed % 2; i++)
+    if (!run_once(it, what->view, true, what->seed + i)) return false;
+  const uint64_t steps = tdm_session_step(it->sessions[what->view]);
+  return steps == it->steps
+             ? true
+             : trial_fail(it, "%" PRIu64 " steps are counted, not %" PRIu64, steps, it->steps);
+}
+
+static bool save(running *it) {
+  tdm_tensor_list *list = tdm_store_save(it->store, false);
+  if (!list) return trial_fail(it, "the store does not save");
+  const bool good = it->spent || list_agrees(it, list, true);
+  it->counts->saves++;
+  tdm_tensor_list_release(list);
+  return good;
+}
+
+/* Saves, trains, and goes back: what was saved is there again, momenta too. */
+static bool restore(running *it, const action *what) {
+  tdm_session *session = it->sessions[what->view];
+  const random_model *model = &it->trial->model;
+  if (!it->trial->views[what->view].trains) return true;
+  /* States of the optimizer are there from its first step on. */
+  if (model->momentum != 0 && !run_once(it, what->view, true, what->seed + 1)) return false;
+  char path[256];
+  const char *folder = getenv("TEST_TMPDIR");
+  (void)snprintf(path, sizeof path, "%s/random_%d.safetensors", folder ? folder : "/tmp",
+                 (int)getpid());
+  const bool by_file = what->seed % 2;
+  tdm_tensor_list *list = NULL;
+  if ((by_file ? tdm_checkpoint_save(session, NULL, path) : tdm_session_save(session, &list)) !=
+      TDM_OK)
+    return trial_fail(it, "view %d does not save", what->view);
+  oracle *kept = oracle_create(model);
+  for (int i = 0; i < model->parameter_count; i++) {
+    const size_t bytes = (size_t)extent_count(&model->parameters[i].shape, 1) * sizeof(double);
+    memcpy(kept->parameters[i], it->oracle->parameters[i], bytes);
+    memcpy(kept->momenta[i], it->oracle->momenta[i], bytes);
+  }
+  const uint64_t steps = it->steps;
+  const bool spent = it->spent;
+  bool good = run_once(it, what->view, it->trial->views[what->view].trains, what->seed);
+  const tdm_status loaded = !good     ? TDM_OK
+                            : by_file ? tdm_checkpoint_load(session, NULL, path)
+                                      : tdm_session_load(session, list);
+  if (loaded != TDM_OK) good = trial_fail(it, "view %d does not load", what->view);
+  oracle_release(it->oracle);
+  it->oracle = kept;
+  it->steps = steps;
+  it->spent = spent;
+  tdm_tensor_list_release(list);
+  if (by_file) (void)unlink(path);
+  it->counts->saves++;
+  return good && save(it);
+}
+
+static bool set_rate(running *it, const action *what) {
+  if (!it->trial->views[what->view].trains) return true;
+  static const double RATES[] = {1, 0.5, 0.25, 2, 0};
+  it->rates[what->view] = RATES[what->seed % 5];
+  return tdm_session_set_learning_rate(it->sessions[what->view], it->rates[what->view]) == TDM_OK
+             ? true
+             : trial_fail(it, "view %d takes no rate", what->view);
+}
+
+/* An id outside its table, a feed that lacks: an error, and all goes on as before. */
+static bool go_wrong(running *it, const action *what) {
+  const random_model *model = &it->trial->model;
+  const bool trains = it->trial->views[what->view].trains && what->seed % 2;
+  try_run run;
+  bool good = run_begin(it, &run, what->view, trains, what->seed);
+  bool wrong = run.feed_count > 0 && (trains || run.fetch_count > 0);
+  for (size_t i = 0; i < run.feed_count && good; i++) {
+    const random_node *fed = &model->nodes[atoi(run.names[i] + 1)];
+    int64_t *ids = tdm_tensor_data(run.feeds[i].tensor);
+    if (fed->kind == NODE_IDS && ids && run.rows > 0) ids[0] = 1000;
+  }
+  /* Only who reads the ids finds out; without them, a name that nothing has. */
+  if (what->seed % 3 == 0 && run.feed_count > 0) run.feeds[0].name = "nothing";
+  wrong = wrong && what->seed % 3 == 0;
+  if (good) {
+    if (wrong) run_execute(it, &run);
+    if (wrong && run.status == TDM_OK) good = trial_fail(it, "an input that lacks was accepted");
+  }
+  run_end(&run);
+  return good && save(it);
+}
+
+static void close_view(running *it, int view) {
+  tdm_session_release(it->sessions[view]);
+  it->sessions[view] = NULL;
+}
+
+static bool can_run(const running *it, int view) {
+  for (int i = 0; i < it->trial->model.output_count; i++)
+    if (view_has_output(&it->trial->views[view], &it->trial->model, i)) return true;
+  return it->trial->views[view].trains;
+}
+
+bool trial_act(running *it, const action *what) {
+  if (!can_run(it, what->view)) return true;
+  if (!trial_open(it, what->view)) return false;
+  switch (what->kind) {
+  case ACTION_RUN:
+    return run_once(it, what->view, false, what->seed);
+  case ACTION_TRAIN:
+    return train(it, what);
+  case ACTION_FLY:
+    return fly(it, what);
+  case ACTION_THREADS:
+    return go_in_threads(it, what);
+  case ACTION_SAVE:
+    return save(it);
+  case ACTION_LOAD:
+    if (it->trial->model.momentum == 0) it->spent = false;
+    return load(it, what->seed);
+  case ACTION_RESTORE:
+    return restore(it, what);
+  case ACTION_RATE:
+    return set_rate(it, what);
+  case ACTION_BAD:
+    return go_wrong(it, what);
+  default:
+    close_view(it, what->view);
+    return true;
+  }
+}
+
+bool trial_run(const trial *of, tally *counts, char failure[FAILURE_TEXT]) {
+  running it = {.trial = of, .counts = counts, .failure = failure};
+  *failure = 0;
+  it.context = machine_open(&of->machine);
+  it.store = it.context ? tdm_store_create(it.context) : NULL;
+  it.oracle = oracle_create(&of->model);
+  bool good = it.store ? true : trial_fail(&it, "no context, or no store");
+  if (good && !of->loads_first) good = !can_run(&it, 0) || trial_open(&it, 0);
+  good = good && load(&it, of->model.seed);
+  for (int i = 0; i < of->action_count && good; i++) {
+    if (it.spent && of->model.momentum != 0) break;
+    if (it.spent) good = load(&it, of->actions[i].seed + 1);
+    it.spent = false;
+    good = good && trial_act(&it, &of->actions[i]);
+    char text[FAILURE_TEXT];
+    if (good) continue;
+    (void)snprintf(text, sizeof text, "%s", failure);
+    (void)snprintf(failure, FAILURE_TEXT, "action %d: %.900s", i, text);
+  }
+  good = good && (it.spent || save(&it));
+  for (int i = 0; i < MOST_VIEWS; i++)
+    close_view(&it, i);
+  oracle_release(it.oracle);
+  tdm_store_release(it.store);
+  tdm_context_release(it.context);
+  return good;
+}

@@ -1,0 +1,114 @@
+/* One random case: a model, a machine, views of the model on it, and actions, drawn from one seed;
+ * then executed through tandem.h beside the oracle. Nothing here fails a test by itself: what went
+ * wrong is text, so that a case can be tried again, smaller. */
+#ifndef TANDEM_TESTS_RANDOM_TRIAL_H
+#define TANDEM_TESTS_RANDOM_TRIAL_H
+
+#include "tests/random/oracle.h"
+#include "tests/random/view.h"
+
+enum { MOST_VIEWS = 3, MOST_ACTIONS = 14, FAILURE_TEXT = 1024 };
+
+typedef enum action_kind {
+  ACTION_RUN,     /* blocking */
+  ACTION_TRAIN,   /* blocking, a step or two */
+  ACTION_FLY,     /* submitted runs of several views, some stopped, sessions released meanwhile */
+  ACTION_THREADS, /* threads run and save while this one trains */
+  ACTION_SAVE,    /* the store is what the oracle has */
+  ACTION_LOAD,    /* fresh parameters */
+  ACTION_RESTORE, /* saves, trains, goes back to what was saved; through a file or not */
+  ACTION_RATE,    /* another learning rate */
+  ACTION_BAD,     /* runs that fail change nothing */
+  ACTION_CLOSE,   /* the session goes; the next action that wants the view opens it again */
+  ACTION_KINDS
+} action_kind;
+
+typedef struct action {
+  action_kind kind;
+  int view;
+  uint64_t seed;
+} action;
+
+typedef struct trial {
+  random_model model;
+  random_machine machine;
+  random_view views[MOST_VIEWS];
+  int view_count;
+  bool loads_first; /* the store has parameters before any session binds them */
+  action actions[MOST_ACTIONS];
+  int action_count;
+} trial;
+
+/* What was executed, over all trials. */
+typedef struct tally {
+  uint64_t compared; /* runs */
+  uint64_t inexact;  /* runs that say nothing */
+  uint64_t trained;
+  uint64_t stopped; /* cancelled, or past their deadlines */
+  uint64_t saves;
+} tally;
+
+void trial_draw(trial *it, uint64_t seed);
+void trial_print(const trial *it, FILE *out);
+/* False: something was other than the oracle says, or a call failed; failure tells what. */
+bool trial_run(const trial *it, tally *counts, char failure[FAILURE_TEXT]);
+
+/* ---- A trial under way: what its actions share ---- */
+
+typedef struct running {
+  const trial *trial;
+  tally *counts;
+  char *failure;
+  tdm_context *context;
+  tdm_store *store;
+  tdm_session *sessions[MOST_VIEWS]; /* NULL: not open */
+  double rates[MOST_VIEWS];
+  _Atomic uint64_t observations;
+  oracle *oracle;
+  uint64_t steps; /* trained with the store */
+  bool spent;     /* the oracle cannot say any more what the store has */
+} running;
+
+/* Writes the failure, with the library's message; answers false. */
+bool trial_fail(running *it, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool trial_open(running *it, int view);
+bool trial_act(running *it, const action *what);
+
+/* ---- Runs ---- */
+
+typedef struct try_run {
+  int view;
+  bool trains;
+  uint64_t seed;
+  int64_t rows;
+  tdm_feed feeds[MOST_NODES];
+  size_t feed_count;
+  tdm_fetch fetches[MOST_OUTPUTS];
+  int outputs[MOST_OUTPUTS]; /* of the model, a fetch each */
+  size_t fetch_count;
+  char names[MOST_NODES][16];
+  double loss;
+  tdm_status status;
+  char message[256]; /* where status is none of success */
+} try_run;
+
+/* Makes what the run is fed, and draws what it fetches. */
+bool run_begin(running *it, try_run *run, int view, bool trains, uint64_t seed);
+void run_end(try_run *run);
+/* Do the fetches, and the loss, equal the oracle's latest run? Tells when fail. */
+bool run_agrees(running *it, const try_run *run, bool tell);
+/* Evaluates the run by the oracle, which trains if the run did; compares unless it is inexact. */
+bool run_check(running *it, const try_run *run);
+/* Tells that the run failed; answers false. */
+bool run_failed(running *it, const try_run *run);
+/* Executes it blocking. */
+void run_execute(running *it, try_run *run);
+/* Parameters that a view does not train. */
+uint32_t run_frozen(const running *it, int view);
+
+bool fly(running *it, const action *what);
+bool go_in_threads(running *it, const action *what);
+/* Compares the list with the oracle's parameters. */
+bool list_agrees(running *it, const tdm_tensor_list *list, bool tell);
+
+#endif

@@ -1,0 +1,63 @@
+/* A view of a random model: where its nodes live, what is wrapped, how a session runs it. Views of
+ * one model share a store. view_open describes it to the library through tandem.h. */
+#ifndef TANDEM_TESTS_RANDOM_VIEW_H
+#define TANDEM_TESTS_RANDOM_VIEW_H
+
+#include "tandem.h"
+#include "tests/random/model.h"
+
+enum {
+  MOST_DEVICES = 8,
+  MOST_WRAPS = 3,
+  MOST_REPLICAS = 6,
+  NOWHERE = -1, /* a node without a place of its own */
+};
+
+typedef struct random_machine {
+  int cpu_count; /* 1 to 7 */
+  int sim_count; /* 1 to 4, used or not */
+  int device_count;
+  int devices[MOST_DEVICES]; /* below cpu_count: cpu; the rest sim */
+  uint64_t delay_seed;       /* 0: queues do not pause */
+} random_machine;
+
+typedef struct random_wrap {
+  int first, last; /* nodes */
+  int device_count;
+  int devices[MOST_REPLICAS];
+  int output_device;
+  bool weighted;
+  double weights[MOST_REPLICAS];
+  bool between; /* by its boundary values, not by names */
+} random_wrap;
+
+typedef struct random_view {
+  int devices[MOST_NODES];
+  int node_count; /* those before it; all of them where it trains */
+  bool trains;
+  int wrap_count;
+  random_wrap wraps[MOST_WRAPS]; /* one that lies in another comes before it */
+  int micro_batches;             /* or TDM_MICRO_BATCHES_AUTO */
+  int depth, queue_limit, plan_limit;
+  bool deterministic, check_finite, profile, unfused, observes;
+  int trace_runs;
+  double learning_rate;
+  uint32_t frozen; /* a bit a parameter */
+} random_view;
+
+void machine_draw(random_machine *it, uint64_t seed);
+const char *machine_device(const random_machine *it, int device, char text[16]);
+tdm_context *machine_open(const random_machine *it);
+
+void view_draw(random_view *it, const random_model *of, const random_machine *on, uint64_t seed);
+void view_print(const random_view *it, const random_model *of, const random_machine *on, FILE *out);
+/* NULL on failure, with the library's message. */
+tdm_session *view_open(const random_view *it, const random_model *of, const random_machine *on,
+                       tdm_context *context, tdm_store *store, _Atomic uint64_t *observations);
+
+/* Does the view make the model's output k? It is fetched as "o0", "o1", ... */
+bool view_has_output(const random_view *it, const random_model *of, int output);
+/* Does the view's run need what this node is fed? Fed as "n0", "n1", ... */
+bool view_feeds(const random_view *it, const random_model *of, int node);
+
+#endif

@@ -33,7 +33,8 @@ struct tdm_worker {
   uint64_t delay_seed;
   uint64_t random;
   uint32_t bell;
-  bool running; /* there is a thread to join */
+  bool computes; /* it has the compute queue, and so the team */
+  bool running;  /* there is a thread to join */
   pthread_t thread;
   _Atomic bool stop;
 };
@@ -303,6 +304,7 @@ tdm_status tdm_worker_create(tdm_device *device, const tdm_worker_options *optio
   worker->executor.device = device;
   worker->executor.faults = tdm_context_faults(device->context);
   worker->executor.models_links = options->models_links;
+  worker->computes = options->has_role[TDM_QUEUE_COMPUTE];
   for (size_t role = 0; role < TDM_QUEUE_ROLES; ++role) {
     if (!options->has_role[role]) continue;
     tdm_host_queue *queue = &worker->queues[worker->queue_count++];
@@ -352,15 +354,15 @@ tdm_status tdm_worker_start(tdm_worker *worker, const tdm_topology *topology,
   TDM_TRY(list_hidden_ranges(worker));
   worker->topology = topology;
   worker->cores = *cores;
-  device->team_size = cores->count;
-  if (cores->count > 1) {
+  if (worker->computes) device->team_size = cores->count;
+  if (worker->computes && cores->count > 1) {
     TDM_TRY(
         tdm_team_create(worker->allocator, topology, &worker->cores, cores->count, &worker->team));
   }
   worker->bell = tdm_context_bell_acquire(device->context);
   atomic_store(&worker->stop, false);
-  char name[24]; /* the kernel keeps 15 characters */
-  (void)snprintf(name, sizeof(name), "tdm-%s", device->name);
+  char name[sizeof device->name + 16]; /* the kernel keeps 15 characters */
+  (void)snprintf(name, sizeof(name), "tdm-%s%s", device->name, worker->computes ? "" : "-copy");
   const tdm_status status = tdm_thread_start(&worker->thread, name, worker_main, worker);
   if (status != TDM_OK) {
     tdm_context_bell_release(device->context, worker->bell);

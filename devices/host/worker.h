@@ -1,4 +1,5 @@
-/* A thread of this host that executes the queues of one device: one for cpu, four for sim.
+/* A thread of this host that executes queues of one device: one for cpu, four for sim, or where sim
+ * models links one on one thread and three on another.
  * Invariant: a queue is executed by its owner alone, the worker or a thread that borrowed it; what
  * is handed over while it is borrowed is the worker's once the borrower lets go. */
 #ifndef TANDEM_DEVICES_HOST_WORKER_H
@@ -10,7 +11,7 @@
 typedef struct tdm_worker tdm_worker;
 
 typedef struct tdm_worker_options {
-  bool has_role[TDM_QUEUE_ROLES]; /* which queues the device has */
+  bool has_role[TDM_QUEUE_ROLES]; /* which of the device's queues it executes */
   bool models_links;              /* copies take the time that ops->link says */
   uint64_t delay_seed;            /* not 0: queues and copies are held up at random */
 } tdm_worker_options;
@@ -21,7 +22,8 @@ tdm_status tdm_worker_create(tdm_device *device, const tdm_worker_options *optio
 /* Stopped, or never started. NULL is legal. */
 void tdm_worker_destroy(tdm_worker *worker);
 
-/* Starts the thread on cores and makes its team; device->team_size is set. */
+/* Starts the thread on cores; where it has the compute queue, makes its team and sets
+ * device->team_size. */
 tdm_status tdm_worker_start(tdm_worker *worker, const tdm_topology *topology,
                             const tdm_core_range *cores) TDM_WARN_UNUSED;
 /* Executes what is queued, ends the thread and joins it. Legal twice, or without a start. */

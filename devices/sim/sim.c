@@ -26,6 +26,7 @@ typedef struct sim_settings {
 typedef struct sim_device {
   tdm_device base;
   tdm_worker *worker;
+  tdm_worker *copier; /* where links are modelled: copies take their time beside the kernels */
   tdm_sim_memory memory;
   tdm_pins pins;
   sim_settings settings;
@@ -74,19 +75,26 @@ static void sim_destroy(tdm_device *device) {
   if (device == NULL) return;
   sim_device *sim = sim_of(device);
   tdm_worker_destroy(sim->worker);
+  tdm_worker_destroy(sim->copier);
   tdm_sim_memory_deinit(&sim->memory);
   tdm_pins_deinit(&sim->pins);
   tdm_release(tdm_context_allocator(device->context), sim, sizeof(*sim));
 }
 
 static tdm_status sim_start(tdm_device *device) {
-  tdm_context *context = device->context;
-  return tdm_worker_start(sim_of(device)->worker, tdm_context_topology(context),
-                          tdm_context_cores(context, device));
+  const sim_device *sim = sim_of(device);
+  const tdm_topology *topology = tdm_context_topology(device->context);
+  const tdm_core_range *cores = tdm_context_cores(device->context, device);
+  TDM_TRY(tdm_worker_start(sim->worker, topology, cores));
+  if (sim->copier == NULL) return TDM_OK;
+  tdm_core_range beside = *cores;
+  beside.shared = true; /* by the worker, from which it does not take a core to spin on */
+  return tdm_worker_start(sim->copier, topology, &beside);
 }
 
 static void sim_stop(tdm_device *device) {
   tdm_worker_stop(sim_of(device)->worker);
+  tdm_worker_stop(sim_of(device)->copier);
 }
 
 /* ---- Memory -------------------------------------------------------------------------------- */
@@ -196,6 +204,24 @@ static size_t range_bytes_of(int count) {
   return bytes;
 }
 
+/* A thread that executes a kernel ends no copy meanwhile: where copies take time, they have a
+ * thread of their own. */
+static tdm_status create_workers(sim_device *sim) {
+  const sim_settings *settings = &sim->settings;
+  const bool models_links = settings->latency_us > 0 || settings->gigabytes_per_second > 0;
+  /* Devices of one seed do not draw alike. */
+  const uint64_t seed =
+      settings->delay_seed == 0 ? 0 : settings->delay_seed * 1000003 + (uint64_t)sim->base.index;
+  tdm_worker_options kernels = {.models_links = models_links, .delay_seed = seed};
+  tdm_worker_options copies = kernels;
+  for (size_t role = 0; role < TDM_QUEUE_ROLES; ++role) {
+    kernels.has_role[role] = role == TDM_QUEUE_COMPUTE || !models_links;
+    copies.has_role[role] = !kernels.has_role[role];
+  }
+  TDM_TRY(tdm_worker_create(&sim->base, &kernels, &sim->worker));
+  return models_links ? tdm_worker_create(&sim->base, &copies, &sim->copier) : TDM_OK;
+}
+
 static tdm_status sim_create(tdm_context *context, const tdm_kind_options *options, int index,
                              tdm_device **out_device) {
   *out_device = NULL;
@@ -211,15 +237,9 @@ static tdm_status sim_create(tdm_context *context, const tdm_kind_options *optio
   (void)snprintf(sim->base.identity, sizeof(sim->base.identity), "%g us, %g GB/s, seed %llu",
                  settings.latency_us, settings.gigabytes_per_second,
                  (unsigned long long)settings.delay_seed);
-  const tdm_worker_options worker = {
-      .has_role = {true, true, true, true},
-      .models_links = settings.latency_us > 0 || settings.gigabytes_per_second > 0,
-      /* Devices of one seed do not draw alike. */
-      .delay_seed = settings.delay_seed == 0 ? 0 : settings.delay_seed * 1000003 + (uint64_t)index,
-  };
   tdm_status status = tdm_sim_memory_init(&sim->memory, range_bytes_of(options->count));
   if (status == TDM_OK) status = tdm_pins_init(&sim->pins, tdm_context_allocator(context));
-  if (status == TDM_OK) status = tdm_worker_create(&sim->base, &worker, &sim->worker);
+  if (status == TDM_OK) status = create_workers(sim);
   if (status != TDM_OK) {
     sim_destroy(&sim->base);
     return status;

@@ -1,0 +1,61 @@
+/* A sim device whose links take time copies while it computes: a kernel that does not return before
+ * a copy of its own device has ended. */
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "tests/devices/support.h"
+
+static tdm_queue *watched;
+static uint64_t seen; /* of its points, before the run */
+
+/* Waits for the copy, no longer than a minute. */
+static tdm_status execute_patient(const tdm_kernel_call *call) {
+  (void)call;
+  for (int i = 0; i < 600000 && atomic_load(&watched->completed) == seen; i++)
+    usleep(100);
+  return atomic_load(&watched->completed) != seen
+             ? TDM_OK
+             : tdm_fail(TDM_INTERNAL, "the copy waits for the kernel");
+}
+
+static const tdm_kernel patient_kernel = {.struct_size = sizeof(tdm_kernel),
+                                          .operation = "test_patient",
+                                          .executes = "cpu",
+                                          .dtype = TDM_INT64,
+                                          .execute = execute_patient};
+
+static void copy_under_a_kernel(tdm_context *context, const char *from, const char *to) {
+  tdm_device *sim = test_device(context, "sim:0");
+  tdm_device *source = test_device(context, from);
+  tdm_device *destination = test_device(context, to);
+  test_flight *test = test_flight_create(context);
+  const uint32_t x = test_base(test, sim, 8, 3);
+  const uint32_t y = test_base(test, source, 8, 4);
+  const uint32_t z = test_base(test, destination, 8, 5);
+  watched = tdm_route(source, destination);
+  seen = atomic_load(&watched->completed);
+  const uint32_t kernels = test_program(test, sim->queues[TDM_QUEUE_COMPUTE]);
+  const uint32_t copies = test_program(test, watched);
+  (void)test_execute(test, kernels, &patient_kernel, x, NULL, 0, 0);
+  (void)test_copy(test, copies, y, z);
+  test_run(test, false);
+  if (test->flight.failed) fail_msg("%s", test->flight.failure.message);
+  assert_int_equal(test_value(test, z), 4);
+  test_flight_destroy(test);
+}
+
+static void copies_end_under_a_kernel(void **state) {
+  (void)state;
+  tdm_context *context = test_context("latency_us=2000,gigabytes_per_second=16");
+  for (int round = 0; round < 3; round++) {
+    copy_under_a_kernel(context, "cpu:0", "sim:0");
+    copy_under_a_kernel(context, "sim:0", "cpu:0");
+    copy_under_a_kernel(context, "sim:1", "sim:0");
+  }
+  tdm_context_release(context);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(copies_end_under_a_kernel)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

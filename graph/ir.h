@@ -64,6 +64,7 @@ typedef struct tdm_ir_node {
   uint8_t role;
   bool joined;      /* a concatenation whose inputs lie in its output: no step */
   bool staged;      /* transfers: one hop of two through cpu:0 */
+  bool pushed;      /* transfers: the compute queue of the device it comes from carries it */
   uint16_t wrap;    /* the innermost wrapped part it belongs to; 0: none */
   uint16_t replica; /* 1 + its number among the replicas of a wrapped part; 0: not replicated */
   uint16_t micro;   /* 1 + the number of the micro-batch it works on; 0: it works on the whole */

@@ -142,8 +142,9 @@ static tdm_queue *queue_of(const tdm_graph *graph, const tdm_ir_node *node) {
   if (node->operation) return device->queues[TDM_QUEUE_COMPUTE];
   const uint32_t source = tdm_ir_inputs(graph, node)[0];
   const int16_t from = graph->values.items[source].device;
-  if (from == node->device) return device->queues[TDM_QUEUE_COMPUTE];
-  return tdm_route(tdm_context_device(graph->context, (size_t)from), device);
+  tdm_device *origin = tdm_context_device(graph->context, (size_t)from);
+  if (from == node->device || node->pushed) return origin->queues[TDM_QUEUE_COMPUTE];
+  return tdm_route(origin, device);
 }
 
 static tdm_status number_queue(steps_state *state, tdm_queue *queue, uint32_t *out_number) {

@@ -1,13 +1,15 @@
 /* Transfers: every value that is read on another device gets one copy there. A queue of its own
  * carries it right after the value exists, so that it travels while its producer's device goes on;
  * where the reader's compute queue has to fetch it, that is done right before it is read, so that
- * nothing else waits for it, and for updates before the first of them. Routes without a direct
- * queue take two hops through cpu:0. Parameters get derived persistent copies, refreshed only when
- * they are old. What a sum adds in passing (add_incoming) crosses into one bucket a device, once
- * the sum has emptied it; between cpu devices it is read where it lies. Invariant: one copy per
- * (value, device). */
+ * nothing else waits for it, and for updates before the first of them. What only the caller reads
+ * has no reader's queue: between cpu devices its maker's queue brings it to cpu:0, whose next work
+ * need not wait for it. Routes without a direct queue take two hops through cpu:0. Parameters get
+ * derived persistent copies, refreshed only when they are old. What a sum adds in passing
+ * (add_incoming) crosses into one bucket a device, once the sum has emptied it; between cpu devices
+ * it is read where it lies. Invariant: one copy per (value, device). */
 #include <string.h>
 
+#include "graph/parts.h"
 #include "graph/passes.h"
 
 #define HOST 0 /* cpu:0 is the context's first device */
@@ -27,6 +29,8 @@ typedef struct transfer_state {
   uint32_t *first_consumer; /* per value: the first node elsewhere that reads it */
   uint32_t *copies;         /* per value: head of its list in entries */
   uint32_t *buckets;        /* per device: the value whose memory its bucket is; 0: none */
+  bool *delivered;          /* per value: the caller reads it */
+  bool *pushed;             /* per value: its maker's compute queue carries its copy to cpu:0 */
   TDM_ARRAY(copy_entry) entries;
   TDM_ARRAY(uint32_t) order;
 } transfer_state;
@@ -73,6 +77,14 @@ static tdm_status make_derived(transfer_state *state, uint32_t copy, uint32_t so
   return TDM_OK;
 }
 
+/* Does the reader's own compute queue carry the copy? */
+static bool is_fetched(const tdm_graph *graph, uint32_t value, int16_t device) {
+  const tdm_device *to = tdm_context_device(graph->context, (size_t)device);
+  const int16_t from = tdm_ir_value_at(graph, value)->device;
+  return tdm_route(tdm_context_device(graph->context, (size_t)from), to) ==
+         to->queues[TDM_QUEUE_COMPUTE];
+}
+
 /* Appends one copy of `from` to device; origin is the value whose copy it is. */
 static tdm_status append_copy(transfer_state *state, uint32_t origin, uint32_t from, int16_t device,
                               tdm_node_role role, bool staged, uint32_t *out_copy) {
@@ -80,6 +92,7 @@ static tdm_status append_copy(transfer_state *state, uint32_t origin, uint32_t f
   const tdm_ir_value source = *tdm_ir_value_at(graph, from);
   const tdm_ir_value first = *tdm_ir_value_at(graph, origin);
   const tdm_ir_node node = {
+      .pushed = device == HOST && from < state->value_count && state->pushed[from],
       .name = first.producer ? tdm_ir_node_at(graph, first.producer)->name : first.name,
       .input_count = 1,
       .output_count = 1,
@@ -165,17 +178,11 @@ bool tdm_reads_in_place(const tdm_graph *graph, const tdm_ir_node *node, uint32_
   return source != reader && source->host_addressable && tdm_device_same_kind(source, reader);
 }
 
-/* Does the reader's own compute queue carry the copy? */
-static bool is_fetched(const tdm_graph *graph, uint32_t value, int16_t device) {
-  const tdm_device *to = tdm_context_device(graph->context, (size_t)device);
-  const int16_t from = tdm_ir_value_at(graph, value)->device;
-  return tdm_route(tdm_context_device(graph->context, (size_t)from), to) ==
-         to->queues[TDM_QUEUE_COMPUTE];
-}
-
 static tdm_status copies_of(transfer_state *state, uint32_t value) {
   const int device_count = (int)tdm_device_count(state->graph->context);
   const bool made = tdm_ir_value_at(state->graph, value)->producer != 0;
+  uint32_t pushed;
+  if (state->pushed[value]) TDM_TRY(copy_to(state, value, HOST, !state->delivered[value], &pushed));
   for (int16_t d = 0; state->first_consumer[value] && d < device_count; d++) {
     if (!has_device(state, state->wanted, value, d)) continue;
     uint32_t copy;
@@ -218,6 +225,31 @@ static void find_wanted(transfer_state *state) {
       note_reader(state, node, k);
       if (!state->first_consumer[inputs[k]]) state->first_consumer[inputs[k]] = index;
     }
+  }
+}
+
+/* Does the node put together on cpu:0 what the caller reads? */
+static bool gathers_delivery(const transfer_state *state, const tdm_ir_node *node) {
+  return node->device == HOST && node->operation == &tdm_operation_concat &&
+         state->delivered[node->first_output];
+}
+
+/* What between cpu devices only the caller reads, as it is or in one piece with others. */
+static void find_pushed(transfer_state *state, bool *read_by_host) {
+  const tdm_graph *graph = state->graph;
+  for (uint32_t v = 1; v < state->value_count; v++)
+    state->pushed[v] = state->delivered[v];
+  for (size_t i = 0; i < graph->order.count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+    const uint32_t *inputs = tdm_ir_inputs(graph, node);
+    const bool gathers = gathers_delivery(state, node);
+    for (uint32_t k = 0; node->device == HOST && k < node->input_count; k++)
+      (gathers ? state->pushed : read_by_host)[inputs[k]] = true;
+  }
+  for (uint32_t v = 1; v < state->value_count; v++) {
+    const tdm_ir_value *value = tdm_ir_value_at(graph, v);
+    state->pushed[v] = state->pushed[v] && !read_by_host[v] && value->producer &&
+                       value->device != HOST && is_fetched(graph, v, HOST);
   }
 }
 
@@ -287,8 +319,10 @@ static tdm_status deliver(transfer_state *state, uint32_t *deliveries, size_t co
     if (source.device != HOST) {
       if (value < state->value_count) TDM_TRY(copy_to(state, value, HOST, false, &copy));
     }
-    if (!is_deliverable(state, deliveries, i, copy))
-      TDM_TRY(append_copy(state, copy, copy, HOST, TDM_ROLE_BOUNDARY, false, &copy));
+    if (!is_deliverable(state, deliveries, i, copy)) {
+      const uint32_t from = value < state->value_count && state->pushed[value] ? value : copy;
+      TDM_TRY(append_copy(state, from, from, HOST, TDM_ROLE_BOUNDARY, false, &copy));
+    }
     deliveries[i] = copy;
   }
   return TDM_OK;
@@ -337,10 +371,16 @@ static tdm_status transfer(transfer_state *state, tdm_region *scratch, uint32_t 
   state->first_consumer = tdm_region_take(scratch, n * sizeof(uint32_t), "transfers");
   state->copies = tdm_region_take(scratch, n * sizeof(uint32_t), "transfers");
   state->buckets = tdm_region_take(scratch, device_count * sizeof(uint32_t), "transfers");
+  state->delivered = tdm_region_take(scratch, n * sizeof(bool), "transfers");
+  state->pushed = tdm_region_take(scratch, n * sizeof(bool), "transfers");
+  bool *read_by_host = tdm_region_take(scratch, n * sizeof(bool), "transfers");
   if (!state->wanted || !state->passing || !state->first_consumer || !state->copies ||
-      !state->buckets)
+      !state->buckets || !state->delivered || !state->pushed || !read_by_host)
     return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < delivery_count; i++)
+    state->delivered[deliveries[i]] = true;
   find_wanted(state);
+  find_pushed(state, read_by_host);
   return rewrite(state, deliveries, delivery_count);
 }
 

@@ -28,6 +28,11 @@ extern "C" {
 /* The version of the library that runs, as "major.minor.patch"; static storage. */
 TDM_API const char *tdm_version(void);
 
+/* Of all functions of the library: an object, a name or a place for an answer that is NULL is
+ * refused like anything else that does not fit, with INVALID_ARGUMENT (or NULL, or an invalid
+ * value) and a message, unless a comment says what NULL means. What only tells something of an
+ * object, lets go of it or retains it takes NULL and answers nothing: 0, false, NULL, "". */
+
 /* ---- Statuses and messages ---------------------------------------------------------------- */
 
 typedef enum tdm_status {

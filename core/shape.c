@@ -61,6 +61,7 @@ bool tdm_dim_is_named(tdm_dim dim) {
 }
 
 const char *tdm_dim_text(tdm_dim dim, char *text) {
+  if (text == NULL) return "";
   char name[NAME_LENGTH + 1];
   if (dim >= -1) {
     (void)snprintf(text, 24, "%" PRId64, dim);
@@ -92,6 +93,7 @@ tdm_shape tdm_shape_scalar(void) {
 }
 
 bool tdm_shape_is_valid(const tdm_shape *shape) {
+  if (shape == NULL) return false;
   if (shape->rank < 0 || shape->rank > TDM_MAX_RANK) return false;
   for (int i = 0; i < shape->rank; i++) {
     if (!dim_is_legal(shape->dims[i])) return false;
@@ -100,6 +102,7 @@ bool tdm_shape_is_valid(const tdm_shape *shape) {
 }
 
 bool tdm_shape_equal(const tdm_shape *a, const tdm_shape *b) {
+  if (a == NULL || b == NULL) return a == b;
   if (a->rank != b->rank) return false;
   if (a->rank < 0 || a->rank > TDM_MAX_RANK) return true; /* both invalid in the same way */
   for (int i = 0; i < a->rank; i++) {
@@ -109,6 +112,7 @@ bool tdm_shape_equal(const tdm_shape *a, const tdm_shape *b) {
 }
 
 bool tdm_shape_is_concrete(const tdm_shape *shape) {
+  if (shape == NULL) return false;
   if (shape->rank < 0 || shape->rank > TDM_MAX_RANK) return false;
   for (int i = 0; i < shape->rank; i++) {
     if (!tdm_dim_is_size(shape->dims[i])) return false;
@@ -138,8 +142,9 @@ int64_t tdm_shape_bytes(const tdm_shape *shape, tdm_dtype dtype) {
 }
 
 const char *tdm_shape_text(const tdm_shape *shape, char *text, size_t capacity) {
+  if (text == NULL) return "";
   if (capacity == 0) return text;
-  if (shape->rank < 0 || shape->rank > TDM_MAX_RANK) {
+  if (shape == NULL || shape->rank < 0 || shape->rank > TDM_MAX_RANK) {
     (void)snprintf(text, capacity, "invalid");
     return text;
   }

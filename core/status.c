@@ -52,6 +52,7 @@ const char *tdm_last_message(void) {
 /* An argument may be the old message itself, so the new one is built beside it. */
 static void set_message(const char *format, va_list arguments) {
   char text[TDM_MESSAGE_BYTES];
+  if (format == NULL) format = "no reason was given";
   if (vsnprintf(text, sizeof(text), format, arguments) < 0) {
     (void)snprintf(text, sizeof(text), "a message that could not be formatted: %.200s", format);
   }
@@ -78,6 +79,14 @@ tdm_status tdm_fail_within(tdm_status status, const char *format, ...) {
   const size_t room = (size_t)(thread_message + sizeof(thread_message) - rest);
   (void)snprintf(rest, room, ": %.*s", (int)room, inner);
   return status;
+}
+
+tdm_status tdm_fail_null(const char *what) {
+  static const char joint[] = "; the failure before it: ";
+  const char *told = strstr(thread_message, joint);
+  const char *cause = told == NULL ? thread_message : told + sizeof(joint) - 1;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s is NULL%s%s", what, cause[0] == '\0' ? "" : joint,
+                  cause);
 }
 
 tdm_status tdm_fail_memory(size_t bytes, const char *what) {

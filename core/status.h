@@ -17,6 +17,10 @@ tdm_status tdm_fail_within(tdm_status status, const char *format, ...) TDM_PRINT
 /* tdm_fail(TDM_OUT_OF_MEMORY) with one wording: "out of memory: N bytes for WHAT". */
 tdm_status tdm_fail_memory(size_t bytes, const char *what);
 
+/* INVALID_ARGUMENT for an object that is NULL because making it has failed, perhaps: the message
+ * tells the failure before this one as well, whatever was called with nothing in between. */
+tdm_status tdm_fail_null(const char *what);
+
 #define TDM_MESSAGE_BYTES 512 /* of a thread's or a run's message, terminator included */
 
 /* Returns the status of expression if it is not TDM_OK. Only before a function's first

@@ -102,7 +102,8 @@ TDM_API tdm_dtype tdm_tensor_dtype(const tdm_tensor *tensor);
 TDM_API tdm_shape tdm_tensor_shape(const tdm_tensor *tensor);
 TDM_API size_t tdm_tensor_bytes(const tdm_tensor *tensor);
 TDM_API const char *tdm_tensor_device(const tdm_tensor *tensor);
-/* The elements, where the host may read them (cpu devices); NULL elsewhere, never a copy. */
+/* The elements, where the host may read them (cpu devices), never a copy; NULL elsewhere, with a
+ * message. */
 TDM_API void *tdm_tensor_data(const tdm_tensor *tensor);
 /* Rows begin <= i < end of dimension 0, sharing storage; NULL when they are not inside. */
 TDM_API tdm_tensor *tdm_tensor_slice(tdm_tensor *tensor, int64_t begin, int64_t end);

@@ -199,14 +199,29 @@ const char *tdm_tensor_device(const tdm_tensor *tensor) {
   return tensor == NULL ? NULL : tdm_tensor_owner(tensor)->name;
 }
 
-void *tdm_tensor_data(const tdm_tensor *tensor) {
-  if (tensor == NULL) return NULL;
+void *tdm_tensor_host_data(const tdm_tensor *tensor) {
   tdm_device *device = tdm_tensor_owner(tensor);
   return device->ops->host_pointer(device, tdm_tensor_address(tensor));
 }
 
+static void *fail_no_tensor(const char *function) {
+  (void)tdm_fail(TDM_INVALID_ARGUMENT, "%s: the tensor is NULL", function);
+  return NULL;
+}
+
+void *tdm_tensor_data(const tdm_tensor *tensor) {
+  if (tensor == NULL) return fail_no_tensor("tdm_tensor_data");
+  void *data = tdm_tensor_host_data(tensor);
+  if (data == NULL)
+    (void)tdm_fail(TDM_INVALID_ARGUMENT,
+                   "tdm_tensor_data: the host cannot read the memory of %s; tdm_tensor_read or "
+                   "tdm_tensor_to copies it",
+                   tdm_tensor_owner(tensor)->name);
+  return data;
+}
+
 tdm_tensor *tdm_tensor_slice(tdm_tensor *tensor, int64_t begin, int64_t end) {
-  if (tensor == NULL) return NULL;
+  if (tensor == NULL) return fail_no_tensor("tdm_tensor_slice");
   char text[TDM_SHAPE_TEXT];
   const int64_t rows = tensor->shape.rank < 1 ? -1 : tensor->shape.dims[0];
   if (begin < 0 || end < begin || end > rows) {
@@ -223,7 +238,7 @@ tdm_tensor *tdm_tensor_slice(tdm_tensor *tensor, int64_t begin, int64_t end) {
 }
 
 tdm_tensor *tdm_tensor_view(tdm_tensor *tensor, tdm_shape shape) {
-  if (tensor == NULL) return NULL;
+  if (tensor == NULL) return fail_no_tensor("tdm_tensor_view");
   const int64_t count = tdm_shape_count(&shape);
   if (count < 0 || count != tdm_shape_count(&tensor->shape)) {
     char old_text[TDM_SHAPE_TEXT];

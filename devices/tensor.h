@@ -37,6 +37,8 @@ tdm_status tdm_tensor_over(tdm_storage *storage, size_t offset_bytes, tdm_dtype 
 static inline tdm_address tdm_tensor_address(const tdm_tensor *tensor) {
   return tensor->storage->memory.address + tensor->offset_bytes;
 }
+/* tdm_tensor_data without a message: NULL where the host may not read. */
+void *tdm_tensor_host_data(const tdm_tensor *tensor);
 static inline tdm_device *tdm_tensor_owner(const tdm_tensor *tensor) {
   return tensor->storage->memory.device;
 }

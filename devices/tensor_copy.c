@@ -34,7 +34,7 @@ static tdm_status check_size(const tdm_tensor *tensor, const void *data, size_t 
 tdm_status tdm_tensor_read(const tdm_tensor *tensor, void *out_data, size_t bytes) {
   TDM_TRY(check_size(tensor, out_data, bytes));
   if (bytes == 0) return TDM_OK;
-  const void *data = tdm_tensor_data(tensor);
+  const void *data = tdm_tensor_host_data(tensor);
   if (data != NULL) { /* also legal once the context is closed */
     memcpy(out_data, data, bytes);
     return TDM_OK;
@@ -47,7 +47,7 @@ tdm_status tdm_tensor_read(const tdm_tensor *tensor, void *out_data, size_t byte
 tdm_status tdm_tensor_write(tdm_tensor *tensor, const void *data, size_t bytes) {
   TDM_TRY(check_size(tensor, data, bytes));
   if (bytes == 0) return TDM_OK;
-  void *mine = tdm_tensor_data(tensor);
+  void *mine = tdm_tensor_host_data(tensor);
   if (mine != NULL) {
     memcpy(mine, data, bytes);
     return TDM_OK;
@@ -247,7 +247,10 @@ static tdm_tensor *cast_on_host(tdm_tensor *tensor, const tdm_device *device, td
 }
 
 tdm_tensor *tdm_tensor_to(tdm_tensor *tensor, const char *device, tdm_dtype dtype) {
-  if (tensor == NULL) return NULL;
+  if (tensor == NULL) {
+    (void)tdm_fail(TDM_INVALID_ARGUMENT, "tdm_tensor_to: the tensor is NULL");
+    return NULL;
+  }
   tdm_device *owner = tdm_tensor_owner(tensor);
   tdm_device *target = device == NULL ? owner : tdm_context_find_device(context_of(tensor), device);
   if (target == NULL) return NULL;

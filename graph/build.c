@@ -4,12 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/utf8.h"
 #include "graph/ir.h"
 
 static const tdm_value invalid = {0, 0};
 
 tdm_graph *tdm_graph_create(tdm_context *context) {
-  if (!context) return NULL;
+  if (!context) {
+    (void)tdm_fail_null("tdm_graph_create: the context");
+    return NULL;
+  }
   const tdm_allocator *allocator = tdm_context_allocator(context);
   tdm_graph *graph = tdm_allocate(allocator, sizeof *graph, "graph");
   if (!graph) return NULL;
@@ -32,7 +36,7 @@ void tdm_graph_release(tdm_graph *graph) {
 }
 
 tdm_status tdm_graph_status(const tdm_graph *graph) {
-  if (!graph) return TDM_INVALID_ARGUMENT;
+  if (!graph) return tdm_fail_null("tdm_graph_status: the graph");
   return graph->status == TDM_OK ? TDM_OK : tdm_fail(graph->status, "%s", graph->message);
 }
 
@@ -41,12 +45,16 @@ tdm_context *tdm_graph_context(const tdm_graph *graph) {
 }
 
 tdm_value tdm_graph_fail(tdm_graph *graph, tdm_status status, const char *format, ...) {
+  if (!graph) (void)tdm_fail_null("the graph");
   if (!graph || graph->status != TDM_OK) return invalid;
-  graph->status = status;
+  char text[TDM_MESSAGE_BYTES];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(graph->message, sizeof graph->message, format, arguments);
+  vsnprintf(text, sizeof text, format ? format : "no reason was given", arguments);
   va_end(arguments);
+  (void)tdm_fail(status, "%s", text);
+  graph->status = status == TDM_OK ? TDM_INTERNAL : status;
+  memcpy(graph->message, text, sizeof text);
   return invalid;
 }
 
@@ -54,16 +62,22 @@ tdm_value tdm_graph_fail_message(tdm_graph *graph, tdm_status status) {
   return tdm_graph_fail(graph, status, "%s", tdm_last_message());
 }
 
-/* May anything be added? */
-static bool open_for(tdm_graph *graph, const char *name) {
-  if (!graph || graph->status != TDM_OK) return false;
+bool tdm_graph_is_open(tdm_graph *graph, const char *name) {
+  if (!graph) {
+    (void)tdm_fail_null("the graph");
+    return false;
+  }
+  if (graph->status != TDM_OK) return false;
   if (graph->frozen) {
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: the graph is frozen by a session",
                    name ? name : "?");
     return false;
   }
-  if (name && *name) return true;
-  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "a name is missing");
+  if (name && *name && tdm_utf8_is_valid(name, strlen(name))) return true;
+  if (name && *name)
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "the name \"%s\" is not UTF-8", name);
+  else
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "a name is missing");
   return false;
 }
 
@@ -79,7 +93,7 @@ static const char *path_of(tdm_graph *graph, const char *name) {
 }
 
 uint64_t tdm_graph_stream(tdm_graph *graph, const char *name) {
-  const char *path = open_for(graph, name) ? path_of(graph, name) : NULL;
+  const char *path = tdm_graph_is_open(graph, name) ? path_of(graph, name) : NULL;
   return path ? tdm_random_stream(path) : 0;
 }
 
@@ -95,7 +109,7 @@ static uint32_t index_of(tdm_graph *graph, tdm_value value, const char *kind, co
 }
 
 tdm_value tdm_input(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape) {
-  if (!open_for(graph, name)) return invalid;
+  if (!tdm_graph_is_open(graph, name)) return invalid;
   if (tdm_dtype_bytes(dtype) == 0 || !tdm_shape_is_valid(&shape))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "input %s: its dtype or shape is not legal",
                           name);
@@ -122,7 +136,7 @@ tdm_value tdm_input(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_sha
 }
 
 void tdm_output(tdm_graph *graph, const char *name, tdm_value value) {
-  if (!open_for(graph, name)) return;
+  if (!tdm_graph_is_open(graph, name)) return;
   const uint32_t index = index_of(graph, value, "output", name);
   if (!index) return;
   for (size_t i = 0; i < graph->outputs.count; i++)
@@ -147,13 +161,13 @@ static const char *checked_device(tdm_graph *graph, const char *device) {
 }
 
 void tdm_place(tdm_graph *graph, const char *device) {
-  if (!open_for(graph, "tdm_place")) return;
+  if (!tdm_graph_is_open(graph, "tdm_place")) return;
   const char *name = checked_device(graph, device);
   if (name) scope_of(graph)->device = name;
 }
 
 void tdm_place_value(tdm_graph *graph, tdm_value value, const char *device) {
-  if (!open_for(graph, "tdm_place_value")) return;
+  if (!tdm_graph_is_open(graph, "tdm_place_value")) return;
   const uint32_t index = index_of(graph, value, "tdm_place_value", device ? device : "");
   const char *name = index ? checked_device(graph, device) : NULL;
   if (!name) return;
@@ -166,7 +180,7 @@ void tdm_place_value(tdm_graph *graph, tdm_value value, const char *device) {
 }
 
 void tdm_scope_push(tdm_graph *graph, const char *name) {
-  if (!open_for(graph, name)) return;
+  if (!tdm_graph_is_open(graph, name)) return;
   if (graph->scope_depth + 1 >= TDM_MAX_SCOPES) {
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: more than %d scopes", name, TDM_MAX_SCOPES);
     return;
@@ -182,7 +196,7 @@ void tdm_scope_push(tdm_graph *graph, const char *name) {
 }
 
 void tdm_scope_pop(tdm_graph *graph) {
-  if (!open_for(graph, "tdm_scope_pop")) return;
+  if (!tdm_graph_is_open(graph, "tdm_scope_pop")) return;
   if (graph->scope_depth == 0)
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "tdm_scope_pop without a matching push");
   else
@@ -190,7 +204,7 @@ void tdm_scope_pop(tdm_graph *graph) {
 }
 
 void tdm_scope_dtype(tdm_graph *graph, tdm_dtype dtype) {
-  if (!open_for(graph, "tdm_scope_dtype")) return;
+  if (!tdm_graph_is_open(graph, "tdm_scope_dtype")) return;
   if (tdm_dtype_is_floating(dtype))
     scope_of(graph)->dtype = dtype;
   else
@@ -225,6 +239,11 @@ static bool read_inputs(tdm_graph *graph, const tdm_operation *operation, const 
                    operation->name, name, count, operation->min_inputs, operation->max_inputs);
     return false;
   }
+  if (count > 0 && !inputs) {
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %zu inputs, and the list of them is NULL",
+                   operation->name, name, count);
+    return false;
+  }
   for (size_t i = 0; i < count; i++) {
     out_indices[i] = 0;
     if (i >= operation->min_inputs && !tdm_value_is_valid(inputs[i])) continue;
@@ -255,7 +274,9 @@ tdm_value tdm_append(tdm_graph *graph, const tdm_operation *operation, const cha
   const size_t output_count = operation ? tdm_ir_output_count(operation, attributes) : 0;
   for (size_t i = 0; outputs && i < output_count; i++)
     outputs[i] = invalid;
-  if (!operation || !open_for(graph, name)) return invalid;
+  if (!operation)
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: no operation", name ? name : "(NULL)");
+  if (!tdm_graph_is_open(graph, name)) return invalid;
   if (output_count == 0 || output_count > TDM_KERNEL_MAX_OUTPUTS)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %zu outputs", operation->name, name,
                           output_count);

@@ -2,7 +2,8 @@
  * wrapped, places that are observed.
  *
  * Building needs no check per call: invalid values pass through, the first error sticks and
- * tdm_session_create reports it. A graph is built by one thread; a session freezes it. */
+ * tdm_session_create reports it. Names are UTF-8, at least one character. A graph is built by one
+ * thread; a session freezes it. */
 #ifndef TANDEM_GRAPH_BUILDING_H
 #define TANDEM_GRAPH_BUILDING_H
 

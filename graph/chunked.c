@@ -11,27 +11,31 @@ enum { SUM_OPERANDS = 16 }; /* at once */
 /* ---- Asking ---- */
 
 tdm_graph *tdm_chunked_graph(tdm_chunked *chunked) {
-  return chunked->graph;
+  return chunked ? chunked->graph : NULL;
 }
 
 const char *tdm_chunked_name(const tdm_chunked *chunked) {
+  if (!chunked) return "";
   return tdm_ir_node_at(chunked->graph, chunked->node)->name;
 }
 
 const void *tdm_chunked_attributes(const tdm_chunked *chunked) {
+  if (!chunked) return NULL;
   return tdm_ir_node_at(chunked->graph, chunked->node)->attributes;
 }
 
 size_t tdm_chunked_count(const tdm_chunked *chunked) {
-  return chunked->count;
+  return chunked ? chunked->count : 0;
 }
 
 static uint32_t input_of(const tdm_chunked *chunked, size_t index) {
+  if (!chunked) return 0;
   const tdm_ir_node *node = tdm_ir_node_at(chunked->graph, chunked->node);
   return index < node->input_count ? tdm_ir_inputs(chunked->graph, node)[index] : 0;
 }
 
 static uint32_t output_of(const tdm_chunked *chunked, size_t index) {
+  if (!chunked) return 0;
   const tdm_ir_node *node = tdm_ir_node_at(chunked->graph, chunked->node);
   return index < node->output_count ? node->first_output + (uint32_t)index : 0;
 }
@@ -62,11 +66,13 @@ uint32_t tdm_chunked_version(const tdm_chunked *chunked, uint32_t value, size_t 
 }
 
 tdm_value tdm_chunked_input(const tdm_chunked *chunked, size_t input, size_t i) {
+  if (!chunked || i >= chunked->count) return (tdm_value){0, 0};
   return tdm_ir_handle(chunked->graph, tdm_chunked_version(chunked, input_of(chunked, input), i));
 }
 
 tdm_value tdm_chunked_whole(const tdm_chunked *chunked, size_t input) {
   uint32_t value = input_of(chunked, input);
+  if (!value) return (tdm_value){0, 0};
   if (value &&
       (chunked->cuts[value].dimension == -1 || chunked->cuts[value].dimension == TDM_CUT_REPEATED))
     value = tdm_chunked_version(chunked, value, 0);
@@ -77,7 +83,8 @@ tdm_value tdm_chunked_whole(const tdm_chunked *chunked, size_t input) {
 
 tdm_value tdm_chunked_output(const tdm_chunked *chunked, size_t output, size_t i) {
   const uint32_t value = output_of(chunked, output);
-  return tdm_ir_handle(chunked->graph, value ? tdm_chunked_versions(chunked, value)[i] : 0);
+  if (!value || i >= chunked->count) return (tdm_value){0, 0};
+  return tdm_ir_handle(chunked->graph, tdm_chunked_versions(chunked, value)[i]);
 }
 
 /* ---- A node a micro-batch ---- */
@@ -162,6 +169,7 @@ static tdm_status number_parts(tdm_chunked *chunked, const tdm_ir_node *node) {
 }
 
 tdm_status tdm_chunked_each(tdm_chunked *chunked, const void *attributes) {
+  if (!chunked) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_chunked_each: there is no node");
   tdm_graph *graph = chunked->graph;
   const tdm_ir_node node = *tdm_ir_node_at(graph, chunked->node);
   if (attributes)
@@ -188,6 +196,7 @@ tdm_status tdm_chunked_repeat(tdm_chunked *chunked, uint32_t index) {
 }
 
 tdm_status tdm_chunked_rows(tdm_chunked *chunked, int dimension, size_t input) {
+  if (!chunked) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_chunked_rows: there is no node");
   if (tdm_chunked_cut(chunked, input).dimension == dimension)
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "it mixes the rows of dimension %d, along which the batch is cut", dimension);
@@ -209,6 +218,9 @@ void tdm_chunked_set_whole(tdm_chunked *chunked, size_t output, tdm_value whole)
 }
 
 tdm_value tdm_chunked_sum(tdm_chunked *chunked, const tdm_value *parts) {
+  if (!chunked || !parts)
+    return tdm_graph_fail(tdm_chunked_graph(chunked), TDM_INVALID_ARGUMENT,
+                          "tdm_chunked_sum: no node, or no parts");
   tdm_value sum = parts[0];
   for (size_t done = 1; done < chunked->count;) {
     tdm_value inputs[SUM_OPERANDS] = {sum};

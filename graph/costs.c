@@ -87,7 +87,10 @@ static void put_key(char *key, const char *class_name, const char *kernel) {
 /* ---- The table ---- */
 
 tdm_costs *tdm_costs_create(tdm_context *context) {
-  if (!context) return NULL;
+  if (!context) {
+    (void)tdm_fail(TDM_INVALID_ARGUMENT, "tdm_costs_create: the context is NULL");
+    return NULL;
+  }
   const tdm_allocator *allocator = tdm_context_allocator(context);
   tdm_costs *costs = tdm_allocate(allocator, sizeof *costs, "costs");
   if (!costs) return NULL;

@@ -149,6 +149,8 @@ tdm_status tdm_session_forecast(tdm_session *session, const tdm_forecast_options
                                 tdm_forecast **out_forecast) {
   const tdm_forecast_options defaults = {.struct_size = sizeof defaults};
   if (!options) options = &defaults;
+  if (!out_forecast)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_forecast: no place for the answer");
   *out_forecast = NULL;
   TDM_TRY(check(session, options));
   pthread_mutex_lock(&session->lock);

@@ -13,33 +13,38 @@
 /* ---- What rules may ask ---- */
 
 tdm_graph *tdm_gradient_graph(tdm_gradient *gradient) {
-  return gradient->graph;
+  return gradient ? gradient->graph : NULL;
 }
 
 const char *tdm_gradient_name(const tdm_gradient *gradient) {
-  return tdm_ir_node_at(gradient->graph, gradient->node)->name;
+  return gradient ? tdm_ir_node_at(gradient->graph, gradient->node)->name : "";
 }
 
 const void *tdm_gradient_attributes(const tdm_gradient *gradient) {
-  return tdm_ir_node_at(gradient->graph, gradient->node)->attributes;
+  return gradient ? tdm_ir_node_at(gradient->graph, gradient->node)->attributes : NULL;
 }
 
 static uint32_t input_index(const tdm_gradient *gradient, size_t index) {
+  if (!gradient) return 0;
   const tdm_ir_node *node = tdm_ir_node_at(gradient->graph, gradient->node);
   return index < node->input_count ? tdm_ir_inputs(gradient->graph, node)[index] : 0;
 }
 
+static const tdm_value none = {0, 0};
+
 tdm_value tdm_gradient_input(const tdm_gradient *gradient, size_t index) {
-  return tdm_ir_handle(gradient->graph, input_index(gradient, index));
+  return gradient ? tdm_ir_handle(gradient->graph, input_index(gradient, index)) : none;
 }
 
 tdm_value tdm_gradient_output(const tdm_gradient *gradient, size_t index) {
+  if (!gradient) return none;
   const tdm_ir_node *node = tdm_ir_node_at(gradient->graph, gradient->node);
   return tdm_ir_handle(gradient->graph,
                        index < node->output_count ? node->first_output + (uint32_t)index : 0);
 }
 
 tdm_value tdm_gradient_of_output(const tdm_gradient *gradient, size_t index) {
+  if (!gradient) return none;
   return tdm_ir_handle(gradient->graph,
                        index < TDM_KERNEL_MAX_OUTPUTS ? gradient->d_outputs[index] : 0);
 }
@@ -74,7 +79,7 @@ void tdm_gradient_set_sparse(tdm_gradient *gradient, size_t index, tdm_value row
 }
 
 int tdm_gradient_micro_batch(const tdm_gradient *gradient) {
-  return tdm_ir_node_at(gradient->graph, gradient->node)->micro;
+  return gradient ? tdm_ir_node_at(gradient->graph, gradient->node)->micro : 0;
 }
 
 void tdm_gradient_add_rows(tdm_gradient *gradient, size_t index, tdm_value rows, tdm_value indices,

@@ -226,6 +226,9 @@ tdm_status tdm_ir_infer(const tdm_graph *graph, const tdm_operation *operation, 
 /* Can a tensor have the sizes among the spec's dimensions, whatever its names stand for? If not, no
  * memory holds it. */
 bool tdm_ir_is_possible(const tdm_spec *spec);
+/* May something of that name be added? Else the reason is the graph's error, if there is a graph,
+ * and the thread's message. */
+bool tdm_graph_is_open(tdm_graph *graph, const char *name);
 /* Copies bytes into the graph's region; NULL bytes 0. */
 const void *tdm_ir_copy_bytes(tdm_graph *graph, const void *bytes, size_t count);
 /* Sets root and bytes of a node's outputs from views, overwrites and specs. */

@@ -24,6 +24,8 @@ static void count_use(const tdm_plan *plan, const tdm_device *device, tdm_memory
 }
 
 tdm_status tdm_session_memory(tdm_session *session, const char *device, tdm_memory_use *out_use) {
+  if (!out_use)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_memory: no place for the answer");
   memset(out_use, 0, sizeof *out_use);
   if (!session || !device)
     return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_memory: no session or no device");

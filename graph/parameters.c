@@ -19,10 +19,7 @@ static tdm_value tie(tdm_graph *graph, size_t index, tdm_dtype dtype, const tdm_
 
 static tdm_value declare(tdm_graph *graph, const char *name, const tdm_spec *spec,
                          const tdm_initializer *initializer, bool is_state, uint32_t like) {
-  if (!graph || graph->status != TDM_OK) return invalid;
-  if (graph->frozen || !name || !*name)
-    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "parameter %s: %s", name ? name : "?",
-                          graph->frozen ? "the graph is frozen by a session" : "no name");
+  if (!tdm_graph_is_open(graph, name)) return invalid;
   if (!tdm_shape_is_valid(&spec->shape) || !tdm_shape_is_concrete(&spec->shape) ||
       tdm_dtype_bytes(spec->dtype) == 0)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,

@@ -61,6 +61,10 @@ typedef struct tdm_run_state {
   tdm_fetch *fetches; /* of an asynchronous run: names are the graph's */
 } tdm_run_state;
 
+/* INVALID_ARGUMENT, naming function, where the session or a list with a count is NULL. */
+tdm_status tdm_run_check_request(const tdm_session *session, const tdm_run_request *request,
+                                 const char *function) TDM_WARN_UNUSED;
+
 /* An idle run of plan, or a fresh one; NULL when memory is short. */
 tdm_run_state *tdm_run_take(tdm_session *session, tdm_plan *plan);
 /* Gives a run back to its plan, outputs released. */

@@ -34,26 +34,54 @@ static void set_rate(tdm_session *session, size_t group, double learning_rate) {
   atomic_store(&session->learning_rate_bits[group], bits);
 }
 
+static tdm_status check_range(const char *name, int value, int least, int most) {
+  if (value >= least && value <= most) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "session options: %s is %d, not %d to %d", name, value,
+                  least, most);
+}
+
+static tdm_status check_numbers(const tdm_session_options *options) {
+  TDM_TRY(check_range("depth", options->depth, 0, TDM_MAX_DEPTH));
+  TDM_TRY(check_range("queue_limit", options->queue_limit, 0, TDM_MAX_QUEUE_LIMIT));
+  TDM_TRY(check_range("plan_limit", options->plan_limit, 0, TDM_MAX_PLAN_LIMIT));
+  TDM_TRY(check_range("trace_runs", options->trace_runs, 0, TDM_MAX_TRACE_RUNS));
+  if (options->micro_batches == TDM_MICRO_BATCHES_AUTO) return TDM_OK;
+  return check_range("micro_batches", options->micro_batches, 0, TDM_MAX_PARTS);
+}
+
+static tdm_status check_optimizer(const tdm_optimizer *optimizer) {
+  if (!optimizer->rule)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: the optimizer has no rule");
+  if (optimizer->clip_norm >= 0) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "session options: clip_norm is %g, not 0 or more",
+                  optimizer->clip_norm);
+}
+
+/* Groups without an optimizer stay as they are. */
+static tdm_status check_groups(const tdm_session_options *options) {
+  if (options->group_count > 0 && !options->groups)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: group_count is %zu, and groups is NULL",
+                    options->group_count);
+  for (size_t g = 0; g < options->group_count && g < TDM_MAX_PARAMETER_GROUPS; g++)
+    if (options->groups[g].optimizer && options->groups[g].optimizer->rule)
+      TDM_TRY(check_optimizer(options->groups[g].optimizer));
+  return TDM_OK;
+}
+
 static tdm_status check_options(const tdm_graph *graph, const tdm_session_options *options) {
   if (options->struct_size != sizeof *options)
     return tdm_fail(TDM_INVALID_ARGUMENT, "session options: struct_size is %zu, expected %zu",
                     options->struct_size, sizeof *options);
   if (options->loss.index && options->loss.graph != graph->tag)
     return tdm_fail(TDM_INVALID_ARGUMENT, "session options: the loss is a value of another graph");
-  if (options->optimizer && !options->optimizer->rule)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: the optimizer has no rule");
-  if (options->trace_runs < 0 || options->trace_runs > TDM_TRACE_MOST_RUNS)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: trace_runs is %d, not 0 to %d",
-                    options->trace_runs, TDM_TRACE_MOST_RUNS);
+  TDM_TRY(check_numbers(options));
+  if (options->optimizer) TDM_TRY(check_optimizer(options->optimizer));
+  TDM_TRY(check_groups(options));
   if (options->optimizer && !options->loss.index)
     return tdm_fail(TDM_INVALID_ARGUMENT, "session options: an optimizer without a loss");
-  const bool tunes = options->micro_batches == TDM_MICRO_BATCHES_AUTO;
-  if (tunes && options->deterministic)
+  if (options->micro_batches == TDM_MICRO_BATCHES_AUTO && options->deterministic)
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "session options: micro-batches chosen by time are not deterministic");
-  if ((options->micro_batches < 0 && !tunes) || options->micro_batches > TDM_MAX_PARTS)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: %d micro-batches, of at most %d",
-                    options->micro_batches, TDM_MAX_PARTS);
   if (options->store && options->store->context != graph->context)
     return tdm_fail(TDM_INVALID_ARGUMENT, "session options: the store is of another context");
   return TDM_OK;
@@ -167,7 +195,10 @@ static tdm_status fill_session(tdm_session *session, const tdm_session_options *
 }
 
 tdm_session *tdm_session_create(tdm_graph *graph, const tdm_session_options *options) {
-  if (!graph) return NULL;
+  if (!graph) {
+    (void)tdm_fail_null("tdm_session_create: the graph");
+    return NULL;
+  }
   const tdm_session_options defaults = {.struct_size = sizeof defaults};
   if (!options) options = &defaults;
   if (tdm_graph_status(graph) != TDM_OK || check_options(graph, options) != TDM_OK) return NULL;

@@ -222,8 +222,8 @@ void tdm_session_give_back_plan(tdm_session *session, tdm_plan *plan) {
 
 tdm_status tdm_session_prepare(tdm_session *session, const tdm_feed *feeds, size_t feed_count,
                                const tdm_fetch *fetches, size_t fetch_count, bool training) {
-  if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_prepare: no session");
   const tdm_run_request request = {feeds, feed_count, fetches, fetch_count, training};
+  TDM_TRY(tdm_run_check_request(session, &request, "tdm_session_prepare"));
   tdm_plan *plan;
   TDM_TRY(tdm_session_take_plan(session, &request, &plan));
   tdm_session_give_back_plan(session, plan);
@@ -231,6 +231,8 @@ tdm_status tdm_session_prepare(tdm_session *session, const tdm_feed *feeds, size
 }
 
 tdm_status tdm_session_traffic(tdm_session *session, tdm_traffic *out_traffic) {
+  if (!out_traffic)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_traffic: no place for the answer");
   memset(out_traffic, 0, sizeof *out_traffic);
   if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_traffic: no session");
   pthread_mutex_lock(&session->lock);
@@ -242,6 +244,8 @@ tdm_status tdm_session_traffic(tdm_session *session, tdm_traffic *out_traffic) {
 
 tdm_status tdm_session_refreshed(tdm_session *session, uint64_t *out_transfers,
                                  uint64_t *out_bytes) {
+  if (!out_transfers || !out_bytes)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_refreshed: no place for the answers");
   *out_transfers = *out_bytes = 0;
   if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_refreshed: no session");
   pthread_mutex_lock(&session->lock);

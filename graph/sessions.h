@@ -49,6 +49,12 @@ typedef struct tdm_parameter_group {
 } tdm_parameter_group;
 #define TDM_MAX_PARAMETER_GROUPS 15
 
+#define TDM_MAX_DEPTH 1024
+#define TDM_MAX_QUEUE_LIMIT 1000000
+#define TDM_MAX_PLAN_LIMIT 1000000
+#define TDM_MAX_TRACE_RUNS 100000
+
+/* A number outside its range is INVALID_ARGUMENT, and so is a count without its list. */
 typedef struct tdm_session_options {
   size_t struct_size;
   tdm_store *store;               /* NULL: one of its own */
@@ -61,15 +67,16 @@ typedef struct tdm_session_options {
   const char *device_map; /* "embedding=cpu:0,rnn=sim:0,*=cpu:0"; TANDEM_PLACE is stronger */
   uint64_t seed;          /* of initial values and of random operations */
   int depth; /* runs in flight, training ones too: the inputs of one are uploaded under the compute
-                of the one before; each has activations of its own; 0: 1 */
-  int queue_limit; /* submitted runs beyond depth that are not delivered yet; 0: any number */
-  int plan_limit;  /* cached plans; 0: 64 */
+                of the one before; each has activations of its own; 1 to TDM_MAX_DEPTH; 0: 1 */
+  int queue_limit; /* submitted runs beyond depth that are not delivered yet; 1 to
+                      TDM_MAX_QUEUE_LIMIT; 0: any number */
+  int plan_limit;  /* cached plans; 1 to TDM_MAX_PLAN_LIMIT; 0: 64 */
   bool deterministic;
   bool check_finite;     /* a loss that is not finite fails the run before anything is updated */
   bool strict;           /* a copy through pageable or unplanned memory is an error */
   bool profile;          /* record times of every command, for tdm_session_explain */
-  int trace_runs;        /* the latest runs whose timeline is kept, for tdm_session_trace; 0: none,
-                            and then nothing is recorded */
+  int trace_runs;        /* the latest runs whose timeline is kept, for tdm_session_trace; 1 to
+                            TDM_MAX_TRACE_RUNS; 0: none, and then nothing is recorded */
   tdm_observer observer; /* NULL: places are passed unseen */
   void *observer_user;
   /* Called on the loop when there is room again, once after a submission was refused with

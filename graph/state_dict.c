@@ -74,6 +74,9 @@ static tdm_status read_options(const char *function, const tdm_session *session,
   if (options->struct_size != sizeof *options)
     return tdm_fail(TDM_INVALID_ARGUMENT, "%s: struct_size is %zu, expected %zu", function,
                     options->struct_size, sizeof *options);
+  if (options->rule_count > 0 && !options->rules)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s: rule_count is %zu, and rules is NULL", function,
+                    options->rule_count);
   *out_options = *options;
   for (size_t i = 0; i < options->rule_count; i++)
     if (!options->rules[i].model && !options->rules[i].file)

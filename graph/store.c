@@ -8,7 +8,10 @@
 #include "graph/initialize.h"
 
 tdm_store *tdm_store_create(tdm_context *context) {
-  if (!context) return NULL;
+  if (!context) {
+    (void)tdm_fail_null("tdm_store_create: the context");
+    return NULL;
+  }
   const tdm_allocator *allocator = tdm_context_allocator(context);
   tdm_store *store = tdm_allocate(allocator, sizeof *store, "store");
   if (!store) return NULL;
@@ -58,7 +61,7 @@ uint64_t tdm_store_version(const tdm_store *store) {
 }
 
 tdm_status tdm_store_status(tdm_store *store) {
-  if (!store) return TDM_INVALID_ARGUMENT;
+  if (!store) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_store_status: the store is NULL");
   pthread_mutex_lock(&store->lock);
   const tdm_status status =
       store->broken == TDM_OK ? TDM_OK : tdm_fail(store->broken, "%s", store->message);

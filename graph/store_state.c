@@ -34,7 +34,10 @@ tdm_status tdm_store_save_locked(tdm_store *store, bool with_states, tdm_tensor_
 }
 
 tdm_tensor_list *tdm_store_save(tdm_store *store, bool with_states) {
-  if (!store) return NULL;
+  if (!store) {
+    (void)tdm_fail(TDM_INVALID_ARGUMENT, "tdm_store_save: the store is NULL");
+    return NULL;
+  }
   tdm_tensor_list *list = tdm_tensor_list_create(store->context);
   if (!list) return NULL;
   tdm_admission place;

@@ -42,8 +42,8 @@ static void run_to_end(tdm_run_state *run) {
 
 /* ---- Blocking ---- */
 
-static tdm_status check_request(const tdm_session *session, const tdm_run_request *request,
-                                const char *function) {
+tdm_status tdm_run_check_request(const tdm_session *session, const tdm_run_request *request,
+                                 const char *function) {
   if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "%s: no session", function);
   if ((request->feed_count && !request->feeds) || (request->fetch_count && !request->fetches))
     return tdm_fail(TDM_INVALID_ARGUMENT, "%s: a count without its list", function);
@@ -89,7 +89,7 @@ static tdm_status run_blocking(tdm_session *session, const tdm_run_request *requ
 tdm_status tdm_run(tdm_session *session, const tdm_feed *feeds, size_t feed_count,
                    tdm_fetch *fetches, size_t fetch_count) {
   const tdm_run_request request = {feeds, feed_count, fetches, fetch_count, false};
-  TDM_TRY(check_request(session, &request, "tdm_run"));
+  TDM_TRY(tdm_run_check_request(session, &request, "tdm_run"));
   for (size_t i = 0; i < fetch_count; i++)
     fetches[i].tensor = NULL;
   return run_blocking(session, &request, fetches, NULL);
@@ -98,7 +98,7 @@ tdm_status tdm_run(tdm_session *session, const tdm_feed *feeds, size_t feed_coun
 tdm_status tdm_train_step(tdm_session *session, const tdm_feed *feeds, size_t feed_count,
                           tdm_fetch *fetches, size_t fetch_count, double *out_loss) {
   const tdm_run_request request = {feeds, feed_count, fetches, fetch_count, true};
-  TDM_TRY(check_request(session, &request, "tdm_train_step"));
+  TDM_TRY(tdm_run_check_request(session, &request, "tdm_train_step"));
   for (size_t i = 0; i < fetch_count; i++)
     fetches[i].tensor = NULL;
   return run_blocking(session, &request, fetches, out_loss);
@@ -230,7 +230,7 @@ tdm_status tdm_submit_with(tdm_session *session, const tdm_submit_options *optio
   if (!options || options->struct_size != sizeof *options)
     return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_submit_with: no options, or of another size");
   const tdm_run_request request = {feeds, feed_count, fetches, fetch_count, options->training};
-  TDM_TRY(check_request(session, &request, "tdm_submit_with"));
+  TDM_TRY(tdm_run_check_request(session, &request, "tdm_submit_with"));
   return submit(session, &request, options, out_run_id);
 }
 
@@ -239,6 +239,6 @@ tdm_status tdm_submit(tdm_session *session, bool training, const tdm_feed *feeds
                       void *user) {
   const tdm_run_request request = {feeds, feed_count, fetches, fetch_count, training};
   const tdm_submit_options options = {.training = training, .callback = callback, .user = user};
-  TDM_TRY(check_request(session, &request, "tdm_submit"));
+  TDM_TRY(tdm_run_check_request(session, &request, "tdm_submit"));
   return submit(session, &request, &options, NULL);
 }

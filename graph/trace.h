@@ -7,8 +7,6 @@
 #include "graph/run.h"
 #include "graph/timeline.h"
 
-#define TDM_TRACE_MOST_RUNS 100000
-
 typedef struct tdm_trace tdm_trace;
 
 /* Keeps the latest `runs`. */

@@ -4,38 +4,52 @@
 #include "graph/gradient_internal.h"
 
 tdm_graph *tdm_update_graph(tdm_update *update) {
-  return update->graph;
+  return update ? update->graph : NULL;
 }
+
 const tdm_optimizer *tdm_update_optimizer(const tdm_update *update) {
-  return update->optimizer;
+  return update ? update->optimizer : NULL;
 }
+
 size_t tdm_update_count(const tdm_update *update) {
-  return update->count;
+  return update ? update->count : 0;
+}
+
+static tdm_value handle(const tdm_update *update, size_t index, uint32_t value) {
+  return index < tdm_update_count(update) ? tdm_ir_handle(update->graph, value) : (tdm_value){0, 0};
+}
+
+static const tdm_adjoint *gradient_of(const tdm_update *update, size_t index) {
+  static const tdm_adjoint none;
+  return index < tdm_update_count(update) ? &update->items[index].gradient : &none;
 }
 
 tdm_value tdm_update_parameter(const tdm_update *update, size_t index) {
-  return tdm_ir_handle(update->graph, update->items[index].parameter);
+  return index < tdm_update_count(update) ? handle(update, index, update->items[index].parameter)
+                                          : (tdm_value){0, 0};
 }
 
 const char *tdm_update_name(const tdm_update *update, size_t index) {
+  if (index >= tdm_update_count(update)) return "";
   return tdm_ir_value_at(update->graph, update->items[index].parameter)->name;
 }
 
 bool tdm_update_is_sparse(const tdm_update *update, size_t index) {
-  return update->items[index].gradient.dense == 0;
+  const tdm_adjoint *gradient = gradient_of(update, index);
+  return gradient->dense == 0 && gradient->rows != 0;
 }
 
 tdm_value tdm_update_gradient(const tdm_update *update, size_t index) {
-  const tdm_adjoint *gradient = &update->items[index].gradient;
-  return tdm_ir_handle(update->graph, gradient->dense ? gradient->dense : gradient->rows);
+  const tdm_adjoint *gradient = gradient_of(update, index);
+  return handle(update, index, gradient->dense ? gradient->dense : gradient->rows);
 }
 
 tdm_value tdm_update_indices(const tdm_update *update, size_t index) {
-  return tdm_ir_handle(update->graph, update->items[index].gradient.indices);
+  return handle(update, index, gradient_of(update, index)->indices);
 }
 
 tdm_value tdm_update_rows_count(const tdm_update *update, size_t index) {
-  return tdm_ir_handle(update->graph, update->items[index].gradient.count);
+  return handle(update, index, gradient_of(update, index)->count);
 }
 
 /* The persistent value that output k overwrites; NULL: none. */

@@ -231,6 +231,9 @@ static void wrap_or_fail(tdm_graph *graph, const char *scopes, const tdm_boundar
     status = tdm_fail(TDM_INVALID_ARGUMENT, "a session was made from the graph");
   else if (!called || !options)
     status = tdm_fail(TDM_INVALID_ARGUMENT, "no scope or no options");
+  else if (options->scatter_count > 0 && !options->scatter)
+    status = tdm_fail(TDM_INVALID_ARGUMENT, "scatter_count is %zu, and scatter is NULL",
+                      options->scatter_count);
   else if (!name)
     status = TDM_OUT_OF_MEMORY;
   else
@@ -241,7 +244,7 @@ static void wrap_or_fail(tdm_graph *graph, const char *scopes, const tdm_boundar
 }
 
 void tdm_data_parallel(tdm_graph *graph, const char *scope, const tdm_parallel_options *options) {
-  if (!graph || graph->status != TDM_OK) return;
+  if (!tdm_graph_is_open(graph, "tdm_data_parallel")) return;
   wrap_or_fail(graph, scope, NULL, scope && !*scope ? "the graph" : scope, options);
 }
 
@@ -255,7 +258,12 @@ static const char *name_or(const tdm_graph *graph, const tdm_value *values, size
 void tdm_data_parallel_between(tdm_graph *graph, const tdm_value *inputs, size_t input_count,
                                const tdm_value *outputs, size_t output_count,
                                const tdm_parallel_options *options) {
-  if (!graph || graph->status != TDM_OK) return;
+  if (!tdm_graph_is_open(graph, "tdm_data_parallel_between")) return;
+  if ((input_count && !inputs) || (output_count && !outputs)) {
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                   "tdm_data_parallel_between: a count without its list");
+    return;
+  }
   const tdm_boundary boundary = {inputs, input_count, outputs, output_count};
   const char *name =
       tdm_region_format(&graph->region, "%s..%s", name_or(graph, inputs, input_count, ""),

@@ -207,7 +207,7 @@ static uint64_t run_region(tdm_team *team, const team_region *region) {
 
 void tdm_team_run(tdm_team *team, int64_t count, int64_t grain,
                   void (*body)(void *user, int64_t begin, int64_t end), void *user) {
-  if (count <= 0) return;
+  if (count <= 0 || body == NULL) return;
   if (grain < 1) grain = 1;
   if (team == NULL || team->size == 1 || count <= grain) {
     body(user, 0, count);

@@ -121,8 +121,8 @@ static void the_batch_has_to_be_known(void **unused) {
   (void)unused;
   assert_sequence_refused(false, 2, "rows", "no input has a dimension rows");
   assert_sequence_refused(false, 2, "Rows!", "Rows! is no name");
-  assert_sequence_refused(false, 65, NULL, "65 micro-batches");
-  assert_sequence_refused(false, -2, NULL, "-2 micro-batches");
+  assert_sequence_refused(false, 65, NULL, "micro_batches is 65");
+  assert_sequence_refused(false, -2, NULL, "micro_batches is -2");
   assert_sequence_refused(false, 2, "length", "micro-batches: rnn");
   assert_sequence_refused(true, 2, NULL,
                           "flat is delivered, and its rows are not in the order of the batch");

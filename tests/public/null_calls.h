@@ -1,0 +1,67 @@
+/* Every public function, called with little or nothing (public_calls.inc, made by list_calls.py):
+ * what it is given, by kind of argument, and what is asked of its answer. */
+#ifndef TANDEM_TESTS_PUBLIC_NULL_CALLS_H
+#define TANDEM_TESTS_PUBLIC_NULL_CALLS_H
+
+#include "tests/graph/support.h"
+
+typedef enum call_way {
+  WITH_NOTHING, /* NULL and 0 everywhere */
+  WITH_NUMBERS, /* counts and sizes, but no object, no name and no list */
+  WITH_OBJECTS, /* objects and numbers, but no name and no list */
+  WITH_NAMES,   /* names and numbers, but no object and no list */
+  WITH_BOTH,    /* objects, names and numbers, but no list and no options */
+  CALL_WAYS
+} call_way;
+
+typedef struct call {
+  call_way way;
+  const char *name;    /* of the function */
+  char complaint[512]; /* "" : none */
+} call;
+
+/* What calls are given; made anew for each, for a graph keeps its first error. */
+typedef struct givens {
+  call *call;
+  tdm_context *context;
+  tdm_graph *graph;
+  tdm_session *session;
+  tdm_store *store;
+  tdm_tensor *tensor;
+  tdm_tensor_list *list;
+  tdm_costs *costs;
+  tdm_loader *loader;
+  tdm_dataset *dataset;
+  tdm_value value;
+  void *answer;
+} givens;
+
+typedef struct public_call {
+  const char *name;
+  void (*perform)(call *self);
+} public_call;
+
+void givens_make(givens *given, call *self);
+void givens_end(givens *given);
+
+/* A failure, and an answer of nothing, tell why. */
+void judge_status(givens *given, tdm_status status);
+void judge_value(givens *given, tdm_value value);
+void judge_pointer(givens *given, const void *answer);
+
+static inline bool gives_objects(const givens *given) {
+  return given->call->way == WITH_OBJECTS || given->call->way == WITH_BOTH;
+}
+static inline bool gives_names(const givens *given) {
+  return given->call->way == WITH_NAMES || given->call->way == WITH_BOTH;
+}
+
+#define OBJECT(member) (gives_objects(&given) ? given.member : NULL)
+#define TEXT (gives_names(&given) ? "name" : NULL)
+#define NUMBER (given.call->way != WITH_NOTHING ? 3 : 0)
+#define REAL (given.call->way != WITH_NOTHING ? 0.5 : 0.0)
+#define VALUE (gives_objects(&given) ? given.value : (tdm_value){0, 0})
+#define SHAPE (given.call->way != WITH_NOTHING ? tdm_shape_of(1, 3) : tdm_shape_scalar())
+#define DTYPE (given.call->way != WITH_NOTHING ? TDM_FLOAT32 : TDM_DTYPE_NONE)
+
+#endif

@@ -1,0 +1,168 @@
+/* Every public function is called without what it needs: none crashes, whatever fails says so in
+ * a message of its own, and nothing is taken for an object that is not there. */
+#include "tests/public/null_calls.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "public_calls.inc"
+
+static const char stale[] = "the message of an earlier failure";
+
+/* Answers that are nothing without being failures, as their headers say. */
+static const char *const harmless[] = {
+    "tdm_context_retain",     "tdm_graph_retain",     "tdm_session_retain",
+    "tdm_store_retain",       "tdm_tensor_retain",    "tdm_dataset_retain",
+    "tdm_session_store",      "tdm_session_context",  "tdm_graph_context",
+    "tdm_tensor_list_tensor", "tdm_tensor_list_find", "tdm_tensor_list_name",
+    "tdm_gradient_graph",     "tdm_chunked_graph",    "tdm_update_graph",
+    "tdm_gradient_input",     "tdm_gradient_output",  "tdm_gradient_of_output",
+    "tdm_chunked_input",      "tdm_chunked_whole",    "tdm_chunked_output",
+    "tdm_update_parameter",   "tdm_update_gradient",  "tdm_update_indices",
+    "tdm_update_rows_count"};
+
+/* Those that say what they are told to. */
+static bool passes_on(const char *name) {
+  return strcmp(name, "tdm_fail") == 0 || strcmp(name, "tdm_graph_fail_message") == 0;
+}
+
+static bool is_harmless(const char *name) {
+  for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++)
+    if (strcmp(harmless[i], name) == 0) return true;
+  return false;
+}
+
+static tdm_context *context;
+
+void givens_make(givens *given, call *self) {
+  memset(given, 0, sizeof *given);
+  given->call = self;
+  if (!gives_objects(given)) {
+    (void)tdm_fail(TDM_INTERNAL, "%s", stale);
+    return;
+  }
+  given->context = context;
+  given->graph = tdm_graph_create(context);
+  given->value =
+      tdm_input(given->graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), (int64_t)4));
+  tdm_graph *built = tdm_graph_create(context);
+  const tdm_value x =
+      tdm_input(built, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), (int64_t)4));
+  tdm_output(built, "y", tdm_linear(built, "fc", x, 2));
+  given->session = run_session(built, NULL);
+  given->store = tdm_session_store(given->session);
+  given->tensor =
+      tdm_tensor_zeros(context, "sim:0", TDM_FLOAT32, tdm_shape_of(2, (int64_t)3, (int64_t)4));
+  given->list = tdm_tensor_list_create(context);
+  given->costs = tdm_costs_create(context);
+  tdm_tensor *rows = tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(1, (int64_t)6));
+  const char *const names[] = {"rows"};
+  given->dataset = tdm_dataset_from_tensors(context, names, &rows, 1);
+  tdm_tensor_release(rows);
+  given->loader = tdm_loader_create(given->dataset, NULL);
+  assert_true(given->graph && given->tensor && given->list && given->costs && given->loader);
+  (void)tdm_fail(TDM_INTERNAL, "%s", stale);
+}
+
+/* Those that are gone are NULL. */
+void givens_end(givens *given) {
+  if (!given->context) return;
+  tdm_loader_release(given->loader);
+  tdm_dataset_release(given->dataset);
+  tdm_costs_release(given->costs);
+  tdm_tensor_list_release(given->list);
+  tdm_tensor_release(given->tensor);
+  tdm_session_release(given->session);
+  tdm_graph_release(given->graph);
+}
+
+static void complain(givens *given, const char *what) {
+  static const char *const ways[CALL_WAYS] = {"with nothing", "with numbers alone",
+                                              "with objects, without names",
+                                              "with names, without objects", "without lists"};
+  snprintf(given->call->complaint, sizeof given->call->complaint, "%s %s: %s (message: %s)",
+           given->call->name, ways[given->call->way], what, tdm_last_message());
+}
+
+static bool is_stale(void) {
+  return strncmp(tdm_last_message(), stale, strlen(stale)) == 0;
+}
+
+void judge_status(givens *given, tdm_status status) {
+  if (passes_on(given->call->name)) return;
+  if (status == TDM_OK && given->call->way == WITH_NOTHING) complain(given, "succeeds");
+  if (status != TDM_OK && is_stale()) complain(given, "fails without a message of its own");
+}
+
+/* A graph keeps its error, and tells it when asked. */
+void judge_value(givens *given, tdm_value value) {
+  if (tdm_value_is_valid(value) || passes_on(given->call->name)) return;
+  if (given->graph) (void)tdm_graph_status(given->graph);
+  if (is_stale() && !is_harmless(given->call->name))
+    complain(given, "fails without a message of its own");
+}
+
+void judge_pointer(givens *given, const void *answer) {
+  given->answer = (void *)answer;
+  if (!answer && is_stale() && !is_harmless(given->call->name))
+    complain(given, "answers nothing without a message of its own");
+}
+
+static int perform(size_t index, call_way way) {
+  call self = {.way = way, .name = public_calls[index].name};
+  public_calls[index].perform(&self);
+  if (!self.complaint[0]) return 0;
+  print_error("%s\n", self.complaint);
+  return 1;
+}
+
+enum { CALLS = sizeof public_calls / sizeof public_calls[0] };
+
+static void nothing_crashes_and_failures_say_why(void **unused) {
+  (void)unused;
+  int complaints = 0;
+  context = graph_context_of(1, 1);
+  const char *folder = getenv("TEST_TMPDIR"); /* for what is written to "name" */
+  if (folder) assert_int_equal(chdir(folder), 0);
+  for (size_t i = 0; i < CALLS; i++)
+    for (int way = 0; way < CALL_WAYS; way++)
+      complaints += perform(i, (call_way)way);
+  tdm_context_release(context);
+  assert_int_equal(complaints, 0);
+  assert_true(CALLS > 250);
+}
+
+/* Building needs no check per call, though there is no context: the cause is told at the end. */
+static void the_first_failure_is_told(void **unused) {
+  (void)unused;
+  const tdm_context_options options = {.struct_size = sizeof options, .cpu_devices = -3};
+  tdm_context *none = tdm_context_create(&options);
+  tdm_graph *graph = tdm_graph_create(none);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(1, (int64_t)4));
+  tdm_place(graph, "cpu:0");
+  tdm_output(graph, "y", tdm_linear(graph, "fc", x, 2));
+  tdm_session *session = tdm_session_create(graph, NULL);
+  assert_null(session);
+  assert_message("tdm_session_create: the graph is NULL");
+  assert_message("-3 devices of kind cpu");
+  tdm_graph_release(graph);
+  tdm_context_release(none);
+}
+
+/* One call by its numbers, for a debugger: null_calls_test INDEX WAY. */
+int main(int argc, char **argv) {
+  if (argc == 3) {
+    context = graph_context_of(1, 1);
+    const size_t index = (size_t)atol(argv[1]);
+    if (index >= CALLS) return 77;
+    printf("%s %s\n", public_calls[index].name, argv[2]);
+    fflush(stdout);
+    return perform(index, (call_way)atoi(argv[2]));
+  }
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(nothing_crashes_and_failures_say_why),
+      cmocka_unit_test(the_first_failure_is_told),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

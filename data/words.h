@@ -9,7 +9,7 @@
 #include "core/allocate.h"
 #include "data/data.h"
 
-#define TDM_POINT_LIMIT 0x110000 /* code points are below it */
+#define TDM_POINT_LIMIT 0x2000 /* code points of letters, folded or not, are below it */
 #define TDM_WORD_LEAST_CHARACTERS 3
 
 /* ---- While reading -------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <wctype.h>
 
+#include "data/words.h"
 #include "tests/data/support.h"
 
 static void every_code_point_comes_back(void **state) {
@@ -139,6 +140,16 @@ static void folding_agrees_with_the_c_library(void **state) {
   assert_true(capitals > 400);
 }
 
+/* What an alphabet of seen letters has room for. */
+static void letters_lie_below_the_limit(void **state) {
+  (void)state;
+  for (uint32_t point = 0; point <= 0x10FFFF; point++) {
+    if (!tdm_point_is_letter(point)) continue;
+    assert_in_range(point, 0, TDM_POINT_LIMIT - 1);
+    assert_in_range(tdm_point_fold(point), 0, TDM_POINT_LIMIT - 1);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_code_point_comes_back),
@@ -147,6 +158,7 @@ int main(void) {
       cmocka_unit_test(latin1_bytes_are_code_points),
       cmocka_unit_test(letters_of_the_eight_languages),
       cmocka_unit_test(folding_agrees_with_the_c_library),
+      cmocka_unit_test(letters_lie_below_the_limit),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

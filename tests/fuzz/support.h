@@ -1,0 +1,57 @@
+/* What fuzz targets share: a judge that ends the program, a reader of input bytes, a file in
+ * memory, a context that is kept, and memory that is counted. Invariant: a target answers the same
+ * for the same input, whatever was run before. */
+#ifndef TANDEM_TESTS_FUZZ_SUPPORT_H
+#define TANDEM_TESTS_FUZZ_SUPPORT_H
+
+#include "core/allocate.h"
+#include "devices/devices.h"
+
+/* What libFuzzer calls, and replay.c: one input. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Ends the program with what was expected, unless it holds. */
+#define fuzz_expect(holds, ...)                                                                    \
+  do {                                                                                             \
+    if (!(holds)) fuzz_found(__FILE__, __LINE__, __VA_ARGS__);                                     \
+  } while (0)
+_Noreturn void fuzz_found(const char *file, int line, const char *format, ...) TDM_PRINTF(3, 4);
+
+/* A failure has a message and is not INTERNAL; answers whether status is TDM_OK. */
+bool fuzz_judge(tdm_status status);
+/* The same of a constructor: made, or NULL with a message. */
+bool fuzz_judge_made(const void *made);
+
+/* ---- Input --------------------------------------------------------------------------------- */
+
+/* Bytes are taken from the front; where there are none left, zeros. */
+typedef struct fuzz_input {
+  const uint8_t *bytes;
+  size_t size;
+} fuzz_input;
+
+uint8_t fuzz_byte(fuzz_input *input);
+/* 0 to bound - 1. */
+uint32_t fuzz_below(fuzz_input *input, uint32_t bound);
+uint64_t fuzz_number(fuzz_input *input); /* eight bytes, little endian */
+/* Up to the next byte 0x1E (ASCII's record separator), which is passed, or to the end: so texts of
+ * any length stand in one input, and mutations of one leave the others alone. The caller frees it;
+ * it ends with a zero, and may hold others. */
+char *fuzz_text(fuzz_input *input, size_t *out_bytes);
+/* The same into room of capacity, cut; answers text. */
+char *fuzz_word(fuzz_input *input, char *text, size_t capacity);
+
+/* ---- Files, contexts, memory --------------------------------------------------------------- */
+
+/* A path at which the bytes can be read: a file in memory of that number, from 0 to 7, replaced by
+ * the next call with the same number. */
+const char *fuzz_file(unsigned number, const void *bytes, size_t size);
+
+/* A context with so many devices, whose memory is counted; made at the first call and kept. */
+tdm_context *fuzz_context(int cpu_devices, int sim_devices);
+/* The counting allocator, which refuses blocks above 64 MiB. */
+const tdm_allocator *fuzz_allocator(void);
+/* Bytes that are allocated and not given back. */
+int64_t fuzz_outstanding(void);
+
+#endif

@@ -1,0 +1,35 @@
+/* A double of the parts of libuv that examples/serve uses: its handles live in a table, nothing
+ * happens by itself, and whoever drives it says what does: a client knocks, bytes arrive, a timer
+ * ends, a write goes through. Invariant: callbacks come in an order that libuv can give; each of a
+ * write, a shutdown or a close exactly once. */
+#ifndef TANDEM_TESTS_FUZZ_UV_DOUBLE_H
+#define TANDEM_TESTS_FUZZ_UV_DOUBLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+enum { UV_DOUBLE_MOST_STREAMS = 8 };
+
+/* What the next uv_try_write does: sends so many bytes, or fails with a code below 0; INT32_MAX:
+ * sends everything. It stays until it is set again. */
+void uv_double_set_sending(int bytes_or_code);
+/* A client at the listener; false where there is no room for one more. */
+bool uv_double_knock(void);
+/* Streams that were accepted and not closed, by number; NULL past the last. */
+uv_stream_t *uv_double_stream(uint32_t number);
+/* Hands bytes to the stream as it reads; false: it does not read, nothing was taken. *out_taken:
+ * how many it had room for. */
+bool uv_double_receive(uv_stream_t *stream, const uint8_t *bytes, size_t size, size_t *out_taken);
+/* The client's end, or a failure (code below 0). */
+void uv_double_end(uv_stream_t *stream, int code);
+/* The timer that was started for the owner of the stream; false: none is running. */
+bool uv_double_fire_timer(uv_stream_t *stream);
+/* Ends the stream's oldest write, or its shutdown if there is none, with code. */
+bool uv_double_finish_write(uv_stream_t *stream, int code);
+/* Calls what is due for handles that were closed; answers how many there were. */
+int uv_double_close_handles(void);
+/* Handles that are open. */
+int uv_double_open_handles(void);
+
+#endif

@@ -207,6 +207,10 @@ static inline uint32_t *tdm_ir_inputs(const tdm_graph *graph, const tdm_ir_node 
 static inline bool tdm_ir_has_step(const tdm_ir_node *node) {
   return !node->joined && !(node->operation && node->operation->is_view);
 }
+/* Is input k there for the operation's rule `persist` alone? */
+static inline bool tdm_ir_is_persisted(const tdm_ir_node *node, uint32_t k) {
+  return k < 32 && (node->operation->persist_inputs >> k & 1) != 0;
+}
 static inline tdm_value tdm_ir_handle(const tdm_graph *graph, uint32_t value) {
   return (tdm_value){value ? graph->tag : 0, value};
 }

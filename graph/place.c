@@ -112,7 +112,7 @@ void tdm_drop_persist_inputs(tdm_graph *graph) {
   for (size_t i = 0; i < graph->order.count; i++) {
     const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
     for (uint32_t k = 0; k < node->input_count; k++)
-      if (node->operation->persist_inputs >> k & 1) tdm_ir_inputs(graph, node)[k] = 0;
+      if (tdm_ir_is_persisted(node, k)) tdm_ir_inputs(graph, node)[k] = 0;
   }
 }
 

@@ -136,7 +136,7 @@ static tdm_status persist_node(tdm_gradient *gradient, uint32_t index) {
     TDM_TRY(tdm_graph_status(graph));
   }
   for (uint32_t k = 0; k < node.input_count; k++)
-    if (node.operation->persist_inputs >> k & 1) tdm_ir_inputs(graph, &node)[k] = 0;
+    if (tdm_ir_is_persisted(&node, k)) tdm_ir_inputs(graph, &node)[k] = 0;
   return TDM_OK;
 }
 

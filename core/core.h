@@ -48,6 +48,7 @@ typedef enum tdm_status {
   TDM_INTERNAL,           /* a promise of the library was broken: a defect */
   TDM_DEADLINE_EXCEEDED,  /* the work was given up because its time had run out */
   TDM_RESOURCE_EXHAUSTED, /* as much as was allowed is under way; later there is room again */
+  TDM_NOT_FINITE, /* a loss became infinite or NaN where that is checked; nothing is updated */
 } tdm_status;
 
 /* "OK", "INVALID_ARGUMENT", ...; static storage, never NULL. */
@@ -139,9 +140,11 @@ TDM_API tdm_shape tdm_shape_scalar(void);
 TDM_API bool tdm_shape_equal(const tdm_shape *a, const tdm_shape *b);
 TDM_API bool tdm_shape_is_valid(const tdm_shape *shape);
 TDM_API bool tdm_shape_is_concrete(const tdm_shape *shape); /* every dimension a size */
-/* Product of the dimensions; 1 for a scalar; -1 when not concrete or beyond INT64_MAX. */
+/* Product of the dimensions; 1 for a scalar; -1 when not concrete, or when the product of those
+ * that are not 0 is beyond INT64_MAX: (2^40, 2^40, 0) is no shape that a tensor can have, as in
+ * NumPy. */
 TDM_API int64_t tdm_shape_count(const tdm_shape *shape);
-/* count x dtype bytes; -1 when the count is -1 or the bytes do not fit. */
+/* count x dtype bytes; -1 when the count is -1 or the bytes do not fit, by the same rule. */
 TDM_API int64_t tdm_shape_bytes(const tdm_shape *shape, tdm_dtype dtype);
 /* Writes "[batch, 10]" into text, cut to capacity; returns text. */
 TDM_API const char *tdm_shape_text(const tdm_shape *shape, char *text, size_t capacity);

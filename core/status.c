@@ -41,6 +41,8 @@ const char *tdm_status_name(tdm_status status) {
     return "DEADLINE_EXCEEDED";
   case TDM_RESOURCE_EXHAUSTED:
     return "RESOURCE_EXHAUSTED";
+  case TDM_NOT_FINITE:
+    return "NOT_FINITE";
   }
   return "UNKNOWN";
 }

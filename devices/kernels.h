@@ -301,7 +301,8 @@ typedef struct tdm_layer_norm_attributes {
 #define TDM_OP_BATCH_NORM "batch_norm"
 /* The same operands, of which the running ones are not read -> y, mean (channels), inverse
  * (channels), variance (channels): by the batch's own mean, and its variance, which is divided by
- * the count of elements for y and inverse, by one less in the output. */
+ * the count of elements for y and inverse, by one less in the output. Without elements: 0,
+ * 1 / sqrt(epsilon), 0. */
 #define TDM_OP_BATCH_NORM_TRAINING "batch_norm_training"
 /* d_y, x, mean, inverse, [weight] -> d_x, d_weight (channels), d_bias (channels). */
 #define TDM_OP_BATCH_NORM_GRADIENT "batch_norm_gradient"
@@ -446,7 +447,7 @@ typedef struct tdm_rmsprop_attributes {
 typedef struct tdm_clip_attributes {
   double max_norm;
 } tdm_clip_attributes;
-/* x F -> =x. Fails, naming the value, when an element is not finite. */
+/* x F -> =x. NOT_FINITE, naming the value, when an element is not. */
 #define TDM_OP_CHECK_FINITE "check_finite"
 
 /* ---- Layout ---------------------------------------------------------------------------------- */

@@ -90,7 +90,8 @@ TDM_API tdm_value tdm_graph_fail_message(tdm_graph *graph, tdm_status status);
 /* ---- Parts, and wrapping --------------------------------------------------------------------- */
 
 /* Cuts x along dimension (negative: from the end) into `count` parts, 1 to 64, of the sizes given,
- * which add up to x's. Parts that lie one after the other in memory are views. Differentiable. */
+ * which add up to x's; what is a name, or unknown, is known when it runs. Parts that lie one after
+ * the other in memory are views. Differentiable. */
 TDM_API void tdm_split(tdm_graph *graph, const char *name, tdm_value x, int dimension,
                        const tdm_dim *sizes, size_t count, tdm_value *out_parts);
 /* Puts 1 to 64 parts together along dimension; their other dimensions agree. Differentiable. */

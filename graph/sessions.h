@@ -72,7 +72,8 @@ typedef struct tdm_session_options {
                       TDM_MAX_QUEUE_LIMIT; 0: any number */
   int plan_limit;  /* cached plans; 1 to TDM_MAX_PLAN_LIMIT; 0: 64 */
   bool deterministic;
-  bool check_finite;     /* a loss that is not finite fails the run before anything is updated */
+  bool check_finite;     /* a loss that is not finite fails the run with NOT_FINITE, before anything
+                            is updated */
   bool strict;           /* a copy through pageable or unplanned memory is an error */
   bool profile;          /* record times of every command, for tdm_session_explain */
   int trace_runs;        /* the latest runs whose timeline is kept, for tdm_session_trace; 1 to

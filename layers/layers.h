@@ -52,7 +52,8 @@ TDM_API tdm_value tdm_layer_norm_with(tdm_graph *graph, const char *name, tdm_va
                                       const tdm_layer_norm_options *options);
 
 /* ---- Images ---------------------------------------------------------------------------------- */
-/* 2d: x (n, channels, height, width), and options have a number for the height and one for the
+/* No kernel, stride, padding or dilation is beyond 2^31 - 1.
+ * 2d: x (n, channels, height, width), and options have a number for the height and one for the
  * width; 1d: x (n, channels, width), and the first number counts. channels must be a size. */
 
 typedef struct tdm_conv_options {
@@ -116,7 +117,8 @@ typedef struct tdm_batch_norm_options {
  * height, width). Runs that train normalize by the batch, and move name.running_mean (zeros at
  * first), name.running_var (ones) and name.num_batches_tracked (int64) when they update; others
  * normalize by these. name.weight (ones), name.bias (zeros). In a wrapped part every replica takes
- * its own chunk's statistics, and the first one's are kept. */
+ * its own chunk's statistics, and the first one's are kept. A batch without elements is counted,
+ * and moves nothing. */
 TDM_API tdm_value tdm_batch_norm(tdm_graph *graph, const char *name, tdm_value x);
 TDM_API tdm_value tdm_batch_norm_with(tdm_graph *graph, const char *name, tdm_value x,
                                       const tdm_batch_norm_options *options);

@@ -14,7 +14,7 @@ extern "C" {
  * forward before backward. */
 typedef struct tdm_rnn_options {
   size_t struct_size;
-  int layers;         /* 0: 1 */
+  int layers;         /* 0: 1; 10000 at most */
   bool relu;          /* of tdm_rnn only; else tanh */
   bool batch_first;   /* x and y are (batch, length, ...) */
   tdm_value h0;       /* (layers D, batch, hidden); invalid: zeros */

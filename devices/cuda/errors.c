@@ -141,7 +141,7 @@ tdm_status tdm_cuda_report_read(const tdm_cuda_report *report) {
                     report->value, report->position, report->bound - 1);
   default:
     memcpy(&real, &report->value, sizeof(real));
-    return tdm_fail(TDM_INVALID_ARGUMENT, "element %" PRId64 " of %" PRId64 " is %g: not finite",
+    return tdm_fail(TDM_NOT_FINITE, "element %" PRId64 " of %" PRId64 " is %g: not finite",
                     report->position, report->bound, real);
   }
 }

@@ -26,6 +26,7 @@ static void names_are_those_of_the_enumeration(void **state) {
   assert_string_equal(tdm_status_name(TDM_INTERNAL), "INTERNAL");
   assert_string_equal(tdm_status_name(TDM_DEADLINE_EXCEEDED), "DEADLINE_EXCEEDED");
   assert_string_equal(tdm_status_name(TDM_RESOURCE_EXHAUSTED), "RESOURCE_EXHAUSTED");
+  assert_string_equal(tdm_status_name(TDM_NOT_FINITE), "NOT_FINITE");
   assert_string_equal(tdm_status_name((tdm_status)99), "UNKNOWN");
 }
 

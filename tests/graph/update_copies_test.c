@@ -63,6 +63,7 @@ typedef struct test_case {
   const char *wrapped; /* devices that it is wrapped over; NULL: it is not */
   const double *weights;
   int micro_batches;
+  int depth;        /* runs in flight; 0: 1 */
   tdm_store *store; /* NULL: one of its own */
 } test_case;
 
@@ -91,6 +92,7 @@ static tdm_session *session_of(module_builder build, const test_case *of,
                                        .optimizer = optimizer,
                                        .store = of->store,
                                        .micro_batches = of->micro_batches,
+                                       .depth = of->depth,
                                        .seed = 5};
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("no session: %s", tdm_last_message());
@@ -168,7 +170,7 @@ static void check_home(module_builder build, const char *home, const char *place
                  (long long)rows);
   const test_case bound = {.place = home, .store = tdm_store_create(context)};
   tdm_session *first = session_of(build, &bound, NULL);
-  const test_case elsewhere = {.place = place, .store = bound.store};
+  const test_case elsewhere = {.place = place, .store = bound.store, .depth = (int)rows % 3};
   assert_like_plain(build, &elsewhere, optimizer, rows, what);
   tdm_session_release(first);
   tdm_store_release(bound.store);

@@ -73,6 +73,6 @@ tdm_status TDM_NAME(tdm_check_finite_execute)(const tdm_kernel_call *call) {
   int64_t position = 0;
   while (isfinite(x[position]))
     position++;
-  return tdm_fail(TDM_INVALID_ARGUMENT, "element %" PRId64 " of %" PRId64 " is %g: not finite",
-                  position, state->count, (double)x[position]);
+  return tdm_fail(TDM_NOT_FINITE, "element %" PRId64 " of %" PRId64 " is %g: not finite", position,
+                  state->count, (double)x[position]);
 }

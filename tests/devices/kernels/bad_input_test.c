@@ -172,9 +172,10 @@ static void values_that_are_not_finite_are_named(void **state) {
       char message[80];
       (void)snprintf(message, sizeof message, "element %d of 70 is inf: not finite", i);
       x[i] = INFINITY;
-      expect_failure(direct_run(kernel, NULL, operands, 1, 1, NULL), message);
+      assert_int_equal(direct_run(kernel, NULL, operands, 1, 1, NULL), TDM_NOT_FINITE);
+      assert_string_equal(tdm_last_message(), message);
       x[i] = NAN;
-      assert_int_equal(direct_run(kernel, NULL, operands, 1, 1, NULL), TDM_INVALID_ARGUMENT);
+      assert_int_equal(direct_run(kernel, NULL, operands, 1, 1, NULL), TDM_NOT_FINITE);
       x[i] = 1;
       assert_int_equal(direct_run(kernel, NULL, operands, 1, 1, NULL), TDM_OK);
     }

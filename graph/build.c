@@ -230,6 +230,19 @@ tdm_dtype tdm_value_dtype(const tdm_graph *graph, tdm_value value) {
 
 /* ---- Nodes ---- */
 
+/* Is all there that the operation needs to be asked for its shapes? False with an error. */
+static bool check_operation(tdm_graph *graph, const tdm_operation *operation, const char *name,
+                            const void *attributes) {
+  const char *missing = !operation->name                                ? "a name"
+                        : !operation->infer                             ? "a shape rule"
+                        : operation->attribute_bytes > 0 && !attributes ? "attributes"
+                                                                        : NULL;
+  if (!missing) return true;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: it lacks %s",
+                 operation->name ? operation->name : "?", name, missing);
+  return false;
+}
+
 /* Reads the handles; false (with an error, unless one sticks) when one does not belong. */
 static bool read_inputs(tdm_graph *graph, const tdm_operation *operation, const char *name,
                         const tdm_value *inputs, size_t count, uint32_t *out_indices) {
@@ -271,12 +284,14 @@ static tdm_ir_node make_node(tdm_graph *graph, const tdm_operation *operation, c
 tdm_value tdm_append(tdm_graph *graph, const tdm_operation *operation, const char *name,
                      const void *attributes, const tdm_value *inputs, size_t input_count,
                      tdm_value *outputs) {
-  const size_t output_count = operation ? tdm_ir_output_count(operation, attributes) : 0;
+  const bool asked = operation && (attributes || operation->attribute_bytes == 0);
+  const size_t output_count = asked ? tdm_ir_output_count(operation, attributes) : 0;
   for (size_t i = 0; outputs && i < output_count; i++)
     outputs[i] = invalid;
   if (!operation)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: no operation", name ? name : "(NULL)");
   if (!tdm_graph_is_open(graph, name)) return invalid;
+  if (!check_operation(graph, operation, name, attributes)) return invalid;
   if (output_count == 0 || output_count > TDM_KERNEL_MAX_OUTPUTS)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %zu outputs", operation->name, name,
                           output_count);

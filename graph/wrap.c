@@ -231,9 +231,9 @@ static void wrap_or_fail(tdm_graph *graph, const char *scopes, const tdm_boundar
     status = tdm_fail(TDM_INVALID_ARGUMENT, "a session was made from the graph");
   else if (!called || !options)
     status = tdm_fail(TDM_INVALID_ARGUMENT, "no scope or no options");
-  else if (options->scatter_count > 0 && !options->scatter)
-    status = tdm_fail(TDM_INVALID_ARGUMENT, "scatter_count is %zu, and scatter is NULL",
-                      options->scatter_count);
+  else if (options->struct_size != sizeof *options)
+    status = tdm_fail(TDM_INVALID_ARGUMENT, "struct_size of its options is %zu, expected %zu",
+                      options->struct_size, sizeof *options);
   else if (!name)
     status = TDM_OUT_OF_MEMORY;
   else

@@ -61,6 +61,21 @@ static void chunks_follow_weights(void **unused) {
   }
 }
 
+static void chunks_of_very_many_rows_add_up(void **unused) {
+  (void)unused;
+  const double weights[] = {1, 3, 1e-20};
+  for (int64_t rows = INT64_MAX; rows > INT64_MAX - 3000; rows -= 7)
+    for (size_t kind = 0; kind < 2; kind++) {
+      int64_t sizes[3], rest = rows;
+      assert_int_equal(tdm_chunk_sizes(rows, 3, kind ? weights : NULL, sizes), 2 + (kind == 0));
+      for (int i = 0; i < 3; i++) {
+        assert_true(sizes[i] >= 0 && sizes[i] <= rest);
+        rest -= sizes[i];
+      }
+      assert_int_equal(rest, 0);
+    }
+}
+
 /* ---- A model: x -> before -> [block: linear, tanh, linear] -> after ---- */
 
 static tdm_value build_block(tdm_graph *graph, tdm_value x) {
@@ -329,6 +344,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(chunks_are_those_of_torch),
       cmocka_unit_test(chunks_follow_weights),
+      cmocka_unit_test(chunks_of_very_many_rows_add_up),
       cmocka_unit_test(forward_rows_are_those_of_the_plain_model),
       cmocka_unit_test(an_empty_batch_is_one_empty_chunk),
       cmocka_unit_test(one_device_is_a_pass_through),

@@ -311,6 +311,49 @@ static tdm_value boundary_without_outputs(tdm_graph *graph) {
   return boundary(graph, 0, 1);
 }
 
+static tdm_value parallel_of_another_size(tdm_graph *graph) {
+  const tdm_parallel_options options = {.devices = "cpu:0,cpu:0"};
+  (void)tdm_relu(graph, "relu", some(graph));
+  tdm_data_parallel(graph, "relu", &options);
+  return (tdm_value){0, 0};
+}
+
+/* An operation of a user's own, of one float. */
+static tdm_status infer_as_is(tdm_infer *infer) {
+  infer->outputs[0] = infer->inputs[0];
+  return TDM_OK;
+}
+
+static tdm_value append_half(tdm_graph *graph, bool with_rule, bool with_inputs) {
+  const tdm_operation operation = {.struct_size = sizeof operation,
+                                   .name = "mine",
+                                   .attribute_bytes = sizeof(float),
+                                   .min_inputs = 1,
+                                   .max_inputs = 1,
+                                   .output_count = 1,
+                                   .infer = with_rule ? infer_as_is : NULL};
+  const float attributes = 1;
+  const tdm_value x = some(graph);
+  return tdm_append(graph, &operation, "node", with_rule && with_inputs ? NULL : &attributes,
+                    with_inputs ? &x : NULL, 1, NULL);
+}
+
+static tdm_value append_without_rule(tdm_graph *graph) {
+  return append_half(graph, false, true);
+}
+
+static tdm_value append_without_inputs(tdm_graph *graph) {
+  return append_half(graph, true, false);
+}
+
+static tdm_value append_without_attributes(tdm_graph *graph) {
+  return append_half(graph, true, true);
+}
+
+static tdm_value append_nothing(tdm_graph *graph) {
+  return tdm_append(graph, NULL, "node", NULL, NULL, 0, NULL);
+}
+
 static void arrays_that_are_not_there_are_named(void **unused) {
   (void)unused;
   static const argument_case cases[] = {
@@ -325,6 +368,11 @@ static void arrays_that_are_not_there_are_named(void **unused) {
       {scatter_of_null, {"relu", "scatter is NULL"}},
       {boundary_without_inputs, {"data parallel", "inputs is NULL"}},
       {boundary_without_outputs, {"data parallel", "outputs is NULL"}},
+      {parallel_of_another_size, {"data parallel", "struct_size", "0"}},
+      {append_without_rule, {"mine node", "a shape rule"}},
+      {append_without_inputs, {"mine node", "inputs"}},
+      {append_without_attributes, {"mine node", "attributes"}},
+      {append_nothing, {"node", "no operation"}},
   };
   check(cases, sizeof cases / sizeof cases[0]);
 }

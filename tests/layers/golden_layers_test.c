@@ -1,5 +1,5 @@
 /* Every layer, function and loss against PyTorch: outputs, loss, and gradients of all operands, on
- * cpu and sim, in both dtypes. */
+ * cpu and an accelerator, in both dtypes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,6 +8,10 @@
 #include <cmocka.h>
 
 #include "tests/layers/layer_cases.h"
+
+#ifndef TEST_KIND
+#define TEST_KIND "sim"
+#endif
 
 static double tolerance_of(tdm_dtype dtype) {
   return dtype == TDM_FLOAT32 ? 1e-5 : 1e-12;
@@ -104,22 +108,22 @@ static void test_float64_cpu(void **state) {
   check_all(TDM_FLOAT64, "*=cpu:0");
 }
 
-static void test_float32_sim(void **state) {
+static void test_float32_accelerator(void **state) {
   (void)state;
-  check_all(TDM_FLOAT32, "*=sim:0");
+  check_all(TDM_FLOAT32, "*=" TEST_KIND ":0");
 }
 
-static void test_float64_sim(void **state) {
+static void test_float64_accelerator(void **state) {
   (void)state;
-  check_all(TDM_FLOAT64, "*=sim:0");
+  check_all(TDM_FLOAT64, "*=" TEST_KIND ":0");
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_float32_cpu),
       cmocka_unit_test(test_float64_cpu),
-      cmocka_unit_test(test_float32_sim),
-      cmocka_unit_test(test_float64_sim),
+      cmocka_unit_test(test_float32_accelerator),
+      cmocka_unit_test(test_float64_accelerator),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

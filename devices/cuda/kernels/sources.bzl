@@ -43,3 +43,16 @@ KERNEL_SOURCES = [
     "softmax.cu",
     "sparse_add.cu",
 ]
+
+# Formulas that also run fused: contracted into multiply-adds here and not there, or over the border
+# of two members, they would give other bits. These kernels wait for memory, not for arithmetic.
+UNCONTRACTED_SOURCES = [
+    "activations.cu",
+    "activations_of_input.cu",
+    "binary.cu",
+    "choice.cu",
+    "dropout.cu",
+    "elementwise.cu",
+    "functions.cu",
+    "fused.cu",
+]

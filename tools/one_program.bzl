@@ -59,6 +59,11 @@ def _contents(inputs, patterns):
         libraries[owner] = (objects, archives)
     return libraries, flags
 
+def _is_own(owner, used, instead):
+    """Is the library one program's alone? What nvcc compiles is C++, whose common symbols must stay
+    global: it is shared always."""
+    return owner not in instead and used[owner] == 1 and not owner.endswith("_cu")
+
 def _symbol(label):
     return "program_" + label.name.replace("-", "_")
 
@@ -131,10 +136,10 @@ def _one_program_impl(ctx):
             used[owner] = used.get(owner, 0) + 1
         libraries.update(found)
         own.append(found)
-    instead, more = _contents(
-        [linked for dep in ctx.attr.instead for linked in dep[CcInfo].linking_context.linker_inputs.to_list()],
-        [],
-    )
+    inputs = []
+    for dep in ctx.attr.instead:
+        inputs += dep[CcInfo].linking_context.linker_inputs.to_list()
+    instead, more = _contents(inputs, [])
     flags += [flag for flag in more if flag not in flags]
     libraries.update(instead)
 
@@ -142,20 +147,26 @@ def _one_program_impl(ctx):
     for program, found in zip(programs, own):
         objects = list(program[_ProgramInfo].objects)
         for owner in found:
-            if used[owner] == 1 and owner not in instead:
+            if _is_own(owner, used, instead):
                 objects += found[owner][0]
         parts.append(_program_object(ctx, tools, program, objects))
     shared = []
     archives = []
     for owner in libraries:
-        if owner in instead or used[owner] > 1:
+        if not _is_own(owner, used, instead):
             shared += libraries[owner][0]
         archives += libraries[owner][1]
 
     main = ctx.actions.declare_file("_programs/%s/main.c" % ctx.label.name)
     ctx.actions.write(main, _MAIN.format(
-        declarations = "".join(["int %s(int, char **);\n" % _symbol(p.label) for p in programs]),
-        table = "\n".join(["    {\"%s\", %s}," % (p.label.name, _symbol(p.label)) for p in programs]),
+        declarations = "".join([
+            "int %s(int, char **);\n" % _symbol(program.label)
+            for program in programs
+        ]),
+        table = "\n".join([
+            "    {\"%s\", %s}," % (program.label.name, _symbol(program.label))
+            for program in programs
+        ]),
     ))
     out = ctx.actions.declare_file(ctx.label.name)
     link = ctx.actions.args()

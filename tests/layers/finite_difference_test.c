@@ -79,12 +79,10 @@ static void check_case(const golden_file *golden, const layer_case *options,
   assert_non_null(saved);
   for (size_t i = 0; i < tdm_tensor_list_count(parameters); i++) {
     const char *name = tdm_tensor_list_name(parameters, i);
-    char text[256];
-    (void)snprintf(text, sizeof text, "gradient/%s", name);
-    const tdm_tensor *gradient = tdm_tensor_list_find(saved, text);
-    if (!gradient) fail_msg("%s: no gradient of %s", options->name, name);
+    tdm_tensor *gradient = layer_test_gradient(&test, saved, name);
     check_parameter(&test, options->in_training, name, tdm_tensor_list_tensor(parameters, i),
                     gradient);
+    tdm_tensor_release(gradient);
   }
   tdm_tensor_list_release(saved);
   tdm_tensor_list_release(parameters);

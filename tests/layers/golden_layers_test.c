@@ -26,11 +26,9 @@ static void compare_gradients(const layer_test *test, double tolerance) {
     const char *full = tdm_tensor_list_name(golden, i);
     const char *name = golden_suffix(full, test->name, "gradient");
     if (!name) continue;
-    char text[256];
-    (void)snprintf(text, sizeof text, "gradient/%s", name);
-    const tdm_tensor *found = tdm_tensor_list_find(saved, text);
-    if (!found) fail_msg("%s: no gradient of %s", test->name, name);
-    golden_compare(test->name, text, found, tdm_tensor_list_tensor(golden, i), tolerance);
+    tdm_tensor *found = layer_test_gradient(test, saved, name);
+    golden_compare(test->name, full, found, tdm_tensor_list_tensor(golden, i), tolerance);
+    tdm_tensor_release(found);
     compared++;
   }
   assert_true(compared > 0);

@@ -1,8 +1,9 @@
-/* Building a case's graph and running it. The optimizer used here only remembers: it subtracts
- * minus one times the gradient from a state of zeros, which is the gradient exactly. */
+/* Building a case's graph and running it. The optimizer used here only remembers: it subtracts the
+ * gradient from a state of zeros, which keeps it exactly, with the other sign. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -44,7 +45,7 @@ static tdm_status append_keeping(tdm_update *update) {
     const tdm_value parameter = tdm_update_parameter(update, i);
     const char *name = tdm_update_name(update, i);
     char text[256];
-    (void)snprintf(text, sizeof text, "gradient/%s", name);
+    (void)snprintf(text, sizeof text, "negated_gradient/%s", name);
     const tdm_initializer zeros = {TDM_INIT_ZEROS, 0, 0, -1};
     const tdm_value state = tdm_state(graph, text, tdm_value_dtype(graph, parameter),
                                       tdm_value_shape(graph, parameter), &zeros, parameter);
@@ -124,10 +125,27 @@ void layer_judge(layer_test *test, const char *name, tdm_value value) {
   layer_add_loss(test, tdm_mse_with(test->graph, judge, value, target, &sum));
 }
 
+tdm_tensor *layer_test_gradient(const layer_test *test, const tdm_tensor_list *saved,
+                                const char *name) {
+  char text[256];
+  (void)snprintf(text, sizeof text, "negated_gradient/%s", name);
+  const tdm_tensor *kept = tdm_tensor_list_find(saved, text);
+  if (!kept) fail_msg("%s: no gradient of %s", test->name, name);
+  size_t count;
+  double *values = tensor_values(kept, &count);
+  for (size_t i = 0; i < count; i++)
+    values[i] = -values[i];
+  tdm_tensor *gradient =
+      tdm_tensor_from(test->golden->context, TDM_FLOAT64, tdm_tensor_shape(kept), values);
+  free(values);
+  assert_non_null(gradient);
+  return gradient;
+}
+
 /* ---- Running --------------------------------------------------------------------------------- */
 
 void layer_test_start(layer_test *test) {
-  const tdm_optimizer optimizer = {.rule = &keeping_rule, .learning_rate = -1.0};
+  const tdm_optimizer optimizer = {.rule = &keeping_rule, .learning_rate = 1.0};
   const tdm_session_options options = {.struct_size = sizeof options,
                                        .loss = test->loss,
                                        .optimizer = &optimizer,

@@ -66,5 +66,8 @@ void layer_add_loss(layer_test *test, tdm_value loss);
 void layer_test_start(layer_test *test);
 /* One training step; answers the loss. */
 double layer_test_step(layer_test *test);
+/* The gradient of a parameter after a step, of what tdm_store_save gave; the caller releases it. */
+tdm_tensor *layer_test_gradient(const layer_test *test, const tdm_tensor_list *saved,
+                                const char *name);
 
 #endif

@@ -5,7 +5,7 @@ load("//third_party/cuda:toolkit.bzl", "is_new_enough", "toolkit_version")
 _NVCC = "nvcc: NVIDIA (R) Cuda compiler driver\nCuda compilation tools, release %s, V%s.48\n"
 
 def toolkit_test():
-    """Fails where a version is read wrong, or a toolkit is taken that the sources do not build with."""
+    """Fails where a version is read wrong, or a toolkit taken that is too old."""
     for text, version, taken in [
         (_NVCC % ("11.8", "11.8"), (11, 8), False),
         (_NVCC % ("12.4", "12.4"), (12, 4), False),

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""tools/gpu_check_run.py passes only when everything ran: what fails, is missing, or cannot run
-here makes it end with 1 and is named in the report."""
+"""tools/gpu_check_run.py passes only when everything asked for ran: what fails, is missing, comes
+too late or cannot run here makes it end with 1 and is named in the report."""
+import json
 import os
 import shutil
 import subprocess
@@ -10,15 +11,16 @@ import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
-RUN = os.path.join(os.getcwd(), "tools", "gpu_check_run.py")
-sys.path.insert(0, os.path.dirname(RUN))
-from gpu_check_run import REQUIRED_TESTS  # noqa: E402
-
+TOOLS = os.path.join(os.getcwd(), "tools")
 GOOD = "#!/bin/sh\necho '[  PASSED  ] 3 test(s).'\n"
 BAD = "#!/bin/sh\necho '[  FAILED  ] 1 test(s)'\nexit 1\n"
 SILENT = "#!/bin/sh\nexit 0\n"
-WITH_GPU = "#!/bin/sh\necho 'GPU: Emulated 9000 (X)'\n"
-WITHOUT_GPU = "#!/bin/sh\necho 'transfer: there is no cuda:0: no driver'\nexit 1\n"
+SLOW = "#!/bin/sh\nsleep 600 &\nsleep 600\n"
+TELLS = "#!/bin/sh\necho \"[  PASSED  ] 1 test(s). $LD_LIBRARY_PATH\"\n"
+WITH_GPU = "#!/bin/sh\necho 'GPU: Real 9000 (X)'\n"
+WITHOUT_GPU = "#!/bin/sh\necho 'no GPU: there is no cuda:0: no driver'\nexit 1\n"
+# Its first number is of the cpu, the others of the GPU.
+MODEL = "#!/bin/sh\ncase \"$*\" in *'*=cpu:0'*) echo loss 0.5 ;; *) echo loss %s ;; esac\n"
 
 
 class GpuCheckTest(unittest.TestCase):
@@ -28,85 +30,102 @@ class GpuCheckTest(unittest.TestCase):
     def tearDown(self):
         shutil.rmtree(self.folder)
 
-    def pack(self, files):
-        """A folder as tools/gpu_check makes it, of these programs: path -> text."""
-        shutil.copy(RUN, os.path.join(self.folder, "run"))
+    def pack(self, look=WITH_GPU, **programs):
+        """A folder as tools/gpu_check makes it, of these programs: name -> text."""
+        shutil.copy(os.path.join(TOOLS, "gpu_check_run.py"), os.path.join(self.folder, "run"))
         content = os.path.join(self.folder, "content")
-        for path, text in files.items():
-            full = os.path.join(content, path)
-            os.makedirs(os.path.dirname(full), exist_ok=True)
-            with open(full, "w", encoding="utf-8") as handle:
+        os.makedirs(os.path.join(content, "bin"))
+        for name, text in dict(programs, look=look).items():
+            path = os.path.join(content, "bin", name)
+            with open(path, "w", encoding="utf-8") as handle:
                 handle.write(text)
-            os.chmod(full, 0o755)
+            os.chmod(path, 0o755)
+        with open(os.path.join(content, "version"), "w", encoding="utf-8") as handle:
+            handle.write("1234\n")
+        shutil.copy(os.path.join(TOOLS, "gpu_check_parts.py"), content)
         with tarfile.open(os.path.join(self.folder, "packed.tar.xz"), "w:xz") as packed:
             packed.add(content, ".")
         shutil.rmtree(content)
 
-    def files(self, transfer=WITH_GPU, **tests):
-        """A complete package whose tests pass but for those given."""
-        texts = dict({name: GOOD for name in REQUIRED_TESTS}, **tests)
-        texts = {name: text for name, text in texts.items() if text}
-        files = {"tests/" + name: text for name, text in texts.items()}
-        return dict(files, **{"bin/transfer": transfer, "tests.list": "\n".join(texts),
-                              "version": "1234\n"})
-
-    def run_it(self, *parts):
-        """(exit code, what it printed, the report)."""
+    def run_it(self, *words, **environment):
+        """(exit code, what it printed, the report, results)."""
         out = os.path.join(self.folder, "out")
-        done = subprocess.run([sys.executable, os.path.join(self.folder, "run")] + list(parts),
-                              env={"OUT": out, "PATH": "/usr/bin:/bin"}, text=True,
+        done = subprocess.run([sys.executable, os.path.join(self.folder, "run")] + list(words),
+                              env=dict(environment, OUT=out, PATH="/usr/bin:/bin"), text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         reports = os.path.join(out, "bench", "results")
-        report = ""
+        report, results = "", []
         if os.path.isdir(reports):
             name, = os.listdir(reports)
             with open(os.path.join(reports, name), encoding="utf-8") as handle:
                 report = name + "\n" + handle.read()
-        return done.returncode, done.stdout, report
+            with open(os.path.join(out, "results.json"), encoding="utf-8") as handle:
+                results = json.load(handle)["results"]
+        return done.returncode, done.stdout, report, results
 
     def test_all_is_well(self):
-        self.pack(self.files())
-        code, printed, report = self.run_it("tests")
+        self.pack(device_kernels_cuda_test=GOOD)
+        code, printed, report, results = self.run_it("kernels")
         self.assertEqual(code, 0, printed)
-        self.assertTrue(report.startswith("emulated_9000_x.md\n# Emulated 9000 (X)"), report)
-        self.assertIn("| device_kernels_gpu_test | passed | 3 |", report)
+        self.assertTrue(report.startswith("real_9000_x.md\n# Real 9000 (X)"), report)
+        self.assertIn("- device_kernels_cuda_test: passed, 3 cases", report)
         self.assertNotIn("Failed", report)
+        self.assertEqual(len(results), 1)
 
     def test_a_test_that_fails(self):
-        self.pack(self.files(device_kernels_gpu_test=BAD))
-        code, printed, report = self.run_it("tests")
+        self.pack(device_kernels_cuda_test=BAD, resume_cuda_test=GOOD)
+        code, printed, report, results = self.run_it("kernels", "checkpoints")
         self.assertEqual(code, 1)
-        self.assertIn("FAILED: device_kernels_gpu_test ended with 1", printed)
-        self.assertIn("- device_kernels_gpu_test ended with 1", report)
+        self.assertIn("device_kernels_cuda_test ended with 1", printed)
+        self.assertIn("- kernels.device_kernels_cuda_test: ", report)
+        self.assertEqual([one["verdict"] for one in results], ["failed", "passed"])
 
     def test_a_test_that_ran_nothing(self):
-        self.pack(self.files(device_kernels_gpu_test=SILENT))
-        self.assertEqual(self.run_it("tests")[0], 1)
+        self.pack(device_kernels_cuda_test=SILENT)
+        self.assertEqual(self.run_it("kernels")[0], 1)
 
     def test_a_test_that_is_missing(self):
-        self.pack(self.files(device_kernels_gpu_test=None))
-        code, _, report = self.run_it("tests")
-        self.assertEqual(code, 1)
-        self.assertIn("device_kernels_gpu_test is not in the package", report)
+        self.pack()
+        code, printed, _, results = self.run_it("kernels")
+        self.assertEqual((code, results[0]["verdict"]), (1, "failed"), printed)
+
+    def test_a_test_that_does_not_end(self):
+        """It is ended, its children too, and what comes behind it is told as not run."""
+        self.pack(device_kernels_cuda_test=SLOW, resume_cuda_test=GOOD)
+        code, printed, report, results = self.run_it("kernels", "checkpoints", "--deadline", "22")
+        self.assertEqual(code, 1, printed)
+        self.assertIn("ended with 124", results[0]["detail"])
+        self.assertEqual(results[1]["detail"], "time is up")
+        self.assertIn("- checkpoints.resume_cuda_test: time is up", report)
 
     def test_no_gpu(self):
-        self.pack(self.files(transfer=WITHOUT_GPU))
-        code, printed, report = self.run_it("tests")
+        self.pack(look=WITHOUT_GPU, device_kernels_cuda_test=GOOD)
+        code, printed, report, _ = self.run_it("kernels")
         self.assertEqual(code, 1)
-        self.assertIn("tests: not run: no GPU (transfer: there is no cuda:0: no driver)", printed)
+        self.assertIn("no GPU (no GPU: there is no cuda:0: no driver)", printed)
         self.assertTrue(report.startswith("no_gpu.md\n"), report)
 
-    def test_a_benchmark_that_fails(self):
-        self.pack(dict(self.files(), **{"bench/overhead.py": "raise SystemExit('no PyTorch')"}))
-        code, printed, _ = self.run_it("overhead")
+    def test_a_model_that_computes_something_else(self):
+        self.pack(recommender=MODEL % "0.502")
+        self.assertEqual(self.run_it("recommender")[0], 0)
+        os.remove(os.path.join(self.folder, "packed.tar.xz"))
+        self.pack(recommender=MODEL % "0.9")
+        code, printed, _, _ = self.run_it("recommender")
         self.assertEqual(code, 1)
-        self.assertIn("overhead ended with 1: no PyTorch", printed)
+        self.assertIn("0.9 on the GPU, 0.5 on the cpu", printed)
 
-    def test_a_part_that_does_not_exist(self):
-        self.pack(self.files())
-        code, printed, _ = self.run_it("everything")
+    def test_libraries_that_were_found_already(self):
+        """libcuda may be known by LD_LIBRARY_PATH alone."""
+        self.pack(device_kernels_cuda_test=TELLS)
+        self.run_it("kernels", LD_LIBRARY_PATH="/driver/of/this/machine")
+        with open(os.path.join(self.folder, "out", "log.txt"), encoding="utf-8") as handle:
+            self.assertIn("/driver/of/this/machine", handle.read())
+
+    def test_an_item_that_does_not_exist(self):
+        self.pack()
+        code, printed, _, _ = self.run_it("everything")
         self.assertEqual(code, 2)
-        self.assertIn("there is no part everything", printed)
+        self.assertIn("there is no part or item everything", printed)
 
 
 if __name__ == "__main__":

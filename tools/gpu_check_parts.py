@@ -1,0 +1,215 @@
+"""What tools/gpu_check can check and measure: parts, each a list of items that run one program and
+judge what it printed. Invariant: an item passes only if its program ended well and showed what was
+asked of it.
+"""
+import os
+import re
+import shutil
+import sys
+
+DEVICES = ["conformance_%s_cuda%d_test" % (topic, index)
+           for topic in ("copy", "faults", "memory", "queue", "tensor") for index in (0, 1)]
+GOLDEN = ["golden_%s_cuda_test" % family for family in
+          ("layers", "loss", "pointwise", "recurrent", "tables", "vision", "models")]
+PARALLEL = ["%s_cuda_test" % name for name in
+            ("collectives", "comm", "cpp_parallel", "data_parallel", "data_parallel_parts",
+             "sparse_refresh")]
+RANDOM = ["random_graphs_cuda_test", "chain_models_cuda_test", "fuse_models_cuda_test",
+          "update_groups_cuda_test"]
+SANITIZED = [name for name in DEVICES if name.endswith("cuda0_test") and "faults" not in name] + [
+    "device_kernels_cuda_test", "golden_layers_cuda_test", "golden_vision_cuda_test",
+    "golden_recurrent_cuda_test", "golden_tables_cuda_test"]
+LANGUAGES = [("english", "american-english"), ("french", "french"), ("german", "ngerman"),
+             ("spanish", "spanish"), ("italian", "italian"), ("dutch", "dutch"),
+             ("portuguese", "portuguese"), ("swedish", "swedish")]
+MIXED = "embedding=cpu:0,*=cuda:0"
+
+
+class Failed(Exception):
+    """Why an item did not pass."""
+
+
+class Item:
+    """One thing to run. begin(check, limit_s) answers a line or lines for the report, or fails."""
+
+    def __init__(self, part, name, limit_s, begin, needs_gpu=True):
+        self.part, self.name, self.limit_s = part, name, limit_s
+        self.begin, self.needs_gpu = begin, needs_gpu
+
+    def label(self):
+        return self.part if self.name == self.part else "%s.%s" % (self.part, self.name)
+
+
+def ended_well(words, code, output):
+    if code != 0:
+        last = output.strip()[-300:]
+        raise Failed("%s ended with %d: %s" % (os.path.basename(words[0]), code, last))
+    return output
+
+
+def run(check, words, limit_s, **environment):
+    """What the program printed."""
+    return ended_well(words, *check.run(words, limit_s, **environment))
+
+
+# ---- Tests
+
+def run_test(check, name, limit_s, before=(), **environment):
+    words = list(before) + [check.path("bin", name)]
+    output = run(check, words, limit_s, **environment)
+    passed = re.search(r"\[  PASSED  \] (\d+) test", output)
+    if not passed:
+        raise Failed("%s ended well and tells of no test" % name)
+    return "%s cases" % passed.group(1)
+
+
+def test_items(part, names, limit_s=240):
+    return [Item(part, name, limit_s,
+                 lambda check, limit, name=name: run_test(check, name, limit)) for name in names]
+
+
+# ---- compute-sanitizer
+
+def find_sanitizer():
+    known = "/usr/local/cuda/bin/compute-sanitizer"
+    found = shutil.which("compute-sanitizer") or (known if os.path.exists(known) else None)
+    if not found:
+        raise Failed("compute-sanitizer is not installed")
+    return found
+
+
+def sanitize(check, tool, name, limit_s):
+    """Every value in memory of its own; initcheck wants it unwritten."""
+    zones = "unfilled" if tool == "initcheck" else "filled"
+    before = [find_sanitizer(), "--tool", tool, "--error-exitcode", "99"]
+    return run_test(check, name, limit_s, before, TANDEM_RED_ZONES=zones)
+
+
+def sanitizer_items():
+    return [Item(tool, name, 500,
+                 lambda check, limit, tool=tool, name=name: sanitize(check, tool, name, limit))
+            for tool in ("memcheck", "racecheck", "initcheck") for name in SANITIZED]
+
+
+# ---- Models: numbers beside those of the cpu
+
+def word_options(check):
+    options = []
+    for language, name in LANGUAGES:
+        options += ["--words", "%s=%s" % (language, check.path("words", name))]
+    return options
+
+
+def last_number(output, pattern):
+    found = re.findall(pattern, output, re.MULTILINE)
+    if not found:
+        raise Failed("no line is like %s" % pattern)
+    return float(found[-1])
+
+
+def compare_model(check, limit_s, words, places, pattern, apart):
+    """The same program on the cpu and on the GPU: what pattern finds last, and both speeds."""
+    rows = []
+    numbers = []
+    for place in places:
+        output = run(check, words + ["--place", place], limit_s / len(places))
+        numbers.append(last_number(output, pattern))
+        speed = re.findall(r"^trained on .*$", output, re.MULTILINE)
+        rows.append("%-28s %.5f  %s" % (place, numbers[-1], speed[-1] if speed else ""))
+    for number in numbers[1:]:
+        if abs(number - numbers[0]) > apart:
+            raise Failed("%g on the GPU, %g on the cpu:\n%s" % (number, numbers[0],
+                                                              "\n".join(rows)))
+    return "\n".join(rows)
+
+
+def size(check, full, small):
+    """A rehearsal on the emulated driver, whose threads are played one by one, is small."""
+    return [str(small if check.rehearses else full)]
+
+
+def main_job(check, limit_s):
+    words = [check.path("bin", "distributed_model"), "--epochs", "1", "--words-per-language"]
+    words += size(check, 20000, 20) + word_options(check)
+    return compare_model(check, limit_s, words, ["*=cpu:0", MIXED, "*=cuda:0"],
+                         r"loss ([\d.]+)", 0.02)
+
+
+def char_lm(check, limit_s):
+    words = [check.path("bin", "char_lm"), "--text", check.path("text"), "--epochs", "1",
+             "--sample", "20", "--steps"] + size(check, 60, 2)
+    if check.rehearses:
+        words += ["--batch", "2", "--length", "8", "--hidden", "8", "--embedding", "4",
+                  "--characters", "2000"]
+    return compare_model(check, limit_s, words, ["*=cpu:0", MIXED],
+                         r"bits per character ([\d.]+)", 0.02)
+
+
+def fashion_cnn(check, limit_s):
+    words = [check.path("bin", "fashion_cnn"), "--data", check.path("fashion"), "--epochs", "1",
+             "--test-images"] + size(check, 2000, 20) + ["--images"] + size(check, 6000, 16)
+    return compare_model(check, limit_s, words, ["*=cpu:0", "*=cuda:0"],
+                         r"loss ([\d.]+)", 0.03)
+
+
+def recommender(check, limit_s):
+    words = [check.path("bin", "recommender"), "--epochs", "1", "--samples"]
+    words += size(check, 40000, 64) + ["--held-out"] + size(check, 4000, 64)
+    if check.rehearses:
+        words += ["--tables", "3", "--hidden", "8", "--batch", "32"]
+    return compare_model(check, limit_s, words, ["*=cpu:0", "*=cuda:0"], r"loss ([\d.]+)", 0.01)
+
+
+def job_beside_pytorch(check, limit_s):
+    words = [sys.executable, check.path("bench", "main_job.py"), "--program",
+             check.path("bin", "distributed_model"), "--peer",
+             check.path("bench", "peers", "main_job.py"), "--seeds", "1", "--epochs", "2",
+             "--threads", str(min(8, os.cpu_count())), "--place", MIXED,
+             "--peer-accelerator", "cuda:0"] + word_options(check)
+    return run(check, words, limit_s, TANDEM_CUDA_LOGICAL="1")
+
+
+# ---- Measurements
+
+def overhead(check, limit_s):
+    words = [sys.executable, check.path("bench", "overhead.py"), "--program",
+             check.path("bin", "overhead_rows"), "--peer",
+             check.path("bench", "peers", "overhead.py"), "--rounds", "1"]
+    return run(check, words, limit_s, TANDEM_CUDA_LOGICAL="1")
+
+
+def transfer(check, limit_s):
+    words = [check.path("bin", "transfer"), "--device", "cpu:0,cuda:0", "--sizes",
+             "1K,64K" if check.rehearses else "1K,64K,1M,16M,256M", "--samples", "3", "--json",
+             os.path.join(check.out, "transfer.json")]
+    if check.rehearses:
+        words += ["--case", "host_to_device,device_to_host"]
+    return run(check, words, limit_s, TANDEM_CUDA_LOGICAL="1")
+
+
+def transfer_of_models(check, limit_s):
+    words = [check.path("bin", "transfer"), "--model", "--calibrate", "--rounds", "1", "--json",
+             os.path.join(check.out, "models.json")] + word_options(check)
+    if check.rehearses:
+        words += ["--table-rows", "500", "--largest-batch", "16", "--steps", "3"]
+    return run(check, words, limit_s, TANDEM_CUDA_LOGICAL="1", TANDEM_LINKS="off")
+
+
+def single(part, begin, limit_s, needs_gpu=True):
+    return [Item(part, part, limit_s, begin, needs_gpu)]
+
+
+def all_items():
+    items = test_items("conformance", DEVICES)
+    items += test_items("kernels", ["device_kernels_cuda_test"])
+    items += test_items("golden", GOLDEN)
+    items += test_items("random", RANDOM)
+    items += test_items("parallel", PARALLEL)
+    items += test_items("checkpoints", ["resume_cuda_test"])
+    items += single("main_job", main_job, 300) + single("char_lm", char_lm, 200)
+    items += single("fashion_cnn", fashion_cnn, 300) + single("recommender", recommender, 300)
+    items += single("transfer", transfer, 400)
+    items += single("transfer_of_models", transfer_of_models, 300)
+    items += single("overhead", overhead, 300, needs_gpu=False)
+    items += single("job_beside_pytorch", job_beside_pytorch, 500)
+    return items + sanitizer_items()

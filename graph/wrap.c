@@ -259,11 +259,6 @@ void tdm_data_parallel_between(tdm_graph *graph, const tdm_value *inputs, size_t
                                const tdm_value *outputs, size_t output_count,
                                const tdm_parallel_options *options) {
   if (!tdm_graph_is_open(graph, "tdm_data_parallel_between")) return;
-  if ((input_count && !inputs) || (output_count && !outputs)) {
-    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                   "tdm_data_parallel_between: a count without its list");
-    return;
-  }
   const tdm_boundary boundary = {inputs, input_count, outputs, output_count};
   const char *name =
       tdm_region_format(&graph->region, "%s..%s", name_or(graph, inputs, input_count, ""),

@@ -18,7 +18,7 @@ static tdm_status count_devices(tdm_context *context, const tdm_context_plan *pl
     const tdm_kind *kind = tdm_device_kinds[i];
     const char *reason = kind->absent;
     out_counts[i] = 0;
-    if (kind->absent == NULL) {
+    if (kind->absent == NULL && !plan->kinds[i].none) {
       TDM_TRY(kind->count(context, &plan->kinds[i], &out_counts[i], &reason));
     }
     if (plan->kinds[i].count > 0 && out_counts[i] < (size_t)plan->kinds[i].count) {
@@ -216,5 +216,6 @@ const char *tdm_accelerator(tdm_context *context) {
   (void)pthread_mutex_lock(&context->start_mutex);
   if (!atomic_load(&context->started)) context->secondary_cores = true;
   (void)pthread_mutex_unlock(&context->start_mutex);
-  return context->devices[context->primary_count]->name;
+  if (context->secondary_count > 0) return context->devices[context->primary_count]->name;
+  return "sim:0"; /* which was asked not to be there: whoever places on it is told so */
 }

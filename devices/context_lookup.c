@@ -90,8 +90,9 @@ static tdm_status fail_absent(tdm_context *context, const tdm_kind *kind, const 
   for (size_t i = 0; i < context->device_count; ++i) {
     opened += strcmp(context->devices[i]->ops->kind, kind->name) == 0;
   }
-  return tdm_fail(TDM_UNAVAILABLE, "there is no %.40s: the context has %zu device%s of kind %s",
-                  name, opened, opened == 1 ? "" : "s", kind->name);
+  return tdm_fail(TDM_UNAVAILABLE, "there is no %.40s: the context has %zu device%s of kind %s%s",
+                  name, opened, opened == 1 ? "" : "s", kind->name,
+                  opened > 0 ? "" : ": none were asked for (its options, or TANDEM_DEVICES)");
 }
 
 static tdm_status find_device(tdm_context *context, const char *name, tdm_device **out_device) {

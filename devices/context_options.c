@@ -30,11 +30,12 @@ static size_t find_kind(const char *name) {
   return SIZE_MAX;
 }
 
-static tdm_status read_count(const char *source, const char *key, const char *text,
+static tdm_status read_count(const char *source, const char *key, const char *text, uint64_t least,
                              tdm_kind_options *kind) {
   uint64_t count = 0;
-  TDM_TRY(tdm_setting_integer(source, key, text, 1, TDM_MAX_DEVICES_OF_KIND, &count));
+  TDM_TRY(tdm_setting_integer(source, key, text, least, TDM_MAX_DEVICES_OF_KIND, &count));
   kind->count = (int)count;
+  kind->none = count == 0;
   return TDM_OK;
 }
 
@@ -49,7 +50,8 @@ static tdm_status read_devices_variable(tdm_context_plan *plan) {
       return tdm_fail(TDM_INVALID_ARGUMENT, "%s: there is no kind of device \"%s\"",
                       devices_variable, setting.key);
     }
-    TDM_TRY(read_count(devices_variable, setting.key, setting.value, &plan->kinds[kind]));
+    const uint64_t least = kind == 0 ? 1 : 0; /* the host itself is always there */
+    TDM_TRY(read_count(devices_variable, setting.key, setting.value, least, &plan->kinds[kind]));
   }
   return status;
 }
@@ -57,7 +59,7 @@ static tdm_status read_devices_variable(tdm_context_plan *plan) {
 static tdm_status read_kind_variables(const tdm_kind *kind, tdm_kind_options *options) {
   const char *count = kind->count_variable == NULL ? NULL : getenv(kind->count_variable);
   if (count != NULL && count[0] != '\0') {
-    TDM_TRY(read_count(kind->count_variable, "the count", count, options));
+    TDM_TRY(read_count(kind->count_variable, "the count", count, 1, options));
   }
   if (kind->settings_variable != NULL) options->settings = getenv(kind->settings_variable);
   return TDM_OK;
@@ -77,17 +79,21 @@ static tdm_status read_tf32(int asked, tdm_context_plan *plan) {
   return TDM_OK;
 }
 
+/* 0: the environment's count stays. -1: none, which the first kind, the host itself, refuses. */
 static tdm_status set_count(tdm_context_plan *plan, const char *kind, int count) {
   if (count == 0) return TDM_OK;
-  if (count < 0 || count > TDM_MAX_DEVICES_OF_KIND) {
-    return tdm_fail(TDM_INVALID_ARGUMENT, "%d devices of kind %s were asked for, not 1 to %d",
-                    count, kind, TDM_MAX_DEVICES_OF_KIND);
-  }
   const size_t index = find_kind(kind);
+  const bool none = count == -1 && index != 0;
+  if (!none && (count < 0 || count > TDM_MAX_DEVICES_OF_KIND)) {
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%d devices of kind %s were asked for, not 1 to %d%s",
+                    count, kind, TDM_MAX_DEVICES_OF_KIND, index == 0 ? "" : ", nor -1 for none");
+  }
+  if (none && index == SIZE_MAX) return TDM_OK;
   if (index == SIZE_MAX) {
     return tdm_fail(TDM_UNAVAILABLE, "this build has no devices of kind %s", kind);
   }
-  plan->kinds[index].count = count;
+  plan->kinds[index].count = none ? 0 : count;
+  plan->kinds[index].none = none;
   return TDM_OK;
 }
 

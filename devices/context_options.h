@@ -7,7 +7,8 @@
 
 enum { TDM_MAX_KINDS = 8, TDM_MAX_DEVICES_OF_KIND = 64 };
 
-/* One per entry of tdm_device_kinds, in its order. A count above 0 was asked for by name. */
+/* One per entry of tdm_device_kinds, in its order. A count above 0, or none, was asked for by
+ * name. */
 typedef struct tdm_context_plan {
   tdm_kind_options kinds[TDM_MAX_KINDS];
 } tdm_context_plan;

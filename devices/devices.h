@@ -25,7 +25,8 @@ typedef struct tdm_context_options {
   struct uv_loop_s
       *loop;       /* completions arrive here; NULL: a loop and thread of the library's own */
   int cpu_devices; /* 0: TANDEM_CPU_DEVICES, else one per NUMA node */
-  int sim_devices; /* 0: TANDEM_DEVICES ("sim=2"), else one that shares the cpu's cores */
+  int sim_devices; /* 0: TANDEM_DEVICES ("sim=2"; "sim=0": none), else one that shares the cpu's
+                      cores; -1: none */
   const char *sim; /* "latency_us=5,gigabytes_per_second=16,delay_seed=0"; NULL: TANDEM_SIM */
   /* 1: products of float32 on GPUs may round their factors to TF32, which has ten bits behind the
    * point instead of 23 and goes through the tensor cores; -1: they may not; 0: TANDEM_TF32 (0 or
@@ -54,8 +55,9 @@ TDM_API size_t tdm_device_count(const tdm_context *context);
 TDM_API const char *tdm_device_name_at(const tdm_context *context, size_t index);
 /* Is there a device of that name? If not, the message tells why ("no driver", ...). */
 TDM_API tdm_status tdm_device_check(tdm_context *context, const char *name) TDM_WARN_UNUSED;
-/* A GPU if there is one, else sim:0, which then gets cores of its own if no session exists yet.
- * Borrowed; never NULL unless context is. The explicit way to say "a GPU if there is one". */
+/* A GPU if there is one, else sim:0, which then gets cores of its own if no session exists yet; its
+ * name also where the context was asked to have none, and placing there fails. Borrowed; never NULL
+ * unless context is. The explicit way to say "a GPU if there is one". */
 TDM_API const char *tdm_accelerator(tdm_context *context);
 
 /* Measures what copies between the devices cost, which takes up to a second or so for each pair,

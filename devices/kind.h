@@ -8,6 +8,7 @@
 /* What the context read from its options and the environment for one kind. */
 typedef struct tdm_kind_options {
   int count;            /* devices asked for; 0: as many as the kind finds */
+  bool none;            /* none of the kind were asked for: it is not looked for, count is 0 */
   const char *settings; /* "latency_us=5,..."; NULL: none. Borrowed for the call */
   bool tf32;            /* products of float32 may be rounded so, where the kind can */
 } tdm_kind_options;

@@ -47,7 +47,7 @@ static tdm_status cpu_allocate(tdm_device *device, size_t bytes, tdm_memory *out
   TDM_TRY(tdm_faults_strike(tdm_context_faults(context), TDM_FAULT_ALLOCATION));
   tdm_address address;
   TDM_TRY(tdm_cpu_memory_allocate(tdm_context_topology(context), tdm_context_cores(context, device),
-                                  bytes, &address));
+                                  device->name, bytes, &address));
   *out_memory = (tdm_memory){.device = device, .address = address, .bytes = bytes};
   return TDM_OK;
 }

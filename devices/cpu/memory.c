@@ -26,9 +26,9 @@ static void *map_aligned(size_t length) {
 }
 
 tdm_status tdm_cpu_memory_allocate(const tdm_topology *topology, const tdm_core_range *cores,
-                                   size_t bytes, tdm_address *out_address) {
+                                   const char *name, size_t bytes, tdm_address *out_address) {
   *out_address = 0;
-  if (bytes > PTRDIFF_MAX / 2) return tdm_fail_memory(bytes, "a cpu device");
+  if (bytes > PTRDIFF_MAX / 2) return tdm_fail_memory(bytes, name);
   void *memory;
   if (bytes < MAPPED_FROM_BYTES) {
     memory = aligned_alloc(ALIGNMENT, round_up(bytes == 0 ? 1 : bytes, ALIGNMENT));
@@ -41,7 +41,7 @@ tdm_status tdm_cpu_memory_allocate(const tdm_topology *topology, const tdm_core_
       (void)tdm_topology_bind_memory(topology, cores, memory, length);
     }
   }
-  if (memory == NULL) return tdm_fail_memory(bytes, "a cpu device");
+  if (memory == NULL) return tdm_fail_memory(bytes, name);
   *out_address = (tdm_address)memory;
   return TDM_OK;
 }

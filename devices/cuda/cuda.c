@@ -111,7 +111,8 @@ static tdm_status cuda_allocate(tdm_device *device, size_t bytes, tdm_memory *ou
   *out_memory = (tdm_memory){0};
   TDM_TRY(tdm_faults_strike(tdm_context_faults(device->context), TDM_FAULT_ALLOCATION));
   tdm_address address;
-  TDM_TRY(tdm_cuda_memory_allocate(&cuda_of(device)->memory, bytes, &address));
+  const tdm_status status = tdm_cuda_memory_allocate(&cuda_of(device)->memory, bytes, &address);
+  if (status != TDM_OK) return tdm_fail_within(status, "%s", device->name);
   *out_memory = (tdm_memory){.device = device, .address = address, .bytes = bytes};
   return TDM_OK;
 }

@@ -1,4 +1,6 @@
-/* The allocator behind sim's addresses. Invariant: see memory.h. */
+/* The allocator behind sim's addresses. Invariant: see memory.h; a page of the table is mapped once
+ * and stays, since translate looks at it without a lock, but it is given back to the system (it
+ * then reads as free) whenever nothing in it lives and the cursor has left it. */
 #include "devices/sim/memory.h"
 
 #include <sys/mman.h>
@@ -6,73 +8,125 @@
 #include "core/status.h"
 
 static const size_t granule_bytes = (size_t)1 << TDM_SIM_GRANULE_BITS;
-enum { RESERVED = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE };
+static const size_t range_bytes = (size_t)1 << TDM_SIM_RANGE_BITS;
+static const size_t granule_count = (size_t)1 << (TDM_SIM_RANGE_BITS - TDM_SIM_GRANULE_BITS);
+static const size_t page_granules = (size_t)1 << TDM_SIM_PAGE_BITS;
 
-static void *reserve(size_t bytes, int protection) {
-  void *memory = mmap(NULL, bytes, protection, RESERVED, -1, 0);
+/* No processor takes these for addresses of a process: on x86-64 their upper bits differ from one
+ * another, on aarch64, which ignores the uppermost eight, bit 55 is not that of a user's address.
+ */
+static const tdm_address first_address = (tdm_address)0x8080 << 48;
+_Static_assert(sizeof(tdm_address) == 8, "sim's addresses are beyond those of 32 bits");
+
+static void *map(size_t bytes) {
+  void *memory =
+      mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return memory == MAP_FAILED ? NULL : memory;
 }
 
-tdm_status tdm_sim_memory_init(tdm_sim_memory *memory, size_t range_bytes) {
-  *memory =
-      (tdm_sim_memory){.range_bytes = range_bytes, .granule_count = range_bytes / granule_bytes};
+static size_t page_bytes(void) {
+  return page_granules * sizeof(tdm_sim_granule);
+}
+
+static tdm_sim_granule *page_of(const tdm_sim_memory *memory, size_t granule) {
+  return atomic_load_explicit(&memory->pages[granule / page_granules], memory_order_relaxed);
+}
+
+tdm_status tdm_sim_memory_init(tdm_sim_memory *memory, size_t index) {
+  *memory = (tdm_sim_memory){.begin = first_address + index * range_bytes};
   if (pthread_mutex_init(&memory->mutex, NULL) != 0) {
     return tdm_fail(TDM_OUT_OF_MEMORY, "no mutex for the memory of a sim device");
   }
   memory->has_mutex = true;
-  memory->begin = (tdm_address)reserve(range_bytes, PROT_NONE);
-  if (memory->begin == 0) return tdm_fail_memory(range_bytes, "the addresses of a sim device");
-  memory->backing = reserve(range_bytes, PROT_NONE);
-  if (memory->backing == NULL) {
-    return tdm_fail_memory(range_bytes, "the range behind a sim device's addresses");
-  }
-  /* Zero pages that nobody touches cost nothing. */
-  const size_t table_bytes = memory->granule_count * sizeof(*memory->remain);
-  memory->remain = reserve(table_bytes, PROT_READ | PROT_WRITE);
-  if (memory->remain == NULL) return tdm_fail_memory(table_bytes, "the table of a sim device");
   return TDM_OK;
 }
 
 void tdm_sim_memory_deinit(tdm_sim_memory *memory) {
-  if (memory->begin != 0) (void)munmap((void *)memory->begin, memory->range_bytes);
-  if (memory->backing != NULL) (void)munmap(memory->backing, memory->range_bytes);
-  if (memory->remain != NULL) {
-    (void)munmap(memory->remain, memory->granule_count * sizeof(*memory->remain));
+  for (size_t i = 0; i < TDM_SIM_PAGES; ++i) {
+    tdm_sim_granule *page = page_of(memory, i * page_granules);
+    if (page != NULL) (void)munmap(page, page_bytes());
+    atomic_store_explicit(&memory->pages[i], NULL, memory_order_relaxed);
   }
   if (memory->has_mutex) (void)pthread_mutex_destroy(&memory->mutex);
-  *memory = (tdm_sim_memory){0};
+  memory->has_mutex = false;
 }
 
-/* A run of free granules in [from, to); SIZE_MAX: there is none. Under the mutex. */
+/* ---- Under the mutex ----------------------------------------------------------------------- */
+
+/* A run of free granules in [from, to); SIZE_MAX: there is none. A page that is not there, or in
+ * which nothing lives, is passed as a whole. */
 static size_t find_run(const tdm_sim_memory *memory, size_t count, size_t from, size_t to) {
   size_t free_count = 0;
-  for (size_t i = from; i < to; ++i) {
-    const size_t remain = atomic_load_explicit(&memory->remain[i], memory_order_relaxed);
-    free_count = remain == 0 ? free_count + 1 : 0;
-    if (free_count == count) return i + 1 - count;
+  for (size_t i = from; i < to;) {
+    const size_t page_end = (i / page_granules + 1) * page_granules;
+    size_t step = 1;
+    if (memory->live[i / page_granules] == 0) {
+      step = (page_end < to ? page_end : to) - i;
+      free_count += step;
+    } else {
+      const tdm_sim_granule *entry = &page_of(memory, i)[i % page_granules];
+      const bool is_free = atomic_load_explicit(&entry->remain, memory_order_relaxed) == 0;
+      free_count = is_free ? free_count + 1 : 0;
+    }
+    i += step;
+    if (free_count >= count) return i - free_count;
   }
   return SIZE_MAX;
 }
 
-tdm_status tdm_sim_memory_allocate(tdm_sim_memory *memory, size_t bytes, tdm_address *out_address) {
+/* The pages of granules [first, first + count) are there. */
+static bool make_pages(tdm_sim_memory *memory, size_t first, size_t count) {
+  for (size_t i = first / page_granules; i <= (first + count - 1) / page_granules; ++i) {
+    if (page_of(memory, i * page_granules) != NULL) continue;
+    tdm_sim_granule *page = map(page_bytes());
+    if (page == NULL) return false;
+    atomic_store_explicit(&memory->pages[i], page, memory_order_release);
+  }
+  return true;
+}
+
+/* The page tells of nothing that lives, and nothing will be put there soon. */
+static void drop_page(const tdm_sim_memory *memory, size_t index) {
+  tdm_sim_granule *page = page_of(memory, index * page_granules);
+  if (page == NULL || memory->live[index] != 0 || memory->cursor / page_granules == index) return;
+  (void)madvise(page, page_bytes(), MADV_DONTNEED);
+}
+
+/* SIZE_MAX: the addresses, or the memory for the table, are used up. */
+static size_t take_granules(tdm_sim_memory *memory, size_t count) {
+  size_t first = find_run(memory, count, memory->cursor, granule_count);
+  if (first == SIZE_MAX) first = find_run(memory, count, 0, granule_count);
+  if (first == SIZE_MAX || !make_pages(memory, first, count)) return SIZE_MAX;
+  const size_t left = memory->cursor / page_granules;
+  memory->cursor = first + count;
+  for (size_t i = first; i < first + count; ++i)
+    ++memory->live[i / page_granules];
+  if (left < TDM_SIM_PAGES) drop_page(memory, left);
+  return first;
+}
+
+/* ---- Blocks -------------------------------------------------------------------------------- */
+
+tdm_status tdm_sim_memory_allocate(tdm_sim_memory *memory, const char *name, size_t bytes,
+                                   tdm_address *out_address) {
   *out_address = 0;
-  if (bytes > memory->range_bytes) return tdm_fail_memory(bytes, "a sim device");
+  if (bytes > range_bytes) return tdm_fail_memory(bytes, name);
   const size_t size = bytes == 0 ? 1 : bytes;
   const size_t count = (size + granule_bytes - 1) / granule_bytes;
+  char *block = map(count * granule_bytes);
+  if (block == NULL) return tdm_fail_memory(bytes, name);
   (void)pthread_mutex_lock(&memory->mutex);
-  size_t first = find_run(memory, count, memory->cursor, memory->granule_count);
-  if (first == SIZE_MAX) first = find_run(memory, count, 0, memory->granule_count);
-  if (first == SIZE_MAX || mprotect(memory->backing + first * granule_bytes, count * granule_bytes,
-                                    PROT_READ | PROT_WRITE) != 0) {
-    (void)pthread_mutex_unlock(&memory->mutex);
-    return tdm_fail_memory(bytes, "a sim device");
+  const size_t first = take_granules(memory, count);
+  for (size_t i = 0; i < count && first != SIZE_MAX; ++i) {
+    tdm_sim_granule *entry = &page_of(memory, first + i)[(first + i) % page_granules];
+    atomic_store_explicit(&entry->memory, block + i * granule_bytes, memory_order_relaxed);
+    atomic_store_explicit(&entry->remain, size - i * granule_bytes, memory_order_release);
   }
-  for (size_t i = 0; i < count; ++i) {
-    atomic_store_explicit(&memory->remain[first + i], size - i * granule_bytes,
-                          memory_order_release);
-  }
-  memory->cursor = first + count;
   (void)pthread_mutex_unlock(&memory->mutex);
+  if (first == SIZE_MAX) {
+    (void)munmap(block, count * granule_bytes);
+    return tdm_fail_memory(bytes, name);
+  }
   *out_address = memory->begin + first * granule_bytes;
   return TDM_OK;
 }
@@ -81,13 +135,17 @@ void tdm_sim_memory_release(tdm_sim_memory *memory, tdm_address address) {
   if (address == 0) return;
   const size_t first = (address - memory->begin) / granule_bytes;
   (void)pthread_mutex_lock(&memory->mutex);
-  const size_t size = atomic_load_explicit(&memory->remain[first], memory_order_relaxed);
+  const tdm_sim_granule *begin = &page_of(memory, first)[first % page_granules];
+  const size_t size = atomic_load_explicit(&begin->remain, memory_order_relaxed);
+  char *block = atomic_load_explicit(&begin->memory, memory_order_relaxed);
   const size_t count = (size + granule_bytes - 1) / granule_bytes;
-  char *bytes = memory->backing + first * granule_bytes;
-  (void)madvise(bytes, count * granule_bytes, MADV_DONTNEED);
-  (void)mprotect(bytes, count * granule_bytes, PROT_NONE);
-  for (size_t i = 0; i < count; ++i) {
-    atomic_store_explicit(&memory->remain[first + i], 0, memory_order_release);
+  for (size_t i = first; i < first + count; ++i) {
+    tdm_sim_granule *entry = &page_of(memory, i)[i % page_granules];
+    atomic_store_explicit(&entry->remain, 0, memory_order_release);
+    --memory->live[i / page_granules];
   }
+  for (size_t i = first / page_granules; i <= (first + count - 1) / page_granules; ++i)
+    drop_page(memory, i);
   (void)pthread_mutex_unlock(&memory->mutex);
+  (void)munmap(block, count * granule_bytes);
 }

@@ -1,9 +1,12 @@
-/* Memory that the host cannot reach by its address. Every address lies in a range that is never
- * mapped readable; the bytes lie a constant distance away, which only translate knows:
+/* Memory that the host cannot reach by its address. Addresses are numbers beyond what any process
+ * can map, so they cost nothing; the bytes are mapped a block at a time, and a table, which grows
+ * with the addresses in use, tells where each granule's are:
  *
- *   addresses  |  block  |       |  block  |  ...      PROT_NONE for good
- *                  | + distance
- *   backing    |  bytes  |       |  bytes  |  ...      readable while the block lives
+ *   addresses  |  block  |       |  block  |  ...      no memory, whoever reads one is stopped
+ *                   |                 |
+ *   table      [ granule ... ] [ granule ... ]         a page of it for 2^30 bytes of addresses
+ *                   |                 |
+ *   bytes      |  block  |       |  block  |           mapped while the block lives
  *
  * Invariant: a granule of addresses belongs to one block at most; a released address is not given
  * out again before the cursor has gone through the whole range. */
@@ -15,41 +18,52 @@
 
 #include "devices/device.h"
 
+enum {
+  TDM_SIM_GRANULE_BITS = 16,
+  TDM_SIM_PAGE_BITS = 14, /* granules that a page of the table tells of */
+  TDM_SIM_RANGE_BITS = 38,
+  TDM_SIM_PAGES = 1 << (TDM_SIM_RANGE_BITS - TDM_SIM_PAGE_BITS - TDM_SIM_GRANULE_BITS)
+};
+
+typedef struct tdm_sim_granule {
+  _Atomic size_t remain;  /* from the granule's begin to its block's end; 0: free */
+  _Atomic(char *) memory; /* of the granule's begin */
+} tdm_sim_granule;
+
 typedef struct tdm_sim_memory {
-  tdm_address begin;      /* of the addresses */
-  size_t range_bytes;     /* of addresses, and of backing */
-  char *backing;          /* of address `begin` */
-  _Atomic size_t *remain; /* (granules): bytes from a granule's begin to its block's end; 0: free */
-  size_t granule_count;
-  size_t cursor;         /* granule where the next search begins */
-  pthread_mutex_t mutex; /* of cursor, and of giving out granules */
+  tdm_address begin;                               /* of 2^TDM_SIM_RANGE_BITS addresses */
+  _Atomic(tdm_sim_granule *) pages[TDM_SIM_PAGES]; /* NULL: no address of it was given out yet */
+  size_t live[TDM_SIM_PAGES];                      /* granules in use */
+  size_t cursor;                                   /* granule where the next search begins */
+  pthread_mutex_t mutex; /* of live and cursor, and of giving out granules */
   bool has_mutex;
 } tdm_sim_memory;
 
-/* Reserves the ranges. deinit accepts a zeroed or half-built one. */
-tdm_status tdm_sim_memory_init(tdm_sim_memory *memory, size_t range_bytes) TDM_WARN_UNUSED;
+/* The addresses of the device of this index; devices of one context have different ones. Maps
+ * nothing. deinit accepts a zeroed one; no memory of it is out. */
+tdm_status tdm_sim_memory_init(tdm_sim_memory *memory, size_t index) TDM_WARN_UNUSED;
 void tdm_sim_memory_deinit(tdm_sim_memory *memory);
 
-tdm_status tdm_sim_memory_allocate(tdm_sim_memory *memory, size_t bytes,
+/* Blocks of zeros. OUT_OF_MEMORY names the device by its name. */
+tdm_status tdm_sim_memory_allocate(tdm_sim_memory *memory, const char *name, size_t bytes,
                                    tdm_address *out_address) TDM_WARN_UNUSED;
 void tdm_sim_memory_release(tdm_sim_memory *memory, tdm_address address);
 
 /* A pointer to the bytes of [address, address + bytes); NULL, without a message, when that is not
  * inside one live block. Any thread, without a lock. */
 static inline void *tdm_sim_memory_translate(const tdm_sim_memory *memory, tdm_address address,
-                                             size_t bytes);
-
-enum { TDM_SIM_GRANULE_BITS = 16 };
-
-static inline void *tdm_sim_memory_translate(const tdm_sim_memory *memory, tdm_address address,
                                              size_t bytes) {
   const size_t offset = address - memory->begin;
-  if (offset >= memory->range_bytes) return NULL;
+  if (offset >> TDM_SIM_RANGE_BITS != 0) return NULL;
   const size_t granule = offset >> TDM_SIM_GRANULE_BITS;
   const size_t inside = offset & (((size_t)1 << TDM_SIM_GRANULE_BITS) - 1);
-  const size_t remain = atomic_load_explicit(&memory->remain[granule], memory_order_acquire);
-  if (inside > remain || bytes > remain - inside) return NULL;
-  return memory->backing + offset;
+  const tdm_sim_granule *page =
+      atomic_load_explicit(&memory->pages[granule >> TDM_SIM_PAGE_BITS], memory_order_acquire);
+  if (page == NULL) return NULL;
+  const tdm_sim_granule *entry = &page[granule & (((size_t)1 << TDM_SIM_PAGE_BITS) - 1)];
+  const size_t remain = atomic_load_explicit(&entry->remain, memory_order_acquire);
+  if (remain == 0 || inside > remain || bytes > remain - inside) return NULL;
+  return atomic_load_explicit(&entry->memory, memory_order_relaxed) + inside;
 }
 
 #endif

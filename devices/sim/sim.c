@@ -12,11 +12,6 @@
 #include "devices/settings.h"
 #include "devices/sim/memory.h"
 
-/* Addresses are not reused while a device's range lasts; backing is taken from the system as it is
- * used. A process has addresses for so many ranges, fewer where it is instrumented. */
-static const size_t most_range_bytes = (size_t)256 << 30;
-static const size_t all_ranges_bytes = (size_t)1 << 40;
-
 typedef struct sim_settings {
   double latency_us;
   double gigabytes_per_second; /* 0: no limit */
@@ -103,7 +98,7 @@ static tdm_status sim_allocate(tdm_device *device, size_t bytes, tdm_memory *out
   *out_memory = (tdm_memory){0};
   TDM_TRY(tdm_faults_strike(tdm_context_faults(device->context), TDM_FAULT_ALLOCATION));
   tdm_address address;
-  TDM_TRY(tdm_sim_memory_allocate(&sim_of(device)->memory, bytes, &address));
+  TDM_TRY(tdm_sim_memory_allocate(&sim_of(device)->memory, device->name, bytes, &address));
   *out_memory = (tdm_memory){.device = device, .address = address, .bytes = bytes};
   return TDM_OK;
 }
@@ -196,14 +191,6 @@ static tdm_status sim_count(tdm_context *context, const tdm_kind_options *option
   return TDM_OK;
 }
 
-/* Of each of `count` devices: a power of two. */
-static size_t range_bytes_of(int count) {
-  size_t bytes = most_range_bytes;
-  while (count > 0 && bytes > all_ranges_bytes / (size_t)count)
-    bytes /= 2;
-  return bytes;
-}
-
 /* A thread that executes a kernel ends no copy meanwhile: where copies take time, they have a
  * thread of their own. */
 static tdm_status create_workers(sim_device *sim) {
@@ -237,7 +224,7 @@ static tdm_status sim_create(tdm_context *context, const tdm_kind_options *optio
   (void)snprintf(sim->base.identity, sizeof(sim->base.identity), "%g us, %g GB/s, seed %llu",
                  settings.latency_us, settings.gigabytes_per_second,
                  (unsigned long long)settings.delay_seed);
-  tdm_status status = tdm_sim_memory_init(&sim->memory, range_bytes_of(options->count));
+  tdm_status status = tdm_sim_memory_init(&sim->memory, (size_t)index);
   if (status == TDM_OK) status = tdm_pins_init(&sim->pins, tdm_context_allocator(context));
   if (status == TDM_OK) status = create_workers(sim);
   if (status != TDM_OK) {
@@ -245,7 +232,7 @@ static tdm_status sim_create(tdm_context *context, const tdm_kind_options *optio
     return status;
   }
   sim->base.hidden_begin = sim->memory.begin;
-  sim->base.hidden_bytes = sim->memory.range_bytes;
+  sim->base.hidden_bytes = (size_t)1 << TDM_SIM_RANGE_BITS;
   *out_device = &sim->base;
   return TDM_OK;
 }

@@ -86,6 +86,7 @@ static void a_shortage_is_told(void **state) {
                                          tdm_shape_of(2, (int64_t)1 << 30, (int64_t)1 << 28));
   assert_null(tensor);
   assert_message("out of memory");
+  assert_message(TEST_DEVICE); /* whose memory, by its name */
 }
 
 static void allocations_fail_on_demand(void **state) {

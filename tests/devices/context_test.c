@@ -42,6 +42,32 @@ static void options_win_over_the_environment(void **state) {
   (void)unsetenv("TANDEM_DEVICES");
 }
 
+static void a_context_can_do_without_sim(void **state) {
+  (void)state;
+  (void)setenv("TANDEM_CPU_DEVICES", "1", 1);
+  (void)setenv("TANDEM_DEVICES", "sim=0,cuda=0", 1);
+  tdm_context *context = create(NULL);
+  assert_devices(context, (const char *[]){"cpu:0", NULL});
+  assert_string_equal(tdm_accelerator(context), "sim:0"); /* nothing else stands in for it */
+  assert_status(tdm_device_check(context, "sim:0"), TDM_UNAVAILABLE);
+  assert_message("none were asked for");
+  assert_null(tdm_tensor_zeros(context, tdm_accelerator(context), TDM_FLOAT32, tdm_shape_of(1, 2)));
+  tdm_context_release(context);
+  tdm_context_options options = {.struct_size = sizeof(options), .sim_devices = 1};
+  context = create(&options);
+  assert_devices(context, (const char *[]){"cpu:0", "sim:0", NULL});
+  tdm_context_release(context);
+  (void)unsetenv("TANDEM_DEVICES");
+  options.sim_devices = -1;
+  context = create(&options);
+  assert_int_equal(tdm_device_check(context, "sim:0"), TDM_UNAVAILABLE);
+  tdm_context_release(context);
+  options.sim_devices = -2;
+  assert_null(tdm_context_create(&options));
+  assert_message("-1 for none");
+  (void)unsetenv("TANDEM_CPU_DEVICES");
+}
+
 static void bad_settings_are_named(void **state) {
   (void)state;
   static const struct {
@@ -50,7 +76,7 @@ static void bad_settings_are_named(void **state) {
     const char *named;
   } cases[] = {
       {"TANDEM_DEVICES", "tpu=1", "tpu"},           {"TANDEM_DEVICES", "sim", "TANDEM_DEVICES"},
-      {"TANDEM_DEVICES", "sim=0", "sim"},           {"TANDEM_CPU_DEVICES", "many", "many"},
+      {"TANDEM_DEVICES", "cpu=0", "cpu"},           {"TANDEM_CPU_DEVICES", "many", "many"},
       {"TANDEM_SIM", "speed=3", "speed"},           {"TANDEM_SIM", "latency_us=-1", "latency_us"},
       {"TANDEM_SIM", "delay_seed=x", "delay_seed"}, {"TANDEM_DEVICES", "cuda=1", "CUDA"},
       {"TANDEM_CPU_ISA", "sse9", "sse9"},
@@ -398,6 +424,7 @@ static void every_nth_allocation_of_a_context_fails(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(options_win_over_the_environment),
+      cmocka_unit_test(a_context_can_do_without_sim),
       cmocka_unit_test(bad_settings_are_named),
       cmocka_unit_test(a_missing_device_says_why),
       cmocka_unit_test(the_accelerator_gets_cores_before_the_start_only),

@@ -43,8 +43,14 @@ static char *read_all(FILE *file, size_t *out_size) {
 
 outcome program_run(const char *arguments) {
   char command[2 * PATH_MAX];
-  assert_true(snprintf(command, sizeof command, "'%s' %s 2>&1", program, arguments) <
+  assert_true(snprintf(command, sizeof command, "'%s' %s", program, arguments) <
               (int)sizeof command);
+  return program_run_as(command);
+}
+
+outcome program_run_as(const char *line) {
+  char command[2 * PATH_MAX + 16];
+  assert_true(snprintf(command, sizeof command, "{ %s ; } 2>&1", line) < (int)sizeof command);
   FILE *pipe = popen(command, "r"); /* NOLINT(cert-env33-c): a shell is what users have */
   assert_non_null(pipe);
   outcome ended = {.output = read_all(pipe, NULL)};

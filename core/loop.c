@@ -12,6 +12,7 @@
 
 #include "core/allocate.h"
 #include "core/park.h"
+#include "core/process.h"
 #include "core/thread.h"
 
 struct tdm_loop {
@@ -258,7 +259,12 @@ tdm_status tdm_loop_create(const tdm_allocator *allocator, struct uv_loop_s *cal
   (void)pthread_mutex_init(&loop->timers_lock, NULL); /* glibc's takes nothing */
   loop->owned = caller_loop == NULL;
   loop->wake.data = loop;
-  const tdm_status status = loop->owned ? start_own(loop) : start_on_caller(loop, caller_loop);
+  tdm_low_descriptors low;
+  tdm_status status = tdm_low_descriptors_hold(&low);
+  if (status == TDM_OK) {
+    status = loop->owned ? start_own(loop) : start_on_caller(loop, caller_loop);
+    tdm_low_descriptors_release(&low);
+  }
   if (status != TDM_OK) {
     free_loop(loop);
     return status;

@@ -1,0 +1,67 @@
+/* The process's forks and lowest descriptors. Invariant: the mutex is free in a child, whoever had
+ * it in the parent: fork waits for it. */
+#include "core/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+_Atomic uint32_t tdm_process_fork_count;
+
+static pthread_mutex_t descriptors_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
+static int watch_code; /* of pthread_atfork */
+
+/* ---- Forks --------------------------------------------------------------------------------- */
+
+static void before_fork(void) {
+  (void)pthread_mutex_lock(&descriptors_mutex);
+}
+
+static void after_fork_in_parent(void) {
+  (void)pthread_mutex_unlock(&descriptors_mutex);
+}
+
+static void after_fork_in_child(void) {
+  (void)pthread_mutex_unlock(&descriptors_mutex);
+  (void)atomic_fetch_add_explicit(&tdm_process_fork_count, 1, memory_order_relaxed);
+}
+
+static void watch(void) {
+  watch_code = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+tdm_status tdm_process_watch(void) {
+  (void)pthread_once(&watch_once, watch);
+  return watch_code == 0
+             ? TDM_OK
+             : tdm_fail(TDM_OUT_OF_MEMORY, "forks cannot be watched: %s", strerror(watch_code));
+}
+
+/* ---- Descriptors --------------------------------------------------------------------------- */
+
+tdm_status tdm_low_descriptors_hold(tdm_low_descriptors *out_held) {
+  *out_held = (tdm_low_descriptors){0};
+  (void)pthread_mutex_lock(&descriptors_mutex);
+  for (;;) {
+    const int descriptor = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (descriptor < 0) {
+      const int code = errno;
+      tdm_low_descriptors_release(out_held);
+      return tdm_fail(TDM_UNAVAILABLE, "/dev/null cannot be opened: %s", strerror(code));
+    }
+    if (descriptor > STDERR_FILENO) {
+      (void)close(descriptor);
+      return TDM_OK;
+    }
+    out_held->held[out_held->count++] = descriptor;
+  }
+}
+
+void tdm_low_descriptors_release(tdm_low_descriptors *held) {
+  while (held->count > 0)
+    (void)close(held->held[--held->count]);
+  (void)pthread_mutex_unlock(&descriptors_mutex);
+}

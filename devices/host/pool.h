@@ -1,6 +1,8 @@
 /* Staging buffers: host memory that lies on the NUMA node nearest to a device, pinned for it, that
  * copies go through. Invariant: memory is bound before it is touched, and touched before it is
- * pinned; where the system says it lies is checked when it is made and whenever it is taken again;
+ * pinned; where the system says it lies is checked when it is made and whenever it is taken again,
+ * and what lies elsewhere than was granted is not pinned, so that nothing calls it more than
+ * pageable;
  * a buffer is taken again only after the last copy that uses it is reached; all buffers together
  * stay below the cap.
  *
@@ -17,8 +19,9 @@ typedef struct tdm_staging {
   void *memory; /* aligned to a page; contents undefined */
   size_t bytes; /* at least what was asked for */
   int node;     /* os index of the NUMA node it lies on; negative: the system does not tell */
-  bool pinned;  /* false: the device's driver refused, and the pool has said so; or the device is
-                   the host itself, which needs none */
+  bool pinned;  /* false: the device's driver refused, or the memory lies on another node than was
+                   granted, and the pool has said so; or the device is the host itself, which needs
+                   none */
 } tdm_staging;
 
 /* How the pool asks the system; any thread. Tests put doubles here. */
@@ -42,7 +45,7 @@ typedef struct tdm_pool_counters {
   uint64_t taken, reused, made, released;
   uint64_t refused_pins;  /* buffers that are not pinned, for devices that want it */
   uint64_t refused_binds; /* buffers whose node was not granted */
-  uint64_t misplaced;     /* found on another node than was granted: not handed out */
+  uint64_t misplaced;     /* found on another node than was granted */
   uint64_t waited;        /* takes that waited for a copy to end because of the cap */
   size_t bytes, peak_bytes, cap_bytes;
 } tdm_pool_counters;
@@ -56,8 +59,9 @@ void tdm_pool_destroy(tdm_pool *pool);
 /* A buffer of at least `bytes` bytes near `device` and pinned for it (device->ops->pin). When the
  * cap would be passed: kept buffers are freed first, then it waits for given-back ones whose copies
  * are under way, then OUT_OF_MEMORY, telling the cap: it never waits for one that is out, which the
- * caller itself may hold. UNAVAILABLE where the system keeps placing memory on another node than it
- * granted. Any thread but one that executes a queue. */
+ * caller itself may hold. Where the system keeps placing memory on another node than it granted,
+ * the buffer is what it is, on that node and not pinned, and the log is told once. Any thread but
+ * one that executes a queue. */
 tdm_status tdm_pool_take(tdm_pool *pool, tdm_device *device, size_t bytes,
                          tdm_staging **out_staging) TDM_WARN_UNUSED;
 /* As take, but waits for no copy: *out_staging is NULL, with OK, where it would have to. Any

@@ -1,6 +1,6 @@
 /* One staging buffer's memory: mapped, bound, touched, its place verified, pinned. Invariant:
- * memory that the system placed elsewhere than it granted is given back, counted, and never handed
- * out. */
+ * memory that the system placed elsewhere than it granted is counted and tried once more; what lies
+ * elsewhere again is told, and not pinned. */
 #include <stdint.h>
 #include <sys/mman.h>
 
@@ -94,45 +94,48 @@ static bool count_refusal(tdm_pool *pool, uint64_t *counter, bool *told) {
   return first;
 }
 
-/* Memory on the device's node. What lies elsewhere is kept until the end, so that the system does
- * not answer with the same pages again. */
+static void tell_misplaced(tdm_pool *pool, const tdm_pool_buffer *buffer) {
+  (void)pthread_mutex_lock(&pool->mutex);
+  const bool told = pool->told_misplaced;
+  pool->told_misplaced = true;
+  (void)pthread_mutex_unlock(&pool->mutex);
+  if (told) return;
+  const int wanted = buffer->device->node;
+  const bool several = buffer->staging.node == TDM_NODE_SEVERAL;
+  tdm_context_log(pool->context, TDM_LOG_WARNING,
+                  "staging memory for %s is pageable: it was granted on NUMA node %d and lies on "
+                  "%s%d",
+                  buffer->device->name, wanted, several ? "several, not " : "",
+                  several ? wanted : buffer->staging.node);
+}
+
+/* Memory on the device's node. What lies elsewhere at first is kept until the second try, so that
+ * the system does not answer with the same pages again. */
 static tdm_status place(tdm_pool *pool, tdm_pool_buffer *buffer) {
   const tdm_pool_system *system = &pool->system;
   tdm_staging *staging = &buffer->staging;
   const int wanted = buffer->device->node;
-  void *misplaced[TRIES] = {NULL};
-  int found = TDM_NODE_UNKNOWN;
-  tdm_status status = TDM_OK;
-  for (size_t i = 0; i < TRIES && staging->memory == NULL; ++i) {
+  for (size_t tries = 0; tries < TRIES; ++tries) {
     void *memory = system->map(system->user, staging->bytes, wanted, &buffer->bound);
-    if (memory == NULL) {
-      status = tdm_fail_memory(staging->bytes, "a staging buffer");
-      break;
-    }
-    touch(pool, memory, staging->bytes);
-    found = system->node_of(system->user, memory, staging->bytes);
-    if (buffer->bound && found != wanted && found != TDM_NODE_UNKNOWN) {
-      misplaced[i] = memory;
-      count(pool, &pool->counters.misplaced);
-    } else {
-      staging->memory = memory;
-      staging->node = found;
-    }
+    if (memory == NULL && staging->memory != NULL) break; /* the first will have to do */
+    if (memory == NULL) return tdm_fail_memory(staging->bytes, "a staging buffer");
+    if (staging->memory != NULL) system->unmap(system->user, staging->memory, staging->bytes);
+    staging->memory = memory;
+    touch(pool, staging->memory, staging->bytes);
+    staging->node = system->node_of(system->user, staging->memory, staging->bytes);
+    buffer->misplaced =
+        buffer->bound && staging->node != wanted && staging->node != TDM_NODE_UNKNOWN;
+    if (!buffer->misplaced) return TDM_OK;
+    count(pool, &pool->counters.misplaced);
   }
-  for (size_t i = 0; i < TRIES; ++i) {
-    if (misplaced[i] != NULL) system->unmap(system->user, misplaced[i], staging->bytes);
-  }
-  if (status != TDM_OK || staging->memory != NULL) return status;
-  return tdm_fail(TDM_UNAVAILABLE,
-                  "%zu bytes of staging memory for %s were granted on NUMA node %d and lie on %s%d",
-                  staging->bytes, buffer->device->name, wanted,
-                  found == TDM_NODE_SEVERAL ? "several, not " : "",
-                  found == TDM_NODE_SEVERAL ? wanted : found);
+  buffer->bound = false;
+  tell_misplaced(pool, buffer);
+  return TDM_OK;
 }
 
 static void pin(tdm_pool *pool, tdm_pool_buffer *buffer) {
   tdm_device *device = buffer->device;
-  if (device->host_addressable) return;
+  if (device->host_addressable || buffer->misplaced) return;
   const tdm_status status = device->ops->pin(device, buffer->staging.memory, buffer->staging.bytes);
   buffer->staging.pinned = status == TDM_OK;
   if (status == TDM_OK) return;
@@ -145,7 +148,7 @@ static void pin(tdm_pool *pool, tdm_pool_buffer *buffer) {
 tdm_status tdm_pool_buffer_make(tdm_pool *pool, tdm_pool_buffer *buffer) {
   TDM_TRY(place(pool, buffer));
   const int wanted = buffer->device->node;
-  if (!buffer->bound && wanted >= 0 &&
+  if (!buffer->bound && !buffer->misplaced && wanted >= 0 &&
       count_refusal(pool, &pool->counters.refused_binds, &pool->told_bind)) {
     tdm_context_log(pool->context, TDM_LOG_WARNING,
                     "staging memory for %s is not bound to NUMA node %d, the system refused",

@@ -19,7 +19,8 @@ typedef enum tdm_buffer_state {
 typedef struct tdm_pool_buffer {
   tdm_staging staging; /* first: a tdm_staging of ours is one of these */
   tdm_device *device;
-  bool bound; /* the system granted device->node */
+  bool bound;     /* the system granted device->node, and the memory lies there */
+  bool misplaced; /* it granted the node, and the memory lies elsewhere */
   tdm_buffer_state state;
   tdm_queue *queue; /* of the last use; NULL: it is over */
   uint64_t sequence;
@@ -44,7 +45,7 @@ struct tdm_pool {
   size_t capacity;
   tdm_pool_waiter *waiters;
   tdm_pool_counters counters;
-  bool told_pin, told_bind;
+  bool told_pin, told_bind, told_misplaced;
 };
 
 /* The machine's memory, through the context's topology. */

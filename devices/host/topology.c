@@ -34,7 +34,9 @@ static tdm_status load(tdm_topology *topology, const char *description) {
     return tdm_fail(TDM_UNAVAILABLE, "hwloc cannot read the machine's topology");
   }
   topology->loaded = true;
-  topology->is_this_machine = description == NULL;
+  /* What HWLOC_XMLFILE describes is hwloc's answer as well, and not where this process runs. */
+  topology->is_this_machine =
+      description == NULL && hwloc_topology_is_thissystem(topology->hwloc) != 0;
   return TDM_OK;
 }
 

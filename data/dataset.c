@@ -124,7 +124,7 @@ tdm_dataset *tdm_dataset_retain(tdm_dataset *dataset) {
 }
 
 void tdm_dataset_release(tdm_dataset *dataset) {
-  if (dataset == NULL) return;
+  if (dataset == NULL || tdm_context_is_inherited(dataset->context)) return;
   if (atomic_fetch_sub_explicit(&dataset->references, 1, memory_order_acq_rel) != 1) return;
   if (dataset->destroy != NULL) dataset->destroy(dataset->user);
   free_dataset(dataset);

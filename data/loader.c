@@ -72,6 +72,7 @@ tdm_loader *tdm_loader_create_with(tdm_dataset *dataset, const tdm_loader_option
     (void)tdm_fail(TDM_INVALID_ARGUMENT, "loader: the dataset is NULL");
     return NULL;
   }
+  if (tdm_context_check(dataset->context) != TDM_OK) return NULL;
   if (tdm_options_copy(&options, sizeof(options), given, sizeof(size_t), "loader options") ||
       check_options(&options) != TDM_OK) {
     return NULL;
@@ -96,7 +97,7 @@ tdm_loader *tdm_loader_create(tdm_dataset *dataset, const tdm_loader_options *op
 }
 
 void tdm_loader_release(tdm_loader *loader) {
-  if (loader == NULL) return;
+  if (loader == NULL || tdm_context_is_inherited(loader->dataset->context)) return;
   tdm_dataset *dataset = loader->dataset;
   tdm_prefetch_destroy(loader->prefetch);
   tdm_order_deinit(&loader->order);
@@ -110,6 +111,7 @@ int64_t tdm_loader_batch_count(const tdm_loader *loader) {
 
 tdm_status tdm_loader_start_at(tdm_loader *loader, uint64_t epoch, int64_t batch) {
   if (loader == NULL) return tdm_fail(TDM_INVALID_ARGUMENT, "loader: it is NULL");
+  TDM_TRY(tdm_context_check(loader->dataset->context));
   if (batch < 0 || batch > loader->order.batch_count) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "loader: batch %lld, of %lld an epoch", (long long)batch,
                     (long long)loader->order.batch_count);
@@ -134,6 +136,7 @@ tdm_status tdm_loader_next(tdm_loader *loader, tdm_tensor **out_fields, int64_t 
     return tdm_fail(TDM_INVALID_ARGUMENT, "loader: an argument of tdm_loader_next is NULL");
   }
   *out_rows = 0;
+  TDM_TRY(tdm_context_check(loader->dataset->context));
   memset(out_fields, 0, loader->field_count * sizeof(*out_fields));
   if (!loader->started) TDM_TRY(tdm_loader_start(loader, 0));
   if (loader->failure != TDM_OK) return tdm_fail(loader->failure, "%s", loader->message);

@@ -25,7 +25,7 @@ tdm_status tdm_words_init(tdm_context *context, tdm_words **out_words) {
 }
 
 void tdm_words_release(tdm_words *words) {
-  if (words == NULL) return;
+  if (words == NULL || tdm_context_is_inherited(words->context)) return;
   if (atomic_fetch_sub_explicit(&words->references, 1, memory_order_acq_rel) != 1) return;
   tdm_context *context = words->context;
   tdm_region_deinit(&words->region);

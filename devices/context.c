@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "core/process.h"
 #include "devices/context_state.h"
 #include "devices/host/links.h"
 
@@ -131,6 +133,7 @@ tdm_context *tdm_context_create(const tdm_context_options *options) {
   tdm_context_plan plan;
   if (tdm_context_options_read(options, &known) != TDM_OK) return NULL;
   if (tdm_context_plan_read(&known, &plan) != TDM_OK) return NULL;
+  if (tdm_process_watch() != TDM_OK) return NULL;
   const tdm_allocator allocator =
       known.allocator != NULL ? *known.allocator : tdm_allocator_default();
   tdm_context *context = tdm_allocate(&allocator, sizeof(*context), "a context");
@@ -140,6 +143,8 @@ tdm_context *tdm_context_create(const tdm_context_options *options) {
   context->log_user = known.log_user;
   context->callers_loop = known.loop != NULL;
   atomic_init(&context->references, 1);
+  context->process = (int)getpid();
+  context->generation = tdm_process_generation();
   if (build(context, &known, &plan) == TDM_OK) return context;
   tdm_context_destroy(context);
   return NULL;
@@ -185,6 +190,7 @@ static tdm_status start_devices(tdm_context *context) {
 }
 
 tdm_status tdm_context_start(tdm_context *context) {
+  TDM_TRY(tdm_context_check(context));
   if (atomic_load_explicit(&context->started, memory_order_acquire)) return TDM_OK;
   (void)pthread_mutex_lock(&context->start_mutex);
   tdm_status status = TDM_OK;
@@ -213,9 +219,11 @@ const char *tdm_accelerator(tdm_context *context) {
     if (context->devices[i]->described) continue; /* named by whoever wants it, or never */
     if (i >= context->primary_count + context->secondary_count) return context->devices[i]->name;
   }
-  (void)pthread_mutex_lock(&context->start_mutex);
-  if (!atomic_load(&context->started)) context->secondary_cores = true;
-  (void)pthread_mutex_unlock(&context->start_mutex);
+  if (!tdm_context_is_inherited(context)) {
+    (void)pthread_mutex_lock(&context->start_mutex);
+    if (!atomic_load(&context->started)) context->secondary_cores = true;
+    (void)pthread_mutex_unlock(&context->start_mutex);
+  }
   if (context->secondary_count > 0) return context->devices[context->primary_count]->name;
   return "sim:0"; /* which was asked not to be there: whoever places on it is told so */
 }

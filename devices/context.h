@@ -82,8 +82,16 @@ tdm_status tdm_context_submit_part(tdm_context *context, tdm_flight *flight,
 tdm_status tdm_context_copy(tdm_context *context, const tdm_memory *from, const tdm_memory *to,
                             size_t bytes) TDM_WARN_UNUSED;
 
+/* Is this another process than the one that made the context, which it inherited by fork? Then
+ * nothing of the context may be used, its locks included: a thread that is not here may hold them.
+ * One relaxed load. */
+bool tdm_context_is_inherited(const tdm_context *context);
+/* For public functions: INVALID_ARGUMENT for NULL, UNAVAILABLE for an inherited one. */
+tdm_status tdm_context_check(const tdm_context *context) TDM_WARN_UNUSED;
+
 /* Users of the context that must settle before it is closed (runs in flight). */
-bool tdm_context_enter(tdm_context *context); /* false once it is closing */
+bool tdm_context_enter(tdm_context *context); /* false once it is closing, or if it is inherited */
+tdm_status tdm_context_refuse(const tdm_context *context); /* why enter answered false */
 void tdm_context_leave(tdm_context *context);
 
 /* Called by a thread of one of the context's devices when it begins: such a thread closes the

@@ -1,7 +1,9 @@
 /* The end of a context: no more work is admitted, what is in flight settles, threads are joined,
- * the loop's handles are closed. Invariant: whoever lets the last user go holds close_mutex while
+ * the loop's handles are closed. A process that inherited the context by fork does none of this:
+ * what it lets go stays as it is. Invariant: whoever lets the last user go holds close_mutex while
  * it tells, and whoever finishes takes that mutex first, so that nothing is freed under the teller.
  */
+#include "core/process.h"
 #include "devices/context_state.h"
 
 static _Thread_local const tdm_context *thread_context; /* of a device's thread */
@@ -10,7 +12,26 @@ void tdm_context_thread_begins(tdm_context *context) {
   thread_context = context;
 }
 
+bool tdm_context_is_inherited(const tdm_context *context) {
+  return TDM_UNLIKELY(context->generation != tdm_process_generation());
+}
+
+tdm_status tdm_context_check(const tdm_context *context) {
+  if (context == NULL) return tdm_fail(TDM_INVALID_ARGUMENT, "the context is NULL");
+  if (!tdm_context_is_inherited(context)) return TDM_OK;
+  return tdm_fail(TDM_UNAVAILABLE,
+                  "the context was made by process %d, and inherited by fork without its threads: "
+                  "make a context after the fork, in the process that uses it",
+                  context->process);
+}
+
+tdm_status tdm_context_refuse(const tdm_context *context) {
+  TDM_TRY(tdm_context_check(context));
+  return tdm_fail(TDM_CANCELLED, "the context is closed");
+}
+
 bool tdm_context_enter(tdm_context *context) {
+  if (tdm_context_is_inherited(context)) return false;
   uint64_t users = atomic_load_explicit(&context->users, memory_order_relaxed);
   do {
     if ((users & TDM_CONTEXT_CLOSING) != 0) return false;
@@ -87,7 +108,7 @@ void tdm_context_close_begin(tdm_context *context) {
 }
 
 void tdm_context_close(tdm_context *context, void (*closed)(void *user), void *user) {
-  if (context == NULL) return;
+  if (context == NULL || tdm_context_is_inherited(context)) return;
   bool expected = false;
   if (!atomic_compare_exchange_strong(&context->close_begun, &expected, true)) {
     tdm_context_log(context, TDM_LOG_WARNING, "the context is closed a second time");
@@ -106,7 +127,7 @@ tdm_context *tdm_context_retain(tdm_context *context) {
 }
 
 void tdm_context_release(tdm_context *context) {
-  if (context == NULL) return;
+  if (context == NULL || tdm_context_is_inherited(context)) return;
   if (atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) != 1) return;
   if (atomic_load(&context->closed)) {
     tdm_context_destroy(context);

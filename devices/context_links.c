@@ -36,7 +36,7 @@ tdm_status tdm_context_create_links(tdm_context *context) {
 
 tdm_status tdm_context_calibrate(tdm_context *context, const char *cache_path) {
   if (context == NULL) return tdm_fail(TDM_INVALID_ARGUMENT, "the context is NULL");
-  if (!tdm_context_enter(context)) return tdm_fail(TDM_CANCELLED, "the context is closed");
+  if (!tdm_context_enter(context)) return tdm_context_refuse(context);
   size_t known_count = 0;
   tdm_status status = tdm_links_calibrate(context, NULL, &known_count);
   char path[PATH_BYTES];

@@ -141,7 +141,7 @@ tdm_status tdm_context_find_devices(tdm_context *context, const char *list, size
 }
 
 tdm_status tdm_device_check(tdm_context *context, const char *name) {
-  if (context == NULL) return tdm_fail(TDM_INVALID_ARGUMENT, "the context is NULL");
+  TDM_TRY(tdm_context_check(context));
   tdm_device *device = NULL;
   return find_device(context, name, &device);
 }
@@ -157,7 +157,7 @@ tdm_queue *tdm_context_queue(tdm_context *context, size_t index) {
 /* ---- Kernels ------------------------------------------------------------------------------- */
 
 tdm_status tdm_kernel_register(tdm_context *context, const tdm_kernel *kernel) {
-  if (context == NULL) return tdm_fail(TDM_INVALID_ARGUMENT, "the context is NULL");
+  TDM_TRY(tdm_context_check(context));
   return tdm_kernel_registry_add(&context->kernels, kernel);
 }
 

@@ -26,6 +26,8 @@ struct tdm_context {
   tdm_log_function log;
   void *log_user;
   bool callers_loop;
+  int process;         /* that made it */
+  uint32_t generation; /* of that process (core/process.h) */
   tdm_topology *topology;
   tdm_device **devices; /* (device_count) */
   size_t device_count;

@@ -111,7 +111,7 @@ tdm_status tdm_context_copy(tdm_context *context, const tdm_memory *from, const 
                     from->bytes, to->bytes);
   }
   if (bytes == 0) return TDM_OK;
-  if (!tdm_context_enter(context)) return tdm_fail(TDM_CANCELLED, "the context is closed");
+  if (!tdm_context_enter(context)) return tdm_context_refuse(context);
   const tdm_status status = tdm_route(from->device, to->device) != NULL
                                 ? hop(context, from, to, 0, bytes)
                                 : copy_staged(context, from, to, bytes);

@@ -38,7 +38,12 @@ typedef struct tdm_context_options {
 } tdm_context_options;
 
 /* Finds the devices. options may be NULL. NULL on failure. A context is shared by threads. With a
- * caller's loop: call it on the loop's thread. The caller owns one reference. */
+ * caller's loop: call it on the loop's thread. The caller owns one reference.
+ *
+ * A process that inherited a context by fork has none of its threads. There whatever would use the
+ * context, or what belongs to it, fails with UNAVAILABLE and changes nothing; elements of host
+ * tensors can be read (tdm_tensor_data), and releasing and closing are legal and do nothing: no
+ * callback is called, no memory given back. The child makes a context of its own. */
 TDM_API tdm_context *tdm_context_create(const tdm_context_options *options);
 TDM_API tdm_context *tdm_context_retain(tdm_context *context);
 /* Gives a reference back. Children (tensors, graphs, sessions) hold references of their own. The

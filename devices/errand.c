@@ -40,7 +40,7 @@ void tdm_errand_init(tdm_errand *errand, tdm_context *context) {
   tdm_region_init(&errand->region, tdm_context_allocator(context));
   errand->entered = tdm_context_enter(context);
   if (!errand->entered) {
-    errand->status = tdm_fail(TDM_CANCELLED, "the context is closed");
+    errand->status = tdm_context_refuse(context);
     return;
   }
   errand->status = tdm_context_start(context);

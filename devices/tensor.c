@@ -82,10 +82,7 @@ static tdm_tensor *over(tdm_storage *storage, size_t offset_bytes, tdm_dtype dty
 
 /* Is it a legal tensor? The answer's bytes otherwise are -1, with a message. */
 static int64_t check_tensor(tdm_context *context, tdm_dtype dtype, const tdm_shape *shape) {
-  if (context == NULL) {
-    (void)tdm_fail(TDM_INVALID_ARGUMENT, "the context is NULL");
-    return -1;
-  }
+  if (tdm_context_check(context) != TDM_OK) return -1;
   if (tdm_dtype_bytes(dtype) == 0) {
     (void)tdm_fail(TDM_INVALID_ARGUMENT, "a tensor cannot have dtype %d", (int)dtype);
     return -1;
@@ -174,7 +171,7 @@ tdm_tensor *tdm_tensor_retain(tdm_tensor *tensor) {
 }
 
 void tdm_tensor_release(tdm_tensor *tensor) {
-  if (tensor == NULL) return;
+  if (tensor == NULL || tdm_context_is_inherited(tensor->storage->context)) return;
   if (atomic_fetch_sub_explicit(&tensor->references, 1, memory_order_acq_rel) != 1) return;
   tdm_storage *storage = tensor->storage;
   tdm_release(tdm_context_allocator(storage->context), tensor, sizeof(*tensor));

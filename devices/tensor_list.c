@@ -23,6 +23,7 @@ tdm_tensor_list *tdm_tensor_list_create(tdm_context *context) {
     (void)tdm_fail(TDM_INVALID_ARGUMENT, "a list of tensors needs a context");
     return NULL;
   }
+  if (tdm_context_check(context) != TDM_OK) return NULL;
   const tdm_allocator *allocator = tdm_context_allocator(context);
   tdm_tensor_list *list = tdm_allocate(allocator, sizeof(*list), "a list of tensors");
   if (list == NULL) return NULL;
@@ -32,7 +33,7 @@ tdm_tensor_list *tdm_tensor_list_create(tdm_context *context) {
 }
 
 void tdm_tensor_list_release(tdm_tensor_list *list) {
-  if (list == NULL) return;
+  if (list == NULL || tdm_context_is_inherited(list->context)) return;
   tdm_context *context = list->context;
   const tdm_allocator *allocator = tdm_context_allocator(context);
   tdm_map_deinit(&list->places);

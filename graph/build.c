@@ -14,6 +14,7 @@ tdm_graph *tdm_graph_create(tdm_context *context) {
     (void)tdm_fail_null("tdm_graph_create: the context");
     return NULL;
   }
+  if (tdm_context_check(context) != TDM_OK) return NULL;
   const tdm_allocator *allocator = tdm_context_allocator(context);
   tdm_graph *graph = tdm_allocate(allocator, sizeof *graph, "graph");
   if (!graph) return NULL;
@@ -28,7 +29,8 @@ tdm_graph *tdm_graph_retain(tdm_graph *graph) {
 }
 
 void tdm_graph_release(tdm_graph *graph) {
-  if (!graph || atomic_fetch_sub(&graph->references, 1) != 1) return;
+  if (!graph || tdm_context_is_inherited(graph->context)) return;
+  if (atomic_fetch_sub(&graph->references, 1) != 1) return;
   tdm_context *context = tdm_context_retain(graph->context);
   tdm_graph_deinit(graph);
   tdm_release(tdm_context_allocator(context), graph, sizeof *graph);
@@ -37,6 +39,7 @@ void tdm_graph_release(tdm_graph *graph) {
 
 tdm_status tdm_graph_status(const tdm_graph *graph) {
   if (!graph) return tdm_fail_null("tdm_graph_status: the graph");
+  TDM_TRY(tdm_context_check(graph->context));
   return graph->status == TDM_OK ? TDM_OK : tdm_fail(graph->status, "%s", graph->message);
 }
 

@@ -37,7 +37,7 @@ static void complete_withdrawn(tdm_run_state *run, tdm_status status, tdm_admiss
 }
 
 bool tdm_run_cancel(tdm_session *session, uint64_t run_id) {
-  if (!session) return false;
+  if (!session || tdm_context_is_inherited(session->context)) return false;
   bool stopped = false;
   bool withdrawn = false;
   tdm_admission *admitted = NULL;

@@ -101,7 +101,7 @@ tdm_costs *tdm_costs_create(tdm_context *context) {
 }
 
 void tdm_costs_release(tdm_costs *costs) {
-  if (!costs) return;
+  if (!costs || tdm_context_is_inherited(costs->context)) return;
   for (tdm_cost_entry *entry = costs->first, *next; entry; entry = next) {
     next = entry->next;
     tdm_string_release(costs->allocator, entry->key);
@@ -196,6 +196,7 @@ static tdm_status learn(tdm_costs *costs, const tdm_plan *plan, bool crowded) {
 
 tdm_status tdm_costs_learn(tdm_costs *costs, tdm_session *session, bool crowded) {
   if (!costs || !session) return tdm_fail(TDM_INVALID_ARGUMENT, "no costs or no session");
+  TDM_TRY(tdm_context_check(session->context));
   pthread_mutex_lock(&session->lock);
   const tdm_plan *plan = session->last_asked;
   tdm_status status;

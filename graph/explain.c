@@ -81,6 +81,7 @@ static tdm_status checked(tdm_status status, FILE *out) {
 
 tdm_status tdm_session_explain(tdm_session *session, tdm_plan_format format, FILE *out) {
   if (!session || !out) return tdm_fail(TDM_INVALID_ARGUMENT, "explain: no session or no file");
+  TDM_TRY(tdm_context_check(session->context));
   pthread_mutex_lock(&session->lock);
   const tdm_plan *plan = session->last_asked;
   const tdm_status status =
@@ -164,6 +165,7 @@ tdm_status tdm_session_print_pass(tdm_session *session, const char *pass, tdm_pl
                                   FILE *out) {
   if (!session || !pass || !out)
     return tdm_fail(TDM_INVALID_ARGUMENT, "print_pass: no session, pass or file");
+  TDM_TRY(tdm_context_check(session->context));
   pass_printer printer = {pass, format, out, false, TDM_OK};
   pthread_mutex_lock(&session->lock);
   const tdm_status status = plan_again(session, &printer);

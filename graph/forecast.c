@@ -153,6 +153,7 @@ tdm_status tdm_session_forecast(tdm_session *session, const tdm_forecast_options
     return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_forecast: no place for the answer");
   *out_forecast = NULL;
   TDM_TRY(check(session, options));
+  TDM_TRY(tdm_context_check(session->context));
   pthread_mutex_lock(&session->lock);
   const tdm_plan *plan = session->last_asked;
   const tdm_status status =

@@ -29,6 +29,7 @@ tdm_status tdm_session_memory(tdm_session *session, const char *device, tdm_memo
   memset(out_use, 0, sizeof *out_use);
   if (!session || !device)
     return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_memory: no session or no device");
+  TDM_TRY(tdm_context_check(session->context));
   const tdm_device *found = tdm_context_find_device(session->context, device);
   if (!found) return TDM_INVALID_ARGUMENT;
   pthread_mutex_lock(&session->lock);

@@ -233,7 +233,8 @@ static void release_arenas(tdm_session *session) {
 }
 
 void tdm_session_release(tdm_session *session) {
-  if (!session || atomic_fetch_sub(&session->references, 1) != 1) return;
+  if (!session || tdm_context_is_inherited(session->context)) return;
+  if (atomic_fetch_sub(&session->references, 1) != 1) return;
   tdm_trace_destroy(session->trace);
   for (tdm_plan *plan = session->newest, *older; plan; plan = older) {
     older = plan->older;

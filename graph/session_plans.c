@@ -224,6 +224,7 @@ tdm_status tdm_session_prepare(tdm_session *session, const tdm_feed *feeds, size
                                const tdm_fetch *fetches, size_t fetch_count, bool training) {
   const tdm_run_request request = {feeds, feed_count, fetches, fetch_count, training};
   TDM_TRY(tdm_run_check_request(session, &request, "tdm_session_prepare"));
+  TDM_TRY(tdm_context_check(session->context));
   tdm_plan *plan;
   TDM_TRY(tdm_session_take_plan(session, &request, &plan));
   tdm_session_give_back_plan(session, plan);
@@ -235,6 +236,7 @@ tdm_status tdm_session_traffic(tdm_session *session, tdm_traffic *out_traffic) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_traffic: no place for the answer");
   memset(out_traffic, 0, sizeof *out_traffic);
   if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_traffic: no session");
+  TDM_TRY(tdm_context_check(session->context));
   pthread_mutex_lock(&session->lock);
   const tdm_plan *plan = session->last_asked;
   if (plan) *out_traffic = plan->traffic;
@@ -248,6 +250,7 @@ tdm_status tdm_session_refreshed(tdm_session *session, uint64_t *out_transfers,
     return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_refreshed: no place for the answers");
   *out_transfers = *out_bytes = 0;
   if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_refreshed: no session");
+  TDM_TRY(tdm_context_check(session->context));
   pthread_mutex_lock(&session->lock);
   const tdm_plan *plan = session->last_asked;
   if (plan) {

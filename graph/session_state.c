@@ -25,6 +25,7 @@ tdm_context *tdm_session_context(tdm_session *session) {
 
 uint64_t tdm_session_step(tdm_session *session) {
   if (!session) return 0;
+  if (tdm_context_is_inherited(session->context)) return session->store->steps;
   pthread_mutex_lock(&session->store->lock);
   const uint64_t steps = session->store->steps;
   pthread_mutex_unlock(&session->store->lock);
@@ -83,6 +84,7 @@ static tdm_status save_locked(tdm_session *session, tdm_tensor_list *list) {
 
 static tdm_status check_session(const tdm_session *session, const char *function) {
   if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "%s: the session is NULL", function);
+  TDM_TRY(tdm_context_check(session->context));
   if (session->can_train) return TDM_OK;
   return tdm_fail(TDM_INVALID_ARGUMENT, "%s: the session does not train", function);
 }

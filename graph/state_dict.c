@@ -70,6 +70,7 @@ static tdm_status read_options(const char *function, const tdm_session *session,
                                tdm_state_dict_options *out_options) {
   *out_options = (tdm_state_dict_options){.struct_size = sizeof *out_options};
   if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "%s: the session is NULL", function);
+  TDM_TRY(tdm_context_check(session->context));
   if (!options) return TDM_OK;
   if (options->struct_size != sizeof *options)
     return tdm_fail(TDM_INVALID_ARGUMENT, "%s: struct_size is %zu, expected %zu", function,

@@ -12,6 +12,7 @@ tdm_store *tdm_store_create(tdm_context *context) {
     (void)tdm_fail_null("tdm_store_create: the context");
     return NULL;
   }
+  if (tdm_context_check(context) != TDM_OK) return NULL;
   const tdm_allocator *allocator = tdm_context_allocator(context);
   tdm_store *store = tdm_allocate(allocator, sizeof *store, "store");
   if (!store) return NULL;
@@ -43,7 +44,8 @@ static void destroy_entry(tdm_store *store, tdm_store_entry *entry) {
 }
 
 void tdm_store_release(tdm_store *store) {
-  if (!store || atomic_fetch_sub(&store->references, 1) != 1) return;
+  if (!store || tdm_context_is_inherited(store->context)) return;
+  if (atomic_fetch_sub(&store->references, 1) != 1) return;
   for (tdm_store_entry *entry = store->first, *next; entry; entry = next) {
     next = entry->next;
     destroy_entry(store, entry);
@@ -62,6 +64,7 @@ uint64_t tdm_store_version(const tdm_store *store) {
 
 tdm_status tdm_store_status(tdm_store *store) {
   if (!store) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_store_status: the store is NULL");
+  TDM_TRY(tdm_context_check(store->context));
   pthread_mutex_lock(&store->lock);
   const tdm_status status =
       store->broken == TDM_OK ? TDM_OK : tdm_fail(store->broken, "%s", store->message);

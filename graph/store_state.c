@@ -38,6 +38,7 @@ tdm_tensor_list *tdm_store_save(tdm_store *store, bool with_states) {
     (void)tdm_fail(TDM_INVALID_ARGUMENT, "tdm_store_save: the store is NULL");
     return NULL;
   }
+  if (tdm_context_check(store->context) != TDM_OK) return NULL;
   tdm_tensor_list *list = tdm_tensor_list_create(store->context);
   if (!list) return NULL;
   tdm_admission place;
@@ -194,6 +195,7 @@ tdm_status tdm_store_load_locked(tdm_store *store, const tdm_tensor_list *list) 
 
 tdm_status tdm_store_load(tdm_store *store, const tdm_tensor_list *list) {
   if (!store || !list) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_store_load: no store or no list");
+  TDM_TRY(tdm_context_check(store->context));
   tdm_admission place;
   tdm_store_enter_alone(store, &place);
   const tdm_status status = tdm_store_load_locked(store, list);

@@ -74,8 +74,7 @@ static tdm_status run_planned(tdm_session *session, tdm_plan *plan, const tdm_ru
 
 static tdm_status run_blocking(tdm_session *session, const tdm_run_request *request,
                                tdm_fetch *fetches, double *out_loss) {
-  if (!tdm_context_enter(session->context))
-    return tdm_fail(TDM_CANCELLED, "the context is closing");
+  if (!tdm_context_enter(session->context)) return tdm_context_refuse(session->context);
   tdm_plan *plan;
   tdm_status status = tdm_session_take_plan(session, request, &plan);
   if (status == TDM_OK) {
@@ -209,8 +208,7 @@ static tdm_status submit_planned(tdm_session *session, tdm_plan *plan,
 static tdm_status submit(tdm_session *session, const tdm_run_request *request,
                          const tdm_submit_options *options, uint64_t *out_run_id) {
   if (!options->callback) return tdm_fail(TDM_INVALID_ARGUMENT, "a submission without a callback");
-  if (!tdm_context_enter(session->context))
-    return tdm_fail(TDM_CANCELLED, "the context is closing");
+  if (!tdm_context_enter(session->context)) return tdm_context_refuse(session->context);
   tdm_plan *plan;
   tdm_status status = tdm_run_table_check(&session->runs);
   if (status == TDM_OK) status = tdm_session_take_plan(session, request, &plan);

@@ -320,6 +320,7 @@ tdm_status tdm_trace_collect(tdm_trace *trace, tdm_timeline *out_timeline) {
 
 tdm_status tdm_session_trace(tdm_session *session, tdm_trace_format format, FILE *out) {
   if (!session || !out) return tdm_fail(TDM_INVALID_ARGUMENT, "trace: no session or no file");
+  TDM_TRY(tdm_context_check(session->context));
   if (!session->trace)
     return tdm_fail(TDM_INVALID_ARGUMENT, "trace: the session's trace_runs is 0: it keeps none");
   if (format != TDM_TRACE_CHROME && format != TDM_TRACE_SUMMARY)

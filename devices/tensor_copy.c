@@ -117,7 +117,10 @@ static tdm_tensor *begin_fill(tdm_context *context, const char *device, tdm_dtyp
   }
   const tdm_device *found = tdm_context_find_device(context, device);
   if (found == NULL) return NULL;
-  return tdm_tensor_create(context, found->host_addressable ? device : "cpu:0", dtype, shape);
+  if (found->host_addressable) return tdm_tensor_create(context, device, dtype, shape);
+  tdm_tensor *filled = tdm_tensor_create(context, "cpu:0", dtype, shape);
+  if (filled == NULL) (void)tdm_fail_within(TDM_OUT_OF_MEMORY, "a tensor of %s", device);
+  return filled;
 }
 
 /* Takes over the reference to filled. */

@@ -10,9 +10,9 @@
 #include "examples/common/learner.h"
 #include "examples/common/program.h"
 
-static const double HELD_OUT_SHARE = 0.05;               /* the end of the text */
-static const double CLIP_NORM = 1.0;                     /* longest joint norm of all gradients */
-static const char CHARACTERS_NAME[] = "text.characters"; /* in saved files */
+static const double HELD_OUT_SHARE = 0.05; /* the end of the text */
+static const double CLIP_NORM = 1.0;       /* longest joint norm of all gradients */
+#define CHARACTERS_NAME "text.characters"  /* in saved files */
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
@@ -114,6 +114,20 @@ typedef struct program {
   tdm_session *session;
 } program;
 
+/* A part of the text has too few characters, which the message is about: tells of which text, and
+ * what is enough. */
+static tdm_status fail_short(const program *self, bool training) {
+  const options *given = &self->given;
+  const int64_t least = given->common.batch_size * given->length + 1;
+  return tdm_fail(
+      TDM_INVALID_ARGUMENT,
+      "a text of %lld characters is too short: %s, and --batch %lld windows of --length "
+      "%lld take %lld of them; take a longer text, or smaller numbers",
+      (long long)self->read.byte_count,
+      training ? "all but the last twentieth are learnt from" : "the last twentieth is held out",
+      (long long)given->common.batch_size, (long long)given->length, (long long)least);
+}
+
 static tdm_status open_text(program *self) {
   const options *given = &self->given;
   tdm_status status = text_read(given->text_path, &self->read);
@@ -128,7 +142,7 @@ static tdm_status open_text(program *self) {
     self->sets[training] = text_windows(self->context, read, training ? 0 : self->held_out_begin,
                                         training ? self->held_out_begin : read->byte_count,
                                         given->common.batch_size, given->length);
-    if (!self->sets[training]) return check_made(NULL);
+    if (!self->sets[training]) return fail_short(self, training);
     self->loaders[training] = tdm_loader_create(self->sets[training], &wanted);
     status = check_made(self->loaders[training]);
   }
@@ -171,6 +185,7 @@ static tdm_status load(program *self, const char *path) {
   if (!list) return check_made(list);
   tdm_tensor *ours = text_characters(&self->read, self->context);
   const tdm_tensor *theirs = tdm_tensor_list_find(list, CHARACTERS_NAME);
+  if (!theirs) theirs = tdm_tensor_list_find(list, TDM_CHECKPOINT_PREFIX "own/" CHARACTERS_NAME);
   tdm_status status = check_made(ours);
   if (status == TDM_OK && theirs &&
       (tdm_tensor_bytes(ours) != tdm_tensor_bytes(theirs) ||
@@ -182,14 +197,20 @@ static tdm_status load(program *self, const char *path) {
   return status;
 }
 
+/* Files tell which characters their numbers stand for. */
+static tdm_status add_characters(program *self, tdm_tensor_list *list) {
+  tdm_tensor *characters = text_characters(&self->read, self->context);
+  tdm_status status = check_made(characters);
+  if (status == TDM_OK) status = tdm_tensor_list_add(list, CHARACTERS_NAME, characters);
+  tdm_tensor_release(characters);
+  return status;
+}
+
 static tdm_status save(program *self, const char *path) {
   tdm_tensor_list *list;
   tdm_status status = tdm_session_state_dict(self->session, NULL, &list);
-  tdm_tensor *characters = status == TDM_OK ? text_characters(&self->read, self->context) : NULL;
-  if (status == TDM_OK) status = check_made(characters);
-  if (status == TDM_OK) status = tdm_tensor_list_add(list, CHARACTERS_NAME, characters);
+  if (status == TDM_OK) status = add_characters(self, list);
   if (status == TDM_OK) status = tdm_safetensors_save(list, path);
-  tdm_tensor_release(characters);
   tdm_tensor_list_release(list);
   return status;
 }
@@ -216,6 +237,8 @@ static tdm_status learn(program *self, losses *counted) {
   static const char *const inputs[TEXT_FIELDS] = {CHAR_LM_CHARACTERS, CHAR_LM_TARGETS};
   const carried carries[] = {{CHAR_LM_H0, CHAR_LM_H_N, self->zeros[0]},
                              {CHAR_LM_C0, CHAR_LM_C_N, self->zeros[0]}};
+  tdm_tensor_list *kept = tdm_tensor_list_create(self->context);
+  tdm_status status = kept ? add_characters(self, kept) : check_made(kept);
   const learner learns = {
       .session = self->session,
       .training = self->loaders[true],
@@ -230,9 +253,12 @@ static tdm_status learn(program *self, losses *counted) {
                   counted},
       .carries = carries,
       .carry_count = sizeof carries / sizeof *carries,
+      .kept = kept,
   };
-  const tdm_status status = learner_train(&learns, &self->given.common);
-  return status == TDM_OK ? learner_explain(&learns, &self->given.common) : status;
+  if (status == TDM_OK) status = learner_train(&learns, &self->given.common);
+  if (status == TDM_OK) status = learner_explain(&learns, &self->given.common);
+  tdm_tensor_list_release(kept);
+  return status;
 }
 
 static tdm_status run(program *self, int argc, char **argv) {

@@ -2,6 +2,8 @@
  * the next is asked for, on failure too. */
 #include "examples/common/evaluate.h"
 
+#include "examples/common/interrupt.h"
+
 /* ---- What is carried ------------------------------------------------------------------------- */
 
 void carrier_begin(carrier *state, const learner *self) {
@@ -57,7 +59,7 @@ tdm_status evaluate(const learner *self) {
   batch taken = {.rows = 0};
   tdm_status status = tdm_loader_start(self->held_out, 0);
   if (status == TDM_OK) status = batch_next(self->held_out, &taken);
-  while (status == TDM_OK && taken.rows > 0) {
+  while (status == TDM_OK && taken.rows > 0 && !interrupt_came()) {
     status = evaluate_batch(self, &state, &taken);
     if (status == TDM_OK) status = batch_next(self->held_out, &taken);
   }

@@ -1,4 +1,4 @@
-/* One pass over what is held out. */
+/* One pass over what is held out; Ctrl-C ends it early. */
 #ifndef EXAMPLES_COMMON_EVALUATE_H
 #define EXAMPLES_COMMON_EVALUATE_H
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "examples/common/command_line.h"
+#include "examples/common/interrupt.h"
 #include "examples/common/middle.h"
 #include "examples/common/output_file.h"
 #include "examples/common/progress.h"
@@ -56,14 +57,23 @@ static tdm_status train_batch(training *run, steps *under_way, carrier *state, c
 
 /* May the next step be taken? */
 static bool goes_on(const training *run) {
-  return !run->given->steps || run->step < run->given->steps;
+  return !interrupt_came() && (!run->given->steps || run->step < run->given->steps);
 }
 
-/* After a step; at an epoch's end there is a checkpoint anyway. */
-static bool is_time_for_checkpoint(const training *run, int64_t done, int64_t batch_count) {
+/* After a step, the last one too; at an epoch's end there is a checkpoint anyway. */
+static bool is_time_for_checkpoint(const training *run, bool is_last, int64_t done,
+                                   int64_t batch_count) {
   const common_options *given = run->given;
-  return given->checkpoint_path && given->checkpoint_steps && done < batch_count &&
-         run->step % given->checkpoint_steps == 0;
+  if (!given->checkpoint_path || done >= batch_count) return false;
+  return is_last || (given->checkpoint_steps && run->step % given->checkpoint_steps == 0);
+}
+
+/* The steps that were asked for are not all done: Ctrl-C has come. */
+static tdm_status fail_interrupted(const training *run) {
+  const char *path = run->given->checkpoint_path;
+  return tdm_fail(TDM_CANCELLED, "interrupted after %lld steps%s%s", (long long)run->step,
+                  path ? ", from which training goes on by --resume " : "; nothing was written",
+                  path ? path : "");
 }
 
 /* What the first step of the epoch, or of what is left of it, is fed. */
@@ -93,9 +103,10 @@ static tdm_status submit_epoch(training *run, steps *under_way, const char *labe
     char note[32];
     snprintf(note, sizeof note, "loss %.3f", loss);
     progress_show(&run->bar, label, done, batch_count, note);
-    if (is_time_for_checkpoint(run, done, batch_count))
+    const bool is_last = !goes_on(run);
+    if (is_time_for_checkpoint(run, is_last, done, batch_count))
       status = middle_save(run->self, under_way, &state, run->given->checkpoint_path);
-    if (status != TDM_OK || !goes_on(run)) break;
+    if (status != TDM_OK || is_last) break;
     status = batch_next(loader, &taken);
   }
   batch_release(&taken);
@@ -137,14 +148,16 @@ static tdm_status train_and_judge(training *run, int64_t epoch) {
   if (status != TDM_OK) return status;
   const uint64_t took_ns = monotonic_ns() - began_ns;
   run->training_ns += took_ns;
-  if (run->given->trace_path && (epoch + 1 == run->given->epochs || !goes_on(run)))
-    status = write_trace(self->session, "--trace", run->given->trace_path);
-  if (status == TDM_OK) status = evaluate(self);
   int64_t done;
   tdm_loader_position(self->training, NULL, &done);
-  if (status == TDM_OK && run->given->checkpoint_path &&
-      done == tdm_loader_batch_count(self->training))
-    status = tdm_checkpoint_save(self->session, self->training, run->given->checkpoint_path);
+  if (run->given->checkpoint_path && done == tdm_loader_batch_count(self->training))
+    status = epoch_save(self, run->given->checkpoint_path);
+  if (status == TDM_OK && interrupt_came()) return fail_interrupted(run);
+  if (status == TDM_OK && run->given->trace_path &&
+      (epoch + 1 == run->given->epochs || !goes_on(run)))
+    status = write_trace(self->session, "--trace", run->given->trace_path);
+  if (status == TDM_OK) status = evaluate(self);
+  if (status == TDM_OK && interrupt_came()) return fail_interrupted(run);
   if (status != TDM_OK) return status;
   printf("epoch %lld/%lld  loss %.4f  %s %.4f  %.0f %s/s\n", (long long)epoch + 1,
          (long long)run->given->epochs, loss, self->judging.score_name,
@@ -165,7 +178,7 @@ static tdm_status resume(training *run, int64_t *out_epoch) {
   tdm_loader_position(self->training, &epoch, NULL);
   *out_epoch = (int64_t)epoch + (run->from.is_there ? 0 : 1);
   run->step = (int64_t)tdm_session_step(self->session);
-  if (!goes_on(run))
+  if (run->given->steps && run->step >= run->given->steps)
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "--resume %s: it has %lld steps behind it, and --steps asks for %lld", path,
                     (long long)run->step, (long long)run->given->steps);
@@ -186,10 +199,13 @@ tdm_status learner_train(const learner *self, const common_options *given) {
   training run = {.self = self, .given = given, .bar = progress_start()};
   run.step_count = given->epochs * tdm_loader_batch_count(self->training);
   int64_t first = 0;
+  interrupt_watch();
   tdm_status status = given->resume_path ? resume(&run, &first) : TDM_OK;
   for (int64_t epoch = first; status == TDM_OK && epoch < given->epochs && goes_on(&run); epoch++)
     status = train_and_judge(&run, epoch);
+  if (status == TDM_OK && interrupt_came()) status = fail_interrupted(&run);
   middle_release(&run.from, self);
+  interrupt_leave();
   if (status == TDM_OK) {
     const double seconds = (double)run.training_ns / 1e9;
     const int64_t units = units_of(self, run.row_count);

@@ -38,10 +38,13 @@ typedef struct learner {
   judge judging;
   const carried *carries;
   size_t carry_count;
+  const tdm_tensor_list
+      *kept; /* goes into checkpoints besides, for who reads them; NULL: nothing */
 } learner;
 
 /* Trains for the options' epochs, printing a line an epoch, and judges after each; once, without
- * training, where there are none. Writes the timeline that they ask for. */
+ * training, where there are none. Writes the timeline that they ask for. Ctrl-C ends it after the
+ * step under way, with CANCELLED, and with a checkpoint where they ask for one. */
 tdm_status learner_train(const learner *self, const common_options *given);
 /* Makes the plan of a training step on a batch of the most common shapes the session's latest, and
  * prints it, and writes it for graphviz, as the options ask. */

@@ -18,7 +18,14 @@ static tdm_status add_own(const learner *self, const steps *under_way, const car
   tdm_tensor_release(tensor);
   for (size_t i = 0; status == TDM_OK && i < self->carry_count; i++)
     status = tdm_tensor_list_add(own, self->carries[i].input, state->values[i]);
+  for (size_t i = 0; status == TDM_OK && i < tdm_tensor_list_count(self->kept); i++)
+    status = tdm_tensor_list_add(own, tdm_tensor_list_name(self->kept, i),
+                                 tdm_tensor_list_tensor(self->kept, i));
   return status;
+}
+
+tdm_status epoch_save(const learner *self, const char *path) {
+  return tdm_checkpoint_save_with(self->session, self->training, self->kept, path);
 }
 
 tdm_status middle_save(const learner *self, steps *under_way, const carrier *state,

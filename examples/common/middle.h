@@ -10,6 +10,9 @@
 tdm_status middle_save(const learner *self, steps *under_way, const carrier *state,
                        const char *path);
 
+/* The same at the end of an epoch, where there is nothing but what the learner keeps. */
+tdm_status epoch_save(const learner *self, const char *path);
+
 /* What middle_save has added, of a checkpoint from the middle of an epoch. */
 typedef struct middle {
   bool is_there; /* false: an epoch begins */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "examples/common/command_line.h"
+#include "examples/common/interrupt.h"
 
 /* user is the program's table. */
 static void print_log(void *user, tdm_log_level level, const char *message) {
@@ -29,5 +30,6 @@ tdm_status program_open(const option_table *table, int argc, char **argv, void *
 
 int program_end(const option_table *table, tdm_status status) {
   if (status != TDM_OK) fprintf(stderr, "%s: %s\n", table->program, tdm_last_message());
+  if (status == TDM_CANCELLED && interrupt_came()) return INTERRUPTED_EXIT_CODE;
   return status == TDM_OK ? 0 : 1;
 }

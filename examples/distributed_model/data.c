@@ -19,6 +19,33 @@ tdm_words *data_read_words(tdm_context *context, const options *given) {
   return tdm_words_create(context, given->lists, given->list_count, &wanted);
 }
 
+/* Where a checkpoint has what its writer adds (tdm_checkpoint_save_with). */
+static const char kept_prefix[] = TDM_CHECKPOINT_PREFIX "own/";
+
+static tdm_status add_kept(const tdm_tensor_list *list, tdm_tensor_list *kept) {
+  for (size_t i = 0; i < tdm_tensor_list_count(list); i++) {
+    const char *name = tdm_tensor_list_name(list, i);
+    const size_t length = sizeof kept_prefix - 1;
+    if (strncmp(name, kept_prefix, length) != 0) continue;
+    const tdm_status status =
+        tdm_tensor_list_add(kept, name + length, tdm_tensor_list_tensor(list, i));
+    if (status != TDM_OK) return status;
+  }
+  return TDM_OK;
+}
+
+tdm_status data_saved_words(tdm_context *context, const tdm_tensor_list *list,
+                            tdm_words **out_words) {
+  *out_words = NULL;
+  tdm_tensor_list *kept = tdm_tensor_list_create(context);
+  tdm_status status = kept ? add_kept(list, kept) : TDM_OUT_OF_MEMORY;
+  const bool is_checkpoint = status == TDM_OK && tdm_tensor_list_count(kept) > 0;
+  if (status == TDM_OK) *out_words = tdm_words_from_saved(context, is_checkpoint ? kept : list);
+  tdm_tensor_list_release(kept);
+  if (status == TDM_OK && !*out_words) return TDM_CORRUPT_DATA;
+  return status;
+}
+
 static bool tensors_equal(const tdm_tensor *a, const tdm_tensor *b) {
   return a && b && tdm_tensor_bytes(a) == tdm_tensor_bytes(b) &&
          memcmp(tdm_tensor_data(a), tdm_tensor_data(b), tdm_tensor_bytes(a)) == 0;

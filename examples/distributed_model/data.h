@@ -4,6 +4,11 @@
 
 #include "examples/distributed_model/options.h"
 
+/* The tables of words that a file holds: a saved model beside its parameters, a checkpoint among
+ * what it keeps for its reader. */
+tdm_status data_saved_words(tdm_context *context, const tdm_tensor_list *list,
+                            tdm_words **out_words);
+
 enum { MAX_WORD_LENGTH = 24 }; /* characters; longer words are left out */
 
 /* The words of the options' lists, a tenth of each held out. NULL: the message says why. */

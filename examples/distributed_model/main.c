@@ -29,8 +29,8 @@ static tdm_status open_words(program *self) {
   if (given->common.load_path) {
     self->saved = tdm_safetensors_load(self->context, given->common.load_path);
     if (!self->saved) return check_made(self->saved);
-    self->saved_words = tdm_words_from_saved(self->context, self->saved);
-    if (!self->saved_words) return fail_within(TDM_CORRUPT_DATA, given->common.load_path);
+    const tdm_status status = data_saved_words(self->context, self->saved, &self->saved_words);
+    if (status != TDM_OK) return fail_within(status, given->common.load_path);
     if (tdm_words_class_count(self->saved_words) > MAX_LANGUAGES)
       return tdm_fail(TDM_UNSUPPORTED, "%s tells %zu languages apart; at most %d are supported",
                       given->common.load_path, tdm_words_class_count(self->saved_words),

@@ -16,6 +16,9 @@ tdm_status train_model(model *trained, const options *given, confusion *out_last
                                             (uint64_t)given->common.seed, trained->accelerator);
   tdm_loader *held_out =
       data_create_loader(trained->words, false, EVALUATION_BATCH, false, 0, NULL);
+  tdm_tensor_list *tables = tdm_tensor_list_create(trained->context);
+  tdm_status status = check_made(tables);
+  if (status == TDM_OK) status = tdm_words_save(trained->words, tables);
   const learner self = {
       .session = trained->session,
       .training = training,
@@ -26,11 +29,13 @@ tdm_status train_model(model *trained, const options *given, confusion *out_last
       .answer = MODEL_SCORES,
       .unit = "words",
       .judging = confusion_judge(out_last, "held-out accuracy"),
+      .kept = tables, /* without them nobody could ask the model that a checkpoint holds */
   };
-  tdm_status status = training ? check_made(held_out) : check_made(training);
+  if (status == TDM_OK) status = training ? check_made(held_out) : check_made(training);
   if (status == TDM_OK) status = learner_train(&self, &given->common);
   if (status == TDM_OK) status = learner_explain(&self, &given->common);
   tdm_loader_release(held_out);
   tdm_loader_release(training);
+  tdm_tensor_list_release(tables);
   return status;
 }

@@ -72,7 +72,8 @@ static void refuses_what_cannot_work(void **state) {
   (void)state;
   program_expect("--text nowhere", 1, (const char *const[]){"nowhere", "No such file", NULL});
   program_expect(SMALL "--prompt '#'", 1, (const char *const[]){"--prompt #", NULL});
-  program_expect(SMALL "--characters 200", 1, (const char *const[]){"too few", NULL});
+  program_expect(SMALL "--characters 200", 1,
+                 (const char *const[]){"a text of 200 characters is too short", NULL});
   program_expect("--text other --batch 4 --length 16 --prompt a --load learnt", 1,
                  (const char *const[]){"learnt was trained on a text of other characters", NULL});
   program_expect(SMALL "--load learnt --hidden 25", 1, (const char *const[]){"lstm", NULL});

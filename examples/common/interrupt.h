@@ -1,0 +1,17 @@
+/* Ctrl-C while a program trains: the step under way ends, what was asked for is written, then the
+ * program ends. A second Ctrl-C ends it at once. */
+#ifndef EXAMPLES_COMMON_INTERRUPT_H
+#define EXAMPLES_COMMON_INTERRUPT_H
+
+#include <stdbool.h>
+
+enum { INTERRUPTED_EXIT_CODE = 130 }; /* a shell's: 128 + SIGINT */
+
+/* From here on the first SIGINT is kept for interrupt_came, until interrupt_leave. Where it was
+ * ignored (a job in the background of a script) it stays so. */
+void interrupt_watch(void);
+void interrupt_leave(void);
+/* Has it come, ever? Any thread. */
+bool interrupt_came(void);
+
+#endif

@@ -1,0 +1,80 @@
+/* The progress bar on terminals of every width: what is drawn stays in one line. */
+#define _GNU_SOURCE /* posix_openpt */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "examples/common/progress.h"
+
+/* What a bar draws on a terminal of so many columns, without what moves the cursor. */
+static void drawn_on(int columns, int64_t done, char *out, size_t capacity) {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  assert_true(terminal >= 0);
+  assert_int_equal(grantpt(terminal), 0);
+  assert_int_equal(unlockpt(terminal), 0);
+  const int side = open(ptsname(terminal), O_RDWR | O_NOCTTY);
+  assert_true(side >= 0);
+  const struct winsize size = {.ws_col = (unsigned short)columns, .ws_row = 24};
+  assert_int_equal(ioctl(side, TIOCSWINSZ, &size), 0);
+  const int kept = dup(STDERR_FILENO);
+  assert_int_equal(dup2(side, STDERR_FILENO), STDERR_FILENO);
+  progress bar = progress_start();
+  progress_show(&bar, "epoch 3/10", done, 200, "loss 0.612");
+  assert_int_equal(dup2(kept, STDERR_FILENO), STDERR_FILENO);
+  assert_true(bar.visible);
+  char raw[1024];
+  const ssize_t got = read(terminal, raw, sizeof raw - 1);
+  assert_true(got >= 4); /* what moves the cursor, at least */
+  raw[got] = '\0';
+  assert_int_equal(raw[0], '\r');
+  char *end = strstr(raw, "\033[K");
+  assert_non_null(end);
+  *end = '\0';
+  assert_true(strlen(raw + 1) < capacity);
+  strcpy(out, raw + 1);
+  (void)close(kept);
+  (void)close(side);
+  (void)close(terminal);
+}
+
+static void it_stays_in_its_line(void **state) {
+  (void)state;
+  char drawn[1024];
+  for (int columns = 1; columns <= 200; columns++) {
+    drawn_on(columns, 100, drawn, sizeof drawn);
+    if (strlen(drawn) >= (size_t)columns)
+      fail_msg("%d columns: \"%s\" has %zu", columns, drawn, strlen(drawn));
+  }
+}
+
+static void the_bar_gives_way_before_the_text(void **state) {
+  (void)state;
+  char drawn[1024];
+  drawn_on(200, 100, drawn, sizeof drawn);
+  assert_string_equal(drawn, "epoch 3/10 [###############...............]  50%  loss 0.612");
+  drawn_on(0, 100, drawn, sizeof drawn); /* a terminal that does not tell */
+  assert_string_equal(drawn, "epoch 3/10 [###############...............]  50%  loss 0.612");
+  drawn_on(41, 200, drawn, sizeof drawn);
+  assert_string_equal(drawn, "epoch 3/10 [##########] 100%  loss 0.612");
+  drawn_on(30, 100, drawn, sizeof drawn);
+  assert_string_equal(drawn, "epoch 3/10  50%  loss 0.612");
+  drawn_on(16, 100, drawn, sizeof drawn);
+  assert_string_equal(drawn, "epoch 3/10  50%");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(it_stays_in_its_line),
+      cmocka_unit_test(the_bar_gives_way_before_the_text),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "bench/help.h"
 #include "devices/host/team.h"
 #include "tests/devices/support.h"
 
@@ -153,6 +154,9 @@ static void measure_teams(void) {
 
 /* `executor hand-over`, `idle`, `team`; nothing: all of it. */
 int main(int argc, char **argv) {
+  bench_help(argc, argv,
+             "executor [hand-over] [idle] [team]: what the executor promises beside kernels, a\n"
+             "line each; without a word all of them.\n");
   const char *only = argc > 1 ? argv[1] : "hand-over idle team";
   const tdm_context_options options = {.struct_size = sizeof(options), .cpu_devices = 2};
   tdm_context *context = tdm_context_create(&options);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/help.h"
 #include "bench/timing.h"
 
 enum { ROUNDS = 5, MOST_RUNS = 64 };
@@ -239,6 +240,10 @@ static void show_busy(tdm_context *context, const mixed_model *model) {
 }
 
 int main(int argc, char **argv) {
+  bench_help(
+      argc, argv,
+      "mixed_rows [MODEL] [--busy]: nanoseconds a run of models on cpu:0 and sim:0, one at a\n"
+      "time, in micro-batches, and in flight. --busy: how long each device works a run.\n");
   const bool busy = argc > 1 && strcmp(argv[argc - 1], "--busy") == 0;
   const char *only = argc > 1 + busy ? argv[1] : NULL;
   const tdm_context_options options = {.struct_size = sizeof options,

@@ -3,6 +3,7 @@
  * medians in milliseconds. */
 #include <stdio.h>
 
+#include "bench/help.h"
 #include "bench/timing.h"
 
 enum { INPUT = 512, HIDDEN = 2048, STEPS = 15, WARM_STEPS = 2 };
@@ -52,7 +53,10 @@ static void take_steps(tdm_context *context, trained_mlp *models, size_t count, 
     models[m].median_ms = bench_median(models[m].samples_ms, STEPS);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  bench_help(
+      argc, argv,
+      "parallel: milliseconds a training step of an MLP on one device, and wrapped over two.\n");
   const tdm_context_options options = {.struct_size = sizeof options, .cpu_devices = 2};
   tdm_context *context = tdm_context_create(&options);
   if (!context) bench_fail("context");

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/help.h"
 #include "tests/devices/support.h"
 
 enum { RUNS = 4000 };
@@ -93,7 +94,9 @@ static void mixed(tdm_context *context, bool adopt) {
   test_flight_destroy(test);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  bench_help(argc, argv,
+             "queues: nanoseconds of a run with no work in it, for each way that it can go.\n");
   const tdm_context_options options = {.struct_size = sizeof(options),
                                        .sim_devices = 1,
                                        .sim = "latency_us=0,gigabytes_per_second=0"};

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bench/help.h"
 #include "bench/timing.h"
 #include "tests/graph/random_schedule.h"
 
@@ -56,7 +57,9 @@ static tdm_status measure(uint32_t steps, uint32_t queues, bool training, uint32
   return TDM_OK;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  bench_help(argc, argv,
+             "schedule: nanoseconds a step that the passes schedule, memory and verify take.\n");
   static const uint32_t queue_counts[] = {1, 2, 4, 8};
   tdm_status status = TDM_OK;
   printf("ns a step, medians\n%-9s %7s %6s %5s %7s %9s %9s %9s %9s\n", "chain", "steps", "queues",

@@ -7,6 +7,10 @@
 #   tools/install_dependencies.sh --peers    also PyTorch, which benchmarks are compared with
 #   tools/install_dependencies.sh --plot     also gnuplot, with which bench/transfer draws
 set -eu
+if [ "${1:-}" = --help ]; then
+  sed -n '2,/^[^#]/{s/^# \{0,1\}//;/^set /d;p}' "$0"
+  exit 0
+fi
 
 packages="bazel-bootstrap default-jdk-headless g++ git pkg-config python3
   libhwloc-dev libuv1-dev libcmocka-dev libjansson-dev libdnnl-dev

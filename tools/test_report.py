@@ -83,6 +83,9 @@ def count_build(exit_status, path):
 
 
 def main():
+    if "--help" in sys.argv[1:]:
+        print(__doc__)
+        return 0
     total = Count()
     for argument in sys.argv[1:]:
         configuration, exit_status, path = argument.split("=", 2)

@@ -2,6 +2,10 @@
 # clang-tidy and clang-format over the tree, without changing it: tools/tidy.sh [FILE...].
 # Without files, all that Bazel compiles. Exits with 1 if there is anything to say.
 set -u
+if [ "${1:-}" = --help ]; then
+  sed -n '2,/^[^#]/{s/^# \{0,1\}//;/^set /d;p}' "$0"
+  exit 0
+fi
 cd "$(dirname "$0")/.." || exit 1
 tools/install_dependencies.sh --test || exit 1
 # Assertions tell the analyzer what holds, tools/analyzer.h what returns.

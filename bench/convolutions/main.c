@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "bench/convolutions/subject.h"
+#include "bench/help.h"
 #include "bench/timing.h"
 
 enum { MOST_ROUNDS = 25, FEWEST_ROUNDS = 4, SIZE_COUNT = 12 };
@@ -172,6 +173,11 @@ static void time_row(char *word, const char *passes, int threads) {
 }
 
 int main(int argc, char **argv) {
+  bench_help(
+      argc, argv,
+      "convolution_rows [--threads N] [--passes forward,input,weight] NAME=SIZES...: times\n"
+      "convolutions and their gradients. SIZES: images, groups, in, out, height, width, and for\n"
+      "height and width each: kernel, stride, padding.\n");
   int threads = 1;
   const char *passes = "forward,input,weight";
   for (int i = 1; i < argc; i++) {

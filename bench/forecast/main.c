@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "bench/help.h"
 #include "bench/timing.h"
 #include "tools/forecast/models.h"
 
@@ -227,6 +228,8 @@ static void judge(tdm_context *context, const subject *asked, bool details) {
 }
 
 int main(int argc, char **argv) {
+  bench_help(argc, argv,
+             "forecast [MODEL] [--details]: forecasts of training steps beside measurements.\n");
   bool details = false;
   const char *only = NULL; /* a model's name */
   for (int i = 1; i < argc; i++)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bench/help.h"
 #include "bench/models/models.h"
 
 typedef struct row {
@@ -92,6 +93,10 @@ static tdm_context *make_context(int threads) {
 }
 
 int main(int argc, char **argv) {
+  bench_help(
+      argc, argv,
+      "model_rows [--threads N] [--profile] [--unfused] [ROW...]: times whole models; rows whose\n"
+      "name begins with one of the words, or all.\n");
   int threads = 0, first = 1;
   for (; first < argc && argv[first][0] == '-'; first++) {
     if (strcmp(argv[first], "--profile") == 0) {

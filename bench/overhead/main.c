@@ -3,9 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bench/help.h"
 #include "bench/overhead/rows.h"
 
 int main(int argc, char **argv) {
+  bench_help(
+      argc, argv,
+      "overhead_rows [runs] [planning]: what runs and planning cost beside the arithmetic.\n");
   const bool all = argc < 2;
   for (int i = 1; i < argc; i++)
     if (strcmp(argv[i], "runs") != 0 && strcmp(argv[i], "planning") != 0) {

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bench/help.h"
 #include "bench/timing.h"
 
 typedef struct layer {
@@ -97,6 +98,10 @@ static void time_layer(tdm_context *context, const char *word) {
 }
 
 int main(int argc, char **argv) {
+  bench_help(
+      argc, argv,
+      "recurrent_rows [--threads N] CELL:IN:HIDDEN:BATCH:LENGTH...: times recurrent layers; CELL\n"
+      "is lstm, gru or rnn.\n");
   const long cores = sysconf(_SC_NPROCESSORS_ONLN);
   int threads = 0, first = 1;
   if (argc > 2 && strcmp(argv[1], "--threads") == 0) {

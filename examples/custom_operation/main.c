@@ -80,7 +80,11 @@ static bool agree(const tdm_tensor_list *a, const tdm_tensor_list *b) {
   return true;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+    return puts("custom_operation: a model with an operation of its own, on cpu:0 and on sim:0.") <
+           0;
+  }
   tdm_context *context = tdm_context_create(NULL);
   tdm_status status = context ? swish_register(context) : TDM_UNAVAILABLE;
   tdm_tensor_list *on_cpu = status == TDM_OK ? train(context, "*=cpu:0") : NULL;

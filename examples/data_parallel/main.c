@@ -112,12 +112,17 @@ static tdm_status run_all(tdm_context *context, const char *devices) {
   return status;
 }
 
+static const char usage[] = "usage: data_parallel [--devices LIST]\n"
+                            "Scatter, gather and sums of tensors over devices, as cpu:0,cpu:1 (all "
+                            "GPUs, or two CPU devices).\n";
+
 int main(int argc, char **argv) {
+  if (argc == 2 && strcmp(argv[1], "--help") == 0) return fputs(usage, stdout) < 0;
   const char *devices = NULL;
   if (argc == 3 && strcmp(argv[1], "--devices") == 0) {
     devices = argv[2];
   } else if (argc != 1) {
-    fprintf(stderr, "usage: data_parallel [--devices LIST]\n");
+    (void)fputs(usage, stderr);
     return 2;
   }
   char gpus[LIST_BYTES];

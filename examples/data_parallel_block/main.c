@@ -3,6 +3,7 @@
  *
  *   data_parallel_block [DEVICES]    default: cpu:0,cpu:1 */
 #include <stdio.h>
+#include <string.h>
 
 #include "tandem.h"
 
@@ -59,7 +60,12 @@ static void print_traffic(tdm_session *session) {
          (unsigned long long)traffic.refresh_bytes, (unsigned long long)traffic.refresh_transfers);
 }
 
+static const char usage[] =
+    "usage: data_parallel_block [DEVICES]\n"
+    "Trains three blocks, the second of them wrapped over devices, as cpu:0,cpu:1.\n";
+
 int main(int argc, char **argv) {
+  if (argc > 1 && strcmp(argv[1], "--help") == 0) return fputs(usage, stdout) < 0;
   const tdm_context_options options = {.struct_size = sizeof options, .cpu_devices = 2};
   tdm_context *context = tdm_context_create(&options);
   tdm_session *session =

@@ -137,7 +137,7 @@ static uint64_t share_of(const measured_model *model, const char *kind, int64_t 
 
 static void expect_bounded(const measured_model *model, const char *kind, int count,
                            bool training) {
-  char devices[64];
+  char devices[64] = "";
   list_devices(kind, count, devices, sizeof devices);
   tdm_session *session = planned(model, kind, devices, ROWS, training);
   const uint64_t share = share_of(model, kind, ROWS / count, training);

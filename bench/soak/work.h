@@ -1,0 +1,37 @@
+/* What the soak does over and over, a job at a time, each job counted. A job leaves nothing behind
+ * in flight, so between jobs the process holds what it holds for good. */
+#ifndef BENCH_SOAK_WORK_H
+#define BENCH_SOAK_WORK_H
+
+#include <stdint.h>
+
+#include "tandem.h"
+
+typedef struct soak_counts {
+  _Atomic uint64_t trained;  /* steps */
+  _Atomic uint64_t inferred; /* runs */
+  _Atomic uint64_t stopped;  /* runs that were cancelled, or past their deadlines */
+  _Atomic uint64_t saved;    /* lists and files */
+  _Atomic uint64_t contexts; /* created and released */
+} soak_counts;
+
+typedef struct soak {
+  tdm_context *context;
+  tdm_session *trainer;
+  tdm_session *reader; /* on the trainer's store, placed otherwise */
+  char path[256];      /* of a checkpoint, rewritten */
+  soak_counts counts;
+} soak;
+
+void soak_open(soak *it);
+void soak_close(soak *it);
+
+/* Each ends the program with the library's message if something fails. round: how many jobs of the
+ * kind have been before; what shapes a job has depends on it. */
+void soak_train(soak *it, uint64_t round);
+void soak_infer(soak *it, uint64_t round);
+void soak_stop(soak *it, uint64_t round);
+void soak_save(soak *it, uint64_t round);
+void soak_make_context(soak *it, uint64_t round);
+
+#endif

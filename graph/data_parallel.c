@@ -323,6 +323,17 @@ static tdm_status push_side(parallel_state *state, node_side side) {
   return TDM_OK;
 }
 
+/* Other parts that named how a value enters them read what stands for it now. */
+static void rename_entering(parallel_state *state, const uint32_t *gathered) {
+  for (size_t w = 1; w < state->graph->wraps.count; w++) {
+    tdm_graph_wrap *wrap = &state->graph->wraps.items[w];
+    for (size_t i = 0; i < wrap->input_count; i++) {
+      const uint32_t value = wrap->inputs[i].value;
+      if (value < state->value_count && gathered[value]) wrap->inputs[i].value = gathered[value];
+    }
+  }
+}
+
 static tdm_status gather_all(parallel_state *state, uint32_t *gathered) {
   tdm_graph *graph = state->graph;
   const size_t count = graph->order.count;
@@ -338,6 +349,7 @@ static tdm_status gather_all(parallel_state *state, uint32_t *gathered) {
   }
   for (size_t i = 0; i < state->delivery_count; i++)
     TDM_TRY(gather(state, &state->deliveries[i], gathered));
+  rename_entering(state, gathered);
   return TDM_OK;
 }
 

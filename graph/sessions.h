@@ -100,7 +100,8 @@ typedef struct tdm_session_options {
  * be NULL. NULL on failure: tdm_last_message() says which layer, its shapes and devices. */
 TDM_API tdm_session *tdm_session_create(tdm_graph *graph, const tdm_session_options *options);
 TDM_API tdm_session *tdm_session_retain(tdm_session *session);
-/* The last release waits for runs in flight. NULL is legal. */
+/* Does not wait: a submitted run holds its session until its callback has been called. NULL is
+ * legal. */
 TDM_API void tdm_session_release(tdm_session *session);
 TDM_API tdm_store *tdm_session_store(tdm_session *session);     /* borrowed */
 TDM_API tdm_context *tdm_session_context(tdm_session *session); /* borrowed */

@@ -340,6 +340,42 @@ static void places_show_what_replicas_had(void **unused) {
   tdm_session_release(session);
 }
 
+/* ---- From part to part ---- */
+
+/* x (3, batch) through two parts that follow one another, each cut along dimension 1. */
+static void a_part_reads_another_as_it_says(void **unused) {
+  (void)unused;
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, 3, TDM_DIM("batch")));
+  const tdm_value first = tdm_relu(graph, "first", x);
+  const tdm_value second = tdm_mul_scalar(graph, "second", first, 2);
+  tdm_output(graph, "y", second);
+  const tdm_value entering[] = {x, first};
+  static const char *const scopes[] = {"first", "second"};
+  for (int i = 0; i < 2; i++) {
+    const tdm_scatter scatter = {entering[i], 1};
+    const tdm_parallel_options options = {.struct_size = sizeof options,
+                                          .devices = "cpu:0,sim:1",
+                                          .scatter = &scatter,
+                                          .scatter_count = 1};
+    tdm_data_parallel(graph, scopes[i], &options);
+  }
+  tdm_session *session = tdm_session_create(graph, NULL);
+  tdm_graph_release(graph);
+  assert_non_null(session);
+  const float values[12] = {-1, 2, 3, 4, 5, -6, 7, 8, 9, 10, -11, 12};
+  tdm_tensor *fed = tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(2, 3, 4), values);
+  const tdm_feed feed = {"x", fed, false};
+  tdm_fetch fetch = {"y", NULL};
+  assert_ok(tdm_run(session, &feed, 1, &fetch, 1));
+  const float *got = tdm_tensor_data(fetch.tensor);
+  for (int i = 0; i < 12; i++)
+    assert_true(got[i] == (values[i] > 0 ? 2 * values[i] : 0));
+  tdm_tensor_release(fetch.tensor);
+  tdm_tensor_release(fed);
+  tdm_session_release(session);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(chunks_are_those_of_torch),
@@ -352,6 +388,7 @@ int main(void) {
       cmocka_unit_test(training_is_near_the_plain_model),
       cmocka_unit_test(traffic_is_exact),
       cmocka_unit_test(places_show_what_replicas_had),
+      cmocka_unit_test(a_part_reads_another_as_it_says),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);
 }

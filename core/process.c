@@ -12,25 +12,26 @@ _Atomic uint32_t tdm_process_fork_count;
 
 static pthread_mutex_t descriptors_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
-static int watch_code; /* of pthread_atfork */
+static int watch_code;          /* of pthread_atfork */
+static _Thread_local int depth; /* of this thread's holds, the fork's too: it locks once */
+
+static void lock(void) {
+  if (depth++ == 0) (void)pthread_mutex_lock(&descriptors_mutex);
+}
+
+static void unlock(void) {
+  if (--depth == 0) (void)pthread_mutex_unlock(&descriptors_mutex);
+}
 
 /* ---- Forks --------------------------------------------------------------------------------- */
 
-static void before_fork(void) {
-  (void)pthread_mutex_lock(&descriptors_mutex);
-}
-
-static void after_fork_in_parent(void) {
-  (void)pthread_mutex_unlock(&descriptors_mutex);
-}
-
 static void after_fork_in_child(void) {
-  (void)pthread_mutex_unlock(&descriptors_mutex);
+  unlock();
   (void)atomic_fetch_add_explicit(&tdm_process_fork_count, 1, memory_order_relaxed);
 }
 
 static void watch(void) {
-  watch_code = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  watch_code = pthread_atfork(lock, unlock, after_fork_in_child);
 }
 
 tdm_status tdm_process_watch(void) {
@@ -44,7 +45,7 @@ tdm_status tdm_process_watch(void) {
 
 tdm_status tdm_low_descriptors_hold(tdm_low_descriptors *out_held) {
   *out_held = (tdm_low_descriptors){0};
-  (void)pthread_mutex_lock(&descriptors_mutex);
+  lock();
   for (;;) {
     const int descriptor = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (descriptor < 0) {
@@ -63,5 +64,5 @@ tdm_status tdm_low_descriptors_hold(tdm_low_descriptors *out_held) {
 void tdm_low_descriptors_release(tdm_low_descriptors *held) {
   while (held->count > 0)
     (void)close(held->held[--held->count]);
-  (void)pthread_mutex_unlock(&descriptors_mutex);
+  unlock();
 }

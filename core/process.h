@@ -24,7 +24,9 @@ typedef struct tdm_low_descriptors {
 
 /* Until release is called, on the same thread, whatever is opened gets a descriptor above 2: libuv
  * ends the process when it is to close another. What was closed is closed again then. One thread of
- * the process at a time: the others wait. UNAVAILABLE where /dev/null cannot be opened. */
+ * the process at a time, again if it wants: the others wait. Whatever else opens files for a moment
+ * should do so between these two as well: what it has when they begin is free before they end.
+ * UNAVAILABLE where /dev/null cannot be opened. */
 tdm_status tdm_low_descriptors_hold(tdm_low_descriptors *out_held) TDM_WARN_UNUSED;
 void tdm_low_descriptors_release(tdm_low_descriptors *held);
 

@@ -128,6 +128,17 @@ static tdm_status build(tdm_context *context, const tdm_context_options *options
   return tdm_loop_create(&context->allocator, options->loop, &context->loop);
 }
 
+/* All of it, since what others read of the machine for a moment must not be taken for standard
+ * input by whoever makes a loop meanwhile. */
+static tdm_status build_held(tdm_context *context, const tdm_context_options *options,
+                             const tdm_context_plan *plan) {
+  tdm_low_descriptors low;
+  TDM_TRY(tdm_low_descriptors_hold(&low));
+  const tdm_status status = build(context, options, plan);
+  tdm_low_descriptors_release(&low);
+  return status;
+}
+
 tdm_context *tdm_context_create(const tdm_context_options *options) {
   tdm_context_options known;
   tdm_context_plan plan;
@@ -145,7 +156,7 @@ tdm_context *tdm_context_create(const tdm_context_options *options) {
   atomic_init(&context->references, 1);
   context->process = (int)getpid();
   context->generation = tdm_process_generation();
-  if (build(context, &known, &plan) == TDM_OK) return context;
+  if (build_held(context, &known, &plan) == TDM_OK) return context;
   tdm_context_destroy(context);
   return NULL;
 }

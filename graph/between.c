@@ -36,8 +36,7 @@ static uint32_t producer_of(const between *state, uint32_t value) {
 static tdm_status check_values(const between *state, const char *side, const tdm_value *values,
                                size_t count) {
   for (size_t i = 0; i < count; i++)
-    if (!values[i].index || values[i].graph != state->graph->tag ||
-        values[i].index >= state->graph->values.count)
+    if (!tdm_ir_owns(state->graph, values[i]))
       return tdm_fail(TDM_INVALID_ARGUMENT, "%s %zu is no value of the graph", side, i);
   return TDM_OK;
 }

@@ -103,8 +103,7 @@ uint64_t tdm_graph_stream(tdm_graph *graph, const char *name) {
 /* The value of a handle; 0 (and an error, unless one sticks) for a foreign or absent one. kind says
  * what name is of. */
 static uint32_t index_of(tdm_graph *graph, tdm_value value, const char *kind, const char *name) {
-  if (value.index != 0 && value.graph == graph->tag && value.index < graph->values.count)
-    return value.index;
+  if (tdm_ir_owns(graph, value)) return value.index;
   tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %s", kind, name,
                  value.index == 0 ? "an input that it needs is not a value"
                                   : "an input is a value of another graph");
@@ -221,13 +220,12 @@ tdm_dtype tdm_graph_dtype(const tdm_graph *graph) {
 
 tdm_shape tdm_value_shape(const tdm_graph *graph, tdm_value value) {
   tdm_shape none = {.rank = -1};
-  if (!graph || value.graph != graph->tag || value.index >= graph->values.count) return none;
-  return value.index ? graph->values.items[value.index].spec.shape : none;
+  if (!graph || !tdm_ir_owns(graph, value)) return none;
+  return graph->values.items[value.index].spec.shape;
 }
 
 tdm_dtype tdm_value_dtype(const tdm_graph *graph, tdm_value value) {
-  if (!graph || value.graph != graph->tag || value.index >= graph->values.count)
-    return TDM_DTYPE_NONE;
+  if (!graph || !tdm_ir_owns(graph, value)) return TDM_DTYPE_NONE;
   return graph->values.items[value.index].spec.dtype;
 }
 

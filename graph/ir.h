@@ -211,6 +211,10 @@ static inline bool tdm_ir_has_step(const tdm_ir_node *node) {
 static inline bool tdm_ir_is_persisted(const tdm_ir_node *node, uint32_t k) {
   return k < 32 && (node->operation->persist_inputs >> k & 1) != 0;
 }
+/* Is it a value of this graph, rather than none, another's or made up? */
+static inline bool tdm_ir_owns(const tdm_graph *graph, tdm_value value) {
+  return value.index != 0 && value.graph == graph->tag && value.index < graph->values.count;
+}
 static inline tdm_value tdm_ir_handle(const tdm_graph *graph, uint32_t value) {
   return (tdm_value){value ? graph->tag : 0, value};
 }

@@ -63,6 +63,9 @@ tdm_value tdm_parameter(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm
 tdm_value tdm_state(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape,
                     const tdm_initializer *initializer, tdm_value like) {
   const tdm_spec spec = {dtype, TDM_FORMAT_DENSE, shape};
-  const bool follows = graph && like.index && like.graph == graph->tag;
-  return declare(graph, name, &spec, initializer, true, follows ? like.index : 0);
+  if (graph && like.index && !tdm_ir_owns(graph, like))
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "state %s: what it is to live with is no value of the graph",
+                          name ? name : "?");
+  return declare(graph, name, &spec, initializer, true, like.index);
 }

@@ -188,6 +188,12 @@ static bool check_array(tdm_graph *graph, const char *name, const char *argument
   return false;
 }
 
+/* From the front; a dimension of an invalid value stays as it is. */
+static int counted_dimension(const tdm_graph *graph, tdm_value x, int dimension) {
+  const int rank = tdm_value_shape(graph, x).rank;
+  return dimension < 0 && rank > 0 ? dimension + rank : dimension;
+}
+
 void tdm_split(tdm_graph *graph, const char *name, tdm_value x, int dimension, const tdm_dim *sizes,
                size_t count, tdm_value *out_parts) {
   for (size_t i = 0; out_parts && i < count && i < TDM_MAX_PARTS; i++)
@@ -195,15 +201,13 @@ void tdm_split(tdm_graph *graph, const char *name, tdm_value x, int dimension, c
   if (!check_count(graph, name, count) || !check_array(graph, name, "sizes", sizes) ||
       !check_array(graph, name, "out_parts", out_parts))
     return;
-  const int rank = tdm_value_shape(graph, x).rank;
-  tdm_append_split(graph, name, x, dimension < 0 ? dimension + rank : dimension, sizes, count,
-                   out_parts);
+  tdm_append_split(graph, name, x, counted_dimension(graph, x, dimension), sizes, count, out_parts);
 }
 
 tdm_value tdm_concat(tdm_graph *graph, const char *name, const tdm_value *parts, size_t count,
                      int dimension) {
   if (!check_count(graph, name, count) || !check_array(graph, name, "parts", parts))
     return (tdm_value){0, 0};
-  const int rank = tdm_value_shape(graph, parts[0]).rank;
-  return tdm_append_concat(graph, name, parts, count, dimension < 0 ? dimension + rank : dimension);
+  return tdm_append_concat(graph, name, parts, count,
+                           counted_dimension(graph, parts[0], dimension));
 }

@@ -11,7 +11,6 @@
 #define DEFAULT_PLANS 64
 
 static void copy_options(tdm_session *session, const tdm_session_options *options) {
-  const tdm_graph *graph = session->graph;
   session->seed = options->seed;
   session->depth = options->depth > 0 ? options->depth : 1;
   session->plan_limit = options->plan_limit > 0 ? options->plan_limit : DEFAULT_PLANS;
@@ -24,7 +23,7 @@ static void copy_options(tdm_session *session, const tdm_session_options *option
   session->strict = options->strict;
   session->unfused = options->unfused;
   session->check_finite = options->check_finite;
-  if (options->loss.graph == graph->tag) session->loss = options->loss.index;
+  session->loss = options->loss.index;
   session->can_train = session->loss != 0 && options->optimizer != NULL;
 }
 
@@ -72,8 +71,9 @@ static tdm_status check_options(const tdm_graph *graph, const tdm_session_option
   if (options->struct_size != sizeof *options)
     return tdm_fail(TDM_INVALID_ARGUMENT, "session options: struct_size is %zu, expected %zu",
                     options->struct_size, sizeof *options);
-  if (options->loss.index && options->loss.graph != graph->tag)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: the loss is a value of another graph");
+  if (options->loss.index && !tdm_ir_owns(graph, options->loss))
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "session options: the loss is a value of another graph, or of none");
   TDM_TRY(check_numbers(options));
   if (options->optimizer) TDM_TRY(check_optimizer(options->optimizer));
   TDM_TRY(check_groups(options));

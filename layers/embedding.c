@@ -135,7 +135,8 @@ tdm_value tdm_embedding_with(tdm_graph *graph, const char *name, tdm_value ids, 
     return invalid;
   tdm_embedding_attributes attributes = {.rows = rows, .padding_index = -1};
   if (chosen.has_padding_index) {
-    const int64_t padding = chosen.padding_index + (chosen.padding_index < 0 ? rows : 0);
+    const int64_t padding =
+        chosen.padding_index + (chosen.padding_index < 0 && rows > 0 ? rows : 0);
     if (padding < 0 || padding >= rows)
       return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                             "embedding %s: padding index %lld is outside its %lld rows",

@@ -222,7 +222,8 @@ tdm_value tdm_embedding_bag(tdm_graph *graph, const char *name, tdm_value ids, i
                                              .mean = chosen.mode == TDM_BAG_MEAN,
                                              .ends = chosen.include_last_offset};
   if (chosen.has_padding_index) {
-    const int64_t padding = chosen.padding_index + (chosen.padding_index < 0 ? rows : 0);
+    const int64_t padding =
+        chosen.padding_index + (chosen.padding_index < 0 && rows > 0 ? rows : 0);
     if (padding < 0 || padding >= rows)
       return refuse(graph, name, "the padding index is outside the table's rows");
     attributes.padding_index = padding;

@@ -141,7 +141,8 @@ tdm_context *fuzz_context(int cpu_devices, int sim_devices) {
     const tdm_context_options options = {.struct_size = sizeof options,
                                          .allocator = fuzz_allocator(),
                                          .cpu_devices = cpu_devices,
-                                         .sim_devices = sim_devices};
+                                         .sim_devices = sim_devices,
+                                         .sim = "latency_us=0,gigabytes_per_second=0"};
     context = tdm_context_create(&options);
     fuzz_expect(context != NULL, "no context");
   }

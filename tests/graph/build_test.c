@@ -102,6 +102,46 @@ static void values_of_another_graph_are_refused(void **unused) {
   tdm_graph_release(other);
 }
 
+/* Of this graph by its tag, but beyond its last value. */
+static void values_beyond_the_last_are_refused(void **unused) {
+  (void)unused;
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = floats(graph, "x", 4);
+  const tdm_value beyond = {x.graph, 1000000};
+  tdm_output(graph, "y", x);
+  const tdm_optimizer sgd = tdm_sgd(0.1);
+  const tdm_session_options options = {
+      .struct_size = sizeof options, .loss = beyond, .optimizer = &sgd};
+  assert_null(tdm_session_create(graph, &options));
+  assert_message("of another graph, or of none");
+  tdm_graph_release(graph);
+
+  graph = tdm_graph_create(context);
+  (void)floats(graph, "x", 4);
+  const tdm_value nobody = {floats(graph, "z", 4).graph, 1000000};
+  (void)tdm_state(graph, "mean", TDM_FLOAT32, tdm_shape_of(1, 4), NULL, nobody);
+  static const char *const words[] = {"state mean", "no value of the graph", NULL};
+  assert_refused(graph, words);
+}
+
+/* Counted from the end of nothing, by as much as there is. */
+static void parts_of_no_value_are_refused(void **unused) {
+  (void)unused;
+  const tdm_value nothing = {0, 0};
+  const tdm_dim sizes[] = {1, 2};
+  tdm_value parts[2];
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_split(graph, "cut", nothing, INT32_MIN, sizes, 2, parts);
+  assert_false(tdm_value_is_valid(parts[0]));
+  static const char *const cut[] = {"cut", "not a value", NULL};
+  assert_refused(graph, cut);
+
+  graph = tdm_graph_create(context);
+  assert_false(tdm_value_is_valid(tdm_concat(graph, "whole", &nothing, 1, INT32_MIN)));
+  static const char *const whole[] = {"whole", "not a value", NULL};
+  assert_refused(graph, whole);
+}
+
 static void a_session_freezes_its_graph(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);
@@ -350,6 +390,8 @@ int main(void) {
       cmocka_unit_test(shapes_that_do_not_fit_name_the_layer),
       cmocka_unit_test(null_and_invalid_values_pass_through),
       cmocka_unit_test(values_of_another_graph_are_refused),
+      cmocka_unit_test(values_beyond_the_last_are_refused),
+      cmocka_unit_test(parts_of_no_value_are_refused),
       cmocka_unit_test(a_session_freezes_its_graph),
       cmocka_unit_test(adding_to_a_frozen_graph_hurts_no_session),
       cmocka_unit_test(other_misuses_are_named),

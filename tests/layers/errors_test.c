@@ -198,6 +198,14 @@ static tdm_value embedding_of_floats(tdm_graph *graph) {
   return tdm_embedding(graph, "table", floats(graph, "x", tdm_shape_of(1, 3)), 7, 5);
 }
 
+/* Their sum is below every integer. */
+static tdm_value embedding_padding_of_negative_rows(tdm_graph *graph) {
+  const tdm_embedding_options options = {
+      .struct_size = sizeof options, .has_padding_index = true, .padding_index = -100};
+  return tdm_embedding_with(graph, "table", ids_of(graph, tdm_shape_of(1, 3)), INT64_MIN, 3,
+                            &options);
+}
+
 static tdm_value embedding_padding_outside(tdm_graph *graph) {
   const tdm_embedding_options options = {
       .struct_size = sizeof options, .has_padding_index = true, .padding_index = -8};
@@ -293,6 +301,7 @@ static const error_case error_cases[] = {
     {binary_with_weights_of_rows, {"binary_cross_entropy loss", "pos_weight must be [5]", "[9]"}},
     {mse_of_two_shapes, {"mse loss", "[3, 4]", "[4]"}},
     {embedding_of_floats, {"embedding table", "ids", "float32"}},
+    {embedding_padding_of_negative_rows, {"embedding table", "padding index -100"}},
     {embedding_padding_outside, {"embedding table", "-8", "7 rows"}},
     {linear_of_float64, {"linear fc", "float64", "float32"}},
     {relu_of_ids, {"relu relu", "int64"}},

@@ -1,0 +1,64 @@
+/* A program that calls tandem.h, made of bytes: building (api_build.c, api_layers.c), then sessions
+ * and runs (api_run.c). Invariant: values that are not hostile stay small, so that whatever is
+ * accepted runs in milliseconds; hostile ones are too large for any machine. */
+#ifndef TANDEM_TESTS_FUZZ_API_H
+#define TANDEM_TESTS_FUZZ_API_H
+
+#include "tandem.h"
+#include "tests/fuzz/support.h"
+
+enum { API_MOST_VALUES = 48, API_MOST_INPUTS = 6, API_MOST_OUTPUTS = 6, API_NAME_BYTES = 16 };
+
+typedef struct api_input {
+  char name[API_NAME_BYTES];
+  tdm_dtype dtype;
+  tdm_shape shape; /* with names */
+} api_input;
+
+typedef struct api {
+  fuzz_input input;
+  tdm_context *context;
+  tdm_graph *graph;
+  tdm_value values[API_MOST_VALUES];
+  size_t value_count;
+  api_input inputs[API_MOST_INPUTS];
+  size_t input_count;
+  char outputs[API_MOST_OUTPUTS][API_NAME_BYTES];
+  size_t output_count;
+  uint32_t name_count;
+  bool too_large; /* some value is: do not run it */
+} api;
+
+/* ---- Draws ----------------------------------------------------------------------------------- */
+
+/* 0 to 8, seldom up to 33, more seldom below 0 or beyond any memory. */
+int64_t api_size(api *self);
+/* 1 to 6, seldom any size. */
+int64_t api_extent(api *self);
+/* -2 to 5, seldom any. */
+int api_dimension(api *self);
+/* Small, seldom large, infinite or no number. */
+double api_real(api *self);
+tdm_shape api_shape(api *self, bool named);
+tdm_dtype api_dtype(api *self);
+/* One that was made, of the latest rather; seldom an invalid one. */
+tdm_value api_value(api *self);
+/* "" or one of some devices, seldom one that is not there. */
+const char *api_device(api *self);
+/* Of one or several: "cpu:0,sim:0". */
+const char *api_devices(api *self);
+/* A name that is new, mostly; text has API_NAME_BYTES. */
+const char *api_name(api *self, char *text);
+/* Keeps a value to be drawn from. */
+void api_keep(api *self, tdm_value value);
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+/* Makes one call of layers/ with the name. */
+void api_call_layer(api *self, const char *name);
+/* Makes one call of graph/ that describes. */
+void api_call_building(api *self);
+/* Creates sessions of what was built, runs and trains them, and asks them everything. */
+void api_run(api *self);
+
+#endif

@@ -1,0 +1,47 @@
+/* The API: bytes become calls of tandem.h. Invariant: a graph that was accepted runs or says why
+ * not, with any status but INTERNAL, and in the end nothing of it is left. */
+#include "tests/fuzz/api.h"
+
+#include <time.h>
+
+enum { MOST_CALLS = 24, MOST_WAITS = 1000 };
+
+static void program(const uint8_t *data, size_t size) {
+  api self = {.input = {data, size}, .context = fuzz_context(2, 2)};
+  self.graph = tdm_graph_create(self.context);
+  fuzz_expect(self.graph != NULL, "no graph");
+  const uint32_t calls = fuzz_below(&self.input, MOST_CALLS);
+  for (uint32_t i = 0; i < calls && tdm_graph_status(self.graph) == TDM_OK; i++) {
+    char name[API_NAME_BYTES];
+    if (fuzz_byte(&self.input) % 3 == 0)
+      api_call_building(&self);
+    else
+      api_call_layer(&self, api_name(&self, name));
+  }
+  const tdm_status status = tdm_graph_status(self.graph);
+  if (status != TDM_OK) (void)fuzz_judge(status);
+  api_run(&self);
+  tdm_graph_release(self.graph);
+}
+
+/* What a device's thread is about to give back may come a moment later. */
+static int64_t settled_outstanding(int64_t wanted) {
+  for (int i = 0; i < MOST_WAITS && fuzz_outstanding() > wanted; i++)
+    (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  return fuzz_outstanding();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  (void)fuzz_context(2, 2);
+  int64_t before = fuzz_outstanding();
+  program(data, size);
+  int64_t after = fuzz_outstanding();
+  /* The context keeps some for the next: what grows each time is lost. */
+  for (int i = 0; i < 4 && after > before; i++) {
+    before = after;
+    program(data, size);
+    after = settled_outstanding(before);
+  }
+  fuzz_expect(after <= before, "%lld bytes are lost each time", (long long)(after - before));
+  return 0;
+}

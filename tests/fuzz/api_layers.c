@@ -1,0 +1,321 @@
+/* Calls of layers/: one each, with drawn arguments. */
+#include "tests/fuzz/api.h"
+
+static bool draw_bool(api *self) {
+  return fuzz_byte(&self->input) & 1;
+}
+
+/* ---- Element by element ---------------------------------------------------------------------- */
+
+static tdm_value call_unary(api *self, const char *name, tdm_value x) {
+  static tdm_value (*const calls[])(tdm_graph *, const char *, tdm_value) = {
+      tdm_abs,    tdm_exp,       tdm_log,       tdm_sqrt,
+      tdm_rsqrt,  tdm_relu,      tdm_tanh,      tdm_sigmoid,
+      tdm_gelu,   tdm_gelu_tanh, tdm_silu,      tdm_neg,
+      tdm_square, tdm_relu6,     tdm_last_step, tdm_swap_first_dimensions};
+  return calls[fuzz_below(&self->input, TDM_COUNT_OF(calls))](self->graph, name, x);
+}
+
+static tdm_value call_binary(api *self, const char *name, tdm_value a) {
+  static tdm_value (*const calls[])(tdm_graph *, const char *, tdm_value, tdm_value) = {
+      tdm_add, tdm_sub, tdm_mul, tdm_div, tdm_maximum, tdm_minimum, tdm_matmul};
+  const uint32_t which = fuzz_below(&self->input, TDM_COUNT_OF(calls));
+  return calls[which](self->graph, name, a, api_value(self));
+}
+
+static tdm_value call_with_numbers(api *self, const char *name, tdm_value x) {
+  tdm_graph *graph = self->graph;
+  const uint32_t which = fuzz_below(&self->input, 11);
+  const double a = api_real(self);
+  const double b = api_real(self);
+  switch (which) {
+  case 0:
+    return tdm_affine(graph, name, x, a, b);
+  case 1:
+    return tdm_add_scalar(graph, name, x, a);
+  case 2:
+    return tdm_mul_scalar(graph, name, x, a);
+  case 3:
+    return tdm_pow(graph, name, x, a);
+  case 4:
+    return tdm_clamp(graph, name, x, a, b);
+  case 5:
+    return tdm_hardtanh(graph, name, x, a, b);
+  case 6:
+    return tdm_leaky_relu(graph, name, x, a);
+  case 7:
+    return tdm_elu(graph, name, x, a);
+  case 8:
+    return tdm_softplus(graph, name, x, a, b);
+  case 9:
+    return tdm_dropout(graph, name, x, a);
+  default:
+    return tdm_cast(graph, name, x, api_dtype(self));
+  }
+}
+
+static tdm_value call_choice(api *self, const char *name, tdm_value x) {
+  const tdm_relation relation = (tdm_relation)fuzz_below(&self->input, 7);
+  switch (fuzz_below(&self->input, 4)) {
+  case 0:
+    return tdm_compare(self->graph, name, x, relation, api_value(self));
+  case 1:
+    return tdm_compare_scalar(self->graph, name, x, relation, api_real(self));
+  case 2: {
+    const tdm_value a = api_value(self);
+    return tdm_where(self->graph, name, x, a, api_value(self));
+  }
+  default: {
+    const tdm_value condition = api_value(self);
+    return tdm_masked_fill(self->graph, name, x, condition, api_real(self));
+  }
+  }
+}
+
+/* ---- Dimensions ------------------------------------------------------------------------------ */
+
+static tdm_value call_reduction(api *self, const char *name, tdm_value x) {
+  int dimensions[4];
+  const uint32_t count = fuzz_below(&self->input, 5);
+  for (uint32_t i = 0; i < count; i++)
+    dimensions[i] = api_dimension(self);
+  const bool keep = draw_bool(self);
+  const int *given = count ? dimensions : NULL;
+  switch (fuzz_below(&self->input, 3)) {
+  case 0:
+    return tdm_sum(self->graph, name, x, given, count, keep);
+  case 1:
+    return tdm_mean(self->graph, name, x, given, count, keep);
+  default:
+    return tdm_variance(self->graph, name, x, given, count, api_real(self), keep);
+  }
+}
+
+static tdm_value call_along(api *self, const char *name, tdm_value x) {
+  tdm_graph *graph = self->graph;
+  tdm_value indices = {0, 0};
+  const int dimension = api_dimension(self);
+  const bool keep = draw_bool(self);
+  switch (fuzz_below(&self->input, 9)) {
+  case 0: {
+    const tdm_value found = tdm_max(graph, name, x, dimension, keep, &indices);
+    api_keep(self, indices);
+    return found;
+  }
+  case 1:
+    return tdm_min(graph, name, x, dimension, keep, NULL);
+  case 2:
+    return tdm_argmax(graph, name, x, dimension, keep);
+  case 3:
+    return tdm_argmin(graph, name, x, dimension, keep);
+  case 4:
+    return tdm_cumsum(graph, name, x, dimension);
+  case 5:
+    return tdm_softmax(graph, name, x, dimension);
+  case 6:
+    return tdm_log_softmax(graph, name, x, dimension);
+  case 7:
+    return tdm_select(graph, name, x, dimension, api_size(self));
+  default:
+    return tdm_transpose(graph, name, x, dimension, api_dimension(self));
+  }
+}
+
+static tdm_value call_reshape(api *self, const char *name, tdm_value x) {
+  tdm_shape shape = api_shape(self, true);
+  if (draw_bool(self) && shape.rank > 0) shape.dims[shape.rank - 1] = TDM_INFER;
+  return tdm_reshape(self->graph, name, x, shape);
+}
+
+/* ---- Images ---------------------------------------------------------------------------------- */
+
+static tdm_value call_convolution(api *self, const char *name, tdm_value x) {
+  const int64_t out = api_size(self);
+  const int64_t height = api_extent(self);
+  const int64_t width = api_extent(self);
+  tdm_conv_options options = {.struct_size = sizeof options};
+  const bool plain = draw_bool(self);
+  for (int i = 0; i < 2 && !plain; i++) {
+    options.stride[i] = api_size(self);
+    options.padding[i] = api_size(self);
+    options.dilation[i] = api_size(self);
+  }
+  if (!plain) options.groups = api_size(self);
+  options.without_bias = draw_bool(self);
+  return draw_bool(self) ? tdm_conv2d(self->graph, name, x, out, height, width, &options)
+                         : tdm_conv1d(self->graph, name, x, out, width, &options);
+}
+
+static tdm_value call_pool(api *self, const char *name, tdm_value x) {
+  tdm_graph *graph = self->graph;
+  const uint8_t flags = fuzz_byte(&self->input);
+  const int64_t height = api_extent(self);
+  const int64_t width = api_extent(self);
+  tdm_pool_options options = {
+      .struct_size = sizeof options, .ceil = flags & 8, .exclude_padding = flags & 16};
+  for (int i = 0; i < 2 && flags & 32; i++) {
+    options.stride[i] = api_size(self);
+    options.padding[i] = api_size(self);
+    options.dilation[i] = api_size(self);
+  }
+  if (flags & 64) options.divisor = api_size(self);
+  switch (flags & 7) {
+  case 0:
+    return tdm_max_pool2d(graph, name, x, height, width, &options);
+  case 1:
+    return tdm_max_pool1d(graph, name, x, width, &options);
+  case 2:
+    return tdm_avg_pool2d(graph, name, x, height, width, &options);
+  case 3:
+    return tdm_avg_pool1d(graph, name, x, width, &options);
+  case 4:
+    return tdm_adaptive_max_pool2d(graph, name, x, height, width);
+  case 5:
+    return tdm_adaptive_max_pool1d(graph, name, x, width);
+  case 6:
+    return tdm_adaptive_avg_pool2d(graph, name, x, height, width);
+  default:
+    return tdm_adaptive_avg_pool1d(graph, name, x, width);
+  }
+}
+
+/* ---- Layers with parameters ------------------------------------------------------------------ */
+
+static tdm_value call_linear(api *self, const char *name, tdm_value x) {
+  const int64_t out = api_size(self);
+  return draw_bool(self) ? tdm_linear(self->graph, name, x, out)
+                         : tdm_linear_without_bias(self->graph, name, x, out);
+}
+
+static tdm_value call_embedding(api *self, const char *name, tdm_value ids) {
+  const int64_t rows = api_size(self);
+  const int64_t dim = api_size(self);
+  const uint8_t flags = fuzz_byte(&self->input);
+  if (flags & 1) {
+    const tdm_embedding_options options = {.struct_size = sizeof options,
+                                           .has_padding_index = flags & 2,
+                                           .padding_index = flags & 2 ? api_size(self) : 0,
+                                           .sparse = flags & 4};
+    return tdm_embedding_with(self->graph, name, ids, rows, dim, &options);
+  }
+  const tdm_embedding_bag_options options = {
+      .struct_size = sizeof options,
+      .mode = (tdm_bag_mode)(flags >> 1 & 3),
+      .offsets = flags & 8 ? api_value(self) : (tdm_value){0, 0},
+      .include_last_offset = flags & 16,
+      .scales = flags & 32 ? api_value(self) : (tdm_value){0, 0},
+      .has_padding_index = flags & 64,
+      .padding_index = flags & 64 ? api_size(self) : 0,
+      .sparse = flags & 128};
+  return tdm_embedding_bag(self->graph, name, ids, rows, dim, &options);
+}
+
+static tdm_value call_norm(api *self, const char *name, tdm_value x) {
+  const uint8_t flags = fuzz_byte(&self->input);
+  if (flags & 1) {
+    const tdm_layer_norm_options options = {.struct_size = sizeof options,
+                                            .epsilon = flags & 2 ? api_real(self) : 0,
+                                            .without_affine = flags & 4};
+    return tdm_layer_norm_with(self->graph, name, x, api_dimension(self), &options);
+  }
+  const tdm_batch_norm_options options = {.struct_size = sizeof options,
+                                          .epsilon = flags & 2 ? api_real(self) : 0,
+                                          .momentum = flags & 8 ? api_real(self) : 0,
+                                          .without_affine = flags & 4,
+                                          .without_statistics = flags & 16};
+  return tdm_batch_norm_with(self->graph, name, x, &options);
+}
+
+static tdm_value call_recurrent(api *self, const char *name, tdm_value x) {
+  const uint8_t flags = fuzz_byte(&self->input);
+  const uint8_t more = fuzz_byte(&self->input);
+  const int64_t hidden = api_size(self);
+  const tdm_rnn_options options = {.struct_size = sizeof options,
+                                   .layers = (int)(more & 3),
+                                   .relu = flags & 4,
+                                   .batch_first = flags & 8,
+                                   .h0 = flags & 16 ? api_value(self) : (tdm_value){0, 0},
+                                   .c0 = more & 4 ? api_value(self) : (tdm_value){0, 0},
+                                   .lengths = flags & 32 ? api_value(self) : (tdm_value){0, 0},
+                                   .bidirectional = flags & 64,
+                                   .without_bias = flags & 128,
+                                   .dropout = more & 8 ? api_real(self) : 0};
+  tdm_value states[8] = {{0, 0}};
+  tdm_value cells[8] = {{0, 0}};
+  tdm_value y;
+  if ((flags & 3) == 0)
+    y = tdm_rnn(self->graph, name, x, hidden, &options, states);
+  else if ((flags & 3) == 1)
+    y = tdm_gru(self->graph, name, x, hidden, &options, states);
+  else
+    y = tdm_lstm(self->graph, name, x, hidden, &options, states, cells);
+  if (tdm_value_is_valid(y)) api_keep(self, states[0]);
+  return y;
+}
+
+static tdm_value call_attention(api *self, const char *name, tdm_value query) {
+  const uint8_t flags = fuzz_byte(&self->input);
+  const tdm_value key = api_value(self);
+  const tdm_value value = api_value(self);
+  const int64_t heads = api_size(self);
+  const tdm_value none = {0, 0};
+  if (flags & 1) {
+    const tdm_multi_head_attention_options options = {.struct_size = sizeof options,
+                                                      .batch_first = flags & 2,
+                                                      .without_bias = flags & 4,
+                                                      .causal = flags & 8,
+                                                      .padding =
+                                                          flags & 16 ? api_value(self) : none,
+                                                      .dropout = flags & 32 ? api_real(self) : 0,
+                                                      .mask = flags & 64 ? api_value(self) : none};
+    return tdm_multi_head_attention(self->graph, name, query, key, value, heads, &options);
+  }
+  const tdm_attention_options options = {.struct_size = sizeof options,
+                                         .heads = heads,
+                                         .causal = flags & 8,
+                                         .padding = flags & 16 ? api_value(self) : none,
+                                         .scale = flags & 2 ? api_real(self) : 0,
+                                         .dropout = flags & 32 ? api_real(self) : 0,
+                                         .mask = flags & 64 ? api_value(self) : none};
+  return tdm_attention(self->graph, name, query, key, value, &options);
+}
+
+/* ---- Losses ---------------------------------------------------------------------------------- */
+
+static tdm_value call_loss(api *self, const char *name, tdm_value x) {
+  static tdm_value (*const calls[])(tdm_graph *, const char *, tdm_value, tdm_value,
+                                    const tdm_loss_options *) = {
+      tdm_cross_entropy_with, tdm_nll_with,  tdm_binary_cross_entropy_with,
+      tdm_kl_div_with,        tdm_mse_with,  tdm_l1_with,
+      tdm_smooth_l1_with,     tdm_huber_with};
+  const uint8_t flags = fuzz_byte(&self->input);
+  const tdm_value none = {0, 0};
+  const tdm_value targets = api_value(self);
+  tdm_loss_options options = {.struct_size = sizeof options};
+  if (flags & 8) {
+    const uint8_t more = fuzz_byte(&self->input);
+    options.reduction = (tdm_loss_reduction)(more & 3);
+    options.has_ignore_index = more & 4;
+    options.ignore_index = more & 4 ? api_size(self) : 0;
+    options.weight = more & 8 ? api_value(self) : none;
+    options.pos_weight = more & 16 ? api_value(self) : none;
+    options.label_smoothing = more & 32 ? api_real(self) : 0;
+    options.beta = more & 64 ? api_real(self) : 0;
+    options.log_target = more & 128;
+  }
+  return calls[flags & 7](self->graph, name, x, targets, &options);
+}
+
+void api_call_layer(api *self, const char *name) {
+  static tdm_value (*const calls[])(api *, const char *, tdm_value) = {
+      call_unary,     call_binary,  call_with_numbers, call_choice,      call_reduction,
+      call_along,     call_reshape, call_pool,         call_convolution, call_linear,
+      call_embedding, call_norm,    call_recurrent,    call_attention,   call_loss,
+  };
+  const uint32_t which = fuzz_below(&self->input, TDM_COUNT_OF(calls) + 1);
+  const tdm_value x = api_value(self);
+  if (which < TDM_COUNT_OF(calls))
+    api_keep(self, calls[which](self, name, x));
+  else
+    api_keep(self, tdm_dot_interaction(self->graph, name, x, draw_bool(self)));
+}

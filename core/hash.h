@@ -1,6 +1,6 @@
 /* A 64-bit hash of bytes for tables and for naming random streams. Invariant: the answer depends on
  * the bytes and the seed alone and stays what it is from version to version, since seeds of
- * parameters derive from it. Not against an adversary who chooses the keys. */
+ * parameters derive from it. Not against an adversary who chooses the keys: core/siphash.h is. */
 #ifndef TANDEM_CORE_HASH_H
 #define TANDEM_CORE_HASH_H
 

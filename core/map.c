@@ -2,8 +2,9 @@
  * probe always ends at the first free slot. Invariant: at least a quarter of the slots are free. */
 #include "core/map.h"
 
+#include <string.h>
+
 #include "core/allocate.h"
-#include "core/hash.h"
 
 void tdm_map_init(tdm_map *map, const tdm_allocator *allocator) {
   *map = (tdm_map){.allocator = *allocator};
@@ -16,6 +17,10 @@ void tdm_map_deinit(tdm_map *map) {
   map->entries = NULL;
   map->capacity = 0;
   map->count = 0;
+}
+
+static uint64_t hash_of(const tdm_map *map, const char *key) {
+  return tdm_siphash(&map->key, key, strlen(key));
 }
 
 /* The slot of key, or the free one where it belongs. */
@@ -31,11 +36,12 @@ static size_t find_slot(const tdm_map_entry *entries, size_t capacity, const cha
 
 void *tdm_map_get(const tdm_map *map, const char *key) {
   if (map->count == 0) return NULL;
-  return map->entries[find_slot(map->entries, map->capacity, key, tdm_hash_string(key, 0))].value;
+  return map->entries[find_slot(map->entries, map->capacity, key, hash_of(map, key))].value;
 }
 
 static tdm_status grow(tdm_map *map) {
   const size_t capacity = map->capacity == 0 ? 16 : map->capacity * 2;
+  if (map->capacity == 0) TDM_TRY(tdm_siphash_key_draw(&map->key));
   if (capacity > SIZE_MAX / sizeof(tdm_map_entry)) return tdm_fail_memory(SIZE_MAX, "a map");
   tdm_map_entry *entries = tdm_allocate(&map->allocator, capacity * sizeof(tdm_map_entry), "a map");
   if (entries == NULL) return TDM_OUT_OF_MEMORY;
@@ -52,8 +58,8 @@ static tdm_status grow(tdm_map *map) {
 }
 
 tdm_status tdm_map_put(tdm_map *map, const char *key, void *value) {
-  const uint64_t hash = tdm_hash_string(key, 0);
   if (map->count + 1 > map->capacity / 4 * 3) TDM_TRY(grow(map));
+  const uint64_t hash = hash_of(map, key);
   tdm_map_entry *entry = &map->entries[find_slot(map->entries, map->capacity, key, hash)];
   if (entry->key == NULL) {
     entry->key = key;
@@ -67,7 +73,7 @@ tdm_status tdm_map_put(tdm_map *map, const char *key, void *value) {
 void *tdm_map_remove(tdm_map *map, const char *key) {
   if (map->count == 0) return NULL;
   const size_t mask = map->capacity - 1;
-  size_t hole = find_slot(map->entries, map->capacity, key, tdm_hash_string(key, 0));
+  size_t hole = find_slot(map->entries, map->capacity, key, hash_of(map, key));
   void *value = map->entries[hole].value;
   if (map->entries[hole].key == NULL) return NULL;
   /* An entry may move up into the hole if its own slot is not between the hole and itself. */

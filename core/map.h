@@ -1,10 +1,12 @@
-/* A map from strings to pointers: open addressing with linear probing, at most three quarters full.
- * Invariant: keys and values are borrowed, and a key's text outlives its entry unchanged. A zeroed
- * map may be passed to deinit. One thread, or any number of them that only get. */
+/* A map from strings to pointers: open addressing with linear probing, at most three quarters full,
+ * by a hash with a random key of each map's own, so that names from files cannot be made to
+ * collide. Invariant: keys and values are borrowed, and a key's text outlives its entry unchanged.
+ * A zeroed map may be passed to deinit. One thread, or any number of them that only get. */
 #ifndef TANDEM_CORE_MAP_H
 #define TANDEM_CORE_MAP_H
 
 #include "core/core.h"
+#include "core/siphash.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,6 +23,7 @@ typedef struct tdm_map {
   tdm_map_entry *entries; /* (capacity), a power of two; NULL while empty */
   size_t capacity;
   size_t count;
+  tdm_siphash_key key; /* drawn with the first entries */
 } tdm_map;
 
 /* Takes no memory before the first put. */
@@ -30,7 +33,8 @@ void tdm_map_deinit(tdm_map *map);
 /* The value of key; NULL when there is none. */
 void *tdm_map_get(const tdm_map *map, const char *key);
 /* Sets the value (not NULL) of key; a key already there keeps its first text and gets the new
- * value. On OUT_OF_MEMORY the map is as it was. */
+ * value. On failure (OUT_OF_MEMORY, or UNAVAILABLE where the system gives no random key) the map is
+ * as it was. */
 tdm_status tdm_map_put(tdm_map *map, const char *key, void *value) TDM_WARN_UNUSED;
 /* Takes key out and returns its value; NULL when there was none. */
 void *tdm_map_remove(tdm_map *map, const char *key);

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "core/allocate.h"
+#include "core/siphash.h"
 #include "data/data.h"
 
 #define TDM_POINT_LIMIT 0x2000 /* code points of letters, folded or not, are below it */
@@ -37,7 +38,8 @@ typedef struct tdm_word_pool {
   size_t word_capacity;
   tdm_word_slot *slots; /* (slot_count), a power of two */
   size_t slot_count;
-  uint8_t *seen; /* (TDM_POINT_LIMIT / 8) bits: characters of the words */
+  tdm_siphash_key key; /* of the slots' hashes, which thus nobody chooses words by */
+  uint8_t *seen;       /* (TDM_POINT_LIMIT / 8) bits: characters of the words */
 } tdm_word_pool;
 
 tdm_status tdm_word_pool_init(tdm_word_pool *pool, const tdm_allocator *allocator,

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/hash.h"
 #include "core/file.h"
 #include "data/text.h"
 #include "data/words.h"
@@ -14,6 +13,7 @@
 tdm_status tdm_word_pool_init(tdm_word_pool *pool, const tdm_allocator *allocator,
                               int64_t max_length) {
   *pool = (tdm_word_pool){.allocator = allocator, .max_length = max_length};
+  TDM_TRY(tdm_siphash_key_draw(&pool->key));
   pool->seen = tdm_allocate(allocator, TDM_POINT_LIMIT / 8, "an alphabet");
   return pool->seen != NULL ? TDM_OK : TDM_OUT_OF_MEMORY;
 }
@@ -29,8 +29,8 @@ void tdm_word_pool_deinit(tdm_word_pool *pool) {
 
 /* ---- The set of words ----------------------------------------------------------------------- */
 
-static uint32_t hash_word(const char *text, size_t bytes) {
-  return (uint32_t)tdm_hash_bytes(text, bytes, 0);
+static uint32_t hash_word(const tdm_word_pool *pool, const char *text, size_t bytes) {
+  return (uint32_t)tdm_siphash(&pool->key, text, bytes);
 }
 
 /* The slot where a word stands, or where it would. */
@@ -81,7 +81,7 @@ static tdm_status reserve_word(tdm_word_pool *pool, size_t bytes) {
 /* The word whose text was written just behind the pool's text. */
 static void put_word(tdm_word_pool *pool, size_t bytes, int64_t characters, int32_t list) {
   const char *text = pool->text + pool->text_bytes;
-  const uint32_t hash = hash_word(text, bytes);
+  const uint32_t hash = hash_word(pool, text, bytes);
   tdm_word_slot *slot = find_slot(pool, hash, text, bytes);
   if (slot->number != 0) {
     tdm_pool_word *known = &pool->words[slot->number - 1];

@@ -1,0 +1,25 @@
+/* SipHash-2-4 (Aumasson, Bernstein: "SipHash: a fast short-input PRF", INDOCRYPT 2012): a hash with
+ * a secret key, for tables whose keys come from outside, so that nobody can choose keys that
+ * collide. Invariant: what it answers never leaves the process; what must stay the same from
+ * process to process is core/hash.h's. */
+#ifndef TANDEM_CORE_SIPHASH_H
+#define TANDEM_CORE_SIPHASH_H
+
+#include "core/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tdm_siphash_key {
+  uint64_t words[2];
+} tdm_siphash_key;
+
+/* A key from the system's random numbers. UNAVAILABLE where it gives none. */
+tdm_status tdm_siphash_key_draw(tdm_siphash_key *out_key) TDM_WARN_UNUSED;
+uint64_t tdm_siphash(const tdm_siphash_key *key, const void *bytes, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/number.h"
+
 static _Thread_local char thread_message[TDM_MESSAGE_BYTES];
 
 #define VERSION_PART_(number) #number
@@ -55,9 +57,12 @@ const char *tdm_last_message(void) {
 static void set_message(const char *format, va_list arguments) {
   char text[TDM_MESSAGE_BYTES];
   if (format == NULL) format = "no reason was given";
+  tdm_plain_locale locale;
+  tdm_plain_locale_enter(&locale);
   if (vsnprintf(text, sizeof(text), format, arguments) < 0) {
     (void)snprintf(text, sizeof(text), "a message that could not be formatted: %.200s", format);
   }
+  tdm_plain_locale_leave(&locale);
   memcpy(thread_message, text, sizeof(text));
 }
 

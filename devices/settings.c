@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/number.h"
 #include "core/status.h"
 
 static bool copy_part(char *out, size_t capacity, const char *begin, const char *end) {
@@ -36,10 +37,8 @@ bool tdm_setting_next(const char **cursor, const char *source, tdm_setting *out_
 
 tdm_status tdm_setting_number(const char *source, const char *key, const char *text, double least,
                               double most, double *out_number) {
-  char *end = NULL;
-  errno = 0;
-  const double number = strtod(text, &end);
-  if (end == text || *end != '\0' || errno != 0 || !(number >= least && number <= most)) {
+  double number = 0;
+  if (!tdm_number_parse(text, &number) || !(number >= least && number <= most)) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "%s: %s is \"%.40s\", not a number from %g to %g", source,
                     key, text, least, most);
   }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "devices/fused.h"
+#include "graph/report.h"
 #include "graph/session.h"
 
 const char *tdm_explain_device(const tdm_plan *plan, int16_t device) {
@@ -74,21 +75,18 @@ static tdm_status print(const tdm_plan *plan, bool nodes_only, tdm_plan_format f
   return tdm_fail(TDM_INVALID_ARGUMENT, "unknown plan format %d", (int)format);
 }
 
-static tdm_status checked(tdm_status status, FILE *out) {
-  if (status != TDM_OK) return status;
-  return fflush(out) == 0 && !ferror(out) ? TDM_OK : tdm_fail(TDM_IO, "the plan was not written");
-}
-
 tdm_status tdm_session_explain(tdm_session *session, tdm_plan_format format, FILE *out) {
   if (!session || !out) return tdm_fail(TDM_INVALID_ARGUMENT, "explain: no session or no file");
   TDM_TRY(tdm_context_check(session->context));
+  tdm_report report;
+  tdm_report_begin(&report, out, "the plan");
   pthread_mutex_lock(&session->lock);
   const tdm_plan *plan = session->last_asked;
   const tdm_status status =
       plan ? print(plan, false, format, out)
            : tdm_fail(TDM_INVALID_ARGUMENT, "the session has made no plan yet");
   pthread_mutex_unlock(&session->lock);
-  return checked(status, out);
+  return tdm_report_end(&report, status);
 }
 
 /* ---- One pass of a plan made anew ---- */
@@ -167,8 +165,10 @@ tdm_status tdm_session_print_pass(tdm_session *session, const char *pass, tdm_pl
     return tdm_fail(TDM_INVALID_ARGUMENT, "print_pass: no session, pass or file");
   TDM_TRY(tdm_context_check(session->context));
   pass_printer printer = {pass, format, out, false, TDM_OK};
+  tdm_report report;
+  tdm_report_begin(&report, out, "the plan");
   pthread_mutex_lock(&session->lock);
   const tdm_status status = plan_again(session, &printer);
   pthread_mutex_unlock(&session->lock);
-  return checked(status, out);
+  return tdm_report_end(&report, status);
 }

@@ -1,68 +1,69 @@
-/* A plan as JSON: {"training", "traffic", "commands": [...]}; times in ns, sizes in bytes. */
-#include <jansson.h>
-
+/* A plan as JSON: {"training", "traffic", "touched_bytes", "commands": [...]}; times in ns, sizes
+ * in bytes. */
+#include "core/json_writer.h"
 #include "graph/explain.h"
 
-static json_t *shape_json(const tdm_shape *shape) {
-  json_t *list = json_array();
+static void put_shape(tdm_json_writer *json, const tdm_shape *shape) {
+  tdm_json_open(json, "shape", '[');
   for (int i = 0; i < shape->rank; i++)
-    json_array_append_new(list, json_integer(shape->dims[i]));
-  return list;
+    tdm_json_put_integer(json, NULL, shape->dims[i]);
+  tdm_json_close(json, ']');
 }
 
-static json_t *node_json(const tdm_plan *plan, const tdm_ir_node *node) {
+static void put_transfer(tdm_json_writer *json, const tdm_plan *plan, const tdm_ir_node *node) {
   const tdm_ir_value *value = tdm_ir_value_at(&plan->graph, node->first_output);
-  json_t *object = json_object();
-  json_object_set_new(object, "name", json_string(node->name));
-  json_object_set_new(object, "action", json_string(tdm_explain_action(node)));
-  json_object_set_new(object, "device", json_string(tdm_explain_device(plan, node->device)));
-  json_object_set_new(object, "dtype", json_string(tdm_dtype_name(value->spec.dtype)));
-  json_object_set_new(object, "shape", shape_json(&value->spec.shape));
-  if (tdm_reads_in_place(&plan->graph, node, 1)) {
-    const tdm_ir_value *term = tdm_ir_value_at(&plan->graph, tdm_ir_inputs(&plan->graph, node)[1]);
-    json_object_set_new(object, "reads_in_place", json_integer((json_int_t)term->bytes));
-    json_object_set_new(object, "reads_from", json_string(tdm_explain_device(plan, term->device)));
-  }
-  if (node->operation) {
-    char members[TDM_EXPLAIN_TEXT];
-    if (*tdm_explain_members(node, members))
-      json_object_set_new(object, "members", json_string(members));
-    return object;
-  }
   char cause[TDM_EXPLAIN_TEXT];
-  json_object_set_new(object, "cause", json_string(tdm_explain_cause(plan, node, cause)));
-  json_object_set_new(object, "bytes", json_integer((json_int_t)value->bytes));
-  json_object_set_new(object, "route", json_string(tdm_explain_route(plan, node)));
+  tdm_json_put_string(json, "cause", tdm_explain_cause(plan, node, cause));
+  tdm_json_put_integer(json, "bytes", (int64_t)value->bytes);
+  tdm_json_put_string(json, "route", tdm_explain_route(plan, node));
   const tdm_host_memory memory = tdm_plan_host_memory(plan, node);
-  json_object_set_new(object, "memory", json_string(tdm_host_memory_name(memory)));
-  json_object_set_new(object, "pageable", json_boolean(memory == TDM_HOST_PAGEABLE));
-  json_object_set_new(object, "predicted_ns", json_real(tdm_plan_predict_ns(plan, node)));
+  tdm_json_put_string(json, "memory", tdm_host_memory_name(memory));
+  tdm_json_put_bool(json, "pageable", memory == TDM_HOST_PAGEABLE);
+  tdm_json_put_real(json, "predicted_ns", tdm_plan_predict_ns(plan, node));
   tdm_link_estimate link;
   tdm_plan_link(plan, node, &link);
-  json_object_set_new(object, "prediction", json_string(tdm_link_origin_name(link.origin)));
-  return object;
+  tdm_json_put_string(json, "prediction", tdm_link_origin_name(link.origin));
 }
 
-static json_t *step_json(const tdm_plan *plan, size_t index) {
+/* The members of a node, inside its object. */
+static void put_node(tdm_json_writer *json, const tdm_plan *plan, const tdm_ir_node *node) {
+  const tdm_ir_value *value = tdm_ir_value_at(&plan->graph, node->first_output);
+  tdm_json_put_string(json, "name", node->name);
+  tdm_json_put_string(json, "action", tdm_explain_action(node));
+  tdm_json_put_string(json, "device", tdm_explain_device(plan, node->device));
+  tdm_json_put_string(json, "dtype", tdm_dtype_name(value->spec.dtype));
+  put_shape(json, &value->spec.shape);
+  if (tdm_reads_in_place(&plan->graph, node, 1)) {
+    const tdm_ir_value *term = tdm_ir_value_at(&plan->graph, tdm_ir_inputs(&plan->graph, node)[1]);
+    tdm_json_put_integer(json, "reads_in_place", (int64_t)term->bytes);
+    tdm_json_put_string(json, "reads_from", tdm_explain_device(plan, term->device));
+  }
+  if (!node->operation) {
+    put_transfer(json, plan, node);
+    return;
+  }
+  char members[TDM_EXPLAIN_TEXT];
+  if (*tdm_explain_members(node, members)) tdm_json_put_string(json, "members", members);
+}
+
+static void put_step(tdm_json_writer *json, const tdm_plan *plan, size_t index) {
   const tdm_schedule *schedule = &plan->lowered.schedule;
   const tdm_step *step = &schedule->steps[index];
   const tdm_queue *queue = plan->lowered.queues[step->queue];
-  json_t *object = node_json(plan, tdm_ir_node_at(&plan->graph, plan->lowered.sources[index].node));
-  json_object_set_new(object, "id", json_integer((json_int_t)index));
-  json_object_set_new(object, "queue_device", json_string(queue->device->name));
-  json_object_set_new(object, "queue", json_string(tdm_explain_role(queue->role)));
-  json_object_set_new(object, "update", json_boolean(step->phase == TDM_PHASE_UPDATE));
+  put_node(json, plan, tdm_ir_node_at(&plan->graph, plan->lowered.sources[index].node));
+  tdm_json_put_integer(json, "id", (int64_t)index);
+  tdm_json_put_string(json, "queue_device", queue->device->name);
+  tdm_json_put_string(json, "queue", tdm_explain_role(queue->role));
+  tdm_json_put_bool(json, "update", step->phase == TDM_PHASE_UPDATE);
   const double measured_ns = tdm_explain_measured_ns(plan, index);
-  if (measured_ns >= 0) json_object_set_new(object, "measured_ns", json_real(measured_ns));
-  json_t *waits = json_array();
+  if (measured_ns >= 0) tdm_json_put_real(json, "measured_ns", measured_ns);
+  tdm_json_open(json, "waits", '[');
   for (uint32_t k = 0; k < step->wait_count; k++)
-    json_array_append_new(waits, json_integer(schedule->waits[step->first_wait + k].step));
-  json_object_set_new(object, "waits", waits);
-  return object;
+    tdm_json_put_integer(json, NULL, schedule->waits[step->first_wait + k].step);
+  tdm_json_close(json, ']');
 }
 
-static json_t *traffic_json(const tdm_traffic *traffic) {
-  json_t *object = json_object();
+static void put_traffic(tdm_json_writer *json, const tdm_traffic *traffic) {
   const struct {
     const char *name;
     uint64_t value;
@@ -72,26 +73,31 @@ static json_t *traffic_json(const tdm_traffic *traffic) {
                 {"boundary_bytes", traffic->boundary_bytes},
                 {"refresh_transfers", traffic->refresh_transfers},
                 {"refresh_bytes", traffic->refresh_bytes}};
+  tdm_json_open(json, "traffic", '{');
   for (size_t i = 0; i < TDM_COUNT_OF(counts); i++)
-    json_object_set_new(object, counts[i].name, json_integer((json_int_t)counts[i].value));
-  return object;
+    tdm_json_put_integer(json, counts[i].name, (int64_t)counts[i].value);
+  tdm_json_close(json, '}');
 }
 
 tdm_status tdm_explain_json(const tdm_plan *plan, bool nodes_only, FILE *out) {
-  json_t *commands = json_array();
+  tdm_json_writer json;
+  tdm_json_writer_init(&json, tdm_json_write_stream, out);
+  tdm_json_open(&json, NULL, '{');
+  tdm_json_put_bool(&json, "training", plan->training);
+  put_traffic(&json, &plan->traffic);
+  tdm_json_put_real(&json, "touched_bytes", plan->touched_bytes);
+  tdm_json_open(&json, "commands", '[');
   const size_t count = nodes_only ? plan->graph.order.count : plan->lowered.schedule.step_count;
-  for (size_t i = 0; i < count; i++)
-    json_array_append_new(
-        commands, nodes_only
-                      ? node_json(plan, tdm_ir_node_at(&plan->graph, plan->graph.order.items[i]))
-                      : step_json(plan, i));
-  json_t *root = json_object();
-  json_object_set_new(root, "training", json_boolean(plan->training));
-  json_object_set_new(root, "traffic", traffic_json(&plan->traffic));
-  json_object_set_new(root, "touched_bytes", json_real(plan->touched_bytes));
-  json_object_set_new(root, "commands", commands);
-  const int failed = root ? json_dumpf(root, out, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : 1;
-  json_decref(root);
-  fputc('\n', out);
-  return failed ? tdm_fail(TDM_OUT_OF_MEMORY, "the plan as JSON") : TDM_OK;
+  for (size_t i = 0; i < count; i++) {
+    tdm_json_open(&json, NULL, '{');
+    if (nodes_only)
+      put_node(&json, plan, tdm_ir_node_at(&plan->graph, plan->graph.order.items[i]));
+    else
+      put_step(&json, plan, i);
+    tdm_json_close(&json, '}');
+  }
+  tdm_json_close(&json, ']');
+  tdm_json_close(&json, '}');
+  TDM_TRY(tdm_json_writer_finish(&json));
+  return tdm_json_write_stream(out, "\n", 1);
 }

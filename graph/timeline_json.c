@@ -2,61 +2,62 @@
  * complete events (X) on processes and threads that metadata (M) names, and flow events (s, f) from
  * what a command depends on. Invariant: events are written one by one, so a long timeline needs no
  * memory of its size. */
-#include <jansson.h>
+#include <stdio.h>
 
+#include "core/json_writer.h"
 #include "graph/timeline.h"
 
 typedef struct json_writer {
   const tdm_timeline *timeline;
-  FILE *out;
   uint64_t origin_ns; /* what times are counted from */
   uint64_t flows;     /* arrows so far */
-  bool begun;
-  bool failed;
+  tdm_json_writer json;
 } json_writer;
 
 enum { RUNS_PROCESS = 1, FIRST_DEVICE = 2, FIRST_THREAD = 1 };
 
-static json_t *microseconds(const json_writer *writer, uint64_t time_ns) {
-  return json_real((double)(time_ns - writer->origin_ns) / 1000);
+static void put_time(json_writer *writer, const char *key, uint64_t time_ns) {
+  tdm_json_put_real(&writer->json, key, (double)(time_ns - writer->origin_ns) / 1000);
 }
 
-static void set_integer(json_t *object, const char *key, uint64_t value) {
-  json_object_set_new(object, key, json_integer((json_int_t)value));
+static void put_duration(json_writer *writer, const char *key, uint64_t begin_ns, uint64_t end_ns) {
+  tdm_json_put_real(&writer->json, key, (double)(end_ns - begin_ns) / 1000);
 }
 
-static void set_string(json_t *object, const char *key, const char *value) {
-  if (value) json_object_set_new(object, key, json_string(value));
+static void put_integer(json_writer *writer, const char *key, uint64_t value) {
+  tdm_json_put_integer(&writer->json, key, (int64_t)value);
 }
 
-/* Takes the event over. */
-static void write_event(json_writer *writer, json_t *event) {
-  if (writer->begun) fputc(',', writer->out);
-  fputc('\n', writer->out);
-  writer->begun = true;
-  if (!event || json_dumpf(event, writer->out, JSON_COMPACT | JSON_REAL_PRECISION(15)))
-    writer->failed = true;
-  json_decref(event);
+static void put_string(json_writer *writer, const char *key, const char *value) {
+  if (value) tdm_json_put_string(&writer->json, key, value);
 }
 
-static json_t *event_json(const char *phase, uint32_t process, uint32_t thread, const char *name) {
-  json_t *event = json_object();
-  set_string(event, "ph", phase);
-  set_integer(event, "pid", process);
-  set_integer(event, "tid", thread);
-  set_string(event, "name", name);
-  return event;
+static void begin_event(json_writer *writer, const char *phase, uint32_t process, uint32_t thread,
+                        const char *name) {
+  tdm_json_open(&writer->json, NULL, '{');
+  put_string(writer, "ph", phase);
+  put_integer(writer, "pid", process);
+  put_integer(writer, "tid", thread);
+  put_string(writer, "name", name);
+}
+
+static void begin_arguments(json_writer *writer) {
+  tdm_json_open(&writer->json, "args", '{');
+}
+
+static void end_object(json_writer *writer) {
+  tdm_json_close(&writer->json, '}');
 }
 
 /* ---- Names of processes and threads ---- */
 
 static void write_metadata(json_writer *writer, const char *what, uint32_t process, uint32_t thread,
                            const char *name) {
-  json_t *event = event_json("M", process, thread, what);
-  json_t *arguments = json_object();
-  set_string(arguments, "name", name);
-  json_object_set_new(event, "args", arguments);
-  write_event(writer, event);
+  begin_event(writer, "M", process, thread, what);
+  begin_arguments(writer);
+  put_string(writer, "name", name);
+  end_object(writer);
+  end_object(writer);
 }
 
 static void write_rows(json_writer *writer) {
@@ -78,76 +79,78 @@ static void write_rows(json_writer *writer) {
 
 static void write_run(json_writer *writer, const tdm_timeline_run *run) {
   const uint64_t begin_ns = run->launched_ns ? run->launched_ns : run->ended_ns;
-  json_t *event = event_json("X", RUNS_PROCESS, FIRST_THREAD + (uint32_t)run->slot,
-                             writer->timeline->plans[run->plan].training ? "training run" : "run");
-  set_string(event, "cat", "run");
-  json_object_set_new(event, "ts", microseconds(writer, begin_ns));
-  json_object_set_new(event, "dur", json_real((double)(run->ended_ns - begin_ns) / 1000));
-  json_t *arguments = json_object();
-  set_integer(arguments, "run", run->number);
-  json_object_set_new(arguments, "queued_us", json_real((double)(begin_ns - run->asked_ns) / 1000));
-  if (run->updating_ns)
-    json_object_set_new(arguments, "updates_at_us", microseconds(writer, run->updating_ns));
-  set_string(arguments, "status", run->status == TDM_OK ? "ok" : run->message);
-  json_object_set_new(event, "args", arguments);
-  write_event(writer, event);
+  begin_event(writer, "X", RUNS_PROCESS, FIRST_THREAD + (uint32_t)run->slot,
+              writer->timeline->plans[run->plan].training ? "training run" : "run");
+  put_string(writer, "cat", "run");
+  put_time(writer, "ts", begin_ns);
+  put_duration(writer, "dur", begin_ns, run->ended_ns);
+  begin_arguments(writer);
+  put_integer(writer, "run", run->number);
+  put_duration(writer, "queued_us", run->asked_ns, begin_ns);
+  if (run->updating_ns) put_time(writer, "updates_at_us", run->updating_ns);
+  put_string(writer, "status", run->status == TDM_OK ? "ok" : run->message);
+  end_object(writer);
+  end_object(writer);
 }
 
 /* ---- Commands ---- */
 
-static json_t *names_of(const tdm_timeline *timeline, const tdm_timeline_event *event,
-                        const uint32_t *nodes, uint32_t count) {
+enum { NODE_TEXT = 640 }; /* a longer name is cut */
+
+static void put_names(json_writer *writer, const char *key, const tdm_timeline_event *event,
+                      const uint32_t *nodes, uint32_t count) {
+  const tdm_timeline *timeline = writer->timeline;
   const tdm_timeline_plan *plan = &timeline->plans[timeline->runs[event->run].plan];
-  json_t *list = json_array();
+  tdm_json_open(&writer->json, key, '[');
   for (uint32_t k = 0; k < count; k++) {
     const tdm_timeline_node *node = &plan->nodes[nodes[k]];
-    json_array_append_new(list, json_sprintf("%u %s (%s)", nodes[k], node->name, node->action));
+    char text[NODE_TEXT];
+    (void)snprintf(text, sizeof text, "%u %s (%s)", nodes[k], node->name, node->action);
+    put_string(writer, NULL, text);
   }
-  return list;
+  tdm_json_close(&writer->json, ']');
 }
 
-static json_t *command_arguments(const tdm_timeline *timeline, const tdm_timeline_event *event) {
-  const tdm_timeline_node *node = tdm_timeline_node_of(timeline, event);
-  json_t *arguments = json_object();
-  set_integer(arguments, "run", timeline->runs[event->run].number);
-  set_integer(arguments, "command", event->node);
-  set_string(arguments, "action", node->action);
-  json_object_set_new(arguments, "depends_on",
-                      names_of(timeline, event, node->dependencies, node->dependency_count));
-  if (event->failed) json_object_set_new(arguments, "failed", json_true());
-  if (!node->route) return arguments;
-  set_integer(arguments, "bytes", node->bytes);
-  set_string(arguments, "from", node->from);
-  set_string(arguments, "to", node->to);
-  set_string(arguments, "cause", node->cause);
-  set_string(arguments, "route", node->route);
-  set_string(arguments, "memory", node->memory);
-  return arguments;
+static void put_command_arguments(json_writer *writer, const tdm_timeline_event *event) {
+  const tdm_timeline_node *node = tdm_timeline_node_of(writer->timeline, event);
+  begin_arguments(writer);
+  put_integer(writer, "run", writer->timeline->runs[event->run].number);
+  put_integer(writer, "command", event->node);
+  put_string(writer, "action", node->action);
+  put_names(writer, "depends_on", event, node->dependencies, node->dependency_count);
+  if (event->failed) tdm_json_put_bool(&writer->json, "failed", true);
+  if (node->route) {
+    put_integer(writer, "bytes", node->bytes);
+    put_string(writer, "from", node->from);
+    put_string(writer, "to", node->to);
+    put_string(writer, "cause", node->cause);
+    put_string(writer, "route", node->route);
+    put_string(writer, "memory", node->memory);
+  }
+  end_object(writer);
 }
 
-static json_t *row_event(const json_writer *writer, const char *phase, uint32_t row,
-                         const char *name) {
+static void begin_row_event(json_writer *writer, const char *phase, uint32_t row,
+                            const char *name) {
   const tdm_timeline_row *lies = &writer->timeline->rows[row];
-  return event_json(phase, FIRST_DEVICE + lies->process, FIRST_THREAD + lies->thread, name);
+  begin_event(writer, phase, FIRST_DEVICE + lies->process, FIRST_THREAD + lies->thread, name);
 }
 
 static void write_wait(json_writer *writer, const tdm_timeline_event *event) {
   const tdm_timeline_node *node = tdm_timeline_node_of(writer->timeline, event);
-  json_t *wait = row_event(writer, "X", event->row, "wait");
-  set_string(wait, "cat", "wait");
-  json_object_set_new(wait, "ts", microseconds(writer, event->wait_ns));
-  json_object_set_new(wait, "dur", json_real((double)(event->begin_ns - event->wait_ns) / 1000));
-  json_t *arguments = json_object();
-  set_integer(arguments, "run", writer->timeline->runs[event->run].number);
-  set_integer(arguments, "before", event->node);
-  json_object_set_new(arguments, "for",
-                      names_of(writer->timeline, event, node->waits, node->wait_count));
+  begin_row_event(writer, "X", event->row, "wait");
+  put_string(writer, "cat", "wait");
+  put_time(writer, "ts", event->wait_ns);
+  put_duration(writer, "dur", event->wait_ns, event->begin_ns);
+  begin_arguments(writer);
+  put_integer(writer, "run", writer->timeline->runs[event->run].number);
+  put_integer(writer, "before", event->node);
+  put_names(writer, "for", event, node->waits, node->wait_count);
   if (node->previous_wait_count)
-    json_object_set_new(
-        arguments, "for_of_the_run_before",
-        names_of(writer->timeline, event, node->previous_waits, node->previous_wait_count));
-  json_object_set_new(wait, "args", arguments);
-  write_event(writer, wait);
+    put_names(writer, "for_of_the_run_before", event, node->previous_waits,
+              node->previous_wait_count);
+  end_object(writer);
+  end_object(writer);
 }
 
 /* An arrow's end binds to the event that encloses it (bp e), its begin to the one that it lies
@@ -155,30 +158,29 @@ static void write_wait(json_writer *writer, const tdm_timeline_event *event) {
 static void write_arrow(json_writer *writer, const tdm_timeline_event *from,
                         const tdm_timeline_event *to) {
   const uint64_t id = ++writer->flows;
-  json_t *begin = row_event(writer, "s", from->row, "dependency");
-  set_string(begin, "cat", "dependency");
-  set_integer(begin, "id", id);
-  const uint64_t last_ns = from->end_ns > from->begin_ns ? from->end_ns - 1 : from->begin_ns;
-  json_object_set_new(begin, "ts", microseconds(writer, last_ns));
-  write_event(writer, begin);
-  json_t *end = row_event(writer, "f", to->row, "dependency");
-  set_string(end, "cat", "dependency");
-  set_string(end, "bp", "e");
-  set_integer(end, "id", id);
-  json_object_set_new(end, "ts", microseconds(writer, to->begin_ns));
-  write_event(writer, end);
+  begin_row_event(writer, "s", from->row, "dependency");
+  put_string(writer, "cat", "dependency");
+  put_integer(writer, "id", id);
+  put_time(writer, "ts", from->end_ns > from->begin_ns ? from->end_ns - 1 : from->begin_ns);
+  end_object(writer);
+  begin_row_event(writer, "f", to->row, "dependency");
+  put_string(writer, "cat", "dependency");
+  put_string(writer, "bp", "e");
+  put_integer(writer, "id", id);
+  put_time(writer, "ts", to->begin_ns);
+  end_object(writer);
 }
 
 static void write_command(json_writer *writer, const tdm_timeline_event *event) {
   const tdm_timeline *timeline = writer->timeline;
   const tdm_timeline_node *node = tdm_timeline_node_of(timeline, event);
   if (event->wait_ns) write_wait(writer, event);
-  json_t *command = row_event(writer, "X", event->row, node->name);
-  set_string(command, "cat", node->category);
-  json_object_set_new(command, "ts", microseconds(writer, event->begin_ns));
-  json_object_set_new(command, "dur", json_real((double)(event->end_ns - event->begin_ns) / 1000));
-  json_object_set_new(command, "args", command_arguments(timeline, event));
-  write_event(writer, command);
+  begin_row_event(writer, "X", event->row, node->name);
+  put_string(writer, "cat", node->category);
+  put_time(writer, "ts", event->begin_ns);
+  put_duration(writer, "dur", event->begin_ns, event->end_ns);
+  put_command_arguments(writer, event);
+  end_object(writer);
   for (uint32_t k = 0; k < node->dependency_count; k++) {
     const uint32_t from = timeline->runs[event->run].event_of[node->dependencies[k]];
     if (from != TDM_TIMELINE_NONE && timeline->events[from].row != event->row)
@@ -197,18 +199,31 @@ static uint64_t earliest_ns(const tdm_timeline *timeline) {
   return earliest;
 }
 
+static void write_head(json_writer *writer) {
+  put_string(writer, "displayTimeUnit", "ns");
+  tdm_json_open(&writer->json, "otherData", '{');
+  put_string(writer, "clock", "CLOCK_MONOTONIC");
+  put_integer(writer, "origin_ns", writer->origin_ns);
+  end_object(writer);
+}
+
 tdm_status tdm_timeline_json(const tdm_timeline *timeline, FILE *out) {
-  json_writer writer = {.timeline = timeline, .out = out, .origin_ns = earliest_ns(timeline)};
-  fprintf(out,
-          "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"clock\":\"CLOCK_MONOTONIC\","
-          "\"origin_ns\":%llu},\"traceEvents\":[",
-          (unsigned long long)writer.origin_ns);
+  json_writer writer = {.timeline = timeline, .origin_ns = earliest_ns(timeline)};
+  tdm_json_writer *json = &writer.json;
+  tdm_json_writer_init(json, tdm_json_write_stream, out);
+  json->digits = 15;
+  json->indent = 0;
+  json->lines_depth = 2;
+  tdm_json_open(json, NULL, '{');
+  write_head(&writer);
+  tdm_json_open(json, "traceEvents", '[');
   write_rows(&writer);
   for (uint32_t i = 0; i < timeline->run_count; i++)
     write_run(&writer, &timeline->runs[i]);
   for (uint32_t i = 0; i < timeline->event_count; i++)
     write_command(&writer, &timeline->events[i]);
-  fputs("\n]}\n", out);
-  if (ferror(out)) return tdm_fail(TDM_IO, "the trace was not written");
-  return writer.failed ? tdm_fail(TDM_OUT_OF_MEMORY, "the trace as JSON") : TDM_OK;
+  tdm_json_close(json, ']');
+  tdm_json_close(json, '}');
+  TDM_TRY(tdm_json_writer_finish(json));
+  return tdm_json_write_stream(out, "\n", 1);
 }

@@ -7,6 +7,7 @@
 
 #include "core/park.h"
 #include "graph/explain.h"
+#include "graph/report.h"
 
 typedef struct tdm_kept_run {
   struct tdm_kept_run *next; /* among the spare ones */
@@ -326,11 +327,12 @@ tdm_status tdm_session_trace(tdm_session *session, tdm_trace_format format, FILE
   if (format != TDM_TRACE_CHROME && format != TDM_TRACE_SUMMARY)
     return tdm_fail(TDM_INVALID_ARGUMENT, "trace: no format has the number %d", (int)format);
   tdm_timeline timeline;
+  tdm_report report;
+  tdm_report_begin(&report, out, "the trace");
   tdm_status status = tdm_trace_collect(session->trace, &timeline);
   if (status == TDM_OK)
     status = format == TDM_TRACE_CHROME ? tdm_timeline_json(&timeline, out)
                                         : tdm_timeline_text(&timeline, out);
   tdm_timeline_deinit(&timeline);
-  if (status != TDM_OK) return status;
-  return fflush(out) == 0 && !ferror(out) ? TDM_OK : tdm_fail(TDM_IO, "the trace was not written");
+  return tdm_report_end(&report, status);
 }

@@ -1,8 +1,10 @@
-/* Reading "key=value,key=value": what is taken and what is refused. */
+/* Reading "key=value,key=value": what is taken and what is refused, under a locale that writes
+ * numbers with a comma. */
 #include "devices/settings.h"
 
 #include <string.h>
 
+#include "tests/core/comma_locale.h"
 #include "tests/devices/support.h"
 
 static size_t read_all(const char *text, tdm_setting *settings, tdm_status *out_status) {
@@ -44,12 +46,14 @@ static void numbers_are_checked(void **state) {
   double number = 7;
   assert_ok(tdm_setting_number("here", "key", "2.5", 0, 10, &number));
   assert_true(number == 2.5);
-  static const char *const bad_numbers[] = {"", "x", "1x", "-1", "11", "nan", "1e999"};
+  static const char *const bad_numbers[] = {"", "x", "1x", "-1", "11", "nan", "1e999", "2,5"};
   for (size_t i = 0; i < TDM_COUNT_OF(bad_numbers); ++i) {
     assert_status(tdm_setting_number("here", "key", bad_numbers[i], 0, 10, &number),
                   TDM_INVALID_ARGUMENT);
     assert_message("key");
   }
+  assert_status(tdm_setting_number("here", "key", "9", 0.5, 2.5, &number), TDM_INVALID_ARGUMENT);
+  assert_message("from 0.5 to 2.5");
   uint64_t integer = 0;
   assert_ok(tdm_setting_integer("here", "key", "18446744073709551615", 0, UINT64_MAX, &integer));
   assert_true(integer == UINT64_MAX);
@@ -67,5 +71,5 @@ int main(void) {
       cmocka_unit_test(other_texts_are_refused),
       cmocka_unit_test(numbers_are_checked),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return cmocka_run_group_tests(tests, enter_comma_locale, leave_comma_locale);
 }

@@ -1,0 +1,41 @@
+/* Numbers as text. Invariant: the locale of the process is never changed, that of the calling
+ * thread only inside a scope. */
+#define _GNU_SOURCE /* newlocale, uselocale */
+#include "core/number.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The C library has the locale "C" built in: making it takes no memory and cannot fail. */
+void tdm_plain_locale_enter(tdm_plain_locale *scope) {
+  scope->plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+  scope->before = uselocale(scope->plain);
+}
+
+void tdm_plain_locale_leave(tdm_plain_locale *scope) {
+  (void)uselocale(scope->before);
+  if (scope->plain != (locale_t)0) freelocale(scope->plain);
+}
+
+bool tdm_number_parse(const char *text, double *out_number) {
+  char *end = NULL;
+  tdm_plain_locale scope;
+  tdm_plain_locale_enter(&scope);
+  errno = 0;
+  const double number = strtod(text, &end);
+  const bool is_number = end != text && *end == '\0' && errno == 0;
+  tdm_plain_locale_leave(&scope);
+  if (is_number) *out_number = number;
+  return is_number;
+}
+
+const char *tdm_number_text(double number, int digits, char *text) {
+  tdm_plain_locale scope;
+  tdm_plain_locale_enter(&scope);
+  (void)snprintf(text, TDM_NUMBER_TEXT - 2, "%.*g", digits < 17 ? digits : 17, number);
+  tdm_plain_locale_leave(&scope);
+  if (strspn(text, "-0123456789") == strlen(text)) (void)strcat(text, ".0");
+  return text;
+}

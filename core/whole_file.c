@@ -1,32 +1,60 @@
 /* Writing beside and renaming. Invariant: the temporary file exists exactly while descriptor is
- * open; messages say what failed, callers say for which path. */
-#define _GNU_SOURCE /* O_CLOEXEC, O_DIRECTORY */
+ * open, and only who holds its lock renames or removes it. */
+#define _GNU_SOURCE /* O_CLOEXEC, O_DIRECTORY, flock, realpath */
 #include "core/whole_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/hash.h"
-#include "core/park.h"
-
-#define MAX_NAMES_TRIED 100
-#define SUFFIX_BYTES 32
+enum { NAME_COUNT = 32, SUFFIX_BYTES = 16, MOST_LINKS = 40 };
 
 struct tdm_whole_file {
   tdm_allocator allocator;
-  char *path;
-  char *temporary_path;
-  size_t temporary_capacity;
-  int descriptor; /* -1: closed */
+  int descriptor;           /* -1: closed */
+  char path[PATH_MAX];      /* symbolic links followed */
+  char temporary[PATH_MAX]; /* the name it has until the commit */
 };
 
 static tdm_status fail_io(const char *what) {
   return tdm_fail(errno == ENOMEM ? TDM_OUT_OF_MEMORY : TDM_IO, "cannot %s: %s", what,
                   strerror(errno));
+}
+
+/* ---- Paths ---------------------------------------------------------------------------------- */
+
+static tdm_status put_path(char *out_path, const char *folder, size_t folder_bytes,
+                           const char *name) {
+  const int length = snprintf(out_path, PATH_MAX, "%.*s%s", (int)folder_bytes, folder, name);
+  if (length >= 0 && length < PATH_MAX) return TDM_OK;
+  return tdm_fail(TDM_IO, "is too long a path: over %d bytes", PATH_MAX - 1);
+}
+
+/* Bytes of path up to its last '/', that included; 0 for a bare name. */
+static size_t folder_bytes_of(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash == NULL ? 0 : (size_t)(slash - path) + 1;
+}
+
+/* Follows the links that path's last part is, so that they stay and what they lead to is written,
+ * whether that exists or not. */
+static tdm_status follow_links(const char *path, char *out_path) {
+  TDM_TRY(put_path(out_path, "", 0, path));
+  for (int i = 0; i < MOST_LINKS; i++) {
+    char target[PATH_MAX];
+    char from[PATH_MAX];
+    const ssize_t length = readlink(out_path, target, sizeof(target) - 1);
+    if (length < 0) return TDM_OK; /* no link, or not there: look_at says what else is wrong */
+    target[length] = '\0';
+    memcpy(from, out_path, sizeof(from));
+    TDM_TRY(put_path(out_path, from, target[0] == '/' ? 0 : folder_bytes_of(from), target));
+  }
+  return tdm_fail(TDM_IO, "cannot write there: %s", strerror(ELOOP));
 }
 
 /* What stands at path; *out_mode 0: nothing. */
@@ -40,44 +68,105 @@ static tdm_status look_at(const char *path, mode_t *out_mode) {
   return TDM_OK;
 }
 
-/* Opens a file of a new name beside path. */
-static tdm_status open_temporary(tdm_whole_file *file) {
-  for (uint64_t i = 0; i < MAX_NAMES_TRIED; i++) {
-    const uint64_t tag = tdm_hash_mix(tdm_hash_mix((uint64_t)getpid(), tdm_time_ns()), i);
-    (void)snprintf(file->temporary_path, file->temporary_capacity, "%s.tmp-%016llx", file->path,
-                   (unsigned long long)tag);
-    file->descriptor = open(file->temporary_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (file->descriptor >= 0) return TDM_OK;
-    if (errno != EEXIST && errno != EINTR) break;
+/* ---- The temporary file --------------------------------------------------------------------- */
+
+/* The name of that number, ".NAME.tandem-07"; NAME is cut where it would be too long. Two paths
+ * that are cut alike share the names, which the locks allow. */
+static tdm_status put_temporary(tdm_whole_file *file, int number) {
+  const size_t folder_bytes = folder_bytes_of(file->path);
+  char name[NAME_MAX + 1];
+  (void)snprintf(name, sizeof(name), ".%.*s.tandem-%02d", NAME_MAX - SUFFIX_BYTES,
+                 file->path + folder_bytes, number);
+  return put_path(file->temporary, file->path, folder_bytes, name);
+}
+
+/* Is it this open file that the name stands for? */
+static bool is_named(int descriptor, const char *name) {
+  struct stat open_file;
+  struct stat named;
+  return fstat(descriptor, &open_file) == 0 && lstat(name, &named) == 0 &&
+         open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
+}
+
+/* The lock, at once or not at all. */
+static bool is_locked_now(int descriptor) {
+  while (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EINTR) return false;
   }
-  return fail_io("create a file beside it");
+  return true;
+}
+
+/* The lock goes first: a child that was forked meanwhile has the descriptor too. */
+static void unlock_and_close(int descriptor) {
+  (void)flock(descriptor, LOCK_UN);
+  (void)close(descriptor);
+}
+
+/* Removes what a process that is no more has left under the name. */
+static void remove_stale(const char *name) {
+  const int descriptor = open(name, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+  if (descriptor < 0) return;
+  if (!is_locked_now(descriptor)) {
+    (void)close(descriptor);
+    return;
+  }
+  if (is_named(descriptor, name)) (void)unlink(name);
+  unlock_and_close(descriptor);
+}
+
+/* Makes the file, if the name is free; *out_descriptor -1: it is not. */
+static tdm_status take_name(const char *name, int *out_descriptor) {
+  *out_descriptor = -1;
+  const int descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (descriptor < 0) {
+    return errno == EEXIST || errno == EINTR ? TDM_OK : fail_io("create a file beside it");
+  }
+  const bool has_lock = is_locked_now(descriptor);
+  const bool has_other = !has_lock && errno == EWOULDBLOCK; /* who takes it for a stale one */
+  if (!has_other && is_named(descriptor, name)) {
+    *out_descriptor = descriptor;
+    return TDM_OK;
+  }
+  unlock_and_close(descriptor);
+  return TDM_OK;
+}
+
+/* Takes the first name that is free, and removes all that others have left. */
+static tdm_status open_temporary(tdm_whole_file *file) {
+  int chosen = -1;
+  for (int number = 0; number < NAME_COUNT; number++) {
+    TDM_TRY(put_temporary(file, number));
+    remove_stale(file->temporary);
+    if (file->descriptor >= 0) continue;
+    TDM_TRY(take_name(file->temporary, &file->descriptor));
+    if (file->descriptor >= 0) chosen = number;
+  }
+  if (chosen >= 0) return put_temporary(file, chosen);
+  return tdm_fail(TDM_IO,
+                  "cannot create a file beside it: all %d names up to %s are taken, by others who "
+                  "write there or, where the file system has no locks, by saves that were killed",
+                  NAME_COUNT, file->temporary);
 }
 
 tdm_status tdm_whole_file_create(const tdm_allocator *allocator, const char *path,
                                  tdm_whole_file **out_file) {
   *out_file = NULL;
-  mode_t mode = 0;
-  TDM_TRY(look_at(path, &mode));
   tdm_whole_file *file = tdm_allocate(allocator, sizeof(*file), "a file to write");
   if (file == NULL) return TDM_OUT_OF_MEMORY;
-  tdm_status status = TDM_OUT_OF_MEMORY;
   file->allocator = *allocator;
   file->descriptor = -1;
-  file->temporary_capacity = strlen(path) + SUFFIX_BYTES;
-  file->path = tdm_string_copy(allocator, path);
-  file->temporary_path = tdm_allocate(allocator, file->temporary_capacity, "a file's name");
-  if (file->path == NULL || file->temporary_path == NULL) goto fail;
-  status = open_temporary(file);
-  if (status != TDM_OK) goto fail;
-  if (mode != 0 && fchmod(file->descriptor, mode) != 0) {
+  mode_t mode = 0;
+  tdm_status status = follow_links(path, file->path);
+  if (status == TDM_OK) status = look_at(file->path, &mode);
+  if (status == TDM_OK) status = open_temporary(file);
+  if (status == TDM_OK && mode != 0 && fchmod(file->descriptor, mode) != 0)
     status = fail_io("give it its permissions");
-    goto fail;
+  if (status != TDM_OK) {
+    tdm_whole_file_destroy(file);
+    return status;
   }
   *out_file = file;
   return TDM_OK;
-fail:
-  tdm_whole_file_destroy(file);
-  return status;
 }
 
 tdm_status tdm_whole_file_write(tdm_whole_file *file, const char *bytes, size_t size) {
@@ -93,22 +182,21 @@ tdm_status tdm_whole_file_write(tdm_whole_file *file, const char *bytes, size_t 
 
 /* Brings the folder's new entry to the disk. Some file systems cannot, and say EINVAL. */
 static tdm_status flush_folder(tdm_whole_file *file) {
-  char *slash = strrchr(file->path, '/');
-  const char *folder = slash == NULL ? "." : slash == file->path ? "/" : file->path;
-  if (slash != NULL && slash != file->path) *slash = '\0';
-  tdm_status status = TDM_OK;
+  char folder[PATH_MAX];
+  const size_t bytes = folder_bytes_of(file->path);
+  TDM_TRY(put_path(folder, file->path, bytes, bytes == 0 ? "." : ""));
   const int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (slash != NULL) *slash = '/';
   if (descriptor < 0) return errno == EACCES ? TDM_OK : fail_io("open its folder");
-  if (fsync(descriptor) != 0 && errno != EINVAL) status = fail_io("flush its folder");
+  const tdm_status status =
+      fsync(descriptor) != 0 && errno != EINVAL ? fail_io("flush its folder") : TDM_OK;
   (void)close(descriptor);
   return status;
 }
 
 tdm_status tdm_whole_file_commit(tdm_whole_file *file) {
   if (fsync(file->descriptor) != 0) return fail_io("flush");
-  if (rename(file->temporary_path, file->path) != 0) return fail_io("rename");
-  (void)close(file->descriptor); /* flushed already: nothing is left that could fail */
+  if (rename(file->temporary, file->path) != 0) return fail_io("rename");
+  unlock_and_close(file->descriptor); /* flushed already: nothing is left that could fail */
   file->descriptor = -1;
   return flush_folder(file);
 }
@@ -117,10 +205,8 @@ void tdm_whole_file_destroy(tdm_whole_file *file) {
   if (file == NULL) return;
   const tdm_allocator allocator = file->allocator;
   if (file->descriptor >= 0) {
-    (void)close(file->descriptor);
-    (void)unlink(file->temporary_path);
+    (void)unlink(file->temporary);
+    unlock_and_close(file->descriptor);
   }
-  tdm_release(&allocator, file->temporary_path, file->temporary_capacity);
-  tdm_string_release(&allocator, file->path);
   tdm_release(&allocator, file, sizeof(*file));
 }

@@ -2,9 +2,11 @@
  * that is missing, unknown, of another type or out of bounds is named with where it stands. */
 #include "devices/machine.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "core/allocate.h"
+#include "devices/json_load.h"
 
 typedef struct reader {
   const char *source;  /* file */
@@ -182,10 +184,9 @@ static tdm_status read_machine(const char *source, json_t *root, tdm_machine *ma
 
 /* ---- Files --------------------------------------------------------------------------------- */
 
-static tdm_status take(const char *source, json_t *root, const json_error_t *error,
-                       tdm_machine *out_machine) {
-  if (!root)
-    return tdm_fail(TDM_CORRUPT_DATA, "%s:%d: is no JSON: %s", source, error->line, error->text);
+static const size_t most_file_bytes = (size_t)1 << 20;
+
+static tdm_status take(const char *source, json_t *root, tdm_machine *out_machine) {
   tdm_machine machine = {.title = ""};
   const tdm_status status = read_machine(source, root, &machine);
   if (status == TDM_OK) *out_machine = machine;
@@ -195,17 +196,16 @@ static tdm_status take(const char *source, json_t *root, const json_error_t *err
 
 tdm_status tdm_machine_parse(const char *text, const char *source, tdm_machine *out_machine) {
   *out_machine = (tdm_machine){.title = ""};
-  json_error_t error;
-  json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &error);
-  return take(source, root, &error, out_machine);
+  json_t *root;
+  TDM_TRY(tdm_json_load(text, strlen(text), source, &root));
+  return take(source, root, out_machine);
 }
 
 tdm_status tdm_machine_read(const char *path, tdm_machine *out_machine) {
   *out_machine = (tdm_machine){.title = ""};
-  FILE *file = fopen(path, "rb");
-  if (!file) return tdm_fail(TDM_IO, "%s: the description of a machine cannot be read", path);
-  json_error_t error;
-  json_t *root = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
-  (void)fclose(file);
-  return take(path, root, &error, out_machine);
+  const tdm_allocator allocator = tdm_allocator_default();
+  json_t *root;
+  TDM_TRY(
+      tdm_json_load_file(&allocator, "the description of a machine", path, most_file_bytes, &root));
+  return take(path, root, out_machine);
 }

@@ -4,41 +4,61 @@
  *     {"device": "cpu/1", "kernel": "relu#0(...) -> (...)", "alone_ns": 9, "crowded_ns": 12}, ...]}
  *
  * Invariant: a file is taken as a whole or not at all; what is wrong with it is named. */
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "core/json_writer.h"
+#include "core/whole_file.h"
+#include "devices/json_load.h"
 #include "graph/costs.h"
 
 enum { VERSION = 1 };
 static const char format_name[] = "tandem costs";
 static const double most_ns = 1e15;
+static const size_t most_file_bytes = (size_t)1 << 28;
 
 /* ---- Writing ---- */
 
-static json_t *kernel_to_json(const tdm_cost_entry *entry) {
+static void put_kernel(tdm_json_writer *json, const tdm_cost_entry *entry) {
+  char device[TDM_COST_KEY];
   const char *space = strchr(entry->key, ' ');
-  json_t *object = json_pack("{s:s%, s:s}", "device", entry->key, (size_t)(space - entry->key),
-                             "kernel", space + 1);
-  if (object && entry->cost.alone_ns > 0)
-    json_object_set_new(object, "alone_ns", json_real(entry->cost.alone_ns));
-  if (object && entry->cost.crowded_ns > 0)
-    json_object_set_new(object, "crowded_ns", json_real(entry->cost.crowded_ns));
-  return object;
+  (void)snprintf(device, sizeof device, "%.*s", (int)(space - entry->key), entry->key);
+  tdm_json_open(json, NULL, '{');
+  tdm_json_put_string(json, "device", device);
+  tdm_json_put_string(json, "kernel", space + 1);
+  if (entry->cost.alone_ns > 0) tdm_json_put_real(json, "alone_ns", entry->cost.alone_ns);
+  if (entry->cost.crowded_ns > 0) tdm_json_put_real(json, "crowded_ns", entry->cost.crowded_ns);
+  tdm_json_close(json, '}');
+}
+
+static tdm_status write_bytes(void *file, const char *bytes, size_t size) {
+  return tdm_whole_file_write(file, bytes, size);
+}
+
+static tdm_status write_costs(const tdm_costs *costs, tdm_whole_file *file) {
+  tdm_json_writer json;
+  tdm_json_writer_init(&json, write_bytes, file);
+  json.indent = 1;
+  tdm_json_open(&json, NULL, '{');
+  tdm_json_put_string(&json, "format", format_name);
+  tdm_json_put_integer(&json, "version", VERSION);
+  tdm_json_open(&json, "kernels", '[');
+  for (const tdm_cost_entry *entry = costs->first; entry; entry = entry->next)
+    put_kernel(&json, entry);
+  tdm_json_close(&json, ']');
+  tdm_json_close(&json, '}');
+  return tdm_json_writer_finish(&json);
 }
 
 tdm_status tdm_costs_save(const tdm_costs *costs, const char *path) {
   if (!costs || !path) return tdm_fail(TDM_INVALID_ARGUMENT, "no costs or no path");
-  json_t *kernels = json_array();
-  for (const tdm_cost_entry *entry = costs->first; entry; entry = entry->next)
-    json_array_append_new(kernels, kernel_to_json(entry));
-  json_t *root = json_pack("{s:s, s:i, s:o}", "format", format_name, "version", (int)VERSION,
-                           "kernels", kernels);
-  if (!root) return tdm_fail(TDM_OUT_OF_MEMORY, "costs as JSON");
-  const int failed = json_dump_file(root, path, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-  json_decref(root);
-  return failed ? tdm_fail(TDM_IO, "%s: costs could not be written", path) : TDM_OK;
+  tdm_whole_file *file;
+  tdm_status status = tdm_whole_file_create(costs->allocator, path, &file);
+  if (status == TDM_OK) status = write_costs(costs, file);
+  if (status == TDM_OK) status = tdm_whole_file_commit(file);
+  tdm_whole_file_destroy(file);
+  return status == TDM_OK ? TDM_OK : tdm_fail_within(status, "%s: costs", path);
 }
 
 /* ---- Reading ---- */
@@ -89,13 +109,8 @@ static tdm_status read_file(tdm_costs *costs, const char *path, json_t *root) {
 
 tdm_status tdm_costs_load(tdm_costs *costs, const char *path) {
   if (!costs || !path) return tdm_fail(TDM_INVALID_ARGUMENT, "no costs or no path");
-  FILE *file = fopen(path, "rb");
-  if (!file) return tdm_fail(TDM_IO, "%s: costs cannot be read", path);
-  json_error_t error;
-  json_t *root = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
-  (void)fclose(file);
-  if (!root)
-    return tdm_fail(TDM_CORRUPT_DATA, "%s:%d: is no JSON: %s", path, error.line, error.text);
+  json_t *root;
+  TDM_TRY(tdm_json_load_file(costs->allocator, "costs", path, most_file_bytes, &root));
   const tdm_status status = read_file(costs, path, root);
   json_decref(root);
   return status;

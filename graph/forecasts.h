@@ -19,7 +19,10 @@ TDM_API void tdm_costs_release(tdm_costs *costs);          /* NULL is legal */
  * nothing did. What is there already is replaced. */
 TDM_API tdm_status tdm_costs_learn(tdm_costs *costs, tdm_session *session,
                                    bool crowded) TDM_WARN_UNUSED;
+/* Adds what a file has; all of it, or nothing on failure. UNAVAILABLE: there is no such file; IO:
+ * it cannot be read, or is no regular file; CORRUPT_DATA: it holds no costs. Messages name it. */
 TDM_API tdm_status tdm_costs_load(tdm_costs *costs, const char *path) TDM_WARN_UNUSED;
+/* Writes the file as tdm_safetensors_save does: whole, or path stays untouched. */
 TDM_API tdm_status tdm_costs_save(const tdm_costs *costs, const char *path) TDM_WARN_UNUSED;
 
 /* How the gradients of replicas come together in a forecast. */

@@ -65,7 +65,8 @@ tdm_status tdm_links_path(tdm_context *context, char *path, size_t capacity) TDM
  * (make_folder) where it is missing. */
 tdm_status tdm_links_save(tdm_context *context, const char *path, bool make_folder) TDM_WARN_UNUSED;
 /* UNAVAILABLE: there is no file, or it is of another machine. CORRUPT_DATA: it is not one of ours,
- * or says what cannot be. On failure nothing changes. */
+ * or says what cannot be. IO: it cannot be read, or is no regular file. On failure nothing changes.
+ */
 tdm_status tdm_links_load(tdm_context *context, const char *path) TDM_WARN_UNUSED;
 
 #endif

@@ -9,22 +9,20 @@
  * Invariant: a file is taken as a whole or not at all; every field is there, of its type, and
  * within bounds, no field is there that is not known, and no link twice. */
 #include <errno.h>
-#include <fcntl.h>
-#include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "core/allocate.h"
+#include "core/json_writer.h"
+#include "core/whole_file.h"
 #include "devices/context.h"
 #include "devices/host/links.h"
+#include "devices/json_load.h"
 
 enum { VERSION = 2, LINK_FIELDS = 10, FILE_FIELDS = 4, KEY_DIGITS = 16, FOLDER_MODE = 0755 };
 static const char format_name[] = "tandem links";
-static const off_t most_file_bytes = 16 << 20;
+static const size_t most_file_bytes = (size_t)16 << 20;
 static const double most_ns = 1e13;
 static const double most_bytes = 1e15;
 static const double most_ratio = 1e6;
@@ -70,42 +68,51 @@ tdm_status tdm_links_path(tdm_context *context, char *path, size_t capacity) {
 
 /* ---- Writing ------------------------------------------------------------------------------- */
 
-static json_t *knots_to_json(const tdm_link_estimate *estimate) {
-  json_t *knots = json_array();
+static void put_link(tdm_json_writer *json, const tdm_device *from, const tdm_device *to,
+                     bool pinned, const tdm_link_estimate *estimate) {
+  tdm_json_open(json, NULL, '{');
+  tdm_json_put_string(json, "from", from->name);
+  tdm_json_put_string(json, "to", to->name);
+  tdm_json_put_bool(json, "pinned", pinned);
+  tdm_json_put_real(json, "latency_ns", estimate->link.latency_ns);
+  tdm_json_put_real(json, "bytes_per_ns", estimate->link.bytes_per_ns);
+  tdm_json_put_real(json, "latency_error_ns", estimate->latency_error_ns);
+  tdm_json_put_real(json, "ns_per_byte_error", estimate->ns_per_byte_error);
+  tdm_json_put_real(json, "deviation", estimate->deviation);
+  tdm_json_open(json, "distances", '[');
+  for (size_t i = 0; i < TDM_LINK_DISTANCES; ++i)
+    tdm_json_put_real(json, NULL, estimate->distances[i]);
+  tdm_json_close(json, ']');
+  tdm_json_open(json, "knots", '[');
   for (uint32_t i = 0; i < estimate->knot_count; ++i) {
     const tdm_link_knot *knot = &estimate->knots[i];
-    json_t *values = json_pack("[f]", knot->bytes);
+    tdm_json_open(json, NULL, '[');
+    tdm_json_put_real(json, NULL, knot->bytes);
     for (size_t k = 0; k < TDM_LINK_STATES; ++k)
-      (void)json_array_append_new(values, json_real(knot->ratios[k]));
-    (void)json_array_append_new(knots, values);
+      tdm_json_put_real(json, NULL, knot->ratios[k]);
+    tdm_json_close(json, ']');
   }
-  return knots;
+  tdm_json_close(json, ']');
+  tdm_json_close(json, '}');
 }
 
-static json_t *distances_to_json(const tdm_link_estimate *estimate) {
-  json_t *distances = json_array();
-  for (size_t i = 0; i < TDM_LINK_DISTANCES; ++i)
-    (void)json_array_append_new(distances, json_real(estimate->distances[i]));
-  return distances;
+static tdm_status write_bytes(void *file, const char *bytes, size_t size) {
+  return tdm_whole_file_write(file, bytes, size);
 }
 
-static json_t *link_to_json(const tdm_device *from, const tdm_device *to, bool pinned,
-                            const tdm_link_estimate *estimate) {
-  return json_pack("{ss ss sb sf sf sf sf sf so so}", "from", from->name, "to", to->name, "pinned",
-                   pinned ? 1 : 0, "latency_ns", estimate->link.latency_ns, "bytes_per_ns",
-                   estimate->link.bytes_per_ns, "latency_error_ns", estimate->latency_error_ns,
-                   "ns_per_byte_error", estimate->ns_per_byte_error, "deviation",
-                   estimate->deviation, "distances", distances_to_json(estimate), "knots",
-                   knots_to_json(estimate));
-}
-
-/* NULL when memory is short. */
-static json_t *links_to_json(tdm_context *context) {
+static tdm_status write_links(tdm_context *context, tdm_whole_file *file) {
   char key[KEY_DIGITS + 1];
   (void)snprintf(key, sizeof(key), "%016llx", (unsigned long long)tdm_links_key(context));
-  json_t *list = json_array();
+  tdm_json_writer json;
+  tdm_json_writer_init(&json, write_bytes, file);
+  json.indent = 1;
+  json.lines_depth = 3;
+  tdm_json_open(&json, NULL, '{');
+  tdm_json_put_string(&json, "format", format_name);
+  tdm_json_put_integer(&json, "version", VERSION);
+  tdm_json_put_string(&json, "key", key);
+  tdm_json_open(&json, "links", '[');
   const size_t count = tdm_device_count(context);
-  size_t known_count = 0;
   for (size_t i = 0; i < 2 * count * count; ++i) {
     const tdm_device *from = tdm_context_device(context, i / 2 / count);
     const tdm_device *to = tdm_context_device(context, i / 2 % count);
@@ -113,16 +120,11 @@ static json_t *links_to_json(tdm_context *context) {
     if (pinned && from->host_addressable == to->host_addressable) continue;
     tdm_link_estimate estimate;
     tdm_links_get(tdm_context_links(context), from, to, pinned, &estimate);
-    if (estimate.origin != TDM_LINK_CALIBRATED) continue;
-    ++known_count;
-    (void)json_array_append_new(list, link_to_json(from, to, pinned, &estimate));
+    if (estimate.origin == TDM_LINK_CALIBRATED) put_link(&json, from, to, pinned, &estimate);
   }
-  if (json_array_size(list) != known_count) {
-    json_decref(list);
-    return NULL;
-  }
-  return json_pack("{ss si ss so}", "format", format_name, "version", VERSION, "key", key, "links",
-                   list);
+  tdm_json_close(&json, ']');
+  tdm_json_close(&json, '}');
+  return tdm_json_writer_finish(&json);
 }
 
 static tdm_status fail_system(const char *what, const char *path) {
@@ -142,89 +144,17 @@ static tdm_status make_folders(const char *path) {
   return TDM_OK;
 }
 
-/* Renaming would replace whatever stands there: a device, a pipe. */
-static tdm_status check_replaceable(const char *path) {
-  struct stat about;
-  if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
-    return tdm_fail(TDM_IO, "%.1000s is no regular file: nothing was written", path);
-  return TDM_OK;
-}
-
-static tdm_status write_and_rename(const char *text, const char *path) {
-  TDM_TRY(check_replaceable(path));
-  char other[4096];
-  const int length = snprintf(other, sizeof(other), "%s.XXXXXX", path);
-  if (length < 0 || (size_t)length >= sizeof(other)) {
-    return tdm_fail(TDM_INVALID_ARGUMENT, "too long a name: %.100s", path);
-  }
-  const int descriptor = mkstemp(other);
-  if (descriptor < 0) return fail_system("written", path);
-  const size_t bytes = strlen(text);
-  size_t done = 0;
-  tdm_status status = TDM_OK;
-  while (done < bytes && status == TDM_OK) {
-    const ssize_t written = write(descriptor, text + done, bytes - done);
-    if (written > 0) done += (size_t)written;
-    if (written < 0 && errno != EINTR) status = fail_system("written", path);
-  }
-  if (status == TDM_OK && fsync(descriptor) != 0) status = fail_system("written", path);
-  if (close(descriptor) != 0 && status == TDM_OK) status = fail_system("written", path);
-  if (status == TDM_OK && rename(other, path) != 0) status = fail_system("written", path);
-  if (status != TDM_OK) (void)unlink(other);
-  return status;
-}
-
 tdm_status tdm_links_save(tdm_context *context, const char *path, bool make_folder) {
   if (make_folder) TDM_TRY(make_folders(path));
-  json_t *root = links_to_json(context);
-  char *text = root == NULL ? NULL : json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-  json_decref(root);
-  if (text == NULL) return tdm_fail(TDM_OUT_OF_MEMORY, "no memory for the text of the links");
-  const tdm_status status = write_and_rename(text, path);
-  free(text);
-  return status;
+  tdm_whole_file *file;
+  tdm_status status = tdm_whole_file_create(tdm_context_allocator(context), path, &file);
+  if (status == TDM_OK) status = write_links(context, file);
+  if (status == TDM_OK) status = tdm_whole_file_commit(file);
+  tdm_whole_file_destroy(file);
+  return status == TDM_OK ? TDM_OK : tdm_fail_within(status, "links: %.1000s", path);
 }
 
 /* ---- Reading ------------------------------------------------------------------------------- */
-
-/* The whole file as text, to be released with its capacity. */
-static tdm_status read_text(const tdm_allocator *allocator, const char *path, char **out_text,
-                            size_t *out_bytes) {
-  *out_text = NULL;
-  /* What is no file of ours must not hold us up: a pipe, a terminal. */
-  const int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (descriptor < 0 && errno == ENOENT) {
-    return tdm_fail(TDM_UNAVAILABLE, "%s is not there", path);
-  }
-  if (descriptor < 0) return fail_system("opened", path);
-  struct stat about;
-  tdm_status status = TDM_OK;
-  if (fstat(descriptor, &about) != 0) status = fail_system("read", path);
-  if (status == TDM_OK && (!S_ISREG(about.st_mode) || about.st_size > most_file_bytes)) {
-    status = tdm_fail(TDM_CORRUPT_DATA, "%s: not a file of at most 16 MiB", path);
-  }
-  char *text = NULL;
-  size_t bytes = 0;
-  if (status == TDM_OK) {
-    bytes = (size_t)about.st_size;
-    text = tdm_allocate(allocator, bytes + 1, "the text of the links");
-    if (text == NULL) status = TDM_OUT_OF_MEMORY;
-  }
-  for (size_t done = 0; status == TDM_OK && done < bytes;) {
-    const ssize_t got = read(descriptor, text + done, bytes - done);
-    if (got > 0) done += (size_t)got;
-    if (got == 0) status = tdm_fail(TDM_CORRUPT_DATA, "%s: cut off while it was read", path);
-    if (got < 0 && errno != EINTR) status = fail_system("read", path);
-  }
-  (void)close(descriptor);
-  if (status != TDM_OK) {
-    tdm_release(allocator, text, bytes + 1);
-    return status;
-  }
-  *out_text = text;
-  *out_bytes = bytes;
-  return TDM_OK;
-}
 
 static tdm_status fail_field(const char *field) {
   return tdm_fail(TDM_CORRUPT_DATA, "\"%s\" is missing or cannot be", field);
@@ -343,16 +273,9 @@ static tdm_status read_file(tdm_context *context, const json_t *root, tdm_link_s
 }
 
 tdm_status tdm_links_load(tdm_context *context, const char *path) {
-  const tdm_allocator *allocator = tdm_context_allocator(context);
-  char *text = NULL;
-  size_t bytes = 0;
-  TDM_TRY(read_text(allocator, path, &text, &bytes));
-  json_error_t error;
-  json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
-  tdm_release(allocator, text, bytes + 1);
-  if (root == NULL) {
-    return tdm_fail(TDM_CORRUPT_DATA, "%s: line %d: %.100s", path, error.line, error.text);
-  }
+  json_t *root;
+  TDM_TRY(
+      tdm_json_load_file(tdm_context_allocator(context), "links", path, most_file_bytes, &root));
   tdm_link_set set;
   tdm_status status = tdm_link_set_init(&set, tdm_context_links(context));
   if (status == TDM_OK) status = read_file(context, root, &set);

@@ -83,7 +83,7 @@ static void what_is_wrong_is_named(void **state) {
       fail_msg("case %zu: \"%s\" does not say \"%s\"", i, tdm_last_message(), cases[i].named);
   }
   tdm_machine machine;
-  assert_int_equal(tdm_machine_read("/nowhere/machine.json", &machine), TDM_IO);
+  assert_int_equal(tdm_machine_read("/nowhere/machine.json", &machine), TDM_UNAVAILABLE);
   assert_non_null(strstr(tdm_last_message(), "/nowhere/machine.json"));
 }
 

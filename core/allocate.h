@@ -48,6 +48,8 @@ void tdm_faulty_allocator_arm(tdm_faulty_allocator *faulty, uint64_t fail_at, bo
 uint64_t tdm_faulty_allocator_calls(const tdm_faulty_allocator *faulty);    /* since arm */
 uint64_t tdm_faulty_allocator_failures(const tdm_faulty_allocator *faulty); /* since arm */
 int64_t tdm_faulty_allocator_outstanding_bytes(const tdm_faulty_allocator *faulty);
+/* The most that was outstanding at once since arm. */
+int64_t tdm_faulty_allocator_peak_bytes(const tdm_faulty_allocator *faulty);
 
 #ifdef __cplusplus
 }

@@ -12,6 +12,7 @@ struct tdm_faulty_allocator {
   _Atomic uint64_t fail_at; /* 0: never */
   _Atomic bool from_on;
   _Atomic int64_t outstanding_bytes;
+  _Atomic int64_t peak_bytes;
 };
 
 static void *allocate_faulty(void *user, size_t bytes, size_t alignment) {
@@ -24,7 +25,11 @@ static void *allocate_faulty(void *user, size_t bytes, size_t alignment) {
     return NULL;
   }
   void *memory = faulty->under.allocate(faulty->under.user, bytes, alignment);
-  if (memory != NULL) atomic_fetch_add(&faulty->outstanding_bytes, (int64_t)bytes);
+  if (memory == NULL) return NULL;
+  const int64_t now = atomic_fetch_add(&faulty->outstanding_bytes, (int64_t)bytes) + (int64_t)bytes;
+  int64_t peak = atomic_load(&faulty->peak_bytes);
+  while (now > peak && !atomic_compare_exchange_weak(&faulty->peak_bytes, &peak, now)) {
+  }
   return memory;
 }
 
@@ -54,6 +59,7 @@ void tdm_faulty_allocator_arm(tdm_faulty_allocator *faulty, uint64_t fail_at, bo
   atomic_store(&faulty->fail_at, 0);
   atomic_store(&faulty->calls, 0);
   atomic_store(&faulty->failures, 0);
+  atomic_store(&faulty->peak_bytes, atomic_load(&faulty->outstanding_bytes));
   atomic_store(&faulty->from_on, from_on);
   atomic_store(&faulty->fail_at, fail_at);
 }
@@ -68,4 +74,8 @@ uint64_t tdm_faulty_allocator_failures(const tdm_faulty_allocator *faulty) {
 
 int64_t tdm_faulty_allocator_outstanding_bytes(const tdm_faulty_allocator *faulty) {
   return atomic_load(&faulty->outstanding_bytes);
+}
+
+int64_t tdm_faulty_allocator_peak_bytes(const tdm_faulty_allocator *faulty) {
+  return atomic_load(&faulty->peak_bytes);
 }

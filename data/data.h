@@ -121,13 +121,24 @@ TDM_API tdm_words *tdm_words_from_saved(tdm_context *context, const tdm_tensor_l
 
 /* ---- Safetensors ---------------------------------------------------------------------------- */
 
-/* Reads a safetensors file: mapped, every field of its header checked before anything is believed
- * (lengths, offsets, overlaps, holes, dtypes, shapes, duplicate names, nesting). The tensors lie on
- * cpu:0 and keep the mapping alive. NULL on failure: UNAVAILABLE (no
- * such file), CORRUPT_DATA or IO, naming the file and the field. */
+/* Reads a safetensors file into host memory, every field of its header checked before anything is
+ * believed (lengths, offsets, overlaps, holes, dtypes, shapes, duplicate names, nesting). The
+ * tensors lie on cpu:0 and have nothing to do with the file any more. NULL on failure: UNAVAILABLE
+ * (no such file), IO, or CORRUPT_DATA, naming the file and the tensor or field; also where the file
+ * was found cut off or written to while it was read. */
 TDM_API tdm_tensor_list *tdm_safetensors_load(tdm_context *context, const char *path);
+/* The same without reading what the tensors hold: they lie over a private mapping of the file,
+ * which they keep alive, and pages are read when they are first touched. For files that are larger
+ * than memory, or of which little is used. The price: nobody may write to the file or shorten it
+ * while a tensor of it lives. Bytes of the file that are not there any more, or that the disk
+ * cannot give, end the process with SIGBUS when a tensor's are touched. A file that is replaced by
+ * renaming, as tdm_safetensors_save does, or removed, is none of these. Bools, and tensors that do
+ * not lie aligned, are read at once. */
+TDM_API tdm_tensor_list *tdm_safetensors_map(tdm_context *context, const char *path);
 /* Writes list to path: to a temporary file beside it, flushed, then renamed, so that path is whole
- * or untouched. Tensors of any device. */
+ * or untouched. Where path is a symbolic link, what it leads to is written. The temporary file is
+ * ".NAME.tandem-00"; where a process is killed while it saves, it stays until path is next saved
+ * to. Tensors of any device. */
 TDM_API tdm_status tdm_safetensors_save(const tdm_tensor_list *list,
                                         const char *path) TDM_WARN_UNUSED;
 

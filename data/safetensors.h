@@ -11,6 +11,7 @@
 #define TANDEM_DATA_SAFETENSORS_H
 
 #include "core/allocate.h"
+#include "core/file.h"
 #include "data/data.h"
 
 #ifdef __cplusplus
@@ -22,7 +23,7 @@ extern "C" {
 #define TDM_SAFETENSORS_METADATA "__metadata__"
 
 typedef struct tdm_safetensors_entry {
-  const char *name;
+  const char *name; /* in the header's text */
   tdm_dtype dtype;
   tdm_shape shape;
   int64_t begin; /* in bytes of data */
@@ -31,23 +32,52 @@ typedef struct tdm_safetensors_entry {
 
 typedef struct tdm_safetensors_header {
   const tdm_allocator *allocator;
-  tdm_region region;              /* the names */
   tdm_safetensors_entry *entries; /* in the order of the header */
   size_t count;
   size_t capacity;
 } tdm_safetensors_header;
 
-/* Reads and checks a header. data_bytes: what follows it in the file. Messages say where in the
- * header, and which tensor and field, but not which file. On failure header may be deinited. */
+/* Reads and checks a header, whose strings it decodes in place: text holds the names from then on.
+ * data_bytes: what follows it in the file. Messages say where in the header, and which tensor and
+ * field, but not which file. Takes three times the header's bytes at most. On failure header may be
+ * deinited. */
 tdm_status tdm_safetensors_parse(tdm_safetensors_header *header, const tdm_allocator *allocator,
-                                 const char *text, size_t bytes,
-                                 int64_t data_bytes) TDM_WARN_UNUSED;
+                                 char *text, size_t bytes, int64_t data_bytes) TDM_WARN_UNUSED;
 void tdm_safetensors_header_deinit(tdm_safetensors_header *header);
 
 /* The format's name of a dtype ("F32"); NULL for one that it has no name for. */
 const char *tdm_safetensors_dtype_name(tdm_dtype dtype);
 /* UNSUPPORTED: a dtype of the format that Tandem does not hold; CORRUPT_DATA: none at all. */
 tdm_status tdm_safetensors_dtype(const char *name, tdm_dtype *out_dtype) TDM_WARN_UNUSED;
+
+/* A file whose header was read and checked; none of its data was. */
+typedef struct tdm_safetensors_file {
+  const tdm_allocator *allocator;
+  tdm_file file;
+  char *text; /* of the header */
+  size_t text_bytes;
+  uint64_t data_begin; /* in bytes of the file */
+  tdm_safetensors_header header;
+} tdm_safetensors_file;
+
+/* To be closed, on failure too. Messages name the file. */
+tdm_status tdm_safetensors_open(const tdm_allocator *allocator, const char *path,
+                                tdm_safetensors_file *out_file) TDM_WARN_UNUSED;
+void tdm_safetensors_close(tdm_safetensors_file *file);
+
+/* One tensor, read into host memory of its own. Messages name it, but not the file. */
+tdm_status tdm_safetensors_read_tensor(tdm_context *context, const tdm_safetensors_file *file,
+                                       const tdm_safetensors_entry *entry,
+                                       tdm_tensor **out_tensor) TDM_WARN_UNUSED;
+
+/* How tensors are made of entries: read, or mapped. Messages name the tensor, but not the file. */
+typedef tdm_status (*tdm_safetensors_maker)(tdm_context *context, const tdm_safetensors_file *file,
+                                            const tdm_safetensors_entry *entry, void *user,
+                                            tdm_tensor **out_tensor);
+/* All tensors of a file that is open, which was not written to meanwhile. */
+tdm_status tdm_safetensors_list(tdm_context *context, const tdm_safetensors_file *file,
+                                const char *path, tdm_safetensors_maker maker, void *user,
+                                tdm_tensor_list **out_list) TDM_WARN_UNUSED;
 
 /* tdm_safetensors_load with a status. */
 tdm_status tdm_safetensors_read(tdm_context *context, const char *path,

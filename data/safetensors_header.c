@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/map.h"
 #include "data/json.h"
+#include "data/name_set.h"
 #include "data/safetensors.h"
 
 /* ---- Dtypes --------------------------------------------------------------------------------- */
@@ -138,56 +138,84 @@ static tdm_status check_entry(const tdm_safetensors_entry *entry, int64_t data_b
 
 /* ---- All of it ------------------------------------------------------------------------------ */
 
+/* The next string, a name that names does not have yet. what it is, for the message. */
+static tdm_status read_name(tdm_json *json, tdm_name_set *names, const char *what,
+                            char **out_name) {
+  bool is_new = false;
+  TDM_TRY(tdm_json_string(json, out_name));
+  TDM_TRY(tdm_name_set_add(names, (size_t)(*out_name - json->text), &is_new));
+  if (is_new) return TDM_OK;
+  return tdm_fail(TDM_CORRUPT_DATA, "%s \"%.80s\" stands there twice", what, *out_name);
+}
+
 /* Strings to strings, which nothing here needs; they must still be what they claim to be. */
-static tdm_status read_metadata(tdm_json *json, tdm_region *region,
-                                const tdm_allocator *allocator) {
-  tdm_map keys;
-  tdm_map_init(&keys, allocator);
+static tdm_status read_metadata(tdm_json *json, const tdm_allocator *allocator) {
+  tdm_name_set keys;
+  tdm_name_set_init(&keys, allocator, json->text);
   bool more = false;
   tdm_status status = tdm_json_expect(json, '{');
   if (status == TDM_OK) more = !tdm_json_accept(json, '}');
   while (more && status == TDM_OK) {
     char *key = NULL;
     char value[1];
-    status = tdm_json_string(json, region, &key);
-    if (status == TDM_OK && tdm_map_get(&keys, key) != NULL) {
-      status = tdm_fail(TDM_CORRUPT_DATA, "key \"%.80s\" stands there twice", key);
-    }
-    if (status == TDM_OK) status = tdm_map_put(&keys, key, key);
+    status = read_name(json, &keys, "key", &key);
     if (status == TDM_OK) status = tdm_json_expect(json, ':');
     if (status == TDM_OK) status = tdm_json_word(json, value, sizeof(value));
     if (status == TDM_OK) status = tdm_json_more(json, '}', &more);
   }
-  tdm_map_deinit(&keys);
+  tdm_name_set_deinit(&keys);
   return status;
 }
 
 /* One member of the header's object. */
-static tdm_status read_member(tdm_safetensors_header *header, tdm_json *json, tdm_map *names,
+static tdm_status read_member(tdm_safetensors_header *header, tdm_json *json, tdm_name_set *names,
                               int64_t data_bytes) {
   char *name = NULL;
-  TDM_TRY(tdm_json_string(json, &header->region, &name));
-  if (tdm_map_get(names, name) != NULL) {
-    return tdm_fail(TDM_CORRUPT_DATA, "the name \"%.80s\" stands there twice", name);
-  }
-  TDM_TRY(tdm_map_put(names, name, name));
+  TDM_TRY(read_name(json, names, "the name", &name));
   TDM_TRY(tdm_json_expect(json, ':'));
   if (strcmp(name, TDM_SAFETENSORS_METADATA) == 0) {
-    const tdm_status status = read_metadata(json, &header->region, header->allocator);
+    const tdm_status status = read_metadata(json, header->allocator);
     return status == TDM_OK ? TDM_OK : tdm_fail_within(status, TDM_SAFETENSORS_METADATA);
   }
-  TDM_TRY(tdm_array_reserve(header->allocator, (void **)&header->entries, &header->capacity,
-                            header->count + 1, sizeof(*header->entries), "the tensors of a file"));
-  tdm_safetensors_entry *entry = &header->entries[header->count];
-  *entry = (tdm_safetensors_entry){.name = name};
-  tdm_status status = read_fields(json, entry);
-  if (status == TDM_OK) status = check_entry(entry, data_bytes);
+  tdm_safetensors_entry entry = {.name = name};
+  tdm_status status = read_fields(json, &entry);
+  if (status == TDM_OK) status = check_entry(&entry, data_bytes);
   if (status != TDM_OK) return tdm_fail_within(status, "tensor \"%.80s\"", name);
-  header->count++;
+  header->entries[header->count++] = entry;
   return TDM_OK;
 }
 
-static tdm_status read_members(tdm_safetensors_header *header, tdm_json *json, tdm_map *names,
+/* The objects that are members of the outer one: as many tensors there are at most. Looks at braces
+ * outside of strings alone, and so finds as many as the reader does, as far as that comes. */
+static size_t count_objects(const char *text, size_t bytes) {
+  size_t count = 0;
+  size_t depth = 0;
+  bool is_string = false;
+  for (size_t i = 0; i < bytes; i++) {
+    if (is_string && text[i] == '\\') {
+      i++;
+      continue;
+    }
+    if (text[i] == '"') is_string = !is_string;
+    if (is_string) continue;
+    if (text[i] == '{') count += depth++ == 1;
+    if (text[i] == '}') depth -= depth > 0;
+  }
+  return count;
+}
+
+/* Memory for all tensors at once: an array that grows would for a moment be there twice. */
+static tdm_status make_entries(tdm_safetensors_header *header, const char *text, size_t bytes) {
+  static const char shortest[] = "\"\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,0]},";
+  const size_t most = bytes / (sizeof(shortest) - 1) + 1;
+  const size_t count = count_objects(text, bytes);
+  header->capacity = count < most ? count : most;
+  header->entries = tdm_allocate(header->allocator, header->capacity * sizeof(*header->entries),
+                                 "the tensors of a file");
+  return header->entries != NULL ? TDM_OK : TDM_OUT_OF_MEMORY;
+}
+
+static tdm_status read_members(tdm_safetensors_header *header, tdm_json *json, tdm_name_set *names,
                                int64_t data_bytes) {
   if (json->bytes == 0 || json->text[0] != '{') {
     return tdm_fail(TDM_CORRUPT_DATA, "header byte 0: expected '{'");
@@ -241,20 +269,19 @@ static tdm_status check_tiling(const tdm_safetensors_header *header, int64_t dat
 }
 
 tdm_status tdm_safetensors_parse(tdm_safetensors_header *header, const tdm_allocator *allocator,
-                                 const char *text, size_t bytes, int64_t data_bytes) {
+                                 char *text, size_t bytes, int64_t data_bytes) {
   *header = (tdm_safetensors_header){.allocator = allocator};
-  tdm_region_init(&header->region, allocator);
-  tdm_map names;
-  tdm_map_init(&names, allocator);
+  tdm_name_set names;
+  tdm_name_set_init(&names, allocator, text);
   tdm_json json = {.text = text, .bytes = bytes};
-  tdm_status status = read_members(header, &json, &names, data_bytes);
-  tdm_map_deinit(&names);
+  tdm_status status = make_entries(header, text, bytes);
+  if (status == TDM_OK) status = read_members(header, &json, &names, data_bytes);
+  tdm_name_set_deinit(&names);
   return status == TDM_OK ? check_tiling(header, data_bytes) : status;
 }
 
 void tdm_safetensors_header_deinit(tdm_safetensors_header *header) {
   if (header->allocator == NULL) return;
   tdm_release(header->allocator, header->entries, header->capacity * sizeof(*header->entries));
-  tdm_region_deinit(&header->region);
   memset(header, 0, sizeof(*header));
 }

@@ -1,86 +1,65 @@
-/* Loads a safetensors file: its tensors lie over one private mapping of the file. Invariant: the
- * mapping has one reference for each tensor over it and one for the load itself; the last one
- * unmaps, on whatever thread that is. Writing to such a tensor never reaches the file. */
-#define _GNU_SOURCE /* MAP_NORESERVE */
+/* Reads safetensors files. Invariant: nothing here maps a file: whatever another process does to it
+ * meanwhile, cutting it off too, is a status with a message that names file and tensor. */
 #include "data/safetensors.h"
 
-#include <errno.h>
-#include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "data/dataset.h"
-#include "core/file.h"
 #include "devices/context.h"
 
-typedef struct mapping {
-  _Atomic uint32_t references;
-  tdm_allocator allocator;
-  char *bytes;
-  size_t size;
-} mapping;
-
-static void release_mapping(void *user) {
-  mapping *map = user;
-  if (atomic_fetch_sub_explicit(&map->references, 1, memory_order_acq_rel) != 1) return;
-  const tdm_allocator allocator = map->allocator;
-  (void)munmap(map->bytes, map->size);
-  tdm_release(&allocator, map, sizeof(*map));
-}
-
-/* Maps a file that has at least the header's size. */
-static tdm_status map_file(const tdm_allocator *allocator, const char *path, mapping **out_map) {
-  *out_map = NULL;
-  int descriptor = -1;
-  size_t size = 0;
-  TDM_TRY(tdm_file_open("safetensors", path, &descriptor, &size));
-  tdm_status status = TDM_OK;
-  mapping *map = NULL;
-  void *bytes = MAP_FAILED;
-  if (size < TDM_SAFETENSORS_SIZE_BYTES) {
-    status = tdm_fail(TDM_CORRUPT_DATA, "%s: truncated: %zu bytes hold no header", path, size);
-    goto done;
-  }
-  map = tdm_allocate(allocator, sizeof(*map), "a mapping");
-  if (map == NULL) {
-    status = TDM_OUT_OF_MEMORY;
-    goto done;
-  }
-  bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, descriptor, 0);
-  if (bytes == MAP_FAILED) {
-    status = tdm_fail(TDM_IO, "%s: cannot map %zu bytes: %s", path, size, strerror(errno));
-    tdm_release(allocator, map, sizeof(*map));
-    goto done;
-  }
-  atomic_init(&map->references, 1);
-  map->allocator = *allocator;
-  map->bytes = bytes;
-  map->size = size;
-  *out_map = map;
-done:
-  (void)close(descriptor);
-  return status;
-}
+/* ---- The header ----------------------------------------------------------------------------- */
 
 /* Where the data begins; the header's size is checked against the file's. */
-static tdm_status find_data(const mapping *map, size_t *out_begin) {
+static tdm_status find_data(tdm_safetensors_file *file) {
+  unsigned char size[TDM_SAFETENSORS_SIZE_BYTES];
   uint64_t header_bytes = 0;
+  if (file->file.bytes < sizeof(size)) {
+    return tdm_fail(TDM_CORRUPT_DATA, "truncated: %zu bytes hold no header", file->file.bytes);
+  }
+  TDM_TRY(tdm_file_read_at(&file->file, 0, size, sizeof(size)));
   for (int i = TDM_SAFETENSORS_SIZE_BYTES - 1; i >= 0; i--)
-    header_bytes = header_bytes << 8 | (unsigned char)map->bytes[i];
+    header_bytes = header_bytes << 8 | size[i];
   if (header_bytes > TDM_SAFETENSORS_HEADER_LIMIT_BYTES) {
     return tdm_fail(TDM_CORRUPT_DATA, "header size: %llu bytes, over %zu",
                     (unsigned long long)header_bytes, TDM_SAFETENSORS_HEADER_LIMIT_BYTES);
   }
-  if (header_bytes > map->size - TDM_SAFETENSORS_SIZE_BYTES) {
+  if (header_bytes > file->file.bytes - sizeof(size)) {
     return tdm_fail(TDM_CORRUPT_DATA,
-                    "header size: %llu bytes, but the file ends after %zu: "
-                    "truncated",
-                    (unsigned long long)header_bytes, map->size - TDM_SAFETENSORS_SIZE_BYTES);
+                    "header size: %llu bytes, but the file ends after %zu: truncated",
+                    (unsigned long long)header_bytes, file->file.bytes - sizeof(size));
   }
-  *out_begin = TDM_SAFETENSORS_SIZE_BYTES + (size_t)header_bytes;
+  file->data_begin = sizeof(size) + header_bytes;
   return TDM_OK;
 }
+
+static tdm_status read_header(tdm_safetensors_file *file) {
+  TDM_TRY(find_data(file));
+  const size_t bytes = (size_t)file->data_begin - TDM_SAFETENSORS_SIZE_BYTES;
+  file->text_bytes = bytes + 1;
+  file->text = tdm_allocate(file->allocator, file->text_bytes, "a header");
+  if (file->text == NULL) return TDM_OUT_OF_MEMORY;
+  const tdm_status status =
+      tdm_file_read_at(&file->file, TDM_SAFETENSORS_SIZE_BYTES, file->text, bytes);
+  if (status != TDM_OK) return tdm_fail_within(status, "the header");
+  return tdm_safetensors_parse(&file->header, file->allocator, file->text, bytes,
+                               (int64_t)(file->file.bytes - file->data_begin));
+}
+
+tdm_status tdm_safetensors_open(const tdm_allocator *allocator, const char *path,
+                                tdm_safetensors_file *out_file) {
+  *out_file = (tdm_safetensors_file){.allocator = allocator, .file = {.descriptor = -1}};
+  TDM_TRY(tdm_file_open("safetensors", path, &out_file->file));
+  const tdm_status status = read_header(out_file);
+  return status == TDM_OK ? TDM_OK : tdm_fail_within(status, "%s", path);
+}
+
+void tdm_safetensors_close(tdm_safetensors_file *file) {
+  tdm_safetensors_header_deinit(&file->header);
+  tdm_release(file->allocator, file->text, file->text_bytes);
+  tdm_file_close(&file->file);
+}
+
+/* ---- Tensors -------------------------------------------------------------------------------- */
 
 static tdm_status check_bools(const tdm_safetensors_entry *entry, const char *data) {
   for (int64_t i = 0; i < entry->end - entry->begin; i++) {
@@ -92,65 +71,69 @@ static tdm_status check_bools(const tdm_safetensors_entry *entry, const char *da
   return TDM_OK;
 }
 
-/* A tensor over the mapping, or, where data is not aligned for its dtype, a copy. */
-static tdm_status make_tensor(tdm_context *context, const tdm_safetensors_entry *entry,
-                              mapping *map, char *data, tdm_tensor **out_tensor) {
+tdm_status tdm_safetensors_read_tensor(tdm_context *context, const tdm_safetensors_file *file,
+                                       const tdm_safetensors_entry *entry,
+                                       tdm_tensor **out_tensor) {
+  const size_t bytes = (size_t)(entry->end - entry->begin);
+  TDM_TRY(tdm_host_tensor_create(context, NULL, entry->dtype, &entry->shape, out_tensor));
+  char *data = tdm_tensor_data(*out_tensor);
+  tdm_status status =
+      tdm_file_read_at(&file->file, file->data_begin + (uint64_t)entry->begin, data, bytes);
+  if (status != TDM_OK) (void)tdm_fail_within(status, "tensor \"%.80s\"", entry->name);
+  if (status == TDM_OK && entry->dtype == TDM_BOOL) status = check_bools(entry, data);
+  if (status == TDM_OK) return TDM_OK;
+  tdm_tensor_release(*out_tensor);
   *out_tensor = NULL;
-  if (entry->dtype == TDM_BOOL) TDM_TRY(check_bools(entry, data));
-  if ((uintptr_t)data % tdm_dtype_bytes(entry->dtype) != 0 || entry->begin == entry->end) {
-    TDM_TRY(tdm_host_tensor_create(context, NULL, entry->dtype, &entry->shape, out_tensor));
-    const size_t bytes = (size_t)(entry->end - entry->begin);
-    if (bytes > 0) memcpy(tdm_tensor_data(*out_tensor), data, bytes);
-    return TDM_OK;
-  }
-  (void)atomic_fetch_add_explicit(&map->references, 1, memory_order_relaxed);
-  *out_tensor = tdm_tensor_wrap(context, entry->dtype, entry->shape, data, release_mapping, map);
-  if (*out_tensor != NULL) return TDM_OK;
-  release_mapping(map);
-  return TDM_OUT_OF_MEMORY; /* all else was checked */
+  return status;
 }
 
-static tdm_status add_tensors(tdm_context *context, const tdm_safetensors_header *header,
-                              mapping *map, size_t data_begin, tdm_tensor_list *list) {
-  for (size_t i = 0; i < header->count; i++) {
-    const tdm_safetensors_entry *entry = &header->entries[i];
+/* ---- All of a file -------------------------------------------------------------------------- */
+
+static tdm_status add_tensors(tdm_context *context, const tdm_safetensors_file *file,
+                              tdm_safetensors_maker maker, void *user, tdm_tensor_list *list) {
+  for (size_t i = 0; i < file->header.count; i++) {
+    const tdm_safetensors_entry *entry = &file->header.entries[i];
     tdm_tensor *tensor = NULL;
-    TDM_TRY(make_tensor(context, entry, map, map->bytes + data_begin + entry->begin, &tensor));
+    TDM_TRY(maker(context, file, entry, user, &tensor));
     const tdm_status status = tdm_tensor_list_add(list, entry->name, tensor);
     tdm_tensor_release(tensor);
     if (status != TDM_OK) return status;
   }
-  return TDM_OK;
+  return tdm_file_check_unchanged(&file->file);
 }
 
-static tdm_status read_mapping(tdm_context *context, mapping *map, tdm_tensor_list *list) {
-  size_t data_begin = 0;
-  TDM_TRY(find_data(map, &data_begin));
-  tdm_safetensors_header header;
-  tdm_status status = tdm_safetensors_parse(
-      &header, tdm_context_allocator(context), map->bytes + TDM_SAFETENSORS_SIZE_BYTES,
-      data_begin - TDM_SAFETENSORS_SIZE_BYTES, (int64_t)(map->size - data_begin));
-  if (status == TDM_OK) status = add_tensors(context, &header, map, data_begin, list);
-  tdm_safetensors_header_deinit(&header);
-  return status;
+tdm_status tdm_safetensors_list(tdm_context *context, const tdm_safetensors_file *file,
+                                const char *path, tdm_safetensors_maker maker, void *user,
+                                tdm_tensor_list **out_list) {
+  *out_list = NULL;
+  tdm_tensor_list *list = tdm_tensor_list_create(context);
+  if (list == NULL) return TDM_OUT_OF_MEMORY;
+  const tdm_status status = add_tensors(context, file, maker, user, list);
+  if (status == TDM_OK) {
+    *out_list = list;
+    return TDM_OK;
+  }
+  tdm_tensor_list_release(list);
+  return tdm_fail_within(status, "%s", path);
+}
+
+static tdm_status make_tensor(tdm_context *context, const tdm_safetensors_file *file,
+                              const tdm_safetensors_entry *entry, void *user,
+                              tdm_tensor **out_tensor) {
+  (void)user;
+  return tdm_safetensors_read_tensor(context, file, entry, out_tensor);
 }
 
 tdm_status tdm_safetensors_read(tdm_context *context, const char *path,
                                 tdm_tensor_list **out_list) {
   *out_list = NULL;
   if (context == NULL) return tdm_fail(TDM_INVALID_ARGUMENT, "safetensors: the context is NULL");
-  mapping *map = NULL;
-  tdm_status status = map_file(tdm_context_allocator(context), path, &map);
-  if (status != TDM_OK || map == NULL) return status;
-  tdm_tensor_list *list = tdm_tensor_list_create(context);
-  status = list == NULL ? TDM_OUT_OF_MEMORY : read_mapping(context, map, list);
-  release_mapping(map);
-  if (status != TDM_OK) {
-    tdm_tensor_list_release(list);
-    return tdm_fail_within(status, "%s", path);
-  }
-  *out_list = list;
-  return TDM_OK;
+  tdm_safetensors_file file;
+  tdm_status status = tdm_safetensors_open(tdm_context_allocator(context), path, &file);
+  if (status == TDM_OK)
+    status = tdm_safetensors_list(context, &file, path, make_tensor, NULL, out_list);
+  tdm_safetensors_close(&file);
+  return status;
 }
 
 tdm_tensor_list *tdm_safetensors_load(tdm_context *context, const char *path) {

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/whole_file.h"
 #include "data/safetensors.h"
 #include "data/text.h"
-#include "core/whole_file.h"
 #include "devices/context.h"
 #include "devices/tensor.h"
 

@@ -70,7 +70,8 @@ typedef struct tdm_initializer {
 
 /* A trainable parameter: "path/name" in the store, created there by the first session that binds
  * it. shape is concrete. Naming one that the graph has, with equal shape and dtype, answers the
- * same value (tied weights). */
+ * same value (tied weights). A path that begins with "checkpoint/" is INVALID_ARGUMENT: such names
+ * are a checkpoint's own. */
 TDM_API tdm_value tdm_parameter(tdm_graph *graph, const char *name, tdm_dtype dtype,
                                 tdm_shape shape, const tdm_initializer *initializer);
 /* The same, but never trained by a gradient: running statistics, optimizer states. With `like`

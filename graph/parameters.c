@@ -1,6 +1,9 @@
 /* Declaring parameters and states. Invariant: one value a name; naming it again with the same
- * shape and dtype is how weights are tied. */
+ * shape and dtype is how weights are tied; no name is one of a checkpoint's own. */
+#include <string.h>
+
 #include "graph/ir.h"
+#include "graph/sessions.h"
 
 static const tdm_value invalid = {0, 0};
 
@@ -33,6 +36,12 @@ static tdm_value declare(tdm_graph *graph, const char *name, const tdm_spec *spe
   const char *prefix = graph->scopes[graph->scope_depth].prefix;
   const char *path = tdm_region_format(&graph->region, "%s%s", prefix, name);
   if (!path) return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
+  if (strncmp(path, TDM_CHECKPOINT_PREFIX, sizeof TDM_CHECKPOINT_PREFIX - 1) == 0)
+    return tdm_graph_fail(
+        graph, TDM_INVALID_ARGUMENT,
+        "parameter %s: names that begin with \"%s\" are those of what checkpoints "
+        "have besides parameters; give its scope or layer another",
+        path, TDM_CHECKPOINT_PREFIX);
   const uintptr_t known = (uintptr_t)tdm_map_get(&graph->persistent_names, path);
   if (known) return tie(graph, known - 1, spec->dtype, &spec->shape);
   const tdm_ir_value value = {.spec = *spec,

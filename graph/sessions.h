@@ -25,9 +25,10 @@ TDM_API void tdm_store_release(tdm_store *store);
  * "optimizer/NAME/exp_avg", if with_states. Waits for runs in flight. NULL on failure. */
 TDM_API tdm_tensor_list *tdm_store_save(tdm_store *store, bool with_states);
 /* Sets what it has under the list's names (a "module." in front of a name or of a part of it is
- * passed over where nothing has that name) and keeps the others for sessions to come; mends a
- * broken store once all its parameters are set. Nothing is changed when a shape or dtype does not
- * fit: the message names it. */
+ * passed over where nothing has that name) and keeps the others for sessions to come, but for those
+ * of a checkpoint's own ("checkpoint/..."), which are nobody's; mends a broken store once all its
+ * parameters are set. Nothing is changed when a shape or dtype does not fit: the message names it.
+ */
 TDM_API tdm_status tdm_store_load(tdm_store *store, const tdm_tensor_list *list) TDM_WARN_UNUSED;
 /* How often parameters were rewritten; 0 when fresh. */
 TDM_API uint64_t tdm_store_version(const tdm_store *store);
@@ -118,6 +119,8 @@ TDM_API tdm_status tdm_session_set_group_learning_rate(tdm_session *session, siz
 /* Training steps done with the session's store: what random operations go by, and schedules may. */
 TDM_API uint64_t tdm_session_step(tdm_session *session);
 
+/* No parameter or state has a name that begins so: a scope at the top that is called "checkpoint"
+ * is refused where its first parameter is declared. */
 #define TDM_CHECKPOINT_PREFIX "checkpoint/"
 /* All that the steps to come depend on besides the graph, the options and what is fed:
  * tdm_store_save with states, and under names with the prefix above the step, the seed, the

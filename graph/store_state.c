@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/initialize.h"
+#include "graph/sessions.h"
 #include "graph/store.h"
 
 bool tdm_store_entry_holds_values(const tdm_store_entry *entry) {
@@ -178,6 +179,7 @@ tdm_status tdm_store_load_locked(tdm_store *store, const tdm_tensor_list *list) 
   TDM_TRY(check_list(store, list));
   for (size_t i = 0; i < tdm_tensor_list_count(list); i++) {
     const char *name = tdm_tensor_list_name(list, i);
+    if (strncmp(name, TDM_CHECKPOINT_PREFIX, sizeof TDM_CHECKPOINT_PREFIX - 1) == 0) continue;
     const tdm_status status = set_entry(store, name, tdm_tensor_list_tensor(list, i));
     if (status == TDM_OK) continue;
     tdm_store_break(store, status, "loading parameters failed half-way");

@@ -49,7 +49,7 @@ static tdm_status follow_links(const char *path, char *out_path) {
     char target[PATH_MAX];
     char from[PATH_MAX];
     const ssize_t length = readlink(out_path, target, sizeof(target) - 1);
-    if (length < 0) return TDM_OK; /* no link, or not there: look_at says what else is wrong */
+    if (length < 0) return TDM_OK; /* no link, or not there */
     target[length] = '\0';
     memcpy(from, out_path, sizeof(from));
     TDM_TRY(put_path(out_path, from, target[0] == '/' ? 0 : folder_bytes_of(from), target));
@@ -57,13 +57,21 @@ static tdm_status follow_links(const char *path, char *out_path) {
   return tdm_fail(TDM_IO, "cannot write there: %s", strerror(ELOOP));
 }
 
-/* What stands at path; *out_mode 0: nothing. */
-static tdm_status look_at(const char *path, mode_t *out_mode) {
+/* Where path leads to, and what stands there; *out_mode 0: nothing. */
+static tdm_status look_at(const char *path, char *out_path, mode_t *out_mode) {
   struct stat about;
+  struct stat followed;
   *out_mode = 0;
-  if (stat(path, &about) != 0) return errno == ENOENT ? TDM_OK : fail_io("write there");
-  if (S_ISDIR(about.st_mode)) return tdm_fail(TDM_IO, "is a directory");
-  if (!S_ISREG(about.st_mode)) return tdm_fail(TDM_IO, "is no regular file");
+  const bool is_there = stat(path, &about) == 0;
+  if (!is_there && errno != ENOENT) return fail_io("write there");
+  if (is_there && S_ISDIR(about.st_mode)) return tdm_fail(TDM_IO, "is a directory");
+  if (is_there && !S_ISREG(about.st_mode)) return tdm_fail(TDM_IO, "is no regular file");
+  TDM_TRY(follow_links(path, out_path));
+  if (!is_there) return TDM_OK;
+  /* Links of /proc lead to what need not have a name. Another file may be there: others save too.
+   */
+  if (stat(out_path, &followed) != 0)
+    return tdm_fail(TDM_IO, "is a file without a name, which cannot be replaced");
   *out_mode = about.st_mode & 07777;
   return TDM_OK;
 }
@@ -156,8 +164,7 @@ tdm_status tdm_whole_file_create(const tdm_allocator *allocator, const char *pat
   file->allocator = *allocator;
   file->descriptor = -1;
   mode_t mode = 0;
-  tdm_status status = follow_links(path, file->path);
-  if (status == TDM_OK) status = look_at(file->path, &mode);
+  tdm_status status = look_at(path, file->path, &mode);
   if (status == TDM_OK) status = open_temporary(file);
   if (status == TDM_OK && mode != 0 && fchmod(file->descriptor, mode) != 0)
     status = fail_io("give it its permissions");

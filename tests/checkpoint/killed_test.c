@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,6 +33,7 @@ static pid_t start_child(child_main run, int *out_ready) {
   const pid_t child = fork();
   assert_true(child >= 0);
   if (child == 0) {
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* where the test ends early */
     (void)close(ends[0]);
     _exit(begin_child(run, ends[1]));
   }

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -77,6 +78,7 @@ static pid_t start_writer(const char *path, char letter) {
   const pid_t child = fork();
   assert_true(child >= 0);
   if (child > 0) return child;
+  (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* where the test ends early */
   while (save_letter(path, letter) == TDM_OK) {
   }
   _exit(1);
@@ -158,9 +160,11 @@ static void a_forked_child_keeps_no_name(void **state) {
   assert_int_equal(tdm_whole_file_create(&allocator, path, &file), TDM_OK);
   const pid_t child = fork();
   assert_true(child >= 0);
-  if (child == 0)
+  if (child == 0) {
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     while (true)
       (void)pause();
+  }
   assert_int_equal(tdm_whole_file_commit(file), TDM_OK);
   tdm_whole_file_destroy(file);
   for (int i = 0; i < 40; i++)
@@ -261,10 +265,20 @@ static void what_is_no_file_is_refused(void **state) {
   path_of(path, "to_nowhere");
   assert_int_equal(symlink("nowhere/file", path), 0);
   assert_refused(path, strerror(ENOENT));
+  assert_refused("/dev/null", "no regular file");
+  int ends[2];
+  assert_int_equal(pipe(ends), 0);
+  (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", ends[1]);
+  assert_refused(path, "no regular file");
+  FILE *nameless = tmpfile();
+  assert_non_null(nameless);
+  (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fileno(nameless));
+  assert_refused(path, "without a name");
+  (void)fclose(nameless);
   char longest[5000];
   memset(longest, '/', sizeof(longest));
   longest[sizeof(longest) - 1] = '\0';
-  assert_refused(longest, "too long");
+  assert_refused(longest, strerror(ENAMETOOLONG));
 }
 
 int main(void) {

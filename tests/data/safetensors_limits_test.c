@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -276,6 +277,7 @@ static void a_process_that_cuts_files_ends_no_other(void **state) {
   write_two(path, "raced.safetensors");
   const pid_t child = fork();
   assert_true(child >= 0);
+  if (child == 0) (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* where the test ends early */
   for (int i = 0; child == 0; i++) {
     if (truncate(path, i % 2 ? 4096 : 0) != 0) _exit(1);
     write_two(path, "raced.safetensors");

@@ -196,6 +196,8 @@ static tdm_value build_one(building *it, const random_node *what) {
     return build_image(graph, what, x[0], made->dims[1]);
   case NODE_LOSS:
     return build_loss(graph, what->which, x[0], x[1]);
+  case NODE_REAL:
+    return build_real(graph, what, x[0], made);
   default:
     return build_reduction(graph, what, x[0]);
   }
@@ -291,10 +293,7 @@ static void observe(void *user, const tdm_observation *observation) {
 static tdm_session *open_session(building *it, tdm_store *store, _Atomic uint64_t *observations) {
   const random_view *view = it->view;
   const random_model *model = it->model;
-  const tdm_sgd_options sgd = {.learning_rate = view->learning_rate,
-                               .momentum = model->momentum,
-                               .weight_decay = model->weight_decay};
-  const tdm_optimizer optimizer = tdm_sgd_with(&sgd);
+  const tdm_optimizer optimizer = build_optimizer(model, view->learning_rate);
   char frozen[MOST_PARAMETERS * sizeof model->parameters[0].name] = "";
   for (int i = 0; i < model->parameter_count; i++)
     if (view->frozen >> i & 1)

@@ -42,16 +42,19 @@ void model_fill_parameter(const random_model *it, int parameter, uint64_t seed,
 /* ---- For a reader ---- */
 
 static const char *const KIND_NAMES[NODE_KINDS] = {
-    "input", "ids",    "parameter", "linear",  "embedding",   "bag",         "unary",   "binary",
-    "where", "concat", "split",     "reshape", "transpose",   "select",      "observe", "sum",
-    "mean",  "cumsum", "extreme",   "matmul",  "interaction", "convolution", "pool",    "loss",
-};
+    "input",       "ids",   "parameter", "linear", "embedding", "bag",       "unary",
+    "binary",      "where", "concat",    "split",  "reshape",   "transpose", "select",
+    "observe",     "sum",   "mean",      "cumsum", "extreme",   "matmul",    "interaction",
+    "convolution", "pool",  "loss",      "real"};
 static const char *const UNARY_NAMES[] = {"relu",  "abs",      "neg",   "square",     "cube",
                                           "clamp", "hardtanh", "relu6", "leaky_relu", "affine"};
 static const char *const BINARY_NAMES[] = {"add", "sub", "mul", "maximum", "minimum"};
 static const char *const RELATIONS[] = {"<", "<=", ">", ">=", "==", "!="};
 static const char *const BAG_NAMES[] = {"mean", "sum", "max"};
 static const char *const POOL_NAMES[] = {"max", "average"};
+static const char *const REAL_NAMES[] = {
+    "tanh",     "sigmoid", "gelu",       "silu", "elu", "softplus", "softmax",   "log_softmax",
+    "variance", "dropout", "layer_norm", "lstm", "gru", "rnn",      "attention", "multi_head"};
 static const char *const LOSS_NAMES[] = {"mse", "l1", "smooth_l1", "huber"};
 
 static void print_extent(const extent *shape, FILE *out) {
@@ -82,6 +85,9 @@ static void print_details(const random_node *what, FILE *out) {
     break;
   case NODE_POOL:
     fprintf(out, " %s", POOL_NAMES[what->which]);
+    break;
+  case NODE_REAL:
+    fprintf(out, " %s", REAL_NAMES[what->which]);
     break;
   case NODE_LOSS:
     fprintf(out, " %s", LOSS_NAMES[what->which]);

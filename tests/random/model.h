@@ -51,6 +51,7 @@ typedef enum node_kind {
   NODE_CONVOLUTION,
   NODE_POOL,
   NODE_LOSS,
+  NODE_REAL, /* what integers do not stay integers by; without an oracle */
   NODE_KINDS
 } node_kind;
 
@@ -59,6 +60,17 @@ enum { UNARY_RELU6 = UNARY_HARDTANH + 1, UNARY_LEAKY, UNARY_AFFINE, UNARY_KINDS 
 enum { BINARY_ADD, BINARY_SUB, BINARY_MUL, BINARY_MAXIMUM, BINARY_MINIMUM, BINARY_KINDS };
 enum { BAG_MEAN, BAG_SUM, BAG_MAX };
 enum { POOL_MAX, POOL_AVERAGE };
+enum { REAL_TANH, REAL_SIGMOID, REAL_GELU, REAL_SILU, REAL_ELU, REAL_SOFTPLUS, REAL_SOFTMAX };
+enum { REAL_LOG_SOFTMAX = REAL_SOFTMAX + 1, REAL_VARIANCE, REAL_DROPOUT, REAL_LAYER_NORM };
+enum {
+  REAL_LSTM = REAL_LAYER_NORM + 1,
+  REAL_GRU,
+  REAL_RNN,
+  REAL_ATTENTION,
+  REAL_HEADS,
+  REAL_KINDS
+};
+enum { OPTIMIZER_SGD, OPTIMIZER_ADAM, OPTIMIZER_ADAGRAD, OPTIMIZER_RMSPROP, OPTIMIZER_KINDS };
 enum { LOSS_MSE, LOSS_L1, LOSS_SMOOTH_L1, LOSS_HUBER, LOSS_KINDS };
 
 typedef struct random_node {
@@ -90,6 +102,7 @@ typedef struct random_parameter {
 typedef struct random_model {
   uint64_t seed;
   bool wide; /* float64 */
+  bool real; /* of smooth layers, to be compared with itself on one device, not with the oracle */
   random_node nodes[MOST_NODES];
   int node_count;
   extent values[MOST_VALUES];
@@ -102,12 +115,14 @@ typedef struct random_model {
   int loss;     /* value */
   int body_end; /* nodes from here on make the loss */
   bool has_sparse;
-  uint32_t reached; /* a bit a parameter: by a gradient of the loss */
+  uint32_t reached; /* a bit a parameter: by a gradient of the loss; 31: one of a NODE_REAL */
+  int optimizer;    /* OPTIMIZER_SGD unless it is real */
   double momentum;  /* 0: plain sgd */
   double weight_decay;
 } random_model;
 
-void model_draw(random_model *it, uint64_t seed);
+/* real: of smooth layers, to be compared with itself on one device. */
+void model_draw(random_model *it, uint64_t seed, bool real);
 /* Writes what it is for a reader, so that it can be made again by hand. */
 void model_print(const random_model *it, FILE *out);
 

@@ -128,7 +128,7 @@ static int draw_term(draw *stream, random_model *it, int value) {
   const int other = pick_value(stream, it, it->values[value].rank, it->values[value].rank);
   const bool alike = other >= 0 && extents_equal(&it->values[other], &it->values[value]);
   random_node *made = node_begin(it, alike && other != value ? NODE_LOSS : NODE_SUM);
-  made->which = draw_below(stream, LOSS_KINDS);
+  made->which = it->real ? LOSS_MSE : draw_below(stream, LOSS_KINDS);
   made->dimension = -1;
   made->operand_count = made->kind == NODE_LOSS ? 2 : 1;
   made->operands[0] = value;
@@ -206,14 +206,19 @@ static uint32_t find_reached(const random_model *it) {
       values[what->operands[k]] = true;
     for (int k = 0; k < what->parameter_count; k++)
       parameters |= 1u << what->parameters[k];
+    if (what->kind == NODE_REAL && what->which >= REAL_LAYER_NORM && what->which != REAL_ATTENTION)
+      parameters |= 1u << 31;
   }
   return parameters;
 }
 
-void model_draw(random_model *it, uint64_t seed) {
+void model_draw(random_model *it, uint64_t seed, bool real) {
   draw stream = draw_of(seed, 1);
   *it = (random_model){.seed = seed, .wide = draw_one_in(&stream, 2)};
+  it->real = real;
+  if (real && draw_one_in(&stream, 2)) it->wide = true;
   const bool plain = draw_one_in(&stream, 2);
+  if (real && !plain) it->optimizer = draw_below(&stream, OPTIMIZER_KINDS);
   if (!plain) it->momentum = draw_one_in(&stream, 2) ? 0.5 : 0;
   if (!plain) it->weight_decay = draw_one_in(&stream, 2) ? 0.5 : 0;
   it->has_sparse = plain;

@@ -324,7 +324,52 @@ static bool draw_pool(draw *stream, random_model *it) {
   return node_end(it, made);
 }
 
+static bool draw_real(draw *stream, random_model *it) {
+  const int which = draw_below(stream, REAL_KINDS);
+  const bool of_sequences = which >= REAL_LSTM;
+  const int x = pick_value(stream, it, of_sequences ? 3 : 1, of_sequences ? 3 : 4);
+  const int dimension = x < 0 ? -1 : pick_dimension(stream, &it->values[x]);
+  if (dimension < 0) return false;
+  extent shape = it->values[x];
+  if (of_sequences && shape.dims[0] != BATCH) return false;
+  if (which == REAL_LAYER_NORM && shape.dims[shape.rank - 1] == BATCH) return false;
+  random_node *made = node_begin(it, NODE_REAL);
+  made->which = which;
+  made->dimension = dimension;
+  made->operands[made->operand_count++] = x;
+  if (which >= REAL_LSTM && which <= REAL_RNN) shape.dims[2] = draw_between(stream, 1, 5);
+  if (which == REAL_VARIANCE) {
+    shape.rank--;
+    for (int i = dimension; i < shape.rank; i++)
+      shape.dims[i] = shape.dims[i + 1];
+  }
+  node_add_value(it, made, &shape);
+  return node_end(it, made);
+}
+
+/* Of layers without jumps and bends, where rounding would show. */
+static void real_node_draw(draw *stream, random_model *it) {
+  static bool (*const DRAWS[])(draw *, random_model *) = {
+      draw_linear,      draw_linear,  draw_embedding, draw_binary, draw_concat,
+      draw_split,       draw_reshape, draw_transpose, draw_select, draw_observe,
+      draw_reduction,   draw_matmul,  draw_real,      draw_real,   draw_real,
+      draw_convolution, draw_real,    draw_real,      draw_pool,   draw_bag,
+  };
+  const random_model before = *it;
+  if (!DRAWS[draw_below(stream, (int)(sizeof DRAWS / sizeof *DRAWS))](stream, it)) return;
+  const random_node *made = &it->nodes[it->node_count - 1];
+  const bool bends = made->kind == NODE_EXTREME ||
+                     (made->kind == NODE_BINARY && made->which >= BINARY_MAXIMUM) ||
+                     (made->kind == NODE_POOL && made->which == POOL_MAX) ||
+                     (made->kind == NODE_BAG && made->which == BAG_MAX);
+  if (bends) *it = before;
+}
+
 void node_draw(draw *stream, random_model *it) {
+  if (it->real) {
+    real_node_draw(stream, it);
+    return;
+  }
   static bool (*const DRAWS[])(draw *, random_model *) = {
       draw_linear,      draw_linear,    draw_linear, draw_embedding,   draw_embedding,
       draw_bag,         draw_unary,     draw_unary,  draw_unary,       draw_binary,

@@ -111,7 +111,7 @@ static void trials_equal_the_oracle(void **unused) {
   int failed = 0;
   for (int i = 0; i < seeds.count; i++) {
     char failure[FAILURE_TEXT];
-    trial_draw(it, seeds.first + (uint64_t)i);
+    trial_draw(it, seeds.first + (uint64_t)i, false);
     prepare_to_tell(it);
     if (trial_run(it, &counts, failure)) continue;
     shrink(it, failure);

@@ -13,10 +13,10 @@ static const char *const ACTION_NAMES[ACTION_KINDS] = {
 
 /* ---- Drawing ---- */
 
-void trial_draw(trial *it, uint64_t seed) {
+void trial_draw(trial *it, uint64_t seed, bool real) {
   draw stream = draw_of(seed, 2);
   memset(it, 0, sizeof *it);
-  model_draw(&it->model, seed);
+  model_draw(&it->model, seed, real);
   machine_draw(&it->machine, seed);
   it->view_count = draw_between(&stream, 1, MOST_VIEWS);
   for (int i = 0; i < it->view_count; i++)

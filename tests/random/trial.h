@@ -48,7 +48,8 @@ typedef struct tally {
   uint64_t saves;
 } tally;
 
-void trial_draw(trial *it, uint64_t seed);
+/* real: to be compared with itself on one device (peers_test.c). */
+void trial_draw(trial *it, uint64_t seed, bool real);
 void trial_print(const trial *it, FILE *out);
 /* False: something was other than the oracle says, or a call failed; failure tells what. */
 bool trial_run(const trial *it, tally *counts, char failure[FAILURE_TEXT]);

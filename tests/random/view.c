@@ -140,13 +140,15 @@ void view_draw(random_view *it, const random_model *of, const random_machine *on
   it->queue_limit = draw_one_in(&stream, 3) ? draw_between(&stream, 1, 3) : 0;
   it->plan_limit = draw_one_in(&stream, 3) ? draw_between(&stream, 1, 3) : 0;
   it->deterministic = draw_one_in(&stream, 3);
+  if (of->real) it->deterministic = !draw_one_in(&stream, 3);
   it->check_finite = draw_one_in(&stream, 3);
   it->profile = draw_one_in(&stream, 4);
   it->unfused = draw_one_in(&stream, 4);
   it->observes = draw_one_in(&stream, 3);
   it->trace_runs = draw_one_in(&stream, 4) ? draw_between(&stream, 1, 3) : 0;
   it->learning_rate = draw_one_in(&stream, 2) ? 1 : 0.5;
-  if (draw_one_in(&stream, 4)) it->frozen = (uint32_t)draw_bits(&stream);
+  if (draw_one_in(&stream, 4))
+    it->frozen = (uint32_t)draw_bits(&stream) & ((1u << of->parameter_count) - 1);
   if (!(of->reached & ~it->frozen)) it->frozen = 0;
   if (it->micro_batches == TDM_MICRO_BATCHES_AUTO) it->deterministic = false;
   if (!of->reached) it->trains = false;

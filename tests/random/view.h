@@ -55,6 +55,10 @@ void view_print(const random_view *it, const random_model *of, const random_mach
 tdm_session *view_open(const random_view *it, const random_model *of, const random_machine *on,
                        tdm_context *context, tdm_store *store, _Atomic uint64_t *observations);
 
+/* The call for a NODE_REAL, and the model's optimizer. */
+tdm_value build_real(tdm_graph *graph, const random_node *what, tdm_value x, const extent *made);
+tdm_optimizer build_optimizer(const random_model *of, double learning_rate);
+
 /* Does the view make the model's output k? It is fetched as "o0", "o1", ... */
 bool view_has_output(const random_view *it, const random_model *of, int output);
 /* Does the view's run need what this node is fed? Fed as "n0", "n1", ... */

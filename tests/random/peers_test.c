@@ -120,9 +120,9 @@ static bool compare_runs(peers *all, const try_run *run, const try_run *alone) {
       return false;
   }
   if (!run->trains || all->wild) return true;
-  const bool exact = same_bits && sums_alike(view, &all->it.trial->model);
-  all->rounded |= !exact;
-  return compare_stores(all, exact);
+  const bool alike = same_bits && sums_alike(view, &all->it.trial->model);
+  all->rounded |= !alike;
+  return compare_stores(all, alike);
 }
 
 static bool act(peers *all, const action *what) {

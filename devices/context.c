@@ -153,6 +153,7 @@ tdm_context *tdm_context_create(const tdm_context_options *options) {
   context->log = known.log;
   context->log_user = known.log_user;
   context->callers_loop = known.loop != NULL;
+  context->red_zones = plan.red_zones;
   atomic_init(&context->references, 1);
   context->process = (int)getpid();
   context->generation = tdm_process_generation();

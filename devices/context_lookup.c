@@ -57,6 +57,10 @@ size_t tdm_device_count(const tdm_context *context) {
   return context == NULL ? 0 : context->device_count;
 }
 
+tdm_red_zones tdm_context_red_zones(const tdm_context *context) {
+  return context->red_zones;
+}
+
 const char *tdm_device_name_at(const tdm_context *context, size_t index) {
   if (context == NULL || index >= context->device_count) return NULL;
   return context->devices[index]->name;

@@ -10,6 +10,7 @@
 
 static const char devices_variable[] = "TANDEM_DEVICES";
 static const char tf32_variable[] = "TANDEM_TF32";
+static const char red_zones_variable[] = "TANDEM_RED_ZONES";
 
 tdm_status tdm_context_options_read(const tdm_context_options *options,
                                     tdm_context_options *out_options) {
@@ -79,6 +80,20 @@ static tdm_status read_tf32(int asked, tdm_context_plan *plan) {
   return TDM_OK;
 }
 
+static tdm_status read_red_zones(tdm_context_plan *plan) {
+  static const char *const words[] = {[TDM_RED_ZONES_NONE] = "",
+                                      [TDM_RED_ZONES_FILLED] = "filled",
+                                      [TDM_RED_ZONES_UNFILLED] = "unfilled"};
+  const char *text = getenv(red_zones_variable);
+  for (size_t i = 0; i < TDM_COUNT_OF(words); ++i) {
+    if (strcmp(text == NULL ? "" : text, words[i]) != 0) continue;
+    plan->red_zones = (tdm_red_zones)i;
+    return TDM_OK;
+  }
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s is \"%.40s\", not filled or unfilled",
+                  red_zones_variable, text);
+}
+
 /* 0: the environment's count stays. -1: none, which the first kind, the host itself, refuses. */
 static tdm_status set_count(tdm_context_plan *plan, const char *kind, int count) {
   if (count == 0) return TDM_OK;
@@ -105,6 +120,7 @@ tdm_status tdm_context_plan_read(const tdm_context_options *options, tdm_context
     TDM_TRY(read_kind_variables(tdm_device_kinds[i], &out_plan->kinds[i]));
   }
   TDM_TRY(read_tf32(options->tf32, out_plan));
+  TDM_TRY(read_red_zones(out_plan));
   TDM_TRY(set_count(out_plan, "cpu", options->cpu_devices));
   TDM_TRY(set_count(out_plan, "sim", options->sim_devices));
   const size_t sim = find_kind("sim");

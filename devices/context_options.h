@@ -4,6 +4,7 @@
 #define TANDEM_DEVICES_CONTEXT_OPTIONS_H
 
 #include "devices/kind.h"
+#include "devices/red_zones.h"
 
 enum { TDM_MAX_KINDS = 8, TDM_MAX_DEVICES_OF_KIND = 64 };
 
@@ -11,6 +12,7 @@ enum { TDM_MAX_KINDS = 8, TDM_MAX_DEVICES_OF_KIND = 64 };
  * name. */
 typedef struct tdm_context_plan {
   tdm_kind_options kinds[TDM_MAX_KINDS];
+  tdm_red_zones red_zones;
 } tdm_context_plan;
 
 /* Copies options (NULL: all defaults) of any earlier struct_size into the zeroed *out_options. */

@@ -49,6 +49,7 @@ struct tdm_context {
   pthread_mutex_t start_mutex;  /* started, stopped, secondary_cores, cores */
   _Atomic bool started;
   bool stopped;
+  tdm_red_zones red_zones;
   bool secondary_cores; /* devices on the host beyond the first kind have cores of their own */
 
   /* Closing: `users` counts what is in flight; its top bit admits no more. */

@@ -1,6 +1,7 @@
 /* A plan as JSON: {"training", "traffic", "touched_bytes", "commands": [...]}; times in ns, sizes
  * in bytes. */
 #include "core/json_writer.h"
+#include "devices/red_zones.h"
 #include "graph/explain.h"
 
 static void put_shape(tdm_json_writer *json, const tdm_shape *shape) {
@@ -86,6 +87,7 @@ tdm_status tdm_explain_json(const tdm_plan *plan, bool nodes_only, FILE *out) {
   tdm_json_put_bool(&json, "training", plan->training);
   put_traffic(&json, &plan->traffic);
   tdm_json_put_real(&json, "touched_bytes", plan->touched_bytes);
+  if (tdm_context_red_zones(plan->graph.context)) tdm_json_put_bool(&json, "red_zones", true);
   tdm_json_open(&json, "commands", '[');
   const size_t count = nodes_only ? plan->graph.order.count : plan->lowered.schedule.step_count;
   for (size_t i = 0; i < count; i++) {

@@ -2,6 +2,7 @@
  * or bytes, and what it waits for. */
 #include <stdio.h>
 
+#include "devices/red_zones.h"
 #include "graph/explain.h"
 
 static void print_bytes(uint64_t bytes, FILE *out) {
@@ -19,6 +20,20 @@ static void print_count(const char *what, uint64_t count, uint64_t bytes, FILE *
   fputc('\n', out);
 }
 
+/* Of the arena's device, all its arenas in one line, which stands for the first of them. */
+static void print_activations(const tdm_plan *plan, uint32_t arena, FILE *out) {
+  const tdm_schedule *schedule = &plan->lowered.schedule;
+  uint64_t bytes = 0;
+  for (uint32_t a = 0; a < schedule->arena_count; a++) {
+    if (plan->arena_devices[a] != plan->arena_devices[arena]) continue;
+    if (a < arena) return;
+    bytes += schedule->arena_bytes[a];
+  }
+  fprintf(out, "  %-9s activations of ", plan->arena_devices[arena]->name);
+  print_bytes(bytes, out);
+  fputc('\n', out);
+}
+
 static void print_head(const tdm_plan *plan, FILE *out) {
   const tdm_schedule *schedule = &plan->lowered.schedule;
   fprintf(out, "%s plan: %zu commands on %u queues%s, made in %.0f us\n",
@@ -28,11 +43,10 @@ static void print_head(const tdm_plan *plan, FILE *out) {
   print_count("edges", plan->traffic.edge_transfers, plan->traffic.edge_bytes, out);
   print_count("boundary", plan->traffic.boundary_transfers, plan->traffic.boundary_bytes, out);
   print_count("refresh", plan->traffic.refresh_transfers, plan->traffic.refresh_bytes, out);
-  for (uint32_t a = 0; plan->arena_devices && a < schedule->arena_count; a++) {
-    fprintf(out, "  %-9s activations of ", plan->arena_devices[a]->name);
-    print_bytes(schedule->arena_bytes[a], out);
-    fputc('\n', out);
-  }
+  for (uint32_t a = 0; plan->arena_devices && a < schedule->arena_count; a++)
+    print_activations(plan, a, out);
+  if (tdm_context_red_zones(plan->graph.context))
+    fprintf(out, "  red zones: every value in memory of its own, as TANDEM_RED_ZONES asks\n");
 }
 
 static void print_transfer(const tdm_plan *plan, const tdm_ir_node *node, FILE *out) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/park.h"
+#include "devices/red_zones.h"
 #include "devices/staged_memory.h"
 #include "graph/chain.h"
 #include "graph/explain.h"
@@ -175,7 +176,8 @@ static tdm_status check_pinned(tdm_run_state *run, const tdm_memory *memory) {
 static tdm_status bind_arena(tdm_run_state *run, uint32_t arena) {
   tdm_device *device = run->plan->arena_devices[arena];
   tdm_device *partner = device->host_addressable ? partner_of(run->plan) : NULL;
-  tdm_memory *memory = &run->session->slots[run->slot].arenas[device->context_index];
+  const tdm_slot *slot = &run->session->slots[run->slot];
+  tdm_memory *memory = slot->apart ? &slot->apart[arena] : &slot->arenas[device->context_index];
   const uint64_t bytes = run->plan->lowered.schedule.arena_bytes[arena];
   if (memory->bytes < bytes || (partner && !memory->staging && bytes > 0)) {
     tdm_memory_give_back(memory);
@@ -218,6 +220,8 @@ void tdm_run_bind_logs(tdm_run_state *run, bool follows) {
 
 static tdm_status bind(tdm_run_state *run) {
   const tdm_plan *plan = run->plan;
+  if (tdm_context_red_zones(run->session->context))
+    TDM_TRY(tdm_slot_part(run->session, run->slot, plan->lowered.schedule.arena_count));
   for (size_t i = 0; i < plan->graph.inputs.count; i++)
     run->flight.bases[plan->layout.inputs + i] = tdm_tensor_address(run->inputs[i]);
   for (uint32_t arena = 0; arena < plan->lowered.schedule.arena_count; arena++)

@@ -224,7 +224,27 @@ tdm_session *tdm_session_retain(tdm_session *session) {
   return session;
 }
 
+static void release_apart(const tdm_session *session, tdm_slot *slot) {
+  for (size_t i = 0; i < slot->apart_count; i++)
+    tdm_memory_give_back(&slot->apart[i]);
+  tdm_release(session->allocator, slot->apart, slot->apart_count * sizeof *slot->apart);
+  slot->apart = NULL;
+  slot->apart_count = 0;
+}
+
+tdm_status tdm_slot_part(tdm_session *session, int slot, size_t count) {
+  tdm_slot *parted = &session->slots[slot];
+  release_apart(session, parted);
+  if (count == 0) return TDM_OK;
+  parted->apart = tdm_allocate(session->allocator, count * sizeof *parted->apart, "red zones");
+  if (!parted->apart) return TDM_OUT_OF_MEMORY;
+  parted->apart_count = count;
+  return TDM_OK;
+}
+
 static void release_arenas(tdm_session *session) {
+  for (int i = 0; session->slots && i < session->depth; i++)
+    release_apart(session, &session->slots[i]);
   for (int i = 0; session->slots && i < session->depth; i++)
     for (size_t d = 0; session->slots[i].arenas && d < tdm_device_count(session->context); d++) {
       tdm_memory *memory = &session->slots[i].arenas[d];

@@ -12,6 +12,8 @@ typedef struct tdm_output_pool tdm_output_pool;
 typedef struct tdm_slot {
   bool busy;
   tdm_memory *arenas; /* per device of the context; bytes 0: none yet */
+  tdm_memory *apart;  /* instead of these with red zones: (apart_count), one a value of a run */
+  size_t apart_count;
 } tdm_slot;
 
 struct tdm_session {
@@ -74,6 +76,10 @@ void tdm_session_give_back_plan(tdm_session *session, tdm_plan *plan);
 tdm_status tdm_session_plan_request(tdm_session *session, const tdm_run_request *request,
                                     tdm_training *training, tdm_plan_request *out_request,
                                     tdm_plan_key *out_key) TDM_WARN_UNUSED;
+
+/* Frees what the slot's last run had of its own, and makes room for count values of the next: with
+ * red zones only. By the run that holds the slot. */
+tdm_status tdm_slot_part(tdm_session *session, int slot, size_t count) TDM_WARN_UNUSED;
 
 /* Memory of delivered outputs, kept for the next run when the user lets go of it. */
 tdm_status tdm_output_pool_create(tdm_context *context, tdm_output_pool **out_pool) TDM_WARN_UNUSED;

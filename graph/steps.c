@@ -3,6 +3,7 @@
  * storage, or those parts of it that it shows; a joined part is a storage within its whole. */
 #include <string.h>
 
+#include "devices/red_zones.h"
 #include "graph/passes.h"
 
 #define NONE UINT32_MAX
@@ -34,7 +35,9 @@ static tdm_status add_storage(tdm_schedule *schedule, tdm_storage_plan storage,
   return TDM_OK;
 }
 
+/* One a device; where red zones are asked for, one a value. */
 static uint32_t arena_of(steps_state *state, int16_t device) {
+  if (tdm_context_red_zones(state->graph->context)) return state->out->schedule.arena_count++;
   if (state->arena_numbers[device] == NONE)
     state->arena_numbers[device] = state->out->schedule.arena_count++;
   return state->arena_numbers[device];

@@ -9,6 +9,7 @@
 #include "devices/host/copy.h"
 #include "devices/host/topology.h"
 #include "devices/host/worker.h"
+#include "devices/red_zones.h"
 
 typedef struct cpu_device {
   tdm_device base;
@@ -48,6 +49,7 @@ static tdm_status cpu_allocate(tdm_device *device, size_t bytes, tdm_memory *out
   tdm_address address;
   TDM_TRY(tdm_cpu_memory_allocate(tdm_context_topology(context), tdm_context_cores(context, device),
                                   device->name, bytes, &address));
+  tdm_red_zones_begin(tdm_context_red_zones(context), (void *)address, bytes);
   *out_memory = (tdm_memory){.device = device, .address = address, .bytes = bytes};
   return TDM_OK;
 }

@@ -281,8 +281,8 @@ static tdm_status cuda_create(tdm_context *context, const tdm_kind_options *opti
   if (status == TDM_OK) status = tdm_cuda_clock_init(&cuda->clock, api);
   if (status == TDM_OK) status = identify(cuda);
   if (status == TDM_OK) {
-    status =
-        tdm_cuda_memory_init(&cuda->memory, &cuda->gpu, cuda->properties.memory_bytes, allocator);
+    status = tdm_cuda_memory_init(&cuda->memory, &cuda->gpu, cuda->properties.memory_bytes,
+                                  tdm_context_red_zones(context), allocator);
   }
   for (size_t i = 0; i < FEEDERS && status == TDM_OK; ++i) {
     status = tdm_cuda_feeder_create(&cuda->base, api, cuda->gpu.ordinal, feeder_roles[i],

@@ -19,6 +19,7 @@ struct tdm_cuda_arena {
   tdm_cuda_arena *next;
   char *memory; /* of the GPU */
   size_t bytes;
+  bool alone;                /* of red zones: one block, of whatever size */
   uint32_t used_count;       /* units */
   uint8_t used[ARENA_UNITS]; /* of a shared arena; one big block needs no map */
 };
@@ -26,7 +27,7 @@ struct tdm_cuda_arena {
 /* ---- Arenas ---------------------------------------------------------------------------------- */
 
 static bool is_shared(const tdm_cuda_arena *arena) {
-  return arena->bytes == arena_bytes;
+  return !arena->alone && arena->bytes == arena_bytes;
 }
 
 static size_t units_of(size_t bytes) {
@@ -81,9 +82,41 @@ static char *arena_take(tdm_cuda_arena *arena, size_t units) {
   return NULL;
 }
 
+/* Fills a fresh block, and returns once that is done. */
+static tdm_status fill(tdm_cuda_memory *memory, char *block, size_t bytes) {
+  const tdm_cuda_api *api = memory->gpu->api;
+  unsigned char pattern[4096];
+  memset(pattern, TDM_RED_ZONES_BYTE, sizeof(pattern));
+  TDM_TRY(tdm_cuda_gpu_enter(memory->gpu));
+  tdm_cuda_code code = TDM_CUDA_SUCCESS;
+  for (size_t at = 0; at < bytes && code == TDM_CUDA_SUCCESS; at += sizeof(pattern)) {
+    const size_t length = bytes - at < sizeof(pattern) ? bytes - at : sizeof(pattern);
+    code = api->copy(block + at, pattern, length, TDM_CUDA_TO_DEVICE);
+  }
+  tdm_cuda_gpu_leave(memory->gpu);
+  return tdm_cuda_check(api, code, "filling memory of a GPU");
+}
+
+/* To the byte, so that nothing lies behind the block that may be touched. */
+static tdm_status take_alone(tdm_cuda_memory *memory, size_t bytes, char **out) {
+  tdm_cuda_arena *arena;
+  TDM_TRY(arena_create(memory, bytes, &arena));
+  arena->alone = true;
+  if (memory->red_zones == TDM_RED_ZONES_FILLED) {
+    const tdm_status status = fill(memory, arena->memory, bytes);
+    if (status != TDM_OK) {
+      arena_destroy(memory, arena);
+      return status;
+    }
+  }
+  *out = arena->memory;
+  return TDM_OK;
+}
+
 static tdm_status take(tdm_cuda_memory *memory, size_t bytes, char **out) {
   *out = NULL;
   tdm_cuda_arena *arena;
+  if (memory->red_zones != TDM_RED_ZONES_NONE) return take_alone(memory, bytes, out);
   if (bytes > shared_block_bytes) {
     /* Never the size of a shared one, which tells them apart. */
     size_t whole = units_of(bytes) * UNIT_BYTES;
@@ -124,10 +157,11 @@ static void *reserve(size_t bytes, int protection) {
 }
 
 tdm_status tdm_cuda_memory_init(tdm_cuda_memory *memory, tdm_cuda_gpu *gpu, size_t gpu_bytes,
-                                const tdm_allocator *allocator) {
+                                tdm_red_zones red_zones, const tdm_allocator *allocator) {
   size_t range_bytes = gpu_bytes / granule_bytes * granule_bytes * RANGE_TIMES;
   if (range_bytes < least_range_bytes) range_bytes = least_range_bytes;
   *memory = (tdm_cuda_memory){.gpu = gpu,
+                              .red_zones = red_zones,
                               .allocator = allocator,
                               .range_bytes = range_bytes,
                               .granule_count = range_bytes / granule_bytes};

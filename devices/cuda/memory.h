@@ -15,6 +15,7 @@
 
 #include "devices/cuda/gpu.h"
 #include "devices/device.h"
+#include "devices/red_zones.h"
 
 enum { TDM_CUDA_GRANULE_BITS = 16 };
 
@@ -27,6 +28,7 @@ typedef struct tdm_cuda_arena tdm_cuda_arena;
 
 typedef struct tdm_cuda_memory {
   tdm_cuda_gpu *gpu;
+  tdm_red_zones red_zones; /* if any, every block is an arena, as long as was asked for */
   const tdm_allocator *allocator;
   tdm_address begin;
   size_t range_bytes;
@@ -41,6 +43,7 @@ typedef struct tdm_cuda_memory {
 /* Reserves addresses for a GPU of that much memory; asks nothing of it. deinit accepts a zeroed or
  * half-built one. */
 tdm_status tdm_cuda_memory_init(tdm_cuda_memory *memory, tdm_cuda_gpu *gpu, size_t gpu_bytes,
+                                tdm_red_zones red_zones,
                                 const tdm_allocator *allocator) TDM_WARN_UNUSED;
 /* Gives the arenas back; nothing is out. */
 void tdm_cuda_memory_deinit(tdm_cuda_memory *memory);

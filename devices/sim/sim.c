@@ -9,6 +9,7 @@
 #include "devices/context.h"
 #include "devices/host/pins.h"
 #include "devices/host/worker.h"
+#include "devices/red_zones.h"
 #include "devices/settings.h"
 #include "devices/sim/memory.h"
 
@@ -98,7 +99,10 @@ static tdm_status sim_allocate(tdm_device *device, size_t bytes, tdm_memory *out
   *out_memory = (tdm_memory){0};
   TDM_TRY(tdm_faults_strike(tdm_context_faults(device->context), TDM_FAULT_ALLOCATION));
   tdm_address address;
-  TDM_TRY(tdm_sim_memory_allocate(&sim_of(device)->memory, device->name, bytes, &address));
+  tdm_sim_memory *memory = &sim_of(device)->memory;
+  TDM_TRY(tdm_sim_memory_allocate(memory, device->name, bytes, &address));
+  tdm_red_zones_begin(tdm_context_red_zones(device->context),
+                      tdm_sim_memory_translate(memory, address, bytes), bytes);
   *out_memory = (tdm_memory){.device = device, .address = address, .bytes = bytes};
   return TDM_OK;
 }

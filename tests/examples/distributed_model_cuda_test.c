@@ -84,16 +84,54 @@ static void says_why_there_is_no_gpu(void **state) {
   program_use(emulated_program);
 }
 
+/* ---- What a step asks of CUDA ---------------------------------------------------------------- */
+
+/* In the order in which the emulation writes them. */
+enum { LAUNCHES, PRODUCTS, FILLS, COPIES, RECORDS, STREAM_WAITS, HOST_WAITS, HOLDS, SORTS };
+static const char *const sorts[SORTS] = {"launches", "products",     "fills",      "copies",
+                                         "records",  "stream waits", "host waits", "holds"};
+
+static void count_work(int steps, long counts[SORTS]) {
+  char arguments[256];
+  (void)snprintf(arguments, sizeof arguments, SMALL MIXED "--batch 16 --steps %d", steps);
+  assert_int_equal(setenv("EMULATED_WORK", "work", 1), 0);
+  outcome ended = program_run(arguments);
+  assert_int_equal(unsetenv("EMULATED_WORK"), 0);
+  if (ended.exit_code != 0) fail_msg("%s\nended with %d", ended.output, ended.exit_code);
+  outcome_free(&ended);
+  FILE *file = fopen("work", "r");
+  assert_non_null(file);
+  for (int i = 0; i < SORTS; i++)
+    assert_int_equal(fscanf(file, "%ld", &counts[i]), 1);
+  assert_int_equal(fclose(file), 0);
+}
+
+/* A training step of the main job, its embedding on the CPU, once memory is there: it takes no more
+ * than when this was written. Fewer: lower the limit. */
+static void a_step_asks_for_no_more(void **state) {
+  (void)state;
+  enum { FEW = 2, MANY = 5 };
+  static const long most[SORTS] = {59, 18, 3, 11, 17, 10, 0, 1};
+  long few[SORTS], many[SORTS];
+  count_work(FEW, few);
+  count_work(MANY, many);
+  for (int i = 0; i < SORTS; i++) {
+    const long more = many[i] - few[i];
+    if (more > most[i] * (MANY - FEW))
+      fail_msg("%d steps take %ld %s, over %ld each", MANY - FEW, more, sorts[i], most[i]);
+  }
+  assert_true(many[LAUNCHES] - few[LAUNCHES] > 0);
+}
+
 int main(int argc, char **argv) {
   if (argc < 3) return 2;
   emulated_program = realpath(argv[1], NULL);
   plain_program = realpath(argv[2], NULL);
   if (emulated_program == NULL || plain_program == NULL) return 2;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(learns_as_the_cpu_does),
-      cmocka_unit_test(repeats_bitwise),
-      cmocka_unit_test(tells_how_each_transfer_goes),
-      cmocka_unit_test(says_why_there_is_no_gpu),
+      cmocka_unit_test(learns_as_the_cpu_does),       cmocka_unit_test(repeats_bitwise),
+      cmocka_unit_test(tells_how_each_transfer_goes), cmocka_unit_test(says_why_there_is_no_gpu),
+      cmocka_unit_test(a_step_asks_for_no_more),
   };
   const int failed = cmocka_run_group_tests(tests, make_lists, NULL);
   free(emulated_program);

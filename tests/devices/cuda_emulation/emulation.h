@@ -61,6 +61,7 @@ typedef struct emulation_work {
   uint64_t holds;      /* calls that may wait for the GPU: memory taken, given back, pinned */
 } emulation_work;
 emulation_work emulation_work_done(void);
+/* A program writes the same when it ends, a number a line, into the file EMULATED_WORK names. */
 
 /* What copies went by, since the process began. */
 typedef struct emulation_copies {

@@ -61,9 +61,6 @@ static tdm_status touch(tdm_lifetimes *lifetimes, uint32_t touched, uint32_t ste
     if (plan->part_count > 0) TDM_TRY(begin(lifetimes, &lifetime->begins, step));
     return extend(lifetimes, &lifetime->ends, step);
   }
-  if (plan->bytes > INT64_MAX) {
-    return tdm_fail(TDM_INVALID_ARGUMENT, "storage %u has no size that fits", storage);
-  }
   const uint64_t bytes = plan->bytes == 0 ? 1 : plan->bytes;
   lifetime->bytes = (bytes + TDM_ARENA_ALIGNMENT - 1) / TDM_ARENA_ALIGNMENT * TDM_ARENA_ALIGNMENT;
   lifetime->first = lifetime->begins.step = lifetime->ends.step = step;

@@ -119,7 +119,7 @@ static void a_size_beyond_all_bounds_is_refused(void **state) {
   begin(&f, 1);
   (void)produce(&f, 0, UINT32_MAX, UINT64_MAX - 3);
   assert_int_equal(tdm_pass_schedule(&f.schedule), TDM_OK);
-  assert_int_equal(tdm_pass_memory(&f.schedule), TDM_INVALID_ARGUMENT);
+  assert_int_equal(tdm_pass_memory(&f.schedule), TDM_OUT_OF_MEMORY);
   tdm_schedule_deinit(&f.schedule);
 }
 

@@ -41,6 +41,16 @@ static bool waits_are_legal(const tdm_schedule *schedule, size_t step) {
   return true;
 }
 
+static bool accesses_lie_within(const tdm_schedule *schedule, size_t step) {
+  const tdm_step *self = &schedule->steps[step];
+  for (uint32_t i = 0; i < self->access_count; i++) {
+    const tdm_access *access = &schedule->accesses[self->first_access + i];
+    const uint64_t end = access->begin + access->bytes;
+    if (end < access->begin || end > schedule->storages[access->storage].bytes) return false;
+  }
+  return true;
+}
+
 static bool writes_are_legal(const tdm_schedule *schedule, size_t step) {
   const tdm_step *self = &schedule->steps[step];
   for (uint32_t i = 0; i < self->access_count; i++) {
@@ -236,6 +246,7 @@ oracle_answer oracle_judge(const tdm_schedule *schedule) {
   if (!places_are_legal(schedule)) return (oracle_answer){false, "places"};
   for (size_t s = 0; s < schedule->step_count; s++) {
     if (!waits_are_legal(schedule, s)) return (oracle_answer){false, "a wait"};
+    if (!accesses_lie_within(schedule, s)) return (oracle_answer){false, "bytes"};
     if (!writes_are_legal(schedule, s)) return (oracle_answer){false, "a persistent write"};
   }
   struct oracle oracle = {.schedule = schedule, .runs = (size_t)schedule->depth + 1};

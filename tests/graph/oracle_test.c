@@ -86,6 +86,7 @@ static void mutate_access(tdm_schedule *schedule, struct numbers *numbers, enum 
   tdm_access *access = &schedule->accesses[which];
   if (mutation == MOVE_ACCESS) {
     access->storage = numbers_below(numbers, (uint32_t)schedule->storage_count);
+    if (numbers_chance(numbers, 80)) access->bytes = schedule->storages[access->storage].bytes;
   } else {
     access->writes = !access->writes;
   }

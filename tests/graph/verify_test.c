@@ -90,6 +90,10 @@ static void indices_out_of_range_are_refused(void **state) {
   REFUSES(plan->arena_bytes[0] = UINT64_MAX, "arena 0 has");
   REFUSES(plan->steps[2].position = 0, "step 2 has position 0 on its queue, not 1");
   REFUSES(plan->depth = 0, "no run");
+  REFUSES(plan->accesses[1].storage = 99, "step 0 touches storage 99 of 5");
+  REFUSES(plan->steps[3].phase = 7, "step 3 of the main phase stands behind");
+  REFUSES(plan->storages[X].whole = W + 1, "storage 0 is no part of storage 3");
+  REFUSES(plan->storages[W].whole = X + 1, "storage 3 is no part of storage 0");
 }
 
 static void accesses_beyond_their_storage_are_refused(void **state) {
@@ -107,6 +111,35 @@ static void accesses_beyond_their_storage_are_refused(void **state) {
   REFUSES((plan->accesses[8].begin = 1, plan->accesses[8].bytes = UINT64_MAX), "step 3 touches");
   REFUSES((plan->accesses[8].begin = 129, plan->accesses[8].bytes = 0),
           "step 3 touches 0 bytes from byte 129 of storage 3, which has 128");
+}
+
+/* More events, storages or queues than its numbers and clocks have room for. */
+static void what_is_too_much_to_verify_is_told(void **state) {
+  (void)state;
+  struct fixture fixture;
+  begin(&fixture);
+  tdm_schedule *plan = &fixture.schedule;
+  plan->queue_count = 65537;
+  assert_int_equal(tdm_pass_verify(plan), TDM_UNSUPPORTED);
+  assert_non_null(strstr(tdm_last_message(), "65537 queues"));
+  plan->queue_count = 2;
+  plan->depth = UINT32_MAX;
+  plan->slots = UINT32_MAX - 1;
+  assert_int_equal(tdm_pass_verify(plan), TDM_UNSUPPORTED);
+  assert_non_null(strstr(tdm_last_message(), "4294967295 runs in flight"));
+  plan->depth = 2;
+  plan->slots = 0;
+  const size_t count = plan->storage_count;
+  plan->storage_count = UINT32_MAX / 4 + (size_t)1;
+  assert_int_equal(tdm_pass_verify(plan), TDM_UNSUPPORTED);
+  plan->storage_count = count;
+  uint64_t *bytes = plan->arena_bytes;
+  plan->arena_bytes = NULL;
+  assert_int_equal(tdm_pass_verify(plan), TDM_INTERNAL);
+  assert_non_null(strstr(tdm_last_message(), "arena 0 of 0"));
+  plan->arena_bytes = bytes;
+  assert_int_equal(tdm_pass_verify(plan), TDM_OK);
+  tdm_schedule_deinit(plan);
 }
 
 /* A view of nothing may begin where its storage ends. */
@@ -274,6 +307,8 @@ static void parts_that_lie_elsewhere_are_refused(void **state) {
       {.offset = 100, .bytes = 60, .whole = 2, .within = 100},
       {.offset = 100, .bytes = 60, .within = 100},
       {.offset = 100, .bytes = 60, .whole = 1, .within = 100, .part_count = 1},
+      {.offset = 100, .bytes = 60, .whole = 1, .within = 100, .arena = 1},
+      {.offset = 100, .bytes = 61, .whole = 1, .within = 100},
       {.offset = 100, .bytes = 60, .whole = 1, .within = 100, .kind = TDM_STORAGE_EXTERNAL},
   };
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -372,6 +407,7 @@ int main(void) {
       cmocka_unit_test(every_reader_is_remembered),
       cmocka_unit_test(parts_that_lie_elsewhere_are_refused),
       cmocka_unit_test(wholes_are_read_behind_their_parts),
+      cmocka_unit_test(what_is_too_much_to_verify_is_told),
       cmocka_unit_test(every_allocation_may_fail),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

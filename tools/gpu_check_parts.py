@@ -2,6 +2,7 @@
 judge what it printed. Invariant: an item passes only if its program ended well and showed what was
 asked of it.
 """
+import json
 import os
 import re
 import shutil
@@ -195,6 +196,42 @@ def transfer_of_models(check, limit_s):
     return run(check, words, limit_s, TANDEM_CUDA_LOGICAL="1", TANDEM_LINKS="off")
 
 
+def family(check, name, limit_s):
+    """One kernel's time beside what memory or arithmetic would take, and beside PyTorch's."""
+    words = [check.path("bin", "families"), name, "cuda:0"]
+    words += ["--small"] if check.rehearses else []
+    ours = json.loads(run(check, words, limit_s / 2, TANDEM_CUDA_LOGICAL="1"))
+    lines, peer, why = [], {}, None
+    if not check.rehearses:
+        try:
+            answer = run(check, [sys.executable, check.path("bench", "peers", "families.py"), name],
+                         limit_s / 2)
+            peer = json.loads(answer)
+            check.limits.update(peer.pop("limits"))
+        except Failed as failed:  # what was measured of ours is told all the same
+            why = failed
+    for row, taken in ours.items():
+        told = "%-18s %10.1f us" % (row, taken["us"])
+        gigabytes = taken["bytes"] / taken["us"] / 1e3
+        teraflops = taken["flops"] / taken["us"] / 1e6
+        told += "  %8.1f GB/s  %7.2f TFLOP/s" % (gigabytes, teraflops)
+        if check.limits:
+            bound = max(taken["bytes"] / check.limits["bytes_per_us"],
+                        taken["flops"] / check.limits["flops_per_us"])
+            if bound > 0:
+                told += "  %5.1f %% of its limit" % (100 * bound / taken["us"])
+        if row in peer:
+            told += "  PyTorch %10.1f us, %5.2f times" % (peer[row], taken["us"] / peer[row])
+        lines.append(told)
+    if why:
+        raise Failed("%s\n%s" % (why, "\n".join(lines)))
+    return "\n".join(lines)
+
+
+FAMILIES = ["overhead", "elementwise", "matmul", "batched", "convolution", "attention", "norms",
+            "softmax", "reductions"]
+
+
 def single(part, begin, limit_s, needs_gpu=True):
     return [Item(part, part, limit_s, begin, needs_gpu)]
 
@@ -210,6 +247,9 @@ def all_items():
     items += single("fashion_cnn", fashion_cnn, 300) + single("recommender", recommender, 300)
     items += single("transfer", transfer, 400)
     items += single("transfer_of_models", transfer_of_models, 300)
+    items += [Item("families", name, 100,
+                   lambda check, limit, name=name: family(check, name, limit))
+              for name in FAMILIES]
     items += single("overhead", overhead, 300, needs_gpu=False)
     items += single("job_beside_pytorch", job_beside_pytorch, 500)
     return items + sanitizer_items()

@@ -34,6 +34,7 @@ class Check:
         self.out = out
         self.ends = time.monotonic() + deadline_s
         self.results = []
+        self.limits = {}  # of the GPU, as a peer measured them
         self.log = open(os.path.join(out, "log.txt"), "w", encoding="utf-8")
         self.gpu, self.why_none = None, ""
         self.rehearses = False

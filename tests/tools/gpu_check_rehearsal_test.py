@@ -17,7 +17,7 @@ PROGRAM = os.path.join(HERE, "tests", "gpu", "emulated_programs")
 # One of each part, the quick ones: this rehearses the check, the tests themselves run elsewhere.
 ITEMS = ["conformance.conformance_memory_cuda0_test", "golden.golden_models_cuda_test",
          "random.update_groups_cuda_test", "parallel.comm_cuda_test", "checkpoints", "char_lm",
-         "recommender", "transfer",
+         "recommender", "transfer", "families.elementwise",
          "memcheck.conformance_memory_cuda0_test", "initcheck.conformance_memory_cuda0_test"]
 # Takes compute-sanitizer's options and runs the program, where the real one would watch it.
 SANITIZER = """#!/bin/sh

@@ -58,10 +58,17 @@ static tdm_status check_optimizer(const tdm_optimizer *optimizer) {
 
 /* Groups without an optimizer stay as they are. */
 static tdm_status check_groups(const tdm_session_options *options) {
-  if (options->group_count > 0 && !options->groups)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: group_count is %zu, and groups is NULL",
+  if (options->group_count == 0) return TDM_OK;
+  if (!options->optimizer)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "session options: parameter groups without an optimizer for the others");
+  if (options->group_count > TDM_MAX_PARAMETER_GROUPS)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: %zu parameter groups, of at most %d",
+                    options->group_count, TDM_MAX_PARAMETER_GROUPS);
+  if (!options->groups)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: groups is NULL, group_count is %zu",
                     options->group_count);
-  for (size_t g = 0; g < options->group_count && g < TDM_MAX_PARAMETER_GROUPS; g++)
+  for (size_t g = 0; g < options->group_count; g++)
     if (options->groups[g].optimizer && options->groups[g].optimizer->rule)
       TDM_TRY(check_optimizer(options->groups[g].optimizer));
   return TDM_OK;

@@ -81,15 +81,6 @@ static tdm_status check_rates(const tdm_update_groups *groups) {
 tdm_status tdm_update_groups_fill(tdm_update_groups *groups, tdm_region *region,
                                   const tdm_session_options *options) {
   groups->count = 0;
-  if (options->group_count > 0 && !options->optimizer)
-    return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "session options: parameter groups without an optimizer for the others");
-  if (options->group_count > TDM_MAX_PARAMETER_GROUPS)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: %zu parameter groups, of at most %d",
-                    options->group_count, TDM_MAX_PARAMETER_GROUPS);
-  if (options->group_count > 0 && !options->groups)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: groups is NULL, group_count is %zu",
-                    options->group_count);
   if (!options->optimizer) return TDM_OK;
   groups->optimizers[0] = *options->optimizer;
   for (size_t g = 0; g < options->group_count; g++) {

@@ -233,6 +233,21 @@ static tdm_status read_words(load *self) {
   return TDM_OK;
 }
 
+static bool wants_help(int argc, char **argv) {
+  for (int i = 1; i < argc; i++)
+    if (strcmp(argv[i], "--help") == 0) return true;
+  return false;
+}
+
+static void print_help(void) {
+  printf("Asks examples/serve about words, many at once, and checks every answer.\n\n"
+         "  --port N         of 127.0.0.1, on which it listens (8080)\n"
+         "  --requests N     how many to send (10000)\n"
+         "  --concurrency N  how many at once (64)\n"
+         "  --words FILE     a word a line (/usr/share/dict/american-english)\n"
+         "  --help           prints this\n");
+}
+
 static tdm_status read_options(int argc, char **argv, load *self) {
   self->port = 8080;
   self->requests = 10000;
@@ -242,8 +257,7 @@ static tdm_status read_options(int argc, char **argv, load *self) {
     const char *value = argv[i + 1];
     tdm_status status = TDM_OK;
     if (!value)
-      return tdm_fail(TDM_INVALID_ARGUMENT,
-                      "options: --port N --requests N --concurrency N --words FILE");
+      return tdm_fail(TDM_INVALID_ARGUMENT, "%s needs a value; --help lists the options", argv[i]);
     if (strcmp(argv[i], "--port") == 0)
       status = read_integer(argv[i], value, 1, 65535, &self->port);
     else if (strcmp(argv[i], "--requests") == 0)
@@ -281,6 +295,10 @@ static tdm_status run(load *self, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+  if (wants_help(argc, argv)) {
+    print_help();
+    return 0;
+  }
   load *self = calloc(1, sizeof *self);
   if (!self) return 1;
   const tdm_status status = run(self, argc, argv);

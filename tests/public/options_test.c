@@ -146,7 +146,8 @@ static void numbers_of_contexts_have_ranges(void **unused) {
     const tdm_context_options cpus = {.struct_size = sizeof cpus, .cpu_devices = bad[i]};
     assert_null(tdm_context_create(&cpus));
     assert_message("kind cpu");
-    const tdm_context_options sims = {.struct_size = sizeof sims, .sim_devices = bad[i]};
+    const int bad_sims = bad[i] == -1 ? -2 : bad[i]; /* -1: none */
+    const tdm_context_options sims = {.struct_size = sizeof sims, .sim_devices = bad_sims};
     assert_null(tdm_context_create(&sims));
     assert_message("kind sim");
   }

@@ -190,6 +190,15 @@ static bool has_end(const random_model *it) {
   return false;
 }
 
+/* What was fed, once more: something for a loss where nothing else was made of rows. */
+static void add_end(random_model *it) {
+  random_node *made = node_begin(it, NODE_UNARY);
+  made->which = UNARY_NEG;
+  made->operand_count = 1; /* of the first input */
+  node_add_value(it, made, &it->values[0]);
+  (void)node_end(it, made);
+}
+
 /* Which parameters a gradient of the loss reaches. */
 static uint32_t find_reached(const random_model *it) {
   bool values[MOST_VALUES] = {false};
@@ -230,7 +239,9 @@ void model_draw(random_model *it, uint64_t seed, bool real) {
     draw_parameter(&stream, it);
   const int inputs = it->node_count, wanted = draw_between(&stream, 1, 14);
   for (int i = 0; i < 400 && (it->node_count < inputs + wanted || !has_end(it)); i++)
-    if (it->node_count < MOST_NODES - 2 * MOST_TERMS) node_draw(&stream, it);
+    if (it->node_count < MOST_NODES - 2 * MOST_TERMS && it->value_count < MOST_VALUES - 20)
+      node_draw(&stream, it);
+  if (!has_end(it)) add_end(it);
   draw_loss(&stream, it);
   draw_outputs(&stream, it);
   if (it->output_count == 0) it->outputs[it->output_count++] = it->loss;

@@ -135,7 +135,8 @@ static void read_key(tdm_session *session, const tdm_plan *plan, tdm_plan_reques
 static tdm_status plan_again(tdm_session *session, pass_printer *printer) {
   if (!session->last_asked)
     return tdm_fail(TDM_INVALID_ARGUMENT, "the session has made no plan yet");
-  const tdm_training training = {session->loss, &session->groups, session->check_finite};
+  const tdm_training training = {session->loss, &session->groups, session->check_finite,
+                                 session->deterministic};
   tdm_plan_request request = {.source = session->graph,
                               .training = session->last_asked->training ? &training : NULL,
                               .map = &session->map,

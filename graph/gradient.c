@@ -1,9 +1,9 @@
 /* The backward pass: walks the forward nodes in reverse, asks each rule, sums adjoints. Adjoints of
- * a value are summed per device and replica, micro-batch after micro-batch and in each in consumer
- * order, then across these in the order of first consumer (so replicas in theirs), on the value's
- * own device, each added as it comes. A
- * parameter's are summed once its earliest consumer has been visited. Invariant: forward nodes are
- * untouched; every node appended has a device. */
+ * a value are summed per device and replica (`deterministic`: per replica), micro-batch after
+ * micro-batch and in each in consumer order, then across these in the order of first consumer (so
+ * replicas in theirs), on the value's own device, each added as it comes. A parameter's are summed
+ * once its earliest consumer has been visited. Invariant: forward nodes are untouched; every node
+ * appended has a device. */
 #include <assert.h>
 #include <string.h>
 
@@ -134,8 +134,8 @@ static bool is_dense(const tdm_adjoint *adjoint) {
   return adjoint->dense != 0 || adjoint->added;
 }
 
-static bool same_lane(const tdm_adjoint *a, const tdm_adjoint *b) {
-  return a->device == b->device && a->replica == b->replica;
+static bool same_lane(const tdm_gradient *gradient, const tdm_adjoint *a, const tdm_adjoint *b) {
+  return a->replica == b->replica && (gradient->any_device || a->device == b->device);
 }
 
 /* total with the rows added, in its own memory. */
@@ -162,10 +162,6 @@ static uint32_t spread_rows(tdm_graph *graph, const char *name, uint32_t value,
   return add_rows(graph, name, zeros.index, of);
 }
 
-static bool in_group(const tdm_adjoint *adjoint, const tdm_adjoint *lane, int micro) {
-  return same_lane(adjoint, lane) && adjoint->micro == micro;
-}
-
 /* Sums the contributions of one micro-batch to `value` in first's lane, in consumer order, in
  * chunks of the stack's size. Rows to be added that are alone stay what they are. */
 static tdm_adjoint sum_group(tdm_gradient *gradient, const char *name, uint32_t value,
@@ -174,8 +170,9 @@ static tdm_adjoint sum_group(tdm_gradient *gradient, const char *name, uint32_t 
   tdm_adjoint latest = {0};
   size_t count = 0;
   for (uint32_t at = head; at; at = gradient->adjoints.items[at].next) {
-    if (!in_group(&gradient->adjoints.items[at], first, micro)) continue;
-    latest = gradient->adjoints.items[at];
+    const tdm_adjoint *adjoint = &gradient->adjoints.items[at];
+    if (!same_lane(gradient, adjoint, first) || adjoint->micro != micro) continue;
+    latest = *adjoint;
     count++;
   }
   if (count == 1 && latest.added) return latest;
@@ -183,7 +180,7 @@ static tdm_adjoint sum_group(tdm_gradient *gradient, const char *name, uint32_t 
   size_t used = 0;
   for (uint32_t at = head; at; at = gradient->adjoints.items[at].next) {
     const tdm_adjoint adjoint = gradient->adjoints.items[at];
-    if (!in_group(&adjoint, first, micro)) continue;
+    if (!same_lane(gradient, &adjoint, first) || adjoint.micro != micro) continue;
     if (used == TDM_COUNT_OF(batch)) {
       batch[0] = sum_dense(graph, name, first->device, batch, used);
       used = 1;
@@ -201,7 +198,7 @@ static int next_micro(const tdm_gradient *gradient, const tdm_adjoint *lane, uin
   for (uint32_t at = head; at; at = gradient->adjoints.items[at].next) {
     const tdm_adjoint *adjoint = &gradient->adjoints.items[at];
     if (adjoint->micro <= after || (found >= 0 && adjoint->micro >= found)) continue;
-    if (!lane || same_lane(adjoint, lane)) found = adjoint->micro;
+    if (!lane || same_lane(gradient, adjoint, lane)) found = adjoint->micro;
   }
   return found;
 }
@@ -306,10 +303,13 @@ static tdm_status sum_all_dense(tdm_gradient *gradient, uint32_t value, const ch
   tdm_adjoint firsts[MAX_SUMS];
   uint32_t sums[MAX_SUMS];
   size_t sum_count = 0;
+  gradient->any_device = gradient->deterministic;
+  for (uint32_t at = head; at; at = gradient->adjoints.items[at].next)
+    gradient->any_device &= !gradient->adjoints.items[at].added; /* to a total, where that is */
   for (uint32_t at = head; at; at = gradient->adjoints.items[at].next) {
     const tdm_adjoint adjoint = gradient->adjoints.items[at];
     size_t k = 0;
-    while (k < sum_count && !same_lane(&firsts[k], &adjoint))
+    while (k < sum_count && !same_lane(gradient, &firsts[k], &adjoint))
       k++;
     if (k < sum_count) continue;
     if (sum_count == MAX_SUMS)
@@ -477,6 +477,7 @@ static tdm_status walk(tdm_gradient *gradient, const tdm_training *training) {
 
 tdm_status tdm_pass_gradient(tdm_graph *graph, const tdm_training *training) {
   tdm_gradient gradient = {.graph = graph,
+                           .deterministic = training->deterministic,
                            .value_count = graph->values.count,
                            .parameter_count = graph->persistents.count};
   const size_t index_bytes = gradient.value_count * sizeof *gradient.heads;

@@ -31,6 +31,8 @@ struct tdm_gradient {
   uint8_t *wanted;                    /* per forward value */
   uint32_t *first_readers;            /* per forward value: the earliest node that reads it */
   size_t value_count;                 /* of forward values */
+  bool deterministic;                 /* where consumers are does not change the order of sums */
+  bool any_device;                    /* so, for the value that is being summed */
   tdm_parameter_gradient *parameters; /* per persistent; parameter 0: none */
   size_t parameter_count;             /* updates declare states behind these */
   TDM_ARRAY(tdm_adjoint) adjoints;    /* index 0 unused */

@@ -111,6 +111,7 @@ typedef struct tdm_training {
   uint32_t loss; /* a value of the graph */
   const tdm_update_groups *groups;
   bool check_finite;
+  bool deterministic;
 } tdm_training;
 
 tdm_status tdm_pass_gradient(tdm_graph *graph, const tdm_training *training) TDM_WARN_UNUSED;

@@ -23,6 +23,7 @@ static void copy_options(tdm_session *session, const tdm_session_options *option
   session->strict = options->strict;
   session->unfused = options->unfused;
   session->check_finite = options->check_finite;
+  session->deterministic = options->deterministic;
   session->loss = options->loss.index;
   session->can_train = session->loss != 0 && options->optimizer != NULL;
 }
@@ -144,7 +145,8 @@ static tdm_status check_symbolically(tdm_session *session, tdm_graph *copy) {
   TDM_TRY(tdm_device_map_check(&session->map));
   const size_t persistents = copy->persistents.count;
   if (session->can_train) {
-    const tdm_training training = {targets[count - 1], &session->groups, session->check_finite};
+    const tdm_training training = {targets[count - 1], &session->groups, session->check_finite,
+                                   session->deterministic};
     TDM_TRY(tdm_pass_gradient(copy, &training));
   }
   TDM_TRY(tdm_find_kernels(copy));

@@ -41,6 +41,7 @@ struct tdm_session {
   bool tunes; /* the number of micro-batches is chosen by measuring */
   tdm_micro_tuner tuner;
   bool check_finite;
+  bool deterministic;
   _Atomic uint64_t learning_rate_bits[TDM_MAX_UPDATE_GROUPS]; /* of doubles */
   pthread_mutex_t lock;
   tdm_prepared_cache *prepared;

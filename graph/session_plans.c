@@ -145,7 +145,8 @@ tdm_status tdm_session_plan_request(tdm_session *session, const tdm_run_request 
   for (size_t i = 0; i < request->fetch_count; i++)
     session->targets[targets++] = session->graph->outputs.items[session->key_words[1 + i]].value;
   if (request->training) session->targets[targets++] = session->loss;
-  *training = (tdm_training){session->loss, &session->groups, session->check_finite};
+  *training = (tdm_training){session->loss, &session->groups, session->check_finite,
+                             session->deterministic};
   *out_request = (tdm_plan_request){.source = session->graph,
                                     .feeds = session->feed_specs,
                                     .targets = session->targets,

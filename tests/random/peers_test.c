@@ -86,21 +86,6 @@ static bool compare_stores(peers *all, bool same_bits) {
   return good;
 }
 
-/* Adjoints are summed device by device: where three or more meet, the order of the sum, and so its
- * last bits, is that of one device only if all of them are made there. */
-static bool sums_alike(const random_view *view, const random_model *of) {
-  bool one_place = true;
-  for (int i = 0; i < view->node_count; i++)
-    one_place &= view->devices[i] != NOWHERE && view->devices[i] == view->devices[0];
-  int reads[MOST_VALUES] = {0}, most = 0;
-  for (int i = 0; i < of->node_count; i++)
-    for (int k = 0; k < of->nodes[i].operand_count; k++)
-      reads[of->nodes[i].operands[k]]++;
-  for (int i = 0; i < of->value_count; i++)
-    most = reads[i] > most ? reads[i] : most;
-  return one_place || most < 3;
-}
-
 static bool compare_runs(peers *all, const try_run *run, const try_run *alone) {
   const random_view *view = &all->it.trial->views[run->view];
   const bool promised = view->deterministic && view->wrap_count == 0 && view->micro_batches == 1;
@@ -120,9 +105,8 @@ static bool compare_runs(peers *all, const try_run *run, const try_run *alone) {
       return false;
   }
   if (!run->trains || all->wild) return true;
-  const bool alike = same_bits && sums_alike(view, &all->it.trial->model);
-  all->rounded |= !alike;
-  return compare_stores(all, alike);
+  all->rounded |= !promised;
+  return compare_stores(all, same_bits);
 }
 
 static bool act(peers *all, const action *what) {

@@ -125,6 +125,7 @@ static void fields_that_do_not_fit(void **state) {
       {X(FIELDS("U8", "[4294967296,4294967296]", "[0,0]")), 0, CORRUPT, "be counted"},
       {X(FIELDS("F32", "[4611686018427387905]", "[0,4]")), 4, CORRUPT, "be counted"},
       {X(FIELDS("F64", "[9223372036854775807]", "[0,0]")), 0, CORRUPT, "be counted"},
+      {X(FIELDS("F32", "[0,2305843009213693952]", "[0,0]")), 0, CORRUPT, "be counted"},
       {X(FIELDS("U8", "[1]", "0")), 1, CORRUPT, "data_offsets: header byte"},
       {X(FIELDS("U8", "[1]", "[]")), 1, CORRUPT, "data_offsets: header byte"},
       {X(FIELDS("U8", "[1]", "[0]")), 1, CORRUPT, "data_offsets: header byte"},

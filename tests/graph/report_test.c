@@ -156,13 +156,13 @@ static void reports_are_the_same_in_every_locale(void **state) {
     free(wanted[i]);
 }
 
-/* A name that a report cuts within a character is still a JSON string. */
+/* A cause that is cut within a character is still a JSON string. */
 static void json_opens_whatever_names_are(void **state) {
   (void)state;
-  char name[200];
+  char name[199];
   for (size_t i = 0; i + 1 < sizeof name; i += 2)
     memcpy(name + i, "\xc3\xa4", 2);
-  name[sizeof name - 2] = '\0'; /* behind a whole character */
+  name[sizeof name - 1] = '\0';
   tdm_graph *graph = tdm_graph_create(context);
   tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, 2, 3));
   tdm_place(graph, "cpu:0");
@@ -181,7 +181,7 @@ static void json_opens_whatever_names_are(void **state) {
     json_error_t error;
     json_t *root = json_loads(texts[i], JSON_REJECT_DUPLICATES, &error);
     if (!root) fail_msg("line %d: %s", error.line, error.text);
-    assert_non_null(strstr(texts[i], "cause"));
+    assert_non_null(strstr(texts[i], "\\ufffd"));
     json_decref(root);
     free(texts[i]);
   }

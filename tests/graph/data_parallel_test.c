@@ -342,22 +342,23 @@ static void places_show_what_replicas_had(void **unused) {
 
 /* ---- From part to part ---- */
 
-/* x (3, batch) through two parts that follow one another, each cut along dimension 1. */
+/* x (3, batch) through two parts that follow one another, each cut along dimension 1; the second
+ * would find other rows in dimension 0. */
 static void a_part_reads_another_as_it_says(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, 3, TDM_DIM("batch")));
   const tdm_value first = tdm_relu(graph, "first", x);
-  const tdm_value second = tdm_mul_scalar(graph, "second", first, 2);
+  const tdm_value second = tdm_add(graph, "second", first, x);
   tdm_output(graph, "y", second);
   const tdm_value entering[] = {x, first};
   static const char *const scopes[] = {"first", "second"};
   for (int i = 0; i < 2; i++) {
-    const tdm_scatter scatter = {entering[i], 1};
+    const tdm_scatter scatter[] = {{entering[0], 1}, {entering[i], 1}};
     const tdm_parallel_options options = {.struct_size = sizeof options,
                                           .devices = "cpu:0,sim:1",
-                                          .scatter = &scatter,
-                                          .scatter_count = 1};
+                                          .scatter = scatter,
+                                          .scatter_count = (size_t)i + 1};
     tdm_data_parallel(graph, scopes[i], &options);
   }
   tdm_session *session = tdm_session_create(graph, NULL);
@@ -370,7 +371,7 @@ static void a_part_reads_another_as_it_says(void **unused) {
   assert_ok(tdm_run(session, &feed, 1, &fetch, 1));
   const float *got = tdm_tensor_data(fetch.tensor);
   for (int i = 0; i < 12; i++)
-    assert_true(got[i] == (values[i] > 0 ? 2 * values[i] : 0));
+    assert_true(got[i] == (values[i] > 0 ? 2 * values[i] : values[i]));
   tdm_tensor_release(fetch.tensor);
   tdm_tensor_release(fed);
   tdm_session_release(session);

@@ -196,17 +196,26 @@ def transfer_of_models(check, limit_s):
     return run(check, words, limit_s, TANDEM_CUDA_LOGICAL="1", TANDEM_LINKS="off")
 
 
+def read_json(output):
+    """The object in the last line of what a program printed, beside whatever it warns of."""
+    lines = [line for line in output.splitlines() if line.startswith("{")]
+    try:
+        return json.loads(lines[-1] if lines else output)
+    except json.JSONDecodeError:
+        raise Failed("no JSON: " + output.strip()[-300:]) from None
+
+
 def family(check, name, limit_s):
     """One kernel's time beside what memory or arithmetic would take, and beside PyTorch's."""
     words = [check.path("bin", "families"), name, "cuda:0"]
     words += ["--small"] if check.rehearses else []
-    ours = json.loads(run(check, words, limit_s / 2, TANDEM_CUDA_LOGICAL="1"))
+    ours = read_json(run(check, words, limit_s / 2, TANDEM_CUDA_LOGICAL="1"))
     lines, peer, why = [], {}, None
     if not check.rehearses:
         try:
             answer = run(check, [sys.executable, check.path("bench", "peers", "families.py"), name],
                          limit_s / 2)
-            peer = json.loads(answer)
+            peer = read_json(answer)
             check.limits.update(peer.pop("limits"))
         except Failed as failed:  # what was measured of ours is told all the same
             why = failed

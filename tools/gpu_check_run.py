@@ -20,6 +20,7 @@ import sys
 import tarfile
 import tempfile
 import time
+import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DEADLINE_S = 510  # of the 540 that a command may be counted on to have
@@ -169,6 +170,9 @@ def run_item(check, item, failed):
         check.add(item, "passed", time.monotonic() - began, detail.strip())
     except failed as why:
         check.add(item, "failed", time.monotonic() - began, str(why))
+    except Exception:  # pylint: disable=broad-except
+        # What an item could not make sense of is no reason to leave out the others.
+        check.add(item, "failed", time.monotonic() - began, traceback.format_exc())
 
 
 def choose(parser, items, wanted):

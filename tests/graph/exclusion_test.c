@@ -201,14 +201,14 @@ static void *block(void *user) {
 }
 
 /* kind: bit 0 trains, bit 1 submits. */
-static void start_run(runner *self, scene *scene, int kind) {
-  *self = (runner){.scene = scene, .training = kind & 1, .submits = kind & 2};
+static void start_run(runner *self, scene *on, int kind) {
+  *self = (runner){.scene = on, .training = kind & 1, .submits = kind & 2};
   if (!self->submits) {
     assert_int_equal(pthread_create(&self->thread, NULL, block, self), 0);
     return;
   }
   const tdm_fetch scores = {.name = "scores"};
-  assert_ok(tdm_submit(scene->session, self->training, scene->batch.feeds, 2, &scores,
+  assert_ok(tdm_submit(on->session, self->training, on->batch.feeds, 2, &scores,
                        self->training ? 0 : 1, note_done, self));
 }
 
@@ -312,8 +312,8 @@ static void *run_on_and_on(void *user) {
   return NULL;
 }
 
-static void start_crowd(crowd *self, scene *scene, pthread_t *threads) {
-  *self = (crowd){.scene = scene};
+static void start_crowd(crowd *self, scene *on, pthread_t *threads) {
+  *self = (crowd){.scene = on};
   for (int i = 0; i < RUNNERS; i++)
     assert_int_equal(pthread_create(&threads[i], NULL, run_on_and_on, self), 0);
 }

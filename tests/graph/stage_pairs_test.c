@@ -68,13 +68,13 @@ static tdm_status append_nap_gradient(tdm_gradient *gradient) {
 
 static tdm_context *context;
 
-typedef struct trial {
+typedef struct stage_trial {
   const char *first;
   const char *second;
   int depth;
   int parts;
   bool training; /* a step is judged by itself; else runs in flight, where depth is above 1 */
-} trial;
+} stage_trial;
 
 static tdm_value build_stage(tdm_graph *graph, const char *scope, const char *device, tdm_value x) {
   tdm_scope_push(graph, scope);
@@ -85,7 +85,7 @@ static tdm_value build_stage(tdm_graph *graph, const char *scope, const char *de
   return x;
 }
 
-static tdm_session *make_session(const trial *trial) {
+static tdm_session *make_session(const stage_trial *trial) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 2));
   const tdm_value y = build_stage(graph, "first", trial->first, x);
@@ -97,7 +97,7 @@ static tdm_session *make_session(const trial *trial) {
 }
 
 /* What a part's way through both stages adds to what a device does. */
-static double least_share(const trial *trial) {
+static double least_share(const stage_trial *trial) {
   return trial->depth > 1 ? 1 : (trial->parts + 1.0) / trial->parts;
 }
 
@@ -148,7 +148,7 @@ static void add_run(simulation *self, int run, int depth) {
 }
 
 /* How much of what the longest stage allows the plan reaches. */
-static double planned(const trial *trial, const tdm_plan *plan) {
+static double planned(const stage_trial *trial, const tdm_plan *plan) {
   const tdm_allocator allocator = tdm_allocator_default();
   simulation self = {.plan = plan};
   tdm_virtual_init(&self.schedule, &allocator);
@@ -213,7 +213,7 @@ static void submit_all(tdm_session *session, const tdm_feed *feed) {
   run_tally_deinit(&tally);
 }
 
-static double measured(const trial *trial, tdm_tensor *x) {
+static double measured(const stage_trial *trial, tdm_tensor *x) {
   tdm_session *session = make_session(trial);
   const tdm_feed feed = {.name = "x", .tensor = x};
   tdm_fetch fetch = {.name = "z"};
@@ -245,7 +245,7 @@ static tdm_tensor *make_batch(void) {
   return x;
 }
 
-static void check(const trial *trial) {
+static void check(const stage_trial *trial) {
   tdm_tensor *x = make_batch();
   tdm_session *session = make_session(trial);
   const tdm_feed feed = {.name = "x", .tensor = x};
@@ -275,7 +275,7 @@ static void check_pairs(int depth, int parts, bool training) {
   assert_ok(tdm_kernel_register(context, &nap_kernel));
   for (int i = 0; i < DEVICES; i++)
     for (int k = 0; k < DEVICES; k++) {
-      const trial trial = {devices[i], devices[k], depth, parts, training};
+      const stage_trial trial = {devices[i], devices[k], depth, parts, training};
       if (i != k) check(&trial);
     }
   tdm_context_release(context);

@@ -192,7 +192,7 @@ typedef struct tdm_spec {
   tdm_shape shape; /* concrete */
 } tdm_spec;
 
-/* Which part of a value one replica of a wrapped part has, so that what is keyed by an element's
+/* Which part of a value one replica of a parallel region has, so that what is keyed by an element's
  * place in the whole value stays the same however it is cut. All zeros: the whole. */
 typedef struct tdm_chunk {
   int64_t dimension;

@@ -1,7 +1,7 @@
 /* Fused nodes: several elementwise nodes that a device computes together, element by element, so
- * that what only they read is never stored. The pass graph/fuse.c makes them, each kind's kernel of
- * TDM_OP_FUSED executes them. Invariant: an element of a result has the bits that the members by
- * themselves give it. */
+ * that what only they read is never stored. The pass graph/passes/fuse.c makes them, each kind's
+ * kernel of TDM_OP_FUSED executes them. Invariant: an element of a result has the bits that the
+ * members by themselves give it. */
 #ifndef TANDEM_DEVICES_FUSED_H
 #define TANDEM_DEVICES_FUSED_H
 

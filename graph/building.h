@@ -99,7 +99,7 @@ TDM_API void tdm_split(tdm_graph *graph, const char *name, tdm_value x, int dime
 TDM_API tdm_value tdm_concat(tdm_graph *graph, const char *name, const tdm_value *parts,
                              size_t count, int dimension);
 
-/* How one value enters a wrapped part. */
+/* How one value enters a parallel region. */
 typedef struct tdm_scatter {
   tdm_value value;
   int dimension; /* that is cut; negative: from the end; TDM_BROADCAST: every replica reads all */
@@ -122,7 +122,8 @@ typedef struct tdm_parallel_options {
  * one part together, "rnn,linear"): in every plan its nodes run once for each chunk of rows, on a
  * device of their own. Results are put together along the dimension that the rows went into;
  * gradients of parameters are summed at their home in the order of replicas. Values that are cut
- * must have equally many rows, at run time. Wrapped parts may be nested, or follow one another. */
+ * must have equally many rows, at run time. Parallel regions may be nested, or follow one another.
+ */
 TDM_API void tdm_data_parallel(tdm_graph *graph, const char *scope,
                                const tdm_parallel_options *options);
 /* The same over the nodes between values, whatever their names: those that outputs need and that
@@ -137,12 +138,12 @@ TDM_API void tdm_data_parallel_between(tdm_graph *graph, const tdm_value *inputs
 
 /* A place that tensors pass: sessions with an observer show what a run had there. Answers value to
  * go on with; what nothing goes on with is not observed. name is a path below the scope; inside a
- * wrapped part every replica passes it. */
+ * parallel region every replica passes it. */
 TDM_API tdm_value tdm_observe(tdm_graph *graph, const char *name, tdm_value value);
 
 typedef struct tdm_observation {
   const char *name;         /* the place's path */
-  int replica;              /* its number; 0 outside of wrapped parts */
+  int replica;              /* its number; 0 outside of parallel regions */
   const tdm_tensor *tensor; /* on cpu:0; borrowed for the call, or retained by the observer */
   int micro_batch;          /* its number; 0 where the batch is not cut */
 } tdm_observation;

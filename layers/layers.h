@@ -116,8 +116,9 @@ typedef struct tdm_batch_norm_options {
 /* PyTorch's BatchNorm1d and BatchNorm2d: x (n, channels), (n, channels, width) or (n, channels,
  * height, width). Runs that train normalize by the batch, and move name.running_mean (zeros at
  * first), name.running_var (ones) and name.num_batches_tracked (int64) when they update; others
- * normalize by these. name.weight (ones), name.bias (zeros). In a wrapped part every replica takes
- * its own chunk's statistics, and the first one's are kept. A batch without elements is counted,
+ * normalize by these. name.weight (ones), name.bias (zeros). In a parallel region every replica
+ * takes its own chunk's statistics, and the first one's are kept. A batch without elements is
+ * counted,
  * and moves nothing. */
 TDM_API tdm_value tdm_batch_norm(tdm_graph *graph, const char *name, tdm_value x);
 TDM_API tdm_value tdm_batch_norm_with(tdm_graph *graph, const char *name, tdm_value x,

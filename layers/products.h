@@ -31,8 +31,8 @@ typedef struct tdm_attention_options {
   double dropout;    /* probability with which a weight is dropped in runs that train */
   /* PyTorch's attn_mask: bool, true where a key is left out, or of q's dtype, added to the scaled
    * products; (queries, keys), (batch heads, queries, keys) or (batch, heads, queries, keys); or
-   * invalid. No gradient flows into it. Into a wrapped part (queries, keys) goes as TDM_BROADCAST.
-   */
+   * invalid. No gradient flows into it. Into a parallel region (queries, keys) goes as
+   * TDM_BROADCAST. */
   tdm_value mask;
 } tdm_attention_options;
 

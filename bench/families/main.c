@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "bench/timing.h"
-#include "graph/explain.h"
-#include "graph/session.h"
+#include "graph/report/explain.h"
+#include "graph/run/session.h"
 
 enum { ROUNDS = 12, TEXT = 32 };
 #define TIMED "timed" /* the layer under test */

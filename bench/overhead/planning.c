@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "bench/overhead/rows.h"
-#include "graph/session.h"
+#include "graph/run/session.h"
 
 enum { WIDTH = 10, STRETCH = 10, PLANS = 9 };
 

@@ -2,7 +2,7 @@
  * was refused left nothing. */
 #include <string.h>
 
-#include "graph/costs.h"
+#include "graph/forecast/costs.h"
 #include "tests/fuzz/support.h"
 
 static void check_entries(const tdm_costs *costs) {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/passes.h"
+#include "graph/passes/passes.h"
 #include "layers/layers.h"
 #include "tests/fuzz/support.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "graph/session.h"
+#include "graph/run/session.h"
 #include "tests/graph/support.h"
 
 #define ACCELERATOR TEST_KIND ":0"

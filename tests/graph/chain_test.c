@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "graph/session.h"
+#include "graph/run/session.h"
 #include "tests/graph/counter_model.h"
 #include "tests/graph/seed_range.h"
 

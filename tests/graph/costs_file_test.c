@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "graph/costs.h"
+#include "graph/forecast/costs.h"
 #include "tests/core/comma_locale.h"
 #include "tests/graph/support.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "graph/store.h"
+#include "graph/store/store.h"
 #include "tests/graph/counter_rules.h"
 #include "tests/graph/held_plan.h"
 

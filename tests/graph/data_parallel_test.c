@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "devices/chunks.h"
-#include "graph/session.h"
+#include "graph/run/session.h"
 #include "tests/graph/support.h"
 
 enum { WIDTH = 8, HIDDEN = 12 };

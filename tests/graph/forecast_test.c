@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "graph/session.h"
+#include "graph/run/session.h"
 #include "tests/graph/support.h"
 
 /* Four devices: 2 flops and 1 byte of memory a ns, 3 us a launch; peers 4 bytes a ns after 1 us,

@@ -3,7 +3,7 @@
  * micro-batches. For accelerators of TEST_KIND. */
 #include <stdio.h>
 
-#include "graph/session.h"
+#include "graph/run/session.h"
 #include "tests/graph/support.h"
 
 #define ACCELERATOR TEST_KIND ":0"

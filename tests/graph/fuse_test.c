@@ -4,7 +4,7 @@
 
 #include "core/allocate.h"
 #include "devices/fused.h"
-#include "graph/session.h"
+#include "graph/run/session.h"
 #include "tests/graph/support.h"
 
 enum { ROWS = 4, WIDTH = 6 };

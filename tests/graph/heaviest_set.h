@@ -3,7 +3,7 @@
 #ifndef TANDEM_TESTS_GRAPH_HEAVIEST_SET_H
 #define TANDEM_TESTS_GRAPH_HEAVIEST_SET_H
 
-#include "graph/schedule.h"
+#include "graph/schedule/schedule.h"
 
 /* Which of an arena's storages comes wholly before which. */
 struct sharing {

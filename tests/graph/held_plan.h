@@ -6,7 +6,7 @@
 #ifndef TANDEM_TESTS_GRAPH_HELD_PLAN_H
 #define TANDEM_TESTS_GRAPH_HELD_PLAN_H
 
-#include "graph/session.h"
+#include "graph/run/session.h"
 
 typedef struct held_plan {
   tdm_plan *plan;

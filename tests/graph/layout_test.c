@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "core/allocate.h"
-#include "graph/session.h"
+#include "graph/run/session.h"
 #include "tests/graph/support.h"
 
 enum { BLOCKED = 7, LANES = 4, ROWS = 6, COLUMNS = 5 };

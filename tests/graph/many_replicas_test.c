@@ -1,8 +1,8 @@
-/* Wrapped parts of 20 and of 64 replicas: over few devices that stand several times in the list,
+/* Parallel regions of 20 and of 64 replicas: over few devices that stand several times in the list,
  * and over 64 devices of one kind; cut along rows, and along a dimension that needs kernels. */
 #include <stdio.h>
 
-#include "graph/session.h"
+#include "graph/run/session.h"
 #include "tests/graph/support.h"
 
 enum { WIDTH = 3, HIDDEN = 5, STEPS = 2, MOST = 64, LIST_BYTES = MOST * 8 };

@@ -1,9 +1,9 @@
 /* Micro-batches: against the model as it is, against the same parts one after another,
- * through wrapped parts, observed. */
+ * through parallel regions, observed. */
 #include <stdlib.h>
 
 #include "devices/kernels.h"
-#include "graph/session.h"
+#include "graph/run/session.h"
 #include "tests/graph/support.h"
 
 static tdm_context *context; /* of the group: 2 cpu and 2 sim devices */
@@ -385,7 +385,7 @@ static void micro_batches_go_through_wrapped_parts(void **unused) {
   tdm_session_release(plain);
 }
 
-/* A weight that is bent inside the wrapped part, twice there: no row reaches these nodes. */
+/* A weight that is bent inside the parallel region, twice there: no row reaches these nodes. */
 static tdm_session *bent_session(int micro_batches, const char *parallel) {
   tdm_graph *graph = tdm_graph_create(context);
   tdm_scope_dtype(graph, TDM_FLOAT64);

@@ -1,7 +1,7 @@
 /* Delays change when things happen, and nothing else: training in micro-batches, blocking and in
  * flight, gives bit for bit what the same session gives where nothing is held up. A seed draws the
  * model, the number of parts, how many steps are in flight, and the delays. */
-#include "graph/session.h"
+#include "graph/run/session.h"
 #include "tests/graph/run_tally.h"
 #include "tests/graph/seed_range.h"
 

@@ -3,7 +3,7 @@
  * stages and m micro-batches a step takes at least (m + S - 1) / m times what a device does. */
 #include <time.h>
 
-#include "graph/trace.h"
+#include "graph/run/trace.h"
 #include "tests/graph/support.h"
 
 enum { ROW_NS = 12000000, PARTS = 8, STAGES = 2, ATTEMPTS = 4 };

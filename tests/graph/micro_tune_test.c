@@ -1,7 +1,7 @@
 /* Choosing the number of micro-batches: the climb by itself, on times that are made up, and in a
  * session, whose results stay those of the whole batch. */
-#include "graph/micro_tune.h"
-#include "graph/session.h"
+#include "graph/run/micro_tune.h"
+#include "graph/run/session.h"
 #include "tests/graph/support.h"
 
 /* ---- The climb ---- */

@@ -4,7 +4,7 @@
 #ifndef TANDEM_TESTS_GRAPH_ORACLE_H
 #define TANDEM_TESTS_GRAPH_ORACLE_H
 
-#include "graph/schedule.h"
+#include "graph/schedule/schedule.h"
 
 typedef struct oracle_answer {
   bool valid;

@@ -3,7 +3,7 @@
  * machine does not make it longer than it says, and long enough that handing over is little. */
 #include <time.h>
 
-#include "graph/trace.h"
+#include "graph/run/trace.h"
 #include "tests/graph/run_tally.h"
 
 enum { STAGE_MS = 50, RUNS = 16, ATTEMPTS = 4 };

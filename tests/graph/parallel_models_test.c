@@ -1,8 +1,8 @@
-/* Wrapped parts of several shapes: recurrent state with its batch in dimension 1, parts within and
- * after one another, sparse gradients, what is refused, replicas that fail. */
+/* Parallel regions of several shapes: recurrent state with its batch in dimension 1, parts within
+ * and after one another, sparse gradients, what is refused, replicas that fail. */
 #include <stdlib.h>
 
-#include "graph/session.h"
+#include "graph/run/session.h"
 #include "tests/graph/support.h"
 
 enum { STEPS = 5, WIDTH = 6, HIDDEN = 7 };

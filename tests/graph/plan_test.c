@@ -3,7 +3,7 @@
 
 #include <jansson.h>
 
-#include "graph/session.h"
+#include "graph/run/session.h"
 #include "tests/graph/support.h"
 
 static tdm_context *context; /* of the group */
@@ -263,8 +263,8 @@ static void the_dot_is_well_formed(void **unused) {
 
 static void every_pass_can_be_printed(void **unused) {
   (void)unused;
-  static const char *const passes[] = {"place", "gradient", "layout", "transfer",
-                                       "join",  "schedule", "memory", "verify"};
+  static const char *const passes[] = {"place",           "gradient", "layout", "transfer",
+                                       "concat_in_place", "schedule", "memory", "verify"};
   tdm_session *session = trained_session(false);
   const int plans = session->plan_count;
   size_t before = 1;

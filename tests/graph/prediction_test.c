@@ -7,7 +7,7 @@
 
 #include "devices/host/links.h"
 #include "devices/links.h"
-#include "graph/session.h"
+#include "graph/run/session.h"
 #include "tests/graph/support.h"
 
 static json_t *explained(tdm_session *session) {

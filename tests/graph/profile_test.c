@@ -1,5 +1,5 @@
 /* What a profile tells of durations that were fed to it by hand. */
-#include "graph/profile.h"
+#include "graph/plan/profile.h"
 
 #include "tests/devices/support.h"
 

@@ -3,7 +3,7 @@
 #ifndef TANDEM_TESTS_GRAPH_RANDOM_SCHEDULE_H
 #define TANDEM_TESTS_GRAPH_RANDOM_SCHEDULE_H
 
-#include "graph/schedule.h"
+#include "graph/schedule/schedule.h"
 
 /* Numbers in order from a stream of tdm_random. */
 struct numbers {

@@ -22,7 +22,7 @@ static int end_group(void **unused) {
 
 /* How a model is computed. */
 typedef struct way {
-  const char *devices; /* of the wrapped part; NULL: not wrapped */
+  const char *devices; /* of the parallel region; NULL: not wrapped */
   int micro_batches;   /* 0: none */
 } way;
 

@@ -5,8 +5,8 @@
  * again with stages twice as long. */
 #include <time.h>
 
-#include "graph/trace.h"
-#include "graph/virtual_time.h"
+#include "graph/run/trace.h"
+#include "graph/forecast/virtual_time.h"
 #include "tests/graph/run_tally.h"
 
 enum { SHORTEST_ROW_NS = 12000000, BATCH = 4, RUNS = 8, VIRTUAL_RUNS = 12, ATTEMPTS = 6 };

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "graph/store.h"
+#include "graph/store/store.h"
 
 tdm_context *graph_context_of(int cpu_devices, int sim_devices) {
   const tdm_context_options options = {.struct_size = sizeof options,

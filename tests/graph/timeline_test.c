@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "graph/timeline.h"
+#include "graph/report/timeline.h"
 
 enum { CPU, SIM, UPLOAD, ROWS };          /* rows */
 enum { WORDS, MOVE, DENSE, STEP, NODES }; /* nodes */

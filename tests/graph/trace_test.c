@@ -3,7 +3,7 @@
  * and for an emulated accelerator (TEST_DEVICE). */
 #include <jansson.h>
 
-#include "graph/trace.h"
+#include "graph/run/trace.h"
 #include "tests/graph/run_tally.h"
 
 static tdm_session *zigzag_session(tdm_context *context, const tdm_session_options *options) {

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "devices/staged_memory.h"
-#include "graph/session.h"
+#include "graph/run/session.h"
 #include "tests/graph/clogged.h"
 #include "tests/graph/run_tally.h"
 

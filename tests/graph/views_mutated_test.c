@@ -1,6 +1,6 @@
 /* Wherever a view, or a part of a concatenation, of a real plan is moved or grown beyond the memory
  * it lies in, verify refuses the plan: for every value of several plans that a step touches. */
-#include "graph/session.h"
+#include "graph/run/session.h"
 #include "tests/graph/support.h"
 
 static tdm_context *context; /* of the group */

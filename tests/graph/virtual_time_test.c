@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/virtual_time.h"
+#include "graph/forecast/virtual_time.h"
 
 struct fixture {
   tdm_allocator allocator;

@@ -1,0 +1,317 @@
+/* Describing a graph: inputs, parameters, outputs, scopes, nodes. Invariant: after the first error
+ * nothing is added any more; every function answers the invalid value, and the error stays. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/utf8.h"
+#include "graph/ir/ir.h"
+
+static const tdm_value invalid = {0, 0};
+
+tdm_graph *tdm_graph_create(tdm_context *context) {
+  if (!context) {
+    (void)tdm_fail_null("tdm_graph_create: the context");
+    return NULL;
+  }
+  if (tdm_context_check(context) != TDM_OK) return NULL;
+  const tdm_allocator *allocator = tdm_context_allocator(context);
+  tdm_graph *graph = tdm_allocate(allocator, sizeof *graph, "graph");
+  if (!graph) return NULL;
+  if (tdm_graph_init(graph, context) == TDM_OK) return graph;
+  tdm_graph_release(graph);
+  return NULL;
+}
+
+tdm_graph *tdm_graph_retain(tdm_graph *graph) {
+  if (graph) atomic_fetch_add_explicit(&graph->references, 1, memory_order_relaxed);
+  return graph;
+}
+
+void tdm_graph_release(tdm_graph *graph) {
+  if (!graph || tdm_context_is_inherited(graph->context)) return;
+  if (atomic_fetch_sub(&graph->references, 1) != 1) return;
+  tdm_context *context = tdm_context_retain(graph->context);
+  tdm_graph_deinit(graph);
+  tdm_release(tdm_context_allocator(context), graph, sizeof *graph);
+  tdm_context_release(context);
+}
+
+tdm_status tdm_graph_status(const tdm_graph *graph) {
+  if (!graph) return tdm_fail_null("tdm_graph_status: the graph");
+  TDM_TRY(tdm_context_check(graph->context));
+  return graph->status == TDM_OK ? TDM_OK : tdm_fail(graph->status, "%s", graph->message);
+}
+
+tdm_context *tdm_graph_context(const tdm_graph *graph) {
+  return graph ? graph->context : NULL;
+}
+
+tdm_value tdm_graph_fail(tdm_graph *graph, tdm_status status, const char *format, ...) {
+  if (!graph) (void)tdm_fail_null("the graph");
+  if (!graph || graph->status != TDM_OK) return invalid;
+  char text[TDM_MESSAGE_BYTES];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format ? format : "no reason was given", arguments);
+  va_end(arguments);
+  (void)tdm_fail(status, "%s", text);
+  graph->status = status == TDM_OK ? TDM_INTERNAL : status;
+  memcpy(graph->message, text, sizeof text);
+  return invalid;
+}
+
+tdm_value tdm_graph_fail_message(tdm_graph *graph, tdm_status status) {
+  return tdm_graph_fail(graph, status, "%s", tdm_last_message());
+}
+
+bool tdm_graph_is_open(tdm_graph *graph, const char *name) {
+  if (!graph) {
+    (void)tdm_fail_null("the graph");
+    return false;
+  }
+  if (graph->status != TDM_OK) return false;
+  if (graph->frozen) {
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: the graph is frozen by a session",
+                   name ? name : "?");
+    return false;
+  }
+  if (name && *name && tdm_utf8_is_valid(name, strlen(name))) return true;
+  if (name && *name)
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "the name \"%s\" is not UTF-8", name);
+  else
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "a name is missing");
+  return false;
+}
+
+static tdm_scope *scope_of(tdm_graph *graph) {
+  return &graph->scopes[graph->scope_depth];
+}
+
+static const char *path_of(tdm_graph *graph, const char *name) {
+  if (graph->concrete && name == graph->append_name) return name;
+  const char *prefix = scope_of(graph)->prefix;
+  return *prefix ? tdm_region_format(&graph->region, "%s%s", prefix, name)
+                 : tdm_region_string(&graph->region, name);
+}
+
+uint64_t tdm_graph_stream(tdm_graph *graph, const char *name) {
+  const char *path = tdm_graph_is_open(graph, name) ? path_of(graph, name) : NULL;
+  return path ? tdm_random_stream(path) : 0;
+}
+
+/* The value of a handle; 0 (and an error, unless one sticks) for a foreign or absent one. kind says
+ * what name is of. */
+static uint32_t index_of(tdm_graph *graph, tdm_value value, const char *kind, const char *name) {
+  if (tdm_ir_owns(graph, value)) return value.index;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %s", kind, name,
+                 value.index == 0 ? "an input that it needs is not a value"
+                                  : "an input is a value of another graph");
+  return 0;
+}
+
+tdm_value tdm_input(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape) {
+  if (!tdm_graph_is_open(graph, name)) return invalid;
+  if (tdm_dtype_bytes(dtype) == 0 || !tdm_shape_is_valid(&shape))
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "input %s: its dtype or shape is not legal",
+                          name);
+  if (!tdm_ir_is_possible(&(tdm_spec){.dtype = dtype, .shape = shape})) {
+    char text[TDM_SHAPE_TEXT];
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "input %s: %s %s is larger than any memory",
+                          name, tdm_dtype_name(dtype), tdm_shape_text(&shape, text, sizeof text));
+  }
+  const char *path = path_of(graph, name);
+  for (size_t i = 0; path && i < graph->inputs.count; i++)
+    if (strcmp(graph->values.items[graph->inputs.items[i]].name, path) == 0)
+      return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "input %s is declared twice", path);
+  tdm_ir_value value = {.spec = {.dtype = dtype, .shape = shape},
+                        .kind = TDM_VALUE_INPUT,
+                        .binding = (uint32_t)graph->inputs.count,
+                        .device = TDM_NO_DEVICE,
+                        .name = path};
+  if (!path || TDM_ARRAY_RESERVE(graph, &graph->inputs, 1) != TDM_OK)
+    return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
+  const uint32_t index = tdm_ir_add_value(graph, &value);
+  if (!index) return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
+  graph->inputs.items[graph->inputs.count++] = index;
+  return tdm_ir_handle(graph, index);
+}
+
+void tdm_output(tdm_graph *graph, const char *name, tdm_value value) {
+  if (!tdm_graph_is_open(graph, name)) return;
+  const uint32_t index = index_of(graph, value, "output", name);
+  if (!index) return;
+  for (size_t i = 0; i < graph->outputs.count; i++)
+    if (strcmp(graph->outputs.items[i].name, name) == 0) {
+      tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "output %s is declared twice", name);
+      return;
+    }
+  const char *copy = tdm_region_string(&graph->region, name);
+  if (!copy || TDM_ARRAY_RESERVE(graph, &graph->outputs, 1) != TDM_OK) {
+    tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
+    return;
+  }
+  graph->outputs.items[graph->outputs.count++] = (tdm_graph_output){copy, index};
+}
+
+/* The name as the device keeps it; NULL after making the reason the sticky error. */
+static const char *checked_device(tdm_graph *graph, const char *device) {
+  const tdm_device *found = tdm_context_find_device(graph->context, device ? device : "");
+  if (found) return found->name;
+  tdm_graph_fail_message(graph, TDM_UNAVAILABLE);
+  return NULL;
+}
+
+void tdm_place(tdm_graph *graph, const char *device) {
+  if (!tdm_graph_is_open(graph, "tdm_place")) return;
+  const char *name = checked_device(graph, device);
+  if (name) scope_of(graph)->device = name;
+}
+
+void tdm_place_value(tdm_graph *graph, tdm_value value, const char *device) {
+  if (!tdm_graph_is_open(graph, "tdm_place_value")) return;
+  const uint32_t index = index_of(graph, value, "tdm_place_value", device ? device : "");
+  const char *name = index ? checked_device(graph, device) : NULL;
+  if (!name) return;
+  const uint32_t producer = graph->values.items[index].producer;
+  if (producer)
+    graph->nodes.items[producer].wanted_device = name;
+  else
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: inputs and parameters follow their consumer",
+                   graph->values.items[index].name);
+}
+
+void tdm_scope_push(tdm_graph *graph, const char *name) {
+  if (!tdm_graph_is_open(graph, name)) return;
+  if (graph->scope_depth + 1 >= TDM_MAX_SCOPES) {
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: more than %d scopes", name, TDM_MAX_SCOPES);
+    return;
+  }
+  const tdm_scope *outer = scope_of(graph);
+  const char *prefix = tdm_region_format(&graph->region, "%s%s/", outer->prefix, name);
+  if (!prefix) {
+    tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
+    return;
+  }
+  graph->scopes[graph->scope_depth + 1] = (tdm_scope){prefix, outer->device, outer->dtype};
+  graph->scope_depth++;
+}
+
+void tdm_scope_pop(tdm_graph *graph) {
+  if (!tdm_graph_is_open(graph, "tdm_scope_pop")) return;
+  if (graph->scope_depth == 0)
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "tdm_scope_pop without a matching push");
+  else
+    graph->scope_depth--;
+}
+
+void tdm_scope_dtype(tdm_graph *graph, tdm_dtype dtype) {
+  if (!tdm_graph_is_open(graph, "tdm_scope_dtype")) return;
+  if (tdm_dtype_is_floating(dtype))
+    scope_of(graph)->dtype = dtype;
+  else
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "a scope's dtype is floating, not %s",
+                   tdm_dtype_name(dtype));
+}
+
+tdm_dtype tdm_graph_dtype(const tdm_graph *graph) {
+  return graph ? graph->scopes[graph->scope_depth].dtype : TDM_DTYPE_NONE;
+}
+
+tdm_shape tdm_value_shape(const tdm_graph *graph, tdm_value value) {
+  tdm_shape none = {.rank = -1};
+  if (!graph || !tdm_ir_owns(graph, value)) return none;
+  return graph->values.items[value.index].spec.shape;
+}
+
+tdm_dtype tdm_value_dtype(const tdm_graph *graph, tdm_value value) {
+  if (!graph || !tdm_ir_owns(graph, value)) return TDM_DTYPE_NONE;
+  return graph->values.items[value.index].spec.dtype;
+}
+
+/* ---- Nodes ---- */
+
+/* Is all there that the operation needs to be asked for its shapes? False with an error. */
+static bool check_operation(tdm_graph *graph, const tdm_operation *operation, const char *name,
+                            const void *attributes) {
+  const char *missing = !operation->name                                ? "a name"
+                        : !operation->infer                             ? "a shape rule"
+                        : operation->attribute_bytes > 0 && !attributes ? "attributes"
+                                                                        : NULL;
+  if (!missing) return true;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: it lacks %s",
+                 operation->name ? operation->name : "?", name, missing);
+  return false;
+}
+
+/* Reads the handles; false (with an error, unless one sticks) when one does not belong. */
+static bool read_inputs(tdm_graph *graph, const tdm_operation *operation, const char *name,
+                        const tdm_value *inputs, size_t count, uint32_t *out_indices) {
+  if (count < operation->min_inputs || count > operation->max_inputs ||
+      count > TDM_KERNEL_MAX_INPUTS) {
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %zu inputs, and it takes %d to %d",
+                   operation->name, name, count, operation->min_inputs, operation->max_inputs);
+    return false;
+  }
+  if (count > 0 && !inputs) {
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %zu inputs, and the list of them is NULL",
+                   operation->name, name, count);
+    return false;
+  }
+  for (size_t i = 0; i < count; i++) {
+    out_indices[i] = 0;
+    if (i >= operation->min_inputs && !tdm_value_is_valid(inputs[i])) continue;
+    out_indices[i] = index_of(graph, inputs[i], operation->name, name);
+    if (!out_indices[i]) return false;
+  }
+  return true;
+}
+
+static tdm_ir_node make_node(tdm_graph *graph, const tdm_operation *operation, const char *path,
+                             const void *attributes, size_t input_count) {
+  return (tdm_ir_node){.operation = operation,
+                       .attributes = attributes,
+                       .name = path,
+                       .wanted_device = graph->concrete ? NULL : scope_of(graph)->device,
+                       .input_count = (uint16_t)input_count,
+                       .output_count = (uint16_t)tdm_ir_output_count(operation, attributes),
+                       .device = graph->append_device,
+                       .role = graph->append_role,
+                       .replica = graph->append_replica,
+                       .micro = graph->append_micro,
+                       .update_group = graph->append_update_group};
+}
+
+tdm_value tdm_append(tdm_graph *graph, const tdm_operation *operation, const char *name,
+                     const void *attributes, const tdm_value *inputs, size_t input_count,
+                     tdm_value *outputs) {
+  const bool asked = operation && (attributes || operation->attribute_bytes == 0);
+  const size_t output_count = asked ? tdm_ir_output_count(operation, attributes) : 0;
+  for (size_t i = 0; outputs && i < output_count; i++)
+    outputs[i] = invalid;
+  if (!operation)
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: no operation", name ? name : "(NULL)");
+  if (!tdm_graph_is_open(graph, name)) return invalid;
+  if (!check_operation(graph, operation, name, attributes)) return invalid;
+  if (output_count == 0 || output_count > TDM_KERNEL_MAX_OUTPUTS)
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %zu outputs", operation->name, name,
+                          output_count);
+  uint32_t indices[TDM_KERNEL_MAX_INPUTS];
+  tdm_spec specs[TDM_KERNEL_MAX_OUTPUTS];
+  if (!read_inputs(graph, operation, name, inputs, input_count, indices)) return invalid;
+  const char *path = path_of(graph, name);
+  const void *copy = tdm_ir_copy_bytes(graph, attributes, operation->attribute_bytes);
+  if (!path || (operation->attribute_bytes && !copy))
+    return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
+  const tdm_status status = tdm_ir_infer(graph, operation, path, copy, indices, input_count, specs);
+  if (status != TDM_OK) return tdm_graph_fail_message(graph, status);
+  const tdm_ir_node node = make_node(graph, operation, path, copy, input_count);
+  const uint32_t index = tdm_ir_add_node(graph, &node, indices, specs);
+  if (!index || tdm_ir_order_push(graph, index) != TDM_OK)
+    return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
+  const tdm_ir_node *added = tdm_ir_node_at(graph, index);
+  tdm_ir_settle_outputs(graph, added);
+  for (uint32_t i = 0; outputs && i < added->output_count; i++)
+    outputs[i] = tdm_ir_handle(graph, added->first_output + i);
+  return tdm_ir_handle(graph, added->first_output);
+}

@@ -1,0 +1,283 @@
+/* The user's side of data parallelism: which nodes a parallel region has, its devices, how values
+ * enter it. Invariant: two parallel regions are apart, or one lies in the other. */
+#include <string.h>
+
+#include "core/allocate.h"
+#include "graph/describe/parallel_region.h"
+#include "graph/ir/ir.h"
+
+static bool is_below(const char *path, const char *scope, size_t length) {
+  return length == 0 ||
+         (strncmp(path, scope, length) == 0 && (path[length] == '/' || path[length] == 0));
+}
+
+static bool is_inside(const tdm_graph *graph, uint16_t parallel_region, uint16_t outer) {
+  while (parallel_region && parallel_region != outer)
+    parallel_region = graph->parallel_regions.items[parallel_region].parent;
+  return parallel_region == outer;
+}
+
+/* ---- Options ---- */
+
+static tdm_status read_devices(tdm_graph *graph, const char *list,
+                               tdm_parallel_region *parallel_region) {
+  tdm_device *devices[TDM_MAX_PARTS];
+  size_t count;
+  TDM_TRY(tdm_context_find_devices(graph->context, list, TDM_MAX_PARTS, devices, &count));
+  int16_t *indices =
+      tdm_region_take(&graph->region, count * sizeof *parallel_region->devices, "parallel region");
+  if (!indices) return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < count; i++)
+    indices[i] = (int16_t)devices[i]->context_index;
+  parallel_region->devices = indices;
+  parallel_region->device_count = (uint16_t)count;
+  return TDM_OK;
+}
+
+static tdm_status read_weights(tdm_graph *graph, const double *weights,
+                               tdm_parallel_region *parallel_region) {
+  if (!weights) return TDM_OK;
+  double *copy = tdm_region_take(&graph->region, parallel_region->device_count * sizeof *copy,
+                                 "parallel region");
+  if (!copy) return TDM_OUT_OF_MEMORY;
+  double sum = 0;
+  for (uint16_t i = 0; i < parallel_region->device_count; i++) {
+    if (!(weights[i] >= 0 && weights[i] < 1e300))
+      return tdm_fail(TDM_INVALID_ARGUMENT, "weight %g of device %d is not possible", weights[i],
+                      (int)i);
+    copy[i] = weights[i];
+    sum += weights[i];
+  }
+  parallel_region->weights = copy;
+  if (sum <= 0) return tdm_fail(TDM_INVALID_ARGUMENT, "all weights are 0");
+  return TDM_OK;
+}
+
+static tdm_status read_scatter(tdm_graph *graph, const tdm_parallel_options *options,
+                               tdm_parallel_region *parallel_region) {
+  if (options->scatter_count == 0) return TDM_OK;
+  parallel_region->inputs = tdm_region_take(
+      &graph->region, options->scatter_count * sizeof *parallel_region->inputs, "parallel region");
+  if (!parallel_region->inputs) return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < options->scatter_count; i++) {
+    const tdm_scatter *scatter = &options->scatter[i];
+    const int rank = tdm_value_shape(graph, scatter->value).rank;
+    if (rank < 0) return tdm_fail(TDM_INVALID_ARGUMENT, "scatter %zu names no value", i);
+    int dimension = scatter->dimension;
+    if (dimension != TDM_BROADCAST && dimension < 0) dimension += rank;
+    if (dimension != TDM_BROADCAST && (dimension < 0 || dimension >= rank))
+      return tdm_fail(TDM_INVALID_ARGUMENT, "scatter %zu: its value has no dimension %d", i,
+                      scatter->dimension);
+    parallel_region->inputs[parallel_region->input_count++] =
+        (tdm_parallel_input){scatter->value.index, dimension};
+  }
+  return TDM_OK;
+}
+
+/* An array that is not there has no elements. */
+static tdm_status check_arrays(const tdm_boundary *boundary, const tdm_parallel_options *options) {
+  const char *missing = options->scatter_count > 0 && !options->scatter ? "scatter" : NULL;
+  if (boundary && boundary->input_count > 0 && !boundary->inputs) missing = "inputs";
+  if (boundary && boundary->output_count > 0 && !boundary->outputs) missing = "outputs";
+  if (!missing) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s is NULL, and its count is not 0", missing);
+}
+
+/* What is cut in a way of its own enters the part. */
+static tdm_status check_scatter(const tdm_boundary *boundary, const tdm_parallel_options *options) {
+  for (size_t i = 0; i < options->scatter_count; i++) {
+    bool enters = false;
+    for (size_t k = 0; k < boundary->input_count && !enters; k++)
+      enters = boundary->inputs[k].index == options->scatter[i].value.index;
+    if (!enters)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "scatter %zu: its value is not named as entering", i);
+  }
+  return TDM_OK;
+}
+
+static tdm_status read_options(tdm_graph *graph, const tdm_parallel_options *options,
+                               tdm_parallel_region *parallel_region) {
+  TDM_TRY(read_devices(graph, options->devices, parallel_region));
+  TDM_TRY(read_weights(graph, options->weights, parallel_region));
+  parallel_region->output_device = parallel_region->devices[0];
+  if (options->output_device) {
+    const tdm_device *device = tdm_context_find_device(graph->context, options->output_device);
+    if (!device) return TDM_UNAVAILABLE;
+    parallel_region->output_device = (int16_t)device->context_index;
+  }
+  return read_scatter(graph, options, parallel_region);
+}
+
+/* ---- Nodes ---- */
+
+/* Each of these speaks of the part that has the nodes of members, a bit a node. */
+
+/* An older region lies in the part, or the part in it, or they are apart. */
+static tdm_status check_nesting(const tdm_graph *graph, const bool *members) {
+  for (uint16_t w = 1; w < graph->parallel_regions.count; w++) {
+    bool shared = false;
+    bool only_old = false;
+    bool only_new = false;
+    for (size_t i = 0; i < graph->order.count; i++) {
+      const uint32_t index = graph->order.items[i];
+      const bool in_old = is_inside(graph, tdm_ir_node_at(graph, index)->parallel_region, w);
+      shared |= in_old && members[index];
+      only_old |= in_old && !members[index];
+      only_new |= members[index] && !in_old;
+    }
+    if (shared && only_old && only_new)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "a part of %s, which is wrapped, and not all of it",
+                      graph->parallel_regions.items[w].name);
+  }
+  return TDM_OK;
+}
+
+/* Does the parallel region have all of its nodes, and more? */
+static bool encloses(const tdm_graph *graph, uint16_t parallel_region, const bool *members) {
+  bool more = false;
+  for (size_t i = 0; i < graph->order.count; i++) {
+    const uint32_t index = graph->order.items[i];
+    const bool inside =
+        is_inside(graph, tdm_ir_node_at(graph, index)->parallel_region, parallel_region);
+    if (members[index] && !inside) return false;
+    more |= inside && !members[index];
+  }
+  return more;
+}
+
+/* The innermost region that it lies in; 0: none. One with the same nodes will lie in it. */
+static uint16_t enclosing_wrap(const tdm_graph *graph, const bool *members) {
+  uint16_t found = 0;
+  for (uint16_t w = 1; w < graph->parallel_regions.count; w++)
+    if (is_inside(graph, w, found) && encloses(graph, w, members)) found = w;
+  return found;
+}
+
+/* Puts its nodes into the new region: themselves, or the outermost region inside it that has them.
+ */
+static void mark(tdm_graph *graph, const bool *members, uint16_t parallel_region, uint16_t parent) {
+  graph->parallel_regions.items[parallel_region].parent = parent;
+  for (size_t i = 0; i < graph->order.count; i++) {
+    const uint32_t index = graph->order.items[i];
+    if (!members[index]) continue;
+    tdm_ir_node *node = tdm_ir_node_at(graph, index);
+    if (node->parallel_region == parent) {
+      node->parallel_region = parallel_region;
+      continue;
+    }
+    uint16_t outermost = node->parallel_region;
+    while (outermost != parallel_region &&
+           graph->parallel_regions.items[outermost].parent != parent)
+      outermost = graph->parallel_regions.items[outermost].parent;
+    if (outermost != parallel_region)
+      graph->parallel_regions.items[outermost].parent = parallel_region;
+  }
+}
+
+/* ---- Wrapping ---- */
+
+/* Every scope of the list has nodes; sets members. */
+static tdm_status find_below(const tdm_graph *graph, const char *scopes, bool *members) {
+  for (const char *at = scopes;;) {
+    const size_t length = strcspn(at, ",");
+    bool any = false;
+    for (size_t i = 0; i < graph->order.count; i++) {
+      const uint32_t index = graph->order.items[i];
+      const bool below = is_below(tdm_ir_node_at(graph, index)->name, at, length);
+      members[index] |= below;
+      any |= below;
+    }
+    if (!any || (length == 0 && *scopes))
+      return tdm_fail(TDM_INVALID_ARGUMENT, "nothing has been built below \"%.*s\"", (int)length,
+                      at);
+    if (at[length] == 0) return TDM_OK;
+    at += length + 1;
+  }
+}
+
+/* Entry 0 of the list is none. */
+static tdm_status reserve_wrap(tdm_graph *graph) {
+  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->parallel_regions, 2));
+  if (graph->parallel_regions.count == 0)
+    memset(&graph->parallel_regions.items[graph->parallel_regions.count++], 0,
+           sizeof graph->parallel_regions.items[0]);
+  if (graph->parallel_regions.count > UINT16_MAX)
+    return tdm_fail(TDM_UNSUPPORTED, "too many parallel regions");
+  return TDM_OK;
+}
+
+static tdm_status add_wrap(tdm_graph *graph, const bool *members, const char *name,
+                           const tdm_parallel_options *options) {
+  TDM_TRY(check_nesting(graph, members));
+  TDM_TRY(reserve_wrap(graph));
+  tdm_parallel_region parallel_region = {.name = name};
+  TDM_TRY(read_options(graph, options, &parallel_region));
+  const uint16_t parent = enclosing_wrap(graph, members);
+  const uint16_t index = (uint16_t)graph->parallel_regions.count;
+  graph->parallel_regions.items[graph->parallel_regions.count++] = parallel_region;
+  mark(graph, members, index, parent);
+  return TDM_OK;
+}
+
+/* Finds the nodes, by scopes or, where boundary is given, between its values; makes them a region.
+ */
+static tdm_status replicate_nodes(tdm_graph *graph, const char *scopes,
+                                  const tdm_boundary *boundary, const char *name,
+                                  const tdm_parallel_options *options) {
+  TDM_TRY(check_arrays(boundary, options));
+  const size_t count = graph->nodes.count;
+  bool *members = tdm_allocate(graph->allocator, count * sizeof *members, "parallel region");
+  if (!members) return TDM_OUT_OF_MEMORY;
+  tdm_status status =
+      boundary ? tdm_boundary_mark(graph, boundary, members) : find_below(graph, scopes, members);
+  if (status == TDM_OK && boundary) status = check_scatter(boundary, options);
+  if (status == TDM_OK) status = add_wrap(graph, members, name, options);
+  tdm_release(graph->allocator, members, count * sizeof *members);
+  return status;
+}
+
+static void replicate_or_fail(tdm_graph *graph, const char *scopes, const tdm_boundary *boundary,
+                              const char *called, const tdm_parallel_options *options) {
+  const char *name = called ? tdm_region_string(&graph->region, called) : NULL;
+  tdm_status status;
+  if (graph->frozen)
+    status = tdm_fail(TDM_INVALID_ARGUMENT, "a session was made from the graph");
+  else if (!called || !options)
+    status = tdm_fail(TDM_INVALID_ARGUMENT, "no scope or no options");
+  else if (options->struct_size != sizeof *options)
+    status = tdm_fail(TDM_INVALID_ARGUMENT, "struct_size of its options is %zu, expected %zu",
+                      options->struct_size, sizeof *options);
+  else if (!name)
+    status = TDM_OUT_OF_MEMORY;
+  else
+    status = replicate_nodes(graph, scopes, boundary, name, options);
+  if (status == TDM_OK) return;
+  tdm_fail_within(status, "data parallel over %s", called ? called : "the graph");
+  tdm_graph_fail_message(graph, status);
+}
+
+void tdm_data_parallel(tdm_graph *graph, const char *scope, const tdm_parallel_options *options) {
+  if (!tdm_graph_is_open(graph, "tdm_data_parallel")) return;
+  replicate_or_fail(graph, scope, NULL, scope && !*scope ? "the graph" : scope, options);
+}
+
+static const char *name_or(const tdm_graph *graph, const tdm_value *values, size_t count,
+                           const char *otherwise) {
+  if (count == 0 || !values || !values[0].index || values[0].index >= graph->values.count)
+    return otherwise;
+  return tdm_parallel_value_name(graph, values[0].index);
+}
+
+void tdm_data_parallel_between(tdm_graph *graph, const tdm_value *inputs, size_t input_count,
+                               const tdm_value *outputs, size_t output_count,
+                               const tdm_parallel_options *options) {
+  if (!tdm_graph_is_open(graph, "tdm_data_parallel_between")) return;
+  const tdm_boundary boundary = {inputs, input_count, outputs, output_count};
+  const char *name =
+      tdm_region_format(&graph->region, "%s..%s", name_or(graph, inputs, input_count, ""),
+                        name_or(graph, outputs, output_count, ""));
+  if (!name)
+    tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
+  else
+    replicate_or_fail(graph, NULL, &boundary, name, options);
+}

@@ -1,0 +1,164 @@
+/* Forecasting a session's latest plan: puts its parts together and tells what came out. Invariant:
+ * nothing of the plan or the session is changed. */
+#include "graph/forecast/forecast.h"
+
+#include <string.h>
+
+#include "graph/run/session.h"
+
+#define NONE TDM_VIRTUAL_NONE
+
+/* ---- Making room ---- */
+
+static void *take(tdm_forecasting *state, size_t count, size_t bytes) {
+  return tdm_region_take(&state->region, (count + 1) * bytes, "forecast");
+}
+
+static tdm_status make_room(tdm_forecasting *state) {
+  const tdm_plan *plan = state->plan;
+  const size_t steps = plan->lowered.schedule.step_count;
+  const size_t queues = plan->lowered.schedule.queue_count;
+  const size_t devices = tdm_device_count(plan->graph.context);
+  const size_t machine_links = state->machine ? tdm_machine_link_count(state->machine) : 0;
+  state->task_of = take(state, steps, sizeof *state->task_of);
+  state->passed_over = take(state, steps, sizeof *state->passed_over);
+  state->follows = take(state, steps, sizeof *state->follows);
+  state->kernel_ns = take(state, steps, sizeof *state->kernel_ns);
+  state->crowded = take(state, steps, sizeof *state->crowded);
+  state->queue_of = take(state, queues, sizeof *state->queue_of);
+  state->sum_queue_of = take(state, devices, sizeof *state->sum_queue_of);
+  state->pair_link_of = take(state, devices * devices, sizeof *state->pair_link_of);
+  state->queue_names = take(state, queues + devices + 1, sizeof *state->queue_names);
+  state->link_names = take(state, machine_links + devices * devices, sizeof *state->link_names);
+  if (!state->task_of || !state->passed_over || !state->follows || !state->kernel_ns ||
+      !state->crowded || !state->queue_of || !state->sum_queue_of || !state->pair_link_of ||
+      !state->queue_names || !state->link_names)
+    return TDM_OUT_OF_MEMORY;
+  memset(state->sum_queue_of, 0xff, devices * sizeof *state->sum_queue_of);
+  memset(state->pair_link_of, 0xff, devices * devices * sizeof *state->pair_link_of);
+  return TDM_OK;
+}
+
+/* ---- Simulating ---- */
+
+static tdm_status simulate(tdm_forecasting *state) {
+  TDM_TRY(make_room(state));
+  TDM_TRY(tdm_forecast_price(state));
+  tdm_forecast_sum *sums = NULL;
+  size_t sum_count = 0;
+  if (state->options->summation != TDM_SUM_AT_HOME)
+    TDM_TRY(tdm_forecast_find_sums(state, &sums, &sum_count));
+  TDM_TRY(tdm_forecast_add_main(state));
+  TDM_TRY(tdm_forecast_add_sums(state, sums, sum_count));
+  TDM_TRY(tdm_forecast_add_followers(state, sums, sum_count));
+  TDM_TRY(tdm_forecast_add_update(state));
+  TDM_TRY(tdm_forecast_add_updates(state, sums, sum_count));
+  return tdm_virtual_run(&state->schedule);
+}
+
+/* ---- Telling ---- */
+
+/* The answer and its lists are one block: queues and links stand behind it. */
+typedef struct block {
+  tdm_forecast forecast; /* first */
+  tdm_allocator allocator;
+  size_t bytes;
+} block;
+
+static void tell_queues(const tdm_forecasting *state, tdm_forecast *forecast) {
+  for (size_t q = 0; q < state->schedule.queue_count; q++) {
+    const tdm_virtual_queue *queue = &state->schedule.queues[q];
+    if (!(queue->busy_ns > 0)) continue;
+    tdm_forecast_queue *told = &forecast->queues[forecast->queue_count++];
+    memcpy(told->name, state->queue_names[q], sizeof told->name);
+    told->busy_ns = queue->busy_ns;
+    told->critical_ns = queue->critical_ns;
+  }
+}
+
+static void tell_links(const tdm_forecasting *state, tdm_forecast *forecast) {
+  for (size_t l = 0; l < state->schedule.link_count; l++) {
+    const tdm_virtual_link *link = &state->schedule.links[l];
+    if (link->copy_count == 0) continue;
+    tdm_forecast_link *told = &forecast->links[forecast->link_count++];
+    memcpy(told->name, state->link_names[l], sizeof told->name);
+    told->bytes = link->bytes;
+    told->busy_ns = link->busy_ns;
+    told->critical_ns = link->critical_ns;
+    told->copies = link->copy_count;
+  }
+}
+
+static tdm_status tell(const tdm_forecasting *state, tdm_forecast **out_forecast) {
+  const size_t queue_bytes = state->schedule.queue_count * sizeof(tdm_forecast_queue);
+  const size_t link_bytes = state->schedule.link_count * sizeof(tdm_forecast_link);
+  const size_t bytes = sizeof(block) + queue_bytes + link_bytes;
+  const tdm_allocator *allocator = state->schedule.allocator;
+  block *made = tdm_allocate(allocator, bytes, "forecast");
+  if (!made) return TDM_OUT_OF_MEMORY;
+  made->allocator = *allocator;
+  made->bytes = bytes;
+  tdm_forecast *forecast = &made->forecast;
+  forecast->queues = (tdm_forecast_queue *)(made + 1);
+  forecast->links = (tdm_forecast_link *)((char *)(made + 1) + queue_bytes);
+  forecast->step_ns = state->schedule.end_ns;
+  forecast->measured_kernels = state->measured_kernels;
+  forecast->modelled_kernels = state->modelled_kernels;
+  forecast->replaced_sums = state->replaced_sums;
+  forecast->kept_sums = state->kept_sums;
+  tell_queues(state, forecast);
+  tell_links(state, forecast);
+  *out_forecast = forecast;
+  return TDM_OK;
+}
+
+void tdm_forecast_release(tdm_forecast *forecast) {
+  if (!forecast) return;
+  block *made = (block *)forecast;
+  const tdm_allocator allocator = made->allocator;
+  tdm_release(&allocator, made, made->bytes);
+}
+
+/* ---- The call ---- */
+
+static tdm_status forecast_plan(const tdm_plan *plan, const tdm_forecast_options *options,
+                                tdm_forecast **out_forecast) {
+  tdm_forecasting state = {
+      .plan = plan, .options = options, .machine = tdm_context_machine(plan->graph.context)};
+  tdm_region_init(&state.region, plan->graph.allocator);
+  tdm_virtual_init(&state.schedule, plan->graph.allocator);
+  tdm_status status = simulate(&state);
+  if (status == TDM_OK) status = tell(&state, out_forecast);
+  tdm_virtual_deinit(&state.schedule);
+  tdm_region_deinit(&state.region);
+  return status;
+}
+
+static tdm_status check(const tdm_session *session, const tdm_forecast_options *options) {
+  if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "forecast: no session");
+  if (options->struct_size != sizeof *options)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "forecast options: struct_size is %zu, expected %zu",
+                    options->struct_size, sizeof *options);
+  if ((unsigned)options->summation >= TDM_SUM_COUNT)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "forecast options: there is no summation %d",
+                    (int)options->summation);
+  return TDM_OK;
+}
+
+tdm_status tdm_session_forecast(tdm_session *session, const tdm_forecast_options *options,
+                                tdm_forecast **out_forecast) {
+  const tdm_forecast_options defaults = {.struct_size = sizeof defaults};
+  if (!options) options = &defaults;
+  if (!out_forecast)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_forecast: no place for the answer");
+  *out_forecast = NULL;
+  TDM_TRY(check(session, options));
+  TDM_TRY(tdm_context_check(session->context));
+  pthread_mutex_lock(&session->lock);
+  const tdm_plan *plan = session->last_asked;
+  const tdm_status status =
+      plan ? forecast_plan(plan, options, out_forecast)
+           : tdm_fail(TDM_INVALID_ARGUMENT, "the session has made no plan yet");
+  pthread_mutex_unlock(&session->lock);
+  return status;
+}

@@ -1,0 +1,220 @@
+/* A plan's steps as tasks: what each takes, on which queue, over which links, after which others.
+ * Invariant: tasks have the plan's own order on each queue and the plan's own waits. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/forecast/forecast.h"
+#include "graph/report/explain.h"
+
+#define NONE TDM_VIRTUAL_NONE
+
+static const tdm_ir_node *node_of(const tdm_forecasting *state, size_t step) {
+  return tdm_ir_node_at(&state->plan->graph, state->plan->lowered.sources[step].node);
+}
+
+static const tdm_device *device_at(const tdm_forecasting *state, int16_t device) {
+  return tdm_context_device(state->plan->graph.context, (size_t)device);
+}
+
+/* The device that a copy comes from. */
+static int16_t origin_of(const tdm_forecasting *state, const tdm_ir_node *node) {
+  const tdm_graph *graph = &state->plan->graph;
+  return graph->values.items[tdm_ir_inputs(graph, node)[0]].device;
+}
+
+static bool moves(const tdm_forecasting *state, const tdm_ir_node *node) {
+  return !node->operation && origin_of(state, node) != node->device;
+}
+
+/* ---- Prices ---- */
+
+/* What is described of the device; NULL: nothing. */
+static const tdm_machine_processor *processor_of(const tdm_forecasting *state,
+                                                 const tdm_device *device) {
+  if (!state->machine) return NULL;
+  if (device->described) return &state->machine->device;
+  const bool stands_for_host =
+      device->context_index == 0 && state->machine->host.memory_bytes_per_ns > 0;
+  return stands_for_host ? &state->machine->host : NULL;
+}
+
+static tdm_status price(tdm_forecasting *state, size_t step) {
+  const tdm_ir_node *node = node_of(state, step);
+  const tdm_graph *graph = &state->plan->graph;
+  const tdm_device *device = device_at(state, node->device);
+  char class_name[TDM_COST_CLASS];
+  char kernel[TDM_COST_KEY];
+  tdm_cost_class(device, class_name);
+  tdm_cost_kernel(graph, node, kernel, sizeof kernel);
+  const tdm_cost cost = tdm_costs_find(state->options->costs, class_name, kernel);
+  state->crowded[step] = 1;
+  if (cost.alone_ns > 0) {
+    state->kernel_ns[step] = cost.alone_ns;
+    if (cost.crowded_ns > cost.alone_ns) state->crowded[step] = cost.crowded_ns / cost.alone_ns;
+    state->measured_kernels++;
+    return TDM_OK;
+  }
+  const tdm_machine_processor *processor = processor_of(state, device);
+  if (!processor)
+    return tdm_fail(TDM_UNSUPPORTED, "%s: what it takes on %s was not measured: %s %s", node->name,
+                    device->name, class_name, kernel);
+  state->modelled_kernels++;
+  return tdm_roofline_ns(processor, graph, node, &state->kernel_ns[step]);
+}
+
+tdm_status tdm_forecast_price(tdm_forecasting *state) {
+  for (size_t i = 0; i < state->plan->lowered.schedule.step_count; i++)
+    if (!moves(state, node_of(state, i))) TDM_TRY(price(state, i));
+  return TDM_OK;
+}
+
+/* ---- Queues and links ---- */
+
+/* Kernels of cpu devices share a memory. */
+static uint32_t group_of(const tdm_queue *queue) {
+  const tdm_device *device = queue->device;
+  const bool shares = device->host_addressable && queue->role == TDM_QUEUE_COMPUTE;
+  return shares ? 0 : NONE;
+}
+
+static tdm_status add_queues(tdm_forecasting *state) {
+  const tdm_lowered *lowered = &state->plan->lowered;
+  for (uint32_t q = 0; q < lowered->schedule.queue_count; q++) {
+    const tdm_queue *queue = lowered->queues[q];
+    TDM_TRY(tdm_virtual_add_queue(&state->schedule, group_of(queue), &state->queue_of[q]));
+    (void)snprintf(state->queue_names[state->queue_of[q]], sizeof *state->queue_names, "%s %s",
+                   queue->device->name, tdm_explain_role(queue->role));
+  }
+  return TDM_OK;
+}
+
+static tdm_status add_machine_links(tdm_forecasting *state) {
+  const uint32_t count = state->machine ? tdm_machine_link_count(state->machine) : 0;
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t link; /* the machine's own number: these come first */
+    TDM_TRY(tdm_virtual_add_link(&state->schedule, tdm_machine_link_bytes_per_ns(state->machine, i),
+                                 &link));
+    (void)tdm_machine_link_name(state->machine, i, state->link_names[link],
+                                sizeof *state->link_names);
+  }
+  return TDM_OK;
+}
+
+/* Between real devices the estimate tells the whole time of a copy, caches and all, so the link
+ * itself has no limit; it is there to be counted. */
+static tdm_status pair_link(tdm_forecasting *state, int16_t from, int16_t to, uint32_t *out_link) {
+  const size_t devices = tdm_device_count(state->plan->graph.context);
+  uint32_t *link = &state->pair_link_of[(size_t)from * devices + (size_t)to];
+  if (*link == NONE) {
+    TDM_TRY(tdm_virtual_add_link(&state->schedule, INFINITY, link));
+    (void)snprintf(state->link_names[*link], sizeof *state->link_names, "%s -> %s",
+                   device_at(state, from)->name, device_at(state, to)->name);
+  }
+  *out_link = *link;
+  return TDM_OK;
+}
+
+static int machine_end(const tdm_device *device) {
+  return device->described ? device->index : TDM_MACHINE_HOST;
+}
+
+tdm_status tdm_forecast_add_copy(tdm_forecasting *state, int16_t from, int16_t to, double bytes,
+                                 uint32_t queue, uint64_t order, uint32_t *out_task) {
+  const tdm_device *source = device_at(state, from);
+  const tdm_device *destination = device_at(state, to);
+  tdm_virtual_task task = {
+      .queue = queue, .copies = true, .order = order, .work = bytes, .crowded = 1};
+  if (source->described || destination->described) {
+    tdm_machine_route route;
+    tdm_machine_find_route(state->machine, machine_end(source), machine_end(destination), &route);
+    task.latency_ns = route.latency_ns;
+    task.hop_count = route.hop_count;
+    memcpy(task.hops, route.hops, sizeof route.hops);
+  } else {
+    tdm_link_estimate link;
+    tdm_context_link(state->plan->graph.context, source, destination, true, &link);
+    task.latency_ns = tdm_link_predict_ns(&link, bytes);
+    TDM_TRY(pair_link(state, from, to, &task.hops[0]));
+    task.hop_count = 1;
+  }
+  return tdm_virtual_add(&state->schedule, &task, out_task);
+}
+
+/* ---- Steps ---- */
+
+static tdm_status add_task(tdm_forecasting *state, size_t step, uint32_t queue, uint64_t order) {
+  const tdm_ir_node *node = node_of(state, step);
+  uint32_t *task = &state->task_of[step];
+  if (!state->passed_over[step] && moves(state, node)) {
+    const int16_t from = origin_of(state, node);
+    const double bytes = (double)state->plan->graph.values.items[node->first_output].bytes;
+    TDM_TRY(tdm_forecast_add_copy(state, from, node->device, bytes, queue, order, task));
+    const bool described =
+        device_at(state, from)->described || device_at(state, node->device)->described;
+    /* The plan knows which of its host memory is pinned. */
+    if (!described)
+      state->schedule.tasks[*task].latency_ns = tdm_plan_predict_ns(state->plan, node);
+    return TDM_OK;
+  }
+  const bool computes = !state->passed_over[step];
+  const tdm_virtual_task computing = {.queue = queue,
+                                      .order = order,
+                                      .work = computes ? state->kernel_ns[step] : 0,
+                                      .crowded = computes ? state->crowded[step] : 1};
+  return tdm_virtual_add(&state->schedule, &computing, task);
+}
+
+static tdm_status add_waits(tdm_forecasting *state, size_t index) {
+  const tdm_schedule *schedule = &state->plan->lowered.schedule;
+  const tdm_step *step = &schedule->steps[index];
+  const uint32_t task = state->task_of[index];
+  /* An addition that a ring stands for holds nobody up; its transfers keep others' order. */
+  if (state->passed_over[index] && node_of(state, index)->operation) return TDM_OK;
+  for (uint32_t k = 0; k < step->wait_count; k++) {
+    const tdm_step_wait *wait = &schedule->waits[step->first_wait + k];
+    if (!wait->previous) /* runs follow one another */
+      TDM_TRY(tdm_virtual_add_wait(&state->schedule, task, state->task_of[wait->step]));
+  }
+  if (step->phase == TDM_PHASE_UPDATE && state->barrier != NONE)
+    TDM_TRY(tdm_virtual_add_wait(&state->schedule, task, state->barrier));
+  return TDM_OK;
+}
+
+/* Where the update phase is submitted apart, it begins when all of the main phase has ended. */
+static tdm_status add_barrier(tdm_forecasting *state) {
+  const uint32_t before = (uint32_t)state->schedule.task_count;
+  state->barrier = NONE;
+  if (!state->plan->lowered.schedule.two_phase) return TDM_OK;
+  uint32_t queue;
+  TDM_TRY(tdm_virtual_add_queue(&state->schedule, NONE, &queue));
+  (void)snprintf(state->queue_names[queue], sizeof *state->queue_names, "between the phases");
+  const tdm_virtual_task barrier = {.queue = queue, .crowded = 1};
+  TDM_TRY(tdm_virtual_add(&state->schedule, &barrier, &state->barrier));
+  for (uint32_t task = 0; task < before; task++)
+    TDM_TRY(tdm_virtual_add_wait(&state->schedule, state->barrier, task));
+  return TDM_OK;
+}
+
+static tdm_status add_phase(tdm_forecasting *state, tdm_phase phase) {
+  const tdm_schedule *schedule = &state->plan->lowered.schedule;
+  for (size_t i = 0; i < schedule->step_count; i++) {
+    const tdm_step *step = &schedule->steps[i];
+    if (step->phase != phase) continue;
+    TDM_TRY(add_task(state, i, state->queue_of[step->queue], tdm_forecast_order(i)));
+    TDM_TRY(add_waits(state, i));
+  }
+  return TDM_OK;
+}
+
+tdm_status tdm_forecast_add_main(tdm_forecasting *state) {
+  state->barrier = NONE;
+  TDM_TRY(add_queues(state));
+  TDM_TRY(add_machine_links(state));
+  return add_phase(state, TDM_PHASE_MAIN);
+}
+
+tdm_status tdm_forecast_add_update(tdm_forecasting *state) {
+  TDM_TRY(add_barrier(state));
+  return add_phase(state, TDM_PHASE_UPDATE);
+}

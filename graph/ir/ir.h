@@ -1,0 +1,267 @@
+/* The intermediate form that all passes work on: nodes, values, and what a user's graph holds
+ * besides. A user's graph has symbolic shapes; lower.c makes a concrete copy of what a run needs,
+ * and the passes rewrite that copy.
+ * Invariants: index 0 of nodes and values is unused (invalid); a node's outputs are consecutive
+ * values; `order` lists live nodes topologically, and is the plan order. */
+#ifndef TANDEM_GRAPH_IR_IR_H
+#define TANDEM_GRAPH_IR_IR_H
+
+#include "core/allocate.h"
+#include "core/map.h"
+#include "devices/context.h"
+#include "devices/device.h"
+#include "devices/kernels.h"
+#include "graph/graph.h"
+#include "graph/ir/prepared.h"
+
+#define TDM_NO_DEVICE (-1)
+
+typedef enum tdm_value_kind {
+  TDM_VALUE_NODE,       /* a node's output */
+  TDM_VALUE_INPUT,      /* fed */
+  TDM_VALUE_PERSISTENT, /* a parameter or state at its home */
+  TDM_VALUE_DERIVED,    /* a persistent copy of a parameter on another device */
+  TDM_VALUE_LOG,        /* the rows that one update of a table has touched, beside the table */
+} tdm_value_kind;
+
+typedef struct tdm_ir_value {
+  tdm_spec spec;
+  uint64_t bytes;    /* of memory; 0 until layout where shapes are symbolic */
+  uint32_t producer; /* 0: none */
+  uint32_t root;     /* the value whose memory this is; itself if its own */
+  uint64_t offset;   /* in the root's memory, in bytes */
+  uint32_t binding;  /* INPUT, PERSISTENT, DERIVED, LOG: index in that list */
+  int16_t device;    /* context index of the device, or TDM_NO_DEVICE */
+  uint8_t kind;      /* tdm_value_kind */
+  bool trainable;
+  bool pinned;      /* INPUT: fed from a pinned staging buffer */
+  const char *name; /* of inputs and persistents */
+} tdm_ir_value;
+
+typedef enum tdm_node_role {
+  TDM_ROLE_FORWARD,
+  TDM_ROLE_GRADIENT, /* backward, and what prepares the update */
+  TDM_ROLE_UPDATE,   /* overwrites persistent values: the last phase */
+  TDM_ROLE_REORDER,
+  TDM_ROLE_TRANSFER, /* between devices: an edge of the graph */
+  TDM_ROLE_BOUNDARY, /* of an input, a target, an output, the loss */
+  TDM_ROLE_REFRESH,  /* of a derived copy */
+  TDM_ROLE_COUNT
+} tdm_node_role;
+
+typedef struct tdm_ir_node {
+  const tdm_operation *operation; /* NULL for transfers: a copy */
+  const void *attributes;
+  const char *name;          /* path; backward nodes have their forward node's */
+  const char *wanted_device; /* of scope or own call; NULL: none */
+  const tdm_kernel *kernel;
+  const tdm_prepared *prepared;
+  uint32_t first_input; /* in graph->operands; value indices, 0: absent */
+  uint32_t first_output;
+  uint16_t input_count;
+  uint16_t output_count;
+  int16_t device;
+  uint8_t role;
+  bool joined; /* a concatenation whose inputs lie in its output: no step */
+  bool staged; /* transfers: one hop of two through cpu:0 */
+  bool pushed; /* transfers: the compute queue of the device it comes from carries it */
+  uint16_t parallel_region; /* the innermost parallel region it belongs to; 0: none */
+  uint16_t replica; /* 1 + its number among the replicas of a parallel region; 0: not replicated */
+  uint16_t micro;   /* 1 + the number of the micro-batch it works on; 0: it works on the whole */
+  uint8_t update_group; /* whose learning rate it reads (graph/passes/update_groups.h) */
+  bool later_replica;   /* not the first replica of some parallel region */
+  uint32_t consumer;    /* transfers: the first node that asked */
+  uint32_t condition;   /* 1 + index of the row condition that it is executed under; 0: none */
+} tdm_ir_node;
+
+/* How a value of the graph enters a parallel region. */
+typedef struct tdm_parallel_input {
+  uint32_t value;
+  int32_t dimension; /* >= 0, or TDM_BROADCAST */
+} tdm_parallel_input;
+
+/* A parallel region: the nodes whose `parallel_region` is its index in
+ * graph->parallel_regions, or that of one inside it. */
+typedef struct tdm_parallel_region {
+  const char *name;
+  uint16_t parent; /* the parallel region it lies in; 0: none */
+  uint16_t device_count;
+  const int16_t *devices; /* (device_count), of the graph's region, as weights and inputs */
+  int16_t output_device;
+  bool done;                  /* replaced */
+  const double *weights;      /* (device_count); NULL: even chunks */
+  tdm_parallel_input *inputs; /* (input_count) */
+  size_t input_count;
+} tdm_parallel_region;
+
+typedef struct tdm_graph_persistent {
+  const char *name;
+  uint32_t value;
+  tdm_initializer initializer;
+  uint32_t like; /* value of the parameter it lives with; 0: none */
+  uint32_t
+      origin; /* of a concrete graph: index in the user's graph; UINT32_MAX: a state of its own */
+  bool is_state;
+} tdm_graph_persistent;
+
+typedef struct tdm_graph_output {
+  const char *name;
+  uint32_t value;
+} tdm_graph_output;
+
+typedef struct tdm_graph_derived {
+  uint32_t value;  /* of kind DERIVED */
+  uint32_t source; /* of kind PERSISTENT */
+} tdm_graph_derived;
+
+/* How many versions back the rows that a version has touched are known. */
+#define TDM_LOGGED_VERSIONS 4
+
+/* The indices of a table's rows that one update has touched: int64 (window), -1 where none. */
+typedef struct tdm_graph_log {
+  uint32_t value;      /* of kind LOG */
+  uint32_t persistent; /* the table's index in that list */
+  int32_t age;         /* 0: of the latest update, 1: of the one before, ...; -1: this update's */
+} tdm_graph_log;
+
+/* Holds in runs where some copy of the table is old by more than `age` updates, of which all are
+ * known: then the rows of update `age` move. */
+typedef struct tdm_row_condition {
+  uint32_t persistent;
+  int16_t device; /* of the copy; TDM_NO_DEVICE: any of them */
+  int32_t age;
+} tdm_row_condition;
+
+typedef struct tdm_scope {
+  const char *prefix; /* "block2/" or "" */
+  const char *device; /* NULL: none */
+  tdm_dtype dtype;
+} tdm_scope;
+
+#define TDM_MAX_SCOPES 32
+
+/* A growing array of T: items, count, capacity. */
+#define TDM_ARRAY(T)                                                                               \
+  struct {                                                                                         \
+    T *items;                                                                                      \
+    size_t count;                                                                                  \
+    size_t capacity;                                                                               \
+  }
+
+/* Room for `more` items behind count. */
+#define TDM_ARRAY_RESERVE(graph, array, more)                                                      \
+  ((array)->count + (more) <= (array)->capacity                                                    \
+       ? TDM_OK                                                                                    \
+       : tdm_array_reserve((graph)->allocator, (void **)&(array)->items, &(array)->capacity,       \
+                           (array)->count + (more), sizeof *(array)->items, "graph"))
+#define TDM_ARRAY_DEINIT(graph, array)                                                             \
+  tdm_release((graph)->allocator, (void *)(array)->items,                                          \
+              (array)->capacity * sizeof *(array)->items)
+
+struct tdm_graph {
+  _Atomic uint32_t references;
+  tdm_context *context; /* retained */
+  const tdm_allocator *allocator;
+  tdm_region region; /* names, attributes */
+  uint32_t tag;      /* tells values of graphs apart */
+  bool frozen;
+  bool concrete;
+  TDM_ARRAY(tdm_ir_node) nodes;
+  TDM_ARRAY(tdm_ir_value) values;
+  TDM_ARRAY(uint32_t) operands;
+  TDM_ARRAY(uint32_t) order;
+  TDM_ARRAY(uint32_t) inputs; /* value indices */
+  TDM_ARRAY(tdm_graph_persistent) persistents;
+  tdm_map persistent_names; /* path to index + 1, of those declared here */
+  TDM_ARRAY(tdm_graph_output) outputs;
+  TDM_ARRAY(tdm_graph_derived) deriveds;
+  TDM_ARRAY(tdm_graph_log) logs;
+  TDM_ARRAY(tdm_row_condition) row_conditions;     /* one for any device before those of each */
+  TDM_ARRAY(tdm_parallel_region) parallel_regions; /* from 1 on */
+  tdm_scope scopes[TDM_MAX_SCOPES];
+  int scope_depth;
+  /* What tdm_append gives to the nodes it makes. */
+  const char *append_name; /* a name that outlives the graph: not copied */
+  uint8_t append_role;
+  int16_t append_device;
+  uint16_t append_replica;
+  uint16_t append_micro;
+  uint8_t append_update_group;
+  tdm_status status; /* the first error */
+  char message[TDM_MESSAGE_BYTES];
+};
+
+/* Where nodes and names of one graph come from. */
+tdm_status tdm_graph_init(tdm_graph *graph, tdm_context *context) TDM_WARN_UNUSED;
+void tdm_graph_deinit(tdm_graph *graph);
+
+static inline tdm_ir_value *tdm_ir_value_at(const tdm_graph *graph, uint32_t index) {
+  return &graph->values.items[index];
+}
+static inline tdm_ir_node *tdm_ir_node_at(const tdm_graph *graph, uint32_t index) {
+  return &graph->nodes.items[index];
+}
+static inline uint32_t *tdm_ir_inputs(const tdm_graph *graph, const tdm_ir_node *node) {
+  return &graph->operands.items[node->first_input];
+}
+/* Does the node do anything, rather than tell where values lie? */
+static inline bool tdm_ir_has_step(const tdm_ir_node *node) {
+  return !node->joined && !(node->operation && node->operation->is_view);
+}
+/* Is input k there for the operation's rule `persist` alone? */
+static inline bool tdm_ir_is_persisted(const tdm_ir_node *node, uint32_t k) {
+  return k < 32 && (node->operation->persist_inputs >> k & 1) != 0;
+}
+/* Is it a value of this graph, rather than none, another's or made up? */
+static inline bool tdm_ir_owns(const tdm_graph *graph, tdm_value value) {
+  return value.index != 0 && value.graph == graph->tag && value.index < graph->values.count;
+}
+static inline tdm_value tdm_ir_handle(const tdm_graph *graph, uint32_t value) {
+  return (tdm_value){value ? graph->tag : 0, value};
+}
+
+/* A value of its own memory; a node appended to `order` by the caller. 0 when memory is short. */
+uint32_t tdm_ir_add_value(tdm_graph *graph, const tdm_ir_value *value);
+/* Copies node and its inputs, adds output_count fresh values (specs NULL: zeroed). Answers the
+ * node's index, 0 on failure. Does not touch order. */
+uint32_t tdm_ir_add_node(tdm_graph *graph, const tdm_ir_node *node, const uint32_t *inputs,
+                         const tdm_spec *output_specs);
+tdm_status tdm_ir_order_push(tdm_graph *graph, uint32_t node) TDM_WARN_UNUSED;
+size_t tdm_ir_output_count(const tdm_operation *operation, const void *attributes);
+/* Runs the shape rule of operation; specs of the inputs are read from the values. */
+tdm_status tdm_ir_infer(const tdm_graph *graph, const tdm_operation *operation, const char *name,
+                        const void *attributes, const uint32_t *inputs, size_t input_count,
+                        tdm_spec *output_specs) TDM_WARN_UNUSED;
+/* Can a tensor have the sizes among the spec's dimensions, whatever its names stand for? If not, no
+ * memory holds it. */
+bool tdm_ir_is_possible(const tdm_spec *spec);
+/* May something of that name be added? Else the reason is the graph's error, if there is a graph,
+ * and the thread's message. */
+bool tdm_graph_is_open(tdm_graph *graph, const char *name);
+/* Copies bytes into the graph's region; NULL bytes 0. */
+const void *tdm_ir_copy_bytes(tdm_graph *graph, const void *bytes, size_t count);
+/* Sets root and bytes of a node's outputs from views, overwrites and specs. */
+void tdm_ir_settle_outputs(tdm_graph *graph, const tdm_ir_node *node);
+
+/* A log of that age, of a table at its home. 0 when memory is short. */
+uint32_t tdm_ir_add_log(tdm_graph *graph, uint32_t persistent, int32_t age, int64_t window);
+
+/* The operations that passes themselves append. */
+extern const tdm_operation tdm_operation_fill;
+extern const tdm_operation tdm_operation_accumulate;
+/* A sum of what comes from other devices: begun with a copy of its first term, or in its own
+ * memory; then total, term -> =total for each. */
+extern const tdm_operation tdm_operation_begin_sum;
+extern const tdm_operation tdm_operation_add_incoming;
+extern const tdm_operation tdm_operation_sparse_add;
+extern const tdm_operation tdm_operation_log_rows;
+extern const tdm_operation tdm_operation_take_rows;
+extern const tdm_operation tdm_operation_put_rows;
+extern const tdm_operation tdm_operation_add_rows;
+extern const tdm_operation tdm_operation_check_finite;
+extern const tdm_operation tdm_operation_reorder;
+extern const tdm_operation tdm_operation_observe;
+/* Several elementwise nodes as one; its attributes are tdm_fused_attributes. */
+extern const tdm_operation tdm_operation_fused;
+
+#endif

@@ -1,0 +1,166 @@
+/* The cache of prepared kernels: a chained hash table that only grows. */
+#include "graph/ir/prepared.h"
+
+#include <string.h>
+
+#include "core/allocate.h"
+#include "core/hash.h"
+#include "core/park.h"
+
+#define FIRST_BUCKETS 256
+
+struct tdm_prepared_cache {
+  const tdm_allocator *allocator;
+  tdm_region region;
+  tdm_prepared **buckets;
+  size_t bucket_count; /* a power of two */
+  size_t count;
+  uint64_t prepare_ns;
+  bool deterministic;
+};
+
+tdm_status tdm_prepared_cache_create(const tdm_allocator *allocator, bool deterministic,
+                                     tdm_prepared_cache **out_cache) {
+  *out_cache = NULL;
+  tdm_prepared_cache *cache = tdm_allocate(allocator, sizeof *cache, "kernel cache");
+  if (!cache) return TDM_OUT_OF_MEMORY;
+  cache->allocator = allocator;
+  cache->deterministic = deterministic;
+  tdm_region_init(&cache->region, allocator);
+  cache->buckets = tdm_allocate(allocator, FIRST_BUCKETS * sizeof(void *), "kernel cache");
+  if (!cache->buckets) {
+    tdm_prepared_cache_destroy(cache);
+    return TDM_OUT_OF_MEMORY;
+  }
+  cache->bucket_count = FIRST_BUCKETS;
+  *out_cache = cache;
+  return TDM_OK;
+}
+
+void tdm_prepared_cache_destroy(tdm_prepared_cache *cache) {
+  if (!cache) return;
+  for (size_t i = 0; cache->buckets && i < cache->bucket_count; i++)
+    for (tdm_prepared *entry = cache->buckets[i]; entry; entry = entry->next)
+      if (entry->kernel->release) entry->kernel->release(entry->answer.state);
+  tdm_release(cache->allocator, (void *)cache->buckets, cache->bucket_count * sizeof(void *));
+  tdm_region_deinit(&cache->region);
+  tdm_release(cache->allocator, cache, sizeof *cache);
+}
+
+uint64_t tdm_prepared_cache_prepare_ns(const tdm_prepared_cache *cache) {
+  return cache->prepare_ns;
+}
+
+static uint64_t hash_spec(const tdm_spec *spec, uint64_t hash) {
+  hash = tdm_hash_mix(hash, (uint64_t)spec->dtype << 40 | (uint64_t)spec->format << 8 |
+                                (uint64_t)(uint32_t)spec->shape.rank);
+  for (int i = 0; i < spec->shape.rank; i++)
+    hash = tdm_hash_mix(hash, (uint64_t)spec->shape.dims[i]);
+  return hash;
+}
+
+static uint64_t hash_key(const tdm_prepare_key *key) {
+  uint64_t hash = tdm_hash_mix((uint64_t)(uintptr_t)key->kernel,
+                               (uint64_t)key->input_count << 16 | key->team_size);
+  hash = tdm_hash_bytes(key->attributes, key->attribute_bytes, hash);
+  for (size_t i = 0; i < key->input_count + key->output_count; i++)
+    hash = hash_spec(&key->specs[i], hash);
+  return hash;
+}
+
+static bool same_spec(const tdm_spec *a, const tdm_spec *b) {
+  return a->dtype == b->dtype && a->format == b->format && tdm_shape_equal(&a->shape, &b->shape);
+}
+
+static bool same_key(const tdm_prepared *entry, const tdm_prepare_key *key) {
+  if (entry->kernel != key->kernel || entry->attribute_bytes != key->attribute_bytes ||
+      entry->input_count != key->input_count || entry->output_count != key->output_count ||
+      entry->team_size != key->team_size)
+    return false;
+  if (key->attribute_bytes && memcmp(entry->attributes, key->attributes, key->attribute_bytes) != 0)
+    return false;
+  for (size_t i = 0; i < key->input_count + key->output_count; i++)
+    if (!same_spec(&entry->offered[i], &key->specs[i])) return false;
+  return true;
+}
+
+static tdm_status grow(tdm_prepared_cache *cache) {
+  const size_t count = cache->bucket_count * 4;
+  tdm_prepared **buckets = tdm_allocate(cache->allocator, count * sizeof(void *), "kernel cache");
+  if (!buckets) return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; cache->buckets && i < cache->bucket_count; i++)
+    for (tdm_prepared *entry = cache->buckets[i], *next; entry; entry = next) {
+      next = entry->next;
+      entry->next = buckets[entry->hash & (count - 1)];
+      buckets[entry->hash & (count - 1)] = entry;
+    }
+  tdm_release(cache->allocator, (void *)cache->buckets, cache->bucket_count * sizeof(void *));
+  cache->buckets = buckets;
+  cache->bucket_count = count;
+  return TDM_OK;
+}
+
+/* Asks the kernel; entry->answer and the formats of entry->specs are its answer. */
+static tdm_status ask_kernel(tdm_prepared_cache *cache, tdm_prepared *entry) {
+  if (!entry->kernel->prepare) return TDM_OK;
+  const tdm_kernel_request request = {.attributes = entry->attributes,
+                                      .inputs = entry->offered,
+                                      .input_count = entry->input_count,
+                                      .outputs = entry->offered + entry->input_count,
+                                      .output_count = entry->output_count,
+                                      .team_size = entry->team_size,
+                                      .deterministic = cache->deterministic};
+  const uint64_t begin = tdm_time_ns();
+  const tdm_status status = entry->kernel->prepare(&request, &entry->answer);
+  cache->prepare_ns += tdm_time_ns() - begin;
+  if (status != TDM_OK) return status;
+  for (size_t i = 0; i < entry->input_count; i++)
+    entry->specs[i].format =
+        i < TDM_KERNEL_FORMATS ? entry->answer.input_formats[i] : TDM_FORMAT_DENSE;
+  for (size_t i = 0; i < entry->output_count; i++)
+    entry->specs[entry->input_count + i].format =
+        i < TDM_KERNEL_FORMATS ? entry->answer.output_formats[i] : TDM_FORMAT_DENSE;
+  return TDM_OK;
+}
+
+static tdm_prepared *make_entry(tdm_prepared_cache *cache, const tdm_prepare_key *key) {
+  const size_t spec_count = key->input_count + key->output_count;
+  tdm_prepared *entry = tdm_region_take(&cache->region, sizeof *entry, "prepared kernel");
+  tdm_spec *specs = tdm_region_take(&cache->region, 2 * spec_count * sizeof *specs, "its shapes");
+  void *attributes = tdm_region_take(&cache->region, key->attribute_bytes + 1, "its attributes");
+  if (!entry || !specs || !attributes) return NULL;
+  memcpy(specs, key->specs, spec_count * sizeof *specs);
+  memcpy(specs + spec_count, key->specs, spec_count * sizeof *specs);
+  if (key->attribute_bytes) memcpy(attributes, key->attributes, key->attribute_bytes);
+  entry->kernel = key->kernel;
+  entry->attributes = attributes;
+  entry->attribute_bytes = key->attribute_bytes;
+  entry->specs = specs;
+  entry->offered = specs + spec_count;
+  entry->input_count = key->input_count;
+  entry->output_count = key->output_count;
+  entry->team_size = key->team_size;
+  return entry;
+}
+
+tdm_status tdm_prepared_get(tdm_prepared_cache *cache, const tdm_prepare_key *key,
+                            const tdm_prepared **out_prepared) {
+  *out_prepared = NULL;
+  const uint64_t hash = hash_key(key);
+  for (tdm_prepared *entry = cache->buckets[hash & (cache->bucket_count - 1)]; entry;
+       entry = entry->next)
+    if (entry->hash == hash && same_key(entry, key)) {
+      *out_prepared = entry;
+      return TDM_OK;
+    }
+  if (cache->count > 2 * cache->bucket_count) TDM_TRY(grow(cache));
+  tdm_prepared *entry = make_entry(cache, key);
+  if (!entry) return TDM_OUT_OF_MEMORY;
+  TDM_TRY(ask_kernel(cache, entry));
+  entry->hash = hash;
+  entry->next = cache->buckets[hash & (cache->bucket_count - 1)];
+  cache->buckets[hash & (cache->bucket_count - 1)] = entry;
+  cache->count++;
+  *out_prepared = entry;
+  return TDM_OK;
+}

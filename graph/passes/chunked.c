@@ -1,0 +1,235 @@
+/* What the rules of operations ask and say when a batch is computed in micro-batches, and what
+ * happens where there is no rule: a node a micro-batch. Invariant: an operation that mixes rows and
+ * has no rule is found out by its shapes, and named. */
+#include <string.h>
+
+#include "devices/kernels.h"
+#include "graph/passes/micro_batch.h"
+
+enum { SUM_OPERANDS = 16 }; /* at once */
+
+/* ---- Asking ---- */
+
+tdm_graph *tdm_chunked_graph(tdm_chunked *chunked) {
+  return chunked ? chunked->graph : NULL;
+}
+
+const char *tdm_chunked_name(const tdm_chunked *chunked) {
+  if (!chunked) return "";
+  return tdm_ir_node_at(chunked->graph, chunked->node)->name;
+}
+
+const void *tdm_chunked_attributes(const tdm_chunked *chunked) {
+  if (!chunked) return NULL;
+  return tdm_ir_node_at(chunked->graph, chunked->node)->attributes;
+}
+
+size_t tdm_chunked_count(const tdm_chunked *chunked) {
+  return chunked ? chunked->count : 0;
+}
+
+static uint32_t input_of(const tdm_chunked *chunked, size_t index) {
+  if (!chunked) return 0;
+  const tdm_ir_node *node = tdm_ir_node_at(chunked->graph, chunked->node);
+  return index < node->input_count ? tdm_ir_inputs(chunked->graph, node)[index] : 0;
+}
+
+static uint32_t output_of(const tdm_chunked *chunked, size_t index) {
+  if (!chunked) return 0;
+  const tdm_ir_node *node = tdm_ir_node_at(chunked->graph, chunked->node);
+  return index < node->output_count ? node->first_output + (uint32_t)index : 0;
+}
+
+tdm_cut tdm_chunked_cut(const tdm_chunked *chunked, size_t input) {
+  const uint32_t value = input_of(chunked, input);
+  const bool whole = !value || chunked->cuts[value].dimension == TDM_CUT_REPEATED;
+  return whole ? (tdm_cut){-1, 1} : chunked->cuts[value];
+}
+
+tdm_shape tdm_chunked_shape(const tdm_chunked *chunked, size_t input) {
+  const tdm_shape none = {.rank = -1};
+  const uint32_t value = input_of(chunked, input);
+  return value ? chunked->graph->values.items[value].spec.shape : none;
+}
+
+tdm_shape tdm_chunked_output_shape(const tdm_chunked *chunked, size_t output) {
+  const tdm_shape none = {.rank = -1};
+  const uint32_t value = output_of(chunked, output);
+  return value ? chunked->graph->values.items[value].spec.shape : none;
+}
+
+uint32_t tdm_chunked_version(const tdm_chunked *chunked, uint32_t value, size_t i) {
+  if (!value) return 0;
+  const uint32_t *versions = tdm_chunked_versions(chunked, value);
+  if (chunked->cuts[value].dimension != -1) return versions[i];
+  return versions[0] ? versions[0] : value;
+}
+
+tdm_value tdm_chunked_input(const tdm_chunked *chunked, size_t input, size_t i) {
+  if (!chunked || i >= chunked->count) return (tdm_value){0, 0};
+  return tdm_ir_handle(chunked->graph, tdm_chunked_version(chunked, input_of(chunked, input), i));
+}
+
+tdm_value tdm_chunked_whole(const tdm_chunked *chunked, size_t input) {
+  uint32_t value = input_of(chunked, input);
+  if (!value) return (tdm_value){0, 0};
+  if (value &&
+      (chunked->cuts[value].dimension == -1 || chunked->cuts[value].dimension == TDM_CUT_REPEATED))
+    value = tdm_chunked_version(chunked, value, 0);
+  else if (value && chunked->graph->values.items[value].producer)
+    value = 0; /* there are only its parts */
+  return tdm_ir_handle(chunked->graph, value);
+}
+
+tdm_value tdm_chunked_output(const tdm_chunked *chunked, size_t output, size_t i) {
+  const uint32_t value = output_of(chunked, output);
+  if (!value || i >= chunked->count) return (tdm_value){0, 0};
+  return tdm_ir_handle(chunked->graph, tdm_chunked_versions(chunked, value)[i]);
+}
+
+/* ---- A node a micro-batch ---- */
+
+/* The parts of all inputs that are cut hold their rows alike: how often the rows repeat. */
+static tdm_status common_outer(const tdm_chunked *chunked, int64_t *out_outer) {
+  const tdm_ir_node *node = tdm_ir_node_at(chunked->graph, chunked->node);
+  *out_outer = 0;
+  for (uint32_t k = 0; k < node->input_count; k++) {
+    const tdm_cut cut = tdm_chunked_cut(chunked, k);
+    if (cut.dimension == -1) continue;
+    if (*out_outer && cut.outer != *out_outer)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "its inputs hold the rows of the batch in two orders");
+    *out_outer = cut.outer;
+  }
+  return TDM_OK;
+}
+
+static tdm_status clone_node(tdm_chunked *chunked, const void *attributes, size_t i) {
+  tdm_graph *graph = chunked->graph;
+  tdm_ir_node node = *tdm_ir_node_at(graph, chunked->node); /* adding moves the array */
+  uint32_t inputs[TDM_KERNEL_MAX_INPUTS];
+  tdm_spec specs[TDM_KERNEL_MAX_OUTPUTS];
+  for (uint32_t k = 0; k < node.input_count; k++)
+    inputs[k] = tdm_chunked_version(chunked, input_of(chunked, k), i);
+  if (attributes) node.attributes = attributes;
+  TDM_TRY(tdm_ir_infer(graph, node.operation, node.name, node.attributes, inputs, node.input_count,
+                       specs));
+  node.micro = (uint16_t)(i + 1);
+  node.parallel_region =
+      chunked->parallel_regions[i * chunked->region_count + node.parallel_region];
+  const uint32_t made = tdm_ir_add_node(graph, &node, inputs, specs);
+  if (!made) return TDM_OUT_OF_MEMORY;
+  TDM_TRY(tdm_ir_order_push(graph, made));
+  tdm_ir_settle_outputs(graph, tdm_ir_node_at(graph, made));
+  const uint32_t first = tdm_ir_node_at(graph, made)->first_output;
+  for (uint32_t k = 0; k < node.output_count; k++)
+    tdm_chunked_versions(chunked, node.first_output + k)[i] = first + k;
+  return TDM_OK;
+}
+
+/* The one dimension in which the parts' shapes differ from the whole's, and add up to it. */
+static int cut_dimension(const tdm_chunked *chunked, uint32_t value) {
+  const tdm_ir_value *values = chunked->graph->values.items;
+  const tdm_shape *whole = &values[value].spec.shape;
+  const uint32_t *versions = tdm_chunked_versions(chunked, value);
+  int found = TDM_CUT_REDUCED;
+  for (int d = 0; d < whole->rank; d++) {
+    int64_t sum = 0;
+    for (size_t i = 0; i < chunked->count; i++) {
+      const tdm_shape *part = &values[versions[i]].spec.shape;
+      if (part->rank != whole->rank) return TDM_CUT_REDUCED;
+      sum += part->dims[d];
+    }
+    if (values[versions[0]].spec.shape.dims[d] == whole->dims[d]) continue;
+    if (found >= 0 || sum != whole->dims[d]) return TDM_CUT_REDUCED;
+    found = d;
+  }
+  return found;
+}
+
+/* Tells every part of a node whose numbers are keyed by place which part of the whole it has. */
+static tdm_status number_parts(tdm_chunked *chunked, const tdm_ir_node *node) {
+  tdm_graph *graph = chunked->graph;
+  const tdm_cut cut = chunked->cuts[node->first_output];
+  if (node->operation->chunk_at == 0 || cut.dimension < 0) return TDM_OK;
+  if (cut.outer != 1)
+    return tdm_fail(TDM_UNSUPPORTED, "the rows of its parts do not follow one another");
+  tdm_chunk chunk = {cut.dimension, 0,
+                     graph->values.items[node->first_output].spec.shape.dims[cut.dimension]};
+  for (size_t i = 0; i < chunked->count; i++) {
+    const uint32_t value = tdm_chunked_versions(chunked, node->first_output)[i];
+    const tdm_ir_value *part = tdm_ir_value_at(graph, value);
+    tdm_ir_node *made = tdm_ir_node_at(graph, part->producer);
+    char *copy =
+        (char *)tdm_ir_copy_bytes(graph, made->attributes, node->operation->attribute_bytes);
+    if (!copy) return TDM_OUT_OF_MEMORY;
+    memcpy(copy + node->operation->chunk_at - 1, &chunk, sizeof chunk);
+    made->attributes = copy;
+    chunk.offset += part->spec.shape.dims[cut.dimension];
+  }
+  return TDM_OK;
+}
+
+tdm_status tdm_chunked_each(tdm_chunked *chunked, const void *attributes) {
+  if (!chunked) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_chunked_each: there is no node");
+  tdm_graph *graph = chunked->graph;
+  const tdm_ir_node node = *tdm_ir_node_at(graph, chunked->node);
+  if (attributes)
+    attributes = tdm_ir_copy_bytes(graph, attributes, node.operation->attribute_bytes);
+  int64_t outer;
+  TDM_TRY(common_outer(chunked, &outer));
+  for (size_t i = 0; i < chunked->count; i++)
+    TDM_TRY(clone_node(chunked, attributes, i));
+  for (uint32_t k = 0; k < node.output_count; k++) {
+    const uint32_t value = node.first_output + k;
+    chunked->cuts[value] = (tdm_cut){cut_dimension(chunked, value), outer};
+  }
+  return number_parts(chunked, &node);
+}
+
+tdm_status tdm_chunked_repeat(tdm_chunked *chunked, uint32_t index) {
+  const tdm_ir_node node = *tdm_ir_node_at(chunked->graph, index);
+  chunked->node = index;
+  for (size_t i = 0; i < chunked->count; i++)
+    TDM_TRY(clone_node(chunked, NULL, i));
+  for (uint32_t k = 0; k < node.output_count; k++)
+    chunked->cuts[node.first_output + k] = (tdm_cut){TDM_CUT_REPEATED, 1};
+  return TDM_OK;
+}
+
+tdm_status tdm_chunked_rows(tdm_chunked *chunked, int dimension, size_t input) {
+  if (!chunked) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_chunked_rows: there is no node");
+  if (tdm_chunked_cut(chunked, input).dimension == dimension)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "it mixes the rows of dimension %d, along which the batch is cut", dimension);
+  return tdm_chunked_each(chunked, NULL);
+}
+
+/* ---- Saying ---- */
+
+void tdm_chunked_set_cut(tdm_chunked *chunked, size_t output, tdm_cut cut) {
+  const uint32_t value = output_of(chunked, output);
+  if (value) chunked->cuts[value] = cut;
+}
+
+void tdm_chunked_set_whole(tdm_chunked *chunked, size_t output, tdm_value whole) {
+  const uint32_t value = output_of(chunked, output);
+  if (!value || !whole.index) return; /* the graph's error tells why */
+  tdm_chunked_versions(chunked, value)[0] = whole.index;
+  chunked->cuts[value] = (tdm_cut){-1, 1};
+}
+
+tdm_value tdm_chunked_sum(tdm_chunked *chunked, const tdm_value *parts) {
+  if (!chunked || !parts)
+    return tdm_graph_fail(tdm_chunked_graph(chunked), TDM_INVALID_ARGUMENT,
+                          "tdm_chunked_sum: no node, or no parts");
+  tdm_value sum = parts[0];
+  for (size_t done = 1; done < chunked->count;) {
+    tdm_value inputs[SUM_OPERANDS] = {sum};
+    size_t used = 1;
+    while (used < SUM_OPERANDS && done < chunked->count)
+      inputs[used++] = parts[done++];
+    sum = tdm_append(chunked->graph, &tdm_operation_accumulate, tdm_chunked_name(chunked), NULL,
+                     inputs, used, NULL);
+  }
+  return sum;
+}

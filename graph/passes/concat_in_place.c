@@ -1,0 +1,126 @@
+/* Gathers without a copy: where the parts of a concatenation would lie one after the other in it,
+ * whoever makes a part, or carries it to the whole's device last, writes it there; no kernel puts
+ * them together. Invariant: a joined part is the whole memory of its value, and of no other part.
+ */
+#include "graph/passes/parts.h"
+#include "graph/passes/passes.h"
+
+typedef struct join_state {
+  tdm_graph *graph;
+  uint32_t *wholes;     /* per value: the concatenation it lies in; 0: none */
+  bool *delivered;      /* per value: memory that a run hands out */
+  uint32_t *last_read;  /* per memory: index in order of the last that reads it, + 1 */
+  uint32_t *last_write; /* the same of the last that overwrites it; 0: nobody */
+} join_state;
+
+static bool is_dense(const tdm_ir_value *value) {
+  return value->spec.format == TDM_FORMAT_DENSE && value->bytes > 0;
+}
+
+/* Do the parts lie one after the other in the whole? */
+static bool parts_follow(const tdm_shape *whole, int64_t dimension) {
+  for (int64_t d = 0; d < dimension; d++)
+    if (whole->dims[d] != 1) return false;
+  return true;
+}
+
+/* Who still needs the memory of the value behind the node at index in order? Sums overwrite what
+ * only they read: a part after it has been put together, or the whole, which is then not the part's
+ * any more. */
+static bool is_needed_behind(const join_state *state, uint32_t value, uint32_t whole, size_t at) {
+  const uint32_t root = tdm_ir_value_at(state->graph, value)->root;
+  if (state->last_write[root] > at + 1) return true;
+  if (!state->last_write[whole]) return false;
+  const uint32_t producer = tdm_ir_value_at(state->graph, root)->producer;
+  return state->last_read[root] > at + 1 || tdm_ir_node_at(state->graph, producer)->joined;
+}
+
+/* May the value lie in another one's memory, made there by its own producer? */
+static bool may_move(const join_state *state, uint32_t value, int16_t device) {
+  const tdm_ir_value *part = tdm_ir_value_at(state->graph, value);
+  const tdm_ir_value *root = tdm_ir_value_at(state->graph, part->root);
+  return root->kind == TDM_VALUE_NODE && root->producer && root->device == device &&
+         is_dense(part) && is_dense(root) && part->bytes == root->bytes &&
+         !state->wholes[part->root] && !state->delivered[part->root];
+}
+
+static void join(join_state *state, size_t at) {
+  tdm_graph *graph = state->graph;
+  tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[at]);
+  if (node->operation != &tdm_operation_concat) return;
+  const tdm_parts_attributes *attributes = node->attributes;
+  const tdm_ir_value *whole = tdm_ir_value_at(graph, node->first_output);
+  if (!is_dense(whole) || !parts_follow(&whole->spec.shape, attributes->dimension)) return;
+  const uint32_t *inputs = tdm_ir_inputs(graph, node);
+  uint32_t taken = 0;
+  while (taken < node->input_count && may_move(state, inputs[taken], node->device) &&
+         !is_needed_behind(state, inputs[taken], node->first_output, at))
+    state->wholes[graph->values.items[inputs[taken++]].root] = node->first_output;
+  node->joined = taken == node->input_count;
+  while (!node->joined && taken > 0)
+    state->wholes[graph->values.items[inputs[--taken]].root] = 0;
+}
+
+static void note_uses(join_state *state) {
+  const tdm_graph *graph = state->graph;
+  for (size_t i = 0; i < graph->order.count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+    for (uint32_t k = 0; k < node->input_count; k++)
+      state->last_read[graph->values.items[tdm_ir_inputs(graph, node)[k]].root] = (uint32_t)i + 1;
+    if (!node->operation || node->operation->is_view) continue;
+    for (uint32_t k = 0; k < node->output_count; k++)
+      if (node->operation->overwrites[k])
+        state->last_write[graph->values.items[node->first_output + k].root] = (uint32_t)i + 1;
+  }
+}
+
+/* Where each part begins in its concatenation. */
+static void settle_parts(const join_state *state, const tdm_ir_node *node, uint64_t *offsets) {
+  const uint32_t *inputs = tdm_ir_inputs(state->graph, node);
+  uint64_t offset = 0;
+  for (uint32_t k = 0; k < node->input_count && node->joined; k++) {
+    offsets[tdm_ir_value_at(state->graph, inputs[k])->root] = offset;
+    offset += tdm_ir_value_at(state->graph, inputs[k])->bytes;
+  }
+}
+
+/* Concatenations may lie in others. */
+static void settle_value(const join_state *state, uint32_t value, const uint64_t *offsets) {
+  tdm_ir_value *moved = tdm_ir_value_at(state->graph, value);
+  while (state->wholes[moved->root]) {
+    moved->offset += offsets[moved->root];
+    moved->root = state->wholes[moved->root];
+  }
+}
+
+static void join_all(join_state *state, uint64_t *offsets, const uint32_t *deliveries,
+                     size_t delivery_count) {
+  const tdm_graph *graph = state->graph;
+  for (size_t i = 0; i < delivery_count; i++)
+    state->delivered[graph->values.items[deliveries[i]].root] = true;
+  note_uses(state);
+  for (size_t i = 0; i < graph->order.count; i++)
+    join(state, i);
+  for (size_t i = 0; i < graph->order.count; i++)
+    settle_parts(state, tdm_ir_node_at(graph, graph->order.items[i]), offsets);
+  for (uint32_t v = 1; v < graph->values.count; v++)
+    settle_value(state, v, offsets);
+}
+
+tdm_status tdm_pass_concat_in_place(tdm_graph *graph, const uint32_t *deliveries,
+                                    size_t delivery_count) {
+  join_state state = {.graph = graph};
+  const size_t n = graph->values.count;
+  tdm_region scratch;
+  tdm_region_init(&scratch, graph->allocator);
+  state.wholes = tdm_region_take(&scratch, n * sizeof *state.wholes, "parts");
+  state.delivered = tdm_region_take(&scratch, n * sizeof *state.delivered, "parts");
+  state.last_read = tdm_region_take(&scratch, n * sizeof *state.last_read, "parts");
+  state.last_write = tdm_region_take(&scratch, n * sizeof *state.last_write, "parts");
+  uint64_t *offsets = tdm_region_take(&scratch, n * sizeof *offsets, "parts");
+  const bool taken =
+      state.wholes && state.delivered && state.last_read && state.last_write && offsets;
+  if (taken) join_all(&state, offsets, deliveries, delivery_count);
+  tdm_region_deinit(&scratch);
+  return taken ? TDM_OK : TDM_OUT_OF_MEMORY;
+}

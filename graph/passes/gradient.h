@@ -1,0 +1,55 @@
+/* Shared by gradient.c (adjoints) and update.c (the optimizer's side). */
+#ifndef TANDEM_GRAPH_PASSES_GRADIENT_H
+#define TANDEM_GRAPH_PASSES_GRADIENT_H
+
+#include "graph/passes/passes.h"
+
+/* One contribution to an adjoint. Dense: dense != 0; sparse: rows, indices, count; added: the same,
+ * and the adjoint is dense: the rows are added to what other micro-batches contribute. */
+typedef struct tdm_adjoint {
+  uint32_t dense;
+  uint32_t rows;
+  uint32_t indices;
+  uint32_t count;
+  bool added;
+  int16_t device;
+  uint16_t replica; /* of the consumer; 0: it is in no replica */
+  uint16_t micro;   /* micro-batch of the consumer, from 1; 0: it works on the whole */
+  uint32_t next;    /* index in the list, 0: last; earlier consumers stand first */
+} tdm_adjoint;
+
+typedef struct tdm_parameter_gradient {
+  uint32_t parameter;
+  uint8_t group; /* of parameters (graph/passes/update_groups.h) */
+  tdm_adjoint gradient;
+} tdm_parameter_gradient;
+
+struct tdm_gradient {
+  tdm_graph *graph;
+  uint32_t node;                      /* whose rule is asked */
+  uint32_t *heads;                    /* per forward value: its first contribution, 0: none */
+  uint8_t *wanted;                    /* per forward value */
+  uint32_t *first_readers;            /* per forward value: the earliest node that reads it */
+  size_t value_count;                 /* of forward values */
+  bool deterministic;                 /* where consumers are does not change the order of sums */
+  bool any_device;                    /* so, for the value that is being summed */
+  tdm_parameter_gradient *parameters; /* per persistent; parameter 0: none */
+  size_t parameter_count;             /* updates declare states behind these */
+  TDM_ARRAY(tdm_adjoint) adjoints;    /* index 0 unused */
+  uint32_t d_outputs[TDM_KERNEL_MAX_OUTPUTS];
+  tdm_status status; /* of appending inside rules that return OK */
+};
+
+struct tdm_update {
+  tdm_graph *graph;
+  const tdm_optimizer *optimizer;
+  tdm_parameter_gradient *items;
+  size_t count;
+};
+
+/* Appends the update phase of training: what forward nodes persist, then what the optimizer makes
+ * of the gradients found. */
+tdm_status tdm_append_updates(tdm_gradient *gradient, const tdm_training *training,
+                              tdm_parameter_gradient *items, size_t count) TDM_WARN_UNUSED;
+
+#endif

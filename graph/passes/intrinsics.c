@@ -1,0 +1,158 @@
+/* The few operations that passes append on their own: constants, sums of adjoints, the check of the
+ * loss, reorders. Invariant: their names and attributes are those of devices/kernels.h. */
+#include "devices/fused.h"
+#include "devices/kernels.h"
+#include "graph/ir/ir.h"
+
+static tdm_status infer_same(tdm_infer *infer) {
+  for (size_t i = 1; i < infer->input_count; i++)
+    if (infer->inputs[i].dtype != infer->inputs[0].dtype ||
+        infer->inputs[i].shape.rank != infer->inputs[0].shape.rank)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "its inputs differ in dtype or rank");
+  infer->outputs[0] = infer->inputs[0];
+  infer->outputs[0].format = TDM_FORMAT_DENSE;
+  return TDM_OK;
+}
+
+static tdm_status append_accumulate_gradient(tdm_gradient *gradient) {
+  for (size_t i = 0; i < TDM_KERNEL_MAX_INPUTS; i++) /* contributes where there is an input */
+    tdm_gradient_set(gradient, i, tdm_gradient_of_output(gradient, 0));
+  return TDM_OK;
+}
+
+/* The seed of the backward pass: the caller sets the dtype, which no input could tell. */
+static tdm_status infer_fill(tdm_infer *infer) {
+  infer->outputs[0].dtype = infer->inputs[0].dtype;
+  infer->outputs[0].shape = infer->inputs[0].shape;
+  return TDM_OK;
+}
+
+/* a_rows, a_indices, a_count, b_rows, b_indices, b_count -> rows, indices, count */
+static tdm_status infer_sparse_add(tdm_infer *infer) {
+  const tdm_dim a = infer->inputs[0].shape.dims[0];
+  const tdm_dim b = infer->inputs[3].shape.dims[0];
+  const tdm_dim both = tdm_dim_is_size(a) && tdm_dim_is_size(b) ? a + b : TDM_DIM_UNKNOWN;
+  for (size_t i = 0; i < 3; i++)
+    infer->outputs[i] = infer->inputs[i];
+  infer->outputs[0].shape.dims[0] = both;
+  infer->outputs[1].shape.dims[0] = both;
+  return TDM_OK;
+}
+
+const tdm_operation tdm_operation_fill = {.struct_size = sizeof(tdm_operation),
+                                          .name = TDM_OP_FILL,
+                                          .attribute_bytes = sizeof(tdm_fill_attributes),
+                                          .min_inputs = 1, /* only for its shape and dtype */
+                                          .max_inputs = 1,
+                                          .output_count = 1,
+                                          .infer = infer_fill};
+const tdm_operation tdm_operation_accumulate = {.struct_size = sizeof(tdm_operation),
+                                                .name = TDM_OP_ACCUMULATE,
+                                                .min_inputs = 1,
+                                                .max_inputs = TDM_KERNEL_MAX_INPUTS,
+                                                .output_count = 1,
+                                                .infer = infer_same,
+                                                .gradient = append_accumulate_gradient,
+                                                .elementwise = true};
+const tdm_operation tdm_operation_begin_sum = {.struct_size = sizeof(tdm_operation),
+                                               .name = TDM_OP_ACCUMULATE,
+                                               .min_inputs = 1,
+                                               .max_inputs = 1,
+                                               .output_count = 1,
+                                               .infer = infer_same};
+const tdm_operation tdm_operation_add_incoming = {.struct_size = sizeof(tdm_operation),
+                                                  .name = TDM_OP_ACCUMULATE,
+                                                  .min_inputs = 2,
+                                                  .max_inputs = 2,
+                                                  .output_count = 1,
+                                                  .overwrites = {1},
+                                                  .infer = infer_same};
+const tdm_operation tdm_operation_sparse_add = {.struct_size = sizeof(tdm_operation),
+                                                .name = TDM_OP_SPARSE_ADD,
+                                                .min_inputs = 6,
+                                                .max_inputs = 6,
+                                                .output_count = 3,
+                                                .infer = infer_sparse_add};
+/* table (rows, dim), indices (n) -> (n, dim), indices (n) */
+static tdm_status infer_take_rows(tdm_infer *infer) {
+  infer->outputs[0] = infer->inputs[0];
+  infer->outputs[0].shape.dims[0] = infer->inputs[1].shape.dims[0];
+  infer->outputs[1] = infer->inputs[1];
+  return TDM_OK;
+}
+
+/* table, values, indices -> =table */
+static tdm_status infer_put_rows(tdm_infer *infer) {
+  infer->outputs[0] = infer->inputs[0];
+  return TDM_OK;
+}
+
+/* indices -> a log */
+const tdm_operation tdm_operation_log_rows = {.struct_size = sizeof(tdm_operation),
+                                              .name = TDM_OP_CAST,
+                                              .min_inputs = 1,
+                                              .max_inputs = 1,
+                                              .output_count = 1,
+                                              .infer = infer_same};
+const tdm_operation tdm_operation_take_rows = {.struct_size = sizeof(tdm_operation),
+                                               .name = TDM_OP_TAKE_ROWS,
+                                               .min_inputs = 2,
+                                               .max_inputs = 2,
+                                               .output_count = 2,
+                                               .infer = infer_take_rows};
+const tdm_operation tdm_operation_put_rows = {.struct_size = sizeof(tdm_operation),
+                                              .name = TDM_OP_PUT_ROWS,
+                                              .min_inputs = 3,
+                                              .max_inputs = 3,
+                                              .output_count = 1,
+                                              .overwrites = {1},
+                                              .infer = infer_put_rows};
+const tdm_operation tdm_operation_add_rows = {.struct_size = sizeof(tdm_operation),
+                                              .name = TDM_OP_ADD_ROWS,
+                                              .min_inputs = 3,
+                                              .max_inputs = 3,
+                                              .output_count = 1,
+                                              .overwrites = {1},
+                                              .infer = infer_put_rows};
+const tdm_operation tdm_operation_check_finite = {.struct_size = sizeof(tdm_operation),
+                                                  .name = TDM_OP_CHECK_FINITE,
+                                                  .min_inputs = 1,
+                                                  .max_inputs = 1,
+                                                  .output_count = 1,
+                                                  .overwrites = {1},
+                                                  .infer = infer_same};
+const tdm_operation tdm_operation_reorder = {.struct_size = sizeof(tdm_operation),
+                                             .name = TDM_OP_REORDER,
+                                             .min_inputs = 1,
+                                             .max_inputs = 1,
+                                             .output_count = 1,
+                                             .infer = infer_same};
+
+/* Shapes are its members'. */
+const tdm_operation tdm_operation_fused = {.struct_size = sizeof(tdm_operation),
+                                           .name = TDM_OP_FUSED,
+                                           .attribute_bytes = sizeof(tdm_fused_attributes),
+                                           .min_inputs = 1,
+                                           .max_inputs = TDM_FUSED_INPUTS,
+                                           .output_count = 1,
+                                           .infer = infer_same};
+
+/* ---- Observing ---- */
+
+static tdm_status append_observe_gradient(tdm_gradient *gradient) {
+  tdm_gradient_set(gradient, 0, tdm_gradient_of_output(gradient, 0));
+  return TDM_OK;
+}
+
+const tdm_operation tdm_operation_observe = {.struct_size = sizeof(tdm_operation),
+                                             .name = "observe",
+                                             .min_inputs = 1,
+                                             .max_inputs = 1,
+                                             .output_count = 1,
+                                             .is_view = true,
+                                             .infer = infer_same,
+                                             .gradient = append_observe_gradient};
+
+tdm_value tdm_observe(tdm_graph *graph, const char *name, tdm_value value) {
+  return tdm_append(graph, &tdm_operation_observe, name, NULL, &value, 1, NULL);
+}

@@ -1,0 +1,220 @@
+/* The concrete copy of what a run needs: prunes to the targets, binds named dimensions to the sizes
+ * fed, runs every shape rule again. Invariant: names and attributes are shared with the source,
+ * which outlives the copy. */
+#include <string.h>
+
+#include "graph/passes/passes.h"
+
+#define MAX_NAMES 64
+
+typedef struct lowering_state {
+  const tdm_lowering *lowering;
+  const tdm_graph *source;
+  tdm_graph *out;
+  uint32_t *map; /* source value to new value; NEEDED before it is made */
+  struct {
+    tdm_dim name;
+    tdm_dim size;
+    const char *input;
+  } names[MAX_NAMES];
+  size_t name_count;
+} lowering_state;
+
+#define NEEDED UINT32_MAX
+
+static void mark_needed(lowering_state *state) {
+  const tdm_graph *source = state->source;
+  for (size_t i = 0; i < state->lowering->target_count; i++)
+    state->map[state->lowering->targets[i]] = NEEDED;
+  for (size_t i = source->order.count; i-- > 0;) {
+    const tdm_ir_node *node = tdm_ir_node_at(source, source->order.items[i]);
+    bool needed = false;
+    for (uint32_t k = 0; k < node->output_count; k++)
+      needed |= state->map[node->first_output + k] == NEEDED;
+    if (!needed) continue;
+    for (uint32_t k = 0; k < node->output_count; k++)
+      state->map[node->first_output + k] = NEEDED;
+    const uint32_t *inputs = tdm_ir_inputs(source, node);
+    for (uint32_t k = 0; k < node->input_count; k++)
+      if (inputs[k]) state->map[inputs[k]] = NEEDED;
+  }
+}
+
+/* Equal names are equal sizes within a run. */
+static tdm_status bind_name(lowering_state *state, tdm_dim name, tdm_dim size, const char *input) {
+  char text[24];
+  for (size_t i = 0; i < state->name_count; i++) {
+    if (state->names[i].name != name) continue;
+    if (state->names[i].size == size) return TDM_OK;
+    return tdm_fail(TDM_INVALID_ARGUMENT, "dimension %s is %lld in input %s and %lld in input %s",
+                    tdm_dim_text(name, text), (long long)state->names[i].size,
+                    state->names[i].input, (long long)size, input);
+  }
+  if (state->name_count == MAX_NAMES)
+    return tdm_fail(TDM_UNSUPPORTED, "more than %d named dimensions", MAX_NAMES);
+  state->names[state->name_count].name = name;
+  state->names[state->name_count].size = size;
+  state->names[state->name_count++].input = input;
+  return TDM_OK;
+}
+
+static tdm_status bind_shape(lowering_state *state, const tdm_ir_value *input,
+                             const tdm_feed_spec *feed) {
+  const tdm_shape *wants = &input->spec.shape;
+  bool fits = feed->shape.rank == wants->rank;
+  for (int i = 0; fits && i < wants->rank; i++) {
+    if (tdm_dim_is_named(wants->dims[i]))
+      TDM_TRY(bind_name(state, wants->dims[i], feed->shape.dims[i], input->name));
+    else
+      fits = wants->dims[i] == TDM_DIM_UNKNOWN || wants->dims[i] == feed->shape.dims[i];
+  }
+  if (fits) return TDM_OK;
+  char has[TDM_SHAPE_TEXT];
+  char want[TDM_SHAPE_TEXT];
+  return tdm_fail(TDM_INVALID_ARGUMENT, "input %s is declared %s and was fed %s", input->name,
+                  tdm_shape_text(wants, want, sizeof want),
+                  tdm_shape_text(&feed->shape, has, sizeof has));
+}
+
+static tdm_status lower_inputs(lowering_state *state) {
+  const tdm_graph *source = state->source;
+  tdm_graph *out = state->out;
+  TDM_TRY(TDM_ARRAY_RESERVE(out, &out->inputs, source->inputs.count + 1));
+  for (size_t i = 0; i < source->inputs.count; i++) {
+    const uint32_t index = source->inputs.items[i];
+    if (state->map[index] != NEEDED) continue;
+    tdm_ir_value value = source->values.items[index];
+    if (state->lowering->feeds) {
+      const tdm_feed_spec *feed = &state->lowering->feeds[i];
+      if (!feed->fed)
+        return tdm_fail(TDM_INVALID_ARGUMENT, "input %s is needed and was not fed", value.name);
+      TDM_TRY(bind_shape(state, &value, feed));
+      value.spec.shape = feed->shape;
+      value.device = feed->device;
+      value.pinned = feed->pinned;
+    }
+    const uint32_t made = tdm_ir_add_value(out, &value);
+    if (!made) return TDM_OUT_OF_MEMORY;
+    state->map[index] = made;
+    out->inputs.items[out->inputs.count++] = made; /* binding: still the source's index */
+  }
+  return TDM_OK;
+}
+
+static tdm_status lower_persistents(lowering_state *state) {
+  const tdm_graph *source = state->source;
+  tdm_graph *out = state->out;
+  TDM_TRY(TDM_ARRAY_RESERVE(out, &out->persistents, source->persistents.count + 1));
+  for (size_t i = 0; i < source->persistents.count; i++) {
+    tdm_graph_persistent persistent = source->persistents.items[i];
+    if (state->map[persistent.value] != NEEDED) continue;
+    tdm_ir_value value = source->values.items[persistent.value];
+    value.binding = (uint32_t)out->persistents.count;
+    const uint32_t made = tdm_ir_add_value(out, &value);
+    if (!made) return TDM_OUT_OF_MEMORY;
+    state->map[persistent.value] = made;
+    persistent.value = made;
+    persistent.origin = (uint32_t)i;
+    out->persistents.items[out->persistents.count++] = persistent;
+  }
+  return TDM_OK;
+}
+
+/* What stands for a node in this run. */
+static tdm_ir_node node_for(const lowering_state *state, const tdm_ir_node *node) {
+  tdm_ir_node found = *node;
+  const tdm_operation *other = node->operation->when_training;
+  if (!state->lowering->training || !other) return found;
+  found.operation = other;
+  found.output_count = (uint16_t)tdm_ir_output_count(other, node->attributes);
+  return found;
+}
+
+static tdm_status lower_node(lowering_state *state, const tdm_ir_node *described) {
+  const tdm_ir_node chosen = node_for(state, described);
+  const tdm_ir_node *node = &chosen;
+  tdm_graph *out = state->out;
+  uint32_t inputs[TDM_KERNEL_MAX_INPUTS];
+  tdm_spec specs[TDM_KERNEL_MAX_OUTPUTS];
+  const uint32_t *old = tdm_ir_inputs(state->source, node);
+  for (uint32_t k = 0; k < node->input_count; k++)
+    inputs[k] = old[k] ? state->map[old[k]] : 0;
+  if (state->lowering->feeds || node->operation != described->operation) {
+    TDM_TRY(tdm_ir_infer(out, node->operation, node->name, node->attributes, inputs,
+                         node->input_count, specs));
+    for (uint32_t k = 0; state->lowering->feeds && k < node->output_count; k++)
+      if (!tdm_shape_is_concrete(&specs[k].shape))
+        return tdm_fail(TDM_INVALID_ARGUMENT, "%s %s: its shape stays unknown",
+                        node->operation->name, node->name);
+  } else {
+    for (uint32_t k = 0; k < node->output_count; k++)
+      specs[k] = state->source->values.items[node->first_output + k].spec;
+  }
+  const uint32_t index = tdm_ir_add_node(out, node, inputs, specs);
+  if (!index) return TDM_OUT_OF_MEMORY;
+  TDM_TRY(tdm_ir_order_push(out, index));
+  const tdm_ir_node *made = tdm_ir_node_at(out, index);
+  tdm_ir_settle_outputs(out, made);
+  for (uint32_t k = 0; k < described->output_count; k++)
+    state->map[node->first_output + k] = made->first_output + k;
+  return TDM_OK;
+}
+
+/* Room for the whole plan at once: training appends about five nodes for each one described. */
+static tdm_status reserve_room(const lowering_state *state) {
+  tdm_graph *out = state->out;
+  const size_t factor = state->lowering->training ? 6 : 2;
+  TDM_TRY(TDM_ARRAY_RESERVE(out, &out->nodes, factor * state->source->nodes.count));
+  TDM_TRY(TDM_ARRAY_RESERVE(out, &out->order, factor * state->source->nodes.count));
+  TDM_TRY(TDM_ARRAY_RESERVE(out, &out->values, factor * state->source->values.count));
+  return TDM_ARRAY_RESERVE(out, &out->operands, factor * state->source->operands.count);
+}
+
+/* Parallel regions; values that were not needed enter none. */
+static tdm_status lower_regions(lowering_state *state) {
+  tdm_graph *out = state->out;
+  const size_t count = state->source->parallel_regions.count;
+  if (count == 0) return TDM_OK;
+  TDM_TRY(TDM_ARRAY_RESERVE(out, &out->parallel_regions, count));
+  out->parallel_regions.count = count;
+  for (size_t w = 0; w < count; w++) {
+    tdm_parallel_region *parallel_region = &out->parallel_regions.items[w];
+    *parallel_region = state->source->parallel_regions.items[w];
+    if (parallel_region->input_count == 0) continue;
+    const tdm_parallel_input *inputs = parallel_region->inputs;
+    parallel_region->inputs = tdm_region_take(
+        &out->region, parallel_region->input_count * sizeof *parallel_region->inputs,
+        "parallel region");
+    if (!parallel_region->inputs) return TDM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < parallel_region->input_count; i++)
+      parallel_region->inputs[i] =
+          (tdm_parallel_input){state->map[inputs[i].value], inputs[i].dimension};
+  }
+  return TDM_OK;
+}
+
+static tdm_status lower_all(lowering_state *state) {
+  mark_needed(state);
+  TDM_TRY(reserve_room(state));
+  TDM_TRY(lower_inputs(state));
+  TDM_TRY(lower_persistents(state));
+  for (size_t i = 0; i < state->source->order.count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(state->source, state->source->order.items[i]);
+    if (state->map[node->first_output] != NEEDED) continue;
+    TDM_TRY(lower_node(state, node));
+  }
+  return lower_regions(state);
+}
+
+tdm_status tdm_lower(const tdm_lowering *lowering, tdm_graph *out_graph, uint32_t *out_targets) {
+  lowering_state state = {.lowering = lowering, .source = lowering->source, .out = out_graph};
+  const size_t map_bytes = state.source->values.count * sizeof *state.map;
+  state.map = tdm_allocate(out_graph->allocator, map_bytes, "lowering");
+  if (!state.map) return TDM_OUT_OF_MEMORY;
+  out_graph->concrete = true;
+  const tdm_status status = lower_all(&state);
+  for (size_t i = 0; status == TDM_OK && i < lowering->target_count; i++)
+    out_targets[i] = state.map[lowering->targets[i]];
+  tdm_release(out_graph->allocator, state.map, map_bytes);
+  return status;
+}

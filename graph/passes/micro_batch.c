@@ -1,0 +1,253 @@
+/* Micro-batches: the batch is cut in time, so that one stage of a model works on a part while the
+ * next stage works on the part before (GPipe, Huang et al. 2019).
+ *
+ *   x --> node --> loss    becomes    x --> split --> node(x_0) --> sum ---> / --> loss
+ *                                             \-----> node(x_1) --/  count -/
+ *
+ * It stands before data_parallel: each micro-batch has every parallel region for itself. What the
+ * rows do not reach is computed once, and once a micro-batch inside a parallel region. Invariant:
+ * nodes stay in a topological order; the micro-batches of one node follow one another. */
+#include "graph/passes/micro_batch.h"
+
+#include <string.h>
+
+#include "devices/chunks.h"
+#include "graph/passes/parts.h"
+
+#define HOST 0 /* cpu:0 is the context's first device */
+
+static const char *name_of(const tdm_graph *graph, uint32_t value) {
+  const tdm_ir_value *found = tdm_ir_value_at(graph, value);
+  return found->producer ? tdm_ir_node_at(graph, found->producer)->name : found->name;
+}
+
+/* ---- Cutting, and putting together ---- */
+
+static tdm_parts_attributes attributes_for(const tdm_chunked *chunked, int dimension) {
+  tdm_parts_attributes attributes;
+  memset(&attributes, 0, sizeof attributes);
+  attributes.dimension = dimension;
+  attributes.count = (int64_t)chunked->count;
+  return attributes;
+}
+
+/* The first output; 0, with the graph's error, on failure. */
+static uint32_t append_on(tdm_graph *graph, const tdm_operation *operation, const char *name,
+                          const tdm_parts_attributes *attributes, const tdm_value *inputs,
+                          size_t input_count, int16_t device) {
+  graph->append_name = name;
+  graph->append_device = device;
+  const tdm_value made = tdm_append(graph, operation, name, attributes, inputs, input_count, NULL);
+  graph->append_device = TDM_NO_DEVICE;
+  return made.index;
+}
+
+static tdm_status split_input(tdm_chunked *chunked, uint32_t value, int dimension) {
+  tdm_graph *graph = chunked->graph;
+  const tdm_ir_value whole = graph->values.items[value];
+  tdm_parts_attributes attributes = attributes_for(chunked, dimension);
+  memcpy(attributes.sizes, chunked->rows, sizeof attributes.sizes);
+  const tdm_value handle = tdm_ir_handle(graph, value);
+  const uint32_t first =
+      append_on(graph, tdm_split_operation(&whole.spec.shape, dimension), whole.name, &attributes,
+                &handle, 1, whole.device == TDM_NO_DEVICE ? HOST : whole.device);
+  if (!first) return tdm_graph_status(graph);
+  for (size_t i = 0; i < chunked->count; i++)
+    tdm_chunked_versions(chunked, value)[i] = first + (uint32_t)i;
+  chunked->cuts[value] = (tdm_cut){dimension, 1};
+  return TDM_OK;
+}
+
+/* Parts are delivered on cpu:0, so they are put together there, each as soon as it is there. */
+static tdm_status deliver(tdm_chunked *chunked, uint32_t *delivery) {
+  tdm_graph *graph = chunked->graph;
+  const tdm_cut cut = chunked->cuts[*delivery];
+  if (graph->values.items[*delivery].kind == TDM_VALUE_INPUT) return TDM_OK;
+  if (cut.dimension == -1 || cut.dimension == TDM_CUT_REPEATED) {
+    *delivery = tdm_chunked_version(chunked, *delivery, 0);
+    return TDM_OK;
+  }
+  if (cut.dimension == TDM_CUT_REDUCED || cut.outer != 1)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "micro-batches: %s is delivered, and %s",
+                    name_of(graph, *delivery),
+                    cut.outer != 1 ? "its rows are not in the order of the batch"
+                                   : "it reduces over the batch without a rule for its parts");
+  tdm_value parts[TDM_MAX_PARTS];
+  for (size_t i = 0; i < chunked->count; i++)
+    parts[i] = tdm_ir_handle(graph, tdm_chunked_versions(chunked, *delivery)[i]);
+  const tdm_parts_attributes attributes = attributes_for(chunked, cut.dimension);
+  const uint32_t whole = append_on(graph, &tdm_operation_concat, name_of(graph, *delivery),
+                                   &attributes, parts, chunked->count, HOST);
+  if (!whole) return tdm_graph_status(graph);
+  tdm_chunked_versions(chunked, *delivery)[0] = whole; /* for who delivers it once more */
+  chunked->cuts[*delivery].dimension = -1;
+  *delivery = whole;
+  return TDM_OK;
+}
+
+/* ---- Nodes ---- */
+
+/* A node that no row reaches stays, and reads what stands for its inputs. */
+static tdm_status keep(tdm_chunked *chunked, uint32_t index) {
+  tdm_graph *graph = chunked->graph;
+  const tdm_ir_node *node = tdm_ir_node_at(graph, index);
+  uint32_t *inputs = tdm_ir_inputs(graph, node);
+  for (uint32_t k = 0; k < node->input_count; k++)
+    inputs[k] = tdm_chunked_version(chunked, inputs[k], 0);
+  tdm_ir_settle_outputs(graph, node);
+  return tdm_ir_order_push(graph, index);
+}
+
+/* What a rule has appended follows the node's own placement. */
+static tdm_status ask_rule(tdm_chunked *chunked, uint32_t index) {
+  tdm_graph *graph = chunked->graph;
+  const tdm_ir_node node = *tdm_ir_node_at(graph, index);
+  const size_t first = graph->nodes.count;
+  chunked->node = index;
+  graph->append_name = node.name;
+  TDM_TRY(node.operation->chunk ? node.operation->chunk(chunked) : tdm_chunked_each(chunked, NULL));
+  TDM_TRY(tdm_graph_status(graph));
+  for (size_t i = first; i < graph->nodes.count; i++)
+    if (!graph->nodes.items[i].wanted_device)
+      graph->nodes.items[i].wanted_device = node.wanted_device;
+  return TDM_OK;
+}
+
+static tdm_status rewrite_node(tdm_chunked *chunked, uint32_t index) {
+  const tdm_graph *graph = chunked->graph;
+  const tdm_ir_node *node = tdm_ir_node_at(graph, index);
+  const char *name = node->name;
+  bool is_cut = false;
+  for (uint32_t k = 0; k < node->input_count; k++) {
+    const uint32_t input = tdm_ir_inputs(graph, node)[k];
+    const int dimension = input ? chunked->cuts[input].dimension : -1;
+    is_cut |= dimension != -1 && dimension != TDM_CUT_REPEATED;
+    if (dimension == TDM_CUT_REDUCED)
+      return tdm_fail(TDM_INVALID_ARGUMENT,
+                      "micro-batches: %s reduces over the batch without a rule for its parts",
+                      name_of(graph, input));
+  }
+  /* A parallel region's replicas read only what is in it or enters it as rows: each has its own. */
+  if (!is_cut)
+    return node->parallel_region ? tdm_chunked_repeat(chunked, index) : keep(chunked, index);
+  const tdm_status status = ask_rule(chunked, index);
+  return status == TDM_OK ? TDM_OK : tdm_fail_within(status, "micro-batches: %s", name);
+}
+
+/* ---- Parallel regions ---- */
+
+/* Every micro-batch but the first has parallel regions of its own. */
+static tdm_status instantiate_regions(tdm_chunked *chunked) {
+  tdm_graph *graph = chunked->graph;
+  const size_t count = chunked->region_count;
+  if (graph->parallel_regions.count * chunked->count > UINT16_MAX)
+    return tdm_fail(TDM_UNSUPPORTED, "micro-batches: too many parallel regions");
+  for (size_t i = 0; i < chunked->count; i++) {
+    uint16_t *parallel_regions = &chunked->parallel_regions[i * count];
+    for (uint16_t w = 1; w < graph->parallel_regions.count && w < count; w++) {
+      parallel_regions[w] = w;
+      if (i == 0) continue;
+      TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->parallel_regions, 1));
+      parallel_regions[w] = (uint16_t)graph->parallel_regions.count;
+      graph->parallel_regions.items[graph->parallel_regions.count++] =
+          graph->parallel_regions.items[w];
+    }
+    for (uint16_t w = 1; i > 0 && w < count; w++)
+      graph->parallel_regions.items[parallel_regions[w]].parent =
+          parallel_regions[graph->parallel_regions.items[w].parent];
+  }
+  return TDM_OK;
+}
+
+/* How values enter them, once all have their parts. The first micro-batch's own come last. */
+static tdm_status settle_regions(tdm_chunked *chunked) {
+  tdm_graph *graph = chunked->graph;
+  for (size_t i = chunked->count; i-- > 0;)
+    for (size_t w = 1; w < chunked->region_count; w++) {
+      const tdm_parallel_region *from = &graph->parallel_regions.items[w];
+      tdm_parallel_region *made =
+          &graph->parallel_regions.items[chunked->parallel_regions[i * chunked->region_count + w]];
+      if (made->input_count == 0) continue;
+      tdm_parallel_input *inputs =
+          tdm_region_take(&graph->region, made->input_count * sizeof *inputs, "parallel region");
+      if (!inputs) return TDM_OUT_OF_MEMORY;
+      for (size_t k = 0; k < made->input_count; k++) {
+        inputs[k] = from->inputs[k];
+        if (inputs[k].value < chunked->value_count)
+          inputs[k].value = tdm_chunked_version(chunked, inputs[k].value, i);
+      }
+      made->inputs = inputs;
+    }
+  return TDM_OK;
+}
+
+/* ---- The pass ---- */
+
+static int batch_dimension(const tdm_graph *source, const tdm_graph *graph, uint32_t value,
+                           tdm_dim batch) {
+  const uint32_t input = source->inputs.items[graph->values.items[value].binding];
+  const tdm_shape *shape = &source->values.items[input].spec.shape;
+  for (int d = 0; d < shape->rank; d++)
+    if (shape->dims[d] == batch) return d;
+  return -1;
+}
+
+static tdm_status rewrite(tdm_chunked *chunked, const tdm_graph *source, tdm_dim batch,
+                          uint32_t *deliveries, size_t delivery_count) {
+  tdm_graph *graph = chunked->graph;
+  TDM_ARRAY(uint32_t) old = {graph->order.items, graph->order.count, graph->order.capacity};
+  memset(&graph->order, 0, sizeof graph->order);
+  for (size_t v = 0; v < chunked->value_count; v++)
+    chunked->cuts[v] = (tdm_cut){-1, 1};
+  tdm_status status = instantiate_regions(chunked);
+  for (size_t i = 0; i < graph->inputs.count && status == TDM_OK; i++) {
+    const int dimension = batch_dimension(source, graph, graph->inputs.items[i], batch);
+    if (dimension >= 0) status = split_input(chunked, graph->inputs.items[i], dimension);
+  }
+  for (size_t i = 0; i < old.count && status == TDM_OK; i++)
+    status = rewrite_node(chunked, old.items[i]);
+  if (status == TDM_OK) status = settle_regions(chunked);
+  for (size_t i = 0; i < delivery_count && status == TDM_OK; i++)
+    status = deliver(chunked, &deliveries[i]);
+  TDM_ARRAY_DEINIT(graph, &old);
+  return status;
+}
+
+/* Rows of the first input that has some; -1: none has. */
+static int64_t count_rows(const tdm_graph *graph, const tdm_graph *source, tdm_dim batch) {
+  for (size_t i = 0; i < graph->inputs.count; i++) {
+    const int dimension = batch_dimension(source, graph, graph->inputs.items[i], batch);
+    if (dimension >= 0)
+      return graph->values.items[graph->inputs.items[i]].spec.shape.dims[dimension];
+  }
+  return -1;
+}
+
+tdm_status tdm_pass_micro_batch(tdm_graph *graph, const tdm_micro_batching *batching,
+                                uint32_t *deliveries, size_t delivery_count, size_t *out_count) {
+  const tdm_allocator *allocator = graph->allocator;
+  *out_count = 1;
+  const int64_t rows = count_rows(graph, batching->source, batching->batch);
+  if (batching->count < 2 || rows < 2) return TDM_OK;
+  tdm_chunked chunked = {.graph = graph,
+                         .value_count = graph->values.count,
+                         .region_count =
+                             graph->parallel_regions.count ? graph->parallel_regions.count : 1};
+  chunked.count = tdm_chunk_sizes(rows, batching->count, NULL, chunked.rows);
+  if (chunked.count < 2) return TDM_OK;
+  const size_t version_bytes = chunked.value_count * chunked.count * sizeof *chunked.versions;
+  const size_t cut_bytes = chunked.value_count * sizeof *chunked.cuts;
+  const size_t region_bytes =
+      chunked.region_count * chunked.count * sizeof *chunked.parallel_regions;
+  chunked.versions = tdm_allocate(allocator, version_bytes, "micro-batches");
+  chunked.cuts = tdm_allocate(allocator, cut_bytes, "micro-batches");
+  chunked.parallel_regions = tdm_allocate(allocator, region_bytes, "micro-batches");
+  tdm_status status = TDM_OUT_OF_MEMORY;
+  if (chunked.versions && chunked.cuts && chunked.parallel_regions)
+    status = rewrite(&chunked, batching->source, batching->batch, deliveries, delivery_count);
+  tdm_release(allocator, chunked.versions, version_bytes);
+  tdm_release(allocator, chunked.cuts, cut_bytes);
+  tdm_release(allocator, chunked.parallel_regions, region_bytes);
+  *out_count = chunked.count;
+  return status;
+}

@@ -1,0 +1,213 @@
+/* Cutting a value along a dimension and putting parts together: what scatter and gather are made
+ * of. Invariant: parts that lie one after the other in the whole's memory are views of it; each
+ * operation is the other's gradient. */
+#include "graph/passes/parts.h"
+
+#include <string.h>
+
+#include "devices/kernels.h"
+
+static size_t count_parts(const void *attributes) {
+  return (size_t)((const tdm_parts_attributes *)attributes)->count;
+}
+
+static tdm_status check_dimension(const tdm_shape *shape, int64_t dimension) {
+  char text[TDM_SHAPE_TEXT];
+  if (dimension >= 0 && dimension < shape->rank) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s has no dimension %lld",
+                  tdm_shape_text(shape, text, sizeof text), (long long)dimension);
+}
+
+static tdm_status infer_split(tdm_infer *infer) {
+  const tdm_parts_attributes *attributes = infer->attributes;
+  const tdm_shape *whole = &infer->inputs[0].shape;
+  TDM_TRY(check_dimension(whole, attributes->dimension));
+  const tdm_dim size = whole->dims[attributes->dimension];
+  bool known = tdm_dim_is_size(size);
+  int64_t rest = known ? size : INT64_MAX; /* that the parts so far leave: no sum can overflow */
+  for (int64_t i = 0; i < attributes->count; i++) {
+    const tdm_dim part = attributes->sizes[i];
+    infer->outputs[i].dtype = infer->inputs[0].dtype;
+    infer->outputs[i].shape = *whole;
+    infer->outputs[i].shape.dims[attributes->dimension] = part;
+    if (part == TDM_INFER)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "part %lld has no size", (long long)i);
+    known = known && tdm_dim_is_size(part);
+    if (!tdm_dim_is_size(part)) continue;
+    if (part > rest)
+      return tdm_fail(TDM_INVALID_ARGUMENT,
+                      "part %lld is %lld, and the parts before it leave %lld of dimension %lld of "
+                      "x",
+                      (long long)i, (long long)part, (long long)rest,
+                      (long long)attributes->dimension);
+    rest -= part;
+  }
+  if (!known || rest == 0) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "its parts have %lld of dimension %lld together, x has %lld",
+                  (long long)(size - rest), (long long)attributes->dimension, (long long)size);
+}
+
+static tdm_status infer_concat(tdm_infer *infer) {
+  const tdm_parts_attributes *attributes = infer->attributes;
+  const int64_t dimension = attributes->dimension;
+  tdm_spec *out = &infer->outputs[0];
+  *out = infer->inputs[0];
+  TDM_TRY(check_dimension(&out->shape, dimension));
+  for (size_t i = 1; i < infer->input_count; i++) {
+    const tdm_spec *part = &infer->inputs[i];
+    bool fits = part->dtype == out->dtype && part->shape.rank == out->shape.rank;
+    for (int d = 0; fits && d < out->shape.rank; d++)
+      fits = d == dimension || tdm_dim_agree(part->shape.dims[d], out->shape.dims[d]);
+    if (!fits) {
+      char a[TDM_SHAPE_TEXT];
+      char b[TDM_SHAPE_TEXT];
+      return tdm_fail(TDM_INVALID_ARGUMENT, "%s %s and %s %s do not fit along dimension %lld",
+                      tdm_dtype_name(out->dtype), tdm_shape_text(&out->shape, a, sizeof a),
+                      tdm_dtype_name(part->dtype), tdm_shape_text(&part->shape, b, sizeof b),
+                      (long long)dimension);
+    }
+    tdm_dim *sum = &out->shape.dims[dimension];
+    const tdm_dim more = part->shape.dims[dimension];
+    if (!tdm_dim_is_size(*sum) || !tdm_dim_is_size(more))
+      *sum = TDM_DIM_UNKNOWN;
+    else if (__builtin_add_overflow(*sum, more, sum))
+      return tdm_fail(TDM_INVALID_ARGUMENT, "%zu parts have more than 2^63 of dimension %lld",
+                      i + 1, (long long)dimension);
+  }
+  return TDM_OK;
+}
+
+/* ---- Gradients ---- */
+
+/* The adjoint of an output, zeros where none flows. */
+static tdm_value adjoint_or_zeros(tdm_gradient *gradient, size_t index) {
+  tdm_value adjoint = tdm_gradient_of_output(gradient, index);
+  if (tdm_value_is_valid(adjoint)) return adjoint;
+  tdm_fill_attributes zero;
+  memset(&zero, 0, sizeof zero);
+  const tdm_value like = tdm_gradient_output(gradient, index);
+  return tdm_append(tdm_gradient_graph(gradient), &tdm_operation_fill, tdm_gradient_name(gradient),
+                    &zero, &like, 1, NULL);
+}
+
+static tdm_status append_split_gradient(tdm_gradient *gradient) {
+  const tdm_parts_attributes *attributes = tdm_gradient_attributes(gradient);
+  tdm_value d_parts[TDM_MAX_PARTS];
+  for (int64_t i = 0; i < attributes->count; i++)
+    d_parts[i] = adjoint_or_zeros(gradient, (size_t)i);
+  const tdm_value d_whole =
+      tdm_append_concat(tdm_gradient_graph(gradient), tdm_gradient_name(gradient), d_parts,
+                        (size_t)attributes->count, (int)attributes->dimension);
+  tdm_gradient_set(gradient, 0, d_whole);
+  return tdm_graph_status(tdm_gradient_graph(gradient));
+}
+
+static tdm_status append_concat_gradient(tdm_gradient *gradient) {
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const tdm_parts_attributes *attributes = tdm_gradient_attributes(gradient);
+  tdm_dim sizes[TDM_MAX_PARTS];
+  tdm_value d_parts[TDM_MAX_PARTS];
+  for (int64_t i = 0; i < attributes->count; i++)
+    sizes[i] =
+        tdm_value_shape(graph, tdm_gradient_input(gradient, (size_t)i)).dims[attributes->dimension];
+  tdm_append_split(graph, tdm_gradient_name(gradient), tdm_gradient_of_output(gradient, 0),
+                   (int)attributes->dimension, sizes, (size_t)attributes->count, d_parts);
+  for (int64_t i = 0; i < attributes->count; i++)
+    tdm_gradient_set(gradient, (size_t)i, d_parts[i]);
+  return tdm_graph_status(graph);
+}
+
+const tdm_operation tdm_operation_split = {.struct_size = sizeof(tdm_operation),
+                                           .name = TDM_OP_SPLIT,
+                                           .attribute_bytes = sizeof(tdm_parts_attributes),
+                                           .min_inputs = 1,
+                                           .max_inputs = 1,
+                                           .infer = infer_split,
+                                           .gradient = append_split_gradient,
+                                           .count_outputs = count_parts};
+const tdm_operation tdm_operation_split_view = {.struct_size = sizeof(tdm_operation),
+                                                .name = TDM_OP_SPLIT,
+                                                .attribute_bytes = sizeof(tdm_parts_attributes),
+                                                .min_inputs = 1,
+                                                .max_inputs = 1,
+                                                .is_view = true,
+                                                .infer = infer_split,
+                                                .gradient = append_split_gradient,
+                                                .count_outputs = count_parts};
+const tdm_operation tdm_operation_concat = {.struct_size = sizeof(tdm_operation),
+                                            .name = TDM_OP_CONCAT,
+                                            .attribute_bytes = sizeof(tdm_parts_attributes),
+                                            .min_inputs = 1,
+                                            .max_inputs = TDM_MAX_PARTS,
+                                            .output_count = 1,
+                                            .infer = infer_concat,
+                                            .gradient = append_concat_gradient};
+
+/* ---- Appending ---- */
+
+const tdm_operation *tdm_split_operation(const tdm_shape *whole, int64_t dimension) {
+  for (int64_t d = 0; d < dimension && d < whole->rank; d++)
+    if (whole->dims[d] != 1) return &tdm_operation_split;
+  return &tdm_operation_split_view;
+}
+
+void tdm_append_split(tdm_graph *graph, const char *name, tdm_value x, int dimension,
+                      const tdm_dim *sizes, size_t count, tdm_value *outputs) {
+  tdm_parts_attributes attributes;
+  memset(&attributes, 0, sizeof attributes);
+  attributes.dimension = dimension;
+  attributes.count = (int64_t)count;
+  memcpy(attributes.sizes, sizes, count * sizeof *sizes);
+  const tdm_shape whole = tdm_value_shape(graph, x);
+  tdm_append(graph, tdm_split_operation(&whole, dimension), name, &attributes, &x, 1, outputs);
+}
+
+tdm_value tdm_append_concat(tdm_graph *graph, const char *name, const tdm_value *parts,
+                            size_t count, int dimension) {
+  tdm_parts_attributes attributes;
+  memset(&attributes, 0, sizeof attributes);
+  attributes.dimension = dimension;
+  attributes.count = (int64_t)count;
+  return tdm_append(graph, &tdm_operation_concat, name, &attributes, parts, count, NULL);
+}
+
+/* ---- Public ---- */
+
+static bool check_count(tdm_graph *graph, const char *name, size_t count) {
+  if (count >= 1 && count <= TDM_MAX_PARTS) return true;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: %zu parts, and 1 to %d are possible",
+                 name ? name : "?", count, TDM_MAX_PARTS);
+  return false;
+}
+
+static bool check_array(tdm_graph *graph, const char *name, const char *argument,
+                        const void *array) {
+  if (array) return true;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: %s is NULL", name ? name : "?", argument);
+  return false;
+}
+
+/* From the front; a dimension of an invalid value stays as it is. */
+static int counted_dimension(const tdm_graph *graph, tdm_value x, int dimension) {
+  const int rank = tdm_value_shape(graph, x).rank;
+  return dimension < 0 && rank > 0 ? dimension + rank : dimension;
+}
+
+void tdm_split(tdm_graph *graph, const char *name, tdm_value x, int dimension, const tdm_dim *sizes,
+               size_t count, tdm_value *out_parts) {
+  for (size_t i = 0; out_parts && i < count && i < TDM_MAX_PARTS; i++)
+    out_parts[i] = (tdm_value){0, 0};
+  if (!check_count(graph, name, count) || !check_array(graph, name, "sizes", sizes) ||
+      !check_array(graph, name, "out_parts", out_parts))
+    return;
+  tdm_append_split(graph, name, x, counted_dimension(graph, x, dimension), sizes, count, out_parts);
+}
+
+tdm_value tdm_concat(tdm_graph *graph, const char *name, const tdm_value *parts, size_t count,
+                     int dimension) {
+  if (!check_count(graph, name, count) || !check_array(graph, name, "parts", parts))
+    return (tdm_value){0, 0};
+  return tdm_append_concat(graph, name, parts, count,
+                           counted_dimension(graph, parts[0], dimension));
+}

@@ -1,0 +1,20 @@
+/* Splitting and concatenating as operations: for the passes and gradient rules that append them. */
+#ifndef TANDEM_GRAPH_PASSES_PARTS_H
+#define TANDEM_GRAPH_PASSES_PARTS_H
+
+#include "graph/ir/ir.h"
+
+extern const tdm_operation tdm_operation_split;
+extern const tdm_operation tdm_operation_split_view; /* no kernel: parts lie one after the other */
+extern const tdm_operation tdm_operation_concat;
+
+/* Which of the two splits serves a value of this shape. */
+const tdm_operation *tdm_split_operation(const tdm_shape *whole, int64_t dimension);
+
+/* sizes and outputs: count, at most TDM_MAX_PARTS; dimension >= 0. */
+void tdm_append_split(tdm_graph *graph, const char *name, tdm_value x, int dimension,
+                      const tdm_dim *sizes, size_t count, tdm_value *outputs);
+tdm_value tdm_append_concat(tdm_graph *graph, const char *name, const tdm_value *parts,
+                            size_t count, int dimension);
+
+#endif

@@ -1,0 +1,186 @@
+/* The passes from description to plan, in order, each in the file of its name. They rewrite one
+ * concrete graph; schedule, memory and verify work on its combinatorial side (schedule.h).
+ *
+ *   lower -> micro_batch -> data_parallel -> place -> sink_gather -> gradient -> row_refresh ->
+ *   layout -> fuse -> transfer -> concat_in_place -> schedule -> memory -> verify -> emit
+ *
+ * place stands before gradient (a backward node follows its forward node, and adjoints are summed
+ * per device), and gives the nodes that gradient appends their devices as they are appended. */
+#ifndef TANDEM_GRAPH_PASSES_PASSES_H
+#define TANDEM_GRAPH_PASSES_PASSES_H
+
+#include "graph/ir/ir.h"
+#include "graph/ir/prepared.h"
+#include "graph/passes/update_groups.h"
+#include "graph/schedule/schedule.h"
+
+/* ---- lower ---- */
+
+/* What is known of one input of the user's graph. */
+typedef struct tdm_feed_spec {
+  bool fed;
+  bool pinned; /* lies in a pinned staging buffer */
+  int16_t device;
+  tdm_shape shape;
+} tdm_feed_spec;
+
+typedef struct tdm_lowering {
+  const tdm_graph *source;
+  const tdm_feed_spec *feeds; /* per input of source; NULL: keep symbolic shapes */
+  const uint32_t *targets;    /* values of source that are wanted */
+  size_t target_count;
+  bool training; /* room is made for a backward pass */
+} tdm_lowering;
+
+/* Fills out_graph (initialised) with what the targets need; out_targets gets their new indices. An
+ * input that is needed and not fed, or fed with a shape that does not fit, is INVALID_ARGUMENT. */
+tdm_status tdm_lower(const tdm_lowering *lowering, tdm_graph *out_graph,
+                     uint32_t *out_targets) TDM_WARN_UNUSED;
+
+/* ---- micro_batch ---- */
+
+typedef struct tdm_micro_batching {
+  const tdm_graph *source; /* whose inputs name their dimensions */
+  tdm_dim batch;           /* the name of the one that is cut */
+  size_t count;            /* of parts, at most TDM_MAX_PARTS; below 2: none */
+} tdm_micro_batching;
+
+/* Finds the name: that of options (NULL: none), or the one that all inputs share which the last of
+ * the targets needs (all_targets: which any needs). INVALID_ARGUMENT says what was found. */
+tdm_status tdm_find_batch(const tdm_graph *source, const char *name, const uint32_t *targets,
+                          size_t target_count, bool all_targets,
+                          tdm_dim *out_batch) TDM_WARN_UNUSED;
+/* INVALID_ARGUMENT, naming the node, if targets cannot be computed in micro-batches: tried with
+ * sizes made up for what has a name. Where those fit no shape rule, the first plan finds out. */
+tdm_status tdm_check_micro_batch(const tdm_micro_batching *batching, const uint32_t *targets,
+                                 size_t target_count, bool training) TDM_WARN_UNUSED;
+/* Cuts the inputs along the batch's dimension and computes part by part; deliveries are replaced by
+ * what stands for the whole. Answers how many parts there are: fewer where there are fewer rows. */
+tdm_status tdm_pass_micro_batch(tdm_graph *graph, const tdm_micro_batching *batching,
+                                uint32_t *deliveries, size_t delivery_count,
+                                size_t *out_count) TDM_WARN_UNUSED;
+/* Reorders a placed graph in micro-batches, so that devices take turns. Keeps it topological. */
+tdm_status tdm_pass_micro_order(tdm_graph *graph) TDM_WARN_UNUSED;
+
+/* ---- data_parallel ---- */
+
+/* Replaces every parallel region by scatter, replicas, gather. deliveries are values that the graph
+ * delivers, replaced where they are gathered. Where shapes are symbolic (not sized) the nodes are
+ * only given their first device. Inputs whose rows differ are INVALID_ARGUMENT, naming both. */
+tdm_status tdm_pass_data_parallel(tdm_graph *graph, bool sized, uint32_t *deliveries,
+                                  size_t delivery_count) TDM_WARN_UNUSED;
+
+/* ---- place ---- */
+
+typedef struct tdm_map_rule {
+  const char *pattern; /* a node's path, a prefix of it that ends before '/', or with * and ? */
+  tdm_device *device;
+  bool matched;
+} tdm_map_rule;
+
+typedef struct tdm_device_map {
+  tdm_map_rule *rules; /* strongest first */
+  size_t count;
+} tdm_device_map;
+
+/* Parses "a=cpu:0,b/c=sim:0,*=cpu:0"; region memory. Devices that are not there are errors. */
+tdm_status tdm_device_map_parse(tdm_context *context, tdm_region *region, const char *environment,
+                                const char *map, tdm_device_map *out_map) TDM_WARN_UNUSED;
+/* INVALID_ARGUMENT naming the first rule that has matched nothing. */
+tdm_status tdm_device_map_check(const tdm_device_map *map) TDM_WARN_UNUSED;
+
+/* Gives every node a device, and every input and persistent value that has none its first
+ * consumer's. A node without a kernel is UNSUPPORTED, naming it. */
+tdm_status tdm_pass_place(tdm_graph *graph, tdm_device_map *map) TDM_WARN_UNUSED;
+/* Of a placed graph that does not train: nothing will be persisted, so nodes do not read what is
+ * there for that alone. It has its device by then, which is that of the nodes' other states. */
+void tdm_drop_persist_inputs(tdm_graph *graph);
+/* UNSUPPORTED, naming the first node whose device has no kernel for it. */
+tdm_status tdm_find_kernels(tdm_graph *graph) TDM_WARN_UNUSED;
+
+/* ---- sink_gather ---- */
+
+/* Does what works on picked rows of a small table on the table first, if nothing else reads them.
+ * Of a placed graph whose shapes are sizes. */
+tdm_status tdm_pass_sink_gather(tdm_graph *graph, const uint32_t *deliveries,
+                                size_t delivery_count) TDM_WARN_UNUSED;
+
+/* ---- gradient ---- */
+
+typedef struct tdm_training {
+  uint32_t loss; /* a value of the graph */
+  const tdm_update_groups *groups;
+  bool check_finite;
+  bool deterministic;
+} tdm_training;
+
+tdm_status tdm_pass_gradient(tdm_graph *graph, const tdm_training *training) TDM_WARN_UNUSED;
+
+/* ---- row_refresh ---- */
+
+/* Where a node reads a table away from its home: copies of single rows, which stand for copying the
+ * whole table where it is known which rows are old. windows: per persistent value, the entries of
+ * one log; 0: none is kept. */
+tdm_status tdm_pass_row_refresh(tdm_graph *graph, const uint64_t *windows) TDM_WARN_UNUSED;
+
+/* ---- layout, transfer ---- */
+
+/* Finds and prepares kernels, lets them choose formats, inserts reorders. Edges between devices and
+ * deliveries (values that a run hands out; changed to their dense form) are dense. */
+tdm_status tdm_pass_layout(tdm_graph *graph, tdm_prepared_cache *cache, uint32_t *deliveries,
+                           size_t delivery_count) TDM_WARN_UNUSED;
+/* Prepares one node's kernel, which is known; its outputs get the formats and bytes it answers. */
+tdm_status tdm_prepare_node(tdm_graph *graph, tdm_prepared_cache *cache,
+                            uint32_t index) TDM_WARN_UNUSED;
+
+/* Inserts one transfer per (value, destination), after the value's producer; parameters read
+ * elsewhere get derived copies and a refresh. Each delivery becomes a value with memory of its own
+ * on cpu:0. */
+tdm_status tdm_pass_transfer(tdm_graph *graph, uint32_t *deliveries,
+                             size_t delivery_count) TDM_WARN_UNUSED;
+
+/* ---- fuse ---- */
+
+/* Makes one node of elementwise nodes that read one another. Values that others read get new
+ * indices, deliveries with them. */
+tdm_status tdm_pass_fuse(tdm_graph *graph, tdm_prepared_cache *cache, uint32_t *deliveries,
+                         size_t delivery_count) TDM_WARN_UNUSED;
+
+/* ---- concat_in_place ---- */
+
+/* Lets the parts of concatenations lie in them where that is possible: those then have no step. */
+tdm_status tdm_pass_concat_in_place(tdm_graph *graph, const uint32_t *deliveries,
+                                    size_t delivery_count) TDM_WARN_UNUSED;
+
+/* Does the node read its input k in the memory of another device? Only a sum does, of a term that
+ * it reads once, between devices that both compute in the host's memory: what crosses is added as
+ * it is read, not copied first. Such a read is a transfer of the input's bytes without a command.
+ */
+bool tdm_reads_in_place(const tdm_graph *graph, const tdm_ir_node *node, uint32_t k);
+
+/* ---- steps ---- */
+
+typedef struct tdm_step_source {
+  uint32_t node;
+  uint32_t workspace; /* storage; UINT32_MAX: none */
+} tdm_step_source;
+
+/* The combinatorial side of a graph, and how to find the way back. */
+typedef struct tdm_lowered {
+  tdm_schedule schedule;
+  tdm_step_source *sources; /* per step */
+  size_t source_count;
+  uint32_t *storage_of; /* per value: its storage; UINT32_MAX: none */
+  size_t value_count;
+  tdm_queue **queues; /* per queue of the schedule */
+  size_t queue_capacity;
+  uint32_t first_update; /* step; step_count when there is none */
+} tdm_lowered;
+
+void tdm_lowered_deinit(tdm_lowered *lowered);
+/* Makes steps, accesses and storages. deliveries are EXTERNAL storage. */
+tdm_status tdm_lower_to_steps(const tdm_graph *graph, const uint32_t *deliveries,
+                              size_t delivery_count, uint32_t depth,
+                              tdm_lowered *out_lowered) TDM_WARN_UNUSED;
+
+#endif

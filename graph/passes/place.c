@@ -1,0 +1,132 @@
+/* Placement: which device each node runs on. Strongest first: the environment's map, the session's
+ * map, the node's own and its scope's (one pointer, resolved while building), its first placed
+ * input, cpu:0. Invariant: afterwards every node and value has a device. */
+#include <fnmatch.h>
+#include <string.h>
+
+#include "graph/passes/passes.h"
+
+static bool pattern_fits(const char *pattern, const char *path) {
+  const size_t length = strlen(pattern);
+  if (strncmp(path, pattern, length) == 0 && (path[length] == 0 || path[length] == '/'))
+    return true;
+  return fnmatch(pattern, path, 0) == 0;
+}
+
+static tdm_device *mapped_device(tdm_device_map *map, const char *path) {
+  tdm_device *found = NULL;
+  for (size_t i = 0; map && i < map->count; i++) {
+    if (!pattern_fits(map->rules[i].pattern, path)) continue;
+    map->rules[i].matched = true;
+    if (!found) found = map->rules[i].device;
+  }
+  return found;
+}
+
+/* Adds the rules of text to map, which has room. */
+static tdm_status parse_rules(tdm_context *context, tdm_region *region, const char *text,
+                              tdm_device_map *map) {
+  char *copy = tdm_region_string(region, text);
+  if (!copy) return TDM_OUT_OF_MEMORY;
+  char *rest = copy;
+  for (char *rule = strtok_r(copy, ",", &rest); rule; rule = strtok_r(NULL, ",", &rest)) {
+    char *equals = strchr(rule, '=');
+    if (!equals || equals == rule || !equals[1])
+      return tdm_fail(TDM_INVALID_ARGUMENT, "device map: '%s' is not NAME=DEVICE", rule);
+    *equals = 0;
+    tdm_device *device = tdm_context_find_device(context, equals + 1);
+    if (!device) return tdm_fail_within(TDM_UNAVAILABLE, "device map: %s", rule);
+    map->rules[map->count++] = (tdm_map_rule){rule, device, false};
+  }
+  return TDM_OK;
+}
+
+static size_t count_rules(const char *text) {
+  size_t count = text && *text;
+  for (; text && *text; text++)
+    count += *text == ',';
+  return count;
+}
+
+tdm_status tdm_device_map_parse(tdm_context *context, tdm_region *region, const char *environment,
+                                const char *map, tdm_device_map *out_map) {
+  out_map->count = 0;
+  out_map->rules = NULL;
+  const size_t capacity = count_rules(environment) + count_rules(map);
+  if (capacity == 0) return TDM_OK;
+  out_map->rules = tdm_region_take(region, capacity * sizeof *out_map->rules, "device map");
+  if (!out_map->rules) return TDM_OUT_OF_MEMORY;
+  if (environment && *environment) TDM_TRY(parse_rules(context, region, environment, out_map));
+  return map ? parse_rules(context, region, map, out_map) : TDM_OK;
+}
+
+tdm_status tdm_device_map_check(const tdm_device_map *map) {
+  for (size_t i = 0; i < map->count; i++)
+    if (!map->rules[i].matched)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "device map: nothing is named '%s'",
+                      map->rules[i].pattern);
+  return TDM_OK;
+}
+
+/* The first input that a placed node makes, or that something placed before. */
+static int16_t inherited_device(const tdm_graph *graph, const tdm_ir_node *node) {
+  const uint32_t *inputs = tdm_ir_inputs(graph, node);
+  for (uint32_t k = 0; k < node->input_count; k++) {
+    const tdm_ir_value *value = tdm_ir_value_at(graph, inputs[k]);
+    if (inputs[k] && value->kind == TDM_VALUE_NODE && value->device != TDM_NO_DEVICE)
+      return value->device;
+  }
+  return 0; /* cpu:0 is the context's first device */
+}
+
+static tdm_status choose_device(tdm_graph *graph, tdm_ir_node *node, tdm_device_map *map) {
+  tdm_device *device = mapped_device(map, node->name);
+  if (!device && node->wanted_device)
+    device = tdm_context_find_device(graph->context, node->wanted_device);
+  if (!device && node->wanted_device) return tdm_fail_within(TDM_UNAVAILABLE, "%s", node->name);
+  node->device = device ? (int16_t)device->context_index : inherited_device(graph, node);
+  return TDM_OK;
+}
+
+tdm_status tdm_pass_place(tdm_graph *graph, tdm_device_map *map) {
+  for (size_t i = 0; i < graph->order.count; i++) {
+    tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+    if (node->device == TDM_NO_DEVICE) TDM_TRY(choose_device(graph, node, map));
+    if (node->replica && mapped_device(map, node->name))
+      return tdm_fail(TDM_INVALID_ARGUMENT, "device map: %s is wrapped, its devices are given",
+                      node->name);
+    for (uint32_t k = 0; k < node->output_count; k++)
+      graph->values.items[node->first_output + k].device = node->device;
+    const uint32_t *inputs = tdm_ir_inputs(graph, node);
+    for (uint32_t k = 0; k < node->input_count; k++) {
+      tdm_ir_value *value = tdm_ir_value_at(graph, inputs[k]);
+      if (inputs[k] && value->device == TDM_NO_DEVICE) value->device = node->device;
+    }
+  }
+  for (size_t i = 1; i < graph->values.count; i++)
+    if (graph->values.items[i].device == TDM_NO_DEVICE) graph->values.items[i].device = 0;
+  return TDM_OK;
+}
+
+void tdm_drop_persist_inputs(tdm_graph *graph) {
+  for (size_t i = 0; i < graph->order.count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+    for (uint32_t k = 0; k < node->input_count; k++)
+      if (tdm_ir_is_persisted(node, k)) tdm_ir_inputs(graph, node)[k] = 0;
+  }
+}
+
+tdm_status tdm_find_kernels(tdm_graph *graph) {
+  for (size_t i = 0; i < graph->order.count; i++) {
+    tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+    if (!node->operation || node->operation->is_view || node->kernel) continue;
+    const tdm_device *device = tdm_context_device(graph->context, (size_t)node->device);
+    const tdm_dtype dtype = graph->values.items[node->first_output].spec.dtype;
+    node->kernel = tdm_context_find_kernel(graph->context, node->operation->name,
+                                           device->ops->executes, dtype);
+    if (!node->kernel)
+      return tdm_fail(TDM_UNSUPPORTED, "%s: %s has no kernel for %s in %s", node->name,
+                      device->name, node->operation->name, tdm_dtype_name(dtype));
+  }
+  return TDM_OK;
+}

@@ -1,0 +1,403 @@
+/* Transfers: every value that is read on another device gets one copy there. A queue of its own
+ * carries it right after the value exists, so that it travels while its producer's device goes on;
+ * where the reader's compute queue has to fetch it, that is done right before it is read, so that
+ * nothing else waits for it, and for updates before the first of them. What only the caller reads
+ * has no reader's queue: between cpu devices its maker's queue brings it to cpu:0, whose next work
+ * need not wait for it. Routes without a direct queue take two hops through cpu:0. Parameters get
+ * derived persistent copies, refreshed only when they are old. What a sum adds in passing
+ * (add_incoming) crosses into one bucket a device, once the sum has emptied it; between cpu devices
+ * it is read where it lies. Invariant: one copy per (value, device). */
+#include <string.h>
+
+#include "graph/passes/parts.h"
+#include "graph/passes/passes.h"
+
+#define HOST 0 /* cpu:0 is the context's first device */
+
+typedef struct copy_entry {
+  uint32_t value; /* the copy */
+  uint32_t next;  /* in this list, 0: last */
+  int16_t device;
+} copy_entry;
+
+typedef struct transfer_state {
+  tdm_graph *graph;
+  size_t value_count;       /* before the pass */
+  uint64_t *wanted;         /* per value, set_words: the devices that read a copy */
+  uint64_t *passing;        /* the same: those that read it once, to add it to a sum */
+  size_t set_words;         /* of a set of devices, a bit each */
+  uint32_t *first_consumer; /* per value: the first node elsewhere that reads it */
+  uint32_t *copies;         /* per value: head of its list in entries */
+  uint32_t *buckets;        /* per device: the value whose memory its bucket is; 0: none */
+  bool *delivered;          /* per value: the caller reads it */
+  bool *pushed;             /* per value: its maker's compute queue carries its copy to cpu:0 */
+  TDM_ARRAY(copy_entry) entries;
+  TDM_ARRAY(uint32_t) order;
+} transfer_state;
+
+static uint64_t *set_of(const transfer_state *state, uint64_t *sets, uint32_t value,
+                        int16_t device) {
+  return &sets[value * state->set_words + (size_t)device / 64];
+}
+
+static bool has_device(const transfer_state *state, uint64_t *sets, uint32_t value,
+                       int16_t device) {
+  return *set_of(state, sets, value, device) >> (device % 64) & 1;
+}
+
+static tdm_status push_order(transfer_state *state, uint32_t node) {
+  TDM_TRY(TDM_ARRAY_RESERVE(state->graph, &state->order, 1));
+  state->order.items[state->order.count++] = node;
+  return TDM_OK;
+}
+
+static uint32_t find_copy(const transfer_state *state, uint32_t value, int16_t device) {
+  for (uint32_t at = state->copies[value]; at; at = state->entries.items[at].next)
+    if (state->entries.items[at].device == device) return state->entries.items[at].value;
+  return 0;
+}
+
+static tdm_node_role role_of(const tdm_graph *graph, const tdm_ir_value *value, bool for_node) {
+  if (value->kind == TDM_VALUE_PERSISTENT || value->kind == TDM_VALUE_DERIVED)
+    return for_node ? TDM_ROLE_REFRESH : TDM_ROLE_BOUNDARY;
+  if (value->producer && tdm_ir_node_at(graph, value->producer)->role == TDM_ROLE_REFRESH)
+    return TDM_ROLE_REFRESH;
+  const bool fed = tdm_ir_value_at(graph, value->root)->kind == TDM_VALUE_INPUT;
+  return fed || !for_node ? TDM_ROLE_BOUNDARY : TDM_ROLE_TRANSFER;
+}
+
+/* Makes the output of a refresh a persistent value of its own. */
+static tdm_status make_derived(transfer_state *state, uint32_t copy, uint32_t source) {
+  tdm_graph *graph = state->graph;
+  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->deriveds, 1));
+  tdm_ir_value *value = tdm_ir_value_at(graph, copy);
+  value->kind = TDM_VALUE_DERIVED;
+  value->binding = (uint32_t)graph->deriveds.count;
+  graph->deriveds.items[graph->deriveds.count++] = (tdm_graph_derived){copy, source};
+  return TDM_OK;
+}
+
+/* Does the reader's own compute queue carry the copy? */
+static bool is_fetched(const tdm_graph *graph, uint32_t value, int16_t device) {
+  const tdm_device *to = tdm_context_device(graph->context, (size_t)device);
+  const int16_t from = tdm_ir_value_at(graph, value)->device;
+  return tdm_route(tdm_context_device(graph->context, (size_t)from), to) ==
+         to->queues[TDM_QUEUE_COMPUTE];
+}
+
+/* Appends one copy of `from` to device; origin is the value whose copy it is. */
+static tdm_status append_copy(transfer_state *state, uint32_t origin, uint32_t from, int16_t device,
+                              tdm_node_role role, bool staged, uint32_t *out_copy) {
+  tdm_graph *graph = state->graph;
+  const tdm_ir_value source = *tdm_ir_value_at(graph, from);
+  const tdm_ir_value first = *tdm_ir_value_at(graph, origin);
+  const tdm_ir_node node = {
+      .pushed = device == HOST && from < state->value_count && state->pushed[from],
+      .name = first.producer ? tdm_ir_node_at(graph, first.producer)->name : first.name,
+      .input_count = 1,
+      .output_count = 1,
+      .device = device,
+      .role = (uint8_t)role,
+      .staged = staged,
+      .consumer = origin < state->value_count ? state->first_consumer[origin] : 0};
+  const uint32_t index = tdm_ir_add_node(graph, &node, &from, &source.spec);
+  if (!index) return TDM_OUT_OF_MEMORY;
+  TDM_TRY(push_order(state, index));
+  *out_copy = tdm_ir_node_at(graph, index)->first_output;
+  tdm_ir_value_at(graph, *out_copy)->bytes = source.bytes;
+  return first.kind == TDM_VALUE_PERSISTENT && role == TDM_ROLE_REFRESH
+             ? make_derived(state, *out_copy, origin)
+             : TDM_OK;
+}
+
+static tdm_status copy_to(transfer_state *state, uint32_t value, int16_t device, bool for_node,
+                          uint32_t *out_copy) {
+  tdm_graph *graph = state->graph;
+  *out_copy = find_copy(state, value, device);
+  if (*out_copy) return TDM_OK;
+  const tdm_ir_value source = *tdm_ir_value_at(graph, value);
+  uint32_t from = value;
+  const bool direct = tdm_route(tdm_context_device(graph->context, (size_t)source.device),
+                                tdm_context_device(graph->context, (size_t)device)) != NULL;
+  if (!direct) {
+    if (source.device == HOST || device == HOST)
+      return tdm_fail(TDM_INTERNAL, "no route between cpu:0 and a device");
+    TDM_TRY(copy_to(state, value, HOST, for_node, &from));
+  }
+  TDM_TRY(append_copy(state, value, from, device, role_of(graph, &source, for_node), !direct,
+                      out_copy));
+  TDM_TRY(TDM_ARRAY_RESERVE(graph, &state->entries, 2));
+  if (state->entries.count == 0) state->entries.count = 1;
+  state->entries.items[state->entries.count] =
+      (copy_entry){*out_copy, state->copies[value], device};
+  state->copies[value] = (uint32_t)state->entries.count++;
+  return TDM_OK;
+}
+
+/* The value that is a device's bucket, with room for bytes. */
+static tdm_status reserve_bucket(transfer_state *state, int16_t device, uint64_t bytes,
+                                 uint32_t *out_bucket) {
+  tdm_graph *graph = state->graph;
+  uint32_t *bucket = &state->buckets[device];
+  if (!*bucket) {
+    const tdm_ir_value value = {.spec = {.dtype = TDM_UINT8}, .device = device};
+    *bucket = tdm_ir_add_value(graph, &value);
+    if (!*bucket) return TDM_OUT_OF_MEMORY;
+  }
+  tdm_ir_value *value = tdm_ir_value_at(graph, *bucket);
+  if (value->bytes < bytes) value->bytes = bytes;
+  *out_bucket = *bucket;
+  return TDM_OK;
+}
+
+/* Copies value into the bucket of device, and of the host on its way there. Nobody else may read
+ * such a copy: the next one overwrites it. */
+static tdm_status pass_to(transfer_state *state, uint32_t value, int16_t device,
+                          uint32_t *out_copy) {
+  tdm_graph *graph = state->graph;
+  const tdm_ir_value source = *tdm_ir_value_at(graph, value);
+  const bool direct = tdm_route(tdm_context_device(graph->context, (size_t)source.device),
+                                tdm_context_device(graph->context, (size_t)device)) != NULL;
+  uint32_t from = value;
+  if (!direct && (source.device == HOST || device == HOST))
+    return tdm_fail(TDM_INTERNAL, "no route between cpu:0 and a device");
+  if (!direct) TDM_TRY(pass_to(state, value, HOST, &from));
+  uint32_t bucket;
+  TDM_TRY(append_copy(state, value, from, device, TDM_ROLE_TRANSFER, !direct, out_copy));
+  TDM_TRY(reserve_bucket(state, device, source.bytes, &bucket));
+  tdm_ir_value_at(graph, *out_copy)->root = bucket;
+  return TDM_OK;
+}
+
+bool tdm_reads_in_place(const tdm_graph *graph, const tdm_ir_node *node, uint32_t k) {
+  if (node->operation != &tdm_operation_add_incoming || k != 1) return false;
+  const uint32_t term = tdm_ir_inputs(graph, node)[k];
+  const int16_t from = graph->values.items[term].device;
+  const tdm_device *source = tdm_context_device(graph->context, (size_t)from);
+  const tdm_device *reader = tdm_context_device(graph->context, (size_t)node->device);
+  return source != reader && source->host_addressable && tdm_device_same_kind(source, reader);
+}
+
+static tdm_status copies_of(transfer_state *state, uint32_t value) {
+  const int device_count = (int)tdm_device_count(state->graph->context);
+  const bool made = tdm_ir_value_at(state->graph, value)->producer != 0;
+  uint32_t pushed;
+  if (state->pushed[value]) TDM_TRY(copy_to(state, value, HOST, !state->delivered[value], &pushed));
+  for (int16_t d = 0; state->first_consumer[value] && d < device_count; d++) {
+    if (!has_device(state, state->wanted, value, d)) continue;
+    uint32_t copy;
+    if (has_device(state, state->passing, value, d)) continue;
+    if (!made || !is_fetched(state->graph, value, d))
+      TDM_TRY(copy_to(state, value, d, true, &copy));
+  }
+  return TDM_OK;
+}
+
+/* Is input k of the node added to a sum in passing? What the reader's queue fetches shares memory
+ * anyway. */
+static bool is_passing(const tdm_graph *graph, const tdm_ir_node *node, uint32_t k) {
+  const bool sums = (node->operation == &tdm_operation_add_incoming && k == 1) ||
+                    node->operation == &tdm_operation_begin_sum;
+  return sums && !is_fetched(graph, tdm_ir_inputs(graph, node)[k], node->device);
+}
+
+static void note_reader(transfer_state *state, const tdm_ir_node *node, uint32_t k) {
+  const uint32_t input = tdm_ir_inputs(state->graph, node)[k];
+  const uint64_t bit = UINT64_C(1) << (node->device % 64);
+  uint64_t *wanted = set_of(state, state->wanted, input, node->device);
+  uint64_t *passing = set_of(state, state->passing, input, node->device);
+  if (*wanted & bit)
+    *passing &= ~bit;
+  else if (is_passing(state->graph, node, k))
+    *passing |= bit;
+  *wanted |= bit;
+}
+
+static void find_wanted(transfer_state *state) {
+  const tdm_graph *graph = state->graph;
+  for (size_t i = 0; i < graph->order.count; i++) {
+    const uint32_t index = graph->order.items[i];
+    const tdm_ir_node *node = tdm_ir_node_at(graph, index);
+    const uint32_t *inputs = tdm_ir_inputs(graph, node);
+    for (uint32_t k = 0; k < node->input_count; k++) {
+      if (!inputs[k] || graph->values.items[inputs[k]].device == node->device) continue;
+      if (tdm_reads_in_place(graph, node, k)) continue;
+      note_reader(state, node, k);
+      if (!state->first_consumer[inputs[k]]) state->first_consumer[inputs[k]] = index;
+    }
+  }
+}
+
+/* Does the node put together on cpu:0 what the caller reads? */
+static bool gathers_delivery(const transfer_state *state, const tdm_ir_node *node) {
+  return node->device == HOST && node->operation == &tdm_operation_concat &&
+         state->delivered[node->first_output];
+}
+
+/* What between cpu devices only the caller reads, as it is or in one piece with others. */
+static void find_pushed(transfer_state *state, bool *read_by_host) {
+  const tdm_graph *graph = state->graph;
+  for (uint32_t v = 1; v < state->value_count; v++)
+    state->pushed[v] = state->delivered[v];
+  for (size_t i = 0; i < graph->order.count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+    const uint32_t *inputs = tdm_ir_inputs(graph, node);
+    const bool gathers = gathers_delivery(state, node);
+    for (uint32_t k = 0; node->device == HOST && k < node->input_count; k++)
+      (gathers ? state->pushed : read_by_host)[inputs[k]] = true;
+  }
+  for (uint32_t v = 1; v < state->value_count; v++) {
+    const tdm_ir_value *value = tdm_ir_value_at(graph, v);
+    state->pushed[v] = state->pushed[v] && !read_by_host[v] && value->producer &&
+                       value->device != HOST && is_fetched(graph, v, HOST);
+  }
+}
+
+/* The condition that some copy of the table lacks the rows of that update. */
+static uint32_t any_condition(const tdm_graph *graph, uint32_t persistent, int32_t age) {
+  size_t i = 0;
+  while (graph->row_conditions.items[i].persistent != persistent ||
+         graph->row_conditions.items[i].age != age)
+    i++;
+  return (uint32_t)i + 1;
+}
+
+/* Copies of single rows are made under the condition of who puts them; on their way through the
+ * host, of whoever takes or puts them there. */
+static void inherit_condition(tdm_graph *graph, const tdm_ir_node *reader, uint32_t copy) {
+  const tdm_ir_value *value = tdm_ir_value_at(graph, copy);
+  if (!reader->condition || value->kind == TDM_VALUE_DERIVED) return;
+  tdm_ir_node *copier = tdm_ir_node_at(graph, value->producer);
+  copier->condition = reader->condition;
+  const uint32_t from = tdm_ir_inputs(graph, copier)[0];
+  if (value->device == HOST || copier->staged) {
+    const tdm_row_condition *own = &graph->row_conditions.items[reader->condition - 1];
+    const uint32_t any = any_condition(graph, own->persistent, own->age);
+    if (value->device == HOST) copier->condition = any;
+    if (copier->staged)
+      tdm_ir_node_at(graph, tdm_ir_value_at(graph, from)->producer)->condition = any;
+  }
+}
+
+/* Makes the node read the copies; those that its queue fetches stand right before it. */
+static tdm_status read_copies(transfer_state *state, uint32_t index) {
+  tdm_graph *graph = state->graph;
+  const tdm_ir_node node = *tdm_ir_node_at(graph, index); /* copying moves the arrays */
+  for (uint32_t k = 0; k < node.input_count; k++) {
+    const uint32_t input = tdm_ir_inputs(graph, &node)[k];
+    if (!input || graph->values.items[input].device == node.device) continue;
+    if (tdm_reads_in_place(graph, &node, k)) continue;
+    uint32_t copy;
+    if (has_device(state, state->passing, input, node.device))
+      TDM_TRY(pass_to(state, input, node.device, &copy));
+    else
+      TDM_TRY(copy_to(state, input, node.device, true, &copy));
+    tdm_ir_inputs(graph, &node)[k] = copy;
+    inherit_condition(graph, &node, copy);
+  }
+  tdm_ir_settle_outputs(graph, tdm_ir_node_at(graph, index));
+  return TDM_OK;
+}
+
+/* May the run hand out the value's own memory? */
+static bool is_deliverable(const transfer_state *state, const uint32_t *deliveries, size_t before,
+                           uint32_t value) {
+  const tdm_ir_value *all = state->graph->values.items;
+  const uint32_t root = all[value].root;
+  if (all[value].device != HOST || all[root].kind != TDM_VALUE_NODE) return false;
+  if (all[value].bytes != all[root].bytes) return false; /* a part of it */
+  for (size_t i = 0; i < before; i++)
+    if (all[deliveries[i]].root == root) return false;
+  return true;
+}
+
+static tdm_status deliver(transfer_state *state, uint32_t *deliveries, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    const uint32_t value = deliveries[i];
+    const tdm_ir_value source = *tdm_ir_value_at(state->graph, value);
+    uint32_t copy = value;
+    if (source.device != HOST) {
+      if (value < state->value_count) TDM_TRY(copy_to(state, value, HOST, false, &copy));
+    }
+    if (!is_deliverable(state, deliveries, i, copy)) {
+      const uint32_t from = value < state->value_count && state->pushed[value] ? value : copy;
+      TDM_TRY(append_copy(state, from, from, HOST, TDM_ROLE_BOUNDARY, false, &copy));
+    }
+    deliveries[i] = copy;
+  }
+  return TDM_OK;
+}
+
+/* All that the updates read stands before the first of them, as the update phase is nothing but
+ * updates: copies that their queues fetch too. What is delivered does as well: it shows what the
+ * run read. */
+static tdm_status enter_updates(transfer_state *state, size_t first, uint32_t *deliveries,
+                                size_t delivery_count) {
+  TDM_TRY(deliver(state, deliveries, delivery_count));
+  for (size_t i = first; i < state->graph->order.count; i++)
+    TDM_TRY(read_copies(state, state->graph->order.items[i]));
+  return TDM_OK;
+}
+
+static tdm_status rewrite(transfer_state *state, uint32_t *deliveries, size_t delivery_count) {
+  tdm_graph *graph = state->graph;
+  for (uint32_t v = 1; v < state->value_count; v++)
+    if (graph->values.items[v].producer == 0) TDM_TRY(copies_of(state, v));
+  bool delivered = false;
+  for (size_t i = 0; i < graph->order.count; i++) {
+    const uint32_t index = graph->order.items[i];
+    const bool is_update = tdm_ir_node_at(graph, index)->role == TDM_ROLE_UPDATE;
+    if (is_update && !delivered) {
+      TDM_TRY(enter_updates(state, i, deliveries, delivery_count));
+      delivered = true;
+    }
+    TDM_TRY(read_copies(state, index));
+    TDM_TRY(push_order(state, index));
+    const tdm_ir_node node = *tdm_ir_node_at(graph, index);
+    for (uint32_t k = 0; k < node.output_count; k++)
+      TDM_TRY(copies_of(state, node.first_output + k));
+  }
+  return delivered ? TDM_OK : deliver(state, deliveries, delivery_count);
+}
+
+static tdm_status transfer(transfer_state *state, tdm_region *scratch, uint32_t *deliveries,
+                           size_t delivery_count) {
+  const size_t n = state->value_count;
+  const size_t device_count = tdm_device_count(state->graph->context);
+  state->set_words = (device_count + 63) / 64;
+  const size_t set_bytes = n * state->set_words * sizeof(uint64_t);
+  state->wanted = tdm_region_take(scratch, set_bytes, "transfers");
+  state->passing = tdm_region_take(scratch, set_bytes, "transfers");
+  state->first_consumer = tdm_region_take(scratch, n * sizeof(uint32_t), "transfers");
+  state->copies = tdm_region_take(scratch, n * sizeof(uint32_t), "transfers");
+  state->buckets = tdm_region_take(scratch, device_count * sizeof(uint32_t), "transfers");
+  state->delivered = tdm_region_take(scratch, n * sizeof(bool), "transfers");
+  state->pushed = tdm_region_take(scratch, n * sizeof(bool), "transfers");
+  bool *read_by_host = tdm_region_take(scratch, n * sizeof(bool), "transfers");
+  if (!state->wanted || !state->passing || !state->first_consumer || !state->copies ||
+      !state->buckets || !state->delivered || !state->pushed || !read_by_host)
+    return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < delivery_count; i++)
+    state->delivered[deliveries[i]] = true;
+  find_wanted(state);
+  find_pushed(state, read_by_host);
+  return rewrite(state, deliveries, delivery_count);
+}
+
+tdm_status tdm_pass_transfer(tdm_graph *graph, uint32_t *deliveries, size_t delivery_count) {
+  transfer_state state = {.graph = graph, .value_count = graph->values.count};
+  tdm_region scratch;
+  tdm_region_init(&scratch, graph->allocator);
+  const tdm_status status = transfer(&state, &scratch, deliveries, delivery_count);
+  if (status == TDM_OK) {
+    TDM_ARRAY_DEINIT(graph, &graph->order);
+    graph->order.items = state.order.items;
+    graph->order.count = state.order.count;
+    graph->order.capacity = state.order.capacity;
+  } else {
+    TDM_ARRAY_DEINIT(graph, &state.order);
+  }
+  TDM_ARRAY_DEINIT(graph, &state.entries);
+  tdm_region_deinit(&scratch);
+  return status;
+}

@@ -1,0 +1,219 @@
+/* The optimizer's side of the gradient pass: lets the rule append, then finds which of the nodes it
+ * appended belong to the last phase. Invariant: exactly the nodes that overwrite persistent values
+ * have the role UPDATE, and nothing else reads what they wrote. */
+#include "graph/passes/gradient.h"
+
+tdm_graph *tdm_update_graph(tdm_update *update) {
+  return update ? update->graph : NULL;
+}
+
+const tdm_optimizer *tdm_update_optimizer(const tdm_update *update) {
+  return update ? update->optimizer : NULL;
+}
+
+size_t tdm_update_count(const tdm_update *update) {
+  return update ? update->count : 0;
+}
+
+static tdm_value handle(const tdm_update *update, size_t index, uint32_t value) {
+  return index < tdm_update_count(update) ? tdm_ir_handle(update->graph, value) : (tdm_value){0, 0};
+}
+
+static const tdm_adjoint *gradient_of(const tdm_update *update, size_t index) {
+  static const tdm_adjoint none;
+  return index < tdm_update_count(update) ? &update->items[index].gradient : &none;
+}
+
+tdm_value tdm_update_parameter(const tdm_update *update, size_t index) {
+  return index < tdm_update_count(update) ? handle(update, index, update->items[index].parameter)
+                                          : (tdm_value){0, 0};
+}
+
+const char *tdm_update_name(const tdm_update *update, size_t index) {
+  if (index >= tdm_update_count(update)) return "";
+  return tdm_ir_value_at(update->graph, update->items[index].parameter)->name;
+}
+
+bool tdm_update_is_sparse(const tdm_update *update, size_t index) {
+  const tdm_adjoint *gradient = gradient_of(update, index);
+  return gradient->dense == 0 && gradient->rows != 0;
+}
+
+tdm_value tdm_update_gradient(const tdm_update *update, size_t index) {
+  const tdm_adjoint *gradient = gradient_of(update, index);
+  return handle(update, index, gradient->dense ? gradient->dense : gradient->rows);
+}
+
+tdm_value tdm_update_indices(const tdm_update *update, size_t index) {
+  return handle(update, index, gradient_of(update, index)->indices);
+}
+
+tdm_value tdm_update_rows_count(const tdm_update *update, size_t index) {
+  return handle(update, index, gradient_of(update, index)->count);
+}
+
+/* The persistent value that output k overwrites; NULL: none. */
+static const tdm_ir_value *overwritten(const tdm_graph *graph, const tdm_ir_node *node,
+                                       uint32_t k) {
+  if (!node->operation->overwrites[k]) return NULL;
+  const uint32_t input = tdm_ir_inputs(graph, node)[node->operation->overwrites[k] - 1];
+  const tdm_ir_value *root = tdm_ir_value_at(graph, tdm_ir_value_at(graph, input)->root);
+  return root->kind == TDM_VALUE_PERSISTENT ? root : NULL;
+}
+
+static const char *device_name(const tdm_graph *graph, int16_t device) {
+  return tdm_context_device(graph->context, (size_t)device)->name;
+}
+
+/* An update runs with the persistent values that it overwrites. Had they several homes, all but one
+ * would be written in a copy, and lost. */
+static tdm_status settle_update(const tdm_graph *graph, tdm_ir_node *node) {
+  const tdm_ir_value *first = NULL;
+  for (uint32_t k = 0; k < node->output_count; k++) {
+    const tdm_ir_value *value = overwritten(graph, node, k);
+    if (!value) continue;
+    if (!first) first = value;
+    if (value->device == first->device) continue;
+    return tdm_fail(TDM_UNSUPPORTED,
+                    "%s: its update writes %s, whose home is %s, and %s, whose home is %s; let one "
+                    "session bind both",
+                    node->name, first->name, device_name(graph, first->device), value->name,
+                    device_name(graph, value->device));
+  }
+  if (!first) return TDM_OK;
+  node->role = TDM_ROLE_UPDATE;
+  node->device = first->device;
+  return TDM_OK;
+}
+
+static int16_t device_of_inputs(const tdm_graph *graph, const tdm_ir_node *node) {
+  const uint32_t *inputs = tdm_ir_inputs(graph, node);
+  for (uint32_t k = 0; k < node->input_count; k++)
+    if (inputs[k]) return tdm_ir_value_at(graph, inputs[k])->device;
+  return 0;
+}
+
+/* Gives the nodes from order position `first` on their devices and roles. */
+static tdm_status settle_roles(tdm_graph *graph, size_t first) {
+  for (size_t i = first; i < graph->order.count; i++) {
+    tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+    node->role = TDM_ROLE_GRADIENT;
+    TDM_TRY(settle_update(graph, node));
+    if (node->role == TDM_ROLE_GRADIENT) node->device = device_of_inputs(graph, node);
+    for (uint32_t k = 0; k < node->output_count; k++)
+      graph->values.items[node->first_output + k].device = node->device;
+  }
+  return TDM_OK;
+}
+
+/* Brings every update behind every other node, both in their order. */
+static tdm_status updates_last(tdm_graph *graph, size_t first) {
+  const size_t count = graph->order.count - first;
+  const size_t bytes = (count + 1) * sizeof(uint32_t);
+  uint32_t *sorted = tdm_allocate(graph->allocator, bytes, "updates");
+  if (!sorted) return TDM_OUT_OF_MEMORY;
+  size_t used = 0;
+  for (int updates = 0; updates < 2; updates++)
+    for (size_t i = 0; i < count; i++) {
+      const uint32_t node = graph->order.items[first + i];
+      const bool is_update = tdm_ir_node_at(graph, node)->role == TDM_ROLE_UPDATE;
+      if (is_update == (updates == 1)) sorted[used++] = node;
+    }
+  for (size_t i = 0; i < count; i++)
+    graph->order.items[first + i] = sorted[i];
+  tdm_release(graph->allocator, sorted, bytes);
+  return TDM_OK;
+}
+
+static tdm_status persist_node(tdm_gradient *gradient, uint32_t index) {
+  tdm_graph *graph = gradient->graph;
+  const tdm_ir_node node = *tdm_ir_node_at(graph, index); /* appending moves the array */
+  gradient->node = index;
+  graph->append_name = node.name;
+  if (!node.later_replica) {
+    const tdm_status status = node.operation->persist(gradient);
+    if (status != TDM_OK) return tdm_fail_within(status, "%s %s", node.operation->name, node.name);
+    TDM_TRY(tdm_graph_status(graph));
+  }
+  for (uint32_t k = 0; k < node.input_count; k++)
+    if (tdm_ir_is_persisted(&node, k)) tdm_ir_inputs(graph, &node)[k] = 0;
+  return TDM_OK;
+}
+
+/* In plan order, so that of two nodes that share a state the later has the last word. */
+static tdm_status persist_all(tdm_gradient *gradient, size_t count) {
+  tdm_graph *graph = gradient->graph;
+  for (size_t i = 0; i < count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+    if (node->role != TDM_ROLE_FORWARD || !node->operation->persist) continue;
+    TDM_TRY(persist_node(gradient, graph->order.items[i]));
+  }
+  return TDM_OK;
+}
+
+/* The update phase also keeps which rows it has touched. */
+static tdm_status log_rows(tdm_graph *graph, const tdm_parameter_gradient *item) {
+  const tdm_ir_value parameter = *tdm_ir_value_at(graph, item->parameter);
+  graph->append_device = parameter.device;
+  graph->append_role = TDM_ROLE_UPDATE;
+  graph->append_name = parameter.name;
+  const tdm_value indices = tdm_ir_handle(graph, item->gradient.indices);
+  const tdm_value kept =
+      tdm_append(graph, &tdm_operation_log_rows, parameter.name, NULL, &indices, 1, NULL);
+  TDM_TRY(tdm_graph_status(graph));
+  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->logs, 1));
+  tdm_ir_value *value = tdm_ir_value_at(graph, kept.index);
+  value->kind = TDM_VALUE_LOG;
+  value->binding = (uint32_t)graph->logs.count;
+  graph->logs.items[graph->logs.count++] = (tdm_graph_log){kept.index, parameter.binding, -1};
+  return TDM_OK;
+}
+
+/* One group's updates: mine has room for all items, and gets those of the group. */
+static tdm_status append_group(tdm_graph *graph, const tdm_training *training, size_t group,
+                               const tdm_parameter_gradient *items, size_t count,
+                               tdm_parameter_gradient *mine) {
+  const tdm_optimizer *optimizer = &training->groups->optimizers[group];
+  const tdm_optimizer_rule *rule = optimizer->rule;
+  if (!rule) return TDM_OK;
+  tdm_update update = {graph, optimizer, mine, 0};
+  for (size_t i = 0; i < count; i++) {
+    if (items[i].group != group) continue;
+    mine[update.count++] = items[i];
+    if (tdm_update_is_sparse(&update, update.count - 1) && !rule->accepts_sparse)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "%s does not take the sparse gradient of %s",
+                      rule->name, tdm_update_name(&update, update.count - 1));
+  }
+  graph->append_update_group = (uint8_t)group;
+  const tdm_status status = rule->append(&update);
+  graph->append_update_group = 0;
+  if (status != TDM_OK) return tdm_fail_within(status, "optimizer %s", rule->name);
+  return tdm_graph_status(graph);
+}
+
+static tdm_status append_groups(tdm_graph *graph, const tdm_training *training,
+                                const tdm_parameter_gradient *items, size_t count) {
+  const size_t bytes = (count + 1) * sizeof *items;
+  tdm_parameter_gradient *mine = tdm_allocate(graph->allocator, bytes, "updates");
+  if (!mine) return TDM_OUT_OF_MEMORY;
+  tdm_status status = TDM_OK;
+  for (size_t g = 0; g < training->groups->count && status == TDM_OK; g++)
+    status = append_group(graph, training, g, items, count, mine);
+  tdm_release(graph->allocator, mine, bytes);
+  return status;
+}
+
+tdm_status tdm_append_updates(tdm_gradient *gradient, const tdm_training *training,
+                              tdm_parameter_gradient *items, size_t count) {
+  tdm_graph *graph = gradient->graph;
+  const size_t first = graph->order.count;
+  graph->append_device = TDM_NO_DEVICE;
+  graph->append_role = TDM_ROLE_GRADIENT;
+  TDM_TRY(persist_all(gradient, first));
+  TDM_TRY(append_groups(graph, training, items, count));
+  TDM_TRY(settle_roles(graph, first));
+  TDM_TRY(updates_last(graph, first));
+  for (size_t i = 0; i < count; i++)
+    if (items[i].gradient.dense == 0) TDM_TRY(log_rows(graph, &items[i]));
+  return TDM_OK;
+}

@@ -1,0 +1,308 @@
+/* The last pass: programs of commands from a proven schedule. Invariant: one command a step, its
+ * waits right before it; operands name a base and an offset, so that a run only fills the table of
+ * bases. */
+#include <assert.h>
+#include <string.h>
+
+#include "graph/plan/plan.h"
+
+#define NONE UINT32_MAX
+
+typedef struct emit_state {
+  tdm_plan *plan;
+  const tdm_schedule *schedule;
+  uint32_t *program_of;    /* per (part, queue): program number, NONE when empty */
+  bool *early;             /* per step: it may be submitted under the run ahead */
+  uint32_t *position_of;   /* per step: its command's position in its program */
+  uint32_t *step_of;       /* per value: the step that makes it, NONE: none */
+  tdm_operand *operand_of; /* per storage */
+  bool *waited;            /* per step: somebody waits for it */
+} emit_state;
+
+static void *take(tdm_plan *plan, size_t bytes) {
+  return tdm_region_take(&plan->region, bytes ? bytes : 1, "plan");
+}
+
+/* The parts of a run, in the order of submission. */
+enum { PART_EARLY, PART_MAIN, PART_UPDATE, PARTS };
+
+static uint32_t *slot_of(emit_state *state, uint32_t index) {
+  const tdm_schedule *schedule = state->schedule;
+  const tdm_step *step = &schedule->steps[index];
+  uint32_t part = state->early[index] ? PART_EARLY : PART_MAIN;
+  if (schedule->two_phase && step->phase == TDM_PHASE_UPDATE) part = PART_UPDATE;
+  return &state->program_of[part * schedule->queue_count + step->queue];
+}
+
+/* Does the step touch nothing that another run does, and wait only for such steps? */
+static bool is_own(const emit_state *state, const tdm_step *step) {
+  const tdm_schedule *schedule = state->schedule;
+  for (uint32_t k = 0; k < step->access_count; k++) {
+    const uint32_t storage = schedule->accesses[step->first_access + k].storage;
+    if (schedule->storages[storage].kind == TDM_STORAGE_PERSISTENT) return false;
+  }
+  for (uint32_t k = 0; k < step->wait_count; k++) {
+    const tdm_step_wait *wait = &schedule->waits[step->first_wait + k];
+    if (wait->previous || !state->early[wait->step]) return false;
+  }
+  return true;
+}
+
+/* The copies that queues without updates begin with, as long as they are the run's own. Kernels are
+ * never early: what they read of tdm_run_scalars is only known later. */
+static tdm_status find_early(emit_state *state) {
+  const tdm_schedule *schedule = state->schedule;
+  if (!state->plan->chained) return TDM_OK;
+  bool *over = take(state->plan, schedule->queue_count * sizeof *over);
+  if (!over) return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < schedule->step_count; i++)
+    if (schedule->steps[i].phase == TDM_PHASE_UPDATE) over[schedule->steps[i].queue] = true;
+  for (size_t i = 0; i < schedule->step_count; i++) {
+    const tdm_step *step = &schedule->steps[i];
+    const tdm_ir_node *node =
+        tdm_ir_node_at(&state->plan->graph, state->plan->lowered.sources[i].node);
+    over[step->queue] |= node->operation || !is_own(state, step);
+    state->early[i] = !over[step->queue];
+  }
+  return TDM_OK;
+}
+
+static bool needs_gate(const emit_state *state, size_t step) {
+  return !state->schedule->two_phase && step == state->plan->lowered.first_update;
+}
+
+/* Numbers the programs, sizes them, and fixes every command's position. */
+static tdm_status size_programs(emit_state *state) {
+  const tdm_schedule *schedule = state->schedule;
+  tdm_plan *plan = state->plan;
+  const uint32_t queues = schedule->queue_count, slots = PARTS * queues;
+  assert(queues > 0);
+  uint32_t *counts = take(plan, slots * sizeof *counts);
+  plan->programs = take(plan, slots * sizeof *plan->programs);
+  if (!counts || !plan->programs) return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < schedule->step_count; i++) {
+    const tdm_step *step = &schedule->steps[i];
+    uint32_t *count = &counts[slot_of(state, (uint32_t)i) - state->program_of];
+    *count += step->wait_count + needs_gate(state, i);
+    state->position_of[i] = (*count)++;
+    for (uint32_t k = 0; k < step->wait_count; k++)
+      state->waited[schedule->waits[step->first_wait + k].step] = true;
+  }
+  for (uint32_t s = 0; s < slots; s++) {
+    state->program_of[s] = NONE;
+    if (s == PART_MAIN * queues) plan->early_program_count = plan->program_count;
+    if (s == PART_UPDATE * queues) plan->main_program_count = plan->program_count;
+    if (counts[s] == 0) continue;
+    tdm_program *program = &plan->programs[plan->program_count];
+    program->queue = plan->lowered.queues[s % queues];
+    program->commands = take(plan, counts[s] * sizeof *program->commands);
+    if (!program->commands) return TDM_OUT_OF_MEMORY;
+    state->program_of[s] = plan->program_count++;
+  }
+  return TDM_OK;
+}
+
+static void lay_out_bases(tdm_plan *plan) {
+  const tdm_graph *graph = &plan->graph;
+  tdm_base_layout *layout = &plan->layout;
+  layout->arenas = 0;
+  layout->inputs = plan->lowered.schedule.arena_count;
+  layout->deliveries = layout->inputs + (uint32_t)graph->inputs.count;
+  layout->persistents = layout->deliveries + (uint32_t)plan->delivery_count;
+  layout->deriveds = layout->persistents + (uint32_t)graph->persistents.count;
+  layout->logs = layout->deriveds + (uint32_t)graph->deriveds.count;
+  layout->count = layout->logs + (uint32_t)graph->logs.count;
+}
+
+/* Every storage's base and offset: arenas by the memory pass, the others by who owns them. */
+static void find_operands(emit_state *state) {
+  tdm_plan *plan = state->plan;
+  const tdm_graph *graph = &plan->graph;
+  const tdm_schedule *schedule = state->schedule;
+  const uint32_t *storage_of = plan->lowered.storage_of;
+  for (size_t i = 0; i < schedule->storage_count; i++)
+    state->operand_of[i] = (tdm_operand){schedule->storages[i].arena, schedule->storages[i].offset};
+  for (size_t i = 0; i < graph->inputs.count; i++)
+    if (storage_of[graph->inputs.items[i]] != NONE)
+      state->operand_of[storage_of[graph->inputs.items[i]]] =
+          (tdm_operand){plan->layout.inputs + (uint32_t)i, 0};
+  for (size_t i = 0; i < graph->persistents.count; i++)
+    if (storage_of[graph->persistents.items[i].value] != NONE)
+      state->operand_of[storage_of[graph->persistents.items[i].value]] =
+          (tdm_operand){plan->layout.persistents + (uint32_t)i, 0};
+  for (size_t i = 0; i < graph->deriveds.count; i++)
+    if (storage_of[graph->deriveds.items[i].value] != NONE)
+      state->operand_of[storage_of[graph->deriveds.items[i].value]] =
+          (tdm_operand){plan->layout.deriveds + (uint32_t)i, 0};
+  for (size_t i = 0; i < graph->logs.count; i++)
+    if (storage_of[graph->logs.items[i].value] != NONE)
+      state->operand_of[storage_of[graph->logs.items[i].value]] =
+          (tdm_operand){plan->layout.logs + (uint32_t)i, 0};
+  for (size_t i = 0; i < plan->delivery_count; i++) {
+    const uint32_t root = graph->values.items[plan->deliveries[i]].root;
+    state->operand_of[storage_of[root]] = (tdm_operand){plan->layout.deliveries + (uint32_t)i, 0};
+  }
+}
+
+static tdm_operand operand_for(const emit_state *state, uint32_t value) {
+  if (!value) return (tdm_operand){TDM_OPERAND_ABSENT, 0};
+  tdm_operand operand = state->operand_of[state->plan->lowered.storage_of[value]];
+  operand.offset += state->plan->graph.values.items[value].offset;
+  return operand;
+}
+
+/* The steps that made what the value shows: of a view its source's, of a joined concatenation those
+ * of all parts. Answers how many; writes them unless steps is NULL. */
+static uint32_t steps_behind(const emit_state *state, uint32_t value, uint32_t *steps) {
+  const tdm_graph *graph = &state->plan->graph;
+  const uint32_t producer = value ? tdm_ir_value_at(graph, value)->producer : 0;
+  if (!producer) return 0;
+  const tdm_ir_node *node = tdm_ir_node_at(graph, producer);
+  if (tdm_ir_has_step(node)) {
+    if (steps) *steps = state->step_of[value];
+    return 1;
+  }
+  uint32_t count = 0;
+  for (uint32_t k = 0; k < (node->joined ? node->input_count : 1u); k++)
+    count += steps_behind(state, tdm_ir_inputs(graph, node)[k], steps ? steps + count : NULL);
+  return count;
+}
+
+/* The steps whose failure spoils this one. */
+static tdm_status emit_dependencies(emit_state *state, const tdm_ir_node *node,
+                                    tdm_command *command) {
+  const uint32_t *inputs = tdm_ir_inputs(&state->plan->graph, node);
+  uint32_t count = 0;
+  for (uint32_t k = 0; k < node->input_count; k++)
+    count += steps_behind(state, inputs[k], NULL);
+  uint32_t *dependencies = take(state->plan, count * sizeof *dependencies);
+  if (!dependencies) return TDM_OUT_OF_MEMORY;
+  for (uint32_t k = 0; k < node->input_count; k++)
+    command->dependency_count +=
+        steps_behind(state, inputs[k], dependencies + command->dependency_count);
+  command->dependencies = dependencies;
+  return TDM_OK;
+}
+
+static tdm_status emit_execute(emit_state *state, const tdm_ir_node *node,
+                               const tdm_step_source *source, tdm_command *command) {
+  const tdm_prepared *prepared = node->prepared;
+  const uint32_t *inputs = tdm_ir_inputs(&state->plan->graph, node);
+  tdm_operand *operands =
+      take(state->plan, (size_t)(node->input_count + node->output_count) * sizeof *operands);
+  if (!operands) return TDM_OUT_OF_MEMORY;
+  for (uint32_t k = 0; k < node->input_count; k++)
+    operands[k] = operand_for(state, inputs[k]);
+  for (uint32_t k = 0; k < node->output_count; k++)
+    operands[node->input_count + k] = operand_for(state, node->first_output + k);
+  command->kind = TDM_COMMAND_EXECUTE;
+  command->execute = (tdm_execute){.kernel = node->kernel,
+                                   .attributes = node->attributes,
+                                   .state = prepared->answer.state,
+                                   .specs = prepared->specs,
+                                   .operands = operands,
+                                   .input_count = node->input_count,
+                                   .output_count = node->output_count,
+                                   .scalars = node->update_group,
+                                   .workspace = {TDM_OPERAND_ABSENT, 0}};
+  if (source->workspace == NONE) return TDM_OK;
+  command->execute.workspace = state->operand_of[source->workspace];
+  command->execute.workspace_bytes = prepared->answer.workspace_bytes;
+  return TDM_OK;
+}
+
+static void emit_copy(const emit_state *state, const tdm_ir_node *node, tdm_command *command) {
+  const tdm_graph *graph = &state->plan->graph;
+  const uint32_t from = tdm_ir_inputs(graph, node)[0];
+  const tdm_ir_value *to = tdm_ir_value_at(graph, node->first_output);
+  const int16_t from_device = graph->values.items[from].device;
+  command->kind = TDM_COMMAND_COPY;
+  command->copy = (tdm_copy){.from_device = tdm_context_device(graph->context, (size_t)from_device),
+                             .to_device = tdm_context_device(graph->context, (size_t)node->device),
+                             .from = operand_for(state, from),
+                             .to = operand_for(state, node->first_output),
+                             .bytes = to->bytes};
+}
+
+static void emit_waits(emit_state *state, size_t index, tdm_program *program) {
+  const tdm_step *step = &state->schedule->steps[index];
+  for (uint32_t k = 0; k < step->wait_count; k++) {
+    const tdm_step_wait *wait = &state->schedule->waits[step->first_wait + k];
+    tdm_command *command = &program->commands[program->count++];
+    command->kind = TDM_COMMAND_WAIT;
+    command->id = (uint32_t)index; /* of the command it stands before */
+    command->wait = (tdm_wait){.program = *slot_of(state, wait->step),
+                               .position = state->position_of[wait->step],
+                               .previous = wait->previous};
+  }
+  if (needs_gate(state, index)) program->commands[program->count++].kind = TDM_COMMAND_GATE;
+}
+
+static tdm_status emit_step(emit_state *state, size_t index) {
+  tdm_plan *plan = state->plan;
+  const tdm_step_source *source = &plan->lowered.sources[index];
+  const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, source->node);
+  tdm_program *program = &plan->programs[*slot_of(state, (uint32_t)index)];
+  emit_waits(state, index, program);
+  tdm_command *command = &program->commands[program->count++];
+  command->id = (uint32_t)index;
+  command->name = node->name;
+  command->signals = state->waited[index];
+  command->condition = node->condition;
+  TDM_TRY(emit_dependencies(state, node, command));
+  for (uint32_t k = 0; k < node->output_count; k++)
+    state->step_of[node->first_output + k] = (uint32_t)index;
+  if (!node->operation) {
+    emit_copy(state, node, command);
+    return TDM_OK;
+  }
+  program->splits |= node->prepared->answer.splits;
+  return emit_execute(state, node, source, command);
+}
+
+static tdm_status find_arena_devices(tdm_plan *plan) {
+  const tdm_schedule *schedule = &plan->lowered.schedule;
+  const tdm_graph *graph = &plan->graph;
+  plan->arena_devices = take(plan, schedule->arena_count * sizeof(tdm_device *));
+  if (!plan->arena_devices) return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < schedule->step_count; i++) {
+    const tdm_step_source *source = &plan->lowered.sources[i];
+    const tdm_ir_node *node = tdm_ir_node_at(graph, source->node);
+    tdm_device *device = tdm_context_device(graph->context, (size_t)node->device);
+    const tdm_step *step = &schedule->steps[i];
+    for (uint32_t k = 0; k < step->access_count; k++) {
+      const tdm_access *access = &schedule->accesses[step->first_access + k];
+      const tdm_storage_plan *storage = &schedule->storages[access->storage];
+      if (access->writes && storage->kind == TDM_STORAGE_ARENA)
+        plan->arena_devices[storage->arena] = device;
+    }
+  }
+  return TDM_OK;
+}
+
+static tdm_status emit_all(emit_state *state) {
+  TDM_TRY(find_early(state));
+  TDM_TRY(size_programs(state));
+  lay_out_bases(state->plan);
+  find_operands(state);
+  for (size_t i = 0; i < state->schedule->step_count; i++)
+    TDM_TRY(emit_step(state, i));
+  return find_arena_devices(state->plan);
+}
+
+tdm_status tdm_pass_emit(tdm_plan *plan) {
+  const tdm_schedule *schedule = &plan->lowered.schedule;
+  const size_t steps = schedule->step_count + 1;
+  emit_state state = {.plan = plan, .schedule = schedule};
+  state.program_of = take(plan, PARTS * (size_t)schedule->queue_count * sizeof(uint32_t));
+  state.position_of = take(plan, steps * sizeof(uint32_t));
+  state.step_of = take(plan, plan->graph.values.count * sizeof(uint32_t));
+  state.operand_of = take(plan, (schedule->storage_count + 1) * sizeof(tdm_operand));
+  state.waited = take(plan, steps * sizeof(bool));
+  state.early = take(plan, steps * sizeof(bool));
+  if (!state.program_of || !state.position_of || !state.step_of || !state.operand_of ||
+      !state.waited || !state.early)
+    return TDM_OUT_OF_MEMORY;
+  memset(state.step_of, 0xff, plan->graph.values.count * sizeof(uint32_t));
+  return emit_all(&state);
+}

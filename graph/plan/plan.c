@@ -1,0 +1,242 @@
+/* The planner: runs the passes in order on a fresh concrete graph. Invariant: a plan that was
+ * handed out was verified. */
+#include "graph/plan/plan.h"
+
+#include <string.h>
+
+#include "core/park.h"
+
+static void report(const tdm_plan_request *request, const char *pass, const tdm_plan *plan) {
+  if (request->after_pass) request->after_pass(request->user, pass, plan);
+}
+
+/* Parameters live where the session that bound them first has put them. */
+static void settle_homes(tdm_graph *graph, tdm_store_entry *const *bound) {
+  for (size_t i = 0; i < graph->persistents.count; i++) {
+    const tdm_graph_persistent *persistent = &graph->persistents.items[i];
+    const tdm_device *home = bound[persistent->origin]->storage->memory.device;
+    graph->values.items[persistent->value].device = (int16_t)home->context_index;
+  }
+}
+
+static tdm_status bind_persistents(tdm_plan *plan, const tdm_plan_request *request,
+                                   tdm_store_binding *binding) {
+  const tdm_graph *graph = &plan->graph;
+  const size_t count = graph->persistents.count;
+  plan->entries = tdm_region_take(&plan->region, (count + 1) * sizeof(void *), "plan");
+  plan->updated = tdm_region_take(&plan->region, (count + 1) * sizeof(bool), "plan");
+  plan->logged = tdm_region_take(&plan->region, (count + 1) * sizeof(bool), "plan");
+  plan->windows = tdm_region_take(&plan->region, (count + 1) * sizeof(uint64_t), "plan");
+  if (!plan->entries || !plan->updated || !plan->logged || !plan->windows) return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < count; i++) {
+    const tdm_graph_persistent *persistent = &graph->persistents.items[i];
+    const tdm_ir_value *value = tdm_ir_value_at(graph, persistent->value);
+    if (persistent->origin != UINT32_MAX) {
+      plan->entries[i] = request->bound[persistent->origin];
+      continue;
+    }
+    TDM_TRY(tdm_store_bind(binding, persistent, &value->spec,
+                           tdm_context_device(graph->context, (size_t)value->device), request->seed,
+                           &plan->entries[i]));
+  }
+  return TDM_OK;
+}
+
+/* Makes room in the logs that this plan's updates write, and tells what all tables have. */
+static tdm_status bind_logs(tdm_plan *plan, tdm_store_binding *binding) {
+  const tdm_graph *graph = &plan->graph;
+  for (size_t i = 0; i < graph->logs.count; i++) {
+    const tdm_graph_log *log = &graph->logs.items[i];
+    const int64_t rows = graph->values.items[log->value].spec.shape.dims[0];
+    const uint64_t window = rows > 0 ? (uint64_t)rows : 1; /* an update of none is logged too */
+    TDM_TRY(tdm_store_reserve_log(binding, plan->entries[log->persistent], window));
+    plan->logged[log->persistent] = true;
+  }
+  for (size_t i = 0; i < graph->persistents.count; i++)
+    plan->windows[i] = atomic_load(&plan->entries[i]->log.window);
+  return TDM_OK;
+}
+
+static tdm_status bind_store(tdm_plan *plan, const tdm_plan_request *request) {
+  tdm_store_binding binding = {.store = request->store};
+  tdm_status status = bind_persistents(plan, request, &binding);
+  if (status == TDM_OK) status = bind_logs(plan, &binding);
+  tdm_store_end_binding(&binding);
+  return status;
+}
+
+static tdm_status bind_deriveds(tdm_plan *plan, tdm_store *store) {
+  const tdm_graph *graph = &plan->graph;
+  const size_t count = graph->deriveds.count;
+  plan->copies = tdm_region_take(&plan->region, (count + 1) * sizeof(void *), "plan");
+  if (!plan->copies) return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < count; i++) {
+    const tdm_ir_value *value = tdm_ir_value_at(graph, graph->deriveds.items[i].value);
+    const tdm_ir_value *source = tdm_ir_value_at(graph, graph->deriveds.items[i].source);
+    TDM_TRY(tdm_store_copy_on(store, plan->entries[source->binding],
+                              tdm_context_device(graph->context, (size_t)value->device),
+                              &plan->copies[i]));
+  }
+  return TDM_OK;
+}
+
+static void mark_updated(tdm_plan *plan) {
+  const tdm_graph *graph = &plan->graph;
+  for (size_t i = 0; i < graph->order.count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+    if (node->role != TDM_ROLE_UPDATE) continue;
+    plan->writes_persistent = true;
+    for (uint32_t k = 0; k < node->output_count; k++) {
+      const tdm_ir_value *value = tdm_ir_value_at(graph, node->first_output + k);
+      const tdm_ir_value *root = tdm_ir_value_at(graph, value->root);
+      if (root->kind == TDM_VALUE_PERSISTENT) plan->updated[root->binding] = true;
+    }
+  }
+}
+
+/* Puts what is observed behind the targets, in plan order: replica after replica. */
+static tdm_status deliver_observed(tdm_plan *plan) {
+  const tdm_graph *graph = &plan->graph;
+  size_t count = 0;
+  for (size_t i = 0; i < graph->order.count; i++)
+    count += tdm_ir_node_at(graph, graph->order.items[i])->operation == &tdm_operation_observe;
+  if (count == 0) return TDM_OK;
+  uint32_t *deliveries =
+      tdm_region_take(&plan->region, (plan->target_count + count) * sizeof(uint32_t), "plan");
+  plan->observed = tdm_region_take(&plan->region, count * sizeof(uint32_t), "plan");
+  if (!deliveries || !plan->observed) return TDM_OUT_OF_MEMORY;
+  memcpy(deliveries, plan->deliveries, plan->target_count * sizeof(uint32_t));
+  plan->deliveries = deliveries;
+  for (size_t i = 0; i < graph->order.count; i++) {
+    const uint32_t index = graph->order.items[i];
+    const tdm_ir_node *node = tdm_ir_node_at(graph, index);
+    if (node->operation != &tdm_operation_observe) continue;
+    plan->observed[plan->delivery_count - plan->target_count] = index;
+    plan->deliveries[plan->delivery_count++] = node->first_output;
+  }
+  return TDM_OK;
+}
+
+/* Passes on the graph itself. */
+static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request) {
+  tdm_graph *graph = &plan->graph;
+  const tdm_lowering lowering = {request->source, request->feeds, request->targets,
+                                 request->target_count, request->training != NULL};
+  TDM_TRY(tdm_lower(&lowering, graph, plan->deliveries));
+  report(request, "lower", plan);
+  TDM_TRY(tdm_pass_micro_batch(graph, &request->batching, plan->deliveries, plan->delivery_count,
+                               &plan->micro_count));
+  report(request, "micro_batch", plan);
+  TDM_TRY(tdm_pass_data_parallel(graph, true, plan->deliveries, plan->delivery_count));
+  report(request, "data_parallel", plan);
+  if (request->observe) TDM_TRY(deliver_observed(plan));
+  settle_homes(graph, request->bound);
+  TDM_TRY(tdm_pass_place(graph, request->map));
+  if (!request->training) tdm_drop_persist_inputs(graph);
+  report(request, "place", plan);
+  TDM_TRY(tdm_pass_sink_gather(graph, plan->deliveries, plan->delivery_count));
+  report(request, "sink_gather", plan);
+  if (request->training) {
+    tdm_training training = *request->training;
+    training.loss = plan->deliveries[request->target_count - 1];
+    TDM_TRY(tdm_pass_gradient(graph, &training));
+    report(request, "gradient", plan);
+  }
+  TDM_TRY(bind_store(plan, request));
+  TDM_TRY(tdm_pass_row_refresh(graph, plan->windows));
+  report(request, "row_refresh", plan);
+  TDM_TRY(tdm_pass_layout(graph, request->cache, plan->deliveries, plan->delivery_count));
+  if (plan->micro_count > 1) TDM_TRY(tdm_pass_micro_order(graph));
+  report(request, "layout", plan);
+  if (!request->unfused)
+    TDM_TRY(tdm_pass_fuse(graph, request->cache, plan->deliveries, plan->delivery_count));
+  report(request, "fuse", plan);
+  TDM_TRY(tdm_pass_transfer(graph, plan->deliveries, plan->delivery_count));
+  report(request, "transfer", plan);
+  TDM_TRY(tdm_pass_concat_in_place(graph, plan->deliveries, plan->delivery_count));
+  report(request, "concat_in_place", plan);
+  TDM_TRY(tdm_plan_note_refreshes(plan));
+  tdm_plan_count_transfers(plan);
+  if (request->strict) TDM_TRY(tdm_plan_refuse_pageable(plan));
+  return bind_deriveds(plan, request->store);
+}
+
+/* Passes on the combinatorial side. */
+static tdm_status arrange(tdm_plan *plan, const tdm_plan_request *request) {
+  TDM_TRY(tdm_lower_to_steps(&plan->graph, plan->deliveries, plan->delivery_count, request->depth,
+                             &plan->lowered));
+  plan->chained = plan->lowered.schedule.two_phase && request->depth > 1;
+  TDM_TRY(tdm_pass_schedule(&plan->lowered.schedule));
+  report(request, "schedule", plan);
+  TDM_TRY(tdm_pass_memory(&plan->lowered.schedule));
+  report(request, "memory", plan);
+  TDM_TRY(tdm_pass_verify(&plan->lowered.schedule));
+  report(request, "verify", plan);
+  TDM_TRY(tdm_pass_emit(plan));
+  TDM_TRY(tdm_plan_count_touched(plan));
+  report(request, "emit", plan);
+  return TDM_OK;
+}
+
+/* The table of bases with what never changes between runs. */
+static tdm_status fill_bases(tdm_plan *plan) {
+  const tdm_graph *graph = &plan->graph;
+  plan->bases =
+      tdm_region_take(&plan->region, (plan->layout.count + 1) * sizeof(tdm_address), "plan");
+  if (!plan->bases) return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < graph->persistents.count; i++)
+    plan->bases[plan->layout.persistents + i] = plan->entries[i]->storage->memory.address;
+  for (size_t i = 0; i < graph->deriveds.count; i++)
+    plan->bases[plan->layout.deriveds + i] = plan->copies[i]->storage->memory.address;
+  return TDM_OK;
+}
+
+static tdm_status make(tdm_plan *plan, const tdm_plan_request *request) {
+  plan->delivery_count = plan->target_count = request->target_count;
+  plan->training = request->training != NULL;
+  plan->tuning = request->tuning;
+  plan->micro_asked = request->batching.count;
+  plan->deliveries =
+      tdm_region_take(&plan->region, (plan->delivery_count + 1) * sizeof(uint32_t), "plan");
+  if (!plan->deliveries) return TDM_OUT_OF_MEMORY;
+  TDM_TRY(rewrite_graph(plan, request));
+  mark_updated(plan);
+  TDM_TRY(arrange(plan, request));
+  plan->records = request->record;
+  if (request->profile) {
+    TDM_TRY(tdm_profile_init(&plan->profile, &plan->region, plan->lowered.schedule.step_count));
+  }
+  return fill_bases(plan);
+}
+
+tdm_status tdm_plan_create(const tdm_plan_request *request, tdm_plan **out_plan) {
+  *out_plan = NULL;
+  const tdm_allocator *allocator = request->source->allocator;
+  tdm_plan *plan = tdm_allocate(allocator, sizeof *plan, "plan");
+  if (!plan) return TDM_OUT_OF_MEMORY;
+  tdm_region_init(&plan->region, allocator);
+  const uint64_t begin = tdm_time_ns();
+  const uint64_t prepare_before = tdm_prepared_cache_prepare_ns(request->cache);
+  tdm_status status = tdm_graph_init(&plan->graph, request->source->context);
+  if (status == TDM_OK) status = make(plan, request);
+  plan->made_ns =
+      tdm_time_ns() - begin - (tdm_prepared_cache_prepare_ns(request->cache) - prepare_before);
+  if (status != TDM_OK) {
+    tdm_plan_destroy(plan);
+    return status;
+  }
+  *out_plan = plan;
+  return TDM_OK;
+}
+
+void tdm_plan_destroy(tdm_plan *plan) {
+  if (!plan) return;
+  tdm_context *context = tdm_context_retain(plan->graph.context);
+  const tdm_allocator *allocator = plan->graph.allocator;
+  tdm_lowered_deinit(&plan->lowered);
+  tdm_release(allocator, plan->key.words, plan->key.count * sizeof(uint64_t));
+  tdm_region_deinit(&plan->region);
+  tdm_graph_deinit(&plan->graph);
+  tdm_release(allocator, plan, sizeof *plan);
+  tdm_context_release(context);
+}

@@ -1,0 +1,157 @@
+/* What a plan does about derived copies that are old: copy the whole, or only the rows that the
+ * updates since have touched. Invariant: a whole copy through the host's copy never finds that one
+ * halfway: then the host's is copied as a whole too. */
+#include "graph/plan/plan.h"
+
+/* The derived copy of the persistent on device; UINT32_MAX: there is none. */
+static uint32_t find_derived(const tdm_graph *graph, uint32_t persistent, int16_t device) {
+  const uint32_t source = graph->persistents.items[persistent].value;
+  for (uint32_t i = 0; i < graph->deriveds.count; i++)
+    if (graph->deriveds.items[i].source == source &&
+        tdm_ir_value_at(graph, graph->deriveds.items[i].value)->device == device)
+      return i;
+  return UINT32_MAX;
+}
+
+static void note_sources(tdm_plan *plan) {
+  const tdm_graph *graph = &plan->graph;
+  for (size_t i = 0; i < graph->deriveds.count; i++) {
+    const tdm_ir_value *copy = tdm_ir_value_at(graph, graph->deriveds.items[i].value);
+    const tdm_ir_node *node = tdm_ir_node_at(graph, copy->producer);
+    const tdm_ir_value *from = tdm_ir_value_at(graph, tdm_ir_inputs(graph, node)[0]);
+    if (from->kind == TDM_VALUE_DERIVED) plan->refreshes[i].from = from->binding + 1;
+  }
+  for (size_t k = 0; k < graph->row_conditions.count; k++) {
+    const tdm_row_condition *condition = &graph->row_conditions.items[k];
+    const uint32_t i = find_derived(graph, condition->persistent, condition->device);
+    plan->row_copies[k] = i;
+    if (i != UINT32_MAX) plan->refreshes[i].ages++;
+  }
+}
+
+/* The condition of a copy, as commands count them: 1 + its index. */
+static uint32_t condition_of(const tdm_graph *graph, const tdm_ir_node *node) {
+  const tdm_ir_value *to = tdm_ir_value_at(graph, node->first_output);
+  if (to->kind == TDM_VALUE_DERIVED && !node->operation) return to->binding + 1;
+  return node->condition ? (uint32_t)graph->deriveds.count + node->condition : 0;
+}
+
+tdm_status tdm_plan_note_refreshes(tdm_plan *plan) {
+  tdm_graph *graph = &plan->graph;
+  plan->condition_count = (uint32_t)(graph->deriveds.count + graph->row_conditions.count);
+  plan->refreshes =
+      tdm_region_take(&plan->region, (graph->deriveds.count + 1) * sizeof *plan->refreshes, "plan");
+  plan->moved =
+      tdm_region_take(&plan->region, (plan->condition_count + 1) * sizeof *plan->moved, "plan");
+  plan->row_copies = tdm_region_take(
+      &plan->region, (graph->row_conditions.count + 1) * sizeof *plan->row_copies, "plan");
+  if (!plan->refreshes || !plan->moved || !plan->row_copies) return TDM_OUT_OF_MEMORY;
+  note_sources(plan);
+  for (size_t i = 0; i < graph->order.count; i++) {
+    tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+    node->condition = condition_of(graph, node);
+    if (!node->condition || node->operation) continue;
+    const tdm_ir_value *from = tdm_ir_value_at(graph, tdm_ir_inputs(graph, node)[0]);
+    if (from->device == node->device) continue;
+    plan->moved[node->condition - 1].transfers++;
+    plan->moved[node->condition - 1].bytes += graph->values.items[node->first_output].bytes;
+  }
+  return TDM_OK;
+}
+
+bool tdm_plan_is_current(const tdm_plan *plan) {
+  for (size_t i = 0; i < plan->graph.deriveds.count; i++) {
+    const uint32_t source = plan->graph.deriveds.items[i].source;
+    const uint32_t p = plan->graph.values.items[source].binding;
+    if (atomic_load(&plan->entries[p]->log.window) != plan->windows[p]) return false;
+  }
+  return true;
+}
+
+/* ---- Of a run ---- */
+
+static uint32_t source_of(const tdm_plan *plan, size_t derived) {
+  const tdm_graph *graph = &plan->graph;
+  return graph->values.items[graph->deriveds.items[derived].source].binding;
+}
+
+static bool is_old(const tdm_plan *plan, size_t derived, bool follows) {
+  const tdm_store_copy *copy = plan->copies[derived];
+  return copy->version != copy->entry->version ||
+         (follows && plan->updated[source_of(plan, derived)]);
+}
+
+/* How many updates are made up for by their rows, if the copy is old; 0: the whole is copied. */
+static uint64_t rows_reach(const tdm_plan *plan, size_t derived, bool follows) {
+  const tdm_store_copy *copy = plan->copies[derived];
+  const uint32_t p = source_of(plan, derived);
+  if (atomic_load(&copy->entry->log.window) != plan->windows[p]) return 0;
+  const uint64_t reach =
+      follows ? plan->updated[p] && plan->logged[p] : tdm_row_log_reach(copy->entry, copy->version);
+  return reach <= plan->refreshes[derived].ages ? reach : 0;
+}
+
+/* Conditions of whole copies; what is copied from another copy needs that one right. */
+static bool choose_whole(const tdm_plan *plan, bool follows, uint8_t *conditions) {
+  bool any = false;
+  for (size_t i = 0; i < plan->graph.deriveds.count; i++) {
+    const bool old = is_old(plan, i, follows);
+    conditions[i] = old && rows_reach(plan, i, follows) == 0;
+    any |= old;
+  }
+  for (size_t i = 0; i < plan->graph.deriveds.count; i++) {
+    const uint32_t from = plan->refreshes[i].from;
+    if (conditions[i] && from && is_old(plan, from - 1, follows)) conditions[from - 1] = true;
+  }
+  return any;
+}
+
+/* One for any copy stands before those of each. */
+static void choose_rows(const tdm_plan *plan, bool follows, uint8_t *conditions) {
+  const tdm_graph *graph = &plan->graph;
+  uint8_t *rows = conditions + graph->deriveds.count;
+  size_t any = 0;
+  for (size_t k = 0; k < graph->row_conditions.count; k++) {
+    const uint32_t i = plan->row_copies[k];
+    rows[k] = false;
+    if (i == UINT32_MAX) any = k;
+    if (i == UINT32_MAX || conditions[i]) continue;
+    rows[k] = rows_reach(plan, i, follows) > (uint64_t)graph->row_conditions.items[k].age;
+    rows[any] |= rows[k];
+  }
+}
+
+bool tdm_plan_find_old(const tdm_plan *plan, bool follows, uint8_t *conditions) {
+  const bool any = choose_whole(plan, follows, conditions);
+  choose_rows(plan, follows, conditions);
+  return any;
+}
+
+static void set_versions(tdm_plan *plan, const uint8_t *conditions, bool refreshed) {
+  const uint8_t *rows = conditions + plan->graph.deriveds.count;
+  for (size_t i = 0; i < plan->graph.deriveds.count; i++) {
+    tdm_store_copy *copy = plan->copies[i];
+    if (conditions[i]) copy->version = refreshed ? copy->entry->version : TDM_VERSION_NONE;
+  }
+  for (size_t k = 0; k < plan->graph.row_conditions.count; k++) {
+    if (!rows[k] || plan->row_copies[k] == UINT32_MAX) continue;
+    tdm_store_copy *copy = plan->copies[plan->row_copies[k]];
+    copy->version = refreshed ? copy->entry->version : TDM_VERSION_NONE;
+  }
+}
+
+void tdm_plan_note_copies(tdm_plan *plan, const uint8_t *conditions) {
+  tdm_condition_traffic moved = {0, 0};
+  set_versions(plan, conditions, true);
+  for (uint32_t k = 0; k < plan->condition_count; k++) {
+    if (!conditions[k]) continue;
+    moved.transfers += plan->moved[k].transfers;
+    moved.bytes += plan->moved[k].bytes;
+  }
+  atomic_store_explicit(&plan->moved_transfers, moved.transfers, memory_order_relaxed);
+  atomic_store_explicit(&plan->moved_bytes, moved.bytes, memory_order_relaxed);
+}
+
+void tdm_plan_spoil_copies(tdm_plan *plan, const uint8_t *conditions) {
+  set_versions(plan, conditions, false);
+}

@@ -1,0 +1,172 @@
+/* What a plan's transfers are: counted, predicted, and through which host memory they go.
+ * Invariant: a transfer is a node without an operation whose input lies on another device, or what
+ * a sum reads there in place. */
+#include "graph/plan/plan.h"
+
+static const tdm_device *device_of(const tdm_plan *plan, int16_t device) {
+  return tdm_context_device(plan->graph.context, (size_t)device);
+}
+
+static const tdm_ir_value *source_of(const tdm_plan *plan, const tdm_ir_node *node) {
+  return tdm_ir_value_at(&plan->graph, tdm_ir_inputs(&plan->graph, node)[0]);
+}
+
+/* ---- Counting ---- */
+
+static void count_one(tdm_traffic *traffic, tdm_node_role role, uint64_t bytes) {
+  if (role == TDM_ROLE_TRANSFER) {
+    traffic->edge_transfers++;
+    traffic->edge_bytes += bytes;
+  } else if (role == TDM_ROLE_BOUNDARY) {
+    traffic->boundary_transfers++;
+    traffic->boundary_bytes += bytes;
+  } else {
+    traffic->refresh_transfers++;
+    traffic->refresh_bytes += bytes;
+  }
+}
+
+/* Does a run that finds one update behind it do it? */
+static bool is_usual(const tdm_plan *plan, const tdm_ir_node *node) {
+  const uint32_t derived_count = (uint32_t)plan->graph.deriveds.count;
+  if (!node->condition) return true;
+  if (node->condition <= derived_count) return plan->refreshes[node->condition - 1].ages == 0;
+  return plan->graph.row_conditions.items[node->condition - 1 - derived_count].age == 0;
+}
+
+void tdm_plan_count_transfers(tdm_plan *plan) {
+  const tdm_graph *graph = &plan->graph;
+  for (size_t i = 0; i < graph->order.count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+    if (tdm_reads_in_place(graph, node, 1))
+      count_one(&plan->traffic, TDM_ROLE_TRANSFER,
+                graph->values.items[tdm_ir_inputs(graph, node)[1]].bytes);
+    if (node->operation) continue;
+    const tdm_device *from = device_of(plan, source_of(plan, node)->device);
+    const tdm_device *to = device_of(plan, node->device);
+    if (from == to) continue;
+    if (is_usual(plan, node))
+      count_one(&plan->traffic, node->role, graph->values.items[node->first_output].bytes);
+    if (plan->partner || from->host_addressable == to->host_addressable) continue;
+    plan->partner = tdm_context_device(graph->context, from->host_addressable
+                                                           ? (size_t)node->device
+                                                           : (size_t)source_of(plan, node)->device);
+  }
+}
+
+/* ---- Host memory ---- */
+
+/* What is computed or delivered lies in memory of the plan's own; what is fed or persistent lies
+ * where somebody else has put it. */
+tdm_host_memory tdm_plan_host_memory(const tdm_plan *plan, const tdm_ir_node *node) {
+  const tdm_ir_value *source = source_of(plan, node);
+  const tdm_device *from = device_of(plan, source->device);
+  const tdm_device *to = device_of(plan, node->device);
+  if (from->host_addressable == to->host_addressable) return TDM_HOST_NONE;
+  const tdm_device *discrete = from->host_addressable ? to : from;
+  const tdm_ir_value *root =
+      tdm_ir_value_at(&plan->graph, from->host_addressable ? source->root : node->first_output);
+  const bool pinned = root->kind == TDM_VALUE_INPUT
+                          ? root->pinned
+                          : root->kind == TDM_VALUE_NODE && !atomic_load(&plan->unpinned);
+  if (pinned) return TDM_HOST_PINNED;
+  return discrete->stages_pageable ? TDM_HOST_STAGED : TDM_HOST_PAGEABLE;
+}
+
+const char *tdm_host_memory_name(tdm_host_memory memory) {
+  static const char *const names[] = {"host memory", "pinned", "staged", "pageable"};
+  return names[memory];
+}
+
+tdm_status tdm_plan_refuse_pageable(const tdm_plan *plan) {
+  for (size_t i = 0; i < plan->graph.order.count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, plan->graph.order.items[i]);
+    if (!node->operation && tdm_plan_host_memory(plan, node) == TDM_HOST_PAGEABLE)
+      return tdm_fail(TDM_UNAVAILABLE, "strict: the transfer of %s goes through pageable memory",
+                      node->name);
+  }
+  return TDM_OK;
+}
+
+/* ---- Touching ---- */
+
+static bool on_host(const tdm_plan *plan, int16_t device) {
+  return device != TDM_NO_DEVICE && device_of(plan, device)->host_addressable;
+}
+
+static uint32_t operand_at(const tdm_graph *graph, const tdm_ir_node *node, uint32_t index) {
+  const bool is_input = index < node->input_count;
+  const uint32_t value =
+      is_input ? tdm_ir_inputs(graph, node)[index] : node->first_output + index - node->input_count;
+  return value ? tdm_ir_value_at(graph, value)->root : 0;
+}
+
+/* Who is given ids touches, of a table, no more than the largest of its other operands holds. */
+static uint64_t most_touched_by(const tdm_graph *graph, const tdm_ir_node *node) {
+  bool has_ids = false;
+  uint64_t most = 0;
+  for (uint32_t i = 0; i < (uint32_t)node->input_count + node->output_count; i++) {
+    const uint32_t index = operand_at(graph, node, i);
+    if (index == 0) continue;
+    const tdm_ir_value *value = tdm_ir_value_at(graph, index);
+    const tdm_dtype dtype = value->spec.dtype;
+    has_ids = has_ids || (i < node->input_count && (dtype == TDM_INT32 || dtype == TDM_INT64));
+    const bool is_own = value->kind == TDM_VALUE_NODE || value->kind == TDM_VALUE_INPUT;
+    if (is_own && value->bytes > most) most = value->bytes;
+  }
+  return has_ids ? most : UINT64_MAX;
+}
+
+/* What each value that lies outside of arenas is touched by a run, into touched (values). */
+static void touch_all(const tdm_plan *plan, uint64_t *touched) {
+  const tdm_graph *graph = &plan->graph;
+  for (size_t k = 0; k < graph->order.count; k++) {
+    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[k]);
+    const uint64_t most = most_touched_by(graph, node);
+    for (uint32_t i = 0; i < (uint32_t)node->input_count + node->output_count; i++) {
+      const uint32_t index = operand_at(graph, node, i);
+      const tdm_ir_value *value = tdm_ir_value_at(graph, index);
+      if (value->kind == TDM_VALUE_NODE || !on_host(plan, value->device)) continue;
+      const uint64_t bytes = value->bytes < most ? value->bytes : most;
+      if (index != 0 && bytes > touched[index]) touched[index] = bytes;
+    }
+  }
+}
+
+tdm_status tdm_plan_count_touched(tdm_plan *plan) {
+  const tdm_graph *graph = &plan->graph;
+  const size_t bytes = graph->values.count * sizeof(uint64_t);
+  uint64_t *touched = tdm_allocate(graph->allocator, bytes, "touched values");
+  if (!touched) return TDM_OUT_OF_MEMORY;
+  touch_all(plan, touched);
+  plan->touched_bytes = 0;
+  for (size_t i = 0; i < graph->values.count; i++)
+    plan->touched_bytes += (double)touched[i];
+  tdm_release(graph->allocator, touched, bytes);
+  const tdm_schedule *schedule = &plan->lowered.schedule;
+  for (uint32_t i = 0; i < schedule->arena_count; i++) {
+    if (plan->arena_devices[i]->host_addressable)
+      plan->touched_bytes += (double)schedule->arena_bytes[i];
+  }
+  return TDM_OK;
+}
+
+/* ---- Predicting ---- */
+
+void tdm_plan_link(const tdm_plan *plan, const tdm_ir_node *node, tdm_link_estimate *out_link) {
+  const tdm_device *to = device_of(plan, node->device);
+  const tdm_device *from = device_of(plan, source_of(plan, node)->device);
+  const bool pinned = tdm_plan_host_memory(plan, node) == TDM_HOST_PINNED;
+  tdm_context_link(plan->graph.context, from, to, pinned, out_link);
+}
+
+double tdm_plan_predict_ns(const tdm_plan *plan, const tdm_ir_node *node) {
+  tdm_link_estimate link;
+  tdm_plan_link(plan, node, &link);
+  const tdm_ir_value *source = source_of(plan, node);
+  /* Its target was used last by the run before, and what no node of this run made is as old. */
+  const bool stale = tdm_ir_value_at(&plan->graph, source->root)->kind != TDM_VALUE_NODE;
+  return tdm_link_predict_after_ns(&link,
+                                   (double)plan->graph.values.items[node->first_output].bytes,
+                                   plan->touched_bytes, stale);
+}

@@ -1,0 +1,74 @@
+/* The words all printers of plans share, and the choice of one. */
+#include "graph/report/explain.h"
+
+#include <stdio.h>
+
+#include "devices/fused.h"
+
+const char *tdm_explain_device(const tdm_plan *plan, int16_t device) {
+  if (device == TDM_NO_DEVICE) return "?";
+  return tdm_context_device(plan->graph.context, (size_t)device)->name;
+}
+
+const char *tdm_explain_role(tdm_queue_role role) {
+  static const char *const names[] = {"compute", "upload", "download", "peer"};
+  return names[role];
+}
+
+const char *tdm_explain_action(const tdm_ir_node *node) {
+  if (node->operation) return node->operation->name;
+  if (node->role == TDM_ROLE_TRANSFER) return "transfer";
+  return node->role == TDM_ROLE_REFRESH ? "refresh" : "boundary transfer";
+}
+
+const char *tdm_explain_members(const tdm_ir_node *node, char *text) {
+  size_t at = 0;
+  text[0] = 0;
+  if (node->operation != &tdm_operation_fused) return text;
+  const tdm_fused_attributes *program = node->attributes;
+  for (int64_t m = 0; m < program->member_count && at < TDM_EXPLAIN_TEXT; m++) {
+    const int length = snprintf(text + at, TDM_EXPLAIN_TEXT - at, "%s%s", m > 0 ? ", " : "",
+                                program->members[m].kernel->operation);
+    at += length > 0 ? (size_t)length : 0;
+  }
+  return text;
+}
+
+const char *tdm_explain_route(const tdm_plan *plan, const tdm_ir_node *node) {
+  const tdm_graph *graph = &plan->graph;
+  const int16_t from = graph->values.items[tdm_ir_inputs(graph, node)[0]].device;
+  if (node->staged) return "staged";
+  if (from == node->device) return "same device";
+  const bool peers = tdm_device_same_kind(tdm_context_device(graph->context, (size_t)from),
+                                          tdm_context_device(graph->context, (size_t)node->device));
+  return peers ? "peer" : "direct";
+}
+
+const char *tdm_explain_cause(const tdm_plan *plan, const tdm_ir_node *node, char *text) {
+  const char *consumer =
+      node->consumer ? tdm_ir_node_at(&plan->graph, node->consumer)->name : "the caller";
+  const tdm_ir_value *source = tdm_ir_value_at(&plan->graph, tdm_ir_inputs(&plan->graph, node)[0]);
+  bool backward = false;
+  if (source->producer)
+    backward = tdm_ir_node_at(&plan->graph, source->producer)->role == TDM_ROLE_GRADIENT;
+  snprintf(text, TDM_EXPLAIN_TEXT, "%s%s -> %s", backward ? "gradient of " : "", node->name,
+           consumer);
+  return text;
+}
+
+double tdm_explain_measured_ns(const tdm_plan *plan, size_t step) {
+  return tdm_profile_median_ns(&plan->profile, step);
+}
+
+tdm_status tdm_explain_print(const tdm_plan *plan, bool nodes_only, tdm_plan_format format,
+                             FILE *out) {
+  switch (format) {
+  case TDM_PLAN_TEXT:
+    return tdm_explain_text(plan, nodes_only, out);
+  case TDM_PLAN_DOT:
+    return tdm_explain_dot(plan, out);
+  case TDM_PLAN_JSON:
+    return tdm_explain_json(plan, nodes_only, out);
+  }
+  return tdm_fail(TDM_INVALID_ARGUMENT, "unknown plan format %d", (int)format);
+}

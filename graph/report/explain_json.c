@@ -1,0 +1,105 @@
+/* A plan as JSON: {"training", "traffic", "touched_bytes", "commands": [...]}; times in ns, sizes
+ * in bytes. */
+#include "core/json_writer.h"
+#include "devices/red_zones.h"
+#include "graph/report/explain.h"
+
+static void put_shape(tdm_json_writer *json, const tdm_shape *shape) {
+  tdm_json_open(json, "shape", '[');
+  for (int i = 0; i < shape->rank; i++)
+    tdm_json_put_integer(json, NULL, shape->dims[i]);
+  tdm_json_close(json, ']');
+}
+
+static void put_transfer(tdm_json_writer *json, const tdm_plan *plan, const tdm_ir_node *node) {
+  const tdm_ir_value *value = tdm_ir_value_at(&plan->graph, node->first_output);
+  char cause[TDM_EXPLAIN_TEXT];
+  tdm_json_put_string(json, "cause", tdm_explain_cause(plan, node, cause));
+  tdm_json_put_integer(json, "bytes", (int64_t)value->bytes);
+  tdm_json_put_string(json, "route", tdm_explain_route(plan, node));
+  const tdm_host_memory memory = tdm_plan_host_memory(plan, node);
+  tdm_json_put_string(json, "memory", tdm_host_memory_name(memory));
+  tdm_json_put_bool(json, "pageable", memory == TDM_HOST_PAGEABLE);
+  tdm_json_put_real(json, "predicted_ns", tdm_plan_predict_ns(plan, node));
+  tdm_link_estimate link;
+  tdm_plan_link(plan, node, &link);
+  tdm_json_put_string(json, "prediction", tdm_link_origin_name(link.origin));
+}
+
+/* The members of a node, inside its object. */
+static void put_node(tdm_json_writer *json, const tdm_plan *plan, const tdm_ir_node *node) {
+  const tdm_ir_value *value = tdm_ir_value_at(&plan->graph, node->first_output);
+  tdm_json_put_string(json, "name", node->name);
+  tdm_json_put_string(json, "action", tdm_explain_action(node));
+  tdm_json_put_string(json, "device", tdm_explain_device(plan, node->device));
+  tdm_json_put_string(json, "dtype", tdm_dtype_name(value->spec.dtype));
+  put_shape(json, &value->spec.shape);
+  if (tdm_reads_in_place(&plan->graph, node, 1)) {
+    const tdm_ir_value *term = tdm_ir_value_at(&plan->graph, tdm_ir_inputs(&plan->graph, node)[1]);
+    tdm_json_put_integer(json, "reads_in_place", (int64_t)term->bytes);
+    tdm_json_put_string(json, "reads_from", tdm_explain_device(plan, term->device));
+  }
+  if (!node->operation) {
+    put_transfer(json, plan, node);
+    return;
+  }
+  char members[TDM_EXPLAIN_TEXT];
+  if (*tdm_explain_members(node, members)) tdm_json_put_string(json, "members", members);
+}
+
+static void put_step(tdm_json_writer *json, const tdm_plan *plan, size_t index) {
+  const tdm_schedule *schedule = &plan->lowered.schedule;
+  const tdm_step *step = &schedule->steps[index];
+  const tdm_queue *queue = plan->lowered.queues[step->queue];
+  put_node(json, plan, tdm_ir_node_at(&plan->graph, plan->lowered.sources[index].node));
+  tdm_json_put_integer(json, "id", (int64_t)index);
+  tdm_json_put_string(json, "queue_device", queue->device->name);
+  tdm_json_put_string(json, "queue", tdm_explain_role(queue->role));
+  tdm_json_put_bool(json, "update", step->phase == TDM_PHASE_UPDATE);
+  const double measured_ns = tdm_explain_measured_ns(plan, index);
+  if (measured_ns >= 0) tdm_json_put_real(json, "measured_ns", measured_ns);
+  tdm_json_open(json, "waits", '[');
+  for (uint32_t k = 0; k < step->wait_count; k++)
+    tdm_json_put_integer(json, NULL, schedule->waits[step->first_wait + k].step);
+  tdm_json_close(json, ']');
+}
+
+static void put_traffic(tdm_json_writer *json, const tdm_traffic *traffic) {
+  const struct {
+    const char *name;
+    uint64_t value;
+  } counts[] = {{"edge_transfers", traffic->edge_transfers},
+                {"edge_bytes", traffic->edge_bytes},
+                {"boundary_transfers", traffic->boundary_transfers},
+                {"boundary_bytes", traffic->boundary_bytes},
+                {"refresh_transfers", traffic->refresh_transfers},
+                {"refresh_bytes", traffic->refresh_bytes}};
+  tdm_json_open(json, "traffic", '{');
+  for (size_t i = 0; i < TDM_COUNT_OF(counts); i++)
+    tdm_json_put_integer(json, counts[i].name, (int64_t)counts[i].value);
+  tdm_json_close(json, '}');
+}
+
+tdm_status tdm_explain_json(const tdm_plan *plan, bool nodes_only, FILE *out) {
+  tdm_json_writer json;
+  tdm_json_writer_init(&json, tdm_json_write_stream, out);
+  tdm_json_open(&json, NULL, '{');
+  tdm_json_put_bool(&json, "training", plan->training);
+  put_traffic(&json, &plan->traffic);
+  tdm_json_put_real(&json, "touched_bytes", plan->touched_bytes);
+  if (tdm_context_red_zones(plan->graph.context)) tdm_json_put_bool(&json, "red_zones", true);
+  tdm_json_open(&json, "commands", '[');
+  const size_t count = nodes_only ? plan->graph.order.count : plan->lowered.schedule.step_count;
+  for (size_t i = 0; i < count; i++) {
+    tdm_json_open(&json, NULL, '{');
+    if (nodes_only)
+      put_node(&json, plan, tdm_ir_node_at(&plan->graph, plan->graph.order.items[i]));
+    else
+      put_step(&json, plan, i);
+    tdm_json_close(&json, '}');
+  }
+  tdm_json_close(&json, ']');
+  tdm_json_close(&json, '}');
+  TDM_TRY(tdm_json_writer_finish(&json));
+  return tdm_json_write_stream(out, "\n", 1);
+}

@@ -1,0 +1,136 @@
+/* A plan told for a reader: what moves, then every command in plan order with its queue, its shape
+ * or bytes, and what it waits for. */
+#include <stdio.h>
+
+#include "devices/red_zones.h"
+#include "graph/report/explain.h"
+
+static void print_bytes(uint64_t bytes, FILE *out) {
+  if (bytes < 10240)
+    fprintf(out, "%llu B", (unsigned long long)bytes);
+  else if (bytes < 10u << 20)
+    fprintf(out, "%.1f KiB", (double)bytes / 1024);
+  else
+    fprintf(out, "%.1f MiB", (double)bytes / (1 << 20));
+}
+
+static void print_count(const char *what, uint64_t count, uint64_t bytes, FILE *out) {
+  fprintf(out, "  %-9s %llu transfer%s, ", what, (unsigned long long)count, count == 1 ? "" : "s");
+  print_bytes(bytes, out);
+  fputc('\n', out);
+}
+
+/* Of the arena's device, all its arenas in one line, which stands for the first of them. */
+static void print_activations(const tdm_plan *plan, uint32_t arena, FILE *out) {
+  const tdm_schedule *schedule = &plan->lowered.schedule;
+  uint64_t bytes = 0;
+  for (uint32_t a = 0; a < schedule->arena_count; a++) {
+    if (plan->arena_devices[a] != plan->arena_devices[arena]) continue;
+    if (a < arena) return;
+    bytes += schedule->arena_bytes[a];
+  }
+  fprintf(out, "  %-9s activations of ", plan->arena_devices[arena]->name);
+  print_bytes(bytes, out);
+  fputc('\n', out);
+}
+
+static void print_head(const tdm_plan *plan, FILE *out) {
+  const tdm_schedule *schedule = &plan->lowered.schedule;
+  fprintf(out, "%s plan: %zu commands on %u queues%s, made in %.0f us\n",
+          plan->training ? "training" : "evaluation", schedule->step_count, schedule->queue_count,
+          schedule->two_phase ? ", updates in a phase of their own" : "",
+          (double)plan->made_ns / 1000);
+  print_count("edges", plan->traffic.edge_transfers, plan->traffic.edge_bytes, out);
+  print_count("boundary", plan->traffic.boundary_transfers, plan->traffic.boundary_bytes, out);
+  print_count("refresh", plan->traffic.refresh_transfers, plan->traffic.refresh_bytes, out);
+  for (uint32_t a = 0; plan->arena_devices && a < schedule->arena_count; a++)
+    print_activations(plan, a, out);
+  if (tdm_context_red_zones(plan->graph.context))
+    fprintf(out, "  red zones: every value in memory of its own, as TANDEM_RED_ZONES asks\n");
+}
+
+static void print_transfer(const tdm_plan *plan, const tdm_ir_node *node, FILE *out) {
+  char cause[TDM_EXPLAIN_TEXT];
+  const uint32_t from = tdm_ir_inputs(&plan->graph, node)[0];
+  fprintf(out, "%-18s %s, ", tdm_explain_action(node), tdm_explain_cause(plan, node, cause));
+  fprintf(out, "%s to ", tdm_explain_device(plan, plan->graph.values.items[from].device));
+  fprintf(out, "%s, ", tdm_explain_device(plan, node->device));
+  print_bytes(plan->graph.values.items[node->first_output].bytes, out);
+  tdm_link_estimate link;
+  tdm_plan_link(plan, node, &link);
+  fprintf(out, ", %s, %s, predicted %.1f us (%s)", tdm_explain_route(plan, node),
+          tdm_host_memory_name(tdm_plan_host_memory(plan, node)),
+          tdm_plan_predict_ns(plan, node) / 1000, tdm_link_origin_name(link.origin));
+}
+
+static void print_node(const tdm_plan *plan, const tdm_ir_node *node, FILE *out) {
+  static const char *const roles[] = {[TDM_ROLE_GRADIENT] = " (backward)",
+                                      [TDM_ROLE_UPDATE] = " (update)",
+                                      [TDM_ROLE_REORDER] = " (layout)",
+                                      [TDM_ROLE_REFRESH] = " (refresh)"};
+  char text[TDM_SHAPE_TEXT], members[TDM_EXPLAIN_TEXT];
+  if (!node->operation) {
+    print_transfer(plan, node, out);
+    return;
+  }
+  const tdm_spec *spec = &plan->graph.values.items[node->first_output].spec;
+  fprintf(out, "%-18s %s%s, ", tdm_explain_action(node), node->name,
+          roles[node->role] ? roles[node->role] : "");
+  if (*tdm_explain_members(node, members)) fprintf(out, "of %s, ", members);
+  fprintf(out, "%s %s", tdm_dtype_name(spec->dtype),
+          tdm_shape_text(&spec->shape, text, sizeof text));
+}
+
+static void print_read_in_place(const tdm_plan *plan, const tdm_ir_node *node, FILE *out) {
+  if (!tdm_reads_in_place(&plan->graph, node, 1)) return;
+  const tdm_ir_value *term = tdm_ir_value_at(&plan->graph, tdm_ir_inputs(&plan->graph, node)[1]);
+  fputs(", reads ", out);
+  print_bytes(term->bytes, out);
+  fprintf(out, " of %s in place", tdm_explain_device(plan, term->device));
+}
+
+static void print_storage(const tdm_plan *plan, const tdm_ir_node *node, FILE *out) {
+  const uint32_t storage = plan->lowered.storage_of[node->first_output];
+  if (storage == UINT32_MAX) return;
+  const tdm_storage_plan *place = &plan->lowered.schedule.storages[storage];
+  if (place->kind != TDM_STORAGE_ARENA) return;
+  const uint64_t at = place->offset + plan->graph.values.items[node->first_output].offset;
+  fprintf(out, ", at %llu", (unsigned long long)at);
+}
+
+static void print_step(const tdm_plan *plan, size_t index, FILE *out) {
+  const tdm_schedule *schedule = &plan->lowered.schedule;
+  const tdm_step *step = &schedule->steps[index];
+  const tdm_queue *queue = plan->lowered.queues[step->queue];
+  char name[32];
+  snprintf(name, sizeof name, "%s %s", queue->device->name, tdm_explain_role(queue->role));
+  fprintf(out, "%5zu  %-16s ", index, name);
+  const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, plan->lowered.sources[index].node);
+  print_node(plan, node, out);
+  print_read_in_place(plan, node, out);
+  print_storage(plan, node, out);
+  const double measured_ns = tdm_explain_measured_ns(plan, index);
+  if (measured_ns >= 0) fprintf(out, ", measured %.1f us", measured_ns / 1000);
+  for (uint32_t k = 0; k < step->wait_count; k++) {
+    const tdm_step_wait *wait = &schedule->waits[step->first_wait + k];
+    fprintf(out, "%s%u%s", k ? ", " : "; waits for ", wait->step,
+            wait->previous ? " of the run before" : "");
+  }
+  fputc('\n', out);
+}
+
+tdm_status tdm_explain_text(const tdm_plan *plan, bool nodes_only, FILE *out) {
+  if (!nodes_only) {
+    print_head(plan, out);
+    for (size_t i = 0; i < plan->lowered.schedule.step_count; i++)
+      print_step(plan, i, out);
+    return TDM_OK;
+  }
+  for (size_t i = 0; i < plan->graph.order.count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, plan->graph.order.items[i]);
+    fprintf(out, "%5zu  %-8s ", i, tdm_explain_device(plan, node->device));
+    print_node(plan, node, out);
+    fputc('\n', out);
+  }
+  return TDM_OK;
+}

@@ -1,0 +1,21 @@
+/* The beginning and the end of reports. Invariant: a report that is OK has been handed to the
+ * system as a whole. */
+#include "graph/report/report.h"
+
+#include <errno.h>
+#include <string.h>
+
+void tdm_report_begin(tdm_report *report, FILE *out, const char *what) {
+  *report = (tdm_report){.out = out, .what = what};
+  tdm_plain_locale_enter(&report->locale);
+  errno = 0;
+}
+
+tdm_status tdm_report_end(tdm_report *report, tdm_status status) {
+  tdm_plain_locale_leave(&report->locale);
+  if (status == TDM_IO) return tdm_fail_within(status, "%s", report->what);
+  if (status != TDM_OK) return status;
+  if (fflush(report->out) == 0 && !ferror(report->out)) return TDM_OK;
+  return tdm_fail(TDM_IO, "%s: cannot write: %s", report->what,
+                  errno != 0 ? strerror(errno) : "the stream has failed before");
+}

@@ -1,0 +1,65 @@
+/* See micro_tune.h: a climb over powers of two, which ends when two in a row were no better. */
+#include "graph/run/micro_tune.h"
+
+#include <string.h>
+
+enum {
+  RUNS_EACH = 3, /* the least of them tells: who shares the machine only adds */
+  LAST = 4,      /* 16 parts */
+  MOST_TUNINGS = 256,
+  MOST_MISSES = 2,
+};
+
+static const double WORTH = 0.97; /* of the best so far: more parts have to pay */
+
+tdm_status tdm_micro_tuner_find(tdm_micro_tuner *tuner, tdm_region *region, const uint64_t *words,
+                                size_t word_count, tdm_micro_tuning **out_tuning) {
+  const size_t bytes = word_count * sizeof *words;
+  *out_tuning = NULL;
+  for (tdm_micro_tuning *tuning = tuner->first; tuning; tuning = tuning->next) {
+    if (tuning->word_count != word_count || memcmp(tuning->words, words, bytes) != 0) continue;
+    *out_tuning = tuning;
+    return TDM_OK;
+  }
+  if (tuner->count == MOST_TUNINGS) return TDM_OK;
+  tdm_micro_tuning *made = tdm_region_take(region, sizeof *made, "micro-batches");
+  uint64_t *copy = tdm_region_take(region, bytes, "micro-batches");
+  if (!made || !copy) return TDM_OUT_OF_MEMORY;
+  memcpy(copy, words, bytes);
+  *made = (tdm_micro_tuning){.next = tuner->first, .words = copy, .word_count = word_count};
+  tuner->first = made;
+  tuner->count++;
+  *out_tuning = made;
+  return TDM_OK;
+}
+
+size_t tdm_micro_tuning_count(const tdm_micro_tuning *tuning) {
+  if (!tuning) return 1;
+  return (size_t)1 << (tuning->decided ? tuning->best : tuning->candidate);
+}
+
+static void judge(tdm_micro_tuning *tuning) {
+  const bool better =
+      tuning->candidate == 0 || (double)tuning->least_ns < WORTH * (double)tuning->best_ns;
+  if (better) {
+    tuning->best = tuning->candidate;
+    tuning->best_ns = tuning->least_ns;
+    tuning->misses = 0;
+  } else {
+    tuning->misses++;
+  }
+  tuning->runs = 0;
+  tuning->decided = tuning->misses == MOST_MISSES || tuning->candidate == LAST;
+  tuning->candidate++;
+}
+
+void tdm_micro_tuning_note(tdm_micro_tuning *tuning, size_t asked, size_t made, bool alone,
+                           uint64_t took_ns) {
+  if (!tuning || tuning->decided || asked != (size_t)1 << tuning->candidate) return;
+  if (alone || made != asked) { /* there are not so many rows */
+    tuning->decided = true;
+    return;
+  }
+  if (tuning->runs == 0 || took_ns < tuning->least_ns) tuning->least_ns = took_ns;
+  if (++tuning->runs == RUNS_EACH) judge(tuning);
+}

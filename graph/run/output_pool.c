@@ -1,0 +1,103 @@
+/* Memory of delivered outputs. A storage whose last reference goes returns here, so that a steady
+ * run allocates nothing. Invariant: the pool outlives every storage it gave out. */
+#include "devices/staged_memory.h"
+#include "graph/run/session.h"
+
+#define KEPT 32
+
+struct tdm_output_pool {
+  _Atomic uint32_t references; /* the session's, and one per storage out */
+  tdm_context *context;        /* retained */
+  const tdm_allocator *allocator;
+  pthread_mutex_t lock;
+  tdm_storage *idle[KEPT];
+  size_t idle_count;
+  bool closed;
+};
+
+tdm_status tdm_output_pool_create(tdm_context *context, tdm_output_pool **out_pool) {
+  *out_pool = NULL;
+  const tdm_allocator *allocator = tdm_context_allocator(context);
+  tdm_output_pool *pool = tdm_allocate(allocator, sizeof *pool, "output pool");
+  if (!pool) return TDM_OUT_OF_MEMORY;
+  pool->references = 1;
+  pool->context = tdm_context_retain(context);
+  pool->allocator = allocator;
+  pthread_mutex_init(&pool->lock, NULL);
+  *out_pool = pool;
+  return TDM_OK;
+}
+
+static void let_go(tdm_output_pool *pool) {
+  if (atomic_fetch_sub(&pool->references, 1) != 1) return;
+  tdm_context *context = pool->context;
+  pthread_mutex_destroy(&pool->lock);
+  tdm_release(pool->allocator, pool, sizeof *pool);
+  tdm_context_release(context);
+}
+
+static void free_storage(tdm_output_pool *pool, tdm_storage *storage) {
+  tdm_memory_give_back(&storage->memory);
+  tdm_release(pool->allocator, storage, sizeof *storage);
+}
+
+/* The storage's dispose: its last reference is gone. */
+static void come_back(tdm_storage *storage) {
+  tdm_output_pool *pool = storage->user;
+  pthread_mutex_lock(&pool->lock);
+  const bool keep = !pool->closed && pool->idle_count < KEPT;
+  if (keep) pool->idle[pool->idle_count++] = storage;
+  pthread_mutex_unlock(&pool->lock);
+  if (!keep) free_storage(pool, storage);
+  let_go(pool);
+}
+
+void tdm_output_pool_close(tdm_output_pool *pool) {
+  if (!pool) return;
+  pthread_mutex_lock(&pool->lock);
+  pool->closed = true;
+  for (size_t i = 0; i < pool->idle_count; i++)
+    free_storage(pool, pool->idle[i]);
+  pool->idle_count = 0;
+  pthread_mutex_unlock(&pool->lock);
+  let_go(pool);
+}
+
+static tdm_storage *find_idle(tdm_output_pool *pool, size_t bytes, bool staged) {
+  for (size_t i = pool->idle_count; i-- > 0;) {
+    tdm_storage *storage = pool->idle[i];
+    if (storage->memory.bytes < bytes || storage->memory.bytes > 2 * bytes + 4096) continue;
+    if ((storage->memory.staging != NULL) != staged) continue;
+    pool->idle[i] = pool->idle[--pool->idle_count];
+    return storage;
+  }
+  return NULL;
+}
+
+static tdm_status make_storage(tdm_output_pool *pool, tdm_device *partner, size_t bytes,
+                               tdm_storage **out_storage) {
+  tdm_storage *storage = tdm_allocate(pool->allocator, sizeof *storage, "output");
+  if (!storage) return TDM_OUT_OF_MEMORY;
+  tdm_device *host = tdm_context_device(pool->context, 0);
+  const tdm_status status = tdm_memory_take(host, partner, bytes, &storage->memory);
+  if (status != TDM_OK) {
+    tdm_release(pool->allocator, storage, sizeof *storage);
+    return status;
+  }
+  storage->context = pool->context; /* the pool's reference */
+  storage->dispose = come_back;
+  storage->user = pool;
+  *out_storage = storage;
+  return TDM_OK;
+}
+
+tdm_status tdm_output_pool_take(tdm_output_pool *pool, tdm_device *partner, size_t bytes,
+                                tdm_storage **out_storage) {
+  pthread_mutex_lock(&pool->lock);
+  *out_storage = find_idle(pool, bytes, partner != NULL);
+  pthread_mutex_unlock(&pool->lock);
+  if (!*out_storage) TDM_TRY(make_storage(pool, partner, bytes ? bytes : 1, out_storage));
+  atomic_store_explicit(&(*out_storage)->references, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&pool->references, 1, memory_order_relaxed);
+  return TDM_OK;
+}

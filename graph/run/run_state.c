@@ -1,0 +1,166 @@
+/* Run objects: made once per plan and run in flight, used again. Invariant: everything a run needs
+ * while it runs was taken here, so that launching allocates only outputs and grown arenas. */
+#include <string.h>
+
+#include "core/park.h"
+#include "graph/run/run.h"
+#include "graph/run/trace.h"
+
+typedef struct run_block {
+  tdm_run_state run; /* first */
+  tdm_region region; /* its arrays */
+} run_block;
+
+static void *take(run_block *block, size_t count, size_t bytes) {
+  return tdm_region_take(&block->region, (count + 1) * bytes, "run");
+}
+
+static tdm_status fill(run_block *block, tdm_plan *plan) {
+  tdm_run_state *run = &block->run;
+  const size_t steps = plan->lowered.schedule.step_count;
+  tdm_flight *flight = &run->flight;
+  run->submissions = take(block, plan->program_count, sizeof *run->submissions);
+  run->conditions = take(block, plan->condition_count, 1);
+  run->inputs = take(block, plan->graph.inputs.count, sizeof(tdm_tensor *));
+  run->outputs = take(block, plan->delivery_count, sizeof(tdm_tensor *));
+  run->fetches = take(block, plan->delivery_count, sizeof *run->fetches);
+  flight->program_bases = take(block, plan->program_count, sizeof(uint64_t));
+  flight->bases = take(block, plan->layout.count, sizeof(tdm_address));
+  flight->failed_ids = take(block, steps, 1);
+  run->scalar_count = run->session->groups.count ? run->session->groups.count : 1;
+  run->scalars = take(block, run->scalar_count, sizeof *run->scalars);
+  if (plan->chained) run->previous = take(block, plan->program_count, sizeof(uint64_t));
+  if (plan->records) flight->times = take(block, steps, sizeof *flight->times);
+  if (!run->submissions || !run->scalars || !run->conditions || !run->inputs || !run->outputs ||
+      !run->fetches || !flight->program_bases || !flight->bases || !flight->failed_ids ||
+      (plan->chained && !run->previous) || (plan->records && !flight->times))
+    return TDM_OUT_OF_MEMORY;
+  memcpy(flight->bases, plan->bases, plan->layout.count * sizeof(tdm_address));
+  for (uint32_t i = 0; i < plan->program_count; i++)
+    run->submissions[i].program = i;
+  flight->programs = plan->programs;
+  flight->previous_bases = run->previous;
+  flight->conditions = run->conditions;
+  flight->scalars = run->scalars;
+  flight->user = run;
+  tdm_flight_reset(flight, (uint32_t)steps);
+  return TDM_OK;
+}
+
+static tdm_run_state *make_run(tdm_session *session, tdm_plan *plan) {
+  run_block *block = tdm_allocate(session->allocator, sizeof *block, "run");
+  if (!block) return NULL;
+  tdm_region_init(&block->region, session->allocator);
+  block->run.session = session;
+  block->run.plan = plan;
+  if (fill(block, plan) == TDM_OK) {
+    tdm_run_init_admission(&block->run);
+    return &block->run;
+  }
+  tdm_region_deinit(&block->region);
+  tdm_release(session->allocator, block, sizeof *block);
+  return NULL;
+}
+
+/* What an earlier run has left is not this one's. */
+static tdm_status begin_record(tdm_run_state *run) {
+  const size_t count = run->plan->lowered.schedule.step_count;
+  memset(run->flight.times, 0, count * sizeof *run->flight.times);
+  run->moments = (tdm_run_moments){.asked_ns = tdm_time_ns()};
+  return tdm_trace_reserve(run->session->trace, count, &run->record);
+}
+
+static void make_idle(tdm_session *session, tdm_run_state *run) {
+  pthread_mutex_lock(&session->lock);
+  run->next = run->plan->idle_runs;
+  run->plan->idle_runs = run;
+  pthread_mutex_unlock(&session->lock);
+}
+
+tdm_run_state *tdm_run_take(tdm_session *session, tdm_plan *plan) {
+  pthread_mutex_lock(&session->lock);
+  tdm_run_state *run = plan->idle_runs;
+  if (run) plan->idle_runs = run->next;
+  pthread_mutex_unlock(&session->lock);
+  if (!run) run = make_run(session, plan);
+  if (!run) return NULL;
+  run->status = TDM_OK;
+  run->message[0] = 0;
+  run->updating = false;
+  run->asynchronous = false;
+  atomic_store_explicit(&run->granted, 0, memory_order_relaxed);
+  atomic_store_explicit(&run->done, 0, memory_order_relaxed);
+  run->due_ns = 0;
+  for (size_t g = 0; g < run->scalar_count; g++) {
+    const uint64_t bits = atomic_load(&session->learning_rate_bits[g]);
+    memcpy(&run->scalars[g].learning_rate, &bits, sizeof bits);
+    run->scalars[g].seed = session->seed;
+  }
+  if (plan->records && begin_record(run) != TDM_OK) {
+    make_idle(session, run);
+    return NULL;
+  }
+  tdm_flight_reset(&run->flight, (uint32_t)plan->lowered.schedule.step_count);
+  return run;
+}
+
+/* Adds the times of a run to its plan's; under the session's lock. */
+static void add_profile(tdm_plan *plan, const tdm_run_state *run) {
+  if (!plan->profile.steps || run->status != TDM_OK) return;
+  tdm_profile_add(&plan->profile, run->flight.times);
+}
+
+void tdm_run_give_back(tdm_session *session, tdm_run_state *run) {
+  tdm_plan *plan = run->plan;
+  for (size_t i = 0; i < plan->delivery_count; i++) {
+    tdm_tensor_release(run->outputs[i]);
+    run->outputs[i] = NULL;
+  }
+  for (size_t i = 0; run->asynchronous && i < plan->graph.inputs.count; i++)
+    tdm_tensor_release(run->inputs[i]);
+  if (run->record) tdm_trace_drop(session->trace, run->record);
+  run->record = NULL;
+  pthread_mutex_lock(&session->lock);
+  add_profile(plan, run);
+  if (run->status == TDM_OK)
+    tdm_micro_tuning_note(plan->tuning, plan->micro_asked, plan->micro_count,
+                          plan->lowered.schedule.queue_count == 1, run->took_ns);
+  run->next = plan->idle_runs;
+  plan->idle_runs = run;
+  pthread_mutex_unlock(&session->lock);
+}
+
+void tdm_runs_destroy(tdm_session *session, tdm_plan *plan) {
+  for (tdm_run_state *run = plan->idle_runs, *next; run; run = next) {
+    next = run->next;
+    run_block *block = (run_block *)run;
+    tdm_region_deinit(&block->region);
+    tdm_release(session->allocator, block, sizeof *block);
+  }
+  plan->idle_runs = NULL;
+}
+
+void tdm_run_set_inputs(tdm_run_state *run, const tdm_run_request *request) {
+  const tdm_graph *graph = &run->plan->graph;
+  for (size_t i = 0; i < graph->inputs.count; i++) {
+    const char *name = graph->values.items[graph->inputs.items[i]].name;
+    for (size_t k = 0; k < request->feed_count; k++)
+      if (strcmp(request->feeds[k].name, name) == 0) run->inputs[i] = request->feeds[k].tensor;
+  }
+}
+
+void tdm_run_show(const tdm_run_state *run) {
+  const tdm_plan *plan = run->plan;
+  for (size_t i = plan->target_count; i < plan->delivery_count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, plan->observed[i - plan->target_count]);
+    const tdm_observation observation = {node->name, node->replica ? node->replica - 1 : 0,
+                                         run->outputs[i], node->micro ? node->micro - 1 : 0};
+    run->session->observer(run->session->observer_user, &observation);
+  }
+}
+
+double tdm_run_loss(const tdm_run_state *run) {
+  const tdm_tensor *loss = run->outputs[run->plan->target_count - 1];
+  const void *data = tdm_tensor_data(loss);
+  return loss->dtype == TDM_FLOAT64 ? *(const double *)data : (double)*(const float *)data;
+}

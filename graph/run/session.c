@@ -1,0 +1,324 @@
+/* Creating and ending sessions: checks the whole graph symbolically, places it, binds parameters.
+ * Invariant: a session that was handed out has a placement and every parameter in its store. */
+#include "graph/run/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/run/run.h"
+#include "graph/run/trace.h"
+
+#define DEFAULT_PLANS 64
+
+static void copy_options(tdm_session *session, const tdm_session_options *options) {
+  session->seed = options->seed;
+  session->depth = options->depth > 0 ? options->depth : 1;
+  session->plan_limit = options->plan_limit > 0 ? options->plan_limit : DEFAULT_PLANS;
+  session->writable = options->writable;
+  session->writable_user = options->writable_user;
+  session->observer = options->observer;
+  session->observer_user = options->observer_user;
+  session->profile = options->profile;
+  session->trace_runs = options->trace_runs;
+  session->strict = options->strict;
+  session->unfused = options->unfused;
+  session->check_finite = options->check_finite;
+  session->deterministic = options->deterministic;
+  session->loss = options->loss.index;
+  session->can_train = session->loss != 0 && options->optimizer != NULL;
+}
+
+static void set_rate(tdm_session *session, size_t group, double learning_rate) {
+  uint64_t bits;
+  memcpy(&bits, &learning_rate, sizeof bits);
+  atomic_store(&session->learning_rate_bits[group], bits);
+}
+
+static tdm_status check_range(const char *name, int value, int least, int most) {
+  if (value >= least && value <= most) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "session options: %s is %d, not %d to %d", name, value,
+                  least, most);
+}
+
+static tdm_status check_numbers(const tdm_session_options *options) {
+  TDM_TRY(check_range("depth", options->depth, 0, TDM_MAX_DEPTH));
+  TDM_TRY(check_range("queue_limit", options->queue_limit, 0, TDM_MAX_QUEUE_LIMIT));
+  TDM_TRY(check_range("plan_limit", options->plan_limit, 0, TDM_MAX_PLAN_LIMIT));
+  TDM_TRY(check_range("trace_runs", options->trace_runs, 0, TDM_MAX_TRACE_RUNS));
+  if (options->micro_batches == TDM_MICRO_BATCHES_AUTO) return TDM_OK;
+  return check_range("micro_batches", options->micro_batches, 0, TDM_MAX_PARTS);
+}
+
+static tdm_status check_optimizer(const tdm_optimizer *optimizer) {
+  if (!optimizer->rule)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: the optimizer has no rule");
+  if (optimizer->clip_norm >= 0) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "session options: clip_norm is %g, not 0 or more",
+                  optimizer->clip_norm);
+}
+
+/* Groups without an optimizer stay as they are. */
+static tdm_status check_groups(const tdm_session_options *options) {
+  if (options->group_count == 0) return TDM_OK;
+  if (!options->optimizer)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "session options: parameter groups without an optimizer for the others");
+  if (options->group_count > TDM_MAX_PARAMETER_GROUPS)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: %zu parameter groups, of at most %d",
+                    options->group_count, TDM_MAX_PARAMETER_GROUPS);
+  if (!options->groups)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: groups is NULL, group_count is %zu",
+                    options->group_count);
+  for (size_t g = 0; g < options->group_count; g++)
+    if (options->groups[g].optimizer && options->groups[g].optimizer->rule)
+      TDM_TRY(check_optimizer(options->groups[g].optimizer));
+  return TDM_OK;
+}
+
+static tdm_status check_options(const tdm_graph *graph, const tdm_session_options *options) {
+  if (options->struct_size != sizeof *options)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: struct_size is %zu, expected %zu",
+                    options->struct_size, sizeof *options);
+  if (options->loss.index && !tdm_ir_owns(graph, options->loss))
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "session options: the loss is a value of another graph, or of none");
+  TDM_TRY(check_numbers(options));
+  if (options->optimizer) TDM_TRY(check_optimizer(options->optimizer));
+  TDM_TRY(check_groups(options));
+  if (options->optimizer && !options->loss.index)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: an optimizer without a loss");
+  if (options->micro_batches == TDM_MICRO_BATCHES_AUTO && options->deterministic)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "session options: micro-batches chosen by time are not deterministic");
+  if (options->store && options->store->context != graph->context)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: the store is of another context");
+  return TDM_OK;
+}
+
+/* Everything that runs may ever want: all outputs, and the loss last. */
+static size_t all_targets(const tdm_session *session, uint32_t *out_targets) {
+  size_t count = 0;
+  for (size_t i = 0; i < session->graph->outputs.count; i++)
+    out_targets[count++] = session->graph->outputs.items[i].value;
+  if (session->loss) out_targets[count++] = session->loss;
+  return count;
+}
+
+static tdm_status bind_parameters(tdm_session *session, tdm_graph *graph) {
+  tdm_store_binding binding = {.store = session->store};
+  tdm_status status = TDM_OK;
+  for (size_t i = 0; status == TDM_OK && i < graph->persistents.count; i++) {
+    const tdm_graph_persistent *persistent = &graph->persistents.items[i];
+    const tdm_ir_value *value = tdm_ir_value_at(graph, persistent->value);
+    status = tdm_store_bind(&binding, persistent, &value->spec,
+                            tdm_context_device(session->context, (size_t)value->device),
+                            session->seed, &session->bound[persistent->origin]);
+  }
+  tdm_store_end_binding(&binding);
+  return status;
+}
+
+/* Which dimension micro-batches cut. */
+static tdm_status find_batch(tdm_session *session, const tdm_session_options *options) {
+  session->batching.source = session->graph;
+  session->tunes = options->micro_batches == TDM_MICRO_BATCHES_AUTO;
+  session->batching.count = session->tunes ? 2 : (size_t)options->micro_batches;
+  if (session->batching.count < 2) return TDM_OK;
+  const size_t count = all_targets(session, session->targets);
+  return tdm_find_batch(session->graph, options->batch_dimension, session->targets, count,
+                        !session->loss, &session->batching.batch);
+}
+
+/* The passes that need no sizes, on a symbolic copy. */
+static tdm_status check_symbolically(tdm_session *session, tdm_graph *copy) {
+  uint32_t *targets = session->targets;
+  const size_t count = all_targets(session, targets);
+  if (count == 0)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "the graph has no output and the session no loss");
+  const tdm_lowering lowering = {session->graph, NULL, targets, count, session->can_train};
+  if (session->batching.count > 1)
+    TDM_TRY(tdm_check_micro_batch(&session->batching, targets, count, session->can_train));
+  TDM_TRY(tdm_lower(&lowering, copy, targets));
+  TDM_TRY(tdm_pass_data_parallel(copy, false, targets, count));
+  TDM_TRY(tdm_pass_place(copy, &session->map));
+  if (!session->can_train) tdm_drop_persist_inputs(copy);
+  TDM_TRY(tdm_device_map_check(&session->map));
+  const size_t persistents = copy->persistents.count;
+  if (session->can_train) {
+    const tdm_training training = {targets[count - 1], &session->groups, session->check_finite,
+                                   session->deterministic};
+    TDM_TRY(tdm_pass_gradient(copy, &training));
+  }
+  TDM_TRY(tdm_find_kernels(copy));
+  copy->persistents.count = persistents; /* states are bound by the first training plan */
+  return bind_parameters(session, copy);
+}
+
+static tdm_status allocate_scratch(tdm_session *session) {
+  const tdm_graph *graph = session->graph;
+  const size_t words = 3 + graph->outputs.count + graph->inputs.count * (2 + TDM_MAX_RANK);
+  tdm_region *region = &session->region;
+  session->feed_specs =
+      tdm_region_take(region, (graph->inputs.count + 1) * sizeof *session->feed_specs, "session");
+  session->key_words = tdm_region_take(region, words * sizeof(uint64_t), "session");
+  session->targets =
+      tdm_region_take(region, (graph->outputs.count + 2) * sizeof(uint32_t), "session");
+  session->bound =
+      tdm_region_take(region, (graph->persistents.count + 1) * sizeof(void *), "session");
+  session->slots =
+      tdm_region_take(region, (size_t)session->depth * sizeof *session->slots, "session");
+  if (!session->feed_specs || !session->key_words || !session->targets || !session->slots ||
+      !session->bound)
+    return TDM_OUT_OF_MEMORY;
+  for (int i = 0; i < session->depth; i++) {
+    session->slots[i].arenas =
+        tdm_region_take(region, tdm_device_count(session->context) * sizeof(tdm_memory), "session");
+    if (!session->slots[i].arenas) return TDM_OUT_OF_MEMORY;
+  }
+  return TDM_OK;
+}
+
+static tdm_status fill_session(tdm_session *session, const tdm_session_options *options) {
+  TDM_TRY(allocate_scratch(session));
+  session->store =
+      options->store ? tdm_store_retain(options->store) : tdm_store_create(session->context);
+  if (!session->store) return TDM_OUT_OF_MEMORY;
+  TDM_TRY(tdm_context_start(session->context));
+  TDM_TRY(tdm_update_groups_fill(&session->groups, &session->region, options));
+  TDM_TRY(tdm_update_groups_check(&session->groups, session->graph));
+  for (size_t g = 0; g < session->groups.count; g++)
+    set_rate(session, g, session->groups.optimizers[g].learning_rate);
+  TDM_TRY(
+      tdm_prepared_cache_create(session->allocator, options->deterministic, &session->prepared));
+  TDM_TRY(tdm_output_pool_create(session->context, &session->outputs));
+  if (session->trace_runs > 0)
+    TDM_TRY(tdm_trace_create(session->allocator, (size_t)session->trace_runs, &session->trace));
+  TDM_TRY(tdm_device_map_parse(session->context, &session->region, getenv("TANDEM_PLACE"),
+                               options->device_map, &session->map));
+  TDM_TRY(find_batch(session, options));
+  tdm_graph copy;
+  tdm_status status = tdm_graph_init(&copy, session->context);
+  if (status == TDM_OK) status = check_symbolically(session, &copy);
+  tdm_graph_deinit(&copy);
+  return status;
+}
+
+tdm_session *tdm_session_create(tdm_graph *graph, const tdm_session_options *options) {
+  if (!graph) {
+    (void)tdm_fail_null("tdm_session_create: the graph");
+    return NULL;
+  }
+  const tdm_session_options defaults = {.struct_size = sizeof defaults};
+  if (!options) options = &defaults;
+  if (tdm_graph_status(graph) != TDM_OK || check_options(graph, options) != TDM_OK) return NULL;
+  tdm_session *session = tdm_allocate(graph->allocator, sizeof *session, "session");
+  if (!session) return NULL;
+  session->references = 1;
+  session->allocator = graph->allocator;
+  session->graph = tdm_graph_retain(graph);
+  session->context = graph->context;
+  graph->frozen = true;
+  pthread_mutex_init(&session->lock, NULL);
+  tdm_region_init(&session->region, session->allocator);
+  copy_options(session, options);
+  const int limit = options->queue_limit > 0 ? session->depth + options->queue_limit : 0;
+  tdm_run_table_init(&session->runs, session->allocator, (uint32_t)limit);
+  if (fill_session(session, options) == TDM_OK) return session;
+  tdm_session_release(session);
+  return NULL;
+}
+
+tdm_session *tdm_session_retain(tdm_session *session) {
+  if (session) atomic_fetch_add_explicit(&session->references, 1, memory_order_relaxed);
+  return session;
+}
+
+static void release_apart(const tdm_session *session, tdm_slot *slot) {
+  for (size_t i = 0; i < slot->apart_count; i++)
+    tdm_memory_give_back(&slot->apart[i]);
+  tdm_release(session->allocator, slot->apart, slot->apart_count * sizeof *slot->apart);
+  slot->apart = NULL;
+  slot->apart_count = 0;
+}
+
+tdm_status tdm_slot_part(tdm_session *session, int slot, size_t count) {
+  tdm_slot *parted = &session->slots[slot];
+  release_apart(session, parted);
+  if (count == 0) return TDM_OK;
+  parted->apart = tdm_allocate(session->allocator, count * sizeof *parted->apart, "red zones");
+  if (!parted->apart) return TDM_OUT_OF_MEMORY;
+  parted->apart_count = count;
+  return TDM_OK;
+}
+
+static void release_arenas(tdm_session *session) {
+  for (int i = 0; session->slots && i < session->depth; i++)
+    release_apart(session, &session->slots[i]);
+  for (int i = 0; session->slots && i < session->depth; i++)
+    for (size_t d = 0; session->slots[i].arenas && d < tdm_device_count(session->context); d++) {
+      tdm_memory *memory = &session->slots[i].arenas[d];
+      tdm_memory_give_back(memory);
+    }
+}
+
+void tdm_session_release(tdm_session *session) {
+  if (!session || tdm_context_is_inherited(session->context)) return;
+  if (atomic_fetch_sub(&session->references, 1) != 1) return;
+  tdm_trace_destroy(session->trace);
+  for (tdm_plan *plan = session->newest, *older; plan; plan = older) {
+    older = plan->older;
+    tdm_runs_destroy(session, plan);
+    tdm_plan_destroy(plan);
+  }
+  release_arenas(session);
+  tdm_output_pool_close(session->outputs);
+  tdm_prepared_cache_destroy(session->prepared);
+  tdm_store_release(session->store);
+  tdm_region_deinit(&session->region);
+  tdm_run_table_deinit(&session->runs);
+  pthread_mutex_destroy(&session->lock);
+  tdm_context *context = tdm_context_retain(session->context);
+  tdm_graph_release(session->graph);
+  tdm_release(session->allocator, session, sizeof *session);
+  tdm_context_release(context);
+}
+
+tdm_store *tdm_session_store(tdm_session *session) {
+  return session ? session->store : NULL;
+}
+
+static tdm_status check_rate(const char *where, double learning_rate) {
+  if (tdm_is_learning_rate(learning_rate)) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "%s: a learning rate of %g, and it must be finite and not negative", where,
+                  learning_rate);
+}
+
+tdm_status tdm_session_set_learning_rate(tdm_session *session, double learning_rate) {
+  static const char where[] = "tdm_session_set_learning_rate";
+  if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "%s: no session", where);
+  const tdm_optimizer *optimizers = session->groups.optimizers;
+  const double first = optimizers[0].learning_rate;
+  const size_t count = first == 0.0 || session->groups.count == 0 ? 1 : session->groups.count;
+  double rates[1 + TDM_MAX_PARAMETER_GROUPS] = {learning_rate};
+  TDM_TRY(check_rate(where, learning_rate));
+  for (size_t g = 1; g < count; g++) {
+    rates[g] = learning_rate * (optimizers[g].learning_rate / first);
+    TDM_TRY(check_rate(where, rates[g]));
+  }
+  for (size_t g = 0; g < count; g++)
+    set_rate(session, g, rates[g]);
+  return TDM_OK;
+}
+
+tdm_status tdm_session_set_group_learning_rate(tdm_session *session, size_t group,
+                                               double learning_rate) {
+  const size_t count = session && session->groups.count ? session->groups.count - 1 : 0;
+  if (group >= count)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "tdm_session_set_group_learning_rate: there is no group %zu of %zu", group,
+                    count);
+  TDM_TRY(check_rate("tdm_session_set_group_learning_rate", learning_rate));
+  set_rate(session, 1 + group, learning_rate);
+  return TDM_OK;
+}

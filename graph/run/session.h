@@ -1,0 +1,93 @@
+/* A session's insides: the frozen graph, its plans, the slots that runs occupy. Invariants: plans
+ * are made and looked up under `lock`; a slot's arenas are touched only by the run that holds it;
+ * slots are taken and given back under the store's lock. */
+#ifndef TANDEM_GRAPH_RUN_SESSION_H
+#define TANDEM_GRAPH_RUN_SESSION_H
+
+#include "graph/plan/plan.h"
+#include "graph/run/micro_tune.h"
+#include "graph/run/run_table.h"
+
+typedef struct tdm_output_pool tdm_output_pool;
+
+typedef struct tdm_slot {
+  bool busy;
+  tdm_memory *arenas; /* per device of the context; bytes 0: none yet */
+  tdm_memory *apart;  /* instead of these with red zones: (apart_count), one a value of a run */
+  size_t apart_count;
+} tdm_slot;
+
+struct tdm_session {
+  _Atomic uint32_t references;
+  tdm_context *context; /* retained by graph */
+  const tdm_allocator *allocator;
+  tdm_graph *graph; /* retained, frozen */
+  tdm_store *store; /* retained */
+  tdm_region region;
+  tdm_device_map map;
+  tdm_update_groups groups;
+  bool can_train;
+  uint32_t loss; /* a value of graph */
+  uint64_t seed;
+  int depth;
+  int plan_limit;
+  bool profile;
+  int trace_runs;
+  struct tdm_trace *trace; /* NULL where trace_runs is 0 */
+  tdm_observer observer;
+  void *observer_user;
+  bool strict;
+  bool unfused;
+  tdm_micro_batching batching;
+  bool tunes; /* the number of micro-batches is chosen by measuring */
+  tdm_micro_tuner tuner;
+  bool check_finite;
+  bool deterministic;
+  _Atomic uint64_t learning_rate_bits[TDM_MAX_UPDATE_GROUPS]; /* of doubles */
+  pthread_mutex_t lock;
+  tdm_prepared_cache *prepared;
+  tdm_store_entry **bound; /* per persistent of graph; NULL where no target needs it */
+  tdm_plan *newest;        /* by latest use */
+  tdm_plan *oldest;
+  int plan_count;
+  tdm_plan *last_asked;      /* what tdm_session_explain shows */
+  tdm_feed_spec *feed_specs; /* scratch: per input of graph */
+  uint64_t *key_words;       /* scratch */
+  uint32_t *targets;         /* scratch */
+  tdm_slot *slots;           /* depth */
+  tdm_output_pool *outputs;
+  tdm_run_table runs; /* submitted and not delivered */
+  void (*writable)(void *user);
+  void *writable_user;
+};
+
+typedef struct tdm_run_request {
+  const tdm_feed *feeds;
+  size_t feed_count;
+  const tdm_fetch *fetches;
+  size_t fetch_count;
+  bool training;
+} tdm_run_request;
+
+/* Finds or makes the plan, and counts a use of it; the caller gives it back by
+ * tdm_session_give_back_plan. */
+tdm_status tdm_session_take_plan(tdm_session *session, const tdm_run_request *request,
+                                 tdm_plan **out_plan) TDM_WARN_UNUSED;
+void tdm_session_give_back_plan(tdm_session *session, tdm_plan *plan);
+/* What tdm_plan_create needs for the request; points into the session's scratch. Under lock. */
+tdm_status tdm_session_plan_request(tdm_session *session, const tdm_run_request *request,
+                                    tdm_training *training, tdm_plan_request *out_request,
+                                    tdm_plan_key *out_key) TDM_WARN_UNUSED;
+
+/* Frees what the slot's last run had of its own, and makes room for count values of the next: with
+ * red zones only. By the run that holds the slot. */
+tdm_status tdm_slot_part(tdm_session *session, int slot, size_t count) TDM_WARN_UNUSED;
+
+/* Memory of delivered outputs, kept for the next run when the user lets go of it. */
+tdm_status tdm_output_pool_create(tdm_context *context, tdm_output_pool **out_pool) TDM_WARN_UNUSED;
+void tdm_output_pool_close(tdm_output_pool *pool); /* frees what is idle; the rest when released */
+/* partner: a discrete device that it is copied from, near which it lies; NULL: none. */
+tdm_status tdm_output_pool_take(tdm_output_pool *pool, tdm_device *partner, size_t bytes,
+                                tdm_storage **out_storage) TDM_WARN_UNUSED;
+
+#endif

@@ -1,0 +1,106 @@
+/* Asking a session for its latest plan, and for what one pass of it left behind. Invariant: a plan
+ * is printed under the session's lock, so it is not evicted meanwhile. */
+#include <string.h>
+
+#include "graph/report/explain.h"
+#include "graph/report/report.h"
+#include "graph/run/session.h"
+
+tdm_status tdm_session_explain(tdm_session *session, tdm_plan_format format, FILE *out) {
+  if (!session || !out) return tdm_fail(TDM_INVALID_ARGUMENT, "explain: no session or no file");
+  TDM_TRY(tdm_context_check(session->context));
+  tdm_report report;
+  tdm_report_begin(&report, out, "the plan");
+  pthread_mutex_lock(&session->lock);
+  const tdm_plan *plan = session->last_asked;
+  const tdm_status status =
+      plan ? tdm_explain_print(plan, false, format, out)
+           : tdm_fail(TDM_INVALID_ARGUMENT, "the session has made no plan yet");
+  pthread_mutex_unlock(&session->lock);
+  return tdm_report_end(&report, status);
+}
+
+/* ---- One pass of a plan made anew ---- */
+
+typedef struct pass_printer {
+  const char *pass;
+  tdm_plan_format format;
+  FILE *out;
+  bool found;
+  tdm_status status;
+} pass_printer;
+
+static void print_pass(void *user, const char *pass, const tdm_plan *plan) {
+  pass_printer *printer = user;
+  if (printer->found || strcmp(pass, printer->pass) != 0) return;
+  printer->found = true;
+  printer->status = tdm_explain_print(plan, plan->lowered.schedule.step_count == 0, printer->format,
+                                      printer->out);
+}
+
+/* The feeds and targets of a plan's key, in the session's scratch; under lock. */
+static void read_key(tdm_session *session, const tdm_plan *plan, tdm_plan_request *out_request) {
+  const uint64_t *words = plan->key.words;
+  const size_t fetches = words[0] >> 1;
+  size_t at = 1 + fetches;
+  for (size_t i = 0; i < session->graph->inputs.count; i++) {
+    tdm_feed_spec *feed = &session->feed_specs[i];
+    memset(feed, 0, sizeof *feed);
+    feed->fed = words[at] != 0;
+    if (!words[at++]) continue;
+    feed->shape.rank = (int32_t)(words[at - 1] - 1);
+    feed->pinned = words[at] & 1;
+    feed->device = (int16_t)(words[at++] >> 1);
+    for (int d = 0; d < feed->shape.rank; d++)
+      feed->shape.dims[d] = (tdm_dim)words[at++];
+  }
+  size_t targets = 0;
+  for (size_t i = 0; i < fetches; i++)
+    session->targets[targets++] = session->graph->outputs.items[words[1 + i]].value;
+  if (plan->training) session->targets[targets++] = session->loss;
+  out_request->targets = session->targets;
+  out_request->target_count = targets;
+  out_request->feeds = session->feed_specs;
+}
+
+static tdm_status plan_again(tdm_session *session, pass_printer *printer) {
+  if (!session->last_asked)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "the session has made no plan yet");
+  const tdm_training training = {session->loss, &session->groups, session->check_finite,
+                                 session->deterministic};
+  tdm_plan_request request = {.source = session->graph,
+                              .training = session->last_asked->training ? &training : NULL,
+                              .map = &session->map,
+                              .store = session->store,
+                              .bound = session->bound,
+                              .cache = session->prepared,
+                              .depth = (uint32_t)session->depth,
+                              .observe = session->observer != NULL,
+                              .strict = session->strict,
+                              .unfused = session->unfused,
+                              .seed = session->seed,
+                              .batching = session->batching,
+                              .after_pass = print_pass,
+                              .user = printer};
+  request.batching.count = session->last_asked->micro_asked;
+  read_key(session, session->last_asked, &request);
+  tdm_plan *plan;
+  TDM_TRY(tdm_plan_create(&request, &plan));
+  tdm_plan_destroy(plan);
+  if (printer->found) return printer->status;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "no pass is named %s", printer->pass);
+}
+
+tdm_status tdm_session_print_pass(tdm_session *session, const char *pass, tdm_plan_format format,
+                                  FILE *out) {
+  if (!session || !pass || !out)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "print_pass: no session, pass or file");
+  TDM_TRY(tdm_context_check(session->context));
+  pass_printer printer = {pass, format, out, false, TDM_OK};
+  tdm_report report;
+  tdm_report_begin(&report, out, "the plan");
+  pthread_mutex_lock(&session->lock);
+  const tdm_status status = plan_again(session, &printer);
+  pthread_mutex_unlock(&session->lock);
+  return tdm_report_end(&report, status);
+}

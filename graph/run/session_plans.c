@@ -1,0 +1,263 @@
+/* Looking plans up by what a run feeds and fetches, making the missing ones, evicting idle ones.
+ * Invariant: the list is ordered by latest use; a plan with uses is never evicted. */
+#include <string.h>
+
+#include "core/hash.h"
+#include "devices/staged_memory.h"
+#include "graph/run/run.h"
+
+static tdm_status find_feed(const tdm_session *session, const char *name, size_t *out_index) {
+  const tdm_graph *graph = session->graph;
+  for (size_t i = 0; name && i < graph->inputs.count; i++)
+    if (strcmp(graph->values.items[graph->inputs.items[i]].name, name) == 0) {
+      *out_index = i;
+      return TDM_OK;
+    }
+  return tdm_fail(TDM_INVALID_ARGUMENT, "the graph has no input %s", name ? name : "(null)");
+}
+
+static tdm_status check_feed(const tdm_session *session, size_t index, const tdm_feed *feed) {
+  const tdm_graph *graph = session->graph;
+  const tdm_ir_value *input = tdm_ir_value_at(graph, graph->inputs.items[index]);
+  if (!feed->tensor)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "input %s was fed no tensor", input->name);
+  if (feed->tensor->storage->context != session->context)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "input %s is a tensor of another context", input->name);
+  if (feed->tensor->dtype != input->spec.dtype)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "input %s is %s and was fed %s", input->name,
+                    tdm_dtype_name(input->spec.dtype), tdm_dtype_name(feed->tensor->dtype));
+  if (session->feed_specs[index].fed)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "input %s was fed twice", input->name);
+  return TDM_OK;
+}
+
+static tdm_status read_feeds(tdm_session *session, const tdm_run_request *request) {
+  const size_t count = session->graph->inputs.count;
+  for (size_t i = 0; i < count; i++)
+    session->feed_specs[i].fed = false;
+  for (size_t i = 0; i < request->feed_count; i++) {
+    size_t index = 0;
+    TDM_TRY(find_feed(session, request->feeds[i].name, &index));
+    TDM_TRY(check_feed(session, index, &request->feeds[i]));
+    const tdm_tensor *tensor = request->feeds[i].tensor;
+    session->feed_specs[index] =
+        (tdm_feed_spec){.fed = true,
+                        .pinned = tdm_memory_is_pinned(&tensor->storage->memory),
+                        .device = (int16_t)tdm_tensor_owner(tensor)->context_index,
+                        .shape = tensor->shape};
+  }
+  return TDM_OK;
+}
+
+static tdm_status find_output(const tdm_session *session, const char *name, uint64_t *out_index) {
+  const tdm_graph *graph = session->graph;
+  for (size_t i = 0; name && i < graph->outputs.count; i++)
+    if (strcmp(graph->outputs.items[i].name, name) == 0) {
+      *out_index = i;
+      return TDM_OK;
+    }
+  return tdm_fail(TDM_INVALID_ARGUMENT, "the graph has no output %s", name ? name : "(null)");
+}
+
+/* Words: (fetch count, training), the outputs' indices, then per input 0 or its rank, its device
+ * and whether it is pinned, its sizes; at the end the micro-batches, where their number varies. */
+static tdm_status make_key(tdm_session *session, const tdm_run_request *request,
+                           tdm_plan_key *out_key) {
+  uint64_t *words = session->key_words;
+  const tdm_graph *graph = session->graph;
+  if (request->fetch_count > graph->outputs.count)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%zu fetches of %zu outputs", request->fetch_count,
+                    graph->outputs.count);
+  if (request->fetch_count == 0 && !request->training)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "a run that fetches nothing");
+  size_t used = 0;
+  words[used++] = (uint64_t)request->fetch_count << 1 | request->training;
+  for (size_t i = 0; i < request->fetch_count; i++)
+    TDM_TRY(find_output(session, request->fetches[i].name, &words[used++]));
+  TDM_TRY(read_feeds(session, request));
+  for (size_t i = 0; i < graph->inputs.count; i++) {
+    const tdm_feed_spec *feed = &session->feed_specs[i];
+    words[used++] = feed->fed ? 1 + (uint64_t)feed->shape.rank : 0;
+    if (!feed->fed) continue;
+    words[used++] = (uint64_t)feed->device << 1 | feed->pinned;
+    for (int d = 0; d < feed->shape.rank; d++)
+      words[used++] = (uint64_t)feed->shape.dims[d];
+  }
+  *out_key = (tdm_plan_key){words, used, tdm_hash_bytes(words, used * sizeof *words, 0)};
+  return TDM_OK;
+}
+
+static tdm_plan *find_plan(const tdm_session *session, const tdm_plan_key *key) {
+  for (tdm_plan *plan = session->newest; plan; plan = plan->older)
+    if (plan->key.hash == key->hash && plan->key.count == key->count &&
+        memcmp(plan->key.words, key->words, key->count * sizeof *key->words) == 0 &&
+        tdm_plan_is_current(plan))
+      return plan;
+  return NULL;
+}
+
+static void unlink_plan(tdm_session *session, tdm_plan *plan) {
+  *(plan->newer ? &plan->newer->older : &session->newest) = plan->older;
+  *(plan->older ? &plan->older->newer : &session->oldest) = plan->newer;
+  plan->newer = plan->older = NULL;
+}
+
+static void link_newest(tdm_session *session, tdm_plan *plan) {
+  plan->older = session->newest;
+  if (session->newest)
+    session->newest->newer = plan;
+  else
+    session->oldest = plan;
+  session->newest = plan;
+}
+
+static void evict(tdm_session *session) {
+  for (tdm_plan *plan = session->oldest, *newer; plan && session->plan_count > session->plan_limit;
+       plan = newer) {
+    newer = plan->newer;
+    if (plan->uses > 0 || atomic_load(&plan->kept_runs) > 0) continue;
+    unlink_plan(session, plan);
+    if (session->last_asked == plan) session->last_asked = NULL;
+    tdm_runs_destroy(session, plan);
+    tdm_plan_destroy(plan);
+    session->plan_count--;
+  }
+}
+
+/* Puts the number of micro-batches behind the key's words. */
+static tdm_status choose_count(tdm_session *session, tdm_plan_key *key, tdm_plan_request *request) {
+  if (!session->tunes) return TDM_OK;
+  TDM_TRY(tdm_micro_tuner_find(&session->tuner, &session->region, key->words, key->count,
+                               &request->tuning));
+  request->batching.count = tdm_micro_tuning_count(request->tuning);
+  key->words[key->count++] = request->batching.count;
+  key->hash = tdm_hash_bytes(key->words, key->count * sizeof *key->words, 0);
+  return TDM_OK;
+}
+
+tdm_status tdm_session_plan_request(tdm_session *session, const tdm_run_request *request,
+                                    tdm_training *training, tdm_plan_request *out_request,
+                                    tdm_plan_key *out_key) {
+  if (request->training && !session->can_train)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "the session has no loss or no optimizer");
+  TDM_TRY(make_key(session, request, out_key));
+  size_t targets = 0;
+  for (size_t i = 0; i < request->fetch_count; i++)
+    session->targets[targets++] = session->graph->outputs.items[session->key_words[1 + i]].value;
+  if (request->training) session->targets[targets++] = session->loss;
+  *training = (tdm_training){session->loss, &session->groups, session->check_finite,
+                             session->deterministic};
+  *out_request = (tdm_plan_request){.source = session->graph,
+                                    .feeds = session->feed_specs,
+                                    .targets = session->targets,
+                                    .target_count = targets,
+                                    .training = request->training ? training : NULL,
+                                    .map = &session->map,
+                                    .store = session->store,
+                                    .bound = session->bound,
+                                    .cache = session->prepared,
+                                    .depth = (uint32_t)session->depth,
+                                    .profile = session->profile,
+                                    .record = session->profile || session->trace,
+                                    .observe = session->observer != NULL,
+                                    .strict = session->strict,
+                                    .unfused = session->unfused,
+                                    .batching = session->batching,
+                                    .seed = session->seed};
+  return choose_count(session, out_key, out_request);
+}
+
+static tdm_status make_plan(tdm_session *session, const tdm_plan_request *request,
+                            const tdm_plan_key *key, tdm_plan **out_plan) {
+  TDM_TRY(tdm_plan_create(request, out_plan));
+  tdm_plan *plan = *out_plan;
+  plan->key.words = tdm_allocate(session->allocator, key->count * sizeof(uint64_t), "plan");
+  if (!plan->key.words) {
+    tdm_plan_destroy(plan);
+    return TDM_OUT_OF_MEMORY;
+  }
+  memcpy(plan->key.words, key->words, key->count * sizeof(uint64_t));
+  plan->key.count = key->count;
+  plan->key.hash = key->hash;
+  link_newest(session, plan);
+  session->plan_count++;
+  plan->uses++; /* while room is made for it */
+  evict(session);
+  plan->uses--;
+  return TDM_OK;
+}
+
+static tdm_status take_plan_locked(tdm_session *session, const tdm_run_request *request,
+                                   tdm_plan **out_plan) {
+  tdm_training training;
+  tdm_plan_request plan_request;
+  tdm_plan_key key;
+  TDM_TRY(tdm_session_plan_request(session, request, &training, &plan_request, &key));
+  tdm_plan *plan = find_plan(session, &key);
+  if (!plan) TDM_TRY(make_plan(session, &plan_request, &key, &plan));
+  if (plan != session->newest) {
+    unlink_plan(session, plan);
+    link_newest(session, plan);
+  }
+  plan->uses++;
+  session->last_asked = plan;
+  *out_plan = plan;
+  return TDM_OK;
+}
+
+tdm_status tdm_session_take_plan(tdm_session *session, const tdm_run_request *request,
+                                 tdm_plan **out_plan) {
+  *out_plan = NULL;
+  pthread_mutex_lock(&session->lock);
+  const tdm_status status = take_plan_locked(session, request, out_plan);
+  pthread_mutex_unlock(&session->lock);
+  return status;
+}
+
+void tdm_session_give_back_plan(tdm_session *session, tdm_plan *plan) {
+  pthread_mutex_lock(&session->lock);
+  plan->uses--;
+  evict(session);
+  pthread_mutex_unlock(&session->lock);
+}
+
+tdm_status tdm_session_prepare(tdm_session *session, const tdm_feed *feeds, size_t feed_count,
+                               const tdm_fetch *fetches, size_t fetch_count, bool training) {
+  const tdm_run_request request = {feeds, feed_count, fetches, fetch_count, training};
+  TDM_TRY(tdm_run_check_request(session, &request, "tdm_session_prepare"));
+  TDM_TRY(tdm_context_check(session->context));
+  tdm_plan *plan;
+  TDM_TRY(tdm_session_take_plan(session, &request, &plan));
+  tdm_session_give_back_plan(session, plan);
+  return TDM_OK;
+}
+
+tdm_status tdm_session_traffic(tdm_session *session, tdm_traffic *out_traffic) {
+  if (!out_traffic)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_traffic: no place for the answer");
+  memset(out_traffic, 0, sizeof *out_traffic);
+  if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_traffic: no session");
+  TDM_TRY(tdm_context_check(session->context));
+  pthread_mutex_lock(&session->lock);
+  const tdm_plan *plan = session->last_asked;
+  if (plan) *out_traffic = plan->traffic;
+  pthread_mutex_unlock(&session->lock);
+  return plan ? TDM_OK : tdm_fail(TDM_INVALID_ARGUMENT, "the session has made no plan yet");
+}
+
+tdm_status tdm_session_refreshed(tdm_session *session, uint64_t *out_transfers,
+                                 uint64_t *out_bytes) {
+  if (!out_transfers || !out_bytes)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_refreshed: no place for the answers");
+  *out_transfers = *out_bytes = 0;
+  if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_refreshed: no session");
+  TDM_TRY(tdm_context_check(session->context));
+  pthread_mutex_lock(&session->lock);
+  const tdm_plan *plan = session->last_asked;
+  if (plan) {
+    *out_transfers = atomic_load(&plan->moved_transfers);
+    *out_bytes = atomic_load(&plan->moved_bytes);
+  }
+  pthread_mutex_unlock(&session->lock);
+  return plan ? TDM_OK : tdm_fail(TDM_INVALID_ARGUMENT, "the session has made no plan yet");
+}

@@ -1,0 +1,241 @@
+/* What a training run goes on from: the store's state with the count of steps, the seed, the
+ * learning rates and the optimizers' names, as one list of host tensors. Invariant: a load that
+ * does not fit changes nothing, and names the tensor. */
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/run/session.h"
+#include "graph/store/store.h"
+
+static const char step_name[] = TDM_CHECKPOINT_PREFIX "step";
+static const char seed_name[] = TDM_CHECKPOINT_PREFIX "seed";
+static const char rate_name[] = TDM_CHECKPOINT_PREFIX "learning_rate";
+static const char rates_name[] = TDM_CHECKPOINT_PREFIX "group_learning_rates";
+static const char optimizer_name[] = TDM_CHECKPOINT_PREFIX "optimizer";
+
+typedef struct session_numbers {
+  uint64_t step;
+  uint64_t seed;
+  uint64_t rate_bits[TDM_MAX_UPDATE_GROUPS];
+} session_numbers;
+
+tdm_context *tdm_session_context(tdm_session *session) {
+  return session ? session->context : NULL;
+}
+
+uint64_t tdm_session_step(tdm_session *session) {
+  if (!session) return 0;
+  if (tdm_context_is_inherited(session->context)) return session->store->steps;
+  pthread_mutex_lock(&session->store->lock);
+  const uint64_t steps = session->store->steps;
+  pthread_mutex_unlock(&session->store->lock);
+  return steps;
+}
+
+/* ---- Saving ---- */
+
+static tdm_status add_tensor(tdm_session *session, tdm_tensor_list *list, const char *name,
+                             tdm_dtype dtype, tdm_shape shape, const void *values) {
+  tdm_tensor *tensor = tdm_tensor_from(session->context, dtype, shape, values);
+  if (!tensor) return TDM_OUT_OF_MEMORY;
+  const tdm_status status = tdm_tensor_list_add(list, name, tensor);
+  tdm_tensor_release(tensor);
+  return status;
+}
+
+#define OPTIMIZER_TEXT 512
+
+/* The optimizers' names, separated by commas: "adam,none,sgd". Answers the length. */
+static size_t write_optimizers(const tdm_session *session, char text[OPTIMIZER_TEXT]) {
+  size_t length = 0;
+  for (size_t g = 0; g < session->groups.count && length < OPTIMIZER_TEXT; g++) {
+    const tdm_optimizer_rule *rule = session->groups.optimizers[g].rule;
+    const int written = snprintf(text + length, OPTIMIZER_TEXT - length, "%s%s", g ? "," : "",
+                                 rule ? rule->name : "none");
+    length += written > 0 ? (size_t)written : 0;
+  }
+  return length < OPTIMIZER_TEXT ? length : OPTIMIZER_TEXT - 1;
+}
+
+static tdm_status save_rates(tdm_session *session, tdm_tensor_list *list) {
+  double rates[TDM_MAX_UPDATE_GROUPS];
+  const size_t groups = session->groups.count - 1;
+  for (size_t g = 0; g <= groups; g++) {
+    const uint64_t bits = atomic_load(&session->learning_rate_bits[g]);
+    memcpy(&rates[g], &bits, sizeof bits);
+  }
+  TDM_TRY(add_tensor(session, list, rate_name, TDM_FLOAT64, tdm_shape_scalar(), rates));
+  if (groups == 0) return TDM_OK;
+  return add_tensor(session, list, rates_name, TDM_FLOAT64, tdm_shape_of(1, (int64_t)groups),
+                    rates + 1);
+}
+
+static tdm_status save_locked(tdm_session *session, tdm_tensor_list *list) {
+  const tdm_shape scalar = tdm_shape_scalar();
+  char optimizers[OPTIMIZER_TEXT];
+  const size_t length = write_optimizers(session, optimizers);
+  TDM_TRY(tdm_store_save_locked(session->store, true, list));
+  TDM_TRY(add_tensor(session, list, step_name, TDM_INT64, scalar, &session->store->steps));
+  TDM_TRY(add_tensor(session, list, seed_name, TDM_INT64, scalar, &session->seed));
+  TDM_TRY(save_rates(session, list));
+  return add_tensor(session, list, optimizer_name, TDM_UINT8, tdm_shape_of(1, (int64_t)length),
+                    optimizers);
+}
+
+static tdm_status check_session(const tdm_session *session, const char *function) {
+  if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "%s: the session is NULL", function);
+  TDM_TRY(tdm_context_check(session->context));
+  if (session->can_train) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s: the session does not train", function);
+}
+
+tdm_status tdm_session_save(tdm_session *session, tdm_tensor_list **out_list) {
+  if (!out_list) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_save: no place for the list");
+  *out_list = NULL;
+  TDM_TRY(check_session(session, "tdm_session_save"));
+  tdm_tensor_list *list = tdm_tensor_list_create(session->context);
+  if (!list) return TDM_OUT_OF_MEMORY;
+  tdm_admission place;
+  tdm_store_enter_alone(session->store, &place);
+  const tdm_status status = save_locked(session, list);
+  tdm_store_leave_alone(session->store);
+  if (status == TDM_OK) {
+    *out_list = list;
+    return TDM_OK;
+  }
+  tdm_tensor_list_release(list);
+  return status;
+}
+
+/* ---- Loading ---- */
+
+static tdm_status read_number(const tdm_tensor_list *list, const char *name, tdm_dtype dtype,
+                              uint64_t *out_bits) {
+  const tdm_tensor *tensor = tdm_tensor_list_find(list, name);
+  if (!tensor) return tdm_fail(TDM_INVALID_ARGUMENT, "%s is missing", name);
+  const tdm_shape shape = tdm_tensor_shape(tensor);
+  if (tdm_tensor_dtype(tensor) != dtype || shape.rank != 0)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s is no scalar of %s", name, tdm_dtype_name(dtype));
+  return tdm_tensor_read(tensor, out_bits, sizeof *out_bits);
+}
+
+static tdm_status check_optimizers(const tdm_session *session, const tdm_tensor_list *list) {
+  char name[OPTIMIZER_TEXT] = "";
+  char wanted[OPTIMIZER_TEXT] = "";
+  const tdm_tensor *tensor = tdm_tensor_list_find(list, optimizer_name);
+  if (!tensor) return tdm_fail(TDM_INVALID_ARGUMENT, "%s is missing", optimizer_name);
+  const size_t bytes = tdm_tensor_bytes(tensor);
+  if (tdm_tensor_dtype(tensor) != TDM_UINT8 || bytes >= sizeof name)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s is no name", optimizer_name);
+  TDM_TRY(tdm_tensor_read(tensor, name, bytes));
+  (void)write_optimizers(session, wanted);
+  if (strcmp(name, wanted) == 0) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s is \"%s\", and the session trains with \"%s\"",
+                  optimizer_name, name, wanted);
+}
+
+static tdm_status read_rates(const tdm_session *session, const tdm_tensor_list *list,
+                             uint64_t *out_bits) {
+  const size_t groups = session->groups.count - 1;
+  TDM_TRY(read_number(list, rate_name, TDM_FLOAT64, out_bits));
+  if (groups == 0) return TDM_OK;
+  const tdm_tensor *tensor = tdm_tensor_list_find(list, rates_name);
+  if (!tensor) return tdm_fail(TDM_INVALID_ARGUMENT, "%s is missing", rates_name);
+  const tdm_shape shape = tdm_tensor_shape(tensor);
+  if (tdm_tensor_dtype(tensor) != TDM_FLOAT64 || shape.rank != 1 ||
+      shape.dims[0] != (tdm_dim)groups)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s does not have %zu numbers of float64", rates_name,
+                    groups);
+  return tdm_tensor_read(tensor, out_bits + 1, groups * sizeof *out_bits);
+}
+
+static tdm_status check_rates(const uint64_t *bits, size_t count) {
+  for (size_t g = 0; g < count; g++) {
+    double rate;
+    memcpy(&rate, &bits[g], sizeof rate);
+    if (!tdm_is_learning_rate(rate))
+      return tdm_fail(TDM_INVALID_ARGUMENT, "%s has %g, which is no learning rate",
+                      g == 0 ? rate_name : rates_name, rate);
+  }
+  return TDM_OK;
+}
+
+/* The parameter P of a state "optimizer/P/NAME"; NULL for other names, and where there is none. */
+static const tdm_store_entry *parameter_of(tdm_store *store, const char *name) {
+  static const char begin[] = "optimizer/";
+  for (const tdm_store_entry *entry = store->first; entry; entry = entry->next) {
+    const size_t length = strlen(entry->name);
+    if (strncmp(name, begin, sizeof begin - 1) == 0 &&
+        strncmp(name + sizeof begin - 1, entry->name, length) == 0 &&
+        name[sizeof begin - 1 + length] == '/')
+      return entry;
+  }
+  return NULL;
+}
+
+/* A state that no plan has asked for yet has the dtype and shape of its parameter, or is one
+ * number. */
+static tdm_status check_new_state(tdm_store *store, const char *name, const tdm_tensor *tensor) {
+  const tdm_store_entry *parameter = parameter_of(store, name);
+  if (!parameter)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s is no parameter or state of the session", name);
+  const tdm_shape shape = tdm_tensor_shape(tensor);
+  const tdm_shape *wanted = &parameter->spec.shape;
+  bool fits = tdm_tensor_dtype(tensor) == parameter->spec.dtype;
+  for (int i = 0; fits && shape.rank > 0 && i < wanted->rank; i++)
+    fits = shape.rank == wanted->rank && shape.dims[i] == wanted->dims[i];
+  if (fits && (shape.rank == 0 || shape.rank == wanted->rank)) return TDM_OK;
+  char has[TDM_SHAPE_TEXT];
+  char wants[TDM_SHAPE_TEXT];
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s is %s %s, and %s is %s %s", name,
+                  tdm_dtype_name(tdm_tensor_dtype(tensor)), tdm_shape_text(&shape, has, sizeof has),
+                  parameter->name, tdm_dtype_name(parameter->spec.dtype),
+                  tdm_shape_text(wanted, wants, sizeof wants));
+}
+
+/* Everything that the store holds is there, and nothing else but states of its parameters. values
+ * gets what is the store's. */
+static tdm_status check_names(tdm_store *store, const tdm_tensor_list *list,
+                              tdm_tensor_list *values) {
+  for (size_t i = 0; i < tdm_tensor_list_count(list); i++) {
+    const char *name = tdm_tensor_list_name(list, i);
+    if (strncmp(name, TDM_CHECKPOINT_PREFIX, sizeof TDM_CHECKPOINT_PREFIX - 1) == 0) continue;
+    tdm_tensor *tensor = tdm_tensor_list_tensor(list, i);
+    if (!tdm_map_get(&store->names, name)) TDM_TRY(check_new_state(store, name, tensor));
+    TDM_TRY(tdm_tensor_list_add(values, name, tensor));
+  }
+  for (const tdm_store_entry *entry = store->first; entry; entry = entry->next)
+    if (tdm_store_entry_holds_values(entry) && !tdm_tensor_list_find(values, entry->name))
+      return tdm_fail(TDM_INVALID_ARGUMENT, "%s is missing", entry->name);
+  return TDM_OK;
+}
+
+static tdm_status load_locked(tdm_session *session, const tdm_tensor_list *list,
+                              tdm_tensor_list *values) {
+  session_numbers numbers;
+  TDM_TRY(check_optimizers(session, list));
+  TDM_TRY(read_number(list, step_name, TDM_INT64, &numbers.step));
+  TDM_TRY(read_number(list, seed_name, TDM_INT64, &numbers.seed));
+  TDM_TRY(read_rates(session, list, numbers.rate_bits));
+  TDM_TRY(check_rates(numbers.rate_bits, session->groups.count));
+  TDM_TRY(check_names(session->store, list, values));
+  TDM_TRY(tdm_store_load_locked(session->store, values));
+  session->store->steps = numbers.step;
+  session->seed = numbers.seed;
+  for (size_t g = 0; g < session->groups.count; g++)
+    atomic_store(&session->learning_rate_bits[g], numbers.rate_bits[g]);
+  return TDM_OK;
+}
+
+tdm_status tdm_session_load(tdm_session *session, const tdm_tensor_list *list) {
+  TDM_TRY(check_session(session, "tdm_session_load"));
+  if (!list) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_load: the list is NULL");
+  tdm_tensor_list *values = tdm_tensor_list_create(session->context);
+  if (!values) return TDM_OUT_OF_MEMORY;
+  tdm_admission place;
+  tdm_store_enter_alone(session->store, &place);
+  const tdm_status status = load_locked(session, list, values);
+  tdm_store_leave_alone(session->store);
+  tdm_tensor_list_release(values);
+  return status;
+}

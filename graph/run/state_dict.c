@@ -1,0 +1,285 @@
+/* Names of a session's parameters in files, both ways. Invariants: the names in files of one
+ * session are distinct; a load that does not fit changes nothing, and its message tells all that
+ * does not. */
+#include "graph/state_dict.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/map.h"
+#include "graph/run/session.h"
+#include "graph/store/store.h"
+
+/* A parameter, and where a list has it. */
+typedef struct dict_entry {
+  tdm_store_entry *entry;
+  const char *name;   /* in files */
+  const char *source; /* its name in the list; NULL: not found */
+  tdm_tensor *tensor; /* borrowed of the list */
+} dict_entry;
+
+typedef struct dict {
+  tdm_state_dict_options options;
+  tdm_region region;
+  tdm_map by_file; /* name in files -> dict_entry */
+  tdm_map by_own;  /* name in the store -> dict_entry */
+  dict_entry *entries;
+  size_t count;
+} dict;
+
+/* ---- Names ----------------------------------------------------------------------------------- */
+
+static bool begins(const char *name, const char *prefix) {
+  return strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
+/* The name in files of the store's name; *out_name is NULL where files do not have it. */
+static tdm_status name_in_files(dict *self, const char *own, const char **out_name) {
+  *out_name = NULL;
+  char *dotted = tdm_region_string(&self->region, own);
+  if (!dotted) return TDM_OUT_OF_MEMORY;
+  for (char *at = dotted; (at = strchr(at, '/')) != NULL;)
+    *at = '.';
+  for (size_t i = 0; i < self->options.rule_count; i++) {
+    const tdm_name_rule *rule = &self->options.rules[i];
+    if (!rule->model || !begins(dotted, rule->model)) continue;
+    if (!rule->file) return TDM_OK;
+    *out_name = tdm_region_format(&self->region, "%s%s", rule->file, dotted + strlen(rule->model));
+    return *out_name ? TDM_OK : TDM_OUT_OF_MEMORY;
+  }
+  *out_name = dotted;
+  return TDM_OK;
+}
+
+static tdm_status add_entry(dict *self, tdm_store_entry *entry) {
+  const char *name;
+  TDM_TRY(name_in_files(self, entry->name, &name));
+  if (!name) return TDM_OK;
+  const dict_entry *other = tdm_map_get(&self->by_file, name);
+  if (other)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s and %s would both be %s in files", other->entry->name,
+                    entry->name, name);
+  dict_entry *added = &self->entries[self->count++];
+  *added = (dict_entry){.entry = entry, .name = name};
+  TDM_TRY(tdm_map_put(&self->by_file, name, added));
+  return tdm_map_put(&self->by_own, entry->name, added);
+}
+
+static tdm_status read_options(const char *function, const tdm_session *session,
+                               const tdm_state_dict_options *options,
+                               tdm_state_dict_options *out_options) {
+  *out_options = (tdm_state_dict_options){.struct_size = sizeof *out_options};
+  if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "%s: the session is NULL", function);
+  TDM_TRY(tdm_context_check(session->context));
+  if (!options) return TDM_OK;
+  if (options->struct_size != sizeof *options)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s: struct_size is %zu, expected %zu", function,
+                    options->struct_size, sizeof *options);
+  if (options->rule_count > 0 && !options->rules)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s: rule_count is %zu, and rules is NULL", function,
+                    options->rule_count);
+  *out_options = *options;
+  for (size_t i = 0; i < options->rule_count; i++)
+    if (!options->rules[i].model && !options->rules[i].file)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "%s: rule %zu names nothing", function, i);
+  return TDM_OK;
+}
+
+static void dict_deinit(dict *self) {
+  tdm_map_deinit(&self->by_file);
+  tdm_map_deinit(&self->by_own);
+  tdm_region_deinit(&self->region);
+}
+
+/* The parameters that the session reads, by their names. To be deinited, on failure too. */
+static tdm_status dict_init(dict *self, const tdm_session *session,
+                            const tdm_state_dict_options *options) {
+  *self = (dict){.options = *options};
+  tdm_region_init(&self->region, session->allocator);
+  tdm_map_init(&self->by_file, session->allocator);
+  tdm_map_init(&self->by_own, session->allocator);
+  const size_t count = session->graph->persistents.count;
+  self->entries =
+      tdm_region_take(&self->region, (count + 1) * sizeof *self->entries, "names of parameters");
+  if (!self->entries) return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < count; i++)
+    if (session->bound[i]) TDM_TRY(add_entry(self, session->bound[i]));
+  return TDM_OK;
+}
+
+/* ---- Saving ---------------------------------------------------------------------------------- */
+
+static tdm_status save_entries(const dict *self, tdm_store *store, tdm_tensor_list *list) {
+  tdm_status status = TDM_OK;
+  tdm_admission place;
+  tdm_store_enter_alone(store, &place);
+  if (store->broken != TDM_OK) status = tdm_fail(store->broken, "%s", store->message);
+  for (size_t i = 0; status == TDM_OK && i < self->count; i++)
+    status = tdm_store_copy_out(store, self->entries[i].entry, self->entries[i].name, list);
+  tdm_store_leave_alone(store);
+  return status;
+}
+
+tdm_status tdm_session_state_dict(tdm_session *session, const tdm_state_dict_options *options,
+                                  tdm_tensor_list **out_list) {
+  if (!out_list)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_state_dict: no place for the list");
+  *out_list = NULL;
+  tdm_state_dict_options chosen;
+  TDM_TRY(read_options("tdm_session_state_dict", session, options, &chosen));
+  tdm_tensor_list *list = tdm_tensor_list_create(session->context);
+  if (!list) return TDM_OUT_OF_MEMORY;
+  dict self;
+  tdm_status status = dict_init(&self, session, &chosen);
+  if (status == TDM_OK) status = save_entries(&self, session->store, list);
+  dict_deinit(&self);
+  if (status == TDM_OK) {
+    *out_list = list;
+    return TDM_OK;
+  }
+  tdm_tensor_list_release(list);
+  return status;
+}
+
+/* ---- Finding a list's names ------------------------------------------------------------------ */
+
+/* Under a name as files have it, or as the store has it. */
+static dict_entry *find_exactly(const dict *self, const char *name) {
+  dict_entry *found = tdm_map_get(&self->by_file, name);
+  return found || !strchr(name, '/') ? found : tdm_map_get(&self->by_own, name);
+}
+
+static tdm_status find_entry(dict *self, const char *name, dict_entry **out_entry) {
+  *out_entry = find_exactly(self, name);
+  if (*out_entry || !strstr(name, TDM_MODULE_PART)) return TDM_OK;
+  char *plain = tdm_region_string(&self->region, name);
+  if (!plain) return TDM_OUT_OF_MEMORY;
+  if (begins(name, TDM_MODULE_PART))
+    *out_entry = find_exactly(self, name + strlen(TDM_MODULE_PART));
+  tdm_store_strip_modules(name, plain);
+  if (!*out_entry) *out_entry = find_exactly(self, plain);
+  return TDM_OK;
+}
+
+/* Tensors that are known to be nobody's parameters. */
+static bool is_passed_over(const dict *self, const char *name) {
+  if (self->options.allow_unexpected || begins(name, TDM_CHECKPOINT_PREFIX) ||
+      begins(name, "optimizer/"))
+    return true;
+  for (size_t i = 0; i < self->options.rule_count; i++)
+    if (!self->options.rules[i].model && begins(name, self->options.rules[i].file)) return true;
+  return false;
+}
+
+/* ---- What does not fit ----------------------------------------------------------------------- */
+
+/* A list of names, as long as a quarter of a message. */
+typedef struct names_text {
+  char text[TDM_MESSAGE_BYTES / 4];
+  size_t length;
+  size_t untold; /* how many had no room */
+} names_text;
+
+static void names_add(names_text *names, const char *name, const char *remark) {
+  const size_t room = sizeof names->text - names->length;
+  const int wanted = names->untold ? (int)room
+                                   : snprintf(names->text + names->length, room, "%s%s%s",
+                                              names->length ? ", " : "", name, remark);
+  if (wanted >= 0 && (size_t)wanted < room) {
+    names->length += (size_t)wanted;
+    return;
+  }
+  names->text[names->length] = '\0';
+  names->untold++;
+}
+
+typedef struct misfits {
+  names_text missing;
+  names_text unexpected;
+  names_text other; /* shapes or dtypes */
+} misfits;
+
+static void add_misfit(misfits *found, const dict_entry *entry) {
+  const tdm_spec *wants = &entry->entry->spec;
+  char has_text[TDM_SHAPE_TEXT], wants_text[TDM_SHAPE_TEXT];
+  char remark[2 * TDM_SHAPE_TEXT + 64];
+  snprintf(remark, sizeof remark, " (%s %s, not %s %s)", tdm_dtype_name(wants->dtype),
+           tdm_shape_text(&wants->shape, wants_text, sizeof wants_text),
+           tdm_dtype_name(entry->tensor->dtype),
+           tdm_shape_text(&entry->tensor->shape, has_text, sizeof has_text));
+  names_add(&found->other, entry->name, remark);
+}
+
+/* "; missing: a, b and 3 more" at the end of text. */
+static void tell(char *text, size_t bytes, const char *what, const names_text *names) {
+  if (!names->length && !names->untold) return;
+  size_t length = strlen(text);
+  length += (size_t)snprintf(text + length, bytes - length, "%s%s%s%s", length ? "; " : "", what,
+                             names->length ? ": " : "", names->text);
+  if (names->untold)
+    snprintf(text + length, bytes - length, "%s%zu%s", names->length ? " and " : ": ",
+             names->untold, names->length ? " more" : "");
+}
+
+static tdm_status verdict(const misfits *found) {
+  char text[TDM_MESSAGE_BYTES] = "";
+  tell(text, sizeof text, "missing", &found->missing);
+  tell(text, sizeof text, "unexpected", &found->unexpected);
+  tell(text, sizeof text, "of another shape or dtype", &found->other);
+  return *text ? tdm_fail(TDM_INVALID_ARGUMENT, "%s", text) : TDM_OK;
+}
+
+/* ---- Loading --------------------------------------------------------------------------------- */
+
+static tdm_status match_list(dict *self, const tdm_tensor_list *list, misfits *found) {
+  for (size_t i = 0; i < tdm_tensor_list_count(list); i++) {
+    const char *name = tdm_tensor_list_name(list, i);
+    dict_entry *entry;
+    TDM_TRY(find_entry(self, name, &entry));
+    if (!entry) {
+      if (!is_passed_over(self, name)) names_add(&found->unexpected, name, "");
+      continue;
+    }
+    if (entry->source)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "%s and %s are both there, and are the same parameter",
+                      entry->source, name);
+    entry->source = name;
+    entry->tensor = tdm_tensor_list_tensor(list, i);
+  }
+  return TDM_OK;
+}
+
+/* Checks what was matched; values gets it under the store's names. */
+static tdm_status check_matches(const dict *self, misfits *found, tdm_tensor_list *values) {
+  for (size_t i = 0; i < self->count; i++) {
+    const dict_entry *entry = &self->entries[i];
+    if (!entry->source) {
+      if (!self->options.allow_missing) names_add(&found->missing, entry->name, "");
+      continue;
+    }
+    const tdm_spec *wants = &entry->entry->spec;
+    if (wants->dtype != entry->tensor->dtype ||
+        !tdm_shape_equal(&wants->shape, &entry->tensor->shape))
+      add_misfit(found, entry);
+    TDM_TRY(tdm_tensor_list_add(values, entry->entry->name, entry->tensor));
+  }
+  return verdict(found);
+}
+
+tdm_status tdm_session_load_state_dict(tdm_session *session, const tdm_tensor_list *list,
+                                       const tdm_state_dict_options *options) {
+  tdm_state_dict_options chosen;
+  TDM_TRY(read_options("tdm_session_load_state_dict", session, options, &chosen));
+  if (!list) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_load_state_dict: the list is NULL");
+  tdm_tensor_list *values = tdm_tensor_list_create(session->context);
+  if (!values) return TDM_OUT_OF_MEMORY;
+  dict self;
+  misfits found = {{{0}, 0, 0}, {{0}, 0, 0}, {{0}, 0, 0}};
+  tdm_status status = dict_init(&self, session, &chosen);
+  if (status == TDM_OK) status = match_list(&self, list, &found);
+  if (status == TDM_OK) status = check_matches(&self, &found, values);
+  if (status == TDM_OK) status = tdm_store_load(session->store, values);
+  dict_deinit(&self);
+  tdm_tensor_list_release(values);
+  return status;
+}

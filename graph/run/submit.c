@@ -1,0 +1,242 @@
+/* The public ways to run: blocking and on the loop. Invariant: a run that was started ends exactly
+ * once; a blocking caller waits only for its own run, never for the loop. */
+#include <string.h>
+#include <unistd.h>
+
+#include "core/park.h"
+#include "graph/run/run.h"
+
+#define SPIN_NS 50000 /* parking and waking costs about as much */
+#define ALONE_NS 2000 /* spinning longer than this, yield to a device's thread on the same core */
+
+/* ---- Waiting ---- */
+
+static void wait_for(tdm_context *context, uint32_t bell, _Atomic uint32_t *flag) {
+  tdm_crowd *crowd = tdm_context_crowd(context);
+  const uint64_t begin = tdm_time_ns();
+  for (unsigned spins = 1; !atomic_load_explicit(flag, memory_order_acquire); spins++) {
+    tdm_spin_pause();
+    if (spins % 64 != 0) continue;
+    const uint64_t spun_ns = tdm_time_ns() - begin;
+    if (spun_ns > SPIN_NS) break;
+    if (spun_ns > ALONE_NS && !tdm_crowd_yield(crowd, begin + spun_ns)) break;
+  }
+  tdm_doorbell *doorbell = tdm_context_bell(context, bell);
+  while (!atomic_load(flag)) {
+    const uint32_t seen = tdm_doorbell_read(doorbell);
+    if (!atomic_load(flag)) tdm_doorbell_park(doorbell, seen, -1);
+  }
+}
+
+/* Runs to the end on the calling thread, or waits for whoever runs it. */
+static void run_to_end(tdm_run_state *run) {
+  tdm_session *session = run->session;
+  run->bell = tdm_context_bell_acquire(session->context);
+  if (!tdm_store_enter(session->store, &run->admission))
+    wait_for(session->context, run->bell, &run->granted);
+  tdm_run_launch(run, true);
+  if (!atomic_load_explicit(&run->done, memory_order_acquire))
+    wait_for(session->context, run->bell, &run->done);
+  tdm_context_bell_release(session->context, run->bell);
+}
+
+/* ---- Blocking ---- */
+
+tdm_status tdm_run_check_request(const tdm_session *session, const tdm_run_request *request,
+                                 const char *function) {
+  if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "%s: no session", function);
+  if ((request->feed_count && !request->feeds) || (request->fetch_count && !request->fetches))
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s: a count without its list", function);
+  return TDM_OK;
+}
+
+static tdm_status run_planned(tdm_session *session, tdm_plan *plan, const tdm_run_request *request,
+                              tdm_fetch *fetches, double *out_loss) {
+  tdm_run_state *run = tdm_run_take(session, plan);
+  if (!run) return TDM_OUT_OF_MEMORY;
+  tdm_run_set_inputs(run, request);
+  run_to_end(run);
+  const tdm_status status = run->status;
+  if (status != TDM_OK) {
+    const tdm_status told = tdm_fail(status, "%s", run->message);
+    tdm_run_give_back(session, run);
+    return told;
+  }
+  tdm_run_show(run);
+  for (size_t i = 0; i < request->fetch_count; i++) {
+    fetches[i].tensor = run->outputs[i];
+    run->outputs[i] = NULL;
+  }
+  if (out_loss) *out_loss = tdm_run_loss(run);
+  tdm_run_give_back(session, run);
+  return TDM_OK;
+}
+
+static tdm_status run_blocking(tdm_session *session, const tdm_run_request *request,
+                               tdm_fetch *fetches, double *out_loss) {
+  if (!tdm_context_enter(session->context)) return tdm_context_refuse(session->context);
+  tdm_plan *plan;
+  tdm_status status = tdm_session_take_plan(session, request, &plan);
+  if (status == TDM_OK) {
+    status = run_planned(session, plan, request, fetches, out_loss);
+    tdm_session_give_back_plan(session, plan);
+  }
+  tdm_context_leave(session->context);
+  return status;
+}
+
+tdm_status tdm_run(tdm_session *session, const tdm_feed *feeds, size_t feed_count,
+                   tdm_fetch *fetches, size_t fetch_count) {
+  const tdm_run_request request = {feeds, feed_count, fetches, fetch_count, false};
+  TDM_TRY(tdm_run_check_request(session, &request, "tdm_run"));
+  for (size_t i = 0; i < fetch_count; i++)
+    fetches[i].tensor = NULL;
+  return run_blocking(session, &request, fetches, NULL);
+}
+
+tdm_status tdm_train_step(tdm_session *session, const tdm_feed *feeds, size_t feed_count,
+                          tdm_fetch *fetches, size_t fetch_count, double *out_loss) {
+  const tdm_run_request request = {feeds, feed_count, fetches, fetch_count, true};
+  TDM_TRY(tdm_run_check_request(session, &request, "tdm_train_step"));
+  for (size_t i = 0; i < fetch_count; i++)
+    fetches[i].tensor = NULL;
+  return run_blocking(session, &request, fetches, out_loss);
+}
+
+/* ---- On the loop ---- */
+
+/* On the loop's thread: hands the result to the user and lets the run go. */
+static void deliver(tdm_loop_task *task) {
+  tdm_run_state *run = (tdm_run_state *)((char *)task - offsetof(tdm_run_state, task));
+  tdm_session *session = run->session;
+  tdm_plan *plan = run->plan;
+  tdm_context *context = tdm_context_retain(session->context);
+  tdm_loop_timer_stop(tdm_context_loop(context), &run->deadline);
+  const bool makes_room = tdm_run_table_remove(&session->runs, run->id); /* nobody finds it now */
+  const size_t fetch_count = plan->target_count - plan->training;
+  tdm_run_result result = {
+      .run_id = run->id, .status = run->status, .message = run->message, .fetches = run->fetches};
+  if (run->status == TDM_OK) {
+    tdm_run_show(run);
+    result.fetch_count = fetch_count;
+    if (plan->training) result.loss = tdm_run_loss(run);
+    for (size_t i = 0; i < fetch_count; i++) {
+      run->fetches[i].tensor = run->outputs[i];
+      run->outputs[i] = NULL;
+    }
+  }
+  run->callback(run->user, &result);
+  tdm_run_give_back(session, run);
+  tdm_session_give_back_plan(session, plan);
+  if (makes_room && session->writable) session->writable(session->writable_user);
+  tdm_session_release(session);
+  tdm_loop_unhold(tdm_context_loop(context)); /* the loop may be closed once nobody is inside */
+  tdm_context_leave(context);
+  tdm_context_release(context);
+}
+
+void tdm_run_complete(tdm_run_state *run) {
+  tdm_context *context = run->session->context;
+  if (run->asynchronous) {
+    tdm_loop_post(tdm_context_loop(context), &run->task);
+    return;
+  }
+  tdm_doorbell *bell = tdm_context_bell(context, run->bell);
+  atomic_store(&run->done, 1);
+  tdm_doorbell_ring(bell);
+}
+
+/* The run's own hold on what it reads: a copy, or what was handed over. */
+static tdm_status keep_inputs(tdm_run_state *run, const tdm_run_request *request) {
+  for (size_t i = 0; i < run->plan->graph.inputs.count; i++) {
+    tdm_tensor *tensor = run->inputs[i];
+    bool handed_over = false;
+    for (size_t k = 0; k < request->feed_count; k++)
+      if (request->feeds[k].tensor == tensor) handed_over |= request->feeds[k].handed_over;
+    if (handed_over || !tdm_tensor_owner(tensor)->host_addressable) {
+      run->inputs[i] = tdm_tensor_retain(tensor);
+      continue;
+    }
+    run->inputs[i] = tdm_tensor_create(run->session->context, tdm_tensor_device(tensor),
+                                       tensor->dtype, tensor->shape);
+    if (run->inputs[i]) {
+      memcpy(tdm_tensor_data(run->inputs[i]), tdm_tensor_data(tensor), tensor->bytes);
+      continue;
+    }
+    while (i-- > 0)
+      tdm_tensor_release(run->inputs[i]);
+    return TDM_OUT_OF_MEMORY;
+  }
+  return TDM_OK;
+}
+
+/* When the deadline is, on the clock of tdm_time_ns; 0: never. */
+static uint64_t due_of(const tdm_submit_options *options) {
+  const uint64_t now_ns = tdm_time_ns();
+  if (options->deadline_ns == 0 || options->deadline_ns > UINT64_MAX - now_ns) return 0;
+  return now_ns + options->deadline_ns;
+}
+
+static tdm_status submit_planned(tdm_session *session, tdm_plan *plan,
+                                 const tdm_run_request *request, const tdm_submit_options *options,
+                                 uint64_t *out_run_id) {
+  tdm_run_state *run = tdm_run_take(session, plan);
+  if (!run) return TDM_OUT_OF_MEMORY;
+  tdm_run_set_inputs(run, request);
+  tdm_status status = keep_inputs(run, request);
+  run->asynchronous = status == TDM_OK; /* it has inputs to let go of */
+  if (status == TDM_OK) status = tdm_run_table_add(&session->runs, run, &run->id);
+  if (status != TDM_OK) {
+    tdm_run_give_back(session, run);
+    return status;
+  }
+  run->callback = options->callback;
+  run->user = options->user;
+  memset(&run->task, 0, sizeof run->task);
+  run->task.run = deliver;
+  for (size_t i = 0; i < request->fetch_count; i++)
+    run->fetches[i] = (tdm_fetch){session->graph->outputs.items[plan->key.words[1 + i]].name, NULL};
+  if (out_run_id) *out_run_id = run->id;
+  tdm_session_retain(session);
+  tdm_loop_hold(tdm_context_loop(session->context));
+  run->due_ns = due_of(options);
+  if (run->due_ns != 0) tdm_run_watch_deadline(run);
+  if (tdm_run_enter(run)) tdm_run_launch(run, false);
+  return TDM_OK;
+}
+
+static tdm_status submit(tdm_session *session, const tdm_run_request *request,
+                         const tdm_submit_options *options, uint64_t *out_run_id) {
+  if (!options->callback) return tdm_fail(TDM_INVALID_ARGUMENT, "a submission without a callback");
+  if (!tdm_context_enter(session->context)) return tdm_context_refuse(session->context);
+  tdm_plan *plan;
+  tdm_status status = tdm_run_table_check(&session->runs);
+  if (status == TDM_OK) status = tdm_session_take_plan(session, request, &plan);
+  if (status == TDM_OK) {
+    status = submit_planned(session, plan, request, options, out_run_id);
+    if (status == TDM_OK) return TDM_OK; /* the run leaves the context when it was delivered */
+    tdm_session_give_back_plan(session, plan);
+  }
+  tdm_context_leave(session->context);
+  return status;
+}
+
+tdm_status tdm_submit_with(tdm_session *session, const tdm_submit_options *options,
+                           const tdm_feed *feeds, size_t feed_count, const tdm_fetch *fetches,
+                           size_t fetch_count, uint64_t *out_run_id) {
+  if (out_run_id) *out_run_id = 0;
+  if (!options || options->struct_size != sizeof *options)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_submit_with: no options, or of another size");
+  const tdm_run_request request = {feeds, feed_count, fetches, fetch_count, options->training};
+  TDM_TRY(tdm_run_check_request(session, &request, "tdm_submit_with"));
+  return submit(session, &request, options, out_run_id);
+}
+
+tdm_status tdm_submit(tdm_session *session, bool training, const tdm_feed *feeds, size_t feed_count,
+                      const tdm_fetch *fetches, size_t fetch_count, tdm_run_callback callback,
+                      void *user) {
+  const tdm_run_request request = {feeds, feed_count, fetches, fetch_count, training};
+  const tdm_submit_options options = {.training = training, .callback = callback, .user = user};
+  TDM_TRY(tdm_run_check_request(session, &request, "tdm_submit"));
+  return submit(session, &request, &options, NULL);
+}

@@ -1,0 +1,84 @@
+/* Vector clocks over the queues of one run, for the passes schedule and memory: what each queue's
+ * next step knows to have happened. A row is a clock that a wait or the barrier changed; a step
+ * keeps the number of its row, so steps without waits cost nothing (Fidge and Mattern's clocks,
+ * with one component a queue). Invariant: rows are never changed once written. */
+#ifndef TANDEM_GRAPH_SCHEDULE_CLOCKS_H
+#define TANDEM_GRAPH_SCHEDULE_CLOCKS_H
+
+#include "graph/schedule/schedule.h"
+
+typedef struct tdm_clock_step {
+  uint32_t queue;
+  uint32_t order; /* index on its queue, both phases counted */
+  uint32_t row;   /* what it knew when it began, its own queue apart */
+} tdm_clock_step;
+
+typedef struct tdm_clocks {
+  const tdm_allocator *allocator;
+  uint32_t queue_count;
+  size_t step_count;
+  tdm_clock_step *steps; /* (step_count); those that have passed are filled in */
+  uint32_t *running;     /* (queue_count, queue_count): how many steps of each queue each knows */
+  uint32_t *queue_rows;  /* (queue_count): the newest row of each */
+  uint32_t *together;    /* (queue_count): scratch of the barrier */
+  bool *has_phase[2];    /* (queue_count): whether it has a step of that phase */
+  uint32_t *rows;        /* (row_count, queue_count) */
+  size_t row_count;
+  size_t rows_capacity; /* in components */
+} tdm_clocks;
+
+/* clocks may be zero before; after a failure deinit is legal, and needed. */
+tdm_status tdm_clocks_init(tdm_clocks *clocks, const tdm_schedule *schedule) TDM_WARN_UNUSED;
+void tdm_clocks_deinit(tdm_clocks *clocks);
+
+/* Writes what queue knows now as a new row. OUT_OF_MEMORY. */
+tdm_status tdm_clocks_snapshot(tdm_clocks *clocks, uint32_t queue) TDM_WARN_UNUSED;
+
+/* The update phase begins: every queue with a step of it knows what the queues with a step of the
+ * main phase do. Those without go ahead into the next run, knowing no more. OUT_OF_MEMORY. */
+tdm_status tdm_clocks_barrier(tdm_clocks *clocks) TDM_WARN_UNUSED;
+
+static inline void tdm_clock_raise(uint32_t *clock, const uint32_t *row, uint32_t queue_count) {
+  for (uint32_t q = 0; q < queue_count; q++) {
+    if (clock[q] < row[q]) clock[q] = row[q];
+  }
+}
+
+static inline uint32_t *tdm_clocks_running(const tdm_clocks *clocks, uint32_t queue) {
+  return clocks->running + (size_t)queue * clocks->queue_count;
+}
+
+static inline const uint32_t *tdm_clocks_row(const tdm_clocks *clocks, uint32_t row) {
+  return clocks->rows + (size_t)row * clocks->queue_count;
+}
+
+/* Whether the next step of queue knows that step has happened. */
+static inline bool tdm_clocks_knows(const tdm_clocks *clocks, uint32_t queue, uint32_t step) {
+  const tdm_clock_step *other = &clocks->steps[step];
+  return tdm_clocks_running(clocks, queue)[other->queue] > other->order;
+}
+
+/* The next step of queue waits for step. */
+static inline void tdm_clocks_join(tdm_clocks *clocks, uint32_t queue, uint32_t step) {
+  const tdm_clock_step *other = &clocks->steps[step];
+  uint32_t *running = tdm_clocks_running(clocks, queue);
+  tdm_clock_raise(running, tdm_clocks_row(clocks, other->row), clocks->queue_count);
+  if (running[other->queue] <= other->order) running[other->queue] = other->order + 1;
+}
+
+/* Puts step on queue, after a snapshot if it joined anything. */
+static inline void tdm_clocks_pass(tdm_clocks *clocks, uint32_t queue, uint32_t step) {
+  uint32_t *own = &tdm_clocks_running(clocks, queue)[queue];
+  clocks->steps[step] = (tdm_clock_step){queue, *own, clocks->queue_rows[queue]};
+  *own += 1;
+}
+
+/* Whether step a has happened before step b begins; both have passed. */
+static inline bool tdm_clocks_before(const tdm_clocks *clocks, uint32_t a, uint32_t b) {
+  const tdm_clock_step *first = &clocks->steps[a];
+  const tdm_clock_step *second = &clocks->steps[b];
+  if (first->queue == second->queue) return first->order < second->order;
+  return tdm_clocks_row(clocks, second->row)[first->queue] > first->order;
+}
+
+#endif

@@ -1,0 +1,135 @@
+/* Who may enter the store: runs that read together, one that writes alone or with those of its
+ * chain, and whoever wants it exclusively, in the order they asked. Invariant: nobody waits in the
+ * queue who could be admitted; start is called without the lock, exactly once. */
+#include "graph/store/store.h"
+
+static bool is_idle(const tdm_store *store) {
+  return !store->exclusive && !store->first_writer && store->readers == 0;
+}
+
+static bool can_enter(const tdm_store *store, tdm_admission *admission) {
+  if (store->exclusive) return false;
+  if (!admission->ready) return is_idle(store); /* it wants the store exclusively */
+  if (!admission->ready(admission)) return false;
+  const tdm_admission *writer = store->last_writer;
+  if (!admission->writes) return !writer;
+  if (store->readers > 0) return false;
+  return !writer || (admission->chain && admission->chain == writer->chain);
+}
+
+static void take_place(tdm_store *store, tdm_admission *admission) {
+  if (!admission->ready) {
+    store->exclusive = admission;
+    pthread_cond_broadcast(&store->granted);
+    return;
+  }
+  if (admission->writes) {
+    admission->ahead = store->last_writer;
+    admission->behind = NULL;
+    *(admission->ahead ? &admission->ahead->behind : &store->first_writer) = admission;
+    store->last_writer = admission;
+  } else {
+    store->readers++;
+  }
+  admission->admit(admission);
+}
+
+static void give_up_place(tdm_store *store, tdm_admission *admission) {
+  if (!admission->writes) {
+    store->readers--;
+    return;
+  }
+  *(admission->ahead ? &admission->ahead->behind : &store->first_writer) = admission->behind;
+  *(admission->behind ? &admission->behind->ahead : &store->last_writer) = admission->ahead;
+}
+
+static bool enter_locked(tdm_store *store, tdm_admission *admission) {
+  if (!store->waiting && can_enter(store, admission)) {
+    take_place(store, admission);
+    return true;
+  }
+  admission->next = NULL;
+  if (store->waiting)
+    store->waiting_last->next = admission;
+  else
+    store->waiting = admission;
+  store->waiting_last = admission;
+  return false;
+}
+
+bool tdm_store_enter(tdm_store *store, tdm_admission *admission) {
+  pthread_mutex_lock(&store->lock);
+  const bool admitted = enter_locked(store, admission);
+  pthread_mutex_unlock(&store->lock);
+  return admitted;
+}
+
+/* Takes those who can enter off the head of the queue, in order. Who wants the store exclusively
+ * waits for `granted`, and is gone as soon as the lock is dropped: it is not in the list. */
+tdm_admission *tdm_store_admit_locked(tdm_store *store) {
+  tdm_admission *first = NULL;
+  tdm_admission **last = &first;
+  while (store->waiting && can_enter(store, store->waiting)) {
+    tdm_admission *admission = store->waiting;
+    store->waiting = admission->next;
+    admission->next = NULL;
+    take_place(store, admission);
+    if (!admission->ready) break;
+    *last = admission;
+    last = &admission->next;
+  }
+  return first;
+}
+
+void tdm_store_start(tdm_admission *admitted) {
+  for (tdm_admission *admission = admitted, *next; admission; admission = next) {
+    next = admission->next;
+    admission->start(admission);
+  }
+}
+
+void tdm_store_end_locked(tdm_store *store, tdm_admission *admission) {
+  admission->settle(admission);
+  give_up_place(store, admission);
+}
+
+void tdm_store_leave(tdm_store *store, tdm_admission *admission) {
+  pthread_mutex_lock(&store->lock);
+  tdm_store_end_locked(store, admission);
+  tdm_admission *admitted = tdm_store_admit_locked(store);
+  pthread_mutex_unlock(&store->lock);
+  tdm_store_start(admitted);
+}
+
+bool tdm_store_withdraw(tdm_store *store, tdm_admission *admission, tdm_admission **out_admitted) {
+  bool found = false;
+  pthread_mutex_lock(&store->lock);
+  tdm_admission *before = NULL;
+  for (tdm_admission *at = store->waiting; at && !found; before = at, at = at->next) {
+    if (at != admission) continue;
+    found = true;
+    if (before)
+      before->next = at->next;
+    else
+      store->waiting = at->next;
+    if (store->waiting_last == at) store->waiting_last = before;
+  }
+  *out_admitted = found ? tdm_store_admit_locked(store) : NULL;
+  pthread_mutex_unlock(&store->lock);
+  return found;
+}
+
+void tdm_store_enter_alone(tdm_store *store, tdm_admission *place) {
+  *place = (tdm_admission){.ready = NULL};
+  pthread_mutex_lock(&store->lock);
+  (void)enter_locked(store, place);
+  while (store->exclusive != place)
+    pthread_cond_wait(&store->granted, &store->lock);
+}
+
+void tdm_store_leave_alone(tdm_store *store) {
+  store->exclusive = NULL;
+  tdm_admission *admitted = tdm_store_admit_locked(store);
+  pthread_mutex_unlock(&store->lock);
+  tdm_store_start(admitted);
+}

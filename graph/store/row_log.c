@@ -1,0 +1,52 @@
+/* The log of touched rows that a table's entry keeps. Invariant: a piece holds indices of the table
+ * or -1, from when it is made, so that moving the rows that it names is always right. */
+#include <string.h>
+
+#include "graph/store/store.h"
+
+enum { PIECES = TDM_LOGGED_VERSIONS + 1 };
+
+tdm_address tdm_row_log_piece(const tdm_store_entry *entry, uint64_t version) {
+  const uint64_t window = atomic_load(&entry->log.window);
+  return entry->log.storage->memory.address + version % PIECES * window * sizeof(int64_t);
+}
+
+uint64_t tdm_row_log_reach(const tdm_store_entry *entry, uint64_t version) {
+  if (!entry->log.storage || version < entry->log.since || version >= entry->version) return 0;
+  const uint64_t behind = entry->version - version;
+  return behind <= TDM_LOGGED_VERSIONS ? behind : 0;
+}
+
+void tdm_store_entry_rewritten(tdm_store_entry *entry) {
+  entry->version++;
+  entry->log.since = entry->version;
+}
+
+static tdm_status fill_with_none(tdm_store *store, const tdm_memory *memory, size_t bytes) {
+  void *none = tdm_allocate(store->allocator, bytes, "log of rows");
+  if (!none) return TDM_OUT_OF_MEMORY;
+  memset(none, 0xff, bytes);
+  const tdm_memory from = {.device = tdm_context_device(store->context, 0),
+                           .address = (tdm_address)(uintptr_t)none,
+                           .bytes = bytes};
+  const tdm_status status = tdm_context_copy(store->context, &from, memory, bytes);
+  tdm_release(store->allocator, none, bytes);
+  return status;
+}
+
+tdm_status tdm_row_log_grow(tdm_store *store, tdm_store_entry *entry, uint64_t window) {
+  if (atomic_load(&entry->log.window) >= window) return TDM_OK;
+  const size_t bytes = PIECES * (size_t)window * sizeof(int64_t);
+  tdm_storage *storage;
+  TDM_TRY(tdm_storage_create(store->context, entry->storage->memory.device, NULL, bytes, &storage));
+  const tdm_status status = fill_with_none(store, &storage->memory, bytes);
+  if (status != TDM_OK) {
+    tdm_storage_release(storage);
+    return status;
+  }
+  tdm_storage_release(entry->log.storage);
+  entry->log.storage = storage;
+  entry->log.since = entry->version;
+  atomic_store(&entry->log.window, window);
+  return TDM_OK;
+}

@@ -1,0 +1,225 @@
+/* Entries of the store: finding, making, initial values, derived copies. Invariant: an entry that
+ * was bound has memory at its home and holds values. */
+#include "graph/store/store.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/store/initialize.h"
+
+tdm_store *tdm_store_create(tdm_context *context) {
+  if (!context) {
+    (void)tdm_fail_null("tdm_store_create: the context");
+    return NULL;
+  }
+  if (tdm_context_check(context) != TDM_OK) return NULL;
+  const tdm_allocator *allocator = tdm_context_allocator(context);
+  tdm_store *store = tdm_allocate(allocator, sizeof *store, "store");
+  if (!store) return NULL;
+  store->references = 1;
+  store->context = tdm_context_retain(context);
+  store->allocator = allocator;
+  pthread_mutex_init(&store->lock, NULL);
+  pthread_cond_init(&store->granted, NULL);
+  tdm_map_init(&store->names, allocator);
+  return store;
+}
+
+tdm_store *tdm_store_retain(tdm_store *store) {
+  if (store) atomic_fetch_add_explicit(&store->references, 1, memory_order_relaxed);
+  return store;
+}
+
+static void destroy_entry(tdm_store *store, tdm_store_entry *entry) {
+  for (tdm_store_copy *copy = entry->copies, *next; copy; copy = next) {
+    next = copy->next;
+    tdm_storage_release(copy->storage);
+    tdm_release(store->allocator, copy, sizeof *copy);
+  }
+  tdm_storage_release(entry->storage);
+  tdm_storage_release(entry->log.storage);
+  tdm_tensor_release(entry->pending);
+  tdm_string_release(store->allocator, entry->name);
+  tdm_release(store->allocator, entry, sizeof *entry);
+}
+
+void tdm_store_release(tdm_store *store) {
+  if (!store || tdm_context_is_inherited(store->context)) return;
+  if (atomic_fetch_sub(&store->references, 1) != 1) return;
+  for (tdm_store_entry *entry = store->first, *next; entry; entry = next) {
+    next = entry->next;
+    destroy_entry(store, entry);
+  }
+  tdm_map_deinit(&store->names);
+  pthread_cond_destroy(&store->granted);
+  pthread_mutex_destroy(&store->lock);
+  tdm_context *context = store->context;
+  tdm_release(store->allocator, store, sizeof *store);
+  tdm_context_release(context);
+}
+
+uint64_t tdm_store_version(const tdm_store *store) {
+  return store ? atomic_load(&store->version) : 0;
+}
+
+tdm_status tdm_store_status(tdm_store *store) {
+  if (!store) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_store_status: the store is NULL");
+  TDM_TRY(tdm_context_check(store->context));
+  pthread_mutex_lock(&store->lock);
+  const tdm_status status =
+      store->broken == TDM_OK ? TDM_OK : tdm_fail(store->broken, "%s", store->message);
+  pthread_mutex_unlock(&store->lock);
+  return status;
+}
+
+tdm_store_entry *tdm_store_add_entry(tdm_store *store, const char *name, const tdm_spec *spec) {
+  tdm_store_entry *entry = tdm_allocate(store->allocator, sizeof *entry, "parameter");
+  if (!entry) return NULL;
+  entry->spec = *spec;
+  entry->name = tdm_string_copy(store->allocator, name);
+  if (!entry->name || tdm_map_put(&store->names, entry->name, entry) != TDM_OK) {
+    destroy_entry(store, entry);
+    return NULL;
+  }
+  if (store->last)
+    store->last->next = entry;
+  else
+    store->first = entry;
+  store->last = entry;
+  return entry;
+}
+
+tdm_status tdm_store_check_fit(const tdm_store_entry *entry, const tdm_spec *spec) {
+  if (entry->spec.dtype == spec->dtype && tdm_shape_equal(&entry->spec.shape, &spec->shape))
+    return TDM_OK;
+  char has[TDM_SHAPE_TEXT];
+  char wants[TDM_SHAPE_TEXT];
+  return tdm_fail(TDM_INVALID_ARGUMENT, "parameter %s: the store has %s %s, and %s %s was given",
+                  entry->name, tdm_dtype_name(entry->spec.dtype),
+                  tdm_shape_text(&entry->spec.shape, has, sizeof has), tdm_dtype_name(spec->dtype),
+                  tdm_shape_text(&spec->shape, wants, sizeof wants));
+}
+
+tdm_device *tdm_store_home(tdm_store *store, const char *name) {
+  pthread_mutex_lock(&store->lock);
+  const tdm_store_entry *entry = tdm_map_get(&store->names, name);
+  tdm_device *home = entry && entry->storage ? entry->storage->memory.device : NULL;
+  pthread_mutex_unlock(&store->lock);
+  return home;
+}
+
+/* Gives an entry its memory and its first values. */
+static tdm_status settle_entry(tdm_store *store, tdm_store_entry *entry, tdm_device *home) {
+  /* On a device that is only described there is memory to plan with, and nothing to hold. */
+  const int64_t bytes = tdm_shape_bytes(&entry->spec.shape, entry->spec.dtype);
+  tdm_storage *storage = NULL;
+  tdm_status status = tdm_storage_create(store->context, home, NULL, (size_t)bytes, &storage);
+  if (status != TDM_OK) return status;
+  const tdm_memory to = storage->memory;
+  if (home->described) {
+    status = TDM_OK;
+  } else if (entry->pending) {
+    const tdm_memory from = {.device = tdm_tensor_owner(entry->pending),
+                             .address = tdm_tensor_address(entry->pending),
+                             .bytes = entry->pending->bytes};
+    status = tdm_context_copy(store->context, &from, &to, (size_t)bytes);
+  } else {
+    status = tdm_initialize_memory(store->context, &to, &entry->spec, entry->name,
+                                   &entry->initializer, entry->seed);
+  }
+  if (status != TDM_OK) {
+    tdm_storage_release(storage);
+    return status;
+  }
+  entry->storage = storage;
+  tdm_tensor_release(entry->pending);
+  entry->pending = NULL;
+  return TDM_OK;
+}
+
+static tdm_status bind_locked(tdm_store *store, const tdm_graph_persistent *persistent,
+                              const tdm_spec *spec, tdm_device *home, uint64_t seed,
+                              tdm_store_entry **out_entry) {
+  tdm_store_entry *entry = tdm_map_get(&store->names, persistent->name);
+  if (entry) TDM_TRY(tdm_store_check_fit(entry, spec));
+  if (!entry) entry = tdm_store_add_entry(store, persistent->name, spec);
+  if (!entry) return TDM_OUT_OF_MEMORY;
+  if (!entry->storage) {
+    /* What a graph declares itself, such as running statistics, belongs to its model. */
+    entry->is_state = persistent->is_state && persistent->origin == UINT32_MAX;
+    entry->initializer = persistent->initializer;
+    entry->seed = seed;
+    TDM_TRY(settle_entry(store, entry, home));
+  }
+  *out_entry = entry;
+  return TDM_OK;
+}
+
+static bool has_values(tdm_store *store, const char *name) {
+  pthread_mutex_lock(&store->lock);
+  const tdm_store_entry *entry = tdm_map_get(&store->names, name);
+  const bool found = entry && entry->storage;
+  pthread_mutex_unlock(&store->lock);
+  return found;
+}
+
+/* Values are copied through queues whose workers may want the lock to end a run: not while one is
+ * inside. */
+static void go_alone(tdm_store_binding *binding) {
+  if (!binding->alone) tdm_store_enter_alone(binding->store, &binding->place);
+  binding->alone = true;
+}
+
+tdm_status tdm_store_bind(tdm_store_binding *binding, const tdm_graph_persistent *persistent,
+                          const tdm_spec *spec, tdm_device *home, uint64_t seed,
+                          tdm_store_entry **out_entry) {
+  tdm_store *store = binding->store;
+  if (!binding->alone && !has_values(store, persistent->name)) go_alone(binding);
+  if (!binding->alone) pthread_mutex_lock(&store->lock);
+  const tdm_status status = bind_locked(store, persistent, spec, home, seed, out_entry);
+  if (!binding->alone) pthread_mutex_unlock(&store->lock);
+  return status == TDM_OK ? TDM_OK : tdm_fail_within(status, "parameter %s", persistent->name);
+}
+
+tdm_status tdm_store_reserve_log(tdm_store_binding *binding, tdm_store_entry *entry,
+                                 uint64_t window) {
+  if (atomic_load(&entry->log.window) >= window) return TDM_OK;
+  go_alone(binding); /* runs inside have the old one's address */
+  return tdm_row_log_grow(binding->store, entry, window);
+}
+
+void tdm_store_end_binding(tdm_store_binding *binding) {
+  if (binding->alone) tdm_store_leave_alone(binding->store);
+  binding->alone = false;
+}
+
+static tdm_status copy_on_locked(tdm_store *store, tdm_store_entry *entry, tdm_device *device,
+                                 tdm_store_copy **out_copy) {
+  for (tdm_store_copy *copy = entry->copies; copy; copy = copy->next)
+    if (copy->storage->memory.device == device) {
+      *out_copy = copy;
+      return TDM_OK;
+    }
+  tdm_store_copy *copy = tdm_allocate(store->allocator, sizeof *copy, "derived copy");
+  if (!copy) return TDM_OUT_OF_MEMORY;
+  copy->entry = entry;
+  copy->version = TDM_VERSION_NONE;
+  const tdm_status status = tdm_storage_create(store->context, device, NULL,
+                                               entry->storage->memory.bytes, &copy->storage);
+  if (status != TDM_OK) {
+    tdm_release(store->allocator, copy, sizeof *copy);
+    return status;
+  }
+  copy->next = entry->copies;
+  entry->copies = copy;
+  *out_copy = copy;
+  return TDM_OK;
+}
+
+tdm_status tdm_store_copy_on(tdm_store *store, tdm_store_entry *entry, tdm_device *device,
+                             tdm_store_copy **out_copy) {
+  pthread_mutex_lock(&store->lock);
+  const tdm_status status = copy_on_locked(store, entry, device, out_copy);
+  pthread_mutex_unlock(&store->lock);
+  return status;
+}

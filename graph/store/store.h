@@ -1,0 +1,159 @@
+/* The parameter store: entries at their homes, derived copies with the version they carry, and the
+ * admission of runs. Invariants: an entry's memory, shape and home never change once bound; runs
+ * that write persistent values hold the store without readers, and alone but for those of the same
+ * chain (chain.h); whoever ends a run admits the next ones, in the order they asked. */
+#ifndef TANDEM_GRAPH_STORE_STORE_H
+#define TANDEM_GRAPH_STORE_STORE_H
+
+#include <pthread.h>
+
+#include "core/map.h"
+#include "devices/tensor.h"
+#include "graph/ir/ir.h"
+
+typedef struct tdm_store_entry tdm_store_entry;
+
+/* A copy of an entry on another device. */
+typedef struct tdm_store_copy {
+  struct tdm_store_copy *next;
+  tdm_store_entry *entry;
+  tdm_storage *storage;
+  uint64_t version; /* TDM_VERSION_NONE: holds nothing */
+} tdm_store_copy;
+#define TDM_VERSION_NONE UINT64_MAX
+
+/* Which rows of a table the latest updates have touched: TDM_LOGGED_VERSIONS + 1 pieces of `window`
+ * indices at the table's home, of which the update from version v writes piece v modulo their
+ * number. */
+typedef struct tdm_row_log {
+  tdm_storage *storage;    /* NULL: none is kept */
+  _Atomic uint64_t window; /* changes while no run is inside; only grows */
+  uint64_t since;          /* every update after that version is logged */
+} tdm_row_log;
+
+struct tdm_store_entry {
+  tdm_store_entry *next; /* in creation order */
+  char *name;
+  tdm_spec spec;
+  tdm_storage *storage; /* at home; NULL while only a loaded value waits in `pending` */
+  tdm_tensor *pending;
+  tdm_initializer initializer; /* of the session that bound it first, with its seed */
+  uint64_t seed;
+  bool is_state; /* of an optimizer */
+  bool stale;    /* of a broken store: not loaded again yet */
+  uint64_t version;
+  tdm_store_copy *copies;
+  tdm_row_log log;
+};
+
+/* A run that asks to be admitted, or (ready is NULL) somebody who wants the store exclusively. */
+typedef struct tdm_admission {
+  struct tdm_admission *next;
+  bool writes;       /* persistent values; ready may set it */
+  const void *chain; /* writers with the same one may be inside together, in order; NULL: alone */
+  struct tdm_admission *ahead; /* among the writers inside */
+  struct tdm_admission *behind;
+  /* Is a slot free, and will it write? These three under the store's lock, without blocking. */
+  bool (*ready)(struct tdm_admission *admission);
+  void (*admit)(struct tdm_admission *admission);  /* takes the slot */
+  void (*settle)(struct tdm_admission *admission); /* gives it back: the run has ended */
+  void (*start)(struct tdm_admission *admission);  /* after the lock was dropped */
+} tdm_admission;
+
+struct tdm_store {
+  _Atomic uint32_t references;
+  tdm_context *context; /* retained */
+  const tdm_allocator *allocator;
+  pthread_mutex_t lock;
+  pthread_cond_t granted; /* somebody has the store exclusively */
+  tdm_map names;
+  tdm_store_entry *first;
+  tdm_store_entry *last;
+  _Atomic uint64_t version;
+  uint64_t steps; /* training steps done */
+  tdm_status broken;
+  char message[TDM_MESSAGE_BYTES];
+  uint32_t readers;            /* runs inside */
+  tdm_admission *first_writer; /* inside */
+  tdm_admission *last_writer;
+  tdm_admission *exclusive; /* who alone is inside; no run is */
+  tdm_admission *waiting;
+  tdm_admission *waiting_last;
+};
+
+/* A plan's, or a session's, dealings with the store: it waits once for all that runs inside must
+ * not see being made. {.store = store}; to be ended, on failure too. */
+typedef struct tdm_store_binding {
+  tdm_store *store;
+  bool alone; /* and then it has the lock */
+  tdm_admission place;
+} tdm_store_binding;
+
+/* Finds the entry of that name, or makes it on home with initial values. INVALID_ARGUMENT naming
+ * it when shape or dtype differ. */
+tdm_status tdm_store_bind(tdm_store_binding *binding, const tdm_graph_persistent *persistent,
+                          const tdm_spec *spec, tdm_device *home, uint64_t seed,
+                          tdm_store_entry **out_entry) TDM_WARN_UNUSED;
+/* Makes room in entry's log for updates that touch at most `window` rows. */
+tdm_status tdm_store_reserve_log(tdm_store_binding *binding, tdm_store_entry *entry,
+                                 uint64_t window) TDM_WARN_UNUSED;
+void tdm_store_end_binding(tdm_store_binding *binding);
+
+/* A fresh entry without memory; under the lock. NULL when memory is short. */
+tdm_store_entry *tdm_store_add_entry(tdm_store *store, const char *name, const tdm_spec *spec);
+/* INVALID_ARGUMENT, naming both, when spec differs from the entry's. */
+tdm_status tdm_store_check_fit(const tdm_store_entry *entry, const tdm_spec *spec) TDM_WARN_UNUSED;
+/* Where an entry of that name lives; NULL when there is none yet. */
+tdm_device *tdm_store_home(tdm_store *store, const char *name);
+/* The copy of entry on device, made empty if there is none. */
+tdm_status tdm_store_copy_on(tdm_store *store, tdm_store_entry *entry, tdm_device *device,
+                             tdm_store_copy **out_copy) TDM_WARN_UNUSED;
+
+/* Where the update from version keeps, or has kept, its rows; entry has a log. */
+tdm_address tdm_row_log_piece(const tdm_store_entry *entry, uint64_t version);
+/* How many updates a copy of that version lacks if the log knows the rows of all of them; 0: it
+ * lacks none, or they are not known. */
+uint64_t tdm_row_log_reach(const tdm_store_entry *entry, uint64_t version);
+/* Makes a log of a larger window, if the entry has a smaller one; under exclusion from all runs. */
+tdm_status tdm_row_log_grow(tdm_store *store, tdm_store_entry *entry,
+                            uint64_t window) TDM_WARN_UNUSED;
+/* The entry's values changed, rows unknown: under the lock. */
+void tdm_store_entry_rewritten(tdm_store_entry *entry);
+
+/* What wrapped modules put before names in other programs' files. */
+#define TDM_MODULE_PART "module."
+/* Copies name without any "module." that begins it or follows '.' or '/'; plain has room. */
+void tdm_store_strip_modules(const char *name, char *plain);
+/* Adds a host copy of entry's values to list, as name; under exclusion from all runs. */
+tdm_status tdm_store_copy_out(tdm_store *store, const tdm_store_entry *entry, const char *name,
+                              tdm_tensor_list *list) TDM_WARN_UNUSED;
+/* Not so where making the entry failed half-way. */
+bool tdm_store_entry_holds_values(const tdm_store_entry *entry);
+/* tdm_store_save into a list, and tdm_store_load, under exclusion from all runs. */
+tdm_status tdm_store_save_locked(tdm_store *store, bool with_states,
+                                 tdm_tensor_list *list) TDM_WARN_UNUSED;
+tdm_status tdm_store_load_locked(tdm_store *store, const tdm_tensor_list *list) TDM_WARN_UNUSED;
+
+/* Under the lock: later runs are refused with status until every parameter is loaded again. */
+void tdm_store_break(tdm_store *store, tdm_status status, const char *cause);
+
+/* Admits at once and answers true (admit was called, start was not), or queues and answers false:
+ * then start is called later, on the thread that ends another run. */
+bool tdm_store_enter(tdm_store *store, tdm_admission *admission);
+/* Ends a run, and admits who can follow. */
+void tdm_store_leave(tdm_store *store, tdm_admission *admission);
+/* The same in two steps, under the lock: whoever is admitted has to be started after it. */
+void tdm_store_end_locked(tdm_store *store, tdm_admission *admission);
+tdm_admission *tdm_store_admit_locked(tdm_store *store);
+/* Takes a queued admission out; false when it was admitted already. Those who can follow are
+ * admitted, and the caller has to start them when it holds no lock. */
+bool tdm_store_withdraw(tdm_store *store, tdm_admission *admission, tdm_admission **out_admitted);
+/* Calls start of each of a list; NULL: none. */
+void tdm_store_start(tdm_admission *admitted);
+/* Takes a place in the queue like a run that writes: waits for those who asked before, and keeps
+ * out those who ask later. Returns with the lock, under exclusion from all runs; place lives until
+ * tdm_store_leave_alone, which drops both. Not inside a run of the store. */
+void tdm_store_enter_alone(tdm_store *store, tdm_admission *place);
+void tdm_store_leave_alone(tdm_store *store);
+
+#endif

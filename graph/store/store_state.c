@@ -1,0 +1,206 @@
+/* Saving and loading a store's state as a list of host tensors. Invariant: a load that does not fit
+ * changes nothing. */
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/sessions.h"
+#include "graph/store/initialize.h"
+#include "graph/store/store.h"
+
+bool tdm_store_entry_holds_values(const tdm_store_entry *entry) {
+  return entry->storage || entry->pending;
+}
+
+tdm_status tdm_store_copy_out(tdm_store *store, const tdm_store_entry *entry, const char *name,
+                              tdm_tensor_list *list) {
+  if (entry->pending) return tdm_tensor_list_add(list, name, entry->pending);
+  tdm_tensor *tensor =
+      tdm_tensor_create(store->context, "cpu:0", entry->spec.dtype, entry->spec.shape);
+  if (!tensor) return TDM_OUT_OF_MEMORY;
+  const tdm_memory to = {.device = tdm_tensor_owner(tensor),
+                         .address = tdm_tensor_address(tensor),
+                         .bytes = tensor->bytes};
+  tdm_status status = tdm_context_copy(store->context, &entry->storage->memory, &to, tensor->bytes);
+  if (status == TDM_OK) status = tdm_tensor_list_add(list, name, tensor);
+  tdm_tensor_release(tensor);
+  return status;
+}
+
+tdm_status tdm_store_save_locked(tdm_store *store, bool with_states, tdm_tensor_list *list) {
+  if (store->broken != TDM_OK) return tdm_fail(store->broken, "%s", store->message);
+  for (tdm_store_entry *entry = store->first; entry; entry = entry->next)
+    if (tdm_store_entry_holds_values(entry) && (with_states || !entry->is_state))
+      TDM_TRY(tdm_store_copy_out(store, entry, entry->name, list));
+  return TDM_OK;
+}
+
+tdm_tensor_list *tdm_store_save(tdm_store *store, bool with_states) {
+  if (!store) {
+    (void)tdm_fail(TDM_INVALID_ARGUMENT, "tdm_store_save: the store is NULL");
+    return NULL;
+  }
+  if (tdm_context_check(store->context) != TDM_OK) return NULL;
+  tdm_tensor_list *list = tdm_tensor_list_create(store->context);
+  if (!list) return NULL;
+  tdm_admission place;
+  tdm_store_enter_alone(store, &place);
+  const tdm_status status = tdm_store_save_locked(store, with_states, list);
+  tdm_store_leave_alone(store);
+  if (status == TDM_OK) return list;
+  tdm_tensor_list_release(list);
+  return NULL;
+}
+
+/* ---- Names: a wrapped module's carry "module." in other programs' files ---- */
+
+enum { MODULE_LENGTH = sizeof TDM_MODULE_PART - 1 };
+
+static const char *without_leading(const char *name) {
+  return strncmp(name, TDM_MODULE_PART, MODULE_LENGTH) == 0 ? name + MODULE_LENGTH : name;
+}
+
+void tdm_store_strip_modules(const char *name, char *plain) {
+  bool begins = true;
+  while (*name) {
+    if (begins && without_leading(name) != name) {
+      name = without_leading(name);
+      continue;
+    }
+    begins = *name == '.' || *name == '/';
+    *plain++ = *name++;
+  }
+  *plain = 0;
+}
+
+/* The entry of that name; else of the name without its leading "module.", else without any. *entry
+ * is NULL when there is none. */
+static tdm_status find_entry(tdm_store *store, const char *name, tdm_store_entry **out_entry) {
+  *out_entry = tdm_map_get(&store->names, name);
+  if (!*out_entry) *out_entry = tdm_map_get(&store->names, without_leading(name));
+  if (*out_entry || !strstr(name, TDM_MODULE_PART)) return TDM_OK;
+  const size_t bytes = strlen(name) + 1;
+  char *plain = tdm_allocate(store->allocator, bytes, "a parameter's name");
+  if (!plain) return TDM_OUT_OF_MEMORY;
+  tdm_store_strip_modules(name, plain);
+  *out_entry = tdm_map_get(&store->names, plain);
+  tdm_release(store->allocator, plain, bytes);
+  return TDM_OK;
+}
+
+/* One for a name that no session has asked for yet, under the name that it will ask for. */
+static tdm_store_entry *add_plain_entry(tdm_store *store, const char *name, const tdm_spec *spec) {
+  const size_t bytes = strlen(name) + 1;
+  char *plain = tdm_allocate(store->allocator, bytes, "a parameter's name");
+  if (!plain) return NULL;
+  tdm_store_strip_modules(name, plain);
+  tdm_store_entry *entry = tdm_store_add_entry(store, plain, spec);
+  tdm_release(store->allocator, plain, bytes);
+  return entry;
+}
+
+/* ---- Loading ---- */
+
+static tdm_status check_list(tdm_store *store, const tdm_tensor_list *list) {
+  for (size_t i = 0; i < tdm_tensor_list_count(list); i++) {
+    const tdm_tensor *tensor = tdm_tensor_list_tensor(list, i);
+    tdm_store_entry *entry;
+    TDM_TRY(find_entry(store, tdm_tensor_list_name(list, i), &entry));
+    const tdm_spec spec = {tensor->dtype, TDM_FORMAT_DENSE, tensor->shape};
+    if (!entry) continue;
+    const char *name = tdm_tensor_list_name(list, i);
+    if (strcmp(name, entry->name) != 0 && tdm_tensor_list_find(list, entry->name))
+      return tdm_fail(TDM_INVALID_ARGUMENT, "%s and %s are both there, and are the same parameter",
+                      name, entry->name);
+    TDM_TRY(tdm_store_check_fit(entry, &spec));
+  }
+  return TDM_OK;
+}
+
+/* A private copy, so that the caller may change or release its own. */
+static tdm_tensor *host_copy(tdm_store *store, tdm_tensor *tensor) {
+  tdm_tensor *copy = tdm_tensor_create(store->context, "cpu:0", tensor->dtype, tensor->shape);
+  if (copy && tdm_tensor_read(tensor, tdm_tensor_data(copy), copy->bytes) != TDM_OK) {
+    tdm_tensor_release(copy);
+    return NULL;
+  }
+  return copy;
+}
+
+static tdm_status keep_pending(tdm_store *store, const char *name, tdm_tensor *tensor) {
+  tdm_store_entry *entry;
+  TDM_TRY(find_entry(store, name, &entry));
+  const tdm_spec spec = {tensor->dtype, TDM_FORMAT_DENSE, tensor->shape};
+  tdm_tensor *copy = host_copy(store, tensor);
+  if (!copy) return TDM_OUT_OF_MEMORY;
+  if (!entry) entry = add_plain_entry(store, name, &spec);
+  if (!entry) {
+    tdm_tensor_release(copy);
+    return TDM_OUT_OF_MEMORY;
+  }
+  tdm_tensor_release(entry->pending);
+  entry->pending = copy;
+  return TDM_OK;
+}
+
+static tdm_status set_entry(tdm_store *store, const char *name, tdm_tensor *tensor) {
+  tdm_store_entry *entry;
+  TDM_TRY(find_entry(store, name, &entry));
+  if (!entry || !entry->storage) return keep_pending(store, name, tensor);
+  const tdm_memory from = {.device = tdm_tensor_owner(tensor),
+                           .address = tdm_tensor_address(tensor),
+                           .bytes = tensor->bytes};
+  entry->stale = true; /* until all of it is there */
+  TDM_TRY(tdm_context_copy(store->context, &from, &entry->storage->memory, tensor->bytes));
+  entry->stale = false;
+  tdm_store_entry_rewritten(entry);
+  return TDM_OK;
+}
+
+/* States that the list does not have start anew with parameters of a broken store. */
+static tdm_status restart_states(tdm_store *store) {
+  for (tdm_store_entry *entry = store->first; entry; entry = entry->next) {
+    if (!entry->stale || !entry->is_state) continue;
+    TDM_TRY(tdm_initialize_memory(store->context, &entry->storage->memory, &entry->spec,
+                                  entry->name, &entry->initializer, entry->seed));
+    entry->stale = false;
+    tdm_store_entry_rewritten(entry);
+  }
+  return TDM_OK;
+}
+
+void tdm_store_break(tdm_store *store, tdm_status status, const char *cause) {
+  if (store->broken != TDM_OK) return;
+  store->broken = status;
+  snprintf(store->message, sizeof store->message,
+           "the store is broken until its parameters are loaded again: %s", cause);
+}
+
+tdm_status tdm_store_load_locked(tdm_store *store, const tdm_tensor_list *list) {
+  TDM_TRY(check_list(store, list));
+  for (size_t i = 0; i < tdm_tensor_list_count(list); i++) {
+    const char *name = tdm_tensor_list_name(list, i);
+    if (strncmp(name, TDM_CHECKPOINT_PREFIX, sizeof TDM_CHECKPOINT_PREFIX - 1) == 0) continue;
+    const tdm_status status = set_entry(store, name, tdm_tensor_list_tensor(list, i));
+    if (status == TDM_OK) continue;
+    tdm_store_break(store, status, "loading parameters failed half-way");
+    return tdm_fail_within(status, "loading %s", name);
+  }
+  atomic_fetch_add(&store->version, 1);
+  if (store->broken == TDM_OK) return TDM_OK;
+  for (const tdm_store_entry *entry = store->first; entry; entry = entry->next)
+    if (entry->stale && !entry->is_state) return TDM_OK; /* not all of them: still broken */
+  TDM_TRY(restart_states(store));
+  store->broken = TDM_OK;
+  store->steps = 0;
+  return TDM_OK;
+}
+
+tdm_status tdm_store_load(tdm_store *store, const tdm_tensor_list *list) {
+  if (!store || !list) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_store_load: no store or no list");
+  TDM_TRY(tdm_context_check(store->context));
+  tdm_admission place;
+  tdm_store_enter_alone(store, &place);
+  const tdm_status status = tdm_store_load_locked(store, list);
+  tdm_store_leave_alone(store);
+  return status;
+}

@@ -9,7 +9,7 @@
 #include "core/status.h"
 #include "data/loader_state.h"
 #include "data/safetensors.h"
-#include "devices/context.h"
+#include "devices/context/context.h"
 
 static const char own_prefix[] = TDM_CHECKPOINT_PREFIX "own/";
 static const char checksums_name[] = TDM_CHECKPOINT_PREFIX "checksums";

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "core/allocate.h"
-#include "devices/context.h"
-#include "devices/tensor.h"
+#include "devices/context/context.h"
+#include "devices/tensors/tensor.h"
 
 tdm_status tdm_options_copy(void *out_options, size_t bytes, const void *options, size_t least,
                             const char *name) {

@@ -8,7 +8,7 @@
 #include "data/loader_state.h"
 #include "data/order.h"
 #include "data/prefetch.h"
-#include "devices/context.h"
+#include "devices/context/context.h"
 
 struct tdm_loader {
   tdm_dataset *dataset; /* retained */

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 #include "data/safetensors.h"
-#include "devices/context.h"
+#include "devices/context/context.h"
 
 typedef struct mapping {
   _Atomic uint32_t references;

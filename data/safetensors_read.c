@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "data/dataset.h"
-#include "devices/context.h"
+#include "devices/context/context.h"
 
 /* ---- The header ----------------------------------------------------------------------------- */
 

@@ -6,8 +6,8 @@
 #include "core/whole_file.h"
 #include "data/safetensors.h"
 #include "data/text.h"
-#include "devices/context.h"
-#include "devices/tensor.h"
+#include "devices/context/context.h"
+#include "devices/tensors/tensor.h"
 
 typedef struct text_buffer {
   const tdm_allocator *allocator;

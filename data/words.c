@@ -6,7 +6,7 @@
 
 #include "data/dataset.h"
 #include "data/text.h"
-#include "devices/context.h"
+#include "devices/context/context.h"
 
 #define DEFAULT_MAX_LENGTH 24
 #define LIMIT_MAX_LENGTH 1024

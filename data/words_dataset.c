@@ -4,7 +4,7 @@
 
 #include "data/dataset.h"
 #include "data/words.h"
-#include "devices/context.h"
+#include "devices/context/context.h"
 
 /* The user part of a dataset of words. */
 typedef struct words_view {

@@ -5,7 +5,7 @@
 #include "data/dataset.h"
 #include "data/text.h"
 #include "data/words.h"
-#include "devices/context.h"
+#include "devices/context/context.h"
 
 #define CHARACTERS "words.characters" /* int32 (count): code points, ascending */
 #define CLASSES "words.classes"       /* uint8 (bytes): names, each ended by a zero */

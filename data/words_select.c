@@ -7,7 +7,7 @@
 #include "data/order.h"
 #include "data/text.h"
 #include "data/words.h"
-#include "devices/context.h"
+#include "devices/context/context.h"
 
 uint16_t tdm_words_id(const tdm_words *words, uint32_t point) {
   size_t low = 0;

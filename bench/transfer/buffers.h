@@ -3,8 +3,8 @@
 #ifndef BENCH_TRANSFER_BUFFERS_H
 #define BENCH_TRANSFER_BUFFERS_H
 
-#include "devices/context.h"
-#include "devices/host/pool.h"
+#include "devices/context/context.h"
+#include "devices/staging/pool.h"
 
 typedef enum host_memory {
   MEMORY_PAGEABLE,   /* of the cpu device, as tensors get it */

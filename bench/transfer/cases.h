@@ -4,7 +4,7 @@
 #ifndef BENCH_TRANSFER_CASES_H
 #define BENCH_TRANSFER_CASES_H
 
-#include "devices/context.h"
+#include "devices/context/context.h"
 
 enum { MOST_LANES = 64 };
 

@@ -13,8 +13,8 @@
 #include "bench/transfer/subject.h"
 #include "core/status.h"
 #include "core/thread.h"
-#include "devices/context.h"
-#include "devices/host/topology.h"
+#include "devices/context/context.h"
+#include "devices/topology/topology.h"
 
 enum { WARM_UP_STEPS = 5, MOST_BATCHES = 4 };
 

@@ -6,7 +6,7 @@
 
 #include "bench/transfer/options.h"
 #include "bench/transfer/results.h"
-#include "devices/context.h"
+#include "devices/context/context.h"
 
 /* Each measures what the options' cases, devices, memories and sizes admit, and calls told after
  * each case with the index of its first result. */

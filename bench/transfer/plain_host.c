@@ -11,7 +11,7 @@
 #include "bench/transfer/buffers.h"
 #include "bench/transfer/measure.h"
 #include "bench/transfer/plain.h"
-#include "devices/host/topology.h"
+#include "devices/topology/topology.h"
 
 enum { MOST_SAMPLES = 1000 };
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "bench/transfer/results.h"
-#include "devices/context.h"
+#include "devices/context/context.h"
 
 /* What was measured on. */
 typedef struct machine {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/status.h"
-#include "devices/host/link_fit.h"
+#include "devices/links/fit.h"
 
 enum { LEAST_SIZES = 3 };
 

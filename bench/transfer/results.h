@@ -4,7 +4,7 @@
 #ifndef BENCH_TRANSFER_RESULTS_H
 #define BENCH_TRANSFER_RESULTS_H
 
-#include "devices/links.h"
+#include "devices/links/links.h"
 
 typedef struct result {
   const char *case_name; /* static storage, like unit and memory */
@@ -35,7 +35,7 @@ void results_deinit(results *list);
 void result_summarize(result *out, double *values, int count, bool higher_is_better);
 
 /* Fits latency + bytes / bandwidth to the median copies of list that are of the same case, memory
- * and pair as list->items[like] (devices/host/link_fit.h). False with fewer than three sizes. */
+ * and pair as list->items[like] (devices/links/fit.h). False with fewer than three sizes. */
 bool results_fit(const results *list, size_t like, tdm_link_estimate *out_fit);
 /* Do two records belong to one link: case, memory, from and to? */
 bool results_same_link(const result *a, const result *b);

@@ -3,13 +3,13 @@
 #include "devices/cpu/cpu.h"
 
 #include "core/allocate.h"
-#include "devices/context.h"
+#include "devices/context/context.h"
+#include "devices/contract/red_zones.h"
 #include "devices/cpu/kernels.h"
 #include "devices/cpu/memory.h"
 #include "devices/host/copy.h"
-#include "devices/host/topology.h"
 #include "devices/host/worker.h"
-#include "devices/red_zones.h"
+#include "devices/topology/topology.h"
 
 typedef struct cpu_device {
   tdm_device base;

@@ -2,7 +2,7 @@
 #ifndef TANDEM_DEVICES_CPU_CPU_H
 #define TANDEM_DEVICES_CPU_CPU_H
 
-#include "devices/kind.h"
+#include "devices/contract/kind.h"
 
 extern const tdm_kind tdm_cpu_kind;
 

@@ -3,8 +3,8 @@
 #ifndef TANDEM_DEVICES_CPU_MEMORY_H
 #define TANDEM_DEVICES_CPU_MEMORY_H
 
-#include "devices/device.h"
-#include "devices/host/topology.h"
+#include "devices/contract/device.h"
+#include "devices/topology/topology.h"
 
 /* Contents undefined. Big blocks lie on huge pages, where the system grants them, and on the nodes
  * of cores; the pages of small ones go where they are first touched. OUT_OF_MEMORY names the device

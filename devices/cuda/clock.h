@@ -7,8 +7,8 @@
 
 #include <pthread.h>
 
+#include "devices/contract/device.h"
 #include "devices/cuda/api.h"
-#include "devices/device.h"
 
 enum { TDM_CUDA_ANCHORS = 2 }; /* one is in use while the other one grows old */
 
@@ -37,8 +37,6 @@ typedef struct tdm_cuda_span {
 } tdm_cuda_span;
 
 tdm_status tdm_cuda_clock_init(tdm_cuda_clock *clock, const tdm_cuda_api *api) TDM_WARN_UNUSED;
-/* A cuda device's own. */
-tdm_cuda_clock *tdm_cuda_device_clock(tdm_device *device);
 /* Frees what spans have opened; the device is the calling thread's, and its feeders are joined. */
 void tdm_cuda_clock_close(tdm_cuda_clock *clock);
 void tdm_cuda_clock_deinit(tdm_cuda_clock *clock);

@@ -2,7 +2,8 @@
  * leaves the stream as it was; bytes of pageable memory never meet CUDA. */
 #include "devices/cuda/commands.h"
 
-#include "devices/context.h"
+#include "devices/context/context.h"
+#include "devices/cuda/device.h"
 #include "devices/cuda/errors.h"
 #include "devices/cuda/peers.h"
 #include "devices/cuda/staging.h"

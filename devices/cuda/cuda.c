@@ -6,78 +6,30 @@
 #include <stdio.h>
 
 #include "core/allocate.h"
-#include "devices/context.h"
-#include "devices/cuda/clock.h"
+#include "core/settings.h"
+#include "devices/context/context.h"
 #include "devices/cuda/commands.h"
+#include "devices/cuda/device.h"
 #include "devices/cuda/errors.h"
 #include "devices/cuda/kernels.h"
-#include "devices/cuda/memory.h"
-#include "devices/cuda/peers.h"
-#include "devices/cuda/queue.h"
-#include "devices/host/pins.h"
-#include "devices/host/pool.h"
-#include "devices/host/topology.h"
-#include "devices/settings.h"
+#include "devices/topology/topology.h"
 
 enum { MOST_LOGICAL = 16 };
-
-/* Which queues share a thread. */
-static const unsigned feeder_roles[] = {1u << TDM_QUEUE_COMPUTE | 1u << TDM_QUEUE_PEER,
-                                        1u << TDM_QUEUE_UPLOAD, 1u << TDM_QUEUE_DOWNLOAD};
-enum { FEEDERS = TDM_COUNT_OF(feeder_roles) };
 
 /* Until links are measured: a PCIe link of the fourth generation, and memory of one's own. */
 static const tdm_link assumed_link = {.latency_ns = 10000, .bytes_per_ns = 20};
 
-typedef struct cuda_device {
-  tdm_device base;
-  tdm_cuda_gpu gpu;
-  uint64_t
-      met; /* GPUs that peer copies have come from, by ordinal; of the compute feeder's thread */
-  tdm_cuda_feeder *feeders[FEEDERS];
-  tdm_cuda_memory memory;
-  tdm_pins pins;
-  tdm_cuda_clock clock;           /* opened when times are first recorded */
-  tdm_cuda_properties properties; /* name, and the PCI bus id that locality goes by */
-} cuda_device;
-_Static_assert(offsetof(cuda_device, base) == 0, "a device is its base");
-
-static cuda_device *cuda_of(tdm_device *device) {
-  return (cuda_device *)device;
-}
-
-int tdm_cuda_device_ordinal(const tdm_device *device) {
-  return ((const cuda_device *)device)->gpu.ordinal;
-}
-
-const tdm_cuda_api *tdm_cuda_device_api(const tdm_device *device) {
-  return ((const cuda_device *)device)->gpu.api;
-}
-
-bool tdm_cuda_device_meets(tdm_device *device, const tdm_device *other) {
-  const int ordinal = tdm_cuda_device_ordinal(other);
-  if (ordinal >= 64) return true;
-  const uint64_t bit = (uint64_t)1 << ordinal;
-  const bool is_new = (cuda_of(device)->met & bit) == 0;
-  cuda_of(device)->met |= bit;
-  return is_new;
-}
-
-tdm_cuda_clock *tdm_cuda_device_clock(tdm_device *device) {
-  return &cuda_of(device)->clock;
-}
-
-bool tdm_cuda_device_has_pinned(tdm_device *device, const void *memory, size_t bytes) {
-  return tdm_pins_cover(&cuda_of(device)->pins, memory, bytes) ||
-         tdm_pool_is_pinned(tdm_context_pool(device->context), device, memory, bytes);
-}
+/* Which queues share a thread. */
+static const unsigned feeder_roles[TDM_CUDA_FEEDERS] = {
+    1u << TDM_QUEUE_COMPUTE | 1u << TDM_QUEUE_PEER, 1u << TDM_QUEUE_UPLOAD,
+    1u << TDM_QUEUE_DOWNLOAD};
 
 /* ---- Life ------------------------------------------------------------------------------------ */
 
 static void cuda_destroy(tdm_device *device) {
   if (device == NULL) return;
-  cuda_device *cuda = cuda_of(device);
-  for (size_t i = 0; i < FEEDERS; ++i)
+  tdm_cuda_device *cuda = tdm_cuda_device_of(device);
+  for (size_t i = 0; i < TDM_CUDA_FEEDERS; ++i)
     tdm_cuda_feeder_destroy(cuda->feeders[i]);
   tdm_cuda_memory_deinit(&cuda->memory);
   tdm_pins_deinit(&cuda->pins);
@@ -86,8 +38,8 @@ static void cuda_destroy(tdm_device *device) {
 }
 
 static void cuda_stop(tdm_device *device) {
-  cuda_device *cuda = cuda_of(device);
-  for (size_t i = 0; i < FEEDERS; ++i)
+  tdm_cuda_device *cuda = tdm_cuda_device_of(device);
+  for (size_t i = 0; i < TDM_CUDA_FEEDERS; ++i)
     tdm_cuda_feeder_stop(cuda->feeders[i]);
   if (cuda->clock.stream == NULL) return;
   const bool entered = tdm_cuda_gpu_enter(&cuda->gpu) == TDM_OK;
@@ -96,8 +48,8 @@ static void cuda_stop(tdm_device *device) {
 }
 
 static tdm_status cuda_start(tdm_device *device) {
-  for (size_t i = 0; i < FEEDERS; ++i) {
-    const tdm_status status = tdm_cuda_feeder_start(cuda_of(device)->feeders[i]);
+  for (size_t i = 0; i < TDM_CUDA_FEEDERS; ++i) {
+    const tdm_status status = tdm_cuda_feeder_start(tdm_cuda_device_of(device)->feeders[i]);
     if (status == TDM_OK) continue;
     cuda_stop(device);
     return status;
@@ -111,14 +63,15 @@ static tdm_status cuda_allocate(tdm_device *device, size_t bytes, tdm_memory *ou
   *out_memory = (tdm_memory){0};
   TDM_TRY(tdm_faults_strike(tdm_context_faults(device->context), TDM_FAULT_ALLOCATION));
   tdm_address address;
-  const tdm_status status = tdm_cuda_memory_allocate(&cuda_of(device)->memory, bytes, &address);
+  const tdm_status status =
+      tdm_cuda_memory_allocate(&tdm_cuda_device_of(device)->memory, bytes, &address);
   if (status != TDM_OK) return tdm_fail_within(status, "%s", device->name);
   *out_memory = (tdm_memory){.device = device, .address = address, .bytes = bytes};
   return TDM_OK;
 }
 
 static void cuda_release(tdm_device *device, tdm_memory *memory) {
-  tdm_cuda_memory_release(&cuda_of(device)->memory, memory->address);
+  tdm_cuda_memory_release(&tdm_cuda_device_of(device)->memory, memory->address);
   *memory = (tdm_memory){0};
 }
 
@@ -130,7 +83,7 @@ static void *cuda_host_pointer(tdm_device *device, tdm_address address) {
 
 static tdm_status cuda_translate(tdm_device *device, tdm_address address, size_t bytes,
                                  void **out) {
-  *out = tdm_cuda_memory_translate(&cuda_of(device)->memory, address, bytes);
+  *out = tdm_cuda_memory_translate(&tdm_cuda_device_of(device)->memory, address, bytes);
   if (TDM_UNLIKELY(*out == NULL)) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "%s was handed %zu bytes at 0x%zx, not its live memory",
                     device->name, bytes, (size_t)address);
@@ -145,7 +98,7 @@ static tdm_status cuda_copy(tdm_device *device, const tdm_copy *copy, tdm_addres
     return tdm_fail(TDM_UNSUPPORTED, "%s does not copy from %s to %s", device->name,
                     copy->from_device->name, copy->to_device->name);
   }
-  tdm_cuda_gpu *gpu = &cuda_of(device)->gpu;
+  tdm_cuda_gpu *gpu = &tdm_cuda_device_of(device)->gpu;
   TDM_TRY(tdm_cuda_gpu_enter(gpu));
   const tdm_status status = tdm_cuda_copy_now(gpu->api, copy, from, to);
   tdm_cuda_gpu_leave(gpu);
@@ -154,7 +107,7 @@ static tdm_status cuda_copy(tdm_device *device, const tdm_copy *copy, tdm_addres
 
 /* Pinned for every GPU of the process. */
 static tdm_status cuda_pin(tdm_device *device, void *memory, size_t bytes) {
-  cuda_device *cuda = cuda_of(device);
+  tdm_cuda_device *cuda = tdm_cuda_device_of(device);
   const tdm_cuda_api *api = cuda->gpu.api;
   TDM_TRY(tdm_cuda_gpu_enter(&cuda->gpu));
   tdm_status status = tdm_pins_add(&cuda->pins, device->name, memory, bytes);
@@ -170,7 +123,7 @@ static tdm_status cuda_pin(tdm_device *device, void *memory, size_t bytes) {
 
 /* Also where the GPU can no longer be entered: the pages are the host's. */
 static tdm_status cuda_unpin(tdm_device *device, void *memory, size_t bytes) {
-  cuda_device *cuda = cuda_of(device);
+  tdm_cuda_device *cuda = tdm_cuda_device_of(device);
   const tdm_cuda_api *api = cuda->gpu.api;
   TDM_TRY(tdm_pins_remove(&cuda->pins, device->name, memory, bytes));
   const bool entered = tdm_cuda_gpu_enter(&cuda->gpu) == TDM_OK;
@@ -249,7 +202,7 @@ static tdm_status cuda_count(tdm_context *context, const tdm_kind_options *optio
 }
 
 /* What measured links are kept by. */
-static tdm_status identify(cuda_device *cuda) {
+static tdm_status identify(tdm_cuda_device *cuda) {
   const tdm_cuda_api *api = cuda->gpu.api;
   TDM_TRY(tdm_cuda_check(api, api->properties(cuda->gpu.ordinal, &cuda->properties),
                          "asking for a GPU's properties"));
@@ -267,7 +220,7 @@ static tdm_status cuda_create(tdm_context *context, const tdm_kind_options *opti
   const tdm_allocator *allocator = tdm_context_allocator(context);
   uint64_t logical;
   TDM_TRY(read_logical(options, &logical));
-  cuda_device *cuda = tdm_allocate(allocator, sizeof(*cuda), "a cuda device");
+  tdm_cuda_device *cuda = tdm_allocate(allocator, sizeof(*cuda), "a cuda device");
   if (cuda == NULL) return TDM_OUT_OF_MEMORY;
   cuda->base.ops = &cuda_ops;
   cuda->base.context = context;
@@ -284,7 +237,7 @@ static tdm_status cuda_create(tdm_context *context, const tdm_kind_options *opti
     status = tdm_cuda_memory_init(&cuda->memory, &cuda->gpu, cuda->properties.memory_bytes,
                                   tdm_context_red_zones(context), allocator);
   }
-  for (size_t i = 0; i < FEEDERS && status == TDM_OK; ++i) {
+  for (size_t i = 0; i < TDM_CUDA_FEEDERS && status == TDM_OK; ++i) {
     status = tdm_cuda_feeder_create(&cuda->base, api, cuda->gpu.ordinal, feeder_roles[i],
                                     options->tf32, &cuda->feeders[i]);
   }

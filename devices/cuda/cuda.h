@@ -3,7 +3,7 @@
 #ifndef TANDEM_DEVICES_CUDA_CUDA_H
 #define TANDEM_DEVICES_CUDA_CUDA_H
 
-#include "devices/kind.h"
+#include "devices/contract/kind.h"
 
 extern const tdm_kind tdm_cuda_kind;
 

@@ -2,7 +2,7 @@
  * the stream or hold the walk. Invariant: a command that is skipped enqueues nothing. */
 #include "devices/cuda/enqueue.h"
 
-#include "devices/context.h"
+#include "devices/context/context.h"
 #include "devices/cuda/commands.h"
 #include "devices/cuda/errors.h"
 

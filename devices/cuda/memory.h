@@ -13,9 +13,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "devices/contract/device.h"
+#include "devices/contract/red_zones.h"
 #include "devices/cuda/gpu.h"
-#include "devices/device.h"
-#include "devices/red_zones.h"
 
 enum { TDM_CUDA_GRANULE_BITS = 16 };
 

@@ -2,7 +2,8 @@
  * told in the log, and copies are right either way. */
 #include "devices/cuda/peers.h"
 
-#include "devices/context.h"
+#include "devices/context/context.h"
+#include "devices/cuda/device.h"
 
 static bool enable(const tdm_cuda_api *api, int ordinal, int peer) {
   int possible = 0;
@@ -13,7 +14,7 @@ static bool enable(const tdm_cuda_api *api, int ordinal, int peer) {
 
 void tdm_cuda_peers_meet(tdm_device *device, const tdm_device *other) {
   if (!tdm_cuda_device_meets(device, other)) return;
-  const bool direct = enable(tdm_cuda_device_api(device), tdm_cuda_device_ordinal(device),
+  const bool direct = enable(tdm_cuda_device_of(device)->gpu.api, tdm_cuda_device_ordinal(device),
                              tdm_cuda_device_ordinal(other));
   tdm_context_log(device->context, TDM_LOG_INFO, "%s copies from %s %s", device->name, other->name,
                   direct ? "directly" : "through the host");

@@ -6,10 +6,10 @@
 #include <stdio.h>
 
 #include "core/thread.h"
-#include "devices/context.h"
+#include "devices/context/context.h"
 #include "devices/cuda/enqueue.h"
 #include "devices/cuda/errors.h"
-#include "devices/host/topology.h"
+#include "devices/topology/topology.h"
 
 enum {
   SPIN_NS = 20000, /* about what a futex round trip costs; then park */

@@ -14,8 +14,8 @@
 #ifndef TANDEM_DEVICES_CUDA_QUEUE_H
 #define TANDEM_DEVICES_CUDA_QUEUE_H
 
+#include "devices/contract/device.h"
 #include "devices/cuda/lane.h"
-#include "devices/device.h"
 
 /* Some queues of one device, and their thread. */
 typedef struct tdm_cuda_feeder tdm_cuda_feeder;

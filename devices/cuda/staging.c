@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "devices/context.h"
+#include "devices/context/context.h"
 #include "devices/cuda/errors.h"
 
 enum { SPIN_NS = 50000 }; /* longer, and the thread sleeps */

@@ -5,7 +5,7 @@
 #define TANDEM_DEVICES_CUDA_STAGING_H
 
 #include "devices/cuda/stream.h"
-#include "devices/host/pool.h"
+#include "devices/staging/pool.h"
 
 enum {
   TDM_CUDA_CHUNK_BYTES = 4 << 20,

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-#include "devices/context.h"
+#include "devices/context/context.h"
+#include "devices/cuda/device.h"
 #include "devices/cuda/errors.h"
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
@@ -37,7 +38,7 @@ void tdm_cuda_queue_close(tdm_cuda_queue *queue) {
   for (size_t i = 0; i < TDM_CUDA_MARKS; ++i)
     destroy_event(api, &queue->marks[i].event);
   for (size_t i = 0; i < TDM_CUDA_MARKS; ++i)
-    tdm_cuda_span_close(tdm_cuda_device_clock(queue->base.device), &queue->spans[i]);
+    tdm_cuda_span_close(&tdm_cuda_device_of(queue->base.device)->clock, &queue->spans[i]);
   for (size_t i = 0; i < TDM_CUDA_STAGING_BUFFERS; ++i)
     destroy_event(api, &queue->staging_events[i]);
   if (queue->reports != NULL) (void)api->release_pinned(queue->reports);
@@ -88,7 +89,7 @@ static void ring_mark_waiters(tdm_cuda_queue *queue) {
 }
 
 static tdm_cuda_clock *clock_of(const tdm_cuda_queue *queue) {
-  return tdm_cuda_device_clock(queue->base.device);
+  return &tdm_cuda_device_of(queue->base.device)->clock;
 }
 
 static tdm_cuda_span *span_of(tdm_cuda_queue *queue, uint64_t mark) {

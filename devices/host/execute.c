@@ -4,6 +4,7 @@
 #include "devices/host/execute.h"
 
 #include "core/status.h"
+#include "devices/context/context.h"
 
 /* ---- Operands ------------------------------------------------------------------------------ */
 

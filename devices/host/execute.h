@@ -3,7 +3,7 @@
 #ifndef TANDEM_DEVICES_HOST_EXECUTE_H
 #define TANDEM_DEVICES_HOST_EXECUTE_H
 
-#include "devices/device.h"
+#include "devices/contract/device.h"
 
 /* A stretch of addresses that another device keeps to itself. */
 typedef struct tdm_hidden_range {

@@ -8,7 +8,7 @@
 #define TANDEM_DEVICES_HOST_TEAM_H
 
 #include "devices/devices.h"
-#include "devices/host/topology.h"
+#include "devices/topology/topology.h"
 
 /* topology and range are borrowed and may both be NULL (then threads are not bound). size is at
  * least 1; the threads start with the first region. */

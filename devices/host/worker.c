@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "core/thread.h"
-#include "devices/context.h"
+#include "devices/context/context.h"
 #include "devices/host/execute.h"
 #include "devices/host/team.h"
 
@@ -82,7 +82,7 @@ static void await_point(const tdm_host_queue *queue, const tdm_submission *submi
   uint64_t sequence;
   tdm_queue *awaited = tdm_submission_awaits(submission, &sequence);
   tdm_context *context = queue->base.device->context;
-  tdm_crowd *crowd = tdm_context_crowd(context);
+  tdm_oversubscription *oversubscription = tdm_context_oversubscription(context);
   const uint64_t begin_ns = tdm_time_ns();
   while (!queue->worker->cores.shared) {
     for (int i = 0; i < SPINS_BETWEEN_CLOCKS; ++i) {
@@ -92,7 +92,8 @@ static void await_point(const tdm_host_queue *queue, const tdm_submission *submi
     const uint64_t spun_ns = tdm_time_ns() - begin_ns;
     if (spun_ns >= SPIN_NS) break;
     /* The thread that would reach the point may be bound to the very core this one spins on. */
-    if (spun_ns >= ALONE_NS && !tdm_crowd_yield(crowd, begin_ns + spun_ns)) break;
+    if (spun_ns >= ALONE_NS && !tdm_oversubscription_yield(oversubscription, begin_ns + spun_ns))
+      break;
   }
   const uint32_t bell = tdm_context_bell_acquire(context);
   for (;;) {
@@ -234,7 +235,9 @@ static bool keeps_spinning(const tdm_worker *worker, uint64_t now_ns, uint64_t s
   const bool due_soon = due_ns != 0 && due_ns < now_ns + SOON_NS;
   if (!due_soon && (shared || spun_ns >= SPIN_NS)) return false;
   if (!shared && spun_ns < ALONE_NS) return true;
-  return tdm_crowd_yield(tdm_context_crowd(worker->executor.device->context), now_ns) || due_soon;
+  return tdm_oversubscription_yield(tdm_context_oversubscription(worker->executor.device->context),
+                                    now_ns) ||
+         due_soon;
 }
 
 /* Called again and again while nothing can be done: spins, then asks, then parks. */

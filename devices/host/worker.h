@@ -5,8 +5,8 @@
 #ifndef TANDEM_DEVICES_HOST_WORKER_H
 #define TANDEM_DEVICES_HOST_WORKER_H
 
-#include "devices/device.h"
-#include "devices/host/topology.h"
+#include "devices/contract/device.h"
+#include "devices/topology/topology.h"
 
 typedef struct tdm_worker tdm_worker;
 

@@ -2,8 +2,8 @@
  * that is left out says why. */
 #include "devices/cpu/cpu.h"
 #include "devices/cuda/cuda.h"
-#include "devices/paper/paper.h"
+#include "devices/described/described.h"
 #include "devices/sim/sim.h"
 
 const tdm_kind *const tdm_device_kinds[] = {&tdm_cpu_kind, &tdm_sim_kind, &tdm_cuda_kind,
-                                            &tdm_paper_kind, NULL};
+                                            &tdm_described_kind, NULL};

@@ -16,7 +16,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "devices/device.h"
+#include "devices/contract/device.h"
 
 enum {
   TDM_SIM_GRANULE_BITS = 16,

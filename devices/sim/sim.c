@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "core/allocate.h"
-#include "devices/context.h"
-#include "devices/host/pins.h"
+#include "core/settings.h"
+#include "devices/context/context.h"
+#include "devices/contract/red_zones.h"
 #include "devices/host/worker.h"
-#include "devices/red_zones.h"
-#include "devices/settings.h"
 #include "devices/sim/memory.h"
+#include "devices/staging/pins.h"
 
 typedef struct sim_settings {
   double latency_us;

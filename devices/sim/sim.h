@@ -2,7 +2,7 @@
 #ifndef TANDEM_DEVICES_SIM_SIM_H
 #define TANDEM_DEVICES_SIM_SIM_H
 
-#include "devices/kind.h"
+#include "devices/contract/kind.h"
 
 extern const tdm_kind tdm_sim_kind;
 

@@ -5,7 +5,7 @@
 #define TANDEM_GRAPH_FORECAST_COSTS_H
 
 #include "core/map.h"
-#include "devices/machine.h"
+#include "devices/machine/machine.h"
 #include "graph/forecasts.h"
 #include "graph/plan/plan.h"
 

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/json_load.h"
 #include "core/json_writer.h"
 #include "core/whole_file.h"
-#include "devices/json_load.h"
 #include "graph/forecast/costs.h"
 
 enum { VERSION = 1 };

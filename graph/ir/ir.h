@@ -8,8 +8,8 @@
 
 #include "core/allocate.h"
 #include "core/map.h"
-#include "devices/context.h"
-#include "devices/device.h"
+#include "devices/context/context.h"
+#include "devices/contract/device.h"
 #include "devices/kernels.h"
 #include "graph/graph.h"
 #include "graph/ir/prepared.h"

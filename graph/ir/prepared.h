@@ -3,7 +3,7 @@
 #ifndef TANDEM_GRAPH_IR_PREPARED_H
 #define TANDEM_GRAPH_IR_PREPARED_H
 
-#include "devices/device.h"
+#include "devices/contract/device.h"
 
 typedef struct tdm_prepared tdm_prepared;
 typedef struct tdm_prepared_cache tdm_prepared_cache;

@@ -8,7 +8,7 @@
  * outside keep their order; replicas follow one another, each in the order of the part. */
 #include <string.h>
 
-#include "devices/chunks.h"
+#include "devices/tensors/chunks.h"
 #include "graph/passes/parts.h"
 #include "graph/passes/passes.h"
 

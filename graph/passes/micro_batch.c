@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "devices/chunks.h"
+#include "devices/tensors/chunks.h"
 #include "graph/passes/parts.h"
 
 #define HOST 0 /* cpu:0 is the context's first device */

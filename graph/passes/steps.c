@@ -3,7 +3,7 @@
  * storage, or those parts of it that it shows; a joined part is a storage within its whole. */
 #include <string.h>
 
-#include "devices/red_zones.h"
+#include "devices/contract/red_zones.h"
 #include "graph/passes/passes.h"
 
 #define NONE UINT32_MAX

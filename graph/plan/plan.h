@@ -3,9 +3,9 @@
 #ifndef TANDEM_GRAPH_PLAN_PLAN_H
 #define TANDEM_GRAPH_PLAN_PLAN_H
 
-#include "devices/links.h"
-#include "devices/staged_memory.h"
-#include "devices/tensor.h"
+#include "devices/links/links.h"
+#include "devices/staging/staged_memory.h"
+#include "devices/tensors/tensor.h"
 #include "graph/passes/passes.h"
 #include "graph/plan/profile.h"
 #include "graph/store/store.h"

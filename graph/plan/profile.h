@@ -8,7 +8,7 @@
 
 #include "core/allocate.h"
 #include "core/status.h"
-#include "devices/device.h"
+#include "devices/contract/device.h"
 
 /* The latest that are kept of a step. */
 #define TDM_PROFILE_KEPT 33

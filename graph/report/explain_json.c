@@ -1,7 +1,7 @@
 /* A plan as JSON: {"training", "traffic", "touched_bytes", "commands": [...]}; times in ns, sizes
  * in bytes. */
 #include "core/json_writer.h"
-#include "devices/red_zones.h"
+#include "devices/contract/red_zones.h"
 #include "graph/report/explain.h"
 
 static void put_shape(tdm_json_writer *json, const tdm_shape *shape) {

@@ -2,7 +2,7 @@
  * or bytes, and what it waits for. */
 #include <stdio.h>
 
-#include "devices/red_zones.h"
+#include "devices/contract/red_zones.h"
 #include "graph/report/explain.h"
 
 static void print_bytes(uint64_t bytes, FILE *out) {

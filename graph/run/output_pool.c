@@ -1,6 +1,6 @@
 /* Memory of delivered outputs. A storage whose last reference goes returns here, so that a steady
  * run allocates nothing. Invariant: the pool outlives every storage it gave out. */
-#include "devices/staged_memory.h"
+#include "devices/staging/staged_memory.h"
 #include "graph/run/session.h"
 
 #define KEPT 32

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "core/park.h"
-#include "devices/red_zones.h"
-#include "devices/staged_memory.h"
+#include "devices/contract/red_zones.h"
+#include "devices/staging/staged_memory.h"
 #include "graph/report/explain.h"
 #include "graph/run/chain.h"
 #include "graph/run/trace.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/hash.h"
-#include "devices/staged_memory.h"
+#include "devices/staging/staged_memory.h"
 #include "graph/run/run.h"
 
 static tdm_status find_feed(const tdm_session *session, const char *name, size_t *out_index) {

@@ -12,14 +12,14 @@
 /* ---- Waiting ---- */
 
 static void wait_for(tdm_context *context, uint32_t bell, _Atomic uint32_t *flag) {
-  tdm_crowd *crowd = tdm_context_crowd(context);
+  tdm_oversubscription *oversubscription = tdm_context_oversubscription(context);
   const uint64_t begin = tdm_time_ns();
   for (unsigned spins = 1; !atomic_load_explicit(flag, memory_order_acquire); spins++) {
     tdm_spin_pause();
     if (spins % 64 != 0) continue;
     const uint64_t spun_ns = tdm_time_ns() - begin;
     if (spun_ns > SPIN_NS) break;
-    if (spun_ns > ALONE_NS && !tdm_crowd_yield(crowd, begin + spun_ns)) break;
+    if (spun_ns > ALONE_NS && !tdm_oversubscription_yield(oversubscription, begin + spun_ns)) break;
   }
   tdm_doorbell *doorbell = tdm_context_bell(context, bell);
   while (!atomic_load(flag)) {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "devices/tensor.h"
+#include "devices/tensors/tensor.h"
 
 static double draw(const tdm_random *random, const tdm_initializer *initializer, uint64_t index) {
   switch (initializer->kind) {

@@ -8,7 +8,7 @@
 #include <pthread.h>
 
 #include "core/map.h"
-#include "devices/tensor.h"
+#include "devices/tensors/tensor.h"
 #include "graph/ir/ir.h"
 
 typedef struct tdm_store_entry tdm_store_entry;

@@ -14,7 +14,7 @@
 #include "core/hash.h"
 #include "data/name_set.h"
 #include "data/safetensors.h"
-#include "devices/context.h"
+#include "devices/context/context.h"
 #include "tests/data/safetensors_files.h"
 
 /* ---- Large headers -------------------------------------------------------------------------- */

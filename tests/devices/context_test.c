@@ -8,7 +8,7 @@
 #include <time.h>
 #include <uv.h>
 
-#include "devices/host/topology.h"
+#include "devices/topology/topology.h"
 #include "tests/devices/support.h"
 
 static tdm_context *create(const tdm_context_options *options) {

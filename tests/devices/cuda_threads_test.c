@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "devices/host/topology.h"
+#include "devices/topology/topology.h"
 #include "tests/devices/support.h"
 
 static bool is_feeder(const char *task) {

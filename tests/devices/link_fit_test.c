@@ -1,6 +1,6 @@
 /* Fitting links to copies that are noisy on purpose: the truth is known, and comes back within the
  * uncertainty that the fit itself states. */
-#include "devices/host/link_fit.h"
+#include "devices/links/fit.h"
 
 #include <math.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "devices/host/links.h"
+#include "devices/links/table.h"
 #include "tests/devices/support.h"
 
 enum { TEXT_BYTES = 1 << 16, PATH_BYTES = 512 };

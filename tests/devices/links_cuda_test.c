@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "devices/host/links.h"
-#include "devices/host/pool.h"
+#include "devices/links/table.h"
+#include "devices/staging/pool.h"
 #include "tests/devices/cuda_emulation/emulation.h"
 #include "tests/devices/support.h"
 

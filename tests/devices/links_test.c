@@ -1,14 +1,14 @@
 /* What links are before and after calibrating: the model first, then this machine; a calibration
  * that fails changes nothing. Times are judged only by what holds on any machine: a modelled copy
  * takes no less than its model says. */
-#include "devices/host/links.h"
+#include "devices/links/table.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/thread.h"
-#include "devices/host/pool.h"
+#include "devices/staging/pool.h"
 #include "tests/devices/support.h"
 
 enum { KIBIBYTE = 1024 };

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "devices/context.h"
-#include "devices/machine.h"
+#include "devices/context/context.h"
+#include "devices/machine/machine.h"
 #include "tests/devices/support.h"
 
 #define HEAD "{\"title\": \"t\", \"sources\": [\"s\"], "

@@ -1,6 +1,6 @@
 /* Machines that are not here, recorded as hwloc XML (tests/devices/machines): which cores and which
  * memory their devices get, and which node is next to a GPU. */
-#include "devices/host/topology.h"
+#include "devices/topology/topology.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
 #ifndef TANDEM_TESTS_DEVICES_POOL_SUPPORT_H
 #define TANDEM_TESTS_DEVICES_POOL_SUPPORT_H
 
-#include "devices/host/pool.h"
-#include "devices/host/topology.h"
+#include "devices/staging/pool.h"
+#include "devices/topology/topology.h"
 #include "tests/devices/support.h"
 
 typedef struct test_system {

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "core/allocate.h"
-#include "devices/context.h"
-#include "devices/tensor.h"
+#include "devices/context/context.h"
+#include "devices/tensors/tensor.h"
 
 #define assert_ok(expression)                                                                      \
   do {                                                                                             \

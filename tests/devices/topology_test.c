@@ -1,6 +1,6 @@
 /* Dividing machines that are not here: hwloc's synthetic ones. A division is disjoint while there
  * are cores, then while there are processing units, then shared. */
-#include "devices/host/topology.h"
+#include "devices/topology/topology.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "devices/context_options.h"
 #include "devices/cpu/kernels.h"
-#include "devices/host/links.h"
-#include "devices/host/pool.h"
+#include "devices/creation/context_options.h"
+#include "devices/links/table.h"
 #include "devices/sim/sim.h"
+#include "devices/staging/pool.h"
 #include "tests/fuzz/support.h"
 
 enum { VALUE_BYTES = 512 };

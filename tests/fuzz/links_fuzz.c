@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "devices/context.h"
-#include "devices/host/links.h"
+#include "devices/context/context.h"
+#include "devices/links/table.h"
 #include "tests/fuzz/support.h"
 
 static void check_estimate(const tdm_link_estimate *estimate) {

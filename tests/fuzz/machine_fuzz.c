@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "devices/machine.h"
+#include "devices/machine/machine.h"
 #include "tests/fuzz/support.h"
 
 static void check_routes(const tdm_machine *machine) {

@@ -3,8 +3,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "devices/context.h"
-#include "devices/tensor.h"
+#include "devices/context/context.h"
+#include "devices/tensors/tensor.h"
 
 static int fail(void) {
   fprintf(stderr, "no GPU: %s\n", tdm_last_message());

@@ -2,7 +2,7 @@
  * model as it is, traffic, nesting, errors. */
 #include <stdlib.h>
 
-#include "devices/chunks.h"
+#include "devices/tensors/chunks.h"
 #include "graph/run/session.h"
 #include "tests/graph/support.h"
 

@@ -5,8 +5,8 @@
 
 #include <jansson.h>
 
-#include "devices/host/links.h"
-#include "devices/links.h"
+#include "devices/links/links.h"
+#include "devices/links/table.h"
 #include "graph/run/session.h"
 #include "tests/graph/support.h"
 

@@ -1,8 +1,8 @@
 /* See staging_counters.h. */
 #include "tests/graph/staging_counters.h"
 
-#include "devices/context.h"
-#include "devices/host/pool.h"
+#include "devices/context/context.h"
+#include "devices/staging/pool.h"
 
 staging_counters staging_counters_of(tdm_context *context) {
   tdm_pool_counters counters;

@@ -6,7 +6,7 @@
 #include <dirent.h>
 #include <stdlib.h>
 
-#include "devices/host/topology.h"
+#include "devices/topology/topology.h"
 #include "tests/graph/staging_counters.h"
 
 #define MACHINES "tests/devices/machines"

@@ -6,15 +6,20 @@ C_ENDINGS = (".c", ".h", ".inc", ".cu", ".cuh")
 TEXT_ENDINGS = C_ENDINGS + (".bzl", ".py", ".sh", ".md", "BUILD", "WORKSPACE", ".bazel", ".bazelrc")
 
 
+def read_file(path):
+    """The text of the file at a path from the root."""
+    with open(os.path.join(ROOT, path), encoding="utf-8") as handle:
+        return handle.read()
+
+
 def read_files(endings):
     """Yields (path from the root, text) for each file with one of these endings."""
     for folder, folders, names in os.walk(ROOT):
         folders[:] = sorted(f for f in folders if not f.startswith((".", "bazel-", "__pycache__")))
         for name in sorted(names):
             if name.endswith(endings):
-                path = os.path.join(folder, name)
-                with open(path, encoding="utf-8") as handle:
-                    yield os.path.relpath(path, ROOT), handle.read()
+                path = os.path.relpath(os.path.join(folder, name), ROOT)
+                yield path, read_file(path)
 
 
 def verdict(complaints, files_count):

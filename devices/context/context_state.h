@@ -1,0 +1,78 @@
+/* The context's own fields, for this room and for who creates one
+ * (devices/creation/context_create.c). Invariant: see context.h; everything from `allocator` to
+ * `queue_count` is fixed once tdm_context_create returns. */
+#ifndef TANDEM_DEVICES_CONTEXT_CONTEXT_STATE_H
+#define TANDEM_DEVICES_CONTEXT_CONTEXT_STATE_H
+
+#include "devices/context/context.h"
+#include "devices/context/kernel_registry.h"
+#include "devices/contract/kind.h"
+#include "devices/machine/machine.h"
+#include "devices/topology/topology.h"
+
+#define TDM_CONTEXT_CLOSING ((uint64_t)1 << 63) /* of users */
+
+/* A line of its own each: neighbours ring on different cores. */
+typedef struct tdm_context_bell_slot {
+  _Alignas(64) tdm_doorbell bell;
+} tdm_context_bell_slot;
+
+struct tdm_context {
+  tdm_context_bell_slot bells[TDM_MAX_WAITERS];
+  _Atomic uint64_t bells_taken; /* bit i: bell i */
+  tdm_oversubscription oversubscription;
+
+  tdm_allocator allocator;
+  tdm_log_function log;
+  void *log_user;
+  bool callers_loop;
+  int process;         /* that made it */
+  uint32_t generation; /* of that process (core/process.h) */
+  tdm_topology *topology;
+  tdm_device **devices; /* (device_count) */
+  size_t device_count;
+  size_t device_capacity;
+  size_t primary_count;   /* devices of the first kind, which is the host itself */
+  size_t secondary_count; /* others on the host's cores; they follow */
+  tdm_queue **queues;     /* (queue_count) */
+  size_t queue_count;
+  struct tdm_pool *pool;
+  struct tdm_links *links;
+  tdm_machine machine;
+  bool has_machine;
+
+  tdm_kernel_registry kernels;
+  tdm_faults faults;
+  tdm_core_range *cores; /* (device_count); count 0: not on the host's cores */
+
+  pthread_mutex_t submit_mutex; /* sequence numbers */
+  pthread_mutex_t start_mutex;  /* started, stopped, secondary_cores, cores */
+  _Atomic bool started;
+  bool stopped;
+  tdm_red_zones red_zones;
+  bool secondary_cores; /* devices on the host beyond the first kind have cores of their own */
+
+  /* Frees everything, what the rooms above keep here included; half-built is legal. The threads are
+   * stopped and the loop is closed. Of who created the context. */
+  void (*destroy)(tdm_context *context);
+
+  /* Closing: `users` counts what is in flight; its top bit admits no more. */
+  _Atomic uint32_t references;
+  _Atomic uint64_t users;
+  pthread_mutex_t close_mutex;
+  pthread_cond_t users_gone;
+  _Atomic bool close_begun;
+  _Atomic bool closed;
+  bool close_in_loop; /* nobody waits: the loop finishes */
+  tdm_loop *loop;     /* NULL once closed */
+  tdm_loop_task finish_task;
+  void (*closed_call)(void *user);
+  void *closed_user;
+};
+
+/* Closing, in close.c. Takes over one reference. */
+void tdm_context_close_begin(tdm_context *context);
+/* Stops the devices' threads for good. */
+void tdm_context_stop(tdm_context *context);
+
+#endif

@@ -1,0 +1,30 @@
+/* Kernels by (operation, what executes them, dtype). Invariant: entries are only added, under the
+ * registry's lock, and point to structs that outlive the registry. */
+#ifndef TANDEM_DEVICES_CONTEXT_KERNEL_REGISTRY_H
+#define TANDEM_DEVICES_CONTEXT_KERNEL_REGISTRY_H
+
+#include <pthread.h>
+
+#include "core/allocate.h"
+#include "devices/devices.h"
+
+typedef struct tdm_kernel_registry {
+  const tdm_allocator *allocator;
+  pthread_mutex_t mutex;
+  const tdm_kernel **slots; /* (capacity), a power of two, at most three quarters full */
+  size_t capacity;
+  size_t count;
+} tdm_kernel_registry;
+
+/* deinit accepts a zeroed registry, whose allocator is NULL. */
+tdm_status tdm_kernel_registry_init(tdm_kernel_registry *registry,
+                                    const tdm_allocator *allocator) TDM_WARN_UNUSED;
+void tdm_kernel_registry_deinit(tdm_kernel_registry *registry);
+
+/* Checks and adds; INVALID_ARGUMENT when the place is taken. Any thread, as find. */
+tdm_status tdm_kernel_registry_add(tdm_kernel_registry *registry,
+                                   const tdm_kernel *kernel) TDM_WARN_UNUSED;
+const tdm_kernel *tdm_kernel_registry_find(tdm_kernel_registry *registry, const char *operation,
+                                           const char *executes, tdm_dtype dtype);
+
+#endif

@@ -1,0 +1,175 @@
+/* Looking up what a context holds. Invariant: nothing here changes it, but for registering kernels;
+ * a device that is not there is told with the reason. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "devices/context/context_state.h"
+
+const tdm_allocator *tdm_context_allocator(const tdm_context *context) {
+  return &context->allocator;
+}
+
+tdm_loop *tdm_context_loop(tdm_context *context) {
+  return context->loop;
+}
+
+tdm_faults *tdm_context_faults(tdm_context *context) {
+  return &context->faults;
+}
+
+void tdm_context_log(tdm_context *context, tdm_log_level level, const char *format, ...) {
+  if (context->log == NULL) return;
+  char text[TDM_MESSAGE_BYTES];
+  va_list arguments;
+  va_start(arguments, format);
+  const int length = vsnprintf(text, sizeof(text), format, arguments);
+  va_end(arguments);
+  if (length >= 0) context->log(context->log_user, level, text);
+}
+
+const tdm_topology *tdm_context_topology(const tdm_context *context) {
+  return context->topology;
+}
+
+const tdm_core_range *tdm_context_cores(const tdm_context *context, const tdm_device *device) {
+  const size_t index = (size_t)device->context_index;
+  if (index >= context->primary_count + context->secondary_count) return NULL;
+  return &context->cores[index];
+}
+
+const tdm_machine *tdm_context_machine(const tdm_context *context) {
+  return context->has_machine ? &context->machine : NULL;
+}
+
+struct tdm_pool *tdm_context_pool(tdm_context *context) {
+  return context->pool;
+}
+
+struct tdm_links *tdm_context_links(tdm_context *context) {
+  return context->links;
+}
+
+/* ---- Devices ------------------------------------------------------------------------------- */
+
+tdm_device *tdm_context_device(tdm_context *context, size_t index) {
+  return index < context->device_count ? context->devices[index] : NULL;
+}
+
+size_t tdm_device_count(const tdm_context *context) {
+  return context == NULL ? 0 : context->device_count;
+}
+
+tdm_red_zones tdm_context_red_zones(const tdm_context *context) {
+  return context->red_zones;
+}
+
+const char *tdm_device_name_at(const tdm_context *context, size_t index) {
+  if (context == NULL || index >= context->device_count) return NULL;
+  return context->devices[index]->name;
+}
+
+/* The kind whose name stands before the colon; NULL with a message. */
+static const tdm_kind *kind_of_name(const char *name, const char *colon) {
+  for (size_t i = 0; tdm_device_kinds[i] != NULL; ++i) {
+    const size_t length = strlen(tdm_device_kinds[i]->name);
+    if (length == (size_t)(colon - name) && memcmp(tdm_device_kinds[i]->name, name, length) == 0) {
+      return tdm_device_kinds[i];
+    }
+  }
+  (void)tdm_fail(TDM_INVALID_ARGUMENT, "\"%.40s\": there is no kind of device \"%.*s\"", name,
+                 (int)(colon - name < 40 ? colon - name : 40), name);
+  return NULL;
+}
+
+static tdm_status fail_absent(tdm_context *context, const tdm_kind *kind, const char *name) {
+  if (kind->absent != NULL) {
+    return tdm_fail(TDM_UNAVAILABLE, "there is no %.40s: %s", name, kind->absent);
+  }
+  const tdm_kind_options options = {0};
+  size_t count = 0;
+  const char *reason = NULL;
+  TDM_TRY(kind->count(context, &options, &count, &reason));
+  if (count == 0 && reason != NULL) {
+    return tdm_fail(TDM_UNAVAILABLE, "there is no %.40s: %s", name, reason);
+  }
+  size_t opened = 0;
+  for (size_t i = 0; i < context->device_count; ++i) {
+    opened += strcmp(context->devices[i]->ops->kind, kind->name) == 0;
+  }
+  return tdm_fail(TDM_UNAVAILABLE, "there is no %.40s: the context has %zu device%s of kind %s%s",
+                  name, opened, opened == 1 ? "" : "s", kind->name,
+                  opened > 0 ? "" : ": none were asked for (its options, or TANDEM_DEVICES)");
+}
+
+static tdm_status find_device(tdm_context *context, const char *name, tdm_device **out_device) {
+  *out_device = NULL;
+  if (name == NULL) return tdm_fail(TDM_INVALID_ARGUMENT, "the device's name is NULL");
+  for (size_t i = 0; i < context->device_count; ++i) {
+    if (strcmp(context->devices[i]->name, name) != 0) continue;
+    *out_device = context->devices[i];
+    return TDM_OK;
+  }
+  const char *colon = strchr(name, ':');
+  const size_t digits = colon == NULL ? 0 : strspn(colon + 1, "0123456789");
+  if (colon == NULL || digits == 0 || colon[1 + digits] != '\0') {
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "\"%.40s\" does not name a device as kind:index, like cpu:0", name);
+  }
+  const tdm_kind *kind = kind_of_name(name, colon);
+  return kind == NULL ? TDM_INVALID_ARGUMENT : fail_absent(context, kind, name);
+}
+
+tdm_device *tdm_context_find_device(tdm_context *context, const char *name) {
+  tdm_device *device = NULL;
+  const tdm_status status = find_device(context, name, &device);
+  return status == TDM_OK ? device : NULL;
+}
+
+tdm_status tdm_context_find_devices(tdm_context *context, const char *list, size_t capacity,
+                                    tdm_device **out_devices, size_t *out_count) {
+  char name[32];
+  size_t count = 0;
+  *out_count = 0;
+  for (const char *at = list; at != NULL && *at != '\0';) {
+    const size_t length = strcspn(at, ",");
+    if (count == capacity)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "more than %zu devices in %s", capacity, list);
+    if (length == 0 || length >= sizeof(name) || (at[length] == ',' && at[length + 1] == '\0'))
+      return tdm_fail(TDM_INVALID_ARGUMENT, "\"%s\" is no list of devices", list);
+    memcpy(name, at, length);
+    name[length] = '\0';
+    TDM_TRY(find_device(context, name, &out_devices[count++]));
+    at += length + (at[length] == ',');
+  }
+  if (count == 0) return tdm_fail(TDM_INVALID_ARGUMENT, "no devices are given");
+  *out_count = count;
+  return TDM_OK;
+}
+
+tdm_status tdm_device_check(tdm_context *context, const char *name) {
+  TDM_TRY(tdm_context_check(context));
+  tdm_device *device = NULL;
+  return find_device(context, name, &device);
+}
+
+size_t tdm_context_queue_count(const tdm_context *context) {
+  return context->queue_count;
+}
+
+tdm_queue *tdm_context_queue(tdm_context *context, size_t index) {
+  return index < context->queue_count ? context->queues[index] : NULL;
+}
+
+/* ---- Kernels ------------------------------------------------------------------------------- */
+
+tdm_status tdm_kernel_register(tdm_context *context, const tdm_kernel *kernel) {
+  TDM_TRY(tdm_context_check(context));
+  return tdm_kernel_registry_add(&context->kernels, kernel);
+}
+
+const tdm_kernel *tdm_context_find_kernel(tdm_context *context, const char *operation,
+                                          const char *executes, tdm_dtype dtype) {
+  return tdm_kernel_registry_find(&context->kernels, operation, executes, dtype);
+}

@@ -1,0 +1,23 @@
+/* Publishing points and asking for them. Invariant: publisher and asker both write, then read what
+ * the other writes, all sequentially consistent; so either the asker sees the point when it looks
+ * again, or the publisher sees the bit and rings. */
+#include "devices/context/context.h"
+
+/* Rare, and kept out of the path of a queue that nobody waits for. */
+static __attribute__((noinline)) void ring_waiters(tdm_queue *queue) {
+  uint64_t waiters = atomic_exchange_explicit(&queue->waiters, 0, memory_order_seq_cst);
+  while (waiters != 0) {
+    const uint32_t bell = (uint32_t)__builtin_ctzll(waiters);
+    waiters &= waiters - 1;
+    tdm_doorbell_ring(tdm_context_bell(queue->device->context, bell));
+  }
+}
+
+void tdm_queue_publish(tdm_queue *queue, uint64_t completed) {
+  atomic_store_explicit(&queue->completed, completed, memory_order_seq_cst);
+  if (atomic_load_explicit(&queue->waiters, memory_order_seq_cst) != 0) ring_waiters(queue);
+}
+
+void tdm_queue_ask(tdm_queue *queue, uint32_t bell) {
+  atomic_fetch_or_explicit(&queue->waiters, (uint64_t)1 << bell, memory_order_seq_cst);
+}

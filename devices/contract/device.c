@@ -1,0 +1,56 @@
+/* What holds for every kind: a table without holes, and which queue carries a copy. */
+#include "devices/contract/device.h"
+
+#include "core/status.h"
+
+tdm_status tdm_device_ops_check(const tdm_device_ops *ops) {
+  const struct {
+    const char *name;
+    bool filled;
+  } slots[] = {
+      {"kind", ops->kind != NULL},
+      {"executes", ops->executes != NULL},
+      {"destroy", ops->destroy != NULL},
+      {"start", ops->start != NULL},
+      {"stop", ops->stop != NULL},
+      {"allocate", ops->allocate != NULL},
+      {"release", ops->release != NULL},
+      {"host_pointer", ops->host_pointer != NULL},
+      {"translate", ops->translate != NULL},
+      {"copy", ops->copy != NULL},
+      {"submit", ops->submit != NULL},
+      {"borrow", ops->borrow != NULL},
+      {"run_borrowed", ops->run_borrowed != NULL},
+      {"link", ops->link != NULL},
+      {"pin", ops->pin != NULL},
+      {"unpin", ops->unpin != NULL},
+  };
+  for (size_t i = 0; i < TDM_COUNT_OF(slots); ++i) {
+    if (slots[i].filled) continue;
+    return tdm_fail(TDM_INTERNAL, "devices of kind %s have no %s",
+                    ops->kind == NULL ? "?" : ops->kind, slots[i].name);
+  }
+  return TDM_OK;
+}
+
+tdm_status tdm_device_pin_unsupported(tdm_device *device, void *memory, size_t bytes) {
+  (void)memory;
+  return tdm_fail(TDM_UNSUPPORTED, "%s pins no memory (%zu bytes)", device->name, bytes);
+}
+
+tdm_status tdm_device_unpin_unsupported(tdm_device *device, void *memory, size_t bytes) {
+  (void)memory;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s has pinned no memory (%zu bytes)", device->name, bytes);
+}
+
+static tdm_queue *queue_or_compute(const tdm_device *device, tdm_queue_role role) {
+  tdm_queue *queue = device->queues[role];
+  return queue != NULL ? queue : device->queues[TDM_QUEUE_COMPUTE];
+}
+
+tdm_queue *tdm_route(const tdm_device *from, const tdm_device *to) {
+  if (tdm_device_same_kind(from, to)) return queue_or_compute(to, TDM_QUEUE_PEER);
+  if (from->host_addressable) return queue_or_compute(to, TDM_QUEUE_UPLOAD);
+  if (to->host_addressable) return queue_or_compute(from, TDM_QUEUE_DOWNLOAD);
+  return NULL;
+}

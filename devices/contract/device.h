@@ -1,0 +1,303 @@
+/* The contract that every kind of device keeps; one conformance suite (tests/devices/conformance)
+ * is its definition.
+ *
+ *   context --- device --- queue: in order, asynchronous, numbered
+ *                  |          \
+ *                memory        submission = (program, flight): a stretch of commands of one run
+ *
+ * A point is (queue, sequence number): it is reached once the queue has passed that command. A
+ * WAIT command holds its queue until a point of any queue is reached. A flight is one run's
+ * passage through its programs: where its operands lie, and which of its commands failed. Failure
+ * travels along the dependencies that commands name: a command whose dependency failed is not
+ * executed and has failed too; everything else runs. Points are reached either way. */
+#ifndef TANDEM_DEVICES_CONTRACT_DEVICE_H
+#define TANDEM_DEVICES_CONTRACT_DEVICE_H
+
+#include <stdatomic.h>
+
+#include "core/park.h"
+#include "core/status.h"
+#include "devices/devices.h"
+
+typedef struct tdm_queue tdm_queue;
+typedef struct tdm_flight tdm_flight;
+typedef struct tdm_faults tdm_faults;
+
+/* ---- Memory -------------------------------------------------------------------------------- */
+
+/* An address of some device. Only its own device (host_pointer, translate) makes it a pointer. */
+typedef uintptr_t tdm_address;
+
+typedef struct tdm_memory {
+  tdm_device *device;
+  tdm_address address; /* aligned to 64 */
+  size_t bytes;
+  struct tdm_staging *staging; /* of the context's pool; NULL: the device's own (staged_memory.h) */
+} tdm_memory;
+
+/* ---- Commands ------------------------------------------------------------------------------ */
+
+/* An operand: flight->bases[base] + offset. */
+typedef struct tdm_operand {
+  uint32_t base; /* TDM_OPERAND_ABSENT: an optional input that is not there */
+  uint64_t offset;
+} tdm_operand;
+#define TDM_OPERAND_ABSENT UINT32_MAX
+
+typedef enum tdm_command_kind {
+  TDM_COMMAND_EXECUTE,
+  TDM_COMMAND_COPY,
+  TDM_COMMAND_WAIT,
+  TDM_COMMAND_GATE,    /* if the flight has failed, the rest of the program is passed over: waits
+                          are kept, other commands count as failed */
+  TDM_COMMAND_NOTHING, /* passes; what a removed command becomes in tests */
+} tdm_command_kind;
+
+typedef struct tdm_execute {
+  const tdm_kernel *kernel;
+  const void *attributes;
+  void *state;
+  const tdm_spec *specs;       /* inputs, then outputs */
+  const tdm_operand *operands; /* inputs, then outputs */
+  uint16_t input_count;
+  uint16_t output_count;
+  uint8_t scalars;       /* which of the flight's */
+  tdm_operand workspace; /* base ABSENT: none */
+  size_t workspace_bytes;
+} tdm_execute;
+
+typedef struct tdm_copy {
+  tdm_device *from_device;
+  tdm_device *to_device;
+  tdm_operand from;
+  tdm_operand to;
+  size_t bytes;
+} tdm_copy;
+
+/* An injected failure of a wait falls on the next command of the program that is none; the point is
+ * awaited all the same, so that no memory is touched out of order. */
+typedef struct tdm_wait {
+  uint32_t program;  /* of the same flight... */
+  uint32_t position; /* ...has passed its command of this position */
+  bool previous;     /* of the run before instead: flight->previous_bases, if that is not NULL */
+} tdm_wait;
+
+typedef struct tdm_command {
+  uint8_t kind; /* tdm_command_kind */
+  bool signals; /* somebody waits for it: publish its point at once */
+  uint32_t id;  /* index in the flight's records; plan order; WAIT: of what it stands before */
+  uint32_t condition; /* executes only if flight->conditions[condition - 1]; 0: always */
+  uint32_t dependency_count;
+  const uint32_t *dependencies; /* ids */
+  union {
+    tdm_execute execute;
+    tdm_copy copy;
+    tdm_wait wait;
+  };
+  const char *name; /* of the node, for a profiler's ranges; lives as long; NULL: it has none */
+} tdm_command;
+
+/* A stretch of one queue. Immutable while any flight uses it. */
+typedef struct tdm_program {
+  tdm_queue *queue;
+  tdm_command *commands;
+  uint32_t count;
+  bool splits; /* some command wants the team: the program is not run on a borrowed thread */
+} tdm_program;
+
+/* ---- Flights ------------------------------------------------------------------------------- */
+
+/* When a command was executed, by tdm_time_ns whatever the device. All zero: it was not. */
+typedef struct tdm_command_times {
+  uint64_t wait_ns; /* its queue came to wait for a point, until begin_ns; 0: it did not */
+  uint64_t begin_ns;
+  uint64_t end_ns;
+} tdm_command_times;
+
+typedef struct tdm_failure {
+  uint32_t id; /* of the earliest failed command in plan order; UINT32_MAX: none */
+  tdm_status status;
+  char message[TDM_MESSAGE_BYTES];
+} tdm_failure;
+
+#define TDM_BASE_NONE UINT64_MAX
+
+struct tdm_flight {
+  const tdm_program *programs;
+  uint64_t *program_bases; /* sequence number of each program's first command, once submitted */
+  const uint64_t *previous_bases; /* program_bases of the run before, or TDM_BASE_NONE where there
+                                     is nothing to wait for; NULL: none at all */
+  tdm_address *bases;
+  const uint8_t *conditions;
+  const tdm_run_scalars *scalars; /* one at least; commands say which */
+  uint8_t *failed_ids;            /* one byte a command id; read only where failed is nonzero */
+  tdm_command_times *times;       /* per command id, zeroed before submitting; NULL: not recorded */
+  _Atomic uint32_t failed;        /* nonzero once any command failed, or the flight was stopped */
+  _Atomic uint32_t stopped;       /* 0; the tdm_status it was stopped with; or TDM_FLIGHT_CLOSED */
+  _Atomic uint32_t remaining;     /* submissions that have not ended; set before submitting */
+  _Atomic uint32_t failure_lock;
+  tdm_failure failure;
+  /* Called once by whoever ends the last submission, after its points are published; must not
+   * block. The flight may be submitted anew or freed inside. */
+  void (*settled)(tdm_flight *flight);
+  void *user;
+};
+
+/* Stops a flight from outside: commands that have not begun fail without a message of their own.
+ * False: it was stopped or closed before. A gate closes the flight when it lets it pass. Any
+ * thread, as long as the flight is not freed or reset. */
+#define TDM_FLIGHT_CLOSED UINT32_MAX
+bool tdm_flight_stop(tdm_flight *flight, tdm_status status);
+/* From here on it cannot be stopped. TDM_OK, or what it was stopped with already. */
+tdm_status tdm_flight_close(tdm_flight *flight);
+
+/* Marks id failed and keeps the message if it is the earliest so far. Any thread. */
+void tdm_flight_fail(tdm_flight *flight, uint32_t id, tdm_status status, const char *message);
+/* Marks id failed without a message of its own: it was passed over. */
+void tdm_flight_mark_failed(tdm_flight *flight, uint32_t id);
+/* Has command failed already, or any dependency of it? Marks command failed if so. */
+bool tdm_flight_spoiled(tdm_flight *flight, const tdm_command *command);
+/* Clears the failure record (command_count ids) before a new run, which may be stopped again. */
+void tdm_flight_reset(tdm_flight *flight, uint32_t command_count);
+
+/* One program of one flight, on its way through a queue; memory of whoever submits, who keeps it
+ * until the flight has settled. */
+typedef struct tdm_submission {
+  struct tdm_submission *next;
+  tdm_flight *flight;
+  uint32_t program;
+  uint32_t cursor;
+  uint64_t base;
+  uint64_t due_ns; /* for queues that model time */
+  uint64_t begin_ns;
+} tdm_submission;
+
+/* ---- Queues -------------------------------------------------------------------------------- */
+
+typedef enum tdm_queue_role {
+  TDM_QUEUE_COMPUTE,  /* kernels; copies where a kind has no queue for them */
+  TDM_QUEUE_UPLOAD,   /* host to this device */
+  TDM_QUEUE_DOWNLOAD, /* this device to host */
+  TDM_QUEUE_PEER,     /* from another device of its kind to this one */
+  TDM_QUEUE_ROLES
+} tdm_queue_role;
+
+#define TDM_MAX_WAITERS 64
+
+struct tdm_queue {
+  tdm_device *device;
+  tdm_queue_role role;
+  uint32_t index;             /* among all queues of the context */
+  _Atomic uint64_t submitted; /* sequence numbers given out; under the context's submit lock */
+  _Alignas(64) _Atomic uint64_t completed; /* every point below is reached */
+  _Atomic uint64_t waiters; /* bit i: the bell tdm_context_bell(context, i) wants to hear */
+};
+
+static inline bool tdm_queue_reached(tdm_queue *queue, uint64_t sequence) {
+  return atomic_load_explicit(&queue->completed, memory_order_seq_cst) > sequence;
+}
+
+/* ---- The device ---------------------------------------------------------------------------- */
+
+typedef struct tdm_link {
+  double latency_ns;
+  double bytes_per_ns;
+} tdm_link;
+
+/* Every slot is filled; tdm_device_ops_check says which is not. */
+typedef struct tdm_device_ops {
+  const char *kind;     /* "cpu" */
+  const char *executes; /* which kernels: "cpu" */
+  /* Frees the device; stopped, and no memory of it is out. Accepts half-built, NULL too. */
+  void (*destroy)(tdm_device *device);
+  /* Gives the device its cores and starts its threads; before its first submission. */
+  tdm_status (*start)(tdm_device *device);
+  /* Ends what is queued and joins the threads. Legal twice, and on a device never started; memory
+   * may be released afterwards, and host_pointer stays. Not on one of the device's threads. */
+  void (*stop)(tdm_device *device);
+  /* Strikes TDM_FAULT_ALLOCATION first. 0 bytes give an address as well. */
+  tdm_status (*allocate)(tdm_device *device, size_t bytes, tdm_memory *out_memory);
+  void (*release)(tdm_device *device, tdm_memory *memory);
+  /* The host's pointer to memory of this device; NULL where the host has none. */
+  void *(*host_pointer)(tdm_device *device, tdm_address address);
+  /* For code that executes for this device: a pointer to [address, address + bytes), or
+   * INVALID_ARGUMENT when that is not this device's live memory. */
+  tdm_status (*translate)(tdm_device *device, tdm_address address, size_t bytes, void **out);
+  /* Copies between this device and another of any kind that the caller found by tdm_route; the
+   * queue that carries it has struck TDM_FAULT_COPY. */
+  tdm_status (*copy)(tdm_device *device, const tdm_copy *copy, tdm_address from, tdm_address to);
+  /* Appends to queue; base and the queue's `submitted` are already set. Never fails, never blocks.
+   */
+  void (*submit)(tdm_queue *queue, tdm_submission *submission);
+  /* Under the lock that guards submit: if the queue is idle, lends it to the calling thread and
+   * answers true. False where it is busy or where a kind has no such thing. */
+  bool (*borrow)(tdm_queue *queue);
+  /* Of a borrowed queue: runs submission on the calling thread to its end, waits included, and
+   * gives the queue back. */
+  void (*run_borrowed)(tdm_queue *queue, tdm_submission *submission);
+  /* The modelled cost of a copy from or to `other`. */
+  tdm_link (*link)(const tdm_device *device, const tdm_device *other);
+  /* Locks host memory in place for this device's copies; memory and bytes are whole pages that are
+   * not pinned for it yet. UNSUPPORTED where a kind has no use for it. Any thread; may be slow. */
+  tdm_status (*pin)(tdm_device *device, void *memory, size_t bytes);
+  /* Of a range that pin was given, whole; INVALID_ARGUMENT for any other. No copy uses it. */
+  tdm_status (*unpin)(tdm_device *device, void *memory, size_t bytes);
+} tdm_device_ops;
+
+struct tdm_device {
+  const tdm_device_ops *ops;
+  tdm_context *context; /* borrowed: the context owns its devices */
+  char name[16];
+  char identity[96]; /* what it is beyond its name: model, driver's version, settings; measured
+                        links of another identity are not this device's. "": nothing to add */
+  int index;         /* within its kind */
+  int context_index; /* among all devices */
+  int node;          /* os index of the NUMA node nearest to it; -1: unknown, or several are */
+  bool host_addressable;
+  bool described;       /* of a machine that is not here: it is planned for, nothing executes */
+  bool stages_pageable; /* copies of pageable host memory go through the staging pool */
+  /* Addresses that the host cannot dereference and that belong to this device alone; none where
+   * hidden_bytes is 0. Code for host addressable devices refuses operands from there. */
+  tdm_address hidden_begin;
+  size_t hidden_bytes;
+  size_t team_size; /* threads that a kernel may use; at least 1; fixed by start */
+  tdm_queue *queues[TDM_QUEUE_ROLES]; /* NULL where a kind has none; COMPUTE always */
+};
+
+/* INTERNAL, naming the empty slot, or TDM_OK. */
+tdm_status tdm_device_ops_check(const tdm_device_ops *ops) TDM_WARN_UNUSED;
+/* The slots pin and unpin of kinds that read host memory as it is. */
+tdm_status tdm_device_pin_unsupported(tdm_device *device, void *memory, size_t bytes);
+tdm_status tdm_device_unpin_unsupported(tdm_device *device, void *memory, size_t bytes);
+static inline bool tdm_device_same_kind(const tdm_device *a, const tdm_device *b) {
+  return a->ops->kind == b->ops->kind;
+}
+
+/* Which queue carries a copy from one device to another. Direct routes: host to device (its upload
+ * queue), device to host (its download queue), within one kind (the destination's peer queue; a
+ * kind without one: its compute queue). Others go through cpu:0: NULL here. */
+tdm_queue *tdm_route(const tdm_device *from, const tdm_device *to);
+
+/* ---- Faults, for tests --------------------------------------------------------------------- */
+
+typedef enum tdm_fault_site {
+  TDM_FAULT_ALLOCATION, /* device memory */
+  TDM_FAULT_COPY,
+  TDM_FAULT_KERNEL,
+  TDM_FAULT_WAIT,
+  TDM_FAULT_SITES
+} tdm_fault_site;
+
+struct tdm_faults {
+  _Atomic uint64_t calls[TDM_FAULT_SITES];   /* since the site was armed, to count: at UINT64_MAX */
+  _Atomic uint64_t fail_at[TDM_FAULT_SITES]; /* the Nth call from now fails, from 1; 0: none */
+  _Atomic bool from_on;                      /* and every later one */
+};
+
+/* Arms one site of all devices of the context (n 0: disarms), and restarts its count. */
+void tdm_faults_arm(tdm_faults *faults, tdm_fault_site site, uint64_t n, bool from_on);
+/* Counts a call while its site is armed; a failure with its message ("injected failure of copy 3")
+ * when it is its turn. */
+tdm_status tdm_faults_strike(tdm_faults *faults, tdm_fault_site site);
+
+#endif

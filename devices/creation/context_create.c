@@ -1,0 +1,187 @@
+/* Creating a context and freeing it: options, the machine, devices, staging, links, kernels, the
+ * loop. Invariant: the loop comes last, since closing a caller's loop takes that loop's own time.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/process.h"
+#include "devices/context/context_state.h"
+#include "devices/creation/context_options.h"
+#include "devices/links/table.h"
+#include "devices/staging/pool.h"
+
+/* ---- Creating ------------------------------------------------------------------------------ */
+
+static tdm_status count_devices(tdm_context *context, const tdm_context_plan *plan,
+                                size_t *out_counts) {
+  size_t total = 0;
+  for (size_t i = 0; tdm_device_kinds[i] != NULL; ++i) {
+    const tdm_kind *kind = tdm_device_kinds[i];
+    const char *reason = kind->absent;
+    out_counts[i] = 0;
+    if (kind->absent == NULL && !plan->kinds[i].none) {
+      TDM_TRY(kind->count(context, &plan->kinds[i], &out_counts[i], &reason));
+    }
+    if (plan->kinds[i].count > 0 && out_counts[i] < (size_t)plan->kinds[i].count) {
+      return tdm_fail(TDM_UNAVAILABLE, "%d devices of kind %s were asked for, there are %zu: %s",
+                      plan->kinds[i].count, kind->name, out_counts[i],
+                      reason == NULL ? "no more were found" : reason);
+    }
+    total += out_counts[i];
+  }
+  const size_t bytes = total * sizeof(tdm_device *);
+  context->devices = tdm_allocate(&context->allocator, bytes, "the list of devices");
+  if (context->devices == NULL) return TDM_OUT_OF_MEMORY;
+  context->device_capacity = total;
+  context->cores =
+      tdm_allocate(&context->allocator, total * sizeof(tdm_core_range), "the division of cores");
+  return context->cores == NULL ? TDM_OUT_OF_MEMORY : TDM_OK;
+}
+
+static tdm_status create_device(tdm_context *context, const tdm_kind *kind,
+                                const tdm_kind_options *options, int index) {
+  tdm_device *device = NULL;
+  TDM_TRY(kind->create(context, options, index, &device));
+  device->context_index = (int)context->device_count;
+  context->devices[context->device_count++] = device;
+  (void)snprintf(device->name, sizeof(device->name), "%s:%d", kind->name, index);
+  const tdm_core_range *cores = tdm_context_cores(context, device);
+  if (cores != NULL) device->node = tdm_topology_range_node(context->topology, cores);
+  return tdm_device_ops_check(device->ops);
+}
+
+static tdm_status create_devices(tdm_context *context, const tdm_context_plan *plan) {
+  size_t counts[TDM_MAX_KINDS] = {0};
+  TDM_TRY(count_devices(context, plan, counts));
+  size_t secondary = 0;
+  for (size_t i = 0; tdm_device_kinds[i] != NULL; ++i) {
+    if (i == 0 || !tdm_device_kinds[i]->on_host) continue;
+    secondary += counts[i];
+    if (plan->kinds[i].count > 0) context->secondary_cores = true;
+  }
+  context->primary_count = counts[0];
+  context->secondary_count = secondary;
+  /* Devices on the host come first in the list, so that cores[i] is that of device i. */
+  tdm_topology_divide(context->topology, counts[0], secondary, context->secondary_cores,
+                      context->cores);
+  for (size_t i = 0; tdm_device_kinds[i] != NULL; ++i) {
+    for (size_t k = 0; k < counts[i]; ++k) {
+      TDM_TRY(create_device(context, tdm_device_kinds[i], &plan->kinds[i], (int)k));
+    }
+  }
+  return TDM_OK;
+}
+
+static tdm_status list_queues(tdm_context *context) {
+  const size_t most = context->device_count * TDM_QUEUE_ROLES;
+  context->queues =
+      tdm_allocate(&context->allocator, most * sizeof(tdm_queue *), "the list of queues");
+  if (context->queues == NULL) return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < context->device_count; ++i) {
+    for (size_t role = 0; role < TDM_QUEUE_ROLES; ++role) {
+      tdm_queue *queue = context->devices[i]->queues[role];
+      if (queue == NULL) continue;
+      queue->index = (uint32_t)context->queue_count;
+      context->queues[context->queue_count++] = queue;
+    }
+  }
+  return TDM_OK;
+}
+
+static tdm_status register_kernels(tdm_context *context) {
+  for (size_t i = 0; tdm_device_kinds[i] != NULL; ++i) {
+    const tdm_kind *kind = tdm_device_kinds[i];
+    if (kind->absent != NULL || kind->kernels == NULL) continue;
+    size_t count = 0;
+    const tdm_kernel *kernels = kind->kernels(&count);
+    if (kernels == NULL) return TDM_UNAVAILABLE;
+    for (size_t k = 0; k < count; ++k) {
+      TDM_TRY(tdm_kernel_registry_add(&context->kernels, &kernels[k]));
+    }
+  }
+  return TDM_OK;
+}
+
+static tdm_status create_locks(tdm_context *context) {
+  if (pthread_mutex_init(&context->submit_mutex, NULL) != 0 ||
+      pthread_mutex_init(&context->start_mutex, NULL) != 0 ||
+      pthread_mutex_init(&context->close_mutex, NULL) != 0 ||
+      pthread_cond_init(&context->users_gone, NULL) != 0) {
+    return tdm_fail(TDM_OUT_OF_MEMORY, "no locks for a context");
+  }
+  return TDM_OK;
+}
+
+static tdm_status build(tdm_context *context, const tdm_context_options *options,
+                        const tdm_context_plan *plan) {
+  TDM_TRY(create_locks(context));
+  TDM_TRY(tdm_kernel_registry_init(&context->kernels, &context->allocator));
+  TDM_TRY(tdm_topology_create(&context->allocator, NULL, &context->topology));
+  if (options->machine != NULL) TDM_TRY(tdm_machine_read(options->machine, &context->machine));
+  context->has_machine = options->machine != NULL;
+  TDM_TRY(create_devices(context, plan));
+  TDM_TRY(list_queues(context));
+  TDM_TRY(tdm_pool_create(context, NULL, &context->pool));
+  TDM_TRY(tdm_links_open(context, &context->links));
+  TDM_TRY(register_kernels(context));
+  return tdm_loop_create(&context->allocator, options->loop, &context->loop);
+}
+
+/* All of it, since what others read of the machine for a moment must not be taken for standard
+ * input by whoever makes a loop meanwhile. */
+static tdm_status build_held(tdm_context *context, const tdm_context_options *options,
+                             const tdm_context_plan *plan) {
+  tdm_low_descriptors low;
+  TDM_TRY(tdm_low_descriptors_hold(&low));
+  const tdm_status status = build(context, options, plan);
+  tdm_low_descriptors_release(&low);
+  return status;
+}
+
+static void destroy(tdm_context *context) {
+  const tdm_allocator allocator = context->allocator;
+  tdm_links_destroy(context->links);
+  tdm_pool_destroy(context->pool); /* before the devices: its memory is pinned for them */
+  for (size_t i = context->device_count; i-- > 0;) {
+    context->devices[i]->ops->destroy(context->devices[i]);
+  }
+  const size_t capacity = context->device_capacity;
+  tdm_release(&allocator, context->queues,
+              context->device_count * TDM_QUEUE_ROLES * sizeof(tdm_queue *));
+  tdm_release(&allocator, context->cores, capacity * sizeof(tdm_core_range));
+  tdm_release(&allocator, context->devices, capacity * sizeof(tdm_device *));
+  tdm_topology_destroy(context->topology);
+  tdm_kernel_registry_deinit(&context->kernels);
+  /* Glibc's locks own nothing: one that was never initialised may be destroyed as well. */
+  (void)pthread_cond_destroy(&context->users_gone);
+  (void)pthread_mutex_destroy(&context->close_mutex);
+  (void)pthread_mutex_destroy(&context->start_mutex);
+  (void)pthread_mutex_destroy(&context->submit_mutex);
+  tdm_release(&allocator, context, sizeof(*context));
+}
+
+tdm_context *tdm_context_create(const tdm_context_options *options) {
+  tdm_context_options known;
+  tdm_context_plan plan;
+  if (tdm_context_options_read(options, &known) != TDM_OK) return NULL;
+  if (tdm_context_plan_read(&known, &plan) != TDM_OK) return NULL;
+  if (tdm_process_watch() != TDM_OK) return NULL;
+  const tdm_allocator allocator =
+      known.allocator != NULL ? *known.allocator : tdm_allocator_default();
+  tdm_context *context = tdm_allocate(&allocator, sizeof(*context), "a context");
+  if (context == NULL) return NULL;
+  context->allocator = allocator;
+  context->log = known.log;
+  context->log_user = known.log_user;
+  context->callers_loop = known.loop != NULL;
+  context->red_zones = plan.red_zones;
+  context->destroy = destroy;
+  atomic_init(&context->references, 1);
+  context->process = (int)getpid();
+  context->generation = tdm_process_generation();
+  if (build_held(context, &known, &plan) == TDM_OK) return context;
+  destroy(context);
+  return NULL;
+}

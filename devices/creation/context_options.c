@@ -1,0 +1,129 @@
+/* The reader of a context's options. Invariant: whatever is not understood is an error that names
+ * where it stands. */
+#include "devices/creation/context_options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/settings.h"
+#include "core/status.h"
+
+static const char devices_variable[] = "TANDEM_DEVICES";
+static const char tf32_variable[] = "TANDEM_TF32";
+static const char red_zones_variable[] = "TANDEM_RED_ZONES";
+
+tdm_status tdm_context_options_read(const tdm_context_options *options,
+                                    tdm_context_options *out_options) {
+  *out_options = (tdm_context_options){.struct_size = sizeof(*out_options)};
+  if (options == NULL) return TDM_OK;
+  if (options->struct_size < sizeof(size_t) || options->struct_size > sizeof(*options)) {
+    return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_context_options: struct_size is %zu, not %zu",
+                    options->struct_size, sizeof(*options));
+  }
+  memcpy(out_options, options, options->struct_size);
+  return TDM_OK;
+}
+
+static size_t find_kind(const char *name) {
+  for (size_t i = 0; tdm_device_kinds[i] != NULL; ++i) {
+    if (strcmp(tdm_device_kinds[i]->name, name) == 0) return i;
+  }
+  return SIZE_MAX;
+}
+
+static tdm_status read_count(const char *source, const char *key, const char *text, uint64_t least,
+                             tdm_kind_options *kind) {
+  uint64_t count = 0;
+  TDM_TRY(tdm_setting_integer(source, key, text, least, TDM_MAX_DEVICES_OF_KIND, &count));
+  kind->count = (int)count;
+  kind->none = count == 0;
+  return TDM_OK;
+}
+
+static tdm_status read_devices_variable(tdm_context_plan *plan) {
+  const char *cursor = getenv(devices_variable);
+  if (cursor == NULL) return TDM_OK;
+  tdm_setting setting;
+  tdm_status status = TDM_OK;
+  while (tdm_setting_next(&cursor, devices_variable, &setting, &status)) {
+    const size_t kind = find_kind(setting.key);
+    if (kind == SIZE_MAX) {
+      return tdm_fail(TDM_INVALID_ARGUMENT, "%s: there is no kind of device \"%s\"",
+                      devices_variable, setting.key);
+    }
+    const uint64_t least = kind == 0 ? 1 : 0; /* the host itself is always there */
+    TDM_TRY(read_count(devices_variable, setting.key, setting.value, least, &plan->kinds[kind]));
+  }
+  return status;
+}
+
+static tdm_status read_kind_variables(const tdm_kind *kind, tdm_kind_options *options) {
+  const char *count = kind->count_variable == NULL ? NULL : getenv(kind->count_variable);
+  if (count != NULL && count[0] != '\0') {
+    TDM_TRY(read_count(kind->count_variable, "the count", count, 1, options));
+  }
+  if (kind->settings_variable != NULL) options->settings = getenv(kind->settings_variable);
+  return TDM_OK;
+}
+
+static tdm_status read_tf32(int asked, tdm_context_plan *plan) {
+  if (asked < -1 || asked > 1) {
+    return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_context_options: tf32 is %d, not -1, 0 or 1", asked);
+  }
+  uint64_t allowed = asked > 0;
+  const char *text = getenv(tf32_variable);
+  if (asked == 0 && text != NULL && text[0] != '\0') {
+    TDM_TRY(tdm_setting_integer(tf32_variable, "the value", text, 0, 1, &allowed));
+  }
+  for (size_t i = 0; i < TDM_MAX_KINDS; ++i)
+    plan->kinds[i].tf32 = allowed == 1;
+  return TDM_OK;
+}
+
+static tdm_status read_red_zones(tdm_context_plan *plan) {
+  static const char *const words[] = {[TDM_RED_ZONES_NONE] = "",
+                                      [TDM_RED_ZONES_FILLED] = "filled",
+                                      [TDM_RED_ZONES_UNFILLED] = "unfilled"};
+  const char *text = getenv(red_zones_variable);
+  for (size_t i = 0; i < TDM_COUNT_OF(words); ++i) {
+    if (strcmp(text == NULL ? "" : text, words[i]) != 0) continue;
+    plan->red_zones = (tdm_red_zones)i;
+    return TDM_OK;
+  }
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s is \"%.40s\", not filled or unfilled",
+                  red_zones_variable, text);
+}
+
+/* 0: the environment's count stays. -1: none, which the first kind, the host itself, refuses. */
+static tdm_status set_count(tdm_context_plan *plan, const char *kind, int count) {
+  if (count == 0) return TDM_OK;
+  const size_t index = find_kind(kind);
+  const bool none = count == -1 && index != 0;
+  if (!none && (count < 0 || count > TDM_MAX_DEVICES_OF_KIND)) {
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%d devices of kind %s were asked for, not 1 to %d%s",
+                    count, kind, TDM_MAX_DEVICES_OF_KIND, index == 0 ? "" : ", nor -1 for none");
+  }
+  if (none && index == SIZE_MAX) return TDM_OK;
+  if (index == SIZE_MAX) {
+    return tdm_fail(TDM_UNAVAILABLE, "this build has no devices of kind %s", kind);
+  }
+  plan->kinds[index].count = none ? 0 : count;
+  plan->kinds[index].none = none;
+  return TDM_OK;
+}
+
+tdm_status tdm_context_plan_read(const tdm_context_options *options, tdm_context_plan *out_plan) {
+  *out_plan = (tdm_context_plan){0};
+  TDM_TRY(read_devices_variable(out_plan));
+  for (size_t i = 0; tdm_device_kinds[i] != NULL; ++i) {
+    if (i == TDM_MAX_KINDS) return tdm_fail(TDM_INTERNAL, "more than %d kinds", TDM_MAX_KINDS);
+    TDM_TRY(read_kind_variables(tdm_device_kinds[i], &out_plan->kinds[i]));
+  }
+  TDM_TRY(read_tf32(options->tf32, out_plan));
+  TDM_TRY(read_red_zones(out_plan));
+  TDM_TRY(set_count(out_plan, "cpu", options->cpu_devices));
+  TDM_TRY(set_count(out_plan, "sim", options->sim_devices));
+  const size_t sim = find_kind("sim");
+  if (options->sim != NULL && sim != SIZE_MAX) out_plan->kinds[sim].settings = options->sim;
+  return TDM_OK;
+}

@@ -1,0 +1,25 @@
+/* What a context was asked for, read from its options and the environment. Invariant: options win
+ * over a kind's own variable, that over TANDEM_DEVICES, that over what the kind finds. */
+#ifndef TANDEM_DEVICES_CREATION_CONTEXT_OPTIONS_H
+#define TANDEM_DEVICES_CREATION_CONTEXT_OPTIONS_H
+
+#include "devices/contract/kind.h"
+#include "devices/contract/red_zones.h"
+
+enum { TDM_MAX_KINDS = 8, TDM_MAX_DEVICES_OF_KIND = 64 };
+
+/* One per entry of tdm_device_kinds, in its order. A count above 0, or none, was asked for by
+ * name. */
+typedef struct tdm_context_plan {
+  tdm_kind_options kinds[TDM_MAX_KINDS];
+  tdm_red_zones red_zones;
+} tdm_context_plan;
+
+/* Copies options (NULL: all defaults) of any earlier struct_size into the zeroed *out_options. */
+tdm_status tdm_context_options_read(const tdm_context_options *options,
+                                    tdm_context_options *out_options) TDM_WARN_UNUSED;
+/* The strings of the plan are the options' and the environment's. */
+tdm_status tdm_context_plan_read(const tdm_context_options *options,
+                                 tdm_context_plan *out_plan) TDM_WARN_UNUSED;
+
+#endif

@@ -1,0 +1,49 @@
+/* The context's side of links: reading the machine's file when it is created, calibrating when it
+ * is asked to. Invariant: a file that cannot be used is told in the log, and links stay modelled.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "devices/context/context.h"
+#include "devices/links/table.h"
+
+enum { PATH_BYTES = 3072 };
+
+void tdm_context_link(tdm_context *context, const tdm_device *from, const tdm_device *to,
+                      bool pinned, tdm_link_estimate *out_estimate) {
+  tdm_links_get(tdm_context_links(context), from, to, pinned, out_estimate);
+}
+
+tdm_status tdm_links_open(tdm_context *context, tdm_links **out_links) {
+  TDM_TRY(tdm_links_create(context, out_links));
+  char path[PATH_BYTES];
+  const bool asked_for = getenv("TANDEM_LINKS") != NULL;
+  /* Where there is no folder, or links are off, there is nothing to read. */
+  if (tdm_links_path(context, path, sizeof(path)) != TDM_OK) return TDM_OK;
+  const tdm_status status = tdm_links_load(context, path);
+  if (status == TDM_OUT_OF_MEMORY) return status;
+  const bool expected = status == TDM_UNAVAILABLE && !asked_for;
+  if (status != TDM_OK && !expected) {
+    tdm_context_log(context, TDM_LOG_WARNING, "links are modelled, not calibrated: %s",
+                    tdm_last_message());
+  }
+  return TDM_OK;
+}
+
+tdm_status tdm_context_calibrate(tdm_context *context, const char *cache_path) {
+  if (context == NULL) return tdm_fail(TDM_INVALID_ARGUMENT, "the context is NULL");
+  if (!tdm_context_enter(context)) return tdm_context_refuse(context);
+  size_t known_count = 0;
+  tdm_status status = tdm_links_calibrate(context, NULL, &known_count);
+  char path[PATH_BYTES];
+  const char *off = getenv("TANDEM_LINKS");
+  const bool kept = cache_path != NULL || off == NULL || strcmp(off, "off") != 0;
+  if (status == TDM_OK && cache_path == NULL && kept) {
+    status = tdm_links_path(context, path, sizeof(path));
+  }
+  if (status == TDM_OK && kept) {
+    status = tdm_links_save(context, cache_path != NULL ? cache_path : path, cache_path == NULL);
+  }
+  tdm_context_leave(context);
+  return status;
+}

@@ -1,0 +1,58 @@
+/* What a copy between two devices costs. Invariant: an estimate says where it comes from: from the
+ * device's own model until this machine was calibrated, then from measured copies, with how sure
+ * they make it. */
+#ifndef TANDEM_DEVICES_LINKS_LINKS_H
+#define TANDEM_DEVICES_LINKS_LINKS_H
+
+#include "devices/contract/device.h"
+
+typedef enum tdm_link_origin {
+  TDM_LINK_MODELLED,   /* device->ops->link says so; nothing was measured */
+  TDM_LINK_CALIBRATED, /* fitted to copies of this machine's */
+} tdm_link_origin;
+
+/* Between two devices of the host a copy costs what the caches make of it: how much memory was
+ * touched since its target was used last. So it is measured at three such distances with a source
+ * just written; and with a source that is as old as the target, at the last distance. */
+#define TDM_LINK_DISTANCES 3
+#define TDM_LINK_STALE TDM_LINK_DISTANCES
+#define TDM_LINK_STATES (TDM_LINK_DISTANCES + 1)
+
+/* At this size copies take `ratios` times what the line says, in each state: caches, page by page
+ * staging. */
+typedef struct tdm_link_knot {
+  double bytes;
+  double ratios[TDM_LINK_STATES];
+} tdm_link_knot;
+
+#define TDM_LINK_MOST_KNOTS 24
+
+typedef struct tdm_link_estimate {
+  tdm_link link; /* the line: latency_ns + bytes / bytes_per_ns (0: no limit) */
+  /* The line's parameters are this close to what endless measuring would give, 98 times of 100 by
+   * resampling; 0 of a modelled one. */
+  double latency_error_ns;
+  double ns_per_byte_error;
+  double deviation; /* median of |measured / line - 1| over the sizes: how straight the link is */
+  tdm_link_origin origin;
+  /* Bytes touched in between, rising; the first and less: none. All 0: the link has no caches to
+   * speak of. */
+  double distances[TDM_LINK_DISTANCES];
+  uint32_t knot_count;
+  tdm_link_knot knots[TDM_LINK_MOST_KNOTS]; /* (knot_count), by size */
+} tdm_link_estimate;
+
+/* The estimate for copies on the direct route from one device to another; pinned: of the host's
+ * end, where one end is the host. Any thread. */
+void tdm_context_link(tdm_context *context, const tdm_device *from, const tdm_device *to,
+                      bool pinned, tdm_link_estimate *out_estimate);
+/* The line, corrected between and beyond the sizes that were measured: where the source was just
+ * written and the destination just read. */
+double tdm_link_predict_ns(const tdm_link_estimate *estimate, double bytes);
+/* The same where touched_bytes of other memory were used in between; stale: since the source was
+ * used, too. */
+double tdm_link_predict_after_ns(const tdm_link_estimate *estimate, double bytes,
+                                 double touched_bytes, bool stale);
+const char *tdm_link_origin_name(tdm_link_origin origin); /* "modelled", "calibrated" */
+
+#endif

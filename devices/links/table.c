@@ -1,0 +1,134 @@
+/* Keeping the links. Invariant: see links.h; estimates are read and replaced under the mutex. */
+#include "devices/links/table.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "core/hash.h"
+#include "devices/context/context.h"
+#include "devices/topology/topology.h"
+
+struct tdm_links {
+  tdm_context *context;
+  size_t device_count;
+  tdm_link_estimate *estimates; /* (2 * device_count ^ 2): from, to, pinned */
+  pthread_mutex_t mutex;        /* of estimates */
+};
+
+static size_t slot_count(const tdm_links *links) {
+  return 2 * links->device_count * links->device_count;
+}
+
+static bool crosses(const tdm_device *from, const tdm_device *to) {
+  return from->host_addressable != to->host_addressable;
+}
+
+static size_t slot_of(const tdm_links *links, const tdm_device *from, const tdm_device *to,
+                      bool pinned) {
+  const size_t pair = (size_t)from->context_index * links->device_count + (size_t)to->context_index;
+  return 2 * pair + (pinned && crosses(from, to) ? 1 : 0);
+}
+
+static tdm_link_estimate modelled(const tdm_device *from, const tdm_device *to) {
+  /* The discrete side knows its link. */
+  const tdm_device *teller = to->host_addressable ? from : to;
+  const tdm_device *other = teller == to ? from : to;
+  return (tdm_link_estimate){.link = teller->ops->link(teller, other), .origin = TDM_LINK_MODELLED};
+}
+
+static void fill_modelled(const tdm_links *links, tdm_link_estimate *estimates) {
+  for (size_t i = 0; i < slot_count(links); ++i) {
+    const size_t pair = i / 2;
+    estimates[i] = modelled(tdm_context_device(links->context, pair / links->device_count),
+                            tdm_context_device(links->context, pair % links->device_count));
+  }
+}
+
+tdm_status tdm_links_create(tdm_context *context, tdm_links **out_links) {
+  *out_links = NULL;
+  const tdm_allocator *allocator = tdm_context_allocator(context);
+  tdm_links *links = tdm_allocate(allocator, sizeof(*links), "the links");
+  if (links == NULL) return TDM_OUT_OF_MEMORY;
+  if (pthread_mutex_init(&links->mutex, NULL) != 0) {
+    tdm_release(allocator, links, sizeof(*links));
+    return tdm_fail(TDM_OUT_OF_MEMORY, "no mutex for the links");
+  }
+  links->context = context;
+  links->device_count = tdm_device_count(context);
+  links->estimates =
+      tdm_allocate(allocator, slot_count(links) * sizeof(tdm_link_estimate), "the links");
+  if (links->estimates == NULL) {
+    tdm_links_destroy(links);
+    return TDM_OUT_OF_MEMORY;
+  }
+  fill_modelled(links, links->estimates);
+  *out_links = links;
+  return TDM_OK;
+}
+
+void tdm_links_destroy(tdm_links *links) {
+  if (links == NULL) return;
+  const tdm_allocator *allocator = tdm_context_allocator(links->context);
+  tdm_release(allocator, links->estimates, slot_count(links) * sizeof(tdm_link_estimate));
+  (void)pthread_mutex_destroy(&links->mutex);
+  tdm_release(allocator, links, sizeof(*links));
+}
+
+void tdm_links_get(tdm_links *links, const tdm_device *from, const tdm_device *to, bool pinned,
+                   tdm_link_estimate *out_estimate) {
+  (void)pthread_mutex_lock(&links->mutex);
+  *out_estimate = links->estimates[slot_of(links, from, to, pinned)];
+  (void)pthread_mutex_unlock(&links->mutex);
+}
+
+/* ---- Sets ---------------------------------------------------------------------------------- */
+
+tdm_status tdm_link_set_init(tdm_link_set *set, tdm_links *links) {
+  *set = (tdm_link_set){.links = links};
+  set->estimates = tdm_allocate(tdm_context_allocator(links->context),
+                                slot_count(links) * sizeof(tdm_link_estimate), "a set of links");
+  if (set->estimates == NULL) return TDM_OUT_OF_MEMORY;
+  fill_modelled(links, set->estimates);
+  return TDM_OK;
+}
+
+void tdm_link_set_deinit(tdm_link_set *set) {
+  tdm_release(tdm_context_allocator(set->links->context), set->estimates,
+              slot_count(set->links) * sizeof(tdm_link_estimate));
+  set->estimates = NULL;
+}
+
+tdm_link_estimate *tdm_link_set_at(tdm_link_set *set, const tdm_device *from, const tdm_device *to,
+                                   bool pinned) {
+  if (from == to || tdm_route(from, to) == NULL || (pinned && !crosses(from, to))) return NULL;
+  return &set->estimates[slot_of(set->links, from, to, pinned)];
+}
+
+void tdm_link_set_publish(tdm_link_set *set) {
+  tdm_links *links = set->links;
+  (void)pthread_mutex_lock(&links->mutex);
+  for (size_t i = 0; i < slot_count(links); ++i) {
+    if (set->estimates[i].origin == TDM_LINK_CALIBRATED) links->estimates[i] = set->estimates[i];
+  }
+  (void)pthread_mutex_unlock(&links->mutex);
+}
+
+/* ---- The key ------------------------------------------------------------------------------- */
+
+static uint64_t hash_device(const tdm_context *context, const tdm_device *device, uint64_t hash) {
+  hash = tdm_hash_string(device->name, hash);
+  hash = tdm_hash_string(device->identity, hash);
+  hash = tdm_hash_mix(hash, (uint64_t)device->node);
+  const tdm_core_range *cores = tdm_context_cores(context, device);
+  if (!device->host_addressable || cores == NULL) return hash;
+  return tdm_hash_mix(hash, ((uint64_t)cores->first << 32 | cores->count) * 2 + cores->units);
+}
+
+uint64_t tdm_links_key(tdm_context *context) {
+  uint64_t hash = tdm_topology_key(tdm_context_topology(context));
+  for (size_t i = 0; i < tdm_device_count(context); ++i)
+    hash = hash_device(context, tdm_context_device(context, i), hash);
+  return hash;
+}

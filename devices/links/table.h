@@ -1,0 +1,75 @@
+/* The context's links: an estimate for every pair of devices with a direct route and, where one of
+ * the two is the host, for pinned and pageable memory. Invariant: what was not calibrated is what
+ * the devices' models say; calibrating or loading replaces all that it knows at once, or nothing.
+ */
+#ifndef TANDEM_DEVICES_LINKS_TABLE_H
+#define TANDEM_DEVICES_LINKS_TABLE_H
+
+#include "devices/links/links.h"
+
+typedef struct tdm_links tdm_links;
+
+/* All modelled; then the machine's file, if there is one and nothing in it is wrong. out_links is
+ * where tdm_context_links finds them. */
+tdm_status tdm_links_open(tdm_context *context, tdm_links **out_links) TDM_WARN_UNUSED;
+/* All modelled. */
+tdm_status tdm_links_create(tdm_context *context, tdm_links **out_links) TDM_WARN_UNUSED;
+void tdm_links_destroy(tdm_links *links); /* NULL is legal */
+
+/* Any thread. pinned counts where just one of the two is the host. */
+void tdm_links_get(tdm_links *links, const tdm_device *from, const tdm_device *to, bool pinned,
+                   tdm_link_estimate *out_estimate);
+
+/* ---- A set of them, being made ------------------------------------------------------------- */
+
+/* What one calibration or one file knows. */
+typedef struct tdm_link_set {
+  tdm_links *links;
+  tdm_link_estimate *estimates; /* (slots); those not known are modelled */
+  size_t known_count;
+} tdm_link_set;
+
+tdm_status tdm_link_set_init(tdm_link_set *set, tdm_links *links) TDM_WARN_UNUSED;
+void tdm_link_set_deinit(tdm_link_set *set);
+/* The place of a link, to be read or written; NULL where there is no such link: no direct route, or
+ * pinned memory between two devices that are both the host, or both not. */
+tdm_link_estimate *tdm_link_set_at(tdm_link_set *set, const tdm_device *from, const tdm_device *to,
+                                   bool pinned);
+/* Makes the set's known links the context's. */
+void tdm_link_set_publish(tdm_link_set *set);
+
+/* ---- Calibrating --------------------------------------------------------------------------- */
+
+typedef struct tdm_links_calibration {
+  size_t least_bytes, most_bytes; /* doublings from the one to the other; 0: 1 KiB, 64 MiB */
+  uint32_t copies;                /* of one size, 5 to 64; 0: 15 */
+  uint64_t budget_ns;             /* a link; beyond it a size gets 5 copies. 0: 100 ms */
+  /* Between two devices of the host: what is touched at most to drive a copy's sides out of the
+   * caches; the last cache's size if that is less. 0: 64 MiB. */
+  size_t most_touched_bytes;
+} tdm_links_calibration;
+
+/* Copies along every link, through the devices' queues, and fits what their times say. Starts the
+ * devices; other work in flight disturbs it. Where the driver refuses to pin, pinned links stay
+ * modelled. options NULL: all defaults. On failure nothing changes. */
+tdm_status tdm_links_calibrate(tdm_context *context, const tdm_links_calibration *options,
+                               size_t *out_known_count) TDM_WARN_UNUSED;
+
+/* ---- The cache file ------------------------------------------------------------------------ */
+
+/* Names this machine with these devices: its cores, caches, nodes, the devices' names, what they
+ * are and where. Times measured under another key are not told here. */
+uint64_t tdm_links_key(tdm_context *context);
+/* Where the file is looked for: TANDEM_LINKS, else a name made of the key in $TANDEM_CACHE,
+ * $XDG_CACHE_HOME/tandem or ~/.cache/tandem. UNAVAILABLE where none of them is set, or TANDEM_LINKS
+ * is "off". */
+tdm_status tdm_links_path(tdm_context *context, char *path, size_t capacity) TDM_WARN_UNUSED;
+/* Writes what is calibrated to another name in the same folder, then renames it. Makes the folder
+ * (make_folder) where it is missing. */
+tdm_status tdm_links_save(tdm_context *context, const char *path, bool make_folder) TDM_WARN_UNUSED;
+/* UNAVAILABLE: there is no file, or it is of another machine. CORRUPT_DATA: it is not one of ours,
+ * or says what cannot be. IO: it cannot be read, or is no regular file. On failure nothing changes.
+ */
+tdm_status tdm_links_load(tdm_context *context, const char *path) TDM_WARN_UNUSED;
+
+#endif

@@ -1,0 +1,174 @@
+/* A flight of up to three programs: the target's device reads it and touches what lies between,
+ * then the source's device writes it (before, if it is stale), then it is copied, on whichever
+ * queue has the route. So what
+ * is timed begins as it does in a plan, with the worker at its queue and awake. Invariant: the
+ * calling thread waits for the end, so that whatever the flight refers to lies on its stack. */
+#include "devices/links/trial.h"
+
+#include "devices/context/context.h"
+
+enum { MOST_PROGRAMS = 3, MOST_COMMANDS = 3 };
+
+/* Command ids, and bases of operands. */
+enum { READ_TARGET, TOUCH_BETWEEN, WRITE_SOURCE, LEAVE_SOURCE, COPY, COMMANDS };
+enum { FROM_BASE, TO_BASE, BETWEEN_BASE, BASES };
+
+typedef struct touch {
+  size_t bytes;
+  bool writes;
+  tdm_spec spec;
+  tdm_operand operand;
+} touch;
+
+typedef struct flying {
+  tdm_command commands[MOST_PROGRAMS][MOST_COMMANDS];
+  tdm_program programs[MOST_PROGRAMS];
+  uint32_t program_count;
+  touch touches[COMMANDS];
+  tdm_doorbell *bell;
+  _Atomic bool settled;
+} flying;
+
+/* ---- Touching ------------------------------------------------------------------------------ */
+
+/* A byte of every cache line is enough: lines travel whole. */
+static tdm_status touch_memory(const tdm_kernel_call *call) {
+  enum { LINE = 64 };
+  const touch *asked = call->attributes;
+  volatile char *memory = call->outputs[0]; /* (bytes) */
+  for (size_t i = 0; i < asked->bytes; i += LINE) {
+    if (asked->writes) {
+      memory[i] = (char)i;
+    } else {
+      (void)memory[i];
+    }
+  }
+  return TDM_OK;
+}
+
+static const tdm_kernel touch_kernel = {.struct_size = sizeof(tdm_kernel),
+                                        .operation = "touch",
+                                        .executes = "cpu",
+                                        .execute = touch_memory};
+
+/* ---- Programs ------------------------------------------------------------------------------ */
+
+static tdm_program *add_program(flying *made, tdm_queue *queue) {
+  tdm_program *program = &made->programs[made->program_count];
+  *program = (tdm_program){.queue = queue, .commands = made->commands[made->program_count]};
+  if (made->program_count++ == 0) return program;
+  const tdm_program *before = program - 1;
+  program->commands[program->count++] =
+      (tdm_command){.kind = TDM_COMMAND_WAIT,
+                    .id = COMMANDS - 1,
+                    .wait = {.program = made->program_count - 2, .position = before->count - 1}};
+  return program;
+}
+
+static void add_touch(flying *made, tdm_program *program, uint32_t id, uint32_t base, size_t bytes,
+                      bool writes) {
+  touch *asked = &made->touches[id];
+  *asked = (touch){
+      .bytes = bytes,
+      .writes = writes,
+      .spec = {.dtype = TDM_UINT8, .shape = tdm_shape_of(1, (int64_t)bytes)},
+      .operand = {.base = base},
+  };
+  program->commands[program->count++] =
+      (tdm_command){.kind = TDM_COMMAND_EXECUTE,
+                    .signals = true,
+                    .id = id,
+                    .execute = {.kernel = &touch_kernel,
+                                .attributes = asked,
+                                .specs = &asked->spec,
+                                .operands = &asked->operand,
+                                .output_count = 1,
+                                .workspace = {.base = TDM_OPERAND_ABSENT}}};
+}
+
+static void use_target(const tdm_link_trial *trial, flying *made) {
+  tdm_device *to = trial->to_device;
+  if (!to->host_addressable) return;
+  tdm_program *program = add_program(made, to->queues[TDM_QUEUE_COMPUTE]);
+  add_touch(made, program, READ_TARGET, TO_BASE, trial->bytes, false);
+  if (trial->between_bytes > 0) {
+    add_touch(made, program, TOUCH_BETWEEN, BETWEEN_BASE, trial->between_bytes, true);
+  }
+}
+
+static void write_source(const tdm_link_trial *trial, flying *made) {
+  tdm_device *from = trial->from_device;
+  if (!from->host_addressable) return;
+  tdm_program *program = add_program(made, from->queues[TDM_QUEUE_COMPUTE]);
+  add_touch(made, program, WRITE_SOURCE, FROM_BASE, trial->bytes, true);
+  if (trial->stale && trial->between_bytes > 0) {
+    add_touch(made, program, LEAVE_SOURCE, BETWEEN_BASE, trial->between_bytes, false);
+  }
+}
+
+static void make_programs(const tdm_link_trial *trial, flying *made) {
+  if (trial->stale) write_source(trial, made);
+  use_target(trial, made);
+  if (!trial->stale) write_source(trial, made);
+  tdm_program *program = add_program(made, tdm_route(trial->from_device, trial->to_device));
+  program->commands[program->count++] = (tdm_command){.kind = TDM_COMMAND_COPY,
+                                                      .signals = true,
+                                                      .id = COPY,
+                                                      .copy = {.from_device = trial->from_device,
+                                                               .to_device = trial->to_device,
+                                                               .from = {.base = FROM_BASE},
+                                                               .to = {.base = TO_BASE},
+                                                               .bytes = trial->bytes}};
+}
+
+/* ---- Running ------------------------------------------------------------------------------- */
+
+static void trial_settled(tdm_flight *flight) {
+  flying *made = flight->user;
+  tdm_doorbell *bell = made->bell;
+  atomic_store(&made->settled, true); /* the flight may be gone from here on */
+  tdm_doorbell_ring(bell);
+}
+
+static void await_settled(flying *made) {
+  for (;;) {
+    const uint32_t seen = tdm_doorbell_read(made->bell);
+    if (atomic_load(&made->settled)) return;
+    tdm_doorbell_park(made->bell, seen, -1);
+  }
+}
+
+tdm_status tdm_link_trial_run(const tdm_link_trial *trial, double *out_ns) {
+  tdm_context *context = trial->to_device->context;
+  flying made = {.program_count = 0};
+  make_programs(trial, &made);
+  uint64_t program_bases[MOST_PROGRAMS] = {0};
+  tdm_address bases[BASES] = {trial->from, trial->to, trial->between};
+  uint8_t failed_ids[COMMANDS] = {0};
+  tdm_command_times times[COMMANDS] = {{0}};
+  const tdm_run_scalars scalars = {0};
+  const uint32_t bell = tdm_context_bell_acquire(context);
+  made.bell = tdm_context_bell(context, bell);
+  tdm_flight flight = {.programs = made.programs,
+                       .program_bases = program_bases,
+                       .bases = bases,
+                       .scalars = &scalars,
+                       .failed_ids = failed_ids,
+                       .times = times,
+                       .settled = trial_settled,
+                       .user = &made};
+  tdm_flight_reset(&flight, COMMANDS);
+  tdm_submission submissions[MOST_PROGRAMS] = {{.program = 0}, {.program = 1}, {.program = 2}};
+  tdm_status status = tdm_context_submit(context, &flight, submissions, made.program_count, false);
+  if (status == TDM_OK) {
+    await_settled(&made);
+    if (flight.failure.id != UINT32_MAX) {
+      status = tdm_fail(flight.failure.status, "%s", flight.failure.message);
+    }
+  }
+  tdm_context_bell_release(context, bell);
+  /* A clock may not have moved on. */
+  const tdm_command_times *took = &times[COPY];
+  *out_ns = took->end_ns > took->begin_ns ? (double)(took->end_ns - took->begin_ns) : 1;
+  return status;
+}

@@ -1,0 +1,51 @@
+/* Internal side of tensors. Invariant: a storage is released to its device after its last tensor.
+ */
+#ifndef TANDEM_DEVICES_TENSORS_TENSOR_H
+#define TANDEM_DEVICES_TENSORS_TENSOR_H
+
+#include "devices/contract/device.h"
+
+/* Retained memory. Made by tdm_storage_create, or by an owner that reuses blocks: `dispose` is
+ * called instead of freeing when the last reference goes. */
+typedef struct tdm_storage tdm_storage;
+struct tdm_storage {
+  _Atomic uint32_t references;
+  tdm_context *context; /* retained */
+  tdm_memory memory;
+  void (*dispose)(tdm_storage *storage); /* frees or reuses; runs on any thread */
+  void *user;
+};
+
+struct tdm_tensor {
+  _Atomic uint32_t references;
+  tdm_dtype dtype;
+  tdm_shape shape;
+  size_t offset_bytes;
+  size_t bytes;
+  tdm_storage *storage;
+};
+
+/* Device memory of at least bytes; contents undefined. partner: see tdm_memory_take, or NULL. */
+tdm_status tdm_storage_create(tdm_context *context, tdm_device *device, tdm_device *partner,
+                              size_t bytes, tdm_storage **out_storage) TDM_WARN_UNUSED;
+void tdm_storage_retain(tdm_storage *storage);
+void tdm_storage_release(tdm_storage *storage);
+
+/* A tensor over storage (retained) at offset_bytes; shape is concrete. */
+tdm_status tdm_tensor_over(tdm_storage *storage, size_t offset_bytes, tdm_dtype dtype,
+                           const tdm_shape *shape, tdm_tensor **out_tensor) TDM_WARN_UNUSED;
+static inline tdm_address tdm_tensor_address(const tdm_tensor *tensor) {
+  return tensor->storage->memory.address + tensor->offset_bytes;
+}
+/* tdm_tensor_data without a message: NULL where the host may not read. */
+void *tdm_tensor_host_data(const tdm_tensor *tensor);
+static inline tdm_device *tdm_tensor_owner(const tdm_tensor *tensor) {
+  return tensor->storage->memory.device;
+}
+static inline tdm_memory tdm_tensor_memory(const tdm_tensor *tensor) {
+  return (tdm_memory){.device = tdm_tensor_owner(tensor),
+                      .address = tdm_tensor_address(tensor),
+                      .bytes = tensor->bytes};
+}
+
+#endif

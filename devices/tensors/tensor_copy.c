@@ -1,0 +1,267 @@
+/* Tensors' contents: filling, reading, writing, moving, converting. Invariant: what leaves or
+ * enters a device does so by tdm_context_copy; fills and conversions are computed by the host, once
+ * for all kinds, so that their numbers are the same everywhere. */
+#include <math.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "devices/context/context.h"
+#include "devices/kernels.h"
+#include "devices/tensors/tensor.h"
+
+static tdm_context *context_of(const tdm_tensor *tensor) {
+  return tensor->storage->context;
+}
+
+/* Memory of the host's that is no tensor, as the host's device sees it. */
+static tdm_memory host_memory(tdm_context *context, const void *data, size_t bytes) {
+  return (tdm_memory){
+      .device = tdm_context_device(context, 0), .address = (tdm_address)data, .bytes = bytes};
+}
+
+/* ---- Reading and writing ------------------------------------------------------------------- */
+
+static tdm_status check_size(const tdm_tensor *tensor, const void *data, size_t bytes) {
+  if (tensor == NULL) return tdm_fail(TDM_INVALID_ARGUMENT, "the tensor is NULL");
+  if (bytes != tensor->bytes) {
+    return tdm_fail(TDM_INVALID_ARGUMENT, "the tensor has %zu bytes, not %zu", tensor->bytes,
+                    bytes);
+  }
+  if (data == NULL && bytes > 0) return tdm_fail(TDM_INVALID_ARGUMENT, "the data is NULL");
+  return TDM_OK;
+}
+
+tdm_status tdm_tensor_read(const tdm_tensor *tensor, void *out_data, size_t bytes) {
+  TDM_TRY(check_size(tensor, out_data, bytes));
+  if (bytes == 0) return TDM_OK;
+  const void *data = tdm_tensor_host_data(tensor);
+  if (data != NULL) { /* also legal once the context is closed */
+    memcpy(out_data, data, bytes);
+    return TDM_OK;
+  }
+  const tdm_memory from = tdm_tensor_memory(tensor);
+  const tdm_memory to = host_memory(context_of(tensor), out_data, bytes);
+  return tdm_context_copy(context_of(tensor), &from, &to, bytes);
+}
+
+tdm_status tdm_tensor_write(tdm_tensor *tensor, const void *data, size_t bytes) {
+  TDM_TRY(check_size(tensor, data, bytes));
+  if (bytes == 0) return TDM_OK;
+  void *mine = tdm_tensor_host_data(tensor);
+  if (mine != NULL) {
+    memcpy(mine, data, bytes);
+    return TDM_OK;
+  }
+  const tdm_memory from = host_memory(context_of(tensor), data, bytes);
+  const tdm_memory to = tdm_tensor_memory(tensor);
+  return tdm_context_copy(context_of(tensor), &from, &to, bytes);
+}
+
+tdm_tensor *tdm_tensor_from(tdm_context *context, tdm_dtype dtype, tdm_shape shape,
+                            const void *data) {
+  tdm_tensor *tensor = tdm_tensor_create(context, "cpu:0", dtype, shape);
+  if (tensor == NULL) return NULL;
+  if (tdm_tensor_write(tensor, data, tensor->bytes) == TDM_OK) return tensor;
+  tdm_tensor_release(tensor);
+  return NULL;
+}
+
+/* ---- Filling ------------------------------------------------------------------------------- */
+
+/* C leaves a conversion that does not fit undefined; here it saturates, and NaN gives 0. */
+static int64_t saturate(double value, int64_t least, int64_t most) {
+  if (isnan(value)) return 0;
+  if (value <= (double)least) return least;
+  if (value >= (double)most) return most;
+  return (int64_t)value;
+}
+
+static void store(tdm_dtype dtype, void *data, int64_t index, double value) {
+  switch (dtype) {
+  case TDM_FLOAT32:
+    ((float *)data)[index] = (float)value;
+    break;
+  case TDM_FLOAT64:
+    ((double *)data)[index] = value;
+    break;
+  case TDM_INT32:
+    ((int32_t *)data)[index] = (int32_t)saturate(value, INT32_MIN, INT32_MAX);
+    break;
+  case TDM_INT64:
+    ((int64_t *)data)[index] = saturate(value, INT64_MIN, INT64_MAX);
+    break;
+  case TDM_UINT8:
+    ((uint8_t *)data)[index] = (uint8_t)saturate(value, 0, UINT8_MAX);
+    break;
+  case TDM_BOOL:
+    ((uint8_t *)data)[index] = value != 0.0;
+    break;
+  case TDM_DTYPE_NONE:
+  case TDM_FLOAT16:
+  case TDM_BFLOAT16:
+  case TDM_DTYPE_COUNT:
+    break; /* refused by begin_fill */
+  }
+}
+
+/* A tensor to fill on the host: the one asked for, or one of cpu:0 that finish_fill moves. */
+static tdm_tensor *begin_fill(tdm_context *context, const char *device, tdm_dtype dtype,
+                              tdm_shape shape) {
+  if (dtype == TDM_FLOAT16 || dtype == TDM_BFLOAT16) {
+    (void)tdm_fail(TDM_UNSUPPORTED, "tensors of %s cannot be filled yet", tdm_dtype_name(dtype));
+    return NULL;
+  }
+  if (context == NULL) {
+    (void)tdm_fail(TDM_INVALID_ARGUMENT, "the context is NULL");
+    return NULL;
+  }
+  const tdm_device *found = tdm_context_find_device(context, device);
+  if (found == NULL) return NULL;
+  if (found->host_addressable) return tdm_tensor_create(context, device, dtype, shape);
+  tdm_tensor *filled = tdm_tensor_create(context, "cpu:0", dtype, shape);
+  if (filled == NULL) (void)tdm_fail_within(TDM_OUT_OF_MEMORY, "a tensor of %s", device);
+  return filled;
+}
+
+/* Takes over the reference to filled. */
+static tdm_tensor *finish_fill(tdm_tensor *filled, const char *device) {
+  tdm_tensor *tensor = tdm_tensor_to(filled, device, TDM_DTYPE_NONE);
+  tdm_tensor_release(filled);
+  return tensor;
+}
+
+tdm_tensor *tdm_tensor_zeros(tdm_context *context, const char *device, tdm_dtype dtype,
+                             tdm_shape shape) {
+  tdm_tensor *tensor = begin_fill(context, device, dtype, shape);
+  if (tensor == NULL) return NULL;
+  if (tensor->bytes > 0) memset(tdm_tensor_data(tensor), 0, tensor->bytes);
+  return finish_fill(tensor, device);
+}
+
+tdm_tensor *tdm_tensor_full(tdm_context *context, const char *device, tdm_dtype dtype,
+                            tdm_shape shape, double value) {
+  tdm_tensor *tensor = begin_fill(context, device, dtype, shape);
+  if (tensor == NULL) return NULL;
+  const int64_t count = tdm_shape_count(&shape);
+  for (int64_t i = 0; i < count; ++i) {
+    store(dtype, tdm_tensor_data(tensor), i, value);
+  }
+  return finish_fill(tensor, device);
+}
+
+static double uniform_element(const tdm_random *random, tdm_dtype dtype, int64_t index, double low,
+                              double high) {
+  const uint64_t element = (uint64_t)index;
+  if (dtype == TDM_FLOAT32) {
+    const double value = low + (high - low) * (double)tdm_random_uniform_float32(random, element);
+    /* Rounding to float32 may reach high, which is outside. */
+    if ((double)(float)value < high || !(low < high)) return value;
+    return (double)nextafterf((float)high, (float)low);
+  }
+  const double value = low + (high - low) * tdm_random_uniform_float64(random, element);
+  if (!tdm_dtype_is_floating(dtype)) return floor(value);
+  return value < high || !(low < high) ? value : nextafter(high, low);
+}
+
+tdm_tensor *tdm_tensor_uniform(tdm_context *context, const char *device, tdm_dtype dtype,
+                               tdm_shape shape, uint64_t seed, double low, double high) {
+  if (!(low <= high)) {
+    (void)tdm_fail(TDM_INVALID_ARGUMENT, "there is no number in [%g, %g)", low, high);
+    return NULL;
+  }
+  tdm_tensor *tensor = begin_fill(context, device, dtype, shape);
+  if (tensor == NULL) return NULL;
+  const tdm_random random = {.seed = seed};
+  const int64_t count = tdm_shape_count(&shape);
+  for (int64_t i = 0; i < count; ++i) {
+    store(dtype, tdm_tensor_data(tensor), i, uniform_element(&random, dtype, i, low, high));
+  }
+  return finish_fill(tensor, device);
+}
+
+/* ---- Moving and converting ----------------------------------------------------------------- */
+
+/* A new tensor with the same elements on device. */
+static tdm_tensor *move(const tdm_tensor *tensor, const tdm_device *device) {
+  tdm_tensor *moved =
+      tdm_tensor_create(context_of(tensor), device->name, tensor->dtype, tensor->shape);
+  if (moved == NULL) return NULL;
+  const tdm_memory from = tdm_tensor_memory(tensor);
+  const tdm_memory to = tdm_tensor_memory(moved);
+  if (tdm_context_copy(context_of(tensor), &from, &to, tensor->bytes) == TDM_OK) return moved;
+  tdm_tensor_release(moved);
+  return NULL;
+}
+
+static tdm_status run_cast(const tdm_kernel *kernel, const tdm_tensor *from, tdm_tensor *to) {
+  const tdm_spec input = {.dtype = from->dtype, .shape = from->shape};
+  const tdm_spec output = {.dtype = to->dtype, .shape = to->shape};
+  tdm_kernel_answer answer = {0};
+  if (kernel->prepare != NULL) {
+    const tdm_kernel_request request = {
+        .inputs = &input, .input_count = 1, .outputs = &output, .output_count = 1, .team_size = 1};
+    TDM_TRY(kernel->prepare(&request, &answer));
+  }
+  const tdm_allocator *allocator = tdm_context_allocator(context_of(from));
+  tdm_status status = TDM_OK;
+  void *workspace = NULL;
+  if (answer.workspace_bytes > 0) {
+    workspace = tdm_allocate(allocator, answer.workspace_bytes, "the workspace of a cast");
+    if (workspace == NULL) status = TDM_OUT_OF_MEMORY;
+  }
+  if (status == TDM_OK) {
+    const void *const inputs[] = {tdm_tensor_data(from)};
+    void *const outputs[] = {tdm_tensor_data(to)};
+    const tdm_run_scalars scalars = {0};
+    status = kernel->execute(&(tdm_kernel_call){.state = answer.state,
+                                                .input_specs = &input,
+                                                .output_specs = &output,
+                                                .inputs = inputs,
+                                                .outputs = outputs,
+                                                .workspace = workspace,
+                                                .scalars = &scalars});
+  }
+  tdm_release(allocator, workspace, answer.workspace_bytes);
+  if (kernel->release != NULL) kernel->release(answer.state);
+  return status;
+}
+
+/* A new tensor of dtype on a device of the host's: `device` if it is one, else cpu:0. */
+static tdm_tensor *cast_on_host(tdm_tensor *tensor, const tdm_device *device, tdm_dtype dtype) {
+  tdm_context *context = context_of(tensor);
+  const tdm_device *host = device->host_addressable ? device : tdm_context_device(context, 0);
+  const tdm_kernel *kernel =
+      tdm_context_find_kernel(context, TDM_OP_CAST, host->ops->executes, dtype);
+  if (kernel == NULL) {
+    (void)tdm_fail(TDM_UNSUPPORTED, "there is no conversion from %s to %s",
+                   tdm_dtype_name(tensor->dtype), tdm_dtype_name(dtype));
+    return NULL;
+  }
+  tdm_tensor *source =
+      tdm_tensor_owner(tensor)->host_addressable ? tdm_tensor_retain(tensor) : move(tensor, host);
+  if (source == NULL) return NULL;
+  tdm_tensor *result = tdm_tensor_create(context, host->name, dtype, tensor->shape);
+  if (result != NULL && run_cast(kernel, source, result) != TDM_OK) {
+    tdm_tensor_release(result);
+    result = NULL;
+  }
+  tdm_tensor_release(source);
+  return result;
+}
+
+tdm_tensor *tdm_tensor_to(tdm_tensor *tensor, const char *device, tdm_dtype dtype) {
+  if (tensor == NULL) {
+    (void)tdm_fail(TDM_INVALID_ARGUMENT, "tdm_tensor_to: the tensor is NULL");
+    return NULL;
+  }
+  tdm_device *owner = tdm_tensor_owner(tensor);
+  tdm_device *target = device == NULL ? owner : tdm_context_find_device(context_of(tensor), device);
+  if (target == NULL) return NULL;
+  const bool same_dtype = dtype == TDM_DTYPE_NONE || dtype == tensor->dtype;
+  if (same_dtype) return target == owner ? tdm_tensor_retain(tensor) : move(tensor, target);
+  tdm_tensor *converted = cast_on_host(tensor, target, dtype);
+  if (converted == NULL || tdm_tensor_owner(converted) == target) return converted;
+  tdm_tensor *moved = move(converted, target);
+  tdm_tensor_release(converted);
+  return moved;
+}

@@ -1,0 +1,235 @@
+/* Reading the machine with hwloc and dividing it. Invariant: `cores` and `units` list what the
+ * process may use in the same order, node by node, so that a range of either is compact. */
+#include <assert.h>
+#include <string.h>
+
+#include "devices/topology/topology_state.h"
+
+/* ---- Reading ------------------------------------------------------------------------------- */
+
+/* Devices on the PCI bus, for the nodes that they are near to: as the kernel lists them. The plugin
+ * that also does so opens a library that never gives its memory back. */
+static int read_pci(hwloc_topology_t hwloc) {
+  (void)hwloc_topology_set_components(hwloc, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "pci");
+  return hwloc_topology_set_type_filter(hwloc, HWLOC_OBJ_PCI_DEVICE,
+                                        HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+}
+
+static tdm_status load(tdm_topology *topology, const char *description) {
+  if (hwloc_topology_init(&topology->hwloc) != 0) {
+    topology->hwloc = NULL;
+    return tdm_fail(TDM_OUT_OF_MEMORY, "hwloc cannot make a topology");
+  }
+  int code = read_pci(topology->hwloc);
+  if (code == 0 && description != NULL && description[0] == '<') {
+    code = hwloc_topology_set_xmlbuffer(topology->hwloc, description, (int)strlen(description) + 1);
+  } else if (code == 0 && description != NULL) {
+    code = hwloc_topology_set_synthetic(topology->hwloc, description);
+  }
+  if (code != 0) {
+    return tdm_fail(TDM_INVALID_ARGUMENT, "hwloc does not understand this topology: %.200s",
+                    description);
+  }
+  if (hwloc_topology_load(topology->hwloc) != 0) {
+    return tdm_fail(TDM_UNAVAILABLE, "hwloc cannot read the machine's topology");
+  }
+  topology->loaded = true;
+  /* What HWLOC_XMLFILE describes is hwloc's answer as well, and not where this process runs. */
+  topology->is_this_machine =
+      description == NULL && hwloc_topology_is_thissystem(topology->hwloc) != 0;
+  return TDM_OK;
+}
+
+/* Takes out what the process may not run on; a topology that cannot be restricted stays whole. */
+static void restrict_to_affinity(tdm_topology *topology) {
+  hwloc_bitmap_t allowed = hwloc_bitmap_alloc();
+  if (allowed == NULL) return;
+  if (hwloc_get_cpubind(topology->hwloc, allowed, HWLOC_CPUBIND_PROCESS) == 0) {
+    /* PCI devices stay, although no core beside them is left. */
+    (void)hwloc_topology_restrict(topology->hwloc, allowed, HWLOC_RESTRICT_FLAG_ADAPT_IO);
+  }
+  hwloc_bitmap_free(allowed);
+}
+
+/* Appends the objects of one type whose memory comes from node, in order, to list. Other nodes may
+ * be near to them as well: HBM beside DRAM, an expander beside all. */
+static size_t append_of(const tdm_topology *topology, hwloc_obj_t node, hwloc_obj_type_t type,
+                        hwloc_obj_t *list, size_t count) {
+  hwloc_obj_t object = NULL;
+  while ((object = hwloc_get_next_obj_by_type(topology->hwloc, type, object)) != NULL) {
+    if (tdm_topology_nearest_node(topology, object->nodeset) == node) list[count++] = object;
+  }
+  return count;
+}
+
+static tdm_status list_cores(tdm_topology *topology) {
+  const hwloc_topology_t hwloc = topology->hwloc;
+  const int unit_count = hwloc_get_nbobjs_by_type(hwloc, HWLOC_OBJ_PU);
+  const int core_count = hwloc_get_nbobjs_by_type(hwloc, HWLOC_OBJ_CORE);
+  if (unit_count <= 0) return tdm_fail(TDM_UNAVAILABLE, "hwloc finds no processing unit");
+  const hwloc_obj_type_t core_type = core_count > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
+
+  topology->capacity = (size_t)unit_count + 1;
+  const size_t bytes = topology->capacity * sizeof(hwloc_obj_t);
+  topology->cores = tdm_allocate(topology->allocator, bytes, "the list of cores");
+  if (topology->cores == NULL) return TDM_OUT_OF_MEMORY;
+  topology->units = tdm_allocate(topology->allocator, bytes, "the list of processing units");
+  if (topology->units == NULL) return TDM_OUT_OF_MEMORY;
+  topology->node_core_ends = tdm_allocate(
+      topology->allocator, topology->capacity * sizeof(uint32_t), "the list of NUMA nodes");
+  if (topology->node_core_ends == NULL) return TDM_OUT_OF_MEMORY;
+
+  hwloc_obj_t node = NULL;
+  while ((node = hwloc_get_next_obj_by_type(hwloc, HWLOC_OBJ_NUMANODE, node)) != NULL) {
+    const size_t before = topology->core_count;
+    topology->core_count =
+        append_of(topology, node, core_type, topology->cores, topology->core_count);
+    topology->unit_count =
+        append_of(topology, node, HWLOC_OBJ_PU, topology->units, topology->unit_count);
+    if (topology->core_count == before) continue; /* memory without cores */
+    topology->node_core_ends[topology->node_count++] = (uint32_t)topology->core_count;
+  }
+  if (topology->core_count == 0) return tdm_fail(TDM_UNAVAILABLE, "hwloc finds no core");
+  return TDM_OK;
+}
+
+tdm_status tdm_topology_create(const tdm_allocator *allocator, const char *description,
+                               tdm_topology **out_topology) {
+  *out_topology = NULL;
+  tdm_topology *topology = tdm_allocate(allocator, sizeof(*topology), "the machine's topology");
+  if (topology == NULL) return TDM_OUT_OF_MEMORY;
+  topology->allocator = allocator;
+  tdm_status status = load(topology, description);
+  if (status != TDM_OK) goto fail;
+  if (topology->is_this_machine) restrict_to_affinity(topology);
+  status = list_cores(topology);
+  if (status != TDM_OK) goto fail;
+  *out_topology = topology;
+  return TDM_OK;
+fail:
+  tdm_topology_destroy(topology);
+  return status;
+}
+
+void tdm_topology_destroy(tdm_topology *topology) {
+  if (topology == NULL) return;
+  const tdm_allocator *allocator = topology->allocator;
+  tdm_release(allocator, topology->node_core_ends, topology->capacity * sizeof(uint32_t));
+  tdm_release(allocator, topology->units, topology->capacity * sizeof(hwloc_obj_t));
+  tdm_release(allocator, topology->cores, topology->capacity * sizeof(hwloc_obj_t));
+  if (topology->hwloc != NULL) hwloc_topology_destroy(topology->hwloc);
+  tdm_release(allocator, topology, sizeof(*topology));
+}
+
+size_t tdm_topology_node_count(const tdm_topology *topology) {
+  return topology->node_count;
+}
+
+size_t tdm_topology_core_count(const tdm_topology *topology) {
+  return topology->core_count;
+}
+
+size_t tdm_topology_cache_bytes(const tdm_topology *topology) {
+  size_t bytes = 0;
+  for (hwloc_obj_t object = topology->cores[0]; object != NULL; object = object->parent) {
+    if (hwloc_obj_type_is_dcache(object->type)) bytes = (size_t)object->attr->cache.size;
+  }
+  return bytes;
+}
+
+/* ---- Dividing ------------------------------------------------------------------------------ */
+
+static tdm_core_range part(tdm_core_range whole, size_t index, size_t parts) {
+  assert(parts > 0);
+  /* The first parts are the larger ones. */
+  const size_t least = whole.count / parts;
+  const size_t larger = whole.count % parts;
+  const size_t first = index * least + (index < larger ? index : larger);
+  whole.first += (uint32_t)first;
+  whole.count = (uint32_t)(least + (index < larger ? 1 : 0));
+  return whole;
+}
+
+static tdm_core_range cpu_part(const tdm_topology *topology, bool units, size_t index,
+                               size_t cpu_count) {
+  if (cpu_count == topology->node_count && !units) {
+    const uint32_t first = index == 0 ? 0 : topology->node_core_ends[index - 1];
+    return (tdm_core_range){.first = first, .count = topology->node_core_ends[index] - first};
+  }
+  const size_t count = units ? topology->unit_count : topology->core_count;
+  return part((tdm_core_range){.count = (uint32_t)count, .units = units}, index, cpu_count);
+}
+
+/* Divides by cores or by units; false when a device would be left without one. */
+static bool divide_by(const tdm_topology *topology, bool units, size_t cpu_count,
+                      size_t sims_with_cores, tdm_core_range *out_ranges) {
+  const size_t count = units ? topology->unit_count : topology->core_count;
+  if (cpu_count + sims_with_cores > count) return false;
+  for (size_t i = 0; i < cpu_count; ++i) {
+    const tdm_core_range whole = cpu_part(topology, units, i, cpu_count);
+    const size_t sims = sims_with_cores / cpu_count + (i < sims_with_cores % cpu_count ? 1 : 0);
+    if (whole.count < 1 + sims) return false;
+    out_ranges[i] = part(whole, 0, 1 + sims);
+    for (size_t k = 0; k < sims; ++k) {
+      out_ranges[cpu_count + i + k * cpu_count] = part(whole, 1 + k, 1 + sims);
+    }
+  }
+  return true;
+}
+
+void tdm_topology_divide(const tdm_topology *topology, size_t cpu_count, size_t sim_count,
+                         bool sims_have_cores, tdm_core_range *out_ranges) {
+  assert(cpu_count > 0);
+  const size_t sims_with_cores = sims_have_cores ? sim_count : 0;
+  const bool divided = divide_by(topology, false, cpu_count, sims_with_cores, out_ranges) ||
+                       divide_by(topology, true, cpu_count, sims_with_cores, out_ranges);
+  if (!divided) {
+    for (size_t i = 0; i < cpu_count + sim_count; ++i) {
+      out_ranges[i] = (tdm_core_range){
+          .first = (uint32_t)(i % topology->unit_count), .count = 1, .units = true, .shared = true};
+    }
+    return;
+  }
+  for (size_t i = 0; i < sim_count && !sims_have_cores; ++i) {
+    tdm_core_range range = out_ranges[i % cpu_count];
+    range.first += range.count - 1; /* the last core: the first is the one a cpu worker is on */
+    range.count = 1;
+    range.shared = true;
+    out_ranges[cpu_count + i] = range;
+  }
+}
+
+/* ---- Binding ------------------------------------------------------------------------------- */
+
+/* The range's processing units; NULL when memory is short. */
+static hwloc_bitmap_t range_set(const tdm_topology *topology, const tdm_core_range *range) {
+  hwloc_bitmap_t set = hwloc_bitmap_alloc();
+  if (set == NULL) return NULL;
+  hwloc_obj_t *const objects = range->units ? topology->units : topology->cores;
+  for (size_t i = 0; i < range->count; ++i) {
+    if (hwloc_bitmap_or(set, set, objects[range->first + i]->cpuset) != 0) {
+      hwloc_bitmap_free(set);
+      return NULL;
+    }
+  }
+  return set;
+}
+
+bool tdm_topology_bind_thread(const tdm_topology *topology, const tdm_core_range *range) {
+  if (!topology->is_this_machine) return false;
+  hwloc_bitmap_t set = range_set(topology, range);
+  if (set == NULL) return false;
+  const int code = hwloc_set_cpubind(topology->hwloc, set, HWLOC_CPUBIND_THREAD);
+  hwloc_bitmap_free(set);
+  return code == 0;
+}
+
+const char *tdm_topology_range_text(const tdm_topology *topology, const tdm_core_range *range,
+                                    char *text, size_t capacity) {
+  if (capacity > 0) text[0] = '\0';
+  hwloc_bitmap_t set = range_set(topology, range);
+  if (set == NULL) return text;
+  (void)hwloc_bitmap_list_snprintf(text, capacity, set);
+  hwloc_bitmap_free(set);
+  return text;
+}

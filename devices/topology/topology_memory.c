@@ -1,0 +1,163 @@
+/* Which NUMA node is near to what, and asking the system to place memory there. Invariant: a node
+ * with memory is preferred to one without, ordinary memory to special (HBM, CXL), a node that is
+ * near to few cores to one that is near to more, the lower os index last. */
+#include <stdio.h>
+#include <string.h>
+
+#include "devices/topology/topology_state.h"
+
+/* ---- Nearest nodes ------------------------------------------------------------------------- */
+
+/* hwloc names what is not ordinary memory: by a subtype (HBM, MCDRAM, NVM, GPUMemory, CXL-DRAM), or
+ * by how Linux attached it. */
+static bool is_special(hwloc_obj_t node) {
+  if (node->subtype != NULL && strcmp(node->subtype, "DRAM") != 0) return true;
+  return hwloc_obj_get_info_by_name(node, "DAXDevice") != NULL;
+}
+
+static bool is_better(hwloc_obj_t node, hwloc_obj_t than) {
+  const bool has_memory = node->attr->numanode.local_memory > 0;
+  if (has_memory != (than->attr->numanode.local_memory > 0)) return has_memory;
+  const bool special = is_special(node);
+  if (special != is_special(than)) return !special;
+  const int cores = hwloc_bitmap_weight(node->cpuset);
+  const int other_cores = hwloc_bitmap_weight(than->cpuset);
+  if (cores != other_cores) return cores < other_cores;
+  return node->os_index < than->os_index;
+}
+
+hwloc_obj_t tdm_topology_nearest_node(const tdm_topology *topology, hwloc_const_nodeset_t nodes) {
+  hwloc_obj_t best = NULL;
+  hwloc_obj_t node = NULL;
+  while ((node = hwloc_get_next_obj_by_type(topology->hwloc, HWLOC_OBJ_NUMANODE, node)) != NULL) {
+    if (!hwloc_bitmap_isset(nodes, node->os_index)) continue;
+    if (best == NULL || is_better(node, best)) best = node;
+  }
+  return best;
+}
+
+/* Cores can be near to several nodes; a range's memory comes from the best of each core. */
+static bool add_range_nodes(const tdm_topology *topology, const tdm_core_range *range,
+                            hwloc_nodeset_t set) {
+  const hwloc_obj_t *objects = range->units ? topology->units : topology->cores;
+  for (size_t i = 0; i < range->count; ++i) {
+    const hwloc_obj_t node =
+        tdm_topology_nearest_node(topology, objects[range->first + i]->nodeset);
+    if (node != NULL && hwloc_bitmap_set(set, node->os_index) != 0) return false;
+  }
+  return true;
+}
+
+int tdm_topology_range_node(const tdm_topology *topology, const tdm_core_range *range) {
+  int index = TDM_NODE_UNKNOWN;
+  hwloc_nodeset_t set = hwloc_bitmap_alloc();
+  if (set != NULL && add_range_nodes(topology, range, set) && hwloc_bitmap_weight(set) == 1) {
+    index = hwloc_bitmap_first(set);
+  }
+  hwloc_bitmap_free(set);
+  return index;
+}
+
+/* What Linux says where hwloc's tree cannot: a container may hide the cores next to the device, but
+ * leave the memory there. */
+static int linux_pci_node(const tdm_topology *topology, const char *bus_id) {
+  char path[96];
+  int node = TDM_NODE_UNKNOWN;
+  if (!topology->is_this_machine || strspn(bus_id, "0123456789abcdefABCDEF:.") != strlen(bus_id)) {
+    return node;
+  }
+  (void)snprintf(path, sizeof(path), "/sys/bus/pci/devices/%.32s/numa_node", bus_id);
+  FILE *file = fopen(path, "r");
+  if (file == NULL) return node;
+  if (fscanf(file, "%d", &node) != 1) node = TDM_NODE_UNKNOWN;
+  (void)fclose(file);
+  if (node < 0 || tdm_topology_node_bytes(topology, node) == 0) return TDM_NODE_UNKNOWN;
+  return node;
+}
+
+int tdm_topology_node_near_pci(const tdm_topology *topology, const char *bus_id) {
+  const hwloc_obj_t device = hwloc_get_pcidev_by_busidstring(topology->hwloc, bus_id);
+  if (device == NULL) return linux_pci_node(topology, bus_id);
+  const hwloc_obj_t near = hwloc_get_non_io_ancestor_obj(topology->hwloc, device);
+  const hwloc_obj_t root = hwloc_get_root_obj(topology->hwloc);
+  const hwloc_obj_t node =
+      near == NULL || near == root ? NULL : tdm_topology_nearest_node(topology, near->nodeset);
+  if (node != NULL) return (int)node->os_index;
+  if (topology->node_count == 1) {
+    return (int)tdm_topology_nearest_node(topology, topology->cores[0]->nodeset)->os_index;
+  }
+  return linux_pci_node(topology, bus_id);
+}
+
+uint64_t tdm_topology_node_bytes(const tdm_topology *topology, int node) {
+  if (node < 0) return 0;
+  const hwloc_obj_t object = hwloc_get_numanode_obj_by_os_index(topology->hwloc, (unsigned)node);
+  return object == NULL ? 0 : object->attr->numanode.local_memory;
+}
+
+/* ---- Threads near to memory ---------------------------------------------------------------- */
+
+/* Units that may be used and are near to the node; NULL where there are none. */
+static hwloc_const_bitmap_t node_set(const tdm_topology *topology, int node) {
+  if (node < 0) return NULL;
+  const hwloc_obj_t object = hwloc_get_numanode_obj_by_os_index(topology->hwloc, (unsigned)node);
+  if (object == NULL || hwloc_bitmap_iszero(object->cpuset)) return NULL;
+  return object->cpuset;
+}
+
+bool tdm_topology_bind_thread_to(const tdm_topology *topology, int node) {
+  const hwloc_const_bitmap_t set = node_set(topology, node);
+  if (!topology->is_this_machine || set == NULL) return false;
+  return hwloc_set_cpubind(topology->hwloc, set, HWLOC_CPUBIND_THREAD) == 0;
+}
+
+const char *tdm_topology_node_text(const tdm_topology *topology, int node, char *text,
+                                   size_t capacity) {
+  if (capacity > 0) text[0] = '\0';
+  const hwloc_const_bitmap_t set = node_set(topology, node);
+  if (set != NULL) (void)hwloc_bitmap_list_snprintf(text, capacity, set);
+  return text;
+}
+
+/* ---- Placing memory ------------------------------------------------------------------------ */
+
+static bool bind_area(const tdm_topology *topology, hwloc_const_nodeset_t nodes, void *memory,
+                      size_t bytes) {
+  return hwloc_set_area_membind(topology->hwloc, memory, bytes, nodes, HWLOC_MEMBIND_BIND,
+                                HWLOC_MEMBIND_BYNODESET | HWLOC_MEMBIND_STRICT) == 0;
+}
+
+bool tdm_topology_bind_memory(const tdm_topology *topology, const tdm_core_range *range,
+                              void *memory, size_t bytes) {
+  if (!topology->is_this_machine) return false;
+  if (topology->node_count <= 1) return true; /* there is no other place */
+  hwloc_nodeset_t nodes = hwloc_bitmap_alloc();
+  const bool bound = nodes != NULL && add_range_nodes(topology, range, nodes) &&
+                     bind_area(topology, nodes, memory, bytes);
+  hwloc_bitmap_free(nodes);
+  return bound;
+}
+
+bool tdm_topology_bind_memory_to(const tdm_topology *topology, int node, void *memory,
+                                 size_t bytes) {
+  if (!topology->is_this_machine || node < 0) return false;
+  hwloc_nodeset_t nodes = hwloc_bitmap_alloc();
+  const bool bound = nodes != NULL && hwloc_bitmap_set(nodes, (unsigned)node) == 0 &&
+                     bind_area(topology, nodes, memory, bytes);
+  hwloc_bitmap_free(nodes);
+  return bound;
+}
+
+int tdm_topology_memory_node(const tdm_topology *topology, const void *memory, size_t bytes) {
+  if (!topology->is_this_machine) return TDM_NODE_UNKNOWN;
+  hwloc_nodeset_t nodes = hwloc_bitmap_alloc();
+  int node = TDM_NODE_UNKNOWN;
+  if (nodes != NULL && hwloc_get_area_memlocation(topology->hwloc, memory, bytes, nodes,
+                                                  HWLOC_MEMBIND_BYNODESET) == 0) {
+    const int count = hwloc_bitmap_weight(nodes);
+    if (count == 1) node = hwloc_bitmap_first(nodes);
+    if (count > 1) node = TDM_NODE_SEVERAL;
+  }
+  hwloc_bitmap_free(nodes);
+  return node;
+}

@@ -1,0 +1,33 @@
+"""The rooms of folders, each with the rooms that it stands on: what its files may include, and,
+with what those stand on in turn, what its target may reach. BUILD and include_test.py read this."""
+
+# On core and on devices/ itself, whose headers are what kernels and their callers agree on.
+DEVICE_ROOMS = {
+    "contract": [],
+    "machine": [],
+    "topology": [],
+    "context": ["contract", "machine", "topology"],
+    "staging": ["context", "contract", "topology"],
+    "links": ["context", "contract", "staging", "topology"],
+    "tensors": ["context", "contract", "staging"],
+    "creation": ["context", "contract", "links", "machine", "staging", "topology"],
+    "host": ["context", "contract", "topology"],
+    "cpu": ["context", "contract", "host", "topology"],
+    "sim": ["context", "contract", "host", "staging", "topology"],
+    "cuda": ["context", "contract", "staging", "topology"],
+    "described": ["context", "contract", "machine"],
+    "kinds": ["contract", "cpu", "cuda", "described", "sim"],
+}
+
+# From the ground up, each on those before it.
+GRAPH_ROOMS = [
+    "schedule",
+    "ir",
+    "store",
+    "describe",
+    "passes",
+    "plan",
+    "report",
+    "run",
+    "forecast",
+]

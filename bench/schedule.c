@@ -7,7 +7,7 @@
 
 #include "bench/help.h"
 #include "bench/timing.h"
-#include "tests/graph/random_schedule.h"
+#include "tests/graph/schedule/random_schedule.h"
 
 #define ROUNDS_MAX 101
 

@@ -1,0 +1,43 @@
+"""Tests of whole graphs: each topic is the program of its file."""
+
+load("@rules_cc//cc:cc_test.bzl", "cc_test")
+
+def graph_tests(topics, deps = [], support = "//tests/graph:support", size = "small", **kwargs):
+    """A test `topic_test` of topic_test.c, for each topic.
+
+    Args:
+      topics: the names of the files, without "_test.c"
+      deps: what they need besides the support for tests of graphs, cmocka and what both bring
+      support: the accelerators: simulated ("//tests/graph:support") or emulated GPUs (support_cuda)
+      size: of each
+      **kwargs: of cc_test
+    """
+    for topic in topics:
+        cc_test(
+            name = topic + "_test",
+            size = size,
+            srcs = [topic + "_test.c"],
+            deps = [
+                support,
+                "//graph",
+                "@cmocka//:lib",
+            ] + deps,
+            **kwargs
+        )
+
+def graph_tests_of_kinds(topics, **kwargs):
+    """Tests `topic_sim_test` and `topic_cuda_test`: on simulated devices and on emulated GPUs."""
+    for topic in topics:
+        for kind, support in {"cuda": ":support_cuda", "sim": ":support"}.items():
+            cc_test(
+                name = "%s_%s_test" % (topic, kind),
+                size = "small",
+                srcs = [topic + "_test.c"],
+                local_defines = ["TEST_KIND=\\\"%s\\\"" % kind],
+                deps = [
+                    "//graph",
+                    "//tests/graph" + support,
+                    "@cmocka//:lib",
+                ],
+                **kwargs
+            )

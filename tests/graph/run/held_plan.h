@@ -1,0 +1,35 @@
+/* A plan whose commands can be held back one at a time, and whose waits can be taken out: how an
+ * executor that ignores a wait is caught. Every command gets a place for one more wait before it,
+ * for a gate: a command on a device of its own that ends once nothing else has moved for a while.
+ * More waits are always legal, so a plan that is held anywhere still has to give the same result.
+ */
+#ifndef TANDEM_TESTS_GRAPH_RUN_HELD_PLAN_H
+#define TANDEM_TESTS_GRAPH_RUN_HELD_PLAN_H
+
+#include "graph/run/session.h"
+
+typedef struct held_plan {
+  tdm_plan *plan;
+  tdm_program *programs;
+  tdm_command *commands; /* all programs' */
+  tdm_command **places;  /* (place_count): before each command of the main phase */
+  int place_count;
+  tdm_command **waits; /* (wait_count): the plan's own */
+  int wait_count;
+  uint32_t gate; /* the gate's program */
+} held_plan;
+
+/* Rebuilds the programs of plan, which was never run. The gate is on gate_device's queue. */
+void held_plan_begin(held_plan *held, tdm_plan *plan, tdm_device *gate_device);
+/* After the plan is gone. */
+void held_plan_end(held_plan *held);
+
+/* Holds the command at `place` in runs to come, and no other, until nobody has moved for_us. */
+void held_plan_hold(held_plan *held, int place, long for_us);
+/* Takes the plan's own wait out. */
+void held_plan_ignore(held_plan *held, int wait);
+
+/* Called by everything that the gate watches. */
+void held_plan_moved(void);
+
+#endif

@@ -3,6 +3,7 @@
  * comes back, because whatever lay on such a path would have to be a named input. */
 #include "core/allocate.h"
 #include "graph/describe/parallel_region.h"
+#include "graph/ir/rewriter.h"
 
 /* Per node; MADE_OF and NEEDED go from results to what they are made of, BEHIND the other way. */
 enum { MADE_OF = 1, NEEDED = 2, BEHIND = 4 };
@@ -13,11 +14,6 @@ typedef struct between {
   uint8_t *marks; /* per node: inputs are made of it, outputs need it, it is behind an input */
   bool *members;
 } between;
-
-const char *tdm_parallel_value_name(const tdm_graph *graph, uint32_t value) {
-  const tdm_ir_value *found = tdm_ir_value_at(graph, value);
-  return found->producer ? tdm_ir_node_at(graph, found->producer)->name : found->name;
-}
 
 static bool is_named(const tdm_value *values, size_t count, uint32_t value) {
   for (size_t i = 0; i < count; i++)
@@ -47,23 +43,20 @@ static void mark_producers(between *state, const tdm_value *values, size_t count
   const tdm_graph *graph = state->graph;
   for (size_t i = 0; i < count; i++)
     state->marks[producer_of(state, values[i].index)] |= mark;
-  for (size_t i = graph->order.count; i-- > 0;) {
-    const uint32_t index = graph->order.items[i];
-    if (!(state->marks[index] & mark)) continue;
-    const tdm_ir_node *node = tdm_ir_node_at(graph, index);
+  TDM_EACH_NODE_BACKWARD(graph, node) {
+    if (!(state->marks[node->index] & mark)) continue;
     for (uint32_t k = 0; k < node->input_count; k++)
-      state->marks[producer_of(state, tdm_ir_inputs(graph, node)[k])] |= mark;
+      state->marks[producer_of(state, node->inputs[k])] |= mark;
   }
   state->marks[0] = 0; /* of values that no node makes */
 }
 
 static void mark_behind_inputs(between *state) {
   const tdm_graph *graph = state->graph;
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const uint32_t index = graph->order.items[i];
-    const tdm_ir_node *node = tdm_ir_node_at(graph, index);
+  TDM_EACH_NODE(graph, node) {
+    const uint32_t index = node->index;
     for (uint32_t k = 0; k < node->input_count; k++) {
-      const uint32_t input = tdm_ir_inputs(graph, node)[k];
+      const uint32_t input = node->inputs[k];
       if (is_input(state, input) || (state->marks[producer_of(state, input)] & BEHIND))
         state->marks[index] |= BEHIND;
     }
@@ -80,7 +73,7 @@ static bool lies_between_inputs(const between *state, uint32_t value) {
 
 static tdm_status check_output(const between *state, uint32_t value) {
   const uint32_t producer = producer_of(state, value);
-  const char *name = tdm_parallel_value_name(state->graph, value);
+  const char *name = tdm_value_name(state->graph, value);
   if (!producer)
     return tdm_fail(TDM_INVALID_ARGUMENT, "%s is named as leaving it, and no node makes it", name);
   if (state->members[producer]) return TDM_OK;
@@ -96,7 +89,7 @@ static tdm_status check_entering(const between *state, const tdm_ir_node *node, 
   const tdm_graph *graph = state->graph;
   if (!value || state->members[producer_of(state, value)] || is_input(state, value)) return TDM_OK;
   if (tdm_ir_value_at(graph, value)->kind == TDM_VALUE_PERSISTENT) return TDM_OK;
-  const char *name = tdm_parallel_value_name(graph, value);
+  const char *name = tdm_value_name(graph, value);
   if (lies_between_inputs(state, value))
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "its nodes are not convex: %s lies behind one value that enters it, is needed "
@@ -111,16 +104,15 @@ static tdm_status check_leaving(const between *state, const char *reader, uint32
   if (!state->members[producer_of(state, value)]) return TDM_OK;
   if (is_named(boundary->outputs, boundary->output_count, value)) return TDM_OK;
   return tdm_fail(TDM_INVALID_ARGUMENT, "%s reads %s, which leaves it and is not named", reader,
-                  tdm_parallel_value_name(state->graph, value));
+                  tdm_value_name(state->graph, value));
 }
 
 static tdm_status check_nodes(const between *state) {
   const tdm_graph *graph = state->graph;
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const uint32_t index = graph->order.items[i];
-    const tdm_ir_node *node = tdm_ir_node_at(graph, index);
+  TDM_EACH_NODE(graph, node) {
+    const uint32_t index = node->index;
     for (uint32_t k = 0; k < node->input_count; k++) {
-      const uint32_t value = tdm_ir_inputs(graph, node)[k];
+      const uint32_t value = node->inputs[k];
       if (state->members[index])
         TDM_TRY(check_entering(state, node, value));
       else
@@ -138,15 +130,14 @@ static tdm_status check_inputs(const between *state) {
   for (size_t i = 0; i < boundary->input_count; i++) {
     const uint32_t value = boundary->inputs[i].index;
     bool read = false;
-    for (size_t n = 0; n < graph->order.count && !read; n++) {
-      const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[n]);
-      for (uint32_t k = 0; k < node->input_count && state->members[graph->order.items[n]]; k++)
-        read |= tdm_ir_inputs(graph, node)[k] == value;
+    TDM_EACH_NODE(graph, node) {
+      for (uint32_t k = 0; k < node->input_count && state->members[node->index]; k++)
+        read |= node->inputs[k] == value;
     }
     if (!read)
       return tdm_fail(TDM_INVALID_ARGUMENT,
                       "%s is named as entering it, and nothing in it reads it",
-                      tdm_parallel_value_name(graph, value));
+                      tdm_value_name(graph, value));
   }
   return TDM_OK;
 }

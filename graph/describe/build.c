@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/utf8.h"
-#include "graph/ir/ir.h"
+#include "graph/ir/rewriter.h"
 
 static const tdm_value invalid = {0, 0};
 
@@ -89,7 +89,7 @@ static tdm_scope *scope_of(tdm_graph *graph) {
 }
 
 static const char *path_of(tdm_graph *graph, const char *name) {
-  if (graph->concrete && name == graph->append_name) return name;
+  if (graph->lent && name == graph->lent->name) return name;
   const char *prefix = scope_of(graph)->prefix;
   return *prefix ? tdm_region_format(&graph->region, "%s%s", prefix, name)
                  : tdm_region_string(&graph->region, name);
@@ -122,7 +122,7 @@ tdm_value tdm_input(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_sha
   }
   const char *path = path_of(graph, name);
   for (size_t i = 0; path && i < graph->inputs.count; i++)
-    if (strcmp(graph->values.items[graph->inputs.items[i]].name, path) == 0)
+    if (strcmp(tdm_ir_value_at(graph, graph->inputs.items[i])->name, path) == 0)
       return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "input %s is declared twice", path);
   tdm_ir_value value = {.spec = {.dtype = dtype, .shape = shape},
                         .kind = TDM_VALUE_INPUT,
@@ -173,12 +173,12 @@ void tdm_place_value(tdm_graph *graph, tdm_value value, const char *device) {
   const uint32_t index = index_of(graph, value, "tdm_place_value", device ? device : "");
   const char *name = index ? checked_device(graph, device) : NULL;
   if (!name) return;
-  const uint32_t producer = graph->values.items[index].producer;
+  const uint32_t producer = tdm_ir_value_at(graph, index)->producer;
   if (producer)
-    graph->nodes.items[producer].wanted_device = name;
+    tdm_ir_node_at(graph, producer)->wanted_device = name;
   else
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: inputs and parameters follow their consumer",
-                   graph->values.items[index].name);
+                   tdm_ir_value_at(graph, index)->name);
 }
 
 void tdm_scope_push(tdm_graph *graph, const char *name) {
@@ -221,12 +221,12 @@ tdm_dtype tdm_graph_dtype(const tdm_graph *graph) {
 tdm_shape tdm_value_shape(const tdm_graph *graph, tdm_value value) {
   tdm_shape none = {.rank = -1};
   if (!graph || !tdm_ir_owns(graph, value)) return none;
-  return graph->values.items[value.index].spec.shape;
+  return tdm_ir_value_at(graph, value.index)->spec.shape;
 }
 
 tdm_dtype tdm_value_dtype(const tdm_graph *graph, tdm_value value) {
   if (!graph || !tdm_ir_owns(graph, value)) return TDM_DTYPE_NONE;
-  return graph->values.items[value.index].spec.dtype;
+  return tdm_ir_value_at(graph, value.index)->spec.dtype;
 }
 
 /* ---- Nodes ---- */
@@ -267,19 +267,13 @@ static bool read_inputs(tdm_graph *graph, const tdm_operation *operation, const 
   return true;
 }
 
-static tdm_ir_node make_node(tdm_graph *graph, const tdm_operation *operation, const char *path,
-                             const void *attributes, size_t input_count) {
-  return (tdm_ir_node){.operation = operation,
-                       .attributes = attributes,
-                       .name = path,
-                       .wanted_device = graph->concrete ? NULL : scope_of(graph)->device,
-                       .input_count = (uint16_t)input_count,
-                       .output_count = (uint16_t)tdm_ir_output_count(operation, attributes),
-                       .device = graph->append_device,
-                       .role = graph->append_role,
-                       .replica = graph->append_replica,
-                       .micro = graph->append_micro,
-                       .update_group = graph->append_update_group};
+/* A rule that is asked inserts where it was told to, a user behind all. */
+static tdm_insertion insertion_for(const tdm_graph *graph, const char *path) {
+  tdm_insertion at = {.device = TDM_NO_DEVICE,
+                      .wanted_device = graph->scopes[graph->scope_depth].device};
+  if (graph->lent) at = *graph->lent;
+  at.name = path;
+  return at;
 }
 
 tdm_value tdm_append(tdm_graph *graph, const tdm_operation *operation, const char *name,
@@ -297,21 +291,12 @@ tdm_value tdm_append(tdm_graph *graph, const tdm_operation *operation, const cha
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %zu outputs", operation->name, name,
                           output_count);
   uint32_t indices[TDM_KERNEL_MAX_INPUTS];
-  tdm_spec specs[TDM_KERNEL_MAX_OUTPUTS];
   if (!read_inputs(graph, operation, name, inputs, input_count, indices)) return invalid;
   const char *path = path_of(graph, name);
-  const void *copy = tdm_ir_copy_bytes(graph, attributes, operation->attribute_bytes);
-  if (!path || (operation->attribute_bytes && !copy))
-    return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
-  const tdm_status status = tdm_ir_infer(graph, operation, path, copy, indices, input_count, specs);
-  if (status != TDM_OK) return tdm_graph_fail_message(graph, status);
-  const tdm_ir_node node = make_node(graph, operation, path, copy, input_count);
-  const uint32_t index = tdm_ir_add_node(graph, &node, indices, specs);
-  if (!index || tdm_ir_order_push(graph, index) != TDM_OK)
-    return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
-  const tdm_ir_node *added = tdm_ir_node_at(graph, index);
-  tdm_ir_settle_outputs(graph, added);
-  for (uint32_t i = 0; outputs && i < added->output_count; i++)
-    outputs[i] = tdm_ir_handle(graph, added->first_output + i);
-  return tdm_ir_handle(graph, added->first_output);
+  if (!path) return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
+  const tdm_insertion at = insertion_for(graph, path);
+  const uint32_t first = tdm_insert(graph, &at, operation, attributes, indices, input_count);
+  for (uint32_t i = 0; outputs && first && i < output_count; i++)
+    outputs[i] = tdm_ir_handle(graph, first + i);
+  return tdm_ir_handle(graph, first);
 }

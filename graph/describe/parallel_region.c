@@ -4,17 +4,11 @@
 
 #include "core/allocate.h"
 #include "graph/describe/parallel_region.h"
-#include "graph/ir/ir.h"
+#include "graph/ir/rewriter.h"
 
 static bool is_below(const char *path, const char *scope, size_t length) {
   return length == 0 ||
          (strncmp(path, scope, length) == 0 && (path[length] == '/' || path[length] == 0));
-}
-
-static bool is_inside(const tdm_graph *graph, uint16_t parallel_region, uint16_t outer) {
-  while (parallel_region && parallel_region != outer)
-    parallel_region = graph->parallel_regions.items[parallel_region].parent;
-  return parallel_region == outer;
 }
 
 /* ---- Options ---- */
@@ -118,12 +112,11 @@ static tdm_status check_nesting(const tdm_graph *graph, const bool *members) {
     bool shared = false;
     bool only_old = false;
     bool only_new = false;
-    for (size_t i = 0; i < graph->order.count; i++) {
-      const uint32_t index = graph->order.items[i];
-      const bool in_old = is_inside(graph, tdm_ir_node_at(graph, index)->parallel_region, w);
-      shared |= in_old && members[index];
-      only_old |= in_old && !members[index];
-      only_new |= members[index] && !in_old;
+    TDM_EACH_NODE(graph, node) {
+      const bool in_old = tdm_is_in_region(graph, node->parallel_region, w);
+      shared |= in_old && members[node->index];
+      only_old |= in_old && !members[node->index];
+      only_new |= members[node->index] && !in_old;
     }
     if (shared && only_old && only_new)
       return tdm_fail(TDM_INVALID_ARGUMENT, "a part of %s, which is wrapped, and not all of it",
@@ -135,12 +128,10 @@ static tdm_status check_nesting(const tdm_graph *graph, const bool *members) {
 /* Does the parallel region have all of its nodes, and more? */
 static bool encloses(const tdm_graph *graph, uint16_t parallel_region, const bool *members) {
   bool more = false;
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const uint32_t index = graph->order.items[i];
-    const bool inside =
-        is_inside(graph, tdm_ir_node_at(graph, index)->parallel_region, parallel_region);
-    if (members[index] && !inside) return false;
-    more |= inside && !members[index];
+  TDM_EACH_NODE(graph, node) {
+    const bool inside = tdm_is_in_region(graph, node->parallel_region, parallel_region);
+    if (members[node->index] && !inside) return false;
+    more |= inside && !members[node->index];
   }
   return more;
 }
@@ -149,7 +140,7 @@ static bool encloses(const tdm_graph *graph, uint16_t parallel_region, const boo
 static uint16_t enclosing_wrap(const tdm_graph *graph, const bool *members) {
   uint16_t found = 0;
   for (uint16_t w = 1; w < graph->parallel_regions.count; w++)
-    if (is_inside(graph, w, found) && encloses(graph, w, members)) found = w;
+    if (tdm_is_in_region(graph, w, found) && encloses(graph, w, members)) found = w;
   return found;
 }
 
@@ -157,10 +148,8 @@ static uint16_t enclosing_wrap(const tdm_graph *graph, const bool *members) {
  */
 static void mark(tdm_graph *graph, const bool *members, uint16_t parallel_region, uint16_t parent) {
   graph->parallel_regions.items[parallel_region].parent = parent;
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const uint32_t index = graph->order.items[i];
-    if (!members[index]) continue;
-    tdm_ir_node *node = tdm_ir_node_at(graph, index);
+  TDM_EACH_NODE(graph, node) {
+    if (!members[node->index]) continue;
     if (node->parallel_region == parent) {
       node->parallel_region = parallel_region;
       continue;
@@ -181,10 +170,9 @@ static tdm_status find_below(const tdm_graph *graph, const char *scopes, bool *m
   for (const char *at = scopes;;) {
     const size_t length = strcspn(at, ",");
     bool any = false;
-    for (size_t i = 0; i < graph->order.count; i++) {
-      const uint32_t index = graph->order.items[i];
-      const bool below = is_below(tdm_ir_node_at(graph, index)->name, at, length);
-      members[index] |= below;
+    TDM_EACH_NODE(graph, node) {
+      const bool below = is_below(node->name, at, length);
+      members[node->index] |= below;
       any |= below;
     }
     if (!any || (length == 0 && *scopes))
@@ -265,7 +253,7 @@ static const char *name_or(const tdm_graph *graph, const tdm_value *values, size
                            const char *otherwise) {
   if (count == 0 || !values || !values[0].index || values[0].index >= graph->values.count)
     return otherwise;
-  return tdm_parallel_value_name(graph, values[0].index);
+  return tdm_value_name(graph, values[0].index);
 }
 
 void tdm_data_parallel_between(tdm_graph *graph, const tdm_value *inputs, size_t input_count,

@@ -18,7 +18,4 @@ typedef struct tdm_boundary {
 tdm_status tdm_boundary_mark(const tdm_graph *graph, const tdm_boundary *boundary,
                              bool *members) TDM_WARN_UNUSED;
 
-/* What a message calls a value: its node's name, or its own. */
-const char *tdm_parallel_value_name(const tdm_graph *graph, uint32_t value);
-
 #endif

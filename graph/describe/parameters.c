@@ -9,7 +9,7 @@ static const tdm_value invalid = {0, 0};
 
 static tdm_value tie(tdm_graph *graph, size_t index, tdm_dtype dtype, const tdm_shape *shape) {
   const uint32_t value = graph->persistents.items[index].value;
-  const tdm_spec *spec = &graph->values.items[value].spec;
+  const tdm_spec *spec = &tdm_ir_value_at(graph, value)->spec;
   if (spec->dtype == dtype && tdm_shape_equal(&spec->shape, shape))
     return tdm_ir_handle(graph, value);
   char has[TDM_SHAPE_TEXT];
@@ -59,7 +59,7 @@ static tdm_value declare(tdm_graph *graph, const char *name, const tdm_spec *spe
   const tdm_initializer zeros = {TDM_INIT_ZEROS, 0, 0, -1};
   graph->persistents.items[graph->persistents.count++] = (tdm_graph_persistent){
       path, index, initializer ? *initializer : zeros, like, UINT32_MAX, is_state};
-  if (like) graph->values.items[index].device = graph->values.items[like].device;
+  if (like) tdm_ir_value_at(graph, index)->device = tdm_ir_value_at(graph, like)->device;
   return tdm_ir_handle(graph, index);
 }
 

@@ -59,22 +59,22 @@ static uint64_t attributes_hash(const tdm_ir_node *node) {
 
 const char *tdm_cost_kernel(const tdm_graph *graph, const tdm_ir_node *node, char *text,
                             size_t capacity) {
-  const tdm_ir_value *outputs = &graph->values.items[node->first_output];
   if (!node->operation) {
-    (void)snprintf(text, capacity, "copy(%llu bytes)", (unsigned long long)outputs->bytes);
+    (void)snprintf(text, capacity, "copy(%llu bytes)",
+                   (unsigned long long)tdm_ir_value_at(graph, node->first_output)->bytes);
     return text;
   }
   const uint64_t hash = attributes_hash(node);
   char head[160];
   (void)snprintf(head, sizeof head, "%s#%llx(", node->operation->name, (unsigned long long)hash);
   size_t at = put_text(text, capacity, 0, head);
-  const uint32_t *inputs = tdm_ir_inputs(graph, node);
+  const uint32_t *inputs = node->inputs;
   for (uint32_t k = 0; k < node->input_count; k++)
-    at = inputs[k] ? put_spec(text, capacity, at, &graph->values.items[inputs[k]], k == 0)
+    at = inputs[k] ? put_spec(text, capacity, at, tdm_ir_value_at(graph, inputs[k]), k == 0)
                    : put_text(text, capacity, at, k == 0 ? "-" : ", -");
   at = put_text(text, capacity, at, ") -> (");
   for (uint32_t k = 0; k < node->output_count; k++)
-    at = put_spec(text, capacity, at, &outputs[k], k == 0);
+    at = put_spec(text, capacity, at, tdm_ir_value_at(graph, node->first_output + k), k == 0);
   (void)put_text(text, capacity, at, ")");
   return text;
 }
@@ -156,8 +156,8 @@ typedef struct learned {
 
 static bool is_kernel(const tdm_plan *plan, const tdm_ir_node *node) {
   if (node->operation) return true;
-  const uint32_t source = tdm_ir_inputs(&plan->graph, node)[0];
-  return plan->graph.values.items[source].device == node->device;
+  const uint32_t source = node->inputs[0];
+  return tdm_ir_value_at(&plan->graph, source)->device == node->device;
 }
 
 /* Steps with equal text are one kernel: its cost is the mean of their medians, since where a

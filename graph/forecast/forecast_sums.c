@@ -21,16 +21,16 @@ typedef struct finder {
 /* The node that writes a value; of a view, of what it is a view of. */
 static const tdm_ir_node *producer_of(const finder *find, uint32_t value) {
   for (;;) {
-    const uint32_t producer = find->graph->values.items[value].producer;
+    const uint32_t producer = tdm_ir_value_at(find->graph, value)->producer;
     if (!producer) return NULL;
     const tdm_ir_node *node = tdm_ir_node_at(find->graph, producer);
     if (!node->operation || !node->operation->is_view) return node;
-    value = tdm_ir_inputs(find->graph, node)[0];
+    value = node->inputs[0];
   }
 }
 
 static uint32_t step_of(const finder *find, const tdm_ir_node *node) {
-  return node ? find->step_of[node - find->graph->nodes.items] : NONE;
+  return node ? find->step_of[node->index] : NONE;
 }
 
 static uint32_t step_that_makes(const finder *find, uint32_t value) {
@@ -44,7 +44,7 @@ static bool is_sum(const tdm_ir_node *node) {
 
 static bool add_part(const finder *find, tdm_forecast_sum *sum, uint32_t value) {
   const uint32_t ready = step_that_makes(find, value);
-  const int16_t device = find->graph->values.items[value].device;
+  const int16_t device = tdm_ir_value_at(find->graph, value)->device;
   if (ready == NONE || sum->count == TDM_MACHINE_MOST_DEVICES) return false;
   for (uint32_t i = 0; i < sum->count; i++)
     if (sum->devices[i] == device) return false; /* two replicas of one device */
@@ -64,13 +64,13 @@ static bool take_term(finder *find, tdm_forecast_sum *sum, uint32_t value) {
   if (!maker || maker->role != TDM_ROLE_TRANSFER) return add_part(find, sum, value);
   if (maker->staged) return false;
   mark(find, maker);
-  return add_part(find, sum, tdm_ir_inputs(find->graph, maker)[0]);
+  return add_part(find, sum, maker->inputs[0]);
 }
 
 /* Goes from the sum's last addition to its first term. False: no ring or tree can stand for it. */
 static bool take_in(finder *find, tdm_forecast_sum *sum, const tdm_ir_node *node) {
   for (;;) {
-    const uint32_t *inputs = tdm_ir_inputs(find->graph, node);
+    const uint32_t *inputs = node->inputs;
     const tdm_ir_node *before = producer_of(find, inputs[0]);
     mark(find, node);
     sum->add_ns += find->state->kernel_ns[step_of(find, node)];
@@ -82,7 +82,7 @@ static bool take_in(finder *find, tdm_forecast_sum *sum, const tdm_ir_node *node
     if (!before || before->operation != &tdm_operation_begin_sum)
       return take_term(find, sum, inputs[0]);
     mark(find, before);
-    return take_term(find, sum, tdm_ir_inputs(find->graph, before)[0]);
+    return take_term(find, sum, before->inputs[0]);
   }
 }
 
@@ -115,7 +115,7 @@ static uint32_t mark_refreshes(finder *find, uint32_t parameter, const tdm_forec
     const tdm_graph_derived *derived = &graph->deriveds.items[d];
     if (derived->source != parameter) continue;
     copies++;
-    const tdm_ir_value *copy = &graph->values.items[derived->value];
+    const tdm_ir_value *copy = tdm_ir_value_at(graph, derived->value);
     if (sum && is_among(sum, copy->device))
       find->state->passed_over[find->step_of[copy->producer]] = true;
   }
@@ -126,10 +126,10 @@ static uint32_t mark_refreshes(finder *find, uint32_t parameter, const tdm_forec
  * is read on other devices too. */
 static const tdm_ir_node *sum_of(const finder *find, const tdm_ir_node *update) {
   for (uint32_t k = 0; k < update->input_count; k++) {
-    uint32_t value = tdm_ir_inputs(find->graph, update)[k];
+    uint32_t value = update->inputs[k];
     const tdm_ir_node *maker = value ? producer_of(find, value) : NULL;
     if (maker && maker->operation && strcmp(maker->operation->name, TDM_OP_SCALE) == 0) {
-      value = tdm_ir_inputs(find->graph, maker)[0];
+      value = maker->inputs[0];
       maker = producer_of(find, value);
     }
     if (is_sum(maker) && !find->leaves[value]) return maker;
@@ -154,7 +154,7 @@ static bool find_sum(finder *find, const tdm_ir_node *update, const tdm_forecast
   if (!is_over_the_same(sum, first)) return false;
   sum->sum_step = step_of(find, addition);
   sum->update_step = step_of(find, update);
-  sum->bytes = (double)find->graph->values.items[addition->first_output].bytes;
+  sum->bytes = (double)tdm_ir_value_at(find->graph, addition->first_output)->bytes;
   sum->add_ns /= sum->count - 1;
   for (size_t i = 0; i < find->marked_count; i++)
     find->state->passed_over[find->marked[i]] = true;
@@ -163,7 +163,7 @@ static bool find_sum(finder *find, const tdm_ir_node *update, const tdm_forecast
 
 /* The parameter that an update writes. */
 static uint32_t parameter_of(const finder *find, const tdm_ir_node *update) {
-  return find->graph->values.items[update->first_output].root;
+  return tdm_ir_value_at(find->graph, update->first_output)->root;
 }
 
 static tdm_status prepare(finder *find) {
@@ -178,11 +178,10 @@ static tdm_status prepare(finder *find) {
   memset(find->step_of, 0xff, graph->nodes.count * sizeof(uint32_t));
   for (size_t i = 0; i < lowered->schedule.step_count; i++)
     find->step_of[lowered->sources[i].node] = (uint32_t)i;
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+  TDM_EACH_NODE(graph, node) {
     for (uint32_t k = 0; k < node->input_count; k++) {
-      const uint32_t value = tdm_ir_inputs(graph, node)[k];
-      find->leaves[value] |= graph->values.items[value].device != node->device;
+      const uint32_t value = node->inputs[k];
+      find->leaves[value] |= tdm_ir_value_at(graph, value)->device != node->device;
     }
   }
   return TDM_OK;
@@ -197,7 +196,7 @@ static void find_followers(const finder *find, const tdm_forecast_sum *sums, siz
     const tdm_ir_node *node = tdm_ir_node_at(find->graph, state->plan->lowered.sources[step].node);
     if (node->role != TDM_ROLE_GRADIENT || !node->operation) continue;
     for (uint32_t k = 0; k < node->input_count; k++) {
-      const uint32_t value = tdm_ir_inputs(find->graph, node)[k];
+      const uint32_t value = node->inputs[k];
       const uint32_t maker = value ? step_that_makes(find, value) : NONE;
       if (maker != NONE && state->follows[maker]) state->follows[step] = true;
     }
@@ -216,8 +215,7 @@ tdm_status tdm_forecast_find_sums(tdm_forecasting *state, tdm_forecast_sum **out
   tdm_forecast_sum *sums =
       tdm_region_take(&state->region, (graph->persistents.count + 1) * sizeof *sums, "forecast");
   if (!sums) return TDM_OUT_OF_MEMORY;
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const tdm_ir_node *update = tdm_ir_node_at(graph, graph->order.items[i]);
+  TDM_EACH_NODE(graph, update) {
     if (update->role != TDM_ROLE_UPDATE || *out_count == graph->persistents.count) continue;
     tdm_forecast_sum *sum = &sums[*out_count];
     memset(sum, 0, sizeof *sum);

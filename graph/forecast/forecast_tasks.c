@@ -20,7 +20,7 @@ static const tdm_device *device_at(const tdm_forecasting *state, int16_t device)
 /* The device that a copy comes from. */
 static int16_t origin_of(const tdm_forecasting *state, const tdm_ir_node *node) {
   const tdm_graph *graph = &state->plan->graph;
-  return graph->values.items[tdm_ir_inputs(graph, node)[0]].device;
+  return tdm_ir_value_at(graph, node->inputs[0])->device;
 }
 
 static bool moves(const tdm_forecasting *state, const tdm_ir_node *node) {
@@ -148,7 +148,7 @@ static tdm_status add_task(tdm_forecasting *state, size_t step, uint32_t queue, 
   uint32_t *task = &state->task_of[step];
   if (!state->passed_over[step] && moves(state, node)) {
     const int16_t from = origin_of(state, node);
-    const double bytes = (double)state->plan->graph.values.items[node->first_output].bytes;
+    const double bytes = (double)tdm_ir_value_at(&state->plan->graph, node->first_output)->bytes;
     TDM_TRY(tdm_forecast_add_copy(state, from, node->device, bytes, queue, order, task));
     const bool described =
         device_at(state, from)->described || device_at(state, node->device)->described;

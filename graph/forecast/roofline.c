@@ -8,12 +8,12 @@
 #include "graph/forecast/costs.h"
 
 static const tdm_ir_value *input_of(const tdm_graph *graph, const tdm_ir_node *node, uint32_t k) {
-  const uint32_t *inputs = tdm_ir_inputs(graph, node);
-  return k < node->input_count && inputs[k] ? &graph->values.items[inputs[k]] : NULL;
+  const uint32_t *inputs = node->inputs;
+  return k < node->input_count && inputs[k] ? tdm_ir_value_at(graph, inputs[k]) : NULL;
 }
 
 static const tdm_ir_value *output_of(const tdm_graph *graph, const tdm_ir_node *node, uint32_t k) {
-  return &graph->values.items[node->first_output + k];
+  return tdm_ir_value_at(graph, node->first_output + k);
 }
 
 static double count_of(const tdm_ir_value *value) {

@@ -15,20 +15,15 @@ tdm_status tdm_graph_init(tdm_graph *graph, tdm_context *context) {
   graph->tag = atomic_fetch_add(&next_tag, 1);
   if (graph->tag == 0) graph->tag = atomic_fetch_add(&next_tag, 1);
   graph->references = 1;
-  graph->append_device = TDM_NO_DEVICE;
   graph->scopes[0] = (tdm_scope){"", NULL, TDM_FLOAT32};
-  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->nodes, 1));
-  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->values, 1));
+  TDM_TRY(tdm_ir_reserve_nodes(graph, 1));
+  TDM_TRY(tdm_ir_reserve_values(graph, 1));
   graph->nodes.count = 1;
   graph->values.count = 1;
   return TDM_OK;
 }
 
 void tdm_graph_deinit(tdm_graph *graph) {
-  TDM_ARRAY_DEINIT(graph, &graph->nodes);
-  TDM_ARRAY_DEINIT(graph, &graph->values);
-  TDM_ARRAY_DEINIT(graph, &graph->operands);
-  TDM_ARRAY_DEINIT(graph, &graph->order);
   TDM_ARRAY_DEINIT(graph, &graph->inputs);
   TDM_ARRAY_DEINIT(graph, &graph->persistents);
   tdm_map_deinit(&graph->persistent_names);
@@ -41,43 +36,52 @@ void tdm_graph_deinit(tdm_graph *graph) {
   tdm_context_release(graph->context);
 }
 
-uint32_t tdm_ir_add_value(tdm_graph *graph, const tdm_ir_value *value) {
-  if (TDM_ARRAY_RESERVE(graph, &graph->values, 1) != TDM_OK) return 0;
-  const uint32_t index = (uint32_t)graph->values.count++;
-  graph->values.items[index] = *value;
-  graph->values.items[index].root = index;
-  const int64_t bytes = tdm_shape_bytes(&value->spec.shape, value->spec.dtype);
-  graph->values.items[index].bytes = bytes > 0 ? (uint64_t)bytes : 0;
-  return index;
-}
-
-uint32_t tdm_ir_add_node(tdm_graph *graph, const tdm_ir_node *node, const uint32_t *inputs,
-                         const tdm_spec *output_specs) {
-  if (TDM_ARRAY_RESERVE(graph, &graph->nodes, 1) != TDM_OK ||
-      TDM_ARRAY_RESERVE(graph, &graph->operands, node->input_count) != TDM_OK ||
-      TDM_ARRAY_RESERVE(graph, &graph->values, node->output_count) != TDM_OK)
-    return 0;
-  const uint32_t index = (uint32_t)graph->nodes.count++;
-  tdm_ir_node *added = &graph->nodes.items[index];
-  *added = *node;
-  added->first_input = (uint32_t)graph->operands.count;
-  if (node->input_count > 0)
-    memcpy(&graph->operands.items[graph->operands.count], inputs,
-           node->input_count * sizeof *inputs);
-  graph->operands.count += node->input_count;
-  added->first_output = (uint32_t)graph->values.count;
-  for (uint16_t i = 0; i < node->output_count; i++) {
-    tdm_ir_value value = {.producer = index, .device = node->device, .kind = TDM_VALUE_NODE};
-    if (output_specs) value.spec = output_specs[i];
-    tdm_ir_add_value(graph, &value); /* room was reserved above */
+static tdm_status add_chunks(tdm_region *region, tdm_stable_array *array, size_t more,
+                             size_t item_bytes) {
+  const size_t had = array->capacity / TDM_STABLE_ITEMS;
+  const size_t count = (array->count + more + TDM_STABLE_ITEMS - 1) / TDM_STABLE_ITEMS;
+  if (count > array->chunk_room) {
+    const size_t room = 2 * count < 8 ? 8 : 2 * count;
+    void **chunks = tdm_region_take(region, room * sizeof *chunks, "graph");
+    if (!chunks) return TDM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < had; i++)
+      chunks[i] = array->chunks[i];
+    array->chunks = chunks;
+    array->chunk_room = room;
   }
-  return index;
+  const size_t chunk_bytes = TDM_STABLE_ITEMS * item_bytes;
+  char *items = tdm_region_take(region, (count - had) * chunk_bytes, "graph");
+  if (!items) return TDM_OUT_OF_MEMORY;
+  for (size_t i = had; i < count; i++)
+    array->chunks[i] = items + (i - had) * chunk_bytes;
+  array->capacity = count * TDM_STABLE_ITEMS;
+  return TDM_OK;
 }
 
-tdm_status tdm_ir_order_push(tdm_graph *graph, uint32_t node) {
-  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->order, 1));
-  graph->order.items[graph->order.count++] = node;
-  return TDM_OK;
+static tdm_status reserve(tdm_region *region, tdm_stable_array *array, size_t more,
+                          size_t item_bytes) {
+  if (array->count + more <= array->capacity) return TDM_OK;
+  return add_chunks(region, array, more, item_bytes);
+}
+
+tdm_status tdm_ir_reserve_nodes(tdm_graph *graph, size_t more) {
+  return reserve(&graph->region, &graph->nodes, more, sizeof(tdm_ir_node));
+}
+
+tdm_status tdm_ir_reserve_values(tdm_graph *graph, size_t more) {
+  return reserve(&graph->region, &graph->values, more, sizeof(tdm_ir_value));
+}
+
+uint32_t tdm_ir_add_value(tdm_graph *graph, const tdm_ir_value *value) {
+  if (tdm_ir_reserve_values(graph, 1) != TDM_OK) return 0;
+  const uint32_t index = (uint32_t)graph->values.count++;
+  tdm_ir_value *added = tdm_ir_value_at(graph, index);
+  *added = *value;
+  added->root = index;
+  added->readers = 0;
+  const int64_t bytes = tdm_shape_bytes(&value->spec.shape, value->spec.dtype);
+  added->bytes = bytes > 0 ? (uint64_t)bytes : 0;
+  return index;
 }
 
 size_t tdm_ir_output_count(const tdm_operation *operation, const void *attributes) {
@@ -113,7 +117,7 @@ tdm_status tdm_ir_infer(const tdm_graph *graph, const tdm_operation *operation, 
   tdm_spec specs[TDM_KERNEL_MAX_INPUTS];
   for (size_t i = 0; i < input_count; i++) {
     if (inputs[i])
-      specs[i] = graph->values.items[inputs[i]].spec;
+      specs[i] = tdm_ir_value_at(graph, inputs[i])->spec;
     else
       memset(&specs[i], 0, sizeof specs[i]);
     specs[i].format = TDM_FORMAT_DENSE;
@@ -144,33 +148,4 @@ const void *tdm_ir_copy_bytes(tdm_graph *graph, const void *bytes, size_t count)
   void *copy = tdm_region_take(&graph->region, count, "attributes");
   if (copy) memcpy(copy, bytes, count);
   return copy;
-}
-
-static void settle_view(tdm_graph *graph, const tdm_ir_node *node) {
-  const tdm_ir_value *source = &graph->values.items[tdm_ir_inputs(graph, node)[0]];
-  uint64_t offset = source->offset;
-  for (uint16_t i = 0; i < node->output_count; i++) {
-    tdm_ir_value *value = &graph->values.items[node->first_output + i];
-    value->root = source->root;
-    value->offset = offset;
-    offset += value->bytes;
-  }
-}
-
-void tdm_ir_settle_outputs(tdm_graph *graph, const tdm_ir_node *node) {
-  const tdm_operation *operation = node->operation;
-  if (!operation) return;
-  if (operation->is_view) {
-    settle_view(graph, node);
-    return;
-  }
-  const uint32_t *inputs = tdm_ir_inputs(graph, node);
-  for (uint16_t i = 0; i < node->output_count; i++) {
-    if (!operation->overwrites[i]) continue;
-    const tdm_ir_value *same = &graph->values.items[inputs[operation->overwrites[i] - 1]];
-    tdm_ir_value *value = &graph->values.items[node->first_output + i];
-    value->root = same->root;
-    value->offset = same->offset;
-    value->bytes = same->bytes;
-  }
 }

@@ -1,8 +1,9 @@
 /* The intermediate form that all passes work on: nodes, values, and what a user's graph holds
  * besides. A user's graph has symbolic shapes; lower.c makes a concrete copy of what a run needs,
  * and the passes rewrite that copy.
- * Invariants: index 0 of nodes and values is unused (invalid); a node's outputs are consecutive
- * values; `order` lists live nodes topologically, and is the plan order. */
+ * Invariants: index 0 of nodes and values is unused (invalid); a node's outputs have consecutive
+ * indices; nodes and values never move, so pointers to them stay valid; live nodes are linked in a
+ * topological order, which is the plan order. rewriter.h has the verbs that change a graph. */
 #ifndef TANDEM_GRAPH_IR_IR_H
 #define TANDEM_GRAPH_IR_IR_H
 
@@ -30,6 +31,7 @@ typedef struct tdm_ir_value {
   uint32_t producer; /* 0: none */
   uint32_t root;     /* the value whose memory this is; itself if its own */
   uint64_t offset;   /* in the root's memory, in bytes */
+  uint32_t readers;  /* inputs of nodes that are this value */
   uint32_t binding;  /* INPUT, PERSISTENT, DERIVED, LOG: index in that list */
   int16_t device;    /* context index of the device, or TDM_NO_DEVICE */
   uint8_t kind;      /* tdm_value_kind */
@@ -56,7 +58,10 @@ typedef struct tdm_ir_node {
   const char *wanted_device; /* of scope or own call; NULL: none */
   const tdm_kernel *kernel;
   const tdm_prepared *prepared;
-  uint32_t first_input; /* in graph->operands; value indices, 0: absent */
+  const uint32_t *inputs;       /* (input_count) value indices, 0: absent; tdm_set_input */
+  struct tdm_ir_node *previous; /* in the plan's order, of nodes that are in it */
+  struct tdm_ir_node *next;
+  uint32_t index; /* its own */
   uint32_t first_output;
   uint16_t input_count;
   uint16_t output_count;
@@ -73,6 +78,23 @@ typedef struct tdm_ir_node {
   uint32_t consumer;    /* transfers: the first node that asked */
   uint32_t condition;   /* 1 + index of the row condition that it is executed under; 0: none */
 } tdm_ir_node;
+
+/* Live nodes, linked. */
+typedef struct tdm_node_order {
+  tdm_ir_node *first;
+  tdm_ir_node *last;
+  size_t count;
+} tdm_node_order;
+
+/* Each node in its order, of those that are there when the one before it has its turn: what is
+ * inserted right behind a node is passed over, and a node may itself be moved or removed. */
+#define TDM_EACH_NODE(graph, node)                                                                 \
+  for (tdm_ir_node *node = (graph)->order.first, *node##_next;                                     \
+       node && (node##_next = node->next, true); node = node##_next)
+/* The same from the last node to the first. */
+#define TDM_EACH_NODE_BACKWARD(graph, node)                                                        \
+  for (tdm_ir_node *node = (graph)->order.last, *node##_next;                                      \
+       node && (node##_next = node->previous, true); node = node##_next)
 
 /* How a value of the graph enters a parallel region. */
 typedef struct tdm_parallel_input {
@@ -158,18 +180,26 @@ typedef struct tdm_scope {
   tdm_release((graph)->allocator, (void *)(array)->items,                                          \
               (array)->capacity * sizeof *(array)->items)
 
+/* A growing array whose items never move: chunks of them, in the graph's region. */
+#define TDM_STABLE_ITEMS 64
+typedef struct tdm_stable_array {
+  void **chunks; /* (capacity / TDM_STABLE_ITEMS), in a list with room for chunk_room */
+  size_t count;
+  size_t capacity;
+  size_t chunk_room;
+} tdm_stable_array;
+
 struct tdm_graph {
   _Atomic uint32_t references;
   tdm_context *context; /* retained */
   const tdm_allocator *allocator;
-  tdm_region region; /* names, attributes */
+  tdm_region region; /* nodes, values, names, attributes */
   uint32_t tag;      /* tells values of graphs apart */
   bool frozen;
   bool concrete;
-  TDM_ARRAY(tdm_ir_node) nodes;
-  TDM_ARRAY(tdm_ir_value) values;
-  TDM_ARRAY(uint32_t) operands;
-  TDM_ARRAY(uint32_t) order;
+  tdm_stable_array nodes;  /* of tdm_ir_node */
+  tdm_stable_array values; /* of tdm_ir_value */
+  tdm_node_order order;
   TDM_ARRAY(uint32_t) inputs; /* value indices */
   TDM_ARRAY(tdm_graph_persistent) persistents;
   tdm_map persistent_names; /* path to index + 1, of those declared here */
@@ -180,14 +210,8 @@ struct tdm_graph {
   TDM_ARRAY(tdm_parallel_region) parallel_regions; /* from 1 on */
   tdm_scope scopes[TDM_MAX_SCOPES];
   int scope_depth;
-  /* What tdm_append gives to the nodes it makes. */
-  const char *append_name; /* a name that outlives the graph: not copied */
-  uint8_t append_role;
-  int16_t append_device;
-  uint16_t append_replica;
-  uint16_t append_micro;
-  uint8_t append_update_group;
-  tdm_status status; /* the first error */
+  const struct tdm_insertion *lent; /* to the rule that is being asked: where tdm_append inserts */
+  tdm_status status;                /* the first error */
   char message[TDM_MESSAGE_BYTES];
 };
 
@@ -195,14 +219,13 @@ struct tdm_graph {
 tdm_status tdm_graph_init(tdm_graph *graph, tdm_context *context) TDM_WARN_UNUSED;
 void tdm_graph_deinit(tdm_graph *graph);
 
-static inline tdm_ir_value *tdm_ir_value_at(const tdm_graph *graph, uint32_t index) {
-  return &graph->values.items[index];
+static inline tdm_ir_value *tdm_ir_value_at(const tdm_graph *graph, size_t index) {
+  tdm_ir_value *chunk = graph->values.chunks[index / TDM_STABLE_ITEMS];
+  return &chunk[index % TDM_STABLE_ITEMS];
 }
-static inline tdm_ir_node *tdm_ir_node_at(const tdm_graph *graph, uint32_t index) {
-  return &graph->nodes.items[index];
-}
-static inline uint32_t *tdm_ir_inputs(const tdm_graph *graph, const tdm_ir_node *node) {
-  return &graph->operands.items[node->first_input];
+static inline tdm_ir_node *tdm_ir_node_at(const tdm_graph *graph, size_t index) {
+  tdm_ir_node *chunk = graph->nodes.chunks[index / TDM_STABLE_ITEMS];
+  return &chunk[index % TDM_STABLE_ITEMS];
 }
 /* Does the node do anything, rather than tell where values lie? */
 static inline bool tdm_ir_has_step(const tdm_ir_node *node) {
@@ -220,13 +243,11 @@ static inline tdm_value tdm_ir_handle(const tdm_graph *graph, uint32_t value) {
   return (tdm_value){value ? graph->tag : 0, value};
 }
 
-/* A value of its own memory; a node appended to `order` by the caller. 0 when memory is short. */
+/* Room for more nodes, or values, behind those that there are. */
+tdm_status tdm_ir_reserve_nodes(tdm_graph *graph, size_t more) TDM_WARN_UNUSED;
+tdm_status tdm_ir_reserve_values(tdm_graph *graph, size_t more) TDM_WARN_UNUSED;
+/* A value of its own memory. 0 when memory is short. */
 uint32_t tdm_ir_add_value(tdm_graph *graph, const tdm_ir_value *value);
-/* Copies node and its inputs, adds output_count fresh values (specs NULL: zeroed). Answers the
- * node's index, 0 on failure. Does not touch order. */
-uint32_t tdm_ir_add_node(tdm_graph *graph, const tdm_ir_node *node, const uint32_t *inputs,
-                         const tdm_spec *output_specs);
-tdm_status tdm_ir_order_push(tdm_graph *graph, uint32_t node) TDM_WARN_UNUSED;
 size_t tdm_ir_output_count(const tdm_operation *operation, const void *attributes);
 /* Runs the shape rule of operation; specs of the inputs are read from the values. */
 tdm_status tdm_ir_infer(const tdm_graph *graph, const tdm_operation *operation, const char *name,
@@ -240,8 +261,6 @@ bool tdm_ir_is_possible(const tdm_spec *spec);
 bool tdm_graph_is_open(tdm_graph *graph, const char *name);
 /* Copies bytes into the graph's region; NULL bytes 0. */
 const void *tdm_ir_copy_bytes(tdm_graph *graph, const void *bytes, size_t count);
-/* Sets root and bytes of a node's outputs from views, overwrites and specs. */
-void tdm_ir_settle_outputs(tdm_graph *graph, const tdm_ir_node *node);
 
 /* A log of that age, of a table at its home. 0 when memory is short. */
 uint32_t tdm_ir_add_log(tdm_graph *graph, uint32_t persistent, int32_t age, int64_t window);

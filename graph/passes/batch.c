@@ -9,13 +9,12 @@
 /* Marks the values that target needs. */
 static void mark_needed(const tdm_graph *graph, uint32_t target, bool *needed) {
   needed[target] = true;
-  for (size_t i = graph->order.count; i-- > 0;) {
-    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+  TDM_EACH_NODE_BACKWARD(graph, node) {
     bool reached = false;
     for (uint32_t k = 0; k < node->output_count; k++)
       reached |= needed[node->first_output + k];
     for (uint32_t k = 0; reached && k < node->input_count; k++)
-      needed[tdm_ir_inputs(graph, node)[k]] = true;
+      needed[node->inputs[k]] = true;
   }
 }
 
@@ -45,7 +44,7 @@ static tdm_shape shared_names(const tdm_graph *graph, const bool *needed) {
   tdm_shape names = {.rank = -1};
   for (size_t i = 0; i < graph->inputs.count; i++) {
     if (!needed[graph->inputs.items[i]]) continue;
-    const tdm_shape *shape = &graph->values.items[graph->inputs.items[i]].spec.shape;
+    const tdm_shape *shape = &tdm_ir_value_at(graph, graph->inputs.items[i])->spec.shape;
     if (names.rank < 0)
       first_names(&names, shape);
     else

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "devices/kernels.h"
+#include "graph/ir/rewriter.h"
 #include "graph/passes/micro_batch.h"
 
 enum { SUM_OPERANDS = 16 }; /* at once */
@@ -16,12 +17,12 @@ tdm_graph *tdm_chunked_graph(tdm_chunked *chunked) {
 
 const char *tdm_chunked_name(const tdm_chunked *chunked) {
   if (!chunked) return "";
-  return tdm_ir_node_at(chunked->graph, chunked->node)->name;
+  return chunked->node->name;
 }
 
 const void *tdm_chunked_attributes(const tdm_chunked *chunked) {
   if (!chunked) return NULL;
-  return tdm_ir_node_at(chunked->graph, chunked->node)->attributes;
+  return chunked->node->attributes;
 }
 
 size_t tdm_chunked_count(const tdm_chunked *chunked) {
@@ -30,13 +31,13 @@ size_t tdm_chunked_count(const tdm_chunked *chunked) {
 
 static uint32_t input_of(const tdm_chunked *chunked, size_t index) {
   if (!chunked) return 0;
-  const tdm_ir_node *node = tdm_ir_node_at(chunked->graph, chunked->node);
-  return index < node->input_count ? tdm_ir_inputs(chunked->graph, node)[index] : 0;
+  const tdm_ir_node *node = chunked->node;
+  return index < node->input_count ? node->inputs[index] : 0;
 }
 
 static uint32_t output_of(const tdm_chunked *chunked, size_t index) {
   if (!chunked) return 0;
-  const tdm_ir_node *node = tdm_ir_node_at(chunked->graph, chunked->node);
+  const tdm_ir_node *node = chunked->node;
   return index < node->output_count ? node->first_output + (uint32_t)index : 0;
 }
 
@@ -49,13 +50,13 @@ tdm_cut tdm_chunked_cut(const tdm_chunked *chunked, size_t input) {
 tdm_shape tdm_chunked_shape(const tdm_chunked *chunked, size_t input) {
   const tdm_shape none = {.rank = -1};
   const uint32_t value = input_of(chunked, input);
-  return value ? chunked->graph->values.items[value].spec.shape : none;
+  return value ? tdm_ir_value_at(chunked->graph, value)->spec.shape : none;
 }
 
 tdm_shape tdm_chunked_output_shape(const tdm_chunked *chunked, size_t output) {
   const tdm_shape none = {.rank = -1};
   const uint32_t value = output_of(chunked, output);
-  return value ? chunked->graph->values.items[value].spec.shape : none;
+  return value ? tdm_ir_value_at(chunked->graph, value)->spec.shape : none;
 }
 
 uint32_t tdm_chunked_version(const tdm_chunked *chunked, uint32_t value, size_t i) {
@@ -76,7 +77,7 @@ tdm_value tdm_chunked_whole(const tdm_chunked *chunked, size_t input) {
   if (value &&
       (chunked->cuts[value].dimension == -1 || chunked->cuts[value].dimension == TDM_CUT_REPEATED))
     value = tdm_chunked_version(chunked, value, 0);
-  else if (value && chunked->graph->values.items[value].producer)
+  else if (value && tdm_ir_value_at(chunked->graph, value)->producer)
     value = 0; /* there are only its parts */
   return tdm_ir_handle(chunked->graph, value);
 }
@@ -91,7 +92,7 @@ tdm_value tdm_chunked_output(const tdm_chunked *chunked, size_t output, size_t i
 
 /* The parts of all inputs that are cut hold their rows alike: how often the rows repeat. */
 static tdm_status common_outer(const tdm_chunked *chunked, int64_t *out_outer) {
-  const tdm_ir_node *node = tdm_ir_node_at(chunked->graph, chunked->node);
+  const tdm_ir_node *node = chunked->node;
   *out_outer = 0;
   for (uint32_t k = 0; k < node->input_count; k++) {
     const tdm_cut cut = tdm_chunked_cut(chunked, k);
@@ -104,42 +105,36 @@ static tdm_status common_outer(const tdm_chunked *chunked, int64_t *out_outer) {
 }
 
 static tdm_status clone_node(tdm_chunked *chunked, const void *attributes, size_t i) {
-  tdm_graph *graph = chunked->graph;
-  tdm_ir_node node = *tdm_ir_node_at(graph, chunked->node); /* adding moves the array */
+  tdm_ir_node *node = chunked->node;
   uint32_t inputs[TDM_KERNEL_MAX_INPUTS];
-  tdm_spec specs[TDM_KERNEL_MAX_OUTPUTS];
-  for (uint32_t k = 0; k < node.input_count; k++)
-    inputs[k] = tdm_chunked_version(chunked, input_of(chunked, k), i);
-  if (attributes) node.attributes = attributes;
-  TDM_TRY(tdm_ir_infer(graph, node.operation, node.name, node.attributes, inputs, node.input_count,
-                       specs));
-  node.micro = (uint16_t)(i + 1);
-  node.parallel_region =
-      chunked->parallel_regions[i * chunked->region_count + node.parallel_region];
-  const uint32_t made = tdm_ir_add_node(graph, &node, inputs, specs);
-  if (!made) return TDM_OUT_OF_MEMORY;
-  TDM_TRY(tdm_ir_order_push(graph, made));
-  tdm_ir_settle_outputs(graph, tdm_ir_node_at(graph, made));
-  const uint32_t first = tdm_ir_node_at(graph, made)->first_output;
-  for (uint32_t k = 0; k < node.output_count; k++)
-    tdm_chunked_versions(chunked, node.first_output + k)[i] = first + k;
+  for (uint32_t k = 0; k < node->input_count; k++)
+    inputs[k] = tdm_chunked_version(chunked, node->inputs[k], i);
+  tdm_ir_node like = *node;
+  if (attributes) like.attributes = attributes;
+  like.micro = (uint16_t)(i + 1);
+  like.parallel_region =
+      chunked->parallel_regions[i * chunked->region_count + node->parallel_region];
+  tdm_ir_node *made;
+  TDM_TRY(tdm_insert_like(chunked->graph, node, &like, inputs, &made));
+  for (uint32_t k = 0; k < node->output_count; k++)
+    tdm_chunked_versions(chunked, node->first_output + k)[i] = made->first_output + k;
   return TDM_OK;
 }
 
 /* The one dimension in which the parts' shapes differ from the whole's, and add up to it. */
 static int cut_dimension(const tdm_chunked *chunked, uint32_t value) {
-  const tdm_ir_value *values = chunked->graph->values.items;
-  const tdm_shape *whole = &values[value].spec.shape;
+  const tdm_graph *graph = chunked->graph;
+  const tdm_shape *whole = &tdm_ir_value_at(graph, value)->spec.shape;
   const uint32_t *versions = tdm_chunked_versions(chunked, value);
   int found = TDM_CUT_REDUCED;
   for (int d = 0; d < whole->rank; d++) {
     int64_t sum = 0;
     for (size_t i = 0; i < chunked->count; i++) {
-      const tdm_shape *part = &values[versions[i]].spec.shape;
+      const tdm_shape *part = &tdm_ir_value_at(graph, versions[i])->spec.shape;
       if (part->rank != whole->rank) return TDM_CUT_REDUCED;
       sum += part->dims[d];
     }
-    if (values[versions[0]].spec.shape.dims[d] == whole->dims[d]) continue;
+    if (tdm_ir_value_at(graph, versions[0])->spec.shape.dims[d] == whole->dims[d]) continue;
     if (found >= 0 || sum != whole->dims[d]) return TDM_CUT_REDUCED;
     found = d;
   }
@@ -154,7 +149,7 @@ static tdm_status number_parts(tdm_chunked *chunked, const tdm_ir_node *node) {
   if (cut.outer != 1)
     return tdm_fail(TDM_UNSUPPORTED, "the rows of its parts do not follow one another");
   tdm_chunk chunk = {cut.dimension, 0,
-                     graph->values.items[node->first_output].spec.shape.dims[cut.dimension]};
+                     tdm_ir_value_at(graph, node->first_output)->spec.shape.dims[cut.dimension]};
   for (size_t i = 0; i < chunked->count; i++) {
     const uint32_t value = tdm_chunked_versions(chunked, node->first_output)[i];
     const tdm_ir_value *part = tdm_ir_value_at(graph, value);
@@ -172,27 +167,26 @@ static tdm_status number_parts(tdm_chunked *chunked, const tdm_ir_node *node) {
 tdm_status tdm_chunked_each(tdm_chunked *chunked, const void *attributes) {
   if (!chunked) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_chunked_each: there is no node");
   tdm_graph *graph = chunked->graph;
-  const tdm_ir_node node = *tdm_ir_node_at(graph, chunked->node);
+  const tdm_ir_node *node = chunked->node;
   if (attributes)
-    attributes = tdm_ir_copy_bytes(graph, attributes, node.operation->attribute_bytes);
+    attributes = tdm_ir_copy_bytes(graph, attributes, node->operation->attribute_bytes);
   int64_t outer;
   TDM_TRY(common_outer(chunked, &outer));
   for (size_t i = 0; i < chunked->count; i++)
     TDM_TRY(clone_node(chunked, attributes, i));
-  for (uint32_t k = 0; k < node.output_count; k++) {
-    const uint32_t value = node.first_output + k;
+  for (uint32_t k = 0; k < node->output_count; k++) {
+    const uint32_t value = node->first_output + k;
     chunked->cuts[value] = (tdm_cut){cut_dimension(chunked, value), outer};
   }
-  return number_parts(chunked, &node);
+  return number_parts(chunked, node);
 }
 
-tdm_status tdm_chunked_repeat(tdm_chunked *chunked, uint32_t index) {
-  const tdm_ir_node node = *tdm_ir_node_at(chunked->graph, index);
-  chunked->node = index;
+tdm_status tdm_chunked_repeat(tdm_chunked *chunked, tdm_ir_node *node) {
+  chunked->node = node;
   for (size_t i = 0; i < chunked->count; i++)
     TDM_TRY(clone_node(chunked, NULL, i));
-  for (uint32_t k = 0; k < node.output_count; k++)
-    chunked->cuts[node.first_output + k] = (tdm_cut){TDM_CUT_REPEATED, 1};
+  for (uint32_t k = 0; k < node->output_count; k++)
+    chunked->cuts[node->first_output + k] = (tdm_cut){TDM_CUT_REPEATED, 1};
   return TDM_OK;
 }
 

@@ -44,39 +44,39 @@ static bool may_move(const join_state *state, uint32_t value, int16_t device) {
          !state->wholes[part->root] && !state->delivered[part->root];
 }
 
-static void join(join_state *state, size_t at) {
-  tdm_graph *graph = state->graph;
-  tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[at]);
+static void join(join_state *state, tdm_ir_node *node, size_t at) {
+  const tdm_graph *graph = state->graph;
   if (node->operation != &tdm_operation_concat) return;
   const tdm_parts_attributes *attributes = node->attributes;
   const tdm_ir_value *whole = tdm_ir_value_at(graph, node->first_output);
   if (!is_dense(whole) || !parts_follow(&whole->spec.shape, attributes->dimension)) return;
-  const uint32_t *inputs = tdm_ir_inputs(graph, node);
+  const uint32_t *inputs = node->inputs;
   uint32_t taken = 0;
   while (taken < node->input_count && may_move(state, inputs[taken], node->device) &&
          !is_needed_behind(state, inputs[taken], node->first_output, at))
-    state->wholes[graph->values.items[inputs[taken++]].root] = node->first_output;
+    state->wholes[tdm_ir_value_at(graph, inputs[taken++])->root] = node->first_output;
   node->joined = taken == node->input_count;
   while (!node->joined && taken > 0)
-    state->wholes[graph->values.items[inputs[--taken]].root] = 0;
+    state->wholes[tdm_ir_value_at(graph, inputs[--taken])->root] = 0;
 }
 
 static void note_uses(join_state *state) {
   const tdm_graph *graph = state->graph;
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+  uint32_t place = 0;
+  TDM_EACH_NODE(graph, node) {
+    place++;
     for (uint32_t k = 0; k < node->input_count; k++)
-      state->last_read[graph->values.items[tdm_ir_inputs(graph, node)[k]].root] = (uint32_t)i + 1;
+      state->last_read[tdm_ir_value_at(graph, node->inputs[k])->root] = place;
     if (!node->operation || node->operation->is_view) continue;
     for (uint32_t k = 0; k < node->output_count; k++)
       if (node->operation->overwrites[k])
-        state->last_write[graph->values.items[node->first_output + k].root] = (uint32_t)i + 1;
+        state->last_write[tdm_ir_value_at(graph, node->first_output + k)->root] = place;
   }
 }
 
 /* Where each part begins in its concatenation. */
 static void settle_parts(const join_state *state, const tdm_ir_node *node, uint64_t *offsets) {
-  const uint32_t *inputs = tdm_ir_inputs(state->graph, node);
+  const uint32_t *inputs = node->inputs;
   uint64_t offset = 0;
   for (uint32_t k = 0; k < node->input_count && node->joined; k++) {
     offsets[tdm_ir_value_at(state->graph, inputs[k])->root] = offset;
@@ -97,12 +97,15 @@ static void join_all(join_state *state, uint64_t *offsets, const uint32_t *deliv
                      size_t delivery_count) {
   const tdm_graph *graph = state->graph;
   for (size_t i = 0; i < delivery_count; i++)
-    state->delivered[graph->values.items[deliveries[i]].root] = true;
+    state->delivered[tdm_ir_value_at(graph, deliveries[i])->root] = true;
   note_uses(state);
-  for (size_t i = 0; i < graph->order.count; i++)
-    join(state, i);
-  for (size_t i = 0; i < graph->order.count; i++)
-    settle_parts(state, tdm_ir_node_at(graph, graph->order.items[i]), offsets);
+  size_t place = 0;
+  TDM_EACH_NODE(graph, node) {
+    join(state, node, place++);
+  }
+  TDM_EACH_NODE(graph, node) {
+    settle_parts(state, node, offsets);
+  }
   for (uint32_t v = 1; v < graph->values.count; v++)
     settle_value(state, v, offsets);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "devices/tensors/chunks.h"
+#include "graph/ir/rewriter.h"
 #include "graph/passes/parts.h"
 #include "graph/passes/passes.h"
 
@@ -31,7 +32,7 @@ typedef struct parallel_state {
   uint32_t rows_value; /* where they were seen first */
   uint16_t *instances; /* per parallel region that was there before: what it is in this replica */
   size_t region_count;
-  TDM_ARRAY(uint32_t) order;
+  tdm_ir_node *after; /* the first node that needs the part; NULL: none does */
 } parallel_state;
 
 /* ---- Chunks ---- */
@@ -55,24 +56,21 @@ static void share_out(parallel_state *state) {
 
 /* ---- What is inside, and what enters ---- */
 
-static bool is_inside(const tdm_graph *graph, uint16_t parallel_region, uint16_t outer) {
-  while (parallel_region && parallel_region != outer)
-    parallel_region = graph->parallel_regions.items[parallel_region].parent;
-  return parallel_region == outer;
+/* Of a node that was there before; of one that was made since, none of them. */
+static node_side side_of(const parallel_state *state, const tdm_ir_node *node) {
+  return node->index < state->node_count ? (node_side)state->sides[node->index] : SIDE_BEFORE;
 }
 
 static node_side side_of_value(const parallel_state *state, uint32_t value) {
-  const uint32_t producer = state->graph->values.items[value].producer;
+  const uint32_t producer = tdm_ir_value_at(state->graph, value)->producer;
   return producer ? (node_side)state->sides[producer] : SIDE_BEFORE;
 }
 
 static tdm_status find_sides(parallel_state *state) {
   const tdm_graph *graph = state->graph;
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const uint32_t index = graph->order.items[i];
-    const tdm_ir_node *node = tdm_ir_node_at(graph, index);
-    const uint32_t *inputs = tdm_ir_inputs(graph, node);
-    const bool inside = is_inside(graph, node->parallel_region, state->region_index);
+  TDM_EACH_NODE(graph, node) {
+    const uint32_t *inputs = node->inputs;
+    const bool inside = tdm_is_in_region(graph, node->parallel_region, state->region_index);
     bool after = false;
     bool depends = false;
     for (uint32_t k = 0; k < node->input_count; k++) {
@@ -84,14 +82,9 @@ static tdm_status find_sides(parallel_state *state) {
       return tdm_fail(TDM_INVALID_ARGUMENT,
                       "data parallel over %s: %s in it needs a result that left it",
                       state->parallel_region.name, node->name);
-    state->sides[index] = inside ? SIDE_INSIDE : after || depends ? SIDE_AFTER : SIDE_BEFORE;
+    state->sides[node->index] = inside ? SIDE_INSIDE : after || depends ? SIDE_AFTER : SIDE_BEFORE;
   }
   return TDM_OK;
-}
-
-static const char *name_of(const tdm_graph *graph, uint32_t value) {
-  const tdm_ir_value *found = tdm_ir_value_at(graph, value);
-  return found->producer ? tdm_ir_node_at(graph, found->producer)->name : found->name;
 }
 
 /* The dimension a value is cut along; TDM_BROADCAST: it is not. */
@@ -105,13 +98,13 @@ static int32_t dimension_of(const parallel_state *state, uint32_t value) {
 }
 
 static tdm_status note_rows(parallel_state *state, uint32_t value, int32_t dimension) {
-  const int64_t rows = state->graph->values.items[value].spec.shape.dims[dimension];
+  const int64_t rows = tdm_ir_value_at(state->graph, value)->spec.shape.dims[dimension];
   if (state->rows >= 0 && state->rows != rows)
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "data parallel over %s: %s has %lld rows in dimension %d, and %s has %lld",
-                    state->parallel_region.name, name_of(state->graph, value), (long long)rows,
-                    (int)dimension, name_of(state->graph, state->rows_value),
-                    (long long)state->rows);
+                    state->parallel_region.name, tdm_value_name(state->graph, value),
+                    (long long)rows, (int)dimension,
+                    tdm_value_name(state->graph, state->rows_value), (long long)state->rows);
   if (state->rows < 0) state->rows_value = value;
   state->rows = rows;
   return TDM_OK;
@@ -121,13 +114,10 @@ typedef tdm_status (*input_visitor)(parallel_state *state, uint32_t value);
 
 /* Every value that enters, each time it is read. */
 static tdm_status visit_entering(parallel_state *state, input_visitor visit) {
-  tdm_graph *graph = state->graph;
-  const size_t count = graph->order.count;
-  for (size_t i = 0; i < count; i++) {
-    const uint32_t index = graph->order.items[i];
-    if (state->sides[index] != SIDE_INSIDE) continue;
-    for (uint32_t k = 0; k < tdm_ir_node_at(graph, index)->input_count; k++) {
-      const uint32_t value = tdm_ir_inputs(graph, tdm_ir_node_at(graph, index))[k];
+  TDM_EACH_NODE(state->graph, node) {
+    if (side_of(state, node) != SIDE_INSIDE) continue;
+    for (uint32_t k = 0; k < node->input_count; k++) {
+      const uint32_t value = node->inputs[k];
       if (value && side_of_value(state, value) != SIDE_INSIDE) TDM_TRY(visit(state, value));
     }
   }
@@ -141,36 +131,19 @@ static tdm_status count_rows_of(parallel_state *state, uint32_t value) {
 
 /* ---- Rewriting ---- */
 
-static tdm_status push_order(parallel_state *state, uint32_t node) {
-  TDM_TRY(TDM_ARRAY_RESERVE(state->graph, &state->order, 1));
-  state->order.items[state->order.count++] = node;
-  return TDM_OK;
-}
-
 static uint32_t *parts_of(parallel_state *state, uint32_t value) {
   return &state->parts[(size_t)value * state->parallel_region.device_count];
 }
 
-/* Adds a node of one of the two operations on parts; its first output, 0 on failure. */
-static uint32_t add_parts_node(parallel_state *state, const tdm_operation *operation,
-                               const char *name, const tdm_parts_attributes *attributes,
-                               const uint32_t *inputs, size_t input_count, int16_t device) {
-  tdm_graph *graph = state->graph;
-  tdm_spec specs[TDM_KERNEL_MAX_OUTPUTS];
-  const void *copy = tdm_ir_copy_bytes(graph, attributes, sizeof *attributes);
-  if (!copy || tdm_ir_infer(graph, operation, name, copy, inputs, input_count, specs) != TDM_OK)
-    return 0;
-  const tdm_ir_node node = {.operation = operation,
-                            .attributes = copy,
-                            .name = name,
-                            .input_count = (uint16_t)input_count,
-                            .output_count = (uint16_t)tdm_ir_output_count(operation, copy),
+/* Inserts one of the two operations on parts; its first output, 0 with the graph's error. */
+static uint32_t insert_parts(const parallel_state *state, const tdm_operation *operation,
+                             uint32_t value, const tdm_parts_attributes *attributes,
+                             const uint32_t *inputs, size_t input_count, int16_t device) {
+  const tdm_insertion at = {.before = state->after,
+                            .name = tdm_value_name(state->graph, value),
                             .device = device,
                             .parallel_region = state->parallel_region.parent};
-  const uint32_t index = tdm_ir_add_node(graph, &node, inputs, specs);
-  if (!index || push_order(state, index) != TDM_OK) return 0;
-  tdm_ir_settle_outputs(graph, tdm_ir_node_at(graph, index));
-  return tdm_ir_node_at(graph, index)->first_output;
+  return tdm_insert(state->graph, &at, operation, attributes, inputs, input_count);
 }
 
 static tdm_parts_attributes attributes_for(const parallel_state *state, int64_t dimension) {
@@ -190,10 +163,10 @@ static tdm_status scatter(parallel_state *state, uint32_t value) {
   if (dimension != TDM_BROADCAST) {
     tdm_parts_attributes attributes = attributes_for(state, dimension);
     memcpy(attributes.sizes, state->sizes, sizeof attributes.sizes);
-    const tdm_ir_value whole = state->graph->values.items[value];
-    first = add_parts_node(state, tdm_split_operation(&whole.spec.shape, dimension),
-                           name_of(state->graph, value), &attributes, &value, 1, whole.device);
-    if (!first) return TDM_OUT_OF_MEMORY;
+    const tdm_ir_value *whole = tdm_ir_value_at(state->graph, value);
+    first = insert_parts(state, tdm_split_operation(&whole->spec.shape, dimension), value,
+                         &attributes, &value, 1, whole->device);
+    if (!first) return tdm_graph_status(state->graph);
   }
   for (size_t r = 0; r < state->replica_count; r++)
     parts[r] = first ? first + (uint32_t)r : value;
@@ -205,7 +178,7 @@ static tdm_status instantiate_regions(parallel_state *state) {
   tdm_graph *graph = state->graph;
   for (size_t w = 1; w < state->region_count; w++) {
     state->instances[w] = (uint16_t)w;
-    if (w == state->region_index || !is_inside(graph, w, state->region_index)) continue;
+    if (w == state->region_index || !tdm_is_in_region(graph, w, state->region_index)) continue;
     if (graph->parallel_regions.count > UINT16_MAX)
       return tdm_fail(TDM_UNSUPPORTED, "data parallel over %s: too many parallel regions in it",
                       state->parallel_region.name);
@@ -241,41 +214,29 @@ static tdm_status settle_regions(parallel_state *state, size_t r) {
   return TDM_OK;
 }
 
-static tdm_status clone_node(parallel_state *state, uint32_t index, size_t r) {
-  tdm_graph *graph = state->graph;
-  tdm_ir_node node = *tdm_ir_node_at(graph, index);
+static tdm_status clone_node(parallel_state *state, const tdm_ir_node *node, size_t r) {
   uint32_t inputs[TDM_KERNEL_MAX_INPUTS];
-  tdm_spec specs[TDM_KERNEL_MAX_OUTPUTS];
-  for (uint32_t k = 0; k < node.input_count; k++) {
-    const uint32_t input = tdm_ir_inputs(graph, &node)[k];
-    inputs[k] = input ? parts_of(state, input)[r] : 0;
-  }
-  TDM_TRY(tdm_ir_infer(graph, node.operation, node.name, node.attributes, inputs, node.input_count,
-                       specs));
-  node.device = state->devices[r];
-  node.replica = (uint16_t)(r + 1);
-  node.later_replica |= r > 0;
-  node.parallel_region = node.parallel_region == state->region_index
+  for (uint32_t k = 0; k < node->input_count; k++)
+    inputs[k] = node->inputs[k] ? parts_of(state, node->inputs[k])[r] : 0;
+  tdm_ir_node like = *node;
+  like.device = state->devices[r];
+  like.replica = (uint16_t)(r + 1);
+  like.later_replica |= r > 0;
+  like.parallel_region = node->parallel_region == state->region_index
                              ? state->parallel_region.parent
-                             : state->instances[node.parallel_region];
-  const uint32_t first_output = node.first_output;
-  const uint32_t made = tdm_ir_add_node(graph, &node, inputs, specs);
-  if (!made) return TDM_OUT_OF_MEMORY;
-  TDM_TRY(push_order(state, made));
-  const tdm_ir_node *added = tdm_ir_node_at(graph, made);
-  tdm_ir_settle_outputs(graph, added);
-  for (uint32_t k = 0; k < added->output_count; k++)
-    parts_of(state, first_output + k)[r] = added->first_output + k;
+                             : state->instances[node->parallel_region];
+  tdm_ir_node *made;
+  TDM_TRY(tdm_insert_like(state->graph, state->after, &like, inputs, &made));
+  for (uint32_t k = 0; k < made->output_count; k++)
+    parts_of(state, node->first_output + k)[r] = made->first_output + k;
   return TDM_OK;
 }
 
 static tdm_status clone_nodes(parallel_state *state) {
-  const size_t count = state->graph->order.count;
   for (size_t r = 0; r < state->replica_count; r++) {
     TDM_TRY(instantiate_regions(state));
-    for (size_t i = 0; i < count; i++) {
-      const uint32_t index = state->graph->order.items[i];
-      if (state->sides[index] == SIDE_INSIDE) TDM_TRY(clone_node(state, index, r));
+    TDM_EACH_NODE(state->graph, node) {
+      if (side_of(state, node) == SIDE_INSIDE) TDM_TRY(clone_node(state, node, r));
     }
     TDM_TRY(settle_regions(state, r));
   }
@@ -285,14 +246,15 @@ static tdm_status clone_nodes(parallel_state *state) {
 /* The dimension in which the replicas' shapes differ from the whole's; -1: there is not just one.
  */
 static int gathered_dimension(parallel_state *state, uint32_t value) {
-  const tdm_shape *whole = &state->graph->values.items[value].spec.shape;
+  const tdm_shape *whole = &tdm_ir_value_at(state->graph, value)->spec.shape;
   int found = -1;
   for (int d = 0; d < whole->rank; d++) {
     int64_t sum = 0;
     for (size_t r = 0; r < state->replica_count; r++)
-      sum += state->graph->values.items[parts_of(state, value)[r]].spec.shape.dims[d];
+      sum += tdm_ir_value_at(state->graph, parts_of(state, value)[r])->spec.shape.dims[d];
     if (sum != whole->dims[d]) continue;
-    if (state->graph->values.items[parts_of(state, value)[0]].spec.shape.dims[d] == whole->dims[d])
+    if (tdm_ir_value_at(state->graph, parts_of(state, value)[0])->spec.shape.dims[d] ==
+        whole->dims[d])
       continue;
     if (found >= 0) return -1;
     found = d;
@@ -310,21 +272,14 @@ static tdm_status gather(parallel_state *state, uint32_t *value, uint32_t *gathe
       return tdm_fail(TDM_INVALID_ARGUMENT,
                       "data parallel over %s: %s leaves it and has no dimension that the rows went "
                       "into",
-                      state->parallel_region.name, name_of(state->graph, *value));
+                      state->parallel_region.name, tdm_value_name(state->graph, *value));
     const tdm_parts_attributes attributes = attributes_for(state, dimension);
-    gathered[*value] = add_parts_node(state, &tdm_operation_concat, name_of(state->graph, *value),
-                                      &attributes, parts_of(state, *value), state->replica_count,
-                                      state->parallel_region.output_device);
-    if (!gathered[*value]) return TDM_OUT_OF_MEMORY;
+    gathered[*value] =
+        insert_parts(state, &tdm_operation_concat, *value, &attributes, parts_of(state, *value),
+                     state->replica_count, state->parallel_region.output_device);
+    if (!gathered[*value]) return tdm_graph_status(state->graph);
   }
   *value = gathered[*value];
-  return TDM_OK;
-}
-
-static tdm_status push_side(parallel_state *state, node_side side) {
-  for (size_t i = 0; i < state->graph->order.count; i++)
-    if (state->sides[state->graph->order.items[i]] == side)
-      TDM_TRY(push_order(state, state->graph->order.items[i]));
   return TDM_OK;
 }
 
@@ -342,15 +297,13 @@ static void rename_entering(parallel_state *state, const uint32_t *gathered) {
 
 static tdm_status gather_all(parallel_state *state, uint32_t *gathered) {
   tdm_graph *graph = state->graph;
-  const size_t count = graph->order.count;
-  for (size_t i = 0; i < count; i++) {
-    const uint32_t index = graph->order.items[i];
-    if (state->sides[index] != SIDE_AFTER) continue;
-    for (uint32_t k = 0; k < tdm_ir_node_at(graph, index)->input_count; k++) {
-      uint32_t value = tdm_ir_inputs(graph, tdm_ir_node_at(graph, index))[k];
+  TDM_EACH_NODE(graph, node) {
+    if (side_of(state, node) != SIDE_AFTER) continue;
+    for (uint32_t k = 0; k < node->input_count; k++) {
+      uint32_t value = node->inputs[k];
       if (!value) continue;
       TDM_TRY(gather(state, &value, gathered));
-      tdm_ir_inputs(graph, tdm_ir_node_at(graph, index))[k] = value;
+      tdm_set_input(graph, node, k, value);
     }
   }
   for (size_t i = 0; i < state->delivery_count; i++)
@@ -361,10 +314,10 @@ static tdm_status gather_all(parallel_state *state, uint32_t *gathered) {
 
 /* Tells every replica of a node whose numbers are keyed by place which part of the whole it has.
  */
-static tdm_status number_replicas(parallel_state *state, uint32_t index) {
+static tdm_status number_replicas(parallel_state *state, const tdm_ir_node *whole) {
   tdm_graph *graph = state->graph;
-  const tdm_operation *operation = tdm_ir_node_at(graph, index)->operation;
-  const uint32_t value = tdm_ir_node_at(graph, index)->first_output;
+  const tdm_operation *operation = whole->operation;
+  const uint32_t value = whole->first_output;
   const int dimension = gathered_dimension(state, value);
   if (dimension < 0) return TDM_OK; /* all replicas have all of it */
   int64_t offset = 0;
@@ -379,7 +332,7 @@ static tdm_status number_replicas(parallel_state *state, uint32_t index) {
       return tdm_fail(TDM_UNSUPPORTED,
                       "data parallel over %s: %s in it is cut along two dimensions",
                       state->parallel_region.name, node->name);
-    if (chunk.whole == 0) chunk.whole = graph->values.items[value].spec.shape.dims[dimension];
+    if (chunk.whole == 0) chunk.whole = tdm_ir_value_at(graph, value)->spec.shape.dims[dimension];
     chunk.dimension = dimension;
     chunk.offset += offset;
     memcpy(copy + operation->chunk_at - 1, &chunk, sizeof chunk);
@@ -390,26 +343,38 @@ static tdm_status number_replicas(parallel_state *state, uint32_t index) {
 }
 
 static tdm_status number_all(parallel_state *state) {
-  tdm_graph *graph = state->graph;
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const uint32_t index = graph->order.items[i];
-    if (state->sides[index] != SIDE_INSIDE) continue;
-    if (tdm_ir_node_at(graph, index)->operation->chunk_at != 0)
-      TDM_TRY(number_replicas(state, index));
+  TDM_EACH_NODE(state->graph, node) {
+    if (side_of(state, node) == SIDE_INSIDE && node->operation->chunk_at != 0)
+      TDM_TRY(number_replicas(state, node));
   }
   return TDM_OK;
 }
 
+/* Brings what needs the part behind all others: what is made for the part stands before it. */
+static void move_after(parallel_state *state) {
+  TDM_EACH_NODE_BACKWARD(state->graph, node) {
+    if (side_of(state, node) != SIDE_AFTER) continue;
+    tdm_move_node(state->graph, node, state->after);
+    state->after = node;
+  }
+}
+
+static void remove_inside(parallel_state *state) {
+  TDM_EACH_NODE(state->graph, node) {
+    if (side_of(state, node) == SIDE_INSIDE) tdm_remove_node(state->graph, node);
+  }
+}
+
 static tdm_status rewrite(parallel_state *state) {
-  TDM_TRY(push_side(state, SIDE_BEFORE));
+  move_after(state);
   TDM_TRY(visit_entering(state, scatter));
   TDM_TRY(clone_nodes(state));
   TDM_TRY(number_all(state));
   const size_t bytes = state->value_count * sizeof(uint32_t);
   uint32_t *gathered = tdm_allocate(state->graph->allocator, bytes, "parallel region");
   if (!gathered) return TDM_OUT_OF_MEMORY;
-  tdm_status status = gather_all(state, gathered);
-  if (status == TDM_OK) status = push_side(state, SIDE_AFTER);
+  const tdm_status status = gather_all(state, gathered);
+  if (status == TDM_OK) remove_inside(state);
   tdm_release(state->graph->allocator, gathered, bytes);
   return status;
 }
@@ -417,9 +382,8 @@ static tdm_status rewrite(parallel_state *state) {
 /* One replica: the nodes stay, on its device. */
 static void pass_through(parallel_state *state, int16_t device, uint16_t replica) {
   tdm_graph *graph = state->graph;
-  for (size_t i = 0; i < graph->order.count; i++) {
-    tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
-    if (!is_inside(graph, node->parallel_region, state->region_index)) continue;
+  TDM_EACH_NODE(graph, node) {
+    if (!tdm_is_in_region(graph, node->parallel_region, state->region_index)) continue;
     node->device = device;
     node->replica = replica;
     if (node->parallel_region == state->region_index)
@@ -441,17 +405,7 @@ static tdm_status replace_with(parallel_state *state) {
     pass_through(state, state->devices[0], 1);
     return TDM_OK;
   }
-  const tdm_status status = rewrite(state);
-  tdm_graph *graph = state->graph;
-  if (status != TDM_OK) {
-    TDM_ARRAY_DEINIT(graph, &state->order);
-    return status;
-  }
-  TDM_ARRAY_DEINIT(graph, &graph->order);
-  graph->order.items = state->order.items;
-  graph->order.count = state->order.count;
-  graph->order.capacity = state->order.capacity;
-  return TDM_OK;
+  return rewrite(state);
 }
 
 static tdm_status replace(parallel_state *state) {

@@ -35,7 +35,7 @@ static bool has_part(const tdm_ir_node *node) {
 
 /* What is not read element by element is a number, where kernels are not the host's. */
 static bool reads_suit(const tdm_fusing *state, const tdm_ir_node *node) {
-  const uint32_t *inputs = tdm_ir_inputs(state->graph, node);
+  const uint32_t *inputs = node->inputs;
   const int64_t count = count_of(state, node->first_output);
   for (uint32_t k = 0; k < node->input_count; k++) {
     if (!inputs[k]) return false;
@@ -60,8 +60,9 @@ static bool may_be_member(const tdm_fusing *state, const tdm_ir_node *node) {
 
 static size_t count_candidates(const tdm_fusing *state) {
   size_t count = 0;
-  for (size_t i = 0; i < state->graph->order.count; i++)
-    count += may_be_member(state, tdm_ir_node_at(state->graph, state->graph->order.items[i]));
+  TDM_EACH_NODE(state->graph, node) {
+    count += may_be_member(state, node);
+  }
   return count;
 }
 
@@ -79,7 +80,7 @@ static bool are_alike(const tdm_fusing *state, const tdm_ir_node *a, const tdm_i
 static bool is_read_whole(const tdm_fusing *state, const tdm_fuse_group *group, uint32_t output) {
   for (uint32_t m = 0; m < group->member_count; m++) {
     const tdm_ir_node *member = tdm_ir_node_at(state->graph, group->members[m]);
-    const uint32_t *inputs = tdm_ir_inputs(state->graph, member);
+    const uint32_t *inputs = member->inputs;
     for (uint32_t k = 0; k < member->input_count; k++) {
       const tdm_ir_value *read = tdm_fuse_value(state, inputs[k]);
       if (read->root == output && read->bytes != tdm_fuse_value(state, output)->bytes) return false;
@@ -91,7 +92,7 @@ static bool is_read_whole(const tdm_fusing *state, const tdm_fuse_group *group, 
 bool tdm_fuse_add_inputs(const tdm_fusing *state, const tdm_fuse_group *group, uint32_t reader,
                          uint32_t joining, uint32_t *inputs, uint32_t *count) {
   const tdm_ir_node *node = tdm_ir_node_at(state->graph, reader);
-  const uint32_t *read = tdm_ir_inputs(state->graph, node);
+  const uint32_t *read = node->inputs;
   for (uint32_t k = 0; k < node->input_count; k++) {
     const uint32_t producer = tdm_fuse_maker(state, read[k]);
     if ((producer && producer == joining) || tdm_fuse_is_inside(state, group, read[k])) continue;
@@ -123,7 +124,7 @@ static bool has_room(const tdm_fusing *state, const tdm_fuse_group *group, uint3
 static bool may_move(const tdm_fusing *state, const tdm_fuse_group *group, const tdm_ir_node *node,
                      uint32_t from) {
   const bool passes = state->steps[group->at] - state->steps[from] > group->member_count;
-  const uint32_t *inputs = tdm_ir_inputs(state->graph, node);
+  const uint32_t *inputs = node->inputs;
   uint32_t longer = 0;
   for (uint32_t k = 0; k < node->input_count; k++) {
     const tdm_ir_value *root = tdm_fuse_value(state, tdm_fuse_value(state, inputs[k])->root);
@@ -157,10 +158,8 @@ static void join_group(tdm_fusing *state, tdm_fuse_group *group, uint32_t index)
   state->groups[index] = group;
 }
 
-static void note_reads(tdm_fusing *state, uint32_t index, uint32_t at) {
-  const tdm_graph *graph = state->graph;
-  const tdm_ir_node *node = tdm_ir_node_at(graph, index);
-  const uint32_t *inputs = tdm_ir_inputs(graph, node);
+static void note_reads(tdm_fusing *state, const tdm_ir_node *node, uint32_t at) {
+  const uint32_t *inputs = node->inputs;
   for (uint32_t k = 0; k < node->input_count; k++) {
     if (!inputs[k]) continue;
     const tdm_ir_value *value = tdm_fuse_value(state, inputs[k]);
@@ -169,13 +168,13 @@ static void note_reads(tdm_fusing *state, uint32_t index, uint32_t at) {
     if (use->first == TDM_FUSE_NONE || at > use->last) use->last = at;
     if (use->first != TDM_FUSE_NONE && at >= use->first) continue;
     use->first = at;
-    use->reader = index;
+    use->reader = node->index;
   }
 }
 
 /* Who reads a view reads what it shows; but it may lie elsewhere. */
 static void note_view(tdm_fusing *state, const tdm_ir_node *node) {
-  const tdm_ir_value *shown = tdm_fuse_value(state, tdm_ir_inputs(state->graph, node)[0]);
+  const tdm_ir_value *shown = tdm_fuse_value(state, node->inputs[0]);
   if (shown->device != node->device) state->uses[shown->root].leaves = true;
 }
 
@@ -186,9 +185,9 @@ static void note_fixed_uses(tdm_fusing *state, const uint32_t *deliveries, size_
   for (size_t i = 0; i < delivery_count; i++)
     state->uses[tdm_fuse_value(state, deliveries[i])->root].leaves = true;
   uint32_t *counts = &state->steps[graph->order.count]; /* per device */
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
-    state->steps[i] = counts[node->device];
+  size_t place = 0;
+  TDM_EACH_NODE(graph, node) {
+    state->steps[place++] = counts[node->device];
     counts[node->device] += tdm_fuse_is_step(node);
     if (!node->operation || !tdm_fuse_is_step(node) || node->role == TDM_ROLE_UPDATE)
       continue; /* behind all */
@@ -200,27 +199,25 @@ static void note_fixed_uses(tdm_fusing *state, const uint32_t *deliveries, size_
 
 /* From the last node to the first: when a node's turn comes, all its readers have their groups. */
 static size_t form_groups(tdm_fusing *state, tdm_fuse_group *groups) {
-  const tdm_graph *graph = state->graph;
   size_t used = 0, joined = 0;
-  for (uint32_t i = (uint32_t)graph->order.count; i-- > 0;) {
-    const uint32_t index = graph->order.items[i];
-    const tdm_ir_node *node = tdm_ir_node_at(graph, index);
+  uint32_t place = (uint32_t)state->graph->order.count;
+  TDM_EACH_NODE_BACKWARD(state->graph, node) {
+    uint32_t at = --place;
     if (!tdm_fuse_is_step(node)) {
       note_view(state, node);
       continue;
     }
-    uint32_t at = i;
     if (may_be_member(state, node)) {
-      tdm_fuse_group *group = find_group(state, index, i);
+      tdm_fuse_group *group = find_group(state, node->index, place);
       joined += group != NULL;
       if (!group) {
         group = &groups[used++];
-        group->at = i;
+        group->at = place;
       }
-      join_group(state, group, index);
+      join_group(state, group, node->index);
       at = group->at;
     }
-    note_reads(state, index, at);
+    note_reads(state, node, at);
   }
   return joined;
 }

@@ -3,6 +3,7 @@
  * with all its readers. */
 #include <string.h>
 
+#include "graph/ir/rewriter.h"
 #include "graph/passes/fuse.h"
 
 /* Which number among members has the one that made the value's memory? They are stored last first.
@@ -17,7 +18,7 @@ static uint32_t number_of(const tdm_fuse_group *group, uint32_t producer) {
 static void describe_member(const tdm_fusing *state, const tdm_fuse_group *group,
                             const tdm_ir_node *node, const uint32_t *inputs,
                             tdm_fused_member *out) {
-  const uint32_t *read = tdm_ir_inputs(state->graph, node);
+  const uint32_t *read = node->inputs;
   out->kernel = node->kernel;
   out->attributes = node->prepared->attributes;
   out->attribute_bytes = (uint32_t)node->prepared->attribute_bytes;
@@ -58,8 +59,8 @@ static const char *join_names(const tdm_fusing *state, const tdm_fuse_group *gro
   return text;
 }
 
-/* Adds the node that stands for the group. */
-static tdm_status add_fused(tdm_fusing *state, const tdm_fuse_group *group, uint32_t *out_index) {
+/* Inserts the node that stands for the group. */
+static tdm_status add_fused(tdm_fusing *state, const tdm_fuse_group *group, tdm_ir_node *before) {
   tdm_graph *graph = state->graph;
   tdm_fused_attributes *program =
       tdm_region_take(&graph->region, sizeof *program, "a fused node"); /* zeroed */
@@ -85,70 +86,59 @@ static tdm_status add_fused(tdm_fusing *state, const tdm_fuse_group *group, uint
   node.attributes = program;
   node.prepared = NULL;
   node.input_count = (uint16_t)count;
-  *out_index = tdm_ir_add_node(graph, &node, inputs, specs);
-  if (!*out_index) return TDM_OUT_OF_MEMORY;
+  tdm_ir_node *fused = tdm_insert_as(graph, before, &node, inputs, specs);
+  if (!fused) return TDM_OUT_OF_MEMORY;
   for (uint32_t k = 0; k < node.output_count; k++)
-    state->moved[outputs[k]] = tdm_ir_node_at(graph, *out_index)->first_output + k;
-  return tdm_prepare_node(graph, state->cache, *out_index);
+    state->moved[outputs[k]] = fused->first_output + k;
+  return tdm_prepare_node(graph, state->cache, fused);
 }
 
-/* A view of what a group makes follows it. True: it is not the view's turn yet, or it is nothing
- * that anybody reads. */
-static bool hold_view(tdm_fusing *state, uint32_t view, uint32_t at) {
-  const tdm_ir_node *node = tdm_ir_node_at(state->graph, view);
-  const uint32_t root = tdm_fuse_value(state, node->first_output)->root;
+/* Removes a view of what only members read; has one of what a group makes, and which stands before
+ * it, wait for the group. */
+static void hold_view(tdm_fusing *state, tdm_ir_node *view, uint32_t at) {
+  const uint32_t root = tdm_fuse_value(state, view->first_output)->root;
   const uint32_t producer = tdm_fuse_value(state, root)->producer;
   tdm_fuse_group *group = producer ? state->groups[producer] : NULL;
-  if (!group || group->member_count < 2) return false;
-  if (state->uses[root].inside) return true;
-  if (group->at < at) return false;
-  if (group->views)
-    state->views[group->last_view] = view;
-  else
-    group->views = view;
-  group->last_view = view;
-  return true;
+  if (!group || group->member_count < 2) return;
+  if (state->uses[root].inside) {
+    tdm_remove_node(state->graph, view);
+  } else if (group->at >= at) {
+    if (group->views)
+      state->views[group->last_view] = view->index;
+    else
+      group->views = view->index;
+    group->last_view = view->index;
+  }
 }
 
-/* Rewrites the order, one node for each group. */
-static tdm_status replace_groups(tdm_fusing *state) {
+/* Puts the group's node, and the views that wait for it, in the place of its last member. */
+static tdm_status replace_group(tdm_fusing *state, const tdm_fuse_group *group,
+                                const tdm_ir_node *last) {
   tdm_graph *graph = state->graph;
-  const size_t count = graph->order.count;
-  size_t kept = 0; /* never ahead of what was read: a group's views stood before it */
-  for (uint32_t i = 0; i < count; i++) {
-    uint32_t index = graph->order.items[i];
-    const tdm_ir_node *node = tdm_ir_node_at(graph, index);
-    tdm_fuse_group *group = state->groups[index];
-    if (!tdm_fuse_is_step(node) && hold_view(state, index, i)) continue;
-    if (group && group->member_count > 1) {
-      if (group->at != i) continue;
-      TDM_TRY(add_fused(state, group, &index));
-    }
-    graph->order.items[kept++] = index;
-    for (uint32_t view = group ? group->views : 0; view; view = state->views[view])
-      graph->order.items[kept++] = view;
-  }
-  graph->order.count = kept;
+  tdm_ir_node *behind = last->next;
+  TDM_TRY(add_fused(state, group, behind));
+  for (uint32_t view = group->views; view; view = state->views[view])
+    tdm_move_node(graph, tdm_ir_node_at(graph, view), behind);
+  for (uint32_t m = 0; m < group->member_count; m++)
+    tdm_remove_node(graph, tdm_ir_node_at(graph, group->members[m]));
   return TDM_OK;
 }
 
-static uint32_t moved_to(const tdm_fusing *state, uint32_t value) {
-  return value < state->value_count && state->moved[value] ? state->moved[value] : value;
-}
-
-/* Everybody reads what stands for the members' outputs. */
-static void redirect(tdm_fusing *state, uint32_t *deliveries, size_t delivery_count) {
-  tdm_graph *graph = state->graph;
-  for (size_t i = 0; i < graph->operands.count; i++)
-    graph->operands.items[i] = moved_to(state, graph->operands.items[i]);
-  for (size_t v = 1; v < graph->values.count; v++)
-    graph->values.items[v].root = moved_to(state, graph->values.items[v].root);
-  for (size_t i = 0; i < delivery_count; i++)
-    deliveries[i] = moved_to(state, deliveries[i]);
+static tdm_status replace_groups(tdm_fusing *state) {
+  uint32_t place = 0;
+  TDM_EACH_NODE(state->graph, node) {
+    const tdm_fuse_group *group = state->groups[node->index];
+    const uint32_t at = place++;
+    if (!tdm_fuse_is_step(node))
+      hold_view(state, node, at);
+    else if (group && group->member_count > 1 && group->at == at)
+      TDM_TRY(replace_group(state, group, node));
+  }
+  return TDM_OK;
 }
 
 tdm_status tdm_fuse_replace(tdm_fusing *state, uint32_t *deliveries, size_t delivery_count) {
   TDM_TRY(replace_groups(state));
-  redirect(state, deliveries, delivery_count);
+  tdm_replace_values(state->graph, state->moved, state->value_count, deliveries, delivery_count);
   return TDM_OK;
 }

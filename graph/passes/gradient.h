@@ -1,7 +1,8 @@
-/* Shared by gradient.c (adjoints) and update.c (the optimizer's side). */
+/* Shared by gradient.c (the walk), adjoints.c (sums) and update.c (the optimizer's side). */
 #ifndef TANDEM_GRAPH_PASSES_GRADIENT_H
 #define TANDEM_GRAPH_PASSES_GRADIENT_H
 
+#include "graph/ir/rewriter.h"
 #include "graph/passes/passes.h"
 
 /* One contribution to an adjoint. Dense: dense != 0; sparse: rows, indices, count; added: the same,
@@ -26,7 +27,7 @@ typedef struct tdm_parameter_gradient {
 
 struct tdm_gradient {
   tdm_graph *graph;
-  uint32_t node;                      /* whose rule is asked */
+  const tdm_ir_node *node;            /* whose rule is asked */
   uint32_t *heads;                    /* per forward value: its first contribution, 0: none */
   uint8_t *wanted;                    /* per forward value */
   uint32_t *first_readers;            /* per forward value: the earliest node that reads it */
@@ -39,6 +40,21 @@ struct tdm_gradient {
   uint32_t d_outputs[TDM_KERNEL_MAX_OUTPUTS];
   tdm_status status; /* of appending inside rules that return OK */
 };
+
+/* Where the backward pass inserts: behind all, as a gradient. */
+static inline tdm_insertion tdm_adjoint_insertion(const char *name, int16_t device, int micro) {
+  return (tdm_insertion){
+      .name = name, .device = device, .micro = (uint16_t)micro, .role = TDM_ROLE_GRADIENT};
+}
+
+/* Inserts a value of that number throughout, of the shape and dtype of `like`, which it does not
+ * read; 0 with the graph's error. */
+uint32_t tdm_insert_constant(tdm_graph *graph, const tdm_insertion *at, double number,
+                             uint32_t like);
+/* The whole adjoint of a value on its own device, of all contributions so far; dense and rows 0
+ * when nothing flows. name: whose it is. */
+tdm_status tdm_sum_adjoints(tdm_gradient *gradient, uint32_t value, const char *name,
+                            tdm_adjoint *out_adjoint) TDM_WARN_UNUSED;
 
 struct tdm_update {
   tdm_graph *graph;

@@ -3,6 +3,7 @@
  * which outlives the copy. */
 #include <string.h>
 
+#include "graph/ir/rewriter.h"
 #include "graph/passes/passes.h"
 
 #define MAX_NAMES 64
@@ -26,15 +27,14 @@ static void mark_needed(lowering_state *state) {
   const tdm_graph *source = state->source;
   for (size_t i = 0; i < state->lowering->target_count; i++)
     state->map[state->lowering->targets[i]] = NEEDED;
-  for (size_t i = source->order.count; i-- > 0;) {
-    const tdm_ir_node *node = tdm_ir_node_at(source, source->order.items[i]);
+  TDM_EACH_NODE_BACKWARD(source, node) {
     bool needed = false;
     for (uint32_t k = 0; k < node->output_count; k++)
       needed |= state->map[node->first_output + k] == NEEDED;
     if (!needed) continue;
     for (uint32_t k = 0; k < node->output_count; k++)
       state->map[node->first_output + k] = NEEDED;
-    const uint32_t *inputs = tdm_ir_inputs(source, node);
+    const uint32_t *inputs = node->inputs;
     for (uint32_t k = 0; k < node->input_count; k++)
       if (inputs[k]) state->map[inputs[k]] = NEEDED;
   }
@@ -83,7 +83,7 @@ static tdm_status lower_inputs(lowering_state *state) {
   for (size_t i = 0; i < source->inputs.count; i++) {
     const uint32_t index = source->inputs.items[i];
     if (state->map[index] != NEEDED) continue;
-    tdm_ir_value value = source->values.items[index];
+    tdm_ir_value value = *tdm_ir_value_at(source, index);
     if (state->lowering->feeds) {
       const tdm_feed_spec *feed = &state->lowering->feeds[i];
       if (!feed->fed)
@@ -108,7 +108,7 @@ static tdm_status lower_persistents(lowering_state *state) {
   for (size_t i = 0; i < source->persistents.count; i++) {
     tdm_graph_persistent persistent = source->persistents.items[i];
     if (state->map[persistent.value] != NEEDED) continue;
-    tdm_ir_value value = source->values.items[persistent.value];
+    tdm_ir_value value = *tdm_ir_value_at(source, persistent.value);
     value.binding = (uint32_t)out->persistents.count;
     const uint32_t made = tdm_ir_add_value(out, &value);
     if (!made) return TDM_OUT_OF_MEMORY;
@@ -136,7 +136,7 @@ static tdm_status lower_node(lowering_state *state, const tdm_ir_node *described
   tdm_graph *out = state->out;
   uint32_t inputs[TDM_KERNEL_MAX_INPUTS];
   tdm_spec specs[TDM_KERNEL_MAX_OUTPUTS];
-  const uint32_t *old = tdm_ir_inputs(state->source, node);
+  const uint32_t *old = node->inputs;
   for (uint32_t k = 0; k < node->input_count; k++)
     inputs[k] = old[k] ? state->map[old[k]] : 0;
   if (state->lowering->feeds || node->operation != described->operation) {
@@ -148,13 +148,10 @@ static tdm_status lower_node(lowering_state *state, const tdm_ir_node *described
                         node->operation->name, node->name);
   } else {
     for (uint32_t k = 0; k < node->output_count; k++)
-      specs[k] = state->source->values.items[node->first_output + k].spec;
+      specs[k] = tdm_ir_value_at(state->source, node->first_output + k)->spec;
   }
-  const uint32_t index = tdm_ir_add_node(out, node, inputs, specs);
-  if (!index) return TDM_OUT_OF_MEMORY;
-  TDM_TRY(tdm_ir_order_push(out, index));
-  const tdm_ir_node *made = tdm_ir_node_at(out, index);
-  tdm_ir_settle_outputs(out, made);
+  const tdm_ir_node *made = tdm_insert_as(out, NULL, node, inputs, specs);
+  if (!made) return TDM_OUT_OF_MEMORY;
   for (uint32_t k = 0; k < described->output_count; k++)
     state->map[node->first_output + k] = made->first_output + k;
   return TDM_OK;
@@ -164,10 +161,8 @@ static tdm_status lower_node(lowering_state *state, const tdm_ir_node *described
 static tdm_status reserve_room(const lowering_state *state) {
   tdm_graph *out = state->out;
   const size_t factor = state->lowering->training ? 6 : 2;
-  TDM_TRY(TDM_ARRAY_RESERVE(out, &out->nodes, factor * state->source->nodes.count));
-  TDM_TRY(TDM_ARRAY_RESERVE(out, &out->order, factor * state->source->nodes.count));
-  TDM_TRY(TDM_ARRAY_RESERVE(out, &out->values, factor * state->source->values.count));
-  return TDM_ARRAY_RESERVE(out, &out->operands, factor * state->source->operands.count);
+  TDM_TRY(tdm_ir_reserve_nodes(out, factor * state->source->nodes.count));
+  return tdm_ir_reserve_values(out, factor * state->source->values.count);
 }
 
 /* Parallel regions; values that were not needed enter none. */
@@ -198,8 +193,7 @@ static tdm_status lower_all(lowering_state *state) {
   TDM_TRY(reserve_room(state));
   TDM_TRY(lower_inputs(state));
   TDM_TRY(lower_persistents(state));
-  for (size_t i = 0; i < state->source->order.count; i++) {
-    const tdm_ir_node *node = tdm_ir_node_at(state->source, state->source->order.items[i]);
+  TDM_EACH_NODE(state->source, node) {
     if (state->map[node->first_output] != NEEDED) continue;
     TDM_TRY(lower_node(state, node));
   }

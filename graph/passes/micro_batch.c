@@ -12,14 +12,8 @@
 #include <string.h>
 
 #include "devices/tensors/chunks.h"
+#include "graph/ir/rewriter.h"
 #include "graph/passes/parts.h"
-
-#define HOST 0 /* cpu:0 is the context's first device */
-
-static const char *name_of(const tdm_graph *graph, uint32_t value) {
-  const tdm_ir_value *found = tdm_ir_value_at(graph, value);
-  return found->producer ? tdm_ir_node_at(graph, found->producer)->name : found->name;
-}
 
 /* ---- Cutting, and putting together ---- */
 
@@ -31,26 +25,18 @@ static tdm_parts_attributes attributes_for(const tdm_chunked *chunked, int dimen
   return attributes;
 }
 
-/* The first output; 0, with the graph's error, on failure. */
-static uint32_t append_on(tdm_graph *graph, const tdm_operation *operation, const char *name,
-                          const tdm_parts_attributes *attributes, const tdm_value *inputs,
-                          size_t input_count, int16_t device) {
-  graph->append_name = name;
-  graph->append_device = device;
-  const tdm_value made = tdm_append(graph, operation, name, attributes, inputs, input_count, NULL);
-  graph->append_device = TDM_NO_DEVICE;
-  return made.index;
-}
-
-static tdm_status split_input(tdm_chunked *chunked, uint32_t value, int dimension) {
+static tdm_status split_input(tdm_chunked *chunked, uint32_t value, int dimension,
+                              tdm_ir_node *before) {
   tdm_graph *graph = chunked->graph;
-  const tdm_ir_value whole = graph->values.items[value];
+  const tdm_ir_value *whole = tdm_ir_value_at(graph, value);
   tdm_parts_attributes attributes = attributes_for(chunked, dimension);
   memcpy(attributes.sizes, chunked->rows, sizeof attributes.sizes);
-  const tdm_value handle = tdm_ir_handle(graph, value);
-  const uint32_t first =
-      append_on(graph, tdm_split_operation(&whole.spec.shape, dimension), whole.name, &attributes,
-                &handle, 1, whole.device == TDM_NO_DEVICE ? HOST : whole.device);
+  const tdm_insertion at = {.before = before,
+                            .name = whole->name,
+                            .device =
+                                whole->device == TDM_NO_DEVICE ? TDM_HOST_DEVICE : whole->device};
+  const uint32_t first = tdm_insert(graph, &at, tdm_split_operation(&whole->spec.shape, dimension),
+                                    &attributes, &value, 1);
   if (!first) return tdm_graph_status(graph);
   for (size_t i = 0; i < chunked->count; i++)
     tdm_chunked_versions(chunked, value)[i] = first + (uint32_t)i;
@@ -62,22 +48,20 @@ static tdm_status split_input(tdm_chunked *chunked, uint32_t value, int dimensio
 static tdm_status deliver(tdm_chunked *chunked, uint32_t *delivery) {
   tdm_graph *graph = chunked->graph;
   const tdm_cut cut = chunked->cuts[*delivery];
-  if (graph->values.items[*delivery].kind == TDM_VALUE_INPUT) return TDM_OK;
+  if (tdm_ir_value_at(graph, *delivery)->kind == TDM_VALUE_INPUT) return TDM_OK;
   if (cut.dimension == -1 || cut.dimension == TDM_CUT_REPEATED) {
     *delivery = tdm_chunked_version(chunked, *delivery, 0);
     return TDM_OK;
   }
   if (cut.dimension == TDM_CUT_REDUCED || cut.outer != 1)
     return tdm_fail(TDM_INVALID_ARGUMENT, "micro-batches: %s is delivered, and %s",
-                    name_of(graph, *delivery),
+                    tdm_value_name(graph, *delivery),
                     cut.outer != 1 ? "its rows are not in the order of the batch"
                                    : "it reduces over the batch without a rule for its parts");
-  tdm_value parts[TDM_MAX_PARTS];
-  for (size_t i = 0; i < chunked->count; i++)
-    parts[i] = tdm_ir_handle(graph, tdm_chunked_versions(chunked, *delivery)[i]);
   const tdm_parts_attributes attributes = attributes_for(chunked, cut.dimension);
-  const uint32_t whole = append_on(graph, &tdm_operation_concat, name_of(graph, *delivery),
-                                   &attributes, parts, chunked->count, HOST);
+  const tdm_insertion at = {.name = tdm_value_name(graph, *delivery), .device = TDM_HOST_DEVICE};
+  const uint32_t whole = tdm_insert(graph, &at, &tdm_operation_concat, &attributes,
+                                    tdm_chunked_versions(chunked, *delivery), chunked->count);
   if (!whole) return tdm_graph_status(graph);
   tdm_chunked_versions(chunked, *delivery)[0] = whole; /* for who delivers it once more */
   chunked->cuts[*delivery].dimension = -1;
@@ -88,50 +72,46 @@ static tdm_status deliver(tdm_chunked *chunked, uint32_t *delivery) {
 /* ---- Nodes ---- */
 
 /* A node that no row reaches stays, and reads what stands for its inputs. */
-static tdm_status keep(tdm_chunked *chunked, uint32_t index) {
-  tdm_graph *graph = chunked->graph;
-  const tdm_ir_node *node = tdm_ir_node_at(graph, index);
-  uint32_t *inputs = tdm_ir_inputs(graph, node);
+static tdm_status keep(tdm_chunked *chunked, tdm_ir_node *node) {
   for (uint32_t k = 0; k < node->input_count; k++)
-    inputs[k] = tdm_chunked_version(chunked, inputs[k], 0);
-  tdm_ir_settle_outputs(graph, node);
-  return tdm_ir_order_push(graph, index);
-}
-
-/* What a rule has appended follows the node's own placement. */
-static tdm_status ask_rule(tdm_chunked *chunked, uint32_t index) {
-  tdm_graph *graph = chunked->graph;
-  const tdm_ir_node node = *tdm_ir_node_at(graph, index);
-  const size_t first = graph->nodes.count;
-  chunked->node = index;
-  graph->append_name = node.name;
-  TDM_TRY(node.operation->chunk ? node.operation->chunk(chunked) : tdm_chunked_each(chunked, NULL));
-  TDM_TRY(tdm_graph_status(graph));
-  for (size_t i = first; i < graph->nodes.count; i++)
-    if (!graph->nodes.items[i].wanted_device)
-      graph->nodes.items[i].wanted_device = node.wanted_device;
+    tdm_set_input(chunked->graph, node, k, tdm_chunked_version(chunked, node->inputs[k], 0));
+  tdm_settle_outputs(chunked->graph, node);
   return TDM_OK;
 }
 
-static tdm_status rewrite_node(tdm_chunked *chunked, uint32_t index) {
-  const tdm_graph *graph = chunked->graph;
-  const tdm_ir_node *node = tdm_ir_node_at(graph, index);
-  const char *name = node->name;
+/* What a rule appends stands before the node, and follows its placement. */
+static tdm_status ask_rule(tdm_chunked *chunked, tdm_ir_node *node) {
+  tdm_graph *graph = chunked->graph;
+  const tdm_insertion at = {.before = node,
+                            .name = node->name,
+                            .wanted_device = node->wanted_device,
+                            .device = TDM_NO_DEVICE};
+  chunked->node = node;
+  tdm_lend_insertion(graph, &at);
+  const tdm_status status =
+      node->operation->chunk ? node->operation->chunk(chunked) : tdm_chunked_each(chunked, NULL);
+  tdm_take_insertion_back(graph);
+  return status == TDM_OK ? tdm_graph_status(graph) : status;
+}
+
+static tdm_status rewrite_node(tdm_chunked *chunked, tdm_ir_node *node) {
+  tdm_graph *graph = chunked->graph;
   bool is_cut = false;
   for (uint32_t k = 0; k < node->input_count; k++) {
-    const uint32_t input = tdm_ir_inputs(graph, node)[k];
+    const uint32_t input = node->inputs[k];
     const int dimension = input ? chunked->cuts[input].dimension : -1;
     is_cut |= dimension != -1 && dimension != TDM_CUT_REPEATED;
     if (dimension == TDM_CUT_REDUCED)
       return tdm_fail(TDM_INVALID_ARGUMENT,
                       "micro-batches: %s reduces over the batch without a rule for its parts",
-                      name_of(graph, input));
+                      tdm_value_name(graph, input));
   }
   /* A parallel region's replicas read only what is in it or enters it as rows: each has its own. */
-  if (!is_cut)
-    return node->parallel_region ? tdm_chunked_repeat(chunked, index) : keep(chunked, index);
-  const tdm_status status = ask_rule(chunked, index);
-  return status == TDM_OK ? TDM_OK : tdm_fail_within(status, "micro-batches: %s", name);
+  if (!is_cut && !node->parallel_region) return keep(chunked, node);
+  tdm_status status = is_cut ? ask_rule(chunked, node) : tdm_chunked_repeat(chunked, node);
+  if (status != TDM_OK && is_cut) status = tdm_fail_within(status, "micro-batches: %s", node->name);
+  if (status == TDM_OK) tdm_remove_node(graph, node);
+  return status;
 }
 
 /* ---- Parallel regions ---- */
@@ -185,8 +165,8 @@ static tdm_status settle_regions(tdm_chunked *chunked) {
 
 static int batch_dimension(const tdm_graph *source, const tdm_graph *graph, uint32_t value,
                            tdm_dim batch) {
-  const uint32_t input = source->inputs.items[graph->values.items[value].binding];
-  const tdm_shape *shape = &source->values.items[input].spec.shape;
+  const uint32_t input = source->inputs.items[tdm_ir_value_at(graph, value)->binding];
+  const tdm_shape *shape = &tdm_ir_value_at(source, input)->spec.shape;
   for (int d = 0; d < shape->rank; d++)
     if (shape->dims[d] == batch) return d;
   return -1;
@@ -195,22 +175,22 @@ static int batch_dimension(const tdm_graph *source, const tdm_graph *graph, uint
 static tdm_status rewrite(tdm_chunked *chunked, const tdm_graph *source, tdm_dim batch,
                           uint32_t *deliveries, size_t delivery_count) {
   tdm_graph *graph = chunked->graph;
-  TDM_ARRAY(uint32_t) old = {graph->order.items, graph->order.count, graph->order.capacity};
-  memset(&graph->order, 0, sizeof graph->order);
+  tdm_ir_node *first = graph->order.first;
+  const size_t node_count = graph->nodes.count;
   for (size_t v = 0; v < chunked->value_count; v++)
     chunked->cuts[v] = (tdm_cut){-1, 1};
-  tdm_status status = instantiate_regions(chunked);
-  for (size_t i = 0; i < graph->inputs.count && status == TDM_OK; i++) {
+  TDM_TRY(instantiate_regions(chunked));
+  for (size_t i = 0; i < graph->inputs.count; i++) {
     const int dimension = batch_dimension(source, graph, graph->inputs.items[i], batch);
-    if (dimension >= 0) status = split_input(chunked, graph->inputs.items[i], dimension);
+    if (dimension >= 0) TDM_TRY(split_input(chunked, graph->inputs.items[i], dimension, first));
   }
-  for (size_t i = 0; i < old.count && status == TDM_OK; i++)
-    status = rewrite_node(chunked, old.items[i]);
-  if (status == TDM_OK) status = settle_regions(chunked);
-  for (size_t i = 0; i < delivery_count && status == TDM_OK; i++)
-    status = deliver(chunked, &deliveries[i]);
-  TDM_ARRAY_DEINIT(graph, &old);
-  return status;
+  TDM_EACH_NODE(graph, node) {
+    if (node->index < node_count) TDM_TRY(rewrite_node(chunked, node));
+  }
+  TDM_TRY(settle_regions(chunked));
+  for (size_t i = 0; i < delivery_count; i++)
+    TDM_TRY(deliver(chunked, &deliveries[i]));
+  return TDM_OK;
 }
 
 /* Rows of the first input that has some; -1: none has. */
@@ -218,7 +198,7 @@ static int64_t count_rows(const tdm_graph *graph, const tdm_graph *source, tdm_d
   for (size_t i = 0; i < graph->inputs.count; i++) {
     const int dimension = batch_dimension(source, graph, graph->inputs.items[i], batch);
     if (dimension >= 0)
-      return graph->values.items[graph->inputs.items[i]].spec.shape.dims[dimension];
+      return tdm_ir_value_at(graph, graph->inputs.items[i])->spec.shape.dims[dimension];
   }
   return -1;
 }

@@ -19,7 +19,7 @@ struct tdm_chunked {
   uint16_t *parallel_regions; /* per micro-batch and parallel region that was there before: the
                                  parallel region it has instead */
   size_t region_count;        /* that were there before */
-  uint32_t node;              /* whose rule is asked */
+  tdm_ir_node *node;          /* whose rule is asked */
 };
 
 static inline uint32_t *tdm_chunked_versions(const tdm_chunked *chunked, uint32_t value) {
@@ -27,7 +27,7 @@ static inline uint32_t *tdm_chunked_versions(const tdm_chunked *chunked, uint32_
 }
 
 /* Computes a node that no row reaches for every micro-batch. */
-tdm_status tdm_chunked_repeat(tdm_chunked *chunked, uint32_t index) TDM_WARN_UNUSED;
+tdm_status tdm_chunked_repeat(tdm_chunked *chunked, tdm_ir_node *node) TDM_WARN_UNUSED;
 /* What stands for a value in micro-batch i; 0 for 0. */
 uint32_t tdm_chunked_version(const tdm_chunked *chunked, uint32_t value, size_t i);
 

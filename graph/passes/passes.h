@@ -131,7 +131,7 @@ tdm_status tdm_pass_layout(tdm_graph *graph, tdm_prepared_cache *cache, uint32_t
                            size_t delivery_count) TDM_WARN_UNUSED;
 /* Prepares one node's kernel, which is known; its outputs get the formats and bytes it answers. */
 tdm_status tdm_prepare_node(tdm_graph *graph, tdm_prepared_cache *cache,
-                            uint32_t index) TDM_WARN_UNUSED;
+                            tdm_ir_node *node) TDM_WARN_UNUSED;
 
 /* Inserts one transfer per (value, destination), after the value's producer; parameters read
  * elsewhere get derived copies and a refresh. Each delivery becomes a value with memory of its own

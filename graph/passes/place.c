@@ -4,6 +4,7 @@
 #include <fnmatch.h>
 #include <string.h>
 
+#include "graph/ir/rewriter.h"
 #include "graph/passes/passes.h"
 
 static bool pattern_fits(const char *pattern, const char *path) {
@@ -70,13 +71,13 @@ tdm_status tdm_device_map_check(const tdm_device_map *map) {
 
 /* The first input that a placed node makes, or that something placed before. */
 static int16_t inherited_device(const tdm_graph *graph, const tdm_ir_node *node) {
-  const uint32_t *inputs = tdm_ir_inputs(graph, node);
+  const uint32_t *inputs = node->inputs;
   for (uint32_t k = 0; k < node->input_count; k++) {
     const tdm_ir_value *value = tdm_ir_value_at(graph, inputs[k]);
     if (inputs[k] && value->kind == TDM_VALUE_NODE && value->device != TDM_NO_DEVICE)
       return value->device;
   }
-  return 0; /* cpu:0 is the context's first device */
+  return TDM_HOST_DEVICE;
 }
 
 static tdm_status choose_device(tdm_graph *graph, tdm_ir_node *node, tdm_device_map *map) {
@@ -89,39 +90,36 @@ static tdm_status choose_device(tdm_graph *graph, tdm_ir_node *node, tdm_device_
 }
 
 tdm_status tdm_pass_place(tdm_graph *graph, tdm_device_map *map) {
-  for (size_t i = 0; i < graph->order.count; i++) {
-    tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+  TDM_EACH_NODE(graph, node) {
     if (node->device == TDM_NO_DEVICE) TDM_TRY(choose_device(graph, node, map));
     if (node->replica && mapped_device(map, node->name))
       return tdm_fail(TDM_INVALID_ARGUMENT, "device map: %s is wrapped, its devices are given",
                       node->name);
     for (uint32_t k = 0; k < node->output_count; k++)
-      graph->values.items[node->first_output + k].device = node->device;
-    const uint32_t *inputs = tdm_ir_inputs(graph, node);
+      tdm_ir_value_at(graph, node->first_output + k)->device = node->device;
+    const uint32_t *inputs = node->inputs;
     for (uint32_t k = 0; k < node->input_count; k++) {
       tdm_ir_value *value = tdm_ir_value_at(graph, inputs[k]);
       if (inputs[k] && value->device == TDM_NO_DEVICE) value->device = node->device;
     }
   }
   for (size_t i = 1; i < graph->values.count; i++)
-    if (graph->values.items[i].device == TDM_NO_DEVICE) graph->values.items[i].device = 0;
+    if (tdm_ir_value_at(graph, i)->device == TDM_NO_DEVICE) tdm_ir_value_at(graph, i)->device = 0;
   return TDM_OK;
 }
 
 void tdm_drop_persist_inputs(tdm_graph *graph) {
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+  TDM_EACH_NODE(graph, node) {
     for (uint32_t k = 0; k < node->input_count; k++)
-      if (tdm_ir_is_persisted(node, k)) tdm_ir_inputs(graph, node)[k] = 0;
+      if (tdm_ir_is_persisted(node, k)) tdm_set_input(graph, node, k, 0);
   }
 }
 
 tdm_status tdm_find_kernels(tdm_graph *graph) {
-  for (size_t i = 0; i < graph->order.count; i++) {
-    tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+  TDM_EACH_NODE(graph, node) {
     if (!node->operation || node->operation->is_view || node->kernel) continue;
     const tdm_device *device = tdm_context_device(graph->context, (size_t)node->device);
-    const tdm_dtype dtype = graph->values.items[node->first_output].spec.dtype;
+    const tdm_dtype dtype = tdm_ir_value_at(graph, node->first_output)->spec.dtype;
     node->kernel = tdm_context_find_kernel(graph->context, node->operation->name,
                                            device->ops->executes, dtype);
     if (!node->kernel)

@@ -48,10 +48,10 @@ static tdm_status add_parts(steps_state *state, const tdm_ir_node *joined, uint3
   const tdm_graph *graph = state->graph;
   tdm_schedule *schedule = &state->out->schedule;
   for (uint32_t k = 0; k < joined->input_count; k++) {
-    const tdm_ir_value *part = tdm_ir_value_at(graph, tdm_ir_inputs(graph, joined)[k]);
+    const tdm_ir_value *part = tdm_ir_value_at(graph, joined->inputs[k]);
     const tdm_ir_node *maker = tdm_ir_node_at(graph, part->producer);
     while (maker->operation && maker->operation->is_view) {
-      part = tdm_ir_value_at(graph, tdm_ir_inputs(graph, maker)[0]);
+      part = tdm_ir_value_at(graph, maker->inputs[0]);
       maker = tdm_ir_node_at(graph, part->producer);
     }
     if (maker->joined) {
@@ -74,7 +74,7 @@ static tdm_status add_parts(steps_state *state, const tdm_ir_node *joined, uint3
 static tdm_status add_root(steps_state *state, uint32_t root, tdm_storage_plan storage) {
   tdm_lowered *out = state->out;
   const tdm_ir_node *maker =
-      tdm_ir_node_at(state->graph, state->graph->values.items[root].producer);
+      tdm_ir_node_at(state->graph, tdm_ir_value_at(state->graph, root)->producer);
   TDM_TRY(add_storage(&out->schedule, storage, &out->storage_of[root]));
   return maker->joined ? add_parts(state, maker, out->storage_of[root]) : TDM_OK;
 }
@@ -82,7 +82,7 @@ static tdm_status add_root(steps_state *state, uint32_t root, tdm_storage_plan s
 /* The storage of a value's root, made at its first use. */
 static tdm_status storage_of(steps_state *state, uint32_t value, uint32_t *out_storage) {
   tdm_lowered *out = state->out;
-  const uint32_t root = state->graph->values.items[value].root;
+  const uint32_t root = tdm_ir_value_at(state->graph, value)->root;
   if (out->storage_of[root] == NONE) {
     const tdm_ir_value *owner = tdm_ir_value_at(state->graph, root);
     tdm_storage_plan storage = {.bytes = owner->bytes};
@@ -143,8 +143,8 @@ static tdm_status add_value_access(steps_state *state, uint32_t value, bool writ
 static tdm_queue *queue_of(const tdm_graph *graph, const tdm_ir_node *node) {
   tdm_device *device = tdm_context_device(graph->context, (size_t)node->device);
   if (node->operation) return device->queues[TDM_QUEUE_COMPUTE];
-  const uint32_t source = tdm_ir_inputs(graph, node)[0];
-  const int16_t from = graph->values.items[source].device;
+  const uint32_t source = node->inputs[0];
+  const int16_t from = tdm_ir_value_at(graph, source)->device;
   tdm_device *origin = tdm_context_device(graph->context, (size_t)from);
   if (from == node->device || node->pushed) return origin->queues[TDM_QUEUE_COMPUTE];
   return tdm_route(origin, device);
@@ -166,8 +166,7 @@ static tdm_status number_queue(steps_state *state, tdm_queue *queue, uint32_t *o
 
 static tdm_status add_accesses(steps_state *state, const tdm_ir_node *node,
                                tdm_step_source *source) {
-  const tdm_graph *graph = state->graph;
-  const uint32_t *inputs = tdm_ir_inputs(graph, node);
+  const uint32_t *inputs = node->inputs;
   bool rewrites = false;
   for (uint32_t k = 0; k < node->output_count; k++)
     rewrites |= node->operation && node->operation->overwrites[k];
@@ -185,10 +184,9 @@ static tdm_status add_accesses(steps_state *state, const tdm_ir_node *node,
                     (tdm_access){source->workspace, true, 0, workspace.bytes});
 }
 
-static tdm_status add_step(steps_state *state, uint32_t index) {
+static tdm_status add_step(steps_state *state, const tdm_ir_node *node) {
   tdm_lowered *out = state->out;
   tdm_schedule *schedule = &out->schedule;
-  const tdm_ir_node *node = tdm_ir_node_at(state->graph, index);
   tdm_queue *queue = queue_of(state->graph, node);
   if (!queue) return tdm_fail(TDM_INTERNAL, "%s: a copy without a route", node->name);
   tdm_step step = {.phase = node->role == TDM_ROLE_UPDATE ? TDM_PHASE_UPDATE : TDM_PHASE_MAIN,
@@ -196,7 +194,7 @@ static tdm_status add_step(steps_state *state, uint32_t index) {
                    .first_access = (uint32_t)schedule->access_count};
   TDM_TRY(number_queue(state, queue, &step.queue));
   tdm_step_source *source = &out->sources[schedule->step_count];
-  source->node = index;
+  source->node = node->index;
   TDM_TRY(add_accesses(state, node, source));
   step.access_count = (uint32_t)schedule->access_count - step.first_access;
   if (step.phase == TDM_PHASE_UPDATE && out->first_update == NONE)
@@ -211,22 +209,20 @@ static tdm_status add_steps(steps_state *state, const uint32_t *deliveries, size
   TDM_TRY(tdm_array_reserve(schedule->allocator, (void **)&schedule->steps,
                             &schedule->step_capacity, graph->order.count + 1,
                             sizeof *schedule->steps, "plan"));
-  TDM_TRY(tdm_array_reserve(
-      schedule->allocator, (void **)&schedule->accesses, &schedule->access_capacity,
-      graph->operands.count + graph->values.count + 1, sizeof *schedule->accesses, "plan"));
+  TDM_TRY(tdm_array_reserve(schedule->allocator, (void **)&schedule->accesses,
+                            &schedule->access_capacity, 2 * graph->values.count + 1,
+                            sizeof *schedule->accesses, "plan"));
   TDM_TRY(tdm_array_reserve(schedule->allocator, (void **)&schedule->storages,
                             &schedule->storage_capacity, graph->values.count + 1,
                             sizeof *schedule->storages, "plan"));
   for (size_t i = 0; i < delivery_count; i++) {
-    const uint32_t root = graph->values.items[deliveries[i]].root;
+    const uint32_t root = tdm_ir_value_at(graph, deliveries[i])->root;
     const tdm_storage_plan storage = {.kind = TDM_STORAGE_EXTERNAL,
-                                      .bytes = graph->values.items[root].bytes};
+                                      .bytes = tdm_ir_value_at(graph, root)->bytes};
     TDM_TRY(add_root(state, root, storage));
   }
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
-    if (!tdm_ir_has_step(node)) continue;
-    TDM_TRY(add_step(state, graph->order.items[i]));
+  TDM_EACH_NODE(graph, node) {
+    if (tdm_ir_has_step(node)) TDM_TRY(add_step(state, node));
   }
   if (state->out->first_update == NONE) state->out->first_update = (uint32_t)schedule->step_count;
   schedule->two_phase =

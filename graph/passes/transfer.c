@@ -9,10 +9,9 @@
  * it is read where it lies. Invariant: one copy per (value, device). */
 #include <string.h>
 
+#include "graph/ir/rewriter.h"
 #include "graph/passes/parts.h"
 #include "graph/passes/passes.h"
-
-#define HOST 0 /* cpu:0 is the context's first device */
 
 typedef struct copy_entry {
   uint32_t value; /* the copy */
@@ -32,7 +31,7 @@ typedef struct transfer_state {
   bool *delivered;          /* per value: the caller reads it */
   bool *pushed;             /* per value: its maker's compute queue carries its copy to cpu:0 */
   TDM_ARRAY(copy_entry) entries;
-  TDM_ARRAY(uint32_t) order;
+  tdm_ir_node *before; /* copies are inserted before it; NULL: behind all */
 } transfer_state;
 
 static uint64_t *set_of(const transfer_state *state, uint64_t *sets, uint32_t value,
@@ -43,12 +42,6 @@ static uint64_t *set_of(const transfer_state *state, uint64_t *sets, uint32_t va
 static bool has_device(const transfer_state *state, uint64_t *sets, uint32_t value,
                        int16_t device) {
   return *set_of(state, sets, value, device) >> (device % 64) & 1;
-}
-
-static tdm_status push_order(transfer_state *state, uint32_t node) {
-  TDM_TRY(TDM_ARRAY_RESERVE(state->graph, &state->order, 1));
-  state->order.items[state->order.count++] = node;
-  return TDM_OK;
 }
 
 static uint32_t find_copy(const transfer_state *state, uint32_t value, int16_t device) {
@@ -89,23 +82,21 @@ static bool is_fetched(const tdm_graph *graph, uint32_t value, int16_t device) {
 static tdm_status append_copy(transfer_state *state, uint32_t origin, uint32_t from, int16_t device,
                               tdm_node_role role, bool staged, uint32_t *out_copy) {
   tdm_graph *graph = state->graph;
-  const tdm_ir_value source = *tdm_ir_value_at(graph, from);
-  const tdm_ir_value first = *tdm_ir_value_at(graph, origin);
-  const tdm_ir_node node = {
-      .pushed = device == HOST && from < state->value_count && state->pushed[from],
-      .name = first.producer ? tdm_ir_node_at(graph, first.producer)->name : first.name,
+  const tdm_ir_value *source = tdm_ir_value_at(graph, from);
+  const tdm_ir_node like = {
+      .pushed = device == TDM_HOST_DEVICE && from < state->value_count && state->pushed[from],
+      .name = tdm_value_name(graph, origin),
       .input_count = 1,
       .output_count = 1,
       .device = device,
       .role = (uint8_t)role,
       .staged = staged,
       .consumer = origin < state->value_count ? state->first_consumer[origin] : 0};
-  const uint32_t index = tdm_ir_add_node(graph, &node, &from, &source.spec);
-  if (!index) return TDM_OUT_OF_MEMORY;
-  TDM_TRY(push_order(state, index));
-  *out_copy = tdm_ir_node_at(graph, index)->first_output;
-  tdm_ir_value_at(graph, *out_copy)->bytes = source.bytes;
-  return first.kind == TDM_VALUE_PERSISTENT && role == TDM_ROLE_REFRESH
+  const tdm_ir_node *node = tdm_insert_as(graph, state->before, &like, &from, &source->spec);
+  if (!node) return TDM_OUT_OF_MEMORY;
+  *out_copy = node->first_output;
+  tdm_ir_value_at(graph, *out_copy)->bytes = source->bytes;
+  return tdm_ir_value_at(graph, origin)->kind == TDM_VALUE_PERSISTENT && role == TDM_ROLE_REFRESH
              ? make_derived(state, *out_copy, origin)
              : TDM_OK;
 }
@@ -115,17 +106,17 @@ static tdm_status copy_to(transfer_state *state, uint32_t value, int16_t device,
   tdm_graph *graph = state->graph;
   *out_copy = find_copy(state, value, device);
   if (*out_copy) return TDM_OK;
-  const tdm_ir_value source = *tdm_ir_value_at(graph, value);
+  const tdm_ir_value *source = tdm_ir_value_at(graph, value);
   uint32_t from = value;
-  const bool direct = tdm_route(tdm_context_device(graph->context, (size_t)source.device),
+  const bool direct = tdm_route(tdm_context_device(graph->context, (size_t)source->device),
                                 tdm_context_device(graph->context, (size_t)device)) != NULL;
   if (!direct) {
-    if (source.device == HOST || device == HOST)
+    if (source->device == TDM_HOST_DEVICE || device == TDM_HOST_DEVICE)
       return tdm_fail(TDM_INTERNAL, "no route between cpu:0 and a device");
-    TDM_TRY(copy_to(state, value, HOST, for_node, &from));
+    TDM_TRY(copy_to(state, value, TDM_HOST_DEVICE, for_node, &from));
   }
-  TDM_TRY(append_copy(state, value, from, device, role_of(graph, &source, for_node), !direct,
-                      out_copy));
+  TDM_TRY(
+      append_copy(state, value, from, device, role_of(graph, source, for_node), !direct, out_copy));
   TDM_TRY(TDM_ARRAY_RESERVE(graph, &state->entries, 2));
   if (state->entries.count == 0) state->entries.count = 1;
   state->entries.items[state->entries.count] =
@@ -155,24 +146,24 @@ static tdm_status reserve_bucket(transfer_state *state, int16_t device, uint64_t
 static tdm_status pass_to(transfer_state *state, uint32_t value, int16_t device,
                           uint32_t *out_copy) {
   tdm_graph *graph = state->graph;
-  const tdm_ir_value source = *tdm_ir_value_at(graph, value);
-  const bool direct = tdm_route(tdm_context_device(graph->context, (size_t)source.device),
+  const tdm_ir_value *source = tdm_ir_value_at(graph, value);
+  const bool direct = tdm_route(tdm_context_device(graph->context, (size_t)source->device),
                                 tdm_context_device(graph->context, (size_t)device)) != NULL;
   uint32_t from = value;
-  if (!direct && (source.device == HOST || device == HOST))
+  if (!direct && (source->device == TDM_HOST_DEVICE || device == TDM_HOST_DEVICE))
     return tdm_fail(TDM_INTERNAL, "no route between cpu:0 and a device");
-  if (!direct) TDM_TRY(pass_to(state, value, HOST, &from));
+  if (!direct) TDM_TRY(pass_to(state, value, TDM_HOST_DEVICE, &from));
   uint32_t bucket;
   TDM_TRY(append_copy(state, value, from, device, TDM_ROLE_TRANSFER, !direct, out_copy));
-  TDM_TRY(reserve_bucket(state, device, source.bytes, &bucket));
+  TDM_TRY(reserve_bucket(state, device, source->bytes, &bucket));
   tdm_ir_value_at(graph, *out_copy)->root = bucket;
   return TDM_OK;
 }
 
 bool tdm_reads_in_place(const tdm_graph *graph, const tdm_ir_node *node, uint32_t k) {
   if (node->operation != &tdm_operation_add_incoming || k != 1) return false;
-  const uint32_t term = tdm_ir_inputs(graph, node)[k];
-  const int16_t from = graph->values.items[term].device;
+  const uint32_t term = node->inputs[k];
+  const int16_t from = tdm_ir_value_at(graph, term)->device;
   const tdm_device *source = tdm_context_device(graph->context, (size_t)from);
   const tdm_device *reader = tdm_context_device(graph->context, (size_t)node->device);
   return source != reader && source->host_addressable && tdm_device_same_kind(source, reader);
@@ -182,7 +173,8 @@ static tdm_status copies_of(transfer_state *state, uint32_t value) {
   const int device_count = (int)tdm_device_count(state->graph->context);
   const bool made = tdm_ir_value_at(state->graph, value)->producer != 0;
   uint32_t pushed;
-  if (state->pushed[value]) TDM_TRY(copy_to(state, value, HOST, !state->delivered[value], &pushed));
+  if (state->pushed[value])
+    TDM_TRY(copy_to(state, value, TDM_HOST_DEVICE, !state->delivered[value], &pushed));
   for (int16_t d = 0; state->first_consumer[value] && d < device_count; d++) {
     if (!has_device(state, state->wanted, value, d)) continue;
     uint32_t copy;
@@ -198,11 +190,11 @@ static tdm_status copies_of(transfer_state *state, uint32_t value) {
 static bool is_passing(const tdm_graph *graph, const tdm_ir_node *node, uint32_t k) {
   const bool sums = (node->operation == &tdm_operation_add_incoming && k == 1) ||
                     node->operation == &tdm_operation_begin_sum;
-  return sums && !is_fetched(graph, tdm_ir_inputs(graph, node)[k], node->device);
+  return sums && !is_fetched(graph, node->inputs[k], node->device);
 }
 
 static void note_reader(transfer_state *state, const tdm_ir_node *node, uint32_t k) {
-  const uint32_t input = tdm_ir_inputs(state->graph, node)[k];
+  const uint32_t input = node->inputs[k];
   const uint64_t bit = UINT64_C(1) << (node->device % 64);
   uint64_t *wanted = set_of(state, state->wanted, input, node->device);
   uint64_t *passing = set_of(state, state->passing, input, node->device);
@@ -215,22 +207,20 @@ static void note_reader(transfer_state *state, const tdm_ir_node *node, uint32_t
 
 static void find_wanted(transfer_state *state) {
   const tdm_graph *graph = state->graph;
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const uint32_t index = graph->order.items[i];
-    const tdm_ir_node *node = tdm_ir_node_at(graph, index);
-    const uint32_t *inputs = tdm_ir_inputs(graph, node);
+  TDM_EACH_NODE(graph, node) {
+    const uint32_t *inputs = node->inputs;
     for (uint32_t k = 0; k < node->input_count; k++) {
-      if (!inputs[k] || graph->values.items[inputs[k]].device == node->device) continue;
+      if (!inputs[k] || tdm_ir_value_at(graph, inputs[k])->device == node->device) continue;
       if (tdm_reads_in_place(graph, node, k)) continue;
       note_reader(state, node, k);
-      if (!state->first_consumer[inputs[k]]) state->first_consumer[inputs[k]] = index;
+      if (!state->first_consumer[inputs[k]]) state->first_consumer[inputs[k]] = node->index;
     }
   }
 }
 
 /* Does the node put together on cpu:0 what the caller reads? */
 static bool gathers_delivery(const transfer_state *state, const tdm_ir_node *node) {
-  return node->device == HOST && node->operation == &tdm_operation_concat &&
+  return node->device == TDM_HOST_DEVICE && node->operation == &tdm_operation_concat &&
          state->delivered[node->first_output];
 }
 
@@ -239,17 +229,16 @@ static void find_pushed(transfer_state *state, bool *read_by_host) {
   const tdm_graph *graph = state->graph;
   for (uint32_t v = 1; v < state->value_count; v++)
     state->pushed[v] = state->delivered[v];
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
-    const uint32_t *inputs = tdm_ir_inputs(graph, node);
+  TDM_EACH_NODE(graph, node) {
+    const uint32_t *inputs = node->inputs;
     const bool gathers = gathers_delivery(state, node);
-    for (uint32_t k = 0; node->device == HOST && k < node->input_count; k++)
+    for (uint32_t k = 0; node->device == TDM_HOST_DEVICE && k < node->input_count; k++)
       (gathers ? state->pushed : read_by_host)[inputs[k]] = true;
   }
   for (uint32_t v = 1; v < state->value_count; v++) {
     const tdm_ir_value *value = tdm_ir_value_at(graph, v);
     state->pushed[v] = state->pushed[v] && !read_by_host[v] && value->producer &&
-                       value->device != HOST && is_fetched(graph, v, HOST);
+                       value->device != TDM_HOST_DEVICE && is_fetched(graph, v, TDM_HOST_DEVICE);
   }
 }
 
@@ -269,59 +258,58 @@ static void inherit_condition(tdm_graph *graph, const tdm_ir_node *reader, uint3
   if (!reader->condition || value->kind == TDM_VALUE_DERIVED) return;
   tdm_ir_node *copier = tdm_ir_node_at(graph, value->producer);
   copier->condition = reader->condition;
-  const uint32_t from = tdm_ir_inputs(graph, copier)[0];
-  if (value->device == HOST || copier->staged) {
+  const uint32_t from = copier->inputs[0];
+  if (value->device == TDM_HOST_DEVICE || copier->staged) {
     const tdm_row_condition *own = &graph->row_conditions.items[reader->condition - 1];
     const uint32_t any = any_condition(graph, own->persistent, own->age);
-    if (value->device == HOST) copier->condition = any;
+    if (value->device == TDM_HOST_DEVICE) copier->condition = any;
     if (copier->staged)
       tdm_ir_node_at(graph, tdm_ir_value_at(graph, from)->producer)->condition = any;
   }
 }
 
 /* Makes the node read the copies; those that its queue fetches stand right before it. */
-static tdm_status read_copies(transfer_state *state, uint32_t index) {
+static tdm_status read_copies(transfer_state *state, tdm_ir_node *node) {
   tdm_graph *graph = state->graph;
-  const tdm_ir_node node = *tdm_ir_node_at(graph, index); /* copying moves the arrays */
-  for (uint32_t k = 0; k < node.input_count; k++) {
-    const uint32_t input = tdm_ir_inputs(graph, &node)[k];
-    if (!input || graph->values.items[input].device == node.device) continue;
-    if (tdm_reads_in_place(graph, &node, k)) continue;
+  for (uint32_t k = 0; k < node->input_count; k++) {
+    const uint32_t input = node->inputs[k];
+    if (!input || tdm_ir_value_at(graph, input)->device == node->device) continue;
+    if (tdm_reads_in_place(graph, node, k)) continue;
     uint32_t copy;
-    if (has_device(state, state->passing, input, node.device))
-      TDM_TRY(pass_to(state, input, node.device, &copy));
+    if (has_device(state, state->passing, input, node->device))
+      TDM_TRY(pass_to(state, input, node->device, &copy));
     else
-      TDM_TRY(copy_to(state, input, node.device, true, &copy));
-    tdm_ir_inputs(graph, &node)[k] = copy;
-    inherit_condition(graph, &node, copy);
+      TDM_TRY(copy_to(state, input, node->device, true, &copy));
+    tdm_set_input(graph, node, k, copy);
+    inherit_condition(graph, node, copy);
   }
-  tdm_ir_settle_outputs(graph, tdm_ir_node_at(graph, index));
+  tdm_settle_outputs(graph, node);
   return TDM_OK;
 }
 
 /* May the run hand out the value's own memory? */
 static bool is_deliverable(const transfer_state *state, const uint32_t *deliveries, size_t before,
                            uint32_t value) {
-  const tdm_ir_value *all = state->graph->values.items;
-  const uint32_t root = all[value].root;
-  if (all[value].device != HOST || all[root].kind != TDM_VALUE_NODE) return false;
-  if (all[value].bytes != all[root].bytes) return false; /* a part of it */
+  const tdm_graph *graph = state->graph;
+  const tdm_ir_value *is = tdm_ir_value_at(graph, value);
+  const tdm_ir_value *root = tdm_ir_value_at(graph, is->root);
+  if (is->device != TDM_HOST_DEVICE || root->kind != TDM_VALUE_NODE) return false;
+  if (is->bytes != root->bytes) return false; /* a part of it */
   for (size_t i = 0; i < before; i++)
-    if (all[deliveries[i]].root == root) return false;
+    if (tdm_ir_value_at(graph, deliveries[i])->root == is->root) return false;
   return true;
 }
 
 static tdm_status deliver(transfer_state *state, uint32_t *deliveries, size_t count) {
   for (size_t i = 0; i < count; i++) {
     const uint32_t value = deliveries[i];
-    const tdm_ir_value source = *tdm_ir_value_at(state->graph, value);
     uint32_t copy = value;
-    if (source.device != HOST) {
-      if (value < state->value_count) TDM_TRY(copy_to(state, value, HOST, false, &copy));
-    }
+    if (tdm_ir_value_at(state->graph, value)->device != TDM_HOST_DEVICE &&
+        value < state->value_count)
+      TDM_TRY(copy_to(state, value, TDM_HOST_DEVICE, false, &copy));
     if (!is_deliverable(state, deliveries, i, copy)) {
       const uint32_t from = value < state->value_count && state->pushed[value] ? value : copy;
-      TDM_TRY(append_copy(state, from, from, HOST, TDM_ROLE_BOUNDARY, false, &copy));
+      TDM_TRY(append_copy(state, from, from, TDM_HOST_DEVICE, TDM_ROLE_BOUNDARY, false, &copy));
     }
     deliveries[i] = copy;
   }
@@ -331,32 +319,34 @@ static tdm_status deliver(transfer_state *state, uint32_t *deliveries, size_t co
 /* All that the updates read stands before the first of them, as the update phase is nothing but
  * updates: copies that their queues fetch too. What is delivered does as well: it shows what the
  * run read. */
-static tdm_status enter_updates(transfer_state *state, size_t first, uint32_t *deliveries,
+static tdm_status enter_updates(transfer_state *state, tdm_ir_node *first, uint32_t *deliveries,
                                 size_t delivery_count) {
+  state->before = first;
   TDM_TRY(deliver(state, deliveries, delivery_count));
-  for (size_t i = first; i < state->graph->order.count; i++)
-    TDM_TRY(read_copies(state, state->graph->order.items[i]));
+  for (tdm_ir_node *node = first; node; node = node->next)
+    TDM_TRY(read_copies(state, node));
   return TDM_OK;
 }
 
 static tdm_status rewrite(transfer_state *state, uint32_t *deliveries, size_t delivery_count) {
   tdm_graph *graph = state->graph;
-  for (uint32_t v = 1; v < state->value_count; v++)
-    if (graph->values.items[v].producer == 0) TDM_TRY(copies_of(state, v));
   bool delivered = false;
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const uint32_t index = graph->order.items[i];
-    const bool is_update = tdm_ir_node_at(graph, index)->role == TDM_ROLE_UPDATE;
-    if (is_update && !delivered) {
-      TDM_TRY(enter_updates(state, i, deliveries, delivery_count));
+  state->before = graph->order.first;
+  for (uint32_t v = 1; v < state->value_count; v++)
+    if (tdm_ir_value_at(graph, v)->producer == 0) TDM_TRY(copies_of(state, v));
+  TDM_EACH_NODE(graph, node) {
+    if (!node->operation) continue; /* a copy of what no node has made */
+    if (node->role == TDM_ROLE_UPDATE && !delivered) {
+      TDM_TRY(enter_updates(state, node, deliveries, delivery_count));
       delivered = true;
     }
-    TDM_TRY(read_copies(state, index));
-    TDM_TRY(push_order(state, index));
-    const tdm_ir_node node = *tdm_ir_node_at(graph, index);
-    for (uint32_t k = 0; k < node.output_count; k++)
-      TDM_TRY(copies_of(state, node.first_output + k));
+    state->before = node;
+    TDM_TRY(read_copies(state, node));
+    state->before = node->next;
+    for (uint32_t k = 0; k < node->output_count; k++)
+      TDM_TRY(copies_of(state, node->first_output + k));
   }
+  state->before = NULL;
   return delivered ? TDM_OK : deliver(state, deliveries, delivery_count);
 }
 
@@ -389,14 +379,6 @@ tdm_status tdm_pass_transfer(tdm_graph *graph, uint32_t *deliveries, size_t deli
   tdm_region scratch;
   tdm_region_init(&scratch, graph->allocator);
   const tdm_status status = transfer(&state, &scratch, deliveries, delivery_count);
-  if (status == TDM_OK) {
-    TDM_ARRAY_DEINIT(graph, &graph->order);
-    graph->order.items = state.order.items;
-    graph->order.count = state.order.count;
-    graph->order.capacity = state.order.capacity;
-  } else {
-    TDM_ARRAY_DEINIT(graph, &state.order);
-  }
   TDM_ARRAY_DEINIT(graph, &state.entries);
   tdm_region_deinit(&scratch);
   return status;

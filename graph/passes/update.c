@@ -56,7 +56,7 @@ tdm_value tdm_update_rows_count(const tdm_update *update, size_t index) {
 static const tdm_ir_value *overwritten(const tdm_graph *graph, const tdm_ir_node *node,
                                        uint32_t k) {
   if (!node->operation->overwrites[k]) return NULL;
-  const uint32_t input = tdm_ir_inputs(graph, node)[node->operation->overwrites[k] - 1];
+  const uint32_t input = node->inputs[node->operation->overwrites[k] - 1];
   const tdm_ir_value *root = tdm_ir_value_at(graph, tdm_ir_value_at(graph, input)->root);
   return root->kind == TDM_VALUE_PERSISTENT ? root : NULL;
 }
@@ -87,85 +87,75 @@ static tdm_status settle_update(const tdm_graph *graph, tdm_ir_node *node) {
 }
 
 static int16_t device_of_inputs(const tdm_graph *graph, const tdm_ir_node *node) {
-  const uint32_t *inputs = tdm_ir_inputs(graph, node);
+  const uint32_t *inputs = node->inputs;
   for (uint32_t k = 0; k < node->input_count; k++)
     if (inputs[k]) return tdm_ir_value_at(graph, inputs[k])->device;
   return 0;
 }
 
-/* Gives the nodes from order position `first` on their devices and roles. */
-static tdm_status settle_roles(tdm_graph *graph, size_t first) {
-  for (size_t i = first; i < graph->order.count; i++) {
-    tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+/* Gives the nodes from `first` on their devices and roles, and brings every update behind every
+ * other node, both in their order. */
+static tdm_status settle_roles(tdm_graph *graph, tdm_ir_node *first) {
+  const tdm_ir_node *last = graph->order.last;
+  for (tdm_ir_node *node = first, *next; node; node = next) {
+    next = node == last ? NULL : node->next;
     node->role = TDM_ROLE_GRADIENT;
     TDM_TRY(settle_update(graph, node));
-    if (node->role == TDM_ROLE_GRADIENT) node->device = device_of_inputs(graph, node);
+    if (node->role == TDM_ROLE_GRADIENT)
+      node->device = device_of_inputs(graph, node);
+    else
+      tdm_move_node(graph, node, NULL);
     for (uint32_t k = 0; k < node->output_count; k++)
-      graph->values.items[node->first_output + k].device = node->device;
+      tdm_ir_value_at(graph, node->first_output + k)->device = node->device;
   }
   return TDM_OK;
 }
 
-/* Brings every update behind every other node, both in their order. */
-static tdm_status updates_last(tdm_graph *graph, size_t first) {
-  const size_t count = graph->order.count - first;
-  const size_t bytes = (count + 1) * sizeof(uint32_t);
-  uint32_t *sorted = tdm_allocate(graph->allocator, bytes, "updates");
-  if (!sorted) return TDM_OUT_OF_MEMORY;
-  size_t used = 0;
-  for (int updates = 0; updates < 2; updates++)
-    for (size_t i = 0; i < count; i++) {
-      const uint32_t node = graph->order.items[first + i];
-      const bool is_update = tdm_ir_node_at(graph, node)->role == TDM_ROLE_UPDATE;
-      if (is_update == (updates == 1)) sorted[used++] = node;
-    }
-  for (size_t i = 0; i < count; i++)
-    graph->order.items[first + i] = sorted[i];
-  tdm_release(graph->allocator, sorted, bytes);
-  return TDM_OK;
+/* Where updates are inserted: behind all; settle_roles tells their devices and roles. */
+static tdm_insertion update_insertion(const char *name) {
+  return tdm_adjoint_insertion(name, TDM_NO_DEVICE, 0);
 }
 
-static tdm_status persist_node(tdm_gradient *gradient, uint32_t index) {
+static tdm_status persist_node(tdm_gradient *gradient, tdm_ir_node *node) {
   tdm_graph *graph = gradient->graph;
-  const tdm_ir_node node = *tdm_ir_node_at(graph, index); /* appending moves the array */
-  gradient->node = index;
-  graph->append_name = node.name;
-  if (!node.later_replica) {
-    const tdm_status status = node.operation->persist(gradient);
-    if (status != TDM_OK) return tdm_fail_within(status, "%s %s", node.operation->name, node.name);
+  if (!node->later_replica) {
+    const tdm_insertion at = update_insertion(node->name);
+    gradient->node = node;
+    tdm_lend_insertion(graph, &at);
+    const tdm_status status = node->operation->persist(gradient);
+    tdm_take_insertion_back(graph);
+    if (status != TDM_OK)
+      return tdm_fail_within(status, "%s %s", node->operation->name, node->name);
     TDM_TRY(tdm_graph_status(graph));
   }
-  for (uint32_t k = 0; k < node.input_count; k++)
-    if (tdm_ir_is_persisted(&node, k)) tdm_ir_inputs(graph, &node)[k] = 0;
+  for (uint32_t k = 0; k < node->input_count; k++)
+    if (tdm_ir_is_persisted(node, k)) tdm_set_input(graph, node, k, 0);
   return TDM_OK;
 }
 
-/* In plan order, so that of two nodes that share a state the later has the last word. */
-static tdm_status persist_all(tdm_gradient *gradient, size_t count) {
-  tdm_graph *graph = gradient->graph;
-  for (size_t i = 0; i < count; i++) {
-    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
-    if (node->role != TDM_ROLE_FORWARD || !node->operation->persist) continue;
-    TDM_TRY(persist_node(gradient, graph->order.items[i]));
+/* In plan order, so that of two nodes that share a state the later has the last word. What the
+ * rules append is no forward node. */
+static tdm_status persist_all(tdm_gradient *gradient) {
+  TDM_EACH_NODE(gradient->graph, node) {
+    if (node->role == TDM_ROLE_FORWARD && node->operation->persist)
+      TDM_TRY(persist_node(gradient, node));
   }
   return TDM_OK;
 }
 
 /* The update phase also keeps which rows it has touched. */
 static tdm_status log_rows(tdm_graph *graph, const tdm_parameter_gradient *item) {
-  const tdm_ir_value parameter = *tdm_ir_value_at(graph, item->parameter);
-  graph->append_device = parameter.device;
-  graph->append_role = TDM_ROLE_UPDATE;
-  graph->append_name = parameter.name;
-  const tdm_value indices = tdm_ir_handle(graph, item->gradient.indices);
-  const tdm_value kept =
-      tdm_append(graph, &tdm_operation_log_rows, parameter.name, NULL, &indices, 1, NULL);
+  const tdm_ir_value *parameter = tdm_ir_value_at(graph, item->parameter);
+  const tdm_insertion at = {
+      .name = parameter->name, .device = parameter->device, .role = TDM_ROLE_UPDATE};
+  const uint32_t kept =
+      tdm_insert(graph, &at, &tdm_operation_log_rows, NULL, &item->gradient.indices, 1);
   TDM_TRY(tdm_graph_status(graph));
   TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->logs, 1));
-  tdm_ir_value *value = tdm_ir_value_at(graph, kept.index);
+  tdm_ir_value *value = tdm_ir_value_at(graph, kept);
   value->kind = TDM_VALUE_LOG;
   value->binding = (uint32_t)graph->logs.count;
-  graph->logs.items[graph->logs.count++] = (tdm_graph_log){kept.index, parameter.binding, -1};
+  graph->logs.items[graph->logs.count++] = (tdm_graph_log){kept, parameter->binding, -1};
   return TDM_OK;
 }
 
@@ -184,9 +174,11 @@ static tdm_status append_group(tdm_graph *graph, const tdm_training *training, s
       return tdm_fail(TDM_INVALID_ARGUMENT, "%s does not take the sparse gradient of %s",
                       rule->name, tdm_update_name(&update, update.count - 1));
   }
-  graph->append_update_group = (uint8_t)group;
+  tdm_insertion at = update_insertion(NULL);
+  at.update_group = (uint8_t)group;
+  tdm_lend_insertion(graph, &at);
   const tdm_status status = rule->append(&update);
-  graph->append_update_group = 0;
+  tdm_take_insertion_back(graph);
   if (status != TDM_OK) return tdm_fail_within(status, "optimizer %s", rule->name);
   return tdm_graph_status(graph);
 }
@@ -206,13 +198,10 @@ static tdm_status append_groups(tdm_graph *graph, const tdm_training *training,
 tdm_status tdm_append_updates(tdm_gradient *gradient, const tdm_training *training,
                               tdm_parameter_gradient *items, size_t count) {
   tdm_graph *graph = gradient->graph;
-  const size_t first = graph->order.count;
-  graph->append_device = TDM_NO_DEVICE;
-  graph->append_role = TDM_ROLE_GRADIENT;
-  TDM_TRY(persist_all(gradient, first));
+  tdm_ir_node *last = graph->order.last;
+  TDM_TRY(persist_all(gradient));
   TDM_TRY(append_groups(graph, training, items, count));
-  TDM_TRY(settle_roles(graph, first));
-  TDM_TRY(updates_last(graph, first));
+  TDM_TRY(settle_roles(graph, last->next));
   for (size_t i = 0; i < count; i++)
     if (items[i].gradient.dense == 0) TDM_TRY(log_rows(graph, &items[i]));
   return TDM_OK;

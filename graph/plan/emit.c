@@ -139,7 +139,7 @@ static void find_operands(emit_state *state) {
       state->operand_of[storage_of[graph->logs.items[i].value]] =
           (tdm_operand){plan->layout.logs + (uint32_t)i, 0};
   for (size_t i = 0; i < plan->delivery_count; i++) {
-    const uint32_t root = graph->values.items[plan->deliveries[i]].root;
+    const uint32_t root = tdm_ir_value_at(graph, plan->deliveries[i])->root;
     state->operand_of[storage_of[root]] = (tdm_operand){plan->layout.deliveries + (uint32_t)i, 0};
   }
 }
@@ -147,7 +147,7 @@ static void find_operands(emit_state *state) {
 static tdm_operand operand_for(const emit_state *state, uint32_t value) {
   if (!value) return (tdm_operand){TDM_OPERAND_ABSENT, 0};
   tdm_operand operand = state->operand_of[state->plan->lowered.storage_of[value]];
-  operand.offset += state->plan->graph.values.items[value].offset;
+  operand.offset += tdm_ir_value_at(&state->plan->graph, value)->offset;
   return operand;
 }
 
@@ -164,14 +164,14 @@ static uint32_t steps_behind(const emit_state *state, uint32_t value, uint32_t *
   }
   uint32_t count = 0;
   for (uint32_t k = 0; k < (node->joined ? node->input_count : 1u); k++)
-    count += steps_behind(state, tdm_ir_inputs(graph, node)[k], steps ? steps + count : NULL);
+    count += steps_behind(state, node->inputs[k], steps ? steps + count : NULL);
   return count;
 }
 
 /* The steps whose failure spoils this one. */
 static tdm_status emit_dependencies(emit_state *state, const tdm_ir_node *node,
                                     tdm_command *command) {
-  const uint32_t *inputs = tdm_ir_inputs(&state->plan->graph, node);
+  const uint32_t *inputs = node->inputs;
   uint32_t count = 0;
   for (uint32_t k = 0; k < node->input_count; k++)
     count += steps_behind(state, inputs[k], NULL);
@@ -187,7 +187,7 @@ static tdm_status emit_dependencies(emit_state *state, const tdm_ir_node *node,
 static tdm_status emit_execute(emit_state *state, const tdm_ir_node *node,
                                const tdm_step_source *source, tdm_command *command) {
   const tdm_prepared *prepared = node->prepared;
-  const uint32_t *inputs = tdm_ir_inputs(&state->plan->graph, node);
+  const uint32_t *inputs = node->inputs;
   tdm_operand *operands =
       take(state->plan, (size_t)(node->input_count + node->output_count) * sizeof *operands);
   if (!operands) return TDM_OUT_OF_MEMORY;
@@ -213,9 +213,9 @@ static tdm_status emit_execute(emit_state *state, const tdm_ir_node *node,
 
 static void emit_copy(const emit_state *state, const tdm_ir_node *node, tdm_command *command) {
   const tdm_graph *graph = &state->plan->graph;
-  const uint32_t from = tdm_ir_inputs(graph, node)[0];
+  const uint32_t from = node->inputs[0];
   const tdm_ir_value *to = tdm_ir_value_at(graph, node->first_output);
-  const int16_t from_device = graph->values.items[from].device;
+  const int16_t from_device = tdm_ir_value_at(graph, from)->device;
   command->kind = TDM_COMMAND_COPY;
   command->copy = (tdm_copy){.from_device = tdm_context_device(graph->context, (size_t)from_device),
                              .to_device = tdm_context_device(graph->context, (size_t)node->device),

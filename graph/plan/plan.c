@@ -15,7 +15,7 @@ static void settle_homes(tdm_graph *graph, tdm_store_entry *const *bound) {
   for (size_t i = 0; i < graph->persistents.count; i++) {
     const tdm_graph_persistent *persistent = &graph->persistents.items[i];
     const tdm_device *home = bound[persistent->origin]->storage->memory.device;
-    graph->values.items[persistent->value].device = (int16_t)home->context_index;
+    tdm_ir_value_at(graph, persistent->value)->device = (int16_t)home->context_index;
   }
 }
 
@@ -47,7 +47,7 @@ static tdm_status bind_logs(tdm_plan *plan, tdm_store_binding *binding) {
   const tdm_graph *graph = &plan->graph;
   for (size_t i = 0; i < graph->logs.count; i++) {
     const tdm_graph_log *log = &graph->logs.items[i];
-    const int64_t rows = graph->values.items[log->value].spec.shape.dims[0];
+    const int64_t rows = tdm_ir_value_at(graph, log->value)->spec.shape.dims[0];
     const uint64_t window = rows > 0 ? (uint64_t)rows : 1; /* an update of none is logged too */
     TDM_TRY(tdm_store_reserve_log(binding, plan->entries[log->persistent], window));
     plan->logged[log->persistent] = true;
@@ -82,8 +82,7 @@ static tdm_status bind_deriveds(tdm_plan *plan, tdm_store *store) {
 
 static void mark_updated(tdm_plan *plan) {
   const tdm_graph *graph = &plan->graph;
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+  TDM_EACH_NODE(graph, node) {
     if (node->role != TDM_ROLE_UPDATE) continue;
     plan->writes_persistent = true;
     for (uint32_t k = 0; k < node->output_count; k++) {
@@ -98,8 +97,9 @@ static void mark_updated(tdm_plan *plan) {
 static tdm_status deliver_observed(tdm_plan *plan) {
   const tdm_graph *graph = &plan->graph;
   size_t count = 0;
-  for (size_t i = 0; i < graph->order.count; i++)
-    count += tdm_ir_node_at(graph, graph->order.items[i])->operation == &tdm_operation_observe;
+  TDM_EACH_NODE(graph, node) {
+    count += node->operation == &tdm_operation_observe;
+  }
   if (count == 0) return TDM_OK;
   uint32_t *deliveries =
       tdm_region_take(&plan->region, (plan->target_count + count) * sizeof(uint32_t), "plan");
@@ -107,9 +107,8 @@ static tdm_status deliver_observed(tdm_plan *plan) {
   if (!deliveries || !plan->observed) return TDM_OUT_OF_MEMORY;
   memcpy(deliveries, plan->deliveries, plan->target_count * sizeof(uint32_t));
   plan->deliveries = deliveries;
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const uint32_t index = graph->order.items[i];
-    const tdm_ir_node *node = tdm_ir_node_at(graph, index);
+  TDM_EACH_NODE(graph, node) {
+    const uint32_t index = node->index;
     if (node->operation != &tdm_operation_observe) continue;
     plan->observed[plan->delivery_count - plan->target_count] = index;
     plan->deliveries[plan->delivery_count++] = node->first_output;

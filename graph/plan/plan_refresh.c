@@ -18,7 +18,7 @@ static void note_sources(tdm_plan *plan) {
   for (size_t i = 0; i < graph->deriveds.count; i++) {
     const tdm_ir_value *copy = tdm_ir_value_at(graph, graph->deriveds.items[i].value);
     const tdm_ir_node *node = tdm_ir_node_at(graph, copy->producer);
-    const tdm_ir_value *from = tdm_ir_value_at(graph, tdm_ir_inputs(graph, node)[0]);
+    const tdm_ir_value *from = tdm_ir_value_at(graph, node->inputs[0]);
     if (from->kind == TDM_VALUE_DERIVED) plan->refreshes[i].from = from->binding + 1;
   }
   for (size_t k = 0; k < graph->row_conditions.count; k++) {
@@ -47,14 +47,13 @@ tdm_status tdm_plan_note_refreshes(tdm_plan *plan) {
       &plan->region, (graph->row_conditions.count + 1) * sizeof *plan->row_copies, "plan");
   if (!plan->refreshes || !plan->moved || !plan->row_copies) return TDM_OUT_OF_MEMORY;
   note_sources(plan);
-  for (size_t i = 0; i < graph->order.count; i++) {
-    tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+  TDM_EACH_NODE(graph, node) {
     node->condition = condition_of(graph, node);
     if (!node->condition || node->operation) continue;
-    const tdm_ir_value *from = tdm_ir_value_at(graph, tdm_ir_inputs(graph, node)[0]);
+    const tdm_ir_value *from = tdm_ir_value_at(graph, node->inputs[0]);
     if (from->device == node->device) continue;
     plan->moved[node->condition - 1].transfers++;
-    plan->moved[node->condition - 1].bytes += graph->values.items[node->first_output].bytes;
+    plan->moved[node->condition - 1].bytes += tdm_ir_value_at(graph, node->first_output)->bytes;
   }
   return TDM_OK;
 }
@@ -62,7 +61,7 @@ tdm_status tdm_plan_note_refreshes(tdm_plan *plan) {
 bool tdm_plan_is_current(const tdm_plan *plan) {
   for (size_t i = 0; i < plan->graph.deriveds.count; i++) {
     const uint32_t source = plan->graph.deriveds.items[i].source;
-    const uint32_t p = plan->graph.values.items[source].binding;
+    const uint32_t p = tdm_ir_value_at(&plan->graph, source)->binding;
     if (atomic_load(&plan->entries[p]->log.window) != plan->windows[p]) return false;
   }
   return true;
@@ -72,7 +71,7 @@ bool tdm_plan_is_current(const tdm_plan *plan) {
 
 static uint32_t source_of(const tdm_plan *plan, size_t derived) {
   const tdm_graph *graph = &plan->graph;
-  return graph->values.items[graph->deriveds.items[derived].source].binding;
+  return tdm_ir_value_at(graph, graph->deriveds.items[derived].source)->binding;
 }
 
 static bool is_old(const tdm_plan *plan, size_t derived, bool follows) {

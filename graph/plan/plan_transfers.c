@@ -8,7 +8,7 @@ static const tdm_device *device_of(const tdm_plan *plan, int16_t device) {
 }
 
 static const tdm_ir_value *source_of(const tdm_plan *plan, const tdm_ir_node *node) {
-  return tdm_ir_value_at(&plan->graph, tdm_ir_inputs(&plan->graph, node)[0]);
+  return tdm_ir_value_at(&plan->graph, node->inputs[0]);
 }
 
 /* ---- Counting ---- */
@@ -36,17 +36,15 @@ static bool is_usual(const tdm_plan *plan, const tdm_ir_node *node) {
 
 void tdm_plan_count_transfers(tdm_plan *plan) {
   const tdm_graph *graph = &plan->graph;
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+  TDM_EACH_NODE(graph, node) {
     if (tdm_reads_in_place(graph, node, 1))
-      count_one(&plan->traffic, TDM_ROLE_TRANSFER,
-                graph->values.items[tdm_ir_inputs(graph, node)[1]].bytes);
+      count_one(&plan->traffic, TDM_ROLE_TRANSFER, tdm_ir_value_at(graph, node->inputs[1])->bytes);
     if (node->operation) continue;
     const tdm_device *from = device_of(plan, source_of(plan, node)->device);
     const tdm_device *to = device_of(plan, node->device);
     if (from == to) continue;
     if (is_usual(plan, node))
-      count_one(&plan->traffic, node->role, graph->values.items[node->first_output].bytes);
+      count_one(&plan->traffic, node->role, tdm_ir_value_at(graph, node->first_output)->bytes);
     if (plan->partner || from->host_addressable == to->host_addressable) continue;
     plan->partner = tdm_context_device(graph->context, from->host_addressable
                                                            ? (size_t)node->device
@@ -79,8 +77,7 @@ const char *tdm_host_memory_name(tdm_host_memory memory) {
 }
 
 tdm_status tdm_plan_refuse_pageable(const tdm_plan *plan) {
-  for (size_t i = 0; i < plan->graph.order.count; i++) {
-    const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, plan->graph.order.items[i]);
+  TDM_EACH_NODE(&plan->graph, node) {
     if (!node->operation && tdm_plan_host_memory(plan, node) == TDM_HOST_PAGEABLE)
       return tdm_fail(TDM_UNAVAILABLE, "strict: the transfer of %s goes through pageable memory",
                       node->name);
@@ -97,7 +94,7 @@ static bool on_host(const tdm_plan *plan, int16_t device) {
 static uint32_t operand_at(const tdm_graph *graph, const tdm_ir_node *node, uint32_t index) {
   const bool is_input = index < node->input_count;
   const uint32_t value =
-      is_input ? tdm_ir_inputs(graph, node)[index] : node->first_output + index - node->input_count;
+      is_input ? node->inputs[index] : node->first_output + index - node->input_count;
   return value ? tdm_ir_value_at(graph, value)->root : 0;
 }
 
@@ -120,8 +117,7 @@ static uint64_t most_touched_by(const tdm_graph *graph, const tdm_ir_node *node)
 /* What each value that lies outside of arenas is touched by a run, into touched (values). */
 static void touch_all(const tdm_plan *plan, uint64_t *touched) {
   const tdm_graph *graph = &plan->graph;
-  for (size_t k = 0; k < graph->order.count; k++) {
-    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[k]);
+  TDM_EACH_NODE(graph, node) {
     const uint64_t most = most_touched_by(graph, node);
     for (uint32_t i = 0; i < (uint32_t)node->input_count + node->output_count; i++) {
       const uint32_t index = operand_at(graph, node, i);
@@ -167,6 +163,6 @@ double tdm_plan_predict_ns(const tdm_plan *plan, const tdm_ir_node *node) {
   /* Its target was used last by the run before, and what no node of this run made is as old. */
   const bool stale = tdm_ir_value_at(&plan->graph, source->root)->kind != TDM_VALUE_NODE;
   return tdm_link_predict_after_ns(&link,
-                                   (double)plan->graph.values.items[node->first_output].bytes,
+                                   (double)tdm_ir_value_at(&plan->graph, node->first_output)->bytes,
                                    plan->touched_bytes, stale);
 }

@@ -36,7 +36,7 @@ const char *tdm_explain_members(const tdm_ir_node *node, char *text) {
 
 const char *tdm_explain_route(const tdm_plan *plan, const tdm_ir_node *node) {
   const tdm_graph *graph = &plan->graph;
-  const int16_t from = graph->values.items[tdm_ir_inputs(graph, node)[0]].device;
+  const int16_t from = tdm_ir_value_at(graph, node->inputs[0])->device;
   if (node->staged) return "staged";
   if (from == node->device) return "same device";
   const bool peers = tdm_device_same_kind(tdm_context_device(graph->context, (size_t)from),
@@ -47,7 +47,7 @@ const char *tdm_explain_route(const tdm_plan *plan, const tdm_ir_node *node) {
 const char *tdm_explain_cause(const tdm_plan *plan, const tdm_ir_node *node, char *text) {
   const char *consumer =
       node->consumer ? tdm_ir_node_at(&plan->graph, node->consumer)->name : "the caller";
-  const tdm_ir_value *source = tdm_ir_value_at(&plan->graph, tdm_ir_inputs(&plan->graph, node)[0]);
+  const tdm_ir_value *source = tdm_ir_value_at(&plan->graph, node->inputs[0]);
   bool backward = false;
   if (source->producer)
     backward = tdm_ir_node_at(&plan->graph, source->producer)->role == TDM_ROLE_GRADIENT;

@@ -17,7 +17,7 @@ static void print_node(const tdm_plan *plan, uint32_t index, FILE *out) {
   char label[3 * TDM_EXPLAIN_TEXT];
   char shape[TDM_SHAPE_TEXT], members[TDM_EXPLAIN_TEXT];
   tdm_explain_members(node, members);
-  const tdm_spec *spec = &plan->graph.values.items[node->first_output].spec;
+  const tdm_spec *spec = &tdm_ir_value_at(&plan->graph, node->first_output)->spec;
   snprintf(label, sizeof label, "%s\n%s%s%s %s", node->name, tdm_explain_action(node),
            *members ? " of " : "", members, tdm_shape_text(&spec->shape, shape, sizeof shape));
   fprintf(out, "    n%u [shape=%s, label=", index, node->operation ? "ellipse" : "box");
@@ -27,7 +27,7 @@ static void print_node(const tdm_plan *plan, uint32_t index, FILE *out) {
 
 static void print_edges(const tdm_plan *plan, uint32_t index, FILE *out) {
   const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, index);
-  const uint32_t *inputs = tdm_ir_inputs(&plan->graph, node);
+  const uint32_t *inputs = node->inputs;
   for (uint32_t k = 0; k < node->input_count; k++) {
     if (!inputs[k]) continue;
     const tdm_ir_value *value = tdm_ir_value_at(&plan->graph, inputs[k]);
@@ -56,14 +56,15 @@ tdm_status tdm_explain_dot(const tdm_plan *plan, FILE *out) {
     fprintf(out, "  subgraph cluster_%zu {\n    label=", d);
     print_quoted(tdm_explain_device(plan, (int16_t)d), out);
     fprintf(out, ";\n");
-    for (size_t i = 0; i < graph->order.count; i++)
-      if (tdm_ir_node_at(graph, graph->order.items[i])->device == (int16_t)d)
-        print_node(plan, graph->order.items[i], out);
+    TDM_EACH_NODE(graph, node) {
+      if (node->device == (int16_t)d) print_node(plan, node->index, out);
+    }
     fprintf(out, "  }\n");
   }
   print_sources(plan, out);
-  for (size_t i = 0; i < graph->order.count; i++)
-    print_edges(plan, graph->order.items[i], out);
+  TDM_EACH_NODE(graph, node) {
+    print_edges(plan, node->index, out);
+  }
   fprintf(out, "}\n");
   return TDM_OK;
 }

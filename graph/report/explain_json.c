@@ -35,7 +35,7 @@ static void put_node(tdm_json_writer *json, const tdm_plan *plan, const tdm_ir_n
   tdm_json_put_string(json, "dtype", tdm_dtype_name(value->spec.dtype));
   put_shape(json, &value->spec.shape);
   if (tdm_reads_in_place(&plan->graph, node, 1)) {
-    const tdm_ir_value *term = tdm_ir_value_at(&plan->graph, tdm_ir_inputs(&plan->graph, node)[1]);
+    const tdm_ir_value *term = tdm_ir_value_at(&plan->graph, node->inputs[1]);
     tdm_json_put_integer(json, "reads_in_place", (int64_t)term->bytes);
     tdm_json_put_string(json, "reads_from", tdm_explain_device(plan, term->device));
   }
@@ -80,6 +80,22 @@ static void put_traffic(tdm_json_writer *json, const tdm_traffic *traffic) {
   tdm_json_close(json, '}');
 }
 
+static void put_nodes(tdm_json_writer *json, const tdm_plan *plan) {
+  TDM_EACH_NODE(&plan->graph, node) {
+    tdm_json_open(json, NULL, '{');
+    put_node(json, plan, node);
+    tdm_json_close(json, '}');
+  }
+}
+
+static void put_steps(tdm_json_writer *json, const tdm_plan *plan) {
+  for (size_t i = 0; i < plan->lowered.schedule.step_count; i++) {
+    tdm_json_open(json, NULL, '{');
+    put_step(json, plan, i);
+    tdm_json_close(json, '}');
+  }
+}
+
 tdm_status tdm_explain_json(const tdm_plan *plan, bool nodes_only, FILE *out) {
   tdm_json_writer json;
   tdm_json_writer_init(&json, tdm_json_write_stream, out);
@@ -89,15 +105,10 @@ tdm_status tdm_explain_json(const tdm_plan *plan, bool nodes_only, FILE *out) {
   tdm_json_put_real(&json, "touched_bytes", plan->touched_bytes);
   if (tdm_context_red_zones(plan->graph.context)) tdm_json_put_bool(&json, "red_zones", true);
   tdm_json_open(&json, "commands", '[');
-  const size_t count = nodes_only ? plan->graph.order.count : plan->lowered.schedule.step_count;
-  for (size_t i = 0; i < count; i++) {
-    tdm_json_open(&json, NULL, '{');
-    if (nodes_only)
-      put_node(&json, plan, tdm_ir_node_at(&plan->graph, plan->graph.order.items[i]));
-    else
-      put_step(&json, plan, i);
-    tdm_json_close(&json, '}');
-  }
+  if (nodes_only)
+    put_nodes(&json, plan);
+  else
+    put_steps(&json, plan);
   tdm_json_close(&json, ']');
   tdm_json_close(&json, '}');
   TDM_TRY(tdm_json_writer_finish(&json));

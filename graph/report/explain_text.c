@@ -51,11 +51,11 @@ static void print_head(const tdm_plan *plan, FILE *out) {
 
 static void print_transfer(const tdm_plan *plan, const tdm_ir_node *node, FILE *out) {
   char cause[TDM_EXPLAIN_TEXT];
-  const uint32_t from = tdm_ir_inputs(&plan->graph, node)[0];
+  const uint32_t from = node->inputs[0];
   fprintf(out, "%-18s %s, ", tdm_explain_action(node), tdm_explain_cause(plan, node, cause));
-  fprintf(out, "%s to ", tdm_explain_device(plan, plan->graph.values.items[from].device));
+  fprintf(out, "%s to ", tdm_explain_device(plan, tdm_ir_value_at(&plan->graph, from)->device));
   fprintf(out, "%s, ", tdm_explain_device(plan, node->device));
-  print_bytes(plan->graph.values.items[node->first_output].bytes, out);
+  print_bytes(tdm_ir_value_at(&plan->graph, node->first_output)->bytes, out);
   tdm_link_estimate link;
   tdm_plan_link(plan, node, &link);
   fprintf(out, ", %s, %s, predicted %.1f us (%s)", tdm_explain_route(plan, node),
@@ -73,7 +73,7 @@ static void print_node(const tdm_plan *plan, const tdm_ir_node *node, FILE *out)
     print_transfer(plan, node, out);
     return;
   }
-  const tdm_spec *spec = &plan->graph.values.items[node->first_output].spec;
+  const tdm_spec *spec = &tdm_ir_value_at(&plan->graph, node->first_output)->spec;
   fprintf(out, "%-18s %s%s, ", tdm_explain_action(node), node->name,
           roles[node->role] ? roles[node->role] : "");
   if (*tdm_explain_members(node, members)) fprintf(out, "of %s, ", members);
@@ -83,7 +83,7 @@ static void print_node(const tdm_plan *plan, const tdm_ir_node *node, FILE *out)
 
 static void print_read_in_place(const tdm_plan *plan, const tdm_ir_node *node, FILE *out) {
   if (!tdm_reads_in_place(&plan->graph, node, 1)) return;
-  const tdm_ir_value *term = tdm_ir_value_at(&plan->graph, tdm_ir_inputs(&plan->graph, node)[1]);
+  const tdm_ir_value *term = tdm_ir_value_at(&plan->graph, node->inputs[1]);
   fputs(", reads ", out);
   print_bytes(term->bytes, out);
   fprintf(out, " of %s in place", tdm_explain_device(plan, term->device));
@@ -94,7 +94,7 @@ static void print_storage(const tdm_plan *plan, const tdm_ir_node *node, FILE *o
   if (storage == UINT32_MAX) return;
   const tdm_storage_plan *place = &plan->lowered.schedule.storages[storage];
   if (place->kind != TDM_STORAGE_ARENA) return;
-  const uint64_t at = place->offset + plan->graph.values.items[node->first_output].offset;
+  const uint64_t at = place->offset + tdm_ir_value_at(&plan->graph, node->first_output)->offset;
   fprintf(out, ", at %llu", (unsigned long long)at);
 }
 
@@ -126,9 +126,9 @@ tdm_status tdm_explain_text(const tdm_plan *plan, bool nodes_only, FILE *out) {
       print_step(plan, i, out);
     return TDM_OK;
   }
-  for (size_t i = 0; i < plan->graph.order.count; i++) {
-    const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, plan->graph.order.items[i]);
-    fprintf(out, "%5zu  %-8s ", i, tdm_explain_device(plan, node->device));
+  size_t place = 0;
+  TDM_EACH_NODE(&plan->graph, node) {
+    fprintf(out, "%5zu  %-8s ", place++, tdm_explain_device(plan, node->device));
     print_node(plan, node, out);
     fputc('\n', out);
   }

@@ -20,7 +20,7 @@ static void count_use(const tdm_plan *plan, const tdm_device *device, tdm_memory
     if (plan->arena_devices[arena] == device)
       use->activations_bytes += schedule->arena_bytes[arena];
   for (size_t i = 0; device->context_index == 0 && i < plan->delivery_count; i++)
-    use->outputs_bytes += graph->values.items[plan->deliveries[i]].bytes;
+    use->outputs_bytes += tdm_ir_value_at(graph, plan->deliveries[i])->bytes;
 }
 
 tdm_status tdm_session_memory(tdm_session *session, const char *device, tdm_memory_use *out_use) {

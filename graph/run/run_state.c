@@ -143,7 +143,7 @@ void tdm_runs_destroy(tdm_session *session, tdm_plan *plan) {
 void tdm_run_set_inputs(tdm_run_state *run, const tdm_run_request *request) {
   const tdm_graph *graph = &run->plan->graph;
   for (size_t i = 0; i < graph->inputs.count; i++) {
-    const char *name = graph->values.items[graph->inputs.items[i]].name;
+    const char *name = tdm_ir_value_at(graph, graph->inputs.items[i])->name;
     for (size_t k = 0; k < request->feed_count; k++)
       if (strcmp(request->feeds[k].name, name) == 0) run->inputs[i] = request->feeds[k].tensor;
   }

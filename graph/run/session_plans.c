@@ -9,7 +9,7 @@
 static tdm_status find_feed(const tdm_session *session, const char *name, size_t *out_index) {
   const tdm_graph *graph = session->graph;
   for (size_t i = 0; name && i < graph->inputs.count; i++)
-    if (strcmp(graph->values.items[graph->inputs.items[i]].name, name) == 0) {
+    if (strcmp(tdm_ir_value_at(graph, graph->inputs.items[i])->name, name) == 0) {
       *out_index = i;
       return TDM_OK;
     }

@@ -172,13 +172,13 @@ static const uint32_t *copy_numbers(tdm_timeline *timeline, const uint32_t *numb
 static tdm_status describe_transfer(tdm_timeline *timeline, const tdm_plan *plan,
                                     const tdm_ir_node *node, tdm_timeline_node *out) {
   char cause[TDM_EXPLAIN_TEXT];
-  const uint32_t from = tdm_ir_inputs(&plan->graph, node)[0];
+  const uint32_t from = node->inputs[0];
   out->category = "transfer";
-  out->bytes = plan->graph.values.items[node->first_output].bytes;
+  out->bytes = tdm_ir_value_at(&plan->graph, node->first_output)->bytes;
   out->route = tdm_explain_route(plan, node);
   out->memory = tdm_host_memory_name(tdm_plan_host_memory(plan, node));
   out->cause = tdm_region_string(&timeline->region, tdm_explain_cause(plan, node, cause));
-  const int16_t source = plan->graph.values.items[from].device;
+  const int16_t source = tdm_ir_value_at(&plan->graph, from)->device;
   out->from = tdm_region_string(&timeline->region, tdm_explain_device(plan, source));
   out->to = tdm_region_string(&timeline->region, tdm_explain_device(plan, node->device));
   return out->cause && out->from && out->to ? TDM_OK : TDM_OUT_OF_MEMORY;

@@ -26,15 +26,15 @@ static tdm_graph *make_graph(tdm_context *context) {
 
 static void forget_devices(tdm_graph *graph) {
   for (size_t i = 1; i < graph->nodes.count; i++)
-    graph->nodes.items[i].device = TDM_NO_DEVICE;
+    tdm_ir_node_at(graph, i)->device = TDM_NO_DEVICE;
   for (size_t i = 1; i < graph->values.count; i++)
-    graph->values.items[i].device = TDM_NO_DEVICE;
+    tdm_ir_value_at(graph, i)->device = TDM_NO_DEVICE;
 }
 
 static void check_devices(const tdm_graph *graph) {
   const int count = (int)tdm_device_count(graph->context);
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const int device = tdm_ir_node_at(graph, graph->order.items[i])->device;
+  TDM_EACH_NODE(graph, node) {
+    const int device = node->device;
     fuzz_expect(device >= 0 && device < count, "device %d of %d", device, count);
   }
 }

@@ -32,8 +32,7 @@ typedef struct concat_count {
 static concat_count concats_of(const tdm_session *session) {
   const tdm_graph *graph = &session->newest->graph;
   concat_count count = {0, 0};
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+  TDM_EACH_NODE(graph, node) {
     if (node->operation != &tdm_operation_concat) continue;
     count.joined += node->joined;
     count.kernels += tdm_ir_has_step(node);

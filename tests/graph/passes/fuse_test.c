@@ -52,8 +52,7 @@ static void expect_fused(tdm_session *session, const char *first, const char *se
   const char *wanted[] = {first, second, NULL};
   const tdm_graph *graph = &session->newest->graph;
   size_t found = 0;
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+  TDM_EACH_NODE(graph, node) {
     if (node->operation != &tdm_operation_fused) continue;
     if (!wanted[found]) fail_msg("%s is fused", node->name);
     assert_string_equal(node->name, wanted[found]);

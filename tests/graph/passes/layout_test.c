@@ -152,8 +152,9 @@ static void expect_times(tdm_session *session, float factor) {
 static int count_role(const tdm_session *session, tdm_node_role role) {
   const tdm_graph *graph = &session->newest->graph;
   int count = 0;
-  for (size_t i = 0; i < graph->order.count; i++)
-    count += tdm_ir_node_at(graph, graph->order.items[i])->role == role;
+  TDM_EACH_NODE(graph, node) {
+    count += node->role == role;
+  }
   return count;
 }
 

@@ -76,8 +76,8 @@ static tdm_tensor_list *train(tdm_context *context, const wide_model *model, tdm
   *out_y = y.tensor;
   *out_replicas = 0; /* in the plan of that run */
   const tdm_graph *planned = &session->newest->graph;
-  for (size_t i = 0; i < planned->order.count; i++) {
-    const size_t replica = tdm_ir_node_at(planned, planned->order.items[i])->replica;
+  TDM_EACH_NODE(planned, node) {
+    const size_t replica = node->replica;
     if (*out_replicas < replica) *out_replicas = replica;
   }
   tdm_tensor_list *state = state_of(session);

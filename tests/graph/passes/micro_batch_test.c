@@ -176,8 +176,7 @@ static void training_is_that_of_the_same_parts_in_sequence(void **unused) {
 
 static int count_operations(const tdm_graph *graph, const char *name) {
   int count = 0;
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+  TDM_EACH_NODE(graph, node) {
     count += node->operation && strcmp(node->operation->name, name) == 0;
   }
   return count;
@@ -376,8 +375,7 @@ static void micro_batches_go_through_wrapped_parts(void **unused) {
   assert_near_parameters(cut, plain, 1e-10);
   int replicas = 0;
   const tdm_graph *graph = &cut->newest->graph;
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+  TDM_EACH_NODE(graph, node) {
     replicas += node->role == TDM_ROLE_FORWARD && node->replica && node->micro;
   }
   assert_int_equal(replicas, 3 * 2);
@@ -431,8 +429,7 @@ static void what_reads_parameters_only_may_be_wrapped(void **unused) {
     assert_near_parameters(cut, plain, 1e-10);
     int bent = 0;
     const tdm_graph *graph = &cut->newest->graph;
-    for (size_t i = 0; i < graph->order.count; i++) {
-      const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+    TDM_EACH_NODE(graph, node) {
       bent += node->role == TDM_ROLE_FORWARD && strcmp(node->name, "part/bent") == 0;
     }
     assert_int_equal(bent, ways[w].bent);

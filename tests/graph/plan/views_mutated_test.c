@@ -80,12 +80,11 @@ static tdm_status arrange(const tdm_plan *plan) {
 
 /* Does a step read or write the value? */
 static bool is_touched(const tdm_graph *graph, uint32_t value) {
-  for (size_t i = 0; i < graph->order.count; i++) {
-    const tdm_ir_node *node = tdm_ir_node_at(graph, graph->order.items[i]);
+  TDM_EACH_NODE(graph, node) {
     if (!tdm_ir_has_step(node)) continue;
     if (value >= node->first_output && value < node->first_output + node->output_count) return true;
     for (uint32_t k = 0; k < node->input_count; k++)
-      if (tdm_ir_inputs(graph, node)[k] == value) return true;
+      if (node->inputs[k] == value) return true;
   }
   return false;
 }
@@ -101,7 +100,7 @@ static void assert_refused(const tdm_plan *plan, tdm_ir_value *value, uint64_t o
   if (status != TDM_INTERNAL || !told)
     fail_msg("%llu bytes at %llu, of %llu: %s", (unsigned long long)bytes,
              (unsigned long long)offset,
-             (unsigned long long)plan->graph.values.items[kept.root].bytes,
+             (unsigned long long)tdm_ir_value_at(&plan->graph, kept.root)->bytes,
              status == TDM_OK ? "accepted" : tdm_last_message());
   *value = kept;
 }
@@ -112,9 +111,9 @@ static int mutate(const tdm_plan *plan) {
   assert_ok(arrange(plan));
   int views = 0;
   for (uint32_t v = 1; v < graph->values.count; v++) {
-    tdm_ir_value *value = &graph->values.items[v];
+    tdm_ir_value *value = tdm_ir_value_at(graph, v);
     if (value->root == v || value->bytes == 0 || !is_touched(graph, v)) continue;
-    const uint64_t whole = graph->values.items[value->root].bytes;
+    const uint64_t whole = tdm_ir_value_at(graph, value->root)->bytes;
     const uint64_t last = whole - value->bytes;
     assert_refused(plan, value, last + 1, value->bytes);
     assert_refused(plan, value, last + 64, value->bytes);

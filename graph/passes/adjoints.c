@@ -1,0 +1,235 @@
+/* Summing adjoints. Those of a value are summed per device and replica (`deterministic`: per
+ * replica), micro-batch after micro-batch and in each in consumer order, then across these in the
+ * order of first consumer (so replicas in theirs), on the value's own device, each added as it
+ * comes. Invariant: what is overwritten is read by nobody else. */
+#include <assert.h>
+#include <string.h>
+
+#include "devices/kernels.h"
+#include "graph/passes/gradient.h"
+
+enum {
+  SUM_OPERANDS =
+      16, /* at once: more are summed in steps, so that not all need lie there together */
+  MAX_SUMS = 128
+};
+
+uint32_t tdm_insert_constant(tdm_graph *graph, const tdm_insertion *at, double number,
+                             uint32_t like) {
+  tdm_fill_attributes fill;
+  memset(&fill, 0, sizeof fill);
+  fill.value = number;
+  const uint32_t value = tdm_insert(graph, at, &tdm_operation_fill, &fill, &like, 1);
+  /* It had to be like that, and need not wait for it: the backward pass of a micro-batch may begin
+   * before another has its loss. */
+  if (value) tdm_set_input(graph, tdm_producer(graph, value), 0, 0);
+  return value;
+}
+
+static uint32_t sum_dense(tdm_graph *graph, const tdm_insertion *at, const uint32_t *values,
+                          size_t count) {
+  assert(count > 0);
+  uint32_t total = values[0];
+  for (size_t done = 1; done < count;) {
+    uint32_t inputs[SUM_OPERANDS] = {total};
+    size_t used = 1;
+    while (used < SUM_OPERANDS && done < count)
+      inputs[used++] = values[done++];
+    total = tdm_insert(graph, at, &tdm_operation_accumulate, NULL, inputs, used);
+  }
+  return total;
+}
+
+static tdm_adjoint sum_sparse(tdm_graph *graph, const tdm_insertion *at, tdm_adjoint a,
+                              tdm_adjoint b) {
+  const uint32_t inputs[6] = {a.rows, a.indices, a.count, b.rows, b.indices, b.count};
+  const uint32_t rows = tdm_insert(graph, at, &tdm_operation_sparse_add, NULL, inputs, 6);
+  return (tdm_adjoint){.rows = rows, .indices = rows + 1, .count = rows + 2, .device = at->device};
+}
+
+static bool is_dense(const tdm_adjoint *adjoint) {
+  return adjoint->dense != 0 || adjoint->added;
+}
+
+static bool same_lane(const tdm_gradient *gradient, const tdm_adjoint *a, const tdm_adjoint *b) {
+  return a->replica == b->replica && (gradient->any_device || a->device == b->device);
+}
+
+/* total with the rows added, in its own memory. */
+static uint32_t add_rows(tdm_graph *graph, const tdm_insertion *at, uint32_t total,
+                         const tdm_adjoint *of) {
+  const uint32_t inputs[] = {total, of->rows, of->indices};
+  return tdm_insert(graph, at, &tdm_operation_add_rows, NULL, inputs, 3);
+}
+
+/* The rows of an adjoint of `value` among zeros. */
+static uint32_t spread_rows(tdm_graph *graph, const tdm_insertion *at, uint32_t value,
+                            const tdm_adjoint *of) {
+  return add_rows(graph, at, tdm_insert_constant(graph, at, 0, value), of);
+}
+
+/* Sums the contributions of one micro-batch to `value` in a lane, in consumer order, in chunks of
+ * the stack's size. Rows to be added that are alone stay what they are. */
+static tdm_adjoint sum_group(tdm_gradient *gradient, const tdm_insertion *at, uint32_t value,
+                             const tdm_adjoint *lane, uint32_t head) {
+  tdm_graph *graph = gradient->graph;
+  tdm_adjoint latest = {0};
+  size_t count = 0;
+  for (uint32_t i = head; i; i = gradient->adjoints.items[i].next) {
+    const tdm_adjoint *adjoint = &gradient->adjoints.items[i];
+    if (!same_lane(gradient, adjoint, lane) || adjoint->micro != at->micro) continue;
+    latest = *adjoint;
+    count++;
+  }
+  if (count == 1 && latest.added) return latest;
+  uint32_t batch[64];
+  size_t used = 0;
+  for (uint32_t i = head; i; i = gradient->adjoints.items[i].next) {
+    const tdm_adjoint adjoint = gradient->adjoints.items[i];
+    if (!same_lane(gradient, &adjoint, lane) || adjoint.micro != at->micro) continue;
+    if (used == TDM_COUNT_OF(batch)) {
+      batch[0] = sum_dense(graph, at, batch, used);
+      used = 1;
+    }
+    batch[used++] = adjoint.added ? spread_rows(graph, at, value, &adjoint) : adjoint.dense;
+  }
+  assert(used > 0); /* the lane has one of them */
+  return (tdm_adjoint){.dense = sum_dense(graph, at, batch, used)};
+}
+
+/* The first micro-batch behind `after` that contributes; -1: none. lane NULL: any. */
+static int next_micro(const tdm_gradient *gradient, const tdm_adjoint *lane, uint32_t head,
+                      int after) {
+  int found = -1;
+  for (uint32_t at = head; at; at = gradient->adjoints.items[at].next) {
+    const tdm_adjoint *adjoint = &gradient->adjoints.items[at];
+    if (adjoint->micro <= after || (found >= 0 && adjoint->micro >= found)) continue;
+    if (!lane || same_lane(gradient, adjoint, lane)) found = adjoint->micro;
+  }
+  return found;
+}
+
+/* Does only this sum read the value, so that it may be overwritten? What contributes it to several
+ * values, or reads it, stands behind its producer. */
+static bool is_own(const tdm_gradient *gradient, uint32_t value) {
+  const tdm_graph *graph = gradient->graph;
+  const tdm_ir_value *is = tdm_ir_value_at(graph, value);
+  const tdm_ir_node *producer = tdm_producer(graph, value);
+  if (is->root != value || is->readers > 0 || !producer || producer->role != TDM_ROLE_GRADIENT)
+    return false;
+  size_t contributions = 0;
+  for (size_t i = 1; i < gradient->adjoints.count; i++)
+    contributions += gradient->adjoints.items[i].dense == value;
+  return contributions <= 1;
+}
+
+/* Adds what comes from other devices and replicas on the value's own, one after the other into one
+ * total: a device holds one that came in at a time. owned: the first may be overwritten. */
+static uint32_t sum_incoming(tdm_gradient *gradient, const tdm_insertion *at, const uint32_t *sums,
+                             size_t count, bool owned) {
+  tdm_graph *graph = gradient->graph;
+  uint32_t total = sums[0];
+  if (count == 1 || graph->status != TDM_OK) return total;
+  if (tdm_ir_value_at(graph, total)->device != at->device || (!owned && !is_own(gradient, total)))
+    total = tdm_insert(graph, at, &tdm_operation_begin_sum, NULL, &total, 1);
+  for (size_t i = 1; i < count; i++) {
+    const uint32_t operands[] = {total, sums[i]};
+    total = tdm_insert(graph, at, &tdm_operation_add_incoming, NULL, operands, 2);
+  }
+  return total;
+}
+
+/* Adds a micro-batch's part to the total of a lane, in its memory where it may be overwritten. */
+static uint32_t add_part(tdm_gradient *gradient, const tdm_insertion *at, uint32_t total,
+                         const tdm_adjoint *part, bool owned) {
+  tdm_graph *graph = gradient->graph;
+  if (graph->status != TDM_OK) return 0;
+  owned = owned || is_own(gradient, total);
+  if (part->added) {
+    if (!owned) total = tdm_insert(graph, at, &tdm_operation_accumulate, NULL, &total, 1);
+    return add_rows(graph, at, total, part);
+  }
+  const uint32_t terms[2] = {total, part->dense};
+  return owned ? sum_incoming(gradient, at, terms, 2, true) : sum_dense(graph, at, terms, 2);
+}
+
+/* One device's and replica's sum: a micro-batch's is added as soon as it is there. */
+static uint32_t sum_lane(tdm_gradient *gradient, const char *name, uint32_t value, uint32_t head,
+                         const tdm_adjoint *lane) {
+  uint32_t total = 0;
+  bool owned = false;
+  for (int micro = next_micro(gradient, lane, head, -1); micro >= 0;
+       micro = next_micro(gradient, lane, head, micro)) {
+    const tdm_insertion at = tdm_adjoint_insertion(name, lane->device, micro);
+    const tdm_adjoint part = sum_group(gradient, &at, value, lane, head);
+    if (total) {
+      total = add_part(gradient, &at, total, &part, owned);
+      owned = true;
+    } else {
+      owned = part.added; /* among zeros of its own */
+      total = part.added ? spread_rows(gradient->graph, &at, value, &part) : part.dense;
+    }
+  }
+  return total;
+}
+
+static tdm_adjoint sum_all_sparse(tdm_gradient *gradient, const char *name, uint32_t head) {
+  tdm_graph *graph = gradient->graph;
+  tdm_adjoint total = {0};
+  for (int micro = next_micro(gradient, NULL, head, -1); micro >= 0;
+       micro = next_micro(gradient, NULL, head, micro)) {
+    tdm_adjoint part = {0};
+    for (uint32_t i = head; i; i = gradient->adjoints.items[i].next) {
+      const tdm_adjoint adjoint = gradient->adjoints.items[i];
+      if (adjoint.micro != micro) continue;
+      const tdm_insertion at = tdm_adjoint_insertion(name, part.device, micro);
+      part = part.rows ? sum_sparse(graph, &at, part, adjoint) : adjoint;
+    }
+    const tdm_insertion at = tdm_adjoint_insertion(name, total.device, micro);
+    total = total.rows ? sum_sparse(graph, &at, total, part) : part;
+  }
+  return total;
+}
+
+static tdm_status sum_all_dense(tdm_gradient *gradient, uint32_t value, const char *name,
+                                uint32_t head, uint32_t *out_sum) {
+  tdm_adjoint firsts[MAX_SUMS];
+  uint32_t sums[MAX_SUMS];
+  size_t sum_count = 0;
+  gradient->any_device = gradient->deterministic;
+  for (uint32_t at = head; at; at = gradient->adjoints.items[at].next)
+    gradient->any_device &= !gradient->adjoints.items[at].added; /* to a total, where that is */
+  for (uint32_t at = head; at; at = gradient->adjoints.items[at].next) {
+    const tdm_adjoint adjoint = gradient->adjoints.items[at];
+    size_t k = 0;
+    while (k < sum_count && !same_lane(gradient, &firsts[k], &adjoint))
+      k++;
+    if (k < sum_count) continue;
+    if (sum_count == MAX_SUMS)
+      return tdm_fail(TDM_UNSUPPORTED, "%s: used by more than %d devices and replicas", name,
+                      MAX_SUMS);
+    firsts[sum_count] = adjoint;
+    sums[sum_count++] = sum_lane(gradient, name, value, head, &adjoint);
+  }
+  const int16_t home = tdm_ir_value_at(gradient->graph, value)->device;
+  const tdm_insertion at = tdm_adjoint_insertion(name, home, 0);
+  *out_sum = sum_incoming(gradient, &at, sums, sum_count, false);
+  return TDM_OK;
+}
+
+tdm_status tdm_sum_adjoints(tdm_gradient *gradient, uint32_t value, const char *name,
+                            tdm_adjoint *out) {
+  memset(out, 0, sizeof *out);
+  const uint32_t head = gradient->heads[value];
+  if (!head) return TDM_OK;
+  *out = gradient->adjoints.items[head];
+  const bool dense = is_dense(out);
+  for (uint32_t at = head; at; at = gradient->adjoints.items[at].next)
+    if (is_dense(&gradient->adjoints.items[at]) != dense)
+      return tdm_fail(TDM_UNSUPPORTED, "%s: it has a sparse gradient and a dense one", name);
+  if (dense)
+    TDM_TRY(sum_all_dense(gradient, value, name, head, &out->dense));
+  else
+    *out = sum_all_sparse(gradient, name, head);
+  return tdm_graph_status(gradient->graph);
+}

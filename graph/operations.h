@@ -70,6 +70,10 @@ typedef struct tdm_operation {
    * have as many elements, and perhaps of all of the others: nodes of such operations may be fused
    * where their kernels have execute_part. */
   bool elementwise;
+  /* Its kernels do more than make outputs of attributes and inputs, for who looks on: they count,
+   * tell, wait. Nodes with equal attributes and inputs are then all executed, and not one for all
+   * of them. */
+  bool has_effects;
 } tdm_operation;
 
 /* Appends a node: name is its path below the scope; attributes are copied. inputs may hold invalid

@@ -97,6 +97,9 @@ typedef struct tdm_session_options {
   /* Elementwise operations that read one another are computed as one, which changes no bit of any
    * result; true: each by itself, to compare. */
   bool unfused;
+  /* What computes the same of the same on one device is computed once, which changes no bit of any
+   * result; true: each time, to compare. */
+  bool unmerged;
 } tdm_session_options;
 
 /* Runs the shape rules, placement and kernel look-up; binds parameters in the store. options may

@@ -1,8 +1,9 @@
 /* The passes from description to plan, in order, each in the file of its name. They rewrite one
  * concrete graph; schedule, memory and verify work on its combinatorial side (schedule.h).
  *
- *   lower -> micro_batch -> data_parallel -> place -> sink_gather -> gradient -> row_refresh ->
- *   layout -> fuse -> transfer -> concat_in_place -> schedule -> memory -> verify -> emit
+ *   lower -> micro_batch -> data_parallel -> place -> sink_gather -> gradient ->
+ *   common_subexpressions -> row_refresh -> layout -> fuse -> transfer -> concat_in_place ->
+ * schedule -> memory -> verify -> emit
  *
  * place stands before gradient (a backward node follows its forward node, and adjoints are summed
  * per device), and gives the nodes that gradient appends their devices as they are appended. */
@@ -115,6 +116,19 @@ typedef struct tdm_training {
 } tdm_training;
 
 tdm_status tdm_pass_gradient(tdm_graph *graph, const tdm_training *training) TDM_WARN_UNUSED;
+
+/* ---- common_subexpressions ---- */
+
+/* What is not computed any more. */
+typedef struct tdm_common_savings {
+  uint64_t nodes; /* but for views */
+  uint64_t bytes; /* that they would have written */
+} tdm_common_savings;
+
+/* Merges nodes that compute the same of the same. Of a placed graph, behind gradient. */
+tdm_status tdm_pass_common_subexpressions(tdm_graph *graph, uint32_t *deliveries,
+                                          size_t delivery_count,
+                                          tdm_common_savings *out_savings) TDM_WARN_UNUSED;
 
 /* ---- row_refresh ---- */
 

@@ -141,6 +141,10 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
     TDM_TRY(tdm_pass_gradient(graph, &training));
     report(request, "gradient", plan);
   }
+  if (!request->unmerged)
+    TDM_TRY(tdm_pass_common_subexpressions(graph, plan->deliveries, plan->delivery_count,
+                                           &plan->common));
+  report(request, "common_subexpressions", plan);
   TDM_TRY(bind_store(plan, request));
   TDM_TRY(tdm_pass_row_refresh(graph, plan->windows));
   report(request, "row_refresh", plan);

@@ -1,5 +1,5 @@
-/* A plan as JSON: {"training", "traffic", "touched_bytes", "commands": [...]}; times in ns, sizes
- * in bytes. */
+/* A plan as JSON: {"training", "traffic", "common_subexpressions", "touched_bytes", "commands":
+ * [...]}; times in ns, sizes in bytes. */
 #include "core/json_writer.h"
 #include "devices/contract/red_zones.h"
 #include "graph/report/explain.h"
@@ -80,6 +80,13 @@ static void put_traffic(tdm_json_writer *json, const tdm_traffic *traffic) {
   tdm_json_close(json, '}');
 }
 
+static void put_common(tdm_json_writer *json, const tdm_common_savings *common) {
+  tdm_json_open(json, "common_subexpressions", '{');
+  tdm_json_put_integer(json, "nodes", (int64_t)common->nodes);
+  tdm_json_put_integer(json, "bytes", (int64_t)common->bytes);
+  tdm_json_close(json, '}');
+}
+
 static void put_nodes(tdm_json_writer *json, const tdm_plan *plan) {
   TDM_EACH_NODE(&plan->graph, node) {
     tdm_json_open(json, NULL, '{');
@@ -102,6 +109,7 @@ tdm_status tdm_explain_json(const tdm_plan *plan, bool nodes_only, FILE *out) {
   tdm_json_open(&json, NULL, '{');
   tdm_json_put_bool(&json, "training", plan->training);
   put_traffic(&json, &plan->traffic);
+  put_common(&json, &plan->common);
   tdm_json_put_real(&json, "touched_bytes", plan->touched_bytes);
   if (tdm_context_red_zones(plan->graph.context)) tdm_json_put_bool(&json, "red_zones", true);
   tdm_json_open(&json, "commands", '[');

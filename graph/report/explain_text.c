@@ -43,6 +43,12 @@ static void print_head(const tdm_plan *plan, FILE *out) {
   print_count("edges", plan->traffic.edge_transfers, plan->traffic.edge_bytes, out);
   print_count("boundary", plan->traffic.boundary_transfers, plan->traffic.boundary_bytes, out);
   print_count("refresh", plan->traffic.refresh_transfers, plan->traffic.refresh_bytes, out);
+  if (plan->common.nodes > 0) {
+    fprintf(out, "  %-9s %llu node%s not computed again, ", "common",
+            (unsigned long long)plan->common.nodes, plan->common.nodes == 1 ? "" : "s");
+    print_bytes(plan->common.bytes, out);
+    fputc('\n', out);
+  }
   for (uint32_t a = 0; plan->arena_devices && a < schedule->arena_count; a++)
     print_activations(plan, a, out);
   if (tdm_context_red_zones(plan->graph.context))

@@ -22,6 +22,7 @@ static void copy_options(tdm_session *session, const tdm_session_options *option
   session->trace_runs = options->trace_runs;
   session->strict = options->strict;
   session->unfused = options->unfused;
+  session->unmerged = options->unmerged;
   session->check_finite = options->check_finite;
   session->deterministic = options->deterministic;
   session->loss = options->loss.index;

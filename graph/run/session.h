@@ -38,6 +38,7 @@ struct tdm_session {
   void *observer_user;
   bool strict;
   bool unfused;
+  bool unmerged;
   tdm_micro_batching batching;
   bool tunes; /* the number of micro-batches is chosen by measuring */
   tdm_micro_tuner tuner;

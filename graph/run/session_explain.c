@@ -78,6 +78,7 @@ static tdm_status plan_again(tdm_session *session, pass_printer *printer) {
                               .observe = session->observer != NULL,
                               .strict = session->strict,
                               .unfused = session->unfused,
+                              .unmerged = session->unmerged,
                               .seed = session->seed,
                               .batching = session->batching,
                               .after_pass = print_pass,

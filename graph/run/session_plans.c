@@ -162,6 +162,7 @@ tdm_status tdm_session_plan_request(tdm_session *session, const tdm_run_request 
                                     .observe = session->observer != NULL,
                                     .strict = session->strict,
                                     .unfused = session->unfused,
+                                    .unmerged = session->unmerged,
                                     .batching = session->batching,
                                     .seed = session->seed};
   return choose_count(session, out_key, out_request);

@@ -77,7 +77,7 @@ static tdm_tensor *draw_piece(int i) {
 
 /* Runs with both inputs fed; the session stays, for its plan. */
 static tdm_session *run_pieces(tdm_graph *graph, tdm_fetch *fetches, size_t fetch_count) {
-  tdm_session *session = run_session(graph, NULL);
+  tdm_session *session = run_session(graph, &(tdm_session_options){.unmerged = true});
   tdm_tensor *fed[] = {draw_piece(0), draw_piece(1)};
   const tdm_feed feeds[] = {{"x0", fed[0], false}, {"x1", fed[1], false}};
   assert_ok(tdm_run(session, feeds, 2, fetches, fetch_count));

@@ -184,7 +184,7 @@ static void readers_of_a_value_share_its_reorder(void **unused) {
   const tdm_value b = twice(graph, "b", x);
   const tdm_value sum = tdm_add(graph, "sum", tdm_add(graph, "ab", a, b), a);
   tdm_output(graph, "y", sum);
-  tdm_session *session = run_session(graph, NULL);
+  tdm_session *session = run_session(graph, &(tdm_session_options){.unmerged = true});
   expect_times(session, 6);
   assert_int_equal(count_role(session, TDM_ROLE_REORDER), 3);
   tdm_session_release(session);

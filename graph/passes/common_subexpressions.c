@@ -1,0 +1,136 @@
+/* Common subexpressions: of nodes that compute the same, the first in plan order stands for all:
+ * two look-ups of one table by one input, two casts of one value. It comes behind gradient, so that
+ * no sum of adjoints has other terms or another order than it had; a value that is read more often
+ * has the bits that its copies had. Invariant: what is delivered, or is overwritten by anybody,
+ * stays by itself, as do nodes with effects, updates and refreshes; what is merged has the same
+ * device, role, replica and micro-batch. */
+#include <string.h>
+
+#include "core/hash.h"
+#include "graph/ir/rewriter.h"
+#include "graph/passes/passes.h"
+
+typedef struct common_state {
+  tdm_graph *graph;
+  bool *apart;         /* per value: delivered, or memory that somebody overwrites */
+  uint32_t *by;        /* per value: what stands for it; 0: itself */
+  tdm_ir_node **table; /* of the first nodes of their kind, by hash; NULL: free */
+  size_t mask;         /* places in the table, less one */
+  tdm_common_savings *savings;
+} common_state;
+
+static bool may_merge(const common_state *state, const tdm_ir_node *node) {
+  const tdm_operation *operation = node->operation;
+  if (node->role != TDM_ROLE_FORWARD && node->role != TDM_ROLE_GRADIENT) return false;
+  if (!operation || operation == &tdm_operation_observe || operation->has_effects ||
+      node->condition)
+    return false;
+  for (uint32_t k = 0; k < node->output_count; k++) {
+    const uint32_t output = node->first_output + k;
+    if (operation->overwrites[k] || state->apart[output] ||
+        state->apart[tdm_ir_value_at(state->graph, output)->root])
+      return false;
+  }
+  return true;
+}
+
+static uint64_t hash_of(const tdm_ir_node *node) {
+  uint64_t hash = tdm_hash_mix((uint64_t)(uintptr_t)node->operation,
+                               (uint64_t)(uint16_t)node->device << 32 | node->micro);
+  hash = tdm_hash_bytes(node->attributes, node->operation->attribute_bytes, hash);
+  for (uint32_t k = 0; k < node->input_count; k++)
+    hash = tdm_hash_mix(hash, node->inputs[k]);
+  return hash;
+}
+
+/* What has no inputs has its shape from nowhere else. */
+static bool same_outputs(const tdm_graph *graph, const tdm_ir_node *a, const tdm_ir_node *b) {
+  for (uint32_t k = 0; k < a->output_count; k++) {
+    const tdm_spec *one = &tdm_ir_value_at(graph, a->first_output + k)->spec;
+    const tdm_spec *other = &tdm_ir_value_at(graph, b->first_output + k)->spec;
+    if (one->dtype != other->dtype || !tdm_shape_equal(&one->shape, &other->shape)) return false;
+  }
+  return true;
+}
+
+static bool is_same(const tdm_graph *graph, const tdm_ir_node *a, const tdm_ir_node *b) {
+  return a->operation == b->operation && a->device == b->device && a->role == b->role &&
+         a->replica == b->replica && a->micro == b->micro && a->update_group == b->update_group &&
+         a->parallel_region == b->parallel_region && a->input_count == b->input_count &&
+         a->output_count == b->output_count &&
+         memcmp(a->inputs, b->inputs, a->input_count * sizeof *a->inputs) == 0 &&
+         (a->attributes == b->attributes ||
+          memcmp(a->attributes, b->attributes, a->operation->attribute_bytes) == 0) &&
+         same_outputs(graph, a, b);
+}
+
+/* The node that stands for this one, which does so itself if it is the first of its kind. */
+static const tdm_ir_node *first_like(common_state *state, tdm_ir_node *node) {
+  size_t place = hash_of(node) & state->mask;
+  while (state->table[place] && !is_same(state->graph, state->table[place], node))
+    place = (place + 1) & state->mask;
+  if (!state->table[place]) state->table[place] = node;
+  return state->table[place];
+}
+
+static void merge(common_state *state, tdm_ir_node *node, const tdm_ir_node *first) {
+  tdm_graph *graph = state->graph;
+  for (uint32_t k = 0; k < node->output_count; k++)
+    state->by[node->first_output + k] = first->first_output + k;
+  if (!node->operation->is_view) {
+    state->savings->nodes++;
+    for (uint32_t k = 0; k < node->output_count; k++)
+      state->savings->bytes += tdm_ir_value_at(graph, node->first_output + k)->bytes;
+  }
+  tdm_remove_node(graph, node);
+}
+
+static void read_firsts(const common_state *state, tdm_ir_node *node) {
+  for (uint32_t k = 0; k < node->input_count; k++)
+    if (state->by[node->inputs[k]])
+      tdm_set_input(state->graph, node, k, state->by[node->inputs[k]]);
+}
+
+static void find_apart(common_state *state, const uint32_t *deliveries, size_t delivery_count) {
+  const tdm_graph *graph = state->graph;
+  for (size_t i = 0; i < delivery_count; i++)
+    state->apart[deliveries[i]] = state->apart[tdm_ir_value_at(graph, deliveries[i])->root] = true;
+  TDM_EACH_NODE(graph, node) {
+    for (uint32_t k = 0; k < node->output_count; k++)
+      if (node->operation->overwrites[k])
+        state->apart[tdm_ir_value_at(graph, node->first_output + k)->root] = true;
+  }
+}
+
+static void merge_all(common_state *state) {
+  tdm_graph *graph = state->graph;
+  TDM_EACH_NODE(graph, node) {
+    read_firsts(state, node);
+    if (!may_merge(state, node)) continue;
+    const tdm_ir_node *first = first_like(state, node);
+    if (first != node) merge(state, node, first);
+  }
+}
+
+tdm_status tdm_pass_common_subexpressions(tdm_graph *graph, uint32_t *deliveries,
+                                          size_t delivery_count, tdm_common_savings *out_savings) {
+  size_t places = 16;
+  while (places < 2 * graph->order.count)
+    places *= 2;
+  *out_savings = (tdm_common_savings){0};
+  common_state state = {.graph = graph, .mask = places - 1, .savings = out_savings};
+  tdm_region scratch;
+  tdm_region_init(&scratch, graph->allocator);
+  const size_t count = graph->values.count;
+  state.apart = tdm_region_take(&scratch, count * sizeof *state.apart, "common subexpressions");
+  state.by = tdm_region_take(&scratch, count * sizeof *state.by, "common subexpressions");
+  state.table = tdm_region_take(&scratch, places * sizeof *state.table, "common subexpressions");
+  const bool taken = state.apart && state.by && state.table;
+  if (taken) {
+    find_apart(&state, deliveries, delivery_count);
+    merge_all(&state);
+    if (out_savings->nodes > 0) tdm_replace_values(graph, state.by, count, deliveries, 0);
+  }
+  tdm_region_deinit(&scratch);
+  return taken ? TDM_OK : TDM_OUT_OF_MEMORY;
+}

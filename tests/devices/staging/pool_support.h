@@ -1,7 +1,7 @@
 /* What the tests of the staging pool share: a system that lies on demand, and a device that is only
  * a node and a driver's answer. Invariant: what a double has mapped is counted, so a leak shows. */
-#ifndef TANDEM_TESTS_DEVICES_POOL_SUPPORT_H
-#define TANDEM_TESTS_DEVICES_POOL_SUPPORT_H
+#ifndef TANDEM_TESTS_DEVICES_STAGING_POOL_SUPPORT_H
+#define TANDEM_TESTS_DEVICES_STAGING_POOL_SUPPORT_H
 
 #include "devices/staging/pool.h"
 #include "devices/topology/topology.h"

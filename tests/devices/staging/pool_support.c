@@ -1,5 +1,5 @@
 /* See pool_support.h. */
-#include "tests/devices/pool_support.h"
+#include "tests/devices/staging/pool_support.h"
 
 #include <stdlib.h>
 

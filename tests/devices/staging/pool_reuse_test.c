@@ -1,6 +1,6 @@
 /* When staging buffers come back: never before the last copy that uses them, whatever the delays,
  * and to threads that wait for room. Contents tell: a buffer overwritten early arrives wrong. */
-#include "tests/devices/pool_support.h"
+#include "tests/devices/staging/pool_support.h"
 
 #include <stdlib.h>
 #include <time.h>

@@ -1,6 +1,6 @@
 /* Where staging memory lies: after thousands of requests and reuses each buffer is on the node that
  * was asked for by the kernel's own report, and a system that puts one elsewhere is found out. */
-#include "tests/devices/pool_support.h"
+#include "tests/devices/staging/pool_support.h"
 
 #include <stdio.h>
 #include <stdlib.h>

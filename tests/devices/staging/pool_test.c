@@ -1,6 +1,6 @@
 /* The staging pool's sizes, its cap, its refusals, and what it says of them. Placement and threads
  * have tests of their own. */
-#include "tests/devices/pool_support.h"
+#include "tests/devices/staging/pool_support.h"
 
 #include <stdio.h>
 #include <stdlib.h>

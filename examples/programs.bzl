@@ -1,0 +1,16 @@
+"""The programs of a package, found by themselves."""
+
+def all_programs(name):
+    """A group of every cc_binary that the package has declared so far; for tests that ask of all.
+
+    Args:
+      name: the group's name
+    """
+    native.filegroup(
+        name = name,
+        srcs = [
+            ":" + rule["name"]
+            for rule in native.existing_rules().values()
+            if rule["kind"] == "cc_binary"
+        ],
+    )

@@ -9,23 +9,26 @@
 #include "devices/kernels.h"
 #include "devices/real_kernels.h"
 
-/* What the members read of others, F (...) with as many elements as the result has, or any other
- * number of which each element may read all -> the members' results F (...) that others read. */
+/* What the members read of others, with as many elements as the result has, or any other number of
+ * which each element may read all -> the members' results that others read. On the host members
+ * have any dtypes; elsewhere all compute in one F, in which bools are 0 and 1. */
 #define TDM_OP_FUSED "fused"
 
 #define TDM_FUSED_MEMBERS 12
 #define TDM_FUSED_INPUTS 8  /* of the node, and of each member */
 #define TDM_FUSED_OUTPUTS 4 /* of the node */
+#define TDM_FUSED_ABSENT (TDM_FUSED_INPUTS + TDM_FUSED_MEMBERS) /* an optional operand */
 
 /* A node that was fused. The pointers are those of its kernel prepared by itself, and outlive every
  * kernel that is prepared for the fused node. */
 typedef struct tdm_fused_member {
-  const tdm_kernel *kernel; /* has execute_part, or element */
+  const struct tdm_operation *operation; /* its record (graph/operations.h) */
+  const tdm_kernel *kernel;              /* has execute_part, or element */
   const void *attributes;
   void *state;
   const tdm_spec *specs; /* inputs, then the output: dense */
   /* Below TDM_FUSED_INPUTS: the node's input of that number; from there on: what the member of that
-   * number (and TDM_FUSED_INPUTS) makes, an earlier one. */
+   * number (and TDM_FUSED_INPUTS) makes, an earlier one; or TDM_FUSED_ABSENT. */
   uint8_t inputs[TDM_FUSED_INPUTS];
   uint8_t input_count;
   uint8_t output; /* 1 + the node's output that it makes; 0: nobody else reads it */

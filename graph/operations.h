@@ -29,6 +29,31 @@ TDM_API tdm_dim tdm_dim_merge(tdm_dim a, tdm_dim b);
 typedef struct tdm_gradient tdm_gradient;
 typedef struct tdm_chunked tdm_chunked;
 
+/* What one execution of a kernel computes and moves, which says how long it takes on a machine that
+ * is only described. */
+typedef struct tdm_work {
+  double flops;      /* multiplications and additions of sums of products; 0: too few to matter */
+  double bytes_read; /* that pass between memory and processor if each is read and written once */
+  double bytes_written;
+} tdm_work;
+
+/* Which precision an operation computes in where a lower one than float32 is asked for, by the
+ * rules of PyTorch's autocast. */
+typedef enum tdm_precision {
+  TDM_PRECISION_UNSAID,  /* as TDM_PRECISION_FLOAT32 */
+  TDM_PRECISION_LOWER,   /* the lower one: sums of products, which gain most and lose least */
+  TDM_PRECISION_FLOAT32, /* float32: exponentials, powers, long sums, losses, updates */
+  TDM_PRECISION_WIDEST,  /* the widest of its inputs, which have to agree */
+  TDM_PRECISION_GIVEN    /* that of its input, whichever it is; gradients: that of the adjoint */
+} tdm_precision;
+
+/* What the gradient of a function of one value reads besides d_y. */
+#define TDM_READS_X 1 /* the argument, which stays in memory until then */
+#define TDM_READS_Y 2 /* the result: the argument's memory is free as soon as it is there */
+
+/* The record of an operation: all that building, gradients, micro-batches, fusing, precision and
+ * forecasts know of it. How it is computed is its kernels' part, which its name finds.
+ * A field that is zero, or behind struct_size, says nothing. */
 typedef struct tdm_operation {
   size_t struct_size;
   const char *name; /* finds the kernel; static storage, as the rest of the struct */
@@ -66,7 +91,7 @@ typedef struct tdm_operation {
   /* A row of output 0 (what its last dimension holds) is made of the same row of input 0 and of all
    * of the other inputs. */
   bool row_wise;
-  /* There is one output, F, and an element of it is made of the same element of those inputs that
+  /* There is one output, and an element of it is made of the same element of those inputs that
    * have as many elements, and perhaps of all of the others: nodes of such operations may be fused
    * where their kernels have execute_part. */
   bool elementwise;
@@ -74,6 +99,16 @@ typedef struct tdm_operation {
    * tell, wait. Nodes with equal attributes and inputs are then all executed, and not one for all
    * of them. */
   bool has_effects;
+  /* In place of a rule `gradient`, for a function y of one value x: the operation that makes d_x of
+   * d_y and of what gradient_reads names (TDM_READS_X, TDM_READS_Y, both: x, then y; or nothing),
+   * with the same attributes as far as it has any. */
+  const struct tdm_operation *gradient_operation;
+  /* How much work a node is. node: as for `infer`, but that every shape is concrete and the outputs
+   * are to be read; work comes with no flops and every operand once, and the rule changes what is
+   * not so. NULL: nobody knows, and a forecast refuses the operation unless it was measured. */
+  void (*work)(const tdm_infer *node, tdm_work *work);
+  uint8_t gradient_reads;
+  uint8_t precision; /* tdm_precision */
 } tdm_operation;
 
 /* Appends a node: name is its path below the scope; attributes are copied. inputs may hold invalid

@@ -18,6 +18,8 @@ static const tdm_operation adagrad = {
     .output_count = 3,
     .overwrites = {1, 3, 4},
     .infer = tdm_infer_update,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_FLOAT32,
 };
 
 /* parameter (rows, dim), rows (n, dim), indices (n), count (), sum, step -> =parameter and the
@@ -31,7 +33,12 @@ static const tdm_operation adagrad_sparse = {
     .output_count = 3,
     .overwrites = {1, 5, 6},
     .infer = tdm_infer_update,
+    .work = tdm_work_updates_rows,
+    .precision = TDM_PRECISION_FLOAT32,
 };
+
+TDM_RECORDS(adagrad, {.operation = &adagrad, .functions = "tdm_adagrad"},
+            {.operation = &adagrad_sparse});
 
 static tdm_status check_settings(const tdm_optimizer *optimizer) {
   const double *settings = optimizer->settings;

@@ -18,6 +18,8 @@ static const tdm_operation adam = {
     .output_count = 4,
     .overwrites = {1, 3, 4, 5},
     .infer = tdm_infer_update,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_FLOAT32,
 };
 
 /* parameter, rows, indices, count, exp_avg, exp_avg_sq, step -> =parameter and the states. */
@@ -30,7 +32,12 @@ static const tdm_operation adam_sparse = {
     .output_count = 4,
     .overwrites = {1, 5, 6, 7},
     .infer = tdm_infer_update,
+    .work = tdm_work_updates_rows,
+    .precision = TDM_PRECISION_FLOAT32,
 };
+
+TDM_RECORDS(adam, {.operation = &adam, .functions = "tdm_adam tdm_adamw"},
+            {.operation = &adam_sparse, .functions = "tdm_sparse_adam"});
 
 static bool is_decay_rate(double beta) {
   return beta >= 0.0 && beta < 1.0;

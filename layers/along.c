@@ -46,6 +46,8 @@ static const tdm_operation extreme_gradient = {
     .max_inputs = 2,
     .output_count = 1,
     .infer = infer_extreme_gradient,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 static tdm_status append_extreme_gradient(tdm_gradient *gradient) {
@@ -77,6 +79,8 @@ static const tdm_operation extreme_operation = {
     .infer = infer_extreme,
     .gradient = append_extreme_gradient,
     .chunk = chunk_along,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 /* The attributes of a function along a dimension of x; false, with the graph's error, where there
@@ -139,7 +143,14 @@ static const tdm_operation cumsum_operation = {
     .infer = tdm_infer_floating_like_first,
     .gradient = append_cumsum_gradient,
     .chunk = chunk_along,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_FLOAT32,
 };
+
+TDM_RECORDS(along,
+            {.operation = &extreme_operation, .functions = "tdm_max tdm_min tdm_argmax tdm_argmin"},
+            {.operation = &extreme_gradient},
+            {.operation = &cumsum_operation, .functions = "tdm_cumsum"});
 
 /* An element is in the sums from its own place on. */
 static tdm_status append_cumsum_gradient(tdm_gradient *gradient) {

@@ -72,6 +72,35 @@ static tdm_status infer_gradient(tdm_infer *infer) {
   return TDM_OK;
 }
 
+/* ---- Work ------------------------------------------------------------------------------------ */
+
+/* Pairs of a query and a key that it sees, over all heads of the batch; masks are not counted. */
+static double count_pairs(const void *attributes, const tdm_spec *q, const tdm_spec *k) {
+  const tdm_attention_attributes *of = attributes;
+  const double queries = (double)q->shape.dims[1], keys = (double)k->shape.dims[1];
+  const double early = fmin(queries, keys); /* queries that do not see all keys yet, or just do */
+  const double seen =
+      of->causal ? early * (early + 1) / 2 + (queries - early) * keys : queries * keys;
+  return seen * (double)q->shape.dims[0] * (double)of->heads;
+}
+
+/* The products of q and k, and of the weights and v. */
+static void attention_work(const tdm_infer *node, tdm_work *work) {
+  const tdm_attention_attributes *attributes = node->attributes;
+  const double dim = tdm_work_width(&node->inputs[Q]) / (double)attributes->heads;
+  const double width = tdm_work_width(&node->inputs[V]) / (double)attributes->heads;
+  work->flops = 2 * count_pairs(attributes, &node->inputs[Q], &node->inputs[K]) * (dim + width);
+}
+
+/* d_y, q, k, v, ...: the weights anew, theirs and v's gradients, and those of q and k. */
+static void gradient_work(const tdm_infer *node, tdm_work *work) {
+  const tdm_attention_attributes *attributes = node->attributes;
+  const tdm_spec *q = &node->inputs[1 + Q], *k = &node->inputs[1 + K];
+  const double dim = tdm_work_width(q) / (double)attributes->heads;
+  const double width = tdm_work_width(&node->inputs[1 + V]) / (double)attributes->heads;
+  work->flops = 2 * count_pairs(attributes, q, k) * (3 * dim + 2 * width);
+}
+
 /* ---- Operations ------------------------------------------------------------------------------ */
 
 static const tdm_operation attention_gradient = {
@@ -82,6 +111,8 @@ static const tdm_operation attention_gradient = {
     .max_inputs = 8,
     .output_count = 3,
     .infer = infer_gradient,
+    .work = gradient_work,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 static tdm_status append_gradient(tdm_gradient *gradient) {
@@ -125,11 +156,20 @@ static tdm_status chunk_attention(tdm_chunked *chunked) {
       .when_training = training,                                                                   \
       .chunk_at = 1 + offsetof(tdm_attention_attributes, chunk),                                   \
       .chunk = chunk_attention,                                                                    \
+      .work = attention_work,                                                                      \
+      .precision = TDM_PRECISION_LOWER,                                                            \
   }
 
 ATTENTION(attention, TDM_OP_ATTENTION, NULL);
 ATTENTION(attention_that_drops, TDM_OP_ATTENTION_DROPOUT, NULL);
 ATTENTION(attention_with_dropout, TDM_OP_ATTENTION, &attention_that_drops);
+
+#define DRAWN "PyTorch draws other numbers; tests/devices/kernels has them from a reference"
+TDM_RECORDS(attention,
+            {.operation = &attention, .functions = "tdm_attention tdm_multi_head_attention"},
+            {.operation = &attention_with_dropout},
+            {.operation = &attention_that_drops, .no_golden = DRAWN, .no_differences = DRAWN},
+            {.operation = &attention_gradient});
 
 /* PyTorch's (batch heads, queries, keys) as (batch, heads, queries, keys). */
 static tdm_value mask_by_heads(tdm_graph *graph, const char *name, tdm_value mask, int64_t heads) {

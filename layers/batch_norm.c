@@ -44,6 +44,8 @@ static const tdm_operation batch_norm_gradient = {
     .max_inputs = 5,
     .output_count = 3,
     .infer = infer_gradient,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 static tdm_status append_gradient(tdm_gradient *gradient) {
@@ -79,6 +81,8 @@ static const tdm_operation batch_norm_statistics = {
     .output_count = 3,
     .overwrites = {1, 2, 3},
     .infer = infer_statistics,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 /* As in PyTorch, a batch without elements is counted, and moves nothing. */
@@ -111,6 +115,8 @@ static const tdm_operation batch_norm_in_training = {
     .gradient = append_gradient,
     .persist = persist_statistics,
     .persist_inputs = 1u << RUNNING_MEAN | 1u << RUNNING_VAR | 1u << BATCHES,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 static const tdm_operation batch_norm_operation = {
@@ -123,7 +129,13 @@ static const tdm_operation batch_norm_operation = {
     .infer = infer_batch_norm,
     .when_training = &batch_norm_in_training,
     .persist_inputs = 1u << BATCHES,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
+
+TDM_RECORDS(batch_norm, {.operation = &batch_norm_operation, .functions = "tdm_batch_norm"},
+            {.operation = &batch_norm_in_training}, {.operation = &batch_norm_gradient},
+            {.operation = &batch_norm_statistics});
 
 static tdm_value state_of(tdm_graph *graph, const char *name, const char *suffix, tdm_dtype dtype,
                           tdm_shape shape, double value, tdm_value like) {

@@ -18,15 +18,16 @@ static tdm_status infer_floating(tdm_infer *infer) {
   return infer_numbers(infer);
 }
 
-#define BINARY(operation, infer_rule, gradient_rule, is_elementwise)                               \
+#define BINARY(operation, infer_rule, gradient_rule, class)                                        \
   {                                                                                                \
     .struct_size = sizeof(tdm_operation), .name = operation, .min_inputs = 2, .max_inputs = 2,     \
     .output_count = 1, .infer = infer_rule, .gradient = gradient_rule,                             \
-    .chunk = tdm_chunk_broadcast, .elementwise = is_elementwise,                                   \
+    .chunk = tdm_chunk_broadcast, .elementwise = true, .work = tdm_work_streams,                   \
+    .precision = class,                                                                            \
   }
 
 static const tdm_operation maximum_share =
-    BINARY(TDM_OP_MAXIMUM_SHARE, infer_floating, NULL, false);
+    BINARY(TDM_OP_MAXIMUM_SHARE, infer_floating, NULL, TDM_PRECISION_GIVEN);
 
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
@@ -100,31 +101,25 @@ static tdm_status append_minimum_gradient(tdm_gradient *gradient) {
 /* ---- Operations ------------------------------------------------------------------------------ */
 
 static const tdm_operation add_operation =
-    BINARY(TDM_OP_ADD, infer_numbers, append_add_gradient, false);
+    BINARY(TDM_OP_ADD, infer_numbers, append_add_gradient, TDM_PRECISION_WIDEST);
 static const tdm_operation sub_operation =
-    BINARY(TDM_OP_SUB, infer_floating, append_sub_gradient, false);
-static const tdm_operation mul_operation =
-    BINARY(TDM_OP_MUL, infer_floating, append_mul_gradient, false);
-static const tdm_operation div_operation =
-    BINARY(TDM_OP_DIV, infer_floating, append_div_gradient, false);
+    BINARY(TDM_OP_SUB, infer_floating, append_sub_gradient, TDM_PRECISION_WIDEST);
+const tdm_operation tdm_operation_mul =
+    BINARY(TDM_OP_MUL, infer_floating, append_mul_gradient, TDM_PRECISION_WIDEST);
+const tdm_operation tdm_operation_div =
+    BINARY(TDM_OP_DIV, infer_floating, append_div_gradient, TDM_PRECISION_WIDEST);
 static const tdm_operation maximum_operation =
-    BINARY(TDM_OP_MAXIMUM, infer_floating, append_maximum_gradient, false);
+    BINARY(TDM_OP_MAXIMUM, infer_floating, append_maximum_gradient, TDM_PRECISION_WIDEST);
 static const tdm_operation minimum_operation =
-    BINARY(TDM_OP_MINIMUM, infer_floating, append_minimum_gradient, false);
+    BINARY(TDM_OP_MINIMUM, infer_floating, append_minimum_gradient, TDM_PRECISION_WIDEST);
 
-/* The same of operands that have one shape in every run: these nodes may be fused. */
-static const tdm_operation add_of_one_shape =
-    BINARY(TDM_OP_ADD, infer_numbers, append_add_gradient, true);
-static const tdm_operation mul_of_one_shape =
-    BINARY(TDM_OP_MUL, infer_floating, append_mul_gradient, true);
-
-/* Unknown dimensions may differ. */
-static bool have_one_shape(const tdm_graph *graph, tdm_value a, tdm_value b) {
-  const tdm_shape left = tdm_value_shape(graph, a), right = tdm_value_shape(graph, b);
-  for (int i = 0; i < left.rank; i++)
-    if (left.dims[i] == TDM_DIM_UNKNOWN) return false;
-  return tdm_shape_equal(&left, &right);
-}
+TDM_RECORDS(binary, {.operation = &add_operation, .functions = "tdm_add"},
+            {.operation = &sub_operation, .functions = "tdm_sub"},
+            {.operation = &tdm_operation_mul, .functions = "tdm_mul"},
+            {.operation = &tdm_operation_div, .functions = "tdm_div"},
+            {.operation = &maximum_operation, .functions = "tdm_maximum"},
+            {.operation = &minimum_operation, .functions = "tdm_minimum"},
+            {.operation = &maximum_share});
 
 static tdm_value make(tdm_graph *graph, const tdm_operation *operation, const char *name,
                       tdm_value a, tdm_value b) {
@@ -133,7 +128,7 @@ static tdm_value make(tdm_graph *graph, const tdm_operation *operation, const ch
 }
 
 tdm_value tdm_add(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
-  return make(graph, have_one_shape(graph, a, b) ? &add_of_one_shape : &add_operation, name, a, b);
+  return make(graph, &add_operation, name, a, b);
 }
 
 tdm_value tdm_sub(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
@@ -141,11 +136,11 @@ tdm_value tdm_sub(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) 
 }
 
 tdm_value tdm_mul(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
-  return make(graph, have_one_shape(graph, a, b) ? &mul_of_one_shape : &mul_operation, name, a, b);
+  return make(graph, &tdm_operation_mul, name, a, b);
 }
 
 tdm_value tdm_div(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
-  return make(graph, &div_operation, name, a, b);
+  return make(graph, &tdm_operation_div, name, a, b);
 }
 
 tdm_value tdm_maximum(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {

@@ -25,7 +25,12 @@ static const tdm_operation cast_operation = {
     .output_count = 1,
     .infer = infer_cast,
     .gradient = append_gradient,
+    .elementwise = true,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
+
+TDM_RECORDS(cast, {.operation = &cast_operation, .functions = "tdm_cast"});
 
 static tdm_status append_gradient(tdm_gradient *gradient) {
   tdm_graph *graph = tdm_gradient_graph(gradient);

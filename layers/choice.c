@@ -34,6 +34,9 @@ static const tdm_operation compare_operation = {
     .output_count = 1,
     .infer = infer_compare,
     .chunk = tdm_chunk_broadcast,
+    .elementwise = true,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_WIDEST,
 };
 
 static tdm_value make_compare(tdm_graph *graph, const char *name, tdm_value a,
@@ -92,7 +95,14 @@ static const tdm_operation where_operation = {
     .infer = infer_where,
     .gradient = append_where_gradient,
     .chunk = tdm_chunk_broadcast,
+    .elementwise = true,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_WIDEST,
 };
+
+TDM_RECORDS(choice,
+            {.operation = &compare_operation, .functions = "tdm_compare tdm_compare_scalar"},
+            {.operation = &where_operation, .functions = "tdm_where tdm_masked_fill"});
 
 static tdm_value make_where(tdm_graph *graph, const char *name, tdm_value condition, tdm_value a,
                             tdm_value b, double number) {

@@ -24,6 +24,8 @@ static const tdm_operation sum_of_squares = {
     .max_inputs = 1,
     .output_count = 1,
     .infer = infer_scalar,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_FLOAT32,
 };
 
 static const tdm_operation accumulate = {
@@ -33,6 +35,8 @@ static const tdm_operation accumulate = {
     .max_inputs = SUM_OPERANDS,
     .output_count = 1,
     .infer = tdm_infer_like_first,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_WIDEST,
 };
 
 static const tdm_operation clip_factor = {
@@ -43,6 +47,8 @@ static const tdm_operation clip_factor = {
     .max_inputs = 1,
     .output_count = 1,
     .infer = infer_scalar,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_FLOAT32,
 };
 
 static const tdm_operation scale = {
@@ -52,7 +58,13 @@ static const tdm_operation scale = {
     .max_inputs = 2,
     .output_count = 1,
     .infer = tdm_infer_like_first,
+    .elementwise = true,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
+
+TDM_RECORDS(clip, {.operation = &sum_of_squares}, {.operation = &accumulate},
+            {.operation = &clip_factor}, {.operation = &scale});
 
 /* Sums are made in the widest dtype that any gradient has. */
 static tdm_dtype widest_dtype(tdm_update *update) {

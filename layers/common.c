@@ -100,14 +100,23 @@ tdm_status tdm_infer_floating_like_first(tdm_infer *infer) {
   return tdm_infer_like_first(infer);
 }
 
-tdm_status tdm_append_function_gradient(tdm_gradient *gradient, const tdm_operation *operation,
-                                        tdm_value value) {
-  tdm_graph *graph = tdm_gradient_graph(gradient);
-  const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0), value};
-  tdm_gradient_set(gradient, 0,
-                   tdm_append(graph, operation, tdm_gradient_name(gradient),
-                              tdm_gradient_attributes(gradient), operands, 2, NULL));
-  return tdm_graph_status(graph);
+/* ---- Work ------------------------------------------------------------------------------------ */
+
+static double product_flops(const tdm_spec *y, const tdm_spec *weight) {
+  const double outputs = (double)weight->shape.dims[0];
+  return outputs > 0 ? 2 * tdm_work_count(y) * tdm_work_count(weight) / outputs : 0;
+}
+
+void tdm_work_products(const tdm_infer *node, tdm_work *work) {
+  work->flops = product_flops(&node->outputs[0], &node->inputs[1]);
+}
+
+void tdm_work_products_input(const tdm_infer *node, tdm_work *work) {
+  work->flops = product_flops(&node->inputs[0], &node->inputs[1]);
+}
+
+void tdm_work_products_parameter(const tdm_infer *node, tdm_work *work) {
+  work->flops = product_flops(&node->inputs[0], &node->outputs[0]);
 }
 
 /* ---- Layers ---------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include "core/status.h"
 #include "devices/kernels.h"
 #include "graph/graph.h"
+#include "graph/ir/records.h"
 
 /* ---- Shape rules ----------------------------------------------------------------------------- */
 
@@ -49,10 +50,19 @@ tdm_status tdm_infer_like_first(tdm_infer *infer) TDM_WARN_UNUSED;
 tdm_status tdm_infer_like_second(tdm_infer *infer) TDM_WARN_UNUSED;
 /* Like operand 0, "x", which must be floating. */
 tdm_status tdm_infer_floating_like_first(tdm_infer *infer) TDM_WARN_UNUSED;
-/* The gradient of an elementwise function y of x: d_x is operation of d_y and of value (x or y, as
- * the function needs), all of one shape, with the forward node's attributes. */
-tdm_status tdm_append_function_gradient(tdm_gradient *gradient, const tdm_operation *operation,
-                                        tdm_value value) TDM_WARN_UNUSED;
+
+/* ---- Work ------------------------------------------------------------------------------------ */
+
+/* Of a layer with a weight, whose dimension 0 is its output's: as many products for each element of
+ * y as the weight has for one of them. x, weight, ... -> y; d_y, weight -> d_x; d_y, x -> d_weight,
+ * ... */
+void tdm_work_products(const tdm_infer *node, tdm_work *work);
+void tdm_work_products_input(const tdm_infer *node, tdm_work *work);
+void tdm_work_products_parameter(const tdm_infer *node, tdm_work *work);
+
+/* a, b -> a b and a / b, broadcast: what gradients are made of. */
+extern const tdm_operation tdm_operation_mul;
+extern const tdm_operation tdm_operation_div;
 
 /* ---- Broadcasting ---------------------------------------------------------------------------- */
 

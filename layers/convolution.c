@@ -117,6 +117,8 @@ static const tdm_operation input_gradient = {
     .max_inputs = 2,
     .output_count = 1,
     .infer = infer_input_gradient,
+    .work = tdm_work_products_input,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 static const tdm_operation parameter_gradient = {
@@ -127,6 +129,8 @@ static const tdm_operation parameter_gradient = {
     .max_inputs = 2,
     .output_count = 2,
     .infer = infer_parameter_gradient,
+    .work = tdm_work_products_parameter,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 static tdm_status append_gradient(tdm_gradient *gradient) {
@@ -167,7 +171,12 @@ static const tdm_operation convolution = {
     .output_count = 1,
     .infer = infer_convolution,
     .gradient = append_gradient,
+    .work = tdm_work_products,
+    .precision = TDM_PRECISION_LOWER,
 };
+
+TDM_RECORDS(convolution, {.operation = &convolution, .functions = "tdm_conv1d tdm_conv2d"},
+            {.operation = &input_gradient}, {.operation = &parameter_gradient});
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
 

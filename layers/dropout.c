@@ -7,8 +7,7 @@
 #include "layers/common.h"
 #include "layers/layers.h"
 
-static tdm_status append_gradient(tdm_gradient *gradient);
-
+/* Its own gradient, which reads nothing but d_y. */
 static const tdm_operation dropout_in_training = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_DROPOUT,
@@ -17,19 +16,12 @@ static const tdm_operation dropout_in_training = {
     .max_inputs = 1,
     .output_count = 1,
     .infer = tdm_infer_floating_like_first,
-    .gradient = append_gradient,
+    .gradient_operation = &dropout_in_training,
     .chunk_at = 1 + offsetof(tdm_dropout_attributes, chunk),
     .elementwise = true,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
-
-static tdm_status append_gradient(tdm_gradient *gradient) {
-  tdm_graph *graph = tdm_gradient_graph(gradient);
-  const tdm_value d_y = tdm_gradient_of_output(gradient, 0);
-  tdm_gradient_set(gradient, 0,
-                   tdm_append(graph, &dropout_in_training, tdm_gradient_name(gradient),
-                              tdm_gradient_attributes(gradient), &d_y, 1, NULL));
-  return tdm_graph_status(graph);
-}
 
 static const tdm_operation dropout_operation = {
     .struct_size = sizeof(tdm_operation),
@@ -41,7 +33,12 @@ static const tdm_operation dropout_operation = {
     .is_view = true,
     .infer = tdm_infer_floating_like_first,
     .when_training = &dropout_in_training,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
+
+TDM_RECORDS(dropout, {.operation = &dropout_operation, .functions = "tdm_dropout"},
+            {.operation = &dropout_in_training});
 
 tdm_value tdm_dropout(tdm_graph *graph, const char *name, tdm_value x, double p) {
   if (!(p >= 0 && p <= 1))

@@ -49,6 +49,8 @@ static const tdm_operation embedding_gradient = {
     .max_inputs = 2,
     .output_count = 1,
     .infer = infer_gradient,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 static const tdm_operation embedding_sparse_gradient = {
@@ -59,6 +61,8 @@ static const tdm_operation embedding_sparse_gradient = {
     .max_inputs = 2,
     .output_count = 3,
     .infer = infer_sparse_gradient,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 /* rows (n, dim), indices (n), count (). */
@@ -108,6 +112,8 @@ static const tdm_operation embedding = {
     .infer = infer_embedding,
     .gradient = append_gradient,
     .picks_rows = picks_rows,
+    .work = tdm_work_looks_up,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 static const tdm_operation embedding_with_sparse_gradient = {
@@ -119,7 +125,13 @@ static const tdm_operation embedding_with_sparse_gradient = {
     .output_count = 1,
     .infer = infer_embedding,
     .gradient = append_sparse_gradient,
+    .work = tdm_work_looks_up,
+    .precision = TDM_PRECISION_GIVEN,
 };
+
+TDM_RECORDS(embedding, {.operation = &embedding, .functions = "tdm_embedding"},
+            {.operation = &embedding_with_sparse_gradient}, {.operation = &embedding_gradient},
+            {.operation = &embedding_sparse_gradient});
 
 tdm_value tdm_embedding(tdm_graph *graph, const char *name, tdm_value ids, int64_t rows,
                         int64_t dim) {

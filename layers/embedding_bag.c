@@ -84,19 +84,27 @@ static tdm_status infer_scales_gradient(tdm_infer *infer) {
 #define BAG_OPERATION(kernel, least, most, outputs)                                                \
   .struct_size = sizeof(tdm_operation), .name = kernel,                                            \
   .attribute_bytes = sizeof(tdm_embedding_bag_attributes), .min_inputs = least,                    \
-  .max_inputs = most, .output_count = outputs
+  .max_inputs = most, .output_count = outputs, .precision = TDM_PRECISION_GIVEN
+
+/* d_y, weight, ids, ...: of the table only the rows that ids name. */
+static void scales_gradient_work(const tdm_infer *node, tdm_work *work) {
+  tdm_work_read_rows(work, &node->inputs[1], &node->inputs[2]);
+}
 
 static const tdm_operation bag_gradient = {
     BAG_OPERATION(TDM_OP_EMBEDDING_BAG_GRADIENT, 2, 5, 1),
     .infer = infer_gradient,
+    .work = tdm_work_streams,
 };
 static const tdm_operation bag_sparse_gradient = {
     BAG_OPERATION(TDM_OP_EMBEDDING_BAG_SPARSE_GRADIENT, 2, 4, 3),
     .infer = infer_sparse_gradient,
+    .work = tdm_work_streams,
 };
 static const tdm_operation bag_scales_gradient = {
     BAG_OPERATION(TDM_OP_EMBEDDING_BAG_SCALES_GRADIENT, 3, 4, 1),
     .infer = infer_scales_gradient,
+    .work = scales_gradient_work,
 };
 
 static void append_scales_gradient(tdm_gradient *gradient) {
@@ -175,7 +183,8 @@ static tdm_status chunk_bags(tdm_chunked *chunked) {
 /* ---- The layer ------------------------------------------------------------------------------- */
 
 #define BAG(kernel, most, outputs)                                                                 \
-  BAG_OPERATION(kernel, 2, most, outputs), .infer = infer_bag, .chunk = chunk_bags
+  BAG_OPERATION(kernel, 2, most, outputs), .infer = infer_bag, .chunk = chunk_bags,                \
+                                           .work = tdm_work_looks_up
 
 static const tdm_operation bag = {
     BAG(TDM_OP_EMBEDDING_BAG, 4, 1),
@@ -189,6 +198,11 @@ static const tdm_operation bag_of_maxima = {
     BAG(TDM_OP_EMBEDDING_BAG_MAX, 3, 2),
     .gradient = append_max_gradient,
 };
+
+TDM_RECORDS(embedding_bag, {.operation = &bag, .functions = "tdm_embedding_bag"},
+            {.operation = &bag_with_sparse_gradient}, {.operation = &bag_of_maxima},
+            {.operation = &bag_gradient}, {.operation = &bag_sparse_gradient},
+            {.operation = &bag_scales_gradient});
 
 static tdm_value refuse(tdm_graph *graph, const char *name, const char *why) {
   return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "embedding_bag %s: %s", name ? name : "?",

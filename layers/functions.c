@@ -1,67 +1,73 @@
-/* Functions of one value and numbers, element by element. Invariant: a gradient reads the
- * function's argument, or its result where that says enough. */
+/* Functions of one value and of numbers, element by element: a row of the table and the public
+ * function are all that this side of a function is. Invariant: a gradient reads the function's
+ * argument, or its result where that says enough. */
 #include <math.h>
 
 #include "layers/common.h"
 #include "layers/layers.h"
 
-/* ---- Operations ------------------------------------------------------------------------------ */
+/* ---- Records --------------------------------------------------------------------------------- */
 
-#define FUNCTION(operation, gradient_rule)                                                         \
-  {                                                                                                \
-    .struct_size = sizeof(tdm_operation), .name = operation,                                       \
-    .attribute_bytes = sizeof(tdm_function_attributes), .min_inputs = 1, .max_inputs = 1,          \
-    .output_count = 1, .infer = tdm_infer_floating_like_first, .gradient = gradient_rule,          \
-    .row_wise = true,                                                                              \
-  }
+#define NONE 0
+#define NUMBERS sizeof(tdm_function_attributes)
 
-/* d_y, and x or y, -> d_x. */
-#define FUNCTION_GRADIENT(operation)                                                               \
-  {                                                                                                \
-    .struct_size = sizeof(tdm_operation), .name = operation,                                       \
-    .attribute_bytes = sizeof(tdm_function_attributes), .min_inputs = 2, .max_inputs = 2,          \
-    .output_count = 1, .infer = tdm_infer_like_first,                                              \
-  }
+/* X(name, public functions, bytes of attributes, what its gradient reads, precision). Kernels are
+ * found by "name" and "name_gradient". */
+#define FUNCTIONS(X)                                                                               \
+  X(abs, "tdm_abs", NUMBERS, TDM_READS_X, TDM_PRECISION_GIVEN)                                     \
+  X(clamp, "tdm_clamp tdm_hardtanh tdm_relu6", NUMBERS, TDM_READS_X, TDM_PRECISION_GIVEN)          \
+  X(elu, "tdm_elu", NUMBERS, TDM_READS_X, TDM_PRECISION_GIVEN)                                     \
+  X(gelu, "tdm_gelu tdm_gelu_tanh", sizeof(tdm_gelu_attributes), TDM_READS_X, TDM_PRECISION_GIVEN) \
+  X(leaky_relu, "tdm_leaky_relu", sizeof(tdm_leaky_relu_attributes), TDM_READS_X,                  \
+    TDM_PRECISION_GIVEN)                                                                           \
+  X(pow, "tdm_pow tdm_square", NUMBERS, TDM_READS_X, TDM_PRECISION_FLOAT32)                        \
+  X(relu, "tdm_relu", NONE, TDM_READS_Y, TDM_PRECISION_GIVEN)                                      \
+  X(rsqrt, "tdm_rsqrt", NUMBERS, TDM_READS_Y, TDM_PRECISION_FLOAT32)                               \
+  X(sigmoid, "tdm_sigmoid", NONE, TDM_READS_Y, TDM_PRECISION_GIVEN)                                \
+  X(silu, "tdm_silu", NONE, TDM_READS_X, TDM_PRECISION_GIVEN)                                      \
+  X(softplus, "tdm_softplus", NUMBERS, TDM_READS_X, TDM_PRECISION_FLOAT32)                         \
+  X(sqrt, "tdm_sqrt", NUMBERS, TDM_READS_Y, TDM_PRECISION_GIVEN)                                   \
+  X(tanh, "tdm_tanh", NONE, TDM_READS_Y, TDM_PRECISION_GIVEN)
 
-/* The rule of a function whose gradient, an operation, reads the argument or the result. */
-#define GRADIENT_OF_ARGUMENT(name, operation)                                                      \
-  static const tdm_operation name##_gradient = FUNCTION_GRADIENT(operation);                       \
-  static tdm_status append_##name##_gradient(tdm_gradient *gradient) {                             \
-    return tdm_append_function_gradient(gradient, &name##_gradient,                                \
-                                        tdm_gradient_input(gradient, 0));                          \
-  }
-#define GRADIENT_OF_RESULT(name, operation)                                                        \
-  static const tdm_operation name##_gradient = FUNCTION_GRADIENT(operation);                       \
-  static tdm_status append_##name##_gradient(tdm_gradient *gradient) {                             \
-    return tdm_append_function_gradient(gradient, &name##_gradient,                                \
-                                        tdm_gradient_output(gradient, 0));                         \
-  }
+/* What all functions of one value have; the rule of the gradient follows. */
+#define FUNCTION(function, bytes, class)                                                           \
+  .struct_size = sizeof(tdm_operation), .name = function, .attribute_bytes = bytes,                \
+  .min_inputs = 1, .max_inputs = 1, .output_count = 1, .infer = tdm_infer_floating_like_first,     \
+  .row_wise = true, .elementwise = true, .work = tdm_work_streams, .precision = class
 
-GRADIENT_OF_ARGUMENT(abs, TDM_OP_ABS_GRADIENT)
-GRADIENT_OF_RESULT(sqrt, TDM_OP_SQRT_GRADIENT)
-GRADIENT_OF_RESULT(rsqrt, TDM_OP_RSQRT_GRADIENT)
-GRADIENT_OF_ARGUMENT(pow, TDM_OP_POW_GRADIENT)
-GRADIENT_OF_ARGUMENT(clamp, TDM_OP_CLAMP_GRADIENT)
-GRADIENT_OF_ARGUMENT(softplus, TDM_OP_SOFTPLUS_GRADIENT)
-GRADIENT_OF_ARGUMENT(elu, TDM_OP_ELU_GRADIENT)
+#define RECORD(function, callers, bytes, reads, class)                                             \
+  static const tdm_operation function##_gradient = {                                               \
+      .struct_size = sizeof(tdm_operation),                                                        \
+      .name = #function "_gradient",                                                               \
+      .attribute_bytes = bytes,                                                                    \
+      .min_inputs = 2,                                                                             \
+      .max_inputs = 2,                                                                             \
+      .output_count = 1,                                                                           \
+      .infer = tdm_infer_like_first,                                                               \
+      .elementwise = true,                                                                         \
+      .work = tdm_work_streams,                                                                    \
+      .precision = TDM_PRECISION_GIVEN,                                                            \
+  };                                                                                               \
+  static const tdm_operation function##_operation = {                                              \
+      FUNCTION(#function, bytes, class),                                                           \
+      .gradient_operation = &function##_gradient,                                                  \
+      .gradient_reads = reads,                                                                     \
+  };
+FUNCTIONS(RECORD)
 
 /* d_x = d_y y */
-static tdm_status append_exp_gradient(tdm_gradient *gradient) {
-  tdm_graph *graph = tdm_gradient_graph(gradient);
-  tdm_gradient_set(gradient, 0,
-                   tdm_mul(graph, tdm_gradient_name(gradient), tdm_gradient_of_output(gradient, 0),
-                           tdm_gradient_output(gradient, 0)));
-  return tdm_graph_status(graph);
-}
+static const tdm_operation exp_operation = {
+    FUNCTION(TDM_OP_EXP, NUMBERS, TDM_PRECISION_FLOAT32),
+    .gradient_operation = &tdm_operation_mul,
+    .gradient_reads = TDM_READS_Y,
+};
 
 /* d_x = d_y / x */
-static tdm_status append_log_gradient(tdm_gradient *gradient) {
-  tdm_graph *graph = tdm_gradient_graph(gradient);
-  tdm_gradient_set(gradient, 0,
-                   tdm_div(graph, tdm_gradient_name(gradient), tdm_gradient_of_output(gradient, 0),
-                           tdm_gradient_input(gradient, 0)));
-  return tdm_graph_status(graph);
-}
+static const tdm_operation log_operation = {
+    FUNCTION(TDM_OP_LOG, NUMBERS, TDM_PRECISION_FLOAT32),
+    .gradient_operation = &tdm_operation_div,
+    .gradient_reads = TDM_READS_X,
+};
 
 /* d_x = d_y scale */
 static tdm_status append_affine_gradient(tdm_gradient *gradient) {
@@ -73,24 +79,73 @@ static tdm_status append_affine_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
-static const tdm_operation affine_operation = FUNCTION(TDM_OP_AFFINE, append_affine_gradient);
-static const tdm_operation abs_operation = FUNCTION(TDM_OP_ABS, append_abs_gradient);
-static const tdm_operation exp_operation = FUNCTION(TDM_OP_EXP, append_exp_gradient);
-static const tdm_operation log_operation = FUNCTION(TDM_OP_LOG, append_log_gradient);
-static const tdm_operation sqrt_operation = FUNCTION(TDM_OP_SQRT, append_sqrt_gradient);
-static const tdm_operation rsqrt_operation = FUNCTION(TDM_OP_RSQRT, append_rsqrt_gradient);
-static const tdm_operation pow_operation = FUNCTION(TDM_OP_POW, append_pow_gradient);
-static const tdm_operation clamp_operation = FUNCTION(TDM_OP_CLAMP, append_clamp_gradient);
-static const tdm_operation softplus_operation = FUNCTION(TDM_OP_SOFTPLUS, append_softplus_gradient);
-static const tdm_operation elu_operation = FUNCTION(TDM_OP_ELU, append_elu_gradient);
+static const tdm_operation affine_operation = {
+    FUNCTION(TDM_OP_AFFINE, NUMBERS, TDM_PRECISION_GIVEN),
+    .gradient = append_affine_gradient,
+};
 
-/* ---- Functions ------------------------------------------------------------------------------- */
+#define LISTED(function, callers, bytes, reads, class)                                             \
+  {.operation = &function##_operation, .functions = callers}, {.operation = &function##_gradient},
+TDM_RECORDS(function, FUNCTIONS(LISTED){.operation = &exp_operation, .functions = "tdm_exp"},
+            {.operation = &log_operation, .functions = "tdm_log"},
+            {.operation = &affine_operation,
+             .functions = "tdm_affine tdm_add_scalar tdm_mul_scalar tdm_neg"});
+
+/* ---- Without numbers ------------------------------------------------------------------------- */
 
 static tdm_value make(tdm_graph *graph, const tdm_operation *operation, const char *name,
                       tdm_value x, double first, double second) {
   const tdm_function_attributes attributes = {.first = first, .second = second};
   return tdm_append(graph, operation, name, &attributes, &x, 1, NULL);
 }
+
+tdm_value tdm_abs(tdm_graph *graph, const char *name, tdm_value x) {
+  return make(graph, &abs_operation, name, x, 0, 0);
+}
+
+tdm_value tdm_exp(tdm_graph *graph, const char *name, tdm_value x) {
+  return make(graph, &exp_operation, name, x, 0, 0);
+}
+
+tdm_value tdm_log(tdm_graph *graph, const char *name, tdm_value x) {
+  return make(graph, &log_operation, name, x, 0, 0);
+}
+
+tdm_value tdm_relu(tdm_graph *graph, const char *name, tdm_value x) {
+  return make(graph, &relu_operation, name, x, 0, 0);
+}
+
+tdm_value tdm_rsqrt(tdm_graph *graph, const char *name, tdm_value x) {
+  return make(graph, &rsqrt_operation, name, x, 0, 0);
+}
+
+tdm_value tdm_sigmoid(tdm_graph *graph, const char *name, tdm_value x) {
+  return make(graph, &sigmoid_operation, name, x, 0, 0);
+}
+
+tdm_value tdm_silu(tdm_graph *graph, const char *name, tdm_value x) {
+  return make(graph, &silu_operation, name, x, 0, 0);
+}
+
+tdm_value tdm_sqrt(tdm_graph *graph, const char *name, tdm_value x) {
+  return make(graph, &sqrt_operation, name, x, 0, 0);
+}
+
+tdm_value tdm_tanh(tdm_graph *graph, const char *name, tdm_value x) {
+  return make(graph, &tanh_operation, name, x, 0, 0);
+}
+
+tdm_value tdm_gelu(tdm_graph *graph, const char *name, tdm_value x) {
+  const tdm_gelu_attributes attributes = {.by_tanh = 0};
+  return tdm_append(graph, &gelu_operation, name, &attributes, &x, 1, NULL);
+}
+
+tdm_value tdm_gelu_tanh(tdm_graph *graph, const char *name, tdm_value x) {
+  const tdm_gelu_attributes attributes = {.by_tanh = 1};
+  return tdm_append(graph, &gelu_operation, name, &attributes, &x, 1, NULL);
+}
+
+/* ---- With numbers ---------------------------------------------------------------------------- */
 
 tdm_value tdm_affine(tdm_graph *graph, const char *name, tdm_value x, double scale, double shift) {
   return make(graph, &affine_operation, name, x, scale, shift);
@@ -109,24 +164,9 @@ tdm_value tdm_neg(tdm_graph *graph, const char *name, tdm_value x) {
   return tdm_mul_scalar(graph, name, x, -1);
 }
 
-tdm_value tdm_abs(tdm_graph *graph, const char *name, tdm_value x) {
-  return make(graph, &abs_operation, name, x, 0, 0);
-}
-
-tdm_value tdm_exp(tdm_graph *graph, const char *name, tdm_value x) {
-  return make(graph, &exp_operation, name, x, 0, 0);
-}
-
-tdm_value tdm_log(tdm_graph *graph, const char *name, tdm_value x) {
-  return make(graph, &log_operation, name, x, 0, 0);
-}
-
-tdm_value tdm_sqrt(tdm_graph *graph, const char *name, tdm_value x) {
-  return make(graph, &sqrt_operation, name, x, 0, 0);
-}
-
-tdm_value tdm_rsqrt(tdm_graph *graph, const char *name, tdm_value x) {
-  return make(graph, &rsqrt_operation, name, x, 0, 0);
+tdm_value tdm_leaky_relu(tdm_graph *graph, const char *name, tdm_value x, double slope) {
+  const tdm_leaky_relu_attributes attributes = {.slope = slope};
+  return tdm_append(graph, &leaky_relu_operation, name, &attributes, &x, 1, NULL);
 }
 
 tdm_value tdm_pow(tdm_graph *graph, const char *name, tdm_value x, double exponent) {
@@ -135,6 +175,18 @@ tdm_value tdm_pow(tdm_graph *graph, const char *name, tdm_value x, double expone
 
 tdm_value tdm_square(tdm_graph *graph, const char *name, tdm_value x) {
   return tdm_pow(graph, name, x, 2);
+}
+
+tdm_value tdm_elu(tdm_graph *graph, const char *name, tdm_value x, double alpha) {
+  return make(graph, &elu_operation, name, x, alpha, 0);
+}
+
+tdm_value tdm_softplus(tdm_graph *graph, const char *name, tdm_value x, double beta,
+                       double threshold) {
+  if (!(beta > 0))
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "softplus %s: beta is %g, and must be positive", name ? name : "?", beta);
+  return make(graph, &softplus_operation, name, x, beta, threshold);
 }
 
 static tdm_value make_clamp(tdm_graph *graph, const char *function, const char *name, tdm_value x,
@@ -160,16 +212,4 @@ tdm_value tdm_hardtanh(tdm_graph *graph, const char *name, tdm_value x, double l
 
 tdm_value tdm_relu6(tdm_graph *graph, const char *name, tdm_value x) {
   return tdm_hardtanh(graph, name, x, 0, 6);
-}
-
-tdm_value tdm_softplus(tdm_graph *graph, const char *name, tdm_value x, double beta,
-                       double threshold) {
-  if (!(beta > 0))
-    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "softplus %s: beta is %g, and must be positive", name ? name : "?", beta);
-  return make(graph, &softplus_operation, name, x, beta, threshold);
-}
-
-tdm_value tdm_elu(tdm_graph *graph, const char *name, tdm_value x, double alpha) {
-  return make(graph, &elu_operation, name, x, alpha, 0);
 }

@@ -20,6 +20,16 @@ static tdm_status infer_interaction(tdm_infer *infer) {
   return TDM_OK;
 }
 
+/* Of each pair of y a product of two vectors. */
+static void interaction_work(const tdm_infer *node, tdm_work *work) {
+  work->flops = 2 * tdm_work_count(&node->outputs[0]) * tdm_work_width(&node->inputs[0]);
+}
+
+/* Of each pair a part of both vectors' gradients. */
+static void gradient_work(const tdm_infer *node, tdm_work *work) {
+  work->flops = 4 * tdm_work_count(&node->inputs[0]) * tdm_work_width(&node->inputs[1]);
+}
+
 static const tdm_operation interaction_gradient = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_DOT_INTERACTION_GRADIENT,
@@ -28,12 +38,9 @@ static const tdm_operation interaction_gradient = {
     .max_inputs = 2,
     .output_count = 1,
     .infer = tdm_infer_like_second,
+    .work = gradient_work,
+    .precision = TDM_PRECISION_GIVEN,
 };
-
-static tdm_status append_gradient(tdm_gradient *gradient) {
-  return tdm_append_function_gradient(gradient, &interaction_gradient,
-                                      tdm_gradient_input(gradient, 0));
-}
 
 /* The vectors stay together, and so do their elements. */
 static tdm_status chunk_interaction(tdm_chunked *chunked) {
@@ -48,9 +55,15 @@ static const tdm_operation interaction = {
     .max_inputs = 1,
     .output_count = 1,
     .infer = infer_interaction,
-    .gradient = append_gradient,
+    .gradient_operation = &interaction_gradient,
+    .gradient_reads = TDM_READS_X,
     .chunk = chunk_interaction,
+    .work = interaction_work,
+    .precision = TDM_PRECISION_LOWER,
 };
+
+TDM_RECORDS(interaction, {.operation = &interaction, .functions = "tdm_dot_interaction"},
+            {.operation = &interaction_gradient});
 
 tdm_value tdm_dot_interaction(tdm_graph *graph, const char *name, tdm_value x, bool with_self) {
   if (!tdm_layer_accepts(graph, "dot_interaction", name, x)) return (tdm_value){0, 0};

@@ -53,6 +53,8 @@ static const tdm_operation layer_norm_gradient = {
     .max_inputs = 5,
     .output_count = 1,
     .infer = tdm_infer_like_second,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 static const tdm_operation layer_norm_parameter_gradient = {
@@ -63,6 +65,8 @@ static const tdm_operation layer_norm_parameter_gradient = {
     .max_inputs = 4,
     .output_count = 2,
     .infer = infer_parameter_gradient,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 static tdm_status append_gradient(tdm_gradient *gradient) {
@@ -95,7 +99,12 @@ static const tdm_operation layer_norm_operation = {
     .output_count = 3,
     .infer = infer_layer_norm,
     .gradient = append_gradient,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_FLOAT32,
 };
+
+TDM_RECORDS(layer_norm, {.operation = &layer_norm_operation, .functions = "tdm_layer_norm"},
+            {.operation = &layer_norm_gradient}, {.operation = &layer_norm_parameter_gradient});
 
 tdm_value tdm_layer_norm_with(tdm_graph *graph, const char *name, tdm_value x, int rank,
                               const tdm_layer_norm_options *options) {

@@ -65,6 +65,8 @@ static const tdm_operation linear_input_gradient = {
     .max_inputs = 2,
     .output_count = 1,
     .infer = infer_input_gradient,
+    .work = tdm_work_products_input,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 static const tdm_operation linear_parameter_gradient = {
@@ -74,6 +76,8 @@ static const tdm_operation linear_parameter_gradient = {
     .max_inputs = 2,
     .output_count = 2,
     .infer = infer_parameter_gradient,
+    .work = tdm_work_products_parameter,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 static void append_parameter_gradient(tdm_gradient *gradient, tdm_value d_out) {
@@ -109,7 +113,12 @@ static const tdm_operation linear = {
     .infer = infer_linear,
     .gradient = append_gradient,
     .row_wise = true,
+    .work = tdm_work_products,
+    .precision = TDM_PRECISION_LOWER,
 };
+
+TDM_RECORDS(linear, {.operation = &linear, .functions = "tdm_linear tdm_linear_without_bias"},
+            {.operation = &linear_input_gradient}, {.operation = &linear_parameter_gradient});
 
 static tdm_value make_linear(tdm_graph *graph, const char *name, tdm_value x, int64_t out_features,
                              bool has_bias) {

@@ -22,7 +22,14 @@ static const tdm_operation divide_operation = {
     .output_count = 1,
     .infer = tdm_infer_like_first,
     .gradient = append_divide_gradient,
+    .elementwise = true,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
+
+TDM_RECORDS(loss, {.operation = &divide_operation,
+                   .no_golden = TDM_LOSS_IN_PARTS,
+                   .no_differences = TDM_LOSS_IN_PARTS});
 
 static tdm_status append_divide_gradient(tdm_gradient *gradient) {
   if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;

@@ -24,6 +24,8 @@ static const tdm_operation count_targets = {
     .max_inputs = 2,
     .output_count = 1,
     .infer = infer_count,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_FLOAT32,
 };
 
 /* Known before any loss is: no part waits for another's. */
@@ -98,6 +100,8 @@ static const tdm_operation cross_entropy_gradient = {
     .max_inputs = 4,
     .output_count = 1,
     .infer = tdm_infer_like_second,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 static tdm_status append_cross_entropy_gradient(tdm_gradient *gradient) {
@@ -122,6 +126,8 @@ static const tdm_operation cross_entropy_operation = {
     .infer = infer_cross_entropy,
     .gradient = append_cross_entropy_gradient,
     .chunk = chunk_classes,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_FLOAT32,
 };
 
 /* ---- Negative log-likelihood ----------------------------------------------------------------- */
@@ -152,6 +158,8 @@ static const tdm_operation nll_gradient = {
     .max_inputs = 4,
     .output_count = 1,
     .infer = infer_nll_gradient,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 static tdm_status append_nll_gradient(tdm_gradient *gradient) {
@@ -180,7 +188,14 @@ static const tdm_operation nll_operation = {
     .infer = infer_nll,
     .gradient = append_nll_gradient,
     .chunk = chunk_classes,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_FLOAT32,
 };
+
+TDM_RECORDS(loss_classes, {.operation = &cross_entropy_operation, .functions = "tdm_cross_entropy"},
+            {.operation = &cross_entropy_gradient},
+            {.operation = &nll_operation, .functions = "tdm_nll"}, {.operation = &nll_gradient},
+            {.operation = &count_targets, .no_golden = TDM_LOSS_IN_PARTS});
 
 /* ---- Functions ------------------------------------------------------------------------------- */
 

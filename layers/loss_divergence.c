@@ -26,6 +26,8 @@ static const tdm_operation divergence_gradient = {
     .max_inputs = 4,
     .output_count = 1,
     .infer = tdm_infer_like_second,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 static tdm_status append_divergence_gradient(tdm_gradient *gradient) {
@@ -52,7 +54,12 @@ static const tdm_operation divergence_operation = {
     .infer = infer_divergence,
     .gradient = append_divergence_gradient,
     .chunk = tdm_loss_chunk_elements,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_FLOAT32,
 };
+
+TDM_RECORDS(loss_divergence, {.operation = &divergence_operation, .functions = "tdm_kl_div"},
+            {.operation = &divergence_gradient});
 
 tdm_value tdm_loss_of_probabilities(tdm_graph *graph, const char *name, tdm_value logits,
                                     tdm_value targets, const tdm_loss_options *chosen) {

@@ -18,6 +18,8 @@ static const tdm_operation constant = {
     .max_inputs = 1,
     .output_count = 1,
     .infer = tdm_infer_like_first,
+    .work = tdm_work_writes,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 static tdm_value count_elements(tdm_chunked *chunked) {
@@ -71,6 +73,8 @@ static const tdm_operation mse_gradient = {
     .max_inputs = 3,
     .output_count = 1,
     .infer = tdm_infer_like_second,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 static tdm_status append_mse_gradient(tdm_gradient *gradient) {
@@ -87,6 +91,8 @@ static const tdm_operation mse_operation = {
     .infer = infer_difference,
     .gradient = append_mse_gradient,
     .chunk = tdm_loss_chunk_elements,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_FLOAT32,
 };
 
 /* d_loss, a, b -> d_a. */
@@ -98,6 +104,8 @@ static const tdm_operation smooth_l1_gradient = {
     .max_inputs = 3,
     .output_count = 1,
     .infer = tdm_infer_like_second,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 static tdm_status append_smooth_l1_gradient(tdm_gradient *gradient) {
@@ -114,6 +122,8 @@ static const tdm_operation smooth_l1_operation = {
     .infer = infer_difference,
     .gradient = append_smooth_l1_gradient,
     .chunk = tdm_loss_chunk_elements,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_FLOAT32,
 };
 
 static tdm_value append_difference(tdm_graph *graph, const tdm_operation *operation,
@@ -202,6 +212,8 @@ static const tdm_operation binary_gradient = {
     .max_inputs = 5,
     .output_count = 1,
     .infer = tdm_infer_like_second,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 static tdm_status append_binary_gradient(tdm_gradient *gradient) {
@@ -229,7 +241,16 @@ static const tdm_operation binary_operation = {
     .infer = infer_binary,
     .gradient = append_binary_gradient,
     .chunk = tdm_loss_chunk_elements,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_FLOAT32,
 };
+
+TDM_RECORDS(loss_pointwise, {.operation = &mse_operation, .functions = "tdm_mse"},
+            {.operation = &mse_gradient},
+            {.operation = &smooth_l1_operation, .functions = "tdm_smooth_l1 tdm_huber tdm_l1"},
+            {.operation = &smooth_l1_gradient},
+            {.operation = &binary_operation, .functions = "tdm_binary_cross_entropy"},
+            {.operation = &binary_gradient}, {.operation = &constant});
 
 tdm_value tdm_binary_cross_entropy_with(tdm_graph *graph, const char *name, tdm_value logits,
                                         tdm_value targets, const tdm_loss_options *options) {

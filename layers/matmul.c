@@ -43,6 +43,14 @@ static tdm_status infer_matmul(tdm_infer *infer) {
   return TDM_OK;
 }
 
+/* Of each element of the result as many products as the operands have in common. */
+static void matmul_work(const tdm_infer *node, tdm_work *work) {
+  const tdm_matmul_attributes *attributes = node->attributes;
+  const tdm_shape *a = tdm_infer_shape(node, 0);
+  const double terms = (double)a->dims[a->rank - (attributes->transpose_a ? 2 : 1)];
+  work->flops = 2 * tdm_work_count(&node->outputs[0]) * terms;
+}
+
 static tdm_status append_matmul_gradient(tdm_gradient *gradient);
 
 static const tdm_operation matmul_operation = {
@@ -54,6 +62,8 @@ static const tdm_operation matmul_operation = {
     .output_count = 1,
     .infer = infer_matmul,
     .gradient = append_matmul_gradient,
+    .work = matmul_work,
+    .precision = TDM_PRECISION_LOWER,
 };
 
 static tdm_value multiply(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
@@ -124,7 +134,12 @@ static const tdm_operation transpose_operation = {
     .output_count = 1,
     .infer = infer_transpose,
     .gradient = append_transpose_gradient,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
+
+TDM_RECORDS(matmul, {.operation = &matmul_operation, .functions = "tdm_matmul"},
+            {.operation = &transpose_operation, .functions = "tdm_transpose"});
 
 static tdm_status append_transpose_gradient(tdm_gradient *gradient) {
   tdm_graph *graph = tdm_gradient_graph(gradient);

@@ -65,6 +65,8 @@ static const tdm_operation max_gradient = {
     .max_inputs = 2,
     .output_count = 1,
     .infer = infer_gradient,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 static const tdm_operation average_gradient = {
@@ -75,6 +77,8 @@ static const tdm_operation average_gradient = {
     .max_inputs = 1,
     .output_count = 1,
     .infer = infer_gradient,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 /* d_y and, of the maximum, indices -> d_x. */
@@ -112,6 +116,8 @@ static const tdm_operation max_pool = {
     .output_count = 2,
     .infer = infer_pool,
     .gradient = append_max_gradient,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 static const tdm_operation average_pool = {
@@ -123,7 +129,18 @@ static const tdm_operation average_pool = {
     .output_count = 1,
     .infer = infer_pool,
     .gradient = append_average_gradient,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
+
+TDM_RECORDS(
+    pool,
+    {.operation = &max_pool,
+     .functions = "tdm_max_pool1d tdm_max_pool2d tdm_adaptive_max_pool1d tdm_adaptive_max_pool2d"},
+    {.operation = &max_gradient},
+    {.operation = &average_pool,
+     .functions = "tdm_avg_pool1d tdm_avg_pool2d tdm_adaptive_avg_pool1d tdm_adaptive_avg_pool2d"},
+    {.operation = &average_gradient});
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
 

@@ -110,11 +110,28 @@ static tdm_status infer_gradient(tdm_infer *infer) {
   return TDM_OK;
 }
 
+/* The products of a step are 2 for each element of both weights and row of the batch. */
+static double step_flops(const tdm_spec *x, const tdm_spec *weight_ih, const tdm_spec *weight_hh) {
+  const double rows = (double)(x->shape.dims[0] * x->shape.dims[1]);
+  return 2 * rows * (tdm_work_count(weight_ih) + tdm_work_count(weight_hh));
+}
+
+static void forward_work(const tdm_infer *node, tdm_work *work) {
+  work->flops = step_flops(&node->inputs[X], &node->inputs[WEIGHT_IH], &node->inputs[WEIGHT_HH]);
+}
+
+/* x, y, weight_ih, weight_hh, ...: the same products twice, once for d_x and h, once for the
+ * weights. */
+static void gradient_work(const tdm_infer *node, tdm_work *work) {
+  work->flops = 2 * step_flops(&node->inputs[0], &node->inputs[2], &node->inputs[3]);
+}
+
 #define GRADIENT(operation)                                                                        \
   {                                                                                                \
     .struct_size = sizeof(tdm_operation), .name = operation,                                       \
     .attribute_bytes = sizeof(tdm_recurrent_attributes), .min_inputs = 4, .max_inputs = 12,        \
-    .count_outputs = count_gradients, .infer = infer_gradient,                                     \
+    .count_outputs = count_gradients, .infer = infer_gradient, .work = gradient_work,              \
+    .precision = TDM_PRECISION_GIVEN,                                                              \
   }
 static const tdm_operation rnn_gradient = GRADIENT(TDM_OP_RNN_GRADIENT);
 static const tdm_operation lstm_gradient = GRADIENT(TDM_OP_LSTM_GRADIENT);
@@ -167,10 +184,18 @@ static tdm_status chunk_recurrent(tdm_chunked *chunked) {
     .struct_size = sizeof(tdm_operation), .name = operation,                                       \
     .attribute_bytes = sizeof(tdm_recurrent_attributes), .min_inputs = 3, .max_inputs = INPUTS,    \
     .output_count = outputs, .infer = infer_forward, .gradient = append_gradient,                  \
-    .chunk = chunk_recurrent, .when_training = training,                                           \
+    .chunk = chunk_recurrent, .when_training = training, .work = forward_work,                     \
+    .precision = TDM_PRECISION_LOWER,                                                              \
   }
 static const tdm_operation lstm_training = FORWARD(TDM_OP_LSTM_TRAINING, 5, NULL);
 static const tdm_operation gru_training = FORWARD(TDM_OP_GRU_TRAINING, 3, NULL);
 const tdm_operation tdm_operation_rnn = FORWARD(TDM_OP_RNN, 2, NULL);
 const tdm_operation tdm_operation_lstm = FORWARD(TDM_OP_LSTM, 3, &lstm_training);
 const tdm_operation tdm_operation_gru = FORWARD(TDM_OP_GRU, 2, &gru_training);
+
+TDM_RECORDS(recurrent, {.operation = &tdm_operation_rnn, .functions = "tdm_rnn"},
+            {.operation = &rnn_gradient},
+            {.operation = &tdm_operation_lstm, .functions = "tdm_lstm"},
+            {.operation = &lstm_training}, {.operation = &lstm_gradient},
+            {.operation = &tdm_operation_gru, .functions = "tdm_gru"}, {.operation = &gru_training},
+            {.operation = &gru_gradient});

@@ -42,6 +42,8 @@ static const tdm_operation reduce_gradient = {
     .max_inputs = 1,
     .output_count = 1,
     .infer = infer_gradient,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 static tdm_status append_gradient(tdm_gradient *gradient) {
@@ -87,7 +89,12 @@ static const tdm_operation reduce_operation = {
     .infer = infer_reduce,
     .gradient = append_gradient,
     .chunk = chunk_reduce,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_FLOAT32,
 };
+
+TDM_RECORDS(reduce, {.operation = &reduce_operation, .functions = "tdm_sum tdm_mean tdm_variance"},
+            {.operation = &reduce_gradient});
 
 /* The last two groups of neighbours in mask. */
 static int64_t last_groups(int64_t mask, int rank) {

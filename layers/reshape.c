@@ -103,7 +103,11 @@ static const tdm_operation reshape_operation = {
     .infer = infer_reshape,
     .gradient = append_gradient,
     .chunk = chunk_reshape,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
+
+TDM_RECORDS(reshape, {.operation = &reshape_operation, .functions = "tdm_reshape"});
 
 /* Back to the shape of x, which is known when a plan is made; before, it may keep its names. */
 static tdm_status append_gradient(tdm_gradient *gradient) {

@@ -11,7 +11,8 @@ enum { ALPHA, EPSILON, WEIGHT_DECAY, MOMENTUM, CENTERED };
 #define OPERATION(states)                                                                          \
   .struct_size = sizeof(tdm_operation), .name = TDM_OP_RMSPROP,                                    \
   .attribute_bytes = sizeof(tdm_rmsprop_attributes), .min_inputs = 2 + (states),                   \
-  .max_inputs = 2 + (states), .output_count = 1 + (states), .infer = tdm_infer_update
+  .max_inputs = 2 + (states), .output_count = 1 + (states), .infer = tdm_infer_update,             \
+  .work = tdm_work_streams, .precision = TDM_PRECISION_FLOAT32
 
 /* parameter, d_parameter, states... -> =parameter and the states; by how many states there are. */
 static const tdm_operation rmsprop[] = {
@@ -19,6 +20,9 @@ static const tdm_operation rmsprop[] = {
     {OPERATION(2), .overwrites = {1, 3, 4}},
     {OPERATION(3), .overwrites = {1, 3, 4, 5}},
 };
+
+TDM_RECORDS(rmsprop, {.operation = &rmsprop[0], .functions = "tdm_rmsprop"},
+            {.operation = &rmsprop[1]}, {.operation = &rmsprop[2]});
 
 static tdm_status check_settings(const tdm_optimizer *optimizer) {
   const double *settings = optimizer->settings;

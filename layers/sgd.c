@@ -23,6 +23,8 @@ static const tdm_operation sgd = {
     .output_count = 1,
     .overwrites = {1},
     .infer = infer_sgd,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_FLOAT32,
 };
 
 /* parameter, d_parameter, momentum_buffer, initialized -> =parameter, =buffer, =initialized. */
@@ -35,6 +37,8 @@ static const tdm_operation sgd_momentum = {
     .output_count = 3,
     .overwrites = {1, 3, 4},
     .infer = infer_sgd,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_FLOAT32,
 };
 
 /* parameter (rows, dim), rows (n, dim), indices (n), count () -> =parameter. */
@@ -46,7 +50,12 @@ static const tdm_operation sgd_sparse = {
     .output_count = 1,
     .overwrites = {1},
     .infer = tdm_infer_like_first,
+    .work = tdm_work_updates_rows,
+    .precision = TDM_PRECISION_FLOAT32,
 };
+
+TDM_RECORDS(sgd, {.operation = &sgd, .functions = "tdm_sgd"}, {.operation = &sgd_momentum},
+            {.operation = &sgd_sparse});
 
 static tdm_status append_sparse(tdm_update *update, const tdm_clip *clip, size_t index) {
   const double *settings = tdm_update_optimizer(update)->settings;

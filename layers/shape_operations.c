@@ -42,6 +42,8 @@ static const tdm_operation select_gradient = {
     .max_inputs = 1,
     .output_count = 1,
     .infer = infer_select_gradient,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 static tdm_status append_select_gradient(tdm_gradient *gradient) {
@@ -72,6 +74,8 @@ static const tdm_operation select_operation = {
     .infer = infer_select,
     .gradient = append_select_gradient,
     .chunk = chunk_select,
+    .work = tdm_work_moves,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 tdm_value tdm_select(tdm_graph *graph, const char *name, tdm_value x, int dimension,
@@ -117,7 +121,13 @@ static const tdm_operation swap_operation = {
     .output_count = 1,
     .infer = infer_swap,
     .gradient = append_swap_gradient,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
+
+TDM_RECORDS(shape, {.operation = &select_operation, .functions = "tdm_select tdm_last_step"},
+            {.operation = &select_gradient},
+            {.operation = &swap_operation, .functions = "tdm_swap_first_dimensions"});
 
 tdm_value tdm_swap_first_dimensions(tdm_graph *graph, const char *name, tdm_value x) {
   return tdm_append(graph, &swap_operation, name, NULL, &x, 1, NULL);

@@ -16,6 +16,8 @@ static const tdm_operation softmax_gradient = {
     .max_inputs = 2,
     .output_count = 1,
     .infer = tdm_infer_like_first,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 static const tdm_operation log_softmax_gradient = {
@@ -26,6 +28,8 @@ static const tdm_operation log_softmax_gradient = {
     .max_inputs = 2,
     .output_count = 1,
     .infer = tdm_infer_like_first,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 /* d_y, y -> d_x by operation, along the same dimension. */
@@ -62,6 +66,8 @@ static const tdm_operation softmax_operation = {
     .infer = infer_softmax,
     .gradient = append_softmax_gradient,
     .chunk = chunk_softmax,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_FLOAT32,
 };
 
 static const tdm_operation log_softmax_operation = {
@@ -74,7 +80,14 @@ static const tdm_operation log_softmax_operation = {
     .infer = infer_softmax,
     .gradient = append_log_softmax_gradient,
     .chunk = chunk_softmax,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_FLOAT32,
 };
+
+TDM_RECORDS(softmax, {.operation = &softmax_operation, .functions = "tdm_softmax"},
+            {.operation = &softmax_gradient},
+            {.operation = &log_softmax_operation, .functions = "tdm_log_softmax"},
+            {.operation = &log_softmax_gradient});
 
 static tdm_value make_softmax(tdm_graph *graph, const tdm_operation *operation, const char *name,
                               tdm_value x, int dimension) {

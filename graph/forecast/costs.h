@@ -43,13 +43,15 @@ tdm_cost tdm_costs_find(const tdm_costs *costs, const char *class_name, const ch
 tdm_status tdm_costs_put(tdm_costs *costs, const char *class_name, const char *kernel,
                          tdm_cost cost) TDM_WARN_UNUSED;
 
+/* What the node's operation says of its work; of a copy on one device, every byte. UNSUPPORTED,
+ * naming it, for an operation that says nothing; of a fused node, for a member's. */
+tdm_status tdm_work_of(const tdm_graph *graph, const tdm_ir_node *node,
+                       tdm_work *out_work) TDM_WARN_UNUSED;
 /* By a described processor: launch, and the longer of computing at its rate and streaming what is
  * read and written once (the roofline model: Williams, Waterman, Patterson, CACM 52(4), 2009).
- * UNSUPPORTED, naming it, for operations whose work is not known here, and for dtypes that the
- * description has no rate for. */
+ * UNSUPPORTED, naming it, for work that is not known, and for dtypes that the description has no
+ * rate for. */
 tdm_status tdm_roofline_ns(const tdm_machine_processor *processor, const tdm_graph *graph,
                            const tdm_ir_node *node, double *out_ns) TDM_WARN_UNUSED;
-/* Bytes that a kernel reads and writes. */
-double tdm_roofline_bytes(const tdm_graph *graph, const tdm_ir_node *node);
 
 #endif

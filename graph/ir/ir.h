@@ -227,6 +227,11 @@ static inline tdm_ir_node *tdm_ir_node_at(const tdm_graph *graph, size_t index) 
   tdm_ir_node *chunk = graph->nodes.chunks[index / TDM_STABLE_ITEMS];
   return &chunk[index % TDM_STABLE_ITEMS];
 }
+/* Does the operation's struct reach that field? Programs built with an older header have shorter
+ * ones. */
+#define TDM_OPERATION_HAS(operation, field)                                                        \
+  ((operation)->struct_size >= offsetof(tdm_operation, field) + sizeof(operation)->field)
+
 /* Does the node do anything, rather than tell where values lie? */
 static inline bool tdm_ir_has_step(const tdm_ir_node *node) {
   return !node->joined && !(node->operation && node->operation->is_view);

@@ -19,6 +19,7 @@ static void describe_member(const tdm_fusing *state, const tdm_fuse_group *group
                             const tdm_ir_node *node, const uint32_t *inputs,
                             tdm_fused_member *out) {
   const uint32_t *read = node->inputs;
+  out->operation = node->operation;
   out->kernel = node->kernel;
   out->attributes = node->prepared->attributes;
   out->attribute_bytes = (uint32_t)node->prepared->attribute_bytes;

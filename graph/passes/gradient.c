@@ -91,6 +91,31 @@ void tdm_gradient_add_rows(tdm_gradient *gradient, size_t index, tdm_value rows,
             .rows = rows.index, .indices = indices.index, .count = count.index, .added = true});
 }
 
+/* ---- What records say ---- */
+
+static const tdm_operation *function_gradient(const tdm_operation *operation) {
+  return TDM_OPERATION_HAS(operation, gradient_reads) ? operation->gradient_operation : NULL;
+}
+
+/* Does an adjoint flow back through the operation? */
+static bool flows_back(const tdm_operation *operation) {
+  return operation->gradient || function_gradient(operation);
+}
+
+/* Asks the operation's rule, or does what its record says instead. */
+static tdm_status apply(tdm_gradient *gradient, const tdm_operation *operation) {
+  if (operation->gradient) return operation->gradient(gradient);
+  tdm_value operands[3] = {tdm_gradient_of_output(gradient, 0)};
+  size_t count = 1;
+  if (operation->gradient_reads & TDM_READS_X) operands[count++] = tdm_gradient_input(gradient, 0);
+  if (operation->gradient_reads & TDM_READS_Y) operands[count++] = tdm_gradient_output(gradient, 0);
+  tdm_gradient_set(gradient, 0,
+                   tdm_append(gradient->graph, operation->gradient_operation,
+                              tdm_gradient_name(gradient), tdm_gradient_attributes(gradient),
+                              operands, count, NULL));
+  return tdm_graph_status(gradient->graph);
+}
+
 /* ---- The walk ---- */
 
 /* Trained are the parameters whose group has an optimizer. */
@@ -114,7 +139,7 @@ static void mark_wanted(tdm_gradient *gradient) {
       wanted |= gradient->wanted[inputs[k]];
       if (!gradient->first_readers[inputs[k]]) gradient->first_readers[inputs[k]] = node->index;
     }
-    if (!wanted || !node->operation->gradient) continue;
+    if (!wanted || !flows_back(node->operation)) continue;
     for (uint32_t k = 0; k < node->output_count; k++)
       gradient->wanted[node->first_output + k] =
           tdm_dtype_is_floating(tdm_ir_value_at(graph, node->first_output + k)->spec.dtype);
@@ -142,7 +167,7 @@ static tdm_status seed_loss(tdm_gradient *gradient, uint32_t loss) {
 }
 
 static tdm_status visit(tdm_gradient *gradient, const tdm_ir_node *node) {
-  if (!node->operation->gradient) return TDM_OK;
+  if (!flows_back(node->operation)) return TDM_OK;
   bool flows = false;
   memset(gradient->d_outputs, 0, sizeof gradient->d_outputs);
   for (uint32_t k = 0; k < node->output_count; k++) {
@@ -156,7 +181,7 @@ static tdm_status visit(tdm_gradient *gradient, const tdm_ir_node *node) {
   at.replica = node->replica;
   gradient->node = node;
   tdm_lend_insertion(gradient->graph, &at);
-  const tdm_status status = node->operation->gradient(gradient);
+  const tdm_status status = apply(gradient, node->operation);
   tdm_take_insertion_back(gradient->graph);
   if (status != TDM_OK)
     return tdm_fail_within(status, "gradient of %s %s", node->operation->name, node->name);

@@ -3,6 +3,7 @@
 #include "devices/fused.h"
 #include "devices/kernels.h"
 #include "graph/ir/ir.h"
+#include "graph/ir/records.h"
 
 static tdm_status infer_same(tdm_infer *infer) {
   for (size_t i = 1; i < infer->input_count; i++)
@@ -45,7 +46,9 @@ const tdm_operation tdm_operation_fill = {.struct_size = sizeof(tdm_operation),
                                           .min_inputs = 1, /* only for its shape and dtype */
                                           .max_inputs = 1,
                                           .output_count = 1,
-                                          .infer = infer_fill};
+                                          .infer = infer_fill,
+                                          .work = tdm_work_writes,
+                                          .precision = TDM_PRECISION_GIVEN};
 const tdm_operation tdm_operation_accumulate = {.struct_size = sizeof(tdm_operation),
                                                 .name = TDM_OP_ACCUMULATE,
                                                 .min_inputs = 1,
@@ -53,26 +56,34 @@ const tdm_operation tdm_operation_accumulate = {.struct_size = sizeof(tdm_operat
                                                 .output_count = 1,
                                                 .infer = infer_same,
                                                 .gradient = append_accumulate_gradient,
-                                                .elementwise = true};
+                                                .elementwise = true,
+                                                .work = tdm_work_streams,
+                                                .precision = TDM_PRECISION_WIDEST};
 const tdm_operation tdm_operation_begin_sum = {.struct_size = sizeof(tdm_operation),
                                                .name = TDM_OP_ACCUMULATE,
                                                .min_inputs = 1,
                                                .max_inputs = 1,
                                                .output_count = 1,
-                                               .infer = infer_same};
+                                               .infer = infer_same,
+                                               .work = tdm_work_streams,
+                                               .precision = TDM_PRECISION_WIDEST};
 const tdm_operation tdm_operation_add_incoming = {.struct_size = sizeof(tdm_operation),
                                                   .name = TDM_OP_ACCUMULATE,
                                                   .min_inputs = 2,
                                                   .max_inputs = 2,
                                                   .output_count = 1,
                                                   .overwrites = {1},
-                                                  .infer = infer_same};
+                                                  .infer = infer_same,
+                                                  .work = tdm_work_streams,
+                                                  .precision = TDM_PRECISION_WIDEST};
 const tdm_operation tdm_operation_sparse_add = {.struct_size = sizeof(tdm_operation),
                                                 .name = TDM_OP_SPARSE_ADD,
                                                 .min_inputs = 6,
                                                 .max_inputs = 6,
                                                 .output_count = 3,
-                                                .infer = infer_sparse_add};
+                                                .infer = infer_sparse_add,
+                                                .work = tdm_work_streams,
+                                                .precision = TDM_PRECISION_WIDEST};
 /* table (rows, dim), indices (n) -> (n, dim), indices (n) */
 static tdm_status infer_take_rows(tdm_infer *infer) {
   infer->outputs[0] = infer->inputs[0];
@@ -87,46 +98,64 @@ static tdm_status infer_put_rows(tdm_infer *infer) {
   return TDM_OK;
 }
 
+/* As many rows are written as there are values. */
+static void put_rows_work(const tdm_infer *node, tdm_work *work) {
+  work->bytes_read -= tdm_work_bytes(&node->inputs[0]);
+  work->bytes_written = tdm_work_bytes(&node->inputs[1]);
+}
+
 /* indices -> a log */
 const tdm_operation tdm_operation_log_rows = {.struct_size = sizeof(tdm_operation),
                                               .name = TDM_OP_CAST,
                                               .min_inputs = 1,
                                               .max_inputs = 1,
                                               .output_count = 1,
-                                              .infer = infer_same};
+                                              .infer = infer_same,
+                                              .work = tdm_work_streams,
+                                              .precision = TDM_PRECISION_GIVEN};
 const tdm_operation tdm_operation_take_rows = {.struct_size = sizeof(tdm_operation),
                                                .name = TDM_OP_TAKE_ROWS,
                                                .min_inputs = 2,
                                                .max_inputs = 2,
                                                .output_count = 2,
-                                               .infer = infer_take_rows};
+                                               .infer = infer_take_rows,
+                                               .work = tdm_work_looks_up,
+                                               .precision = TDM_PRECISION_GIVEN};
 const tdm_operation tdm_operation_put_rows = {.struct_size = sizeof(tdm_operation),
                                               .name = TDM_OP_PUT_ROWS,
                                               .min_inputs = 3,
                                               .max_inputs = 3,
                                               .output_count = 1,
                                               .overwrites = {1},
-                                              .infer = infer_put_rows};
+                                              .infer = infer_put_rows,
+                                              .work = put_rows_work,
+                                              .precision = TDM_PRECISION_GIVEN};
 const tdm_operation tdm_operation_add_rows = {.struct_size = sizeof(tdm_operation),
                                               .name = TDM_OP_ADD_ROWS,
                                               .min_inputs = 3,
                                               .max_inputs = 3,
                                               .output_count = 1,
                                               .overwrites = {1},
-                                              .infer = infer_put_rows};
+                                              .infer = infer_put_rows,
+                                              .work = tdm_work_updates_rows,
+                                              .precision = TDM_PRECISION_GIVEN};
 const tdm_operation tdm_operation_check_finite = {.struct_size = sizeof(tdm_operation),
                                                   .name = TDM_OP_CHECK_FINITE,
                                                   .min_inputs = 1,
                                                   .max_inputs = 1,
                                                   .output_count = 1,
                                                   .overwrites = {1},
-                                                  .infer = infer_same};
+                                                  .infer = infer_same,
+                                                  .work = tdm_work_streams,
+                                                  .precision = TDM_PRECISION_GIVEN};
 const tdm_operation tdm_operation_reorder = {.struct_size = sizeof(tdm_operation),
                                              .name = TDM_OP_REORDER,
                                              .min_inputs = 1,
                                              .max_inputs = 1,
                                              .output_count = 1,
-                                             .infer = infer_same};
+                                             .infer = infer_same,
+                                             .work = tdm_work_streams,
+                                             .precision = TDM_PRECISION_GIVEN};
 
 /* Shapes are its members'. */
 const tdm_operation tdm_operation_fused = {.struct_size = sizeof(tdm_operation),
@@ -135,7 +164,9 @@ const tdm_operation tdm_operation_fused = {.struct_size = sizeof(tdm_operation),
                                            .min_inputs = 1,
                                            .max_inputs = TDM_FUSED_INPUTS,
                                            .output_count = 1,
-                                           .infer = infer_same};
+                                           .infer = infer_same,
+                                           .work = tdm_work_streams,
+                                           .precision = TDM_PRECISION_GIVEN};
 
 /* ---- Observing ---- */
 
@@ -151,8 +182,29 @@ const tdm_operation tdm_operation_observe = {.struct_size = sizeof(tdm_operation
                                              .output_count = 1,
                                              .is_view = true,
                                              .infer = infer_same,
-                                             .gradient = append_observe_gradient};
+                                             .gradient = append_observe_gradient,
+                                             .work = tdm_work_streams,
+                                             .precision = TDM_PRECISION_GIVEN};
 
 tdm_value tdm_observe(tdm_graph *graph, const char *name, tdm_value value) {
   return tdm_append(graph, &tdm_operation_observe, name, NULL, &value, 1, NULL);
 }
+
+/* ---- The list ---- */
+
+#define OF_SEVERAL_DEVICES "passes append it where there are several devices or micro-batches"
+
+TDM_RECORDS(intrinsic, {.operation = &tdm_operation_fill}, {.operation = &tdm_operation_accumulate},
+            {.operation = &tdm_operation_begin_sum}, {.operation = &tdm_operation_add_incoming},
+            {.operation = &tdm_operation_sparse_add}, {.operation = &tdm_operation_log_rows},
+            {.operation = &tdm_operation_take_rows, .no_golden = OF_SEVERAL_DEVICES},
+            {.operation = &tdm_operation_put_rows, .no_golden = OF_SEVERAL_DEVICES},
+            {.operation = &tdm_operation_add_rows, .no_golden = OF_SEVERAL_DEVICES},
+            {.operation = &tdm_operation_check_finite, .no_golden = "it computes nothing"},
+            {.operation = &tdm_operation_reorder,
+             .no_kernel = "all kernels read dense values",
+             .no_golden = "all kernels read dense values"},
+            {.operation = &tdm_operation_fused},
+            {.operation = &tdm_operation_observe,
+             .no_golden = "it is its input",
+             .no_differences = "it is its input"});

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "devices/kernels.h"
+#include "graph/ir/records.h"
 
 static size_t count_parts(const void *attributes) {
   return (size_t)((const tdm_parts_attributes *)attributes)->count;
@@ -125,7 +126,9 @@ const tdm_operation tdm_operation_split = {.struct_size = sizeof(tdm_operation),
                                            .max_inputs = 1,
                                            .infer = infer_split,
                                            .gradient = append_split_gradient,
-                                           .count_outputs = count_parts};
+                                           .count_outputs = count_parts,
+                                           .work = tdm_work_streams,
+                                           .precision = TDM_PRECISION_GIVEN};
 const tdm_operation tdm_operation_split_view = {.struct_size = sizeof(tdm_operation),
                                                 .name = TDM_OP_SPLIT,
                                                 .attribute_bytes = sizeof(tdm_parts_attributes),
@@ -134,7 +137,9 @@ const tdm_operation tdm_operation_split_view = {.struct_size = sizeof(tdm_operat
                                                 .is_view = true,
                                                 .infer = infer_split,
                                                 .gradient = append_split_gradient,
-                                                .count_outputs = count_parts};
+                                                .count_outputs = count_parts,
+                                                .work = tdm_work_streams,
+                                                .precision = TDM_PRECISION_GIVEN};
 const tdm_operation tdm_operation_concat = {.struct_size = sizeof(tdm_operation),
                                             .name = TDM_OP_CONCAT,
                                             .attribute_bytes = sizeof(tdm_parts_attributes),
@@ -142,7 +147,13 @@ const tdm_operation tdm_operation_concat = {.struct_size = sizeof(tdm_operation)
                                             .max_inputs = TDM_MAX_PARTS,
                                             .output_count = 1,
                                             .infer = infer_concat,
-                                            .gradient = append_concat_gradient};
+                                            .gradient = append_concat_gradient,
+                                            .work = tdm_work_streams,
+                                            .precision = TDM_PRECISION_WIDEST};
+
+TDM_RECORDS(parts, {.operation = &tdm_operation_split, .functions = "tdm_split"},
+            {.operation = &tdm_operation_split_view},
+            {.operation = &tdm_operation_concat, .functions = "tdm_concat"});
 
 /* ---- Appending ---- */
 

@@ -4,61 +4,10 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 
-#include "tests/layers/layer_test.h"
-
-#define MAX_FEEDS 2
-
-typedef struct training_model {
-  tdm_value (*build)(tdm_graph *graph, tdm_dtype dtype); /* answers the loss */
-  const char *feeds[MAX_FEEDS];
-} training_model;
-
-typedef struct training_case {
-  const char *name;
-  const training_model *model;
-  const char *placement;
-  double tolerance[2]; /* float32, float64 */
-  tdm_optimizer optimizer;
-} training_case;
-
-/* ---- Models ---------------------------------------------------------------------------------- */
-
-static tdm_value build_dense(tdm_graph *graph, tdm_dtype dtype) {
-  const tdm_value x = tdm_input(graph, "x", dtype, tdm_shape_of(2, TDM_DIM("batch"), 6));
-  const tdm_value target = tdm_input(graph, "target", dtype, tdm_shape_of(2, TDM_DIM("batch"), 3));
-  const tdm_value hidden = tdm_tanh(graph, "tanh", tdm_linear(graph, "first", x, 5));
-  return tdm_mse(graph, "loss", tdm_linear(graph, "second", hidden, 3), target);
-}
-
-static tdm_value build_table(tdm_graph *graph, tdm_dtype dtype) {
-  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
-  const tdm_value target = tdm_input(graph, "target", dtype, tdm_shape_of(2, TDM_DIM("batch"), 4));
-  const tdm_embedding_options sparse = {
-      .struct_size = sizeof sparse, .has_padding_index = true, .sparse = true};
-  const tdm_loss_options sum = {.struct_size = sizeof sum, .reduction = TDM_LOSS_SUM};
-  const tdm_value rows = tdm_embedding_with(graph, "table", ids, 9, 4, &sparse);
-  return tdm_mse_with(graph, "loss", rows, target, &sum);
-}
-
-static tdm_value build_main(tdm_graph *graph, tdm_dtype dtype) {
-  (void)dtype;
-  const tdm_value characters = tdm_input(graph, "characters", TDM_INT64,
-                                         tdm_shape_of(2, TDM_DIM("length"), TDM_DIM("batch")));
-  const tdm_value class = tdm_input(graph, "class", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
-  const tdm_value x = tdm_embedding(graph, "embedding", characters, 40, 8);
-  const tdm_value y = tdm_rnn(graph, "rnn", x, 16, NULL, NULL);
-  const tdm_value scores = tdm_linear(graph, "scores", tdm_last_step(graph, "last", y), 8);
-  return tdm_cross_entropy(graph, "loss", scores, class);
-}
-
-static const training_model dense = {build_dense, {"x", "target"}};
-static const training_model table = {build_table, {"ids", "target"}};
-static const training_model main_model = {build_main, {"characters", "class"}};
+#include "tests/layers/training_cases.h"
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
@@ -70,14 +19,14 @@ static tdm_tensor *train(const golden_file *golden, const training_case *trainin
   double losses[64];
   assert_true(steps > 0 && steps <= 64);
   for (int64_t step = 0; step < steps; step++) {
-    tdm_feed feeds[MAX_FEEDS];
-    for (size_t i = 0; i < MAX_FEEDS; i++) {
+    tdm_feed feeds[TRAINING_FEEDS];
+    for (size_t i = 0; i < TRAINING_FEEDS; i++) {
       char text[64];
       (void)snprintf(text, sizeof text, "%s.%lld", training->model->feeds[i], (long long)step);
       feeds[i] = (tdm_feed){.name = training->model->feeds[i],
                             .tensor = golden_tensor(golden, training->name, "input", text)};
     }
-    if (tdm_train_step(session, feeds, MAX_FEEDS, NULL, 0, &losses[step]) != TDM_OK)
+    if (tdm_train_step(session, feeds, TRAINING_FEEDS, NULL, 0, &losses[step]) != TDM_OK)
       fail_msg("%s, step %lld: %s", training->name, (long long)step, tdm_last_message());
   }
   return tdm_tensor_from(golden->context, TDM_FLOAT64, tdm_shape_of(1, steps), losses);
@@ -104,14 +53,7 @@ static void compare_trained(const golden_file *golden, const training_case *trai
 static void check_case(const golden_file *golden, const training_case *training,
                        const char *placement) {
   const double tolerance = training->tolerance[golden->dtype == TDM_FLOAT64];
-  tdm_graph *graph = tdm_graph_create(golden->context);
-  tdm_scope_dtype(graph, golden->dtype);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = training->model->build(graph, golden->dtype),
-                                       .optimizer = &training->optimizer,
-                                       .device_map = placement};
-  tdm_session *session = tdm_session_create(graph, &options);
-  if (!session) fail_msg("%s on %s: %s", training->name, placement, tdm_last_message());
+  tdm_session *session = training_session(golden, training, placement);
   tdm_tensor_list *parameters = golden_parameters(golden, training->name);
   assert_int_equal(tdm_store_load(tdm_session_store(session), parameters), TDM_OK);
   tdm_tensor_list_release(parameters);
@@ -121,139 +63,13 @@ static void check_case(const golden_file *golden, const training_case *training,
   tdm_tensor_release(losses);
   compare_trained(golden, training, session, tolerance);
   tdm_session_release(session);
-  tdm_graph_release(graph);
-}
-
-/* ---- Cases ----------------------------------------------------------------------------------- */
-
-#define STEPS_TOLERANCE                                                                            \
-  { 1e-5, 1e-12 }
-#define MAX_CASES 96
-
-static training_case make_case(const char *name, tdm_optimizer optimizer) {
-  return (training_case){
-      .name = name, .model = &dense, .tolerance = STEPS_TOLERANCE, .optimizer = optimizer};
-}
-
-static tdm_optimizer clipped(tdm_optimizer optimizer, double norm) {
-  optimizer.clip_norm = norm;
-  return optimizer;
-}
-
-static size_t sgd_cases(training_case *cases) {
-  const tdm_sgd_options momentum = {.learning_rate = 0.1, .momentum = 0.9};
-  const tdm_sgd_options dampening = {.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.3};
-  const tdm_sgd_options nesterov = {.learning_rate = 0.1, .momentum = 0.8, .nesterov = true};
-  const tdm_sgd_options decay = {.learning_rate = 0.1, .weight_decay = 0.05};
-  const tdm_sgd_options everything = {
-      .learning_rate = 0.1, .momentum = 0.8, .weight_decay = 0.05, .nesterov = true};
-  size_t count = 0;
-  cases[count++] = make_case("sgd", tdm_sgd(0.1));
-  cases[count++] = make_case("sgd_momentum", tdm_sgd_with(&momentum));
-  cases[count++] = make_case("sgd_dampening", tdm_sgd_with(&dampening));
-  cases[count++] = make_case("sgd_nesterov", tdm_sgd_with(&nesterov));
-  cases[count++] = make_case("sgd_decay", tdm_sgd_with(&decay));
-  cases[count++] = make_case("sgd_everything", tdm_sgd_with(&everything));
-  cases[count++] = make_case("sgd_clip", clipped(tdm_sgd(0.1), 0.05));
-  cases[count++] = make_case("sgd_clip_loose", clipped(tdm_sgd(0.1), 100.0));
-  return count;
-}
-
-static size_t adam_cases(training_case *cases) {
-  const tdm_adam_options options = {
-      .learning_rate = 0.02, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3};
-  const tdm_adam_options decay = {.learning_rate = 0.01, .weight_decay = 0.1};
-  const tdm_adam_options decoupled = {.learning_rate = 0.01, .weight_decay = 0.2};
-  size_t count = 0;
-  cases[count++] = make_case("adam", tdm_adam(0.01));
-  cases[count++] = make_case("adam_options", tdm_adam_with(&options));
-  cases[count++] = make_case("adam_decay", tdm_adam_with(&decay));
-  cases[count++] = make_case("adam_clip", clipped(tdm_adam(0.01), 0.05));
-  cases[count++] = make_case("adamw", tdm_adamw(0.01));
-  cases[count++] = make_case("adamw_decay", tdm_adamw_with(&decoupled));
-  cases[count++] = make_case("adagrad_clip", clipped(tdm_adagrad(0.05), 0.05));
-  cases[count++] = make_case("rmsprop_clip", clipped(tdm_rmsprop(0.01), 0.05));
-  return count;
-}
-
-static size_t table_cases(training_case *cases) {
-  const tdm_adam_options options = {
-      .learning_rate = 0.02, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3};
-  const tdm_adagrad_options adagrad = {
-      .learning_rate = 0.1, .rate_decay = 0.2, .initial_accumulator = 0.3, .epsilon = 1e-3};
-  size_t count = 0;
-  cases[count++] = make_case("table_adagrad", tdm_adagrad(0.1));
-  cases[count++] = make_case("table_adagrad_options", tdm_adagrad_with(&adagrad));
-  cases[count++] = make_case("table_adagrad_clip", clipped(tdm_adagrad(0.1), 0.5));
-  cases[count++] = make_case("table_sgd", tdm_sgd(0.1));
-  cases[count++] = make_case("table_sgd_clip", clipped(tdm_sgd(0.1), 0.5));
-  cases[count++] = make_case("table_sparse_adam", tdm_sparse_adam(0.01));
-  cases[count++] = make_case("table_sparse_adam_options", tdm_sparse_adam_with(&options));
-  for (size_t i = 0; i < count; i++)
-    cases[i].model = &table;
-  return count;
-}
-
-/* Of the numbers that the golden file has under CASE/option.NAME. */
-static tdm_optimizer told_optimizer(const char *name, const double *numbers) {
-  if (strcmp(name, "adagrad") == 0) {
-    const tdm_adagrad_options options = {.learning_rate = numbers[0],
-                                         .rate_decay = numbers[1],
-                                         .weight_decay = numbers[2],
-                                         .initial_accumulator = numbers[3],
-                                         .epsilon = numbers[4]};
-    return tdm_adagrad_with(&options);
-  }
-  assert_string_equal(name, "rmsprop");
-  const tdm_rmsprop_options options = {.learning_rate = numbers[0],
-                                       .alpha = numbers[1],
-                                       .epsilon = numbers[2],
-                                       .weight_decay = numbers[3],
-                                       .momentum = numbers[4],
-                                       .centered = numbers[5] != 0};
-  return tdm_rmsprop_with(&options);
-}
-
-/* The cases that the golden file tells itself; names (MAX_CASES) keeps theirs. */
-static size_t told_cases(const golden_file *golden, char names[][32], training_case *cases) {
-  size_t count = 0;
-  for (size_t i = 0; i < tdm_tensor_list_count(golden->list); i++) {
-    const char *full = tdm_tensor_list_name(golden->list, i);
-    const char *option = strstr(full, "/option.");
-    if (!option) continue;
-    assert_true(count < MAX_CASES && option - full < 32);
-    (void)snprintf(names[count], 32, "%.*s", (int)(option - full), full);
-    size_t number_count;
-    double *numbers = tensor_values(tdm_tensor_list_tensor(golden->list, i), &number_count);
-    cases[count] = make_case(names[count], told_optimizer(option + 8, numbers));
-    free(numbers);
-    count++;
-  }
-  return count;
-}
-
-static size_t main_cases(training_case *cases) {
-  cases[0] = make_case("main_adam", clipped(tdm_adam(0.005), 1.0));
-  cases[1] = make_case("main_sgd", tdm_sgd(0.1));
-  for (size_t i = 0; i < 2; i++) {
-    cases[i].model = &main_model;
-    cases[i].tolerance[0] = 1e-4;
-    cases[i].tolerance[1] = 1e-10;
-    cases[i].placement = "embedding=cpu:0,*=sim:0";
-  }
-  return 2;
 }
 
 static void check_all(tdm_dtype dtype) {
   golden_file golden;
   golden_open(&golden, "training", dtype);
-  training_case cases[MAX_CASES];
-  char names[MAX_CASES][32];
-  size_t count = told_cases(&golden, names, cases);
-  count += sgd_cases(cases + count);
-  count += adam_cases(cases + count);
-  count += table_cases(cases + count);
-  count += main_cases(cases + count);
+  static training_case cases[TRAINING_CASES_MAX];
+  const size_t count = training_cases_all(&golden, cases);
   assert_int_equal(count, golden_case_count(&golden));
   for (size_t i = 0; i < count; i++) {
     check_case(&golden, &cases[i], "*=cpu:0");

@@ -312,6 +312,79 @@ static void costs_are_kept_in_a_file(void **state) {
   tdm_context_release(context);
 }
 
+/* ---- An operation of a user's own ---- */
+
+static tdm_status infer_as_is(tdm_infer *infer) {
+  infer->outputs[0] = infer->inputs[0];
+  return TDM_OK;
+}
+
+static tdm_status execute_nothing(const tdm_kernel_call *call) {
+  (void)call;
+  return TDM_OK;
+}
+
+static const tdm_kernel own_kernel = {.struct_size = sizeof(tdm_kernel),
+                                      .operation = "test_own",
+                                      .executes = "cpu",
+                                      .dtype = TDM_FLOAT32,
+                                      .execute = execute_nothing};
+
+/* 100 flops an element, and nothing is written. */
+static void own_work(const tdm_infer *node, tdm_work *work) {
+  work->flops = 100 * (double)tdm_shape_count(&node->inputs[0].shape);
+  work->bytes_written = 0;
+}
+
+static tdm_forecast *forecast_own(tdm_context *context, const tdm_operation *operation) {
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_place(graph, "paper:1");
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(1, 32));
+  tdm_output(graph, "y", tdm_append(graph, operation, "own", NULL, &x, 1, NULL));
+  tdm_session *session = run_session(graph, NULL);
+  tdm_tensor *fed = tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(1, 32));
+  const tdm_feed feed = {"x", fed, false};
+  const tdm_fetch fetch = {"y", NULL};
+  assert_ok(tdm_session_prepare(session, &feed, 1, &fetch, 1, false));
+  tdm_forecast *made;
+  const tdm_status status = tdm_session_forecast(session, NULL, &made);
+  assert_int_equal(status, made ? TDM_OK : TDM_UNSUPPORTED);
+  tdm_tensor_release(fed);
+  tdm_session_release(session);
+  return made;
+}
+
+/* Its record tells its work; one that ends before that, as an older header has it, tells nothing,
+ * whatever lies behind it. */
+static void an_own_operation_says_its_work_or_is_refused(void **state) {
+  (void)state;
+  tdm_context *context = described_context();
+  assert_ok(tdm_kernel_register(context, &own_kernel));
+  tdm_operation operation = {.struct_size = sizeof operation,
+                             .name = "test_own",
+                             .min_inputs = 1,
+                             .max_inputs = 1,
+                             .output_count = 1,
+                             .infer = infer_as_is,
+                             .work = own_work};
+  tdm_forecast *made = forecast_own(context, &operation);
+  assert_non_null(made);
+  const double kernel_ns = 3000 + 32 * 100 / 2.0;
+  assert_close(made->step_ns, 2 * (5000 + 128 / 10.0) + kernel_ns);
+  tdm_forecast_release(made);
+  operation.struct_size = offsetof(tdm_operation, gradient_operation);
+  assert_null(forecast_own(context, &operation));
+  assert_non_null(strstr(tdm_last_message(), "own: nothing is known of how much work test_own is"));
+  operation = (tdm_operation){.struct_size = sizeof operation,
+                              .name = "test_own",
+                              .min_inputs = 1,
+                              .max_inputs = 1,
+                              .output_count = 1,
+                              .infer = infer_as_is};
+  assert_null(forecast_own(context, &operation));
+  tdm_context_release(context);
+}
+
 static void what_cannot_be_told_is_refused(void **state) {
   (void)state;
   tdm_context *context = described_context();
@@ -337,6 +410,7 @@ int main(void) {
       cmocka_unit_test(forecasts_repeat),
       cmocka_unit_test(a_measured_step_is_the_sum_of_its_kernels),
       cmocka_unit_test(costs_are_kept_in_a_file),
+      cmocka_unit_test(an_own_operation_says_its_work_or_is_refused),
       cmocka_unit_test(what_cannot_be_told_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,43 @@
+/* The lists of records, one a source. */
+#include "layers/records.h"
+
+#define SOURCES(X)                                                                                 \
+  X(adagrad)                                                                                       \
+  X(adam)                                                                                          \
+  X(along)                                                                                         \
+  X(attention)                                                                                     \
+  X(batch_norm)                                                                                    \
+  X(binary)                                                                                        \
+  X(cast)                                                                                          \
+  X(choice)                                                                                        \
+  X(clip)                                                                                          \
+  X(convolution)                                                                                   \
+  X(dropout)                                                                                       \
+  X(embedding)                                                                                     \
+  X(embedding_bag)                                                                                 \
+  X(function)                                                                                      \
+  X(interaction)                                                                                   \
+  X(intrinsic)                                                                                     \
+  X(layer_norm)                                                                                    \
+  X(linear)                                                                                        \
+  X(loss)                                                                                          \
+  X(loss_classes)                                                                                  \
+  X(loss_divergence)                                                                               \
+  X(loss_pointwise)                                                                                \
+  X(matmul)                                                                                        \
+  X(parts)                                                                                         \
+  X(pool)                                                                                          \
+  X(recurrent)                                                                                     \
+  X(reduce)                                                                                        \
+  X(reshape)                                                                                       \
+  X(rmsprop)                                                                                       \
+  X(sgd)                                                                                           \
+  X(shape)                                                                                         \
+  X(softmax)
+
+#define DECLARED(source) extern const tdm_record tdm_##source##_records[];
+#define LISTED(source) tdm_##source##_records,
+
+SOURCES(DECLARED)
+
+const tdm_record *const tdm_all_records[] = {SOURCES(LISTED) NULL};

@@ -1,0 +1,29 @@
+/* The cases that golden data of training exist for: a model, an optimizer, where it lives. */
+#ifndef TANDEM_TESTS_LAYERS_TRAINING_CASES_H
+#define TANDEM_TESTS_LAYERS_TRAINING_CASES_H
+
+#include "tests/layers/layer_test.h"
+
+#define TRAINING_FEEDS 2
+#define TRAINING_CASES_MAX 96
+
+typedef struct training_model {
+  tdm_value (*build)(tdm_graph *graph, tdm_dtype dtype); /* answers the loss */
+  const char *feeds[TRAINING_FEEDS];
+} training_model;
+
+typedef struct training_case {
+  char name[32];
+  const training_model *model;
+  const char *placement; /* another one to try; NULL: none */
+  double tolerance[2];   /* float32, float64 */
+  tdm_optimizer optimizer;
+} training_case;
+
+/* Fills cases (TRAINING_CASES_MAX) and answers how many there are. */
+size_t training_cases_all(const golden_file *golden, training_case *cases);
+/* A session of the case's model, placed by the device map; released by the caller. */
+tdm_session *training_session(const golden_file *golden, const training_case *training,
+                              const char *placement);
+
+#endif

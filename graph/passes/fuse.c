@@ -33,14 +33,29 @@ static bool has_part(const tdm_ir_node *node) {
   return true;
 }
 
-/* What is not read element by element is a number, where kernels are not the host's. */
-static bool reads_suit(const tdm_fusing *state, const tdm_ir_node *node) {
+static tdm_dtype dtype_of(const tdm_fusing *state, uint32_t value) {
+  return tdm_fuse_value(state, value)->spec.dtype;
+}
+
+tdm_dtype tdm_fuse_dtype(const tdm_fusing *state, const tdm_ir_node *node) {
+  if (node->kernel->execute_part) return TDM_FLOAT32;
+  const tdm_dtype made = dtype_of(state, node->first_output);
+  const uint32_t first = node->inputs[0];
+  const tdm_dtype computed = made == TDM_BOOL && first ? dtype_of(state, first) : made;
+  return computed == TDM_FLOAT32 || computed == TDM_FLOAT64 ? computed : TDM_DTYPE_NONE;
+}
+
+/* Where kernels are not the host's, every operand is there, what is not read element by element is
+ * a number, and all but bools is of one dtype. */
+static bool reads_suit(const tdm_fusing *state, const tdm_ir_node *node, tdm_dtype dtype) {
+  if (node->kernel->execute_part) return true;
   const uint32_t *inputs = node->inputs;
   const int64_t count = count_of(state, node->first_output);
   for (uint32_t k = 0; k < node->input_count; k++) {
     if (!inputs[k]) return false;
     const int64_t read = count_of(state, inputs[k]);
-    if (read != count && read != 1 && !node->kernel->execute_part) return false;
+    if (read != count && read != 1) return false;
+    if (dtype_of(state, inputs[k]) != dtype && dtype_of(state, inputs[k]) != TDM_BOOL) return false;
   }
   return true;
 }
@@ -52,9 +67,9 @@ static bool may_be_member(const tdm_fusing *state, const tdm_ir_node *node) {
   if (node->output_count != 1 || node->condition || operation->overwrites[0]) return false;
   if (node->input_count == 0 || node->input_count > TDM_FUSED_INPUTS || !has_part(node))
     return false;
-  const tdm_dtype dtype = tdm_fuse_value(state, node->first_output)->spec.dtype;
-  if (dtype != TDM_FLOAT32 && dtype != TDM_FLOAT64) return false;
-  if (!*tdm_fuse_kernel(state, node->device, dtype) || !reads_suit(state, node)) return false;
+  const tdm_dtype dtype = tdm_fuse_dtype(state, node);
+  if (dtype == TDM_DTYPE_NONE || !*tdm_fuse_kernel(state, node->device, dtype)) return false;
+  if (!reads_suit(state, node, dtype)) return false;
   return count_of(state, node->first_output) > 0;
 }
 
@@ -70,9 +85,7 @@ static size_t count_candidates(const tdm_fusing *state) {
 
 static bool are_alike(const tdm_fusing *state, const tdm_ir_node *a, const tdm_ir_node *b) {
   return a->device == b->device && a->role == b->role && a->replica == b->replica &&
-         a->micro == b->micro &&
-         tdm_fuse_value(state, a->first_output)->spec.dtype ==
-             tdm_fuse_value(state, b->first_output)->spec.dtype &&
+         a->micro == b->micro && tdm_fuse_dtype(state, a) == tdm_fuse_dtype(state, b) &&
          count_of(state, a->first_output) == count_of(state, b->first_output);
 }
 
@@ -82,6 +95,7 @@ static bool is_read_whole(const tdm_fusing *state, const tdm_fuse_group *group, 
     const tdm_ir_node *member = tdm_ir_node_at(state->graph, group->members[m]);
     const uint32_t *inputs = member->inputs;
     for (uint32_t k = 0; k < member->input_count; k++) {
+      if (!inputs[k]) continue;
       const tdm_ir_value *read = tdm_fuse_value(state, inputs[k]);
       if (read->root == output && read->bytes != tdm_fuse_value(state, output)->bytes) return false;
     }
@@ -94,6 +108,7 @@ bool tdm_fuse_add_inputs(const tdm_fusing *state, const tdm_fuse_group *group, u
   const tdm_ir_node *node = tdm_ir_node_at(state->graph, reader);
   const uint32_t *read = node->inputs;
   for (uint32_t k = 0; k < node->input_count; k++) {
+    if (!read[k]) continue;
     const uint32_t producer = tdm_fuse_maker(state, read[k]);
     if ((producer && producer == joining) || tdm_fuse_is_inside(state, group, read[k])) continue;
     uint32_t at = 0;
@@ -127,6 +142,7 @@ static bool may_move(const tdm_fusing *state, const tdm_fuse_group *group, const
   const uint32_t *inputs = node->inputs;
   uint32_t longer = 0;
   for (uint32_t k = 0; k < node->input_count; k++) {
+    if (!inputs[k]) continue;
     const tdm_ir_value *root = tdm_fuse_value(state, tdm_fuse_value(state, inputs[k])->root);
     const tdm_value_use *use = &state->uses[tdm_fuse_value(state, inputs[k])->root];
     if (use->rewritten) return false;

@@ -66,6 +66,11 @@ static inline bool tdm_fuse_is_inside(const tdm_fusing *state, const tdm_fuse_gr
   return maker && state->groups[maker] == group;
 }
 
+/* The dtype of the fused kernel that a node can be a member of, all of whose members have the same:
+ * where kernels are the host's each has its own dtypes, and it is one for all; others compute in
+ * one real dtype. NONE: the node can be no member. */
+tdm_dtype tdm_fuse_dtype(const tdm_fusing *state, const tdm_ir_node *node);
+
 /* Adds what a node reads to inputs (count, at most TDM_FUSED_INPUTS), but for what members make,
  * and what the node `joining` makes (0: none does). False: there are more. */
 bool tdm_fuse_add_inputs(const tdm_fusing *state, const tdm_fuse_group *group, uint32_t reader,

@@ -29,7 +29,9 @@ static void describe_member(const tdm_fusing *state, const tdm_fuse_group *group
   out->splits = node->prepared->answer.splits;
   for (uint32_t k = 0; k < node->input_count; k++) {
     uint32_t at = 0;
-    if (tdm_fuse_is_inside(state, group, read[k]))
+    if (!read[k])
+      at = TDM_FUSED_ABSENT;
+    else if (tdm_fuse_is_inside(state, group, read[k]))
       at = TDM_FUSED_INPUTS + number_of(group, tdm_fuse_maker(state, read[k]));
     else
       while (inputs[at] != read[k])
@@ -83,7 +85,7 @@ static tdm_status add_fused(tdm_fusing *state, const tdm_fuse_group *group, tdm_
     member->output = (uint8_t)node.output_count;
   }
   node.operation = &tdm_operation_fused;
-  node.kernel = *tdm_fuse_kernel(state, node.device, specs[0].dtype);
+  node.kernel = *tdm_fuse_kernel(state, node.device, tdm_fuse_dtype(state, &node));
   node.attributes = program;
   node.prepared = NULL;
   node.input_count = (uint16_t)count;

@@ -19,10 +19,11 @@
 typedef struct fused_state {
   int64_t count;
   int64_t tile; /* elements */
-  size_t element_bytes;
   bool splits;
-  uint8_t
-      slots[TDM_FUSED_MEMBERS]; /* the tile that holds what a member makes, if it stays inside */
+  /* Of each member: the tile that holds what it makes, if that stays inside, and an element of it.
+   */
+  uint8_t slots[TDM_FUSED_MEMBERS];
+  uint8_t element_bytes[TDM_FUSED_MEMBERS];
 } fused_state;
 
 /* One execution: what went wrong first. */
@@ -56,15 +57,27 @@ static void choose_slots(const tdm_fused_attributes *program, fused_state *state
   }
 }
 
+/* Answers the most bytes of an element. */
+static size_t find_widths(const tdm_fused_attributes *program, fused_state *state) {
+  size_t widest = 1;
+  for (int64_t m = 0; m < program->member_count; m++) {
+    const tdm_fused_member *member = &program->members[m];
+    const size_t bytes = tdm_dtype_bytes(member->specs[member->input_count].dtype);
+    state->element_bytes[m] = (uint8_t)bytes;
+    widest = bytes > widest ? bytes : widest;
+  }
+  return widest;
+}
+
 tdm_status TYPED(tdm_fused_prepare)(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   const tdm_fused_attributes *program = request->attributes;
   fused_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->count = tdm_cpu_count(&request->outputs[0]);
-  state->element_bytes = tdm_dtype_bytes(request->outputs[0].dtype);
-  state->tile = (int64_t)(TILE_BYTES / state->element_bytes);
+  const size_t widest = find_widths(program, state);
+  state->tile = (int64_t)(TILE_BYTES / widest);
   const double operands = (double)(request->input_count + request->output_count);
-  const double bytes = (double)state->count * operands * (double)state->element_bytes;
+  const double bytes = (double)state->count * operands * (double)widest;
   state->splits = tdm_cpu_splits(request, bytes / 20.0);
   for (int64_t m = 0; m < program->member_count; m++)
     state->splits |= program->members[m].splits != 0;
@@ -105,7 +118,8 @@ static void begin_calls(const tdm_kernel_call *call, fused_calls *calls) {
                                   .outputs = own->outputs,
                                   .scalars = call->scalars};
     for (int k = 0; k < member->input_count; k++)
-      if (member->inputs[k] < TDM_FUSED_INPUTS) own->inputs[k] = call->inputs[member->inputs[k]];
+      own->inputs[k] =
+          member->inputs[k] < TDM_FUSED_INPUTS ? call->inputs[member->inputs[k]] : NULL;
     if (member->output != 0) own->outputs[0] = call->outputs[member->output - 1];
   }
 }
@@ -119,9 +133,9 @@ static void move_calls(const tdm_kernel_call *call, int64_t first, fused_calls *
     member_call *own = &calls->members[m];
     if (member->output == 0)
       own->outputs[0] =
-          address_of_first(calls->tiles[state->slots[m]], first, state->element_bytes);
+          address_of_first(calls->tiles[state->slots[m]], first, state->element_bytes[m]);
     for (int k = 0; k < member->input_count; k++)
-      if (member->inputs[k] >= TDM_FUSED_INPUTS)
+      if (member->inputs[k] >= TDM_FUSED_INPUTS && member->inputs[k] != TDM_FUSED_ABSENT)
         own->inputs[k] = calls->members[member->inputs[k] - TDM_FUSED_INPUTS].outputs[0];
   }
 }

@@ -40,12 +40,14 @@ static uint32_t draw(uint64_t *random, uint32_t bound) {
   return (uint32_t)(*random >> 33) % bound;
 }
 
-/* One more operation on values drawn from those made so far (count). */
-static tdm_value grow(tdm_graph *graph, const char *name, const tdm_value *made, uint32_t count,
-                      uint64_t *random) {
-  const tdm_value a = made[count - 1 - draw(random, count < 4 ? count : 4)];
-  const tdm_value b = made[draw(random, count)];
-  switch (draw(random, 12)) {
+/* A number that is at least 1/2, and grows as a does. */
+static tdm_value positive(tdm_graph *graph, const char *name, tdm_value a) {
+  return tdm_add_scalar(graph, name, tdm_abs(graph, name, a), 0.5);
+}
+
+/* A function of one value whose results stay small. */
+static tdm_value grow_function(tdm_graph *graph, const char *name, tdm_value a, uint32_t which) {
+  switch (which) {
   case 0:
     return tdm_relu(graph, name, a);
   case 1:
@@ -65,9 +67,74 @@ static tdm_value grow(tdm_graph *graph, const char *name, const tdm_value *made,
   case 8: /* elsewhere the same elements: the view belongs to no node */
     return tdm_reshape(graph, name, a, tdm_value_shape(graph, a));
   case 9:
-    return tdm_mul(graph, name, a, b);
+    return tdm_elu(graph, name, a, 0.7);
+  case 10:
+    return tdm_softplus(graph, name, a, 1.5, 3);
+  case 11:
+    return tdm_hardtanh(graph, name, a, -1, 1.5);
+  case 12:
+    return tdm_exp(graph, name, tdm_clamp(graph, name, a, -2, 1));
+  case 13:
+    return tdm_log(graph, name, positive(graph, name, a));
+  case 14:
+    return tdm_sqrt(graph, name, positive(graph, name, a));
+  case 15:
+    return tdm_rsqrt(graph, name, positive(graph, name, a));
+  case 16:
+    return tdm_pow(graph, name, tdm_tanh(graph, name, a), 3);
   default:
+    return tdm_affine(graph, name, a, -0.5, 0.1);
+  }
+}
+
+enum { FUNCTIONS = 18, PAIRS = 10 };
+
+/* One of several values; dtypes that are not the model's stand between. */
+static tdm_value grow_pair(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
+                           uint32_t which) {
+  const tdm_dtype dtype = tdm_value_dtype(graph, a);
+  const tdm_dtype other = dtype == TDM_FLOAT32 ? TDM_FLOAT64 : TDM_FLOAT32;
+  const tdm_value row = tdm_mean(graph, name, b, (int[]){1}, 1, true);
+  switch (which) {
+  case 0:
+    return tdm_mul(graph, name, a, b);
+  case 1:
+    return tdm_sub(graph, name, a, b);
+  case 2:
+    return tdm_div(graph, name, a, positive(graph, name, b));
+  case 3:
+    return tdm_maximum(graph, name, a, b);
+  case 4:
+    return tdm_minimum(graph, name, a, row);
+  case 5:
+    return tdm_where(graph, name, tdm_compare(graph, name, a, TDM_LESS, b), a,
+                     tdm_tanh(graph, name, b));
+  case 6:
+    return tdm_masked_fill(graph, name, a, tdm_compare_scalar(graph, name, b, TDM_GREATER, 0.5),
+                           0.25);
+  case 7:
+    return tdm_mul(
+        graph, name, a,
+        tdm_cast(graph, name, tdm_compare(graph, name, row, TDM_GREATER_EQUAL, a), dtype));
+  case 8:
+    return tdm_cast(graph, name, tdm_tanh(graph, name, tdm_cast(graph, name, a, other)), dtype);
+  default:
+    return tdm_add(graph, name, a, row);
+  }
+}
+
+/* One more operation on values drawn from those made so far (count). */
+static tdm_value grow(tdm_graph *graph, const char *name, const tdm_value *made, uint32_t count,
+                      uint64_t *random) {
+  const tdm_value a = made[count - 1 - draw(random, count < 4 ? count : 4)];
+  const tdm_value b = made[draw(random, count)];
+  switch (draw(random, 4)) {
+  case 0:
     return tdm_add(graph, name, a, b);
+  case 1:
+    return grow_pair(graph, name, a, b, draw(random, PAIRS));
+  default:
+    return grow_function(graph, name, a, draw(random, FUNCTIONS));
   }
 }
 

@@ -130,6 +130,18 @@ static void views_of_what_is_stored_follow(void **unused) {
   expect_fused_of(graph, tdm_concat(graph, "y", both, 2, 0), "a+b", NULL);
 }
 
+/* A row and a column, each of which every element may read. */
+static void what_is_repeated_is_read_where_it_lies(void **unused) {
+  (void)unused;
+  tdm_value x;
+  tdm_graph *graph = begin_graph(&x);
+  const tdm_value row = tdm_mean(graph, "row", x, (int[]){0}, 1, true);
+  const tdm_value column = tdm_mean(graph, "column", x, (int[]){1}, 1, true);
+  const tdm_value a = tdm_add(graph, "a", x, row);
+  const tdm_value b = tdm_mul(graph, "b", column, a);
+  expect_fused_of(graph, tdm_tanh(graph, "c", b), "a+b+c", NULL);
+}
+
 static void long_chains_are_several(void **unused) {
   (void)unused;
   tdm_value value;
@@ -397,6 +409,7 @@ int main(void) {
       cmocka_unit_test(later_readers_find_what_they_read),
       cmocka_unit_test(views_between_are_passed),
       cmocka_unit_test(views_of_what_is_stored_follow),
+      cmocka_unit_test(what_is_repeated_is_read_where_it_lies),
       cmocka_unit_test(long_chains_are_several),
       cmocka_unit_test(what_is_fetched_ends_a_chain),
       cmocka_unit_test(readers_between_stand_between),

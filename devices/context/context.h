@@ -83,7 +83,8 @@ tdm_status tdm_context_submit(tdm_context *context, tdm_flight *flight, tdm_subm
 /* The same for some of a flight's submissions: the caller has set flight->remaining to as many as
  * it will submit altogether. */
 tdm_status tdm_context_submit_part(tdm_context *context, tdm_flight *flight,
-                                   tdm_submission *submissions, size_t count) TDM_WARN_UNUSED;
+                                   tdm_submission *submissions, size_t count,
+                                   bool adopt) TDM_WARN_UNUSED;
 
 /* One blocking copy outside any plan, through the devices' queues (staged through the host where
  * there is no direct route). */

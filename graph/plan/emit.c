@@ -99,6 +99,7 @@ static tdm_status size_programs(emit_state *state) {
     if (!program->commands) return TDM_OUT_OF_MEMORY;
     state->program_of[s] = plan->program_count++;
   }
+  if (plan->early_program_count == plan->main_program_count) plan->early_program_count = 0;
   return TDM_OK;
 }
 

@@ -52,7 +52,7 @@ typedef struct tdm_plan {
   tdm_region region;     /* programs, commands, lists below */
   tdm_program *programs; /* the main phase's, the early ones first, then the update phase's */
   uint32_t program_count;
-  uint32_t early_program_count; /* what a chained run may submit under the run ahead of it */
+  uint32_t early_program_count; /* fewer: what a run may submit under the run ahead of it */
   uint32_t main_program_count;  /* all of them unless two_phase */
   tdm_base_layout layout;
   tdm_device **arena_devices; /* per arena */
@@ -79,7 +79,7 @@ typedef struct tdm_plan {
   _Atomic uint64_t moved_transfers; /* by the latest run, to refresh */
   _Atomic uint64_t moved_bytes;
   bool writes_persistent; /* has updates */
-  bool chained;           /* its runs may be in flight together, as chain.h says */
+  bool chained;           /* its runs may be in flight together, as run/life.h says */
   tdm_traffic traffic;
   tdm_common_savings common; /* by common subexpressions */
   double touched_bytes;       /* of host memory, by one run: what copies find in caches or not */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "core/park.h"
-#include "graph/run/chain.h"
+#include "graph/run/life.h"
 
 static const char *reason_of(tdm_status status) {
   return status == TDM_DEADLINE_EXCEEDED ? "the run's deadline has passed"
@@ -48,7 +48,7 @@ bool tdm_run_cancel(tdm_session *session, uint64_t run_id) {
   if (withdrawn)
     complete_withdrawn(run, TDM_CANCELLED, admitted);
   else if (stopped)
-    tdm_chain_advance(session->store);
+    tdm_runs_go_on(session->store);
   return stopped;
 }
 
@@ -74,7 +74,7 @@ static void on_deadline(tdm_timer *timer) {
   if (withdrawn)
     complete_withdrawn(run, TDM_DEADLINE_EXCEEDED, admitted);
   else if (stopped)
-    tdm_chain_advance(run->session->store); /* it is delivered on this thread, so later */
+    tdm_runs_go_on(run->session->store); /* it is delivered on this thread, so later */
 }
 
 void tdm_run_watch_deadline(tdm_run_state *run) {

@@ -15,15 +15,24 @@ typedef struct tdm_run_moments {
   uint64_t ended_ns;
 } tdm_run_moments;
 
-/* How far a chained run is (chain.h). */
+/* How far a run is; life.h says what takes it on. */
 typedef enum tdm_run_stage {
-  TDM_STAGE_ADMITTED, /* its memory is being bound */
+  TDM_STAGE_ADMITTED, /* it has a slot; its memory is being bound */
   TDM_STAGE_BOUND,
-  TDM_STAGE_EARLY,   /* the early programs are submitted */
-  TDM_STAGE_DROPPED, /* and it ends with them */
-  TDM_STAGE_LATE,    /* the whole main phase is */
-  TDM_STAGE_UPDATING,
+  TDM_STAGE_UPLOADING, /* the early programs are submitted */
+  TDM_STAGE_DROPPED,   /* and no others will be */
+  TDM_STAGE_LEFT,      /* it has ended without a main phase */
+  TDM_STAGE_COMPUTING, /* the whole main phase is submitted */
+  TDM_STAGE_COMPUTED,  /* and has ended */
+  TDM_STAGE_UPDATING,  /* the update phase is submitted */
+  TDM_STAGE_UPDATED,   /* and has ended */
 } tdm_run_stage;
+
+/* What an input of the plan's graph is in this run. */
+typedef struct tdm_run_input {
+  tdm_tensor *tensor; /* retained while the run is asynchronous */
+  bool handed_over;
+} tdm_run_input;
 
 typedef struct tdm_run_state {
   tdm_admission admission; /* first */
@@ -35,10 +44,8 @@ typedef struct tdm_run_state {
   tdm_session *session;       /* retained while asynchronous */
   tdm_plan *plan;
   int slot;
-  bool updating; /* the update phase was submitted; of a run that is not chained */
-  bool settled;  /* the stage's submissions have ended; under the store's lock, as stage */
   tdm_run_stage stage;
-  uint64_t *previous; /* of a chained run: the flight's previous_bases (program_count) */
+  uint64_t *previous; /* behind another run: the flight's previous_bases (program_count) */
   bool asynchronous;
   uint32_t bell; /* of a blocking caller */
   _Atomic uint32_t granted;
@@ -53,9 +60,9 @@ typedef struct tdm_run_state {
   tdm_submission *submissions; /* per program */
   tdm_run_scalars *scalars;    /* per group of parameters that are updated alike; one at least */
   size_t scalar_count;
-  uint8_t *conditions;  /* per condition of the plan */
-  tdm_tensor **inputs;  /* per input of the plan's graph; retained while asynchronous */
-  tdm_tensor **outputs; /* per delivery */
+  uint8_t *conditions;   /* per condition of the plan */
+  tdm_run_input *inputs; /* per input of the plan's graph */
+  tdm_tensor **outputs;  /* per delivery */
   tdm_run_callback callback;
   void *user;
   tdm_fetch *fetches; /* of an asynchronous run: names are the graph's */
@@ -65,10 +72,12 @@ typedef struct tdm_run_state {
 tdm_status tdm_run_check_request(const tdm_session *session, const tdm_run_request *request,
                                  const char *function) TDM_WARN_UNUSED;
 
-/* An idle run of plan, or a fresh one; NULL when memory is short. */
-tdm_run_state *tdm_run_take(tdm_session *session, tdm_plan *plan);
-/* Gives a run back to its plan, outputs released. */
-void tdm_run_give_back(tdm_session *session, tdm_run_state *run);
+/* The run that a request asks for: finds or makes its plan, and a run of it, idle or fresh, and
+ * resolves what is fed. On failure *out_run is NULL. */
+tdm_status tdm_run_open(tdm_session *session, const tdm_run_request *request,
+                        tdm_run_state **out_run) TDM_WARN_UNUSED;
+/* Gives a run back to its plan, inputs and outputs released. */
+void tdm_run_close(tdm_run_state *run);
 /* Which step of training the run is. */
 static inline void tdm_run_set_step(tdm_run_state *run, uint64_t step) {
   for (size_t g = 0; g < run->scalar_count; g++)
@@ -77,11 +86,8 @@ static inline void tdm_run_set_step(tdm_run_state *run, uint64_t step) {
 /* Frees a plan's idle runs. */
 void tdm_runs_destroy(tdm_session *session, tdm_plan *plan);
 
-/* Finds the tensors fed for the plan's inputs. Checks are those of the plan's key. */
-void tdm_run_set_inputs(tdm_run_state *run, const tdm_run_request *request);
-/* Binds memory and submits the main phase; the run is admitted. adopt: may run part of it on the
- * calling thread. The run ends by itself either way: failures end it at once. */
-void tdm_run_launch(tdm_run_state *run, bool adopt);
+/* Gives the run's operands their addresses; it has its slot. */
+tdm_status tdm_run_bind(tdm_run_state *run) TDM_WARN_UNUSED;
 /* Binds where the rows of updates are read and logged, which goes round with the tables' versions.
  * follows: see tdm_plan_find_old. */
 void tdm_run_bind_logs(tdm_run_state *run, bool follows);

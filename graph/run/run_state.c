@@ -21,7 +21,7 @@ static tdm_status fill(run_block *block, tdm_plan *plan) {
   tdm_flight *flight = &run->flight;
   run->submissions = take(block, plan->program_count, sizeof *run->submissions);
   run->conditions = take(block, plan->condition_count, 1);
-  run->inputs = take(block, plan->graph.inputs.count, sizeof(tdm_tensor *));
+  run->inputs = take(block, plan->graph.inputs.count, sizeof *run->inputs);
   run->outputs = take(block, plan->delivery_count, sizeof(tdm_tensor *));
   run->fetches = take(block, plan->delivery_count, sizeof *run->fetches);
   flight->program_bases = take(block, plan->program_count, sizeof(uint64_t));
@@ -29,17 +29,16 @@ static tdm_status fill(run_block *block, tdm_plan *plan) {
   flight->failed_ids = take(block, steps, 1);
   run->scalar_count = run->session->groups.count ? run->session->groups.count : 1;
   run->scalars = take(block, run->scalar_count, sizeof *run->scalars);
-  if (plan->chained) run->previous = take(block, plan->program_count, sizeof(uint64_t));
+  run->previous = take(block, plan->program_count, sizeof *run->previous);
   if (plan->records) flight->times = take(block, steps, sizeof *flight->times);
   if (!run->submissions || !run->scalars || !run->conditions || !run->inputs || !run->outputs ||
       !run->fetches || !flight->program_bases || !flight->bases || !flight->failed_ids ||
-      (plan->chained && !run->previous) || (plan->records && !flight->times))
+      !run->previous || (plan->records && !flight->times))
     return TDM_OUT_OF_MEMORY;
   memcpy(flight->bases, plan->bases, plan->layout.count * sizeof(tdm_address));
   for (uint32_t i = 0; i < plan->program_count; i++)
     run->submissions[i].program = i;
   flight->programs = plan->programs;
-  flight->previous_bases = run->previous;
   flight->conditions = run->conditions;
   flight->scalars = run->scalars;
   flight->user = run;
@@ -70,23 +69,11 @@ static tdm_status begin_record(tdm_run_state *run) {
   return tdm_trace_reserve(run->session->trace, count, &run->record);
 }
 
-static void make_idle(tdm_session *session, tdm_run_state *run) {
-  pthread_mutex_lock(&session->lock);
-  run->next = run->plan->idle_runs;
-  run->plan->idle_runs = run;
-  pthread_mutex_unlock(&session->lock);
-}
-
-tdm_run_state *tdm_run_take(tdm_session *session, tdm_plan *plan) {
-  pthread_mutex_lock(&session->lock);
-  tdm_run_state *run = plan->idle_runs;
-  if (run) plan->idle_runs = run->next;
-  pthread_mutex_unlock(&session->lock);
-  if (!run) run = make_run(session, plan);
-  if (!run) return NULL;
+/* What an idle run has left of its last request is not this one's. */
+static void begin_anew(tdm_run_state *run) {
+  tdm_session *session = run->session;
   run->status = TDM_OK;
   run->message[0] = 0;
-  run->updating = false;
   run->asynchronous = false;
   atomic_store_explicit(&run->granted, 0, memory_order_relaxed);
   atomic_store_explicit(&run->done, 0, memory_order_relaxed);
@@ -96,12 +83,49 @@ tdm_run_state *tdm_run_take(tdm_session *session, tdm_plan *plan) {
     memcpy(&run->scalars[g].learning_rate, &bits, sizeof bits);
     run->scalars[g].seed = session->seed;
   }
-  if (plan->records && begin_record(run) != TDM_OK) {
-    make_idle(session, run);
-    return NULL;
+  tdm_flight_reset(&run->flight, (uint32_t)run->plan->lowered.schedule.step_count);
+}
+
+/* An input of the plan's graph tells which of the described graph's it is. */
+static void take_feeds(tdm_run_state *run) {
+  const tdm_graph *graph = &run->plan->graph;
+  for (size_t i = 0; i < graph->inputs.count; i++) {
+    const uint32_t input = tdm_ir_value_at(graph, graph->inputs.items[i])->binding;
+    const tdm_feed *feed = run->session->fed[input];
+    run->inputs[i] = (tdm_run_input){feed->tensor, feed->handed_over};
   }
-  tdm_flight_reset(&run->flight, (uint32_t)plan->lowered.schedule.step_count);
-  return run;
+}
+
+/* Under the session's lock. */
+static tdm_status open_locked(tdm_session *session, const tdm_run_request *request,
+                              tdm_run_state **out_run) {
+  tdm_plan *plan;
+  TDM_TRY(tdm_session_find_plan(session, request, &plan));
+  tdm_run_state *run = plan->idle_runs;
+  if (run)
+    plan->idle_runs = run->next;
+  else
+    run = make_run(session, plan);
+  if (!run) return TDM_OUT_OF_MEMORY;
+  plan->uses++;
+  begin_anew(run);
+  take_feeds(run);
+  *out_run = run;
+  return TDM_OK;
+}
+
+tdm_status tdm_run_open(tdm_session *session, const tdm_run_request *request,
+                        tdm_run_state **out_run) {
+  *out_run = NULL;
+  pthread_mutex_lock(&session->lock);
+  const tdm_status status = open_locked(session, request, out_run);
+  pthread_mutex_unlock(&session->lock);
+  if (status != TDM_OK || !(*out_run)->plan->records || begin_record(*out_run) == TDM_OK)
+    return status;
+  (*out_run)->status = TDM_OUT_OF_MEMORY; /* it did not run */
+  tdm_run_close(*out_run);
+  *out_run = NULL;
+  return TDM_OUT_OF_MEMORY;
 }
 
 /* Adds the times of a run to its plan's; under the session's lock. */
@@ -110,14 +134,15 @@ static void add_profile(tdm_plan *plan, const tdm_run_state *run) {
   tdm_profile_add(&plan->profile, run->flight.times);
 }
 
-void tdm_run_give_back(tdm_session *session, tdm_run_state *run) {
+void tdm_run_close(tdm_run_state *run) {
+  tdm_session *session = run->session;
   tdm_plan *plan = run->plan;
   for (size_t i = 0; i < plan->delivery_count; i++) {
     tdm_tensor_release(run->outputs[i]);
     run->outputs[i] = NULL;
   }
   for (size_t i = 0; run->asynchronous && i < plan->graph.inputs.count; i++)
-    tdm_tensor_release(run->inputs[i]);
+    tdm_tensor_release(run->inputs[i].tensor);
   if (run->record) tdm_trace_drop(session->trace, run->record);
   run->record = NULL;
   pthread_mutex_lock(&session->lock);
@@ -127,6 +152,7 @@ void tdm_run_give_back(tdm_session *session, tdm_run_state *run) {
                           plan->lowered.schedule.queue_count == 1, run->took_ns);
   run->next = plan->idle_runs;
   plan->idle_runs = run;
+  tdm_session_leave_plan(session, plan);
   pthread_mutex_unlock(&session->lock);
 }
 
@@ -138,15 +164,6 @@ void tdm_runs_destroy(tdm_session *session, tdm_plan *plan) {
     tdm_release(session->allocator, block, sizeof *block);
   }
   plan->idle_runs = NULL;
-}
-
-void tdm_run_set_inputs(tdm_run_state *run, const tdm_run_request *request) {
-  const tdm_graph *graph = &run->plan->graph;
-  for (size_t i = 0; i < graph->inputs.count; i++) {
-    const char *name = tdm_ir_value_at(graph, graph->inputs.items[i])->name;
-    for (size_t k = 0; k < request->feed_count; k++)
-      if (strcmp(request->feeds[k].name, name) == 0) run->inputs[i] = request->feeds[k].tensor;
-  }
 }
 
 void tdm_run_show(const tdm_run_state *run) {

@@ -161,6 +161,7 @@ static tdm_status allocate_scratch(tdm_session *session) {
   tdm_region *region = &session->region;
   session->feed_specs =
       tdm_region_take(region, (graph->inputs.count + 1) * sizeof *session->feed_specs, "session");
+  session->fed = tdm_region_take(region, (graph->inputs.count + 1) * sizeof(void *), "session");
   session->key_words = tdm_region_take(region, words * sizeof(uint64_t), "session");
   session->targets =
       tdm_region_take(region, (graph->outputs.count + 2) * sizeof(uint32_t), "session");
@@ -168,8 +169,8 @@ static tdm_status allocate_scratch(tdm_session *session) {
       tdm_region_take(region, (graph->persistents.count + 1) * sizeof(void *), "session");
   session->slots =
       tdm_region_take(region, (size_t)session->depth * sizeof *session->slots, "session");
-  if (!session->feed_specs || !session->key_words || !session->targets || !session->slots ||
-      !session->bound)
+  if (!session->feed_specs || !session->fed || !session->key_words || !session->targets ||
+      !session->slots || !session->bound)
     return TDM_OUT_OF_MEMORY;
   for (int i = 0; i < session->depth; i++) {
     session->slots[i].arenas =

@@ -53,6 +53,7 @@ struct tdm_session {
   int plan_count;
   tdm_plan *last_asked;      /* what tdm_session_explain shows */
   tdm_feed_spec *feed_specs; /* scratch: per input of graph */
+  const tdm_feed **fed;      /* scratch: what the latest request feeds it; NULL: nothing */
   uint64_t *key_words;       /* scratch */
   uint32_t *targets;         /* scratch */
   tdm_slot *slots;           /* depth */
@@ -70,12 +71,13 @@ typedef struct tdm_run_request {
   bool training;
 } tdm_run_request;
 
-/* Finds or makes the plan, and counts a use of it; the caller gives it back by
- * tdm_session_give_back_plan. */
-tdm_status tdm_session_take_plan(tdm_session *session, const tdm_run_request *request,
+/* These under the session's lock. Finds or makes the plan of a request, and resolves what is fed
+ * into session->fed. */
+tdm_status tdm_session_find_plan(tdm_session *session, const tdm_run_request *request,
                                  tdm_plan **out_plan) TDM_WARN_UNUSED;
-void tdm_session_give_back_plan(tdm_session *session, tdm_plan *plan);
-/* What tdm_plan_create needs for the request; points into the session's scratch. Under lock. */
+/* One use of the plan is over. */
+void tdm_session_leave_plan(tdm_session *session, tdm_plan *plan);
+/* What tdm_plan_create needs for the request; points into the session's scratch. */
 tdm_status tdm_session_plan_request(tdm_session *session, const tdm_run_request *request,
                                     tdm_training *training, tdm_plan_request *out_request,
                                     tdm_plan_key *out_key) TDM_WARN_UNUSED;

@@ -33,13 +33,16 @@ static tdm_status check_feed(const tdm_session *session, size_t index, const tdm
 
 static tdm_status read_feeds(tdm_session *session, const tdm_run_request *request) {
   const size_t count = session->graph->inputs.count;
-  for (size_t i = 0; i < count; i++)
+  for (size_t i = 0; i < count; i++) {
     session->feed_specs[i].fed = false;
+    session->fed[i] = NULL;
+  }
   for (size_t i = 0; i < request->feed_count; i++) {
     size_t index = 0;
     TDM_TRY(find_feed(session, request->feeds[i].name, &index));
     TDM_TRY(check_feed(session, index, &request->feeds[i]));
     const tdm_tensor *tensor = request->feeds[i].tensor;
+    session->fed[index] = &request->feeds[i];
     session->feed_specs[index] =
         (tdm_feed_spec){.fed = true,
                         .pinned = tdm_memory_is_pinned(&tensor->storage->memory),
@@ -188,8 +191,8 @@ static tdm_status make_plan(tdm_session *session, const tdm_plan_request *reques
   return TDM_OK;
 }
 
-static tdm_status take_plan_locked(tdm_session *session, const tdm_run_request *request,
-                                   tdm_plan **out_plan) {
+tdm_status tdm_session_find_plan(tdm_session *session, const tdm_run_request *request,
+                                 tdm_plan **out_plan) {
   tdm_training training;
   tdm_plan_request plan_request;
   tdm_plan_key key;
@@ -200,26 +203,14 @@ static tdm_status take_plan_locked(tdm_session *session, const tdm_run_request *
     unlink_plan(session, plan);
     link_newest(session, plan);
   }
-  plan->uses++;
   session->last_asked = plan;
   *out_plan = plan;
   return TDM_OK;
 }
 
-tdm_status tdm_session_take_plan(tdm_session *session, const tdm_run_request *request,
-                                 tdm_plan **out_plan) {
-  *out_plan = NULL;
-  pthread_mutex_lock(&session->lock);
-  const tdm_status status = take_plan_locked(session, request, out_plan);
-  pthread_mutex_unlock(&session->lock);
-  return status;
-}
-
-void tdm_session_give_back_plan(tdm_session *session, tdm_plan *plan) {
-  pthread_mutex_lock(&session->lock);
+void tdm_session_leave_plan(tdm_session *session, tdm_plan *plan) {
   plan->uses--;
   evict(session);
-  pthread_mutex_unlock(&session->lock);
 }
 
 tdm_status tdm_session_prepare(tdm_session *session, const tdm_feed *feeds, size_t feed_count,
@@ -228,9 +219,10 @@ tdm_status tdm_session_prepare(tdm_session *session, const tdm_feed *feeds, size
   TDM_TRY(tdm_run_check_request(session, &request, "tdm_session_prepare"));
   TDM_TRY(tdm_context_check(session->context));
   tdm_plan *plan;
-  TDM_TRY(tdm_session_take_plan(session, &request, &plan));
-  tdm_session_give_back_plan(session, plan);
-  return TDM_OK;
+  pthread_mutex_lock(&session->lock);
+  const tdm_status status = tdm_session_find_plan(session, &request, &plan);
+  pthread_mutex_unlock(&session->lock);
+  return status;
 }
 
 tdm_status tdm_session_traffic(tdm_session *session, tdm_traffic *out_traffic) {

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "core/park.h"
-#include "graph/run/run.h"
+#include "graph/run/life.h"
 
 #define SPIN_NS 50000 /* parking and waking costs about as much */
 #define ALONE_NS 2000 /* spinning longer than this, yield to a device's thread on the same core */
@@ -50,36 +50,28 @@ tdm_status tdm_run_check_request(const tdm_session *session, const tdm_run_reque
   return TDM_OK;
 }
 
-static tdm_status run_planned(tdm_session *session, tdm_plan *plan, const tdm_run_request *request,
-                              tdm_fetch *fetches, double *out_loss) {
-  tdm_run_state *run = tdm_run_take(session, plan);
-  if (!run) return TDM_OUT_OF_MEMORY;
-  tdm_run_set_inputs(run, request);
+/* Runs to the end; what the caller asked for is theirs. */
+static tdm_status run_opened(tdm_run_state *run, const tdm_run_request *request, tdm_fetch *fetches,
+                             double *out_loss) {
   run_to_end(run);
-  const tdm_status status = run->status;
-  if (status != TDM_OK) {
-    const tdm_status told = tdm_fail(status, "%s", run->message);
-    tdm_run_give_back(session, run);
-    return told;
-  }
+  if (run->status != TDM_OK) return tdm_fail(run->status, "%s", run->message);
   tdm_run_show(run);
   for (size_t i = 0; i < request->fetch_count; i++) {
     fetches[i].tensor = run->outputs[i];
     run->outputs[i] = NULL;
   }
   if (out_loss) *out_loss = tdm_run_loss(run);
-  tdm_run_give_back(session, run);
   return TDM_OK;
 }
 
 static tdm_status run_blocking(tdm_session *session, const tdm_run_request *request,
                                tdm_fetch *fetches, double *out_loss) {
   if (!tdm_context_enter(session->context)) return tdm_context_refuse(session->context);
-  tdm_plan *plan;
-  tdm_status status = tdm_session_take_plan(session, request, &plan);
+  tdm_run_state *run;
+  tdm_status status = tdm_run_open(session, request, &run);
   if (status == TDM_OK) {
-    status = run_planned(session, plan, request, fetches, out_loss);
-    tdm_session_give_back_plan(session, plan);
+    status = run_opened(run, request, fetches, out_loss);
+    tdm_run_close(run);
   }
   tdm_context_leave(session->context);
   return status;
@@ -126,8 +118,7 @@ static void deliver(tdm_loop_task *task) {
     }
   }
   run->callback(run->user, &result);
-  tdm_run_give_back(session, run);
-  tdm_session_give_back_plan(session, plan);
+  tdm_run_close(run);
   if (makes_room && session->writable) session->writable(session->writable_user);
   tdm_session_release(session);
   tdm_loop_unhold(tdm_context_loop(context)); /* the loop may be closed once nobody is inside */
@@ -147,24 +138,22 @@ void tdm_run_complete(tdm_run_state *run) {
 }
 
 /* The run's own hold on what it reads: a copy, or what was handed over. */
-static tdm_status keep_inputs(tdm_run_state *run, const tdm_run_request *request) {
+static tdm_status keep_inputs(tdm_run_state *run) {
   for (size_t i = 0; i < run->plan->graph.inputs.count; i++) {
-    tdm_tensor *tensor = run->inputs[i];
-    bool handed_over = false;
-    for (size_t k = 0; k < request->feed_count; k++)
-      if (request->feeds[k].tensor == tensor) handed_over |= request->feeds[k].handed_over;
-    if (handed_over || !tdm_tensor_owner(tensor)->host_addressable) {
-      run->inputs[i] = tdm_tensor_retain(tensor);
+    tdm_run_input *input = &run->inputs[i];
+    tdm_tensor *tensor = input->tensor;
+    if (input->handed_over || !tdm_tensor_owner(tensor)->host_addressable) {
+      input->tensor = tdm_tensor_retain(tensor);
       continue;
     }
-    run->inputs[i] = tdm_tensor_create(run->session->context, tdm_tensor_device(tensor),
-                                       tensor->dtype, tensor->shape);
-    if (run->inputs[i]) {
-      memcpy(tdm_tensor_data(run->inputs[i]), tdm_tensor_data(tensor), tensor->bytes);
+    input->tensor = tdm_tensor_create(run->session->context, tdm_tensor_device(tensor),
+                                      tensor->dtype, tensor->shape);
+    if (input->tensor) {
+      memcpy(tdm_tensor_data(input->tensor), tdm_tensor_data(tensor), tensor->bytes);
       continue;
     }
     while (i-- > 0)
-      tdm_tensor_release(run->inputs[i]);
+      tdm_tensor_release(run->inputs[i].tensor);
     return TDM_OUT_OF_MEMORY;
   }
   return TDM_OK;
@@ -177,45 +166,46 @@ static uint64_t due_of(const tdm_submit_options *options) {
   return now_ns + options->deadline_ns;
 }
 
-static tdm_status submit_planned(tdm_session *session, tdm_plan *plan,
-                                 const tdm_run_request *request, const tdm_submit_options *options,
-                                 uint64_t *out_run_id) {
-  tdm_run_state *run = tdm_run_take(session, plan);
-  if (!run) return TDM_OUT_OF_MEMORY;
-  tdm_run_set_inputs(run, request);
-  tdm_status status = keep_inputs(run, request);
-  run->asynchronous = status == TDM_OK; /* it has inputs to let go of */
-  if (status == TDM_OK) status = tdm_run_table_add(&session->runs, run, &run->id);
-  if (status != TDM_OK) {
-    tdm_run_give_back(session, run);
-    return status;
-  }
+/* The run has what it needs for as long as it likes: a hold on its inputs, and an id. */
+static tdm_status make_asynchronous(tdm_run_state *run) {
+  TDM_TRY(keep_inputs(run));
+  run->asynchronous = true; /* it has inputs to let go of */
+  return tdm_run_table_add(&run->session->runs, run, &run->id);
+}
+
+static void start_submitted(tdm_run_state *run, const tdm_run_request *request,
+                            const tdm_submit_options *options) {
+  tdm_session *session = run->session;
   run->callback = options->callback;
   run->user = options->user;
   memset(&run->task, 0, sizeof run->task);
   run->task.run = deliver;
+  const uint64_t *outputs = run->plan->key.words + 1;
   for (size_t i = 0; i < request->fetch_count; i++)
-    run->fetches[i] = (tdm_fetch){session->graph->outputs.items[plan->key.words[1 + i]].name, NULL};
-  if (out_run_id) *out_run_id = run->id;
+    run->fetches[i] = (tdm_fetch){session->graph->outputs.items[outputs[i]].name, NULL};
   tdm_session_retain(session);
   tdm_loop_hold(tdm_context_loop(session->context));
   run->due_ns = due_of(options);
   if (run->due_ns != 0) tdm_run_watch_deadline(run);
   if (tdm_run_enter(run)) tdm_run_launch(run, false);
-  return TDM_OK;
 }
 
 static tdm_status submit(tdm_session *session, const tdm_run_request *request,
                          const tdm_submit_options *options, uint64_t *out_run_id) {
   if (!options->callback) return tdm_fail(TDM_INVALID_ARGUMENT, "a submission without a callback");
   if (!tdm_context_enter(session->context)) return tdm_context_refuse(session->context);
-  tdm_plan *plan;
+  tdm_run_state *run = NULL;
   tdm_status status = tdm_run_table_check(&session->runs);
-  if (status == TDM_OK) status = tdm_session_take_plan(session, request, &plan);
+  if (status == TDM_OK) status = tdm_run_open(session, request, &run);
+  if (status == TDM_OK) status = make_asynchronous(run);
   if (status == TDM_OK) {
-    status = submit_planned(session, plan, request, options, out_run_id);
-    if (status == TDM_OK) return TDM_OK; /* the run leaves the context when it was delivered */
-    tdm_session_give_back_plan(session, plan);
+    if (out_run_id) *out_run_id = run->id;
+    start_submitted(run, request, options);
+    return TDM_OK; /* the run leaves the context when it was delivered */
+  }
+  if (run) {
+    run->status = status; /* it did not run */
+    tdm_run_close(run);
   }
   tdm_context_leave(session->context);
   return status;

@@ -1,7 +1,7 @@
 /* The parameter store: entries at their homes, derived copies with the version they carry, and the
  * admission of runs. Invariants: an entry's memory, shape and home never change once bound; runs
  * that write persistent values hold the store without readers, and alone but for those of the same
- * chain (chain.h); whoever ends a run admits the next ones, in the order they asked. */
+ * chain (run/life.h); whoever ends a run admits the next ones, in the order they asked. */
 #ifndef TANDEM_GRAPH_STORE_STORE_H
 #define TANDEM_GRAPH_STORE_STORE_H
 

@@ -1,0 +1,227 @@
+/* The stages of runs. Invariant: see life.h; a run alone may be over, and gone, as soon as what it
+ * has submitted can end, so nothing touches it after that. */
+#include "graph/run/life.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/park.h"
+
+typedef enum outcome {
+  WAITS, /* for an event; a run alone may be gone */
+  GOES_ON,
+  ENDS,
+} outcome;
+
+static tdm_run_state *ahead_of(const tdm_run_state *run) {
+  return (tdm_run_state *)run->admission.ahead;
+}
+
+static bool is_alone(const tdm_run_state *run) {
+  return !run->admission.chain;
+}
+
+static bool is_stopped(const tdm_run_state *run) {
+  const uint32_t stopped = atomic_load(&run->flight.stopped);
+  return stopped != 0 && stopped != TDM_FLIGHT_CLOSED;
+}
+
+static void fail(tdm_run_state *run, tdm_status status, const char *message) {
+  if (run->status != TDM_OK) return;
+  run->status = status;
+  snprintf(run->message, sizeof run->message, "%s", message);
+}
+
+/* Programs [first, end) of the run; a refusal is the run's failure. */
+static bool submit(tdm_run_state *run, uint32_t first, uint32_t end, bool adopt) {
+  if (first == end) return true;
+  const tdm_status status = tdm_context_submit_part(run->session->context, &run->flight,
+                                                    run->submissions + first, end - first, adopt);
+  if (status != TDM_OK) fail(run, status, tdm_last_message());
+  return status == TDM_OK;
+}
+
+static void expect(tdm_run_state *run, uint32_t submissions) {
+  atomic_store_explicit(&run->flight.remaining, submissions, memory_order_relaxed);
+}
+
+/* ---- From stage to stage ---- */
+
+static outcome wait_for_event(tdm_run_state *run, bool adopt) {
+  (void)run;
+  (void)adopt;
+  return WAITS;
+}
+
+static outcome end(tdm_run_state *run, bool adopt) {
+  (void)adopt;
+  if (run->status == TDM_OK && atomic_load(&run->flight.failed)) tdm_run_note_failure(run);
+  return ENDS;
+}
+
+static outcome leave(tdm_run_state *run) {
+  run->stage = TDM_STAGE_LEFT;
+  return GOES_ON;
+}
+
+static outcome upload(tdm_run_state *run, bool adopt) {
+  const tdm_run_state *ahead = ahead_of(run);
+  (void)adopt;
+  if (run->status != TDM_OK || is_stopped(run)) return leave(run);
+  if (ahead && ahead->stage < TDM_STAGE_UPLOADING) return WAITS;
+  expect(run, run->plan->main_program_count);
+  run->stage = TDM_STAGE_UPLOADING;
+  return submit(run, 0, run->plan->early_program_count, false) ? GOES_ON : leave(run);
+}
+
+/* The rest of the main phase will not be submitted: the run ends when the early programs have. */
+static outcome drop(tdm_run_state *run) {
+  const uint32_t late = run->plan->main_program_count - run->plan->early_program_count;
+  run->stage = TDM_STAGE_DROPPED;
+  const uint32_t left =
+      atomic_fetch_sub_explicit(&run->flight.remaining, late, memory_order_acq_rel);
+  return left == late ? leave(run) : WAITS;
+}
+
+/* What the run finds in the store, and has to wait for of the one ahead. */
+static void follow(tdm_run_state *run, const tdm_run_state *ahead) {
+  const tdm_plan *plan = run->plan;
+  run->flight.previous_bases = NULL;
+  if (ahead) {
+    memcpy(run->previous, ahead->flight.program_bases, plan->program_count * sizeof *run->previous);
+    run->flight.previous_bases = run->previous;
+  }
+  (void)tdm_plan_find_old(plan, ahead != NULL, run->conditions);
+  tdm_run_bind_logs(run, ahead != NULL);
+  tdm_run_set_step(run, ahead ? ahead->scalars[0].step + 1 : run->session->store->steps);
+}
+
+static outcome compute(tdm_run_state *run, bool adopt) {
+  const tdm_plan *plan = run->plan;
+  const tdm_run_state *ahead = ahead_of(run);
+  if (is_stopped(run)) return drop(run);
+  if (ahead && (ahead->stage != TDM_STAGE_UPDATING || ahead->plan != plan)) return WAITS;
+  follow(run, ahead);
+  if (plan->main_program_count == 0) {
+    run->stage = TDM_STAGE_COMPUTED;
+    return GOES_ON;
+  }
+  run->stage = TDM_STAGE_COMPUTING;
+  return submit(run, plan->early_program_count, plan->main_program_count, adopt) ? WAITS
+                                                                                 : drop(run);
+}
+
+static outcome update(tdm_run_state *run, bool adopt) {
+  const tdm_plan *plan = run->plan;
+  const tdm_store *store = run->session->store;
+  (void)adopt;
+  if (ahead_of(run)) return WAITS;
+  const uint32_t updates = plan->program_count - plan->main_program_count;
+  if (updates > 0 && store->broken != TDM_OK) fail(run, store->broken, store->message);
+  if (run->status == TDM_OK && atomic_load(&run->flight.failed)) tdm_run_note_failure(run);
+  if (updates == 0 || run->status != TDM_OK || tdm_flight_close(&run->flight) != TDM_OK)
+    return ENDS;
+  if (plan->records) run->moments.updating_ns = tdm_time_ns();
+  expect(run, updates);
+  run->stage = TDM_STAGE_UPDATING;
+  if (submit(run, plan->main_program_count, plan->program_count, false)) return WAITS;
+  run->stage = TDM_STAGE_COMPUTED;
+  return ENDS;
+}
+
+/* What a run does by itself in a stage. */
+static outcome (*const next[])(tdm_run_state *run, bool adopt) = {
+    [TDM_STAGE_ADMITTED] = wait_for_event,
+    [TDM_STAGE_BOUND] = upload,
+    [TDM_STAGE_UPLOADING] = compute,
+    [TDM_STAGE_DROPPED] = wait_for_event,
+    [TDM_STAGE_LEFT] = end,
+    [TDM_STAGE_COMPUTING] = wait_for_event,
+    [TDM_STAGE_COMPUTED] = update,
+    [TDM_STAGE_UPDATING] = wait_for_event,
+    [TDM_STAGE_UPDATED] = end,
+};
+
+/* Where it is when the event that it waits for in a stage has come. */
+static const tdm_run_stage after[] = {
+    [TDM_STAGE_ADMITTED] = TDM_STAGE_BOUND,
+    [TDM_STAGE_DROPPED] = TDM_STAGE_LEFT,
+    [TDM_STAGE_COMPUTING] = TDM_STAGE_COMPUTED,
+    [TDM_STAGE_UPDATING] = TDM_STAGE_UPDATED,
+};
+
+/* ---- Events ---- */
+
+/* Moves a run on as far as it can go; true: it has ended. */
+static bool go_on(tdm_run_state *run, bool adopt) {
+  outcome found;
+  do {
+    found = next[run->stage](run, adopt);
+  } while (found == GOES_ON);
+  return found == ENDS;
+}
+
+/* Under the lock: whom one lets go on stands behind it, so one pass is enough. Answers those who
+ * have ended, and left. */
+static tdm_admission *go_on_together(tdm_store *store) {
+  tdm_admission *ended = NULL;
+  tdm_admission **last = &ended;
+  for (tdm_admission *at = store->first_writer, *behind; at; at = behind) {
+    behind = at->behind;
+    tdm_run_state *run = (tdm_run_state *)at;
+    if (is_alone(run) || !go_on(run, false)) continue;
+    tdm_store_end_locked(store, at);
+    at->next = NULL;
+    *last = at;
+    last = &at->next;
+  }
+  return ended;
+}
+
+/* Unlocks. Delivers those who have ended, and starts those who could follow them. */
+static void finish(tdm_store *store, tdm_admission *ended) {
+  tdm_admission *admitted = ended ? tdm_store_admit_locked(store) : NULL;
+  pthread_mutex_unlock(&store->lock);
+  for (tdm_admission *following; ended; ended = following) {
+    following = ended->next;
+    tdm_run_complete((tdm_run_state *)ended);
+  }
+  tdm_store_start(admitted);
+}
+
+/* The event that the run waits for has come. */
+static void take_event(tdm_run_state *run, bool adopt) {
+  tdm_store *store = run->session->store;
+  if (is_alone(run)) {
+    run->stage = after[run->stage];
+    if (!go_on(run, adopt)) return;
+    pthread_mutex_lock(&store->lock);
+    tdm_store_end_locked(store, &run->admission);
+    run->admission.next = NULL;
+    finish(store, &run->admission);
+    return;
+  }
+  pthread_mutex_lock(&store->lock);
+  run->stage = after[run->stage];
+  finish(store, go_on_together(store));
+}
+
+void tdm_run_launch(tdm_run_state *run, bool adopt) {
+  if (tdm_run_is_late(run)) (void)tdm_flight_stop(&run->flight, TDM_DEADLINE_EXCEEDED);
+  if (run->plan->records) run->moments.launched_ns = tdm_time_ns();
+  if (run->plan->tuning) run->began_ns = tdm_time_ns();
+  if (run->status == TDM_OK && !is_stopped(run)) {
+    const tdm_status status = tdm_run_bind(run);
+    if (status != TDM_OK) fail(run, status, tdm_last_message());
+  }
+  take_event(run, adopt);
+}
+
+void tdm_run_settled(tdm_flight *flight) {
+  take_event(flight->user, false);
+}
+
+void tdm_runs_go_on(tdm_store *store) {
+  pthread_mutex_lock(&store->lock);
+  finish(store, go_on_together(store));
+}

@@ -243,7 +243,7 @@ static tdm_status schedule_previous(struct scheduler *scheduler, const tdm_step_
     if (known[other->queue] > other->order) continue;
     TDM_TRY(add_wait(scheduler, (tdm_step_wait){.step = candidate, .previous = true}));
     tdm_clock_raise(known, tdm_clocks_row(&scheduler->clocks, other->row), again->queue_count);
-    if (known[other->queue] <= other->order) known[other->queue] = other->order + 1;
+    known[other->queue] = other->order + 1; /* no row knows a step of the row's own queue */
     rose = true;
   }
   step->first_wait = (uint32_t)first_wait;
@@ -255,7 +255,7 @@ static tdm_status schedule_previous(struct scheduler *scheduler, const tdm_step_
 
 static bool carries_storage(const struct scheduler *scheduler) {
   const tdm_schedule *schedule = scheduler->schedule;
-  if (schedule->depth < 2 || schedule->queue_count < 2) return false;
+  if (schedule->depth < 2) return false;
   for (size_t i = 0; i < schedule->storage_count; i++) {
     const bool persistent = schedule->storages[i].kind == TDM_STORAGE_PERSISTENT;
     if (persistent && scheduler->histories[i].writer != 0) return true;

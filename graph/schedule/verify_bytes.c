@@ -164,7 +164,7 @@ static uint32_t place_from(const tdm_bytes *bytes, uint32_t place) {
 
 /* The nearest place with a bit at or before place; NO_PLACE when there is none. */
 static uint32_t place_up_to(const tdm_bytes *bytes, uint32_t place) {
-  for (uint32_t l = 0; l < bytes->level_count; l++) {
+  for (uint32_t l = 0;; l++) { /* the highest level is one word */
     uint64_t bits = bits_up_to(bytes->levels[l][place / 64], place);
     if (bits == 0) {
       if (place / 64 == 0) return NO_PLACE;
@@ -177,7 +177,6 @@ static uint32_t place_up_to(const tdm_bytes *bytes, uint32_t place) {
     }
     return found;
   }
-  return NO_PLACE;
 }
 
 /* ---- Stretches ------------------------------------------------------------------------------- */

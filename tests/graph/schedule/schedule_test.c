@@ -139,6 +139,23 @@ static void the_barrier_orders_updates(void **state) {
   tdm_schedule_deinit(&f.schedule);
 }
 
+/* A plan of updates alone begins with the barrier, which orders nothing before them. */
+static void updates_may_come_first(void **state) {
+  (void)state;
+  struct fixture f;
+  begin(&f, 2);
+  f.schedule.two_phase = true;
+  const uint32_t weight = storage(&f, TDM_STORAGE_PERSISTENT);
+  step(&f, 0, TDM_PHASE_UPDATE);
+  builder_writes(&f.builder, weight);
+  step(&f, 1, TDM_PHASE_UPDATE);
+  builder_reads(&f.builder, weight);
+  plan(&f);
+  assert_waits(&f, 0, "");
+  assert_waits(&f, 1, "0");
+  tdm_schedule_deinit(&f.schedule);
+}
+
 static void runs_in_flight_wait_for_the_one_before(void **state) {
   (void)state;
   struct fixture f;
@@ -267,6 +284,7 @@ int main(void) {
       cmocka_unit_test(waits_that_others_imply_are_left_out),
       cmocka_unit_test(one_queue_needs_no_waits),
       cmocka_unit_test(the_barrier_orders_updates),
+      cmocka_unit_test(updates_may_come_first),
       cmocka_unit_test(runs_in_flight_wait_for_the_one_before),
       cmocka_unit_test(a_refresh_waits_for_readers_of_the_run_before),
       cmocka_unit_test(inputs_and_slots_need_no_order),

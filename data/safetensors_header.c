@@ -220,7 +220,7 @@ static tdm_status read_members(tdm_safetensors_header *header, tdm_json *json, t
   if (json->bytes == 0 || json->text[0] != '{') {
     return tdm_fail(TDM_CORRUPT_DATA, "header byte 0: expected '{'");
   }
-  TDM_TRY(tdm_json_expect(json, '{'));
+  json->at = 1;
   bool more = !tdm_json_accept(json, '}');
   while (more) {
     TDM_TRY(read_member(header, json, names, data_bytes));
@@ -234,7 +234,7 @@ static int compare_places(const void *left, const void *right) {
   const tdm_safetensors_entry *b = *(const tdm_safetensors_entry *const *)right;
   if (a->begin != b->begin) return a->begin < b->begin ? -1 : 1;
   if (a->end != b->end) return a->end < b->end ? -1 : 1;
-  return a < b ? -1 : a > b;
+  return (a > b) - (a < b);
 }
 
 /* The tensors, by place, must follow each other from 0 to data_bytes. */

@@ -157,6 +157,7 @@ static void places_that_do_not_tile(void **state) {
       {TWO(FIELDS("U8", "[2]", "[0,2]"), FIELDS("U8", "[2]", "[0,2]")), 2, CORRUPT, "an overlap"},
       {TWO(FIELDS("U8", "[4]", "[0,4]"), FIELDS("U8", "[1]", "[1,2]")), 4, CORRUPT, "an overlap"},
       {TWO(FIELDS("U8", "[1]", "[0,1]"), FIELDS("U8", "[1]", "[2,3]")), 3, CORRUPT, "a hole"},
+      {TWO(FIELDS("U8", "[1]", "[1,2]"), FIELDS("U8", "[1]", "[2,3]")), 3, CORRUPT, "a hole"},
       {TWO(FIELDS("U8", "[2]", "[0,2]"), FIELDS("U8", "[0]", "[1,1]")), 2, CORRUPT, "an overlap"},
       {"{\"a\":" FIELDS("U8", "[1]", "[0,1]") ",\"a\":" FIELDS("U8", "[1]", "[1,2]") "}", 2,
        CORRUPT, "the name \"a\" stands there twice"},

@@ -23,6 +23,16 @@ static tdm_tensor_list *load_header(const data_fixture *fixture, const char *hea
   return list;
 }
 
+static void every_dtype_has_a_name(void **state) {
+  (void)state;
+  for (size_t i = 0; i < DTYPES; i++) {
+    tdm_dtype found = TDM_DTYPE_NONE;
+    assert_int_equal(tdm_safetensors_dtype(tdm_safetensors_dtype_name(dtypes[i]), &found), TDM_OK);
+    assert_int_equal(found, dtypes[i]);
+  }
+  assert_null(tdm_safetensors_dtype_name(TDM_DTYPE_NONE));
+}
+
 /* Bytes that are legal for every dtype: 0 and 1 in an irregular order. */
 static void fill_bytes(unsigned char *bytes, size_t count, unsigned salt) {
   for (size_t i = 0; i < count; i++)
@@ -202,6 +212,7 @@ static void big_data_is_mapped_and_not_copied(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_dtype_has_a_name),
       cmocka_unit_test_setup_teardown(every_dtype_there_and_back_from_cpu, set_up, tear_down),
       cmocka_unit_test_setup_teardown(every_dtype_there_and_back_from_sim, set_up, tear_down),
       cmocka_unit_test_setup_teardown(names_of_all_kinds_come_back, set_up, tear_down),

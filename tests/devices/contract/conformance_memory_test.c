@@ -78,10 +78,12 @@ static void no_bytes_are_a_block_too(void **state) {
 
 static void a_shortage_is_told(void **state) {
   tdm_device *device = test_device(*state, TEST_DEVICE);
-  tdm_memory memory = {.address = 1};
-  assert_status(device->ops->allocate(device, SIZE_MAX / 4, &memory), TDM_OUT_OF_MEMORY);
-  assert_int_equal(memory.address, 0);
-  assert_message("out of memory");
+  for (size_t bytes = SIZE_MAX / 4; bytes <= SIZE_MAX / 2; bytes += SIZE_MAX / 4) {
+    tdm_memory memory = {.address = 1};
+    assert_status(device->ops->allocate(device, bytes, &memory), TDM_OUT_OF_MEMORY);
+    assert_int_equal(memory.address, 0);
+    assert_message("out of memory");
+  }
   tdm_tensor *tensor = tdm_tensor_create(*state, TEST_DEVICE, TDM_FLOAT32,
                                          tdm_shape_of(2, (int64_t)1 << 30, (int64_t)1 << 28));
   assert_null(tensor);
@@ -172,6 +174,28 @@ static void hidden_addresses_are_refused_elsewhere(void **state) {
   }
 }
 
+/* cpu copies between addresses of the host: neither another device's, nor for another device. */
+static void the_host_copies_host_memory_only(void **state) {
+  tdm_device *owner = test_device(*state, TEST_DEVICE);
+  if (owner->host_addressable) skip();
+  tdm_device *host = test_device(*state, "cpu:0");
+  tdm_memory hidden;
+  assert_ok(owner->ops->allocate(owner, 8, &hidden));
+  int64_t value = 5;
+  const tdm_address address = (tdm_address)&value;
+  const tdm_copy within = {.from_device = host, .to_device = host, .bytes = sizeof value};
+  assert_status(host->ops->copy(host, &within, hidden.address, address), TDM_INVALID_ARGUMENT);
+  assert_status(host->ops->copy(host, &within, address, hidden.address), TDM_INVALID_ARGUMENT);
+  assert_message(owner->name);
+  const tdm_copy from = {.from_device = owner, .to_device = host, .bytes = sizeof value};
+  assert_status(host->ops->copy(host, &from, hidden.address, address), TDM_UNSUPPORTED);
+  const tdm_copy to = {.from_device = host, .to_device = owner, .bytes = sizeof value};
+  assert_status(host->ops->copy(host, &to, address, hidden.address), TDM_UNSUPPORTED);
+  assert_message(owner->name);
+  assert_int_equal(value, 5);
+  owner->ops->release(owner, &hidden);
+}
+
 /* A device that is not the host knows which of its addresses live. */
 static void dead_and_overlong_addresses_are_refused(void **state) {
   tdm_device *device = test_device(*state, TEST_DEVICE);
@@ -207,6 +231,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(allocations_fail_on_demand, set_up, tear_down),
       cmocka_unit_test_setup_teardown(the_host_reads_host_memory_only, set_up, tear_down),
       cmocka_unit_test_setup_teardown(hidden_addresses_are_refused_elsewhere, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(the_host_copies_host_memory_only, set_up, tear_down),
       cmocka_unit_test_setup_teardown(dead_and_overlong_addresses_are_refused, set_up, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

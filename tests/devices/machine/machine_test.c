@@ -162,6 +162,32 @@ static void described_devices_execute_nothing(void **state) {
   assert_int_equal(tdm_tensor_write(tensor, numbers, sizeof numbers), TDM_UNSUPPORTED);
   assert_non_null(strstr(tdm_last_message(), "paper:1 is only described"));
   tdm_tensor_release(tensor);
+  tdm_device *device = tdm_context_find_device(context, "paper:2");
+  tdm_memory memory;
+  assert_ok(device->ops->allocate(device, 64, &memory));
+  void *pointer = &memory;
+  assert_int_equal(device->ops->translate(device, memory.address, 64, &pointer), TDM_UNSUPPORTED);
+  assert_null(pointer);
+  assert_non_null(strstr(tdm_last_message(), "paper:2 is only described"));
+  device->ops->release(device, &memory);
+  assert_int_equal(memory.address, 0);
+  tdm_context_release(context);
+  (void)remove(path);
+  free(path);
+}
+
+/* An allocation that fails takes nothing of what there is. */
+static void their_allocations_may_fail(void **state) {
+  (void)state;
+  char *path = write_machine(two_hosts);
+  tdm_context *context = create(path);
+  assert_non_null(context);
+  tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_ALLOCATION, 1, false);
+  assert_null(tdm_tensor_create(context, "paper:0", TDM_UINT8, tdm_shape_of(1, 1000)));
+  assert_non_null(strstr(tdm_last_message(), "injected failure of allocation 1"));
+  tdm_tensor *tensor = tdm_tensor_create(context, "paper:0", TDM_UINT8, tdm_shape_of(1, 1000000));
+  assert_non_null(tensor); /* all of it: what failed took nothing */
+  tdm_tensor_release(tensor);
   tdm_context_release(context);
   (void)remove(path);
   free(path);
@@ -207,6 +233,7 @@ int main(void) {
       cmocka_unit_test(what_is_wrong_is_named),
       cmocka_unit_test(routes_follow_the_description),
       cmocka_unit_test(described_devices_execute_nothing),
+      cmocka_unit_test(their_allocations_may_fail),
       cmocka_unit_test(memory_has_its_size),
       cmocka_unit_test(without_a_description_there_are_none),
   };

@@ -36,7 +36,7 @@ void *tdm_allocate(const tdm_allocator *allocator, size_t bytes, const char *wha
   if (bytes <= PTRDIFF_MAX - TDM_ALLOCATION_ALIGNMENT) {
     memory = allocator->allocate(allocator->user, bytes, TDM_ALLOCATION_ALIGNMENT);
   }
-  if (memory == NULL) {
+  if (!memory) {
     (void)tdm_fail_memory(bytes, what);
     return NULL;
   }
@@ -45,18 +45,18 @@ void *tdm_allocate(const tdm_allocator *allocator, size_t bytes, const char *wha
 }
 
 void tdm_release(const tdm_allocator *allocator, void *memory, size_t bytes) {
-  if (memory != NULL) allocator->release(allocator->user, memory, bytes);
+  if (memory) allocator->release(allocator->user, memory, bytes);
 }
 
 char *tdm_string_copy(const tdm_allocator *allocator, const char *text) {
   const size_t bytes = strlen(text) + 1;
   char *copy = tdm_allocate(allocator, bytes, "a string");
-  if (copy != NULL) memcpy(copy, text, bytes);
+  if (copy) memcpy(copy, text, bytes);
   return copy;
 }
 
 void tdm_string_release(const tdm_allocator *allocator, char *text) {
-  if (text != NULL) tdm_release(allocator, text, strlen(text) + 1);
+  if (text) tdm_release(allocator, text, strlen(text) + 1);
 }
 
 tdm_status tdm_array_reserve(const tdm_allocator *allocator, void **items, size_t *capacity,
@@ -66,8 +66,8 @@ tdm_status tdm_array_reserve(const tdm_allocator *allocator, void **items, size_
   if (grown < needed) grown = needed;
   if (item_bytes != 0 && grown > SIZE_MAX / item_bytes) return tdm_fail_memory(SIZE_MAX, what);
   void *memory = tdm_allocate(allocator, grown * item_bytes, what);
-  if (memory == NULL) return TDM_OUT_OF_MEMORY;
-  if (*items != NULL) {
+  if (!memory) return TDM_OUT_OF_MEMORY;
+  if (*items) {
     memcpy(memory, *items, *capacity * item_bytes);
     tdm_release(allocator, *items, *capacity * item_bytes);
   }

@@ -37,7 +37,7 @@ bool tdm_dtype_is_floating(tdm_dtype dtype) {
 }
 
 tdm_dtype tdm_dtype_from_name(const char *name) {
-  if (name == NULL) return TDM_DTYPE_NONE;
+  if (!name) return TDM_DTYPE_NONE;
   for (int i = TDM_DTYPE_NONE + 1; i < TDM_DTYPE_COUNT; i++) {
     if (strcmp(name, dtype_rows[i].name) == 0 ||
         strcmp(name, dtype_rows[i].safetensors_name) == 0) {

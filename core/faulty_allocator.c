@@ -25,7 +25,7 @@ static void *allocate_faulty(void *user, size_t bytes, size_t alignment) {
     return NULL;
   }
   void *memory = faulty->under.allocate(faulty->under.user, bytes, alignment);
-  if (memory == NULL) return NULL;
+  if (!memory) return NULL;
   const int64_t now = atomic_fetch_add(&faulty->outstanding_bytes, (int64_t)bytes) + (int64_t)bytes;
   int64_t peak = atomic_load(&faulty->peak_bytes);
   while (now > peak && !atomic_compare_exchange_weak(&faulty->peak_bytes, &peak, now)) {
@@ -35,7 +35,7 @@ static void *allocate_faulty(void *user, size_t bytes, size_t alignment) {
 
 static void release_faulty(void *user, void *memory, size_t bytes) {
   tdm_faulty_allocator *faulty = user;
-  if (memory == NULL) return;
+  if (!memory) return;
   faulty->under.release(faulty->under.user, memory, bytes);
   /* Last: whoever sees nothing outstanding may destroy the allocator. */
   atomic_fetch_sub(&faulty->outstanding_bytes, (int64_t)bytes);
@@ -43,7 +43,7 @@ static void release_faulty(void *user, void *memory, size_t bytes) {
 
 tdm_faulty_allocator *tdm_faulty_allocator_create(void) {
   tdm_faulty_allocator *faulty = calloc(1, sizeof(*faulty));
-  if (faulty != NULL) faulty->under = tdm_allocator_default();
+  if (faulty) faulty->under = tdm_allocator_default();
   return faulty;
 }
 

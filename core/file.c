@@ -17,7 +17,7 @@ static tdm_status check_regular(const char *what, const char *path, const struct
 
 tdm_status tdm_file_open(const char *what, const char *path, tdm_file *out_file) {
   *out_file = (tdm_file){.descriptor = -1};
-  if (path == NULL || path[0] == '\0') {
+  if (!path || path[0] == '\0') {
     return tdm_fail(TDM_INVALID_ARGUMENT, "%s: no path was given", what);
   }
   const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -86,7 +86,7 @@ tdm_status tdm_file_read(const tdm_allocator *allocator, const char *what, const
     goto done;
   }
   text = tdm_allocate(allocator, file.bytes + 1, "a file's text");
-  if (text == NULL) {
+  if (!text) {
     status = TDM_OUT_OF_MEMORY;
     goto done;
   }

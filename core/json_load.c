@@ -10,7 +10,7 @@ tdm_status tdm_json_load(const char *text, size_t bytes, const char *source, jso
   tdm_plain_locale_enter(&locale);
   *out_root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
   tdm_plain_locale_leave(&locale);
-  if (*out_root != NULL) return TDM_OK;
+  if (*out_root) return TDM_OK;
   if (json_error_code(&error) == json_error_out_of_memory)
     return tdm_fail(TDM_OUT_OF_MEMORY, "%s: no memory for what it says", source);
   return tdm_fail(TDM_CORRUPT_DATA, "%s:%d: is no JSON: %.100s", source, error.line, error.text);

@@ -80,7 +80,7 @@ static void put_key(tdm_json_writer *writer, const char *key) {
   if (!writer->is_first) put_byte(writer, ',');
   if (writer->depth > 0) put_line(writer);
   writer->is_first = false;
-  if (key == NULL) return;
+  if (!key) return;
   put_quoted(writer, key);
   put_text(writer, writer->depth > writer->lines_depth ? ":" : ": ");
 }
@@ -103,7 +103,7 @@ void tdm_json_close(tdm_json_writer *writer, char closing) {
 
 void tdm_json_put_string(tdm_json_writer *writer, const char *key, const char *text) {
   put_key(writer, key);
-  if (text == NULL) {
+  if (!text) {
     put_text(writer, "null");
   } else {
     put_quoted(writer, text);

@@ -63,14 +63,14 @@ static void leave(tdm_loop *loop) {
 static bool run_posted(tdm_loop *loop) {
   tdm_loop_task *newest = atomic_exchange(&loop->posted, NULL);
   tdm_loop_task *oldest = NULL;
-  while (newest != NULL) {
+  while (newest) {
     tdm_loop_task *next = newest->next;
     newest->next = oldest;
     oldest = newest;
     newest = next;
   }
   const bool ran = oldest != NULL;
-  while (oldest != NULL) {
+  while (oldest) {
     tdm_loop_task *next = oldest->next; /* run may release the task */
     oldest->run(oldest);
     oldest = next;
@@ -88,7 +88,7 @@ static void keep_running(tdm_loop *loop) {
  */
 static void update_reference(tdm_loop *loop) {
   if (loop->owned || atomic_load(&loop->closing)) return;
-  if (atomic_load(&loop->holds) > 0 || atomic_load(&loop->posted) != NULL) {
+  if (atomic_load(&loop->holds) > 0 || atomic_load(&loop->posted)) {
     uv_ref((uv_handle_t *)&loop->wake);
   } else {
     uv_unref((uv_handle_t *)&loop->wake);
@@ -104,9 +104,9 @@ static void set_alarm(tdm_loop *loop) {
   if (atomic_load(&loop->closing)) return;
   (void)pthread_mutex_lock(&loop->timers_lock);
   const tdm_timer *earliest = loop->timers.root;
-  const uint64_t due_ns = earliest != NULL ? earliest->due_ns : 0;
+  const uint64_t due_ns = earliest ? earliest->due_ns : 0;
   (void)pthread_mutex_unlock(&loop->timers_lock);
-  if (earliest == NULL) {
+  if (!earliest) {
     (void)uv_timer_stop(&loop->alarm);
     return;
   }
@@ -119,15 +119,15 @@ static void set_alarm(tdm_loop *loop) {
 static tdm_timer *take_due(tdm_loop *loop) {
   (void)pthread_mutex_lock(&loop->timers_lock);
   tdm_timer *timer = loop->timers.root;
-  if (timer != NULL && timer->due_ns > tdm_time_ns()) timer = NULL;
-  if (timer != NULL) tdm_timers_remove(&loop->timers, timer);
+  if (timer && timer->due_ns > tdm_time_ns()) timer = NULL;
+  if (timer) tdm_timers_remove(&loop->timers, timer);
   (void)pthread_mutex_unlock(&loop->timers_lock);
   return timer;
 }
 
 static void on_alarm(uv_timer_t *alarm) {
   tdm_loop *loop = alarm->data;
-  for (tdm_timer *timer = take_due(loop); timer != NULL; timer = take_due(loop))
+  for (tdm_timer *timer = take_due(loop); timer; timer = take_due(loop))
     timer->run(timer);
   set_alarm(loop);
 }
@@ -158,7 +158,7 @@ static void free_loop(tdm_loop *loop) {
 }
 
 static void finish(tdm_loop *loop) {
-  if (loop->closed != NULL) loop->closed(loop->closed_user);
+  if (loop->closed) loop->closed(loop->closed_user);
   free_loop(loop);
 }
 
@@ -254,10 +254,10 @@ tdm_status tdm_loop_create(const tdm_allocator *allocator, struct uv_loop_s *cal
                            tdm_loop **out_loop) {
   *out_loop = NULL;
   tdm_loop *loop = tdm_allocate(allocator, sizeof(*loop), "a loop");
-  if (loop == NULL) return TDM_OUT_OF_MEMORY;
+  if (!loop) return TDM_OUT_OF_MEMORY;
   loop->allocator = *allocator;
   (void)pthread_mutex_init(&loop->timers_lock, NULL); /* glibc's takes nothing */
-  loop->owned = caller_loop == NULL;
+  loop->owned = !caller_loop;
   loop->wake.data = loop;
   tdm_low_descriptors low;
   tdm_status status = tdm_low_descriptors_hold(&low);
@@ -302,7 +302,7 @@ void tdm_loop_unhold(tdm_loop *loop) {
 }
 
 void tdm_loop_close(tdm_loop *loop, void (*closed)(void *user), void *user) {
-  if (loop == NULL) return;
+  if (!loop) return;
   loop->closed = closed;
   loop->closed_user = user;
   if (!loop->owned) {

@@ -11,7 +11,7 @@ void tdm_map_init(tdm_map *map, const tdm_allocator *allocator) {
 }
 
 void tdm_map_deinit(tdm_map *map) {
-  if (map->entries != NULL) {
+  if (map->entries) {
     tdm_release(&map->allocator, map->entries, map->capacity * sizeof(tdm_map_entry));
   }
   map->entries = NULL;
@@ -27,8 +27,7 @@ static uint64_t hash_of(const tdm_map *map, const char *key) {
 static size_t find_slot(const tdm_map_entry *entries, size_t capacity, const char *key,
                         uint64_t hash) {
   size_t slot = (size_t)hash & (capacity - 1);
-  while (entries[slot].key != NULL &&
-         (entries[slot].hash != hash || strcmp(entries[slot].key, key) != 0)) {
+  while (entries[slot].key && (entries[slot].hash != hash || strcmp(entries[slot].key, key) != 0)) {
     slot = (slot + 1) & (capacity - 1);
   }
   return slot;
@@ -44,10 +43,10 @@ static tdm_status grow(tdm_map *map) {
   if (map->capacity == 0) TDM_TRY(tdm_siphash_key_draw(&map->key));
   if (capacity > SIZE_MAX / sizeof(tdm_map_entry)) return tdm_fail_memory(SIZE_MAX, "a map");
   tdm_map_entry *entries = tdm_allocate(&map->allocator, capacity * sizeof(tdm_map_entry), "a map");
-  if (entries == NULL) return TDM_OUT_OF_MEMORY;
+  if (!entries) return TDM_OUT_OF_MEMORY;
   for (size_t i = 0; i < map->capacity; i++) {
     const tdm_map_entry *entry = &map->entries[i];
-    if (entry->key != NULL) entries[find_slot(entries, capacity, entry->key, entry->hash)] = *entry;
+    if (entry->key) entries[find_slot(entries, capacity, entry->key, entry->hash)] = *entry;
   }
   const size_t count = map->count;
   tdm_map_deinit(map);
@@ -61,7 +60,7 @@ tdm_status tdm_map_put(tdm_map *map, const char *key, void *value) {
   if (map->count + 1 > map->capacity / 4 * 3) TDM_TRY(grow(map));
   const uint64_t hash = hash_of(map, key);
   tdm_map_entry *entry = &map->entries[find_slot(map->entries, map->capacity, key, hash)];
-  if (entry->key == NULL) {
+  if (!entry->key) {
     entry->key = key;
     entry->hash = hash;
     map->count++;
@@ -75,9 +74,9 @@ void *tdm_map_remove(tdm_map *map, const char *key) {
   const size_t mask = map->capacity - 1;
   size_t hole = find_slot(map->entries, map->capacity, key, hash_of(map, key));
   void *value = map->entries[hole].value;
-  if (map->entries[hole].key == NULL) return NULL;
+  if (!map->entries[hole].key) return NULL;
   /* An entry may move up into the hole if its own slot is not between the hole and itself. */
-  for (size_t i = (hole + 1) & mask; map->entries[i].key != NULL; i = (i + 1) & mask) {
+  for (size_t i = (hole + 1) & mask; map->entries[i].key; i = (i + 1) & mask) {
     const size_t home = (size_t)map->entries[i].hash & mask;
     if (((i - home) & mask) >= ((i - hole) & mask)) {
       map->entries[hole] = map->entries[i];

@@ -9,13 +9,13 @@
 #include "core/hash.h"
 
 uint64_t tdm_random_stream(const char *name) {
-  return tdm_hash_string(name == NULL ? "" : name, 0);
+  return tdm_hash_string(!name ? "" : name, 0);
 }
 
 void tdm_random_block(const tdm_random *random, uint64_t block, uint32_t out[4]) {
   const tdm_random none = {0};
-  if (random == NULL) random = &none;
-  if (out != NULL) tdm_philox_block(random->seed, random->stream, random->step, block, out);
+  if (!random) random = &none;
+  if (out) tdm_philox_block(random->seed, random->stream, random->step, block, out);
 }
 
 uint32_t tdm_random_uint32(const tdm_random *random, uint64_t index) {

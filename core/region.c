@@ -32,7 +32,7 @@ void tdm_region_deinit(tdm_region *region) {
 /* A new chunk with at least room bytes behind its header; its first usable byte, or NULL. */
 static char *add_chunk(tdm_region *region, size_t bytes, const char *what) {
   tdm_region_chunk *chunk = tdm_allocate(region->allocator, bytes, what);
-  if (chunk == NULL) {
+  if (!chunk) {
     region->failed = true;
     return NULL;
   }
@@ -54,9 +54,9 @@ void *tdm_region_take(tdm_region *region, size_t bytes, const char *what) {
     /* A big piece gets a chunk of its own; the rest of the current one stays in use. */
     return add_chunk(region, rounded + REGION_HEADER_BYTES, what);
   }
-  if (region->cursor == NULL || rounded > (size_t)(region->end - region->cursor)) {
+  if (!region->cursor || rounded > (size_t)(region->end - region->cursor)) {
     char *first = add_chunk(region, REGION_CHUNK_BYTES, what);
-    if (first == NULL) return NULL;
+    if (!first) return NULL;
     region->cursor = first;
     region->end = first + (REGION_CHUNK_BYTES - REGION_HEADER_BYTES);
   }
@@ -68,7 +68,7 @@ void *tdm_region_take(tdm_region *region, size_t bytes, const char *what) {
 char *tdm_region_string(tdm_region *region, const char *text) {
   const size_t bytes = strlen(text) + 1;
   char *copy = tdm_region_take(region, bytes, "a string");
-  if (copy != NULL) memcpy(copy, text, bytes);
+  if (copy) memcpy(copy, text, bytes);
   return copy;
 }
 
@@ -84,7 +84,7 @@ char *tdm_region_format(tdm_region *region, const char *format, ...) {
   } else {
     text = tdm_region_take(region, (size_t)length + 1, "a string");
   }
-  if (text != NULL) (void)vsnprintf(text, (size_t)length + 1, format, again);
+  if (text) (void)vsnprintf(text, (size_t)length + 1, format, again);
   va_end(again);
   va_end(arguments);
   return text;

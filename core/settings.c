@@ -24,7 +24,7 @@ bool tdm_setting_next(const char **cursor, const char *source, tdm_setting *out_
   const char *end = begin + strcspn(begin, ",");
   const char *equals = memchr(begin, '=', (size_t)(end - begin));
   const bool trailing = *end == ',' && end[1] == '\0';
-  if (equals == NULL || trailing ||
+  if (!equals || trailing ||
       !copy_part(out_setting->key, sizeof(out_setting->key), begin, equals) ||
       !copy_part(out_setting->value, sizeof(out_setting->value), equals + 1, end)) {
     *out_status =

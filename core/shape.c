@@ -24,11 +24,11 @@ static int64_t name_limit(void) {
 /* 1..37; 0 for what a name cannot hold. */
 static int name_digit(char character) {
   const char *found = character == '\0' ? NULL : strchr(name_alphabet + 1, character);
-  return found == NULL ? 0 : (int)(found - name_alphabet);
+  return !found ? 0 : (int)(found - name_alphabet);
 }
 
 tdm_dim tdm_dim_named(const char *name) {
-  if (name == NULL || name[0] == '\0') return TDM_DIM_INVALID;
+  if (!name || name[0] == '\0') return TDM_DIM_INVALID;
   int64_t number = 0;
   int64_t place = 1;
   for (size_t i = 0; name[i] != '\0'; i++) {
@@ -61,7 +61,7 @@ bool tdm_dim_is_named(tdm_dim dim) {
 }
 
 const char *tdm_dim_text(tdm_dim dim, char *text) {
-  if (text == NULL) return "";
+  if (!text) return "";
   char name[NAME_LENGTH + 1];
   if (dim >= -1) {
     (void)snprintf(text, 24, "%" PRId64, dim);
@@ -79,7 +79,7 @@ static bool dim_is_legal(tdm_dim dim) {
 
 tdm_shape tdm_shape_make(int rank, const tdm_dim *dims) {
   tdm_shape shape = {.rank = -1};
-  if (rank < 0 || rank > TDM_MAX_RANK || (rank > 0 && dims == NULL)) return shape;
+  if (rank < 0 || rank > TDM_MAX_RANK || (rank > 0 && !dims)) return shape;
   for (int i = 0; i < rank; i++) {
     if (!dim_is_legal(dims[i])) return (tdm_shape){.rank = -1};
     shape.dims[i] = dims[i];
@@ -93,7 +93,7 @@ tdm_shape tdm_shape_scalar(void) {
 }
 
 bool tdm_shape_is_valid(const tdm_shape *shape) {
-  if (shape == NULL) return false;
+  if (!shape) return false;
   if (shape->rank < 0 || shape->rank > TDM_MAX_RANK) return false;
   for (int i = 0; i < shape->rank; i++) {
     if (!dim_is_legal(shape->dims[i])) return false;
@@ -102,7 +102,7 @@ bool tdm_shape_is_valid(const tdm_shape *shape) {
 }
 
 bool tdm_shape_equal(const tdm_shape *a, const tdm_shape *b) {
-  if (a == NULL || b == NULL) return a == b;
+  if (!a || !b) return a == b;
   if (a->rank != b->rank) return false;
   if (a->rank < 0 || a->rank > TDM_MAX_RANK) return true; /* both invalid in the same way */
   for (int i = 0; i < a->rank; i++) {
@@ -112,7 +112,7 @@ bool tdm_shape_equal(const tdm_shape *a, const tdm_shape *b) {
 }
 
 bool tdm_shape_is_concrete(const tdm_shape *shape) {
-  if (shape == NULL) return false;
+  if (!shape) return false;
   if (shape->rank < 0 || shape->rank > TDM_MAX_RANK) return false;
   for (int i = 0; i < shape->rank; i++) {
     if (!tdm_dim_is_size(shape->dims[i])) return false;
@@ -142,9 +142,9 @@ int64_t tdm_shape_bytes(const tdm_shape *shape, tdm_dtype dtype) {
 }
 
 const char *tdm_shape_text(const tdm_shape *shape, char *text, size_t capacity) {
-  if (text == NULL) return "";
+  if (!text) return "";
   if (capacity == 0) return text;
-  if (shape == NULL || shape->rank < 0 || shape->rank > TDM_MAX_RANK) {
+  if (!shape || shape->rank < 0 || shape->rank > TDM_MAX_RANK) {
     (void)snprintf(text, capacity, "invalid");
     return text;
   }

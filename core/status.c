@@ -56,7 +56,7 @@ const char *tdm_last_message(void) {
 /* An argument may be the old message itself, so the new one is built beside it. */
 static void set_message(const char *format, va_list arguments) {
   char text[TDM_MESSAGE_BYTES];
-  if (format == NULL) format = "no reason was given";
+  if (!format) format = "no reason was given";
   tdm_plain_locale locale;
   tdm_plain_locale_enter(&locale);
   if (vsnprintf(text, sizeof(text), format, arguments) < 0) {
@@ -91,7 +91,7 @@ tdm_status tdm_fail_within(tdm_status status, const char *format, ...) {
 tdm_status tdm_fail_null(const char *what) {
   static const char joint[] = "; the failure before it: ";
   const char *told = strstr(thread_message, joint);
-  const char *cause = told == NULL ? thread_message : told + sizeof(joint) - 1;
+  const char *cause = !told ? thread_message : told + sizeof(joint) - 1;
   return tdm_fail(TDM_INVALID_ARGUMENT, "%s is NULL%s%s", what, cause[0] == '\0' ? "" : joint,
                   cause);
 }

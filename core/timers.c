@@ -6,15 +6,15 @@
 
 /* Makes the later of two heaps the first child of the other; both may be NULL. */
 static tdm_timer *meld(tdm_timer *a, tdm_timer *b) {
-  if (a == NULL) return b;
-  if (b == NULL) return a;
+  if (!a) return b;
+  if (!b) return a;
   if (b->due_ns < a->due_ns) {
     tdm_timer *later = a;
     a = b;
     b = later;
   }
   b->next = a->child;
-  if (b->next != NULL) b->next->link = &b->next;
+  if (b->next) b->next->link = &b->next;
   a->child = b;
   b->link = &a->child;
   return a;
@@ -22,7 +22,7 @@ static tdm_timer *meld(tdm_timer *a, tdm_timer *b) {
 
 static void put_root(tdm_timers *timers, tdm_timer *root) {
   timers->root = root;
-  if (root == NULL) return;
+  if (!root) return;
   root->next = NULL;
   root->link = &timers->root;
 }
@@ -30,16 +30,16 @@ static void put_root(tdm_timers *timers, tdm_timer *root) {
 /* Melds siblings in pairs, then the pairs from the last to the first. */
 static tdm_timer *meld_siblings(tdm_timer *first) {
   tdm_timer *pairs = NULL; /* the latest first, through next */
-  while (first != NULL) {
+  while (first) {
     tdm_timer *second = first->next;
-    tdm_timer *rest = second != NULL ? second->next : NULL;
+    tdm_timer *rest = second ? second->next : NULL;
     tdm_timer *pair = meld(first, second);
     pair->next = pairs;
     pairs = pair;
     first = rest;
   }
   tdm_timer *heap = NULL;
-  while (pairs != NULL) {
+  while (pairs) {
     tdm_timer *rest = pairs->next;
     heap = meld(heap, pairs);
     pairs = rest;
@@ -53,9 +53,9 @@ void tdm_timers_add(tdm_timers *timers, tdm_timer *timer) {
 }
 
 void tdm_timers_remove(tdm_timers *timers, tdm_timer *timer) {
-  if (timer->link == NULL) return;
+  if (!timer->link) return;
   *timer->link = timer->next;
-  if (timer->next != NULL) timer->next->link = timer->link;
+  if (timer->next) timer->next->link = timer->link;
   tdm_timer *below = meld_siblings(timer->child);
   timer->child = timer->next = NULL;
   timer->link = NULL;

@@ -38,7 +38,7 @@ static tdm_status put_path(char *out_path, const char *folder, size_t folder_byt
 /* Bytes of path up to its last '/', that included; 0 for a bare name. */
 static size_t folder_bytes_of(const char *path) {
   const char *slash = strrchr(path, '/');
-  return slash == NULL ? 0 : (size_t)(slash - path) + 1;
+  return !slash ? 0 : (size_t)(slash - path) + 1;
 }
 
 /* Follows the links that path's last part is, so that they stay and what they lead to is written,
@@ -160,7 +160,7 @@ tdm_status tdm_whole_file_create(const tdm_allocator *allocator, const char *pat
                                  tdm_whole_file **out_file) {
   *out_file = NULL;
   tdm_whole_file *file = tdm_allocate(allocator, sizeof(*file), "a file to write");
-  if (file == NULL) return TDM_OUT_OF_MEMORY;
+  if (!file) return TDM_OUT_OF_MEMORY;
   file->allocator = *allocator;
   file->descriptor = -1;
   mode_t mode = 0;
@@ -209,7 +209,7 @@ tdm_status tdm_whole_file_commit(tdm_whole_file *file) {
 }
 
 void tdm_whole_file_destroy(tdm_whole_file *file) {
-  if (file == NULL) return;
+  if (!file) return;
   const tdm_allocator allocator = file->allocator;
   if (file->descriptor >= 0) {
     (void)unlink(file->temporary);

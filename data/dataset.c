@@ -11,7 +11,7 @@
 tdm_status tdm_options_copy(void *out_options, size_t bytes, const void *options, size_t least,
                             const char *name) {
   memset(out_options, 0, bytes);
-  if (options == NULL) return TDM_OK;
+  if (!options) return TDM_OK;
   size_t given = 0;
   memcpy(&given, options, sizeof(given));
   if (given < least || given > bytes) {
@@ -27,9 +27,9 @@ tdm_status tdm_host_tensor_create(tdm_context *context, tdm_device *near, tdm_dt
   const int64_t bytes = tdm_shape_bytes(shape, dtype);
   if (bytes < 0) return tdm_fail_memory(SIZE_MAX, "a tensor of a batch");
   tdm_device *device = tdm_context_find_device(context, "cpu:0");
-  if (device == NULL) return TDM_UNAVAILABLE;
+  if (!device) return TDM_UNAVAILABLE;
   tdm_storage *storage = NULL;
-  tdm_device *partner = near == NULL || near->host_addressable ? NULL : near;
+  tdm_device *partner = !near || near->host_addressable ? NULL : near;
   TDM_TRY(tdm_storage_create(context, device, partner, (size_t)bytes, &storage));
   const tdm_status status = tdm_tensor_over(storage, 0, dtype, shape, out_tensor);
   tdm_storage_release(storage);
@@ -37,7 +37,7 @@ tdm_status tdm_host_tensor_create(tdm_context *context, tdm_device *near, tdm_dt
 }
 
 static tdm_status check_field(const tdm_field *field, size_t index) {
-  if (field->name == NULL || field->name[0] == '\0') {
+  if (!field->name || field->name[0] == '\0') {
     return tdm_fail(TDM_INVALID_ARGUMENT, "dataset: field %zu has no name", index);
   }
   if (tdm_dtype_bytes(field->dtype) == 0) {
@@ -53,12 +53,11 @@ static tdm_status check_field(const tdm_field *field, size_t index) {
 }
 
 static tdm_status check_source(const tdm_dataset_source *source) {
-  if (source->item == NULL) return tdm_fail(TDM_INVALID_ARGUMENT, "dataset: item is NULL");
+  if (!source->item) return tdm_fail(TDM_INVALID_ARGUMENT, "dataset: item is NULL");
   if (source->length < 0) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "dataset: length is %lld", (long long)source->length);
   }
-  if (source->field_count < 1 || source->field_count > TDM_DATASET_MAX_FIELDS ||
-      source->fields == NULL) {
+  if (source->field_count < 1 || source->field_count > TDM_DATASET_MAX_FIELDS || !source->fields) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "dataset: field_count is %zu, not 1 to %d",
                     source->field_count, TDM_DATASET_MAX_FIELDS);
   }
@@ -87,7 +86,7 @@ static void free_dataset(tdm_dataset *dataset) {
 /* Where NULL is returned, user is still the caller's: destroy has not been called. */
 tdm_dataset *tdm_dataset_create(tdm_context *context, const tdm_dataset_source *given) {
   tdm_dataset_source source;
-  if (context == NULL || given == NULL) {
+  if (!context || !given) {
     (void)tdm_fail(TDM_INVALID_ARGUMENT, "dataset: %s is NULL", given ? "context" : "source");
     return NULL;
   }
@@ -97,7 +96,7 @@ tdm_dataset *tdm_dataset_create(tdm_context *context, const tdm_dataset_source *
   }
   const tdm_allocator *allocator = tdm_context_allocator(context);
   tdm_dataset *dataset = tdm_allocate(allocator, sizeof(*dataset), "a dataset");
-  if (dataset == NULL) return NULL;
+  if (!dataset) return NULL;
   atomic_init(&dataset->references, 1);
   dataset->context = tdm_context_retain(context);
   dataset->length = source.length;
@@ -109,7 +108,7 @@ tdm_dataset *tdm_dataset_create(tdm_context *context, const tdm_dataset_source *
     dataset->field_bytes[i] =
         (size_t)tdm_shape_bytes(&source.fields[i].shape, source.fields[i].dtype);
     dataset->fields[i].name = tdm_string_copy(allocator, source.fields[i].name);
-    if (dataset->fields[i].name == NULL) {
+    if (!dataset->fields[i].name) {
       free_dataset(dataset);
       return NULL;
     }
@@ -119,19 +118,19 @@ tdm_dataset *tdm_dataset_create(tdm_context *context, const tdm_dataset_source *
 }
 
 tdm_dataset *tdm_dataset_retain(tdm_dataset *dataset) {
-  if (dataset != NULL) atomic_fetch_add_explicit(&dataset->references, 1, memory_order_relaxed);
+  if (dataset) atomic_fetch_add_explicit(&dataset->references, 1, memory_order_relaxed);
   return dataset;
 }
 
 void tdm_dataset_release(tdm_dataset *dataset) {
-  if (dataset == NULL || tdm_context_is_inherited(dataset->context)) return;
+  if (!dataset || tdm_context_is_inherited(dataset->context)) return;
   if (atomic_fetch_sub_explicit(&dataset->references, 1, memory_order_acq_rel) != 1) return;
-  if (dataset->destroy != NULL) dataset->destroy(dataset->user);
+  if (dataset->destroy) dataset->destroy(dataset->user);
   free_dataset(dataset);
 }
 
 int64_t tdm_dataset_length(const tdm_dataset *dataset) {
-  return dataset == NULL ? 0 : dataset->length;
+  return !dataset ? 0 : dataset->length;
 }
 
 /* ---- Rows of tensors ------------------------------------------------------------------------ */
@@ -164,7 +163,7 @@ static void release_rows(void *user) {
 /* The field that a tensor's rows make; row_count -1: not known yet. */
 static tdm_status field_of_tensor(const char *name, const tdm_tensor *tensor, int64_t row_count,
                                   tdm_field *out_field) {
-  if (name == NULL || tensor == NULL) {
+  if (!name || !tensor) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "dataset: tensor %s is NULL",
                     name ? name : "without name");
   }
@@ -172,7 +171,7 @@ static tdm_status field_of_tensor(const char *name, const tdm_tensor *tensor, in
   if (shape.rank < 1) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "dataset: %s is a scalar and has no rows", name);
   }
-  if (tdm_tensor_bytes(tensor) > 0 && tdm_tensor_data(tensor) == NULL) {
+  if (tdm_tensor_bytes(tensor) > 0 && !tdm_tensor_data(tensor)) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "dataset: %s lies on %s, where the host cannot read it",
                     name, tdm_tensor_device(tensor));
   }
@@ -188,8 +187,7 @@ static tdm_status field_of_tensor(const char *name, const tdm_tensor *tensor, in
 tdm_dataset *tdm_dataset_from_tensors(tdm_context *context, const char *const *names,
                                       tdm_tensor *const *tensors, size_t count) {
   tdm_field fields[TDM_DATASET_MAX_FIELDS] = {{0}};
-  if (context == NULL || names == NULL || tensors == NULL || count < 1 ||
-      count > TDM_DATASET_MAX_FIELDS) {
+  if (!context || !names || !tensors || count < 1 || count > TDM_DATASET_MAX_FIELDS) {
     (void)tdm_fail(TDM_INVALID_ARGUMENT, "dataset: needs a context and 1 to %d named tensors",
                    TDM_DATASET_MAX_FIELDS);
     return NULL;
@@ -200,7 +198,7 @@ tdm_dataset *tdm_dataset_from_tensors(tdm_context *context, const char *const *n
   }
   const tdm_allocator *allocator = tdm_context_allocator(context);
   rows *from = tdm_allocate(allocator, sizeof(*from), "a dataset of tensors");
-  if (from == NULL) return NULL;
+  if (!from) return NULL;
   from->allocator = *allocator;
   from->count = count;
   for (size_t i = 0; i < count; i++) {
@@ -218,6 +216,6 @@ tdm_dataset *tdm_dataset_from_tensors(tdm_context *context, const char *const *n
       .destroy = release_rows,
   };
   tdm_dataset *dataset = tdm_dataset_create(context, &source);
-  if (dataset == NULL) release_rows(from);
+  if (!dataset) release_rows(from);
   return dataset;
 }

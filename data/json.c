@@ -71,8 +71,8 @@ tdm_status tdm_json_whole_number(tdm_json *json, int64_t *out_number) {
       return tdm_fail(TDM_CORRUPT_DATA, "header byte %zu: the number is beyond 64 bits", json->at);
     }
   }
-  const bool goes_on = json->at < json->bytes && strchr(".eE", json->text[json->at]) != NULL &&
-                       json->text[json->at] != '\0';
+  const bool goes_on =
+      json->at < json->bytes && strchr(".eE", json->text[json->at]) && json->text[json->at] != '\0';
   if (goes_on) return fail_at(json, wanted);
   *out_number = number;
   return TDM_OK;
@@ -125,7 +125,7 @@ static tdm_status read_escape(tdm_json *json, uint32_t *out_point) {
   static const char points[] = "\"\\/\b\f\n\r\t";
   const char name = json->at < json->bytes ? json->text[json->at] : '\0';
   const char *found = name == '\0' ? NULL : strchr(names, name);
-  if (found == NULL && name != 'u') return fail_at(json, "an escape");
+  if (!found && name != 'u') return fail_at(json, "an escape");
   json->at++;
   if (name == 'u') return read_escaped_point(json, out_point);
   *out_point = (unsigned char)points[found - names];

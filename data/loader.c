@@ -49,9 +49,9 @@ static tdm_status check_options(const tdm_loader_options *options) {
 static tdm_status init_loader(tdm_loader *loader) {
   const tdm_loader_options *options = &loader->options;
   const tdm_allocator *allocator = tdm_context_allocator(loader->dataset->context);
-  if (options->near != NULL) {
+  if (options->near) {
     loader->near = tdm_context_find_device(loader->dataset->context, options->near);
-    if (loader->near == NULL) return TDM_UNAVAILABLE;
+    if (!loader->near) return TDM_UNAVAILABLE;
     loader->options.near = NULL; /* borrowed until here */
   }
   const int64_t batch_size = options->batch_size == 0 ? 1 : options->batch_size;
@@ -68,7 +68,7 @@ static tdm_status init_loader(tdm_loader *loader) {
 tdm_loader *tdm_loader_create_with(tdm_dataset *dataset, const tdm_loader_options *given,
                                    tdm_batch_maker maker, size_t field_count) {
   tdm_loader_options options;
-  if (dataset == NULL) {
+  if (!dataset) {
     (void)tdm_fail(TDM_INVALID_ARGUMENT, "loader: the dataset is NULL");
     return NULL;
   }
@@ -79,7 +79,7 @@ tdm_loader *tdm_loader_create_with(tdm_dataset *dataset, const tdm_loader_option
   }
   const tdm_allocator *allocator = tdm_context_allocator(dataset->context);
   tdm_loader *loader = tdm_allocate(allocator, sizeof(*loader), "a loader");
-  if (loader == NULL) return NULL;
+  if (!loader) return NULL;
   loader->dataset = tdm_dataset_retain(dataset);
   loader->options = options;
   loader->maker = maker;
@@ -93,11 +93,11 @@ tdm_loader *tdm_loader_create_with(tdm_dataset *dataset, const tdm_loader_option
 
 tdm_loader *tdm_loader_create(tdm_dataset *dataset, const tdm_loader_options *options) {
   return tdm_loader_create_with(dataset, options, tdm_batch_stack,
-                                dataset == NULL ? 0 : dataset->field_count);
+                                !dataset ? 0 : dataset->field_count);
 }
 
 void tdm_loader_release(tdm_loader *loader) {
-  if (loader == NULL || tdm_context_is_inherited(loader->dataset->context)) return;
+  if (!loader || tdm_context_is_inherited(loader->dataset->context)) return;
   tdm_dataset *dataset = loader->dataset;
   tdm_prefetch_destroy(loader->prefetch);
   tdm_order_deinit(&loader->order);
@@ -106,24 +106,23 @@ void tdm_loader_release(tdm_loader *loader) {
 }
 
 int64_t tdm_loader_batch_count(const tdm_loader *loader) {
-  return loader == NULL ? 0 : loader->order.batch_count;
+  return !loader ? 0 : loader->order.batch_count;
 }
 
 tdm_status tdm_loader_start_at(tdm_loader *loader, uint64_t epoch, int64_t batch) {
-  if (loader == NULL) return tdm_fail(TDM_INVALID_ARGUMENT, "loader: it is NULL");
+  if (!loader) return tdm_fail(TDM_INVALID_ARGUMENT, "loader: it is NULL");
   TDM_TRY(tdm_context_check(loader->dataset->context));
   if (batch < 0 || batch > loader->order.batch_count) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "loader: batch %lld, of %lld an epoch", (long long)batch,
                     (long long)loader->order.batch_count);
   }
-  if (loader->prefetch != NULL) tdm_prefetch_pause(loader->prefetch);
+  if (loader->prefetch) tdm_prefetch_pause(loader->prefetch);
   tdm_order_start(&loader->order, loader->options.shuffle, loader->options.seed, epoch);
   loader->epoch = epoch;
   loader->next_batch = batch;
   loader->failure = TDM_OK;
   loader->started = true;
-  if (loader->prefetch != NULL)
-    tdm_prefetch_begin(loader->prefetch, batch, loader->order.batch_count);
+  if (loader->prefetch) tdm_prefetch_begin(loader->prefetch, batch, loader->order.batch_count);
   return TDM_OK;
 }
 
@@ -132,7 +131,7 @@ tdm_status tdm_loader_start(tdm_loader *loader, uint64_t epoch) {
 }
 
 tdm_status tdm_loader_next(tdm_loader *loader, tdm_tensor **out_fields, int64_t *out_rows) {
-  if (loader == NULL || out_fields == NULL || out_rows == NULL) {
+  if (!loader || !out_fields || !out_rows) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "loader: an argument of tdm_loader_next is NULL");
   }
   *out_rows = 0;
@@ -142,7 +141,7 @@ tdm_status tdm_loader_next(tdm_loader *loader, tdm_tensor **out_fields, int64_t 
   if (loader->failure != TDM_OK) return tdm_fail(loader->failure, "%s", loader->message);
   if (loader->next_batch == loader->order.batch_count) return TDM_OK;
   const int64_t batch = loader->next_batch++;
-  const tdm_status status = loader->prefetch != NULL
+  const tdm_status status = loader->prefetch
                                 ? tdm_prefetch_take(loader->prefetch, out_fields)
                                 : make_batch(loader, batch, &loader->never, out_fields);
   if (status != TDM_OK) {
@@ -157,10 +156,9 @@ tdm_status tdm_loader_next(tdm_loader *loader, tdm_tensor **out_fields, int64_t 
 /* ---- Where it is ----------------------------------------------------------------------------- */
 
 void tdm_loader_position(const tdm_loader *loader, uint64_t *out_epoch, int64_t *out_batch) {
-  const bool started = loader != NULL && loader->started;
-  if (out_epoch != NULL) *out_epoch = started ? loader->epoch : 0;
-  if (out_batch != NULL)
-    *out_batch = started ? loader->next_batch - (loader->failure != TDM_OK) : 0;
+  const bool started = loader && loader->started;
+  if (out_epoch) *out_epoch = started ? loader->epoch : 0;
+  if (out_batch) *out_batch = started ? loader->next_batch - (loader->failure != TDM_OK) : 0;
 }
 
 static const char saved_name[] = "checkpoint/loader";
@@ -184,7 +182,7 @@ tdm_status tdm_loader_save(const tdm_loader *loader, tdm_tensor_list *list) {
   describe(loader, numbers);
   tdm_tensor *tensor =
       tdm_tensor_from(loader->dataset->context, TDM_INT64, tdm_shape_of(1, SAVED_COUNT), numbers);
-  if (tensor == NULL) return TDM_OUT_OF_MEMORY;
+  if (!tensor) return TDM_OUT_OF_MEMORY;
   const tdm_status status = tdm_tensor_list_add(list, saved_name, tensor);
   tdm_tensor_release(tensor);
   return status;
@@ -196,7 +194,7 @@ tdm_status tdm_loader_saved_position(const tdm_loader *loader, const tdm_tensor_
                                       "batch count", "shuffle", "seed"};
   int64_t saved[SAVED_COUNT], here[SAVED_COUNT];
   const tdm_tensor *tensor = tdm_tensor_list_find(list, saved_name);
-  if (tensor == NULL) return tdm_fail(TDM_INVALID_ARGUMENT, "%s is missing", saved_name);
+  if (!tensor) return tdm_fail(TDM_INVALID_ARGUMENT, "%s is missing", saved_name);
   if (tdm_tensor_dtype(tensor) != TDM_INT64 || tdm_tensor_bytes(tensor) != sizeof saved)
     return tdm_fail(TDM_INVALID_ARGUMENT, "%s is no position", saved_name);
   TDM_TRY(tdm_tensor_read(tensor, saved, sizeof saved));

@@ -9,7 +9,7 @@ void tdm_name_set_init(tdm_name_set *set, const tdm_allocator *allocator, const 
 }
 
 void tdm_name_set_deinit(tdm_name_set *set) {
-  if (set->slots == NULL) return;
+  if (!set->slots) return;
   tdm_release(set->allocator, set->slots, set->capacity * sizeof(*set->slots));
   set->slots = NULL;
 }
@@ -29,7 +29,7 @@ static tdm_status grow(tdm_name_set *set) {
   grown.capacity = set->capacity == 0 ? 16 : set->capacity * 2;
   grown.slots =
       tdm_allocate(set->allocator, grown.capacity * sizeof(*grown.slots), "the names of a header");
-  if (grown.slots == NULL) return TDM_OUT_OF_MEMORY;
+  if (!grown.slots) return TDM_OUT_OF_MEMORY;
   for (size_t i = 0; i < set->capacity; i++) {
     if (set->slots[i] != 0) *find_slot(&grown, set->text + set->slots[i] - 1) = set->slots[i];
   }

@@ -60,10 +60,10 @@ static tdm_status sort_by_group(tdm_order *order, const int32_t *groups) {
   const size_t count = (size_t)order->length;
   const tdm_allocator *allocator = order->allocator;
   grouped_item *list = tdm_allocate(allocator, count * sizeof(*list), "the groups of a loader");
-  if (list == NULL) return TDM_OUT_OF_MEMORY;
+  if (!list) return TDM_OUT_OF_MEMORY;
   tdm_status status = TDM_OK;
   order->sorted = tdm_allocate(allocator, count * sizeof(int64_t), "the groups of a loader");
-  if (order->sorted == NULL) {
+  if (!order->sorted) {
     status = TDM_OUT_OF_MEMORY;
     goto done;
   }
@@ -105,18 +105,18 @@ tdm_status tdm_order_init(tdm_order *order, const tdm_allocator *allocator, int6
   if ((uint64_t)length > SIZE_MAX / sizeof(grouped_item)) {
     return tdm_fail_memory(SIZE_MAX, "the order of a loader");
   }
-  TDM_TRY(groups != NULL ? sort_by_group(order, groups) : add_segment(order, 0, length));
+  TDM_TRY(groups ? sort_by_group(order, groups) : add_segment(order, 0, length));
   for (size_t i = 0; i < order->segment_count; i++)
     order->batch_count += cut_segment(order, &order->segments[i], NULL);
   order->items =
       tdm_allocate(allocator, (size_t)length * sizeof(*order->items), "the order of a loader");
   order->batches = tdm_allocate(allocator, (size_t)order->batch_count * sizeof(*order->batches),
                                 "the batches of a loader");
-  return order->items != NULL && order->batches != NULL ? TDM_OK : TDM_OUT_OF_MEMORY;
+  return order->items && order->batches ? TDM_OK : TDM_OUT_OF_MEMORY;
 }
 
 void tdm_order_deinit(tdm_order *order) {
-  if (order->allocator == NULL) return;
+  if (!order->allocator) return;
   const size_t bytes = (size_t)order->length * sizeof(int64_t);
   tdm_release(order->allocator, order->sorted, bytes);
   tdm_release(order->allocator, order->items, bytes);
@@ -129,7 +129,7 @@ void tdm_order_deinit(tdm_order *order) {
 
 void tdm_order_start(tdm_order *order, bool shuffle, uint64_t seed, uint64_t epoch) {
   for (int64_t i = 0; i < order->length; i++)
-    order->items[i] = order->sorted != NULL ? order->sorted[i] : i;
+    order->items[i] = order->sorted ? order->sorted[i] : i;
   int64_t count = 0;
   for (size_t i = 0; i < order->segment_count; i++)
     count += cut_segment(order, &order->segments[i], order->batches + count);

@@ -85,7 +85,7 @@ tdm_status tdm_prefetch_create(const tdm_allocator *allocator, size_t depth, siz
                                tdm_prefetch_maker maker, void *user, tdm_prefetch **out_prefetch) {
   *out_prefetch = NULL;
   tdm_prefetch *prefetch = tdm_allocate(allocator, sizeof(*prefetch), "a loader's thread");
-  if (prefetch == NULL) return TDM_OUT_OF_MEMORY;
+  if (!prefetch) return TDM_OUT_OF_MEMORY;
   prefetch->allocator = *allocator;
   prefetch->field_count = field_count;
   prefetch->maker = maker;
@@ -97,7 +97,7 @@ tdm_status tdm_prefetch_create(const tdm_allocator *allocator, size_t depth, siz
   tdm_status status = TDM_OUT_OF_MEMORY;
   prefetch->ready =
       tdm_allocate(allocator, depth * sizeof(*prefetch->ready), "a loader's queue of batches");
-  if (prefetch->ready == NULL) goto fail;
+  if (!prefetch->ready) goto fail;
   status = tdm_thread_start(&prefetch->thread, "tdm-loader", run_thread, prefetch);
   if (status != TDM_OK) goto fail;
   *out_prefetch = prefetch;
@@ -123,7 +123,7 @@ void tdm_prefetch_pause(tdm_prefetch *prefetch) {
 }
 
 void tdm_prefetch_destroy(tdm_prefetch *prefetch) {
-  if (prefetch == NULL) return;
+  if (!prefetch) return;
   tdm_prefetch_pause(prefetch);
   (void)pthread_mutex_lock(&prefetch->lock);
   prefetch->stopping = true;

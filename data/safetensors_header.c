@@ -212,7 +212,7 @@ static tdm_status make_entries(tdm_safetensors_header *header, const char *text,
   header->capacity = count < most ? count : most;
   header->entries = tdm_allocate(header->allocator, header->capacity * sizeof(*header->entries),
                                  "the tensors of a file");
-  return header->entries != NULL ? TDM_OK : TDM_OUT_OF_MEMORY;
+  return header->entries ? TDM_OK : TDM_OUT_OF_MEMORY;
 }
 
 static tdm_status read_members(tdm_safetensors_header *header, tdm_json *json, tdm_name_set *names,
@@ -242,7 +242,7 @@ static tdm_status check_tiling(const tdm_safetensors_header *header, int64_t dat
   const size_t bytes = header->count * sizeof(const tdm_safetensors_entry *);
   const tdm_safetensors_entry **places =
       tdm_allocate(header->allocator, bytes, "the places of tensors");
-  if (places == NULL) return TDM_OUT_OF_MEMORY;
+  if (!places) return TDM_OUT_OF_MEMORY;
   for (size_t i = 0; i < header->count; i++)
     places[i] = &header->entries[i];
   qsort(places, header->count, sizeof(*places), compare_places);
@@ -281,7 +281,7 @@ tdm_status tdm_safetensors_parse(tdm_safetensors_header *header, const tdm_alloc
 }
 
 void tdm_safetensors_header_deinit(tdm_safetensors_header *header) {
-  if (header->allocator == NULL) return;
+  if (!header->allocator) return;
   tdm_release(header->allocator, header->entries, header->capacity * sizeof(*header->entries));
   memset(header, 0, sizeof(*header));
 }

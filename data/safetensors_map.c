@@ -30,7 +30,7 @@ static tdm_status map_file(const tdm_safetensors_file *file, mapping **out_map) 
   *out_map = NULL;
   const size_t size = file->file.bytes;
   mapping *map = tdm_allocate(file->allocator, sizeof(*map), "a mapping");
-  if (map == NULL) return TDM_OUT_OF_MEMORY;
+  if (!map) return TDM_OUT_OF_MEMORY;
   void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
                      file->file.descriptor, 0);
   if (bytes == MAP_FAILED) {
@@ -57,7 +57,7 @@ static tdm_status make_tensor(tdm_context *context, const tdm_safetensors_file *
     return tdm_safetensors_read_tensor(context, file, entry, out_tensor);
   (void)atomic_fetch_add_explicit(&map->references, 1, memory_order_relaxed);
   *out_tensor = tdm_tensor_wrap(context, entry->dtype, entry->shape, data, release_mapping, map);
-  if (*out_tensor != NULL) return TDM_OK;
+  if (*out_tensor) return TDM_OK;
   release_mapping(map);
   return TDM_OUT_OF_MEMORY; /* all else was checked */
 }
@@ -74,7 +74,7 @@ static tdm_status load_mapped(tdm_context *context, const tdm_safetensors_file *
 
 tdm_tensor_list *tdm_safetensors_map(tdm_context *context, const char *path) {
   tdm_tensor_list *list = NULL;
-  if (context == NULL) {
+  if (!context) {
     (void)tdm_fail(TDM_INVALID_ARGUMENT, "safetensors: the context is NULL");
     return NULL;
   }

@@ -37,7 +37,7 @@ static tdm_status read_header(tdm_safetensors_file *file) {
   const size_t bytes = (size_t)file->data_begin - TDM_SAFETENSORS_SIZE_BYTES;
   file->text_bytes = bytes + 1;
   file->text = tdm_allocate(file->allocator, file->text_bytes, "a header");
-  if (file->text == NULL) return TDM_OUT_OF_MEMORY;
+  if (!file->text) return TDM_OUT_OF_MEMORY;
   const tdm_status status =
       tdm_file_read_at(&file->file, TDM_SAFETENSORS_SIZE_BYTES, file->text, bytes);
   if (status != TDM_OK) return tdm_fail_within(status, "the header");
@@ -107,7 +107,7 @@ tdm_status tdm_safetensors_list(tdm_context *context, const tdm_safetensors_file
                                 tdm_tensor_list **out_list) {
   *out_list = NULL;
   tdm_tensor_list *list = tdm_tensor_list_create(context);
-  if (list == NULL) return TDM_OUT_OF_MEMORY;
+  if (!list) return TDM_OUT_OF_MEMORY;
   const tdm_status status = add_tensors(context, file, maker, user, list);
   if (status == TDM_OK) {
     *out_list = list;
@@ -127,7 +127,7 @@ static tdm_status make_tensor(tdm_context *context, const tdm_safetensors_file *
 tdm_status tdm_safetensors_read(tdm_context *context, const char *path,
                                 tdm_tensor_list **out_list) {
   *out_list = NULL;
-  if (context == NULL) return tdm_fail(TDM_INVALID_ARGUMENT, "safetensors: the context is NULL");
+  if (!context) return tdm_fail(TDM_INVALID_ARGUMENT, "safetensors: the context is NULL");
   tdm_safetensors_file file;
   tdm_status status = tdm_safetensors_open(tdm_context_allocator(context), path, &file);
   if (status == TDM_OK)

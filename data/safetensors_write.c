@@ -51,7 +51,7 @@ static tdm_status check_tensor(const char *name, const tdm_tensor *tensor) {
   if (!tdm_utf8_is_valid(name, strlen(name))) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "the name of a tensor is not UTF-8");
   }
-  if (tdm_safetensors_dtype_name(tdm_tensor_dtype(tensor)) == NULL) {
+  if (!tdm_safetensors_dtype_name(tdm_tensor_dtype(tensor))) {
     return tdm_fail(TDM_UNSUPPORTED, "tensor \"%.80s\": dtype %s has no name in the format", name,
                     tdm_dtype_name(tdm_tensor_dtype(tensor)));
   }
@@ -133,9 +133,9 @@ static tdm_status write_tensor(tdm_whole_file *file, const char *name, const tdm
   const size_t bytes = tdm_tensor_bytes(tensor);
   if (bytes == 0) return TDM_OK;
   const char *data = tdm_tensor_data(tensor);
-  if (data != NULL) return write_bytes(file, name, tensor, data);
+  if (data) return write_bytes(file, name, tensor, data);
   char *copy = tdm_allocate(allocator, bytes, "a tensor to save");
-  if (copy == NULL) return TDM_OUT_OF_MEMORY;
+  if (!copy) return TDM_OUT_OF_MEMORY;
   tdm_status status = tdm_tensor_read(tensor, copy, bytes);
   if (status == TDM_OK) status = write_bytes(file, name, tensor, copy);
   tdm_release(allocator, copy, bytes);
@@ -165,7 +165,7 @@ static tdm_status save(const tdm_tensor_list *list, const char *path,
   tdm_whole_file *file = NULL;
   const size_t begins_bytes = count * sizeof(int64_t);
   int64_t *begins = tdm_allocate(allocator, begins_bytes, "the places of tensors");
-  tdm_status status = begins == NULL ? TDM_OUT_OF_MEMORY : TDM_OK;
+  tdm_status status = !begins ? TDM_OUT_OF_MEMORY : TDM_OK;
   if (status == TDM_OK) {
     (void)place_tensors(list, begins);
     status = build_header(&header, list, begins);
@@ -180,13 +180,13 @@ static tdm_status save(const tdm_tensor_list *list, const char *path,
 }
 
 tdm_status tdm_safetensors_save(const tdm_tensor_list *list, const char *path) {
-  if (list == NULL || path == NULL || path[0] == '\0') {
+  if (!list || !path || path[0] == '\0') {
     return tdm_fail(TDM_INVALID_ARGUMENT, "safetensors: %s", list ? "no path" : "the list is NULL");
   }
   /* The list's context is its tensors'; an empty list needs no allocator of its own. */
   const tdm_tensor *first = tdm_tensor_list_tensor(list, 0);
   const tdm_allocator allocator =
-      first == NULL ? tdm_allocator_default() : *tdm_context_allocator(first->storage->context);
+      !first ? tdm_allocator_default() : *tdm_context_allocator(first->storage->context);
   const tdm_status status = save(list, path, &allocator);
   return status == TDM_OK ? TDM_OK : tdm_fail_within(status, "%s", path);
 }

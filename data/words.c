@@ -16,7 +16,7 @@ tdm_status tdm_words_init(tdm_context *context, tdm_words **out_words) {
   *out_words = NULL;
   const tdm_allocator *allocator = tdm_context_allocator(context);
   tdm_words *words = tdm_allocate(allocator, sizeof(*words), "word lists");
-  if (words == NULL) return TDM_OUT_OF_MEMORY;
+  if (!words) return TDM_OUT_OF_MEMORY;
   atomic_init(&words->references, 1);
   words->context = tdm_context_retain(context);
   tdm_region_init(&words->region, allocator);
@@ -25,7 +25,7 @@ tdm_status tdm_words_init(tdm_context *context, tdm_words **out_words) {
 }
 
 void tdm_words_release(tdm_words *words) {
-  if (words == NULL || tdm_context_is_inherited(words->context)) return;
+  if (!words || tdm_context_is_inherited(words->context)) return;
   if (atomic_fetch_sub_explicit(&words->references, 1, memory_order_acq_rel) != 1) return;
   tdm_context *context = words->context;
   tdm_region_deinit(&words->region);
@@ -34,12 +34,12 @@ void tdm_words_release(tdm_words *words) {
 }
 
 static tdm_status check_lists(const tdm_word_list *lists, size_t count) {
-  if (lists == NULL || count < 1 || count > LIMIT_CLASSES) {
+  if (!lists || count < 1 || count > LIMIT_CLASSES) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "words: %zu lists, not 1 to %d", lists ? count : 0,
                     LIMIT_CLASSES);
   }
   for (size_t i = 0; i < count; i++) {
-    if (lists[i].name == NULL || lists[i].name[0] == '\0') {
+    if (!lists[i].name || lists[i].name[0] == '\0') {
       return tdm_fail(TDM_INVALID_ARGUMENT, "words: list %zu has no name", i);
     }
     for (size_t j = 0; j < i; j++) {
@@ -92,7 +92,7 @@ tdm_words *tdm_words_create(tdm_context *context, const tdm_word_list *lists, si
                             const tdm_words_options *given) {
   tdm_words_options options;
   tdm_words *words = NULL;
-  if (context == NULL) {
+  if (!context) {
     (void)tdm_fail(TDM_INVALID_ARGUMENT, "words: the context is NULL");
     return NULL;
   }
@@ -104,15 +104,15 @@ tdm_words *tdm_words_create(tdm_context *context, const tdm_word_list *lists, si
 }
 
 int64_t tdm_words_character_count(const tdm_words *words) {
-  return words == NULL ? 0 : (int64_t)words->point_count + 1;
+  return !words ? 0 : (int64_t)words->point_count + 1;
 }
 
 size_t tdm_words_class_count(const tdm_words *words) {
-  return words == NULL ? 0 : words->class_count;
+  return !words ? 0 : words->class_count;
 }
 
 const char *tdm_words_class_name(const tdm_words *words, size_t index) {
-  return words == NULL || index >= words->class_count ? NULL : words->class_names[index];
+  return !words || index >= words->class_count ? NULL : words->class_names[index];
 }
 
 /* The characters of a word, each known; ids NULL: only counted. */
@@ -133,7 +133,7 @@ static tdm_status encode(const tdm_words *words, const char *word, int64_t *ids,
                       "the character '%.*s' (U+%04X) of \"%.64s\" stands in no word list",
                       (int)used, word + at, point, word);
     }
-    if (ids != NULL) ids[count] = id;
+    if (ids) ids[count] = id;
     at += used;
   }
   *out_count = count;
@@ -141,7 +141,7 @@ static tdm_status encode(const tdm_words *words, const char *word, int64_t *ids,
 }
 
 tdm_tensor *tdm_words_encode(tdm_words *words, const char *word) {
-  if (words == NULL || word == NULL) {
+  if (!words || !word) {
     (void)tdm_fail(TDM_INVALID_ARGUMENT, "words: %s is NULL", words ? "the word" : "words");
     return NULL;
   }

@@ -33,14 +33,14 @@ static void release_view(void *user) {
 }
 
 tdm_dataset *tdm_words_dataset(tdm_words *words, bool training) {
-  if (words == NULL || words->max_length == 0) {
+  if (!words || words->max_length == 0) {
     (void)tdm_fail(TDM_INVALID_ARGUMENT, "words: %s",
                    words ? "they were read back without lists" : "words is NULL");
     return NULL;
   }
   words_view *view =
       tdm_allocate(tdm_context_allocator(words->context), sizeof(*view), "a dataset of words");
-  if (view == NULL) return NULL;
+  if (!view) return NULL;
   atomic_fetch_add_explicit(&words->references, 1, memory_order_relaxed);
   view->words = words;
   view->part = training ? &words->training : &words->evaluation;
@@ -59,7 +59,7 @@ tdm_dataset *tdm_words_dataset(tdm_words *words, bool training) {
       .destroy = release_view,
   };
   tdm_dataset *dataset = tdm_dataset_create(words->context, &source);
-  if (dataset == NULL) release_view(view);
+  if (!dataset) release_view(view);
   return dataset;
 }
 
@@ -100,18 +100,18 @@ tdm_loader *tdm_words_loader(tdm_words *words, bool training, const tdm_loader_o
     return NULL;
   }
   options.struct_size = sizeof(options);
-  if (options.groups != NULL) {
+  if (options.groups) {
     (void)tdm_fail(TDM_INVALID_ARGUMENT, "words: a loader of words groups them by length itself");
     return NULL;
   }
   tdm_dataset *dataset = tdm_words_dataset(words, training);
-  if (dataset == NULL) return NULL;
+  if (!dataset) return NULL;
   const words_view *view = dataset->user;
   const tdm_allocator *allocator = tdm_context_allocator(dataset->context);
   const size_t bytes = (size_t)dataset->length * sizeof(int32_t);
   tdm_loader *loader = NULL;
   int32_t *lengths = tdm_allocate(allocator, bytes, "the lengths of words");
-  if (lengths != NULL) {
+  if (lengths) {
     for (int64_t i = 0; i < dataset->length; i++)
       lengths[i] = view->part->words[i].length;
     options.groups = lengths;

@@ -15,11 +15,11 @@ tdm_status tdm_word_pool_init(tdm_word_pool *pool, const tdm_allocator *allocato
   *pool = (tdm_word_pool){.allocator = allocator, .max_length = max_length};
   TDM_TRY(tdm_siphash_key_draw(&pool->key));
   pool->seen = tdm_allocate(allocator, TDM_POINT_LIMIT / 8, "an alphabet");
-  return pool->seen != NULL ? TDM_OK : TDM_OUT_OF_MEMORY;
+  return pool->seen ? TDM_OK : TDM_OUT_OF_MEMORY;
 }
 
 void tdm_word_pool_deinit(tdm_word_pool *pool) {
-  if (pool->allocator == NULL) return;
+  if (!pool->allocator) return;
   tdm_release(pool->allocator, pool->text, pool->text_capacity);
   tdm_release(pool->allocator, pool->words, pool->word_capacity * sizeof(*pool->words));
   tdm_release(pool->allocator, pool->slots, pool->slot_count * sizeof(*pool->slots));
@@ -52,7 +52,7 @@ static tdm_status grow_slots(tdm_word_pool *pool) {
   const size_t new_count = old_count == 0 ? FIRST_SLOT_COUNT : old_count * 2;
   tdm_word_slot *slots =
       tdm_allocate(pool->allocator, new_count * sizeof(*slots), "the table of words");
-  if (slots == NULL) return TDM_OUT_OF_MEMORY;
+  if (!slots) return TDM_OUT_OF_MEMORY;
   for (size_t i = 0; i < old_count; i++) {
     if (pool->slots[i].number == 0) continue;
     size_t at = pool->slots[i].hash & (new_count - 1);
@@ -152,7 +152,7 @@ static tdm_status take_line(tdm_word_pool *pool, const list_text *whole, size_t 
 /* Is this text at all, and mostly letters? Finds the encoding. */
 static tdm_status check_text(list_text *text, const char *what, const char *path) {
   const char *zero = memchr(text->bytes, '\0', text->size);
-  if (zero != NULL) {
+  if (zero) {
     return tdm_fail(TDM_CORRUPT_DATA, "%s: %s is not text: byte %zu is zero", what, path,
                     (size_t)(zero - text->bytes));
   }
@@ -196,7 +196,7 @@ tdm_status tdm_word_pool_read(tdm_word_pool *pool, const tdm_word_list *list, in
   tdm_status status = check_text(&text, what, list->path);
   for (size_t begin = 0; begin < text.size && status == TDM_OK;) {
     const char *newline = memchr(text.bytes + begin, '\n', text.size - begin);
-    const size_t end = newline != NULL ? (size_t)(newline - text.bytes) : text.size;
+    const size_t end = newline ? (size_t)(newline - text.bytes) : text.size;
     status = take_line(pool, &text, begin, end, number);
     begin = end + 1;
   }

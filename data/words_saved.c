@@ -20,11 +20,10 @@ static tdm_status add_tensor(const tdm_words *words, tdm_tensor_list *list, cons
 }
 
 tdm_status tdm_words_save(const tdm_words *words, tdm_tensor_list *list) {
-  if (words == NULL || list == NULL) {
+  if (!words || !list) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "words: %s is NULL", words ? "the list" : "words");
   }
-  if (tdm_tensor_list_find(list, CHARACTERS) != NULL ||
-      tdm_tensor_list_find(list, CLASSES) != NULL) {
+  if (tdm_tensor_list_find(list, CHARACTERS) || tdm_tensor_list_find(list, CLASSES)) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "words: the list holds words already");
   }
   tdm_tensor *tensor = NULL;
@@ -49,7 +48,7 @@ tdm_status tdm_words_save(const tdm_words *words, tdm_tensor_list *list) {
 static tdm_status read_tensor(tdm_region *region, const tdm_tensor_list *list, const char *name,
                               tdm_dtype dtype, void **out_data, size_t *out_count) {
   const tdm_tensor *tensor = tdm_tensor_list_find(list, name);
-  if (tensor == NULL) return tdm_fail(TDM_CORRUPT_DATA, "there is no tensor %s", name);
+  if (!tensor) return tdm_fail(TDM_CORRUPT_DATA, "there is no tensor %s", name);
   const tdm_shape shape = tdm_tensor_shape(tensor);
   if (tdm_tensor_dtype(tensor) != dtype || shape.rank != 1 || shape.dims[0] < 1) {
     char text[TDM_SHAPE_TEXT];
@@ -59,7 +58,7 @@ static tdm_status read_tensor(tdm_region *region, const tdm_tensor_list *list, c
   }
   const size_t bytes = tdm_tensor_bytes(tensor);
   void *data = tdm_region_take(region, bytes, name);
-  if (data == NULL) return TDM_OUT_OF_MEMORY;
+  if (!data) return TDM_OUT_OF_MEMORY;
   TDM_TRY(tdm_tensor_read(tensor, data, bytes));
   *out_data = data;
   *out_count = (size_t)shape.dims[0];
@@ -92,7 +91,7 @@ static tdm_status read_classes(tdm_words *words, const tdm_tensor_list *list) {
   size_t bytes = 0;
   TDM_TRY(read_tensor(&words->region, list, CLASSES, TDM_UINT8, &data, &bytes));
   char *names = data; /* (bytes) */
-  if (names == NULL || names[bytes - 1] != '\0' || !tdm_utf8_is_valid(names, bytes)) {
+  if (!names || names[bytes - 1] != '\0' || !tdm_utf8_is_valid(names, bytes)) {
     return tdm_fail(TDM_CORRUPT_DATA, CLASSES " are not names in UTF-8, each ended by a zero");
   }
   size_t count = 0;
@@ -100,7 +99,7 @@ static tdm_status read_classes(tdm_words *words, const tdm_tensor_list *list) {
     count += names[i] == '\0';
   words->class_names =
       tdm_region_take(&words->region, count * sizeof(*words->class_names), "the names of classes");
-  if (words->class_names == NULL) return TDM_OUT_OF_MEMORY;
+  if (!words->class_names) return TDM_OUT_OF_MEMORY;
   for (size_t i = 0; i < count; i++) {
     if (names[0] == '\0') return tdm_fail(TDM_CORRUPT_DATA, CLASSES ": name %zu is empty", i);
     words->class_names[i] = names;
@@ -112,7 +111,7 @@ static tdm_status read_classes(tdm_words *words, const tdm_tensor_list *list) {
 
 tdm_words *tdm_words_from_saved(tdm_context *context, const tdm_tensor_list *list) {
   tdm_words *words = NULL;
-  if (context == NULL || list == NULL) {
+  if (!context || !list) {
     (void)tdm_fail(TDM_INVALID_ARGUMENT, "words: %s is NULL", context ? "the list" : "context");
     return NULL;
   }

@@ -29,7 +29,7 @@ static tdm_status take_alphabet(tdm_words *words, const tdm_word_pool *pool) {
   for (uint32_t point = 0; point < TDM_POINT_LIMIT; point++)
     count += pool->seen[point / 8] >> point % 8 & 1u;
   words->points = tdm_region_take(&words->region, count * sizeof(*words->points), "an alphabet");
-  if (words->points == NULL) return TDM_OUT_OF_MEMORY;
+  if (!words->points) return TDM_OUT_OF_MEMORY;
   for (uint32_t point = 0; point < TDM_POINT_LIMIT; point++) {
     if (pool->seen[point / 8] >> point % 8 & 1u) words->points[words->point_count++] = point;
   }
@@ -135,10 +135,10 @@ static tdm_status draw_classes(tdm_context *context, class_draw *draws, const td
 static tdm_status take_names(tdm_words *words, const tdm_word_list *lists, size_t count) {
   words->class_names =
       tdm_region_take(&words->region, count * sizeof(*words->class_names), "the names of classes");
-  if (words->class_names == NULL) return TDM_OUT_OF_MEMORY;
+  if (!words->class_names) return TDM_OUT_OF_MEMORY;
   for (size_t i = 0; i < count; i++) {
     words->class_names[i] = tdm_region_string(&words->region, lists[i].name);
-    if (words->class_names[i] == NULL) return TDM_OUT_OF_MEMORY;
+    if (!words->class_names[i]) return TDM_OUT_OF_MEMORY;
   }
   words->class_count = count;
   return TDM_OK;
@@ -153,7 +153,7 @@ tdm_status tdm_words_select(tdm_words *words, const tdm_word_pool *pool, const t
   tdm_status status = TDM_OUT_OF_MEMORY;
   class_draw *draws = tdm_allocate(allocator, count * sizeof(*draws), "the classes of words");
   int64_t *members = tdm_allocate(allocator, members_bytes, "the words of classes");
-  if (draws == NULL || members == NULL) goto done;
+  if (!draws || !members) goto done;
   sort_into_classes(pool, draws, count, members);
   status = draw_classes(words->context, draws, lists, count, options);
   if (status == TDM_OK) status = keep_words(words, pool, draws, count);

@@ -17,7 +17,7 @@ bool tdm_context_is_inherited(const tdm_context *context) {
 }
 
 tdm_status tdm_context_check(const tdm_context *context) {
-  if (context == NULL) return tdm_fail(TDM_INVALID_ARGUMENT, "the context is NULL");
+  if (!context) return tdm_fail(TDM_INVALID_ARGUMENT, "the context is NULL");
   if (!tdm_context_is_inherited(context)) return TDM_OK;
   return tdm_fail(TDM_UNAVAILABLE,
                   "the context was made by process %d, and inherited by fork without its threads: "
@@ -69,7 +69,7 @@ static void on_loop_closed(void *user) {
   void (*closed_call)(void *) = context->closed_call;
   void *closed_user = context->closed_user;
   atomic_store(&context->closed, true);
-  if (closed_call != NULL) closed_call(closed_user);
+  if (closed_call) closed_call(closed_user);
   tdm_context_release(context);
 }
 
@@ -108,7 +108,7 @@ void tdm_context_close_begin(tdm_context *context) {
 }
 
 void tdm_context_close(tdm_context *context, void (*closed)(void *user), void *user) {
-  if (context == NULL || tdm_context_is_inherited(context)) return;
+  if (!context || tdm_context_is_inherited(context)) return;
   bool expected = false;
   if (!atomic_compare_exchange_strong(&context->close_begun, &expected, true)) {
     tdm_context_log(context, TDM_LOG_WARNING, "the context is closed a second time");
@@ -120,14 +120,14 @@ void tdm_context_close(tdm_context *context, void (*closed)(void *user), void *u
 }
 
 tdm_context *tdm_context_retain(tdm_context *context) {
-  if (context != NULL) {
+  if (context) {
     (void)atomic_fetch_add_explicit(&context->references, 1, memory_order_relaxed);
   }
   return context;
 }
 
 void tdm_context_release(tdm_context *context) {
-  if (context == NULL || tdm_context_is_inherited(context)) return;
+  if (!context || tdm_context_is_inherited(context)) return;
   if (atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) != 1) return;
   if (atomic_load(&context->closed)) {
     context->destroy(context);

@@ -112,7 +112,7 @@ tdm_status tdm_context_copy(tdm_context *context, const tdm_memory *from, const 
   }
   if (bytes == 0) return TDM_OK;
   if (!tdm_context_enter(context)) return tdm_context_refuse(context);
-  const tdm_status status = tdm_route(from->device, to->device) != NULL
+  const tdm_status status = tdm_route(from->device, to->device)
                                 ? hop(context, from, to, 0, bytes)
                                 : copy_staged(context, from, to, bytes);
   tdm_context_leave(context);

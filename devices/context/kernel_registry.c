@@ -15,7 +15,7 @@ tdm_status tdm_kernel_registry_init(tdm_kernel_registry *registry, const tdm_all
 }
 
 void tdm_kernel_registry_deinit(tdm_kernel_registry *registry) {
-  if (registry->allocator == NULL) return;
+  if (!registry->allocator) return;
   tdm_release(registry->allocator, registry->slots, registry->capacity * sizeof(tdm_kernel *));
   (void)pthread_mutex_destroy(&registry->mutex);
   *registry = (tdm_kernel_registry){0};
@@ -28,7 +28,7 @@ static size_t find_slot(const tdm_kernel_registry *registry, const char *operati
   size_t slot = (size_t)hash & (registry->capacity - 1);
   for (;; slot = (slot + 1) & (registry->capacity - 1)) {
     const tdm_kernel *kernel = registry->slots[slot];
-    if (kernel == NULL) return slot;
+    if (!kernel) return slot;
     if (kernel->dtype == dtype && strcmp(kernel->operation, operation) == 0 &&
         strcmp(kernel->executes, executes) == 0) {
       return slot;
@@ -45,32 +45,32 @@ static tdm_status reserve_one(tdm_kernel_registry *registry) {
   const size_t capacity = registry->capacity == 0 ? 256 : registry->capacity * 2;
   const size_t bytes = capacity * sizeof(tdm_kernel *);
   const tdm_kernel **slots = tdm_allocate(registry->allocator, bytes, "the table of kernels");
-  if (slots == NULL) return TDM_OUT_OF_MEMORY;
+  if (!slots) return TDM_OUT_OF_MEMORY;
   const tdm_kernel **old_slots = registry->slots;
   const size_t old_capacity = registry->capacity;
   registry->slots = slots;
   registry->capacity = capacity;
-  for (size_t i = 0; i < old_capacity; ++i) {
-    if (old_slots[i] != NULL) put(registry, old_slots[i]);
+  for (size_t i = 0; i < old_capacity; i++) {
+    if (old_slots[i]) put(registry, old_slots[i]);
   }
   tdm_release(registry->allocator, old_slots, old_capacity * sizeof(tdm_kernel *));
   return TDM_OK;
 }
 
 static tdm_status check_kernel(const tdm_kernel *kernel) {
-  if (kernel == NULL) return tdm_fail(TDM_INVALID_ARGUMENT, "the kernel to register is NULL");
+  if (!kernel) return tdm_fail(TDM_INVALID_ARGUMENT, "the kernel to register is NULL");
   if (kernel->struct_size != sizeof(tdm_kernel)) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "a kernel's struct_size is %zu, not %zu",
                     kernel->struct_size, sizeof(tdm_kernel));
   }
-  if (kernel->operation == NULL || kernel->operation[0] == '\0' || kernel->executes == NULL ||
+  if (!kernel->operation || kernel->operation[0] == '\0' || !kernel->executes ||
       kernel->executes[0] == '\0') {
     return tdm_fail(TDM_INVALID_ARGUMENT, "a kernel needs the names of its operation and executor");
   }
   if (tdm_dtype_bytes(kernel->dtype) == 0) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "the kernel of %s has no dtype", kernel->operation);
   }
-  if (kernel->execute == NULL) {
+  if (!kernel->execute) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "the kernel of %s has no execute", kernel->operation);
   }
   return TDM_OK;
@@ -82,13 +82,13 @@ tdm_status tdm_kernel_registry_add(tdm_kernel_registry *registry, const tdm_kern
   tdm_status status = reserve_one(registry);
   if (status != TDM_OK) goto done;
   const size_t slot = find_slot(registry, kernel->operation, kernel->executes, kernel->dtype);
-  if (registry->slots[slot] != NULL) {
+  if (registry->slots[slot]) {
     status = tdm_fail(TDM_INVALID_ARGUMENT, "%s has a kernel of %s for %s already",
                       kernel->executes, kernel->operation, tdm_dtype_name(kernel->dtype));
     goto done;
   }
   registry->slots[slot] = kernel;
-  ++registry->count;
+  registry->count++;
 done:
   (void)pthread_mutex_unlock(&registry->mutex);
   return status;

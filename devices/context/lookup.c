@@ -20,7 +20,7 @@ tdm_faults *tdm_context_faults(tdm_context *context) {
 }
 
 void tdm_context_log(tdm_context *context, tdm_log_level level, const char *format, ...) {
-  if (context->log == NULL) return;
+  if (!context->log) return;
   char text[TDM_MESSAGE_BYTES];
   va_list arguments;
   va_start(arguments, format);
@@ -58,7 +58,7 @@ tdm_device *tdm_context_device(tdm_context *context, size_t index) {
 }
 
 size_t tdm_device_count(const tdm_context *context) {
-  return context == NULL ? 0 : context->device_count;
+  return !context ? 0 : context->device_count;
 }
 
 tdm_red_zones tdm_context_red_zones(const tdm_context *context) {
@@ -66,13 +66,13 @@ tdm_red_zones tdm_context_red_zones(const tdm_context *context) {
 }
 
 const char *tdm_device_name_at(const tdm_context *context, size_t index) {
-  if (context == NULL || index >= context->device_count) return NULL;
+  if (!context || index >= context->device_count) return NULL;
   return context->devices[index]->name;
 }
 
 /* The kind whose name stands before the colon; NULL with a message. */
 static const tdm_kind *kind_of_name(const char *name, const char *colon) {
-  for (size_t i = 0; tdm_device_kinds[i] != NULL; ++i) {
+  for (size_t i = 0; tdm_device_kinds[i]; i++) {
     const size_t length = strlen(tdm_device_kinds[i]->name);
     if (length == (size_t)(colon - name) && memcmp(tdm_device_kinds[i]->name, name, length) == 0) {
       return tdm_device_kinds[i];
@@ -84,18 +84,18 @@ static const tdm_kind *kind_of_name(const char *name, const char *colon) {
 }
 
 static tdm_status fail_absent(tdm_context *context, const tdm_kind *kind, const char *name) {
-  if (kind->absent != NULL) {
+  if (kind->absent) {
     return tdm_fail(TDM_UNAVAILABLE, "there is no %.40s: %s", name, kind->absent);
   }
   const tdm_kind_options options = {0};
   size_t count = 0;
   const char *reason = NULL;
   TDM_TRY(kind->count(context, &options, &count, &reason));
-  if (count == 0 && reason != NULL) {
+  if (count == 0 && reason) {
     return tdm_fail(TDM_UNAVAILABLE, "there is no %.40s: %s", name, reason);
   }
   size_t opened = 0;
-  for (size_t i = 0; i < context->device_count; ++i) {
+  for (size_t i = 0; i < context->device_count; i++) {
     opened += strcmp(context->devices[i]->ops->kind, kind->name) == 0;
   }
   return tdm_fail(TDM_UNAVAILABLE, "there is no %.40s: the context has %zu device%s of kind %s%s",
@@ -105,20 +105,20 @@ static tdm_status fail_absent(tdm_context *context, const tdm_kind *kind, const 
 
 static tdm_status find_device(tdm_context *context, const char *name, tdm_device **out_device) {
   *out_device = NULL;
-  if (name == NULL) return tdm_fail(TDM_INVALID_ARGUMENT, "the device's name is NULL");
-  for (size_t i = 0; i < context->device_count; ++i) {
+  if (!name) return tdm_fail(TDM_INVALID_ARGUMENT, "the device's name is NULL");
+  for (size_t i = 0; i < context->device_count; i++) {
     if (strcmp(context->devices[i]->name, name) != 0) continue;
     *out_device = context->devices[i];
     return TDM_OK;
   }
   const char *colon = strchr(name, ':');
-  const size_t digits = colon == NULL ? 0 : strspn(colon + 1, "0123456789");
-  if (colon == NULL || digits == 0 || colon[1 + digits] != '\0') {
+  const size_t digits = !colon ? 0 : strspn(colon + 1, "0123456789");
+  if (!colon || digits == 0 || colon[1 + digits] != '\0') {
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "\"%.40s\" does not name a device as kind:index, like cpu:0", name);
   }
   const tdm_kind *kind = kind_of_name(name, colon);
-  return kind == NULL ? TDM_INVALID_ARGUMENT : fail_absent(context, kind, name);
+  return !kind ? TDM_INVALID_ARGUMENT : fail_absent(context, kind, name);
 }
 
 tdm_device *tdm_context_find_device(tdm_context *context, const char *name) {
@@ -132,7 +132,7 @@ tdm_status tdm_context_find_devices(tdm_context *context, const char *list, size
   char name[32];
   size_t count = 0;
   *out_count = 0;
-  for (const char *at = list; at != NULL && *at != '\0';) {
+  for (const char *at = list; at && *at != '\0';) {
     const size_t length = strcspn(at, ",");
     if (count == capacity)
       return tdm_fail(TDM_INVALID_ARGUMENT, "more than %zu devices in %s", capacity, list);

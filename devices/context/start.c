@@ -5,7 +5,7 @@
 static tdm_status start_devices(tdm_context *context) {
   tdm_topology_divide(context->topology, context->primary_count, context->secondary_count,
                       context->secondary_cores, context->cores);
-  for (size_t i = 0; i < context->device_count; ++i) {
+  for (size_t i = 0; i < context->device_count; i++) {
     tdm_device *device = context->devices[i];
     const tdm_status status = device->ops->start(device);
     if (status == TDM_OK) continue;
@@ -36,14 +36,14 @@ void tdm_context_stop(tdm_context *context) {
   (void)pthread_mutex_lock(&context->start_mutex);
   context->stopped = true;
   (void)pthread_mutex_unlock(&context->start_mutex);
-  for (size_t i = 0; i < context->device_count; ++i) {
+  for (size_t i = 0; i < context->device_count; i++) {
     context->devices[i]->ops->stop(context->devices[i]);
   }
 }
 
 const char *tdm_accelerator(tdm_context *context) {
-  if (context == NULL) return NULL;
-  for (size_t i = 0; i < context->device_count; ++i) {
+  if (!context) return NULL;
+  for (size_t i = 0; i < context->device_count; i++) {
     if (context->devices[i]->described) continue; /* named by whoever wants it, or never */
     if (i >= context->primary_count + context->secondary_count) return context->devices[i]->name;
   }

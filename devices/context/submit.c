@@ -3,7 +3,7 @@
 #include "devices/context/context_state.h"
 
 static void number(tdm_flight *flight, tdm_submission *submissions, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; i++) {
     tdm_submission *submission = &submissions[i];
     const tdm_program *program = &flight->programs[submission->program];
     tdm_queue *queue = program->queue;
@@ -25,11 +25,11 @@ static tdm_submission *hand_over(tdm_flight *flight, tdm_submission *submissions
                                  bool adopt) {
   const tdm_program *programs = flight->programs;
   tdm_submission *kept = NULL;
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; i++) {
     const tdm_program *program = &programs[submissions[i].program];
     tdm_queue *queue = program->queue;
     const tdm_device_ops *ops = queue->device->ops;
-    if (adopt && kept == NULL && !program->splits && ops->borrow(queue)) {
+    if (adopt && !kept && !program->splits && ops->borrow(queue)) {
       kept = &submissions[i];
     } else {
       ops->submit(queue, &submissions[i]);
@@ -41,7 +41,7 @@ static tdm_submission *hand_over(tdm_flight *flight, tdm_submission *submissions
 /* A program of a device that is only described would never end. */
 static tdm_status refuse_described(const tdm_flight *flight, const tdm_submission *submissions,
                                    size_t count) {
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; i++) {
     const tdm_device *device = flight->programs[submissions[i].program].queue->device;
     if (!device->described) continue;
     return tdm_fail(TDM_UNSUPPORTED, "%s is only described: nothing executes on it", device->name);
@@ -60,7 +60,7 @@ static tdm_status submit(tdm_context *context, tdm_flight *flight, tdm_submissio
   number(flight, submissions, count);
   tdm_submission *kept = hand_over(flight, submissions, count, adopt);
   (void)pthread_mutex_unlock(&context->submit_mutex);
-  if (kept != NULL) {
+  if (kept) {
     tdm_queue *queue = flight->programs[kept->program].queue;
     queue->device->ops->run_borrowed(queue, kept);
   }

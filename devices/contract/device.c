@@ -25,10 +25,10 @@ tdm_status tdm_device_ops_check(const tdm_device_ops *ops) {
       {"pin", ops->pin != NULL},
       {"unpin", ops->unpin != NULL},
   };
-  for (size_t i = 0; i < TDM_COUNT_OF(slots); ++i) {
+  for (size_t i = 0; i < TDM_COUNT_OF(slots); i++) {
     if (slots[i].filled) continue;
-    return tdm_fail(TDM_INTERNAL, "devices of kind %s have no %s",
-                    ops->kind == NULL ? "?" : ops->kind, slots[i].name);
+    return tdm_fail(TDM_INTERNAL, "devices of kind %s have no %s", !ops->kind ? "?" : ops->kind,
+                    slots[i].name);
   }
   return TDM_OK;
 }
@@ -45,7 +45,7 @@ tdm_status tdm_device_unpin_unsupported(tdm_device *device, void *memory, size_t
 
 static tdm_queue *queue_or_compute(const tdm_device *device, tdm_queue_role role) {
   tdm_queue *queue = device->queues[role];
-  return queue != NULL ? queue : device->queues[TDM_QUEUE_COMPUTE];
+  return queue ? queue : device->queues[TDM_QUEUE_COMPUTE];
 }
 
 tdm_queue *tdm_route(const tdm_device *from, const tdm_device *to) {

@@ -60,7 +60,7 @@ bool tdm_flight_spoiled(tdm_flight *flight, const tdm_command *command) {
     tdm_flight_mark_failed(flight, command->id);
     return true;
   }
-  for (uint32_t i = 0; i < command->dependency_count; ++i) {
+  for (uint32_t i = 0; i < command->dependency_count; i++) {
     if (!is_marked(flight, command->dependencies[i])) continue;
     tdm_flight_mark_failed(flight, command->id);
     return true;

@@ -35,13 +35,13 @@ tdm_status tdm_cpu_memory_allocate(const tdm_topology *topology, const tdm_core_
   } else {
     const size_t length = round_up(bytes, HUGE_PAGE_BYTES);
     memory = map_aligned(length);
-    if (memory != NULL) {
+    if (memory) {
       /* Both are wishes: a system that refuses them serves ordinary pages from anywhere. */
       (void)madvise(memory, length, MADV_HUGEPAGE);
       (void)tdm_topology_bind_memory(topology, cores, memory, length);
     }
   }
-  if (memory == NULL) return tdm_fail_memory(bytes, name);
+  if (!memory) return tdm_fail_memory(bytes, name);
   *out_address = (tdm_address)memory;
   return TDM_OK;
 }

@@ -15,7 +15,7 @@ static const char red_zones_variable[] = "TANDEM_RED_ZONES";
 tdm_status tdm_context_options_read(const tdm_context_options *options,
                                     tdm_context_options *out_options) {
   *out_options = (tdm_context_options){.struct_size = sizeof(*out_options)};
-  if (options == NULL) return TDM_OK;
+  if (!options) return TDM_OK;
   if (options->struct_size < sizeof(size_t) || options->struct_size > sizeof(*options)) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_context_options: struct_size is %zu, not %zu",
                     options->struct_size, sizeof(*options));
@@ -25,7 +25,7 @@ tdm_status tdm_context_options_read(const tdm_context_options *options,
 }
 
 static size_t find_kind(const char *name) {
-  for (size_t i = 0; tdm_device_kinds[i] != NULL; ++i) {
+  for (size_t i = 0; tdm_device_kinds[i]; i++) {
     if (strcmp(tdm_device_kinds[i]->name, name) == 0) return i;
   }
   return SIZE_MAX;
@@ -42,7 +42,7 @@ static tdm_status read_count(const char *source, const char *key, const char *te
 
 static tdm_status read_devices_variable(tdm_context_plan *plan) {
   const char *cursor = getenv(devices_variable);
-  if (cursor == NULL) return TDM_OK;
+  if (!cursor) return TDM_OK;
   tdm_setting setting;
   tdm_status status = TDM_OK;
   while (tdm_setting_next(&cursor, devices_variable, &setting, &status)) {
@@ -58,11 +58,11 @@ static tdm_status read_devices_variable(tdm_context_plan *plan) {
 }
 
 static tdm_status read_kind_variables(const tdm_kind *kind, tdm_kind_options *options) {
-  const char *count = kind->count_variable == NULL ? NULL : getenv(kind->count_variable);
-  if (count != NULL && count[0] != '\0') {
+  const char *count = !kind->count_variable ? NULL : getenv(kind->count_variable);
+  if (count && count[0] != '\0') {
     TDM_TRY(read_count(kind->count_variable, "the count", count, 1, options));
   }
-  if (kind->settings_variable != NULL) options->settings = getenv(kind->settings_variable);
+  if (kind->settings_variable) options->settings = getenv(kind->settings_variable);
   return TDM_OK;
 }
 
@@ -72,10 +72,10 @@ static tdm_status read_tf32(int asked, tdm_context_plan *plan) {
   }
   uint64_t allowed = asked > 0;
   const char *text = getenv(tf32_variable);
-  if (asked == 0 && text != NULL && text[0] != '\0') {
+  if (asked == 0 && text && text[0] != '\0') {
     TDM_TRY(tdm_setting_integer(tf32_variable, "the value", text, 0, 1, &allowed));
   }
-  for (size_t i = 0; i < TDM_MAX_KINDS; ++i)
+  for (size_t i = 0; i < TDM_MAX_KINDS; i++)
     plan->kinds[i].tf32 = allowed == 1;
   return TDM_OK;
 }
@@ -85,8 +85,8 @@ static tdm_status read_red_zones(tdm_context_plan *plan) {
                                       [TDM_RED_ZONES_FILLED] = "filled",
                                       [TDM_RED_ZONES_UNFILLED] = "unfilled"};
   const char *text = getenv(red_zones_variable);
-  for (size_t i = 0; i < TDM_COUNT_OF(words); ++i) {
-    if (strcmp(text == NULL ? "" : text, words[i]) != 0) continue;
+  for (size_t i = 0; i < TDM_COUNT_OF(words); i++) {
+    if (strcmp(!text ? "" : text, words[i]) != 0) continue;
     plan->red_zones = (tdm_red_zones)i;
     return TDM_OK;
   }
@@ -115,7 +115,7 @@ static tdm_status set_count(tdm_context_plan *plan, const char *kind, int count)
 tdm_status tdm_context_plan_read(const tdm_context_options *options, tdm_context_plan *out_plan) {
   *out_plan = (tdm_context_plan){0};
   TDM_TRY(read_devices_variable(out_plan));
-  for (size_t i = 0; tdm_device_kinds[i] != NULL; ++i) {
+  for (size_t i = 0; tdm_device_kinds[i]; i++) {
     if (i == TDM_MAX_KINDS) return tdm_fail(TDM_INTERNAL, "more than %d kinds", TDM_MAX_KINDS);
     TDM_TRY(read_kind_variables(tdm_device_kinds[i], &out_plan->kinds[i]));
   }
@@ -124,6 +124,6 @@ tdm_status tdm_context_plan_read(const tdm_context_options *options, tdm_context
   TDM_TRY(set_count(out_plan, "cpu", options->cpu_devices));
   TDM_TRY(set_count(out_plan, "sim", options->sim_devices));
   const size_t sim = find_kind("sim");
-  if (options->sim != NULL && sim != SIZE_MAX) out_plan->kinds[sim].settings = options->sim;
+  if (options->sim && sim != SIZE_MAX) out_plan->kinds[sim].settings = options->sim;
   return TDM_OK;
 }

@@ -22,18 +22,18 @@ tdm_status tdm_cuda_clock_init(tdm_cuda_clock *clock, const tdm_cuda_api *api) {
 }
 
 void tdm_cuda_clock_close(tdm_cuda_clock *clock) {
-  for (size_t i = 0; i < TDM_CUDA_ANCHORS; ++i) {
-    if (clock->anchors[i].event != NULL) (void)clock->api->event_destroy(clock->anchors[i].event);
+  for (size_t i = 0; i < TDM_CUDA_ANCHORS; i++) {
+    if (clock->anchors[i].event) (void)clock->api->event_destroy(clock->anchors[i].event);
     clock->anchors[i] = (tdm_cuda_anchor){0};
   }
-  if (clock->spare != NULL) (void)clock->api->event_destroy(clock->spare);
+  if (clock->spare) (void)clock->api->event_destroy(clock->spare);
   clock->spare = NULL;
-  if (clock->stream != NULL) (void)clock->api->stream_destroy(clock->stream);
+  if (clock->stream) (void)clock->api->stream_destroy(clock->stream);
   clock->stream = NULL;
 }
 
 void tdm_cuda_clock_deinit(tdm_cuda_clock *clock) {
-  if (clock->api != NULL) (void)pthread_mutex_destroy(&clock->mutex);
+  if (clock->api) (void)pthread_mutex_destroy(&clock->mutex);
 }
 
 /* ---- Anchors --------------------------------------------------------------------------------- */
@@ -60,16 +60,16 @@ static tdm_cuda_code try_anchor(const tdm_cuda_clock *clock, tdm_cuda_event even
 static tdm_cuda_code record_anchor(tdm_cuda_clock *clock, tdm_cuda_anchor *anchor) {
   const tdm_cuda_api *api = clock->api;
   tdm_cuda_code code = TDM_CUDA_SUCCESS;
-  if (clock->stream == NULL) code = api->stream_create(&clock->stream);
-  if (code == TDM_CUDA_SUCCESS && anchor->event == NULL) {
+  if (!clock->stream) code = api->stream_create(&clock->stream);
+  if (code == TDM_CUDA_SUCCESS && !anchor->event) {
     code = api->event_create_timed(&anchor->event);
   }
-  if (code == TDM_CUDA_SUCCESS && clock->spare == NULL) {
+  if (code == TDM_CUDA_SUCCESS && !clock->spare) {
     code = api->event_create_timed(&clock->spare);
   }
   uint64_t best_ns = UINT64_MAX;
   anchor->host_ns = 0;
-  for (int i = 0; i < ANCHOR_TRIES && best_ns > ANCHOR_CLOSE_NS; ++i) {
+  for (int i = 0; i < ANCHOR_TRIES && best_ns > ANCHOR_CLOSE_NS; i++) {
     uint64_t host_ns = 0;
     uint64_t width_ns = 0;
     if (code == TDM_CUDA_SUCCESS) code = try_anchor(clock, clock->spare, &host_ns, &width_ns);
@@ -105,9 +105,9 @@ static tdm_cuda_code take_anchor(tdm_cuda_clock *clock, tdm_cuda_anchor **out_an
 }
 
 void tdm_cuda_span_drop(tdm_cuda_clock *clock, tdm_cuda_span *span) {
-  if (span->anchor == NULL) return;
+  if (!span->anchor) return;
   (void)pthread_mutex_lock(&clock->mutex);
-  --span->anchor->users;
+  span->anchor->users--;
   (void)pthread_mutex_unlock(&clock->mutex);
   span->anchor = NULL;
 }
@@ -118,8 +118,8 @@ tdm_cuda_code tdm_cuda_span_begin(tdm_cuda_clock *clock, tdm_cuda_span *span,
                                   tdm_cuda_stream stream, tdm_command_times *times) {
   const tdm_cuda_api *api = clock->api;
   tdm_cuda_span_drop(clock, span);
-  for (size_t i = 0; i < TDM_COUNT_OF(span->events); ++i) {
-    if (span->events[i] != NULL) continue;
+  for (size_t i = 0; i < TDM_COUNT_OF(span->events); i++) {
+    if (span->events[i]) continue;
     const tdm_cuda_code code = api->event_create_timed(&span->events[i]);
     if (code != TDM_CUDA_SUCCESS) return code;
   }
@@ -136,7 +136,7 @@ tdm_cuda_code tdm_cuda_span_begin(tdm_cuda_clock *clock, tdm_cuda_span *span,
 
 tdm_cuda_code tdm_cuda_span_end(const tdm_cuda_clock *clock, const tdm_cuda_span *span,
                                 tdm_cuda_stream stream) {
-  if (span->anchor == NULL) return TDM_CUDA_SUCCESS;
+  if (!span->anchor) return TDM_CUDA_SUCCESS;
   return clock->api->event_record(span->events[1], stream);
 }
 
@@ -157,11 +157,11 @@ static int64_t corrected_anchor_ns(tdm_cuda_clock *clock, tdm_cuda_anchor *ancho
 
 tdm_cuda_code tdm_cuda_span_read(tdm_cuda_clock *clock, tdm_cuda_span *span,
                                  uint64_t *in_out_until_ns) {
-  if (span->anchor == NULL) return TDM_CUDA_SUCCESS;
+  if (!span->anchor) return TDM_CUDA_SUCCESS;
   int64_t passed_ns[2];
   tdm_cuda_code code = TDM_CUDA_SUCCESS;
   const uint64_t now_ns = tdm_time_ns();
-  for (size_t i = 0; i < 2 && code == TDM_CUDA_SUCCESS; ++i) {
+  for (size_t i = 0; i < 2 && code == TDM_CUDA_SUCCESS; i++) {
     double event_ns = 0;
     code = clock->api->event_elapsed(&event_ns, span->anchor->event, span->events[i]);
     passed_ns[i] = (int64_t)event_ns;
@@ -181,8 +181,8 @@ tdm_cuda_code tdm_cuda_span_read(tdm_cuda_clock *clock, tdm_cuda_span *span,
 }
 
 void tdm_cuda_span_close(const tdm_cuda_clock *clock, tdm_cuda_span *span) {
-  for (size_t i = 0; i < TDM_COUNT_OF(span->events); ++i) {
-    if (span->events[i] != NULL) (void)clock->api->event_destroy(span->events[i]);
+  for (size_t i = 0; i < TDM_COUNT_OF(span->events); i++) {
+    if (span->events[i]) (void)clock->api->event_destroy(span->events[i]);
     span->events[i] = NULL;
   }
 }

@@ -32,7 +32,7 @@ static tdm_status run_kernel(tdm_cuda_queue *queue, const tdm_flight *flight,
   void *workspace;
   TDM_TRY(tdm_faults_strike(tdm_context_faults(device->context), TDM_FAULT_KERNEL));
   const uint32_t count = (uint32_t)execute->input_count + execute->output_count;
-  for (uint32_t i = 0; i < count; ++i) {
+  for (uint32_t i = 0; i < count; i++) {
     TDM_TRY(resolve(device, flight, &execute->operands[i], operand_bytes(&execute->specs[i]),
                     &pointers[i]));
   }
@@ -59,7 +59,7 @@ static tdm_status execute_command(tdm_cuda_queue *queue, const tdm_flight *fligh
   queue->report_ids[slot] = command->id;
   queue->lane.report = report;
   const tdm_status status = run_kernel(queue, flight, &command->execute);
-  if (report->kind != TDM_CUDA_REPORT_NONE) ++queue->reports_taken;
+  if (report->kind != TDM_CUDA_REPORT_NONE) queue->reports_taken++;
   return status;
 }
 
@@ -178,7 +178,7 @@ static bool is_skipped(const tdm_cuda_queue *queue, tdm_flight *flight,
 
 /* What a profiler is told of a command. */
 static const char *name_of(const tdm_command *command) {
-  if (command->name != NULL) return command->name;
+  if (command->name) return command->name;
   return command->kind == TDM_COMMAND_EXECUTE ? command->execute.kernel->operation : "copy";
 }
 

@@ -12,7 +12,7 @@
 static tdm_queue *wait_target(const tdm_flight *flight, const tdm_wait *wait,
                               uint64_t *out_sequence) {
   const uint64_t *bases = wait->previous ? flight->previous_bases : flight->program_bases;
-  if (bases == NULL || bases[wait->program] == TDM_BASE_NONE) return NULL;
+  if (!bases || bases[wait->program] == TDM_BASE_NONE) return NULL;
   *out_sequence = bases[wait->program] + wait->position;
   return flight->programs[wait->program].queue;
 }
@@ -46,9 +46,8 @@ static bool wait_command(tdm_cuda_queue *queue, tdm_submission *submission,
   tdm_flight *flight = submission->flight;
   uint64_t sequence = 0;
   tdm_queue *awaited = wait_target(flight, &program->commands[submission->cursor].wait, &sequence);
-  if (awaited == NULL) return true;
-  const bool by_stream =
-      is_ours(queue, awaited) && queue->lane.stream != NULL && submission->due_ns == 0;
+  if (!awaited) return true;
+  const bool by_stream = is_ours(queue, awaited) && queue->lane.stream && submission->due_ns == 0;
   note_wait(flight, program->commands[submission->cursor].id, awaited, sequence);
   tdm_cuda_wait_answer answer = TDM_CUDA_WAIT_UNMARKED;
   if (by_stream) {
@@ -101,7 +100,7 @@ static bool one_command(tdm_cuda_queue *queue, tdm_submission *submission,
   }
   if (!passed) return false;
   const uint32_t end = ++submission->cursor;
-  const bool timed = works && submission->flight->times != NULL;
+  const bool timed = works && submission->flight->times;
   if (end == program->count) return true; /* the last mark follows */
   if (command->signals || timed || queue->wait_count == TDM_CUDA_MARK_WAITS) {
     tdm_cuda_queue_mark(queue, end, false);
@@ -116,7 +115,7 @@ static void begin_head(tdm_cuda_queue *queue) {
 
 bool tdm_cuda_queue_advance(tdm_cuda_queue *queue) {
   bool moved = false;
-  while (queue->head != NULL) {
+  while (queue->head) {
     tdm_submission *submission = queue->head;
     const tdm_program *program = &submission->flight->programs[submission->program];
     if (submission->cursor == 0) begin_head(queue);
@@ -142,7 +141,7 @@ bool tdm_cuda_queue_advance(tdm_cuda_queue *queue) {
 
 void tdm_cuda_queue_ask(tdm_cuda_queue *queue, uint32_t bell) {
   const tdm_submission *head = queue->head;
-  if (head == NULL) return;
+  if (!head) return;
   const tdm_flight *flight = head->flight;
   const tdm_program *program = &flight->programs[head->program];
   if (head->cursor >= program->count) return;
@@ -150,7 +149,7 @@ void tdm_cuda_queue_ask(tdm_cuda_queue *queue, uint32_t bell) {
   uint64_t sequence;
   tdm_queue *awaited = NULL;
   if (command->kind == TDM_COMMAND_WAIT) awaited = wait_target(flight, &command->wait, &sequence);
-  if (awaited == NULL) return;
+  if (!awaited) return;
   tdm_queue_ask(awaited, bell);
   if (is_ours(queue, awaited)) {
     atomic_fetch_or(&tdm_cuda_queue_of(awaited)->mark_waiters, (uint64_t)1 << bell);

@@ -88,7 +88,7 @@ static const char *old_driver(const tdm_cuda_api *api, int version) {
 const char *tdm_cuda_blas_absence(const tdm_cuda_api *api) {
   static _Thread_local char words[200];
   const char *reason = api->blas_absence();
-  if (reason == NULL) return NULL;
+  if (!reason) return NULL;
   (void)snprintf(words, sizeof(words), "no cuBLAS: %s", reason);
   return words;
 }

@@ -6,7 +6,7 @@
 /* Two threads that come first at once get the same context: it is the device's only one. */
 static tdm_status find_context(tdm_cuda_gpu *gpu, tdm_cuda_context *out_context) {
   *out_context = atomic_load_explicit(&gpu->context, memory_order_acquire);
-  if (*out_context != NULL) return TDM_OK;
+  if (*out_context) return TDM_OK;
   TDM_TRY(tdm_cuda_check(gpu->api, gpu->api->context_retain(out_context, gpu->ordinal),
                          "opening a GPU"));
   atomic_store_explicit(&gpu->context, *out_context, memory_order_release);

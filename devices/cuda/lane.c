@@ -51,13 +51,13 @@ static tdm_status open_blas(tdm_cuda_lane *lane) {
   const tdm_cuda_code code = lane->api->blas_create(lane->blas, lane->tf32, &reason);
   if (code == TDM_CUDA_SUCCESS) return TDM_OK;
   *lane->blas = NULL;
-  if (reason != NULL) return tdm_fail(TDM_UNAVAILABLE, "there is no cuBLAS: %s", reason);
+  if (reason) return tdm_fail(TDM_UNAVAILABLE, "there is no cuBLAS: %s", reason);
   return fail_blas(lane, code, "opening cuBLAS");
 }
 
 tdm_status tdm_cuda_lane_product(tdm_cuda_lane *lane, const tdm_cuda_product *product) {
   if (product->m == 0 || product->n == 0) return TDM_OK;
-  if (*lane->blas == NULL) TDM_TRY(open_blas(lane));
+  if (!*lane->blas) TDM_TRY(open_blas(lane));
   tdm_cuda_code code = lane->api->blas_set_stream(*lane->blas, lane->stream);
   if (code == TDM_CUDA_SUCCESS) code = lane->api->blas_product(*lane->blas, product);
   return code == TDM_CUDA_SUCCESS ? TDM_OK : fail_blas(lane, code, "a product by cuBLAS");

@@ -37,7 +37,7 @@ static size_t units_of(size_t bytes) {
 static tdm_status arena_create(tdm_cuda_memory *memory, size_t bytes, tdm_cuda_arena **out_arena) {
   *out_arena = NULL;
   tdm_cuda_arena *arena = tdm_allocate(memory->allocator, sizeof(*arena), "an arena's map");
-  if (arena == NULL) return TDM_OUT_OF_MEMORY;
+  if (!arena) return TDM_OUT_OF_MEMORY;
   const tdm_cuda_api *api = memory->gpu->api;
   void *begin = NULL;
   tdm_status status = tdm_cuda_gpu_enter(memory->gpu);
@@ -72,7 +72,7 @@ static void arena_destroy(tdm_cuda_memory *memory, tdm_cuda_arena *arena) {
 static char *arena_take(tdm_cuda_arena *arena, size_t units) {
   if (!is_shared(arena) || arena->used_count + units > ARENA_UNITS) return NULL;
   size_t run = 0;
-  for (size_t i = 0; i < ARENA_UNITS; ++i) {
+  for (size_t i = 0; i < ARENA_UNITS; i++) {
     run = arena->used[i] ? 0 : run + 1;
     if (run != units) continue;
     memset(&arena->used[i + 1 - units], 1, units);
@@ -126,9 +126,9 @@ static tdm_status take(tdm_cuda_memory *memory, size_t bytes, char **out) {
     return TDM_OK;
   }
   const size_t units = units_of(bytes);
-  for (arena = memory->arenas; arena != NULL; arena = arena->next) {
+  for (arena = memory->arenas; arena; arena = arena->next) {
     *out = arena_take(arena, units);
-    if (*out != NULL) return TDM_OK;
+    if (*out) return TDM_OK;
   }
   TDM_TRY(arena_create(memory, arena_bytes, &arena));
   *out = arena_take(arena, units);
@@ -137,9 +137,9 @@ static tdm_status take(tdm_cuda_memory *memory, size_t bytes, char **out) {
 
 static void give_back(tdm_cuda_memory *memory, char *block, size_t bytes) {
   tdm_cuda_arena *arena = memory->arenas;
-  while (arena != NULL && (size_t)(block - arena->memory) >= arena->bytes)
+  while (arena && (size_t)(block - arena->memory) >= arena->bytes)
     arena = arena->next;
-  if (arena == NULL) return;
+  if (!arena) return;
   if (!is_shared(arena)) {
     arena_destroy(memory, arena);
     return;
@@ -174,15 +174,15 @@ tdm_status tdm_cuda_memory_init(tdm_cuda_memory *memory, tdm_cuda_gpu *gpu, size
   /* Zero pages that nobody touches cost nothing. */
   const size_t table_bytes = memory->granule_count * sizeof(tdm_cuda_granule);
   memory->granules = reserve(table_bytes, PROT_READ | PROT_WRITE);
-  if (memory->granules == NULL) return tdm_fail_memory(table_bytes, "the table of a cuda device");
+  if (!memory->granules) return tdm_fail_memory(table_bytes, "the table of a cuda device");
   return TDM_OK;
 }
 
 void tdm_cuda_memory_deinit(tdm_cuda_memory *memory) {
-  while (memory->arenas != NULL)
+  while (memory->arenas)
     arena_destroy(memory, memory->arenas);
   if (memory->begin != 0) (void)munmap((void *)memory->begin, memory->range_bytes);
-  if (memory->granules != NULL) {
+  if (memory->granules) {
     (void)munmap(memory->granules, memory->granule_count * sizeof(tdm_cuda_granule));
   }
   if (memory->has_mutex) (void)pthread_mutex_destroy(&memory->mutex);
@@ -192,7 +192,7 @@ void tdm_cuda_memory_deinit(tdm_cuda_memory *memory) {
 /* A run of free granules in [from, to); SIZE_MAX: there is none. Under the mutex. */
 static size_t find_run(const tdm_cuda_memory *memory, size_t count, size_t from, size_t to) {
   size_t run = 0;
-  for (size_t i = from; i < to; ++i) {
+  for (size_t i = from; i < to; i++) {
     const tdm_cuda_granule *granule = &memory->granules[i];
     run = atomic_load_explicit(&granule->remain, memory_order_relaxed) == 0 ? run + 1 : 0;
     if (run == count) return i + 1 - count;
@@ -209,7 +209,7 @@ static tdm_status allocate_locked(tdm_cuda_memory *memory, size_t bytes, tdm_add
   if (first == SIZE_MAX) return tdm_fail_memory(bytes, "a cuda device's addresses");
   char *block;
   TDM_TRY(take(memory, size, &block));
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; i++) {
     tdm_cuda_granule *granule = &memory->granules[first + i];
     atomic_store_explicit(&granule->memory, block + i * granule_bytes, memory_order_relaxed);
     atomic_store_explicit(&granule->remain, size - i * granule_bytes, memory_order_release);
@@ -236,7 +236,7 @@ void tdm_cuda_memory_release(tdm_cuda_memory *memory, tdm_address address) {
   tdm_cuda_granule *granules = &memory->granules[first];
   const size_t size = atomic_load_explicit(&granules[0].remain, memory_order_relaxed);
   char *block = atomic_load_explicit(&granules[0].memory, memory_order_relaxed);
-  for (size_t i = 0; i * granule_bytes < size; ++i) {
+  for (size_t i = 0; i * granule_bytes < size; i++) {
     atomic_store_explicit(&granules[i].remain, 0, memory_order_relaxed);
     atomic_store_explicit(&granules[i].memory, NULL, memory_order_release);
   }

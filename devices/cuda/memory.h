@@ -64,7 +64,7 @@ static inline void *tdm_cuda_memory_translate(const tdm_cuda_memory *memory, tdm
   const size_t remain = atomic_load_explicit(&granule->remain, memory_order_acquire);
   if (inside > remain || bytes > remain - inside) return NULL;
   char *begin = atomic_load_explicit(&granule->memory, memory_order_relaxed);
-  return begin == NULL ? NULL : begin + inside;
+  return !begin ? NULL : begin + inside;
 }
 
 #endif

@@ -55,7 +55,7 @@ void tdm_cuda_feeder_submit(tdm_queue *queue, tdm_submission *submission) {
 static tdm_status try_open(tdm_cuda_feeder *feeder) {
   const tdm_cuda_api *api = feeder->api;
   TDM_TRY(tdm_cuda_check(api, api->device_set(feeder->ordinal), "choosing the thread's device"));
-  for (size_t i = 0; i < feeder->queue_count; ++i) {
+  for (size_t i = 0; i < feeder->queue_count; i++) {
     tdm_cuda_queue *queue = &feeder->queues[i];
     TDM_TRY(tdm_cuda_queue_open(queue, api, &feeder->blas, feeder->tf32));
   }
@@ -63,9 +63,9 @@ static tdm_status try_open(tdm_cuda_feeder *feeder) {
 }
 
 static void close_queues(tdm_cuda_feeder *feeder) {
-  if (feeder->blas != NULL) (void)feeder->api->blas_destroy(feeder->blas);
+  if (feeder->blas) (void)feeder->api->blas_destroy(feeder->blas);
   feeder->blas = NULL;
-  for (size_t i = 0; i < feeder->queue_count; ++i)
+  for (size_t i = 0; i < feeder->queue_count; i++)
     tdm_cuda_queue_close(&feeder->queues[i]);
 }
 
@@ -86,17 +86,17 @@ tdm_status tdm_cuda_feeder_refusal(const tdm_cuda_feeder *feeder) {
 
 /* Moves what is in the inbox behind the head, oldest first. */
 static bool take(tdm_cuda_queue *queue) {
-  if (atomic_load_explicit(&queue->inbox, memory_order_seq_cst) == NULL) return false;
+  if (!atomic_load_explicit(&queue->inbox, memory_order_seq_cst)) return false;
   tdm_submission *newest = atomic_exchange_explicit(&queue->inbox, NULL, memory_order_acquire);
   tdm_submission *oldest = NULL;
-  while (newest != NULL) {
+  while (newest) {
     tdm_submission *next = newest->next;
     newest->next = oldest;
     oldest = newest;
     newest = next;
   }
   tdm_submission **end = &queue->head;
-  while (*end != NULL)
+  while (*end)
     end = &(*end)->next;
   *end = oldest;
   return true;
@@ -104,7 +104,7 @@ static bool take(tdm_cuda_queue *queue) {
 
 static bool turn_all(tdm_cuda_feeder *feeder) {
   bool moved = false;
-  for (size_t i = 0; i < feeder->queue_count; ++i) {
+  for (size_t i = 0; i < feeder->queue_count; i++) {
     tdm_cuda_queue *queue = &feeder->queues[i];
     const bool took = take(queue);
     if (took && !feeder->opened) open_queues(feeder);
@@ -117,7 +117,7 @@ static bool turn_all(tdm_cuda_feeder *feeder) {
 
 /* Is there something that no bell tells of? */
 static bool must_look(const tdm_cuda_feeder *feeder) {
-  for (size_t i = 0; i < feeder->queue_count; ++i) {
+  for (size_t i = 0; i < feeder->queue_count; i++) {
     const tdm_cuda_queue *queue = &feeder->queues[i];
     if (queue->retired != queue->marked || queue->lacks_staging) return true;
   }
@@ -125,9 +125,9 @@ static bool must_look(const tdm_cuda_feeder *feeder) {
 }
 
 static bool is_drained(const tdm_cuda_feeder *feeder) {
-  for (size_t i = 0; i < feeder->queue_count; ++i) {
+  for (size_t i = 0; i < feeder->queue_count; i++) {
     const tdm_cuda_queue *queue = &feeder->queues[i];
-    if (queue->head != NULL || atomic_load(&queue->inbox) != NULL) return false;
+    if (queue->head || atomic_load(&queue->inbox)) return false;
     if (queue->retired != queue->marked) return false;
   }
   return true;
@@ -152,7 +152,7 @@ static void rest(tdm_cuda_feeder *feeder, feeder_rest *state) {
     if (state->since_ns == 0) state->since_ns = now_ns;
     if (now_ns - state->since_ns < SPIN_NS) return;
     state->seen = tdm_doorbell_read(bell);
-    for (size_t i = 0; i < feeder->queue_count; ++i)
+    for (size_t i = 0; i < feeder->queue_count; i++)
       tdm_cuda_queue_ask(&feeder->queues[i], feeder->bell);
     state->asked = true;
     return;
@@ -188,7 +188,7 @@ static tdm_status add_queue(tdm_cuda_feeder *feeder, tdm_queue_role role) {
   if (pthread_mutex_init(&queue->mutex, NULL) != 0) {
     return tdm_fail(TDM_OUT_OF_MEMORY, "no mutex for a stream");
   }
-  ++feeder->queue_count;
+  feeder->queue_count++;
   queue->base.device = feeder->device;
   queue->base.role = role;
   queue->feeder = feeder;
@@ -201,13 +201,13 @@ tdm_status tdm_cuda_feeder_create(tdm_device *device, const tdm_cuda_api *api, i
   *out_feeder = NULL;
   const tdm_allocator *allocator = tdm_context_allocator(device->context);
   tdm_cuda_feeder *feeder = tdm_allocate(allocator, sizeof(*feeder), "the queues of a GPU");
-  if (feeder == NULL) return TDM_OUT_OF_MEMORY;
+  if (!feeder) return TDM_OUT_OF_MEMORY;
   feeder->device = device;
   feeder->api = api;
   feeder->allocator = allocator;
   feeder->ordinal = ordinal;
   feeder->tf32 = tf32;
-  for (unsigned role = 0; role < TDM_QUEUE_ROLES; ++role) {
+  for (unsigned role = 0; role < TDM_QUEUE_ROLES; role++) {
     if ((roles >> role & 1) == 0) continue;
     const tdm_status status = add_queue(feeder, (tdm_queue_role)role);
     if (status == TDM_OK) continue;
@@ -219,8 +219,8 @@ tdm_status tdm_cuda_feeder_create(tdm_device *device, const tdm_cuda_api *api, i
 }
 
 void tdm_cuda_feeder_destroy(tdm_cuda_feeder *feeder) {
-  if (feeder == NULL) return;
-  for (size_t i = 0; i < feeder->queue_count; ++i)
+  if (!feeder) return;
+  for (size_t i = 0; i < feeder->queue_count; i++)
     (void)pthread_mutex_destroy(&feeder->queues[i].mutex);
   tdm_release(feeder->allocator, feeder, sizeof(*feeder));
 }
@@ -240,7 +240,7 @@ tdm_status tdm_cuda_feeder_start(tdm_cuda_feeder *feeder) {
 }
 
 void tdm_cuda_feeder_stop(tdm_cuda_feeder *feeder) {
-  if (feeder == NULL || !feeder->running) return;
+  if (!feeder || !feeder->running) return;
   atomic_store(&feeder->stop, true);
   wake(feeder);
   (void)pthread_join(feeder->thread, NULL);

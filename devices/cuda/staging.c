@@ -14,11 +14,11 @@ enum { SPIN_NS = 50000 }; /* longer, and the thread sleeps */
 
 /* One buffer is enough to go on with. */
 static tdm_status take_buffers(tdm_cuda_staging *staging, tdm_device *device, uint32_t wanted) {
-  for (uint32_t i = 0; i < wanted; ++i) {
+  for (uint32_t i = 0; i < wanted; i++) {
     tdm_staging *buffer = NULL;
     const tdm_status status =
         tdm_pool_try_take(staging->pool, device, staging->chunk_bytes, &buffer);
-    if (buffer == NULL) return i > 0 ? TDM_OK : status;
+    if (!buffer) return i > 0 ? TDM_OK : status;
     staging->buffers[staging->count++] = buffer;
   }
   return TDM_OK;
@@ -41,7 +41,7 @@ tdm_status tdm_cuda_staging_take(tdm_cuda_queue *queue, size_t bytes,
 }
 
 static void give_back(tdm_cuda_staging *staging, tdm_queue *queue, uint64_t sequence) {
-  for (uint32_t i = 0; i < staging->count; ++i)
+  for (uint32_t i = 0; i < staging->count; i++)
     tdm_pool_give_back(staging->pool, staging->buffers[i], queue, sequence);
   staging->count = 0;
 }
@@ -82,7 +82,7 @@ static size_t chunk_length(const tdm_cuda_staging *staging, size_t bytes, size_t
 
 static tdm_status upload_chunks(tdm_cuda_queue *queue, const tdm_cuda_staging *staging, char *to,
                                 const char *from, size_t bytes) {
-  for (size_t offset = 0, chunk = 0; offset < bytes; ++chunk) {
+  for (size_t offset = 0, chunk = 0; offset < bytes; chunk++) {
     const uint32_t slot = (uint32_t)(chunk % staging->count);
     char *buffer = staging->buffers[slot]->memory;
     const size_t length = chunk_length(staging, bytes, offset);
@@ -99,13 +99,13 @@ static tdm_status download_chunks(tdm_cuda_queue *queue, const tdm_cuda_staging 
                                   const char *from, size_t bytes) {
   assert(staging->count > 0);
   size_t asked = 0; /* bytes */
-  for (uint32_t slot = 0; slot < staging->count && asked < bytes; ++slot) {
+  for (uint32_t slot = 0; slot < staging->count && asked < bytes; slot++) {
     const size_t length = chunk_length(staging, bytes, asked);
     TDM_TRY(enqueue_chunk(queue, slot, staging->buffers[slot]->memory, from + asked, length,
                           TDM_CUDA_TO_HOST));
     asked += length;
   }
-  for (size_t offset = 0, chunk = 0; offset < bytes; ++chunk) {
+  for (size_t offset = 0, chunk = 0; offset < bytes; chunk++) {
     const uint32_t slot = (uint32_t)(chunk % staging->count);
     char *buffer = staging->buffers[slot]->memory;
     const size_t length = chunk_length(staging, bytes, offset);

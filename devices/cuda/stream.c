@@ -15,7 +15,7 @@ tdm_status tdm_cuda_queue_open(tdm_cuda_queue *queue, const tdm_cuda_api *api, t
   queue->lane = (tdm_cuda_lane){.api = api, .blas = blas, .tf32 = tf32};
   const bool stages =
       queue->base.role == TDM_QUEUE_UPLOAD || queue->base.role == TDM_QUEUE_DOWNLOAD;
-  for (size_t i = 0; stages && i < TDM_CUDA_STAGING_BUFFERS; ++i) {
+  for (size_t i = 0; stages && i < TDM_CUDA_STAGING_BUFFERS; i++) {
     TDM_TRY(tdm_cuda_check(api, api->event_create(&queue->staging_events[i]), "making an event"));
   }
   void *reports = NULL;
@@ -27,21 +27,21 @@ tdm_status tdm_cuda_queue_open(tdm_cuda_queue *queue, const tdm_cuda_api *api, t
 }
 
 static void destroy_event(const tdm_cuda_api *api, tdm_cuda_event *event) {
-  if (*event != NULL) (void)api->event_destroy(*event);
+  if (*event) (void)api->event_destroy(*event);
   *event = NULL;
 }
 
 void tdm_cuda_queue_close(tdm_cuda_queue *queue) {
   const tdm_cuda_api *api = queue->lane.api;
-  if (api == NULL) return;
-  if (queue->lane.stream != NULL) (void)api->stream_destroy(queue->lane.stream);
-  for (size_t i = 0; i < TDM_CUDA_MARKS; ++i)
+  if (!api) return;
+  if (queue->lane.stream) (void)api->stream_destroy(queue->lane.stream);
+  for (size_t i = 0; i < TDM_CUDA_MARKS; i++)
     destroy_event(api, &queue->marks[i].event);
-  for (size_t i = 0; i < TDM_CUDA_MARKS; ++i)
+  for (size_t i = 0; i < TDM_CUDA_MARKS; i++)
     tdm_cuda_span_close(&tdm_cuda_device_of(queue->base.device)->clock, &queue->spans[i]);
-  for (size_t i = 0; i < TDM_CUDA_STAGING_BUFFERS; ++i)
+  for (size_t i = 0; i < TDM_CUDA_STAGING_BUFFERS; i++)
     destroy_event(api, &queue->staging_events[i]);
-  if (queue->reports != NULL) (void)api->release_pinned(queue->reports);
+  if (queue->reports) (void)api->release_pinned(queue->reports);
   queue->reports = NULL;
   queue->lane = (tdm_cuda_lane){0};
 }
@@ -57,7 +57,7 @@ bool tdm_cuda_command_works(const tdm_flight *flight, const tdm_command *command
 static void fail_range(const tdm_cuda_mark *mark, tdm_status status) {
   tdm_flight *flight = mark->submission->flight;
   const tdm_program *program = &flight->programs[mark->submission->program];
-  for (uint32_t i = mark->first; i < mark->end; ++i) {
+  for (uint32_t i = mark->first; i < mark->end; i++) {
     const tdm_command *command = &program->commands[i];
     if (!tdm_cuda_command_works(flight, command)) continue;
     if (!tdm_flight_spoiled(flight, command)) {
@@ -71,7 +71,7 @@ static void spoil_range(const tdm_cuda_mark *mark) {
   tdm_flight *flight = mark->submission->flight;
   if (atomic_load_explicit(&flight->failed, memory_order_acquire) == 0) return;
   const tdm_program *program = &flight->programs[mark->submission->program];
-  for (uint32_t i = mark->first; i < mark->end; ++i) {
+  for (uint32_t i = mark->first; i < mark->end; i++) {
     const tdm_command *command = &program->commands[i];
     if (tdm_cuda_command_works(flight, command)) (void)tdm_flight_spoiled(flight, command);
   }
@@ -107,7 +107,7 @@ tdm_status tdm_cuda_queue_time(tdm_cuda_queue *queue, tdm_command_times *times) 
 static tdm_cuda_code record(tdm_cuda_queue *queue, tdm_cuda_mark *mark) {
   const tdm_cuda_api *api = queue->lane.api;
   tdm_cuda_code code = TDM_CUDA_SUCCESS;
-  if (mark->event == NULL) code = api->event_create(&mark->event);
+  if (!mark->event) code = api->event_create(&mark->event);
   if (code == TDM_CUDA_SUCCESS) {
     code = tdm_cuda_span_end(clock_of(queue), span_of(queue, queue->marked), queue->lane.stream);
   }
@@ -131,10 +131,10 @@ void tdm_cuda_queue_mark(tdm_cuda_queue *queue, uint32_t end, bool ends) {
   memcpy(mark->waits, queue->waits, queue->wait_count * sizeof(tdm_cuda_point));
   queue->wait_count = 0;
   tdm_cuda_code code = TDM_CUDA_SUCCESS;
-  if (end > mark->first && queue->lane.stream != NULL) {
+  if (end > mark->first && queue->lane.stream) {
     code = record(queue, mark);
   }
-  ++queue->marked;
+  queue->marked++;
   (void)pthread_mutex_unlock(&queue->mutex);
   if (code != TDM_CUDA_SUCCESS) {
     fail_range(mark, tdm_cuda_fail(api, code, "recording an event"));
@@ -148,19 +148,19 @@ static const tdm_command *command_of_id(const tdm_cuda_mark *mark, uint32_t id) 
   const tdm_program *program = &mark->submission->flight->programs[mark->submission->program];
   uint32_t i = mark->first;
   while (i < mark->end && program->commands[i].id != id)
-    ++i;
+    i++;
   return i < mark->end ? &program->commands[i] : NULL;
 }
 
 /* What a kernel found wrong counts only if what it read was right. */
 static void read_reports(tdm_cuda_queue *queue, const tdm_cuda_mark *mark) {
   tdm_flight *flight = mark->submission->flight;
-  for (; queue->reports_read < mark->report_end; ++queue->reports_read) {
+  for (; queue->reports_read < mark->report_end; queue->reports_read++) {
     const size_t slot = queue->reports_read % TDM_CUDA_REPORTS;
     const tdm_status status = tdm_cuda_report_read(&queue->reports[slot]);
     if (status == TDM_OK) continue;
     const tdm_command *command = command_of_id(mark, queue->report_ids[slot]);
-    if (command != NULL && !tdm_flight_spoiled(flight, command)) {
+    if (command && !tdm_flight_spoiled(flight, command)) {
       tdm_flight_fail(flight, command->id, status, tdm_last_message());
     }
   }
@@ -175,7 +175,7 @@ static void end_submission(tdm_flight *flight) {
 
 static bool is_reached(const tdm_cuda_mark *mark, tdm_cuda_code code) {
   if (code == TDM_CUDA_NOT_READY) return false;
-  for (uint32_t i = 0; i < mark->wait_count; ++i) {
+  for (uint32_t i = 0; i < mark->wait_count; i++) {
     if (!tdm_queue_reached(mark->waits[i].queue, mark->waits[i].sequence)) return false;
   }
   return true;
@@ -196,7 +196,7 @@ static void retire_one(tdm_cuda_queue *queue, tdm_cuda_mark mark, tdm_cuda_code 
   }
   spoil_range(&mark);
   (void)pthread_mutex_lock(&queue->mutex);
-  ++queue->retired;
+  queue->retired++;
   (void)pthread_mutex_unlock(&queue->mutex);
   if (mark.end > 0) tdm_queue_publish(&queue->base, mark.submission->base + mark.end);
   if (mark.ends) end_submission(mark.submission->flight);
@@ -223,7 +223,7 @@ tdm_cuda_wait_answer tdm_cuda_queue_await(tdm_cuda_queue *queue, tdm_cuda_queue 
   const tdm_cuda_api *api = queue->lane.api;
   tdm_cuda_wait_answer answer = TDM_CUDA_WAIT_UNMARKED;
   (void)pthread_mutex_lock(&awaited->mutex);
-  for (uint64_t i = awaited->retired; i != awaited->marked; ++i) {
+  for (uint64_t i = awaited->retired; i != awaited->marked; i++) {
     const tdm_cuda_mark *mark = &awaited->marks[i % TDM_CUDA_MARKS];
     if (mark->submission->base + mark->end <= sequence) continue;
     if (!mark->recorded) break; /* reached before long */

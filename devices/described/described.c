@@ -107,7 +107,7 @@ static tdm_link described_link(const tdm_device *device, const tdm_device *other
 /* ---- Life ---------------------------------------------------------------------------------- */
 
 static void described_destroy(tdm_device *device) {
-  if (device == NULL) return;
+  if (!device) return;
   tdm_release(tdm_context_allocator(device->context), device, sizeof(described_device));
 }
 
@@ -154,7 +154,7 @@ static tdm_status described_create(tdm_context *context, const tdm_kind_options 
   *out_device = NULL;
   described_device *described =
       tdm_allocate(tdm_context_allocator(context), sizeof(*described), "a described device");
-  if (described == NULL) return TDM_OUT_OF_MEMORY;
+  if (!described) return TDM_OUT_OF_MEMORY;
   described->machine = tdm_context_machine(context);
   described->begin = first_address + (size_t)index * range_bytes;
   described->base = (tdm_device){.ops = &described_ops,
@@ -163,7 +163,7 @@ static tdm_status described_create(tdm_context *context, const tdm_kind_options 
                                  .node = -1,
                                  .described = true,
                                  .team_size = 1};
-  for (size_t role = 0; role < TDM_QUEUE_ROLES; ++role) {
+  for (size_t role = 0; role < TDM_QUEUE_ROLES; role++) {
     described->queues[role].device = &described->base;
     described->queues[role].role = (tdm_queue_role)role;
     described->base.queues[role] = &described->queues[role];

@@ -32,7 +32,7 @@ static void copy_past_caches(char *to, const char *from, size_t bytes) {
   to += head;
   from += head;
   const size_t lines = (bytes - head) / LINE;
-  for (size_t i = 0; i < lines; ++i, to += LINE, from += LINE) {
+  for (size_t i = 0; i < lines; i++, to += LINE, from += LINE) {
     const __m128i a = _mm_loadu_si128((const __m128i *)from);
     const __m128i b = _mm_loadu_si128((const __m128i *)(from + STEP));
     const __m128i c = _mm_loadu_si128((const __m128i *)(from + 2 * STEP));

@@ -23,7 +23,7 @@ static size_t operand_bytes(const tdm_spec *spec) {
 
 static inline tdm_status resolve_host(const tdm_host_executor *executor, tdm_address address,
                                       void **out) {
-  for (size_t i = 0; i < executor->hidden_count; ++i) {
+  for (size_t i = 0; i < executor->hidden_count; i++) {
     if (TDM_UNLIKELY(address - executor->hidden[i].begin < executor->hidden[i].bytes)) {
       return refuse_hidden(executor, address);
     }
@@ -38,7 +38,7 @@ static inline tdm_status resolve(const tdm_host_executor *executor, const tdm_fl
   tdm_device *device = executor->device;
   const bool host = device->host_addressable;
   const uint32_t count = (uint32_t)execute->input_count + execute->output_count;
-  for (uint32_t i = 0; i < count; ++i) {
+  for (uint32_t i = 0; i < count; i++) {
     const tdm_operand *operand = &execute->operands[i];
     if (operand->base == TDM_OPERAND_ABSENT) {
       pointers[i] = NULL;
@@ -153,7 +153,7 @@ static bool copy_command(tdm_host_queue *queue, tdm_submission *submission, tdm_
                          const tdm_command *command) {
   if (queue->executor->models_links) return model_copy(queue, submission, flight, command);
   if (is_skipped(queue, flight, command)) return true;
-  const uint64_t begin_ns = flight->times != NULL ? tdm_time_ns() : 0;
+  const uint64_t begin_ns = flight->times ? tdm_time_ns() : 0;
   const tdm_status status = run_copy(queue->executor, flight, &command->copy);
   end_command(flight, command, status, begin_ns);
   return true;
@@ -165,7 +165,7 @@ static bool copy_command(tdm_host_queue *queue, tdm_submission *submission, tdm_
 static inline tdm_queue *wait_target(const tdm_flight *flight, const tdm_wait *wait,
                                      uint64_t *out_sequence) {
   const uint64_t *bases = wait->previous ? flight->previous_bases : flight->program_bases;
-  if (bases == NULL || bases[wait->program] == TDM_BASE_NONE) return NULL;
+  if (!bases || bases[wait->program] == TDM_BASE_NONE) return NULL;
   *out_sequence = bases[wait->program] + wait->position;
   return flight->programs[wait->program].queue;
 }
@@ -191,7 +191,7 @@ static bool wait_command(const tdm_host_queue *queue, tdm_flight *flight,
                          const tdm_program *program, uint32_t cursor) {
   uint64_t sequence = 0;
   tdm_queue *awaited = wait_target(flight, &program->commands[cursor].wait, &sequence);
-  if (awaited == NULL) return true;
+  if (!awaited) return true;
   if (!tdm_queue_reached(awaited, sequence)) {
     tdm_command_times *times = flight->times;
     const uint32_t id = program->commands[cursor].id;
@@ -217,7 +217,7 @@ tdm_progress tdm_host_queue_advance(tdm_host_queue *queue, tdm_submission *submi
   const uint64_t begin_ns = limit == UINT32_MAX ? 0 : tdm_time_ns();
   uint32_t cursor = submission->cursor;
   if (cursor == 0) queue->passed_over = false;
-  for (; cursor < count; ++cursor) {
+  for (; cursor < count; cursor++) {
     if (limit-- == 0) {
       submission->cursor = cursor;
       return TDM_PROGRESS_LIMIT;

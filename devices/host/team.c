@@ -56,13 +56,13 @@ tdm_status tdm_team_create(const tdm_allocator *allocator, const tdm_topology *t
                            const tdm_core_range *range, size_t size, tdm_team **out_team) {
   *out_team = NULL;
   tdm_team *team = tdm_allocate(allocator, sizeof(*team), "a team of threads");
-  if (team == NULL) return TDM_OUT_OF_MEMORY;
+  if (!team) return TDM_OUT_OF_MEMORY;
   *team = (tdm_team){
       .allocator = allocator, .topology = topology, .range = range, .size = size < 1 ? 1 : size};
   team->active = team->size;
   team->rest = LEAST_REST;
   team->share_memory = tdm_allocate(allocator, share_bytes(team), "shares of a team");
-  if (team->share_memory == NULL) {
+  if (!team->share_memory) {
     tdm_team_destroy(team);
     return TDM_OUT_OF_MEMORY;
   }
@@ -72,17 +72,17 @@ tdm_status tdm_team_create(const tdm_allocator *allocator, const tdm_topology *t
 }
 
 void tdm_team_destroy(tdm_team *team) {
-  if (team == NULL) return;
+  if (!team) return;
   tdm_release(team->allocator, team->share_memory, share_bytes(team));
   tdm_release(team->allocator, team, sizeof(*team));
 }
 
 size_t tdm_team_size(const tdm_team *team) {
-  return team == NULL ? 1 : team->size;
+  return !team ? 1 : team->size;
 }
 
 size_t tdm_team_active(const tdm_team *team) {
-  return team == NULL ? 1 : team->active;
+  return !team ? 1 : team->active;
 }
 
 int tdm_team_serial_enter(void) {
@@ -97,7 +97,7 @@ void tdm_team_serial_leave(int saved) {
 
 static void bind_threads(tdm_team *team) {
   team->bound = true;
-  if (team->topology == NULL || team->range == NULL) return;
+  if (!team->topology || !team->range) return;
 #pragma omp parallel num_threads((int)team->active)
   {
     /* The opening thread was bound by its owner, if it wanted to be. */
@@ -207,9 +207,9 @@ static uint64_t run_region(tdm_team *team, const team_region *region) {
 
 void tdm_team_run(tdm_team *team, int64_t count, int64_t grain,
                   void (*body)(void *user, int64_t begin, int64_t end), void *user) {
-  if (count <= 0 || body == NULL) return;
+  if (count <= 0 || !body) return;
   if (grain < 1) grain = 1;
-  if (team == NULL || team->size == 1 || count <= grain) {
+  if (!team || team->size == 1 || count <= grain) {
     body(user, 0, count);
     return;
   }

@@ -64,7 +64,7 @@ void tdm_worker_submit(tdm_queue *queue, tdm_submission *submission) {
  * worker that emptied it owned the queue before. */
 bool tdm_worker_borrow(tdm_queue *queue) {
   tdm_host_queue *mine = host_queue(queue);
-  if (atomic_load_explicit(&mine->inbox, memory_order_relaxed) != NULL) return false;
+  if (atomic_load_explicit(&mine->inbox, memory_order_relaxed)) return false;
   uint32_t idle = TDM_OWNER_IDLE;
   return atomic_compare_exchange_strong_explicit(&mine->owner, &idle, TDM_OWNER_BORROWED,
                                                  memory_order_seq_cst, memory_order_relaxed);
@@ -85,7 +85,7 @@ static void await_point(const tdm_host_queue *queue, const tdm_submission *submi
   tdm_oversubscription *oversubscription = tdm_context_oversubscription(context);
   const uint64_t begin_ns = tdm_time_ns();
   while (!queue->worker->cores.shared) {
-    for (int i = 0; i < SPINS_BETWEEN_CLOCKS; ++i) {
+    for (int i = 0; i < SPINS_BETWEEN_CLOCKS; i++) {
       if (tdm_queue_reached(awaited, sequence)) return;
       tdm_spin_pause();
     }
@@ -113,7 +113,7 @@ void tdm_worker_run_borrowed(tdm_queue *queue, tdm_submission *submission) {
     await_point(mine, submission);
   tdm_team_serial_leave(saved);
   atomic_store_explicit(&mine->owner, TDM_OWNER_IDLE, memory_order_seq_cst);
-  if (atomic_load_explicit(&mine->inbox, memory_order_seq_cst) != NULL) wake(mine->worker);
+  if (atomic_load_explicit(&mine->inbox, memory_order_seq_cst)) wake(mine->worker);
   end_submission(flight);
 }
 
@@ -121,14 +121,14 @@ void tdm_worker_run_borrowed(tdm_queue *queue, tdm_submission *submission) {
 
 /* Moves what is in the inbox to the head, oldest first. False: nothing, or the queue is lent. */
 static bool take(tdm_host_queue *queue) {
-  if (atomic_load_explicit(&queue->inbox, memory_order_seq_cst) == NULL) return false;
+  if (!atomic_load_explicit(&queue->inbox, memory_order_seq_cst)) return false;
   uint32_t idle = TDM_OWNER_IDLE;
   if (!atomic_compare_exchange_strong_explicit(&queue->owner, &idle, TDM_OWNER_WORKER,
                                                memory_order_seq_cst, memory_order_relaxed)) {
     return false;
   }
   tdm_submission *newest = atomic_exchange_explicit(&queue->inbox, NULL, memory_order_acquire);
-  while (newest != NULL) {
+  while (newest) {
     tdm_submission *next = newest->next;
     newest->next = queue->head;
     queue->head = newest;
@@ -142,7 +142,7 @@ static bool take(tdm_host_queue *queue) {
 static void pop(tdm_host_queue *queue) {
   tdm_flight *flight = queue->head->flight;
   queue->head = queue->head->next;
-  if (queue->head == NULL) {
+  if (!queue->head) {
     atomic_store_explicit(&queue->owner, TDM_OWNER_IDLE, memory_order_seq_cst);
   }
   end_submission(flight);
@@ -165,7 +165,7 @@ static bool is_held(tdm_worker *worker, tdm_host_queue *queue) {
 /* False: nothing could be done. To take something new is to do something: its point was not asked
  * for yet. */
 static bool turn(tdm_worker *worker, tdm_host_queue *queue, uint32_t limit) {
-  if (queue->head == NULL) return take(queue);
+  if (!queue->head) return take(queue);
   if (worker->delay_seed != 0 && is_held(worker, queue)) return false;
   tdm_submission *submission = queue->head;
   const uint32_t before = submission->cursor;
@@ -185,7 +185,7 @@ static bool turn_all(tdm_worker *worker) {
     limit = 1;
     first = (size_t)tdm_draw(&worker->random) % worker->queue_count;
   }
-  for (size_t i = 0; i < worker->queue_count; ++i) {
+  for (size_t i = 0; i < worker->queue_count; i++) {
     moved |= turn(worker, &worker->queues[(first + i) % worker->queue_count], limit);
   }
   return moved;
@@ -203,9 +203,9 @@ typedef struct worker_rest {
 /* The earliest time at which a held or modelled queue goes on; 0: there is none. */
 static uint64_t next_due_ns(const tdm_worker *worker) {
   uint64_t earliest = 0;
-  for (size_t i = 0; i < worker->queue_count; ++i) {
+  for (size_t i = 0; i < worker->queue_count; i++) {
     const tdm_host_queue *queue = &worker->queues[i];
-    if (queue->head == NULL) continue;
+    if (!queue->head) continue;
     uint64_t due = queue->held_until_ns;
     if (due == 0) due = queue->head->due_ns;
     if (due != 0 && (earliest == 0 || due < earliest)) earliest = due;
@@ -214,9 +214,9 @@ static uint64_t next_due_ns(const tdm_worker *worker) {
 }
 
 static void ask_for_points(tdm_worker *worker) {
-  for (size_t i = 0; i < worker->queue_count; ++i) {
+  for (size_t i = 0; i < worker->queue_count; i++) {
     const tdm_submission *head = worker->queues[i].head;
-    if (head == NULL) continue;
+    if (!head) continue;
     const tdm_program *program = &head->flight->programs[head->program];
     if (head->cursor >= program->count ||
         program->commands[head->cursor].kind != TDM_COMMAND_WAIT) {
@@ -224,7 +224,7 @@ static void ask_for_points(tdm_worker *worker) {
     }
     uint64_t sequence;
     tdm_queue *awaited = tdm_submission_awaits(head, &sequence);
-    if (awaited != NULL) tdm_queue_ask(awaited, worker->bell); /* else it is only held */
+    if (awaited) tdm_queue_ask(awaited, worker->bell); /* else it is only held */
   }
 }
 
@@ -268,9 +268,9 @@ static void rest(tdm_worker *worker, worker_rest *state) {
 
 /* Nothing is queued, and nothing can come any more once `stop` was seen before. */
 static bool is_drained(const tdm_worker *worker) {
-  for (size_t i = 0; i < worker->queue_count; ++i) {
+  for (size_t i = 0; i < worker->queue_count; i++) {
     const tdm_host_queue *queue = &worker->queues[i];
-    if (queue->head != NULL || atomic_load(&queue->inbox) != NULL) return false;
+    if (queue->head || atomic_load(&queue->inbox)) return false;
   }
   return true;
 }
@@ -300,7 +300,7 @@ tdm_status tdm_worker_create(tdm_device *device, const tdm_worker_options *optio
   *out_worker = NULL;
   const tdm_allocator *allocator = tdm_context_allocator(device->context);
   tdm_worker *worker = tdm_allocate(allocator, sizeof(*worker), "a worker");
-  if (worker == NULL) return TDM_OUT_OF_MEMORY;
+  if (!worker) return TDM_OUT_OF_MEMORY;
   worker->allocator = allocator;
   worker->delay_seed = options->delay_seed;
   worker->random = options->delay_seed;
@@ -308,7 +308,7 @@ tdm_status tdm_worker_create(tdm_device *device, const tdm_worker_options *optio
   worker->executor.faults = tdm_context_faults(device->context);
   worker->executor.models_links = options->models_links;
   worker->computes = options->has_role[TDM_QUEUE_COMPUTE];
-  for (size_t role = 0; role < TDM_QUEUE_ROLES; ++role) {
+  for (size_t role = 0; role < TDM_QUEUE_ROLES; role++) {
     if (!options->has_role[role]) continue;
     tdm_host_queue *queue = &worker->queues[worker->queue_count++];
     queue->base.device = device;
@@ -324,7 +324,7 @@ tdm_status tdm_worker_create(tdm_device *device, const tdm_worker_options *optio
 }
 
 void tdm_worker_destroy(tdm_worker *worker) {
-  if (worker == NULL) return;
+  if (!worker) return;
   const tdm_allocator *allocator = worker->allocator;
   tdm_release(allocator, worker->hidden, worker->hidden_capacity * sizeof(tdm_hidden_range));
   tdm_release(allocator, worker, sizeof(*worker));
@@ -338,11 +338,11 @@ static tdm_status list_hidden_ranges(tdm_worker *worker) {
   worker->hidden_capacity = 0;
   worker->hidden =
       tdm_allocate(worker->allocator, count * sizeof(tdm_hidden_range), "a list of devices");
-  if (worker->hidden == NULL) return TDM_OUT_OF_MEMORY;
+  if (!worker->hidden) return TDM_OUT_OF_MEMORY;
   worker->hidden_capacity = count;
   worker->executor.hidden = worker->hidden;
   worker->executor.hidden_count = 0;
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; i++) {
     const tdm_device *device = tdm_context_device(mine->context, i);
     if (device == mine || device->hidden_bytes == 0) continue;
     worker->hidden[worker->executor.hidden_count++] =
@@ -378,7 +378,7 @@ tdm_status tdm_worker_start(tdm_worker *worker, const tdm_topology *topology,
 }
 
 void tdm_worker_stop(tdm_worker *worker) {
-  if (worker == NULL || !worker->running) return;
+  if (!worker || !worker->running) return;
   atomic_store(&worker->stop, true);
   wake(worker);
   (void)pthread_join(worker->thread, NULL);

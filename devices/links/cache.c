@@ -30,7 +30,7 @@ static const double most_ratio = 1e6;
 /* ---- Names --------------------------------------------------------------------------------- */
 
 static bool is_set(const char *text) {
-  return text != NULL && text[0] != '\0';
+  return text && text[0] != '\0';
 }
 
 static tdm_status put_path(char *path, size_t capacity, const char *folder, const char *below,
@@ -80,15 +80,15 @@ static void put_link(tdm_json_writer *json, const tdm_device *from, const tdm_de
   tdm_json_put_real(json, "ns_per_byte_error", estimate->ns_per_byte_error);
   tdm_json_put_real(json, "deviation", estimate->deviation);
   tdm_json_open(json, "distances", '[');
-  for (size_t i = 0; i < TDM_LINK_DISTANCES; ++i)
+  for (size_t i = 0; i < TDM_LINK_DISTANCES; i++)
     tdm_json_put_real(json, NULL, estimate->distances[i]);
   tdm_json_close(json, ']');
   tdm_json_open(json, "knots", '[');
-  for (uint32_t i = 0; i < estimate->knot_count; ++i) {
+  for (uint32_t i = 0; i < estimate->knot_count; i++) {
     const tdm_link_knot *knot = &estimate->knots[i];
     tdm_json_open(json, NULL, '[');
     tdm_json_put_real(json, NULL, knot->bytes);
-    for (size_t k = 0; k < TDM_LINK_STATES; ++k)
+    for (size_t k = 0; k < TDM_LINK_STATES; k++)
       tdm_json_put_real(json, NULL, knot->ratios[k]);
     tdm_json_close(json, ']');
   }
@@ -113,7 +113,7 @@ static tdm_status write_links(tdm_context *context, tdm_whole_file *file) {
   tdm_json_put_string(&json, "key", key);
   tdm_json_open(&json, "links", '[');
   const size_t count = tdm_device_count(context);
-  for (size_t i = 0; i < 2 * count * count; ++i) {
+  for (size_t i = 0; i < 2 * count * count; i++) {
     const tdm_device *from = tdm_context_device(context, i / 2 / count);
     const tdm_device *to = tdm_context_device(context, i / 2 % count);
     const bool pinned = i % 2 == 1;
@@ -170,7 +170,7 @@ static tdm_status read_number(const json_t *object, const char *field, double le
 
 static tdm_device *read_device(tdm_context *context, const json_t *object, const char *field) {
   const char *name = json_string_value(json_object_get(object, field));
-  for (size_t i = 0; name != NULL && i < tdm_device_count(context); ++i) {
+  for (size_t i = 0; name && i < tdm_device_count(context); i++) {
     tdm_device *device = tdm_context_device(context, i);
     if (strcmp(device->name, name) == 0) return device;
   }
@@ -181,7 +181,7 @@ static tdm_device *read_device(tdm_context *context, const json_t *object, const
 static bool read_numbers(const json_t *list, size_t count, double least, double most,
                          double *out_numbers) {
   if (json_array_size(list) != count) return false; /* 0 for what is no array */
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; i++) {
     const json_t *value = json_array_get(list, i);
     out_numbers[i] = json_number_value(value);
     if (!json_is_number(value) || !(out_numbers[i] >= least && out_numbers[i] <= most))
@@ -197,7 +197,7 @@ static tdm_status read_distances(const json_t *list, tdm_link_estimate *estimate
   }
   bool none = distances[0] == 0;
   bool rising = distances[0] > 0;
-  for (size_t i = 1; i < TDM_LINK_DISTANCES; ++i) {
+  for (size_t i = 1; i < TDM_LINK_DISTANCES; i++) {
     none = none && distances[i] == 0;
     rising = rising && distances[i] > distances[i - 1];
   }
@@ -209,7 +209,7 @@ static tdm_status read_knots(const json_t *list, tdm_link_estimate *estimate) {
   const size_t count = json_array_size(list);
   if (count < 2 || count > TDM_LINK_MOST_KNOTS) return fail_field("knots");
   double last_bytes = 0;
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; i++) {
     double values[1 + TDM_LINK_STATES];
     if (!read_numbers(json_array_get(list, i), TDM_COUNT_OF(values), 1e-6, most_bytes, values) ||
         !(values[0] > last_bytes)) {
@@ -217,7 +217,7 @@ static tdm_status read_knots(const json_t *list, tdm_link_estimate *estimate) {
     }
     last_bytes = values[0];
     estimate->knots[i].bytes = values[0];
-    for (size_t k = 0; k < TDM_LINK_STATES; ++k) {
+    for (size_t k = 0; k < TDM_LINK_STATES; k++) {
       if (values[1 + k] > most_ratio) return fail_field("knots");
       estimate->knots[i].ratios[k] = values[1 + k];
     }
@@ -231,11 +231,11 @@ static tdm_status read_link(tdm_context *context, const json_t *object, tdm_link
   const tdm_device *from = read_device(context, object, "from");
   const tdm_device *to = read_device(context, object, "to");
   const json_t *pinned = json_object_get(object, "pinned");
-  if (from == NULL) return fail_field("from");
-  if (to == NULL) return fail_field("to");
+  if (!from) return fail_field("from");
+  if (!to) return fail_field("to");
   if (!json_is_boolean(pinned)) return fail_field("pinned");
   tdm_link_estimate *slot = tdm_link_set_at(set, from, to, json_is_true(pinned));
-  if (slot == NULL || slot->origin == TDM_LINK_CALIBRATED) return fail_field("links");
+  if (!slot || slot->origin == TDM_LINK_CALIBRATED) return fail_field("links");
   tdm_link_estimate estimate = {.origin = TDM_LINK_CALIBRATED};
   TDM_TRY(read_number(object, "latency_ns", 0, most_ns, &estimate.link.latency_ns));
   TDM_TRY(read_number(object, "bytes_per_ns", 0, most_bytes, &estimate.link.bytes_per_ns));
@@ -245,7 +245,7 @@ static tdm_status read_link(tdm_context *context, const json_t *object, tdm_link
   TDM_TRY(read_distances(json_object_get(object, "distances"), &estimate));
   TDM_TRY(read_knots(json_object_get(object, "knots"), &estimate));
   *slot = estimate;
-  ++set->known_count;
+  set->known_count++;
   return TDM_OK;
 }
 
@@ -255,11 +255,11 @@ static tdm_status read_file(tdm_context *context, const json_t *root, tdm_link_s
   const char *key = json_string_value(json_object_get(root, "key"));
   const json_t *list = json_object_get(root, "links");
   if (json_object_size(root) != FILE_FIELDS) return fail_field("format");
-  if (format == NULL || strcmp(format, format_name) != 0) return fail_field("format");
+  if (!format || strcmp(format, format_name) != 0) return fail_field("format");
   if (!json_is_integer(version) || json_integer_value(version) != VERSION) {
     return fail_field("version");
   }
-  if (key == NULL || strlen(key) != KEY_DIGITS) return fail_field("key");
+  if (!key || strlen(key) != KEY_DIGITS) return fail_field("key");
   if (!json_is_array(list)) return fail_field("links");
   char own_key[KEY_DIGITS + 1];
   (void)snprintf(own_key, sizeof(own_key), "%016llx", (unsigned long long)tdm_links_key(context));
@@ -267,7 +267,7 @@ static tdm_status read_file(tdm_context *context, const json_t *root, tdm_link_s
     return tdm_fail(TDM_UNAVAILABLE, "of another machine or other devices (%.16s, not %s)", key,
                     own_key);
   }
-  for (size_t i = 0; i < json_array_size(list); ++i)
+  for (size_t i = 0; i < json_array_size(list); i++)
     TDM_TRY(read_link(context, json_array_get(list, i), set));
   return TDM_OK;
 }

@@ -64,17 +64,17 @@ static tdm_address address_of(const measurement *measured, const link_end *end, 
 }
 
 static void release_memory(tdm_memory *memory) {
-  if (memory->device != NULL) memory->device->ops->release(memory->device, memory);
+  if (memory->device) memory->device->ops->release(memory->device, memory);
   *memory = (tdm_memory){0};
 }
 
 static void release_ends(measurement *measured) {
-  for (size_t i = 0; i < 2; ++i) {
+  for (size_t i = 0; i < 2; i++) {
     release_memory(&measured->ends[i].block);
     measured->ends[i].pinned = 0;
   }
   release_memory(&measured->between);
-  if (measured->staging != NULL) {
+  if (measured->staging) {
     tdm_pool_give_back(tdm_context_pool(measured->context), measured->staging, NULL, 0);
     measured->staging = NULL;
   }
@@ -155,7 +155,7 @@ static void choose_sizes(measurement *measured) {
   for (size_t bytes = measured->options.least_bytes; bytes <= measured->most_bytes; bytes *= 2) {
     const size_t between[2] = {bytes, bytes + bytes / 2};
     const bool bends = bytes >= BENDS_FROM_BYTES && bytes < BENDS_TO_BYTES;
-    for (size_t i = 0; i < (bends ? 2 : 1) && count < TDM_LINK_MOST_KNOTS; ++i) {
+    for (size_t i = 0; i < (bends ? 2 : 1) && count < TDM_LINK_MOST_KNOTS; i++) {
       if (between[i] > measured->most_bytes) continue;
       measured->sizes[count] = between[i];
       measured->offsets[count++] = offset;
@@ -167,7 +167,7 @@ static void choose_sizes(measurement *measured) {
 
 static tdm_status prepare_ends(measurement *measured, bool pinned) {
   choose_sizes(measured);
-  for (size_t i = 0; i < 2; ++i)
+  for (size_t i = 0; i < 2; i++)
     TDM_TRY(allocate_end(measured, &measured->ends[i], pinned));
   TDM_TRY(choose_distances(measured));
   return fill_source(measured);
@@ -194,7 +194,7 @@ static tdm_status measure_size(measurement *measured, size_t index, size_t state
   TDM_TRY(tdm_link_trial_run(&trial, &sample->ns));
   sample->bytes = (double)trial.bytes;
   measured->spent_ns[index] += (uint64_t)sample->ns;
-  ++samples->count;
+  samples->count++;
   return TDM_OK;
 }
 
@@ -207,7 +207,7 @@ static bool is_beyond_caches(const measurement *measured, size_t index) {
 static tdm_status measure_states(measurement *measured, size_t index, bool distant) {
   TDM_TRY(measure_size(measured, index, 0));
   const state_samples *near = &measured->measured[0];
-  for (size_t state = 1; distant && state < TDM_LINK_STATES; ++state) {
+  for (size_t state = 1; distant && state < TDM_LINK_STATES; state++) {
     if (is_beyond_caches(measured, index)) {
       state_samples *samples = &measured->measured[state];
       samples->samples[samples->count++] = near->samples[near->count - 1];
@@ -219,7 +219,7 @@ static tdm_status measure_states(measurement *measured, size_t index, bool dista
 }
 
 static void shuffle(uint8_t *order, size_t count, uint64_t *random) {
-  for (size_t i = count; i > 1; --i) {
+  for (size_t i = count; i > 1; i--) {
     *random = *random * 6364136223846793005u + 1442695040888963407u;
     const size_t k = (size_t)(*random >> 33) % i;
     const uint8_t swapped = order[i - 1];
@@ -235,14 +235,14 @@ static tdm_status measure(measurement *measured) {
   const tdm_links_calibration *options = &measured->options;
   const size_t sizes = measured->size_count;
   uint8_t order[TDM_LINK_MOST_KNOTS];
-  for (size_t i = 0; i < sizes; ++i)
+  for (size_t i = 0; i < sizes; i++)
     order[i] = (uint8_t)i;
   const uint64_t share_ns = options->budget_ns / (sizes > 0 ? sizes : 1);
   uint64_t random = 1;
-  for (uint32_t turn = 0; turn < options->copies; ++turn) {
+  for (uint32_t turn = 0; turn < options->copies; turn++) {
     const bool distant = measured->between.bytes > 0 && turn < DISTANT_COPIES;
     shuffle(order, sizes, &random);
-    for (size_t i = 0; i < sizes; ++i) {
+    for (size_t i = 0; i < sizes; i++) {
       if (turn >= LEAST_COPIES && measured->spent_ns[order[i]] > share_ns) continue;
       TDM_TRY(measure_states(measured, order[i], distant));
     }
@@ -254,7 +254,7 @@ static tdm_status fit(measurement *measured, tdm_link_estimate *estimate) {
   state_samples *near = &measured->measured[0];
   TDM_TRY(tdm_link_fit(near->samples, near->count, estimate));
   memcpy(estimate->distances, measured->distances, sizeof(estimate->distances));
-  for (size_t i = 1; i < TDM_LINK_STATES && estimate->distances[0] > 0; ++i) {
+  for (size_t i = 1; i < TDM_LINK_STATES && estimate->distances[0] > 0; i++) {
     state_samples *other = &measured->measured[i];
     TDM_TRY(tdm_link_fit_state(other->samples, other->count, i, estimate));
   }
@@ -265,8 +265,8 @@ static tdm_status calibrate_link(measurement *measured, tdm_link_set *set, bool 
   tdm_device *from = measured->ends[0].device;
   tdm_device *to = measured->ends[1].device;
   tdm_link_estimate *estimate = tdm_link_set_at(set, from, to, pinned);
-  if (estimate == NULL) return TDM_OK;
-  for (size_t i = 0; i < TDM_LINK_STATES; ++i)
+  if (!estimate) return TDM_OK;
+  for (size_t i = 0; i < TDM_LINK_STATES; i++)
     measured->measured[i].count = 0;
   memset(measured->spent_ns, 0, sizeof(measured->spent_ns));
   measured->most_bytes = measured->options.most_bytes;
@@ -274,25 +274,25 @@ static tdm_status calibrate_link(measurement *measured, tdm_link_set *set, bool 
   if (pinned) {
     status = take_pinned(measured, from->host_addressable ? to : from);
     /* Refused, or a cap too small for two sizes: the pool has told. */
-    if (measured->staging == NULL) return status == TDM_OUT_OF_MEMORY ? TDM_OK : status;
+    if (!measured->staging) return status == TDM_OUT_OF_MEMORY ? TDM_OK : status;
   }
   if (status == TDM_OK) status = prepare_ends(measured, pinned);
   if (status == TDM_OK) status = measure(measured);
   release_ends(measured);
   if (status == TDM_OK) status = fit(measured, estimate);
-  if (status == TDM_OK) ++set->known_count;
+  if (status == TDM_OK) set->known_count++;
   return status;
 }
 
 static tdm_status calibrate_all(measurement *measured, tdm_link_set *set) {
   const size_t count = tdm_device_count(measured->context);
-  for (size_t i = 0; i < count * count; ++i) {
+  for (size_t i = 0; i < count * count; i++) {
     tdm_device *from = tdm_context_device(measured->context, i / count);
     tdm_device *to = tdm_context_device(measured->context, i % count);
     if (from->described || to->described) continue;
     measured->ends[0].device = from;
     measured->ends[1].device = to;
-    for (int pinned = 0; pinned < 2; ++pinned) {
+    for (int pinned = 0; pinned < 2; pinned++) {
       const tdm_status status = calibrate_link(measured, set, pinned == 1);
       if (status == TDM_OK) continue;
       return tdm_fail_within(status, "calibrating the link from %s to %s", from->name, to->name);
@@ -304,7 +304,7 @@ static tdm_status calibrate_all(measurement *measured, tdm_link_set *set) {
 /* ---- All of them --------------------------------------------------------------------------- */
 
 static tdm_status read_options(const tdm_links_calibration *given, tdm_links_calibration *out) {
-  *out = given == NULL ? (tdm_links_calibration){0} : *given;
+  *out = !given ? (tdm_links_calibration){0} : *given;
   if (out->least_bytes == 0) out->least_bytes = 1024;
   if (out->most_bytes == 0) out->most_bytes = (size_t)64 << 20;
   if (out->copies == 0) out->copies = DEFAULT_COPIES;
@@ -328,7 +328,7 @@ tdm_status tdm_links_calibrate(tdm_context *context, const tdm_links_calibration
   TDM_TRY(tdm_context_start(context));
   const tdm_allocator *allocator = tdm_context_allocator(context);
   measurement *measured = tdm_allocate(allocator, sizeof(*measured), "calibrating links");
-  if (measured == NULL) return TDM_OUT_OF_MEMORY;
+  if (!measured) return TDM_OUT_OF_MEMORY;
   measured->context = context;
   measured->options = known;
   tdm_link_set set;

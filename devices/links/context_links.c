@@ -31,18 +31,18 @@ tdm_status tdm_links_open(tdm_context *context, tdm_links **out_links) {
 }
 
 tdm_status tdm_context_calibrate(tdm_context *context, const char *cache_path) {
-  if (context == NULL) return tdm_fail(TDM_INVALID_ARGUMENT, "the context is NULL");
+  if (!context) return tdm_fail(TDM_INVALID_ARGUMENT, "the context is NULL");
   if (!tdm_context_enter(context)) return tdm_context_refuse(context);
   size_t known_count = 0;
   tdm_status status = tdm_links_calibrate(context, NULL, &known_count);
   char path[PATH_BYTES];
   const char *off = getenv("TANDEM_LINKS");
-  const bool kept = cache_path != NULL || off == NULL || strcmp(off, "off") != 0;
-  if (status == TDM_OK && cache_path == NULL && kept) {
+  const bool kept = cache_path || !off || strcmp(off, "off") != 0;
+  if (status == TDM_OK && !cache_path && kept) {
     status = tdm_links_path(context, path, sizeof(path));
   }
   if (status == TDM_OK && kept) {
-    status = tdm_links_save(context, cache_path != NULL ? cache_path : path, cache_path == NULL);
+    status = tdm_links_save(context, cache_path ? cache_path : path, !cache_path);
   }
   tdm_context_leave(context);
   return status;

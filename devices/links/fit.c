@@ -55,16 +55,16 @@ static double median_of_sorted(const double *values, size_t count) {
 static void reduce(size_group *group, const tdm_link_sample *samples, size_t count) {
   double sorted[TDM_LINK_MOST_SAMPLES_OF_SIZE] = {0};
   double deviations[TDM_LINK_MOST_SAMPLES_OF_SIZE];
-  for (size_t i = 0; i < count; ++i)
+  for (size_t i = 0; i < count; i++)
     sorted[i] = samples[i].ns;
   const double median = median_of_sorted(sorted, count);
-  for (size_t i = 0; i < count; ++i)
+  for (size_t i = 0; i < count; i++)
     deviations[i] = fabs(sorted[i] - median);
   qsort(deviations, count, sizeof(double), compare_doubles);
   const double limit = outlier_deviations * normal_scale * median_of_sorted(deviations, count);
   group->bytes = samples[0].bytes;
   group->kept_count = 0;
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; i++) {
     if (fabs(sorted[i] - median) <= limit) group->kept[group->kept_count++] = sorted[i];
   }
   group->median_ns = median_of_sorted(group->kept, group->kept_count);
@@ -74,7 +74,7 @@ static tdm_status group_by_size(fitting *fit, tdm_link_sample *samples, size_t c
   qsort(samples, count, sizeof(*samples), compare_samples);
   for (size_t first = 0, end; first < count; first = end) {
     for (end = first; end < count && samples[end].bytes == samples[first].bytes;)
-      ++end;
+      end++;
     const bool positive = samples[first].bytes > 0 && samples[first].ns > 0;
     if (!positive || !isfinite(samples[end - 1].bytes + samples[end - 1].ns)) {
       return tdm_fail(TDM_INVALID_ARGUMENT, "a link cannot be fitted to copies that took no time");
@@ -98,7 +98,7 @@ static double line_ns(line at, double bytes) {
 
 static double cost(const fitting *fit, line candidate) {
   double sum = 0;
-  for (size_t i = 0; i < fit->count; ++i) {
+  for (size_t i = 0; i < fit->count; i++) {
     const size_group *group = &fit->groups[i];
     sum += fabs(line_ns(candidate, group->bytes) / group->median_ns - 1);
   }
@@ -116,11 +116,11 @@ static void consider(const fitting *fit, line candidate, line *best, double *bes
 static line best_line(const fitting *fit) {
   line best = {0};
   double best_cost = INFINITY;
-  for (size_t i = 0; i < fit->count; ++i) {
+  for (size_t i = 0; i < fit->count; i++) {
     const size_group *a = &fit->groups[i];
     consider(fit, (line){.ns_per_byte = a->median_ns / a->bytes}, &best, &best_cost);
     consider(fit, (line){.latency_ns = a->median_ns}, &best, &best_cost);
-    for (size_t k = 0; k < i; ++k) {
+    for (size_t k = 0; k < i; k++) {
       const size_group *b = &fit->groups[k];
       const double slope = (a->median_ns - b->median_ns) / (a->bytes - b->bytes);
       consider(fit, (line){.latency_ns = b->median_ns - slope * b->bytes, .ns_per_byte = slope},
@@ -139,9 +139,9 @@ static size_t draw(fitting *fit, size_t count) {
 
 static void resample(fitting *fit, double *medians) {
   double drawn[TDM_LINK_MOST_SAMPLES_OF_SIZE];
-  for (size_t i = 0; i < fit->count; ++i) {
+  for (size_t i = 0; i < fit->count; i++) {
     size_group *group = &fit->groups[i];
-    for (size_t k = 0; k < group->kept_count; ++k)
+    for (size_t k = 0; k < group->kept_count; k++)
       drawn[k] = group->kept[draw(fit, group->kept_count)];
     qsort(drawn, group->kept_count, sizeof(double), compare_doubles);
     medians[i] = median_of_sorted(drawn, group->kept_count);
@@ -156,17 +156,17 @@ static double spread(double *values, double center) {
 static void add_uncertainty(fitting *fit, line fitted, tdm_link_estimate *estimate) {
   double medians[TDM_LINK_MOST_KNOTS];
   double saved[TDM_LINK_MOST_KNOTS];
-  for (size_t i = 0; i < fit->count; ++i)
+  for (size_t i = 0; i < fit->count; i++)
     saved[i] = fit->groups[i].median_ns;
-  for (size_t r = 0; r < RESAMPLES; ++r) {
+  for (size_t r = 0; r < RESAMPLES; r++) {
     resample(fit, medians);
-    for (size_t i = 0; i < fit->count; ++i)
+    for (size_t i = 0; i < fit->count; i++)
       fit->groups[i].median_ns = medians[i];
     const line drawn = best_line(fit);
     fit->latencies[r] = drawn.latency_ns;
     fit->slopes[r] = drawn.ns_per_byte;
   }
-  for (size_t i = 0; i < fit->count; ++i)
+  for (size_t i = 0; i < fit->count; i++)
     fit->groups[i].median_ns = saved[i];
   estimate->latency_error_ns = spread(fit->latencies, fitted.latency_ns);
   estimate->ns_per_byte_error = spread(fit->slopes, fitted.ns_per_byte);
@@ -186,9 +186,9 @@ static double middle(double a, double b, double c) {
  * bad moment is no feature of the link. */
 static void put_ratios(const fitting *fit, tdm_link_estimate *estimate, size_t state) {
   double ratios[TDM_LINK_MOST_KNOTS];
-  for (size_t i = 0; i < fit->count; ++i)
+  for (size_t i = 0; i < fit->count; i++)
     ratios[i] = fit->groups[i].median_ns / straight_ns(&estimate->link, fit->groups[i].bytes);
-  for (size_t i = 0; i < fit->count; ++i) {
+  for (size_t i = 0; i < fit->count; i++) {
     const bool inner = i > 0 && i + 1 < fit->count;
     estimate->knots[i].ratios[state] =
         inner ? middle(ratios[i - 1], ratios[i], ratios[i + 1]) : ratios[i];
@@ -197,7 +197,7 @@ static void put_ratios(const fitting *fit, tdm_link_estimate *estimate, size_t s
 
 static void add_knots(const fitting *fit, tdm_link_estimate *estimate) {
   double deviations[TDM_LINK_MOST_KNOTS];
-  for (size_t i = 0; i < fit->count; ++i) {
+  for (size_t i = 0; i < fit->count; i++) {
     const size_group *group = &fit->groups[i];
     deviations[i] = fabs(group->median_ns / straight_ns(&estimate->link, group->bytes) - 1);
     estimate->knots[i].bytes = group->bytes;
@@ -205,7 +205,7 @@ static void add_knots(const fitting *fit, tdm_link_estimate *estimate) {
   qsort(deviations, fit->count, sizeof(double), compare_doubles);
   estimate->deviation = median_of_sorted(deviations, fit->count);
   estimate->knot_count = (uint32_t)fit->count;
-  for (size_t state = 0; state < TDM_LINK_STATES; ++state)
+  for (size_t state = 0; state < TDM_LINK_STATES; state++)
     put_ratios(fit, estimate, state);
 }
 
@@ -227,7 +227,7 @@ tdm_status tdm_link_fit_state(tdm_link_sample *samples, size_t count, size_t sta
   fitting fit = {.random = 1};
   TDM_TRY(group_by_size(&fit, samples, count));
   bool same = fit.count == estimate->knot_count && state < TDM_LINK_STATES;
-  for (size_t i = 0; same && i < fit.count; ++i)
+  for (size_t i = 0; same && i < fit.count; i++)
     same = fit.groups[i].bytes == estimate->knots[i].bytes;
   if (!same) return tdm_fail(TDM_INVALID_ARGUMENT, "copies in another state are of other sizes");
   put_ratios(&fit, estimate, state);
@@ -249,7 +249,7 @@ static double ratio_at(const tdm_link_estimate *estimate, double bytes, size_t s
   if (count == 0) return 1;
   uint32_t i = 1;
   while (i + 1 < count && bytes > knots[i].bytes)
-    ++i;
+    i++;
   if (i >= count) return knots[0].ratios[state];
   const double share = share_between(knots[i - 1].bytes, knots[i].bytes, bytes);
   const double before = knots[i - 1].ratios[state];
@@ -271,7 +271,7 @@ double tdm_link_predict_after_ns(const tdm_link_estimate *estimate, double bytes
     const double share = share_between(distances[TDM_LINK_DISTANCES - 2], last, touched_bytes);
     ratio += share * (ratio_at(estimate, bytes, TDM_LINK_STALE) - ratio);
   }
-  for (size_t i = 1; !stale && i < TDM_LINK_DISTANCES && touched_bytes > distances[i - 1]; ++i) {
+  for (size_t i = 1; !stale && i < TDM_LINK_DISTANCES && touched_bytes > distances[i - 1]; i++) {
     if (distances[i - 1] <= 0) break;
     const double share = share_between(distances[i - 1], distances[i], touched_bytes);
     ratio += share * (ratio_at(estimate, bytes, i) - ratio);

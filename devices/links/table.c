@@ -39,7 +39,7 @@ static tdm_link_estimate modelled(const tdm_device *from, const tdm_device *to) 
 }
 
 static void fill_modelled(const tdm_links *links, tdm_link_estimate *estimates) {
-  for (size_t i = 0; i < slot_count(links); ++i) {
+  for (size_t i = 0; i < slot_count(links); i++) {
     const size_t pair = i / 2;
     estimates[i] = modelled(tdm_context_device(links->context, pair / links->device_count),
                             tdm_context_device(links->context, pair % links->device_count));
@@ -50,7 +50,7 @@ tdm_status tdm_links_create(tdm_context *context, tdm_links **out_links) {
   *out_links = NULL;
   const tdm_allocator *allocator = tdm_context_allocator(context);
   tdm_links *links = tdm_allocate(allocator, sizeof(*links), "the links");
-  if (links == NULL) return TDM_OUT_OF_MEMORY;
+  if (!links) return TDM_OUT_OF_MEMORY;
   if (pthread_mutex_init(&links->mutex, NULL) != 0) {
     tdm_release(allocator, links, sizeof(*links));
     return tdm_fail(TDM_OUT_OF_MEMORY, "no mutex for the links");
@@ -59,7 +59,7 @@ tdm_status tdm_links_create(tdm_context *context, tdm_links **out_links) {
   links->device_count = tdm_device_count(context);
   links->estimates =
       tdm_allocate(allocator, slot_count(links) * sizeof(tdm_link_estimate), "the links");
-  if (links->estimates == NULL) {
+  if (!links->estimates) {
     tdm_links_destroy(links);
     return TDM_OUT_OF_MEMORY;
   }
@@ -69,7 +69,7 @@ tdm_status tdm_links_create(tdm_context *context, tdm_links **out_links) {
 }
 
 void tdm_links_destroy(tdm_links *links) {
-  if (links == NULL) return;
+  if (!links) return;
   const tdm_allocator *allocator = tdm_context_allocator(links->context);
   tdm_release(allocator, links->estimates, slot_count(links) * sizeof(tdm_link_estimate));
   (void)pthread_mutex_destroy(&links->mutex);
@@ -89,7 +89,7 @@ tdm_status tdm_link_set_init(tdm_link_set *set, tdm_links *links) {
   *set = (tdm_link_set){.links = links};
   set->estimates = tdm_allocate(tdm_context_allocator(links->context),
                                 slot_count(links) * sizeof(tdm_link_estimate), "a set of links");
-  if (set->estimates == NULL) return TDM_OUT_OF_MEMORY;
+  if (!set->estimates) return TDM_OUT_OF_MEMORY;
   fill_modelled(links, set->estimates);
   return TDM_OK;
 }
@@ -102,14 +102,14 @@ void tdm_link_set_deinit(tdm_link_set *set) {
 
 tdm_link_estimate *tdm_link_set_at(tdm_link_set *set, const tdm_device *from, const tdm_device *to,
                                    bool pinned) {
-  if (from == to || tdm_route(from, to) == NULL || (pinned && !crosses(from, to))) return NULL;
+  if (from == to || !tdm_route(from, to) || (pinned && !crosses(from, to))) return NULL;
   return &set->estimates[slot_of(set->links, from, to, pinned)];
 }
 
 void tdm_link_set_publish(tdm_link_set *set) {
   tdm_links *links = set->links;
   (void)pthread_mutex_lock(&links->mutex);
-  for (size_t i = 0; i < slot_count(links); ++i) {
+  for (size_t i = 0; i < slot_count(links); i++) {
     if (set->estimates[i].origin == TDM_LINK_CALIBRATED) links->estimates[i] = set->estimates[i];
   }
   (void)pthread_mutex_unlock(&links->mutex);
@@ -122,13 +122,13 @@ static uint64_t hash_device(const tdm_context *context, const tdm_device *device
   hash = tdm_hash_string(device->identity, hash);
   hash = tdm_hash_mix(hash, (uint64_t)device->node);
   const tdm_core_range *cores = tdm_context_cores(context, device);
-  if (!device->host_addressable || cores == NULL) return hash;
+  if (!device->host_addressable || !cores) return hash;
   return tdm_hash_mix(hash, ((uint64_t)cores->first << 32 | cores->count) * 2 + cores->units);
 }
 
 uint64_t tdm_links_key(tdm_context *context) {
   uint64_t hash = tdm_topology_key(tdm_context_topology(context));
-  for (size_t i = 0; i < tdm_device_count(context); ++i)
+  for (size_t i = 0; i < tdm_device_count(context); i++)
     hash = hash_device(context, tdm_context_device(context, i), hash);
   return hash;
 }

@@ -42,9 +42,9 @@ tdm_status tdm_sim_memory_init(tdm_sim_memory *memory, size_t index) {
 }
 
 void tdm_sim_memory_deinit(tdm_sim_memory *memory) {
-  for (size_t i = 0; i < TDM_SIM_PAGES; ++i) {
+  for (size_t i = 0; i < TDM_SIM_PAGES; i++) {
     tdm_sim_granule *page = page_of(memory, i * page_granules);
-    if (page != NULL) (void)munmap(page, page_bytes());
+    if (page) (void)munmap(page, page_bytes());
     atomic_store_explicit(&memory->pages[i], NULL, memory_order_relaxed);
   }
   if (memory->has_mutex) (void)pthread_mutex_destroy(&memory->mutex);
@@ -76,10 +76,10 @@ static size_t find_run(const tdm_sim_memory *memory, size_t count, size_t from, 
 
 /* The pages of granules [first, first + count) are there. */
 static bool make_pages(tdm_sim_memory *memory, size_t first, size_t count) {
-  for (size_t i = first / page_granules; i <= (first + count - 1) / page_granules; ++i) {
-    if (page_of(memory, i * page_granules) != NULL) continue;
+  for (size_t i = first / page_granules; i <= (first + count - 1) / page_granules; i++) {
+    if (page_of(memory, i * page_granules)) continue;
     tdm_sim_granule *page = map(page_bytes());
-    if (page == NULL) return false;
+    if (!page) return false;
     atomic_store_explicit(&memory->pages[i], page, memory_order_release);
   }
   return true;
@@ -88,7 +88,7 @@ static bool make_pages(tdm_sim_memory *memory, size_t first, size_t count) {
 /* The page tells of nothing that lives, and nothing will be put there soon. */
 static void drop_page(const tdm_sim_memory *memory, size_t index) {
   tdm_sim_granule *page = page_of(memory, index * page_granules);
-  if (page == NULL || memory->live[index] != 0 || memory->cursor / page_granules == index) return;
+  if (!page || memory->live[index] != 0 || memory->cursor / page_granules == index) return;
   (void)madvise(page, page_bytes(), MADV_DONTNEED);
 }
 
@@ -99,8 +99,8 @@ static size_t take_granules(tdm_sim_memory *memory, size_t count) {
   if (first == SIZE_MAX || !make_pages(memory, first, count)) return SIZE_MAX;
   const size_t left = memory->cursor / page_granules;
   memory->cursor = first + count;
-  for (size_t i = first; i < first + count; ++i)
-    ++memory->live[i / page_granules];
+  for (size_t i = first; i < first + count; i++)
+    memory->live[i / page_granules]++;
   if (left < TDM_SIM_PAGES) drop_page(memory, left);
   return first;
 }
@@ -114,10 +114,10 @@ tdm_status tdm_sim_memory_allocate(tdm_sim_memory *memory, const char *name, siz
   const size_t size = bytes == 0 ? 1 : bytes;
   const size_t count = (size + granule_bytes - 1) / granule_bytes;
   char *block = map(count * granule_bytes);
-  if (block == NULL) return tdm_fail_memory(bytes, name);
+  if (!block) return tdm_fail_memory(bytes, name);
   (void)pthread_mutex_lock(&memory->mutex);
   const size_t first = take_granules(memory, count);
-  for (size_t i = 0; i < count && first != SIZE_MAX; ++i) {
+  for (size_t i = 0; i < count && first != SIZE_MAX; i++) {
     tdm_sim_granule *entry = &page_of(memory, first + i)[(first + i) % page_granules];
     atomic_store_explicit(&entry->memory, block + i * granule_bytes, memory_order_relaxed);
     atomic_store_explicit(&entry->remain, size - i * granule_bytes, memory_order_release);
@@ -139,12 +139,12 @@ void tdm_sim_memory_release(tdm_sim_memory *memory, tdm_address address) {
   const size_t size = atomic_load_explicit(&begin->remain, memory_order_relaxed);
   char *block = atomic_load_explicit(&begin->memory, memory_order_relaxed);
   const size_t count = (size + granule_bytes - 1) / granule_bytes;
-  for (size_t i = first; i < first + count; ++i) {
+  for (size_t i = first; i < first + count; i++) {
     tdm_sim_granule *entry = &page_of(memory, i)[i % page_granules];
     atomic_store_explicit(&entry->remain, 0, memory_order_release);
-    --memory->live[i / page_granules];
+    memory->live[i / page_granules]--;
   }
-  for (size_t i = first / page_granules; i <= (first + count - 1) / page_granules; ++i)
+  for (size_t i = first / page_granules; i <= (first + count - 1) / page_granules; i++)
     drop_page(memory, i);
   (void)pthread_mutex_unlock(&memory->mutex);
   (void)munmap(block, count * granule_bytes);

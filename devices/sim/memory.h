@@ -59,7 +59,7 @@ static inline void *tdm_sim_memory_translate(const tdm_sim_memory *memory, tdm_a
   const size_t inside = offset & (((size_t)1 << TDM_SIM_GRANULE_BITS) - 1);
   const tdm_sim_granule *page =
       atomic_load_explicit(&memory->pages[granule >> TDM_SIM_PAGE_BITS], memory_order_acquire);
-  if (page == NULL) return NULL;
+  if (!page) return NULL;
   const tdm_sim_granule *entry = &page[granule & (((size_t)1 << TDM_SIM_PAGE_BITS) - 1)];
   const size_t remain = atomic_load_explicit(&entry->remain, memory_order_acquire);
   if (remain == 0 || inside > remain || bytes > remain - inside) return NULL;

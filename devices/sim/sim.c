@@ -56,7 +56,7 @@ static tdm_status read_setting(const tdm_setting *setting, sim_settings *setting
 
 static tdm_status read_settings(const char *text, sim_settings *out_settings) {
   *out_settings = (sim_settings){.latency_us = 5, .gigabytes_per_second = 16};
-  if (text == NULL) return TDM_OK;
+  if (!text) return TDM_OK;
   tdm_setting setting;
   tdm_status status = TDM_OK;
   while (tdm_setting_next(&text, source, &setting, &status)) {
@@ -68,7 +68,7 @@ static tdm_status read_settings(const char *text, sim_settings *out_settings) {
 /* ---- Life ---------------------------------------------------------------------------------- */
 
 static void sim_destroy(tdm_device *device) {
-  if (device == NULL) return;
+  if (!device) return;
   sim_device *sim = sim_of(device);
   tdm_worker_destroy(sim->worker);
   tdm_worker_destroy(sim->copier);
@@ -82,7 +82,7 @@ static tdm_status sim_start(tdm_device *device) {
   const tdm_topology *topology = tdm_context_topology(device->context);
   const tdm_core_range *cores = tdm_context_cores(device->context, device);
   TDM_TRY(tdm_worker_start(sim->worker, topology, cores));
-  if (sim->copier == NULL) return TDM_OK;
+  if (!sim->copier) return TDM_OK;
   tdm_core_range beside = *cores;
   beside.shared = true; /* by the worker, from which it does not take a core to spin on */
   return tdm_worker_start(sim->copier, topology, &beside);
@@ -120,7 +120,7 @@ static void *sim_host_pointer(tdm_device *device, tdm_address address) {
 
 static tdm_status sim_translate(tdm_device *device, tdm_address address, size_t bytes, void **out) {
   *out = tdm_sim_memory_translate(&sim_of(device)->memory, address, bytes);
-  if (TDM_UNLIKELY(*out == NULL)) {
+  if (TDM_UNLIKELY(!*out)) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "%s was handed %zu bytes at 0x%zx, not its live memory",
                     device->name, bytes, (size_t)address);
   }
@@ -205,7 +205,7 @@ static tdm_status create_workers(sim_device *sim) {
       settings->delay_seed == 0 ? 0 : settings->delay_seed * 1000003 + (uint64_t)sim->base.index;
   tdm_worker_options kernels = {.models_links = models_links, .delay_seed = seed};
   tdm_worker_options copies = kernels;
-  for (size_t role = 0; role < TDM_QUEUE_ROLES; ++role) {
+  for (size_t role = 0; role < TDM_QUEUE_ROLES; role++) {
     kernels.has_role[role] = role == TDM_QUEUE_COMPUTE || !models_links;
     copies.has_role[role] = !kernels.has_role[role];
   }
@@ -219,7 +219,7 @@ static tdm_status sim_create(tdm_context *context, const tdm_kind_options *optio
   sim_settings settings;
   TDM_TRY(read_settings(options->settings, &settings));
   sim_device *sim = tdm_allocate(tdm_context_allocator(context), sizeof(*sim), "a sim device");
-  if (sim == NULL) return TDM_OUT_OF_MEMORY;
+  if (!sim) return TDM_OUT_OF_MEMORY;
   sim->base.ops = &sim_ops;
   sim->base.context = context;
   sim->base.index = index;

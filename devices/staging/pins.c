@@ -19,7 +19,7 @@ void tdm_pins_deinit(tdm_pins *pins) {
 
 /* Under the mutex. */
 static tdm_status add(tdm_pins *pins, const char *device, tdm_pin pin) {
-  for (size_t i = 0; i < pins->count; ++i) {
+  for (size_t i = 0; i < pins->count; i++) {
     const tdm_pin *other = &pins->pins[i];
     if (pin.begin < other->begin + other->bytes && other->begin < pin.begin + pin.bytes) {
       return tdm_fail(TDM_INVALID_ARGUMENT, "%zu bytes are pinned for %s already", pin.bytes,
@@ -33,7 +33,7 @@ static tdm_status add(tdm_pins *pins, const char *device, tdm_pin pin) {
 }
 
 tdm_status tdm_pins_add(tdm_pins *pins, const char *device, void *memory, size_t bytes) {
-  if (memory == NULL || bytes == 0) {
+  if (!memory || bytes == 0) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "there is no memory to pin for %s", device);
   }
   (void)pthread_mutex_lock(&pins->mutex);
@@ -45,7 +45,7 @@ tdm_status tdm_pins_add(tdm_pins *pins, const char *device, void *memory, size_t
 
 /* Under the mutex. */
 static bool remove_pin(tdm_pins *pins, tdm_pin pin) {
-  for (size_t i = 0; i < pins->count; ++i) {
+  for (size_t i = 0; i < pins->count; i++) {
     if (pins->pins[i].begin != pin.begin || pins->pins[i].bytes != pin.bytes) continue;
     pins->pins[i] = pins->pins[--pins->count];
     return true;
@@ -65,7 +65,7 @@ tdm_status tdm_pins_remove(tdm_pins *pins, const char *device, void *memory, siz
 bool tdm_pins_cover(tdm_pins *pins, const void *memory, size_t bytes) {
   bool inside = false;
   (void)pthread_mutex_lock(&pins->mutex);
-  for (size_t i = 0; i < pins->count && !inside; ++i) {
+  for (size_t i = 0; i < pins->count && !inside; i++) {
     const uintptr_t offset = (uintptr_t)memory - pins->pins[i].begin;
     inside = offset <= pins->pins[i].bytes && bytes <= pins->pins[i].bytes - offset;
   }

@@ -19,7 +19,7 @@ static const char cap_variable[] = "TANDEM_STAGING_BYTES";
 static size_t default_cap(const tdm_context *context) {
   const tdm_topology *topology = tdm_context_topology(context);
   uint64_t least = 0;
-  for (size_t i = 0; i < tdm_device_count(context); ++i) {
+  for (size_t i = 0; i < tdm_device_count(context); i++) {
     const tdm_device *device = tdm_context_device((tdm_context *)context, i);
     const uint64_t bytes = tdm_topology_node_bytes(topology, device->node);
     if (bytes > 0 && (least == 0 || bytes < least)) least = bytes;
@@ -33,7 +33,7 @@ static tdm_status read_cap(const tdm_context *context, size_t asked, size_t *out
   if (asked > 0) return TDM_OK;
   const char *text = getenv(cap_variable);
   uint64_t bytes = 0;
-  if (text != NULL && text[0] != '\0') {
+  if (text && text[0] != '\0') {
     TDM_TRY(tdm_setting_integer(cap_variable, "the cap", text, 1, PTRDIFF_MAX, &bytes));
   }
   *out_cap = bytes > 0 ? (size_t)bytes : default_cap(context);
@@ -44,18 +44,18 @@ tdm_status tdm_pool_create(tdm_context *context, const tdm_pool_options *options
                            tdm_pool **out_pool) {
   *out_pool = NULL;
   const tdm_pool_options defaults = {0};
-  if (options == NULL) options = &defaults;
+  if (!options) options = &defaults;
   size_t cap_bytes = 0;
   TDM_TRY(read_cap(context, options->cap_bytes, &cap_bytes));
   const tdm_allocator *allocator = tdm_context_allocator(context);
   tdm_pool *pool = tdm_allocate(allocator, sizeof(*pool), "the staging pool");
-  if (pool == NULL) return TDM_OUT_OF_MEMORY;
+  if (!pool) return TDM_OUT_OF_MEMORY;
   if (pthread_mutex_init(&pool->mutex, NULL) != 0) {
     tdm_release(allocator, pool, sizeof(*pool));
     return tdm_fail(TDM_OUT_OF_MEMORY, "no mutex for the staging pool");
   }
   pool->context = context;
-  pool->system = options->system != NULL ? *options->system : tdm_pool_machine(context);
+  pool->system = options->system ? *options->system : tdm_pool_machine(context);
   pool->exact = options->exact;
   pool->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
   pool->counters.cap_bytes = cap_bytes;
@@ -64,9 +64,9 @@ tdm_status tdm_pool_create(tdm_context *context, const tdm_pool_options *options
 }
 
 void tdm_pool_destroy(tdm_pool *pool) {
-  if (pool == NULL) return;
+  if (!pool) return;
   const tdm_allocator *allocator = tdm_context_allocator(pool->context);
-  for (size_t i = 0; i < pool->count; ++i) {
+  for (size_t i = 0; i < pool->count; i++) {
     tdm_pool_buffer_free(pool, pool->buffers[i]);
     tdm_release(allocator, pool->buffers[i], sizeof(tdm_pool_buffer));
   }
@@ -79,14 +79,14 @@ void tdm_pool_destroy(tdm_pool *pool) {
 
 static bool is_ready(const tdm_pool_buffer *buffer) {
   if (buffer->state != TDM_BUFFER_GIVEN) return false;
-  return buffer->queue == NULL || tdm_queue_reached(buffer->queue, buffer->sequence);
+  return !buffer->queue || tdm_queue_reached(buffer->queue, buffer->sequence);
 }
 
 /* device NULL: of any device and size. */
 static tdm_pool_buffer *find_ready(const tdm_pool *pool, const tdm_device *device, size_t bytes) {
-  for (size_t i = 0; i < pool->count; ++i) {
+  for (size_t i = 0; i < pool->count; i++) {
     tdm_pool_buffer *buffer = pool->buffers[i];
-    if (device != NULL && (buffer->device != device || buffer->staging.bytes != bytes)) continue;
+    if (device && (buffer->device != device || buffer->staging.bytes != bytes)) continue;
     if (is_ready(buffer)) return buffer;
   }
   return NULL;
@@ -94,7 +94,7 @@ static tdm_pool_buffer *find_ready(const tdm_pool *pool, const tdm_device *devic
 
 static size_t out_bytes(const tdm_pool *pool) {
   size_t bytes = 0;
-  for (size_t i = 0; i < pool->count; ++i) {
+  for (size_t i = 0; i < pool->count; i++) {
     const tdm_pool_buffer *buffer = pool->buffers[i];
     const bool out = buffer->state == TDM_BUFFER_OUT || buffer->state == TDM_BUFFER_MAKING;
     if (out) bytes += buffer->staging.bytes;
@@ -115,7 +115,7 @@ static tdm_status add_buffer(tdm_pool *pool, tdm_device *device, size_t bytes,
   TDM_TRY(tdm_array_reserve(allocator, (void **)&pool->buffers, &pool->capacity, pool->count + 1,
                             sizeof(tdm_pool_buffer *), "the list of staging buffers"));
   tdm_pool_buffer *buffer = tdm_allocate(allocator, sizeof(*buffer), "a staging buffer's record");
-  if (buffer == NULL) return TDM_OUT_OF_MEMORY;
+  if (!buffer) return TDM_OUT_OF_MEMORY;
   buffer->device = device;
   buffer->staging.bytes = bytes;
   buffer->state = TDM_BUFFER_MAKING;
@@ -133,13 +133,13 @@ static void remove_buffer(tdm_pool *pool, tdm_pool_buffer *buffer) {
   const bool had_memory = buffer->staging.memory != NULL;
   tdm_pool_buffer_free(pool, buffer);
   (void)pthread_mutex_lock(&pool->mutex);
-  for (size_t i = 0; i < pool->count; ++i) {
+  for (size_t i = 0; i < pool->count; i++) {
     if (pool->buffers[i] != buffer) continue;
     pool->buffers[i] = pool->buffers[--pool->count];
     break;
   }
   pool->counters.bytes -= buffer->staging.bytes;
-  if (had_memory) ++pool->counters.released;
+  if (had_memory) pool->counters.released++;
   tell_waiters(pool);
   (void)pthread_mutex_unlock(&pool->mutex);
   tdm_release(tdm_context_allocator(pool->context), buffer, sizeof(*buffer));
@@ -154,7 +154,7 @@ static take_step next_step(tdm_pool *pool, tdm_device *device, size_t bytes,
                            tdm_pool_buffer **out_buffer, tdm_status *out_status) {
   const size_t cap = pool->counters.cap_bytes;
   *out_buffer = find_ready(pool, device, bytes);
-  if (*out_buffer != NULL) {
+  if (*out_buffer) {
     (*out_buffer)->state = TDM_BUFFER_OUT;
     return TAKE_REUSE;
   }
@@ -171,7 +171,7 @@ static take_step next_step(tdm_pool *pool, tdm_device *device, size_t bytes,
     return TAKE_FAIL;
   }
   *out_buffer = find_ready(pool, NULL, 0);
-  if (*out_buffer == NULL) return TAKE_WAIT;
+  if (!*out_buffer) return TAKE_WAIT;
   (*out_buffer)->state = TDM_BUFFER_LEAVING;
   return TAKE_EVICT;
 }
@@ -179,10 +179,10 @@ static take_step next_step(tdm_pool *pool, tdm_device *device, size_t bytes,
 /* Asks every queue whose point a buffer waits for to ring; false if one is reached by now. Under
  * the mutex, after the bell was read. */
 static bool ask_queues(const tdm_pool *pool, uint32_t bell) {
-  for (size_t i = 0; i < pool->count; ++i) {
+  for (size_t i = 0; i < pool->count; i++) {
     const tdm_pool_buffer *buffer = pool->buffers[i];
     if (buffer->state != TDM_BUFFER_GIVEN) continue;
-    if (buffer->queue != NULL) tdm_queue_ask(buffer->queue, bell);
+    if (buffer->queue) tdm_queue_ask(buffer->queue, bell);
     if (is_ready(buffer)) return false;
   }
   return true;
@@ -208,7 +208,7 @@ static void wait_for_change(tdm_pool *pool, uint32_t bell) {
 /* Under the mutex; leaves it. Waits with a bell of the context's. */
 static void wait_a_turn(tdm_pool *pool, bool first) {
   const uint32_t bell = tdm_context_bell_acquire(pool->context);
-  if (first) ++pool->counters.waited;
+  if (first) pool->counters.waited++;
   wait_for_change(pool, bell);
   (void)pthread_mutex_unlock(&pool->mutex);
   tdm_context_bell_release(pool->context, bell);
@@ -226,7 +226,7 @@ static tdm_status finish_take(tdm_pool *pool, tdm_pool_buffer *buffer, bool reus
     remove_buffer(pool, buffer);
     return status;
   }
-  ++pool->counters.taken;
+  pool->counters.taken++;
   ++*(reused ? &pool->counters.reused : &pool->counters.made);
   (void)pthread_mutex_unlock(&pool->mutex);
   *out_staging = &buffer->staging;
@@ -240,7 +240,7 @@ static tdm_status take(tdm_pool *pool, tdm_device *device, size_t asked, bool ma
   if (bytes == 0) return tdm_fail_memory(asked, "a staging buffer");
   tdm_status status = TDM_OK;
   bool waited = false;
-  while (*out_staging == NULL && status == TDM_OK) {
+  while (!*out_staging && status == TDM_OK) {
     tdm_pool_buffer *buffer = NULL;
     (void)pthread_mutex_lock(&pool->mutex);
     const take_step step = next_step(pool, device, bytes, &buffer, &status);
@@ -286,7 +286,7 @@ bool tdm_pool_is_pinned(tdm_pool *pool, const tdm_device *device, const void *me
   const uintptr_t begin = (uintptr_t)memory;
   bool inside = false;
   (void)pthread_mutex_lock(&pool->mutex);
-  for (size_t i = 0; i < pool->count && !inside; ++i) {
+  for (size_t i = 0; i < pool->count && !inside; i++) {
     const tdm_pool_buffer *buffer = pool->buffers[i];
     if (buffer->state == TDM_BUFFER_MAKING || buffer->state == TDM_BUFFER_LEAVING) continue;
     const uintptr_t offset = begin - (uintptr_t)buffer->staging.memory;

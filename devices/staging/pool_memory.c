@@ -36,7 +36,7 @@ static void *machine_map(void *user, size_t bytes, int node, bool *out_bound) {
     memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) memory = NULL;
   }
-  if (memory == NULL) return NULL;
+  if (!memory) return NULL;
   *out_bound = tdm_topology_bind_memory_to(topology, node, memory, bytes);
   /* A wish: a system that refuses it serves ordinary pages. */
   if (bytes >= HUGE_PAGE_BYTES) (void)madvise(memory, bytes, MADV_HUGEPAGE);
@@ -115,11 +115,11 @@ static tdm_status place(tdm_pool *pool, tdm_pool_buffer *buffer) {
   const tdm_pool_system *system = &pool->system;
   tdm_staging *staging = &buffer->staging;
   const int wanted = buffer->device->node;
-  for (size_t tries = 0; tries < TRIES; ++tries) {
+  for (size_t tries = 0; tries < TRIES; tries++) {
     void *memory = system->map(system->user, staging->bytes, wanted, &buffer->bound);
-    if (memory == NULL && staging->memory != NULL) break; /* the first will have to do */
-    if (memory == NULL) return tdm_fail_memory(staging->bytes, "a staging buffer");
-    if (staging->memory != NULL) system->unmap(system->user, staging->memory, staging->bytes);
+    if (!memory && staging->memory) break; /* the first will have to do */
+    if (!memory) return tdm_fail_memory(staging->bytes, "a staging buffer");
+    if (staging->memory) system->unmap(system->user, staging->memory, staging->bytes);
     staging->memory = memory;
     touch(pool, staging->memory, staging->bytes);
     staging->node = system->node_of(system->user, staging->memory, staging->bytes);
@@ -165,7 +165,7 @@ bool tdm_pool_buffer_check(tdm_pool *pool, tdm_pool_buffer *buffer) {
   const size_t pages = staging->bytes / pool->page_bytes;
   const size_t samples = pages < SAMPLED_PAGES ? pages : SAMPLED_PAGES;
   int found = TDM_NODE_UNKNOWN;
-  for (size_t i = 0; i < samples; ++i) {
+  for (size_t i = 0; i < samples; i++) {
     const size_t page = samples == 1 ? 0 : i * (pages - 1) / (samples - 1);
     const int node = pool->system.node_of(pool->system.user,
                                           (const char *)staging->memory + page * pool->page_bytes,
@@ -183,7 +183,7 @@ bool tdm_pool_buffer_check(tdm_pool *pool, tdm_pool_buffer *buffer) {
 
 void tdm_pool_buffer_free(tdm_pool *pool, tdm_pool_buffer *buffer) {
   tdm_staging *staging = &buffer->staging;
-  if (staging->memory == NULL) return;
+  if (!staging->memory) return;
   tdm_device *device = buffer->device;
   if (staging->pinned && device->ops->unpin(device, staging->memory, staging->bytes) != TDM_OK) {
     tdm_context_log(pool->context, TDM_LOG_WARNING, "staging memory of %s cannot be unpinned: %s",

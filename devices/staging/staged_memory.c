@@ -23,7 +23,7 @@ static tdm_status take_staging(tdm_device *device, tdm_device *partner, size_t b
   tdm_staging *staging = NULL;
   const tdm_status status = tdm_pool_try_take(pool, partner, bytes, &staging);
   if (status != TDM_OK && !is_full(pool, bytes)) return status;
-  if (staging == NULL) {
+  if (!staging) {
     tdm_context_log(context, TDM_LOG_WARNING,
                     "the staging pool is full: %zu bytes of %s for copies with %s are pageable",
                     bytes, device->name, partner->name);
@@ -39,9 +39,9 @@ static tdm_status take_staging(tdm_device *device, tdm_device *partner, size_t b
 tdm_status tdm_memory_take(tdm_device *device, tdm_device *partner, size_t bytes,
                            tdm_memory *out_memory) {
   memset(out_memory, 0, sizeof *out_memory);
-  if (partner != NULL) {
+  if (partner) {
     TDM_TRY(take_staging(device, partner, bytes, out_memory));
-    if (out_memory->staging != NULL) return TDM_OK;
+    if (out_memory->staging) return TDM_OK;
   }
   const tdm_status status = device->ops->allocate(device, bytes, out_memory);
   if (status != TDM_OK) memset(out_memory, 0, sizeof *out_memory);
@@ -49,8 +49,8 @@ tdm_status tdm_memory_take(tdm_device *device, tdm_device *partner, size_t bytes
 }
 
 void tdm_memory_give_back(tdm_memory *memory) {
-  if (memory->device == NULL) return;
-  if (memory->staging != NULL)
+  if (!memory->device) return;
+  if (memory->staging)
     tdm_pool_give_back(tdm_context_pool(memory->device->context), memory->staging, NULL, 0);
   else
     memory->device->ops->release(memory->device, memory);
@@ -58,5 +58,5 @@ void tdm_memory_give_back(tdm_memory *memory) {
 }
 
 bool tdm_memory_is_pinned(const tdm_memory *memory) {
-  return memory->staging != NULL && memory->staging->pinned;
+  return memory->staging && memory->staging->pinned;
 }

@@ -26,7 +26,7 @@ static tdm_oneshot_value value_of(const tdm_tensor *tensor) {
 }
 
 static void release_all(tdm_tensor **tensors, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; i++) {
     tdm_tensor_release(tensors[i]);
     tensors[i] = NULL;
   }
@@ -44,7 +44,7 @@ static tdm_status finish(tdm_oneshot *oneshot, tdm_tensor **made, size_t count) 
 static tdm_tensor *make(tdm_oneshot *oneshot, const tdm_device *device, const tdm_spec *spec) {
   if (oneshot->status != TDM_OK) return NULL;
   tdm_tensor *tensor = tdm_tensor_create(oneshot->context, device->name, spec->dtype, spec->shape);
-  if (tensor == NULL) oneshot->status = TDM_OUT_OF_MEMORY;
+  if (!tensor) oneshot->status = TDM_OUT_OF_MEMORY;
   return tensor;
 }
 
@@ -53,7 +53,7 @@ static tdm_tensor *bring(tdm_oneshot *oneshot, tdm_tensor *tensor, const tdm_dev
   if (tdm_tensor_owner(tensor) == device) return tdm_tensor_retain(tensor);
   const tdm_spec spec = spec_of(tensor);
   tdm_tensor *there = make(oneshot, device, &spec);
-  if (there == NULL) return NULL;
+  if (!there) return NULL;
   const tdm_oneshot_value value = value_of(tensor);
   const tdm_memory memory = tdm_tensor_memory(there);
   (void)tdm_oneshot_copy(oneshot, &value, &memory);
@@ -61,9 +61,9 @@ static tdm_tensor *bring(tdm_oneshot *oneshot, tdm_tensor *tensor, const tdm_dev
 }
 
 static tdm_status check_tensors(tdm_tensor *const *tensors, size_t count) {
-  if (tensors == NULL || count == 0) return tdm_fail(TDM_INVALID_ARGUMENT, "no tensors are given");
-  for (size_t i = 0; i < count; ++i) {
-    if (tensors[i] == NULL) return tdm_fail(TDM_INVALID_ARGUMENT, "tensor %zu is NULL", i);
+  if (!tensors || count == 0) return tdm_fail(TDM_INVALID_ARGUMENT, "no tensors are given");
+  for (size_t i = 0; i < count; i++) {
+    if (!tensors[i]) return tdm_fail(TDM_INVALID_ARGUMENT, "tensor %zu is NULL", i);
     if (context_of(tensors[i]) != context_of(tensors[0]))
       return tdm_fail(TDM_INVALID_ARGUMENT, "tensors 0 and %zu are of two contexts", i);
   }
@@ -73,7 +73,7 @@ static tdm_status check_tensors(tdm_tensor *const *tensors, size_t count) {
 /* The device of that name; NULL: where tensor is. */
 static tdm_status find_target(const tdm_tensor *tensor, const char *name, tdm_device **out_device) {
   *out_device = tdm_tensor_owner(tensor);
-  if (name == NULL) return TDM_OK;
+  if (!name) return TDM_OK;
   TDM_TRY(tdm_device_check(context_of(tensor), name));
   *out_device = tdm_context_find_device(context_of(tensor), name);
   return TDM_OK;
@@ -92,7 +92,7 @@ static tdm_status settle_dimension(const tdm_shape *shape, int *dimension) {
 
 /* Do parts along dimension lie one after the other in the whole? */
 static bool follow_one_another(const tdm_shape *shape, int dimension) {
-  for (int d = 0; d < dimension; ++d)
+  for (int d = 0; d < dimension; d++)
     if (shape->dims[d] != 1) return false;
   return true;
 }
@@ -117,12 +117,12 @@ typedef struct cut {
 
 static tdm_status read_sizes(cut *made, size_t device_count, const int64_t *sizes) {
   const int64_t extent = made->whole->shape.dims[made->dimension];
-  if (sizes == NULL) {
+  if (!sizes) {
     made->count = tdm_chunk_sizes(extent, device_count, NULL, made->sizes);
     return TDM_OK;
   }
   int64_t left = extent;
-  for (size_t i = 0; i < device_count; ++i) {
+  for (size_t i = 0; i < device_count; i++) {
     if (sizes[i] < 0)
       return tdm_fail(TDM_INVALID_ARGUMENT, "chunk %zu cannot have size %lld", i,
                       (long long)sizes[i]);
@@ -146,7 +146,7 @@ static tdm_spec chunk_spec(const cut *made, size_t index) {
 /* Chunks are stretches of the whole's memory: views where it lies, copies elsewhere. */
 static void cut_stretches(tdm_oneshot *oneshot, const cut *made, tdm_tensor **out_chunks) {
   size_t offset = made->whole->offset_bytes;
-  for (size_t i = 0; i < made->count && oneshot->status == TDM_OK; ++i) {
+  for (size_t i = 0; i < made->count && oneshot->status == TDM_OK; i++) {
     const tdm_spec spec = chunk_spec(made, i);
     tdm_tensor *view = NULL;
     oneshot->status = tdm_tensor_over(made->whole->storage, offset, spec.dtype, &spec.shape, &view);
@@ -161,11 +161,11 @@ static void cut_stretches(tdm_oneshot *oneshot, const cut *made, tdm_tensor **ou
 static void cut_by_kernel(tdm_oneshot *oneshot, const cut *made, tdm_tensor **out_chunks) {
   tdm_device *home = tdm_tensor_owner(made->whole);
   tdm_oneshot_value operands[1 + TDM_MAX_DEVICES] = {value_of(made->whole)};
-  for (size_t i = 0; i < made->count; ++i) {
+  for (size_t i = 0; i < made->count; i++) {
     const tdm_spec spec = chunk_spec(made, i);
     tdm_device *device = made->devices[i];
     out_chunks[i] = make(oneshot, device, &spec);
-    if (out_chunks[i] == NULL) return;
+    if (!out_chunks[i]) return;
     tdm_device *partner = home->host_addressable && !device->host_addressable ? device : NULL;
     operands[1 + i] =
         device == home ? value_of(out_chunks[i]) : tdm_oneshot_take(oneshot, home, partner, &spec);
@@ -174,7 +174,7 @@ static void cut_by_kernel(tdm_oneshot *oneshot, const cut *made, tdm_tensor **ou
   memcpy(attributes.sizes, made->sizes, made->count * sizeof(*made->sizes));
   tdm_oneshot_execute(oneshot, TDM_OP_SPLIT, &attributes, sizeof(attributes), operands, 1,
                       made->count);
-  for (size_t i = 0; i < made->count; ++i) {
+  for (size_t i = 0; i < made->count; i++) {
     const tdm_memory memory = tdm_tensor_memory(out_chunks[i]);
     if (made->devices[i] != home) (void)tdm_oneshot_copy(oneshot, &operands[1 + i], &memory);
   }
@@ -182,9 +182,9 @@ static void cut_by_kernel(tdm_oneshot *oneshot, const cut *made, tdm_tensor **ou
 
 tdm_status tdm_tensors_scatter(tdm_tensor *tensor, const char *devices, int dimension,
                                const int64_t *sizes, tdm_tensor **out_chunks, size_t *out_count) {
-  if (out_count != NULL) *out_count = 0;
+  if (out_count) *out_count = 0;
   TDM_TRY(check_tensors(&tensor, 1));
-  if (out_chunks == NULL) return tdm_fail(TDM_INVALID_ARGUMENT, "there is no room for chunks");
+  if (!out_chunks) return tdm_fail(TDM_INVALID_ARGUMENT, "there is no room for chunks");
   cut made = {.whole = tensor, .dimension = dimension};
   size_t device_count;
   TDM_TRY(tdm_context_find_devices(context_of(tensor), devices, TDM_MAX_DEVICES, made.devices,
@@ -199,7 +199,7 @@ tdm_status tdm_tensors_scatter(tdm_tensor *tensor, const char *devices, int dime
   else
     cut_by_kernel(&oneshot, &made, out_chunks);
   TDM_TRY(finish(&oneshot, out_chunks, made.count));
-  if (out_count != NULL) *out_count = made.count;
+  if (out_count) *out_count = made.count;
   return TDM_OK;
 }
 
@@ -214,7 +214,7 @@ static tdm_spec part_spec(const tdm_tensor *tensor) {
 
 static tdm_status add_part(tdm_spec *whole, const tdm_spec *part, int dimension, size_t index) {
   bool fits = part->dtype == whole->dtype && part->shape.rank == whole->shape.rank;
-  for (int d = 0; fits && d < whole->shape.rank; ++d)
+  for (int d = 0; fits && d < whole->shape.rank; d++)
     fits = d == dimension || part->shape.dims[d] == whole->shape.dims[d];
   if (fits) {
     whole->shape.dims[dimension] += part->shape.dims[dimension];
@@ -232,7 +232,7 @@ static tdm_status add_part(tdm_spec *whole, const tdm_spec *part, int dimension,
 static void join_stretches(tdm_oneshot *oneshot, tdm_tensor *const *tensors, size_t count,
                            const tdm_tensor *whole) {
   tdm_memory memory = tdm_tensor_memory(whole);
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; i++) {
     const tdm_oneshot_value part = value_of(tensors[i]);
     memory.bytes = part.memory.bytes;
     (void)tdm_oneshot_copy(oneshot, &part, &memory);
@@ -245,7 +245,7 @@ static void join_by_kernel(tdm_oneshot *oneshot, tdm_tensor *const *tensors, siz
                            int dimension, const tdm_tensor *whole) {
   tdm_device *home = tdm_tensor_owner(whole);
   tdm_oneshot_value operands[TDM_MAX_DEVICES + 1];
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; i++) {
     operands[i] = value_of(tensors[i]);
     tdm_device *from = operands[i].memory.device;
     if (from == home) continue;
@@ -269,14 +269,14 @@ static tdm_status gather(tdm_tensor *const *tensors, size_t count, int dimension
   TDM_TRY(find_target(tensors[0], device, &home));
   tdm_spec whole = part_spec(tensors[0]);
   TDM_TRY(settle_dimension(&whole.shape, &dimension));
-  for (size_t i = 1; i < count; ++i) {
+  for (size_t i = 1; i < count; i++) {
     const tdm_spec part = part_spec(tensors[i]);
     TDM_TRY(add_part(&whole, &part, dimension, i));
   }
   tdm_oneshot oneshot;
   tdm_oneshot_init(&oneshot, context_of(tensors[0]));
   *out_whole = make(&oneshot, home, &whole);
-  if (*out_whole != NULL) {
+  if (*out_whole) {
     if (follow_one_another(&whole.shape, dimension))
       join_stretches(&oneshot, tensors, count, *out_whole);
     else
@@ -287,7 +287,7 @@ static tdm_status gather(tdm_tensor *const *tensors, size_t count, int dimension
 
 tdm_tensor *tdm_tensors_gather(tdm_tensor *const *tensors, size_t count, int dimension,
                                const char *device) {
-  if (tensors != NULL && count == 1 && tensors[0] != NULL && tensors[0]->shape.rank > 0) {
+  if (tensors && count == 1 && tensors[0] && tensors[0]->shape.rank > 0) {
     if (settle_dimension(&tensors[0]->shape, &dimension) != TDM_OK) return NULL;
     return tdm_tensor_to(tensors[0], device, TDM_DTYPE_NONE);
   }
@@ -300,7 +300,7 @@ tdm_tensor *tdm_tensors_gather(tdm_tensor *const *tensors, size_t count, int dim
 tdm_status tdm_tensors_broadcast(tdm_tensor *const *tensors, size_t count, const char *devices,
                                  tdm_tensor **out_copies) {
   TDM_TRY(check_tensors(tensors, count));
-  if (out_copies == NULL) return tdm_fail(TDM_INVALID_ARGUMENT, "there is no room for copies");
+  if (!out_copies) return tdm_fail(TDM_INVALID_ARGUMENT, "there is no room for copies");
   tdm_context *context = context_of(tensors[0]);
   tdm_device *found[TDM_MAX_DEVICES];
   size_t device_count;
@@ -308,8 +308,8 @@ tdm_status tdm_tensors_broadcast(tdm_tensor *const *tensors, size_t count, const
   memset(out_copies, 0, device_count * count * sizeof(*out_copies));
   tdm_oneshot oneshot;
   tdm_oneshot_init(&oneshot, context);
-  for (size_t d = 0; d < device_count; ++d)
-    for (size_t i = 0; i < count && oneshot.status == TDM_OK; ++i)
+  for (size_t d = 0; d < device_count; d++)
+    for (size_t i = 0; i < count && oneshot.status == TDM_OK; i++)
       out_copies[d * count + i] = bring(&oneshot, tensors[i], found[d]);
   return finish(&oneshot, out_copies, device_count * count);
 }
@@ -319,7 +319,7 @@ tdm_status tdm_tensors_broadcast(tdm_tensor *const *tensors, size_t count, const
 static tdm_status check_terms(tdm_tensor *const *tensors, size_t list_count, size_t count) {
   char a[TDM_SHAPE_TEXT];
   char b[TDM_SHAPE_TEXT];
-  for (size_t k = count; k < list_count * count; ++k) {
+  for (size_t k = count; k < list_count * count; k++) {
     const tdm_tensor *first = tensors[k % count];
     const tdm_tensor *other = tensors[k];
     if (other->dtype == first->dtype && tdm_shape_equal(&other->shape, &first->shape)) continue;
@@ -351,7 +351,7 @@ static void add_terms(tdm_oneshot *oneshot, tdm_tensor *const *tensors, size_t l
   tdm_oneshot_value other = {0};
   if (list_count > 2) other = tdm_oneshot_take(oneshot, home, NULL, &result.spec);
   tdm_oneshot_value so_far = bring_term(oneshot, tensors[0], home);
-  for (size_t r = 1; r < list_count; ++r) {
+  for (size_t r = 1; r < list_count; r++) {
     const bool last_place = (list_count - 1 - r) % 2 == 0;
     tdm_oneshot_value operands[3] = {so_far, bring_term(oneshot, tensors[r * stride], home),
                                      last_place ? result : other};
@@ -366,21 +366,21 @@ tdm_status tdm_tensors_reduce_add(tdm_tensor *const *tensors, size_t list_count,
     return tdm_fail(TDM_INVALID_ARGUMENT, "%zu lists, and 1 to %d are possible", list_count,
                     TDM_MAX_DEVICES);
   TDM_TRY(check_tensors(tensors, list_count * count));
-  if (out_sums == NULL) return tdm_fail(TDM_INVALID_ARGUMENT, "there is no room for sums");
+  if (!out_sums) return tdm_fail(TDM_INVALID_ARGUMENT, "there is no room for sums");
   memset(out_sums, 0, count * sizeof(*out_sums));
   tdm_device *home;
   TDM_TRY(find_target(tensors[0], device, &home));
   TDM_TRY(check_terms(tensors, list_count, count));
   tdm_oneshot oneshot;
   tdm_oneshot_init(&oneshot, context_of(tensors[0]));
-  for (size_t i = 0; i < count && oneshot.status == TDM_OK; ++i) {
+  for (size_t i = 0; i < count && oneshot.status == TDM_OK; i++) {
     const tdm_spec spec = spec_of(tensors[i]);
     if (list_count == 1) {
       out_sums[i] = bring(&oneshot, tensors[i], home);
       continue;
     }
     out_sums[i] = make(&oneshot, home, &spec);
-    if (out_sums[i] != NULL) add_terms(&oneshot, &tensors[i], list_count, count, out_sums[i]);
+    if (out_sums[i]) add_terms(&oneshot, &tensors[i], list_count, count, out_sums[i]);
   }
   return finish(&oneshot, out_sums, count);
 }

@@ -48,9 +48,9 @@ void tdm_oneshot_init(tdm_oneshot *oneshot, tdm_context *context) {
 }
 
 void tdm_oneshot_deinit(tdm_oneshot *oneshot) {
-  if (oneshot->context == NULL) return;
+  if (!oneshot->context) return;
   for (tdm_oneshot_step *step = oneshot->first; step != NULL; step = step->next)
-    if (step->kernel != NULL && step->kernel->release != NULL) step->kernel->release(step->state);
+    if (step->kernel && step->kernel->release) step->kernel->release(step->state);
   for (tdm_oneshot_memory *taken = oneshot->memories; taken != NULL; taken = taken->next)
     tdm_memory_give_back(&taken->memory);
   tdm_region_deinit(&oneshot->region);
@@ -60,7 +60,7 @@ void tdm_oneshot_deinit(tdm_oneshot *oneshot) {
 
 static void *take(tdm_oneshot *oneshot, size_t bytes) {
   void *memory = tdm_region_take(&oneshot->region, bytes + 1, "a submission between devices");
-  if (memory == NULL) oneshot->status = TDM_OUT_OF_MEMORY;
+  if (!memory) oneshot->status = TDM_OUT_OF_MEMORY;
   return memory;
 }
 
@@ -71,7 +71,7 @@ tdm_oneshot_value tdm_oneshot_take(tdm_oneshot *oneshot, tdm_device *device, tdm
   tdm_oneshot_value value = {.spec = *spec, .memory = {.device = device}};
   if (oneshot->status != TDM_OK) return value;
   tdm_oneshot_memory *taken = take(oneshot, sizeof(*taken));
-  if (taken == NULL) return value;
+  if (!taken) return value;
   const size_t bytes = (size_t)tdm_shape_bytes(&spec->shape, spec->dtype);
   oneshot->status = tdm_memory_take(device, partner, bytes, &taken->memory);
   if (oneshot->status != TDM_OK) return value;
@@ -96,7 +96,7 @@ static tdm_oneshot_step *add_step(tdm_oneshot *oneshot, tdm_queue *queue, uint32
   step->command.id = oneshot->step_count++;
   step->command.signals = true;
   oneshot->operand_count += address_count;
-  if (oneshot->last != NULL)
+  if (oneshot->last)
     oneshot->last->next = step;
   else
     oneshot->first = step;
@@ -110,14 +110,14 @@ static tdm_operand add_operand(tdm_oneshot_step *step, uint32_t index, tdm_addre
 }
 
 static void add_after(tdm_oneshot_step *step, tdm_oneshot_step *made) {
-  if (made != NULL) step->after[step->after_count++] = made;
+  if (made) step->after[step->after_count++] = made;
 }
 
 static tdm_oneshot_value add_hop(tdm_oneshot *oneshot, tdm_queue *queue,
                                  const tdm_oneshot_value *value, const tdm_memory *memory) {
   tdm_oneshot_value there = {.spec = value->spec, .memory = *memory};
   tdm_oneshot_step *step = add_step(oneshot, queue, 2);
-  if (step == NULL) return there;
+  if (!step) return there;
   add_after(step, value->ready);
   step->command.kind = TDM_COMMAND_COPY;
   step->command.copy = (tdm_copy){.from_device = value->memory.device,
@@ -134,7 +134,7 @@ tdm_oneshot_value tdm_oneshot_copy(tdm_oneshot *oneshot, const tdm_oneshot_value
   tdm_oneshot_value there = {.spec = value->spec, .memory = *memory};
   if (oneshot->status != TDM_OK || value->memory.bytes == 0) return there;
   tdm_queue *queue = tdm_route(value->memory.device, memory->device);
-  if (queue != NULL) return add_hop(oneshot, queue, value, memory);
+  if (queue) return add_hop(oneshot, queue, value, memory);
   tdm_device *host = tdm_context_device(oneshot->context, 0);
   const tdm_oneshot_value staged = tdm_oneshot_take(oneshot, host, memory->device, &value->spec);
   if (oneshot->status != TDM_OK) return there;
@@ -151,7 +151,7 @@ static tdm_status prepare(tdm_oneshot *oneshot, tdm_oneshot_step *step, tdm_devi
                           const tdm_spec *specs, size_t input_count, size_t output_count) {
   const tdm_kernel *kernel = step->command.execute.kernel;
   tdm_kernel_answer answer = {0};
-  if (kernel->prepare != NULL) {
+  if (kernel->prepare) {
     const tdm_kernel_request request = {.attributes = step->command.execute.attributes,
                                         .inputs = specs,
                                         .input_count = input_count,
@@ -167,9 +167,9 @@ static tdm_status prepare(tdm_oneshot *oneshot, tdm_oneshot_step *step, tdm_devi
   step->command.execute.state = answer.state;
   step->command.execute.workspace.base = TDM_OPERAND_ABSENT;
   bool dense = true;
-  for (size_t i = 0; i < input_count && i < TDM_KERNEL_FORMATS; ++i)
+  for (size_t i = 0; i < input_count && i < TDM_KERNEL_FORMATS; i++)
     dense &= answer.input_formats[i] == TDM_FORMAT_DENSE;
-  for (size_t i = 0; i < output_count && i < TDM_KERNEL_FORMATS; ++i)
+  for (size_t i = 0; i < output_count && i < TDM_KERNEL_FORMATS; i++)
     dense &= answer.output_formats[i] == TDM_FORMAT_DENSE;
   if (!dense)
     return tdm_fail(TDM_UNSUPPORTED, "%s of %s wants operands that are not dense",
@@ -192,7 +192,7 @@ static tdm_status fill_execute(tdm_oneshot *oneshot, tdm_oneshot_step *step,
   tdm_spec *specs = take(oneshot, count * sizeof(*specs));
   tdm_operand *operands = take(oneshot, count * sizeof(*operands));
   TDM_TRY(oneshot->status);
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; i++) {
     specs[i] = values[i].spec;
     operands[i] = add_operand(step, (uint32_t)i, values[i].memory.address);
     add_after(step, values[i].ready);
@@ -204,7 +204,7 @@ static tdm_status fill_execute(tdm_oneshot *oneshot, tdm_oneshot_step *step,
                                         .operands = operands,
                                         .input_count = (uint16_t)input_count,
                                         .output_count = (uint16_t)output_count};
-  for (size_t i = input_count; i < count; ++i)
+  for (size_t i = input_count; i < count; i++)
     values[i].ready = step;
   return prepare(oneshot, step, values[input_count].memory.device, specs, input_count,
                  output_count);
@@ -218,17 +218,17 @@ void tdm_oneshot_execute(tdm_oneshot *oneshot, const char *operation, const void
   tdm_device *device = out->memory.device;
   const tdm_kernel *kernel =
       tdm_context_find_kernel(oneshot->context, operation, device->ops->executes, out->spec.dtype);
-  if (kernel == NULL) {
+  if (!kernel) {
     oneshot->status = tdm_fail(TDM_UNSUPPORTED, "%s has no %s of %s", device->name, operation,
                                tdm_dtype_name(out->spec.dtype));
     return;
   }
   void *copy = take(oneshot, attribute_bytes);
-  if (copy == NULL) return;
+  if (!copy) return;
   if (attribute_bytes > 0) memcpy(copy, attributes, attribute_bytes);
   tdm_oneshot_step *step = add_step(oneshot, device->queues[TDM_QUEUE_COMPUTE],
                                     (uint32_t)(input_count + output_count + 1));
-  if (step == NULL) return;
+  if (!step) return;
   oneshot->status = fill_execute(oneshot, step, kernel, copy, operands, input_count, output_count);
 }
 
@@ -251,7 +251,7 @@ static void settled(tdm_flight *flight) {
 }
 
 static uint32_t program_on(oneshot_flight *made, tdm_queue *queue) {
-  for (uint32_t i = 0; i < made->program_count; ++i)
+  for (uint32_t i = 0; i < made->program_count; i++)
     if (made->programs[i].queue == queue) return i;
   made->programs[made->program_count].queue = queue;
   return made->program_count++;
@@ -259,7 +259,7 @@ static uint32_t program_on(oneshot_flight *made, tdm_queue *queue) {
 
 /* Is the program's command at this position awaited already by an earlier wait? */
 static bool is_awaited(const tdm_program *program, uint32_t awaited, uint32_t position) {
-  for (uint32_t i = 0; i < program->count; ++i) {
+  for (uint32_t i = 0; i < program->count; i++) {
     const tdm_command *command = &program->commands[i];
     if (command->kind == TDM_COMMAND_WAIT && command->wait.program == awaited &&
         command->wait.position >= position)
@@ -273,7 +273,7 @@ static tdm_status append(tdm_oneshot *oneshot, oneshot_flight *made, tdm_oneshot
   uint32_t *dependencies = take(oneshot, step->after_count * sizeof(*dependencies));
   TDM_TRY(oneshot->status);
   tdm_program *program = &made->programs[step->program];
-  for (uint32_t i = 0; i < step->after_count; ++i) {
+  for (uint32_t i = 0; i < step->after_count; i++) {
     const tdm_oneshot_step *before = step->after[i];
     dependencies[i] = before->command.id;
     if (before->program == step->program || is_awaited(program, before->program, before->position))
@@ -286,7 +286,7 @@ static tdm_status append(tdm_oneshot *oneshot, oneshot_flight *made, tdm_oneshot
   step->command.dependencies = dependencies;
   step->command.dependency_count = step->after_count;
   program->commands[program->count++] = step->command;
-  for (uint32_t i = 0; i < step->address_count; ++i)
+  for (uint32_t i = 0; i < step->address_count; i++)
     made->flight.bases[step->first_base + i] = step->addresses[i];
   return TDM_OK;
 }
@@ -302,7 +302,7 @@ static tdm_status make_programs(tdm_oneshot *oneshot, oneshot_flight *made) {
     rooms[step->program] += 1 + step->after_count;
     made->programs[step->program].splits |= step->splits;
   }
-  for (uint32_t i = 0; i < made->program_count; ++i)
+  for (uint32_t i = 0; i < made->program_count; i++)
     made->programs[i].commands = take(oneshot, rooms[i] * sizeof(tdm_command));
   TDM_TRY(oneshot->status);
   made->flight.bases = take(oneshot, oneshot->operand_count * sizeof(tdm_address));
@@ -319,7 +319,7 @@ static tdm_status make_flight(tdm_oneshot *oneshot, oneshot_flight *made) {
   flight->failed_ids = take(oneshot, oneshot->step_count);
   made->submissions = take(oneshot, made->program_count * sizeof(tdm_submission));
   TDM_TRY(oneshot->status);
-  for (uint32_t i = 0; i < made->program_count; ++i)
+  for (uint32_t i = 0; i < made->program_count; i++)
     made->submissions[i].program = i;
   flight->programs = made->programs;
   flight->scalars = &made->scalars;
@@ -349,7 +349,7 @@ static tdm_status fly(tdm_oneshot *oneshot, oneshot_flight *made) {
 
 tdm_status tdm_oneshot_run(tdm_oneshot *oneshot) {
   TDM_TRY(oneshot->status);
-  if (oneshot->first == NULL) return TDM_OK;
+  if (!oneshot->first) return TDM_OK;
   oneshot_flight made;
   memset(&made, 0, sizeof(made));
   TDM_TRY(make_flight(oneshot, &made));

@@ -23,7 +23,7 @@ static void dispose_device_memory(tdm_storage *storage) {
 static tdm_storage *make_storage(tdm_context *context, void (*dispose)(tdm_storage *)) {
   tdm_storage *storage =
       tdm_allocate(tdm_context_allocator(context), sizeof(*storage), "a tensor's storage");
-  if (storage == NULL) return NULL;
+  if (!storage) return NULL;
   atomic_init(&storage->references, 1);
   storage->context = tdm_context_retain(context);
   storage->dispose = dispose;
@@ -34,7 +34,7 @@ tdm_status tdm_storage_create(tdm_context *context, tdm_device *device, tdm_devi
                               size_t bytes, tdm_storage **out_storage) {
   *out_storage = NULL;
   tdm_storage *storage = make_storage(context, dispose_device_memory);
-  if (storage == NULL) return TDM_OUT_OF_MEMORY;
+  if (!storage) return TDM_OUT_OF_MEMORY;
   const tdm_status status = tdm_memory_take(device, partner, bytes, &storage->memory);
   if (status != TDM_OK) {
     free_storage(storage);
@@ -49,7 +49,7 @@ void tdm_storage_retain(tdm_storage *storage) {
 }
 
 void tdm_storage_release(tdm_storage *storage) {
-  if (storage == NULL) return;
+  if (!storage) return;
   if (atomic_fetch_sub_explicit(&storage->references, 1, memory_order_acq_rel) != 1) return;
   storage->dispose(storage);
 }
@@ -61,7 +61,7 @@ tdm_status tdm_tensor_over(tdm_storage *storage, size_t offset_bytes, tdm_dtype 
   *out_tensor = NULL;
   tdm_tensor *tensor =
       tdm_allocate(tdm_context_allocator(storage->context), sizeof(*tensor), "a tensor");
-  if (tensor == NULL) return TDM_OUT_OF_MEMORY;
+  if (!tensor) return TDM_OUT_OF_MEMORY;
   atomic_init(&tensor->references, 1);
   tensor->dtype = dtype;
   tensor->shape = *shape;
@@ -110,7 +110,7 @@ tdm_tensor *tdm_tensor_create(tdm_context *context, const char *device, tdm_dtyp
   const int64_t bytes = check_tensor(context, dtype, &shape);
   if (bytes < 0) return NULL;
   tdm_device *found = tdm_context_find_device(context, device);
-  return found == NULL ? NULL : create(context, found, NULL, dtype, &shape, bytes);
+  return !found ? NULL : create(context, found, NULL, dtype, &shape, bytes);
 }
 
 tdm_tensor *tdm_tensor_staging(tdm_context *context, const char *near, tdm_dtype dtype,
@@ -118,7 +118,7 @@ tdm_tensor *tdm_tensor_staging(tdm_context *context, const char *near, tdm_dtype
   const int64_t bytes = check_tensor(context, dtype, &shape);
   if (bytes < 0) return NULL;
   tdm_device *partner = tdm_context_find_device(context, near);
-  if (partner == NULL) return NULL;
+  if (!partner) return NULL;
   tdm_device *host = tdm_context_device(context, 0);
   return create(context, host, partner->host_addressable ? NULL : partner, dtype, &shape, bytes);
 }
@@ -132,7 +132,7 @@ typedef struct wrapped_storage {
 static void dispose_wrapped(tdm_storage *storage) {
   wrapped_storage *wrapped = (wrapped_storage *)storage;
   tdm_context *context = storage->context;
-  if (wrapped->released != NULL) wrapped->released(wrapped->user);
+  if (wrapped->released) wrapped->released(wrapped->user);
   tdm_release(tdm_context_allocator(context), wrapped, sizeof(*wrapped));
   tdm_context_release(context);
 }
@@ -141,13 +141,13 @@ tdm_tensor *tdm_tensor_wrap(tdm_context *context, tdm_dtype dtype, tdm_shape sha
                             void (*released)(void *user), void *user) {
   const int64_t bytes = check_tensor(context, dtype, &shape);
   if (bytes < 0) return NULL;
-  if (data == NULL && bytes > 0) {
+  if (!data && bytes > 0) {
     (void)tdm_fail(TDM_INVALID_ARGUMENT, "the data to wrap is NULL");
     return NULL;
   }
   const tdm_allocator *allocator = tdm_context_allocator(context);
   wrapped_storage *wrapped = tdm_allocate(allocator, sizeof(*wrapped), "a wrapped tensor");
-  if (wrapped == NULL) return NULL;
+  if (!wrapped) return NULL;
   atomic_init(&wrapped->storage.references, 1);
   wrapped->storage.context = tdm_context_retain(context);
   wrapped->storage.memory = (tdm_memory){.device = tdm_context_device(context, 0),
@@ -155,7 +155,7 @@ tdm_tensor *tdm_tensor_wrap(tdm_context *context, tdm_dtype dtype, tdm_shape sha
                                          .bytes = (size_t)bytes};
   wrapped->storage.dispose = dispose_wrapped;
   tdm_tensor *tensor = over(&wrapped->storage, 0, dtype, &shape);
-  if (tensor != NULL) {
+  if (tensor) {
     wrapped->released = released; /* only from here on is it ours to call */
     wrapped->user = user;
   }
@@ -164,14 +164,14 @@ tdm_tensor *tdm_tensor_wrap(tdm_context *context, tdm_dtype dtype, tdm_shape sha
 }
 
 tdm_tensor *tdm_tensor_retain(tdm_tensor *tensor) {
-  if (tensor != NULL) {
+  if (tensor) {
     (void)atomic_fetch_add_explicit(&tensor->references, 1, memory_order_relaxed);
   }
   return tensor;
 }
 
 void tdm_tensor_release(tdm_tensor *tensor) {
-  if (tensor == NULL || tdm_context_is_inherited(tensor->storage->context)) return;
+  if (!tensor || tdm_context_is_inherited(tensor->storage->context)) return;
   if (atomic_fetch_sub_explicit(&tensor->references, 1, memory_order_acq_rel) != 1) return;
   tdm_storage *storage = tensor->storage;
   tdm_release(tdm_context_allocator(storage->context), tensor, sizeof(*tensor));
@@ -181,19 +181,19 @@ void tdm_tensor_release(tdm_tensor *tensor) {
 /* ---- Reading what it is -------------------------------------------------------------------- */
 
 tdm_dtype tdm_tensor_dtype(const tdm_tensor *tensor) {
-  return tensor == NULL ? TDM_DTYPE_NONE : tensor->dtype;
+  return !tensor ? TDM_DTYPE_NONE : tensor->dtype;
 }
 
 tdm_shape tdm_tensor_shape(const tdm_tensor *tensor) {
-  return tensor == NULL ? (tdm_shape){.rank = -1} : tensor->shape;
+  return !tensor ? (tdm_shape){.rank = -1} : tensor->shape;
 }
 
 size_t tdm_tensor_bytes(const tdm_tensor *tensor) {
-  return tensor == NULL ? 0 : tensor->bytes;
+  return !tensor ? 0 : tensor->bytes;
 }
 
 const char *tdm_tensor_device(const tdm_tensor *tensor) {
-  return tensor == NULL ? NULL : tdm_tensor_owner(tensor)->name;
+  return !tensor ? NULL : tdm_tensor_owner(tensor)->name;
 }
 
 void *tdm_tensor_host_data(const tdm_tensor *tensor) {
@@ -207,9 +207,9 @@ static void *fail_no_tensor(const char *function) {
 }
 
 void *tdm_tensor_data(const tdm_tensor *tensor) {
-  if (tensor == NULL) return fail_no_tensor("tdm_tensor_data");
+  if (!tensor) return fail_no_tensor("tdm_tensor_data");
   void *data = tdm_tensor_host_data(tensor);
-  if (data == NULL)
+  if (!data)
     (void)tdm_fail(TDM_INVALID_ARGUMENT,
                    "tdm_tensor_data: the host cannot read the memory of %s; tdm_tensor_read or "
                    "tdm_tensor_to copies it",
@@ -218,7 +218,7 @@ void *tdm_tensor_data(const tdm_tensor *tensor) {
 }
 
 tdm_tensor *tdm_tensor_slice(tdm_tensor *tensor, int64_t begin, int64_t end) {
-  if (tensor == NULL) return fail_no_tensor("tdm_tensor_slice");
+  if (!tensor) return fail_no_tensor("tdm_tensor_slice");
   char text[TDM_SHAPE_TEXT];
   const int64_t rows = tensor->shape.rank < 1 ? -1 : tensor->shape.dims[0];
   if (begin < 0 || end < begin || end > rows) {
@@ -235,7 +235,7 @@ tdm_tensor *tdm_tensor_slice(tdm_tensor *tensor, int64_t begin, int64_t end) {
 }
 
 tdm_tensor *tdm_tensor_view(tdm_tensor *tensor, tdm_shape shape) {
-  if (tensor == NULL) return fail_no_tensor("tdm_tensor_view");
+  if (!tensor) return fail_no_tensor("tdm_tensor_view");
   const int64_t count = tdm_shape_count(&shape);
   if (count < 0 || count != tdm_shape_count(&tensor->shape)) {
     char old_text[TDM_SHAPE_TEXT];

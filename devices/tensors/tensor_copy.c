@@ -22,12 +22,12 @@ static tdm_memory host_memory(tdm_context *context, const void *data, size_t byt
 /* ---- Reading and writing ------------------------------------------------------------------- */
 
 static tdm_status check_size(const tdm_tensor *tensor, const void *data, size_t bytes) {
-  if (tensor == NULL) return tdm_fail(TDM_INVALID_ARGUMENT, "the tensor is NULL");
+  if (!tensor) return tdm_fail(TDM_INVALID_ARGUMENT, "the tensor is NULL");
   if (bytes != tensor->bytes) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "the tensor has %zu bytes, not %zu", tensor->bytes,
                     bytes);
   }
-  if (data == NULL && bytes > 0) return tdm_fail(TDM_INVALID_ARGUMENT, "the data is NULL");
+  if (!data && bytes > 0) return tdm_fail(TDM_INVALID_ARGUMENT, "the data is NULL");
   return TDM_OK;
 }
 
@@ -35,7 +35,7 @@ tdm_status tdm_tensor_read(const tdm_tensor *tensor, void *out_data, size_t byte
   TDM_TRY(check_size(tensor, out_data, bytes));
   if (bytes == 0) return TDM_OK;
   const void *data = tdm_tensor_host_data(tensor);
-  if (data != NULL) { /* also legal once the context is closed */
+  if (data) { /* also legal once the context is closed */
     memcpy(out_data, data, bytes);
     return TDM_OK;
   }
@@ -48,7 +48,7 @@ tdm_status tdm_tensor_write(tdm_tensor *tensor, const void *data, size_t bytes) 
   TDM_TRY(check_size(tensor, data, bytes));
   if (bytes == 0) return TDM_OK;
   void *mine = tdm_tensor_host_data(tensor);
-  if (mine != NULL) {
+  if (mine) {
     memcpy(mine, data, bytes);
     return TDM_OK;
   }
@@ -60,7 +60,7 @@ tdm_status tdm_tensor_write(tdm_tensor *tensor, const void *data, size_t bytes) 
 tdm_tensor *tdm_tensor_from(tdm_context *context, tdm_dtype dtype, tdm_shape shape,
                             const void *data) {
   tdm_tensor *tensor = tdm_tensor_create(context, "cpu:0", dtype, shape);
-  if (tensor == NULL) return NULL;
+  if (!tensor) return NULL;
   if (tdm_tensor_write(tensor, data, tensor->bytes) == TDM_OK) return tensor;
   tdm_tensor_release(tensor);
   return NULL;
@@ -111,15 +111,15 @@ static tdm_tensor *begin_fill(tdm_context *context, const char *device, tdm_dtyp
     (void)tdm_fail(TDM_UNSUPPORTED, "tensors of %s cannot be filled yet", tdm_dtype_name(dtype));
     return NULL;
   }
-  if (context == NULL) {
+  if (!context) {
     (void)tdm_fail(TDM_INVALID_ARGUMENT, "the context is NULL");
     return NULL;
   }
   const tdm_device *found = tdm_context_find_device(context, device);
-  if (found == NULL) return NULL;
+  if (!found) return NULL;
   if (found->host_addressable) return tdm_tensor_create(context, device, dtype, shape);
   tdm_tensor *filled = tdm_tensor_create(context, "cpu:0", dtype, shape);
-  if (filled == NULL) (void)tdm_fail_within(TDM_OUT_OF_MEMORY, "a tensor of %s", device);
+  if (!filled) (void)tdm_fail_within(TDM_OUT_OF_MEMORY, "a tensor of %s", device);
   return filled;
 }
 
@@ -133,7 +133,7 @@ static tdm_tensor *finish_fill(tdm_tensor *filled, const char *device) {
 tdm_tensor *tdm_tensor_zeros(tdm_context *context, const char *device, tdm_dtype dtype,
                              tdm_shape shape) {
   tdm_tensor *tensor = begin_fill(context, device, dtype, shape);
-  if (tensor == NULL) return NULL;
+  if (!tensor) return NULL;
   if (tensor->bytes > 0) memset(tdm_tensor_data(tensor), 0, tensor->bytes);
   return finish_fill(tensor, device);
 }
@@ -141,9 +141,9 @@ tdm_tensor *tdm_tensor_zeros(tdm_context *context, const char *device, tdm_dtype
 tdm_tensor *tdm_tensor_full(tdm_context *context, const char *device, tdm_dtype dtype,
                             tdm_shape shape, double value) {
   tdm_tensor *tensor = begin_fill(context, device, dtype, shape);
-  if (tensor == NULL) return NULL;
+  if (!tensor) return NULL;
   const int64_t count = tdm_shape_count(&shape);
-  for (int64_t i = 0; i < count; ++i) {
+  for (int64_t i = 0; i < count; i++) {
     store(dtype, tdm_tensor_data(tensor), i, value);
   }
   return finish_fill(tensor, device);
@@ -170,10 +170,10 @@ tdm_tensor *tdm_tensor_uniform(tdm_context *context, const char *device, tdm_dty
     return NULL;
   }
   tdm_tensor *tensor = begin_fill(context, device, dtype, shape);
-  if (tensor == NULL) return NULL;
+  if (!tensor) return NULL;
   const tdm_random random = {.seed = seed};
   const int64_t count = tdm_shape_count(&shape);
-  for (int64_t i = 0; i < count; ++i) {
+  for (int64_t i = 0; i < count; i++) {
     store(dtype, tdm_tensor_data(tensor), i, uniform_element(&random, dtype, i, low, high));
   }
   return finish_fill(tensor, device);
@@ -185,7 +185,7 @@ tdm_tensor *tdm_tensor_uniform(tdm_context *context, const char *device, tdm_dty
 static tdm_tensor *move(const tdm_tensor *tensor, const tdm_device *device) {
   tdm_tensor *moved =
       tdm_tensor_create(context_of(tensor), device->name, tensor->dtype, tensor->shape);
-  if (moved == NULL) return NULL;
+  if (!moved) return NULL;
   const tdm_memory from = tdm_tensor_memory(tensor);
   const tdm_memory to = tdm_tensor_memory(moved);
   if (tdm_context_copy(context_of(tensor), &from, &to, tensor->bytes) == TDM_OK) return moved;
@@ -197,7 +197,7 @@ static tdm_status run_cast(const tdm_kernel *kernel, const tdm_tensor *from, tdm
   const tdm_spec input = {.dtype = from->dtype, .shape = from->shape};
   const tdm_spec output = {.dtype = to->dtype, .shape = to->shape};
   tdm_kernel_answer answer = {0};
-  if (kernel->prepare != NULL) {
+  if (kernel->prepare) {
     const tdm_kernel_request request = {
         .inputs = &input, .input_count = 1, .outputs = &output, .output_count = 1, .team_size = 1};
     TDM_TRY(kernel->prepare(&request, &answer));
@@ -207,7 +207,7 @@ static tdm_status run_cast(const tdm_kernel *kernel, const tdm_tensor *from, tdm
   void *workspace = NULL;
   if (answer.workspace_bytes > 0) {
     workspace = tdm_allocate(allocator, answer.workspace_bytes, "the workspace of a cast");
-    if (workspace == NULL) status = TDM_OUT_OF_MEMORY;
+    if (!workspace) status = TDM_OUT_OF_MEMORY;
   }
   if (status == TDM_OK) {
     const void *const inputs[] = {tdm_tensor_data(from)};
@@ -222,7 +222,7 @@ static tdm_status run_cast(const tdm_kernel *kernel, const tdm_tensor *from, tdm
                                                 .scalars = &scalars});
   }
   tdm_release(allocator, workspace, answer.workspace_bytes);
-  if (kernel->release != NULL) kernel->release(answer.state);
+  if (kernel->release) kernel->release(answer.state);
   return status;
 }
 
@@ -232,16 +232,16 @@ static tdm_tensor *cast_on_host(tdm_tensor *tensor, const tdm_device *device, td
   const tdm_device *host = device->host_addressable ? device : tdm_context_device(context, 0);
   const tdm_kernel *kernel =
       tdm_context_find_kernel(context, TDM_OP_CAST, host->ops->executes, dtype);
-  if (kernel == NULL) {
+  if (!kernel) {
     (void)tdm_fail(TDM_UNSUPPORTED, "there is no conversion from %s to %s",
                    tdm_dtype_name(tensor->dtype), tdm_dtype_name(dtype));
     return NULL;
   }
   tdm_tensor *source =
       tdm_tensor_owner(tensor)->host_addressable ? tdm_tensor_retain(tensor) : move(tensor, host);
-  if (source == NULL) return NULL;
+  if (!source) return NULL;
   tdm_tensor *result = tdm_tensor_create(context, host->name, dtype, tensor->shape);
-  if (result != NULL && run_cast(kernel, source, result) != TDM_OK) {
+  if (result && run_cast(kernel, source, result) != TDM_OK) {
     tdm_tensor_release(result);
     result = NULL;
   }
@@ -250,17 +250,17 @@ static tdm_tensor *cast_on_host(tdm_tensor *tensor, const tdm_device *device, td
 }
 
 tdm_tensor *tdm_tensor_to(tdm_tensor *tensor, const char *device, tdm_dtype dtype) {
-  if (tensor == NULL) {
+  if (!tensor) {
     (void)tdm_fail(TDM_INVALID_ARGUMENT, "tdm_tensor_to: the tensor is NULL");
     return NULL;
   }
   tdm_device *owner = tdm_tensor_owner(tensor);
-  tdm_device *target = device == NULL ? owner : tdm_context_find_device(context_of(tensor), device);
-  if (target == NULL) return NULL;
+  tdm_device *target = !device ? owner : tdm_context_find_device(context_of(tensor), device);
+  if (!target) return NULL;
   const bool same_dtype = dtype == TDM_DTYPE_NONE || dtype == tensor->dtype;
   if (same_dtype) return target == owner ? tdm_tensor_retain(tensor) : move(tensor, target);
   tdm_tensor *converted = cast_on_host(tensor, target, dtype);
-  if (converted == NULL || tdm_tensor_owner(converted) == target) return converted;
+  if (!converted || tdm_tensor_owner(converted) == target) return converted;
   tdm_tensor *moved = move(converted, target);
   tdm_tensor_release(converted);
   return moved;

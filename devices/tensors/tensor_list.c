@@ -19,21 +19,21 @@ struct tdm_tensor_list {
 };
 
 tdm_tensor_list *tdm_tensor_list_create(tdm_context *context) {
-  if (context == NULL) {
+  if (!context) {
     (void)tdm_fail(TDM_INVALID_ARGUMENT, "a list of tensors needs a context");
     return NULL;
   }
   if (tdm_context_check(context) != TDM_OK) return NULL;
   const tdm_allocator *allocator = tdm_context_allocator(context);
   tdm_tensor_list *list = tdm_allocate(allocator, sizeof(*list), "a list of tensors");
-  if (list == NULL) return NULL;
+  if (!list) return NULL;
   list->context = tdm_context_retain(context);
   tdm_map_init(&list->places, allocator);
   return list;
 }
 
 void tdm_tensor_list_release(tdm_tensor_list *list) {
-  if (list == NULL || tdm_context_is_inherited(list->context)) return;
+  if (!list || tdm_context_is_inherited(list->context)) return;
   tdm_context *context = list->context;
   const tdm_allocator *allocator = tdm_context_allocator(context);
   tdm_map_deinit(&list->places);
@@ -47,20 +47,20 @@ void tdm_tensor_list_release(tdm_tensor_list *list) {
 }
 
 tdm_status tdm_tensor_list_add(tdm_tensor_list *list, const char *name, tdm_tensor *tensor) {
-  if (list == NULL || name == NULL || tensor == NULL) {
+  if (!list || !name || !tensor) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "a list of tensors: the %s is NULL",
-                    list == NULL   ? "list"
-                    : name == NULL ? "name"
-                                   : "tensor");
+                    !list   ? "list"
+                    : !name ? "name"
+                            : "tensor");
   }
-  if (tdm_map_get(&list->places, name) != NULL) {
+  if (tdm_map_get(&list->places, name)) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "the list holds a tensor %s already", name);
   }
   const tdm_allocator *allocator = tdm_context_allocator(list->context);
   TDM_TRY(tdm_array_reserve(allocator, (void **)&list->entries, &list->capacity, list->count + 1,
                             sizeof(*list->entries), "a list of tensors"));
   char *copy = tdm_string_copy(allocator, name);
-  if (copy == NULL) return TDM_OUT_OF_MEMORY;
+  if (!copy) return TDM_OUT_OF_MEMORY;
   const tdm_status status = tdm_map_put(&list->places, copy, (void *)(uintptr_t)(list->count + 1));
   if (status != TDM_OK) {
     tdm_string_release(allocator, copy);
@@ -71,7 +71,7 @@ tdm_status tdm_tensor_list_add(tdm_tensor_list *list, const char *name, tdm_tens
 }
 
 size_t tdm_tensor_list_count(const tdm_tensor_list *list) {
-  return list != NULL ? list->count : 0;
+  return list ? list->count : 0;
 }
 
 const char *tdm_tensor_list_name(const tdm_tensor_list *list, size_t index) {
@@ -83,7 +83,7 @@ tdm_tensor *tdm_tensor_list_tensor(const tdm_tensor_list *list, size_t index) {
 }
 
 tdm_tensor *tdm_tensor_list_find(const tdm_tensor_list *list, const char *name) {
-  if (list == NULL || name == NULL) return NULL;
+  if (!list || !name) return NULL;
   const uintptr_t place = (uintptr_t)tdm_map_get(&list->places, name);
   return place != 0 ? list->entries[place - 1].tensor : NULL;
 }

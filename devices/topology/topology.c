@@ -21,9 +21,9 @@ static tdm_status load(tdm_topology *topology, const char *description) {
     return tdm_fail(TDM_OUT_OF_MEMORY, "hwloc cannot make a topology");
   }
   int code = read_pci(topology->hwloc);
-  if (code == 0 && description != NULL && description[0] == '<') {
+  if (code == 0 && description && description[0] == '<') {
     code = hwloc_topology_set_xmlbuffer(topology->hwloc, description, (int)strlen(description) + 1);
-  } else if (code == 0 && description != NULL) {
+  } else if (code == 0 && description) {
     code = hwloc_topology_set_synthetic(topology->hwloc, description);
   }
   if (code != 0) {
@@ -35,15 +35,14 @@ static tdm_status load(tdm_topology *topology, const char *description) {
   }
   topology->loaded = true;
   /* What HWLOC_XMLFILE describes is hwloc's answer as well, and not where this process runs. */
-  topology->is_this_machine =
-      description == NULL && hwloc_topology_is_thissystem(topology->hwloc) != 0;
+  topology->is_this_machine = !description && hwloc_topology_is_thissystem(topology->hwloc) != 0;
   return TDM_OK;
 }
 
 /* Takes out what the process may not run on; a topology that cannot be restricted stays whole. */
 static void restrict_to_affinity(tdm_topology *topology) {
   hwloc_bitmap_t allowed = hwloc_bitmap_alloc();
-  if (allowed == NULL) return;
+  if (!allowed) return;
   if (hwloc_get_cpubind(topology->hwloc, allowed, HWLOC_CPUBIND_PROCESS) == 0) {
     /* PCI devices stay, although no core beside them is left. */
     (void)hwloc_topology_restrict(topology->hwloc, allowed, HWLOC_RESTRICT_FLAG_ADAPT_IO);
@@ -56,7 +55,7 @@ static void restrict_to_affinity(tdm_topology *topology) {
 static size_t append_of(const tdm_topology *topology, hwloc_obj_t node, hwloc_obj_type_t type,
                         hwloc_obj_t *list, size_t count) {
   hwloc_obj_t object = NULL;
-  while ((object = hwloc_get_next_obj_by_type(topology->hwloc, type, object)) != NULL) {
+  while ((object = hwloc_get_next_obj_by_type(topology->hwloc, type, object))) {
     if (tdm_topology_nearest_node(topology, object->nodeset) == node) list[count++] = object;
   }
   return count;
@@ -72,15 +71,15 @@ static tdm_status list_cores(tdm_topology *topology) {
   topology->capacity = (size_t)unit_count + 1;
   const size_t bytes = topology->capacity * sizeof(hwloc_obj_t);
   topology->cores = tdm_allocate(topology->allocator, bytes, "the list of cores");
-  if (topology->cores == NULL) return TDM_OUT_OF_MEMORY;
+  if (!topology->cores) return TDM_OUT_OF_MEMORY;
   topology->units = tdm_allocate(topology->allocator, bytes, "the list of processing units");
-  if (topology->units == NULL) return TDM_OUT_OF_MEMORY;
+  if (!topology->units) return TDM_OUT_OF_MEMORY;
   topology->node_core_ends = tdm_allocate(
       topology->allocator, topology->capacity * sizeof(uint32_t), "the list of NUMA nodes");
-  if (topology->node_core_ends == NULL) return TDM_OUT_OF_MEMORY;
+  if (!topology->node_core_ends) return TDM_OUT_OF_MEMORY;
 
   hwloc_obj_t node = NULL;
-  while ((node = hwloc_get_next_obj_by_type(hwloc, HWLOC_OBJ_NUMANODE, node)) != NULL) {
+  while ((node = hwloc_get_next_obj_by_type(hwloc, HWLOC_OBJ_NUMANODE, node))) {
     const size_t before = topology->core_count;
     topology->core_count =
         append_of(topology, node, core_type, topology->cores, topology->core_count);
@@ -97,7 +96,7 @@ tdm_status tdm_topology_create(const tdm_allocator *allocator, const char *descr
                                tdm_topology **out_topology) {
   *out_topology = NULL;
   tdm_topology *topology = tdm_allocate(allocator, sizeof(*topology), "the machine's topology");
-  if (topology == NULL) return TDM_OUT_OF_MEMORY;
+  if (!topology) return TDM_OUT_OF_MEMORY;
   topology->allocator = allocator;
   tdm_status status = load(topology, description);
   if (status != TDM_OK) goto fail;
@@ -112,12 +111,12 @@ fail:
 }
 
 void tdm_topology_destroy(tdm_topology *topology) {
-  if (topology == NULL) return;
+  if (!topology) return;
   const tdm_allocator *allocator = topology->allocator;
   tdm_release(allocator, topology->node_core_ends, topology->capacity * sizeof(uint32_t));
   tdm_release(allocator, topology->units, topology->capacity * sizeof(hwloc_obj_t));
   tdm_release(allocator, topology->cores, topology->capacity * sizeof(hwloc_obj_t));
-  if (topology->hwloc != NULL) hwloc_topology_destroy(topology->hwloc);
+  if (topology->hwloc) hwloc_topology_destroy(topology->hwloc);
   tdm_release(allocator, topology, sizeof(*topology));
 }
 
@@ -165,12 +164,12 @@ static bool divide_by(const tdm_topology *topology, bool units, size_t cpu_count
                       size_t sims_with_cores, tdm_core_range *out_ranges) {
   const size_t count = units ? topology->unit_count : topology->core_count;
   if (cpu_count + sims_with_cores > count) return false;
-  for (size_t i = 0; i < cpu_count; ++i) {
+  for (size_t i = 0; i < cpu_count; i++) {
     const tdm_core_range whole = cpu_part(topology, units, i, cpu_count);
     const size_t sims = sims_with_cores / cpu_count + (i < sims_with_cores % cpu_count ? 1 : 0);
     if (whole.count < 1 + sims) return false;
     out_ranges[i] = part(whole, 0, 1 + sims);
-    for (size_t k = 0; k < sims; ++k) {
+    for (size_t k = 0; k < sims; k++) {
       out_ranges[cpu_count + i + k * cpu_count] = part(whole, 1 + k, 1 + sims);
     }
   }
@@ -184,13 +183,13 @@ void tdm_topology_divide(const tdm_topology *topology, size_t cpu_count, size_t 
   const bool divided = divide_by(topology, false, cpu_count, sims_with_cores, out_ranges) ||
                        divide_by(topology, true, cpu_count, sims_with_cores, out_ranges);
   if (!divided) {
-    for (size_t i = 0; i < cpu_count + sim_count; ++i) {
+    for (size_t i = 0; i < cpu_count + sim_count; i++) {
       out_ranges[i] = (tdm_core_range){
           .first = (uint32_t)(i % topology->unit_count), .count = 1, .units = true, .shared = true};
     }
     return;
   }
-  for (size_t i = 0; i < sim_count && !sims_have_cores; ++i) {
+  for (size_t i = 0; i < sim_count && !sims_have_cores; i++) {
     tdm_core_range range = out_ranges[i % cpu_count];
     range.first += range.count - 1; /* the last core: the first is the one a cpu worker is on */
     range.count = 1;
@@ -204,9 +203,9 @@ void tdm_topology_divide(const tdm_topology *topology, size_t cpu_count, size_t 
 /* The range's processing units; NULL when memory is short. */
 static hwloc_bitmap_t range_set(const tdm_topology *topology, const tdm_core_range *range) {
   hwloc_bitmap_t set = hwloc_bitmap_alloc();
-  if (set == NULL) return NULL;
+  if (!set) return NULL;
   hwloc_obj_t *const objects = range->units ? topology->units : topology->cores;
-  for (size_t i = 0; i < range->count; ++i) {
+  for (size_t i = 0; i < range->count; i++) {
     if (hwloc_bitmap_or(set, set, objects[range->first + i]->cpuset) != 0) {
       hwloc_bitmap_free(set);
       return NULL;
@@ -218,7 +217,7 @@ static hwloc_bitmap_t range_set(const tdm_topology *topology, const tdm_core_ran
 bool tdm_topology_bind_thread(const tdm_topology *topology, const tdm_core_range *range) {
   if (!topology->is_this_machine) return false;
   hwloc_bitmap_t set = range_set(topology, range);
-  if (set == NULL) return false;
+  if (!set) return false;
   const int code = hwloc_set_cpubind(topology->hwloc, set, HWLOC_CPUBIND_THREAD);
   hwloc_bitmap_free(set);
   return code == 0;
@@ -228,7 +227,7 @@ const char *tdm_topology_range_text(const tdm_topology *topology, const tdm_core
                                     char *text, size_t capacity) {
   if (capacity > 0) text[0] = '\0';
   hwloc_bitmap_t set = range_set(topology, range);
-  if (set == NULL) return text;
+  if (!set) return text;
   (void)hwloc_bitmap_list_snprintf(text, capacity, set);
   hwloc_bitmap_free(set);
   return text;

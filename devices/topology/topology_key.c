@@ -22,7 +22,7 @@ static uint64_t hash_object(hwloc_obj_t object, uint64_t hash) {
     hash = tdm_hash_mix(hash, (object->attr->numanode.local_memory + ((uint64_t)1 << 29)) >> 30);
   }
   const char *model = hwloc_obj_get_info_by_name(object, "CPUModel");
-  return model == NULL ? hash : tdm_hash_string(model, hash);
+  return !model ? hash : tdm_hash_string(model, hash);
 }
 
 uint64_t tdm_topology_key(const tdm_topology *topology) {
@@ -30,9 +30,9 @@ uint64_t tdm_topology_key(const tdm_topology *topology) {
                                            HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L1CACHE,  HWLOC_OBJ_CORE,
                                            HWLOC_OBJ_PU};
   uint64_t hash = 1;
-  for (size_t i = 0; i < TDM_COUNT_OF(types); ++i) {
+  for (size_t i = 0; i < TDM_COUNT_OF(types); i++) {
     hwloc_obj_t object = NULL;
-    while ((object = hwloc_get_next_obj_by_type(topology->hwloc, types[i], object)) != NULL)
+    while ((object = hwloc_get_next_obj_by_type(topology->hwloc, types[i], object)))
       hash = hash_object(object, hash);
   }
   return hash;

@@ -11,7 +11,7 @@
 /* hwloc names what is not ordinary memory: by a subtype (HBM, MCDRAM, NVM, GPUMemory, CXL-DRAM), or
  * by how Linux attached it. */
 static bool is_special(hwloc_obj_t node) {
-  if (node->subtype != NULL && strcmp(node->subtype, "DRAM") != 0) return true;
+  if (node->subtype && strcmp(node->subtype, "DRAM") != 0) return true;
   return hwloc_obj_get_info_by_name(node, "DAXDevice") != NULL;
 }
 
@@ -29,9 +29,9 @@ static bool is_better(hwloc_obj_t node, hwloc_obj_t than) {
 hwloc_obj_t tdm_topology_nearest_node(const tdm_topology *topology, hwloc_const_nodeset_t nodes) {
   hwloc_obj_t best = NULL;
   hwloc_obj_t node = NULL;
-  while ((node = hwloc_get_next_obj_by_type(topology->hwloc, HWLOC_OBJ_NUMANODE, node)) != NULL) {
+  while ((node = hwloc_get_next_obj_by_type(topology->hwloc, HWLOC_OBJ_NUMANODE, node))) {
     if (!hwloc_bitmap_isset(nodes, node->os_index)) continue;
-    if (best == NULL || is_better(node, best)) best = node;
+    if (!best || is_better(node, best)) best = node;
   }
   return best;
 }
@@ -40,10 +40,10 @@ hwloc_obj_t tdm_topology_nearest_node(const tdm_topology *topology, hwloc_const_
 static bool add_range_nodes(const tdm_topology *topology, const tdm_core_range *range,
                             hwloc_nodeset_t set) {
   const hwloc_obj_t *objects = range->units ? topology->units : topology->cores;
-  for (size_t i = 0; i < range->count; ++i) {
+  for (size_t i = 0; i < range->count; i++) {
     const hwloc_obj_t node =
         tdm_topology_nearest_node(topology, objects[range->first + i]->nodeset);
-    if (node != NULL && hwloc_bitmap_set(set, node->os_index) != 0) return false;
+    if (node && hwloc_bitmap_set(set, node->os_index) != 0) return false;
   }
   return true;
 }
@@ -51,7 +51,7 @@ static bool add_range_nodes(const tdm_topology *topology, const tdm_core_range *
 int tdm_topology_range_node(const tdm_topology *topology, const tdm_core_range *range) {
   int index = TDM_NODE_UNKNOWN;
   hwloc_nodeset_t set = hwloc_bitmap_alloc();
-  if (set != NULL && add_range_nodes(topology, range, set) && hwloc_bitmap_weight(set) == 1) {
+  if (set && add_range_nodes(topology, range, set) && hwloc_bitmap_weight(set) == 1) {
     index = hwloc_bitmap_first(set);
   }
   hwloc_bitmap_free(set);
@@ -68,7 +68,7 @@ static int linux_pci_node(const tdm_topology *topology, const char *bus_id) {
   }
   (void)snprintf(path, sizeof(path), "/sys/bus/pci/devices/%.32s/numa_node", bus_id);
   FILE *file = fopen(path, "r");
-  if (file == NULL) return node;
+  if (!file) return node;
   if (fscanf(file, "%d", &node) != 1) node = TDM_NODE_UNKNOWN;
   (void)fclose(file);
   if (node < 0 || tdm_topology_node_bytes(topology, node) == 0) return TDM_NODE_UNKNOWN;
@@ -77,12 +77,12 @@ static int linux_pci_node(const tdm_topology *topology, const char *bus_id) {
 
 int tdm_topology_node_near_pci(const tdm_topology *topology, const char *bus_id) {
   const hwloc_obj_t device = hwloc_get_pcidev_by_busidstring(topology->hwloc, bus_id);
-  if (device == NULL) return linux_pci_node(topology, bus_id);
+  if (!device) return linux_pci_node(topology, bus_id);
   const hwloc_obj_t near = hwloc_get_non_io_ancestor_obj(topology->hwloc, device);
   const hwloc_obj_t root = hwloc_get_root_obj(topology->hwloc);
   const hwloc_obj_t node =
-      near == NULL || near == root ? NULL : tdm_topology_nearest_node(topology, near->nodeset);
-  if (node != NULL) return (int)node->os_index;
+      !near || near == root ? NULL : tdm_topology_nearest_node(topology, near->nodeset);
+  if (node) return (int)node->os_index;
   if (topology->node_count == 1) {
     return (int)tdm_topology_nearest_node(topology, topology->cores[0]->nodeset)->os_index;
   }
@@ -92,7 +92,7 @@ int tdm_topology_node_near_pci(const tdm_topology *topology, const char *bus_id)
 uint64_t tdm_topology_node_bytes(const tdm_topology *topology, int node) {
   if (node < 0) return 0;
   const hwloc_obj_t object = hwloc_get_numanode_obj_by_os_index(topology->hwloc, (unsigned)node);
-  return object == NULL ? 0 : object->attr->numanode.local_memory;
+  return !object ? 0 : object->attr->numanode.local_memory;
 }
 
 /* ---- Threads near to memory ---------------------------------------------------------------- */
@@ -101,13 +101,13 @@ uint64_t tdm_topology_node_bytes(const tdm_topology *topology, int node) {
 static hwloc_const_bitmap_t node_set(const tdm_topology *topology, int node) {
   if (node < 0) return NULL;
   const hwloc_obj_t object = hwloc_get_numanode_obj_by_os_index(topology->hwloc, (unsigned)node);
-  if (object == NULL || hwloc_bitmap_iszero(object->cpuset)) return NULL;
+  if (!object || hwloc_bitmap_iszero(object->cpuset)) return NULL;
   return object->cpuset;
 }
 
 bool tdm_topology_bind_thread_to(const tdm_topology *topology, int node) {
   const hwloc_const_bitmap_t set = node_set(topology, node);
-  if (!topology->is_this_machine || set == NULL) return false;
+  if (!topology->is_this_machine || !set) return false;
   return hwloc_set_cpubind(topology->hwloc, set, HWLOC_CPUBIND_THREAD) == 0;
 }
 
@@ -115,7 +115,7 @@ const char *tdm_topology_node_text(const tdm_topology *topology, int node, char 
                                    size_t capacity) {
   if (capacity > 0) text[0] = '\0';
   const hwloc_const_bitmap_t set = node_set(topology, node);
-  if (set != NULL) (void)hwloc_bitmap_list_snprintf(text, capacity, set);
+  if (set) (void)hwloc_bitmap_list_snprintf(text, capacity, set);
   return text;
 }
 
@@ -132,8 +132,8 @@ bool tdm_topology_bind_memory(const tdm_topology *topology, const tdm_core_range
   if (!topology->is_this_machine) return false;
   if (topology->node_count <= 1) return true; /* there is no other place */
   hwloc_nodeset_t nodes = hwloc_bitmap_alloc();
-  const bool bound = nodes != NULL && add_range_nodes(topology, range, nodes) &&
-                     bind_area(topology, nodes, memory, bytes);
+  const bool bound =
+      nodes && add_range_nodes(topology, range, nodes) && bind_area(topology, nodes, memory, bytes);
   hwloc_bitmap_free(nodes);
   return bound;
 }
@@ -142,7 +142,7 @@ bool tdm_topology_bind_memory_to(const tdm_topology *topology, int node, void *m
                                  size_t bytes) {
   if (!topology->is_this_machine || node < 0) return false;
   hwloc_nodeset_t nodes = hwloc_bitmap_alloc();
-  const bool bound = nodes != NULL && hwloc_bitmap_set(nodes, (unsigned)node) == 0 &&
+  const bool bound = nodes && hwloc_bitmap_set(nodes, (unsigned)node) == 0 &&
                      bind_area(topology, nodes, memory, bytes);
   hwloc_bitmap_free(nodes);
   return bound;
@@ -152,8 +152,8 @@ int tdm_topology_memory_node(const tdm_topology *topology, const void *memory, s
   if (!topology->is_this_machine) return TDM_NODE_UNKNOWN;
   hwloc_nodeset_t nodes = hwloc_bitmap_alloc();
   int node = TDM_NODE_UNKNOWN;
-  if (nodes != NULL && hwloc_get_area_memlocation(topology->hwloc, memory, bytes, nodes,
-                                                  HWLOC_MEMBIND_BYNODESET) == 0) {
+  if (nodes && hwloc_get_area_memlocation(topology->hwloc, memory, bytes, nodes,
+                                          HWLOC_MEMBIND_BYNODESET) == 0) {
     const int count = hwloc_bitmap_weight(nodes);
     if (count == 1) node = hwloc_bitmap_first(nodes);
     if (count > 1) node = TDM_NODE_SEVERAL;

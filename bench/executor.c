@@ -44,17 +44,17 @@ static double run_of_hops_ns(tdm_context *context, int hops) {
   test_flight *test = test_flight_create(context);
   uint32_t programs[2];
   uint32_t outs[2];
-  for (int d = 0; d < 2; ++d) {
+  for (int d = 0; d < 2; d++) {
     tdm_device *device = test_device(context, d == 0 ? "cpu:0" : "cpu:1");
     programs[d] = test_program(test, device->queues[TDM_QUEUE_COMPUTE]);
     outs[d] = test_base(test, device, 8, 0);
   }
   const tdm_command *last = test_execute(test, programs[0], &nothing, outs[0], NULL, 0, 0);
-  for (int i = 1; i <= hops; ++i) {
+  for (int i = 1; i <= hops; i++) {
     test_wait(test, programs[i % 2], last);
     last = test_execute(test, programs[i % 2], &nothing, outs[i % 2], NULL, 0, 0);
   }
-  for (int i = 0; i < RUNS; ++i) {
+  for (int i = 0; i < RUNS; i++) {
     const uint64_t begin_ns = tdm_time_ns();
     tdm_flight_reset(&test->flight, test->id_count);
     atomic_store(&test->settled_count, 0);
@@ -69,7 +69,7 @@ static double run_of_hops_ns(tdm_context *context, int hops) {
 
 static void measure_hand_over(tdm_context *context) {
   double figures[ROUNDS];
-  for (int round = 0; round < ROUNDS; ++round)
+  for (int round = 0; round < ROUNDS; round++)
     figures[round] = (run_of_hops_ns(context, 84) - run_of_hops_ns(context, 4)) / 80;
   printf("hand-over between cpu:0 and cpu:1, both busy   %8.1f ns\n", median(figures, ROUNDS));
 }
@@ -107,8 +107,8 @@ static volatile double sink[64 * 8]; /* a line a range, so that ranges share non
 static void work(void *user, int64_t begin, int64_t end) {
   (void)user;
   double sum = 0;
-  for (int64_t i = begin; i < end; ++i)
-    for (int k = 0; k < 100; ++k)
+  for (int64_t i = begin; i < end; i++)
+    for (int k = 0; k < 100; k++)
       sum = sum * 0.999 + (double)(i ^ k);
   sink[begin % 64 * 8] = sum;
 }
@@ -129,7 +129,7 @@ static void measure_team(tdm_team *team, int64_t count, bool neighbour) {
   double ratios[ROUNDS];
   double region_us = 0;
   if (neighbour && pthread_create(&thread, NULL, burn, &stop) != 0) exit(1);
-  for (int round = 0; round < ROUNDS; ++round) {
+  for (int round = 0; round < ROUNDS; round++) {
     const double alone = regions_per_second(NULL, count);
     region_us = 1e6 / alone;
     ratios[round] = regions_per_second(team, count) / alone;
@@ -146,8 +146,8 @@ static void measure_teams(void) {
   tdm_team *team = NULL;
   assert_ok(tdm_team_create(&allocator, NULL, NULL, 2, &team));
   static const int64_t counts[] = {400, 2000, 20000};
-  for (int neighbour = 0; neighbour < 2; ++neighbour)
-    for (size_t i = 0; i < TDM_COUNT_OF(counts); ++i)
+  for (int neighbour = 0; neighbour < 2; neighbour++)
+    for (size_t i = 0; i < TDM_COUNT_OF(counts); i++)
       measure_team(team, counts[i], neighbour == 1);
   tdm_team_destroy(team);
 }
@@ -160,7 +160,7 @@ int main(int argc, char **argv) {
   const char *only = argc > 1 ? argv[1] : "hand-over idle team";
   const tdm_context_options options = {.struct_size = sizeof(options), .cpu_devices = 2};
   tdm_context *context = tdm_context_create(&options);
-  if (context == NULL || tdm_context_start(context) != TDM_OK) {
+  if (!context || tdm_context_start(context) != TDM_OK) {
     fprintf(stderr, "%s\n", tdm_last_message());
     return 1;
   }

@@ -29,7 +29,7 @@ static int compare(const void *a, const void *b) {
 
 /* Blocks as tdm_run does: spins for a while, then parks. */
 static void join(test_flight *test) {
-  for (int i = 0; i < 2000; ++i) {
+  for (int i = 0; i < 2000; i++) {
     if (atomic_load(&test->settled_count) != 0) return;
     if (i < 100) {
       tdm_spin_pause();
@@ -42,7 +42,7 @@ static void join(test_flight *test) {
 
 static double median_run_ns(test_flight *test, bool adopt) {
   static uint64_t times[RUNS];
-  for (int i = 0; i < RUNS; ++i) {
+  for (int i = 0; i < RUNS; i++) {
     const uint64_t begin = tdm_time_ns();
     tdm_flight_reset(&test->flight, test->id_count);
     atomic_store(&test->settled_count, 0);
@@ -63,7 +63,7 @@ static void one_queue(tdm_context *context, const char *name, int commands, bool
   const uint32_t ins[3] = {test_base(test, device, 10, 0), test_base(test, device, 10, 0),
                            test_base(test, device, 10, 0)};
   const uint32_t program = test_program(test, device->queues[TDM_QUEUE_COMPUTE]);
-  for (int i = 0; i < commands; ++i)
+  for (int i = 0; i < commands; i++)
     test_execute(test, program, &nothing, out, ins, 3, 0);
   const double ns = median_run_ns(test, adopt);
   printf("%-6s %3d commands  %-8s %8.0f ns a run, %6.1f a command\n", name, commands,
@@ -101,11 +101,11 @@ int main(int argc, char **argv) {
                                        .sim_devices = 1,
                                        .sim = "latency_us=0,gigabytes_per_second=0"};
   tdm_context *context = tdm_context_create(&options);
-  if (context == NULL || tdm_context_start(context) != TDM_OK) {
+  if (!context || tdm_context_start(context) != TDM_OK) {
     fprintf(stderr, "%s\n", tdm_last_message());
     return 1;
   }
-  for (int adopt = 1; adopt >= 0; --adopt) {
+  for (int adopt = 1; adopt >= 0; adopt--) {
     one_queue(context, "cpu:0", 1, adopt == 1);
     one_queue(context, "cpu:0", 50, adopt == 1);
   }

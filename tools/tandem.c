@@ -12,7 +12,7 @@
  * mean what they say. False: it cannot be entered. */
 static bool enter_working_folder(void) {
   const char *folder = getenv("BUILD_WORKING_DIRECTORY");
-  if (folder == NULL || chdir(folder) == 0) return true;
+  if (!folder || chdir(folder) == 0) return true;
   fprintf(stderr, "tandem: cannot enter %s: %s\n", folder, strerror(errno));
   return false;
 }

@@ -222,7 +222,7 @@ convolution_subject convolution_onednn(onednn_way way, convolution_pass pass,
   operands of = describe_all(way, pass, sizes, arrays);
   name_arguments(&of, way, pass);
   const dnnl_primitive_desc_t description = make_description(self, pass, &of);
-  if (description == NULL) {
+  if (!description) {
     release(self);
     return (convolution_subject){names[way], run, release, NULL};
   }

@@ -98,8 +98,7 @@ static tdm_status append_refreshes(const row_state *state) {
   tdm_graph *graph = state->graph;
   const size_t persistent_count = graph->persistents.count;
   for (uint32_t p = 0; p < persistent_count; p++) {
-    if (memchr(state->readers + p * state->device_count, true, state->device_count) == NULL)
-      continue;
+    if (!memchr(state->readers + p * state->device_count, true, state->device_count)) continue;
     const int32_t ages = ages_of(state, p);
     for (int32_t age = 0; age < ages; age++)
       TDM_TRY(refresh_rows(state, p, age));

@@ -13,7 +13,7 @@ tdm_status tdm_profile_init(tdm_profile *profile, tdm_region *region, size_t ste
   profile->step_count = step_count;
   profile->steps =
       tdm_region_take(region, (step_count + 1) * sizeof(tdm_profile_step), "a profile");
-  return profile->steps != NULL ? TDM_OK : TDM_OUT_OF_MEMORY;
+  return profile->steps ? TDM_OK : TDM_OUT_OF_MEMORY;
 }
 
 void tdm_profile_add(tdm_profile *profile, const tdm_command_times *times) {
@@ -31,7 +31,7 @@ static int compare(const void *a, const void *b) {
 }
 
 double tdm_profile_median_ns(const tdm_profile *profile, size_t step) {
-  if (profile->steps == NULL || profile->steps[step].count == 0) return -1;
+  if (!profile->steps || profile->steps[step].count == 0) return -1;
   const tdm_profile_step *kept = &profile->steps[step];
   const size_t count = kept->count < TDM_PROFILE_KEPT ? (size_t)kept->count : TDM_PROFILE_KEPT;
   uint64_t sorted[TDM_PROFILE_KEPT];

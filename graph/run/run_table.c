@@ -8,7 +8,7 @@ void tdm_run_table_init(tdm_run_table *table, const tdm_allocator *allocator, ui
 }
 
 void tdm_run_table_deinit(tdm_run_table *table) {
-  if (table->allocator == NULL) return;
+  if (!table->allocator) return;
   tdm_release(table->allocator, table->places, table->capacity * sizeof *table->places);
   (void)pthread_mutex_destroy(&table->lock);
 }

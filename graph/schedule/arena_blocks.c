@@ -19,7 +19,7 @@ void tdm_arena_pool_init(tdm_arena_pool *pool, const tdm_allocator *allocator) {
 }
 
 void tdm_arena_pool_deinit(tdm_arena_pool *pool) {
-  if (pool->allocator == NULL) return;
+  if (!pool->allocator) return;
   tdm_release(pool->allocator, pool->blocks, pool->capacity * sizeof(tdm_arena_block));
 }
 
@@ -180,7 +180,7 @@ static uint32_t grow(tdm_arena *arena, tdm_arena_pool *pool, const tdm_lifetimes
   const uint64_t bytes = lifetime->bytes;
   uint32_t block = arena->topmost;
   const tdm_arena_block *top = block == 0 ? NULL : block_at(pool, block);
-  if (top != NULL && top->free && tdm_ends_before_life(lifetimes, top->ends, lifetime)) {
+  if (top && top->free && tdm_ends_before_life(lifetimes, top->ends, lifetime)) {
     if (top->bytes >= bytes) return block;
     bin_remove(arena, pool, block);
     arena->top += bytes - top->bytes;

@@ -22,9 +22,9 @@ tdm_status tdm_clocks_init(tdm_clocks *clocks, const tdm_schedule *schedule) {
                          .step_count = schedule->step_count};
   clocks->steps = tdm_allocate(clocks->allocator, clocks->step_count * sizeof(tdm_clock_step),
                                "clocks of steps");
-  if (clocks->steps == NULL) return TDM_OUT_OF_MEMORY;
+  if (!clocks->steps) return TDM_OUT_OF_MEMORY;
   clocks->running = tdm_allocate(clocks->allocator, queues_bytes(queues), "running clocks");
-  if (clocks->running == NULL) return TDM_OUT_OF_MEMORY;
+  if (!clocks->running) return TDM_OUT_OF_MEMORY;
   clocks->queue_rows = clocks->running + queues * queues;
   clocks->together = clocks->queue_rows + queues;
   clocks->has_phase[TDM_PHASE_MAIN] = (bool *)(clocks->together + queues);
@@ -37,7 +37,7 @@ tdm_status tdm_clocks_init(tdm_clocks *clocks, const tdm_schedule *schedule) {
 }
 
 void tdm_clocks_deinit(tdm_clocks *clocks) {
-  if (clocks->allocator == NULL) return;
+  if (!clocks->allocator) return;
   tdm_release(clocks->allocator, clocks->steps, clocks->step_count * sizeof(tdm_clock_step));
   tdm_release(clocks->allocator, clocks->running, queues_bytes(clocks->queue_count));
   tdm_release(clocks->allocator, clocks->rows, clocks->rows_capacity * sizeof(uint32_t));

@@ -99,13 +99,13 @@ tdm_status tdm_lifetimes_init(tdm_lifetimes *lifetimes, const tdm_schedule *sche
   TDM_TRY(tdm_clocks_init(&lifetimes->clocks, schedule));
   lifetimes->items =
       tdm_allocate(allocator, lifetimes->count * sizeof(tdm_lifetime), "lifetimes of storage");
-  if (lifetimes->items == NULL) return TDM_OUT_OF_MEMORY;
+  if (!lifetimes->items) return TDM_OUT_OF_MEMORY;
   return walk(lifetimes);
 }
 
 void tdm_lifetimes_deinit(tdm_lifetimes *lifetimes) {
   const tdm_allocator *allocator = lifetimes->clocks.allocator;
-  if (allocator == NULL) return;
+  if (!allocator) return;
   tdm_release(allocator, lifetimes->items, lifetimes->count * sizeof(tdm_lifetime));
   tdm_release(allocator, lifetimes->further, lifetimes->further_capacity * sizeof(tdm_ends));
   tdm_clocks_deinit(&lifetimes->clocks);

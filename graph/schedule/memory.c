@@ -40,11 +40,11 @@ static tdm_status placing_init(struct placing *placing, tdm_schedule *schedule) 
   placing->arenas = tdm_allocate(allocator, schedule->arena_count * sizeof(tdm_arena), "arenas");
   placing->blocks =
       tdm_allocate(allocator, schedule->storage_count * sizeof(uint32_t), "blocks of storage");
-  if (schedule->arena_bytes == NULL) {
+  if (!schedule->arena_bytes) {
     schedule->arena_bytes =
         tdm_allocate(allocator, schedule->arena_count * sizeof(uint64_t), "sizes of arenas");
   }
-  if (placing->arenas == NULL || placing->blocks == NULL || schedule->arena_bytes == NULL) {
+  if (!placing->arenas || !placing->blocks || !schedule->arena_bytes) {
     return TDM_OUT_OF_MEMORY;
   }
   for (uint32_t a = 0; a < schedule->arena_count; a++) {

@@ -39,7 +39,7 @@ void tdm_schedule_init(tdm_schedule *schedule, const tdm_allocator *allocator) {
 
 void tdm_schedule_deinit(tdm_schedule *schedule) {
   const tdm_allocator *allocator = schedule->allocator;
-  if (allocator == NULL) return;
+  if (!allocator) return;
   tdm_release(allocator, schedule->steps, schedule->step_capacity * sizeof(tdm_step));
   tdm_release(allocator, schedule->accesses, schedule->access_capacity * sizeof(tdm_access));
   tdm_release(allocator, schedule->waits, schedule->wait_capacity * sizeof(tdm_step_wait));
@@ -288,7 +288,7 @@ static tdm_status schedule_again(struct scheduler *scheduler) {
 static tdm_status number_positions(tdm_schedule *schedule) {
   const size_t bytes = (size_t)schedule->queue_count * 2 * sizeof(uint32_t);
   uint32_t *counts = tdm_allocate(schedule->allocator, bytes, "positions of steps");
-  if (counts == NULL) return TDM_OUT_OF_MEMORY;
+  if (!counts) return TDM_OUT_OF_MEMORY;
   for (size_t s = 0; s < schedule->step_count; s++) {
     tdm_step *step = &schedule->steps[s];
     step->first_wait = step->wait_count = 0;

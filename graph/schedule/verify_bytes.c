@@ -110,7 +110,7 @@ static tdm_status levels_init(tdm_bytes *bytes) {
     const size_t words = (places + 63) / 64;
     uint64_t *level =
         tdm_allocate(bytes->allocator, words * sizeof(uint64_t), "the bitmap of arenas");
-    if (level == NULL) return TDM_OUT_OF_MEMORY;
+    if (!level) return TDM_OUT_OF_MEMORY;
     bytes->levels[bytes->level_count] = level;
     bytes->level_words[bytes->level_count++] = words;
     places = words;
@@ -185,22 +185,22 @@ tdm_status tdm_bytes_init(tdm_bytes *bytes, const tdm_schedule *schedule, const 
   *bytes = (tdm_bytes){.allocator = schedule->allocator, .storage_count = schedule->storage_count};
   const size_t places_bytes = bytes->storage_count * sizeof(uint32_t);
   bytes->first_place = tdm_allocate(bytes->allocator, places_bytes, "places of storage");
-  if (bytes->first_place == NULL) return TDM_OUT_OF_MEMORY;
+  if (!bytes->first_place) return TDM_OUT_OF_MEMORY;
   bytes->end_place = tdm_allocate(bytes->allocator, places_bytes, "places of storage");
-  if (bytes->end_place == NULL) return TDM_OUT_OF_MEMORY;
+  if (!bytes->end_place) return TDM_OUT_OF_MEMORY;
   tdm_region scratch;
   tdm_region_init(&scratch, bytes->allocator);
   const tdm_status status = find_places(bytes, schedule, touched, &scratch);
   tdm_region_deinit(&scratch);
   if (status != TDM_OK) return status;
   bytes->held = tdm_allocate(bytes->allocator, bytes->place_count * sizeof(tdm_held), "places");
-  if (bytes->held == NULL) return TDM_OUT_OF_MEMORY;
+  if (!bytes->held) return TDM_OUT_OF_MEMORY;
   return levels_init(bytes);
 }
 
 void tdm_bytes_deinit(tdm_bytes *bytes) {
   const tdm_allocator *allocator = bytes->allocator;
-  if (allocator == NULL) return;
+  if (!allocator) return;
   tdm_release(allocator, bytes->first_place, bytes->storage_count * sizeof(uint32_t));
   tdm_release(allocator, bytes->end_place, bytes->storage_count * sizeof(uint32_t));
   tdm_release(allocator, bytes->held, bytes->place_count * sizeof(tdm_held));

@@ -134,9 +134,9 @@ static tdm_status check_storages(const tdm_schedule *schedule) {
       return tdm_fail(TDM_INTERNAL, "storage %zu is no part of storage %zu", i, whole);
     }
     if (plan->kind == TDM_STORAGE_ARENA &&
-        (plan->arena >= schedule->arena_count || schedule->arena_bytes == NULL)) {
+        (plan->arena >= schedule->arena_count || !schedule->arena_bytes)) {
       return tdm_fail(TDM_INTERNAL, "storage %zu lies in arena %u of %u", i, plan->arena,
-                      schedule->arena_bytes == NULL ? 0 : schedule->arena_count);
+                      !schedule->arena_bytes ? 0 : schedule->arena_count);
     }
   }
   return TDM_OK;

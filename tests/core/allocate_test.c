@@ -14,7 +14,7 @@
 
 static int create_faulty(void **state) {
   *state = tdm_faulty_allocator_create();
-  return *state == NULL;
+  return !*state;
 }
 
 static int destroy_faulty(void **state) {
@@ -89,7 +89,7 @@ static void the_armed_allocation_fails(void **state) {
   tdm_faulty_allocator_arm(faulty, 3, false);
   for (int call = 1; call <= 6; call++) {
     void *memory = tdm_allocate(&allocator, 10, "a test");
-    assert_int_equal(memory == NULL, call == 3);
+    assert_int_equal(!memory, call == 3);
     tdm_release(&allocator, memory, 10);
   }
   assert_int_equal(tdm_faulty_allocator_calls(faulty), 6);
@@ -97,7 +97,7 @@ static void the_armed_allocation_fails(void **state) {
   tdm_faulty_allocator_arm(faulty, 3, true);
   for (int call = 1; call <= 6; call++) {
     void *memory = tdm_allocate(&allocator, 10, "a test");
-    assert_int_equal(memory == NULL, call >= 3);
+    assert_int_equal(!memory, call >= 3);
     tdm_release(&allocator, memory, 10);
   }
   assert_int_equal(tdm_faulty_allocator_failures(faulty), 4);
@@ -121,13 +121,13 @@ static tdm_status build_something(const tdm_allocator *allocator) {
     if (status != TDM_OK) goto fail;
     status = tdm_array_reserve(allocator, &items, &capacity, i + 1, 24, "items");
     if (status != TDM_OK) goto fail;
-    if (tdm_region_take(&region, 5000, "a piece") == NULL) {
+    if (!tdm_region_take(&region, 5000, "a piece")) {
       status = TDM_OUT_OF_MEMORY;
       goto fail;
     }
   }
   name = tdm_string_copy(allocator, "name");
-  if (name == NULL) status = TDM_OUT_OF_MEMORY;
+  if (!name) status = TDM_OUT_OF_MEMORY;
 fail:
   tdm_string_release(allocator, name);
   tdm_release(allocator, items, capacity * 24);

@@ -33,5 +33,5 @@ int enter_comma_locale(void **state) {
 
 int leave_comma_locale(void **state) {
   (void)state;
-  return setlocale(LC_NUMERIC, "C") == NULL;
+  return !setlocale(LC_NUMERIC, "C");
 }

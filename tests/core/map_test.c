@@ -25,7 +25,7 @@ static fixture shared;
 
 static int create_map(void **state) {
   shared.faulty = tdm_faulty_allocator_create();
-  if (shared.faulty == NULL) return 1;
+  if (!shared.faulty) return 1;
   const tdm_allocator allocator = tdm_faulty_allocator_view(shared.faulty);
   tdm_map_init(&shared.map, &allocator);
   for (int i = 0; i < KEYS; i++) {

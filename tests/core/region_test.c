@@ -12,7 +12,7 @@
 
 static int create_faulty(void **state) {
   *state = tdm_faulty_allocator_create();
-  return *state == NULL;
+  return !*state;
 }
 
 static int destroy_faulty(void **state) {

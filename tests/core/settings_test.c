@@ -10,7 +10,7 @@
 static size_t read_all(const char *text, tdm_setting *settings, tdm_status *out_status) {
   size_t count = 0;
   while (count < 4 && tdm_setting_next(&text, "here", &settings[count], out_status))
-    ++count;
+    count++;
   return count;
 }
 
@@ -32,7 +32,7 @@ static void other_texts_are_refused(void **state) {
   (void)state;
   static const char *const texts[] = {
       "a", "=1", "a=", ",a=1", "a=1,", "a=1,,b=2", "a=1,b", "a=0123456789012345678901234567890123"};
-  for (size_t i = 0; i < TDM_COUNT_OF(texts); ++i) {
+  for (size_t i = 0; i < TDM_COUNT_OF(texts); i++) {
     tdm_setting settings[4];
     tdm_status status = TDM_OK;
     (void)read_all(texts[i], settings, &status);
@@ -47,7 +47,7 @@ static void numbers_are_checked(void **state) {
   assert_ok(tdm_setting_number("here", "key", "2.5", 0, 10, &number));
   assert_true(number == 2.5);
   static const char *const bad_numbers[] = {"", "x", "1x", "-1", "11", "nan", "1e999", "2,5"};
-  for (size_t i = 0; i < TDM_COUNT_OF(bad_numbers); ++i) {
+  for (size_t i = 0; i < TDM_COUNT_OF(bad_numbers); i++) {
     assert_status(tdm_setting_number("here", "key", bad_numbers[i], 0, 10, &number),
                   TDM_INVALID_ARGUMENT);
     assert_message("key");
@@ -58,7 +58,7 @@ static void numbers_are_checked(void **state) {
   assert_ok(tdm_setting_integer("here", "key", "18446744073709551615", 0, UINT64_MAX, &integer));
   assert_true(integer == UINT64_MAX);
   static const char *const bad_integers[] = {"", "-1", "+1", " 1", "1.5", "18446744073709551616"};
-  for (size_t i = 0; i < TDM_COUNT_OF(bad_integers); ++i) {
+  for (size_t i = 0; i < TDM_COUNT_OF(bad_integers); i++) {
     assert_status(tdm_setting_integer("here", "key", bad_integers[i], 0, UINT64_MAX, &integer),
                   TDM_INVALID_ARGUMENT);
   }

@@ -53,7 +53,7 @@ static size_t longest_run(const tdm_map *map) {
   size_t longest = 0;
   size_t run = 0;
   for (size_t i = 0; i < 2 * map->capacity; i++) {
-    run = map->entries[i & (map->capacity - 1)].key != NULL ? run + 1 : 0;
+    run = map->entries[i & (map->capacity - 1)].key ? run + 1 : 0;
     if (run > longest) longest = run;
   }
   return longest;

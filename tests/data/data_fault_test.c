@@ -37,14 +37,14 @@ static void sweep(const data_fixture *fixture, attempt_function attempt) {
 }
 
 static bool read_all(tdm_loader *loader, size_t fields) {
-  if (loader == NULL) return false;
+  if (!loader) return false;
   bool worked = true;
   int64_t rows = 1;
   while (worked && rows > 0) {
     tdm_tensor *batch[TDM_DATASET_MAX_FIELDS];
     worked = tdm_loader_next(loader, batch, &rows) == TDM_OK;
     if (worked && rows > 0) tdm_batch_release(batch, fields);
-    if (!worked) assert_true(batch[0] == NULL && rows == 0);
+    if (!worked) assert_true(!batch[0] && rows == 0);
   }
   tdm_loader_release(loader);
   return worked;
@@ -54,11 +54,11 @@ static bool load_items(tdm_context *context, int prefetch) {
   static const int32_t groups[] = {2, 1, 2, 1, 2, 0, 0, 0, 1, 9, 8, 7};
   int64_t x[12] = {0};
   tdm_tensor *tensor = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(2, 12, 1), x);
-  if (tensor == NULL) return false;
+  if (!tensor) return false;
   const char *const name = "x";
   tdm_dataset *dataset = tdm_dataset_from_tensors(context, &name, &tensor, 1);
   tdm_tensor_release(tensor);
-  if (dataset == NULL) return false;
+  if (!dataset) return false;
   const tdm_loader_options options = {.struct_size = sizeof(options),
                                       .batch_size = 2,
                                       .shuffle = true,
@@ -83,16 +83,16 @@ static bool read_words(tdm_context *context) {
                                  {"two", temporary_path(paths[1], "two.txt")}};
   const tdm_words_options options = {.struct_size = sizeof(options), .held_out = 0.5};
   tdm_words *words = tdm_words_create(context, lists, 2, &options);
-  if (words == NULL) return false;
+  if (!words) return false;
   bool worked = read_all(tdm_words_loader(words, true, NULL), 2);
   tdm_dataset *dataset = worked ? tdm_words_dataset(words, false) : NULL;
-  worked = worked && dataset != NULL && read_all(tdm_loader_create(dataset, NULL), 3);
+  worked = worked && dataset && read_all(tdm_loader_create(dataset, NULL), 3);
   tdm_dataset_release(dataset);
   tdm_tensor *ids = worked ? tdm_words_encode(words, "baa") : NULL;
-  worked = worked && ids != NULL;
+  worked = worked && ids;
   tdm_tensor_release(ids);
   tdm_tensor_list *list = worked ? tdm_tensor_list_create(context) : NULL;
-  worked = worked && list != NULL && tdm_words_save(words, list) == TDM_OK;
+  worked = worked && list && tdm_words_save(words, list) == TDM_OK;
   tdm_words_release(words);
   words = worked ? tdm_words_from_saved(context, list) : NULL;
   tdm_tensor_list_release(list);

@@ -10,7 +10,7 @@ static tdm_loader *make_loader(const data_fixture *fixture, int64_t length,
                                const tdm_loader_options *options) {
   tdm_dataset *dataset = make_counting_dataset(fixture->context, length);
   tdm_loader *loader = tdm_loader_create(dataset, options);
-  if (loader == NULL) fail_msg("no loader: %s", tdm_last_message());
+  if (!loader) fail_msg("no loader: %s", tdm_last_message());
   tdm_dataset_release(dataset);
   return loader;
 }

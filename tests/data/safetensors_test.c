@@ -19,7 +19,7 @@ static tdm_tensor_list *load_header(const data_fixture *fixture, const char *hea
   const size_t size = build_file(file, strlen(header), header, strlen(header), data_size);
   tdm_tensor_list *list =
       tdm_safetensors_load(fixture->context, write_file(path, "good.safetensors", file, size));
-  if (list == NULL) fail_msg("%s: %s", header, tdm_last_message());
+  if (!list) fail_msg("%s: %s", header, tdm_last_message());
   return list;
 }
 
@@ -63,7 +63,7 @@ static void round_trip(const data_fixture *fixture, const char *device) {
     fail_msg("not saved: %s", tdm_last_message());
   }
   tdm_tensor_list *again = tdm_safetensors_load(fixture->context, path);
-  if (again == NULL) fail_msg("not loaded: %s", tdm_last_message());
+  if (!again) fail_msg("not loaded: %s", tdm_last_message());
   assert_int_equal(tdm_tensor_list_count(again), DTYPES * SHAPES);
   for (size_t i = 0; i < DTYPES * SHAPES; i++) {
     assert_string_equal(tdm_tensor_list_name(again, i), tdm_tensor_list_name(list, i));
@@ -111,7 +111,7 @@ static void names_of_all_kinds_come_back(void **state) {
   assert_int_equal(tdm_safetensors_save(list, temporary_path(path, "names.safetensors")), TDM_OK);
   tdm_tensor_list_release(list);
   list = tdm_safetensors_load(fixture->context, path);
-  if (list == NULL) fail_msg("%s", tdm_last_message());
+  if (!list) fail_msg("%s", tdm_last_message());
   for (int32_t i = 0; i < NAMES; i++) {
     const tdm_tensor *tensor = tdm_tensor_list_find(list, names[i]);
     assert_non_null(tensor);

@@ -8,7 +8,7 @@
 
 static const char *folder(void) {
   const char *given = getenv("TEST_TMPDIR");
-  return given != NULL ? given : ".";
+  return given ? given : ".";
 }
 
 const char *temporary_path(char *path, const char *name) {
@@ -31,7 +31,7 @@ const char *write_text(char *path, const char *name, const char *text) {
 
 char *read_file(const char *path, size_t *out_size) {
   FILE *file = fopen(path, "rb");
-  if (file == NULL) return NULL;
+  if (!file) return NULL;
   assert_int_equal(fseek(file, 0, SEEK_END), 0);
   const long size = ftell(file);
   assert_true(size >= 0);
@@ -41,7 +41,7 @@ char *read_file(const char *path, size_t *out_size) {
   assert_int_equal(fread(bytes, 1, (size_t)size, file), size);
   bytes[size] = '\0';
   (void)fclose(file);
-  if (out_size != NULL) *out_size = (size_t)size;
+  if (out_size) *out_size = (size_t)size;
   return bytes;
 }
 
@@ -59,13 +59,13 @@ tdm_context *make_context(const tdm_allocator *allocator) {
   const tdm_context_options options = {
       .struct_size = sizeof(options), .allocator = allocator, .cpu_devices = 1, .sim_devices = 1};
   tdm_context *context = tdm_context_create(&options);
-  if (context == NULL) fail_msg("no context: %s", tdm_last_message());
+  if (!context) fail_msg("no context: %s", tdm_last_message());
   return context;
 }
 
 int set_up(void **state) {
   data_fixture *made = calloc(1, sizeof(*made));
-  if (made == NULL) return 1;
+  if (!made) return 1;
   made->faulty = tdm_faulty_allocator_create();
   const tdm_allocator allocator = tdm_faulty_allocator_view(made->faulty);
   made->context = make_context(&allocator);
@@ -97,6 +97,6 @@ tdm_dataset *make_counting_dataset(tdm_context *context, int64_t length) {
                                      .field_count = 1,
                                      .item = count_item};
   tdm_dataset *dataset = tdm_dataset_create(context, &source);
-  if (dataset == NULL) fail_msg("no dataset: %s", tdm_last_message());
+  if (!dataset) fail_msg("no dataset: %s", tdm_last_message());
   return dataset;
 }

@@ -41,7 +41,7 @@ tdm_dataset *make_counting_dataset(tdm_context *context, int64_t length);
 
 #define assert_message(part)                                                                       \
   do {                                                                                             \
-    if (strstr(tdm_last_message(), part) == NULL)                                                  \
+    if (!strstr(tdm_last_message(), part))                                                         \
       fail_msg("\"%s\" is not in the message \"%s\"", part, tdm_last_message());                   \
   } while (0)
 

@@ -117,7 +117,7 @@ static void letters_of_the_eight_languages(void **state) {
 static void folding_agrees_with_the_c_library(void **state) {
   (void)state;
   locale_t locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", NULL);
-  if (locale == NULL) {
+  if (!locale) {
     print_message("no locale C.UTF-8 on this machine: nothing to compare with\n");
     skip();
   }

@@ -105,10 +105,10 @@ static void lists_and_options_that_do_not_fit(void **state) {
 static void assert_saved_refused(const data_fixture *fixture, tdm_tensor *characters,
                                  tdm_tensor *classes, const char *message) {
   tdm_tensor_list *list = tdm_tensor_list_create(fixture->context);
-  if (characters != NULL) {
+  if (characters) {
     assert_int_equal(tdm_tensor_list_add(list, "words.characters", characters), TDM_OK);
   }
-  if (classes != NULL) {
+  if (classes) {
     assert_int_equal(tdm_tensor_list_add(list, "words.classes", classes), TDM_OK);
   }
   assert_null(tdm_words_from_saved(fixture->context, list));

@@ -28,7 +28,7 @@ static tdm_words *make_words(const data_fixture *fixture) {
   const tdm_words_options options = {
       .struct_size = sizeof(options), .max_length = LENGTH, .held_out = 0.25};
   tdm_words *words = tdm_words_create(fixture->context, lists, 2, &options);
-  if (words == NULL) fail_msg("no words: %s", tdm_last_message());
+  if (!words) fail_msg("no words: %s", tdm_last_message());
   return words;
 }
 

@@ -16,7 +16,7 @@ static tdm_words *make_words(const data_fixture *fixture, const char *const *tex
     lists[i] = (tdm_word_list){.name = names[i], .path = write_text(paths[i], names[i], texts[i])};
   }
   tdm_words *words = tdm_words_create(fixture->context, lists, count, options);
-  if (words == NULL) fail_msg("no words: %s", tdm_last_message());
+  if (!words) fail_msg("no words: %s", tdm_last_message());
   return words;
 }
 
@@ -43,7 +43,7 @@ static void assert_has(tdm_words *words, const char *wanted) {
   char *text = words_text(words, true);
   char spaced[64];
   (void)snprintf(spaced, sizeof(spaced), "%s ", wanted);
-  if (strstr(text, spaced) == NULL) fail_msg("%s is not in %s", wanted, text);
+  if (!strstr(text, spaced)) fail_msg("%s is not in %s", wanted, text);
   free(text);
 }
 
@@ -116,7 +116,7 @@ static void samples_are_seeded_and_disjoint(void **state) {
   for (char *word = strtok(evaluation, " "); word != NULL; word = strtok(NULL, " ")) {
     char spaced[32];
     (void)snprintf(spaced, sizeof(spaced), "%s ", word);
-    if (strstr(training, spaced) != NULL) fail_msg("%s is in both parts", word);
+    if (strstr(training, spaced)) fail_msg("%s is in both parts", word);
   }
   tdm_words *again = make_words(*state, texts, 2, &options);
   char *text = words_text(again, true);
@@ -202,7 +202,7 @@ static void saved_words_read_the_same(void **state) {
   list = tdm_safetensors_load(fixture->context, path);
   assert_non_null(list);
   tdm_words *again = tdm_words_from_saved(fixture->context, list);
-  if (again == NULL) fail_msg("no words: %s", tdm_last_message());
+  if (!again) fail_msg("no words: %s", tdm_last_message());
   tdm_tensor_list_release(list);
   assert_int_equal(tdm_words_character_count(again), tdm_words_character_count(words));
   assert_int_equal(tdm_words_class_count(again), 2);

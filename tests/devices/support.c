@@ -9,7 +9,7 @@
 
 int64_t test_mix(int64_t out, const int64_t *inputs, size_t input_count, int64_t attribute) {
   uint64_t mixed = (uint64_t)out * 31 + (uint64_t)attribute;
-  for (size_t i = 0; i < input_count; ++i)
+  for (size_t i = 0; i < input_count; i++)
     mixed += (uint64_t)inputs[i];
   return (int64_t)mixed;
 }
@@ -19,9 +19,9 @@ static tdm_status execute_mix(const tdm_kernel_call *call) {
   int64_t *out = call->outputs[0];
   const int64_t count = tdm_shape_count(&call->output_specs[0].shape);
   const size_t input_count = (size_t)attributes->input_count;
-  for (int64_t i = 0; i < count; ++i) {
+  for (int64_t i = 0; i < count; i++) {
     int64_t inputs[8];
-    for (size_t k = 0; k < input_count; ++k) {
+    for (size_t k = 0; k < input_count; k++) {
       inputs[k] = ((const int64_t *)call->inputs[k + 1])[i];
     }
     out[i] = test_mix(out[i], inputs, input_count, attributes->value);
@@ -58,23 +58,23 @@ const tdm_kernel test_slow_kernel = {.struct_size = sizeof(tdm_kernel),
                                      .execute = execute_slow};
 
 tdm_context *test_context(const char *sim_settings) {
-  const tdm_context_options options = {
-      .struct_size = sizeof(options),
-      .cpu_devices = 2,
-      .sim_devices = 2,
-      .sim = sim_settings != NULL ? sim_settings : "latency_us=0,gigabytes_per_second=0"};
+  const tdm_context_options options = {.struct_size = sizeof(options),
+                                       .cpu_devices = 2,
+                                       .sim_devices = 2,
+                                       .sim = sim_settings ? sim_settings
+                                                           : "latency_us=0,gigabytes_per_second=0"};
   tdm_context *context = tdm_context_create(&options);
-  if (context == NULL) fail_msg("no context: %s", tdm_last_message());
+  if (!context) fail_msg("no context: %s", tdm_last_message());
   assert_ok(tdm_kernel_register(context, &test_mix_kernel));
   assert_ok(tdm_kernel_register(context, &test_failing_kernel));
   assert_ok(tdm_kernel_register(context, &test_slow_kernel));
-  for (size_t i = 0; test_twins[i] != NULL; ++i)
+  for (size_t i = 0; test_twins[i]; i++)
     assert_ok(tdm_kernel_register(context, test_twins[i]));
   return context;
 }
 
 const tdm_kernel *test_kernel_on(const tdm_device *device, const tdm_kernel *kernel) {
-  for (size_t i = 0; test_twins[i] != NULL; ++i) {
+  for (size_t i = 0; test_twins[i]; i++) {
     const tdm_kernel *twin = test_twins[i];
     if (strcmp(twin->operation, kernel->operation) == 0 &&
         strcmp(twin->executes, device->ops->executes) == 0) {
@@ -93,13 +93,13 @@ tdm_queue *test_route(const tdm_device *from, const tdm_device *to) {
   tdm_queue *route = tdm_route(from, to);
   const bool foreign =
       !from->host_addressable && !to->host_addressable && !tdm_device_same_kind(from, to);
-  assert_int_equal(route == NULL, foreign);
+  assert_int_equal(!route, foreign);
   return route;
 }
 
 tdm_device *test_device(tdm_context *context, const char *name) {
   tdm_device *device = tdm_context_find_device(context, name);
-  if (device == NULL) fail_msg("%s", tdm_last_message());
+  if (!device) fail_msg("%s", tdm_last_message());
   return device;
 }
 
@@ -129,7 +129,7 @@ test_flight *test_flight_create(tdm_context *context) {
 }
 
 void test_flight_destroy(test_flight *test) {
-  for (uint32_t i = 0; i < test->base_count; ++i) {
+  for (uint32_t i = 0; i < test->base_count; i++) {
     tdm_device *device = test->memories[i].device;
     device->ops->release(device, &test->memories[i]);
   }
@@ -150,7 +150,7 @@ uint32_t test_base(test_flight *test, tdm_device *device, size_t count, int64_t 
   test->bases[base] = memory->address;
   int64_t *values = malloc(memory->bytes);
   assert_non_null(values);
-  for (size_t i = 0; i < count; ++i)
+  for (size_t i = 0; i < count; i++)
     values[i] = value;
   const tdm_memory from = host_view(test->context, values, memory->bytes);
   assert_ok(tdm_context_copy(test->context, &from, memory, memory->bytes));
@@ -192,7 +192,7 @@ tdm_command *test_execute(test_flight *test, uint32_t program, const tdm_kernel 
   test_command_data *data = data_of(test, command);
   assert_true(in_count + 2 <= TDM_COUNT_OF(data->specs));
   const int64_t elements = (int64_t)(test->memories[out_base].bytes / sizeof(int64_t));
-  for (size_t i = 0; i < in_count + 2; ++i) {
+  for (size_t i = 0; i < in_count + 2; i++) {
     const bool is_output = i == 0 || i == in_count + 1;
     data->operands[i].base = is_output ? out_base : in_bases[i - 1];
     data->specs[i] =
@@ -279,7 +279,7 @@ bool test_has_failed(const test_flight *test, const tdm_command *command) {
 }
 
 void assert_reached(const test_flight *test) {
-  for (uint32_t i = 0; i < test->program_count; ++i) {
+  for (uint32_t i = 0; i < test->program_count; i++) {
     const tdm_program *program = &test->programs[i];
     if (program->count == 0) continue;
     assert_true(tdm_queue_reached(program->queue, test->program_bases[i] + program->count - 1));

@@ -26,7 +26,7 @@
   assert_string_equal(tdm_status_name(expression), tdm_status_name(expected))
 #define assert_message(part)                                                                       \
   do {                                                                                             \
-    if (strstr(tdm_last_message(), part) == NULL)                                                  \
+    if (!strstr(tdm_last_message(), part))                                                         \
       fail_msg("\"%s\" is not in the message \"%s\"", part, tdm_last_message());                   \
   } while (0)
 

@@ -127,7 +127,7 @@ int main(int argc, char **argv) {
   if (argc < 3) return 2;
   emulated_program = realpath(argv[1], NULL);
   plain_program = realpath(argv[2], NULL);
-  if (emulated_program == NULL || plain_program == NULL) return 2;
+  if (!emulated_program || !plain_program) return 2;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(learns_as_the_cpu_does),       cmocka_unit_test(repeats_bitwise),
       cmocka_unit_test(tells_how_each_transfer_goes), cmocka_unit_test(says_why_there_is_no_gpu),

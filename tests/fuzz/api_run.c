@@ -274,7 +274,7 @@ void api_run(api *self) {
   const uint32_t sessions = 1 + (fuzz_below(&self->input, 4) == 3);
   for (uint32_t i = 0; i < sessions; i++) {
     tdm_session *session = make_session(self, store);
-    fuzz_expect(built == TDM_OK || session == NULL, "a session of a graph that failed");
+    fuzz_expect(built == TDM_OK || !session, "a session of a graph that failed");
     if (!fuzz_judge_made(session)) break;
     if (self->too_large)
       tdm_session_release(session);

@@ -30,7 +30,7 @@ bool fuzz_judge(tdm_status status) {
 }
 
 bool fuzz_judge_made(const void *made) {
-  fuzz_expect(made != NULL || tdm_last_message()[0] != '\0', "NULL without a message");
+  fuzz_expect(made || tdm_last_message()[0] != '\0', "NULL without a message");
   return made != NULL;
 }
 
@@ -119,7 +119,7 @@ static struct {
 } memory;
 
 const tdm_allocator *fuzz_allocator(void) {
-  if (memory.counting == NULL) {
+  if (!memory.counting) {
     memory.counting = tdm_faulty_allocator_create();
     fuzz_expect(memory.counting != NULL, "no allocator");
     memory.under = tdm_faulty_allocator_view(memory.counting);
@@ -135,7 +135,7 @@ int64_t fuzz_outstanding(void) {
 
 tdm_context *fuzz_context(int cpu_devices, int sim_devices) {
   static tdm_context *context; /* up to the end of the program */
-  if (context == NULL) {
+  if (!context) {
     (void)setenv("TANDEM_LINKS", "off", 1);
     (void)setenv("OMP_NUM_THREADS", "1", 1);
     const tdm_context_options options = {.struct_size = sizeof options,

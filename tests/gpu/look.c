@@ -15,9 +15,9 @@ int main(void) {
   const int64_t sent = 42;
   int64_t read = 0;
   tdm_context *context = tdm_context_create(NULL);
-  if (context == NULL) return fail();
+  if (!context) return fail();
   tdm_device *device = tdm_context_find_device(context, "cuda:0");
-  if (device == NULL) return fail();
+  if (!device) return fail();
   tdm_tensor *here = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, 1), &sent);
   tdm_tensor *there = tdm_tensor_to(here, "cuda:0", TDM_DTYPE_NONE);
   if (tdm_tensor_read(there, &read, sizeof read) != TDM_OK) return fail();

@@ -17,7 +17,7 @@ static tdm_context *context; /* of the group */
 static int begin_group(void **unused) {
   (void)unused;
   context = tdm_context_create(NULL);
-  return context == NULL;
+  return !context;
 }
 
 static int end_group(void **unused) {

@@ -70,7 +70,7 @@ static bool works_on_table(fixture *of) {
   assert_int_equal(tdm_session_explain(of->session, TDM_PLAN_TEXT, stream), TDM_OK);
   fclose(stream);
   const char *table = strstr(text, "embedding "), *first = strstr(text, "linear ");
-  assert_true(table != NULL && first != NULL);
+  assert_true(table && first);
   const bool before = first < table;
   free(text);
   return before;
@@ -99,7 +99,7 @@ static tdm_tensor_list *trained(fixture *of, tdm_tensor_list *from, bool with_ro
 static double largest_difference(const tdm_tensor_list *a, const tdm_tensor_list *b,
                                  const char *name) {
   const tdm_tensor *left = tdm_tensor_list_find(a, name), *right = tdm_tensor_list_find(b, name);
-  assert_true(left != NULL && right != NULL);
+  assert_true(left && right);
   float values[2][TABLE_ROWS * WIDTH];
   const size_t bytes = tdm_tensor_bytes(left);
   assert_true(bytes <= sizeof values[0]);

@@ -13,13 +13,13 @@
 
 static tdm_context *create(const tdm_context_options *options) {
   tdm_context *context = tdm_context_create(options);
-  if (context == NULL) fail_msg("%s", tdm_last_message());
+  if (!context) fail_msg("%s", tdm_last_message());
   return context;
 }
 
 static void assert_devices(const tdm_context *context, const char *const *names) {
   size_t count = 0;
-  for (; names[count] != NULL; ++count) {
+  for (; names[count]; count++) {
     assert_string_equal(tdm_device_name_at(context, count), names[count]);
   }
   assert_int_equal(tdm_device_count(context), count);
@@ -81,7 +81,7 @@ static void bad_settings_are_named(void **state) {
       {"TANDEM_SIM", "delay_seed=x", "delay_seed"}, {"TANDEM_DEVICES", "cuda=1", "CUDA"},
       {"TANDEM_CPU_ISA", "sse9", "sse9"},
   };
-  for (size_t i = 0; i < TDM_COUNT_OF(cases); ++i) {
+  for (size_t i = 0; i < TDM_COUNT_OF(cases); i++) {
     (void)setenv(cases[i].variable, cases[i].value, 1);
     assert_null(tdm_context_create(NULL));
     assert_message(cases[i].named);
@@ -106,7 +106,7 @@ static void a_missing_device_says_why(void **state) {
   assert_status(tdm_device_check(context, "sim:7"), TDM_UNAVAILABLE);
   assert_message("sim:7");
   static const char *const bad_names[] = {"tpu:0", "cpu", "cpu:", "cpu:x", "cpu:0 ", "", ":0"};
-  for (size_t i = 0; i < TDM_COUNT_OF(bad_names); ++i) {
+  for (size_t i = 0; i < TDM_COUNT_OF(bad_names); i++) {
     assert_status(tdm_device_check(context, bad_names[i]), TDM_INVALID_ARGUMENT);
   }
   assert_status(tdm_device_check(context, NULL), TDM_INVALID_ARGUMENT);
@@ -115,7 +115,7 @@ static void a_missing_device_says_why(void **state) {
 
 static void the_accelerator_gets_cores_before_the_start_only(void **state) {
   (void)state;
-  for (int early = 0; early < 2; ++early) {
+  for (int early = 0; early < 2; early++) {
     tdm_context *context = create(NULL);
     if (early == 1) assert_string_equal(tdm_accelerator(context), "sim:0");
     assert_ok(tdm_context_start(context));
@@ -169,14 +169,14 @@ static void many_kernels_are_found(void **state) {
   tdm_context *context = create(NULL);
   tdm_kernel *kernels = calloc(KERNELS, sizeof(*kernels));
   char(*names)[24] = calloc(KERNELS, sizeof(*names));
-  assert_true(kernels != NULL && names != NULL);
-  for (int i = 0; i < KERNELS; ++i) {
+  assert_true(kernels && names);
+  for (int i = 0; i < KERNELS; i++) {
     (void)snprintf(names[i], sizeof(names[i]), "kernel%d", i);
     kernels[i] = test_mix_kernel;
     kernels[i].operation = names[i];
     assert_ok(tdm_kernel_register(context, &kernels[i]));
   }
-  for (int i = 0; i < KERNELS; ++i) {
+  for (int i = 0; i < KERNELS; i++) {
     assert_ptr_equal(tdm_context_find_kernel(context, names[i], "cpu", TDM_INT64), &kernels[i]);
   }
   tdm_context_release(context);
@@ -187,7 +187,7 @@ static void many_kernels_are_found(void **state) {
 static void every_kind_fills_its_table(void **state) {
   (void)state;
   tdm_context *context = create(NULL);
-  for (size_t i = 0; i < tdm_device_count(context); ++i) {
+  for (size_t i = 0; i < tdm_device_count(context); i++) {
     const tdm_device_ops *ops = tdm_context_device(context, i)->ops;
     assert_ok(tdm_device_ops_check(ops));
     tdm_device_ops broken = *ops;
@@ -203,7 +203,7 @@ static void bells_are_lent_until_they_run_out(void **state) {
   tdm_context *context = create(NULL);
   bool seen[TDM_MAX_WAITERS] = {false};
   uint32_t bells[TDM_MAX_WAITERS - 1];
-  for (size_t i = 0; i < TDM_COUNT_OF(bells); ++i) {
+  for (size_t i = 0; i < TDM_COUNT_OF(bells); i++) {
     bells[i] = tdm_context_bell_acquire(context);
     assert_true(bells[i] < TDM_MAX_WAITERS - 1);
     assert_false(seen[bells[i]]);
@@ -328,7 +328,7 @@ static void counting_release(void *user, void *memory, size_t bytes) {
   (void)user;
   const tdm_allocator plain = tdm_allocator_default();
   plain.release(plain.user, memory, bytes);
-  if (memory != NULL) atomic_fetch_sub(&outstanding, 1);
+  if (memory) atomic_fetch_sub(&outstanding, 1);
 }
 
 static void the_last_reference_may_go_on_a_worker(void **state) {
@@ -365,7 +365,7 @@ static void a_callers_loop_closes_in_its_own_time(void **state) {
   assert_int_equal(uv_loop_init(&loop), 0);
   _Atomic int closed = 0;
   const tdm_context_options options = {.struct_size = sizeof(options), .loop = &loop};
-  for (int started = 0; started < 2; ++started) {
+  for (int started = 0; started < 2; started++) {
     tdm_context *context = create(&options);
     assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0); /* nothing is in flight: returns */
     if (started == 1) assert_ok(tdm_context_start(context));
@@ -387,7 +387,7 @@ static void every_nth_allocation_of_a_context_fails(void **state) {
   (void)state;
   uv_loop_t loop;
   assert_int_equal(uv_loop_init(&loop), 0);
-  for (int callers = 0; callers < 2; ++callers) {
+  for (int callers = 0; callers < 2; callers++) {
     tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
     const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);
     const tdm_context_options options = {.struct_size = sizeof(options),
@@ -395,11 +395,11 @@ static void every_nth_allocation_of_a_context_fails(void **state) {
                                          .loop = callers == 1 ? &loop : NULL,
                                          .cpu_devices = 2,
                                          .sim_devices = 2};
-    for (uint64_t n = 1;; ++n) {
+    for (uint64_t n = 1;; n++) {
       assert_true(n < 200);
       tdm_faulty_allocator_arm(faulty, n, false);
       tdm_context *context = tdm_context_create(&options);
-      if (context == NULL) {
+      if (!context) {
         assert_message("out of memory");
       } else {
         const bool fails =

@@ -15,11 +15,10 @@ enum { THREADS = 4, CONTEXTS_EACH = 10 };
 static bool use_a_context(void) {
   tdm_context *context = tdm_context_create(NULL);
   tdm_tensor *tensor =
-      context == NULL ? NULL
-                      : tdm_tensor_full(context, "sim:0", TDM_FLOAT32, tdm_shape_of(1, 3), 2.0);
+      !context ? NULL : tdm_tensor_full(context, "sim:0", TDM_FLOAT32, tdm_shape_of(1, 3), 2.0);
   float values[3] = {0};
-  const bool right = tensor != NULL && tdm_tensor_read(tensor, values, sizeof(values)) == TDM_OK &&
-                     values[2] == 2.0f;
+  const bool right =
+      tensor && tdm_tensor_read(tensor, values, sizeof(values)) == TDM_OK && values[2] == 2.0f;
   tdm_tensor_release(tensor);
   tdm_context_release(context);
   return right;
@@ -28,7 +27,7 @@ static bool use_a_context(void) {
 static void *use_contexts(void *user) {
   bool *right = user;
   *right = true;
-  for (int i = 0; i < CONTEXTS_EACH; ++i)
+  for (int i = 0; i < CONTEXTS_EACH; i++)
     *right = use_a_context() && *right;
   return NULL;
 }
@@ -37,9 +36,9 @@ static bool use_contexts_on_threads(void) {
   pthread_t threads[THREADS];
   bool right[THREADS] = {false};
   bool all = true;
-  for (int i = 0; i < THREADS; ++i)
+  for (int i = 0; i < THREADS; i++)
     if (pthread_create(&threads[i], NULL, use_contexts, &right[i]) != 0) abort();
-  for (int i = 0; i < THREADS; ++i) {
+  for (int i = 0; i < THREADS; i++) {
     (void)pthread_join(threads[i], NULL);
     all = all && right[i];
   }
@@ -52,12 +51,12 @@ static void assert_survives(unsigned closed, bool (*use)(void)) {
   const pid_t child = fork();
   assert_true(child >= 0);
   if (child == 0) {
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < 3; i++)
       if ((closed >> i & 1) != 0) (void)close(i);
     int code = use() ? 0 : 1;
     /* One bit compared with the other, gcc 12 finds them different with -fsanitize=undefined. */
     unsigned still_closed = 0;
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < 3; i++)
       if (fcntl(i, F_GETFD) < 0) still_closed |= 1u << i;
     if (still_closed != closed) code += 2;
     _exit(code);
@@ -70,7 +69,7 @@ static void assert_survives(unsigned closed, bool (*use)(void)) {
 
 static void every_combination_of_closed_descriptors_is_survived(void **state) {
   (void)state;
-  for (unsigned closed = 0; closed < 8; ++closed)
+  for (unsigned closed = 0; closed < 8; closed++)
     assert_survives(closed, use_a_context);
 }
 

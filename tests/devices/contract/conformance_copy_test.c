@@ -22,7 +22,7 @@ static tdm_memory prepare(tdm_context *context, tdm_device *device, size_t bytes
   assert_ok(device->ops->allocate(device, bytes, &memory));
   unsigned char *data = malloc(bytes);
   assert_non_null(data);
-  for (size_t i = 0; i < bytes; ++i)
+  for (size_t i = 0; i < bytes; i++)
     data[i] = sentinel ? SENTINEL : pattern(i, bytes);
   const tdm_memory from = host_view(context, data, bytes);
   assert_ok(tdm_context_copy(context, &from, &memory, bytes));
@@ -37,7 +37,7 @@ static void verify(tdm_context *context, const tdm_memory *target, size_t target
   assert_non_null(data);
   const tdm_memory to = host_view(context, data, target->bytes);
   assert_ok(tdm_context_copy(context, target, &to, target->bytes));
-  for (size_t i = 0; i < target->bytes; ++i) {
+  for (size_t i = 0; i < target->bytes; i++) {
     const bool inside = i >= target_offset && i - target_offset < bytes;
     const unsigned char expected =
         inside ? pattern(i - target_offset + source_offset, source_bytes) : SENTINEL;
@@ -51,7 +51,7 @@ static void verify(tdm_context *context, const tdm_memory *target, size_t target
 static void copy_once(tdm_context *context, tdm_device *from, tdm_device *to, size_t bytes,
                       size_t from_offset, size_t to_offset) {
   tdm_queue *route = test_route(from, to);
-  if (route == NULL) return;
+  if (!route) return;
   test_flight *test = test_flight_create(context);
   test->base_count = 2;
   test->memories[0] = prepare(context, from, bytes + from_offset, false);
@@ -70,9 +70,9 @@ static void copy_once(tdm_context *context, tdm_device *from, tdm_device *to, si
 
 static void copy_all_ways(tdm_context *context, const size_t *sizes, size_t size_count) {
   tdm_device *device = test_device(context, TEST_DEVICE);
-  for (size_t i = 0; i < tdm_device_count(context); ++i) {
+  for (size_t i = 0; i < tdm_device_count(context); i++) {
     tdm_device *other = tdm_context_device(context, i);
-    for (size_t k = 0; k < size_count; ++k) {
+    for (size_t k = 0; k < size_count; k++) {
       copy_once(context, device, other, sizes[k], k % 3, 64 + k % 7);
       copy_once(context, other, device, sizes[k], k % 5, 64);
     }
@@ -104,10 +104,10 @@ static void a_modelled_copy_is_not_early(void **state) {
   (void)state;
   tdm_context *context = test_context("latency_us=300,gigabytes_per_second=1");
   tdm_device *device = test_device(context, TEST_DEVICE);
-  for (size_t i = 0; i < tdm_device_count(context); ++i) {
+  for (size_t i = 0; i < tdm_device_count(context); i++) {
     tdm_device *other = tdm_context_device(context, i);
     tdm_queue *route = test_route(device, other);
-    if (route == NULL) continue;
+    if (!route) continue;
     const tdm_link link =
         route->device->ops->link(route->device, route->device == device ? other : device);
     const bool modelled = !device->host_addressable || !other->host_addressable;
@@ -133,8 +133,8 @@ static void copies_outside_a_plan(void **state) {
   (void)state;
   tdm_context *context = test_context(NULL);
   tdm_device *device = test_device(context, TEST_DEVICE);
-  for (int started = 0; started < 2; ++started) {
-    for (size_t i = 0; i < tdm_device_count(context); ++i) {
+  for (int started = 0; started < 2; started++) {
+    for (size_t i = 0; i < tdm_device_count(context); i++) {
       const size_t bytes = i % 2 == 0 ? 4097 : ((size_t)9 << 20) + 5;
       tdm_memory from = prepare(context, device, bytes, false);
       tdm_memory to = prepare(context, tdm_context_device(context, i), bytes + MARGIN, true);

@@ -23,7 +23,7 @@ typedef struct chains {
 } chains;
 
 static uint32_t program_for(test_flight *test, tdm_queue *queue) {
-  for (uint32_t i = 0; i < test->program_count; ++i) {
+  for (uint32_t i = 0; i < test->program_count; i++) {
     if (test->programs[i].queue == queue) return i;
   }
   return test_program(test, queue);
@@ -33,11 +33,11 @@ static uint32_t program_for(test_flight *test, tdm_queue *queue) {
 static void link_to(chains *all, size_t chain, uint32_t program, uint32_t last_program,
                     tdm_command *last, bool copies, size_t side) {
   test_flight *test = all->test;
-  if (last != NULL && program != last_program) test_wait(test, program, last);
+  if (last && program != last_program) test_wait(test, program, last);
   tdm_command *command =
       copies ? test_copy(test, program, all->bases[chain][side], all->bases[chain][1 - side])
              : test_execute(test, program, &test_mix_kernel, all->bases[chain][side], NULL, 0, 1);
-  if (last != NULL) test_depend(test, command, last);
+  if (last) test_depend(test, command, last);
   all->chain_of[all->command_count] = chain;
   all->commands[all->command_count++] = command;
 }
@@ -47,21 +47,21 @@ static void build(chains *all, tdm_context *context) {
   test_flight *test = all->test = test_flight_create(context);
   all->devices[0] = test_device(context, TEST_DEVICE);
   all->devices[1] = test_device(context, test_partner(TEST_DEVICE));
-  for (size_t chain = 0; chain < ACROSS; ++chain) {
-    for (size_t side = 0; side < 2; ++side) {
+  for (size_t chain = 0; chain < ACROSS; chain++) {
+    for (size_t side = 0; side < 2; side++) {
       all->bases[chain][side] = test_base(test, all->devices[side], 3, 1);
     }
   }
-  for (size_t side = 0; side < 2; ++side) {
+  for (size_t side = 0; side < 2; side++) {
     all->compute[side] = program_for(test, all->devices[side]->queues[TDM_QUEUE_COMPUTE]);
     all->copier[side] = program_for(test, tdm_route(all->devices[side], all->devices[1 - side]));
   }
   tdm_command *last[ACROSS] = {NULL};
   uint32_t last_program[ACROSS] = {0};
-  for (size_t stage = 0; stage < STAGES; ++stage) {
+  for (size_t stage = 0; stage < STAGES; stage++) {
     const size_t side = stage % 2;
-    for (size_t step = 0; step < 2; ++step) {
-      for (size_t chain = 0; chain < ACROSS; ++chain) {
+    for (size_t step = 0; step < 2; step++) {
+      for (size_t chain = 0; chain < ACROSS; chain++) {
         const uint32_t program = step == 0 ? all->compute[side] : all->copier[side];
         link_to(all, chain, program, last_program[chain], last[chain], step == 1, side);
         last[chain] = all->commands[all->command_count - 1];
@@ -78,7 +78,7 @@ static void assert_failure_travelled(const chains *all, const char *message) {
   assert_non_null(strstr(flight->failure.message, message));
   bool chain_failed[ACROSS] = {false};
   uint32_t earliest = UINT32_MAX;
-  for (size_t i = 0; i < all->command_count; ++i) {
+  for (size_t i = 0; i < all->command_count; i++) {
     const size_t chain = all->chain_of[i];
     const bool failed = test_has_failed(all->test, all->commands[i]);
     if (chain_failed[chain]) assert_true(failed);
@@ -90,25 +90,25 @@ static void assert_failure_travelled(const chains *all, const char *message) {
 
 static size_t count_failed_chains(const chains *all) {
   bool failed[ACROSS] = {false};
-  for (size_t i = 0; i < all->command_count; ++i) {
+  for (size_t i = 0; i < all->command_count; i++) {
     failed[all->chain_of[i]] |= test_has_failed(all->test, all->commands[i]);
   }
   size_t count = 0;
-  for (size_t chain = 0; chain < ACROSS; ++chain)
+  for (size_t chain = 0; chain < ACROSS; chain++)
     count += failed[chain];
   return count;
 }
 
 static void assert_clean_run(chains *all, bool adopt) {
   int64_t before[ACROSS];
-  for (size_t chain = 0; chain < ACROSS; ++chain) {
+  for (size_t chain = 0; chain < ACROSS; chain++) {
     before[chain] = test_value(all->test, all->bases[chain][0]);
   }
   test_run(all->test, adopt);
   assert_int_equal(all->test->flight.failure.id, UINT32_MAX);
-  for (size_t chain = 0; chain < ACROSS; ++chain) {
+  for (size_t chain = 0; chain < ACROSS; chain++) {
     int64_t expected = before[chain];
-    for (size_t stage = 0; stage < STAGES; ++stage)
+    for (size_t stage = 0; stage < STAGES; stage++)
       expected = test_mix(expected, NULL, 0, 1);
     assert_int_equal(test_value(all->test, all->bases[chain][0]), expected);
   }
@@ -120,7 +120,7 @@ static uint64_t sweep(tdm_context *context, tdm_fault_site site, const char *nam
   build(&all, context);
   tdm_faults *faults = tdm_context_faults(context);
   uint64_t n = 1;
-  for (;; ++n) {
+  for (;; n++) {
     assert_true(n < 1000);
     tdm_faults_arm(faults, site, n, from_on);
     test_run(all.test, adopt);
@@ -149,10 +149,10 @@ static void every_nth_call_fails(void **state) {
   };
   static const char *const settings[] = {NULL, "latency_us=2,gigabytes_per_second=1",
                                          "latency_us=2,delay_seed=5"};
-  for (size_t k = 0; k < TDM_COUNT_OF(settings); ++k) {
+  for (size_t k = 0; k < TDM_COUNT_OF(settings); k++) {
     tdm_context *context = test_context(settings[k]);
-    for (size_t i = 0; i < TDM_COUNT_OF(sites); ++i) {
-      for (int variant = 0; variant < 4; ++variant) {
+    for (size_t i = 0; i < TDM_COUNT_OF(sites); i++) {
+      for (int variant = 0; variant < 4; variant++) {
         const uint64_t calls =
             sweep(context, sites[i].site, sites[i].name, variant % 2 == 1, variant / 2 == 1);
         if (sites[i].calls != 0) assert_int_equal(calls, sites[i].calls);
@@ -167,7 +167,7 @@ static void every_nth_call_fails(void **state) {
 static void a_blocking_copy_fails(void **state) {
   (void)state;
   tdm_context *context = test_context(NULL);
-  for (int started = 0; started < 2; ++started) {
+  for (int started = 0; started < 2; started++) {
     tdm_tensor *tensor = tdm_tensor_zeros(context, TEST_DEVICE, TDM_INT64, tdm_shape_of(1, 3));
     assert_non_null(tensor);
     tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_COPY, 1, false);

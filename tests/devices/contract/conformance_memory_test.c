@@ -36,7 +36,7 @@ static void assert_filled(tdm_context *context, const tdm_memory *memory, unsign
                          .address = (tdm_address)bytes,
                          .bytes = memory->bytes};
   assert_ok(tdm_context_copy(context, memory, &to, memory->bytes));
-  for (size_t i = 0; i < memory->bytes; ++i)
+  for (size_t i = 0; i < memory->bytes; i++)
     assert_int_equal(bytes[i], byte);
   free(bytes);
 }
@@ -46,17 +46,17 @@ static void blocks_are_aligned_and_apart(void **state) {
   static const size_t sizes[] = {1, 63, 64, 65, 4096, 65535, 65536, 65537, (2 << 20) + 1, 5 << 20};
   tdm_device *device = test_device(*state, TEST_DEVICE);
   tdm_memory blocks[2 * TDM_COUNT_OF(sizes)];
-  for (size_t i = 0; i < TDM_COUNT_OF(blocks); ++i) {
+  for (size_t i = 0; i < TDM_COUNT_OF(blocks); i++) {
     assert_ok(device->ops->allocate(device, sizes[i / 2], &blocks[i]));
     assert_ptr_equal(blocks[i].device, device);
     assert_int_equal(blocks[i].bytes, sizes[i / 2]);
     assert_int_equal(blocks[i].address % 64, 0);
     fill(*state, &blocks[i], (unsigned char)(i + 1));
   }
-  for (size_t i = 0; i < TDM_COUNT_OF(blocks); ++i) {
+  for (size_t i = 0; i < TDM_COUNT_OF(blocks); i++) {
     assert_filled(*state, &blocks[i], (unsigned char)(i + 1));
   }
-  for (size_t i = 0; i < TDM_COUNT_OF(blocks); ++i) {
+  for (size_t i = 0; i < TDM_COUNT_OF(blocks); i++) {
     device->ops->release(device, &blocks[i]);
     assert_int_equal(blocks[i].address, 0);
   }
@@ -99,15 +99,15 @@ static void allocations_fail_on_demand(void **state) {
   tdm_device *device = test_device(*state, TEST_DEVICE);
   tdm_faults *faults = tdm_context_faults(*state);
   tdm_faults_arm(faults, TDM_FAULT_ALLOCATION, 2, false);
-  for (int i = 1; i <= 3; ++i) {
+  for (int i = 1; i <= 3; i++) {
     tdm_tensor *tensor = tdm_tensor_create(*state, TEST_DEVICE, TDM_INT32, tdm_shape_of(1, 10));
-    assert_int_equal(tensor == NULL, i == 2);
+    assert_int_equal(!tensor, i == 2);
     tdm_tensor_release(tensor);
   }
   assert_message("injected failure of allocation 2");
   assert_int_equal(atomic_load(&faults->calls[TDM_FAULT_ALLOCATION]), 3);
   tdm_faults_arm(faults, TDM_FAULT_ALLOCATION, 1, true);
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < 2; i++) {
     tdm_memory memory;
     assert_status(device->ops->allocate(device, 64, &memory), TDM_OUT_OF_MEMORY);
   }
@@ -154,7 +154,7 @@ static void the_host_reads_host_memory_only(void **state) {
 static void hidden_addresses_are_refused_elsewhere(void **state) {
   tdm_device *owner = test_device(*state, TEST_DEVICE);
   if (owner->host_addressable) skip(); /* the host's memory is the other cpu devices' as well */
-  for (size_t i = 0; i < tdm_device_count(*state); ++i) {
+  for (size_t i = 0; i < tdm_device_count(*state); i++) {
     tdm_device *other = tdm_context_device(*state, i);
     if (other == owner) continue;
     test_flight *test = test_flight_create(*state);
@@ -216,7 +216,7 @@ static void dead_and_overlong_addresses_are_refused(void **state) {
                 TDM_INVALID_ARGUMENT);
   device->ops->release(device, &memory);
   assert_status(device->ops->translate(device, address, 1, &pointer), TDM_INVALID_ARGUMENT);
-  for (int i = 0; i < 100; ++i) { /* and the address does not come back */
+  for (int i = 0; i < 100; i++) { /* and the address does not come back */
     assert_ok(device->ops->allocate(device, 70000, &memory));
     assert_int_not_equal(memory.address, address);
     device->ops->release(device, &memory);

@@ -25,7 +25,7 @@ static void commands_run_in_order(void **state) {
   const uint32_t base = test_base(test, device, 3, 1);
   const uint32_t program = test_program(test, device->queues[TDM_QUEUE_COMPUTE]);
   int64_t expected = 1;
-  for (int64_t i = 0; i < 40; ++i) {
+  for (int64_t i = 0; i < 40; i++) {
     test_execute(test, program, &test_mix_kernel, base, NULL, 0, i);
     expected = test_mix(expected, NULL, 0, i);
   }
@@ -51,7 +51,7 @@ static void flights_on_a_queue_keep_their_order(void **state) {
   test_flight *owner = test_flight_create(*state);
   const uint32_t base = test_base(owner, device, 1, 7);
   int64_t expected = 7;
-  for (size_t i = 0; i < TDM_COUNT_OF(flights); ++i) {
+  for (size_t i = 0; i < TDM_COUNT_OF(flights); i++) {
     test_flight *test = flights[i] = test_flight_create(*state);
     test->bases[0] = owner->bases[base];
     test->memories[0] = owner->memories[base];
@@ -61,10 +61,10 @@ static void flights_on_a_queue_keep_their_order(void **state) {
     expected = test_mix(expected, NULL, 0, (int64_t)i);
     test_submit(test, i % 2 == 0);
   }
-  for (size_t i = 0; i < TDM_COUNT_OF(flights); ++i)
+  for (size_t i = 0; i < TDM_COUNT_OF(flights); i++)
     test_join(flights[i]);
   assert_int_equal(test_value(owner, base), expected);
-  for (size_t i = 0; i < TDM_COUNT_OF(flights); ++i)
+  for (size_t i = 0; i < TDM_COUNT_OF(flights); i++)
     test_flight_destroy(flights[i]);
   test_flight_destroy(owner);
 }
@@ -78,31 +78,31 @@ static void ping_pong(tdm_context *context, const char *other_name, bool adopt) 
   uint32_t bases[2];
   uint32_t programs[2];
   uint32_t copiers[2];
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < 2; i++) {
     bases[i] = test_base(test, devices[i], 5, 1);
     programs[i] = test_program(test, devices[i]->queues[TDM_QUEUE_COMPUTE]);
   }
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < 2; i++) {
     copiers[i] = programs[0];
     if (routes[i] == devices[1]->queues[TDM_QUEUE_COMPUTE]) copiers[i] = programs[1];
     if (routes[i]->role != TDM_QUEUE_COMPUTE) copiers[i] = test_program(test, routes[i]);
   }
   int64_t expected = 1;
   const tdm_command *last = NULL;
-  for (int64_t step = 0; step < 10; ++step) {
+  for (int64_t step = 0; step < 10; step++) {
     const int here = (int)(step % 2);
-    if (last != NULL) test_wait(test, programs[here], last);
+    if (last) test_wait(test, programs[here], last);
     const tdm_command *mixed =
         test_execute(test, programs[here], &test_mix_kernel, bases[here], NULL, 0, step);
     expected = test_mix(expected, NULL, 0, step);
     test_wait(test, copiers[here], mixed);
     last = test_copy(test, copiers[here], bases[here], bases[1 - here]);
   }
-  for (int repeat = 0; repeat < 3; ++repeat) {
+  for (int repeat = 0; repeat < 3; repeat++) {
     const int64_t one = repeat == 0 ? 1 : expected;
     if (repeat > 0) {
       expected = one;
-      for (int64_t step = 0; step < 10; ++step)
+      for (int64_t step = 0; step < 10; step++)
         expected = test_mix(expected, NULL, 0, step);
     }
     test_run(test, adopt);
@@ -114,9 +114,9 @@ static void ping_pong(tdm_context *context, const char *other_name, bool adopt) 
 
 static void devices_wait_for_each_other(void **state) {
   const tdm_device *device = test_device(*state, TEST_DEVICE);
-  for (size_t i = 0; i < tdm_device_count(*state); ++i) {
+  for (size_t i = 0; i < tdm_device_count(*state); i++) {
     const tdm_device *other = tdm_context_device(*state, i);
-    if (other == device || test_route(device, other) == NULL) continue;
+    if (other == device || !test_route(device, other)) continue;
     ping_pong(*state, other->name, false);
     ping_pong(*state, other->name, true);
   }
@@ -127,7 +127,7 @@ static void failure_reaches_what_depends_on_it_and_nothing_else(void **state) {
   tdm_device *device = test_device(*state, TEST_DEVICE);
   tdm_device *other = test_device(*state, "cpu:0");
   uint32_t bases[5];
-  for (size_t i = 0; i < 4; ++i)
+  for (size_t i = 0; i < 4; i++)
     bases[i] = test_base(test, device, 2, 5);
   bases[4] = test_base(test, other, 2, 5);
   const uint32_t program = test_program(test, device->queues[TDM_QUEUE_COMPUTE]);
@@ -145,7 +145,7 @@ static void failure_reaches_what_depends_on_it_and_nothing_else(void **state) {
     tdm_command *far = test_execute(test, elsewhere, &test_mix_kernel, bases[4], NULL, 0, 1);
     test_depend(test, far, indirect);
   }
-  for (int repeat = 0; repeat < 2; ++repeat) {
+  for (int repeat = 0; repeat < 2; repeat++) {
     test_run(test, repeat == 1);
     assert_int_equal(test->flight.failure.id, first->id);
     assert_int_equal(test->flight.failure.status, TDM_INVALID_ARGUMENT);
@@ -280,7 +280,7 @@ static void a_run_waits_for_the_run_before(void **state) {
   tdm_device *device = test_device(*state, TEST_DEVICE);
   tdm_device *other = test_device(*state, strcmp(TEST_DEVICE, "cpu:0") == 0 ? "sim:0" : "cpu:0");
   test_flight *runs[4];
-  for (size_t i = 0; i < TDM_COUNT_OF(runs); ++i) {
+  for (size_t i = 0; i < TDM_COUNT_OF(runs); i++) {
     test_flight *test = runs[i] = test_flight_create(*state);
     const uint32_t written = test_base(test, device, 1, 0);
     const uint32_t read = test_base(test, other, 1, 0);
@@ -293,17 +293,17 @@ static void a_run_waits_for_the_run_before(void **state) {
     test_execute(test, reader, &test_slow_kernel, read, NULL, 0, 1000);
     if (i > 0) test->flight.previous_bases = runs[i - 1]->program_bases;
   }
-  for (size_t i = 0; i < TDM_COUNT_OF(runs); ++i)
+  for (size_t i = 0; i < TDM_COUNT_OF(runs); i++)
     test_submit(runs[i], false);
-  for (size_t i = 1; i < TDM_COUNT_OF(runs); ++i) {
+  for (size_t i = 1; i < TDM_COUNT_OF(runs); i++) {
     while (!tdm_queue_reached(runs[i]->programs[0].queue, runs[i]->program_bases[0] + 1))
       tdm_spin_pause();
     assert_true(
         tdm_queue_reached(runs[i - 1]->programs[1].queue, runs[i - 1]->program_bases[1] + 1));
   }
-  for (size_t i = 0; i < TDM_COUNT_OF(runs); ++i)
+  for (size_t i = 0; i < TDM_COUNT_OF(runs); i++)
     test_join(runs[i]);
-  for (size_t i = 0; i < TDM_COUNT_OF(runs); ++i)
+  for (size_t i = 0; i < TDM_COUNT_OF(runs); i++)
     test_flight_destroy(runs[i]);
 }
 
@@ -437,12 +437,12 @@ static void *run_rival(void *user) {
   tdm_device *device = tdm_context_find_device(mine->context, TEST_DEVICE);
   const uint32_t base = test_base(test, device, 1, 1);
   const uint32_t program = test_program(test, device->queues[TDM_QUEUE_COMPUTE]);
-  for (int i = 0; i < 5; ++i)
+  for (int i = 0; i < 5; i++)
     test_execute(test, program, &test_mix_kernel, base, NULL, 0, i);
   int64_t expected = 1;
-  for (uint64_t run = 0; run < mine->runs; ++run) {
+  for (uint64_t run = 0; run < mine->runs; run++) {
     test_run(test, true);
-    for (int i = 0; i < 5; ++i)
+    for (int i = 0; i < 5; i++)
       expected = test_mix(expected, NULL, 0, i);
   }
   if (test_value(test, base) != expected) mine->runs = 0;
@@ -454,13 +454,13 @@ static void threads_share_a_queue_by_adoption(void **state) {
   rival rivals[3];
   pthread_t threads[3];
   assert_ok(tdm_context_start(*state));
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 3; i++) {
     rivals[i] = (rival){.context = *state, .runs = 300};
     assert_int_equal(pthread_create(&threads[i], NULL, run_rival, &rivals[i]), 0);
   }
-  for (int i = 0; i < 3; ++i)
+  for (int i = 0; i < 3; i++)
     assert_int_equal(pthread_join(threads[i], NULL), 0);
-  for (int i = 0; i < 3; ++i)
+  for (int i = 0; i < 3; i++)
     assert_int_equal(rivals[i].runs, 300);
 }
 

@@ -22,7 +22,7 @@ static tdm_tensor *counting(tdm_context *context, tdm_shape shape) {
   assert_non_null(tensor);
   int32_t values[64];
   const size_t count = (size_t)tdm_shape_count(&shape);
-  for (size_t i = 0; i < count; ++i)
+  for (size_t i = 0; i < count; i++)
     values[i] = (int32_t)i;
   assert_ok(tdm_tensor_write(tensor, values, count * sizeof(int32_t)));
   return tensor;
@@ -32,7 +32,7 @@ static void assert_int32(const tdm_tensor *tensor, size_t count, int32_t first, 
   int32_t values[64];
   assert_int_equal(tdm_tensor_bytes(tensor), count * sizeof(int32_t));
   assert_ok(tdm_tensor_read(tensor, values, count * sizeof(int32_t)));
-  for (size_t i = 0; i < count; ++i)
+  for (size_t i = 0; i < count; i++)
     assert_int_equal(values[i], first + step * (int32_t)i);
 }
 
@@ -119,7 +119,7 @@ static void fills_are_the_same_everywhere(void **state) {
   assert_ok(tdm_tensor_read(b, there, sizeof(there)));
   assert_memory_equal(here, there, sizeof(here));
   double sum = 0;
-  for (size_t i = 0; i < 1000; ++i) {
+  for (size_t i = 0; i < 1000; i++) {
     assert_true(here[i] >= -2.0f && here[i] < 3.0f);
     sum += here[i];
   }
@@ -132,7 +132,7 @@ static void fills_are_the_same_everywhere(void **state) {
 static void tensors_move_to_every_device(void **state) {
   tdm_context *context = *state;
   tdm_tensor *tensor = counting(context, tdm_shape_of(1, 50));
-  for (size_t i = 0; i < tdm_device_count(context); ++i) {
+  for (size_t i = 0; i < tdm_device_count(context); i++) {
     const char *name = tdm_device_name_at(context, i);
     tdm_tensor *there = tdm_tensor_to(tensor, name, TDM_DTYPE_NONE);
     assert_non_null(there);
@@ -224,7 +224,7 @@ static void tensors_outlive_the_closed_context(void **state) {
   tdm_context_close(context, NULL, NULL);
   tdm_context_release(context);
   assert_int32(host, 4, 8, 0);
-  if (tdm_tensor_data(tensor) == NULL) {
+  if (!tdm_tensor_data(tensor)) {
     int32_t values[5];
     assert_status(tdm_tensor_read(tensor, values, sizeof(values)), TDM_CANCELLED);
   } else {
@@ -258,7 +258,7 @@ static bool use_tensors(tdm_context *context) {
   tdm_tensor *slice = tdm_tensor_slice(there, 0, 1);
   tdm_tensor *view = tdm_tensor_view(slice, tdm_shape_of(1, 2));
   tdm_tensor *zeros = tdm_tensor_zeros(context, TEST_DEVICE, TDM_BOOL, tdm_shape_of(1, 3));
-  if (view != NULL && zeros != NULL) {
+  if (view && zeros) {
     int64_t read[2];
     whole = tdm_tensor_read(view, read, sizeof(read)) == TDM_OK && read[0] == 1 && read[1] == 2;
   }
@@ -284,8 +284,8 @@ static void every_nth_allocation_fails(void **state) {
   assert_ok(tdm_context_start(context));
   assert_true(use_tensors(context)); /* a device may keep what its first use made */
   const int64_t before = tdm_faulty_allocator_outstanding_bytes(faulty);
-  for (int from_on = 0; from_on < 2; ++from_on) {
-    for (uint64_t n = 1;; ++n) {
+  for (int from_on = 0; from_on < 2; from_on++) {
+    for (uint64_t n = 1;; n++) {
       tdm_faulty_allocator_arm(faulty, n, from_on == 1);
       const bool whole = use_tensors(context);
       const bool failed = tdm_faulty_allocator_failures(faulty) > 0;

@@ -41,14 +41,14 @@ static uint32_t draw(random_graph *graph, uint32_t bound) {
 }
 
 static uint32_t program_for(test_flight *test, tdm_queue *queue) {
-  for (uint32_t i = 0; i < test->program_count; ++i) {
+  for (uint32_t i = 0; i < test->program_count; i++) {
     if (test->programs[i].queue == queue) return i;
   }
   return test->program_count < TEST_MOST_PROGRAMS ? test_program(test, queue) : UINT32_MAX;
 }
 
 static void wait_for(random_graph *graph, uint32_t program, const access *other) {
-  if (other->command == NULL || other->program == program) return;
+  if (!other->command || other->program == program) return;
   const int64_t position = other->command - graph->test->programs[other->program].commands;
   if (graph->known[program][other->program] >= position) return;
   test_wait(graph->test, program, other->command);
@@ -58,7 +58,7 @@ static void wait_for(random_graph *graph, uint32_t program, const access *other)
 /* Reading waits for the writer, writing for the writer and all readers. */
 static void order(random_graph *graph, uint32_t program, uint32_t value, bool writes) {
   wait_for(graph, program, &graph->writer[value]);
-  for (uint32_t i = 0; writes && i < graph->test->program_count; ++i) {
+  for (uint32_t i = 0; writes && i < graph->test->program_count; i++) {
     wait_for(graph, program, &graph->readers[value][i]);
   }
 }
@@ -92,7 +92,7 @@ static void add_mix(random_graph *graph) {
   uint32_t in_bases[2];
   int64_t values[2];
   size_t count = 0;
-  for (uint32_t i = 0; i < 2; ++i) {
+  for (uint32_t i = 0; i < 2; i++) {
     const uint32_t in = draw(graph, VALUES);
     if (in == out || device_of(graph, in) != device) continue;
     inputs[count] = in;
@@ -100,12 +100,12 @@ static void add_mix(random_graph *graph) {
     values[count++] = graph->oracle[in];
   }
   const int64_t attribute = draw(graph, 1000);
-  for (size_t i = 0; i < count; ++i)
+  for (size_t i = 0; i < count; i++)
     order(graph, program, inputs[i], false);
   order(graph, program, out, true);
   const tdm_command *command = test_execute(graph->test, program, &test_mix_kernel,
                                             graph->bases[out], in_bases, count, attribute);
-  for (size_t i = 0; i < count; ++i)
+  for (size_t i = 0; i < count; i++)
     record(graph, program, inputs[i], false, command);
   record(graph, program, out, true, command);
   graph->oracle[out] = test_mix(graph->oracle[out], values, count, attribute);
@@ -115,7 +115,7 @@ static void add_copy(random_graph *graph) {
   const uint32_t from = draw(graph, VALUES);
   const uint32_t to = draw(graph, VALUES);
   tdm_queue *route = tdm_route(device_of(graph, from), device_of(graph, to));
-  if (from == to || route == NULL) return;
+  if (from == to || !route) return;
   const uint32_t program = program_for(graph->test, route);
   if (!has_room(graph->test, program, 1 + 2 * (TEST_MOST_PROGRAMS + 1))) return;
   order(graph, program, from, false);
@@ -132,12 +132,12 @@ static void build(random_graph *graph, tdm_context *context, uint64_t seed) {
   memset(graph->known, -1, sizeof(graph->known));
   graph->random = seed;
   graph->test = test_flight_create(context);
-  for (uint32_t i = 0; i < VALUES; ++i) {
+  for (uint32_t i = 0; i < VALUES; i++) {
     tdm_device *device = tdm_context_device(context, i % tdm_device_count(context));
     graph->oracle[i] = i;
     graph->bases[i] = test_base(graph->test, device, 20, i);
   }
-  for (uint32_t step = 0; step < STEPS; ++step) {
+  for (uint32_t step = 0; step < STEPS; step++) {
     if (draw(graph, 3) == 0) {
       add_copy(graph);
     } else {
@@ -147,7 +147,7 @@ static void build(random_graph *graph, tdm_context *context, uint64_t seed) {
 }
 
 static bool agrees(random_graph *graph) {
-  for (uint32_t i = 0; i < VALUES; ++i) {
+  for (uint32_t i = 0; i < VALUES; i++) {
     if (test_value(graph->test, graph->bases[i]) != graph->oracle[i]) return false;
   }
   return true;
@@ -166,15 +166,15 @@ static void every_seed_gives_the_result_of_one_thread(void **state) {
   tdm_context *context = NULL;
   random_graph *graphs = calloc(FLIGHTS, sizeof(*graphs));
   assert_non_null(graphs);
-  for (uint64_t seed = 0; seed < ROUNDS; ++seed) {
+  for (uint64_t seed = 0; seed < ROUNDS; seed++) {
     if (seed % 20 == 0) context = delayed_context(seed);
-    for (uint64_t i = 0; i < FLIGHTS; ++i)
+    for (uint64_t i = 0; i < FLIGHTS; i++)
       build(&graphs[i], context, seed * FLIGHTS + i);
-    for (uint64_t i = 0; i < FLIGHTS; ++i)
+    for (uint64_t i = 0; i < FLIGHTS; i++)
       test_submit(graphs[i].test, (seed + i) % 2 == 0);
-    for (uint64_t i = 0; i < FLIGHTS; ++i)
+    for (uint64_t i = 0; i < FLIGHTS; i++)
       test_join(graphs[i].test);
-    for (uint64_t i = 0; i < FLIGHTS; ++i) {
+    for (uint64_t i = 0; i < FLIGHTS; i++) {
       assert_int_equal(graphs[i].test->flight.failure.id, UINT32_MAX);
       if (!agrees(&graphs[i])) fail_msg("seed %u differs", (unsigned)(seed * FLIGHTS + i));
       test_flight_destroy(graphs[i].test);
@@ -193,11 +193,11 @@ static void without_waits_some_seed_differs(void **state) {
   random_graph *graph = calloc(1, sizeof(*graph));
   assert_non_null(graph);
   bool differed = false;
-  for (uint64_t seed = 0; seed < 200 && !differed; ++seed) {
+  for (uint64_t seed = 0; seed < 200 && !differed; seed++) {
     build(graph, context, seed);
-    for (uint32_t i = 0; i < graph->test->program_count; ++i) {
+    for (uint32_t i = 0; i < graph->test->program_count; i++) {
       const tdm_program *program = &graph->test->programs[i];
-      for (uint32_t k = 0; k < program->count; ++k) {
+      for (uint32_t k = 0; k < program->count; k++) {
         if (program->commands[k].kind != TDM_COMMAND_WAIT) continue;
         program->commands[k].kind = TDM_COMMAND_NOTHING;
       }

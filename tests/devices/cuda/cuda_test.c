@@ -69,7 +69,7 @@ static void one_gpu_is_several_logical_devices(void **state) {
   tdm_tensor_release(second);
   tdm_context_release(context);
   static const char *const wrong[] = {"0", "17", "two"};
-  for (size_t i = 0; i < TDM_COUNT_OF(wrong); ++i) {
+  for (size_t i = 0; i < TDM_COUNT_OF(wrong); i++) {
     assert_int_equal(setenv("TANDEM_CUDA_LOGICAL", wrong[i], 1), 0);
     assert_null(tdm_context_create(NULL));
     assert_message("TANDEM_CUDA_LOGICAL");
@@ -104,12 +104,12 @@ static emulation_copies round_trip(tdm_context *context, void *host, size_t byte
   tdm_memory there;
   assert_ok(device->ops->allocate(device, bytes, &there));
   const emulation_copies before = emulation_copies_made();
-  for (size_t i = 0; i < bytes; ++i)
+  for (size_t i = 0; i < bytes; i++)
     ((unsigned char *)host)[i] = (unsigned char)(i * 31 + i / 4096);
   copy_host(context, &here, &there, true);
   memset(host, 0, bytes);
   copy_host(context, &here, &there, false);
-  for (size_t i = 0; i < bytes; ++i)
+  for (size_t i = 0; i < bytes; i++)
     assert_int_equal(((unsigned char *)host)[i], (unsigned char)(i * 31 + i / 4096));
   device->ops->release(device, &there);
   const emulation_copies after = emulation_copies_made();
@@ -125,7 +125,7 @@ static void pageable_memory_is_staged(void **state) {
     uint64_t chunks;
   } sizes[] = {{1, 1}, {65536, 1}, {4 << 20, 1}, {(4 << 20) + 1, 2}, {(13 << 20) + 7, 4}};
   tdm_context *context = test_context(NULL);
-  for (size_t i = 0; i < TDM_COUNT_OF(sizes); ++i) {
+  for (size_t i = 0; i < TDM_COUNT_OF(sizes); i++) {
     void *host = malloc(sizes[i].bytes);
     const emulation_copies made = round_trip(context, host, sizes[i].bytes);
     assert_int_equal(made.pinned, 2 * sizes[i].chunks);
@@ -217,8 +217,8 @@ typedef struct peer_log {
 static void on_log(void *user, tdm_log_level level, const char *message) {
   peer_log *log = user;
   assert_true(level <= TDM_LOG_ERROR);
-  if (strcmp(message, "cuda:0 copies from cuda:1 directly") == 0) ++log->direct;
-  if (strcmp(message, "cuda:1 copies from cuda:0 through the host") == 0) ++log->staged;
+  if (strcmp(message, "cuda:0 copies from cuda:1 directly") == 0) log->direct++;
+  if (strcmp(message, "cuda:1 copies from cuda:0 through the host") == 0) log->staged++;
 }
 
 /* The emulated GPUs let 0 reach 1, and not the other way. */
@@ -261,7 +261,7 @@ static void gpus_that_exchange_nothing_are_no_peers(void **state) {
   assert_ok(tdm_context_start(context));
   const int64_t value = 4;
   static const char *const names[] = {"cuda:0", "cuda:1"};
-  for (size_t i = 0; i < 2; ++i) {
+  for (size_t i = 0; i < 2; i++) {
     int64_t read = 0;
     tdm_tensor *here = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, 1), &value);
     tdm_tensor *there = tdm_tensor_to(here, names[i], TDM_DTYPE_NONE);

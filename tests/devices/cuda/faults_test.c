@@ -33,7 +33,7 @@ static void build_route(route_test *route, tdm_context *context, const tdm_kerne
   memset(route, 0, sizeof(*route));
   test_flight *test = route->test = test_flight_create(context);
   tdm_device *devices[4];
-  for (size_t i = 0; i < 4; ++i) {
+  for (size_t i = 0; i < 4; i++) {
     devices[i] = test_device(context, names[i]);
     route->bases[i] = test_base(test, devices[i], 100, 7);
   }
@@ -65,7 +65,7 @@ static int64_t expected_of_route(void) {
 static void a_report_reaches_what_depends_on_it(void **state) {
   (void)state;
   tdm_context *context = test_context(NULL);
-  for (uint64_t seed = 1; seed < 40; ++seed) {
+  for (uint64_t seed = 1; seed < 40; seed++) {
     route_test route;
     emulation_set_jitter(seed);
     build_route(&route, context, &report_kernel);
@@ -75,7 +75,7 @@ static void a_report_reaches_what_depends_on_it(void **state) {
     assert_string_equal(route.test->flight.failure.message,
                         "id 42 at position 3 is outside the table of 10 rows");
     assert_false(test_has_failed(route.test, route.commands[0]));
-    for (size_t i = 1; i < TDM_COUNT_OF(route.commands); ++i)
+    for (size_t i = 1; i < TDM_COUNT_OF(route.commands); i++)
       assert_true(test_has_failed(route.test, route.commands[i]));
     test_flight_destroy(route.test);
   }
@@ -120,7 +120,7 @@ static void every_nth_call_of_a_run_fails(void **state) {
   emulation_set_jitter(0);
   uint64_t n = 1;
   while (fail_in_run(n, n % 2 == 0 ? TDM_CUDA_OUT_OF_MEMORY : 1, false))
-    ++n;
+    n++;
   assert_true(n > 40);
   for (n = 1; fail_in_run(n, EMULATED_LOST, true); n += 3) {
   }
@@ -132,8 +132,8 @@ static bool use_tensors(uint64_t n, tdm_cuda_code code, bool from_on) {
   emulation_fail_at(n, code, from_on);
   tdm_context *context = tdm_context_create(NULL);
   bool whole = context != NULL;
-  if (context == NULL) assert_true(strlen(tdm_last_message()) > 0);
-  for (int started = 0; started < 2 && context != NULL; ++started) {
+  if (!context) assert_true(strlen(tdm_last_message()) > 0);
+  for (int started = 0; started < 2 && context; started++) {
     tdm_tensor *here = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, 3), values);
     tdm_tensor *first = tdm_tensor_to(here, "cuda:0", TDM_DTYPE_NONE);
     tdm_tensor *second = tdm_tensor_to(first, "cuda:1", TDM_DTYPE_NONE);
@@ -161,7 +161,7 @@ static void every_nth_call_of_a_context_fails(void **state) {
   emulation_set_jitter(0);
   uint64_t n = 1;
   while (use_tensors(n, TDM_CUDA_OUT_OF_MEMORY, false))
-    ++n;
+    n++;
   assert_true(n > 40);
   for (n = 1; use_tensors(n, EMULATED_LOST, true); n += 3) {
   }
@@ -175,7 +175,7 @@ static bool run_short_of_memory(uint64_t n) {
   tdm_faulty_allocator_arm(faulty, n, false);
   tdm_context *context = tdm_context_create(&options);
   tdm_tensor *here = tdm_tensor_zeros(context, "cpu:0", TDM_INT64, tdm_shape_of(1, 3));
-  for (int started = 0; started < 2 && context != NULL; ++started) {
+  for (int started = 0; started < 2 && context; started++) {
     tdm_tensor *there = tdm_tensor_to(here, "cuda:1", TDM_DTYPE_NONE);
     tdm_tensor_release(there);
     if (tdm_context_start(context) != TDM_OK) break;
@@ -194,7 +194,7 @@ static void every_nth_allocation_of_the_host_fails(void **state) {
   (void)state;
   uint64_t n = 1;
   while (run_short_of_memory(n))
-    ++n;
+    n++;
   assert_true(n > 20);
 }
 

@@ -46,7 +46,7 @@ static void a_gpu_that_nobody_uses_is_not_opened(void **state) {
 /* ---- cuBLAS ---------------------------------------------------------------------------------- */
 
 static void on_log(void *user, tdm_log_level level, const char *message) {
-  if (level == TDM_LOG_WARNING && strstr(message, "2 GPUs are not offered: no cuBLAS") != NULL) {
+  if (level == TDM_LOG_WARNING && strstr(message, "2 GPUs are not offered: no cuBLAS")) {
     ++*(int *)user;
   }
 }
@@ -85,7 +85,7 @@ static void blas_end(blas_test *test) {
   const tdm_cuda_api *api = test->lane.api;
   emulation_fault_at(0, 0, 0);
   emulation_fill(false);
-  if (test->blas != NULL) assert_int_equal(api->blas_destroy(test->blas), 0);
+  if (test->blas) assert_int_equal(api->blas_destroy(test->blas), 0);
   assert_int_equal(api->stream_destroy(test->lane.stream), 0);
   assert_int_equal(api->release(test->memory), 0);
   assert_int_equal(emulation_outstanding(), 0);
@@ -120,7 +120,7 @@ static void lose_by_a_kernel(blas_test *test) {
 /* cuBLAS says no more than that it could not execute, or begin. */
 static void a_device_lost_is_told_through_cublas(void **state) {
   (void)state;
-  for (int opened = 0; opened < 2; ++opened) {
+  for (int opened = 0; opened < 2; opened++) {
     blas_test test;
     blas_begin(&test);
     if (opened) assert_ok(multiply(&test));
@@ -168,7 +168,7 @@ static void a_fault_is_told_by_all_of_its_gpu(void **state) {
   assert_int_equal(setenv("TANDEM_CUDA_LOGICAL", "2", 1), 0);
   tdm_context *context = test_context(NULL);
   assert_int_equal(unsetenv("TANDEM_CUDA_LOGICAL"), 0);
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 4; i++) {
     static const char *const names[] = {"cuda:0", "cuda:1", "cuda:2", "cuda:3"};
     assert_status(run_mix(context, names[i]), TDM_OK);
   }

@@ -12,8 +12,8 @@ static void a_gpu_or_why_there_is_none(void **state) {
   assert_non_null(context);
   const tdm_status status = tdm_device_check(context, "cuda:0");
   bool told = status == TDM_OK;
-  for (size_t i = 0; i < TDM_COUNT_OF(reasons) && !told; ++i)
-    told = status == TDM_UNAVAILABLE && strstr(tdm_last_message(), reasons[i]) != NULL;
+  for (size_t i = 0; i < TDM_COUNT_OF(reasons) && !told; i++)
+    told = status == TDM_UNAVAILABLE && strstr(tdm_last_message(), reasons[i]);
   if (!told) fail_msg("%s: %s", tdm_status_name(status), tdm_last_message());
   const char *accelerator = tdm_accelerator(context);
   assert_string_equal(accelerator, status == TDM_OK ? "cuda:0" : "sim:0");

@@ -15,7 +15,7 @@ static bool is_feeder(const char *task) {
   char name[32] = "";
   (void)snprintf(path, sizeof(path), "/proc/self/task/%s/comm", task);
   FILE *file = fopen(path, "r");
-  if (file == NULL) return false;
+  if (!file) return false;
   const bool read = fgets(name, sizeof(name), file) != NULL;
   (void)fclose(file);
   return read && strcmp(name, "tdm-cuda:0\n") == 0;
@@ -52,7 +52,7 @@ static void feeders_run_near_to_their_gpu(void **state) {
   test_device(context, "cuda:0")->node = test_device(context, "cpu:0")->node;
   cpu_set_t one;
   CPU_ZERO(&one);
-  for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++i)
+  for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; i++)
     if (CPU_ISSET(i, &all)) CPU_SET(i, &one);
   assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
   assert_ok(tdm_context_start(context)); /* before, copies are made by the calling thread */

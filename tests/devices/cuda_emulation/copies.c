@@ -23,7 +23,7 @@ emulation_copies emulation_copies_made(void) {
 
 /* Of a stream, which is open, or of the thread. */
 static int opened_ordinal(tdm_cuda_stream stream) {
-  return stream == NULL ? emulated_opened_ordinal() : emulated_stream_ordinal(stream);
+  return !stream ? emulated_opened_ordinal() : emulated_stream_ordinal(stream);
 }
 
 /* ---- Copies and fills ------------------------------------------------------------------------ */
@@ -38,7 +38,7 @@ typedef struct copy_data {
 
 static copy_data *copy_create(void *to, const void *from, size_t bytes, size_t snapshot_bytes) {
   copy_data *copy = malloc(sizeof(*copy) + snapshot_bytes);
-  if (copy == NULL) emulated_misuse("no memory");
+  if (!copy) emulated_misuse("no memory");
   *copy = (copy_data){.to = to, .from = from, .bytes = bytes};
   return copy;
 }
@@ -60,9 +60,9 @@ static tdm_cuda_code copy_host(void *to, const void *from, size_t bytes,
   const bool uploads = direction == TDM_CUDA_TO_DEVICE;
   const void *host = uploads ? from : to;
   void *device = emulated_block(uploads ? to : from, bytes, emulated_stream_ordinal(stream));
-  if (device == NULL) return TDM_CUDA_INVALID_VALUE;
+  if (!device) return TDM_CUDA_INVALID_VALUE;
   const bool pinned = emulated_is_pinned(host, bytes);
-  if (stream != NULL) atomic_fetch_add(pinned ? &made.pinned : &made.pageable, 1);
+  if (stream) atomic_fetch_add(pinned ? &made.pinned : &made.pageable, 1);
   const bool snapshots = uploads && !pinned;
   copy_data *mine =
       copy_create(uploads ? device : to, uploads ? from : device, bytes, snapshots ? bytes : 0);
@@ -79,7 +79,7 @@ static tdm_cuda_code copy_devices(void *to, int to_ordinal, const void *from, in
                                   size_t bytes, tdm_cuda_stream stream) {
   void *target = emulated_block(to, bytes, to_ordinal);
   const void *source = emulated_block(from, bytes, from_ordinal);
-  if (target == NULL || source == NULL) return TDM_CUDA_INVALID_VALUE;
+  if (!target || !source) return TDM_CUDA_INVALID_VALUE;
   emulated_enqueue(stream, run_copy, copy_create(target, source, bytes, 0));
   return TDM_CUDA_SUCCESS;
 }
@@ -87,7 +87,7 @@ static tdm_cuda_code copy_devices(void *to, int to_ordinal, const void *from, in
 tdm_cuda_code emulated_copy_async(void *to, const void *from, size_t bytes,
                                   tdm_cuda_direction direction, tdm_cuda_stream stream) {
   const tdm_cuda_code code = emulated_strike(opened_ordinal(stream));
-  emulated_did(stream == NULL ? EMULATED_HOST_WAIT : EMULATED_COPY);
+  emulated_did(!stream ? EMULATED_HOST_WAIT : EMULATED_COPY);
   if (code != TDM_CUDA_SUCCESS) return code;
   if (direction != TDM_CUDA_ON_DEVICE) return copy_host(to, from, bytes, direction, stream);
   const int ordinal = emulated_stream_ordinal(stream);
@@ -121,7 +121,7 @@ tdm_cuda_code emulated_fill_async(void *to, int byte, size_t bytes, tdm_cuda_str
   emulated_did(EMULATED_FILL);
   if (code != TDM_CUDA_SUCCESS) return code;
   void *target = emulated_block(to, bytes, emulated_stream_ordinal(stream));
-  if (target == NULL) return TDM_CUDA_INVALID_VALUE;
+  if (!target) return TDM_CUDA_INVALID_VALUE;
   copy_data *mine = copy_create(target, NULL, bytes, 0);
   mine->byte = byte;
   emulated_enqueue(stream, run_fill, mine);
@@ -151,7 +151,7 @@ static void run_launch(void *data) {
 static void pack(launch_data *mine, const tdm_cuda_launch *wanted) {
   const int ordinal = emulated_stream_ordinal(wanted->stream);
   char *at = mine->bytes;
-  for (size_t i = 0; i < wanted->argument_count; ++i) {
+  for (size_t i = 0; i < wanted->argument_count; i++) {
     memcpy(at, wanted->arguments[i], wanted->argument_bytes[i]);
     if (wanted->pointer_arguments >> i & 1) {
       void *pointer;
@@ -169,14 +169,14 @@ tdm_cuda_code emulated_launch(const tdm_cuda_launch *wanted) {
   emulated_did(EMULATED_LAUNCH);
   if (code != TDM_CUDA_SUCCESS) return code;
   if (wanted->blocks == 0 || wanted->threads == 0 || wanted->threads > 1024 ||
-      wanted->argument_count > MOST_ARGUMENTS || wanted->call == NULL) {
+      wanted->argument_count > MOST_ARGUMENTS || !wanted->call) {
     return TDM_CUDA_INVALID_VALUE;
   }
   size_t bytes = sizeof(launch_data);
-  for (size_t i = 0; i < wanted->argument_count; ++i)
+  for (size_t i = 0; i < wanted->argument_count; i++)
     bytes += aligned(wanted->argument_bytes[i]);
   launch_data *mine = aligned_alloc(64, (bytes + 63) / 64 * 64);
-  if (mine == NULL) emulated_misuse("no memory");
+  if (!mine) emulated_misuse("no memory");
   mine->launch = *wanted;
   pack(mine, wanted);
   emulated_enqueue(wanted->stream, run_launch, mine);

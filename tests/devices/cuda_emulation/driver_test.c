@@ -35,7 +35,7 @@ static int set_up(void **state) {
   const tdm_cuda_api *api = mine->api = tdm_cuda_api_linked();
   void *memory = NULL;
   assert_int_equal(api->device_set(0), 0);
-  for (size_t i = 0; i < 2; ++i)
+  for (size_t i = 0; i < 2; i++)
     assert_int_equal(api->stream_create(&mine->streams[i]), 0);
   assert_int_equal(api->event_create(&mine->event), 0);
   assert_int_equal(api->allocate(&memory, BYTES), 0);
@@ -49,7 +49,7 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
   fixture *mine = *state;
   emulation_hold(false);
-  for (size_t i = 0; i < 2; ++i)
+  for (size_t i = 0; i < 2; i++)
     assert_int_equal(mine->api->stream_destroy(mine->streams[i]), 0);
   assert_int_equal(mine->api->event_destroy(mine->event), 0);
   assert_int_equal(mine->api->release(mine->device), 0);
@@ -174,7 +174,7 @@ static bool dies_by(const fixture *mine, const void *pointer) {
   const pid_t child = fork();
   assert_true(child >= 0);
   if (child == 0) {
-    if (freopen("/dev/null", "w", stderr) == NULL) _exit(2);
+    if (!freopen("/dev/null", "w", stderr)) _exit(2);
     void *arguments[] = {&pointer};
     const size_t bytes = sizeof(pointer);
     const tdm_cuda_launch launch = {.arguments = arguments,
@@ -262,7 +262,7 @@ static void a_fault_surfaces_in_later_calls(void **state) {
   void *memory = NULL;
   emulation_fault_at(2, 0, TDM_CUDA_ILLEGAL_ADDRESS);
   emulation_hold(true);
-  for (int i = 0; i < 3; ++i)
+  for (int i = 0; i < 3; i++)
     assert_int_equal(api->launch(&launch), 0);
   assert_int_equal(api->event_record(mine->event, mine->streams[0]), 0);
   emulation_hold(false);
@@ -286,7 +286,7 @@ static bool release_dies(const fixture *mine, size_t bytes) {
   const pid_t child = fork();
   assert_true(child >= 0);
   if (child == 0) {
-    if (freopen("/dev/null", "w", stderr) == NULL) _exit(2);
+    if (!freopen("/dev/null", "w", stderr)) _exit(2);
     void *memory = NULL;
     if (mine->api->allocate(&memory, 100) != 0) _exit(3);
     memset(emulated_block(memory, 1, 0), 0, bytes);

@@ -109,7 +109,7 @@ void emulated_open(int ordinal) {
 
 void emulation_fault_at(uint64_t n, int ordinal, tdm_cuda_code code) {
   atomic_store(&settings.fault_at, 0);
-  for (size_t i = 0; i < MOST_DEVICES; ++i)
+  for (size_t i = 0; i < MOST_DEVICES; i++)
     atomic_store(&settings.lost_codes[i], 0);
   atomic_store(&settings.fault_ordinal, ordinal);
   atomic_store(&settings.fault_code, code);
@@ -154,9 +154,9 @@ emulation_work emulation_work_done(void) {
  * that EMULATED_WORK names. */
 __attribute__((destructor)) static void write_work(void) {
   const char *path = getenv("EMULATED_WORK");
-  FILE *file = path == NULL ? NULL : fopen(path, "w");
-  if (file == NULL) return;
-  for (int i = 0; i < EMULATED_SORTS; ++i)
+  FILE *file = !path ? NULL : fopen(path, "w");
+  if (!file) return;
+  for (int i = 0; i < EMULATED_SORTS; i++)
     (void)fprintf(file, "%llu\n", (unsigned long long)atomic_load(&settings.done[i]));
   (void)fclose(file);
 }
@@ -284,7 +284,7 @@ static tdm_cuda_code context_push(tdm_cuda_context context) {
 /* Answered by success or not, it is gone. */
 static tdm_cuda_code context_pop(void) {
   if (pushed_count == 0) emulated_misuse("a context is popped that nobody pushed");
-  --pushed_count;
+  pushed_count--;
   return emulated_strike(-1);
 }
 
@@ -305,7 +305,7 @@ static tdm_cuda_code peer_enable(int peer) {
 static _Thread_local int open_ranges;
 
 static void range_begin(const char *name) {
-  if (name == NULL || open_ranges++ != 0) emulated_misuse("a range without a name, or inside one");
+  if (!name || open_ranges++ != 0) emulated_misuse("a range without a name, or inside one");
 }
 
 static void range_end(void) {

@@ -154,15 +154,15 @@ static void stack_create(fiber *self) {
  * new one is due. */
 static void context_renew(fiber *self) {
 #ifdef WITH_THREAD_SANITIZER
-  if (self->context != NULL && ++self->begun < CONTEXT_USES) return;
-  if (self->context != NULL) __tsan_destroy_fiber(self->context);
+  if (self->context && ++self->begun < CONTEXT_USES) return;
+  if (self->context) __tsan_destroy_fiber(self->context);
   self->context = __tsan_create_fiber(0);
 #endif
   self->begun = 0;
 }
 
 void fiber_begin(fiber *self, void (*body)(void *user), void *user) {
-  if (self->stack == NULL) stack_create(self);
+  if (!self->stack) stack_create(self);
   context_renew(self);
 #ifdef WITH_ADDRESS_SANITIZER
   char *top =
@@ -201,7 +201,7 @@ void fiber_yield(fiber *self) {
 }
 
 void fiber_deinit(fiber *self) {
-  if (self->stack == NULL) return;
+  if (!self->stack) return;
 #ifdef WITH_ADDRESS_SANITIZER
   __asan_unpoison_memory_region(self->stack, GUARD_BYTES + STACK_BYTES);
 #endif

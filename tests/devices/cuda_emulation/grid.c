@@ -37,7 +37,7 @@ static void worker_destroy(void *user) {
 
 /* The main thread's worker is still there when the process ends. */
 static void last_worker_destroy(void) {
-  if (own_worker != NULL) worker_destroy(own_worker);
+  if (own_worker) worker_destroy(own_worker);
 }
 
 static void key_create(void) {
@@ -46,10 +46,10 @@ static void key_create(void) {
 }
 
 grid_worker *grid_worker_get(void) {
-  if (own_worker != NULL) return own_worker;
+  if (own_worker) return own_worker;
   (void)pthread_once(&once, key_create);
   own_worker = calloc(1, sizeof *own_worker);
-  if (own_worker == NULL || pthread_setspecific(worker_key, own_worker) != 0) abort();
+  if (!own_worker || pthread_setspecific(worker_key, own_worker) != 0) abort();
   return own_worker;
 }
 
@@ -60,7 +60,7 @@ grid_lane *grid_lane_current(void) {
 void grid_misuse(const char *format, ...) {
   va_list arguments;
   (void)fprintf(stderr, "emulated CUDA: kernel %s", grid_worker_get()->name);
-  if (grid_current != NULL) {
+  if (grid_current) {
     (void)fprintf(stderr, ", block %u, thread %u", grid_current->block.x, grid_current->thread.x);
   }
   (void)fprintf(stderr, ": ");
@@ -151,7 +151,7 @@ static void wait_at(grid_lane *lane, lane_state state, const char *site) {
 
 void grid_barrier(const char *site) {
   grid_worker *worker = grid_worker_get();
-  if (worker->barrier_site != NULL && !same_site(worker->barrier_site, site)) {
+  if (worker->barrier_site && !same_site(worker->barrier_site, site)) {
     grid_misuse("divergent barriers, at %s and at %s", worker->barrier_site, site);
   }
   worker->barrier_site = site;
@@ -285,10 +285,10 @@ static _Noreturn void report_deadlock(const grid_worker *worker) {
   for (uint32_t i = 0; i < worker->threads; i++) {
     const grid_lane *lane = &worker->lanes[i];
     if (lane->state == LANE_DONE) continue;
-    if (first == NULL) first = lane->site;
+    if (!first) first = lane->site;
     if (!same_site(first, lane->site)) second = lane->site;
   }
-  grid_misuse("deadlock: threads wait at %s and at %s", first, second != NULL ? second : first);
+  grid_misuse("deadlock: threads wait at %s and at %s", first, second ? second : first);
 }
 
 static void lane_run(grid_worker *worker, uint32_t lane) {

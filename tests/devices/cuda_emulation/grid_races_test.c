@@ -32,7 +32,7 @@ static int exit_code(grid_fault fault, grid_order order) {
   const pid_t child = fork();
   assert_true(child >= 0);
   if (child == 0) {
-    if (getenv("SHOW") == NULL) (void)close(STDERR_FILENO);
+    if (!getenv("SHOW")) (void)close(STDERR_FILENO);
     grid_set_order(order, 3);
     run(fault);
     _exit(0);

@@ -34,7 +34,7 @@ void grid_shared_begin(grid_shared_memory *shared) {
 #ifdef GRID_RACES /* fresh memory, so that accesses of the last block are forgotten */
   grid_shared_deinit(shared);
 #endif
-  if (shared->arena == NULL) {
+  if (!shared->arena) {
     shared->arena =
         mmap(NULL, SHARED_ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (shared->arena == MAP_FAILED) grid_misuse("no memory");
@@ -90,6 +90,6 @@ void grid_shared_end(grid_shared_memory *shared) {
 }
 
 void grid_shared_deinit(grid_shared_memory *shared) {
-  if (shared->arena != NULL) (void)munmap(shared->arena, SHARED_ARENA_BYTES);
+  if (shared->arena) (void)munmap(shared->arena, SHARED_ARENA_BYTES);
   shared->arena = NULL;
 }

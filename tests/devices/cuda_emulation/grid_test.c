@@ -148,7 +148,7 @@ static void expect_caught(grid_fault fault, const char *words) {
   if (!child_fails(run_fault, &fault, message, sizeof message)) {
     fail_msg("fault %d was not found", (int)fault);
   }
-  if (words != NULL && strstr(message, words) == NULL) {
+  if (words && !strstr(message, words)) {
     fail_msg("fault %d: \"%s\" is not in \"%s\"", (int)fault, words, message);
   }
 }

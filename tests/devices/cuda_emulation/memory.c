@@ -55,16 +55,16 @@ static void reserve(void) {
 }
 
 static block *find_free(block *blocks) {
-  for (size_t i = 0; i < MOST_BLOCKS; ++i) {
-    if (blocks[i].begin == NULL) return &blocks[i];
+  for (size_t i = 0; i < MOST_BLOCKS; i++) {
+    if (!blocks[i].begin) return &blocks[i];
   }
   emulated_misuse("more than %d blocks", MOST_BLOCKS);
 }
 
 static block *find_block(block *blocks, const void *pointer) {
-  for (size_t i = 0; i < MOST_BLOCKS; ++i) {
+  for (size_t i = 0; i < MOST_BLOCKS; i++) {
     const size_t inside = (size_t)((const char *)pointer - blocks[i].begin);
-    if (blocks[i].begin != NULL && inside <= blocks[i].bytes - 1) return &blocks[i];
+    if (blocks[i].begin && inside <= blocks[i].bytes - 1) return &blocks[i];
   }
   return NULL;
 }
@@ -103,7 +103,7 @@ tdm_cuda_code emulated_allocate(void **out, size_t bytes) {
 
 /* What is behind the block, up to its guard, is as it was. */
 static void check_margin(const block *mine, const char *bytes) {
-  for (size_t i = mine->bytes; i < pages_of(mine->bytes); ++i) {
+  for (size_t i = mine->bytes; i < pages_of(mine->bytes); i++) {
     if ((unsigned char)bytes[i] == POISON) continue;
     emulated_misuse("a block of %zu bytes was written %zu bytes behind its end", mine->bytes,
                     i - mine->bytes + 1);
@@ -115,7 +115,7 @@ tdm_cuda_code emulated_release(void *memory) {
   emulated_did(EMULATED_HOLD);
   (void)pthread_mutex_lock(&heap.mutex);
   block *mine = find_block(heap.device, memory);
-  if (mine == NULL || mine->begin != memory) emulated_misuse("%p is no block to release", memory);
+  if (!mine || mine->begin != memory) emulated_misuse("%p is no block to release", memory);
   char *bytes = heap.bytes + (mine->begin - heap.addresses);
   check_margin(mine, bytes);
   (void)madvise(bytes, mine->bytes, MADV_DONTNEED);
@@ -139,7 +139,7 @@ static void add_pinned(block wanted) {
 static bool remove_pinned(void *memory, bool registered) {
   (void)pthread_mutex_lock(&heap.mutex);
   block *mine = find_block(heap.pinned, memory);
-  const bool found = mine != NULL && mine->begin == memory && mine->registered == registered;
+  const bool found = mine && mine->begin == memory && mine->registered == registered;
   if (found) *mine = (block){0};
   (void)pthread_mutex_unlock(&heap.mutex);
   if (found) emulated_count(-1);
@@ -152,7 +152,7 @@ tdm_cuda_code emulated_allocate_pinned(void **out, size_t bytes) {
   *out = NULL;
   if (code != TDM_CUDA_SUCCESS) return code;
   char *memory = malloc(bytes);
-  if (memory == NULL) return TDM_CUDA_OUT_OF_MEMORY;
+  if (!memory) return TDM_CUDA_OUT_OF_MEMORY;
   memset(memory, POISON, bytes);
   add_pinned((block){.begin = memory, .bytes = bytes});
   *out = memory;
@@ -185,8 +185,7 @@ tdm_cuda_code emulated_unpin(void *memory) {
 bool emulated_is_pinned(const void *pointer, size_t bytes) {
   (void)pthread_mutex_lock(&heap.mutex);
   const block *mine = find_block(heap.pinned, pointer);
-  const bool pinned =
-      mine != NULL && bytes <= mine->bytes - (size_t)((const char *)pointer - mine->begin);
+  const bool pinned = mine && bytes <= mine->bytes - (size_t)((const char *)pointer - mine->begin);
   (void)pthread_mutex_unlock(&heap.mutex);
   return pinned;
 }
@@ -197,7 +196,7 @@ void *emulated_block(const void *pointer, size_t bytes, int ordinal) {
   (void)pthread_mutex_lock(&heap.mutex);
   const block *mine = find_block(heap.device, pointer);
   char *found = NULL;
-  if (mine != NULL && (ordinal < 0 || mine->ordinal == ordinal)) {
+  if (mine && (ordinal < 0 || mine->ordinal == ordinal)) {
     const size_t inside = (size_t)((const char *)pointer - mine->begin);
     if (bytes <= mine->bytes - inside)
       found = heap.bytes + ((const char *)pointer - heap.addresses);
@@ -207,9 +206,9 @@ void *emulated_block(const void *pointer, size_t bytes, int ordinal) {
 }
 
 void *emulated_pointer(const void *pointer, int ordinal, const char *what) {
-  if (pointer == NULL) return NULL;
+  if (!pointer) return NULL;
   void *found = emulated_block(pointer, 1, ordinal);
-  if (found != NULL) return found;
+  if (found) return found;
   if (!emulated_is_pinned(pointer, 1)) {
     emulated_misuse("%s was handed %p, which is no live memory of device %d, and not pinned", what,
                     pointer, ordinal);

@@ -68,14 +68,14 @@ static void *stream_main(void *user) {
   tdm_cuda_stream stream = user;
   lock();
   for (;;) {
-    while (stream->first == NULL && !stream->stop)
+    while (!stream->first && !stream->stop)
       (void)pthread_cond_wait(&changed, &mutex);
     operation *mine = stream->first;
-    if (mine == NULL) break;
+    if (!mine) break;
     stream->first = mine->next;
-    if (stream->first == NULL) stream->end = &stream->first;
+    if (!stream->first) stream->end = &stream->first;
     stream->busy = true;
-    if (mine->work == NULL) {
+    if (!mine->work) {
       run_event(mine);
     } else {
       unlock();
@@ -94,7 +94,7 @@ static void *stream_main(void *user) {
 
 static operation *operation_create(void) {
   operation *made = calloc(1, sizeof(*made));
-  if (made == NULL) emulated_misuse("no memory");
+  if (!made) emulated_misuse("no memory");
   return made;
 }
 
@@ -106,7 +106,7 @@ static void append(tdm_cuda_stream stream, operation *mine) {
 }
 
 void emulated_enqueue(tdm_cuda_stream stream, void (*work)(void *data), void *data) {
-  if (stream == NULL) {
+  if (!stream) {
     work(data);
     free(data);
     return;
@@ -120,13 +120,13 @@ void emulated_enqueue(tdm_cuda_stream stream, void (*work)(void *data), void *da
 }
 
 int emulated_stream_ordinal(tdm_cuda_stream stream) {
-  return stream == NULL ? emulated_ordinal() : stream->ordinal;
+  return !stream ? emulated_ordinal() : stream->ordinal;
 }
 
 void emulated_stream_drain(tdm_cuda_stream stream) {
-  if (stream == NULL) return; /* runs at once */
+  if (!stream) return; /* runs at once */
   lock();
-  while (stream->first != NULL || stream->busy)
+  while (stream->first || stream->busy)
     (void)pthread_cond_wait(&changed, &mutex);
   unlock();
 }
@@ -136,7 +136,7 @@ tdm_cuda_code emulated_stream_create(tdm_cuda_stream *out) {
   *out = NULL;
   if (code != TDM_CUDA_SUCCESS) return code;
   tdm_cuda_stream stream = calloc(1, sizeof(*stream));
-  if (stream == NULL) emulated_misuse("no memory");
+  if (!stream) emulated_misuse("no memory");
   stream->end = &stream->first;
   stream->ordinal = emulated_ordinal();
   if (pthread_create(&stream->thread, NULL, stream_main, stream) != 0) {
@@ -170,7 +170,7 @@ tdm_cuda_code emulated_stream_synchronize(tdm_cuda_stream stream) {
 
 tdm_cuda_code emulated_stream_query(tdm_cuda_stream stream) {
   lock();
-  const bool idle = stream->first == NULL && !stream->busy;
+  const bool idle = !stream->first && !stream->busy;
   unlock();
   const tdm_cuda_code code = emulated_glance(stream->ordinal);
   if (code != TDM_CUDA_SUCCESS) return code;
@@ -182,7 +182,7 @@ tdm_cuda_code emulated_event_create(tdm_cuda_event *out) {
   *out = NULL;
   if (code != TDM_CUDA_SUCCESS) return code;
   tdm_cuda_event event = calloc(1, sizeof(*event));
-  if (event == NULL) emulated_misuse("no memory");
+  if (!event) emulated_misuse("no memory");
   event->references = 1;
   event->ordinal = emulated_ordinal();
   *out = event;
@@ -224,8 +224,8 @@ static void append_event(tdm_cuda_stream stream, tdm_cuda_event event, bool wait
   mine->event = event;
   mine->waits = waits;
   lock();
-  ++event->references;
-  if (!waits) ++event->recorded;
+  event->references++;
+  if (!waits) event->recorded++;
   mine->ticket = event->recorded;
   append(stream, mine);
   unlock();

@@ -8,7 +8,7 @@
 enum { ROOM = 4096, MARGIN = 256 };
 
 static void fill(unsigned char *memory, unsigned seed) {
-  for (unsigned i = 0; i < ROOM; ++i)
+  for (unsigned i = 0; i < ROOM; i++)
     memory[i] = (unsigned char)((i + seed) * 2654435761u >> 13);
 }
 
@@ -26,7 +26,7 @@ static void check(size_t to, size_t from, size_t bytes, size_t large_bytes) {
 static void every_alignment_and_size(void **state) {
   (void)state;
   static const size_t sizes[] = {0, 1, 15, 16, 63, 64, 65, 127, 128, 129, 200, 1000, 1024, 1500};
-  for (size_t i = 0; i < TDM_COUNT_OF(sizes); ++i)
+  for (size_t i = 0; i < TDM_COUNT_OF(sizes); i++)
     for (size_t to = 0; to < 70; to += 3)
       for (size_t from = 0; from < 70; from += 7) {
         check(MARGIN + to, ROOM / 2 + from, sizes[i], 0); /* past the caches */
@@ -36,7 +36,7 @@ static void every_alignment_and_size(void **state) {
 
 static void overlapping_sides_are_moved(void **state) {
   (void)state;
-  for (size_t distance = 0; distance < 200; ++distance) {
+  for (size_t distance = 0; distance < 200; distance++) {
     check(MARGIN + distance, MARGIN, 900, 0);
     check(MARGIN, MARGIN + distance, 900, 0);
   }

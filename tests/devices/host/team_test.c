@@ -24,7 +24,7 @@ static void cover(void *user, int64_t begin, int64_t end) {
   covered *work = user;
   if (begin % work->grain != 0 || begin >= end) atomic_store(&work->misaligned, true);
   if (end % work->grain != 0 && end != work->count) atomic_store(&work->misaligned, true);
-  for (int64_t i = begin; i < end; ++i)
+  for (int64_t i = begin; i < end; i++)
     atomic_fetch_add(&work->touched[i], 1);
   atomic_fetch_add(&work->calls, 1);
   if (!pthread_equal(pthread_self(), work->opener)) atomic_fetch_add(&work->others, 1);
@@ -45,7 +45,7 @@ static void run(tdm_team *team, covered *work, int64_t count, int64_t grain) {
   work->grain = grain;
   work->opener = pthread_self();
   tdm_team_run(team, count, grain, cover, work);
-  for (int64_t i = 0; i < 1000; ++i)
+  for (int64_t i = 0; i < 1000; i++)
     assert_int_equal(work->touched[i], i < count);
   assert_false(work->misaligned);
 }
@@ -91,7 +91,7 @@ static void ranges_run_at_the_same_time(void **state) {
   (void)state;
   tdm_team *team = make_team(2);
   bool met = false; /* a team whose thread comes late may rest for a while */
-  for (int repeat = 0; repeat < 2000 && !met; ++repeat) {
+  for (int repeat = 0; repeat < 2000 && !met; repeat++) {
     meeting both = {0};
     tdm_team_run(team, 2, 1, meet, &both);
     met = atomic_load(&both.met);
@@ -116,7 +116,7 @@ static void be_late(void *user, int64_t begin, int64_t end) {
   const struct timespec slow = {.tv_nsec = 3000000};
   if (other && atomic_load(&work->late)) (void)nanosleep(&slow, NULL);
   volatile double sum = 0;
-  for (int i = 0; i < 20000; ++i)
+  for (int i = 0; i < 20000; i++)
     sum = sum + i;
 }
 
@@ -129,7 +129,7 @@ static void a_late_thread_is_left_out_for_a_while(void **state) {
   (void)state;
   tdm_team *team = make_team(2);
   lateness work = {.opener = pthread_self(), .late = true};
-  for (int regions = 0; tdm_team_active(team) == 2; ++regions) {
+  for (int regions = 0; tdm_team_active(team) == 2; regions++) {
     assert_true(regions < 500);
     run_late(team, &work);
   }
@@ -154,12 +154,12 @@ static void a_team_shrinks_by_one_thread(void **state) {
   lateness work = {.opener = pthread_self(), .late = true};
   covered *all = malloc(sizeof(*all));
   assert_non_null(all);
-  for (int regions = 0; tdm_team_active(team) == 3; ++regions) {
+  for (int regions = 0; tdm_team_active(team) == 3; regions++) {
     assert_true(regions < 500);
     run_late(team, &work);
   }
   assert_int_equal(tdm_team_active(team), 2);
-  for (int i = 0; i < 40; ++i)
+  for (int i = 0; i < 40; i++)
     run(team, all, 777, 1);
   free(all);
   tdm_team_destroy(team);

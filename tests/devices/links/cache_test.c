@@ -39,7 +39,7 @@ static tdm_context *make_context(const char *sim) {
                                        .sim_devices = 1,
                                        .sim = sim};
   tdm_context *context = tdm_context_create(&options);
-  if (context == NULL) fail_msg("no context: %s", tdm_last_message());
+  if (!context) fail_msg("no context: %s", tdm_last_message());
   return context;
 }
 
@@ -58,7 +58,7 @@ static void write_file(const char *path, const char *text, size_t bytes) {
 
 static size_t read_file(const char *path, char *text) {
   FILE *file = fopen(path, "r");
-  if (file == NULL) fail_msg("%s is not there", path);
+  if (!file) fail_msg("%s is not there", path);
   const size_t bytes = fread(text, 1, TEXT_BYTES - 1, file);
   (void)fclose(file);
   text[bytes] = '\0';
@@ -84,12 +84,12 @@ static void assert_same(const tdm_link_estimate *a, const tdm_link_estimate *b) 
   assert_true(close_to(a->link.bytes_per_ns, b->link.bytes_per_ns));
   assert_true(close_to(a->latency_error_ns, b->latency_error_ns));
   assert_true(close_to(a->ns_per_byte_error, b->ns_per_byte_error));
-  for (size_t i = 0; i < TDM_LINK_DISTANCES; ++i)
+  for (size_t i = 0; i < TDM_LINK_DISTANCES; i++)
     assert_true(close_to(a->distances[i], b->distances[i]));
   assert_int_equal(a->knot_count, b->knot_count);
-  for (uint32_t i = 0; i < a->knot_count; ++i) {
+  for (uint32_t i = 0; i < a->knot_count; i++) {
     assert_true(close_to(a->knots[i].bytes, b->knots[i].bytes));
-    for (size_t k = 0; k < TDM_LINK_STATES; ++k)
+    for (size_t k = 0; k < TDM_LINK_STATES; k++)
       assert_true(close_to(a->knots[i].ratios[k], b->knots[i].ratios[k]));
   }
 }
@@ -230,7 +230,7 @@ static void write_good_file(void) {
   const tdm_device *ends[2] = {test_device(context, "cpu:0"), test_device(context, "sim:0")};
   tdm_link_set set;
   assert_ok(tdm_link_set_init(&set, tdm_context_links(context)));
-  for (size_t i = 0; i < 4; ++i)
+  for (size_t i = 0; i < 4; i++)
     *tdm_link_set_at(&set, ends[i % 2], ends[1 - i % 2], i / 2 == 1) = estimate;
   tdm_link_set_publish(&set);
   tdm_link_set_deinit(&set);
@@ -257,7 +257,7 @@ static tdm_status load_text(tdm_context *context, const char *text, size_t bytes
 static tdm_status load_with(tdm_context *context, const char *part, const char *by) {
   static char text[2 * TEXT_BYTES];
   const char *at = strstr(good, part);
-  if (at == NULL) fail_msg("the file has no %s", part);
+  if (!at) fail_msg("the file has no %s", part);
   const int length =
       snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - good), good, by, at + strlen(part));
   return load_text(context, text, (size_t)length);
@@ -306,7 +306,7 @@ static void every_field_is_checked(void **state) {
       {"\"knots\": [", "\"knots\": [[1, 1, 1, 1, 1]], \"x\": ["},
       {"\"knots\": [", "\"knots\": {}, \"x\": ["},
   };
-  for (size_t i = 0; i < TDM_COUNT_OF(changes); ++i) {
+  for (size_t i = 0; i < TDM_COUNT_OF(changes); i++) {
     const tdm_status status = load_with(context, changes[i][0], changes[i][1]);
     if (status != TDM_CORRUPT_DATA) {
       fail_msg("%s for %s is %s", changes[i][1], changes[i][0], tdm_status_name(status));
@@ -331,7 +331,7 @@ static void whatever_is_in_a_file_is_survived(void **state) {
   assert_status(load_text(context, "3", 1), TDM_CORRUPT_DATA);
   /* One byte wrong may still be a file, of numbers within bounds. */
   uint64_t random = 3;
-  for (size_t i = 0; i < 400; ++i) {
+  for (size_t i = 0; i < 400; i++) {
     static char text[TEXT_BYTES];
     memcpy(text, good, good_bytes);
     random = random * 6364136223846793005u + 1442695040888963407u;
@@ -370,8 +370,8 @@ static void what_is_no_file_is_refused(void **state) {
 
 int main(void) {
   const char *temporary = getenv("TEST_TMPDIR");
-  (void)snprintf(folder, sizeof(folder), "%s/links.XXXXXX", temporary != NULL ? temporary : "/tmp");
-  if (mkdtemp(folder) == NULL) return 1;
+  (void)snprintf(folder, sizeof(folder), "%s/links.XXXXXX", temporary ? temporary : "/tmp");
+  if (!mkdtemp(folder)) return 1;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_saved_is_loaded_by_the_next_context),
       cmocka_unit_test(another_machines_file_is_not_used),

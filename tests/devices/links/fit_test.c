@@ -23,7 +23,7 @@ static double uniform(uint64_t *random) {
 /* Sizes 1 KiB to 64 MiB. */
 static void make_samples(tdm_link truth, noise kind, uint64_t seed, tdm_link_sample *samples) {
   uint64_t random = seed * 977 + 5;
-  for (size_t i = 0; i < MOST; ++i) {
+  for (size_t i = 0; i < MOST; i++) {
     const double bytes = ldexp(1024, (int)(i % SIZES));
     double ns = truth.latency_ns + bytes / truth.bytes_per_ns;
     ns *= 1 + kind.relative * (2 * uniform(&random) - 1);
@@ -57,7 +57,7 @@ static void exact_copies_give_the_exact_line(void **state) {
 /* In how many of TRIALS the truth lies within the stated uncertainty, and is it a useful one? */
 static void assert_recovers(tdm_link truth, noise kind, double widest) {
   size_t right = 0;
-  for (size_t trial = 0; trial < TRIALS; ++trial) {
+  for (size_t trial = 0; trial < TRIALS; trial++) {
     tdm_link_sample samples[MOST];
     tdm_link_estimate estimate;
     make_samples(truth, kind, trial, samples);
@@ -95,10 +95,10 @@ static void a_bend_is_kept_in_the_prediction(void **state) {
   tdm_link_sample samples[MOST];
   tdm_link_estimate estimate;
   make_samples((tdm_link){1000, 20}, (noise){.relative = 0.02, .bad_size = 3}, 1, samples);
-  for (size_t i = 0; i < MOST; ++i) /* beyond a cache copies are three times as slow */
+  for (size_t i = 0; i < MOST; i++) /* beyond a cache copies are three times as slow */
     if (samples[i].bytes > 4e6) samples[i].ns *= 3;
   assert_ok(tdm_link_fit(samples, MOST, &estimate));
-  for (size_t i = 0; i < SIZES; ++i) {
+  for (size_t i = 0; i < SIZES; i++) {
     const double bytes = ldexp(1024, (int)i);
     const double truth = (1000 + bytes / 20) * (bytes > 4e6 ? 3 : 1);
     assert_true(fabs(tdm_link_predict_ns(&estimate, bytes) / truth - 1) < 0.1);
@@ -111,9 +111,9 @@ static void distance_is_kept_in_the_prediction(void **state) {
   tdm_link_estimate estimate;
   make_samples((tdm_link){1000, 20}, (noise){.bad_size = SIZES}, 1, samples);
   assert_ok(tdm_link_fit(samples, MOST, &estimate));
-  for (size_t k = 1; k < TDM_LINK_STATES; ++k) {
+  for (size_t k = 1; k < TDM_LINK_STATES; k++) {
     make_samples((tdm_link){1000, 20}, (noise){.bad_size = SIZES}, 1, samples);
-    for (size_t i = 0; i < MOST; ++i) /* twice, four, eight times as slow */
+    for (size_t i = 0; i < MOST; i++) /* twice, four, eight times as slow */
       samples[i].ns *= 1 << k;
     assert_ok(tdm_link_fit_state(samples, MOST, k, &estimate));
   }
@@ -124,12 +124,12 @@ static void distance_is_kept_in_the_prediction(void **state) {
   memcpy(estimate.distances, distances, sizeof(distances));
   const double touched[][2] = {{0, 1},   {1e6, 1},  {1e7, 1.5}, {1e8, 2},
                                {1e9, 3}, {1e10, 4}, {1e12, 4}};
-  for (size_t i = 0; i < TDM_COUNT_OF(touched); ++i) {
+  for (size_t i = 0; i < TDM_COUNT_OF(touched); i++) {
     const double ns = tdm_link_predict_after_ns(&estimate, 3e6, touched[i][0], false);
     assert_true(fabs(ns / (touched[i][1] * near_ns) - 1) < 1e-3);
   }
   const double stale[][2] = {{0, 1}, {1e8, 1}, {1e9, 4.5}, {1e10, 8}, {1e12, 8}};
-  for (size_t i = 0; i < TDM_COUNT_OF(stale); ++i) {
+  for (size_t i = 0; i < TDM_COUNT_OF(stale); i++) {
     const double ns = tdm_link_predict_after_ns(&estimate, 3e6, stale[i][0], true);
     assert_true(fabs(ns / (stale[i][1] * near_ns) - 1) < 1e-3);
   }
@@ -168,7 +168,7 @@ static void what_cannot_be_fitted_is_refused(void **state) {
   tdm_link_sample endless[2] = {{1000, 50}, {2000, INFINITY}};
   assert_status(tdm_link_fit(endless, 2, &estimate), TDM_INVALID_ARGUMENT);
   tdm_link_sample many[TDM_LINK_MOST_KNOTS + 1];
-  for (size_t i = 0; i < TDM_COUNT_OF(many); ++i)
+  for (size_t i = 0; i < TDM_COUNT_OF(many); i++)
     many[i] = (tdm_link_sample){.bytes = 1 + (double)i, .ns = 5};
   assert_status(tdm_link_fit(many, TDM_COUNT_OF(many), &estimate), TDM_INVALID_ARGUMENT);
 }

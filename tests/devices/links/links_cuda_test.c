@@ -14,7 +14,7 @@ static tdm_context *make_context(void) {
   const tdm_context_options options = {
       .struct_size = sizeof(options), .cpu_devices = 1, .sim_devices = 1};
   tdm_context *context = tdm_context_create(&options);
-  if (context == NULL) fail_msg("no context: %s", tdm_last_message());
+  if (!context) fail_msg("no context: %s", tdm_last_message());
   return context;
 }
 
@@ -56,7 +56,7 @@ static void every_failed_call_is_survived(void **state) {
     const tdm_status status = tdm_links_calibrate(context, &small, &known_count);
     emulation_fail_at(0, EMULATED_LOST, false);
     if (status != TDM_OK) {
-      ++failures;
+      failures++;
       assert_int_equal(known_count, 0);
       assert_message("calibrating the link from");
       assert_int_equal(origin_of(context, "cpu:0", "cuda:0", false), TDM_LINK_MODELLED);

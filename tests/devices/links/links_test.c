@@ -31,7 +31,7 @@ static void before_calibrating_the_model_answers(void **state) {
   (void)state;
   tdm_context *context = test_context(slow_link);
   const char *const pairs[][2] = {{"cpu:0", "sim:0"}, {"sim:1", "cpu:1"}, {"sim:0", "sim:1"}};
-  for (size_t i = 0; i < TDM_COUNT_OF(pairs); ++i) {
+  for (size_t i = 0; i < TDM_COUNT_OF(pairs); i++) {
     const tdm_link_estimate estimate = estimate_of(context, pairs[i][0], pairs[i][1], i == 0);
     assert_int_equal(estimate.origin, TDM_LINK_MODELLED);
     assert_string_equal(tdm_link_origin_name(estimate.origin), "modelled");
@@ -51,7 +51,7 @@ static void a_modelled_link_is_recovered(void **state) {
   assert_ok(tdm_links_calibrate(context, &quick, &known_count));
   /* cpu - cpu and sim - sim both ways, four crossing pairs both ways, pageable and pinned. */
   assert_int_equal(known_count, 2 + 2 + 4 * 2 * 2);
-  for (int kind = 0; kind < 4; ++kind) {
+  for (int kind = 0; kind < 4; kind++) {
     const bool pinned = kind % 2 == 1;
     const tdm_link_estimate estimate = kind < 2 ? estimate_of(context, "cpu:0", "sim:1", pinned)
                                                 : estimate_of(context, "sim:1", "cpu:0", pinned);
@@ -73,7 +73,7 @@ static void a_modelled_link_is_recovered(void **state) {
   assert_int_equal(host.origin, TDM_LINK_CALIBRATED);
   assert_true(tdm_link_predict_ns(&host, 1e5) > 0);
   assert_true(tdm_link_predict_after_ns(&host, 1e5, 1e9, true) > 0);
-  for (size_t i = 0; i < TDM_LINK_DISTANCES; ++i)
+  for (size_t i = 0; i < TDM_LINK_DISTANCES; i++)
     assert_true(host.distances[i] == (double)(1024 * KIBIBYTE >> (i == 2 ? 0 : i == 1 ? 2 : 5)));
   const tdm_link_estimate upload = estimate_of(context, "cpu:0", "sim:1", true);
   assert_true(upload.distances[TDM_LINK_DISTANCES - 1] == 0);
@@ -82,7 +82,7 @@ static void a_modelled_link_is_recovered(void **state) {
 
 static void assert_all_modelled(tdm_context *context) {
   const size_t count = tdm_device_count(context);
-  for (size_t i = 0; i < 2 * count * count; ++i) {
+  for (size_t i = 0; i < 2 * count * count; i++) {
     tdm_link_estimate estimate;
     tdm_context_link(context, tdm_context_device(context, i / 2 / count),
                      tdm_context_device(context, i / 2 % count), i % 2 == 1, &estimate);
@@ -97,7 +97,7 @@ static tdm_context *small_context(void) {
                                        .sim_devices = 1,
                                        .sim = "latency_us=0,gigabytes_per_second=0"};
   tdm_context *context = tdm_context_create(&options);
-  if (context == NULL) fail_msg("no context: %s", tdm_last_message());
+  if (!context) fail_msg("no context: %s", tdm_last_message());
   return context;
 }
 
@@ -198,7 +198,7 @@ static void links_are_read_while_they_change(void **state) {
   const tdm_links_calibration small = {
       .least_bytes = KIBIBYTE, .most_bytes = 2 * KIBIBYTE, .copies = 5};
   size_t known_count = 0;
-  for (size_t i = 0; i < 3; ++i)
+  for (size_t i = 0; i < 3; i++)
     assert_ok(tdm_links_calibrate(context, &small, &known_count));
   atomic_store(&reading.stop, true);
   (void)pthread_join(thread, NULL);
@@ -212,7 +212,7 @@ static void bad_options_are_refused(void **state) {
   size_t known_count = 0;
   const tdm_links_calibration bad[] = {
       {.copies = 4}, {.copies = 65}, {.least_bytes = 4096, .most_bytes = 4096}};
-  for (size_t i = 0; i < TDM_COUNT_OF(bad); ++i) {
+  for (size_t i = 0; i < TDM_COUNT_OF(bad); i++) {
     assert_status(tdm_links_calibrate(context, &bad[i], &known_count), TDM_INVALID_ARGUMENT);
   }
   tdm_context_release(context);

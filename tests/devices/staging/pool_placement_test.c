@@ -19,9 +19,9 @@ static void churn(tdm_pool *pool, tdm_device *const *devices, size_t device_coun
                   void *user) {
   tdm_staging *out[MOST_OUT] = {NULL};
   uint64_t random = 7;
-  for (size_t i = 0; i < REQUESTS; ++i) {
+  for (size_t i = 0; i < REQUESTS; i++) {
     const size_t slot = draw(&random) % MOST_OUT;
-    if (out[slot] != NULL) tdm_pool_give_back(pool, out[slot], NULL, 0);
+    if (out[slot]) tdm_pool_give_back(pool, out[slot], NULL, 0);
     tdm_device *device = devices[draw(&random) % device_count];
     const size_t bytes = 1 + draw(&random) % ((size_t)PAGE << draw(&random) % 6);
     assert_ok(tdm_pool_take(pool, device, bytes, &out[slot]));
@@ -55,7 +55,7 @@ static void every_buffer_lies_on_the_node_asked_for(void **state) {
   }
   tdm_device *devices[4] = {test_device(context, "cpu:0"), test_device(context, "cpu:1"),
                             test_device(context, "sim:0"), test_device(context, "sim:1")};
-  for (size_t i = 0; i < 4; ++i)
+  for (size_t i = 0; i < 4; i++)
     assert_true(devices[i]->node >= 0);
   tdm_pool *pool = test_pool(context, &(tdm_pool_options){.cap_bytes = 8 << 20});
   churn(pool, devices, 4, verify_by_the_kernel, (void *)(uintptr_t)topology);
@@ -144,11 +144,11 @@ static void a_wrong_node_is_detected_when_made(void **state) {
 static void a_system_that_keeps_misplacing_is_told_once(void **state) {
   (void)state;
   const int reports[] = {1, TDM_NODE_SEVERAL};
-  for (size_t i = 0; i < TDM_COUNT_OF(reports); ++i) {
+  for (size_t i = 0; i < TDM_COUNT_OF(reports); i++) {
     lying_pool lying;
     lying_pool_init(&lying, (test_system){.reported = reports[i]});
     uint64_t seen = 0;
-    for (int taken = 1; taken <= 3; ++taken) {
+    for (int taken = 1; taken <= 3; taken++) {
       tdm_staging *staging = NULL;
       assert_ok(tdm_pool_take(lying.pool, &lying.pinner.device, PAGE, &staging));
       assert_int_equal(staging->node, reports[i]);
@@ -170,7 +170,7 @@ static void a_system_that_keeps_misplacing_is_told_once(void **state) {
 
 static void a_wrong_node_is_detected_at_reuse(void **state) {
   (void)state;
-  for (size_t page = 1; page <= 4; ++page) {
+  for (size_t page = 1; page <= 4; page++) {
     lying_pool lying;
     lying_pool_init(&lying, (test_system){.reported = TEST_TRUTH});
     tdm_staging *staging = NULL;
@@ -192,7 +192,7 @@ static void a_system_that_does_not_tell_is_believed(void **state) {
   (void)state;
   lying_pool lying;
   lying_pool_init(&lying, (test_system){.reported = TDM_NODE_UNKNOWN});
-  for (size_t i = 0; i < 2; ++i) {
+  for (size_t i = 0; i < 2; i++) {
     tdm_staging *staging = NULL;
     assert_ok(tdm_pool_take(lying.pool, &lying.pinner.device, PAGE, &staging));
     assert_int_equal(staging->node, TDM_NODE_UNKNOWN); /* and nobody claims to know */

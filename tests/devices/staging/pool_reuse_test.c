@@ -66,7 +66,7 @@ static void upload_end(upload *one, uint64_t expected) {
                            .address = (tdm_address)words,
                            .bytes = BYTES};
   assert_ok(tdm_context_copy(device->context, &one->target, &host, BYTES));
-  for (size_t i = 0; i < WORDS; ++i)
+  for (size_t i = 0; i < WORDS; i++)
     assert_int_equal(words[i], expected + i);
   device->ops->release(device, &one->target);
 }
@@ -80,17 +80,17 @@ static void contents_survive(const char *sim_settings) {
   upload *uploads = calloc(COPIES, sizeof(*uploads));
   assert_non_null(uploads);
   atomic_store(&settled_count, 0);
-  for (size_t i = 0; i < COPIES; ++i) {
+  for (size_t i = 0; i < COPIES; i++) {
     tdm_device *device = devices[i / 7 % 2]; /* a change of device frees the other's buffers */
     tdm_staging *staging = NULL;
     assert_ok(tdm_pool_take(pool, device, BYTES, &staging));
-    for (size_t k = 0; k < WORDS; ++k)
+    for (size_t k = 0; k < WORDS; k++)
       ((uint64_t *)staging->memory)[k] = i * 1000003 + k;
     upload_begin(&uploads[i], pool, device, staging);
   }
   while (atomic_load(&settled_count) < COPIES)
     sleep_ns(100000);
-  for (size_t i = 0; i < COPIES; ++i)
+  for (size_t i = 0; i < COPIES; i++)
     upload_end(&uploads[i], i * 1000003);
   const tdm_pool_counters counters = test_counters(pool);
   assert_int_equal(counters.taken, COPIES);
@@ -175,7 +175,7 @@ typedef struct pool_user {
 static void *use_pool(void *argument) {
   const pool_user *user = argument;
   uint64_t random = user->seed;
-  for (size_t i = 0; i < TURNS; ++i) {
+  for (size_t i = 0; i < TURNS; i++) {
     random = random * 6364136223846793005u + 1442695040888963407u;
     const size_t bytes = 1 + (random >> 33) % BYTES;
     tdm_staging *staging = NULL;
@@ -185,10 +185,10 @@ static void *use_pool(void *argument) {
       continue;
     }
     uint64_t *words = staging->memory;
-    for (size_t k = 0; k < staging->bytes / 8; ++k)
+    for (size_t k = 0; k < staging->bytes / 8; k++)
       words[k] = random + k;
     bool right = tdm_pool_is_pinned(user->pool, user->device, words, bytes);
-    for (size_t k = 0; k < staging->bytes / 8; ++k)
+    for (size_t k = 0; k < staging->bytes / 8; k++)
       right = right && words[k] == random + k;
     if (!right) (void)atomic_fetch_add(user->failures, 1);
     tdm_pool_give_back(user->pool, staging, NULL, 0);
@@ -204,14 +204,14 @@ static void threads_share_a_pool(void **state) {
   _Atomic uint32_t failures = 0;
   pthread_t threads[THREADS];
   pool_user users[THREADS];
-  for (size_t i = 0; i < THREADS; ++i) {
+  for (size_t i = 0; i < THREADS; i++) {
     users[i] = (pool_user){.pool = pool,
                            .device = test_device(context, i % 2 == 0 ? "sim:0" : "sim:1"),
                            .seed = i + 1,
                            .failures = &failures};
     assert_ok(tdm_thread_start(&threads[i], "user", use_pool, &users[i]));
   }
-  for (size_t i = 0; i < THREADS; ++i)
+  for (size_t i = 0; i < THREADS; i++)
     (void)pthread_join(threads[i], NULL);
   assert_int_equal(atomic_load(&failures), 0); /* there is always room for a buffer each */
   const tdm_pool_counters counters = test_counters(pool);

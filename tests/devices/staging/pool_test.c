@@ -25,7 +25,7 @@ static tdm_context *logging_context(log_record *record) {
   const tdm_context_options options = {
       .struct_size = sizeof(options), .log = record_log, .log_user = record};
   tdm_context *context = tdm_context_create(&options);
-  if (context == NULL) fail_msg("no context: %s", tdm_last_message());
+  if (!context) fail_msg("no context: %s", tdm_last_message());
   return context;
 }
 
@@ -130,7 +130,7 @@ static void the_cap_holds(void **state) {
   tdm_device *sim = test_device(context, "sim:0");
   tdm_pool *pool = test_pool(context, &(tdm_pool_options){.cap_bytes = 8 * PAGE, .exact = true});
   tdm_staging *staging[8] = {NULL};
-  for (size_t i = 0; i < 8; ++i)
+  for (size_t i = 0; i < 8; i++)
     assert_ok(tdm_pool_take(pool, sim, PAGE, &staging[i]));
   tdm_staging *more = staging[0];
   assert_status(tdm_pool_take(pool, sim, 1, &more), TDM_OUT_OF_MEMORY);
@@ -138,7 +138,7 @@ static void the_cap_holds(void **state) {
   assert_message("the cap is 32768 bytes and 32768 are in use");
   assert_status(tdm_pool_try_take(pool, sim, 1, &more), TDM_OUT_OF_MEMORY);
   /* Kept ones of another size make room; no more of them than needed. */
-  for (size_t i = 0; i < 4; ++i)
+  for (size_t i = 0; i < 4; i++)
     tdm_pool_give_back(pool, staging[i], NULL, 0);
   assert_ok(tdm_pool_take(pool, sim, 3 * PAGE, &more));
   assert_int_equal(test_counters(pool).released, 3);
@@ -188,7 +188,7 @@ static void refused_pins_are_told_once(void **state) {
   pinner.answer = TDM_OUT_OF_MEMORY;
   tdm_pool *pool = test_pool(context, &(tdm_pool_options){.system = &doubles});
   tdm_staging *staging[3] = {NULL};
-  for (size_t i = 0; i < 3; ++i) {
+  for (size_t i = 0; i < 3; i++) {
     assert_ok(tdm_pool_take(pool, &pinner.device, PAGE, &staging[i]));
     assert_false(staging[i]->pinned);
     assert_int_equal(staging[i]->node, pinner.device.node);
@@ -223,7 +223,7 @@ static void refused_binds_are_told_once(void **state) {
   test_pinner_init(&pinner, context);
   tdm_pool *pool = test_pool(context, &(tdm_pool_options){.system = &doubles});
   tdm_staging *staging = NULL;
-  for (size_t i = 0; i < 3; ++i) {
+  for (size_t i = 0; i < 3; i++) {
     assert_ok(tdm_pool_take(pool, &pinner.device, PAGE, &staging));
     assert_true(staging->pinned);
     assert_int_equal(staging->node, 5); /* where it is, not where it was wanted */
@@ -282,9 +282,9 @@ static void every_failed_allocation_is_survived(void **state) {
     if (status == TDM_OK) status = tdm_pool_take(pool, sim, 2 * PAGE, &staging);
     const bool failed = tdm_faulty_allocator_failures(faulty) > 0;
     /* A driver short of memory refuses to pin, which is no error but is told. */
-    const bool refused = pool != NULL && test_counters(pool).refused_pins > 0;
+    const bool refused = pool && test_counters(pool).refused_pins > 0;
     assert_true(failed == (status != TDM_OK || refused));
-    assert_true(status == TDM_OK || staging == NULL);
+    assert_true(status == TDM_OK || !staging);
     tdm_pool_destroy(pool);
     if (!failed) break;
   } while (n < 100);

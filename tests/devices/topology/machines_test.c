@@ -18,7 +18,7 @@ static void open_machine(machine *one, const char *name) {
   char path[128];
   (void)snprintf(path, sizeof(path), "tests/devices/machines/%s.xml", name);
   FILE *file = fopen(path, "r");
-  if (file == NULL) fail_msg("%s is not there", path);
+  if (!file) fail_msg("%s is not there", path);
   const size_t bytes = fread(text, 1, sizeof(text) - 1, file);
   text[bytes] = '\0';
   (void)fclose(file);
@@ -36,10 +36,10 @@ typedef struct expected_device {
 static void assert_devices(const machine *one, const expected_device *expected) {
   tdm_core_range ranges[16];
   size_t count = 0;
-  while (expected[count].units != NULL)
-    ++count;
+  while (expected[count].units)
+    count++;
   tdm_topology_divide(one->topology, count, 0, false, ranges);
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; i++) {
     char text[64];
     assert_string_equal(tdm_topology_range_text(one->topology, &ranges[i], text, sizeof(text)),
                         expected[i].units);
@@ -128,7 +128,7 @@ static void eight_gpus_over_two_sockets(void **state) {
   open_machine(&eight, "eight_gpus");
   const char *const bus_ids[8] = {"0000:1b:00.0", "0000:43:00.0", "0000:52:00.0", "0000:61:00.0",
                                   "0000:9d:00.0", "0000:c3:00.0", "0000:d1:00.0", "0000:df:00.0"};
-  for (int i = 0; i < 8; ++i)
+  for (int i = 0; i < 8; i++)
     assert_int_equal(near_pci(&eight, bus_ids[i]), i / 4);
   assert_int_equal(near_pci(&eight, "0000:05:00.0"), TDM_NODE_UNKNOWN); /* as near to either */
   assert_devices(&eight, (const expected_device[]){{"0-7", 0}, {"8-15", 1}, {NULL, 0}});
@@ -163,7 +163,7 @@ static void machines_have_keys_of_their_own(void **state) {
   const char *const names[] = {"two_sockets", "sub_numa",  "memory_only",   "hbm_alone",
                                "eight_gpus",  "container", "container_node"};
   uint64_t keys[TDM_COUNT_OF(names)];
-  for (size_t i = 0; i < TDM_COUNT_OF(names); ++i) {
+  for (size_t i = 0; i < TDM_COUNT_OF(names); i++) {
     machine one;
     open_machine(&one, names[i]);
     keys[i] = tdm_topology_key(one.topology);
@@ -171,7 +171,7 @@ static void machines_have_keys_of_their_own(void **state) {
     open_machine(&one, names[i]);
     assert_true(tdm_topology_key(one.topology) == keys[i]);
     tdm_topology_destroy(one.topology);
-    for (size_t k = 0; k < i; ++k)
+    for (size_t k = 0; k < i; k++)
       assert_true(keys[k] != keys[i]);
   }
 }

@@ -22,7 +22,7 @@ static void assert_division(const char *machine, size_t cpus, size_t sims, bool 
   tdm_topology *topology = make(machine);
   tdm_core_range ranges[16];
   tdm_topology_divide(topology, cpus, sims, sims_have_cores, ranges);
-  for (size_t i = 0; i < cpus + sims; ++i) {
+  for (size_t i = 0; i < cpus + sims; i++) {
     char text[64];
     tdm_topology_range_text(topology, &ranges[i], text, sizeof(text));
     if (strcmp(text, expected[i]) != 0) {
@@ -71,7 +71,7 @@ static void sharing_is_told(void **state) {
   assert_true(ranges[1].shared);
   assert_int_equal(ranges[1].count, 1);
   tdm_topology_divide(topology, 3, 1, true, ranges);
-  for (size_t i = 0; i < 4; ++i) {
+  for (size_t i = 0; i < 4; i++) {
     assert_true(ranges[i].shared);
     assert_int_equal(ranges[i].count, 1);
   }

@@ -272,8 +272,7 @@ static void every_pass_can_be_printed(void **unused) {
     char *text = printed(session, tdm_session_print_pass, passes[i], TDM_PLAN_TEXT);
     assert_non_null(strstr(text, "embedding"));
     /* Only from the pass on that makes them are there transfers. */
-    assert_true((i >= 3) == (strstr(text, "transfer     ") != NULL ||
-                             strstr(text, "transfer           ") != NULL));
+    assert_true((i >= 3) == (strstr(text, "transfer     ") || strstr(text, "transfer           ")));
     free(text);
     text = printed(session, tdm_session_print_pass, passes[i], TDM_PLAN_DOT);
     assert_dot(text);

@@ -22,10 +22,10 @@ typedef struct model {
 } model;
 
 static void model_begin(model *made, const char *zones, const char *place) {
-  if (zones != NULL) assert_int_equal(setenv("TANDEM_RED_ZONES", zones, 1), 0);
+  if (zones) assert_int_equal(setenv("TANDEM_RED_ZONES", zones, 1), 0);
   made->context = tdm_context_create(NULL);
   assert_int_equal(unsetenv("TANDEM_RED_ZONES"), 0);
-  if (made->context == NULL) fail_msg("%s", tdm_last_message());
+  if (!made->context) fail_msg("%s", tdm_last_message());
   made->graph = tdm_graph_create(made->context);
   const tdm_value x = tdm_input(made->graph, "x", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH));
   const tdm_value y = tdm_relu(made->graph, "relu", tdm_linear(made->graph, "linear", x, 7));
@@ -40,7 +40,7 @@ static void model_begin(model *made, const char *zones, const char *place) {
                                        .seed = 7,
                                        .depth = 2};
   made->session = tdm_session_create(made->graph, &options);
-  if (made->session == NULL) fail_msg("%s", tdm_last_message());
+  if (!made->session) fail_msg("%s", tdm_last_message());
   float values[ROWS * WIDTH];
   for (int i = 0; i < ROWS * WIDTH; i++)
     values[i] = (float)(i % 7) - 3;
@@ -140,7 +140,7 @@ static bool overrun_dies(const char *zones) {
   const pid_t child = fork();
   assert_true(child >= 0);
   if (child == 0) {
-    if (freopen("/dev/null", "w", stderr) == NULL) _exit(2);
+    if (!freopen("/dev/null", "w", stderr)) _exit(2);
     if (setenv("TANDEM_RED_ZONES", zones, 1) != 0) _exit(3);
     tdm_context *context = tdm_context_create(NULL);
     tdm_device *device = tdm_context_find_device(context, "cuda:0");

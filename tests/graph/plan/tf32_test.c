@@ -9,10 +9,10 @@
 static const float factor = 1 + 0x1p-11f;
 
 static tdm_context *context_with(int tf32, const char *variable) {
-  if (variable != NULL) assert_int_equal(setenv("TANDEM_TF32", variable, 1), 0);
+  if (variable) assert_int_equal(setenv("TANDEM_TF32", variable, 1), 0);
   tdm_context *context = tdm_context_create(
       &(tdm_context_options){.struct_size = sizeof(tdm_context_options), .tf32 = tf32});
-  if (variable != NULL) assert_int_equal(unsetenv("TANDEM_TF32"), 0);
+  if (variable) assert_int_equal(unsetenv("TANDEM_TF32"), 0);
   return context;
 }
 
@@ -25,7 +25,7 @@ static float product_on(tdm_context *context, const char *device, bool determini
   const tdm_session_options options = {.struct_size = sizeof(options),
                                        .deterministic = deterministic};
   tdm_session *session = tdm_session_create(graph, &options);
-  if (session == NULL) fail_msg("no session: %s", tdm_last_message());
+  if (!session) fail_msg("no session: %s", tdm_last_message());
   tdm_graph_release(graph);
   tdm_tensor *fed = tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(2, 1, 1), &factor);
   const tdm_feed feed = {.name = "x", .tensor = fed};
@@ -41,7 +41,7 @@ static float product_on(tdm_context *context, const char *device, bool determini
 
 static bool rounds(int tf32, const char *variable, bool deterministic) {
   tdm_context *context = context_with(tf32, variable);
-  if (context == NULL) fail_msg("no context: %s", tdm_last_message());
+  if (!context) fail_msg("no context: %s", tdm_last_message());
   const float exact = product_on(context, "cpu:0", false);
   const float product = product_on(context, "cuda:0", deterministic);
   tdm_context_release(context);

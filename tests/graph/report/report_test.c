@@ -77,7 +77,7 @@ static char *report(size_t i) {
 
 /* Of two reports the text up to what a plan that is made anew says of its making. */
 static void assert_same_report(size_t i, const char *a, const char *b) {
-  if (reports[i].pass == NULL || reports[i].format != TDM_PLAN_TEXT) assert_string_equal(a, b);
+  if (!reports[i].pass || reports[i].format != TDM_PLAN_TEXT) assert_string_equal(a, b);
 }
 
 static void a_full_device_says_so(void **state) {

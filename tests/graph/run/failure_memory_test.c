@@ -184,7 +184,7 @@ static void every_allocation_of_the_context(void **unused) {
       tdm_context *context = make_context(&sweep.allocator);
       const bool failed = tdm_faulty_allocator_failures(sweep.faulty) > 0;
       if (failed) (void)told();
-      assert_true(failed == (context == NULL));
+      assert_true(failed == (!context));
       tdm_faulty_allocator_arm(sweep.faulty, 0, false);
       tdm_context_release(context);
       assert_int_equal(tdm_faulty_allocator_outstanding_bytes(sweep.faulty), 0);
@@ -207,7 +207,7 @@ static void every_allocation_of_the_start(void **unused) {
     tdm_faulty_allocator_arm(sweep.faulty, n, false);
     tdm_session *session = tdm_session_create(graph, NULL);
     const bool failed = tdm_faulty_allocator_failures(sweep.faulty) > 0;
-    assert_true(failed == (session == NULL));
+    assert_true(failed == (!session));
     if (failed) assert_message("memory");
     tdm_faulty_allocator_arm(sweep.faulty, 0, false);
     if (failed) { /* the next one finds everything in order */

@@ -91,7 +91,7 @@ static void backward(struct chain *chain) {
 tdm_status model_schedule(tdm_schedule *schedule, struct model model) {
   const size_t bytes = ((size_t)model.layers * 3 + 1) * sizeof(uint32_t);
   uint32_t *numbers = tdm_allocate(schedule->allocator, bytes, "a test's model");
-  if (numbers == NULL) return TDM_OUT_OF_MEMORY;
+  if (!numbers) return TDM_OUT_OF_MEMORY;
   struct chain chain = {.builder = {schedule, TDM_OK},
                         .numbers = numbers_of("model_schedule", model.seed),
                         .model = model,

@@ -21,7 +21,7 @@ struct oracle {
 
 static void *zeroed(size_t count, size_t bytes) {
   void *memory = calloc(count == 0 ? 1 : count, bytes);
-  if (memory == NULL) abort();
+  if (!memory) abort();
   return memory;
 }
 

@@ -53,7 +53,7 @@ static tdm_step *draw_waiting_step(tdm_schedule *schedule, struct numbers *numbe
 
 static void mutate_wait(tdm_schedule *schedule, struct numbers *numbers, enum mutation mutation) {
   tdm_step *step = draw_waiting_step(schedule, numbers);
-  if (step == NULL) return;
+  if (!step) return;
   tdm_step_wait *waits = schedule->waits + step->first_wait;
   tdm_step_wait *wait = &waits[numbers_below(numbers, step->wait_count)];
   if (mutation == REMOVE_WAIT) {

@@ -55,7 +55,7 @@ static void begin(struct fixture *fixture) {
 
 static void assert_refused(struct fixture *fixture, const char *reason) {
   assert_int_equal(tdm_pass_verify(&fixture->schedule), TDM_INTERNAL);
-  if (strstr(tdm_last_message(), reason) == NULL) {
+  if (!strstr(tdm_last_message(), reason)) {
     fail_msg("\"%s\" does not say \"%s\"", tdm_last_message(), reason);
   }
   tdm_schedule_deinit(&fixture->schedule);

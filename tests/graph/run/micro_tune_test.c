@@ -9,7 +9,7 @@
 /* What a run with 1, 2, 4, 8 and 16 parts takes. */
 static size_t choose(const uint64_t *times_ns, int *out_runs) {
   tdm_micro_tuning tuning = {.decided = false};
-  for (*out_runs = 0; !tuning.decided && *out_runs < 100; *out_runs++) {
+  for (*out_runs = 0; !tuning.decided && *out_runs < 100; (*out_runs)++) {
     const size_t count = tdm_micro_tuning_count(&tuning);
     size_t exponent = 0;
     while ((size_t)1 << exponent < count)

@@ -30,17 +30,20 @@ tdm_allocator tdm_allocator_default(void) {
   return (tdm_allocator){.allocate = allocate_malloc, .release = release_malloc};
 }
 
-void *tdm_allocate(const tdm_allocator *allocator, size_t bytes, const char *what) {
+/* Memory of any contents. */
+static void *allocate(const tdm_allocator *allocator, size_t bytes, const char *what) {
   /* What is beyond PTRDIFF_MAX cannot be had, and allocators are spared the overflow. */
   void *memory = NULL;
   if (bytes <= PTRDIFF_MAX - TDM_ALLOCATION_ALIGNMENT) {
     memory = allocator->allocate(allocator->user, bytes, TDM_ALLOCATION_ALIGNMENT);
   }
-  if (!memory) {
-    (void)tdm_fail_memory(bytes, what);
-    return NULL;
-  }
-  memset(memory, 0, bytes);
+  if (!memory) (void)tdm_fail_memory(bytes, what);
+  return memory;
+}
+
+void *tdm_allocate(const tdm_allocator *allocator, size_t bytes, const char *what) {
+  void *memory = allocate(allocator, bytes, what);
+  if (memory) memset(memory, 0, bytes);
   return memory;
 }
 
@@ -65,12 +68,12 @@ tdm_status tdm_array_reserve(const tdm_allocator *allocator, void **items, size_
   size_t grown = *capacity < 8 ? 8 : *capacity + *capacity / 2;
   if (grown < needed) grown = needed;
   if (item_bytes != 0 && grown > SIZE_MAX / item_bytes) return tdm_fail_memory(SIZE_MAX, what);
-  void *memory = tdm_allocate(allocator, grown * item_bytes, what);
+  char *memory = allocate(allocator, grown * item_bytes, what);
   if (!memory) return TDM_OUT_OF_MEMORY;
-  if (*items) {
-    memcpy(memory, *items, *capacity * item_bytes);
-    tdm_release(allocator, *items, *capacity * item_bytes);
-  }
+  const size_t kept_bytes = *items ? *capacity * item_bytes : 0;
+  if (kept_bytes > 0) memcpy(memory, *items, kept_bytes);
+  memset(memory + kept_bytes, 0, grown * item_bytes - kept_bytes);
+  tdm_release(allocator, *items, kept_bytes);
   *items = memory;
   *capacity = grown;
   return TDM_OK;

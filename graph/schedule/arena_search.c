@@ -23,6 +23,13 @@ struct span {
   uint64_t offset, end;
 };
 
+/* What a try knew before it placed a value. */
+struct mark {
+  uint64_t top;
+  uint64_t looks;
+  uint32_t highest;
+};
+
 struct rank {
   double key;
   uint32_t value;
@@ -37,15 +44,17 @@ struct search {
   uint32_t value_count;
   uint32_t *earlier; /* for each value those that began before it and may not share */
   size_t earlier_count, earlier_capacity;
-  uint32_t *pairs;    /* (2 * earlier_count): both ways */
-  uint32_t *waiting;  /* (value_count): those that a later one may meet */
-  uint32_t *to_come;  /* (queue_count): beginnings there of values that are not paired yet */
-  uint32_t *seen;     /* (queue_count): first step + 1 of the last of the others */
-  uint32_t *order;    /* (value_count) */
-  struct rank *ranks; /* (value_count) */
-  uint64_t *offsets;  /* (value_count): of the try at hand, or NO_OFFSET */
-  uint64_t *best;     /* (value_count): offsets */
-  struct span *spans; /* (value_count) */
+  uint32_t *pairs;     /* (2 * earlier_count): both ways */
+  uint32_t *waiting;   /* (value_count): those that a later one may meet */
+  uint32_t *to_come;   /* (queue_count): beginnings there of values that are not paired yet */
+  uint32_t *seen;      /* (queue_count): first step + 1 of the last of the others */
+  uint32_t *order;     /* (value_count) */
+  struct rank *ranks;  /* (value_count) */
+  struct span *placed; /* (value_count): in the try at hand; offset NO_OFFSET: not yet */
+  struct mark *marks;  /* (value_count): by place in order, of the latest try */
+  uint32_t tried;      /* values that it has placed */
+  uint64_t *best;      /* (value_count): offsets */
+  struct span *spans;  /* (value_count) */
   uint64_t best_bytes;
 };
 
@@ -166,9 +175,8 @@ static uint64_t lowest_gap(const struct search *search, const struct value *valu
   const uint32_t *pairs = search->pairs + value->first_pair;
   uint32_t count = 0;
   for (uint32_t i = 0; i < value->pair_count; i++) {
-    const uint64_t offset = search->offsets[pairs[i]];
-    if (offset == NO_OFFSET) continue;
-    search->spans[count++] = (struct span){offset, offset + search->values[pairs[i]].bytes};
+    const struct span span = search->placed[pairs[i]];
+    if (span.offset != NO_OFFSET) search->spans[count++] = span;
   }
   uint64_t lowest = 0;
   *looks += value->pair_count;
@@ -191,27 +199,34 @@ static uint64_t lowest_gap(const struct search *search, const struct value *valu
 }
 
 /* Places the values in order, as far as they stay below the best known top: keeps them if all do.
- * The index in order of the value that is in the way of a lower top. */
-static uint32_t place_in_order(struct search *search) {
-  uint64_t top = 0;
-  uint64_t looks = search->value_count;
-  uint32_t highest = 0;
-  for (uint32_t v = 0; v < search->value_count; v++) {
-    search->offsets[v] = NO_OFFSET;
-  }
-  for (uint32_t i = 0; i < search->value_count && top < search->best_bytes; i++) {
+ * Those before `first` are as the latest try has placed them. The index in order of the value that
+ * is in the way of a lower top. */
+static uint32_t place_in_order(struct search *search, uint32_t first) {
+  while (first > 0 && search->marks[first - 1].top >= search->best_bytes)
+    first--; /* the best has become lower since */
+  struct mark mark = {.looks = search->value_count};
+  if (first > 0) mark = search->marks[first];
+  for (uint32_t i = first; i < search->tried; i++)
+    search->placed[search->order[i]].offset = NO_OFFSET;
+  uint32_t i = first;
+  for (; i < search->value_count && mark.top < search->best_bytes; i++) {
     const uint32_t v = search->order[i];
-    search->offsets[v] = lowest_gap(search, &search->values[v], &looks);
-    if (search->offsets[v] + search->values[v].bytes <= top) continue;
-    top = search->offsets[v] + search->values[v].bytes;
-    highest = i;
+    search->marks[i] = mark;
+    const uint64_t offset = lowest_gap(search, &search->values[v], &mark.looks);
+    const uint64_t end = offset + search->values[v].bytes;
+    search->placed[v] = (struct span){offset, end};
+    if (end <= mark.top) continue;
+    mark.top = end;
+    mark.highest = i;
   }
-  (void)spend(search, looks);
-  if (top < search->best_bytes) {
-    search->best_bytes = top;
-    memcpy(search->best, search->offsets, search->value_count * sizeof(uint64_t));
+  search->tried = i;
+  (void)spend(search, mark.looks);
+  if (mark.top < search->best_bytes) {
+    search->best_bytes = mark.top;
+    for (uint32_t v = 0; v < search->value_count; v++)
+      search->best[v] = search->placed[v].offset;
   }
-  return highest;
+  return mark.highest;
 }
 
 static int compare_ranks(const void *left, const void *right) {
@@ -244,16 +259,19 @@ static void make_list(struct search *search, int list) {
   qsort(search->ranks, search->value_count, sizeof(struct rank), compare_ranks);
   for (uint32_t i = 0; i < search->value_count; i++) {
     search->order[i] = search->ranks[i].value;
+    search->placed[i].offset = NO_OFFSET;
   }
+  search->tried = 0;
 }
 
 static void climb(struct search *search, uint64_t good_bytes) {
   for (int list = 0; list < LIST_COUNT; list++) {
     make_list(search, list);
+    uint32_t to = 0;
     for (int round = 0; round < CLIMBS; round++) {
       if (search->best_bytes <= good_bytes || *search->credit == 0) return;
-      const uint32_t from = place_in_order(search);
-      const uint32_t to = round % 2 == 0 ? 0 : from / 2; /* only to the front goes in circles */
+      const uint32_t from = place_in_order(search, to);
+      to = round % 2 == 0 ? 0 : from / 2; /* only to the front goes in circles */
       const uint32_t moved = search->order[from];
       memmove(search->order + to + 1, search->order + to, (from - to) * sizeof(uint32_t));
       search->order[to] = moved;
@@ -296,7 +314,8 @@ static tdm_status take_arrays(struct search *search) {
   search->seen = tdm_region_take(region, queues * sizeof(uint32_t), "a search");
   search->order = tdm_region_take(region, count * sizeof(uint32_t), "a search");
   search->ranks = tdm_region_take(region, count * sizeof(struct rank), "a search");
-  search->offsets = tdm_region_take(region, count * sizeof(uint64_t), "a search");
+  search->placed = tdm_region_take(region, count * sizeof(struct span), "a search");
+  search->marks = tdm_region_take(region, count * sizeof(struct mark), "a search");
   search->best = tdm_region_take(region, count * sizeof(uint64_t), "a search");
   search->spans = tdm_region_take(region, count * sizeof(struct span), "a search");
   return region->failed ? TDM_OUT_OF_MEMORY : TDM_OK;

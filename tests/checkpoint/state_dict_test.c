@@ -122,6 +122,20 @@ static void every_file_of_ours_loads(void **unused) {
   tdm_session_release(trained);
 }
 
+static void calls_without_a_session_or_path_say_which(void **unused) {
+  (void)unused;
+  tdm_session *session = session_of("block/fc", 4, 2);
+  assert_int_equal(tdm_state_dict_save(NULL, "/nowhere", NULL), TDM_INVALID_ARGUMENT);
+  assert_string_equal(tdm_last_message(), "tdm_state_dict_save: no session");
+  assert_int_equal(tdm_state_dict_save(session, NULL, NULL), TDM_INVALID_ARGUMENT);
+  assert_string_equal(tdm_last_message(), "tdm_state_dict_save: no path");
+  assert_int_equal(tdm_state_dict_load(NULL, "/nowhere", NULL), TDM_INVALID_ARGUMENT);
+  assert_string_equal(tdm_last_message(), "tdm_state_dict_load: no session");
+  assert_int_equal(tdm_state_dict_load(session, NULL, NULL), TDM_INVALID_ARGUMENT);
+  assert_string_equal(tdm_last_message(), "tdm_state_dict_load: no path");
+  tdm_session_release(session);
+}
+
 /* Names that a rule changes, on the way out and back in; the first rule that fits counts. */
 static void rules_change_names(void **unused) {
   (void)unused;
@@ -233,9 +247,13 @@ static void ambiguous_names_are_refused(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(names_have_dots),        cmocka_unit_test(every_file_of_ours_loads),
-      cmocka_unit_test(rules_change_names),     cmocka_unit_test(all_misfits_are_told),
-      cmocka_unit_test(misfits_may_be_allowed), cmocka_unit_test(ambiguous_names_are_refused),
+      cmocka_unit_test(calls_without_a_session_or_path_say_which),
+      cmocka_unit_test(names_have_dots),
+      cmocka_unit_test(every_file_of_ours_loads),
+      cmocka_unit_test(rules_change_names),
+      cmocka_unit_test(all_misfits_are_told),
+      cmocka_unit_test(misfits_may_be_allowed),
+      cmocka_unit_test(ambiguous_names_are_refused),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);
 }

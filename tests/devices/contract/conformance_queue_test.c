@@ -43,6 +43,13 @@ static void an_empty_program_settles(void **state) {
   test_flight_destroy(test);
 }
 
+static void a_flight_without_programs_settles(void **state) {
+  test_flight *test = test_flight_create(*state);
+  test_run(test, false);
+  test_run(test, true);
+  test_flight_destroy(test);
+}
+
 /* Two flights on one queue, submitted back to back, thirty times over: the second always sees what
  * the first wrote. */
 static void flights_on_a_queue_keep_their_order(void **state) {
@@ -468,6 +475,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(commands_run_in_order, set_up, tear_down),
       cmocka_unit_test_setup_teardown(an_empty_program_settles, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_flight_without_programs_settles, set_up, tear_down),
       cmocka_unit_test_setup_teardown(flights_on_a_queue_keep_their_order, set_up, tear_down),
       cmocka_unit_test_setup_teardown(devices_wait_for_each_other, set_up, tear_down),
       cmocka_unit_test_setup_teardown(failure_reaches_what_depends_on_it_and_nothing_else, set_up,

@@ -169,6 +169,11 @@ static void described_devices_execute_nothing(void **state) {
   assert_int_equal(device->ops->translate(device, memory.address, 64, &pointer), TDM_UNSUPPORTED);
   assert_null(pointer);
   assert_non_null(strstr(tdm_last_message(), "paper:2 is only described"));
+  tdm_device *next = tdm_context_find_device(context, "paper:3");
+  tdm_memory elsewhere;
+  assert_ok(next->ops->allocate(next, 64, &elsewhere));
+  assert_int_equal(elsewhere.address - memory.address, (tdm_address)1 << 44); /* none is shared */
+  next->ops->release(next, &elsewhere);
   device->ops->release(device, &memory);
   assert_int_equal(memory.address, 0);
   tdm_context_release(context);

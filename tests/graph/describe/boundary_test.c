@@ -220,6 +220,9 @@ static void boundaries_that_are_none_are_refused(void **unused) {
   const tdm_value inputs[] = {model.a, model.x};
   expect_refused(model, inputs, 2, &model.sum, 1, "x is named as entering it", "nothing in it");
   model = build();
+  const tdm_value turned[] = {model.x, model.a};
+  expect_refused(model, turned, 2, &model.sum, 1, "x is named as entering it", "nothing in it");
+  model = build();
   expect_refused(model, &model.a, 1, NULL, 0, "no output", "..");
   model = build();
   const tdm_value strange = {0, 0};

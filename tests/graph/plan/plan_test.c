@@ -281,6 +281,11 @@ static void every_pass_can_be_printed(void **unused) {
     json_t *plan = json_loads(text, 0, NULL);
     assert_non_null(plan);
     const size_t commands = json_array_size(json_object_get(plan, "commands"));
+    for (size_t c = 0; c < commands; c++) {
+      const json_t *command = json_array_get(json_object_get(plan, "commands"), c);
+      assert_true(json_is_string(json_object_get(command, "name")));
+      assert_true(json_is_string(json_object_get(command, "device")));
+    }
     assert_true(commands > (i == 1 ? 2 * before : before - 1)); /* backward nodes and updates */
     before = commands;
     json_decref(plan);
@@ -303,6 +308,25 @@ static tdm_status fetch_scores(tdm_session *session, tdm_tensor *ids) {
   const tdm_status status = tdm_run(session, &feed, 1, &scores, 1);
   tdm_tensor_release(scores.tensor);
   return status;
+}
+
+/* The plan is made again for what the run fed, from the device that it lay on. */
+static void a_pass_is_printed_for_feeds_where_they_lie(void **unused) {
+  (void)unused;
+  tdm_session *session = run_session(seed_graph(context, "sim:0", "sim:0", NULL), NULL);
+  test_batch batch;
+  test_batch_make(&batch, context, 4, 1);
+  tdm_tensor *elsewhere = tdm_tensor_to(batch.ids, "sim:1", TDM_DTYPE_NONE);
+  assert_non_null(elsewhere);
+  for (int i = 0; i < 2; i++) {
+    assert_ok(fetch_scores(session, i == 0 ? elsewhere : batch.ids));
+    char *text = printed(session, tdm_session_print_pass, "verify", TDM_PLAN_TEXT);
+    assert_true((strstr(text, "sim:1") != NULL) == (i == 0));
+    free(text);
+  }
+  tdm_tensor_release(elsewhere);
+  test_batch_release(&batch);
+  tdm_session_release(session);
 }
 
 /* Of the latest plan: "pinned" or "pageable", where the text says it. */
@@ -389,6 +413,7 @@ int main(void) {
       cmocka_unit_test(the_json_adds_up),
       cmocka_unit_test(the_dot_is_well_formed),
       cmocka_unit_test(every_pass_can_be_printed),
+      cmocka_unit_test(a_pass_is_printed_for_feeds_where_they_lie),
       cmocka_unit_test(host_memory_of_a_plan_is_pinned),
       cmocka_unit_test(strict_refuses_pageable_inputs),
       cmocka_unit_test(a_full_staging_pool_is_told),

@@ -45,7 +45,7 @@ static tdm_session *session;
 static int make_session(void **state) {
   (void)state;
   const tdm_session_options options = {
-      .struct_size = sizeof options, .trace_runs = 2, .profile = true};
+      .struct_size = sizeof options, .trace_runs = 2, .profile = true, .micro_batches = 4};
   tdm_value loss;
   faulty = tdm_faulty_allocator_create();
   const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);

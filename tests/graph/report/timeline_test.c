@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -168,20 +170,24 @@ static void the_critical_path_goes_by_what_ended_last(void **unused) {
   tdm_timeline_deinit(&test.timeline);
 }
 
-/* One run after the other, the second asked for late; each with an update phase. */
+/* One run after the other, the second asked for late; the first with an update phase. */
+static void late_run(test_timeline *made) {
+  test_init(made);
+  add_run(made, 1, 0, 10, 460);
+  add_run(made, 2, 600, 620, 900);
+  made->runs[0].updating_ns = 410;
+  add_event(made, 0, WORDS, 0, 100, 200);
+  add_event(made, 0, MOVE, 0, 200, 250);
+  add_event(made, 0, DENSE, 0, 260, 400);
+  add_event(made, 0, STEP, 0, 420, 450); /* after dense, though nothing says that it reads it */
+  add_event(made, 1, WORDS, 0, 650, 850);
+  assert_int_equal(tdm_timeline_sort(&made->timeline), TDM_OK);
+}
+
 static void the_caller_and_the_last_phase_are_on_the_path(void **unused) {
   (void)unused;
   test_timeline test;
-  test_init(&test);
-  add_run(&test, 1, 0, 10, 460);
-  add_run(&test, 2, 600, 620, 900);
-  test.runs[0].updating_ns = 410;
-  add_event(&test, 0, WORDS, 0, 100, 200);
-  add_event(&test, 0, MOVE, 0, 200, 250);
-  add_event(&test, 0, DENSE, 0, 260, 400);
-  add_event(&test, 0, STEP, 0, 420, 450); /* after dense, though nothing says that it reads it */
-  add_event(&test, 1, WORDS, 0, 650, 850);
-  assert_int_equal(tdm_timeline_sort(&test.timeline), TDM_OK);
+  late_run(&test);
   tdm_timeline_summary summary;
   assert_int_equal(tdm_timeline_summarize(&test.timeline, &summary), TDM_OK);
   assert_int_equal(summary.path.count, 5);
@@ -259,6 +265,82 @@ static void nothing_executed_is_no_time(void **unused) {
   tdm_timeline_deinit(&test.timeline);
 }
 
+/* ---- Printing ---- */
+
+/* What a printer writes; the caller frees. */
+static char *written(tdm_timeline *timeline, bool json) {
+  char *text = NULL;
+  size_t bytes = 0;
+  FILE *out = open_memstream(&text, &bytes);
+  assert_non_null(out);
+  assert_int_equal(json ? tdm_timeline_json(timeline, out) : tdm_timeline_text(timeline, out),
+                   TDM_OK);
+  assert_int_equal(fclose(out), 0);
+  return text;
+}
+
+static void the_text_says_what_is_added_up(void **unused) {
+  (void)unused;
+  test_timeline test;
+  two_runs(&test);
+  char *text = written(&test.timeline, false);
+  assert_string_equal(
+      text, "2 runs in 0.000 ms, 0.000 ms each\n"
+            "  device     queue         busy      waiting     commands\n"
+            "  cpu:0                  45.5 %\n"
+            "             compute     45.5 %        0.0 %            2\n"
+            "  sim:0                  75.0 %\n"
+            "             compute     63.6 %       54.5 %            2\n"
+            "             upload      22.7 %       45.5 %            2\n"
+            "  some device is busy 100.0 % of the time, two or more are 20.5 %\n"
+            "critical path: 4 commands, 0.000 ms\n"
+            "  cpu:0      compute     22.7 %\n"
+            "  sim:0      compute     63.6 %\n"
+            "  sim:0      upload      11.4 %\n"
+            "  handing over            2.3 %\n"
+            "  the caller              0.0 %\n"
+            "bound by sim:0 compute: 63.6 % of the critical path, most of it dense (linear) with "
+            "63.6 %\n");
+  free(text);
+  tdm_timeline_deinit(&test.timeline);
+}
+
+/* 520 ns in commands, 80 handing over, 150 by the caller. */
+static void the_text_says_what_the_caller_takes(void **unused) {
+  (void)unused;
+  test_timeline test;
+  late_run(&test);
+  char *text = written(&test.timeline, false);
+  assert_non_null(strstr(text, "  handing over           10.7 %\n"
+                               "  the caller             20.0 %\n"
+                               "bound by cpu:0 compute: 44.0 % of the critical path, most of it "
+                               "words (embedding) with 40.0 %\n"));
+  free(text);
+  tdm_timeline_deinit(&test.timeline);
+}
+
+/* A nanosecond before a command ends an arrow still begins in it. */
+static void arrows_begin_in_what_they_come_from(void **unused) {
+  (void)unused;
+  test_timeline test;
+  two_runs(&test);
+  char *text = written(&test.timeline, true);
+  static const char *const begins[] = {"1,\"ts\":0.249}", "2,\"ts\":0.349}", "3,\"ts\":0.199}",
+                                       "4,\"ts\":0.299}"};
+  const char *at = text;
+  for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++) {
+    at = strstr(at, "{\"ph\":\"s\"");
+    assert_non_null(at);
+    const char *id = strstr(at, "\"id\":");
+    assert_non_null(id);
+    assert_memory_equal(id + strlen("\"id\":"), begins[i], strlen(begins[i]));
+    at++;
+  }
+  assert_null(strstr(at, "{\"ph\":\"s\""));
+  free(text);
+  tdm_timeline_deinit(&test.timeline);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_sorted_timeline_is_in_order),
@@ -268,6 +350,9 @@ int main(void) {
       cmocka_unit_test(what_bounds_is_added_up_over_plans),
       cmocka_unit_test(waits_for_the_run_before_are_on_the_path),
       cmocka_unit_test(nothing_executed_is_no_time),
+      cmocka_unit_test(the_text_says_what_is_added_up),
+      cmocka_unit_test(the_text_says_what_the_caller_takes),
+      cmocka_unit_test(arrows_begin_in_what_they_come_from),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

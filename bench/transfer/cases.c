@@ -4,13 +4,14 @@
 #include "bench/transfer/cases.h"
 
 #include "bench/transfer/options.h"
+#include "devices/context/route.h"
 
 /* ---- Lanes ----------------------------------------------------------------------------------- */
 
 static void add_lane(group *one, tdm_device *from, tdm_device *to, bool counted) {
   if (one->lane_count == MOST_LANES) return; /* 64 at once: more devices than machines have */
   one->lanes[one->lane_count++] =
-      (lane){.from = from, .to = to, .queue = tdm_route(from, to), .counted = counted};
+      (lane){.from = from, .to = to, .queue = tdm_direct_queue(from, to), .counted = counted};
 }
 
 /* The queue of the source that copies to devices of its kind. */

@@ -2,10 +2,11 @@
  * queues; before, through the same operation on the calling thread, so that a tensor written early
  * does not fix how cores are divided. */
 #include "devices/context/context_state.h"
+#include "devices/context/route.h"
 
 enum { STAGING_BYTES = 4 << 20 };
 
-/* ---- One hop along a direct route ---------------------------------------------------------- */
+/* ---- One hop ------------------------------------------------------------------------------- */
 
 typedef struct hop_wait {
   tdm_doorbell *bell; /* of the context, which outlives the ringer */
@@ -56,51 +57,61 @@ static tdm_status hop_queued(tdm_context *context, tdm_queue *queue, const tdm_c
   return status;
 }
 
-static tdm_status hop(tdm_context *context, const tdm_memory *from, const tdm_memory *to,
-                      size_t offset, size_t bytes) {
-  tdm_queue *queue = tdm_route(from->device, to->device);
-  const tdm_copy copy = {.from_device = from->device,
-                         .to_device = to->device,
+static tdm_status copy_hop(tdm_context *context, const tdm_hop *hop, tdm_address from,
+                           tdm_address to, size_t bytes) {
+  const tdm_copy copy = {.from_device = hop->from,
+                         .to_device = hop->to,
                          .from = {.base = 0, .offset = 0},
                          .to = {.base = 1, .offset = 0},
                          .bytes = bytes};
-  const tdm_address from_address = from->address + offset;
-  const tdm_address to_address = to->address + offset;
   if (!atomic_load_explicit(&context->started, memory_order_acquire)) {
     (void)pthread_mutex_lock(&context->start_mutex);
     const bool started = atomic_load(&context->started);
     tdm_status status = TDM_OK;
     if (!started) {
       status = tdm_faults_strike(&context->faults, TDM_FAULT_COPY);
-      tdm_device *device = queue->device;
-      if (status == TDM_OK) status = device->ops->copy(device, &copy, from_address, to_address);
+      tdm_device *device = hop->queue->device;
+      if (status == TDM_OK) status = device->ops->copy(device, &copy, from, to);
     }
     (void)pthread_mutex_unlock(&context->start_mutex);
     if (!started) return status;
   }
-  return hop_queued(context, queue, &copy, from_address, to_address);
+  return hop_queued(context, hop->queue, &copy, from, to);
 }
 
-/* ---- Any route ----------------------------------------------------------------------------- */
+/* ---- All of them --------------------------------------------------------------------------- */
 
-/* Through a buffer of the host's, piece by piece. */
-static tdm_status copy_staged(tdm_context *context, const tdm_memory *from, const tdm_memory *to,
-                              size_t bytes) {
-  tdm_device *host = context->devices[0];
-  const size_t piece = bytes < STAGING_BYTES ? bytes : STAGING_BYTES;
-  tdm_memory staging = {0};
-  TDM_TRY(host->ops->allocate(host, piece, &staging));
-  tdm_status status = TDM_OK;
-  for (size_t done = 0; done < bytes && status == TDM_OK;) {
-    const size_t length = bytes - done < piece ? bytes - done : piece;
-    /* Both ends of a hop are offset alike. */
-    const tdm_memory window = {
-        .device = host, .address = staging.address - done, .bytes = staging.bytes};
-    status = hop(context, from, &window, done, length);
-    if (status == TDM_OK) status = hop(context, &window, to, done, length);
-    done += length;
+/* A piece at each device on the way. */
+static tdm_status take_pieces(const tdm_route *route, size_t bytes, tdm_memory *pieces) {
+  for (uint32_t i = 0; i + 1 < route->count; i++) {
+    tdm_device *device = route->hops[i].to;
+    TDM_TRY(device->ops->allocate(device, bytes, &pieces[i]));
   }
-  host->ops->release(host, &staging);
+  return TDM_OK;
+}
+
+static void release_pieces(const tdm_route *route, tdm_memory *pieces) {
+  for (uint32_t i = 0; i + 1 < route->count; i++) {
+    if (pieces[i].device) pieces[i].device->ops->release(pieces[i].device, &pieces[i]);
+  }
+}
+
+/* Piece by piece through the devices on the way; at once where there are none. */
+static tdm_status copy_along(tdm_context *context, const tdm_route *route, tdm_address from,
+                             tdm_address to, size_t bytes) {
+  const size_t piece = route->count == 1 || bytes < STAGING_BYTES ? bytes : STAGING_BYTES;
+  tdm_memory pieces[TDM_ROUTE_MOST_HOPS] = {{0}};
+  tdm_status status = take_pieces(route, piece, pieces);
+  for (size_t done = 0; done < bytes && status == TDM_OK; done += piece) {
+    const size_t length = bytes - done < piece ? bytes - done : piece;
+    tdm_address here = from + done;
+    for (uint32_t i = 0; i < route->count && status == TDM_OK; i++) {
+      const tdm_address there = i + 1 < route->count ? pieces[i].address : to + done;
+      status = copy_hop(context, &route->hops[i], here, there, length);
+      here = there;
+    }
+  }
+  release_pieces(route, pieces);
   return status;
 }
 
@@ -112,9 +123,8 @@ tdm_status tdm_context_copy(tdm_context *context, const tdm_memory *from, const 
   }
   if (bytes == 0) return TDM_OK;
   if (!tdm_context_enter(context)) return tdm_context_refuse(context);
-  const tdm_status status = tdm_route(from->device, to->device)
-                                ? hop(context, from, to, 0, bytes)
-                                : copy_staged(context, from, to, bytes);
+  const tdm_route route = tdm_route_between(from->device, to->device);
+  const tdm_status status = copy_along(context, &route, from->address, to->address, bytes);
   tdm_context_leave(context);
   return status;
 }

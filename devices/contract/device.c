@@ -1,4 +1,4 @@
-/* What holds for every kind: a table without holes, and which queue carries a copy. */
+/* What holds for every kind: a table without holes. */
 #include "devices/contract/device.h"
 
 #include "core/status.h"
@@ -41,16 +41,4 @@ tdm_status tdm_device_pin_unsupported(tdm_device *device, void *memory, size_t b
 tdm_status tdm_device_unpin_unsupported(tdm_device *device, void *memory, size_t bytes) {
   (void)memory;
   return tdm_fail(TDM_INVALID_ARGUMENT, "%s has pinned no memory (%zu bytes)", device->name, bytes);
-}
-
-static tdm_queue *queue_or_compute(const tdm_device *device, tdm_queue_role role) {
-  tdm_queue *queue = device->queues[role];
-  return queue ? queue : device->queues[TDM_QUEUE_COMPUTE];
-}
-
-tdm_queue *tdm_route(const tdm_device *from, const tdm_device *to) {
-  if (tdm_device_same_kind(from, to)) return queue_or_compute(to, TDM_QUEUE_PEER);
-  if (from->host_addressable) return queue_or_compute(to, TDM_QUEUE_UPLOAD);
-  if (to->host_addressable) return queue_or_compute(from, TDM_QUEUE_DOWNLOAD);
-  return NULL;
 }

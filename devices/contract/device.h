@@ -223,7 +223,7 @@ typedef struct tdm_device_ops {
   /* For code that executes for this device: a pointer to [address, address + bytes), or
    * INVALID_ARGUMENT when that is not this device's live memory. */
   tdm_status (*translate)(tdm_device *device, tdm_address address, size_t bytes, void **out);
-  /* Copies between this device and another of any kind that the caller found by tdm_route; the
+  /* Copies between this device and another of any kind that have a queue in common; the
    * queue that carries it has struck TDM_FAULT_COPY. */
   tdm_status (*copy)(tdm_device *device, const tdm_copy *copy, tdm_address from, tdm_address to);
   /* Appends to queue; base and the queue's `submitted` are already set. Never fails, never blocks.
@@ -272,11 +272,6 @@ tdm_status tdm_device_unpin_unsupported(tdm_device *device, void *memory, size_t
 static inline bool tdm_device_same_kind(const tdm_device *a, const tdm_device *b) {
   return a->ops->kind == b->ops->kind;
 }
-
-/* Which queue carries a copy from one device to another. Direct routes: host to device (its upload
- * queue), device to host (its download queue), within one kind (the destination's peer queue; a
- * kind without one: its compute queue). Others go through cpu:0: NULL here. */
-tdm_queue *tdm_route(const tdm_device *from, const tdm_device *to);
 
 /* ---- Faults, for tests --------------------------------------------------------------------- */
 

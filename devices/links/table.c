@@ -8,6 +8,7 @@
 #include "core/allocate.h"
 #include "core/hash.h"
 #include "devices/context/context.h"
+#include "devices/context/route.h"
 #include "devices/topology/topology.h"
 
 struct tdm_links {
@@ -102,7 +103,7 @@ void tdm_link_set_deinit(tdm_link_set *set) {
 
 tdm_link_estimate *tdm_link_set_at(tdm_link_set *set, const tdm_device *from, const tdm_device *to,
                                    bool pinned) {
-  if (from == to || !tdm_route(from, to) || (pinned && !crosses(from, to))) return NULL;
+  if (from == to || !tdm_direct_queue(from, to) || (pinned && !crosses(from, to))) return NULL;
   return &set->estimates[slot_of(set->links, from, to, pinned)];
 }
 

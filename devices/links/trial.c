@@ -6,6 +6,7 @@
 #include "devices/links/trial.h"
 
 #include "devices/context/context.h"
+#include "devices/context/route.h"
 
 enum { MOST_PROGRAMS = 3, MOST_COMMANDS = 3 };
 
@@ -110,7 +111,7 @@ static void make_programs(const tdm_link_trial *trial, flying *made) {
   if (trial->stale) write_source(trial, made);
   use_target(trial, made);
   if (!trial->stale) write_source(trial, made);
-  tdm_program *program = add_program(made, tdm_route(trial->from_device, trial->to_device));
+  tdm_program *program = add_program(made, tdm_direct_queue(trial->from_device, trial->to_device));
   program->commands[program->count++] = (tdm_command){.kind = TDM_COMMAND_COPY,
                                                       .signals = true,
                                                       .id = COPY,

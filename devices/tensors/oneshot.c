@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "devices/context/route.h"
 #include "devices/staging/staged_memory.h"
 
 struct tdm_oneshot_step {
@@ -133,15 +134,16 @@ tdm_oneshot_value tdm_oneshot_copy(tdm_oneshot *oneshot, const tdm_oneshot_value
                                    const tdm_memory *memory) {
   tdm_oneshot_value there = {.spec = value->spec, .memory = *memory};
   if (oneshot->status != TDM_OK || value->memory.bytes == 0) return there;
-  tdm_queue *queue = tdm_route(value->memory.device, memory->device);
-  if (queue) return add_hop(oneshot, queue, value, memory);
-  tdm_device *host = tdm_context_device(oneshot->context, 0);
-  const tdm_oneshot_value staged = tdm_oneshot_take(oneshot, host, memory->device, &value->spec);
-  if (oneshot->status != TDM_OK) return there;
-  const tdm_oneshot_value half =
-      add_hop(oneshot, tdm_route(value->memory.device, host), value, &staged.memory);
-  if (oneshot->status != TDM_OK) return there;
-  return add_hop(oneshot, tdm_route(host, memory->device), &half, memory);
+  const tdm_route route = tdm_route_between(value->memory.device, memory->device);
+  tdm_oneshot_value here = *value;
+  for (uint32_t i = 0; i + 1 < route.count; i++) {
+    const tdm_oneshot_value staged =
+        tdm_oneshot_take(oneshot, route.hops[i].to, memory->device, &value->spec);
+    if (oneshot->status != TDM_OK) return there;
+    here = add_hop(oneshot, route.hops[i].queue, &here, &staged.memory);
+    if (oneshot->status != TDM_OK) return there;
+  }
+  return add_hop(oneshot, route.hops[route.count - 1].queue, &here, memory);
 }
 
 /* ---- Kernels ------------------------------------------------------------------------------- */

@@ -62,7 +62,7 @@ static void mark(finder *find, const tdm_ir_node *node) {
 static bool take_term(finder *find, tdm_forecast_sum *sum, uint32_t value) {
   const tdm_ir_node *maker = producer_of(find, value);
   if (!maker || maker->role != TDM_ROLE_TRANSFER) return add_part(find, sum, value);
-  if (maker->staged) return false;
+  if (maker->hop > 0) return false;
   mark(find, maker);
   return add_part(find, sum, maker->inputs[0]);
 }

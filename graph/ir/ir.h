@@ -68,7 +68,7 @@ typedef struct tdm_ir_node {
   int16_t device;
   uint8_t role;
   bool joined; /* a concatenation whose inputs lie in its output: no step */
-  bool staged; /* transfers: one hop of two through cpu:0 */
+  uint8_t hop; /* transfers: which of its route's, from 0 */
   bool pushed; /* transfers: the compute queue of the device it comes from carries it */
   uint16_t parallel_region; /* the innermost parallel region it belongs to; 0: none */
   uint16_t replica; /* 1 + its number among the replicas of a parallel region; 0: not replicated */

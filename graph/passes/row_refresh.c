@@ -6,6 +6,7 @@
  * rows are many, is copied as a whole by the transfer pass. */
 #include <string.h>
 
+#include "devices/context/route.h"
 #include "graph/ir/rewriter.h"
 #include "graph/passes/passes.h"
 
@@ -21,10 +22,10 @@ typedef struct row_state {
 static void add_reader(const row_state *state, uint32_t persistent, int16_t home, int16_t device) {
   tdm_context *context = state->graph->context;
   bool *readers = state->readers + persistent * state->device_count;
-  readers[device] = true;
-  if (tdm_route(tdm_context_device(context, (size_t)home),
-                tdm_context_device(context, (size_t)device)) == NULL)
-    readers[TDM_HOST_DEVICE] = true;
+  const tdm_route route = tdm_route_between(tdm_context_device(context, (size_t)home),
+                                            tdm_context_device(context, (size_t)device));
+  for (uint32_t i = 0; i < route.count; i++)
+    readers[route.hops[i].to->context_index] = true;
 }
 
 static bool find_readers(const row_state *state) {

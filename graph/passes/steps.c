@@ -3,6 +3,7 @@
  * storage, or those parts of it that it shows; a joined part is a storage within its whole. */
 #include <string.h>
 
+#include "devices/context/route.h"
 #include "devices/contract/red_zones.h"
 #include "graph/passes/passes.h"
 
@@ -147,7 +148,7 @@ static tdm_queue *queue_of(const tdm_graph *graph, const tdm_ir_node *node) {
   const int16_t from = tdm_ir_value_at(graph, source)->device;
   tdm_device *origin = tdm_context_device(graph->context, (size_t)from);
   if (from == node->device || node->pushed) return origin->queues[TDM_QUEUE_COMPUTE];
-  return tdm_route(origin, device);
+  return tdm_direct_queue(origin, device);
 }
 
 static tdm_status number_queue(steps_state *state, tdm_queue *queue, uint32_t *out_number) {

@@ -3,12 +3,13 @@
  * where the reader's compute queue has to fetch it, that is done right before it is read, so that
  * nothing else waits for it, and for updates before the first of them. What only the caller reads
  * has no reader's queue: between cpu devices its maker's queue brings it to cpu:0, whose next work
- * need not wait for it. Routes without a direct queue take two hops through cpu:0. Parameters get
- * derived persistent copies, refreshed only when they are old. What a sum adds in passing
+ * need not wait for it. A route of several hops leaves a copy on each device on its way. Parameters
+ * get derived persistent copies, refreshed only when they are old. What a sum adds in passing
  * (add_incoming) crosses into one bucket a device, once the sum has emptied it; between cpu devices
  * it is read where it lies. Invariant: one copy per (value, device). */
 #include <string.h>
 
+#include "devices/context/route.h"
 #include "graph/ir/rewriter.h"
 #include "graph/passes/parts.h"
 #include "graph/passes/passes.h"
@@ -74,13 +75,20 @@ static tdm_status make_derived(transfer_state *state, uint32_t copy, uint32_t so
 static bool is_fetched(const tdm_graph *graph, uint32_t value, int16_t device) {
   const tdm_device *to = tdm_context_device(graph->context, (size_t)device);
   const int16_t from = tdm_ir_value_at(graph, value)->device;
-  return tdm_route(tdm_context_device(graph->context, (size_t)from), to) ==
+  return tdm_direct_queue(tdm_context_device(graph->context, (size_t)from), to) ==
          to->queues[TDM_QUEUE_COMPUTE];
 }
 
-/* Appends one copy of `from` to device; origin is the value whose copy it is. */
+/* The way of a value to a device. */
+static tdm_route route_of(const tdm_graph *graph, uint32_t value, int16_t device) {
+  const int16_t from = tdm_ir_value_at(graph, value)->device;
+  return tdm_route_between(tdm_context_device(graph->context, (size_t)from),
+                           tdm_context_device(graph->context, (size_t)device));
+}
+
+/* Appends one copy of `from` to device, a hop of the way of origin, the value whose copy it is. */
 static tdm_status append_copy(transfer_state *state, uint32_t origin, uint32_t from, int16_t device,
-                              tdm_node_role role, bool staged, uint32_t *out_copy) {
+                              tdm_node_role role, uint32_t hop, uint32_t *out_copy) {
   tdm_graph *graph = state->graph;
   const tdm_ir_value *source = tdm_ir_value_at(graph, from);
   const tdm_ir_node like = {
@@ -90,7 +98,7 @@ static tdm_status append_copy(transfer_state *state, uint32_t origin, uint32_t f
       .output_count = 1,
       .device = device,
       .role = (uint8_t)role,
-      .staged = staged,
+      .hop = (uint8_t)hop,
       .consumer = origin < state->value_count ? state->first_consumer[origin] : 0};
   const tdm_ir_node *node = tdm_insert_as(graph, state->before, &like, &from, &source->spec);
   if (!node) return TDM_OUT_OF_MEMORY;
@@ -101,27 +109,32 @@ static tdm_status append_copy(transfer_state *state, uint32_t origin, uint32_t f
              : TDM_OK;
 }
 
+static tdm_status note_copy(transfer_state *state, uint32_t value, int16_t device, uint32_t copy) {
+  TDM_TRY(TDM_ARRAY_RESERVE(state->graph, &state->entries, 2));
+  if (state->entries.count == 0) state->entries.count = 1;
+  state->entries.items[state->entries.count] = (copy_entry){copy, state->copies[value], device};
+  state->copies[value] = (uint32_t)state->entries.count++;
+  return TDM_OK;
+}
+
+/* Copies value to device, where there is no copy yet, and to every device on the way there. */
 static tdm_status copy_to(transfer_state *state, uint32_t value, int16_t device, bool for_node,
                           uint32_t *out_copy) {
   tdm_graph *graph = state->graph;
   *out_copy = find_copy(state, value, device);
   if (*out_copy) return TDM_OK;
-  const tdm_ir_value *source = tdm_ir_value_at(graph, value);
+  const tdm_route route = route_of(graph, value, device);
+  const tdm_node_role role = role_of(graph, tdm_ir_value_at(graph, value), for_node);
   uint32_t from = value;
-  const bool direct = tdm_route(tdm_context_device(graph->context, (size_t)source->device),
-                                tdm_context_device(graph->context, (size_t)device)) != NULL;
-  if (!direct) {
-    if (source->device == TDM_HOST_DEVICE || device == TDM_HOST_DEVICE)
-      return tdm_fail(TDM_INTERNAL, "no route between cpu:0 and a device");
-    TDM_TRY(copy_to(state, value, TDM_HOST_DEVICE, for_node, &from));
+  for (uint32_t i = 0; i < route.count; i++) {
+    const int16_t there = (int16_t)route.hops[i].to->context_index;
+    *out_copy = find_copy(state, value, there);
+    if (!*out_copy) {
+      TDM_TRY(append_copy(state, value, from, there, role, i, out_copy));
+      TDM_TRY(note_copy(state, value, there, *out_copy));
+    }
+    from = *out_copy;
   }
-  TDM_TRY(
-      append_copy(state, value, from, device, role_of(graph, source, for_node), !direct, out_copy));
-  TDM_TRY(TDM_ARRAY_RESERVE(graph, &state->entries, 2));
-  if (state->entries.count == 0) state->entries.count = 1;
-  state->entries.items[state->entries.count] =
-      (copy_entry){*out_copy, state->copies[value], device};
-  state->copies[value] = (uint32_t)state->entries.count++;
   return TDM_OK;
 }
 
@@ -141,22 +154,22 @@ static tdm_status reserve_bucket(transfer_state *state, int16_t device, uint64_t
   return TDM_OK;
 }
 
-/* Copies value into the bucket of device, and of the host on its way there. Nobody else may read
- * such a copy: the next one overwrites it. */
+/* Copies value into the bucket of device, and of every device on the way there. Nobody else may
+ * read such a copy: the next one overwrites it. */
 static tdm_status pass_to(transfer_state *state, uint32_t value, int16_t device,
                           uint32_t *out_copy) {
   tdm_graph *graph = state->graph;
-  const tdm_ir_value *source = tdm_ir_value_at(graph, value);
-  const bool direct = tdm_route(tdm_context_device(graph->context, (size_t)source->device),
-                                tdm_context_device(graph->context, (size_t)device)) != NULL;
+  const tdm_route route = route_of(graph, value, device);
+  const uint64_t bytes = tdm_ir_value_at(graph, value)->bytes;
   uint32_t from = value;
-  if (!direct && (source->device == TDM_HOST_DEVICE || device == TDM_HOST_DEVICE))
-    return tdm_fail(TDM_INTERNAL, "no route between cpu:0 and a device");
-  if (!direct) TDM_TRY(pass_to(state, value, TDM_HOST_DEVICE, &from));
-  uint32_t bucket;
-  TDM_TRY(append_copy(state, value, from, device, TDM_ROLE_TRANSFER, !direct, out_copy));
-  TDM_TRY(reserve_bucket(state, device, source->bytes, &bucket));
-  tdm_ir_value_at(graph, *out_copy)->root = bucket;
+  for (uint32_t i = 0; i < route.count; i++) {
+    const int16_t there = (int16_t)route.hops[i].to->context_index;
+    uint32_t bucket;
+    TDM_TRY(append_copy(state, value, from, there, TDM_ROLE_TRANSFER, i, out_copy));
+    TDM_TRY(reserve_bucket(state, there, bytes, &bucket));
+    tdm_ir_value_at(graph, *out_copy)->root = bucket;
+    from = *out_copy;
+  }
   return TDM_OK;
 }
 
@@ -251,20 +264,19 @@ static uint32_t any_condition(const tdm_graph *graph, uint32_t persistent, int32
   return (uint32_t)i + 1;
 }
 
-/* Copies of single rows are made under the condition of who puts them; on their way through the
- * host, of whoever takes or puts them there. */
+/* Copies of single rows are made under the condition of who puts them; where others may read them
+ * too, on a device that routes pass through or on the way there, of whoever takes or puts them. */
 static void inherit_condition(tdm_graph *graph, const tdm_ir_node *reader, uint32_t copy) {
   const tdm_ir_value *value = tdm_ir_value_at(graph, copy);
   if (!reader->condition || value->kind == TDM_VALUE_DERIVED) return;
+  const tdm_row_condition *own = &graph->row_conditions.items[reader->condition - 1];
   tdm_ir_node *copier = tdm_ir_node_at(graph, value->producer);
-  copier->condition = reader->condition;
-  const uint32_t from = copier->inputs[0];
-  if (value->device == TDM_HOST_DEVICE || copier->staged) {
-    const tdm_row_condition *own = &graph->row_conditions.items[reader->condition - 1];
-    const uint32_t any = any_condition(graph, own->persistent, own->age);
-    if (value->device == TDM_HOST_DEVICE) copier->condition = any;
-    if (copier->staged)
-      tdm_ir_node_at(graph, tdm_ir_value_at(graph, from)->producer)->condition = any;
+  const bool shared = tdm_is_waypoint(tdm_context_device(graph->context, (size_t)value->device));
+  copier->condition = shared ? any_condition(graph, own->persistent, own->age) : reader->condition;
+  while (copier->hop > 0) {
+    value = tdm_ir_value_at(graph, copier->inputs[0]);
+    copier = tdm_ir_node_at(graph, value->producer);
+    copier->condition = any_condition(graph, own->persistent, own->age);
   }
 }
 
@@ -275,7 +287,7 @@ static tdm_status read_copies(transfer_state *state, tdm_ir_node *node) {
     const uint32_t input = node->inputs[k];
     if (!input || tdm_ir_value_at(graph, input)->device == node->device) continue;
     if (tdm_reads_in_place(graph, node, k)) continue;
-    uint32_t copy;
+    uint32_t copy = 0;
     if (has_device(state, state->passing, input, node->device))
       TDM_TRY(pass_to(state, input, node->device, &copy));
     else
@@ -309,7 +321,7 @@ static tdm_status deliver(transfer_state *state, uint32_t *deliveries, size_t co
       TDM_TRY(copy_to(state, value, TDM_HOST_DEVICE, false, &copy));
     if (!is_deliverable(state, deliveries, i, copy)) {
       const uint32_t from = value < state->value_count && state->pushed[value] ? value : copy;
-      TDM_TRY(append_copy(state, from, from, TDM_HOST_DEVICE, TDM_ROLE_BOUNDARY, false, &copy));
+      TDM_TRY(append_copy(state, from, from, TDM_HOST_DEVICE, TDM_ROLE_BOUNDARY, 0, &copy));
     }
     deliveries[i] = copy;
   }

@@ -37,7 +37,7 @@ const char *tdm_explain_members(const tdm_ir_node *node, char *text) {
 const char *tdm_explain_route(const tdm_plan *plan, const tdm_ir_node *node) {
   const tdm_graph *graph = &plan->graph;
   const int16_t from = tdm_ir_value_at(graph, node->inputs[0])->device;
-  if (node->staged) return "staged";
+  if (node->hop > 0) return "staged";
   if (from == node->device) return "same device";
   const bool peers = tdm_device_same_kind(tdm_context_device(graph->context, (size_t)from),
                                           tdm_context_device(graph->context, (size_t)node->device));

@@ -1,5 +1,6 @@
 /* See support.h. */
 #include "tests/devices/support.h"
+#include "devices/context/route.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -90,7 +91,7 @@ const char *test_partner(const char *name) {
 }
 
 tdm_queue *test_route(const tdm_device *from, const tdm_device *to) {
-  tdm_queue *route = tdm_route(from, to);
+  tdm_queue *route = tdm_direct_queue(from, to);
   const bool foreign =
       !from->host_addressable && !to->host_addressable && !tdm_device_same_kind(from, to);
   assert_int_equal(!route, foreign);

@@ -49,7 +49,7 @@ extern const tdm_kernel *const test_twins[];
 const tdm_kernel *test_kernel_on(const tdm_device *device, const tdm_kernel *kernel);
 /* A device to copy to and from directly, of another kind where that is not cpu's concern. */
 const char *test_partner(const char *name);
-/* tdm_route, which answers NULL only between two kinds that the host cannot address. */
+/* tdm_direct_queue, which answers NULL only between two kinds that the host cannot address. */
 tdm_queue *test_route(const tdm_device *from, const tdm_device *to);
 int64_t test_mix(int64_t out, const int64_t *inputs, size_t input_count, int64_t attribute);
 

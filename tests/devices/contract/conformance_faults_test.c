@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "devices/context/route.h"
 #include "tests/devices/support.h"
 
 enum { STAGES = 4, ACROSS = 2 };
@@ -54,7 +55,8 @@ static void build(chains *all, tdm_context *context) {
   }
   for (size_t side = 0; side < 2; side++) {
     all->compute[side] = program_for(test, all->devices[side]->queues[TDM_QUEUE_COMPUTE]);
-    all->copier[side] = program_for(test, tdm_route(all->devices[side], all->devices[1 - side]));
+    all->copier[side] =
+        program_for(test, tdm_direct_queue(all->devices[side], all->devices[1 - side]));
   }
   tdm_command *last[ACROSS] = {NULL};
   uint32_t last_program[ACROSS] = {0};

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "devices/context/route.h"
 #include "tests/devices/support.h"
 
 static int set_up(void **state) {
@@ -77,11 +78,12 @@ static void flights_on_a_queue_keep_their_order(void **state) {
 }
 
 /* This device and `other` hand a value back and forth; each step waits for the one before it on the
- * other queue. Copies go through the queues that tdm_route answers. */
+ * other queue. Copies go through the queues that tdm_direct_queue answers. */
 static void ping_pong(tdm_context *context, const char *other_name, bool adopt) {
   test_flight *test = test_flight_create(context);
   tdm_device *devices[2] = {test_device(context, TEST_DEVICE), test_device(context, other_name)};
-  tdm_queue *routes[2] = {tdm_route(devices[0], devices[1]), tdm_route(devices[1], devices[0])};
+  tdm_queue *routes[2] = {tdm_direct_queue(devices[0], devices[1]),
+                          tdm_direct_queue(devices[1], devices[0])};
   uint32_t bases[2];
   uint32_t programs[2];
   uint32_t copiers[2];

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "devices/context/route.h"
 #include "tests/devices/support.h"
 
 #if defined(__has_feature)
@@ -114,7 +115,7 @@ static void add_mix(random_graph *graph) {
 static void add_copy(random_graph *graph) {
   const uint32_t from = draw(graph, VALUES);
   const uint32_t to = draw(graph, VALUES);
-  tdm_queue *route = tdm_route(device_of(graph, from), device_of(graph, to));
+  tdm_queue *route = tdm_direct_queue(device_of(graph, from), device_of(graph, to));
   if (from == to || !route) return;
   const uint32_t program = program_for(graph->test, route);
   if (!has_room(graph->test, program, 1 + 2 * (TEST_MOST_PROGRAMS + 1))) return;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "devices/context/route.h"
 #include "devices/staging/pool.h"
 #include "tests/devices/cuda_emulation/emulation.h"
 #include "tests/devices/support.h"
@@ -89,7 +90,7 @@ static void copy_host(tdm_context *context, const tdm_memory *host, const tdm_me
   test->memories[1] = uploads ? *device : *host;
   test->bases[0] = test->memories[0].address;
   test->bases[1] = test->memories[1].address;
-  tdm_queue *route = tdm_route(test->memories[0].device, test->memories[1].device);
+  tdm_queue *route = tdm_direct_queue(test->memories[0].device, test->memories[1].device);
   test_copy(test, test_program(test, route), 0, 1);
   test_run(test, false);
   assert_int_equal(test->flight.failure.id, UINT32_MAX);

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "devices/context/route.h"
 #include "tests/devices/support.h"
 
 static tdm_queue *watched;
@@ -32,7 +33,7 @@ static void copy_under_a_kernel(tdm_context *context, const char *from, const ch
   const uint32_t x = test_base(test, sim, 8, 3);
   const uint32_t y = test_base(test, source, 8, 4);
   const uint32_t z = test_base(test, destination, 8, 5);
-  watched = tdm_route(source, destination);
+  watched = tdm_direct_queue(source, destination);
   seen = atomic_load(&watched->completed);
   const uint32_t kernels = test_program(test, sim->queues[TDM_QUEUE_COMPUTE]);
   const uint32_t copies = test_program(test, watched);

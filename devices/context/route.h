@@ -1,0 +1,36 @@
+/* Routes: the hops that bytes take from one device to another, each carried by one queue.
+ * Invariant: nobody else knows which devices lie between two that have no queue in common; a rule
+ * more, or a longer route, is a change of route.c.
+ *
+ *   one kind                      from -> to            the destination's peer queue
+ *   host and a discrete device    from -> to            the discrete one's upload or download queue
+ *   two discrete kinds            from -> cpu:0 -> to   the source's download, then the
+ *                                                       destination's upload queue
+ *
+ * A kind that has no such queue copies by its compute queue. */
+#ifndef TANDEM_DEVICES_CONTEXT_ROUTE_H
+#define TANDEM_DEVICES_CONTEXT_ROUTE_H
+
+#include "devices/context/context.h"
+
+enum { TDM_ROUTE_MOST_HOPS = 2 };
+
+typedef struct tdm_hop {
+  tdm_device *from;
+  tdm_device *to;
+  tdm_queue *queue; /* that carries it */
+} tdm_hop;
+
+typedef struct tdm_route {
+  tdm_hop hops[TDM_ROUTE_MOST_HOPS];
+  uint32_t count; /* at least 1 */
+} tdm_route;
+
+/* Between two devices of one context. */
+tdm_route tdm_route_between(tdm_device *from, tdm_device *to);
+/* The queue of a route of one hop; NULL where there are more. */
+tdm_queue *tdm_direct_queue(const tdm_device *from, const tdm_device *to);
+/* Do routes between other devices pass through this one? */
+bool tdm_is_waypoint(const tdm_device *device);
+
+#endif

@@ -46,6 +46,10 @@ static void numbers_are_checked(void **state) {
   double number = 7;
   assert_ok(tdm_setting_number("here", "key", "2.5", 0, 10, &number));
   assert_true(number == 2.5);
+  assert_ok(tdm_setting_number("here", "key", "0", 0, 10, &number));
+  assert_true(number == 0);
+  assert_ok(tdm_setting_number("here", "key", "10", 0, 10, &number));
+  assert_true(number == 10);
   static const char *const bad_numbers[] = {"", "x", "1x", "-1", "11", "nan", "1e999", "2,5"};
   for (size_t i = 0; i < TDM_COUNT_OF(bad_numbers); i++) {
     assert_status(tdm_setting_number("here", "key", bad_numbers[i], 0, 10, &number),

@@ -45,15 +45,21 @@ static void copy_under_a_kernel(tdm_context *context, const char *from, const ch
   test_flight_destroy(test);
 }
 
-static void copies_end_under_a_kernel(void **state) {
-  (void)state;
-  tdm_context *context = test_context("latency_us=2000,gigabytes_per_second=16");
+static void copies_end_under_kernels_of(const char *links) {
+  tdm_context *context = test_context(links);
   for (int round = 0; round < 3; round++) {
     copy_under_a_kernel(context, "cpu:0", "sim:0");
     copy_under_a_kernel(context, "sim:0", "cpu:0");
     copy_under_a_kernel(context, "sim:1", "sim:0");
   }
   tdm_context_release(context);
+}
+
+static void copies_end_under_a_kernel(void **state) {
+  (void)state;
+  copies_end_under_kernels_of("latency_us=2000,gigabytes_per_second=16");
+  copies_end_under_kernels_of("latency_us=1,gigabytes_per_second=0");
+  copies_end_under_kernels_of("latency_us=0,gigabytes_per_second=1");
 }
 
 int main(void) {

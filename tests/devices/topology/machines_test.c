@@ -13,16 +13,21 @@ typedef struct machine {
   tdm_topology *topology;
 } machine;
 
-static void open_machine(machine *one, const char *name) {
-  static char text[1 << 16];
+/* Reads the machine's XML into text. */
+static void read_machine(const char *name, char text[1 << 16]) {
   char path[128];
   (void)snprintf(path, sizeof(path), "tests/devices/machines/%s.xml", name);
   FILE *file = fopen(path, "r");
   if (!file) fail_msg("%s is not there", path);
-  const size_t bytes = fread(text, 1, sizeof(text) - 1, file);
+  const size_t bytes = fread(text, 1, (1 << 16) - 1, file);
   text[bytes] = '\0';
   (void)fclose(file);
-  assert_true(bytes < sizeof(text) - 1);
+  assert_true(bytes < (1 << 16) - 1);
+}
+
+static void open_machine(machine *one, const char *name) {
+  static char text[1 << 16];
+  read_machine(name, text);
   one->allocator = tdm_allocator_default();
   assert_ok(tdm_topology_create(&one->allocator, text, &one->topology));
 }
@@ -176,6 +181,37 @@ static void machines_have_keys_of_their_own(void **state) {
   }
 }
 
+/* The key of two_sockets with the first `old`, or what stands in its place, as `new`. */
+static uint64_t key_with(const char *old, const char *new) {
+  static char text[1 << 16];
+  static char changed[1 << 17];
+  read_machine("two_sockets", text);
+  const char *at = strstr(text, old);
+  assert_non_null(at);
+  (void)snprintf(changed, sizeof(changed), "%.*s%s%s", (int)(at - text), text, new,
+                 at + strlen(old));
+  machine one = {.allocator = tdm_allocator_default()};
+  assert_ok(tdm_topology_create(&one.allocator, changed, &one.topology));
+  const uint64_t key = tdm_topology_key(one.topology);
+  tdm_topology_destroy(one.topology);
+  return key;
+}
+
+/* Another processor or more memory is another machine; a little that the kernel keeps is not. */
+static void a_key_changes_with_memory_and_processors(void **state) {
+  (void)state;
+  const uint64_t key = key_with("68719476736", "68719476736");
+  assert_true(key_with("68719476736", "68600000000") == key);
+  assert_true(key_with("68719476736", "68800000000") == key);
+  assert_true(key_with("68719476736", "34359738368") != key);
+  const char *const package = "complete_nodeset=\"0x00000001\" gp_index=\"2\">";
+  const uint64_t one = key_with(package, "complete_nodeset=\"0x00000001\" gp_index=\"2\">"
+                                         "<info name=\"CPUModel\" value=\"one\"/>");
+  const uint64_t other = key_with(package, "complete_nodeset=\"0x00000001\" gp_index=\"2\">"
+                                           "<info name=\"CPUModel\" value=\"other\"/>");
+  assert_true(one != key && other != key && one != other);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(two_sockets_with_a_gpu_on_the_second),
@@ -185,6 +221,7 @@ int main(void) {
       cmocka_unit_test(eight_gpus_over_two_sockets),
       cmocka_unit_test(a_container_limits_cores_and_perhaps_memory),
       cmocka_unit_test(machines_have_keys_of_their_own),
+      cmocka_unit_test(a_key_changes_with_memory_and_processors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

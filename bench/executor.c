@@ -118,7 +118,7 @@ static double regions_per_second(tdm_team *team, int64_t count) {
   const uint64_t begin_ns = tdm_time_ns();
   uint64_t now_ns = begin_ns;
   int regions = 0;
-  for (; now_ns - begin_ns < 500000000; ++regions, now_ns = tdm_time_ns())
+  for (; now_ns - begin_ns < 500000000; regions++, now_ns = tdm_time_ns())
     tdm_team_run(team, count, 16, work, NULL);
   return regions / ((double)(now_ns - begin_ns) / 1e9);
 }

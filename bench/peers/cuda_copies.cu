@@ -40,7 +40,7 @@ static void take_host(loop *self, int index) {
   }
   const size_t page = 4096;
   self->host[index] = aligned_alloc(page, (bytes + page - 1) / page * page);
-  if (self->host[index] == NULL) {
+  if (!self->host[index]) {
     good(self, cudaErrorMemoryAllocation);
     return;
   }
@@ -50,7 +50,7 @@ static void take_host(loop *self, int index) {
 }
 
 static void give_host(loop *self, int index) {
-  if (self->host[index] == NULL) return;
+  if (!self->host[index]) return;
   if (self->wanted->memory == CUDA_COPIES_PINNED) {
     (void)cudaFreeHost(self->host[index]);
     return;
@@ -135,7 +135,7 @@ static bool is_right(loop *self) {
   const size_t bytes = self->wanted->bytes;
   const unsigned char expected = is_upload(self, 0) ? 1 : 3;
   unsigned char *seen = (unsigned char *)malloc(bytes);
-  if (seen == NULL) return false;
+  if (!seen) return false;
   const void *where = is_upload(self, 0) ? self->device[0] : self->host[0];
   bool right = good(self, cudaMemcpy(seen, where, bytes, cudaMemcpyDefault));
   for (size_t i = 0; i < bytes && right; i++)

@@ -98,7 +98,7 @@ static tdm_cuda_code take_anchor(tdm_cuda_clock *clock, tdm_cuda_anchor **out_an
   *out_anchor = NULL;
   if (code == TDM_CUDA_SUCCESS) {
     *out_anchor = &clock->anchors[clock->newest];
-    ++(*out_anchor)->users;
+    (*out_anchor)->users++;
   }
   (void)pthread_mutex_unlock(&clock->mutex);
   return code;

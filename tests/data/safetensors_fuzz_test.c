@@ -33,7 +33,7 @@ typedef struct place {
 static int dtype_width(const char *name) {
   static const char *const names[] = {"F32", "F64", "I32", "I64", "U8", "BOOL", "F16", "BF16"};
   static const int widths[] = {4, 8, 4, 8, 1, 1, 2, 2};
-  for (int i = 0; name != NULL && i < 8; i++) {
+  for (int i = 0; name && i < 8; i++) {
     if (strcmp(name, names[i]) == 0) return widths[i];
   }
   return 0;
@@ -112,7 +112,7 @@ static bool is_header(json_t *root) {
 static bool oracle_accepts(const char *header, size_t bytes) {
   if (bytes == 0 || header[0] != '{') return false;
   json_t *root = json_loadb(header, bytes, JSON_REJECT_DUPLICATES, NULL);
-  const bool accepts = root != NULL && is_header(root);
+  const bool accepts = root && is_header(root);
   json_decref(root);
   return accepts;
 }

@@ -33,10 +33,10 @@ static __global__ void mix_kernel(int64_t *out, const int64_t *a, const int64_t 
   if (microseconds > 0 && blockIdx.x == 0 && threadIdx.x == 0) pause_us(microseconds);
   EACH_ELEMENT(i, count) {
     uint64_t mixed = static_cast<uint64_t>(out[i]) * 31 + static_cast<uint64_t>(attribute);
-    if (a != NULL) mixed += static_cast<uint64_t>(a[i]);
-    if (b != NULL) mixed += static_cast<uint64_t>(b[i]);
-    if (c != NULL) mixed += static_cast<uint64_t>(c[i]);
-    if (d != NULL) mixed += static_cast<uint64_t>(d[i]);
+    if (a) mixed += static_cast<uint64_t>(a[i]);
+    if (b) mixed += static_cast<uint64_t>(b[i]);
+    if (c) mixed += static_cast<uint64_t>(c[i]);
+    if (d) mixed += static_cast<uint64_t>(d[i]);
     out[i] = static_cast<int64_t>(mixed);
   }
 }

@@ -29,11 +29,11 @@ static tdm_session *make_session(tdm_context *context) {
 static void save_and_load(tdm_session *session, const tdm_state_dict_options *options) {
   tdm_tensor_list *list = NULL;
   if (!fuzz_judge(tdm_session_state_dict(session, options, &list))) {
-    fuzz_expect(list == NULL, "a list in spite of a failure");
+    fuzz_expect(!list, "a list in spite of a failure");
     return;
   }
   for (size_t i = 0; i < tdm_tensor_list_count(list); i++)
-    fuzz_expect(strchr(tdm_tensor_list_name(list, i), '/') == NULL || options->rule_count > 0,
+    fuzz_expect(!strchr(tdm_tensor_list_name(list, i), '/') || options->rule_count > 0,
                 "%s has the store's name", tdm_tensor_list_name(list, i));
   fuzz_expect(fuzz_judge(tdm_session_load_state_dict(session, list, options)),
               "what was given is not taken back");

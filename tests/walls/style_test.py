@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""The limits of style that can be counted: sizes, nesting, columns, the comment that opens a file.
+"""The limits of style that can be counted: sizes, nesting, columns, the comment that opens a file,
+one dialect of C.
 
 C is read by a counter of braces, not a parser: a block is a brace after `name(...)`, `else` or
 `do`, and a function is such a brace outside of all others.
@@ -16,6 +17,20 @@ NESTING = 4
 COLUMNS = 100
 # Paths that only exist where the code was written.
 MACHINE_PATH = re.compile(r"(?<![\w./])/(?:work|root|home/\w+|tmp/(?:w|bz\w*))/")
+
+# One dialect of C: i++ where the value is not used, pointers as conditions by themselves.
+DIALECT = (
+    (re.compile(r"(?:;|^)[ \t]*(?:\+\+|--)[\w(]", re.MULTILINE), "the value is not used: i++"),
+    (re.compile(r"== NULL\b"), "a pointer that is NULL: !x"),
+    (re.compile(r"!= NULL\s*(?:&&|\|\||\?)"
+                r"|\b(?:if|while) \((?:[^;{()]|\((?:[^()]|\([^()]*\))*\))*!= NULL\)"),
+     "a pointer as a condition: x"),
+)
+# Files that are written otherwise still; the list only shrinks.
+OTHER_DIALECT = re.compile(
+    r"(tests/)?devices/(\w+/)?kernels/.*|bench/convolutions/ours\.c|"
+    r"devices/(cpu/cpu|creation/context_create|cuda/api_runtime|cuda/cuda)\.c|"
+    r"tests/devices/cuda_emulation/blas\.c")
 
 NOISE = re.compile(
     r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|^[ \t]*#(?:\\\n|[^\n])*',
@@ -95,6 +110,13 @@ def check_c(path, text):
     return complaints
 
 
+def check_dialect(path, text):
+    """Complaints about what the other files write otherwise."""
+    code = blank_noise(text)
+    return ["%s:%d: %s" % (path, code.count("\n", 0, match.end()) + 1, otherwise)
+            for pattern, otherwise in DIALECT for match in pattern.finditer(code)]
+
+
 def check_limits():
     """Each limit must bite, or the test could not fail."""
     deep = "/* x */\nint f(void) {\n" + "if (1) {\n" * 5 + "}\n" * 6
@@ -106,6 +128,12 @@ def check_limits():
         "tab": check_text("x.c", "\tx"), "columns": check_text("x.c", "x" * 101),
         "path": check_text("x.c", "open /" + "work/main"),
     }
+    for bad in ("for (i = 0; i < n; ++i) {", "  ++i;", "if (x == NULL)", "a != NULL && b",
+                "while (next(x) != NULL)"):
+        bites[bad] = check_dialect("x.c", bad)
+    for good in ("while (++i < n)", "x = p != NULL;", "f(p != NULL)", "i++;", "if (!x)"):
+        if check_dialect("x.c", good):
+            return ["complains about good code: " + good]
     silent = ["the limit of %s lets everything pass" % name for name in bites if not bites[name]]
     return silent + ["complains about good code: " + text for text in check_c("x.c", flat)]
 
@@ -118,6 +146,8 @@ def main():
         complaints += check_text(path, text)
         if path.endswith(C_ENDINGS):
             complaints += check_c(path, text)
+            if not OTHER_DIALECT.fullmatch(path):
+                complaints += check_dialect(path, text)
     return verdict(complaints, files_count)
 
 

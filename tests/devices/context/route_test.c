@@ -8,7 +8,7 @@
 
 static int set_up(void **state) {
   *state = test_context(NULL);
-  return *state == NULL;
+  return !*state;
 }
 
 static int tear_down(void **state) {
@@ -39,7 +39,7 @@ static void hops_join_up(void **state) {
     tdm_device *to = tdm_context_device(*state, i % count);
     const tdm_route route = tdm_route_between(from, to);
     check_hops(&route, from, to);
-    assert_int_equal(route.count > 1, tdm_direct_queue(from, to) == NULL);
+    assert_int_equal(route.count > 1, !tdm_direct_queue(from, to));
     longer += route.count > 1;
   }
   assert_true(longer > 0);

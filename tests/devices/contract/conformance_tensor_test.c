@@ -109,7 +109,7 @@ static void fills_are_the_same_everywhere(void **state) {
   tdm_tensor_release(full);
   static const double values[] = {-3, 0, 0.9, 1, 254.5, 3e10, NAN};
   static const uint8_t stored[] = {0, 0, 0, 1, 254, 255, 0};
-  for (size_t i = 0; i < TDM_COUNT_OF(values); ++i) {
+  for (size_t i = 0; i < TDM_COUNT_OF(values); i++) {
     uint8_t read[2] = {7, 7};
     full = tdm_tensor_full(context, TEST_DEVICE, TDM_UINT8, tdm_shape_of(1, 2), values[i]);
     assert_ok(tdm_tensor_read(full, read, sizeof read));

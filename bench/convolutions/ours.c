@@ -22,13 +22,23 @@ typedef struct ours {
 static const char *const operations[PASS_COUNT] = {
     TDM_OP_CONVOLUTION, TDM_OP_CONVOLUTION_INPUT_GRADIENT, TDM_OP_CONVOLUTION_PARAMETER_GRADIENT};
 
+typedef struct search {
+  const char *operation;
+  const tdm_kernel *found;
+} search;
+
+static tdm_status compare_kernel(void *user, const tdm_kernel *kernel) {
+  search *wanted = user;
+  if (kernel->dtype == TDM_FLOAT32 && strcmp(kernel->operation, wanted->operation) == 0)
+    wanted->found = kernel;
+  return TDM_OK;
+}
+
 static const tdm_kernel *find_kernel(const char *operation) {
-  size_t count;
-  const tdm_kernel *kernels = tdm_cpu_kernels(&count);
-  for (size_t i = 0; kernels != NULL && i < count; i++)
-    if (kernels[i].dtype == TDM_FLOAT32 && strcmp(kernels[i].operation, operation) == 0)
-      return &kernels[i];
-  bench_fail(operation);
+  search wanted = {operation, NULL};
+  bench_check(tdm_cpu_each_kernel(compare_kernel, &wanted), "the kernels");
+  if (!wanted.found) bench_fail(operation);
+  return wanted.found;
 }
 
 static void run(void *state) {

@@ -4,6 +4,7 @@
 #define TANDEM_DEVICES_CONTRACT_KIND_H
 
 #include "devices/contract/device.h"
+#include "devices/kernel_list.h"
 
 /* What the context read from its options and the environment for one kind. */
 typedef struct tdm_kind_options {
@@ -29,9 +30,9 @@ typedef struct tdm_kind {
    * destroys it through its ops. */
   tdm_status (*create)(tdm_context *context, const tdm_kind_options *options, int index,
                        tdm_device **out_device);
-  /* Kernels that come with the kind, static; the function is NULL where another kind's serve, its
-   * answer NULL, with the message set, when there are none that this machine can run. */
-  const tdm_kernel *(*kernels)(size_t *out_count);
+  /* Visits the kernels that come with the kind; NULL where another kind's serve. UNAVAILABLE when
+   * there are none that this machine can run. */
+  tdm_status (*each_kernel)(tdm_kernel_visitor visit, void *user);
 } tdm_kind;
 
 /* In the order in which devices are listed; ends with NULL. The first is the host's. */

@@ -158,5 +158,5 @@ const tdm_kind tdm_cpu_kind = {
     .on_host = true,
     .count = cpu_count,
     .create = cpu_create,
-    .kernels = tdm_cpu_kernels,
+    .each_kernel = tdm_cpu_each_kernel,
 };

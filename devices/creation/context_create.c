@@ -90,16 +90,15 @@ static tdm_status list_queues(tdm_context *context) {
   return TDM_OK;
 }
 
+static tdm_status register_kernel(void *context, const tdm_kernel *kernel) {
+  return tdm_kernel_registry_add(&((tdm_context *)context)->kernels, kernel);
+}
+
 static tdm_status register_kernels(tdm_context *context) {
-  for (size_t i = 0; tdm_device_kinds[i] != NULL; ++i) {
+  for (size_t i = 0; tdm_device_kinds[i] != NULL; i++) {
     const tdm_kind *kind = tdm_device_kinds[i];
-    if (kind->absent != NULL || kind->kernels == NULL) continue;
-    size_t count = 0;
-    const tdm_kernel *kernels = kind->kernels(&count);
-    if (kernels == NULL) return TDM_UNAVAILABLE;
-    for (size_t k = 0; k < count; ++k) {
-      TDM_TRY(tdm_kernel_registry_add(&context->kernels, &kernels[k]));
-    }
+    if (kind->absent != NULL || kind->each_kernel == NULL) continue;
+    TDM_TRY(kind->each_kernel(register_kernel, context));
   }
   return TDM_OK;
 }

@@ -258,5 +258,5 @@ const tdm_kind tdm_cuda_kind = {
     .settings_variable = "TANDEM_CUDA_LOGICAL",
     .count = cuda_count,
     .create = cuda_create,
-    .kernels = tdm_cuda_kernels,
+    .each_kernel = tdm_cuda_each_kernel,
 };

@@ -3,9 +3,9 @@
 #ifndef TANDEM_DEVICES_CUDA_KERNELS_H
 #define TANDEM_DEVICES_CUDA_KERNELS_H
 
-#include "devices/devices.h"
+#include "devices/kernel_list.h"
 
-/* Static storage, *out_count entries, any thread; never NULL. */
-const tdm_kernel *tdm_cuda_kernels(size_t *out_count);
+/* Visits all of them, as far as the visitor does not fail. Static storage, any thread. */
+tdm_status tdm_cuda_each_kernel(tdm_kernel_visitor visit, void *user) TDM_WARN_UNUSED;
 
 #endif

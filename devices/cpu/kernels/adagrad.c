@@ -47,8 +47,7 @@ static adagrad_job begin_step(const tdm_kernel_call *call, real *step) {
                        .rate = (real)(call->scalars->learning_rate / slowed)};
 }
 
-tdm_status TDM_NAME(tdm_adagrad_prepare)(const tdm_kernel_request *request,
-                                         tdm_kernel_answer *answer) {
+static tdm_status adagrad_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   adagrad_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->count = tdm_cpu_count(&request->inputs[0]);
@@ -58,7 +57,7 @@ tdm_status TDM_NAME(tdm_adagrad_prepare)(const tdm_kernel_request *request,
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_adagrad_execute)(const tdm_kernel_call *call) {
+static tdm_status adagrad_execute(const tdm_kernel_call *call) {
   const adagrad_state *state = call->state;
   adagrad_job job = begin_step(call, call->outputs[2]);
   tdm_team_run(state->splits ? call->team : NULL, state->count, 4096, adagrad_range, &job);
@@ -90,8 +89,8 @@ static void rows_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_adagrad_sparse_prepare)(const tdm_kernel_request *request,
-                                                tdm_kernel_answer *answer) {
+static tdm_status adagrad_sparse_prepare(const tdm_kernel_request *request,
+                                         tdm_kernel_answer *answer) {
   adagrad_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->dim = tdm_cpu_last_dim(&request->inputs[0]);
@@ -102,7 +101,7 @@ tdm_status TDM_NAME(tdm_adagrad_sparse_prepare)(const tdm_kernel_request *reques
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_adagrad_sparse_execute)(const tdm_kernel_call *call) {
+static tdm_status adagrad_sparse_execute(const tdm_kernel_call *call) {
   const adagrad_state *state = call->state;
   adagrad_rows job = {.step = begin_step(call, call->outputs[2]),
                       .indices = call->inputs[2],
@@ -111,3 +110,6 @@ tdm_status TDM_NAME(tdm_adagrad_sparse_execute)(const tdm_kernel_call *call) {
   tdm_team_run(state->splits ? call->team : NULL, job.count, 256, rows_range, &job);
   return TDM_OK;
 }
+
+KERNELS(adagrad, KERNEL(TDM_OP_ADAGRAD, adagrad_prepare, adagrad_execute),
+        KERNEL(TDM_OP_ADAGRAD_SPARSE, adagrad_sparse_prepare, adagrad_sparse_execute))

@@ -62,8 +62,7 @@ static adam_job job_of(const tdm_adam_attributes *attributes, double rate, doubl
   };
 }
 
-tdm_status TDM_NAME(tdm_adam_prepare)(const tdm_kernel_request *request,
-                                      tdm_kernel_answer *answer) {
+static tdm_status adam_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   adam_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->count = tdm_cpu_count(&request->inputs[0]);
@@ -73,7 +72,7 @@ tdm_status TDM_NAME(tdm_adam_prepare)(const tdm_kernel_request *request,
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_adam_execute)(const tdm_kernel_call *call) {
+static tdm_status adam_execute(const tdm_kernel_call *call) {
   const adam_state *state = call->state;
   real *step = call->outputs[3]; /* () */
   *step += 1;
@@ -128,8 +127,8 @@ static void rows_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_adam_sparse_prepare)(const tdm_kernel_request *request,
-                                             tdm_kernel_answer *answer) {
+static tdm_status adam_sparse_prepare(const tdm_kernel_request *request,
+                                      tdm_kernel_answer *answer) {
   adam_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->dim = tdm_cpu_last_dim(&request->inputs[0]);
@@ -140,7 +139,7 @@ tdm_status TDM_NAME(tdm_adam_sparse_prepare)(const tdm_kernel_request *request,
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_adam_sparse_execute)(const tdm_kernel_call *call) {
+static tdm_status adam_sparse_execute(const tdm_kernel_call *call) {
   const adam_state *state = call->state;
   real *step = call->outputs[3]; /* () */
   *step += 1;
@@ -158,3 +157,6 @@ tdm_status TDM_NAME(tdm_adam_sparse_execute)(const tdm_kernel_call *call) {
   tdm_team_run(state->splits ? call->team : NULL, job.count, 256, rows_range, &job);
   return TDM_OK;
 }
+
+KERNELS(adam, KERNEL(TDM_OP_ADAM, adam_prepare, adam_execute),
+        KERNEL(TDM_OP_ADAM_SPARSE, adam_sparse_prepare, adam_sparse_execute))

@@ -132,15 +132,14 @@ static void extreme_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_extreme_prepare)(const tdm_kernel_request *request,
-                                         tdm_kernel_answer *answer) {
+static tdm_status extreme_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   if (request->inputs[0]
           .shape.dims[((const tdm_along_attributes *)request->attributes)->dimension] > INT32_MAX)
     return tdm_fail(TDM_UNSUPPORTED, "a dimension of more than 2^31 - 1");
   return prepare(request, answer, &request->inputs[0]);
 }
 
-tdm_status TDM_NAME(tdm_extreme_execute)(const tdm_kernel_call *call) {
+static tdm_status extreme_execute(const tdm_kernel_call *call) {
   return run(call, extreme_range);
 }
 
@@ -163,12 +162,12 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_extreme_gradient_prepare)(const tdm_kernel_request *request,
-                                                  tdm_kernel_answer *answer) {
+static tdm_status extreme_gradient_prepare(const tdm_kernel_request *request,
+                                           tdm_kernel_answer *answer) {
   return prepare(request, answer, &request->outputs[0]);
 }
 
-tdm_status TDM_NAME(tdm_extreme_gradient_execute)(const tdm_kernel_call *call) {
+static tdm_status extreme_gradient_execute(const tdm_kernel_call *call) {
   return run(call, gradient_range);
 }
 
@@ -218,11 +217,14 @@ static void cumsum_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_cumsum_prepare)(const tdm_kernel_request *request,
-                                        tdm_kernel_answer *answer) {
+static tdm_status cumsum_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   return prepare(request, answer, &request->inputs[0]);
 }
 
-tdm_status TDM_NAME(tdm_cumsum_execute)(const tdm_kernel_call *call) {
+static tdm_status cumsum_execute(const tdm_kernel_call *call) {
   return run(call, cumsum_range);
 }
+
+KERNELS(along, KERNEL(TDM_OP_EXTREME, extreme_prepare, extreme_execute),
+        KERNEL(TDM_OP_EXTREME_GRADIENT, extreme_gradient_prepare, extreme_gradient_execute),
+        KERNEL(TDM_OP_CUMSUM, cumsum_prepare, cumsum_execute))

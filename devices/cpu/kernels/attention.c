@@ -134,20 +134,14 @@ static tdm_status execute(const tdm_kernel_call *call) {
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_attention_prepare)(const tdm_kernel_request *request,
-                                           tdm_kernel_answer *answer) {
+static tdm_status attention_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   return prepare(request, answer, false);
 }
 
-tdm_status TDM_NAME(tdm_attention_execute)(const tdm_kernel_call *call) {
-  return execute(call);
-}
-
-tdm_status TDM_NAME(tdm_attention_dropout_prepare)(const tdm_kernel_request *request,
-                                                   tdm_kernel_answer *answer) {
+static tdm_status attention_dropout_prepare(const tdm_kernel_request *request,
+                                            tdm_kernel_answer *answer) {
   return prepare(request, answer, true);
 }
 
-tdm_status TDM_NAME(tdm_attention_dropout_execute)(const tdm_kernel_call *call) {
-  return execute(call);
-}
+KERNELS(attention, KERNEL(TDM_OP_ATTENTION, attention_prepare, execute),
+        KERNEL(TDM_OP_ATTENTION_DROPOUT, attention_dropout_prepare, execute))

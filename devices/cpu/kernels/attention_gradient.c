@@ -128,8 +128,8 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_attention_gradient_prepare)(const tdm_kernel_request *request,
-                                                    tdm_kernel_answer *answer) {
+static tdm_status attention_gradient_prepare(const tdm_kernel_request *request,
+                                             tdm_kernel_answer *answer) {
   attention_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   attention_state_read(state, request, &request->inputs[1], &request->inputs[3], 7);
@@ -140,7 +140,7 @@ tdm_status TDM_NAME(tdm_attention_gradient_prepare)(const tdm_kernel_request *re
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_attention_gradient_execute)(const tdm_kernel_call *call) {
+static tdm_status attention_gradient_execute(const tdm_kernel_call *call) {
   const attention_state *state = call->state;
   gradient_job job = {.of = {.state = state,
                              .q = call->inputs[1],
@@ -160,3 +160,6 @@ tdm_status TDM_NAME(tdm_attention_gradient_execute)(const tdm_kernel_call *call)
                &job);
   return TDM_OK;
 }
+
+KERNELS(attention_gradient,
+        KERNEL(TDM_OP_ATTENTION_GRADIENT, attention_gradient_prepare, attention_gradient_execute))

@@ -99,12 +99,11 @@ static void evaluate_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_batch_norm_prepare)(const tdm_kernel_request *request,
-                                            tdm_kernel_answer *answer) {
+static tdm_status batch_norm_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   return prepare(request, answer, &request->inputs[0]);
 }
 
-tdm_status TDM_NAME(tdm_batch_norm_execute)(const tdm_kernel_call *call) {
+static tdm_status batch_norm_execute(const tdm_kernel_call *call) {
   return run(call, evaluate_range);
 }
 
@@ -164,12 +163,12 @@ static void training_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_batch_norm_training_prepare)(const tdm_kernel_request *request,
-                                                     tdm_kernel_answer *answer) {
+static tdm_status batch_norm_training_prepare(const tdm_kernel_request *request,
+                                              tdm_kernel_answer *answer) {
   return prepare(request, answer, &request->inputs[0]);
 }
 
-tdm_status TDM_NAME(tdm_batch_norm_training_execute)(const tdm_kernel_call *call) {
+static tdm_status batch_norm_training_execute(const tdm_kernel_call *call) {
   return run(call, training_range);
 }
 
@@ -216,19 +215,19 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
     gradient_of_channel(call, channel);
 }
 
-tdm_status TDM_NAME(tdm_batch_norm_gradient_prepare)(const tdm_kernel_request *request,
-                                                     tdm_kernel_answer *answer) {
+static tdm_status batch_norm_gradient_prepare(const tdm_kernel_request *request,
+                                              tdm_kernel_answer *answer) {
   return prepare(request, answer, &request->inputs[1]);
 }
 
-tdm_status TDM_NAME(tdm_batch_norm_gradient_execute)(const tdm_kernel_call *call) {
+static tdm_status batch_norm_gradient_execute(const tdm_kernel_call *call) {
   return run(call, gradient_range);
 }
 
 /* ---- Running statistics ---------------------------------------------------------------------- */
 
-tdm_status TDM_NAME(tdm_batch_norm_statistics_prepare)(const tdm_kernel_request *request,
-                                                       tdm_kernel_answer *answer) {
+static tdm_status batch_norm_statistics_prepare(const tdm_kernel_request *request,
+                                                tdm_kernel_answer *answer) {
   const tdm_batch_norm_attributes *attributes = request->attributes;
   norm_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
@@ -237,7 +236,7 @@ tdm_status TDM_NAME(tdm_batch_norm_statistics_prepare)(const tdm_kernel_request 
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_batch_norm_statistics_execute)(const tdm_kernel_call *call) {
+static tdm_status batch_norm_statistics_execute(const tdm_kernel_call *call) {
   const norm_state *state = call->state;
   int64_t *batches = call->outputs[2]; /* () */
   *batches += 1;
@@ -250,3 +249,11 @@ tdm_status TDM_NAME(tdm_batch_norm_statistics_execute)(const tdm_kernel_call *ca
   }
   return TDM_OK;
 }
+
+KERNELS(batch_norm, KERNEL(TDM_OP_BATCH_NORM, batch_norm_prepare, batch_norm_execute),
+        KERNEL(TDM_OP_BATCH_NORM_TRAINING, batch_norm_training_prepare,
+               batch_norm_training_execute),
+        KERNEL(TDM_OP_BATCH_NORM_GRADIENT, batch_norm_gradient_prepare,
+               batch_norm_gradient_execute),
+        KERNEL(TDM_OP_BATCH_NORM_STATISTICS, batch_norm_statistics_prepare,
+               batch_norm_statistics_execute))

@@ -1,6 +1,4 @@
 /* Conversion between dtypes, block by block through int64 or double (see convert.h). */
-#include "devices/cpu/kernels/operations.h"
-
 #include <string.h>
 
 #include "core/status.h"
@@ -108,8 +106,7 @@ typedef struct cast_state {
   bool splits;
 } cast_state;
 
-static void cast_range(void *user, int64_t begin, int64_t end) {
-  const tdm_kernel_call *call = user;
+static tdm_status cast_part(const tdm_kernel_call *call, int64_t begin, int64_t end) {
   const cast_state *state = call->state;
   const size_t from_bytes = tdm_dtype_bytes(state->from), to_bytes = tdm_dtype_bytes(state->to);
   for (int64_t i = begin; i < end; i += BLOCK) {
@@ -126,10 +123,10 @@ static void cast_range(void *user, int64_t begin, int64_t end) {
       convert_from_int64(state->to, values, to, count);
     }
   }
+  return TDM_OK;
 }
 
-tdm_status TDM_PASTE(tdm_cast_prepare, any, TDM_ISA)(const tdm_kernel_request *request,
-                                                     tdm_kernel_answer *answer) {
+static tdm_status cast_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   cast_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->count = tdm_cpu_count(&request->outputs[0]);
@@ -139,9 +136,9 @@ tdm_status TDM_PASTE(tdm_cast_prepare, any, TDM_ISA)(const tdm_kernel_request *r
   return TDM_OK;
 }
 
-tdm_status TDM_PASTE(tdm_cast_execute, any, TDM_ISA)(const tdm_kernel_call *call) {
+static tdm_status cast_execute(const tdm_kernel_call *call) {
   const cast_state *state = call->state;
-  tdm_team_run(state->splits ? call->team : NULL, state->count, 8 * BLOCK, cast_range,
-               (void *)call);
-  return TDM_OK;
+  return tdm_cpu_run_parts(call, cast_part, state->splits, state->count, 8 * BLOCK);
 }
+
+KERNELS(cast, KERNEL_OF_ALL(TDM_OP_CAST, cast_prepare, cast_execute, cast_part))

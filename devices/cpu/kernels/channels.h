@@ -65,13 +65,10 @@ typedef struct channel_windows {
 /* Fills the rest of a plan from its channels and sizes, with at most CHANNELS_MOST_TAPS taps and
  * CHANNELS_MOST_PHASES phases: of the convolution, and of the gradient of
  * x, whose sizes are d_y's and d_x's. Bands have as many rows as stay in the cache. */
-void TDM_NAME(tdm_channel_plan_forward)(channel_plan *plan, const channel_windows *of);
-#define channel_plan_forward TDM_NAME(tdm_channel_plan_forward)
-void TDM_NAME(tdm_channel_plan_back)(channel_plan *plan, const channel_windows *of);
-#define channel_plan_back TDM_NAME(tdm_channel_plan_back)
+void channel_plan_forward(channel_plan *plan, const channel_windows *of);
+void channel_plan_back(channel_plan *plan, const channel_windows *of);
 /* Bands of so many rows instead, shared out evenly. */
-void TDM_NAME(tdm_channel_plan_rows)(channel_plan *plan, int64_t rows);
-#define channel_plan_rows TDM_NAME(tdm_channel_plan_rows)
+void channel_plan_rows(channel_plan *plan, int64_t rows);
 
 static inline int64_t channel_tiles(const channel_plan *plan) {
   return tdm_cpu_chunks(plan->out, CHANNEL_TILE);
@@ -95,21 +92,16 @@ static inline int64_t channel_span(const channel_plan *plan, int64_t first, int6
 }
 
 /* Bytes of a packed weight, and of `in` channels of a padded band; multiples of 64. */
-size_t TDM_NAME(tdm_channel_weight_bytes)(const channel_plan *plan);
-#define channel_weight_bytes TDM_NAME(tdm_channel_weight_bytes)
-size_t TDM_NAME(tdm_channel_padded_bytes)(const channel_plan *plan, int64_t in);
-#define channel_padded_bytes TDM_NAME(tdm_channel_padded_bytes)
+size_t channel_weight_bytes(const channel_plan *plan);
+size_t channel_padded_bytes(const channel_plan *plan, int64_t in);
 
 /* Packs one tile of the weight of one group, whose element (o, i, tap) is at o * out_step + i *
  * in_step + tap. */
-void TDM_NAME(tdm_channel_weight)(const channel_plan *plan, int64_t tile, const real *weight,
-                                  int64_t out_step, int64_t in_step, real *packed);
-#define channel_weight TDM_NAME(tdm_channel_weight)
+void channel_weight(const channel_plan *plan, int64_t tile, const real *weight, int64_t out_step,
+                    int64_t in_step, real *packed);
 
 /* padded of band `band` of `in` channels x (in, h, w). */
-void TDM_NAME(tdm_channel_pad)(const channel_plan *plan, int64_t in, const real *x, int64_t band,
-                               real *padded);
-#define channel_pad TDM_NAME(tdm_channel_pad)
+void channel_pad(const channel_plan *plan, int64_t in, const real *x, int64_t band, real *padded);
 
 /* Images that read a tile's weight one after the other, of one group: where they are small, it
  * comes into the cache once for all of them. */
@@ -126,16 +118,13 @@ typedef struct channel_images {
 /* Tiles first <= i < end of band `band` of y = bias (out; NULL: zeros) + the convolution: bias,
  * then channel after channel, tap after tap. What lies behind the band in x is fetched into the
  * cache. */
-void TDM_NAME(tdm_channel_band)(const channel_plan *plan, int64_t first, int64_t end,
-                                const real *packed, const real *bias, const channel_images *images,
-                                int64_t band);
-#define channel_band TDM_NAME(tdm_channel_band)
+void channel_band(const channel_plan *plan, int64_t first, int64_t end, const real *packed,
+                  const real *bias, const channel_images *images, int64_t band);
 
 /* ---- Gradient of the weight ------------------------------------------------------------------ */
 
 /* A forward plan for it: bands and sets of images do not depend on how channels are shared out. */
-void TDM_NAME(tdm_channel_plan_gradient)(channel_plan *plan, const channel_windows *of);
-#define channel_plan_gradient TDM_NAME(tdm_channel_plan_gradient)
+void channel_plan_gradient(channel_plan *plan, const channel_windows *of);
 
 /* A part of d_weight (out, in taps): some tiles of its rows and some of its columns. */
 typedef struct channel_part {
@@ -146,9 +135,7 @@ typedef struct channel_part {
 } channel_part;
 
 /* Bytes of memory that channel_gradient needs for a part of so many tiles and columns. */
-size_t TDM_NAME(tdm_channel_gradient_bytes)(const channel_plan *plan, int64_t tiles,
-                                            int64_t columns);
-#define channel_gradient_bytes TDM_NAME(tdm_channel_gradient_bytes)
+size_t channel_gradient_bytes(const channel_plan *plan, int64_t tiles, int64_t columns);
 
 /* The images of one group. */
 typedef struct channel_set {
@@ -161,8 +148,7 @@ typedef struct channel_set {
 
 /* That part of d_weight (out, in taps) = what all images give, set_images at a time and band after
  * band. */
-void TDM_NAME(tdm_channel_gradient)(const channel_plan *plan, const channel_part *part,
-                                    const channel_set *all, char *memory, real *d_weight);
-#define channel_gradient TDM_NAME(tdm_channel_gradient)
+void channel_gradient(const channel_plan *plan, const channel_part *part, const channel_set *all,
+                      char *memory, real *d_weight);
 
 #endif

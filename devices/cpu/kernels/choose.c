@@ -1,4 +1,4 @@
-/* Chooses the table of kernels for the processor at hand, or for the name the environment gives.
+/* Chooses the tables of kernels for the processor at hand, or for the name the environment gives.
  * Invariant: a table is only handed out if this machine can execute all of it. */
 #include <stdlib.h>
 #include <string.h>
@@ -7,10 +7,13 @@
 #include "devices/cpu/kernels.h"
 #include "devices/cpu/kernels/tables.h"
 
+#define COUNTED(instruction_set, precision) +1
+#define TABLES (0 TDM_CPU_TABLES(COUNTED, any))
+
 typedef struct instruction_set {
   const char *name;
-  const tdm_cpu_table *table;
   bool (*supported)(void);
+  const tdm_kernel_list *const *tables[TABLES];
 } instruction_set;
 
 static bool always(void) {
@@ -30,36 +33,41 @@ static bool has_avx512(void) {
 }
 #endif
 
+#define LISTED(instruction_set, precision) tdm_cpu_##instruction_set##_##precision,
+#define INSTRUCTION_SET(name, supported) {#name, supported, {TDM_CPU_TABLES(LISTED, name)}},
+
 /* Best first. */
 static const instruction_set instruction_sets[] = {
 #if defined(__x86_64__)
-    {"avx512", &tdm_cpu_table_of_avx512, has_avx512},
-    {"avx2", &tdm_cpu_table_of_avx2, has_avx2},
+    INSTRUCTION_SET(avx512, has_avx512) INSTRUCTION_SET(avx2, has_avx2)
 #endif
-    {"baseline", &tdm_cpu_table_of_baseline, always},
-};
+        INSTRUCTION_SET(baseline, always)};
 
-const tdm_kernel *tdm_cpu_kernels_for(const char *isa, size_t *out_count) {
-  *out_count = 0;
+static const instruction_set *find(const char *isa) {
   for (size_t i = 0; i < TDM_COUNT_OF(instruction_sets); i++) {
     const instruction_set *set = &instruction_sets[i];
     if (isa != NULL && strcmp(isa, set->name) != 0) continue;
-    if (set->supported()) {
-      *out_count = set->table->count;
-      return set->table->kernels;
-    }
+    if (set->supported()) return set;
     if (isa != NULL) {
       (void)tdm_fail(TDM_UNAVAILABLE, "TANDEM_CPU_ISA=%s: this processor does not have it", isa);
       return NULL;
     }
   }
-  (void)tdm_fail(TDM_INVALID_ARGUMENT,
+  (void)tdm_fail(TDM_UNAVAILABLE,
                  "TANDEM_CPU_ISA=%s: not an instruction set of this build (baseline, avx2, avx512)",
                  isa != NULL ? isa : "");
   return NULL;
 }
 
-const tdm_kernel *tdm_cpu_kernels(size_t *out_count) {
+tdm_status tdm_cpu_each_kernel_of(const char *isa, tdm_kernel_visitor visit, void *user) {
+  const instruction_set *set = find(isa);
+  if (!set) return TDM_UNAVAILABLE;
+  for (size_t i = 0; i < TABLES; i++)
+    TDM_TRY(tdm_kernel_lists_each(set->tables[i], visit, user));
+  return TDM_OK;
+}
+
+tdm_status tdm_cpu_each_kernel(tdm_kernel_visitor visit, void *user) {
   const char *isa = getenv("TANDEM_CPU_ISA");
-  return tdm_cpu_kernels_for(isa != NULL && isa[0] != '\0' ? isa : NULL, out_count);
+  return tdm_cpu_each_kernel_of(isa != NULL && isa[0] != '\0' ? isa : NULL, visit, user);
 }

@@ -4,11 +4,9 @@
 #include "devices/broadcast.h"
 #include "devices/cpu/kernels/convert.h"
 #include "devices/cpu/kernels/family.h"
-#include "devices/cpu/kernels/operations.h"
 
-#define TYPED(name) TDM_PASTE(name, any, TDM_ISA)
 #define OPERANDS 2
-#define GRAIN_ELEMENTS 4096
+#define GRAIN 4096
 
 /* out (count) of a and b, each a row (step 1) or one element (step 0). */
 typedef void (*row_function)(const void *a, int64_t a_step, const void *b, int64_t b_step,
@@ -17,7 +15,7 @@ typedef void (*row_function)(const void *a, int64_t a_step, const void *b, int64
 typedef struct compare_state {
   tdm_broadcast broadcast;
   row_function row;
-  int64_t rows; /* of the result, along the last dimension of broadcast */
+  int64_t count;
   size_t element_bytes;
   unsigned char value[8]; /* what stands for b, in a's dtype */
   bool splits;
@@ -56,45 +54,47 @@ static row_function find_row(tdm_dtype dtype, int64_t comparison) {
   return functions[type][comparison];
 }
 
-tdm_status TYPED(tdm_compare_prepare)(const tdm_kernel_request *request,
-                                      tdm_kernel_answer *answer) {
+static tdm_status compare_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   const tdm_compare_attributes *attributes = request->attributes;
   compare_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  const int64_t count = tdm_cpu_count(&request->outputs[0]);
+  state->count = tdm_cpu_count(&request->outputs[0]);
   state->broadcast = tdm_broadcast_of(request->inputs, OPERANDS, &request->outputs[0].shape);
   state->row = find_row(request->inputs[0].dtype, attributes->comparison);
-  const int64_t width = state->broadcast.sizes[state->broadcast.rank - 1];
-  state->rows = width > 0 ? count / width : 0;
   state->element_bytes = tdm_dtype_bytes(request->inputs[0].dtype);
   convert_from_double(request->inputs[0].dtype, &attributes->value, state->value, 1);
-  state->splits = answer->splits = tdm_cpu_splits(request, (double)count / 2);
+  state->splits = answer->splits = tdm_cpu_splits(request, (double)state->count / 2);
   return TDM_OK;
 }
 
-static void compare_range(void *user, int64_t begin, int64_t end) {
-  const tdm_kernel_call *call = user;
+static tdm_status compare_part(const tdm_kernel_call *call, int64_t begin, int64_t end) {
   const compare_state *state = call->state;
   const tdm_broadcast *broadcast = &state->broadcast;
   const int last = broadcast->rank - 1;
   const int64_t width = broadcast->sizes[last];
+  const int64_t a_step = broadcast->steps[0][last], b_step = broadcast->steps[1][last];
   const char *a = call->inputs[0];
-  const char *b =
-      call->inputs[1] != NULL ? (const char *)call->inputs[1] : (const char *)state->value;
+  const char *b = call->inputs[1] != NULL ? call->inputs[1] : (const void *)state->value;
+  const int64_t bytes = (int64_t)state->element_bytes;
+  int64_t column = begin % width;
   tdm_broadcast_place place;
-  tdm_broadcast_find_row(broadcast, OPERANDS, begin, &place);
-  for (int64_t row = begin; row < end; row++) {
-    state->row(a + (size_t)place.at[0] * state->element_bytes, broadcast->steps[0][last],
-               b + (size_t)place.at[1] * state->element_bytes, broadcast->steps[1][last],
-               (uint8_t *)call->outputs[0] + row * width, width);
+  tdm_broadcast_find_row(broadcast, OPERANDS, begin / width, &place);
+  for (int64_t i = begin; i < end;) {
+    const int64_t count = tdm_cpu_min(width - column, end - i);
+    state->row(a + (place.at[0] + column * a_step) * bytes, a_step,
+               b + (place.at[1] + column * b_step) * bytes, b_step, (uint8_t *)call->outputs[0] + i,
+               count);
+    i += count;
+    column = 0;
     tdm_broadcast_next_row(broadcast, OPERANDS, &place);
   }
-}
-
-tdm_status TYPED(tdm_compare_execute)(const tdm_kernel_call *call) {
-  const compare_state *state = call->state;
-  const int64_t width = state->broadcast.sizes[state->broadcast.rank - 1];
-  const int64_t grain = width > 0 && width < GRAIN_ELEMENTS ? GRAIN_ELEMENTS / width : 1;
-  tdm_team_run(state->splits ? call->team : NULL, state->rows, grain, compare_range, (void *)call);
   return TDM_OK;
 }
+
+static tdm_status compare_execute(const tdm_kernel_call *call) {
+  const compare_state *state = call->state;
+  return tdm_cpu_run_parts(call, compare_part, state->splits, state->count, GRAIN);
+}
+
+KERNELS(compare,
+        KERNEL_OF(TDM_BOOL, TDM_OP_COMPARE, compare_prepare, compare_execute, compare_part))

@@ -4,12 +4,7 @@
 #ifndef TANDEM_DEVICES_CPU_KERNELS_CONVERT_H
 #define TANDEM_DEVICES_CPU_KERNELS_CONVERT_H
 
-#include "devices/cpu/kernels/operations.h"
-
-#define convert_to_double TDM_PASTE(tdm_convert_to_double, any, TDM_ISA)
-#define convert_from_double TDM_PASTE(tdm_convert_from_double, any, TDM_ISA)
-#define convert_to_int64 TDM_PASTE(tdm_convert_to_int64, any, TDM_ISA)
-#define convert_from_int64 TDM_PASTE(tdm_convert_from_int64, any, TDM_ISA)
+#include "devices/devices.h"
 
 /* from: count elements of a floating dtype. */
 void convert_to_double(tdm_dtype dtype, const void *from, double *to, int64_t count);

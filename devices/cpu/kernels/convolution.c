@@ -92,8 +92,8 @@ static void prepare_columns(const tdm_kernel_request *request, tdm_kernel_answer
   answer->workspace_bytes = (size_t)(state->slots * state->slot_bytes);
 }
 
-tdm_status TDM_NAME(tdm_convolution_prepare)(const tdm_kernel_request *request,
-                                             tdm_kernel_answer *answer) {
+static tdm_status convolution_prepare(const tdm_kernel_request *request,
+                                      tdm_kernel_answer *answer) {
   convolution_state *state =
       convolution_state_create(request, answer, &request->inputs[0].shape,
                                &request->inputs[1].shape, &request->outputs[0].shape);
@@ -160,7 +160,7 @@ static void forward_slots(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_convolution_execute)(const tdm_kernel_call *call) {
+static tdm_status convolution_execute(const tdm_kernel_call *call) {
   const convolution_state *state = call->state;
   switch (state->way) {
   case CONVOLUTION_SLIDES:
@@ -178,3 +178,5 @@ tdm_status TDM_NAME(tdm_convolution_execute)(const tdm_kernel_call *call) {
   }
   return TDM_OK;
 }
+
+KERNELS(convolution, KERNEL(TDM_OP_CONVOLUTION, convolution_prepare, convolution_execute))

@@ -53,82 +53,54 @@ typedef struct convolution_state {
 } convolution_state;
 
 /* Reads the sizes; x, weight and y as for the convolution. */
-convolution_state *TDM_NAME(tdm_convolution_state)(const tdm_kernel_request *request,
-                                                   tdm_kernel_answer *answer, const tdm_shape *x,
-                                                   const tdm_shape *weight, const tdm_shape *y);
-#define convolution_state_create TDM_NAME(tdm_convolution_state)
+convolution_state *convolution_state_create(const tdm_kernel_request *request,
+                                            tdm_kernel_answer *answer, const tdm_shape *x,
+                                            const tdm_shape *weight, const tdm_shape *y);
 
 /* columns (k, count x width) of x (in, h, w), rows first <= y < first + count of the result. Up to
  * a vector behind them is overwritten. */
-void TDM_NAME(tdm_convolution_columns)(const convolution_state *state, const real *x, int64_t first,
-                                       int64_t count, real *columns);
-#define convolution_columns TDM_NAME(tdm_convolution_columns)
+void convolution_columns(const convolution_state *state, const real *x, int64_t first,
+                         int64_t count, real *columns);
 
 /* By sliding: prepare answers with the workspace. */
-void TDM_NAME(tdm_convolution_slide_prepare)(const tdm_kernel_request *request,
-                                             tdm_kernel_answer *answer, convolution_state *state);
-#define convolution_slide_prepare TDM_NAME(tdm_convolution_slide_prepare)
-void TDM_NAME(tdm_convolution_slide_back_prepare)(const tdm_kernel_request *request,
-                                                  tdm_kernel_answer *answer,
-                                                  convolution_state *state);
-#define convolution_slide_back_prepare TDM_NAME(tdm_convolution_slide_back_prepare)
-void TDM_NAME(tdm_convolution_slide_execute)(const tdm_kernel_call *call);
-#define convolution_slide_execute TDM_NAME(tdm_convolution_slide_execute)
-void TDM_NAME(tdm_convolution_slide_back_execute)(const tdm_kernel_call *call);
-#define convolution_slide_back_execute TDM_NAME(tdm_convolution_slide_back_execute)
+void convolution_slide_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                               convolution_state *state);
+void convolution_slide_back_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                    convolution_state *state);
+void convolution_slide_execute(const tdm_kernel_call *call);
+void convolution_slide_back_execute(const tdm_kernel_call *call);
 /* Plans; answers the bytes of memory that convolution_slide_parameter needs. */
-size_t TDM_NAME(tdm_convolution_slide_parameter_bytes)(convolution_state *state);
-#define convolution_slide_parameter_bytes TDM_NAME(tdm_convolution_slide_parameter_bytes)
+size_t convolution_slide_parameter_bytes(convolution_state *state);
 /* d_weight (out, k) of one group += what image_count images give: d_y (image_count, groups, out,
  * pixels) and x (image_count, groups, in, h, w) from that group on. */
-void TDM_NAME(tdm_convolution_slide_parameter)(const convolution_state *state, const real *d_y,
-                                               const real *x, int64_t image_count, char *memory,
-                                               real *d_weight);
-#define convolution_slide_parameter TDM_NAME(tdm_convolution_slide_parameter)
+void convolution_slide_parameter(const convolution_state *state, const real *d_y, const real *x,
+                                 int64_t image_count, char *memory, real *d_weight);
 
 /* The quickest way for a convolution of these sizes, for the gradient of x and for that of the
  * weight. The number of images has no say. */
-convolution_way TDM_NAME(tdm_convolution_way_forward)(const convolution_state *state);
-#define convolution_way_forward TDM_NAME(tdm_convolution_way_forward)
-convolution_way TDM_NAME(tdm_convolution_way_back)(const convolution_state *state);
-#define convolution_way_back TDM_NAME(tdm_convolution_way_back)
-convolution_way TDM_NAME(tdm_convolution_way_parameter)(const convolution_state *state);
-#define convolution_way_parameter TDM_NAME(tdm_convolution_way_parameter)
+convolution_way convolution_way_forward(const convolution_state *state);
+convolution_way convolution_way_back(const convolution_state *state);
+convolution_way convolution_way_parameter(const convolution_state *state);
 
 /* With channels in lanes: prepare answers with the workspace. The gradient of the parameters leaves
  * the bias out. */
-void TDM_NAME(tdm_convolution_channels_prepare)(const tdm_kernel_request *request,
-                                                tdm_kernel_answer *answer,
-                                                convolution_state *state);
-#define convolution_channels_prepare TDM_NAME(tdm_convolution_channels_prepare)
-void TDM_NAME(tdm_convolution_channels_back_prepare)(const tdm_kernel_request *request,
-                                                     tdm_kernel_answer *answer,
-                                                     convolution_state *state);
-#define convolution_channels_back_prepare TDM_NAME(tdm_convolution_channels_back_prepare)
-void TDM_NAME(tdm_convolution_channels_parameter_prepare)(const tdm_kernel_request *request,
-                                                          tdm_kernel_answer *answer,
-                                                          convolution_state *state);
-#define convolution_channels_parameter_prepare TDM_NAME(tdm_convolution_channels_parameter_prepare)
-void TDM_NAME(tdm_convolution_channels_execute)(const tdm_kernel_call *call);
-#define convolution_channels_execute TDM_NAME(tdm_convolution_channels_execute)
-void TDM_NAME(tdm_convolution_channels_back_execute)(const tdm_kernel_call *call);
-#define convolution_channels_back_execute TDM_NAME(tdm_convolution_channels_back_execute)
-void TDM_NAME(tdm_convolution_channels_parameter_execute)(const tdm_kernel_call *call);
-#define convolution_channels_parameter_execute TDM_NAME(tdm_convolution_channels_parameter_execute)
+void convolution_channels_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                  convolution_state *state);
+void convolution_channels_back_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                       convolution_state *state);
+void convolution_channels_parameter_prepare(const tdm_kernel_request *request,
+                                            tdm_kernel_answer *answer, convolution_state *state);
+void convolution_channels_execute(const tdm_kernel_call *call);
+void convolution_channels_back_execute(const tdm_kernel_call *call);
+void convolution_channels_parameter_execute(const tdm_kernel_call *call);
 
 /* The same with pixels in lanes, where the kernel has one tap. */
-void TDM_NAME(tdm_convolution_pointwise_prepare)(const tdm_kernel_request *request,
-                                                 tdm_kernel_answer *answer,
-                                                 convolution_state *state);
-#define convolution_pointwise_prepare TDM_NAME(tdm_convolution_pointwise_prepare)
-void TDM_NAME(tdm_convolution_pointwise_back_prepare)(const tdm_kernel_request *request,
-                                                      tdm_kernel_answer *answer,
-                                                      convolution_state *state);
-#define convolution_pointwise_back_prepare TDM_NAME(tdm_convolution_pointwise_back_prepare)
-void TDM_NAME(tdm_convolution_pointwise_execute)(const tdm_kernel_call *call);
-#define convolution_pointwise_execute TDM_NAME(tdm_convolution_pointwise_execute)
-void TDM_NAME(tdm_convolution_pointwise_back_execute)(const tdm_kernel_call *call);
-#define convolution_pointwise_back_execute TDM_NAME(tdm_convolution_pointwise_back_execute)
+void convolution_pointwise_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                   convolution_state *state);
+void convolution_pointwise_back_prepare(const tdm_kernel_request *request,
+                                        tdm_kernel_answer *answer, convolution_state *state);
+void convolution_pointwise_execute(const tdm_kernel_call *call);
+void convolution_pointwise_back_execute(const tdm_kernel_call *call);
 
 /* Bytes of the columns of one block of rows. */
 static inline size_t columns_bytes(const convolution_state *state) {

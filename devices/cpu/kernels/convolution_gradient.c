@@ -18,8 +18,8 @@ static void prepare_columns(const tdm_kernel_request *request, tdm_kernel_answer
   answer->workspace_bytes = (size_t)(state->slots * state->slot_bytes);
 }
 
-tdm_status TDM_NAME(tdm_convolution_input_gradient_prepare)(const tdm_kernel_request *request,
-                                                            tdm_kernel_answer *answer) {
+static tdm_status convolution_input_gradient_prepare(const tdm_kernel_request *request,
+                                                     tdm_kernel_answer *answer) {
   convolution_state *state =
       convolution_state_create(request, answer, &request->outputs[0].shape,
                                &request->inputs[1].shape, &request->inputs[0].shape);
@@ -107,7 +107,7 @@ static void input_slots(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_convolution_input_gradient_execute)(const tdm_kernel_call *call) {
+static tdm_status convolution_input_gradient_execute(const tdm_kernel_call *call) {
   const convolution_state *state = call->state;
   switch (state->way) {
   case CONVOLUTION_SLIDES:
@@ -136,8 +136,8 @@ static size_t part_bytes(const convolution_state *state) {
   return tdm_cpu_aligned((size_t)weight_count(state) * sizeof(real));
 }
 
-tdm_status TDM_NAME(tdm_convolution_parameter_gradient_prepare)(const tdm_kernel_request *request,
-                                                                tdm_kernel_answer *answer) {
+static tdm_status convolution_parameter_gradient_prepare(const tdm_kernel_request *request,
+                                                         tdm_kernel_answer *answer) {
   convolution_state *state =
       convolution_state_create(request, answer, &request->inputs[1].shape,
                                &request->outputs[0].shape, &request->inputs[0].shape);
@@ -247,7 +247,7 @@ static void bias_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_convolution_parameter_gradient_execute)(const tdm_kernel_call *call) {
+static tdm_status convolution_parameter_gradient_execute(const tdm_kernel_call *call) {
   const convolution_state *state = call->state;
   tdm_team *team = state->splits ? call->team : NULL;
   if (state->way == CONVOLUTION_CHANNELS) {
@@ -259,3 +259,9 @@ tdm_status TDM_NAME(tdm_convolution_parameter_gradient_execute)(const tdm_kernel
   tdm_team_run(team, state->groups * state->out, 4, bias_range, (void *)call);
   return TDM_OK;
 }
+
+KERNELS(convolution_gradient,
+        KERNEL(TDM_OP_CONVOLUTION_INPUT_GRADIENT, convolution_input_gradient_prepare,
+               convolution_input_gradient_execute),
+        KERNEL(TDM_OP_CONVOLUTION_PARAMETER_GRADIENT, convolution_parameter_gradient_prepare,
+               convolution_parameter_gradient_execute))

@@ -52,8 +52,8 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_cross_entropy_prepare)(const tdm_kernel_request *request,
-                                               tdm_kernel_answer *answer) {
+static tdm_status cross_entropy_prepare(const tdm_kernel_request *request,
+                                        tdm_kernel_answer *answer) {
   TDM_TRY(prepare(request, answer, &request->inputs[0], &request->inputs[1]));
   const loss_state *state = answer->state;
   if (state->reduction != TDM_REDUCTION_NONE) {
@@ -62,7 +62,7 @@ tdm_status TDM_NAME(tdm_cross_entropy_prepare)(const tdm_kernel_request *request
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_cross_entropy_execute)(const tdm_kernel_call *call) {
+static tdm_status cross_entropy_execute(const tdm_kernel_call *call) {
   const loss_state *state = call->state;
   const bool reduces = state->reduction != TDM_REDUCTION_NONE;
   loss_job job = {.state = state,
@@ -126,12 +126,12 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_cross_entropy_gradient_prepare)(const tdm_kernel_request *request,
-                                                        tdm_kernel_answer *answer) {
+static tdm_status cross_entropy_gradient_prepare(const tdm_kernel_request *request,
+                                                 tdm_kernel_answer *answer) {
   return prepare(request, answer, &request->inputs[1], &request->inputs[2]);
 }
 
-tdm_status TDM_NAME(tdm_cross_entropy_gradient_execute)(const tdm_kernel_call *call) {
+static tdm_status cross_entropy_gradient_execute(const tdm_kernel_call *call) {
   const loss_state *state = call->state;
   gradient_job job = {.state = state,
                       .targets = {call->inputs[2], state->rows, state->wide},
@@ -143,3 +143,7 @@ tdm_status TDM_NAME(tdm_cross_entropy_gradient_execute)(const tdm_kernel_call *c
   tdm_team_run(state->splits ? call->team : NULL, state->rows, GRAIN, gradient_range, &job);
   return TDM_OK;
 }
+
+KERNELS(cross_entropy, KERNEL(TDM_OP_CROSS_ENTROPY, cross_entropy_prepare, cross_entropy_execute),
+        KERNEL(TDM_OP_CROSS_ENTROPY_GRADIENT, cross_entropy_gradient_prepare,
+               cross_entropy_gradient_execute))

@@ -19,8 +19,7 @@ typedef struct dropout_state {
   bool splits;
 } dropout_state;
 
-tdm_status TDM_NAME(tdm_dropout_prepare)(const tdm_kernel_request *request,
-                                         tdm_kernel_answer *answer) {
+static tdm_status dropout_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   const tdm_dropout_attributes *attributes = request->attributes;
   const tdm_spec *spec = &request->outputs[0];
   const tdm_chunk *chunk = &attributes->chunk;
@@ -99,8 +98,7 @@ static void drop_stretch(const tdm_kernel_call *call, const real *x, real *y, ui
   }
 }
 
-static void dropout_range(void *user, int64_t begin, int64_t end) {
-  const tdm_kernel_call *call = user;
+static tdm_status dropout_part(const tdm_kernel_call *call, int64_t begin, int64_t end) {
   const dropout_state *state = call->state;
   const real *x = call->inputs[0]; /* (count) */
   real *y = call->outputs[0];      /* (count) */
@@ -111,12 +109,12 @@ static void dropout_range(void *user, int64_t begin, int64_t end) {
     drop_stretch(call, x + begin, y + begin, (uint64_t)place, count);
     begin += count;
   }
-}
-
-tdm_status TDM_NAME(tdm_dropout_execute)(const tdm_kernel_call *call) {
-  const dropout_state *state = call->state;
-  tdm_team_run(state->splits ? call->team : NULL, state->count, GRAIN, dropout_range, (void *)call);
   return TDM_OK;
 }
 
-ELEMENT_PART(dropout)
+static tdm_status dropout_execute(const tdm_kernel_call *call) {
+  const dropout_state *state = call->state;
+  return tdm_cpu_run_parts(call, dropout_part, state->splits, state->count, GRAIN);
+}
+
+KERNELS(dropout, ELEMENT_KERNEL(TDM_OP_DROPOUT, dropout_prepare, dropout_execute, dropout_part))

@@ -1,102 +1,172 @@
-/* Sums, scaling and updates of whole tensors, element by element. Invariant: an element of the
- * result depends on the same element of the operands alone. */
-#include "core/status.h"
-#include "devices/cpu/kernels/vector.h"
+/* Operations that compute element by element, of operands that are broadcast to one shape; their
+ * formulas are elements.h's. Invariant: an element of the result depends on one element of each
+ * operand alone, and has the same bits in a part as in the whole; operands of one shape are one
+ * row. */
+#include "devices/broadcast.h"
+#include "devices/cpu/kernels/elements.h"
+#include "devices/element_settings.h"
 
 #define GRAIN 4096
 
-typedef struct elementwise_state {
+typedef struct element_state {
+  tdm_broadcast broadcast;
   int64_t count;
-  int64_t inputs;
+  int64_t operands;
+  real first; /* the settings */
+  real second;
+  bool flag;
   bool splits;
-} elementwise_state;
+} element_state;
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  elementwise_state *state = tdm_cpu_state_create(answer, sizeof *state);
+/* Elements of a row of the result: each operand's are (end), or one that is repeated. */
+typedef void (*element_row)(const stored *a, bool a_repeats, const stored *b, bool b_repeats,
+                            stored *out, int64_t end);
+
+/* ---- Preparing ------------------------------------------------------------------------------- */
+
+static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                          tdm_element_settings settings, double vector_ns) {
+  element_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->count = tdm_cpu_count(&request->outputs[0]);
-  state->inputs = (int64_t)request->input_count;
-  const double bytes = (double)state->count * (double)(state->inputs + 1) * sizeof(real);
-  state->splits = answer->splits = tdm_cpu_splits(request, bytes / 20.0);
+  state->operands = (int64_t)request->input_count;
+  state->first = (real)settings.first;
+  state->second = (real)settings.second;
+  state->flag = settings.flag;
+  if (state->operands <= TDM_BROADCAST_OPERANDS)
+    state->broadcast =
+        tdm_broadcast_of(request->inputs, request->input_count, &request->outputs[0].shape);
+  state->splits = answer->splits =
+      tdm_cpu_splits(request, (double)state->count / LANES * vector_ns);
   return TDM_OK;
 }
 
-static tdm_status run(const tdm_kernel_call *call,
-                      void (*range)(void *call, int64_t begin, int64_t end)) {
-  const elementwise_state *state = call->state;
-  tdm_team_run(state->splits ? call->team : NULL, state->count, GRAIN, range, (void *)call);
-  return TDM_OK;
+/* ---- Executing ------------------------------------------------------------------------------- */
+
+static tdm_status run(const tdm_kernel_call *call, tdm_cpu_part part) {
+  const element_state *state = call->state;
+  return tdm_cpu_run_parts(call, part, state->splits, state->count, GRAIN);
 }
+
+/* Elements begin <= i < end of the result, row by row, of two operands. */
+ALWAYS_INLINE void each_row(const tdm_kernel_call *call, int64_t begin, int64_t end,
+                            element_row row) {
+  const tdm_broadcast *broadcast = &((const element_state *)call->state)->broadcast;
+  const stored *a = call->inputs[0], *b = call->inputs[1];
+  stored *out = call->outputs[0]; /* (count) */
+  const int last = broadcast->rank - 1;
+  const int64_t width = broadcast->sizes[last];
+  const int64_t a_step = broadcast->steps[0][last], b_step = broadcast->steps[1][last];
+  if (last == 0) { /* one row */
+    row(a + begin * a_step, a_step == 0, b + begin * b_step, b_step == 0, out + begin, end - begin);
+    return;
+  }
+  int64_t column = begin % width;
+  tdm_broadcast_place place;
+  tdm_broadcast_find_row(broadcast, 2, begin / width, &place);
+  for (int64_t i = begin; i < end;) {
+    const int64_t count = tdm_cpu_min(width - column, end - i);
+    row(a + place.at[0] + column * a_step, a_step == 0, b + place.at[1] + column * b_step,
+        b_step == 0, out + i, count);
+    i += count;
+    column = 0;
+    tdm_broadcast_next_row(broadcast, 2, &place);
+  }
+}
+
+/* ---- Kernels of one operand, and of two ------------------------------------------------------ */
+
+/* Stores the formula of the vectors of elements begin <= i < end, told the settings. */
+#define EACH_VECTOR(vectors, formula)                                                              \
+  for (int64_t i = begin; i < end; i += LANES) {                                                   \
+    vectors;                                                                                       \
+    element_store(out + i, formula, end - i);                                                      \
+  }
+#define LOAD(operand) element_load(operand + i, end - i)
+#define SETTINGS                                                                                   \
+  const real first = state->first, second = state->second;                                         \
+  const bool flag = state->flag;                                                                   \
+  (void)first, (void)second, (void)flag;
+
+/* Defines what prepares and executes the kernel `name`, of which name_part computes a part. */
+#define WHOLE(name, settings, vector_ns)                                                           \
+  static tdm_status name##_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) { \
+    return prepare(request, answer, settings(request->attributes), vector_ns);                     \
+  }                                                                                                \
+  static tdm_status name##_execute(const tdm_kernel_call *call) {                                  \
+    return run(call, name##_part);                                                                 \
+  }
+
+/* Operands of one shape: vectors are read from a and b (count). */
+#define PLAIN(name, settings, vector_ns, vectors, formula)                                         \
+  static tdm_status name##_part(const tdm_kernel_call *call, int64_t begin, int64_t end) {         \
+    const element_state *state = call->state;                                                      \
+    const stored *a = call->inputs[0], *b = call->inputs[state->operands - 1];                     \
+    stored *out = call->outputs[0];                                                                \
+    (void)b;                                                                                       \
+    SETTINGS                                                                                       \
+    EACH_VECTOR(vectors, formula)                                                                  \
+    return TDM_OK;                                                                                 \
+  }                                                                                                \
+  WHOLE(name, settings, vector_ns)
+
+#define UNARY(operation, name, settings, vector_ns, formula)                                       \
+  PLAIN(name, settings, vector_ns, const vec x = LOAD(a), formula)
+#define GRADIENT(operation, name, settings, vector_ns, read, formula)                              \
+  PLAIN(name, settings, vector_ns, const vec d = LOAD(a); const vec read = LOAD(b), formula)
+#define BINARY(operation, name, formula)                                                           \
+  static void name##_row(const stored *a, bool a_repeats, const stored *b, bool b_repeats,         \
+                         stored *out, int64_t end) {                                               \
+    const int64_t begin = 0;                                                                       \
+    const vec all_a = element_all(*a), all_b = element_all(*b);                                    \
+    if (!a_repeats && !b_repeats) {                                                                \
+      EACH_VECTOR(const vec x = LOAD(a); const vec y = LOAD(b), formula)                           \
+    } else if (!a_repeats) {                                                                       \
+      EACH_VECTOR(const vec x = LOAD(a); const vec y = all_b, formula)                             \
+    } else {                                                                                       \
+      EACH_VECTOR(const vec x = all_a; const vec y = LOAD(b), formula)                             \
+    }                                                                                              \
+  }                                                                                                \
+  static tdm_status name##_part(const tdm_kernel_call *call, int64_t begin, int64_t end) {         \
+    each_row(call, begin, end, name##_row);                                                        \
+    return TDM_OK;                                                                                 \
+  }                                                                                                \
+  WHOLE(name, tdm_no_settings, BINARY_NS)
+
+TDM_CPU_ELEMENTS(UNARY, GRADIENT, BINARY)
 
 /* ---- accumulate ------------------------------------------------------------------------------ */
 
-static void accumulate_range(void *user, int64_t begin, int64_t end) {
-  const tdm_kernel_call *call = user;
-  const int64_t inputs = ((const elementwise_state *)call->state)->inputs;
-  real *out = call->outputs[0]; /* (count), like every input */
+static tdm_status accumulate_part(const tdm_kernel_call *call, int64_t begin, int64_t end) {
+  const int64_t operands = ((const element_state *)call->state)->operands;
+  stored *out = call->outputs[0]; /* (count), like every input */
   for (int64_t i = begin; i < end; i += LANES) {
     const int64_t left = end - i;
-    vec sum = vec_load_first((const real *)call->inputs[0] + i, left);
-    for (int64_t k = 1; k < inputs; k++) {
-      sum += vec_load_first((const real *)call->inputs[k] + i, left);
-    }
-    vec_store_first(out + i, sum, left);
+    vec sum = element_load((const stored *)call->inputs[0] + i, left);
+    for (int64_t k = 1; k < operands; k++)
+      sum += element_load((const stored *)call->inputs[k] + i, left);
+    element_store(out + i, sum, left);
   }
+  return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_accumulate_prepare)(const tdm_kernel_request *request,
-                                            tdm_kernel_answer *answer) {
-  return prepare(request, answer);
+static tdm_status accumulate_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  const double operands = (double)request->input_count + 1;
+  return prepare(request, answer, tdm_no_settings(NULL), operands * TDM_VECTOR_BYTES / 20.0);
 }
 
-tdm_status TDM_NAME(tdm_accumulate_execute)(const tdm_kernel_call *call) {
-  return run(call, accumulate_range);
+static tdm_status accumulate_execute(const tdm_kernel_call *call) {
+  return run(call, accumulate_part);
 }
 
-ELEMENT_PART(accumulate)
+/* ---- The list -------------------------------------------------------------------------------- */
 
-/* ---- scale ----------------------------------------------------------------------------------- */
+#define UNARY_KERNEL(operation, name, settings, vector_ns, formula) LISTED(operation, name)
+#define GRADIENT_KERNEL(operation, name, settings, vector_ns, read, formula) LISTED(operation, name)
+#define BINARY_KERNEL(operation, name, formula) LISTED(operation, name)
+#define LISTED(operation, name)                                                                    \
+  ELEMENT_KERNEL(operation, name##_prepare, name##_execute, name##_part),
 
-static void scale_range(void *user, int64_t begin, int64_t end) {
-  const tdm_kernel_call *call = user;
-  const real *x = call->inputs[0];               /* (count) */
-  const real s = *(const real *)call->inputs[1]; /* () */
-  real *out = call->outputs[0];                  /* (count) */
-  for (int64_t i = begin; i < end; i += LANES) {
-    vec_store_first(out + i, vec_load_first(x + i, end - i) * s, end - i);
-  }
-}
-
-tdm_status TDM_NAME(tdm_scale_prepare)(const tdm_kernel_request *request,
-                                       tdm_kernel_answer *answer) {
-  return prepare(request, answer);
-}
-
-tdm_status TDM_NAME(tdm_scale_execute)(const tdm_kernel_call *call) {
-  return run(call, scale_range);
-}
-
-ELEMENT_PART(scale)
-
-/* ---- divide ---------------------------------------------------------------------------------- */
-
-static void divide_range(void *user, int64_t begin, int64_t end) {
-  const tdm_kernel_call *call = user;
-  const real *x = call->inputs[0];               /* (count) */
-  const real s = *(const real *)call->inputs[1]; /* () */
-  real *out = call->outputs[0];                  /* (count) */
-  for (int64_t i = begin; i < end; i += LANES) {
-    vec_store_first(out + i, vec_load_first(x + i, end - i) / s, end - i);
-  }
-}
-
-tdm_status TDM_NAME(tdm_divide_prepare)(const tdm_kernel_request *request,
-                                        tdm_kernel_answer *answer) {
-  return prepare(request, answer);
-}
-
-tdm_status TDM_NAME(tdm_divide_execute)(const tdm_kernel_call *call) {
-  return run(call, divide_range);
-}
-
-ELEMENT_PART(divide)
+KERNELS(elementwise,
+        TDM_CPU_ELEMENTS(UNARY_KERNEL, GRADIENT_KERNEL, BINARY_KERNEL) LISTED(TDM_OP_SCALE, mul)
+            LISTED(TDM_OP_DIVIDE, div) LISTED(TDM_OP_ACCUMULATE, accumulate))

@@ -59,8 +59,7 @@ static void lookup_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_embedding_prepare)(const tdm_kernel_request *request,
-                                           tdm_kernel_answer *answer) {
+static tdm_status embedding_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   embedding_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->count = tdm_cpu_count(&request->inputs[1]);
@@ -72,7 +71,7 @@ tdm_status TDM_NAME(tdm_embedding_prepare)(const tdm_kernel_request *request,
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_embedding_execute)(const tdm_kernel_call *call) {
+static tdm_status embedding_execute(const tdm_kernel_call *call) {
   const embedding_state *state = call->state;
   lookup_job job = {.state = state,
                     .ids = {call->inputs[1], state->count, state->wide},
@@ -127,8 +126,8 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_embedding_gradient_prepare)(const tdm_kernel_request *request,
-                                                    tdm_kernel_answer *answer) {
+static tdm_status embedding_gradient_prepare(const tdm_kernel_request *request,
+                                             tdm_kernel_answer *answer) {
   const tdm_embedding_attributes *attributes = request->attributes;
   embedding_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
@@ -142,7 +141,7 @@ tdm_status TDM_NAME(tdm_embedding_gradient_prepare)(const tdm_kernel_request *re
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_embedding_gradient_execute)(const tdm_kernel_call *call) {
+static tdm_status embedding_gradient_execute(const tdm_kernel_call *call) {
   const embedding_state *state = call->state;
   gradient_job job = {.state = state,
                       .ids = {call->inputs[1], state->count, state->wide},
@@ -154,3 +153,6 @@ tdm_status TDM_NAME(tdm_embedding_gradient_execute)(const tdm_kernel_call *call)
   tdm_team_run(team, state->rows, grain, gradient_range, &job);
   return TDM_OK;
 }
+
+KERNELS(embedding, KERNEL(TDM_OP_EMBEDDING, embedding_prepare, embedding_execute),
+        KERNEL(TDM_OP_EMBEDDING_GRADIENT, embedding_gradient_prepare, embedding_gradient_execute))

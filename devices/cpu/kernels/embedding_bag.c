@@ -126,12 +126,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_embedding_bag_prepare)(const tdm_kernel_request *request,
-                                               tdm_kernel_answer *answer) {
-  return prepare(request, answer);
-}
-
-tdm_status TDM_NAME(tdm_embedding_bag_execute)(const tdm_kernel_call *call) {
+static tdm_status embedding_bag_execute(const tdm_kernel_call *call) {
   bag_job job = {.weight = call->inputs[0], .scales = call->inputs[3], .y = call->outputs[0]};
   return reduce_bags(call, sum_range, &job);
 }
@@ -167,12 +162,10 @@ static void largest_range(void *user, int64_t begin, int64_t end) {
     largest_of_bag(user, bag);
 }
 
-tdm_status TDM_NAME(tdm_embedding_bag_max_prepare)(const tdm_kernel_request *request,
-                                                   tdm_kernel_answer *answer) {
-  return prepare(request, answer);
-}
-
-tdm_status TDM_NAME(tdm_embedding_bag_max_execute)(const tdm_kernel_call *call) {
+static tdm_status embedding_bag_max_execute(const tdm_kernel_call *call) {
   bag_job job = {.weight = call->inputs[0], .y = call->outputs[0], .winners = call->outputs[1]};
   return reduce_bags(call, largest_range, &job);
 }
+
+KERNELS(embedding_bag, KERNEL(TDM_OP_EMBEDDING_BAG, prepare, embedding_bag_execute),
+        KERNEL(TDM_OP_EMBEDDING_BAG_MAX, prepare, embedding_bag_max_execute))

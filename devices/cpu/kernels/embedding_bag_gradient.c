@@ -67,8 +67,8 @@ static void dense_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_embedding_bag_gradient_prepare)(const tdm_kernel_request *request,
-                                                        tdm_kernel_answer *answer) {
+static tdm_status embedding_bag_gradient_prepare(const tdm_kernel_request *request,
+                                                 tdm_kernel_answer *answer) {
   bag_state *state = bag_state_create(request, answer, 1, &request->inputs[0]);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   const double stores = (double)(state->rows + state->count) * (double)state->dim / LANES;
@@ -77,7 +77,7 @@ tdm_status TDM_NAME(tdm_embedding_bag_gradient_prepare)(const tdm_kernel_request
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_embedding_bag_gradient_execute)(const tdm_kernel_call *call) {
+static tdm_status embedding_bag_gradient_execute(const tdm_kernel_call *call) {
   const bag_state *state = call->state;
   int64_t *bags = call->workspace;              /* (count) */
   real *scales = (real *)(bags + state->count); /* (count) */
@@ -96,8 +96,8 @@ tdm_status TDM_NAME(tdm_embedding_bag_gradient_execute)(const tdm_kernel_call *c
 
 /* ---- Sparse ---------------------------------------------------------------------------------- */
 
-tdm_status TDM_NAME(tdm_embedding_bag_sparse_gradient_prepare)(const tdm_kernel_request *request,
-                                                               tdm_kernel_answer *answer) {
+static tdm_status embedding_bag_sparse_gradient_prepare(const tdm_kernel_request *request,
+                                                        tdm_kernel_answer *answer) {
   const tdm_embedding_bag_attributes *attributes = request->attributes;
   tdm_cpu_sorting sorting;
   TDM_TRY(tdm_cpu_sorting_of(attributes->rows, tdm_cpu_count(&request->inputs[1]), &sorting));
@@ -110,7 +110,7 @@ tdm_status TDM_NAME(tdm_embedding_bag_sparse_gradient_prepare)(const tdm_kernel_
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_embedding_bag_sparse_gradient_execute)(const tdm_kernel_call *call) {
+static tdm_status embedding_bag_sparse_gradient_execute(const tdm_kernel_call *call) {
   const bag_state *state = call->state;
   int64_t *bags = call->workspace;              /* (count) */
   real *scales = (real *)(bags + state->count); /* (count) */
@@ -165,8 +165,8 @@ static void scales_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_embedding_bag_scales_gradient_prepare)(const tdm_kernel_request *request,
-                                                               tdm_kernel_answer *answer) {
+static tdm_status embedding_bag_scales_gradient_prepare(const tdm_kernel_request *request,
+                                                        tdm_kernel_answer *answer) {
   bag_state *state = bag_state_create(request, answer, 2, &request->inputs[0]);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->splits = answer->splits =
@@ -174,7 +174,7 @@ tdm_status TDM_NAME(tdm_embedding_bag_scales_gradient_prepare)(const tdm_kernel_
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_embedding_bag_scales_gradient_execute)(const tdm_kernel_call *call) {
+static tdm_status embedding_bag_scales_gradient_execute(const tdm_kernel_call *call) {
   const bag_state *state = call->state;
   scales_job job = {
       .d_y = call->inputs[0], .weight = call->inputs[1], .d_scales = call->outputs[0]};
@@ -184,3 +184,11 @@ tdm_status TDM_NAME(tdm_embedding_bag_scales_gradient_execute)(const tdm_kernel_
   tdm_team_run(state->splits ? call->team : NULL, state->bags, 64, scales_range, &job);
   return TDM_OK;
 }
+
+KERNELS(embedding_bag_gradient,
+        KERNEL(TDM_OP_EMBEDDING_BAG_GRADIENT, embedding_bag_gradient_prepare,
+               embedding_bag_gradient_execute),
+        KERNEL(TDM_OP_EMBEDDING_BAG_SPARSE_GRADIENT, embedding_bag_sparse_gradient_prepare,
+               embedding_bag_sparse_gradient_execute),
+        KERNEL(TDM_OP_EMBEDDING_BAG_SCALES_GRADIENT, embedding_bag_scales_gradient_prepare,
+               embedding_bag_scales_gradient_execute))

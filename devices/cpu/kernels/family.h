@@ -1,14 +1,70 @@
-/* What every family of kernels shares: the state that prepare makes, sizes read from shapes, the
- * decision to split, and ids. Invariant: execute looks at no shape and allocates nothing. */
+/* What every family of kernels shares: how a source lists its kernels, the state that prepare
+ * makes, sizes read from shapes, the decision to split, and ids. Invariant: execute looks at no
+ * shape and allocates nothing. */
 #ifndef TANDEM_DEVICES_CPU_KERNELS_FAMILY_H
 #define TANDEM_DEVICES_CPU_KERNELS_FAMILY_H
 
+#include "core/status.h"
 #include "devices/devices.h"
+#include "devices/kernel_list.h"
+#include "devices/kernels.h"
+
+/* ---- A source's kernels ------------------------------------------------------------------------
+ */
+
+/* Ends a source: its kernels, which table.c lists under that name. */
+#define KERNELS(name, ...)                                                                         \
+  static const tdm_kernel kernels[] = {__VA_ARGS__};                                               \
+  const tdm_kernel_list tdm_cpu_##name = {kernels, TDM_COUNT_OF(kernels)};
+
+#define KERNEL_OF(dtype, operation, prepare, execute, part)                                        \
+  { sizeof(tdm_kernel), operation, "cpu", dtype, prepare, execute, tdm_cpu_state_release, part, 0 }
+/* One that serves several dtypes. */
+#define KERNEL_OF_FLOATS(operation, prepare, execute)                                              \
+  KERNEL_OF(TDM_FLOAT32, operation, prepare, execute, NULL),                                       \
+      KERNEL_OF(TDM_FLOAT64, operation, prepare, execute, NULL)
+#define KERNEL_OF_INTEGERS(operation, prepare, execute)                                            \
+  KERNEL_OF(TDM_INT32, operation, prepare, execute, NULL),                                         \
+      KERNEL_OF(TDM_INT64, operation, prepare, execute, NULL)
+#define KERNEL_OF_NUMBERS(operation, prepare, execute)                                             \
+  KERNEL_OF_FLOATS(operation, prepare, execute), KERNEL_OF_INTEGERS(operation, prepare, execute)
+#define KERNEL_OF_ALL(operation, prepare, execute, part)                                           \
+  KERNEL_OF(TDM_FLOAT32, operation, prepare, execute, part),                                       \
+      KERNEL_OF(TDM_FLOAT64, operation, prepare, execute, part),                                   \
+      KERNEL_OF(TDM_INT32, operation, prepare, execute, part),                                     \
+      KERNEL_OF(TDM_INT64, operation, prepare, execute, part),                                     \
+      KERNEL_OF(TDM_UINT8, operation, prepare, execute, part),                                     \
+      KERNEL_OF(TDM_BOOL, operation, prepare, execute, part)
+
+/* ---- State, sizes, ids -------------------------------------------------------------------------
+ */
 
 /* Zeroed memory for a kernel's state, stored in answer->state; NULL with the thread's message set
  * when memory is short. Freed by tdm_cpu_state_release. */
 void *tdm_cpu_state_create(tdm_kernel_answer *answer, size_t bytes);
 void tdm_cpu_state_release(void *state);
+
+/* Computes some elements (tdm_kernel.execute_part); it never fails. */
+typedef tdm_status (*tdm_cpu_part)(const tdm_kernel_call *call, int64_t begin, int64_t end);
+
+typedef struct tdm_cpu_parts {
+  const tdm_kernel_call *call;
+  tdm_cpu_part part;
+} tdm_cpu_parts;
+
+static inline void tdm_cpu_run_part(void *user, int64_t begin, int64_t end) {
+  const tdm_cpu_parts *parts = (const tdm_cpu_parts *)user;
+  (void)parts->part(parts->call, begin, end);
+}
+
+/* Computes all elements by parts, on the call's team if `splits`, at least grain a part. */
+static inline tdm_status tdm_cpu_run_parts(const tdm_kernel_call *call, tdm_cpu_part part,
+                                           bool splits, int64_t count, int64_t grain) {
+  tdm_cpu_parts parts = {call, part};
+  if (!splits) return count > 0 ? part(call, 0, count) : TDM_OK;
+  tdm_team_run(call->team, count, grain, tdm_cpu_run_part, &parts);
+  return TDM_OK;
+}
 
 /* Is work of that length, on one thread, worth a region of the device's team? */
 static inline bool tdm_cpu_splits(const tdm_kernel_request *request, double work_ns) {

@@ -7,10 +7,7 @@
 
 #include "core/status.h"
 #include "devices/cpu/kernels/family.h"
-#include "devices/cpu/kernels/operations.h"
 #include "devices/fused.h"
-
-#define TYPED(name) TDM_PASTE(name, any, TDM_ISA)
 
 #define GRAIN 4096
 #define TILE_BYTES 4096
@@ -69,7 +66,7 @@ static size_t find_widths(const tdm_fused_attributes *program, fused_state *stat
   return widest;
 }
 
-tdm_status TYPED(tdm_fused_prepare)(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status fused_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   const tdm_fused_attributes *program = request->attributes;
   fused_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
@@ -168,7 +165,7 @@ static void fused_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TYPED(tdm_fused_execute)(const tdm_kernel_call *call) {
+static tdm_status fused_execute(const tdm_kernel_call *call) {
   const fused_state *state = call->state;
   fused_run run;
   run.call = call;
@@ -178,3 +175,5 @@ tdm_status TYPED(tdm_fused_execute)(const tdm_kernel_call *call) {
   if (atomic_load(&run.failed) == 0) return TDM_OK;
   return tdm_fail(run.status, "%s", run.message);
 }
+
+KERNELS(fused, KERNEL_OF_FLOATS(TDM_OP_FUSED, fused_prepare, fused_execute))

@@ -3,9 +3,7 @@
 #include "core/status.h"
 #include "devices/broadcast.h"
 #include "devices/cpu/kernels/family.h"
-#include "devices/cpu/kernels/operations.h"
 
-#define TYPED(name) TDM_PASTE(name, any, TDM_ISA)
 #define OPERANDS 2
 
 typedef struct integers_state {
@@ -14,8 +12,8 @@ typedef struct integers_state {
   bool wide;
 } integers_state;
 
-tdm_status TYPED(tdm_add_integers_prepare)(const tdm_kernel_request *request,
-                                           tdm_kernel_answer *answer) {
+static tdm_status add_integers_prepare(const tdm_kernel_request *request,
+                                       tdm_kernel_answer *answer) {
   integers_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->broadcast = tdm_broadcast_of(request->inputs, OPERANDS, &request->outputs[0].shape);
@@ -36,7 +34,7 @@ tdm_status TYPED(tdm_add_integers_prepare)(const tdm_kernel_request *request,
 ADD_ROW(uint64_t)
 ADD_ROW(uint32_t)
 
-tdm_status TYPED(tdm_add_integers_execute)(const tdm_kernel_call *call) {
+static tdm_status add_integers_execute(const tdm_kernel_call *call) {
   const integers_state *state = call->state;
   const tdm_broadcast *broadcast = &state->broadcast;
   const int last = broadcast->rank - 1;
@@ -59,3 +57,5 @@ tdm_status TYPED(tdm_add_integers_execute)(const tdm_kernel_call *call) {
   }
   return TDM_OK;
 }
+
+KERNELS(integers, KERNEL_OF_INTEGERS(TDM_OP_ADD, add_integers_prepare, add_integers_execute))

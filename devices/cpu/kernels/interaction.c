@@ -64,12 +64,12 @@ static void forward_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_dot_interaction_prepare)(const tdm_kernel_request *request,
-                                                 tdm_kernel_answer *answer) {
+static tdm_status dot_interaction_prepare(const tdm_kernel_request *request,
+                                          tdm_kernel_answer *answer) {
   return prepare(request, answer, &request->inputs[0]);
 }
 
-tdm_status TDM_NAME(tdm_dot_interaction_execute)(const tdm_kernel_call *call) {
+static tdm_status dot_interaction_execute(const tdm_kernel_call *call) {
   const interaction_state *state = call->state;
   interaction_job job = {.state = state, .x = call->inputs[0], .y = call->outputs[0]};
   tdm_team_run(state->splits ? call->team : NULL, state->batch, 8, forward_range, &job);
@@ -102,15 +102,20 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_dot_interaction_gradient_prepare)(const tdm_kernel_request *request,
-                                                          tdm_kernel_answer *answer) {
+static tdm_status dot_interaction_gradient_prepare(const tdm_kernel_request *request,
+                                                   tdm_kernel_answer *answer) {
   return prepare(request, answer, &request->inputs[1]);
 }
 
-tdm_status TDM_NAME(tdm_dot_interaction_gradient_execute)(const tdm_kernel_call *call) {
+static tdm_status dot_interaction_gradient_execute(const tdm_kernel_call *call) {
   const interaction_state *state = call->state;
   interaction_job job = {
       .state = state, .d_y = call->inputs[0], .x = call->inputs[1], .d_x = call->outputs[0]};
   tdm_team_run(state->splits ? call->team : NULL, state->batch, 8, gradient_range, &job);
   return TDM_OK;
 }
+
+KERNELS(interaction,
+        KERNEL(TDM_OP_DOT_INTERACTION, dot_interaction_prepare, dot_interaction_execute),
+        KERNEL(TDM_OP_DOT_INTERACTION_GRADIENT, dot_interaction_gradient_prepare,
+               dot_interaction_gradient_execute))

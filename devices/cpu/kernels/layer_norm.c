@@ -67,12 +67,11 @@ static void forward_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_layer_norm_prepare)(const tdm_kernel_request *request,
-                                            tdm_kernel_answer *answer) {
+static tdm_status layer_norm_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   return prepare(request, answer, &request->inputs[0]);
 }
 
-tdm_status TDM_NAME(tdm_layer_norm_execute)(const tdm_kernel_call *call) {
+static tdm_status layer_norm_execute(const tdm_kernel_call *call) {
   const norm_state *state = call->state;
   return run(call, state->rows, grain_of(state), forward_range);
 }
@@ -112,12 +111,12 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_layer_norm_gradient_prepare)(const tdm_kernel_request *request,
-                                                     tdm_kernel_answer *answer) {
+static tdm_status layer_norm_gradient_prepare(const tdm_kernel_request *request,
+                                              tdm_kernel_answer *answer) {
   return prepare(request, answer, &request->inputs[1]);
 }
 
-tdm_status TDM_NAME(tdm_layer_norm_gradient_execute)(const tdm_kernel_call *call) {
+static tdm_status layer_norm_gradient_execute(const tdm_kernel_call *call) {
   const norm_state *state = call->state;
   return run(call, state->rows, grain_of(state), gradient_range);
 }
@@ -152,12 +151,18 @@ static void parameter_range(void *user, int64_t begin, int64_t end) {
     column_gradients(call, task * LANES);
 }
 
-tdm_status TDM_NAME(tdm_layer_norm_parameter_gradient_prepare)(const tdm_kernel_request *request,
-                                                               tdm_kernel_answer *answer) {
+static tdm_status layer_norm_parameter_gradient_prepare(const tdm_kernel_request *request,
+                                                        tdm_kernel_answer *answer) {
   return prepare(request, answer, &request->inputs[1]);
 }
 
-tdm_status TDM_NAME(tdm_layer_norm_parameter_gradient_execute)(const tdm_kernel_call *call) {
+static tdm_status layer_norm_parameter_gradient_execute(const tdm_kernel_call *call) {
   const norm_state *state = call->state;
   return run(call, tdm_cpu_chunks(state->count, LANES), 4, parameter_range);
 }
+
+KERNELS(layer_norm, KERNEL(TDM_OP_LAYER_NORM, layer_norm_prepare, layer_norm_execute),
+        KERNEL(TDM_OP_LAYER_NORM_GRADIENT, layer_norm_gradient_prepare,
+               layer_norm_gradient_execute),
+        KERNEL(TDM_OP_LAYER_NORM_PARAMETER_GRADIENT, layer_norm_parameter_gradient_prepare,
+               layer_norm_parameter_gradient_execute))

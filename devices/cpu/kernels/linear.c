@@ -99,8 +99,7 @@ static void rows_run(rows_job *job, const tdm_kernel_call *call) {
 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
-tdm_status TDM_NAME(tdm_linear_prepare)(const tdm_kernel_request *request,
-                                        tdm_kernel_answer *answer) {
+static tdm_status linear_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   const linear_state *state =
       state_create(request, answer, &request->inputs[0], &request->outputs[0]);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
@@ -108,7 +107,7 @@ tdm_status TDM_NAME(tdm_linear_prepare)(const tdm_kernel_request *request,
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_linear_execute)(const tdm_kernel_call *call) {
+static tdm_status linear_execute(const tdm_kernel_call *call) {
   const linear_state *state = call->state;
   rows_job job = {.rows = state->rows,
                   .k = state->in,
@@ -124,8 +123,8 @@ tdm_status TDM_NAME(tdm_linear_execute)(const tdm_kernel_call *call) {
 /* ---- Gradient of the input ---------------------------------------------------------------------
  */
 
-tdm_status TDM_NAME(tdm_linear_input_gradient_prepare)(const tdm_kernel_request *request,
-                                                       tdm_kernel_answer *answer) {
+static tdm_status linear_input_gradient_prepare(const tdm_kernel_request *request,
+                                                tdm_kernel_answer *answer) {
   const linear_state *state =
       state_create(request, answer, &request->outputs[0], &request->inputs[0]);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
@@ -133,7 +132,7 @@ tdm_status TDM_NAME(tdm_linear_input_gradient_prepare)(const tdm_kernel_request 
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_linear_input_gradient_execute)(const tdm_kernel_call *call) {
+static tdm_status linear_input_gradient_execute(const tdm_kernel_call *call) {
   const linear_state *state = call->state;
   rows_job job = {.rows = state->rows,
                   .k = state->out,
@@ -168,15 +167,15 @@ static void parameter_tasks(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_linear_parameter_gradient_prepare)(const tdm_kernel_request *request,
-                                                           tdm_kernel_answer *answer) {
+static tdm_status linear_parameter_gradient_prepare(const tdm_kernel_request *request,
+                                                    tdm_kernel_answer *answer) {
   linear_state *state = state_create(request, answer, &request->inputs[1], &request->inputs[0]);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->rows_per_task = product_gradient_rows(state->out, request->team_size);
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_linear_parameter_gradient_execute)(const tdm_kernel_call *call) {
+static tdm_status linear_parameter_gradient_execute(const tdm_kernel_call *call) {
   const linear_state *state = call->state;
   parameter_job job = {.state = state,
                        .d_out = call->inputs[0],
@@ -187,3 +186,9 @@ tdm_status TDM_NAME(tdm_linear_parameter_gradient_execute)(const tdm_kernel_call
                1, parameter_tasks, &job);
   return TDM_OK;
 }
+
+KERNELS(linear, KERNEL(TDM_OP_LINEAR, linear_prepare, linear_execute),
+        KERNEL(TDM_OP_LINEAR_INPUT_GRADIENT, linear_input_gradient_prepare,
+               linear_input_gradient_execute),
+        KERNEL(TDM_OP_LINEAR_PARAMETER_GRADIENT, linear_parameter_gradient_prepare,
+               linear_parameter_gradient_execute))

@@ -23,8 +23,7 @@ typedef struct matmul_job {
   real *y;       /* (batches, m, n) */
 } matmul_job;
 
-tdm_status TDM_NAME(tdm_matmul_prepare)(const tdm_kernel_request *request,
-                                        tdm_kernel_answer *answer) {
+static tdm_status matmul_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   const tdm_matmul_attributes *attributes = request->attributes;
   const tdm_shape *a = &request->inputs[0].shape, *y = &request->outputs[0].shape;
   matmul_state *state = tdm_cpu_state_create(answer, sizeof *state);
@@ -65,7 +64,7 @@ static void run_tasks(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_matmul_execute)(const tdm_kernel_call *call) {
+static tdm_status matmul_execute(const tdm_kernel_call *call) {
   const matmul_state *state = call->state;
   matmul_job job = {
       .state = state, .a = call->inputs[0], .b = call->inputs[1], .y = call->outputs[0]};
@@ -73,3 +72,5 @@ tdm_status TDM_NAME(tdm_matmul_execute)(const tdm_kernel_call *call) {
   tdm_team_run(state->splits ? call->team : NULL, tasks, 1, run_tasks, &job);
   return TDM_OK;
 }
+
+KERNELS(matmul, KERNEL(TDM_OP_MATMUL, matmul_prepare, matmul_execute))

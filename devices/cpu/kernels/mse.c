@@ -30,7 +30,7 @@ static void squares_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_mse_prepare)(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status mse_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   TDM_TRY(prepare(request, answer, &request->inputs[0]));
   const mse_state *state = answer->state;
   if (state->reduction != TDM_REDUCTION_NONE) {
@@ -39,7 +39,7 @@ tdm_status TDM_NAME(tdm_mse_prepare)(const tdm_kernel_request *request, tdm_kern
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_mse_execute)(const tdm_kernel_call *call) {
+static tdm_status mse_execute(const tdm_kernel_call *call) {
   const mse_state *state = call->state;
   tdm_team *team = state->splits ? call->team : NULL;
   if (state->reduction == TDM_REDUCTION_NONE) {
@@ -70,13 +70,16 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_mse_gradient_prepare)(const tdm_kernel_request *request,
-                                              tdm_kernel_answer *answer) {
+static tdm_status mse_gradient_prepare(const tdm_kernel_request *request,
+                                       tdm_kernel_answer *answer) {
   return prepare(request, answer, &request->inputs[1]);
 }
 
-tdm_status TDM_NAME(tdm_mse_gradient_execute)(const tdm_kernel_call *call) {
+static tdm_status mse_gradient_execute(const tdm_kernel_call *call) {
   const mse_state *state = call->state;
   tdm_team_run(state->splits ? call->team : NULL, state->count, 4096, gradient_range, (void *)call);
   return TDM_OK;
 }
+
+KERNELS(mse, KERNEL(TDM_OP_MSE, mse_prepare, mse_execute),
+        KERNEL(TDM_OP_MSE_GRADIENT, mse_gradient_prepare, mse_gradient_execute))

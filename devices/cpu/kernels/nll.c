@@ -59,7 +59,7 @@ static void loss_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_nll_prepare)(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status nll_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   TDM_TRY(prepare(request, answer, &request->inputs[1], request->inputs[0].shape.dims[1]));
   nll_state *state = answer->state;
   const double read = state->spread != 0 ? (double)state->classes : 1.0;
@@ -70,7 +70,7 @@ tdm_status TDM_NAME(tdm_nll_prepare)(const tdm_kernel_request *request, tdm_kern
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_nll_execute)(const tdm_kernel_call *call) {
+static tdm_status nll_execute(const tdm_kernel_call *call) {
   const nll_state *state = call->state;
   const bool reduces = state->reduction != TDM_REDUCTION_NONE;
   const bool mean = state->reduction == TDM_REDUCTION_MEAN;
@@ -94,14 +94,14 @@ tdm_status TDM_NAME(tdm_nll_execute)(const tdm_kernel_call *call) {
 
 /* ---- Counting -------------------------------------------------------------------------------- */
 
-tdm_status TDM_NAME(tdm_count_targets_prepare)(const tdm_kernel_request *request,
-                                               tdm_kernel_answer *answer) {
+static tdm_status count_targets_prepare(const tdm_kernel_request *request,
+                                        tdm_kernel_answer *answer) {
   const bool weighs = request->input_count > 1 && request->inputs[1].dtype != TDM_DTYPE_NONE;
   return prepare(request, answer, &request->inputs[0],
                  weighs ? request->inputs[1].shape.dims[0] : 0);
 }
 
-tdm_status TDM_NAME(tdm_count_targets_execute)(const tdm_kernel_call *call) {
+static tdm_status count_targets_execute(const tdm_kernel_call *call) {
   const nll_state *state = call->state;
   const tdm_cpu_ids targets = {call->inputs[0], state->rows, state->wide};
   const real *weight = state->classes > 0 ? call->inputs[1] : NULL;
@@ -138,8 +138,8 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_nll_gradient_prepare)(const tdm_kernel_request *request,
-                                              tdm_kernel_answer *answer) {
+static tdm_status nll_gradient_prepare(const tdm_kernel_request *request,
+                                       tdm_kernel_answer *answer) {
   const tdm_loss_attributes *attributes = request->attributes;
   TDM_TRY(prepare(request, answer, &request->inputs[1], attributes->classes));
   nll_state *state = answer->state;
@@ -148,7 +148,7 @@ tdm_status TDM_NAME(tdm_nll_gradient_prepare)(const tdm_kernel_request *request,
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_nll_gradient_execute)(const tdm_kernel_call *call) {
+static tdm_status nll_gradient_execute(const tdm_kernel_call *call) {
   const nll_state *state = call->state;
   gradient_job job = {.state = state,
                       .targets = {call->inputs[1], state->rows, state->wide},
@@ -160,3 +160,7 @@ tdm_status TDM_NAME(tdm_nll_gradient_execute)(const tdm_kernel_call *call) {
   tdm_team_run(state->splits ? call->team : NULL, state->rows, 64, gradient_range, &job);
   return TDM_OK;
 }
+
+KERNELS(nll, KERNEL(TDM_OP_NLL, nll_prepare, nll_execute),
+        KERNEL(TDM_OP_COUNT_TARGETS, count_targets_prepare, count_targets_execute),
+        KERNEL(TDM_OP_NLL_GRADIENT, nll_gradient_prepare, nll_gradient_execute))

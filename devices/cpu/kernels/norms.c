@@ -20,23 +20,23 @@ static norm_state *state_create(const tdm_kernel_request *request, tdm_kernel_an
   return state;
 }
 
-tdm_status TDM_NAME(tdm_sum_of_squares_prepare)(const tdm_kernel_request *request,
-                                                tdm_kernel_answer *answer) {
+static tdm_status sum_of_squares_prepare(const tdm_kernel_request *request,
+                                         tdm_kernel_answer *answer) {
   const norm_state *state = state_create(request, answer);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   answer->workspace_bytes = sum_workspace_bytes(state->count);
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_sum_of_squares_execute)(const tdm_kernel_call *call) {
+static tdm_status sum_of_squares_execute(const tdm_kernel_call *call) {
   const norm_state *state = call->state;
   *(real *)call->outputs[0] = (real)sum_of_squares(
       call->inputs[0], NULL, state->count, call->workspace, state->splits ? call->team : NULL);
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_clip_factor_prepare)(const tdm_kernel_request *request,
-                                             tdm_kernel_answer *answer) {
+static tdm_status clip_factor_prepare(const tdm_kernel_request *request,
+                                      tdm_kernel_answer *answer) {
   const tdm_clip_attributes *attributes = request->attributes;
   norm_state *state = state_create(request, answer);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
@@ -44,7 +44,7 @@ tdm_status TDM_NAME(tdm_clip_factor_prepare)(const tdm_kernel_request *request,
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_clip_factor_execute)(const tdm_kernel_call *call) {
+static tdm_status clip_factor_execute(const tdm_kernel_call *call) {
   const norm_state *state = call->state;
   const double norm = sqrt((double)*(const real *)call->inputs[0]);
   const double factor = state->max_norm / (norm + 1e-6);
@@ -52,8 +52,8 @@ tdm_status TDM_NAME(tdm_clip_factor_execute)(const tdm_kernel_call *call) {
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_check_finite_prepare)(const tdm_kernel_request *request,
-                                              tdm_kernel_answer *answer) {
+static tdm_status check_finite_prepare(const tdm_kernel_request *request,
+                                       tdm_kernel_answer *answer) {
   norm_state *state = state_create(request, answer);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->splits = answer->splits = false;
@@ -61,7 +61,7 @@ tdm_status TDM_NAME(tdm_check_finite_prepare)(const tdm_kernel_request *request,
 }
 
 /* The output is the input: an element that is finite stays as it is. */
-tdm_status TDM_NAME(tdm_check_finite_execute)(const tdm_kernel_call *call) {
+static tdm_status check_finite_execute(const tdm_kernel_call *call) {
   const norm_state *state = call->state;
   const real *x = call->inputs[0]; /* (count) */
   vec spoiled = {0};               /* x - x is 0, or NaN where x is not finite */
@@ -76,3 +76,7 @@ tdm_status TDM_NAME(tdm_check_finite_execute)(const tdm_kernel_call *call) {
   return tdm_fail(TDM_NOT_FINITE, "element %" PRId64 " of %" PRId64 " is %g: not finite", position,
                   state->count, (double)x[position]);
 }
+
+KERNELS(norms, KERNEL(TDM_OP_SUM_OF_SQUARES, sum_of_squares_prepare, sum_of_squares_execute),
+        KERNEL(TDM_OP_CLIP_FACTOR, clip_factor_prepare, clip_factor_execute),
+        KERNEL(TDM_OP_CHECK_FINITE, check_finite_prepare, check_finite_execute))

@@ -4,9 +4,6 @@
 
 #include "core/status.h"
 #include "devices/cpu/kernels/family.h"
-#include "devices/cpu/kernels/operations.h"
-
-#define TYPED(name) TDM_PASTE(name, any, TDM_ISA)
 
 typedef struct parts_state {
   int64_t outer;
@@ -31,11 +28,11 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   return TDM_OK;
 }
 
-tdm_status TYPED(tdm_split_prepare)(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status split_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   return prepare(request, answer, request->inputs, request->outputs, request->output_count);
 }
 
-tdm_status TYPED(tdm_split_execute)(const tdm_kernel_call *call) {
+static tdm_status split_execute(const tdm_kernel_call *call) {
   const parts_state *state = call->state;
   const char *whole = call->inputs[0];
   for (size_t i = 0; i < state->count; i++) {
@@ -48,11 +45,11 @@ tdm_status TYPED(tdm_split_execute)(const tdm_kernel_call *call) {
   return TDM_OK;
 }
 
-tdm_status TYPED(tdm_concat_prepare)(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status concat_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   return prepare(request, answer, request->outputs, request->inputs, request->input_count);
 }
 
-tdm_status TYPED(tdm_concat_execute)(const tdm_kernel_call *call) {
+static tdm_status concat_execute(const tdm_kernel_call *call) {
   const parts_state *state = call->state;
   char *whole = call->outputs[0];
   for (size_t i = 0; i < state->count; i++) {
@@ -64,3 +61,6 @@ tdm_status TYPED(tdm_concat_execute)(const tdm_kernel_call *call) {
   }
   return TDM_OK;
 }
+
+KERNELS(parts, KERNEL_OF_ALL(TDM_OP_SPLIT, split_prepare, split_execute, NULL),
+        KERNEL_OF_ALL(TDM_OP_CONCAT, concat_prepare, concat_execute, NULL))

@@ -19,25 +19,20 @@ typedef struct pointwise_plan {
 } pointwise_plan;
 
 /* Fills block_panels and blocks from the rest. */
-void TDM_NAME(tdm_pointwise_plan)(pointwise_plan *plan);
-#define pointwise_plan_finish TDM_NAME(tdm_pointwise_plan)
+void pointwise_plan_finish(pointwise_plan *plan);
 
 /* Bytes of the packed weight, and of the panels of a block; multiples of 64. */
-size_t TDM_NAME(tdm_pointwise_weight_bytes)(const pointwise_plan *plan);
-#define pointwise_weight_bytes TDM_NAME(tdm_pointwise_weight_bytes)
-size_t TDM_NAME(tdm_pointwise_panel_bytes)(const pointwise_plan *plan);
-#define pointwise_panel_bytes TDM_NAME(tdm_pointwise_panel_bytes)
+size_t pointwise_weight_bytes(const pointwise_plan *plan);
+size_t pointwise_panel_bytes(const pointwise_plan *plan);
 
 /* Packs the weight of one group, whose element (o, i) is at o * out_step + i * in_step; one of the
  * steps is 1. */
-void TDM_NAME(tdm_pointwise_weight)(const pointwise_plan *plan, const real *weight,
-                                    int64_t out_step, int64_t in_step, real *packed);
-#define pointwise_weight TDM_NAME(tdm_pointwise_weight)
+void pointwise_weight(const pointwise_plan *plan, const real *weight, int64_t out_step,
+                      int64_t in_step, real *packed);
 
 /* Block `block` of y (out, pixels) = bias (out; NULL: zeros) + weight x, of x (in, pixels): bias,
  * then channel after channel. panels is memory. */
-void TDM_NAME(tdm_pointwise_block)(const pointwise_plan *plan, const real *packed, const real *bias,
-                                   const real *x, int64_t block, real *panels, real *y);
-#define pointwise_block TDM_NAME(tdm_pointwise_block)
+void pointwise_block(const pointwise_plan *plan, const real *packed, const real *bias,
+                     const real *x, int64_t block, real *panels, real *y);
 
 #endif

@@ -205,22 +205,23 @@ static tdm_status execute_gradient(const tdm_kernel_call *call) {
   return TDM_OK;
 }
 
-#define KERNELS(name, kind)                                                                        \
-  tdm_status TDM_NAME(tdm_##name##_prepare)(const tdm_kernel_request *request,                     \
-                                            tdm_kernel_answer *answer) {                           \
+#define LOSS(name, kind)                                                                           \
+  static tdm_status name##_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) { \
     return prepare_loss(request, answer, kind);                                                    \
   }                                                                                                \
-  tdm_status TDM_NAME(tdm_##name##_execute)(const tdm_kernel_call *call) {                         \
-    return execute_loss(call);                                                                     \
-  }                                                                                                \
-  tdm_status TDM_NAME(tdm_##name##_gradient_prepare)(const tdm_kernel_request *request,            \
-                                                     tdm_kernel_answer *answer) {                  \
+  static tdm_status name##_gradient_prepare(const tdm_kernel_request *request,                     \
+                                            tdm_kernel_answer *answer) {                           \
     return prepare(request, answer, 1, kind);                                                      \
-  }                                                                                                \
-  tdm_status TDM_NAME(tdm_##name##_gradient_execute)(const tdm_kernel_call *call) {                \
-    return execute_gradient(call);                                                                 \
   }
 
-KERNELS(smooth_l1, SMOOTH_L1)
-KERNELS(binary_cross_entropy, BINARY)
-KERNELS(divergence, DIVERGENCE)
+LOSS(smooth_l1, SMOOTH_L1)
+LOSS(binary_cross_entropy, BINARY)
+LOSS(divergence, DIVERGENCE)
+
+KERNELS(pointwise_losses, KERNEL(TDM_OP_SMOOTH_L1, smooth_l1_prepare, execute_loss),
+        KERNEL(TDM_OP_SMOOTH_L1_GRADIENT, smooth_l1_gradient_prepare, execute_gradient),
+        KERNEL(TDM_OP_BINARY_CROSS_ENTROPY, binary_cross_entropy_prepare, execute_loss),
+        KERNEL(TDM_OP_BINARY_CROSS_ENTROPY_GRADIENT, binary_cross_entropy_gradient_prepare,
+               execute_gradient),
+        KERNEL(TDM_OP_DIVERGENCE, divergence_prepare, execute_loss),
+        KERNEL(TDM_OP_DIVERGENCE_GRADIENT, divergence_gradient_prepare, execute_gradient))

@@ -144,12 +144,11 @@ static void max_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_max_pool_prepare)(const tdm_kernel_request *request,
-                                          tdm_kernel_answer *answer) {
+static tdm_status max_pool_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   return pool_prepare(request, answer, &request->inputs[0], &request->outputs[0]);
 }
 
-tdm_status TDM_NAME(tdm_max_pool_execute)(const tdm_kernel_call *call) {
+static tdm_status max_pool_execute(const tdm_kernel_call *call) {
   return pool_run(call, max_range);
 }
 
@@ -181,11 +180,14 @@ static void average_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_average_pool_prepare)(const tdm_kernel_request *request,
-                                              tdm_kernel_answer *answer) {
+static tdm_status average_pool_prepare(const tdm_kernel_request *request,
+                                       tdm_kernel_answer *answer) {
   return pool_prepare(request, answer, &request->inputs[0], &request->outputs[0]);
 }
 
-tdm_status TDM_NAME(tdm_average_pool_execute)(const tdm_kernel_call *call) {
+static tdm_status average_pool_execute(const tdm_kernel_call *call) {
   return pool_run(call, average_range);
 }
+
+KERNELS(pool, KERNEL(TDM_OP_MAX_POOL, max_pool_prepare, max_pool_execute),
+        KERNEL(TDM_OP_AVERAGE_POOL, average_pool_prepare, average_pool_execute))

@@ -302,8 +302,7 @@ static int64_t scratch_count(const recurrent_state *state) {
   return state->batch * recurrent_steps_at_once(state) * state->kept;
 }
 
-tdm_status TDM_NAME(tdm_recurrent_prepare)(const tdm_kernel_request *request,
-                                           tdm_kernel_answer *answer) {
+static tdm_status recurrent_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   recurrent_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   recurrent_state_init(state, request, &request->inputs[X], &request->outputs[0],
@@ -335,7 +334,7 @@ static void take_biases(recurrent_job *job, const real *bias_ih, const real *bia
     row_add(sum, bias_hh, columns);
 }
 
-tdm_status TDM_NAME(tdm_recurrent_execute)(const tdm_kernel_call *call) {
+static tdm_status recurrent_execute(const tdm_kernel_call *call) {
   const recurrent_state *state = call->state;
   const bool has_cells = state->cell == TDM_CELL_LSTM;
   char *workspace = call->workspace;
@@ -370,3 +369,9 @@ tdm_status TDM_NAME(tdm_recurrent_execute)(const tdm_kernel_call *call) {
     tdm_team_run(team, tdm_cpu_chunks(state->batch, state->rows_per_task), 1, batch_tasks, &job);
   return TDM_OK;
 }
+
+KERNELS(recurrent, KERNEL(TDM_OP_RNN, recurrent_prepare, recurrent_execute),
+        KERNEL(TDM_OP_LSTM, recurrent_prepare, recurrent_execute),
+        KERNEL(TDM_OP_LSTM_TRAINING, recurrent_prepare, recurrent_execute),
+        KERNEL(TDM_OP_GRU, recurrent_prepare, recurrent_execute),
+        KERNEL(TDM_OP_GRU_TRAINING, recurrent_prepare, recurrent_execute))

@@ -266,8 +266,8 @@ static int64_t stride_of(const recurrent_state *state) {
   return (state->columns + LANES - 1) / LANES * LANES + LANES;
 }
 
-tdm_status TDM_NAME(tdm_recurrent_gradient_prepare)(const tdm_kernel_request *request,
-                                                    tdm_kernel_answer *answer) {
+static tdm_status recurrent_gradient_prepare(const tdm_kernel_request *request,
+                                             tdm_kernel_answer *answer) {
   const tdm_recurrent_attributes *attributes = request->attributes;
   recurrent_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
@@ -310,7 +310,7 @@ static gradient_job job_of(const tdm_kernel_call *call) {
                         .d_x = state->trains ? call->outputs[has_cells ? 6 : 5] : NULL};
 }
 
-tdm_status TDM_NAME(tdm_recurrent_gradient_execute)(const tdm_kernel_call *call) {
+static tdm_status recurrent_gradient_execute(const tdm_kernel_call *call) {
   const recurrent_state *state = call->state;
   gradient_job job = job_of(call);
   const int64_t together = stretch_steps(state), count = together * state->batch * job.stride;
@@ -342,3 +342,8 @@ tdm_status TDM_NAME(tdm_recurrent_gradient_execute)(const tdm_kernel_call *call)
   } while (job.done > 0);
   return TDM_OK;
 }
+
+KERNELS(recurrent_gradient,
+        KERNEL(TDM_OP_RNN_GRADIENT, recurrent_gradient_prepare, recurrent_gradient_execute),
+        KERNEL(TDM_OP_LSTM_GRADIENT, recurrent_gradient_prepare, recurrent_gradient_execute),
+        KERNEL(TDM_OP_GRU_GRADIENT, recurrent_gradient_prepare, recurrent_gradient_execute))

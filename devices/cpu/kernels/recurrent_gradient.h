@@ -57,20 +57,16 @@ static inline int64_t stretch_row(const gradient_job *job, int64_t t) {
 }
 
 /* Bytes of the operands of one stretch, packed. */
-size_t TDM_NAME(tdm_recurrent_operands_bytes)(const recurrent_state *state);
-#define recurrent_operands_bytes TDM_NAME(tdm_recurrent_operands_bytes)
+size_t recurrent_operands_bytes(const recurrent_state *state);
 
 /* Says of which rows the operands of the stretch are made; `workspace` has room for them. */
-void TDM_NAME(tdm_recurrent_operands_begin)(gradient_job *job, char *workspace);
-#define recurrent_operands_begin TDM_NAME(tdm_recurrent_operands_begin)
+void recurrent_operands_begin(gradient_job *job, char *workspace);
 
 /* Packs one of `shares` equal parts of them. Any thread. */
-void TDM_NAME(tdm_recurrent_operands_pack)(const gradient_job *job, int64_t share, int64_t shares);
-#define recurrent_operands_pack TDM_NAME(tdm_recurrent_operands_pack)
+void recurrent_operands_pack(const gradient_job *job, int64_t share, int64_t shares);
 
 /* Adds what the stretch gives to the gradients of weights and biases; the first that is gone back
  * through sets them. */
-void TDM_NAME(tdm_recurrent_weights_add)(gradient_job *job, tdm_team *team);
-#define recurrent_weights_add TDM_NAME(tdm_recurrent_weights_add)
+void recurrent_weights_add(gradient_job *job, tdm_team *team);
 
 #endif

@@ -108,12 +108,11 @@ static void reduce_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_reduce_prepare)(const tdm_kernel_request *request,
-                                        tdm_kernel_answer *answer) {
+static tdm_status reduce_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   return state_create(request, answer, &request->inputs[0].shape);
 }
 
-tdm_status TDM_NAME(tdm_reduce_execute)(const tdm_kernel_call *call) {
+static tdm_status reduce_execute(const tdm_kernel_call *call) {
   return run(call, reduce_range);
 }
 
@@ -148,11 +147,14 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_reduce_gradient_prepare)(const tdm_kernel_request *request,
-                                                 tdm_kernel_answer *answer) {
+static tdm_status reduce_gradient_prepare(const tdm_kernel_request *request,
+                                          tdm_kernel_answer *answer) {
   return state_create(request, answer, &request->outputs[0].shape);
 }
 
-tdm_status TDM_NAME(tdm_reduce_gradient_execute)(const tdm_kernel_call *call) {
+static tdm_status reduce_gradient_execute(const tdm_kernel_call *call) {
   return run(call, gradient_range);
 }
+
+KERNELS(reduce, KERNEL(TDM_OP_REDUCE, reduce_prepare, reduce_execute),
+        KERNEL(TDM_OP_REDUCE_GRADIENT, reduce_gradient_prepare, reduce_gradient_execute))

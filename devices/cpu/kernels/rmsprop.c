@@ -45,8 +45,7 @@ static void rmsprop_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_rmsprop_prepare)(const tdm_kernel_request *request,
-                                         tdm_kernel_answer *answer) {
+static tdm_status rmsprop_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   rmsprop_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->count = tdm_cpu_count(&request->inputs[0]);
@@ -56,7 +55,7 @@ tdm_status TDM_NAME(tdm_rmsprop_prepare)(const tdm_kernel_request *request,
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_rmsprop_execute)(const tdm_kernel_call *call) {
+static tdm_status rmsprop_execute(const tdm_kernel_call *call) {
   const rmsprop_state *state = call->state;
   const tdm_rmsprop_attributes *attributes = &state->attributes;
   const bool centered = attributes->centered != 0;
@@ -76,3 +75,5 @@ tdm_status TDM_NAME(tdm_rmsprop_execute)(const tdm_kernel_call *call) {
   tdm_team_run(state->splits ? call->team : NULL, state->count, 4096, rmsprop_range, (void *)&job);
   return TDM_OK;
 }
+
+KERNELS(rmsprop, KERNEL(TDM_OP_RMSPROP, rmsprop_prepare, rmsprop_execute))

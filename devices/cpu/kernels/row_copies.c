@@ -48,12 +48,11 @@ static void take_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_take_rows_prepare)(const tdm_kernel_request *request,
-                                           tdm_kernel_answer *answer) {
+static tdm_status take_rows_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   return prepare(request, 1, answer);
 }
 
-tdm_status TDM_NAME(tdm_take_rows_execute)(const tdm_kernel_call *call) {
+static tdm_status take_rows_execute(const tdm_kernel_call *call) {
   rows_job job = {.from = call->inputs[0],
                   .indices = call->inputs[1],
                   .to = call->outputs[0],
@@ -71,12 +70,11 @@ static void put_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_put_rows_prepare)(const tdm_kernel_request *request,
-                                          tdm_kernel_answer *answer) {
+static tdm_status put_rows_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   return prepare(request, 2, answer);
 }
 
-tdm_status TDM_NAME(tdm_put_rows_execute)(const tdm_kernel_call *call) {
+static tdm_status put_rows_execute(const tdm_kernel_call *call) {
   rows_job job = {.from = call->inputs[1], .indices = call->inputs[2], .to = call->outputs[0]};
   run(call, put_range, &job);
   return TDM_OK;
@@ -91,13 +89,16 @@ static void add_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_add_rows_prepare)(const tdm_kernel_request *request,
-                                          tdm_kernel_answer *answer) {
+static tdm_status add_rows_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   return prepare(request, 2, answer);
 }
 
-tdm_status TDM_NAME(tdm_add_rows_execute)(const tdm_kernel_call *call) {
+static tdm_status add_rows_execute(const tdm_kernel_call *call) {
   rows_job job = {.from = call->inputs[1], .indices = call->inputs[2], .to = call->outputs[0]};
   run(call, add_range, &job);
   return TDM_OK;
 }
+
+KERNELS(row_copies, KERNEL(TDM_OP_TAKE_ROWS, take_rows_prepare, take_rows_execute),
+        KERNEL(TDM_OP_PUT_ROWS, put_rows_prepare, put_rows_execute),
+        KERNEL(TDM_OP_ADD_ROWS, add_rows_prepare, add_rows_execute))

@@ -81,7 +81,7 @@ static int64_t make_keys(const row_sums *self, uint64_t *keys) {
   return count;
 }
 
-void TDM_NAME(tdm_row_sums_run)(const row_sums *self, void *workspace, tdm_team *team) {
+void row_sums_run(const row_sums *self, void *workspace, tdm_team *team) {
   const int64_t count = self->ids.count;
   uint64_t *keys = workspace;                         /* (count) */
   int64_t *begins = (int64_t *)workspace + 2 * count; /* (count + 1) */

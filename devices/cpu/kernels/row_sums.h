@@ -36,7 +36,6 @@ static inline double row_sums_work_ns(int64_t count, int64_t dim) {
 }
 
 /* Writes rows, indices and used; ids are legal. The team may be NULL. */
-void TDM_NAME(tdm_row_sums_run)(const row_sums *self, void *workspace, tdm_team *team);
-#define row_sums_run TDM_NAME(tdm_row_sums_run)
+void row_sums_run(const row_sums *self, void *workspace, tdm_team *team);
 
 #endif

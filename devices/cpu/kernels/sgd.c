@@ -52,7 +52,7 @@ static void momentum_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_sgd_prepare)(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status sgd_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   const tdm_sgd_attributes *attributes = request->attributes;
   sgd_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
@@ -66,7 +66,7 @@ tdm_status TDM_NAME(tdm_sgd_prepare)(const tdm_kernel_request *request, tdm_kern
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_sgd_execute)(const tdm_kernel_call *call) {
+static tdm_status sgd_execute(const tdm_kernel_call *call) {
   const sgd_state *state = call->state;
   sgd_job job = {.state = state,
                  .parameter = call->outputs[0],
@@ -111,8 +111,7 @@ static void rows_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-tdm_status TDM_NAME(tdm_sgd_sparse_prepare)(const tdm_kernel_request *request,
-                                            tdm_kernel_answer *answer) {
+static tdm_status sgd_sparse_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   sgd_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->dim = tdm_cpu_last_dim(&request->inputs[0]);
@@ -122,7 +121,7 @@ tdm_status TDM_NAME(tdm_sgd_sparse_prepare)(const tdm_kernel_request *request,
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_sgd_sparse_execute)(const tdm_kernel_call *call) {
+static tdm_status sgd_sparse_execute(const tdm_kernel_call *call) {
   const sgd_state *state = call->state;
   rows_job job = {.rows = call->inputs[1],
                   .indices = call->inputs[2],
@@ -133,3 +132,6 @@ tdm_status TDM_NAME(tdm_sgd_sparse_execute)(const tdm_kernel_call *call) {
   tdm_team_run(state->splits ? call->team : NULL, job.count, 256, rows_range, &job);
   return TDM_OK;
 }
+
+KERNELS(sgd, KERNEL(TDM_OP_SGD, sgd_prepare, sgd_execute),
+        KERNEL(TDM_OP_SGD_SPARSE, sgd_sparse_prepare, sgd_sparse_execute))

@@ -25,32 +25,25 @@ typedef struct slide_plan {
 } slide_plan;
 
 /* Fills rows, bands, padded_rows, width and flat from the rest. */
-void TDM_NAME(tdm_slide_plan)(slide_plan *plan);
-#define slide_plan_finish TDM_NAME(tdm_slide_plan)
+void slide_plan_finish(slide_plan *plan);
 
 /* Bytes of the weight as slide_band reads it, of one band padded, and of slide_band's scratch;
  * multiples of 64. */
-size_t TDM_NAME(tdm_slide_weight_bytes)(const slide_plan *plan);
-#define slide_weight_bytes TDM_NAME(tdm_slide_weight_bytes)
-size_t TDM_NAME(tdm_slide_padded_bytes)(const slide_plan *plan);
-#define slide_padded_bytes TDM_NAME(tdm_slide_padded_bytes)
-size_t TDM_NAME(tdm_slide_scratch_bytes)(const slide_plan *plan);
-#define slide_scratch_bytes TDM_NAME(tdm_slide_scratch_bytes)
+size_t slide_weight_bytes(const slide_plan *plan);
+size_t slide_padded_bytes(const slide_plan *plan);
+size_t slide_scratch_bytes(const slide_plan *plan);
 
 /* The weight of one group in the order in which it is read. Element (o, i, tap) is at o * out_step
  * + i * in_step + tap of weight, its taps from the last to the first if reversed. */
-void TDM_NAME(tdm_slide_weight)(const slide_plan *plan, const real *weight, int64_t out_step,
-                                int64_t in_step, bool reversed, real *to);
-#define slide_weight TDM_NAME(tdm_slide_weight)
+void slide_weight(const slide_plan *plan, const real *weight, int64_t out_step, int64_t in_step,
+                  bool reversed, real *to);
 
 /* padded of band `band` of x (in, h, w). */
-void TDM_NAME(tdm_slide_pad)(const slide_plan *plan, const real *x, int64_t band, real *padded);
-#define slide_pad TDM_NAME(tdm_slide_pad)
+void slide_pad(const slide_plan *plan, const real *x, int64_t band, real *padded);
 
 /* Rows of band `band` of y (out, h', w') = bias (out; NULL: zeros) + the convolution. */
-void TDM_NAME(tdm_slide_band)(const slide_plan *plan, const real *weight, const real *bias,
-                              const real *padded, int64_t band, real *scratch, real *y);
-#define slide_band TDM_NAME(tdm_slide_band)
+void slide_band(const slide_plan *plan, const real *weight, const real *bias, const real *padded,
+                int64_t band, real *scratch, real *y);
 
 /* Bands whose padded copies follow one another, for the gradient of the weight. */
 typedef struct slide_bands {
@@ -61,9 +54,7 @@ typedef struct slide_bands {
 } slide_bands;
 
 /* d_weight (out, in x kernel) += what these bands give. */
-void TDM_NAME(tdm_slide_weight_gradient)(const slide_plan *plan, const slide_bands *bands,
-                                         real *d_weight);
-#define slide_weight_gradient TDM_NAME(tdm_slide_weight_gradient)
+void slide_weight_gradient(const slide_plan *plan, const slide_bands *bands, real *d_weight);
 
 /* Rows of band `band`. */
 static inline int64_t slide_row_count(const slide_plan *plan, int64_t band) {

@@ -132,28 +132,35 @@ static void softmax_range(void *call, int64_t begin, int64_t end) {
   forward(call, begin, end, false);
 }
 
+static tdm_status softmax_execute(const tdm_kernel_call *call) {
+  return run(call, softmax_range);
+}
+
 static void log_softmax_range(void *call, int64_t begin, int64_t end) {
   forward(call, begin, end, true);
+}
+
+static tdm_status log_softmax_execute(const tdm_kernel_call *call) {
+  return run(call, log_softmax_range);
 }
 
 static void softmax_gradient_range(void *call, int64_t begin, int64_t end) {
   backward(call, begin, end, false);
 }
 
+static tdm_status softmax_gradient_execute(const tdm_kernel_call *call) {
+  return run(call, softmax_gradient_range);
+}
+
 static void log_softmax_gradient_range(void *call, int64_t begin, int64_t end) {
   backward(call, begin, end, true);
 }
 
-#define KERNEL(name)                                                                               \
-  tdm_status TDM_NAME(tdm_##name##_prepare)(const tdm_kernel_request *request,                     \
-                                            tdm_kernel_answer *answer) {                           \
-    return prepare(request, answer);                                                               \
-  }                                                                                                \
-  tdm_status TDM_NAME(tdm_##name##_execute)(const tdm_kernel_call *call) {                         \
-    return run(call, name##_range);                                                                \
-  }
+static tdm_status log_softmax_gradient_execute(const tdm_kernel_call *call) {
+  return run(call, log_softmax_gradient_range);
+}
 
-KERNEL(softmax)
-KERNEL(log_softmax)
-KERNEL(softmax_gradient)
-KERNEL(log_softmax_gradient)
+KERNELS(softmax, KERNEL(TDM_OP_SOFTMAX, prepare, softmax_execute),
+        KERNEL(TDM_OP_LOG_SOFTMAX, prepare, log_softmax_execute),
+        KERNEL(TDM_OP_SOFTMAX_GRADIENT, prepare, softmax_gradient_execute),
+        KERNEL(TDM_OP_LOG_SOFTMAX_GRADIENT, prepare, log_softmax_gradient_execute))

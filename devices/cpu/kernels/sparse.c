@@ -16,8 +16,8 @@ typedef struct gradient_state {
   bool splits;
 } gradient_state;
 
-tdm_status TDM_NAME(tdm_embedding_sparse_gradient_prepare)(const tdm_kernel_request *request,
-                                                           tdm_kernel_answer *answer) {
+static tdm_status embedding_sparse_gradient_prepare(const tdm_kernel_request *request,
+                                                    tdm_kernel_answer *answer) {
   const tdm_embedding_attributes *attributes = request->attributes;
   const int64_t count = tdm_cpu_count(&request->inputs[1]);
   tdm_cpu_sorting sorting;
@@ -36,7 +36,7 @@ tdm_status TDM_NAME(tdm_embedding_sparse_gradient_prepare)(const tdm_kernel_requ
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_embedding_sparse_gradient_execute)(const tdm_kernel_call *call) {
+static tdm_status embedding_sparse_gradient_execute(const tdm_kernel_call *call) {
   const gradient_state *state = call->state;
   const row_sums sums = {.ids = {call->inputs[1], state->count, state->wide},
                          .padding = state->padding,
@@ -58,8 +58,7 @@ typedef struct add_state {
   int64_t dim;
 } add_state;
 
-tdm_status TDM_NAME(tdm_sparse_add_prepare)(const tdm_kernel_request *request,
-                                            tdm_kernel_answer *answer) {
+static tdm_status sparse_add_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   add_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->count = request->inputs[0].shape.dims[0];
@@ -68,7 +67,7 @@ tdm_status TDM_NAME(tdm_sparse_add_prepare)(const tdm_kernel_request *request,
   return TDM_OK;
 }
 
-tdm_status TDM_NAME(tdm_sparse_add_execute)(const tdm_kernel_call *call) {
+static tdm_status sparse_add_execute(const tdm_kernel_call *call) {
   const add_state *state = call->state;
   const int64_t dim = state->dim;
   const real *a_rows = call->inputs[0], *b_rows = call->inputs[3];          /* (n, dim) */
@@ -98,3 +97,8 @@ tdm_status TDM_NAME(tdm_sparse_add_execute)(const tdm_kernel_call *call) {
   *(int64_t *)call->outputs[2] = used;
   return TDM_OK;
 }
+
+KERNELS(sparse,
+        KERNEL(TDM_OP_EMBEDDING_SPARSE_GRADIENT, embedding_sparse_gradient_prepare,
+               embedding_sparse_gradient_execute),
+        KERNEL(TDM_OP_SPARSE_ADD, sparse_add_prepare, sparse_add_execute))

@@ -1,31 +1,50 @@
-/* The table of kernels for one instruction set; this file is compiled once for each. */
-#include "core/status.h"
-#include "devices/cpu/kernels/family.h"
-#include "devices/cpu/kernels/operations.h"
+/* The kernels of one instruction set and one precision (TDM_REAL_BITS; none: those that serve
+ * several dtypes), under the name TDM_TABLE; this file is compiled once for each. */
 #include "devices/cpu/kernels/tables.h"
 
-#define ENTRY(operation, name, type, dtype, part)                                                  \
-  {sizeof(tdm_kernel),                                                                             \
-   operation,                                                                                      \
-   "cpu",                                                                                          \
-   dtype,                                                                                          \
-   TDM_PASTE(tdm_##name##_prepare, type, TDM_ISA),                                                 \
-   TDM_PASTE(tdm_##name##_execute, type, TDM_ISA),                                                 \
-   tdm_cpu_state_release,                                                                          \
-   part,                                                                                           \
-   0},
-#define REAL_ENTRIES(operation, name)                                                              \
-  ENTRY(operation, name, float32, TDM_FLOAT32, NULL)                                               \
-  ENTRY(operation, name, float64, TDM_FLOAT64, NULL)
-#define ELEMENT_ENTRIES(operation, name)                                                           \
-  ENTRY(operation, name, float32, TDM_FLOAT32, TDM_PASTE(tdm_##name##_part, float32, TDM_ISA))     \
-  ENTRY(operation, name, float64, TDM_FLOAT64, TDM_PASTE(tdm_##name##_part, float64, TDM_ISA))
-#define TYPED_ENTRY(operation, name, dtype) ENTRY(operation, name, any, dtype, NULL)
+#ifdef TDM_REAL_BITS
+#define SOURCES(X)                                                                                 \
+  X(adagrad)                                                                                       \
+  X(adam)                                                                                          \
+  X(along)                                                                                         \
+  X(attention)                                                                                     \
+  X(attention_gradient)                                                                            \
+  X(batch_norm)                                                                                    \
+  X(convolution)                                                                                   \
+  X(convolution_gradient)                                                                          \
+  X(cross_entropy)                                                                                 \
+  X(dropout)                                                                                       \
+  X(elementwise)                                                                                   \
+  X(embedding)                                                                                     \
+  X(embedding_bag)                                                                                 \
+  X(embedding_bag_gradient)                                                                        \
+  X(interaction)                                                                                   \
+  X(layer_norm)                                                                                    \
+  X(linear)                                                                                        \
+  X(matmul)                                                                                        \
+  X(mse)                                                                                           \
+  X(nll)                                                                                           \
+  X(norms)                                                                                         \
+  X(pointwise_losses)                                                                              \
+  X(pool)                                                                                          \
+  X(pool_gradient)                                                                                 \
+  X(recurrent)                                                                                     \
+  X(recurrent_gradient)                                                                            \
+  X(reduce)                                                                                        \
+  X(rmsprop)                                                                                       \
+  X(row_copies)                                                                                    \
+  X(sgd)                                                                                           \
+  X(softmax)                                                                                       \
+  X(sparse)                                                                                        \
+  X(where)
+#else
+#define SOURCES(X) X(cast) X(compare) X(fused) X(integers) X(parts) X(typed)
+#endif
 
-static const tdm_kernel kernels[] = {TDM_REAL_KERNELS(REAL_ENTRIES) TDM_ELEMENT_KERNELS(
-    ELEMENT_ENTRIES) TDM_TYPED_KERNELS(TYPED_ENTRY)};
+#define DECLARED(name) extern const tdm_kernel_list tdm_cpu_##name;
+#define LISTED(name) &tdm_cpu_##name,
 
-const tdm_cpu_table TDM_PASTE(tdm_cpu_table, of, TDM_ISA) = {
-    .kernels = kernels,
-    .count = TDM_COUNT_OF(kernels),
-};
+SOURCES(DECLARED)
+
+extern const tdm_kernel_list *const TDM_TABLE[];
+const tdm_kernel_list *const TDM_TABLE[] = {SOURCES(LISTED) NULL};

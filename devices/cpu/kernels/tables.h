@@ -1,16 +1,24 @@
-/* The tables that table.c defines, one for each instruction set that the build compiles. */
+/* The tables that table.c defines: for each instruction set that the build compiles one of each
+ * precision, and one of kernels that serve several dtypes. Each is the only symbol of its object
+ * that others see (variants.bzl). NULL is behind the last list. */
 #ifndef TANDEM_DEVICES_CPU_KERNELS_TABLES_H
 #define TANDEM_DEVICES_CPU_KERNELS_TABLES_H
 
-#include "devices/devices.h"
+#include "devices/kernel_list.h"
 
-typedef struct tdm_cpu_table {
-  const tdm_kernel *kernels;
-  size_t count;
-} tdm_cpu_table;
+/* Does X(instruction_set, precision) of all tables of an instruction set. */
+#define TDM_CPU_TABLES(X, instruction_set)                                                         \
+  X(instruction_set, float32)                                                                      \
+  X(instruction_set, float64)                                                                      \
+  X(instruction_set, typed)
 
-extern const tdm_cpu_table tdm_cpu_table_of_baseline;
-extern const tdm_cpu_table tdm_cpu_table_of_avx2;   /* x86-64 only */
-extern const tdm_cpu_table tdm_cpu_table_of_avx512; /* x86-64 only */
+#define TDM_CPU_TABLE(instruction_set, precision)                                                  \
+  extern const tdm_kernel_list *const tdm_cpu_##instruction_set##_##precision[];
+
+TDM_CPU_TABLES(TDM_CPU_TABLE, baseline)
+#if defined(__x86_64__)
+TDM_CPU_TABLES(TDM_CPU_TABLE, avx2)
+TDM_CPU_TABLES(TDM_CPU_TABLE, avx512)
+#endif
 
 #endif

@@ -5,9 +5,6 @@
 #include "core/status.h"
 #include "devices/cpu/kernels/convert.h"
 #include "devices/cpu/kernels/family.h"
-#include "devices/cpu/kernels/operations.h"
-
-#define TYPED(name) TDM_PASTE(name, any, TDM_ISA)
 
 /* The sizes of whatever is copied, in bytes; a tensor is (outer, size, inner). */
 typedef struct typed_state {
@@ -30,7 +27,7 @@ static typed_state *state_create(const tdm_kernel_request *request, tdm_kernel_a
 
 /* ---- fill ------------------------------------------------------------------------------------ */
 
-tdm_status TYPED(tdm_fill_prepare)(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status fill_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   const tdm_fill_attributes *attributes = request->attributes;
   typed_state *state = state_create(request, answer);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
@@ -38,7 +35,7 @@ tdm_status TYPED(tdm_fill_prepare)(const tdm_kernel_request *request, tdm_kernel
   return TDM_OK;
 }
 
-tdm_status TYPED(tdm_fill_execute)(const tdm_kernel_call *call) {
+static tdm_status fill_execute(const tdm_kernel_call *call) {
   const typed_state *state = call->state;
   const size_t element_bytes = tdm_dtype_bytes(state->dtype);
   const size_t bytes = (size_t)state->count * element_bytes;
@@ -56,7 +53,7 @@ tdm_status TYPED(tdm_fill_execute)(const tdm_kernel_call *call) {
 /* ---- select ---------------------------------------------------------------------------------- */
 
 /* whole: the tensor that has the dimension. */
-static tdm_status select_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+static tdm_status prepare_select(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                  const tdm_spec *whole) {
   const tdm_select_attributes *attributes = request->attributes;
   typed_state *state = state_create(request, answer);
@@ -70,11 +67,11 @@ static tdm_status select_prepare(const tdm_kernel_request *request, tdm_kernel_a
   return TDM_OK;
 }
 
-tdm_status TYPED(tdm_select_prepare)(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return select_prepare(request, answer, &request->inputs[0]);
+static tdm_status select_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  return prepare_select(request, answer, &request->inputs[0]);
 }
 
-tdm_status TYPED(tdm_select_execute)(const tdm_kernel_call *call) {
+static tdm_status select_execute(const tdm_kernel_call *call) {
   const typed_state *state = call->state;
   const size_t inner = state->inner_bytes;
   const char *x = (const char *)call->inputs[0] + (size_t)state->index * inner;
@@ -85,12 +82,12 @@ tdm_status TYPED(tdm_select_execute)(const tdm_kernel_call *call) {
   return TDM_OK;
 }
 
-tdm_status TYPED(tdm_select_gradient_prepare)(const tdm_kernel_request *request,
-                                              tdm_kernel_answer *answer) {
-  return select_prepare(request, answer, &request->outputs[0]);
+static tdm_status select_gradient_prepare(const tdm_kernel_request *request,
+                                          tdm_kernel_answer *answer) {
+  return prepare_select(request, answer, &request->outputs[0]);
 }
 
-tdm_status TYPED(tdm_select_gradient_execute)(const tdm_kernel_call *call) {
+static tdm_status select_gradient_execute(const tdm_kernel_call *call) {
   const typed_state *state = call->state;
   const size_t inner = state->inner_bytes;
   const size_t before = (size_t)state->index * inner;
@@ -181,21 +178,18 @@ static tdm_status exchange(const tdm_kernel_call *call) {
   return TDM_OK;
 }
 
-tdm_status TYPED(tdm_swap_first_dimensions_prepare)(const tdm_kernel_request *request,
-                                                    tdm_kernel_answer *answer) {
+static tdm_status swap_first_dimensions_prepare(const tdm_kernel_request *request,
+                                                tdm_kernel_answer *answer) {
   return prepare_exchange(request, answer, 0, 1);
 }
 
-tdm_status TYPED(tdm_swap_first_dimensions_execute)(const tdm_kernel_call *call) {
-  return exchange(call);
-}
-
-tdm_status TYPED(tdm_transpose_prepare)(const tdm_kernel_request *request,
-                                        tdm_kernel_answer *answer) {
+static tdm_status transpose_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   const tdm_transpose_attributes *attributes = request->attributes;
   return prepare_exchange(request, answer, (int)attributes->first, (int)attributes->second);
 }
 
-tdm_status TYPED(tdm_transpose_execute)(const tdm_kernel_call *call) {
-  return exchange(call);
-}
+KERNELS(typed, KERNEL_OF_ALL(TDM_OP_FILL, fill_prepare, fill_execute, NULL),
+        KERNEL_OF_NUMBERS(TDM_OP_SELECT, select_prepare, select_execute),
+        KERNEL_OF_FLOATS(TDM_OP_SELECT_GRADIENT, select_gradient_prepare, select_gradient_execute),
+        KERNEL_OF_NUMBERS(TDM_OP_SWAP_FIRST_DIMENSIONS, swap_first_dimensions_prepare, exchange),
+        KERNEL_OF_NUMBERS(TDM_OP_TRANSPOSE, transpose_prepare, exchange))

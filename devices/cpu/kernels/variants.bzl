@@ -1,12 +1,25 @@
-"""The CPU kernels' sources, each compiled once per instruction set and element type."""
+"""The CPU kernels' sources, each compiled once per instruction set and precision.
+
+What is compiled with the same flags becomes one relocatable object, in which only its table is
+visible: so functions have the same names in all of them, and none can be called across.
+"""
 
 load("@rules_cc//cc:cc_library.bzl", "cc_library")
+load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolchain")
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 
 # What the compiler may use; the names stand in TANDEM_CPU_ISA too.
 INSTRUCTION_SETS = {
     "baseline": [],
     "avx2": ["-mavx2", "-mfma"],
     "avx512": ["-march=x86-64-v4", "-mprefer-vector-width=512"],
+}
+
+# What real.h makes the numbers of; the names are those of dtypes.
+PRECISIONS = {
+    "float32": ["TDM_REAL_BITS=32"],
+    "float64": ["TDM_REAL_BITS=64"],
 }
 
 # Repeatable results: no reassociation (-ffast-math stays off); errno and traps are unused.
@@ -17,29 +30,104 @@ _COPTS = [
     "-ffp-contract=fast",
 ]
 
-def kernel_variants(name, real_srcs, typed_srcs, hdrs, deps):
-    """Libraries name_ISA, each with one table of kernels.
+def _one_object_impl(ctx):
+    tools = find_cc_toolchain(ctx)
+    features = cc_common.configure_features(
+        ctx = ctx,
+        cc_toolchain = tools,
+        requested_features = ctx.features,
+        unsupported_features = ctx.disabled_features,
+    )
+    objects = []
+    for linked in ctx.attr.library[CcInfo].linking_context.linker_inputs.to_list():
+        if linked.owner == ctx.attr.library.label:
+            for library in linked.libraries:
+                objects += library.pic_objects
+    whole = ctx.actions.declare_file(ctx.label.name + ".pic.o")
+    ctx.actions.run_shell(
+        command = """set -e
+{ld} -r -o {out} {objects}
+{objcopy} --keep-global-symbol={symbol} {out}
+""".format(
+            ld = tools.ld_executable,
+            objcopy = tools.objcopy_executable,
+            objects = " ".join([object.path for object in objects]),
+            out = whole.path,
+            symbol = ctx.attr.symbol,
+        ),
+        inputs = objects,
+        tools = tools.all_files,
+        outputs = [whole],
+        mnemonic = "LinkKernels",
+    )
+    outputs = cc_common.create_compilation_outputs(
+        objects = depset([whole]),
+        pic_objects = depset([whole]),
+    )
+    linking, _ = cc_common.create_linking_context_from_compilation_outputs(
+        actions = ctx.actions,
+        name = ctx.label.name,
+        feature_configuration = features,
+        cc_toolchain = tools,
+        compilation_outputs = outputs,
+        linking_contexts = [dep[CcInfo].linking_context for dep in ctx.attr.deps],
+        disallow_dynamic_library = True,
+    )
+    return [DefaultInfo(files = depset([whole])), CcInfo(linking_context = linking)]
+
+_one_object = rule(
+    implementation = _one_object_impl,
+    doc = "A library's own objects as one, of which only `symbol` is visible.",
+    attrs = {
+        "deps": attr.label_list(providers = [CcInfo], doc = "the library's"),
+        "library": attr.label(mandatory = True, providers = [CcInfo]),
+        "symbol": attr.string(mandatory = True),
+        "_cc_toolchain": attr.label(default = Label("@rules_cc//cc:current_cc_toolchain")),
+    },
+    fragments = ["cpp"],
+    toolchains = use_cc_toolchain(),
+)
+
+def _variant(name, table, srcs, copts, defines, deps):
+    cc_library(
+        name = name + "_objects",
+        srcs = srcs,
+        copts = _COPTS + copts,
+        local_defines = ["TDM_TABLE=" + table] + defines,
+        visibility = ["//visibility:private"],
+        deps = deps,
+    )
+    _one_object(
+        name = name,
+        library = ":%s_objects" % name,
+        symbol = table,
+        visibility = ["//visibility:private"],
+        deps = deps,
+    )
+
+def kernel_variants(name, srcs, real_srcs, typed_srcs, deps):
+    """Libraries name_ISA, each with the tables tdm_cpu_ISA_PRECISION and tdm_cpu_ISA_typed.
 
     Args:
       name: prefix of the libraries.
-      real_srcs: compiled for float32 and float64 (TDM_REAL_BITS).
+      srcs: compiled for every table, headers among them.
+      real_srcs: compiled for every precision.
       typed_srcs: compiled once per instruction set.
-      hdrs: headers of both.
-      deps: of both.
+      deps: of all of them.
     """
     for isa, options in INSTRUCTION_SETS.items():
-        for bits in ["32", "64"]:
-            cc_library(
-                name = "%s_%s_float%s" % (name, isa, bits),
-                srcs = real_srcs + hdrs,
-                copts = _COPTS + options,
-                local_defines = ["TDM_ISA=" + isa, "TDM_REAL_BITS=" + bits],
+        parts = []
+        for kind, defines in PRECISIONS.items() + [("typed", [])]:
+            parts.append("%s_%s_%s" % (name, isa, kind))
+            _variant(
+                name = parts[-1],
+                table = "tdm_cpu_%s_%s" % (isa, kind),
+                srcs = srcs + (real_srcs if defines else typed_srcs),
+                copts = options,
+                defines = defines,
                 deps = deps,
             )
         cc_library(
             name = "%s_%s" % (name, isa),
-            srcs = typed_srcs + hdrs,
-            copts = _COPTS + options,
-            local_defines = ["TDM_ISA=" + isa],
-            deps = deps + [":%s_%s_float%s" % (name, isa, bits) for bits in ["32", "64"]],
+            deps = [":" + part for part in parts],
         )

@@ -89,6 +89,19 @@ ALWAYS_INLINE void vec_store_first(real *to, vec value, int64_t count) {
 #endif
 }
 
+/* Elements as they are stored, first ones or all lanes the same, and back. */
+ALWAYS_INLINE vec element_load(const stored *from, int64_t count) {
+  return vec_load_first(from, count);
+}
+
+ALWAYS_INLINE vec element_all(stored value) {
+  return vec_set(value);
+}
+
+ALWAYS_INLINE void element_store(stored *to, vec value, int64_t count) {
+  vec_store_first(to, value, count);
+}
+
 /* The first count lanes of value, `other` elsewhere. */
 ALWAYS_INLINE vec vec_keep_first(vec value, int64_t count, real other) {
   return vec_select(vec_mask_first(count), value, vec_set(other));

@@ -15,8 +15,7 @@ typedef struct where_state {
   bool splits;
 } where_state;
 
-tdm_status TDM_NAME(tdm_where_prepare)(const tdm_kernel_request *request,
-                                       tdm_kernel_answer *answer) {
+static tdm_status where_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   where_state *state = tdm_cpu_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->broadcast = tdm_broadcast_of(request->inputs, OPERANDS, &request->outputs[0].shape);
@@ -39,8 +38,7 @@ static void choose_row(const uint8_t *condition, int64_t condition_step, const r
     out[i] = condition[i * condition_step] != 0 ? a[i * a_step] : b[i * b_step];
 }
 
-static void where_range(void *user, int64_t begin, int64_t end) {
-  const tdm_kernel_call *call = user;
+static tdm_status where_part(const tdm_kernel_call *call, int64_t begin, int64_t end) {
   const where_state *state = call->state;
   const tdm_broadcast *broadcast = &state->broadcast;
   const int last = broadcast->rank - 1;
@@ -63,10 +61,12 @@ static void where_range(void *user, int64_t begin, int64_t end) {
     column = 0;
     tdm_broadcast_next_row(broadcast, OPERANDS, &place);
   }
-}
-
-tdm_status TDM_NAME(tdm_where_execute)(const tdm_kernel_call *call) {
-  const where_state *state = call->state;
-  tdm_team_run(state->splits ? call->team : NULL, state->count, GRAIN, where_range, (void *)call);
   return TDM_OK;
 }
+
+static tdm_status where_execute(const tdm_kernel_call *call) {
+  const where_state *state = call->state;
+  return tdm_cpu_run_parts(call, where_part, state->splits, state->count, GRAIN);
+}
+
+KERNELS(where, ELEMENT_KERNEL(TDM_OP_WHERE, where_prepare, where_execute, where_part))

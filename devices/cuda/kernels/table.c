@@ -40,7 +40,9 @@
 static const tdm_kernel kernels[] = {TDM_REAL_KERNELS(REAL_ENTRIES) TDM_ELEMENT_KERNELS(
     ELEMENT_ENTRIES) TDM_CUDA_TYPED_KERNELS(TYPED_ENTRIES)};
 
-const tdm_kernel *tdm_cuda_kernels(size_t *out_count) {
-  *out_count = TDM_COUNT_OF(kernels);
-  return kernels;
+static const tdm_kernel_list all = {kernels, TDM_COUNT_OF(kernels)};
+static const tdm_kernel_list *const lists[] = {&all, NULL};
+
+tdm_status tdm_cuda_each_kernel(tdm_kernel_visitor visit, void *user) {
+  return tdm_kernel_lists_each(lists, visit, user);
 }

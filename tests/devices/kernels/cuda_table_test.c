@@ -11,44 +11,34 @@
 #include "devices/cpu/kernels.h"
 #include "devices/cuda/kernels.h"
 #include "tests/devices/kernels/cases.h"
+#include "tests/devices/kernels/kernel_set.h"
 
 static void entries_are_whole_and_distinct(void **state) {
   (void)state;
-  size_t count;
-  const tdm_kernel *kernels = tdm_cuda_kernels(&count);
-  for (size_t i = 0; i < count; i++) {
-    assert_int_equal(kernels[i].struct_size, sizeof(tdm_kernel));
-    assert_string_equal(kernels[i].executes, "cuda");
-    assert_non_null(kernels[i].prepare);
-    assert_non_null(kernels[i].execute);
-    assert_non_null(kernels[i].release);
-    for (size_t j = 0; j < i; j++) {
-      assert_true(kernels[i].dtype != kernels[j].dtype ||
-                  strcmp(kernels[i].operation, kernels[j].operation) != 0);
-    }
+  kernel_set set = {.count = 0};
+  assert_int_equal(tdm_cuda_each_kernel(kernel_set_add, &set), TDM_OK);
+  for (size_t i = 0; i < set.count; i++) {
+    const tdm_kernel *kernel = set.kernels[i];
+    assert_int_equal(kernel->struct_size, sizeof(tdm_kernel));
+    assert_string_equal(kernel->executes, "cuda");
+    assert_non_null(kernel->prepare);
+    assert_non_null(kernel->execute);
+    assert_non_null(kernel->release);
+    assert_ptr_equal(kernel_set_find(&set, kernel->operation, kernel->dtype), kernel);
   }
-}
-
-static bool has_kernel(const tdm_kernel *kernels, size_t count, const char *operation,
-                       tdm_dtype dtype) {
-  for (size_t i = 0; i < count; i++) {
-    if (kernels[i].dtype == dtype && strcmp(kernels[i].operation, operation) == 0) return true;
-  }
-  return false;
 }
 
 static void cpu_and_cuda_have_the_same_kernels(void **state) {
   (void)state;
-  size_t count, cpu_count;
-  const tdm_kernel *kernels = tdm_cuda_kernels(&count);
-  const tdm_kernel *cpu_kernels = tdm_cpu_kernels_for("baseline", &cpu_count);
-  for (size_t i = 0; i < cpu_count; i++) {
-    if (!has_kernel(kernels, count, cpu_kernels[i].operation, cpu_kernels[i].dtype)) {
-      fail_msg("cuda lacks %s of %s", cpu_kernels[i].operation,
-               tdm_dtype_name(cpu_kernels[i].dtype));
-    }
+  kernel_set set = {.count = 0}, cpu = {.count = 0};
+  assert_int_equal(tdm_cuda_each_kernel(kernel_set_add, &set), TDM_OK);
+  assert_int_equal(tdm_cpu_each_kernel_of("baseline", kernel_set_add, &cpu), TDM_OK);
+  for (size_t i = 0; i < cpu.count; i++) {
+    const tdm_kernel *kernel = cpu.kernels[i];
+    if (!kernel_set_find(&set, kernel->operation, kernel->dtype))
+      fail_msg("cuda lacks %s of %s", kernel->operation, tdm_dtype_name(kernel->dtype));
   }
-  assert_int_equal(count, cpu_count);
+  assert_int_equal(set.count, cpu.count);
 }
 
 /* The families that BUILD runs, each a target. */

@@ -10,21 +10,17 @@
 #include <cmocka.h>
 
 #include "devices/cpu/kernels.h"
+#include "tests/devices/kernels/kernel_set.h"
 
 const char *const direct_isas[] = {"baseline", "avx2", "avx512"};
 const size_t direct_isa_count = sizeof direct_isas / sizeof direct_isas[0];
 
 const tdm_kernel *direct_kernel(const char *isa, const char *operation, tdm_dtype dtype) {
-  size_t count;
-  const tdm_kernel *kernels = tdm_cpu_kernels_for(isa, &count);
-  if (kernels == NULL) return NULL;
-  for (size_t i = 0; i < count; i++) {
-    if (kernels[i].dtype == dtype && strcmp(kernels[i].operation, operation) == 0) {
-      return &kernels[i];
-    }
-  }
-  fail_msg("no kernel %s of %s", operation, tdm_dtype_name(dtype));
-  return NULL;
+  kernel_set set = {.count = 0};
+  if (tdm_cpu_each_kernel_of(isa, kernel_set_add, &set) != TDM_OK) return NULL;
+  const tdm_kernel *kernel = kernel_set_find(&set, operation, dtype);
+  if (!kernel) fail_msg("no kernel %s of %s", operation, tdm_dtype_name(dtype));
+  return kernel;
 }
 
 tdm_status direct_run(const tdm_kernel *kernel, const void *attributes,

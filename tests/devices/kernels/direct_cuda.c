@@ -12,25 +12,22 @@
 #include "devices/cuda/kernels.h"
 #include "tests/devices/cuda_emulation/grid.h"
 #include "tests/devices/kernels/direct_cuda_lane.h"
+#include "tests/devices/kernels/kernel_set.h"
 
 /* One order of threads for the tests that the cpu's kernels share; the cases run in all three. */
 const char *const direct_isas[] = {"random"};
 const size_t direct_isa_count = sizeof direct_isas / sizeof direct_isas[0];
 
 const tdm_kernel *direct_kernel(const char *isa, const char *operation, tdm_dtype dtype) {
-  size_t count;
-  const tdm_kernel *kernels = tdm_cuda_kernels(&count);
   grid_set_order(strcmp(isa, "descending") == 0 ? GRID_DESCENDING
                  : strcmp(isa, "random") == 0   ? GRID_RANDOM
                                                 : GRID_ASCENDING,
                  7);
-  for (size_t i = 0; i < count; i++) {
-    if (kernels[i].dtype == dtype && strcmp(kernels[i].operation, operation) == 0) {
-      return &kernels[i];
-    }
-  }
-  fail_msg("no kernel %s of %s", operation, tdm_dtype_name(dtype));
-  return NULL;
+  kernel_set set = {.count = 0};
+  assert_int_equal(tdm_cuda_each_kernel(kernel_set_add, &set), TDM_OK);
+  const tdm_kernel *kernel = kernel_set_find(&set, operation, dtype);
+  if (!kernel) fail_msg("no kernel %s of %s", operation, tdm_dtype_name(dtype));
+  return kernel;
 }
 
 /* ---- One run --------------------------------------------------------------------------------- */

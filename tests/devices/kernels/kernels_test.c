@@ -15,6 +15,7 @@
 #include "devices/cpu/kernels.h"
 #include "devices/host/team.h"
 #include "tests/devices/kernels/cases.h"
+#include "tests/devices/kernels/kernel_set.h"
 
 enum { GUARD_BYTES = 64, SENTINEL = 0xA5, POISON = 0xFF /* NaN in floats */ };
 
@@ -170,15 +171,11 @@ static void tensors_release(run_tensors *tensors) {
 }
 
 static const tdm_kernel *kernel_of(const char *isa, const kernel_case *test) {
-  size_t count;
-  const tdm_kernel *kernels = tdm_cpu_kernels_for(isa, &count);
-  for (size_t i = 0; i < count; i++) {
-    if (strcmp(kernels[i].operation, test->operation) == 0 && kernels[i].dtype == test->dtype) {
-      return &kernels[i];
-    }
-  }
-  fail_msg("%s: no kernel", test->name);
-  return NULL;
+  kernel_set set = {.count = 0};
+  assert_int_equal(tdm_cpu_each_kernel_of(isa, kernel_set_add, &set), TDM_OK);
+  const tdm_kernel *kernel = kernel_set_find(&set, test->operation, test->dtype);
+  if (!kernel) fail_msg("%s: no kernel", test->name);
+  return kernel;
 }
 
 static void case_run(prepared_case *prepared, const char *isa, tdm_team *team, bool deterministic,
@@ -245,8 +242,8 @@ static void case_visit(const kernel_case *test, void *user) {
 
 static void family_test(void **state) {
   suite *self = *state;
-  size_t count;
-  if (tdm_cpu_kernels_for(self->isa, &count) == NULL) {
+  kernel_set set = {.count = 0};
+  if (tdm_cpu_each_kernel_of(self->isa, kernel_set_add, &set) != TDM_OK) {
     print_message("[  SKIPPED ] %s\n", tdm_last_message());
     skip();
   }

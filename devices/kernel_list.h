@@ -1,0 +1,36 @@
+/* Kernels as their sources list them: each source ends with its own, and a kind's kernels are those
+ * of all its sources, one list after another. Invariant: lists and kernels are static and
+ * constant. */
+#ifndef TANDEM_DEVICES_KERNEL_LIST_H
+#define TANDEM_DEVICES_KERNEL_LIST_H
+
+#include "devices/devices.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tdm_kernel_list {
+  const tdm_kernel *kernels;
+  size_t count;
+} tdm_kernel_list;
+
+/* What is done with a kernel; whoever goes through lists stops at the first failure. */
+typedef tdm_status (*tdm_kernel_visitor)(void *user, const tdm_kernel *kernel);
+
+/* Visits every kernel of the lists, of which NULL is behind the last. */
+static inline tdm_status tdm_kernel_lists_each(const tdm_kernel_list *const *lists,
+                                               tdm_kernel_visitor visit, void *user) {
+  for (; *lists; lists++) {
+    for (size_t k = 0; k < (*lists)->count; k++) {
+      const tdm_status status = visit(user, &(*lists)->kernels[k]);
+      if (status != TDM_OK) return status;
+    }
+  }
+  return TDM_OK;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

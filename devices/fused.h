@@ -7,7 +7,6 @@
 
 #include "devices/devices.h"
 #include "devices/kernels.h"
-#include "devices/real_kernels.h"
 
 /* What the members read of others, with as many elements as the result has, or any other number of
  * which each element may read all -> the members' results that others read. On the host members
@@ -41,13 +40,5 @@ typedef struct tdm_fused_attributes {
   int64_t member_count;
   tdm_fused_member members[TDM_FUSED_MEMBERS]; /* each after those it reads */
 } tdm_fused_attributes;
-
-/* tdm_kernel.element: TDM_ELEMENT_relu, ... */
-typedef enum tdm_element {
-  TDM_ELEMENT_NONE,
-#define TDM_ELEMENT_NUMBER(operation, name) TDM_ELEMENT_##name,
-  TDM_ELEMENT_KERNELS(TDM_ELEMENT_NUMBER)
-#undef TDM_ELEMENT_NUMBER
-} tdm_element;
 
 #endif

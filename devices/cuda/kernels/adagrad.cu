@@ -2,14 +2,12 @@
  * device, so the rate of a step is computed there, in float64, before the elements. J. Duchi,
  * E. Hazan, Y. Singer, "Adaptive subgradient methods for online learning and stochastic
  * optimization", JMLR 12, 2011. */
-#include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/kernel.h"
 
 struct adagrad_state {
   int64_t count; /* elements; of adagrad_sparse: rows of the gradient */
   int64_t dim;   /* of a row, for adagrad_sparse */
   tdm_adagrad_attributes attributes;
-  bool wide;
 };
 
 static const adagrad_state *state_of(const tdm_kernel_call *call) {
@@ -46,12 +44,11 @@ static __global__ void adagrad_step(const real *gradient, real *parameter, real 
   }
 }
 
-tdm_status tdm_cuda_adagrad_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status adagrad_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   adagrad_state *state = state_create<adagrad_state>(answer);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->inputs[0]);
   state->attributes = *static_cast<const tdm_adagrad_attributes *>(request->attributes);
-  state->wide = request->inputs[0].dtype == TDM_FLOAT64;
   answer->workspace_bytes = sizeof(double);
   return TDM_OK;
 }
@@ -72,10 +69,6 @@ template <class real> static tdm_status run(const tdm_kernel_call *call) {
                        state->count);
 }
 
-tdm_status tdm_cuda_adagrad_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run<double>(call) : run<float>(call);
-}
-
 /* ---- The rows of a sparse gradient ----------------------------------------------------------- */
 
 /* A block a row of the gradient. gradient: (n, dim), indices: (n), distinct as far as used ();
@@ -93,9 +86,9 @@ static __global__ void sparse_step(const real *gradient, const int64_t *indices,
   }
 }
 
-tdm_status tdm_cuda_adagrad_sparse_prepare(const tdm_kernel_request *request,
-                                           tdm_kernel_answer *answer) {
-  TDM_TRY(tdm_cuda_adagrad_prepare(request, answer));
+static tdm_status adagrad_sparse_prepare(const tdm_kernel_request *request,
+                                         tdm_kernel_answer *answer) {
+  TDM_TRY(adagrad_prepare(request, answer));
   adagrad_state *state = static_cast<adagrad_state *>(answer->state);
   state->count = request->inputs[1].shape.dims[0];
   state->dim = last_dim_of(&request->inputs[0]);
@@ -112,6 +105,5 @@ template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) 
       static_cast<const double *>(call->workspace), (real)state->attributes.epsilon);
 }
 
-tdm_status tdm_cuda_adagrad_sparse_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_sparse<double>(call) : run_sparse<float>(call);
-}
+KERNELS(adagrad, KERNEL(TDM_OP_ADAGRAD, adagrad_prepare, run<real>),
+        KERNEL(TDM_OP_ADAGRAD_SPARSE, adagrad_sparse_prepare, run_sparse<real>))

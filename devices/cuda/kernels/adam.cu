@@ -2,14 +2,12 @@
  * on the device, so its bias corrections are computed there, in float64, before the elements.
  * Kingma and Ba, "Adam: a method for stochastic optimization", ICLR 2015; Loshchilov and Hutter,
  * "Decoupled weight decay regularization", ICLR 2019. */
-#include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/kernel.h"
 
 struct adam_state {
   int64_t count; /* elements; of adam_sparse: rows of the gradient */
   int64_t dim;   /* of a row, for adam_sparse */
   tdm_adam_attributes attributes;
-  bool wide;
 };
 
 static const adam_state *state_of(const tdm_kernel_call *call) {
@@ -28,37 +26,61 @@ static __global__ void begin_step(real *step, double beta1, double beta2, double
   corrections[CORRECTION2_ROOT] = sqrt(1.0 - pow(beta2, steps));
 }
 
-/* gradient, parameter, average, square: (count). shrink: of the parameter, before all else. */
+/* What a step's elements are told. */
+template <class real> struct adam_rates {
+  real beta1;
+  real keep1; /* 1 - beta1 */
+  real beta2;
+  real keep2; /* 1 - beta2 */
+  real epsilon;
+  real decay;  /* of the parameter, into the gradient */
+  real shrink; /* of the parameter, before all else */
+  double learning;
+};
+
+template <class real> static adam_rates<real> rates_of(const tdm_kernel_call *call) {
+  const tdm_adam_attributes *attributes = &state_of(call)->attributes;
+  const double learning = call->scalars->learning_rate, decay = attributes->weight_decay;
+  const bool decoupled = attributes->decoupled != 0;
+  const adam_rates<real> rates = {(real)attributes->beta1,
+                                  (real)(1.0 - attributes->beta1),
+                                  (real)attributes->beta2,
+                                  (real)(1.0 - attributes->beta2),
+                                  (real)attributes->epsilon,
+                                  (real)(decoupled ? 0 : decay),
+                                  (real)(decoupled ? 1.0 - learning * decay : 1),
+                                  learning};
+  return rates;
+}
+
+/* gradient, parameter, average, square: (count). */
 template <class real>
 static __global__ void adam_step(const real *gradient, real *parameter, real *average, real *square,
-                                 const double *corrections, real beta1, real keep1, real beta2,
-                                 real keep2, real epsilon, real decay, real shrink, double rate,
-                                 int64_t count) {
-  const real step_size = (real)(rate / corrections[CORRECTION1]);
+                                 const double *corrections, adam_rates<real> rates, int64_t count) {
+  const real step_size = (real)(rates.learning / corrections[CORRECTION1]);
   const real root = (real)corrections[CORRECTION2_ROOT];
   EACH_ELEMENT(i, count) {
-    const real p = parameter[i] * shrink;
-    const real g = gradient[i] + decay * p;
-    const real m = average[i] * beta1 + g * keep1;
-    const real v = square[i] * beta2 + g * g * keep2;
+    const real p = parameter[i] * rates.shrink;
+    const real g = gradient[i] + rates.decay * p;
+    const real m = average[i] * rates.beta1 + g * rates.keep1;
+    const real v = square[i] * rates.beta2 + g * g * rates.keep2;
     average[i] = m;
     square[i] = v;
-    parameter[i] = p - step_size * (m / (sqrt(v) / root + epsilon));
+    parameter[i] = p - step_size * (m / (sqrt(v) / root + rates.epsilon));
   }
 }
 
-tdm_status tdm_cuda_adam_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status adam_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   adam_state *state = state_create<adam_state>(answer);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->inputs[0]);
   state->attributes = *static_cast<const tdm_adam_attributes *>(request->attributes);
-  state->wide = request->inputs[0].dtype == TDM_FLOAT64;
   answer->workspace_bytes = CORRECTIONS * sizeof(double);
   return TDM_OK;
 }
 
-template <class real>
-static tdm_status begin(const tdm_kernel_call *call, const tdm_adam_attributes *attributes) {
+template <class real> static tdm_status begin(const tdm_kernel_call *call) {
+  const tdm_adam_attributes *attributes = &state_of(call)->attributes;
   return kernel_launch(call, "adam_begin", begin_step<real>, 1, WARP, output_of<real>(call, 3),
                        attributes->beta1, attributes->beta2,
                        static_cast<double *>(call->workspace));
@@ -66,21 +88,11 @@ static tdm_status begin(const tdm_kernel_call *call, const tdm_adam_attributes *
 
 template <class real> static tdm_status run(const tdm_kernel_call *call) {
   const adam_state *state = state_of(call);
-  const tdm_adam_attributes *attributes = &state->attributes;
-  const double rate = call->scalars->learning_rate;
-  const bool decoupled = attributes->decoupled != 0;
-  TDM_TRY(begin<real>(call, attributes));
-  return kernel_launch(
-      call, "adam", adam_step<real>, blocks_for(state->count), BLOCK, input_of<real>(call, 1),
-      output_of<real>(call, 0), output_of<real>(call, 1), output_of<real>(call, 2),
-      static_cast<const double *>(call->workspace), (real)attributes->beta1,
-      (real)(1.0 - attributes->beta1), (real)attributes->beta2, (real)(1.0 - attributes->beta2),
-      (real)attributes->epsilon, (real)(decoupled ? 0 : attributes->weight_decay),
-      (real)(decoupled ? 1.0 - rate * attributes->weight_decay : 1), rate, state->count);
-}
-
-tdm_status tdm_cuda_adam_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run<double>(call) : run<float>(call);
+  TDM_TRY(begin<real>(call));
+  return kernel_launch(call, "adam", adam_step<real>, blocks_for(state->count), BLOCK,
+                       input_of<real>(call, 1), output_of<real>(call, 0), output_of<real>(call, 1),
+                       output_of<real>(call, 2), static_cast<const double *>(call->workspace),
+                       rates_of<real>(call), state->count);
 }
 
 /* ---- The rows of a sparse gradient ----------------------------------------------------------- */
@@ -90,25 +102,26 @@ tdm_status tdm_cuda_adam_execute(const tdm_kernel_call *call) {
 template <class real>
 static __global__ void sparse_step(const real *gradient, const int64_t *indices,
                                    const int64_t *used, int64_t dim, real *parameter, real *average,
-                                   real *square, const double *corrections, real keep1, real keep2,
-                                   real epsilon, double rate) {
+                                   real *square, const double *corrections,
+                                   adam_rates<real> rates) {
   const int64_t row = blockIdx.x;
   if (row >= *used) return;
-  const real step_size = (real)(rate * corrections[CORRECTION2_ROOT] / corrections[CORRECTION1]);
+  const real step_size =
+      (real)(rates.learning * corrections[CORRECTION2_ROOT] / corrections[CORRECTION1]);
   const int64_t to = indices[row] * dim, from = row * dim;
   EACH_OF_BLOCK(j, dim) {
     const real g = gradient[from + j];
-    const real m = average[to + j] + (g - average[to + j]) * keep1;
-    const real v = square[to + j] + (g * g - square[to + j]) * keep2;
+    const real m = average[to + j] + (g - average[to + j]) * rates.keep1;
+    const real v = square[to + j] + (g * g - square[to + j]) * rates.keep2;
     average[to + j] = m;
     square[to + j] = v;
-    parameter[to + j] -= m / (sqrt(v) + epsilon) * step_size;
+    parameter[to + j] -= m / (sqrt(v) + rates.epsilon) * step_size;
   }
 }
 
-tdm_status tdm_cuda_adam_sparse_prepare(const tdm_kernel_request *request,
-                                        tdm_kernel_answer *answer) {
-  TDM_TRY(tdm_cuda_adam_prepare(request, answer));
+static tdm_status adam_sparse_prepare(const tdm_kernel_request *request,
+                                      tdm_kernel_answer *answer) {
+  TDM_TRY(adam_prepare(request, answer));
   adam_state *state = static_cast<adam_state *>(answer->state);
   state->count = request->inputs[1].shape.dims[0];
   state->dim = last_dim_of(&request->inputs[0]);
@@ -117,16 +130,13 @@ tdm_status tdm_cuda_adam_sparse_prepare(const tdm_kernel_request *request,
 
 template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) {
   const adam_state *state = state_of(call);
-  const tdm_adam_attributes *attributes = &state->attributes;
-  TDM_TRY(begin<real>(call, attributes));
-  return kernel_launch(
-      call, "adam_sparse", sparse_step<real>, state->count, threads_for_row(state->dim),
-      input_of<real>(call, 1), input_of<int64_t>(call, 2), input_of<int64_t>(call, 3), state->dim,
-      output_of<real>(call, 0), output_of<real>(call, 1), output_of<real>(call, 2),
-      static_cast<const double *>(call->workspace), (real)(1.0 - attributes->beta1),
-      (real)(1.0 - attributes->beta2), (real)attributes->epsilon, call->scalars->learning_rate);
+  TDM_TRY(begin<real>(call));
+  return kernel_launch(call, "adam_sparse", sparse_step<real>, state->count,
+                       threads_for_row(state->dim), input_of<real>(call, 1),
+                       input_of<int64_t>(call, 2), input_of<int64_t>(call, 3), state->dim,
+                       output_of<real>(call, 0), output_of<real>(call, 1), output_of<real>(call, 2),
+                       static_cast<const double *>(call->workspace), rates_of<real>(call));
 }
 
-tdm_status tdm_cuda_adam_sparse_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_sparse<double>(call) : run_sparse<float>(call);
-}
+KERNELS(adam, KERNEL(TDM_OP_ADAM, adam_prepare, run<real>),
+        KERNEL(TDM_OP_ADAM_SPARSE, adam_sparse_prepare, run_sparse<real>))

@@ -1,6 +1,5 @@
 /* The largest or least element along a dimension, its gradient, and running sums. x is seen as
  * (outer, size, inner). Invariant: of equal elements the first counts, and a NaN is beyond all. */
-#include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/reduce.h"
 
 struct along_state {
@@ -9,7 +8,6 @@ struct along_state {
   int64_t inner;
   bool least;
   bool reverse;
-  bool wide;
 };
 
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
@@ -23,7 +21,6 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   state->inner = dims_product(x, attributes->dimension + 1, x->shape.rank);
   state->least = attributes->least != 0;
   state->reverse = attributes->reverse != 0;
-  state->wide = request->outputs[0].dtype == TDM_FLOAT64;
   return TDM_OK;
 }
 
@@ -98,12 +95,8 @@ template <class real> static tdm_status run_extreme(const tdm_kernel_call *call)
                        output_of<int64_t>(call, 1), state->size, state->inner, state->least, count);
 }
 
-tdm_status tdm_cuda_extreme_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status extreme_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   return prepare(request, answer, &request->inputs[0]);
-}
-
-tdm_status tdm_cuda_extreme_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_extreme<double>(call) : run_extreme<float>(call);
 }
 
 /* d_values, indices: (outer, inner), d_x: (outer, size, inner), count in all. */
@@ -124,14 +117,9 @@ template <class real> static tdm_status run_extreme_gradient(const tdm_kernel_ca
                        output_of<real>(call, 0), state->size, state->inner, count);
 }
 
-tdm_status tdm_cuda_extreme_gradient_prepare(const tdm_kernel_request *request,
-                                             tdm_kernel_answer *answer) {
+static tdm_status extreme_gradient_prepare(const tdm_kernel_request *request,
+                                           tdm_kernel_answer *answer) {
   return prepare(request, answer, &request->outputs[0]);
-}
-
-tdm_status tdm_cuda_extreme_gradient_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_extreme_gradient<double>(call)
-                              : run_extreme_gradient<float>(call);
 }
 
 /* ---- Running sums ---------------------------------------------------------------------------- */
@@ -159,10 +147,10 @@ template <class real> static tdm_status run_cumsum(const tdm_kernel_call *call) 
                        state->reverse, columns);
 }
 
-tdm_status tdm_cuda_cumsum_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status cumsum_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   return prepare(request, answer, &request->inputs[0]);
 }
 
-tdm_status tdm_cuda_cumsum_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_cumsum<double>(call) : run_cumsum<float>(call);
-}
+KERNELS(along, KERNEL(TDM_OP_EXTREME, extreme_prepare, run_extreme<real>),
+        KERNEL(TDM_OP_EXTREME_GRADIENT, extreme_gradient_prepare, run_extreme_gradient<real>),
+        KERNEL(TDM_OP_CUMSUM, cumsum_prepare, run_cumsum<real>))

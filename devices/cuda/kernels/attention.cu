@@ -8,41 +8,41 @@ static const int KEYS = 128; /* threads of a block, and keys at a time */
 /* q: (batch, queries, heads dim), k: (batch, keys, heads dim), v: (batch, keys, heads width),
  * padding: (batch, keys) or NULL, y: like q with width, log_sums: (batch, heads, queries). */
 template <class real>
-static __global__ void
-attend(const real *q, const real *k, const real *v, const uint8_t *padding, const uint8_t *hidden,
-       const real *added, bool each, real *y, real *log_sums, int64_t queries, int64_t keys,
-       int64_t heads, int64_t dim, int64_t width, double scale, bool causal, uint64_t seed,
-       uint64_t stream, uint32_t step, uint32_t threshold, double kept_scale, int64_t first_batch) {
+static __global__ void attend(const real *q, const real *k, const real *v, const uint8_t *padding,
+                              const uint8_t *hidden, const real *added, real *y, real *log_sums,
+                              attention_state shape, uint64_t seed, uint32_t step) {
+  const int64_t queries = shape.queries, keys = shape.keys, heads = shape.heads;
+  const int64_t dim = shape.dim, width = shape.width;
   TDM_SHARED(real, weights, KEYS);
   const int64_t query = blockIdx.x % queries, head = blockIdx.x / queries % heads;
   const int64_t batch = blockIdx.x / queries / heads;
   const real *a = q + ((batch * queries + query) * heads + head) * dim;
   real *out = y + ((batch * queries + query) * heads + head) * width;
   const uint64_t place =
-      (uint64_t)((((first_batch + batch) * heads + head) * queries + query) * keys);
+      (uint64_t)((((shape.first_batch + batch) * heads + head) * queries + query) * keys);
   real most = -(real)INFINITY, sum = 0;
   EACH_OF_BLOCK(j, width) {
     out[j] = 0;
   }
   for (int64_t first = 0; first < keys; first += KEYS) {
     const int64_t key = first + threadIdx.x;
-    const bool sees =
-        key < keys && !(causal && key > query) && !(padding != NULL && padding[batch * keys + key]);
+    const bool sees = key < keys && !(shape.causal && key > query) &&
+                      !(padding != NULL && padding[batch * keys + key]);
     const int64_t row = key < keys ? key : 0;
     const real more =
-        sees ? mask_at(hidden, added,
-                       ((each ? batch * heads + head : 0) * queries + query) * keys + key)
-             : 0;
+        sees
+            ? mask_at(hidden, added,
+                      ((shape.mask_each ? batch * heads + head : 0) * queries + query) * keys + key)
+            : 0;
     const real score =
-        score_of(a, k + ((batch * keys + row) * heads + head) * dim, dim, scale, sees, more);
+        score_of(a, k + ((batch * keys + row) * heads + head) * dim, dim, shape.scale, sees, more);
     const real larger = larger_of_two::of(most, block_reduce<larger_of_two>(score));
     const bool is_nothing = larger == -(real)INFINITY && score == larger;
     const real weight = is_nothing || !sees ? 0 : exp(score - larger);
     const real factor = sum == 0 ? 0 : exp(most - larger);
     sum = sum * factor + block_sum(weight);
     most = larger;
-    weights[threadIdx.x] =
-        weight * kept_at<real>(place + (uint64_t)row, seed, stream, step, threshold, kept_scale);
+    weights[threadIdx.x] = weight * kept_at<real>(place + (uint64_t)row, shape, seed, step);
     __syncthreads();
     EACH_OF_BLOCK(j, width) {
       real value = out[j] * factor;
@@ -62,41 +62,28 @@ attend(const real *q, const real *k, const real *v, const uint8_t *padding, cons
 
 template <class real> static tdm_status run(const tdm_kernel_call *call) {
   const attention_state *state = static_cast<const attention_state *>(call->state);
-  return kernel_launch(
-      call, "attend", attend<real>, state->batch * state->heads * state->queries, KEYS,
-      input_of<real>(call, 0), input_of<real>(call, 1), input_of<real>(call, 2),
-      input_of<uint8_t>(call, 3), hidden_of(call, 4), added_of<real>(call, 4), state->mask_each,
-      output_of<real>(call, 0), output_of<real>(call, 1), state->queries, state->keys, state->heads,
-      state->dim, state->width, state->scale, state->causal, call->scalars->seed, state->stream,
-      (uint32_t)call->scalars->step, state->threshold, state->kept_scale, state->first_batch);
-}
-
-static tdm_status execute(const tdm_kernel_call *call) {
-  return static_cast<const attention_state *>(call->state)->wide ? run<double>(call)
-                                                                 : run<float>(call);
+  return kernel_launch(call, "attend", attend<real>, state->batch * state->heads * state->queries,
+                       KEYS, input_of<real>(call, 0), input_of<real>(call, 1),
+                       input_of<real>(call, 2), input_of<uint8_t>(call, 3), hidden_of(call, 4),
+                       added_of<real>(call, 4), output_of<real>(call, 0), output_of<real>(call, 1),
+                       *state, call->scalars->seed, (uint32_t)call->scalars->step);
 }
 
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                           bool drops) {
   const attention_state *state =
-      attention_prepare(request, answer, &request->inputs[0], &request->inputs[2], 4, drops);
+      attention_state_create(request, answer, &request->inputs[0], &request->inputs[2], 4, drops);
   return state != NULL ? TDM_OK : TDM_OUT_OF_MEMORY;
 }
 
-tdm_status tdm_cuda_attention_prepare(const tdm_kernel_request *request,
-                                      tdm_kernel_answer *answer) {
+static tdm_status attention_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   return prepare(request, answer, false);
 }
 
-tdm_status tdm_cuda_attention_execute(const tdm_kernel_call *call) {
-  return execute(call);
-}
-
-tdm_status tdm_cuda_attention_dropout_prepare(const tdm_kernel_request *request,
-                                              tdm_kernel_answer *answer) {
+static tdm_status attention_dropout_prepare(const tdm_kernel_request *request,
+                                            tdm_kernel_answer *answer) {
   return prepare(request, answer, true);
 }
 
-tdm_status tdm_cuda_attention_dropout_execute(const tdm_kernel_call *call) {
-  return execute(call);
-}
+KERNELS(attention, KERNEL(TDM_OP_ATTENTION, attention_prepare, run<real>),
+        KERNEL(TDM_OP_ATTENTION_DROPOUT, attention_dropout_prepare, run<real>))

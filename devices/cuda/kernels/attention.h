@@ -8,6 +8,7 @@
 #include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/reduce.h"
 
+/* Kernels are told all of it. */
 struct attention_state {
   int64_t batch;
   int64_t queries;
@@ -23,13 +24,12 @@ struct attention_state {
   bool causal;
   bool mask_each;  /* every head of every batch has a mask of its own */
   bool mask_hides; /* the mask is bool; else it is added */
-  bool wide;
 };
 
 /* mask: the operand of that number. */
-static inline attention_state *attention_prepare(const tdm_kernel_request *request,
-                                                 tdm_kernel_answer *answer, const tdm_spec *q,
-                                                 const tdm_spec *v, size_t mask, bool drops) {
+static inline attention_state *attention_state_create(const tdm_kernel_request *request,
+                                                      tdm_kernel_answer *answer, const tdm_spec *q,
+                                                      const tdm_spec *v, size_t mask, bool drops) {
   const tdm_attention_attributes *attributes =
       static_cast<const tdm_attention_attributes *>(request->attributes);
   attention_state *state = state_create<attention_state>(answer);
@@ -50,7 +50,6 @@ static inline attention_state *attention_prepare(const tdm_kernel_request *reque
   state->kept_scale = attributes->p < 1 ? 1 / (1 - attributes->p) : 0;
   state->stream = attributes->stream;
   state->first_batch = attributes->chunk.offset;
-  state->wide = q->dtype == TDM_FLOAT64;
   return state;
 }
 
@@ -85,12 +84,12 @@ static __device__ inline real score_of(const real *a, const real *b, int64_t dim
 
 /* What the element at place of (batch, heads, queries, keys) is multiplied by. */
 template <class real>
-static __device__ inline real kept_at(uint64_t place, uint64_t seed, uint64_t stream, uint32_t step,
-                                      uint32_t threshold, double kept_scale) {
-  if (threshold == 0) return 1;
+static __device__ inline real kept_at(uint64_t place, const attention_state &shape, uint64_t seed,
+                                      uint32_t step) {
+  if (shape.threshold == 0) return 1;
   uint32_t words[4];
-  tdm_philox_block(seed, stream, step, place / 4, words);
-  return words[place % 4] >> 8 < threshold ? 0 : (real)kept_scale;
+  tdm_philox_block(seed, shape.stream, step, place / 4, words);
+  return words[place % 4] >> 8 < shape.threshold ? 0 : (real)shape.kept_scale;
 }
 
 #endif

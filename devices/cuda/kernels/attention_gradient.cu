@@ -36,13 +36,13 @@ static __device__ inline void slope_of(const real *q, const real *k, const real 
 /* of_keys: a block a key, whose partners are queries: d_k and d_v; else a block a query: d_q.
  * Operands as in the forward kernel; means: (batch, queries, heads). */
 template <class real>
-static __global__ void
-gather_slopes(bool of_keys, const real *d_y, const real *q, const real *k, const real *v,
-              const real *means, const real *log_sums, const uint8_t *padding,
-              const uint8_t *hidden, const real *added, bool each, real *d_q, real *d_k, real *d_v,
-              int64_t queries, int64_t keys, int64_t heads, int64_t dim, int64_t width,
-              double scale, bool causal, uint64_t seed, uint64_t stream, uint32_t step,
-              uint32_t threshold, double kept_scale, int64_t first_batch) {
+static __global__ void gather_slopes(bool of_keys, const real *d_y, const real *q, const real *k,
+                                     const real *v, const real *means, const real *log_sums,
+                                     const uint8_t *padding, const uint8_t *hidden,
+                                     const real *added, real *d_q, real *d_k, real *d_v,
+                                     attention_state shape, uint64_t seed, uint32_t step) {
+  const int64_t queries = shape.queries, keys = shape.keys, heads = shape.heads;
+  const int64_t dim = shape.dim, width = shape.width;
   TDM_SHARED(real, slopes, PARTNERS);
   TDM_SHARED(real, dropped, PARTNERS);
   const int64_t own_count = of_keys ? keys : queries, partner_count = of_keys ? queries : keys;
@@ -60,19 +60,19 @@ gather_slopes(bool of_keys, const real *d_y, const real *q, const real *k, const
     const bool is_there = first + threadIdx.x < partner_count;
     const int64_t partner = is_there ? first + threadIdx.x : 0;
     const int64_t query = of_keys ? partner : own, key = of_keys ? own : partner;
-    const bool sees =
-        is_there && !(causal && key > query) && !(padding != NULL && padding[batch * keys + key]);
+    const bool sees = is_there && !(shape.causal && key > query) &&
+                      !(padding != NULL && padding[batch * keys + key]);
     const int64_t query_row = (batch * queries + query) * heads + head;
     const int64_t key_row = (batch * keys + key) * heads + head;
-    const int64_t before = ((first_batch + batch) * heads + head) * queries + query;
-    const real kept =
-        kept_at<real>((uint64_t)(before * keys + key), seed, stream, step, threshold, kept_scale);
+    const int64_t before = ((shape.first_batch + batch) * heads + head) * queries + query;
+    const real kept = kept_at<real>((uint64_t)(before * keys + key), shape, seed, step);
     const real more =
-        sees ? mask_at(hidden, added,
-                       ((each ? batch * heads + head : 0) * queries + query) * keys + key)
-             : 0;
+        sees
+            ? mask_at(hidden, added,
+                      ((shape.mask_each ? batch * heads + head : 0) * queries + query) * keys + key)
+            : 0;
     slope_of(q + query_row * dim, k + key_row * dim, v + key_row * width, d_y + query_row * width,
-             dim, width, scale, sees, more, kept,
+             dim, width, shape.scale, sees, more, kept,
              log_sums[(batch * heads + head) * queries + query], means[query_row],
              &dropped[threadIdx.x], &slopes[threadIdx.x]);
     __syncthreads();
@@ -94,28 +94,26 @@ gather_slopes(bool of_keys, const real *d_y, const real *q, const real *k, const
   }
 }
 
-tdm_status tdm_cuda_attention_gradient_prepare(const tdm_kernel_request *request,
-                                               tdm_kernel_answer *answer) {
+template <class real>
+static tdm_status attention_gradient_prepare(const tdm_kernel_request *request,
+                                             tdm_kernel_answer *answer) {
   const attention_state *state =
-      attention_prepare(request, answer, &request->inputs[1], &request->inputs[3], 7, true);
+      attention_state_create(request, answer, &request->inputs[1], &request->inputs[3], 7, true);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  answer->workspace_bytes =
-      (size_t)(state->batch * state->queries * state->heads) * (state->wide ? 8 : 4);
+  answer->workspace_bytes = (size_t)(state->batch * state->queries * state->heads) * sizeof(real);
   return TDM_OK;
 }
 
 template <class real> static tdm_status run_side(const tdm_kernel_call *call, bool of_keys) {
   const attention_state *state = static_cast<const attention_state *>(call->state);
   const int64_t blocks = state->batch * state->heads * (of_keys ? state->keys : state->queries);
-  return kernel_launch(
-      call, of_keys ? "gather_slopes_of_keys" : "gather_slopes_of_queries", gather_slopes<real>,
-      blocks, PARTNERS, of_keys, input_of<real>(call, 0), input_of<real>(call, 1),
-      input_of<real>(call, 2), input_of<real>(call, 3), static_cast<const real *>(call->workspace),
-      input_of<real>(call, 5), input_of<uint8_t>(call, 6), hidden_of(call, 7),
-      added_of<real>(call, 7), state->mask_each, output_of<real>(call, 0), output_of<real>(call, 1),
-      output_of<real>(call, 2), state->queries, state->keys, state->heads, state->dim, state->width,
-      state->scale, state->causal, call->scalars->seed, state->stream,
-      (uint32_t)call->scalars->step, state->threshold, state->kept_scale, state->first_batch);
+  return kernel_launch(call, of_keys ? "gather_slopes_of_keys" : "gather_slopes_of_queries",
+                       gather_slopes<real>, blocks, PARTNERS, of_keys, input_of<real>(call, 0),
+                       input_of<real>(call, 1), input_of<real>(call, 2), input_of<real>(call, 3),
+                       static_cast<const real *>(call->workspace), input_of<real>(call, 5),
+                       input_of<uint8_t>(call, 6), hidden_of(call, 7), added_of<real>(call, 7),
+                       output_of<real>(call, 0), output_of<real>(call, 1), output_of<real>(call, 2),
+                       *state, call->scalars->seed, (uint32_t)call->scalars->step);
 }
 
 /* d_y, q, k, v, y, log_sums, [padding] -> d_q, d_k, d_v. */
@@ -129,7 +127,5 @@ template <class real> static tdm_status run(const tdm_kernel_call *call) {
   return run_side<real>(call, true);
 }
 
-tdm_status tdm_cuda_attention_gradient_execute(const tdm_kernel_call *call) {
-  return static_cast<const attention_state *>(call->state)->wide ? run<double>(call)
-                                                                 : run<float>(call);
-}
+KERNELS(attention_gradient,
+        KERNEL(TDM_OP_ATTENTION_GRADIENT, attention_gradient_prepare<real>, run<real>))

@@ -1,7 +1,6 @@
 /* Batch normalization, its gradient, and its running statistics. x is seen as (n, channels, inner);
  * a block takes a channel. Invariant: every sum is taken in one order, which the shape alone
  * decides. */
-#include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/reduce.h"
 
 struct norm_state {
@@ -10,11 +9,12 @@ struct norm_state {
   int64_t inner;
   double epsilon;
   double momentum;
-  bool wide;
 };
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                          const tdm_spec *x) {
+/* x: the operand of that number. */
+template <size_t operand>
+static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  const tdm_spec *x = &request->inputs[operand];
   const tdm_batch_norm_attributes *attributes =
       static_cast<const tdm_batch_norm_attributes *>(request->attributes);
   norm_state *state = state_create<norm_state>(answer);
@@ -24,7 +24,6 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   state->inner = dims_product(x, 2, x->shape.rank);
   state->epsilon = attributes->epsilon;
   state->momentum = attributes->momentum;
-  state->wide = x->dtype == TDM_FLOAT64;
   return TDM_OK;
 }
 
@@ -65,15 +64,6 @@ template <class real> static tdm_status run_evaluate(const tdm_kernel_call *call
                        input_of<real>(call, 0), input_of<real>(call, 1), input_of<real>(call, 2),
                        input_of<real>(call, 3), input_of<real>(call, 4), output_of<real>(call, 0),
                        state->epsilon, state->channels, state->inner, count);
-}
-
-tdm_status tdm_cuda_batch_norm_prepare(const tdm_kernel_request *request,
-                                       tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[0]);
-}
-
-tdm_status tdm_cuda_batch_norm_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_evaluate<double>(call) : run_evaluate<float>(call);
 }
 
 /* ---- Training -------------------------------------------------------------------------------- */
@@ -118,15 +108,6 @@ template <class real> static tdm_status run_train(const tdm_kernel_call *call) {
                        state->channels, state->inner, state->n * state->inner);
 }
 
-tdm_status tdm_cuda_batch_norm_training_prepare(const tdm_kernel_request *request,
-                                                tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[0]);
-}
-
-tdm_status tdm_cuda_batch_norm_training_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_train<double>(call) : run_train<float>(call);
-}
-
 /* ---- Gradient -------------------------------------------------------------------------------- */
 
 /* With n = (x - mean) inverse: d_x = inverse weight (d_y - average(d_y) - n average(d_y n)). */
@@ -164,15 +145,6 @@ template <class real> static tdm_status run_gradient(const tdm_kernel_call *call
                        state->channels, state->inner, state->n * state->inner);
 }
 
-tdm_status tdm_cuda_batch_norm_gradient_prepare(const tdm_kernel_request *request,
-                                                tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[1]);
-}
-
-tdm_status tdm_cuda_batch_norm_gradient_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_gradient<double>(call) : run_gradient<float>(call);
-}
-
 /* ---- Running statistics ---------------------------------------------------------------------- */
 
 /* One block. running_mean, running_var, mean, variance: (channels); batches: (). */
@@ -197,11 +169,7 @@ template <class real> static tdm_status run_statistics(const tdm_kernel_call *ca
                        input_of<real>(call, 4), state->momentum, state->channels);
 }
 
-tdm_status tdm_cuda_batch_norm_statistics_prepare(const tdm_kernel_request *request,
-                                                  tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[0]);
-}
-
-tdm_status tdm_cuda_batch_norm_statistics_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_statistics<double>(call) : run_statistics<float>(call);
-}
+KERNELS(batch_norm, KERNEL(TDM_OP_BATCH_NORM, prepare<0>, run_evaluate<real>),
+        KERNEL(TDM_OP_BATCH_NORM_TRAINING, prepare<0>, run_train<real>),
+        KERNEL(TDM_OP_BATCH_NORM_GRADIENT, prepare<1>, run_gradient<real>),
+        KERNEL(TDM_OP_BATCH_NORM_STATISTICS, prepare<0>, run_statistics<real>))

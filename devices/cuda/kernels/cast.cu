@@ -1,7 +1,6 @@
 /* Fills and conversions between dtypes. Invariant: float to integer truncates and saturates, NaN
  * becomes 0, integers pass through int64; the dtypes are the same for all threads, so that their
  * branches do not diverge. */
-#include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/kernel.h"
 
 struct cast_state {
@@ -73,7 +72,7 @@ static __global__ void cast(tdm_dtype from, const void *x, tdm_dtype to, void *o
   }
 }
 
-tdm_status tdm_cuda_cast_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status cast_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   cast_state *state = state_create<cast_state>(answer);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->outputs[0]);
@@ -82,7 +81,8 @@ tdm_status tdm_cuda_cast_prepare(const tdm_kernel_request *request, tdm_kernel_a
   return TDM_OK;
 }
 
-tdm_status tdm_cuda_cast_execute(const tdm_kernel_call *call) {
+/* Words of the result have their use in fill alone. */
+template <class word> static tdm_status run_cast(const tdm_kernel_call *call) {
   const cast_state *state = static_cast<const cast_state *>(call->state);
   return kernel_launch(call, "cast", cast, blocks_for(state->count), BLOCK, state->from,
                        call->inputs[0], state->to, call->outputs[0], state->count);
@@ -97,7 +97,7 @@ template <class word> static __global__ void fill(word *out, word bits, int64_t 
   }
 }
 
-tdm_status tdm_cuda_fill_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status fill_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   const tdm_fill_attributes *attributes =
       static_cast<const tdm_fill_attributes *>(request->attributes);
   cast_state *state = state_create<cast_state>(answer);
@@ -120,10 +120,5 @@ template <class word> static tdm_status run_fill(const tdm_kernel_call *call) {
                        output_of<word>(call, 0), element.bits, state->count);
 }
 
-tdm_status tdm_cuda_fill_execute(const tdm_kernel_call *call) {
-  const cast_state *state = static_cast<const cast_state *>(call->state);
-  const size_t bytes = tdm_dtype_bytes(state->to);
-  return bytes == 8   ? run_fill<uint64_t>(call)
-         : bytes == 4 ? run_fill<uint32_t>(call)
-                      : run_fill<uint8_t>(call);
-}
+TYPED_KERNELS(cast, KERNEL_OF_ALL(TDM_OP_CAST, cast_prepare, run_cast),
+              KERNEL_OF_ALL(TDM_OP_FILL, fill_prepare, run_fill))

@@ -1,8 +1,8 @@
 /* The convolution and its gradients, each element by a thread or a block of its own that sums in
  * one order. Invariant: an element of the result depends on the operands alone, not on the grid. */
-#include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/reduce.h"
 
+/* Kernels are told all of it. */
 struct convolution_state {
   int64_t images;
   int64_t groups;
@@ -14,7 +14,6 @@ struct convolution_state {
   int64_t stride[2];
   int64_t padding[2];
   int64_t dilation[2];
-  bool wide;
 };
 
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
@@ -37,7 +36,6 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
     state->padding[axis] = attributes->padding[axis];
     state->dilation[axis] = attributes->dilation[axis];
   }
-  state->wide = x->dtype == TDM_FLOAT64;
   return TDM_OK;
 }
 
@@ -45,25 +43,17 @@ static const convolution_state *state_of(const tdm_kernel_call *call) {
   return static_cast<const convolution_state *>(call->state);
 }
 
-/* The sizes as kernels take them: parameters and, in the same order, arguments. */
-#define SIZES                                                                                      \
-  int64_t groups, int64_t in, int64_t out, int64_t height, int64_t width, int64_t out_height,      \
-      int64_t out_width, int64_t kernel_height, int64_t kernel_width, int64_t stride_y,            \
-      int64_t stride_x, int64_t padding_y, int64_t padding_x, int64_t dilation_y,                  \
-      int64_t dilation_x
-#define SIZES_OF(state)                                                                            \
-  (state)->groups, (state)->in, (state)->out, (state)->size[0], (state)->size[1],                  \
-      (state)->out_size[0], (state)->out_size[1], (state)->kernel[0], (state)->kernel[1],          \
-      (state)->stride[0], (state)->stride[1], (state)->padding[0], (state)->padding[1],            \
-      (state)->dilation[0], (state)->dilation[1]
-
 /* ---- Forward --------------------------------------------------------------------------------- */
 
 /* x: (images, groups, in, h, w), weight: (groups, out, in, kh, kw), bias: (groups, out) or NULL, y:
  * (images, groups, out, h', w'). */
 template <class real>
-static __global__ void convolve(const real *x, const real *weight, const real *bias, real *y, SIZES,
-                                int64_t count) {
+static __global__ void convolve(const real *x, const real *weight, const real *bias, real *y,
+                                convolution_state shape, int64_t count) {
+  const int64_t groups = shape.groups, in = shape.in, out = shape.out;
+  const int64_t height = shape.size[0], width = shape.size[1];
+  const int64_t out_height = shape.out_size[0], out_width = shape.out_size[1];
+  const int64_t kernel_height = shape.kernel[0], kernel_width = shape.kernel[1];
   EACH_ELEMENT(i, count) {
     const int64_t column = i % out_width, row = i / out_width % out_height;
     const int64_t channel = i / (out_width * out_height) % (groups * out);
@@ -74,8 +64,10 @@ static __global__ void convolve(const real *x, const real *weight, const real *b
     for (int64_t c = 0; c < in; c++) {
       real part = 0;
       for (int64_t tap = 0; tap < kernel_height * kernel_width; tap++) {
-        const int64_t from_y = row * stride_y - padding_y + tap / kernel_width * dilation_y;
-        const int64_t from_x = column * stride_x - padding_x + tap % kernel_width * dilation_x;
+        const int64_t from_y =
+            row * shape.stride[0] - shape.padding[0] + tap / kernel_width * shape.dilation[0];
+        const int64_t from_x =
+            column * shape.stride[1] - shape.padding[1] + tap % kernel_width * shape.dilation[1];
         if (from_y < 0 || from_y >= height || from_x < 0 || from_x >= width) continue;
         part += planes[(c * height + from_y) * width + from_x] *
                 taps[c * kernel_height * kernel_width + tap];
@@ -92,24 +84,24 @@ template <class real> static tdm_status run_forward(const tdm_kernel_call *call)
       state->images * state->groups * state->out * state->out_size[0] * state->out_size[1];
   return kernel_launch(call, "convolution", convolve<real>, blocks_for(count), BLOCK,
                        input_of<real>(call, 0), input_of<real>(call, 1), input_of<real>(call, 2),
-                       output_of<real>(call, 0), SIZES_OF(state), count);
+                       output_of<real>(call, 0), *state, count);
 }
 
-tdm_status tdm_cuda_convolution_prepare(const tdm_kernel_request *request,
-                                        tdm_kernel_answer *answer) {
+static tdm_status convolution_prepare(const tdm_kernel_request *request,
+                                      tdm_kernel_answer *answer) {
   return prepare(request, answer, &request->inputs[0], &request->inputs[1], &request->outputs[0]);
-}
-
-tdm_status tdm_cuda_convolution_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_forward<double>(call) : run_forward<float>(call);
 }
 
 /* ---- Gradient of x --------------------------------------------------------------------------- */
 
 /* Operands as for convolve. */
 template <class real>
-static __global__ void input_gradient(const real *d_y, const real *weight, real *d_x, SIZES,
-                                      int64_t count) {
+static __global__ void input_gradient(const real *d_y, const real *weight, real *d_x,
+                                      convolution_state shape, int64_t count) {
+  const int64_t groups = shape.groups, in = shape.in, out = shape.out;
+  const int64_t height = shape.size[0], width = shape.size[1];
+  const int64_t out_height = shape.out_size[0], out_width = shape.out_size[1];
+  const int64_t kernel_height = shape.kernel[0], kernel_width = shape.kernel[1];
   EACH_ELEMENT(i, count) {
     const int64_t column = i % width, row = i / width % height;
     const int64_t channel = i / (width * height) % (groups * in);
@@ -121,10 +113,11 @@ static __global__ void input_gradient(const real *d_y, const real *weight, real 
       const real *taps = weight + (o * in + c) * kernel_height * kernel_width;
       real part = 0;
       for (int64_t tap = 0; tap < kernel_height * kernel_width; tap++) {
-        const int64_t down = row + padding_y - tap / kernel_width * dilation_y;
-        const int64_t right = column + padding_x - tap % kernel_width * dilation_x;
-        if (down < 0 || right < 0 || down % stride_y != 0 || right % stride_x != 0) continue;
-        const int64_t to_y = down / stride_y, to_x = right / stride_x;
+        const int64_t down = row + shape.padding[0] - tap / kernel_width * shape.dilation[0];
+        const int64_t right = column + shape.padding[1] - tap % kernel_width * shape.dilation[1];
+        if (down < 0 || right < 0 || down % shape.stride[0] != 0 || right % shape.stride[1] != 0)
+          continue;
+        const int64_t to_y = down / shape.stride[0], to_x = right / shape.stride[1];
         if (to_y < out_height && to_x < out_width)
           part += plane[to_y * out_width + to_x] * taps[tap];
       }
@@ -139,16 +132,12 @@ template <class real> static tdm_status run_input_gradient(const tdm_kernel_call
   const int64_t count = state->images * state->groups * state->in * state->size[0] * state->size[1];
   return kernel_launch(call, "convolution_input_gradient", input_gradient<real>, blocks_for(count),
                        BLOCK, input_of<real>(call, 0), input_of<real>(call, 1),
-                       output_of<real>(call, 0), SIZES_OF(state), count);
+                       output_of<real>(call, 0), *state, count);
 }
 
-tdm_status tdm_cuda_convolution_input_gradient_prepare(const tdm_kernel_request *request,
-                                                       tdm_kernel_answer *answer) {
+static tdm_status convolution_input_gradient_prepare(const tdm_kernel_request *request,
+                                                     tdm_kernel_answer *answer) {
   return prepare(request, answer, &request->outputs[0], &request->inputs[1], &request->inputs[0]);
-}
-
-tdm_status tdm_cuda_convolution_input_gradient_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_input_gradient<double>(call) : run_input_gradient<float>(call);
 }
 
 /* ---- Gradients of weight and bias ------------------------------------------------------------ */
@@ -156,7 +145,12 @@ tdm_status tdm_cuda_convolution_input_gradient_execute(const tdm_kernel_call *ca
 /* A tap a block; d_y, x as for convolve, d_weight: (taps). */
 template <class real>
 static __global__ void weight_gradient(const real *d_y, const real *x, real *d_weight,
-                                       int64_t images, SIZES, int64_t taps) {
+                                       convolution_state shape, int64_t taps) {
+  const int64_t images = shape.images;
+  const int64_t groups = shape.groups, in = shape.in, out = shape.out;
+  const int64_t height = shape.size[0], width = shape.size[1];
+  const int64_t out_height = shape.out_size[0], out_width = shape.out_size[1];
+  const int64_t kernel_height = shape.kernel[0], kernel_width = shape.kernel[1];
   const int64_t pixels = out_height * out_width;
   for (int64_t tap = blockIdx.x; tap < taps; tap += gridDim.x) {
     const int64_t tap_x = tap % kernel_width, tap_y = tap / kernel_width % kernel_height;
@@ -165,8 +159,10 @@ static __global__ void weight_gradient(const real *d_y, const real *x, real *d_w
     real part = 0;
     EACH_OF_BLOCK(i, images * pixels) {
       const int64_t image = i / pixels;
-      const int64_t from_y = i % pixels / out_width * stride_y - padding_y + tap_y * dilation_y;
-      const int64_t from_x = i % out_width * stride_x - padding_x + tap_x * dilation_x;
+      const int64_t from_y =
+          i % pixels / out_width * shape.stride[0] - shape.padding[0] + tap_y * shape.dilation[0];
+      const int64_t from_x =
+          i % out_width * shape.stride[1] - shape.padding[1] + tap_x * shape.dilation[1];
       if (from_y < 0 || from_y >= height || from_x < 0 || from_x >= width) continue;
       const int64_t plane = (image * groups + channel / out) * in + c;
       part += d_y[(image * groups * out + channel) * pixels + i % pixels] *
@@ -199,20 +195,20 @@ template <class real> static tdm_status run_parameter_gradient(const tdm_kernel_
   const int threads = threads_for_row(state->images * pixels);
   TDM_TRY(kernel_launch(call, "convolution_weight_gradient", weight_gradient<real>,
                         taps < MOST_BLOCKS ? taps : MOST_BLOCKS, threads, input_of<real>(call, 0),
-                        input_of<real>(call, 1), output_of<real>(call, 0), state->images,
-                        SIZES_OF(state), taps));
+                        input_of<real>(call, 1), output_of<real>(call, 0), *state, taps));
   return kernel_launch(call, "convolution_bias_gradient", bias_gradient<real>,
                        channels < MOST_BLOCKS ? channels : MOST_BLOCKS, threads,
                        input_of<real>(call, 0), output_of<real>(call, 1), state->images, channels,
                        pixels);
 }
 
-tdm_status tdm_cuda_convolution_parameter_gradient_prepare(const tdm_kernel_request *request,
-                                                           tdm_kernel_answer *answer) {
+static tdm_status convolution_parameter_gradient_prepare(const tdm_kernel_request *request,
+                                                         tdm_kernel_answer *answer) {
   return prepare(request, answer, &request->inputs[1], &request->outputs[0], &request->inputs[0]);
 }
 
-tdm_status tdm_cuda_convolution_parameter_gradient_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_parameter_gradient<double>(call)
-                              : run_parameter_gradient<float>(call);
-}
+KERNELS(convolution, KERNEL(TDM_OP_CONVOLUTION, convolution_prepare, run_forward<real>),
+        KERNEL(TDM_OP_CONVOLUTION_INPUT_GRADIENT, convolution_input_gradient_prepare,
+               run_input_gradient<real>),
+        KERNEL(TDM_OP_CONVOLUTION_PARAMETER_GRADIENT, convolution_parameter_gradient_prepare,
+               run_parameter_gradient<real>))

@@ -1,6 +1,5 @@
 /* Cross-entropy of logits and class indices. Invariant: a block takes a row; the losses of the rows
  * are summed by one block in one order. */
-#include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/softmax.h"
 #include "devices/cuda/kernels/targets.h"
 
@@ -10,7 +9,6 @@ struct loss_state {
   int64_t ignored;
   int32_t reduction; /* tdm_reduction */
   bool wide_targets;
-  bool wide;
 };
 
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
@@ -24,7 +22,6 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   state->ignored = attributes->ignore_index;
   state->reduction = attributes->reduction;
   state->wide_targets = targets->dtype == TDM_INT64;
-  state->wide = log_probabilities->dtype == TDM_FLOAT64;
   answer->workspace_bytes = aligned_bytes(report_workspace_bytes(state->rows));
   return TDM_OK;
 }
@@ -54,12 +51,13 @@ static __global__ void losses_of_rows(const real *logits, const void *targets, b
   if (counts && threadIdx.x == target % blockDim.x) losses[row] = -out[target]; /* its own */
 }
 
-tdm_status tdm_cuda_cross_entropy_prepare(const tdm_kernel_request *request,
-                                          tdm_kernel_answer *answer) {
+template <class real>
+static tdm_status cross_entropy_prepare(const tdm_kernel_request *request,
+                                        tdm_kernel_answer *answer) {
   TDM_TRY(prepare(request, answer, &request->inputs[0], &request->inputs[1]));
   const loss_state *state = static_cast<const loss_state *>(answer->state);
   if (state->reduction != TDM_REDUCTION_NONE) {
-    answer->workspace_bytes += (size_t)state->rows * (state->wide ? 8 : 4);
+    answer->workspace_bytes += (size_t)state->rows * sizeof(real);
   }
   return TDM_OK;
 }
@@ -83,10 +81,6 @@ template <class real> static tdm_status run(const tdm_kernel_call *call) {
                           reduces ? output_of<real>(call, 0) : NULL, output_of<real>(call, 2));
 }
 
-tdm_status tdm_cuda_cross_entropy_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run<double>(call) : run<float>(call);
-}
-
 /* ---- Gradient -------------------------------------------------------------------------------- */
 
 /* d_logits = (softmax - one_hot(target)) d_loss / divisor; 0 where the target is ignored. d_loss:
@@ -107,8 +101,8 @@ gradient_of_rows(const real *d_loss, bool each, const real *log_probabilities, c
   }
 }
 
-tdm_status tdm_cuda_cross_entropy_gradient_prepare(const tdm_kernel_request *request,
-                                                   tdm_kernel_answer *answer) {
+static tdm_status cross_entropy_gradient_prepare(const tdm_kernel_request *request,
+                                                 tdm_kernel_answer *answer) {
   return prepare(request, answer, &request->inputs[1], &request->inputs[2]);
 }
 
@@ -124,6 +118,5 @@ template <class real> static tdm_status run_gradient(const tdm_kernel_call *call
                        state->ignored, output_of<real>(call, 0));
 }
 
-tdm_status tdm_cuda_cross_entropy_gradient_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_gradient<double>(call) : run_gradient<float>(call);
-}
+KERNELS(cross_entropy, KERNEL(TDM_OP_CROSS_ENTROPY, cross_entropy_prepare<real>, run<real>),
+        KERNEL(TDM_OP_CROSS_ENTROPY_GRADIENT, cross_entropy_gradient_prepare, run_gradient<real>))

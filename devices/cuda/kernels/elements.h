@@ -1,93 +1,212 @@
-/* What elementwise operations compute of one element, for the kernels of each and for fused nodes,
- * which therefore give the same bits. Invariant: every operation of TDM_ELEMENT_KERNELS has an
- * element here, by the same name. */
+/* The formulas of elementwise operations, of one element: each operation's gradient stands below
+ * it. The kernels of each and those of fused nodes compute them, and so give the same bits.
+ * Invariant: NaN stays NaN. */
 #ifndef TANDEM_DEVICES_CUDA_KERNELS_ELEMENTS_H
 #define TANDEM_DEVICES_CUDA_KERNELS_ELEMENTS_H
 
 #include "core/philox.h"
-#include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/kernel.h"
+#include "devices/element_settings.h"
 
-/* ---- Formulas of the result y, written so that NaN stays NaN --------------------------------- */
+/* ---- What takes more than a line --------------------------------------------------------------
+ */
 
-struct relu {
-  template <class real> static __device__ real of(real x) {
-    return x < 0 ? 0 : x;
-  }
-  template <class real> static __device__ real gradient(real d, real y) {
-    return y > 0 ? d : 0;
-  }
-};
-
-struct hyperbolic_tangent {
-  template <class real> static __device__ real of(real x) {
-    return tanh(x);
-  }
-  template <class real> static __device__ real gradient(real d, real y) {
-    return d * (1 - y * y);
-  }
-};
-
-struct sigmoid {
-  template <class real> static __device__ real of(real x) {
-    return 1 / (1 + exp(-x));
-  }
-  template <class real> static __device__ real gradient(real d, real y) {
-    return d * ((1 - y) * y);
-  }
-};
-
-/* ---- Formulas of the argument x, with a setting ---------------------------------------------- */
-
-struct silu {
-  template <class real> static __device__ real of(real x, double) {
-    return x / (1 + exp(-x));
-  }
-  template <class real> static __device__ real slope(real x, double) {
-    const real s = 1 / (1 + exp(-x));
-    return s * (1 + x * (1 - s));
-  }
-};
-
-/* The setting: by tanh, or not. */
-struct gelu {
-  template <class real> static __device__ real inner(real x) {
-    return (real)0.79788456080286535588 * (x + (real)0.044715 * x * x * x);
-  }
-  template <class real> static __device__ real of(real x, double by_tanh) {
-    if (by_tanh != 0) return (real)0.5 * x * (1 + tanh(inner(x)));
-    return (real)0.5 * x * (1 + erf(x * (real)0.70710678118654752440));
-  }
-  template <class real> static __device__ real slope(real x, double by_tanh) {
-    if (by_tanh != 0) {
-      const real t = tanh(inner(x));
-      const real inner_slope = (real)0.79788456080286535588 * (1 + 3 * (real)0.044715 * x * x);
-      return (real)0.5 * (1 + t) + (real)0.5 * x * (1 - t * t) * inner_slope;
-    }
-    const real density = (real)0.39894228040143267794 * exp((real)-0.5 * x * x);
-    return (real)0.5 * (1 + erf(x * (real)0.70710678118654752440)) + x * density;
-  }
-};
-
-struct leaky_relu {
-  template <class real> static __device__ real of(real x, double slope_below) {
-    return x < 0 ? x * (real)slope_below : x;
-  }
-  template <class real> static __device__ real slope(real x, double slope_below) {
-    return x > 0 ? 1 : (real)slope_below;
-  }
-};
-
-static inline double no_setting(const void *) {
-  return 0;
+template <class real> static __device__ inline real sigmoid_of(real x) {
+  return 1 / (1 + exp(-x));
 }
 
-static inline double by_tanh_of(const void *attributes) {
-  return (double)static_cast<const tdm_gelu_attributes *>(attributes)->by_tanh;
+template <class real> static __device__ inline real silu_slope(real x) {
+  const real s = sigmoid_of(x);
+  return s * (1 + x * (1 - s));
 }
 
-static inline double slope_of(const void *attributes) {
-  return static_cast<const tdm_leaky_relu_attributes *>(attributes)->slope;
+template <class real> static __device__ inline real gelu_inner(real x) {
+  return (real)0.79788456080286535588 * (x + (real)0.044715 * x * x * x);
+}
+
+template <class real> static __device__ inline real gelu_of(real x, bool by_tanh) {
+  if (by_tanh) return (real)0.5 * x * (1 + tanh(gelu_inner(x)));
+  return (real)0.5 * x * (1 + erf(x * (real)0.70710678118654752440));
+}
+
+template <class real> static __device__ inline real gelu_slope(real x, bool by_tanh) {
+  if (by_tanh) {
+    const real t = tanh(gelu_inner(x));
+    const real inner_slope = (real)0.79788456080286535588 * (1 + 3 * (real)0.044715 * x * x);
+    return (real)0.5 * (1 + t) + (real)0.5 * x * (1 - t * t) * inner_slope;
+  }
+  const real density = (real)0.39894228040143267794 * exp((real)-0.5 * x * x);
+  return (real)0.5 * (1 + erf(x * (real)0.70710678118654752440)) + x * density;
+}
+
+/* The exponents that PyTorch knows go without pow. */
+template <class real> static __device__ inline real power_of(real x, real exponent) {
+  if (exponent == 0) return 1;
+  if (exponent == 1) return x;
+  if (exponent == 2) return x * x;
+  if (exponent == 3) return x * x * x;
+  if (exponent == (real)0.5) return sqrt(x);
+  if (exponent == (real)-0.5) return 1 / sqrt(x);
+  if (exponent == -1) return 1 / x;
+  if (exponent == -2) return 1 / (x * x);
+  return pow(x, exponent);
+}
+
+template <class real> static __device__ inline real clamped(real x, real least, real most) {
+  const real raised = x < least ? least : x;
+  return raised > most ? most : raised;
+}
+
+template <class real>
+static __device__ inline bool is_between(real x, real least, real most, bool open) {
+  return open ? x > least && x < most : x >= least && x <= most;
+}
+
+/* log(1 + e^(beta x)) / beta, and x where beta x is above threshold. */
+template <class real> static __device__ inline real softplus_of(real x, real beta, real threshold) {
+  const real scaled = x * beta;
+  if (scaled > threshold) return x;
+  return (log1p(exp(-fabs(scaled))) + (scaled < 0 ? 0 : scaled)) / beta;
+}
+
+/* ---- The operations ---------------------------------------------------------------------------
+ */
+
+/* UNARY(operation, name, settings, formula of x); GRADIENT(operation, name, settings, what is read
+ * beside d (of y): x or y, formula of both); BINARY(operation, name, formula of x and y, which are
+ * broadcast). settings reads `first`, `second` and `flag` (devices/element_settings.h). */
+#define TDM_CUDA_ELEMENTS(UNARY, GRADIENT, BINARY)                                                 \
+  UNARY(TDM_OP_RELU, relu, tdm_no_settings, x < 0 ? 0 : x)                                         \
+  GRADIENT(TDM_OP_RELU_GRADIENT, relu_gradient, tdm_no_settings, y, y > 0 ? d : 0)                 \
+  UNARY(TDM_OP_TANH, tanh, tdm_no_settings, tanh(x))                                               \
+  GRADIENT(TDM_OP_TANH_GRADIENT, tanh_gradient, tdm_no_settings, y, d *(1 - y * y))                \
+  UNARY(TDM_OP_SIGMOID, sigmoid, tdm_no_settings, sigmoid_of(x))                                   \
+  GRADIENT(TDM_OP_SIGMOID_GRADIENT, sigmoid_gradient, tdm_no_settings, y, d *((1 - y) * y))        \
+  UNARY(TDM_OP_SILU, silu, tdm_no_settings, x / (1 + exp(-x)))                                     \
+  GRADIENT(TDM_OP_SILU_GRADIENT, silu_gradient, tdm_no_settings, x, d *silu_slope(x))              \
+  UNARY(TDM_OP_GELU, gelu, tdm_gelu_settings, gelu_of(x, flag))                                    \
+  GRADIENT(TDM_OP_GELU_GRADIENT, gelu_gradient, tdm_gelu_settings, x, d *gelu_slope(x, flag))      \
+  UNARY(TDM_OP_LEAKY_RELU, leaky_relu, tdm_leaky_relu_settings, x < 0 ? x * first : x)             \
+  GRADIENT(TDM_OP_LEAKY_RELU_GRADIENT, leaky_relu_gradient, tdm_leaky_relu_settings, x,            \
+           d *(x > 0 ? 1 : first))                                                                 \
+  UNARY(TDM_OP_ELU, elu, tdm_function_settings, x > 0 ? x : first * expm1(x))                      \
+  GRADIENT(TDM_OP_ELU_GRADIENT, elu_gradient, tdm_function_settings, x,                            \
+           x > 0 ? d : d * first * exp(x))                                                         \
+  UNARY(TDM_OP_SOFTPLUS, softplus, tdm_function_settings, softplus_of(x, first, second))           \
+  GRADIENT(TDM_OP_SOFTPLUS_GRADIENT, softplus_gradient, tdm_function_settings, x,                  \
+           x *first > second ? d : d * sigmoid_of(x * first))                                      \
+  UNARY(TDM_OP_CLAMP, clamp, tdm_function_settings, clamped(x, first, second))                     \
+  GRADIENT(TDM_OP_CLAMP_GRADIENT, clamp_gradient, tdm_function_settings, x,                        \
+           is_between(x, first, second, flag) ? d : 0)                                             \
+  UNARY(TDM_OP_ABS, absolute, tdm_no_settings, fabs(x))                                            \
+  GRADIENT(TDM_OP_ABS_GRADIENT, absolute_gradient, tdm_no_settings, x, x > 0 ? d : x < 0 ? -d : 0) \
+  UNARY(TDM_OP_AFFINE, affine, tdm_function_settings, x *first + second)                           \
+  UNARY(TDM_OP_EXP, exp, tdm_no_settings, exp(x))                                                  \
+  UNARY(TDM_OP_LOG, log, tdm_no_settings, log(x))                                                  \
+  UNARY(TDM_OP_SQRT, sqrt, tdm_no_settings, sqrt(x))                                               \
+  GRADIENT(TDM_OP_SQRT_GRADIENT, sqrt_gradient, tdm_no_settings, y, d / (2 * y))                   \
+  UNARY(TDM_OP_RSQRT, rsqrt, tdm_no_settings, 1 / sqrt(x))                                         \
+  GRADIENT(TDM_OP_RSQRT_GRADIENT, rsqrt_gradient, tdm_no_settings, y,                              \
+           (real)-0.5 * d * (y * y * y))                                                           \
+  UNARY(TDM_OP_POW, pow, tdm_function_settings, power_of(x, first))                                \
+  GRADIENT(TDM_OP_POW_GRADIENT, pow_gradient, tdm_function_settings, x,                            \
+           first == 0 ? 0 : d * (first * power_of(x, first - 1)))                                  \
+  BINARY(TDM_OP_ADD, add, x + y)                                                                   \
+  BINARY(TDM_OP_SUB, sub, x - y)                                                                   \
+  BINARY(TDM_OP_MUL, mul, x *y)                                                                    \
+  BINARY(TDM_OP_DIV, div, x / y)                                                                   \
+  /* A NaN of either operand is the result. */                                                     \
+  BINARY(TDM_OP_MAXIMUM, maximum, x > y || x != x ? x : y)                                         \
+  BINARY(TDM_OP_MINIMUM, minimum, x < y || x != x ? x : y)                                         \
+  BINARY(TDM_OP_MAXIMUM_SHARE, maximum_share, x < y ? (real)0 : x == y ? (real)0.5 : (real)1)
+
+/* tdm_kernel.element. The last ones read other than two numbers. */
+enum element_number {
+  ELEMENT_NONE,
+#define UNARY(operation, name, ...) ELEMENT_##name,
+#define GRADIENT(operation, name, ...) ELEMENT_##name,
+#define BINARY(operation, name, ...) ELEMENT_##name,
+  TDM_CUDA_ELEMENTS(UNARY, GRADIENT, BINARY)
+#undef UNARY
+#undef GRADIENT
+#undef BINARY
+      ELEMENT_ACCUMULATE, /* the sum of all operands, from left to right */
+  ELEMENT_COMPARE,        /* 1 where the comparison of the first two holds, else 0 */
+  ELEMENT_DROPOUT,
+  ELEMENT_WHERE, /* the second operand where the first is not 0, else the third */
+};
+
+/* What a formula is told beside its operands. */
+template <class real> struct formula_settings {
+  real first;
+  real second;
+  bool flag;
+};
+
+template <class real>
+static __host__ __device__ inline formula_settings<real>
+settings_in(const tdm_element_settings &settings) {
+  const formula_settings<real> told = {(real)settings.first, (real)settings.second, settings.flag};
+  return told;
+}
+
+/* of(operands, settings); those of one operand pass over b. */
+template <int number> struct element;
+
+#define ELEMENT(title, count, repeats, settings, first_operand, second_operand, formula)           \
+  template <> struct element<ELEMENT_##title> {                                                    \
+    static const int operands = count;                                                             \
+    static const bool broadcasts = repeats;                                                        \
+    static const char *name() {                                                                    \
+      return #title;                                                                               \
+    }                                                                                              \
+    static tdm_element_settings settings_of(const void *attributes) {                              \
+      return settings(attributes);                                                                 \
+    }                                                                                              \
+    template <class real>                                                                          \
+    static __device__ real of(real first_operand, real second_operand,                             \
+                              formula_settings<real> told) {                                       \
+      const real first = told.first, second = told.second;                                         \
+      const bool flag = told.flag;                                                                 \
+      (void)second_operand, (void)first, (void)second, (void)flag;                                 \
+      return formula;                                                                              \
+    }                                                                                              \
+  };
+#define UNARY(operation, name, settings, formula)                                                  \
+  ELEMENT(name, 1, false, settings, x, unread, formula)
+#define GRADIENT(operation, name, settings, read, formula)                                         \
+  ELEMENT(name, 2, false, settings, d, read, formula)
+#define BINARY(operation, name, formula) ELEMENT(name, 2, true, tdm_no_settings, x, y, formula)
+TDM_CUDA_ELEMENTS(UNARY, GRADIENT, BINARY)
+#undef UNARY
+#undef GRADIENT
+#undef BINARY
+#undef ELEMENT
+
+/* ---- Comparisons ----------------------------------------------------------------------------- */
+
+template <class number> static __device__ bool holds(int comparison, number a, number b) {
+  switch (comparison) {
+  case TDM_COMPARISON_LESS:
+    return a < b;
+  case TDM_COMPARISON_LESS_EQUAL:
+    return a <= b;
+  case TDM_COMPARISON_GREATER:
+    return a > b;
+  case TDM_COMPARISON_GREATER_EQUAL:
+    return a >= b;
+  case TDM_COMPARISON_EQUAL:
+    return a == b;
+  default:
+    return a != b;
+  }
+}
+
+/* first: the comparison. */
+static inline tdm_element_settings compare_settings(const void *attributes) {
+  const tdm_compare_attributes *read = static_cast<const tdm_compare_attributes *>(attributes);
+  const tdm_element_settings settings = {(double)read->comparison, 0, false};
+  return settings;
 }
 
 /* ---- Dropout --------------------------------------------------------------------------------- */
@@ -117,57 +236,23 @@ static inline dropout_pattern pattern_of(const tdm_dropout_attributes *attribute
   return pattern;
 }
 
-/* Of what stays. */
-static inline double dropout_scale_of(const void *attributes) {
+/* first: the scale of what stays. */
+static inline tdm_element_settings dropout_settings(const void *attributes) {
   const double p = static_cast<const tdm_dropout_attributes *>(attributes)->p;
-  return p < 1 ? 1 / (1 - p) : 0;
+  const tdm_element_settings settings = {p < 1 ? 1 / (1 - p) : 0, 0, false};
+  return settings;
 }
 
-/* Element i of a chunk. */
-static __device__ inline bool is_dropped(int64_t i, int64_t stretch, int64_t whole_stretch,
-                                         int64_t first, uint64_t seed, uint64_t stream,
-                                         uint32_t step, uint32_t threshold) {
-  const uint64_t place = (uint64_t)(i / stretch * whole_stretch + first + i % stretch);
+/* Element i of a chunk after dropping, of x. */
+template <class real>
+static __device__ inline real dropped_or_scaled(real x, int64_t i, const dropout_pattern &pattern,
+                                                uint64_t seed, uint32_t step, real scale) {
+  const int64_t stretch = pattern.stretch;
+  const uint64_t place =
+      (uint64_t)(i / stretch * pattern.whole_stretch + pattern.first + i % stretch);
   uint32_t words[4];
-  tdm_philox_block(seed, stream, step, place / 4, words);
-  return words[place % 4] >> 8 < threshold;
+  tdm_philox_block(seed, pattern.stream, step, place / 4, words);
+  return words[place % 4] >> 8 < pattern.threshold ? 0 : x * scale;
 }
-
-/* ---- Elements -------------------------------------------------------------------------------- */
-
-/* of(a, b, setting): of the first two inputs; of dropout, where the element stays. Sums of more
- * inputs are sums of two, from left to right. */
-template <int number> struct element;
-
-#define ELEMENT(name, formula, setting_from)                                                       \
-  template <> struct element<TDM_ELEMENT_##name> {                                                 \
-    template <class real> static __device__ real of(real a, real b, double setting) {              \
-      (void)b;                                                                                     \
-      (void)setting;                                                                               \
-      return formula;                                                                              \
-    }                                                                                              \
-    static double setting_of(const void *attributes) {                                             \
-      return setting_from(attributes);                                                             \
-    }                                                                                              \
-  };
-
-ELEMENT(relu, relu::of(a), no_setting)
-ELEMENT(tanh, hyperbolic_tangent::of(a), no_setting)
-ELEMENT(sigmoid, sigmoid::of(a), no_setting)
-ELEMENT(relu_gradient, relu::gradient(a, b), no_setting)
-ELEMENT(tanh_gradient, hyperbolic_tangent::gradient(a, b), no_setting)
-ELEMENT(sigmoid_gradient, sigmoid::gradient(a, b), no_setting)
-ELEMENT(silu, silu::of(a, setting), no_setting)
-ELEMENT(silu_gradient, a *silu::slope(b, setting), no_setting)
-ELEMENT(gelu, gelu::of(a, setting), by_tanh_of)
-ELEMENT(gelu_gradient, a *gelu::slope(b, setting), by_tanh_of)
-ELEMENT(leaky_relu, leaky_relu::of(a, setting), slope_of)
-ELEMENT(leaky_relu_gradient, a *leaky_relu::slope(b, setting), slope_of)
-ELEMENT(mul, a *b, no_setting)
-ELEMENT(add, a + b, no_setting)
-ELEMENT(accumulate, a + b, no_setting)
-ELEMENT(scale, a *b, no_setting)
-ELEMENT(divide, a / b, no_setting)
-ELEMENT(dropout, a *(real)setting, dropout_scale_of)
 
 #endif

@@ -1,30 +1,78 @@
-/* Sums and scaling of whole tensors. Invariant: an element of the result depends on the same
- * element of the operands alone; sums are taken in operand order. */
-#include "devices/cuda/kernels/family.h"
-#include "devices/cuda/kernels/kernel.h"
+/* Operations that compute element by element, of operands that are broadcast to one shape; their
+ * formulas are elements.h's. Invariant: an element of the result depends on one element of each
+ * operand alone; operands of one shape need no place to be found. */
+#include "devices/cuda/kernels/broadcast.h"
+#include "devices/cuda/kernels/elements.h"
 
-struct elementwise_state {
-  int64_t count;
-  size_t inputs;
-  bool wide; /* elements of 8 bytes */
+struct element_state {
+  broadcast_state shape;
+  size_t operands;
+  tdm_element_settings settings;
 };
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  elementwise_state *state = state_create<elementwise_state>(answer);
+static tdm_status prepare_with(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                               tdm_element_settings settings) {
+  element_state *state = state_create<element_state>(answer);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->count = count_of(&request->outputs[0]);
-  state->inputs = request->input_count;
-  state->wide = tdm_dtype_bytes(request->outputs[0].dtype) == 8;
+  state->operands = request->input_count;
+  state->settings = settings;
+  if (state->operands <= TDM_BROADCAST_OPERANDS)
+    broadcast_prepare(request, state->operands, &state->shape);
+  state->shape.count = count_of(&request->outputs[0]);
   return TDM_OK;
 }
 
-static const elementwise_state *state_of(const tdm_kernel_call *call) {
-  return static_cast<const elementwise_state *>(call->state);
+static const element_state *state_of(const tdm_kernel_call *call) {
+  return static_cast<const element_state *>(call->state);
+}
+
+/* ---- Formulas of one operand, or of two ------------------------------------------------------ */
+
+/* a, b, out: (count); b NULL: of a alone. */
+template <class real, class formula>
+static __global__ void of_one_shape(const real *a, const real *b, real *out,
+                                    formula_settings<real> settings, int64_t count) {
+  EACH_ELEMENT(i, count) {
+    out[i] = formula::of(a[i], formula::operands > 1 ? b[i] : a[i], settings);
+  }
+}
+
+/* out: (sizes), count in all; a and b lack the dimensions that they repeat. */
+template <class real, class formula>
+static __global__ void broadcast(const real *a, const real *b, real *out,
+                                 formula_settings<real> settings, broadcast_sizes sizes,
+                                 int64_t count) {
+  EACH_ELEMENT(i, count) {
+    int64_t at[2];
+    find_places<2>(i, sizes, at);
+    out[i] = formula::of(a[at[0]], b[at[1]], settings);
+  }
+}
+
+template <class formula>
+static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  return prepare_with(request, answer, formula::settings_of(request->attributes));
+}
+
+template <class real, class formula> static tdm_status run(const tdm_kernel_call *call) {
+  const element_state *state = state_of(call);
+  const formula_settings<real> settings = settings_in<real>(state->settings);
+  const int64_t count = state->shape.count, blocks = blocks_for(count);
+  const real *a = input_of<real>(call, 0);
+  const real *b = formula::operands > 1 ? input_of<real>(call, 1) : NULL;
+  real *out = output_of<real>(call, 0);
+  if constexpr (formula::broadcasts) {
+    if (!state->shape.plain)
+      return kernel_launch(call, formula::name(), broadcast<real, formula>, blocks, BLOCK, a, b,
+                           out, settings, state->shape.sizes, count);
+  }
+  return kernel_launch(call, formula::name(), of_one_shape<real, formula>, blocks, BLOCK, a, b, out,
+                       settings, count);
 }
 
 /* ---- accumulate ------------------------------------------------------------------------------ */
 
-/* out = a + b + c + d, from left to right, as far as they are there; all (count). a may be out. */
+/* All (count); b, c and d may be NULL. */
 template <class real>
 static __global__ void accumulate(const real *a, const real *b, const real *c, const real *d,
                                   real *out, int64_t count) {
@@ -37,62 +85,38 @@ static __global__ void accumulate(const real *a, const real *b, const real *c, c
   }
 }
 
+static tdm_status accumulate_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  return prepare_with(request, answer, tdm_no_settings(NULL));
+}
+
 /* Four operands a launch; the sum so far is the first of the next. */
 template <class real> static tdm_status run_accumulate(const tdm_kernel_call *call) {
-  const elementwise_state *state = state_of(call);
+  const element_state *state = state_of(call);
+  const int64_t count = state->shape.count;
   real *out = output_of<real>(call, 0);
   const real *sum = input_of<real>(call, 0);
   size_t next = 1;
   do {
     const real *more[3] = {NULL, NULL, NULL};
-    for (size_t i = 0; i < 3 && next < state->inputs; i++)
+    for (size_t i = 0; i < 3 && next < state->operands; i++)
       more[i] = input_of<real>(call, next++);
-    TDM_TRY(kernel_launch(call, "accumulate", accumulate<real>, blocks_for(state->count), BLOCK,
-                          sum, more[0], more[1], more[2], out, state->count));
+    TDM_TRY(kernel_launch(call, "accumulate", accumulate<real>, blocks_for(count), BLOCK, sum,
+                          more[0], more[1], more[2], out, count));
     sum = out;
-  } while (next < state->inputs);
+  } while (next < state->operands);
   return TDM_OK;
 }
 
-tdm_status tdm_cuda_accumulate_prepare(const tdm_kernel_request *request,
-                                       tdm_kernel_answer *answer) {
-  return prepare(request, answer);
-}
+/* ---- The list -------------------------------------------------------------------------------- */
 
-tdm_status tdm_cuda_accumulate_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_accumulate<double>(call) : run_accumulate<float>(call);
-}
+#define LISTED(operation, name)                                                                    \
+  ELEMENT_KERNEL(operation, prepare<element<ELEMENT_##name>>,                                      \
+                 (run<real, element<ELEMENT_##name>>), ELEMENT_##name),
+#define UNARY(operation, name, ...) LISTED(operation, name)
+#define GRADIENT(operation, name, ...) LISTED(operation, name)
+#define BINARY(operation, name, ...) LISTED(operation, name)
 
-/* ---- scale, divide --------------------------------------------------------------------------- */
-
-/* x, out: (count); s: (). */
-template <class real, bool divides>
-static __global__ void scale(const real *x, const real *s, real *out, int64_t count) {
-  const real factor = *s;
-  EACH_ELEMENT(i, count) {
-    out[i] = divides ? x[i] / factor : x[i] * factor;
-  }
-}
-
-template <class real, bool divides> static tdm_status run_scale(const tdm_kernel_call *call) {
-  const int64_t count = state_of(call)->count;
-  return kernel_launch(call, divides ? "divide" : "scale", scale<real, divides>, blocks_for(count),
-                       BLOCK, input_of<real>(call, 0), input_of<real>(call, 1),
-                       output_of<real>(call, 0), count);
-}
-
-tdm_status tdm_cuda_scale_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, answer);
-}
-
-tdm_status tdm_cuda_scale_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_scale<double, false>(call) : run_scale<float, false>(call);
-}
-
-tdm_status tdm_cuda_divide_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, answer);
-}
-
-tdm_status tdm_cuda_divide_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_scale<double, true>(call) : run_scale<float, true>(call);
-}
+KERNELS(elementwise,
+        TDM_CUDA_ELEMENTS(UNARY, GRADIENT, BINARY) LISTED(TDM_OP_SCALE, mul)
+            LISTED(TDM_OP_DIVIDE, div) ELEMENT_KERNEL(TDM_OP_ACCUMULATE, accumulate_prepare,
+                                                      run_accumulate<real>, ELEMENT_ACCUMULATE))

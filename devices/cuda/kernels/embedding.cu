@@ -8,7 +8,6 @@ struct embedding_state {
   int64_t dim;
   int64_t padding;
   bool wide_ids;
-  bool wide;
   segments_plan plan; /* of the gradients */
 };
 
@@ -22,7 +21,6 @@ static embedding_state *prepare(const tdm_kernel_request *request, tdm_kernel_an
   state->dim = last_dim_of(&request->inputs[0]);
   state->padding = attributes->padding_index;
   state->wide_ids = request->inputs[1].dtype == TDM_INT64;
-  state->wide = request->inputs[0].dtype == TDM_FLOAT64;
   answer->workspace_bytes = aligned_bytes(report_workspace_bytes(state->count));
   return state;
 }
@@ -49,8 +47,7 @@ static __global__ void look_up(const real *weight, const void *ids, bool wide, i
   }
 }
 
-tdm_status tdm_cuda_embedding_prepare(const tdm_kernel_request *request,
-                                      tdm_kernel_answer *answer) {
+static tdm_status embedding_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   embedding_state *state = prepare(request, answer);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->rows = request->inputs[0].shape.dims[0];
@@ -64,10 +61,6 @@ template <class real> static tdm_status run(const tdm_kernel_call *call) {
   return kernel_launch(call, "look_up", look_up<real>, blocks_for(elements), BLOCK,
                        input_of<real>(call, 0), call->inputs[1], state->wide_ids, state->rows,
                        state->dim, output_of<real>(call, 0), elements);
-}
-
-tdm_status tdm_cuda_embedding_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run<double>(call) : run<float>(call);
 }
 
 /* ---- Gradients ------------------------------------------------------------------------------- */
@@ -95,11 +88,6 @@ static tdm_status sort_ids(const tdm_kernel_call *call, segments *out) {
   return tdm_cuda_segments_sort(call, plan, out);
 }
 
-tdm_status tdm_cuda_embedding_gradient_prepare(const tdm_kernel_request *request,
-                                               tdm_kernel_answer *answer) {
-  return prepare_gradient(request, answer);
-}
-
 template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
   const embedding_state *state = state_of(call);
   const int64_t *none = NULL;
@@ -112,15 +100,6 @@ template <class real> static tdm_status run_gradient(const tdm_kernel_call *call
                        threads_for_row(state->dim), input_of<real>(call, 0), none, no_scales, none,
                        sorted.keys, state->count, state->plan.shift, none, state->dim,
                        output_of<real>(call, 0));
-}
-
-tdm_status tdm_cuda_embedding_gradient_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_gradient<double>(call) : run_gradient<float>(call);
-}
-
-tdm_status tdm_cuda_embedding_sparse_gradient_prepare(const tdm_kernel_request *request,
-                                                      tdm_kernel_answer *answer) {
-  return prepare_gradient(request, answer);
 }
 
 /* Outputs: rows (count, dim), indices (count), count (). */
@@ -143,6 +122,6 @@ template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) 
                        output_of<real>(call, 0));
 }
 
-tdm_status tdm_cuda_embedding_sparse_gradient_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_sparse<double>(call) : run_sparse<float>(call);
-}
+KERNELS(embedding, KERNEL(TDM_OP_EMBEDDING, embedding_prepare, run<real>),
+        KERNEL(TDM_OP_EMBEDDING_GRADIENT, prepare_gradient, run_gradient<real>),
+        KERNEL(TDM_OP_EMBEDDING_SPARSE_GRADIENT, prepare_gradient, run_sparse<real>))

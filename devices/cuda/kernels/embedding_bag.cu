@@ -14,7 +14,6 @@ struct bag_state {
   bool mean;
   bool wide_ids;
   bool wide_offsets;
-  bool wide;
   segments_plan plan; /* of the gradients */
 };
 
@@ -63,7 +62,6 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   state->ids = ids;
   state->mean = attributes->mean != 0;
   state->wide_ids = list->dtype == TDM_INT64;
-  state->wide = y->dtype == TDM_FLOAT64;
   if (offsets->dtype != TDM_DTYPE_NONE) {
     state->offset_count = count_of(offsets);
     state->wide_offsets = offsets->dtype == TDM_INT64;
@@ -130,8 +128,8 @@ static __global__ void sum_bags(const real *weight, const void *ids, bool wide, 
   }
 }
 
-tdm_status tdm_cuda_embedding_bag_prepare(const tdm_kernel_request *request,
-                                          tdm_kernel_answer *answer) {
+static tdm_status embedding_bag_prepare(const tdm_kernel_request *request,
+                                        tdm_kernel_answer *answer) {
   return prepare(request, answer, 1, &request->outputs[0]);
 }
 
@@ -143,10 +141,6 @@ template <class real> static tdm_status run_sum(const tdm_kernel_call *call) {
                        input_of<real>(call, 0), ids_of(call), state->wide_ids,
                        input_of<real>(call, 3), memory.begins, state->rows, state->padding,
                        state->dim, state->mean, output_of<real>(call, 0));
-}
-
-tdm_status tdm_cuda_embedding_bag_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_sum<double>(call) : run_sum<float>(call);
 }
 
 /* The same; winners: (bags, dim). */
@@ -171,8 +165,8 @@ static __global__ void largest_of_bags(const real *weight, const void *ids, bool
   }
 }
 
-tdm_status tdm_cuda_embedding_bag_max_prepare(const tdm_kernel_request *request,
-                                              tdm_kernel_answer *answer) {
+static tdm_status embedding_bag_max_prepare(const tdm_kernel_request *request,
+                                            tdm_kernel_answer *answer) {
   return prepare(request, answer, 1, &request->outputs[0]);
 }
 
@@ -184,10 +178,6 @@ template <class real> static tdm_status run_max(const tdm_kernel_call *call) {
                        threads_for_row(state->dim), input_of<real>(call, 0), ids_of(call),
                        state->wide_ids, memory.begins, state->rows, state->padding, state->dim,
                        output_of<real>(call, 0), output_of<int64_t>(call, 1));
-}
-
-tdm_status tdm_cuda_embedding_bag_max_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_max<double>(call) : run_max<float>(call);
 }
 
 /* ---- Gradients of the table ------------------------------------------------------------------ */
@@ -238,8 +228,8 @@ static tdm_status sum_rows(const tdm_kernel_call *call, const bag_memory *memory
       sorted->keys, state->count, state->plan.shift, ranks, state->dim, output_of<real>(call, 0));
 }
 
-tdm_status tdm_cuda_embedding_bag_gradient_prepare(const tdm_kernel_request *request,
-                                                   tdm_kernel_answer *answer) {
+static tdm_status embedding_bag_gradient_prepare(const tdm_kernel_request *request,
+                                                 tdm_kernel_answer *answer) {
   return prepare(request, answer, 1, &request->inputs[0]);
 }
 
@@ -253,12 +243,8 @@ template <class real> static tdm_status run_gradient(const tdm_kernel_call *call
   return sum_rows<real>(call, &memory, &sorted, input_of<int64_t>(call, 4), NULL);
 }
 
-tdm_status tdm_cuda_embedding_bag_gradient_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_gradient<double>(call) : run_gradient<float>(call);
-}
-
-tdm_status tdm_cuda_embedding_bag_sparse_gradient_prepare(const tdm_kernel_request *request,
-                                                          tdm_kernel_answer *answer) {
+static tdm_status embedding_bag_sparse_gradient_prepare(const tdm_kernel_request *request,
+                                                        tdm_kernel_answer *answer) {
   return prepare(request, answer, 1, &request->inputs[0]);
 }
 
@@ -276,10 +262,6 @@ template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) 
   TDM_TRY(
       tdm_cuda_segments_rank(call, &state->plan, &sorted, indices, output_of<int64_t>(call, 2)));
   return sum_rows<real>(call, &memory, &sorted, NULL, sorted.ranks);
-}
-
-tdm_status tdm_cuda_embedding_bag_sparse_gradient_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_sparse<double>(call) : run_sparse<float>(call);
 }
 
 /* ---- Gradient of the scales ------------------------------------------------------------------ */
@@ -301,8 +283,8 @@ static __global__ void multiply_rows(const real *d_y, const real *weight, const 
   if (threadIdx.x == 0) d_scales[i] = sum;
 }
 
-tdm_status tdm_cuda_embedding_bag_scales_gradient_prepare(const tdm_kernel_request *request,
-                                                          tdm_kernel_answer *answer) {
+static tdm_status embedding_bag_scales_gradient_prepare(const tdm_kernel_request *request,
+                                                        tdm_kernel_answer *answer) {
   return prepare(request, answer, 2, &request->inputs[0]);
 }
 
@@ -323,6 +305,10 @@ template <class real> static tdm_status run_scales(const tdm_kernel_call *call) 
                        output_of<real>(call, 0));
 }
 
-tdm_status tdm_cuda_embedding_bag_scales_gradient_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_scales<double>(call) : run_scales<float>(call);
-}
+KERNELS(embedding_bag, KERNEL(TDM_OP_EMBEDDING_BAG, embedding_bag_prepare, run_sum<real>),
+        KERNEL(TDM_OP_EMBEDDING_BAG_MAX, embedding_bag_max_prepare, run_max<real>),
+        KERNEL(TDM_OP_EMBEDDING_BAG_GRADIENT, embedding_bag_gradient_prepare, run_gradient<real>),
+        KERNEL(TDM_OP_EMBEDDING_BAG_SPARSE_GRADIENT, embedding_bag_sparse_gradient_prepare,
+               run_sparse<real>),
+        KERNEL(TDM_OP_EMBEDDING_BAG_SCALES_GRADIENT, embedding_bag_scales_gradient_prepare,
+               run_scales<real>))

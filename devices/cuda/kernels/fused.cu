@@ -2,16 +2,15 @@
  * kernel, and only what others read goes back to memory. Invariant: an element of a result has the
  * bits that the members by themselves give it, since no two of them become one expression. */
 #include "devices/cuda/kernels/elements.h"
-#include "devices/cuda/kernels/family.h"
-#include "devices/cuda/kernels/kernel.h"
+#include "devices/fused.h"
 
 /* A member, told to the threads: values 0 to TDM_FUSED_INPUTS - 1 are the node's inputs, those
  * behind them what members make. */
 struct fused_step {
-  uint8_t element; /* tdm_element */
+  uint8_t element; /* element_number */
   uint8_t input_count;
   uint8_t inputs[TDM_FUSED_INPUTS];
-  double setting;
+  tdm_element_settings settings;
   dropout_pattern pattern; /* of dropout */
 };
 
@@ -19,6 +18,8 @@ struct fused_step {
 struct fused_program {
   int32_t step_count;
   uint32_t numbers;                   /* bit k: input k is one number for all elements */
+  uint32_t conditions;                /* bit k: input k is bool */
+  uint32_t comparisons;               /* bit k: output k is bool */
   uint8_t outputs[TDM_FUSED_OUTPUTS]; /* values */
   fused_step steps[TDM_FUSED_MEMBERS];
 };
@@ -26,18 +27,18 @@ struct fused_program {
 struct fused_state {
   fused_program program;
   int64_t count;
-  bool wide;
 };
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
 
-typedef double (*setting_function)(const void *attributes);
-
-static const setting_function settings[] = {no_setting,
-#define SETTING(operation, name) element<TDM_ELEMENT_##name>::setting_of,
-                                            TDM_ELEMENT_KERNELS(SETTING)
-#undef SETTING
-};
+/* In the order of element_number. */
+static const tdm_element_settings_reader settings_readers[] = {
+    tdm_no_settings,
+#define READER(operation, name, ...) element<ELEMENT_##name>::settings_of,
+    TDM_CUDA_ELEMENTS(READER, READER, READER)
+#undef READER
+        tdm_no_settings,
+    compare_settings, dropout_settings, tdm_no_settings};
 
 static fused_step step_of(const tdm_fused_member *member) {
   fused_step step = {};
@@ -45,24 +46,27 @@ static fused_step step_of(const tdm_fused_member *member) {
   step.input_count = member->input_count;
   for (int k = 0; k < member->input_count; k++)
     step.inputs[k] = member->inputs[k];
-  step.setting = settings[step.element](member->attributes);
-  if (step.element == TDM_ELEMENT_dropout)
+  step.settings = settings_readers[step.element](member->attributes);
+  if (step.element == ELEMENT_DROPOUT)
     step.pattern = pattern_of(static_cast<const tdm_dropout_attributes *>(member->attributes),
                               &member->specs[member->input_count]);
   return step;
 }
 
-tdm_status tdm_cuda_fused_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status fused_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   const tdm_fused_attributes *attributes =
       static_cast<const tdm_fused_attributes *>(request->attributes);
   fused_state *state = state_create<fused_state>(answer);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->outputs[0]);
-  state->wide = request->outputs[0].dtype == TDM_FLOAT64;
   fused_program *program = &state->program;
   program->step_count = (int32_t)attributes->member_count;
-  for (size_t k = 0; k < request->input_count; k++)
+  for (size_t k = 0; k < request->input_count; k++) {
     program->numbers |= (uint32_t)(count_of(&request->inputs[k]) == 1) << k;
+    program->conditions |= (uint32_t)(request->inputs[k].dtype == TDM_BOOL) << k;
+  }
+  for (size_t k = 0; k < request->output_count; k++)
+    program->comparisons |= (uint32_t)(request->outputs[k].dtype == TDM_BOOL) << k;
   for (int64_t m = 0; m < attributes->member_count; m++) {
     const tdm_fused_member *member = &attributes->members[m];
     program->steps[m] = step_of(member);
@@ -76,67 +80,73 @@ tdm_status tdm_cuda_fused_prepare(const tdm_kernel_request *request, tdm_kernel_
 template <class real>
 static __device__ real compute(const fused_step &step, const real *values, int64_t i, uint64_t seed,
                                uint32_t run_step) {
+  const formula_settings<real> settings = settings_in<real>(step.settings);
   const real a = values[step.inputs[0]];
   const real b = values[step.inputs[step.input_count > 1 ? 1 : 0]];
-  const dropout_pattern &pattern = step.pattern;
-  if (step.element == TDM_ELEMENT_dropout &&
-      is_dropped(i, pattern.stretch, pattern.whole_stretch, pattern.first, seed, pattern.stream,
-                 run_step, pattern.threshold))
-    return 0;
-  if (step.element == TDM_ELEMENT_accumulate) {
+  switch (step.element) {
+#define CASE(operation, name, ...)                                                                 \
+  case ELEMENT_##name:                                                                             \
+    return element<ELEMENT_##name>::of(a, b, settings);
+    TDM_CUDA_ELEMENTS(CASE, CASE, CASE)
+#undef CASE
+  case ELEMENT_COMPARE:
+    return holds((int)step.settings.first, a, b) ? 1 : 0;
+  case ELEMENT_DROPOUT:
+    return dropped_or_scaled(a, i, step.pattern, seed, run_step, settings.first);
+  case ELEMENT_WHERE:
+    return a != 0 ? b : values[step.inputs[2]];
+  default: { /* accumulate */
     real sum = a;
     for (int k = 1; k < step.input_count; k++)
-      sum = element<TDM_ELEMENT_accumulate>::of(sum, values[step.inputs[k]], step.setting);
+      sum += values[step.inputs[k]];
     return sum;
   }
-  switch (step.element) {
-#define CASE(operation, name)                                                                      \
-  case TDM_ELEMENT_##name:                                                                         \
-    return element<TDM_ELEMENT_##name>::of(a, b, step.setting);
-    TDM_ELEMENT_KERNELS(CASE)
-#undef CASE
-  default:
-    return a;
   }
+}
+
+/* Element i of input k; 0 where there is none. */
+template <class real>
+static __device__ real read_input(const fused_program &program, const void *input, int k,
+                                  int64_t i) {
+  if (input == NULL) return 0;
+  const int64_t at = program.numbers >> k & 1 ? 0 : i;
+  if (program.conditions >> k & 1) return static_cast<const uint8_t *>(input)[at] != 0 ? 1 : 0;
+  return static_cast<const real *>(input)[at];
+}
+
+template <class real>
+static __device__ void write_output(const fused_program &program, void *output, int k, int64_t i,
+                                    real value) {
+  if (output == NULL) return;
+  if (program.comparisons >> k & 1)
+    static_cast<uint8_t *>(output)[i] = value != 0;
+  else
+    static_cast<real *>(output)[i] = value;
 }
 
 /* x0 to x7: (count), or (); y0 to y3: (count); NULL behind the last. */
 template <class real>
-static __global__ void fused(fused_program program, const real *x0, const real *x1, const real *x2,
-                             const real *x3, const real *x4, const real *x5, const real *x6,
-                             const real *x7, real *y0, real *y1, real *y2, real *y3, uint64_t seed,
+static __global__ void fused(fused_program program, const void *x0, const void *x1, const void *x2,
+                             const void *x3, const void *x4, const void *x5, const void *x6,
+                             const void *x7, void *y0, void *y1, void *y2, void *y3, uint64_t seed,
                              uint32_t run_step, int64_t count) {
-  const real *const inputs[TDM_FUSED_INPUTS] = {x0, x1, x2, x3, x4, x5, x6, x7};
-  real *const outputs[TDM_FUSED_OUTPUTS] = {y0, y1, y2, y3};
+  const void *const inputs[TDM_FUSED_INPUTS] = {x0, x1, x2, x3, x4, x5, x6, x7};
+  void *const outputs[TDM_FUSED_OUTPUTS] = {y0, y1, y2, y3};
   EACH_ELEMENT(i, count) {
     real values[TDM_FUSED_INPUTS + TDM_FUSED_MEMBERS];
     for (int k = 0; k < TDM_FUSED_INPUTS; k++)
-      values[k] = inputs[k] == NULL ? 0 : inputs[k][program.numbers >> k & 1 ? 0 : i];
+      values[k] = read_input<real>(program, inputs[k], k, i);
     for (int m = 0; m < program.step_count; m++)
       values[TDM_FUSED_INPUTS + m] = compute(program.steps[m], values, i, seed, run_step);
     for (int k = 0; k < TDM_FUSED_OUTPUTS; k++)
-      if (outputs[k] != NULL) outputs[k][i] = values[program.outputs[k]];
+      write_output(program, outputs[k], k, i, values[program.outputs[k]]);
   }
 }
 
-template <class real>
-static tdm_status run(const tdm_kernel_call *call, const void *const *x, void *const *y) {
-  const fused_state *state = static_cast<const fused_state *>(call->state);
-  const real *in[TDM_FUSED_INPUTS];
-  real *out[TDM_FUSED_OUTPUTS];
-  for (int k = 0; k < TDM_FUSED_INPUTS; k++)
-    in[k] = static_cast<const real *>(x[k]);
-  for (int k = 0; k < TDM_FUSED_OUTPUTS; k++)
-    out[k] = static_cast<real *>(y[k]);
-  return kernel_launch(call, "fused", fused<real>, blocks_for(state->count), BLOCK, state->program,
-                       in[0], in[1], in[2], in[3], in[4], in[5], in[6], in[7], out[0], out[1],
-                       out[2], out[3], call->scalars->seed, (uint32_t)call->scalars->step,
-                       state->count);
-}
-
-tdm_status tdm_cuda_fused_execute(const tdm_kernel_call *call) {
+template <class real> static tdm_status run(const tdm_kernel_call *call) {
   const tdm_fused_attributes *attributes =
       static_cast<const tdm_fused_attributes *>(call->attributes);
+  const fused_state *state = static_cast<const fused_state *>(call->state);
   const void *x[TDM_FUSED_INPUTS] = {};
   void *y[TDM_FUSED_OUTPUTS] = {};
   for (int64_t m = 0; m < attributes->member_count; m++) {
@@ -146,6 +156,9 @@ tdm_status tdm_cuda_fused_execute(const tdm_kernel_call *call) {
         x[member->inputs[k]] = call->inputs[member->inputs[k]];
     if (member->output != 0) y[member->output - 1] = call->outputs[member->output - 1];
   }
-  return static_cast<const fused_state *>(call->state)->wide ? run<double>(call, x, y)
-                                                             : run<float>(call, x, y);
+  return kernel_launch(call, "fused", fused<real>, blocks_for(state->count), BLOCK, state->program,
+                       x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], y[0], y[1], y[2], y[3],
+                       call->scalars->seed, (uint32_t)call->scalars->step, state->count);
 }
+
+KERNELS(fused, KERNEL(TDM_OP_FUSED, fused_prepare, run<real>))

@@ -1,6 +1,5 @@
 /* The products of pairs of vectors, and their gradient. Invariant: every element is one thread's,
  * summed in order. */
-#include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/kernel.h"
 
 struct interaction_state {
@@ -9,11 +8,12 @@ struct interaction_state {
   int64_t dim;
   int64_t pairs;
   int64_t self; /* 1: a vector's product with itself too */
-  bool wide;
 };
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                          const tdm_spec *x) {
+/* x: the operand of that number. */
+template <size_t operand>
+static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  const tdm_spec *x = &request->inputs[operand];
   const tdm_dot_interaction_attributes *attributes =
       static_cast<const tdm_dot_interaction_attributes *>(request->attributes);
   interaction_state *state = state_create<interaction_state>(answer);
@@ -23,7 +23,6 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   state->dim = x->shape.dims[2];
   state->self = attributes->self;
   state->pairs = state->vectors * (state->vectors - 1) / 2 + state->self * state->vectors;
-  state->wide = x->dtype == TDM_FLOAT64;
   return TDM_OK;
 }
 
@@ -54,21 +53,12 @@ static __global__ void multiply_pairs(const real *x, real *y, int64_t vectors, i
   }
 }
 
-tdm_status tdm_cuda_dot_interaction_prepare(const tdm_kernel_request *request,
-                                            tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[0]);
-}
-
 template <class real> static tdm_status run(const tdm_kernel_call *call) {
   const interaction_state *state = state_of(call);
   const int64_t places = state->batch * state->vectors * state->vectors;
   return kernel_launch(call, "multiply_pairs", multiply_pairs<real>, blocks_for(places), BLOCK,
                        input_of<real>(call, 0), output_of<real>(call, 0), state->vectors,
                        state->dim, state->pairs, state->self, places);
-}
-
-tdm_status tdm_cuda_dot_interaction_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run<double>(call) : run<float>(call);
 }
 
 /* d_y: (batch, pairs), x, d_x: (batch, vectors, dim). */
@@ -89,11 +79,6 @@ static __global__ void share_pairs(const real *d_y, const real *x, real *d_x, in
   }
 }
 
-tdm_status tdm_cuda_dot_interaction_gradient_prepare(const tdm_kernel_request *request,
-                                                     tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[1]);
-}
-
 template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
   const interaction_state *state = state_of(call);
   const int64_t count = state->batch * state->vectors * state->dim;
@@ -102,6 +87,5 @@ template <class real> static tdm_status run_gradient(const tdm_kernel_call *call
                        state->vectors, state->dim, state->pairs, state->self, count);
 }
 
-tdm_status tdm_cuda_dot_interaction_gradient_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_gradient<double>(call) : run_gradient<float>(call);
-}
+KERNELS(interaction, KERNEL(TDM_OP_DOT_INTERACTION, prepare<0>, run<real>),
+        KERNEL(TDM_OP_DOT_INTERACTION_GRADIENT, prepare<1>, run_gradient<real>))

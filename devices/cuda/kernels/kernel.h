@@ -12,8 +12,10 @@
 #include <stdint.h>
 
 #include "core/status.h"
-#include "devices/cuda/kernels/operations.h"
+#include "devices/cuda/kernels/family.h"
 #include "devices/cuda/lane.h"
+#include "devices/kernel_list.h"
+#include "devices/kernels.h"
 
 #ifdef __CUDACC__
 #include <cuda_runtime.h>
@@ -70,6 +72,66 @@ static inline int64_t blocks_for(int64_t count) {
 static inline int threads_for_row(int64_t columns) {
   return columns <= 2 * WARP ? WARP : columns <= 8 * WARP ? 4 * WARP : BLOCK;
 }
+
+/* ---- Precisions ------------------------------------------------------------------------------ */
+
+/* Does X(real, dtype, ...) of every precision: `real` is what is stored, under that dtype. */
+#define TDM_CUDA_PRECISIONS(X, ...)                                                                \
+  X(float, TDM_FLOAT32, __VA_ARGS__)                                                               \
+  X(double, TDM_FLOAT64, __VA_ARGS__)
+
+template <class real> struct precision;
+#define TDM_CUDA_PRECISION(real, number, ...)                                                      \
+  template <> struct precision<real> { static const tdm_dtype dtype = number; };
+TDM_CUDA_PRECISIONS(TDM_CUDA_PRECISION)
+
+/* ---- A source's kernels ---------------------------------------------------------------------- */
+
+/* Ends a source: defines tdm_cuda_NAME_kernels, which table.c calls, and which visits the kernels
+ * that follow, of every precision: in them `real` is what it stores. */
+#define KERNELS(name, ...)                                                                         \
+  template <class real> static tdm_status visit_kernels(tdm_kernel_visitor visit, void *user) {    \
+    static const tdm_kernel kernels[] = {__VA_ARGS__};                                             \
+    for (const tdm_kernel &kernel : kernels)                                                       \
+      TDM_TRY(visit(user, &kernel));                                                               \
+    return TDM_OK;                                                                                 \
+  }                                                                                                \
+  TDM_CUDA_KERNELS(name) {                                                                         \
+    TDM_CUDA_PRECISIONS(TDM_CUDA_VISIT)                                                            \
+    return TDM_OK;                                                                                 \
+  }
+#define TDM_CUDA_VISIT(real, dtype, ...) TDM_TRY(visit_kernels<real>(visit, user));
+#define TDM_CUDA_KERNELS(name)                                                                     \
+  extern "C" tdm_status tdm_cuda_##name##_kernels(tdm_kernel_visitor visit, void *user)
+
+/* The same of kernels that name their dtypes themselves. */
+#define TYPED_KERNELS(name, ...)                                                                   \
+  TDM_CUDA_KERNELS(name) {                                                                         \
+    static const tdm_kernel kernels[] = {__VA_ARGS__};                                             \
+    for (const tdm_kernel &kernel : kernels)                                                       \
+      TDM_TRY(visit(user, &kernel));                                                               \
+    return TDM_OK;                                                                                 \
+  }
+
+#define KERNEL(operation, prepare, execute) ELEMENT_KERNEL(operation, prepare, execute, 0)
+/* One that fused nodes know by a number (tdm_kernel.element). */
+#define ELEMENT_KERNEL(operation, prepare, execute, element)                                       \
+  KERNEL_OF(precision<real>::dtype, operation, prepare, (execute), element)
+#define KERNEL_OF(dtype, operation, prepare, execute, element)                                     \
+  {                                                                                                \
+    sizeof(tdm_kernel), operation, "cuda", dtype, prepare, execute, tdm_cuda_state_release, NULL,  \
+        element                                                                                    \
+  }
+/* Of numbers, and of everything: execute takes words of the elements' size. */
+#define KERNEL_OF_NUMBERS(operation, prepare, execute)                                             \
+  KERNEL_OF(TDM_FLOAT32, operation, prepare, execute<uint32_t>, 0),                                \
+      KERNEL_OF(TDM_FLOAT64, operation, prepare, execute<uint64_t>, 0),                            \
+      KERNEL_OF(TDM_INT32, operation, prepare, execute<uint32_t>, 0),                              \
+      KERNEL_OF(TDM_INT64, operation, prepare, execute<uint64_t>, 0)
+#define KERNEL_OF_ALL(operation, prepare, execute)                                                 \
+  KERNEL_OF_NUMBERS(operation, prepare, execute),                                                  \
+      KERNEL_OF(TDM_UINT8, operation, prepare, execute<uint8_t>, 0),                               \
+      KERNEL_OF(TDM_BOOL, operation, prepare, execute<uint8_t>, 0)
 
 /* ---- Inside kernels -------------------------------------------------------------------------- */
 

@@ -1,18 +1,18 @@
 /* Layer normalization and its gradients. x is seen as (rows, count); a block takes a row, or a
  * thread takes a column. Invariant: every sum is taken in one order, which the shape alone decides.
  */
-#include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/reduce.h"
 
 struct norm_state {
   int64_t rows;
   int64_t count;
   double epsilon;
-  bool wide;
 };
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                          const tdm_spec *x) {
+/* x: the operand of that number. */
+template <size_t operand>
+static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  const tdm_spec *x = &request->inputs[operand];
   const tdm_layer_norm_attributes *attributes =
       static_cast<const tdm_layer_norm_attributes *>(request->attributes);
   norm_state *state = state_create<norm_state>(answer);
@@ -21,7 +21,6 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   state->rows = dims_product(x, 0, first);
   state->count = dims_product(x, first, x->shape.rank);
   state->epsilon = attributes->epsilon;
-  state->wide = x->dtype == TDM_FLOAT64;
   return TDM_OK;
 }
 
@@ -73,15 +72,6 @@ template <class real> static tdm_status run_forward(const tdm_kernel_call *call)
                        state->rows, state->count);
 }
 
-tdm_status tdm_cuda_layer_norm_prepare(const tdm_kernel_request *request,
-                                       tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[0]);
-}
-
-tdm_status tdm_cuda_layer_norm_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_forward<double>(call) : run_forward<float>(call);
-}
-
 /* ---- Gradient of x --------------------------------------------------------------------------- */
 
 /* With g = d_y weight and n = (x - mean) inverse: d_x = inverse (g - average(g) - n average(g n)).
@@ -118,15 +108,6 @@ template <class real> static tdm_status run_gradient(const tdm_kernel_call *call
                        state->count);
 }
 
-tdm_status tdm_cuda_layer_norm_gradient_prepare(const tdm_kernel_request *request,
-                                                tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[1]);
-}
-
-tdm_status tdm_cuda_layer_norm_gradient_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_gradient<double>(call) : run_gradient<float>(call);
-}
-
 /* ---- Gradients of weight and bias ------------------------------------------------------------ */
 
 /* d_y, x: (rows, count); means, inverses: (rows); d_weight, d_bias: (count). */
@@ -155,12 +136,6 @@ template <class real> static tdm_status run_parameter_gradient(const tdm_kernel_
                        state->count);
 }
 
-tdm_status tdm_cuda_layer_norm_parameter_gradient_prepare(const tdm_kernel_request *request,
-                                                          tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[1]);
-}
-
-tdm_status tdm_cuda_layer_norm_parameter_gradient_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_parameter_gradient<double>(call)
-                              : run_parameter_gradient<float>(call);
-}
+KERNELS(layer_norm, KERNEL(TDM_OP_LAYER_NORM, prepare<0>, run_forward<real>),
+        KERNEL(TDM_OP_LAYER_NORM_GRADIENT, prepare<1>, run_gradient<real>),
+        KERNEL(TDM_OP_LAYER_NORM_PARAMETER_GRADIENT, prepare<1>, run_parameter_gradient<real>))

@@ -1,6 +1,5 @@
 /* Products of matrices, batch by batch. Invariant: with `deterministic` a row of the result depends
  * on its own row of a alone. */
-#include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/products.h"
 #include "devices/matmul_batches.h"
 
@@ -11,11 +10,10 @@ struct matmul_state {
   int64_t k;
   bool transpose_a;
   bool transpose_b;
-  bool wide;
   bool alone; /* rows do not depend on each other */
 };
 
-tdm_status tdm_cuda_matmul_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status matmul_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   const tdm_matmul_attributes *attributes =
       static_cast<const tdm_matmul_attributes *>(request->attributes);
   const tdm_shape *a = &request->inputs[0].shape, *y = &request->outputs[0].shape;
@@ -27,15 +25,14 @@ tdm_status tdm_cuda_matmul_prepare(const tdm_kernel_request *request, tdm_kernel
   state->n = y->dims[y->rank - 1];
   state->k = a->dims[a->rank - (state->transpose_a ? 2 : 1)];
   state->batches = tdm_matmul_batches_of(a, &request->inputs[1].shape, y);
-  state->wide = request->outputs[0].dtype == TDM_FLOAT64;
   state->alone = request->deterministic && !state->transpose_a;
   return TDM_OK;
 }
 
 /* a: (a's batches, m, k) or (k, m), b: (b's batches, k, n) or (n, k), y: (batches, m, n). */
-tdm_status tdm_cuda_matmul_execute(const tdm_kernel_call *call) {
+template <class real> static tdm_status matmul_execute(const tdm_kernel_call *call) {
   const matmul_state *state = static_cast<const matmul_state *>(call->state);
-  const int64_t m = state->m, n = state->n, k = state->k, bytes = state->wide ? 8 : 4;
+  const int64_t m = state->m, n = state->n, k = state->k, bytes = sizeof(real);
   for (int64_t batch = 0; batch < state->batches.count; batch++) {
     int64_t a_batch, b_batch;
     tdm_matmul_operands(&state->batches, batch, &a_batch, &b_batch);
@@ -43,10 +40,12 @@ tdm_status tdm_cuda_matmul_execute(const tdm_kernel_call *call) {
     const char *b = input_of<char>(call, 1) + b_batch * k * n * bytes;
     char *y = output_of<char>(call, 0) + batch * m * n * bytes;
     const tdm_cuda_product product =
-        state->transpose_a   ? product_of_transposed(state->wide, a, b, y, m, n, k, 0)
-        : state->transpose_b ? product_with_transposed(state->wide, a, b, y, m, n, k, 0)
-                             : product_with(state->wide, a, b, y, m, n, k, 0);
+        state->transpose_a   ? product_of_transposed<real>(a, b, y, m, n, k, 0)
+        : state->transpose_b ? product_with_transposed<real>(a, b, y, m, n, k, 0)
+                             : product_with<real>(a, b, y, m, n, k, 0);
     TDM_TRY(tdm_cuda_product_run(call, &product, state->alone));
   }
   return TDM_OK;
 }
+
+KERNELS(matmul, KERNEL(TDM_OP_MATMUL, matmul_prepare, matmul_execute<real>))

@@ -1,22 +1,21 @@
 /* Mean squared error of two tensors of one shape, and its gradient. */
-#include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/sums.h"
 
 struct mse_state {
   int64_t count;
   int32_t reduction; /* tdm_reduction */
-  bool wide;
 };
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                          const tdm_spec *a) {
+/* x: the operand of that number. */
+template <size_t operand>
+static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  const tdm_spec *a = &request->inputs[operand];
   const tdm_loss_attributes *attributes =
       static_cast<const tdm_loss_attributes *>(request->attributes);
   mse_state *state = state_create<mse_state>(answer);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->count = count_of(a);
   state->reduction = attributes->reduction;
-  state->wide = a->dtype == TDM_FLOAT64;
   return TDM_OK;
 }
 
@@ -33,12 +32,12 @@ static __global__ void squares(const real *a, const real *b, real *loss, int64_t
   }
 }
 
-tdm_status tdm_cuda_mse_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  TDM_TRY(prepare(request, answer, &request->inputs[0]));
+template <class real>
+static tdm_status mse_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  TDM_TRY(prepare<0>(request, answer));
   const mse_state *state = static_cast<const mse_state *>(answer->state);
   if (state->reduction != TDM_REDUCTION_NONE) {
-    answer->workspace_bytes = state->wide ? sum_workspace_bytes<double>(state->count)
-                                          : sum_workspace_bytes<float>(state->count);
+    answer->workspace_bytes = sum_workspace_bytes<real>(state->count);
   }
   return TDM_OK;
 }
@@ -55,10 +54,6 @@ template <class real> static tdm_status run(const tdm_kernel_call *call) {
   return sum_of_squares(call, a, b, state->count, divisor, loss);
 }
 
-tdm_status tdm_cuda_mse_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run<double>(call) : run<float>(call);
-}
-
 /* ---- Gradient -------------------------------------------------------------------------------- */
 
 /* d_a = (a - b) scale d_loss; d_loss: () or, each, (count); the others (count). */
@@ -68,11 +63,6 @@ static __global__ void gradient(const real *d_loss, bool each, const real *a, co
   EACH_ELEMENT(i, count) {
     d_a[i] = (a[i] - b[i]) * scale * d_loss[each ? i : 0];
   }
-}
-
-tdm_status tdm_cuda_mse_gradient_prepare(const tdm_kernel_request *request,
-                                         tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[1]);
 }
 
 template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
@@ -85,6 +75,5 @@ template <class real> static tdm_status run_gradient(const tdm_kernel_call *call
                        output_of<real>(call, 0), state->count);
 }
 
-tdm_status tdm_cuda_mse_gradient_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_gradient<double>(call) : run_gradient<float>(call);
-}
+KERNELS(mse, KERNEL(TDM_OP_MSE, mse_prepare<real>, run<real>),
+        KERNEL(TDM_OP_MSE_GRADIENT, prepare<1>, run_gradient<real>))

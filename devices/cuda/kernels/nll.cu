@@ -10,7 +10,6 @@ struct nll_state {
   int32_t reduction; /* tdm_reduction */
   double smoothing;
   bool wide_targets;
-  bool wide;
 };
 
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
@@ -25,7 +24,6 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   state->reduction = attributes->reduction;
   state->smoothing = attributes->smoothing;
   state->wide_targets = targets->dtype == TDM_INT64;
-  state->wide = request->outputs[0].dtype == TDM_FLOAT64;
   answer->workspace_bytes = aligned_bytes(report_workspace_bytes(state->rows));
   return TDM_OK;
 }
@@ -65,11 +63,12 @@ static __global__ void nll_of_rows(const real *log_probabilities, const void *ta
   losses[row] = loss;
 }
 
-tdm_status tdm_cuda_nll_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+template <class real>
+static tdm_status nll_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   TDM_TRY(prepare(request, answer, &request->inputs[1], request->inputs[0].shape.dims[1]));
   const nll_state *state = static_cast<const nll_state *>(answer->state);
   if (state->reduction != TDM_REDUCTION_NONE) {
-    answer->workspace_bytes += (size_t)state->rows * (state->wide ? 8 : 4);
+    answer->workspace_bytes += (size_t)state->rows * sizeof(real);
   }
   return TDM_OK;
 }
@@ -92,14 +91,10 @@ template <class real> static tdm_status run(const tdm_kernel_call *call) {
                           reduces ? output_of<real>(call, 0) : NULL, output_of<real>(call, 1));
 }
 
-tdm_status tdm_cuda_nll_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run<double>(call) : run<float>(call);
-}
-
 /* ---- Counting -------------------------------------------------------------------------------- */
 
-tdm_status tdm_cuda_count_targets_prepare(const tdm_kernel_request *request,
-                                          tdm_kernel_answer *answer) {
+static tdm_status count_targets_prepare(const tdm_kernel_request *request,
+                                        tdm_kernel_answer *answer) {
   const bool weighs = request->input_count > 1 && request->inputs[1].dtype != TDM_DTYPE_NONE;
   return prepare(request, answer, &request->inputs[0],
                  weighs ? request->inputs[1].shape.dims[0] : 0);
@@ -114,10 +109,6 @@ template <class real> static tdm_status run_count(const tdm_kernel_call *call) {
   if (weight != NULL) TDM_TRY(check_targets(call, &targets));
   return sum_losses<real>(call, no_losses, &targets, weight, state->classes, state->ignored, true,
                           no_loss, output_of<real>(call, 0));
-}
-
-tdm_status tdm_cuda_count_targets_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_count<double>(call) : run_count<float>(call);
 }
 
 /* ---- Gradient -------------------------------------------------------------------------------- */
@@ -138,8 +129,8 @@ static __global__ void gradient_of_rows(const real *d_loss, bool each, const voi
   }
 }
 
-tdm_status tdm_cuda_nll_gradient_prepare(const tdm_kernel_request *request,
-                                         tdm_kernel_answer *answer) {
+static tdm_status nll_gradient_prepare(const tdm_kernel_request *request,
+                                       tdm_kernel_answer *answer) {
   const tdm_loss_attributes *attributes =
       static_cast<const tdm_loss_attributes *>(request->attributes);
   return prepare(request, answer, &request->inputs[1], attributes->classes);
@@ -157,6 +148,6 @@ template <class real> static tdm_status run_gradient(const tdm_kernel_call *call
                        (real)(state->smoothing / (double)state->classes), output_of<real>(call, 0));
 }
 
-tdm_status tdm_cuda_nll_gradient_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_gradient<double>(call) : run_gradient<float>(call);
-}
+KERNELS(nll, KERNEL(TDM_OP_NLL, nll_prepare<real>, run<real>),
+        KERNEL(TDM_OP_COUNT_TARGETS, count_targets_prepare, run_count<real>),
+        KERNEL(TDM_OP_NLL_GRADIENT, nll_gradient_prepare, run_gradient<real>))

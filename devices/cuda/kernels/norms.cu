@@ -1,21 +1,18 @@
 /* What gradient clipping and the guard against NaN need of whole tensors. */
 #include <string.h>
 
-#include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/report.h"
 #include "devices/cuda/kernels/sums.h"
 
 struct norm_state {
   int64_t count;
   double max_norm;
-  bool wide;
 };
 
 static norm_state *prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   norm_state *state = state_create<norm_state>(answer);
   if (state == NULL) return NULL;
   state->count = count_of(&request->inputs[0]);
-  state->wide = request->inputs[0].dtype == TDM_FLOAT64;
   return state;
 }
 
@@ -25,12 +22,12 @@ static const norm_state *state_of(const tdm_kernel_call *call) {
 
 /* ---- sum_of_squares -------------------------------------------------------------------------- */
 
-tdm_status tdm_cuda_sum_of_squares_prepare(const tdm_kernel_request *request,
-                                           tdm_kernel_answer *answer) {
+template <class real>
+static tdm_status sum_of_squares_prepare(const tdm_kernel_request *request,
+                                         tdm_kernel_answer *answer) {
   const norm_state *state = prepare(request, answer);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  answer->workspace_bytes = state->wide ? sum_workspace_bytes<double>(state->count)
-                                        : sum_workspace_bytes<float>(state->count);
+  answer->workspace_bytes = sum_workspace_bytes<real>(state->count);
   return TDM_OK;
 }
 
@@ -38,10 +35,6 @@ template <class real> static tdm_status run_sum(const tdm_kernel_call *call) {
   const real *none = NULL;
   return sum_of_squares(call, input_of<real>(call, 0), none, state_of(call)->count, 1,
                         output_of<real>(call, 0));
-}
-
-tdm_status tdm_cuda_sum_of_squares_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_sum<double>(call) : run_sum<float>(call);
 }
 
 /* ---- clip_factor ----------------------------------------------------------------------------- */
@@ -54,8 +47,8 @@ static __global__ void clip_factor(const real *sum, double max_norm, real *facto
   *factor = (real)(wanted > 1 ? 1 : wanted);
 }
 
-tdm_status tdm_cuda_clip_factor_prepare(const tdm_kernel_request *request,
-                                        tdm_kernel_answer *answer) {
+static tdm_status clip_factor_prepare(const tdm_kernel_request *request,
+                                      tdm_kernel_answer *answer) {
   norm_state *state = prepare(request, answer);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->max_norm = static_cast<const tdm_clip_attributes *>(request->attributes)->max_norm;
@@ -65,10 +58,6 @@ tdm_status tdm_cuda_clip_factor_prepare(const tdm_kernel_request *request,
 template <class real> static tdm_status run_clip(const tdm_kernel_call *call) {
   return kernel_launch(call, "clip_factor", clip_factor<real>, 1, WARP, input_of<real>(call, 0),
                        state_of(call)->max_norm, output_of<real>(call, 0));
-}
-
-tdm_status tdm_cuda_clip_factor_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_clip<double>(call) : run_clip<float>(call);
 }
 
 /* ---- check_finite ---------------------------------------------------------------------------- */
@@ -94,8 +83,8 @@ static __global__ void report_not_finite(const real *x, const int64_t *firsts, i
   report->position = first;
 }
 
-tdm_status tdm_cuda_check_finite_prepare(const tdm_kernel_request *request,
-                                         tdm_kernel_answer *answer) {
+static tdm_status check_finite_prepare(const tdm_kernel_request *request,
+                                       tdm_kernel_answer *answer) {
   const norm_state *state = prepare(request, answer);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   answer->workspace_bytes = report_workspace_bytes(state->count);
@@ -116,6 +105,6 @@ template <class real> static tdm_status run_check(const tdm_kernel_call *call) {
                        blocks, report);
 }
 
-tdm_status tdm_cuda_check_finite_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_check<double>(call) : run_check<float>(call);
-}
+KERNELS(norms, KERNEL(TDM_OP_SUM_OF_SQUARES, sum_of_squares_prepare<real>, run_sum<real>),
+        KERNEL(TDM_OP_CLIP_FACTOR, clip_factor_prepare, run_clip<real>),
+        KERNEL(TDM_OP_CHECK_FINITE, check_finite_prepare, run_check<real>))

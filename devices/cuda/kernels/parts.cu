@@ -1,7 +1,6 @@
 /* Cutting a tensor along a dimension, and putting the parts together. Invariant: whole is (outer,
  * n, inner), part i is (outer, sizes[i], inner), and elements are only moved, by words of their
  * size. */
-#include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/kernel.h"
 
 struct parts_state {
@@ -9,7 +8,6 @@ struct parts_state {
   int64_t whole; /* elements of one outer index */
   size_t count;
   int64_t part[TDM_MAX_PARTS]; /* the same of each part */
-  size_t element_bytes;
 };
 
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
@@ -25,7 +23,6 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   state->count = count;
   for (size_t i = 0; i < count; i++)
     state->part[i] = parts[i].shape.dims[dimension] * inner;
-  state->element_bytes = tdm_dtype_bytes(whole->dtype);
   return TDM_OK;
 }
 
@@ -47,7 +44,7 @@ static __global__ void put(word *whole, int64_t whole_row, int64_t offset, const
   }
 }
 
-template <class word> static tdm_status run(const tdm_kernel_call *call, bool splits) {
+template <class word, bool splits> static tdm_status run(const tdm_kernel_call *call) {
   const parts_state *state = static_cast<const parts_state *>(call->state);
   int64_t offset = 0;
   for (size_t i = 0; i < state->count; i++) {
@@ -63,25 +60,21 @@ template <class word> static tdm_status run(const tdm_kernel_call *call, bool sp
   return TDM_OK;
 }
 
-static tdm_status run_by_size(const tdm_kernel_call *call, bool splits) {
-  const size_t bytes = static_cast<const parts_state *>(call->state)->element_bytes;
-  return bytes == 8   ? run<uint64_t>(call, splits)
-         : bytes == 4 ? run<uint32_t>(call, splits)
-                      : run<uint8_t>(call, splits);
+template <class word> static tdm_status run_split(const tdm_kernel_call *call) {
+  return run<word, true>(call);
 }
 
-tdm_status tdm_cuda_split_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+template <class word> static tdm_status run_concat(const tdm_kernel_call *call) {
+  return run<word, false>(call);
+}
+
+static tdm_status split_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   return prepare(request, answer, request->inputs, request->outputs, request->output_count);
 }
 
-tdm_status tdm_cuda_split_execute(const tdm_kernel_call *call) {
-  return run_by_size(call, true);
-}
-
-tdm_status tdm_cuda_concat_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status concat_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   return prepare(request, answer, request->outputs, request->inputs, request->input_count);
 }
 
-tdm_status tdm_cuda_concat_execute(const tdm_kernel_call *call) {
-  return run_by_size(call, false);
-}
+TYPED_KERNELS(parts, KERNEL_OF_ALL(TDM_OP_SPLIT, split_prepare, run_split),
+              KERNEL_OF_ALL(TDM_OP_CONCAT, concat_prepare, run_concat))

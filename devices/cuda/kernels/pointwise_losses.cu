@@ -1,6 +1,5 @@
 /* Losses of two tensors of one shape, element by element: smooth L1 (with Huber's and L1), binary
  * cross-entropy of logits with weights, and the divergence of probabilities. */
-#include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/sums.h"
 
 /* How a divergence reads its targets; the other losses have no use for it. */
@@ -20,7 +19,6 @@ struct loss_state {
   double scale;
   int64_t weights;     /* how many there are, which repeat; 0: none */
   int64_t pos_weights; /* likewise */
-  bool wide;
 };
 
 static const loss_state *state_of(const tdm_kernel_call *call) {
@@ -78,36 +76,51 @@ struct divergence {
   }
 };
 
-/* What an element is computed with; lists repeat, and are not there where their count is 0. */
+/* What kernels are told beside tensors: the lists a and b, which repeat, have so many elements; one
+ * of none stands for its option. */
+struct loss_options {
+  int64_t a_count;
+  int64_t b_count;
+  double a;
+  double b;
+  target_rule rule;
+};
+
+static loss_options options_of(const loss_state *state) {
+  const loss_options options = {state->weights, state->pos_weights, state->beta, state->scale,
+                                state->rule};
+  return options;
+}
+
+/* What element i is computed with. */
 template <class real>
-static __device__ real option_at(const real *list, int64_t count, real otherwise, int64_t i) {
-  return count == 0 ? otherwise : list[i % count];
+static __device__ real option_at(const real *list, int64_t count, double otherwise, int64_t i) {
+  return count == 0 ? (real)otherwise : list[i % count];
 }
 
 /* x, target, losses: (count); a_list: (a_count), b_list: (b_count). */
 template <class kind, class real>
 static __global__ void losses_of(const real *x, const real *target, const real *a_list,
-                                 int64_t a_count, real a, const real *b_list, int64_t b_count,
-                                 real b, target_rule rule, real *losses, int64_t count) {
+                                 const real *b_list, loss_options options, real *losses,
+                                 int64_t count) {
   EACH_ELEMENT(i, count) {
-    losses[i] = kind::loss(x[i], target[i], option_at(a_list, a_count, a, i),
-                           option_at(b_list, b_count, b, i), rule);
+    losses[i] = kind::loss(x[i], target[i], option_at(a_list, options.a_count, options.a, i),
+                           option_at(b_list, options.b_count, options.b, i), options.rule);
   }
 }
 
 /* The same, summed: a sum a chunk, sums: (blocks). */
 template <class kind, class real>
 static __global__ void losses_of_chunks(const real *x, const real *target, const real *a_list,
-                                        int64_t a_count, real a, const real *b_list,
-                                        int64_t b_count, real b, target_rule rule, real *sums,
+                                        const real *b_list, loss_options options, real *sums,
                                         int64_t count) {
   const int64_t begin = (int64_t)blockIdx.x * SUM_CHUNK;
   const int64_t left = count - begin < SUM_CHUNK ? count - begin : SUM_CHUNK;
   real part = 0;
   EACH_OF_BLOCK(j, left) {
     const int64_t i = begin + j;
-    part += kind::loss(x[i], target[i], option_at(a_list, a_count, a, i),
-                       option_at(b_list, b_count, b, i), rule);
+    part += kind::loss(x[i], target[i], option_at(a_list, options.a_count, options.a, i),
+                       option_at(b_list, options.b_count, options.b, i), options.rule);
   }
   const real sum = block_sum(part);
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
@@ -116,12 +129,12 @@ static __global__ void losses_of_chunks(const real *x, const real *target, const
 /* d_loss: () or, each, (count); d_x: (count). */
 template <class kind, class real>
 static __global__ void slopes_of(const real *d_loss, bool each, const real *x, const real *target,
-                                 const real *a_list, int64_t a_count, real a, const real *b_list,
-                                 int64_t b_count, real b, target_rule rule, real share, real *d_x,
-                                 int64_t count) {
+                                 const real *a_list, const real *b_list, loss_options options,
+                                 real share, real *d_x, int64_t count) {
   EACH_ELEMENT(i, count) {
-    const real slope = kind::slope(x[i], target[i], option_at(a_list, a_count, a, i),
-                                   option_at(b_list, b_count, b, i), rule);
+    const real slope =
+        kind::slope(x[i], target[i], option_at(a_list, options.a_count, options.a, i),
+                    option_at(b_list, options.b_count, options.b, i), options.rule);
     d_x[i] = slope * share * d_loss[each ? i : 0];
   }
 }
@@ -134,8 +147,9 @@ static double divisor_of(int32_t reduction, const tdm_spec *x) {
 }
 
 /* x: the operand of that number, after which target, weight and pos_weight follow. */
-template <class kind>
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer, size_t x) {
+template <class kind, class real>
+static tdm_status prepare_from(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                               size_t x) {
   const tdm_loss_attributes *attributes =
       static_cast<const tdm_loss_attributes *>(request->attributes);
   loss_state *state = state_create<loss_state>(answer);
@@ -155,11 +169,8 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
     if (request->inputs[k].dtype == TDM_DTYPE_NONE) continue;
     *(k == x + 2 ? &state->weights : &state->pos_weights) = count_of(&request->inputs[k]);
   }
-  state->wide = request->inputs[x].dtype == TDM_FLOAT64;
-  if (x == 0 && state->reduction != TDM_REDUCTION_NONE) {
-    answer->workspace_bytes = state->wide ? sum_workspace_bytes<double>(state->count)
-                                          : sum_workspace_bytes<float>(state->count);
-  }
+  if (x == 0 && state->reduction != TDM_REDUCTION_NONE)
+    answer->workspace_bytes = sum_workspace_bytes<real>(state->count);
   return TDM_OK;
 }
 
@@ -170,17 +181,15 @@ template <class kind, class real> static tdm_status run(const tdm_kernel_call *c
   const real *x = input_of<real>(call, 0), *target = input_of<real>(call, 1);
   const real *weight = state->weights > 0 ? input_of<real>(call, 2) : NULL;
   const real *pos_weight = state->pos_weights > 0 ? input_of<real>(call, 3) : NULL;
-  const real a = (real)state->beta, b = (real)state->scale;
   if (state->reduction == TDM_REDUCTION_NONE) {
     return kernel_launch(call, "losses", losses_of<kind, real>, blocks_for(state->count), BLOCK, x,
-                         target, weight, state->weights, a, pos_weight, state->pos_weights, b,
-                         state->rule, output_of<real>(call, 0), state->count);
+                         target, weight, pos_weight, options_of(state), output_of<real>(call, 0),
+                         state->count);
   }
   const int64_t chunks = chunks_of(state->count, SUM_CHUNK);
   real *sums = static_cast<real *>(call->workspace);
   TDM_TRY(kernel_launch(call, "losses_of_chunks", losses_of_chunks<kind, real>, chunks, BLOCK, x,
-                        target, weight, state->weights, a, pos_weight, state->pos_weights, b,
-                        state->rule, sums, state->count));
+                        target, weight, pos_weight, options_of(state), sums, state->count));
   return kernel_launch(call, "sum_of_chunks", sum_of_chunks<real>, 1, BLOCK, sums, chunks,
                        state->divisor, output_of<real>(call, 0));
 }
@@ -192,28 +201,19 @@ template <class kind, class real> static tdm_status run_gradient(const tdm_kerne
   const real share = (real)(1.0 / state->divisor);
   return kernel_launch(call, "slopes", slopes_of<kind, real>, blocks_for(state->count), BLOCK,
                        input_of<real>(call, 0), state->reduction == TDM_REDUCTION_NONE,
-                       input_of<real>(call, 1), input_of<real>(call, 2), weight, state->weights,
-                       (real)state->beta, pos_weight, state->pos_weights, (real)state->scale,
-                       state->rule, share, output_of<real>(call, 0), state->count);
+                       input_of<real>(call, 1), input_of<real>(call, 2), weight, pos_weight,
+                       options_of(state), share, output_of<real>(call, 0), state->count);
 }
 
-#define KERNELS(name)                                                                              \
-  tdm_status tdm_cuda_##name##_prepare(const tdm_kernel_request *request,                          \
-                                       tdm_kernel_answer *answer) {                                \
-    return prepare<name>(request, answer, 0);                                                      \
-  }                                                                                                \
-  tdm_status tdm_cuda_##name##_execute(const tdm_kernel_call *call) {                              \
-    return state_of(call)->wide ? run<name, double>(call) : run<name, float>(call);                \
-  }                                                                                                \
-  tdm_status tdm_cuda_##name##_gradient_prepare(const tdm_kernel_request *request,                 \
-                                                tdm_kernel_answer *answer) {                       \
-    return prepare<name>(request, answer, 1);                                                      \
-  }                                                                                                \
-  tdm_status tdm_cuda_##name##_gradient_execute(const tdm_kernel_call *call) {                     \
-    return state_of(call)->wide ? run_gradient<name, double>(call)                                 \
-                                : run_gradient<name, float>(call);                                 \
-  }
+template <class kind, class real, size_t x>
+static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  return prepare_from<kind, real>(request, answer, x);
+}
 
-KERNELS(smooth_l1)
-KERNELS(binary_cross_entropy)
-KERNELS(divergence)
+#define LOSS(operation, kind)                                                                      \
+  KERNEL(operation, (prepare<kind, real, 0>), (run<kind, real>)),                                  \
+      KERNEL(operation##_GRADIENT, (prepare<kind, real, 1>), (run_gradient<kind, real>))
+
+KERNELS(pointwise_losses, LOSS(TDM_OP_SMOOTH_L1, smooth_l1),
+        LOSS(TDM_OP_BINARY_CROSS_ENTROPY, binary_cross_entropy),
+        LOSS(TDM_OP_DIVERGENCE, divergence))

@@ -66,17 +66,11 @@ static __global__ void fill_rows(const real *a, const real *b, real *out, int64_
 }
 
 template <class real>
-static tdm_status run_fill(const tdm_kernel_call *call, const void *a, const void *b, void *out,
-                           int64_t rows, int64_t columns) {
+tdm_status rows_fill(const tdm_kernel_call *call, const void *a, const void *b, void *out,
+                     int64_t rows, int64_t columns) {
   return kernel_launch(call, "fill_rows", fill_rows<real>, blocks_for(rows * columns), BLOCK,
                        static_cast<const real *>(a), static_cast<const real *>(b),
                        static_cast<real *>(out), columns, rows * columns);
-}
-
-tdm_status tdm_cuda_rows_fill(const tdm_kernel_call *call, bool wide, const void *a, const void *b,
-                              void *out, int64_t rows, int64_t columns) {
-  return wide ? run_fill<double>(call, a, b, out, rows, columns)
-              : run_fill<float>(call, a, b, out, rows, columns);
 }
 
 static const int GROUPS = 8; /* of rows; a warp's lanes are columns */
@@ -99,15 +93,18 @@ static __global__ void sum_columns(const real *x, real *out, int64_t rows, int64
 }
 
 template <class real>
-static tdm_status run_sums(const tdm_kernel_call *call, const void *x, void *out, int64_t rows,
-                           int64_t columns) {
+tdm_status column_sums(const tdm_kernel_call *call, const void *x, void *out, int64_t rows,
+                       int64_t columns) {
   return kernel_launch(call, "sum_columns", sum_columns<real>, chunks_of(columns, WARP),
                        GROUPS * WARP, static_cast<const real *>(x), static_cast<real *>(out), rows,
                        columns);
 }
 
-tdm_status tdm_cuda_column_sums(const tdm_kernel_call *call, bool wide, const void *x, void *out,
-                                int64_t rows, int64_t columns) {
-  return wide ? run_sums<double>(call, x, out, rows, columns)
-              : run_sums<float>(call, x, out, rows, columns);
-}
+/* ---- For the other sources ------------------------------------------------------------------- */
+
+#define INSTANTIATE(real, dtype, ...)                                                              \
+  template tdm_status rows_fill<real>(const tdm_kernel_call *, const void *, const void *, void *, \
+                                      int64_t, int64_t);                                           \
+  template tdm_status column_sums<real>(const tdm_kernel_call *, const void *, void *, int64_t,    \
+                                        int64_t);
+TDM_CUDA_PRECISIONS(INSTANTIATE)

@@ -10,20 +10,22 @@
  * then stored untransposed. */
 tdm_status tdm_cuda_product_run(const tdm_kernel_call *call, const tdm_cuda_product *product,
                                 bool alone);
-/* Enqueues: every row of out (rows, columns) = a + b, both (columns), b may be NULL. Of float64 if
- * wide. */
-tdm_status tdm_cuda_rows_fill(const tdm_kernel_call *call, bool wide, const void *a, const void *b,
-                              void *out, int64_t rows, int64_t columns);
+/* Enqueues: every row of out (rows, columns) = a + b, both (columns), b may be NULL. */
+template <class real>
+tdm_status rows_fill(const tdm_kernel_call *call, const void *a, const void *b, void *out,
+                     int64_t rows, int64_t columns);
 /* Enqueues: out (columns) = the sums of x's (rows, columns) columns, in one order. */
-tdm_status tdm_cuda_column_sums(const tdm_kernel_call *call, bool wide, const void *x, void *out,
-                                int64_t rows, int64_t columns);
+template <class real>
+tdm_status column_sums(const tdm_kernel_call *call, const void *x, void *out, int64_t rows,
+                       int64_t columns);
 
 /* c (m, n) = a (m, k) b^T + beta c, b (n, k): rows times a weight as layers store it. */
-static inline tdm_cuda_product product_with_transposed(bool wide, const void *a, const void *b,
-                                                       void *c, int64_t m, int64_t n, int64_t k,
+template <class real>
+static inline tdm_cuda_product product_with_transposed(const void *a, const void *b, void *c,
+                                                       int64_t m, int64_t n, int64_t k,
                                                        double beta) {
   tdm_cuda_product product = {};
-  product.wide = wide;
+  product.wide = precision<real>::dtype == TDM_FLOAT64;
   product.transpose_b = true;
   product.m = m;
   product.n = n;
@@ -39,19 +41,20 @@ static inline tdm_cuda_product product_with_transposed(bool wide, const void *a,
 }
 
 /* c (m, n) = a (m, k) b (k, n) + beta c: gradients of rows. */
-static inline tdm_cuda_product product_with(bool wide, const void *a, const void *b, void *c,
-                                            int64_t m, int64_t n, int64_t k, double beta) {
-  tdm_cuda_product product = product_with_transposed(wide, a, b, c, m, n, k, beta);
+template <class real>
+static inline tdm_cuda_product product_with(const void *a, const void *b, void *c, int64_t m,
+                                            int64_t n, int64_t k, double beta) {
+  tdm_cuda_product product = product_with_transposed<real>(a, b, c, m, n, k, beta);
   product.transpose_b = false;
   product.b_stride = n;
   return product;
 }
 
 /* c (m, n) = a^T b + beta c, a (k, m), b (k, n): gradients of weights. */
-static inline tdm_cuda_product product_of_transposed(bool wide, const void *a, const void *b,
-                                                     void *c, int64_t m, int64_t n, int64_t k,
-                                                     double beta) {
-  tdm_cuda_product product = product_with(wide, a, b, c, m, n, k, beta);
+template <class real>
+static inline tdm_cuda_product product_of_transposed(const void *a, const void *b, void *c,
+                                                     int64_t m, int64_t n, int64_t k, double beta) {
+  tdm_cuda_product product = product_with<real>(a, b, c, m, n, k, beta);
   product.transpose_a = true;
   product.a_stride = m;
   return product;

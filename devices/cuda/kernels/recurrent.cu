@@ -112,32 +112,34 @@ static tdm_status cell(const tdm_kernel_call *call, const recurrent_run *run, in
 }
 
 /* out (rows, columns) = x (rows, inner) weight^T + a + b; a, b: (columns) or NULL. */
+template <class real>
 static tdm_status affine(const tdm_kernel_call *call, const void *x, int64_t rows, int64_t inner,
                          const void *weight, const void *a, const void *b, void *out) {
   const recurrent_state *state = recurrent_of(call);
   const bool biased = a != NULL || b != NULL;
   if (biased)
-    TDM_TRY(tdm_cuda_rows_fill(call, state->wide, a != NULL ? a : b, a != NULL ? b : NULL, out,
-                               rows, state->columns));
-  const tdm_cuda_product product = product_with_transposed(state->wide, x, weight, out, rows,
-                                                           state->columns, inner, biased ? 1 : 0);
+    TDM_TRY(
+        rows_fill<real>(call, a != NULL ? a : b, a != NULL ? b : NULL, out, rows, state->columns));
+  const tdm_cuda_product product =
+      product_with_transposed<real>(x, weight, out, rows, state->columns, inner, biased ? 1 : 0);
   return tdm_cuda_product_run(call, &product, state->alone);
 }
 
-static tdm_status step(const tdm_kernel_call *call, const recurrent_run *run, int64_t done) {
+template <class real>
+static tdm_status forward_step(const tdm_kernel_call *call, const recurrent_run *run,
+                               int64_t done) {
   const recurrent_state *state = recurrent_of(call);
   const int64_t t = recurrent_time(state, done);
   if (state->cell == TDM_CELL_GRU) {
-    TDM_TRY(affine(call, run->h, state->batch, state->hidden, call->inputs[WEIGHT_HH],
-                   call->inputs[BIAS_HH], NULL, run->b));
+    TDM_TRY(affine<real>(call, run->h, state->batch, state->hidden, call->inputs[WEIGHT_HH],
+                         call->inputs[BIAS_HH], NULL, run->b));
   } else if (done > 0 || call->inputs[H0] != NULL) {
     char *a = run->a + (size_t)t * recurrent_bytes(state, 1, state->columns);
-    const tdm_cuda_product product =
-        product_with_transposed(state->wide, run->h, call->inputs[WEIGHT_HH], a, state->batch,
-                                state->columns, state->hidden, 1);
+    const tdm_cuda_product product = product_with_transposed<real>(
+        run->h, call->inputs[WEIGHT_HH], a, state->batch, state->columns, state->hidden, 1);
     TDM_TRY(tdm_cuda_product_run(call, &product, state->alone));
   }
-  return state->wide ? cell<double>(call, run, t) : cell<float>(call, run, t);
+  return cell<real>(call, run, t);
 }
 
 /* ---- The kernel --------------------------------------------------------------------------------
@@ -149,10 +151,9 @@ static size_t input_bytes(const recurrent_state *state) {
   return aligned_bytes(recurrent_bytes(state, state->length, state->columns));
 }
 
-tdm_status tdm_cuda_recurrent_prepare(const tdm_kernel_request *request,
-                                      tdm_kernel_answer *answer) {
-  recurrent_state *state = recurrent_prepare(request, answer, &request->inputs[X],
-                                             &request->outputs[0], &request->inputs[LENGTHS]);
+static tdm_status recurrent_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  recurrent_state *state = recurrent_state_create(request, answer, &request->inputs[X],
+                                                  &request->outputs[0], &request->inputs[LENGTHS]);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->trains = request->output_count > (state->cell == TDM_CELL_LSTM ? 3 : 2);
   answer->workspace_bytes +=
@@ -175,7 +176,7 @@ static recurrent_run run_of(const tdm_kernel_call *call, char *workspace) {
   return run;
 }
 
-tdm_status tdm_cuda_recurrent_execute(const tdm_kernel_call *call) {
+template <class real> static tdm_status recurrent_execute(const tdm_kernel_call *call) {
   const recurrent_state *state = recurrent_of(call);
   const size_t state_bytes = recurrent_bytes(state, 1, state->hidden);
   char *workspace = static_cast<char *>(call->workspace);
@@ -183,10 +184,16 @@ tdm_status tdm_cuda_recurrent_execute(const tdm_kernel_call *call) {
   const recurrent_run run = run_of(call, workspace);
   TDM_TRY(recurrent_copy(call, run.h, call->inputs[H0], state_bytes));
   if (run.c != NULL) TDM_TRY(recurrent_copy(call, run.c, call->inputs[C0], state_bytes));
-  TDM_TRY(affine(call, call->inputs[X], state->length * state->batch, state->in,
-                 call->inputs[WEIGHT_IH], call->inputs[BIAS_IH],
-                 state->cell == TDM_CELL_GRU ? NULL : call->inputs[BIAS_HH], run.a));
+  TDM_TRY(affine<real>(call, call->inputs[X], state->length * state->batch, state->in,
+                       call->inputs[WEIGHT_IH], call->inputs[BIAS_IH],
+                       state->cell == TDM_CELL_GRU ? NULL : call->inputs[BIAS_HH], run.a));
   for (int64_t done = 0; done < state->length; done++)
-    TDM_TRY(step(call, &run, done));
+    TDM_TRY(forward_step<real>(call, &run, done));
   return TDM_OK;
 }
+
+KERNELS(recurrent, KERNEL(TDM_OP_RNN, recurrent_prepare, recurrent_execute<real>),
+        KERNEL(TDM_OP_LSTM, recurrent_prepare, recurrent_execute<real>),
+        KERNEL(TDM_OP_LSTM_TRAINING, recurrent_prepare, recurrent_execute<real>),
+        KERNEL(TDM_OP_GRU, recurrent_prepare, recurrent_execute<real>),
+        KERNEL(TDM_OP_GRU_TRAINING, recurrent_prepare, recurrent_execute<real>))

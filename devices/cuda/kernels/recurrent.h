@@ -16,15 +16,14 @@ struct recurrent_state {
   int32_t cell; /* tdm_cell */
   bool reverse;
   bool trains; /* forward: gates are kept; gradient: d_x is wanted */
-  bool wide;
   bool wide_lengths;
   bool alone; /* rows of products depend on themselves alone */
 };
 
 /* x (length, batch, in), y (length, batch, hidden). */
-static inline recurrent_state *recurrent_prepare(const tdm_kernel_request *request,
-                                                 tdm_kernel_answer *answer, const tdm_spec *x,
-                                                 const tdm_spec *y, const tdm_spec *lengths) {
+static inline recurrent_state *recurrent_state_create(const tdm_kernel_request *request,
+                                                      tdm_kernel_answer *answer, const tdm_spec *x,
+                                                      const tdm_spec *y, const tdm_spec *lengths) {
   const tdm_recurrent_attributes *attributes =
       static_cast<const tdm_recurrent_attributes *>(request->attributes);
   recurrent_state *state = state_create<recurrent_state>(answer);
@@ -36,8 +35,7 @@ static inline recurrent_state *recurrent_prepare(const tdm_kernel_request *reque
   state->cell = attributes->cell;
   state->columns = tdm_cell_gates(state->cell) * state->hidden;
   state->reverse = attributes->reverse != 0;
-  state->wide = x->dtype == TDM_FLOAT64;
-  state->element_bytes = state->wide ? 8 : 4;
+  state->element_bytes = tdm_dtype_bytes(x->dtype);
   state->wide_lengths = lengths->dtype == TDM_INT64;
   state->alone = request->deterministic;
   answer->workspace_bytes = aligned_bytes(report_workspace_bytes(state->batch));

@@ -144,12 +144,13 @@ static tdm_status cell_back(const tdm_kernel_call *call, const gradient_run *run
                        part<real>(call, Y, t, hidden), d_y, d_h, d_a, d_first, lengths, step);
 }
 
+template <class real>
 static tdm_status step_back(const tdm_kernel_call *call, const gradient_run *run, int64_t t) {
   const recurrent_state *state = recurrent_of(call);
-  TDM_TRY(state->wide ? cell_back<double>(call, run, t) : cell_back<float>(call, run, t));
+  TDM_TRY(cell_back<real>(call, run, t));
   const char *d_b = run->d_b + (size_t)t * recurrent_bytes(state, 1, state->columns);
-  const tdm_cuda_product product = product_with(state->wide, d_b, call->inputs[WEIGHT_HH], run->d_h,
-                                                state->batch, state->hidden, state->columns, 1);
+  const tdm_cuda_product product = product_with<real>(
+      d_b, call->inputs[WEIGHT_HH], run->d_h, state->batch, state->hidden, state->columns, 1);
   return tdm_cuda_product_run(call, &product, state->alone);
 }
 
@@ -158,6 +159,7 @@ static tdm_status step_back(const tdm_kernel_call *call, const gradient_run *run
 
 /* d_weight_hh = d_b^T of the states that went in: y of the step before, which is zeros where a row
  * has none, and h0. */
+template <class real>
 static tdm_status recurrent_weight(const tdm_kernel_call *call, const gradient_run *run) {
   const recurrent_state *state = recurrent_of(call);
   const int64_t steps = state->length > 0 ? state->length - 1 : 0;
@@ -166,41 +168,41 @@ static tdm_status recurrent_weight(const tdm_kernel_call *call, const gradient_r
     y += recurrent_bytes(state, 1, state->hidden);
   else
     d_b += recurrent_bytes(state, 1, state->columns);
-  const tdm_cuda_product later =
-      product_of_transposed(state->wide, d_b, y, call->outputs[1], state->columns, state->hidden,
-                            steps * state->batch, 0);
+  const tdm_cuda_product later = product_of_transposed<real>(
+      d_b, y, call->outputs[1], state->columns, state->hidden, steps * state->batch, 0);
   TDM_TRY(tdm_cuda_product_run(call, &later, false));
   if (call->inputs[H0] == NULL) return TDM_OK;
   const tdm_cuda_product first =
-      product_of_transposed(state->wide, run->d_first, call->inputs[H0], call->outputs[1],
-                            state->columns, state->hidden, state->batch, 1);
+      product_of_transposed<real>(run->d_first, call->inputs[H0], call->outputs[1], state->columns,
+                                  state->hidden, state->batch, 1);
   return tdm_cuda_product_run(call, &first, false);
 }
 
+template <class real>
 static tdm_status all_steps(const tdm_kernel_call *call, const gradient_run *run) {
   const recurrent_state *state = recurrent_of(call);
   const int64_t rows = state->length * state->batch, in = state->in, columns = state->columns;
-  const tdm_cuda_product d_weight_ih = product_of_transposed(
-      state->wide, run->d_a, call->inputs[X], call->outputs[0], columns, in, rows, 0);
+  const tdm_cuda_product d_weight_ih = product_of_transposed<real>(
+      run->d_a, call->inputs[X], call->outputs[0], columns, in, rows, 0);
   TDM_TRY(tdm_cuda_product_run(call, &d_weight_ih, false));
-  TDM_TRY(recurrent_weight(call, run));
-  TDM_TRY(tdm_cuda_column_sums(call, state->wide, run->d_a, call->outputs[2], rows, columns));
-  TDM_TRY(tdm_cuda_column_sums(call, state->wide, run->d_b, call->outputs[3], rows, columns));
+  TDM_TRY(recurrent_weight<real>(call, run));
+  TDM_TRY(column_sums<real>(call, run->d_a, call->outputs[2], rows, columns));
+  TDM_TRY(column_sums<real>(call, run->d_b, call->outputs[3], rows, columns));
   if (run->d_x == NULL) return TDM_OK;
   const tdm_cuda_product d_x =
-      product_with(state->wide, run->d_a, call->inputs[WEIGHT_IH], run->d_x, rows, in, columns, 0);
+      product_with<real>(run->d_a, call->inputs[WEIGHT_IH], run->d_x, rows, in, columns, 0);
   return tdm_cuda_product_run(call, &d_x, state->alone);
 }
 
 /* ---- The kernel --------------------------------------------------------------------------------
  */
 
-tdm_status tdm_cuda_recurrent_gradient_prepare(const tdm_kernel_request *request,
-                                               tdm_kernel_answer *answer) {
+static tdm_status recurrent_gradient_prepare(const tdm_kernel_request *request,
+                                             tdm_kernel_answer *answer) {
   const tdm_recurrent_attributes *attributes =
       static_cast<const tdm_recurrent_attributes *>(request->attributes);
-  recurrent_state *state = recurrent_prepare(request, answer, &request->inputs[X],
-                                             &request->inputs[Y], &request->inputs[LENGTHS]);
+  recurrent_state *state = recurrent_state_create(request, answer, &request->inputs[X],
+                                                  &request->inputs[Y], &request->inputs[LENGTHS]);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->trains = attributes->input_gradient != 0;
   const size_t buffers = state->cell == TDM_CELL_GRU ? 2 : 1;
@@ -210,7 +212,7 @@ tdm_status tdm_cuda_recurrent_gradient_prepare(const tdm_kernel_request *request
   return TDM_OK;
 }
 
-tdm_status tdm_cuda_recurrent_gradient_execute(const tdm_kernel_call *call) {
+template <class real> static tdm_status recurrent_gradient_execute(const tdm_kernel_call *call) {
   const recurrent_state *state = recurrent_of(call);
   const bool has_cells = state->cell == TDM_CELL_LSTM;
   const size_t state_bytes = recurrent_bytes(state, 1, state->hidden);
@@ -229,6 +231,11 @@ tdm_status tdm_cuda_recurrent_gradient_execute(const tdm_kernel_call *call) {
   if (has_cells) TDM_TRY(recurrent_copy(call, run.d_c, call->inputs[D_C_N], state_bytes));
   TDM_TRY(recurrent_copy(call, run.d_first, NULL, first_bytes));
   for (int64_t done = state->length - 1; done >= 0; done--)
-    TDM_TRY(step_back(call, &run, recurrent_time(state, done)));
-  return all_steps(call, &run);
+    TDM_TRY(step_back<real>(call, &run, recurrent_time(state, done)));
+  return all_steps<real>(call, &run);
 }
+
+KERNELS(recurrent_gradient,
+        KERNEL(TDM_OP_RNN_GRADIENT, recurrent_gradient_prepare, recurrent_gradient_execute<real>),
+        KERNEL(TDM_OP_LSTM_GRADIENT, recurrent_gradient_prepare, recurrent_gradient_execute<real>),
+        KERNEL(TDM_OP_GRU_GRADIENT, recurrent_gradient_prepare, recurrent_gradient_execute<real>))

@@ -1,13 +1,11 @@
 /* Sums and means over dimensions, and their gradient. x is seen as (a, b, c, d, e), its sums as (a,
  * c, e): b and d are the groups of dimensions that go. Where e is 1 a block takes a sum, else a
  * thread does. Invariant: every sum is taken in one order, which the shape alone decides. */
-#include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/reduce.h"
 
 struct reduce_state {
   int64_t sizes[5]; /* a, b, c, d, e */
   double divisor;
-  bool wide;
 };
 
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
@@ -29,7 +27,6 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   const int64_t terms = attributes->terms;
   state->divisor =
       attributes->mean != 0 ? (double)(terms != 0 ? terms : state->sizes[1] * state->sizes[3]) : 1;
-  state->wide = request->outputs[0].dtype == TDM_FLOAT64;
   return TDM_OK;
 }
 
@@ -83,13 +80,8 @@ template <class real> static tdm_status run_reduce(const tdm_kernel_call *call) 
                        sizes[3], sizes[4], state->divisor, sums);
 }
 
-tdm_status tdm_cuda_reduce_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status reduce_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   return prepare(request, answer, &request->inputs[0].shape);
-}
-
-tdm_status tdm_cuda_reduce_execute(const tdm_kernel_call *call) {
-  return static_cast<const reduce_state *>(call->state)->wide ? run_reduce<double>(call)
-                                                              : run_reduce<float>(call);
 }
 
 /* ---- Their gradient -------------------------------------------------------------------------- */
@@ -114,12 +106,10 @@ template <class real> static tdm_status run_gradient(const tdm_kernel_call *call
                        sizes[3], sizes[4], state->divisor, count);
 }
 
-tdm_status tdm_cuda_reduce_gradient_prepare(const tdm_kernel_request *request,
-                                            tdm_kernel_answer *answer) {
+static tdm_status reduce_gradient_prepare(const tdm_kernel_request *request,
+                                          tdm_kernel_answer *answer) {
   return prepare(request, answer, &request->outputs[0].shape);
 }
 
-tdm_status tdm_cuda_reduce_gradient_execute(const tdm_kernel_call *call) {
-  return static_cast<const reduce_state *>(call->state)->wide ? run_gradient<double>(call)
-                                                              : run_gradient<float>(call);
-}
+KERNELS(reduce, KERNEL(TDM_OP_REDUCE, reduce_prepare, run_reduce<real>),
+        KERNEL(TDM_OP_REDUCE_GRADIENT, reduce_gradient_prepare, run_gradient<real>))

@@ -1,13 +1,11 @@
 /* Single rows of a table copied out and in, as its copies on other devices are refreshed, or added.
  * Invariant: an index of -1 names no row; others are distinct, so no two threads write one element.
  */
-#include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/kernel.h"
 
 struct rows_state {
   int64_t elements; /* of the rows that move */
   int64_t dim;
-  bool wide;
 };
 
 static tdm_status prepare(const tdm_kernel_request *request, size_t indices,
@@ -16,7 +14,6 @@ static tdm_status prepare(const tdm_kernel_request *request, size_t indices,
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->dim = last_dim_of(&request->inputs[0]);
   state->elements = count_of(&request->inputs[indices]) * state->dim;
-  state->wide = request->inputs[0].dtype == TDM_FLOAT64;
   return TDM_OK;
 }
 
@@ -44,13 +41,8 @@ template <class real> static tdm_status run_take(const tdm_kernel_call *call) {
                        output_of<real>(call, 0), output_of<int64_t>(call, 1), state->elements);
 }
 
-tdm_status tdm_cuda_take_rows_prepare(const tdm_kernel_request *request,
-                                      tdm_kernel_answer *answer) {
+static tdm_status take_rows_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   return prepare(request, 1, answer);
-}
-
-tdm_status tdm_cuda_take_rows_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_take<double>(call) : run_take<float>(call);
 }
 
 /* ---- In -------------------------------------------------------------------------------------- */
@@ -67,28 +59,18 @@ static __global__ void put_rows(const real *values, const int64_t *indices, int6
   }
 }
 
-template <class real, bool adds>
-static tdm_status run_put(const tdm_kernel_call *call, const char *name) {
+template <class real, bool adds> static tdm_status run_put(const tdm_kernel_call *call) {
   const rows_state *state = state_of(call);
-  return kernel_launch(call, name, put_rows<real, adds>, blocks_for(state->elements), BLOCK,
-                       input_of<real>(call, 1), input_of<int64_t>(call, 2), state->dim,
-                       output_of<real>(call, 0), state->elements);
+  return kernel_launch(call, adds ? "add_rows" : "put_rows", put_rows<real, adds>,
+                       blocks_for(state->elements), BLOCK, input_of<real>(call, 1),
+                       input_of<int64_t>(call, 2), state->dim, output_of<real>(call, 0),
+                       state->elements);
 }
 
-tdm_status tdm_cuda_put_rows_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status rows_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   return prepare(request, 2, answer);
 }
 
-tdm_status tdm_cuda_put_rows_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_put<double, false>(call, "put_rows")
-                              : run_put<float, false>(call, "put_rows");
-}
-
-tdm_status tdm_cuda_add_rows_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, 2, answer);
-}
-
-tdm_status tdm_cuda_add_rows_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_put<double, true>(call, "add_rows")
-                              : run_put<float, true>(call, "add_rows");
-}
+KERNELS(row_copies, KERNEL(TDM_OP_TAKE_ROWS, take_rows_prepare, run_take<real>),
+        KERNEL(TDM_OP_PUT_ROWS, rows_prepare, (run_put<real, false>)),
+        KERNEL(TDM_OP_ADD_ROWS, rows_prepare, (run_put<real, true>)))

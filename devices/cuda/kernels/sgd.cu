@@ -1,13 +1,11 @@
 /* Stochastic gradient descent as torch.optim.SGD does it (its single-tensor form): weight decay,
  * momentum with dampening, Nesterov; and its plain form on the rows of a sparse gradient. */
-#include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/kernel.h"
 
 struct sgd_state {
   int64_t count; /* elements; of sgd_sparse: rows of the gradient */
   int64_t dim;   /* of a row, for sgd_sparse */
   tdm_sgd_attributes attributes;
-  bool wide;
 };
 
 static const sgd_state *state_of(const tdm_kernel_call *call) {
@@ -44,12 +42,11 @@ template <class real> static __global__ void set_initialized(real *initialized) 
   if (threadIdx.x == 0) *initialized = 1;
 }
 
-tdm_status tdm_cuda_sgd_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status sgd_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   sgd_state *state = state_create<sgd_state>(answer);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->inputs[0]);
   state->attributes = *static_cast<const tdm_sgd_attributes *>(request->attributes);
-  state->wide = request->inputs[0].dtype == TDM_FLOAT64;
   return TDM_OK;
 }
 
@@ -73,10 +70,6 @@ template <class real> static tdm_status run(const tdm_kernel_call *call) {
   return kernel_launch(call, "set_initialized", set_initialized<real>, 1, WARP, initialized);
 }
 
-tdm_status tdm_cuda_sgd_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run<double>(call) : run<float>(call);
-}
-
 /* ---- The rows of a sparse gradient ----------------------------------------------------------- */
 
 /* A block a row of the gradient. parameter: (rows, dim), gradient: (n, dim), indices: (n), distinct
@@ -92,13 +85,11 @@ static __global__ void sparse_step(real *parameter, const real *gradient, const 
   }
 }
 
-tdm_status tdm_cuda_sgd_sparse_prepare(const tdm_kernel_request *request,
-                                       tdm_kernel_answer *answer) {
+static tdm_status sgd_sparse_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   sgd_state *state = state_create<sgd_state>(answer);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->count = request->inputs[1].shape.dims[0];
   state->dim = last_dim_of(&request->inputs[0]);
-  state->wide = request->inputs[0].dtype == TDM_FLOAT64;
   return TDM_OK;
 }
 
@@ -110,6 +101,5 @@ template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) 
                        input_of<int64_t>(call, 3), state->dim, (real)call->scalars->learning_rate);
 }
 
-tdm_status tdm_cuda_sgd_sparse_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_sparse<double>(call) : run_sparse<float>(call);
-}
+KERNELS(sgd, KERNEL(TDM_OP_SGD, sgd_prepare, run<real>),
+        KERNEL(TDM_OP_SGD_SPARSE, sgd_sparse_prepare, run_sparse<real>))

@@ -1,6 +1,5 @@
 /* Kernels that move elements and compute nothing: select, its gradient, and the exchange of the
  * first two dimensions. They go by words of the elements' size. */
-#include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/kernel.h"
 
 /* A tensor seen as (outer, size, inner). */
@@ -10,7 +9,6 @@ struct shape_state {
   int64_t inner;
   int64_t outer;
   int64_t index;
-  bool wide; /* elements of 8 bytes */
 };
 
 static const shape_state *state_of(const tdm_kernel_call *call) {
@@ -18,7 +16,7 @@ static const shape_state *state_of(const tdm_kernel_call *call) {
 }
 
 /* whole: the tensor that has the dimension. */
-static tdm_status select_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+static tdm_status prepare_select(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                  const tdm_spec *whole) {
   const tdm_select_attributes *attributes =
       static_cast<const tdm_select_attributes *>(request->attributes);
@@ -29,7 +27,6 @@ static tdm_status select_prepare(const tdm_kernel_request *request, tdm_kernel_a
   state->size = whole->shape.dims[dimension];
   state->inner = dims_product(whole, dimension + 1, whole->shape.rank);
   state->index = attributes->index < 0 ? attributes->index + state->size : attributes->index;
-  state->wide = tdm_dtype_bytes(whole->dtype) == 8;
   return TDM_OK;
 }
 
@@ -51,12 +48,8 @@ template <class word> static tdm_status run_select(const tdm_kernel_call *call) 
                        state->index, state->count);
 }
 
-tdm_status tdm_cuda_select_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return select_prepare(request, answer, &request->inputs[0]);
-}
-
-tdm_status tdm_cuda_select_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_select<uint64_t>(call) : run_select<uint32_t>(call);
+static tdm_status select_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  return prepare_select(request, answer, &request->inputs[0]);
 }
 
 /* d_out: (outer, inner), d_x: (outer, size, inner). */
@@ -76,14 +69,9 @@ template <class word> static tdm_status run_select_gradient(const tdm_kernel_cal
                        state->inner, state->index, state->count);
 }
 
-tdm_status tdm_cuda_select_gradient_prepare(const tdm_kernel_request *request,
-                                            tdm_kernel_answer *answer) {
-  return select_prepare(request, answer, &request->outputs[0]);
-}
-
-tdm_status tdm_cuda_select_gradient_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run_select_gradient<uint64_t>(call)
-                              : run_select_gradient<uint32_t>(call);
+static tdm_status select_gradient_prepare(const tdm_kernel_request *request,
+                                          tdm_kernel_answer *answer) {
+  return prepare_select(request, answer, &request->outputs[0]);
 }
 
 /* ---- Exchange of two dimensions -------------------------------------------------------------- */
@@ -94,7 +82,6 @@ struct exchange_state {
   int64_t middle;
   int64_t columns;
   int64_t inner;
-  bool wide;
 };
 
 /* x: (outer, rows, middle, columns, inner), out: (outer, columns, middle, rows, inner). */
@@ -123,7 +110,6 @@ static tdm_status prepare_exchange(const tdm_kernel_request *request, tdm_kernel
   state->middle = dims_product(x, first + 1, second);
   state->columns = x->shape.dims[second];
   state->inner = dims_product(x, second + 1, x->shape.rank);
-  state->wide = tdm_dtype_bytes(x->dtype) == 8;
   return TDM_OK;
 }
 
@@ -134,27 +120,22 @@ template <class word> static tdm_status run_exchange(const tdm_kernel_call *call
                        state->middle, state->columns, state->inner, state->count);
 }
 
-static tdm_status execute_exchange(const tdm_kernel_call *call) {
-  return static_cast<const exchange_state *>(call->state)->wide ? run_exchange<uint64_t>(call)
-                                                                : run_exchange<uint32_t>(call);
-}
-
-tdm_status tdm_cuda_swap_first_dimensions_prepare(const tdm_kernel_request *request,
-                                                  tdm_kernel_answer *answer) {
+static tdm_status swap_first_dimensions_prepare(const tdm_kernel_request *request,
+                                                tdm_kernel_answer *answer) {
   return prepare_exchange(request, answer, 0, 1);
 }
 
-tdm_status tdm_cuda_swap_first_dimensions_execute(const tdm_kernel_call *call) {
-  return execute_exchange(call);
-}
-
-tdm_status tdm_cuda_transpose_prepare(const tdm_kernel_request *request,
-                                      tdm_kernel_answer *answer) {
+static tdm_status transpose_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   const tdm_transpose_attributes *attributes =
       static_cast<const tdm_transpose_attributes *>(request->attributes);
   return prepare_exchange(request, answer, attributes->first, attributes->second);
 }
 
-tdm_status tdm_cuda_transpose_execute(const tdm_kernel_call *call) {
-  return execute_exchange(call);
-}
+TYPED_KERNELS(shape, KERNEL_OF_NUMBERS(TDM_OP_SELECT, select_prepare, run_select),
+              KERNEL_OF(TDM_FLOAT32, TDM_OP_SELECT_GRADIENT, select_gradient_prepare,
+                        run_select_gradient<uint32_t>, 0),
+              KERNEL_OF(TDM_FLOAT64, TDM_OP_SELECT_GRADIENT, select_gradient_prepare,
+                        run_select_gradient<uint64_t>, 0),
+              KERNEL_OF_NUMBERS(TDM_OP_SWAP_FIRST_DIMENSIONS, swap_first_dimensions_prepare,
+                                run_exchange),
+              KERNEL_OF_NUMBERS(TDM_OP_TRANSPOSE, transpose_prepare, run_exchange))

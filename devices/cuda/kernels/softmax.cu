@@ -1,14 +1,12 @@
 /* Softmax and log-softmax along any dimension, and their gradients. A tensor is seen as (outer,
  * size, inner): where inner is 1 a block takes a row, else a thread takes a column. Invariant:
  * every row is reduced in one order, which its size alone decides. */
-#include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/softmax.h"
 
 struct softmax_state {
   int64_t outer;
   int64_t size;
   int64_t inner;
-  bool wide;
 };
 
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
@@ -21,7 +19,6 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   state->outer = dims_product(spec, 0, scalar ? 0 : attributes->dimension);
   state->size = scalar ? 1 : spec->shape.dims[attributes->dimension];
   state->inner = dims_product(spec, attributes->dimension + 1, spec->shape.rank);
-  state->wide = spec->dtype == TDM_FLOAT64;
   return TDM_OK;
 }
 
@@ -114,17 +111,7 @@ template <class real, bool logarithm> static tdm_status run_gradient(const tdm_k
                        blocks_for(columns), BLOCK, d_y, y, d_x, state->size, state->inner, columns);
 }
 
-#define KERNEL(name, run, logarithm)                                                               \
-  tdm_status tdm_cuda_##name##_prepare(const tdm_kernel_request *request,                          \
-                                       tdm_kernel_answer *answer) {                                \
-    return prepare(request, answer);                                                               \
-  }                                                                                                \
-  tdm_status tdm_cuda_##name##_execute(const tdm_kernel_call *call) {                              \
-    return static_cast<const softmax_state *>(call->state)->wide ? run<double, logarithm>(call)    \
-                                                                 : run<float, logarithm>(call);    \
-  }
-
-KERNEL(softmax, run, false)
-KERNEL(log_softmax, run, true)
-KERNEL(softmax_gradient, run_gradient, false)
-KERNEL(log_softmax_gradient, run_gradient, true)
+KERNELS(softmax, KERNEL(TDM_OP_SOFTMAX, prepare, (run<real, false>)),
+        KERNEL(TDM_OP_LOG_SOFTMAX, prepare, (run<real, true>)),
+        KERNEL(TDM_OP_SOFTMAX_GRADIENT, prepare, (run_gradient<real, false>)),
+        KERNEL(TDM_OP_LOG_SOFTMAX_GRADIENT, prepare, (run_gradient<real, true>)))

@@ -1,25 +1,22 @@
 """The kernels' sources, one a family: nvcc and the tests' emulation compile the same list."""
 
 KERNEL_SOURCES = [
-    "activations.cu",
-    "activations_of_input.cu",
     "adagrad.cu",
     "adam.cu",
     "along.cu",
     "attention.cu",
     "attention_gradient.cu",
     "batch_norm.cu",
-    "binary.cu",
     "cast.cu",
-    "choice.cu",
+    "compare.cu",
     "convolution.cu",
     "cross_entropy.cu",
     "dropout.cu",
     "elementwise.cu",
     "embedding.cu",
     "embedding_bag.cu",
-    "functions.cu",
     "fused.cu",
+    "integers.cu",
     "interaction.cu",
     "layer_norm.cu",
     "linear.cu",
@@ -42,17 +39,14 @@ KERNEL_SOURCES = [
     "shape.cu",
     "softmax.cu",
     "sparse_add.cu",
+    "where.cu",
 ]
 
 # Formulas that also run fused: contracted into multiply-adds here and not there, or over the border
 # of two members, they would give other bits. These kernels wait for memory, not for arithmetic.
 UNCONTRACTED_SOURCES = [
-    "activations.cu",
-    "activations_of_input.cu",
-    "binary.cu",
-    "choice.cu",
     "dropout.cu",
     "elementwise.cu",
-    "functions.cu",
     "fused.cu",
+    "where.cu",
 ]

@@ -6,7 +6,6 @@ struct sparse_add_state {
   int64_t count_a; /* capacities */
   int64_t count_b;
   int64_t dim;
-  bool wide;
   segments_plan plan;
 };
 
@@ -14,14 +13,12 @@ static const sparse_add_state *state_of(const tdm_kernel_call *call) {
   return static_cast<const sparse_add_state *>(call->state);
 }
 
-tdm_status tdm_cuda_sparse_add_prepare(const tdm_kernel_request *request,
-                                       tdm_kernel_answer *answer) {
+static tdm_status sparse_add_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   sparse_add_state *state = state_create<sparse_add_state>(answer);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->count_a = request->inputs[0].shape.dims[0];
   state->count_b = request->inputs[3].shape.dims[0];
   state->dim = last_dim_of(&request->inputs[0]);
-  state->wide = request->inputs[0].dtype == TDM_FLOAT64;
   state->plan = tdm_cuda_segments_plan(state->count_a + state->count_b);
   answer->workspace_bytes = tdm_cuda_segments_bytes(&state->plan);
   return TDM_OK;
@@ -83,6 +80,4 @@ template <class real> static tdm_status run(const tdm_kernel_call *call) {
                        plan->count, plan->shift, state->dim, output_of<real>(call, 0));
 }
 
-tdm_status tdm_cuda_sparse_add_execute(const tdm_kernel_call *call) {
-  return state_of(call)->wide ? run<double>(call) : run<float>(call);
-}
+KERNELS(sparse_add, KERNEL(TDM_OP_SPARSE_ADD, sparse_add_prepare, run<real>))

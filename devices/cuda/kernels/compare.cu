@@ -1,0 +1,54 @@
+/* Comparisons of numbers of any dtype, of operands that are broadcast to one shape. Invariant: an
+ * element of the result, 0 or 1, depends on one element of each operand alone. */
+#include "devices/cuda/kernels/broadcast.h"
+#include "devices/cuda/kernels/elements.h"
+
+struct compare_state {
+  broadcast_state shape;
+  tdm_dtype dtype; /* of the operands */
+  int comparison;  /* tdm_comparison */
+  double value;    /* what stands for b */
+};
+
+static tdm_status compare_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  compare_state *state = state_create<compare_state>(answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  broadcast_prepare(request, 2, &state->shape);
+  state->dtype = request->inputs[0].dtype;
+  const tdm_compare_attributes *attributes =
+      static_cast<const tdm_compare_attributes *>(request->attributes);
+  state->comparison = (int)attributes->comparison;
+  state->value = attributes->value;
+  return TDM_OK;
+}
+
+/* out: (sizes), count in all; a and b lack the dimensions that they repeat; b
+ * may be NULL: value. */
+template <class number>
+static __global__ void compare(const number *a, const number *b, uint8_t *out, int comparison,
+                               number value, broadcast_sizes sizes, int64_t count) {
+  EACH_ELEMENT(i, count) {
+    int64_t at[2];
+    find_places<2>(i, sizes, at);
+    out[i] = holds(comparison, a[at[0]], b != NULL ? b[at[1]] : value);
+  }
+}
+
+template <class number> static tdm_status run(const tdm_kernel_call *call) {
+  const compare_state *state = static_cast<const compare_state *>(call->state);
+  return kernel_launch(call, "compare", compare<number>, blocks_for(state->shape.count), BLOCK,
+                       input_of<number>(call, 0), input_of<number>(call, 1),
+                       output_of<uint8_t>(call, 0), state->comparison, (number)state->value,
+                       state->shape.sizes, state->shape.count);
+}
+
+static tdm_status compare_execute(const tdm_kernel_call *call) {
+  const tdm_dtype dtype = static_cast<const compare_state *>(call->state)->dtype;
+#define RUN_PRECISION(real, number, ...)                                                           \
+  if (dtype == number) return run<real>(call);
+  TDM_CUDA_PRECISIONS(RUN_PRECISION)
+  return dtype == TDM_INT32 ? run<int32_t>(call) : run<int64_t>(call);
+}
+
+TYPED_KERNELS(compare, KERNEL_OF(TDM_BOOL, TDM_OP_COMPARE, compare_prepare, compare_execute,
+                                 ELEMENT_COMPARE))

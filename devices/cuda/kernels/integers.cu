@@ -1,0 +1,31 @@
+/* Sums of integers, of operands that are broadcast to one shape. Invariant: they wrap on overflow,
+ * as unsigned sums do. */
+#include "devices/cuda/kernels/broadcast.h"
+
+static tdm_status add_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  broadcast_state *state = state_create<broadcast_state>(answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  broadcast_prepare(request, 2, state);
+  return TDM_OK;
+}
+
+/* out: (sizes), count in all; a and b lack the dimensions that they repeat. */
+template <class number>
+static __global__ void add(const number *a, const number *b, number *out, broadcast_sizes sizes,
+                           int64_t count) {
+  EACH_ELEMENT(i, count) {
+    int64_t at[2];
+    find_places<2>(i, sizes, at);
+    out[i] = a[at[0]] + b[at[1]];
+  }
+}
+
+template <class number> static tdm_status run(const tdm_kernel_call *call) {
+  const broadcast_state *state = static_cast<const broadcast_state *>(call->state);
+  return kernel_launch(call, "add_integers", add<number>, blocks_for(state->count), BLOCK,
+                       input_of<number>(call, 0), input_of<number>(call, 1),
+                       output_of<number>(call, 0), state->sizes, state->count);
+}
+
+TYPED_KERNELS(integers, KERNEL_OF(TDM_INT32, TDM_OP_ADD, add_prepare, run<uint32_t>, 0),
+              KERNEL_OF(TDM_INT64, TDM_OP_ADD, add_prepare, run<uint64_t>, 0))

@@ -1,0 +1,42 @@
+/* The choice between two numbers by a condition, of operands that are broadcast to one shape.
+ * Invariant: an element of the result is one of an operand's, or the value that stands for one
+ * that is absent. */
+#include "devices/cuda/kernels/broadcast.h"
+#include "devices/cuda/kernels/elements.h"
+
+struct where_state {
+  broadcast_state shape;
+  double value; /* what stands for an absent operand */
+};
+
+static tdm_status where_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  where_state *state = state_create<where_state>(answer);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  broadcast_prepare(request, 3, &state->shape);
+  state->value = static_cast<const tdm_where_attributes *>(request->attributes)->value;
+  return TDM_OK;
+}
+
+/* out: (sizes), count in all; the others lack the dimensions that they repeat, and a and b may be
+ * NULL: value. */
+template <class real>
+static __global__ void where(const uint8_t *condition, const real *a, const real *b, real *out,
+                             real value, broadcast_sizes sizes, int64_t count) {
+  EACH_ELEMENT(i, count) {
+    int64_t at[3];
+    find_places<3>(i, sizes, at);
+    const bool first = condition[at[0]] != 0;
+    const real *from = first ? a : b;
+    out[i] = from != NULL ? from[at[first ? 1 : 2]] : value;
+  }
+}
+
+template <class real> static tdm_status run(const tdm_kernel_call *call) {
+  const where_state *state = static_cast<const where_state *>(call->state);
+  return kernel_launch(call, "where", where<real>, blocks_for(state->shape.count), BLOCK,
+                       input_of<uint8_t>(call, 0), input_of<real>(call, 1), input_of<real>(call, 2),
+                       output_of<real>(call, 0), (real)state->value, state->shape.sizes,
+                       state->shape.count);
+}
+
+KERNELS(where, ELEMENT_KERNEL(TDM_OP_WHERE, where_prepare, run<real>, ELEMENT_WHERE))

@@ -63,9 +63,9 @@ static adam_job job_of(const tdm_adam_attributes *attributes, double rate, doubl
 }
 
 static tdm_status adam_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  adam_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  adam_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->count = tdm_cpu_count(&request->inputs[0]);
+  state->count = count_of(&request->inputs[0]);
   state->attributes = *(const tdm_adam_attributes *)request->attributes;
   state->splits = answer->splits =
       tdm_cpu_splits(request, (double)state->count * sizeof(real) / 4.0);
@@ -129,10 +129,10 @@ static void rows_range(void *user, int64_t begin, int64_t end) {
 
 static tdm_status adam_sparse_prepare(const tdm_kernel_request *request,
                                       tdm_kernel_answer *answer) {
-  adam_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  adam_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->dim = tdm_cpu_last_dim(&request->inputs[0]);
-  state->count = tdm_cpu_count(&request->inputs[2]);
+  state->dim = last_dim_of(&request->inputs[0]);
+  state->count = count_of(&request->inputs[2]);
   state->splits = answer->splits =
       tdm_cpu_splits(request, (double)state->count * (30.0 + (double)state->dim / 1.5));
   state->attributes = *(const tdm_adam_attributes *)request->attributes;

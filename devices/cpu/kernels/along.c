@@ -20,15 +20,15 @@ typedef struct along_state {
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                           const tdm_spec *x) {
   const tdm_along_attributes *attributes = request->attributes;
-  along_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  along_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->outer = tdm_cpu_dims_product(x, 0, attributes->dimension);
+  state->outer = dims_product(x, 0, attributes->dimension);
   state->size = x->shape.dims[attributes->dimension];
-  state->inner = tdm_cpu_dims_product(x, attributes->dimension + 1, x->shape.rank);
-  state->column_tasks = tdm_cpu_chunks(state->inner, COLUMNS);
+  state->inner = dims_product(x, attributes->dimension + 1, x->shape.rank);
+  state->column_tasks = chunks_of(state->inner, COLUMNS);
   state->least = attributes->least != 0;
   state->reverse = attributes->reverse != 0;
-  state->splits = answer->splits = tdm_cpu_splits(request, (double)tdm_cpu_count(x) / 2);
+  state->splits = answer->splits = tdm_cpu_splits(request, (double)count_of(x) / 2);
   return TDM_OK;
 }
 
@@ -53,7 +53,7 @@ static place place_of(const along_state *state, int64_t task) {
   const int64_t outer = task / state->column_tasks, column = task % state->column_tasks * COLUMNS;
   return (place){.in = outer * state->size * state->inner + column,
                  .out = outer * state->inner + column,
-                 .columns = tdm_cpu_min(state->inner - column, COLUMNS)};
+                 .columns = lesser_of(state->inner - column, COLUMNS)};
 }
 
 /* ---- Extremes -------------------------------------------------------------------------------- */

@@ -53,7 +53,7 @@ static void add_values(const forward_job *job, const attention_block *block, con
   const real *v = job->of.v + attention_row(state, block, state->keys, block->first_key, width);
   _Alignas(64) real sums[QUERIES * WIDTHS];
   for (int64_t first = 0; first < width; first += WIDTHS) {
-    const int64_t columns = tdm_cpu_min(width - first, WIDTHS);
+    const int64_t columns = lesser_of(width - first, WIDTHS);
     const matrix values = {v + first, stride, false};
     product_direct(block->rows, block->columns, columns, values, 0, columns, scores, KEYS, NULL,
                    sums, columns);
@@ -76,9 +76,9 @@ static void attend(const forward_job *job, attention_block *block) {
     row_zero(y + i * stride, width);
   }
   const int64_t last = block->first_query + block->rows; /* keys that a causal block sees */
-  const int64_t keys = state->causal ? tdm_cpu_min(last, state->keys) : state->keys;
+  const int64_t keys = state->causal ? lesser_of(last, state->keys) : state->keys;
   for (block->first_key = 0; block->first_key < keys; block->first_key += KEYS) {
-    block->columns = tdm_cpu_min(keys - block->first_key, KEYS);
+    block->columns = lesser_of(keys - block->first_key, KEYS);
     attention_scores(&job->of, block, scores);
     for (int64_t i = 0; i < block->rows; i++)
       take_row(job, block, &so_far, i, scores + i * KEYS, y + i * stride);
@@ -95,19 +95,19 @@ static void attend(const forward_job *job, attention_block *block) {
 static void forward_range(void *user, int64_t begin, int64_t end) {
   const forward_job *job = user;
   const attention_state *state = job->of.state;
-  const int64_t blocks = tdm_cpu_chunks(state->queries, QUERIES);
+  const int64_t blocks = chunks_of(state->queries, QUERIES);
   for (int64_t task = begin; task < end; task++) {
     attention_block block = {.batch = task / blocks / state->heads,
                              .head = task / blocks % state->heads,
                              .first_query = task % blocks * QUERIES};
-    block.rows = tdm_cpu_min(state->queries - block.first_query, QUERIES);
+    block.rows = lesser_of(state->queries - block.first_query, QUERIES);
     attend(job, &block);
   }
 }
 
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                           bool drops) {
-  attention_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  attention_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   attention_state_read(state, request, &request->inputs[0], &request->inputs[2], 4);
   state->drops = drops && state->threshold > 0;
@@ -129,7 +129,7 @@ static tdm_status execute(const tdm_kernel_call *call) {
                             .step = (uint32_t)call->scalars->step},
                      .y = call->outputs[0],
                      .log_sums = call->outputs[1]};
-  const int64_t tasks = state->batch * state->heads * tdm_cpu_chunks(state->queries, QUERIES);
+  const int64_t tasks = state->batch * state->heads * chunks_of(state->queries, QUERIES);
   tdm_team_run(state->splits ? call->team : NULL, tasks, 1, forward_range, &job);
   return TDM_OK;
 }

@@ -73,7 +73,7 @@ static void add_queries(const gradient_job *job, const attention_block *block,
   const real *k = job->of.k + attention_row(state, block, state->keys, block->first_key, dim);
   real *d_q = job->d_q + attention_row(state, block, state->queries, block->first_query, dim);
   for (int64_t first = 0; first < dim; first += WIDTHS) {
-    const int64_t columns = tdm_cpu_min(dim - first, WIDTHS);
+    const int64_t columns = lesser_of(dim - first, WIDTHS);
     const matrix keys = {k + first, stride, false};
     product_direct(block->rows, block->columns, columns, keys, 0, columns, memory->slopes, KEYS,
                    NULL, memory->sums, columns);
@@ -118,10 +118,10 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
     zero_rows(job->d_v + attention_row(state, &block, state->keys, 0, width), state->keys,
               heads * width, width);
     for (; block.first_key < state->keys; block.first_key += KEYS) {
-      block.columns = tdm_cpu_min(state->keys - block.first_key, KEYS);
+      block.columns = lesser_of(state->keys - block.first_key, KEYS);
       block.first_query = state->causal ? block.first_key / QUERIES * QUERIES : 0;
       for (; block.first_query < state->queries; block.first_query += QUERIES) {
-        block.rows = tdm_cpu_min(state->queries - block.first_query, QUERIES);
+        block.rows = lesser_of(state->queries - block.first_query, QUERIES);
         take_block(job, &block, &memory);
       }
     }
@@ -130,7 +130,7 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
 
 static tdm_status attention_gradient_prepare(const tdm_kernel_request *request,
                                              tdm_kernel_answer *answer) {
-  attention_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  attention_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   attention_state_read(state, request, &request->inputs[1], &request->inputs[3], 7);
   state->drops = state->threshold > 0;

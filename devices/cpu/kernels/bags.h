@@ -54,18 +54,18 @@ static inline bag_state *bag_state_create(const tdm_kernel_request *request,
                                           const tdm_spec *y) {
   const tdm_embedding_bag_attributes *attributes = request->attributes;
   const tdm_spec *list = &request->inputs[ids];
-  bag_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  bag_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return NULL;
   state->bags = y->shape.dims[0];
   state->dim = y->shape.dims[1];
-  state->count = tdm_cpu_count(list);
+  state->count = count_of(list);
   state->length = list->shape.rank == 2 ? list->shape.dims[1] : 0;
   state->rows = attributes->rows;
   state->padding = attributes->padding_index;
   state->mean = attributes->mean != 0;
   state->wide = list->dtype == TDM_INT64;
   if (request->inputs[ids + 1].dtype != TDM_DTYPE_NONE) {
-    state->offset_count = tdm_cpu_count(&request->inputs[ids + 1]);
+    state->offset_count = count_of(&request->inputs[ids + 1]);
     state->wide_offsets = request->inputs[ids + 1].dtype == TDM_INT64;
   }
   return state;

@@ -18,15 +18,15 @@ typedef struct norm_state {
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                           const tdm_spec *x) {
   const tdm_batch_norm_attributes *attributes = request->attributes;
-  norm_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  norm_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->n = x->shape.dims[0];
   state->channels = x->shape.rank > 1 ? x->shape.dims[1] : 0;
-  state->inner = tdm_cpu_dims_product(x, 2, x->shape.rank);
+  state->inner = dims_product(x, 2, x->shape.rank);
   state->epsilon = attributes->epsilon;
   state->momentum = attributes->momentum;
   state->splits = answer->splits =
-      tdm_cpu_splits(request, (double)tdm_cpu_count(x) * sizeof(real) / 8.0);
+      tdm_cpu_splits(request, (double)count_of(x) * sizeof(real) / 8.0);
   return TDM_OK;
 }
 
@@ -35,7 +35,7 @@ static tdm_status run(const tdm_kernel_call *call,
                       void (*range)(void *call, int64_t begin, int64_t end)) {
   const norm_state *state = call->state;
   const bool columns = state->inner == 1;
-  const int64_t tasks = columns ? tdm_cpu_chunks(state->channels, LANES) : state->channels;
+  const int64_t tasks = columns ? chunks_of(state->channels, LANES) : state->channels;
   tdm_team_run(state->splits ? call->team : NULL, tasks, columns ? 4 : 1, range, (void *)call);
   return TDM_OK;
 }
@@ -82,7 +82,7 @@ static void evaluate_range(void *user, int64_t begin, int64_t end) {
   real *y = call->outputs[0];                                        /* (n, channels, inner) */
   if (state->inner == 1) {
     begin *= LANES;
-    end = tdm_cpu_min(end * LANES, state->channels);
+    end = lesser_of(end * LANES, state->channels);
   }
   for (int64_t channel = begin; channel < end; channel += state->inner == 1 ? LANES : 1) {
     const int64_t lanes = state->inner == 1 ? state->channels - channel : 1;
@@ -209,7 +209,7 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
   const norm_state *state = call->state;
   if (state->inner == 1) {
     begin *= LANES;
-    end = tdm_cpu_min(end * LANES, state->channels);
+    end = lesser_of(end * LANES, state->channels);
   }
   for (int64_t channel = begin; channel < end; channel++)
     gradient_of_channel(call, channel);
@@ -229,9 +229,9 @@ static tdm_status batch_norm_gradient_execute(const tdm_kernel_call *call) {
 static tdm_status batch_norm_statistics_prepare(const tdm_kernel_request *request,
                                                 tdm_kernel_answer *answer) {
   const tdm_batch_norm_attributes *attributes = request->attributes;
-  norm_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  norm_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->channels = tdm_cpu_count(&request->inputs[0]);
+  state->channels = count_of(&request->inputs[0]);
   state->momentum = attributes->momentum;
   return TDM_OK;
 }

@@ -110,7 +110,7 @@ static tdm_status cast_part(const tdm_kernel_call *call, int64_t begin, int64_t 
   const cast_state *state = call->state;
   const size_t from_bytes = tdm_dtype_bytes(state->from), to_bytes = tdm_dtype_bytes(state->to);
   for (int64_t i = begin; i < end; i += BLOCK) {
-    const int64_t count = tdm_cpu_min(end - i, BLOCK);
+    const int64_t count = lesser_of(end - i, BLOCK);
     const char *from = (const char *)call->inputs[0] + (size_t)i * from_bytes;
     char *to = (char *)call->outputs[0] + (size_t)i * to_bytes;
     if (tdm_dtype_is_floating(state->from)) {
@@ -127,9 +127,9 @@ static tdm_status cast_part(const tdm_kernel_call *call, int64_t begin, int64_t 
 }
 
 static tdm_status cast_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  cast_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  cast_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->count = tdm_cpu_count(&request->outputs[0]);
+  state->count = count_of(&request->outputs[0]);
   state->from = request->inputs[0].dtype;
   state->to = request->outputs[0].dtype;
   state->splits = answer->splits = tdm_cpu_splits(request, (double)state->count);

@@ -11,7 +11,7 @@
 
 size_t channel_padded_bytes(const channel_plan *plan, int64_t in) {
   const int64_t count = in * plan->padded_rows * plan->lines * plan->width + LANES;
-  return tdm_cpu_aligned((size_t)count * sizeof(real));
+  return aligned_bytes((size_t)count * sizeof(real));
 }
 
 /* How the columns of one line of padded lie in a row of x: element c is column first + c * step,
@@ -25,8 +25,8 @@ typedef struct line_span {
 static line_span span_of_line(const channel_plan *plan, int64_t first) {
   const int64_t step = plan->step[1], left = plan->size[1] - first;
   line_span span = {.first = first};
-  if (first < 0) span.begin = tdm_cpu_min(tdm_cpu_chunks(-first, step), plan->width);
-  if (left > 0) span.end = tdm_cpu_min(tdm_cpu_chunks(left, step), plan->width);
+  if (first < 0) span.begin = lesser_of(chunks_of(-first, step), plan->width);
+  if (left > 0) span.end = lesser_of(chunks_of(left, step), plan->width);
   if (span.end < span.begin) span.end = span.begin;
   return span;
 }
@@ -128,9 +128,9 @@ static __attribute__((noinline)) void store_tile(const tile_job *job, int64_t wi
   const int64_t plane = job->plan->out_size[0] * job->plan->out_size[1];
   const int64_t apart = job->plan->apart[1];
   for (int64_t v = 0; v < vectors; v++) {
-    const int64_t channels = tdm_cpu_min(job->channels - v * LANES, LANES);
+    const int64_t channels = lesser_of(job->channels - v * LANES, LANES);
     for (int64_t first = 0; first < windows; first += LANES) {
-      const int64_t count = tdm_cpu_min(windows - first, LANES);
+      const int64_t count = lesser_of(windows - first, LANES);
       vec rows[LANES];
       for (int64_t p = 0; p < LANES; p++)
         rows[p] = p < count ? sums[first + p][v] : (vec){0};
@@ -274,7 +274,7 @@ static void tiles_of_windows(tile_job *job, const channel_phase *phase, const re
                              int64_t band) {
   const channel_plan *plan = job->plan;
   const int64_t first = band * plan->rows;
-  const int64_t end = tdm_cpu_min(phase->windows[0], first + plan->rows);
+  const int64_t end = lesser_of(phase->windows[0], first + plan->rows);
   int64_t lines, width;
   for (int64_t row = first; row < end; row += lines) {
     const real *x = padded + (row - first) * job->x_line;
@@ -283,7 +283,7 @@ static void tiles_of_windows(tile_job *job, const channel_phase *phase, const re
     skip_zeros(job, phase, row, lines);
     for (int64_t column = 0; column < phase->windows[1]; column += width) {
       const int64_t left = phase->windows[1] - column;
-      width = tdm_cpu_chunks(left, tdm_cpu_chunks(left, WIDE));
+      width = chunks_of(left, chunks_of(left, WIDE));
       fetch_next(job);
       tile_of_any_size(lines, width, job, x + column, to + column * plan->apart[1]);
     }
@@ -297,10 +297,10 @@ static void find_next(const channel_plan *plan, const real *x, int64_t band, til
   const bool last = band + 1 == plan->bands;
   const int64_t top = last ? 0 : (band + 1) * plan->rows * plan->step[0] + plan->lowest[0];
   const int64_t seen = last ? 0 : top + plan->reach[0];
-  const int64_t first = tdm_cpu_min(seen > 0 ? seen : 0, height);
-  const int64_t end = tdm_cpu_min(top + plan->padded_rows, height);
+  const int64_t first = lesser_of(seen > 0 ? seen : 0, height);
+  const int64_t end = lesser_of(top + plan->padded_rows, height);
   job->ahead = x + (last ? plan->in * height * width : first * width) - CACHE_LINE;
-  job->ahead_lines = tdm_cpu_chunks((end > first ? end - first : 0) * width, CACHE_LINE);
+  job->ahead_lines = chunks_of((end > first ? end - first : 0) * width, CACHE_LINE);
 }
 
 void channel_band(const channel_plan *plan, int64_t first, int64_t end, const real *packed,
@@ -313,7 +313,7 @@ void channel_band(const channel_plan *plan, int64_t first, int64_t end, const re
   find_next(plan, images->x + (images->count - 1) * images->x_step, band, &job);
   for (int64_t channel = first * CHANNEL_TILE; channel < end * CHANNEL_TILE && channel < plan->out;
        channel += CHANNEL_TILE) {
-    job.channels = tdm_cpu_min(plan->out - channel, CHANNEL_TILE);
+    job.channels = lesser_of(plan->out - channel, CHANNEL_TILE);
     for (int v = 0; v < VECTORS && bias != NULL; v++) {
       const int64_t left = job.channels - v * LANES;
       job.start[v] = vec_load_first(bias + channel + v * LANES, left > 0 ? left : 0);

@@ -18,14 +18,13 @@ void channel_plan_gradient(channel_plan *plan, const channel_windows *of) {
 
 /* What channel_gradient's memory holds, one behind the other. */
 static size_t turned_bytes(const channel_plan *plan) {
-  return tdm_cpu_aligned((size_t)(plan->rows * plan->out_size[1] * CHANNEL_TILE) * sizeof(real)) *
+  return aligned_bytes((size_t)(plan->rows * plan->out_size[1] * CHANNEL_TILE) * sizeof(real)) *
          (size_t)plan->set_images;
 }
 
 size_t channel_gradient_bytes(const channel_plan *plan, int64_t tiles, int64_t columns) {
-  const size_t sums_bytes =
-      tdm_cpu_aligned((size_t)(tiles * columns * CHANNEL_TILE) * sizeof(real));
-  const int64_t in = tdm_cpu_min(plan->in, (columns - 1) / plan->taps + 2); /* at most */
+  const size_t sums_bytes = aligned_bytes((size_t)(tiles * columns * CHANNEL_TILE) * sizeof(real));
+  const int64_t in = lesser_of(plan->in, (columns - 1) / plan->taps + 2); /* at most */
   return (size_t)plan->set_images * channel_padded_bytes(plan, in) + turned_bytes(plan) +
          sums_bytes;
 }
@@ -132,7 +131,7 @@ static void add_band(tile_job *job, const channel_part *part, int64_t out, real 
   int64_t count;
   for (int64_t column = 0; column < part->columns; column += count) {
     const int64_t left = part->columns - column;
-    count = tdm_cpu_chunks(left, tdm_cpu_chunks(left, COLUMNS));
+    count = chunks_of(left, chunks_of(left, COLUMNS));
     for (int64_t c = 0; c < count; c++) {
       const int64_t at = skipped + column + c;
       job->offsets[c] = at / plan->taps * plane + plan->offsets[at % plan->taps];
@@ -173,13 +172,13 @@ static void add_set(tile_job *job, const channel_part *part, int64_t in, const c
   const channel_plan *plan = job->plan;
   const int64_t pixels = plan->out_size[0] * plan->out_size[1];
   const int64_t first = band * plan->rows * plan->out_size[1];
-  job->rows = tdm_cpu_min(plan->windows[0] - band * plan->rows, plan->rows);
+  job->rows = lesser_of(plan->windows[0] - band * plan->rows, plan->rows);
   const int64_t count = job->rows * plan->out_size[1];
   for (int64_t image = 0; image < job->images; image++)
     channel_pad(plan, in, set->x + image * set->x_step, band,
                 memory->padded + image * job->padded_step);
   for (int64_t channel = 0; channel < part->out; channel += CHANNEL_TILE) {
-    const int64_t out = tdm_cpu_min(part->out - channel, CHANNEL_TILE);
+    const int64_t out = lesser_of(part->out - channel, CHANNEL_TILE);
     const int64_t turned_step = count * (out > LANES ? CHANNEL_TILE : LANES);
     for (int64_t image = 0; image < job->images; image++)
       turn(set->d_y + image * set->d_y_step + channel * pixels + first, pixels, out, count,
@@ -197,7 +196,7 @@ void channel_gradient(const channel_plan *plan, const channel_part *part, const 
   part_memory of = {.padded = (real *)memory};
   of.turned = (real *)(memory + (size_t)plan->set_images * padded_bytes);
   of.sums = (real *)((char *)of.turned + turned_bytes(plan));
-  row_zero(of.sums, tdm_cpu_chunks(part->out, CHANNEL_TILE) * columns * CHANNEL_TILE);
+  row_zero(of.sums, chunks_of(part->out, CHANNEL_TILE) * columns * CHANNEL_TILE);
   tile_job job = {.plan = plan,
                   .turned = of.turned,
                   .padded = of.padded,
@@ -206,7 +205,7 @@ void channel_gradient(const channel_plan *plan, const channel_part *part, const 
   set.d_y += part->first_out * pixels;
   set.x += first_in * plan->size[0] * plan->size[1];
   for (int64_t image = 0; image < all->images; image += job.images) {
-    job.images = tdm_cpu_min(all->images - image, plan->set_images);
+    job.images = lesser_of(all->images - image, plan->set_images);
     for (int64_t band = 0; band < plan->bands; band++)
       add_set(&job, part, in, &set, band, &of);
     set.d_y += job.images * set.d_y_step;
@@ -214,6 +213,6 @@ void channel_gradient(const channel_plan *plan, const channel_part *part, const 
   }
   real *to = d_weight + part->first_out * row + part->first_column;
   for (int64_t channel = 0; channel < part->out; channel += CHANNEL_TILE)
-    put_sums(plan, tdm_cpu_min(part->out - channel, CHANNEL_TILE), columns,
+    put_sums(plan, lesser_of(part->out - channel, CHANNEL_TILE), columns,
              of.sums + channel * columns, to + channel * row);
 }

@@ -56,9 +56,9 @@ static row_function find_row(tdm_dtype dtype, int64_t comparison) {
 
 static tdm_status compare_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   const tdm_compare_attributes *attributes = request->attributes;
-  compare_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  compare_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->count = tdm_cpu_count(&request->outputs[0]);
+  state->count = count_of(&request->outputs[0]);
   state->broadcast = tdm_broadcast_of(request->inputs, OPERANDS, &request->outputs[0].shape);
   state->row = find_row(request->inputs[0].dtype, attributes->comparison);
   state->element_bytes = tdm_dtype_bytes(request->inputs[0].dtype);
@@ -80,7 +80,7 @@ static tdm_status compare_part(const tdm_kernel_call *call, int64_t begin, int64
   tdm_broadcast_place place;
   tdm_broadcast_find_row(broadcast, OPERANDS, begin / width, &place);
   for (int64_t i = begin; i < end;) {
-    const int64_t count = tdm_cpu_min(width - column, end - i);
+    const int64_t count = lesser_of(width - column, end - i);
     state->row(a + (place.at[0] + column * a_step) * bytes, a_step,
                b + (place.at[1] + column * b_step) * bytes, b_step, (uint8_t *)call->outputs[0] + i,
                count);

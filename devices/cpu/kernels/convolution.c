@@ -11,7 +11,7 @@ convolution_state *convolution_state_create(const tdm_kernel_request *request,
                                             tdm_kernel_answer *answer, const tdm_shape *x,
                                             const tdm_shape *weight, const tdm_shape *y) {
   const tdm_convolution_attributes *attributes = request->attributes;
-  convolution_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  convolution_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return NULL;
   state->images = x->dims[0];
   state->groups = attributes->groups;
@@ -79,14 +79,14 @@ void convolution_columns(const convolution_state *state, const real *x, int64_t 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
 static int64_t blocks_of(const convolution_state *state) {
-  return tdm_cpu_chunks(state->out_size[0], state->rows);
+  return chunks_of(state->out_size[0], state->rows);
 }
 
 static void prepare_columns(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                             convolution_state *state) {
   const int64_t items = state->images * state->groups * blocks_of(state);
   const int64_t wanted = state->splits ? 4 * (int64_t)request->team_size : 1;
-  state->slots = tdm_cpu_min(items, wanted);
+  state->slots = lesser_of(items, wanted);
   state->slot_bytes = (int64_t)(columns_bytes(state) +
                                 product_packed_bytes(state->k, state->rows * state->out_size[1]));
   answer->workspace_bytes = (size_t)(state->slots * state->slot_bytes);
@@ -133,7 +133,7 @@ static void forward_item(const tdm_kernel_call *call, int64_t item, char *memory
   const int64_t block = item % blocks_of(state), pair = item / blocks_of(state);
   const int64_t group = pair % state->groups;
   const int64_t first = block * state->rows, plane = state->size[0] * state->size[1];
-  const int64_t rows = tdm_cpu_min(state->out_size[0] - first, state->rows);
+  const int64_t rows = lesser_of(state->out_size[0] - first, state->rows);
   const int64_t count = rows * state->out_size[1], from = first * state->out_size[1];
   const real *x = (const real *)call->inputs[0] + pair * state->in * plane; /* (in, h, w) */
   const real *weight = (const real *)call->inputs[1] + group * state->out * state->k; /* (out, k) */

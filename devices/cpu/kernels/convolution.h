@@ -105,7 +105,7 @@ void convolution_pointwise_back_execute(const tdm_kernel_call *call);
 /* Bytes of the columns of one block of rows. */
 static inline size_t columns_bytes(const convolution_state *state) {
   const int64_t count = state->k * state->rows * state->out_size[1];
-  return tdm_cpu_aligned((size_t)count * sizeof(real));
+  return aligned_bytes((size_t)count * sizeof(real));
 }
 
 /* What tap `tap` of the kernel's rows sees of a row of x: columns first <= j < end of the result
@@ -119,9 +119,9 @@ typedef struct row_span {
 static inline row_span span_of(const convolution_state *state, int64_t tap) {
   const int64_t width = state->out_size[1], stride = state->stride[1];
   row_span span = {.shift = tap * state->dilation[1] - state->padding[1]};
-  if (span.shift < 0) span.first = tdm_cpu_min((-span.shift + stride - 1) / stride, width);
+  if (span.shift < 0) span.first = lesser_of((-span.shift + stride - 1) / stride, width);
   const int64_t room = state->size[1] - span.shift;
-  if (room > 0) span.end = tdm_cpu_min((room + stride - 1) / stride, width);
+  if (room > 0) span.end = lesser_of((room + stride - 1) / stride, width);
   if (span.end < span.first) span.end = span.first;
   return span;
 }

@@ -27,7 +27,7 @@ static channel_windows windows_of(const convolution_state *state) {
 /* Items: (images that go together, group, band, part of the tiles). Few items are made more by
  * parts, each of which pads its band. */
 static int64_t item_count(const convolution_state *state) {
-  return tdm_cpu_chunks(state->images, state->item_images) * state->groups * state->channels.bands *
+  return chunks_of(state->images, state->item_images) * state->groups * state->channels.bands *
          state->tile_parts;
 }
 
@@ -43,10 +43,10 @@ static void prepare_windows(const tdm_kernel_request *request, tdm_kernel_answer
     state->item_images *= 2;
   const int64_t items = item_count(state);
   if (items > 0 && items < wanted)
-    state->tile_parts = tdm_cpu_min(channel_tiles(plan), tdm_cpu_chunks(wanted, items));
+    state->tile_parts = lesser_of(channel_tiles(plan), chunks_of(wanted, items));
   while (state->item_images > 1 && item_count(state) < wanted)
     state->item_images /= 2;
-  state->slots = tdm_cpu_min(item_count(state), wanted);
+  state->slots = lesser_of(item_count(state), wanted);
   state->slot_bytes = state->item_images * padded_bytes;
   answer->workspace_bytes = (size_t)state->groups * channel_weight_bytes(plan) +
                             (size_t)(state->slots * state->slot_bytes);
@@ -117,7 +117,7 @@ static void windows_item(const windows_job *job, int64_t item, real *padded) {
   const int64_t group = set % state->groups, first = set / state->groups * state->item_images;
   const int64_t x_size = plan->in * plan->size[0] * plan->size[1];
   const int64_t y_size = plan->out * plan->out_size[0] * plan->out_size[1];
-  const channel_images images = {.count = tdm_cpu_min(state->images - first, state->item_images),
+  const channel_images images = {.count = lesser_of(state->images - first, state->item_images),
                                  .x = job->x + (first * state->groups + group) * x_size,
                                  .padded = padded,
                                  .y = job->y + (first * state->groups + group) * y_size,
@@ -177,11 +177,11 @@ void convolution_channels_back_execute(const tdm_kernel_call *call) {
 /* ---- Gradient of the weight ------------------------------------------------------------------ */
 
 static int64_t parts_written(const convolution_state *state) {
-  return tdm_cpu_chunks(channel_tiles(&state->channels), state->part_tiles);
+  return chunks_of(channel_tiles(&state->channels), state->part_tiles);
 }
 
 static int64_t parts_of_columns(const convolution_state *state) {
-  return tdm_cpu_chunks(state->k, state->part_columns);
+  return chunks_of(state->k, state->part_columns);
 }
 
 /* Items: (group, part of the tiles of channels written, part of the columns). */
@@ -200,16 +200,16 @@ static void choose_parts(convolution_state *state, int64_t wanted) {
   while (state->part_columns >= 2 * MANY_COLUMNS &&
          (state->part_columns * column_bytes > SUMS_BYTES ||
           state->part_columns / plan->taps * channel_bytes > PADDED_BYTES))
-    state->part_columns = tdm_cpu_chunks(state->part_columns, 2);
+    state->part_columns = chunks_of(state->part_columns, 2);
   while (state->part_tiles > 1 &&
          state->part_tiles * state->part_columns * column_bytes > ALL_SUMS_BYTES)
-    state->part_tiles = tdm_cpu_chunks(state->part_tiles, 2);
+    state->part_tiles = chunks_of(state->part_tiles, 2);
   while (parameter_items(state) < wanted && state->part_columns >= 2 * MANY_COLUMNS)
-    state->part_columns = tdm_cpu_chunks(state->part_columns, 2);
+    state->part_columns = chunks_of(state->part_columns, 2);
   while (parameter_items(state) < wanted && state->part_tiles > 1)
-    state->part_tiles = tdm_cpu_chunks(state->part_tiles, 2);
+    state->part_tiles = chunks_of(state->part_tiles, 2);
   while (parameter_items(state) < wanted && state->part_columns >= 2 * FEWEST_COLUMNS)
-    state->part_columns = tdm_cpu_chunks(state->part_columns, 2);
+    state->part_columns = chunks_of(state->part_columns, 2);
 }
 
 void convolution_channels_parameter_prepare(const tdm_kernel_request *request,
@@ -225,7 +225,7 @@ void convolution_channels_parameter_prepare(const tdm_kernel_request *request,
   channel_plan_gradient(plan, &of);
   const int64_t wanted = state->splits ? 4 * (int64_t)request->team_size : 1;
   choose_parts(state, wanted);
-  state->slots = tdm_cpu_min(parameter_items(state), wanted);
+  state->slots = lesser_of(parameter_items(state), wanted);
   state->slot_bytes = (int64_t)channel_gradient_bytes(plan, state->part_tiles, state->part_columns);
   answer->workspace_bytes = (size_t)(state->slots * state->slot_bytes);
 }
@@ -238,8 +238,8 @@ static void parameter_item(const tdm_kernel_call *call, int64_t item, char *memo
   const int64_t part_out = state->part_tiles * CHANNEL_TILE;
   channel_part part = {.first_out = written % parts_written(state) * part_out,
                        .first_column = column * state->part_columns};
-  part.out = tdm_cpu_min(plan->out - part.first_out, part_out);
-  part.columns = tdm_cpu_min(state->k - part.first_column, state->part_columns);
+  part.out = lesser_of(plan->out - part.first_out, part_out);
+  part.columns = lesser_of(state->k - part.first_column, state->part_columns);
   const int64_t d_y_step = plan->out * state->pixels;
   const int64_t x_step = plan->in * plan->size[0] * plan->size[1];
   const channel_set all = {.images = state->images,

@@ -13,7 +13,7 @@
 static void prepare_columns(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                             convolution_state *state) {
   const int64_t wanted = state->splits ? 4 * (int64_t)request->team_size : 1;
-  state->slots = tdm_cpu_min(state->images * state->groups, wanted);
+  state->slots = lesser_of(state->images * state->groups, wanted);
   state->slot_bytes = (int64_t)columns_bytes(state);
   answer->workspace_bytes = (size_t)(state->slots * state->slot_bytes);
 }
@@ -84,10 +84,10 @@ static void input_item(const tdm_kernel_call *call, int64_t item, real *columns)
   real *d_x = (real *)call->outputs[0] + item * state->in * plane;                  /* (in, h, w) */
   row_zero(d_x, state->in * plane);
   for (int64_t first = 0; first < state->out_size[0]; first += state->rows) {
-    const int64_t rows = tdm_cpu_min(state->out_size[0] - first, state->rows);
+    const int64_t rows = lesser_of(state->out_size[0] - first, state->rows);
     const int64_t count = rows * width;
     for (int64_t i = 0; i < state->k; i += PRODUCT_ROWS) {
-      product_of_transposed(tdm_cpu_min(state->k - i, PRODUCT_ROWS), count, state->out, weight + i,
+      product_of_transposed(lesser_of(state->k - i, PRODUCT_ROWS), count, state->out, weight + i,
                             state->k, d_y + first * width, state->pixels, PRODUCT_SET,
                             columns + i * count, count);
     }
@@ -133,7 +133,7 @@ static int64_t weight_count(const convolution_state *state) {
 }
 
 static size_t part_bytes(const convolution_state *state) {
-  return tdm_cpu_aligned((size_t)weight_count(state) * sizeof(real));
+  return aligned_bytes((size_t)weight_count(state) * sizeof(real));
 }
 
 static tdm_status convolution_parameter_gradient_prepare(const tdm_kernel_request *request,
@@ -147,7 +147,7 @@ static tdm_status convolution_parameter_gradient_prepare(const tdm_kernel_reques
     convolution_channels_parameter_prepare(request, answer, state);
     return TDM_OK;
   }
-  state->slots = tdm_cpu_min(state->images, PARTS);
+  state->slots = lesser_of(state->images, PARTS);
   while (state->slots > 1 && (size_t)state->slots * part_bytes(state) > PARTS_BYTES)
     state->slots /= 2;
   const size_t rest =
@@ -172,7 +172,7 @@ static void add_product(const convolution_state *state, const real *d_y, matrix 
 static void add_products(const convolution_state *state, const real *d_y, const real *x,
                          char *memory, real *part) {
   for (int64_t first = 0; first < state->out_size[0]; first += state->rows) {
-    const int64_t rows = tdm_cpu_min(state->out_size[0] - first, state->rows);
+    const int64_t rows = lesser_of(state->out_size[0] - first, state->rows);
     const int64_t count = rows * state->out_size[1], from = first * state->out_size[1];
     matrix columns = {x + from, state->pixels, true};
     if (!state->direct) {

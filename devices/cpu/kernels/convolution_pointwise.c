@@ -9,7 +9,7 @@ static void prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer
   pointwise_plan_finish(&state->pointwise);
   const int64_t items = state->images * state->groups * state->pointwise.blocks;
   const int64_t wanted = state->splits ? 4 * (int64_t)request->team_size : 1;
-  state->slots = tdm_cpu_min(items, wanted);
+  state->slots = lesser_of(items, wanted);
   state->slot_bytes = (int64_t)pointwise_panel_bytes(&state->pointwise);
   answer->workspace_bytes = (size_t)state->groups * pointwise_weight_bytes(&state->pointwise) +
                             (size_t)(state->slots * state->slot_bytes);

@@ -29,7 +29,7 @@ static void prepare_windows(const tdm_kernel_request *request, tdm_kernel_answer
   slide_plan_finish(&state->slide);
   const int64_t items = state->images * state->groups * state->slide.bands;
   const int64_t wanted = state->splits ? 4 * (int64_t)request->team_size : 1;
-  state->slots = tdm_cpu_min(items, wanted);
+  state->slots = lesser_of(items, wanted);
   state->slot_bytes =
       (int64_t)(slide_padded_bytes(&state->slide) + slide_scratch_bytes(&state->slide));
   answer->workspace_bytes = (size_t)state->groups * slide_weight_bytes(&state->slide) +
@@ -117,7 +117,7 @@ size_t convolution_slide_parameter_bytes(convolution_state *state) {
   state->slide = plan_of(state);
   slide_plan_finish(&state->slide);
   const int64_t padded_bytes = (int64_t)slide_padded_bytes(&state->slide);
-  const int64_t fit = tdm_cpu_min(BLOCK_BYTES / padded_bytes, MOST_BANDS);
+  const int64_t fit = lesser_of(BLOCK_BYTES / padded_bytes, MOST_BANDS);
   state->block_bands = fit > 1 ? fit : 1;
   return (size_t)(state->block_bands * padded_bytes);
 }
@@ -131,7 +131,7 @@ void convolution_slide_parameter(const convolution_state *state, const real *d_y
   const real *d_y_rows[MOST_BANDS];
   int64_t row_counts[MOST_BANDS];
   for (int64_t first = 0; first < items; first += state->block_bands) {
-    const int64_t count = tdm_cpu_min(items - first, state->block_bands);
+    const int64_t count = lesser_of(items - first, state->block_bands);
     for (int64_t i = 0; i < count; i++) {
       const int64_t image = (first + i) / plan->bands * state->groups;
       const int64_t band = (first + i) % plan->bands;

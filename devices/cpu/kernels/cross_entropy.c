@@ -40,7 +40,7 @@ static void loss_range(void *user, int64_t begin, int64_t end) {
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                           const tdm_spec *log_probabilities, const tdm_spec *targets) {
   const tdm_loss_attributes *attributes = request->attributes;
-  loss_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  loss_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->rows = log_probabilities->shape.dims[0];
   state->classes = log_probabilities->shape.dims[1];

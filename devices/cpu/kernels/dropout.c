@@ -23,11 +23,11 @@ static tdm_status dropout_prepare(const tdm_kernel_request *request, tdm_kernel_
   const tdm_dropout_attributes *attributes = request->attributes;
   const tdm_spec *spec = &request->outputs[0];
   const tdm_chunk *chunk = &attributes->chunk;
-  dropout_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  dropout_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->count = state->stretch = state->whole_stretch = tdm_cpu_count(spec);
+  state->count = state->stretch = state->whole_stretch = count_of(spec);
   if (chunk->whole != 0) {
-    const int64_t inner = tdm_cpu_dims_product(spec, chunk->dimension + 1, spec->shape.rank);
+    const int64_t inner = dims_product(spec, chunk->dimension + 1, spec->shape.rank);
     state->stretch = spec->shape.dims[chunk->dimension] * inner;
     state->whole_stretch = chunk->whole * inner;
     state->first = chunk->offset * inner;
@@ -85,8 +85,8 @@ static void drop_stretch(const tdm_kernel_call *call, const real *x, real *y, ui
   while (count > 0) {
     const uint64_t block = place / 4;
     const int64_t skipped = (int64_t)(place % 4);
-    const int64_t taken = tdm_cpu_min(count, 4 * BLOCKS - skipped);
-    draw_words(seed, state->stream, step, block, tdm_cpu_chunks(skipped + taken, 4), words);
+    const int64_t taken = lesser_of(count, 4 * BLOCKS - skipped);
+    draw_words(seed, state->stream, step, block, chunks_of(skipped + taken, 4), words);
     for (int64_t i = 0; i < taken; i++) {
       const real kept = x[i] * scale;
       y[i] = words[skipped + i] >> 8 < threshold ? 0 : kept;
@@ -105,7 +105,7 @@ static tdm_status dropout_part(const tdm_kernel_call *call, int64_t begin, int64
   while (begin < end) {
     const int64_t within = begin % state->stretch;
     const int64_t place = begin / state->stretch * state->whole_stretch + state->first + within;
-    const int64_t count = tdm_cpu_min(end - begin, state->stretch - within);
+    const int64_t count = lesser_of(end - begin, state->stretch - within);
     drop_stretch(call, x + begin, y + begin, (uint64_t)place, count);
     begin += count;
   }

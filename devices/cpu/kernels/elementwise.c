@@ -26,9 +26,9 @@ typedef void (*element_row)(const stored *a, bool a_repeats, const stored *b, bo
 
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                           tdm_element_settings settings, double vector_ns) {
-  element_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  element_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->count = tdm_cpu_count(&request->outputs[0]);
+  state->count = count_of(&request->outputs[0]);
   state->operands = (int64_t)request->input_count;
   state->first = (real)settings.first;
   state->second = (real)settings.second;
@@ -65,7 +65,7 @@ ALWAYS_INLINE void each_row(const tdm_kernel_call *call, int64_t begin, int64_t 
   tdm_broadcast_place place;
   tdm_broadcast_find_row(broadcast, 2, begin / width, &place);
   for (int64_t i = begin; i < end;) {
-    const int64_t count = tdm_cpu_min(width - column, end - i);
+    const int64_t count = lesser_of(width - column, end - i);
     row(a + place.at[0] + column * a_step, a_step == 0, b + place.at[1] + column * b_step,
         b_step == 0, out + i, count);
     i += count;

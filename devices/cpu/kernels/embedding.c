@@ -47,7 +47,7 @@ static void lookup_range(void *user, int64_t begin, int64_t end) {
   const embedding_state *state = job->state;
   const bool fetches = is_far(state);
   for (int64_t first = begin; first < end; first += GRAIN) {
-    const int64_t count = tdm_cpu_min(end - first, GRAIN);
+    const int64_t count = lesser_of(end - first, GRAIN);
     if (!tdm_cpu_ids_inside(&job->ids, first, count, state->rows)) {
       atomic_store_explicit(&job->stray, true, memory_order_relaxed);
       return;
@@ -60,11 +60,11 @@ static void lookup_range(void *user, int64_t begin, int64_t end) {
 }
 
 static tdm_status embedding_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  embedding_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  embedding_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->count = tdm_cpu_count(&request->inputs[1]);
+  state->count = count_of(&request->inputs[1]);
   state->rows = request->inputs[0].shape.dims[0];
-  state->dim = tdm_cpu_last_dim(&request->inputs[0]);
+  state->dim = last_dim_of(&request->inputs[0]);
   state->wide = request->inputs[1].dtype == TDM_INT64;
   state->splits = answer->splits =
       tdm_cpu_splits(request, (double)state->count * (3.0 + (double)state->dim / LANES));
@@ -115,7 +115,7 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
   int32_t positions[BLOCK];
   row_zero(job->d_weight + begin * dim, (end - begin) * dim);
   for (int64_t first = 0; first < job->ids.count; first += BLOCK) {
-    const int64_t last = tdm_cpu_min(job->ids.count, first + BLOCK);
+    const int64_t last = lesser_of(job->ids.count, first + BLOCK);
     const int64_t count = find_own(job, begin, end, first, last, positions);
     for (int64_t p = 0; p < count; p++) {
       const int64_t i = first + positions[p];
@@ -129,11 +129,11 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
 static tdm_status embedding_gradient_prepare(const tdm_kernel_request *request,
                                              tdm_kernel_answer *answer) {
   const tdm_embedding_attributes *attributes = request->attributes;
-  embedding_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  embedding_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->count = tdm_cpu_count(&request->inputs[1]);
+  state->count = count_of(&request->inputs[1]);
   state->rows = request->outputs[0].shape.dims[0];
-  state->dim = tdm_cpu_last_dim(&request->outputs[0]);
+  state->dim = last_dim_of(&request->outputs[0]);
   state->padding = attributes->padding_index;
   state->wide = request->inputs[1].dtype == TDM_INT64;
   const double stores = (double)(state->rows + state->count) * (double)state->dim / LANES;
@@ -149,7 +149,7 @@ static tdm_status embedding_gradient_execute(const tdm_kernel_call *call) {
                       .d_weight = call->outputs[0]};
   TDM_TRY(tdm_cpu_ids_check(&job.ids, state->rows));
   tdm_team *team = state->splits ? call->team : NULL;
-  const int64_t grain = tdm_cpu_chunks(state->rows, (int64_t)tdm_team_size(team));
+  const int64_t grain = chunks_of(state->rows, (int64_t)tdm_team_size(team));
   tdm_team_run(team, state->rows, grain, gradient_range, &job);
   return TDM_OK;
 }

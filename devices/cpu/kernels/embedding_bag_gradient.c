@@ -23,7 +23,7 @@ static void read_sources(const bag_list *list, const real *given, int64_t *bags,
 }
 
 static size_t sources_bytes(const bag_state *state) {
-  return tdm_cpu_aligned((size_t)state->count * (sizeof(int64_t) + sizeof(real)));
+  return aligned_bytes((size_t)state->count * (sizeof(int64_t) + sizeof(real)));
 }
 
 /* ---- Dense ----------------------------------------------------------------------------------- */
@@ -89,7 +89,7 @@ static tdm_status embedding_bag_gradient_execute(const tdm_kernel_call *call) {
   TDM_TRY(bag_list_read(call, 1, &job.list));
   read_sources(&job.list, call->inputs[3], bags, scales);
   tdm_team *team = state->splits ? call->team : NULL;
-  const int64_t grain = tdm_cpu_chunks(state->rows, (int64_t)tdm_team_size(team));
+  const int64_t grain = chunks_of(state->rows, (int64_t)tdm_team_size(team));
   tdm_team_run(team, state->rows, grain, dense_range, &job);
   return TDM_OK;
 }
@@ -100,7 +100,7 @@ static tdm_status embedding_bag_sparse_gradient_prepare(const tdm_kernel_request
                                                         tdm_kernel_answer *answer) {
   const tdm_embedding_bag_attributes *attributes = request->attributes;
   tdm_cpu_sorting sorting;
-  TDM_TRY(tdm_cpu_sorting_of(attributes->rows, tdm_cpu_count(&request->inputs[1]), &sorting));
+  TDM_TRY(tdm_cpu_sorting_of(attributes->rows, count_of(&request->inputs[1]), &sorting));
   bag_state *state = bag_state_create(request, answer, 1, &request->inputs[0]);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->sorting = sorting;

@@ -1,20 +1,9 @@
-/* States of kernels and the check of ids: what no instruction set changes. */
+/* The check of ids: what no instruction set changes. */
 #include "devices/cpu/kernels/family.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "core/status.h"
-
-void *tdm_cpu_state_create(tdm_kernel_answer *answer, size_t bytes) {
-  answer->state = calloc(1, bytes);
-  if (answer->state == NULL) (void)tdm_fail_memory(bytes, "the state of a kernel");
-  return answer->state;
-}
-
-void tdm_cpu_state_release(void *state) {
-  free(state);
-}
 
 /* One pass without branches or comparisons, so that every instruction set has it in vectors: the
  * sign bit says whether id or limit - 1 - id is negative, and whether id is not `ignored`. */

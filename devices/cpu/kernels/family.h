@@ -1,12 +1,10 @@
-/* What every family of kernels shares: how a source lists its kernels, the state that prepare
- * makes, sizes read from shapes, the decision to split, and ids. Invariant: execute looks at no
- * shape and allocates nothing. */
+/* What every family of kernels shares: how a source lists its kernels, the decision to split,
+ * parts, and ids. */
 #ifndef TANDEM_DEVICES_CPU_KERNELS_FAMILY_H
 #define TANDEM_DEVICES_CPU_KERNELS_FAMILY_H
 
-#include "core/status.h"
-#include "devices/devices.h"
 #include "devices/kernel_list.h"
+#include "devices/kernel_state.h"
 #include "devices/kernels.h"
 
 /* ---- A source's kernels ------------------------------------------------------------------------
@@ -18,7 +16,7 @@
   const tdm_kernel_list tdm_cpu_##name = {kernels, TDM_COUNT_OF(kernels)};
 
 #define KERNEL_OF(dtype, operation, prepare, execute, part)                                        \
-  { sizeof(tdm_kernel), operation, "cpu", dtype, prepare, execute, tdm_cpu_state_release, part, 0 }
+  { sizeof(tdm_kernel), operation, "cpu", dtype, prepare, execute, kernel_state_release, part, 0 }
 /* One that serves several dtypes. */
 #define KERNEL_OF_FLOATS(operation, prepare, execute)                                              \
   KERNEL_OF(TDM_FLOAT32, operation, prepare, execute, NULL),                                       \
@@ -36,31 +34,26 @@
       KERNEL_OF(TDM_UINT8, operation, prepare, execute, part),                                     \
       KERNEL_OF(TDM_BOOL, operation, prepare, execute, part)
 
-/* ---- State, sizes, ids -------------------------------------------------------------------------
+/* ---- Parts, ids -------------------------------------------------------------------------
  */
-
-/* Zeroed memory for a kernel's state, stored in answer->state; NULL with the thread's message set
- * when memory is short. Freed by tdm_cpu_state_release. */
-void *tdm_cpu_state_create(tdm_kernel_answer *answer, size_t bytes);
-void tdm_cpu_state_release(void *state);
 
 /* Computes some elements (tdm_kernel.execute_part); it never fails. */
 typedef tdm_status (*tdm_cpu_part)(const tdm_kernel_call *call, int64_t begin, int64_t end);
 
-typedef struct tdm_cpu_parts {
+typedef struct tdm_cpu_parts_run {
   const tdm_kernel_call *call;
   tdm_cpu_part part;
-} tdm_cpu_parts;
+} tdm_cpu_parts_run;
 
 static inline void tdm_cpu_run_part(void *user, int64_t begin, int64_t end) {
-  const tdm_cpu_parts *parts = (const tdm_cpu_parts *)user;
+  const tdm_cpu_parts_run *parts = (const tdm_cpu_parts_run *)user;
   (void)parts->part(parts->call, begin, end);
 }
 
 /* Computes all elements by parts, on the call's team if `splits`, at least grain a part. */
 static inline tdm_status tdm_cpu_run_parts(const tdm_kernel_call *call, tdm_cpu_part part,
                                            bool splits, int64_t count, int64_t grain) {
-  tdm_cpu_parts parts = {call, part};
+  tdm_cpu_parts_run parts = {call, part};
   if (!splits) return count > 0 ? part(call, 0, count) : TDM_OK;
   tdm_team_run(call->team, count, grain, tdm_cpu_run_part, &parts);
   return TDM_OK;
@@ -69,39 +62,6 @@ static inline tdm_status tdm_cpu_run_parts(const tdm_kernel_call *call, tdm_cpu_
 /* Is work of that length, on one thread, worth a region of the device's team? */
 static inline bool tdm_cpu_splits(const tdm_kernel_request *request, double work_ns) {
   return request->team_size > 1 && work_ns > 20000.0;
-}
-
-static inline int64_t tdm_cpu_count(const tdm_spec *spec) {
-  return tdm_shape_count(&spec->shape);
-}
-
-static inline int64_t tdm_cpu_last_dim(const tdm_spec *spec) {
-  return spec->shape.rank > 0 ? spec->shape.dims[spec->shape.rank - 1] : 1;
-}
-
-/* The product of dimensions first <= i < end. */
-static inline int64_t tdm_cpu_dims_product(const tdm_spec *spec, int64_t first, int64_t end) {
-  int64_t product = 1;
-  for (int64_t i = first; i < end; i++)
-    product *= spec->shape.dims[i];
-  return product;
-}
-
-/* All dimensions but the last, as one. */
-static inline int64_t tdm_cpu_rows(const tdm_spec *spec) {
-  return tdm_cpu_dims_product(spec, 0, spec->shape.rank - 1);
-}
-
-static inline int64_t tdm_cpu_chunks(int64_t count, int64_t chunk) {
-  return (count + chunk - 1) / chunk;
-}
-
-static inline int64_t tdm_cpu_min(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
-static inline size_t tdm_cpu_aligned(size_t bytes) {
-  return (bytes + 63) & ~(size_t)63;
 }
 
 /* Ids of either width. */

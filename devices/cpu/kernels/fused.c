@@ -68,9 +68,9 @@ static size_t find_widths(const tdm_fused_attributes *program, fused_state *stat
 
 static tdm_status fused_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   const tdm_fused_attributes *program = request->attributes;
-  fused_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  fused_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->count = tdm_cpu_count(&request->outputs[0]);
+  state->count = count_of(&request->outputs[0]);
   const size_t widest = find_widths(program, state);
   state->tile = (int64_t)(TILE_BYTES / widest);
   const double operands = (double)(request->input_count + request->output_count);
@@ -153,7 +153,7 @@ static void fused_range(void *user, int64_t begin, int64_t end) {
   fused_calls calls;
   begin_calls(call, &calls);
   for (int64_t first = begin; first < end; first += state->tile) {
-    const int64_t last = tdm_cpu_min(first + state->tile, end);
+    const int64_t last = lesser_of(first + state->tile, end);
     move_calls(call, first, &calls);
     for (int64_t m = 0; m < program->member_count; m++) {
       const tdm_status status =

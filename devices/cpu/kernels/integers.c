@@ -14,12 +14,12 @@ typedef struct integers_state {
 
 static tdm_status add_integers_prepare(const tdm_kernel_request *request,
                                        tdm_kernel_answer *answer) {
-  integers_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  integers_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->broadcast = tdm_broadcast_of(request->inputs, OPERANDS, &request->outputs[0].shape);
   state->wide = request->outputs[0].dtype == TDM_INT64;
   const int64_t width = state->broadcast.sizes[state->broadcast.rank - 1];
-  state->rows = width > 0 ? tdm_cpu_count(&request->outputs[0]) / width : 0;
+  state->rows = width > 0 ? count_of(&request->outputs[0]) / width : 0;
   return TDM_OK;
 }
 

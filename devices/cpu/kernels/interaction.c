@@ -27,7 +27,7 @@ typedef struct interaction_job {
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                           const tdm_spec *x) {
   const tdm_dot_interaction_attributes *attributes = request->attributes;
-  interaction_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  interaction_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->batch = x->shape.dims[0];
   state->vectors = x->shape.dims[1];
@@ -54,7 +54,7 @@ static void forward_range(void *user, int64_t begin, int64_t end) {
     const real *x = job->x + sample * state->vectors * dim; /* (vectors, dim) */
     const matrix transposed = {x, dim, true};
     for (int64_t first = 0; first < state->vectors; first += ROWS) {
-      const int64_t rows = tdm_cpu_min(state->vectors - first, ROWS), columns = first + rows;
+      const int64_t rows = lesser_of(state->vectors - first, ROWS), columns = first + rows;
       product_direct(rows, dim, columns, transposed, 0, columns, x + first * dim, dim, NULL, square,
                      columns);
       for (int64_t i = first; i < first + rows; i++)
@@ -94,7 +94,7 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
     const matrix x = {job->x + sample * vectors * dim, dim, false}; /* (vectors, dim) */
     real *d_x = job->d_x + sample * vectors * dim;                  /* (vectors, dim) */
     for (int64_t first = 0; first < vectors; first += ROWS) {
-      const int64_t rows = tdm_cpu_min(vectors - first, ROWS);
+      const int64_t rows = lesser_of(vectors - first, ROWS);
       for (int64_t i = 0; i < rows; i++)
         symmetric_row(state, d_y, first + i, square + i * vectors);
       product_direct(rows, vectors, dim, x, 0, dim, square, vectors, NULL, d_x + first * dim, dim);

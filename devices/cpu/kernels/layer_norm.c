@@ -17,14 +17,14 @@ typedef struct norm_state {
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                           const tdm_spec *x) {
   const tdm_layer_norm_attributes *attributes = request->attributes;
-  norm_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  norm_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   const int64_t first = x->shape.rank - attributes->rank;
-  state->rows = tdm_cpu_dims_product(x, 0, first);
-  state->count = tdm_cpu_dims_product(x, first, x->shape.rank);
+  state->rows = dims_product(x, 0, first);
+  state->count = dims_product(x, first, x->shape.rank);
   state->epsilon = attributes->epsilon;
   state->splits = answer->splits =
-      tdm_cpu_splits(request, (double)tdm_cpu_count(x) * sizeof(real) / 10.0);
+      tdm_cpu_splits(request, (double)count_of(x) * sizeof(real) / 10.0);
   return TDM_OK;
 }
 
@@ -131,7 +131,7 @@ static void column_gradients(const tdm_kernel_call *call, int64_t j) {
   const real *means = call->inputs[2], *inverses = call->inputs[3]; /* (rows) */
   vec d_weight = {0}, d_bias = {0};
   for (int64_t first = 0; first < state->rows; first += DEPTH) {
-    const int64_t end = tdm_cpu_min(state->rows, first + DEPTH);
+    const int64_t end = lesser_of(state->rows, first + DEPTH);
     vec products = {0}, sums = {0};
     for (int64_t row = first; row < end; row++) {
       const vec d = vec_load_first(d_y + row * count + j, columns);
@@ -158,7 +158,7 @@ static tdm_status layer_norm_parameter_gradient_prepare(const tdm_kernel_request
 
 static tdm_status layer_norm_parameter_gradient_execute(const tdm_kernel_call *call) {
   const norm_state *state = call->state;
-  return run(call, tdm_cpu_chunks(state->count, LANES), 4, parameter_range);
+  return run(call, chunks_of(state->count, LANES), 4, parameter_range);
 }
 
 KERNELS(layer_norm, KERNEL(TDM_OP_LAYER_NORM, layer_norm_prepare, layer_norm_execute),

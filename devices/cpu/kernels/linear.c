@@ -31,7 +31,7 @@ typedef struct rows_job {
 
 /* Rows of a task: as many as share a panel well, and leave every thread some. */
 static int64_t rows_of_task(int64_t rows, size_t team_size) {
-  const int64_t wanted = tdm_cpu_chunks(rows, 4 * (int64_t)team_size);
+  const int64_t wanted = chunks_of(rows, 4 * (int64_t)team_size);
   return wanted > 240 ? 240 : wanted < DIRECT_ROWS ? DIRECT_ROWS : wanted;
 }
 
@@ -42,11 +42,11 @@ static bool packs(int64_t rows) {
 
 static linear_state *state_create(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                   const tdm_spec *x, const tdm_spec *y) {
-  linear_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  linear_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return NULL;
-  state->rows = tdm_cpu_rows(x);
-  state->in = tdm_cpu_last_dim(x);
-  state->out = tdm_cpu_last_dim(y);
+  state->rows = rows_of(x);
+  state->in = last_dim_of(x);
+  state->out = last_dim_of(y);
   state->rows_per_task = rows_of_task(state->rows, request->team_size);
   const double operations = (double)state->rows * (double)state->in * (double)state->out;
   state->splits = answer->splits = tdm_cpu_splits(request, operations / 40.0);
@@ -56,7 +56,7 @@ static linear_state *state_create(const tdm_kernel_request *request, tdm_kernel_
 /* Columns of column task `task`. */
 static void columns_of(int64_t n, int64_t task, int64_t *first, int64_t *end) {
   *first = task * PRODUCT_COLUMNS;
-  *end = tdm_cpu_min(n, *first + PRODUCT_COLUMNS);
+  *end = lesser_of(n, *first + PRODUCT_COLUMNS);
 }
 
 static void pack_tasks(void *user, int64_t begin, int64_t end) {
@@ -73,7 +73,7 @@ static void product_tasks(void *user, int64_t begin, int64_t end) {
   const int64_t k = job->k, n = job->n;
   for (int64_t task = begin; task < end; task++) {
     const int64_t row = task / job->column_tasks * job->rows_per_task;
-    const int64_t count = tdm_cpu_min(job->rows - row, job->rows_per_task);
+    const int64_t count = lesser_of(job->rows - row, job->rows_per_task);
     const real *x = job->x + row * k; /* (count, k) */
     real *y = job->y + row * n;       /* (count, n) */
     int64_t first, last;
@@ -89,11 +89,11 @@ static void product_tasks(void *user, int64_t begin, int64_t end) {
 static void rows_run(rows_job *job, const tdm_kernel_call *call) {
   const linear_state *state = call->state;
   tdm_team *team = state->splits ? call->team : NULL;
-  job->column_tasks = tdm_cpu_chunks(job->n, PRODUCT_COLUMNS);
+  job->column_tasks = chunks_of(job->n, PRODUCT_COLUMNS);
   job->packed = (packed_matrix){call->workspace, job->k, job->n};
   if (packs(job->rows)) tdm_team_run(team, job->column_tasks, 1, pack_tasks, job);
   job->rows_per_task = state->rows_per_task;
-  const int64_t row_tasks = tdm_cpu_chunks(job->rows, job->rows_per_task);
+  const int64_t row_tasks = chunks_of(job->rows, job->rows_per_task);
   tdm_team_run(team, row_tasks * job->column_tasks, 1, product_tasks, job);
 }
 
@@ -160,7 +160,7 @@ static void parameter_tasks(void *user, int64_t begin, int64_t end) {
   const int64_t rows = job->state->rows, in = job->state->in, out = job->state->out;
   for (int64_t task = begin; task < end; task++) {
     const int64_t first = task * job->state->rows_per_task;
-    const int64_t count = tdm_cpu_min(out - first, job->state->rows_per_task);
+    const int64_t count = lesser_of(out - first, job->state->rows_per_task);
     product_of_transposed(count, in, rows, job->d_out + first, out, job->x, in, PRODUCT_SET,
                           job->d_weight + first * in, in);
     column_sums(rows, count, job->d_out + first, out, job->d_bias + first);
@@ -182,8 +182,8 @@ static tdm_status linear_parameter_gradient_execute(const tdm_kernel_call *call)
                        .x = call->inputs[1],
                        .d_weight = call->outputs[0],
                        .d_bias = call->outputs[1]};
-  tdm_team_run(state->splits ? call->team : NULL, tdm_cpu_chunks(state->out, state->rows_per_task),
-               1, parameter_tasks, &job);
+  tdm_team_run(state->splits ? call->team : NULL, chunks_of(state->out, state->rows_per_task), 1,
+               parameter_tasks, &job);
   return TDM_OK;
 }
 

@@ -26,7 +26,7 @@ typedef struct matmul_job {
 static tdm_status matmul_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   const tdm_matmul_attributes *attributes = request->attributes;
   const tdm_shape *a = &request->inputs[0].shape, *y = &request->outputs[0].shape;
-  matmul_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  matmul_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->transpose_a = attributes->transpose_a != 0;
   state->transpose_b = attributes->transpose_b != 0;
@@ -46,10 +46,10 @@ static void run_tasks(void *user, int64_t begin, int64_t end) {
   const matmul_job *job = user;
   const matmul_state *state = job->state;
   const int64_t m = state->m, n = state->n, k = state->k;
-  const int64_t row_tasks = tdm_cpu_chunks(m, state->rows_per_task);
+  const int64_t row_tasks = chunks_of(m, state->rows_per_task);
   for (int64_t task = begin; task < end; task++) {
     const int64_t batch = task / row_tasks, row = task % row_tasks * state->rows_per_task;
-    const int64_t rows = tdm_cpu_min(m - row, state->rows_per_task);
+    const int64_t rows = lesser_of(m - row, state->rows_per_task);
     int64_t a_batch, b_batch;
     tdm_matmul_operands(&state->batches, batch, &a_batch, &b_batch);
     const real *a = job->a + a_batch * m * k;
@@ -68,7 +68,7 @@ static tdm_status matmul_execute(const tdm_kernel_call *call) {
   const matmul_state *state = call->state;
   matmul_job job = {
       .state = state, .a = call->inputs[0], .b = call->inputs[1], .y = call->outputs[0]};
-  const int64_t tasks = state->batches.count * tdm_cpu_chunks(state->m, state->rows_per_task);
+  const int64_t tasks = state->batches.count * chunks_of(state->m, state->rows_per_task);
   tdm_team_run(state->splits ? call->team : NULL, tasks, 1, run_tasks, &job);
   return TDM_OK;
 }

@@ -11,9 +11,9 @@ typedef struct mse_state {
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                           const tdm_spec *a) {
   const tdm_loss_attributes *attributes = request->attributes;
-  mse_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  mse_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->count = tdm_cpu_count(a);
+  state->count = count_of(a);
   state->reduction = attributes->reduction;
   state->splits = answer->splits =
       tdm_cpu_splits(request, (double)state->count * sizeof(real) / 8.0);

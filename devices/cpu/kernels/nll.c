@@ -19,9 +19,9 @@ typedef struct nll_state {
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                           const tdm_spec *targets, int64_t classes) {
   const tdm_loss_attributes *attributes = request->attributes;
-  nll_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  nll_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->rows = tdm_cpu_count(targets);
+  state->rows = count_of(targets);
   state->classes = classes;
   state->ignored = attributes->ignore_index;
   state->reduction = attributes->reduction;

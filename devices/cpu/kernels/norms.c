@@ -12,9 +12,9 @@ typedef struct norm_state {
 } norm_state;
 
 static norm_state *state_create(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  norm_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  norm_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return NULL;
-  state->count = tdm_cpu_count(&request->inputs[0]);
+  state->count = count_of(&request->inputs[0]);
   state->splits = answer->splits =
       tdm_cpu_splits(request, (double)state->count * sizeof(real) / 20.0);
   return state;

@@ -15,12 +15,12 @@ typedef struct parts_state {
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                           const tdm_spec *whole, const tdm_spec *parts, size_t count) {
   const tdm_parts_attributes *attributes = request->attributes;
-  parts_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  parts_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   const int64_t dimension = attributes->dimension;
-  const size_t inner_bytes = (size_t)tdm_cpu_dims_product(whole, dimension + 1, whole->shape.rank) *
-                             tdm_dtype_bytes(whole->dtype);
-  state->outer = tdm_cpu_dims_product(whole, 0, dimension);
+  const size_t inner_bytes =
+      (size_t)dims_product(whole, dimension + 1, whole->shape.rank) * tdm_dtype_bytes(whole->dtype);
+  state->outer = dims_product(whole, 0, dimension);
   state->whole_bytes = (size_t)whole->shape.dims[dimension] * inner_bytes;
   state->count = count;
   for (size_t i = 0; i < count; i++)

@@ -13,25 +13,25 @@
 void pointwise_plan_finish(pointwise_plan *plan) {
   const int64_t bytes = plan->in * PANEL * (int64_t)sizeof(real);
   const int64_t fit = bytes > 0 ? BLOCK_BYTES / bytes : 1;
-  const int64_t panels = tdm_cpu_chunks(plan->pixels, PANEL);
-  plan->block_panels = tdm_cpu_min(fit < 1 ? 1 : fit, MOST_PANELS);
-  plan->blocks = tdm_cpu_chunks(panels, plan->block_panels);
-  if (plan->blocks > 0) plan->block_panels = tdm_cpu_chunks(panels, plan->blocks);
+  const int64_t panels = chunks_of(plan->pixels, PANEL);
+  plan->block_panels = lesser_of(fit < 1 ? 1 : fit, MOST_PANELS);
+  plan->blocks = chunks_of(panels, plan->block_panels);
+  if (plan->blocks > 0) plan->block_panels = chunks_of(panels, plan->blocks);
 }
 
 size_t pointwise_weight_bytes(const pointwise_plan *plan) {
   /* Packing stores whole vectors. */
-  return tdm_cpu_aligned((size_t)(plan->in * plan->out + LANES) * sizeof(real));
+  return aligned_bytes((size_t)(plan->in * plan->out + LANES) * sizeof(real));
 }
 
 size_t pointwise_panel_bytes(const pointwise_plan *plan) {
-  return tdm_cpu_aligned((size_t)(plan->block_panels * plan->in * PANEL) * sizeof(real));
+  return aligned_bytes((size_t)(plan->block_panels * plan->in * PANEL) * sizeof(real));
 }
 
 /* Channels of the tile that begins at channel `first`: tiles are of even heights. */
 static int64_t tile_height(const pointwise_plan *plan, int64_t first) {
   const int64_t left = plan->out - first;
-  return tdm_cpu_chunks(left, tdm_cpu_chunks(left, TALL));
+  return chunks_of(left, chunks_of(left, TALL));
 }
 
 /* to (in, height) from weight (height, in), whose rows are out_step apart: squares that are
@@ -161,10 +161,10 @@ static void fetch_next(tile_job *job, int64_t *lines) {
 void pointwise_block(const pointwise_plan *plan, const real *packed, const real *bias,
                      const real *x, int64_t block, real *panels, real *y) {
   const int64_t block_pixels = plan->block_panels * PANEL, begin = block * block_pixels;
-  const int64_t count = tdm_cpu_min(plan->pixels - begin, block_pixels);
+  const int64_t count = lesser_of(plan->pixels - begin, block_pixels);
   const int64_t next = block + 1 < plan->blocks ? begin + count : plan->in * plan->pixels;
   tile_job job = {.in = plan->in, .pixels = plan->pixels, .ahead = x + next - LANES};
-  int64_t lines = tdm_cpu_chunks(block_pixels, LANES);
+  int64_t lines = chunks_of(block_pixels, LANES);
   pack_panels(plan, x, begin, count, panels);
   for (int64_t p = 0; p < count; p += PANEL) {
     job.panel = panels + p * plan->in;

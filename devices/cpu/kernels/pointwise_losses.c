@@ -95,7 +95,7 @@ ALWAYS_INLINE vec slope_at(const loss_job *job, int64_t i, int64_t left) {
 /* ---- Preparing ------------------------------------------------------------------------------- */
 
 static double divisor_of(int32_t reduction, const tdm_spec *x) {
-  if (reduction == TDM_REDUCTION_MEAN) return (double)tdm_cpu_count(x);
+  if (reduction == TDM_REDUCTION_MEAN) return (double)count_of(x);
   return reduction == TDM_REDUCTION_BATCH_MEAN ? (double)x->shape.dims[0] : 1;
 }
 
@@ -103,9 +103,9 @@ static double divisor_of(int32_t reduction, const tdm_spec *x) {
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer, size_t x,
                           loss_kind kind) {
   const tdm_loss_attributes *attributes = request->attributes;
-  loss_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  loss_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->count = tdm_cpu_count(&request->inputs[x]);
+  state->count = count_of(&request->inputs[x]);
   state->reduction = attributes->reduction;
   state->kind = kind;
   state->divisor = divisor_of(attributes->reduction, &request->inputs[x]);
@@ -121,7 +121,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   }
   for (size_t k = x + 2; kind != SMOOTH_L1 && k < request->input_count; k++) {
     if (request->inputs[k].dtype == TDM_DTYPE_NONE) continue;
-    *(k == x + 2 ? &state->weights : &state->pos_weights) = tdm_cpu_count(&request->inputs[k]);
+    *(k == x + 2 ? &state->weights : &state->pos_weights) = count_of(&request->inputs[k]);
   }
   state->splits = answer->splits = tdm_cpu_splits(request, (double)state->count * sizeof(real) /
                                                                (kind == SMOOTH_L1 ? 8.0 : 1.0));
@@ -149,7 +149,7 @@ static void blocks_range(void *user, int64_t begin, int64_t end) {
   const loss_job *job = user;
   for (int64_t block = begin; block < end; block++) {
     const int64_t first = block * SUM_BLOCK;
-    const int64_t last = tdm_cpu_min(job->state->count, first + SUM_BLOCK);
+    const int64_t last = lesser_of(job->state->count, first + SUM_BLOCK);
     vec sum = {0};
     for (int64_t i = first; i < last; i += LANES)
       sum += vec_keep_first(loss_at(job, i, last - i), last - i, 0);
@@ -183,7 +183,7 @@ static tdm_status execute_loss(const tdm_kernel_call *call) {
     tdm_team_run(team, state->count, 4096, losses_range, &job);
     return TDM_OK;
   }
-  const int64_t blocks = tdm_cpu_chunks(state->count, SUM_BLOCK);
+  const int64_t blocks = chunks_of(state->count, SUM_BLOCK);
   tdm_team_run(team, blocks, 1, blocks_range, &job);
   double sum = 0;
   for (int64_t block = 0; block < blocks; block++)

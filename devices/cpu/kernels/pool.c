@@ -103,8 +103,7 @@ static void max_row(const pool_state *state, const real *x, pool_window rows, re
   const bool plain = of->adaptive == 0 && (stride == 1 || stride == 2);
   const window_shape shape = {
       .stride = stride,
-      .rows =
-          rows.step == 1 ? rows.end - rows.begin : tdm_cpu_chunks(rows.end - rows.begin, rows.step),
+      .rows = rows.step == 1 ? rows.end - rows.begin : chunks_of(rows.end - rows.begin, rows.step),
       .row_step = rows.step,
       .taps = of->kernel[1],
       .tap_step = of->dilation[1],
@@ -117,8 +116,8 @@ static void max_row(const pool_state *state, const real *x, pool_window rows, re
       j++;
       continue;
     }
-    const int64_t inside = tdm_cpu_min((stride == 2 ? room / 2 : room) + 1, state->out_size[1] - j);
-    const int64_t lanes = tdm_cpu_min(inside, LANES);
+    const int64_t inside = lesser_of((stride == 2 ? room / 2 : room) + 1, state->out_size[1] - j);
+    const int64_t lanes = lesser_of(inside, LANES);
     max_windows_of(shape, x, state->size[1], rows.begin, column, lanes, y + j, indices + j);
     j += lanes;
   }

@@ -15,7 +15,7 @@ typedef struct pool_state {
 
 static inline tdm_status pool_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                       const tdm_spec *x, const tdm_spec *y) {
-  pool_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  pool_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->attributes = *(const tdm_pool_attributes *)request->attributes;
   state->planes = x->shape.dims[0] * x->shape.dims[1];
@@ -25,7 +25,7 @@ static inline tdm_status pool_prepare(const tdm_kernel_request *request, tdm_ker
     state->size[axis] = flat ? 1 : x->shape.dims[x->shape.rank - from_last];
     state->out_size[axis] = flat ? 1 : y->shape.dims[y->shape.rank - from_last];
   }
-  state->splits = answer->splits = tdm_cpu_splits(request, (double)tdm_cpu_count(x));
+  state->splits = answer->splits = tdm_cpu_splits(request, (double)count_of(x));
   return TDM_OK;
 }
 
@@ -56,9 +56,9 @@ static inline pool_window pool_window_at(const pool_state *state, int axis, int6
   const int64_t step = of->dilation[axis], padding = of->padding[axis];
   int64_t begin = i * of->stride[axis] - padding;
   int64_t end = begin + (of->kernel[axis] - 1) * step + 1;
-  const int64_t counted = tdm_cpu_min(end, size + padding) - begin;
+  const int64_t counted = lesser_of(end, size + padding) - begin;
   if (begin < 0) begin += (-begin + step - 1) / step * step;
-  return (pool_window){begin, tdm_cpu_min(end, size), step, counted};
+  return (pool_window){begin, lesser_of(end, size), step, counted};
 }
 
 /* What the sum over two windows is divided by. */

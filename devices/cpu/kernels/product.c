@@ -21,7 +21,7 @@ ALWAYS_INLINE int64_t padded(int64_t n) {
 }
 
 size_t product_packed_bytes(int64_t k, int64_t n) {
-  return tdm_cpu_aligned((size_t)(k * padded(n)) * sizeof(real));
+  return aligned_bytes((size_t)(k * padded(n)) * sizeof(real));
 }
 
 /* The panel of the block at row p that begins at column j. */
@@ -68,10 +68,10 @@ static void pack_panel(matrix b, int64_t p, int64_t depth, int64_t j, int64_t co
 
 void product_pack(packed_matrix to, int64_t first, int64_t end, matrix b) {
   for (int64_t p = 0; p < to.k; p += PRODUCT_DEPTH) {
-    const int64_t depth = tdm_cpu_min(to.k - p, PRODUCT_DEPTH);
+    const int64_t depth = lesser_of(to.k - p, PRODUCT_DEPTH);
     for (int64_t j = first; j < end; j += WIDTH) {
       const int64_t width = panel_width(to.n, j);
-      pack_panel(b, p, depth, j, tdm_cpu_min(to.n - j, width), width, panel_of(to, p, depth, j));
+      pack_panel(b, p, depth, j, lesser_of(to.n - j, width), width, panel_of(to, p, depth, j));
     }
   }
 }
@@ -172,13 +172,13 @@ ALWAYS_INLINE void tile_of_any_height(int64_t rows, const int vectors, int64_t d
 /* Rows of the first of `tiles` tiles that share m rows evenly: a low one would wait for its own
  * sums. */
 ALWAYS_INLINE int64_t tile_rows(int64_t m, int64_t tiles) {
-  return tdm_cpu_chunks(m, tiles);
+  return chunks_of(m, tiles);
 }
 
 /* One panel for all m rows of a left operand that lie in memory element after element. */
 ALWAYS_INLINE void panel_rows(const int vectors, int64_t m, int64_t depth, strip from,
                               panel_view panel, const target *to) {
-  for (int64_t tiles = tdm_cpu_chunks(m, vectors == 1 ? TALL_ROWS : WIDE_ROWS), row = 0; tiles > 0;
+  for (int64_t tiles = chunks_of(m, vectors == 1 ? TALL_ROWS : WIDE_ROWS), row = 0; tiles > 0;
        tiles--) {
     const int64_t rows = tile_rows(m - row, tiles);
     tile_of_any_height(rows, vectors, depth, from, panel, to, row);
@@ -204,7 +204,7 @@ static void panel_of_rows(int64_t width, int64_t m, int64_t depth, const real *a
  * the nearest cache for the panel. */
 void product_strips(int64_t m, int64_t depth, const real *a, int64_t a_stride, real *strips) {
   int64_t row = 0;
-  for (int64_t tiles = tdm_cpu_chunks(m, WIDE_ROWS); tiles > 0; tiles--) {
+  for (int64_t tiles = chunks_of(m, WIDE_ROWS); tiles > 0; tiles--) {
     const int64_t rows = tile_rows(m - row, tiles);
     for (int64_t p = 0; p < depth; p++, strips += rows)
       row_copy(strips, a + p * a_stride + row, rows);
@@ -222,7 +222,7 @@ ALWAYS_INLINE void fetch_tile(const int vectors, const target *to, int64_t row, 
 /* One panel for all strips. */
 ALWAYS_INLINE void panel_strips(const int vectors, int64_t m, int64_t depth, const real *strips,
                                 panel_view panel, const target *to) {
-  for (int64_t tiles = tdm_cpu_chunks(m, WIDE_ROWS), row = 0; tiles > 0; tiles--) {
+  for (int64_t tiles = chunks_of(m, WIDE_ROWS), row = 0; tiles > 0; tiles--) {
     const int64_t rows = tile_rows(m - row, tiles);
     const strip from = {.a = strips, .row_step = 1, .depth_step = rows};
     if (to->add) fetch_tile(vectors, to, row, rows);
@@ -257,7 +257,7 @@ void product_packed(int64_t m, packed_matrix b, int64_t first, int64_t end, cons
                     int64_t c_stride) {
   int64_t p = 0;
   do { /* once also for k = 0 */
-    const int64_t depth = tdm_cpu_min(b.k - p, PRODUCT_DEPTH);
+    const int64_t depth = lesser_of(b.k - p, PRODUCT_DEPTH);
     for (int64_t j = first; j < end; j += WIDTH) {
       const int64_t width = panel_width(b.n, j);
       const target to = target_of(b.n, p, j, bias, start, c, c_stride);
@@ -273,7 +273,7 @@ void product_direct(int64_t m, int64_t k, int64_t n, matrix b, int64_t first, in
   _Alignas(64) real packed[PRODUCT_DEPTH * WIDTH];
   int64_t p = 0;
   do {
-    const int64_t depth = tdm_cpu_min(k - p, PRODUCT_DEPTH);
+    const int64_t depth = lesser_of(k - p, PRODUCT_DEPTH);
     for (int64_t j = first; j < end; j += WIDTH) {
       const int64_t width = panel_width(n, j);
       const target to = target_of(n, p, j, bias, PRODUCT_SET, c, c_stride);
@@ -281,7 +281,7 @@ void product_direct(int64_t m, int64_t k, int64_t n, matrix b, int64_t first, in
       if (!b.transposed && m <= WIDE_ROWS && n - j >= width) { /* read once: where it lies */
         panel = (panel_view){b.data + p * b.stride + j, b.stride};
       } else {
-        pack_panel(b, p, depth, j, tdm_cpu_min(n - j, width), width, packed);
+        pack_panel(b, p, depth, j, lesser_of(n - j, width), width, packed);
       }
       panel_of_rows(width, m, depth, a + p, a_stride, panel, &to);
     }
@@ -299,13 +299,13 @@ void product_of_transposed(int64_t m, int64_t n, int64_t k, const real *a, int64
   const matrix right = {b, b_stride, false};
   int64_t p = 0;
   do {
-    const int64_t depth = tdm_cpu_min(k - p, GRADIENT_DEPTH);
+    const int64_t depth = lesser_of(k - p, GRADIENT_DEPTH);
     product_strips(m, depth, a + p * a_stride, a_stride, strips);
     for (int64_t j = 0; j < n; j += WIDTH) {
       const int64_t width = panel_width(n, j);
       const target to = target_of(n, p, j, NULL, start, c, c_stride);
       const panel_view panel = {packed, width};
-      pack_panel(right, p, depth, j, tdm_cpu_min(n - j, width), width, packed);
+      pack_panel(right, p, depth, j, lesser_of(n - j, width), width, packed);
       panel_of_strips(width, m, depth, strips, panel, &to);
     }
     p += depth;
@@ -314,7 +314,7 @@ void product_of_transposed(int64_t m, int64_t n, int64_t k, const real *a, int64
 
 void product_of_strips(int64_t m, packed_matrix b, int64_t first, const real *strips,
                        product_start start, real *c, int64_t c_stride) {
-  const int64_t depth = tdm_cpu_min(b.k - first, PRODUCT_DEPTH);
+  const int64_t depth = lesser_of(b.k - first, PRODUCT_DEPTH);
   for (int64_t j = 0; j < b.n; j += WIDTH) {
     const int64_t width = panel_width(b.n, j);
     const target to = target_of(b.n, 0, j, NULL, start, c, c_stride);
@@ -343,7 +343,7 @@ void column_sums(int64_t k, int64_t n, const real *a, int64_t a_stride, real *su
   for (int64_t j = 0; j < n; j += LANES) {
     vec total = {0};
     for (int64_t p = 0; p < k; p += PRODUCT_DEPTH) {
-      total += sum_rows(tdm_cpu_min(k - p, PRODUCT_DEPTH), a + p * a_stride + j, a_stride, n - j);
+      total += sum_rows(lesser_of(k - p, PRODUCT_DEPTH), a + p * a_stride + j, a_stride, n - j);
     }
     vec_store_first(sums + j, total, n - j);
   }

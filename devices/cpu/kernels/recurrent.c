@@ -191,7 +191,7 @@ static void block_run(const recurrent_job *job, row_block block) {
   const unit_range all = {0, state->hidden};
   const int64_t together = recurrent_steps_at_once(state);
   for (int64_t done = 0; done < state->length; done += together) {
-    const int64_t count = tdm_cpu_min(together, state->length - done);
+    const int64_t count = lesser_of(together, state->length - done);
     const int64_t low = earliest(state, done, count);
     if (low < block.longest) input_product(job, block, low, count, 0, state->columns);
     for (int64_t i = 0; i < count; i++) {
@@ -235,8 +235,7 @@ static void batch_tasks(void *user, int64_t begin, int64_t end) {
   const recurrent_state *state = job->state;
   for (int64_t task = begin; task < end; task++) {
     const int64_t row = task * state->rows_per_task;
-    const row_block block =
-        block_of(job, row, tdm_cpu_min(state->batch - row, state->rows_per_task));
+    const row_block block = block_of(job, row, lesser_of(state->batch - row, state->rows_per_task));
     block_begin(job, block);
     block_run(job, block);
   }
@@ -258,7 +257,7 @@ typedef struct unit_job {
 static void input_tasks(void *user, int64_t begin, int64_t end) {
   const unit_job *unit = user;
   input_product(unit->job, unit->block, unit->low, unit->count, begin * PRODUCT_WIDTH,
-                tdm_cpu_min(unit->job->state->columns, end * PRODUCT_WIDTH));
+                lesser_of(unit->job->state->columns, end * PRODUCT_WIDTH));
 }
 
 /* Of the step at unit->done. */
@@ -267,7 +266,7 @@ static void unit_tasks(void *user, int64_t begin, int64_t end) {
   const recurrent_job *job = unit->job;
   const int64_t t = recurrent_time(job->state, unit->done);
   const unit_range units = {begin * PRODUCT_WIDTH,
-                            tdm_cpu_min(job->state->hidden, end * PRODUCT_WIDTH)};
+                            lesser_of(job->state->hidden, end * PRODUCT_WIDTH)};
   step(job, unit->block, units, t, unit->done, gates_of(job, unit->block, t, t - unit->low));
 }
 
@@ -279,12 +278,12 @@ static void run_by_units(recurrent_job *job, real *spare, tdm_team *team) {
   block_begin(job, unit.block);
   job->after = spare;
   for (int64_t done = 0; done < state->length; done += together) {
-    unit.count = tdm_cpu_min(together, state->length - done);
+    unit.count = lesser_of(together, state->length - done);
     unit.low = earliest(state, done, unit.count);
-    tdm_team_run(team, tdm_cpu_chunks(state->columns, PRODUCT_WIDTH), grain, input_tasks, &unit);
+    tdm_team_run(team, chunks_of(state->columns, PRODUCT_WIDTH), grain, input_tasks, &unit);
     for (int64_t i = 0; i < unit.count; i++) {
       unit.done = done + i;
-      tdm_team_run(team, tdm_cpu_chunks(state->hidden, PRODUCT_WIDTH), grain, unit_tasks, &unit);
+      tdm_team_run(team, chunks_of(state->hidden, PRODUCT_WIDTH), grain, unit_tasks, &unit);
       real *made = job->after;
       job->after = made == spare ? job->h_n : spare;
       job->before = made;
@@ -303,20 +302,19 @@ static int64_t scratch_count(const recurrent_state *state) {
 }
 
 static tdm_status recurrent_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  recurrent_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  recurrent_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   recurrent_state_init(state, request, &request->inputs[X], &request->outputs[0],
                        &request->inputs[LENGTHS]);
   const size_t states = state->cell == TDM_CELL_LSTM ? 2 : 1;
   state->trains = request->output_count > 1 + states;
   state->splits = answer->splits = tdm_cpu_splits(request, recurrent_operations(state) / 30.0);
-  answer->workspace_bytes =
-      product_packed_bytes(state->in, state->columns) +
-      product_packed_bytes(state->hidden, state->columns) +
-      tdm_cpu_aligned((size_t)state->columns * sizeof(real)) +
-      tdm_cpu_aligned((size_t)scratch_count(state) * sizeof(real)) +
-      tdm_cpu_aligned((size_t)(state->batch * state->columns) * sizeof(real)) +
-      tdm_cpu_aligned((size_t)(state->batch * state->hidden) * sizeof(real));
+  answer->workspace_bytes = product_packed_bytes(state->in, state->columns) +
+                            product_packed_bytes(state->hidden, state->columns) +
+                            aligned_bytes((size_t)state->columns * sizeof(real)) +
+                            aligned_bytes((size_t)scratch_count(state) * sizeof(real)) +
+                            aligned_bytes((size_t)(state->batch * state->columns) * sizeof(real)) +
+                            aligned_bytes((size_t)(state->batch * state->hidden) * sizeof(real));
   return TDM_OK;
 }
 
@@ -366,7 +364,7 @@ static tdm_status recurrent_execute(const tdm_kernel_call *call) {
   if (team != NULL && state->unit_panels > 0)
     run_by_units(&job, recurrent_take(&workspace, state->batch * state->hidden), team);
   else
-    tdm_team_run(team, tdm_cpu_chunks(state->batch, state->rows_per_task), 1, batch_tasks, &job);
+    tdm_team_run(team, chunks_of(state->batch, state->rows_per_task), 1, batch_tasks, &job);
   return TDM_OK;
 }
 

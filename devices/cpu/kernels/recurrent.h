@@ -28,7 +28,7 @@ typedef struct recurrent_state {
 /* Rows of a task: few enough that every thread has some and that they stay in the nearest cache
  * beside a panel, enough that reading the weights does not cost more than the products. */
 static inline int64_t recurrent_rows(int64_t batch, size_t team_size) {
-  const int64_t wanted = tdm_cpu_chunks(batch, (int64_t)team_size);
+  const int64_t wanted = chunks_of(batch, (int64_t)team_size);
   return wanted > 32 ? 32 : wanted < 12 ? 12 : wanted;
 }
 
@@ -53,7 +53,7 @@ static inline int64_t recurrent_unit_panels(const recurrent_state *state, size_t
   const int64_t rows = weight_bytes < UNITS_ALWAYS_BYTES ? UNITS_ROWS : UNITS_MOST_ROWS;
   if (state->batch > rows * threads || weight_bytes < UNITS_FROM_BYTES) return 0;
   if (state->hidden % PRODUCT_WIDTH != 0) return 0; /* a gate's first panel has another's units */
-  return tdm_cpu_chunks(state->hidden / PRODUCT_WIDTH, 2 * threads);
+  return chunks_of(state->hidden / PRODUCT_WIDTH, 2 * threads);
 }
 
 /* x (length, batch, in), y (length, batch, hidden). */
@@ -93,7 +93,7 @@ static inline int64_t recurrent_time(const recurrent_state *state, int64_t done)
 static inline int64_t recurrent_steps_at_once(const recurrent_state *state) {
   const bool whole = state->batch > 0 && state->batch <= state->rows_per_task;
   const int64_t steps = whole ? 64 / state->batch : 1;
-  return steps > 1 ? tdm_cpu_min(steps, state->length) : 1;
+  return steps > 1 ? lesser_of(steps, state->length) : 1;
 }
 
 /* Steps of a row; lengths may be NULL. */
@@ -126,19 +126,19 @@ typedef struct recurrent_packing {
 static inline void recurrent_pack_tasks(void *user, int64_t begin, int64_t end) {
   const recurrent_packing *packing = user;
   product_pack(packing->to, begin * PRODUCT_COLUMNS,
-               tdm_cpu_min(packing->to.n, end * PRODUCT_COLUMNS), packing->weight);
+               lesser_of(packing->to.n, end * PRODUCT_COLUMNS), packing->weight);
 }
 
 /* Packs a whole weight. */
 static inline void recurrent_pack(packed_matrix to, matrix weight, tdm_team *team) {
   recurrent_packing packing = {to, weight};
-  tdm_team_run(team, tdm_cpu_chunks(to.n, PRODUCT_COLUMNS), 1, recurrent_pack_tasks, &packing);
+  tdm_team_run(team, chunks_of(to.n, PRODUCT_COLUMNS), 1, recurrent_pack_tasks, &packing);
 }
 
 /* Takes count elements from a workspace. */
 static inline real *recurrent_take(char **workspace, int64_t count) {
   real *taken = (real *)*workspace;
-  *workspace += tdm_cpu_aligned((size_t)count * sizeof(real));
+  *workspace += aligned_bytes((size_t)count * sizeof(real));
   return taken;
 }
 

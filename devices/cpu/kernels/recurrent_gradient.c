@@ -148,7 +148,7 @@ static void input_back(const gradient_job *job, int64_t row, int64_t count, int6
   const recurrent_state *state = job->state;
   const int64_t together = recurrent_steps_at_once(state), low = stretch_low(job);
   for (int64_t t = low; t < low + job->steps; t += together) {
-    const int64_t rows = tdm_cpu_min(together, low + job->steps - t) * count;
+    const int64_t rows = lesser_of(together, low + job->steps - t) * count;
     product_packed(rows, job->weight_ih, first, end,
                    job->d_a + (stretch_row(job, t) + row) * job->stride, job->stride, NULL,
                    PRODUCT_SET, job->d_x + (t * state->batch + row) * state->in, state->in);
@@ -199,10 +199,10 @@ static void block_back(const gradient_job *job, int64_t row, int64_t count) {
 static void batch_tasks(void *user, int64_t begin, int64_t end) {
   const gradient_job *job = user;
   const recurrent_state *state = job->state;
-  const int64_t tasks = tdm_cpu_chunks(state->batch, state->rows_per_task);
+  const int64_t tasks = chunks_of(state->batch, state->rows_per_task);
   for (int64_t task = begin; task < end; task++) {
     const int64_t row = task * state->rows_per_task;
-    block_back(job, row, tdm_cpu_min(state->batch - row, state->rows_per_task));
+    block_back(job, row, lesser_of(state->batch - row, state->rows_per_task));
     recurrent_operands_pack(job, task, tasks);
   }
 }
@@ -223,7 +223,7 @@ static void unit_tasks(void *user, int64_t begin, int64_t end) {
   const unit_job *unit = user;
   const gradient_job *job = unit->job;
   const recurrent_state *state = job->state;
-  const unit_range units = {begin * PRODUCT_WIDTH, tdm_cpu_min(state->hidden, end * PRODUCT_WIDTH)};
+  const unit_range units = {begin * PRODUCT_WIDTH, lesser_of(state->hidden, end * PRODUCT_WIDTH)};
   const int64_t done = job->done + unit->step;
   if (unit->step + 1 < job->steps)
     state_back(job, recurrent_time(state, done + 1), 0, state->batch, units);
@@ -235,7 +235,7 @@ static void input_tasks(void *user, int64_t begin, int64_t end) {
   const gradient_job *job = user;
   const recurrent_state *state = job->state;
   input_back(job, 0, state->batch, begin * PRODUCT_WIDTH,
-             tdm_cpu_min(state->in, end * PRODUCT_WIDTH));
+             lesser_of(state->in, end * PRODUCT_WIDTH));
 }
 
 static void pack_tasks(void *user, int64_t begin, int64_t end) {
@@ -246,14 +246,14 @@ static void pack_tasks(void *user, int64_t begin, int64_t end) {
 /* The stretch at hand. */
 static void back_by_units(gradient_job *job, tdm_team *team) {
   const recurrent_state *state = job->state;
-  const int64_t panels = tdm_cpu_chunks(state->hidden, PRODUCT_WIDTH);
+  const int64_t panels = chunks_of(state->hidden, PRODUCT_WIDTH);
   if (is_latest(job)) block_begin(job, 0, state->batch);
   for (int64_t i = job->steps - 1; i >= -1; i--) {
     unit_job unit = {job, i};
     tdm_team_run(team, panels, state->unit_panels, unit_tasks, &unit);
   }
   if (job->d_x != NULL)
-    tdm_team_run(team, tdm_cpu_chunks(state->in, PRODUCT_WIDTH), 1, input_tasks, job);
+    tdm_team_run(team, chunks_of(state->in, PRODUCT_WIDTH), 1, input_tasks, job);
   tdm_team_run(team, PACK_SHARES, 1, pack_tasks, job);
 }
 
@@ -269,7 +269,7 @@ static int64_t stride_of(const recurrent_state *state) {
 static tdm_status recurrent_gradient_prepare(const tdm_kernel_request *request,
                                              tdm_kernel_answer *answer) {
   const tdm_recurrent_attributes *attributes = request->attributes;
-  recurrent_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  recurrent_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   recurrent_state_init(state, request, &request->inputs[X], &request->inputs[Y],
                        &request->inputs[LENGTHS]);
@@ -280,8 +280,8 @@ static tdm_status recurrent_gradient_prepare(const tdm_kernel_request *request,
   answer->workspace_bytes =
       (state->trains ? product_packed_bytes(state->columns, state->in) : 0) +
       product_packed_bytes(state->columns, state->hidden) +
-      buffers * tdm_cpu_aligned((size_t)(rows * stride_of(state)) * sizeof(real)) +
-      tdm_cpu_aligned((size_t)(state->batch * state->columns) * sizeof(real)) +
+      buffers * aligned_bytes((size_t)(rows * stride_of(state)) * sizeof(real)) +
+      aligned_bytes((size_t)(state->batch * state->columns) * sizeof(real)) +
       recurrent_operands_bytes(state);
   return TDM_OK;
 }
@@ -331,13 +331,13 @@ static tdm_status recurrent_gradient_execute(const tdm_kernel_call *call) {
 
   job.done = state->length;
   do { /* once also for no steps */
-    job.steps = tdm_cpu_min(together, job.done);
+    job.steps = lesser_of(together, job.done);
     job.done -= job.steps;
     recurrent_operands_begin(&job, workspace);
     if (team != NULL && state->unit_panels > 0)
       back_by_units(&job, team);
     else
-      tdm_team_run(team, tdm_cpu_chunks(state->batch, state->rows_per_task), 1, batch_tasks, &job);
+      tdm_team_run(team, chunks_of(state->batch, state->rows_per_task), 1, batch_tasks, &job);
     recurrent_weights_add(&job, team);
   } while (job.done > 0);
   return TDM_OK;

@@ -43,7 +43,7 @@ typedef struct gradient_job {
 
 static inline int64_t stretch_steps(const recurrent_state *state) {
   const int64_t steps = state->batch > 0 ? STRETCH_ROWS / state->batch : state->length;
-  return tdm_cpu_min(state->length, steps > 1 ? steps : 1);
+  return lesser_of(state->length, steps > 1 ? steps : 1);
 }
 
 /* The earliest time of the stretch. */

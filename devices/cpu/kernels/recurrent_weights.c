@@ -27,18 +27,18 @@ void recurrent_operands_begin(gradient_job *job, char *workspace) {
 
 /* Panels begin <= panel < end of a packed matrix. */
 static void pack_panels(packed_matrix to, int64_t begin, int64_t end, const real *from) {
-  product_pack(to, begin * PRODUCT_WIDTH, tdm_cpu_min(to.n, end * PRODUCT_WIDTH),
+  product_pack(to, begin * PRODUCT_WIDTH, lesser_of(to.n, end * PRODUCT_WIDTH),
                (matrix){from, to.n, false});
 }
 
 void recurrent_operands_pack(const gradient_job *job, int64_t share, int64_t shares) {
   const recurrent_state *state = job->state;
   const int64_t low = stretch_low(job) * state->batch;
-  const int64_t of_inputs = tdm_cpu_chunks(state->in, PRODUCT_WIDTH);
-  const int64_t all = of_inputs + tdm_cpu_chunks(state->hidden, PRODUCT_WIDTH);
+  const int64_t of_inputs = chunks_of(state->in, PRODUCT_WIDTH);
+  const int64_t all = of_inputs + chunks_of(state->hidden, PRODUCT_WIDTH);
   const int64_t begin = all * share / shares, end = all * (share + 1) / shares;
   if (begin < of_inputs)
-    pack_panels(job->inputs, begin, tdm_cpu_min(end, of_inputs), job->x + low * state->in);
+    pack_panels(job->inputs, begin, lesser_of(end, of_inputs), job->x + low * state->in);
   if (end <= of_inputs || job->befores.k == 0) return;
   const int64_t before = low + job->befores_from + (state->reverse ? state->batch : -state->batch);
   pack_panels(job->befores, begin > of_inputs ? begin - of_inputs : 0, end - of_inputs,
@@ -82,7 +82,7 @@ static void bias_add(const gradient_job *job, const weight_block *block, const r
 static void rows_add(const gradient_job *job, weight_block *block, int64_t row,
                      product_start start) {
   const recurrent_state *state = job->state;
-  const int64_t depth = tdm_cpu_min(PRODUCT_DEPTH, stretch_rows(job) - row);
+  const int64_t depth = lesser_of(PRODUCT_DEPTH, stretch_rows(job) - row);
   bias_add(job, block, job->d_a, row, depth, start, job->d_bias_ih);
   if (job->d_b != job->d_a) bias_add(job, block, job->d_b, row, depth, start, job->d_bias_hh);
   take_strips(job, block, job->d_a, row, depth);
@@ -91,7 +91,7 @@ static void rows_add(const gradient_job *job, weight_block *block, int64_t row,
   const int64_t left = job->befores.k - row;
   if (left <= 0 && start == PRODUCT_ADD) return;
   take_strips(job, block, job->d_b, row + job->befores_from,
-              left > 0 ? tdm_cpu_min(PRODUCT_DEPTH, left) : 0);
+              left > 0 ? lesser_of(PRODUCT_DEPTH, left) : 0);
   product_of_strips(block->count, job->befores, row, block->strips, start,
                     job->d_weight_hh + block->first * state->hidden, state->hidden);
 }
@@ -120,7 +120,7 @@ static void weight_tasks(void *user, int64_t begin, int64_t end) {
   for (int64_t task = begin; task < end; task++) {
     weight_block block;
     block.first = task * state->weight_rows;
-    block.count = tdm_cpu_min(state->columns - block.first, state->weight_rows);
+    block.count = lesser_of(state->columns - block.first, state->weight_rows);
     block.held = NULL;
     block_weights(job, &block);
   }
@@ -128,5 +128,5 @@ static void weight_tasks(void *user, int64_t begin, int64_t end) {
 
 void recurrent_weights_add(gradient_job *job, tdm_team *team) {
   const recurrent_state *state = job->state;
-  tdm_team_run(team, tdm_cpu_chunks(state->columns, state->weight_rows), 1, weight_tasks, job);
+  tdm_team_run(team, chunks_of(state->columns, state->weight_rows), 1, weight_tasks, job);
 }

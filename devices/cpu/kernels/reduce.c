@@ -19,7 +19,7 @@ typedef struct reduce_state {
 static tdm_status state_create(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                const tdm_shape *x) {
   const tdm_reduce_attributes *attributes = request->attributes;
-  reduce_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  reduce_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   for (int i = 0; i < 5; i++)
     state->sizes[i] = 1;
@@ -33,7 +33,7 @@ static tdm_status state_create(const tdm_kernel_request *request, tdm_kernel_ans
   }
   const double count = (double)tdm_shape_count(x);
   const int64_t terms = attributes->terms;
-  state->column_tasks = tdm_cpu_chunks(state->sizes[4], COLUMNS);
+  state->column_tasks = chunks_of(state->sizes[4], COLUMNS);
   state->divisor =
       attributes->mean != 0 ? (real)(terms != 0 ? terms : state->sizes[1] * state->sizes[3]) : 1;
   state->splits = answer->splits = tdm_cpu_splits(request, count * sizeof(real) / 20.0);
@@ -64,7 +64,7 @@ static place place_of(const reduce_state *state, int64_t task) {
   const int64_t a = pair / sizes[2], c = pair % sizes[2];
   return (place){.in = (a * sizes[1] * sizes[2] + c) * sizes[3] * sizes[4] + column,
                  .out = pair * sizes[4] + column,
-                 .columns = tdm_cpu_min(sizes[4] - column, COLUMNS)};
+                 .columns = lesser_of(sizes[4] - column, COLUMNS)};
 }
 
 /* ---- Sums ------------------------------------------------------------------------------------ */
@@ -83,7 +83,7 @@ static void sum_columns(const reduce_state *state, const real *x, real *out, int
   const int64_t step = state->sizes[2] * d * e;
   vec total = {0};
   for (int64_t first = 0; first < terms; first += DEPTH) {
-    const int64_t end = tdm_cpu_min(terms, first + DEPTH);
+    const int64_t end = lesser_of(terms, first + DEPTH);
     vec sum = {0};
     for (int64_t i = first; i < end; i++)
       sum += vec_load_first(x + i / d * step + i % d * e, columns);

@@ -46,9 +46,9 @@ static void rmsprop_range(void *user, int64_t begin, int64_t end) {
 }
 
 static tdm_status rmsprop_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  rmsprop_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  rmsprop_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->count = tdm_cpu_count(&request->inputs[0]);
+  state->count = count_of(&request->inputs[0]);
   state->attributes = *(const tdm_rmsprop_attributes *)request->attributes;
   state->splits = answer->splits =
       tdm_cpu_splits(request, (double)state->count * sizeof(real) / 4.0);

@@ -19,10 +19,10 @@ typedef struct rows_job {
 
 static tdm_status prepare(const tdm_kernel_request *request, size_t indices,
                           tdm_kernel_answer *answer) {
-  rows_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  rows_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->count = tdm_cpu_count(&request->inputs[indices]);
-  state->dim = tdm_cpu_last_dim(&request->inputs[0]);
+  state->count = count_of(&request->inputs[indices]);
+  state->dim = last_dim_of(&request->inputs[0]);
   state->splits = answer->splits =
       tdm_cpu_splits(request, (double)state->count * (3.0 + (double)state->dim / LANES));
   return TDM_OK;

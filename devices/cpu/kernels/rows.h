@@ -30,7 +30,7 @@ static inline double row_sum_of_products(const real *x, real shift, const real *
                                          int64_t count) {
   double total = 0;
   for (int64_t first = 0; first < count; first += ROW_BLOCK) {
-    const int64_t end = tdm_cpu_min(count, first + ROW_BLOCK);
+    const int64_t end = lesser_of(count, first + ROW_BLOCK);
     vec sums[4] = {{0}, {0}, {0}, {0}};
     int64_t i = first;
     for (; i + 4 * LANES <= end; i += 4 * LANES) {
@@ -98,7 +98,7 @@ static inline void rows_log_softmax(const real *x, real *out, int64_t rows, int6
   const int64_t step = few ? LANES : 1;
   for (int64_t i = 0; i < rows; i += step) {
     if (few)
-      lanes_log_softmax(x + i * count, out + i * count, tdm_cpu_min(rows - i, LANES), count);
+      lanes_log_softmax(x + i * count, out + i * count, lesser_of(rows - i, LANES), count);
     else
       row_log_softmax(x + i * count, out + i * count, count);
   }

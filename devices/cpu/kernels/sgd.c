@@ -54,9 +54,9 @@ static void momentum_range(void *user, int64_t begin, int64_t end) {
 
 static tdm_status sgd_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   const tdm_sgd_attributes *attributes = request->attributes;
-  sgd_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  sgd_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->count = tdm_cpu_count(&request->inputs[0]);
+  state->count = count_of(&request->inputs[0]);
   state->momentum = (real)attributes->momentum;
   state->kept = (real)(1.0 - attributes->dampening);
   state->weight_decay = (real)attributes->weight_decay;
@@ -112,10 +112,10 @@ static void rows_range(void *user, int64_t begin, int64_t end) {
 }
 
 static tdm_status sgd_sparse_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  sgd_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  sgd_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->dim = tdm_cpu_last_dim(&request->inputs[0]);
-  state->count = tdm_cpu_count(&request->inputs[2]);
+  state->dim = last_dim_of(&request->inputs[0]);
+  state->count = count_of(&request->inputs[2]);
   state->splits = answer->splits =
       tdm_cpu_splits(request, (double)state->count * (10.0 + (double)state->dim / 4.0));
   return TDM_OK;

@@ -16,13 +16,13 @@ static int64_t taps_of(const slide_plan *plan) {
 }
 
 static int64_t vectors_of_row(const slide_plan *plan) {
-  return tdm_cpu_chunks(plan->out_size[1], LANES);
+  return chunks_of(plan->out_size[1], LANES);
 }
 
 /* Vectors of a band of that many rows, in one channel. */
 static int64_t vectors_of(const slide_plan *plan, int64_t rows) {
   if (!plan->flat) return rows * vectors_of_row(plan);
-  return tdm_cpu_chunks((rows - 1) * plan->width + plan->out_size[1], LANES);
+  return chunks_of((rows - 1) * plan->width + plan->out_size[1], LANES);
 }
 
 void slide_plan_finish(slide_plan *plan) {
@@ -30,8 +30,8 @@ void slide_plan_finish(slide_plan *plan) {
   plan->width = plan->size[1] + 2 * plan->padding[1];
   const int64_t row_bytes = plan->in * plan->width * (int64_t)sizeof(real);
   const int64_t fit = row_bytes > 0 ? BAND_BYTES / row_bytes - reach : 1;
-  plan->rows = tdm_cpu_min(fit > 1 ? fit : 1, plan->out_size[0]);
-  plan->bands = plan->rows > 0 ? tdm_cpu_chunks(plan->out_size[0], plan->rows) : 0;
+  plan->rows = lesser_of(fit > 1 ? fit : 1, plan->out_size[0]);
+  plan->bands = plan->rows > 0 ? chunks_of(plan->out_size[0], plan->rows) : 0;
   plan->padded_rows = plan->rows + reach;
   /* Where it saves more than the copy from scratch costs. */
   const int64_t apart = plan->rows * vectors_of_row(plan);
@@ -40,23 +40,23 @@ void slide_plan_finish(slide_plan *plan) {
 }
 
 size_t slide_weight_bytes(const slide_plan *plan) {
-  return tdm_cpu_aligned((size_t)(plan->out * plan->in * taps_of(plan)) * sizeof(real));
+  return aligned_bytes((size_t)(plan->out * plan->in * taps_of(plan)) * sizeof(real));
 }
 
 size_t slide_padded_bytes(const slide_plan *plan) {
   const int64_t count = plan->in * plan->padded_rows * plan->width + 2 * LANES;
-  return tdm_cpu_aligned((size_t)count * sizeof(real));
+  return aligned_bytes((size_t)count * sizeof(real));
 }
 
 size_t slide_scratch_bytes(const slide_plan *plan) {
   if (!plan->flat) return 0;
-  return tdm_cpu_aligned((size_t)(TALL * LANES * vectors_of(plan, plan->rows)) * sizeof(real));
+  return aligned_bytes((size_t)(TALL * LANES * vectors_of(plan, plan->rows)) * sizeof(real));
 }
 
 /* Channels of the tile that begins at channel `first`: tiles are of even heights. */
 static int64_t tile_height(const slide_plan *plan, int64_t first) {
   const int64_t left = plan->out - first;
-  return tdm_cpu_chunks(left, tdm_cpu_chunks(left, TALL));
+  return chunks_of(left, chunks_of(left, TALL));
 }
 
 void slide_weight(const slide_plan *plan, const real *weight, int64_t out_step, int64_t in_step,
@@ -207,7 +207,7 @@ typedef struct cursor {
 
 /* Division by 1, the common case, takes no time. */
 ALWAYS_INLINE int64_t chunks(int64_t count, int64_t chunk) {
-  return chunk == 1 ? count : tdm_cpu_chunks(count, chunk);
+  return chunk == 1 ? count : chunks_of(count, chunk);
 }
 
 /* Takes in the lines of the kernel that do not look at zeros above or below x, in windows of row
@@ -216,8 +216,8 @@ ALWAYS_INLINE void widen_lines(const slide_plan *plan, int64_t row, windows *of)
   const int64_t step = plan->dilation[0], above = plan->padding[0] - row;
   const int64_t first = above > 0 ? chunks(above, step) : 0;
   const int64_t below = chunks(plan->size[0] + above, step); /* the first that is too far */
-  of->first_line = tdm_cpu_min(of->first_line, first);
-  if (of->end_line < below) of->end_line = tdm_cpu_min(below, plan->kernel[0]);
+  of->first_line = lesser_of(of->first_line, first);
+  if (of->end_line < below) of->end_line = lesser_of(below, plan->kernel[0]);
 }
 
 /* Places vector v, and goes on to the one behind it. */

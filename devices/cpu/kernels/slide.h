@@ -58,7 +58,7 @@ void slide_weight_gradient(const slide_plan *plan, const slide_bands *bands, rea
 
 /* Rows of band `band`. */
 static inline int64_t slide_row_count(const slide_plan *plan, int64_t band) {
-  return tdm_cpu_min(plan->out_size[0] - band * plan->rows, plan->rows);
+  return lesser_of(plan->out_size[0] - band * plan->rows, plan->rows);
 }
 
 #endif

@@ -14,13 +14,13 @@ typedef struct softmax_state {
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   const tdm_softmax_attributes *attributes = request->attributes;
   const tdm_spec *spec = &request->outputs[0];
-  softmax_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  softmax_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   const bool scalar = spec->shape.rank == 0;
-  state->outer = tdm_cpu_dims_product(spec, 0, scalar ? 0 : attributes->dimension);
+  state->outer = dims_product(spec, 0, scalar ? 0 : attributes->dimension);
   state->size = scalar ? 1 : spec->shape.dims[attributes->dimension];
-  state->inner = tdm_cpu_dims_product(spec, attributes->dimension + 1, spec->shape.rank);
-  state->splits = answer->splits = tdm_cpu_splits(request, (double)tdm_cpu_count(spec));
+  state->inner = dims_product(spec, attributes->dimension + 1, spec->shape.rank);
+  state->splits = answer->splits = tdm_cpu_splits(request, (double)count_of(spec));
   return TDM_OK;
 }
 

@@ -19,14 +19,14 @@ typedef struct gradient_state {
 static tdm_status embedding_sparse_gradient_prepare(const tdm_kernel_request *request,
                                                     tdm_kernel_answer *answer) {
   const tdm_embedding_attributes *attributes = request->attributes;
-  const int64_t count = tdm_cpu_count(&request->inputs[1]);
+  const int64_t count = count_of(&request->inputs[1]);
   tdm_cpu_sorting sorting;
   TDM_TRY(tdm_cpu_sorting_of(attributes->rows, count, &sorting));
-  gradient_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  gradient_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->count = count;
   state->sorting = sorting;
-  state->dim = tdm_cpu_last_dim(&request->inputs[0]);
+  state->dim = last_dim_of(&request->inputs[0]);
   state->rows = attributes->rows;
   state->padding = attributes->padding_index;
   state->wide = request->inputs[1].dtype == TDM_INT64;
@@ -59,11 +59,11 @@ typedef struct add_state {
 } add_state;
 
 static tdm_status sparse_add_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  add_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  add_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->count = request->inputs[0].shape.dims[0];
   state->count_b = request->inputs[3].shape.dims[0];
-  state->dim = tdm_cpu_last_dim(&request->inputs[0]);
+  state->dim = last_dim_of(&request->inputs[0]);
   return TDM_OK;
 }
 

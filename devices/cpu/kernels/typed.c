@@ -18,10 +18,10 @@ typedef struct typed_state {
 } typed_state;
 
 static typed_state *state_create(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  typed_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  typed_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return NULL;
   state->dtype = request->outputs[0].dtype;
-  state->count = tdm_cpu_count(&request->outputs[0]);
+  state->count = count_of(&request->outputs[0]);
   return state;
 }
 
@@ -59,10 +59,10 @@ static tdm_status prepare_select(const tdm_kernel_request *request, tdm_kernel_a
   typed_state *state = state_create(request, answer);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   const int64_t dimension = attributes->dimension;
-  state->outer = tdm_cpu_dims_product(whole, 0, dimension);
+  state->outer = dims_product(whole, 0, dimension);
   state->size = whole->shape.dims[dimension];
-  state->inner_bytes = (size_t)tdm_cpu_dims_product(whole, dimension + 1, whole->shape.rank) *
-                       tdm_dtype_bytes(whole->dtype);
+  state->inner_bytes =
+      (size_t)dims_product(whole, dimension + 1, whole->shape.rank) * tdm_dtype_bytes(whole->dtype);
   state->index = attributes->index < 0 ? attributes->index + state->size : attributes->index;
   return TDM_OK;
 }
@@ -118,14 +118,14 @@ typedef struct exchange_state {
 static tdm_status prepare_exchange(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                    int first, int second) {
   const tdm_spec *x = &request->inputs[0];
-  exchange_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  exchange_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->outer = tdm_cpu_dims_product(x, 0, first);
+  state->outer = dims_product(x, 0, first);
   state->rows = x->shape.dims[first];
-  state->middle = tdm_cpu_dims_product(x, first + 1, second);
+  state->middle = dims_product(x, first + 1, second);
   state->columns = x->shape.dims[second];
   state->inner_bytes =
-      (size_t)tdm_cpu_dims_product(x, second + 1, x->shape.rank) * tdm_dtype_bytes(x->dtype);
+      (size_t)dims_product(x, second + 1, x->shape.rank) * tdm_dtype_bytes(x->dtype);
   return TDM_OK;
 }
 
@@ -137,7 +137,7 @@ static tdm_status prepare_exchange(const tdm_kernel_request *request, tdm_kernel
   static void exchange_##type(const type *x, type *out, int64_t rows, int64_t middle,              \
                               int64_t columns) {                                                   \
     for (int64_t i0 = 0; i0 < rows; i0 += EXCHANGE_BLOCK) {                                        \
-      const int64_t i1 = tdm_cpu_min(rows, i0 + EXCHANGE_BLOCK);                                   \
+      const int64_t i1 = lesser_of(rows, i0 + EXCHANGE_BLOCK);                                     \
       for (int64_t j = 0; j < columns; j++) {                                                      \
         for (int64_t i = i0; i < i1; i++)                                                          \
           out[j * middle * rows + i] = x[i * middle * columns + j];                                \

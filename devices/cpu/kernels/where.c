@@ -16,11 +16,11 @@ typedef struct where_state {
 } where_state;
 
 static tdm_status where_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  where_state *state = tdm_cpu_state_create(answer, sizeof *state);
+  where_state *state = kernel_state_create(answer, sizeof *state);
   if (state == NULL) return TDM_OUT_OF_MEMORY;
   state->broadcast = tdm_broadcast_of(request->inputs, OPERANDS, &request->outputs[0].shape);
   state->value = (real)((const tdm_where_attributes *)request->attributes)->value;
-  state->count = tdm_cpu_count(&request->outputs[0]);
+  state->count = count_of(&request->outputs[0]);
   const double bytes = (double)state->count * OPERANDS * sizeof(real);
   state->splits = answer->splits = tdm_cpu_splits(request, bytes / 10.0);
   return TDM_OK;
@@ -51,7 +51,7 @@ static tdm_status where_part(const tdm_kernel_call *call, int64_t begin, int64_t
   tdm_broadcast_place place;
   tdm_broadcast_find_row(broadcast, OPERANDS, begin / width, &place);
   for (int64_t i = begin; i < end;) {
-    const int64_t count = tdm_cpu_min(width - column, end - i);
+    const int64_t count = lesser_of(width - column, end - i);
     const int64_t *at = place.at;
     choose_row(condition + at[0] + column * steps[0], steps[0],
                a != NULL ? a + at[1] + column * steps[1] : &state->value, steps[1],

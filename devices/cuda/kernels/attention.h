@@ -5,7 +5,6 @@
 #define TANDEM_DEVICES_CUDA_KERNELS_ATTENTION_H
 
 #include "core/philox.h"
-#include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/reduce.h"
 
 /* Kernels are told all of it. */

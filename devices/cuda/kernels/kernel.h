@@ -11,10 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/status.h"
-#include "devices/cuda/kernels/family.h"
 #include "devices/cuda/lane.h"
 #include "devices/kernel_list.h"
+#include "devices/kernel_state.h"
 #include "devices/kernels.h"
 
 #ifdef __CUDACC__
@@ -29,6 +28,20 @@ static const int WARP = 32;
 static const int BLOCK = 256;
 static const int64_t MOST_BLOCKS = 1 << 14;
 #define ALL_LANES 0xffffffffu
+
+/* ---- States and operands --------------------------------------------------------------------- */
+
+template <class state_type> static inline state_type *state_create(tdm_kernel_answer *answer) {
+  return static_cast<state_type *>(kernel_state_create(answer, sizeof(state_type)));
+}
+
+template <class type> static inline const type *input_of(const tdm_kernel_call *call, size_t i) {
+  return static_cast<const type *>(call->inputs[i]);
+}
+
+template <class type> static inline type *output_of(const tdm_kernel_call *call, size_t i) {
+  return static_cast<type *>(call->outputs[i]);
+}
 
 /* ---- Launching ------------------------------------------------------------------------------- */
 
@@ -56,10 +69,6 @@ static tdm_status kernel_launch(const tdm_kernel_call *call, const char *name,
   launch.threads = (uint32_t)threads;
   tdm_cuda_describe<parameters...>(&launch);
   return tdm_cuda_lane_launch(lane_of(call), &launch);
-}
-
-static inline int64_t chunks_of(int64_t count, int64_t chunk) {
-  return (count + chunk - 1) / chunk;
 }
 
 /* Blocks for a loop over count elements with `BLOCK` threads each; none for none. */
@@ -119,7 +128,7 @@ TDM_CUDA_PRECISIONS(TDM_CUDA_PRECISION)
   KERNEL_OF(precision<real>::dtype, operation, prepare, (execute), element)
 #define KERNEL_OF(dtype, operation, prepare, execute, element)                                     \
   {                                                                                                \
-    sizeof(tdm_kernel), operation, "cuda", dtype, prepare, execute, tdm_cuda_state_release, NULL,  \
+    sizeof(tdm_kernel), operation, "cuda", dtype, prepare, execute, kernel_state_release, NULL,    \
         element                                                                                    \
   }
 /* Of numbers, and of everything: execute takes words of the elements' size. */

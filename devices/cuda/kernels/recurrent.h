@@ -2,7 +2,6 @@
 #ifndef TANDEM_DEVICES_CUDA_KERNELS_RECURRENT_H
 #define TANDEM_DEVICES_CUDA_KERNELS_RECURRENT_H
 
-#include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/products.h"
 #include "devices/cuda/kernels/report.h"
 

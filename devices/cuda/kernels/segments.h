@@ -9,7 +9,6 @@
 #ifndef TANDEM_DEVICES_CUDA_KERNELS_SEGMENTS_H
 #define TANDEM_DEVICES_CUDA_KERNELS_SEGMENTS_H
 
-#include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/kernel.h"
 
 static const uint64_t NO_KEY = UINT64_MAX; /* sorted behind all others */

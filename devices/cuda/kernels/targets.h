@@ -3,7 +3,6 @@
 #ifndef TANDEM_DEVICES_CUDA_KERNELS_TARGETS_H
 #define TANDEM_DEVICES_CUDA_KERNELS_TARGETS_H
 
-#include "devices/cuda/kernels/family.h"
 #include "devices/cuda/kernels/report.h"
 
 /* losses: (rows) or NULL: the divisor alone; weight: (classes) or NULL: every target weighs 1;

@@ -1,0 +1,56 @@
+/* What the kernels of every kind share: the state that prepare makes, and sizes read from shapes.
+ * Invariant: execute looks at no shape and allocates nothing. */
+#ifndef TANDEM_DEVICES_KERNEL_STATE_H
+#define TANDEM_DEVICES_KERNEL_STATE_H
+
+#include <stdlib.h>
+
+#include "core/status.h"
+#include "devices/devices.h"
+
+/* Zeroed memory for a kernel's state, stored in answer->state; NULL with the thread's message set
+ * when memory is short. */
+static inline void *kernel_state_create(tdm_kernel_answer *answer, size_t bytes) {
+  answer->state = calloc(1, bytes);
+  if (!answer->state) (void)tdm_fail_memory(bytes, "the state of a kernel");
+  return answer->state;
+}
+
+static inline void kernel_state_release(void *state) {
+  free(state);
+}
+
+static inline int64_t count_of(const tdm_spec *spec) {
+  return tdm_shape_count(&spec->shape);
+}
+
+static inline int64_t last_dim_of(const tdm_spec *spec) {
+  return spec->shape.rank > 0 ? spec->shape.dims[spec->shape.rank - 1] : 1;
+}
+
+/* The product of dimensions first <= i < end. */
+static inline int64_t dims_product(const tdm_spec *spec, int64_t first, int64_t end) {
+  int64_t product = 1;
+  for (int64_t i = first; i < end; i++)
+    product *= spec->shape.dims[i];
+  return product;
+}
+
+/* All dimensions but the last, as one. */
+static inline int64_t rows_of(const tdm_spec *spec) {
+  return dims_product(spec, 0, spec->shape.rank - 1);
+}
+
+static inline int64_t chunks_of(int64_t count, int64_t chunk) {
+  return (count + chunk - 1) / chunk;
+}
+
+static inline int64_t lesser_of(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+static inline size_t aligned_bytes(size_t bytes) {
+  return (bytes + 63) & ~(size_t)63;
+}
+
+#endif

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/core.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -67,10 +69,9 @@ typedef struct tdm_cuda_launch {
 } tdm_cuda_launch;
 
 /* c (m, n) = a (m, k) b (k, n) + beta c, row-major, each side possibly stored transposed; of
- * float64 if wide, else of float32. Leading dimensions are the stored rows' lengths.
- */
+ * dtype, float32 or float64. Leading dimensions are the stored rows' lengths. */
 typedef struct tdm_cuda_product {
-  bool wide;
+  tdm_dtype dtype;
   bool transpose_a; /* a is stored (k, m) */
   bool transpose_b; /* b is stored (n, k) */
   int64_t m, n, k;

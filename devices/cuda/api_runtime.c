@@ -350,7 +350,7 @@ static tdm_cuda_code blas_set_stream(tdm_cuda_blas blas, tdm_cuda_stream stream)
 static tdm_cuda_code blas_product(tdm_cuda_blas blas, const tdm_cuda_product *product) {
   const cublasOperation_t a = product->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t b = product->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
-  if (product->wide) {
+  if (product->dtype == TDM_FLOAT64) {
     const double one = 1;
     return blas_code(blas->product64(blas->handle, b, a, product->n, product->m, product->k, &one,
                                      product->b, product->b_stride, product->a, product->a_stride,

@@ -39,7 +39,7 @@ template <class real> static tdm_status linear_execute(const tdm_kernel_call *ca
   const tdm_cuda_product product =
       product_with_transposed<real>(call->inputs[0], call->inputs[1], y, state->rows, state->out,
                                     state->in, bias != NULL ? 1 : 0);
-  return tdm_cuda_product_run(call, &product, state->alone);
+  return product_run<real>(call, &product, state->alone);
 }
 
 static tdm_status linear_input_gradient_prepare(const tdm_kernel_request *request,
@@ -52,7 +52,7 @@ template <class real> static tdm_status linear_input_gradient_execute(const tdm_
   const linear_state *state = state_of(call);
   const tdm_cuda_product product = product_with<real>(
       call->inputs[0], call->inputs[1], call->outputs[0], state->rows, state->in, state->out, 0);
-  return tdm_cuda_product_run(call, &product, state->alone);
+  return product_run<real>(call, &product, state->alone);
 }
 
 static tdm_status linear_parameter_gradient_prepare(const tdm_kernel_request *request,
@@ -67,7 +67,7 @@ static tdm_status linear_parameter_gradient_execute(const tdm_kernel_call *call)
   const void *d_out = call->inputs[0];
   const tdm_cuda_product product = product_of_transposed<real>(
       d_out, call->inputs[1], call->outputs[0], state->out, state->in, state->rows, 0);
-  TDM_TRY(tdm_cuda_product_run(call, &product, false));
+  TDM_TRY(product_run<real>(call, &product, false));
   return column_sums<real>(call, d_out, call->outputs[1], state->rows, state->out);
 }
 

@@ -43,7 +43,7 @@ template <class real> static tdm_status matmul_execute(const tdm_kernel_call *ca
         state->transpose_a   ? product_of_transposed<real>(a, b, y, m, n, k, 0)
         : state->transpose_b ? product_with_transposed<real>(a, b, y, m, n, k, 0)
                              : product_with<real>(a, b, y, m, n, k, 0);
-    TDM_TRY(tdm_cuda_product_run(call, &product, state->alone));
+    TDM_TRY(product_run<real>(call, &product, state->alone));
   }
   return TDM_OK;
 }

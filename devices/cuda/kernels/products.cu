@@ -42,16 +42,16 @@ static tdm_status run_alone(const tdm_kernel_call *call, const tdm_cuda_product 
                        product->beta != 0);
 }
 
-tdm_status tdm_cuda_product_run(const tdm_kernel_call *call, const tdm_cuda_product *product,
-                                bool alone) {
+template <class real>
+tdm_status product_run(const tdm_kernel_call *call, const tdm_cuda_product *product, bool alone) {
   if (product->m == 0 || product->n == 0) return TDM_OK;
   if (product->k == 0) { /* a sum of nothing, which cuBLAS does not promise */
     if (product->beta != 0) return TDM_OK;
-    const size_t bytes = (size_t)(product->m * product->n) * (product->wide ? 8 : 4);
+    const size_t bytes = (size_t)(product->m * product->n) * sizeof(real);
     return tdm_cuda_lane_fill(lane_of(call), product->c, 0, bytes);
   }
   if (!alone) return tdm_cuda_lane_product(lane_of(call), product);
-  return product->wide ? run_alone<double>(call, product) : run_alone<float>(call, product);
+  return run_alone<real>(call, product);
 }
 
 /* ---- What layers add ------------------------------------------------------------------------- */
@@ -103,6 +103,7 @@ tdm_status column_sums(const tdm_kernel_call *call, const void *x, void *out, in
 /* ---- For the other sources ------------------------------------------------------------------- */
 
 #define INSTANTIATE(real, dtype, ...)                                                              \
+  template tdm_status product_run<real>(const tdm_kernel_call *, const tdm_cuda_product *, bool);  \
   template tdm_status rows_fill<real>(const tdm_kernel_call *, const void *, const void *, void *, \
                                       int64_t, int64_t);                                           \
   template tdm_status column_sums<real>(const tdm_kernel_call *, const void *, void *, int64_t,    \

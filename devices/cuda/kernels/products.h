@@ -8,8 +8,8 @@
 /* Enqueues product, which may be empty in any dimension (its c has no gaps between rows); beta is
  * 0 or 1. alone: a row of c is to depend on its row of a alone, bit by bit, whatever m is; a is
  * then stored untransposed. */
-tdm_status tdm_cuda_product_run(const tdm_kernel_call *call, const tdm_cuda_product *product,
-                                bool alone);
+template <class real>
+tdm_status product_run(const tdm_kernel_call *call, const tdm_cuda_product *product, bool alone);
 /* Enqueues: every row of out (rows, columns) = a + b, both (columns), b may be NULL. */
 template <class real>
 tdm_status rows_fill(const tdm_kernel_call *call, const void *a, const void *b, void *out,
@@ -25,7 +25,7 @@ static inline tdm_cuda_product product_with_transposed(const void *a, const void
                                                        int64_t m, int64_t n, int64_t k,
                                                        double beta) {
   tdm_cuda_product product = {};
-  product.wide = precision<real>::dtype == TDM_FLOAT64;
+  product.dtype = precision<real>::dtype;
   product.transpose_b = true;
   product.m = m;
   product.n = n;

@@ -122,7 +122,7 @@ static tdm_status affine(const tdm_kernel_call *call, const void *x, int64_t row
         rows_fill<real>(call, a != NULL ? a : b, a != NULL ? b : NULL, out, rows, state->columns));
   const tdm_cuda_product product =
       product_with_transposed<real>(x, weight, out, rows, state->columns, inner, biased ? 1 : 0);
-  return tdm_cuda_product_run(call, &product, state->alone);
+  return product_run<real>(call, &product, state->alone);
 }
 
 template <class real>
@@ -137,7 +137,7 @@ static tdm_status forward_step(const tdm_kernel_call *call, const recurrent_run 
     char *a = run->a + (size_t)t * recurrent_bytes(state, 1, state->columns);
     const tdm_cuda_product product = product_with_transposed<real>(
         run->h, call->inputs[WEIGHT_HH], a, state->batch, state->columns, state->hidden, 1);
-    TDM_TRY(tdm_cuda_product_run(call, &product, state->alone));
+    TDM_TRY(product_run<real>(call, &product, state->alone));
   }
   return cell<real>(call, run, t);
 }

@@ -151,7 +151,7 @@ static tdm_status step_back(const tdm_kernel_call *call, const gradient_run *run
   const char *d_b = run->d_b + (size_t)t * recurrent_bytes(state, 1, state->columns);
   const tdm_cuda_product product = product_with<real>(
       d_b, call->inputs[WEIGHT_HH], run->d_h, state->batch, state->hidden, state->columns, 1);
-  return tdm_cuda_product_run(call, &product, state->alone);
+  return product_run<real>(call, &product, state->alone);
 }
 
 /* ---- Over all steps ----------------------------------------------------------------------------
@@ -170,12 +170,12 @@ static tdm_status recurrent_weight(const tdm_kernel_call *call, const gradient_r
     d_b += recurrent_bytes(state, 1, state->columns);
   const tdm_cuda_product later = product_of_transposed<real>(
       d_b, y, call->outputs[1], state->columns, state->hidden, steps * state->batch, 0);
-  TDM_TRY(tdm_cuda_product_run(call, &later, false));
+  TDM_TRY(product_run<real>(call, &later, false));
   if (call->inputs[H0] == NULL) return TDM_OK;
   const tdm_cuda_product first =
       product_of_transposed<real>(run->d_first, call->inputs[H0], call->outputs[1], state->columns,
                                   state->hidden, state->batch, 1);
-  return tdm_cuda_product_run(call, &first, false);
+  return product_run<real>(call, &first, false);
 }
 
 template <class real>
@@ -184,14 +184,14 @@ static tdm_status all_steps(const tdm_kernel_call *call, const gradient_run *run
   const int64_t rows = state->length * state->batch, in = state->in, columns = state->columns;
   const tdm_cuda_product d_weight_ih = product_of_transposed<real>(
       run->d_a, call->inputs[X], call->outputs[0], columns, in, rows, 0);
-  TDM_TRY(tdm_cuda_product_run(call, &d_weight_ih, false));
+  TDM_TRY(product_run<real>(call, &d_weight_ih, false));
   TDM_TRY(recurrent_weight<real>(call, run));
   TDM_TRY(column_sums<real>(call, run->d_a, call->outputs[2], rows, columns));
   TDM_TRY(column_sums<real>(call, run->d_b, call->outputs[3], rows, columns));
   if (run->d_x == NULL) return TDM_OK;
   const tdm_cuda_product d_x =
       product_with<real>(run->d_a, call->inputs[WEIGHT_IH], run->d_x, rows, in, columns, 0);
-  return tdm_cuda_product_run(call, &d_x, state->alone);
+  return product_run<real>(call, &d_x, state->alone);
 }
 
 /* ---- The kernel --------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ static float tf32_of(float value) {
 }
 
 static double element(const emulated_product *asked, const void *matrix, int64_t index) {
-  if (asked->product.wide) return ((const double *)matrix)[index];
+  if (asked->product.dtype == TDM_FLOAT64) return ((const double *)matrix)[index];
   const float value = ((const float *)matrix)[index];
   return asked->tf32 ? tf32_of(value) : value;
 }
@@ -75,15 +75,16 @@ static double row_by_column(const emulated_product *asked, int64_t i, int64_t j)
 static void run_product(void *data) {
   const emulated_product *asked = data;
   const tdm_cuda_product *product = &asked->product;
+  const bool wide = product->dtype == TDM_FLOAT64;
   for (int64_t i = 0; i < product->m; ++i) {
     for (int64_t j = 0; j < product->n; ++j) {
       const int64_t c = i * product->c_stride + j;
       double sum = row_by_column(asked, i, j);
       if (product->beta != 0) {
-        sum += product->beta * (product->wide ? ((const double *)product->c)[c]
-                                              : (double)((const float *)product->c)[c]);
+        sum += product->beta *
+               (wide ? ((const double *)product->c)[c] : (double)((const float *)product->c)[c]);
       }
-      if (product->wide) {
+      if (wide) {
         ((double *)product->c)[c] = sum;
       } else {
         ((float *)product->c)[c] = (float)sum;

@@ -115,7 +115,8 @@ static tdm_cuda_code blas_set_stream(tdm_cuda_blas blas, tdm_cuda_stream stream)
 }
 
 static double element(const tdm_cuda_product *product, const void *matrix, int64_t index) {
-  return product->wide ? ((const double *)matrix)[index] : (double)((const float *)matrix)[index];
+  return product->dtype == TDM_FLOAT64 ? ((const double *)matrix)[index]
+                                       : (double)((const float *)matrix)[index];
 }
 
 static double row_by_column(const tdm_cuda_product *product, int64_t i, int64_t j) {
@@ -147,7 +148,7 @@ static tdm_cuda_code blas_product(tdm_cuda_blas blas, const tdm_cuda_product *pr
       const int64_t c = i * product->c_stride + j;
       double sum = row_by_column(product, i, j);
       if (product->beta != 0) sum += product->beta * element(product, product->c, c);
-      if (product->wide) {
+      if (product->dtype == TDM_FLOAT64) {
         ((double *)product->c)[c] = sum;
       } else {
         ((float *)product->c)[c] = (float)sum;

@@ -3,6 +3,7 @@
  * decides. */
 #include "devices/cuda/kernels/reduce.h"
 
+/* Kernels are told all of it. */
 struct norm_state {
   int64_t n;
   int64_t channels;
@@ -40,18 +41,18 @@ static int channel_threads(const norm_state *state) {
 }
 
 /* Element i of a channel, of n x inner. */
-#define PLACE(i) (((i) / inner * channels + channel) * inner + (i) % inner)
+#define PLACE(i) (((i) / shape.inner * shape.channels + channel) * shape.inner + (i) % shape.inner)
 
 /* ---- Evaluation ------------------------------------------------------------------------------ */
 
 /* x, y: (n, channels, inner); means, variances: (channels); weight, bias: (channels) or NULL. */
 template <class real>
 static __global__ void evaluate(const real *x, const real *means, const real *variances,
-                                const real *weight, const real *bias, real *y, double epsilon,
-                                int64_t channels, int64_t inner, int64_t count) {
+                                const real *weight, const real *bias, real *y, norm_state shape,
+                                int64_t count) {
   EACH_ELEMENT(i, count) {
-    const int64_t channel = i / inner % channels;
-    real factor = (real)(1 / sqrt((double)variances[channel] + epsilon));
+    const int64_t channel = i / shape.inner % shape.channels;
+    real factor = (real)(1 / sqrt((double)variances[channel] + shape.epsilon));
     if (weight != NULL) factor *= weight[channel];
     y[i] = (x[i] - means[channel]) * factor + (bias != NULL ? bias[channel] : 0);
   }
@@ -63,7 +64,7 @@ template <class real> static tdm_status run_evaluate(const tdm_kernel_call *call
   return kernel_launch(call, "batch_norm", evaluate<real>, blocks_for(count), BLOCK,
                        input_of<real>(call, 0), input_of<real>(call, 1), input_of<real>(call, 2),
                        input_of<real>(call, 3), input_of<real>(call, 4), output_of<real>(call, 0),
-                       state->epsilon, state->channels, state->inner, count);
+                       *state, count);
 }
 
 /* ---- Training -------------------------------------------------------------------------------- */
@@ -72,10 +73,10 @@ template <class real> static tdm_status run_evaluate(const tdm_kernel_call *call
  * (channels), of no elements those of zeros: finite, so that no gradient is spoilt. */
 template <class real>
 static __global__ void train(const real *x, const real *weight, const real *bias, real *y,
-                             real *means, real *inverses, real *variances, double epsilon,
-                             int64_t channels, int64_t inner, int64_t count) {
+                             real *means, real *inverses, real *variances, norm_state shape,
+                             int64_t count) {
   const double terms = count > 0 ? (double)count : 1;
-  for (int64_t channel = blockIdx.x; channel < channels; channel += gridDim.x) {
+  for (int64_t channel = blockIdx.x; channel < shape.channels; channel += gridDim.x) {
     double sum = 0, squares = 0;
     EACH_OF_BLOCK(i, count) {
       sum += x[PLACE(i)];
@@ -86,7 +87,7 @@ static __global__ void train(const real *x, const real *weight, const real *bias
       squares += d * d;
     }
     const double all = block_sum(squares);
-    const real inverse = (real)(1 / sqrt(all / terms + epsilon));
+    const real inverse = (real)(1 / sqrt(all / terms + shape.epsilon));
     const real factor = weight != NULL ? inverse * weight[channel] : inverse;
     const real offset = bias != NULL ? bias[channel] : 0;
     EACH_OF_BLOCK(i, count) {
@@ -104,8 +105,8 @@ template <class real> static tdm_status run_train(const tdm_kernel_call *call) {
   return kernel_launch(call, "batch_norm_training", train<real>, channel_blocks(state),
                        channel_threads(state), input_of<real>(call, 0), input_of<real>(call, 3),
                        input_of<real>(call, 4), output_of<real>(call, 0), output_of<real>(call, 1),
-                       output_of<real>(call, 2), output_of<real>(call, 3), state->epsilon,
-                       state->channels, state->inner, state->n * state->inner);
+                       output_of<real>(call, 2), output_of<real>(call, 3), *state,
+                       state->n * state->inner);
 }
 
 /* ---- Gradient -------------------------------------------------------------------------------- */
@@ -114,8 +115,8 @@ template <class real> static tdm_status run_train(const tdm_kernel_call *call) {
 template <class real>
 static __global__ void gradient(const real *d_y, const real *x, const real *means,
                                 const real *inverses, const real *weight, real *d_x, real *d_weight,
-                                real *d_bias, int64_t channels, int64_t inner, int64_t count) {
-  for (int64_t channel = blockIdx.x; channel < channels; channel += gridDim.x) {
+                                real *d_bias, norm_state shape, int64_t count) {
+  for (int64_t channel = blockIdx.x; channel < shape.channels; channel += gridDim.x) {
     const real mean = means[channel], inverse = inverses[channel];
     double sum = 0, products = 0;
     EACH_OF_BLOCK(i, count) {
@@ -142,7 +143,7 @@ template <class real> static tdm_status run_gradient(const tdm_kernel_call *call
                        channel_threads(state), input_of<real>(call, 0), input_of<real>(call, 1),
                        input_of<real>(call, 2), input_of<real>(call, 3), input_of<real>(call, 4),
                        output_of<real>(call, 0), output_of<real>(call, 1), output_of<real>(call, 2),
-                       state->channels, state->inner, state->n * state->inner);
+                       *state, state->n * state->inner);
 }
 
 /* ---- Running statistics ---------------------------------------------------------------------- */

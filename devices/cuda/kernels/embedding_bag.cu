@@ -71,6 +71,18 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   return TDM_OK;
 }
 
+static tdm_status prepare_bags(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  return prepare(request, answer, 1, &request->outputs[0]);
+}
+
+static tdm_status prepare_gradient(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  return prepare(request, answer, 1, &request->inputs[0]);
+}
+
+static tdm_status prepare_scales(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  return prepare(request, answer, 2, &request->inputs[0]);
+}
+
 static const bag_state *state_of(const tdm_kernel_call *call) {
   return static_cast<const bag_state *>(call->state);
 }
@@ -82,13 +94,13 @@ static const void *ids_of(const tdm_kernel_call *call) {
 /* ---- Where bags begin ------------------------------------------------------------------------ */
 
 /* offsets: (offset_count) or NULL; begins: (count), inside the ids whatever offsets say. */
-static __global__ void make_begins(const void *offsets, bool wide, int64_t offset_count,
-                                   int64_t length, int64_t id_count, int64_t *begins,
+static __global__ void make_begins(const void *offsets, int64_t *begins, bag_state shape,
                                    int64_t count) {
   EACH_ELEMENT(i, count) {
-    int64_t begin = i * length;
-    if (offsets != NULL) begin = i < offset_count ? id_at(offsets, wide, i) : id_count;
-    begins[i] = begin < 0 ? 0 : begin > id_count ? id_count : begin;
+    int64_t begin = i * shape.length;
+    if (offsets != NULL)
+      begin = i < shape.offset_count ? id_at(offsets, shape.wide_offsets, i) : shape.count;
+    begins[i] = begin < 0 ? 0 : begin > shape.count ? shape.count : begin;
   }
 }
 
@@ -103,34 +115,27 @@ static tdm_status begin(const tdm_kernel_call *call, bag_memory *out) {
   TDM_TRY(tdm_cuda_bags_check(call, &ids, state->rows, &offsets,
                               static_cast<int64_t *>(call->workspace)));
   return kernel_launch(call, "make_begins", make_begins, blocks_for(state->bags + 1), BLOCK,
-                       offset_data, state->wide_offsets, state->offset_count, state->length,
-                       state->count, out->begins, state->bags + 1);
+                       offset_data, out->begins, *state, state->bags + 1);
 }
 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
 /* A block a bag. weight: (rows, dim), ids, scales (or NULL): (count), y: (bags, dim). */
 template <class real>
-static __global__ void sum_bags(const real *weight, const void *ids, bool wide, const real *scales,
-                                const int64_t *begins, int64_t rows, int64_t padding, int64_t dim,
-                                bool mean, real *y) {
-  const int64_t bag = blockIdx.x;
+static __global__ void sum_bags(const real *weight, const void *ids, const real *scales,
+                                const int64_t *begins, real *y, bag_state shape) {
+  const int64_t bag = blockIdx.x, dim = shape.dim;
   EACH_OF_BLOCK(j, dim) {
     real sum = 0;
     int64_t size = 0;
     for (int64_t i = begins[bag]; i < begins[bag + 1]; i++) {
-      const int64_t id = id_at(ids, wide, i);
-      if (!is_inside(id, rows) || id == padding) continue;
+      const int64_t id = id_at(ids, shape.wide_ids, i);
+      if (!is_inside(id, shape.rows) || id == shape.padding) continue;
       sum += scales != NULL ? scales[i] * weight[id * dim + j] : weight[id * dim + j];
       size++;
     }
-    y[bag * dim + j] = mean && size > 0 ? sum / (real)size : sum;
+    y[bag * dim + j] = shape.mean && size > 0 ? sum / (real)size : sum;
   }
-}
-
-static tdm_status embedding_bag_prepare(const tdm_kernel_request *request,
-                                        tdm_kernel_answer *answer) {
-  return prepare(request, answer, 1, &request->outputs[0]);
 }
 
 template <class real> static tdm_status run_sum(const tdm_kernel_call *call) {
@@ -138,23 +143,21 @@ template <class real> static tdm_status run_sum(const tdm_kernel_call *call) {
   bag_memory memory;
   TDM_TRY(begin(call, &memory));
   return kernel_launch(call, "sum_bags", sum_bags<real>, state->bags, threads_for_row(state->dim),
-                       input_of<real>(call, 0), ids_of(call), state->wide_ids,
-                       input_of<real>(call, 3), memory.begins, state->rows, state->padding,
-                       state->dim, state->mean, output_of<real>(call, 0));
+                       input_of<real>(call, 0), ids_of(call), input_of<real>(call, 3),
+                       memory.begins, output_of<real>(call, 0), *state);
 }
 
 /* The same; winners: (bags, dim). */
 template <class real>
-static __global__ void largest_of_bags(const real *weight, const void *ids, bool wide,
-                                       const int64_t *begins, int64_t rows, int64_t padding,
-                                       int64_t dim, real *y, int64_t *winners) {
-  const int64_t bag = blockIdx.x;
+static __global__ void largest_of_bags(const real *weight, const void *ids, const int64_t *begins,
+                                       real *y, int64_t *winners, bag_state shape) {
+  const int64_t bag = blockIdx.x, dim = shape.dim;
   EACH_OF_BLOCK(j, dim) {
     real most = 0;
     int64_t winner = -1;
     for (int64_t i = begins[bag]; i < begins[bag + 1]; i++) {
-      const int64_t id = id_at(ids, wide, i);
-      if (!is_inside(id, rows) || id == padding) continue;
+      const int64_t id = id_at(ids, shape.wide_ids, i);
+      if (!is_inside(id, shape.rows) || id == shape.padding) continue;
       const real value = weight[id * dim + j];
       if (winner >= 0 && !(value > most)) continue;
       most = value;
@@ -165,19 +168,14 @@ static __global__ void largest_of_bags(const real *weight, const void *ids, bool
   }
 }
 
-static tdm_status embedding_bag_max_prepare(const tdm_kernel_request *request,
-                                            tdm_kernel_answer *answer) {
-  return prepare(request, answer, 1, &request->outputs[0]);
-}
-
 template <class real> static tdm_status run_max(const tdm_kernel_call *call) {
   const bag_state *state = state_of(call);
   bag_memory memory;
   TDM_TRY(begin(call, &memory));
   return kernel_launch(call, "largest_of_bags", largest_of_bags<real>, state->bags,
                        threads_for_row(state->dim), input_of<real>(call, 0), ids_of(call),
-                       state->wide_ids, memory.begins, state->rows, state->padding, state->dim,
-                       output_of<real>(call, 0), output_of<int64_t>(call, 1));
+                       memory.begins, output_of<real>(call, 0), output_of<int64_t>(call, 1),
+                       *state);
 }
 
 /* ---- Gradients of the table ------------------------------------------------------------------ */
@@ -185,16 +183,15 @@ template <class real> static tdm_status run_max(const tdm_kernel_call *call) {
 /* A thread a bag tells its ids their bag and what they count. given: (count) or NULL; bags, scales:
  * (count). */
 template <class real>
-static __global__ void make_sources(const void *ids, bool wide, const real *given,
-                                    const int64_t *begins, int64_t padding, bool mean,
-                                    int64_t *bags, real *scales, int64_t bag_count) {
-  EACH_ELEMENT(bag, bag_count) {
+static __global__ void make_sources(const void *ids, const real *given, const int64_t *begins,
+                                    int64_t *bags, real *scales, bag_state shape) {
+  EACH_ELEMENT(bag, shape.bags) {
     int64_t size = 0;
     for (int64_t i = begins[bag]; i < begins[bag + 1]; i++)
-      size += id_at(ids, wide, i) != padding;
+      size += id_at(ids, shape.wide_ids, i) != shape.padding;
     for (int64_t i = begins[bag]; i < begins[bag + 1]; i++) {
       bags[i] = bag;
-      scales[i] = given != NULL ? given[i] : mean && size > 0 ? 1 / (real)size : 1;
+      scales[i] = given != NULL ? given[i] : shape.mean && size > 0 ? 1 / (real)size : 1;
     }
   }
 }
@@ -208,9 +205,8 @@ static tdm_status sort_ids(const tdm_kernel_call *call, bag_memory *memory, segm
   TDM_TRY(tdm_cuda_lane_fill(lane_of(call), memory->bags, 0xff,
                              (size_t)state->count * sizeof(int64_t))); /* -1 */
   TDM_TRY(kernel_launch(call, "make_sources", make_sources<real>, blocks_for(state->bags), BLOCK,
-                        ids_of(call), state->wide_ids, input_of<real>(call, 3), memory->begins,
-                        state->padding, state->mean, memory->bags,
-                        static_cast<real *>(memory->scales), state->bags));
+                        ids_of(call), input_of<real>(call, 3), memory->begins, memory->bags,
+                        static_cast<real *>(memory->scales), *state));
   *out = tdm_cuda_segments_at(plan, memory->segments);
   TDM_TRY(kernel_launch(call, "make_keys", make_keys, blocks_for(plan->capacity), BLOCK,
                         ids_of(call), state->wide_ids, memory->bags, state->count, state->rows,
@@ -228,11 +224,6 @@ static tdm_status sum_rows(const tdm_kernel_call *call, const bag_memory *memory
       sorted->keys, state->count, state->plan.shift, ranks, state->dim, output_of<real>(call, 0));
 }
 
-static tdm_status embedding_bag_gradient_prepare(const tdm_kernel_request *request,
-                                                 tdm_kernel_answer *answer) {
-  return prepare(request, answer, 1, &request->inputs[0]);
-}
-
 template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
   const bag_state *state = state_of(call);
   bag_memory memory;
@@ -241,11 +232,6 @@ template <class real> static tdm_status run_gradient(const tdm_kernel_call *call
   TDM_TRY(tdm_cuda_lane_fill(lane_of(call), call->outputs[0], 0,
                              (size_t)(state->rows * state->dim) * sizeof(real)));
   return sum_rows<real>(call, &memory, &sorted, input_of<int64_t>(call, 4), NULL);
-}
-
-static tdm_status embedding_bag_sparse_gradient_prepare(const tdm_kernel_request *request,
-                                                        tdm_kernel_answer *answer) {
-  return prepare(request, answer, 1, &request->inputs[0]);
 }
 
 /* Outputs: rows (count, dim), indices (count), count (). */
@@ -269,10 +255,10 @@ template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) 
 /* A block of one warp an id. d_y: (bags, dim), weight: (rows, dim), d_scales: (count). */
 template <class real>
 static __global__ void multiply_rows(const real *d_y, const real *weight, const void *ids,
-                                     bool wide, const int64_t *bags, int64_t rows, int64_t padding,
-                                     int64_t dim, real *d_scales) {
-  const int64_t i = blockIdx.x, id = id_at(ids, wide, i), bag = bags[i];
-  const bool counts = is_inside(id, rows) && id != padding && bag >= 0;
+                                     const int64_t *bags, real *d_scales, bag_state shape) {
+  const int64_t i = blockIdx.x, id = id_at(ids, shape.wide_ids, i), bag = bags[i];
+  const int64_t dim = shape.dim;
+  const bool counts = is_inside(id, shape.rows) && id != shape.padding && bag >= 0;
   real part = 0;
   if (counts) {
     EACH_OF_BLOCK(j, dim) {
@@ -281,11 +267,6 @@ static __global__ void multiply_rows(const real *d_y, const real *weight, const 
   }
   const real sum = warp_reduce<sum_of_two>(part);
   if (threadIdx.x == 0) d_scales[i] = sum;
-}
-
-static tdm_status embedding_bag_scales_gradient_prepare(const tdm_kernel_request *request,
-                                                        tdm_kernel_answer *answer) {
-  return prepare(request, answer, 2, &request->inputs[0]);
 }
 
 /* d_y, weight, ids, [offsets] -> d_scales. */
@@ -297,18 +278,15 @@ template <class real> static tdm_status run_scales(const tdm_kernel_call *call) 
   TDM_TRY(tdm_cuda_lane_fill(lane_of(call), memory.bags, 0xff,
                              (size_t)state->count * sizeof(int64_t))); /* -1 */
   TDM_TRY(kernel_launch(call, "make_sources", make_sources<real>, blocks_for(state->bags), BLOCK,
-                        ids_of(call), state->wide_ids, no_scales, memory.begins, state->padding,
-                        state->mean, memory.bags, static_cast<real *>(memory.scales), state->bags));
+                        ids_of(call), no_scales, memory.begins, memory.bags,
+                        static_cast<real *>(memory.scales), *state));
   return kernel_launch(call, "multiply_rows", multiply_rows<real>, state->count, WARP,
-                       input_of<real>(call, 0), input_of<real>(call, 1), ids_of(call),
-                       state->wide_ids, memory.bags, state->rows, state->padding, state->dim,
-                       output_of<real>(call, 0));
+                       input_of<real>(call, 0), input_of<real>(call, 1), ids_of(call), memory.bags,
+                       output_of<real>(call, 0), *state);
 }
 
-KERNELS(embedding_bag, KERNEL(TDM_OP_EMBEDDING_BAG, embedding_bag_prepare, run_sum<real>),
-        KERNEL(TDM_OP_EMBEDDING_BAG_MAX, embedding_bag_max_prepare, run_max<real>),
-        KERNEL(TDM_OP_EMBEDDING_BAG_GRADIENT, embedding_bag_gradient_prepare, run_gradient<real>),
-        KERNEL(TDM_OP_EMBEDDING_BAG_SPARSE_GRADIENT, embedding_bag_sparse_gradient_prepare,
-               run_sparse<real>),
-        KERNEL(TDM_OP_EMBEDDING_BAG_SCALES_GRADIENT, embedding_bag_scales_gradient_prepare,
-               run_scales<real>))
+KERNELS(embedding_bag, KERNEL(TDM_OP_EMBEDDING_BAG, prepare_bags, run_sum<real>),
+        KERNEL(TDM_OP_EMBEDDING_BAG_MAX, prepare_bags, run_max<real>),
+        KERNEL(TDM_OP_EMBEDDING_BAG_GRADIENT, prepare_gradient, run_gradient<real>),
+        KERNEL(TDM_OP_EMBEDDING_BAG_SPARSE_GRADIENT, prepare_gradient, run_sparse<real>),
+        KERNEL(TDM_OP_EMBEDDING_BAG_SCALES_GRADIENT, prepare_scales, run_scales<real>))

@@ -8,7 +8,8 @@ struct nll_state {
   int64_t classes; /* of count_targets: 0 without weights */
   int64_t ignored;
   int32_t reduction; /* tdm_reduction */
-  double smoothing;
+  double kept;       /* 1 - smoothing */
+  double spread;     /* smoothing / classes */
   bool wide_targets;
 };
 
@@ -22,7 +23,8 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   state->classes = classes;
   state->ignored = attributes->ignore_index;
   state->reduction = attributes->reduction;
-  state->smoothing = attributes->smoothing;
+  state->kept = 1.0 - attributes->smoothing;
+  state->spread = attributes->smoothing / (double)classes;
   state->wide_targets = targets->dtype == TDM_INT64;
   answer->workspace_bytes = aligned_bytes(report_workspace_bytes(state->rows));
   return TDM_OK;
@@ -40,14 +42,13 @@ static tdm_status check_targets(const tdm_kernel_call *call, const id_list *targ
 
 /* ---- Loss ------------------------------------------------------------------------------------ */
 
-/* log_probabilities: (rows, classes); targets, losses: (rows); weight: (classes) or NULL. kept: 1 -
- * smoothing; spread: smoothing / classes. A target outside the classes was reported, its loss is
- * none. */
+/* log_probabilities: (rows, classes); targets, losses: (rows); weight: (classes) or NULL. A target
+ * outside the classes was reported, its loss is none. */
 template <class real>
-static __global__ void nll_of_rows(const real *log_probabilities, const void *targets, bool wide,
-                                   const real *weight, int64_t classes, int64_t ignored, real kept,
-                                   real spread, real *losses) {
-  const int64_t row = blockIdx.x;
+static __global__ void nll_of_rows(const real *log_probabilities, const void *targets,
+                                   const real *weight, real *losses, nll_state shape) {
+  const int64_t row = blockIdx.x, classes = shape.classes;
+  const real kept = (real)shape.kept, spread = (real)shape.spread;
   const real *from = log_probabilities + row * classes;
   double part = 0;
   EACH_OF_BLOCK(i, classes) {
@@ -55,9 +56,9 @@ static __global__ void nll_of_rows(const real *log_probabilities, const void *ta
   }
   const double sum = block_sum(part);
   if (threadIdx.x != 0) return;
-  const int64_t target = id_at(targets, wide, row);
+  const int64_t target = id_at(targets, shape.wide_targets, row);
   real loss = 0;
-  if (target != ignored && is_inside(target, classes)) {
+  if (target != shape.ignored && is_inside(target, classes)) {
     loss = -from[target] * kept * (weight != NULL ? weight[target] : 1) - spread * (real)sum;
   }
   losses[row] = loss;
@@ -82,10 +83,9 @@ template <class real> static tdm_status run(const tdm_kernel_call *call) {
   real *losses = reduces ? sums : output_of<real>(call, 0);
   const real *weight = input_of<real>(call, 2);
   TDM_TRY(check_targets(call, &targets));
-  TDM_TRY(kernel_launch(
-      call, "nll_of_rows", nll_of_rows<real>, state->rows, threads_for_row(state->classes),
-      input_of<real>(call, 0), targets.data, targets.wide, weight, state->classes, state->ignored,
-      (real)(1.0 - state->smoothing), (real)(state->smoothing / (double)state->classes), losses));
+  TDM_TRY(kernel_launch(call, "nll_of_rows", nll_of_rows<real>, state->rows,
+                        threads_for_row(state->classes), input_of<real>(call, 0), targets.data,
+                        weight, losses, *state));
   return sum_losses<real>(call, reduces ? losses : NULL, &targets, weight, state->classes,
                           state->ignored, state->reduction == TDM_REDUCTION_MEAN,
                           reduces ? output_of<real>(call, 0) : NULL, output_of<real>(call, 1));
@@ -115,16 +115,17 @@ template <class real> static tdm_status run_count(const tdm_kernel_call *call) {
 
 /* d_loss: () or, each, (rows); weight: (classes) or NULL; d_log_probabilities: (rows, classes). */
 template <class real>
-static __global__ void gradient_of_rows(const real *d_loss, bool each, const void *targets,
-                                        bool wide, const real *divisor, const real *weight,
-                                        int64_t classes, int64_t ignored, real kept, real spread,
-                                        real *d_log_probabilities) {
-  const int64_t row = blockIdx.x;
-  const int64_t target = id_at(targets, wide, row);
-  const real factor = target == ignored ? 0 : -d_loss[each ? row : 0] / *divisor;
+static __global__ void gradient_of_rows(const real *d_loss, const void *targets,
+                                        const real *divisor, const real *weight,
+                                        real *d_log_probabilities, nll_state shape) {
+  const int64_t row = blockIdx.x, classes = shape.classes;
+  const real kept = (real)shape.kept, spread = (real)shape.spread;
+  const bool each = shape.reduction == TDM_REDUCTION_NONE;
+  const int64_t target = id_at(targets, shape.wide_targets, row);
+  const real factor = target == shape.ignored ? 0 : -d_loss[each ? row : 0] / *divisor;
   EACH_OF_BLOCK(i, classes) {
     const real share = spread + (i == target ? kept : 0);
-    const real d = target == ignored ? 0 : factor * share * (weight != NULL ? weight[i] : 1);
+    const real d = target == shape.ignored ? 0 : factor * share * (weight != NULL ? weight[i] : 1);
     d_log_probabilities[row * classes + i] = d;
   }
 }
@@ -141,11 +142,9 @@ template <class real> static tdm_status run_gradient(const tdm_kernel_call *call
   const id_list targets = {call->inputs[1], state->rows, state->wide_targets};
   TDM_TRY(check_targets(call, &targets));
   return kernel_launch(call, "nll_gradient", gradient_of_rows<real>, state->rows,
-                       threads_for_row(state->classes), input_of<real>(call, 0),
-                       state->reduction == TDM_REDUCTION_NONE, targets.data, targets.wide,
-                       input_of<real>(call, 2), input_of<real>(call, 3), state->classes,
-                       state->ignored, (real)(1.0 - state->smoothing),
-                       (real)(state->smoothing / (double)state->classes), output_of<real>(call, 0));
+                       threads_for_row(state->classes), input_of<real>(call, 0), targets.data,
+                       input_of<real>(call, 2), input_of<real>(call, 3), output_of<real>(call, 0),
+                       *state);
 }
 
 KERNELS(nll, KERNEL(TDM_OP_NLL, nll_prepare<real>, run<real>),

@@ -99,7 +99,7 @@ static void evaluate_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-static tdm_status batch_norm_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status prepare_forward(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   return prepare(request, answer, &request->inputs[0]);
 }
 
@@ -161,11 +161,6 @@ static void training_range(void *user, int64_t begin, int64_t end) {
     else
       scale_rows(state, channel, x, mean[0], factor[0], offset[0], y);
   }
-}
-
-static tdm_status batch_norm_training_prepare(const tdm_kernel_request *request,
-                                              tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[0]);
 }
 
 static tdm_status batch_norm_training_execute(const tdm_kernel_call *call) {
@@ -250,9 +245,8 @@ static tdm_status batch_norm_statistics_execute(const tdm_kernel_call *call) {
   return TDM_OK;
 }
 
-KERNELS(batch_norm, KERNEL(TDM_OP_BATCH_NORM, batch_norm_prepare, batch_norm_execute),
-        KERNEL(TDM_OP_BATCH_NORM_TRAINING, batch_norm_training_prepare,
-               batch_norm_training_execute),
+KERNELS(batch_norm, KERNEL(TDM_OP_BATCH_NORM, prepare_forward, batch_norm_execute),
+        KERNEL(TDM_OP_BATCH_NORM_TRAINING, prepare_forward, batch_norm_training_execute),
         KERNEL(TDM_OP_BATCH_NORM_GRADIENT, batch_norm_gradient_prepare,
                batch_norm_gradient_execute),
         KERNEL(TDM_OP_BATCH_NORM_STATISTICS, batch_norm_statistics_prepare,

@@ -92,30 +92,6 @@ static void prepare_columns(const tdm_kernel_request *request, tdm_kernel_answer
   answer->workspace_bytes = (size_t)(state->slots * state->slot_bytes);
 }
 
-static tdm_status convolution_prepare(const tdm_kernel_request *request,
-                                      tdm_kernel_answer *answer) {
-  convolution_state *state =
-      convolution_state_create(request, answer, &request->inputs[0].shape,
-                               &request->inputs[1].shape, &request->outputs[0].shape);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->way = convolution_way_forward(state);
-  switch (state->way) {
-  case CONVOLUTION_SLIDES:
-    convolution_slide_prepare(request, answer, state);
-    break;
-  case CONVOLUTION_CHANNELS:
-    convolution_channels_prepare(request, answer, state);
-    break;
-  case CONVOLUTION_POINTWISE:
-    convolution_pointwise_prepare(request, answer, state);
-    break;
-  case CONVOLUTION_COLUMNS:
-    prepare_columns(request, answer, state);
-    break;
-  }
-  return TDM_OK;
-}
-
 /* y (out, pixels) = bias, for count columns from `first` on. */
 static void begin_with_bias(const convolution_state *state, const real *bias, real *y,
                             int64_t count) {
@@ -160,22 +136,30 @@ static void forward_slots(void *user, int64_t begin, int64_t end) {
   }
 }
 
-static tdm_status convolution_execute(const tdm_kernel_call *call) {
+static void execute_columns(const tdm_kernel_call *call) {
   const convolution_state *state = call->state;
-  switch (state->way) {
-  case CONVOLUTION_SLIDES:
-    convolution_slide_execute(call);
-    break;
-  case CONVOLUTION_CHANNELS:
-    convolution_channels_execute(call);
-    break;
-  case CONVOLUTION_POINTWISE:
-    convolution_pointwise_execute(call);
-    break;
-  case CONVOLUTION_COLUMNS:
-    tdm_team_run(state->splits ? call->team : NULL, state->slots, 1, forward_slots, (void *)call);
-    break;
-  }
+  tdm_team_run(state->splits ? call->team : NULL, state->slots, 1, forward_slots, (void *)call);
+}
+
+static const convolution_steps ways_forward[] = {
+    [CONVOLUTION_COLUMNS] = {prepare_columns, execute_columns},
+    [CONVOLUTION_SLIDES] = {convolution_slide_prepare, convolution_slide_execute},
+    [CONVOLUTION_CHANNELS] = {convolution_channels_prepare, convolution_channels_execute},
+    [CONVOLUTION_POINTWISE] = {convolution_pointwise_prepare, convolution_pointwise_execute}};
+
+static tdm_status convolution_prepare(const tdm_kernel_request *request,
+                                      tdm_kernel_answer *answer) {
+  convolution_state *state =
+      convolution_state_create(request, answer, &request->inputs[0].shape,
+                               &request->inputs[1].shape, &request->outputs[0].shape);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->way = convolution_way_forward(state);
+  ways_forward[state->way].prepare(request, answer, state);
+  return TDM_OK;
+}
+
+static tdm_status convolution_execute(const tdm_kernel_call *call) {
+  ways_forward[((const convolution_state *)call->state)->way].execute(call);
   return TDM_OK;
 }
 

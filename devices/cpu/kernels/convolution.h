@@ -102,6 +102,13 @@ void convolution_pointwise_back_prepare(const tdm_kernel_request *request,
 void convolution_pointwise_execute(const tdm_kernel_call *call);
 void convolution_pointwise_back_execute(const tdm_kernel_call *call);
 
+/* What a way does, by convolution_way. */
+typedef struct convolution_steps {
+  void (*prepare)(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                  convolution_state *state);
+  void (*execute)(const tdm_kernel_call *call);
+} convolution_steps;
+
 /* Bytes of the columns of one block of rows. */
 static inline size_t columns_bytes(const convolution_state *state) {
   const int64_t count = state->k * state->rows * state->out_size[1];

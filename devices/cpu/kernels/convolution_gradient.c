@@ -18,30 +18,6 @@ static void prepare_columns(const tdm_kernel_request *request, tdm_kernel_answer
   answer->workspace_bytes = (size_t)(state->slots * state->slot_bytes);
 }
 
-static tdm_status convolution_input_gradient_prepare(const tdm_kernel_request *request,
-                                                     tdm_kernel_answer *answer) {
-  convolution_state *state =
-      convolution_state_create(request, answer, &request->outputs[0].shape,
-                               &request->inputs[1].shape, &request->inputs[0].shape);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
-  state->way = convolution_way_back(state);
-  switch (state->way) {
-  case CONVOLUTION_SLIDES:
-    convolution_slide_back_prepare(request, answer, state);
-    break;
-  case CONVOLUTION_CHANNELS:
-    convolution_channels_back_prepare(request, answer, state);
-    break;
-  case CONVOLUTION_POINTWISE:
-    convolution_pointwise_back_prepare(request, answer, state);
-    break;
-  case CONVOLUTION_COLUMNS:
-    prepare_columns(request, answer, state);
-    break;
-  }
-  return TDM_OK;
-}
-
 /* row (w) of d_x += one row of columns. */
 ALWAYS_INLINE void add_columns_row(const convolution_state *state, row_span span, const real *from,
                                    real *row) {
@@ -107,22 +83,31 @@ static void input_slots(void *user, int64_t begin, int64_t end) {
   }
 }
 
-static tdm_status convolution_input_gradient_execute(const tdm_kernel_call *call) {
+static void execute_columns(const tdm_kernel_call *call) {
   const convolution_state *state = call->state;
-  switch (state->way) {
-  case CONVOLUTION_SLIDES:
-    convolution_slide_back_execute(call);
-    break;
-  case CONVOLUTION_CHANNELS:
-    convolution_channels_back_execute(call);
-    break;
-  case CONVOLUTION_POINTWISE:
-    convolution_pointwise_back_execute(call);
-    break;
-  case CONVOLUTION_COLUMNS:
-    tdm_team_run(state->splits ? call->team : NULL, state->slots, 1, input_slots, (void *)call);
-    break;
-  }
+  tdm_team_run(state->splits ? call->team : NULL, state->slots, 1, input_slots, (void *)call);
+}
+
+static const convolution_steps ways_back[] = {
+    [CONVOLUTION_COLUMNS] = {prepare_columns, execute_columns},
+    [CONVOLUTION_SLIDES] = {convolution_slide_back_prepare, convolution_slide_back_execute},
+    [CONVOLUTION_CHANNELS] = {convolution_channels_back_prepare, convolution_channels_back_execute},
+    [CONVOLUTION_POINTWISE] = {convolution_pointwise_back_prepare,
+                               convolution_pointwise_back_execute}};
+
+static tdm_status convolution_input_gradient_prepare(const tdm_kernel_request *request,
+                                                     tdm_kernel_answer *answer) {
+  convolution_state *state =
+      convolution_state_create(request, answer, &request->outputs[0].shape,
+                               &request->inputs[1].shape, &request->inputs[0].shape);
+  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  state->way = convolution_way_back(state);
+  ways_back[state->way].prepare(request, answer, state);
+  return TDM_OK;
+}
+
+static tdm_status convolution_input_gradient_execute(const tdm_kernel_call *call) {
+  ways_back[((const convolution_state *)call->state)->way].execute(call);
   return TDM_OK;
 }
 

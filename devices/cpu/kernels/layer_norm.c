@@ -111,8 +111,7 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-static tdm_status layer_norm_gradient_prepare(const tdm_kernel_request *request,
-                                              tdm_kernel_answer *answer) {
+static tdm_status prepare_gradient(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   return prepare(request, answer, &request->inputs[1]);
 }
 
@@ -151,18 +150,12 @@ static void parameter_range(void *user, int64_t begin, int64_t end) {
     column_gradients(call, task * LANES);
 }
 
-static tdm_status layer_norm_parameter_gradient_prepare(const tdm_kernel_request *request,
-                                                        tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[1]);
-}
-
 static tdm_status layer_norm_parameter_gradient_execute(const tdm_kernel_call *call) {
   const norm_state *state = call->state;
   return run(call, chunks_of(state->count, LANES), 4, parameter_range);
 }
 
 KERNELS(layer_norm, KERNEL(TDM_OP_LAYER_NORM, layer_norm_prepare, layer_norm_execute),
-        KERNEL(TDM_OP_LAYER_NORM_GRADIENT, layer_norm_gradient_prepare,
-               layer_norm_gradient_execute),
-        KERNEL(TDM_OP_LAYER_NORM_PARAMETER_GRADIENT, layer_norm_parameter_gradient_prepare,
+        KERNEL(TDM_OP_LAYER_NORM_GRADIENT, prepare_gradient, layer_norm_gradient_execute),
+        KERNEL(TDM_OP_LAYER_NORM_PARAMETER_GRADIENT, prepare_gradient,
                layer_norm_parameter_gradient_execute))

@@ -143,7 +143,7 @@ static void max_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-static tdm_status max_pool_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status prepare_forward(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   return pool_prepare(request, answer, &request->inputs[0], &request->outputs[0]);
 }
 
@@ -179,14 +179,9 @@ static void average_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-static tdm_status average_pool_prepare(const tdm_kernel_request *request,
-                                       tdm_kernel_answer *answer) {
-  return pool_prepare(request, answer, &request->inputs[0], &request->outputs[0]);
-}
-
 static tdm_status average_pool_execute(const tdm_kernel_call *call) {
   return pool_run(call, average_range);
 }
 
-KERNELS(pool, KERNEL(TDM_OP_MAX_POOL, max_pool_prepare, max_pool_execute),
-        KERNEL(TDM_OP_AVERAGE_POOL, average_pool_prepare, average_pool_execute))
+KERNELS(pool, KERNEL(TDM_OP_MAX_POOL, prepare_forward, max_pool_execute),
+        KERNEL(TDM_OP_AVERAGE_POOL, prepare_forward, average_pool_execute))

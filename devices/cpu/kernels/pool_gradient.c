@@ -19,8 +19,7 @@ static void max_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-static tdm_status max_pool_gradient_prepare(const tdm_kernel_request *request,
-                                            tdm_kernel_answer *answer) {
+static tdm_status prepare_gradient(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   return pool_prepare(request, answer, &request->outputs[0], &request->inputs[0]);
 }
 
@@ -54,16 +53,10 @@ static void average_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-static tdm_status average_pool_gradient_prepare(const tdm_kernel_request *request,
-                                                tdm_kernel_answer *answer) {
-  return pool_prepare(request, answer, &request->outputs[0], &request->inputs[0]);
-}
-
 static tdm_status average_pool_gradient_execute(const tdm_kernel_call *call) {
   return pool_run(call, average_range);
 }
 
 KERNELS(pool_gradient,
-        KERNEL(TDM_OP_MAX_POOL_GRADIENT, max_pool_gradient_prepare, max_pool_gradient_execute),
-        KERNEL(TDM_OP_AVERAGE_POOL_GRADIENT, average_pool_gradient_prepare,
-               average_pool_gradient_execute))
+        KERNEL(TDM_OP_MAX_POOL_GRADIENT, prepare_gradient, max_pool_gradient_execute),
+        KERNEL(TDM_OP_AVERAGE_POOL_GRADIENT, prepare_gradient, average_pool_gradient_execute))

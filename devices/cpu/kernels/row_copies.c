@@ -70,7 +70,7 @@ static void put_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-static tdm_status put_rows_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status prepare_put(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   return prepare(request, 2, answer);
 }
 
@@ -89,10 +89,6 @@ static void add_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-static tdm_status add_rows_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, 2, answer);
-}
-
 static tdm_status add_rows_execute(const tdm_kernel_call *call) {
   rows_job job = {.from = call->inputs[1], .indices = call->inputs[2], .to = call->outputs[0]};
   run(call, add_range, &job);
@@ -100,5 +96,5 @@ static tdm_status add_rows_execute(const tdm_kernel_call *call) {
 }
 
 KERNELS(row_copies, KERNEL(TDM_OP_TAKE_ROWS, take_rows_prepare, take_rows_execute),
-        KERNEL(TDM_OP_PUT_ROWS, put_rows_prepare, put_rows_execute),
-        KERNEL(TDM_OP_ADD_ROWS, add_rows_prepare, add_rows_execute))
+        KERNEL(TDM_OP_PUT_ROWS, prepare_put, put_rows_execute),
+        KERNEL(TDM_OP_ADD_ROWS, prepare_put, add_rows_execute))

@@ -95,7 +95,7 @@ template <class real> static tdm_status run_extreme(const tdm_kernel_call *call)
                        output_of<int64_t>(call, 1), state->size, state->inner, state->least, count);
 }
 
-static tdm_status extreme_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status prepare_forward(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   return prepare(request, answer, &request->inputs[0]);
 }
 
@@ -147,10 +147,6 @@ template <class real> static tdm_status run_cumsum(const tdm_kernel_call *call) 
                        state->reverse, columns);
 }
 
-static tdm_status cumsum_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[0]);
-}
-
-KERNELS(along, KERNEL(TDM_OP_EXTREME, extreme_prepare, run_extreme<real>),
+KERNELS(along, KERNEL(TDM_OP_EXTREME, prepare_forward, run_extreme<real>),
         KERNEL(TDM_OP_EXTREME_GRADIENT, extreme_gradient_prepare, run_extreme_gradient<real>),
-        KERNEL(TDM_OP_CUMSUM, cumsum_prepare, run_cumsum<real>))
+        KERNEL(TDM_OP_CUMSUM, prepare_forward, run_cumsum<real>))

@@ -1,99 +1,68 @@
-/* Conversion between dtypes, block by block through int64 or double (see convert.h). */
-#include <string.h>
-
-#include "core/status.h"
+/* Conversion between dtypes, block by block through int64 or double (devices/conversions.h). */
+#include "devices/conversions.h"
 #include "devices/cpu/kernels/convert.h"
 #include "devices/cpu/kernels/family.h"
 
 #define BLOCK 512
 
-/* ---- To the wide type --------------------------------------------------------------------------
+/* ---- To the wide type, and from it -------------------------------------------------------------
  */
 
-void convert_to_double(tdm_dtype dtype, const void *from, double *to, int64_t count) {
-  if (dtype == TDM_FLOAT64) {
-    memcpy(to, from, (size_t)count * sizeof(double));
-    return;
+#define WIDEN(dtype, element)                                                                      \
+  case dtype: {                                                                                    \
+    const element *values = from;                                                                  \
+    for (int64_t i = 0; i < count; i++)                                                            \
+      to[i] = values[i];                                                                           \
+    break;                                                                                         \
   }
-  const float *values = from;
-  for (int64_t i = 0; i < count; i++)
-    to[i] = (double)values[i];
+
+void convert_to_double(tdm_dtype dtype, const void *from, double *to, int64_t count) {
+  switch (dtype) {
+    WIDEN(TDM_FLOAT32, float)
+  default:
+    WIDEN(TDM_FLOAT64, double)
+  }
 }
 
 void convert_to_int64(tdm_dtype dtype, const void *from, int64_t *to, int64_t count) {
-  if (dtype == TDM_INT64) {
-    memcpy(to, from, (size_t)count * sizeof(int64_t));
-  } else if (dtype == TDM_INT32) {
-    const int32_t *values = from;
-    for (int64_t i = 0; i < count; i++)
-      to[i] = values[i];
-  } else { /* uint8, bool */
-    const uint8_t *values = from;
-    for (int64_t i = 0; i < count; i++)
-      to[i] = values[i];
+  switch (dtype) {
+    WIDEN(TDM_INT64, int64_t)
+    WIDEN(TDM_INT32, int32_t)
+  default: /* uint8, bool */
+    WIDEN(TDM_UINT8, uint8_t)
   }
 }
 
-/* ---- From the wide type ------------------------------------------------------------------------
- */
-
-/* least and most are whole numbers, most possibly rounded up: from there on the result is `top`. */
 static inline int64_t saturate(double x, double least, double most, int64_t top) {
   if (!(x > least)) return x <= least ? (int64_t)least : 0; /* NaN: 0 */
   return x >= most ? top : (int64_t)x;
 }
 
+#define NARROW(dtype, element, wide, formula)                                                      \
+  case dtype: {                                                                                    \
+    element *values = to;                                                                          \
+    for (int64_t i = 0; i < count; i++) {                                                          \
+      const wide x = from[i];                                                                      \
+      values[i] = formula;                                                                         \
+    }                                                                                              \
+    break;                                                                                         \
+  }
+#define OF_DOUBLE(dtype, element, of_double, of_int64) NARROW(dtype, element, double, of_double)
+#define OF_INT64(dtype, element, of_double, of_int64) NARROW(dtype, element, int64_t, of_int64)
+
 void convert_from_double(tdm_dtype dtype, const double *from, void *to, int64_t count) {
-  if (dtype == TDM_FLOAT64) {
-    memcpy(to, from, (size_t)count * sizeof(double));
-  } else if (dtype == TDM_FLOAT32) {
-    float *values = to;
-    for (int64_t i = 0; i < count; i++)
-      values[i] = (float)from[i];
-  } else if (dtype == TDM_INT64) {
-    int64_t *values = to;
-    for (int64_t i = 0; i < count; i++) {
-      values[i] = saturate(from[i], -0x1p63, 0x1p63, INT64_MAX);
-    }
-  } else if (dtype == TDM_INT32) {
-    int32_t *values = to;
-    for (int64_t i = 0; i < count; i++) {
-      values[i] = (int32_t)saturate(from[i], -0x1p31, 0x1p31, INT32_MAX);
-    }
-  } else if (dtype == TDM_UINT8) {
-    uint8_t *values = to;
-    for (int64_t i = 0; i < count; i++)
-      values[i] = (uint8_t)saturate(from[i], 0, 256, 255);
-  } else {
-    uint8_t *values = to;
-    for (int64_t i = 0; i < count; i++)
-      values[i] = from[i] != 0;
+  switch (dtype) {
+    TDM_CONVERSIONS(OF_DOUBLE)
+  default:
+    break;
   }
 }
 
 void convert_from_int64(tdm_dtype dtype, const int64_t *from, void *to, int64_t count) {
-  if (dtype == TDM_FLOAT64) {
-    double *values = to;
-    for (int64_t i = 0; i < count; i++)
-      values[i] = (double)from[i];
-  } else if (dtype == TDM_FLOAT32) {
-    float *values = to;
-    for (int64_t i = 0; i < count; i++)
-      values[i] = (float)from[i];
-  } else if (dtype == TDM_INT64) {
-    memcpy(to, from, (size_t)count * sizeof(int64_t));
-  } else if (dtype == TDM_INT32) {
-    uint32_t *values = to;
-    for (int64_t i = 0; i < count; i++)
-      values[i] = (uint32_t)from[i];
-  } else if (dtype == TDM_UINT8) {
-    uint8_t *values = to;
-    for (int64_t i = 0; i < count; i++)
-      values[i] = (uint8_t)from[i];
-  } else {
-    uint8_t *values = to;
-    for (int64_t i = 0; i < count; i++)
-      values[i] = from[i] != 0;
+  switch (dtype) {
+    TDM_CONVERSIONS(OF_INT64)
+  default:
+    break;
   }
 }
 

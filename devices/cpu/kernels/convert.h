@@ -1,6 +1,4 @@
-/* Elements of one dtype from elements of another, through int64 or double, both of which hold every
- * element of what goes through them. Float to integer truncates toward zero and saturates, NaN
- * gives 0; to bool is != 0; integer to a narrower integer wraps. */
+/* Elements of one dtype from elements of another (devices/conversions.h). */
 #ifndef TANDEM_DEVICES_CPU_KERNELS_CONVERT_H
 #define TANDEM_DEVICES_CPU_KERNELS_CONVERT_H
 

@@ -1,6 +1,7 @@
 /* Fills and conversions between dtypes. Invariant: float to integer truncates and saturates, NaN
  * becomes 0, integers pass through int64; the dtypes are the same for all threads, so that their
  * branches do not diverge. */
+#include "devices/conversions.h"
 #include "devices/cuda/kernels/kernel.h"
 
 struct cast_state {
@@ -12,43 +13,23 @@ struct cast_state {
 
 /* ---- One value ------------------------------------------------------------------------------- */
 
-/* least and most are whole numbers, most possibly rounded up: from there on the result is top. */
 static __host__ __device__ inline int64_t saturate(double x, double least, double most,
                                                    int64_t top) {
   if (!(x > least)) return x <= least ? (int64_t)least : 0; /* NaN: 0 */
   return x >= most ? top : (int64_t)x;
 }
 
+#define STORE_DOUBLE(dtype, element, of_double, of_int64)                                          \
+  if (to == dtype) static_cast<element *>(out)[i] = of_double;
+#define STORE_INT64(dtype, element, of_double, of_int64)                                           \
+  if (to == dtype) static_cast<element *>(out)[i] = of_int64;
+
 static __host__ __device__ inline void store_double(tdm_dtype to, void *out, int64_t i, double x) {
-  if (to == TDM_FLOAT64) {
-    static_cast<double *>(out)[i] = x;
-  } else if (to == TDM_FLOAT32) {
-    static_cast<float *>(out)[i] = (float)x;
-  } else if (to == TDM_INT64) {
-    static_cast<int64_t *>(out)[i] = saturate(x, -0x1p63, 0x1p63, INT64_MAX);
-  } else if (to == TDM_INT32) {
-    static_cast<int32_t *>(out)[i] = (int32_t)saturate(x, -0x1p31, 0x1p31, INT32_MAX);
-  } else if (to == TDM_UINT8) {
-    static_cast<uint8_t *>(out)[i] = (uint8_t)saturate(x, 0, 256, 255);
-  } else {
-    static_cast<uint8_t *>(out)[i] = x != 0;
-  }
+  TDM_CONVERSIONS(STORE_DOUBLE)
 }
 
 static __device__ inline void store_int64(tdm_dtype to, void *out, int64_t i, int64_t x) {
-  if (to == TDM_FLOAT64) {
-    static_cast<double *>(out)[i] = (double)x;
-  } else if (to == TDM_FLOAT32) {
-    static_cast<float *>(out)[i] = (float)x;
-  } else if (to == TDM_INT64) {
-    static_cast<int64_t *>(out)[i] = x;
-  } else if (to == TDM_INT32) {
-    static_cast<uint32_t *>(out)[i] = (uint32_t)x;
-  } else if (to == TDM_UINT8) {
-    static_cast<uint8_t *>(out)[i] = (uint8_t)x;
-  } else {
-    static_cast<uint8_t *>(out)[i] = x != 0;
-  }
+  TDM_CONVERSIONS(STORE_INT64)
 }
 
 static __device__ inline int64_t load_int64(tdm_dtype from, const void *x, int64_t i) {

@@ -45,14 +45,14 @@ tdm_dtype tdm_fuse_dtype(const tdm_fusing *state, const tdm_ir_node *node) {
   return computed == TDM_FLOAT32 || computed == TDM_FLOAT64 ? computed : TDM_DTYPE_NONE;
 }
 
-/* Where kernels are not the host's, every operand is there, what is not read element by element is
- * a number, and all but bools is of one dtype. */
+/* Where kernels are not the host's, what is not read element by element is a number, and all but
+ * bools is of one dtype. */
 static bool reads_suit(const tdm_fusing *state, const tdm_ir_node *node, tdm_dtype dtype) {
   if (node->kernel->execute_part) return true;
   const uint32_t *inputs = node->inputs;
   const int64_t count = count_of(state, node->first_output);
   for (uint32_t k = 0; k < node->input_count; k++) {
-    if (!inputs[k]) return false;
+    if (!inputs[k]) continue;
     const int64_t read = count_of(state, inputs[k]);
     if (read != count && read != 1) return false;
     if (dtype_of(state, inputs[k]) != dtype && dtype_of(state, inputs[k]) != TDM_BOOL) return false;

@@ -34,6 +34,14 @@ static tdm_context *make_context(void) {
   return context;
 }
 
+static const tdm_device *device_of(tdm_context *context, const char *kind) {
+  char name[16];
+  (void)snprintf(name, sizeof name, "%s:0", kind);
+  const tdm_device *device = tdm_context_find_device(context, name);
+  if (!device) fail_msg("%s", tdm_last_message());
+  return device;
+}
+
 /* Of both real dtypes; where the result is none, of its own. */
 static bool has_kernels(tdm_context *context, const char *name, const char *executes) {
   static const tdm_dtype others[] = {TDM_BOOL, TDM_INT64};
@@ -60,15 +68,53 @@ static void every_record_has_kernels_on_every_kind(void **state) {
   tdm_context *context = make_context();
   static const char *const kinds[] = {KINDS};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-    char name[16];
-    (void)snprintf(name, sizeof name, "%s:0", kinds[i]);
-    const tdm_device *device = tdm_context_find_device(context, name);
-    if (!device) fail_msg("%s", tdm_last_message());
+    const tdm_device *device = device_of(context, kinds[i]);
     for (const tdm_record *const *list = tdm_all_records; *list; list++)
       for (const tdm_record *record = *list; record->operation; record++)
         check_record(context, record, device);
   }
   tdm_context_release(context);
+}
+
+/* ---- Fusing ---------------------------------------------------------------------------------- */
+
+/* Can nodes of the kernel be members of fused nodes? */
+static bool has_part(const tdm_kernel *kernel) {
+  return kernel->execute_part || kernel->element != 0;
+}
+
+static void check_parts(tdm_context *context, const tdm_record *record, const char *executes) {
+  static const tdm_dtype dtypes[] = {TDM_FLOAT32, TDM_FLOAT64, TDM_BOOL};
+  for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+    const tdm_kernel *kernel =
+        tdm_context_find_kernel(context, record->operation->name, executes, dtypes[i]);
+    if (kernel && !has_part(kernel))
+      fail_msg("%s is elementwise, and its kernel of %s for %s has no part",
+               record->operation->name, executes, tdm_dtype_name(dtypes[i]));
+  }
+}
+
+static void elementwise_records_fuse_on_every_kind(void **state) {
+  (void)state;
+  tdm_context *context = make_context();
+  static const char *const kinds[] = {KINDS};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    const tdm_device *device = device_of(context, kinds[i]);
+    for (const tdm_record *const *list = tdm_all_records; *list; list++)
+      for (const tdm_record *record = *list; record->operation; record++)
+        if (record->operation->elementwise) check_parts(context, record, device->ops->executes);
+  }
+  tdm_context_release(context);
+}
+
+/* ---- Kernels --------------------------------------------------------------------------------- */
+
+static bool is_elementwise(const char *operation) {
+  for (const tdm_record *const *list = tdm_all_records; *list; list++)
+    for (const tdm_record *record = *list; record->operation; record++)
+      if (record->operation->elementwise && strcmp(record->operation->name, operation) == 0)
+        return true;
+  return false;
 }
 
 static bool is_recorded(const char *operation) {
@@ -83,16 +129,22 @@ static void every_kernel_has_a_record(void **state) {
   tdm_context *context = make_context();
   const tdm_kernel_registry *kernels = &context->kernels;
   assert_true(kernels->count > 0);
-  for (size_t i = 0; i < kernels->capacity; i++)
-    if (kernels->slots[i] && !is_recorded(kernels->slots[i]->operation))
-      fail_msg("%s has a kernel of %s, which has no record", kernels->slots[i]->executes,
-               kernels->slots[i]->operation);
+  for (size_t i = 0; i < kernels->capacity; i++) {
+    const tdm_kernel *kernel = kernels->slots[i];
+    if (!kernel) continue;
+    if (!is_recorded(kernel->operation))
+      fail_msg("%s has a kernel of %s, which has no record", kernel->executes, kernel->operation);
+    if (has_part(kernel) && !is_elementwise(kernel->operation))
+      fail_msg("%s has a part of %s, whose record is not elementwise", kernel->executes,
+               kernel->operation);
+  }
   tdm_context_release(context);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_record_has_kernels_on_every_kind),
+      cmocka_unit_test(elementwise_records_fuse_on_every_kind),
       cmocka_unit_test(every_kernel_has_a_record),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
  * becomes 0, integers pass through int64; the dtypes are the same for all threads, so that their
  * branches do not diverge. */
 #include "devices/conversions.h"
+#include "devices/cuda/kernels/elements.h"
 #include "devices/cuda/kernels/kernel.h"
 
 struct cast_state {
@@ -101,5 +102,12 @@ template <class word> static tdm_status run_fill(const tdm_kernel_call *call) {
                        output_of<word>(call, 0), element.bits, state->count);
 }
 
-TYPED_KERNELS(cast, KERNEL_OF_ALL(TDM_OP_CAST, cast_prepare, run_cast),
+#define CAST(dtype, word, element)                                                                 \
+  KERNEL_OF(dtype, TDM_OP_CAST, cast_prepare, run_cast<word>, element)
+
+/* Fused nodes have one real dtype, and bools. */
+TYPED_KERNELS(cast, CAST(TDM_FLOAT32, uint32_t, ELEMENT_CAST),
+              CAST(TDM_FLOAT64, uint64_t, ELEMENT_CAST), CAST(TDM_INT32, uint32_t, 0),
+              CAST(TDM_INT64, uint64_t, 0), CAST(TDM_UINT8, uint8_t, 0),
+              CAST(TDM_BOOL, uint8_t, ELEMENT_CAST),
               KERNEL_OF_ALL(TDM_OP_FILL, fill_prepare, run_fill))

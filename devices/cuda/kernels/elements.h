@@ -131,6 +131,7 @@ enum element_number {
 #undef GRADIENT
 #undef BINARY
       ELEMENT_ACCUMULATE, /* the sum of all operands, from left to right */
+  ELEMENT_CAST,           /* the operand; 0 or 1 where the result is bool */
   ELEMENT_COMPARE,        /* 1 where the comparison of the first two holds, else 0 */
   ELEMENT_DROPOUT,
   ELEMENT_WHERE, /* the second operand where the first is not 0, else the third */
@@ -202,10 +203,17 @@ template <class number> static __device__ bool holds(int comparison, number a, n
   }
 }
 
-/* first: the comparison. */
+/* first: the comparison; second: what stands for an absent operand. */
 static inline tdm_element_settings compare_settings(const void *attributes) {
   const tdm_compare_attributes *read = static_cast<const tdm_compare_attributes *>(attributes);
-  const tdm_element_settings settings = {(double)read->comparison, 0, false};
+  const tdm_element_settings settings = {(double)read->comparison, read->value, false};
+  return settings;
+}
+
+/* second: what stands for an absent operand. */
+static inline tdm_element_settings where_settings(const void *attributes) {
+  const double value = static_cast<const tdm_where_attributes *>(attributes)->value;
+  const tdm_element_settings settings = {0, value, false};
   return settings;
 }
 

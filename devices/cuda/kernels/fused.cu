@@ -38,7 +38,10 @@ static const tdm_element_settings_reader settings_readers[] = {
     TDM_CUDA_ELEMENTS(READER, READER, READER)
 #undef READER
         tdm_no_settings,
-    compare_settings, dropout_settings, tdm_no_settings};
+    tdm_no_settings,
+    compare_settings,
+    dropout_settings,
+    where_settings};
 
 static fused_step step_of(const tdm_fused_member *member) {
   fused_step step = {};
@@ -47,6 +50,8 @@ static fused_step step_of(const tdm_fused_member *member) {
   for (int k = 0; k < member->input_count; k++)
     step.inputs[k] = member->inputs[k];
   step.settings = settings_readers[step.element](member->attributes);
+  if (step.element == ELEMENT_CAST)
+    step.settings.flag = member->specs[member->input_count].dtype == TDM_BOOL;
   if (step.element == ELEMENT_DROPOUT)
     step.pattern = pattern_of(static_cast<const tdm_dropout_attributes *>(member->attributes),
                               &member->specs[member->input_count]);
@@ -77,24 +82,32 @@ static tdm_status fused_prepare(const tdm_kernel_request *request, tdm_kernel_an
 
 /* ---- Executing ------------------------------------------------------------------------------- */
 
+/* Operand k of a step. */
+template <class real>
+static __device__ real operand_of(const fused_step &step, const real *values, int k, real absent) {
+  return step.inputs[k] == TDM_FUSED_ABSENT ? absent : values[step.inputs[k]];
+}
+
 template <class real>
 static __device__ real compute(const fused_step &step, const real *values, int64_t i, uint64_t seed,
                                uint32_t run_step) {
   const formula_settings<real> settings = settings_in<real>(step.settings);
-  const real a = values[step.inputs[0]];
-  const real b = values[step.inputs[step.input_count > 1 ? 1 : 0]];
+  const real a = values[step.inputs[0]]; /* always there */
+  const real b = operand_of(step, values, step.input_count > 1 ? 1 : 0, settings.second);
   switch (step.element) {
 #define CASE(operation, name, ...)                                                                 \
   case ELEMENT_##name:                                                                             \
     return element<ELEMENT_##name>::of(a, b, settings);
     TDM_CUDA_ELEMENTS(CASE, CASE, CASE)
 #undef CASE
+  case ELEMENT_CAST:
+    return settings.flag ? (real)(a != 0) : a;
   case ELEMENT_COMPARE:
     return holds((int)step.settings.first, a, b) ? 1 : 0;
   case ELEMENT_DROPOUT:
     return dropped_or_scaled(a, i, step.pattern, seed, run_step, settings.first);
   case ELEMENT_WHERE:
-    return a != 0 ? b : values[step.inputs[2]];
+    return a != 0 ? b : operand_of(step, values, 2, settings.second);
   default: { /* accumulate */
     real sum = a;
     for (int k = 1; k < step.input_count; k++)

@@ -142,6 +142,17 @@ static void what_is_repeated_is_read_where_it_lies(void **unused) {
   expect_fused_of(graph, tdm_tanh(graph, "c", b), "a+b+c", NULL);
 }
 
+/* Members of other dtypes, one with an operand that is not there. */
+static void choices_and_conversions_are_joined(void **unused) {
+  (void)unused;
+  tdm_value x;
+  tdm_graph *graph = begin_graph(&x);
+  const tdm_value above = tdm_compare_scalar(graph, "a", x, TDM_GREATER, 0.25);
+  const tdm_value filled = tdm_masked_fill(graph, "b", x, above, 2);
+  const tdm_value wide = tdm_cast(graph, "c", filled, TDM_FLOAT64);
+  expect_fused_of(graph, tdm_exp(graph, "d", wide), "a+b+c+d", NULL);
+}
+
 static void long_chains_are_several(void **unused) {
   (void)unused;
   tdm_value value;
@@ -410,6 +421,7 @@ int main(void) {
       cmocka_unit_test(views_between_are_passed),
       cmocka_unit_test(views_of_what_is_stored_follow),
       cmocka_unit_test(what_is_repeated_is_read_where_it_lies),
+      cmocka_unit_test(choices_and_conversions_are_joined),
       cmocka_unit_test(long_chains_are_several),
       cmocka_unit_test(what_is_fetched_ends_a_chain),
       cmocka_unit_test(readers_between_stand_between),

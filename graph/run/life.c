@@ -47,14 +47,7 @@ static void expect(tdm_run_state *run, uint32_t submissions) {
 
 /* ---- From stage to stage ---- */
 
-static outcome wait_for_event(tdm_run_state *run, bool adopt) {
-  (void)run;
-  (void)adopt;
-  return WAITS;
-}
-
-static outcome end(tdm_run_state *run, bool adopt) {
-  (void)adopt;
+static outcome end(tdm_run_state *run) {
   if (run->status == TDM_OK && atomic_load(&run->flight.failed)) tdm_run_note_failure(run);
   return ENDS;
 }
@@ -64,9 +57,8 @@ static outcome leave(tdm_run_state *run) {
   return GOES_ON;
 }
 
-static outcome upload(tdm_run_state *run, bool adopt) {
+static outcome upload(tdm_run_state *run) {
   const tdm_run_state *ahead = ahead_of(run);
-  (void)adopt;
   if (run->status != TDM_OK || is_stopped(run)) return leave(run);
   if (ahead && ahead->stage < TDM_STAGE_UPLOADING) return WAITS;
   expect(run, run->plan->main_program_count);
@@ -111,10 +103,9 @@ static outcome compute(tdm_run_state *run, bool adopt) {
                                                                                  : drop(run);
 }
 
-static outcome update(tdm_run_state *run, bool adopt) {
+static outcome update(tdm_run_state *run) {
   const tdm_plan *plan = run->plan;
   const tdm_store *store = run->session->store;
-  (void)adopt;
   if (ahead_of(run)) return WAITS;
   const uint32_t updates = plan->program_count - plan->main_program_count;
   if (updates > 0 && store->broken != TDM_OK) fail(run, store->broken, store->message);
@@ -130,17 +121,25 @@ static outcome update(tdm_run_state *run, bool adopt) {
 }
 
 /* What a run does by itself in a stage. */
-static outcome (*const next[])(tdm_run_state *run, bool adopt) = {
-    [TDM_STAGE_ADMITTED] = wait_for_event,
-    [TDM_STAGE_BOUND] = upload,
-    [TDM_STAGE_UPLOADING] = compute,
-    [TDM_STAGE_DROPPED] = wait_for_event,
-    [TDM_STAGE_LEFT] = end,
-    [TDM_STAGE_COMPUTING] = wait_for_event,
-    [TDM_STAGE_COMPUTED] = update,
-    [TDM_STAGE_UPDATING] = wait_for_event,
-    [TDM_STAGE_UPDATED] = end,
-};
+static outcome step(tdm_run_state *run, bool adopt) {
+  switch (run->stage) {
+  case TDM_STAGE_BOUND:
+    return upload(run);
+  case TDM_STAGE_UPLOADING:
+    return compute(run, adopt);
+  case TDM_STAGE_COMPUTED:
+    return update(run);
+  case TDM_STAGE_LEFT:
+  case TDM_STAGE_UPDATED:
+    return end(run);
+  case TDM_STAGE_ADMITTED:
+  case TDM_STAGE_DROPPED:
+  case TDM_STAGE_COMPUTING:
+  case TDM_STAGE_UPDATING:
+    break;
+  }
+  return WAITS;
+}
 
 /* Where it is when the event that it waits for in a stage has come. */
 static const tdm_run_stage after[] = {
@@ -156,7 +155,7 @@ static const tdm_run_stage after[] = {
 static bool go_on(tdm_run_state *run, bool adopt) {
   outcome found;
   do {
-    found = next[run->stage](run, adopt);
+    found = step(run, adopt);
   } while (found == GOES_ON);
   return found == ENDS;
 }

@@ -6,12 +6,12 @@
 #include "bench/transfer/options.h"
 #include "devices/context/route.h"
 
-/* ---- Lanes ----------------------------------------------------------------------------------- */
+/* ---- Hops ------------------------------------------------------------------------------------ */
 
-static void add_lane(group *one, tdm_device *from, tdm_device *to, bool counted) {
-  if (one->lane_count == MOST_LANES) return; /* 64 at once: more devices than machines have */
-  one->lanes[one->lane_count++] =
-      (lane){.from = from, .to = to, .queue = tdm_direct_queue(from, to), .counted = counted};
+static void add_hop(group *one, tdm_device *from, tdm_device *to, bool counted) {
+  if (one->hop_count == MOST_HOPS) return; /* 64 at once: more devices than machines have */
+  one->hops[one->hop_count++] =
+      (hop){.from = from, .to = to, .queue = tdm_direct_queue(from, to), .counted = counted};
 }
 
 /* The queue of the source that copies to devices of its kind. */
@@ -56,10 +56,10 @@ static tdm_status visit_pairs(const case_walk *walk, const pair_shape *shape) {
   for (size_t i = 0; i < count; i++) {
     for (size_t j = 0; j < count; j++) {
       if (!fits(walk, shape, i, j)) continue;
-      group one = {.lane_count = 0};
-      add_lane(&one, device_at(walk, i), device_at(walk, j), true);
-      if (shape->writes) one.lanes[0].queue = writing_queue(device_at(walk, i));
-      if (shape->backwards) add_lane(&one, device_at(walk, j), device_at(walk, i), false);
+      group one = {.hop_count = 0};
+      add_hop(&one, device_at(walk, i), device_at(walk, j), true);
+      if (shape->writes) one.hops[0].queue = writing_queue(device_at(walk, i));
+      if (shape->backwards) add_hop(&one, device_at(walk, j), device_at(walk, i), false);
       TDM_TRY(walk->visit(walk->user, &one));
     }
   }
@@ -122,13 +122,13 @@ static tdm_status visit_host_and_all(const case_walk *walk, bool up, bool down, 
   const size_t count = tdm_device_count(walk->context);
   for (size_t i = 0; i < count; i++) {
     if (!is_host(walk, i)) continue;
-    group one = {.lane_count = 0};
+    group one = {.hop_count = 0};
     size_t accelerators = 0;
     for (size_t j = 0; j < count; j++) {
       if (!is_accelerator(walk, j)) continue;
       accelerators++;
-      if (up) add_lane(&one, device_at(walk, i), device_at(walk, j), count_up);
-      if (down) add_lane(&one, device_at(walk, j), device_at(walk, i), !count_up);
+      if (up) add_hop(&one, device_at(walk, i), device_at(walk, j), count_up);
+      if (down) add_hop(&one, device_at(walk, j), device_at(walk, i), !count_up);
     }
     if (accelerators > 1) TDM_TRY(walk->visit(walk->user, &one));
   }
@@ -156,13 +156,13 @@ static tdm_status visit_one_and_all(const case_walk *walk, bool from_one) {
   const size_t count = tdm_device_count(walk->context);
   for (size_t i = 0; i < count; i++) {
     if (!is_accelerator(walk, i)) continue;
-    group one = {.lane_count = 0};
+    group one = {.hop_count = 0};
     for (size_t j = 0; j < count; j++) {
       if (j == i || !is_accelerator(walk, j)) continue;
       if (!tdm_device_same_kind(device_at(walk, i), device_at(walk, j))) continue;
-      add_lane(&one, device_at(walk, from_one ? i : j), device_at(walk, from_one ? j : i), true);
+      add_hop(&one, device_at(walk, from_one ? i : j), device_at(walk, from_one ? j : i), true);
     }
-    if (one.lane_count > 1) TDM_TRY(walk->visit(walk->user, &one));
+    if (one.hop_count > 1) TDM_TRY(walk->visit(walk->user, &one));
   }
   return TDM_OK;
 }

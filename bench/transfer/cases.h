@@ -6,20 +6,20 @@
 
 #include "devices/context/context.h"
 
-enum { MOST_LANES = 64 };
+enum { MOST_HOPS = 64 };
 
 /* One direction of copying, again and again. */
-typedef struct lane {
+typedef struct hop {
   tdm_device *from;
   tdm_device *to;
   tdm_queue *queue;
   bool counted; /* false: it only keeps the other direction busy */
-} lane;
+} hop;
 
-/* Lanes that run at the same time. */
+/* Hops that run at the same time. */
 typedef struct group {
-  lane lanes[MOST_LANES];
-  size_t lane_count;
+  hop hops[MOST_HOPS];
+  size_t hop_count;
 } group;
 
 typedef struct case_walk case_walk;
@@ -27,7 +27,7 @@ typedef struct case_walk case_walk;
 typedef struct transfer_case {
   const char *name;
   const char *told;   /* what it is, in a line */
-  bool has_host_side; /* one end of every lane is a cpu device's memory, the other is not */
+  bool has_host_side; /* one end of every hop is a cpu device's memory, the other is not */
   bool is_latency;    /* one small copy at a time, in us */
   /* Calls visit for each group until it fails. */
   tdm_status (*visit)(const case_walk *walk);

@@ -7,12 +7,12 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_STRANDS = MOST_LANES + 1, SPINS_BEFORE_YIELD = 64, PAUSE_NS = 20000 };
+enum { MOST_STRANDS = MOST_HOPS + 1, SPINS_BEFORE_YIELD = 64, PAUSE_NS = 20000 };
 
 /* What one queue does. */
 typedef struct strand {
-  size_t lanes[MOST_LANES]; /* indices into the group (lane_count) */
-  size_t lane_count;
+  size_t hops[MOST_HOPS]; /* indices into the group (hop_count) */
+  size_t hop_count;
   bool counted;
   tdm_command *commands;
   bool stamps;         /* commands of the queue itself note the times */
@@ -35,7 +35,7 @@ struct copy_flight {
   tdm_submission submissions[MOST_STRANDS];
   uint64_t program_bases[MOST_STRANDS];
   size_t strand_count;
-  tdm_address bases[2 * MOST_LANES]; /* from and to of each lane */
+  tdm_address bases[2 * MOST_HOPS]; /* from and to of each hop */
   uint8_t *failed_ids;
   uint32_t id_count;
   tdm_run_scalars scalars;
@@ -77,27 +77,27 @@ static void settled(tdm_flight *flight) {
 
 /* ---- Making ---------------------------------------------------------------------------------- */
 
-static void sort_lanes(copy_flight *mine, bool held) {
+static void sort_hops(copy_flight *mine, bool held) {
   if (held) {
     mine->programs[0].queue = tdm_context_device(mine->context, 0)->queues[TDM_QUEUE_COMPUTE];
     mine->strand_count = 1;
   }
-  for (size_t i = 0; i < mine->group->lane_count; i++) {
+  for (size_t i = 0; i < mine->group->hop_count; i++) {
     size_t at = 0;
-    while (at < mine->strand_count && mine->programs[at].queue != mine->group->lanes[i].queue)
+    while (at < mine->strand_count && mine->programs[at].queue != mine->group->hops[i].queue)
       at++;
     if (at == mine->strand_count) {
-      mine->programs[at].queue = mine->group->lanes[i].queue;
+      mine->programs[at].queue = mine->group->hops[i].queue;
       mine->strand_count++;
     }
     strand *found = &mine->strands[at];
-    found->lanes[found->lane_count++] = i;
-    found->counted |= mine->group->lanes[i].counted;
+    found->hops[found->hop_count++] = i;
+    found->counted |= mine->group->hops[i].counted;
   }
 }
 
 static void append_copy(copy_flight *mine, tdm_program *program, size_t index, size_t bytes) {
-  const lane *copied = &mine->group->lanes[index];
+  const hop *copied = &mine->group->hops[index];
   program->commands[program->count++] =
       (tdm_command){.kind = TDM_COMMAND_COPY,
                     .id = mine->id_count++,
@@ -142,7 +142,7 @@ static tdm_status write_program(copy_flight *mine, size_t at, const copy_counts 
   const int warm_ups = one->stamps ? counts->warm_ups : 0;
   const int needed = warm_ups + counts->timed;
   const int rounds = one->counted ? needed : 2 * (counts->warm_ups + counts->timed);
-  one->commands = calloc(3 + (size_t)rounds * one->lane_count, sizeof *one->commands);
+  one->commands = calloc(3 + (size_t)rounds * one->hop_count, sizeof *one->commands);
   if (!one->commands) return tdm_fail(TDM_OUT_OF_MEMORY, "the commands of %d copies", rounds);
   program->commands = one->commands;
   one->stamped[0] = &one->first_ns;
@@ -150,14 +150,14 @@ static tdm_status write_program(copy_flight *mine, size_t at, const copy_counts 
   if (counts->held) one->commands[program->count++] = first_command(mine, at);
   for (int round = 0; round < rounds; round++) {
     if (round == warm_ups) mark(mine, at, 0);
-    for (size_t i = 0; i < one->lane_count; i++)
-      append_copy(mine, program, one->lanes[i], counts->bytes);
+    for (size_t i = 0; i < one->hop_count; i++)
+      append_copy(mine, program, one->hops[i], counts->bytes);
     if (round + 1 == needed) mark(mine, at, 1);
   }
   return TDM_OK;
 }
 
-tdm_status copy_flight_create(tdm_context *context, const group *one, const lane_ends *ends,
+tdm_status copy_flight_create(tdm_context *context, const group *one, const hop_ends *ends,
                               const copy_counts *counts, copy_flight **out_flight) {
   *out_flight = NULL;
   copy_flight *mine = calloc(1, sizeof *mine);
@@ -165,11 +165,11 @@ tdm_status copy_flight_create(tdm_context *context, const group *one, const lane
   mine->context = context;
   mine->group = one;
   mine->hold.released = &mine->released;
-  for (size_t i = 0; i < one->lane_count; i++) {
+  for (size_t i = 0; i < one->hop_count; i++) {
     mine->bases[2 * i] = ends[i].from.memory.address;
     mine->bases[2 * i + 1] = ends[i].to.memory.address;
   }
-  sort_lanes(mine, counts->held);
+  sort_hops(mine, counts->held);
   tdm_status status = TDM_OK;
   for (size_t at = 0; status == TDM_OK && at < mine->strand_count; at++)
     status = write_program(mine, at, counts);
@@ -265,10 +265,10 @@ tdm_status copy_flight_run(copy_flight *flight, double *out_ns) {
   TDM_TRY(settle(flight));
   for (size_t at = 0; at < flight->strand_count; at++) {
     const strand *one = &flight->strands[at];
-    for (size_t i = 0; i < one->lane_count; i++) {
-      const size_t index = one->lanes[i];
+    for (size_t i = 0; i < one->hop_count; i++) {
+      const size_t index = one->hops[i];
       out_ns[index] =
-          flight->group->lanes[index].counted ? (double)(one->last_ns - one->first_ns) : 0;
+          flight->group->hops[index].counted ? (double)(one->last_ns - one->first_ns) : 0;
     }
   }
   return TDM_OK;

@@ -1,4 +1,4 @@
-/* A group's lanes as programs of one flight, which can be run any number of times. Invariant: no
+/* A group's hops as programs of one flight, which can be run any number of times. Invariant: no
  * queue of a held flight begins before all of it is submitted. */
 #ifndef BENCH_TRANSFER_FLIGHT_H
 #define BENCH_TRANSFER_FLIGHT_H
@@ -8,10 +8,10 @@
 
 typedef struct copy_flight copy_flight;
 
-typedef struct lane_ends {
+typedef struct hop_ends {
   buffer from;
   buffer to;
-} lane_ends;
+} hop_ends;
 
 typedef struct copy_counts {
   size_t bytes; /* of each copy */
@@ -20,15 +20,15 @@ typedef struct copy_counts {
   bool held;
 } copy_counts;
 
-/* For each queue of the group: warm_ups copies of every lane of it in turn, then timed ones; twice
- * as many where no lane is counted, so that it stays busy for as long as the others are measured.
+/* For each queue of the group: warm_ups copies of every hop of it in turn, then timed ones; twice
+ * as many where no hop is counted, so that it stays busy for as long as the others are measured.
  * held: cpu:0 holds all queues back until everything is submitted; else nothing is added. one and
- * ends (lane_count) are borrowed for the flight's life. */
-tdm_status copy_flight_create(tdm_context *context, const group *one, const lane_ends *ends,
+ * ends (hop_count) are borrowed for the flight's life. */
+tdm_status copy_flight_create(tdm_context *context, const group *one, const hop_ends *ends,
                               const copy_counts *counts, copy_flight **out_flight) TDM_WARN_UNUSED;
 void copy_flight_destroy(copy_flight *flight);
-/* Runs it once. out_ns[i] (lane_count) is the time of all timed copies of lane i's queue; 0 for
- * lanes that are not counted. A queue of the host notes when its warm-ups and when its timed copies
+/* Runs it once. out_ns[i] (hop_count) is the time of all timed copies of hop i's queue; 0 for
+ * hops that are not counted. A queue of the host notes when its warm-ups and when its timed copies
  * are done. Of others only the end is seen by this thread, spinning, since points on the way may be
  * published late: there is no warm-up in their programs (run it once before), and the time counts
  * from when the queues were let go. */

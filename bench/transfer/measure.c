@@ -22,7 +22,7 @@ int timed_copies_of(size_t bytes) {
 
 /* ---- Results --------------------------------------------------------------------------------- */
 
-static result describe(const measurement *wanted, const lane *copied, const lane_ends *ends,
+static result describe(const measurement *wanted, const hop *copied, const hop_ends *ends,
                        size_t bytes) {
   const transfer_case *subject = wanted->subject;
   result made = {.case_name = subject->name,
@@ -36,12 +36,12 @@ static result describe(const measurement *wanted, const lane *copied, const lane
   return made;
 }
 
-/* The group cannot be measured here: a result that says so for each counted lane. */
+/* The group cannot be measured here: a result that says so for each counted hop. */
 static tdm_status add_problem(const measurement *wanted, const group *one, size_t bytes,
                               results *out_results) {
-  for (size_t i = 0; i < one->lane_count; i++) {
-    if (!one->lanes[i].counted) continue;
-    result made = describe(wanted, &one->lanes[i], NULL, bytes);
+  for (size_t i = 0; i < one->hop_count; i++) {
+    if (!one->hops[i].counted) continue;
+    result made = describe(wanted, &one->hops[i], NULL, bytes);
     snprintf(made.problem, sizeof made.problem, "%s", tdm_last_message());
     TDM_TRY(results_add(out_results, &made));
   }
@@ -58,13 +58,13 @@ static bool is_absence(tdm_status status) {
 typedef struct sampling {
   const measurement *wanted;
   const group *group;
-  lane_ends ends[MOST_LANES];
-  double *samples; /* (lane, MOST_SAMPLES): ns */
+  hop_ends ends[MOST_HOPS];
+  double *samples; /* (hop, MOST_SAMPLES): ns */
 } sampling;
 
 static tdm_status prepare_contents(sampling *mine, size_t bytes) {
   tdm_context *context = mine->wanted->context;
-  for (size_t i = 0; i < mine->group->lane_count; i++) {
+  for (size_t i = 0; i < mine->group->hop_count; i++) {
     TDM_TRY(buffer_fill(context, &mine->ends[i].from, bytes, SEED + i));
     TDM_TRY(buffer_wipe(context, &mine->ends[i].to, bytes));
   }
@@ -72,7 +72,7 @@ static tdm_status prepare_contents(sampling *mine, size_t bytes) {
 }
 
 static tdm_status check_contents(sampling *mine, size_t bytes) {
-  for (size_t i = 0; i < mine->group->lane_count; i++)
+  for (size_t i = 0; i < mine->group->hop_count; i++)
     TDM_TRY(buffer_check(mine->wanted->context, &mine->ends[i].to, bytes, SEED + i));
   return TDM_OK;
 }
@@ -84,9 +84,9 @@ static tdm_status take_samples(sampling *mine, const copy_counts *counts, int co
   const int warm_ups = whole ? LATENCY_WARM_UPS : 1;
   tdm_status status = TDM_OK;
   for (int i = -warm_ups; i < count && status == TDM_OK; i++) {
-    double ns[MOST_LANES] = {0};
+    double ns[MOST_HOPS] = {0};
     status = whole ? copy_flight_run_whole(flight, &ns[0]) : copy_flight_run(flight, ns);
-    for (size_t k = 0; k < mine->group->lane_count && i >= 0; k++)
+    for (size_t k = 0; k < mine->group->hop_count && i >= 0; k++)
       mine->samples[k * MOST_SAMPLES + (size_t)i] = ns[k];
   }
   copy_flight_destroy(flight);
@@ -97,9 +97,9 @@ static tdm_status take_samples(sampling *mine, const copy_counts *counts, int co
 static tdm_status add_results(sampling *mine, const copy_counts *counts, int count,
                               results *out_results) {
   const bool whole = mine->wanted->subject->is_latency;
-  for (size_t k = 0; k < mine->group->lane_count; k++) {
-    if (!mine->group->lanes[k].counted) continue;
-    result made = describe(mine->wanted, &mine->group->lanes[k], &mine->ends[k], counts->bytes);
+  for (size_t k = 0; k < mine->group->hop_count; k++) {
+    if (!mine->group->hops[k].counted) continue;
+    result made = describe(mine->wanted, &mine->group->hops[k], &mine->ends[k], counts->bytes);
     double *values = mine->samples + k * MOST_SAMPLES;
     const double moved = (double)counts->bytes * counts->timed;
     for (int i = 0; i < count; i++)
@@ -128,7 +128,7 @@ static tdm_status measure_size(sampling *mine, size_t bytes, results *out_result
 /* ---- Groups ---------------------------------------------------------------------------------- */
 
 static void release_ends(sampling *mine) {
-  for (size_t i = 0; i < mine->group->lane_count; i++) {
+  for (size_t i = 0; i < mine->group->hop_count; i++) {
     buffer_release(mine->wanted->context, &mine->ends[i].from);
     buffer_release(mine->wanted->context, &mine->ends[i].to);
   }
@@ -136,8 +136,8 @@ static void release_ends(sampling *mine) {
 
 static tdm_status create_ends(sampling *mine, size_t bytes) {
   const measurement *wanted = mine->wanted;
-  for (size_t i = 0; i < mine->group->lane_count; i++) {
-    const lane *copied = &mine->group->lanes[i];
+  for (size_t i = 0; i < mine->group->hop_count; i++) {
+    const hop *copied = &mine->group->hops[i];
     TDM_TRY(buffer_create(wanted->context, copied->from, copied->to, wanted->memory, bytes,
                           &mine->ends[i].from));
     TDM_TRY(buffer_create(wanted->context, copied->to, copied->from, wanted->memory, bytes,
@@ -166,7 +166,7 @@ static tdm_status measure_or_tell(sampling *mine, size_t bytes, results *out_res
 /* A staging buffer lies near the device that it is for: other nodes' cpu devices have none. */
 static bool has_memory(const measurement *wanted, const group *one) {
   if (!wanted->subject->has_host_side || wanted->memory != MEMORY_PINNED) return true;
-  const lane *first = &one->lanes[0];
+  const hop *first = &one->hops[0];
   const tdm_device *host = first->from->host_addressable ? first->from : first->to;
   const tdm_device *other = first->from->host_addressable ? first->to : first->from;
   return host->node == other->node || host->node < 0 || other->node < 0;
@@ -175,7 +175,7 @@ static bool has_memory(const measurement *wanted, const group *one) {
 tdm_status measure_group(const measurement *wanted, const group *one, results *out_results) {
   if (!has_memory(wanted, one)) return TDM_OK;
   sampling *mine = calloc(1, sizeof *mine);
-  double *samples = calloc(one->lane_count * MOST_SAMPLES, sizeof *samples);
+  double *samples = calloc(one->hop_count * MOST_SAMPLES, sizeof *samples);
   tdm_status status = TDM_OK;
   if (!mine || !samples) {
     status = tdm_fail(TDM_OUT_OF_MEMORY, "samples");

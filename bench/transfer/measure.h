@@ -22,7 +22,7 @@ typedef struct measurement {
   int samples; /* 0: by size */
 } measurement;
 
-/* Measures one group in every size, and appends a result for each counted lane and size. What this
+/* Measures one group in every size, and appends a result for each counted hop and size. What this
  * machine has no memory or no way for becomes a result with a problem; other failures are failures,
  * contents that differ among them. The calling thread spins while it waits. */
 tdm_status measure_group(const measurement *wanted, const group *one,

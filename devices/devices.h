@@ -27,7 +27,8 @@ typedef struct tdm_context_options {
   int cpu_devices; /* 0: TANDEM_CPU_DEVICES, else one per NUMA node */
   int sim_devices; /* 0: TANDEM_DEVICES ("sim=2"; "sim=0": none), else one that shares the cpu's
                       cores; -1: none */
-  const char *sim; /* "latency_us=5,gigabytes_per_second=16,delay_seed=0"; NULL: TANDEM_SIM */
+  const char *sim; /* "latency_us=5,gigabytes_per_second=16,delay_seed=0", and
+                      peer_gigabytes_per_second where it is another; NULL: TANDEM_SIM */
   /* 1: products of float32 on GPUs may round their factors to TF32, which has ten bits behind the
    * point instead of 23 and goes through the tensor cores; -1: they may not; 0: TANDEM_TF32 (0 or
    * 1), else they may not. Deterministic sessions, and other kinds, never do. */

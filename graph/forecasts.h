@@ -27,9 +27,10 @@ TDM_API tdm_status tdm_costs_save(const tdm_costs *costs, const char *path) TDM_
 
 /* How the gradients of replicas come together in a forecast. */
 typedef enum tdm_summation {
-  TDM_SUM_AT_HOME, /* as plans do: at the parameter's home, one transfer each, and refreshes */
-  TDM_SUM_RING,    /* around a ring in as many pieces as devices, each updating its own copy */
-  TDM_SUM_TREE,    /* up a binomial tree and down again, each updating its own copy */
+  TDM_SUM_AS_PLANNED, /* as the plan's own transfers and additions do (tdm_collective) */
+  /* Instead, where the plan sums at the parameter's home: */
+  TDM_SUM_RING, /* around a ring in as many pieces as devices, each updating its own copy */
+  TDM_SUM_TREE, /* up a binomial tree and down again, each updating its own copy */
   TDM_SUM_COUNT
 } tdm_summation;
 

@@ -15,8 +15,9 @@
 
 typedef struct sim_settings {
   double latency_us;
-  double gigabytes_per_second; /* 0: no limit */
-  uint64_t delay_seed;         /* 0: no delays beyond the links' */
+  double gigabytes_per_second;      /* 0: no limit */
+  double peer_gigabytes_per_second; /* between sim devices; negative: the same */
+  uint64_t delay_seed;              /* 0: no delays beyond the links' */
 } sim_settings;
 
 typedef struct sim_device {
@@ -45,17 +46,22 @@ static tdm_status read_setting(const tdm_setting *setting, sim_settings *setting
   if (strcmp(key, "gigabytes_per_second") == 0) {
     return tdm_setting_number(source, key, setting->value, 0, 1e6, &settings->gigabytes_per_second);
   }
+  if (strcmp(key, "peer_gigabytes_per_second") == 0) {
+    return tdm_setting_number(source, key, setting->value, 0, 1e6,
+                              &settings->peer_gigabytes_per_second);
+  }
   if (strcmp(key, "delay_seed") == 0) {
     return tdm_setting_integer(source, key, setting->value, 0, UINT64_MAX, &settings->delay_seed);
   }
   return tdm_fail(TDM_INVALID_ARGUMENT,
-                  "%s: there is no \"%s\"; there are latency_us, gigabytes_per_second and "
-                  "delay_seed",
+                  "%s: there is no \"%s\"; there are latency_us, gigabytes_per_second, "
+                  "peer_gigabytes_per_second and delay_seed",
                   source, key);
 }
 
 static tdm_status read_settings(const char *text, sim_settings *out_settings) {
-  *out_settings = (sim_settings){.latency_us = 5, .gigabytes_per_second = 16};
+  *out_settings =
+      (sim_settings){.latency_us = 5, .gigabytes_per_second = 16, .peer_gigabytes_per_second = -1};
   if (!text) return TDM_OK;
   tdm_setting setting;
   tdm_status status = TDM_OK;
@@ -144,8 +150,11 @@ static tdm_status sim_copy(tdm_device *device, const tdm_copy *copy, tdm_address
 static tdm_link sim_link(const tdm_device *device, const tdm_device *other) {
   const sim_settings *settings = &((const sim_device *)device)->settings;
   if (device == other) return (tdm_link){0};
-  return (tdm_link){.latency_ns = settings->latency_us * 1e3,
-                    .bytes_per_ns = settings->gigabytes_per_second};
+  const bool is_peer = tdm_device_same_kind(device, other);
+  const double bytes_per_ns = is_peer && settings->peer_gigabytes_per_second >= 0
+                                  ? settings->peer_gigabytes_per_second
+                                  : settings->gigabytes_per_second;
+  return (tdm_link){.latency_ns = settings->latency_us * 1e3, .bytes_per_ns = bytes_per_ns};
 }
 
 static tdm_status sim_pin(tdm_device *device, void *memory, size_t bytes) {
@@ -199,7 +208,8 @@ static tdm_status sim_count(tdm_context *context, const tdm_kind_options *option
  * thread of their own. */
 static tdm_status create_workers(sim_device *sim) {
   const sim_settings *settings = &sim->settings;
-  const bool models_links = settings->latency_us > 0 || settings->gigabytes_per_second > 0;
+  const bool models_links = settings->latency_us > 0 || settings->gigabytes_per_second > 0 ||
+                            settings->peer_gigabytes_per_second > 0;
   /* Devices of one seed do not draw alike. */
   const uint64_t seed =
       settings->delay_seed == 0 ? 0 : settings->delay_seed * 1000003 + (uint64_t)sim->base.index;
@@ -225,8 +235,11 @@ static tdm_status sim_create(tdm_context *context, const tdm_kind_options *optio
   sim->base.index = index;
   sim->base.team_size = 1;
   sim->settings = settings;
-  (void)snprintf(sim->base.identity, sizeof(sim->base.identity), "%g us, %g GB/s, seed %llu",
-                 settings.latency_us, settings.gigabytes_per_second,
+  char peers[40] = "";
+  if (settings.peer_gigabytes_per_second >= 0)
+    (void)snprintf(peers, sizeof peers, " (peers %g)", settings.peer_gigabytes_per_second);
+  (void)snprintf(sim->base.identity, sizeof(sim->base.identity), "%g us, %g GB/s%s, seed %llu",
+                 settings.latency_us, settings.gigabytes_per_second, peers,
                  (unsigned long long)settings.delay_seed);
   tdm_status status = tdm_sim_memory_init(&sim->memory, (size_t)index);
   if (status == TDM_OK) status = tdm_pins_init(&sim->pins, tdm_context_allocator(context));

@@ -46,7 +46,7 @@ static tdm_status simulate(tdm_forecasting *state) {
   TDM_TRY(tdm_forecast_price(state));
   tdm_forecast_sum *sums = NULL;
   size_t sum_count = 0;
-  if (state->options->summation != TDM_SUM_AT_HOME)
+  if (state->options->summation != TDM_SUM_AS_PLANNED)
     TDM_TRY(tdm_forecast_find_sums(state, &sums, &sum_count));
   TDM_TRY(tdm_forecast_add_main(state));
   TDM_TRY(tdm_forecast_add_sums(state, sums, sum_count));

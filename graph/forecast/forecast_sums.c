@@ -37,9 +37,9 @@ static uint32_t step_that_makes(const finder *find, uint32_t value) {
   return step_of(find, producer_of(find, value));
 }
 
-/* total, term -> total: a sum over devices and replicas is a chain of these (gradient.c). */
+/* total, term -> total: a sum over devices, made at home, is one of these after the other. */
 static bool is_sum(const tdm_ir_node *node) {
-  return node && node->operation == &tdm_operation_add_incoming;
+  return node && node->collective == TDM_COLLECTIVE_HOME;
 }
 
 static bool add_part(const finder *find, tdm_forecast_sum *sum, uint32_t value) {

@@ -73,6 +73,8 @@ typedef struct tdm_ir_node {
   uint16_t parallel_region; /* the innermost parallel region it belongs to; 0: none */
   uint16_t replica; /* 1 + its number among the replicas of a parallel region; 0: not replicated */
   uint16_t micro;   /* 1 + the number of the micro-batch it works on; 0: it works on the whole */
+  uint8_t collective;   /* additions that make a sum over devices: how (tdm_collective); 0: none */
+  uint8_t bucket;       /* the same: which of its device's buckets what comes in crosses into */
   uint8_t update_group; /* whose learning rate it reads (graph/passes/update_groups.h) */
   bool later_replica;   /* not the first replica of some parallel region */
   uint32_t consumer;    /* transfers: the first node that asked */
@@ -91,7 +93,11 @@ typedef struct tdm_node_order {
 #define TDM_EACH_NODE(graph, node)                                                                 \
   for (tdm_ir_node *node = (graph)->order.first, *node##_next;                                     \
        node && (node##_next = node->next, true); node = node##_next)
-/* The same from the last node to the first. */
+/* The same from one node on (NULL: none). */
+#define TDM_EACH_NODE_FROM(first_node, node)                                                       \
+  for (tdm_ir_node *node = (first_node), *node##_next; node && (node##_next = node->next, true);   \
+       node = node##_next)
+/* The same as the first from the last node to the first. */
 #define TDM_EACH_NODE_BACKWARD(graph, node)                                                        \
   for (tdm_ir_node *node = (graph)->order.last, *node##_next;                                      \
        node && (node##_next = node->previous, true); node = node##_next)

@@ -60,6 +60,13 @@ void tdm_replace_values(tdm_graph *graph, const uint32_t *by, size_t count, uint
 /* Sets root, offset and bytes of a node's outputs from views, overwrites and specs. */
 void tdm_settle_outputs(tdm_graph *graph, const tdm_ir_node *node);
 
+/* The first node of that role, in order; NULL: there is none. */
+static inline tdm_ir_node *tdm_first_of_role(const tdm_graph *graph, tdm_node_role role) {
+  TDM_EACH_NODE(graph, node) {
+    if (node->role == role) return node;
+  }
+  return NULL;
+}
 /* The node that makes a value; NULL: none does. */
 static inline tdm_ir_node *tdm_producer(const tdm_graph *graph, uint32_t value) {
   const uint32_t producer = tdm_ir_value_at(graph, value)->producer;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "devices/kernels.h"
+#include "graph/passes/collectives.h"
 #include "graph/passes/gradient.h"
 
 enum {
@@ -123,18 +124,19 @@ static bool is_own(const tdm_gradient *gradient, uint32_t value) {
   return contributions <= 1;
 }
 
-/* Adds what comes from other devices and replicas on the value's own, one after the other into one
- * total: a device holds one that came in at a time. owned: the first may be overwritten. */
-static uint32_t sum_incoming(tdm_gradient *gradient, const tdm_insertion *at, const uint32_t *sums,
-                             size_t count, bool owned) {
-  tdm_graph *graph = gradient->graph;
+/* Adds what comes from other devices and replicas, on the value's own: the pass collectives tells
+ * how. Of more terms than a node has, the sum so far is the first of the next. */
+static uint32_t sum_devices(tdm_graph *graph, const tdm_insertion *at, const uint32_t *sums,
+                            size_t count, bool late) {
+  tdm_device_sum_attributes attributes = {.late = late && count <= TDM_KERNEL_MAX_INPUTS};
   uint32_t total = sums[0];
-  if (count == 1 || graph->status != TDM_OK) return total;
-  if (tdm_ir_value_at(graph, total)->device != at->device || (!owned && !is_own(gradient, total)))
-    total = tdm_insert(graph, at, &tdm_operation_begin_sum, NULL, &total, 1);
-  for (size_t i = 1; i < count; i++) {
-    const uint32_t operands[] = {total, sums[i]};
-    total = tdm_insert(graph, at, &tdm_operation_add_incoming, NULL, operands, 2);
+  for (size_t done = 1; done < count;) {
+    uint32_t terms[TDM_KERNEL_MAX_INPUTS] = {total};
+    size_t used = 1;
+    while (used < TDM_KERNEL_MAX_INPUTS && done < count)
+      terms[used++] = sums[done++];
+    total = tdm_insert(graph, at, &tdm_operation_device_sum, &attributes, terms, used);
+    attributes.owned = true;
   }
   return total;
 }
@@ -150,7 +152,8 @@ static uint32_t add_part(tdm_gradient *gradient, const tdm_insertion *at, uint32
     return add_rows(graph, at, total, part);
   }
   const uint32_t terms[2] = {total, part->dense};
-  return owned ? sum_incoming(gradient, at, terms, 2, true) : sum_dense(graph, at, terms, 2);
+  if (!owned) return sum_dense(graph, at, terms, 2);
+  return tdm_insert(graph, at, &tdm_operation_add_incoming, NULL, terms, 2);
 }
 
 /* One device's and replica's sum: a micro-batch's is added as soon as it is there. */
@@ -213,7 +216,8 @@ static tdm_status sum_all_dense(tdm_gradient *gradient, uint32_t value, const ch
   }
   const int16_t home = tdm_ir_value_at(gradient->graph, value)->device;
   const tdm_insertion at = tdm_adjoint_insertion(name, home, 0);
-  *out_sum = sum_incoming(gradient, &at, sums, sum_count, false);
+  const bool late = tdm_ir_value_at(gradient->graph, value)->kind == TDM_VALUE_PERSISTENT;
+  *out_sum = sum_devices(gradient->graph, &at, sums, sum_count, late);
   return TDM_OK;
 }
 

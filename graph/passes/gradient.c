@@ -223,11 +223,10 @@ static tdm_status append_updates(tdm_gradient *gradient, const tdm_training *tra
 
 static tdm_status walk(tdm_gradient *gradient, const tdm_training *training) {
   tdm_graph *graph = gradient->graph;
-  tdm_ir_node *last = graph->order.last; /* of the forward nodes */
   mark_parameters(gradient, training->groups);
   mark_wanted(gradient);
   TDM_TRY(seed_loss(gradient, training->loss));
-  for (tdm_ir_node *node = last; node; node = node->previous) {
+  TDM_EACH_NODE_BACKWARD(graph, node) { /* the seed first, and no node behind it */
     TDM_TRY(visit(gradient, node));
     TDM_TRY(settle_parameters(gradient, node));
   }

@@ -34,16 +34,8 @@ static uint32_t slot_of(const place_in_time *place) {
   return 2 * (place->depth + place->part) + place->back;
 }
 
-/* Where the updates begin. */
-static tdm_ir_node *first_update(const tdm_graph *graph) {
-  TDM_EACH_NODE(graph, node) {
-    if (node->role == TDM_ROLE_UPDATE) return node;
-  }
-  return NULL;
-}
-
 static tdm_status order(tdm_graph *graph, place_in_time *places, uint32_t *slots) {
-  const tdm_ir_node *updates = first_update(graph);
+  const tdm_ir_node *updates = tdm_first_of_role(graph, TDM_ROLE_UPDATE);
   uint32_t slot_count = 0;
   TDM_EACH_NODE(graph, node) {
     if (node == updates) break;

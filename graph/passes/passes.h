@@ -2,8 +2,8 @@
  * concrete graph; schedule, memory and verify work on its combinatorial side (schedule.h).
  *
  *   lower -> micro_batch -> data_parallel -> place -> sink_gather -> gradient ->
- *   common_subexpressions -> row_refresh -> layout -> fuse -> transfer -> concat_in_place ->
- * schedule -> memory -> verify -> emit
+ *   common_subexpressions -> row_refresh -> collectives -> layout -> fuse -> transfer ->
+ *   concat_in_place -> schedule -> memory -> verify -> emit
  *
  * place stands before gradient (a backward node follows its forward node, and adjoints are summed
  * per device), and gives the nodes that gradient appends their devices as they are appended. */
@@ -137,6 +137,11 @@ tdm_status tdm_pass_common_subexpressions(tdm_graph *graph, uint32_t *deliveries
  * one log; 0: none is kept. */
 tdm_status tdm_pass_row_refresh(tdm_graph *graph, const uint64_t *windows) TDM_WARN_UNUSED;
 
+/* ---- collectives ---- */
+
+/* Makes copies and additions of every sum over devices. */
+tdm_status tdm_pass_collectives(tdm_graph *graph, tdm_collective asked) TDM_WARN_UNUSED;
+
 /* ---- layout, transfer ---- */
 
 /* Finds and prepares kernels, lets them choose formats, inserts reorders. Edges between devices and
@@ -150,7 +155,7 @@ tdm_status tdm_prepare_node(tdm_graph *graph, tdm_prepared_cache *cache,
 /* Inserts one transfer per (value, destination), after the value's producer; parameters read
  * elsewhere get derived copies and a refresh. Each delivery becomes a value with memory of its own
  * on cpu:0. */
-tdm_status tdm_pass_transfer(tdm_graph *graph, uint32_t *deliveries,
+tdm_status tdm_pass_transfer(tdm_graph *graph, tdm_collective collective, uint32_t *deliveries,
                              size_t delivery_count) TDM_WARN_UNUSED;
 
 /* ---- fuse ---- */
@@ -171,6 +176,8 @@ tdm_status tdm_pass_concat_in_place(tdm_graph *graph, const uint32_t *deliveries
  * it is read, not copied first. Such a read is a transfer of the input's bytes without a command.
  */
 bool tdm_reads_in_place(const tdm_graph *graph, const tdm_ir_node *node, uint32_t k);
+/* Do two devices compute in one memory, so that a sum reads what is on the other in place? */
+bool tdm_shares_memory(const tdm_graph *graph, int16_t from, int16_t reader);
 
 /* ---- steps ---- */
 

@@ -11,6 +11,7 @@
 
 #include "devices/context/route.h"
 #include "graph/ir/rewriter.h"
+#include "graph/passes/collectives.h"
 #include "graph/passes/parts.h"
 #include "graph/passes/passes.h"
 
@@ -28,10 +29,11 @@ typedef struct transfer_state {
   size_t set_words;         /* of a set of devices, a bit each */
   uint32_t *first_consumer; /* per value: the first node elsewhere that reads it */
   uint32_t *copies;         /* per value: head of its list in entries */
-  uint32_t *buckets;        /* per device: the value whose memory its bucket is; 0: none */
-  bool *delivered;          /* per value: the caller reads it */
-  bool *pushed;             /* per value: its maker's compute queue carries its copy to cpu:0 */
+  uint32_t *buckets; /* per device, TDM_MOST_PIECES: the value whose memory a bucket is; 0: none */
+  bool *delivered;   /* per value: the caller reads it */
+  bool *pushed;      /* per value: its maker's compute queue carries its copy to cpu:0 */
   TDM_ARRAY(copy_entry) entries;
+  bool chains;         /* copies of parameters may be made of one another */
   tdm_ir_node *before; /* copies are inserted before it; NULL: behind all */
 } transfer_state;
 
@@ -117,6 +119,28 @@ static tdm_status note_copy(transfer_state *state, uint32_t value, int16_t devic
   return TDM_OK;
 }
 
+/* What a derived copy is refreshed from: the home, or once it has served one, the copy that was
+ * made last, if a copy from there takes no longer and most of what it takes is for its bytes: then
+ * parameters follow one another from device to device, and the home sends each once. Rows of tables
+ * come from the home, so their copies do. */
+static uint32_t refreshed_from(const transfer_state *state, uint32_t value, int16_t device) {
+  const tdm_graph *graph = state->graph;
+  const tdm_ir_value *home = tdm_ir_value_at(graph, value);
+  if (home->kind != TDM_VALUE_PERSISTENT || !state->copies[value] || !state->chains) return value;
+  const copy_entry *latest = &state->entries.items[state->copies[value]];
+  if (!tdm_direct_queue(tdm_context_device(graph->context, (size_t)latest->device),
+                        tdm_context_device(graph->context, (size_t)device)))
+    return value;
+  for (size_t i = 0; i < graph->row_conditions.count; i++)
+    if (graph->row_conditions.items[i].persistent == home->binding) return value;
+  const double bytes = (double)home->bytes;
+  const double peer_ns = tdm_predict_copy_ns(graph, latest->device, device, bytes);
+  const bool pays = peer_ns >= 2 * tdm_predict_copy_ns(graph, latest->device, device, 0) &&
+                    peer_ns > 0 &&
+                    peer_ns <= tdm_predict_copy_ns(graph, home->device, device, bytes);
+  return pays ? latest->value : value;
+}
+
 /* Copies value to device, where there is no copy yet, and to every device on the way there. */
 static tdm_status copy_to(transfer_state *state, uint32_t value, int16_t device, bool for_node,
                           uint32_t *out_copy) {
@@ -125,7 +149,7 @@ static tdm_status copy_to(transfer_state *state, uint32_t value, int16_t device,
   if (*out_copy) return TDM_OK;
   const tdm_route route = route_of(graph, value, device);
   const tdm_node_role role = role_of(graph, tdm_ir_value_at(graph, value), for_node);
-  uint32_t from = value;
+  uint32_t from = for_node && route.count == 1 ? refreshed_from(state, value, device) : value;
   for (uint32_t i = 0; i < route.count; i++) {
     const int16_t there = (int16_t)route.hops[i].to->context_index;
     *out_copy = find_copy(state, value, there);
@@ -138,11 +162,11 @@ static tdm_status copy_to(transfer_state *state, uint32_t value, int16_t device,
   return TDM_OK;
 }
 
-/* The value that is a device's bucket, with room for bytes. */
-static tdm_status reserve_bucket(transfer_state *state, int16_t device, uint64_t bytes,
-                                 uint32_t *out_bucket) {
+/* The value that is one of a device's buckets, with room for bytes. */
+static tdm_status reserve_bucket(transfer_state *state, int16_t device, uint8_t number,
+                                 uint64_t bytes, uint32_t *out_bucket) {
   tdm_graph *graph = state->graph;
-  uint32_t *bucket = &state->buckets[device];
+  uint32_t *bucket = &state->buckets[device * TDM_MOST_PIECES + number];
   if (!*bucket) {
     const tdm_ir_value value = {.spec = {.dtype = TDM_UINT8}, .device = device};
     *bucket = tdm_ir_add_value(graph, &value);
@@ -154,9 +178,9 @@ static tdm_status reserve_bucket(transfer_state *state, int16_t device, uint64_t
   return TDM_OK;
 }
 
-/* Copies value into the bucket of device, and of every device on the way there. Nobody else may
- * read such a copy: the next one overwrites it. */
-static tdm_status pass_to(transfer_state *state, uint32_t value, int16_t device,
+/* Copies value into a bucket of device, and of every device on the way there. Nobody else may read
+ * such a copy: the next one overwrites it. */
+static tdm_status pass_to(transfer_state *state, uint32_t value, int16_t device, uint8_t number,
                           uint32_t *out_copy) {
   tdm_graph *graph = state->graph;
   const tdm_route route = route_of(graph, value, device);
@@ -166,20 +190,23 @@ static tdm_status pass_to(transfer_state *state, uint32_t value, int16_t device,
     const int16_t there = (int16_t)route.hops[i].to->context_index;
     uint32_t bucket;
     TDM_TRY(append_copy(state, value, from, there, TDM_ROLE_TRANSFER, i, out_copy));
-    TDM_TRY(reserve_bucket(state, there, bytes, &bucket));
+    TDM_TRY(reserve_bucket(state, there, number, bytes, &bucket));
     tdm_ir_value_at(graph, *out_copy)->root = bucket;
     from = *out_copy;
   }
   return TDM_OK;
 }
 
+bool tdm_shares_memory(const tdm_graph *graph, int16_t from, int16_t reader) {
+  const tdm_device *source = tdm_context_device(graph->context, (size_t)from);
+  const tdm_device *target = tdm_context_device(graph->context, (size_t)reader);
+  return source != target && source->host_addressable && tdm_device_same_kind(source, target);
+}
+
 bool tdm_reads_in_place(const tdm_graph *graph, const tdm_ir_node *node, uint32_t k) {
   if (node->operation != &tdm_operation_add_incoming || k != 1) return false;
   const uint32_t term = node->inputs[k];
-  const int16_t from = tdm_ir_value_at(graph, term)->device;
-  const tdm_device *source = tdm_context_device(graph->context, (size_t)from);
-  const tdm_device *reader = tdm_context_device(graph->context, (size_t)node->device);
-  return source != reader && source->host_addressable && tdm_device_same_kind(source, reader);
+  return tdm_shares_memory(graph, tdm_ir_value_at(graph, term)->device, node->device);
 }
 
 static tdm_status copies_of(transfer_state *state, uint32_t value) {
@@ -289,7 +316,7 @@ static tdm_status read_copies(transfer_state *state, tdm_ir_node *node) {
     if (tdm_reads_in_place(graph, node, k)) continue;
     uint32_t copy = 0;
     if (has_device(state, state->passing, input, node->device))
-      TDM_TRY(pass_to(state, input, node->device, &copy));
+      TDM_TRY(pass_to(state, input, node->device, node->bucket, &copy));
     else
       TDM_TRY(copy_to(state, input, node->device, true, &copy));
     tdm_set_input(graph, node, k, copy);
@@ -335,8 +362,9 @@ static tdm_status enter_updates(transfer_state *state, tdm_ir_node *first, uint3
                                 size_t delivery_count) {
   state->before = first;
   TDM_TRY(deliver(state, deliveries, delivery_count));
-  for (tdm_ir_node *node = first; node; node = node->next)
+  TDM_EACH_NODE_FROM(first, node) {
     TDM_TRY(read_copies(state, node));
+  }
   return TDM_OK;
 }
 
@@ -372,7 +400,8 @@ static tdm_status transfer(transfer_state *state, tdm_region *scratch, uint32_t 
   state->passing = tdm_region_take(scratch, set_bytes, "transfers");
   state->first_consumer = tdm_region_take(scratch, n * sizeof(uint32_t), "transfers");
   state->copies = tdm_region_take(scratch, n * sizeof(uint32_t), "transfers");
-  state->buckets = tdm_region_take(scratch, device_count * sizeof(uint32_t), "transfers");
+  state->buckets =
+      tdm_region_take(scratch, device_count * TDM_MOST_PIECES * sizeof(uint32_t), "transfers");
   state->delivered = tdm_region_take(scratch, n * sizeof(bool), "transfers");
   state->pushed = tdm_region_take(scratch, n * sizeof(bool), "transfers");
   bool *read_by_host = tdm_region_take(scratch, n * sizeof(bool), "transfers");
@@ -386,8 +415,11 @@ static tdm_status transfer(transfer_state *state, tdm_region *scratch, uint32_t 
   return rewrite(state, deliveries, delivery_count);
 }
 
-tdm_status tdm_pass_transfer(tdm_graph *graph, uint32_t *deliveries, size_t delivery_count) {
-  transfer_state state = {.graph = graph, .value_count = graph->values.count};
+tdm_status tdm_pass_transfer(tdm_graph *graph, tdm_collective collective, uint32_t *deliveries,
+                             size_t delivery_count) {
+  transfer_state state = {.graph = graph,
+                          .value_count = graph->values.count,
+                          .chains = collective != TDM_COLLECTIVE_HOME};
   tdm_region scratch;
   tdm_region_init(&scratch, graph->allocator);
   const tdm_status status = transfer(&state, &scratch, deliveries, delivery_count);

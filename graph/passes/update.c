@@ -97,8 +97,7 @@ static int16_t device_of_inputs(const tdm_graph *graph, const tdm_ir_node *node)
  * other node, both in their order. */
 static tdm_status settle_roles(tdm_graph *graph, tdm_ir_node *first) {
   const tdm_ir_node *last = graph->order.last;
-  for (tdm_ir_node *node = first, *next; node; node = next) {
-    next = node == last ? NULL : node->next;
+  TDM_EACH_NODE_FROM(first, node) {
     node->role = TDM_ROLE_GRADIENT;
     TDM_TRY(settle_update(graph, node));
     if (node->role == TDM_ROLE_GRADIENT)
@@ -107,6 +106,7 @@ static tdm_status settle_roles(tdm_graph *graph, tdm_ir_node *first) {
       tdm_move_node(graph, node, NULL);
     for (uint32_t k = 0; k < node->output_count; k++)
       tdm_ir_value_at(graph, node->first_output + k)->device = node->device;
+    if (node == last) break; /* behind it are those that were moved */
   }
   return TDM_OK;
 }

@@ -148,13 +148,15 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
   TDM_TRY(bind_store(plan, request));
   TDM_TRY(tdm_pass_row_refresh(graph, plan->windows));
   report(request, "row_refresh", plan);
+  TDM_TRY(tdm_pass_collectives(graph, request->collective));
+  report(request, "collectives", plan);
   TDM_TRY(tdm_pass_layout(graph, request->cache, plan->deliveries, plan->delivery_count));
   if (plan->micro_count > 1) TDM_TRY(tdm_pass_micro_order(graph));
   report(request, "layout", plan);
   if (!request->unfused)
     TDM_TRY(tdm_pass_fuse(graph, request->cache, plan->deliveries, plan->delivery_count));
   report(request, "fuse", plan);
-  TDM_TRY(tdm_pass_transfer(graph, plan->deliveries, plan->delivery_count));
+  TDM_TRY(tdm_pass_transfer(graph, request->collective, plan->deliveries, plan->delivery_count));
   report(request, "transfer", plan);
   TDM_TRY(tdm_pass_concat_in_place(graph, plan->deliveries, plan->delivery_count));
   report(request, "concat_in_place", plan);

@@ -81,7 +81,7 @@ typedef struct tdm_plan {
   bool writes_persistent; /* has updates */
   bool chained;           /* its runs may be in flight together, as run/life.h says */
   tdm_traffic traffic;
-  tdm_common_savings common; /* by common subexpressions */
+  tdm_common_savings common;  /* by common subexpressions */
   double touched_bytes;       /* of host memory, by one run: what copies find in caches or not */
   uint64_t made_ns;           /* time of the passes, kernels' prepare apart */
   tdm_profile profile;        /* by command id, where the session profiles */
@@ -101,11 +101,12 @@ typedef struct tdm_plan_request {
   tdm_prepared_cache *cache;
   uint32_t depth;
   bool profile;
-  bool record;  /* times of commands, also without a profile */
-  bool observe; /* places that are observed are delivered */
-  bool strict;  /* pageable transfers are errors */
+  bool record;   /* times of commands, also without a profile */
+  bool observe;  /* places that are observed are delivered */
+  bool strict;   /* pageable transfers are errors */
   bool unfused;  /* elementwise nodes stay by themselves */
   bool unmerged; /* nodes that compute the same stay */
+  tdm_collective collective;
   tdm_micro_batching batching;
   struct tdm_micro_tuning *tuning; /* that chose their number; NULL: it is given */
   uint64_t seed;

@@ -98,7 +98,7 @@ static bool choose_whole(const tdm_plan *plan, bool follows, uint8_t *conditions
     conditions[i] = old && rows_reach(plan, i, follows) == 0;
     any |= old;
   }
-  for (size_t i = 0; i < plan->graph.deriveds.count; i++) {
+  for (size_t i = plan->graph.deriveds.count; i-- > 0;) { /* behind what it is copied from */
     const uint32_t from = plan->refreshes[i].from;
     if (conditions[i] && from && is_old(plan, from - 1, follows)) conditions[from - 1] = true;
   }

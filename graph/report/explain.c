@@ -34,6 +34,11 @@ const char *tdm_explain_members(const tdm_ir_node *node, char *text) {
   return text;
 }
 
+const char *tdm_explain_collective(const tdm_ir_node *node) {
+  if (node->collective == TDM_COLLECTIVE_HOME) return "at home";
+  return node->collective == TDM_COLLECTIVE_CHAIN ? "in a chain" : NULL;
+}
+
 const char *tdm_explain_route(const tdm_plan *plan, const tdm_ir_node *node) {
   const tdm_graph *graph = &plan->graph;
   const int16_t from = tdm_ir_value_at(graph, node->inputs[0])->device;

@@ -104,6 +104,11 @@ static void print_storage(const tdm_plan *plan, const tdm_ir_node *node, FILE *o
   fprintf(out, ", at %llu", (unsigned long long)at);
 }
 
+static void print_collective(const tdm_ir_node *node, FILE *out) {
+  const char *name = tdm_explain_collective(node);
+  if (name) fprintf(out, ", of a sum over devices, %s", name);
+}
+
 static void print_step(const tdm_plan *plan, size_t index, FILE *out) {
   const tdm_schedule *schedule = &plan->lowered.schedule;
   const tdm_step *step = &schedule->steps[index];
@@ -113,6 +118,7 @@ static void print_step(const tdm_plan *plan, size_t index, FILE *out) {
   fprintf(out, "%5zu  %-16s ", index, name);
   const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, plan->lowered.sources[index].node);
   print_node(plan, node, out);
+  print_collective(node, out);
   print_read_in_place(plan, node, out);
   print_storage(plan, node, out);
   const double measured_ns = tdm_explain_measured_ns(plan, index);

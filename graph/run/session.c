@@ -23,6 +23,7 @@ static void copy_options(tdm_session *session, const tdm_session_options *option
   session->strict = options->strict;
   session->unfused = options->unfused;
   session->unmerged = options->unmerged;
+  session->collective = options->collective;
   session->check_finite = options->check_finite;
   session->deterministic = options->deterministic;
   session->loss = options->loss.index;
@@ -46,6 +47,7 @@ static tdm_status check_numbers(const tdm_session_options *options) {
   TDM_TRY(check_range("queue_limit", options->queue_limit, 0, TDM_MAX_QUEUE_LIMIT));
   TDM_TRY(check_range("plan_limit", options->plan_limit, 0, TDM_MAX_PLAN_LIMIT));
   TDM_TRY(check_range("trace_runs", options->trace_runs, 0, TDM_MAX_TRACE_RUNS));
+  TDM_TRY(check_range("collective", (int)options->collective, 0, TDM_COLLECTIVE_COUNT - 1));
   if (options->micro_batches == TDM_MICRO_BATCHES_AUTO) return TDM_OK;
   return check_range("micro_batches", options->micro_batches, 0, TDM_MAX_PARTS);
 }

@@ -39,6 +39,7 @@ struct tdm_session {
   bool strict;
   bool unfused;
   bool unmerged;
+  tdm_collective collective;
   tdm_micro_batching batching;
   bool tunes; /* the number of micro-batches is chosen by measuring */
   tdm_micro_tuner tuner;

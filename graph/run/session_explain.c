@@ -79,6 +79,7 @@ static tdm_status plan_again(tdm_session *session, pass_printer *printer) {
                               .strict = session->strict,
                               .unfused = session->unfused,
                               .unmerged = session->unmerged,
+                              .collective = session->collective,
                               .seed = session->seed,
                               .batching = session->batching,
                               .after_pass = print_pass,

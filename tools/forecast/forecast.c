@@ -30,14 +30,15 @@ static void list_devices(int devices, char *text, size_t capacity) {
 }
 
 /* The plan of a training step over the first devices of the machine. */
-static tdm_status plan_for(const forecaster *self, int devices, opened_model *out_model) {
+static tdm_status plan_for(const forecaster *self, int devices, int way, opened_model *out_model) {
   char list[MOST_DEVICES * DEVICE_NAME];
   list_devices(devices, list, sizeof list);
   const model_request request = {.name = self->request->model,
                                  .front = "paper:0",
                                  .body = "paper:0",
                                  .replicas = devices > 1 ? list : NULL,
-                                 .batch = batch_for(self, devices)};
+                                 .batch = batch_for(self, devices),
+                                 .collective = summing_ways[way].collective};
   tdm_status status = model_open(self->context, &request, out_model);
   if (status != TDM_OK) return status;
   status = model_prepare(out_model);
@@ -45,10 +46,11 @@ static tdm_status plan_for(const forecaster *self, int devices, opened_model *ou
   return status;
 }
 
-static tdm_status forecast_with(const forecaster *self, tdm_session *session,
-                                tdm_summation summation, tdm_forecast **out_forecast) {
-  const tdm_forecast_options options = {
-      .struct_size = sizeof options, .costs = self->costs, .summation = summation};
+static tdm_status forecast_with(const forecaster *self, tdm_session *session, int way,
+                                tdm_forecast **out_forecast) {
+  const tdm_forecast_options options = {.struct_size = sizeof options,
+                                        .costs = self->costs,
+                                        .summation = summing_ways[way].summation};
   return tdm_session_forecast(session, &options, out_forecast);
 }
 
@@ -56,16 +58,16 @@ static tdm_status tell_step(const forecaster *self) {
   const forecast_request *request = self->request;
   const int devices = request->devices ? request->devices : self->device_count;
   opened_model model;
-  tdm_status status = plan_for(self, devices, &model);
+  tdm_status status = plan_for(self, devices, request->way, &model);
   if (status != TDM_OK) return status;
   tdm_forecast *forecast = NULL;
   tdm_traffic traffic;
-  status = forecast_with(self, model.session, request->summation, &forecast);
+  status = forecast_with(self, model.session, request->way, &forecast);
   if (status == TDM_OK) status = tdm_session_traffic(model.session, &traffic);
   if (status == TDM_OK) {
     printf("%s, %lld rows on %d of %d devices, sums: %s\n", request->model,
            (long long)batch_for(self, devices), devices, self->device_count,
-           summation_names[request->summation]);
+           summing_ways[request->way].name);
     report_step(forecast, &traffic);
   }
   tdm_forecast_release(forecast);
@@ -73,19 +75,25 @@ static tdm_status tell_step(const forecaster *self) {
   return status;
 }
 
-static tdm_status fill_row(const forecaster *self, int devices, scaling_row *row) {
+static tdm_status forecast_way(const forecaster *self, int devices, int way, double *out_step_ns) {
   opened_model model;
-  tdm_status status = plan_for(self, devices, &model);
+  tdm_status status = plan_for(self, devices, way, &model);
   if (status != TDM_OK) return status;
-  *row = (scaling_row){.devices = devices, .batch = batch_for(self, devices)};
-  for (int s = 0; s < TDM_SUM_COUNT && status == TDM_OK; s++) {
-    tdm_forecast *forecast = NULL;
-    status = forecast_with(self, model.session, (tdm_summation)s, &forecast);
-    if (status == TDM_OK) row->step_ns[s] = forecast->step_ns;
-    tdm_forecast_release(forecast);
-  }
+  tdm_forecast *forecast = NULL;
+  status = forecast_with(self, model.session, way, &forecast);
+  if (status == TDM_OK) *out_step_ns = forecast->step_ns;
+  tdm_forecast_release(forecast);
   model_close(&model);
   return status;
+}
+
+static tdm_status fill_row(const forecaster *self, int devices, scaling_row *row) {
+  *row = (scaling_row){.devices = devices, .batch = batch_for(self, devices)};
+  for (int way = 0; way < SUMMING_WAYS; way++) {
+    const tdm_status status = forecast_way(self, devices, way, &row->step_ns[way]);
+    if (status != TDM_OK) return status;
+  }
+  return TDM_OK;
 }
 
 static tdm_status tell_scaling(const forecaster *self) {

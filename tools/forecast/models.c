@@ -147,7 +147,8 @@ static tdm_status open_session(tdm_context *context, const model_request *reques
   const tdm_session_options options = {.struct_size = sizeof options,
                                        .loss = described.loss,
                                        .optimizer = &described.optimizer,
-                                       .profile = request->profile};
+                                       .profile = request->profile,
+                                       .collective = request->collective};
   out_model->session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
   return out_model->session ? TDM_OK : TDM_INVALID_ARGUMENT;

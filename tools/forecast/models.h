@@ -14,6 +14,7 @@ typedef struct model_request {
   const char *replicas; /* devices that the body is wrapped over; NULL: it is not */
   int64_t batch;
   bool profile;
+  tdm_collective collective;
 } model_request;
 
 typedef struct opened_model {

@@ -19,13 +19,13 @@ static tdm_status read_integer(const char *name, const char *text, int64_t most,
   return TDM_OK;
 }
 
-static tdm_status read_summation(const char *text, tdm_summation *out_summation) {
-  for (int i = 0; i < TDM_SUM_COUNT; i++)
-    if (strcmp(text, summation_names[i]) == 0) {
-      *out_summation = (tdm_summation)i;
+static tdm_status read_way(const char *text, int *out_way) {
+  for (int i = 0; i < SUMMING_WAYS; i++)
+    if (strcmp(text, summing_ways[i].name) == 0) {
+      *out_way = i;
       return TDM_OK;
     }
-  return tdm_fail(TDM_INVALID_ARGUMENT, "--sums %s: home, ring or tree is wanted", text);
+  return tdm_fail(TDM_INVALID_ARGUMENT, "--sums %s: plan, home, ring or tree is wanted", text);
 }
 
 static tdm_status read_value(const char *name, const char *text, forecast_request *request) {
@@ -43,7 +43,7 @@ static tdm_status read_value(const char *name, const char *text, forecast_reques
     request->devices = (int)number;
     return status;
   } else if (strcmp(name, "--sums") == 0) {
-    return read_summation(text, &request->summation);
+    return read_way(text, &request->way);
   } else {
     return tdm_fail(TDM_INVALID_ARGUMENT, "there is no option %s (see --help)", name);
   }
@@ -82,11 +82,11 @@ void forecast_print_help(void) {
       "  --model NAME     the model (mlp):\n");
   for (size_t i = 0; model_names[i]; i++)
     printf("                     %-10s %s\n", model_names[i], model_descriptions[i]);
-  printf(
-      "  --batch N        rows of a step (4096)\n"
-      "  --per-device     of every device, so that the batch grows with them\n"
-      "  --devices N      whose step is told in detail (all)\n"
-      "  --sums WAY       how its gradients are summed: home (as plans do), ring or tree (home)\n"
-      "  --costs FILE     kernel times that were measured (tdm_costs_save)\n"
-      "  --help           this text\n");
+  printf("  --batch N        rows of a step (4096)\n"
+         "  --per-device     of every device, so that the batch grows with them\n"
+         "  --devices N      whose step is told in detail (all)\n"
+         "  --sums WAY       how its gradients are summed: plan (as it chooses), home, ring, tree "
+         "(plan)\n"
+         "  --costs FILE     kernel times that were measured (tdm_costs_save)\n"
+         "  --help           this text\n");
 }

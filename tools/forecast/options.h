@@ -11,7 +11,7 @@ typedef struct forecast_request {
   int64_t batch; /* rows of a step; with per_device of each device */
   int devices;   /* that the step's details are told for; 0: all of the machine's */
   bool per_device;
-  tdm_summation summation; /* of the step's details */
+  int way; /* of the step's details: which of summing_ways */
   bool help;
 } forecast_request;
 

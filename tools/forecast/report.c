@@ -5,7 +5,10 @@
 
 enum { MOST_LINES = 12 };
 
-const char *const summation_names[TDM_SUM_COUNT] = {"home", "ring", "tree"};
+const summing_way summing_ways[SUMMING_WAYS] = {{"plan", TDM_COLLECTIVE_AUTO, TDM_SUM_AS_PLANNED},
+                                                {"home", TDM_COLLECTIVE_HOME, TDM_SUM_AS_PLANNED},
+                                                {"ring", TDM_COLLECTIVE_HOME, TDM_SUM_RING},
+                                                {"tree", TDM_COLLECTIVE_HOME, TDM_SUM_TREE}};
 
 static void print_queues(const tdm_forecast *forecast) {
   printf("\n  %-30s %12s %8s %22s\n", "queue", "busy us", "of step", "of the longest chain");
@@ -66,12 +69,12 @@ void report_step(const tdm_forecast *forecast, const tdm_traffic *traffic) {
 
 void report_scaling(const scaling_row *rows, size_t count) {
   printf("\n  %-8s %10s", "devices", "rows");
-  for (int s = 0; s < TDM_SUM_COUNT; s++)
-    printf("  %10s %-9s", summation_names[s], "us   x");
+  for (int s = 0; s < SUMMING_WAYS; s++)
+    printf("  %10s %-9s", summing_ways[s].name, "us   x");
   printf("\n");
   for (size_t i = 0; i < count; i++) {
     printf("  %-8d %10lld", rows[i].devices, (long long)rows[i].batch);
-    for (int s = 0; s < TDM_SUM_COUNT; s++) {
+    for (int s = 0; s < SUMMING_WAYS; s++) {
       /* Rows a second, against one device's. */
       const double faster =
           rows[0].step_ns[s] / rows[i].step_ns[s] * (double)rows[i].batch / (double)rows[0].batch;
@@ -79,6 +82,7 @@ void report_scaling(const scaling_row *rows, size_t count) {
     }
     printf("\n");
   }
-  printf("\n  home: gradients are summed on the first device, as plans do; ring, tree: by all\n"
-         "  devices, each updating its own copy. x: rows a second against one device.\n");
+  printf("\n  plan: gradients are summed as the plan chooses, on the first device or in a chain;\n"
+         "  home: on the first device; ring, tree: by all devices, each updating its own copy.\n"
+         "  x: rows a second against one device.\n");
 }

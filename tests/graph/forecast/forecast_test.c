@@ -14,13 +14,13 @@ static const char machine_text[] =
     "1e9, \"launch_us\": 3}, \"peer\": {\"latency_us\": 1, \"bytes_per_second\": 4e9}, "
     "\"host_link\": {\"latency_us\": 5, \"bytes_per_second\": 10e9}}";
 
-static tdm_context *described_context(void) {
+static tdm_context *context_of(const char *text) {
   char path[] = "/tmp/forecast_test_XXXXXX";
   const int file = mkstemp(path);
   assert_true(file >= 0);
   FILE *out = fdopen(file, "w");
   assert_non_null(out);
-  fputs(machine_text, out);
+  fputs(text, out);
   (void)fclose(out);
   const tdm_context_options options = {
       .struct_size = sizeof options, .cpu_devices = 2, .machine = path};
@@ -28,6 +28,10 @@ static tdm_context *described_context(void) {
   (void)remove(path);
   if (!context) fail_msg("%s", tdm_last_message());
   return context;
+}
+
+static tdm_context *described_context(void) {
+  return context_of(machine_text);
 }
 
 static tdm_forecast *forecast(tdm_session *session, tdm_summation summation,
@@ -70,7 +74,7 @@ static void a_chain_is_what_it_is_by_hand(void **state) {
   const tdm_feed feeds[] = {{"x", x, false}};
   tdm_fetch fetches[] = {{"y", NULL}};
   assert_ok(tdm_session_prepare(session, feeds, 1, fetches, 1, false));
-  tdm_forecast *made = forecast(session, TDM_SUM_AT_HOME, NULL);
+  tdm_forecast *made = forecast(session, TDM_SUM_AS_PLANNED, NULL);
   const double up_ns = 5000 + 128 / 10.0;
   const double kernel_ns = 3000 + 284;
   const double down_ns = 5000 + 96 / 10.0;
@@ -133,7 +137,7 @@ static void rings_and_trees_move_what_their_formulas_say(void **state) {
   tdm_context *context = described_context();
   tdm_session *session = wrapped_session(context, tdm_sgd(0.1));
   prepare(context, session);
-  tdm_forecast *home = forecast(session, TDM_SUM_AT_HOME, NULL);
+  tdm_forecast *home = forecast(session, TDM_SUM_AS_PLANNED, NULL);
   tdm_forecast *ring = forecast(session, TDM_SUM_RING, NULL);
   tdm_forecast *tree = forecast(session, TDM_SUM_TREE, NULL);
   assert_int_equal(home->replaced_sums, 0);
@@ -184,7 +188,7 @@ static void what_follows_the_sums_is_done_by_all(void **state) {
   clipped.clip_norm = 1;
   tdm_session *session = wrapped_session(context, clipped);
   prepare(context, session);
-  tdm_forecast *home = forecast(session, TDM_SUM_AT_HOME, NULL);
+  tdm_forecast *home = forecast(session, TDM_SUM_AS_PLANNED, NULL);
   tdm_forecast *ring = forecast(session, TDM_SUM_RING, NULL);
   assert_int_equal(ring->replaced_sums, PARAMETERS);
   assert_int_equal(ring->kept_sums, 0);
@@ -204,6 +208,69 @@ static void what_follows_the_sums_is_done_by_all(void **state) {
   tdm_forecast_release(home);
   tdm_forecast_release(ring);
   tdm_session_release(session);
+  tdm_context_release(context);
+}
+
+/* Sixteen layers of 4 MiB over the first `devices` of eight: 50 GB/s between peers, 10 GB/s to the
+ * host, each as fast in float32 as such machines are. */
+static const char eight_text[] =
+    "{\"title\": \"eight\", \"sources\": [\"this test\"], \"devices_per_host\": 8, \"device\": "
+    "{\"model\": \"toy\", \"flops_per_second\": {\"float32\": 2e13}, "
+    "\"memory_bytes_per_second\": 1.5e12, \"launch_us\": 3}, \"peer\": {\"latency_us\": 2, "
+    "\"bytes_per_second\": 50e9}, \"host_link\": {\"latency_us\": 5, \"bytes_per_second\": 10e9}}";
+
+enum { LAYERS = 16, LAYER_WIDTH = 1024, LAYER_ROWS = 512, ENDS = 16 };
+
+static tdm_session *deep_session(tdm_context *context, int devices, tdm_collective collective) {
+  char list[128] = "";
+  for (int d = 0; d < devices; d++)
+    (void)snprintf(list + strlen(list), sizeof list - strlen(list), "%spaper:%d", d ? "," : "", d);
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_place(graph, "paper:0");
+  const tdm_shape shape = tdm_shape_of(2, TDM_DIM("batch"), ENDS);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, shape);
+  const tdm_value y = tdm_input(graph, "y", TDM_FLOAT32, shape);
+  tdm_scope_push(graph, "deep");
+  tdm_value value = tdm_linear(graph, "first", x, LAYER_WIDTH);
+  for (int i = 0; i < LAYERS; i++) {
+    char name[8];
+    (void)snprintf(name, sizeof name, "l%d", i);
+    value = tdm_relu(graph, "relu", tdm_linear(graph, name, value, LAYER_WIDTH));
+  }
+  value = tdm_linear(graph, "last", value, ENDS);
+  tdm_scope_pop(graph);
+  const tdm_value loss = tdm_mse(graph, "loss", value, y);
+  const tdm_parallel_options wrap = {.struct_size = sizeof wrap, .devices = list};
+  tdm_data_parallel(graph, "deep", &wrap);
+  tdm_session *session =
+      train_session(graph, loss, tdm_sgd(0.1), &(tdm_session_options){.collective = collective});
+  tdm_tensor *fed = tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32,
+                                     tdm_shape_of(2, (int64_t)devices * LAYER_ROWS, ENDS));
+  const tdm_feed feeds[] = {{"x", fed, false}, {"y", fed, false}};
+  assert_ok(tdm_session_prepare(session, feeds, 2, NULL, 0, true));
+  tdm_tensor_release(fed);
+  return session;
+}
+
+/* Over eight devices a step takes at most 1.1 of what it would if each updated its own copy, with
+ * twice the gradients out of the home (its own to the chain, the copies) instead of seven times. */
+static void chains_come_close_to_rings(void **state) {
+  (void)state;
+  tdm_context *context = context_of(eight_text);
+  tdm_session *home = deep_session(context, 8, TDM_COLLECTIVE_HOME);
+  tdm_session *chosen = deep_session(context, 8, TDM_COLLECTIVE_AUTO);
+  tdm_forecast *at_home = forecast(home, TDM_SUM_AS_PLANNED, NULL);
+  tdm_forecast *ring = forecast(home, TDM_SUM_RING, NULL);
+  tdm_forecast *chain = forecast(chosen, TDM_SUM_AS_PLANNED, NULL);
+  if (chain->step_ns > 1.1 * ring->step_ns || at_home->step_ns < 4 * chain->step_ns)
+    fail_msg("%.0f us, in a ring %.0f, at home %.0f", chain->step_ns / 1e3, ring->step_ns / 1e3,
+             at_home->step_ns / 1e3);
+  assert_true(sent_by(chain, 0).bytes < 0.3 * sent_by(at_home, 0).bytes);
+  tdm_forecast_release(at_home);
+  tdm_forecast_release(ring);
+  tdm_forecast_release(chain);
+  tdm_session_release(home);
+  tdm_session_release(chosen);
   tdm_context_release(context);
 }
 
@@ -248,7 +315,7 @@ static void a_measured_step_is_the_sum_of_its_kernels(void **state) {
   assert_non_null(strstr(tdm_last_message(), "on cpu:1 was not measured: cpu/"));
   assert_null(made);
   assert_ok(tdm_costs_learn(costs, session, false));
-  made = forecast(session, TDM_SUM_AT_HOME, costs);
+  made = forecast(session, TDM_SUM_AS_PLANNED, costs);
   double sum_ns = 0;
   const tdm_plan *plan = session->last_asked;
   for (size_t i = 0; i < plan->lowered.schedule.step_count; i++) {
@@ -295,7 +362,7 @@ static void costs_are_kept_in_a_file(void **state) {
   const tdm_feed feeds[] = {{"x", x, false}};
   const tdm_fetch fetches[] = {{"y", NULL}};
   assert_ok(tdm_session_prepare(session, feeds, 1, fetches, 1, false));
-  tdm_forecast *made = forecast(session, TDM_SUM_AT_HOME, again);
+  tdm_forecast *made = forecast(session, TDM_SUM_AS_PLANNED, again);
   assert_int_equal(made->measured_kernels, 1);
   assert_close(made->step_ns, 5000 + 12.8 + 70000 + 5000 + 9.6);
   tdm_forecast_release(made);
@@ -420,6 +487,7 @@ int main(void) {
       cmocka_unit_test(a_chain_is_what_it_is_by_hand),
       cmocka_unit_test(rings_and_trees_move_what_their_formulas_say),
       cmocka_unit_test(what_follows_the_sums_is_done_by_all),
+      cmocka_unit_test(chains_come_close_to_rings),
       cmocka_unit_test(forecasts_repeat),
       cmocka_unit_test(a_measured_step_is_the_sum_of_its_kernels),
       cmocka_unit_test(costs_are_kept_in_a_file),

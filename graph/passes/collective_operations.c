@@ -1,0 +1,64 @@
+/* The operations that sums over devices are described with, until the pass collectives has made
+ * copies and additions of them, and the views that cut what travels into pieces. Invariant: the
+ * first has no kernel of its own; the others are views. */
+#include "devices/kernels.h"
+#include "graph/ir/ir.h"
+#include "graph/ir/records.h"
+#include "graph/passes/collectives.h"
+
+static tdm_status infer_sum(tdm_infer *infer) {
+  infer->outputs[0] = infer->inputs[0];
+  infer->outputs[0].format = TDM_FORMAT_DENSE;
+  return TDM_OK;
+}
+
+static size_t count_pieces(const void *attributes) {
+  return (size_t)((const tdm_parts_attributes *)attributes)->count;
+}
+
+static tdm_status infer_pieces(tdm_infer *infer) {
+  const tdm_parts_attributes *attributes = infer->attributes;
+  for (size_t i = 0; i < infer->output_count; i++) {
+    infer->outputs[i].dtype = infer->inputs[0].dtype;
+    infer->outputs[i].shape = tdm_shape_of(1, attributes->sizes[i]);
+  }
+  return TDM_OK;
+}
+
+static tdm_status infer_whole(tdm_infer *infer) {
+  infer->outputs[0].dtype = infer->inputs[0].dtype;
+  infer->outputs[0].shape = *(const tdm_shape *)infer->attributes;
+  return TDM_OK;
+}
+
+/* Its name is that of the additions it becomes: a session is refused where there are none. */
+const tdm_operation tdm_operation_device_sum = {.struct_size = sizeof(tdm_operation),
+                                                .name = TDM_OP_ACCUMULATE,
+                                                .attribute_bytes =
+                                                    sizeof(tdm_device_sum_attributes),
+                                                .min_inputs = 2,
+                                                .max_inputs = TDM_KERNEL_MAX_INPUTS,
+                                                .output_count = 1,
+                                                .infer = infer_sum,
+                                                .work = tdm_work_streams,
+                                                .precision = TDM_PRECISION_WIDEST};
+const tdm_operation tdm_operation_pieces = {.struct_size = sizeof(tdm_operation),
+                                            .name = "pieces",
+                                            .attribute_bytes = sizeof(tdm_parts_attributes),
+                                            .min_inputs = 1,
+                                            .max_inputs = 1,
+                                            .is_view = true,
+                                            .infer = infer_pieces,
+                                            .count_outputs = count_pieces,
+                                            .work = tdm_work_streams,
+                                            .precision = TDM_PRECISION_GIVEN};
+const tdm_operation tdm_operation_whole = {.struct_size = sizeof(tdm_operation),
+                                           .name = "whole",
+                                           .attribute_bytes = sizeof(tdm_shape),
+                                           .min_inputs = 1,
+                                           .max_inputs = TDM_MOST_PIECES + 1,
+                                           .output_count = 1,
+                                           .is_view = true,
+                                           .infer = infer_whole,
+                                           .work = tdm_work_streams,
+                                           .precision = TDM_PRECISION_GIVEN};

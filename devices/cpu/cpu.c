@@ -25,7 +25,7 @@ static cpu_device *cpu_of(tdm_device *device) {
 /* ---- Life ---------------------------------------------------------------------------------- */
 
 static void cpu_destroy(tdm_device *device) {
-  if (device == NULL) return;
+  if (!device) return;
   tdm_worker_destroy(cpu_of(device)->worker);
   tdm_release(tdm_context_allocator(device->context), device, sizeof(cpu_device));
 }
@@ -69,7 +69,7 @@ static tdm_status cpu_translate(tdm_device *device, tdm_address address, size_t 
   (void)bytes;
   *out = NULL;
   const size_t count = tdm_device_count(device->context);
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; i++) {
     const tdm_device *other = tdm_context_device(device->context, i);
     if (address - other->hidden_begin < other->hidden_bytes) {
       return tdm_fail(TDM_INVALID_ARGUMENT, "%s was handed address 0x%zx of %s", device->name,
@@ -135,7 +135,7 @@ static tdm_status cpu_create(tdm_context *context, const tdm_kind_options *optio
   (void)options;
   *out_device = NULL;
   cpu_device *cpu = tdm_allocate(tdm_context_allocator(context), sizeof(*cpu), "a cpu device");
-  if (cpu == NULL) return TDM_OUT_OF_MEMORY;
+  if (!cpu) return TDM_OUT_OF_MEMORY;
   cpu->base.ops = &cpu_ops;
   cpu->base.context = context;
   cpu->base.index = index;

@@ -17,27 +17,27 @@
 static tdm_status count_devices(tdm_context *context, const tdm_context_plan *plan,
                                 size_t *out_counts) {
   size_t total = 0;
-  for (size_t i = 0; tdm_device_kinds[i] != NULL; ++i) {
+  for (size_t i = 0; tdm_device_kinds[i]; i++) {
     const tdm_kind *kind = tdm_device_kinds[i];
     const char *reason = kind->absent;
     out_counts[i] = 0;
-    if (kind->absent == NULL && !plan->kinds[i].none) {
+    if (!kind->absent && !plan->kinds[i].none) {
       TDM_TRY(kind->count(context, &plan->kinds[i], &out_counts[i], &reason));
     }
     if (plan->kinds[i].count > 0 && out_counts[i] < (size_t)plan->kinds[i].count) {
       return tdm_fail(TDM_UNAVAILABLE, "%d devices of kind %s were asked for, there are %zu: %s",
                       plan->kinds[i].count, kind->name, out_counts[i],
-                      reason == NULL ? "no more were found" : reason);
+                      !reason ? "no more were found" : reason);
     }
     total += out_counts[i];
   }
   const size_t bytes = total * sizeof(tdm_device *);
   context->devices = tdm_allocate(&context->allocator, bytes, "the list of devices");
-  if (context->devices == NULL) return TDM_OUT_OF_MEMORY;
+  if (!context->devices) return TDM_OUT_OF_MEMORY;
   context->device_capacity = total;
   context->cores =
       tdm_allocate(&context->allocator, total * sizeof(tdm_core_range), "the division of cores");
-  return context->cores == NULL ? TDM_OUT_OF_MEMORY : TDM_OK;
+  return !context->cores ? TDM_OUT_OF_MEMORY : TDM_OK;
 }
 
 static tdm_status create_device(tdm_context *context, const tdm_kind *kind,
@@ -48,7 +48,7 @@ static tdm_status create_device(tdm_context *context, const tdm_kind *kind,
   context->devices[context->device_count++] = device;
   (void)snprintf(device->name, sizeof(device->name), "%s:%d", kind->name, index);
   const tdm_core_range *cores = tdm_context_cores(context, device);
-  if (cores != NULL) device->node = tdm_topology_range_node(context->topology, cores);
+  if (cores) device->node = tdm_topology_range_node(context->topology, cores);
   return tdm_device_ops_check(device->ops);
 }
 
@@ -56,7 +56,7 @@ static tdm_status create_devices(tdm_context *context, const tdm_context_plan *p
   size_t counts[TDM_MAX_KINDS] = {0};
   TDM_TRY(count_devices(context, plan, counts));
   size_t secondary = 0;
-  for (size_t i = 0; tdm_device_kinds[i] != NULL; ++i) {
+  for (size_t i = 0; tdm_device_kinds[i]; i++) {
     if (i == 0 || !tdm_device_kinds[i]->on_host) continue;
     secondary += counts[i];
     if (plan->kinds[i].count > 0) context->secondary_cores = true;
@@ -66,8 +66,8 @@ static tdm_status create_devices(tdm_context *context, const tdm_context_plan *p
   /* Devices on the host come first in the list, so that cores[i] is that of device i. */
   tdm_topology_divide(context->topology, counts[0], secondary, context->secondary_cores,
                       context->cores);
-  for (size_t i = 0; tdm_device_kinds[i] != NULL; ++i) {
-    for (size_t k = 0; k < counts[i]; ++k) {
+  for (size_t i = 0; tdm_device_kinds[i]; i++) {
+    for (size_t k = 0; k < counts[i]; k++) {
       TDM_TRY(create_device(context, tdm_device_kinds[i], &plan->kinds[i], (int)k));
     }
   }
@@ -78,11 +78,11 @@ static tdm_status list_queues(tdm_context *context) {
   const size_t most = context->device_count * TDM_QUEUE_ROLES;
   context->queues =
       tdm_allocate(&context->allocator, most * sizeof(tdm_queue *), "the list of queues");
-  if (context->queues == NULL) return TDM_OUT_OF_MEMORY;
-  for (size_t i = 0; i < context->device_count; ++i) {
-    for (size_t role = 0; role < TDM_QUEUE_ROLES; ++role) {
+  if (!context->queues) return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < context->device_count; i++) {
+    for (size_t role = 0; role < TDM_QUEUE_ROLES; role++) {
       tdm_queue *queue = context->devices[i]->queues[role];
-      if (queue == NULL) continue;
+      if (!queue) continue;
       queue->index = (uint32_t)context->queue_count;
       context->queues[context->queue_count++] = queue;
     }
@@ -95,9 +95,9 @@ static tdm_status register_kernel(void *context, const tdm_kernel *kernel) {
 }
 
 static tdm_status register_kernels(tdm_context *context) {
-  for (size_t i = 0; tdm_device_kinds[i] != NULL; i++) {
+  for (size_t i = 0; tdm_device_kinds[i]; i++) {
     const tdm_kind *kind = tdm_device_kinds[i];
-    if (kind->absent != NULL || kind->each_kernel == NULL) continue;
+    if (kind->absent || !kind->each_kernel) continue;
     TDM_TRY(kind->each_kernel(register_kernel, context));
   }
   return TDM_OK;
@@ -118,7 +118,7 @@ static tdm_status build(tdm_context *context, const tdm_context_options *options
   TDM_TRY(create_locks(context));
   TDM_TRY(tdm_kernel_registry_init(&context->kernels, &context->allocator));
   TDM_TRY(tdm_topology_create(&context->allocator, NULL, &context->topology));
-  if (options->machine != NULL) TDM_TRY(tdm_machine_read(options->machine, &context->machine));
+  if (options->machine) TDM_TRY(tdm_machine_read(options->machine, &context->machine));
   context->has_machine = options->machine != NULL;
   TDM_TRY(create_devices(context, plan));
   TDM_TRY(list_queues(context));
@@ -167,10 +167,9 @@ tdm_context *tdm_context_create(const tdm_context_options *options) {
   if (tdm_context_options_read(options, &known) != TDM_OK) return NULL;
   if (tdm_context_plan_read(&known, &plan) != TDM_OK) return NULL;
   if (tdm_process_watch() != TDM_OK) return NULL;
-  const tdm_allocator allocator =
-      known.allocator != NULL ? *known.allocator : tdm_allocator_default();
+  const tdm_allocator allocator = known.allocator ? *known.allocator : tdm_allocator_default();
   tdm_context *context = tdm_allocate(&allocator, sizeof(*context), "a context");
-  if (context == NULL) return NULL;
+  if (!context) return NULL;
   context->allocator = allocator;
   context->log = known.log;
   context->log_user = known.log_user;

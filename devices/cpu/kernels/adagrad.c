@@ -49,7 +49,7 @@ static adagrad_job begin_step(const tdm_kernel_call *call, real *step) {
 
 static tdm_status adagrad_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   adagrad_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->inputs[0]);
   state->attributes = *(const tdm_adagrad_attributes *)request->attributes;
   state->splits = answer->splits =
@@ -92,7 +92,7 @@ static void rows_range(void *user, int64_t begin, int64_t end) {
 static tdm_status adagrad_sparse_prepare(const tdm_kernel_request *request,
                                          tdm_kernel_answer *answer) {
   adagrad_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->dim = last_dim_of(&request->inputs[0]);
   state->count = count_of(&request->inputs[2]);
   state->splits = answer->splits =

@@ -64,7 +64,7 @@ static adam_job job_of(const tdm_adam_attributes *attributes, double rate, doubl
 
 static tdm_status adam_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   adam_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->inputs[0]);
   state->attributes = *(const tdm_adam_attributes *)request->attributes;
   state->splits = answer->splits =
@@ -130,7 +130,7 @@ static void rows_range(void *user, int64_t begin, int64_t end) {
 static tdm_status adam_sparse_prepare(const tdm_kernel_request *request,
                                       tdm_kernel_answer *answer) {
   adam_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->dim = last_dim_of(&request->inputs[0]);
   state->count = count_of(&request->inputs[2]);
   state->splits = answer->splits =

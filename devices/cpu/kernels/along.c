@@ -21,7 +21,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
                           const tdm_spec *x) {
   const tdm_along_attributes *attributes = request->attributes;
   along_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->outer = dims_product(x, 0, attributes->dimension);
   state->size = x->shape.dims[attributes->dimension];
   state->inner = dims_product(x, attributes->dimension + 1, x->shape.rank);

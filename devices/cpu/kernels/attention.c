@@ -108,7 +108,7 @@ static void forward_range(void *user, int64_t begin, int64_t end) {
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                           bool drops) {
   attention_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   attention_state_read(state, request, &request->inputs[0], &request->inputs[2], 4);
   state->drops = drops && state->threshold > 0;
   const double products = (double)state->batch * (double)state->heads * (double)state->queries *

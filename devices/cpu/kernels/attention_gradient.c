@@ -131,7 +131,7 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
 static tdm_status attention_gradient_prepare(const tdm_kernel_request *request,
                                              tdm_kernel_answer *answer) {
   attention_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   attention_state_read(state, request, &request->inputs[1], &request->inputs[3], 7);
   state->drops = state->threshold > 0;
   const double products = (double)state->batch * (double)state->heads * (double)state->queries *

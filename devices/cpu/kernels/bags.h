@@ -55,7 +55,7 @@ static inline bag_state *bag_state_create(const tdm_kernel_request *request,
   const tdm_embedding_bag_attributes *attributes = request->attributes;
   const tdm_spec *list = &request->inputs[ids];
   bag_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return NULL;
+  if (!state) return NULL;
   state->bags = y->shape.dims[0];
   state->dim = y->shape.dims[1];
   state->count = count_of(list);
@@ -77,7 +77,7 @@ static inline tdm_status bag_list_take(const tdm_kernel_call *call, size_t ids, 
   out->state = state;
   out->ids = (tdm_cpu_ids){call->inputs[ids], state->count, state->wide};
   out->offsets = (tdm_cpu_ids){NULL, 0, false};
-  if (call->inputs[ids + 1] == NULL) return TDM_OK;
+  if (!call->inputs[ids + 1]) return TDM_OK;
   out->offsets = (tdm_cpu_ids){call->inputs[ids + 1], state->offset_count, state->wide_offsets};
   return tdm_cpu_offsets_check(&out->offsets, state->count);
 }

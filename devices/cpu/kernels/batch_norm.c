@@ -19,7 +19,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
                           const tdm_spec *x) {
   const tdm_batch_norm_attributes *attributes = request->attributes;
   norm_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->n = x->shape.dims[0];
   state->channels = x->shape.rank > 1 ? x->shape.dims[1] : 0;
   state->inner = dims_product(x, 2, x->shape.rank);
@@ -46,7 +46,7 @@ ALWAYS_INLINE int64_t row_of(const norm_state *state, int64_t image, int64_t cha
 }
 
 ALWAYS_INLINE vec channel_values(const real *values, int64_t channel, int64_t lanes, real other) {
-  return values != NULL ? vec_load_first(values + channel, lanes) : vec_set(other);
+  return values ? vec_load_first(values + channel, lanes) : vec_set(other);
 }
 
 /* ---- y = x factor + offset ------------------------------------------------------------------- */
@@ -188,7 +188,7 @@ static void gradient_of_channel(const tdm_kernel_call *call, int64_t channel) {
   ((real *)call->outputs[1])[channel] = (real)product;
   ((real *)call->outputs[2])[channel] = (real)sum;
   const real average = (real)(sum / count), slope = inverse * (real)(product / count);
-  const real factor = inverse * (weight != NULL ? weight[channel] : 1);
+  const real factor = inverse * (weight ? weight[channel] : 1);
   for (int64_t image = 0; image < state->n; image++) {
     const int64_t row = row_of(state, image, channel);
     for (int64_t i = 0; i < state->inner; i += LANES) {
@@ -225,7 +225,7 @@ static tdm_status batch_norm_statistics_prepare(const tdm_kernel_request *reques
                                                 tdm_kernel_answer *answer) {
   const tdm_batch_norm_attributes *attributes = request->attributes;
   norm_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->channels = count_of(&request->inputs[0]);
   state->momentum = attributes->momentum;
   return TDM_OK;

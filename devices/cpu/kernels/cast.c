@@ -97,7 +97,7 @@ static tdm_status cast_part(const tdm_kernel_call *call, int64_t begin, int64_t 
 
 static tdm_status cast_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   cast_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->outputs[0]);
   state->from = request->inputs[0].dtype;
   state->to = request->outputs[0].dtype;

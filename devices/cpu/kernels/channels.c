@@ -314,7 +314,7 @@ void channel_band(const channel_plan *plan, int64_t first, int64_t end, const re
   for (int64_t channel = first * CHANNEL_TILE; channel < end * CHANNEL_TILE && channel < plan->out;
        channel += CHANNEL_TILE) {
     job.channels = lesser_of(plan->out - channel, CHANNEL_TILE);
-    for (int v = 0; v < VECTORS && bias != NULL; v++) {
+    for (int v = 0; v < VECTORS && bias; v++) {
       const int64_t left = job.channels - v * LANES;
       job.start[v] = vec_load_first(bias + channel + v * LANES, left > 0 ? left : 0);
     }

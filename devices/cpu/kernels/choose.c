@@ -46,16 +46,16 @@ static const instruction_set instruction_sets[] = {
 static const instruction_set *find(const char *isa) {
   for (size_t i = 0; i < TDM_COUNT_OF(instruction_sets); i++) {
     const instruction_set *set = &instruction_sets[i];
-    if (isa != NULL && strcmp(isa, set->name) != 0) continue;
+    if (isa && strcmp(isa, set->name) != 0) continue;
     if (set->supported()) return set;
-    if (isa != NULL) {
+    if (isa) {
       (void)tdm_fail(TDM_UNAVAILABLE, "TANDEM_CPU_ISA=%s: this processor does not have it", isa);
       return NULL;
     }
   }
   (void)tdm_fail(TDM_UNAVAILABLE,
                  "TANDEM_CPU_ISA=%s: not an instruction set of this build (baseline, avx2, avx512)",
-                 isa != NULL ? isa : "");
+                 isa ? isa : "");
   return NULL;
 }
 
@@ -69,5 +69,5 @@ tdm_status tdm_cpu_each_kernel_of(const char *isa, tdm_kernel_visitor visit, voi
 
 tdm_status tdm_cpu_each_kernel(tdm_kernel_visitor visit, void *user) {
   const char *isa = getenv("TANDEM_CPU_ISA");
-  return tdm_cpu_each_kernel_of(isa != NULL && isa[0] != '\0' ? isa : NULL, visit, user);
+  return tdm_cpu_each_kernel_of(isa && isa[0] != '\0' ? isa : NULL, visit, user);
 }

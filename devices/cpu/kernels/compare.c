@@ -57,7 +57,7 @@ static row_function find_row(tdm_dtype dtype, int64_t comparison) {
 static tdm_status compare_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   const tdm_compare_attributes *attributes = request->attributes;
   compare_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->outputs[0]);
   state->broadcast = tdm_broadcast_of(request->inputs, OPERANDS, &request->outputs[0].shape);
   state->row = find_row(request->inputs[0].dtype, attributes->comparison);
@@ -74,7 +74,7 @@ static tdm_status compare_part(const tdm_kernel_call *call, int64_t begin, int64
   const int64_t width = broadcast->sizes[last];
   const int64_t a_step = broadcast->steps[0][last], b_step = broadcast->steps[1][last];
   const char *a = call->inputs[0];
-  const char *b = call->inputs[1] != NULL ? call->inputs[1] : (const void *)state->value;
+  const char *b = call->inputs[1] ? call->inputs[1] : (const void *)state->value;
   const int64_t bytes = (int64_t)state->element_bytes;
   int64_t column = begin % width;
   tdm_broadcast_place place;

@@ -12,7 +12,7 @@ convolution_state *convolution_state_create(const tdm_kernel_request *request,
                                             const tdm_shape *weight, const tdm_shape *y) {
   const tdm_convolution_attributes *attributes = request->attributes;
   convolution_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return NULL;
+  if (!state) return NULL;
   state->images = x->dims[0];
   state->groups = attributes->groups;
   state->in = x->dims[1] / state->groups;
@@ -96,7 +96,7 @@ static void prepare_columns(const tdm_kernel_request *request, tdm_kernel_answer
 static void begin_with_bias(const convolution_state *state, const real *bias, real *y,
                             int64_t count) {
   for (int64_t o = 0; o < state->out; o++) {
-    const vec value = vec_set(bias != NULL ? bias[o] : 0);
+    const vec value = vec_set(bias ? bias[o] : 0);
     real *row = y + o * state->pixels;
     for (int64_t i = 0; i < count; i += LANES)
       vec_store_first(row + i, value, count - i);
@@ -113,8 +113,8 @@ static void forward_item(const tdm_kernel_call *call, int64_t item, char *memory
   const int64_t count = rows * state->out_size[1], from = first * state->out_size[1];
   const real *x = (const real *)call->inputs[0] + pair * state->in * plane; /* (in, h, w) */
   const real *weight = (const real *)call->inputs[1] + group * state->out * state->k; /* (out, k) */
-  const real *bias = call->inputs[2] != NULL ? (const real *)call->inputs[2] + group * state->out
-                                             : NULL;                             /* (out) */
+  const real *bias =
+      call->inputs[2] ? (const real *)call->inputs[2] + group * state->out : NULL; /* (out) */
   real *y = (real *)call->outputs[0] + pair * state->out * state->pixels + from; /* (out, pixels) */
   const matrix columns = {(const real *)memory, count, false};                   /* (k, count) */
   convolution_columns(state, x, first, rows, (real *)memory);
@@ -152,7 +152,7 @@ static tdm_status convolution_prepare(const tdm_kernel_request *request,
   convolution_state *state =
       convolution_state_create(request, answer, &request->inputs[0].shape,
                                &request->inputs[1].shape, &request->outputs[0].shape);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->way = convolution_way_forward(state);
   ways_forward[state->way].prepare(request, answer, state);
   return TDM_OK;

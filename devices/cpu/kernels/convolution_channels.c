@@ -129,7 +129,7 @@ static void windows_item(const windows_job *job, int64_t item, real *padded) {
     channel_pad(plan, plan->in, images.x + image * images.x_step, band,
                 padded + image * images.padded_step);
   channel_band(plan, part * tiles / parts, (part + 1) * tiles / parts, packed_of(job, group),
-               job->bias != NULL ? job->bias + group * plan->out : NULL, &images, band);
+               job->bias ? job->bias + group * plan->out : NULL, &images, band);
 }
 
 static void windows_slots(void *user, int64_t begin, int64_t end) {

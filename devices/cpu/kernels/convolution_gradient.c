@@ -100,7 +100,7 @@ static tdm_status convolution_input_gradient_prepare(const tdm_kernel_request *r
   convolution_state *state =
       convolution_state_create(request, answer, &request->outputs[0].shape,
                                &request->inputs[1].shape, &request->inputs[0].shape);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->way = convolution_way_back(state);
   ways_back[state->way].prepare(request, answer, state);
   return TDM_OK;
@@ -126,7 +126,7 @@ static tdm_status convolution_parameter_gradient_prepare(const tdm_kernel_reques
   convolution_state *state =
       convolution_state_create(request, answer, &request->inputs[1].shape,
                                &request->outputs[0].shape, &request->inputs[0].shape);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->way = convolution_way_parameter(state);
   if (state->way == CONVOLUTION_CHANNELS) {
     convolution_channels_parameter_prepare(request, answer, state);

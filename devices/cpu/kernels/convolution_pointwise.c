@@ -51,7 +51,7 @@ static void slots_range(void *user, int64_t begin, int64_t end) {
     for (int64_t item = slot_items(state, slot, items, &last); item < last; item++) {
       const int64_t pair = item / plan->blocks, group = pair % state->groups;
       pointwise_block(plan, packed_of(job->call, group),
-                      job->bias != NULL ? job->bias + group * plan->out : NULL,
+                      job->bias ? job->bias + group * plan->out : NULL,
                       job->x + pair * plan->in * plan->pixels, item % plan->blocks, panels,
                       job->y + pair * plan->out * plan->pixels);
     }

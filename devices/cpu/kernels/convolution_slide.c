@@ -82,7 +82,7 @@ static void windows_slots(void *user, int64_t begin, int64_t end) {
       const int64_t group = pair % state->groups;
       slide_pad(plan, job->x + pair * x_step, band, padded);
       slide_band(plan, (const real *)(weights + (size_t)group * weight_bytes),
-                 job->bias != NULL ? job->bias + group * plan->out : NULL, padded, band, scratch,
+                 job->bias ? job->bias + group * plan->out : NULL, padded, band, scratch,
                  job->y + pair * y_step);
     }
   }

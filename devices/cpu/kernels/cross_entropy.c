@@ -41,7 +41,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
                           const tdm_spec *log_probabilities, const tdm_spec *targets) {
   const tdm_loss_attributes *attributes = request->attributes;
   loss_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->rows = log_probabilities->shape.dims[0];
   state->classes = log_probabilities->shape.dims[1];
   state->ignored = attributes->ignore_index;

@@ -24,7 +24,7 @@ static tdm_status dropout_prepare(const tdm_kernel_request *request, tdm_kernel_
   const tdm_spec *spec = &request->outputs[0];
   const tdm_chunk *chunk = &attributes->chunk;
   dropout_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = state->stretch = state->whole_stretch = count_of(spec);
   if (chunk->whole != 0) {
     const int64_t inner = dims_product(spec, chunk->dimension + 1, spec->shape.rank);

@@ -27,7 +27,7 @@ typedef void (*element_row)(const stored *a, bool a_repeats, const stored *b, bo
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                           tdm_element_settings settings, double vector_ns) {
   element_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->outputs[0]);
   state->operands = (int64_t)request->input_count;
   state->first = (real)settings.first;

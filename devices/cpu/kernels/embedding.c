@@ -61,7 +61,7 @@ static void lookup_range(void *user, int64_t begin, int64_t end) {
 
 static tdm_status embedding_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   embedding_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->inputs[1]);
   state->rows = request->inputs[0].shape.dims[0];
   state->dim = last_dim_of(&request->inputs[0]);
@@ -130,7 +130,7 @@ static tdm_status embedding_gradient_prepare(const tdm_kernel_request *request,
                                              tdm_kernel_answer *answer) {
   const tdm_embedding_attributes *attributes = request->attributes;
   embedding_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->inputs[1]);
   state->rows = request->outputs[0].shape.dims[0];
   state->dim = last_dim_of(&request->outputs[0]);

@@ -120,7 +120,7 @@ static void sum_range(void *user, int64_t begin, int64_t end) {
 
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   bag_state *state = bag_state_create(request, answer, 1, &request->outputs[0]);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->splits = answer->splits =
       tdm_cpu_splits(request, (double)state->count * (6.0 + (double)state->dim / 8.0));
   return TDM_OK;

@@ -17,7 +17,7 @@ static void read_sources(const bag_list *list, const real *given, int64_t *bags,
     const real scale = 1 / (real)(size > 0 ? size : 1);
     for (int64_t i = bag_begin(list, bag); i < end; i++) {
       bags[i] = bag;
-      scales[i] = given != NULL ? given[i] : scale;
+      scales[i] = given ? given[i] : scale;
     }
   }
 }
@@ -57,7 +57,7 @@ static void dense_range(void *user, int64_t begin, int64_t end) {
     if (id < begin || id >= end || id == state->padding || bag < 0) continue;
     real *row = job->d_weight + id * dim; /* (dim) */
     const real *d = job->d_y + bag * dim; /* (dim) */
-    if (job->winners == NULL) {
+    if (!job->winners) {
       add_scaled(row, d, job->scales[i], dim);
       continue;
     }
@@ -70,7 +70,7 @@ static void dense_range(void *user, int64_t begin, int64_t end) {
 static tdm_status embedding_bag_gradient_prepare(const tdm_kernel_request *request,
                                                  tdm_kernel_answer *answer) {
   bag_state *state = bag_state_create(request, answer, 1, &request->inputs[0]);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   const double stores = (double)(state->rows + state->count) * (double)state->dim / LANES;
   state->splits = answer->splits = tdm_cpu_splits(request, (double)state->count * 3.0 + stores);
   answer->workspace_bytes = sources_bytes(state);
@@ -102,7 +102,7 @@ static tdm_status embedding_bag_sparse_gradient_prepare(const tdm_kernel_request
   tdm_cpu_sorting sorting;
   TDM_TRY(tdm_cpu_sorting_of(attributes->rows, count_of(&request->inputs[1]), &sorting));
   bag_state *state = bag_state_create(request, answer, 1, &request->inputs[0]);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->sorting = sorting;
   state->splits = answer->splits =
       tdm_cpu_splits(request, row_sums_work_ns(state->count, state->dim));
@@ -123,7 +123,7 @@ static tdm_status embedding_bag_sparse_gradient_execute(const tdm_kernel_call *c
                          .sorting = state->sorting,
                          .source = {.d = call->inputs[0],
                                     .bags = bags,
-                                    .scales = given != NULL || state->mean ? scales : NULL,
+                                    .scales = given || state->mean ? scales : NULL,
                                     .dim = state->dim},
                          .rows = call->outputs[0],
                          .indices = call->outputs[1],
@@ -168,7 +168,7 @@ static void scales_range(void *user, int64_t begin, int64_t end) {
 static tdm_status embedding_bag_scales_gradient_prepare(const tdm_kernel_request *request,
                                                         tdm_kernel_answer *answer) {
   bag_state *state = bag_state_create(request, answer, 2, &request->inputs[0]);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->splits = answer->splits =
       tdm_cpu_splits(request, (double)state->count * (6.0 + (double)state->dim / 8.0));
   return TDM_OK;

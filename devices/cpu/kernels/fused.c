@@ -69,7 +69,7 @@ static size_t find_widths(const tdm_fused_attributes *program, fused_state *stat
 static tdm_status fused_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   const tdm_fused_attributes *program = request->attributes;
   fused_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->outputs[0]);
   const size_t widest = find_widths(program, state);
   state->tile = (int64_t)(TILE_BYTES / widest);

@@ -15,7 +15,7 @@ typedef struct integers_state {
 static tdm_status add_integers_prepare(const tdm_kernel_request *request,
                                        tdm_kernel_answer *answer) {
   integers_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->broadcast = tdm_broadcast_of(request->inputs, OPERANDS, &request->outputs[0].shape);
   state->wide = request->outputs[0].dtype == TDM_INT64;
   const int64_t width = state->broadcast.sizes[state->broadcast.rank - 1];

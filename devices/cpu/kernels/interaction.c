@@ -28,7 +28,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
                           const tdm_spec *x) {
   const tdm_dot_interaction_attributes *attributes = request->attributes;
   interaction_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->batch = x->shape.dims[0];
   state->vectors = x->shape.dims[1];
   state->dim = x->shape.dims[2];

@@ -18,7 +18,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
                           const tdm_spec *x) {
   const tdm_layer_norm_attributes *attributes = request->attributes;
   norm_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   const int64_t first = x->shape.rank - attributes->rank;
   state->rows = dims_product(x, 0, first);
   state->count = dims_product(x, first, x->shape.rank);
@@ -46,8 +46,8 @@ static void row_normalize(const real *x, real mean, real inverse, const real *we
                           const real *bias, real *y, int64_t count) {
   for (int64_t i = 0; i < count; i += LANES) {
     vec value = (vec_load_first(x + i, count - i) - mean) * inverse;
-    if (weight != NULL) value *= vec_load_first(weight + i, count - i);
-    if (bias != NULL) value += vec_load_first(bias + i, count - i);
+    if (weight) value *= vec_load_first(weight + i, count - i);
+    if (bias) value += vec_load_first(bias + i, count - i);
     vec_store_first(y + i, value, count - i);
   }
 }
@@ -85,14 +85,14 @@ static void row_gradient(const real *d_y, const real *x, real mean, real inverse
   vec sums = {0}, products = {0};
   for (int64_t i = 0; i < count; i += LANES) {
     vec g = vec_load_first(d_y + i, count - i);
-    if (weight != NULL) g *= vec_load_first(weight + i, count - i);
+    if (weight) g *= vec_load_first(weight + i, count - i);
     sums += g;
     products += g * ((vec_load_first(x + i, count - i) - mean) * inverse);
   }
   const real sum = vec_sum(sums) / (real)count, product = vec_sum(products) / (real)count;
   for (int64_t i = 0; i < count; i += LANES) {
     vec g = vec_load_first(d_y + i, count - i);
-    if (weight != NULL) g *= vec_load_first(weight + i, count - i);
+    if (weight) g *= vec_load_first(weight + i, count - i);
     const vec n = (vec_load_first(x + i, count - i) - mean) * inverse;
     vec_store_first(d_x + i, inverse * (g - sum - n * product), count - i);
   }

@@ -43,7 +43,7 @@ static bool packs(int64_t rows) {
 static linear_state *state_create(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                   const tdm_spec *x, const tdm_spec *y) {
   linear_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return NULL;
+  if (!state) return NULL;
   state->rows = rows_of(x);
   state->in = last_dim_of(x);
   state->out = last_dim_of(y);
@@ -102,7 +102,7 @@ static void rows_run(rows_job *job, const tdm_kernel_call *call) {
 static tdm_status linear_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   const linear_state *state =
       state_create(request, answer, &request->inputs[0], &request->outputs[0]);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   if (packs(state->rows)) answer->workspace_bytes = product_packed_bytes(state->in, state->out);
   return TDM_OK;
 }
@@ -127,7 +127,7 @@ static tdm_status linear_input_gradient_prepare(const tdm_kernel_request *reques
                                                 tdm_kernel_answer *answer) {
   const linear_state *state =
       state_create(request, answer, &request->outputs[0], &request->inputs[0]);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   if (packs(state->rows)) answer->workspace_bytes = product_packed_bytes(state->out, state->in);
   return TDM_OK;
 }
@@ -170,7 +170,7 @@ static void parameter_tasks(void *user, int64_t begin, int64_t end) {
 static tdm_status linear_parameter_gradient_prepare(const tdm_kernel_request *request,
                                                     tdm_kernel_answer *answer) {
   linear_state *state = state_create(request, answer, &request->inputs[1], &request->inputs[0]);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->rows_per_task = product_gradient_rows(state->out, request->team_size);
   return TDM_OK;
 }

@@ -27,7 +27,7 @@ static tdm_status matmul_prepare(const tdm_kernel_request *request, tdm_kernel_a
   const tdm_matmul_attributes *attributes = request->attributes;
   const tdm_shape *a = &request->inputs[0].shape, *y = &request->outputs[0].shape;
   matmul_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->transpose_a = attributes->transpose_a != 0;
   state->transpose_b = attributes->transpose_b != 0;
   state->m = y->dims[y->rank - 2];

@@ -12,7 +12,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
                           const tdm_spec *a) {
   const tdm_loss_attributes *attributes = request->attributes;
   mse_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(a);
   state->reduction = attributes->reduction;
   state->splits = answer->splits =

@@ -20,7 +20,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
                           const tdm_spec *targets, int64_t classes) {
   const tdm_loss_attributes *attributes = request->attributes;
   nll_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->rows = count_of(targets);
   state->classes = classes;
   state->ignored = attributes->ignore_index;
@@ -50,7 +50,7 @@ static void loss_range(void *user, int64_t begin, int64_t end) {
     real loss = 0;
     if (target != state->ignored) {
       loss = -log_probabilities[target] * state->kept;
-      if (job->weight != NULL) loss *= job->weight[target];
+      if (job->weight) loss *= job->weight[target];
       if (state->spread != 0)
         loss -= state->spread *
                 (real)row_sum_of_products(log_probabilities, 0, job->weight, 0, state->classes);
@@ -105,7 +105,7 @@ static tdm_status count_targets_execute(const tdm_kernel_call *call) {
   const nll_state *state = call->state;
   const tdm_cpu_ids targets = {call->inputs[0], state->rows, state->wide};
   const real *weight = state->classes > 0 ? call->inputs[1] : NULL;
-  if (weight != NULL) TDM_TRY(tdm_cpu_targets_check(&targets, state->classes, state->ignored));
+  if (weight) TDM_TRY(tdm_cpu_targets_check(&targets, state->classes, state->ignored));
   *(real *)call->outputs[0] = targets_weight(&targets, state->ignored, weight);
   return TDM_OK;
 }
@@ -133,8 +133,8 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
     if (target == state->ignored) continue;
     const real factor = -job->d_loss[each ? row : 0] / job->divisor;
     for (int64_t j = 0; state->spread != 0 && j < classes; j++)
-      to[j] = factor * state->spread * (job->weight != NULL ? job->weight[j] : 1);
-    to[target] += factor * state->kept * (job->weight != NULL ? job->weight[target] : 1);
+      to[j] = factor * state->spread * (job->weight ? job->weight[j] : 1);
+    to[target] += factor * state->kept * (job->weight ? job->weight[target] : 1);
   }
 }
 

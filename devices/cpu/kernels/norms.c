@@ -13,7 +13,7 @@ typedef struct norm_state {
 
 static norm_state *state_create(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   norm_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return NULL;
+  if (!state) return NULL;
   state->count = count_of(&request->inputs[0]);
   state->splits = answer->splits =
       tdm_cpu_splits(request, (double)state->count * sizeof(real) / 20.0);
@@ -23,7 +23,7 @@ static norm_state *state_create(const tdm_kernel_request *request, tdm_kernel_an
 static tdm_status sum_of_squares_prepare(const tdm_kernel_request *request,
                                          tdm_kernel_answer *answer) {
   const norm_state *state = state_create(request, answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   answer->workspace_bytes = sum_workspace_bytes(state->count);
   return TDM_OK;
 }
@@ -39,7 +39,7 @@ static tdm_status clip_factor_prepare(const tdm_kernel_request *request,
                                       tdm_kernel_answer *answer) {
   const tdm_clip_attributes *attributes = request->attributes;
   norm_state *state = state_create(request, answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->max_norm = attributes->max_norm;
   return TDM_OK;
 }
@@ -55,7 +55,7 @@ static tdm_status clip_factor_execute(const tdm_kernel_call *call) {
 static tdm_status check_finite_prepare(const tdm_kernel_request *request,
                                        tdm_kernel_answer *answer) {
   norm_state *state = state_create(request, answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->splits = answer->splits = false;
   return TDM_OK;
 }

@@ -16,7 +16,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
                           const tdm_spec *whole, const tdm_spec *parts, size_t count) {
   const tdm_parts_attributes *attributes = request->attributes;
   parts_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   const int64_t dimension = attributes->dimension;
   const size_t inner_bytes =
       (size_t)dims_product(whole, dimension + 1, whole->shape.rank) * tdm_dtype_bytes(whole->dtype);

@@ -104,7 +104,7 @@ ALWAYS_INLINE void tile(const int height, const tile_job *job) {
   real *y = job->y;
 #pragma GCC unroll 14
   for (int o = 0; o < height; o++, y += job->pixels) {
-    sums[o][0] = sums[o][1] = vec_set(job->bias != NULL ? job->bias[o] : 0);
+    sums[o][0] = sums[o][1] = vec_set(job->bias ? job->bias[o] : 0);
     __builtin_prefetch(y, 1);
     __builtin_prefetch(y + LANES, 1);
   }
@@ -172,7 +172,7 @@ void pointwise_block(const pointwise_plan *plan, const real *packed, const real 
     for (int64_t first = 0, height; first < plan->out; first += height) {
       height = tile_height(plan, first);
       job.weight = packed + first * plan->in;
-      job.bias = bias != NULL ? bias + first : NULL;
+      job.bias = bias ? bias + first : NULL;
       job.y = y + first * plan->pixels + begin + p;
       fetch_next(&job, &lines);
       tile_of_any_height(height, &job);

@@ -104,7 +104,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
                           loss_kind kind) {
   const tdm_loss_attributes *attributes = request->attributes;
   loss_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->inputs[x]);
   state->reduction = attributes->reduction;
   state->kind = kind;

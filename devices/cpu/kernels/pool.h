@@ -16,7 +16,7 @@ typedef struct pool_state {
 static inline tdm_status pool_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                       const tdm_spec *x, const tdm_spec *y) {
   pool_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->attributes = *(const tdm_pool_attributes *)request->attributes;
   state->planes = x->shape.dims[0] * x->shape.dims[1];
   for (int axis = 0; axis < 2; axis++) {

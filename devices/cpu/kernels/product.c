@@ -99,7 +99,7 @@ ALWAYS_INLINE void tile_finish(vec sum, const target *to, int64_t row, int64_t c
   const int64_t columns = to->columns - column;
   if (to->add) {
     sum += vec_load_first(c, columns);
-  } else if (to->bias != NULL) {
+  } else if (to->bias) {
     sum += vec_load_first(to->bias + column, columns);
   }
   vec_store_first(c, sum, columns);
@@ -248,7 +248,7 @@ ALWAYS_INLINE target target_of(int64_t n, int64_t p, int64_t j, const real *bias
   return (target){.c = c + j,
                   .stride = c_stride,
                   .columns = n - j,
-                  .bias = bias != NULL ? bias + j : NULL,
+                  .bias = bias ? bias + j : NULL,
                   .add = start == PRODUCT_ADD || p > 0};
 }
 

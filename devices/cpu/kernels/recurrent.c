@@ -111,7 +111,7 @@ static void row_clear(const recurrent_job *job, int64_t t, int64_t row, unit_ran
   row_zero(job->y + place * state->hidden + units.first, count);
   for (int64_t gate = 0; gate < 4 && state->trains; gate++)
     row_zero(job->gates + place * state->kept + gate * state->hidden + units.first, count);
-  if (job->cells != NULL) row_zero(job->cells + place * state->hidden + units.first, count);
+  if (job->cells) row_zero(job->cells + place * state->hidden + units.first, count);
 }
 
 /* The cell of one row at t: moves its states on and keeps what is to be kept. */
@@ -124,8 +124,7 @@ static void row_step(const recurrent_job *job, int64_t t, int64_t row, unit_rang
   switch (state->cell) {
   case TDM_CELL_LSTM:
     lstm_row(units, hidden, gates, job->c_n + row * hidden, h);
-    if (job->cells != NULL)
-      row_copy(job->cells + place, job->c_n + row * hidden + units.first, count);
+    if (job->cells) row_copy(job->cells + place, job->c_n + row * hidden + units.first, count);
     break;
   case TDM_CELL_GRU:
     gru_row(units, hidden, gates, job->recurrent + row * state->columns, job->before + row * hidden,
@@ -160,7 +159,7 @@ static void step(const recurrent_job *job, row_block block, unit_range units, in
   if (state->cell == TDM_CELL_GRU) {
     state_product(job, block, units, job->bias_hh, PRODUCT_SET,
                   job->recurrent + block.row * state->columns, state->columns);
-  } else if (done > 0 || job->h0 != NULL) {
+  } else if (done > 0 || job->h0) {
     state_product(job, block, units, NULL, PRODUCT_ADD, gates, state->kept);
   }
   for (int64_t i = 0; i < block.count; i++) {
@@ -209,12 +208,12 @@ static void block_run(const recurrent_job *job, row_block block) {
 /* The states before the first step. */
 static void block_begin(const recurrent_job *job, row_block block) {
   const int64_t first = block.row * job->state->hidden, count = block.count * job->state->hidden;
-  if (job->h0 != NULL)
+  if (job->h0)
     row_copy(job->h_n + first, job->h0 + first, count);
   else
     row_zero(job->h_n + first, count);
-  if (job->c_n == NULL) return;
-  if (job->c0 != NULL)
+  if (!job->c_n) return;
+  if (job->c0)
     row_copy(job->c_n + first, job->c0 + first, count);
   else
     row_zero(job->c_n + first, count);
@@ -303,7 +302,7 @@ static int64_t scratch_count(const recurrent_state *state) {
 
 static tdm_status recurrent_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   recurrent_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   recurrent_state_init(state, request, &request->inputs[X], &request->outputs[0],
                        &request->inputs[LENGTHS]);
   const size_t states = state->cell == TDM_CELL_LSTM ? 2 : 1;
@@ -321,11 +320,11 @@ static tdm_status recurrent_prepare(const tdm_kernel_request *request, tdm_kerne
 /* Of gru each product has its own bias, else the input's has the sum of both. */
 static void take_biases(recurrent_job *job, const real *bias_ih, const real *bias_hh, real *sum) {
   const int64_t columns = job->state->columns;
-  job->bias = bias_ih != NULL || bias_hh != NULL ? sum : NULL;
-  if (job->bias == NULL) return;
+  job->bias = bias_ih || bias_hh ? sum : NULL;
+  if (!job->bias) return;
   row_zero(sum, columns);
-  if (bias_ih != NULL) row_add(sum, bias_ih, columns);
-  if (bias_hh == NULL) return;
+  if (bias_ih) row_add(sum, bias_ih, columns);
+  if (!bias_hh) return;
   if (job->state->cell == TDM_CELL_GRU)
     job->bias_hh = bias_hh;
   else
@@ -361,7 +360,7 @@ static tdm_status recurrent_execute(const tdm_kernel_call *call) {
   tdm_team *team = state->splits ? call->team : NULL;
   recurrent_pack(job.weight_ih, (matrix){call->inputs[WEIGHT_IH], state->in, true}, team);
   recurrent_pack(job.weight_hh, (matrix){call->inputs[WEIGHT_HH], state->hidden, true}, team);
-  if (team != NULL && state->unit_panels > 0)
+  if (team && state->unit_panels > 0)
     run_by_units(&job, recurrent_take(&workspace, state->batch * state->hidden), team);
   else
     tdm_team_run(team, chunks_of(state->batch, state->rows_per_task), 1, batch_tasks, &job);

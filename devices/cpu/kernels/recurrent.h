@@ -99,7 +99,7 @@ static inline int64_t recurrent_steps_at_once(const recurrent_state *state) {
 /* Steps of a row; lengths may be NULL. */
 static inline int64_t recurrent_steps(const recurrent_state *state, const void *lengths,
                                       int64_t row) {
-  if (lengths == NULL) return state->length;
+  if (!lengths) return state->length;
   const tdm_cpu_ids ids = {lengths, state->batch, state->wide_lengths};
   return tdm_cpu_id(&ids, row);
 }
@@ -113,7 +113,7 @@ static inline bool recurrent_is_first(const recurrent_state *state, int64_t t, i
 static inline tdm_status recurrent_lengths_check(const recurrent_state *state,
                                                  const void *lengths) {
   const tdm_cpu_ids ids = {lengths, state->batch, state->wide_lengths};
-  return lengths == NULL ? TDM_OK : tdm_cpu_lengths_check(&ids, state->length);
+  return !lengths ? TDM_OK : tdm_cpu_lengths_check(&ids, state->length);
 }
 
 /* ---- Packing --------------------------------------------------------------------------------- */

@@ -26,7 +26,7 @@ typedef struct row_operands {
  */
 
 ALWAYS_INLINE vec load_or_zero(const real *from, int64_t j, int64_t left) {
-  return from != NULL ? vec_load_first(from + j, left) : (vec){0};
+  return from ? vec_load_first(from + j, left) : (vec){0};
 }
 
 static void lstm_row(unit_range units, int64_t hidden, const row_operands *row) {
@@ -91,8 +91,7 @@ static void plain_row(int32_t cell, unit_range units, const row_operands *row) {
 static const real *state_before(const gradient_job *job, const real *all, const real *first,
                                 int64_t t, int64_t row, int64_t steps) {
   const recurrent_state *state = job->state;
-  if (recurrent_is_first(state, t, steps))
-    return first != NULL ? first + row * state->hidden : NULL;
+  if (recurrent_is_first(state, t, steps)) return first ? first + row * state->hidden : NULL;
   const int64_t before = state->reverse ? t + 1 : t - 1;
   return all + (before * state->batch + row) * state->hidden;
 }
@@ -100,7 +99,7 @@ static const real *state_before(const gradient_job *job, const real *all, const 
 /* The units' columns of every gate: to = from, or zeros where that is NULL. */
 static void copy_gates(const recurrent_state *state, unit_range units, real *to, const real *from) {
   for (int64_t j = units.first; j < state->columns; j += state->hidden) {
-    if (from != NULL)
+    if (from)
       row_copy(to + j, from + j, units.end - units.first);
     else
       row_zero(to + j, units.end - units.first);
@@ -113,7 +112,7 @@ static void row_back(const gradient_job *job, int64_t t, int64_t row, unit_range
   const int64_t place = t * state->batch + row, at_hand = stretch_row(job, t) + row;
   const int64_t steps = recurrent_steps(state, job->lengths, row);
   row_operands at = {.y = job->y + place * hidden,
-                     .gates = job->gates != NULL ? job->gates + place * state->kept : NULL,
+                     .gates = job->gates ? job->gates + place * state->kept : NULL,
                      .d_h = job->d_h0 + row * hidden,
                      .d_a = job->d_a + at_hand * job->stride,
                      .d_b = job->d_b + at_hand * job->stride};
@@ -122,7 +121,7 @@ static void row_back(const gradient_job *job, int64_t t, int64_t row, unit_range
     if (at.d_b != at.d_a) copy_gates(state, units, at.d_b, NULL);
     return;
   }
-  if (job->d_y != NULL) at.d_y = job->d_y + place * hidden;
+  if (job->d_y) at.d_y = job->d_y + place * hidden;
   switch (state->cell) {
   case TDM_CELL_LSTM:
     at.cell = job->cells + place * hidden;
@@ -165,7 +164,7 @@ static void state_back(const gradient_job *job, int64_t t, int64_t row, int64_t 
 }
 
 static void copy_or_zero(real *to, const real *from, int64_t first, int64_t count) {
-  if (from != NULL)
+  if (from)
     row_copy(to + first, from + first, count);
   else
     row_zero(to + first, count);
@@ -175,7 +174,7 @@ static void copy_or_zero(real *to, const real *from, int64_t first, int64_t coun
 static void block_begin(const gradient_job *job, int64_t row, int64_t count) {
   const int64_t hidden = job->state->hidden, columns = job->state->columns;
   copy_or_zero(job->d_h0, job->d_h_n, row * hidden, count * hidden);
-  if (job->d_c0 != NULL) copy_or_zero(job->d_c0, job->d_c_n, row * hidden, count * hidden);
+  if (job->d_c0) copy_or_zero(job->d_c0, job->d_c_n, row * hidden, count * hidden);
   row_zero(job->d_first + row * columns, count * columns);
 }
 
@@ -193,7 +192,7 @@ static void block_back(const gradient_job *job, int64_t row, int64_t count) {
       row_back(job, t, row + k, all);
     state_back(job, t, row, count, all);
   }
-  if (job->d_x != NULL) input_back(job, row, count, 0, state->in);
+  if (job->d_x) input_back(job, row, count, 0, state->in);
 }
 
 static void batch_tasks(void *user, int64_t begin, int64_t end) {
@@ -252,8 +251,7 @@ static void back_by_units(gradient_job *job, tdm_team *team) {
     unit_job unit = {job, i};
     tdm_team_run(team, panels, state->unit_panels, unit_tasks, &unit);
   }
-  if (job->d_x != NULL)
-    tdm_team_run(team, chunks_of(state->in, PRODUCT_WIDTH), 1, input_tasks, job);
+  if (job->d_x) tdm_team_run(team, chunks_of(state->in, PRODUCT_WIDTH), 1, input_tasks, job);
   tdm_team_run(team, PACK_SHARES, 1, pack_tasks, job);
 }
 
@@ -270,7 +268,7 @@ static tdm_status recurrent_gradient_prepare(const tdm_kernel_request *request,
                                              tdm_kernel_answer *answer) {
   const tdm_recurrent_attributes *attributes = request->attributes;
   recurrent_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   recurrent_state_init(state, request, &request->inputs[X], &request->inputs[Y],
                        &request->inputs[LENGTHS]);
   state->trains = attributes->input_gradient != 0;
@@ -334,7 +332,7 @@ static tdm_status recurrent_gradient_execute(const tdm_kernel_call *call) {
     job.steps = lesser_of(together, job.done);
     job.done -= job.steps;
     recurrent_operands_begin(&job, workspace);
-    if (team != NULL && state->unit_panels > 0)
+    if (team && state->unit_panels > 0)
       back_by_units(&job, team);
     else
       tdm_team_run(team, chunks_of(state->batch, state->rows_per_task), 1, batch_tasks, &job);

@@ -108,7 +108,7 @@ static void block_weights(const gradient_job *job, weight_block *block) {
   if (!is_last) return;
   if (job->d_b == job->d_a)
     row_copy(job->d_bias_hh + block->first, job->d_bias_ih + block->first, block->count);
-  if (job->h0 != NULL)
+  if (job->h0)
     product_of_transposed(block->count, state->hidden, state->batch, job->d_first + block->first,
                           state->columns, job->h0, state->hidden, PRODUCT_ADD,
                           job->d_weight_hh + block->first * state->hidden, state->hidden);

@@ -20,7 +20,7 @@ static tdm_status state_create(const tdm_kernel_request *request, tdm_kernel_ans
                                const tdm_shape *x) {
   const tdm_reduce_attributes *attributes = request->attributes;
   reduce_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   for (int i = 0; i < 5; i++)
     state->sizes[i] = 1;
   int group = 4; /* from the last dimension on: even groups stay */

@@ -31,13 +31,13 @@ static void rmsprop_range(void *user, int64_t begin, int64_t end) {
     const vec g = vec_load_first(job->gradient + i, left) + job->decay * p;
     vec s = vec_load_first(job->square + i, left) * job->alpha + g * g * job->kept;
     vec_store_first(job->square + i, s, left);
-    if (job->average != NULL) {
+    if (job->average) {
       const vec m = vec_load_first(job->average + i, left) * job->alpha + g * job->kept;
       vec_store_first(job->average + i, m, left);
       s -= m * m;
     }
     vec direction = g / (vec_sqrt(s) + job->epsilon);
-    if (job->buffer != NULL) {
+    if (job->buffer) {
       direction += vec_load_first(job->buffer + i, left) * job->momentum;
       vec_store_first(job->buffer + i, direction, left);
     }
@@ -47,7 +47,7 @@ static void rmsprop_range(void *user, int64_t begin, int64_t end) {
 
 static tdm_status rmsprop_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   rmsprop_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->inputs[0]);
   state->attributes = *(const tdm_rmsprop_attributes *)request->attributes;
   state->splits = answer->splits =

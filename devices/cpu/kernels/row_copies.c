@@ -20,7 +20,7 @@ typedef struct rows_job {
 static tdm_status prepare(const tdm_kernel_request *request, size_t indices,
                           tdm_kernel_answer *answer) {
   rows_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->inputs[indices]);
   state->dim = last_dim_of(&request->inputs[0]);
   state->splits = answer->splits =

@@ -36,12 +36,12 @@ static inline double row_sum_of_products(const real *x, real shift, const real *
     for (; i + 4 * LANES <= end; i += 4 * LANES) {
       for (int v = 0; v < 4; v++) {
         const vec d = vec_load(x + i + v * LANES) - shift;
-        sums[v] += y != NULL ? d * (vec_load(y + i + v * LANES) - other) : d;
+        sums[v] += y ? d * (vec_load(y + i + v * LANES) - other) : d;
       }
     }
     for (; i < end; i += LANES) {
       vec d = vec_load_first(x + i, end - i) - shift;
-      if (y != NULL) d *= vec_load_first(y + i, end - i) - other;
+      if (y) d *= vec_load_first(y + i, end - i) - other;
       sums[0] += vec_keep_first(d, end - i, 0);
     }
     total += (double)vec_sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
@@ -59,7 +59,7 @@ static inline real row_sum_of_exp(const real *x, real shift, real *out, int64_t 
   for (int64_t i = 0; i < count; i += LANES) {
     const vec e = vec_exp(vec_load_first(x + i, count - i) - shift);
     sum += vec_keep_first(e, count - i, 0);
-    if (out != NULL) vec_store_first(out + i, e, count - i);
+    if (out) vec_store_first(out + i, e, count - i);
   }
   return vec_sum(sum);
 }

@@ -55,7 +55,7 @@ static void momentum_range(void *user, int64_t begin, int64_t end) {
 static tdm_status sgd_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   const tdm_sgd_attributes *attributes = request->attributes;
   sgd_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->inputs[0]);
   state->momentum = (real)attributes->momentum;
   state->kept = (real)(1.0 - attributes->dampening);
@@ -113,7 +113,7 @@ static void rows_range(void *user, int64_t begin, int64_t end) {
 
 static tdm_status sgd_sparse_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   sgd_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->dim = last_dim_of(&request->inputs[0]);
   state->count = count_of(&request->inputs[2]);
   state->splits = answer->splits =

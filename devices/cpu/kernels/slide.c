@@ -132,7 +132,7 @@ ALWAYS_INLINE void tile(const int rows, const int vectors, const tile_job *job, 
   for (int r = 0; r < rows; r++) {
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; v++)
-      sums[r * vectors + v] = vec_set(job->bias != NULL ? job->bias[r] : 0);
+      sums[r * vectors + v] = vec_set(job->bias ? job->bias[r] : 0);
   }
   for (int64_t i = 0; i < plan->in; i++) {
     const real *line = of->x[0] + i * plane + of->first_line * down;
@@ -283,7 +283,7 @@ void slide_band(const slide_plan *plan, const real *weight, const real *bias, co
     height = tile_height(plan, first);
     tile_job job = {.plan = plan,
                     .weight = weight + first * k,
-                    .bias = bias != NULL ? bias + first : NULL,
+                    .bias = bias ? bias + first : NULL,
                     .y_step = plan->flat ? vectors * LANES : pixels,
                     .band = band};
     real *to = y + first * pixels; /* (height, pixels) */

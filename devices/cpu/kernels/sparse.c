@@ -23,7 +23,7 @@ static tdm_status embedding_sparse_gradient_prepare(const tdm_kernel_request *re
   tdm_cpu_sorting sorting;
   TDM_TRY(tdm_cpu_sorting_of(attributes->rows, count, &sorting));
   gradient_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count;
   state->sorting = sorting;
   state->dim = last_dim_of(&request->inputs[0]);
@@ -60,7 +60,7 @@ typedef struct add_state {
 
 static tdm_status sparse_add_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   add_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = request->inputs[0].shape.dims[0];
   state->count_b = request->inputs[3].shape.dims[0];
   state->dim = last_dim_of(&request->inputs[0]);

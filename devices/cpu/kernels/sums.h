@@ -18,13 +18,13 @@ static inline real block_sum_of_squares(const real *x, const real *y, int64_t co
   for (; i + 4 * LANES <= count; i += 4 * LANES) {
     for (int v = 0; v < 4; v++) {
       vec d = vec_load(x + i + v * LANES);
-      if (y != NULL) d -= vec_load(y + i + v * LANES);
+      if (y) d -= vec_load(y + i + v * LANES);
       sums[v] += d * d;
     }
   }
   for (; i < count; i += LANES) {
     vec d = vec_load_first(x + i, count - i);
-    if (y != NULL) d -= vec_load_first(y + i, count - i);
+    if (y) d -= vec_load_first(y + i, count - i);
     sums[0] += d * d;
   }
   return vec_sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
@@ -41,9 +41,8 @@ static inline void sum_blocks(void *user, int64_t begin, int64_t end) {
   const sum_job *job = user;
   for (int64_t block = begin; block < end; block++) {
     const int64_t first = block * SUM_BLOCK;
-    job->blocks[block] =
-        block_sum_of_squares(job->x + first, job->y != NULL ? job->y + first : NULL,
-                             lesser_of(job->count - first, SUM_BLOCK));
+    job->blocks[block] = block_sum_of_squares(job->x + first, job->y ? job->y + first : NULL,
+                                              lesser_of(job->count - first, SUM_BLOCK));
   }
 }
 

@@ -11,7 +11,7 @@ static inline real targets_weight(const tdm_cpu_ids *targets, int64_t ignored, c
   for (int64_t row = 0; row < targets->count; row++) {
     const int64_t target = tdm_cpu_id(targets, row);
     if (target == ignored) continue;
-    sum += weight != NULL ? (double)weight[target] : 1.0;
+    sum += weight ? (double)weight[target] : 1.0;
   }
   return (real)sum;
 }

@@ -19,7 +19,7 @@ typedef struct typed_state {
 
 static typed_state *state_create(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   typed_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return NULL;
+  if (!state) return NULL;
   state->dtype = request->outputs[0].dtype;
   state->count = count_of(&request->outputs[0]);
   return state;
@@ -30,7 +30,7 @@ static typed_state *state_create(const tdm_kernel_request *request, tdm_kernel_a
 static tdm_status fill_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   const tdm_fill_attributes *attributes = request->attributes;
   typed_state *state = state_create(request, answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->value = attributes->value;
   return TDM_OK;
 }
@@ -57,7 +57,7 @@ static tdm_status prepare_select(const tdm_kernel_request *request, tdm_kernel_a
                                  const tdm_spec *whole) {
   const tdm_select_attributes *attributes = request->attributes;
   typed_state *state = state_create(request, answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   const int64_t dimension = attributes->dimension;
   state->outer = dims_product(whole, 0, dimension);
   state->size = whole->shape.dims[dimension];
@@ -119,7 +119,7 @@ static tdm_status prepare_exchange(const tdm_kernel_request *request, tdm_kernel
                                    int first, int second) {
   const tdm_spec *x = &request->inputs[0];
   exchange_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->outer = dims_product(x, 0, first);
   state->rows = x->shape.dims[first];
   state->middle = dims_product(x, first + 1, second);

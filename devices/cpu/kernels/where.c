@@ -17,7 +17,7 @@ typedef struct where_state {
 
 static tdm_status where_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   where_state *state = kernel_state_create(answer, sizeof *state);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->broadcast = tdm_broadcast_of(request->inputs, OPERANDS, &request->outputs[0].shape);
   state->value = (real)((const tdm_where_attributes *)request->attributes)->value;
   state->count = count_of(&request->outputs[0]);
@@ -54,8 +54,8 @@ static tdm_status where_part(const tdm_kernel_call *call, int64_t begin, int64_t
     const int64_t count = lesser_of(width - column, end - i);
     const int64_t *at = place.at;
     choose_row(condition + at[0] + column * steps[0], steps[0],
-               a != NULL ? a + at[1] + column * steps[1] : &state->value, steps[1],
-               b != NULL ? b + at[2] + column * steps[2] : &state->value, steps[2],
+               a ? a + at[1] + column * steps[1] : &state->value, steps[1],
+               b ? b + at[2] + column * steps[2] : &state->value, steps[2],
                (real *)call->outputs[0] + i, count);
     i += count;
     column = 0;

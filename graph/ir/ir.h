@@ -75,7 +75,7 @@ typedef struct tdm_ir_node {
   uint16_t micro;   /* 1 + the number of the micro-batch it works on; 0: it works on the whole */
   uint8_t collective;   /* additions that make a sum over devices: how (tdm_collective); 0: none */
   uint8_t bucket;       /* the same: which of its device's buckets what comes in crosses into */
-  uint8_t update_group; /* whose learning rate it reads (graph/passes/update_groups.h) */
+  uint8_t update_group; /* whose learning rate it reads (graph/describe/update_groups.h) */
   bool later_replica;   /* not the first replica of some parallel region */
   uint32_t consumer;    /* transfers: the first node that asked */
   uint32_t condition;   /* 1 + index of the row condition that it is executed under; 0: none */

@@ -21,7 +21,7 @@ typedef struct tdm_adjoint {
 
 typedef struct tdm_parameter_gradient {
   uint32_t parameter;
-  uint8_t group; /* of parameters (graph/passes/update_groups.h) */
+  uint8_t group; /* of parameters (graph/describe/update_groups.h) */
   tdm_adjoint gradient;
 } tdm_parameter_gradient;
 

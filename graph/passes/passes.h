@@ -10,9 +10,9 @@
 #ifndef TANDEM_GRAPH_PASSES_PASSES_H
 #define TANDEM_GRAPH_PASSES_PASSES_H
 
+#include "graph/describe/update_groups.h"
 #include "graph/ir/ir.h"
 #include "graph/ir/prepared.h"
-#include "graph/passes/update_groups.h"
 #include "graph/schedule/schedule.h"
 
 /* ---- lower ---- */

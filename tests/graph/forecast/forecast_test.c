@@ -233,7 +233,7 @@ static tdm_session *deep_session(tdm_context *context, int devices, tdm_collecti
   tdm_scope_push(graph, "deep");
   tdm_value value = tdm_linear(graph, "first", x, LAYER_WIDTH);
   for (int i = 0; i < LAYERS; i++) {
-    char name[8];
+    char name[16];
     (void)snprintf(name, sizeof name, "l%d", i);
     value = tdm_relu(graph, "relu", tdm_linear(graph, name, value, LAYER_WIDTH));
   }

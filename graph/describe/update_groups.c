@@ -1,5 +1,5 @@
 /* Finding a parameter's group by its path. */
-#include "graph/passes/update_groups.h"
+#include "graph/describe/update_groups.h"
 
 #include <math.h>
 #include <stdio.h>

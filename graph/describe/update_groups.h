@@ -1,8 +1,8 @@
 /* Which optimizer updates which parameter. Group 0 is the session's own optimizer, the others are
  * its parameter groups in their order. Invariant: patterns are checked against the graph when the
  * session is created, each names a parameter. */
-#ifndef TANDEM_GRAPH_PASSES_UPDATE_GROUPS_H
-#define TANDEM_GRAPH_PASSES_UPDATE_GROUPS_H
+#ifndef TANDEM_GRAPH_DESCRIBE_UPDATE_GROUPS_H
+#define TANDEM_GRAPH_DESCRIBE_UPDATE_GROUPS_H
 
 #include "core/allocate.h"
 #include "graph/graph.h"

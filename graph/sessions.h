@@ -55,17 +55,17 @@ typedef struct tdm_parameter_group {
 #define TDM_MAX_PLAN_LIMIT 1000000
 #define TDM_MAX_TRACE_RUNS 100000
 
-/* A number outside its range is INVALID_ARGUMENT, and so is a count without its list. */
 /* How gradients that lie on several devices are summed. All add them in the order of replicas, so
  * they give the same bits. */
 typedef enum tdm_collective {
-  TDM_COLLECTIVE_AUTO,  /* by what the links are estimated to take, a sum at a time */
+  TDM_COLLECTIVE_AUTO,  /* by what the links are estimated to take, for all sums of a plan */
   TDM_COLLECTIVE_HOME,  /* each crosses to the parameter's home */
   TDM_COLLECTIVE_CHAIN, /* the total goes from device to device, in pieces, and home in the end,
                            wherever each device has a direct route to the next */
   TDM_COLLECTIVE_COUNT
 } tdm_collective;
 
+/* A number outside its range is INVALID_ARGUMENT, and so is a count without its list. */
 typedef struct tdm_session_options {
   size_t struct_size;
   tdm_store *store;               /* NULL: one of its own */

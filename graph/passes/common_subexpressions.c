@@ -19,11 +19,17 @@ typedef struct common_state {
   tdm_common_savings *savings;
 } common_state;
 
+/* A program built with an older header could not say: its operations are executed each time, as
+ * they were. */
+static bool has_effects(const tdm_operation *operation) {
+  return !TDM_OPERATION_HAS(operation, has_effects) || operation->has_effects;
+}
+
 static bool may_merge(const common_state *state, const tdm_ir_node *node) {
   const tdm_operation *operation = node->operation;
   if (node->role != TDM_ROLE_FORWARD && node->role != TDM_ROLE_GRADIENT) return false;
-  if (!operation || operation == &tdm_operation_observe || operation->has_effects ||
-      node->condition)
+  if (!operation || operation == &tdm_operation_observe || node->condition ||
+      has_effects(operation))
     return false;
   for (uint32_t k = 0; k < node->output_count; k++) {
     const uint32_t output = node->first_output + k;
@@ -112,7 +118,7 @@ static void merge_all(common_state *state) {
   }
 }
 
-tdm_status tdm_pass_common_subexpressions(tdm_graph *graph, uint32_t *deliveries,
+tdm_status tdm_pass_common_subexpressions(tdm_graph *graph, const uint32_t *deliveries,
                                           size_t delivery_count, tdm_common_savings *out_savings) {
   size_t places = 16;
   while (places < 2 * graph->order.count)
@@ -129,7 +135,7 @@ tdm_status tdm_pass_common_subexpressions(tdm_graph *graph, uint32_t *deliveries
   if (taken) {
     find_apart(&state, deliveries, delivery_count);
     merge_all(&state);
-    if (out_savings->nodes > 0) tdm_replace_values(graph, state.by, count, deliveries, 0);
+    if (out_savings->nodes > 0) tdm_replace_values(graph, state.by, count, NULL, 0);
   }
   tdm_region_deinit(&scratch);
   return taken ? TDM_OK : TDM_OUT_OF_MEMORY;

@@ -126,7 +126,7 @@ typedef struct tdm_common_savings {
 } tdm_common_savings;
 
 /* Merges nodes that compute the same of the same. Of a placed graph, behind gradient. */
-tdm_status tdm_pass_common_subexpressions(tdm_graph *graph, uint32_t *deliveries,
+tdm_status tdm_pass_common_subexpressions(tdm_graph *graph, const uint32_t *deliveries,
                                           size_t delivery_count,
                                           tdm_common_savings *out_savings) TDM_WARN_UNUSED;
 

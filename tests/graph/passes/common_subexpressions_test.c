@@ -208,14 +208,16 @@ static const tdm_kernel counted_kernel = {.struct_size = sizeof(tdm_kernel),
 static void effects_happen_each_time(void **unused) {
   (void)unused;
   assert_ok(tdm_kernel_register(context, &counted_kernel));
-  for (int effects = 0; effects < 2; effects++) {
-    const tdm_operation counted = {.struct_size = sizeof(tdm_operation),
+  /* without effects, with them, and by a struct that ends before it could say */
+  for (int effects = 0; effects < 3; effects++) {
+    const size_t size = effects == 2 ? offsetof(tdm_operation, has_effects) : sizeof(tdm_operation);
+    const tdm_operation counted = {.struct_size = size,
                                    .name = "test_counted",
                                    .min_inputs = 1,
                                    .max_inputs = 1,
                                    .output_count = 1,
                                    .infer = infer_same,
-                                   .has_effects = effects != 0};
+                                   .has_effects = effects == 1};
     tdm_value x;
     tdm_graph *graph = begin_graph(&x);
     const tdm_value a = tdm_append(graph, &counted, "a", NULL, &x, 1, NULL);

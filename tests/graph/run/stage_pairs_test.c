@@ -3,10 +3,9 @@
  * else does, so that no machine decides; and by the timestamps of runs whose stages sleep. There a
  * loaded machine is late by some time, whatever the stages take: a trial that falls short is made
  * again with stages twice as long. */
-#include <time.h>
-
 #include "graph/forecast/virtual_time.h"
 #include "graph/run/trace.h"
+#include "tests/graph/nap.h"
 #include "tests/graph/run_tally.h"
 
 enum { SHORTEST_ROW_NS = 12000000, BATCH = 4, RUNS = 8, VIRTUAL_RUNS = 12, ATTEMPTS = 6 };
@@ -16,53 +15,6 @@ enum { DEVICES = sizeof devices / sizeof devices[0] };
 
 static const double least_planned = 0.999; /* of what the longest stage allows */
 static const double least_measured = 0.9;
-
-static _Atomic uint64_t row_ns; /* what a row takes */
-
-/* ---- A kernel that takes its time for every row ---- */
-
-static void sleep_ns(uint64_t ns) {
-  struct timespec left = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
-  while (nanosleep(&left, &left) != 0)
-    continue;
-}
-
-static tdm_status execute_nap(const tdm_kernel_call *call) {
-  const int64_t rows = call->output_specs[0].shape.dims[0];
-  memcpy(call->outputs[0], call->inputs[0],
-         (size_t)tdm_shape_bytes(&call->output_specs[0].shape, TDM_FLOAT32));
-  sleep_ns((uint64_t)rows * atomic_load(&row_ns));
-  return TDM_OK;
-}
-
-static const tdm_kernel nap_kernel = {.struct_size = sizeof(tdm_kernel),
-                                      .operation = "nap",
-                                      .executes = "cpu",
-                                      .dtype = TDM_FLOAT32,
-                                      .execute = execute_nap};
-
-static tdm_status infer_nap(tdm_infer *infer) {
-  infer->outputs[0] = infer->inputs[0];
-  return TDM_OK;
-}
-
-static tdm_status append_nap_gradient(tdm_gradient *gradient);
-
-static const tdm_operation nap = {.struct_size = sizeof(tdm_operation),
-                                  .name = "nap",
-                                  .min_inputs = 1,
-                                  .max_inputs = 1,
-                                  .output_count = 1,
-                                  .infer = infer_nap,
-                                  .gradient = append_nap_gradient};
-
-static tdm_status append_nap_gradient(tdm_gradient *gradient) {
-  tdm_graph *graph = tdm_gradient_graph(gradient);
-  const tdm_value d_y = tdm_gradient_of_output(gradient, 0);
-  tdm_gradient_set(gradient, 0,
-                   tdm_append(graph, &nap, tdm_gradient_name(gradient), NULL, &d_y, 1, NULL));
-  return tdm_graph_status(graph);
-}
 
 /* ---- Two stages ---- */
 
@@ -229,7 +181,7 @@ static double measured(const stage_trial *trial, tdm_tensor *x) {
   const double first = slept_ns(&timeline, "first/nap");
   const double second = slept_ns(&timeline, "second/nap");
   const double busy = (first > second ? first : second) / timeline.run_count;
-  assert_true(busy >= BATCH * (double)atomic_load(&row_ns));
+  assert_true(busy >= BATCH * (double)atomic_load(&nap_row_ns));
   const double reached = busy * least_share(trial) / took_ns(&timeline);
   tdm_timeline_deinit(&timeline);
   tdm_session_release(session);
@@ -256,7 +208,7 @@ static void check(const stage_trial *trial) {
   tdm_session_release(session);
   double reached = 0;
   for (int i = 0; i < ATTEMPTS && reached < least_measured; i++) {
-    atomic_store(&row_ns, (uint64_t)SHORTEST_ROW_NS << i);
+    atomic_store(&nap_row_ns, (uint64_t)SHORTEST_ROW_NS << i);
     reached = measured(trial, x);
   }
   print_message("%s to %s, depth %d, %d parts, %s: %.3f planned, %.3f measured\n", trial->first,

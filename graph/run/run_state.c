@@ -78,10 +78,11 @@ static void begin_anew(tdm_run_state *run) {
   atomic_store_explicit(&run->granted, 0, memory_order_relaxed);
   atomic_store_explicit(&run->done, 0, memory_order_relaxed);
   run->due_ns = 0;
+  const uint64_t seed = atomic_load(&session->seed);
   for (size_t g = 0; g < run->scalar_count; g++) {
     const uint64_t bits = atomic_load(&session->learning_rate_bits[g]);
     memcpy(&run->scalars[g].learning_rate, &bits, sizeof bits);
-    run->scalars[g].seed = session->seed;
+    run->scalars[g].seed = seed;
   }
   tdm_flight_reset(&run->flight, (uint32_t)run->plan->lowered.schedule.step_count);
 }

@@ -11,7 +11,7 @@
 #define DEFAULT_PLANS 64
 
 static void copy_options(tdm_session *session, const tdm_session_options *options) {
-  session->seed = options->seed;
+  atomic_store(&session->seed, options->seed);
   session->depth = options->depth > 0 ? options->depth : 1;
   session->plan_limit = options->plan_limit > 0 ? options->plan_limit : DEFAULT_PLANS;
   session->writable = options->writable;
@@ -115,7 +115,7 @@ static tdm_status bind_parameters(tdm_session *session, tdm_graph *graph) {
     const tdm_ir_value *value = tdm_ir_value_at(graph, persistent->value);
     status = tdm_store_bind(&binding, persistent, &value->spec,
                             tdm_context_device(session->context, (size_t)value->device),
-                            session->seed, &session->bound[persistent->origin]);
+                            atomic_load(&session->seed), &session->bound[persistent->origin]);
   }
   tdm_store_end_binding(&binding);
   return status;

@@ -28,7 +28,7 @@ struct tdm_session {
   tdm_update_groups groups;
   bool can_train;
   uint32_t loss; /* a value of graph */
-  uint64_t seed;
+  _Atomic uint64_t seed; /* loading sets it beside runs that begin */
   int depth;
   int plan_limit;
   bool profile;

@@ -80,7 +80,7 @@ static tdm_status plan_again(tdm_session *session, pass_printer *printer) {
                               .unfused = session->unfused,
                               .unmerged = session->unmerged,
                               .collective = session->collective,
-                              .seed = session->seed,
+                              .seed = atomic_load(&session->seed),
                               .batching = session->batching,
                               .after_pass = print_pass,
                               .user = printer};

@@ -168,7 +168,7 @@ tdm_status tdm_session_plan_request(tdm_session *session, const tdm_run_request 
                                     .unmerged = session->unmerged,
                                     .collective = session->collective,
                                     .batching = session->batching,
-                                    .seed = session->seed};
+                                    .seed = atomic_load(&session->seed)};
   return choose_count(session, out_key, out_request);
 }
 

@@ -72,11 +72,12 @@ static tdm_status save_rates(tdm_session *session, tdm_tensor_list *list) {
 
 static tdm_status save_locked(tdm_session *session, tdm_tensor_list *list) {
   const tdm_shape scalar = tdm_shape_scalar();
+  const uint64_t seed = atomic_load(&session->seed);
   char optimizers[OPTIMIZER_TEXT];
   const size_t length = write_optimizers(session, optimizers);
   TDM_TRY(tdm_store_save_locked(session->store, true, list));
   TDM_TRY(add_tensor(session, list, step_name, TDM_INT64, scalar, &session->store->steps));
-  TDM_TRY(add_tensor(session, list, seed_name, TDM_INT64, scalar, &session->seed));
+  TDM_TRY(add_tensor(session, list, seed_name, TDM_INT64, scalar, &seed));
   TDM_TRY(save_rates(session, list));
   return add_tensor(session, list, optimizer_name, TDM_UINT8, tdm_shape_of(1, (int64_t)length),
                     optimizers);
@@ -221,7 +222,7 @@ static tdm_status load_locked(tdm_session *session, const tdm_tensor_list *list,
   TDM_TRY(check_names(session->store, list, values));
   TDM_TRY(tdm_store_load_locked(session->store, values));
   session->store->steps = numbers.step;
-  session->seed = numbers.seed;
+  atomic_store(&session->seed, numbers.seed);
   for (size_t g = 0; g < session->groups.count; g++)
     atomic_store(&session->learning_rate_bits[g], numbers.rate_bits[g]);
   return TDM_OK;

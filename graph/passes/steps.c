@@ -83,6 +83,8 @@ static tdm_status add_root(steps_state *state, uint32_t root, tdm_storage_plan s
 /* The storage of a value's root, made at its first use. */
 static tdm_status storage_of(steps_state *state, uint32_t value, uint32_t *out_storage) {
   tdm_lowered *out = state->out;
+  *out_storage = out->storage_of[value];
+  if (*out_storage != NONE) return TDM_OK;
   const uint32_t root = tdm_ir_value_at(state->graph, value)->root;
   if (out->storage_of[root] == NONE) {
     const tdm_ir_value *owner = tdm_ir_value_at(state->graph, root);

@@ -86,20 +86,23 @@ static tdm_status place_step(struct placing *placing, uint32_t index) {
   return TDM_OK;
 }
 
-/* Searches where plan order needs more than the bytes in use at once, which no order can beat. */
+/* Searches where plan order needs more than the bytes in use at once, which no order can beat. Each
+ * byte that could be saved is worth one look: small arenas are not searched for long. */
 static tdm_status improve(struct placing *placing) {
   tdm_schedule *schedule = placing->schedule;
   uint64_t credit = SEARCH_LOOKS + SEARCH_LOOKS_PER_STEP * (uint64_t)schedule->step_count;
   for (uint32_t a = 0; a < schedule->arena_count; a++) {
     const tdm_arena *arena = &placing->arenas[a];
     const uint64_t good_bytes = arena->peak_bytes + arena->peak_bytes / 50;
-    uint64_t share = credit / (schedule->arena_count - a);
-    credit -= share;
     if (arena->top > good_bytes) {
+      const uint64_t worth = arena->top - good_bytes;
+      uint64_t share = credit / (schedule->arena_count - a);
+      if (share > worth) share = worth;
+      credit -= share;
       TDM_TRY(tdm_arena_search(schedule, &placing->lifetimes, a, good_bytes, &share,
                                &schedule->arena_bytes[a]));
+      credit += share; /* what is left is for the rest */
     }
-    credit += share; /* what is left is for the rest */
   }
   return TDM_OK;
 }

@@ -31,6 +31,9 @@ extern "C" {
 typedef struct tdm_endpoint tdm_endpoint;
 typedef struct tdm_transport tdm_transport;
 
+/* What a plug-in exports: one table. */
+#define TDM_TRANSPORT_SYMBOL "tdm_transport_plugin"
+
 /* Who a rank is, for messages. */
 typedef struct tdm_rank {
   char host[TDM_NET_HOST_BYTES];
@@ -109,8 +112,9 @@ struct tdm_transport {
    * On failure the endpoint is abandoned: it is gone either way; message as above. */
   tdm_status (*close)(tdm_endpoint *endpoint, uint64_t timeout_ns, char *message);
   /* Leaves without a word to any other rank, waits for nothing, and frees. Requests that are out
-   * are forgotten. Where an engine lets peers read a send's memory by themselves they may fail at
-   * that from now on, but nothing writes to memory of requests. */
+   * are forgotten. Their memory should stay allocated until the process ends: an engine whose peers
+   * reach into memory by themselves (shared memory, RDMA) may still be at it. With MPI the process
+   * cannot join a job again. */
   void (*abandon)(tdm_endpoint *endpoint);
 
   /* Transfers of one (sender, receiver, channel) match in the order in which they are posted; of

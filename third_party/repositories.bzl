@@ -26,4 +26,8 @@ def system_repositories():
         linkopts = ["-lhttp_parser"],
         debian = "libhttp-parser-dev",
     )
+
+    # Each is what one plug-in of net/ is made for; neither is needed.
+    pkg_config(name = "openmpi", modules = ["ompi-c"], debian = "libopenmpi-dev", optional = True)
+    pkg_config(name = "mpich", modules = ["mpich"], debian = "libmpich-dev", optional = True)
     cuda_configure(name = "local_cuda")

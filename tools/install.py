@@ -14,6 +14,8 @@ import shutil
 import sys
 
 VERSION = re.compile(r"#define TDM_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)")
+# Those whose MPI was there when they were to be built.
+PLUGINS = ("libtandem_mpich.so", "libtandem_openmpi.so")
 INCLUDE = re.compile(r'#include "([^"]+)"')
 
 PKG_CONFIG = """prefix={prefix}
@@ -107,6 +109,9 @@ def install(to, prefix):
     to.link(f"lib/{soname}", shared)
     to.link("lib/libtandem.so", soname)
     to.copy("libtandem.a", "lib/libtandem.a")
+    for plugin in PLUGINS:
+        if os.path.exists(f"net/{plugin}"):
+            to.copy(f"net/{plugin}", f"lib/tandem/{plugin}", 0o755)
     for archive in archives:
         to.copy(archive, f"lib/tandem/{os.path.basename(archive)}")
     # Whole paths: the linker finds each by itself, whatever else is called so.

@@ -68,6 +68,13 @@ class InstallTest(unittest.TestCase):
         self.run_program(program)
         self.assertNotIn("libtandem", output("ldd", program))
 
+    def test_plugins_lie_where_the_library_looks_for_them(self):
+        built = os.listdir("net") if os.path.isdir("net") else []
+        folder = self.prefix + "/lib/tandem"
+        installed = os.listdir(folder) if os.path.isdir(folder) else []
+        self.assertEqual([name for name in sorted(built) if name.startswith("libtandem_")],
+                         [name for name in sorted(installed) if name.startswith("libtandem_")])
+
     def test_a_cxx_program_compiles_without_warnings(self):
         source = os.path.join(self.folder, "program.cc")
         with open(source, "w", encoding="utf-8") as file:

@@ -15,7 +15,6 @@ static void number(tdm_flight *flight, tdm_submission *submissions, size_t count
     submission->cursor = 0;
     submission->base = base;
     submission->due_ns = 0;
-    submission->begin_ns = 0;
   }
 }
 

@@ -98,11 +98,7 @@ static bool follow_one_another(const tdm_shape *shape, int dimension) {
 }
 
 static tdm_parts_attributes attributes_of(int dimension, size_t count) {
-  tdm_parts_attributes attributes;
-  memset(&attributes, 0, sizeof(attributes));
-  attributes.dimension = dimension;
-  attributes.count = (int64_t)count;
-  return attributes;
+  return (tdm_parts_attributes){.dimension = dimension, .count = (int64_t)count};
 }
 
 /* ---- Scatter ------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "devices/links/table.h"
+#include "devices/topology/topology.h"
 #include "tests/devices/support.h"
 
 enum { TEXT_BYTES = 1 << 16, PATH_BYTES = 512 };
@@ -145,6 +146,18 @@ static void another_machines_file_is_not_used(void **state) {
   assert_non_null(strstr(record.last, "No such file"));
   tdm_context_release(context);
   (void)unsetenv("TANDEM_LINKS");
+}
+
+/* An accelerator with cores of its own takes them from cpu:0, which copies otherwise then. */
+static void fewer_cores_are_another_machine(void **state) {
+  (void)state;
+  tdm_context *context = make_context(NULL);
+  const uint64_t key = tdm_links_key(context);
+  const size_t cores = tdm_context_cores(context, test_device(context, "cpu:0"))->count;
+  assert_string_equal(tdm_accelerator(context), "sim:0");
+  const size_t left = tdm_context_cores(context, test_device(context, "cpu:0"))->count;
+  assert_true((tdm_links_key(context) != key) == (left != cores));
+  tdm_context_release(context);
 }
 
 /* ---- Where it is --------------------------------------------------------------------------- */
@@ -375,6 +388,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_saved_is_loaded_by_the_next_context),
       cmocka_unit_test(another_machines_file_is_not_used),
+      cmocka_unit_test(fewer_cores_are_another_machine),
       cmocka_unit_test(the_folder_is_found),
       cmocka_unit_test(calibrating_keeps_what_it_found),
       cmocka_unit_test(every_field_is_checked),

@@ -80,6 +80,36 @@ static void a_modelled_link_is_recovered(void **state) {
   tdm_context_release(context);
 }
 
+/* So many commands of a site a calibration comes to; no copy may be left out for its time. */
+static uint64_t count_struck(tdm_context *context, tdm_fault_site site) {
+  const tdm_links_calibration small = {.least_bytes = KIBIBYTE,
+                                       .most_bytes = 2 * KIBIBYTE,
+                                       .copies = 5,
+                                       .most_touched_bytes = 64 * KIBIBYTE};
+  tdm_faults *faults = tdm_context_faults(context);
+  size_t known_count = 0;
+  tdm_faults_arm(faults, site, UINT64_MAX, false);
+  assert_ok(tdm_links_calibrate(context, &small, &known_count));
+  const uint64_t count = atomic_load(&faults->calls[site]);
+  tdm_faults_arm(faults, site, 0, false);
+  assert_int_equal(known_count, 2);
+  return count;
+}
+
+/* Between two devices of the host, two sizes, five times: near, when nothing but the two sides is
+ * touched, at two distances, when something lies between, and stale, when the source is left, too.
+ */
+static void each_state_touches_what_it_is_named_for(void **state) {
+  (void)state;
+  const tdm_context_options options = {
+      .struct_size = sizeof(options), .cpu_devices = 2, .sim_devices = -1};
+  tdm_context *context = tdm_context_create(&options);
+  if (!context) fail_msg("no context: %s", tdm_last_message());
+  assert_int_equal(count_struck(context, TDM_FAULT_COPY), 2 * 2 * 5 * TDM_LINK_STATES);
+  assert_int_equal(count_struck(context, TDM_FAULT_KERNEL), 2 * 2 * 5 * (2 + 3 + 3 + 4));
+  tdm_context_release(context);
+}
+
 static void assert_all_modelled(tdm_context *context) {
   const size_t count = tdm_device_count(context);
   for (size_t i = 0; i < 2 * count * count; i++) {
@@ -224,6 +254,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(before_calibrating_the_model_answers),
       cmocka_unit_test(a_modelled_link_is_recovered),
+      cmocka_unit_test(each_state_touches_what_it_is_named_for),
       cmocka_unit_test(a_failed_copy_changes_nothing),
       cmocka_unit_test(a_failed_allocation_changes_nothing),
       cmocka_unit_test(pinned_links_keep_below_the_cap),

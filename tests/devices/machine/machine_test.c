@@ -221,6 +221,23 @@ static void memory_has_its_size(void **state) {
   free(path);
 }
 
+static void nothing_of_them_is_left(void **state) {
+  (void)state;
+  char *path = write_machine(two_hosts);
+  tdm_faulty_allocator *counting = tdm_faulty_allocator_create();
+  assert_non_null(counting);
+  const tdm_allocator allocator = tdm_faulty_allocator_view(counting);
+  const tdm_context_options options = {
+      .struct_size = sizeof options, .allocator = &allocator, .cpu_devices = 1, .machine = path};
+  tdm_context *context = tdm_context_create(&options);
+  if (!context) fail_msg("%s", tdm_last_message());
+  tdm_context_release(context);
+  assert_int_equal(tdm_faulty_allocator_outstanding_bytes(counting), 0);
+  tdm_faulty_allocator_destroy(counting);
+  (void)remove(path);
+  free(path);
+}
+
 static void without_a_description_there_are_none(void **state) {
   (void)state;
   tdm_context *context = create(NULL);
@@ -240,6 +257,7 @@ int main(void) {
       cmocka_unit_test(described_devices_execute_nothing),
       cmocka_unit_test(their_allocations_may_fail),
       cmocka_unit_test(memory_has_its_size),
+      cmocka_unit_test(nothing_of_them_is_left),
       cmocka_unit_test(without_a_description_there_are_none),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

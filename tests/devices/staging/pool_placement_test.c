@@ -188,6 +188,59 @@ static void a_wrong_node_is_detected_at_reuse(void **state) {
   }
 }
 
+/* The pages of a block that were asked for, one bit each. */
+typedef struct asked_pages {
+  tdm_pool_system system; /* that answers */
+  const char *block;
+  uint64_t pages;
+} asked_pages;
+
+static void *map_noted(void *user, size_t bytes, int node, bool *out_bound) {
+  asked_pages *asked = user;
+  void *memory = asked->system.map(asked->system.user, bytes, node, out_bound);
+  asked->block = memory;
+  return memory;
+}
+
+static void unmap_noted(void *user, void *memory, size_t bytes) {
+  const asked_pages *asked = user;
+  asked->system.unmap(asked->system.user, memory, bytes);
+}
+
+static int note_page(void *user, const void *memory, size_t bytes) {
+  asked_pages *asked = user;
+  const size_t page = (size_t)((const char *)memory - asked->block) / PAGE;
+  if (bytes == PAGE) asked->pages |= UINT64_C(1) << page;
+  return asked->system.node_of(asked->system.user, memory, bytes);
+}
+
+/* Of few pages all are looked at when a buffer is used again, of many the first, the last, and some
+ * all over it. */
+static void pages_are_looked_at_all_over_a_buffer(void **state) {
+  (void)state;
+  const struct {
+    size_t pages;
+    uint64_t asked;
+  } cases[] = {{1, 0x1}, {2, 0x3}, {8, 0xff}, {64, 0x8040201008040201}};
+  for (size_t i = 0; i < TDM_COUNT_OF(cases); i++) {
+    lying_pool lying;
+    lying_pool_init(&lying, (test_system){.reported = TEST_TRUTH});
+    asked_pages asked = {.system = lying.doubles};
+    const tdm_pool_system system = {
+        .map = map_noted, .unmap = unmap_noted, .node_of = note_page, .user = &asked};
+    tdm_pool *pool = test_pool(
+        lying.context, &(tdm_pool_options){.system = &system, .cap_bytes = 8 << 20, .exact = true});
+    tdm_staging *staging = NULL;
+    assert_ok(tdm_pool_take(pool, &lying.pinner.device, cases[i].pages * PAGE, &staging));
+    tdm_pool_give_back(pool, staging, NULL, 0);
+    asked.pages = 0;
+    assert_ok(tdm_pool_take(pool, &lying.pinner.device, cases[i].pages * PAGE, &staging));
+    assert_true(asked.pages == cases[i].asked);
+    tdm_pool_destroy(pool);
+    lying_pool_deinit(&lying);
+  }
+}
+
 static void a_system_that_does_not_tell_is_believed(void **state) {
   (void)state;
   lying_pool lying;
@@ -229,6 +282,7 @@ int main(void) {
       cmocka_unit_test(a_wrong_node_is_detected_when_made),
       cmocka_unit_test(a_system_that_keeps_misplacing_is_told_once),
       cmocka_unit_test(a_wrong_node_is_detected_at_reuse),
+      cmocka_unit_test(pages_are_looked_at_all_over_a_buffer),
       cmocka_unit_test(a_system_that_does_not_tell_is_believed),
       cmocka_unit_test(no_buffer_is_handed_out_after_a_wrong_report),
   };

@@ -162,6 +162,36 @@ static void a_take_waits_for_the_point_and_not_a_try(void **state) {
   tdm_context_release(context);
 }
 
+/* What comes back serves who waits for the point of another buffer, long before it is reached. */
+static void a_waiting_take_is_told_of_what_comes_back(void **state) {
+  (void)state;
+  tdm_context *context = test_context(NULL);
+  assert_ok(tdm_context_start(context));
+  tdm_device *device = test_device(context, "sim:0");
+  tdm_pool *pool = test_pool(context, &(tdm_pool_options){.cap_bytes = 2 * BYTES, .exact = true});
+  waiting_take waiting = {.pool = pool, .device = device};
+  tdm_staging *held = NULL;
+  tdm_staging *out = NULL;
+  assert_ok(tdm_pool_take(pool, device, BYTES, &held));
+  assert_ok(tdm_pool_take(pool, device, BYTES, &out));
+  /* The point of a command that nobody has submitted yet. */
+  tdm_queue *queue = device->queues[TDM_QUEUE_UPLOAD];
+  tdm_pool_give_back(pool, held, queue, atomic_load(&queue->submitted));
+  pthread_t thread;
+  assert_ok(tdm_thread_start(&thread, "waiter", take_and_wait, &waiting));
+  while (test_counters(pool).waited == 0)
+    sleep_ns(100000);
+  tdm_pool_give_back(pool, out, NULL, 0);
+  for (int i = 0; i < 300000 && !atomic_load(&waiting.done); i++)
+    sleep_ns(100000);
+  if (!atomic_load(&waiting.done)) fail_msg("nobody has told the waiting take in 30 s");
+  (void)pthread_join(thread, NULL);
+  assert_int_equal(waiting.status, TDM_OK);
+  assert_ptr_equal(waiting.staging, out);
+  tdm_pool_destroy(pool);
+  tdm_context_release(context);
+}
+
 /* ---- Threads ------------------------------------------------------------------------------- */
 
 typedef struct pool_user {
@@ -225,6 +255,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(no_buffer_is_reused_before_its_copy_is_done),
       cmocka_unit_test(a_take_waits_for_the_point_and_not_a_try),
+      cmocka_unit_test(a_waiting_take_is_told_of_what_comes_back),
       cmocka_unit_test(threads_share_a_pool),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

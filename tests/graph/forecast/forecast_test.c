@@ -4,44 +4,7 @@
 #include <stdlib.h>
 
 #include "graph/run/session.h"
-#include "tests/graph/support.h"
-
-/* Four devices: 2 flops and 1 byte of memory a ns, 3 us a launch; peers 4 bytes a ns after 1 us,
- * the host 10 bytes a ns after 5 us. */
-static const char machine_text[] =
-    "{\"title\": \"four\", \"sources\": [\"this test\"], \"devices_per_host\": 4, \"device\": "
-    "{\"model\": \"toy\", \"flops_per_second\": {\"float32\": 2e9}, \"memory_bytes_per_second\": "
-    "1e9, \"launch_us\": 3}, \"peer\": {\"latency_us\": 1, \"bytes_per_second\": 4e9}, "
-    "\"host_link\": {\"latency_us\": 5, \"bytes_per_second\": 10e9}}";
-
-static tdm_context *context_of(const char *text) {
-  char path[] = "/tmp/forecast_test_XXXXXX";
-  const int file = mkstemp(path);
-  assert_true(file >= 0);
-  FILE *out = fdopen(file, "w");
-  assert_non_null(out);
-  fputs(text, out);
-  (void)fclose(out);
-  const tdm_context_options options = {
-      .struct_size = sizeof options, .cpu_devices = 2, .machine = path};
-  tdm_context *context = tdm_context_create(&options);
-  (void)remove(path);
-  if (!context) fail_msg("%s", tdm_last_message());
-  return context;
-}
-
-static tdm_context *described_context(void) {
-  return context_of(machine_text);
-}
-
-static tdm_forecast *forecast(tdm_session *session, tdm_summation summation,
-                              const tdm_costs *costs) {
-  const tdm_forecast_options options = {
-      .struct_size = sizeof options, .costs = costs, .summation = summation};
-  tdm_forecast *made = NULL;
-  if (tdm_session_forecast(session, &options, &made) != TDM_OK) fail_msg("%s", tdm_last_message());
-  return made;
-}
+#include "tests/graph/forecast/support.h"
 
 static void assert_close(double found, double wanted) {
   if (fabs(found - wanted) > 1e-9 * fabs(wanted)) fail_msg("%.15g, not %.15g", found, wanted);
@@ -206,6 +169,36 @@ static void what_follows_the_sums_is_done_by_all(void **state) {
   tdm_session_release(unclipped);
   tdm_context_release(other);
   tdm_forecast_release(home);
+  tdm_forecast_release(ring);
+  tdm_session_release(session);
+  tdm_context_release(context);
+}
+
+/* A gradient that is put together where its parts lie has no step: its sum stays at home. */
+static void a_gradient_in_parts_is_summed_at_home(void **state) {
+  (void)state;
+  tdm_context *context = described_context();
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_place(graph, "paper:0");
+  const tdm_shape shape = tdm_shape_of(2, TDM_DIM("batch"), WIDTH);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, shape);
+  const tdm_value y = tdm_input(graph, "y", TDM_FLOAT32, shape);
+  tdm_scope_push(graph, "affine");
+  const tdm_value both = tdm_parameter(graph, "both", TDM_FLOAT32, tdm_shape_of(2, 2, WIDTH), NULL);
+  const tdm_dim sizes[2] = {1, 1};
+  tdm_value parts[2];
+  tdm_split(graph, "split", both, 0, sizes, 2, parts);
+  const tdm_value scaled = tdm_mul(graph, "scaled", x, parts[0]);
+  const tdm_value out = tdm_add(graph, "shifted", scaled, parts[1]);
+  tdm_scope_pop(graph);
+  const tdm_parallel_options wrap = {.struct_size = sizeof wrap,
+                                     .devices = "paper:0,paper:1,paper:2,paper:3"};
+  tdm_data_parallel(graph, "affine", &wrap);
+  tdm_session *session = train_session(graph, tdm_mse(graph, "loss", out, y), tdm_sgd(0.1), NULL);
+  prepare(context, session);
+  tdm_forecast *ring = forecast(session, TDM_SUM_RING, NULL);
+  assert_int_equal(ring->replaced_sums, 0);
+  assert_int_equal(ring->kept_sums, 1);
   tdm_forecast_release(ring);
   tdm_session_release(session);
   tdm_context_release(context);
@@ -487,6 +480,7 @@ int main(void) {
       cmocka_unit_test(a_chain_is_what_it_is_by_hand),
       cmocka_unit_test(rings_and_trees_move_what_their_formulas_say),
       cmocka_unit_test(what_follows_the_sums_is_done_by_all),
+      cmocka_unit_test(a_gradient_in_parts_is_summed_at_home),
       cmocka_unit_test(chains_come_close_to_rings),
       cmocka_unit_test(forecasts_repeat),
       cmocka_unit_test(a_measured_step_is_the_sum_of_its_kernels),

@@ -1,5 +1,5 @@
 /* Micro-batches: against the model as it is, against the same parts one after another,
- * through parallel regions, observed. */
+ * through parallel regions. */
 #include <stdlib.h>
 
 #include "devices/kernels.h"
@@ -438,39 +438,6 @@ static void what_reads_parameters_only_may_be_wrapped(void **unused) {
   }
 }
 
-/* ---- Observing ---- */
-
-typedef struct seen_places {
-  char text[512];
-} seen_places;
-
-static void see(void *user, const tdm_observation *observation) {
-  seen_places *seen = user;
-  const size_t used = strlen(seen->text);
-  snprintf(seen->text + used, sizeof seen->text - used, "%s %d/%d: %d; ", observation->name,
-           observation->micro_batch, observation->replica,
-           (int)tdm_tensor_shape(observation->tensor).dims[0]);
-}
-
-static void places_show_every_micro_batch(void **unused) {
-  (void)unused;
-  tdm_graph *graph = tdm_graph_create(context);
-  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
-  const tdm_value y = tdm_observe(graph, "out", tdm_linear(graph, "fc", x, WIDTH));
-  tdm_output(graph, "y", y);
-  seen_places seen = {.text = ""};
-  const tdm_session_options options = {.observer = see, .observer_user = &seen, .micro_batches = 3};
-  tdm_session *session = run_session(graph, &options);
-  tdm_tensor *fed = tdm_tensor_create(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 7, WIDTH));
-  const tdm_feed feed = {.name = "x", .tensor = fed};
-  tdm_fetch fetch = {.name = "y"};
-  assert_ok(tdm_run(session, &feed, 1, &fetch, 1));
-  assert_string_equal(seen.text, "out 0/0: 3; out 1/0: 3; out 2/0: 1; ");
-  tdm_tensor_release(fetch.tensor);
-  tdm_tensor_release(fed);
-  tdm_session_release(session);
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(forward_rows_are_those_of_the_plain_model),
@@ -481,7 +448,6 @@ int main(void) {
       cmocka_unit_test(squares_are_divided_by_all_elements),
       cmocka_unit_test(micro_batches_go_through_wrapped_parts),
       cmocka_unit_test(what_reads_parameters_only_may_be_wrapped),
-      cmocka_unit_test(places_show_every_micro_batch),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);
 }

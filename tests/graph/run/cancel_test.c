@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "core/allocate.h"
 #include "core/park.h"
 #include "tests/graph/clogged.h"
 #include "tests/graph/run_tally.h"
@@ -145,8 +146,10 @@ static void a_run_may_be_cancelled_at_every_moment(void **unused) {
 
 /* ---- Deadlines, a clogged device ------------------------------------------------------------- */
 
+/* Its runs are traced, and of those that were stopped nothing may be left. */
 typedef struct clogged_fixture {
   clog clog;
+  tdm_faulty_allocator *counting;
   _Atomic int writable_calls;
   tdm_context *context;
   tdm_session *session;
@@ -160,12 +163,17 @@ static void on_writable(void *user) {
 static clogged_fixture *begin_clogged(int queue_limit) {
   clogged_fixture *fixture = calloc(1, sizeof *fixture);
   assert_non_null(fixture);
-  fixture->context = context_on_loop(NULL, NULL);
+  fixture->counting = tdm_faulty_allocator_create();
+  assert_non_null(fixture->counting);
+  const tdm_allocator allocator = tdm_faulty_allocator_view(fixture->counting);
+  fixture->context = context_on_loop(NULL, &allocator);
   clog_register(fixture->context);
   tdm_value loss;
   tdm_graph *graph = clogged_graph(fixture->context, "cpu:0", "sim:0", &fixture->clog, &loss);
-  const tdm_session_options options = {
-      .queue_limit = queue_limit, .writable = on_writable, .writable_user = fixture};
+  const tdm_session_options options = {.queue_limit = queue_limit,
+                                       .writable = on_writable,
+                                       .writable_user = fixture,
+                                       .trace_runs = 1};
   fixture->session = train_session(graph, loss, tdm_adam(0.01), &options);
   test_batch_make(&fixture->batch, fixture->context, ROWS, 1);
   (void)train_once(fixture->session, &fixture->batch);
@@ -174,12 +182,24 @@ static clogged_fixture *begin_clogged(int queue_limit) {
   return fixture;
 }
 
-static void end_clogged(clogged_fixture *fixture) {
+static void release_clogged(clogged_fixture *fixture) {
   test_batch_release(&fixture->batch);
   tdm_session_release(fixture->session);
-  tdm_context_close(fixture->context, NULL, NULL);
   tdm_context_release(fixture->context);
+  assert_int_equal(tdm_faulty_allocator_outstanding_bytes(fixture->counting), 0);
+  tdm_faulty_allocator_destroy(fixture->counting);
   free(fixture);
+}
+
+static void end_clogged(clogged_fixture *fixture) {
+  tdm_context *context = tdm_context_retain(fixture->context);
+  test_batch_release(&fixture->batch);
+  fixture->batch = (test_batch){0};
+  tdm_session_release(fixture->session);
+  fixture->session = NULL;
+  tdm_context_close(context, NULL, NULL);
+  tdm_context_release(context);
+  release_clogged(fixture);
 }
 
 static void who_waits_behind_a_clogged_device_leaves_at_once(void **unused) {
@@ -306,10 +326,7 @@ static void the_context_may_be_closed_on_a_clogged_device(void **unused) {
   for (int i = 0; i < 3; i++)
     if (runs[i].status != TDM_OK) assert_status(runs[i].status, TDM_CANCELLED);
   assert_false(tdm_run_cancel(fixture->session, ids[0]));
-  test_batch_release(&fixture->batch);
-  tdm_session_release(fixture->session);
-  tdm_context_release(fixture->context);
-  free(fixture);
+  release_clogged(fixture);
 }
 
 int main(void) {

@@ -7,6 +7,7 @@
 #include "tests/graph/support.h"
 
 typedef struct memory_sweep {
+  tdm_status (*play)(tdm_context *context); /* makes objects, uses them, and lets all of them go */
   tdm_faulty_allocator *faulty;
   tdm_allocator allocator;
   tdm_context *context; /* shared by all; NULL: each scenario makes its own */
@@ -111,14 +112,76 @@ static void end(scenario *mine) {
   tdm_store_release(mine->store);
 }
 
+static tdm_status play_models(tdm_context *context) {
+  scenario mine = {0};
+  const tdm_status status = play(&mine, context);
+  end(&mine);
+  return status;
+}
+
+/* ---- Sparse gradients ---------------------------------------------------------------------- */
+
+static tdm_status train_twice(tdm_graph *graph, tdm_value loss, const test_batch *batch) {
+  const tdm_optimizer optimizer = tdm_sgd(0.01);
+  const tdm_session_options options = {
+      .struct_size = sizeof options, .loss = loss, .optimizer = &optimizer};
+  tdm_session *session = tdm_session_create(graph, &options);
+  if (!session) return told();
+  tdm_status status = tdm_train_step(session, batch->feeds, 2, NULL, 0, NULL);
+  if (status == TDM_OK) status = tdm_train_step(session, batch->feeds, 2, NULL, 0, NULL);
+  tdm_session_release(session);
+  return status;
+}
+
+/* Copies of a table are refreshed by the rows that a log tells. */
+static tdm_status play_rows(tdm_context *context) {
+  tdm_graph *graph = tdm_graph_create(context);
+  if (!graph) return told();
+  const tdm_shape batch = tdm_shape_of(1, TDM_DIM("batch"));
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, batch);
+  const tdm_value targets = tdm_input(graph, "targets", TDM_INT64, batch);
+  const tdm_embedding_options sparse = {.struct_size = sizeof sparse, .sparse = true};
+  const tdm_value rows = tdm_embedding_with(graph, "table", ids, MODEL_ROWS, MODEL_WIDTH, &sparse);
+  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = "cpu:0,sim:0"};
+  tdm_data_parallel(graph, "table", &wrapped);
+  const tdm_value loss = tdm_cross_entropy(graph, "loss", rows, targets);
+  test_batch fed;
+  const tdm_status status = make_batch(&fed, context) ? train_twice(graph, loss, &fed) : told();
+  test_batch_release(&fed);
+  tdm_graph_release(graph);
+  return status;
+}
+
+/* ---- A large graph ------------------------------------------------------------------------- */
+
+enum { LARGE_NODES = 2500 };
+
+/* Whatever a pass notes of each value is an allocation of its own. */
+static tdm_status play_large(tdm_context *context) {
+  tdm_graph *graph = tdm_graph_create(context);
+  if (!graph) return told();
+  tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(1, TDM_DIM("batch")));
+  for (int i = 0; i < LARGE_NODES; i++)
+    x = tdm_tanh(graph, "tanh", x);
+  tdm_output(graph, "y", x);
+  tdm_session *session = tdm_session_create(graph, NULL);
+  tdm_graph_release(graph);
+  tdm_tensor *fed = tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(1, 3));
+  const tdm_feed feed = {.name = "x", .tensor = fed};
+  tdm_fetch fetch = {.name = "y"};
+  const tdm_status status = session && fed ? tdm_run(session, &feed, 1, &fetch, 1) : told();
+  tdm_tensor_release(fetch.tensor);
+  tdm_tensor_release(fed);
+  tdm_session_release(session);
+  return status;
+}
+
 /* Every object that was made is let go, whatever failed. */
 static tdm_status play_and_end(memory_sweep *sweep) {
   tdm_context *context =
       sweep->context ? tdm_context_retain(sweep->context) : make_context(&sweep->allocator);
   if (!context) return told();
-  scenario mine = {0};
-  const tdm_status status = play(&mine, context);
-  end(&mine);
+  const tdm_status status = sweep->play(context);
   tdm_context_release(context);
   return status;
 }
@@ -151,6 +214,7 @@ static uint64_t sweep_all(memory_sweep *sweep, bool from_on) {
 
 static void begin(memory_sweep *sweep) {
   memset(sweep, 0, sizeof *sweep);
+  sweep->play = play_models;
   sweep->faulty = tdm_faulty_allocator_create();
   assert_non_null(sweep->faulty);
   sweep->allocator = tdm_faulty_allocator_view(sweep->faulty);
@@ -171,6 +235,26 @@ static void every_allocation_above_the_context(void **unused) {
   assert_true(sweep_all(&sweep, false) > 100);
   assert_true(sweep_all(&sweep, true) > 100);
   finish(&sweep);
+}
+
+static void sweep_above_the_context(tdm_status (*play_all)(tdm_context *context)) {
+  memory_sweep sweep;
+  begin(&sweep);
+  sweep.play = play_all;
+  sweep.context = make_context(&sweep.allocator);
+  assert_non_null(sweep.context);
+  assert_true(sweep_all(&sweep, false) > 50);
+  finish(&sweep);
+}
+
+static void every_allocation_of_refreshed_rows(void **unused) {
+  (void)unused;
+  sweep_above_the_context(play_rows);
+}
+
+static void every_allocation_of_a_large_graph(void **unused) {
+  (void)unused;
+  sweep_above_the_context(play_large);
 }
 
 /* The context's own allocations come first, so only the first ones need a context of their own. */
@@ -230,6 +314,8 @@ static void every_allocation_of_the_start(void **unused) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_allocation_above_the_context),
+      cmocka_unit_test(every_allocation_of_refreshed_rows),
+      cmocka_unit_test(every_allocation_of_a_large_graph),
       cmocka_unit_test(every_allocation_of_the_context),
       cmocka_unit_test(every_allocation_of_the_start),
   };

@@ -85,6 +85,18 @@ static bool has_row(const tdm_timeline *timeline, const char *device, const char
   return false;
 }
 
+/* Updates read gradients, which steps of the run have made. */
+static void check_updates(const tdm_timeline_plan *plan) {
+  uint32_t updates = 0;
+  for (uint32_t i = 0; i < plan->node_count; i++) {
+    const tdm_timeline_node *node = &plan->nodes[i];
+    if (!node->last_phase) continue;
+    assert_true(node->dependency_count > 0);
+    updates++;
+  }
+  assert_true(updates > 0);
+}
+
 static void the_latest_runs_are_kept(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();
@@ -105,6 +117,7 @@ static void the_latest_runs_are_kept(void **unused) {
   assert_true(has_row(&timeline, TEST_DEVICE, "download"));
   assert_int_equal(timeline.row_count, 4);
   assert_true(timeline.runs[0].updating_ns > 0);
+  check_updates(&timeline.plans[0]);
   tdm_timeline_deinit(&timeline);
   tdm_session_release(session);
   tdm_context_release(context);

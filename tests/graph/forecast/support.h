@@ -1,0 +1,16 @@
+/* What the tests of forecasts share: contexts of described machines, forecasts that must succeed.
+ */
+#ifndef TANDEM_TESTS_GRAPH_FORECAST_SUPPORT_H
+#define TANDEM_TESTS_GRAPH_FORECAST_SUPPORT_H
+
+#include "tests/graph/support.h"
+
+/* Two cpu devices and those of the machine that text, a description, tells. */
+tdm_context *context_of(const char *text);
+/* Four described devices: 2 flops and 1 byte of memory a ns, 3 us a launch; peers 4 bytes a ns
+ * after 1 us, the host 10 bytes a ns after 5 us. */
+tdm_context *described_context(void);
+/* Of session's training plan, or of its only plan; costs may be NULL. */
+tdm_forecast *forecast(tdm_session *session, tdm_summation summation, const tdm_costs *costs);
+
+#endif

@@ -7,45 +7,25 @@
 
 /* ---- Elementwise: all operands of one shape ------------------------------------------------- */
 
-#define TDM_OP_RELU "relu"                         /* x -> y */
-#define TDM_OP_TANH "tanh"                         /* x -> y */
-#define TDM_OP_SIGMOID "sigmoid"                   /* x -> y */
-#define TDM_OP_RELU_GRADIENT "relu_gradient"       /* d_y, y -> d_x */
-#define TDM_OP_TANH_GRADIENT "tanh_gradient"       /* d_y, y -> d_x */
-#define TDM_OP_SIGMOID_GRADIENT "sigmoid_gradient" /* d_y, y -> d_x */
-#define TDM_OP_SILU "silu"                         /* x -> x sigmoid(x) */
-#define TDM_OP_SILU_GRADIENT "silu_gradient"       /* d_y, x -> d_x */
-/* x -> x Phi(x), or its approximation by tanh (Hendrycks, Gimpel, "Gaussian error linear units",
- * 2016). */
-#define TDM_OP_GELU "gelu"
-#define TDM_OP_GELU_GRADIENT "gelu_gradient" /* d_y, x -> d_x */
+/* Functions of one value, floating: x -> y by their own names, which are those of their formulas
+ * (elements.h of each kind), and NAME_gradient: d_y, x -> d_x, or d_y, y -> d_x. Those without
+ * numbers are in devices/functions.h; of the rest only these are named outside of their line. */
+#define TDM_OP_AFFINE "affine" /* x -> first x + second; no gradient of its own, as the next two   \
+                                */
+#define TDM_OP_EXP "exp"       /* x -> e^x */
+#define TDM_OP_LOG "log"       /* x -> the natural logarithm */
+/* gelu: x -> x Phi(x), or its approximation by tanh (Hendrycks, Gimpel, "Gaussian error linear
+ * units", 2016). */
 typedef struct tdm_gelu_attributes {
   int64_t by_tanh; /* 0 or 1 */
 } tdm_gelu_attributes;
-#define TDM_OP_LEAKY_RELU "leaky_relu"                   /* x -> x, or slope x where x < 0 */
-#define TDM_OP_LEAKY_RELU_GRADIENT "leaky_relu_gradient" /* d_y, x -> d_x */
+/* leaky_relu: x -> x, or slope x where x < 0. */
 typedef struct tdm_leaky_relu_attributes {
   double slope;
 } tdm_leaky_relu_attributes;
-/* The gradients of what follows read x, or y where it says so. */
-#define TDM_OP_AFFINE "affine"                       /* x -> first x + second */
-#define TDM_OP_ABS "abs"                             /* x -> |x| */
-#define TDM_OP_ABS_GRADIENT "abs_gradient"           /* d_y, x -> d_x; none where x is 0 */
-#define TDM_OP_EXP "exp"                             /* x -> e^x */
-#define TDM_OP_LOG "log"                             /* x -> the natural logarithm */
-#define TDM_OP_SQRT "sqrt"                           /* x -> x^0.5 */
-#define TDM_OP_SQRT_GRADIENT "sqrt_gradient"         /* d_y, y -> d_x */
-#define TDM_OP_RSQRT "rsqrt"                         /* x -> x^-0.5 */
-#define TDM_OP_RSQRT_GRADIENT "rsqrt_gradient"       /* d_y, y -> d_x */
-#define TDM_OP_POW "pow"                             /* x -> x^first */
-#define TDM_OP_POW_GRADIENT "pow_gradient"           /* d_y, x -> d_x */
-#define TDM_OP_CLAMP "clamp"                         /* x -> first if less, then second if more */
-#define TDM_OP_CLAMP_GRADIENT "clamp_gradient"       /* d_y, x -> d_x */
-#define TDM_OP_SOFTPLUS "softplus"                   /* x -> log(1 + e^(first x)) / first */
-#define TDM_OP_SOFTPLUS_GRADIENT "softplus_gradient" /* d_y, x -> d_x */
-#define TDM_OP_ELU "elu"                             /* x -> x, or first (e^x - 1) below 0 */
-#define TDM_OP_ELU_GRADIENT "elu_gradient"           /* d_y, x -> d_x */
-/* Zeros of those that have no use for them. */
+/* pow: x -> x^first; clamp: x -> first if less, then second if more; softplus: x -> log(1 +
+ * e^(first x)) / first; elu: x -> x, or first (e^x - 1) below 0. Zeros of those that have no use
+ * for them. */
 typedef struct tdm_function_attributes {
   double first;
   double second; /* of softplus: x itself where first x is above */

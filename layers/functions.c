@@ -1,8 +1,9 @@
-/* Functions of one value and of numbers, element by element: a row of the table and the public
- * function are all that this side of a function is. Invariant: a gradient reads the function's
- * argument, or its result where that says enough. */
+/* Functions of one value and of numbers, element by element. A line of devices/functions.h is all
+ * of one without numbers; the others are a row of the table and the public function. Invariant: a
+ * gradient reads the function's argument, or its result where that says enough. */
 #include <math.h>
 
+#include "devices/functions.h"
 #include "layers/common.h"
 #include "layers/layers.h"
 
@@ -14,20 +15,13 @@
 /* X(name, public functions, bytes of attributes, what its gradient reads, precision). Kernels are
  * found by "name" and "name_gradient". */
 #define FUNCTIONS(X)                                                                               \
-  X(abs, "tdm_abs", NUMBERS, TDM_READS_X, TDM_PRECISION_GIVEN)                                     \
   X(clamp, "tdm_clamp tdm_hardtanh tdm_relu6", NUMBERS, TDM_READS_X, TDM_PRECISION_GIVEN)          \
   X(elu, "tdm_elu", NUMBERS, TDM_READS_X, TDM_PRECISION_GIVEN)                                     \
   X(gelu, "tdm_gelu tdm_gelu_tanh", sizeof(tdm_gelu_attributes), TDM_READS_X, TDM_PRECISION_GIVEN) \
   X(leaky_relu, "tdm_leaky_relu", sizeof(tdm_leaky_relu_attributes), TDM_READS_X,                  \
     TDM_PRECISION_GIVEN)                                                                           \
   X(pow, "tdm_pow tdm_square", NUMBERS, TDM_READS_X, TDM_PRECISION_FLOAT32)                        \
-  X(relu, "tdm_relu", NONE, TDM_READS_Y, TDM_PRECISION_GIVEN)                                      \
-  X(rsqrt, "tdm_rsqrt", NUMBERS, TDM_READS_Y, TDM_PRECISION_FLOAT32)                               \
-  X(sigmoid, "tdm_sigmoid", NONE, TDM_READS_Y, TDM_PRECISION_GIVEN)                                \
-  X(silu, "tdm_silu", NONE, TDM_READS_X, TDM_PRECISION_GIVEN)                                      \
-  X(softplus, "tdm_softplus", NUMBERS, TDM_READS_X, TDM_PRECISION_FLOAT32)                         \
-  X(sqrt, "tdm_sqrt", NUMBERS, TDM_READS_Y, TDM_PRECISION_GIVEN)                                   \
-  X(tanh, "tdm_tanh", NONE, TDM_READS_Y, TDM_PRECISION_GIVEN)
+  X(softplus, "tdm_softplus", NUMBERS, TDM_READS_X, TDM_PRECISION_FLOAT32)
 
 /* What all functions of one value have; the rule of the gradient follows. */
 #define FUNCTION(function, bytes, class)                                                           \
@@ -54,6 +48,10 @@
       .gradient_reads = reads,                                                                     \
   };
 FUNCTIONS(RECORD)
+
+#define RECORD_OF_LINE(function, reads, class)                                                     \
+  RECORD(function, , NONE, TDM_READS_##reads, TDM_PRECISION_##class)
+TDM_FUNCTIONS(RECORD_OF_LINE)
 
 /* d_x = d_y y */
 static const tdm_operation exp_operation = {
@@ -86,7 +84,10 @@ static const tdm_operation affine_operation = {
 
 #define LISTED(function, callers, bytes, reads, class)                                             \
   {.operation = &function##_operation, .functions = callers}, {.operation = &function##_gradient},
-TDM_RECORDS(function, FUNCTIONS(LISTED){.operation = &exp_operation, .functions = "tdm_exp"},
+#define LISTED_LINE(function, reads, class) LISTED(function, "tdm_" #function, , , )
+TDM_RECORDS(function,
+            FUNCTIONS(LISTED)
+                TDM_FUNCTIONS(LISTED_LINE){.operation = &exp_operation, .functions = "tdm_exp"},
             {.operation = &log_operation, .functions = "tdm_log"},
             {.operation = &affine_operation,
              .functions = "tdm_affine tdm_add_scalar tdm_mul_scalar tdm_neg"});
@@ -99,9 +100,11 @@ static tdm_value make(tdm_graph *graph, const tdm_operation *operation, const ch
   return tdm_append(graph, operation, name, &attributes, &x, 1, NULL);
 }
 
-tdm_value tdm_abs(tdm_graph *graph, const char *name, tdm_value x) {
-  return make(graph, &abs_operation, name, x, 0, 0);
-}
+#define PUBLIC(function, reads, class)                                                             \
+  tdm_value tdm_##function(tdm_graph *graph, const char *name, tdm_value x) {                      \
+    return tdm_append(graph, &function##_operation, name, NULL, &x, 1, NULL);                      \
+  }
+TDM_FUNCTIONS(PUBLIC)
 
 tdm_value tdm_exp(tdm_graph *graph, const char *name, tdm_value x) {
   return make(graph, &exp_operation, name, x, 0, 0);
@@ -109,30 +112,6 @@ tdm_value tdm_exp(tdm_graph *graph, const char *name, tdm_value x) {
 
 tdm_value tdm_log(tdm_graph *graph, const char *name, tdm_value x) {
   return make(graph, &log_operation, name, x, 0, 0);
-}
-
-tdm_value tdm_relu(tdm_graph *graph, const char *name, tdm_value x) {
-  return make(graph, &relu_operation, name, x, 0, 0);
-}
-
-tdm_value tdm_rsqrt(tdm_graph *graph, const char *name, tdm_value x) {
-  return make(graph, &rsqrt_operation, name, x, 0, 0);
-}
-
-tdm_value tdm_sigmoid(tdm_graph *graph, const char *name, tdm_value x) {
-  return make(graph, &sigmoid_operation, name, x, 0, 0);
-}
-
-tdm_value tdm_silu(tdm_graph *graph, const char *name, tdm_value x) {
-  return make(graph, &silu_operation, name, x, 0, 0);
-}
-
-tdm_value tdm_sqrt(tdm_graph *graph, const char *name, tdm_value x) {
-  return make(graph, &sqrt_operation, name, x, 0, 0);
-}
-
-tdm_value tdm_tanh(tdm_graph *graph, const char *name, tdm_value x) {
-  return make(graph, &tanh_operation, name, x, 0, 0);
 }
 
 tdm_value tdm_gelu(tdm_graph *graph, const char *name, tdm_value x) {

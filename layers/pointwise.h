@@ -89,6 +89,9 @@ TDM_API tdm_value tdm_gelu(tdm_graph *graph, const char *name, tdm_value x);
 /* GELU by its approximation with tanh, PyTorch's approximate="tanh". */
 TDM_API tdm_value tdm_gelu_tanh(tdm_graph *graph, const char *name, tdm_value x);
 TDM_API tdm_value tdm_silu(tdm_graph *graph, const char *name, tdm_value x);
+TDM_API tdm_value tdm_hardswish(tdm_graph *graph, const char *name, tdm_value x);
+/* x tanh(log(1 + e^x)) */
+TDM_API tdm_value tdm_mish(tdm_graph *graph, const char *name, tdm_value x);
 /* x, or slope x where x < 0; PyTorch's default slope is 0.01. */
 TDM_API tdm_value tdm_leaky_relu(tdm_graph *graph, const char *name, tdm_value x, double slope);
 /* x, or alpha (e^x - 1) where x < 0; PyTorch's default alpha is 1. */

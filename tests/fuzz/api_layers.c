@@ -1,4 +1,5 @@
 /* Calls of layers/: one each, with drawn arguments. */
+#include "devices/functions.h"
 #include "tests/fuzz/api.h"
 
 static bool draw_bool(api *self) {
@@ -9,10 +10,17 @@ static bool draw_bool(api *self) {
 
 static tdm_value call_unary(api *self, const char *name, tdm_value x) {
   static tdm_value (*const calls[])(tdm_graph *, const char *, tdm_value) = {
-      tdm_abs,    tdm_exp,       tdm_log,       tdm_sqrt,
-      tdm_rsqrt,  tdm_relu,      tdm_tanh,      tdm_sigmoid,
-      tdm_gelu,   tdm_gelu_tanh, tdm_silu,      tdm_neg,
-      tdm_square, tdm_relu6,     tdm_last_step, tdm_swap_first_dimensions};
+#define CALL(function, reads, precision) tdm_##function,
+      TDM_FUNCTIONS(CALL) /* of devices/functions.h */
+      tdm_exp,
+      tdm_log,
+      tdm_gelu,
+      tdm_gelu_tanh,
+      tdm_neg,
+      tdm_square,
+      tdm_relu6,
+      tdm_last_step,
+      tdm_swap_first_dimensions};
   return calls[fuzz_below(&self->input, TDM_COUNT_OF(calls))](self->graph, name, x);
 }
 

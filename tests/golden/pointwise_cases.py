@@ -51,6 +51,12 @@ def function(case, kind, a=0.0, b=0.0, shape=(5, 7), scale=1.0, above=False):
     case.judge("y", FUNCTIONS[kind](x, a, b))
 
 
+def plain(case, call, shape=(5, 7), scale=1.0):
+    """A line of devices/functions.h, by PyTorch's name. Kernels are given these values as well."""
+    options(case, call.__name__)
+    case.judge("y", call(case.parameter("x", *shape, scale=scale)))
+
+
 def ends(case, kind, a, b):
     """Elements at the ends, where the slope is a matter of convention."""
     options(case, "function_at_ends", kind, a, b)
@@ -142,6 +148,8 @@ def pointwise_cases():
         cases["softplus_%g" % beta] = (function, dict(kind=14, a=beta, b=threshold, scale=3.0))
     for alpha in (1.0, 0.4):
         cases["elu_%g" % alpha] = (function, dict(kind=15, a=alpha, scale=2.0))
+    for call in (F.hardswish, F.mish):
+        cases[call.__name__] = (plain, dict(call=call, scale=4.0))
     for i, (condition, a, b) in enumerate((((4, 7), (4, 7), (4, 7)), ((7,), (4, 1), (7,)),
                                            ((3, 1, 1), (4, 1), ()))):
         cases["where_%d" % i] = (where, dict(condition=condition, a=a, b=b))

@@ -19,6 +19,7 @@ struct layer_case {
   tdm_rnn_options rnn;
   bool has_h0;
   tdm_loss_options loss;
+  tdm_value (*function)(tdm_graph *, const char *, tdm_value); /* of devices/functions.h */
   bool in_training; /* a run that trains has another loss, which finite differences are taken of */
   double numbers[16]; /* of option_cases_all: what the golden file says */
   size_t number_count;

@@ -1,4 +1,5 @@
 /* Builders of the golden cases of tests/golden/pointwise_cases.py. */
+#include "devices/functions.h"
 #include "tests/layers/layer_cases.h"
 
 /* kind, same */
@@ -31,6 +32,10 @@ static void function(layer_test *test, const layer_case *options) {
               : kind == 14 ? tdm_softplus(graph, "f", x, a, b)
               : kind == 15 ? tdm_elu(graph, "f", x, a)
                            : functions[kind](graph, "f", x));
+}
+
+static void plain(layer_test *test, const layer_case *options) {
+  layer_judge(test, "y", options->function(test->graph, "f", layer_parameter(test, "x")));
 }
 
 /* fills, number */
@@ -95,5 +100,6 @@ const layer_builder pointwise_builders[] = {
     {"extreme", {.build = extreme}},
     {"cumsum", {.build = cumsum}},
     {"variance", {.build = variance}},
-    {.layer = NULL},
+#define PLAIN(name, reads, precision) {#name, {.build = plain, .function = tdm_##name}},
+    TDM_FUNCTIONS(PLAIN){.layer = NULL},
 };

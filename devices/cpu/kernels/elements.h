@@ -93,6 +93,11 @@ ALWAYS_INLINE vec vec_softplus(vec x, real beta, real threshold) {
   return vec_select(scaled > vec_set(threshold), x, vec_select(x == x, curved, x));
 }
 
+ALWAYS_INLINE vec vec_mish_slope(vec x) {
+  const vec t = vec_tanh(vec_softplus(x, 1, (real)INFINITY));
+  return t + x * vec_sigmoid(x) * (1 - t * t);
+}
+
 /* What a vector takes, in ns: of the C library's functions, and of operands from memory. */
 #define LIBRARY_NS(each) (LANES * (each))
 #define BINARY_NS (3 * TDM_VECTOR_BYTES / 20.0)
@@ -102,61 +107,60 @@ ALWAYS_INLINE vec vec_softplus(vec x, real beta, real threshold) {
 /* ---- The operations ----------------------------------------------------------------------------
  */
 
-/* UNARY(operation, name, settings, ns, formula of x); GRADIENT(operation, name, settings, ns, what
- * is read beside d (of y): x or y, formula of both); BINARY(operation, name, formula of x and y,
- * which are broadcast). settings reads `first`, `second` and `flag` (devices/element_settings.h);
- * ns: what a vector takes, about. */
+/* UNARY(name, settings, ns, formula of x); GRADIENT(name, settings, ns, what is read beside d
+ * (of y): x or y, formula of both); BINARY(name, formula of x and y, which are broadcast). The
+ * kernel of a line has its name. settings reads `first`, `second` and `flag`
+ * (devices/element_settings.h); ns: what a vector takes, about. */
 #define TDM_CPU_ELEMENTS(UNARY, GRADIENT, BINARY)                                                  \
-  UNARY(TDM_OP_RELU, relu, tdm_no_settings, 3.0, vec_select(x < (vec){0}, (vec){0}, x))            \
-  GRADIENT(TDM_OP_RELU_GRADIENT, relu_gradient, tdm_no_settings, 4.0, y,                           \
-           vec_select(y > (vec){0}, d, (vec){0}))                                                  \
-  UNARY(TDM_OP_TANH, tanh, tdm_no_settings, 6.0, vec_tanh(x))                                      \
-  GRADIENT(TDM_OP_TANH_GRADIENT, tanh_gradient, tdm_no_settings, 4.0, y, d *(1 - y * y))           \
-  UNARY(TDM_OP_SIGMOID, sigmoid, tdm_no_settings, 6.0, vec_sigmoid(x))                             \
-  GRADIENT(TDM_OP_SIGMOID_GRADIENT, sigmoid_gradient, tdm_no_settings, 4.0, y, d *((1 - y) * y))   \
-  UNARY(TDM_OP_SILU, silu, tdm_no_settings, 6.0, x *vec_sigmoid(x))                                \
-  GRADIENT(TDM_OP_SILU_GRADIENT, silu_gradient, tdm_no_settings, 6.0, x, d *vec_silu_slope(x))     \
-  UNARY(TDM_OP_GELU, gelu, tdm_gelu_settings, GELU_NS,                                             \
-        flag ? vec_gelu(x, true) : vec_gelu(x, false))                                             \
-  GRADIENT(TDM_OP_GELU_GRADIENT, gelu_gradient, tdm_gelu_settings, GELU_GRADIENT_NS, x,            \
+  UNARY(relu, tdm_no_settings, 3.0, vec_select(x < (vec){0}, (vec){0}, x))                         \
+  GRADIENT(relu_gradient, tdm_no_settings, 4.0, y, vec_select(y > (vec){0}, d, (vec){0}))          \
+  UNARY(tanh, tdm_no_settings, 6.0, vec_tanh(x))                                                   \
+  GRADIENT(tanh_gradient, tdm_no_settings, 4.0, y, d *(1 - y * y))                                 \
+  UNARY(sigmoid, tdm_no_settings, 6.0, vec_sigmoid(x))                                             \
+  GRADIENT(sigmoid_gradient, tdm_no_settings, 4.0, y, d *((1 - y) * y))                            \
+  UNARY(silu, tdm_no_settings, 6.0, x *vec_sigmoid(x))                                             \
+  GRADIENT(silu_gradient, tdm_no_settings, 6.0, x, d *vec_silu_slope(x))                           \
+  UNARY(hardswish, tdm_no_settings, 4.0, x *vec_clamp(x + 3, (vec){0}, vec_set(6)) / 6)            \
+  GRADIENT(hardswish_gradient, tdm_no_settings, 6.0, x,                                            \
+           vec_select(x < vec_set(-3), (vec){0},                                                   \
+                      vec_select(x > vec_set(3), d, d * (x / 3 + (real)0.5))))                     \
+  UNARY(mish, tdm_no_settings, 20.0, x *vec_tanh(vec_softplus(x, 1, (real)INFINITY)))              \
+  GRADIENT(mish_gradient, tdm_no_settings, 26.0, x, d *vec_mish_slope(x))                          \
+  UNARY(gelu, tdm_gelu_settings, GELU_NS, flag ? vec_gelu(x, true) : vec_gelu(x, false))           \
+  GRADIENT(gelu_gradient, tdm_gelu_settings, GELU_GRADIENT_NS, x,                                  \
            d *(flag ? vec_gelu_slope(x, true) : vec_gelu_slope(x, false)))                         \
-  UNARY(TDM_OP_LEAKY_RELU, leaky_relu, tdm_leaky_relu_settings, 3.0,                               \
-        vec_select(x < (vec){0}, x * first, x))                                                    \
-  GRADIENT(TDM_OP_LEAKY_RELU_GRADIENT, leaky_relu_gradient, tdm_leaky_relu_settings, 4.0, x,       \
+  UNARY(leaky_relu, tdm_leaky_relu_settings, 3.0, vec_select(x < (vec){0}, x * first, x))          \
+  GRADIENT(leaky_relu_gradient, tdm_leaky_relu_settings, 4.0, x,                                   \
            vec_select(x > (vec){0}, d, d * first))                                                 \
-  UNARY(TDM_OP_ELU, elu, tdm_function_settings, 6.0,                                               \
-        vec_select(x > (vec){0}, x, first * vec_expm1_below(x)))                                   \
-  GRADIENT(TDM_OP_ELU_GRADIENT, elu_gradient, tdm_function_settings, 6.0, x,                       \
+  UNARY(elu, tdm_function_settings, 6.0, vec_select(x > (vec){0}, x, first * vec_expm1_below(x)))  \
+  GRADIENT(elu_gradient, tdm_function_settings, 6.0, x,                                            \
            vec_select(x > (vec){0}, d, d * first * vec_exp(x)))                                    \
-  UNARY(TDM_OP_SOFTPLUS, softplus, tdm_function_settings, 14.0, vec_softplus(x, first, second))    \
-  GRADIENT(TDM_OP_SOFTPLUS_GRADIENT, softplus_gradient, tdm_function_settings, 8.0, x,             \
+  UNARY(softplus, tdm_function_settings, 14.0, vec_softplus(x, first, second))                     \
+  GRADIENT(softplus_gradient, tdm_function_settings, 8.0, x,                                       \
            vec_select(x *first > vec_set(second), d, d * vec_sigmoid(x * first)))                  \
-  UNARY(TDM_OP_CLAMP, clamp, tdm_function_settings, 3.0,                                           \
-        vec_clamp(x, vec_set(first), vec_set(second)))                                             \
-  GRADIENT(TDM_OP_CLAMP_GRADIENT, clamp_gradient, tdm_function_settings, 4.0, x,                   \
+  UNARY(clamp, tdm_function_settings, 3.0, vec_clamp(x, vec_set(first), vec_set(second)))          \
+  GRADIENT(clamp_gradient, tdm_function_settings, 4.0, x,                                          \
            vec_select(vec_between(x, vec_set(first), vec_set(second), flag), d, (vec){0}))         \
-  UNARY(TDM_OP_ABS, absolute, tdm_no_settings, 3.0, vec_absolute(x))                               \
-  GRADIENT(TDM_OP_ABS_GRADIENT, absolute_gradient, tdm_no_settings, 4.0, x,                        \
+  UNARY(abs, tdm_no_settings, 3.0, vec_absolute(x))                                                \
+  GRADIENT(abs_gradient, tdm_no_settings, 4.0, x,                                                  \
            vec_select(x > (vec){0}, d, vec_select(x < (vec){0}, -d, (vec){0})))                    \
-  UNARY(TDM_OP_AFFINE, affine, tdm_function_settings, 3.0, x *first + second)                      \
-  UNARY(TDM_OP_EXP, exp, tdm_no_settings, 6.0, vec_exp(x))                                         \
-  UNARY(TDM_OP_LOG, log, tdm_no_settings, 8.0, vec_log_of_any(x))                                  \
-  UNARY(TDM_OP_SQRT, sqrt, tdm_no_settings, 6.0, vec_sqrt(x))                                      \
-  GRADIENT(TDM_OP_SQRT_GRADIENT, sqrt_gradient, tdm_no_settings, 6.0, y, d / (2 * y))              \
-  UNARY(TDM_OP_RSQRT, rsqrt, tdm_no_settings, 10.0, 1 / vec_sqrt(x))                               \
-  GRADIENT(TDM_OP_RSQRT_GRADIENT, rsqrt_gradient, tdm_no_settings, 4.0, y,                         \
-           (real)-0.5 * d * (y * y * y))                                                           \
-  UNARY(TDM_OP_POW, pow, tdm_function_settings, LIBRARY_NS(15.0), vec_pow(x, first))               \
-  GRADIENT(TDM_OP_POW_GRADIENT, pow_gradient, tdm_function_settings, LIBRARY_NS(15.0), x,          \
-           d *vec_pow_slope(x, first))                                                             \
-  BINARY(TDM_OP_ADD, add, x + y)                                                                   \
-  BINARY(TDM_OP_SUB, sub, x - y)                                                                   \
-  BINARY(TDM_OP_MUL, mul, x *y)                                                                    \
-  BINARY(TDM_OP_DIV, div, x / y)                                                                   \
+  UNARY(affine, tdm_function_settings, 3.0, x *first + second)                                     \
+  UNARY(exp, tdm_no_settings, 6.0, vec_exp(x))                                                     \
+  UNARY(log, tdm_no_settings, 8.0, vec_log_of_any(x))                                              \
+  UNARY(sqrt, tdm_no_settings, 6.0, vec_sqrt(x))                                                   \
+  GRADIENT(sqrt_gradient, tdm_no_settings, 6.0, y, d / (2 * y))                                    \
+  UNARY(rsqrt, tdm_no_settings, 10.0, 1 / vec_sqrt(x))                                             \
+  GRADIENT(rsqrt_gradient, tdm_no_settings, 4.0, y, (real)-0.5 * d * (y * y * y))                  \
+  UNARY(pow, tdm_function_settings, LIBRARY_NS(15.0), vec_pow(x, first))                           \
+  GRADIENT(pow_gradient, tdm_function_settings, LIBRARY_NS(15.0), x, d *vec_pow_slope(x, first))   \
+  BINARY(add, x + y)                                                                               \
+  BINARY(sub, x - y)                                                                               \
+  BINARY(mul, x *y)                                                                                \
+  BINARY(div, x / y)                                                                               \
   /* A NaN of either operand is the result. */                                                     \
-  BINARY(TDM_OP_MAXIMUM, maximum, vec_select((x > y) | (x != x), x, y))                            \
-  BINARY(TDM_OP_MINIMUM, minimum, vec_select((x < y) | (x != x), x, y))                            \
-  BINARY(TDM_OP_MAXIMUM_SHARE, maximum_share,                                                      \
+  BINARY(maximum, vec_select((x > y) | (x != x), x, y))                                            \
+  BINARY(minimum, vec_select((x < y) | (x != x), x, y))                                            \
+  BINARY(maximum_share,                                                                            \
          vec_select(x < y, (vec){0}, vec_select(x == y, vec_set((real)0.5), vec_set(1))))
 
 #endif

@@ -110,11 +110,11 @@ ALWAYS_INLINE void each_row(const tdm_kernel_call *call, int64_t begin, int64_t 
   }                                                                                                \
   WHOLE(name, settings, vector_ns)
 
-#define UNARY(operation, name, settings, vector_ns, formula)                                       \
+#define UNARY(name, settings, vector_ns, formula)                                                  \
   PLAIN(name, settings, vector_ns, const vec x = LOAD(a), formula)
-#define GRADIENT(operation, name, settings, vector_ns, read, formula)                              \
+#define GRADIENT(name, settings, vector_ns, read, formula)                                         \
   PLAIN(name, settings, vector_ns, const vec d = LOAD(a); const vec read = LOAD(b), formula)
-#define BINARY(operation, name, formula)                                                           \
+#define BINARY(name, formula)                                                                      \
   static void name##_row(const stored *a, bool a_repeats, const stored *b, bool b_repeats,         \
                          stored *out, int64_t end) {                                               \
     const int64_t begin = 0;                                                                       \
@@ -161,9 +161,9 @@ static tdm_status accumulate_execute(const tdm_kernel_call *call) {
 
 /* ---- The list -------------------------------------------------------------------------------- */
 
-#define UNARY_KERNEL(operation, name, settings, vector_ns, formula) LISTED(operation, name)
-#define GRADIENT_KERNEL(operation, name, settings, vector_ns, read, formula) LISTED(operation, name)
-#define BINARY_KERNEL(operation, name, formula) LISTED(operation, name)
+#define UNARY_KERNEL(name, settings, vector_ns, formula) LISTED(#name, name)
+#define GRADIENT_KERNEL(name, settings, vector_ns, read, formula) LISTED(#name, name)
+#define BINARY_KERNEL(name, formula) LISTED(#name, name)
 #define LISTED(operation, name)                                                                    \
   ELEMENT_KERNEL(operation, name##_prepare, name##_execute, name##_part),
 

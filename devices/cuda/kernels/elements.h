@@ -69,63 +69,71 @@ template <class real> static __device__ inline real softplus_of(real x, real bet
   return (log1p(exp(-fabs(scaled))) + (scaled < 0 ? 0 : scaled)) / beta;
 }
 
+template <class real> static __device__ inline real mish_slope(real x) {
+  const real t = tanh(softplus_of(x, (real)1, (real)INFINITY));
+  return t + x * sigmoid_of(x) * (1 - t * t);
+}
+
 /* ---- The operations ---------------------------------------------------------------------------
  */
 
-/* UNARY(operation, name, settings, formula of x); GRADIENT(operation, name, settings, what is read
- * beside d (of y): x or y, formula of both); BINARY(operation, name, formula of x and y, which are
- * broadcast). settings reads `first`, `second` and `flag` (devices/element_settings.h). */
+/* UNARY(name, settings, formula of x); GRADIENT(name, settings, what is read beside d (of y): x
+ * or y, formula of both); BINARY(name, formula of x and y, which are broadcast). The kernel of a
+ * line has its name. settings reads `first`, `second` and `flag` (devices/element_settings.h). */
 #define TDM_CUDA_ELEMENTS(UNARY, GRADIENT, BINARY)                                                 \
-  UNARY(TDM_OP_RELU, relu, tdm_no_settings, x < 0 ? 0 : x)                                         \
-  GRADIENT(TDM_OP_RELU_GRADIENT, relu_gradient, tdm_no_settings, y, y > 0 ? d : 0)                 \
-  UNARY(TDM_OP_TANH, tanh, tdm_no_settings, tanh(x))                                               \
-  GRADIENT(TDM_OP_TANH_GRADIENT, tanh_gradient, tdm_no_settings, y, d *(1 - y * y))                \
-  UNARY(TDM_OP_SIGMOID, sigmoid, tdm_no_settings, sigmoid_of(x))                                   \
-  GRADIENT(TDM_OP_SIGMOID_GRADIENT, sigmoid_gradient, tdm_no_settings, y, d *((1 - y) * y))        \
-  UNARY(TDM_OP_SILU, silu, tdm_no_settings, x / (1 + exp(-x)))                                     \
-  GRADIENT(TDM_OP_SILU_GRADIENT, silu_gradient, tdm_no_settings, x, d *silu_slope(x))              \
-  UNARY(TDM_OP_GELU, gelu, tdm_gelu_settings, gelu_of(x, flag))                                    \
-  GRADIENT(TDM_OP_GELU_GRADIENT, gelu_gradient, tdm_gelu_settings, x, d *gelu_slope(x, flag))      \
-  UNARY(TDM_OP_LEAKY_RELU, leaky_relu, tdm_leaky_relu_settings, x < 0 ? x * first : x)             \
-  GRADIENT(TDM_OP_LEAKY_RELU_GRADIENT, leaky_relu_gradient, tdm_leaky_relu_settings, x,            \
-           d *(x > 0 ? 1 : first))                                                                 \
-  UNARY(TDM_OP_ELU, elu, tdm_function_settings, x > 0 ? x : first * expm1(x))                      \
-  GRADIENT(TDM_OP_ELU_GRADIENT, elu_gradient, tdm_function_settings, x,                            \
-           x > 0 ? d : d * first * exp(x))                                                         \
-  UNARY(TDM_OP_SOFTPLUS, softplus, tdm_function_settings, softplus_of(x, first, second))           \
-  GRADIENT(TDM_OP_SOFTPLUS_GRADIENT, softplus_gradient, tdm_function_settings, x,                  \
+  UNARY(relu, tdm_no_settings, x < 0 ? 0 : x)                                                      \
+  GRADIENT(relu_gradient, tdm_no_settings, y, y > 0 ? d : 0)                                       \
+  UNARY(tanh, tdm_no_settings, tanh(x))                                                            \
+  GRADIENT(tanh_gradient, tdm_no_settings, y, d *(1 - y * y))                                      \
+  UNARY(sigmoid, tdm_no_settings, sigmoid_of(x))                                                   \
+  GRADIENT(sigmoid_gradient, tdm_no_settings, y, d *((1 - y) * y))                                 \
+  UNARY(silu, tdm_no_settings, x / (1 + exp(-x)))                                                  \
+  GRADIENT(silu_gradient, tdm_no_settings, x, d *silu_slope(x))                                    \
+  UNARY(hardswish, tdm_no_settings, x *clamped(x + 3, (real)0, (real)6) / 6)                       \
+  GRADIENT(hardswish_gradient, tdm_no_settings, x,                                                 \
+           -3 > x  ? 0                                                                             \
+           : x > 3 ? d                                                                             \
+                   : d * (x / 3 + (real)0.5))                                                      \
+  UNARY(mish, tdm_no_settings, x *tanh(softplus_of(x, (real)1, (real)INFINITY)))                   \
+  GRADIENT(mish_gradient, tdm_no_settings, x, d *mish_slope(x))                                    \
+  UNARY(gelu, tdm_gelu_settings, gelu_of(x, flag))                                                 \
+  GRADIENT(gelu_gradient, tdm_gelu_settings, x, d *gelu_slope(x, flag))                            \
+  UNARY(leaky_relu, tdm_leaky_relu_settings, x < 0 ? x * first : x)                                \
+  GRADIENT(leaky_relu_gradient, tdm_leaky_relu_settings, x, d *(x > 0 ? 1 : first))                \
+  UNARY(elu, tdm_function_settings, x > 0 ? x : first * expm1(x))                                  \
+  GRADIENT(elu_gradient, tdm_function_settings, x, x > 0 ? d : d * first * exp(x))                 \
+  UNARY(softplus, tdm_function_settings, softplus_of(x, first, second))                            \
+  GRADIENT(softplus_gradient, tdm_function_settings, x,                                            \
            x *first > second ? d : d * sigmoid_of(x * first))                                      \
-  UNARY(TDM_OP_CLAMP, clamp, tdm_function_settings, clamped(x, first, second))                     \
-  GRADIENT(TDM_OP_CLAMP_GRADIENT, clamp_gradient, tdm_function_settings, x,                        \
-           is_between(x, first, second, flag) ? d : 0)                                             \
-  UNARY(TDM_OP_ABS, absolute, tdm_no_settings, fabs(x))                                            \
-  GRADIENT(TDM_OP_ABS_GRADIENT, absolute_gradient, tdm_no_settings, x, x > 0 ? d : x < 0 ? -d : 0) \
-  UNARY(TDM_OP_AFFINE, affine, tdm_function_settings, x *first + second)                           \
-  UNARY(TDM_OP_EXP, exp, tdm_no_settings, exp(x))                                                  \
-  UNARY(TDM_OP_LOG, log, tdm_no_settings, log(x))                                                  \
-  UNARY(TDM_OP_SQRT, sqrt, tdm_no_settings, sqrt(x))                                               \
-  GRADIENT(TDM_OP_SQRT_GRADIENT, sqrt_gradient, tdm_no_settings, y, d / (2 * y))                   \
-  UNARY(TDM_OP_RSQRT, rsqrt, tdm_no_settings, 1 / sqrt(x))                                         \
-  GRADIENT(TDM_OP_RSQRT_GRADIENT, rsqrt_gradient, tdm_no_settings, y,                              \
-           (real)-0.5 * d * (y * y * y))                                                           \
-  UNARY(TDM_OP_POW, pow, tdm_function_settings, power_of(x, first))                                \
-  GRADIENT(TDM_OP_POW_GRADIENT, pow_gradient, tdm_function_settings, x,                            \
+  UNARY(clamp, tdm_function_settings, clamped(x, first, second))                                   \
+  GRADIENT(clamp_gradient, tdm_function_settings, x, is_between(x, first, second, flag) ? d : 0)   \
+  UNARY(abs, tdm_no_settings, fabs(x))                                                             \
+  GRADIENT(abs_gradient, tdm_no_settings, x, x > 0 ? d : x < 0 ? -d : 0)                           \
+  UNARY(affine, tdm_function_settings, x *first + second)                                          \
+  UNARY(exp, tdm_no_settings, exp(x))                                                              \
+  UNARY(log, tdm_no_settings, log(x))                                                              \
+  UNARY(sqrt, tdm_no_settings, sqrt(x))                                                            \
+  GRADIENT(sqrt_gradient, tdm_no_settings, y, d / (2 * y))                                         \
+  UNARY(rsqrt, tdm_no_settings, 1 / sqrt(x))                                                       \
+  GRADIENT(rsqrt_gradient, tdm_no_settings, y, (real)-0.5 * d * (y * y * y))                       \
+  UNARY(pow, tdm_function_settings, power_of(x, first))                                            \
+  GRADIENT(pow_gradient, tdm_function_settings, x,                                                 \
            first == 0 ? 0 : d * (first * power_of(x, first - 1)))                                  \
-  BINARY(TDM_OP_ADD, add, x + y)                                                                   \
-  BINARY(TDM_OP_SUB, sub, x - y)                                                                   \
-  BINARY(TDM_OP_MUL, mul, x *y)                                                                    \
-  BINARY(TDM_OP_DIV, div, x / y)                                                                   \
+  BINARY(add, x + y)                                                                               \
+  BINARY(sub, x - y)                                                                               \
+  BINARY(mul, x *y)                                                                                \
+  BINARY(div, x / y)                                                                               \
   /* A NaN of either operand is the result. */                                                     \
-  BINARY(TDM_OP_MAXIMUM, maximum, x > y || x != x ? x : y)                                         \
-  BINARY(TDM_OP_MINIMUM, minimum, x < y || x != x ? x : y)                                         \
-  BINARY(TDM_OP_MAXIMUM_SHARE, maximum_share, x < y ? (real)0 : x == y ? (real)0.5 : (real)1)
+  BINARY(maximum, x > y || x != x ? x : y)                                                         \
+  BINARY(minimum, x < y || x != x ? x : y)                                                         \
+  BINARY(maximum_share, x < y ? (real)0 : x == y ? (real)0.5 : (real)1)
 
 /* tdm_kernel.element. The last ones read other than two numbers. */
 enum element_number {
   ELEMENT_NONE,
-#define UNARY(operation, name, ...) ELEMENT_##name,
-#define GRADIENT(operation, name, ...) ELEMENT_##name,
-#define BINARY(operation, name, ...) ELEMENT_##name,
+#define UNARY(name, ...) ELEMENT_##name,
+#define GRADIENT(name, ...) ELEMENT_##name,
+#define BINARY(name, ...) ELEMENT_##name,
   TDM_CUDA_ELEMENTS(UNARY, GRADIENT, BINARY)
 #undef UNARY
 #undef GRADIENT
@@ -173,11 +181,9 @@ template <int number> struct element;
       return formula;                                                                              \
     }                                                                                              \
   };
-#define UNARY(operation, name, settings, formula)                                                  \
-  ELEMENT(name, 1, false, settings, x, unread, formula)
-#define GRADIENT(operation, name, settings, read, formula)                                         \
-  ELEMENT(name, 2, false, settings, d, read, formula)
-#define BINARY(operation, name, formula) ELEMENT(name, 2, true, tdm_no_settings, x, y, formula)
+#define UNARY(name, settings, formula) ELEMENT(name, 1, false, settings, x, unread, formula)
+#define GRADIENT(name, settings, read, formula) ELEMENT(name, 2, false, settings, d, read, formula)
+#define BINARY(name, formula) ELEMENT(name, 2, true, tdm_no_settings, x, y, formula)
 TDM_CUDA_ELEMENTS(UNARY, GRADIENT, BINARY)
 #undef UNARY
 #undef GRADIENT

@@ -112,9 +112,9 @@ template <class real> static tdm_status run_accumulate(const tdm_kernel_call *ca
 #define LISTED(operation, name)                                                                    \
   ELEMENT_KERNEL(operation, prepare<element<ELEMENT_##name>>,                                      \
                  (run<real, element<ELEMENT_##name>>), ELEMENT_##name),
-#define UNARY(operation, name, ...) LISTED(operation, name)
-#define GRADIENT(operation, name, ...) LISTED(operation, name)
-#define BINARY(operation, name, ...) LISTED(operation, name)
+#define UNARY(name, ...) LISTED(#name, name)
+#define GRADIENT(name, ...) LISTED(#name, name)
+#define BINARY(name, ...) LISTED(#name, name)
 
 KERNELS(elementwise,
         TDM_CUDA_ELEMENTS(UNARY, GRADIENT, BINARY) LISTED(TDM_OP_SCALE, mul)

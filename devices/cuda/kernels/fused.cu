@@ -34,7 +34,7 @@ struct fused_state {
 /* In the order of element_number. */
 static const tdm_element_settings_reader settings_readers[] = {
     tdm_no_settings,
-#define READER(operation, name, ...) element<ELEMENT_##name>::settings_of,
+#define READER(name, ...) element<ELEMENT_##name>::settings_of,
     TDM_CUDA_ELEMENTS(READER, READER, READER)
 #undef READER
         tdm_no_settings,
@@ -95,7 +95,7 @@ static __device__ real compute(const fused_step &step, const real *values, int64
   const real a = values[step.inputs[0]]; /* always there */
   const real b = operand_of(step, values, step.input_count > 1 ? 1 : 0, settings.second);
   switch (step.element) {
-#define CASE(operation, name, ...)                                                                 \
+#define CASE(name, ...)                                                                 \
   case ELEMENT_##name:                                                                             \
     return element<ELEMENT_##name>::of(a, b, settings);
     TDM_CUDA_ELEMENTS(CASE, CASE, CASE)

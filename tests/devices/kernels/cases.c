@@ -18,6 +18,7 @@ const kernel_family kernel_families[] = {
     {"linear", linear_cases},
     {"recurrent", recurrent_cases},
     {"elementwise", elementwise_cases},
+    {"function", function_cases},
     {"pointwise", pointwise_cases},
     {"shape", shape_cases},
     {"convolution", convolution_cases},

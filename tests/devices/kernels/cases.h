@@ -136,6 +136,7 @@ void sparse_cases(kernel_visit visit, void *user);
 void linear_cases(kernel_visit visit, void *user);
 void recurrent_cases(kernel_visit visit, void *user);
 void elementwise_cases(kernel_visit visit, void *user);
+void function_cases(kernel_visit visit, void *user);
 void pointwise_cases(kernel_visit visit, void *user);
 void shape_cases(kernel_visit visit, void *user);
 void convolution_cases(kernel_visit visit, void *user);

@@ -10,8 +10,8 @@ typedef struct result {
   const char *case_name; /* static storage, like unit and memory */
   const char *unit;      /* "GB/s" or "us": what median, low, high and p99 are in */
   const char *memory;    /* of the host side: "pageable", ...; "-": there is none */
-  char from[16];
-  char to[16];
+  char from[24];
+  char to[24];
   int node; /* NUMA node (os index) of the host side; -1: none, or the system does not tell */
   size_t bytes;
   int samples;

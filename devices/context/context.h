@@ -19,13 +19,31 @@ tdm_faults *tdm_context_faults(tdm_context *context);
 void tdm_context_log(tdm_context *context, tdm_log_level level, const char *format, ...)
     TDM_PRINTF(3, 4);
 
+/* The devices of all ranks, rank after rank; the same on each. */
 tdm_device *tdm_context_device(tdm_context *context, size_t index);
-/* NULL with a message that tells why: unknown kind, no such index, no driver, not built in. */
+/* "host:1/cpu:0", or "cpu:0" for this rank's own. NULL with a message that tells why: unknown kind,
+ * no such index or rank, no driver, not built in. */
 tdm_device *tdm_context_find_device(tdm_context *context, const char *name);
-/* The devices of a list, "cuda:0,cuda:1": 1 to capacity; one may stand twice. INVALID_ARGUMENT for
- * what is no such list, else why a device is not there. */
+/* The devices of a list, "cuda:0,cuda:1": 1 to capacity; one may stand twice. "host:*" in place of
+ * a rank stands for all, in their order. INVALID_ARGUMENT for what is no such list, else why a
+ * device is not there. */
 tdm_status tdm_context_find_devices(tdm_context *context, const char *list, size_t capacity,
                                     tdm_device **out_devices, size_t *out_count) TDM_WARN_UNUSED;
+/* This rank of the job, and how many it has; 0 of 1 where there is no job. */
+int tdm_context_rank(const tdm_context *context);
+int tdm_context_rank_count(const tdm_context *context);
+/* A rank's cpu:0: through it goes what that rank's other devices exchange with other ranks. */
+tdm_device *tdm_context_host_of(tdm_context *context, int rank);
+/* This rank's. */
+tdm_device *tdm_context_host(tdm_context *context);
+/* The device of another rank that corresponds to one of any; NULL: that rank has none. */
+tdm_device *tdm_context_counterpart(tdm_context *context, const tdm_device *device, int rank);
+/* Which instructions the host's kernels are made of; static. */
+const char *tdm_context_instructions(const tdm_context *context);
+/* What connects the ranks (devices/network/network.h), and carries messages; NULL for one rank. */
+struct tdm_network;
+struct tdm_network *tdm_context_network(const tdm_context *context);
+tdm_messenger *tdm_context_messenger(const tdm_context *context);
 size_t tdm_context_queue_count(const tdm_context *context);
 tdm_queue *tdm_context_queue(tdm_context *context, size_t index);
 

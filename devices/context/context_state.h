@@ -29,10 +29,16 @@ struct tdm_context {
   int process;         /* that made it */
   uint32_t generation; /* of that process (core/process.h) */
   tdm_topology *topology;
-  tdm_device **devices; /* (device_count) */
+  struct tdm_network *network; /* these two NULL in a job of one rank */
+  tdm_messenger *messenger;
+  int rank;
+  int rank_count;       /* at least 1 */
+  size_t *rank_begins;  /* (rank_count + 1): where each rank's devices begin; NULL: one rank */
+  tdm_device **devices; /* (device_count): of all ranks */
   size_t device_count;
   size_t device_capacity;
-  size_t primary_count;   /* devices of the first kind, which is the host itself */
+  size_t own_begin;       /* where this rank's devices begin */
+  size_t primary_count;   /* its devices of the first kind, which is the host itself */
   size_t secondary_count; /* others on the host's cores; they follow */
   tdm_queue **queues;     /* (queue_count) */
   size_t queue_count;
@@ -43,7 +49,8 @@ struct tdm_context {
 
   tdm_kernel_registry kernels;
   tdm_faults faults;
-  tdm_core_range *cores; /* (device_count); count 0: not on the host's cores */
+  tdm_core_range *cores; /* per device of this rank; count 0: not on the host's cores */
+  size_t core_capacity;
 
   pthread_mutex_t submit_mutex; /* sequence numbers */
   pthread_mutex_t start_mutex;  /* started, stopped, secondary_cores, cores */

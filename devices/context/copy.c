@@ -122,6 +122,12 @@ tdm_status tdm_context_copy(tdm_context *context, const tdm_memory *from, const 
                     from->bytes, to->bytes);
   }
   if (bytes == 0) return TDM_OK;
+  if (from->device->rank != context->rank || to->device->rank != context->rank) {
+    return tdm_fail(TDM_UNSUPPORTED,
+                    "%s and %s are not both of this rank, %d: outside of plans each "
+                    "rank copies its own",
+                    from->device->name, to->device->name, context->rank);
+  }
   if (!tdm_context_enter(context)) return tdm_context_refuse(context);
   const tdm_route route = tdm_route_between(from->device, to->device);
   const tdm_status status = copy_along(context, &route, from->address, to->address, bytes);

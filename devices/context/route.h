@@ -6,6 +6,10 @@
  *   host and a discrete device    from -> to            the discrete one's upload or download queue
  *   two discrete kinds            from -> cpu:0 -> to   the source's download, then the
  *                                                       destination's upload queue
+ *   hosts of two ranks            from -> to            a message: the source's network sends it
+ *                                                       and the destination's receives it
+ *   devices of two ranks          from -> its rank's cpu:0 -> the other's -> to, as far as either
+ *                                 end is not the host's
  *
  * A kind that has no such queue copies by its compute queue. */
 #ifndef TANDEM_DEVICES_CONTEXT_ROUTE_H
@@ -13,12 +17,12 @@
 
 #include "devices/context/context.h"
 
-enum { TDM_ROUTE_MOST_HOPS = 2 };
+enum { TDM_ROUTE_MOST_HOPS = 3 };
 
 typedef struct tdm_hop {
   tdm_device *from;
   tdm_device *to;
-  tdm_queue *queue; /* that carries it */
+  tdm_queue *queue; /* that carries it; between ranks the one that receives it */
 } tdm_hop;
 
 typedef struct tdm_route {

@@ -43,15 +43,18 @@ void tdm_context_stop(tdm_context *context) {
 
 const char *tdm_accelerator(tdm_context *context) {
   if (!context) return NULL;
-  for (size_t i = 0; i < context->device_count; i++) {
+  const size_t on_host = context->own_begin + context->primary_count + context->secondary_count;
+  for (size_t i = on_host; i < context->device_count; i++) {
     if (context->devices[i]->described) continue; /* named by whoever wants it, or never */
-    if (i >= context->primary_count + context->secondary_count) return context->devices[i]->name;
+    return context->devices[i]->name;
   }
   if (!tdm_context_is_inherited(context)) {
     (void)pthread_mutex_lock(&context->start_mutex);
     if (!atomic_load(&context->started)) context->secondary_cores = true;
     (void)pthread_mutex_unlock(&context->start_mutex);
   }
-  if (context->secondary_count > 0) return context->devices[context->primary_count]->name;
+  if (context->secondary_count > 0) {
+    return context->devices[context->own_begin + context->primary_count]->name;
+  }
   return "sim:0"; /* which was asked not to be there: whoever places on it is told so */
 }

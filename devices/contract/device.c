@@ -1,6 +1,8 @@
 /* What holds for every kind: a table without holes. */
 #include "devices/contract/device.h"
 
+#include <string.h>
+
 #include "core/status.h"
 
 tdm_status tdm_device_ops_check(const tdm_device_ops *ops) {
@@ -41,4 +43,9 @@ tdm_status tdm_device_pin_unsupported(tdm_device *device, void *memory, size_t b
 tdm_status tdm_device_unpin_unsupported(tdm_device *device, void *memory, size_t bytes) {
   (void)memory;
   return tdm_fail(TDM_INVALID_ARGUMENT, "%s has pinned no memory (%zu bytes)", device->name, bytes);
+}
+
+bool tdm_device_same_kind(const tdm_device *a, const tdm_device *b) {
+  return a->rank == b->rank &&
+         (a->ops->kind == b->ops->kind || strcmp(a->ops->kind, b->ops->kind) == 0);
 }

@@ -48,8 +48,12 @@ typedef enum tdm_command_kind {
   TDM_COMMAND_EXECUTE,
   TDM_COMMAND_COPY,
   TDM_COMMAND_WAIT,
-  TDM_COMMAND_GATE,    /* if the flight has failed, the rest of the program is passed over: waits
-                          are kept, other commands count as failed */
+  TDM_COMMAND_GATE, /* if the flight has failed, the rest of the program is passed over: waits
+                       are kept, other commands count as failed */
+  TDM_COMMAND_SEND, /* these three on the queues of a rank's network alone */
+  TDM_COMMAND_RECEIVE,
+  TDM_COMMAND_VOTE,    /* waits for all ranks, and fails unless no flight of theirs has failed: from
+                          here on it cannot be stopped */
   TDM_COMMAND_NOTHING, /* passes; what a removed command becomes in tests */
 } tdm_command_kind;
 
@@ -74,6 +78,17 @@ typedef struct tdm_copy {
   size_t bytes;
 } tdm_copy;
 
+/* One end of what goes from a rank of a job to another. The two ends are commands of two programs,
+ * matched by the number; whoever sends tells whether what it sends was made, so that a failure
+ * travels along the message as it does along dependencies. */
+typedef struct tdm_message {
+  uint64_t plan;   /* tells it apart from other plans; the same on all ranks */
+  uint32_t number; /* among the plan's messages */
+  uint32_t peer;   /* the rank at the other end */
+  tdm_operand at;  /* host memory of this rank */
+  size_t bytes;
+} tdm_message;
+
 /* An injected failure of a wait falls on the next command of the program that is none; the point is
  * awaited all the same, so that no memory is touched out of order. */
 typedef struct tdm_wait {
@@ -93,6 +108,7 @@ typedef struct tdm_command {
     tdm_execute execute;
     tdm_copy copy;
     tdm_wait wait;
+    tdm_message message;
   };
   const char *name; /* of the node, for a profiler's ranges; lives as long; NULL: it has none */
 } tdm_command;
@@ -157,6 +173,9 @@ void tdm_flight_fail(tdm_flight *flight, uint32_t id, tdm_status status, const c
 void tdm_flight_mark_failed(tdm_flight *flight, uint32_t id);
 /* Has command failed already, or any dependency of it? Marks command failed if so. */
 bool tdm_flight_spoiled(tdm_flight *flight, const tdm_command *command);
+/* Copies what a failed flight says of itself: its earliest failure, else what it was stopped with.
+ * text of TDM_MESSAGE_BYTES. */
+tdm_status tdm_flight_read_failure(tdm_flight *flight, char *text);
 /* Clears the failure record (command_count ids) before a new run, which may be stopped again. */
 void tdm_flight_reset(tdm_flight *flight, uint32_t command_count);
 
@@ -172,6 +191,17 @@ typedef struct tdm_submission {
   uint64_t begin_ns;
 } tdm_submission;
 
+/* What carries the messages of a rank's network, and its votes. Called by the one thread that has
+ * its queues. */
+typedef struct tdm_messenger tdm_messenger;
+struct tdm_messenger {
+  /* Takes a queue's message as far as it goes without waiting; the queue's next message comes when
+   * this one has ended. spoiled: what is sent was not made, which the other end is told instead;
+   * what is received is let go. *out_ended: it has, and the answer is what became of it. */
+  tdm_status (*advance)(tdm_messenger *messenger, const tdm_command *command, tdm_flight *flight,
+                        bool spoiled, bool *out_ended);
+};
+
 /* ---- Queues -------------------------------------------------------------------------------- */
 
 typedef enum tdm_queue_role {
@@ -179,7 +209,11 @@ typedef enum tdm_queue_role {
   TDM_QUEUE_UPLOAD,   /* host to this device */
   TDM_QUEUE_DOWNLOAD, /* this device to host */
   TDM_QUEUE_PEER,     /* from another device of its kind to this one */
-  TDM_QUEUE_ROLES
+  /* Of the first cpu device of each rank of a job that has several: its network's. */
+  TDM_QUEUE_SEND,    /* from any device of the host to other ranks */
+  TDM_QUEUE_RECEIVE, /* from other ranks to any device of the host */
+  TDM_QUEUE_ROLES,
+  TDM_QUEUE_OWN_ROLES = TDM_QUEUE_SEND /* those below carry what stays within a rank */
 } tdm_queue_role;
 
 #define TDM_MAX_WAITERS 64
@@ -247,14 +281,16 @@ typedef struct tdm_device_ops {
 struct tdm_device {
   const tdm_device_ops *ops;
   tdm_context *context; /* borrowed: the context owns its devices */
-  char name[16];
-  char identity[96]; /* what it is beyond its name: model, driver's version, settings; measured
-                        links of another identity are not this device's. "": nothing to add */
-  int index;         /* within its kind */
-  int context_index; /* among all devices */
-  int node;          /* os index of the NUMA node nearest to it; -1: unknown, or several are */
+  char name[24];        /* "cpu:0"; in a job of several ranks "host:1/cpu:0" */
+  char identity[96];    /* what it is beyond its name: model, driver's version, settings; measured
+                           links of another identity are not this device's. "": nothing to add */
+  int rank;             /* of the job; 0 where there is none */
+  int index;            /* within its rank and kind */
+  int context_index;    /* among all devices */
+  int node;             /* os index of the NUMA node nearest to it; -1: unknown, or several are */
   bool host_addressable;
-  bool described;       /* of a machine that is not here: it is planned for, nothing executes */
+  bool described;       /* of a machine or a rank that is not here: it is planned for, nothing
+                           executes */
   bool stages_pageable; /* copies of pageable host memory go through the staging pool */
   /* Addresses that the host cannot dereference and that belong to this device alone; none where
    * hidden_bytes is 0. Code for host addressable devices refuses operands from there. */
@@ -269,9 +305,8 @@ tdm_status tdm_device_ops_check(const tdm_device_ops *ops) TDM_WARN_UNUSED;
 /* The slots pin and unpin of kinds that read host memory as it is. */
 tdm_status tdm_device_pin_unsupported(tdm_device *device, void *memory, size_t bytes);
 tdm_status tdm_device_unpin_unsupported(tdm_device *device, void *memory, size_t bytes);
-static inline bool tdm_device_same_kind(const tdm_device *a, const tdm_device *b) {
-  return a->ops->kind == b->ops->kind;
-}
+/* Are they of one kind, and of one rank? */
+bool tdm_device_same_kind(const tdm_device *a, const tdm_device *b);
 
 /* ---- Faults, for tests --------------------------------------------------------------------- */
 

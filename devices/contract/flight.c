@@ -68,6 +68,18 @@ bool tdm_flight_spoiled(tdm_flight *flight, const tdm_command *command) {
   return false;
 }
 
+tdm_status tdm_flight_read_failure(tdm_flight *flight, char *text) {
+  lock_failure(flight);
+  tdm_status status = flight->failure.status;
+  (void)snprintf(text, TDM_MESSAGE_BYTES, "%s", flight->failure.message);
+  unlock_failure(flight);
+  if (status == TDM_OK && is_stopped(flight)) {
+    status = (tdm_status)atomic_load(&flight->stopped);
+    (void)snprintf(text, TDM_MESSAGE_BYTES, "the run was stopped");
+  }
+  return status == TDM_OK ? TDM_INTERNAL : status;
+}
+
 void tdm_flight_reset(tdm_flight *flight, uint32_t command_count) {
   if (atomic_load_explicit(&flight->failed, memory_order_relaxed) != 0) {
     memset(flight->failed_ids, 0, command_count);

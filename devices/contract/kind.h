@@ -33,6 +33,9 @@ typedef struct tdm_kind {
   /* Visits the kernels that come with the kind; NULL where another kind's serve. UNAVAILABLE when
    * there are none that this machine can run. */
   tdm_status (*each_kernel)(tdm_kernel_visitor visit, void *user);
+  /* Of the host's own kind: the name of the instruction set that its kernels use on this machine,
+   * by which their bits may differ; static. NULL in others. */
+  const char *(*instructions)(void);
 } tdm_kind;
 
 /* In the order in which devices are listed; ends with NULL. The first is the host's. */

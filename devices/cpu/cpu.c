@@ -14,7 +14,8 @@
 typedef struct cpu_device {
   tdm_device base;
   tdm_worker *worker;
-  size_t large_bytes; /* of a copy: tdm_copy_large_bytes */
+  tdm_worker *network; /* of the first in a job of several ranks: sends and receives */
+  size_t large_bytes;  /* of a copy: tdm_copy_large_bytes */
 } cpu_device;
 _Static_assert(offsetof(cpu_device, base) == 0, "a device is its base");
 
@@ -26,18 +27,25 @@ static cpu_device *cpu_of(tdm_device *device) {
 
 static void cpu_destroy(tdm_device *device) {
   if (!device) return;
+  tdm_worker_destroy(cpu_of(device)->network);
   tdm_worker_destroy(cpu_of(device)->worker);
   tdm_release(tdm_context_allocator(device->context), device, sizeof(cpu_device));
 }
 
 static tdm_status cpu_start(tdm_device *device) {
-  tdm_context *context = device->context;
-  return tdm_worker_start(cpu_of(device)->worker, tdm_context_topology(context),
-                          tdm_context_cores(context, device));
+  const cpu_device *cpu = cpu_of(device);
+  const tdm_topology *topology = tdm_context_topology(device->context);
+  const tdm_core_range *cores = tdm_context_cores(device->context, device);
+  TDM_TRY(tdm_worker_start(cpu->worker, topology, cores));
+  if (!cpu->network) return TDM_OK;
+  tdm_core_range beside = *cores;
+  beside.shared = true; /* by the worker, from which it does not take a core to spin on */
+  return tdm_worker_start(cpu->network, topology, &beside);
 }
 
 static void cpu_stop(tdm_device *device) {
   tdm_worker_stop(cpu_of(device)->worker);
+  tdm_worker_stop(cpu_of(device)->network);
 }
 
 /* ---- Memory -------------------------------------------------------------------------------- */
@@ -143,7 +151,12 @@ static tdm_status cpu_create(tdm_context *context, const tdm_kind_options *optio
   cpu->base.team_size = 1;
   cpu->large_bytes = tdm_copy_large_bytes(tdm_topology_cache_bytes(tdm_context_topology(context)));
   const tdm_worker_options worker = {.has_role = {[TDM_QUEUE_COMPUTE] = true}};
-  const tdm_status status = tdm_worker_create(&cpu->base, &worker, &cpu->worker);
+  tdm_status status = tdm_worker_create(&cpu->base, &worker, &cpu->worker);
+  const tdm_worker_options network = {
+      .has_role = {[TDM_QUEUE_SEND] = true, [TDM_QUEUE_RECEIVE] = true},
+      .messenger = tdm_context_messenger(context)};
+  if (status == TDM_OK && index == 0 && network.messenger)
+    status = tdm_worker_create(&cpu->base, &network, &cpu->network);
   if (status != TDM_OK) {
     cpu_destroy(&cpu->base);
     return status;
@@ -159,4 +172,5 @@ const tdm_kind tdm_cpu_kind = {
     .count = cpu_count,
     .create = cpu_create,
     .each_kernel = tdm_cpu_each_kernel,
+    .instructions = tdm_cpu_instructions,
 };

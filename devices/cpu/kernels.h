@@ -16,4 +16,7 @@ tdm_status tdm_cpu_each_kernel(tdm_kernel_visitor visit, void *user) TDM_WARN_UN
 tdm_status tdm_cpu_each_kernel_of(const char *isa, tdm_kernel_visitor visit,
                                   void *user) TDM_WARN_UNUSED;
 
+/* The name of the instruction set that tdm_cpu_each_kernel visits; static. */
+const char *tdm_cpu_instructions(void);
+
 #endif

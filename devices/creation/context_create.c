@@ -9,7 +9,9 @@
 #include "core/process.h"
 #include "devices/context/context_state.h"
 #include "devices/creation/context_options.h"
+#include "devices/creation/job.h"
 #include "devices/links/table.h"
+#include "devices/network/network.h"
 #include "devices/staging/pool.h"
 
 /* ---- Creating ------------------------------------------------------------------------------ */
@@ -37,6 +39,7 @@ static tdm_status count_devices(tdm_context *context, const tdm_context_plan *pl
   context->device_capacity = total;
   context->cores =
       tdm_allocate(&context->allocator, total * sizeof(tdm_core_range), "the division of cores");
+  context->core_capacity = total;
   return !context->cores ? TDM_OUT_OF_MEMORY : TDM_OK;
 }
 
@@ -113,14 +116,20 @@ static tdm_status create_locks(tdm_context *context) {
   return TDM_OK;
 }
 
-static tdm_status build(tdm_context *context, const tdm_context_options *options,
-                        const tdm_context_plan *plan) {
+static tdm_status build_devices(tdm_context *context, const tdm_context_options *options,
+                                const tdm_context_plan *plan) {
   TDM_TRY(create_locks(context));
   TDM_TRY(tdm_kernel_registry_init(&context->kernels, &context->allocator));
   TDM_TRY(tdm_topology_create(&context->allocator, NULL, &context->topology));
   if (options->machine) TDM_TRY(tdm_machine_read(options->machine, &context->machine));
   context->has_machine = options->machine != NULL;
-  TDM_TRY(create_devices(context, plan));
+  return create_devices(context, plan);
+}
+
+/* Behind the devices of all ranks. */
+static tdm_status build_rest(tdm_context *context, const tdm_context_options *options,
+                             const tdm_context_plan *plan) {
+  (void)plan;
   TDM_TRY(list_queues(context));
   TDM_TRY(tdm_pool_create(context, NULL, &context->pool));
   TDM_TRY(tdm_links_open(context, &context->links));
@@ -128,10 +137,13 @@ static tdm_status build(tdm_context *context, const tdm_context_options *options
   return tdm_loop_create(&context->allocator, options->loop, &context->loop);
 }
 
-/* All of it, since what others read of the machine for a moment must not be taken for standard
- * input by whoever makes a loop meanwhile. */
-static tdm_status build_held(tdm_context *context, const tdm_context_options *options,
-                             const tdm_context_plan *plan) {
+typedef tdm_status (*builder)(tdm_context *context, const tdm_context_options *options,
+                              const tdm_context_plan *plan);
+
+/* All but what waits for other ranks, which may be of this process, since what others read of the
+ * machine for a moment must not be taken for standard input by whoever makes a loop meanwhile. */
+static tdm_status build_held(builder build, tdm_context *context,
+                             const tdm_context_options *options, const tdm_context_plan *plan) {
   tdm_low_descriptors low;
   TDM_TRY(tdm_low_descriptors_hold(&low));
   const tdm_status status = build(context, options, plan);
@@ -139,18 +151,30 @@ static tdm_status build_held(tdm_context *context, const tdm_context_options *op
   return status;
 }
 
+static tdm_status build(tdm_context *context, const tdm_context_options *options,
+                        const tdm_context_plan *plan) {
+  TDM_TRY(build_held(build_devices, context, options, plan));
+  if (context->network) TDM_TRY(tdm_job_join_devices(context));
+  return build_held(build_rest, context, options, plan);
+}
+
 static void destroy(tdm_context *context) {
   const tdm_allocator allocator = context->allocator;
   tdm_links_destroy(context->links);
   tdm_pool_destroy(context->pool); /* before the devices: its memory is pinned for them */
   for (size_t i = context->device_count; i-- > 0;) {
-    context->devices[i]->ops->destroy(context->devices[i]);
+    tdm_device *device = context->devices[i];
+    if (device) device->ops->destroy(device); /* another rank's may not have been made */
   }
-  const size_t capacity = context->device_capacity;
+  tdm_network_destroy(context->network);
   tdm_release(&allocator, context->queues,
               context->device_count * TDM_QUEUE_ROLES * sizeof(tdm_queue *));
-  tdm_release(&allocator, context->cores, capacity * sizeof(tdm_core_range));
-  tdm_release(&allocator, context->devices, capacity * sizeof(tdm_device *));
+  tdm_release(&allocator, context->cores, context->core_capacity * sizeof(tdm_core_range));
+  tdm_release(&allocator, context->devices, context->device_capacity * sizeof(tdm_device *));
+  if (context->rank_begins) {
+    tdm_release(&allocator, context->rank_begins,
+                ((size_t)context->rank_count + 1) * sizeof(size_t));
+  }
   tdm_topology_destroy(context->topology);
   tdm_kernel_registry_deinit(&context->kernels);
   /* Glibc's locks own nothing: one that was never initialised may be destroyed as well. */
@@ -161,15 +185,31 @@ static void destroy(tdm_context *context) {
   tdm_release(&allocator, context, sizeof(*context));
 }
 
-tdm_context *tdm_context_create(const tdm_context_options *options) {
+/* Reads what is asked for; nothing is to be freed on failure. */
+static tdm_status read_options(const tdm_context_options *options, tdm_context_options *out_known,
+                               tdm_context_plan *out_plan) {
+  TDM_TRY(tdm_context_options_read(options, out_known));
+  TDM_TRY(tdm_context_plan_read(out_known, out_plan));
+  return tdm_process_watch();
+}
+
+static tdm_context *create(const tdm_context_options *options, tdm_network *network) {
   tdm_context_options known;
   tdm_context_plan plan;
-  if (tdm_context_options_read(options, &known) != TDM_OK) return NULL;
-  if (tdm_context_plan_read(&known, &plan) != TDM_OK) return NULL;
-  if (tdm_process_watch() != TDM_OK) return NULL;
+  if (read_options(options, &known, &plan) != TDM_OK) {
+    tdm_network_destroy(network);
+    return NULL;
+  }
   const tdm_allocator allocator = known.allocator ? *known.allocator : tdm_allocator_default();
   tdm_context *context = tdm_allocate(&allocator, sizeof(*context), "a context");
-  if (!context) return NULL;
+  if (!context) {
+    tdm_network_destroy(network);
+    return NULL;
+  }
+  context->network = network;
+  context->messenger = !network ? NULL : tdm_network_messenger(network);
+  context->rank = !network ? 0 : tdm_network_rank(network);
+  context->rank_count = !network ? 1 : tdm_network_rank_count(network);
   context->allocator = allocator;
   context->log = known.log;
   context->log_user = known.log_user;
@@ -179,7 +219,25 @@ tdm_context *tdm_context_create(const tdm_context_options *options) {
   atomic_init(&context->references, 1);
   context->process = (int)getpid();
   context->generation = tdm_process_generation();
-  if (build_held(context, &known, &plan) == TDM_OK) return context;
+  if (build(context, &known, &plan) == TDM_OK) return context;
   destroy(context);
   return NULL;
+}
+
+tdm_context *tdm_context_create(const tdm_context_options *options) {
+  return create(options, NULL);
+}
+
+tdm_context *tdm_context_create_in_job(const tdm_context_options *options,
+                                       struct tdm_endpoint *endpoint) {
+  const tdm_allocator allocator =
+      options && options->allocator ? *options->allocator : tdm_allocator_default();
+  if (endpoint->rank_count == 1) {
+    const tdm_status left = tdm_endpoint_close(endpoint, 0);
+    (void)left; /* it is gone either way */
+    return create(options, NULL);
+  }
+  tdm_network *network = NULL;
+  if (tdm_network_create(&allocator, endpoint, &network) != TDM_OK) return NULL;
+  return create(options, network);
 }

@@ -226,7 +226,7 @@ void tdm_cuda_feeder_destroy(tdm_cuda_feeder *feeder) {
 }
 
 tdm_status tdm_cuda_feeder_start(tdm_cuda_feeder *feeder) {
-  char name[24]; /* the kernel keeps 15 characters */
+  char name[sizeof feeder->device->name + 8]; /* the kernel keeps 15 characters */
   (void)snprintf(name, sizeof(name), "tdm-%s", feeder->device->name);
   feeder->bell = tdm_context_bell_acquire(feeder->device->context);
   atomic_store(&feeder->stop, false);

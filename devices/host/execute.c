@@ -159,6 +159,34 @@ static bool copy_command(tdm_host_queue *queue, tdm_submission *submission, tdm_
   return true;
 }
 
+/* ---- Messages ------------------------------------------------------------------------------ */
+
+/* How long a message is left alone: longer, the longer it is out, so that waiting for a rank that
+ * computes takes no core. */
+enum { LEAST_POLL_NS = 1000, MOST_POLL_NS = 200000, POLLS_OF_AGE = 4 };
+
+static uint64_t next_poll_ns(uint64_t begin_ns) {
+  const uint64_t now_ns = tdm_time_ns();
+  uint64_t pause_ns = (now_ns - begin_ns) / POLLS_OF_AGE;
+  if (pause_ns < LEAST_POLL_NS) pause_ns = LEAST_POLL_NS;
+  return now_ns + (pause_ns < MOST_POLL_NS ? pause_ns : MOST_POLL_NS);
+}
+
+/* Both ends of a message meet it whatever has failed, so that none is left for a later run. False:
+ * it is still out. */
+static bool message_command(const tdm_host_queue *queue, tdm_submission *submission,
+                            tdm_flight *flight, const tdm_command *command) {
+  if (command->condition != 0 && !flight->conditions[command->condition - 1]) return true;
+  tdm_messenger *messenger = queue->executor->messenger;
+  if (submission->due_ns == 0) submission->begin_ns = tdm_time_ns();
+  bool ended = false;
+  const bool spoiled = tdm_flight_spoiled(flight, command);
+  const tdm_status status = messenger->advance(messenger, command, flight, spoiled, &ended);
+  submission->due_ns = ended ? 0 : next_poll_ns(submission->begin_ns);
+  if (ended) end_command(flight, command, status, submission->begin_ns);
+  return ended;
+}
+
 /* ---- Waits --------------------------------------------------------------------------------- */
 
 /* The point that wait is for; NULL where there is no run before to wait for. */
@@ -230,6 +258,12 @@ tdm_progress tdm_host_queue_advance(tdm_host_queue *queue, tdm_submission *submi
       break;
     case TDM_COMMAND_COPY:
       if (copy_command(queue, submission, flight, command)) break;
+      submission->cursor = cursor;
+      return TDM_PROGRESS_NOT_DUE;
+    case TDM_COMMAND_SEND:
+    case TDM_COMMAND_RECEIVE:
+    case TDM_COMMAND_VOTE:
+      if (message_command(queue, submission, flight, command)) break;
       submission->cursor = cursor;
       return TDM_PROGRESS_NOT_DUE;
     case TDM_COMMAND_WAIT:

@@ -17,7 +17,8 @@ typedef struct tdm_host_executor {
   tdm_faults *faults;
   const tdm_hidden_range *hidden; /* (hidden_count): of the context's other devices */
   size_t hidden_count;
-  bool models_links; /* copies take the time that ops->link says */
+  bool models_links;        /* copies take the time that ops->link says */
+  tdm_messenger *messenger; /* NULL where no queue has messages */
 } tdm_host_executor;
 
 typedef struct tdm_worker tdm_worker;
@@ -43,7 +44,7 @@ typedef enum tdm_progress {
   TDM_PROGRESS_END,     /* past the last command, whose point is published */
   TDM_PROGRESS_LIMIT,   /* `limit` commands done */
   TDM_PROGRESS_WAITS,   /* for the point that tdm_submission_awaits answers */
-  TDM_PROGRESS_NOT_DUE, /* a modelled copy ends at submission->due_ns */
+  TDM_PROGRESS_NOT_DUE, /* a modelled copy ends, a message is looked after at due_ns */
 } tdm_progress;
 
 /* Executes up to limit commands from submission->cursor on, fewer (LIMIT) after a long kernel, and

@@ -64,6 +64,7 @@ void tdm_worker_submit(tdm_queue *queue, tdm_submission *submission) {
  * worker that emptied it owned the queue before. */
 bool tdm_worker_borrow(tdm_queue *queue) {
   tdm_host_queue *mine = host_queue(queue);
+  if (mine->executor->messenger) return false; /* one thread has the network */
   if (atomic_load_explicit(&mine->inbox, memory_order_relaxed)) return false;
   uint32_t idle = TDM_OWNER_IDLE;
   return atomic_compare_exchange_strong_explicit(&mine->owner, &idle, TDM_OWNER_BORROWED,
@@ -307,6 +308,7 @@ tdm_status tdm_worker_create(tdm_device *device, const tdm_worker_options *optio
   worker->executor.device = device;
   worker->executor.faults = tdm_context_faults(device->context);
   worker->executor.models_links = options->models_links;
+  worker->executor.messenger = options->messenger;
   worker->computes = options->has_role[TDM_QUEUE_COMPUTE];
   for (size_t role = 0; role < TDM_QUEUE_ROLES; role++) {
     if (!options->has_role[role]) continue;
@@ -365,7 +367,8 @@ tdm_status tdm_worker_start(tdm_worker *worker, const tdm_topology *topology,
   worker->bell = tdm_context_bell_acquire(device->context);
   atomic_store(&worker->stop, false);
   char name[sizeof device->name + 16]; /* the kernel keeps 15 characters */
-  (void)snprintf(name, sizeof(name), "tdm-%s%s", device->name, worker->computes ? "" : "-copy");
+  const char *beside = worker->executor.messenger ? "-net" : "-copy";
+  (void)snprintf(name, sizeof(name), "tdm-%s%s", device->name, worker->computes ? "" : beside);
   const tdm_status status = tdm_thread_start(&worker->thread, name, worker_main, worker);
   if (status != TDM_OK) {
     tdm_context_bell_release(device->context, worker->bell);

@@ -14,6 +14,7 @@ typedef struct tdm_worker_options {
   bool has_role[TDM_QUEUE_ROLES]; /* which of the device's queues it executes */
   bool models_links;              /* copies take the time that ops->link says */
   uint64_t delay_seed;            /* not 0: queues and copies are held up at random */
+  tdm_messenger *messenger;       /* of queues with messages; NULL: it has none */
 } tdm_worker_options;
 
 /* Makes the queues and puts them into device->queues. No thread yet. */

@@ -16,6 +16,8 @@ void tdm_context_link(tdm_context *context, const tdm_device *from, const tdm_de
 
 tdm_status tdm_links_open(tdm_context *context, tdm_links **out_links) {
   TDM_TRY(tdm_links_create(context, out_links));
+  /* All ranks decide by the same estimates: what one has measured, others do not know. */
+  if (tdm_context_rank_count(context) > 1) return TDM_OK;
   char path[PATH_BYTES];
   const bool asked_for = getenv("TANDEM_LINKS") != NULL;
   /* Where there is no folder, or links are off, there is nothing to read. */
@@ -32,6 +34,11 @@ tdm_status tdm_links_open(tdm_context *context, tdm_links **out_links) {
 
 tdm_status tdm_context_calibrate(tdm_context *context, const char *cache_path) {
   if (!context) return tdm_fail(TDM_INVALID_ARGUMENT, "the context is NULL");
+  if (tdm_context_rank_count(context) > 1) {
+    return tdm_fail(
+        TDM_UNSUPPORTED,
+        "links are not calibrated in a job of several ranks, which plan by what all know");
+  }
   if (!tdm_context_enter(context)) return tdm_context_refuse(context);
   size_t known_count = 0;
   tdm_status status = tdm_links_calibrate(context, NULL, &known_count);

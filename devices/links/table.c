@@ -32,7 +32,12 @@ static size_t slot_of(const tdm_links *links, const tdm_device *from, const tdm_
   return 2 * pair + (pinned && crosses(from, to) ? 1 : 0);
 }
 
+/* What a link between ranks is taken to be, on every rank alike: 1 Gbit/s. */
+static const tdm_link between_ranks = {.latency_ns = 50000, .bytes_per_ns = 0.125};
+
 static tdm_link_estimate modelled(const tdm_device *from, const tdm_device *to) {
+  if (from->rank != to->rank)
+    return (tdm_link_estimate){.link = between_ranks, .origin = TDM_LINK_MODELLED};
   /* The discrete side knows its link. */
   const tdm_device *teller = to->host_addressable ? from : to;
   const tdm_device *other = teller == to ? from : to;

@@ -215,7 +215,7 @@ static tdm_status create_workers(sim_device *sim) {
       settings->delay_seed == 0 ? 0 : settings->delay_seed * 1000003 + (uint64_t)sim->base.index;
   tdm_worker_options kernels = {.models_links = models_links, .delay_seed = seed};
   tdm_worker_options copies = kernels;
-  for (size_t role = 0; role < TDM_QUEUE_ROLES; role++) {
+  for (size_t role = 0; role < TDM_QUEUE_OWN_ROLES; role++) {
     kernels.has_role[role] = role == TDM_QUEUE_COMPUTE || !models_links;
     copies.has_role[role] = !kernels.has_role[role];
   }

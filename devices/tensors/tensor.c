@@ -119,7 +119,7 @@ tdm_tensor *tdm_tensor_staging(tdm_context *context, const char *near, tdm_dtype
   if (bytes < 0) return NULL;
   tdm_device *partner = tdm_context_find_device(context, near);
   if (!partner) return NULL;
-  tdm_device *host = tdm_context_device(context, 0);
+  tdm_device *host = tdm_context_host(context);
   return create(context, host, partner->host_addressable ? NULL : partner, dtype, &shape, bytes);
 }
 
@@ -150,9 +150,8 @@ tdm_tensor *tdm_tensor_wrap(tdm_context *context, tdm_dtype dtype, tdm_shape sha
   if (!wrapped) return NULL;
   atomic_init(&wrapped->storage.references, 1);
   wrapped->storage.context = tdm_context_retain(context);
-  wrapped->storage.memory = (tdm_memory){.device = tdm_context_device(context, 0),
-                                         .address = (tdm_address)data,
-                                         .bytes = (size_t)bytes};
+  wrapped->storage.memory = (tdm_memory){
+      .device = tdm_context_host(context), .address = (tdm_address)data, .bytes = (size_t)bytes};
   wrapped->storage.dispose = dispose_wrapped;
   tdm_tensor *tensor = over(&wrapped->storage, 0, dtype, &shape);
   if (tensor) {

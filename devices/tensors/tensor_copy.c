@@ -16,7 +16,7 @@ static tdm_context *context_of(const tdm_tensor *tensor) {
 /* Memory of the host's that is no tensor, as the host's device sees it. */
 static tdm_memory host_memory(tdm_context *context, const void *data, size_t bytes) {
   return (tdm_memory){
-      .device = tdm_context_device(context, 0), .address = (tdm_address)data, .bytes = bytes};
+      .device = tdm_context_host(context), .address = (tdm_address)data, .bytes = bytes};
 }
 
 /* ---- Reading and writing ------------------------------------------------------------------- */
@@ -229,7 +229,7 @@ static tdm_status run_cast(const tdm_kernel *kernel, const tdm_tensor *from, tdm
 /* A new tensor of dtype on a device of the host's: `device` if it is one, else cpu:0. */
 static tdm_tensor *cast_on_host(tdm_tensor *tensor, const tdm_device *device, tdm_dtype dtype) {
   tdm_context *context = context_of(tensor);
-  const tdm_device *host = device->host_addressable ? device : tdm_context_device(context, 0);
+  const tdm_device *host = device->host_addressable ? device : tdm_context_host(context);
   const tdm_kernel *kernel =
       tdm_context_find_kernel(context, TDM_OP_CAST, host->ops->executes, dtype);
   if (!kernel) {

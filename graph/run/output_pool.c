@@ -78,7 +78,7 @@ static tdm_status make_storage(tdm_output_pool *pool, tdm_device *partner, size_
                                tdm_storage **out_storage) {
   tdm_storage *storage = tdm_allocate(pool->allocator, sizeof *storage, "output");
   if (!storage) return TDM_OUT_OF_MEMORY;
-  tdm_device *host = tdm_context_device(pool->context, 0);
+  tdm_device *host = tdm_context_host(pool->context);
   const tdm_status status = tdm_memory_take(host, partner, bytes, &storage->memory);
   if (status != TDM_OK) {
     tdm_release(pool->allocator, storage, sizeof *storage);

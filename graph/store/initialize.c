@@ -60,7 +60,7 @@ tdm_status tdm_initialize_memory(tdm_context *context, const tdm_memory *memory,
   void *data = memory->device->ops->host_pointer(memory->device, memory->address);
   if (data) return fill(data, spec, name, initializer, seed);
   tdm_storage *staging = NULL;
-  tdm_device *host = tdm_context_device(context, 0);
+  tdm_device *host = tdm_context_host(context);
   TDM_TRY(tdm_storage_create(context, host, NULL, memory->bytes, &staging));
   data = host->ops->host_pointer(host, staging->memory.address);
   tdm_status status = fill(data, spec, name, initializer, seed);

@@ -26,7 +26,7 @@ static tdm_status fill_with_none(tdm_store *store, const tdm_memory *memory, siz
   void *none = tdm_allocate(store->allocator, bytes, "log of rows");
   if (!none) return TDM_OUT_OF_MEMORY;
   memset(none, 0xff, bytes);
-  const tdm_memory from = {.device = tdm_context_device(store->context, 0),
+  const tdm_memory from = {.device = tdm_context_host(store->context),
                            .address = (tdm_address)(uintptr_t)none,
                            .bytes = bytes};
   const tdm_status status = tdm_context_copy(store->context, &from, memory, bytes);
@@ -39,7 +39,8 @@ tdm_status tdm_row_log_grow(tdm_store *store, tdm_store_entry *entry, uint64_t w
   const size_t bytes = PIECES * (size_t)window * sizeof(int64_t);
   tdm_storage *storage;
   TDM_TRY(tdm_storage_create(store->context, entry->storage->memory.device, NULL, bytes, &storage));
-  const tdm_status status = fill_with_none(store, &storage->memory, bytes);
+  const bool described = storage->memory.device->described; /* it holds nothing */
+  const tdm_status status = described ? TDM_OK : fill_with_none(store, &storage->memory, bytes);
   if (status != TDM_OK) {
     tdm_storage_release(storage);
     return status;

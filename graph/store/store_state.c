@@ -14,6 +14,10 @@ bool tdm_store_entry_holds_values(const tdm_store_entry *entry) {
 tdm_status tdm_store_copy_out(tdm_store *store, const tdm_store_entry *entry, const char *name,
                               tdm_tensor_list *list) {
   if (entry->pending) return tdm_tensor_list_add(list, name, entry->pending);
+  const tdm_device *home = entry->storage->memory.device;
+  if (home->rank != tdm_context_rank(store->context))
+    return tdm_fail(TDM_UNSUPPORTED, "%s lives on %s: values of other ranks cannot be saved here",
+                    name, home->name);
   tdm_tensor *tensor =
       tdm_tensor_create(store->context, "cpu:0", entry->spec.dtype, entry->spec.shape);
   if (!tensor) return TDM_OUT_OF_MEMORY;
@@ -150,7 +154,9 @@ static tdm_status set_entry(tdm_store *store, const char *name, tdm_tensor *tens
                            .address = tdm_tensor_address(tensor),
                            .bytes = tensor->bytes};
   entry->stale = true; /* until all of it is there */
-  TDM_TRY(tdm_context_copy(store->context, &from, &entry->storage->memory, tensor->bytes));
+  /* Of another rank's it is that rank which takes the values. */
+  if (!entry->storage->memory.device->described)
+    TDM_TRY(tdm_context_copy(store->context, &from, &entry->storage->memory, tensor->bytes));
   entry->stale = false;
   tdm_store_entry_rewritten(entry);
   return TDM_OK;
@@ -160,8 +166,9 @@ static tdm_status set_entry(tdm_store *store, const char *name, tdm_tensor *tens
 static tdm_status restart_states(tdm_store *store) {
   for (tdm_store_entry *entry = store->first; entry; entry = entry->next) {
     if (!entry->stale || !entry->is_state) continue;
-    TDM_TRY(tdm_initialize_memory(store->context, &entry->storage->memory, &entry->spec,
-                                  entry->name, &entry->initializer, entry->seed));
+    if (!entry->storage->memory.device->described)
+      TDM_TRY(tdm_initialize_memory(store->context, &entry->storage->memory, &entry->spec,
+                                    entry->name, &entry->initializer, entry->seed));
     entry->stale = false;
     tdm_store_entry_rewritten(entry);
   }

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """No file includes a header from behind a wall: core <- devices <- graph <- layers, data on
-devices, checkpoint on graph and data, and net on core, below graph.
+devices, checkpoint on graph and data, and net on core, below the rooms that connect ranks.
 
 The build graph has the same walls (see BUILD beside this), but cannot see a header that another
 target happens to bring along. The first rule whose folder fits a file is the one that counts.
@@ -19,8 +19,10 @@ PUBLIC = "(checkpoint/checkpoint|core/core|devices/devices|%s|%s|data/data)" % (
 
 def room_rules(folder, rooms):
     """A rule for each room of folder, which stands on core, the folder and what rooms says."""
+    on_net = ROOMS["ROOMS_ON_NET"]
     return [("%s/%s/.*" % (folder, room),
-             "core/.*|%s/[^/]*|%s/(%s)/.*" % (folder, folder, "|".join([room] + below)))
+             "core/.*|%s/[^/]*|%s/(%s)/.*%s" % (folder, folder, "|".join([room] + below),
+                                               "|net/.*" if room in on_net else ""))
             for room, below in rooms.items()]
 
 

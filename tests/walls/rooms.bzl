@@ -10,14 +10,28 @@ DEVICE_ROOMS = {
     "staging": ["context", "contract", "topology"],
     "links": ["context", "contract", "staging", "topology"],
     "tensors": ["context", "contract", "staging"],
-    "creation": ["context", "contract", "links", "machine", "staging", "topology"],
+    "absent": ["context", "contract"],
+    "network": ["contract"],
+    "creation": [
+        "absent",
+        "context",
+        "contract",
+        "links",
+        "machine",
+        "network",
+        "staging",
+        "topology",
+    ],
     "host": ["context", "contract", "topology"],
     "cpu": ["context", "contract", "host", "topology"],
     "sim": ["context", "contract", "host", "staging", "topology"],
     "cuda": ["context", "contract", "staging", "topology"],
-    "described": ["context", "contract", "machine"],
+    "described": ["absent", "context", "contract", "machine"],
     "kinds": ["contract", "cpu", "cuda", "described", "sim"],
 }
+
+# Those of them that stand on net/ too.
+ROOMS_ON_NET = ["creation", "network"]
 
 # From the ground up, each on those before it.
 GRAPH_ROOMS = [

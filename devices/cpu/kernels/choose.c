@@ -67,7 +67,17 @@ tdm_status tdm_cpu_each_kernel_of(const char *isa, tdm_kernel_visitor visit, voi
   return TDM_OK;
 }
 
-tdm_status tdm_cpu_each_kernel(tdm_kernel_visitor visit, void *user) {
+/* What the environment asks for; NULL: the best one. */
+static const char *asked_for(void) {
   const char *isa = getenv("TANDEM_CPU_ISA");
-  return tdm_cpu_each_kernel_of(isa && isa[0] != '\0' ? isa : NULL, visit, user);
+  return isa && isa[0] != '\0' ? isa : NULL;
+}
+
+tdm_status tdm_cpu_each_kernel(tdm_kernel_visitor visit, void *user) {
+  return tdm_cpu_each_kernel_of(asked_for(), visit, user);
+}
+
+const char *tdm_cpu_instructions(void) {
+  const instruction_set *set = find(asked_for());
+  return set ? set->name : "none";
 }

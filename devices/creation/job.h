@@ -1,0 +1,19 @@
+/* A context that is one rank of a job of several. Invariant: all ranks have the same devices, in
+ * the same order: rank 0's, then rank 1's, and so on; those of other ranks execute nothing here. */
+#ifndef TANDEM_DEVICES_CREATION_JOB_H
+#define TANDEM_DEVICES_CREATION_JOB_H
+
+#include "devices/devices.h"
+
+struct tdm_endpoint;
+
+/* tdm_context_create for the rank of an endpoint (net/transport.h), which it takes over, on failure
+ * too. All ranks of the job call it. A job of one rank is a context as any other. */
+tdm_context *tdm_context_create_in_job(const tdm_context_options *options,
+                                       struct tdm_endpoint *endpoint);
+
+/* Tells the other ranks of this one's devices, which are all that the context has so far, and adds
+ * theirs. */
+tdm_status tdm_job_join_devices(tdm_context *context) TDM_WARN_UNUSED;
+
+#endif

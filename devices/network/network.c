@@ -1,0 +1,353 @@
+/* Messages and gathers over an endpoint. Invariant: see network.h; a lane has at most one message,
+ * of which at most one piece is out. */
+#include "devices/network/network.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/allocate.h"
+
+enum {
+  MESSAGE_CHANNEL = 1,
+  GATHER_CHANNEL = 2,
+  PIECE_BYTES = 4 << 20,
+  GATHER_PAUSE_NS = 50000,
+  TEXT_BYTES = 104, /* of a header of 128 */
+};
+static const uint64_t close_ns = 5000000000u;
+
+typedef struct network_call {
+  tdm_net_request request; /* first */
+  bool settled;            /* under the lock */
+} network_call;
+
+typedef struct message_header {
+  uint64_t plan;
+  uint64_t bytes;
+  uint32_t number;
+  uint32_t status; /* tdm_status; not OK: what follows means nothing, and no other piece does */
+  char text[TEXT_BYTES]; /* of that status */
+} message_header;
+
+/* What goes one way: of one queue. */
+typedef struct message_lane {
+  network_call call;
+  unsigned char *buffer; /* (capacity): a header and a piece */
+  size_t capacity;
+  size_t passed; /* bytes of the message that are over */
+  size_t piece;  /* bytes of it that are out */
+  bool out;
+} message_lane;
+
+struct tdm_network {
+  tdm_messenger messenger; /* first */
+  tdm_allocator allocator;
+  tdm_endpoint *endpoint;
+  pthread_mutex_t mutex; /* of the endpoint */
+  message_lane sending;
+  message_lane receiving;
+  network_call voting;
+  bool votes;    /* the vote is out */
+  float against; /* how many ranks' flights have failed; of this one, then of all */
+};
+
+/* ---- The endpoint ---------------------------------------------------------------------------- */
+
+/* Under the lock. */
+static tdm_status poll_locked(tdm_network *network) {
+  tdm_net_request *settled = NULL;
+  const tdm_status status = tdm_endpoint_poll(network->endpoint, &settled);
+  for (; settled; settled = settled->next)
+    ((network_call *)settled)->settled = true;
+  return status;
+}
+
+/* Has the call settled? Fails where it never will. */
+static tdm_status look_after(tdm_network *network, network_call *call, bool *out_settled) {
+  (void)pthread_mutex_lock(&network->mutex);
+  tdm_status status = TDM_OK;
+  if (!call->settled) status = poll_locked(network);
+  *out_settled = call->settled;
+  if (call->settled) {
+    status = call->request.status == TDM_OK
+                 ? TDM_OK
+                 : tdm_net_request_fail(network->endpoint, &call->request);
+  }
+  (void)pthread_mutex_unlock(&network->mutex);
+  return status;
+}
+
+static tdm_status post_send(tdm_network *network, network_call *call, uint32_t peer,
+                            uint32_t channel, const void *memory, size_t bytes) {
+  call->settled = false;
+  (void)pthread_mutex_lock(&network->mutex);
+  const tdm_status status =
+      tdm_endpoint_send(network->endpoint, &call->request, (int)peer, channel, memory, bytes);
+  (void)pthread_mutex_unlock(&network->mutex);
+  return status;
+}
+
+static tdm_status post_receive(tdm_network *network, network_call *call, uint32_t peer,
+                               uint32_t channel, void *memory, size_t bytes) {
+  call->settled = false;
+  (void)pthread_mutex_lock(&network->mutex);
+  const tdm_status status =
+      tdm_endpoint_receive(network->endpoint, &call->request, (int)peer, channel, memory, bytes);
+  (void)pthread_mutex_unlock(&network->mutex);
+  return status;
+}
+
+/* ---- Messages -------------------------------------------------------------------------------- */
+
+static size_t next_piece(const message_lane *lane, const tdm_message *message) {
+  const size_t left = message->bytes - lane->passed;
+  return left < PIECE_BYTES ? left : PIECE_BYTES;
+}
+
+/* Room for a header and a piece. */
+static tdm_status reserve(const tdm_network *network, message_lane *lane, size_t piece) {
+  const size_t wanted = sizeof(message_header) + piece;
+  if (lane->capacity >= wanted) return TDM_OK;
+  tdm_release(&network->allocator, lane->buffer, lane->capacity);
+  lane->capacity = 0;
+  lane->buffer = tdm_allocate(&network->allocator, wanted, "the network's buffers");
+  if (!lane->buffer) return TDM_OUT_OF_MEMORY;
+  lane->capacity = wanted;
+  return TDM_OK;
+}
+
+static void *memory_of(const tdm_message *message, const tdm_flight *flight) {
+  return (void *)(flight->bases[message->at.base] + message->at.offset);
+}
+
+static message_header header_of(const tdm_message *message, tdm_flight *flight, bool spoiled) {
+  message_header header = {
+      .plan = message->plan, .number = message->number, .bytes = message->bytes};
+  if (!spoiled) return header;
+  char text[TDM_MESSAGE_BYTES];
+  header.status = (uint32_t)tdm_flight_read_failure(flight, text);
+  (void)snprintf(header.text, sizeof(header.text), "%.*s", TEXT_BYTES - 1, text);
+  return header;
+}
+
+static tdm_status send_piece(tdm_network *network, const tdm_message *message, tdm_flight *flight,
+                             bool spoiled) {
+  message_lane *lane = &network->sending;
+  lane->piece = next_piece(lane, message);
+  const size_t piece = lane->piece;
+  TDM_TRY(reserve(network, lane, piece));
+  const size_t begin = lane->passed == 0 ? sizeof(message_header) : 0;
+  const bool untold = begin > 0 && spoiled;
+  if (begin > 0) {
+    const message_header header = header_of(message, flight, spoiled);
+    memcpy(lane->buffer, &header, sizeof(header));
+  }
+  if (untold) {
+    memset(lane->buffer + begin, 0, piece);
+    lane->piece = message->bytes; /* no other follows */
+  } else {
+    const unsigned char *from = memory_of(message, flight);
+    memcpy(lane->buffer + begin, from + lane->passed, piece);
+  }
+  TDM_TRY(
+      post_send(network, &lane->call, message->peer, MESSAGE_CHANNEL, lane->buffer, begin + piece));
+  lane->out = true;
+  return TDM_OK;
+}
+
+static tdm_status receive_piece(tdm_network *network, const tdm_message *message) {
+  message_lane *lane = &network->receiving;
+  lane->piece = next_piece(lane, message);
+  TDM_TRY(reserve(network, lane, lane->piece));
+  const size_t begin = lane->passed == 0 ? sizeof(message_header) : 0;
+  TDM_TRY(post_receive(network, &lane->call, message->peer, MESSAGE_CHANNEL, lane->buffer,
+                       begin + lane->piece));
+  lane->out = true;
+  return TDM_OK;
+}
+
+/* Is the first piece of the message that is expected, with what was made? */
+static tdm_status check_header(const tdm_network *network, const tdm_message *message) {
+  const message_lane *lane = &network->receiving;
+  message_header header;
+  memcpy(&header, lane->buffer, sizeof(header));
+  if (header.plan != message->plan || header.number != message->number ||
+      header.bytes != message->bytes) {
+    return tdm_fail(
+        TDM_INVALID_ARGUMENT,
+        "rank %u sent message %u (%llu bytes) of plan %016llx where message %u (%zu "
+        "bytes) of plan %016llx was expected: all ranks run the same, in the same order",
+        message->peer, header.number, (unsigned long long)header.bytes,
+        (unsigned long long)header.plan, message->number, message->bytes,
+        (unsigned long long)message->plan);
+  }
+  if (header.status == TDM_OK) return TDM_OK;
+  return tdm_fail((tdm_status)header.status, "rank %u: %.*s", message->peer, TEXT_BYTES - 1,
+                  header.text);
+}
+
+/* A piece has arrived. */
+static tdm_status take_piece(const tdm_network *network, const tdm_message *message,
+                             const tdm_flight *flight, bool spoiled) {
+  const message_lane *lane = &network->receiving;
+  const size_t begin = lane->passed == 0 ? sizeof(message_header) : 0;
+  if (begin > 0) TDM_TRY(check_header(network, message));
+  if (spoiled) return TDM_OK;
+  unsigned char *to = memory_of(message, flight);
+  memcpy(to + lane->passed, lane->buffer + begin, lane->piece);
+  return TDM_OK;
+}
+
+/* Ends the lane's message when status is a failure, or all of it has passed. */
+static tdm_status go_on(message_lane *lane, tdm_status status, size_t bytes, bool *out_ended) {
+  *out_ended = status != TDM_OK || (!lane->out && lane->passed == bytes);
+  if (!*out_ended) return TDM_OK;
+  lane->passed = 0;
+  lane->out = false;
+  return status;
+}
+
+/* ---- Votes ----------------------------------------------------------------------------------- */
+
+static tdm_status cast_vote(tdm_network *network, tdm_flight *flight) {
+  const bool failed = atomic_load_explicit(&flight->failed, memory_order_acquire) != 0 ||
+                      tdm_flight_close(flight) != TDM_OK;
+  network->against = failed ? 1.0f : 0.0f;
+  network->voting.settled = false;
+  (void)pthread_mutex_lock(&network->mutex);
+  const tdm_status status = tdm_endpoint_all_reduce(network->endpoint, &network->voting.request,
+                                                    TDM_FLOAT32, &network->against, 1);
+  (void)pthread_mutex_unlock(&network->mutex);
+  network->votes = status == TDM_OK;
+  return status;
+}
+
+static tdm_status advance_vote(tdm_network *network, tdm_flight *flight, bool *out_ended) {
+  tdm_status status = TDM_OK;
+  if (!network->votes) {
+    status = cast_vote(network, flight);
+    *out_ended = status != TDM_OK;
+    return status;
+  }
+  bool settled = false;
+  status = look_after(network, &network->voting, &settled);
+  *out_ended = settled || status != TDM_OK;
+  if (!*out_ended) return TDM_OK;
+  network->votes = false;
+  if (status != TDM_OK || network->against == 0) return status;
+  return tdm_fail(TDM_CANCELLED, "the step has failed on %.0f of %d ranks: none is updated",
+                  (double)network->against, network->endpoint->rank_count);
+}
+
+/* ---- Both ------------------------------------------------------------------------------------ */
+
+static tdm_status advance_message(tdm_messenger *messenger, const tdm_command *command,
+                                  tdm_flight *flight, bool spoiled, bool *out_ended) {
+  tdm_network *network = (tdm_network *)messenger;
+  if (command->kind == TDM_COMMAND_VOTE) return advance_vote(network, flight, out_ended);
+  const tdm_message *message = &command->message;
+  const bool sends = command->kind == TDM_COMMAND_SEND;
+  message_lane *lane = sends ? &network->sending : &network->receiving;
+  tdm_status status = TDM_OK;
+  if (lane->out) {
+    bool settled = false;
+    status = look_after(network, &lane->call, &settled);
+    if (!settled) return go_on(lane, status, message->bytes, out_ended);
+    if (status == TDM_OK && !sends) status = take_piece(network, message, flight, spoiled);
+    lane->passed += lane->piece;
+    lane->out = false;
+    if (status != TDM_OK || lane->passed == message->bytes)
+      return go_on(lane, status, message->bytes, out_ended);
+  }
+  status = sends ? send_piece(network, message, flight, spoiled) : receive_piece(network, message);
+  return go_on(lane, status, message->bytes, out_ended);
+}
+
+/* ---- Gathers --------------------------------------------------------------------------------- */
+
+static tdm_status await_all(tdm_network *network, network_call *calls, size_t count) {
+  tdm_status first = TDM_OK;
+  for (size_t i = 0; i < count; i++) {
+    for (;;) {
+      bool settled = false;
+      const tdm_status status = look_after(network, &calls[i], &settled);
+      if (first == TDM_OK) first = status;
+      if (settled || status != TDM_OK) break;
+      const struct timespec pause = {.tv_nsec = GATHER_PAUSE_NS};
+      (void)nanosleep(&pause, NULL);
+    }
+  }
+  return first;
+}
+
+static tdm_status exchange(tdm_network *network, const void *own, size_t bytes, void *all,
+                           network_call *calls) {
+  size_t posted = 0;
+  tdm_status status = TDM_OK;
+  for (int r = 0; r < network->endpoint->rank_count && status == TDM_OK; r++) {
+    unsigned char *at = (unsigned char *)all + (size_t)r * bytes;
+    if (r == network->endpoint->rank) {
+      memcpy(at, own, bytes);
+      continue;
+    }
+    status = post_receive(network, &calls[posted], (uint32_t)r, GATHER_CHANNEL, at, bytes);
+    if (status == TDM_OK) posted++;
+    if (status == TDM_OK)
+      status = post_send(network, &calls[posted], (uint32_t)r, GATHER_CHANNEL, own, bytes);
+    if (status == TDM_OK) posted++;
+  }
+  const tdm_status ended = await_all(network, calls, posted);
+  return status != TDM_OK ? status : ended;
+}
+
+tdm_status tdm_network_gather(tdm_network *network, const void *own, size_t bytes, void *all) {
+  const size_t call_bytes = 2 * (size_t)network->endpoint->rank_count * sizeof(network_call);
+  network_call *calls = tdm_allocate(&network->allocator, call_bytes, "a gather over ranks");
+  if (!calls) return TDM_OUT_OF_MEMORY;
+  const tdm_status status = exchange(network, own, bytes, all, calls);
+  tdm_release(&network->allocator, calls, call_bytes);
+  return status;
+}
+
+/* ---- Life ------------------------------------------------------------------------------------ */
+
+int tdm_network_rank(const tdm_network *network) {
+  return network->endpoint->rank;
+}
+
+int tdm_network_rank_count(const tdm_network *network) {
+  return network->endpoint->rank_count;
+}
+
+tdm_messenger *tdm_network_messenger(tdm_network *network) {
+  return &network->messenger;
+}
+
+tdm_status tdm_network_create(const tdm_allocator *allocator, tdm_endpoint *endpoint,
+                              tdm_network **out_network) {
+  *out_network = NULL;
+  tdm_network *network = tdm_allocate(allocator, sizeof(*network), "the network");
+  if (!network) {
+    tdm_endpoint_abandon(endpoint);
+    return TDM_OUT_OF_MEMORY;
+  }
+  network->messenger.advance = advance_message;
+  network->allocator = *allocator;
+  network->endpoint = endpoint;
+  (void)pthread_mutex_init(&network->mutex, NULL); /* glibc's cannot fail */
+  *out_network = network;
+  return TDM_OK;
+}
+
+void tdm_network_destroy(tdm_network *network) {
+  if (!network) return;
+  const tdm_status left = tdm_endpoint_close(network->endpoint, close_ns);
+  (void)left; /* it is gone either way */
+  (void)pthread_mutex_destroy(&network->mutex);
+  const tdm_allocator allocator = network->allocator;
+  tdm_release(&allocator, network->sending.buffer, network->sending.capacity);
+  tdm_release(&allocator, network->receiving.buffer, network->receiving.capacity);
+  tdm_release(&allocator, network, sizeof(*network));
+}

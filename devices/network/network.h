@@ -1,0 +1,31 @@
+/* A rank's side of a job of several ranks: its endpoint, the messages of its queues, and what ranks
+ * tell one another outside of plans. Invariant: the endpoint is called under one lock, and whoever
+ * polls it hands what has settled to whom it belongs.
+ *
+ * A message goes through a buffer of the network's, in pieces: the first has a header, by which the
+ * other end sees that it is the one it expects, and whether what should be in it was made. */
+#ifndef TANDEM_DEVICES_NETWORK_NETWORK_H
+#define TANDEM_DEVICES_NETWORK_NETWORK_H
+
+#include "devices/contract/device.h"
+#include "net/transport.h"
+
+typedef struct tdm_network tdm_network;
+
+/* Takes the endpoint over, on failure too. */
+tdm_status tdm_network_create(const tdm_allocator *allocator, tdm_endpoint *endpoint,
+                              tdm_network **out_network) TDM_WARN_UNUSED;
+/* Leaves the job: waits for the other ranks to do so, some seconds at most. NULL is legal. */
+void tdm_network_destroy(tdm_network *network);
+
+int tdm_network_rank(const tdm_network *network);
+int tdm_network_rank_count(const tdm_network *network);
+tdm_messenger *tdm_network_messenger(tdm_network *network);
+
+/* Every rank tells bytes, and gets what all have told, in their order, into all (rank_count,
+ * bytes). All ranks call it equally often, with as many bytes. Blocks; any thread, one at a time.
+ */
+tdm_status tdm_network_gather(tdm_network *network, const void *own, size_t bytes,
+                              void *all) TDM_WARN_UNUSED;
+
+#endif

@@ -154,6 +154,9 @@ tdm_status tdm_session_forecast(tdm_session *session, const tdm_forecast_options
   *out_forecast = NULL;
   TDM_TRY(check(session, options));
   TDM_TRY(tdm_context_check(session->context));
+  if (tdm_context_rank_count(session->context) > 1)
+    return tdm_fail(TDM_UNSUPPORTED, "a rank of a job knows its own steps, which say too little of "
+                                     "when those of others end");
   pthread_mutex_lock(&session->lock);
   const tdm_plan *plan = session->last_asked;
   const tdm_status status =

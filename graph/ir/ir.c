@@ -149,3 +149,8 @@ const void *tdm_ir_copy_bytes(tdm_graph *graph, const void *bytes, size_t count)
   if (copy) memcpy(copy, bytes, count);
   return copy;
 }
+
+bool tdm_ir_is_message(const tdm_graph *graph, const tdm_ir_node *node) {
+  return !node->operation && tdm_rank_of(graph, tdm_ir_value_at(graph, node->inputs[0])->device) !=
+                                 tdm_rank_of(graph, node->device);
+}

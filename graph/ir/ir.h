@@ -242,6 +242,12 @@ static inline tdm_ir_node *tdm_ir_node_at(const tdm_graph *graph, size_t index) 
 static inline bool tdm_ir_has_step(const tdm_ir_node *node) {
   return !node->joined && !(node->operation && node->operation->is_view);
 }
+/* The rank of the job that a device is of. */
+static inline int tdm_rank_of(const tdm_graph *graph, int16_t device) {
+  return tdm_context_device(graph->context, (size_t)device)->rank;
+}
+/* Is the node a transfer from one rank to another? Its index is the message's number. */
+bool tdm_ir_is_message(const tdm_graph *graph, const tdm_ir_node *node);
 /* Is input k there for the operation's rule `persist` alone? */
 static inline bool tdm_ir_is_persisted(const tdm_ir_node *node, uint32_t k) {
   return k < 32 && (node->operation->persist_inputs >> k & 1) != 0;

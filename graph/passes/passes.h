@@ -2,8 +2,8 @@
  * concrete graph; schedule, memory and verify work on its combinatorial side (schedule.h).
  *
  *   lower -> micro_batch -> data_parallel -> place -> sink_gather -> gradient ->
- *   common_subexpressions -> row_refresh -> collectives -> layout -> fuse -> transfer ->
- *   concat_in_place -> schedule -> memory -> verify -> emit
+ *   common_subexpressions -> row_refresh -> collectives -> layout -> fuse -> own_feeds ->
+ *   transfer -> concat_in_place -> schedule -> memory -> verify -> emit
  *
  * place stands before gradient (a backward node follows its forward node, and adjoints are summed
  * per device), and gives the nodes that gradient appends their devices as they are appended. */
@@ -154,9 +154,17 @@ tdm_status tdm_prepare_node(tdm_graph *graph, tdm_prepared_cache *cache,
 
 /* Inserts one transfer per (value, destination), after the value's producer; parameters read
  * elsewhere get derived copies and a refresh. Each delivery becomes a value with memory of its own
- * on cpu:0. */
+ * on cpu:0 of every rank: deliveries has room for delivery_count a rank, and is filled rank after
+ * rank. */
 tdm_status tdm_pass_transfer(tdm_graph *graph, tdm_collective collective, uint32_t *deliveries,
                              size_t delivery_count) TDM_WARN_UNUSED;
+
+/* ---- own_feeds ---- */
+
+/* Of a job of several ranks, each of which is fed the same: what a device reads of an input it
+ * reads of what its own rank was fed, so that no input crosses between ranks. Placed, before
+ * transfer. */
+tdm_status tdm_pass_own_feeds(tdm_graph *graph) TDM_WARN_UNUSED;
 
 /* ---- fuse ---- */
 
@@ -199,8 +207,9 @@ typedef struct tdm_lowered {
 } tdm_lowered;
 
 void tdm_lowered_deinit(tdm_lowered *lowered);
-/* Makes steps, accesses and storages. deliveries are EXTERNAL storage. */
-tdm_status tdm_lower_to_steps(const tdm_graph *graph, const uint32_t *deliveries,
+/* Makes the steps of one rank, their accesses and storages. deliveries, that rank's, are EXTERNAL
+ * storage. A message is a step on either end: one that reads, and one that writes. */
+tdm_status tdm_lower_to_steps(const tdm_graph *graph, int rank, const uint32_t *deliveries,
                               size_t delivery_count, uint32_t depth,
                               tdm_lowered *out_lowered) TDM_WARN_UNUSED;
 

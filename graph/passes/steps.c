@@ -1,6 +1,7 @@
-/* From nodes to the combinatorial side (schedule.h): one step a command, its queue and phase, which
- * storage it reads and writes. Views and joined concatenations make no step: a view is its root's
- * storage, or those parts of it that it shows; a joined part is a storage within its whole. */
+/* From nodes to the combinatorial side (schedule.h) of one rank: one step a command, its queue and
+ * phase, which storage it reads and writes. Views and joined concatenations make no step: a view is
+ * its root's storage, or those parts of it that it shows; a joined part is a storage within its
+ * whole. Of a message each rank has its own end. */
 #include <string.h>
 
 #include "devices/context/route.h"
@@ -11,6 +12,7 @@
 
 typedef struct steps_state {
   const tdm_graph *graph;
+  int rank; /* whose steps they are */
   tdm_lowered *out;
   uint32_t *queue_numbers; /* per queue of the context: its number here, NONE before it is used */
   uint32_t *arena_numbers; /* per device: its arena, NONE before it is used */
@@ -143,7 +145,22 @@ static tdm_status add_value_access(steps_state *state, uint32_t value, bool writ
   return add_part_accesses(schedule, storage, shown->offset, end, writes);
 }
 
-static tdm_queue *queue_of(const tdm_graph *graph, const tdm_ir_node *node) {
+/* Does the rank whose steps are made send what the node brings to another one? */
+static bool is_sent(const steps_state *state, const tdm_ir_node *node) {
+  return tdm_ir_is_message(state->graph, node) &&
+         tdm_rank_of(state->graph, tdm_ir_value_at(state->graph, node->inputs[0])->device) ==
+             state->rank;
+}
+
+static bool is_received(const steps_state *state, const tdm_ir_node *node) {
+  return tdm_ir_is_message(state->graph, node) &&
+         tdm_rank_of(state->graph, node->device) == state->rank;
+}
+
+static tdm_queue *queue_of(const steps_state *state, const tdm_ir_node *node) {
+  const tdm_graph *graph = state->graph;
+  if (is_sent(state, node))
+    return tdm_context_host_of(graph->context, state->rank)->queues[TDM_QUEUE_SEND];
   tdm_device *device = tdm_context_device(graph->context, (size_t)node->device);
   if (node->operation) return device->queues[TDM_QUEUE_COMPUTE];
   const uint32_t source = node->inputs[0];
@@ -170,6 +187,9 @@ static tdm_status number_queue(steps_state *state, tdm_queue *queue, uint32_t *o
 static tdm_status add_accesses(steps_state *state, const tdm_ir_node *node,
                                tdm_step_source *source) {
   const uint32_t *inputs = node->inputs;
+  source->workspace = NONE;
+  if (is_sent(state, node)) return add_value_access(state, inputs[0], false, false);
+  if (is_received(state, node)) return add_value_access(state, node->first_output, true, false);
   bool rewrites = false;
   for (uint32_t k = 0; k < node->output_count; k++)
     rewrites |= node->operation && node->operation->overwrites[k];
@@ -177,7 +197,6 @@ static tdm_status add_accesses(steps_state *state, const tdm_ir_node *node,
     if (inputs[k]) TDM_TRY(add_value_access(state, inputs[k], false, rewrites));
   for (uint32_t k = 0; k < node->output_count; k++)
     TDM_TRY(add_value_access(state, node->first_output + k, true, rewrites));
-  source->workspace = NONE;
   if (!node->prepared || node->prepared->answer.workspace_bytes == 0) return TDM_OK;
   const tdm_storage_plan workspace = {.kind = TDM_STORAGE_ARENA,
                                       .arena = arena_of(state, node->device),
@@ -190,7 +209,7 @@ static tdm_status add_accesses(steps_state *state, const tdm_ir_node *node,
 static tdm_status add_step(steps_state *state, const tdm_ir_node *node) {
   tdm_lowered *out = state->out;
   tdm_schedule *schedule = &out->schedule;
-  tdm_queue *queue = queue_of(state->graph, node);
+  tdm_queue *queue = queue_of(state, node);
   if (!queue) return tdm_fail(TDM_INTERNAL, "%s: a copy without a route", node->name);
   tdm_step step = {.phase = node->role == TDM_ROLE_UPDATE ? TDM_PHASE_UPDATE : TDM_PHASE_MAIN,
                    .refresh = node->role == TDM_ROLE_REFRESH,
@@ -225,7 +244,8 @@ static tdm_status add_steps(steps_state *state, const uint32_t *deliveries, size
     TDM_TRY(add_root(state, root, storage));
   }
   TDM_EACH_NODE(graph, node) {
-    if (tdm_ir_has_step(node)) TDM_TRY(add_step(state, node));
+    const bool here = tdm_rank_of(graph, node->device) == state->rank || is_sent(state, node);
+    if (here && tdm_ir_has_step(node)) TDM_TRY(add_step(state, node));
   }
   if (state->out->first_update == NONE) state->out->first_update = (uint32_t)schedule->step_count;
   schedule->two_phase =
@@ -247,14 +267,14 @@ static tdm_status fill_lowered(steps_state *state, const uint32_t *deliveries,
   return add_steps(state, deliveries, delivery_count);
 }
 
-tdm_status tdm_lower_to_steps(const tdm_graph *graph, const uint32_t *deliveries,
+tdm_status tdm_lower_to_steps(const tdm_graph *graph, int rank, const uint32_t *deliveries,
                               size_t delivery_count, uint32_t depth, tdm_lowered *out_lowered) {
   memset(out_lowered, 0, sizeof *out_lowered);
   tdm_schedule_init(&out_lowered->schedule, graph->allocator);
   out_lowered->schedule.depth = depth;
   const size_t queue_count = tdm_context_queue_count(graph->context);
   const size_t numbers = queue_count + tdm_device_count(graph->context);
-  steps_state state = {.graph = graph, .out = out_lowered};
+  steps_state state = {.graph = graph, .rank = rank, .out = out_lowered};
   state.queue_numbers = tdm_allocate(graph->allocator, numbers * sizeof(uint32_t), "plan");
   if (!state.queue_numbers) return TDM_OUT_OF_MEMORY;
   memset(state.queue_numbers, 0xff, numbers * sizeof(uint32_t));

@@ -326,31 +326,48 @@ static tdm_status read_copies(transfer_state *state, tdm_ir_node *node) {
   return TDM_OK;
 }
 
-/* May the run hand out the value's own memory? */
+/* May the run hand out the value's own memory, on that host? */
 static bool is_deliverable(const transfer_state *state, const uint32_t *deliveries, size_t before,
-                           uint32_t value) {
+                           uint32_t value, int16_t host) {
   const tdm_graph *graph = state->graph;
   const tdm_ir_value *is = tdm_ir_value_at(graph, value);
   const tdm_ir_value *root = tdm_ir_value_at(graph, is->root);
-  if (is->device != TDM_HOST_DEVICE || root->kind != TDM_VALUE_NODE) return false;
+  if (is->device != host || root->kind != TDM_VALUE_NODE) return false;
   if (is->bytes != root->bytes) return false; /* a part of it */
   for (size_t i = 0; i < before; i++)
     if (tdm_ir_value_at(graph, deliveries[i])->root == is->root) return false;
   return true;
 }
 
-static tdm_status deliver(transfer_state *state, uint32_t *deliveries, size_t count) {
+/* What one rank hands out, values becoming what it hands out of them. */
+static tdm_status deliver_on(transfer_state *state, int16_t host, uint32_t *deliveries,
+                             size_t count) {
   for (size_t i = 0; i < count; i++) {
     const uint32_t value = deliveries[i];
     uint32_t copy = value;
-    if (tdm_ir_value_at(state->graph, value)->device != TDM_HOST_DEVICE &&
-        value < state->value_count)
-      TDM_TRY(copy_to(state, value, TDM_HOST_DEVICE, false, &copy));
-    if (!is_deliverable(state, deliveries, i, copy)) {
-      const uint32_t from = value < state->value_count && state->pushed[value] ? value : copy;
-      TDM_TRY(append_copy(state, from, from, TDM_HOST_DEVICE, TDM_ROLE_BOUNDARY, 0, &copy));
+    if (tdm_ir_value_at(state->graph, value)->device != host && value < state->value_count)
+      TDM_TRY(copy_to(state, value, host, false, &copy));
+    if (!is_deliverable(state, deliveries, i, copy, host)) {
+      const bool pushed =
+          host == TDM_HOST_DEVICE && value < state->value_count && state->pushed[value];
+      const uint32_t from = pushed ? value : copy;
+      TDM_TRY(append_copy(state, from, from, host, TDM_ROLE_BOUNDARY, 0, &copy));
     }
     deliveries[i] = copy;
+  }
+  return TDM_OK;
+}
+
+/* Every rank hands out all that is delivered. */
+static tdm_status deliver(transfer_state *state, uint32_t *deliveries, size_t count) {
+  tdm_context *context = state->graph->context;
+  const int rank_count = tdm_context_rank_count(context);
+  for (int rank = 1; rank < rank_count; rank++)
+    memcpy(deliveries + (size_t)rank * count, deliveries, count * sizeof *deliveries);
+  for (int rank = 0; rank < rank_count; rank++) {
+    const tdm_device *host = tdm_context_host_of(context, rank);
+    TDM_TRY(
+        deliver_on(state, (int16_t)host->context_index, deliveries + (size_t)rank * count, count));
   }
   return TDM_OK;
 }

@@ -61,7 +61,9 @@ static tdm_status find_early(emit_state *state) {
     const tdm_step *step = &schedule->steps[i];
     const tdm_ir_node *node =
         tdm_ir_node_at(&state->plan->graph, state->plan->lowered.sources[i].node);
-    over[step->queue] |= node->operation || !is_own(state, step);
+    /* Messages keep their order, which is that of other ranks too. */
+    over[step->queue] |=
+        node->operation || tdm_ir_is_message(&state->plan->graph, node) || !is_own(state, step);
     state->early[i] = !over[step->queue];
   }
   return TDM_OK;
@@ -225,6 +227,26 @@ static void emit_copy(const emit_state *state, const tdm_ir_node *node, tdm_comm
                              .bytes = to->bytes};
 }
 
+/* This rank's end of a message. */
+static void emit_message(const emit_state *state, const tdm_ir_node *node, tdm_command *command) {
+  tdm_plan *plan = state->plan;
+  const tdm_graph *graph = &plan->graph;
+  const int from = tdm_rank_of(graph, tdm_ir_value_at(graph, node->inputs[0])->device);
+  const int to = tdm_rank_of(graph, node->device);
+  const bool sends = from == tdm_context_rank(graph->context);
+  const uint64_t bytes = tdm_ir_value_at(graph, node->first_output)->bytes;
+  command->kind = sends ? TDM_COMMAND_SEND : TDM_COMMAND_RECEIVE;
+  command->message =
+      (tdm_message){.plan = plan->digest,
+                    .number = node->index,
+                    .peer = (uint32_t)(sends ? to : from),
+                    .at = operand_for(state, sends ? node->inputs[0] : node->first_output),
+                    .bytes = bytes};
+  if (node->condition && !tdm_plan_is_usual(plan, node)) return;
+  *(sends ? &plan->network.sent_messages : &plan->network.received_messages) += 1;
+  *(sends ? &plan->network.sent_bytes : &plan->network.received_bytes) += bytes;
+}
+
 static void emit_waits(emit_state *state, size_t index, tdm_program *program) {
   const tdm_step *step = &state->schedule->steps[index];
   for (uint32_t k = 0; k < step->wait_count; k++) {
@@ -241,6 +263,7 @@ static void emit_waits(emit_state *state, size_t index, tdm_program *program) {
 
 static tdm_status emit_step(emit_state *state, size_t index) {
   tdm_plan *plan = state->plan;
+  const int own = tdm_context_rank(plan->graph.context);
   const tdm_step_source *source = &plan->lowered.sources[index];
   const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, source->node);
   tdm_program *program = &plan->programs[*slot_of(state, (uint32_t)index)];
@@ -250,15 +273,53 @@ static tdm_status emit_step(emit_state *state, size_t index) {
   command->name = node->name;
   command->signals = state->waited[index];
   command->condition = node->condition;
-  TDM_TRY(emit_dependencies(state, node, command));
+  const bool received = !node->operation && tdm_rank_of(&plan->graph, node->device) == own &&
+                        tdm_ir_is_message(&plan->graph, node);
+  if (!received) TDM_TRY(emit_dependencies(state, node, command));
   for (uint32_t k = 0; k < node->output_count; k++)
     state->step_of[node->first_output + k] = (uint32_t)index;
   if (!node->operation) {
-    emit_copy(state, node, command);
+    (tdm_ir_is_message(&plan->graph, node) ? emit_message : emit_copy)(state, node, command);
     return TDM_OK;
   }
   program->splits |= node->prepared->answer.splits;
   return emit_execute(state, node, source, command);
+}
+
+/* ---- The ranks' vote ---- */
+
+/* Which program of the main phase ends with the vote: one of the network's. NONE: there is none. */
+static uint32_t voting_program(const tdm_plan *plan) {
+  for (uint32_t p = plan->early_program_count; p < plan->main_program_count; p++)
+    if (plan->programs[p].queue->role >= TDM_QUEUE_OWN_ROLES) return p;
+  return NONE;
+}
+
+/* Ends the main phase of a plan with updates: when all of this rank's programs have passed, it says
+ * whether anything has failed, and goes on only if nothing has on any rank. */
+static tdm_status emit_vote(emit_state *state) {
+  tdm_plan *plan = state->plan;
+  if (tdm_context_rank_count(plan->graph.context) == 1 || !plan->writes_persistent) return TDM_OK;
+  const uint32_t voting = voting_program(plan);
+  if (voting == NONE)
+    return tdm_fail(TDM_INTERNAL, "a rank that exchanges nothing cannot know of the others");
+  tdm_program *program = &plan->programs[voting];
+  const uint32_t count = program->count;
+  tdm_command *commands = take(plan, (count + plan->main_program_count) * sizeof *commands);
+  if (!commands) return TDM_OUT_OF_MEMORY;
+  memcpy(commands, program->commands, count * sizeof *commands);
+  program->commands = commands;
+  const uint32_t id = plan->command_count++;
+  for (uint32_t p = 0; p < plan->main_program_count; p++) {
+    if (p == voting) continue;
+    commands[program->count++] =
+        (tdm_command){.kind = TDM_COMMAND_WAIT,
+                      .id = id,
+                      .wait = {.program = p, .position = plan->programs[p].count - 1}};
+  }
+  commands[program->count++] =
+      (tdm_command){.kind = TDM_COMMAND_VOTE, .id = id, .name = "the ranks' vote"};
+  return TDM_OK;
 }
 
 static tdm_status find_arena_devices(tdm_plan *plan) {
@@ -288,6 +349,8 @@ static tdm_status emit_all(emit_state *state) {
   find_operands(state);
   for (size_t i = 0; i < state->schedule->step_count; i++)
     TDM_TRY(emit_step(state, i));
+  state->plan->command_count = (uint32_t)state->schedule->step_count;
+  TDM_TRY(emit_vote(state));
   return find_arena_devices(state->plan);
 }
 

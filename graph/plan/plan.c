@@ -93,6 +93,12 @@ static void mark_updated(tdm_plan *plan) {
   }
 }
 
+/* Room for so many of each rank. */
+static uint32_t *take_deliveries(tdm_plan *plan, size_t count) {
+  const size_t ranks = (size_t)tdm_context_rank_count(plan->graph.context);
+  return tdm_region_take(&plan->region, (ranks * count + 1) * sizeof(uint32_t), "plan");
+}
+
 /* Puts what is observed behind the targets, in plan order: replica after replica. */
 static tdm_status deliver_observed(tdm_plan *plan) {
   const tdm_graph *graph = &plan->graph;
@@ -101,8 +107,7 @@ static tdm_status deliver_observed(tdm_plan *plan) {
     count += node->operation == &tdm_operation_observe;
   }
   if (count == 0) return TDM_OK;
-  uint32_t *deliveries =
-      tdm_region_take(&plan->region, (plan->target_count + count) * sizeof(uint32_t), "plan");
+  uint32_t *deliveries = take_deliveries(plan, plan->target_count + count);
   plan->observed = tdm_region_take(&plan->region, count * sizeof(uint32_t), "plan");
   if (!deliveries || !plan->observed) return TDM_OUT_OF_MEMORY;
   memcpy(deliveries, plan->deliveries, plan->target_count * sizeof(uint32_t));
@@ -156,9 +161,15 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
   if (!request->unfused)
     TDM_TRY(tdm_pass_fuse(graph, request->cache, plan->deliveries, plan->delivery_count));
   report(request, "fuse", plan);
+  TDM_TRY(tdm_pass_own_feeds(graph));
+  report(request, "own_feeds", plan);
   TDM_TRY(tdm_pass_transfer(graph, request->collective, plan->deliveries, plan->delivery_count));
+  plan->all_deliveries = plan->deliveries;
+  plan->deliveries += (size_t)tdm_context_rank(graph->context) * plan->delivery_count;
   report(request, "transfer", plan);
-  TDM_TRY(tdm_pass_concat_in_place(graph, plan->deliveries, plan->delivery_count));
+  TDM_TRY(tdm_pass_concat_in_place(graph, plan->all_deliveries,
+                                   (size_t)tdm_context_rank_count(graph->context) *
+                                       plan->delivery_count));
   report(request, "concat_in_place", plan);
   TDM_TRY(tdm_plan_note_refreshes(plan));
   tdm_plan_count_transfers(plan);
@@ -168,14 +179,18 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
 
 /* Passes on the combinatorial side. */
 static tdm_status arrange(tdm_plan *plan, const tdm_plan_request *request) {
-  TDM_TRY(tdm_lower_to_steps(&plan->graph, plan->deliveries, plan->delivery_count, request->depth,
-                             &plan->lowered));
+  const int rank = tdm_context_rank(plan->graph.context);
+  TDM_TRY(tdm_lower_to_steps(&plan->graph, rank, plan->deliveries, plan->delivery_count,
+                             request->depth, &plan->lowered));
   plan->chained = plan->lowered.schedule.two_phase && request->depth > 1;
   TDM_TRY(tdm_pass_schedule(&plan->lowered.schedule));
   report(request, "schedule", plan);
   TDM_TRY(tdm_pass_memory(&plan->lowered.schedule));
   report(request, "memory", plan);
   TDM_TRY(tdm_pass_verify(&plan->lowered.schedule));
+  plan->agreed = tdm_context_rank_count(plan->graph.context) == 1;
+  if (!plan->agreed) TDM_TRY(tdm_plan_digest(plan, request));
+  if (!plan->agreed) TDM_TRY(tdm_plan_verify_ranks(plan));
   report(request, "verify", plan);
   TDM_TRY(tdm_pass_emit(plan));
   TDM_TRY(tdm_plan_count_touched(plan));
@@ -201,8 +216,7 @@ static tdm_status make(tdm_plan *plan, const tdm_plan_request *request) {
   plan->training = request->training != NULL;
   plan->tuning = request->tuning;
   plan->micro_asked = request->batching.count;
-  plan->deliveries =
-      tdm_region_take(&plan->region, (plan->delivery_count + 1) * sizeof(uint32_t), "plan");
+  plan->deliveries = take_deliveries(plan, plan->delivery_count);
   if (!plan->deliveries) return TDM_OUT_OF_MEMORY;
   TDM_TRY(rewrite_graph(plan, request));
   mark_updated(plan);

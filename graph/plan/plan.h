@@ -41,6 +41,14 @@ typedef struct tdm_condition_traffic {
   uint64_t bytes;
 } tdm_condition_traffic;
 
+/* What crosses between one rank and the others. */
+typedef struct tdm_network_traffic {
+  uint64_t sent_messages;
+  uint64_t sent_bytes;
+  uint64_t received_messages;
+  uint64_t received_bytes;
+} tdm_network_traffic;
+
 typedef struct tdm_plan {
   struct tdm_plan *newer; /* in the session's list, by latest use */
   struct tdm_plan *older;
@@ -54,11 +62,19 @@ typedef struct tdm_plan {
   uint32_t program_count;
   uint32_t early_program_count; /* fewer: what a run may submit under the run ahead of it */
   uint32_t main_program_count;  /* all of them unless two_phase */
+  uint32_t command_count;       /* ids of commands: one a step, and the ranks' vote */
+  uint64_t digest;              /* of several ranks: of the graph, the same on all */
+  const char *head;             /* the same: what the plan as a whole goes by */
+  bool agreed;                  /* all ranks have the same plan; true where there is one */
+  tdm_network_traffic network;  /* what this rank sends and receives in a run */
   tdm_base_layout layout;
   tdm_device **arena_devices; /* per arena */
   tdm_device *partner;   /* the discrete device that host memory of the plan lies near; or NULL */
   _Atomic bool unpinned; /* staging was refused: what should be pinned is pageable */
-  uint32_t *deliveries;  /* values: the targets, then what is observed */
+  /* Values that this rank delivers: the targets, then what is observed; until the pass `transfer`
+   * the graph's, of all ranks alike. */
+  uint32_t *deliveries;
+  uint32_t *all_deliveries; /* (rank_count, delivery_count) */
   size_t delivery_count;
   struct tdm_micro_tuning *tuning; /* runs tell it what they took; NULL: none */
   size_t micro_asked;              /* parts that the batch was to be cut into */
@@ -110,6 +126,7 @@ typedef struct tdm_plan_request {
   tdm_micro_batching batching;
   struct tdm_micro_tuning *tuning; /* that chose their number; NULL: it is given */
   uint64_t seed;
+  bool deterministic;
   /* Called after each pass with its name; may be NULL. */
   void (*after_pass)(void *user, const char *pass, const struct tdm_plan *plan);
   void *user;
@@ -121,6 +138,16 @@ void tdm_plan_destroy(tdm_plan *plan);
 
 /* Makes the programs of a scheduled, placed graph: the last pass. */
 tdm_status tdm_pass_emit(tdm_plan *plan) TDM_WARN_UNUSED;
+
+/* ---- In a job of several ranks ---- */
+
+/* Fills plan->digest; the graph has been through its passes (plan_agree.c). */
+tdm_status tdm_plan_digest(tdm_plan *plan, const tdm_plan_request *request) TDM_WARN_UNUSED;
+/* Compares the plan with that of every other rank, all of which call it, before its first run.
+ * INVALID_ARGUMENT, naming what differs first and what it is on both ranks. */
+tdm_status tdm_plan_agree(tdm_plan *plan) TDM_WARN_UNUSED;
+/* Proves that the programs of all ranks fit one another (verify_ranks.h). */
+tdm_status tdm_plan_verify_ranks(const tdm_plan *plan) TDM_WARN_UNUSED;
 
 /* ---- Its transfers (plan_transfers.c) ---- */
 
@@ -135,6 +162,8 @@ tdm_host_memory tdm_plan_host_memory(const tdm_plan *plan, const tdm_ir_node *no
 const char *tdm_host_memory_name(tdm_host_memory memory); /* "pinned"; of NONE "host memory" */
 /* What the link of a transfer node costs, and whether that is modelled or calibrated. */
 void tdm_plan_link(const tdm_plan *plan, const tdm_ir_node *node, tdm_link_estimate *out_link);
+/* Does a run that finds one update behind it do what the node does? */
+bool tdm_plan_is_usual(const tdm_plan *plan, const tdm_ir_node *node);
 /* Predicted time of a transfer node in ns, by its link. */
 double tdm_plan_predict_ns(const tdm_plan *plan, const tdm_ir_node *node);
 /* All under the store's lock. Decides what a run has to refresh, filling conditions

@@ -26,8 +26,7 @@ static void count_one(tdm_traffic *traffic, tdm_node_role role, uint64_t bytes) 
   }
 }
 
-/* Does a run that finds one update behind it do it? */
-static bool is_usual(const tdm_plan *plan, const tdm_ir_node *node) {
+bool tdm_plan_is_usual(const tdm_plan *plan, const tdm_ir_node *node) {
   const uint32_t derived_count = (uint32_t)plan->graph.deriveds.count;
   if (!node->condition) return true;
   if (node->condition <= derived_count) return plan->refreshes[node->condition - 1].ages == 0;
@@ -43,9 +42,11 @@ void tdm_plan_count_transfers(tdm_plan *plan) {
     const tdm_device *from = device_of(plan, source_of(plan, node)->device);
     const tdm_device *to = device_of(plan, node->device);
     if (from == to) continue;
-    if (is_usual(plan, node))
+    if (tdm_plan_is_usual(plan, node))
       count_one(&plan->traffic, node->role, tdm_ir_value_at(graph, node->first_output)->bytes);
-    if (plan->partner || from->host_addressable == to->host_addressable) continue;
+    if (plan->partner || from->host_addressable == to->host_addressable ||
+        from->rank != tdm_context_rank(graph->context))
+      continue;
     plan->partner = tdm_context_device(graph->context, from->host_addressable
                                                            ? (size_t)node->device
                                                            : (size_t)source_of(plan, node)->device);
@@ -78,6 +79,7 @@ const char *tdm_host_memory_name(tdm_host_memory memory) {
 
 tdm_status tdm_plan_refuse_pageable(const tdm_plan *plan) {
   TDM_EACH_NODE(&plan->graph, node) {
+    if (tdm_rank_of(&plan->graph, node->device) != tdm_context_rank(plan->graph.context)) continue;
     if (!node->operation && tdm_plan_host_memory(plan, node) == TDM_HOST_PAGEABLE)
       return tdm_fail(TDM_UNAVAILABLE, "strict: the transfer of %s goes through pageable memory",
                       node->name);

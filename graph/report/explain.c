@@ -11,7 +11,7 @@ const char *tdm_explain_device(const tdm_plan *plan, int16_t device) {
 }
 
 const char *tdm_explain_role(tdm_queue_role role) {
-  static const char *const names[] = {"compute", "upload", "download", "peer"};
+  static const char *const names[] = {"compute", "upload", "download", "peer", "send", "receive"};
   return names[role];
 }
 
@@ -42,8 +42,9 @@ const char *tdm_explain_collective(const tdm_ir_node *node) {
 const char *tdm_explain_route(const tdm_plan *plan, const tdm_ir_node *node) {
   const tdm_graph *graph = &plan->graph;
   const int16_t from = tdm_ir_value_at(graph, node->inputs[0])->device;
-  if (node->hop > 0) return "staged";
+  if (node->hop > 0 && !tdm_ir_is_message(graph, node)) return "staged";
   if (from == node->device) return "same device";
+  if (tdm_ir_is_message(graph, node)) return "between ranks";
   const bool peers = tdm_device_same_kind(tdm_context_device(graph->context, (size_t)from),
                                           tdm_context_device(graph->context, (size_t)node->device));
   return peers ? "peer" : "direct";

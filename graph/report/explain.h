@@ -15,7 +15,7 @@ const char *tdm_explain_action(const tdm_ir_node *node);
 const char *tdm_explain_members(const tdm_ir_node *node, char *text);
 /* "at home" or "in a chain" of what makes a sum over devices; NULL: of nothing else. */
 const char *tdm_explain_collective(const tdm_ir_node *node);
-/* "direct", "peer", "staged" or "same device". */
+/* "direct", "peer", "staged", "between ranks" or "same device". */
 const char *tdm_explain_route(const tdm_plan *plan, const tdm_ir_node *node);
 /* "embedding -> rnn": what made the value and who asked first. */
 const char *tdm_explain_cause(const tdm_plan *plan, const tdm_ir_node *node, char *text);

@@ -43,6 +43,11 @@ static void print_head(const tdm_plan *plan, FILE *out) {
   print_count("edges", plan->traffic.edge_transfers, plan->traffic.edge_bytes, out);
   print_count("boundary", plan->traffic.boundary_transfers, plan->traffic.boundary_bytes, out);
   print_count("refresh", plan->traffic.refresh_transfers, plan->traffic.refresh_bytes, out);
+  if (tdm_context_rank_count(plan->graph.context) > 1) {
+    const tdm_network_traffic *network = &plan->network;
+    print_count("sent", network->sent_messages, network->sent_bytes, out);
+    print_count("received", network->received_messages, network->received_bytes, out);
+  }
   if (plan->common.nodes > 0) {
     fprintf(out, "  %-9s %llu node%s not computed again, ", "common",
             (unsigned long long)plan->common.nodes, plan->common.nodes == 1 ? "" : "s");

@@ -17,7 +17,7 @@ static void *take(run_block *block, size_t count, size_t bytes) {
 
 static tdm_status fill(run_block *block, tdm_plan *plan) {
   tdm_run_state *run = &block->run;
-  const size_t steps = plan->lowered.schedule.step_count;
+  const size_t steps = plan->command_count;
   tdm_flight *flight = &run->flight;
   run->submissions = take(block, plan->program_count, sizeof *run->submissions);
   run->conditions = take(block, plan->condition_count, 1);
@@ -84,7 +84,7 @@ static void begin_anew(tdm_run_state *run) {
     memcpy(&run->scalars[g].learning_rate, &bits, sizeof bits);
     run->scalars[g].seed = seed;
   }
-  tdm_flight_reset(&run->flight, (uint32_t)run->plan->lowered.schedule.step_count);
+  tdm_flight_reset(&run->flight, run->plan->command_count);
 }
 
 /* An input of the plan's graph tells which of the described graph's it is. */
@@ -102,6 +102,7 @@ static tdm_status open_locked(tdm_session *session, const tdm_run_request *reque
                               tdm_run_state **out_run) {
   tdm_plan *plan;
   TDM_TRY(tdm_session_find_plan(session, request, &plan));
+  if (TDM_UNLIKELY(!plan->agreed)) TDM_TRY(tdm_plan_agree(plan));
   tdm_run_state *run = plan->idle_runs;
   if (run)
     plan->idle_runs = run->next;

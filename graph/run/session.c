@@ -78,6 +78,17 @@ static tdm_status check_groups(const tdm_session_options *options) {
   return TDM_OK;
 }
 
+/* Ranks start their runs in one order, and plan alike. */
+static tdm_status check_job(const tdm_session_options *options) {
+  if (options->depth > 1)
+    return tdm_fail(TDM_UNSUPPORTED,
+                    "session options: depth is %d, and in a job of several ranks it is 1",
+                    options->depth);
+  if (options->micro_batches != TDM_MICRO_BATCHES_AUTO) return TDM_OK;
+  return tdm_fail(TDM_UNSUPPORTED, "session options: micro-batches chosen by time would not be the "
+                                   "same on all ranks");
+}
+
 static tdm_status check_options(const tdm_graph *graph, const tdm_session_options *options) {
   if (options->struct_size != sizeof *options)
     return tdm_fail(TDM_INVALID_ARGUMENT, "session options: struct_size is %zu, expected %zu",
@@ -93,6 +104,7 @@ static tdm_status check_options(const tdm_graph *graph, const tdm_session_option
   if (options->micro_batches == TDM_MICRO_BATCHES_AUTO && options->deterministic)
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "session options: micro-batches chosen by time are not deterministic");
+  if (tdm_context_rank_count(graph->context) > 1) TDM_TRY(check_job(options));
   if (options->store && options->store->context != graph->context)
     return tdm_fail(TDM_INVALID_ARGUMENT, "session options: the store is of another context");
   return TDM_OK;

@@ -43,10 +43,16 @@ static tdm_status read_feeds(tdm_session *session, const tdm_run_request *reques
     TDM_TRY(check_feed(session, index, &request->feeds[i]));
     const tdm_tensor *tensor = request->feeds[i].tensor;
     session->fed[index] = &request->feeds[i];
+    /* A job's graph has its inputs where rank 0 is fed. */
+    const tdm_device *fed_on =
+        tdm_context_counterpart(session->context, tdm_tensor_owner(tensor), 0);
+    if (!fed_on)
+      return tdm_fail(TDM_UNSUPPORTED, "input %s was fed on %s, and rank 0 has no such device",
+                      request->feeds[i].name, tdm_tensor_owner(tensor)->name);
     session->feed_specs[index] =
         (tdm_feed_spec){.fed = true,
                         .pinned = tdm_memory_is_pinned(&tensor->storage->memory),
-                        .device = (int16_t)tdm_tensor_owner(tensor)->context_index,
+                        .device = (int16_t)fed_on->context_index,
                         .shape = tensor->shape};
   }
   return TDM_OK;
@@ -168,7 +174,8 @@ tdm_status tdm_session_plan_request(tdm_session *session, const tdm_run_request 
                                     .unmerged = session->unmerged,
                                     .collective = session->collective,
                                     .batching = session->batching,
-                                    .seed = atomic_load(&session->seed)};
+                                    .seed = atomic_load(&session->seed),
+                                    .deterministic = session->deterministic};
   return choose_count(session, out_key, out_request);
 }
 

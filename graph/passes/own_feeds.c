@@ -1,0 +1,83 @@
+/* Inputs in a job of several ranks. All ranks are fed the same, and the graph has an input where
+ * rank 0 is fed; whoever reads it, or a view of it, on another rank reads that rank's own instead.
+ * Invariant: nothing reads an input of another rank, but through kernels that work on it there. */
+#include "graph/ir/rewriter.h"
+#include "graph/passes/passes.h"
+
+typedef struct own_state {
+  tdm_graph *graph;
+  size_t value_count; /* before the pass */
+  size_t rank_count;
+  uint32_t *own; /* (value_count, rank_count): what stands for a value on a rank; 0: not known */
+} own_state;
+
+static tdm_status own_input(own_state *state, uint32_t value, const tdm_device *device,
+                            uint32_t *out_own) {
+  tdm_graph *graph = state->graph;
+  tdm_ir_value copy = *tdm_ir_value_at(graph, value);
+  copy.device = (int16_t)device->context_index;
+  copy.readers = 0;
+  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->inputs, 1));
+  *out_own = tdm_ir_add_value(graph, &copy);
+  if (!*out_own) return TDM_OUT_OF_MEMORY;
+  tdm_ir_value_at(graph, *out_own)->bytes = copy.bytes;
+  graph->inputs.items[graph->inputs.count++] = *out_own;
+  return TDM_OK;
+}
+
+/* What stands for a view of an input, or an input, on a rank; 0: the value is neither. */
+static tdm_status own_value(own_state *state, uint32_t value, int rank, tdm_ir_node *before,
+                            uint32_t *out_own) {
+  tdm_graph *graph = state->graph;
+  *out_own = 0;
+  if (value >= state->value_count) return TDM_OK;
+  uint32_t *own = &state->own[value * state->rank_count + (size_t)rank];
+  const tdm_ir_value *is = tdm_ir_value_at(graph, value);
+  const tdm_device *device = tdm_context_counterpart(
+      graph->context, tdm_context_device(graph->context, (size_t)is->device), rank);
+  if (*own == 0 && device && is->kind == TDM_VALUE_INPUT)
+    TDM_TRY(own_input(state, value, device, own));
+  const tdm_ir_node *view = tdm_producer(graph, value);
+  if (*own == 0 && device && view && view->operation && view->operation->is_view &&
+      view->input_count == 1) {
+    uint32_t source;
+    TDM_TRY(own_value(state, view->inputs[0], rank, before, &source));
+    if (source) {
+      tdm_ir_node like = *view;
+      like.device = (int16_t)device->context_index;
+      tdm_ir_node *made;
+      TDM_TRY(tdm_insert_like(graph, before, &like, &source, &made));
+      *own = made->first_output + (value - view->first_output);
+    }
+  }
+  *out_own = *own;
+  return TDM_OK;
+}
+
+static tdm_status read_own(own_state *state) {
+  tdm_graph *graph = state->graph;
+  TDM_EACH_NODE(graph, node) {
+    const int rank = tdm_rank_of(graph, node->device);
+    for (uint32_t k = 0; k < node->input_count; k++) {
+      const uint32_t input = node->inputs[k];
+      if (!input || tdm_rank_of(graph, tdm_ir_value_at(graph, input)->device) == rank) continue;
+      uint32_t own;
+      TDM_TRY(own_value(state, input, rank, node, &own));
+      if (own) tdm_set_input(graph, node, k, own);
+    }
+  }
+  return TDM_OK;
+}
+
+tdm_status tdm_pass_own_feeds(tdm_graph *graph) {
+  own_state state = {.graph = graph,
+                     .value_count = graph->values.count,
+                     .rank_count = (size_t)tdm_context_rank_count(graph->context)};
+  if (state.rank_count == 1) return TDM_OK;
+  const size_t bytes = state.value_count * state.rank_count * sizeof *state.own;
+  state.own = tdm_allocate(graph->allocator, bytes, "inputs of ranks");
+  if (!state.own) return TDM_OUT_OF_MEMORY;
+  const tdm_status status = read_own(&state);
+  tdm_release(graph->allocator, state.own, bytes);
+  return status;
+}

@@ -1,0 +1,63 @@
+/* The proof over all ranks of a job, on each of them. Invariant: what it looks at of other ranks is
+ * made from the same graph, by the same passes, as they make it themselves. */
+#include "graph/plan/plan.h"
+#include "graph/schedule/verify_ranks.h"
+
+/* The ends of messages among a rank's steps. */
+static const tdm_step_message *list_messages(const tdm_graph *graph, const tdm_lowered *lowered,
+                                             int rank, tdm_region *region) {
+  const size_t count = lowered->schedule.step_count;
+  tdm_step_message *messages =
+      tdm_region_take(region, (count + 1) * sizeof *messages, "messages of ranks");
+  for (size_t i = 0; messages && i < count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(graph, lowered->sources[i].node);
+    if (!tdm_ir_is_message(graph, node)) continue;
+    const int from = tdm_rank_of(graph, tdm_ir_value_at(graph, node->inputs[0])->device);
+    const int to = tdm_rank_of(graph, node->device);
+    messages[i] =
+        (tdm_step_message){.end = (uint8_t)(from == rank ? TDM_MESSAGE_SEND : TDM_MESSAGE_RECEIVE),
+                           .number = node->index,
+                           .peer = (uint32_t)(from == rank ? to : from),
+                           .bytes = tdm_ir_value_at(graph, node->first_output)->bytes};
+  }
+  return messages;
+}
+
+/* The steps and waits of another rank. */
+static tdm_status lower_rank(const tdm_plan *plan, int rank, tdm_lowered *lowered) {
+  const uint32_t *deliveries = plan->all_deliveries + (size_t)rank * plan->delivery_count;
+  TDM_TRY(tdm_lower_to_steps(&plan->graph, rank, deliveries, plan->delivery_count,
+                             plan->lowered.schedule.depth, lowered));
+  return tdm_pass_schedule(&lowered->schedule);
+}
+
+static tdm_status verify(const tdm_plan *plan, tdm_lowered *others, tdm_rank_steps *ranks,
+                         tdm_region *region) {
+  const tdm_context *context = plan->graph.context;
+  const int rank_count = tdm_context_rank_count(context);
+  for (int rank = 0; rank < rank_count; rank++) {
+    const tdm_lowered *lowered = &plan->lowered;
+    if (rank != tdm_context_rank(context)) {
+      TDM_TRY(lower_rank(plan, rank, &others[rank]));
+      lowered = &others[rank];
+    }
+    ranks[rank].schedule = &lowered->schedule;
+    ranks[rank].messages = list_messages(&plan->graph, lowered, rank, region);
+    if (!ranks[rank].messages) return TDM_OUT_OF_MEMORY;
+  }
+  return tdm_verify_ranks(plan->graph.allocator, ranks, (uint32_t)rank_count);
+}
+
+tdm_status tdm_plan_verify_ranks(const tdm_plan *plan) {
+  const size_t count = (size_t)tdm_context_rank_count(plan->graph.context);
+  tdm_region region;
+  tdm_region_init(&region, plan->graph.allocator);
+  tdm_lowered *others = tdm_region_take(&region, count * sizeof *others, "steps of ranks");
+  tdm_rank_steps *ranks = tdm_region_take(&region, count * sizeof *ranks, "steps of ranks");
+  tdm_status status = TDM_OUT_OF_MEMORY;
+  if (others && ranks) status = verify(plan, others, ranks, &region);
+  for (size_t r = 0; others && r < count; r++)
+    tdm_lowered_deinit(&others[r]);
+  tdm_region_deinit(&region);
+  return status;
+}

@@ -284,7 +284,9 @@ typedef struct tdm_pool_attributes {
 
 /* x F (..., normalized), [weight F (normalized)], [bias F (normalized)] -> y F like x, mean F
  * (...), inverse F (...): y = (x - mean) inverse weight + bias over the last `rank` dimensions,
- * inverse = 1 / sqrt(variance + epsilon) (Ba, Kiros, Hinton, "Layer normalization", 2016). */
+ * inverse = 1 / sqrt(variance + epsilon) (Ba, Kiros, Hinton, "Layer normalization", 2016). If
+ * `uncentered`, mean is 0, and the variance is that from 0 (Zhang, Sennrich, "Root mean square
+ * layer normalization", 2019). */
 #define TDM_OP_LAYER_NORM "layer_norm"
 /* d_y, x, mean, inverse, [weight] -> d_x. */
 #define TDM_OP_LAYER_NORM_GRADIENT "layer_norm_gradient"
@@ -292,7 +294,8 @@ typedef struct tdm_pool_attributes {
 #define TDM_OP_LAYER_NORM_PARAMETER_GRADIENT "layer_norm_parameter_gradient"
 typedef struct tdm_layer_norm_attributes {
   double epsilon;
-  int64_t rank; /* of what is normalized */
+  int64_t rank;       /* of what is normalized */
+  int64_t uncentered; /* 0 or 1 */
 } tdm_layer_norm_attributes;
 
 /* x F (n, channels, ...), running_mean F (channels), running_var F (channels), [weight F

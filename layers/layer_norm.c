@@ -1,6 +1,7 @@
-/* Layer normalization over the last dimensions (Ba, Kiros, Hinton, "Layer normalization", 2016).
- * Invariant: the gradients read x and the statistics that the forward node left, never y. */
-#include <string.h>
+/* Normalization over the last dimensions: layer normalization (Ba, Kiros, Hinton, "Layer
+ * normalization", 2016), and by the root mean square, which is the same around 0 and without a
+ * bias. Invariant: the gradients read x and the statistics that the forward node left, never y. */
+#include <float.h>
 
 #include "layers/common.h"
 #include "layers/layers.h"
@@ -103,41 +104,83 @@ static const tdm_operation layer_norm_operation = {
     .precision = TDM_PRECISION_FLOAT32,
 };
 
-TDM_RECORDS(layer_norm, {.operation = &layer_norm_operation, .functions = "tdm_layer_norm"},
+TDM_RECORDS(layer_norm,
+            {.operation = &layer_norm_operation, .functions = "tdm_layer_norm tdm_rms_norm"},
             {.operation = &layer_norm_gradient}, {.operation = &layer_norm_parameter_gradient});
 
-tdm_value tdm_layer_norm_with(tdm_graph *graph, const char *name, tdm_value x, int rank,
-                              const tdm_layer_norm_options *options) {
-  const tdm_value invalid = {0, 0};
-  tdm_layer_norm_options chosen;
-  if (!tdm_layer_options(graph, "layer_norm", name, options, sizeof chosen, &chosen) ||
-      !tdm_layer_accepts(graph, "layer_norm", name, x))
-    return invalid;
-  const tdm_shape shape = tdm_value_shape(graph, x);
-  bool fits = rank > 0 && rank <= shape.rank;
+/* ---- Public ---------------------------------------------------------------------------------- */
+
+/* Are the last `rank` dimensions of x there, and sizes? False with an error. */
+static bool has_sizes(tdm_graph *graph, const char *function, const char *name,
+                      const tdm_shape *shape, int rank) {
+  bool fits = rank > 0 && rank <= shape->rank;
   for (int i = 0; fits && i < rank; i++)
-    fits = tdm_dim_is_size(shape.dims[shape.rank - 1 - i]);
-  if (!fits) {
-    char text[TDM_SHAPE_TEXT];
-    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "layer_norm %s: the last %d dimensions of x must be sizes, x is %s",
-                          name ? name : "?", rank, tdm_shape_text(&shape, text, sizeof text));
-  }
+    fits = tdm_dim_is_size(shape->dims[shape->rank - 1 - i]);
+  if (fits) return true;
+  char text[TDM_SHAPE_TEXT];
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                 "%s %s: the last %d dimensions of x must be sizes, x is %s", function,
+                 name ? name : "?", rank, tdm_shape_text(shape, text, sizeof text));
+  return false;
+}
+
+/* Without weight: neither weight nor bias; x is a value of the graph. */
+static tdm_value append_norm(tdm_graph *graph, const char *function, const char *name, tdm_value x,
+                             bool has_weight, const tdm_layer_norm_attributes *attributes) {
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  const int rank = (int)attributes->rank;
+  if (!has_sizes(graph, function, name, &shape, rank)) return (tdm_value){0, 0};
   const tdm_shape normalized = normalized_shape(&shape, rank);
   const tdm_initializer ones = {TDM_INIT_CONSTANT, 1.0, 0.0, -1};
   const tdm_initializer zeros = {TDM_INIT_ZEROS, 0.0, 0.0, -1};
   tdm_value operands[3] = {x};
-  if (!chosen.without_affine) {
-    operands[WEIGHT] = tdm_layer_parameter(graph, name, ".weight", normalized, &ones);
+  if (has_weight) operands[WEIGHT] = tdm_layer_parameter(graph, name, ".weight", normalized, &ones);
+  if (has_weight && !attributes->uncentered)
     operands[BIAS] = tdm_layer_parameter(graph, name, ".bias", normalized, &zeros);
-  }
-  tdm_layer_norm_attributes attributes;
-  memset(&attributes, 0, sizeof attributes);
-  attributes.epsilon = chosen.epsilon != 0 ? chosen.epsilon : 1e-5;
-  attributes.rank = rank;
-  return tdm_append(graph, &layer_norm_operation, name, &attributes, operands, 3, NULL);
+  return tdm_append(graph, &layer_norm_operation, name, attributes, operands, 3, NULL);
+}
+
+tdm_value tdm_layer_norm_with(tdm_graph *graph, const char *name, tdm_value x, int rank,
+                              const tdm_layer_norm_options *options) {
+  tdm_layer_norm_options chosen;
+  if (!tdm_layer_options(graph, "layer_norm", name, options, sizeof chosen, &chosen) ||
+      !tdm_layer_accepts(graph, "layer_norm", name, x))
+    return (tdm_value){0, 0};
+  const tdm_layer_norm_attributes attributes = {
+      .epsilon = chosen.epsilon != 0 ? chosen.epsilon : 1e-5, .rank = rank};
+  return append_norm(graph, "layer_norm", name, x, !chosen.without_affine, &attributes);
 }
 
 tdm_value tdm_layer_norm(tdm_graph *graph, const char *name, tdm_value x, int rank) {
   return tdm_layer_norm_with(graph, name, x, rank, NULL);
+}
+
+/* The distance from 1 to the next larger number. */
+static double epsilon_of(tdm_dtype dtype) {
+  switch (dtype) {
+  case TDM_FLOAT64:
+    return DBL_EPSILON;
+  case TDM_FLOAT16:
+    return 0x1p-10;
+  case TDM_BFLOAT16:
+    return 0x1p-7;
+  default:
+    return FLT_EPSILON;
+  }
+}
+
+tdm_value tdm_rms_norm_with(tdm_graph *graph, const char *name, tdm_value x, int rank,
+                            const tdm_rms_norm_options *options) {
+  tdm_rms_norm_options chosen;
+  if (!tdm_layer_options(graph, "rms_norm", name, options, sizeof chosen, &chosen) ||
+      !tdm_layer_accepts(graph, "rms_norm", name, x))
+    return (tdm_value){0, 0};
+  const double epsilon =
+      chosen.epsilon != 0 ? chosen.epsilon : epsilon_of(tdm_value_dtype(graph, x));
+  const tdm_layer_norm_attributes attributes = {.epsilon = epsilon, .rank = rank, .uncentered = 1};
+  return append_norm(graph, "rms_norm", name, x, !chosen.without_affine, &attributes);
+}
+
+tdm_value tdm_rms_norm(tdm_graph *graph, const char *name, tdm_value x, int rank) {
+  return tdm_rms_norm_with(graph, name, x, rank, NULL);
 }

@@ -51,6 +51,18 @@ TDM_API tdm_value tdm_layer_norm(tdm_graph *graph, const char *name, tdm_value x
 TDM_API tdm_value tdm_layer_norm_with(tdm_graph *graph, const char *name, tdm_value x, int rank,
                                       const tdm_layer_norm_options *options);
 
+typedef struct tdm_rms_norm_options {
+  size_t struct_size;
+  double epsilon;      /* 0: the machine epsilon of x's dtype */
+  bool without_affine; /* no weight */
+} tdm_rms_norm_options;
+
+/* Divides by the root of the mean square over the last `rank` dimensions of x, which are sizes:
+ * x / sqrt(mean(x x) + epsilon) weight. name.weight (ones), of their shape. */
+TDM_API tdm_value tdm_rms_norm(tdm_graph *graph, const char *name, tdm_value x, int rank);
+TDM_API tdm_value tdm_rms_norm_with(tdm_graph *graph, const char *name, tdm_value x, int rank,
+                                    const tdm_rms_norm_options *options);
+
 /* ---- Images ---------------------------------------------------------------------------------- */
 /* No kernel, stride, padding or dilation is beyond 2^31 - 1.
  * 2d: x (n, channels, height, width), and options have a number for the height and one for the

@@ -224,6 +224,12 @@ static tdm_value call_norm(api *self, const char *name, tdm_value x) {
     const tdm_layer_norm_options options = {.struct_size = sizeof options,
                                             .epsilon = flags & 2 ? api_real(self) : 0,
                                             .without_affine = flags & 4};
+    if (flags & 8) {
+      const tdm_rms_norm_options of_root = {.struct_size = sizeof of_root,
+                                            .epsilon = options.epsilon,
+                                            .without_affine = options.without_affine};
+      return tdm_rms_norm_with(self->graph, name, x, api_dimension(self), &of_root);
+    }
     return tdm_layer_norm_with(self->graph, name, x, api_dimension(self), &options);
   }
   const tdm_batch_norm_options options = {.struct_size = sizeof options,

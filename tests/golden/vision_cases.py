@@ -45,6 +45,15 @@ def layer_norm(case, shape, rank, affine, epsilon):
     case.judge("y", case.module("layer", layer)(case.parameter("x", *shape)))
 
 
+def rms_norm(case, shape, rank, affine, epsilon=None):
+    """nn.RMSNorm, which Debian's PyTorch does not have yet, by its formula."""
+    options(case, "rms_norm", rank, affine, epsilon or 0)
+    x = case.parameter("x", *shape)
+    mean = x.pow(2).mean(tuple(range(-rank, 0)), keepdim=True)
+    y = x * torch.rsqrt(mean + (torch.finfo(case.dtype).eps if epsilon is None else epsilon))
+    case.judge("y", y * case.parameter("layer.weight", *shape[-rank:]) if affine else y)
+
+
 def convolution(case, dimensions, shape, out, kernel, stride, padding, dilation, groups, bias):
     options(
         case, "convolution", dimensions, out, *kernel, *stride, *padding, *dilation, groups, bias
@@ -240,6 +249,11 @@ def vision_cases():
             name = "layer_norm_%d_%s_%g" % (rank, "affine" if affine else "plain", epsilon)
             arguments = dict(shape=(2, 3, 5), rank=rank, affine=affine, epsilon=epsilon)
             cases[name] = (layer_norm, arguments)
+    for rank, affine in itertools.product((1, 2, 3), (False, True)):
+        for epsilon in (None, 1e-2):
+            name = "rms_norm_%d_%s_%s" % (rank, "affine" if affine else "plain", epsilon)
+            arguments = dict(shape=(2, 3, 5), rank=rank, affine=affine, epsilon=epsilon)
+            cases[name] = (rms_norm, arguments)
     convolution_cases(cases)
     pool_cases(cases)
     batch_norm_cases(cases)

@@ -37,6 +37,7 @@ CASE(no_linear, tdm_linear(graph, "it", none, 3))
 CASE(no_embedding, tdm_embedding(graph, "it", none, 3, 3))
 CASE(no_bag, tdm_embedding_bag(graph, "it", none, 3, 3, NULL))
 CASE(no_layer_norm, tdm_layer_norm(graph, "it", none, 1))
+CASE(no_rms_norm, tdm_rms_norm(graph, "it", none, 1))
 CASE(no_batch_norm, tdm_batch_norm(graph, "it", none))
 CASE(no_conv, tdm_conv2d(graph, "it", none, 3, 3, 3, NULL))
 CASE(no_pool, tdm_max_pool2d(graph, "it", none, 2, 2, NULL))
@@ -82,6 +83,7 @@ static const bad_case values_of_no_graph[] = {
     {"embedding", "", no_embedding},
     {"embedding_bag", "", no_bag},
     {"layer_norm", "", no_layer_norm},
+    {"rms_norm", "", no_rms_norm},
     {"batch_norm", "", no_batch_norm},
     {"conv", "", no_conv},
     {"pool", "", no_pool},
@@ -124,6 +126,7 @@ CASE(embedding_unsized,
      tdm_embedding_with(graph, "it", ids, 3, 3, &(tdm_embedding_options){.sparse = true}))
 CASE(bag_unsized,
      tdm_embedding_bag(graph, "it", ids, 3, 3, &(tdm_embedding_bag_options){.mode = TDM_BAG_SUM}))
+CASE(rms_norm_unsized, tdm_rms_norm_with(graph, "it", x, 1, &(tdm_rms_norm_options){.epsilon = 1}))
 CASE(layer_norm_unsized,
      tdm_layer_norm_with(graph, "it", x, 1, &(tdm_layer_norm_options){.epsilon = 1}))
 CASE(batch_norm_unsized,
@@ -141,6 +144,7 @@ static const bad_case options_of_no_size[] = {
     {"embedding", "struct_size", embedding_unsized},
     {"embedding_bag", "struct_size", bag_unsized},
     {"layer_norm", "struct_size", layer_norm_unsized},
+    {"rms_norm", "struct_size", rms_norm_unsized},
     {"batch_norm", "struct_size", batch_norm_unsized},
     {"conv", "struct_size", conv_unsized},
     {"pool", "struct_size", pool_unsized},
@@ -155,6 +159,7 @@ static const bad_case options_of_no_size[] = {
 #define WITH(type, ...) (&(type){.struct_size = sizeof(type), __VA_ARGS__})
 
 CASE(norm_of_rank, tdm_layer_norm(graph, "it", x, 5))
+CASE(root_of_rank, tdm_rms_norm(graph, "it", x, 5))
 CASE(norm_of_no_rank, tdm_layer_norm(graph, "it", x, 0))
 CASE(norm_of_names, tdm_layer_norm(graph, "it", x, 4))
 CASE(batch_of_vector, tdm_batch_norm(graph, "it", ids))
@@ -212,6 +217,7 @@ CASE(huber_beta, tdm_huber_with(graph, "it", x, x, WITH(tdm_loss_options, .beta 
 
 static const bad_case numbers_that_are_not_legal[] = {
     {"layer_norm", "5", norm_of_rank},
+    {"rms_norm", "5", root_of_rank},
     {"layer_norm", "0", norm_of_no_rank},
     {"layer_norm", "4", norm_of_names},
     {"batch_norm", "", batch_of_vector},

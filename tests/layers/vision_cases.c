@@ -43,6 +43,16 @@ static void layer_norm(layer_test *test, const layer_case *options) {
               tdm_layer_norm_with(test->graph, "layer", x, (int)options->numbers[0], &chosen));
 }
 
+/* rank, affine, epsilon */
+static void rms_norm(layer_test *test, const layer_case *options) {
+  const tdm_rms_norm_options chosen = {.struct_size = sizeof chosen,
+                                       .epsilon = options->numbers[2],
+                                       .without_affine = options->numbers[1] == 0};
+  const tdm_value x = layer_parameter(test, "x");
+  layer_judge(test, "y",
+              tdm_rms_norm_with(test->graph, "layer", x, (int)options->numbers[0], &chosen));
+}
+
 static void read_pair(const double *numbers, int64_t pair[2]) {
   pair[0] = (int64_t)numbers[0];
   pair[1] = (int64_t)numbers[1];
@@ -130,6 +140,7 @@ const layer_builder vision_builders[] = {
     {"mul", {.build = mul}},
     {"reduce", {.build = reduce}},
     {"layer_norm", {.build = layer_norm}},
+    {"rms_norm", {.build = rms_norm}},
     {"convolution", {.build = convolution}},
     {"pool", {.build = pool}},
     {"adaptive_pool", {.build = adaptive_pool}},

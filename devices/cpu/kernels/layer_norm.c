@@ -1,5 +1,6 @@
-/* Layer normalization and its gradients. x is seen as (rows, count). Invariant: a row of the result
- * depends on its own row alone; sums over rows go in blocks of a fixed size. */
+/* Layer and root mean square normalization, and their gradients. x is seen as (rows, count).
+ * Invariant: a row of the result depends on its own row alone; sums over rows go in blocks of a
+ * fixed size. */
 #include <math.h>
 
 #include "core/status.h"
@@ -11,6 +12,7 @@ typedef struct norm_state {
   int64_t rows;
   int64_t count;
   double epsilon;
+  bool centered; /* else every mean is 0 */
   bool splits;
 } norm_state;
 
@@ -23,6 +25,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   state->rows = dims_product(x, 0, first);
   state->count = dims_product(x, first, x->shape.rank);
   state->epsilon = attributes->epsilon;
+  state->centered = !attributes->uncentered;
   state->splits = answer->splits =
       tdm_cpu_splits(request, (double)count_of(x) * sizeof(real) / 10.0);
   return TDM_OK;
@@ -60,7 +63,7 @@ static void forward_range(void *user, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; row++) {
     const real *x = (const real *)call->inputs[0] + row * count; /* (count) */
     real *y = (real *)call->outputs[0] + row * count;            /* (count) */
-    means[row] = (real)(row_sum(x, count) / (double)count);
+    means[row] = state->centered ? (real)(row_sum(x, count) / (double)count) : 0;
     const double squares = row_sum_of_products(x, means[row], x, means[row], count);
     inverses[row] = (real)(1 / sqrt(squares / (double)count + state->epsilon));
     row_normalize(x, means[row], inverses[row], call->inputs[1], call->inputs[2], y, count);
@@ -78,10 +81,11 @@ static tdm_status layer_norm_execute(const tdm_kernel_call *call) {
 
 /* ---- Gradient of x --------------------------------------------------------------------------- */
 
-/* With g = d_y weight and n = (x - mean) inverse: d_x = inverse (g - average(g) - n average(g n)).
- */
+/* With g = d_y weight and n = (x - mean) inverse: d_x = inverse (g - average(g) - n average(g n)),
+ * where average(g) is the mean's part, and 0 if not centered. */
 static void row_gradient(const real *d_y, const real *x, real mean, real inverse,
-                         const real *weight, real *d_x, int64_t count) {
+                         const real *weight, real *d_x, const norm_state *state) {
+  const int64_t count = state->count;
   vec sums = {0}, products = {0};
   for (int64_t i = 0; i < count; i += LANES) {
     vec g = vec_load_first(d_y + i, count - i);
@@ -89,7 +93,8 @@ static void row_gradient(const real *d_y, const real *x, real mean, real inverse
     sums += g;
     products += g * ((vec_load_first(x + i, count - i) - mean) * inverse);
   }
-  const real sum = vec_sum(sums) / (real)count, product = vec_sum(products) / (real)count;
+  const real sum = state->centered ? vec_sum(sums) / (real)count : 0;
+  const real product = vec_sum(products) / (real)count;
   for (int64_t i = 0; i < count; i += LANES) {
     vec g = vec_load_first(d_y + i, count - i);
     if (weight) g *= vec_load_first(weight + i, count - i);
@@ -107,7 +112,7 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
     const real *d_y = (const real *)call->inputs[0] + row * count; /* (count) */
     const real *x = (const real *)call->inputs[1] + row * count;   /* (count) */
     real *d_x = (real *)call->outputs[0] + row * count;            /* (count) */
-    row_gradient(d_y, x, means[row], inverses[row], call->inputs[4], d_x, count);
+    row_gradient(d_y, x, means[row], inverses[row], call->inputs[4], d_x, state);
   }
 }
 

@@ -1,5 +1,6 @@
-/* Layer normalization and its gradients. x is seen as (rows, count); a block takes a row, or a
- * thread takes a column. Invariant: every sum is taken in one order, which the shape alone decides.
+/* Layer and root mean square normalization, and their gradients. x is seen as (rows, count); a
+ * block takes a row, or a thread takes a column. Invariant: every sum is taken in one order, which
+ * the shape alone decides.
  */
 #include "devices/cuda/kernels/reduce.h"
 
@@ -7,6 +8,7 @@ struct norm_state {
   int64_t rows;
   int64_t count;
   double epsilon;
+  bool centered; /* else every mean is 0 */
 };
 
 /* x: the operand of that number. */
@@ -21,6 +23,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   state->rows = dims_product(x, 0, first);
   state->count = dims_product(x, first, x->shape.rank);
   state->epsilon = attributes->epsilon;
+  state->centered = attributes->uncentered == 0;
   return TDM_OK;
 }
 
@@ -37,21 +40,22 @@ static int64_t row_blocks(const norm_state *state) {
 /* x, y: (rows, count); weight, bias: (count) or NULL; means, inverses: (rows). */
 template <class real>
 static __global__ void normalize(const real *x, const real *weight, const real *bias, real *y,
-                                 real *means, real *inverses, double epsilon, int64_t rows,
-                                 int64_t count) {
+                                 real *means, real *inverses, const norm_state state) {
+  const int64_t rows = state.rows, count = state.count;
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const int64_t first = row * count;
     real sum = 0, squares = 0;
     EACH_OF_BLOCK(i, count) {
       sum += x[first + i];
     }
-    const real mean = block_sum(sum) / (real)count;
+    const real average = block_sum(sum) / (real)count;
+    const real mean = state.centered ? average : 0;
     EACH_OF_BLOCK(i, count) {
       const real d = x[first + i] - mean;
       squares += d * d;
     }
     const real variance = block_sum(squares) / (real)count;
-    const real inverse = (real)(1 / sqrt((double)variance + epsilon));
+    const real inverse = (real)(1 / sqrt((double)variance + state.epsilon));
     EACH_OF_BLOCK(i, count) {
       real value = (x[first + i] - mean) * inverse;
       if (weight != NULL) value *= weight[i];
@@ -68,18 +72,18 @@ template <class real> static tdm_status run_forward(const tdm_kernel_call *call)
   return kernel_launch(call, "layer_norm", normalize<real>, row_blocks(state),
                        threads_for_row(state->count), input_of<real>(call, 0),
                        input_of<real>(call, 1), input_of<real>(call, 2), output_of<real>(call, 0),
-                       output_of<real>(call, 1), output_of<real>(call, 2), state->epsilon,
-                       state->rows, state->count);
+                       output_of<real>(call, 1), output_of<real>(call, 2), *state);
 }
 
 /* ---- Gradient of x --------------------------------------------------------------------------- */
 
-/* With g = d_y weight and n = (x - mean) inverse: d_x = inverse (g - average(g) - n average(g n)).
- */
+/* With g = d_y weight and n = (x - mean) inverse: d_x = inverse (g - average(g) - n average(g n)),
+ * where average(g) is the mean's part, and 0 if not centered. */
 template <class real>
 static __global__ void input_gradient(const real *d_y, const real *x, const real *means,
                                       const real *inverses, const real *weight, real *d_x,
-                                      int64_t rows, int64_t count) {
+                                      const norm_state state) {
+  const int64_t rows = state.rows, count = state.count;
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const int64_t first = row * count;
     const real mean = means[row], inverse = inverses[row];
@@ -89,7 +93,8 @@ static __global__ void input_gradient(const real *d_y, const real *x, const real
       sum += g;
       products += g * ((x[first + i] - mean) * inverse);
     }
-    const real average = block_sum(sum) / (real)count;
+    const real sum_average = block_sum(sum) / (real)count;
+    const real average = state.centered ? sum_average : 0;
     const real product = block_sum(products) / (real)count;
     EACH_OF_BLOCK(i, count) {
       const real g = weight != NULL ? d_y[first + i] * weight[i] : d_y[first + i];
@@ -104,8 +109,7 @@ template <class real> static tdm_status run_gradient(const tdm_kernel_call *call
   return kernel_launch(call, "layer_norm_gradient", input_gradient<real>, row_blocks(state),
                        threads_for_row(state->count), input_of<real>(call, 0),
                        input_of<real>(call, 1), input_of<real>(call, 2), input_of<real>(call, 3),
-                       input_of<real>(call, 4), output_of<real>(call, 0), state->rows,
-                       state->count);
+                       input_of<real>(call, 4), output_of<real>(call, 0), *state);
 }
 
 /* ---- Gradients of weight and bias ------------------------------------------------------------ */

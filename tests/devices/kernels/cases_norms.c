@@ -20,7 +20,7 @@ static void layer_norm_reference(const kernel_case *self, const double *const *i
   for (int64_t row = 0; row < rows; row++) {
     const double *x = inputs[0] + row * count;
     double mean = 0, variance = 0;
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < count && !self->attributes.layer_norm.uncentered; i++)
       mean += x[i] / (double)count;
     for (int64_t i = 0; i < count; i++)
       variance += (x[i] - mean) * (x[i] - mean) / (double)count;
@@ -43,7 +43,7 @@ static void layer_norm_gradient_reference(const kernel_case *self, const double 
     double sum = 0, product = 0;
     for (int64_t i = 0; i < count; i++) {
       const double g = d_y[i] * (inputs[4] ? inputs[4][i] : 1);
-      sum += g / (double)count;
+      sum += self->attributes.layer_norm.uncentered ? 0 : g / (double)count;
       product += g * (x[i] - mean) * inverse / (double)count;
     }
     for (int64_t i = 0; i < count; i++) {
@@ -66,21 +66,22 @@ static void layer_norm_parameters_reference(const kernel_case *self, const doubl
   }
 }
 
-static void layer_norm_case(tdm_dtype dtype, tdm_shape x, int rank, bool affine, kernel_visit visit,
-                            void *user) {
+static void layer_norm_case(tdm_dtype dtype, tdm_shape x, int rank, bool affine, bool uncentered,
+                            kernel_visit visit, void *user) {
   char text[TDM_SHAPE_TEXT];
   tdm_shape_text(&x, text, sizeof text);
-  const char *plain = affine ? "" : " plain";
+  const char *plain = uncentered ? " uncentered" : affine ? "" : " plain";
   tdm_shape rows = x, normalized = {.rank = rank};
   rows.rank -= rank;
   for (int i = 0; i < rank; i++)
     normalized.dims[i] = x.dims[rows.rank + i];
   kernel_case forward = kernel_case_make(TDM_OP_LAYER_NORM, dtype, layer_norm_reference,
                                          "%s rank %d%s", text, rank, plain);
-  forward.attributes.layer_norm = (tdm_layer_norm_attributes){.epsilon = 1e-3, .rank = rank};
+  forward.attributes.layer_norm =
+      (tdm_layer_norm_attributes){.epsilon = 1e-3, .rank = rank, .uncentered = uncentered};
   kernel_case_input(&forward, dtype, x, -1, 3);
   for (int i = 0; i < 2; i++) {
-    if (affine)
+    if (affine && !(uncentered && i == 1))
       kernel_case_input(&forward, dtype, normalized, -1, 2);
     else
       kernel_case_absent_input(&forward);
@@ -116,11 +117,15 @@ static void layer_norm_case(tdm_dtype dtype, tdm_shape x, int rank, bool affine,
 void norm_cases(kernel_visit visit, void *user) {
   EACH_REAL(dtype) {
     for (int rank = 1; rank <= 3; rank++)
-      layer_norm_case(dtype, tdm_shape_of(3, 4, 5, 17), rank, rank != 2, visit, user);
-    layer_norm_case(dtype, tdm_shape_of(2, 300, 100), 1, true, visit, user);
-    layer_norm_case(dtype, tdm_shape_of(2, 3, 9001), 1, true, visit, user);
-    layer_norm_case(dtype, tdm_shape_of(2, 7, 1), 1, true, visit, user);
-    layer_norm_case(dtype, tdm_shape_of(2, 0, 5), 1, true, visit, user);
+      layer_norm_case(dtype, tdm_shape_of(3, 4, 5, 17), rank, rank != 2, false, visit, user);
+    layer_norm_case(dtype, tdm_shape_of(2, 300, 100), 1, true, false, visit, user);
+    layer_norm_case(dtype, tdm_shape_of(2, 3, 9001), 1, true, false, visit, user);
+    layer_norm_case(dtype, tdm_shape_of(2, 7, 1), 1, true, false, visit, user);
+    layer_norm_case(dtype, tdm_shape_of(2, 0, 5), 1, true, false, visit, user);
+    layer_norm_case(dtype, tdm_shape_of(3, 4, 5, 17), 2, true, true, visit, user);
+    layer_norm_case(dtype, tdm_shape_of(2, 300, 100), 1, true, true, visit, user);
+    layer_norm_case(dtype, tdm_shape_of(2, 7, 33), 1, false, true, visit, user);
+    layer_norm_case(dtype, tdm_shape_of(2, 0, 5), 1, true, true, visit, user);
     batch_norm_cases(dtype, visit, user);
   }
 }

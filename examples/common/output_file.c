@@ -2,16 +2,23 @@
 #include "examples/common/output_file.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 tdm_status output_begin(const char *option, const char *path, output_file *out) {
   out->option = option;
-  out->path = path;
   struct stat about; /* renaming would replace a device or a pipe */
   if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
     return tdm_fail(TDM_IO, "%s %s: no regular file", option, path);
-  snprintf(out->partial, sizeof out->partial, "%s.partial", path);
+  /* A symbolic link stays, and the file that it names is replaced. */
+  const bool is_link = lstat(path, &about) == 0 && S_ISLNK(about.st_mode);
+  if (is_link && !realpath(path, out->path))
+    return tdm_fail(TDM_IO, "%s %s: %s", option, path, strerror(errno));
+  if (!is_link && snprintf(out->path, sizeof out->path, "%s", path) >= (int)sizeof out->path)
+    return tdm_fail(TDM_IO, "%s: the path is longer than %d bytes", option, PATH_MAX - 1);
+  snprintf(out->partial, sizeof out->partial, "%s.partial", out->path);
   out->stream = fopen(out->partial, "w");
   if (out->stream) return TDM_OK;
   return tdm_fail(TDM_IO, "%s %s: %s", option, out->partial, strerror(errno));

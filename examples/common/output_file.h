@@ -3,14 +3,15 @@
 #ifndef EXAMPLES_COMMON_OUTPUT_FILE_H
 #define EXAMPLES_COMMON_OUTPUT_FILE_H
 
+#include <limits.h>
 #include <stdio.h>
 
 #include "tandem.h"
 
 typedef struct output_file {
   const char *option;
-  const char *path;
-  char partial[4096 + 16];
+  char path[PATH_MAX]; /* where a symbolic link leads */
+  char partial[PATH_MAX + 16];
   FILE *stream;
 } output_file;
 

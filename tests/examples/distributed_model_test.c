@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -159,10 +161,15 @@ static void explains_every_transfer(void **state) {
   assert_false(file_exists("plan.dot.partial"));
 }
 
+/* Through a symbolic link, which stays one. */
 static void writes_a_timeline(void **state) {
   (void)state;
+  assert_int_equal(symlink("steps.json", "link.json"), 0);
   program_expect(SMALL "--trace steps.json", 0,
-                 (const char *const[]){"timeline written to steps.json",
+                 (const char *const[]){"timeline written to steps.json", NULL});
+  assert_int_equal(truncate("steps.json", 0), 0);
+  program_expect(SMALL "--trace link.json", 0,
+                 (const char *const[]){"timeline written to link.json",
                                        "critical path: ", "two or more are", "bound by ", NULL});
   char *trace = read_whole("steps.json", NULL);
   const char *const parts[] = {"\"traceEvents\"", "\"cpu:0\"", "\"sim:0\"",
@@ -170,7 +177,11 @@ static void writes_a_timeline(void **state) {
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
     if (!strstr(trace, parts[i])) fail_msg("%s is not in the trace", parts[i]);
   free(trace);
+  struct stat about;
+  assert_int_equal(lstat("link.json", &about), 0);
+  assert_true(S_ISLNK(about.st_mode));
   assert_false(file_exists("steps.json.partial"));
+  assert_false(file_exists("link.json.partial"));
 }
 
 static void moves_nothing_on_one_device(void **state) {

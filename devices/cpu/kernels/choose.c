@@ -1,5 +1,6 @@
 /* Chooses the tables of kernels for the processor at hand, or for the name the environment gives.
  * Invariant: a table is only handed out if this machine can execute all of it. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,12 +21,14 @@ static bool always(void) {
   return true;
 }
 
-#if defined(__x86_64__)
+#if defined(TDM_WITH_AVX2) || defined(TDM_WITH_AVX512)
 static bool has_avx2(void) {
   __builtin_cpu_init();
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
+#endif
 
+#if defined(TDM_WITH_AVX512)
 static bool has_avx512(void) {
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
@@ -36,12 +39,15 @@ static bool has_avx512(void) {
 #define LISTED(instruction_set, precision) tdm_cpu_##instruction_set##_##precision,
 #define INSTRUCTION_SET(name, supported) {#name, supported, {TDM_CPU_TABLES(LISTED, name)}},
 
-/* Best first. */
+/* Those of the build, best first. */
 static const instruction_set instruction_sets[] = {
-#if defined(__x86_64__)
-    INSTRUCTION_SET(avx512, has_avx512) INSTRUCTION_SET(avx2, has_avx2)
+#if defined(TDM_WITH_AVX512)
+    INSTRUCTION_SET(avx512, has_avx512)
 #endif
-        INSTRUCTION_SET(baseline, always)};
+#if defined(TDM_WITH_AVX2)
+        INSTRUCTION_SET(avx2, has_avx2)
+#endif
+            INSTRUCTION_SET(baseline, always)};
 
 static const instruction_set *find(const char *isa) {
   for (size_t i = 0; i < TDM_COUNT_OF(instruction_sets); i++) {
@@ -53,9 +59,13 @@ static const instruction_set *find(const char *isa) {
       return NULL;
     }
   }
-  (void)tdm_fail(TDM_UNAVAILABLE,
-                 "TANDEM_CPU_ISA=%s: not an instruction set of this build (baseline, avx2, avx512)",
-                 isa ? isa : "");
+  char names[64];
+  size_t length = 0;
+  for (size_t i = TDM_COUNT_OF(instruction_sets); i-- > 0;)
+    length += (size_t)snprintf(names + length, sizeof names - length, "%s%s",
+                               length > 0 ? ", " : "", instruction_sets[i].name);
+  (void)tdm_fail(TDM_UNAVAILABLE, "TANDEM_CPU_ISA=%s: not an instruction set of this build (%s)",
+                 isa ? isa : "", names);
   return NULL;
 }
 

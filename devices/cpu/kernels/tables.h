@@ -16,9 +16,7 @@
   extern const tdm_kernel_list *const tdm_cpu_##instruction_set##_##precision[];
 
 TDM_CPU_TABLES(TDM_CPU_TABLE, baseline)
-#if defined(__x86_64__)
 TDM_CPU_TABLES(TDM_CPU_TABLE, avx2)
 TDM_CPU_TABLES(TDM_CPU_TABLE, avx512)
-#endif
 
 #endif

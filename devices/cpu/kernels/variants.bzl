@@ -9,7 +9,7 @@ load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolcha
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 
-# What the compiler may use; the names stand in TANDEM_CPU_ISA too.
+# What the compiler may use, the widest last; the names stand in TANDEM_CPU_ISA too.
 INSTRUCTION_SETS = {
     "baseline": [],
     "avx2": ["-mavx2", "-mfma"],
@@ -29,6 +29,18 @@ _COPTS = [
     "-fno-trapping-math",
     "-ffp-contract=fast",
 ]
+
+def _instruction_sets_flag_impl(ctx):
+    known = ["all", "narrowest_and_widest", "narrowest"]
+    if ctx.build_setting_value not in known:
+        fail("%s: %s is none of %s" % (ctx.label, ctx.build_setting_value, ", ".join(known)))
+    return []
+
+instruction_sets_flag = rule(
+    implementation = _instruction_sets_flag_impl,
+    doc = "Which instruction sets the kernels are compiled for; the processor's best of them runs.",
+    build_setting = config.string(flag = True),
+)
 
 def _one_object_impl(ctx):
     tools = find_cc_toolchain(ctx)

@@ -117,6 +117,7 @@ static void unknown_instruction_set_is_refused(void **state) {
   assert_int_equal(tdm_cpu_each_kernel(kernel_set_add, &set), TDM_UNAVAILABLE);
   assert_int_equal(set.count, 0);
   assert_non_null(strstr(tdm_last_message(), "mmx"));
+  assert_non_null(strstr(tdm_last_message(), "(baseline"));
   assert_int_equal(unsetenv("TANDEM_CPU_ISA"), 0);
 }
 

@@ -1,9 +1,10 @@
-/* The kinds of devices of this build. Invariant: cpu comes first, being the host itself; a kind
- * that is left out says why. */
-#include "devices/cpu/cpu.h"
-#include "devices/cuda/cuda.h"
-#include "devices/described/described.h"
-#include "devices/sim/sim.h"
+/* The kinds of devices of this build, as TDM_KINDS tells them (kinds.bzl). Invariant: cpu comes
+ * first, being the host itself; a kind that is left out says why. */
+#include "devices/contract/kind.h"
 
-const tdm_kind *const tdm_device_kinds[] = {&tdm_cpu_kind, &tdm_sim_kind, &tdm_cuda_kind,
-                                            &tdm_described_kind, NULL};
+#define DECLARED(kind) extern const tdm_kind tdm_##kind##_kind;
+#define LISTED(kind) &tdm_##kind##_kind,
+
+TDM_KINDS(DECLARED)
+
+const tdm_kind *const tdm_device_kinds[] = {TDM_KINDS(LISTED) NULL};

@@ -1,8 +1,11 @@
 """The rooms of folders, each with the rooms that it stands on: what its files may include, and,
 with what those stand on in turn, what its target may reach. BUILD and include_test.py read this."""
 
-# On core and on devices/ itself, whose headers are what kernels and their callers agree on.
-DEVICE_ROOMS = {
+load("//devices/kinds:kinds.bzl", "DEVICE_KINDS")
+
+# On core and on devices/ itself, whose headers are what kernels and their callers agree on; kinds
+# stand beside these.
+DEVICE_ROOMS = dict({
     "contract": [],
     "machine": [],
     "topology": [],
@@ -23,12 +26,8 @@ DEVICE_ROOMS = {
         "topology",
     ],
     "host": ["context", "contract", "topology"],
-    "cpu": ["context", "contract", "host", "topology"],
-    "sim": ["context", "contract", "host", "staging", "topology"],
-    "cuda": ["context", "contract", "staging", "topology"],
-    "described": ["absent", "context", "contract", "machine"],
-    "kinds": ["contract", "cpu", "cuda", "described", "sim"],
-}
+    "kinds": ["contract"] + list(DEVICE_KINDS),
+}, **DEVICE_KINDS)
 
 # Those of them that stand on net/ too.
 ROOMS_ON_NET = ["creation", "network"]

@@ -25,19 +25,9 @@ TDM_API tdm_status tdm_costs_load(tdm_costs *costs, const char *path) TDM_WARN_U
 /* Writes the file as tdm_safetensors_save does: whole, or path stays untouched. */
 TDM_API tdm_status tdm_costs_save(const tdm_costs *costs, const char *path) TDM_WARN_UNUSED;
 
-/* How the gradients of replicas come together in a forecast. */
-typedef enum tdm_summation {
-  TDM_SUM_AS_PLANNED, /* as the plan's own transfers and additions do (tdm_collective) */
-  /* Instead, where the plan sums at the parameter's home: */
-  TDM_SUM_RING, /* around a ring in as many pieces as devices, each updating its own copy */
-  TDM_SUM_TREE, /* up a binomial tree and down again, each updating its own copy */
-  TDM_SUM_COUNT
-} tdm_summation;
-
 typedef struct tdm_forecast_options {
   size_t struct_size;
   const tdm_costs *costs; /* NULL: none were measured */
-  tdm_summation summation;
 } tdm_forecast_options;
 
 typedef struct tdm_forecast_queue {
@@ -55,16 +45,13 @@ typedef struct tdm_forecast_link {
 } tdm_forecast_link;
 
 typedef struct tdm_forecast {
-  double step_ns;             /* from submitting a run to its end, every derived copy being old */
+  double step_ns;             /* from submitting a run to its end, behind one like it */
   tdm_forecast_queue *queues; /* (queue_count), those with work */
   size_t queue_count;
   tdm_forecast_link *links; /* (link_count), those with traffic */
   size_t link_count;
   uint32_t measured_kernels; /* whose time was measured */
   uint32_t modelled_kernels; /* whose time follows from a machine's description */
-  uint32_t replaced_sums;    /* of gradients, that a ring or tree stands for */
-  uint32_t kept_sums;        /* that no ring or tree can stand for: of sparse gradients, and of what
-                                goes through other nodes before its update */
 } tdm_forecast;
 
 /* What a run of the session's latest plan (tdm_session_prepare makes one) would take, found in

@@ -55,13 +55,20 @@ typedef struct tdm_parameter_group {
 #define TDM_MAX_PLAN_LIMIT 1000000
 #define TDM_MAX_TRACE_RUNS 100000
 
-/* How gradients that lie on several devices are summed. All add them in the order of replicas, so
- * they give the same bits. */
+/* How gradients that lie on several devices are summed. The first two add them in the order of
+ * replicas, so they give the same bits; the others add them in another order, the same in each run,
+ * and `deterministic` refuses them. In these, if the parameter's home has a gradient too and all
+ * devices are of its kind, every device gets the sum and updates its own copy of the parameter,
+ * with copies of the optimizer's states beside it; in the first two the home sends each device the
+ * parameter again. */
 typedef enum tdm_collective {
   TDM_COLLECTIVE_AUTO,  /* by what the links are estimated to take, for all sums of a plan */
   TDM_COLLECTIVE_HOME,  /* each crosses to the parameter's home */
   TDM_COLLECTIVE_CHAIN, /* the total goes from device to device, in pieces, and home in the end,
                            wherever each device has a direct route to the next */
+  TDM_COLLECTIVE_RING,  /* around a ring in as many pieces as devices, wherever each has a direct
+                           route to all others */
+  TDM_COLLECTIVE_TREE,  /* up a binomial tree and down again, where a ring could go */
   TDM_COLLECTIVE_COUNT
 } tdm_collective;
 

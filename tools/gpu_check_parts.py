@@ -14,7 +14,7 @@ GOLDEN = ["golden_%s_cuda_test" % family for family in
           ("layers", "loss", "pointwise", "recurrent", "tables", "vision", "models")]
 PARALLEL = ["%s_cuda_test" % name for name in
             ("collectives", "comm", "cpp_parallel", "data_parallel", "data_parallel_parts",
-             "sparse_refresh")]
+             "device_sums", "sparse_refresh")]
 RANDOM = ["random_graphs_cuda_test", "chain_models_cuda_test", "fuse_models_cuda_test",
           "update_groups_cuda_test"]
 SANITIZED = [name for name in DEVICES if name.endswith("cuda0_test") and "faults" not in name] + [

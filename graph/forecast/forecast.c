@@ -21,20 +21,15 @@ static tdm_status make_room(tdm_forecasting *state) {
   const size_t devices = tdm_device_count(plan->graph.context);
   const size_t machine_links = state->machine ? tdm_machine_link_count(state->machine) : 0;
   state->task_of = take(state, steps, sizeof *state->task_of);
-  state->passed_over = take(state, steps, sizeof *state->passed_over);
-  state->follows = take(state, steps, sizeof *state->follows);
   state->kernel_ns = take(state, steps, sizeof *state->kernel_ns);
   state->crowded = take(state, steps, sizeof *state->crowded);
   state->queue_of = take(state, queues, sizeof *state->queue_of);
-  state->sum_queue_of = take(state, devices, sizeof *state->sum_queue_of);
   state->pair_link_of = take(state, devices * devices, sizeof *state->pair_link_of);
-  state->queue_names = take(state, queues + devices + 1, sizeof *state->queue_names);
+  state->queue_names = take(state, queues + 1, sizeof *state->queue_names);
   state->link_names = take(state, machine_links + devices * devices, sizeof *state->link_names);
-  if (!state->task_of || !state->passed_over || !state->follows || !state->kernel_ns ||
-      !state->crowded || !state->queue_of || !state->sum_queue_of || !state->pair_link_of ||
-      !state->queue_names || !state->link_names)
+  if (!state->task_of || !state->kernel_ns || !state->crowded || !state->queue_of ||
+      !state->pair_link_of || !state->queue_names || !state->link_names)
     return TDM_OUT_OF_MEMORY;
-  memset(state->sum_queue_of, 0xff, devices * sizeof *state->sum_queue_of);
   memset(state->pair_link_of, 0xff, devices * devices * sizeof *state->pair_link_of);
   return TDM_OK;
 }
@@ -44,15 +39,8 @@ static tdm_status make_room(tdm_forecasting *state) {
 static tdm_status simulate(tdm_forecasting *state) {
   TDM_TRY(make_room(state));
   TDM_TRY(tdm_forecast_price(state));
-  tdm_forecast_sum *sums = NULL;
-  size_t sum_count = 0;
-  if (state->options->summation != TDM_SUM_AS_PLANNED)
-    TDM_TRY(tdm_forecast_find_sums(state, &sums, &sum_count));
   TDM_TRY(tdm_forecast_add_main(state));
-  TDM_TRY(tdm_forecast_add_sums(state, sums, sum_count));
-  TDM_TRY(tdm_forecast_add_followers(state, sums, sum_count));
   TDM_TRY(tdm_forecast_add_update(state));
-  TDM_TRY(tdm_forecast_add_updates(state, sums, sum_count));
   return tdm_virtual_run(&state->schedule);
 }
 
@@ -104,8 +92,6 @@ static tdm_status tell(const tdm_forecasting *state, tdm_forecast **out_forecast
   forecast->step_ns = state->schedule.end_ns;
   forecast->measured_kernels = state->measured_kernels;
   forecast->modelled_kernels = state->modelled_kernels;
-  forecast->replaced_sums = state->replaced_sums;
-  forecast->kept_sums = state->kept_sums;
   tell_queues(state, forecast);
   tell_links(state, forecast);
   *out_forecast = forecast;
@@ -139,9 +125,6 @@ static tdm_status check(const tdm_session *session, const tdm_forecast_options *
   if (options->struct_size != sizeof *options)
     return tdm_fail(TDM_INVALID_ARGUMENT, "forecast options: struct_size is %zu, expected %zu",
                     options->struct_size, sizeof *options);
-  if ((unsigned)options->summation >= TDM_SUM_COUNT)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "forecast options: there is no summation %d",
-                    (int)options->summation);
   return TDM_OK;
 }
 

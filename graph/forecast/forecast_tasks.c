@@ -119,8 +119,9 @@ static int machine_end(const tdm_device *device) {
   return device->described ? device->index : TDM_MACHINE_HOST;
 }
 
-tdm_status tdm_forecast_add_copy(tdm_forecasting *state, int16_t from, int16_t to, double bytes,
-                                 uint32_t queue, uint64_t order, uint32_t *out_task) {
+/* A task that copies bytes from one device to another, without waits, on a virtual queue. */
+static tdm_status add_copy(tdm_forecasting *state, int16_t from, int16_t to, double bytes,
+                           uint32_t queue, uint64_t order, uint32_t *out_task) {
   const tdm_device *source = device_at(state, from);
   const tdm_device *destination = device_at(state, to);
   tdm_virtual_task task = {
@@ -143,13 +144,21 @@ tdm_status tdm_forecast_add_copy(tdm_forecasting *state, int16_t from, int16_t t
 
 /* ---- Steps ---- */
 
+/* Is it a copy of what the updates of the run before have written themselves? */
+static bool is_spared(const tdm_forecasting *state, const tdm_ir_node *node) {
+  const bool refreshes =
+      !node->operation && node->condition && node->condition <= state->plan->graph.deriveds.count;
+  return refreshes && state->plan->refreshes[node->condition - 1].updated;
+}
+
 static tdm_status add_task(tdm_forecasting *state, size_t step, uint32_t queue, uint64_t order) {
   const tdm_ir_node *node = node_of(state, step);
   uint32_t *task = &state->task_of[step];
-  if (!state->passed_over[step] && moves(state, node)) {
+  const bool spared = is_spared(state, node);
+  if (!spared && moves(state, node)) {
     const int16_t from = origin_of(state, node);
     const double bytes = (double)tdm_ir_value_at(&state->plan->graph, node->first_output)->bytes;
-    TDM_TRY(tdm_forecast_add_copy(state, from, node->device, bytes, queue, order, task));
+    TDM_TRY(add_copy(state, from, node->device, bytes, queue, order, task));
     const bool described =
         device_at(state, from)->described || device_at(state, node->device)->described;
     /* The plan knows which of its host memory is pinned. */
@@ -157,11 +166,10 @@ static tdm_status add_task(tdm_forecasting *state, size_t step, uint32_t queue, 
       state->schedule.tasks[*task].latency_ns = tdm_plan_predict_ns(state->plan, node);
     return TDM_OK;
   }
-  const bool computes = !state->passed_over[step];
   const tdm_virtual_task computing = {.queue = queue,
                                       .order = order,
-                                      .work = computes ? state->kernel_ns[step] : 0,
-                                      .crowded = computes ? state->crowded[step] : 1};
+                                      .work = spared ? 0 : state->kernel_ns[step],
+                                      .crowded = spared ? 1 : state->crowded[step]};
   return tdm_virtual_add(&state->schedule, &computing, task);
 }
 
@@ -169,8 +177,6 @@ static tdm_status add_waits(tdm_forecasting *state, size_t index) {
   const tdm_schedule *schedule = &state->plan->lowered.schedule;
   const tdm_step *step = &schedule->steps[index];
   const uint32_t task = state->task_of[index];
-  /* An addition that a ring stands for holds nobody up; its transfers keep others' order. */
-  if (state->passed_over[index] && node_of(state, index)->operation) return TDM_OK;
   for (uint32_t k = 0; k < step->wait_count; k++) {
     const tdm_step_wait *wait = &schedule->waits[step->first_wait + k];
     if (!wait->previous) /* runs follow one another */
@@ -201,7 +207,7 @@ static tdm_status add_phase(tdm_forecasting *state, tdm_phase phase) {
   for (size_t i = 0; i < schedule->step_count; i++) {
     const tdm_step *step = &schedule->steps[i];
     if (step->phase != phase) continue;
-    TDM_TRY(add_task(state, i, state->queue_of[step->queue], tdm_forecast_order(i)));
+    TDM_TRY(add_task(state, i, state->queue_of[step->queue], (uint64_t)i + 1));
     TDM_TRY(add_waits(state, i));
   }
   return TDM_OK;

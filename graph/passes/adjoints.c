@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "devices/kernels.h"
-#include "graph/passes/collectives.h"
+#include "graph/passes/device_sums.h"
 #include "graph/passes/gradient.h"
 
 enum {

@@ -1,5 +1,6 @@
 /* The passes from description to plan, in order, each in the file of its name. They rewrite one
- * concrete graph; schedule, memory and verify work on its combinatorial side (schedule.h).
+ * concrete graph; schedule, memory and verify work on its combinatorial side (schedule.h), and
+ * collectives has a room of its own (graph/collectives).
  *
  *   lower -> micro_batch -> data_parallel -> place -> sink_gather -> gradient ->
  *   common_subexpressions -> row_refresh -> collectives -> layout -> fuse -> own_feeds ->
@@ -137,11 +138,6 @@ tdm_status tdm_pass_common_subexpressions(tdm_graph *graph, const uint32_t *deli
  * one log; 0: none is kept. */
 tdm_status tdm_pass_row_refresh(tdm_graph *graph, const uint64_t *windows) TDM_WARN_UNUSED;
 
-/* ---- collectives ---- */
-
-/* Makes copies and additions of every sum over devices. */
-tdm_status tdm_pass_collectives(tdm_graph *graph, tdm_collective asked) TDM_WARN_UNUSED;
-
 /* ---- layout, transfer ---- */
 
 /* Finds and prepares kernels, lets them choose formats, inserts reorders. Edges between devices and
@@ -152,6 +148,8 @@ tdm_status tdm_pass_layout(tdm_graph *graph, tdm_prepared_cache *cache, uint32_t
 tdm_status tdm_prepare_node(tdm_graph *graph, tdm_prepared_cache *cache,
                             tdm_ir_node *node) TDM_WARN_UNUSED;
 
+/* What a copy between two devices takes by all hops of its route, as the links are estimated. */
+double tdm_predict_copy_ns(const tdm_graph *graph, int16_t from, int16_t to, double bytes);
 /* Inserts one transfer per (value, destination), after the value's producer; parameters read
  * elsewhere get derived copies and a refresh. Each delivery becomes a value with memory of its own
  * on cpu:0 of every rank: deliveries has room for delivery_count a rank, and is filled rank after

@@ -10,8 +10,9 @@
 #include <string.h>
 
 #include "devices/context/route.h"
+#include "devices/links/links.h"
 #include "graph/ir/rewriter.h"
-#include "graph/passes/collectives.h"
+#include "graph/passes/device_sums.h"
 #include "graph/passes/parts.h"
 #include "graph/passes/passes.h"
 
@@ -29,7 +30,7 @@ typedef struct transfer_state {
   size_t set_words;         /* of a set of devices, a bit each */
   uint32_t *first_consumer; /* per value: the first node elsewhere that reads it */
   uint32_t *copies;         /* per value: head of its list in entries */
-  uint32_t *buckets; /* per device, TDM_MOST_PIECES: the value whose memory a bucket is; 0: none */
+  uint32_t *buckets; /* per device, TDM_BUCKETS: the value whose memory a bucket is; 0: none */
   bool *delivered;   /* per value: the caller reads it */
   bool *pushed;      /* per value: its maker's compute queue carries its copy to cpu:0 */
   TDM_ARRAY(copy_entry) entries;
@@ -119,6 +120,19 @@ static tdm_status note_copy(transfer_state *state, uint32_t value, int16_t devic
   return TDM_OK;
 }
 
+double tdm_predict_copy_ns(const tdm_graph *graph, int16_t from, int16_t to, double bytes) {
+  if (from == to) return 0;
+  const tdm_route route = tdm_route_between(tdm_context_device(graph->context, (size_t)from),
+                                            tdm_context_device(graph->context, (size_t)to));
+  double ns = 0;
+  for (uint32_t i = 0; i < route.count; i++) {
+    tdm_link_estimate link;
+    tdm_context_link(graph->context, route.hops[i].from, route.hops[i].to, true, &link);
+    ns += tdm_link_predict_ns(&link, bytes);
+  }
+  return ns;
+}
+
 /* What a derived copy is refreshed from: the home, or once it has served one, the copy that was
  * made last, if a copy from there takes no longer and most of what it takes is for its bytes: then
  * parameters follow one another from device to device, and the home sends each once. Rows of tables
@@ -166,7 +180,7 @@ static tdm_status copy_to(transfer_state *state, uint32_t value, int16_t device,
 static tdm_status reserve_bucket(transfer_state *state, int16_t device, uint8_t number,
                                  uint64_t bytes, uint32_t *out_bucket) {
   tdm_graph *graph = state->graph;
-  uint32_t *bucket = &state->buckets[device * TDM_MOST_PIECES + number];
+  uint32_t *bucket = &state->buckets[device * TDM_BUCKETS + number];
   if (!*bucket) {
     const tdm_ir_value value = {.spec = {.dtype = TDM_UINT8}, .device = device};
     *bucket = tdm_ir_add_value(graph, &value);
@@ -203,8 +217,14 @@ bool tdm_shares_memory(const tdm_graph *graph, int16_t from, int16_t reader) {
   return source != target && source->host_addressable && tdm_device_same_kind(source, target);
 }
 
+/* Does the node, which makes a sum over devices, add its input k to its first? */
+static bool adds(const tdm_ir_node *node, uint32_t k) {
+  return k == 1 && (node->operation == &tdm_operation_add_incoming ||
+                    (node->operation == &tdm_operation_accumulate && node->collective));
+}
+
 bool tdm_reads_in_place(const tdm_graph *graph, const tdm_ir_node *node, uint32_t k) {
-  if (node->operation != &tdm_operation_add_incoming || k != 1) return false;
+  if (!adds(node, k)) return false;
   const uint32_t term = node->inputs[k];
   return tdm_shares_memory(graph, tdm_ir_value_at(graph, term)->device, node->device);
 }
@@ -225,11 +245,11 @@ static tdm_status copies_of(transfer_state *state, uint32_t value) {
   return TDM_OK;
 }
 
-/* Is input k of the node added to a sum in passing? What the reader's queue fetches shares memory
- * anyway. */
+/* Is input k of the node added to a sum in passing, by itself or by who reads this view of it? What
+ * the reader's queue fetches shares memory anyway. */
 static bool is_passing(const tdm_graph *graph, const tdm_ir_node *node, uint32_t k) {
-  const bool sums = (node->operation == &tdm_operation_add_incoming && k == 1) ||
-                    node->operation == &tdm_operation_begin_sum;
+  const bool shows = node->operation == &tdm_operation_whole && node->collective;
+  const bool sums = shows || adds(node, k) || node->operation == &tdm_operation_begin_sum;
   return sums && !is_fetched(graph, node->inputs[k], node->device);
 }
 
@@ -418,7 +438,7 @@ static tdm_status transfer(transfer_state *state, tdm_region *scratch, uint32_t 
   state->first_consumer = tdm_region_take(scratch, n * sizeof(uint32_t), "transfers");
   state->copies = tdm_region_take(scratch, n * sizeof(uint32_t), "transfers");
   state->buckets =
-      tdm_region_take(scratch, device_count * TDM_MOST_PIECES * sizeof(uint32_t), "transfers");
+      tdm_region_take(scratch, device_count * TDM_BUCKETS * sizeof(uint32_t), "transfers");
   state->delivered = tdm_region_take(scratch, n * sizeof(bool), "transfers");
   state->pushed = tdm_region_take(scratch, n * sizeof(bool), "transfers");
   bool *read_by_host = tdm_region_take(scratch, n * sizeof(bool), "transfers");

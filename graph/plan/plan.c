@@ -153,7 +153,10 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
   TDM_TRY(bind_store(plan, request));
   TDM_TRY(tdm_pass_row_refresh(graph, plan->windows));
   report(request, "row_refresh", plan);
-  TDM_TRY(tdm_pass_collectives(graph, request->collective));
+  const tdm_collective_request collective = {.asked = request->collective,
+                                             .deterministic = request->training &&
+                                                              request->training->deterministic};
+  TDM_TRY(tdm_pass_collectives(graph, &collective, &plan->sums));
   report(request, "collectives", plan);
   TDM_TRY(tdm_pass_layout(graph, request->cache, plan->deliveries, plan->delivery_count));
   if (plan->micro_count > 1) TDM_TRY(tdm_pass_micro_order(graph));

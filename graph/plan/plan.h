@@ -6,6 +6,7 @@
 #include "devices/links/links.h"
 #include "devices/staging/staged_memory.h"
 #include "devices/tensors/tensor.h"
+#include "graph/collectives/collectives.h"
 #include "graph/passes/passes.h"
 #include "graph/plan/profile.h"
 #include "graph/store/store.h"
@@ -34,6 +35,7 @@ typedef struct tdm_base_layout {
 typedef struct tdm_copy_refresh {
   uint32_t ages; /* as many updates may be made up for by their rows; 0: only the whole is copied */
   uint32_t from; /* 1 + the derived copy that the whole is copied from; 0: from the home */
+  bool updated;  /* the plan's updates write it too: it is copied only where another run wrote */
 } tdm_copy_refresh;
 
 typedef struct tdm_condition_traffic {
@@ -98,6 +100,7 @@ typedef struct tdm_plan {
   bool chained;           /* its runs may be in flight together, as run/life.h says */
   tdm_traffic traffic;
   tdm_common_savings common;  /* by common subexpressions */
+  tdm_collective_choice sums; /* over devices */
   double touched_bytes;       /* of host memory, by one run: what copies find in caches or not */
   uint64_t made_ns;           /* time of the passes, kernels' prepare apart */
   tdm_profile profile;        /* by command id, where the session profiles */
@@ -172,6 +175,8 @@ double tdm_plan_predict_ns(const tdm_plan *plan, const tdm_ir_node *node);
 bool tdm_plan_find_old(const tdm_plan *plan, bool follows, uint8_t *conditions);
 /* The run has refreshed those: they are as new as what it read. */
 void tdm_plan_note_copies(tdm_plan *plan, const uint8_t *conditions);
+/* The run's updates have made a new version of what they write: so they have of these copies. */
+void tdm_plan_note_updated_copies(tdm_plan *plan);
 /* The run that was to refresh those has failed: they hold nothing. */
 void tdm_plan_spoil_copies(tdm_plan *plan, const uint8_t *conditions);
 /* Fills what the plan keeps about refreshing, and numbers its nodes' conditions as commands do; its

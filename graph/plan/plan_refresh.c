@@ -1,6 +1,7 @@
 /* What a plan does about derived copies that are old: copy the whole, or only the rows that the
- * updates since have touched. Invariant: a whole copy through the host's copy never finds that one
- * halfway: then the host's is copied as a whole too. */
+ * updates since have touched. Copies that its own updates write are as new as the home's.
+ * Invariant: a whole copy through the host's copy never finds that one halfway: then the host's is
+ * copied as a whole too. */
 #include "graph/plan/plan.h"
 
 /* The derived copy of the persistent on device; UINT32_MAX: there is none. */
@@ -11,6 +12,18 @@ static uint32_t find_derived(const tdm_graph *graph, uint32_t persistent, int16_
         tdm_ir_value_at(graph, graph->deriveds.items[i].value)->device == device)
       return i;
   return UINT32_MAX;
+}
+
+static void note_updated(tdm_plan *plan) {
+  const tdm_graph *graph = &plan->graph;
+  TDM_EACH_NODE(graph, node) {
+    if (node->role != TDM_ROLE_UPDATE) continue;
+    for (uint32_t k = 0; k < node->output_count; k++) {
+      const tdm_ir_value *value = tdm_ir_value_at(graph, node->first_output + k);
+      const tdm_ir_value *root = tdm_ir_value_at(graph, value->root);
+      if (root->kind == TDM_VALUE_DERIVED) plan->refreshes[root->binding].updated = true;
+    }
+  }
 }
 
 static void note_sources(tdm_plan *plan) {
@@ -47,6 +60,7 @@ tdm_status tdm_plan_note_refreshes(tdm_plan *plan) {
       &plan->region, (graph->row_conditions.count + 1) * sizeof *plan->row_copies, "plan");
   if (!plan->refreshes || !plan->moved || !plan->row_copies) return TDM_OUT_OF_MEMORY;
   note_sources(plan);
+  note_updated(plan);
   TDM_EACH_NODE(graph, node) {
     node->condition = condition_of(graph, node);
     if (!node->condition || node->operation) continue;
@@ -76,6 +90,7 @@ static uint32_t source_of(const tdm_plan *plan, size_t derived) {
 
 static bool is_old(const tdm_plan *plan, size_t derived, bool follows) {
   const tdm_store_copy *copy = plan->copies[derived];
+  if (follows && plan->refreshes[derived].updated) return false;
   return copy->version != copy->entry->version ||
          (follows && plan->updated[source_of(plan, derived)]);
 }
@@ -149,6 +164,11 @@ void tdm_plan_note_copies(tdm_plan *plan, const uint8_t *conditions) {
   }
   atomic_store_explicit(&plan->moved_transfers, moved.transfers, memory_order_relaxed);
   atomic_store_explicit(&plan->moved_bytes, moved.bytes, memory_order_relaxed);
+}
+
+void tdm_plan_note_updated_copies(tdm_plan *plan) {
+  for (size_t i = 0; i < plan->graph.deriveds.count; i++)
+    if (plan->refreshes[i].updated) plan->copies[i]->version = plan->copies[i]->entry->version;
 }
 
 void tdm_plan_spoil_copies(tdm_plan *plan, const uint8_t *conditions) {

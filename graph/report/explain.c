@@ -34,9 +34,13 @@ const char *tdm_explain_members(const tdm_ir_node *node, char *text) {
   return text;
 }
 
+const char *tdm_explain_way(tdm_collective way) {
+  static const char *const names[] = {"", "at home", "in a chain", "in a ring", "in a tree"};
+  return names[way];
+}
+
 const char *tdm_explain_collective(const tdm_ir_node *node) {
-  if (node->collective == TDM_COLLECTIVE_HOME) return "at home";
-  return node->collective == TDM_COLLECTIVE_CHAIN ? "in a chain" : NULL;
+  return node->collective ? tdm_explain_way((tdm_collective)node->collective) : NULL;
 }
 
 const char *tdm_explain_route(const tdm_plan *plan, const tdm_ir_node *node) {

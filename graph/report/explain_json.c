@@ -1,5 +1,5 @@
-/* A plan as JSON: {"training", "traffic", "common_subexpressions", "touched_bytes", "commands":
- * [...]}; times in ns, sizes in bytes. */
+/* A plan as JSON: {"training", "traffic", "common_subexpressions", "device_sums",
+ * "touched_bytes", "commands": [...]}; times in ns, sizes in bytes. */
 #include "core/json_writer.h"
 #include "devices/contract/red_zones.h"
 #include "graph/report/explain.h"
@@ -88,6 +88,20 @@ static void put_common(tdm_json_writer *json, const tdm_common_savings *common) 
   tdm_json_close(json, '}');
 }
 
+static void put_sums(tdm_json_writer *json, const tdm_collective_choice *sums) {
+  tdm_json_open(json, "device_sums", '{');
+  tdm_json_put_integer(json, "sums", (int64_t)sums->sums);
+  tdm_json_put_integer(json, "bytes", (int64_t)sums->bytes);
+  tdm_json_put_integer(json, "updated_by_every_device", (int64_t)sums->own_updates);
+  tdm_json_put_string(json, "way", tdm_explain_way(sums->way));
+  tdm_json_put_string(json, "reason", sums->reason);
+  tdm_json_open(json, "predicted_ns", '{');
+  for (int way = TDM_COLLECTIVE_HOME; way < TDM_COLLECTIVE_COUNT; way++)
+    tdm_json_put_real(json, tdm_explain_way((tdm_collective)way), sums->predicted_ns[way]);
+  tdm_json_close(json, '}');
+  tdm_json_close(json, '}');
+}
+
 static void put_nodes(tdm_json_writer *json, const tdm_plan *plan) {
   TDM_EACH_NODE(&plan->graph, node) {
     tdm_json_open(json, NULL, '{');
@@ -111,6 +125,7 @@ tdm_status tdm_explain_json(const tdm_plan *plan, bool nodes_only, FILE *out) {
   tdm_json_put_bool(&json, "training", plan->training);
   put_traffic(&json, &plan->traffic);
   put_common(&json, &plan->common);
+  if (plan->sums.sums > 0) put_sums(&json, &plan->sums);
   tdm_json_put_real(&json, "touched_bytes", plan->touched_bytes);
   if (tdm_context_red_zones(plan->graph.context)) tdm_json_put_bool(&json, "red_zones", true);
   tdm_json_open(&json, "commands", '[');

@@ -34,6 +34,22 @@ static void print_activations(const tdm_plan *plan, uint32_t arena, FILE *out) {
   fputc('\n', out);
 }
 
+/* The way that sums go which only updates need, why, and what was predicted of each way. */
+static void print_sums(const tdm_collective_choice *sums, FILE *out) {
+  if (sums->sums == 0) return;
+  fprintf(out, "  %-9s %llu of gradients over devices, ", "sums", (unsigned long long)sums->sums);
+  print_bytes(sums->bytes, out);
+  fprintf(out, ", %s: %s; ", tdm_explain_way(sums->way), sums->reason);
+  fprintf(out, "%llu updated by every device\n", (unsigned long long)sums->own_updates);
+  fprintf(out, "  %-9s busiest link", "");
+  for (int way = TDM_COLLECTIVE_HOME; way < TDM_COLLECTIVE_COUNT; way++) {
+    if (sums->predicted_ns[way] > 0)
+      fprintf(out, "%s %.1f us %s", way == TDM_COLLECTIVE_HOME ? "" : ",",
+              sums->predicted_ns[way] / 1000, tdm_explain_way((tdm_collective)way));
+  }
+  fputc('\n', out);
+}
+
 static void print_head(const tdm_plan *plan, FILE *out) {
   const tdm_schedule *schedule = &plan->lowered.schedule;
   fprintf(out, "%s plan: %zu commands on %u queues%s, made in %.0f us\n",
@@ -54,6 +70,7 @@ static void print_head(const tdm_plan *plan, FILE *out) {
     print_bytes(plan->common.bytes, out);
     fputc('\n', out);
   }
+  print_sums(&plan->sums, out);
   for (uint32_t a = 0; plan->arena_devices && a < schedule->arena_count; a++)
     print_activations(plan, a, out);
   if (tdm_context_red_zones(plan->graph.context))

@@ -65,6 +65,7 @@ static void note_update(tdm_run_state *run) {
     else
       tdm_store_entry_rewritten(plan->entries[i]);
   }
+  tdm_plan_note_updated_copies(run->plan);
   atomic_fetch_add(&store->version, 1);
   store->steps++;
 }

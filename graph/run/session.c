@@ -52,6 +52,17 @@ static tdm_status check_numbers(const tdm_session_options *options) {
   return check_range("micro_batches", options->micro_batches, 0, TDM_MAX_PARTS);
 }
 
+/* Rings and trees add in an order of their own. */
+static tdm_status check_order(const tdm_session_options *options) {
+  const tdm_collective asked = options->collective;
+  if (!options->deterministic || (asked != TDM_COLLECTIVE_RING && asked != TDM_COLLECTIVE_TREE))
+    return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "session options: a %s does not add in the order of replicas, as deterministic "
+                  "asks",
+                  asked == TDM_COLLECTIVE_RING ? "ring" : "tree");
+}
+
 static tdm_status check_optimizer(const tdm_optimizer *optimizer) {
   if (!optimizer->rule)
     return tdm_fail(TDM_INVALID_ARGUMENT, "session options: the optimizer has no rule");
@@ -97,6 +108,7 @@ static tdm_status check_options(const tdm_graph *graph, const tdm_session_option
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "session options: the loss is a value of another graph, or of none");
   TDM_TRY(check_numbers(options));
+  TDM_TRY(check_order(options));
   if (options->optimizer) TDM_TRY(check_optimizer(options->optimizer));
   TDM_TRY(check_groups(options));
   if (options->optimizer && !options->loss.index)

@@ -38,7 +38,7 @@ static tdm_status plan_for(const forecaster *self, int devices, int way, opened_
                                  .body = "paper:0",
                                  .replicas = devices > 1 ? list : NULL,
                                  .batch = batch_for(self, devices),
-                                 .collective = summing_ways[way].collective};
+                                 .collective = (tdm_collective)way};
   tdm_status status = model_open(self->context, &request, out_model);
   if (status != TDM_OK) return status;
   status = model_prepare(out_model);
@@ -46,11 +46,9 @@ static tdm_status plan_for(const forecaster *self, int devices, int way, opened_
   return status;
 }
 
-static tdm_status forecast_with(const forecaster *self, tdm_session *session, int way,
+static tdm_status forecast_with(const forecaster *self, tdm_session *session,
                                 tdm_forecast **out_forecast) {
-  const tdm_forecast_options options = {.struct_size = sizeof options,
-                                        .costs = self->costs,
-                                        .summation = summing_ways[way].summation};
+  const tdm_forecast_options options = {.struct_size = sizeof options, .costs = self->costs};
   return tdm_session_forecast(session, &options, out_forecast);
 }
 
@@ -62,12 +60,12 @@ static tdm_status tell_step(const forecaster *self) {
   if (status != TDM_OK) return status;
   tdm_forecast *forecast = NULL;
   tdm_traffic traffic;
-  status = forecast_with(self, model.session, request->way, &forecast);
+  status = forecast_with(self, model.session, &forecast);
   if (status == TDM_OK) status = tdm_session_traffic(model.session, &traffic);
   if (status == TDM_OK) {
     printf("%s, %lld rows on %d of %d devices, sums: %s\n", request->model,
            (long long)batch_for(self, devices), devices, self->device_count,
-           summing_ways[request->way].name);
+           summing_ways[request->way]);
     report_step(forecast, &traffic);
   }
   tdm_forecast_release(forecast);
@@ -80,7 +78,7 @@ static tdm_status forecast_way(const forecaster *self, int devices, int way, dou
   tdm_status status = plan_for(self, devices, way, &model);
   if (status != TDM_OK) return status;
   tdm_forecast *forecast = NULL;
-  status = forecast_with(self, model.session, way, &forecast);
+  status = forecast_with(self, model.session, &forecast);
   if (status == TDM_OK) *out_step_ns = forecast->step_ns;
   tdm_forecast_release(forecast);
   model_close(&model);
@@ -89,7 +87,7 @@ static tdm_status forecast_way(const forecaster *self, int devices, int way, dou
 
 static tdm_status fill_row(const forecaster *self, int devices, scaling_row *row) {
   *row = (scaling_row){.devices = devices, .batch = batch_for(self, devices)};
-  for (int way = 0; way < SUMMING_WAYS; way++) {
+  for (int way = 0; way < TDM_COLLECTIVE_COUNT; way++) {
     const tdm_status status = forecast_way(self, devices, way, &row->step_ns[way]);
     if (status != TDM_OK) return status;
   }

@@ -20,12 +20,13 @@ static tdm_status read_integer(const char *name, const char *text, int64_t most,
 }
 
 static tdm_status read_way(const char *text, int *out_way) {
-  for (int i = 0; i < SUMMING_WAYS; i++)
-    if (strcmp(text, summing_ways[i].name) == 0) {
+  for (int i = 0; i < TDM_COLLECTIVE_COUNT; i++)
+    if (strcmp(text, summing_ways[i]) == 0) {
       *out_way = i;
       return TDM_OK;
     }
-  return tdm_fail(TDM_INVALID_ARGUMENT, "--sums %s: plan, home, ring or tree is wanted", text);
+  return tdm_fail(TDM_INVALID_ARGUMENT, "--sums %s: plan, home, chain, ring or tree is wanted",
+                  text);
 }
 
 static tdm_status read_value(const char *name, const char *text, forecast_request *request) {

@@ -5,10 +5,7 @@
 
 enum { MOST_LINES = 12 };
 
-const summing_way summing_ways[SUMMING_WAYS] = {{"plan", TDM_COLLECTIVE_AUTO, TDM_SUM_AS_PLANNED},
-                                                {"home", TDM_COLLECTIVE_HOME, TDM_SUM_AS_PLANNED},
-                                                {"ring", TDM_COLLECTIVE_HOME, TDM_SUM_RING},
-                                                {"tree", TDM_COLLECTIVE_HOME, TDM_SUM_TREE}};
+const char *const summing_ways[TDM_COLLECTIVE_COUNT] = {"plan", "home", "chain", "ring", "tree"};
 
 static void print_queues(const tdm_forecast *forecast) {
   printf("\n  %-30s %12s %8s %22s\n", "queue", "busy us", "of step", "of the longest chain");
@@ -56,9 +53,6 @@ void report_step(const tdm_forecast *forecast, const tdm_traffic *traffic) {
   print_bound(forecast);
   printf("kernels: %u priced by measurement, %u by the description\n", forecast->measured_kernels,
          forecast->modelled_kernels);
-  if (forecast->replaced_sums || forecast->kept_sums)
-    printf("sums of gradients: %u go around, %u stay at home\n", forecast->replaced_sums,
-           forecast->kept_sums);
   printf(
       "the plan moves %llu bytes between nodes, %llu of inputs and outputs, %llu of parameters\n",
       (unsigned long long)traffic->edge_bytes, (unsigned long long)traffic->boundary_bytes,
@@ -69,12 +63,12 @@ void report_step(const tdm_forecast *forecast, const tdm_traffic *traffic) {
 
 void report_scaling(const scaling_row *rows, size_t count) {
   printf("\n  %-8s %10s", "devices", "rows");
-  for (int s = 0; s < SUMMING_WAYS; s++)
-    printf("  %10s %-9s", summing_ways[s].name, "us   x");
+  for (int s = 0; s < TDM_COLLECTIVE_COUNT; s++)
+    printf("  %10s %-9s", summing_ways[s], "us   x");
   printf("\n");
   for (size_t i = 0; i < count; i++) {
     printf("  %-8d %10lld", rows[i].devices, (long long)rows[i].batch);
-    for (int s = 0; s < SUMMING_WAYS; s++) {
+    for (int s = 0; s < TDM_COLLECTIVE_COUNT; s++) {
       /* Rows a second, against one device's. */
       const double faster =
           rows[0].step_ns[s] / rows[i].step_ns[s] * (double)rows[i].batch / (double)rows[0].batch;
@@ -82,7 +76,8 @@ void report_scaling(const scaling_row *rows, size_t count) {
     }
     printf("\n");
   }
-  printf("\n  plan: gradients are summed as the plan chooses, on the first device or in a chain;\n"
-         "  home: on the first device; ring, tree: by all devices, each updating its own copy.\n"
-         "  x: rows a second against one device.\n");
+  printf(
+      "\n  plan: gradients are summed as the plan chooses; home: on the first device; chain: from\n"
+      "  device to device; ring, tree: by all devices, each updating its own copy.\n"
+      "  x: rows a second against one device.\n");
 }

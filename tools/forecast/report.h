@@ -4,15 +4,8 @@
 
 #include "tandem.h"
 
-/* How gradients are summed: by the plan's own choice, by a plan that sums at home, and by what a
- * forecast puts in the place of that. */
-typedef struct summing_way {
-  const char *name;
-  tdm_collective collective;
-  tdm_summation summation;
-} summing_way;
-enum { SUMMING_WAYS = 4 };
-extern const summing_way summing_ways[SUMMING_WAYS]; /* "plan", "home", "ring", "tree" */
+/* How gradients are summed, by tdm_collective: "plan" (its own choice), "home", "chain", ... */
+extern const char *const summing_ways[TDM_COLLECTIVE_COUNT];
 
 /* One step: its time, what it is made of, traffic per link. */
 void report_step(const tdm_forecast *forecast, const tdm_traffic *traffic);
@@ -21,7 +14,7 @@ void report_step(const tdm_forecast *forecast, const tdm_traffic *traffic);
 typedef struct scaling_row {
   int devices;
   int64_t batch;
-  double step_ns[SUMMING_WAYS];
+  double step_ns[TDM_COLLECTIVE_COUNT];
 } scaling_row;
 
 /* rows (count); the first is of one device. */

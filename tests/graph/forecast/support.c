@@ -1,6 +1,7 @@
 /* See support.h. */
 #include "tests/graph/forecast/support.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -30,10 +31,20 @@ tdm_context *described_context(void) {
   return context_of(machine_text);
 }
 
-tdm_forecast *forecast(tdm_session *session, tdm_summation summation, const tdm_costs *costs) {
-  const tdm_forecast_options options = {
-      .struct_size = sizeof options, .costs = costs, .summation = summation};
+tdm_forecast *forecast(tdm_session *session, const tdm_costs *costs) {
+  const tdm_forecast_options options = {.struct_size = sizeof options, .costs = costs};
   tdm_forecast *made = NULL;
   if (tdm_session_forecast(session, &options, &made) != TDM_OK) fail_msg("%s", tdm_last_message());
   return made;
+}
+
+const tdm_forecast_link *forecast_link(const tdm_forecast *made, const char *name) {
+  for (size_t i = 0; i < made->link_count; i++)
+    if (strcmp(made->links[i].name, name) == 0) return &made->links[i];
+  fail_msg("there is no traffic on %s", name);
+  return NULL;
+}
+
+void assert_close(double found, double wanted) {
+  if (fabs(found - wanted) > 1e-9 * fabs(wanted)) fail_msg("%.15g, not %.15g", found, wanted);
 }

@@ -11,6 +11,10 @@ tdm_context *context_of(const char *text);
  * after 1 us, the host 10 bytes a ns after 5 us. */
 tdm_context *described_context(void);
 /* Of session's training plan, or of its only plan; costs may be NULL. */
-tdm_forecast *forecast(tdm_session *session, tdm_summation summation, const tdm_costs *costs);
+tdm_forecast *forecast(tdm_session *session, const tdm_costs *costs);
+/* The link of that name, which has traffic. */
+const tdm_forecast_link *forecast_link(const tdm_forecast *made, const char *name);
+/* Equal but for rounding. */
+void assert_close(double found, double wanted);
 
 #endif

@@ -1,11 +1,12 @@
-/* Sums over devices as one node, and how the pass `collectives` makes them. */
-#ifndef TANDEM_GRAPH_PASSES_COLLECTIVES_H
-#define TANDEM_GRAPH_PASSES_COLLECTIVES_H
+/* Sums over devices as one node, until the pass `collectives` has made copies and additions of
+ * them, and the views that cut what travels into pieces. */
+#ifndef TANDEM_GRAPH_PASSES_DEVICE_SUMS_H
+#define TANDEM_GRAPH_PASSES_DEVICE_SUMS_H
 
-#include "graph/passes/passes.h"
+#include "graph/ir/ir.h"
 
-/* Pieces of a value that a chain sends one after the other. */
-#define TDM_MOST_PIECES 16
+/* Buckets of a device: what an addition adds in passing crosses into the one that it names. */
+#define TDM_BUCKETS 16
 
 typedef struct tdm_device_sum_attributes {
   int64_t owned; /* nobody else needs the first term: it may be overwritten */
@@ -18,8 +19,5 @@ extern const tdm_operation tdm_operation_device_sum;
  * the others are there, in another shape (tdm_shape). */
 extern const tdm_operation tdm_operation_pieces;
 extern const tdm_operation tdm_operation_whole;
-
-/* Of a copy between two devices, by all hops of its route, as the links are estimated. */
-double tdm_predict_copy_ns(const tdm_graph *graph, int16_t from, int16_t to, double bytes);
 
 #endif

@@ -1,10 +1,9 @@
-/* The operations that sums over devices are described with, until the pass collectives has made
- * copies and additions of them, and the views that cut what travels into pieces. Invariant: the
- * first has no kernel of its own; the others are views. */
+/* The operations of device_sums.h. Invariant: the first has no kernel of its own; the others are
+ * views. */
+#include "graph/passes/device_sums.h"
 #include "devices/kernels.h"
 #include "graph/ir/ir.h"
 #include "graph/ir/records.h"
-#include "graph/passes/collectives.h"
 
 static tdm_status infer_sum(tdm_infer *infer) {
   infer->outputs[0] = infer->inputs[0];
@@ -56,7 +55,7 @@ const tdm_operation tdm_operation_whole = {.struct_size = sizeof(tdm_operation),
                                            .name = "whole",
                                            .attribute_bytes = sizeof(tdm_shape),
                                            .min_inputs = 1,
-                                           .max_inputs = TDM_MOST_PIECES + 1,
+                                           .max_inputs = TDM_BUCKETS + 1,
                                            .output_count = 1,
                                            .is_view = true,
                                            .infer = infer_whole,

@@ -1,0 +1,210 @@
+/* Collectives: finds the sums over devices, chooses a way for each, and has them made.
+ *
+ * The sums that only updates need go one way together, the one whose busiest link is predicted to
+ * be busy for the least time: at home, in chains, or around, where each goes in a ring or a tree,
+ * whichever is quicker for it. Where sums go around, devices update their own copies. All others
+ * are made at home. Except at home devices take turns in plan order, so that each adds right behind
+ * the gradient that it adds to. Invariant: with `deterministic` terms are added in their order. */
+#include "graph/collectives/collectives.h"
+
+#include <string.h>
+
+#include "devices/machine/machine.h"
+#include "graph/collectives/sums.h"
+#include "graph/passes/device_sums.h"
+
+static bool is_sum(const tdm_ir_node *node) {
+  return node->operation == &tdm_operation_device_sum;
+}
+
+/* ---- Finding --------------------------------------------------------------------------------- */
+
+static void note_devices(const tdm_graph *graph, tdm_sum *sum) {
+  const tdm_ir_node *node = sum->node;
+  for (uint32_t k = 0; k < node->input_count; k++) {
+    const int16_t device = tdm_place_of(graph, node->inputs[k]);
+    uint32_t i = 0;
+    while (i < sum->count && sum->devices[i] != device)
+      i++;
+    if (i == sum->count) sum->devices[sum->count++] = device;
+  }
+}
+
+static tdm_status note_sum(tdm_sums *sums, tdm_ir_node *node) {
+  const tdm_device_sum_attributes *attributes = node->attributes;
+  const tdm_graph *graph = sums->graph;
+  tdm_sum *sum = &sums->items[sums->count++];
+  *sum = (tdm_sum){.node = node, .value = node->first_output, .late = attributes->late};
+  sum->devices =
+      tdm_region_take(sums->region, node->input_count * sizeof *sum->devices, "collectives");
+  sum->totals =
+      tdm_region_take(sums->region, node->input_count * sizeof *sum->totals, "collectives");
+  if (!sum->devices || !sum->totals) return TDM_OUT_OF_MEMORY;
+  note_devices(graph, sum);
+  sum->can_chain = tdm_can_chain(graph, sum);
+  sum->can_go_around = sums->updates && tdm_can_go_around(graph, sum);
+  return TDM_OK;
+}
+
+static tdm_status find_sums(tdm_sums *sums) {
+  size_t count = 0;
+  TDM_EACH_NODE(sums->graph, node) {
+    count += is_sum(node);
+  }
+  sums->updates = tdm_first_of_role(sums->graph, TDM_ROLE_UPDATE);
+  sums->items = tdm_region_take(sums->region, (count + 1) * sizeof *sums->items, "collectives");
+  if (!sums->items) return TDM_OUT_OF_MEMORY;
+  TDM_EACH_NODE(sums->graph, node) {
+    if (is_sum(node)) TDM_TRY(note_sum(sums, node));
+  }
+  return tdm_find_own_updates(sums);
+}
+
+/* ---- Choosing -------------------------------------------------------------------------------- */
+
+/* Of a described device as many bytes as it is said to have; of others nobody knows. */
+static bool has_room(const tdm_sums *sums) {
+  const struct tdm_machine *machine = tdm_context_machine(sums->graph->context);
+  const double limit = machine ? machine->device.memory_bytes : 0;
+  double bytes = 0;
+  for (size_t i = 0; i < sums->count; i++)
+    if (sums->items[i].can_own) bytes += 2 * tdm_sum_bytes(sums->graph, &sums->items[i]);
+  for (size_t i = 0; i < sums->graph->persistents.count; i++)
+    bytes += (double)tdm_ir_value_at(sums->graph, sums->graph->persistents.items[i].value)->bytes;
+  return limit <= 0 || bytes <= limit;
+}
+
+static void count_late(const tdm_sums *sums, tdm_collective_choice *choice) {
+  for (size_t i = 0; i < sums->count; i++) {
+    const tdm_sum *sum = &sums->items[i];
+    if (!sum->late || sum->count < 2) continue;
+    choice->sums++;
+    choice->bytes += (uint64_t)tdm_sum_bytes(sums->graph, sum);
+  }
+}
+
+static bool is_quicker(const tdm_collective_choice *choice, tdm_collective a, tdm_collective b) {
+  return choice->predicted_ns[a] > 0 && choice->predicted_ns[a] < choice->predicted_ns[b];
+}
+
+/* Other ways than at home are worth their messages where bytes, not latencies, take most of the
+ * time. */
+static void choose(const tdm_sums *sums, const tdm_collective_request *request,
+                   tdm_collective_choice *choice) {
+  choice->way = request->asked;
+  choice->reason = "as asked";
+  if (request->asked != TDM_COLLECTIVE_AUTO) return;
+  choice->way = TDM_COLLECTIVE_HOME;
+  choice->reason = "mostly latencies";
+  if (tdm_home_ns(sums) <= 2 * tdm_home_latencies_ns(sums)) return;
+  if (is_quicker(choice, TDM_COLLECTIVE_CHAIN, choice->way)) choice->way = TDM_COLLECTIVE_CHAIN;
+  choice->reason = "in the order of replicas, as deterministic asks";
+  if (request->deterministic) return;
+  choice->reason = "no room for updates of their own";
+  if (!has_room(sums)) return;
+  choice->reason = "predicted to be the quickest";
+  if (is_quicker(choice, TDM_COLLECTIVE_RING, choice->way)) choice->way = TDM_COLLECTIVE_RING;
+  if (is_quicker(choice, TDM_COLLECTIVE_TREE, choice->way)) choice->way = TDM_COLLECTIVE_TREE;
+}
+
+/* A ring wants an element of each piece. */
+static tdm_collective way_around(const tdm_graph *graph, const tdm_sum *sum,
+                                 const tdm_collective_request *request, tdm_collective way) {
+  const bool asked = request->asked == TDM_COLLECTIVE_RING;
+  const bool tree =
+      asked ? tdm_shape_count(tdm_sum_shape(graph, sum)) < sum->count : tdm_is_for_tree(graph, sum);
+  return tree ? TDM_COLLECTIVE_TREE : way;
+}
+
+static void choose_for(const tdm_sums *sums, const tdm_collective_request *request,
+                       tdm_collective_choice *choice, tdm_sum *sum) {
+  const bool around = choice->way == TDM_COLLECTIVE_RING || choice->way == TDM_COLLECTIVE_TREE;
+  const bool wanted = sum->can_own || request->asked != TDM_COLLECTIVE_AUTO;
+  sum->way = TDM_COLLECTIVE_HOME;
+  if (choice->way == TDM_COLLECTIVE_CHAIN && sum->can_chain) sum->way = TDM_COLLECTIVE_CHAIN;
+  if (!around || !sum->can_go_around || !wanted) return;
+  sum->way = way_around(sums->graph, sum, request, choice->way);
+  sum->own = sum->can_own;
+  choice->own_updates += sum->own;
+}
+
+/* The tree's root is the home, where that has terms. */
+static void put_home_first(tdm_sum *sum) {
+  for (uint32_t i = 1; i < sum->count && sum->way == TDM_COLLECTIVE_TREE; i++) {
+    if (sum->devices[i] != sum->node->device) continue;
+    memmove(sum->devices + 1, sum->devices, i * sizeof *sum->devices);
+    sum->devices[0] = sum->node->device;
+  }
+}
+
+/* ---- Lowering -------------------------------------------------------------------------------- */
+
+/* Has the devices' nodes take turns in plan order, each in its own order: replicas stand one behind
+ * the other so far, and a chain's hops would all stand behind the last of them. */
+static tdm_status take_turns(const tdm_sums *sums, uint32_t *ranks, uint32_t *turns) {
+  tdm_graph *graph = sums->graph;
+  uint32_t rank_count = 1;
+  TDM_EACH_NODE(graph, node) {
+    if (node == sums->updates) break;
+    if (node->role == TDM_ROLE_REFRESH) continue; /* before all others, as they are */
+    uint32_t rank = is_sum(node) ? 0 : turns[node->device] + 1;
+    for (uint32_t k = 0; k < node->input_count; k++) {
+      const uint32_t producer = tdm_ir_value_at(graph, node->inputs[k])->producer;
+      if (ranks[producer] > rank) rank = ranks[producer];
+    }
+    ranks[node->index] = rank;
+    if (!is_sum(node)) turns[node->device] = rank;
+    if (rank >= rank_count) rank_count = rank + 1;
+  }
+  return tdm_sort_nodes(graph, sums->updates, ranks, rank_count);
+}
+
+static tdm_status interleave(const tdm_sums *sums) {
+  const tdm_graph *graph = sums->graph;
+  uint32_t *ranks =
+      tdm_region_take(sums->region, graph->nodes.count * sizeof *ranks, "collectives");
+  uint32_t *turns = tdm_region_take(sums->region, tdm_device_count(graph->context) * sizeof *turns,
+                                    "collectives");
+  return ranks && turns ? take_turns(sums, ranks, turns) : TDM_OUT_OF_MEMORY;
+}
+
+static tdm_status lower_sums(const tdm_sums *sums) {
+  bool at_home = true;
+  for (size_t i = 0; i < sums->count; i++)
+    at_home &= sums->items[i].way == TDM_COLLECTIVE_HOME;
+  if (!at_home) TDM_TRY(interleave(sums));
+  for (size_t i = 0; i < sums->count; i++)
+    if (sums->items[i].way == TDM_COLLECTIVE_HOME)
+      TDM_TRY(tdm_sum_at_home(sums->graph, &sums->items[i]));
+  for (size_t i = 0; i < sums->count; i++)
+    if (sums->items[i].way == TDM_COLLECTIVE_CHAIN)
+      TDM_TRY(tdm_sum_in_chain(sums, &sums->items[i]));
+  TDM_TRY(tdm_sum_in_rounds(sums));
+  return tdm_insert_own_updates(sums);
+}
+
+static tdm_status run(tdm_sums *sums, const tdm_collective_request *request,
+                      tdm_collective_choice *choice) {
+  TDM_TRY(find_sums(sums));
+  count_late(sums, choice);
+  if (choice->sums > 0) {
+    tdm_predict_ways(sums, choice->predicted_ns);
+    choose(sums, request, choice);
+  }
+  for (size_t i = 0; i < sums->count; i++) {
+    choose_for(sums, request, choice, &sums->items[i]);
+    put_home_first(&sums->items[i]);
+  }
+  return lower_sums(sums);
+}
+
+tdm_status tdm_pass_collectives(tdm_graph *graph, const tdm_collective_request *request,
+                                tdm_collective_choice *out_choice) {
+  *out_choice = (tdm_collective_choice){.reason = ""};
+  tdm_region scratch;
+  tdm_region_init(&scratch, graph->allocator);
+  tdm_sums sums = {.graph = graph, .region = &scratch};
+  const tdm_status status = run(&sums, request, out_choice);
+  tdm_region_deinit(&scratch);
+  return status;
+}

@@ -1,0 +1,29 @@
+/* The pass `collectives`: every sum over devices becomes copies and additions, in the way that the
+ * links and the memory ask for. */
+#ifndef TANDEM_GRAPH_COLLECTIVES_COLLECTIVES_H
+#define TANDEM_GRAPH_COLLECTIVES_COLLECTIVES_H
+
+#include "graph/ir/ir.h"
+
+typedef struct tdm_collective_request {
+  tdm_collective asked;
+  bool deterministic; /* terms are added in their order: at home or in a chain */
+} tdm_collective_request;
+
+/* What was chosen for the sums that only updates need, and why. */
+typedef struct tdm_collective_choice {
+  tdm_collective way; /* AUTO: there are none over several devices */
+  const char *reason; /* static */
+  uint64_t sums;
+  uint64_t bytes;       /* of their results */
+  uint64_t own_updates; /* sums that every device has in the end, and updates its copy by */
+  /* By way: how long the busiest link is busy with gradients and parameters; 0: that way cannot be
+   * gone. */
+  double predicted_ns[TDM_COLLECTIVE_COUNT];
+} tdm_collective_choice;
+
+/* Of a graph with updates or none, before layout. */
+tdm_status tdm_pass_collectives(tdm_graph *graph, const tdm_collective_request *request,
+                                tdm_collective_choice *out_choice) TDM_WARN_UNUSED;
+
+#endif

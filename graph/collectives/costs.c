@@ -1,0 +1,208 @@
+/* What ways of summing cost, by the links' estimates. Invariant: a prediction counts what the
+ * busiest link carries, in sums and in the parameters that are copied out for the next step; of
+ * sums that follow one another one, the longest, is waited for to its end. */
+#include "devices/context/route.h"
+#include "graph/collectives/sums.h"
+#include "graph/passes/device_sums.h"
+#include "graph/passes/passes.h"
+
+enum { LEAST_PIECE_NS = 80000 }; /* a piece travels: less, and starting kernels takes longer */
+
+/* Messages between ranks are not for rings and trees: what they wait for is another rank's. */
+static bool is_of_one_rank(const tdm_graph *graph, const tdm_sum *sum) {
+  for (uint32_t i = 0; i < sum->count; i++)
+    if (tdm_rank_of(graph, sum->devices[i]) != tdm_rank_of(graph, sum->node->device)) return false;
+  return true;
+}
+
+static bool has_queue(const tdm_graph *graph, int16_t from, int16_t to) {
+  return tdm_direct_queue(tdm_context_device(graph->context, (size_t)from),
+                          tdm_context_device(graph->context, (size_t)to)) != NULL;
+}
+
+/* ---- Home ---- */
+
+/* All terms come in by one link, one after the other; what is read in place costs no copy. */
+static double home_ns(const tdm_graph *graph, const tdm_sum *sum, double bytes) {
+  const tdm_ir_node *node = sum->node;
+  double ns = 0;
+  for (uint32_t i = 0; i < node->input_count; i++) {
+    const int16_t from = tdm_place_of(graph, node->inputs[i]);
+    if (i > 0 && tdm_shares_memory(graph, from, node->device)) continue;
+    ns += tdm_predict_copy_ns(graph, from, node->device, bytes);
+  }
+  return ns;
+}
+
+double tdm_home_latencies_ns(const tdm_sums *sums) {
+  double ns = 0;
+  for (size_t i = 0; i < sums->count; i++)
+    if (sums->items[i].late) ns += home_ns(sums->graph, &sums->items[i], 0);
+  return ns;
+}
+
+double tdm_home_ns(const tdm_sums *sums) {
+  double ns = 0;
+  for (size_t i = 0; i < sums->count; i++)
+    if (sums->items[i].late)
+      ns += home_ns(sums->graph, &sums->items[i], tdm_sum_bytes(sums->graph, &sums->items[i]));
+  return ns;
+}
+
+/* ---- Chains ---- */
+
+/* Of hop i: from term i to the next, or home. */
+static double hop_ns(const tdm_graph *graph, const tdm_ir_node *node, uint32_t i, double bytes) {
+  const bool last = i + 1u == node->input_count;
+  const int16_t to = last ? node->device : tdm_place_of(graph, node->inputs[i + 1]);
+  return tdm_predict_copy_ns(graph, tdm_place_of(graph, node->inputs[i]), to, bytes);
+}
+
+static double slowest_hop_ns(const tdm_graph *graph, const tdm_sum *sum, double bytes) {
+  double slowest = 0;
+  for (uint32_t i = 0; i < sum->node->input_count; i++) {
+    const double ns = hop_ns(graph, sum->node, i, bytes);
+    if (ns > slowest) slowest = ns;
+  }
+  return slowest;
+}
+
+/* Of a value that goes from device to device and home. */
+static double all_hops_ns(const tdm_graph *graph, const tdm_sum *sum, double bytes) {
+  double ns = 0;
+  for (uint32_t i = 0; i < sum->node->input_count; i++)
+    ns += hop_ns(graph, sum->node, i, bytes);
+  return ns;
+}
+
+bool tdm_can_chain(const tdm_graph *graph, const tdm_sum *sum) {
+  const tdm_ir_node *node = sum->node;
+  bool crosses = false;
+  for (uint32_t i = 0; i < node->input_count; i++) {
+    const bool last = i + 1 == node->input_count;
+    const int16_t from = tdm_place_of(graph, node->inputs[i]);
+    const int16_t to = last ? node->device : tdm_place_of(graph, node->inputs[i + 1]);
+    if (!has_queue(graph, from, to)) return false;
+    crosses |= from != to;
+  }
+  return crosses && sum->late && node->input_count > 2;
+}
+
+/* Large values go in pieces, so that all links have one. */
+size_t tdm_chain_pieces(const tdm_graph *graph, const tdm_sum *sum) {
+  const double bytes = tdm_sum_bytes(graph, sum);
+  size_t count = 1;
+  while (count < TDM_BUCKETS &&
+         slowest_hop_ns(graph, sum, bytes / (double)(2 * count)) >= LEAST_PIECE_NS)
+    count *= 2;
+  return count;
+}
+
+/* ---- Rings and trees ---- */
+
+bool tdm_can_go_around(const tdm_graph *graph, const tdm_sum *sum) {
+  bool can = sum->late && sum->count > 1 && is_of_one_rank(graph, sum);
+  for (uint32_t i = 0; i < sum->count && can; i++)
+    for (uint32_t j = 0; j < sum->count && can; j++)
+      can = i == j || has_queue(graph, sum->devices[i], sum->devices[j]);
+  for (uint32_t i = 0; i < sum->count && can; i++)
+    can = sum->devices[i] == sum->node->device ||
+          has_queue(graph, sum->devices[i], sum->node->device);
+  return can;
+}
+
+/* The slowest way from a device of the sum to the one behind it. */
+static double around_ns(const tdm_graph *graph, const tdm_sum *sum, double bytes) {
+  double slowest = 0;
+  for (uint32_t i = 0; i < sum->count; i++) {
+    const int16_t to = sum->devices[(i + 1) % sum->count];
+    const double ns = tdm_predict_copy_ns(graph, sum->devices[i], to, bytes);
+    if (ns > slowest) slowest = ns;
+  }
+  return slowest;
+}
+
+/* 2 (k - 1) messages of one piece of k arrive at every device. */
+static double ring_ns(const tdm_graph *graph, const tdm_sum *sum) {
+  const double k = sum->count;
+  return 2 * (k - 1) * around_ns(graph, sum, tdm_sum_bytes(graph, sum) / k);
+}
+
+/* As many values as there are rounds arrive at the tree's root, one after the other. */
+static double tree_ns(const tdm_graph *graph, const tdm_sum *sum) {
+  uint32_t rounds = 0;
+  while (1u << rounds < sum->count)
+    rounds++;
+  return rounds * around_ns(graph, sum, tdm_sum_bytes(graph, sum));
+}
+
+bool tdm_is_for_tree(const tdm_graph *graph, const tdm_sum *sum) {
+  const int64_t elements = tdm_shape_count(tdm_sum_shape(graph, sum));
+  return elements < sum->count || 2 * tree_ns(graph, sum) < ring_ns(graph, sum);
+}
+
+/* ---- All ---- */
+
+double tdm_sum_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collective way) {
+  const double bytes = tdm_sum_bytes(graph, sum);
+  switch (way) {
+  case TDM_COLLECTIVE_CHAIN:
+    return slowest_hop_ns(graph, sum, bytes);
+  case TDM_COLLECTIVE_RING:
+    return ring_ns(graph, sum);
+  case TDM_COLLECTIVE_TREE:
+    return tree_ns(graph, sum);
+  case TDM_COLLECTIVE_AUTO:
+  case TDM_COLLECTIVE_HOME:
+  case TDM_COLLECTIVE_COUNT:
+    break;
+  }
+  return home_ns(graph, sum, bytes);
+}
+
+/* What a sum's own end waits for behind the links' time. */
+static double end_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collective way) {
+  const double bytes = tdm_sum_bytes(graph, sum);
+  if (way == TDM_COLLECTIVE_TREE) return tree_ns(graph, sum);
+  if (way != TDM_COLLECTIVE_CHAIN) return 0;
+  return all_hops_ns(graph, sum, bytes / (double)tdm_chain_pieces(graph, sum));
+}
+
+/* Parameters go from copy to copy, as gradients do in a chain, or all out of the home. */
+static double refresh_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collective way) {
+  const double bytes = tdm_sum_bytes(graph, sum);
+  const bool updated = way == TDM_COLLECTIVE_RING || way == TDM_COLLECTIVE_TREE;
+  if (updated && sum->can_own) return 0;
+  if (sum->can_chain) return slowest_hop_ns(graph, sum, bytes);
+  double ns = 0;
+  for (uint32_t i = 0; i < sum->count; i++)
+    ns += tdm_predict_copy_ns(graph, sum->node->device, sum->devices[i], bytes);
+  return ns;
+}
+
+/* What the sum does if the plan's way is that. */
+static tdm_collective done_by(const tdm_graph *graph, const tdm_sum *sum, tdm_collective way) {
+  if (way == TDM_COLLECTIVE_HOME) return way;
+  if (way == TDM_COLLECTIVE_CHAIN) return sum->can_chain ? way : TDM_COLLECTIVE_HOME;
+  if (!sum->can_go_around) return TDM_COLLECTIVE_HOME;
+  return tdm_is_for_tree(graph, sum) ? TDM_COLLECTIVE_TREE : way;
+}
+
+void tdm_predict_ways(const tdm_sums *sums, double out_ns[TDM_COLLECTIVE_COUNT]) {
+  for (int w = TDM_COLLECTIVE_AUTO + 1; w < TDM_COLLECTIVE_COUNT; w++) {
+    const tdm_collective way = (tdm_collective)w;
+    double longest_ns = 0;
+    bool any = false;
+    out_ns[w] = 0;
+    for (size_t i = 0; i < sums->count; i++) {
+      const tdm_sum *sum = &sums->items[i];
+      if (!sum->late) continue;
+      const tdm_collective done = done_by(sums->graph, sum, way);
+      const double ends_ns = end_ns(sums->graph, sum, done);
+      any |= way == TDM_COLLECTIVE_HOME || done != TDM_COLLECTIVE_HOME;
+      out_ns[w] += tdm_sum_ns(sums->graph, sum, done) + refresh_ns(sums->graph, sum, done);
+      if (ends_ns > longest_ns) longest_ns = ends_ns;
+    }
+    out_ns[w] = any ? out_ns[w] + longest_ns : 0;
+  }
+}

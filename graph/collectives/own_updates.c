@@ -1,0 +1,144 @@
+/* Updates on every device: where all devices that share in a sum get it, each does for itself what
+ * the home does with it, on its copies of the parameter and of its states, instead of being sent
+ * the parameter in the next run. Invariant: these copies have the home's bits, since the same
+ * kernels read the same numbers, and nothing else of the size of a parameter; what is as small as a
+ * number, as a factor that clips, comes from the home. */
+#include <string.h>
+
+#include "devices/pointwise_kernels.h"
+#include "graph/collectives/sums.h"
+
+typedef struct followers {
+  const tdm_sums *sums;
+  size_t value_count; /* when it began: what is made since is nobody's sum */
+  uint32_t *sum_of;   /* per value: 1 + the sum that it is, as it is or scaled; 0: none */
+  uint32_t *updates;  /* per sum: the updates that read it */
+  uint32_t *there;    /* per value: what stands for it on the device at hand */
+} followers;
+
+static tdm_status init(followers *state, const tdm_sums *sums) {
+  const tdm_graph *graph = sums->graph;
+  const size_t value_bytes = graph->values.count * sizeof(uint32_t);
+  state->sums = sums;
+  state->value_count = graph->values.count;
+  state->sum_of = tdm_region_take(sums->region, value_bytes, "collectives");
+  state->there = tdm_region_take(sums->region, value_bytes, "collectives");
+  state->updates = tdm_region_take(sums->region, sums->count * sizeof(uint32_t), "collectives");
+  if (!state->sum_of || !state->there || !state->updates) return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < sums->count; i++)
+    state->sum_of[sums->items[i].value] = (uint32_t)i + 1;
+  return TDM_OK;
+}
+
+static uint32_t sum_of(const followers *state, uint32_t value) {
+  return value < state->value_count ? state->sum_of[value] : 0;
+}
+
+/* Is it a sum's value, scaled (by clipping)? */
+static bool scales(const followers *state, const tdm_ir_node *node) {
+  return node->role == TDM_ROLE_GRADIENT && strcmp(node->operation->name, TDM_OP_SCALE) == 0 &&
+         sum_of(state, node->inputs[0]);
+}
+
+/* Does an update of one sum read nothing else but what it keeps, and numbers? */
+static bool is_alone(const followers *state, const tdm_ir_node *update, uint32_t sum) {
+  const tdm_graph *graph = state->sums->graph;
+  for (uint32_t k = 0; k < update->input_count; k++) {
+    const tdm_ir_value *value = tdm_ir_value_at(graph, update->inputs[k]);
+    const uint32_t of = sum_of(state, update->inputs[k]);
+    if (!update->inputs[k] || (of && of == sum)) continue;
+    if (of || value->device != update->device) return false;
+    if (value->kind != TDM_VALUE_PERSISTENT && tdm_shape_count(&value->spec.shape) != 1)
+      return false;
+  }
+  return true;
+}
+
+static uint32_t sum_read_by(const followers *state, const tdm_ir_node *node) {
+  for (uint32_t k = 0; k < node->input_count; k++)
+    if (sum_of(state, node->inputs[k])) return sum_of(state, node->inputs[k]);
+  return 0;
+}
+
+/* Are the sum's devices of one kind, the home among them? */
+static bool is_of_one_kind(const tdm_graph *graph, const tdm_sum *sum) {
+  const tdm_device *home = tdm_context_device(graph->context, (size_t)sum->node->device);
+  bool home_shares = false;
+  for (uint32_t i = 0; i < sum->count; i++) {
+    const tdm_device *device = tdm_context_device(graph->context, (size_t)sum->devices[i]);
+    home_shares |= device == home;
+    if (!tdm_device_same_kind(home, device)) return false;
+  }
+  return home_shares;
+}
+
+tdm_status tdm_find_own_updates(const tdm_sums *sums) {
+  followers state;
+  TDM_TRY(init(&state, sums));
+  for (size_t i = 0; i < sums->count; i++) {
+    tdm_sum *sum = &sums->items[i];
+    sum->can_own = sum->can_go_around && is_of_one_kind(sums->graph, sum);
+  }
+  TDM_EACH_NODE(sums->graph, node) {
+    const uint32_t sum = sum_read_by(&state, node);
+    if (!sum) continue;
+    if (scales(&state, node)) state.sum_of[node->first_output] = sum;
+    if (node->role != TDM_ROLE_UPDATE) continue;
+    state.updates[sum - 1]++;
+    if (!is_alone(&state, node, sum)) sums->items[sum - 1].can_own = false;
+  }
+  for (size_t i = 0; i < sums->count; i++)
+    sums->items[i].can_own &= state.updates[i] > 0;
+  return TDM_OK;
+}
+
+/* The node on another device, right before `before`; values that stand for others there are read
+ * instead. */
+static tdm_status clone_on(followers *state, const tdm_ir_node *node, int16_t device,
+                           tdm_ir_node *before) {
+  tdm_graph *graph = state->sums->graph;
+  uint32_t inputs[TDM_KERNEL_MAX_INPUTS];
+  tdm_spec specs[TDM_KERNEL_MAX_OUTPUTS];
+  for (uint32_t k = 0; k < node->input_count; k++) {
+    const bool follows = sum_of(state, node->inputs[k]) != 0;
+    inputs[k] = follows ? state->there[node->inputs[k]] : node->inputs[k];
+  }
+  for (uint32_t k = 0; k < node->output_count; k++)
+    specs[k] = tdm_ir_value_at(graph, node->first_output + k)->spec;
+  tdm_ir_node like = *node;
+  like.device = device;
+  const tdm_ir_node *clone = tdm_insert_as(graph, before, &like, inputs, specs);
+  if (!clone) return TDM_OUT_OF_MEMORY;
+  state->there[node->first_output] = clone->first_output;
+  return TDM_OK;
+}
+
+/* All that device i of each sum does for itself, if that is not its home. */
+static tdm_status insert_updates_of(followers *state, uint32_t i, const tdm_ir_node *last) {
+  TDM_EACH_NODE(state->sums->graph, node) {
+    const uint32_t number = sum_read_by(state, node);
+    const tdm_sum *sum = number ? &state->sums->items[number - 1] : NULL;
+    const bool updates = node->role == TDM_ROLE_UPDATE;
+    if (sum && sum->own && i < sum->count && sum->devices[i] != sum->node->device &&
+        (updates || scales(state, node))) {
+      state->there[sum->value] = sum->totals[i];
+      if (!updates) state->sum_of[node->first_output] = number;
+      TDM_TRY(clone_on(state, node, sum->devices[i], updates ? NULL : state->sums->updates));
+    }
+    if (node == last) break;
+  }
+  return TDM_OK;
+}
+
+tdm_status tdm_insert_own_updates(const tdm_sums *sums) {
+  uint32_t most = 0;
+  for (size_t i = 0; i < sums->count; i++)
+    if (sums->items[i].own && sums->items[i].count > most) most = sums->items[i].count;
+  if (most == 0) return TDM_OK;
+  followers state;
+  TDM_TRY(init(&state, sums));
+  const tdm_ir_node *last = sums->graph->order.last;
+  for (uint32_t i = 0; i < most; i++)
+    TDM_TRY(insert_updates_of(&state, i, last));
+  return TDM_OK;
+}

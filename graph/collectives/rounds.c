@@ -1,0 +1,301 @@
+/* Sums in rings and trees, round by round.
+ *
+ *   in a ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
+ *             workstations", J. Parallel Distrib. Comput. 69, 2009) k devices cut a value of n
+ *             bytes into k pieces. In k - 1 rounds each receives a piece from the one before it and
+ *             adds its own; then in k - 1 rounds the finished pieces go around. 2 (k - 1) messages
+ *             of n / k bytes arrive at every device. Piece p begins at device p, so every piece has
+ *             another order of terms, the same each time.
+ *   in a tree (binomial, as in Thakur, Rabenseifner, Gropp, "Optimization of collective
+ *             communication operations in MPICH", Int. J. High Perform. Comput. Appl. 19, 2005)
+ *             whole values go up in ceil(log2 k) rounds, the home at the root, and the sum down in
+ *             as many. A device adds what its nearest child sends first.
+ *
+ * Where devices do not update for themselves, the second half is one copy to the home instead.
+ *
+ * Rounds of sums follow one another like bricks: round r of a sum stands where r sums later have
+ * their terms, so that while it travels, devices compute later gradients. Invariant: on every queue
+ * what rounds do stands in one order of all sums and rounds, so that no two devices wait for each
+ * other; who reads such a sum stands behind the rounds of all. */
+#include "graph/collectives/sums.h"
+#include "graph/passes/device_sums.h"
+#include "graph/passes/passes.h"
+
+static bool goes_around(const tdm_sum *sum) {
+  return sum->way == TDM_COLLECTIVE_RING || sum->way == TDM_COLLECTIVE_TREE;
+}
+
+/* ---- Before the first round ------------------------------------------------------------------ */
+
+/* One total a device: several terms of one are added there, in their order. */
+static tdm_status sum_own_terms(tdm_graph *graph, tdm_sum *sum, tdm_ir_node *before) {
+  const tdm_ir_node *node = sum->node;
+  for (uint32_t i = 0; i < sum->count; i++) {
+    const tdm_insertion at = tdm_sum_insertion(sum, before, sum->devices[i]);
+    uint32_t total = 0;
+    for (uint32_t k = 0; k < node->input_count; k++) {
+      const uint32_t term = node->inputs[k];
+      if (tdm_place_of(graph, term) != sum->devices[i]) continue;
+      total = total ? tdm_sum_add(graph, &at, sum, false, total, term, 0)
+                    : tdm_own_term(graph, &at, term);
+      if (!total) return tdm_graph_status(graph);
+    }
+    sum->totals[i] = total;
+  }
+  return TDM_OK;
+}
+
+/* ---- Rings ----------------------------------------------------------------------------------- */
+
+static uint32_t *piece_at(const tdm_sum *sum, uint32_t device, uint32_t piece) {
+  return &sum->pieces[device * sum->count + piece];
+}
+
+static tdm_status begin_ring(const tdm_sums *sums, tdm_sum *sum, tdm_ir_node *before) {
+  const uint32_t k = sum->count;
+  sum->pieces = tdm_region_take(sums->region, (size_t)k * k * sizeof(uint32_t), "collectives");
+  sum->current = tdm_region_take(sums->region, k * sizeof(uint32_t), "collectives");
+  if (!sum->pieces || !sum->current) return TDM_OUT_OF_MEMORY;
+  for (uint32_t i = 0; i < k; i++) {
+    const tdm_insertion at = tdm_sum_insertion(sum, before, sum->devices[i]);
+    TDM_TRY(tdm_cut_term(sums->graph, &at, sum->totals[i], k, piece_at(sum, i, 0)));
+    sum->current[i] = *piece_at(sum, i, i);
+  }
+  return TDM_OK;
+}
+
+/* A piece of the sum so far, as the device behind reads it: in a bucket, or where it lies. */
+static uint32_t receive(tdm_graph *graph, const tdm_insertion *at, const tdm_sum *sum,
+                        uint32_t piece, size_t bucket) {
+  if (tdm_shares_memory(graph, tdm_place_of(graph, piece), at->device)) return piece;
+  const tdm_shape shape = tdm_ir_value_at(graph, piece)->spec.shape;
+  const uint32_t view = tdm_view_there(graph, at, &shape, piece);
+  if (!view) return 0;
+  tdm_producer(graph, view)->collective = (uint8_t)sum->way;
+  tdm_producer(graph, view)->bucket = (uint8_t)(bucket % TDM_BUCKETS);
+  return view;
+}
+
+/* The device behind it adds its own to each piece; who is last has the piece in memory of its own,
+ * as a part of what it puts together. All pieces travel before any is added to: order is kept of
+ * all that a device has of a sum, not of single pieces. */
+static tdm_status reduce_ring(tdm_graph *graph, tdm_sum *sum, uint32_t round, size_t bucket,
+                              tdm_ir_node *before) {
+  const uint32_t k = sum->count;
+  const bool last = round + 2 == k;
+  for (uint32_t p = 0; p < k; p++) {
+    const tdm_insertion at = tdm_sum_insertion(sum, before, sum->devices[(p + 1 + round) % k]);
+    sum->current[p] = receive(graph, &at, sum, sum->current[p], bucket);
+    if (!sum->current[p]) return tdm_graph_status(graph);
+  }
+  for (uint32_t p = 0; p < k; p++) {
+    const uint32_t to = (p + 1 + round) % k;
+    const tdm_insertion at = tdm_sum_insertion(sum, before, sum->devices[to]);
+    uint32_t *piece = piece_at(sum, to, p);
+    sum->current[p] = tdm_sum_add(graph, &at, sum, last, *piece, sum->current[p], bucket);
+    if (!sum->current[p]) return tdm_graph_status(graph);
+    if (last) *piece = sum->current[p];
+  }
+  return TDM_OK;
+}
+
+/* Each device sends on the finished piece that has come to it last. */
+static tdm_status gather_ring(tdm_graph *graph, tdm_sum *sum, uint32_t round, tdm_ir_node *before) {
+  const uint32_t k = sum->count;
+  for (uint32_t p = 0; p < k; p++) {
+    const uint32_t to = (p + round) % k;
+    const uint32_t from = (to + k - 1) % k;
+    const tdm_insertion at = tdm_sum_insertion(sum, before, sum->devices[to]);
+    const uint32_t piece = *piece_at(sum, from, p);
+    const tdm_shape shape = tdm_ir_value_at(graph, piece)->spec.shape;
+    *piece_at(sum, to, p) = tdm_view_there(graph, &at, &shape, piece);
+    if (!*piece_at(sum, to, p)) return tdm_graph_status(graph);
+  }
+  return TDM_OK;
+}
+
+/* The whole, where it is wanted: on every device, or at home. */
+static tdm_status end_ring(tdm_graph *graph, tdm_sum *sum, tdm_ir_node *before) {
+  for (uint32_t i = 0; i < sum->count && sum->own; i++) {
+    const tdm_insertion at = tdm_sum_insertion(sum, before, sum->devices[i]);
+    sum->totals[i] = tdm_put_together(graph, &at, sum, piece_at(sum, i, 0), sum->count);
+    if (!sum->totals[i]) return tdm_graph_status(graph);
+    if (sum->devices[i] == sum->node->device) TDM_TRY(tdm_take_over(graph, sum, sum->totals[i]));
+  }
+  if (sum->own) return TDM_OK;
+  const tdm_insertion at = tdm_sum_insertion(sum, before, sum->node->device);
+  return tdm_take_over(graph, sum, tdm_put_together(graph, &at, sum, sum->current, sum->count));
+}
+
+/* ---- Trees ----------------------------------------------------------------------------------- */
+
+static uint32_t rounds_up(const tdm_sum *sum) {
+  uint32_t rounds = 0;
+  while (1u << rounds < sum->count)
+    rounds++;
+  return rounds;
+}
+
+/* Whoever is `distance` behind a device sends it all that it has. */
+static tdm_status reduce_tree(tdm_graph *graph, tdm_sum *sum, uint32_t distance, size_t bucket,
+                              tdm_ir_node *before) {
+  for (uint32_t i = 0; i + distance < sum->count; i += 2 * distance) {
+    const tdm_insertion at = tdm_sum_insertion(sum, before, sum->devices[i]);
+    sum->totals[i] =
+        tdm_sum_add(graph, &at, sum, false, sum->totals[i], sum->totals[i + distance], bucket);
+    if (!sum->totals[i]) return tdm_graph_status(graph);
+  }
+  return TDM_OK;
+}
+
+static tdm_status gather_tree(tdm_graph *graph, tdm_sum *sum, uint32_t distance,
+                              tdm_ir_node *before) {
+  for (uint32_t i = 0; i + distance < sum->count; i += 2 * distance) {
+    const tdm_insertion at = tdm_sum_insertion(sum, before, sum->devices[i + distance]);
+    sum->totals[i + distance] =
+        tdm_view_there(graph, &at, tdm_sum_shape(graph, sum), sum->totals[i]);
+    if (!sum->totals[i + distance]) return tdm_graph_status(graph);
+  }
+  return TDM_OK;
+}
+
+static tdm_status end_tree(tdm_graph *graph, tdm_sum *sum, tdm_ir_node *before) {
+  const tdm_insertion at = tdm_sum_insertion(sum, before, sum->node->device);
+  return tdm_take_over(graph, sum,
+                       tdm_view_there(graph, &at, tdm_sum_shape(graph, sum), sum->totals[0]));
+}
+
+/* ---- Rounds ---------------------------------------------------------------------------------- */
+
+static uint32_t reducing_rounds(const tdm_sum *sum) {
+  return sum->way == TDM_COLLECTIVE_RING ? sum->count - 1 : rounds_up(sum);
+}
+
+/* The last is for what does no work but on links: sending the sum out, and putting it together. */
+static uint32_t rounds_of(const tdm_sum *sum) {
+  return reducing_rounds(sum) + 1;
+}
+
+static tdm_status end_rounds(const tdm_sums *sums, tdm_sum *sum, tdm_ir_node *before) {
+  tdm_graph *graph = sums->graph;
+  const bool ring = sum->way == TDM_COLLECTIVE_RING;
+  const uint32_t gathering = sum->own ? reducing_rounds(sum) : 0;
+  for (uint32_t round = 0; round < gathering; round++)
+    TDM_TRY(ring ? gather_ring(graph, sum, round, before)
+                 : gather_tree(graph, sum, 1u << (gathering - 1 - round), before));
+  return ring ? end_ring(graph, sum, before) : end_tree(graph, sum, before);
+}
+
+static tdm_status insert_round(const tdm_sums *sums, tdm_sum *sum, size_t index, uint32_t round,
+                               tdm_ir_node *before) {
+  tdm_graph *graph = sums->graph;
+  const bool ring = sum->way == TDM_COLLECTIVE_RING;
+  if (round == 0) {
+    TDM_TRY(sum_own_terms(graph, sum, before));
+    if (ring) TDM_TRY(begin_ring(sums, sum, before));
+  }
+  if (round + 1 == rounds_of(sum)) return end_rounds(sums, sum, before);
+  return ring ? reduce_ring(graph, sum, round, index, before)
+              : reduce_tree(graph, sum, 1u << round, index, before);
+}
+
+/* Moves whoever reads a sum that goes around, by whatever other nodes, right before the updates;
+ * answers the first of them. */
+static tdm_status defer_readers(const tdm_sums *sums, tdm_ir_node **out_first) {
+  tdm_graph *graph = sums->graph;
+  bool *reads = tdm_region_take(sums->region, graph->nodes.count * sizeof *reads, "collectives");
+  if (!reads) return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < sums->count; i++)
+    reads[sums->items[i].node->index] = goes_around(&sums->items[i]);
+  const tdm_ir_node *last = sums->updates->previous;
+  *out_first = sums->updates;
+  TDM_EACH_NODE(graph, node) {
+    const bool is_sum = reads[node->index];
+    for (uint32_t k = 0; k < node->input_count && !is_sum; k++)
+      reads[node->index] |= reads[tdm_ir_value_at(graph, node->inputs[k])->producer];
+    if (reads[node->index] && !is_sum) {
+      tdm_move_node(graph, node, sums->updates);
+      if (*out_first == sums->updates) *out_first = node;
+    }
+    if (node == last) break;
+  }
+  return TDM_OK;
+}
+
+/* Those that go around, in plan order, and turns: stretches of the order that end behind sums whose
+ * terms are there together. A sum has its first round a turn later than it stands, so that the
+ * first copies travel while devices compute, too. */
+typedef struct schedule {
+  tdm_sum **sums;     /* (count) */
+  size_t *turns;      /* (count): of its first round, ascending */
+  tdm_ir_node **ends; /* (turn_count): the last sum of each turn */
+  size_t count;
+  size_t turn_count;
+} schedule;
+
+static tdm_status make_room(const tdm_sums *sums, schedule *out) {
+  tdm_region *region = sums->region;
+  out->sums = tdm_region_take(region, sums->count * sizeof(void *), "collectives");
+  out->turns = tdm_region_take(region, sums->count * sizeof *out->turns, "collectives");
+  out->ends = tdm_region_take(region, sums->count * sizeof(void *), "collectives");
+  return out->sums && out->turns && out->ends ? TDM_OK : TDM_OUT_OF_MEMORY;
+}
+
+static tdm_status find_turns(const tdm_sums *sums, schedule *out) {
+  const tdm_graph *graph = sums->graph;
+  tdm_sum **sum_of =
+      tdm_region_take(sums->region, graph->nodes.count * sizeof(void *), "collectives");
+  if (!sum_of) return TDM_OUT_OF_MEMORY;
+  TDM_TRY(make_room(sums, out));
+  for (size_t i = 0; i < sums->count; i++)
+    if (goes_around(&sums->items[i])) sum_of[sums->items[i].node->index] = &sums->items[i];
+  bool computed = true; /* since the latest sum */
+  TDM_EACH_NODE(graph, node) {
+    tdm_sum *sum = sum_of[node->index];
+    computed |= !sum && !node->operation->is_view;
+    if (!sum) continue;
+    out->turn_count += computed;
+    computed = false;
+    out->sums[out->count] = sum;
+    out->turns[out->count++] = out->turn_count;
+    out->ends[out->turn_count - 1] = node;
+  }
+  return TDM_OK;
+}
+
+/* The rounds of one turn that leave their sums `left` rounds. */
+static tdm_status insert_rounds(const tdm_sums *sums, const schedule *plan, size_t turn,
+                                size_t left, tdm_ir_node *before) {
+  for (size_t i = 0; i < plan->count && plan->turns[i] <= turn; i++) {
+    const size_t round = turn - plan->turns[i];
+    if (round + left + 1 == rounds_of(plan->sums[i]))
+      TDM_TRY(insert_round(sums, plan->sums[i], i, (uint32_t)round, before));
+  }
+  return TDM_OK;
+}
+
+/* What needs links alone goes first. Sums with an addition left come last, as what they have added
+ * is sent on at once: their links have to wait for it, and nothing behind it on these queues. */
+static tdm_status insert_turn(const tdm_sums *sums, const schedule *plan, size_t turn,
+                              size_t most_rounds, tdm_ir_node *before) {
+  TDM_TRY(insert_rounds(sums, plan, turn, 0, before));
+  for (size_t left = most_rounds; left-- > 1;)
+    TDM_TRY(insert_rounds(sums, plan, turn, left, before));
+  return TDM_OK;
+}
+
+tdm_status tdm_sum_in_rounds(const tdm_sums *sums) {
+  schedule plan = {0};
+  TDM_TRY(find_turns(sums, &plan));
+  if (plan.count == 0) return TDM_OK;
+  tdm_ir_node *end;
+  TDM_TRY(defer_readers(sums, &end));
+  size_t most_rounds = 0;
+  for (size_t i = 0; i < plan.count; i++)
+    if (rounds_of(plan.sums[i]) > most_rounds) most_rounds = rounds_of(plan.sums[i]);
+  for (size_t turn = 1; turn <= plan.turn_count + most_rounds; turn++) {
+    tdm_ir_node *before = turn < plan.turn_count ? plan.ends[turn] : end;
+    TDM_TRY(insert_turn(sums, &plan, turn, most_rounds, before));
+  }
+  return TDM_OK;
+}

@@ -1,0 +1,399 @@
+/* Sums over devices at home, in chains, rings and trees: which have the same bits; that every
+ * device has the home's; what moves over which link; what is chosen by the links, and what is told.
+ * For accelerators of TEST_KIND; only simulated ones have links of a speed. */
+#include <stdlib.h>
+
+#include "graph/run/session.h"
+#include "tests/graph/support.h"
+
+enum { WIDTH = 256, LAYERS = 3, ROWS = 8, STEPS = 3 }; /* a weight has 256 KiB */
+
+#define A(index) TEST_KIND ":" #index
+#define ALL A(0) "," A(1) "," A(2) "," A(3)
+
+static bool has_link_speeds(void) {
+  return strcmp(TEST_KIND, "sim") == 0;
+}
+
+/* Two cpu devices and four accelerators: simulated ones with 0.5 GB/s to the host, 1 GB/s between
+ * peers, so that a weight goes in two pieces. */
+static tdm_context *linked_context(void) {
+  if (!has_link_speeds()) return graph_context_of(2, 4); /* GPUs: in as many parts as main asks */
+  const tdm_context_options options = {
+      .struct_size = sizeof options,
+      .cpu_devices = 2,
+      .sim_devices = 4,
+      .sim = "latency_us=1,gigabytes_per_second=0.5,peer_gigabytes_per_second=1"};
+  tdm_context *context = tdm_context_create(&options);
+  if (!context) fail_msg("no context: %s", tdm_last_message());
+  return context;
+}
+
+static tdm_context *context; /* of the group */
+
+static int begin_group(void **unused) {
+  (void)unused;
+  context = linked_context();
+  return 0;
+}
+
+static int end_group(void **unused) {
+  (void)unused;
+  tdm_context_release(context);
+  return 0;
+}
+
+/* ---- A model, wrapped over devices ----------------------------------------------------------- */
+
+typedef struct variant {
+  const char *devices;
+  const char *home; /* of the parameters; NULL: the first of devices */
+  int micro_batches;
+  int depth;
+  double clip_norm;
+  bool deterministic;
+} variant;
+
+static tdm_graph *build(const variant *of, bool wrapped, tdm_value *out_loss) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_shape shape = tdm_shape_of(2, TDM_DIM("batch"), WIDTH);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, shape);
+  if (!wrapped) tdm_place(graph, of->home);
+  tdm_scope_push(graph, "model");
+  tdm_value y = x;
+  for (int i = 0; i < LAYERS; i++) {
+    char name[8];
+    (void)snprintf(name, sizeof name, "l%d", i);
+    y = tdm_tanh(graph, "tanh", tdm_linear(graph, name, y, WIDTH));
+  }
+  tdm_scope_pop(graph);
+  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = of->devices};
+  if (wrapped) tdm_data_parallel(graph, "model", &options);
+  tdm_output(graph, "y", y);
+  *out_loss = tdm_mse(graph, "loss", y, x);
+  return graph;
+}
+
+/* A session whose store has its parameters at home. */
+static tdm_store *store_at_home(const variant *of) {
+  tdm_value loss;
+  tdm_graph *graph = build(of, false, &loss);
+  tdm_session *session = run_session(graph, &(tdm_session_options){.seed = 7});
+  tdm_store *store = tdm_store_retain(tdm_session_store(session));
+  tdm_session_release(session);
+  return store;
+}
+
+static tdm_session *make_session(const variant *of, tdm_collective collective) {
+  tdm_value loss;
+  tdm_optimizer optimizer = tdm_adam(0.01);
+  optimizer.clip_norm = of->clip_norm;
+  tdm_store *store = of->home ? store_at_home(of) : NULL;
+  tdm_graph *graph = build(of, true, &loss);
+  tdm_session *session = train_session(graph, loss, optimizer,
+                                       &(tdm_session_options){.store = store,
+                                                              .seed = 7,
+                                                              .micro_batches = of->micro_batches,
+                                                              .depth = of->depth,
+                                                              .deterministic = of->deterministic,
+                                                              .collective = collective});
+  tdm_store_release(store);
+  return session;
+}
+
+/* Steps on batches that their numbers decide. */
+static void train_from(tdm_session *session, int first, int steps) {
+  for (int i = first; i < first + steps; i++) {
+    tdm_tensor *x = tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH),
+                                       (uint64_t)i + 1, -1, 1);
+    const tdm_feed feed = {.name = "x", .tensor = x};
+    assert_ok(tdm_train_step(session, &feed, 1, NULL, 0, NULL));
+    tdm_tensor_release(x);
+  }
+}
+
+static void train(tdm_session *session, int steps) {
+  train_from(session, 0, steps);
+}
+
+static uint64_t refreshed_by(tdm_session *session) {
+  uint64_t transfers = 0;
+  uint64_t bytes = 0;
+  assert_ok(tdm_session_refreshed(session, &transfers, &bytes));
+  return transfers;
+}
+
+static size_t count_of(const tdm_session *session, tdm_collective collective) {
+  size_t count = 0;
+  TDM_EACH_NODE(&session->newest->graph, node) {
+    count += node->collective == collective;
+  }
+  return count;
+}
+
+/* Bytes that a step copies to device, or from it. */
+static uint64_t bytes_at(const tdm_session *session, const char *device, bool in) {
+  const tdm_graph *graph = &session->newest->graph;
+  uint64_t bytes = 0;
+  TDM_EACH_NODE(graph, node) {
+    if (node->operation) continue;
+    const int16_t from = tdm_ir_value_at(graph, node->inputs[0])->device;
+    if (from == node->device) continue;
+    const int16_t end = in ? node->device : from;
+    if (strcmp(tdm_context_device(context, (size_t)end)->name, device) == 0)
+      bytes += tdm_ir_value_at(graph, node->first_output)->bytes;
+  }
+  return bytes;
+}
+
+/* ---- Bits ------------------------------------------------------------------------------------ */
+
+static const variant variants[] = {
+    {.devices = ALL},
+    {.devices = A(0) "," A(1) "," A(2)},
+    {.devices = A(2) "," A(0) "," A(3) "," A(1), .clip_norm = 0.5},
+    {.devices = A(0) "," A(0) "," A(1) "," A(2) "," A(2)}, /* replicas that share a device */
+    {.devices = A(0) "," A(1) "," A(0) "," A(1)},
+    {.devices = ALL, .home = "cpu:0"},
+    {.devices = ALL, .home = A(3)}, /* the last of them */
+    {.devices = ALL, .micro_batches = 2},
+    {.devices = ALL, .depth = 3},
+    {.devices = ALL, .depth = 3, .deterministic = true},
+    {.devices = "cpu:0,cpu:1,cpu:0,cpu:1"},
+};
+
+/* Emulated GPUs are slow. */
+static size_t stride(void) {
+  return has_link_speeds() ? 1 : 3;
+}
+
+static bool goes_around(tdm_collective collective) {
+  return collective == TDM_COLLECTIVE_RING || collective == TDM_COLLECTIVE_TREE;
+}
+
+static tdm_tensor_list *trained_state(const variant *of, tdm_collective collective) {
+  tdm_session *session = make_session(of, collective);
+  train(session, STEPS);
+  if (count_of(session, collective) == 0) fail_msg("%s: not summed that way", of->devices);
+  tdm_tensor_list *state = state_of(session);
+  tdm_session_release(session);
+  return state;
+}
+
+/* At home and in a chain: the same bits. In a ring and in a tree: the same each time. */
+static void every_way_repeats_its_bits(void **unused) {
+  (void)unused;
+  for (size_t i = 0; i < TDM_COUNT_OF(variants); i += stride()) {
+    tdm_tensor_list *at_home = trained_state(&variants[i], TDM_COLLECTIVE_HOME);
+    for (int c = TDM_COLLECTIVE_CHAIN; c < TDM_COLLECTIVE_COUNT; c++) {
+      if (variants[i].deterministic && goes_around((tdm_collective)c)) continue;
+      tdm_tensor_list *state = trained_state(&variants[i], (tdm_collective)c);
+      tdm_tensor_list *wanted =
+          c == TDM_COLLECTIVE_CHAIN ? at_home : trained_state(&variants[i], (tdm_collective)c);
+      assert_same_state(state, wanted);
+      if (wanted != at_home) tdm_tensor_list_release(wanted);
+      tdm_tensor_list_release(state);
+    }
+    tdm_tensor_list_release(at_home);
+  }
+}
+
+/* ---- Copies that devices update themselves --------------------------------------------------- */
+
+static tdm_tensor *outputs_of(tdm_session *session) {
+  tdm_tensor *x =
+      tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH), 99, -1, 1);
+  const tdm_feed feed = {.name = "x", .tensor = x};
+  tdm_fetch fetch = {.name = "y"};
+  assert_ok(tdm_run(session, &feed, 1, &fetch, 1));
+  tdm_tensor_release(x);
+  return fetch.tensor;
+}
+
+/* A session that finds in its store what another one has at home: its devices are sent that. */
+static tdm_tensor *outputs_of_the_home(const variant *of, tdm_session *trained) {
+  tdm_session *fresh = make_session(of, TDM_COLLECTIVE_HOME);
+  train(fresh, 1);
+  tdm_tensor_list *state = state_of(trained);
+  assert_ok(tdm_store_load(tdm_session_store(fresh), state));
+  tdm_tensor_list_release(state);
+  tdm_tensor *outputs = outputs_of(fresh);
+  tdm_session_release(fresh);
+  return outputs;
+}
+
+static bool any_updated(const tdm_session *session) {
+  const tdm_plan *plan = session->last_asked;
+  for (size_t i = 0; i < plan->graph.deriveds.count; i++)
+    if (plan->refreshes[i].updated) return true;
+  return false;
+}
+
+/* After the first step nothing is refreshed, and what every device has made of its copies is what
+ * the home has made of the parameters. */
+static void every_device_has_the_bits_of_the_home(void **unused) {
+  (void)unused;
+  for (size_t i = 0; i < TDM_COUNT_OF(variants); i += stride()) {
+    if (variants[i].deterministic || variants[i].home) continue;
+    for (int c = TDM_COLLECTIVE_RING; c < TDM_COLLECTIVE_COUNT; c++) {
+      tdm_session *session = make_session(&variants[i], (tdm_collective)c);
+      train(session, STEPS);
+      assert_true(any_updated(session));
+      assert_int_equal(refreshed_by(session), 0);
+      tdm_tensor *wanted = outputs_of_the_home(&variants[i], session);
+      tdm_tensor *found = outputs_of(session);
+      assert_same_tensor(found, wanted);
+      assert_int_equal(refreshed_by(session), 0);
+      tdm_tensor_release(found);
+      tdm_tensor_release(wanted);
+      tdm_session_release(session);
+    }
+  }
+}
+
+/* Of a store that another session has trained, or that was loaded, copies are old. */
+static void copies_that_others_made_old_are_sent_again(void **unused) {
+  (void)unused;
+  const variant of = {.devices = ALL};
+  tdm_session *session = make_session(&of, TDM_COLLECTIVE_RING);
+  train(session, STEPS);
+  tdm_tensor_list *state = NULL;
+  assert_ok(tdm_session_save(session, &state));
+  train_from(session, STEPS, 1);
+  tdm_tensor_list *wanted = state_of(session);
+  assert_ok(tdm_session_load(session, state));
+  train_from(session, STEPS, 1);
+  assert_true(refreshed_by(session) > 0);
+  tdm_tensor_list *found = state_of(session);
+  assert_same_state(found, wanted);
+  tdm_tensor_list_release(state);
+  tdm_tensor_list_release(wanted);
+  tdm_tensor_list_release(found);
+  tdm_session_release(session);
+}
+
+/* ---- What moves ------------------------------------------------------------------------------ */
+
+/* Of parameters of n bytes in all, the home receives 3 n at home and n of a chain, and sends 3 n
+ * and 2 n (a gradient and a copy). */
+static void a_chain_brings_the_home_one_total(void **unused) {
+  (void)unused;
+  if (!has_link_speeds()) return;
+  const variant of = {.devices = ALL, .deterministic = true};
+  tdm_session *home = make_session(&of, TDM_COLLECTIVE_HOME);
+  tdm_session *chosen = make_session(&of, TDM_COLLECTIVE_AUTO);
+  train(home, 1);
+  train(chosen, 1);
+  const uint64_t parameters = (uint64_t)LAYERS * (WIDTH + 1) * WIDTH * sizeof(float);
+  assert_int_equal(count_of(home, TDM_COLLECTIVE_CHAIN), 0);
+  assert_int_equal(count_of(chosen, TDM_COLLECTIVE_HOME), 0);
+  assert_int_equal(count_of(chosen, TDM_COLLECTIVE_CHAIN), LAYERS * 3 * (2 + 1)); /* pieces */
+  assert_int_equal(bytes_at(home, A(0), true) - bytes_at(chosen, A(0), true), 2 * parameters);
+  assert_int_equal(bytes_at(home, A(0), false) - bytes_at(chosen, A(0), false), parameters);
+  tdm_session_release(home);
+  tdm_session_release(chosen);
+}
+
+/* A ring of four brings every device 2 * 3 quarters, and sends as many out, where the home receives
+ * three gradients and sends as many copies otherwise. */
+static void a_ring_is_chosen_where_order_is_free(void **unused) {
+  (void)unused;
+  if (!has_link_speeds()) return;
+  const variant of = {.devices = ALL};
+  tdm_session *home = make_session(&of, TDM_COLLECTIVE_HOME);
+  tdm_session *chosen = make_session(&of, TDM_COLLECTIVE_AUTO);
+  train(home, 1);
+  train(chosen, 1);
+  const tdm_collective_choice *choice = &chosen->newest->sums;
+  assert_int_equal(choice->way, TDM_COLLECTIVE_RING);
+  assert_int_equal(choice->own_updates, 2 * LAYERS);
+  assert_true(choice->predicted_ns[TDM_COLLECTIVE_RING] <
+              choice->predicted_ns[TDM_COLLECTIVE_CHAIN]);
+  assert_int_equal(count_of(chosen, TDM_COLLECTIVE_HOME), 0);
+  const uint64_t weights = (uint64_t)LAYERS * WIDTH * WIDTH * sizeof(float);
+  const uint64_t biases = weights / WIDTH;
+  assert_int_equal(bytes_at(home, A(0), true) - bytes_at(chosen, A(0), true),
+                   (weights + biases) * (3 * 4 - 6) / 4);
+  tdm_traffic traffic;
+  assert_ok(tdm_session_traffic(home, &traffic));
+  assert_int_equal(traffic.refresh_bytes, 3 * (weights + biases));
+  assert_ok(tdm_session_traffic(chosen, &traffic));
+  assert_int_equal(traffic.refresh_bytes, 0);
+  tdm_session_release(home);
+  tdm_session_release(chosen);
+}
+
+/* Nothing is gained where copies take no time, or where sums read in place. */
+static void free_links_leave_sums_at_home(void **unused) {
+  (void)unused;
+  tdm_context *linked = context;
+  context = graph_context_of(3, 3);
+  static const char *const devices[] = {A(0) "," A(1) "," A(2), "cpu:0,cpu:1,cpu:2"};
+  for (size_t i = 0; i < TDM_COUNT_OF(devices); i++) {
+    const variant of = {.devices = devices[i]};
+    tdm_session *session = make_session(&of, TDM_COLLECTIVE_AUTO);
+    train(session, 1);
+    assert_int_equal(count_of(session, TDM_COLLECTIVE_CHAIN), 0);
+    tdm_session_release(session);
+  }
+  tdm_context_release(context);
+  context = linked;
+}
+
+static void plans_tell_the_way(void **unused) {
+  (void)unused;
+  const variant of = {.devices = ALL};
+  tdm_session *ring = make_session(&of, TDM_COLLECTIVE_RING);
+  train(ring, 1);
+  char *told = printed(ring, print_explain, NULL, TDM_PLAN_TEXT);
+  if (!strstr(told, "in a ring: as asked; 6 updated by every device")) fail_msg("%s", told);
+  free(told);
+  told = printed(ring, print_explain, NULL, TDM_PLAN_JSON);
+  if (!strstr(told, "\"updated_by_every_device\": 6")) fail_msg("%s", told);
+  free(told);
+  tdm_session_release(ring);
+  if (!has_link_speeds()) return;
+  const variant in_order = {.devices = ALL, .deterministic = true};
+  tdm_session *session = make_session(&in_order, TDM_COLLECTIVE_AUTO);
+  train(session, 1);
+  char *text = printed(session, print_explain, NULL, TDM_PLAN_TEXT);
+  if (!strstr(text, "in a chain: in the order of replicas, as deterministic asks; 0 updated"))
+    fail_msg("%s", text);
+  if (!strstr(text, "of a sum over devices, in a chain")) fail_msg("%s", text);
+  free(text);
+  text = printed(session, print_explain, NULL, TDM_PLAN_JSON);
+  if (!strstr(text, "in a chain")) fail_msg("%s", text);
+  free(text);
+  tdm_session_release(session);
+}
+
+static void unknown_ways_are_refused(void **unused) {
+  (void)unused;
+  const variant of = {.devices = A(0) "," A(1)};
+  tdm_value loss;
+  tdm_graph *graph = build(&of, true, &loss);
+  const tdm_session_options options = {.struct_size = sizeof options,
+                                       .collective = TDM_COLLECTIVE_COUNT};
+  assert_null(tdm_session_create(graph, &options));
+  assert_message("session options: collective is 5, not 0 to 4");
+  const tdm_session_options both = {
+      .struct_size = sizeof both, .collective = TDM_COLLECTIVE_RING, .deterministic = true};
+  assert_null(tdm_session_create(graph, &both));
+  assert_message("a ring does not add in the order of replicas, as deterministic asks");
+  tdm_graph_release(graph);
+}
+
+int main(void) {
+  assert_int_equal(setenv("TANDEM_CUDA_LOGICAL", "4", true), 0); /* also of a single GPU */
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_way_repeats_its_bits),
+      cmocka_unit_test(every_device_has_the_bits_of_the_home),
+      cmocka_unit_test(copies_that_others_made_old_are_sent_again),
+      cmocka_unit_test(a_chain_brings_the_home_one_total),
+      cmocka_unit_test(a_ring_is_chosen_where_order_is_free),
+      cmocka_unit_test(free_links_leave_sums_at_home),
+      cmocka_unit_test(plans_tell_the_way),
+      cmocka_unit_test(unknown_ways_are_refused),
+  };
+  return cmocka_run_group_tests(tests, begin_group, end_group);
+}

@@ -311,7 +311,8 @@ static tdm_session *open_session(building *it, tdm_store *store, _Atomic uint64_
                                  .trace_runs = view->trace_runs,
                                  .micro_batches = view->micro_batches,
                                  .batch_dimension = "batch",
-                                 .unfused = view->unfused};
+                                 .unfused = view->unfused,
+                                 .collective = (tdm_collective)view->collective};
   if (view->observes) {
     options.observer = observe;
     options.observer_user = observations;

@@ -76,14 +76,15 @@ static bool drop_one(trial *it, trial *copy, char failure[FAILURE_TEXT]) {
 /* Views with less of what views can have. */
 static void plain(trial *it, trial *copy, char failure[FAILURE_TEXT]) {
   for (int v = 0; v < it->view_count; v++)
-    for (int change = 0; change < 5; change++) {
+    for (int change = 0; change < 6; change++) {
       *copy = *it;
       random_view *one = &copy->views[v];
       if (change == 0) one->micro_batches = 1;
       if (change == 1) one->depth = 1, one->queue_limit = one->plan_limit = 0;
       if (change == 2) one->profile = one->observes = false, one->trace_runs = 0;
       if (change == 3) one->deterministic = one->check_finite = one->unfused = false;
-      if (change == 4) memset(one->devices, 0, sizeof one->devices);
+      if (change == 4) one->collective = TDM_COLLECTIVE_HOME;
+      if (change == 5) memset(one->devices, 0, sizeof one->devices);
       (void)still_fails(it, copy, failure);
     }
 }

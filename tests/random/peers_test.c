@@ -65,6 +65,7 @@ static bool open_peers(peers *all, int view) {
     alone.devices[i] = NOWHERE;
   alone.wrap_count = 0;
   alone.micro_batches = alone.depth = 1;
+  alone.collective = TDM_COLLECTIVE_AUTO;
   alone.deterministic = true;
   all->alone[view] = view_open(&alone, &of->model, &of->machine, all->it.context, all->store,
                                &all->it.observations);

@@ -152,6 +152,8 @@ void view_draw(random_view *it, const random_model *of, const random_machine *on
   if (!(of->reached & ~it->frozen)) it->frozen = 0;
   if (it->micro_batches == TDM_MICRO_BATCHES_AUTO) it->deterministic = false;
   if (!of->reached) it->trains = false;
+  const int ways = it->deterministic ? TDM_COLLECTIVE_CHAIN : TDM_COLLECTIVE_COUNT - 1;
+  it->collective = draw_between(&stream, 0, ways);
 }
 
 static void print_device(const random_machine *on, int device, FILE *out) {
@@ -162,9 +164,10 @@ static void print_device(const random_machine *on, int device, FILE *out) {
 void view_print(const random_view *it, const random_model *of, const random_machine *on,
                 FILE *out) {
   fprintf(out,
-          "%s nodes before n%d; micro-batches %d, depth %d, limits %d %d, rate %g, frozen %x%s",
+          "%s nodes before n%d; micro-batches %d, depth %d, limits %d %d, rate %g, frozen %x, "
+          "collective %d%s",
           it->trains ? "trains" : "infers", it->node_count, it->micro_batches, it->depth,
-          it->queue_limit, it->plan_limit, it->learning_rate, it->frozen,
+          it->queue_limit, it->plan_limit, it->learning_rate, it->frozen, it->collective,
           it->deterministic ? ", deterministic" : "");
   fprintf(out, "%s%s%s%s, trace %d\n    places", it->check_finite ? ", check finite" : "",
           it->profile ? ", profile" : "", it->unfused ? ", unfused" : "",

@@ -44,6 +44,10 @@ bool tdm_loop_is_current(const tdm_loop *loop) {
   return loop->owned ? thread_loop == loop : pthread_equal(loop->thread, pthread_self()) != 0;
 }
 
+struct uv_loop_s *tdm_loop_uv(tdm_loop *loop) {
+  return loop->uv;
+}
+
 /* Only the first caller since on_wake began sends, and it has seen on_wake's store, hence libuv's
  * reset of its own flag, which uv_async_send reads without ordering. */
 static void wake(tdm_loop *loop) {

@@ -35,6 +35,8 @@ void tdm_loop_unhold(tdm_loop *loop);
 void tdm_loop_timer_start(tdm_loop *loop, tdm_timer *timer, uint64_t due_ns);
 /* On the loop's thread: run is not called any more. One that has run, or is all zeros, is legal. */
 void tdm_loop_timer_stop(tdm_loop *loop, tdm_timer *timer);
+/* On the loop's thread: for handles of ours, all of which are closed before the loop is. */
+struct uv_loop_s *tdm_loop_uv(tdm_loop *loop);
 bool tdm_loop_is_current(const tdm_loop *loop); /* is this the loop's thread? */
 /* After every other call has returned or its task has run; no call may begin after it but posts by
  * tasks that run. Own loop: runs what is posted, stops and joins, calls closed (may be NULL),

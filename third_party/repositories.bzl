@@ -9,6 +9,7 @@ def system_repositories():
     pkg_config(name = "hwloc", modules = ["hwloc"], debian = "libhwloc-dev")
     pkg_config(name = "cmocka", modules = ["cmocka"], debian = "libcmocka-dev")
     pkg_config(name = "zlib", modules = ["zlib"], debian = "zlib1g-dev")
+    pkg_config(name = "sodium", modules = ["libsodium"], debian = "libsodium-dev")
     pkg_config(name = "jansson", modules = ["jansson"], debian = "libjansson-dev")
 
     # Debian's oneDNN has no .pc file.

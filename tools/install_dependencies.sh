@@ -14,7 +14,7 @@ fi
 
 packages="bazel-bootstrap default-jdk-headless g++ git pkg-config python3
   libhwloc-dev libuv1-dev libcmocka-dev libjansson-dev libdnnl-dev
-  libhttp-parser-dev zlib1g-dev dataset-fashion-mnist bible-kjv bible-kjv-text
+  libhttp-parser-dev libsodium-dev zlib1g-dev dataset-fashion-mnist bible-kjv bible-kjv-text
   wamerican wfrench wngerman wspanish witalian wdutch wportuguese wswedish"
 
 for option in "$@"; do

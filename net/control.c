@@ -1,0 +1,377 @@
+/* The life of the control channel, and what other threads ask of it. Invariant: see
+ * control_state.h; the loop is closed after the last handle. */
+#include "net/control.h"
+
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/process.h"
+#include "net/control_state.h"
+
+#define CONTROL_OF(member, pointer)                                                                \
+  ((tdm_control *)((char *)(pointer)-offsetof(tdm_control, member)))
+
+/* ---- On the loop ---- */
+
+/* This machine's addresses, those of the interface if one is named. */
+static int find_addresses(tdm_control *control) {
+  control_addresses *own = &control->addresses[control->rank];
+  const char *wanted = control->options.interface;
+  uv_interface_address_t *found;
+  int count = 0;
+  const int code = uv_interface_addresses(&found, &count);
+  if (code != 0) return code;
+  for (int pass = 0; pass < 2; pass++) { /* those of its own machine last */
+    for (int i = 0; i < count && own->count < CONTROL_ADDRESSES; i++) {
+      char *text = own->text[own->count];
+      const bool old = found[i].address.address4.sin_family == AF_INET;
+      if (found[i].is_internal != pass || (wanted && strcmp(found[i].name, wanted) != 0)) continue;
+      if (old) (void)uv_ip4_name(&found[i].address.address4, text, CONTROL_ADDRESS_BYTES);
+      if (!old) (void)uv_ip6_name(&found[i].address.address6, text, CONTROL_ADDRESS_BYTES);
+      own->count += strncmp(text, "fe80:", 5) != 0; /* good for one link only */
+    }
+  }
+  uv_free_interface_addresses(found, count);
+  return own->count > 0 ? 0 : UV_ENODEV;
+}
+
+static void on_listen(tdm_loop_task *task) {
+  tdm_control *control = CONTROL_OF(listen_task, task);
+  tdm_low_descriptors low; /* libuv ends the process when it is to close one of the lowest three */
+  control->listen_code = UV_EMFILE;
+  if (tdm_low_descriptors_hold(&low) == TDM_OK) {
+    control->listen_code = find_addresses(control);
+    if (control->listen_code == 0) control->listen_code = control_listen(control);
+    tdm_low_descriptors_release(&low);
+  }
+  if (control->listen_code != 0) control->addresses[control->rank].port = 0;
+  atomic_store(&control->listened, true);
+  tdm_doorbell_ring(&control->bell);
+}
+
+static bool is_own_machine(const char *address) {
+  return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
+}
+
+/* To all addresses at once; the first that answers is the one. Those of its own machine only where
+ * it may be this one, or has no others. */
+static void connect_to(tdm_control *control, int rank) {
+  const control_addresses *to = &control->addresses[rank];
+  const bool same_host = strcmp(control->ranks[rank].host, control->ranks[control->rank].host) == 0;
+  control_peer *peer = &control->peers[rank];
+  peer->attempts = 1; /* this one, until all have begun */
+  for (int i = 0; i < to->count; i++)
+    if (same_host || i == 0 || !is_own_machine(to->text[i]))
+      (void)control_connect(control, rank, to->text[i], to->port);
+  if (--peer->attempts == 0 && !peer->link) atomic_store(&control->unreachable, rank);
+}
+
+static void on_connect(tdm_loop_task *task) {
+  tdm_control *control = CONTROL_OF(connect_task, task);
+  tdm_low_descriptors low;
+  if (tdm_low_descriptors_hold(&low) == TDM_OK) {
+    for (int rank = 0; rank < control->rank; rank++)
+      connect_to(control, rank);
+    tdm_low_descriptors_release(&low);
+  }
+  control->beat.run = control_beat;
+  tdm_loop_timer_start(control->loop, &control->beat, tdm_time_ns() + control->options.beat_ns);
+  tdm_doorbell_ring(&control->bell);
+}
+
+static void on_give_up(tdm_loop_task *task) {
+  tdm_control *control = CONTROL_OF(give_up_task, task);
+  control_message message = {.kind = CONTROL_GIVE_UP, .status = control->given_status};
+  memcpy(message.reason, control->given_reason, sizeof(message.reason));
+  control_tell_all(control, &message);
+  tdm_control_failure failure = {.rank = control->rank,
+                                 .cause = TDM_CONTROL_GAVE_UP,
+                                 .observer = control->rank,
+                                 .status = control->given_status};
+  memcpy(failure.reason, control->given_reason, sizeof(failure.reason));
+  control_fail_first(control, &failure);
+}
+
+/* ---- Leaving ---- */
+
+static void on_listener_closed(uv_handle_t *handle) {
+  control_handle_closed(handle->data);
+}
+
+void control_handle_closed(tdm_control *control) {
+  const bool last = --control->handles == 0 && control->leaving;
+  if (control->parting.link && !control->links)
+    tdm_loop_timer_stop(control->loop, &control->parting);
+  if (!last) return;
+  atomic_store(&control->closed, true);
+  tdm_doorbell_ring(&control->bell);
+}
+
+static void close_links(tdm_timer *timer) {
+  tdm_control *control = CONTROL_OF(parting, timer);
+  while (control->links)
+    control_link_close(control->links);
+}
+
+/* The word goes out, and a peer that has read it closes its side. */
+static void on_leave(tdm_loop_task *task) {
+  tdm_control *control = CONTROL_OF(leave_task, task);
+  control->leaving = true;
+  tdm_loop_timer_stop(control->loop, &control->beat);
+  control->handles++; /* until the end of this function */
+  if (control->listens) uv_close((uv_handle_t *)&control->listener, on_listener_closed);
+  if (control->in_order) control_tell_all(control, &(control_message){.kind = CONTROL_LEAVE});
+  control_link *next = NULL;
+  for (control_link *link = control->links; link; link = next) {
+    next = link->next;
+    if (!link->adopted || !control->in_order) control_link_close(link);
+  }
+  control->parting.run = close_links;
+  if (control->links)
+    tdm_loop_timer_start(control->loop, &control->parting, tdm_time_ns() + CONTROL_LEAVE_NS);
+  control_handle_closed(control);
+}
+
+/* ---- Waiting for the loop ---- */
+
+static bool is_set(const tdm_control *control, const void *flag) {
+  (void)control;
+  return atomic_load((const _Atomic bool *)flag);
+}
+
+static bool is_settled(const tdm_control *control, const void *unused) {
+  (void)unused;
+  return atomic_load(&control->connected) >= control->rank_count - 1 ||
+         atomic_load(&control->unreachable) >= 0 || atomic_load(&control->failed);
+}
+
+/* timeout_ns 0: without end. False after it. */
+static bool wait_until(tdm_control *control, bool (*holds)(const tdm_control *, const void *),
+                       const void *user, uint64_t timeout_ns) {
+  const uint64_t begin_ns = tdm_time_ns();
+  for (;;) {
+    const uint32_t seen = tdm_doorbell_read(&control->bell);
+    if (holds(control, user)) return true;
+    const uint64_t waited_ns = tdm_time_ns() - begin_ns;
+    if (timeout_ns > 0 && waited_ns >= timeout_ns) return false;
+    tdm_doorbell_park(&control->bell, seen,
+                      timeout_ns > 0 ? (int64_t)(timeout_ns - waited_ns) : -1);
+  }
+}
+
+/* ---- Starting ---- */
+
+static void free_control(tdm_control *control) {
+  const tdm_allocator allocator = control->allocator;
+  const size_t count = (size_t)control->rank_count;
+  sodium_memzero(control->key, sizeof(control->key));
+  (void)pthread_mutex_destroy(&control->lock);
+  tdm_release(&allocator, control->ranks, count * sizeof(*control->ranks));
+  tdm_release(&allocator, control->addresses, count * sizeof(*control->addresses));
+  tdm_release(&allocator, control->peers, count * sizeof(*control->peers));
+  tdm_release(&allocator, control, sizeof(*control));
+}
+
+static tdm_control *create_control(const tdm_endpoint *endpoint,
+                                   const tdm_control_options *options) {
+  const size_t count = (size_t)endpoint->rank_count;
+  tdm_control *control = tdm_allocate(&options->allocator, sizeof(*control), "a control channel");
+  if (!control) return NULL;
+  control->allocator = options->allocator;
+  control->options = *options;
+  if (options->beat_ns == 0) control->options.beat_ns = 100000000;
+  if (options->silence_ns == 0) control->options.silence_ns = 700000000;
+  if (options->timeout_ns == 0) control->options.timeout_ns = UINT64_C(30000000000);
+  if (!options->interface) control->options.interface = getenv("TANDEM_NET_INTERFACE");
+  control->rank = endpoint->rank;
+  control->rank_count = endpoint->rank_count;
+  atomic_store(&control->unreachable, -1);
+  (void)pthread_mutex_init(&control->lock, NULL); /* glibc's takes nothing */
+  control->ranks = tdm_allocate(&options->allocator, count * sizeof(*control->ranks), "ranks");
+  control->addresses =
+      tdm_allocate(&options->allocator, count * sizeof(*control->addresses), "addresses");
+  control->peers = tdm_allocate(&options->allocator, count * sizeof(*control->peers), "peers");
+  if (!control->ranks || !control->addresses || !control->peers) {
+    free_control(control);
+    return NULL;
+  }
+  memcpy(control->ranks, endpoint->ranks, count * sizeof(*control->ranks));
+  return control;
+}
+
+/* What rank 0 draws, everybody has: the engine carries it. */
+static tdm_status share_key(tdm_control *control, tdm_endpoint *endpoint) {
+  tdm_net_request request;
+  if (control->rank == 0 && uv_random(NULL, NULL, control->key, CONTROL_KEY_BYTES, 0, NULL) != 0)
+    return tdm_fail(TDM_UNAVAILABLE, "the system gives no random numbers");
+  TDM_TRY(tdm_endpoint_broadcast(endpoint, &request, 0, control->key, CONTROL_KEY_BYTES));
+  return tdm_endpoint_wait(endpoint, &request, control->options.timeout_ns);
+}
+
+/* A rank that cannot listen takes part, so that all learn it. */
+static tdm_status share_addresses(tdm_control *control, tdm_endpoint *endpoint) {
+  control->listen_task.run = on_listen;
+  tdm_loop_post(control->loop, &control->listen_task);
+  (void)wait_until(control, is_set, &control->listened, 0);
+  tdm_net_request request;
+  TDM_TRY(tdm_endpoint_all_gather(endpoint, &request, &control->addresses[control->rank],
+                                  control->addresses, sizeof(control_addresses)));
+  TDM_TRY(tdm_endpoint_wait(endpoint, &request, control->options.timeout_ns));
+  char text[TDM_NET_RANK_TEXT_BYTES];
+  const char *wanted = control->options.interface;
+  if (control->listen_code != 0) {
+    return tdm_fail(TDM_UNAVAILABLE, "the control channel cannot listen%s%s: %s",
+                    wanted ? " on interface " : "", wanted ? wanted : "",
+                    uv_strerror(control->listen_code));
+  }
+  for (int rank = 0; rank < control->rank_count; rank++) {
+    if (control->addresses[rank].port != 0) continue;
+    return tdm_fail(TDM_UNAVAILABLE, "the control channel of %s cannot listen",
+                    tdm_endpoint_rank_text(endpoint, rank, text));
+  }
+  return TDM_OK;
+}
+
+/* The first rank that is not connected. */
+static int missing_rank(const tdm_control *control) {
+  const int unreachable = atomic_load(&control->unreachable);
+  for (int rank = 0; rank < control->rank_count && unreachable < 0; rank++) {
+    tdm_control_peer peer;
+    tdm_control_peer_get((tdm_control *)control, rank, &peer);
+    if (rank != control->rank && peer.heard_ns == 0) return rank;
+  }
+  return unreachable < 0 ? 0 : unreachable;
+}
+
+static tdm_status connect_all(tdm_control *control, tdm_endpoint *endpoint) {
+  control->connect_task.run = on_connect;
+  tdm_loop_post(control->loop, &control->connect_task);
+  const bool in_time = wait_until(control, is_settled, NULL, control->options.timeout_ns);
+  if (in_time && atomic_load(&control->connected) >= control->rank_count - 1) return TDM_OK;
+  char text[TDM_NET_RANK_TEXT_BYTES];
+  const int rank = missing_rank(control);
+  const control_addresses *to = &control->addresses[rank];
+  return tdm_fail(TDM_UNAVAILABLE,
+                  "the control channel has no TCP connection with %s, of %u addresses, the first "
+                  "%s, port %u%s; is there a firewall? TANDEM_NET_INTERFACE names the interface",
+                  tdm_endpoint_rank_text(endpoint, rank, text), to->count, to->text[0], to->port,
+                  in_time ? "" : ", in time");
+}
+
+static void end(tdm_control *control, bool in_order) {
+  control->in_order = in_order;
+  control->leave_task.run = on_leave;
+  tdm_loop_post(control->loop, &control->leave_task);
+  (void)wait_until(control, is_set, &control->closed, 0);
+  tdm_loop_close(control->loop, NULL, NULL);
+  free_control(control);
+}
+
+tdm_status tdm_control_start(tdm_endpoint *endpoint, const tdm_control_options *options,
+                             tdm_control **out_control) {
+  *out_control = NULL;
+  if (options->struct_size != sizeof(*options) || options->queue_count < 0 ||
+      options->queue_count > TDM_CONTROL_QUEUES) {
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "a control channel of %d queues, with options of %zu bytes",
+                    options->queue_count, options->struct_size);
+  }
+  tdm_control *control = create_control(endpoint, options);
+  if (!control) return TDM_OUT_OF_MEMORY;
+  tdm_status status = tdm_loop_create(&control->allocator, NULL, &control->loop);
+  if (status != TDM_OK) {
+    free_control(control);
+    return status;
+  }
+  status = share_key(control, endpoint);
+  if (status == TDM_OK) status = share_addresses(control, endpoint);
+  if (status == TDM_OK) status = connect_all(control, endpoint);
+  if (status != TDM_OK) {
+    end(control, false);
+    return status;
+  }
+  *out_control = control;
+  return TDM_OK;
+}
+
+void tdm_control_leave(tdm_control *control) {
+  if (control) end(control, true);
+}
+
+void tdm_control_abandon(tdm_control *control) {
+  if (control) end(control, false);
+}
+
+/* ---- What other threads ask ---- */
+
+void tdm_control_progress(tdm_control *control, int queue, uint64_t command) {
+  atomic_store_explicit(&control->progress[queue], command, memory_order_relaxed);
+}
+
+bool tdm_control_failed(tdm_control *control, tdm_control_failure *out_failure) {
+  if (!atomic_load(&control->failed)) return false;
+  if (out_failure) *out_failure = control->failure; /* which does not change any more */
+  return true;
+}
+
+void tdm_control_give_up(tdm_control *control, tdm_status status, const char *reason) {
+  if (atomic_exchange(&control->given_up, true)) return;
+  control->given_status = status;
+  (void)snprintf(control->given_reason, sizeof(control->given_reason), "%s", reason);
+  control->give_up_task.run = on_give_up;
+  tdm_loop_post(control->loop, &control->give_up_task);
+}
+
+void tdm_control_peer_get(tdm_control *control, int rank, tdm_control_peer *out_peer) {
+  (void)pthread_mutex_lock(&control->lock);
+  *out_peer = control->peers[rank].told;
+  (void)pthread_mutex_unlock(&control->lock);
+  if (rank != control->rank) return;
+  out_peer->heard_ns = 0;
+  out_peer->queue_count = control->options.queue_count;
+  for (int i = 0; i < out_peer->queue_count; i++)
+    out_peer->progress[i] = atomic_load_explicit(&control->progress[i], memory_order_relaxed);
+}
+
+void tdm_control_dropped_get(tdm_control *control, tdm_control_dropped *out_dropped) {
+  (void)pthread_mutex_lock(&control->lock);
+  *out_dropped = control->dropped;
+  (void)pthread_mutex_unlock(&control->lock);
+}
+
+int tdm_control_port(const tdm_control *control) {
+  return control->addresses[control->rank].port;
+}
+
+void tdm_control_pause(tdm_control *control, bool paused) {
+  atomic_store(&control->wants_pause, paused);
+}
+
+const char *tdm_control_failure_text(const tdm_control_failure *failure, char *text) {
+  size_t length =
+      (size_t)snprintf(text, TDM_CONTROL_TEXT_BYTES, "rank %d (host %s, pid %lld) ", failure->rank,
+                       failure->named.host, (long long)failure->named.pid);
+  const double seconds = (double)failure->silent_ns * 1e-9;
+  char by[32] = "";
+  if (failure->observer != failure->rank)
+    (void)snprintf(by, sizeof(by), " by rank %d", failure->observer);
+  char *rest = text + length;
+  const size_t room = TDM_CONTROL_TEXT_BYTES - length;
+  int more = 0;
+  if (failure->cause == TDM_CONTROL_SILENT) {
+    more = snprintf(rest, room, "has not been heard of for %.2g s%s", seconds, by);
+  } else if (failure->cause == TDM_CONTROL_ENDED) {
+    more = snprintf(rest, room, "has ended without a word, as was seen%s", by);
+  } else {
+    more =
+        snprintf(rest, room, "gave up: %s: %s", tdm_status_name(failure->status), failure->reason);
+  }
+  length += (size_t)more;
+  for (int i = 0; i < failure->queue_count && length < TDM_CONTROL_TEXT_BYTES; i++)
+    length += (size_t)snprintf(text + length, TDM_CONTROL_TEXT_BYTES - length, "%s%d: %llu",
+                               i == 0 ? "; commands passed on its queues " : ", ", i,
+                               (unsigned long long)failure->progress[i]);
+  return text;
+}

@@ -1,0 +1,108 @@
+/* The control channel: whether the other ranks of a job still live, and how far they are. Every two
+ * ranks have a TCP connection, on a libuv loop of the library's own, so that neither the engine nor
+ * anything a program does delays it. Each rank sends beats with its progress; one that is silent,
+ * whose process ends, or that says that it gives up, is a failure, which all ranks learn.
+ * Invariant: a message counts only if its code (HMAC-SHA-256 by libsodium, with a key that went
+ * round by the engine) proves that this job's rank sent it to this rank, and never twice;
+ * everything else is dropped and counted. What is sent can be read by others: progress numbers, and
+ * reasons. */
+#ifndef TANDEM_NET_CONTROL_H
+#define TANDEM_NET_CONTROL_H
+
+#include "net/transport.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TDM_CONTROL_QUEUES 32        /* of a rank that tell their progress */
+#define TDM_CONTROL_TEXT_BYTES 512   /* of a failure in words, terminator included */
+#define TDM_CONTROL_REASON_BYTES 256 /* of what a rank says of itself, terminator included */
+
+typedef struct tdm_control tdm_control;
+
+typedef enum tdm_control_cause {
+  TDM_CONTROL_SILENT = 1, /* nothing came for silence_ns: it was stopped, or the way is cut */
+  TDM_CONTROL_ENDED,      /* its connection closed without a word: the process has ended */
+  TDM_CONTROL_GAVE_UP,    /* it said so, with a reason */
+} tdm_control_cause;
+
+/* The first failure that this rank has learned of. */
+typedef struct tdm_control_failure {
+  int rank; /* that failed */
+  tdm_control_cause cause;
+  int observer;       /* the rank that noticed; rank itself where it gave up */
+  uint64_t silent_ns; /* between the last that the observer heard and its judgement */
+  tdm_status status;  /* what it gave up with; else TDM_UNAVAILABLE */
+  char reason[TDM_CONTROL_REASON_BYTES]; /* of giving up; else "" */
+  tdm_rank named;
+  /* The last progress that this rank heard from it. */
+  int queue_count;
+  uint64_t progress[TDM_CONTROL_QUEUES];
+} tdm_control_failure;
+
+typedef struct tdm_control_options {
+  size_t struct_size;
+  tdm_allocator allocator;
+  uint64_t beat_ns;      /* between beats; 0: 100 ms */
+  uint64_t silence_ns;   /* that is a failure; 0: 700 ms */
+  uint64_t timeout_ns;   /* for all ranks to be connected; 0: 30 s */
+  const char *interface; /* to be reached by, as "eth0"; NULL: TANDEM_NET_INTERFACE, or all */
+  int queue_count;       /* up to TDM_CONTROL_QUEUES; of each rank its own */
+  /* Called once, on the channel's thread, for the first failure; may be NULL. It must not call what
+   * ends the channel. */
+  void (*failed)(void *user, const tdm_control_failure *failure);
+  void *user;
+} tdm_control_options;
+
+/* All ranks call it, each with its endpoint, which has nothing out and is used here for as long as
+ * the call lasts. Returns when every rank is connected to every other. UNAVAILABLE: an interface
+ * that is not there, or a rank that cannot be reached, which the message names, with its addresses.
+ * The endpoint is not needed afterwards. */
+tdm_status tdm_control_start(tdm_endpoint *endpoint, const tdm_control_options *options,
+                             tdm_control **out_control) TDM_WARN_UNUSED;
+/* Leaves in order, which is no failure to the others, and frees. Waits 200 ms at most for the word
+ * to go out. Not on the channel's thread; control may be NULL. */
+void tdm_control_leave(tdm_control *control);
+/* Frees without a word: to the others this rank has ended. */
+void tdm_control_abandon(tdm_control *control);
+
+/* ---- Any thread, at any time ---- */
+
+/* The queue has passed this command; goes out with the next beat. One store. */
+void tdm_control_progress(tdm_control *control, int queue, uint64_t command);
+/* Has anything failed? One load. *out_failure (may be NULL) is filled if so. */
+bool tdm_control_failed(tdm_control *control, tdm_control_failure *out_failure);
+/* Tells all ranks at once that this one gives up, with the status and words of why. It is a failure
+ * here as well. The first call counts. */
+void tdm_control_give_up(tdm_control *control, tdm_status status, const char *reason);
+/* "rank 3 (host b, pid 4711) has not been heard of for 0.7 s; of its queues 0: 4211, 1: 17 were
+ * passed" into text of TDM_CONTROL_TEXT_BYTES; answers text. */
+const char *tdm_control_failure_text(const tdm_control_failure *failure, char *text);
+
+/* What the channel knows of a rank. */
+typedef struct tdm_control_peer {
+  bool left;         /* in order */
+  uint64_t heard_ns; /* tdm_time_ns of the last message; of this rank itself 0 */
+  int queue_count;
+  uint64_t progress[TDM_CONTROL_QUEUES];
+} tdm_control_peer;
+void tdm_control_peer_get(tdm_control *control, int rank, tdm_control_peer *out_peer);
+
+/* What came and was no message of the job. */
+typedef struct tdm_control_dropped {
+  uint64_t strangers; /* connections that ended, or were ended, before they proved who they are */
+  uint64_t malformed; /* bytes that are no message; the connection is closed */
+  uint64_t forged;    /* messages with a wrong code, or to another rank */
+  uint64_t repeated;  /* messages that had come before */
+} tdm_control_dropped;
+void tdm_control_dropped_get(tdm_control *control, tdm_control_dropped *out_dropped);
+
+/* For tests: where strangers may knock, and a rank that hangs as a stopped process does. */
+int tdm_control_port(const tdm_control *control);
+void tdm_control_pause(tdm_control *control, bool paused);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

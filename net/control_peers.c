@@ -1,0 +1,222 @@
+/* What the control channel's messages mean, beats and silence. Invariant: a peer has one link, the
+ * first that proved itself; of each pair of ranks the higher one connects; a failure is recorded
+ * once, the first that was learned of. */
+#include <stdio.h>
+#include <string.h>
+
+#include "net/control_state.h"
+
+void control_count(tdm_control *control, uint64_t *counter) {
+  (void)pthread_mutex_lock(&control->lock);
+  (*counter)++;
+  (void)pthread_mutex_unlock(&control->lock);
+}
+
+static control_message own_beat(tdm_control *control) {
+  control_message beat = {.kind = CONTROL_BEAT, .queue_count = control->options.queue_count};
+  for (int i = 0; i < beat.queue_count; i++)
+    beat.progress[i] = atomic_load_explicit(&control->progress[i], memory_order_relaxed);
+  return beat;
+}
+
+/* ---- Failure ---- */
+
+void control_fail_first(tdm_control *control, const tdm_control_failure *failure) {
+  if (atomic_load(&control->failed)) return;
+  const control_peer *peer = &control->peers[failure->rank];
+  (void)pthread_mutex_lock(&control->lock);
+  tdm_control_failure *kept = &control->failure;
+  *kept = *failure;
+  kept->named = control->ranks[failure->rank];
+  const control_message own = own_beat(control);
+  const bool is_own = failure->rank == control->rank;
+  kept->queue_count = is_own ? own.queue_count : peer->told.queue_count;
+  memcpy(kept->progress, is_own ? own.progress : peer->told.progress, sizeof(kept->progress));
+  (void)pthread_mutex_unlock(&control->lock);
+  atomic_store(&control->failed, true);
+  tdm_doorbell_ring(&control->bell);
+  if (control->options.failed) control->options.failed(control->options.user, kept);
+}
+
+void control_tell_all(tdm_control *control, control_message *message) {
+  for (int rank = 0; rank < control->rank_count; rank++)
+    if (control->peers[rank].link) control_send(control->peers[rank].link, message);
+}
+
+/* This rank has noticed it by itself. */
+static void lose(tdm_control *control, int rank, tdm_control_cause cause, uint64_t silent_ns) {
+  control_peer *peer = &control->peers[rank];
+  if (peer->lost || peer->told.left || control->leaving) return;
+  peer->lost = true;
+  control_tell_all(control, &(control_message){.kind = CONTROL_LOST,
+                                               .lost_rank = rank,
+                                               .cause = cause,
+                                               .silent_ms = (uint32_t)(silent_ns / 1000000)});
+  control_fail_first(control, &(tdm_control_failure){.rank = rank,
+                                                     .cause = cause,
+                                                     .observer = control->rank,
+                                                     .silent_ns = silent_ns,
+                                                     .status = TDM_UNAVAILABLE});
+}
+
+/* ---- Links ---- */
+
+static void give_up_on_address(tdm_control *control, int rank, int code) {
+  control_peer *peer = &control->peers[rank];
+  peer->last_error = code;
+  if (--peer->attempts > 0 || peer->link || control->leaving) return;
+  atomic_store(&control->unreachable, rank);
+  tdm_doorbell_ring(&control->bell);
+}
+
+void control_link_ended(control_link *link, int code) {
+  tdm_control *control = link->control;
+  if (link->adopted) {
+    control_peer *peer = &control->peers[link->peer];
+    peer->link = NULL;
+    lose(control, link->peer, TDM_CONTROL_ENDED, tdm_time_ns() - peer->told.heard_ns);
+  } else if (!link->incoming) {
+    give_up_on_address(control, link->peer, code);
+  } else if (code != 0) {
+    control_count(control, &control->dropped.strangers);
+  }
+}
+
+/* Other attempts at the same peer end. */
+static void adopt(control_link *link) {
+  tdm_control *control = link->control;
+  control_peer *peer = &control->peers[link->peer];
+  link->adopted = true;
+  peer->link = link;
+  control_link *next = NULL;
+  for (control_link *other = control->links; other; other = next) {
+    next = other->next;
+    if (other != link && !other->adopted && other->peer == link->peer) control_link_close(other);
+  }
+  if (link->incoming) {
+    const control_message beat = own_beat(control);
+    control_send(link, &beat);
+  }
+  atomic_fetch_add(&control->connected, 1);
+  tdm_doorbell_ring(&control->bell);
+}
+
+/* ---- Messages ---- */
+
+/* Does the message come from whom the link is with? A link without a peer finds one here. */
+static bool belongs(control_link *link, const control_message *message) {
+  tdm_control *control = link->control;
+  control_peer *peer = &control->peers[message->from];
+  const bool hello = message->kind == CONTROL_HELLO;
+  if (message->to != control->rank || message->from == control->rank ||
+      (link->peer >= 0 && link->peer != message->from) || hello != (link->peer < 0) ||
+      (hello && message->from < control->rank)) {
+    control_count(control, &control->dropped.forged);
+    return false;
+  }
+  if (hello && peer->link) return false; /* another address of a peer that has come */
+  if (message->sequence <= peer->sequence) {
+    control_count(control, &control->dropped.repeated);
+    return false;
+  }
+  return true;
+}
+
+static void hear(tdm_control *control, control_peer *peer, const control_message *message) {
+  peer->sequence = message->sequence;
+  (void)pthread_mutex_lock(&control->lock);
+  peer->told.heard_ns = tdm_time_ns();
+  if (message->kind == CONTROL_LEAVE) peer->told.left = true;
+  if (message->kind == CONTROL_BEAT) {
+    peer->told.queue_count = message->queue_count;
+    memcpy(peer->told.progress, message->progress, sizeof(message->progress));
+  }
+  (void)pthread_mutex_unlock(&control->lock);
+}
+
+static void take_failure(tdm_control *control, const control_message *message) {
+  const bool lost = message->kind == CONTROL_LOST;
+  tdm_control_failure failure = {
+      .rank = lost ? message->lost_rank : message->from,
+      .cause = lost ? message->cause : TDM_CONTROL_GAVE_UP,
+      .observer = message->from,
+      .silent_ns = UINT64_C(1000000) * message->silent_ms,
+      .status = lost ? TDM_UNAVAILABLE : message->status,
+  };
+  memcpy(failure.reason, message->reason, sizeof(failure.reason));
+  control->peers[failure.rank].lost = true;
+  control_fail_first(control, &failure);
+}
+
+void control_take(control_link *link, const control_message *message) {
+  tdm_control *control = link->control;
+  if (!belongs(link, message)) {
+    if (!link->adopted && link->incoming) control_link_close(link);
+    return;
+  }
+  control_peer *peer = &control->peers[message->from];
+  hear(control, peer, message);
+  link->peer = message->from;
+  if (!link->adopted) adopt(link);
+  if (message->kind == CONTROL_LOST || message->kind == CONTROL_GIVE_UP) {
+    take_failure(control, message);
+  } else if (message->kind == CONTROL_LEAVE) {
+    peer->link = NULL;
+    control_link_close(link);
+  }
+}
+
+/* ---- Beats ---- */
+
+/* Time in which this process did not run is nobody's silence. */
+static void forgive(tdm_control *control, uint64_t late_ns) {
+  (void)pthread_mutex_lock(&control->lock);
+  for (int rank = 0; rank < control->rank_count; rank++)
+    control->peers[rank].told.heard_ns += late_ns;
+  (void)pthread_mutex_unlock(&control->lock);
+}
+
+static void check_silence(tdm_control *control, uint64_t now_ns) {
+  for (int rank = 0; rank < control->rank_count; rank++) {
+    const control_peer *peer = &control->peers[rank];
+    const uint64_t heard_ns = peer->told.heard_ns;
+    if (!peer->link || now_ns < heard_ns) continue;
+    if (now_ns - heard_ns > control->options.silence_ns)
+      lose(control, rank, TDM_CONTROL_SILENT, now_ns - heard_ns);
+  }
+}
+
+/* Those that came and said nothing. */
+static void end_slow_strangers(tdm_control *control, uint64_t now_ns) {
+  control_link *next = NULL;
+  for (control_link *link = control->links; link; link = next) {
+    next = link->next;
+    if (!link->incoming || link->adopted || now_ns - link->opened_ns < CONTROL_HELLO_NS) continue;
+    control_link_ended(link, UV_ETIMEDOUT);
+    control_link_close(link);
+  }
+}
+
+static void follow_pause(tdm_control *control) {
+  const bool paused = atomic_load(&control->wants_pause);
+  if (paused == control->paused) return;
+  control->paused = paused;
+  for (control_link *link = control->links; link; link = link->next)
+    control_link_pause(link, paused);
+}
+
+void control_beat(tdm_timer *timer) {
+  tdm_control *control = (tdm_control *)((char *)timer - offsetof(tdm_control, beat));
+  const uint64_t now_ns = tdm_time_ns();
+  const uint64_t late_ns = now_ns - timer->due_ns;
+  follow_pause(control);
+  if (late_ns > control->options.beat_ns || control->paused)
+    forgive(control, late_ns + (control->paused ? control->options.beat_ns : 0));
+  if (!control->paused) {
+    check_silence(control, now_ns);
+    end_slow_strangers(control, now_ns);
+    control_message beat = own_beat(control);
+    control_tell_all(control, &beat);
+  }
+  tdm_loop_timer_start(control->loop, &control->beat, now_ns + control->options.beat_ns);
+}

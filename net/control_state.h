@@ -1,0 +1,126 @@
+/* What the files of the control channel share. Invariant: everything is the loop's thread's, but
+ * for atomics, what stands under the lock, and what is set before the loop knows of the channel. */
+#ifndef TANDEM_NET_CONTROL_STATE_H
+#define TANDEM_NET_CONTROL_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <uv.h>
+
+#include "core/allocate.h"
+#include "core/loop.h"
+#include "core/park.h"
+#include "net/control_frame.h"
+
+#define CONTROL_ADDRESSES 6
+#define CONTROL_ADDRESS_BYTES 46     /* of an IPv6 address as text */
+#define CONTROL_OUT_BYTES 8192       /* that wait for a peer that does not read */
+#define CONTROL_STRANGERS_AT_ONCE 64 /* connections that have yet to prove who they are */
+#define CONTROL_HELLO_NS 2000000000u /* until they have */
+#define CONTROL_LEAVE_NS 200000000u  /* for the last word to go out */
+
+/* Where a rank can be reached: what goes round by the engine. */
+typedef struct control_addresses {
+  uint16_t port;  /* 0: it could not listen */
+  uint16_t count; /* those of its own machine last */
+  char text[CONTROL_ADDRESSES][CONTROL_ADDRESS_BYTES];
+} control_addresses;
+
+/* A connection. */
+typedef struct control_link {
+  struct control_link *next;
+  tdm_control *control;
+  uv_tcp_t tcp;
+  uv_connect_t connect;
+  uv_write_t write;
+  int peer; /* of incoming ones -1 until they have said it */
+  bool incoming;
+  bool adopted; /* it is its peer's one */
+  bool closing;
+  bool writing;
+  uint64_t opened_ns;
+  size_t in_bytes;
+  unsigned char in[2 * CONTROL_FRAME_BYTES];
+  int filling; /* which of out takes what comes; the other one is on its way while writing */
+  size_t out_bytes[2];
+  unsigned char out[2][CONTROL_OUT_BYTES];
+} control_link;
+
+typedef struct control_peer {
+  control_link *link; /* NULL: not connected, or no more */
+  int attempts;       /* connections of ours that may still become that one */
+  int last_error;     /* libuv's, of the latest that did not */
+  uint64_t sequence;  /* the highest that came */
+  bool lost;
+  tdm_control_peer told; /* under the lock */
+} control_peer;
+
+struct tdm_control {
+  tdm_allocator allocator;
+  tdm_control_options options;
+  int rank;
+  int rank_count;
+  tdm_rank *ranks;              /* (rank_count) */
+  control_addresses *addresses; /* (rank_count) */
+  unsigned char key[CONTROL_KEY_BYTES];
+
+  tdm_loop *loop;
+  uv_tcp_t listener;
+  bool listens;
+  int handles; /* open ones */
+  control_link *links;
+  control_peer *peers; /* (rank_count) */
+  uint64_t sequence;   /* of the last message to anybody */
+  tdm_timer beat;
+  tdm_timer parting;
+  bool paused; /* reading is */
+  bool leaving;
+  tdm_loop_task listen_task, connect_task, give_up_task, leave_task;
+  int listen_code; /* libuv's */
+  bool in_order;   /* of leaving */
+
+  _Atomic uint64_t progress[TDM_CONTROL_QUEUES];
+  _Atomic bool failed;
+  _Atomic bool given_up;
+  _Atomic bool wants_pause;
+  _Atomic int connected;   /* peers that are or were */
+  _Atomic int unreachable; /* a rank to which no address leads; -1: none */
+  _Atomic bool listened;   /* listen_code is there */
+  _Atomic bool closed;     /* all handles are */
+  tdm_doorbell bell;       /* rung when one of those changes */
+
+  pthread_mutex_t lock;
+  tdm_control_failure failure;
+  tdm_control_dropped dropped;
+  tdm_status given_status;
+  char given_reason[TDM_CONTROL_REASON_BYTES];
+};
+
+/* ---- control_link.c: bytes ---- */
+
+/* For each: libuv's code. connect: to one address of the peer. */
+int control_listen(tdm_control *control);
+int control_connect(tdm_control *control, int peer, const char *address, uint16_t port);
+/* Signs and queues a message; one for which there is no room is not sent. */
+void control_send(control_link *link, const control_message *message);
+/* So many bytes more are in link->in, which has room for a whole frame afterwards. */
+void control_link_read(control_link *link, size_t count);
+void control_link_close(control_link *link);
+void control_link_pause(control_link *link, bool paused);
+
+/* ---- control_peers.c: what messages mean ---- */
+
+void control_take(control_link *link, const control_message *message);
+/* The connection has ended by itself, with libuv's code. */
+void control_link_ended(control_link *link, int code);
+void control_beat(tdm_timer *timer);
+void control_tell_all(tdm_control *control, control_message *message);
+void control_fail_first(tdm_control *control, const tdm_control_failure *failure);
+void control_count(tdm_control *control, uint64_t *counter);
+
+/* ---- control.c ---- */
+
+/* A handle of the channel has closed. */
+void control_handle_closed(tdm_control *control);
+
+#endif

@@ -1,0 +1,157 @@
+/* Whatever is taken from a real plan's sums over devices, verify refuses it: each wait of every way
+ * of summing, and the places of the pieces that a ring puts together. */
+#include "graph/run/session.h"
+#include "tests/graph/support.h"
+
+enum { DEVICES = 4, WIDTH = 12, LAYERS = 2 };
+
+static tdm_context *context; /* of the group */
+
+static int begin_group(void **unused) {
+  (void)unused;
+  context = graph_context_of(1, DEVICES);
+  return 0;
+}
+
+static int end_group(void **unused) {
+  (void)unused;
+  tdm_context_release(context);
+  return 0;
+}
+
+/* A session that has planned a training step over all simulated devices. */
+static tdm_session *planned(tdm_collective collective, int depth) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_shape shape = tdm_shape_of(2, TDM_DIM("batch"), WIDTH);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, shape);
+  tdm_scope_push(graph, "model");
+  tdm_value y = x;
+  for (int i = 0; i < LAYERS; i++) {
+    char name[8];
+    (void)snprintf(name, sizeof name, "l%d", i);
+    y = tdm_tanh(graph, "tanh", tdm_linear(graph, name, y, WIDTH));
+  }
+  tdm_scope_pop(graph);
+  const tdm_parallel_options wrap = {.struct_size = sizeof wrap,
+                                     .devices = "sim:0,sim:1,sim:2,sim:3"};
+  tdm_data_parallel(graph, "model", &wrap);
+  tdm_session *session =
+      train_session(graph, tdm_mse(graph, "loss", y, x), tdm_adam(0.01),
+                    &(tdm_session_options){.collective = collective, .depth = depth});
+  tdm_tensor *fed =
+      tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, DEVICES, WIDTH));
+  const tdm_feed feed = {"x", fed, false};
+  assert_ok(tdm_session_prepare(session, &feed, 1, NULL, 0, true));
+  tdm_tensor_release(fed);
+  return session;
+}
+
+static const tdm_ir_node *node_at(const tdm_plan *plan, size_t step) {
+  return tdm_ir_node_at(&plan->graph, plan->lowered.sources[step].node);
+}
+
+/* Takes each wait away in turn; answers how many stood before additions of sums. */
+static int assert_waits_needed(tdm_plan *plan) {
+  tdm_schedule *schedule = &plan->lowered.schedule;
+  int of_sums = 0;
+  for (size_t s = 0; s < schedule->step_count; s++) {
+    tdm_step *step = &schedule->steps[s];
+    tdm_step_wait *waits = schedule->waits + step->first_wait;
+    for (uint32_t i = 0; i < step->wait_count; i++) {
+      const tdm_step_wait removed = waits[i];
+      waits[i] = waits[--step->wait_count];
+      if (tdm_pass_verify(schedule) != TDM_INTERNAL)
+        fail_msg("step %zu (%s) does without its wait for %u", s, node_at(plan, s)->name,
+                 removed.step);
+      waits[step->wait_count++] = waits[i];
+      waits[i] = removed;
+      of_sums += node_at(plan, s)->collective != 0;
+    }
+  }
+  assert_ok(tdm_pass_verify(schedule));
+  return of_sums;
+}
+
+static void every_wait_of_a_sum_is_needed(void **unused) {
+  (void)unused;
+  for (int way = TDM_COLLECTIVE_HOME; way < TDM_COLLECTIVE_COUNT; way++)
+    for (int depth = 1; depth <= 2; depth++) {
+      tdm_session *session = planned((tdm_collective)way, depth);
+      const int of_sums = assert_waits_needed(session->newest);
+      if (of_sums < 2 * LAYERS) fail_msg("way %d: %d waits of additions", way, of_sums);
+      tdm_session_release(session);
+    }
+}
+
+/* ---- Pieces that change places --------------------------------------------------------------- */
+
+static bool is_part_of(const tdm_schedule *schedule, uint32_t storage, uint32_t whole) {
+  return storage < schedule->storage_count && schedule->storages[storage].whole == whole + 1;
+}
+
+static void exchange_places(tdm_storage_plan *a, tdm_storage_plan *b) {
+  const uint64_t within = a->within;
+  const uint64_t offset = a->offset;
+  a->within = b->within;
+  a->offset = b->offset;
+  b->within = within;
+  b->offset = offset;
+}
+
+/* Does a step write the storage, for another device's to read? */
+static bool is_sent_on(const tdm_schedule *schedule, uint32_t storage) {
+  uint32_t queue = UINT32_MAX;
+  bool sent = false;
+  for (size_t s = 0; s < schedule->step_count; s++) {
+    const tdm_step *step = &schedule->steps[s];
+    for (uint32_t i = 0; i < step->access_count; i++) {
+      const tdm_access *access = &schedule->accesses[step->first_access + i];
+      if (access->storage != storage) continue;
+      if (access->writes) queue = step->queue;
+      sent |= !access->writes && step->queue != queue;
+    }
+  }
+  return sent;
+}
+
+/* Who writes one of the storages writes the other. */
+static void exchange_writers(const tdm_schedule *schedule, uint32_t a, uint32_t b) {
+  for (size_t i = 0; i < schedule->access_count; i++) {
+    tdm_access *access = &schedule->accesses[i];
+    if (!access->writes || (access->storage != a && access->storage != b)) continue;
+    access->storage = access->storage == a ? b : a;
+  }
+}
+
+static void pieces_that_change_places_are_refused(void **unused) {
+  (void)unused;
+  tdm_session *session = planned(TDM_COLLECTIVE_RING, 1);
+  tdm_schedule *schedule = &session->newest->lowered.schedule;
+  int places = 0;
+  int writers = 0;
+  for (uint32_t w = 0; w < schedule->storage_count; w++)
+    for (uint32_t p = w + 1; is_part_of(schedule, p + 1, w); p++) {
+      exchange_places(&schedule->storages[p], &schedule->storages[p + 1]);
+      assert_int_equal(tdm_pass_verify(schedule), TDM_INTERNAL);
+      exchange_places(&schedule->storages[p], &schedule->storages[p + 1]);
+      places++;
+      if (!is_sent_on(schedule, p) || !is_sent_on(schedule, p + 1)) continue;
+      exchange_writers(schedule, p, p + 1);
+      if (tdm_pass_verify(schedule) != TDM_INTERNAL) fail_msg("pieces %u and %u", p, p + 1);
+      exchange_writers(schedule, p, p + 1);
+      writers++;
+    }
+  assert_ok(tdm_pass_verify(schedule));
+  /* Each parameter's sum on each device, and the results at home, are put together of four. */
+  assert_int_equal(places, (2 * LAYERS * DEVICES + 1) * (DEVICES - 1));
+  assert_true(writers >= 2 * LAYERS * DEVICES);
+  tdm_session_release(session);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_wait_of_a_sum_is_needed),
+      cmocka_unit_test(pieces_that_change_places_are_refused),
+  };
+  return cmocka_run_group_tests(tests, begin_group, end_group);
+}

@@ -264,8 +264,8 @@ static tdm_cuda_code blas_code(cublasStatus_t status) {
 
 static tdm_cuda_code blas_destroy(tdm_cuda_blas blas) {
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
-  if (blas->handle != NULL) status = blas->destroy(blas->handle);
-  if (blas->library != NULL) (void)dlclose(blas->library);
+  if (blas->handle) status = blas->destroy(blas->handle);
+  if (blas->library) (void)dlclose(blas->library);
   free(blas);
   return blas_code(status);
 }
@@ -283,9 +283,9 @@ static bool find_symbols(tdm_cuda_blas blas) {
       {"cublasSgemm_v2_64", (void **)&blas->product32},
       {"cublasDgemm_v2_64", (void **)&blas->product64},
   };
-  for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); ++i) {
+  for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
     *symbols[i].slot = dlsym(blas->library, symbols[i].name);
-    if (*symbols[i].slot == NULL) return false;
+    if (!*symbols[i].slot) return false;
   }
   return true;
 }
@@ -298,9 +298,9 @@ static void *open_library(void) {
 
 static const char *blas_absence(void) {
   void *library = open_library();
-  if (library == NULL) {
+  if (!library) {
     const char *words = dlerror();
-    return words == NULL ? LIBRARY " cannot be opened" : words;
+    return words ? words : LIBRARY " cannot be opened";
   }
   struct tdm_cuda_blas_opaque blas = {.library = library};
   const bool whole = find_symbols(&blas);
@@ -310,7 +310,7 @@ static const char *blas_absence(void) {
 
 static tdm_cuda_code blas_open(tdm_cuda_blas blas, bool tf32, const char **out_reason) {
   blas->library = open_library();
-  if (blas->library == NULL) {
+  if (!blas->library) {
     *out_reason = LIBRARY " cannot be opened";
     return TDM_CUDA_UNKNOWN;
   }
@@ -331,7 +331,7 @@ static tdm_cuda_code blas_create(tdm_cuda_blas *out, bool tf32, const char **out
   *out = NULL;
   *out_reason = NULL;
   tdm_cuda_blas blas = calloc(1, sizeof(*blas));
-  if (blas == NULL) return TDM_CUDA_BLAS + CUBLAS_STATUS_ALLOC_FAILED;
+  if (!blas) return TDM_CUDA_BLAS + CUBLAS_STATUS_ALLOC_FAILED;
   const tdm_cuda_code code = blas_open(blas, tf32, out_reason);
   if (code != TDM_CUDA_SUCCESS) {
     (void)blas_destroy(blas);

@@ -27,9 +27,9 @@ static const unsigned feeder_roles[TDM_CUDA_FEEDERS] = {
 /* ---- Life ------------------------------------------------------------------------------------ */
 
 static void cuda_destroy(tdm_device *device) {
-  if (device == NULL) return;
+  if (!device) return;
   tdm_cuda_device *cuda = tdm_cuda_device_of(device);
-  for (size_t i = 0; i < TDM_CUDA_FEEDERS; ++i)
+  for (size_t i = 0; i < TDM_CUDA_FEEDERS; i++)
     tdm_cuda_feeder_destroy(cuda->feeders[i]);
   tdm_cuda_memory_deinit(&cuda->memory);
   tdm_pins_deinit(&cuda->pins);
@@ -39,16 +39,16 @@ static void cuda_destroy(tdm_device *device) {
 
 static void cuda_stop(tdm_device *device) {
   tdm_cuda_device *cuda = tdm_cuda_device_of(device);
-  for (size_t i = 0; i < TDM_CUDA_FEEDERS; ++i)
+  for (size_t i = 0; i < TDM_CUDA_FEEDERS; i++)
     tdm_cuda_feeder_stop(cuda->feeders[i]);
-  if (cuda->clock.stream == NULL) return;
+  if (!cuda->clock.stream) return;
   const bool entered = tdm_cuda_gpu_enter(&cuda->gpu) == TDM_OK;
   tdm_cuda_clock_close(&cuda->clock); /* also where the GPU is lost: what is the host's is freed */
   if (entered) tdm_cuda_gpu_leave(&cuda->gpu);
 }
 
 static tdm_status cuda_start(tdm_device *device) {
-  for (size_t i = 0; i < TDM_CUDA_FEEDERS; ++i) {
+  for (size_t i = 0; i < TDM_CUDA_FEEDERS; i++) {
     const tdm_status status = tdm_cuda_feeder_start(tdm_cuda_device_of(device)->feeders[i]);
     if (status == TDM_OK) continue;
     cuda_stop(device);
@@ -84,7 +84,7 @@ static void *cuda_host_pointer(tdm_device *device, tdm_address address) {
 static tdm_status cuda_translate(tdm_device *device, tdm_address address, size_t bytes,
                                  void **out) {
   *out = tdm_cuda_memory_translate(&tdm_cuda_device_of(device)->memory, address, bytes);
-  if (TDM_UNLIKELY(*out == NULL)) {
+  if (TDM_UNLIKELY(!*out)) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "%s was handed %zu bytes at 0x%zx, not its live memory",
                     device->name, bytes, (size_t)address);
   }
@@ -170,7 +170,7 @@ static const tdm_device_ops cuda_ops = {
 /* Logical devices of each GPU: TANDEM_CUDA_LOGICAL. */
 static tdm_status read_logical(const tdm_kind_options *options, uint64_t *out_logical) {
   *out_logical = 1;
-  if (options->settings == NULL || options->settings[0] == '\0') return TDM_OK;
+  if (!options->settings || options->settings[0] == '\0') return TDM_OK;
   return tdm_setting_integer("TANDEM_CUDA_LOGICAL", "the count", options->settings, 1, MOST_LOGICAL,
                              out_logical);
 }
@@ -189,7 +189,7 @@ static tdm_status cuda_count(tdm_context *context, const tdm_kind_options *optio
     return TDM_OK;
   }
   *out_reason = tdm_cuda_blas_absence(api);
-  if (*out_reason != NULL) {
+  if (*out_reason) {
     tdm_context_log(context, TDM_LOG_WARNING, "%d GPU%s not offered: %s", count,
                     count == 1 ? " is" : "s are", *out_reason);
     return TDM_OK;
@@ -221,7 +221,7 @@ static tdm_status cuda_create(tdm_context *context, const tdm_kind_options *opti
   uint64_t logical;
   TDM_TRY(read_logical(options, &logical));
   tdm_cuda_device *cuda = tdm_allocate(allocator, sizeof(*cuda), "a cuda device");
-  if (cuda == NULL) return TDM_OUT_OF_MEMORY;
+  if (!cuda) return TDM_OUT_OF_MEMORY;
   cuda->base.ops = &cuda_ops;
   cuda->base.context = context;
   cuda->base.index = index;
@@ -237,7 +237,7 @@ static tdm_status cuda_create(tdm_context *context, const tdm_kind_options *opti
     status = tdm_cuda_memory_init(&cuda->memory, &cuda->gpu, cuda->properties.memory_bytes,
                                   tdm_context_red_zones(context), allocator);
   }
-  for (size_t i = 0; i < TDM_CUDA_FEEDERS && status == TDM_OK; ++i) {
+  for (size_t i = 0; i < TDM_CUDA_FEEDERS && status == TDM_OK; i++) {
     status = tdm_cuda_feeder_create(&cuda->base, api, cuda->gpu.ordinal, feeder_roles[i],
                                     options->tf32, &cuda->feeders[i]);
   }

@@ -46,7 +46,7 @@ static __global__ void adagrad_step(const real *gradient, real *parameter, real 
 
 static tdm_status adagrad_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   adagrad_state *state = state_create<adagrad_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->inputs[0]);
   state->attributes = *static_cast<const tdm_adagrad_attributes *>(request->attributes);
   answer->workspace_bytes = sizeof(double);

@@ -72,7 +72,7 @@ static __global__ void adam_step(const real *gradient, real *parameter, real *av
 
 static tdm_status adam_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   adam_state *state = state_create<adam_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->inputs[0]);
   state->attributes = *static_cast<const tdm_adam_attributes *>(request->attributes);
   answer->workspace_bytes = CORRECTIONS * sizeof(double);

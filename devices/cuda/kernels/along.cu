@@ -15,7 +15,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   const tdm_along_attributes *attributes =
       static_cast<const tdm_along_attributes *>(request->attributes);
   along_state *state = state_create<along_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->outer = dims_product(x, 0, attributes->dimension);
   state->size = x->shape.dims[attributes->dimension];
   state->inner = dims_product(x, attributes->dimension + 1, x->shape.rank);

@@ -26,8 +26,8 @@ static __global__ void attend(const real *q, const real *k, const real *v, const
   }
   for (int64_t first = 0; first < keys; first += KEYS) {
     const int64_t key = first + threadIdx.x;
-    const bool sees = key < keys && !(shape.causal && key > query) &&
-                      !(padding != NULL && padding[batch * keys + key]);
+    const bool sees =
+        key < keys && !(shape.causal && key > query) && !(padding && padding[batch * keys + key]);
     const int64_t row = key < keys ? key : 0;
     const real more =
         sees
@@ -73,7 +73,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
                           bool drops) {
   const attention_state *state =
       attention_state_create(request, answer, &request->inputs[0], &request->inputs[2], 4, drops);
-  return state != NULL ? TDM_OK : TDM_OUT_OF_MEMORY;
+  return state ? TDM_OK : TDM_OUT_OF_MEMORY;
 }
 
 static tdm_status attention_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {

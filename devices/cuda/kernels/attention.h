@@ -32,7 +32,7 @@ static inline attention_state *attention_state_create(const tdm_kernel_request *
   const tdm_attention_attributes *attributes =
       static_cast<const tdm_attention_attributes *>(request->attributes);
   attention_state *state = state_create<attention_state>(answer);
-  if (state == NULL) return NULL;
+  if (!state) return NULL;
   state->batch = q->shape.dims[0];
   state->queries = q->shape.dims[1];
   state->keys = v->shape.dims[1];
@@ -67,8 +67,8 @@ static inline const real *added_of(const tdm_kernel_call *call, size_t operand) 
 /* What is added to the score at place of (queries, keys) or (batch, heads, queries, keys). */
 template <class real>
 static __device__ inline real mask_at(const uint8_t *hidden, const real *added, int64_t place) {
-  if (hidden != NULL) return hidden[place] ? -(real)INFINITY : (real)0;
-  return added != NULL ? added[place] : (real)0;
+  if (hidden) return hidden[place] ? -(real)INFINITY : (real)0;
+  return added ? added[place] : (real)0;
 }
 
 /* scale a . b + more, or -infinity where the query does not see the key. */

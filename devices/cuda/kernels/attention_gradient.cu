@@ -60,8 +60,8 @@ static __global__ void gather_slopes(bool of_keys, const real *d_y, const real *
     const bool is_there = first + threadIdx.x < partner_count;
     const int64_t partner = is_there ? first + threadIdx.x : 0;
     const int64_t query = of_keys ? partner : own, key = of_keys ? own : partner;
-    const bool sees = is_there && !(shape.causal && key > query) &&
-                      !(padding != NULL && padding[batch * keys + key]);
+    const bool sees =
+        is_there && !(shape.causal && key > query) && !(padding && padding[batch * keys + key]);
     const int64_t query_row = (batch * queries + query) * heads + head;
     const int64_t key_row = (batch * keys + key) * heads + head;
     const int64_t before = ((shape.first_batch + batch) * heads + head) * queries + query;
@@ -99,7 +99,7 @@ static tdm_status attention_gradient_prepare(const tdm_kernel_request *request,
                                              tdm_kernel_answer *answer) {
   const attention_state *state =
       attention_state_create(request, answer, &request->inputs[1], &request->inputs[3], 7, true);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   answer->workspace_bytes = (size_t)(state->batch * state->queries * state->heads) * sizeof(real);
   return TDM_OK;
 }

@@ -19,7 +19,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   const tdm_batch_norm_attributes *attributes =
       static_cast<const tdm_batch_norm_attributes *>(request->attributes);
   norm_state *state = state_create<norm_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->n = x->shape.dims[0];
   state->channels = x->shape.rank > 1 ? x->shape.dims[1] : x->shape.dims[0];
   state->inner = dims_product(x, 2, x->shape.rank);
@@ -53,8 +53,8 @@ static __global__ void evaluate(const real *x, const real *means, const real *va
   EACH_ELEMENT(i, count) {
     const int64_t channel = i / shape.inner % shape.channels;
     real factor = (real)(1 / sqrt((double)variances[channel] + shape.epsilon));
-    if (weight != NULL) factor *= weight[channel];
-    y[i] = (x[i] - means[channel]) * factor + (bias != NULL ? bias[channel] : 0);
+    if (weight) factor *= weight[channel];
+    y[i] = (x[i] - means[channel]) * factor + (bias ? bias[channel] : 0);
   }
 }
 
@@ -88,8 +88,8 @@ static __global__ void train(const real *x, const real *weight, const real *bias
     }
     const double all = block_sum(squares);
     const real inverse = (real)(1 / sqrt(all / terms + shape.epsilon));
-    const real factor = weight != NULL ? inverse * weight[channel] : inverse;
-    const real offset = bias != NULL ? bias[channel] : 0;
+    const real factor = weight ? inverse * weight[channel] : inverse;
+    const real offset = bias ? bias[channel] : 0;
     EACH_OF_BLOCK(i, count) {
       y[PLACE(i)] = (x[PLACE(i)] - mean) * factor + offset;
     }
@@ -127,7 +127,7 @@ static __global__ void gradient(const real *d_y, const real *x, const real *mean
     const double product = block_sum(products) * (double)inverse;
     const real average = (real)(all / (double)count);
     const real slope = inverse * (real)(product / (double)count);
-    const real factor = weight != NULL ? inverse * weight[channel] : inverse;
+    const real factor = weight ? inverse * weight[channel] : inverse;
     EACH_OF_BLOCK(i, count) {
       d_x[PLACE(i)] = factor * (d_y[PLACE(i)] - average - (x[PLACE(i)] - mean) * slope);
     }

@@ -56,7 +56,7 @@ static __global__ void cast(tdm_dtype from, const void *x, tdm_dtype to, void *o
 
 static tdm_status cast_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   cast_state *state = state_create<cast_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->outputs[0]);
   state->from = request->inputs[0].dtype;
   state->to = request->outputs[0].dtype;
@@ -83,7 +83,7 @@ static tdm_status fill_prepare(const tdm_kernel_request *request, tdm_kernel_ans
   const tdm_fill_attributes *attributes =
       static_cast<const tdm_fill_attributes *>(request->attributes);
   cast_state *state = state_create<cast_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->outputs[0]);
   state->to = request->outputs[0].dtype;
   state->value = attributes->value;

@@ -12,7 +12,7 @@ struct compare_state {
 
 static tdm_status compare_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   compare_state *state = state_create<compare_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   broadcast_prepare(request, 2, &state->shape);
   state->dtype = request->inputs[0].dtype;
   const tdm_compare_attributes *attributes =
@@ -30,7 +30,7 @@ static __global__ void compare(const number *a, const number *b, uint8_t *out, i
   EACH_ELEMENT(i, count) {
     int64_t at[2];
     find_places<2>(i, sizes, at);
-    out[i] = holds(comparison, a[at[0]], b != NULL ? b[at[1]] : value);
+    out[i] = holds(comparison, a[at[0]], b ? b[at[1]] : value);
   }
 }
 

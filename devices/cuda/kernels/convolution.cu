@@ -21,7 +21,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   const tdm_convolution_attributes *attributes =
       static_cast<const tdm_convolution_attributes *>(request->attributes);
   convolution_state *state = state_create<convolution_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->images = x->shape.dims[0];
   state->groups = attributes->groups;
   state->in = x->shape.dims[1] / state->groups;
@@ -60,7 +60,7 @@ static __global__ void convolve(const real *x, const real *weight, const real *b
     const int64_t image = i / (out_width * out_height) / (groups * out);
     const real *planes = x + (image * groups + channel / out) * in * height * width;
     const real *taps = weight + channel * in * kernel_height * kernel_width;
-    real sum = bias != NULL ? bias[channel] : 0;
+    real sum = bias ? bias[channel] : 0;
     for (int64_t c = 0; c < in; c++) {
       real part = 0;
       for (int64_t tap = 0; tap < kernel_height * kernel_width; tap++) {

@@ -16,7 +16,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   const tdm_loss_attributes *attributes =
       static_cast<const tdm_loss_attributes *>(request->attributes);
   loss_state *state = state_create<loss_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->rows = log_probabilities->shape.dims[0];
   state->classes = log_probabilities->shape.dims[1];
   state->ignored = attributes->ignore_index;

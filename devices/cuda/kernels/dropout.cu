@@ -10,7 +10,7 @@ struct dropout_state {
 
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   dropout_state *state = state_create<dropout_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->outputs[0]);
   state->pattern = pattern_of(static_cast<const tdm_dropout_attributes *>(request->attributes),
                               &request->outputs[0]);

@@ -15,7 +15,7 @@ static embedding_state *prepare(const tdm_kernel_request *request, tdm_kernel_an
   const tdm_embedding_attributes *attributes =
       static_cast<const tdm_embedding_attributes *>(request->attributes);
   embedding_state *state = state_create<embedding_state>(answer);
-  if (state == NULL) return NULL;
+  if (!state) return NULL;
   state->count = count_of(&request->inputs[1]);
   state->rows = attributes->rows;
   state->dim = last_dim_of(&request->inputs[0]);
@@ -49,7 +49,7 @@ static __global__ void look_up(const real *weight, const void *ids, bool wide, i
 
 static tdm_status embedding_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   embedding_state *state = prepare(request, answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->rows = request->inputs[0].shape.dims[0];
   return TDM_OK;
 }
@@ -67,7 +67,7 @@ template <class real> static tdm_status run(const tdm_kernel_call *call) {
 
 static tdm_status prepare_gradient(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   embedding_state *state = prepare(request, answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->plan = tdm_cuda_segments_plan(state->count);
   answer->workspace_bytes += tdm_cuda_segments_bytes(&state->plan);
   return TDM_OK;

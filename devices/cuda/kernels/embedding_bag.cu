@@ -52,7 +52,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
       static_cast<const tdm_embedding_bag_attributes *>(request->attributes);
   const tdm_spec *list = &request->inputs[ids], *offsets = &request->inputs[ids + 1];
   bag_state *state = state_create<bag_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->bags = y->shape.dims[0];
   state->dim = y->shape.dims[1];
   state->count = count_of(list);
@@ -98,7 +98,7 @@ static __global__ void make_begins(const void *offsets, int64_t *begins, bag_sta
                                    int64_t count) {
   EACH_ELEMENT(i, count) {
     int64_t begin = i * shape.length;
-    if (offsets != NULL)
+    if (offsets)
       begin = i < shape.offset_count ? id_at(offsets, shape.wide_offsets, i) : shape.count;
     begins[i] = begin < 0 ? 0 : begin > shape.count ? shape.count : begin;
   }
@@ -131,7 +131,7 @@ static __global__ void sum_bags(const real *weight, const void *ids, const real 
     for (int64_t i = begins[bag]; i < begins[bag + 1]; i++) {
       const int64_t id = id_at(ids, shape.wide_ids, i);
       if (!is_inside(id, shape.rows) || id == shape.padding) continue;
-      sum += scales != NULL ? scales[i] * weight[id * dim + j] : weight[id * dim + j];
+      sum += scales ? scales[i] * weight[id * dim + j] : weight[id * dim + j];
       size++;
     }
     y[bag * dim + j] = shape.mean && size > 0 ? sum / (real)size : sum;
@@ -191,7 +191,7 @@ static __global__ void make_sources(const void *ids, const real *given, const in
       size += id_at(ids, shape.wide_ids, i) != shape.padding;
     for (int64_t i = begins[bag]; i < begins[bag + 1]; i++) {
       bags[i] = bag;
-      scales[i] = given != NULL ? given[i] : shape.mean && size > 0 ? 1 / (real)size : 1;
+      scales[i] = given ? given[i] : shape.mean && size > 0 ? 1 / (real)size : 1;
     }
   }
 }

@@ -4,7 +4,7 @@
 
 static tdm_status add_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   broadcast_state *state = state_create<broadcast_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   broadcast_prepare(request, 2, state);
   return TDM_OK;
 }

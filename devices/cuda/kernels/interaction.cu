@@ -17,7 +17,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   const tdm_dot_interaction_attributes *attributes =
       static_cast<const tdm_dot_interaction_attributes *>(request->attributes);
   interaction_state *state = state_create<interaction_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->batch = x->shape.dims[0];
   state->vectors = x->shape.dims[1];
   state->dim = x->shape.dims[2];

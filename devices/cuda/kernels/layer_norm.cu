@@ -18,7 +18,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   const tdm_layer_norm_attributes *attributes =
       static_cast<const tdm_layer_norm_attributes *>(request->attributes);
   norm_state *state = state_create<norm_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   const int64_t first = x->shape.rank - attributes->rank;
   state->rows = dims_product(x, 0, first);
   state->count = dims_product(x, first, x->shape.rank);
@@ -58,8 +58,8 @@ static __global__ void normalize(const real *x, const real *weight, const real *
     const real inverse = (real)(1 / sqrt((double)variance + state.epsilon));
     EACH_OF_BLOCK(i, count) {
       real value = (x[first + i] - mean) * inverse;
-      if (weight != NULL) value *= weight[i];
-      if (bias != NULL) value += bias[i];
+      if (weight) value *= weight[i];
+      if (bias) value += bias[i];
       y[first + i] = value;
     }
     if (threadIdx.x == 0) means[row] = mean;
@@ -89,7 +89,7 @@ static __global__ void input_gradient(const real *d_y, const real *x, const real
     const real mean = means[row], inverse = inverses[row];
     real sum = 0, products = 0;
     EACH_OF_BLOCK(i, count) {
-      const real g = weight != NULL ? d_y[first + i] * weight[i] : d_y[first + i];
+      const real g = weight ? d_y[first + i] * weight[i] : d_y[first + i];
       sum += g;
       products += g * ((x[first + i] - mean) * inverse);
     }
@@ -97,7 +97,7 @@ static __global__ void input_gradient(const real *d_y, const real *x, const real
     const real average = state.centered ? sum_average : 0;
     const real product = block_sum(products) / (real)count;
     EACH_OF_BLOCK(i, count) {
-      const real g = weight != NULL ? d_y[first + i] * weight[i] : d_y[first + i];
+      const real g = weight ? d_y[first + i] * weight[i] : d_y[first + i];
       const real n = (x[first + i] - mean) * inverse;
       d_x[first + i] = inverse * (g - average - n * product);
     }

@@ -12,7 +12,7 @@ struct linear_state {
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                           const tdm_spec *x, const tdm_spec *y) {
   linear_state *state = state_create<linear_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->rows = rows_of(x);
   state->in = last_dim_of(x);
   state->out = last_dim_of(y);
@@ -33,12 +33,11 @@ template <class real> static tdm_status linear_execute(const tdm_kernel_call *ca
   const linear_state *state = state_of(call);
   const void *bias = call->inputs[2];
   void *y = call->outputs[0];
-  if (bias != NULL) {
+  if (bias) {
     TDM_TRY(rows_fill<real>(call, bias, NULL, y, state->rows, state->out));
   }
-  const tdm_cuda_product product =
-      product_with_transposed<real>(call->inputs[0], call->inputs[1], y, state->rows, state->out,
-                                    state->in, bias != NULL ? 1 : 0);
+  const tdm_cuda_product product = product_with_transposed<real>(
+      call->inputs[0], call->inputs[1], y, state->rows, state->out, state->in, bias ? 1 : 0);
   return product_run<real>(call, &product, state->alone);
 }
 

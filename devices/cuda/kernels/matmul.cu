@@ -18,7 +18,7 @@ static tdm_status matmul_prepare(const tdm_kernel_request *request, tdm_kernel_a
       static_cast<const tdm_matmul_attributes *>(request->attributes);
   const tdm_shape *a = &request->inputs[0].shape, *y = &request->outputs[0].shape;
   matmul_state *state = state_create<matmul_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->transpose_a = attributes->transpose_a != 0;
   state->transpose_b = attributes->transpose_b != 0;
   state->m = y->dims[y->rank - 2];

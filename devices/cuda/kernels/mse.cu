@@ -13,7 +13,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   const tdm_loss_attributes *attributes =
       static_cast<const tdm_loss_attributes *>(request->attributes);
   mse_state *state = state_create<mse_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(a);
   state->reduction = attributes->reduction;
   return TDM_OK;

@@ -18,7 +18,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   const tdm_loss_attributes *attributes =
       static_cast<const tdm_loss_attributes *>(request->attributes);
   nll_state *state = state_create<nll_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->rows = count_of(targets);
   state->classes = classes;
   state->ignored = attributes->ignore_index;
@@ -52,14 +52,14 @@ static __global__ void nll_of_rows(const real *log_probabilities, const void *ta
   const real *from = log_probabilities + row * classes;
   double part = 0;
   EACH_OF_BLOCK(i, classes) {
-    if (spread != 0) part += weight != NULL ? from[i] * weight[i] : from[i];
+    if (spread != 0) part += weight ? from[i] * weight[i] : from[i];
   }
   const double sum = block_sum(part);
   if (threadIdx.x != 0) return;
   const int64_t target = id_at(targets, shape.wide_targets, row);
   real loss = 0;
   if (target != shape.ignored && is_inside(target, classes)) {
-    loss = -from[target] * kept * (weight != NULL ? weight[target] : 1) - spread * (real)sum;
+    loss = -from[target] * kept * (weight ? weight[target] : 1) - spread * (real)sum;
   }
   losses[row] = loss;
 }
@@ -106,7 +106,7 @@ template <class real> static tdm_status run_count(const tdm_kernel_call *call) {
   const real *no_losses = NULL;
   real *no_loss = NULL;
   const real *weight = state->classes > 0 ? input_of<real>(call, 1) : NULL;
-  if (weight != NULL) TDM_TRY(check_targets(call, &targets));
+  if (weight) TDM_TRY(check_targets(call, &targets));
   return sum_losses<real>(call, no_losses, &targets, weight, state->classes, state->ignored, true,
                           no_loss, output_of<real>(call, 0));
 }
@@ -125,7 +125,7 @@ static __global__ void gradient_of_rows(const real *d_loss, const void *targets,
   const real factor = target == shape.ignored ? 0 : -d_loss[each ? row : 0] / *divisor;
   EACH_OF_BLOCK(i, classes) {
     const real share = spread + (i == target ? kept : 0);
-    const real d = target == shape.ignored ? 0 : factor * share * (weight != NULL ? weight[i] : 1);
+    const real d = target == shape.ignored ? 0 : factor * share * (weight ? weight[i] : 1);
     d_log_probabilities[row * classes + i] = d;
   }
 }

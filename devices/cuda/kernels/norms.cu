@@ -11,7 +11,7 @@ struct norm_state {
 
 static norm_state *prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   norm_state *state = state_create<norm_state>(answer);
-  if (state == NULL) return NULL;
+  if (!state) return NULL;
   state->count = count_of(&request->inputs[0]);
   return state;
 }
@@ -26,7 +26,7 @@ template <class real>
 static tdm_status sum_of_squares_prepare(const tdm_kernel_request *request,
                                          tdm_kernel_answer *answer) {
   const norm_state *state = prepare(request, answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   answer->workspace_bytes = sum_workspace_bytes<real>(state->count);
   return TDM_OK;
 }
@@ -50,7 +50,7 @@ static __global__ void clip_factor(const real *sum, double max_norm, real *facto
 static tdm_status clip_factor_prepare(const tdm_kernel_request *request,
                                       tdm_kernel_answer *answer) {
   norm_state *state = prepare(request, answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->max_norm = static_cast<const tdm_clip_attributes *>(request->attributes)->max_norm;
   return TDM_OK;
 }
@@ -86,7 +86,7 @@ static __global__ void report_not_finite(const real *x, const int64_t *firsts, i
 static tdm_status check_finite_prepare(const tdm_kernel_request *request,
                                        tdm_kernel_answer *answer) {
   const norm_state *state = prepare(request, answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   answer->workspace_bytes = report_workspace_bytes(state->count);
   return TDM_OK;
 }

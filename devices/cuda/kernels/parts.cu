@@ -15,7 +15,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   const tdm_parts_attributes *attributes =
       static_cast<const tdm_parts_attributes *>(request->attributes);
   parts_state *state = state_create<parts_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   const int64_t dimension = attributes->dimension;
   const int64_t inner = dims_product(whole, dimension + 1, whole->shape.rank);
   state->outer = dims_product(whole, 0, dimension);

@@ -153,7 +153,7 @@ static tdm_status prepare_from(const tdm_kernel_request *request, tdm_kernel_ans
   const tdm_loss_attributes *attributes =
       static_cast<const tdm_loss_attributes *>(request->attributes);
   loss_state *state = state_create<loss_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->inputs[x]);
   state->reduction = attributes->reduction;
   const tdm_shape *shape = &request->inputs[x].shape;

@@ -13,7 +13,7 @@ struct pool_state {
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                           const tdm_spec *x, const tdm_spec *y) {
   pool_state *state = state_create<pool_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->attributes = *static_cast<const tdm_pool_attributes *>(request->attributes);
   state->planes = x->shape.dims[0] * x->shape.dims[1];
   for (int axis = 0; axis < 2; axis++) {

@@ -61,7 +61,7 @@ static __global__ void fill_rows(const real *a, const real *b, real *out, int64_
                                  int64_t count) {
   EACH_ELEMENT(i, count) {
     const int64_t column = i % columns;
-    out[i] = b != NULL ? a[column] + b[column] : a[column];
+    out[i] = b ? a[column] + b[column] : a[column];
   }
 }
 

@@ -28,8 +28,8 @@ static __global__ void lstm_step(const real *a, real *gates, real *cells, real *
       h[at] = o * (real)tanh(c[at]);
     }
     y[at] = runs ? h[at] : 0;
-    if (cells != NULL) cells[at] = runs ? c[at] : 0;
-    if (gates == NULL) continue;
+    if (cells) cells[at] = runs ? c[at] : 0;
+    if (!gates) continue;
     gates[first] = runs ? i : 0;
     gates[first + hidden] = runs ? f : 0;
     gates[first + 2 * hidden] = runs ? g : 0;
@@ -52,7 +52,7 @@ static __global__ void gru_step(const real *a, const real *b, real *gates, real 
     const real n = (real)tanh(a[first + 2 * hidden] + r * b_n);
     if (runs) h[at] = n + z * (h[at] - n);
     y[at] = runs ? h[at] : 0;
-    if (gates == NULL) continue;
+    if (!gates) continue;
     real *kept = gates + row * 4 * hidden + j;
     kept[0] = runs ? r : 0;
     kept[hidden] = runs ? z : 0;
@@ -87,7 +87,7 @@ struct recurrent_run {
 };
 
 template <class real> static real *at_time(char *all, size_t step_bytes, int64_t t) {
-  return all != NULL ? reinterpret_cast<real *>(all + (size_t)t * step_bytes) : NULL;
+  return all ? reinterpret_cast<real *>(all + (size_t)t * step_bytes) : NULL;
 }
 
 template <class real>
@@ -116,10 +116,8 @@ template <class real>
 static tdm_status affine(const tdm_kernel_call *call, const void *x, int64_t rows, int64_t inner,
                          const void *weight, const void *a, const void *b, void *out) {
   const recurrent_state *state = recurrent_of(call);
-  const bool biased = a != NULL || b != NULL;
-  if (biased)
-    TDM_TRY(
-        rows_fill<real>(call, a != NULL ? a : b, a != NULL ? b : NULL, out, rows, state->columns));
+  const bool biased = a || b;
+  if (biased) TDM_TRY(rows_fill<real>(call, a ? a : b, a ? b : NULL, out, rows, state->columns));
   const tdm_cuda_product product =
       product_with_transposed<real>(x, weight, out, rows, state->columns, inner, biased ? 1 : 0);
   return product_run<real>(call, &product, state->alone);
@@ -133,7 +131,7 @@ static tdm_status forward_step(const tdm_kernel_call *call, const recurrent_run 
   if (state->cell == TDM_CELL_GRU) {
     TDM_TRY(affine<real>(call, run->h, state->batch, state->hidden, call->inputs[WEIGHT_HH],
                          call->inputs[BIAS_HH], NULL, run->b));
-  } else if (done > 0 || call->inputs[H0] != NULL) {
+  } else if (done > 0 || call->inputs[H0]) {
     char *a = run->a + (size_t)t * recurrent_bytes(state, 1, state->columns);
     const tdm_cuda_product product = product_with_transposed<real>(
         run->h, call->inputs[WEIGHT_HH], a, state->batch, state->columns, state->hidden, 1);
@@ -154,7 +152,7 @@ static size_t input_bytes(const recurrent_state *state) {
 static tdm_status recurrent_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   recurrent_state *state = recurrent_state_create(request, answer, &request->inputs[X],
                                                   &request->outputs[0], &request->inputs[LENGTHS]);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->trains = request->output_count > (state->cell == TDM_CELL_LSTM ? 3 : 2);
   answer->workspace_bytes +=
       input_bytes(state) + aligned_bytes(recurrent_bytes(state, 1, state->columns));
@@ -183,7 +181,7 @@ template <class real> static tdm_status recurrent_execute(const tdm_kernel_call 
   TDM_TRY(recurrent_lengths_check(call, call->inputs[LENGTHS], &workspace));
   const recurrent_run run = run_of(call, workspace);
   TDM_TRY(recurrent_copy(call, run.h, call->inputs[H0], state_bytes));
-  if (run.c != NULL) TDM_TRY(recurrent_copy(call, run.c, call->inputs[C0], state_bytes));
+  if (run.c) TDM_TRY(recurrent_copy(call, run.c, call->inputs[C0], state_bytes));
   TDM_TRY(affine<real>(call, call->inputs[X], state->length * state->batch, state->in,
                        call->inputs[WEIGHT_IH], call->inputs[BIAS_IH],
                        state->cell == TDM_CELL_GRU ? NULL : call->inputs[BIAS_HH], run.a));

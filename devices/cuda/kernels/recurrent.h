@@ -26,7 +26,7 @@ static inline recurrent_state *recurrent_state_create(const tdm_kernel_request *
   const tdm_recurrent_attributes *attributes =
       static_cast<const tdm_recurrent_attributes *>(request->attributes);
   recurrent_state *state = state_create<recurrent_state>(answer);
-  if (state == NULL) return NULL;
+  if (!state) return NULL;
   state->length = x->shape.dims[0];
   state->batch = x->shape.dims[1];
   state->in = x->shape.dims[2];
@@ -62,7 +62,7 @@ static inline tdm_status recurrent_lengths_check(const tdm_kernel_call *call, co
                                                  char **workspace) {
   const recurrent_state *state = recurrent_of(call);
   char *firsts = recurrent_take(workspace, report_workspace_bytes(state->batch));
-  if (lengths == NULL) return TDM_OK;
+  if (!lengths) return TDM_OK;
   const id_list ids = {lengths, state->batch, state->wide_lengths};
   return tdm_cuda_lengths_check(call, &ids, state->length, reinterpret_cast<int64_t *>(firsts));
 }
@@ -71,7 +71,7 @@ static inline tdm_status recurrent_lengths_check(const tdm_kernel_call *call, co
 static inline tdm_status recurrent_copy(const tdm_kernel_call *call, void *to, const void *from,
                                         size_t bytes) {
   if (bytes == 0) return TDM_OK;
-  if (from == NULL) return tdm_cuda_lane_fill(lane_of(call), to, 0, bytes);
+  if (!from) return tdm_cuda_lane_fill(lane_of(call), to, 0, bytes);
   return tdm_cuda_lane_copy(lane_of(call), to, from, bytes);
 }
 
@@ -106,7 +106,7 @@ static inline recurrent_step recurrent_step_of(const recurrent_state *state, int
 /* Steps of a row; what is outside was reported, and must not lead outside. */
 static __device__ inline int64_t steps_of_row(const recurrent_step &step, const void *lengths,
                                               int64_t row) {
-  if (lengths == NULL) return step.length;
+  if (!lengths) return step.length;
   const int64_t steps = id_at(lengths, step.wide_lengths, row);
   return steps < step.length ? steps : step.length;
 }

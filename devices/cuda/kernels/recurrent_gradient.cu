@@ -30,8 +30,8 @@ static __global__ void lstm_back(const real *gates, const real *cells, const rea
       const real i = gates[first], f = gates[first + hidden];
       const real g = gates[first + 2 * hidden], o = gates[first + 3 * hidden];
       const real squashed = (real)tanh(cells[at]);
-      const real from = !starts ? before[at] : c0 != NULL ? c0[at] : 0;
-      const real d_out = d_h[at] + (d_y != NULL ? d_y[at] : 0);
+      const real from = !starts ? before[at] : c0 ? c0[at] : 0;
+      const real d_out = d_h[at] + (d_y ? d_y[at] : 0);
       const real d_cell = d_c[at] + d_out * o * (1 - squashed * squashed);
       d[0] = d_cell * g * i * (1 - i);
       d[1] = d_cell * from * f * (1 - f);
@@ -62,8 +62,8 @@ static __global__ void gru_back(const real *gates, const real *before, const rea
     if (runs) {
       const real *kept = gates + row * 4 * hidden + j;
       const real r = kept[0], z = kept[hidden], n = kept[2 * hidden], b_n = kept[3 * hidden];
-      const real from = !starts ? before[at] : h0 != NULL ? h0[at] : 0;
-      const real d_out = d_h[at] + (d_y != NULL ? d_y[at] : 0);
+      const real from = !starts ? before[at] : h0 ? h0[at] : 0;
+      const real d_out = d_h[at] + (d_y ? d_y[at] : 0);
       d[2] = d_out * (1 - z) * (1 - n * n);
       d[0] = d[2] * b_n * r * (1 - r);
       d[1] = d_out * (from - n) * z * (1 - z);
@@ -89,7 +89,7 @@ static __global__ void plain_back(const real *y, const real *d_y, real *d_h, rea
     const bool runs = step.t < steps;
     real d = 0;
     if (runs) {
-      const real d_out = d_h[at] + (d_y != NULL ? d_y[at] : 0);
+      const real d_out = d_h[at] + (d_y ? d_y[at] : 0);
       d = step.cell == TDM_CELL_RELU ? (y[at] > 0 ? d_out : 0) : d_out * (1 - y[at] * y[at]);
       d_h[at] = 0;
     }
@@ -114,7 +114,7 @@ struct gradient_run {
 template <class real>
 static const real *part(const tdm_kernel_call *call, int operand, int64_t t, int64_t columns) {
   const recurrent_state *state = recurrent_of(call);
-  if (call->inputs[operand] == NULL || t < 0 || t >= state->length) return NULL;
+  if (!call->inputs[operand] || t < 0 || t >= state->length) return NULL;
   return input_of<real>(call, (size_t)operand) + t * state->batch * columns;
 }
 
@@ -171,7 +171,7 @@ static tdm_status recurrent_weight(const tdm_kernel_call *call, const gradient_r
   const tdm_cuda_product later = product_of_transposed<real>(
       d_b, y, call->outputs[1], state->columns, state->hidden, steps * state->batch, 0);
   TDM_TRY(product_run<real>(call, &later, false));
-  if (call->inputs[H0] == NULL) return TDM_OK;
+  if (!call->inputs[H0]) return TDM_OK;
   const tdm_cuda_product first =
       product_of_transposed<real>(run->d_first, call->inputs[H0], call->outputs[1], state->columns,
                                   state->hidden, state->batch, 1);
@@ -188,7 +188,7 @@ static tdm_status all_steps(const tdm_kernel_call *call, const gradient_run *run
   TDM_TRY(recurrent_weight<real>(call, run));
   TDM_TRY(column_sums<real>(call, run->d_a, call->outputs[2], rows, columns));
   TDM_TRY(column_sums<real>(call, run->d_b, call->outputs[3], rows, columns));
-  if (run->d_x == NULL) return TDM_OK;
+  if (!run->d_x) return TDM_OK;
   const tdm_cuda_product d_x =
       product_with<real>(run->d_a, call->inputs[WEIGHT_IH], run->d_x, rows, in, columns, 0);
   return product_run<real>(call, &d_x, state->alone);
@@ -203,7 +203,7 @@ static tdm_status recurrent_gradient_prepare(const tdm_kernel_request *request,
       static_cast<const tdm_recurrent_attributes *>(request->attributes);
   recurrent_state *state = recurrent_state_create(request, answer, &request->inputs[X],
                                                   &request->inputs[Y], &request->inputs[LENGTHS]);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->trains = attributes->input_gradient != 0;
   const size_t buffers = state->cell == TDM_CELL_GRU ? 2 : 1;
   answer->workspace_bytes +=

@@ -13,7 +13,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   const tdm_reduce_attributes *attributes =
       static_cast<const tdm_reduce_attributes *>(request->attributes);
   reduce_state *state = state_create<reduce_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   for (int i = 0; i < 5; i++)
     state->sizes[i] = 1;
   int group = 4; /* from the last dimension on: even groups stay */

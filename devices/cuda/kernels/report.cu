@@ -69,7 +69,7 @@ tdm_status tdm_cuda_bags_check(const tdm_kernel_call *call, const id_list *ids, 
                                const id_list *offsets, int64_t *workspace) {
   TDM_TRY(check(call, ids, rows, false, 0, TDM_CUDA_REPORT_BAG, workspace));
   const int64_t blocks = chunks_of(offsets->count, REPORT_CHUNK);
-  if (offsets->data == NULL || blocks == 0) return TDM_OK;
+  if (!offsets->data || blocks == 0) return TDM_OK;
   tdm_cuda_report *report = lane_of(call)->report;
   TDM_TRY(kernel_launch(call, "search_offsets", search_offsets, blocks, BLOCK, offsets->data,
                         offsets->wide, offsets->count, ids->count, workspace));

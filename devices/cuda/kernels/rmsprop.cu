@@ -33,13 +33,13 @@ static __global__ void rmsprop_step(const real *gradient, real *parameter, real 
     const real g = gradient[i] + rates.decay * p;
     real s = square[i] * rates.alpha + g * g * rates.kept;
     square[i] = s;
-    if (average != NULL) {
+    if (average) {
       const real m = average[i] * rates.alpha + g * rates.kept;
       average[i] = m;
       s -= m * m;
     }
     real direction = g / (sqrt(s) + rates.epsilon);
-    if (buffer != NULL) {
+    if (buffer) {
       direction += buffer[i] * rates.momentum;
       buffer[i] = direction;
     }
@@ -49,7 +49,7 @@ static __global__ void rmsprop_step(const real *gradient, real *parameter, real 
 
 static tdm_status rmsprop_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   rmsprop_state *state = state_create<rmsprop_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->inputs[0]);
   state->attributes = *static_cast<const tdm_rmsprop_attributes *>(request->attributes);
   return TDM_OK;

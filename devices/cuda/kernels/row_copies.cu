@@ -11,7 +11,7 @@ struct rows_state {
 static tdm_status prepare(const tdm_kernel_request *request, size_t indices,
                           tdm_kernel_answer *answer) {
   rows_state *state = state_create<rows_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->dim = last_dim_of(&request->inputs[0]);
   state->elements = count_of(&request->inputs[indices]) * state->dim;
   return TDM_OK;

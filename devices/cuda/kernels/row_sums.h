@@ -14,7 +14,7 @@ static __global__ void make_keys(const void *ids, bool wide, const int64_t *bags
                                  int64_t capacity) {
   EACH_ELEMENT(i, capacity) {
     const int64_t id = i < count ? id_at(ids, wide, i) : -1;
-    const bool counts = is_inside(id, rows) && id != padding && (bags == NULL || bags[i] >= 0);
+    const bool counts = is_inside(id, rows) && id != padding && (!bags || bags[i] >= 0);
     keys[i] = counts ? (uint64_t)id << shift | (uint64_t)i : NO_KEY;
   }
 }
@@ -30,14 +30,14 @@ static __global__ void sum_segments(const real *d, const int64_t *bags, const re
   const int64_t first = blockIdx.x;
   if (!begins_segment(keys, first, shift)) return;
   const uint64_t id = keys[first] >> shift, places = ((uint64_t)1 << shift) - 1;
-  real *row = out + (ranks != NULL ? ranks[first] : (int64_t)id) * dim;
+  real *row = out + (ranks ? ranks[first] : (int64_t)id) * dim;
   EACH_OF_BLOCK(j, dim) {
     real sum = 0;
     for (int64_t i = first; i < count && keys[i] != NO_KEY && keys[i] >> shift == id; i++) {
       const int64_t position = (int64_t)(keys[i] & places);
-      const int64_t at = (bags != NULL ? bags[position] : position) * dim + j;
-      if (winners != NULL && winners[at] != position) continue;
-      sum += scales != NULL ? scales[position] * d[at] : d[at];
+      const int64_t at = (bags ? bags[position] : position) * dim + j;
+      if (winners && winners[at] != position) continue;
+      sum += scales ? scales[position] * d[at] : d[at];
     }
     row[j] = sum;
   }

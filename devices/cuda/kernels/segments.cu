@@ -111,7 +111,7 @@ static __global__ void offset_tiles(int64_t *of_tiles, int64_t tiles, int64_t *o
     if (tile < tiles) of_tiles[tile] = before + offset;
     before += total;
   }
-  if (threadIdx.x == 0 && out_count != NULL) *out_count = before;
+  if (threadIdx.x == 0 && out_count) *out_count = before;
 }
 
 /* ranks, indices: (count); see the drawing in segments.h. */
@@ -122,7 +122,7 @@ static __global__ void rank_segments(const uint64_t *keys, int64_t count, int sh
   int64_t total;
   const int64_t rank = of_tiles[blockIdx.x] + block_sum_before(begins, &total);
   if (i < count) ranks[i] = begins ? rank : -1;
-  if (begins && indices != NULL) indices[rank] = (int64_t)(keys[i] >> shift);
+  if (begins && indices) indices[rank] = (int64_t)(keys[i] >> shift);
 }
 
 tdm_status tdm_cuda_segments_rank(const tdm_kernel_call *call, const segments_plan *plan,

@@ -44,7 +44,7 @@ template <class real> static __global__ void set_initialized(real *initialized) 
 
 static tdm_status sgd_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   sgd_state *state = state_create<sgd_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->inputs[0]);
   state->attributes = *static_cast<const tdm_sgd_attributes *>(request->attributes);
   return TDM_OK;
@@ -87,7 +87,7 @@ static __global__ void sparse_step(real *parameter, const real *gradient, const 
 
 static tdm_status sgd_sparse_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   sgd_state *state = state_create<sgd_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = request->inputs[1].shape.dims[0];
   state->dim = last_dim_of(&request->inputs[0]);
   return TDM_OK;

@@ -21,7 +21,7 @@ static tdm_status prepare_select(const tdm_kernel_request *request, tdm_kernel_a
   const tdm_select_attributes *attributes =
       static_cast<const tdm_select_attributes *>(request->attributes);
   shape_state *state = state_create<shape_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   const int64_t dimension = attributes->dimension;
   state->count = count_of(&request->outputs[0]);
   state->size = whole->shape.dims[dimension];
@@ -104,7 +104,7 @@ static tdm_status prepare_exchange(const tdm_kernel_request *request, tdm_kernel
                                    int64_t first, int64_t second) {
   const tdm_spec *x = &request->inputs[0];
   exchange_state *state = state_create<exchange_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(x);
   state->rows = x->shape.dims[first];
   state->middle = dims_product(x, first + 1, second);

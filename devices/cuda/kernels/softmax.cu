@@ -14,7 +14,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
       static_cast<const tdm_softmax_attributes *>(request->attributes);
   const tdm_spec *spec = &request->outputs[0];
   softmax_state *state = state_create<softmax_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   const bool scalar = spec->shape.rank == 0;
   state->outer = dims_product(spec, 0, scalar ? 0 : attributes->dimension);
   state->size = scalar ? 1 : spec->shape.dims[attributes->dimension];

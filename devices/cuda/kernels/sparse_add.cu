@@ -15,7 +15,7 @@ static const sparse_add_state *state_of(const tdm_kernel_call *call) {
 
 static tdm_status sparse_add_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   sparse_add_state *state = state_create<sparse_add_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count_a = request->inputs[0].shape.dims[0];
   state->count_b = request->inputs[3].shape.dims[0];
   state->dim = last_dim_of(&request->inputs[0]);

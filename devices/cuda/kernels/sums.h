@@ -18,7 +18,7 @@ static __global__ void squares_of_chunks(const real *x, const real *y, int64_t c
   const int64_t left = count - begin < SUM_CHUNK ? count - begin : SUM_CHUNK;
   real part = 0;
   EACH_OF_BLOCK(i, left) {
-    const real d = y != NULL ? x[begin + i] - y[begin + i] : x[begin + i];
+    const real d = y ? x[begin + i] - y[begin + i] : x[begin + i];
     part += d * d;
   }
   const real sum = block_sum(part);

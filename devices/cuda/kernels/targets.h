@@ -13,10 +13,10 @@ static __global__ void sum_of_losses(const real *losses, const void *targets, bo
                                      int64_t ignored, bool mean, real *loss, real *divisor) {
   double part = 0, weights = 0;
   EACH_OF_BLOCK(row, rows) {
-    if (losses != NULL) part += losses[row];
+    if (losses) part += losses[row];
     const int64_t target = id_at(targets, wide, row);
     if (target == ignored) continue;
-    if (weight == NULL) {
+    if (!weight) {
       weights += 1;
     } else if (is_inside(target, classes)) {
       weights += weight[target];
@@ -27,7 +27,7 @@ static __global__ void sum_of_losses(const real *losses, const void *targets, bo
   if (threadIdx.x != 0) return;
   const real divided_by = mean ? (real)weighed : 1;
   *divisor = divided_by;
-  if (losses != NULL) *loss = (real)(sum / (double)divided_by);
+  if (losses) *loss = (real)(sum / (double)divided_by);
 }
 
 template <class real>

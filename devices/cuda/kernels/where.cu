@@ -11,7 +11,7 @@ struct where_state {
 
 static tdm_status where_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   where_state *state = state_create<where_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   broadcast_prepare(request, 3, &state->shape);
   state->value = static_cast<const tdm_where_attributes *>(request->attributes)->value;
   return TDM_OK;
@@ -27,7 +27,7 @@ static __global__ void where(const uint8_t *condition, const real *a, const real
     find_places<3>(i, sizes, at);
     const bool first = condition[at[0]] != 0;
     const real *from = first ? a : b;
-    out[i] = from != NULL ? from[at[first ? 1 : 2]] : value;
+    out[i] = from ? from[at[first ? 1 : 2]] : value;
   }
 }
 

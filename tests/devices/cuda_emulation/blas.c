@@ -28,7 +28,7 @@ tdm_cuda_code emulated_blas_create(tdm_cuda_blas *out, bool tf32, const char **o
   *out_reason = NULL;
   if (code != TDM_CUDA_SUCCESS || emulated_is_full()) return TDM_CUDA_BLAS_NOT_INITIALIZED;
   *out = calloc(1, sizeof(**out));
-  if (*out == NULL) emulated_misuse("no memory");
+  if (!*out) emulated_misuse("no memory");
   (*out)->tf32 = tf32;
   emulated_count(1);
   return TDM_CUDA_SUCCESS;
@@ -64,7 +64,7 @@ static double element(const emulated_product *asked, const void *matrix, int64_t
 static double row_by_column(const emulated_product *asked, int64_t i, int64_t j) {
   const tdm_cuda_product *product = &asked->product;
   double sum = 0;
-  for (int64_t k = 0; k < product->k; ++k) {
+  for (int64_t k = 0; k < product->k; k++) {
     const int64_t a = product->transpose_a ? k * product->a_stride + i : i * product->a_stride + k;
     const int64_t b = product->transpose_b ? j * product->b_stride + k : k * product->b_stride + j;
     sum += element(asked, product->a, a) * element(asked, product->b, b);
@@ -76,8 +76,8 @@ static void run_product(void *data) {
   const emulated_product *asked = data;
   const tdm_cuda_product *product = &asked->product;
   const bool wide = product->dtype == TDM_FLOAT64;
-  for (int64_t i = 0; i < product->m; ++i) {
-    for (int64_t j = 0; j < product->n; ++j) {
+  for (int64_t i = 0; i < product->m; i++) {
+    for (int64_t j = 0; j < product->n; j++) {
       const int64_t c = i * product->c_stride + j;
       double sum = row_by_column(asked, i, j);
       if (product->beta != 0) {
@@ -98,7 +98,7 @@ tdm_cuda_code emulated_blas_product(tdm_cuda_blas blas, const tdm_cuda_product *
   emulated_did(EMULATED_PRODUCT);
   if (code != TDM_CUDA_SUCCESS) return TDM_CUDA_BLAS_EXECUTION_FAILED;
   emulated_product *mine = malloc(sizeof(*mine));
-  if (mine == NULL) emulated_misuse("no memory");
+  if (!mine) emulated_misuse("no memory");
   *mine = (emulated_product){.product = *product, .tf32 = blas->tf32};
   const int ordinal = emulated_stream_ordinal(blas->stream);
   mine->product.a = emulated_pointer(product->a, ordinal, "a product");

@@ -47,7 +47,7 @@ static void stray_ids_are_named(void **state) {
   static const char *const operations[] = {TDM_OP_EMBEDDING, TDM_OP_EMBEDDING_GRADIENT,
                                            TDM_OP_EMBEDDING_SPARSE_GRADIENT};
   for (size_t isa = 0; isa < direct_isa_count; isa++) {
-    if (direct_kernel(direct_isas[isa], TDM_OP_EMBEDDING, TDM_FLOAT32) == NULL) continue;
+    if (!direct_kernel(direct_isas[isa], TDM_OP_EMBEDDING, TDM_FLOAT32)) continue;
     for (size_t i = 0; i < 3; i++) {
       const char *operation = operations[i];
       assert_int_equal(run_embedding(direct_isas[isa], operation, 999), TDM_OK);
@@ -117,7 +117,7 @@ static void wrong_offsets_of_bags_are_named(void **state) {
   static const int64_t right[] = {0, 2, 2}, late[] = {1, 2, 2}, down[] = {0, 3, 2},
                        far[] = {0, 2, 5}, full[] = {0, 4, 4};
   for (size_t isa = 0; isa < direct_isa_count; isa++) {
-    if (direct_kernel(direct_isas[isa], TDM_OP_EMBEDDING_BAG, TDM_FLOAT32) == NULL) continue;
+    if (!direct_kernel(direct_isas[isa], TDM_OP_EMBEDDING_BAG, TDM_FLOAT32)) continue;
     for (size_t i = 0; i < 3; i++) {
       const char *operation = operations[i];
       assert_int_equal(run_bags(direct_isas[isa], operation, right, 2), TDM_OK);
@@ -148,7 +148,7 @@ static void stray_targets_are_named(void **state) {
   };
   for (size_t isa = 0; isa < direct_isa_count; isa++) {
     const tdm_kernel *kernel = direct_kernel(direct_isas[isa], TDM_OP_CROSS_ENTROPY, TDM_FLOAT64);
-    if (kernel == NULL) continue;
+    if (!kernel) continue;
     targets[2] = 4;
     expect_failure(direct_run(kernel, &attributes, operands, 2, 3, NULL),
                    "target 4 at position 2 is outside the 4 classes");
@@ -167,7 +167,7 @@ static void values_that_are_not_finite_are_named(void **state) {
                                      {TDM_FLOAT32, tdm_shape_of(1, 70), x}};
   for (size_t isa = 0; isa < direct_isa_count; isa++) {
     const tdm_kernel *kernel = direct_kernel(direct_isas[isa], TDM_OP_CHECK_FINITE, TDM_FLOAT32);
-    if (kernel == NULL) continue;
+    if (!kernel) continue;
     for (int i = 0; i < 70; i++) {
       char message[80];
       (void)snprintf(message, sizeof message, "element %d of 70 is inf: not finite", i);
@@ -221,7 +221,7 @@ static tdm_status run_lengths(const char *isa, bool gradient, int32_t *lengths) 
 static void stray_lengths_are_named(void **state) {
   (void)state;
   for (size_t isa = 0; isa < direct_isa_count; isa++) {
-    if (direct_kernel(direct_isas[isa], TDM_OP_GRU, TDM_FLOAT32) == NULL) continue;
+    if (!direct_kernel(direct_isas[isa], TDM_OP_GRU, TDM_FLOAT32)) continue;
     for (int gradient = 0; gradient < 2; gradient++) {
       int32_t lengths[] = {0, 3};
       assert_int_equal(run_lengths(direct_isas[isa], gradient != 0, lengths), TDM_OK);

@@ -25,7 +25,7 @@ static void reduce(const kernel_case *self, const double *values, int64_t count,
 /* ---- Classes --------------------------------------------------------------------------------- */
 
 static double weight_of(const double *weight, int64_t index) {
-  return weight != NULL ? weight[index] : 1;
+  return weight ? weight[index] : 1;
 }
 
 static void count_reference(const kernel_case *self, const double *const *inputs,
@@ -143,7 +143,7 @@ static double divergence_of(const tdm_loss_attributes *a, double x, double t, in
 
 static double repeated(const kernel_case *self, const double *const *inputs, size_t input,
                        int64_t i) {
-  return inputs[input] != NULL ? inputs[input][i % input_count_of(self, input)] : 1;
+  return inputs[input] ? inputs[input][i % input_count_of(self, input)] : 1;
 }
 
 /* Element i's loss, or slope, of operands from number x on. */

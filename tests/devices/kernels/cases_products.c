@@ -13,7 +13,7 @@ static void linear_reference(const kernel_case *self, const double *const *input
   const int64_t rows = tdm_shape_count(&self->outputs[0].shape) / out;
   for (int64_t r = 0; r < rows; r++) {
     for (int64_t o = 0; o < out; o++) {
-      double sum = inputs[2] != NULL ? inputs[2][o] : 0;
+      double sum = inputs[2] ? inputs[2][o] : 0;
       for (int64_t i = 0; i < in; i++)
         sum += inputs[0][r * in + i] * inputs[1][o * in + i];
       outputs[0][r * out + o] = sum;

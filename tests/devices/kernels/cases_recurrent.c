@@ -40,7 +40,7 @@ static int64_t length_of(const recurrent_size *size, int64_t row) {
 static void affine(int64_t columns, int64_t count, const double *weight, const double *from,
                    const double *bias, double *sums) {
   for (int64_t j = 0; j < columns; j++) {
-    sums[j] = bias != NULL ? bias[j] : 0;
+    sums[j] = bias ? bias[j] : 0;
     for (int64_t i = 0; i < count; i++)
       sums[j] += weight[j * count + i] * from[i];
   }
@@ -82,7 +82,7 @@ static void zero(double *values, int64_t count) {
 
 static void copy(double *to, const double *from, int64_t count) {
   for (int64_t i = 0; i < count; i++)
-    to[i] = from != NULL ? from[i] : 0;
+    to[i] = from ? from[i] : 0;
 }
 
 static recurrent_size size_of(const kernel_case *self, int64_t hidden) {
@@ -101,11 +101,11 @@ static void forward_reference(const kernel_case *self, const double *const *inpu
   for (size_t i = 0; i < self->output_count; i++)
     zero(outputs[i], tdm_shape_count(&self->outputs[i].shape));
   for (int64_t row = 0; row < size.batch; row++) {
-    const int64_t steps = inputs[7] != NULL ? (int64_t)inputs[7][row] : size.length;
+    const int64_t steps = inputs[7] ? (int64_t)inputs[7][row] : size.length;
     double h[MOST_COLUMNS], c[MOST_COLUMNS], a[MOST_COLUMNS], b[MOST_COLUMNS];
     double gates[MOST_COLUMNS];
-    copy(h, inputs[5] != NULL ? inputs[5] + row * hidden : NULL, hidden);
-    copy(c, inputs[6] != NULL ? inputs[6] + row * hidden : NULL, hidden);
+    copy(h, inputs[5] ? inputs[5] + row * hidden : NULL, hidden);
+    copy(c, inputs[6] ? inputs[6] + row * hidden : NULL, hidden);
     for (int64_t done = 0; done < steps; done++) {
       const int64_t place = (attributes->reverse ? steps - 1 - done : done) * size.batch + row;
       affine(columns, size.in, inputs[1], inputs[0] + place * size.in, inputs[3], a);
@@ -141,11 +141,11 @@ static void cell_back_reference(int32_t cell, int64_t hidden, const step_values 
   for (int64_t j = 0; j < hidden; j++) {
     double gate[4];
     for (int g = 0; g < 4; g++)
-      gate[g] = step->gates != NULL ? step->gates[g * hidden + j] : 0;
-    const double d_h = step->d_h[j], h = step->h != NULL ? step->h[j] : 0;
+      gate[g] = step->gates ? step->gates[g * hidden + j] : 0;
+    const double d_h = step->d_h[j], h = step->h ? step->h[j] : 0;
     step->d_h[j] = 0;
     if (cell == TDM_CELL_LSTM) {
-      const double c = step->c != NULL ? step->c[j] : 0, squashed = tanh(step->cell[j]);
+      const double c = step->c ? step->c[j] : 0, squashed = tanh(step->cell[j]);
       const double d_c = step->d_c[j] + d_h * gate[3] * (1 - squashed * squashed);
       const double d_gate[4] = {d_c * gate[2], d_c * c, d_c * gate[0], d_h * squashed};
       for (int g = 0; g < 4; g++)
@@ -172,8 +172,8 @@ static void product_back(int64_t columns, int64_t count, const double *weight, c
                          const double *from, double *d_weight, double *d_from) {
   for (int64_t j = 0; j < columns; j++) {
     for (int64_t i = 0; i < count; i++) {
-      if (from != NULL) d_weight[j * count + i] += d[j] * from[i];
-      if (d_from != NULL) d_from[i] += d[j] * weight[j * count + i];
+      if (from) d_weight[j * count + i] += d[j] * from[i];
+      if (d_from) d_from[i] += d[j] * weight[j * count + i];
     }
   }
 }
@@ -183,32 +183,30 @@ static void row_back_reference(const kernel_case *self, const double *const *inp
                                double *const *outputs, const recurrent_size *size, int64_t row) {
   const tdm_recurrent_attributes *attributes = &self->attributes.recurrent;
   const int64_t hidden = size->hidden, columns = tdm_cell_gates(attributes->cell) * hidden;
-  const int64_t steps = inputs[11] != NULL ? (int64_t)inputs[11][row] : size->length;
+  const int64_t steps = inputs[11] ? (int64_t)inputs[11][row] : size->length;
   double d_a[MOST_COLUMNS], d_b[MOST_COLUMNS];
   double *d_x = attributes->input_gradient ? outputs[self->output_count - 1] : NULL;
   step_values step = {.d_h = outputs[4] + row * hidden,
                       .d_c = has_cells(self) ? outputs[5] + row * hidden : NULL};
-  copy(step.d_h, inputs[5] != NULL ? inputs[5] + row * hidden : NULL, hidden);
-  if (step.d_c != NULL) copy(step.d_c, inputs[6] != NULL ? inputs[6] + row * hidden : NULL, hidden);
+  copy(step.d_h, inputs[5] ? inputs[5] + row * hidden : NULL, hidden);
+  if (step.d_c) copy(step.d_c, inputs[6] ? inputs[6] + row * hidden : NULL, hidden);
   for (int64_t done = steps - 1; done >= 0; done--) {
     const int64_t t = attributes->reverse ? steps - 1 - done : done;
     const int64_t place = t * size->batch + row;
     const int64_t before = (attributes->reverse ? t + 1 : t - 1) * size->batch + row;
-    step.gates = inputs[9] != NULL ? inputs[9] + place * 4 * hidden : NULL;
+    step.gates = inputs[9] ? inputs[9] + place * 4 * hidden : NULL;
     step.y = inputs[1] + place * hidden;
-    step.cell = inputs[10] != NULL ? inputs[10] + place * hidden : NULL;
-    step.h = done > 0            ? inputs[1] + before * hidden
-             : inputs[7] != NULL ? inputs[7] + row * hidden
-                                 : NULL;
-    step.c = done > 0 && inputs[10] != NULL ? inputs[10] + before * hidden
-             : inputs[8] != NULL            ? inputs[8] + row * hidden
-                                            : NULL;
+    step.cell = inputs[10] ? inputs[10] + place * hidden : NULL;
+    step.h = done > 0 ? inputs[1] + before * hidden : inputs[7] ? inputs[7] + row * hidden : NULL;
+    step.c = done > 0 && inputs[10] ? inputs[10] + before * hidden
+             : inputs[8]            ? inputs[8] + row * hidden
+                                    : NULL;
     for (int64_t j = 0; j < hidden && inputs[4] != NULL; j++)
       step.d_h[j] += inputs[4][place * hidden + j];
     cell_back_reference(attributes->cell, hidden, &step, d_a, d_b);
     product_back(columns, hidden, inputs[3], d_b, step.h, outputs[1], step.d_h);
     product_back(columns, size->in, inputs[2], d_a, inputs[0] + place * size->in, outputs[0],
-                 d_x != NULL ? d_x + place * size->in : NULL);
+                 d_x ? d_x + place * size->in : NULL);
     for (int64_t j = 0; j < columns; j++) {
       outputs[2][j] += d_a[j];
       outputs[3][j] += d_b[j];
@@ -350,7 +348,7 @@ static void visit_cell(tdm_dtype dtype, const recurrent_size *size, recurrent_op
   static const char *const gradient[] = {TDM_OP_RNN_GRADIENT, TDM_OP_RNN_GRADIENT,
                                          TDM_OP_LSTM_GRADIENT, TDM_OP_GRU_GRADIENT};
   visit_forward(forward[options.cell], dtype, size, &options, false, visit, user);
-  if (training[options.cell] != NULL)
+  if (training[options.cell])
     visit_forward(training[options.cell], dtype, size, &options, true, visit, user);
   visit_gradient(gradient[options.cell], dtype, size, &options, visit, user);
 }

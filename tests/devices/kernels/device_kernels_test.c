@@ -37,7 +37,7 @@ static device_operand operand_create(tdm_context *context, size_t bytes, size_t 
   memset(operand.host + operand.offset, fill, bytes);
   operand.tensor =
       tdm_tensor_create(context, TEST_DEVICE, TDM_UINT8, tdm_shape_of(1, (tdm_dim)operand.total));
-  if (operand.tensor == NULL) fail_msg("no tensor: %s", tdm_last_message());
+  if (!operand.tensor) fail_msg("no tensor: %s", tdm_last_message());
   return operand;
 }
 
@@ -129,7 +129,7 @@ static void kernel_prepare(device_case *self, const tdm_device *device) {
   const kernel_case *test = self->test;
   self->kernel =
       tdm_context_find_kernel(self->context, test->operation, device->ops->executes, test->dtype);
-  if (self->kernel == NULL) fail_msg("%s: no kernel", test->name);
+  if (!self->kernel) fail_msg("%s: no kernel", test->name);
   const tdm_kernel_request request = {.attributes = &test->attributes,
                                       .inputs = self->specs,
                                       .input_count = test->input_count,
@@ -154,11 +154,11 @@ static void flight_create(device_case *self, tdm_device *device) {
   const kernel_case *test = self->test;
   for (uint32_t i = 0; i <= MOST_OPERANDS; i++) {
     const device_operand *operand = &self->operands[i];
-    if (operand->tensor == NULL) continue;
+    if (!operand->tensor) continue;
     self->bases[i] = tdm_tensor_address(operand->tensor) + operand->offset;
   }
   for (uint32_t i = 0; i < test->input_count; i++) {
-    const bool absent = self->operands[i].tensor == NULL;
+    const bool absent = !self->operands[i].tensor;
     self->places[i].base = absent ? TDM_OPERAND_ABSENT : i;
   }
   for (size_t i = 0; i < test->output_count; i++) {
@@ -188,7 +188,7 @@ static void flight_create(device_case *self, tdm_device *device) {
 
 static void run(device_case *self, bool adopt) {
   for (size_t i = 0; i <= MOST_OPERANDS; i++) {
-    if (self->operands[i].tensor != NULL) operand_upload(&self->operands[i]);
+    if (self->operands[i].tensor) operand_upload(&self->operands[i]);
   }
   const uint32_t before = tdm_doorbell_read(&bell);
   tdm_flight_reset(&self->flight, 1);
@@ -207,7 +207,7 @@ static void results_check(device_case *self, const char *where) {
     const device_operand *operand = &self->operands[output_place(test, i)];
     unsigned char *now = operand_download(operand, test->name);
     kernel_output_check(test, i, where, now + operand->offset, self->expected[i]);
-    if (self->first[i] == NULL) {
+    if (!self->first[i]) {
       self->first[i] = now;
       continue;
     }
@@ -239,7 +239,7 @@ static void case_visit(const kernel_case *test, void *context) {
     free(self->expected[i]);
     free(self->first[i]);
   }
-  if (self->kernel->release != NULL) self->kernel->release(self->answer.state);
+  if (self->kernel->release) self->kernel->release(self->answer.state);
   free(self);
 }
 

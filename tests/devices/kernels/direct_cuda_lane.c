@@ -21,7 +21,7 @@ static direct_block blocks[MOST_BLOCKS]; /* pages NULL: free */
 
 direct_block *direct_block_create(size_t bytes) {
   direct_block *block = blocks;
-  while (block->pages != NULL)
+  while (block->pages)
     block++;
   assert_true(block < blocks + MOST_BLOCKS);
   block->page_bytes = (bytes / PAGE_BYTES + 1) * PAGE_BYTES;
@@ -50,10 +50,10 @@ void direct_block_release(direct_block *block) {
 
 /* An empty tensor's address is the end of its block. */
 static void require_live(const void *pointer, const char *name) {
-  if (pointer == NULL) return;
+  if (!pointer) return;
   for (size_t i = 0; i < MOST_BLOCKS; i++) {
     const size_t inside = (size_t)((const unsigned char *)pointer - blocks[i].data);
-    if (blocks[i].pages != NULL && inside <= blocks[i].bytes) return;
+    if (blocks[i].pages && inside <= blocks[i].bytes) return;
   }
   (void)fprintf(stderr, "emulated CUDA: %s was handed the host's %p\n", name, pointer);
   abort();
@@ -62,8 +62,7 @@ static void require_live(const void *pointer, const char *name) {
 /* ---- The table ------------------------------------------------------------------------------- */
 
 static tdm_cuda_code launch(const tdm_cuda_launch *wanted) {
-  if (wanted->call == NULL || wanted->blocks == 0 || wanted->threads == 0 ||
-      wanted->threads > 1024) {
+  if (!wanted->call || wanted->blocks == 0 || wanted->threads == 0 || wanted->threads > 1024) {
     return TDM_CUDA_INVALID_VALUE;
   }
   for (size_t i = 0; i < wanted->argument_count; i++) {
@@ -178,7 +177,7 @@ tdm_cuda_lane *direct_cuda_lane(void) {
 }
 
 void direct_cuda_report_clear(void) {
-  if (report_block == NULL) report_block = direct_block_create(sizeof(tdm_cuda_report));
+  if (!report_block) report_block = direct_block_create(sizeof(tdm_cuda_report));
   ((tdm_cuda_report *)(void *)report_block->data)->kind = TDM_CUDA_REPORT_NONE;
 }
 

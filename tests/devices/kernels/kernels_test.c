@@ -141,7 +141,7 @@ static void tensors_check(const run_tensors *tensors, prepared_case *prepared, c
   const kernel_case *test = prepared->test;
   for (size_t i = 0; i < test->input_count; i++) {
     const guarded *input = &tensors->inputs[i];
-    if (input->block == NULL) continue;
+    if (!input->block) continue;
     guarded_check(input, test->name, where);
     if (!is_overwritten(test, i) && memcmp(input->data, prepared->inputs[i], input->bytes) != 0) {
       fail_msg("%s, %s: input %zu was changed", test->name, where, i);
@@ -149,11 +149,11 @@ static void tensors_check(const run_tensors *tensors, prepared_case *prepared, c
   }
   for (size_t i = 0; i < test->output_count; i++) {
     const size_t bytes = bytes_of(&test->outputs[i]);
-    if (tensors->outputs[i].block != NULL) {
+    if (tensors->outputs[i].block) {
       guarded_check(&tensors->outputs[i], test->name, where);
     }
     kernel_output_check(test, i, where, tensors->outputs[i].data, prepared->expected[i]);
-    if (tensors->outputs[i].data == NULL) continue; /* no elements */
+    if (!tensors->outputs[i].data) continue; /* no elements */
     if (first) memcpy(prepared->first[i], tensors->outputs[i].data, bytes);
     if (memcmp(prepared->first[i], tensors->outputs[i].data, bytes) != 0) {
       fail_msg("%s, %s: output %zu differs in its bits from the first run", test->name, where, i);

@@ -57,7 +57,7 @@ static void product_rows_stand_alone(void **state) {
   float *whole = malloc(sizeof(float) * (size_t)(BATCH * test->out));
   float *piece = malloc(sizeof(float) * (size_t)(BATCH * test->out));
   for (size_t isa = 0; isa < direct_isa_count; isa++) {
-    if (direct_kernel(direct_isas[isa], test->operation, TDM_FLOAT32) == NULL) continue;
+    if (!direct_kernel(direct_isas[isa], test->operation, TDM_FLOAT32)) continue;
     run_product(direct_isas[isa], test, weight, bias, x, whole, BATCH);
     for (size_t i = 0; i < PIECES; i++) {
       for (int64_t row = 0; row < BATCH; row += pieces[i]) {
@@ -177,7 +177,7 @@ static void recurrent_rows_stand_alone(void **state) {
   float *y = random_floats("y", LENGTH * BATCH * HIDDEN);
   float *d_x = random_floats("d_x", LENGTH * BATCH * IN);
   for (size_t isa = 0; isa < direct_isa_count; isa++) {
-    if (direct_kernel(direct_isas[isa], TDM_OP_GRU, TDM_FLOAT32) == NULL) continue;
+    if (!direct_kernel(direct_isas[isa], TDM_OP_GRU, TDM_FLOAT32)) continue;
     run_gru(direct_isas[isa], &weights, x, d_y, y, d_x, 0, BATCH);
     for (size_t i = 0; i < PIECES; i++) {
       compare_piece(direct_isas[isa], &weights, x, d_y, y, d_x, 0, pieces[i]);

@@ -3,14 +3,8 @@
  * methods for online learning and stochastic optimization", JMLR 12, 2011. */
 #include "core/status.h"
 #include "devices/cpu/kernels/fetch.h"
+#include "devices/cpu/kernels/update.h"
 #include "devices/cpu/kernels/vector_math.h"
-
-typedef struct adagrad_state {
-  int64_t count; /* elements; of adagrad_sparse rows at most */
-  int64_t dim;   /* of a row, for adagrad_sparse */
-  tdm_adagrad_attributes attributes;
-  bool splits;
-} adagrad_state;
 
 typedef struct adagrad_job {
   const real *gradient; /* (count) */
@@ -35,8 +29,7 @@ static void adagrad_range(void *user, int64_t begin, int64_t end) {
 
 /* Counts the step, which is (). */
 static adagrad_job begin_step(const tdm_kernel_call *call, real *step) {
-  const adagrad_state *state = call->state;
-  const tdm_adagrad_attributes *attributes = &state->attributes;
+  const tdm_adagrad_attributes *attributes = call->attributes;
   const double slowed = 1.0 + (double)*step * attributes->rate_decay;
   *step += 1;
   return (adagrad_job){.gradient = call->inputs[1],
@@ -48,20 +41,12 @@ static adagrad_job begin_step(const tdm_kernel_call *call, real *step) {
 }
 
 static tdm_status adagrad_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  adagrad_state *state = kernel_state_create(answer, sizeof *state);
-  if (!state) return TDM_OUT_OF_MEMORY;
-  state->count = count_of(&request->inputs[0]);
-  state->attributes = *(const tdm_adagrad_attributes *)request->attributes;
-  state->splits = answer->splits =
-      tdm_cpu_splits(request, (double)state->count * sizeof(real) / 6.0);
-  return TDM_OK;
+  return update_prepare(request, answer, 6);
 }
 
 static tdm_status adagrad_execute(const tdm_kernel_call *call) {
-  const adagrad_state *state = call->state;
   adagrad_job job = begin_step(call, call->outputs[2]);
-  tdm_team_run(state->splits ? call->team : NULL, state->count, 4096, adagrad_range, &job);
-  return TDM_OK;
+  return update_run(call, adagrad_range, &job);
 }
 
 /* ---- The rows of a sparse gradient --------------------------------------------------------------
@@ -91,24 +76,16 @@ static void rows_range(void *user, int64_t begin, int64_t end) {
 
 static tdm_status adagrad_sparse_prepare(const tdm_kernel_request *request,
                                          tdm_kernel_answer *answer) {
-  adagrad_state *state = kernel_state_create(answer, sizeof *state);
-  if (!state) return TDM_OUT_OF_MEMORY;
-  state->dim = last_dim_of(&request->inputs[0]);
-  state->count = count_of(&request->inputs[2]);
-  state->splits = answer->splits =
-      tdm_cpu_splits(request, (double)state->count * (20.0 + (double)state->dim / 2.0));
-  state->attributes = *(const tdm_adagrad_attributes *)request->attributes;
-  return TDM_OK;
+  return update_rows_prepare(request, answer, 20, 2);
 }
 
 static tdm_status adagrad_sparse_execute(const tdm_kernel_call *call) {
-  const adagrad_state *state = call->state;
+  const update_state *state = call->state;
   adagrad_rows job = {.step = begin_step(call, call->outputs[2]),
                       .indices = call->inputs[2],
                       .count = *(const int64_t *)call->inputs[3],
-                      .dim = state->dim};
-  tdm_team_run(state->splits ? call->team : NULL, job.count, 256, rows_range, &job);
-  return TDM_OK;
+                      .dim = state->sizes.dim};
+  return update_rows_run(call, job.count, rows_range, &job);
 }
 
 KERNELS(adagrad, KERNEL(TDM_OP_ADAGRAD, adagrad_prepare, adagrad_execute),

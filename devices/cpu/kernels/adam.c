@@ -6,14 +6,8 @@
 
 #include "core/status.h"
 #include "devices/cpu/kernels/fetch.h"
+#include "devices/cpu/kernels/update.h"
 #include "devices/cpu/kernels/vector_math.h"
-
-typedef struct adam_state {
-  int64_t count;
-  int64_t dim; /* of a row, for adam_sparse */
-  tdm_adam_attributes attributes;
-  bool splits;
-} adam_state;
 
 /* The factors of one step, for all elements. */
 typedef struct adam_job {
@@ -45,7 +39,9 @@ static void adam_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-static adam_job job_of(const tdm_adam_attributes *attributes, double rate, double step) {
+static adam_job job_of(const tdm_kernel_call *call, double step) {
+  const tdm_adam_attributes *attributes = call->attributes;
+  const double rate = call->scalars->learning_rate;
   const double correction1 = 1.0 - pow(attributes->beta1, step);
   const double correction2 = 1.0 - pow(attributes->beta2, step);
   const bool decoupled = attributes->decoupled != 0;
@@ -63,26 +59,18 @@ static adam_job job_of(const tdm_adam_attributes *attributes, double rate, doubl
 }
 
 static tdm_status adam_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  adam_state *state = kernel_state_create(answer, sizeof *state);
-  if (!state) return TDM_OUT_OF_MEMORY;
-  state->count = count_of(&request->inputs[0]);
-  state->attributes = *(const tdm_adam_attributes *)request->attributes;
-  state->splits = answer->splits =
-      tdm_cpu_splits(request, (double)state->count * sizeof(real) / 4.0);
-  return TDM_OK;
+  return update_prepare(request, answer, 4);
 }
 
 static tdm_status adam_execute(const tdm_kernel_call *call) {
-  const adam_state *state = call->state;
   real *step = call->outputs[3]; /* () */
   *step += 1;
-  adam_job job = job_of(&state->attributes, call->scalars->learning_rate, (double)*step);
+  adam_job job = job_of(call, (double)*step);
   job.parameter = call->outputs[0];
   job.gradient = call->inputs[1];
   job.average = call->outputs[1];
   job.square = call->outputs[2];
-  tdm_team_run(state->splits ? call->team : NULL, state->count, 4096, adam_range, &job);
-  return TDM_OK;
+  return update_run(call, adam_range, &job);
 }
 
 /* ---- The rows of a sparse gradient --------------------------------------------------------------
@@ -129,33 +117,26 @@ static void rows_range(void *user, int64_t begin, int64_t end) {
 
 static tdm_status adam_sparse_prepare(const tdm_kernel_request *request,
                                       tdm_kernel_answer *answer) {
-  adam_state *state = kernel_state_create(answer, sizeof *state);
-  if (!state) return TDM_OUT_OF_MEMORY;
-  state->dim = last_dim_of(&request->inputs[0]);
-  state->count = count_of(&request->inputs[2]);
-  state->splits = answer->splits =
-      tdm_cpu_splits(request, (double)state->count * (30.0 + (double)state->dim / 1.5));
-  state->attributes = *(const tdm_adam_attributes *)request->attributes;
-  return TDM_OK;
+  return update_rows_prepare(request, answer, 30, 1.5);
 }
 
 static tdm_status adam_sparse_execute(const tdm_kernel_call *call) {
-  const adam_state *state = call->state;
+  const update_state *state = call->state;
+  const tdm_adam_attributes *attributes = call->attributes;
   real *step = call->outputs[3]; /* () */
   *step += 1;
-  adam_rows job = {.step = job_of(&state->attributes, call->scalars->learning_rate, (double)*step),
+  adam_rows job = {.step = job_of(call, (double)*step),
                    .indices = call->inputs[2],
                    .count = *(const int64_t *)call->inputs[3],
-                   .dim = state->dim};
-  const double correction2 = 1.0 - pow(state->attributes.beta2, (double)*step);
-  const double correction1 = 1.0 - pow(state->attributes.beta1, (double)*step);
+                   .dim = state->sizes.dim};
+  const double correction2 = 1.0 - pow(attributes->beta2, (double)*step);
+  const double correction1 = 1.0 - pow(attributes->beta1, (double)*step);
   job.step.step_size = (real)(call->scalars->learning_rate * sqrt(correction2) / correction1);
   job.step.gradient = call->inputs[1];
   job.step.parameter = call->outputs[0];
   job.step.average = call->outputs[1];
   job.step.square = call->outputs[2];
-  tdm_team_run(state->splits ? call->team : NULL, job.count, 256, rows_range, &job);
-  return TDM_OK;
+  return update_rows_run(call, job.count, rows_range, &job);
 }
 
 KERNELS(adam, KERNEL(TDM_OP_ADAM, adam_prepare, adam_execute),

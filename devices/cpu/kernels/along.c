@@ -4,13 +4,12 @@
 
 #include "core/status.h"
 #include "devices/cpu/kernels/vector.h"
+#include "devices/kernel_sizes.h"
 
 #define COLUMNS 64 /* of inner that a task takes */
 
 typedef struct along_state {
-  int64_t outer;
-  int64_t size;
-  int64_t inner;
+  axis_sizes sizes;
   int64_t column_tasks; /* of one outer */
   bool least;
   bool reverse;
@@ -22,10 +21,8 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   const tdm_along_attributes *attributes = request->attributes;
   along_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
-  state->outer = dims_product(x, 0, attributes->dimension);
-  state->size = x->shape.dims[attributes->dimension];
-  state->inner = dims_product(x, attributes->dimension + 1, x->shape.rank);
-  state->column_tasks = chunks_of(state->inner, COLUMNS);
+  axis_sizes_read(&state->sizes, x, attributes->dimension);
+  state->column_tasks = chunks_of(state->sizes.inner, COLUMNS);
   state->least = attributes->least != 0;
   state->reverse = attributes->reverse != 0;
   state->splits = answer->splits = tdm_cpu_splits(request, (double)count_of(x) / 2);
@@ -36,9 +33,10 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
 static tdm_status run(const tdm_kernel_call *call,
                       void (*range)(void *call, int64_t begin, int64_t end)) {
   const along_state *state = call->state;
-  const int64_t grain = state->size > 0 && state->size < 1024 ? 1024 / state->size : 1;
-  tdm_team_run(state->splits ? call->team : NULL, state->outer * state->column_tasks, grain, range,
-               (void *)call);
+  const int64_t grain =
+      state->sizes.size > 0 && state->sizes.size < 1024 ? 1024 / state->sizes.size : 1;
+  tdm_team_run(state->splits ? call->team : NULL, state->sizes.outer * state->column_tasks, grain,
+               range, (void *)call);
   return TDM_OK;
 }
 
@@ -51,9 +49,9 @@ typedef struct place {
 
 static place place_of(const along_state *state, int64_t task) {
   const int64_t outer = task / state->column_tasks, column = task % state->column_tasks * COLUMNS;
-  return (place){.in = outer * state->size * state->inner + column,
-                 .out = outer * state->inner + column,
-                 .columns = lesser_of(state->inner - column, COLUMNS)};
+  return (place){.in = outer * state->sizes.size * state->sizes.inner + column,
+                 .out = outer * state->sizes.inner + column,
+                 .columns = lesser_of(state->sizes.inner - column, COLUMNS)};
 }
 
 /* ---- Extremes -------------------------------------------------------------------------------- */
@@ -122,13 +120,13 @@ static void extreme_range(void *user, int64_t begin, int64_t end) {
     const real *x = (const real *)call->inputs[0] + at.in;   /* (size, columns) */
     real *values = (real *)call->outputs[0] + at.out;        /* (columns) */
     int64_t *indices = (int64_t *)call->outputs[1] + at.out; /* (columns) */
-    if (state->inner == 1) {
-      row_extreme(x, state->size, sign, values, indices);
+    if (state->sizes.inner == 1) {
+      row_extreme(x, state->sizes.size, sign, values, indices);
       continue;
     }
     for (int64_t j = 0; j < at.columns; j += LANES)
-      columns_extreme(x + j, state->size, state->inner, at.columns - j, sign, values + j,
-                      indices + j);
+      columns_extreme(x + j, state->sizes.size, state->sizes.inner, at.columns - j, sign,
+                      values + j, indices + j);
   }
 }
 
@@ -151,14 +149,14 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
     const real *d_values = (const real *)call->inputs[0] + at.out;      /* (columns) */
     const int64_t *indices = (const int64_t *)call->inputs[1] + at.out; /* (columns) */
     real *d_x = (real *)call->outputs[0] + at.in;                       /* (size, columns) */
-    if (state->inner == 1) {
-      row_zero(d_x, state->size);
+    if (state->sizes.inner == 1) {
+      row_zero(d_x, state->sizes.size);
     } else {
-      for (int64_t i = 0; i < state->size; i++)
-        row_zero(d_x + i * state->inner, at.columns);
+      for (int64_t i = 0; i < state->sizes.size; i++)
+        row_zero(d_x + i * state->sizes.inner, at.columns);
     }
     for (int64_t j = 0; j < at.columns; j++)
-      d_x[indices[j] * state->inner + j] = d_values[j];
+      d_x[indices[j] * state->sizes.inner + j] = d_values[j];
   }
 }
 
@@ -206,14 +204,16 @@ static void cumsum_range(void *user, int64_t begin, int64_t end) {
   const real *x = call->inputs[0]; /* (outer, size, inner) */
   real *y = call->outputs[0];      /* (outer, size, inner) */
   int64_t task = begin;
-  for (; state->inner == 1 && task + ROWS <= end; task += ROWS)
-    rows_cumsum(x + task * state->size, y + task * state->size, ROWS, state->size, state->reverse);
+  for (; state->sizes.inner == 1 && task + ROWS <= end; task += ROWS)
+    rows_cumsum(x + task * state->sizes.size, y + task * state->sizes.size, ROWS, state->sizes.size,
+                state->reverse);
   for (; task < end; task++) {
     const place at = place_of(state, task);
-    if (state->inner == 1)
-      rows_cumsum(x + at.in, y + at.in, 1, state->size, state->reverse);
+    if (state->sizes.inner == 1)
+      rows_cumsum(x + at.in, y + at.in, 1, state->sizes.size, state->reverse);
     else
-      columns_cumsum(x + at.in, y + at.in, at.columns, state->size, state->inner, state->reverse);
+      columns_cumsum(x + at.in, y + at.in, at.columns, state->sizes.size, state->sizes.inner,
+                     state->reverse);
   }
 }
 

@@ -39,7 +39,7 @@ static void take_row(const forward_job *job, const attention_block *block, gathe
     const real factor = so_far->sums[i] > 0 ? (real)exp((double)(so_far->most[i] - most)) : 0;
     so_far->sums[i] *= factor;
     so_far->most[i] = most;
-    scale_row(y, factor, state->width);
+    scale_row(y, factor, state->sizes.width);
   }
   so_far->sums[i] += row_sum_of_exp(scores, so_far->most[i], scores, block->columns);
   if (state->drops) attention_drop(&job->of, block, i, scores);
@@ -49,8 +49,9 @@ static void take_row(const forward_job *job, const attention_block *block, gathe
 static void add_values(const forward_job *job, const attention_block *block, const real *scores,
                        real *y) {
   const attention_state *state = job->of.state;
-  const int64_t width = state->width, stride = state->heads * width;
-  const real *v = job->of.v + attention_row(state, block, state->keys, block->first_key, width);
+  const int64_t width = state->sizes.width, stride = state->sizes.heads * width;
+  const real *v =
+      job->of.v + attention_row(state, block, state->sizes.keys, block->first_key, width);
   _Alignas(64) real sums[QUERIES * WIDTHS];
   for (int64_t first = 0; first < width; first += WIDTHS) {
     const int64_t columns = lesser_of(width - first, WIDTHS);
@@ -64,9 +65,10 @@ static void add_values(const forward_job *job, const attention_block *block, con
 
 static void attend(const forward_job *job, attention_block *block) {
   const attention_state *state = job->of.state;
-  const int64_t width = state->width, stride = state->heads * width;
-  real *y = job->y + attention_row(state, block, state->queries, block->first_query, width);
-  real *log_sums = job->log_sums + (block->batch * state->heads + block->head) * state->queries +
+  const int64_t width = state->sizes.width, stride = state->sizes.heads * width;
+  real *y = job->y + attention_row(state, block, state->sizes.queries, block->first_query, width);
+  real *log_sums = job->log_sums +
+                   (block->batch * state->sizes.heads + block->head) * state->sizes.queries +
                    block->first_query; /* (rows) */
   _Alignas(64) real scores[QUERIES * KEYS];
   gathered so_far;
@@ -76,7 +78,7 @@ static void attend(const forward_job *job, attention_block *block) {
     row_zero(y + i * stride, width);
   }
   const int64_t last = block->first_query + block->rows; /* keys that a causal block sees */
-  const int64_t keys = state->causal ? lesser_of(last, state->keys) : state->keys;
+  const int64_t keys = state->sizes.causal ? lesser_of(last, state->sizes.keys) : state->sizes.keys;
   for (block->first_key = 0; block->first_key < keys; block->first_key += KEYS) {
     block->columns = lesser_of(keys - block->first_key, KEYS);
     attention_scores(&job->of, block, scores);
@@ -95,12 +97,12 @@ static void attend(const forward_job *job, attention_block *block) {
 static void forward_range(void *user, int64_t begin, int64_t end) {
   const forward_job *job = user;
   const attention_state *state = job->of.state;
-  const int64_t blocks = chunks_of(state->queries, QUERIES);
+  const int64_t blocks = chunks_of(state->sizes.queries, QUERIES);
   for (int64_t task = begin; task < end; task++) {
-    attention_block block = {.batch = task / blocks / state->heads,
-                             .head = task / blocks % state->heads,
+    attention_block block = {.batch = task / blocks / state->sizes.heads,
+                             .head = task / blocks % state->sizes.heads,
                              .first_query = task % blocks * QUERIES};
-    block.rows = lesser_of(state->queries - block.first_query, QUERIES);
+    block.rows = lesser_of(state->sizes.queries - block.first_query, QUERIES);
     attend(job, &block);
   }
 }
@@ -110,9 +112,10 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   attention_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
   attention_state_read(state, request, &request->inputs[0], &request->inputs[2], 4);
-  state->drops = drops && state->threshold > 0;
-  const double products = (double)state->batch * (double)state->heads * (double)state->queries *
-                          (double)state->keys * (double)(state->dim + state->width);
+  state->drops = drops && state->sizes.threshold > 0;
+  const double products = (double)state->sizes.batch * (double)state->sizes.heads *
+                          (double)state->sizes.queries * (double)state->sizes.keys *
+                          (double)(state->sizes.dim + state->sizes.width);
   state->splits = answer->splits = tdm_cpu_splits(request, products / 30.0);
   return TDM_OK;
 }
@@ -129,7 +132,8 @@ static tdm_status execute(const tdm_kernel_call *call) {
                             .step = (uint32_t)call->scalars->step},
                      .y = call->outputs[0],
                      .log_sums = call->outputs[1]};
-  const int64_t tasks = state->batch * state->heads * chunks_of(state->queries, QUERIES);
+  const int64_t tasks =
+      state->sizes.batch * state->sizes.heads * chunks_of(state->sizes.queries, QUERIES);
   tdm_team_run(state->splits ? call->team : NULL, tasks, 1, forward_range, &job);
   return TDM_OK;
 }

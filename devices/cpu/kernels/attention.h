@@ -7,27 +7,17 @@
 #include "core/philox.h"
 #include "devices/cpu/kernels/product.h"
 #include "devices/cpu/kernels/rows.h"
+#include "devices/kernel_sizes.h"
 
 #define QUERIES 32 /* of a block */
 #define KEYS 128   /* ...; at most PRODUCT_ROWS */
 #define WIDTHS 256 /* columns of values that are computed at once */
 
 typedef struct attention_state {
-  int64_t batch;
-  int64_t queries;
-  int64_t keys;
-  int64_t heads;
-  int64_t dim;   /* of a head's queries and keys */
-  int64_t width; /* of a head's values */
+  attention_sizes sizes;
   real scale;
-  bool causal;
-  bool mask_each;  /* every head of every batch has a mask of its own */
-  bool mask_hides; /* the mask is bool; else it is added */
   bool drops;
-  uint32_t threshold; /* of dropping */
   real kept_scale;
-  uint64_t stream;
-  int64_t first_batch; /* where this chunk begins in the whole batch */
   bool splits;
 } attention_state;
 
@@ -55,39 +45,27 @@ typedef struct attention_block {
 /* mask: the operand of that number. */
 static inline void attention_state_read(attention_state *state, const tdm_kernel_request *request,
                                         const tdm_spec *q, const tdm_spec *v, size_t mask) {
-  const tdm_attention_attributes *attributes = request->attributes;
-  state->batch = q->shape.dims[0];
-  state->queries = q->shape.dims[1];
-  state->keys = v->shape.dims[1];
-  state->heads = attributes->heads;
-  state->dim = q->shape.dims[2] / state->heads;
-  state->width = v->shape.dims[2] / state->heads;
-  state->scale = (real)attributes->scale;
-  state->causal = attributes->causal != 0;
-  if (mask < request->input_count) {
-    state->mask_each = request->inputs[mask].shape.rank == 4;
-    state->mask_hides = request->inputs[mask].dtype == TDM_BOOL;
-  }
-  state->threshold = (uint32_t)(attributes->p * 16777216.0);
-  state->kept_scale = attributes->p < 1 ? (real)(1 / (1 - attributes->p)) : 0;
-  state->stream = attributes->stream;
-  state->first_batch = attributes->chunk.offset;
+  attention_sizes_read(&state->sizes, request, q, v, mask, true);
+  state->scale = (real)state->sizes.scale;
+  state->kept_scale = (real)state->sizes.kept_scale;
 }
 
 /* Rows of q, k, v or what is like them: of a batch's head, from row `first` on. */
 ALWAYS_INLINE int64_t attention_row(const attention_state *state, const attention_block *block,
                                     int64_t rows, int64_t first, int64_t size) {
-  return ((block->batch * rows + first) * state->heads + block->head) * size;
+  return ((block->batch * rows + first) * state->sizes.heads + block->head) * size;
 }
 
 /* Adds the mask to row (columns), the scores of the block's query i. */
 ALWAYS_INLINE void attention_mask(const attention_job *job, const attention_block *block, int64_t i,
                                   real *row) {
   const attention_state *state = job->state;
-  const int64_t plane = state->mask_each ? block->batch * state->heads + block->head : 0;
+  const int64_t plane =
+      state->sizes.mask_each ? block->batch * state->sizes.heads + block->head : 0;
   const int64_t first =
-      (plane * state->queries + block->first_query + i) * state->keys + block->first_key;
-  if (state->mask_hides) {
+      (plane * state->sizes.queries + block->first_query + i) * state->sizes.keys +
+      block->first_key;
+  if (state->sizes.mask_hides) {
     const uint8_t *mask = (const uint8_t *)job->mask + first;
     for (int64_t j = 0; j < block->columns; j++)
       if (mask[j]) row[j] = (real)-INFINITY;
@@ -102,18 +80,19 @@ ALWAYS_INLINE void attention_mask(const attention_job *job, const attention_bloc
 ALWAYS_INLINE void attention_scores(const attention_job *job, const attention_block *block,
                                     real *scores) {
   const attention_state *state = job->state;
-  const int64_t dim = state->dim, stride = state->heads * dim;
-  const real *q = job->q + attention_row(state, block, state->queries, block->first_query, dim);
-  const real *k = job->k + attention_row(state, block, state->keys, block->first_key, dim);
+  const int64_t dim = state->sizes.dim, stride = state->sizes.heads * dim;
+  const real *q =
+      job->q + attention_row(state, block, state->sizes.queries, block->first_query, dim);
+  const real *k = job->k + attention_row(state, block, state->sizes.keys, block->first_key, dim);
   const matrix keys = {k, stride, true};
   product_direct(block->rows, dim, block->columns, keys, 0, block->columns, q, stride, NULL, scores,
                  KEYS);
   const uint8_t *padding =
-      job->padding ? job->padding + block->batch * state->keys + block->first_key : NULL;
+      job->padding ? job->padding + block->batch * state->sizes.keys + block->first_key : NULL;
   for (int64_t i = 0; i < block->rows; i++) {
     real *row = scores + i * KEYS; /* (columns) */
     const int64_t seen =
-        state->causal ? block->first_query + i + 1 - block->first_key : block->columns;
+        state->sizes.causal ? block->first_query + i + 1 - block->first_key : block->columns;
     for (int64_t j = 0; j < block->columns; j++) {
       const bool sees = j < seen && !(padding && padding[j]);
       row[j] = sees ? row[j] * state->scale : (real)-INFINITY;
@@ -127,14 +106,15 @@ ALWAYS_INLINE void attention_drop(const attention_job *job, const attention_bloc
                                   real *row) {
   const attention_state *state = job->state;
   const int64_t before =
-      ((state->first_batch + block->batch) * state->heads + block->head) * state->queries +
+      ((state->sizes.first_batch + block->batch) * state->sizes.heads + block->head) *
+          state->sizes.queries +
       block->first_query + i;
-  uint64_t place = (uint64_t)(before * state->keys + block->first_key);
+  uint64_t place = (uint64_t)(before * state->sizes.keys + block->first_key);
   uint32_t words[4];
   for (int64_t j = 0; j < block->columns; j++, place++) {
     if (j == 0 || place % 4 == 0)
-      tdm_philox_block(job->seed, state->stream, job->step, place / 4, words);
-    row[j] = words[place % 4] >> 8 < state->threshold ? 0 : row[j] * state->kept_scale;
+      tdm_philox_block(job->seed, state->sizes.stream, job->step, place / 4, words);
+    row[j] = words[place % 4] >> 8 < state->sizes.threshold ? 0 : row[j] * state->kept_scale;
   }
 }
 

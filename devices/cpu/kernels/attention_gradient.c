@@ -35,11 +35,14 @@ static real product_of_rows(const real *a, const real *b, int64_t count) {
 static void make_slopes(const gradient_job *job, const attention_block *block,
                         block_memory *memory) {
   const attention_state *state = job->of.state;
-  const int64_t width = state->width, stride = state->heads * width, columns = block->columns;
-  const int64_t first = attention_row(state, block, state->queries, block->first_query, width);
-  const real *v = job->of.v + attention_row(state, block, state->keys, block->first_key, width);
+  const int64_t width = state->sizes.width, stride = state->sizes.heads * width,
+                columns = block->columns;
+  const int64_t first =
+      attention_row(state, block, state->sizes.queries, block->first_query, width);
+  const real *v =
+      job->of.v + attention_row(state, block, state->sizes.keys, block->first_key, width);
   const real *log_sums = job->log_sums +
-                         (block->batch * state->heads + block->head) * state->queries +
+                         (block->batch * state->sizes.heads + block->head) * state->sizes.queries +
                          block->first_query; /* (rows) */
   const matrix values = {v, stride, true};
   attention_scores(&job->of, block, memory->probabilities);
@@ -69,9 +72,9 @@ static void make_slopes(const gradient_job *job, const attention_block *block,
 static void add_queries(const gradient_job *job, const attention_block *block,
                         block_memory *memory) {
   const attention_state *state = job->of.state;
-  const int64_t dim = state->dim, stride = state->heads * dim;
-  const real *k = job->of.k + attention_row(state, block, state->keys, block->first_key, dim);
-  real *d_q = job->d_q + attention_row(state, block, state->queries, block->first_query, dim);
+  const int64_t dim = state->sizes.dim, stride = state->sizes.heads * dim;
+  const real *k = job->of.k + attention_row(state, block, state->sizes.keys, block->first_key, dim);
+  real *d_q = job->d_q + attention_row(state, block, state->sizes.queries, block->first_query, dim);
   for (int64_t first = 0; first < dim; first += WIDTHS) {
     const int64_t columns = lesser_of(dim - first, WIDTHS);
     const matrix keys = {k + first, stride, false};
@@ -85,11 +88,12 @@ static void add_queries(const gradient_job *job, const attention_block *block,
 static void take_block(const gradient_job *job, const attention_block *block,
                        block_memory *memory) {
   const attention_state *state = job->of.state;
-  const int64_t dim = state->dim, width = state->width, heads = state->heads;
-  const int64_t q_row = attention_row(state, block, state->queries, block->first_query, dim);
-  const int64_t y_row = attention_row(state, block, state->queries, block->first_query, width);
-  const int64_t k_row = attention_row(state, block, state->keys, block->first_key, dim);
-  const int64_t v_row = attention_row(state, block, state->keys, block->first_key, width);
+  const int64_t dim = state->sizes.dim, width = state->sizes.width, heads = state->sizes.heads;
+  const int64_t q_row = attention_row(state, block, state->sizes.queries, block->first_query, dim);
+  const int64_t y_row =
+      attention_row(state, block, state->sizes.queries, block->first_query, width);
+  const int64_t k_row = attention_row(state, block, state->sizes.keys, block->first_key, dim);
+  const int64_t v_row = attention_row(state, block, state->sizes.keys, block->first_key, width);
   make_slopes(job, block, memory);
   add_queries(job, block, memory);
   product_of_transposed(block->columns, dim, block->rows, memory->slopes, KEYS, job->of.q + q_row,
@@ -107,21 +111,21 @@ static void zero_rows(real *rows, int64_t count, int64_t stride, int64_t size) {
 static void gradient_range(void *user, int64_t begin, int64_t end) {
   const gradient_job *job = user;
   const attention_state *state = job->of.state;
-  const int64_t heads = state->heads, dim = state->dim, width = state->width;
+  const int64_t heads = state->sizes.heads, dim = state->sizes.dim, width = state->sizes.width;
   block_memory memory;
   for (int64_t task = begin; task < end; task++) {
     attention_block block = {.batch = task / heads, .head = task % heads};
-    zero_rows(job->d_q + attention_row(state, &block, state->queries, 0, dim), state->queries,
+    zero_rows(job->d_q + attention_row(state, &block, state->sizes.queries, 0, dim),
+              state->sizes.queries, heads * dim, dim);
+    zero_rows(job->d_k + attention_row(state, &block, state->sizes.keys, 0, dim), state->sizes.keys,
               heads * dim, dim);
-    zero_rows(job->d_k + attention_row(state, &block, state->keys, 0, dim), state->keys,
-              heads * dim, dim);
-    zero_rows(job->d_v + attention_row(state, &block, state->keys, 0, width), state->keys,
-              heads * width, width);
-    for (; block.first_key < state->keys; block.first_key += KEYS) {
-      block.columns = lesser_of(state->keys - block.first_key, KEYS);
-      block.first_query = state->causal ? block.first_key / QUERIES * QUERIES : 0;
-      for (; block.first_query < state->queries; block.first_query += QUERIES) {
-        block.rows = lesser_of(state->queries - block.first_query, QUERIES);
+    zero_rows(job->d_v + attention_row(state, &block, state->sizes.keys, 0, width),
+              state->sizes.keys, heads * width, width);
+    for (; block.first_key < state->sizes.keys; block.first_key += KEYS) {
+      block.columns = lesser_of(state->sizes.keys - block.first_key, KEYS);
+      block.first_query = state->sizes.causal ? block.first_key / QUERIES * QUERIES : 0;
+      for (; block.first_query < state->sizes.queries; block.first_query += QUERIES) {
+        block.rows = lesser_of(state->sizes.queries - block.first_query, QUERIES);
         take_block(job, &block, &memory);
       }
     }
@@ -133,9 +137,10 @@ static tdm_status attention_gradient_prepare(const tdm_kernel_request *request,
   attention_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
   attention_state_read(state, request, &request->inputs[1], &request->inputs[3], 7);
-  state->drops = state->threshold > 0;
-  const double products = (double)state->batch * (double)state->heads * (double)state->queries *
-                          (double)state->keys * (double)(state->dim + state->width);
+  state->drops = state->sizes.threshold > 0;
+  const double products = (double)state->sizes.batch * (double)state->sizes.heads *
+                          (double)state->sizes.queries * (double)state->sizes.keys *
+                          (double)(state->sizes.dim + state->sizes.width);
   state->splits = answer->splits = tdm_cpu_splits(request, products / 12.0);
   return TDM_OK;
 }
@@ -156,8 +161,8 @@ static tdm_status attention_gradient_execute(const tdm_kernel_call *call) {
                       .d_q = call->outputs[0],
                       .d_k = call->outputs[1],
                       .d_v = call->outputs[2]};
-  tdm_team_run(state->splits ? call->team : NULL, state->batch * state->heads, 1, gradient_range,
-               &job);
+  tdm_team_run(state->splits ? call->team : NULL, state->sizes.batch * state->sizes.heads, 1,
+               gradient_range, &job);
   return TDM_OK;
 }
 

@@ -5,20 +5,11 @@
 
 #include "devices/cpu/kernels/real.h"
 #include "devices/cpu/kernels/sorted_ids.h"
-#include "devices/kernels.h"
+#include "devices/kernel_sizes.h"
 
 typedef struct bag_state {
-  int64_t bags;
-  int64_t count;  /* ids of all bags */
-  int64_t length; /* of every bag, where there are no offsets */
-  int64_t offset_count;
-  int64_t rows; /* of the table */
-  int64_t dim;
-  int64_t padding;
+  bag_sizes sizes;
   tdm_cpu_sorting sorting; /* of the sparse gradient */
-  bool mean;
-  bool wide;
-  bool wide_offsets;
   bool splits;
 } bag_state;
 
@@ -29,7 +20,7 @@ typedef struct bag_list {
 } bag_list;
 
 static inline int64_t bag_begin(const bag_list *list, int64_t bag) {
-  return list->offsets.data ? tdm_cpu_id(&list->offsets, bag) : bag * list->state->length;
+  return list->offsets.data ? tdm_cpu_id(&list->offsets, bag) : bag * list->state->sizes.length;
 }
 
 static inline int64_t bag_end(const bag_list *list, int64_t bag) {
@@ -41,9 +32,9 @@ static inline int64_t bag_end(const bag_list *list, int64_t bag) {
 static inline int64_t bag_size(const bag_list *list, int64_t bag) {
   const int64_t begin = bag_begin(list, bag), end = bag_end(list, bag);
   int64_t size = end - begin;
-  if (list->state->padding < 0) return size;
+  if (list->state->sizes.padding < 0) return size;
   for (int64_t i = begin; i < end; i++)
-    size -= tdm_cpu_id(&list->ids, i) == list->state->padding;
+    size -= tdm_cpu_id(&list->ids, i) == list->state->sizes.padding;
   return size;
 }
 
@@ -52,22 +43,8 @@ static inline int64_t bag_size(const bag_list *list, int64_t bag) {
 static inline bag_state *bag_state_create(const tdm_kernel_request *request,
                                           tdm_kernel_answer *answer, size_t ids,
                                           const tdm_spec *y) {
-  const tdm_embedding_bag_attributes *attributes = request->attributes;
-  const tdm_spec *list = &request->inputs[ids];
   bag_state *state = kernel_state_create(answer, sizeof *state);
-  if (!state) return NULL;
-  state->bags = y->shape.dims[0];
-  state->dim = y->shape.dims[1];
-  state->count = count_of(list);
-  state->length = list->shape.rank == 2 ? list->shape.dims[1] : 0;
-  state->rows = attributes->rows;
-  state->padding = attributes->padding_index;
-  state->mean = attributes->mean != 0;
-  state->wide = list->dtype == TDM_INT64;
-  if (request->inputs[ids + 1].dtype != TDM_DTYPE_NONE) {
-    state->offset_count = count_of(&request->inputs[ids + 1]);
-    state->wide_offsets = request->inputs[ids + 1].dtype == TDM_INT64;
-  }
+  if (state) bag_sizes_read(&state->sizes, request, ids, y);
   return state;
 }
 
@@ -75,23 +52,25 @@ static inline bag_state *bag_state_create(const tdm_kernel_request *request,
 static inline tdm_status bag_list_take(const tdm_kernel_call *call, size_t ids, bag_list *out) {
   const bag_state *state = call->state;
   out->state = state;
-  out->ids = (tdm_cpu_ids){call->inputs[ids], state->count, state->wide};
+  out->ids = (tdm_cpu_ids){call->inputs[ids], state->sizes.count, state->sizes.wide_ids};
   out->offsets = (tdm_cpu_ids){NULL, 0, false};
   if (!call->inputs[ids + 1]) return TDM_OK;
-  out->offsets = (tdm_cpu_ids){call->inputs[ids + 1], state->offset_count, state->wide_offsets};
-  return tdm_cpu_offsets_check(&out->offsets, state->count);
+  out->offsets =
+      (tdm_cpu_ids){call->inputs[ids + 1], state->sizes.offset_count, state->sizes.wide_offsets};
+  return tdm_cpu_offsets_check(&out->offsets, state->sizes.count);
 }
 
 /* The same, and the ids are legal. */
 static inline tdm_status bag_list_read(const tdm_kernel_call *call, size_t ids, bag_list *out) {
   const tdm_status status = bag_list_take(call, ids, out);
-  return status != TDM_OK ? status : tdm_cpu_ids_check(&out->ids, out->state->rows);
+  return status != TDM_OK ? status : tdm_cpu_ids_check(&out->ids, out->state->sizes.rows);
 }
 
 /* Are the ids of bags begin <= bag < end, of which there are some, in the table? */
 static inline bool bag_list_inside(const bag_list *list, int64_t begin, int64_t end) {
   const int64_t first = bag_begin(list, begin);
-  return tdm_cpu_ids_inside(&list->ids, first, bag_end(list, end - 1) - first, list->state->rows);
+  return tdm_cpu_ids_inside(&list->ids, first, bag_end(list, end - 1) - first,
+                            list->state->sizes.rows);
 }
 
 #endif

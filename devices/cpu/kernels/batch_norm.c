@@ -5,26 +5,18 @@
 
 #include "core/status.h"
 #include "devices/cpu/kernels/rows.h"
+#include "devices/kernel_sizes.h"
 
 typedef struct norm_state {
-  int64_t n;
-  int64_t channels;
-  int64_t inner;
-  double epsilon;
-  double momentum;
+  batch_norm_sizes sizes;
   bool splits;
 } norm_state;
 
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                           const tdm_spec *x) {
-  const tdm_batch_norm_attributes *attributes = request->attributes;
   norm_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
-  state->n = x->shape.dims[0];
-  state->channels = x->shape.rank > 1 ? x->shape.dims[1] : 0;
-  state->inner = dims_product(x, 2, x->shape.rank);
-  state->epsilon = attributes->epsilon;
-  state->momentum = attributes->momentum;
+  batch_norm_sizes_read(&state->sizes, request, x);
   state->splits = answer->splits =
       tdm_cpu_splits(request, (double)count_of(x) * sizeof(real) / 8.0);
   return TDM_OK;
@@ -34,15 +26,15 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
 static tdm_status run(const tdm_kernel_call *call,
                       void (*range)(void *call, int64_t begin, int64_t end)) {
   const norm_state *state = call->state;
-  const bool columns = state->inner == 1;
-  const int64_t tasks = columns ? chunks_of(state->channels, LANES) : state->channels;
+  const bool columns = state->sizes.inner == 1;
+  const int64_t tasks = columns ? chunks_of(state->sizes.channels, LANES) : state->sizes.channels;
   tdm_team_run(state->splits ? call->team : NULL, tasks, columns ? 4 : 1, range, (void *)call);
   return TDM_OK;
 }
 
 /* Where image i of a channel begins. */
 ALWAYS_INLINE int64_t row_of(const norm_state *state, int64_t image, int64_t channel) {
-  return (image * state->channels + channel) * state->inner;
+  return (image * state->sizes.channels + channel) * state->sizes.inner;
 }
 
 ALWAYS_INLINE vec channel_values(const real *values, int64_t channel, int64_t lanes, real other) {
@@ -53,19 +45,20 @@ ALWAYS_INLINE vec channel_values(const real *values, int64_t channel, int64_t la
 
 static void scale_rows(const norm_state *state, int64_t channel, const real *x, real mean,
                        real factor, real offset, real *y) {
-  for (int64_t image = 0; image < state->n; image++) {
+  for (int64_t image = 0; image < state->sizes.n; image++) {
     const int64_t row = row_of(state, image, channel);
-    for (int64_t i = 0; i < state->inner; i += LANES) {
-      const vec value = (vec_load_first(x + row + i, state->inner - i) - mean) * factor + offset;
-      vec_store_first(y + row + i, value, state->inner - i);
+    for (int64_t i = 0; i < state->sizes.inner; i += LANES) {
+      const vec value =
+          (vec_load_first(x + row + i, state->sizes.inner - i) - mean) * factor + offset;
+      vec_store_first(y + row + i, value, state->sizes.inner - i);
     }
   }
 }
 
 static void scale_columns(const norm_state *state, int64_t channel, const real *x, vec mean,
                           vec factor, vec offset, real *y) {
-  const int64_t lanes = state->channels - channel;
-  for (int64_t image = 0; image < state->n; image++) {
+  const int64_t lanes = state->sizes.channels - channel;
+  for (int64_t image = 0; image < state->sizes.n; image++) {
     const int64_t row = row_of(state, image, channel);
     vec_store_first(y + row, (vec_load_first(x + row, lanes) - mean) * factor + offset, lanes);
   }
@@ -80,19 +73,19 @@ static void evaluate_range(void *user, int64_t begin, int64_t end) {
   const real *means = call->inputs[1], *variances = call->inputs[2]; /* (channels) */
   const real *weight = call->inputs[3], *bias = call->inputs[4];     /* (channels) or NULL */
   real *y = call->outputs[0];                                        /* (n, channels, inner) */
-  if (state->inner == 1) {
+  if (state->sizes.inner == 1) {
     begin *= LANES;
-    end = lesser_of(end * LANES, state->channels);
+    end = lesser_of(end * LANES, state->sizes.channels);
   }
-  for (int64_t channel = begin; channel < end; channel += state->inner == 1 ? LANES : 1) {
-    const int64_t lanes = state->inner == 1 ? state->channels - channel : 1;
+  for (int64_t channel = begin; channel < end; channel += state->sizes.inner == 1 ? LANES : 1) {
+    const int64_t lanes = state->sizes.inner == 1 ? state->sizes.channels - channel : 1;
     vec inverse = vec_load_first(variances + channel, lanes);
     for (int i = 0; i < LANES; i++)
-      inverse[i] = (real)(1 / sqrt((double)inverse[i] + state->epsilon));
+      inverse[i] = (real)(1 / sqrt((double)inverse[i] + state->sizes.epsilon));
     const vec mean = vec_load_first(means + channel, lanes);
     const vec factor = inverse * channel_values(weight, channel, lanes, 1);
     const vec offset = channel_values(bias, channel, lanes, 0);
-    if (state->inner == 1)
+    if (state->sizes.inner == 1)
       scale_columns(state, channel, x, mean, factor, offset, y);
     else
       scale_rows(state, channel, x, mean[0], factor[0], offset[0], y);
@@ -114,26 +107,27 @@ static tdm_status batch_norm_execute(const tdm_kernel_call *call) {
 static void batch_statistics(const tdm_kernel_call *call, int64_t channel, vec *out_mean,
                              vec *out_inverse) {
   const norm_state *state = call->state;
-  const bool columns = state->inner == 1;
-  const int64_t lanes = columns ? state->channels - channel : 1;
+  const bool columns = state->sizes.inner == 1;
+  const int64_t lanes = columns ? state->sizes.channels - channel : 1;
   const real *x = call->inputs[0];
-  const int64_t elements = state->n * state->inner;
+  const int64_t elements = state->sizes.n * state->sizes.inner;
   const double count = elements > 0 ? (double)elements : 1;
   double sums[LANES] = {0}, squares[LANES] = {0};
   vec mean = {0}, inverse = {0}, variance = {0};
   for (int i = 0; i < LANES && i < lanes; i++) {
-    for (int64_t image = 0; image < state->n; image++)
+    for (int64_t image = 0; image < state->sizes.n; image++)
       sums[i] += columns ? (double)x[row_of(state, image, channel + i)]
-                         : row_sum(x + row_of(state, image, channel), state->inner);
+                         : row_sum(x + row_of(state, image, channel), state->sizes.inner);
     mean[i] = (real)(sums[i] / count);
   }
   for (int i = 0; i < LANES && i < lanes; i++) {
-    for (int64_t image = 0; image < state->n; image++) {
+    for (int64_t image = 0; image < state->sizes.n; image++) {
       const real *row = x + row_of(state, image, channel + i);
       const double d = (double)*row - (double)mean[i];
-      squares[i] += columns ? d * d : row_sum_of_products(row, mean[i], row, mean[i], state->inner);
+      squares[i] +=
+          columns ? d * d : row_sum_of_products(row, mean[i], row, mean[i], state->sizes.inner);
     }
-    inverse[i] = (real)(1 / sqrt(squares[i] / count + state->epsilon));
+    inverse[i] = (real)(1 / sqrt(squares[i] / count + state->sizes.epsilon));
     variance[i] = (real)(squares[i] / (count > 1 ? count - 1 : 1));
   }
   vec_store_first((real *)call->outputs[1] + channel, mean, lanes);
@@ -146,12 +140,12 @@ static void batch_statistics(const tdm_kernel_call *call, int64_t channel, vec *
 static void training_range(void *user, int64_t begin, int64_t end) {
   const tdm_kernel_call *call = user;
   const norm_state *state = call->state;
-  const bool columns = state->inner == 1;
+  const bool columns = state->sizes.inner == 1;
   const real *x = call->inputs[0]; /* (n, channels, inner) */
   real *y = call->outputs[0];      /* (n, channels, inner) */
   for (int64_t task = begin; task < end; task++) {
     const int64_t channel = columns ? task * LANES : task;
-    const int64_t lanes = columns ? state->channels - channel : 1;
+    const int64_t lanes = columns ? state->sizes.channels - channel : 1;
     vec mean, inverse;
     batch_statistics(call, channel, &mean, &inverse);
     const vec factor = inverse * channel_values(call->inputs[3], channel, lanes, 1);
@@ -176,25 +170,26 @@ static void gradient_of_channel(const tdm_kernel_call *call, int64_t channel) {
   const real mean = ((const real *)call->inputs[2])[channel];
   const real inverse = ((const real *)call->inputs[3])[channel];
   const real *weight = call->inputs[4];
-  const double count = (double)(state->n * state->inner);
+  const double count = (double)(state->sizes.n * state->sizes.inner);
   real *d_x = call->outputs[0]; /* (n, channels, inner) */
   double sum = 0, product = 0;
-  for (int64_t image = 0; image < state->n; image++) {
+  for (int64_t image = 0; image < state->sizes.n; image++) {
     const int64_t row = row_of(state, image, channel);
-    sum += row_sum(d_y + row, state->inner);
-    product += row_sum_of_products(d_y + row, 0, x + row, mean, state->inner);
+    sum += row_sum(d_y + row, state->sizes.inner);
+    product += row_sum_of_products(d_y + row, 0, x + row, mean, state->sizes.inner);
   }
   product *= (double)inverse;
   ((real *)call->outputs[1])[channel] = (real)product;
   ((real *)call->outputs[2])[channel] = (real)sum;
   const real average = (real)(sum / count), slope = inverse * (real)(product / count);
   const real factor = inverse * (weight ? weight[channel] : 1);
-  for (int64_t image = 0; image < state->n; image++) {
+  for (int64_t image = 0; image < state->sizes.n; image++) {
     const int64_t row = row_of(state, image, channel);
-    for (int64_t i = 0; i < state->inner; i += LANES) {
-      const vec d = vec_load_first(d_y + row + i, state->inner - i);
-      const vec apart = vec_load_first(x + row + i, state->inner - i) - mean;
-      vec_store_first(d_x + row + i, factor * (d - average - apart * slope), state->inner - i);
+    for (int64_t i = 0; i < state->sizes.inner; i += LANES) {
+      const vec d = vec_load_first(d_y + row + i, state->sizes.inner - i);
+      const vec apart = vec_load_first(x + row + i, state->sizes.inner - i) - mean;
+      vec_store_first(d_x + row + i, factor * (d - average - apart * slope),
+                      state->sizes.inner - i);
     }
   }
 }
@@ -202,9 +197,9 @@ static void gradient_of_channel(const tdm_kernel_call *call, int64_t channel) {
 static void gradient_range(void *user, int64_t begin, int64_t end) {
   const tdm_kernel_call *call = user;
   const norm_state *state = call->state;
-  if (state->inner == 1) {
+  if (state->sizes.inner == 1) {
     begin *= LANES;
-    end = lesser_of(end * LANES, state->channels);
+    end = lesser_of(end * LANES, state->sizes.channels);
   }
   for (int64_t channel = begin; channel < end; channel++)
     gradient_of_channel(call, channel);
@@ -223,11 +218,9 @@ static tdm_status batch_norm_gradient_execute(const tdm_kernel_call *call) {
 
 static tdm_status batch_norm_statistics_prepare(const tdm_kernel_request *request,
                                                 tdm_kernel_answer *answer) {
-  const tdm_batch_norm_attributes *attributes = request->attributes;
   norm_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
-  state->channels = count_of(&request->inputs[0]);
-  state->momentum = attributes->momentum;
+  batch_norm_sizes_read(&state->sizes, request, &request->inputs[0]);
   return TDM_OK;
 }
 
@@ -235,11 +228,11 @@ static tdm_status batch_norm_statistics_execute(const tdm_kernel_call *call) {
   const norm_state *state = call->state;
   int64_t *batches = call->outputs[2]; /* () */
   *batches += 1;
-  const double share = state->momentum < 0 ? 1 / (double)*batches : state->momentum;
+  const double share = state->sizes.momentum < 0 ? 1 / (double)*batches : state->sizes.momentum;
   for (int output = 0; output < 2; output++) {
     real *running = call->outputs[output];           /* (channels) */
     const real *of_batch = call->inputs[3 + output]; /* (channels) */
-    for (int64_t i = 0; i < state->channels; i++)
+    for (int64_t i = 0; i < state->sizes.channels; i++)
       running[i] = (real)((1 - share) * (double)running[i] + share * (double)of_batch[i]);
   }
   return TDM_OK;

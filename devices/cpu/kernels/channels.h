@@ -16,6 +16,7 @@
 #define TANDEM_DEVICES_CPU_KERNELS_CHANNELS_H
 
 #include "devices/cpu/kernels/vector.h"
+#include "devices/kernel_sizes.h"
 
 #define CHANNEL_TILE (2 * LANES) /* channels of a tile; the last one may have LANES */
 #define CHANNELS_MOST_TAPS 128
@@ -54,19 +55,11 @@ typedef struct channel_plan {
   int32_t place_of[CHANNELS_MOST_TAPS];  /* among the phase's taps */
 } channel_plan;
 
-/* The windows of a convolution along its two axes. */
-typedef struct channel_windows {
-  int64_t kernel[2];
-  int64_t stride[2];
-  int64_t dilation[2];
-  int64_t padding[2];
-} channel_windows;
-
-/* Fills the rest of a plan from its channels and sizes, with at most CHANNELS_MOST_TAPS taps and
- * CHANNELS_MOST_PHASES phases: of the convolution, and of the gradient of
- * x, whose sizes are d_y's and d_x's. Bands have as many rows as stay in the cache. */
-void channel_plan_forward(channel_plan *plan, const channel_windows *of);
-void channel_plan_back(channel_plan *plan, const channel_windows *of);
+/* Plans with at most CHANNELS_MOST_TAPS taps and CHANNELS_MOST_PHASES phases: of the convolution,
+ * and of the gradient of x, which reads d_y and writes d_x. Bands have as many rows as stay in the
+ * cache. */
+void channel_plan_forward(channel_plan *plan, const convolution_sizes *of);
+void channel_plan_back(channel_plan *plan, const convolution_sizes *of);
 /* Bands of so many rows instead, shared out evenly. */
 void channel_plan_rows(channel_plan *plan, int64_t rows);
 
@@ -124,7 +117,7 @@ void channel_band(const channel_plan *plan, int64_t first, int64_t end, const re
 /* ---- Gradient of the weight ------------------------------------------------------------------ */
 
 /* A forward plan for it: bands and sets of images do not depend on how channels are shared out. */
-void channel_plan_gradient(channel_plan *plan, const channel_windows *of);
+void channel_plan_gradient(channel_plan *plan, const convolution_sizes *of);
 
 /* A part of d_weight (out, in taps): some tiles of its rows and some of its columns. */
 typedef struct channel_part {

@@ -8,7 +8,7 @@
 #define COLUMNS (TDM_VECTOR_BYTES == 64 ? 14 : 6) /* of d_weight, in a tile */
 #define BAND_WINDOWS 384                          /* about so many of d_y at a time */
 
-void channel_plan_gradient(channel_plan *plan, const channel_windows *of) {
+void channel_plan_gradient(channel_plan *plan, const convolution_sizes *of) {
   channel_plan_forward(plan, of);
   channel_plan_rows(plan, plan->out_size[1] > 0 ? BAND_WINDOWS / plan->out_size[1] : 1);
   const int64_t windows = plan->rows * plan->out_size[1];

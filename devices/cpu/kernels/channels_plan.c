@@ -98,18 +98,26 @@ static void finish_plan(channel_plan *plan, const axis_taps taps[2], const int64
   channel_plan_rows(plan, (fit - plan->reach[0] - 1) / plan->step[0] + 1);
 }
 
-void channel_plan_forward(channel_plan *plan, const channel_windows *of) {
+void channel_plan_forward(channel_plan *plan, const convolution_sizes *of) {
   axis_taps taps[2];
+  plan->in = of->in;
+  plan->out = of->out;
   for (int axis = 0; axis < 2; axis++) {
+    plan->size[axis] = of->size[axis];
+    plan->out_size[axis] = of->out_size[axis];
     taps[axis] = (axis_taps){of->kernel[axis], of->dilation[axis], of->padding[axis], 0};
     plan->step[axis] = of->stride[axis];
   }
   finish_plan(plan, taps, (const int64_t[2]){1, 1});
 }
 
-void channel_plan_back(channel_plan *plan, const channel_windows *of) {
+void channel_plan_back(channel_plan *plan, const convolution_sizes *of) {
   axis_taps taps[2];
+  plan->in = of->out;
+  plan->out = of->in;
   for (int axis = 0; axis < 2; axis++) {
+    plan->size[axis] = of->out_size[axis];
+    plan->out_size[axis] = of->size[axis];
     taps[axis] =
         (axis_taps){of->kernel[axis], of->dilation[axis], of->padding[axis], of->stride[axis]};
     plan->step[axis] = 1;

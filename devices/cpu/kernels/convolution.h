@@ -16,32 +16,25 @@
 #include "devices/cpu/kernels/slide.h"
 #include "devices/cpu/kernels/vector.h"
 
-typedef enum convolution_way {
+typedef enum convolution_algorithm {
   CONVOLUTION_COLUMNS,
   CONVOLUTION_SLIDES,
   CONVOLUTION_CHANNELS,
   CONVOLUTION_POINTWISE
-} convolution_way;
+} convolution_algorithm;
 
 typedef struct convolution_state {
-  int64_t images;
-  int64_t groups;
-  int64_t in;  /* channels of a group */
-  int64_t out; /* of a group */
-  int64_t size[2];
-  int64_t out_size[2];
-  int64_t kernel[2];
-  int64_t stride[2];
-  int64_t padding[2];
-  int64_t dilation[2];
-  int64_t k;
+  convolution_sizes sizes;
+  int64_t k;      /* what a sum is over: in x kernel */
   int64_t pixels; /* of a plane of the result */
   int64_t rows;   /* of the result whose columns are made at a time */
-  int64_t slots;  /* tasks, each with memory of its own */
-  int64_t slot_bytes;
-  bool direct; /* of one tap and stride 1: columns are the image itself */
+  int64_t items;  /* of work, which tasks share */
+  int64_t tasks;  /* each with memory of its own */
+  int64_t task_bytes;
+  size_t shared_bytes; /* of the workspace, before the memory of tasks */
+  bool direct;         /* of one tap and stride 1: columns are the image itself */
   bool splits;
-  convolution_way way;
+  convolution_algorithm algorithm;
   slide_plan slide;    /* of what is read, x or d_y */
   int64_t block_bands; /* that the weight's gradient looks at together */
   pointwise_plan pointwise;
@@ -54,8 +47,8 @@ typedef struct convolution_state {
 
 /* Reads the sizes; x, weight and y as for the convolution. */
 convolution_state *convolution_state_create(const tdm_kernel_request *request,
-                                            tdm_kernel_answer *answer, const tdm_shape *x,
-                                            const tdm_shape *weight, const tdm_shape *y);
+                                            tdm_kernel_answer *answer, const tdm_spec *x,
+                                            const tdm_spec *weight, const tdm_spec *y);
 
 /* columns (k, count x width) of x (in, h, w), rows first <= y < first + count of the result. Up to
  * a vector behind them is overwritten. */
@@ -76,11 +69,11 @@ size_t convolution_slide_parameter_bytes(convolution_state *state);
 void convolution_slide_parameter(const convolution_state *state, const real *d_y, const real *x,
                                  int64_t image_count, char *memory, real *d_weight);
 
-/* The quickest way for a convolution of these sizes, for the gradient of x and for that of the
- * weight. The number of images has no say. */
-convolution_way convolution_way_forward(const convolution_state *state);
-convolution_way convolution_way_back(const convolution_state *state);
-convolution_way convolution_way_parameter(const convolution_state *state);
+/* The quickest algorithm for a convolution of these sizes, for the gradient of x and for that of
+ * the weight. The number of images has no say. */
+convolution_algorithm convolution_algorithm_forward(const convolution_state *state);
+convolution_algorithm convolution_algorithm_back(const convolution_state *state);
+convolution_algorithm convolution_algorithm_parameter(const convolution_state *state);
 
 /* With channels in lanes: prepare answers with the workspace. The gradient of the parameters leaves
  * the bias out. */
@@ -102,16 +95,30 @@ void convolution_pointwise_back_prepare(const tdm_kernel_request *request,
 void convolution_pointwise_execute(const tdm_kernel_call *call);
 void convolution_pointwise_back_execute(const tdm_kernel_call *call);
 
-/* What a way does, by convolution_way. */
+/* What an algorithm does, by convolution_algorithm. */
 typedef struct convolution_steps {
   void (*prepare)(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                   convolution_state *state);
   void (*execute)(const tdm_kernel_call *call);
 } convolution_steps;
 
+/* Tasks that give every thread some, so that none waits long for the last. */
+static inline int64_t convolution_wanted_tasks(const convolution_state *state,
+                                               const tdm_kernel_request *request) {
+  return state->splits ? 4 * (int64_t)request->team_size : 1;
+}
+
+/* Shares items out to at most `wanted` tasks of task_bytes each, behind shared_bytes of the
+ * workspace. */
+void convolution_share_items(convolution_state *state, tdm_kernel_answer *answer, int64_t items,
+                             int64_t wanted, size_t shared_bytes, size_t task_bytes);
+/* Does item(job, i, the task's memory) of all items, on the call's team. */
+typedef void (*convolution_item)(const void *job, int64_t item, char *memory);
+void convolution_run_items(const tdm_kernel_call *call, convolution_item item, const void *job);
+
 /* Bytes of the columns of one block of rows. */
 static inline size_t columns_bytes(const convolution_state *state) {
-  const int64_t count = state->k * state->rows * state->out_size[1];
+  const int64_t count = state->k * state->rows * state->sizes.out_size[1];
   return aligned_bytes((size_t)count * sizeof(real));
 }
 
@@ -124,20 +131,13 @@ typedef struct row_span {
 } row_span;
 
 static inline row_span span_of(const convolution_state *state, int64_t tap) {
-  const int64_t width = state->out_size[1], stride = state->stride[1];
-  row_span span = {.shift = tap * state->dilation[1] - state->padding[1]};
+  const int64_t width = state->sizes.out_size[1], stride = state->sizes.stride[1];
+  row_span span = {.shift = tap * state->sizes.dilation[1] - state->sizes.padding[1]};
   if (span.shift < 0) span.first = lesser_of((-span.shift + stride - 1) / stride, width);
-  const int64_t room = state->size[1] - span.shift;
+  const int64_t room = state->sizes.size[1] - span.shift;
   if (room > 0) span.end = lesser_of((room + stride - 1) / stride, width);
   if (span.end < span.first) span.end = span.first;
   return span;
-}
-
-/* Items first <= i < *out_end of `count` are slot's. */
-static inline int64_t slot_items(const convolution_state *state, int64_t slot, int64_t count,
-                                 int64_t *out_end) {
-  *out_end = (slot + 1) * count / state->slots;
-  return slot * count / state->slots;
 }
 
 #endif

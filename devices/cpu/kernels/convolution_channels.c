@@ -11,34 +11,23 @@
 #define SUMS_BYTES (128 * 1024)     /* of its sums, for one tile of channels written */
 #define ALL_SUMS_BYTES (384 * 1024) /* for all of its tiles */
 
-static channel_windows windows_of(const convolution_state *state) {
-  channel_windows of;
-  for (int axis = 0; axis < 2; axis++) {
-    of.kernel[axis] = state->kernel[axis];
-    of.stride[axis] = state->stride[axis];
-    of.dilation[axis] = state->dilation[axis];
-    of.padding[axis] = state->padding[axis];
-  }
-  return of;
-}
-
 /* ---- Of x, and of d_y ------------------------------------------------------------------------ */
 
 /* Items: (images that go together, group, band, part of the tiles). Few items are made more by
  * parts, each of which pads its band. */
 static int64_t item_count(const convolution_state *state) {
-  return chunks_of(state->images, state->item_images) * state->groups * state->channels.bands *
-         state->tile_parts;
+  return chunks_of(state->sizes.images, state->item_images) * state->sizes.groups *
+         state->channels.bands * state->tile_parts;
 }
 
 static void prepare_windows(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                             convolution_state *state) {
   const channel_plan *plan = &state->channels;
-  const int64_t wanted = state->splits ? 4 * (int64_t)request->team_size : 1;
+  const int64_t wanted = convolution_wanted_tasks(state, request);
   const int64_t padded_bytes = (int64_t)channel_padded_bytes(plan, plan->in);
   state->item_images = 1;
   state->tile_parts = 1;
-  while (plan->bands == 1 && state->item_images < state->images &&
+  while (plan->bands == 1 && state->item_images < state->sizes.images &&
          2 * state->item_images * padded_bytes <= PADDED_BYTES)
     state->item_images *= 2;
   const int64_t items = item_count(state);
@@ -46,37 +35,20 @@ static void prepare_windows(const tdm_kernel_request *request, tdm_kernel_answer
     state->tile_parts = lesser_of(channel_tiles(plan), chunks_of(wanted, items));
   while (state->item_images > 1 && item_count(state) < wanted)
     state->item_images /= 2;
-  state->slots = lesser_of(item_count(state), wanted);
-  state->slot_bytes = state->item_images * padded_bytes;
-  answer->workspace_bytes = (size_t)state->groups * channel_weight_bytes(plan) +
-                            (size_t)(state->slots * state->slot_bytes);
+  convolution_share_items(state, answer, item_count(state), wanted,
+                          (size_t)state->sizes.groups * channel_weight_bytes(plan),
+                          (size_t)(state->item_images * padded_bytes));
 }
 
 void convolution_channels_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                   convolution_state *state) {
-  channel_plan *plan = &state->channels;
-  const channel_windows of = windows_of(state);
-  plan->in = state->in;
-  plan->out = state->out;
-  for (int axis = 0; axis < 2; axis++) {
-    plan->size[axis] = state->size[axis];
-    plan->out_size[axis] = state->out_size[axis];
-  }
-  channel_plan_forward(plan, &of);
+  channel_plan_forward(&state->channels, &state->sizes);
   prepare_windows(request, answer, state);
 }
 
 void convolution_channels_back_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                        convolution_state *state) {
-  channel_plan *plan = &state->channels;
-  const channel_windows of = windows_of(state);
-  plan->in = state->out;
-  plan->out = state->in;
-  for (int axis = 0; axis < 2; axis++) {
-    plan->size[axis] = state->out_size[axis];
-    plan->out_size[axis] = state->size[axis];
-  }
-  channel_plan_back(plan, &of);
+  channel_plan_back(&state->channels, &state->sizes);
   prepare_windows(request, answer, state);
 }
 
@@ -103,28 +75,32 @@ static void pack_weight(void *user, int64_t begin, int64_t end) {
   const int64_t tiles = channel_tiles(&state->channels);
   for (int64_t item = begin; item < end; item++) {
     const int64_t group = item / tiles;
-    channel_weight(&state->channels, item % tiles, job->weight + group * state->out * state->k,
-                   job->out_step, job->in_step, packed_of(job, group));
+    channel_weight(&state->channels, item % tiles,
+                   job->weight + group * state->sizes.out * state->k, job->out_step, job->in_step,
+                   packed_of(job, group));
   }
 }
 
-static void windows_item(const windows_job *job, int64_t item, real *padded) {
+static void windows_item(const void *user, int64_t item, char *memory) {
+  const windows_job *job = user;
+  real *padded = (real *)memory;
   const convolution_state *state = job->call->state;
   const channel_plan *plan = &state->channels;
   const int64_t tiles = channel_tiles(plan), parts = state->tile_parts;
   const int64_t part = item % parts, banded = item / parts;
   const int64_t band = banded % plan->bands, set = banded / plan->bands;
-  const int64_t group = set % state->groups, first = set / state->groups * state->item_images;
+  const int64_t groups = state->sizes.groups, group = set % groups;
+  const int64_t first = set / groups * state->item_images;
   const int64_t x_size = plan->in * plan->size[0] * plan->size[1];
   const int64_t y_size = plan->out * plan->out_size[0] * plan->out_size[1];
-  const channel_images images = {.count = lesser_of(state->images - first, state->item_images),
-                                 .x = job->x + (first * state->groups + group) * x_size,
-                                 .padded = padded,
-                                 .y = job->y + (first * state->groups + group) * y_size,
-                                 .x_step = state->groups * x_size,
-                                 .padded_step =
-                                     (int64_t)(channel_padded_bytes(plan, plan->in) / sizeof(real)),
-                                 .y_step = state->groups * y_size};
+  const channel_images images = {
+      .count = lesser_of(state->sizes.images - first, state->item_images),
+      .x = job->x + (first * groups + group) * x_size,
+      .padded = padded,
+      .y = job->y + (first * groups + group) * y_size,
+      .x_step = groups * x_size,
+      .padded_step = (int64_t)(channel_padded_bytes(plan, plan->in) / sizeof(real)),
+      .y_step = groups * y_size};
   for (int64_t image = 0; image < images.count; image++)
     channel_pad(plan, plan->in, images.x + image * images.x_step, band,
                 padded + image * images.padded_step);
@@ -132,23 +108,11 @@ static void windows_item(const windows_job *job, int64_t item, real *padded) {
                job->bias ? job->bias + group * plan->out : NULL, &images, band);
 }
 
-static void windows_slots(void *user, int64_t begin, int64_t end) {
-  const windows_job *job = user;
-  const convolution_state *state = job->call->state;
-  const int64_t items = item_count(state);
-  char *slots = (char *)packed_of(job, state->groups);
-  for (int64_t slot = begin; slot < end; slot++) {
-    int64_t last;
-    for (int64_t item = slot_items(state, slot, items, &last); item < last; item++)
-      windows_item(job, item, (real *)(slots + slot * state->slot_bytes));
-  }
-}
-
 static void run_windows(windows_job *job) {
   const convolution_state *state = job->call->state;
   tdm_team *team = state->splits ? job->call->team : NULL;
-  tdm_team_run(team, state->groups * channel_tiles(&state->channels), 1, pack_weight, job);
-  tdm_team_run(team, state->slots, 1, windows_slots, job);
+  tdm_team_run(team, state->sizes.groups * channel_tiles(&state->channels), 1, pack_weight, job);
+  convolution_run_items(job->call, windows_item, job);
 }
 
 void convolution_channels_execute(const tdm_kernel_call *call) {
@@ -186,7 +150,7 @@ static int64_t parts_of_columns(const convolution_state *state) {
 
 /* Items: (group, part of the tiles of channels written, part of the columns). */
 static int64_t parameter_items(const convolution_state *state) {
-  return state->groups * parts_written(state) * parts_of_columns(state);
+  return state->sizes.groups * parts_written(state) * parts_of_columns(state);
 }
 
 /* Halves parts until the caches hold what they need and there are as many as wanted, or halving
@@ -214,23 +178,16 @@ static void choose_parts(convolution_state *state, int64_t wanted) {
 
 void convolution_channels_parameter_prepare(const tdm_kernel_request *request,
                                             tdm_kernel_answer *answer, convolution_state *state) {
-  channel_plan *plan = &state->channels;
-  const channel_windows of = windows_of(state);
-  plan->in = state->in;
-  plan->out = state->out;
-  for (int axis = 0; axis < 2; axis++) {
-    plan->size[axis] = state->size[axis];
-    plan->out_size[axis] = state->out_size[axis];
-  }
-  channel_plan_gradient(plan, &of);
-  const int64_t wanted = state->splits ? 4 * (int64_t)request->team_size : 1;
+  channel_plan_gradient(&state->channels, &state->sizes);
+  const int64_t wanted = convolution_wanted_tasks(state, request);
   choose_parts(state, wanted);
-  state->slots = lesser_of(parameter_items(state), wanted);
-  state->slot_bytes = (int64_t)channel_gradient_bytes(plan, state->part_tiles, state->part_columns);
-  answer->workspace_bytes = (size_t)(state->slots * state->slot_bytes);
+  convolution_share_items(
+      state, answer, parameter_items(state), wanted, 0,
+      channel_gradient_bytes(&state->channels, state->part_tiles, state->part_columns));
 }
 
-static void parameter_item(const tdm_kernel_call *call, int64_t item, char *memory) {
+static void parameter_item(const void *job, int64_t item, char *memory) {
+  const tdm_kernel_call *call = job;
   const convolution_state *state = call->state;
   const channel_plan *plan = &state->channels;
   const int64_t column = item % parts_of_columns(state), written = item / parts_of_columns(state);
@@ -242,27 +199,15 @@ static void parameter_item(const tdm_kernel_call *call, int64_t item, char *memo
   part.columns = lesser_of(state->k - part.first_column, state->part_columns);
   const int64_t d_y_step = plan->out * state->pixels;
   const int64_t x_step = plan->in * plan->size[0] * plan->size[1];
-  const channel_set all = {.images = state->images,
+  const channel_set all = {.images = state->sizes.images,
                            .d_y = (const real *)call->inputs[0] + group * d_y_step,
                            .x = (const real *)call->inputs[1] + group * x_step,
-                           .d_y_step = state->groups * d_y_step,
-                           .x_step = state->groups * x_step};
+                           .d_y_step = state->sizes.groups * d_y_step,
+                           .x_step = state->sizes.groups * x_step};
   channel_gradient(plan, &part, &all, memory,
                    (real *)call->outputs[0] + group * plan->out * state->k);
 }
 
-static void parameter_slots(void *user, int64_t begin, int64_t end) {
-  const tdm_kernel_call *call = user;
-  const convolution_state *state = call->state;
-  for (int64_t slot = begin; slot < end; slot++) {
-    int64_t last;
-    int64_t item = slot_items(state, slot, parameter_items(state), &last);
-    for (; item < last; item++)
-      parameter_item(call, item, (char *)call->workspace + slot * state->slot_bytes);
-  }
-}
-
 void convolution_channels_parameter_execute(const tdm_kernel_call *call) {
-  const convolution_state *state = call->state;
-  tdm_team_run(state->splits ? call->team : NULL, state->slots, 1, parameter_slots, (void *)call);
+  convolution_run_items(call, parameter_item, call);
 }

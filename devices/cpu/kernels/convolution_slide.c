@@ -11,13 +11,13 @@
 #define MOST_BANDS 16 /* of them */
 
 static slide_plan plan_of(const convolution_state *state) {
-  slide_plan plan = {.in = state->in, .out = state->out};
+  slide_plan plan = {.in = state->sizes.in, .out = state->sizes.out};
   for (int axis = 0; axis < 2; axis++) {
-    plan.size[axis] = state->size[axis];
-    plan.out_size[axis] = state->out_size[axis];
-    plan.kernel[axis] = state->kernel[axis];
-    plan.dilation[axis] = state->dilation[axis];
-    plan.padding[axis] = state->padding[axis];
+    plan.size[axis] = state->sizes.size[axis];
+    plan.out_size[axis] = state->sizes.out_size[axis];
+    plan.kernel[axis] = state->sizes.kernel[axis];
+    plan.dilation[axis] = state->sizes.dilation[axis];
+    plan.padding[axis] = state->sizes.padding[axis];
   }
   return plan;
 }
@@ -27,13 +27,11 @@ static slide_plan plan_of(const convolution_state *state) {
 static void prepare_windows(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                             convolution_state *state) {
   slide_plan_finish(&state->slide);
-  const int64_t items = state->images * state->groups * state->slide.bands;
-  const int64_t wanted = state->splits ? 4 * (int64_t)request->team_size : 1;
-  state->slots = lesser_of(items, wanted);
-  state->slot_bytes =
-      (int64_t)(slide_padded_bytes(&state->slide) + slide_scratch_bytes(&state->slide));
-  answer->workspace_bytes = (size_t)state->groups * slide_weight_bytes(&state->slide) +
-                            (size_t)(state->slots * state->slot_bytes);
+  convolution_share_items(state, answer,
+                          state->sizes.images * state->sizes.groups * state->slide.bands,
+                          convolution_wanted_tasks(state, request),
+                          (size_t)state->sizes.groups * slide_weight_bytes(&state->slide),
+                          slide_padded_bytes(&state->slide) + slide_scratch_bytes(&state->slide));
 }
 
 void convolution_slide_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
@@ -45,11 +43,11 @@ void convolution_slide_prepare(const tdm_kernel_request *request, tdm_kernel_ans
 void convolution_slide_back_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                     convolution_state *state) {
   slide_plan plan = plan_of(state);
-  plan.in = state->out;
-  plan.out = state->in;
+  plan.in = state->sizes.out;
+  plan.out = state->sizes.in;
   for (int axis = 0; axis < 2; axis++) {
-    plan.size[axis] = state->out_size[axis];
-    plan.out_size[axis] = state->size[axis];
+    plan.size[axis] = state->sizes.out_size[axis];
+    plan.out_size[axis] = state->sizes.size[axis];
     plan.padding[axis] = (plan.kernel[axis] - 1) * plan.dilation[axis] - plan.padding[axis];
   }
   state->slide = plan;
@@ -63,52 +61,44 @@ typedef struct windows_job {
   real *y;          /* (images, groups, out, h', w') */
 } windows_job;
 
-/* Items: (image, group, band). */
-static void windows_slots(void *user, int64_t begin, int64_t end) {
+/* Item: (image, group, band). */
+static void slide_item(const void *user, int64_t item, char *memory) {
   const windows_job *job = user;
   const convolution_state *state = job->call->state;
   const slide_plan *plan = &state->slide;
-  const size_t weight_bytes = slide_weight_bytes(plan);
-  const int64_t items = state->images * state->groups * plan->bands;
-  const int64_t x_step = plan->in * plan->size[0] * plan->size[1];
-  const int64_t y_step = plan->out * plan->out_size[0] * plan->out_size[1];
-  char *weights = job->call->workspace;
-  for (int64_t slot = begin; slot < end; slot++) {
-    char *memory = weights + (size_t)state->groups * weight_bytes + slot * state->slot_bytes;
-    real *padded = (real *)memory, *scratch = (real *)(memory + slide_padded_bytes(plan));
-    int64_t last;
-    for (int64_t item = slot_items(state, slot, items, &last); item < last; item++) {
-      const int64_t band = item % plan->bands, pair = item / plan->bands;
-      const int64_t group = pair % state->groups;
-      slide_pad(plan, job->x + pair * x_step, band, padded);
-      slide_band(plan, (const real *)(weights + (size_t)group * weight_bytes),
-                 job->bias ? job->bias + group * plan->out : NULL, padded, band, scratch,
-                 job->y + pair * y_step);
-    }
-  }
+  const int64_t band = item % plan->bands, pair = item / plan->bands;
+  const int64_t group = pair % state->sizes.groups;
+  const char *weight =
+      (const char *)job->call->workspace + (size_t)group * slide_weight_bytes(plan);
+  real *padded = (real *)memory, *scratch = (real *)(memory + slide_padded_bytes(plan));
+  slide_pad(plan, job->x + pair * plan->in * plan->size[0] * plan->size[1], band, padded);
+  slide_band(plan, (const real *)weight, job->bias ? job->bias + group * plan->out : NULL, padded,
+             band, scratch, job->y + pair * plan->out * plan->out_size[0] * plan->out_size[1]);
 }
 
 static void run_windows(windows_job *job, const real *weight, int64_t out_step, int64_t in_step,
                         bool reversed) {
   const convolution_state *state = job->call->state;
   const size_t weight_bytes = slide_weight_bytes(&state->slide);
-  for (int64_t group = 0; group < state->groups; group++) {
-    slide_weight(&state->slide, weight + group * state->out * state->k, out_step, in_step, reversed,
-                 (real *)((char *)job->call->workspace + (size_t)group * weight_bytes));
+  for (int64_t group = 0; group < state->sizes.groups; group++) {
+    slide_weight(&state->slide, weight + group * state->sizes.out * state->k, out_step, in_step,
+                 reversed, (real *)((char *)job->call->workspace + (size_t)group * weight_bytes));
   }
-  tdm_team_run(state->splits ? job->call->team : NULL, state->slots, 1, windows_slots, job);
+  convolution_run_items(job->call, slide_item, job);
 }
 
 void convolution_slide_execute(const tdm_kernel_call *call) {
   const convolution_state *state = call->state;
   windows_job job = {call, call->inputs[0], call->inputs[2], call->outputs[0]};
-  run_windows(&job, call->inputs[1], state->k, state->kernel[0] * state->kernel[1], false);
+  run_windows(&job, call->inputs[1], state->k, state->sizes.kernel[0] * state->sizes.kernel[1],
+              false);
 }
 
 void convolution_slide_back_execute(const tdm_kernel_call *call) {
   const convolution_state *state = call->state;
   windows_job job = {call, call->inputs[0], NULL, call->outputs[0]};
-  run_windows(&job, call->inputs[1], state->kernel[0] * state->kernel[1], state->k, true);
+  run_windows(&job, call->inputs[1], state->sizes.kernel[0] * state->sizes.kernel[1], state->k,
+              true);
 }
 
 /* ---- Gradient of the weight ------------------------------------------------------------------ */
@@ -133,7 +123,7 @@ void convolution_slide_parameter(const convolution_state *state, const real *d_y
   for (int64_t first = 0; first < items; first += state->block_bands) {
     const int64_t count = lesser_of(items - first, state->block_bands);
     for (int64_t i = 0; i < count; i++) {
-      const int64_t image = (first + i) / plan->bands * state->groups;
+      const int64_t image = (first + i) / plan->bands * state->sizes.groups;
       const int64_t band = (first + i) % plan->bands;
       slide_pad(plan, x + image * x_step, band,
                 (real *)(memory + (size_t)i * slide_padded_bytes(plan)));

@@ -5,15 +5,12 @@
 #include "core/status.h"
 #include "devices/cpu/kernels/rows.h"
 #include "devices/cpu/kernels/targets.h"
+#include "devices/kernel_sizes.h"
 
 #define GRAIN 64 /* rows; a multiple of every vector's lanes */
 
 typedef struct loss_state {
-  int64_t rows;
-  int64_t classes;
-  int64_t ignored;
-  int32_t reduction; /* tdm_reduction */
-  bool wide;
+  class_loss_sizes sizes;
   bool splits;
 } loss_state;
 
@@ -27,28 +24,23 @@ typedef struct loss_job {
 
 static void loss_range(void *user, int64_t begin, int64_t end) {
   const loss_job *job = user;
-  const int64_t classes = job->state->classes;
+  const int64_t classes = job->state->sizes.classes;
   rows_log_softmax(job->logits + begin * classes, job->log_probabilities + begin * classes,
                    end - begin, classes);
   for (int64_t row = begin; row < end; row++) {
     const real *log_probabilities = job->log_probabilities + row * classes;
     const int64_t target = tdm_cpu_id(&job->targets, row);
-    job->losses[row] = target == job->state->ignored ? 0 : -log_probabilities[target];
+    job->losses[row] = target == job->state->sizes.ignored ? 0 : -log_probabilities[target];
   }
 }
 
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                           const tdm_spec *log_probabilities, const tdm_spec *targets) {
-  const tdm_loss_attributes *attributes = request->attributes;
   loss_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
-  state->rows = log_probabilities->shape.dims[0];
-  state->classes = log_probabilities->shape.dims[1];
-  state->ignored = attributes->ignore_index;
-  state->reduction = attributes->reduction;
-  state->wide = targets->dtype == TDM_INT64;
+  class_loss_sizes_read(&state->sizes, request, targets, log_probabilities->shape.dims[1]);
   state->splits = answer->splits =
-      tdm_cpu_splits(request, (double)state->rows * (10.0 + (double)state->classes));
+      tdm_cpu_splits(request, (double)state->sizes.rows * (10.0 + (double)state->sizes.classes));
   return TDM_OK;
 }
 
@@ -56,29 +48,29 @@ static tdm_status cross_entropy_prepare(const tdm_kernel_request *request,
                                         tdm_kernel_answer *answer) {
   TDM_TRY(prepare(request, answer, &request->inputs[0], &request->inputs[1]));
   const loss_state *state = answer->state;
-  if (state->reduction != TDM_REDUCTION_NONE) {
-    answer->workspace_bytes = (size_t)state->rows * sizeof(real);
+  if (state->sizes.reduction != TDM_REDUCTION_NONE) {
+    answer->workspace_bytes = (size_t)state->sizes.rows * sizeof(real);
   }
   return TDM_OK;
 }
 
 static tdm_status cross_entropy_execute(const tdm_kernel_call *call) {
   const loss_state *state = call->state;
-  const bool reduces = state->reduction != TDM_REDUCTION_NONE;
+  const bool reduces = state->sizes.reduction != TDM_REDUCTION_NONE;
   loss_job job = {.state = state,
-                  .targets = {call->inputs[1], state->rows, state->wide},
+                  .targets = {call->inputs[1], state->sizes.rows, state->sizes.wide_targets},
                   .logits = call->inputs[0],
                   .log_probabilities = call->outputs[1],
                   .losses = reduces ? call->workspace : call->outputs[0]};
-  TDM_TRY(tdm_cpu_targets_check(&job.targets, state->classes, state->ignored));
-  tdm_team_run(state->splits ? call->team : NULL, state->rows, GRAIN, loss_range, &job);
+  TDM_TRY(tdm_cpu_targets_check(&job.targets, state->sizes.classes, state->sizes.ignored));
+  tdm_team_run(state->splits ? call->team : NULL, state->sizes.rows, GRAIN, loss_range, &job);
   real *divisor = call->outputs[2];
-  *divisor = state->reduction == TDM_REDUCTION_MEAN
-                 ? targets_weight(&job.targets, state->ignored, NULL)
+  *divisor = state->sizes.reduction == TDM_REDUCTION_MEAN
+                 ? targets_weight(&job.targets, state->sizes.ignored, NULL)
                  : 1;
   if (reduces) {
     double sum = 0;
-    for (int64_t row = 0; row < state->rows; row++)
+    for (int64_t row = 0; row < state->sizes.rows; row++)
       sum += (double)job.losses[row];
     *(real *)call->outputs[0] = (real)(sum / (double)*divisor);
   }
@@ -107,8 +99,8 @@ ALWAYS_INLINE void scaled_exp(const real *from, real factor, real *to, int64_t c
 /* d_logits = (softmax - one_hot(target)) d_loss / divisor. */
 static void gradient_range(void *user, int64_t begin, int64_t end) {
   const gradient_job *job = user;
-  const int64_t classes = job->state->classes;
-  const bool per_row = job->state->reduction == TDM_REDUCTION_NONE;
+  const int64_t classes = job->state->sizes.classes;
+  const bool per_row = job->state->sizes.reduction == TDM_REDUCTION_NONE;
   const real shared = per_row ? 0 : job->d_loss[0] / job->divisor;
   if (!per_row) /* one factor: rows are one after the other, and vectors go on over them */
     scaled_exp(job->log_probabilities + begin * classes, shared, job->d_logits + begin * classes,
@@ -116,7 +108,7 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; row++) {
     real *d_logits = job->d_logits + row * classes;
     const int64_t target = tdm_cpu_id(&job->targets, row);
-    if (target == job->state->ignored) {
+    if (target == job->state->sizes.ignored) {
       row_zero(d_logits, classes);
       continue;
     }
@@ -134,13 +126,13 @@ static tdm_status cross_entropy_gradient_prepare(const tdm_kernel_request *reque
 static tdm_status cross_entropy_gradient_execute(const tdm_kernel_call *call) {
   const loss_state *state = call->state;
   gradient_job job = {.state = state,
-                      .targets = {call->inputs[2], state->rows, state->wide},
+                      .targets = {call->inputs[2], state->sizes.rows, state->sizes.wide_targets},
                       .d_loss = call->inputs[0],
                       .log_probabilities = call->inputs[1],
                       .divisor = *(const real *)call->inputs[3],
                       .d_logits = call->outputs[0]};
-  TDM_TRY(tdm_cpu_targets_check(&job.targets, state->classes, state->ignored));
-  tdm_team_run(state->splits ? call->team : NULL, state->rows, GRAIN, gradient_range, &job);
+  TDM_TRY(tdm_cpu_targets_check(&job.targets, state->sizes.classes, state->sizes.ignored));
+  tdm_team_run(state->splits ? call->team : NULL, state->sizes.rows, GRAIN, gradient_range, &job);
   return TDM_OK;
 }
 

@@ -47,7 +47,7 @@ ALWAYS_INLINE void sum_columns(const bag_job *job, int64_t bag, int64_t column, 
   const bag_state *state = job->list.state;
   const tdm_cpu_ids ids = {job->list.ids.data, job->list.ids.count, how.wide};
   const real *scales = job->scales, *weight = job->weight + column;
-  const int64_t dim = state->dim, padding = state->padding, ahead = rows_ahead(dim);
+  const int64_t dim = state->sizes.dim, padding = state->sizes.padding, ahead = rows_ahead(dim);
   const int64_t begin = bag_begin(&job->list, bag), end = bag_end(&job->list, bag);
   const int64_t last = dim - column - (vectors - 1) * LANES; /* columns of the last */
   vec sums[MOST_VECTORS] = {{0}};
@@ -61,7 +61,7 @@ ALWAYS_INLINE void sum_columns(const bag_job *job, int64_t bag, int64_t column, 
       sums[v] += scale * vec_load(row + v * LANES);
     sums[vectors - 1] += scale * vec_load_first(row + (vectors - 1) * LANES, last);
   }
-  const real size = state->mean ? (real)bag_size(&job->list, bag) : 1;
+  const real size = state->sizes.mean ? (real)bag_size(&job->list, bag) : 1;
   const vec divisor = vec_set(size > 0 ? size : 1);
   real *y = job->y + bag * dim + column;
   for (int v = 0; v < vectors; v++)
@@ -69,7 +69,7 @@ ALWAYS_INLINE void sum_columns(const bag_job *job, int64_t bag, int64_t column, 
 }
 
 ALWAYS_INLINE void sum_bags(const bag_job *job, int64_t begin, int64_t end, const bag_access how) {
-  const int64_t dim = job->list.state->dim;
+  const int64_t dim = job->list.state->sizes.dim;
   for (int64_t bag = begin; bag < end; bag++) {
     int64_t column = 0;
     for (; dim - column >= MOST_VECTORS * LANES; column += MOST_VECTORS * LANES)
@@ -83,7 +83,7 @@ ALWAYS_INLINE void sum_bags(const bag_job *job, int64_t begin, int64_t end, cons
 
 /* Bags of a task: enough for their rows to be fetched ahead, few enough for every thread. */
 static int64_t bags_of_task(const bag_state *state) {
-  const int64_t mean = state->bags > 0 ? state->count / state->bags : 0;
+  const int64_t mean = state->sizes.bags > 0 ? state->sizes.count / state->sizes.bags : 0;
   return mean > 256 ? 1 : 512 / (mean + 1) + 1;
 }
 
@@ -99,9 +99,10 @@ static tdm_status reduce_bags(const tdm_kernel_call *call,
                               bag_job *job) {
   const bag_state *state = call->state;
   TDM_TRY(bag_list_take(call, 1, &job->list));
-  tdm_team_run(state->splits ? call->team : NULL, state->bags, bags_of_task(state), reduce, job);
+  tdm_team_run(state->splits ? call->team : NULL, state->sizes.bags, bags_of_task(state), reduce,
+               job);
   if (!atomic_load_explicit(&job->stray, memory_order_relaxed)) return TDM_OK;
-  return tdm_cpu_ids_check(&job->list.ids, state->rows);
+  return tdm_cpu_ids_check(&job->list.ids, state->sizes.rows);
 }
 
 static void sum_range(void *user, int64_t begin, int64_t end) {
@@ -122,7 +123,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   bag_state *state = bag_state_create(request, answer, 1, &request->outputs[0]);
   if (!state) return TDM_OUT_OF_MEMORY;
   state->splits = answer->splits =
-      tdm_cpu_splits(request, (double)state->count * (6.0 + (double)state->dim / 8.0));
+      tdm_cpu_splits(request, (double)state->sizes.count * (6.0 + (double)state->sizes.dim / 8.0));
   return TDM_OK;
 }
 
@@ -135,7 +136,7 @@ static tdm_status embedding_bag_execute(const tdm_kernel_call *call) {
 
 static void largest_of_bag(const bag_job *job, int64_t bag) {
   const bag_state *state = job->list.state;
-  const int64_t dim = state->dim, ahead = rows_ahead(dim);
+  const int64_t dim = state->sizes.dim, ahead = rows_ahead(dim);
   real *y = job->y + bag * dim;                /* (dim) */
   int64_t *winners = job->winners + bag * dim; /* (dim) */
   for (int64_t j = 0; j < dim; j++) {
@@ -146,7 +147,7 @@ static void largest_of_bag(const bag_job *job, int64_t bag) {
     if (i + ahead < job->list.ids.count)
       row_fetch(job->weight, tdm_cpu_id(&job->list.ids, i + ahead), dim);
     const int64_t id = tdm_cpu_id(&job->list.ids, i);
-    if (id == state->padding) continue;
+    if (id == state->sizes.padding) continue;
     const real *row = job->weight + id * dim; /* (dim) */
     for (int64_t j = 0; j < dim; j++) {
       const bool wins = winners[j] < 0 || row[j] > y[j];

@@ -9,11 +9,11 @@
  * be NULL. */
 static void read_sources(const bag_list *list, const real *given, int64_t *bags, real *scales) {
   const bag_state *state = list->state;
-  for (int64_t i = 0; i < state->count; i++)
+  for (int64_t i = 0; i < state->sizes.count; i++)
     bags[i] = -1;
-  for (int64_t bag = 0; bag < state->bags; bag++) {
+  for (int64_t bag = 0; bag < state->sizes.bags; bag++) {
     const int64_t end = bag_end(list, bag);
-    const int64_t size = state->mean ? bag_size(list, bag) : 1;
+    const int64_t size = state->sizes.mean ? bag_size(list, bag) : 1;
     const real scale = 1 / (real)(size > 0 ? size : 1);
     for (int64_t i = bag_begin(list, bag); i < end; i++) {
       bags[i] = bag;
@@ -23,7 +23,7 @@ static void read_sources(const bag_list *list, const real *given, int64_t *bags,
 }
 
 static size_t sources_bytes(const bag_state *state) {
-  return aligned_bytes((size_t)state->count * (sizeof(int64_t) + sizeof(real)));
+  return aligned_bytes((size_t)state->sizes.count * (sizeof(int64_t) + sizeof(real)));
 }
 
 /* ---- Dense ----------------------------------------------------------------------------------- */
@@ -50,11 +50,11 @@ static void add_scaled(real *to, const real *from, real scale, int64_t count) {
 static void dense_range(void *user, int64_t begin, int64_t end) {
   const dense_job *job = user;
   const bag_state *state = job->list.state;
-  const int64_t dim = state->dim;
+  const int64_t dim = state->sizes.dim;
   row_zero(job->d_weight + begin * dim, (end - begin) * dim);
-  for (int64_t i = 0; i < state->count; i++) {
+  for (int64_t i = 0; i < state->sizes.count; i++) {
     const int64_t id = tdm_cpu_id(&job->list.ids, i), bag = job->bags[i];
-    if (id < begin || id >= end || id == state->padding || bag < 0) continue;
+    if (id < begin || id >= end || id == state->sizes.padding || bag < 0) continue;
     real *row = job->d_weight + id * dim; /* (dim) */
     const real *d = job->d_y + bag * dim; /* (dim) */
     if (!job->winners) {
@@ -71,16 +71,18 @@ static tdm_status embedding_bag_gradient_prepare(const tdm_kernel_request *reque
                                                  tdm_kernel_answer *answer) {
   bag_state *state = bag_state_create(request, answer, 1, &request->inputs[0]);
   if (!state) return TDM_OUT_OF_MEMORY;
-  const double stores = (double)(state->rows + state->count) * (double)state->dim / LANES;
-  state->splits = answer->splits = tdm_cpu_splits(request, (double)state->count * 3.0 + stores);
+  const double stores =
+      (double)(state->sizes.rows + state->sizes.count) * (double)state->sizes.dim / LANES;
+  state->splits = answer->splits =
+      tdm_cpu_splits(request, (double)state->sizes.count * 3.0 + stores);
   answer->workspace_bytes = sources_bytes(state);
   return TDM_OK;
 }
 
 static tdm_status embedding_bag_gradient_execute(const tdm_kernel_call *call) {
   const bag_state *state = call->state;
-  int64_t *bags = call->workspace;              /* (count) */
-  real *scales = (real *)(bags + state->count); /* (count) */
+  int64_t *bags = call->workspace;                    /* (count) */
+  real *scales = (real *)(bags + state->sizes.count); /* (count) */
   dense_job job = {.d_y = call->inputs[0],
                    .winners = call->inputs[4],
                    .bags = bags,
@@ -89,8 +91,8 @@ static tdm_status embedding_bag_gradient_execute(const tdm_kernel_call *call) {
   TDM_TRY(bag_list_read(call, 1, &job.list));
   read_sources(&job.list, call->inputs[3], bags, scales);
   tdm_team *team = state->splits ? call->team : NULL;
-  const int64_t grain = chunks_of(state->rows, (int64_t)tdm_team_size(team));
-  tdm_team_run(team, state->rows, grain, dense_range, &job);
+  const int64_t grain = chunks_of(state->sizes.rows, (int64_t)tdm_team_size(team));
+  tdm_team_run(team, state->sizes.rows, grain, dense_range, &job);
   return TDM_OK;
 }
 
@@ -105,26 +107,26 @@ static tdm_status embedding_bag_sparse_gradient_prepare(const tdm_kernel_request
   if (!state) return TDM_OUT_OF_MEMORY;
   state->sorting = sorting;
   state->splits = answer->splits =
-      tdm_cpu_splits(request, row_sums_work_ns(state->count, state->dim));
-  answer->workspace_bytes = sources_bytes(state) + row_sums_bytes(state->count);
+      tdm_cpu_splits(request, row_sums_work_ns(state->sizes.count, state->sizes.dim));
+  answer->workspace_bytes = sources_bytes(state) + row_sums_bytes(state->sizes.count);
   return TDM_OK;
 }
 
 static tdm_status embedding_bag_sparse_gradient_execute(const tdm_kernel_call *call) {
   const bag_state *state = call->state;
-  int64_t *bags = call->workspace;              /* (count) */
-  real *scales = (real *)(bags + state->count); /* (count) */
+  int64_t *bags = call->workspace;                    /* (count) */
+  real *scales = (real *)(bags + state->sizes.count); /* (count) */
   const real *given = call->inputs[3];
   bag_list list;
   TDM_TRY(bag_list_read(call, 1, &list));
   read_sources(&list, given, bags, scales);
   const row_sums sums = {.ids = list.ids,
-                         .padding = state->padding,
+                         .padding = state->sizes.padding,
                          .sorting = state->sorting,
                          .source = {.d = call->inputs[0],
                                     .bags = bags,
-                                    .scales = given || state->mean ? scales : NULL,
-                                    .dim = state->dim},
+                                    .scales = given || state->sizes.mean ? scales : NULL,
+                                    .dim = state->sizes.dim},
                          .rows = call->outputs[0],
                          .indices = call->outputs[1],
                          .used = call->outputs[2]};
@@ -152,13 +154,13 @@ static real product_of_rows(const real *a, const real *b, int64_t dim) {
 static void scales_range(void *user, int64_t begin, int64_t end) {
   const scales_job *job = user;
   const bag_state *state = job->list.state;
-  const int64_t dim = state->dim, ahead = row_fetch_ahead(dim);
+  const int64_t dim = state->sizes.dim, ahead = row_fetch_ahead(dim);
   for (int64_t bag = begin; bag < end; bag++) {
     for (int64_t i = bag_begin(&job->list, bag); i < bag_end(&job->list, bag); i++) {
-      if (i + ahead < state->count)
+      if (i + ahead < state->sizes.count)
         row_fetch(job->weight, tdm_cpu_id(&job->list.ids, i + ahead), dim);
       const int64_t id = tdm_cpu_id(&job->list.ids, i);
-      job->d_scales[i] = id == state->padding
+      job->d_scales[i] = id == state->sizes.padding
                              ? 0
                              : product_of_rows(job->d_y + bag * dim, job->weight + id * dim, dim);
     }
@@ -170,7 +172,7 @@ static tdm_status embedding_bag_scales_gradient_prepare(const tdm_kernel_request
   bag_state *state = bag_state_create(request, answer, 2, &request->inputs[0]);
   if (!state) return TDM_OUT_OF_MEMORY;
   state->splits = answer->splits =
-      tdm_cpu_splits(request, (double)state->count * (6.0 + (double)state->dim / 8.0));
+      tdm_cpu_splits(request, (double)state->sizes.count * (6.0 + (double)state->sizes.dim / 8.0));
   return TDM_OK;
 }
 
@@ -179,9 +181,9 @@ static tdm_status embedding_bag_scales_gradient_execute(const tdm_kernel_call *c
   scales_job job = {
       .d_y = call->inputs[0], .weight = call->inputs[1], .d_scales = call->outputs[0]};
   TDM_TRY(bag_list_read(call, 2, &job.list));
-  const int64_t last = state->bags > 0 ? bag_end(&job.list, state->bags - 1) : 0;
-  row_zero(job.d_scales + last, state->count - last);
-  tdm_team_run(state->splits ? call->team : NULL, state->bags, 64, scales_range, &job);
+  const int64_t last = state->sizes.bags > 0 ? bag_end(&job.list, state->sizes.bags - 1) : 0;
+  row_zero(job.d_scales + last, state->sizes.count - last);
+  tdm_team_run(state->splits ? call->team : NULL, state->sizes.bags, 64, scales_range, &job);
   return TDM_OK;
 }
 

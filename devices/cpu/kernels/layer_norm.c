@@ -5,27 +5,20 @@
 
 #include "core/status.h"
 #include "devices/cpu/kernels/rows.h"
+#include "devices/kernel_sizes.h"
 
 #define DEPTH 256 /* rows whose contributions are summed before their sum is added to the rest */
 
 typedef struct norm_state {
-  int64_t rows;
-  int64_t count;
-  double epsilon;
-  bool centered; /* else every mean is 0 */
+  layer_norm_sizes sizes;
   bool splits;
 } norm_state;
 
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                           const tdm_spec *x) {
-  const tdm_layer_norm_attributes *attributes = request->attributes;
   norm_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
-  const int64_t first = x->shape.rank - attributes->rank;
-  state->rows = dims_product(x, 0, first);
-  state->count = dims_product(x, first, x->shape.rank);
-  state->epsilon = attributes->epsilon;
-  state->centered = !attributes->uncentered;
+  layer_norm_sizes_read(&state->sizes, request, x);
   state->splits = answer->splits =
       tdm_cpu_splits(request, (double)count_of(x) * sizeof(real) / 10.0);
   return TDM_OK;
@@ -39,7 +32,7 @@ static tdm_status run(const tdm_kernel_call *call, int64_t tasks, int64_t grain,
 }
 
 static int64_t grain_of(const norm_state *state) {
-  return state->count > 0 && state->count < 1024 ? 1024 / state->count : 1;
+  return state->sizes.count > 0 && state->sizes.count < 1024 ? 1024 / state->sizes.count : 1;
 }
 
 /* ---- Forward --------------------------------------------------------------------------------- */
@@ -58,14 +51,14 @@ static void row_normalize(const real *x, real mean, real inverse, const real *we
 static void forward_range(void *user, int64_t begin, int64_t end) {
   const tdm_kernel_call *call = user;
   const norm_state *state = call->state;
-  const int64_t count = state->count;
+  const int64_t count = state->sizes.count;
   real *means = call->outputs[1], *inverses = call->outputs[2]; /* (rows) */
   for (int64_t row = begin; row < end; row++) {
     const real *x = (const real *)call->inputs[0] + row * count; /* (count) */
     real *y = (real *)call->outputs[0] + row * count;            /* (count) */
-    means[row] = state->centered ? (real)(row_sum(x, count) / (double)count) : 0;
+    means[row] = state->sizes.centered ? (real)(row_sum(x, count) / (double)count) : 0;
     const double squares = row_sum_of_products(x, means[row], x, means[row], count);
-    inverses[row] = (real)(1 / sqrt(squares / (double)count + state->epsilon));
+    inverses[row] = (real)(1 / sqrt(squares / (double)count + state->sizes.epsilon));
     row_normalize(x, means[row], inverses[row], call->inputs[1], call->inputs[2], y, count);
   }
 }
@@ -76,7 +69,7 @@ static tdm_status layer_norm_prepare(const tdm_kernel_request *request, tdm_kern
 
 static tdm_status layer_norm_execute(const tdm_kernel_call *call) {
   const norm_state *state = call->state;
-  return run(call, state->rows, grain_of(state), forward_range);
+  return run(call, state->sizes.rows, grain_of(state), forward_range);
 }
 
 /* ---- Gradient of x --------------------------------------------------------------------------- */
@@ -85,7 +78,7 @@ static tdm_status layer_norm_execute(const tdm_kernel_call *call) {
  * where average(g) is the mean's part, and 0 if not centered. */
 static void row_gradient(const real *d_y, const real *x, real mean, real inverse,
                          const real *weight, real *d_x, const norm_state *state) {
-  const int64_t count = state->count;
+  const int64_t count = state->sizes.count;
   vec sums = {0}, products = {0};
   for (int64_t i = 0; i < count; i += LANES) {
     vec g = vec_load_first(d_y + i, count - i);
@@ -93,7 +86,7 @@ static void row_gradient(const real *d_y, const real *x, real mean, real inverse
     sums += g;
     products += g * ((vec_load_first(x + i, count - i) - mean) * inverse);
   }
-  const real sum = state->centered ? vec_sum(sums) / (real)count : 0;
+  const real sum = state->sizes.centered ? vec_sum(sums) / (real)count : 0;
   const real product = vec_sum(products) / (real)count;
   for (int64_t i = 0; i < count; i += LANES) {
     vec g = vec_load_first(d_y + i, count - i);
@@ -106,7 +99,7 @@ static void row_gradient(const real *d_y, const real *x, real mean, real inverse
 static void gradient_range(void *user, int64_t begin, int64_t end) {
   const tdm_kernel_call *call = user;
   const norm_state *state = call->state;
-  const int64_t count = state->count;
+  const int64_t count = state->sizes.count;
   const real *means = call->inputs[2], *inverses = call->inputs[3]; /* (rows) */
   for (int64_t row = begin; row < end; row++) {
     const real *d_y = (const real *)call->inputs[0] + row * count; /* (count) */
@@ -122,7 +115,7 @@ static tdm_status prepare_gradient(const tdm_kernel_request *request, tdm_kernel
 
 static tdm_status layer_norm_gradient_execute(const tdm_kernel_call *call) {
   const norm_state *state = call->state;
-  return run(call, state->rows, grain_of(state), gradient_range);
+  return run(call, state->sizes.rows, grain_of(state), gradient_range);
 }
 
 /* ---- Gradients of weight and bias ------------------------------------------------------------ */
@@ -130,12 +123,12 @@ static tdm_status layer_norm_gradient_execute(const tdm_kernel_call *call) {
 /* One vector of columns j. */
 static void column_gradients(const tdm_kernel_call *call, int64_t j) {
   const norm_state *state = call->state;
-  const int64_t count = state->count, columns = count - j;
+  const int64_t count = state->sizes.count, columns = count - j;
   const real *d_y = call->inputs[0], *x = call->inputs[1];          /* (rows, count) */
   const real *means = call->inputs[2], *inverses = call->inputs[3]; /* (rows) */
   vec d_weight = {0}, d_bias = {0};
-  for (int64_t first = 0; first < state->rows; first += DEPTH) {
-    const int64_t end = lesser_of(state->rows, first + DEPTH);
+  for (int64_t first = 0; first < state->sizes.rows; first += DEPTH) {
+    const int64_t end = lesser_of(state->sizes.rows, first + DEPTH);
     vec products = {0}, sums = {0};
     for (int64_t row = first; row < end; row++) {
       const vec d = vec_load_first(d_y + row * count + j, columns);
@@ -157,7 +150,7 @@ static void parameter_range(void *user, int64_t begin, int64_t end) {
 
 static tdm_status layer_norm_parameter_gradient_execute(const tdm_kernel_call *call) {
   const norm_state *state = call->state;
-  return run(call, chunks_of(state->count, LANES), 4, parameter_range);
+  return run(call, chunks_of(state->sizes.count, LANES), 4, parameter_range);
 }
 
 KERNELS(layer_norm, KERNEL(TDM_OP_LAYER_NORM, layer_norm_prepare, layer_norm_execute),

@@ -4,15 +4,12 @@
 #include "core/status.h"
 #include "devices/cpu/kernels/rows.h"
 #include "devices/cpu/kernels/targets.h"
+#include "devices/kernel_sizes.h"
 
 typedef struct nll_state {
-  int64_t rows;
-  int64_t classes;
-  int64_t ignored;
-  int32_t reduction; /* tdm_reduction */
-  real kept;         /* 1 - smoothing */
-  real spread;       /* smoothing / classes */
-  bool wide;
+  class_loss_sizes sizes;
+  real kept;   /* 1 - smoothing */
+  real spread; /* smoothing / classes */
   bool splits;
 } nll_state;
 
@@ -21,13 +18,9 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   const tdm_loss_attributes *attributes = request->attributes;
   nll_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
-  state->rows = count_of(targets);
-  state->classes = classes;
-  state->ignored = attributes->ignore_index;
-  state->reduction = attributes->reduction;
+  class_loss_sizes_read(&state->sizes, request, targets, classes);
   state->kept = (real)(1.0 - attributes->smoothing);
   state->spread = (real)(attributes->smoothing / (double)classes);
-  state->wide = targets->dtype == TDM_INT64;
   return TDM_OK;
 }
 
@@ -45,15 +38,15 @@ static void loss_range(void *user, int64_t begin, int64_t end) {
   const loss_job *job = user;
   const nll_state *state = job->state;
   for (int64_t row = begin; row < end; row++) {
-    const real *log_probabilities = job->log_probabilities + row * state->classes;
+    const real *log_probabilities = job->log_probabilities + row * state->sizes.classes;
     const int64_t target = tdm_cpu_id(&job->targets, row);
     real loss = 0;
-    if (target != state->ignored) {
+    if (target != state->sizes.ignored) {
       loss = -log_probabilities[target] * state->kept;
       if (job->weight) loss *= job->weight[target];
       if (state->spread != 0)
-        loss -= state->spread *
-                (real)row_sum_of_products(log_probabilities, 0, job->weight, 0, state->classes);
+        loss -= state->spread * (real)row_sum_of_products(log_probabilities, 0, job->weight, 0,
+                                                          state->sizes.classes);
     }
     job->losses[row] = loss;
   }
@@ -62,30 +55,31 @@ static void loss_range(void *user, int64_t begin, int64_t end) {
 static tdm_status nll_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   TDM_TRY(prepare(request, answer, &request->inputs[1], request->inputs[0].shape.dims[1]));
   nll_state *state = answer->state;
-  const double read = state->spread != 0 ? (double)state->classes : 1.0;
-  state->splits = answer->splits = tdm_cpu_splits(request, (double)state->rows * (4.0 + read / 8));
-  if (state->reduction != TDM_REDUCTION_NONE) {
-    answer->workspace_bytes = (size_t)state->rows * sizeof(real);
+  const double read = state->spread != 0 ? (double)state->sizes.classes : 1.0;
+  state->splits = answer->splits =
+      tdm_cpu_splits(request, (double)state->sizes.rows * (4.0 + read / 8));
+  if (state->sizes.reduction != TDM_REDUCTION_NONE) {
+    answer->workspace_bytes = (size_t)state->sizes.rows * sizeof(real);
   }
   return TDM_OK;
 }
 
 static tdm_status nll_execute(const tdm_kernel_call *call) {
   const nll_state *state = call->state;
-  const bool reduces = state->reduction != TDM_REDUCTION_NONE;
-  const bool mean = state->reduction == TDM_REDUCTION_MEAN;
+  const bool reduces = state->sizes.reduction != TDM_REDUCTION_NONE;
+  const bool mean = state->sizes.reduction == TDM_REDUCTION_MEAN;
   loss_job job = {.state = state,
-                  .targets = {call->inputs[1], state->rows, state->wide},
+                  .targets = {call->inputs[1], state->sizes.rows, state->sizes.wide_targets},
                   .log_probabilities = call->inputs[0],
                   .weight = call->inputs[2],
                   .losses = reduces ? call->workspace : call->outputs[0]};
-  TDM_TRY(tdm_cpu_targets_check(&job.targets, state->classes, state->ignored));
-  tdm_team_run(state->splits ? call->team : NULL, state->rows, 64, loss_range, &job);
+  TDM_TRY(tdm_cpu_targets_check(&job.targets, state->sizes.classes, state->sizes.ignored));
+  tdm_team_run(state->splits ? call->team : NULL, state->sizes.rows, 64, loss_range, &job);
   real *divisor = call->outputs[1];
-  *divisor = mean ? targets_weight(&job.targets, state->ignored, job.weight) : 1;
+  *divisor = mean ? targets_weight(&job.targets, state->sizes.ignored, job.weight) : 1;
   if (reduces) {
     double sum = 0;
-    for (int64_t row = 0; row < state->rows; row++)
+    for (int64_t row = 0; row < state->sizes.rows; row++)
       sum += (double)job.losses[row];
     *(real *)call->outputs[0] = (real)(sum / (double)*divisor);
   }
@@ -103,10 +97,10 @@ static tdm_status count_targets_prepare(const tdm_kernel_request *request,
 
 static tdm_status count_targets_execute(const tdm_kernel_call *call) {
   const nll_state *state = call->state;
-  const tdm_cpu_ids targets = {call->inputs[0], state->rows, state->wide};
-  const real *weight = state->classes > 0 ? call->inputs[1] : NULL;
-  if (weight) TDM_TRY(tdm_cpu_targets_check(&targets, state->classes, state->ignored));
-  *(real *)call->outputs[0] = targets_weight(&targets, state->ignored, weight);
+  const tdm_cpu_ids targets = {call->inputs[0], state->sizes.rows, state->sizes.wide_targets};
+  const real *weight = state->sizes.classes > 0 ? call->inputs[1] : NULL;
+  if (weight) TDM_TRY(tdm_cpu_targets_check(&targets, state->sizes.classes, state->sizes.ignored));
+  *(real *)call->outputs[0] = targets_weight(&targets, state->sizes.ignored, weight);
   return TDM_OK;
 }
 
@@ -124,13 +118,13 @@ typedef struct gradient_job {
 static void gradient_range(void *user, int64_t begin, int64_t end) {
   const gradient_job *job = user;
   const nll_state *state = job->state;
-  const int64_t classes = state->classes;
-  const bool each = state->reduction == TDM_REDUCTION_NONE;
+  const int64_t classes = state->sizes.classes;
+  const bool each = state->sizes.reduction == TDM_REDUCTION_NONE;
   for (int64_t row = begin; row < end; row++) {
     real *to = job->d_log_probabilities + row * classes;
     const int64_t target = tdm_cpu_id(&job->targets, row);
     row_zero(to, classes);
-    if (target == state->ignored) continue;
+    if (target == state->sizes.ignored) continue;
     const real factor = -job->d_loss[each ? row : 0] / job->divisor;
     for (int64_t j = 0; state->spread != 0 && j < classes; j++)
       to[j] = factor * state->spread * (job->weight ? job->weight[j] : 1);
@@ -144,20 +138,20 @@ static tdm_status nll_gradient_prepare(const tdm_kernel_request *request,
   TDM_TRY(prepare(request, answer, &request->inputs[1], attributes->classes));
   nll_state *state = answer->state;
   state->splits = answer->splits =
-      tdm_cpu_splits(request, (double)state->rows * (4.0 + (double)state->classes / 8));
+      tdm_cpu_splits(request, (double)state->sizes.rows * (4.0 + (double)state->sizes.classes / 8));
   return TDM_OK;
 }
 
 static tdm_status nll_gradient_execute(const tdm_kernel_call *call) {
   const nll_state *state = call->state;
   gradient_job job = {.state = state,
-                      .targets = {call->inputs[1], state->rows, state->wide},
+                      .targets = {call->inputs[1], state->sizes.rows, state->sizes.wide_targets},
                       .d_loss = call->inputs[0],
                       .weight = call->inputs[3],
                       .divisor = *(const real *)call->inputs[2],
                       .d_log_probabilities = call->outputs[0]};
-  TDM_TRY(tdm_cpu_targets_check(&job.targets, state->classes, state->ignored));
-  tdm_team_run(state->splits ? call->team : NULL, state->rows, 64, gradient_range, &job);
+  TDM_TRY(tdm_cpu_targets_check(&job.targets, state->sizes.classes, state->sizes.ignored));
+  tdm_team_run(state->splits ? call->team : NULL, state->sizes.rows, 64, gradient_range, &job);
   return TDM_OK;
 }
 

@@ -12,7 +12,7 @@
 /* The maximum of one window, and where it is. */
 static void max_window(const pool_state *state, const real *x, pool_window rows,
                        pool_window columns, real *y, int32_t *index) {
-  const int64_t width = state->size[1];
+  const int64_t width = state->sizes.size[1];
   real most = (real)-INFINITY;
   int64_t place = rows.begin * width + columns.begin;
   for (int64_t row = rows.begin; row < rows.end; row += rows.step) {
@@ -98,7 +98,7 @@ static void max_windows_of(window_shape shape, const real *x, int64_t width, int
 
 static void max_row(const pool_state *state, const real *x, pool_window rows, real *y,
                     int32_t *indices) {
-  const tdm_pool_attributes *of = &state->attributes;
+  const tdm_pool_attributes *of = &state->sizes.attributes;
   const int64_t stride = of->stride[1], reach = (of->kernel[1] - 1) * of->dilation[1];
   const bool plain = of->adaptive == 0 && (stride == 1 || stride == 2);
   const window_shape shape = {
@@ -108,38 +108,31 @@ static void max_row(const pool_state *state, const real *x, pool_window rows, re
       .taps = of->kernel[1],
       .tap_step = of->dilation[1],
   };
-  for (int64_t j = 0; j < state->out_size[1];) {
+  for (int64_t j = 0; j < state->sizes.out_size[1];) {
     const int64_t column = j * stride - of->padding[1];
-    const int64_t room = state->size[1] - 1 - reach - column;
+    const int64_t room = state->sizes.size[1] - 1 - reach - column;
     if (!plain || column < 0 || room < 0) {
-      max_window(state, x, rows, pool_window_at(state, 1, j), y + j, indices + j);
+      max_window(state, x, rows, pool_window_at(&state->sizes, 1, j), y + j, indices + j);
       j++;
       continue;
     }
-    const int64_t inside = lesser_of((stride == 2 ? room / 2 : room) + 1, state->out_size[1] - j);
+    const int64_t inside =
+        lesser_of((stride == 2 ? room / 2 : room) + 1, state->sizes.out_size[1] - j);
     const int64_t lanes = lesser_of(inside, LANES);
-    max_windows_of(shape, x, state->size[1], rows.begin, column, lanes, y + j, indices + j);
+    max_windows_of(shape, x, state->sizes.size[1], rows.begin, column, lanes, y + j, indices + j);
     j += lanes;
   }
 }
 
-static void max_plane(const pool_state *state, const real *x, real *y, int32_t *indices) {
-  for (int64_t i = 0; i < state->out_size[0]; i++) {
-    max_row(state, x, pool_window_at(state, 0, i), y, indices);
-    y += state->out_size[1];
-    indices += state->out_size[1];
-  }
-}
-
-static void max_range(void *user, int64_t begin, int64_t end) {
-  const tdm_kernel_call *call = user;
+static void max_plane(const tdm_kernel_call *call, int64_t x_first, int64_t y_first) {
   const pool_state *state = call->state;
-  const int64_t count = state->size[0] * state->size[1];
-  const int64_t out_count = state->out_size[0] * state->out_size[1];
-  for (int64_t plane = begin; plane < end; plane++) {
-    max_plane(state, (const real *)call->inputs[0] + plane * count,
-              (real *)call->outputs[0] + plane * out_count,
-              (int32_t *)call->outputs[1] + plane * out_count);
+  const real *x = (const real *)call->inputs[0] + x_first;  /* (h, w) */
+  real *y = (real *)call->outputs[0] + y_first;             /* (h', w') */
+  int32_t *indices = (int32_t *)call->outputs[1] + y_first; /* (h', w') */
+  for (int64_t i = 0; i < state->sizes.out_size[0]; i++) {
+    max_row(state, x, pool_window_at(&state->sizes, 0, i), y, indices);
+    y += state->sizes.out_size[1];
+    indices += state->sizes.out_size[1];
   }
 }
 
@@ -148,39 +141,31 @@ static tdm_status prepare_forward(const tdm_kernel_request *request, tdm_kernel_
 }
 
 static tdm_status max_pool_execute(const tdm_kernel_call *call) {
-  return pool_run(call, max_range);
+  return pool_run(call, max_plane);
 }
 
 /* ---- Average --------------------------------------------------------------------------------- */
 
-static void average_plane(const pool_state *state, const real *x, real *y) {
-  const int64_t width = state->size[1];
-  for (int64_t i = 0; i < state->out_size[0]; i++) {
-    const pool_window rows = pool_window_at(state, 0, i);
-    for (int64_t j = 0; j < state->out_size[1]; j++) {
-      const pool_window columns = pool_window_at(state, 1, j);
+static void average_plane(const tdm_kernel_call *call, int64_t x_first, int64_t y_first) {
+  const pool_state *state = call->state;
+  const real *x = (const real *)call->inputs[0] + x_first; /* (h, w) */
+  real *y = (real *)call->outputs[0] + y_first;            /* (h', w') */
+  const int64_t width = state->sizes.size[1];
+  for (int64_t i = 0; i < state->sizes.out_size[0]; i++) {
+    const pool_window rows = pool_window_at(&state->sizes, 0, i);
+    for (int64_t j = 0; j < state->sizes.out_size[1]; j++) {
+      const pool_window columns = pool_window_at(&state->sizes, 1, j);
       real sum = 0;
       for (int64_t row = rows.begin; row < rows.end; row++)
         for (int64_t column = columns.begin; column < columns.end; column++)
           sum += x[row * width + column];
-      *y++ = sum / pool_divisor(state, rows, columns);
+      *y++ = sum / (real)pool_divisor(&state->sizes, rows, columns);
     }
   }
 }
 
-static void average_range(void *user, int64_t begin, int64_t end) {
-  const tdm_kernel_call *call = user;
-  const pool_state *state = call->state;
-  const int64_t count = state->size[0] * state->size[1];
-  const int64_t out_count = state->out_size[0] * state->out_size[1];
-  for (int64_t plane = begin; plane < end; plane++) {
-    average_plane(state, (const real *)call->inputs[0] + plane * count,
-                  (real *)call->outputs[0] + plane * out_count);
-  }
-}
-
 static tdm_status average_pool_execute(const tdm_kernel_call *call) {
-  return pool_run(call, average_range);
+  return pool_run(call, average_plane);
 }
 
 KERNELS(pool, KERNEL(TDM_OP_MAX_POOL, prepare_forward, max_pool_execute),

@@ -4,12 +4,10 @@
 #define TANDEM_DEVICES_CPU_KERNELS_POOL_H
 
 #include "devices/cpu/kernels/real.h"
+#include "devices/pool_windows.h"
 
 typedef struct pool_state {
-  tdm_pool_attributes attributes;
-  int64_t planes; /* images x channels */
-  int64_t size[2];
-  int64_t out_size[2];
+  pool_sizes sizes;
   bool splits;
 } pool_state;
 
@@ -17,56 +15,35 @@ static inline tdm_status pool_prepare(const tdm_kernel_request *request, tdm_ker
                                       const tdm_spec *x, const tdm_spec *y) {
   pool_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
-  state->attributes = *(const tdm_pool_attributes *)request->attributes;
-  state->planes = x->shape.dims[0] * x->shape.dims[1];
-  for (int axis = 0; axis < 2; axis++) {
-    const int from_last = 2 - axis;
-    const bool flat = from_last > x->shape.rank - 2; /* of one dimension: the height is 1 */
-    state->size[axis] = flat ? 1 : x->shape.dims[x->shape.rank - from_last];
-    state->out_size[axis] = flat ? 1 : y->shape.dims[y->shape.rank - from_last];
-  }
+  pool_sizes_read(&state->sizes, request, x, y);
   state->splits = answer->splits = tdm_cpu_splits(request, (double)count_of(x));
   return TDM_OK;
 }
 
+/* What is done with one plane of x and the one of y, which begin at these elements. */
+typedef void (*pool_plane)(const tdm_kernel_call *call, int64_t x_first, int64_t y_first);
+
+typedef struct pool_job {
+  const tdm_kernel_call *call;
+  pool_plane plane;
+} pool_job;
+
+static inline void pool_range(void *user, int64_t begin, int64_t end) {
+  const pool_job *job = (const pool_job *)user;
+  const pool_sizes *sizes = &((const pool_state *)job->call->state)->sizes;
+  for (int64_t plane = begin; plane < end; plane++)
+    job->plane(job->call, plane * sizes->size[0] * sizes->size[1],
+               plane * sizes->out_size[0] * sizes->out_size[1]);
+}
+
 /* Planes are shared out to the team. */
-static inline tdm_status pool_run(const tdm_kernel_call *call,
-                                  void (*range)(void *call, int64_t begin, int64_t end)) {
+static inline tdm_status pool_run(const tdm_kernel_call *call, pool_plane plane) {
   const pool_state *state = call->state;
-  const int64_t plane = state->size[0] * state->size[1];
-  const int64_t grain = plane > 0 && plane < 4096 ? 4096 / plane : 1;
-  tdm_team_run(state->splits ? call->team : NULL, state->planes, grain, range, (void *)call);
+  const int64_t size = state->sizes.size[0] * state->sizes.size[1];
+  const int64_t grain = size > 0 && size < 4096 ? 4096 / size : 1;
+  pool_job job = {call, plane};
+  tdm_team_run(state->splits ? call->team : NULL, state->sizes.planes, grain, pool_range, &job);
   return TDM_OK;
-}
-
-typedef struct pool_window {
-  int64_t begin;
-  int64_t end;
-  int64_t step;
-  int64_t counted; /* elements for the divisor where padding counts */
-} pool_window;
-
-static inline pool_window pool_window_at(const pool_state *state, int axis, int64_t i) {
-  const tdm_pool_attributes *of = &state->attributes;
-  const int64_t size = state->size[axis], out = state->out_size[axis];
-  if (of->adaptive != 0) {
-    const int64_t begin = i * size / out, end = ((i + 1) * size + out - 1) / out;
-    return (pool_window){begin, end, 1, end - begin};
-  }
-  const int64_t step = of->dilation[axis], padding = of->padding[axis];
-  int64_t begin = i * of->stride[axis] - padding;
-  int64_t end = begin + (of->kernel[axis] - 1) * step + 1;
-  const int64_t counted = lesser_of(end, size + padding) - begin;
-  if (begin < 0) begin += (-begin + step - 1) / step * step;
-  return (pool_window){begin, lesser_of(end, size), step, counted};
-}
-
-/* What the sum over two windows is divided by. */
-static inline real pool_divisor(const pool_state *state, pool_window rows, pool_window columns) {
-  const tdm_pool_attributes *of = &state->attributes;
-  if (of->divisor != 0) return (real)of->divisor;
-  if (of->count_padding != 0) return (real)(rows.counted * columns.counted);
-  return (real)((rows.end - rows.begin) * (columns.end - columns.begin));
 }
 
 #endif

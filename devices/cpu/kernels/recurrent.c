@@ -96,8 +96,8 @@ static void plain_row(int32_t cell, unit_range units, const real *gates, real *h
 /* Where the gates of the block are kept at time t, the i-th of those that are made together. */
 static real *gates_of(const recurrent_job *job, row_block block, int64_t t, int64_t i) {
   const recurrent_state *state = job->state;
-  const int64_t row = t * state->batch + block.row;
-  if (state->cell < TDM_CELL_LSTM) return job->y + row * state->hidden;
+  const int64_t row = t * state->sizes.batch + block.row;
+  if (state->sizes.cell < TDM_CELL_LSTM) return job->y + row * state->sizes.hidden;
   if (state->trains) return job->gates + row * state->kept;
   return job->gates + (block.row + i * block.count) * state->kept;
 }
@@ -105,33 +105,34 @@ static real *gates_of(const recurrent_job *job, row_block block, int64_t t, int6
 /* Row `row` has no step at t, or has had none. */
 static void row_clear(const recurrent_job *job, int64_t t, int64_t row, unit_range units) {
   const recurrent_state *state = job->state;
-  const int64_t place = t * state->batch + row, count = units.end - units.first;
-  const int64_t at = row * state->hidden + units.first;
+  const int64_t place = t * state->sizes.batch + row, count = units.end - units.first;
+  const int64_t at = row * state->sizes.hidden + units.first;
   if (job->after != job->before) row_copy(job->after + at, job->before + at, count);
-  row_zero(job->y + place * state->hidden + units.first, count);
+  row_zero(job->y + place * state->sizes.hidden + units.first, count);
   for (int64_t gate = 0; gate < 4 && state->trains; gate++)
-    row_zero(job->gates + place * state->kept + gate * state->hidden + units.first, count);
-  if (job->cells) row_zero(job->cells + place * state->hidden + units.first, count);
+    row_zero(job->gates + place * state->kept + gate * state->sizes.hidden + units.first, count);
+  if (job->cells) row_zero(job->cells + place * state->sizes.hidden + units.first, count);
 }
 
 /* The cell of one row at t: moves its states on and keeps what is to be kept. */
 static void row_step(const recurrent_job *job, int64_t t, int64_t row, unit_range units,
                      real *gates) {
   const recurrent_state *state = job->state;
-  const int64_t hidden = state->hidden, place = (t * state->batch + row) * hidden + units.first;
+  const int64_t hidden = state->sizes.hidden,
+                place = (t * state->sizes.batch + row) * hidden + units.first;
   const int64_t count = units.end - units.first;
   real *h = job->after + row * hidden; /* (hidden) */
-  switch (state->cell) {
+  switch (state->sizes.cell) {
   case TDM_CELL_LSTM:
     lstm_row(units, hidden, gates, job->c_n + row * hidden, h);
     if (job->cells) row_copy(job->cells + place, job->c_n + row * hidden + units.first, count);
     break;
   case TDM_CELL_GRU:
-    gru_row(units, hidden, gates, job->recurrent + row * state->columns, job->before + row * hidden,
-            h);
+    gru_row(units, hidden, gates, job->recurrent + row * state->sizes.columns,
+            job->before + row * hidden, h);
     break;
   default:
-    plain_row(state->cell, units, gates, h);
+    plain_row(state->sizes.cell, units, gates, h);
     break;
   }
   row_copy(job->y + place, h + units.first, count);
@@ -140,7 +141,7 @@ static void row_step(const recurrent_job *job, int64_t t, int64_t row, unit_rang
 /* The product with the state before, of the units' gates. */
 static void state_product(const recurrent_job *job, row_block block, unit_range units,
                           const real *bias, product_start start, real *to, int64_t stride) {
-  const int64_t hidden = job->state->hidden, columns = job->state->columns;
+  const int64_t hidden = job->state->sizes.hidden, columns = job->state->sizes.columns;
   const real *h = job->before + block.row * hidden;
   if (units.end - units.first == hidden) {
     product_packed(block.count, job->weight_hh, 0, columns, h, hidden, bias, start, to, stride);
@@ -156,9 +157,9 @@ static void state_product(const recurrent_job *job, row_block block, unit_range 
 static void step(const recurrent_job *job, row_block block, unit_range units, int64_t t,
                  int64_t done, real *gates) {
   const recurrent_state *state = job->state;
-  if (state->cell == TDM_CELL_GRU) {
+  if (state->sizes.cell == TDM_CELL_GRU) {
     state_product(job, block, units, job->bias_hh, PRODUCT_SET,
-                  job->recurrent + block.row * state->columns, state->columns);
+                  job->recurrent + block.row * state->sizes.columns, state->sizes.columns);
   } else if (done > 0 || job->h0) {
     state_product(job, block, units, NULL, PRODUCT_ADD, gates, state->kept);
   }
@@ -176,25 +177,25 @@ static void input_product(const recurrent_job *job, row_block block, int64_t low
                           int64_t first, int64_t end) {
   const recurrent_state *state = job->state;
   product_packed(count * block.count, job->weight_ih, first, end,
-                 job->x + (low * state->batch + block.row) * state->in, state->in, job->bias,
-                 PRODUCT_SET, gates_of(job, block, low, 0), state->kept);
+                 job->x + (low * state->sizes.batch + block.row) * state->sizes.in, state->sizes.in,
+                 job->bias, PRODUCT_SET, gates_of(job, block, low, 0), state->kept);
 }
 
 /* Of the steps done <= i < done + count, the earliest time. */
 static int64_t earliest(const recurrent_state *state, int64_t done, int64_t count) {
-  return state->reverse ? state->length - done - count : done;
+  return state->sizes.reverse ? state->sizes.length - done - count : done;
 }
 
 static void block_run(const recurrent_job *job, row_block block) {
   const recurrent_state *state = job->state;
-  const unit_range all = {0, state->hidden};
+  const unit_range all = {0, state->sizes.hidden};
   const int64_t together = recurrent_steps_at_once(state);
-  for (int64_t done = 0; done < state->length; done += together) {
-    const int64_t count = lesser_of(together, state->length - done);
+  for (int64_t done = 0; done < state->sizes.length; done += together) {
+    const int64_t count = lesser_of(together, state->sizes.length - done);
     const int64_t low = earliest(state, done, count);
-    if (low < block.longest) input_product(job, block, low, count, 0, state->columns);
+    if (low < block.longest) input_product(job, block, low, count, 0, state->sizes.columns);
     for (int64_t i = 0; i < count; i++) {
-      const int64_t t = recurrent_time(state, done + i);
+      const int64_t t = recurrent_time(&state->sizes, done + i);
       if (t < block.longest) {
         step(job, block, all, t, done + i, gates_of(job, block, t, t - low));
       } else {
@@ -207,7 +208,8 @@ static void block_run(const recurrent_job *job, row_block block) {
 
 /* The states before the first step. */
 static void block_begin(const recurrent_job *job, row_block block) {
-  const int64_t first = block.row * job->state->hidden, count = block.count * job->state->hidden;
+  const int64_t first = block.row * job->state->sizes.hidden,
+                count = block.count * job->state->sizes.hidden;
   if (job->h0)
     row_copy(job->h_n + first, job->h0 + first, count);
   else
@@ -234,7 +236,8 @@ static void batch_tasks(void *user, int64_t begin, int64_t end) {
   const recurrent_state *state = job->state;
   for (int64_t task = begin; task < end; task++) {
     const int64_t row = task * state->rows_per_task;
-    const row_block block = block_of(job, row, lesser_of(state->batch - row, state->rows_per_task));
+    const row_block block =
+        block_of(job, row, lesser_of(state->sizes.batch - row, state->rows_per_task));
     block_begin(job, block);
     block_run(job, block);
   }
@@ -256,16 +259,16 @@ typedef struct unit_job {
 static void input_tasks(void *user, int64_t begin, int64_t end) {
   const unit_job *unit = user;
   input_product(unit->job, unit->block, unit->low, unit->count, begin * PRODUCT_WIDTH,
-                lesser_of(unit->job->state->columns, end * PRODUCT_WIDTH));
+                lesser_of(unit->job->state->sizes.columns, end * PRODUCT_WIDTH));
 }
 
 /* Of the step at unit->done. */
 static void unit_tasks(void *user, int64_t begin, int64_t end) {
   const unit_job *unit = user;
   const recurrent_job *job = unit->job;
-  const int64_t t = recurrent_time(job->state, unit->done);
+  const int64_t t = recurrent_time(&job->state->sizes, unit->done);
   const unit_range units = {begin * PRODUCT_WIDTH,
-                            lesser_of(job->state->hidden, end * PRODUCT_WIDTH)};
+                            lesser_of(job->state->sizes.hidden, end * PRODUCT_WIDTH)};
   step(job, unit->block, units, t, unit->done, gates_of(job, unit->block, t, t - unit->low));
 }
 
@@ -273,22 +276,23 @@ static void unit_tasks(void *user, int64_t begin, int64_t end) {
 static void run_by_units(recurrent_job *job, real *spare, tdm_team *team) {
   const recurrent_state *state = job->state;
   const int64_t grain = state->unit_panels, together = recurrent_steps_at_once(state);
-  unit_job unit = {.job = job, .block = block_of(job, 0, state->batch)};
+  unit_job unit = {.job = job, .block = block_of(job, 0, state->sizes.batch)};
   block_begin(job, unit.block);
   job->after = spare;
-  for (int64_t done = 0; done < state->length; done += together) {
-    unit.count = lesser_of(together, state->length - done);
+  for (int64_t done = 0; done < state->sizes.length; done += together) {
+    unit.count = lesser_of(together, state->sizes.length - done);
     unit.low = earliest(state, done, unit.count);
-    tdm_team_run(team, chunks_of(state->columns, PRODUCT_WIDTH), grain, input_tasks, &unit);
+    tdm_team_run(team, chunks_of(state->sizes.columns, PRODUCT_WIDTH), grain, input_tasks, &unit);
     for (int64_t i = 0; i < unit.count; i++) {
       unit.done = done + i;
-      tdm_team_run(team, chunks_of(state->hidden, PRODUCT_WIDTH), grain, unit_tasks, &unit);
+      tdm_team_run(team, chunks_of(state->sizes.hidden, PRODUCT_WIDTH), grain, unit_tasks, &unit);
       real *made = job->after;
       job->after = made == spare ? job->h_n : spare;
       job->before = made;
     }
   }
-  if (job->before != job->h_n) row_copy(job->h_n, job->before, state->batch * state->hidden);
+  if (job->before != job->h_n)
+    row_copy(job->h_n, job->before, state->sizes.batch * state->sizes.hidden);
 }
 
 /* ---- The kernel --------------------------------------------------------------------------------
@@ -296,8 +300,8 @@ static void run_by_units(recurrent_job *job, real *spare, tdm_team *team) {
 
 /* Elements of gates that no output has. */
 static int64_t scratch_count(const recurrent_state *state) {
-  if (state->cell < TDM_CELL_LSTM || state->trains) return 0;
-  return state->batch * recurrent_steps_at_once(state) * state->kept;
+  if (state->sizes.cell < TDM_CELL_LSTM || state->trains) return 0;
+  return state->sizes.batch * recurrent_steps_at_once(state) * state->kept;
 }
 
 static tdm_status recurrent_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
@@ -305,27 +309,28 @@ static tdm_status recurrent_prepare(const tdm_kernel_request *request, tdm_kerne
   if (!state) return TDM_OUT_OF_MEMORY;
   recurrent_state_init(state, request, &request->inputs[X], &request->outputs[0],
                        &request->inputs[LENGTHS]);
-  const size_t states = state->cell == TDM_CELL_LSTM ? 2 : 1;
+  const size_t states = state->sizes.cell == TDM_CELL_LSTM ? 2 : 1;
   state->trains = request->output_count > 1 + states;
   state->splits = answer->splits = tdm_cpu_splits(request, recurrent_operations(state) / 30.0);
-  answer->workspace_bytes = product_packed_bytes(state->in, state->columns) +
-                            product_packed_bytes(state->hidden, state->columns) +
-                            aligned_bytes((size_t)state->columns * sizeof(real)) +
-                            aligned_bytes((size_t)scratch_count(state) * sizeof(real)) +
-                            aligned_bytes((size_t)(state->batch * state->columns) * sizeof(real)) +
-                            aligned_bytes((size_t)(state->batch * state->hidden) * sizeof(real));
+  answer->workspace_bytes =
+      product_packed_bytes(state->sizes.in, state->sizes.columns) +
+      product_packed_bytes(state->sizes.hidden, state->sizes.columns) +
+      aligned_bytes((size_t)state->sizes.columns * sizeof(real)) +
+      aligned_bytes((size_t)scratch_count(state) * sizeof(real)) +
+      aligned_bytes((size_t)(state->sizes.batch * state->sizes.columns) * sizeof(real)) +
+      aligned_bytes((size_t)(state->sizes.batch * state->sizes.hidden) * sizeof(real));
   return TDM_OK;
 }
 
 /* Of gru each product has its own bias, else the input's has the sum of both. */
 static void take_biases(recurrent_job *job, const real *bias_ih, const real *bias_hh, real *sum) {
-  const int64_t columns = job->state->columns;
+  const int64_t columns = job->state->sizes.columns;
   job->bias = bias_ih || bias_hh ? sum : NULL;
   if (!job->bias) return;
   row_zero(sum, columns);
   if (bias_ih) row_add(sum, bias_ih, columns);
   if (!bias_hh) return;
-  if (job->state->cell == TDM_CELL_GRU)
+  if (job->state->sizes.cell == TDM_CELL_GRU)
     job->bias_hh = bias_hh;
   else
     row_add(sum, bias_hh, columns);
@@ -333,7 +338,7 @@ static void take_biases(recurrent_job *job, const real *bias_ih, const real *bia
 
 static tdm_status recurrent_execute(const tdm_kernel_call *call) {
   const recurrent_state *state = call->state;
-  const bool has_cells = state->cell == TDM_CELL_LSTM;
+  const bool has_cells = state->sizes.cell == TDM_CELL_LSTM;
   char *workspace = call->workspace;
   recurrent_job job = {.state = state,
                        .x = call->inputs[X],
@@ -347,23 +352,23 @@ static tdm_status recurrent_execute(const tdm_kernel_call *call) {
                        .c_n = has_cells ? call->outputs[2] : NULL,
                        .cells = has_cells && state->trains ? call->outputs[4] : NULL};
   TDM_TRY(recurrent_lengths_check(state, job.lengths));
-  job.weight_ih = (packed_matrix){(real *)workspace, state->in, state->columns};
-  workspace += product_packed_bytes(state->in, state->columns);
-  job.weight_hh = (packed_matrix){(real *)workspace, state->hidden, state->columns};
-  workspace += product_packed_bytes(state->hidden, state->columns);
+  job.weight_ih = (packed_matrix){(real *)workspace, state->sizes.in, state->sizes.columns};
+  workspace += product_packed_bytes(state->sizes.in, state->sizes.columns);
+  job.weight_hh = (packed_matrix){(real *)workspace, state->sizes.hidden, state->sizes.columns};
+  workspace += product_packed_bytes(state->sizes.hidden, state->sizes.columns);
   take_biases(&job, call->inputs[BIAS_IH], call->inputs[BIAS_HH],
-              recurrent_take(&workspace, state->columns));
+              recurrent_take(&workspace, state->sizes.columns));
   real *scratch = recurrent_take(&workspace, scratch_count(state));
   job.gates = state->trains ? call->outputs[has_cells ? 3 : 2] : scratch;
-  job.recurrent = recurrent_take(&workspace, state->batch * state->columns);
+  job.recurrent = recurrent_take(&workspace, state->sizes.batch * state->sizes.columns);
 
   tdm_team *team = state->splits ? call->team : NULL;
-  recurrent_pack(job.weight_ih, (matrix){call->inputs[WEIGHT_IH], state->in, true}, team);
-  recurrent_pack(job.weight_hh, (matrix){call->inputs[WEIGHT_HH], state->hidden, true}, team);
+  recurrent_pack(job.weight_ih, (matrix){call->inputs[WEIGHT_IH], state->sizes.in, true}, team);
+  recurrent_pack(job.weight_hh, (matrix){call->inputs[WEIGHT_HH], state->sizes.hidden, true}, team);
   if (team && state->unit_panels > 0)
-    run_by_units(&job, recurrent_take(&workspace, state->batch * state->hidden), team);
+    run_by_units(&job, recurrent_take(&workspace, state->sizes.batch * state->sizes.hidden), team);
   else
-    tdm_team_run(team, chunks_of(state->batch, state->rows_per_task), 1, batch_tasks, &job);
+    tdm_team_run(team, chunks_of(state->sizes.batch, state->rows_per_task), 1, batch_tasks, &job);
   return TDM_OK;
 }
 

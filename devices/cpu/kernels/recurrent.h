@@ -6,22 +6,16 @@
 
 #include "devices/cpu/kernels/product.h"
 #include "devices/cpu/kernels/vector_math.h"
+#include "devices/kernel_sizes.h"
 
 typedef struct recurrent_state {
-  int64_t length;
-  int64_t batch;
-  int64_t in;
-  int64_t hidden;
-  int64_t columns;       /* of the weights' products: G hidden */
+  recurrent_sizes sizes;
   int64_t kept;          /* columns of what a step leaves for the gradient */
   int64_t rows_per_task; /* of the batch */
   int64_t weight_rows;   /* of the weights' gradients, a task */
   int64_t unit_panels;   /* panels of the state's units that a task takes of a step; 0: rows are
                             shared out */
-  int32_t cell;          /* tdm_cell */
-  bool reverse;
-  bool trains;       /* forward: gates are kept; gradient: d_x is wanted */
-  bool wide_lengths; /* int64 */
+  bool trains;           /* forward: gates are kept; gradient: d_x is wanted */
   bool splits;
 } recurrent_state;
 
@@ -49,71 +43,60 @@ enum {
  * the weights a thread then has the same part in every step, not all of them. */
 static inline int64_t recurrent_unit_panels(const recurrent_state *state, size_t team_size) {
   const int64_t threads = (int64_t)team_size;
-  const int64_t weight_bytes = state->columns * state->hidden * (int64_t)sizeof(real);
+  const int64_t weight_bytes = state->sizes.columns * state->sizes.hidden * (int64_t)sizeof(real);
   const int64_t rows = weight_bytes < UNITS_ALWAYS_BYTES ? UNITS_ROWS : UNITS_MOST_ROWS;
-  if (state->batch > rows * threads || weight_bytes < UNITS_FROM_BYTES) return 0;
-  if (state->hidden % PRODUCT_WIDTH != 0) return 0; /* a gate's first panel has another's units */
-  return chunks_of(state->hidden / PRODUCT_WIDTH, 2 * threads);
+  if (state->sizes.batch > rows * threads || weight_bytes < UNITS_FROM_BYTES) return 0;
+  if (state->sizes.hidden % PRODUCT_WIDTH != 0)
+    return 0; /* a gate's first panel has another's units */
+  return chunks_of(state->sizes.hidden / PRODUCT_WIDTH, 2 * threads);
 }
 
 /* x (length, batch, in), y (length, batch, hidden). */
 static inline void recurrent_state_init(recurrent_state *state, const tdm_kernel_request *request,
                                         const tdm_spec *x, const tdm_spec *y,
                                         const tdm_spec *lengths) {
-  const tdm_recurrent_attributes *attributes = request->attributes;
-  state->length = x->shape.dims[0];
-  state->batch = x->shape.dims[1];
-  state->in = x->shape.dims[2];
-  state->hidden = y->shape.dims[2];
-  state->cell = attributes->cell;
-  state->columns = tdm_cell_gates(state->cell) * state->hidden;
-  state->kept = state->columns > state->hidden ? 4 * state->hidden : state->hidden;
-  state->reverse = attributes->reverse != 0;
-  state->wide_lengths = lengths->dtype == TDM_INT64;
-  state->rows_per_task = recurrent_rows(state->batch, request->team_size);
-  state->weight_rows = product_gradient_rows(state->columns, request->team_size);
+  recurrent_sizes_read(&state->sizes, request, x, y, lengths);
+  state->kept =
+      state->sizes.columns > state->sizes.hidden ? 4 * state->sizes.hidden : state->sizes.hidden;
+  state->rows_per_task = recurrent_rows(state->sizes.batch, request->team_size);
+  state->weight_rows = product_gradient_rows(state->sizes.columns, request->team_size);
   state->unit_panels = recurrent_unit_panels(state, request->team_size);
 }
 
 /* Multiplications and additions of the forward pass, as one each. */
 static inline double recurrent_operations(const recurrent_state *state) {
-  return (double)state->length * (double)state->batch * (double)state->columns *
-         (double)(state->in + state->hidden);
+  return (double)state->sizes.length * (double)state->sizes.batch * (double)state->sizes.columns *
+         (double)(state->sizes.in + state->sizes.hidden);
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
-/* The time of the step that is done after `done` others. */
-static inline int64_t recurrent_time(const recurrent_state *state, int64_t done) {
-  return state->reverse ? state->length - 1 - done : done;
-}
-
 /* Of how many steps the products with the input, or with its weight, are made together: where one
  * block is the whole batch, rows of neighbouring steps follow one another, and make 64. */
 static inline int64_t recurrent_steps_at_once(const recurrent_state *state) {
-  const bool whole = state->batch > 0 && state->batch <= state->rows_per_task;
-  const int64_t steps = whole ? 64 / state->batch : 1;
-  return steps > 1 ? lesser_of(steps, state->length) : 1;
+  const bool whole = state->sizes.batch > 0 && state->sizes.batch <= state->rows_per_task;
+  const int64_t steps = whole ? 64 / state->sizes.batch : 1;
+  return steps > 1 ? lesser_of(steps, state->sizes.length) : 1;
 }
 
 /* Steps of a row; lengths may be NULL. */
 static inline int64_t recurrent_steps(const recurrent_state *state, const void *lengths,
                                       int64_t row) {
-  if (!lengths) return state->length;
-  const tdm_cpu_ids ids = {lengths, state->batch, state->wide_lengths};
+  if (!lengths) return state->sizes.length;
+  const tdm_cpu_ids ids = {lengths, state->sizes.batch, state->sizes.wide_lengths};
   return tdm_cpu_id(&ids, row);
 }
 
 /* Is t the first time of a row of so many steps? */
 static inline bool recurrent_is_first(const recurrent_state *state, int64_t t, int64_t steps) {
-  return t == (state->reverse ? steps - 1 : 0);
+  return t == (state->sizes.reverse ? steps - 1 : 0);
 }
 
 /* "length 9 at position 3 is outside 0 to 8" */
 static inline tdm_status recurrent_lengths_check(const recurrent_state *state,
                                                  const void *lengths) {
-  const tdm_cpu_ids ids = {lengths, state->batch, state->wide_lengths};
-  return !lengths ? TDM_OK : tdm_cpu_lengths_check(&ids, state->length);
+  const tdm_cpu_ids ids = {lengths, state->sizes.batch, state->sizes.wide_lengths};
+  return !lengths ? TDM_OK : tdm_cpu_lengths_check(&ids, state->sizes.length);
 }
 
 /* ---- Packing --------------------------------------------------------------------------------- */

@@ -91,14 +91,14 @@ static void plain_row(int32_t cell, unit_range units, const row_operands *row) {
 static const real *state_before(const gradient_job *job, const real *all, const real *first,
                                 int64_t t, int64_t row, int64_t steps) {
   const recurrent_state *state = job->state;
-  if (recurrent_is_first(state, t, steps)) return first ? first + row * state->hidden : NULL;
-  const int64_t before = state->reverse ? t + 1 : t - 1;
-  return all + (before * state->batch + row) * state->hidden;
+  if (recurrent_is_first(state, t, steps)) return first ? first + row * state->sizes.hidden : NULL;
+  const int64_t before = state->sizes.reverse ? t + 1 : t - 1;
+  return all + (before * state->sizes.batch + row) * state->sizes.hidden;
 }
 
 /* The units' columns of every gate: to = from, or zeros where that is NULL. */
 static void copy_gates(const recurrent_state *state, unit_range units, real *to, const real *from) {
-  for (int64_t j = units.first; j < state->columns; j += state->hidden) {
+  for (int64_t j = units.first; j < state->sizes.columns; j += state->sizes.hidden) {
     if (from)
       row_copy(to + j, from + j, units.end - units.first);
     else
@@ -108,8 +108,8 @@ static void copy_gates(const recurrent_state *state, unit_range units, real *to,
 
 static void row_back(const gradient_job *job, int64_t t, int64_t row, unit_range units) {
   const recurrent_state *state = job->state;
-  const int64_t hidden = state->hidden, columns = state->columns;
-  const int64_t place = t * state->batch + row, at_hand = stretch_row(job, t) + row;
+  const int64_t hidden = state->sizes.hidden, columns = state->sizes.columns;
+  const int64_t place = t * state->sizes.batch + row, at_hand = stretch_row(job, t) + row;
   const int64_t steps = recurrent_steps(state, job->lengths, row);
   row_operands at = {.y = job->y + place * hidden,
                      .gates = job->gates ? job->gates + place * state->kept : NULL,
@@ -122,7 +122,7 @@ static void row_back(const gradient_job *job, int64_t t, int64_t row, unit_range
     return;
   }
   if (job->d_y) at.d_y = job->d_y + place * hidden;
-  switch (state->cell) {
+  switch (state->sizes.cell) {
   case TDM_CELL_LSTM:
     at.cell = job->cells + place * hidden;
     at.d_c = job->d_c0 + row * hidden;
@@ -134,7 +134,7 @@ static void row_back(const gradient_job *job, int64_t t, int64_t row, unit_range
     gru_row(units, hidden, &at);
     break;
   default:
-    plain_row(state->cell, units, &at);
+    plain_row(state->sizes.cell, units, &at);
     break;
   }
   if (recurrent_is_first(state, t, steps))
@@ -150,14 +150,15 @@ static void input_back(const gradient_job *job, int64_t row, int64_t count, int6
     const int64_t rows = lesser_of(together, low + job->steps - t) * count;
     product_packed(rows, job->weight_ih, first, end,
                    job->d_a + (stretch_row(job, t) + row) * job->stride, job->stride, NULL,
-                   PRODUCT_SET, job->d_x + (t * state->batch + row) * state->in, state->in);
+                   PRODUCT_SET, job->d_x + (t * state->sizes.batch + row) * state->sizes.in,
+                   state->sizes.in);
   }
 }
 
 /* What the step at t says of the units of the state before it. */
 static void state_back(const gradient_job *job, int64_t t, int64_t row, int64_t count,
                        unit_range units) {
-  const int64_t hidden = job->state->hidden;
+  const int64_t hidden = job->state->sizes.hidden;
   product_packed(count, job->weight_hh, units.first, units.end,
                  job->d_b + (stretch_row(job, t) + row) * job->stride, job->stride, NULL,
                  PRODUCT_ADD, job->d_h0 + row * hidden, hidden);
@@ -172,36 +173,36 @@ static void copy_or_zero(real *to, const real *from, int64_t first, int64_t coun
 
 /* The adjoints behind the last step. */
 static void block_begin(const gradient_job *job, int64_t row, int64_t count) {
-  const int64_t hidden = job->state->hidden, columns = job->state->columns;
+  const int64_t hidden = job->state->sizes.hidden, columns = job->state->sizes.columns;
   copy_or_zero(job->d_h0, job->d_h_n, row * hidden, count * hidden);
   if (job->d_c0) copy_or_zero(job->d_c0, job->d_c_n, row * hidden, count * hidden);
   row_zero(job->d_first + row * columns, count * columns);
 }
 
 static bool is_latest(const gradient_job *job) {
-  return job->done + job->steps == job->state->length;
+  return job->done + job->steps == job->state->sizes.length;
 }
 
 static void block_back(const gradient_job *job, int64_t row, int64_t count) {
   const recurrent_state *state = job->state;
-  const unit_range all = {0, state->hidden};
+  const unit_range all = {0, state->sizes.hidden};
   if (is_latest(job)) block_begin(job, row, count);
   for (int64_t i = job->steps - 1; i >= 0; i--) {
-    const int64_t t = recurrent_time(state, job->done + i);
+    const int64_t t = recurrent_time(&state->sizes, job->done + i);
     for (int64_t k = 0; k < count; k++)
       row_back(job, t, row + k, all);
     state_back(job, t, row, count, all);
   }
-  if (job->d_x) input_back(job, row, count, 0, state->in);
+  if (job->d_x) input_back(job, row, count, 0, state->sizes.in);
 }
 
 static void batch_tasks(void *user, int64_t begin, int64_t end) {
   const gradient_job *job = user;
   const recurrent_state *state = job->state;
-  const int64_t tasks = chunks_of(state->batch, state->rows_per_task);
+  const int64_t tasks = chunks_of(state->sizes.batch, state->rows_per_task);
   for (int64_t task = begin; task < end; task++) {
     const int64_t row = task * state->rows_per_task;
-    block_back(job, row, lesser_of(state->batch - row, state->rows_per_task));
+    block_back(job, row, lesser_of(state->sizes.batch - row, state->rows_per_task));
     recurrent_operands_pack(job, task, tasks);
   }
 }
@@ -222,19 +223,20 @@ static void unit_tasks(void *user, int64_t begin, int64_t end) {
   const unit_job *unit = user;
   const gradient_job *job = unit->job;
   const recurrent_state *state = job->state;
-  const unit_range units = {begin * PRODUCT_WIDTH, lesser_of(state->hidden, end * PRODUCT_WIDTH)};
+  const unit_range units = {begin * PRODUCT_WIDTH,
+                            lesser_of(state->sizes.hidden, end * PRODUCT_WIDTH)};
   const int64_t done = job->done + unit->step;
   if (unit->step + 1 < job->steps)
-    state_back(job, recurrent_time(state, done + 1), 0, state->batch, units);
-  for (int64_t row = 0; row < state->batch && unit->step >= 0; row++)
-    row_back(job, recurrent_time(state, done), row, units);
+    state_back(job, recurrent_time(&state->sizes, done + 1), 0, state->sizes.batch, units);
+  for (int64_t row = 0; row < state->sizes.batch && unit->step >= 0; row++)
+    row_back(job, recurrent_time(&state->sizes, done), row, units);
 }
 
 static void input_tasks(void *user, int64_t begin, int64_t end) {
   const gradient_job *job = user;
   const recurrent_state *state = job->state;
-  input_back(job, 0, state->batch, begin * PRODUCT_WIDTH,
-             lesser_of(state->in, end * PRODUCT_WIDTH));
+  input_back(job, 0, state->sizes.batch, begin * PRODUCT_WIDTH,
+             lesser_of(state->sizes.in, end * PRODUCT_WIDTH));
 }
 
 static void pack_tasks(void *user, int64_t begin, int64_t end) {
@@ -245,13 +247,13 @@ static void pack_tasks(void *user, int64_t begin, int64_t end) {
 /* The stretch at hand. */
 static void back_by_units(gradient_job *job, tdm_team *team) {
   const recurrent_state *state = job->state;
-  const int64_t panels = chunks_of(state->hidden, PRODUCT_WIDTH);
-  if (is_latest(job)) block_begin(job, 0, state->batch);
+  const int64_t panels = chunks_of(state->sizes.hidden, PRODUCT_WIDTH);
+  if (is_latest(job)) block_begin(job, 0, state->sizes.batch);
   for (int64_t i = job->steps - 1; i >= -1; i--) {
     unit_job unit = {job, i};
     tdm_team_run(team, panels, state->unit_panels, unit_tasks, &unit);
   }
-  if (job->d_x) tdm_team_run(team, chunks_of(state->in, PRODUCT_WIDTH), 1, input_tasks, job);
+  if (job->d_x) tdm_team_run(team, chunks_of(state->sizes.in, PRODUCT_WIDTH), 1, input_tasks, job);
   tdm_team_run(team, PACK_SHARES, 1, pack_tasks, job);
 }
 
@@ -261,7 +263,7 @@ static void back_by_units(gradient_job *job, tdm_team *team) {
 /* Rows of d_a lie apart by no power of two: a tile of a product reads a line of each at a time, and
  * these shall not all fall into one set of the cache. */
 static int64_t stride_of(const recurrent_state *state) {
-  return (state->columns + LANES - 1) / LANES * LANES + LANES;
+  return (state->sizes.columns + LANES - 1) / LANES * LANES + LANES;
 }
 
 static tdm_status recurrent_gradient_prepare(const tdm_kernel_request *request,
@@ -273,20 +275,20 @@ static tdm_status recurrent_gradient_prepare(const tdm_kernel_request *request,
                        &request->inputs[LENGTHS]);
   state->trains = attributes->input_gradient != 0;
   state->splits = answer->splits = tdm_cpu_splits(request, recurrent_operations(state) / 15.0);
-  const int64_t rows = stretch_steps(state) * state->batch;
-  const size_t buffers = state->cell == TDM_CELL_GRU ? 2 : 1;
+  const int64_t rows = stretch_steps(state) * state->sizes.batch;
+  const size_t buffers = state->sizes.cell == TDM_CELL_GRU ? 2 : 1;
   answer->workspace_bytes =
-      (state->trains ? product_packed_bytes(state->columns, state->in) : 0) +
-      product_packed_bytes(state->columns, state->hidden) +
+      (state->trains ? product_packed_bytes(state->sizes.columns, state->sizes.in) : 0) +
+      product_packed_bytes(state->sizes.columns, state->sizes.hidden) +
       buffers * aligned_bytes((size_t)(rows * stride_of(state)) * sizeof(real)) +
-      aligned_bytes((size_t)(state->batch * state->columns) * sizeof(real)) +
+      aligned_bytes((size_t)(state->sizes.batch * state->sizes.columns) * sizeof(real)) +
       recurrent_operands_bytes(state);
   return TDM_OK;
 }
 
 static gradient_job job_of(const tdm_kernel_call *call) {
   const recurrent_state *state = call->state;
-  const bool has_cells = state->cell == TDM_CELL_LSTM;
+  const bool has_cells = state->sizes.cell == TDM_CELL_LSTM;
   return (gradient_job){.state = state,
                         .x = call->inputs[X],
                         .y = call->inputs[Y],
@@ -311,23 +313,24 @@ static gradient_job job_of(const tdm_kernel_call *call) {
 static tdm_status recurrent_gradient_execute(const tdm_kernel_call *call) {
   const recurrent_state *state = call->state;
   gradient_job job = job_of(call);
-  const int64_t together = stretch_steps(state), count = together * state->batch * job.stride;
+  const int64_t together = stretch_steps(state), count = together * state->sizes.batch * job.stride;
   TDM_TRY(recurrent_lengths_check(state, job.lengths));
   char *workspace = call->workspace;
   tdm_team *team = state->splits ? call->team : NULL;
   if (state->trains) {
-    job.weight_ih = (packed_matrix){(real *)workspace, state->columns, state->in};
-    workspace += product_packed_bytes(state->columns, state->in);
-    recurrent_pack(job.weight_ih, (matrix){call->inputs[WEIGHT_IH], state->in, false}, team);
+    job.weight_ih = (packed_matrix){(real *)workspace, state->sizes.columns, state->sizes.in};
+    workspace += product_packed_bytes(state->sizes.columns, state->sizes.in);
+    recurrent_pack(job.weight_ih, (matrix){call->inputs[WEIGHT_IH], state->sizes.in, false}, team);
   }
-  job.weight_hh = (packed_matrix){(real *)workspace, state->columns, state->hidden};
-  workspace += product_packed_bytes(state->columns, state->hidden);
-  recurrent_pack(job.weight_hh, (matrix){call->inputs[WEIGHT_HH], state->hidden, false}, team);
+  job.weight_hh = (packed_matrix){(real *)workspace, state->sizes.columns, state->sizes.hidden};
+  workspace += product_packed_bytes(state->sizes.columns, state->sizes.hidden);
+  recurrent_pack(job.weight_hh, (matrix){call->inputs[WEIGHT_HH], state->sizes.hidden, false},
+                 team);
   job.d_a = recurrent_take(&workspace, count);
-  job.d_b = state->cell == TDM_CELL_GRU ? recurrent_take(&workspace, count) : job.d_a;
-  job.d_first = recurrent_take(&workspace, state->batch * state->columns);
+  job.d_b = state->sizes.cell == TDM_CELL_GRU ? recurrent_take(&workspace, count) : job.d_a;
+  job.d_first = recurrent_take(&workspace, state->sizes.batch * state->sizes.columns);
 
-  job.done = state->length;
+  job.done = state->sizes.length;
   do { /* once also for no steps */
     job.steps = lesser_of(together, job.done);
     job.done -= job.steps;
@@ -335,7 +338,7 @@ static tdm_status recurrent_gradient_execute(const tdm_kernel_call *call) {
     if (team && state->unit_panels > 0)
       back_by_units(&job, team);
     else
-      tdm_team_run(team, chunks_of(state->batch, state->rows_per_task), 1, batch_tasks, &job);
+      tdm_team_run(team, chunks_of(state->sizes.batch, state->rows_per_task), 1, batch_tasks, &job);
     recurrent_weights_add(&job, team);
   } while (job.done > 0);
   return TDM_OK;

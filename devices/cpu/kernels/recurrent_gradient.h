@@ -42,18 +42,19 @@ typedef struct gradient_job {
 #define STRETCH_ROWS 512 /* of d_a; little enough to be in the cache still */
 
 static inline int64_t stretch_steps(const recurrent_state *state) {
-  const int64_t steps = state->batch > 0 ? STRETCH_ROWS / state->batch : state->length;
-  return lesser_of(state->length, steps > 1 ? steps : 1);
+  const int64_t steps =
+      state->sizes.batch > 0 ? STRETCH_ROWS / state->sizes.batch : state->sizes.length;
+  return lesser_of(state->sizes.length, steps > 1 ? steps : 1);
 }
 
 /* The earliest time of the stretch. */
 static inline int64_t stretch_low(const gradient_job *job) {
-  return job->state->reverse ? job->state->length - job->done - job->steps : job->done;
+  return job->state->sizes.reverse ? job->state->sizes.length - job->done - job->steps : job->done;
 }
 
 /* Rows of d_a before those of time t. */
 static inline int64_t stretch_row(const gradient_job *job, int64_t t) {
-  return (t - stretch_low(job)) * job->state->batch;
+  return (t - stretch_low(job)) * job->state->sizes.batch;
 }
 
 /* Bytes of the operands of one stretch, packed. */

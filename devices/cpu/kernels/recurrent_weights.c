@@ -8,21 +8,23 @@
  */
 
 static int64_t stretch_rows(const gradient_job *job) {
-  return job->steps * job->state->batch;
+  return job->steps * job->state->sizes.batch;
 }
 
 size_t recurrent_operands_bytes(const recurrent_state *state) {
-  const int64_t rows = stretch_steps(state) * state->batch;
-  return product_packed_bytes(rows, state->in) + product_packed_bytes(rows, state->hidden);
+  const int64_t rows = stretch_steps(state) * state->sizes.batch;
+  return product_packed_bytes(rows, state->sizes.in) +
+         product_packed_bytes(rows, state->sizes.hidden);
 }
 
 void recurrent_operands_begin(gradient_job *job, char *workspace) {
   const recurrent_state *state = job->state;
-  const int64_t rows = stretch_rows(job), first = job->done == 0 ? state->batch : 0;
-  job->inputs = (packed_matrix){(real *)workspace, rows, state->in};
-  workspace += product_packed_bytes(rows, state->in);
-  job->befores = (packed_matrix){(real *)workspace, rows > first ? rows - first : 0, state->hidden};
-  job->befores_from = state->reverse ? 0 : first;
+  const int64_t rows = stretch_rows(job), first = job->done == 0 ? state->sizes.batch : 0;
+  job->inputs = (packed_matrix){(real *)workspace, rows, state->sizes.in};
+  workspace += product_packed_bytes(rows, state->sizes.in);
+  job->befores =
+      (packed_matrix){(real *)workspace, rows > first ? rows - first : 0, state->sizes.hidden};
+  job->befores_from = state->sizes.reverse ? 0 : first;
 }
 
 /* Panels begin <= panel < end of a packed matrix. */
@@ -33,16 +35,17 @@ static void pack_panels(packed_matrix to, int64_t begin, int64_t end, const real
 
 void recurrent_operands_pack(const gradient_job *job, int64_t share, int64_t shares) {
   const recurrent_state *state = job->state;
-  const int64_t low = stretch_low(job) * state->batch;
-  const int64_t of_inputs = chunks_of(state->in, PRODUCT_WIDTH);
-  const int64_t all = of_inputs + chunks_of(state->hidden, PRODUCT_WIDTH);
+  const int64_t low = stretch_low(job) * state->sizes.batch;
+  const int64_t of_inputs = chunks_of(state->sizes.in, PRODUCT_WIDTH);
+  const int64_t all = of_inputs + chunks_of(state->sizes.hidden, PRODUCT_WIDTH);
   const int64_t begin = all * share / shares, end = all * (share + 1) / shares;
   if (begin < of_inputs)
-    pack_panels(job->inputs, begin, lesser_of(end, of_inputs), job->x + low * state->in);
+    pack_panels(job->inputs, begin, lesser_of(end, of_inputs), job->x + low * state->sizes.in);
   if (end <= of_inputs || job->befores.k == 0) return;
-  const int64_t before = low + job->befores_from + (state->reverse ? state->batch : -state->batch);
+  const int64_t before =
+      low + job->befores_from + (state->sizes.reverse ? state->sizes.batch : -state->sizes.batch);
   pack_panels(job->befores, begin > of_inputs ? begin - of_inputs : 0, end - of_inputs,
-              job->y + before * state->hidden);
+              job->y + before * state->sizes.hidden);
 }
 
 /* ---- Blocks of rows of the weights ------------------------------------------------------------
@@ -87,19 +90,19 @@ static void rows_add(const gradient_job *job, weight_block *block, int64_t row,
   if (job->d_b != job->d_a) bias_add(job, block, job->d_b, row, depth, start, job->d_bias_hh);
   take_strips(job, block, job->d_a, row, depth);
   product_of_strips(block->count, job->inputs, row, block->strips, start,
-                    job->d_weight_ih + block->first * state->in, state->in);
+                    job->d_weight_ih + block->first * state->sizes.in, state->sizes.in);
   const int64_t left = job->befores.k - row;
   if (left <= 0 && start == PRODUCT_ADD) return;
   take_strips(job, block, job->d_b, row + job->befores_from,
               left > 0 ? lesser_of(PRODUCT_DEPTH, left) : 0);
   product_of_strips(block->count, job->befores, row, block->strips, start,
-                    job->d_weight_hh + block->first * state->hidden, state->hidden);
+                    job->d_weight_hh + block->first * state->sizes.hidden, state->sizes.hidden);
 }
 
 static void block_weights(const gradient_job *job, weight_block *block) {
   const recurrent_state *state = job->state;
   const int64_t rows = stretch_rows(job);
-  const bool sets = job->done + job->steps == state->length, is_last = job->done == 0;
+  const bool sets = job->done + job->steps == state->sizes.length, is_last = job->done == 0;
   int64_t row = 0;
   do { /* once also for no rows */
     rows_add(job, block, row, sets && row == 0 ? PRODUCT_SET : PRODUCT_ADD);
@@ -109,9 +112,10 @@ static void block_weights(const gradient_job *job, weight_block *block) {
   if (job->d_b == job->d_a)
     row_copy(job->d_bias_hh + block->first, job->d_bias_ih + block->first, block->count);
   if (job->h0)
-    product_of_transposed(block->count, state->hidden, state->batch, job->d_first + block->first,
-                          state->columns, job->h0, state->hidden, PRODUCT_ADD,
-                          job->d_weight_hh + block->first * state->hidden, state->hidden);
+    product_of_transposed(
+        block->count, state->sizes.hidden, state->sizes.batch, job->d_first + block->first,
+        state->sizes.columns, job->h0, state->sizes.hidden, PRODUCT_ADD,
+        job->d_weight_hh + block->first * state->sizes.hidden, state->sizes.hidden);
 }
 
 static void weight_tasks(void *user, int64_t begin, int64_t end) {
@@ -120,7 +124,7 @@ static void weight_tasks(void *user, int64_t begin, int64_t end) {
   for (int64_t task = begin; task < end; task++) {
     weight_block block;
     block.first = task * state->weight_rows;
-    block.count = lesser_of(state->columns - block.first, state->weight_rows);
+    block.count = lesser_of(state->sizes.columns - block.first, state->weight_rows);
     block.held = NULL;
     block_weights(job, &block);
   }
@@ -128,5 +132,5 @@ static void weight_tasks(void *user, int64_t begin, int64_t end) {
 
 void recurrent_weights_add(gradient_job *job, tdm_team *team) {
   const recurrent_state *state = job->state;
-  tdm_team_run(team, chunks_of(state->columns, state->weight_rows), 1, weight_tasks, job);
+  tdm_team_run(team, chunks_of(state->sizes.columns, state->weight_rows), 1, weight_tasks, job);
 }

@@ -5,12 +5,13 @@
 
 #include "core/status.h"
 #include "devices/cpu/kernels/rows.h"
+#include "devices/kernel_sizes.h"
 
 #define COLUMNS 256 /* of e that a task takes */
 #define DEPTH 512   /* terms that are summed before their sum is added to the rest */
 
 typedef struct reduce_state {
-  int64_t sizes[5]; /* a, b, c, d, e */
+  reduce_sizes sizes;
   int64_t column_tasks;
   real divisor;
   bool splits;
@@ -18,24 +19,12 @@ typedef struct reduce_state {
 
 static tdm_status state_create(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                const tdm_shape *x) {
-  const tdm_reduce_attributes *attributes = request->attributes;
   reduce_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
-  for (int i = 0; i < 5; i++)
-    state->sizes[i] = 1;
-  int group = 4; /* from the last dimension on: even groups stay */
-  for (int i = x->rank - 1; i >= 0; i--) {
-    const bool goes = (attributes->mask >> i & 1) != 0;
-    if (goes == (group % 2 == 0)) group--;
-    if (group < 0)
-      return tdm_fail(TDM_UNSUPPORTED, "more than two groups of dimensions are summed over");
-    state->sizes[group] *= x->dims[i];
-  }
+  TDM_TRY(reduce_sizes_read(&state->sizes, request, x));
   const double count = (double)tdm_shape_count(x);
-  const int64_t terms = attributes->terms;
-  state->column_tasks = chunks_of(state->sizes[4], COLUMNS);
-  state->divisor =
-      attributes->mean != 0 ? (real)(terms != 0 ? terms : state->sizes[1] * state->sizes[3]) : 1;
+  state->column_tasks = chunks_of(state->sizes.sizes[4], COLUMNS);
+  state->divisor = (real)state->sizes.divisor;
   state->splits = answer->splits = tdm_cpu_splits(request, count * sizeof(real) / 20.0);
   return TDM_OK;
 }
@@ -44,8 +33,8 @@ static tdm_status state_create(const tdm_kernel_request *request, tdm_kernel_ans
 static tdm_status run(const tdm_kernel_call *call,
                       void (*range)(void *call, int64_t begin, int64_t end)) {
   const reduce_state *state = call->state;
-  const int64_t tasks = state->sizes[0] * state->sizes[2] * state->column_tasks;
-  const int64_t terms = state->sizes[1] * state->sizes[3];
+  const int64_t tasks = state->sizes.sizes[0] * state->sizes.sizes[2] * state->column_tasks;
+  const int64_t terms = state->sizes.sizes[1] * state->sizes.sizes[3];
   const int64_t grain = terms > 0 && terms < 1024 ? 1024 / terms : 1;
   tdm_team_run(state->splits ? call->team : NULL, tasks, grain, range, (void *)call);
   return TDM_OK;
@@ -59,7 +48,7 @@ typedef struct place {
 } place;
 
 static place place_of(const reduce_state *state, int64_t task) {
-  const int64_t *sizes = state->sizes;
+  const int64_t *sizes = state->sizes.sizes;
   const int64_t column = task % state->column_tasks * COLUMNS, pair = task / state->column_tasks;
   const int64_t a = pair / sizes[2], c = pair % sizes[2];
   return (place){.in = (a * sizes[1] * sizes[2] + c) * sizes[3] * sizes[4] + column,
@@ -70,17 +59,18 @@ static place place_of(const reduce_state *state, int64_t task) {
 /* ---- Sums ------------------------------------------------------------------------------------ */
 
 static void sum_rows(const reduce_state *state, const real *x, real *out) {
-  const int64_t step = state->sizes[2] * state->sizes[3];
+  const int64_t step = state->sizes.sizes[2] * state->sizes.sizes[3];
   double total = 0;
-  for (int64_t b = 0; b < state->sizes[1]; b++)
-    total += row_sum(x + b * step, state->sizes[3]);
+  for (int64_t b = 0; b < state->sizes.sizes[1]; b++)
+    total += row_sum(x + b * step, state->sizes.sizes[3]);
   *out = (real)(total / state->divisor);
 }
 
 /* One vector of columns. */
 static void sum_columns(const reduce_state *state, const real *x, real *out, int64_t columns) {
-  const int64_t d = state->sizes[3], e = state->sizes[4], terms = state->sizes[1] * d;
-  const int64_t step = state->sizes[2] * d * e;
+  const int64_t d = state->sizes.sizes[3], e = state->sizes.sizes[4],
+                terms = state->sizes.sizes[1] * d;
+  const int64_t step = state->sizes.sizes[2] * d * e;
   vec total = {0};
   for (int64_t first = 0; first < terms; first += DEPTH) {
     const int64_t end = lesser_of(terms, first + DEPTH);
@@ -99,7 +89,7 @@ static void reduce_range(void *user, int64_t begin, int64_t end) {
     const place at = place_of(state, task);
     const real *x = (const real *)call->inputs[0] + at.in; /* (b, ..., d, e) */
     real *out = (real *)call->outputs[0] + at.out;         /* (columns) */
-    if (state->sizes[4] == 1) {
+    if (state->sizes.sizes[4] == 1) {
       sum_rows(state, x, out);
       continue;
     }
@@ -125,8 +115,9 @@ static void row_fill(real *to, real value, int64_t count) {
 
 static void spread_columns(const reduce_state *state, const real *d_out, real *d_x,
                            int64_t columns) {
-  const int64_t d = state->sizes[3], e = state->sizes[4], terms = state->sizes[1] * d;
-  const int64_t step = state->sizes[2] * d * e;
+  const int64_t d = state->sizes.sizes[3], e = state->sizes.sizes[4],
+                terms = state->sizes.sizes[1] * d;
+  const int64_t step = state->sizes.sizes[2] * d * e;
   const vec value = vec_load_first(d_out, columns) / state->divisor;
   for (int64_t i = 0; i < terms; i++)
     vec_store_first(d_x + i / d * step + i % d * e, value, columns);
@@ -135,14 +126,14 @@ static void spread_columns(const reduce_state *state, const real *d_out, real *d
 static void gradient_range(void *user, int64_t begin, int64_t end) {
   const tdm_kernel_call *call = user;
   const reduce_state *state = call->state;
-  const int64_t step = state->sizes[2] * state->sizes[3];
+  const int64_t step = state->sizes.sizes[2] * state->sizes.sizes[3];
   for (int64_t task = begin; task < end; task++) {
     const place at = place_of(state, task);
     const real *d_out = (const real *)call->inputs[0] + at.out; /* (columns) */
     real *d_x = (real *)call->outputs[0] + at.in;               /* (b, ..., d, e) */
-    for (int64_t b = 0; state->sizes[4] == 1 && b < state->sizes[1]; b++)
-      row_fill(d_x + b * step, *d_out / state->divisor, state->sizes[3]);
-    for (int64_t j = 0; state->sizes[4] != 1 && j < at.columns; j += LANES)
+    for (int64_t b = 0; state->sizes.sizes[4] == 1 && b < state->sizes.sizes[1]; b++)
+      row_fill(d_x + b * step, *d_out / state->divisor, state->sizes.sizes[3]);
+    for (int64_t j = 0; state->sizes.sizes[4] != 1 && j < at.columns; j += LANES)
       spread_columns(state, d_out + j, d_x + j, at.columns - j);
   }
 }

@@ -2,13 +2,8 @@
  * centered. T. Tieleman, G. Hinton, "Lecture 6.5: rmsprop", 2012; centered: A. Graves, "Generating
  * sequences with recurrent neural networks", arXiv:1308.0850, 2013. */
 #include "core/status.h"
+#include "devices/cpu/kernels/update.h"
 #include "devices/cpu/kernels/vector_math.h"
-
-typedef struct rmsprop_state {
-  int64_t count;
-  tdm_rmsprop_attributes attributes;
-  bool splits;
-} rmsprop_state;
 
 typedef struct rmsprop_job {
   const real *gradient; /* (count), as all that follow */
@@ -46,20 +41,13 @@ static void rmsprop_range(void *user, int64_t begin, int64_t end) {
 }
 
 static tdm_status rmsprop_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  rmsprop_state *state = kernel_state_create(answer, sizeof *state);
-  if (!state) return TDM_OUT_OF_MEMORY;
-  state->count = count_of(&request->inputs[0]);
-  state->attributes = *(const tdm_rmsprop_attributes *)request->attributes;
-  state->splits = answer->splits =
-      tdm_cpu_splits(request, (double)state->count * sizeof(real) / 4.0);
-  return TDM_OK;
+  return update_prepare(request, answer, 4);
 }
 
 static tdm_status rmsprop_execute(const tdm_kernel_call *call) {
-  const rmsprop_state *state = call->state;
-  const tdm_rmsprop_attributes *attributes = &state->attributes;
+  const tdm_rmsprop_attributes *attributes = call->attributes;
   const bool centered = attributes->centered != 0;
-  const rmsprop_job job = {
+  rmsprop_job job = {
       .gradient = call->inputs[1],
       .parameter = call->outputs[0],
       .square = call->outputs[1],
@@ -72,8 +60,7 @@ static tdm_status rmsprop_execute(const tdm_kernel_call *call) {
       .momentum = (real)attributes->momentum,
       .rate = (real)call->scalars->learning_rate,
   };
-  tdm_team_run(state->splits ? call->team : NULL, state->count, 4096, rmsprop_range, (void *)&job);
-  return TDM_OK;
+  return update_run(call, rmsprop_range, &job);
 }
 
 KERNELS(rmsprop, KERNEL(TDM_OP_RMSPROP, rmsprop_prepare, rmsprop_execute))

@@ -61,13 +61,26 @@ static tdm_status take_rows_execute(const tdm_kernel_call *call) {
   return TDM_OK;
 }
 
-static void put_range(void *user, int64_t begin, int64_t end) {
-  const rows_job *job = user;
+/* Rows of the table set to, or increased by, rows begin <= i < end. */
+ALWAYS_INLINE void put_rows(const rows_job *job, int64_t begin, int64_t end, const bool adds) {
   const int64_t dim = job->state->dim, ahead = row_fetch_ahead(dim);
   for (int64_t i = begin; i < end; i++) {
     row_fetch_at(job->to, job->indices, i + ahead, job->state->count, dim);
-    if (job->indices[i] >= 0) row_copy(job->to + job->indices[i] * dim, job->from + i * dim, dim);
+    if (job->indices[i] < 0) continue;
+    real *to = job->to + job->indices[i] * dim;
+    if (adds)
+      row_add(to, job->from + i * dim, dim);
+    else
+      row_copy(to, job->from + i * dim, dim);
   }
+}
+
+static void put_range(void *job, int64_t begin, int64_t end) {
+  put_rows(job, begin, end, false);
+}
+
+static void add_range(void *job, int64_t begin, int64_t end) {
+  put_rows(job, begin, end, true);
 }
 
 static tdm_status prepare_put(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
@@ -78,15 +91,6 @@ static tdm_status put_rows_execute(const tdm_kernel_call *call) {
   rows_job job = {.from = call->inputs[1], .indices = call->inputs[2], .to = call->outputs[0]};
   run(call, put_range, &job);
   return TDM_OK;
-}
-
-static void add_range(void *user, int64_t begin, int64_t end) {
-  const rows_job *job = user;
-  const int64_t dim = job->state->dim, ahead = row_fetch_ahead(dim);
-  for (int64_t i = begin; i < end; i++) {
-    row_fetch_at(job->to, job->indices, i + ahead, job->state->count, dim);
-    if (job->indices[i] >= 0) row_add(job->to + job->indices[i] * dim, job->from + i * dim, dim);
-  }
 }
 
 static tdm_status add_rows_execute(const tdm_kernel_call *call) {

@@ -2,23 +2,17 @@
  * momentum with dampening, Nesterov; and its plain form on the rows of a sparse gradient. */
 #include "core/status.h"
 #include "devices/cpu/kernels/fetch.h"
-
-typedef struct sgd_state {
-  int64_t count;
-  int64_t dim; /* of a row, for sgd_sparse */
-  real momentum;
-  real kept; /* 1 - dampening */
-  real weight_decay;
-  bool nesterov;
-  bool splits;
-} sgd_state;
+#include "devices/cpu/kernels/update.h"
 
 typedef struct sgd_job {
-  const sgd_state *state;
   const real *gradient; /* (count) */
   real *parameter;      /* (count) */
   real *buffer;         /* (count); NULL without momentum */
   real rate;
+  real weight_decay;
+  real momentum;
+  real kept; /* 1 - dampening */
+  bool nesterov;
   bool first; /* the buffer holds nothing yet */
 } sgd_job;
 
@@ -26,7 +20,7 @@ static void plain_range(void *user, int64_t begin, int64_t end) {
   const sgd_job *job = user;
   const real *gradient = job->gradient;
   real *parameter = job->parameter;
-  const vec decay = vec_set(job->state->weight_decay), rate = vec_set(job->rate);
+  const vec decay = vec_set(job->weight_decay), rate = vec_set(job->rate);
   for (int64_t i = begin; i < end; i += LANES) {
     const int64_t left = end - i;
     const vec p = vec_load_first(parameter + i, left);
@@ -37,50 +31,38 @@ static void plain_range(void *user, int64_t begin, int64_t end) {
 
 static void momentum_range(void *user, int64_t begin, int64_t end) {
   const sgd_job *job = user;
-  const sgd_state *state = job->state;
   for (int64_t i = begin; i < end; i += LANES) {
     const int64_t left = end - i;
     const vec p = vec_load_first(job->parameter + i, left);
-    const vec d = vec_load_first(job->gradient + i, left) + state->weight_decay * p;
+    const vec d = vec_load_first(job->gradient + i, left) + job->weight_decay * p;
     vec m = d;
     if (!job->first) {
-      m = state->momentum * vec_load_first(job->buffer + i, left) + state->kept * d;
+      m = job->momentum * vec_load_first(job->buffer + i, left) + job->kept * d;
     }
     vec_store_first(job->buffer + i, m, left);
-    const vec direction = state->nesterov ? d + state->momentum * m : m;
+    const vec direction = job->nesterov ? d + job->momentum * m : m;
     vec_store_first(job->parameter + i, p - job->rate * direction, left);
   }
 }
 
 static tdm_status sgd_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  const tdm_sgd_attributes *attributes = request->attributes;
-  sgd_state *state = kernel_state_create(answer, sizeof *state);
-  if (!state) return TDM_OUT_OF_MEMORY;
-  state->count = count_of(&request->inputs[0]);
-  state->momentum = (real)attributes->momentum;
-  state->kept = (real)(1.0 - attributes->dampening);
-  state->weight_decay = (real)attributes->weight_decay;
-  state->nesterov = attributes->nesterov != 0;
-  state->splits = answer->splits =
-      tdm_cpu_splits(request, (double)state->count * sizeof(real) / 8.0);
-  return TDM_OK;
+  return update_prepare(request, answer, 8);
 }
 
 static tdm_status sgd_execute(const tdm_kernel_call *call) {
-  const sgd_state *state = call->state;
-  sgd_job job = {.state = state,
-                 .parameter = call->outputs[0],
+  const tdm_sgd_attributes *attributes = call->attributes;
+  sgd_job job = {.parameter = call->outputs[0],
                  .gradient = call->inputs[1],
-                 .rate = (real)call->scalars->learning_rate};
-  tdm_team *team = state->splits ? call->team : NULL;
-  if (state->momentum == 0) {
-    tdm_team_run(team, state->count, 4096, plain_range, &job);
-    return TDM_OK;
-  }
+                 .rate = (real)call->scalars->learning_rate,
+                 .weight_decay = (real)attributes->weight_decay,
+                 .momentum = (real)attributes->momentum,
+                 .kept = (real)(1.0 - attributes->dampening),
+                 .nesterov = attributes->nesterov != 0};
+  if (job.momentum == 0) return update_run(call, plain_range, &job);
   real *initialized = call->outputs[2]; /* () */
   job.buffer = call->outputs[1];
   job.first = *initialized == 0;
-  tdm_team_run(team, state->count, 4096, momentum_range, &job);
+  TDM_TRY(update_run(call, momentum_range, &job));
   *initialized = 1;
   return TDM_OK;
 }
@@ -112,25 +94,18 @@ static void rows_range(void *user, int64_t begin, int64_t end) {
 }
 
 static tdm_status sgd_sparse_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  sgd_state *state = kernel_state_create(answer, sizeof *state);
-  if (!state) return TDM_OUT_OF_MEMORY;
-  state->dim = last_dim_of(&request->inputs[0]);
-  state->count = count_of(&request->inputs[2]);
-  state->splits = answer->splits =
-      tdm_cpu_splits(request, (double)state->count * (10.0 + (double)state->dim / 4.0));
-  return TDM_OK;
+  return update_rows_prepare(request, answer, 10, 4);
 }
 
 static tdm_status sgd_sparse_execute(const tdm_kernel_call *call) {
-  const sgd_state *state = call->state;
+  const update_state *state = call->state;
   rows_job job = {.rows = call->inputs[1],
                   .indices = call->inputs[2],
                   .count = *(const int64_t *)call->inputs[3],
-                  .dim = state->dim,
+                  .dim = state->sizes.dim,
                   .parameter = call->outputs[0],
                   .rate = (real)call->scalars->learning_rate};
-  tdm_team_run(state->splits ? call->team : NULL, job.count, 256, rows_range, &job);
-  return TDM_OK;
+  return update_rows_run(call, job.count, rows_range, &job);
 }
 
 KERNELS(sgd, KERNEL(TDM_OP_SGD, sgd_prepare, sgd_execute),

@@ -3,11 +3,10 @@
  * row is reduced in one fixed order. */
 #include "core/status.h"
 #include "devices/cpu/kernels/rows.h"
+#include "devices/kernel_sizes.h"
 
 typedef struct softmax_state {
-  int64_t outer;
-  int64_t size;
-  int64_t inner;
+  axis_sizes sizes;
   bool splits;
 } softmax_state;
 
@@ -16,10 +15,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   const tdm_spec *spec = &request->outputs[0];
   softmax_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
-  const bool scalar = spec->shape.rank == 0;
-  state->outer = dims_product(spec, 0, scalar ? 0 : attributes->dimension);
-  state->size = scalar ? 1 : spec->shape.dims[attributes->dimension];
-  state->inner = dims_product(spec, attributes->dimension + 1, spec->shape.rank);
+  axis_sizes_read(&state->sizes, spec, attributes->dimension);
   state->splits = answer->splits = tdm_cpu_splits(request, (double)count_of(spec));
   return TDM_OK;
 }
@@ -28,9 +24,9 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
 static tdm_status run(const tdm_kernel_call *call,
                       void (*range)(void *call, int64_t begin, int64_t end)) {
   const softmax_state *state = call->state;
-  const int64_t slice = state->size * state->inner;
+  const int64_t slice = state->sizes.size * state->sizes.inner;
   const int64_t grain = slice > 0 && slice < 1024 ? 1024 / slice : 1;
-  tdm_team_run(state->splits ? call->team : NULL, state->outer, grain, range, (void *)call);
+  tdm_team_run(state->splits ? call->team : NULL, state->sizes.outer, grain, range, (void *)call);
   return TDM_OK;
 }
 
@@ -95,7 +91,7 @@ static void row_backward(const real *d_y, const real *y, real *d_x, int64_t size
 
 static void forward(const tdm_kernel_call *call, int64_t begin, int64_t end, bool logarithm) {
   const softmax_state *state = call->state;
-  const int64_t size = state->size, inner = state->inner;
+  const int64_t size = state->sizes.size, inner = state->sizes.inner;
   for (int64_t i = begin; i < end; i++) {
     const real *x = (const real *)call->inputs[0] + i * size * inner; /* (size, inner) */
     real *out = (real *)call->outputs[0] + i * size * inner;          /* (size, inner) */
@@ -113,7 +109,7 @@ static void forward(const tdm_kernel_call *call, int64_t begin, int64_t end, boo
 
 static void backward(const tdm_kernel_call *call, int64_t begin, int64_t end, bool logarithm) {
   const softmax_state *state = call->state;
-  const int64_t size = state->size, inner = state->inner;
+  const int64_t size = state->sizes.size, inner = state->sizes.inner;
   for (int64_t i = begin; i < end; i++) {
     const real *d_y = (const real *)call->inputs[0] + i * size * inner; /* (size, inner) */
     const real *y = (const real *)call->inputs[1] + i * size * inner;   /* (size, inner) */

@@ -117,16 +117,35 @@ def _variant(name, table, srcs, copts, defines, deps):
         deps = deps,
     )
 
-def kernel_variants(name, srcs, real_srcs, typed_srcs, deps):
+def _each(kernels):
+    return " ".join(["X(%s)" % kernel for kernel in kernels])
+
+def kernel_variants(name, srcs, real_kernels, real_srcs, typed_kernels, deps):
     """Libraries name_ISA, each with the tables tdm_cpu_ISA_PRECISION and tdm_cpu_ISA_typed.
 
     Args:
       name: prefix of the libraries.
       srcs: compiled for every table, headers among them.
-      real_srcs: compiled for every precision.
-      typed_srcs: compiled once per instruction set.
+      real_kernels: sources that end with a list of kernels, without their ending; compiled for
+        every precision.
+      real_srcs: what these call, compiled likewise.
+      typed_kernels: the same, compiled once per instruction set.
       deps: of all of them.
     """
+    real = [kernel + ".c" for kernel in real_kernels] + real_srcs
+    typed = [kernel + ".c" for kernel in typed_kernels]
+    native.genrule(
+        name = name + "_sources",
+        outs = ["sources.h"],
+        cmd = """cat > $@ <<'END'
+/* The sources that have kernels, as the build lists them. */
+#ifdef TDM_REAL_BITS
+#define TDM_SOURCES(X) %s
+#else
+#define TDM_SOURCES(X) %s
+#endif
+END""" % (_each(real_kernels), _each(typed_kernels)),
+    )
     for isa, options in INSTRUCTION_SETS.items():
         parts = []
         for kind, defines in PRECISIONS.items() + [("typed", [])]:
@@ -134,7 +153,7 @@ def kernel_variants(name, srcs, real_srcs, typed_srcs, deps):
             _variant(
                 name = parts[-1],
                 table = "tdm_cpu_%s_%s" % (isa, kind),
-                srcs = srcs + (real_srcs if defines else typed_srcs),
+                srcs = srcs + [":sources.h"] + (real if defines else typed),
                 copts = options,
                 defines = defines,
                 deps = deps,

@@ -2,17 +2,7 @@
  * device, so the rate of a step is computed there, in float64, before the elements. J. Duchi,
  * E. Hazan, Y. Singer, "Adaptive subgradient methods for online learning and stochastic
  * optimization", JMLR 12, 2011. */
-#include "devices/cuda/kernels/kernel.h"
-
-struct adagrad_state {
-  int64_t count; /* elements; of adagrad_sparse: rows of the gradient */
-  int64_t dim;   /* of a row, for adagrad_sparse */
-  tdm_adagrad_attributes attributes;
-};
-
-static const adagrad_state *state_of(const tdm_kernel_call *call) {
-  return static_cast<const adagrad_state *>(call->state);
-}
+#include "devices/cuda/kernels/update.h"
 
 /* step: (), counted up; step_rate: (). One thread works. */
 template <class real>
@@ -45,28 +35,26 @@ static __global__ void adagrad_step(const real *gradient, real *parameter, real 
 }
 
 static tdm_status adagrad_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  adagrad_state *state = state_create<adagrad_state>(answer);
-  if (!state) return TDM_OUT_OF_MEMORY;
-  state->count = count_of(&request->inputs[0]);
-  state->attributes = *static_cast<const tdm_adagrad_attributes *>(request->attributes);
+  TDM_TRY(update_prepare(request, answer));
   answer->workspace_bytes = sizeof(double);
   return TDM_OK;
 }
 
 template <class real> static tdm_status begin(const tdm_kernel_call *call) {
   return kernel_launch(call, "adagrad_begin", begin_step<real>, 1, WARP, output_of<real>(call, 2),
-                       call->scalars->learning_rate, state_of(call)->attributes.rate_decay,
+                       call->scalars->learning_rate,
+                       attributes_of<tdm_adagrad_attributes>(call)->rate_decay,
                        static_cast<double *>(call->workspace));
 }
 
 template <class real> static tdm_status run(const tdm_kernel_call *call) {
-  const adagrad_state *state = state_of(call);
+  const update_sizes *state = state_of<update_sizes>(call);
+  const tdm_adagrad_attributes *attributes = attributes_of<tdm_adagrad_attributes>(call);
   TDM_TRY(begin<real>(call));
   return kernel_launch(call, "adagrad", adagrad_step<real>, blocks_for(state->count), BLOCK,
                        input_of<real>(call, 1), output_of<real>(call, 0), output_of<real>(call, 1),
-                       static_cast<const double *>(call->workspace),
-                       (real)state->attributes.weight_decay, (real)state->attributes.epsilon,
-                       state->count);
+                       static_cast<const double *>(call->workspace), (real)attributes->weight_decay,
+                       (real)attributes->epsilon, state->count);
 }
 
 /* ---- The rows of a sparse gradient ----------------------------------------------------------- */
@@ -88,21 +76,20 @@ static __global__ void sparse_step(const real *gradient, const int64_t *indices,
 
 static tdm_status adagrad_sparse_prepare(const tdm_kernel_request *request,
                                          tdm_kernel_answer *answer) {
-  TDM_TRY(adagrad_prepare(request, answer));
-  adagrad_state *state = static_cast<adagrad_state *>(answer->state);
-  state->count = request->inputs[1].shape.dims[0];
-  state->dim = last_dim_of(&request->inputs[0]);
+  TDM_TRY(update_rows_prepare(request, answer));
+  answer->workspace_bytes = sizeof(double);
   return TDM_OK;
 }
 
 template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) {
-  const adagrad_state *state = state_of(call);
+  const update_sizes *state = state_of<update_sizes>(call);
+  const tdm_adagrad_attributes *attributes = attributes_of<tdm_adagrad_attributes>(call);
   TDM_TRY(begin<real>(call));
-  return kernel_launch(
-      call, "adagrad_sparse", sparse_step<real>, state->count, threads_for_row(state->dim),
-      input_of<real>(call, 1), input_of<int64_t>(call, 2), input_of<int64_t>(call, 3), state->dim,
-      output_of<real>(call, 0), output_of<real>(call, 1),
-      static_cast<const double *>(call->workspace), (real)state->attributes.epsilon);
+  return kernel_launch(call, "adagrad_sparse", sparse_step<real>, state->count,
+                       threads_for_row(state->dim), input_of<real>(call, 1),
+                       input_of<int64_t>(call, 2), input_of<int64_t>(call, 3), state->dim,
+                       output_of<real>(call, 0), output_of<real>(call, 1),
+                       static_cast<const double *>(call->workspace), (real)attributes->epsilon);
 }
 
 KERNELS(adagrad, KERNEL(TDM_OP_ADAGRAD, adagrad_prepare, run<real>),

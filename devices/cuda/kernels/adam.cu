@@ -2,17 +2,7 @@
  * on the device, so its bias corrections are computed there, in float64, before the elements.
  * Kingma and Ba, "Adam: a method for stochastic optimization", ICLR 2015; Loshchilov and Hutter,
  * "Decoupled weight decay regularization", ICLR 2019. */
-#include "devices/cuda/kernels/kernel.h"
-
-struct adam_state {
-  int64_t count; /* elements; of adam_sparse: rows of the gradient */
-  int64_t dim;   /* of a row, for adam_sparse */
-  tdm_adam_attributes attributes;
-};
-
-static const adam_state *state_of(const tdm_kernel_call *call) {
-  return static_cast<const adam_state *>(call->state);
-}
+#include "devices/cuda/kernels/update.h"
 
 /* What a step multiplies and divides by; the first in float64, the rest rounded. */
 enum { CORRECTION1, CORRECTION2_ROOT, CORRECTIONS };
@@ -39,7 +29,7 @@ template <class real> struct adam_rates {
 };
 
 template <class real> static adam_rates<real> rates_of(const tdm_kernel_call *call) {
-  const tdm_adam_attributes *attributes = &state_of(call)->attributes;
+  const tdm_adam_attributes *attributes = attributes_of<tdm_adam_attributes>(call);
   const double learning = call->scalars->learning_rate, decay = attributes->weight_decay;
   const bool decoupled = attributes->decoupled != 0;
   const adam_rates<real> rates = {(real)attributes->beta1,
@@ -71,23 +61,20 @@ static __global__ void adam_step(const real *gradient, real *parameter, real *av
 }
 
 static tdm_status adam_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  adam_state *state = state_create<adam_state>(answer);
-  if (!state) return TDM_OUT_OF_MEMORY;
-  state->count = count_of(&request->inputs[0]);
-  state->attributes = *static_cast<const tdm_adam_attributes *>(request->attributes);
+  TDM_TRY(update_prepare(request, answer));
   answer->workspace_bytes = CORRECTIONS * sizeof(double);
   return TDM_OK;
 }
 
 template <class real> static tdm_status begin(const tdm_kernel_call *call) {
-  const tdm_adam_attributes *attributes = &state_of(call)->attributes;
+  const tdm_adam_attributes *attributes = attributes_of<tdm_adam_attributes>(call);
   return kernel_launch(call, "adam_begin", begin_step<real>, 1, WARP, output_of<real>(call, 3),
                        attributes->beta1, attributes->beta2,
                        static_cast<double *>(call->workspace));
 }
 
 template <class real> static tdm_status run(const tdm_kernel_call *call) {
-  const adam_state *state = state_of(call);
+  const update_sizes *state = state_of<update_sizes>(call);
   TDM_TRY(begin<real>(call));
   return kernel_launch(call, "adam", adam_step<real>, blocks_for(state->count), BLOCK,
                        input_of<real>(call, 1), output_of<real>(call, 0), output_of<real>(call, 1),
@@ -121,15 +108,13 @@ static __global__ void sparse_step(const real *gradient, const int64_t *indices,
 
 static tdm_status adam_sparse_prepare(const tdm_kernel_request *request,
                                       tdm_kernel_answer *answer) {
-  TDM_TRY(adam_prepare(request, answer));
-  adam_state *state = static_cast<adam_state *>(answer->state);
-  state->count = request->inputs[1].shape.dims[0];
-  state->dim = last_dim_of(&request->inputs[0]);
+  TDM_TRY(update_rows_prepare(request, answer));
+  answer->workspace_bytes = CORRECTIONS * sizeof(double);
   return TDM_OK;
 }
 
 template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) {
-  const adam_state *state = state_of(call);
+  const update_sizes *state = state_of<update_sizes>(call);
   TDM_TRY(begin<real>(call));
   return kernel_launch(call, "adam_sparse", sparse_step<real>, state->count,
                        threads_for_row(state->dim), input_of<real>(call, 1),

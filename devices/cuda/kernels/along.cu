@@ -1,31 +1,22 @@
 /* The largest or least element along a dimension, its gradient, and running sums. x is seen as
  * (outer, size, inner). Invariant: of equal elements the first counts, and a NaN is beyond all. */
 #include "devices/cuda/kernels/reduce.h"
+#include "devices/kernel_sizes.h"
 
-struct along_state {
-  int64_t outer;
-  int64_t size;
-  int64_t inner;
+struct along_state : axis_sizes {
   bool least;
   bool reverse;
 };
 
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                           const tdm_spec *x) {
-  const tdm_along_attributes *attributes =
-      static_cast<const tdm_along_attributes *>(request->attributes);
+  const tdm_along_attributes *attributes = attributes_of<tdm_along_attributes>(request);
   along_state *state = state_create<along_state>(answer);
   if (!state) return TDM_OUT_OF_MEMORY;
-  state->outer = dims_product(x, 0, attributes->dimension);
-  state->size = x->shape.dims[attributes->dimension];
-  state->inner = dims_product(x, attributes->dimension + 1, x->shape.rank);
+  axis_sizes_read(state, x, attributes->dimension);
   state->least = attributes->least != 0;
   state->reverse = attributes->reverse != 0;
   return TDM_OK;
-}
-
-static const along_state *state_of(const tdm_kernel_call *call) {
-  return static_cast<const along_state *>(call->state);
 }
 
 /* ---- Extremes -------------------------------------------------------------------------------- */
@@ -82,7 +73,7 @@ static __global__ void extremes_of_columns(const real *x, real *values, int64_t 
 }
 
 template <class real> static tdm_status run_extreme(const tdm_kernel_call *call) {
-  const along_state *state = state_of(call);
+  const along_state *state = state_of<along_state>(call);
   const int64_t count = state->outer * state->inner;
   if (state->inner == 1) {
     return kernel_launch(call, "extreme", extremes_of_rows<real>,
@@ -110,7 +101,7 @@ static __global__ void put_back(const real *d_values, const int64_t *indices, re
 }
 
 template <class real> static tdm_status run_extreme_gradient(const tdm_kernel_call *call) {
-  const along_state *state = state_of(call);
+  const along_state *state = state_of<along_state>(call);
   const int64_t count = state->outer * state->size * state->inner;
   return kernel_launch(call, "extreme_gradient", put_back<real>, blocks_for(count), BLOCK,
                        input_of<real>(call, 0), input_of<int64_t>(call, 1),
@@ -140,7 +131,7 @@ static __global__ void running_sums(const real *x, real *y, int64_t size, int64_
 }
 
 template <class real> static tdm_status run_cumsum(const tdm_kernel_call *call) {
-  const along_state *state = state_of(call);
+  const along_state *state = state_of<along_state>(call);
   const int64_t columns = state->outer * state->inner;
   return kernel_launch(call, "cumsum", running_sums<real>, blocks_for(columns), BLOCK,
                        input_of<real>(call, 0), output_of<real>(call, 0), state->size, state->inner,

@@ -10,7 +10,7 @@ static const int KEYS = 128; /* threads of a block, and keys at a time */
 template <class real>
 static __global__ void attend(const real *q, const real *k, const real *v, const uint8_t *padding,
                               const uint8_t *hidden, const real *added, real *y, real *log_sums,
-                              attention_state shape, uint64_t seed, uint32_t step) {
+                              attention_sizes shape, uint64_t seed, uint32_t step) {
   const int64_t queries = shape.queries, keys = shape.keys, heads = shape.heads;
   const int64_t dim = shape.dim, width = shape.width;
   TDM_SHARED(real, weights, KEYS);
@@ -61,7 +61,7 @@ static __global__ void attend(const real *q, const real *k, const real *v, const
 }
 
 template <class real> static tdm_status run(const tdm_kernel_call *call) {
-  const attention_state *state = static_cast<const attention_state *>(call->state);
+  const attention_sizes *state = state_of<attention_sizes>(call);
   return kernel_launch(call, "attend", attend<real>, state->batch * state->heads * state->queries,
                        KEYS, input_of<real>(call, 0), input_of<real>(call, 1),
                        input_of<real>(call, 2), input_of<uint8_t>(call, 3), hidden_of(call, 4),
@@ -71,8 +71,8 @@ template <class real> static tdm_status run(const tdm_kernel_call *call) {
 
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                           bool drops) {
-  const attention_state *state =
-      attention_state_create(request, answer, &request->inputs[0], &request->inputs[2], 4, drops);
+  const attention_sizes *state =
+      attention_prepare(request, answer, &request->inputs[0], &request->inputs[2], 4, drops);
   return state ? TDM_OK : TDM_OUT_OF_MEMORY;
 }
 

@@ -40,7 +40,7 @@ static __global__ void gather_slopes(bool of_keys, const real *d_y, const real *
                                      const real *v, const real *means, const real *log_sums,
                                      const uint8_t *padding, const uint8_t *hidden,
                                      const real *added, real *d_q, real *d_k, real *d_v,
-                                     attention_state shape, uint64_t seed, uint32_t step) {
+                                     attention_sizes shape, uint64_t seed, uint32_t step) {
   const int64_t queries = shape.queries, keys = shape.keys, heads = shape.heads;
   const int64_t dim = shape.dim, width = shape.width;
   TDM_SHARED(real, slopes, PARTNERS);
@@ -97,15 +97,15 @@ static __global__ void gather_slopes(bool of_keys, const real *d_y, const real *
 template <class real>
 static tdm_status attention_gradient_prepare(const tdm_kernel_request *request,
                                              tdm_kernel_answer *answer) {
-  const attention_state *state =
-      attention_state_create(request, answer, &request->inputs[1], &request->inputs[3], 7, true);
+  const attention_sizes *state =
+      attention_prepare(request, answer, &request->inputs[1], &request->inputs[3], 7, true);
   if (!state) return TDM_OUT_OF_MEMORY;
   answer->workspace_bytes = (size_t)(state->batch * state->queries * state->heads) * sizeof(real);
   return TDM_OK;
 }
 
 template <class real> static tdm_status run_side(const tdm_kernel_call *call, bool of_keys) {
-  const attention_state *state = static_cast<const attention_state *>(call->state);
+  const attention_sizes *state = state_of<attention_sizes>(call);
   const int64_t blocks = state->batch * state->heads * (of_keys ? state->keys : state->queries);
   return kernel_launch(call, of_keys ? "gather_slopes_of_keys" : "gather_slopes_of_queries",
                        gather_slopes<real>, blocks, PARTNERS, of_keys, input_of<real>(call, 0),
@@ -118,7 +118,7 @@ template <class real> static tdm_status run_side(const tdm_kernel_call *call, bo
 
 /* d_y, q, k, v, y, log_sums, [padding] -> d_q, d_k, d_v. */
 template <class real> static tdm_status run(const tdm_kernel_call *call) {
-  const attention_state *state = static_cast<const attention_state *>(call->state);
+  const attention_sizes *state = state_of<attention_sizes>(call);
   const int64_t rows = state->batch * state->queries * state->heads;
   TDM_TRY(kernel_launch(call, "multiply_outputs", multiply_outputs<real>, blocks_for(rows), BLOCK,
                         input_of<real>(call, 0), input_of<real>(call, 4), state->width,

@@ -2,41 +2,22 @@
  * a block takes a channel. Invariant: every sum is taken in one order, which the shape alone
  * decides. */
 #include "devices/cuda/kernels/reduce.h"
-
-/* Kernels are told all of it. */
-struct norm_state {
-  int64_t n;
-  int64_t channels;
-  int64_t inner;
-  double epsilon;
-  double momentum;
-};
+#include "devices/kernel_sizes.h"
 
 /* x: the operand of that number. */
 template <size_t operand>
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  const tdm_spec *x = &request->inputs[operand];
-  const tdm_batch_norm_attributes *attributes =
-      static_cast<const tdm_batch_norm_attributes *>(request->attributes);
-  norm_state *state = state_create<norm_state>(answer);
-  if (!state) return TDM_OUT_OF_MEMORY;
-  state->n = x->shape.dims[0];
-  state->channels = x->shape.rank > 1 ? x->shape.dims[1] : x->shape.dims[0];
-  state->inner = dims_product(x, 2, x->shape.rank);
-  state->epsilon = attributes->epsilon;
-  state->momentum = attributes->momentum;
+  batch_norm_sizes *sizes = state_create<batch_norm_sizes>(answer);
+  if (!sizes) return TDM_OUT_OF_MEMORY;
+  batch_norm_sizes_read(sizes, request, &request->inputs[operand]);
   return TDM_OK;
 }
 
-static const norm_state *state_of(const tdm_kernel_call *call) {
-  return static_cast<const norm_state *>(call->state);
-}
-
-static int64_t channel_blocks(const norm_state *state) {
+static int64_t channel_blocks(const batch_norm_sizes *state) {
   return state->channels < MOST_BLOCKS ? state->channels : MOST_BLOCKS;
 }
 
-static int channel_threads(const norm_state *state) {
+static int channel_threads(const batch_norm_sizes *state) {
   return threads_for_row(state->n * state->inner);
 }
 
@@ -48,8 +29,8 @@ static int channel_threads(const norm_state *state) {
 /* x, y: (n, channels, inner); means, variances: (channels); weight, bias: (channels) or NULL. */
 template <class real>
 static __global__ void evaluate(const real *x, const real *means, const real *variances,
-                                const real *weight, const real *bias, real *y, norm_state shape,
-                                int64_t count) {
+                                const real *weight, const real *bias, real *y,
+                                batch_norm_sizes shape, int64_t count) {
   EACH_ELEMENT(i, count) {
     const int64_t channel = i / shape.inner % shape.channels;
     real factor = (real)(1 / sqrt((double)variances[channel] + shape.epsilon));
@@ -59,7 +40,7 @@ static __global__ void evaluate(const real *x, const real *means, const real *va
 }
 
 template <class real> static tdm_status run_evaluate(const tdm_kernel_call *call) {
-  const norm_state *state = state_of(call);
+  const batch_norm_sizes *state = state_of<batch_norm_sizes>(call);
   const int64_t count = state->n * state->channels * state->inner;
   return kernel_launch(call, "batch_norm", evaluate<real>, blocks_for(count), BLOCK,
                        input_of<real>(call, 0), input_of<real>(call, 1), input_of<real>(call, 2),
@@ -73,7 +54,7 @@ template <class real> static tdm_status run_evaluate(const tdm_kernel_call *call
  * (channels), of no elements those of zeros: finite, so that no gradient is spoilt. */
 template <class real>
 static __global__ void train(const real *x, const real *weight, const real *bias, real *y,
-                             real *means, real *inverses, real *variances, norm_state shape,
+                             real *means, real *inverses, real *variances, batch_norm_sizes shape,
                              int64_t count) {
   const double terms = count > 0 ? (double)count : 1;
   for (int64_t channel = blockIdx.x; channel < shape.channels; channel += gridDim.x) {
@@ -101,7 +82,7 @@ static __global__ void train(const real *x, const real *weight, const real *bias
 }
 
 template <class real> static tdm_status run_train(const tdm_kernel_call *call) {
-  const norm_state *state = state_of(call);
+  const batch_norm_sizes *state = state_of<batch_norm_sizes>(call);
   return kernel_launch(call, "batch_norm_training", train<real>, channel_blocks(state),
                        channel_threads(state), input_of<real>(call, 0), input_of<real>(call, 3),
                        input_of<real>(call, 4), output_of<real>(call, 0), output_of<real>(call, 1),
@@ -115,7 +96,7 @@ template <class real> static tdm_status run_train(const tdm_kernel_call *call) {
 template <class real>
 static __global__ void gradient(const real *d_y, const real *x, const real *means,
                                 const real *inverses, const real *weight, real *d_x, real *d_weight,
-                                real *d_bias, norm_state shape, int64_t count) {
+                                real *d_bias, batch_norm_sizes shape, int64_t count) {
   for (int64_t channel = blockIdx.x; channel < shape.channels; channel += gridDim.x) {
     const real mean = means[channel], inverse = inverses[channel];
     double sum = 0, products = 0;
@@ -138,7 +119,7 @@ static __global__ void gradient(const real *d_y, const real *x, const real *mean
 }
 
 template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
-  const norm_state *state = state_of(call);
+  const batch_norm_sizes *state = state_of<batch_norm_sizes>(call);
   return kernel_launch(call, "batch_norm_gradient", gradient<real>, channel_blocks(state),
                        channel_threads(state), input_of<real>(call, 0), input_of<real>(call, 1),
                        input_of<real>(call, 2), input_of<real>(call, 3), input_of<real>(call, 4),
@@ -163,7 +144,7 @@ static __global__ void move_statistics(real *running_mean, real *running_var, in
 }
 
 template <class real> static tdm_status run_statistics(const tdm_kernel_call *call) {
-  const norm_state *state = state_of(call);
+  const batch_norm_sizes *state = state_of<batch_norm_sizes>(call);
   return kernel_launch(call, "batch_norm_statistics", move_statistics<real>, 1, BLOCK,
                        output_of<real>(call, 0), output_of<real>(call, 1),
                        output_of<int64_t>(call, 2), input_of<real>(call, 3),

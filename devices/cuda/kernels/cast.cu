@@ -65,7 +65,7 @@ static tdm_status cast_prepare(const tdm_kernel_request *request, tdm_kernel_ans
 
 /* Words of the result have their use in fill alone. */
 template <class word> static tdm_status run_cast(const tdm_kernel_call *call) {
-  const cast_state *state = static_cast<const cast_state *>(call->state);
+  const cast_state *state = state_of<cast_state>(call);
   return kernel_launch(call, "cast", cast, blocks_for(state->count), BLOCK, state->from,
                        call->inputs[0], state->to, call->outputs[0], state->count);
 }
@@ -80,8 +80,7 @@ template <class word> static __global__ void fill(word *out, word bits, int64_t 
 }
 
 static tdm_status fill_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  const tdm_fill_attributes *attributes =
-      static_cast<const tdm_fill_attributes *>(request->attributes);
+  const tdm_fill_attributes *attributes = attributes_of<tdm_fill_attributes>(request);
   cast_state *state = state_create<cast_state>(answer);
   if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->outputs[0]);
@@ -92,7 +91,7 @@ static tdm_status fill_prepare(const tdm_kernel_request *request, tdm_kernel_ans
 
 /* The bits are made on the host. */
 template <class word> static tdm_status run_fill(const tdm_kernel_call *call) {
-  const cast_state *state = static_cast<const cast_state *>(call->state);
+  const cast_state *state = state_of<cast_state>(call);
   union {
     double widest;
     word bits;

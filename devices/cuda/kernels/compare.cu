@@ -15,8 +15,7 @@ static tdm_status compare_prepare(const tdm_kernel_request *request, tdm_kernel_
   if (!state) return TDM_OUT_OF_MEMORY;
   broadcast_prepare(request, 2, &state->shape);
   state->dtype = request->inputs[0].dtype;
-  const tdm_compare_attributes *attributes =
-      static_cast<const tdm_compare_attributes *>(request->attributes);
+  const tdm_compare_attributes *attributes = attributes_of<tdm_compare_attributes>(request);
   state->comparison = (int)attributes->comparison;
   state->value = attributes->value;
   return TDM_OK;
@@ -35,7 +34,7 @@ static __global__ void compare(const number *a, const number *b, uint8_t *out, i
 }
 
 template <class number> static tdm_status run(const tdm_kernel_call *call) {
-  const compare_state *state = static_cast<const compare_state *>(call->state);
+  const compare_state *state = state_of<compare_state>(call);
   return kernel_launch(call, "compare", compare<number>, blocks_for(state->shape.count), BLOCK,
                        input_of<number>(call, 0), input_of<number>(call, 1),
                        output_of<uint8_t>(call, 0), state->comparison, (number)state->value,
@@ -43,7 +42,7 @@ template <class number> static tdm_status run(const tdm_kernel_call *call) {
 }
 
 static tdm_status compare_execute(const tdm_kernel_call *call) {
-  const tdm_dtype dtype = static_cast<const compare_state *>(call->state)->dtype;
+  const tdm_dtype dtype = state_of<compare_state>(call)->dtype;
 #define RUN_PRECISION(real, number, ...)                                                           \
   if (dtype == number) return run<real>(call);
   TDM_CUDA_PRECISIONS(RUN_PRECISION)

@@ -1,46 +1,14 @@
 /* The convolution and its gradients, each element by a thread or a block of its own that sums in
  * one order. Invariant: an element of the result depends on the operands alone, not on the grid. */
 #include "devices/cuda/kernels/reduce.h"
-
-/* Kernels are told all of it. */
-struct convolution_state {
-  int64_t images;
-  int64_t groups;
-  int64_t in;  /* channels of a group */
-  int64_t out; /* of a group */
-  int64_t size[2];
-  int64_t out_size[2];
-  int64_t kernel[2];
-  int64_t stride[2];
-  int64_t padding[2];
-  int64_t dilation[2];
-};
+#include "devices/kernel_sizes.h"
 
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                           const tdm_spec *x, const tdm_spec *weight, const tdm_spec *y) {
-  const tdm_convolution_attributes *attributes =
-      static_cast<const tdm_convolution_attributes *>(request->attributes);
-  convolution_state *state = state_create<convolution_state>(answer);
-  if (!state) return TDM_OUT_OF_MEMORY;
-  state->images = x->shape.dims[0];
-  state->groups = attributes->groups;
-  state->in = x->shape.dims[1] / state->groups;
-  state->out = weight->shape.dims[0] / state->groups;
-  for (int axis = 0; axis < 2; axis++) {
-    const int from_last = 2 - axis;
-    const bool flat = from_last > x->shape.rank - 2; /* of one dimension: the height is 1 */
-    state->size[axis] = flat ? 1 : x->shape.dims[x->shape.rank - from_last];
-    state->out_size[axis] = flat ? 1 : y->shape.dims[y->shape.rank - from_last];
-    state->kernel[axis] = flat ? 1 : weight->shape.dims[weight->shape.rank - from_last];
-    state->stride[axis] = attributes->stride[axis];
-    state->padding[axis] = attributes->padding[axis];
-    state->dilation[axis] = attributes->dilation[axis];
-  }
+  convolution_sizes *sizes = state_create<convolution_sizes>(answer);
+  if (!sizes) return TDM_OUT_OF_MEMORY;
+  convolution_sizes_read(sizes, request, x, weight, y);
   return TDM_OK;
-}
-
-static const convolution_state *state_of(const tdm_kernel_call *call) {
-  return static_cast<const convolution_state *>(call->state);
 }
 
 /* ---- Forward --------------------------------------------------------------------------------- */
@@ -49,7 +17,7 @@ static const convolution_state *state_of(const tdm_kernel_call *call) {
  * (images, groups, out, h', w'). */
 template <class real>
 static __global__ void convolve(const real *x, const real *weight, const real *bias, real *y,
-                                convolution_state shape, int64_t count) {
+                                convolution_sizes shape, int64_t count) {
   const int64_t groups = shape.groups, in = shape.in, out = shape.out;
   const int64_t height = shape.size[0], width = shape.size[1];
   const int64_t out_height = shape.out_size[0], out_width = shape.out_size[1];
@@ -79,7 +47,7 @@ static __global__ void convolve(const real *x, const real *weight, const real *b
 }
 
 template <class real> static tdm_status run_forward(const tdm_kernel_call *call) {
-  const convolution_state *state = state_of(call);
+  const convolution_sizes *state = state_of<convolution_sizes>(call);
   const int64_t count =
       state->images * state->groups * state->out * state->out_size[0] * state->out_size[1];
   return kernel_launch(call, "convolution", convolve<real>, blocks_for(count), BLOCK,
@@ -97,7 +65,7 @@ static tdm_status convolution_prepare(const tdm_kernel_request *request,
 /* Operands as for convolve. */
 template <class real>
 static __global__ void input_gradient(const real *d_y, const real *weight, real *d_x,
-                                      convolution_state shape, int64_t count) {
+                                      convolution_sizes shape, int64_t count) {
   const int64_t groups = shape.groups, in = shape.in, out = shape.out;
   const int64_t height = shape.size[0], width = shape.size[1];
   const int64_t out_height = shape.out_size[0], out_width = shape.out_size[1];
@@ -128,7 +96,7 @@ static __global__ void input_gradient(const real *d_y, const real *weight, real 
 }
 
 template <class real> static tdm_status run_input_gradient(const tdm_kernel_call *call) {
-  const convolution_state *state = state_of(call);
+  const convolution_sizes *state = state_of<convolution_sizes>(call);
   const int64_t count = state->images * state->groups * state->in * state->size[0] * state->size[1];
   return kernel_launch(call, "convolution_input_gradient", input_gradient<real>, blocks_for(count),
                        BLOCK, input_of<real>(call, 0), input_of<real>(call, 1),
@@ -145,7 +113,7 @@ static tdm_status convolution_input_gradient_prepare(const tdm_kernel_request *r
 /* A tap a block; d_y, x as for convolve, d_weight: (taps). */
 template <class real>
 static __global__ void weight_gradient(const real *d_y, const real *x, real *d_weight,
-                                       convolution_state shape, int64_t taps) {
+                                       convolution_sizes shape, int64_t taps) {
   const int64_t images = shape.images;
   const int64_t groups = shape.groups, in = shape.in, out = shape.out;
   const int64_t height = shape.size[0], width = shape.size[1];
@@ -188,7 +156,7 @@ static __global__ void bias_gradient(const real *d_y, real *d_bias, int64_t imag
 }
 
 template <class real> static tdm_status run_parameter_gradient(const tdm_kernel_call *call) {
-  const convolution_state *state = state_of(call);
+  const convolution_sizes *state = state_of<convolution_sizes>(call);
   const int64_t channels = state->groups * state->out;
   const int64_t taps = channels * state->in * state->kernel[0] * state->kernel[1];
   const int64_t pixels = state->out_size[0] * state->out_size[1];

@@ -2,35 +2,18 @@
  * are summed by one block in one order. */
 #include "devices/cuda/kernels/softmax.h"
 #include "devices/cuda/kernels/targets.h"
-
-struct loss_state {
-  int64_t rows;
-  int64_t classes;
-  int64_t ignored;
-  int32_t reduction; /* tdm_reduction */
-  bool wide_targets;
-};
+#include "devices/kernel_sizes.h"
 
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                           const tdm_spec *log_probabilities, const tdm_spec *targets) {
-  const tdm_loss_attributes *attributes =
-      static_cast<const tdm_loss_attributes *>(request->attributes);
-  loss_state *state = state_create<loss_state>(answer);
-  if (!state) return TDM_OUT_OF_MEMORY;
-  state->rows = log_probabilities->shape.dims[0];
-  state->classes = log_probabilities->shape.dims[1];
-  state->ignored = attributes->ignore_index;
-  state->reduction = attributes->reduction;
-  state->wide_targets = targets->dtype == TDM_INT64;
-  answer->workspace_bytes = aligned_bytes(report_workspace_bytes(state->rows));
+  class_loss_sizes *sizes = state_create<class_loss_sizes>(answer);
+  if (!sizes) return TDM_OUT_OF_MEMORY;
+  class_loss_sizes_read(sizes, request, targets, log_probabilities->shape.dims[1]);
+  answer->workspace_bytes = aligned_bytes(report_workspace_bytes(sizes->rows));
   return TDM_OK;
 }
 
-static const loss_state *state_of(const tdm_kernel_call *call) {
-  return static_cast<const loss_state *>(call->state);
-}
-
-static id_list targets_of(const loss_state *state, const void *data) {
+static id_list targets_of(const class_loss_sizes *state, const void *data) {
   return (id_list){data, state->rows, state->wide_targets};
 }
 
@@ -55,7 +38,7 @@ template <class real>
 static tdm_status cross_entropy_prepare(const tdm_kernel_request *request,
                                         tdm_kernel_answer *answer) {
   TDM_TRY(prepare(request, answer, &request->inputs[0], &request->inputs[1]));
-  const loss_state *state = static_cast<const loss_state *>(answer->state);
+  const class_loss_sizes *state = static_cast<const class_loss_sizes *>(answer->state);
   if (state->reduction != TDM_REDUCTION_NONE) {
     answer->workspace_bytes += (size_t)state->rows * sizeof(real);
   }
@@ -63,7 +46,7 @@ static tdm_status cross_entropy_prepare(const tdm_kernel_request *request,
 }
 
 template <class real> static tdm_status run(const tdm_kernel_call *call) {
-  const loss_state *state = state_of(call);
+  const class_loss_sizes *state = state_of<class_loss_sizes>(call);
   const bool reduces = state->reduction != TDM_REDUCTION_NONE;
   const id_list targets = targets_of(state, call->inputs[1]);
   char *workspace = static_cast<char *>(call->workspace);
@@ -107,7 +90,7 @@ static tdm_status cross_entropy_gradient_prepare(const tdm_kernel_request *reque
 }
 
 template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
-  const loss_state *state = state_of(call);
+  const class_loss_sizes *state = state_of<class_loss_sizes>(call);
   const id_list targets = targets_of(state, call->inputs[2]);
   TDM_TRY(tdm_cuda_targets_check(call, &targets, state->classes, state->ignored,
                                  (int64_t *)call->workspace));

@@ -12,8 +12,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   dropout_state *state = state_create<dropout_state>(answer);
   if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->outputs[0]);
-  state->pattern = pattern_of(static_cast<const tdm_dropout_attributes *>(request->attributes),
-                              &request->outputs[0]);
+  state->pattern = pattern_of(attributes_of<tdm_dropout_attributes>(request), &request->outputs[0]);
   state->scale = dropout_settings(request->attributes).first;
   return TDM_OK;
 }
@@ -28,7 +27,7 @@ static __global__ void dropout(const real *x, real *y, dropout_pattern pattern, 
 }
 
 template <class real> static tdm_status run(const tdm_kernel_call *call) {
-  const dropout_state *state = static_cast<const dropout_state *>(call->state);
+  const dropout_state *state = state_of<dropout_state>(call);
   return kernel_launch(call, "dropout", dropout<real>, blocks_for(state->count), BLOCK,
                        input_of<real>(call, 0), output_of<real>(call, 0), state->pattern,
                        call->scalars->seed, (uint32_t)call->scalars->step, (real)state->scale,

@@ -12,8 +12,7 @@ struct embedding_state {
 };
 
 static embedding_state *prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  const tdm_embedding_attributes *attributes =
-      static_cast<const tdm_embedding_attributes *>(request->attributes);
+  const tdm_embedding_attributes *attributes = attributes_of<tdm_embedding_attributes>(request);
   embedding_state *state = state_create<embedding_state>(answer);
   if (!state) return NULL;
   state->count = count_of(&request->inputs[1]);
@@ -25,12 +24,8 @@ static embedding_state *prepare(const tdm_kernel_request *request, tdm_kernel_an
   return state;
 }
 
-static const embedding_state *state_of(const tdm_kernel_call *call) {
-  return static_cast<const embedding_state *>(call->state);
-}
-
 static tdm_status check(const tdm_kernel_call *call) {
-  const embedding_state *state = state_of(call);
+  const embedding_state *state = state_of<embedding_state>(call);
   const id_list ids = {call->inputs[1], state->count, state->wide_ids};
   return tdm_cuda_ids_check(call, &ids, state->rows, static_cast<int64_t *>(call->workspace));
 }
@@ -55,7 +50,7 @@ static tdm_status embedding_prepare(const tdm_kernel_request *request, tdm_kerne
 }
 
 template <class real> static tdm_status run(const tdm_kernel_call *call) {
-  const embedding_state *state = state_of(call);
+  const embedding_state *state = state_of<embedding_state>(call);
   const int64_t elements = state->count * state->dim;
   TDM_TRY(check(call));
   return kernel_launch(call, "look_up", look_up<real>, blocks_for(elements), BLOCK,
@@ -75,7 +70,7 @@ static tdm_status prepare_gradient(const tdm_kernel_request *request, tdm_kernel
 
 /* The check and the sorted keys; sum_segments follows. */
 static tdm_status sort_ids(const tdm_kernel_call *call, segments *out) {
-  const embedding_state *state = state_of(call);
+  const embedding_state *state = state_of<embedding_state>(call);
   const segments_plan *plan = &state->plan;
   const int64_t *no_bags = NULL;
   char *workspace = static_cast<char *>(call->workspace);
@@ -89,7 +84,7 @@ static tdm_status sort_ids(const tdm_kernel_call *call, segments *out) {
 }
 
 template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
-  const embedding_state *state = state_of(call);
+  const embedding_state *state = state_of<embedding_state>(call);
   const int64_t *none = NULL;
   const real *no_scales = NULL;
   segments sorted;
@@ -104,7 +99,7 @@ template <class real> static tdm_status run_gradient(const tdm_kernel_call *call
 
 /* Outputs: rows (count, dim), indices (count), count (). */
 template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) {
-  const embedding_state *state = state_of(call);
+  const embedding_state *state = state_of<embedding_state>(call);
   const size_t count = (size_t)state->count;
   int64_t *indices = output_of<int64_t>(call, 1);
   const int64_t *none = NULL;

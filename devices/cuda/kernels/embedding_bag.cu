@@ -1,19 +1,10 @@
 /* Embedding bags and their gradients. Invariant: a bag, and a row of a gradient, is summed in the
  * order of ids; ids and offsets that are not legal are reported and passed over. */
 #include "devices/cuda/kernels/row_sums.h"
+#include "devices/kernel_sizes.h"
 
-struct bag_state {
-  int64_t bags;
-  int64_t count;  /* ids of all bags */
-  int64_t length; /* of every bag, where there are no offsets */
-  int64_t offset_count;
-  int64_t rows; /* of the table */
-  int64_t dim;
-  int64_t padding;
-  size_t ids; /* the operand that they are; offsets follow */
-  bool mean;
-  bool wide_ids;
-  bool wide_offsets;
+struct bag_state : bag_sizes {
+  size_t ids;         /* the operand that they are; offsets follow */
   segments_plan plan; /* of the gradients */
 };
 
@@ -48,24 +39,10 @@ static bag_memory memory_at(const bag_state *state, void *workspace, size_t *out
 /* ids: the operand that they are; y: (bags, dim). */
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer, size_t ids,
                           const tdm_spec *y) {
-  const tdm_embedding_bag_attributes *attributes =
-      static_cast<const tdm_embedding_bag_attributes *>(request->attributes);
-  const tdm_spec *list = &request->inputs[ids], *offsets = &request->inputs[ids + 1];
   bag_state *state = state_create<bag_state>(answer);
   if (!state) return TDM_OUT_OF_MEMORY;
-  state->bags = y->shape.dims[0];
-  state->dim = y->shape.dims[1];
-  state->count = count_of(list);
-  state->length = list->shape.rank == 2 ? list->shape.dims[1] : 0;
-  state->rows = attributes->rows;
-  state->padding = attributes->padding_index;
+  bag_sizes_read(state, request, ids, y);
   state->ids = ids;
-  state->mean = attributes->mean != 0;
-  state->wide_ids = list->dtype == TDM_INT64;
-  if (offsets->dtype != TDM_DTYPE_NONE) {
-    state->offset_count = count_of(offsets);
-    state->wide_offsets = offsets->dtype == TDM_INT64;
-  }
   state->plan = tdm_cuda_segments_plan(state->count);
   (void)memory_at(state, NULL, &answer->workspace_bytes);
   return TDM_OK;
@@ -83,12 +60,8 @@ static tdm_status prepare_scales(const tdm_kernel_request *request, tdm_kernel_a
   return prepare(request, answer, 2, &request->inputs[0]);
 }
 
-static const bag_state *state_of(const tdm_kernel_call *call) {
-  return static_cast<const bag_state *>(call->state);
-}
-
 static const void *ids_of(const tdm_kernel_call *call) {
-  return call->inputs[state_of(call)->ids];
+  return call->inputs[state_of<bag_state>(call)->ids];
 }
 
 /* ---- Where bags begin ------------------------------------------------------------------------ */
@@ -106,7 +79,7 @@ static __global__ void make_begins(const void *offsets, int64_t *begins, bag_sta
 
 /* Every kernel's beginning: the checks, and where bags begin. */
 static tdm_status begin(const tdm_kernel_call *call, bag_memory *out) {
-  const bag_state *state = state_of(call);
+  const bag_state *state = state_of<bag_state>(call);
   const void *offset_data = call->inputs[state->ids + 1];
   const id_list ids = {ids_of(call), state->count, state->wide_ids};
   const id_list offsets = {offset_data, state->offset_count, state->wide_offsets};
@@ -139,7 +112,7 @@ static __global__ void sum_bags(const real *weight, const void *ids, const real 
 }
 
 template <class real> static tdm_status run_sum(const tdm_kernel_call *call) {
-  const bag_state *state = state_of(call);
+  const bag_state *state = state_of<bag_state>(call);
   bag_memory memory;
   TDM_TRY(begin(call, &memory));
   return kernel_launch(call, "sum_bags", sum_bags<real>, state->bags, threads_for_row(state->dim),
@@ -169,7 +142,7 @@ static __global__ void largest_of_bags(const real *weight, const void *ids, cons
 }
 
 template <class real> static tdm_status run_max(const tdm_kernel_call *call) {
-  const bag_state *state = state_of(call);
+  const bag_state *state = state_of<bag_state>(call);
   bag_memory memory;
   TDM_TRY(begin(call, &memory));
   return kernel_launch(call, "largest_of_bags", largest_of_bags<real>, state->bags,
@@ -199,7 +172,7 @@ static __global__ void make_sources(const void *ids, const real *given, const in
 /* The checks, sources, and sorted keys of d_y, ids, [offsets], [scales]; sum_segments follows. */
 template <class real>
 static tdm_status sort_ids(const tdm_kernel_call *call, bag_memory *memory, segments *out) {
-  const bag_state *state = state_of(call);
+  const bag_state *state = state_of<bag_state>(call);
   const segments_plan *plan = &state->plan;
   TDM_TRY(begin(call, memory));
   TDM_TRY(tdm_cuda_lane_fill(lane_of(call), memory->bags, 0xff,
@@ -217,7 +190,7 @@ static tdm_status sort_ids(const tdm_kernel_call *call, bag_memory *memory, segm
 template <class real>
 static tdm_status sum_rows(const tdm_kernel_call *call, const bag_memory *memory,
                            const segments *sorted, const int64_t *winners, const int64_t *ranks) {
-  const bag_state *state = state_of(call);
+  const bag_state *state = state_of<bag_state>(call);
   return kernel_launch(
       call, "sum_segments", sum_segments<real>, state->count, threads_for_row(state->dim),
       input_of<real>(call, 0), memory->bags, static_cast<const real *>(memory->scales), winners,
@@ -225,7 +198,7 @@ static tdm_status sum_rows(const tdm_kernel_call *call, const bag_memory *memory
 }
 
 template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
-  const bag_state *state = state_of(call);
+  const bag_state *state = state_of<bag_state>(call);
   bag_memory memory;
   segments sorted;
   TDM_TRY(sort_ids<real>(call, &memory, &sorted));
@@ -236,7 +209,7 @@ template <class real> static tdm_status run_gradient(const tdm_kernel_call *call
 
 /* Outputs: rows (count, dim), indices (count), count (). */
 template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) {
-  const bag_state *state = state_of(call);
+  const bag_state *state = state_of<bag_state>(call);
   const size_t count = (size_t)state->count;
   int64_t *indices = output_of<int64_t>(call, 1);
   bag_memory memory;
@@ -271,7 +244,7 @@ static __global__ void multiply_rows(const real *d_y, const real *weight, const 
 
 /* d_y, weight, ids, [offsets] -> d_scales. */
 template <class real> static tdm_status run_scales(const tdm_kernel_call *call) {
-  const bag_state *state = state_of(call);
+  const bag_state *state = state_of<bag_state>(call);
   const real *no_scales = NULL;
   bag_memory memory;
   TDM_TRY(begin(call, &memory));

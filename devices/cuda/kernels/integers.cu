@@ -21,7 +21,7 @@ static __global__ void add(const number *a, const number *b, number *out, broadc
 }
 
 template <class number> static tdm_status run(const tdm_kernel_call *call) {
-  const broadcast_state *state = static_cast<const broadcast_state *>(call->state);
+  const broadcast_state *state = state_of<broadcast_state>(call);
   return kernel_launch(call, "add_integers", add<number>, blocks_for(state->count), BLOCK,
                        input_of<number>(call, 0), input_of<number>(call, 1),
                        output_of<number>(call, 0), state->sizes, state->count);

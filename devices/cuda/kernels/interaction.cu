@@ -1,33 +1,15 @@
 /* The products of pairs of vectors, and their gradient. Invariant: every element is one thread's,
  * summed in order. */
 #include "devices/cuda/kernels/kernel.h"
-
-struct interaction_state {
-  int64_t batch;
-  int64_t vectors;
-  int64_t dim;
-  int64_t pairs;
-  int64_t self; /* 1: a vector's product with itself too */
-};
+#include "devices/kernel_sizes.h"
 
 /* x: the operand of that number. */
 template <size_t operand>
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  const tdm_spec *x = &request->inputs[operand];
-  const tdm_dot_interaction_attributes *attributes =
-      static_cast<const tdm_dot_interaction_attributes *>(request->attributes);
-  interaction_state *state = state_create<interaction_state>(answer);
-  if (!state) return TDM_OUT_OF_MEMORY;
-  state->batch = x->shape.dims[0];
-  state->vectors = x->shape.dims[1];
-  state->dim = x->shape.dims[2];
-  state->self = attributes->self;
-  state->pairs = state->vectors * (state->vectors - 1) / 2 + state->self * state->vectors;
+  interaction_sizes *sizes = state_create<interaction_sizes>(answer);
+  if (!sizes) return TDM_OUT_OF_MEMORY;
+  interaction_sizes_read(sizes, request, &request->inputs[operand]);
   return TDM_OK;
-}
-
-static const interaction_state *state_of(const tdm_kernel_call *call) {
-  return static_cast<const interaction_state *>(call->state);
 }
 
 /* How many pairs come before those of vector i. */
@@ -54,7 +36,7 @@ static __global__ void multiply_pairs(const real *x, real *y, int64_t vectors, i
 }
 
 template <class real> static tdm_status run(const tdm_kernel_call *call) {
-  const interaction_state *state = state_of(call);
+  const interaction_sizes *state = state_of<interaction_sizes>(call);
   const int64_t places = state->batch * state->vectors * state->vectors;
   return kernel_launch(call, "multiply_pairs", multiply_pairs<real>, blocks_for(places), BLOCK,
                        input_of<real>(call, 0), output_of<real>(call, 0), state->vectors,
@@ -80,7 +62,7 @@ static __global__ void share_pairs(const real *d_y, const real *x, real *d_x, in
 }
 
 template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
-  const interaction_state *state = state_of(call);
+  const interaction_sizes *state = state_of<interaction_sizes>(call);
   const int64_t count = state->batch * state->vectors * state->dim;
   return kernel_launch(call, "share_pairs", share_pairs<real>, blocks_for(count), BLOCK,
                        input_of<real>(call, 0), input_of<real>(call, 1), output_of<real>(call, 0),

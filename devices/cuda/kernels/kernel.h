@@ -35,6 +35,18 @@ template <class state_type> static inline state_type *state_create(tdm_kernel_an
   return static_cast<state_type *>(kernel_state_create(answer, sizeof(state_type)));
 }
 
+template <class type> static inline const type *state_of(const tdm_kernel_call *call) {
+  return static_cast<const type *>(call->state);
+}
+
+template <class type> static inline const type *attributes_of(const tdm_kernel_request *request) {
+  return static_cast<const type *>(request->attributes);
+}
+
+template <class type> static inline const type *attributes_of(const tdm_kernel_call *call) {
+  return static_cast<const type *>(call->attributes);
+}
+
 template <class type> static inline const type *input_of(const tdm_kernel_call *call, size_t i) {
   return static_cast<const type *>(call->inputs[i]);
 }

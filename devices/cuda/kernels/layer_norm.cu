@@ -3,35 +3,18 @@
  * the shape alone decides.
  */
 #include "devices/cuda/kernels/reduce.h"
-
-struct norm_state {
-  int64_t rows;
-  int64_t count;
-  double epsilon;
-  bool centered; /* else every mean is 0 */
-};
+#include "devices/kernel_sizes.h"
 
 /* x: the operand of that number. */
 template <size_t operand>
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  const tdm_spec *x = &request->inputs[operand];
-  const tdm_layer_norm_attributes *attributes =
-      static_cast<const tdm_layer_norm_attributes *>(request->attributes);
-  norm_state *state = state_create<norm_state>(answer);
-  if (!state) return TDM_OUT_OF_MEMORY;
-  const int64_t first = x->shape.rank - attributes->rank;
-  state->rows = dims_product(x, 0, first);
-  state->count = dims_product(x, first, x->shape.rank);
-  state->epsilon = attributes->epsilon;
-  state->centered = attributes->uncentered == 0;
+  layer_norm_sizes *sizes = state_create<layer_norm_sizes>(answer);
+  if (!sizes) return TDM_OUT_OF_MEMORY;
+  layer_norm_sizes_read(sizes, request, &request->inputs[operand]);
   return TDM_OK;
 }
 
-static const norm_state *state_of(const tdm_kernel_call *call) {
-  return static_cast<const norm_state *>(call->state);
-}
-
-static int64_t row_blocks(const norm_state *state) {
+static int64_t row_blocks(const layer_norm_sizes *state) {
   return state->rows < MOST_BLOCKS ? state->rows : MOST_BLOCKS;
 }
 
@@ -40,7 +23,7 @@ static int64_t row_blocks(const norm_state *state) {
 /* x, y: (rows, count); weight, bias: (count) or NULL; means, inverses: (rows). */
 template <class real>
 static __global__ void normalize(const real *x, const real *weight, const real *bias, real *y,
-                                 real *means, real *inverses, const norm_state state) {
+                                 real *means, real *inverses, const layer_norm_sizes state) {
   const int64_t rows = state.rows, count = state.count;
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const int64_t first = row * count;
@@ -68,7 +51,7 @@ static __global__ void normalize(const real *x, const real *weight, const real *
 }
 
 template <class real> static tdm_status run_forward(const tdm_kernel_call *call) {
-  const norm_state *state = state_of(call);
+  const layer_norm_sizes *state = state_of<layer_norm_sizes>(call);
   return kernel_launch(call, "layer_norm", normalize<real>, row_blocks(state),
                        threads_for_row(state->count), input_of<real>(call, 0),
                        input_of<real>(call, 1), input_of<real>(call, 2), output_of<real>(call, 0),
@@ -82,7 +65,7 @@ template <class real> static tdm_status run_forward(const tdm_kernel_call *call)
 template <class real>
 static __global__ void input_gradient(const real *d_y, const real *x, const real *means,
                                       const real *inverses, const real *weight, real *d_x,
-                                      const norm_state state) {
+                                      const layer_norm_sizes state) {
   const int64_t rows = state.rows, count = state.count;
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const int64_t first = row * count;
@@ -105,7 +88,7 @@ static __global__ void input_gradient(const real *d_y, const real *x, const real
 }
 
 template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
-  const norm_state *state = state_of(call);
+  const layer_norm_sizes *state = state_of<layer_norm_sizes>(call);
   return kernel_launch(call, "layer_norm_gradient", input_gradient<real>, row_blocks(state),
                        threads_for_row(state->count), input_of<real>(call, 0),
                        input_of<real>(call, 1), input_of<real>(call, 2), input_of<real>(call, 3),
@@ -132,7 +115,7 @@ static __global__ void parameter_gradient(const real *d_y, const real *x, const 
 }
 
 template <class real> static tdm_status run_parameter_gradient(const tdm_kernel_call *call) {
-  const norm_state *state = state_of(call);
+  const layer_norm_sizes *state = state_of<layer_norm_sizes>(call);
   return kernel_launch(call, "layer_norm_parameter_gradient", parameter_gradient<real>,
                        blocks_for(state->count), BLOCK, input_of<real>(call, 0),
                        input_of<real>(call, 1), input_of<real>(call, 2), input_of<real>(call, 3),

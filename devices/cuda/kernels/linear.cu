@@ -20,17 +20,13 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   return TDM_OK;
 }
 
-static const linear_state *state_of(const tdm_kernel_call *call) {
-  return static_cast<const linear_state *>(call->state);
-}
-
 static tdm_status linear_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   return prepare(request, answer, &request->inputs[0], &request->outputs[0]);
 }
 
 /* x (rows, in), weight (out, in), [bias (out)] -> y (rows, out). */
 template <class real> static tdm_status linear_execute(const tdm_kernel_call *call) {
-  const linear_state *state = state_of(call);
+  const linear_state *state = state_of<linear_state>(call);
   const void *bias = call->inputs[2];
   void *y = call->outputs[0];
   if (bias) {
@@ -48,7 +44,7 @@ static tdm_status linear_input_gradient_prepare(const tdm_kernel_request *reques
 
 /* d_out (rows, out), weight (out, in) -> d_x (rows, in). */
 template <class real> static tdm_status linear_input_gradient_execute(const tdm_kernel_call *call) {
-  const linear_state *state = state_of(call);
+  const linear_state *state = state_of<linear_state>(call);
   const tdm_cuda_product product = product_with<real>(
       call->inputs[0], call->inputs[1], call->outputs[0], state->rows, state->in, state->out, 0);
   return product_run<real>(call, &product, state->alone);
@@ -62,7 +58,7 @@ static tdm_status linear_parameter_gradient_prepare(const tdm_kernel_request *re
 /* d_out (rows, out), x (rows, in) -> d_weight (out, in), d_bias (out). */
 template <class real>
 static tdm_status linear_parameter_gradient_execute(const tdm_kernel_call *call) {
-  const linear_state *state = state_of(call);
+  const linear_state *state = state_of<linear_state>(call);
   const void *d_out = call->inputs[0];
   const tdm_cuda_product product = product_of_transposed<real>(
       d_out, call->inputs[1], call->outputs[0], state->out, state->in, state->rows, 0);

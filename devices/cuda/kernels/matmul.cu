@@ -14,8 +14,7 @@ struct matmul_state {
 };
 
 static tdm_status matmul_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  const tdm_matmul_attributes *attributes =
-      static_cast<const tdm_matmul_attributes *>(request->attributes);
+  const tdm_matmul_attributes *attributes = attributes_of<tdm_matmul_attributes>(request);
   const tdm_shape *a = &request->inputs[0].shape, *y = &request->outputs[0].shape;
   matmul_state *state = state_create<matmul_state>(answer);
   if (!state) return TDM_OUT_OF_MEMORY;
@@ -31,7 +30,7 @@ static tdm_status matmul_prepare(const tdm_kernel_request *request, tdm_kernel_a
 
 /* a: (a's batches, m, k) or (k, m), b: (b's batches, k, n) or (n, k), y: (batches, m, n). */
 template <class real> static tdm_status matmul_execute(const tdm_kernel_call *call) {
-  const matmul_state *state = static_cast<const matmul_state *>(call->state);
+  const matmul_state *state = state_of<matmul_state>(call);
   const int64_t m = state->m, n = state->n, k = state->k, bytes = sizeof(real);
   for (int64_t batch = 0; batch < state->batches.count; batch++) {
     int64_t a_batch, b_batch;

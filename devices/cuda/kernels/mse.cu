@@ -10,17 +10,12 @@ struct mse_state {
 template <size_t operand>
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   const tdm_spec *a = &request->inputs[operand];
-  const tdm_loss_attributes *attributes =
-      static_cast<const tdm_loss_attributes *>(request->attributes);
+  const tdm_loss_attributes *attributes = attributes_of<tdm_loss_attributes>(request);
   mse_state *state = state_create<mse_state>(answer);
   if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(a);
   state->reduction = attributes->reduction;
   return TDM_OK;
-}
-
-static const mse_state *state_of(const tdm_kernel_call *call) {
-  return static_cast<const mse_state *>(call->state);
 }
 
 /* a, b, loss: (count). */
@@ -43,7 +38,7 @@ static tdm_status mse_prepare(const tdm_kernel_request *request, tdm_kernel_answ
 }
 
 template <class real> static tdm_status run(const tdm_kernel_call *call) {
-  const mse_state *state = state_of(call);
+  const mse_state *state = state_of<mse_state>(call);
   const real *a = input_of<real>(call, 0), *b = input_of<real>(call, 1);
   real *loss = output_of<real>(call, 0);
   if (state->reduction == TDM_REDUCTION_NONE) {
@@ -66,7 +61,7 @@ static __global__ void gradient(const real *d_loss, bool each, const real *a, co
 }
 
 template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
-  const mse_state *state = state_of(call);
+  const mse_state *state = state_of<mse_state>(call);
   const real scale =
       state->reduction == TDM_REDUCTION_MEAN ? (real)(2.0 / (double)state->count) : 2;
   return kernel_launch(call, "mse_gradient", gradient<real>, blocks_for(state->count), BLOCK,

@@ -2,40 +2,28 @@
  * gradient, and the counting of targets. Invariant: a block takes a row; the losses of the rows are
  * summed by one block in one order. */
 #include "devices/cuda/kernels/targets.h"
+#include "devices/kernel_sizes.h"
 
-struct nll_state {
-  int64_t rows;
-  int64_t classes; /* of count_targets: 0 without weights */
-  int64_t ignored;
-  int32_t reduction; /* tdm_reduction */
-  double kept;       /* 1 - smoothing */
-  double spread;     /* smoothing / classes */
-  bool wide_targets;
+/* classes: of count_targets 0 without weights. */
+struct nll_state : class_loss_sizes {
+  double kept;   /* 1 - smoothing */
+  double spread; /* smoothing / classes */
 };
 
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                           const tdm_spec *targets, int64_t classes) {
-  const tdm_loss_attributes *attributes =
-      static_cast<const tdm_loss_attributes *>(request->attributes);
+  const tdm_loss_attributes *attributes = attributes_of<tdm_loss_attributes>(request);
   nll_state *state = state_create<nll_state>(answer);
   if (!state) return TDM_OUT_OF_MEMORY;
-  state->rows = count_of(targets);
-  state->classes = classes;
-  state->ignored = attributes->ignore_index;
-  state->reduction = attributes->reduction;
+  class_loss_sizes_read(state, request, targets, classes);
   state->kept = 1.0 - attributes->smoothing;
   state->spread = attributes->smoothing / (double)classes;
-  state->wide_targets = targets->dtype == TDM_INT64;
   answer->workspace_bytes = aligned_bytes(report_workspace_bytes(state->rows));
   return TDM_OK;
 }
 
-static const nll_state *state_of(const tdm_kernel_call *call) {
-  return static_cast<const nll_state *>(call->state);
-}
-
 static tdm_status check_targets(const tdm_kernel_call *call, const id_list *targets) {
-  const nll_state *state = state_of(call);
+  const nll_state *state = state_of<nll_state>(call);
   return tdm_cuda_targets_check(call, targets, state->classes, state->ignored,
                                 static_cast<int64_t *>(call->workspace));
 }
@@ -75,7 +63,7 @@ static tdm_status nll_prepare(const tdm_kernel_request *request, tdm_kernel_answ
 }
 
 template <class real> static tdm_status run(const tdm_kernel_call *call) {
-  const nll_state *state = state_of(call);
+  const nll_state *state = state_of<nll_state>(call);
   const bool reduces = state->reduction != TDM_REDUCTION_NONE;
   const id_list targets = {call->inputs[1], state->rows, state->wide_targets};
   char *workspace = static_cast<char *>(call->workspace);
@@ -101,7 +89,7 @@ static tdm_status count_targets_prepare(const tdm_kernel_request *request,
 }
 
 template <class real> static tdm_status run_count(const tdm_kernel_call *call) {
-  const nll_state *state = state_of(call);
+  const nll_state *state = state_of<nll_state>(call);
   const id_list targets = {call->inputs[0], state->rows, state->wide_targets};
   const real *no_losses = NULL;
   real *no_loss = NULL;
@@ -132,13 +120,12 @@ static __global__ void gradient_of_rows(const real *d_loss, const void *targets,
 
 static tdm_status nll_gradient_prepare(const tdm_kernel_request *request,
                                        tdm_kernel_answer *answer) {
-  const tdm_loss_attributes *attributes =
-      static_cast<const tdm_loss_attributes *>(request->attributes);
+  const tdm_loss_attributes *attributes = attributes_of<tdm_loss_attributes>(request);
   return prepare(request, answer, &request->inputs[1], attributes->classes);
 }
 
 template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
-  const nll_state *state = state_of(call);
+  const nll_state *state = state_of<nll_state>(call);
   const id_list targets = {call->inputs[1], state->rows, state->wide_targets};
   TDM_TRY(check_targets(call, &targets));
   return kernel_launch(call, "nll_gradient", gradient_of_rows<real>, state->rows,

@@ -16,10 +16,6 @@ static norm_state *prepare(const tdm_kernel_request *request, tdm_kernel_answer 
   return state;
 }
 
-static const norm_state *state_of(const tdm_kernel_call *call) {
-  return static_cast<const norm_state *>(call->state);
-}
-
 /* ---- sum_of_squares -------------------------------------------------------------------------- */
 
 template <class real>
@@ -33,7 +29,7 @@ static tdm_status sum_of_squares_prepare(const tdm_kernel_request *request,
 
 template <class real> static tdm_status run_sum(const tdm_kernel_call *call) {
   const real *none = NULL;
-  return sum_of_squares(call, input_of<real>(call, 0), none, state_of(call)->count, 1,
+  return sum_of_squares(call, input_of<real>(call, 0), none, state_of<norm_state>(call)->count, 1,
                         output_of<real>(call, 0));
 }
 
@@ -51,13 +47,13 @@ static tdm_status clip_factor_prepare(const tdm_kernel_request *request,
                                       tdm_kernel_answer *answer) {
   norm_state *state = prepare(request, answer);
   if (!state) return TDM_OUT_OF_MEMORY;
-  state->max_norm = static_cast<const tdm_clip_attributes *>(request->attributes)->max_norm;
+  state->max_norm = attributes_of<tdm_clip_attributes>(request)->max_norm;
   return TDM_OK;
 }
 
 template <class real> static tdm_status run_clip(const tdm_kernel_call *call) {
   return kernel_launch(call, "clip_factor", clip_factor<real>, 1, WARP, input_of<real>(call, 0),
-                       state_of(call)->max_norm, output_of<real>(call, 0));
+                       state_of<norm_state>(call)->max_norm, output_of<real>(call, 0));
 }
 
 /* ---- check_finite ---------------------------------------------------------------------------- */
@@ -93,7 +89,7 @@ static tdm_status check_finite_prepare(const tdm_kernel_request *request,
 
 /* The output is the input, which stays as it is. */
 template <class real> static tdm_status run_check(const tdm_kernel_call *call) {
-  const int64_t count = state_of(call)->count;
+  const int64_t count = state_of<norm_state>(call)->count;
   const int64_t blocks = chunks_of(count, REPORT_CHUNK);
   int64_t *firsts = static_cast<int64_t *>(call->workspace);
   const real *x = input_of<real>(call, 0);

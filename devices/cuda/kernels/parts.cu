@@ -12,8 +12,7 @@ struct parts_state {
 
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                           const tdm_spec *whole, const tdm_spec *parts, size_t count) {
-  const tdm_parts_attributes *attributes =
-      static_cast<const tdm_parts_attributes *>(request->attributes);
+  const tdm_parts_attributes *attributes = attributes_of<tdm_parts_attributes>(request);
   parts_state *state = state_create<parts_state>(answer);
   if (!state) return TDM_OUT_OF_MEMORY;
   const int64_t dimension = attributes->dimension;
@@ -45,7 +44,7 @@ static __global__ void put(word *whole, int64_t whole_row, int64_t offset, const
 }
 
 template <class word, bool splits> static tdm_status run(const tdm_kernel_call *call) {
-  const parts_state *state = static_cast<const parts_state *>(call->state);
+  const parts_state *state = state_of<parts_state>(call);
   int64_t offset = 0;
   for (size_t i = 0; i < state->count; i++) {
     const int64_t elements = state->outer * state->part[i], blocks = blocks_for(elements);

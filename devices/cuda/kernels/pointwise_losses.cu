@@ -21,10 +21,6 @@ struct loss_state {
   int64_t pos_weights; /* likewise */
 };
 
-static const loss_state *state_of(const tdm_kernel_call *call) {
-  return static_cast<const loss_state *>(call->state);
-}
-
 /* ---- The losses, and what is made of them ------------------------------------------------ */
 
 /* One element: its loss and its slope. a, b: the options (beta, scale), or the element's weights
@@ -150,8 +146,7 @@ static double divisor_of(int32_t reduction, const tdm_spec *x) {
 template <class kind, class real>
 static tdm_status prepare_from(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                size_t x) {
-  const tdm_loss_attributes *attributes =
-      static_cast<const tdm_loss_attributes *>(request->attributes);
+  const tdm_loss_attributes *attributes = attributes_of<tdm_loss_attributes>(request);
   loss_state *state = state_create<loss_state>(answer);
   if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->inputs[x]);
@@ -177,7 +172,7 @@ static tdm_status prepare_from(const tdm_kernel_request *request, tdm_kernel_ans
 /* ---- Executing ------------------------------------------------------------------------------- */
 
 template <class kind, class real> static tdm_status run(const tdm_kernel_call *call) {
-  const loss_state *state = state_of(call);
+  const loss_state *state = state_of<loss_state>(call);
   const real *x = input_of<real>(call, 0), *target = input_of<real>(call, 1);
   const real *weight = state->weights > 0 ? input_of<real>(call, 2) : NULL;
   const real *pos_weight = state->pos_weights > 0 ? input_of<real>(call, 3) : NULL;
@@ -195,7 +190,7 @@ template <class kind, class real> static tdm_status run(const tdm_kernel_call *c
 }
 
 template <class kind, class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
-  const loss_state *state = state_of(call);
+  const loss_state *state = state_of<loss_state>(call);
   const real *weight = state->weights > 0 ? input_of<real>(call, 3) : NULL;
   const real *pos_weight = state->pos_weights > 0 ? input_of<real>(call, 4) : NULL;
   const real share = (real)(1.0 / state->divisor);

@@ -2,63 +2,18 @@
  * element of the result and looks for the windows that it lies in. Invariant: sums are taken in the
  * order of windows. */
 #include "devices/cuda/kernels/kernel.h"
-
-struct pool_state {
-  tdm_pool_attributes attributes;
-  int64_t planes; /* images x channels */
-  int64_t size[2];
-  int64_t out_size[2];
-};
+#include "devices/pool_windows.h"
 
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                           const tdm_spec *x, const tdm_spec *y) {
-  pool_state *state = state_create<pool_state>(answer);
-  if (!state) return TDM_OUT_OF_MEMORY;
-  state->attributes = *static_cast<const tdm_pool_attributes *>(request->attributes);
-  state->planes = x->shape.dims[0] * x->shape.dims[1];
-  for (int axis = 0; axis < 2; axis++) {
-    const int from_last = 2 - axis;
-    const bool flat = from_last > x->shape.rank - 2; /* of one dimension: the height is 1 */
-    state->size[axis] = flat ? 1 : x->shape.dims[x->shape.rank - from_last];
-    state->out_size[axis] = flat ? 1 : y->shape.dims[y->shape.rank - from_last];
-  }
+  pool_sizes *sizes = state_create<pool_sizes>(answer);
+  if (!sizes) return TDM_OUT_OF_MEMORY;
+  pool_sizes_read(sizes, request, x, y);
   return TDM_OK;
 }
 
-static const pool_state *state_of(const tdm_kernel_call *call) {
-  return static_cast<const pool_state *>(call->state);
-}
-
-struct window {
-  int64_t begin;
-  int64_t end;
-  int64_t step;
-  int64_t counted; /* elements for the divisor where padding counts */
-};
-
-/* Window i along an axis: 0, of rows, or 1, of columns. */
-static __device__ inline window window_at(const pool_state &pool, int axis, int64_t i) {
-  const int64_t size = pool.size[axis], out = pool.out_size[axis];
-  window found;
-  if (pool.attributes.adaptive != 0) {
-    found.begin = i * size / out;
-    found.end = ((i + 1) * size + out - 1) / out;
-    found.step = 1;
-    found.counted = found.end - found.begin;
-    return found;
-  }
-  const int64_t padding = pool.attributes.padding[axis], dilation = pool.attributes.dilation[axis];
-  found.begin = i * pool.attributes.stride[axis] - padding;
-  found.end = found.begin + (pool.attributes.kernel[axis] - 1) * dilation + 1;
-  found.step = dilation;
-  found.counted = (found.end < size + padding ? found.end : size + padding) - found.begin;
-  if (found.begin < 0) found.begin += (-found.begin + dilation - 1) / dilation * dilation;
-  if (found.end > size) found.end = size;
-  return found;
-}
-
 /* The windows along an axis that may hold element i, from first to last. */
-static __device__ inline int64_t first_window(const pool_state &pool, int axis, int64_t i) {
+static __device__ inline int64_t first_window(const pool_sizes &pool, int axis, int64_t i) {
   if (pool.attributes.adaptive != 0) return i * pool.out_size[axis] / pool.size[axis];
   const int64_t stride = pool.attributes.stride[axis];
   const int64_t reach = i + pool.attributes.padding[axis] -
@@ -66,7 +21,7 @@ static __device__ inline int64_t first_window(const pool_state &pool, int axis, 
   return reach <= 0 ? 0 : (reach + stride - 1) / stride;
 }
 
-static __device__ inline int64_t last_window(const pool_state &pool, int axis, int64_t i) {
+static __device__ inline int64_t last_window(const pool_sizes &pool, int axis, int64_t i) {
   const int64_t out = pool.out_size[axis];
   const int64_t last = pool.attributes.adaptive != 0
                            ? ((i + 1) * out - 1) / pool.size[axis]
@@ -74,23 +29,17 @@ static __device__ inline int64_t last_window(const pool_state &pool, int axis, i
   return last < out - 1 ? last : out - 1;
 }
 
-static __device__ inline int64_t divisor_of(const pool_state &pool, window rows, window columns) {
-  if (pool.attributes.divisor != 0) return pool.attributes.divisor;
-  if (pool.attributes.count_padding != 0) return rows.counted * columns.counted;
-  return (rows.end - rows.begin) * (columns.end - columns.begin);
-}
-
 /* ---- Maximum --------------------------------------------------------------------------------- */
 
 /* x: (planes, h, w), y, indices: (planes, h', w'). */
 template <class real>
-static __global__ void max_pool(const real *x, real *y, int32_t *indices, pool_state pool,
+static __global__ void max_pool(const real *x, real *y, int32_t *indices, pool_sizes pool,
                                 int64_t count) {
   const int64_t out_y = pool.out_size[0], out_x = pool.out_size[1];
   const int64_t size_y = pool.size[0], size_x = pool.size[1];
   EACH_ELEMENT(i, count) {
-    const window rows = window_at(pool, 0, i / out_x % out_y);
-    const window columns = window_at(pool, 1, i % out_x);
+    const pool_window rows = pool_window_at(&pool, 0, i / out_x % out_y);
+    const pool_window columns = pool_window_at(&pool, 1, i % out_x);
     const real *plane = x + i / (out_x * out_y) * size_y * size_x;
     real most = -INFINITY;
     int64_t place = rows.begin * size_x + columns.begin;
@@ -108,7 +57,7 @@ static __global__ void max_pool(const real *x, real *y, int32_t *indices, pool_s
 }
 
 template <class real> static tdm_status run_max(const tdm_kernel_call *call) {
-  const pool_state *state = state_of(call);
+  const pool_sizes *state = state_of<pool_sizes>(call);
   const int64_t count = state->planes * state->out_size[0] * state->out_size[1];
   return kernel_launch(call, "max_pool", max_pool<real>, blocks_for(count), BLOCK,
                        input_of<real>(call, 0), output_of<real>(call, 0),
@@ -118,7 +67,7 @@ template <class real> static tdm_status run_max(const tdm_kernel_call *call) {
 /* d_y, indices: (planes, h', w'), d_x: (planes, h, w). */
 template <class real>
 static __global__ void max_pool_gradient(const real *d_y, const int32_t *indices, real *d_x,
-                                         pool_state pool, int64_t count) {
+                                         pool_sizes pool, int64_t count) {
   const int64_t out_y = pool.out_size[0], out_x = pool.out_size[1];
   const int64_t size_y = pool.size[0], size_x = pool.size[1];
   EACH_ELEMENT(i, count) {
@@ -136,7 +85,7 @@ static __global__ void max_pool_gradient(const real *d_y, const int32_t *indices
 }
 
 template <class real> static tdm_status run_max_gradient(const tdm_kernel_call *call) {
-  const pool_state *state = state_of(call);
+  const pool_sizes *state = state_of<pool_sizes>(call);
   const int64_t count = state->planes * state->size[0] * state->size[1];
   return kernel_launch(call, "max_pool_gradient", max_pool_gradient<real>, blocks_for(count), BLOCK,
                        input_of<real>(call, 0), input_of<int32_t>(call, 1),
@@ -147,23 +96,23 @@ template <class real> static tdm_status run_max_gradient(const tdm_kernel_call *
 
 /* x: (planes, h, w), y: (planes, h', w'). */
 template <class real>
-static __global__ void average_pool(const real *x, real *y, pool_state pool, int64_t count) {
+static __global__ void average_pool(const real *x, real *y, pool_sizes pool, int64_t count) {
   const int64_t out_y = pool.out_size[0], out_x = pool.out_size[1];
   const int64_t size_y = pool.size[0], size_x = pool.size[1];
   EACH_ELEMENT(i, count) {
-    const window rows = window_at(pool, 0, i / out_x % out_y);
-    const window columns = window_at(pool, 1, i % out_x);
+    const pool_window rows = pool_window_at(&pool, 0, i / out_x % out_y);
+    const pool_window columns = pool_window_at(&pool, 1, i % out_x);
     const real *plane = x + i / (out_x * out_y) * size_y * size_x;
     real sum = 0;
     for (int64_t row = rows.begin; row < rows.end; row++)
       for (int64_t column = columns.begin; column < columns.end; column++)
         sum += plane[row * size_x + column];
-    y[i] = sum / (real)divisor_of(pool, rows, columns);
+    y[i] = sum / (real)pool_divisor(&pool, rows, columns);
   }
 }
 
 template <class real> static tdm_status run_average(const tdm_kernel_call *call) {
-  const pool_state *state = state_of(call);
+  const pool_sizes *state = state_of<pool_sizes>(call);
   const int64_t count = state->planes * state->out_size[0] * state->out_size[1];
   return kernel_launch(call, "average_pool", average_pool<real>, blocks_for(count), BLOCK,
                        input_of<real>(call, 0), output_of<real>(call, 0), *state, count);
@@ -171,7 +120,7 @@ template <class real> static tdm_status run_average(const tdm_kernel_call *call)
 
 /* d_y: (planes, h', w'), d_x: (planes, h, w). */
 template <class real>
-static __global__ void average_pool_gradient(const real *d_y, real *d_x, pool_state pool,
+static __global__ void average_pool_gradient(const real *d_y, real *d_x, pool_sizes pool,
                                              int64_t count) {
   const int64_t out_y = pool.out_size[0], out_x = pool.out_size[1];
   const int64_t size_y = pool.size[0], size_x = pool.size[1];
@@ -180,10 +129,10 @@ static __global__ void average_pool_gradient(const real *d_y, real *d_x, pool_st
     const real *plane = d_y + i / (size_x * size_y) * out_y * out_x;
     real sum = 0;
     for (int64_t j = first_window(pool, 0, row); j <= last_window(pool, 0, row); j++) {
-      const window rows = window_at(pool, 0, j);
+      const pool_window rows = pool_window_at(&pool, 0, j);
       for (int64_t k = first_window(pool, 1, column); k <= last_window(pool, 1, column); k++) {
-        const window columns = window_at(pool, 1, k);
-        sum += plane[j * out_x + k] / (real)divisor_of(pool, rows, columns);
+        const pool_window columns = pool_window_at(&pool, 1, k);
+        sum += plane[j * out_x + k] / (real)pool_divisor(&pool, rows, columns);
       }
     }
     d_x[i] = sum;
@@ -191,7 +140,7 @@ static __global__ void average_pool_gradient(const real *d_y, real *d_x, pool_st
 }
 
 template <class real> static tdm_status run_average_gradient(const tdm_kernel_call *call) {
-  const pool_state *state = state_of(call);
+  const pool_sizes *state = state_of<pool_sizes>(call);
   const int64_t count = state->planes * state->size[0] * state->size[1];
   return kernel_launch(call, "average_pool_gradient", average_pool_gradient<real>,
                        blocks_for(count), BLOCK, input_of<real>(call, 0), output_of<real>(call, 0),

@@ -4,45 +4,29 @@
 
 #include "devices/cuda/kernels/products.h"
 #include "devices/cuda/kernels/report.h"
+#include "devices/kernel_sizes.h"
 
-struct recurrent_state {
-  int64_t length;
-  int64_t batch;
-  int64_t in;
-  int64_t hidden;
-  int64_t columns; /* of the weights' products: G hidden */
+struct recurrent_state : recurrent_sizes {
   size_t element_bytes;
-  int32_t cell; /* tdm_cell */
-  bool reverse;
   bool trains; /* forward: gates are kept; gradient: d_x is wanted */
-  bool wide_lengths;
-  bool alone; /* rows of products depend on themselves alone */
+  bool alone;  /* rows of products depend on themselves alone */
 };
 
 /* x (length, batch, in), y (length, batch, hidden). */
 static inline recurrent_state *recurrent_state_create(const tdm_kernel_request *request,
                                                       tdm_kernel_answer *answer, const tdm_spec *x,
                                                       const tdm_spec *y, const tdm_spec *lengths) {
-  const tdm_recurrent_attributes *attributes =
-      static_cast<const tdm_recurrent_attributes *>(request->attributes);
   recurrent_state *state = state_create<recurrent_state>(answer);
   if (!state) return NULL;
-  state->length = x->shape.dims[0];
-  state->batch = x->shape.dims[1];
-  state->in = x->shape.dims[2];
-  state->hidden = y->shape.dims[2];
-  state->cell = attributes->cell;
-  state->columns = tdm_cell_gates(state->cell) * state->hidden;
-  state->reverse = attributes->reverse != 0;
+  recurrent_sizes_read(state, request, x, y, lengths);
   state->element_bytes = tdm_dtype_bytes(x->dtype);
-  state->wide_lengths = lengths->dtype == TDM_INT64;
   state->alone = request->deterministic;
   answer->workspace_bytes = aligned_bytes(report_workspace_bytes(state->batch));
   return state;
 }
 
 static inline const recurrent_state *recurrent_of(const tdm_kernel_call *call) {
-  return static_cast<const recurrent_state *>(call->state);
+  return state_of<recurrent_state>(call);
 }
 
 /* Bytes of rows of the batch, all times or one. */
@@ -73,11 +57,6 @@ static inline tdm_status recurrent_copy(const tdm_kernel_call *call, void *to, c
   if (bytes == 0) return TDM_OK;
   if (!from) return tdm_cuda_lane_fill(lane_of(call), to, 0, bytes);
   return tdm_cuda_lane_copy(lane_of(call), to, from, bytes);
-}
-
-/* The time of the step that is done after `done` others. */
-static inline int64_t recurrent_time(const recurrent_state *state, int64_t done) {
-  return state->reverse ? state->length - 1 - done : done;
 }
 
 /* What a kernel is told of a step: plain values, since parameters hold no pointers inside. */

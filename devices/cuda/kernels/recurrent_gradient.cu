@@ -199,8 +199,7 @@ static tdm_status all_steps(const tdm_kernel_call *call, const gradient_run *run
 
 static tdm_status recurrent_gradient_prepare(const tdm_kernel_request *request,
                                              tdm_kernel_answer *answer) {
-  const tdm_recurrent_attributes *attributes =
-      static_cast<const tdm_recurrent_attributes *>(request->attributes);
+  const tdm_recurrent_attributes *attributes = attributes_of<tdm_recurrent_attributes>(request);
   recurrent_state *state = recurrent_state_create(request, answer, &request->inputs[X],
                                                   &request->inputs[Y], &request->inputs[LENGTHS]);
   if (!state) return TDM_OUT_OF_MEMORY;

@@ -2,32 +2,12 @@
  * c, e): b and d are the groups of dimensions that go. Where e is 1 a block takes a sum, else a
  * thread does. Invariant: every sum is taken in one order, which the shape alone decides. */
 #include "devices/cuda/kernels/reduce.h"
-
-struct reduce_state {
-  int64_t sizes[5]; /* a, b, c, d, e */
-  double divisor;
-};
+#include "devices/kernel_sizes.h"
 
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                           const tdm_shape *x) {
-  const tdm_reduce_attributes *attributes =
-      static_cast<const tdm_reduce_attributes *>(request->attributes);
-  reduce_state *state = state_create<reduce_state>(answer);
-  if (!state) return TDM_OUT_OF_MEMORY;
-  for (int i = 0; i < 5; i++)
-    state->sizes[i] = 1;
-  int group = 4; /* from the last dimension on: even groups stay */
-  for (int i = x->rank - 1; i >= 0; i--) {
-    const bool goes = (attributes->mask >> i & 1) != 0;
-    if (goes == (group % 2 == 0)) group--;
-    if (group < 0)
-      return tdm_fail(TDM_UNSUPPORTED, "more than two groups of dimensions are summed over");
-    state->sizes[group] *= x->dims[i];
-  }
-  const int64_t terms = attributes->terms;
-  state->divisor =
-      attributes->mean != 0 ? (double)(terms != 0 ? terms : state->sizes[1] * state->sizes[3]) : 1;
-  return TDM_OK;
+  reduce_sizes *sizes = state_create<reduce_sizes>(answer);
+  return sizes ? reduce_sizes_read(sizes, request, x) : TDM_OUT_OF_MEMORY;
 }
 
 /* ---- Sums ------------------------------------------------------------------------------------ */
@@ -66,7 +46,7 @@ static __global__ void sum_columns(const real *x, real *out, int64_t b, int64_t 
 }
 
 template <class real> static tdm_status run_reduce(const tdm_kernel_call *call) {
-  const reduce_state *state = static_cast<const reduce_state *>(call->state);
+  const reduce_sizes *state = state_of<reduce_sizes>(call);
   const int64_t *sizes = state->sizes;
   const int64_t sums = sizes[0] * sizes[2] * sizes[4];
   if (sizes[4] == 1) {
@@ -98,7 +78,7 @@ static __global__ void spread(const real *d_out, real *d_x, int64_t b, int64_t c
 }
 
 template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
-  const reduce_state *state = static_cast<const reduce_state *>(call->state);
+  const reduce_sizes *state = state_of<reduce_sizes>(call);
   const int64_t *sizes = state->sizes;
   const int64_t count = sizes[0] * sizes[1] * sizes[2] * sizes[3] * sizes[4];
   return kernel_launch(call, "reduce_gradient", spread<real>, blocks_for(count), BLOCK,

@@ -17,10 +17,6 @@ static tdm_status prepare(const tdm_kernel_request *request, size_t indices,
   return TDM_OK;
 }
 
-static const rows_state *state_of(const tdm_kernel_call *call) {
-  return static_cast<const rows_state *>(call->state);
-}
-
 /* ---- Out ------------------------------------------------------------------------------------- */
 
 /* table: (rows, dim), indices: (n), out: (n, dim), taken: (n); elements = n dim. */
@@ -35,7 +31,7 @@ static __global__ void take_rows(const real *table, const int64_t *indices, int6
 }
 
 template <class real> static tdm_status run_take(const tdm_kernel_call *call) {
-  const rows_state *state = state_of(call);
+  const rows_state *state = state_of<rows_state>(call);
   return kernel_launch(call, "take_rows", take_rows<real>, blocks_for(state->elements), BLOCK,
                        input_of<real>(call, 0), input_of<int64_t>(call, 1), state->dim,
                        output_of<real>(call, 0), output_of<int64_t>(call, 1), state->elements);
@@ -60,7 +56,7 @@ static __global__ void put_rows(const real *values, const int64_t *indices, int6
 }
 
 template <class real, bool adds> static tdm_status run_put(const tdm_kernel_call *call) {
-  const rows_state *state = state_of(call);
+  const rows_state *state = state_of<rows_state>(call);
   return kernel_launch(call, adds ? "add_rows" : "put_rows", put_rows<real, adds>,
                        blocks_for(state->elements), BLOCK, input_of<real>(call, 1),
                        input_of<int64_t>(call, 2), state->dim, output_of<real>(call, 0),

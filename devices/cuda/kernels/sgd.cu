@@ -1,16 +1,6 @@
 /* Stochastic gradient descent as torch.optim.SGD does it (its single-tensor form): weight decay,
  * momentum with dampening, Nesterov; and its plain form on the rows of a sparse gradient. */
-#include "devices/cuda/kernels/kernel.h"
-
-struct sgd_state {
-  int64_t count; /* elements; of sgd_sparse: rows of the gradient */
-  int64_t dim;   /* of a row, for sgd_sparse */
-  tdm_sgd_attributes attributes;
-};
-
-static const sgd_state *state_of(const tdm_kernel_call *call) {
-  return static_cast<const sgd_state *>(call->state);
-}
+#include "devices/cuda/kernels/update.h"
 
 /* parameter, gradient: (count). */
 template <class real>
@@ -42,17 +32,9 @@ template <class real> static __global__ void set_initialized(real *initialized) 
   if (threadIdx.x == 0) *initialized = 1;
 }
 
-static tdm_status sgd_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  sgd_state *state = state_create<sgd_state>(answer);
-  if (!state) return TDM_OUT_OF_MEMORY;
-  state->count = count_of(&request->inputs[0]);
-  state->attributes = *static_cast<const tdm_sgd_attributes *>(request->attributes);
-  return TDM_OK;
-}
-
 template <class real> static tdm_status run(const tdm_kernel_call *call) {
-  const sgd_state *state = state_of(call);
-  const tdm_sgd_attributes *attributes = &state->attributes;
+  const update_sizes *state = state_of<update_sizes>(call);
+  const tdm_sgd_attributes *attributes = attributes_of<tdm_sgd_attributes>(call);
   const real rate = (real)call->scalars->learning_rate;
   const real decay = (real)attributes->weight_decay, momentum = (real)attributes->momentum;
   const int64_t blocks = blocks_for(state->count);
@@ -85,21 +67,13 @@ static __global__ void sparse_step(real *parameter, const real *gradient, const 
   }
 }
 
-static tdm_status sgd_sparse_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  sgd_state *state = state_create<sgd_state>(answer);
-  if (!state) return TDM_OUT_OF_MEMORY;
-  state->count = request->inputs[1].shape.dims[0];
-  state->dim = last_dim_of(&request->inputs[0]);
-  return TDM_OK;
-}
-
 template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) {
-  const sgd_state *state = state_of(call);
+  const update_sizes *state = state_of<update_sizes>(call);
   return kernel_launch(call, "sgd_sparse", sparse_step<real>, state->count,
                        threads_for_row(state->dim), output_of<real>(call, 0),
                        input_of<real>(call, 1), input_of<int64_t>(call, 2),
                        input_of<int64_t>(call, 3), state->dim, (real)call->scalars->learning_rate);
 }
 
-KERNELS(sgd, KERNEL(TDM_OP_SGD, sgd_prepare, run<real>),
-        KERNEL(TDM_OP_SGD_SPARSE, sgd_sparse_prepare, run_sparse<real>))
+KERNELS(sgd, KERNEL(TDM_OP_SGD, update_prepare, run<real>),
+        KERNEL(TDM_OP_SGD_SPARSE, update_rows_prepare, run_sparse<real>))

@@ -1,31 +1,21 @@
 /* Kernels that move elements and compute nothing: select, its gradient, and the exchange of the
  * first two dimensions. They go by words of the elements' size. */
 #include "devices/cuda/kernels/kernel.h"
+#include "devices/kernel_sizes.h"
 
-/* A tensor seen as (outer, size, inner). */
-struct shape_state {
+struct select_state : axis_sizes {
   int64_t count; /* elements of the result */
-  int64_t size;
-  int64_t inner;
-  int64_t outer;
   int64_t index;
 };
-
-static const shape_state *state_of(const tdm_kernel_call *call) {
-  return static_cast<const shape_state *>(call->state);
-}
 
 /* whole: the tensor that has the dimension. */
 static tdm_status prepare_select(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                  const tdm_spec *whole) {
-  const tdm_select_attributes *attributes =
-      static_cast<const tdm_select_attributes *>(request->attributes);
-  shape_state *state = state_create<shape_state>(answer);
+  const tdm_select_attributes *attributes = attributes_of<tdm_select_attributes>(request);
+  select_state *state = state_create<select_state>(answer);
   if (!state) return TDM_OUT_OF_MEMORY;
-  const int64_t dimension = attributes->dimension;
   state->count = count_of(&request->outputs[0]);
-  state->size = whole->shape.dims[dimension];
-  state->inner = dims_product(whole, dimension + 1, whole->shape.rank);
+  axis_sizes_read(state, whole, attributes->dimension);
   state->index = attributes->index < 0 ? attributes->index + state->size : attributes->index;
   return TDM_OK;
 }
@@ -42,7 +32,7 @@ static __global__ void select_one(const word *x, word *out, int64_t size, int64_
 }
 
 template <class word> static tdm_status run_select(const tdm_kernel_call *call) {
-  const shape_state *state = state_of(call);
+  const select_state *state = state_of<select_state>(call);
   return kernel_launch(call, "select", select_one<word>, blocks_for(state->count), BLOCK,
                        input_of<word>(call, 0), output_of<word>(call, 0), state->size, state->inner,
                        state->index, state->count);
@@ -63,7 +53,7 @@ static __global__ void select_gradient(const word *d_out, word *d_x, int64_t siz
 }
 
 template <class word> static tdm_status run_select_gradient(const tdm_kernel_call *call) {
-  const shape_state *state = state_of(call);
+  const select_state *state = state_of<select_state>(call);
   return kernel_launch(call, "select_gradient", select_gradient<word>, blocks_for(state->count),
                        BLOCK, input_of<word>(call, 0), output_of<word>(call, 0), state->size,
                        state->inner, state->index, state->count);
@@ -114,7 +104,7 @@ static tdm_status prepare_exchange(const tdm_kernel_request *request, tdm_kernel
 }
 
 template <class word> static tdm_status run_exchange(const tdm_kernel_call *call) {
-  const exchange_state *state = static_cast<const exchange_state *>(call->state);
+  const exchange_state *state = state_of<exchange_state>(call);
   return kernel_launch(call, "exchange", exchange<word>, blocks_for(state->count), BLOCK,
                        input_of<word>(call, 0), output_of<word>(call, 0), state->rows,
                        state->middle, state->columns, state->inner, state->count);
@@ -126,8 +116,7 @@ static tdm_status swap_first_dimensions_prepare(const tdm_kernel_request *reques
 }
 
 static tdm_status transpose_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  const tdm_transpose_attributes *attributes =
-      static_cast<const tdm_transpose_attributes *>(request->attributes);
+  const tdm_transpose_attributes *attributes = attributes_of<tdm_transpose_attributes>(request);
   return prepare_exchange(request, answer, attributes->first, attributes->second);
 }
 

@@ -2,23 +2,13 @@
  * size, inner): where inner is 1 a block takes a row, else a thread takes a column. Invariant:
  * every row is reduced in one order, which its size alone decides. */
 #include "devices/cuda/kernels/softmax.h"
-
-struct softmax_state {
-  int64_t outer;
-  int64_t size;
-  int64_t inner;
-};
+#include "devices/kernel_sizes.h"
 
 static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  const tdm_softmax_attributes *attributes =
-      static_cast<const tdm_softmax_attributes *>(request->attributes);
-  const tdm_spec *spec = &request->outputs[0];
-  softmax_state *state = state_create<softmax_state>(answer);
-  if (!state) return TDM_OUT_OF_MEMORY;
-  const bool scalar = spec->shape.rank == 0;
-  state->outer = dims_product(spec, 0, scalar ? 0 : attributes->dimension);
-  state->size = scalar ? 1 : spec->shape.dims[attributes->dimension];
-  state->inner = dims_product(spec, attributes->dimension + 1, spec->shape.rank);
+  axis_sizes *sizes = state_create<axis_sizes>(answer);
+  if (!sizes) return TDM_OUT_OF_MEMORY;
+  axis_sizes_read(sizes, &request->outputs[0],
+                  attributes_of<tdm_softmax_attributes>(request)->dimension);
   return TDM_OK;
 }
 
@@ -84,7 +74,7 @@ static __global__ void columns_backward(const real *d_y, const real *y, real *d_
 /* ---- Launches -------------------------------------------------------------------------------- */
 
 template <class real, bool logarithm> static tdm_status run(const tdm_kernel_call *call) {
-  const softmax_state *state = static_cast<const softmax_state *>(call->state);
+  const axis_sizes *state = state_of<axis_sizes>(call);
   const real *x = input_of<real>(call, 0);
   real *out = output_of<real>(call, 0);
   if (state->size == 0) return TDM_OK;
@@ -98,7 +88,7 @@ template <class real, bool logarithm> static tdm_status run(const tdm_kernel_cal
 }
 
 template <class real, bool logarithm> static tdm_status run_gradient(const tdm_kernel_call *call) {
-  const softmax_state *state = static_cast<const softmax_state *>(call->state);
+  const axis_sizes *state = state_of<axis_sizes>(call);
   const real *d_y = input_of<real>(call, 0), *y = input_of<real>(call, 1);
   real *d_x = output_of<real>(call, 0);
   if (state->size == 0) return TDM_OK;

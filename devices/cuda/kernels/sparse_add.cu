@@ -9,10 +9,6 @@ struct sparse_add_state {
   segments_plan plan;
 };
 
-static const sparse_add_state *state_of(const tdm_kernel_call *call) {
-  return static_cast<const sparse_add_state *>(call->state);
-}
-
 static tdm_status sparse_add_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   sparse_add_state *state = state_create<sparse_add_state>(answer);
   if (!state) return TDM_OUT_OF_MEMORY;
@@ -60,7 +56,7 @@ static __global__ void sum_segments(const real *a_rows, const real *b_rows, int6
 }
 
 template <class real> static tdm_status run(const tdm_kernel_call *call) {
-  const sparse_add_state *state = state_of(call);
+  const sparse_add_state *state = state_of<sparse_add_state>(call);
   const segments_plan *plan = &state->plan;
   const segments sorted = tdm_cuda_segments_at(plan, call->workspace);
   int64_t *indices = output_of<int64_t>(call, 1);

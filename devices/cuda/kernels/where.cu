@@ -13,7 +13,7 @@ static tdm_status where_prepare(const tdm_kernel_request *request, tdm_kernel_an
   where_state *state = state_create<where_state>(answer);
   if (!state) return TDM_OUT_OF_MEMORY;
   broadcast_prepare(request, 3, &state->shape);
-  state->value = static_cast<const tdm_where_attributes *>(request->attributes)->value;
+  state->value = attributes_of<tdm_where_attributes>(request)->value;
   return TDM_OK;
 }
 
@@ -32,7 +32,7 @@ static __global__ void where(const uint8_t *condition, const real *a, const real
 }
 
 template <class real> static tdm_status run(const tdm_kernel_call *call) {
-  const where_state *state = static_cast<const where_state *>(call->state);
+  const where_state *state = state_of<where_state>(call);
   return kernel_launch(call, "where", where<real>, blocks_for(state->shape.count), BLOCK,
                        input_of<uint8_t>(call, 0), input_of<real>(call, 1), input_of<real>(call, 2),
                        output_of<real>(call, 0), (real)state->value, state->shape.sizes,

@@ -1,0 +1,25 @@
+/* What the kernels of the optimizers share: an update of all elements, or of the rows that a sparse
+ * gradient names. */
+#ifndef TANDEM_DEVICES_CUDA_KERNELS_UPDATE_H
+#define TANDEM_DEVICES_CUDA_KERNELS_UPDATE_H
+
+#include "devices/cuda/kernels/kernel.h"
+#include "devices/kernel_sizes.h"
+
+static inline tdm_status update_prepare(const tdm_kernel_request *request,
+                                        tdm_kernel_answer *answer) {
+  update_sizes *sizes = state_create<update_sizes>(answer);
+  if (!sizes) return TDM_OUT_OF_MEMORY;
+  update_sizes_read(sizes, request);
+  return TDM_OK;
+}
+
+static inline tdm_status update_rows_prepare(const tdm_kernel_request *request,
+                                             tdm_kernel_answer *answer) {
+  update_sizes *sizes = state_create<update_sizes>(answer);
+  if (!sizes) return TDM_OUT_OF_MEMORY;
+  update_rows_sizes_read(sizes, request);
+  return TDM_OK;
+}
+
+#endif

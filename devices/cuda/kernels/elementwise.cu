@@ -13,7 +13,7 @@ struct element_state {
 static tdm_status prepare_with(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                tdm_element_settings settings) {
   element_state *state = state_create<element_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->operands = request->input_count;
   state->settings = settings;
   if (state->operands <= TDM_BROADCAST_OPERANDS)
@@ -78,9 +78,9 @@ static __global__ void accumulate(const real *a, const real *b, const real *c, c
                                   real *out, int64_t count) {
   EACH_ELEMENT(i, count) {
     real sum = a[i];
-    if (b != NULL) sum += b[i];
-    if (c != NULL) sum += c[i];
-    if (d != NULL) sum += d[i];
+    if (b) sum += b[i];
+    if (c) sum += c[i];
+    if (d) sum += d[i];
     out[i] = sum;
   }
 }

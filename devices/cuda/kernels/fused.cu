@@ -62,7 +62,7 @@ static tdm_status fused_prepare(const tdm_kernel_request *request, tdm_kernel_an
   const tdm_fused_attributes *attributes =
       static_cast<const tdm_fused_attributes *>(request->attributes);
   fused_state *state = state_create<fused_state>(answer);
-  if (state == NULL) return TDM_OUT_OF_MEMORY;
+  if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->outputs[0]);
   fused_program *program = &state->program;
   program->step_count = (int32_t)attributes->member_count;
@@ -95,7 +95,7 @@ static __device__ real compute(const fused_step &step, const real *values, int64
   const real a = values[step.inputs[0]]; /* always there */
   const real b = operand_of(step, values, step.input_count > 1 ? 1 : 0, settings.second);
   switch (step.element) {
-#define CASE(name, ...)                                                                 \
+#define CASE(name, ...)                                                                            \
   case ELEMENT_##name:                                                                             \
     return element<ELEMENT_##name>::of(a, b, settings);
     TDM_CUDA_ELEMENTS(CASE, CASE, CASE)
@@ -121,7 +121,7 @@ static __device__ real compute(const fused_step &step, const real *values, int64
 template <class real>
 static __device__ real read_input(const fused_program &program, const void *input, int k,
                                   int64_t i) {
-  if (input == NULL) return 0;
+  if (!input) return 0;
   const int64_t at = program.numbers >> k & 1 ? 0 : i;
   if (program.conditions >> k & 1) return static_cast<const uint8_t *>(input)[at] != 0 ? 1 : 0;
   return static_cast<const real *>(input)[at];
@@ -130,7 +130,7 @@ static __device__ real read_input(const fused_program &program, const void *inpu
 template <class real>
 static __device__ void write_output(const fused_program &program, void *output, int k, int64_t i,
                                     real value) {
-  if (output == NULL) return;
+  if (!output) return;
   if (program.comparisons >> k & 1)
     static_cast<uint8_t *>(output)[i] = value != 0;
   else

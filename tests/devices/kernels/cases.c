@@ -107,7 +107,7 @@ static double sparse_index(const kernel_input *input, int64_t i) {
 void kernel_input_generate(const kernel_case *test, size_t input, void *data) {
   const kernel_input *from = &test->inputs[input];
   const int64_t count = input_count_of(test, input);
-  if (from->generate != NULL) {
+  if (from->generate) {
     from->generate(test, data);
     return;
   }

@@ -143,8 +143,7 @@ static void compare_reference(const kernel_case *self, const double *const *inpu
                               double *const *outputs) {
   for (int64_t i = 0; i < tdm_shape_count(&self->outputs[0].shape); i++) {
     const double a = operand_at(self, inputs, 0, i);
-    const double b =
-        inputs[1] != NULL ? operand_at(self, inputs, 1, i) : self->attributes.compare.value;
+    const double b = inputs[1] ? operand_at(self, inputs, 1, i) : self->attributes.compare.value;
     const bool results[] = {a<b, a <= b, a> b, a >= b, a == b, a != b};
     outputs[0][i] = results[self->attributes.compare.comparison];
   }
@@ -154,8 +153,7 @@ static void where_reference(const kernel_case *self, const double *const *inputs
                             double *const *outputs) {
   for (int64_t i = 0; i < tdm_shape_count(&self->outputs[0].shape); i++) {
     const size_t k = operand_at(self, inputs, 0, i) != 0 ? 1 : 2;
-    outputs[0][i] =
-        inputs[k] != NULL ? operand_at(self, inputs, k, i) : self->attributes.where.value;
+    outputs[0][i] = inputs[k] ? operand_at(self, inputs, k, i) : self->attributes.where.value;
   }
 }
 

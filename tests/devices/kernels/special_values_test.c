@@ -21,7 +21,7 @@
 static bool run_unary(const char *isa, const char *operation, tdm_dtype dtype, const void *x,
                       void *y, int64_t count) {
   const tdm_kernel *kernel = direct_kernel(isa, operation, dtype);
-  if (kernel == NULL) return false;
+  if (!kernel) return false;
   const direct_operand operands[] = {{dtype, tdm_shape_of(1, count), (void *)x},
                                      {dtype, tdm_shape_of(1, count), y}};
   const tdm_function_attributes none = {0, 0, 0}; /* of those that read any */
@@ -73,7 +73,7 @@ static void extremes_of_two_keep_nan(void **state) {
     for (int least = 0; least < 2; least++) {
       const char *operation = least == 1 ? TDM_OP_MINIMUM : TDM_OP_MAXIMUM;
       const tdm_kernel *kernel = direct_kernel(*isa, operation, TDM_FLOAT32);
-      if (kernel == NULL) continue;
+      if (!kernel) continue;
       const tdm_shape shape = tdm_shape_of(1, 5);
       const direct_operand operands[] = {
           {TDM_FLOAT32, shape, a}, {TDM_FLOAT32, shape, b}, {TDM_FLOAT32, shape, y}};
@@ -174,7 +174,7 @@ static void softmax_of_infinities(void **state) {
                                      {TDM_FLOAT32, tdm_shape_of(2, 4, 3), y}};
   EACH_ISA(isa) {
     const tdm_kernel *kernel = direct_kernel(*isa, TDM_OP_SOFTMAX, TDM_FLOAT32);
-    if (kernel == NULL) continue;
+    if (!kernel) continue;
     assert_int_equal(direct_run(kernel, &attributes, operands, 1, 1, NULL), TDM_OK);
     assert_true(y[0] == 0.5f && y[1] == 0 && y[2] == 0.5f);
     assert_true(isnan(y[3]) && isnan(y[4]) && isnan(y[5]));
@@ -201,7 +201,7 @@ static void loss_without_targets_is_nan(void **state) {
                                      {TDM_FLOAT32, tdm_shape_of(2, 2, 2), d_logits}};
   EACH_ISA(isa) {
     const tdm_kernel *kernel = direct_kernel(*isa, TDM_OP_CROSS_ENTROPY, TDM_FLOAT32);
-    if (kernel == NULL) continue;
+    if (!kernel) continue;
     assert_int_equal(direct_run(kernel, &attributes, forward, 2, 3, NULL), TDM_OK);
     assert_true(isnan(loss) && divisor == 0);
     kernel = direct_kernel(*isa, TDM_OP_CROSS_ENTROPY_GRADIENT, TDM_FLOAT32);
@@ -245,7 +245,7 @@ static void floats_saturate_in_integers(void **state) {
   int32_t got_narrow[9];
   uint8_t got_bytes[9];
   EACH_ISA(isa) {
-    if (direct_kernel(*isa, TDM_OP_CAST, TDM_INT64) == NULL) continue;
+    if (!direct_kernel(*isa, TDM_OP_CAST, TDM_INT64)) continue;
     run_cast(*isa, TDM_FLOAT64, x, TDM_INT64, got_wide, 9);
     assert_memory_equal(got_wide, wide, sizeof wide);
     run_cast(*isa, TDM_FLOAT64, x, TDM_INT32, got_narrow, 9);
@@ -265,7 +265,7 @@ static void integers_pass_exactly(void **state) {
   int32_t got[6];
   float rounded[6];
   EACH_ISA(isa) {
-    if (direct_kernel(*isa, TDM_OP_CAST, TDM_INT64) == NULL) continue;
+    if (!direct_kernel(*isa, TDM_OP_CAST, TDM_INT64)) continue;
     run_cast(*isa, TDM_INT64, x, TDM_INT64, same, 6);
     assert_memory_equal(same, x, sizeof x);
     run_cast(*isa, TDM_INT64, x, TDM_INT32, got, 6);

@@ -1,0 +1,55 @@
+/* A context whose threads the system refuses says so, and starts once it does not: what a start
+ * that failed took comes back. */
+#define _GNU_SOURCE /* pthread_setattr_default_np */
+#include <pthread.h>
+
+#include "tests/devices/support.h"
+
+enum { REFUSED = 2 * TDM_MAX_WAITERS };
+
+/* Of every thread from now on. */
+static void set_stack_bytes(size_t bytes) {
+  pthread_attr_t attributes;
+  assert_int_equal(pthread_getattr_default_np(&attributes), 0);
+  assert_int_equal(pthread_attr_setstacksize(&attributes, bytes), 0);
+  assert_int_equal(pthread_setattr_default_np(&attributes), 0);
+  (void)pthread_attr_destroy(&attributes);
+}
+
+static size_t stack_bytes(void) {
+  pthread_attr_t attributes;
+  size_t bytes = 0;
+  assert_int_equal(pthread_getattr_default_np(&attributes), 0);
+  assert_int_equal(pthread_attr_getstacksize(&attributes, &bytes), 0);
+  (void)pthread_attr_destroy(&attributes);
+  return bytes;
+}
+
+static void a_start_that_failed_takes_nothing(void **state) {
+  (void)state;
+  tdm_context *context = test_context("latency_us=1,gigabytes_per_second=1");
+  const size_t before = stack_bytes();
+  set_stack_bytes((size_t)1 << 47); /* all addresses that a process has */
+  for (int i = 0; i < REFUSED; i++) {
+    assert_status(tdm_context_start(context), TDM_OUT_OF_MEMORY);
+    assert_message("cannot start thread tdm-cpu:0");
+  }
+  set_stack_bytes(before);
+  bool seen[TDM_MAX_WAITERS] = {false};
+  for (int i = 0; i < TDM_MAX_WAITERS; i++) {
+    const uint32_t bell = tdm_context_bell_acquire(context);
+    assert_false(seen[bell]); /* none is out */
+    seen[bell] = true;
+  }
+  for (uint32_t bell = 0; bell < TDM_MAX_WAITERS; bell++)
+    tdm_context_bell_release(context, bell);
+  assert_ok(tdm_context_start(context));
+  tdm_context_release(context);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_start_that_failed_takes_nothing),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

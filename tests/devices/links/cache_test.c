@@ -148,16 +148,29 @@ static void another_machines_file_is_not_used(void **state) {
   (void)unsetenv("TANDEM_LINKS");
 }
 
-/* An accelerator with cores of its own takes them from cpu:0, which copies otherwise then. */
+/* A sim:0 that is asked for has cores of its own, which cpu:0, that copies, has not any more. The
+ * machine has two sockets. */
 static void fewer_cores_are_another_machine(void **state) {
   (void)state;
-  tdm_context *context = make_context(NULL);
-  const uint64_t key = tdm_links_key(context);
-  const size_t cores = tdm_context_cores(context, test_device(context, "cpu:0"))->count;
-  assert_string_equal(tdm_accelerator(context), "sim:0");
-  const size_t left = tdm_context_cores(context, test_device(context, "cpu:0"))->count;
-  assert_true((tdm_links_key(context) != key) == (left != cores));
-  tdm_context_release(context);
+  uint64_t keys[2];
+  size_t cores[2];
+  (void)setenv("HWLOC_XMLFILE", "tests/devices/machines/two_sockets.xml", 1);
+  (void)setenv("HWLOC_THISSYSTEM", "0", 1);
+  for (int own = 0; own < 2; own++) {
+    const tdm_context_options options = {
+        .struct_size = sizeof(options), .cpu_devices = 1, .sim_devices = own};
+    tdm_context *context = tdm_context_create(&options);
+    if (!context) fail_msg("no context: %s", tdm_last_message());
+    assert_int_equal(tdm_device_count(context), 2);
+    assert_ok(tdm_context_start(context));
+    keys[own] = tdm_links_key(context);
+    cores[own] = tdm_context_cores(context, test_device(context, "cpu:0"))->count;
+    tdm_context_release(context);
+  }
+  (void)unsetenv("HWLOC_XMLFILE");
+  (void)unsetenv("HWLOC_THISSYSTEM");
+  assert_true(cores[1] < cores[0]);
+  assert_true(keys[0] != keys[1]);
 }
 
 /* ---- Where it is --------------------------------------------------------------------------- */

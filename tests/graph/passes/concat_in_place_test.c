@@ -288,6 +288,60 @@ static void wrapped_models_gather_without_copies(void **unused) {
     }
 }
 
+/* Half of "before" has "side" added to it, so that their gradients are one value, which "side"
+ * reads last; all of "before" is read by "there" too. there_first: the order of the two. */
+static tdm_session *halved_session(const char *there, bool there_first) {
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_place(graph, "cpu:0");
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, 2 * ROWS, WIDTH));
+  const tdm_value target = tdm_input(graph, "target", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH));
+  const tdm_value side = tdm_linear(graph, "side", target, WIDTH);
+  const tdm_value before = tdm_linear(graph, "before", x, WIDTH);
+  const tdm_dim sizes[2] = {ROWS, ROWS};
+  tdm_value halves[2];
+  tdm_value read = {0};
+  for (int i = 0; i < 2; i++) {
+    if ((i == 0) == there_first) {
+      tdm_place(graph, there);
+      read = tdm_mse(graph, "read", tdm_linear(graph, "there", before, WIDTH), x);
+      tdm_place(graph, "cpu:0");
+    } else {
+      tdm_split(graph, "halves", before, 0, sizes, 2, halves);
+    }
+  }
+  const tdm_value shifted = tdm_add(graph, "shifted", side, halves[0]);
+  const tdm_value first = tdm_mse(graph, "first", shifted, target);
+  const tdm_value second = tdm_mse(graph, "second", halves[1], target);
+  const tdm_value loss = tdm_add(graph, "loss", tdm_add(graph, "both", first, second), read);
+  return train_session(graph, loss, tdm_sgd(0.1), &(tdm_session_options){.seed = 5});
+}
+
+/* A part that others read behind a sum which overwrites the whole keeps memory of its own. */
+static void parts_outlive_a_whole_that_is_overwritten(void **unused) {
+  (void)unused;
+  tdm_tensor *x =
+      tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 2 * ROWS, WIDTH), 1, -1, 1);
+  tdm_tensor *target =
+      tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH), 2, -1, 1);
+  const tdm_feed feeds[] = {{"x", x, false}, {"target", target, false}};
+  static const char *const devices[] = {"cpu:0", "sim:0", "cpu:1"};
+  for (int there_first = 0; there_first < 2; there_first++) {
+    tdm_tensor_list *states[TDM_COUNT_OF(devices)];
+    for (size_t i = 0; i < TDM_COUNT_OF(devices); i++) {
+      tdm_session *session = halved_session(devices[i], there_first);
+      for (int step = 0; step < 3; step++)
+        assert_ok(tdm_train_step(session, feeds, 2, NULL, 0, NULL));
+      states[i] = state_of(session);
+      assert_same_state(states[i], states[0]);
+      tdm_session_release(session);
+    }
+    for (size_t i = 0; i < TDM_COUNT_OF(devices); i++)
+      tdm_tensor_list_release(states[i]);
+  }
+  tdm_tensor_release(x);
+  tdm_tensor_release(target);
+}
+
 /* Who writes a part waits for no one who writes another. */
 static void parts_do_not_wait_for_one_another(void **unused) {
   (void)unused;
@@ -363,6 +417,7 @@ int main(void) {
       cmocka_unit_test(other_readers_are_no_matter),
       cmocka_unit_test(the_rest_is_put_together),
       cmocka_unit_test(wrapped_models_gather_without_copies),
+      cmocka_unit_test(parts_outlive_a_whole_that_is_overwritten),
       cmocka_unit_test(parts_do_not_wait_for_one_another),
       cmocka_unit_test(a_failing_part_spoils_the_whole),
   };

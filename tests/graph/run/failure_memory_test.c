@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/allocate.h"
+#include "graph/run/session.h"
 #include "tests/graph/support.h"
 
 typedef struct memory_sweep {
@@ -121,19 +122,25 @@ static tdm_status play_models(tdm_context *context) {
 
 /* ---- Sparse gradients ---------------------------------------------------------------------- */
 
-static tdm_status train_twice(tdm_graph *graph, tdm_value loss, const test_batch *batch) {
+/* Each has a log for its update and one for each that a copy may lack: more than there is room for
+ * at first. */
+enum { TABLES = 3, LOGS = TABLES * (1 + TDM_LOGGED_VERSIONS) };
+
+static tdm_status train_tables(tdm_graph *graph, tdm_value loss, const test_batch *batch) {
   const tdm_optimizer optimizer = tdm_sgd(0.01);
   const tdm_session_options options = {
       .struct_size = sizeof options, .loss = loss, .optimizer = &optimizer};
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) return told();
-  tdm_status status = tdm_train_step(session, batch->feeds, 2, NULL, 0, NULL);
-  if (status == TDM_OK) status = tdm_train_step(session, batch->feeds, 2, NULL, 0, NULL);
+  tdm_status status = TDM_OK;
+  for (int i = 0; i < 3 && status == TDM_OK; i++)
+    status = tdm_train_step(session, batch->feeds, 2, NULL, 0, NULL);
+  if (status == TDM_OK) assert_int_equal(session->newest->graph.logs.count, LOGS);
   tdm_session_release(session);
   return status;
 }
 
-/* Copies of a table are refreshed by the rows that a log tells. */
+/* Copies of tables are refreshed by the rows that logs tell. */
 static tdm_status play_rows(tdm_context *context) {
   tdm_graph *graph = tdm_graph_create(context);
   if (!graph) return told();
@@ -141,12 +148,19 @@ static tdm_status play_rows(tdm_context *context) {
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, batch);
   const tdm_value targets = tdm_input(graph, "targets", TDM_INT64, batch);
   const tdm_embedding_options sparse = {.struct_size = sizeof sparse, .sparse = true};
-  const tdm_value rows = tdm_embedding_with(graph, "table", ids, MODEL_ROWS, MODEL_WIDTH, &sparse);
+  tdm_value sum = {0};
+  tdm_scope_push(graph, "tables");
+  for (int i = 0; i < TABLES; i++) {
+    const char name[2] = {(char)('a' + i), 0};
+    const tdm_value rows = tdm_embedding_with(graph, name, ids, MODEL_ROWS, MODEL_WIDTH, &sparse);
+    sum = i == 0 ? rows : tdm_add(graph, "sum", sum, rows);
+  }
+  tdm_scope_pop(graph);
   const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = "cpu:0,sim:0"};
-  tdm_data_parallel(graph, "table", &wrapped);
-  const tdm_value loss = tdm_cross_entropy(graph, "loss", rows, targets);
+  tdm_data_parallel(graph, "tables", &wrapped);
+  const tdm_value loss = tdm_cross_entropy(graph, "loss", sum, targets);
   test_batch fed;
-  const tdm_status status = make_batch(&fed, context) ? train_twice(graph, loss, &fed) : told();
+  const tdm_status status = make_batch(&fed, context) ? train_tables(graph, loss, &fed) : told();
   test_batch_release(&fed);
   tdm_graph_release(graph);
   return status;

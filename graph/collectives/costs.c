@@ -160,10 +160,11 @@ double tdm_sum_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collective way
   return home_ns(graph, sum, bytes);
 }
 
-/* What a sum's own end waits for behind the links' time. */
+/* What the end of a step waits for of its last sum, behind what links are busy with. */
 static double end_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collective way) {
   const double bytes = tdm_sum_bytes(graph, sum);
   if (way == TDM_COLLECTIVE_TREE) return tree_ns(graph, sum);
+  if (way == TDM_COLLECTIVE_RING) return ring_ns(graph, sum) / 2; /* finished pieces go around */
   if (way != TDM_COLLECTIVE_CHAIN) return 0;
   return all_hops_ns(graph, sum, bytes / (double)tdm_chain_pieces(graph, sum));
 }

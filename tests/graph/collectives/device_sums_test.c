@@ -164,7 +164,7 @@ static const variant variants[] = {
 
 /* Emulated GPUs are slow. */
 static size_t stride(void) {
-  return has_link_speeds() ? 1 : 3;
+  return has_link_speeds() ? 1 : 5;
 }
 
 static bool goes_around(tdm_collective collective) {

@@ -2,6 +2,7 @@
  * compares with the others, 1 to 64 devices. */
 #include <math.h>
 
+#include "graph/run/session.h"
 #include "tests/graph/forecast/support.h"
 
 enum { DEVICES = 4, WIDTH = 8, PARAMETERS = 4 };
@@ -215,6 +216,27 @@ static void the_choice_is_close_to_the_quickest(void **state) {
   tdm_context_release(context);
 }
 
+/* Each device has a copy of 8.5 MB of parameters; updates of its own would take a gradient and a
+ * sum of these beside it. */
+static void without_room_the_home_updates(void **state) {
+  (void)state;
+  static const double rooms[] = {20e6, 30e6};
+  static const tdm_collective ways[] = {TDM_COLLECTIVE_CHAIN, TDM_COLLECTIVE_RING};
+  for (size_t i = 0; i < TDM_COUNT_OF(rooms); i++) {
+    const char *rates = strstr(deep_text, "\"memory_bytes_per_second\"");
+    char text[sizeof deep_text + 64];
+    (void)snprintf(text, sizeof text, "%.*s\"memory_bytes\": %.0f, %s", (int)(rates - deep_text),
+                   deep_text, rooms[i], rates);
+    tdm_context *context = context_of(text);
+    tdm_session *session = deep_session(context, &(deep){2, 8, TDM_COLLECTIVE_AUTO, false});
+    const tdm_collective_choice *choice = &session->newest->sums;
+    if (choice->way != ways[i]) fail_msg("%.0f bytes: %s", rooms[i], choice->reason);
+    assert_int_equal(strcmp(choice->reason, "no room for updates of their own") == 0, i == 0);
+    tdm_session_release(session);
+    tdm_context_release(context);
+  }
+}
+
 /* One code for any number of devices: with a batch that grows with them, a step grows by what sums
  * take alone, and the choice is never much behind the quickest way. */
 static void any_number_of_devices_is_forecast(void **state) {
@@ -262,6 +284,7 @@ int main(void) {
       cmocka_unit_test(what_follows_the_sums_is_done_by_all),
       cmocka_unit_test(a_gradient_in_parts_goes_around),
       cmocka_unit_test(the_choice_is_close_to_the_quickest),
+      cmocka_unit_test(without_room_the_home_updates),
       cmocka_unit_test(any_number_of_devices_is_forecast),
       cmocka_unit_test(forecasts_repeat),
   };

@@ -8,6 +8,7 @@
 #include "core/hash.h"
 #include "devices/fused.h"
 #include "devices/network/network.h"
+#include "graph/ir/rewriter.h"
 #include "graph/plan/plan.h"
 
 enum { LINE_TEXT = 256, LINES_AT_ONCE = 64 };
@@ -36,18 +37,35 @@ static uint64_t hash_attributes(const tdm_ir_node *node, uint64_t hash) {
   return hash;
 }
 
+/* Values by the names of who makes them: an index would differ for all that follows a difference.
+ */
 static uint64_t hash_node(const tdm_graph *graph, const tdm_ir_node *node, const char *text) {
   uint64_t hash = hash_attributes(node, tdm_hash_string(text, 0));
-  hash = tdm_hash_mix(hash, (uint64_t)node->index << 32 | (uint32_t)node->first_output);
   hash = tdm_hash_mix(hash, (uint64_t)node->condition << 32 | (uint64_t)node->update_group << 8 |
                                 node->role);
-  for (uint32_t k = 0; k < node->input_count; k++)
-    hash = tdm_hash_mix(hash, node->inputs[k]);
+  for (uint32_t k = 0; k < node->input_count; k++) {
+    const tdm_ir_value *input = tdm_ir_value_at(graph, node->inputs[k]);
+    const char *name = node->inputs[k] ? tdm_value_name(graph, node->inputs[k]) : "";
+    hash = tdm_hash_mix(tdm_hash_string(name, hash), (uint64_t)input->device);
+  }
   for (uint32_t k = 0; k < node->output_count; k++) {
     const tdm_ir_value *output = tdm_ir_value_at(graph, node->first_output + k);
     hash = tdm_hash_mix(hash, output->bytes);
+    hash = tdm_hash_mix(hash, output->offset);
     hash = tdm_hash_mix(hash, (uint64_t)output->spec.dtype << 8 | (uint64_t)output->spec.format);
-    hash = tdm_hash_mix(hash, (uint64_t)output->root << 32 | (uint32_t)output->device);
+  }
+  return hash;
+}
+
+/* The numbers of all nodes and values, which messages go by: of a line of their own, the last. */
+static uint64_t hash_numbers(const tdm_graph *graph) {
+  uint64_t hash = 0;
+  TDM_EACH_NODE(graph, node) {
+    hash = tdm_hash_mix(hash, (uint64_t)node->index << 32 | node->first_output);
+    for (uint32_t k = 0; k < node->input_count; k++)
+      hash = tdm_hash_mix(hash, node->inputs[k]);
+    for (uint32_t k = 0; k < node->output_count; k++)
+      hash = tdm_hash_mix(hash, tdm_ir_value_at(graph, node->first_output + k)->root);
   }
   return hash;
 }
@@ -83,11 +101,12 @@ static uint64_t hash_lines(const tdm_plan *plan, uint64_t *hashes) {
     write_node(graph, node, text);
     hashes[line++] = hash_node(graph, node, text);
   }
+  hashes[line++] = hash_numbers(graph);
   return tdm_hash_bytes(hashes, line * sizeof *hashes, 0);
 }
 
 static size_t line_count(const tdm_plan *plan) {
-  return 1 + plan->graph.order.count;
+  return 2 + plan->graph.order.count;
 }
 
 static uint64_t *take_hashes(const tdm_plan *plan) {
@@ -157,7 +176,8 @@ static void write_line(const tdm_plan *plan, uint64_t line, char *text) {
     (void)snprintf(text, LINE_TEXT, "%s", plan->head);
     return;
   }
-  (void)snprintf(text, LINE_TEXT, "nothing");
+  const bool last = line + 1 == line_count(plan);
+  (void)snprintf(text, LINE_TEXT, "%s", last ? "an end of its plan" : "nothing");
   uint64_t at = 1;
   TDM_EACH_NODE(&plan->graph, node) {
     if (at++ == line) write_node(&plan->graph, node, text);

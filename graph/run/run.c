@@ -70,12 +70,16 @@ static void note_update(tdm_run_state *run) {
   store->steps++;
 }
 
+/* Of the commands that fail, all but the vote of a job's ranks, before which nothing is updated. */
+static bool is_step(const tdm_plan *plan, uint32_t id) {
+  return id < plan->lowered.schedule.step_count;
+}
+
 static void note_failure(tdm_run_state *run) {
   const tdm_plan *plan = run->plan;
   if (run->stage >= TDM_STAGE_COMPUTING) tdm_plan_spoil_copies(run->plan, run->conditions);
-  if (!plan->writes_persistent || run->flight.failure.id < plan->lowered.first_update ||
-      run->flight.failure.id == UINT32_MAX)
-    return;
+  const uint32_t id = run->flight.failure.id;
+  if (!plan->writes_persistent || id < plan->lowered.first_update || !is_step(plan, id)) return;
   for (size_t i = 0; i < plan->graph.persistents.count; i++)
     if (plan->updated[i]) plan->entries[i]->stale = true;
   tdm_store_break(run->session->store, run->status, run->message);
@@ -103,10 +107,14 @@ void tdm_run_note_failure(tdm_run_state *run) {
   const tdm_failure *failure = &run->flight.failure;
   if (failure->id == UINT32_MAX) return;
   const tdm_plan *plan = run->plan;
+  run->status = failure->status;
+  if (!is_step(plan, failure->id)) {
+    snprintf(run->message, sizeof run->message, "%s", failure->message);
+    return;
+  }
   const uint32_t index = plan->lowered.sources[failure->id].node;
   const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, index);
   const char *device = tdm_explain_device(plan, node->device);
-  run->status = failure->status;
   char replica[24] = "";
   if (node->replica) snprintf(replica, sizeof replica, " (replica %d)", node->replica - 1);
   const int length =

@@ -1,6 +1,7 @@
 /* See job.h. */
 #include "tests/graph/job.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 
@@ -34,8 +35,10 @@ static void *rank_main(void *user) {
   rank_thread *mine = user;
   job_rank *rank = mine->rank;
   rank->status = live(mine);
-  if (rank->status != TDM_OK)
+  if (rank->status != TDM_OK) {
     (void)snprintf(rank->message, sizeof rank->message, "%s", tdm_last_message());
+    tdm_simnet_kill(mine->net, rank->rank); /* or others would wait for it */
+  }
   tdm_context_release(rank->context);
   rank->context = NULL;
   return NULL;
@@ -46,12 +49,14 @@ void job_run(const job_options *options, job_body body, job_rank *ranks) {
   tdm_simnet_options net_options = options->net;
   net_options.struct_size = sizeof net_options;
   net_options.rank_count = options->rank_count;
+  net_options.loss_is_told = true;
   rank_thread threads[JOB_MOST_RANKS];
   tdm_simnet *net;
   assert_ok(tdm_simnet_create(&allocator, &net_options, &net));
   assert_in_range(options->rank_count, 1, JOB_MOST_RANKS);
   for (int r = 0; r < options->rank_count; r++) {
-    ranks[r] = (job_rank){.rank = r, .rank_count = options->rank_count, .user = options->user};
+    ranks[r] =
+        (job_rank){.rank = r, .rank_count = options->rank_count, .user = options->user, .net = net};
     threads[r] = (rank_thread){.options = options, .net = net, .body = body, .rank = &ranks[r]};
     assert_int_equal(pthread_create(&threads[r].thread, NULL, rank_main, &threads[r]), 0);
   }
@@ -63,9 +68,11 @@ void job_run(const job_options *options, job_body body, job_rank *ranks) {
 void job_must(const job_options *options, job_body body, job_rank *ranks) {
   job_run(options, body, ranks);
   for (int r = 0; r < options->rank_count; r++)
-    if (ranks[r].status != TDM_OK)
+    if (ranks[r].status != TDM_OK && ranks[r].status != TDM_UNAVAILABLE)
       fail_msg("rank %d of %d: %s: %s", r, options->rank_count, tdm_status_name(ranks[r].status),
                ranks[r].message);
+  for (int r = 0; r < options->rank_count; r++)
+    if (ranks[r].status != TDM_OK) fail_msg("rank %d: %s", r, ranks[r].message);
 }
 
 uint64_t job_hash(tdm_session *session) {
@@ -83,4 +90,57 @@ uint64_t job_hash(tdm_session *session) {
     tdm_tensor_release(copy);
   }
   return hash;
+}
+
+tdm_session *job_session(tdm_graph *graph, tdm_value loss, const job_model *model) {
+  const tdm_session_options options = {
+      .struct_size = sizeof options,
+      .loss = model ? loss : (tdm_value){0, 0},
+      .optimizer = model ? &model->optimizer : NULL,
+      .collective = TDM_COLLECTIVE_CHAIN,
+      .micro_batches = model ? model->micro_batches : 0,
+      .seed = 7,
+      .deterministic = !model || !model->not_deterministic,
+  };
+  tdm_session *session = tdm_session_create(graph, &options);
+  tdm_graph_release(graph);
+  return session;
+}
+
+tdm_status job_train(job_rank *rank) {
+  enum { STEPS = 20 };
+  const job_model *model = rank->user;
+  tdm_value loss;
+  tdm_graph *graph = model->build(rank, &loss);
+  tdm_session *session = job_session(graph, loss, model);
+  if (!session) return TDM_INTERNAL;
+  tdm_status status = TDM_OK;
+  for (uint64_t step = 1; step <= STEPS && status == TDM_OK; step++) {
+    test_batch batch;
+    test_batch_make(&batch, rank->context, model->rows, step);
+    status = tdm_train_step(session, batch.feeds, 2, NULL, 0, &rank->loss);
+    test_batch_release(&batch);
+  }
+  rank->hash = job_hash(session);
+  tdm_session_release(session);
+  return status;
+}
+
+void job_trains_alike(const job_model *model, int most, const job_options *options) {
+  job_rank ranks[JOB_MOST_RANKS];
+  job_rank alone = {0};
+  for (int count = 1; count <= most; count++) {
+    job_options job = *options;
+    job.rank_count = count;
+    job.user = model;
+    job_must(&job, job_train, ranks);
+    if (count == 1) alone = ranks[0];
+    uint64_t hash = 0;
+    for (int r = 0; r < count; r++) {
+      assert_true(ranks[r].loss == alone.loss);
+      hash ^= ranks[r].hash;
+    }
+    assert_true(isfinite(alone.loss));
+    if (hash != alone.hash) fail_msg("%d ranks train other bits than one", count);
+  }
 }

@@ -13,6 +13,7 @@ typedef struct job_rank {
   int rank;
   int rank_count;
   tdm_context *context;
+  tdm_simnet *net;
   const void *user;
   tdm_status status;
   char message[TDM_MESSAGE_BYTES];
@@ -31,11 +32,30 @@ typedef struct job_options {
   const void *user; /* of each rank */
 } job_options;
 
-/* Runs body on every rank and waits for all; ranks (rank_count) tell what became of each. Fails the
- * test where a context cannot be made. net gets what crossed, unless it is NULL. */
+/* Runs body on every rank and waits for all; ranks (rank_count) tell what became of each.. */
 void job_run(const job_options *options, job_body body, job_rank *ranks);
 /* The same, and all must succeed. */
 void job_must(const job_options *options, job_body body, job_rank *ranks);
+
+/* ---- Training ------------------------------------------------------------------------------ */
+
+/* What every rank of a job describes and trains, on batches of the models of support.h. */
+typedef struct job_model {
+  tdm_graph *(*build)(job_rank *rank, tdm_value *out_loss);
+  tdm_optimizer optimizer;
+  int64_t rows;
+  int micro_batches;
+  bool not_deterministic;
+} job_model;
+
+/* A session of the model, deterministic, with sums in a chain; takes over the reference to graph.
+ * model NULL: one that does not train. */
+tdm_session *job_session(tdm_graph *graph, tdm_value loss, const job_model *model);
+/* A job's body whose user is a job_model: 20 steps; the loss of the last and the hash. */
+tdm_status job_train(job_rank *rank);
+/* All of that in jobs of 1 rank, which is a process without others, to `most`: the same loss on all
+ * ranks, and one hash of parameters and states. */
+void job_trains_alike(const job_model *model, int most, const job_options *options);
 
 /* A hash of those parameters and states of the session's store that live on this rank: the XOR of
  * all ranks' is that of one process that has all of them. */

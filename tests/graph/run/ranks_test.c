@@ -1,28 +1,14 @@
 /* Runs over several ranks of a job: what is placed on other ranks, trained over ranks, parallel
  * over ranks, has the bits of one process. */
-#include <math.h>
-
 #include "tests/graph/job.h"
 
-enum { ROWS = 12, STEPS = 20 };
-
-static tdm_session *open_session(tdm_graph *graph, tdm_value loss, const tdm_optimizer *optimizer) {
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = optimizer ? loss : (tdm_value){0, 0},
-                                       .optimizer = optimizer,
-                                       .collective = TDM_COLLECTIVE_CHAIN,
-                                       .seed = 7,
-                                       .deterministic = true};
-  tdm_session *session = tdm_session_create(graph, &options);
-  tdm_graph_release(graph);
-  return session;
-}
+enum { ROWS = 12 };
 
 /* ---- One layer on another rank --------------------------------------------------------------- */
 
 static tdm_status run_layer(job_rank *rank) {
   tdm_graph *graph = seed_graph(rank->context, "host:0/cpu:0", "host:1/cpu:0", NULL);
-  tdm_session *session = open_session(graph, (tdm_value){0, 0}, NULL);
+  tdm_session *session = job_session(graph, (tdm_value){0, 0}, NULL);
   if (!session) return TDM_INTERNAL;
   test_batch batch;
   test_batch_make(&batch, rank->context, ROWS, 1);
@@ -42,7 +28,7 @@ static tdm_status run_layer(job_rank *rank) {
 static double scores_of_one_process(void) {
   job_rank rank = {.context = graph_context_of(2, 1)};
   tdm_graph *graph = seed_graph(rank.context, "cpu:0", "cpu:1", NULL);
-  tdm_session *session = open_session(graph, (tdm_value){0, 0}, NULL);
+  tdm_session *session = job_session(graph, (tdm_value){0, 0}, NULL);
   assert_non_null(session);
   test_batch batch;
   test_batch_make(&batch, rank.context, ROWS, 1);
@@ -71,13 +57,6 @@ static void a_layer_on_another_rank_gives_every_rank_its_result(void **state) {
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
-/* A model, with what lies on rank r's devices on those of rank r modulo the job's. */
-typedef struct job_model {
-  tdm_graph *(*build)(job_rank *rank, tdm_value *out_loss);
-  tdm_optimizer optimizer;
-  int64_t rows;
-} job_model;
-
 static const char *device_of_part(const job_rank *rank, int part, char *name) {
   const int on = part % rank->rank_count;
   (void)snprintf(name, 24, "host:%d/cpu:0", on);
@@ -96,55 +75,16 @@ static tdm_graph *tied_over_ranks(job_rank *rank, tdm_value *out_loss) {
                     out_loss);
 }
 
-/* Every rank trains for some steps on the same batches, and tells its part of the hash. */
-static tdm_status train(job_rank *rank) {
-  const job_model *model = rank->user;
-  tdm_value loss;
-  tdm_graph *graph = model->build(rank, &loss);
-  tdm_session *session = open_session(graph, loss, &model->optimizer);
-  if (!session) return TDM_INTERNAL;
-  tdm_status status = TDM_OK;
-  for (int step = 0; step < STEPS && status == TDM_OK; step++) {
-    test_batch batch;
-    test_batch_make(&batch, rank->context, model->rows, 1 + (uint64_t)step);
-    status = tdm_train_step(session, batch.feeds, 2, NULL, 0, &rank->loss);
-    test_batch_release(&batch);
-  }
-  rank->hash = job_hash(session);
-  tdm_session_release(session);
-  return status;
-}
-
-/* All of it, in jobs of 1 to so many ranks; a job of one knows of no others. */
-static void trains_alike(const job_model *model, int most, const job_options *options) {
-  job_rank ranks[JOB_MOST_RANKS];
-  job_rank alone = {0};
-  for (int count = 1; count <= most; count++) {
-    job_options job = *options;
-    job.rank_count = count;
-    job.user = model;
-    job_must(&job, train, ranks);
-    if (count == 1) alone = ranks[0];
-    uint64_t hash = 0;
-    for (int r = 0; r < count; r++) {
-      assert_true(ranks[r].loss == alone.loss);
-      hash ^= ranks[r].hash;
-    }
-    assert_true(isfinite(alone.loss));
-    assert_int_equal(hash, alone.hash);
-  }
-}
-
 static void what_is_placed_on_ranks_trains_as_in_one_process(void **state) {
   (void)state;
   const job_model model = {zigzag_over_ranks, tdm_sgd(0.1), ROWS};
-  trains_alike(&model, 4, &(job_options){0});
+  job_trains_alike(&model, 4, &(job_options){0});
 }
 
 static void a_parameter_that_two_ranks_read_is_refreshed(void **state) {
   (void)state;
   const job_model model = {tied_over_ranks, tdm_adam(0.01), ROWS};
-  trains_alike(&model, 4, &(job_options){0});
+  job_trains_alike(&model, 4, &(job_options){0});
 }
 
 /* ---- In parallel ----------------------------------------------------------------------------- */
@@ -178,7 +118,7 @@ static tdm_graph *parallel_over_ranks(job_rank *rank, tdm_value *out_loss) {
 static void replicas_on_ranks_train_as_in_one_process(void **state) {
   (void)state;
   const job_model model = {parallel_over_ranks, tdm_adam(0.01), ROWS};
-  trains_alike(&model, 4, &(job_options){0});
+  job_trains_alike(&model, 4, &(job_options){0});
 }
 
 int main(void) {

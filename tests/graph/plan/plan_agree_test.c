@@ -1,0 +1,133 @@
+/* Ranks whose plans differ: every rank is told the same before the first byte of a run, with the
+ * first thing that differs and what it is on both. */
+#include <stdio.h>
+
+#include "tests/graph/job.h"
+
+enum { ROWS = 12 };
+
+/* What the last rank does differently. */
+typedef struct deviation {
+  const char *device; /* of the second layer; NULL: host:0/cpu:0 */
+  int64_t width;      /* of the hidden layer; 0: 24 */
+  bool relu;          /* in place of tanh */
+  uint64_t seed;
+  int64_t rows; /* more than the others feed */
+  bool longer;  /* a layer more */
+} deviation;
+
+static tdm_status run_differently(job_rank *rank) {
+  static const deviation none = {0};
+  const bool odd = rank->rank == rank->rank_count - 1;
+  const deviation *mine = odd ? rank->user : &none;
+  tdm_graph *graph = tdm_graph_create(rank->context);
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  tdm_place(graph, "host:0/cpu:0");
+  const tdm_value words = tdm_embedding(graph, "embedding", ids, MODEL_ROWS, MODEL_WIDTH);
+  tdm_place(graph, mine->device ? mine->device : "host:0/cpu:0");
+  const int64_t width = mine->width > 0 ? mine->width : 24;
+  tdm_value there = tdm_linear(graph, "hidden", words, width);
+  there = mine->relu ? tdm_relu(graph, "bend", there) : tdm_tanh(graph, "bend", there);
+  if (mine->longer) there = tdm_linear(graph, "longer", there, width);
+  tdm_output(graph, "scores", there);
+  const tdm_session_options options = {.struct_size = sizeof options, .seed = 7 + mine->seed};
+  tdm_session *session = tdm_session_create(graph, &options);
+  tdm_graph_release(graph);
+  if (!session) return TDM_INTERNAL;
+  test_batch batch;
+  test_batch_make(&batch, rank->context, ROWS + mine->rows, 1);
+  tdm_fetch fetch = {.name = "scores"};
+  const tdm_status status = tdm_run(session, batch.feeds, 1, &fetch, 1);
+  tdm_tensor_release(fetch.tensor);
+  test_batch_release(&batch);
+  tdm_session_release(session);
+  return status;
+}
+
+static void says(const deviation *odd, const char *first, const char *second) {
+  job_rank ranks[3];
+  job_run(&(job_options){.rank_count = 3, .user = odd}, run_differently, ranks);
+  for (int r = 0; r < 3; r++) {
+    assert_status(ranks[r].status, TDM_INVALID_ARGUMENT);
+    if (!strstr(ranks[r].message, first) || !strstr(ranks[r].message, second))
+      fail_msg("\"%s\" does not say \"%s\" and \"%s\"", ranks[r].message, first, second);
+    assert_string_equal(ranks[r].message, ranks[0].message);
+  }
+}
+
+static void equal_plans_run(void **state) {
+  (void)state;
+  job_rank ranks[3];
+  job_must(&(job_options){.rank_count = 3, .user = &(deviation){0}}, run_differently, ranks);
+}
+
+static void what_differs_first_is_named_with_both_values(void **state) {
+  (void)state;
+  says(&(deviation){.width = 25}, "rank 0 has hidden: linear, float32 [12, 24], on host:0/cpu:0",
+       "rank 2 has hidden: linear, float32 [12, 25], on host:0/cpu:0");
+  says(&(deviation){.relu = true}, "rank 0 has bend: tanh", "rank 2 has bend: relu");
+  says(&(deviation){.rows = 1}, "float32 [12, 10]", "float32 [13, 10]");
+  says(&(deviation){.seed = 1}, "seed 7", "seed 8");
+  says(&(deviation){.longer = true}, "rank 0 has", "rank 2 has longer: linear");
+}
+
+/* A plain name is each rank's own device. */
+static void a_plain_name_in_a_graph_is_refused(void **state) {
+  (void)state;
+  says(&(deviation){.device = "cpu:0"}, "on host:0/cpu:0", "host:2/cpu:0");
+}
+
+/* ---- Names ----------------------------------------------------------------------------------- */
+
+static tdm_status look_up(job_rank *rank) {
+  tdm_context *context = rank->context;
+  char own[24];
+  (void)snprintf(own, sizeof own, "host:%d/cpu:0", rank->rank);
+  const char *const there[] = {"cpu:0", "host:0/cpu:0", "host:1/sim:1", own};
+  for (size_t i = 0; i < TDM_COUNT_OF(there); i++)
+    TDM_TRY(tdm_device_check(context, there[i]));
+  static const struct {
+    const char *name;
+    const char *reason;
+  } absent[] = {
+      {"host:2/cpu:0", "the job has 2 ranks"},
+      {"host:1/cpu:1", "there is no host:1/cpu:1"},
+      {"host:*/cpu:0", "a device of every rank"},
+      {"host:x/cpu:0", "host:rank/kind:index"},
+      {"host:1", "host:rank/kind:index"},
+      {"host:/cpu:0", "host:rank/kind:index"},
+      {"host:1/cpu", "as kind:index"},
+      {"cpu:1", "there is no cpu:1"},
+  };
+  for (size_t i = 0; i < TDM_COUNT_OF(absent); i++) {
+    if (tdm_device_check(context, absent[i].name) != TDM_OK &&
+        strstr(tdm_last_message(), absent[i].reason))
+      continue;
+    return tdm_fail(TDM_INTERNAL, "%s: %s", absent[i].name, tdm_last_message());
+  }
+  rank->number = tdm_device_count(context);
+  return TDM_OK;
+}
+
+static void devices_of_ranks_have_names(void **state) {
+  (void)state;
+  job_rank ranks[2];
+  job_must(&(job_options){.rank_count = 2, .sim_devices = 2}, look_up, ranks);
+  assert_int_equal(ranks[0].number, 6);
+  assert_int_equal(ranks[1].number, 6);
+  tdm_context *context = graph_context_of(1, 1);
+  assert_ok(tdm_device_check(context, "host:0/cpu:0"));
+  assert_status(tdm_device_check(context, "host:1/cpu:0"), TDM_UNAVAILABLE);
+  assert_message("the job has 1 rank");
+  tdm_context_release(context);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(equal_plans_run),
+      cmocka_unit_test(what_differs_first_is_named_with_both_values),
+      cmocka_unit_test(a_plain_name_in_a_graph_is_refused),
+      cmocka_unit_test(devices_of_ranks_have_names),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,136 @@
+/* Failures in a job: whatever fails on one rank before the updates, every rank is told in the same
+ * step, none has updated anything, nothing is left for the next step, and training goes on. */
+#include <stdio.h>
+
+#include "devices/context/context.h"
+#include "graph/run/session.h"
+#include "tests/graph/job.h"
+
+enum { ROWS = 12, STEPS = 3, NOT_FAILED = 0 };
+
+/* What fails, and where: the Nth strike at a site of one rank, in the second step. */
+typedef struct planned_failure {
+  tdm_fault_site site;
+  uint64_t n;
+  int rank;
+} planned_failure;
+
+static tdm_graph *build(job_rank *rank, tdm_value *out_loss) {
+  char second[24];
+  (void)snprintf(second, sizeof second, "host:%d/cpu:0", 1 % rank->rank_count);
+  return zigzag_graph(rank->context, "host:0/cpu:0", second, out_loss);
+}
+
+static const job_model model = {.build = build, .rows = ROWS};
+
+static tdm_status step(const job_rank *rank, tdm_session *session, uint64_t seed) {
+  test_batch batch;
+  test_batch_make(&batch, rank->context, ROWS, seed);
+  const tdm_status status = tdm_train_step(session, batch.feeds, 2, NULL, 0, NULL);
+  test_batch_release(&batch);
+  return status;
+}
+
+/* Three steps, of which the second may fail and is then made again. number says whether it did. */
+static tdm_status train_with_failure(job_rank *rank) {
+  const planned_failure *planned = rank->user;
+  job_model mine = model;
+  mine.optimizer = tdm_adam(0.01);
+  tdm_value loss;
+  tdm_graph *graph = build(rank, &loss);
+  tdm_session *session = job_session(graph, loss, &mine);
+  if (!session) return TDM_INTERNAL;
+  tdm_status status = step(rank, session, 1);
+  const uint64_t before = job_hash(session);
+  tdm_faults *faults = tdm_context_faults(rank->context);
+  if (rank->rank == planned->rank) tdm_faults_arm(faults, planned->site, planned->n, false);
+  if (status == TDM_OK && step(rank, session, 2) != TDM_OK) {
+    (void)snprintf(rank->message, sizeof rank->message, "%s", tdm_last_message());
+    tdm_faults_arm(faults, planned->site, 0, false);
+    rank->number = 1;
+    if (job_hash(session) != before) status = tdm_fail(TDM_INTERNAL, "a failed step has updated");
+    if (status == TDM_OK) status = step(rank, session, 2);
+  }
+  tdm_faults_arm(faults, planned->site, 0, false);
+  if (status == TDM_OK) status = step(rank, session, 3);
+  rank->hash = job_hash(session);
+  tdm_session_release(session);
+  return status;
+}
+
+static uint64_t hash_of(const job_rank *ranks, int count) {
+  uint64_t hash = 0;
+  for (int r = 0; r < count; r++)
+    hash ^= ranks[r].hash;
+  return hash;
+}
+
+/* Of one site, the first, second, ... strike on that rank, until the step does not fail or there
+ * were `most`, of `least` that fail. */
+static void sweep(tdm_fault_site site, int rank, int least, uint64_t most) {
+  const planned_failure none = {.site = site, .rank = -1};
+  job_rank ranks[2];
+  job_must(&(job_options){.rank_count = 2, .user = &none}, train_with_failure, ranks);
+  const uint64_t expected = hash_of(ranks, 2);
+  int failures = 0;
+  for (uint64_t n = 1; n <= most; n++) {
+    const planned_failure planned = {site, n, rank};
+    job_must(&(job_options){.rank_count = 2, .user = &planned}, train_with_failure, ranks);
+    assert_int_equal(ranks[0].number, ranks[1].number);
+    assert_int_equal(hash_of(ranks, 2), expected);
+    if (ranks[0].number == NOT_FAILED) break;
+    failures++;
+    if (!strstr(ranks[rank].message, "injected failure"))
+      fail_msg("rank %d says \"%s\"", rank, ranks[rank].message);
+    if (!strstr(ranks[1 - rank].message, "rank") && !strstr(ranks[1 - rank].message, "failed on"))
+      fail_msg("rank %d says \"%s\"", 1 - rank, ranks[1 - rank].message);
+  }
+  assert_true(failures >= least);
+}
+
+static void what_fails_on_a_rank_updates_nothing_anywhere(void **state) {
+  (void)state;
+  sweep(TDM_FAULT_WAIT, 0, 2, UINT64_MAX);
+  sweep(TDM_FAULT_WAIT, 1, 2, UINT64_MAX);
+  sweep(TDM_FAULT_KERNEL, 0, 4, 4); /* later ones update */
+  sweep(TDM_FAULT_KERNEL, 1, 4, 4);
+}
+
+/* ---- What is explained ----------------------------------------------------------------------- */
+
+/* A training step's bytes as the plan tells them, in number, and as they were sent. */
+static tdm_status count_bytes(job_rank *rank) {
+  job_model mine = model;
+  mine.optimizer = tdm_sgd(0.1);
+  tdm_value loss;
+  tdm_graph *graph = build(rank, &loss);
+  tdm_session *session = job_session(graph, loss, &mine);
+  if (!session) return TDM_INTERNAL;
+  tdm_status status = step(rank, session, 1);
+  const uint64_t before = tdm_simnet_sent(rank->net, rank->rank, 1 - rank->rank).bytes;
+  if (status == TDM_OK) status = step(rank, session, 2);
+  rank->hash = tdm_simnet_sent(rank->net, rank->rank, 1 - rank->rank).bytes - before;
+  rank->number = session->newest->network.sent_bytes;
+  rank->loss = (double)session->newest->network.sent_messages;
+  tdm_session_release(session);
+  return status;
+}
+
+static void bytes_between_ranks_are_those_that_are_explained(void **state) {
+  (void)state;
+  enum { HEADER_BYTES = 128 };
+  job_rank ranks[2];
+  job_must(&(job_options){.rank_count = 2}, count_bytes, ranks);
+  for (int r = 0; r < 2; r++) {
+    assert_true(ranks[r].number > 0);
+    assert_int_equal(ranks[r].hash, ranks[r].number + (uint64_t)ranks[r].loss * HEADER_BYTES);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_fails_on_a_rank_updates_nothing_anywhere),
+      cmocka_unit_test(bytes_between_ranks_are_those_that_are_explained),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,190 @@
+/* The proof over ranks: each way in which programs of ranks do not fit is refused with a message
+ * that names it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "graph/schedule/verify_ranks.h"
+#include "tests/graph/schedule/random_schedule.h"
+
+enum { RANKS = 3, MOST_STEPS = 8, COMPUTE = 0, SEND = 1, RECEIVE = 2 };
+
+/* A value goes round: rank 0 makes it and sends it to 1, which sends two to 2, which sends one back
+ * to 0. */
+struct ring {
+  tdm_allocator allocator;
+  tdm_schedule schedules[RANKS];
+  tdm_step_message messages[RANKS][MOST_STEPS];
+  tdm_rank_steps ranks[RANKS];
+};
+
+struct maker {
+  struct ring *ring;
+  uint32_t rank;
+  struct builder builder;
+};
+
+static struct maker begin_rank(struct ring *ring, uint32_t rank) {
+  tdm_schedule *schedule = &ring->schedules[rank];
+  tdm_schedule_init(schedule, &ring->allocator);
+  schedule->queue_count = 3;
+  schedule->arena_count = 1;
+  schedule->depth = 1;
+  ring->ranks[rank] = (tdm_rank_steps){schedule, ring->messages[rank]};
+  return (struct maker){ring, rank, {schedule, TDM_OK}};
+}
+
+static uint32_t computes(struct maker *maker, uint32_t reads, uint32_t *out_made) {
+  *out_made = builder_storage(&maker->builder, TDM_STORAGE_ARENA, 0, 64);
+  const uint32_t step = builder_step(&maker->builder, COMPUTE, TDM_PHASE_MAIN);
+  if (reads != UINT32_MAX) builder_reads(&maker->builder, reads);
+  builder_writes(&maker->builder, *out_made);
+  return step;
+}
+
+static void sends(struct maker *maker, uint32_t number, uint32_t peer, uint32_t storage) {
+  const uint32_t step = builder_step(&maker->builder, SEND, TDM_PHASE_MAIN);
+  builder_reads(&maker->builder, storage);
+  maker->ring->messages[maker->rank][step] = (tdm_step_message){TDM_MESSAGE_SEND, number, peer, 64};
+}
+
+static uint32_t receives(struct maker *maker, uint32_t number, uint32_t peer) {
+  const uint32_t storage = builder_storage(&maker->builder, TDM_STORAGE_ARENA, 0, 64);
+  const uint32_t step = builder_step(&maker->builder, RECEIVE, TDM_PHASE_MAIN);
+  builder_writes(&maker->builder, storage);
+  maker->ring->messages[maker->rank][step] =
+      (tdm_step_message){TDM_MESSAGE_RECEIVE, number, peer, 64};
+  return storage;
+}
+
+static void end_rank(const struct maker *maker) {
+  assert_int_equal(maker->builder.status, TDM_OK);
+  if (schedule_plan(maker->builder.schedule) != TDM_OK) fail_msg("%s", tdm_last_message());
+}
+
+static void begin(struct ring *ring) {
+  memset(ring, 0, sizeof *ring);
+  ring->allocator = tdm_allocator_default();
+  uint32_t made;
+  struct maker maker = begin_rank(ring, 0);
+  (void)computes(&maker, UINT32_MAX, &made); /* step 0 */
+  sends(&maker, 11, 1, made);                /* 1 */
+  const uint32_t back = receives(&maker, 14, 2);
+  (void)computes(&maker, back, &made); /* 3 */
+  end_rank(&maker);
+  maker = begin_rank(ring, 1);
+  const uint32_t first = receives(&maker, 11, 0); /* 0 */
+  (void)computes(&maker, first, &made);
+  sends(&maker, 12, 2, made);
+  sends(&maker, 13, 2, first); /* 3 */
+  end_rank(&maker);
+  maker = begin_rank(ring, 2);
+  (void)receives(&maker, 12, 1); /* 0 */
+  const uint32_t second = receives(&maker, 13, 1);
+  (void)computes(&maker, second, &made);
+  sends(&maker, 14, 0, made); /* 3 */
+  end_rank(&maker);
+}
+
+static void end(struct ring *ring) {
+  for (int r = 0; r < RANKS; r++)
+    if (ring->ranks[r].schedule) tdm_schedule_deinit(&ring->schedules[r]);
+}
+
+static tdm_status verify(const struct ring *ring) {
+  return tdm_verify_ranks(&ring->allocator, ring->ranks, RANKS);
+}
+
+#define REFUSES(change, reason)                                                                    \
+  do {                                                                                             \
+    struct ring ring;                                                                              \
+    begin(&ring);                                                                                  \
+    assert_int_equal(verify(&ring), TDM_OK);                                                       \
+    change;                                                                                        \
+    assert_int_equal(verify(&ring), TDM_INTERNAL);                                                 \
+    if (!strstr(tdm_last_message(), reason))                                                       \
+      fail_msg("\"%s\" does not say \"%s\"", tdm_last_message(), reason);                          \
+    end(&ring);                                                                                    \
+  } while (0)
+
+static void what_has_not_two_ends_is_refused(void **state) {
+  (void)state;
+  REFUSES(ring.messages[0][1].end = TDM_MESSAGE_NONE,
+          "message 11 is received by step 0 of rank 1, and sent by nobody");
+  REFUSES(ring.messages[1][0].end = TDM_MESSAGE_NONE,
+          "message 11 is sent by step 1 of rank 0, and received by nobody");
+  REFUSES(ring.messages[2][3].number = 12, "message 12 is sent twice");
+  REFUSES(ring.messages[2][1].number = 12, "message 12 is received twice");
+  REFUSES(ring.messages[1][2].end = TDM_MESSAGE_RECEIVE, "message 12 is received twice");
+}
+
+static void ends_that_disagree_are_refused(void **state) {
+  (void)state;
+  REFUSES(ring.messages[0][1].peer = 2, "message 11 goes from rank 0 to rank 2, and is received by "
+                                        "rank 1 from rank 0");
+  REFUSES(ring.messages[1][0].peer = 2, "is received by rank 1 from rank 2");
+  REFUSES(ring.messages[0][2].bytes = 32, "message 14 has 64 bytes at rank 2 and 32 at rank 0");
+  REFUSES(ring.schedules[2].steps[3].phase = TDM_PHASE_UPDATE,
+          "message 14 belongs to the update phase of rank 2");
+}
+
+static void messages_in_another_order_are_refused(void **state) {
+  (void)state;
+  REFUSES((ring.messages[1][2].number = 13, ring.messages[1][3].number = 12),
+          "rank 1 sends message 12 to rank 2 behind one that is received after it");
+  REFUSES((ring.messages[2][0].number = 13, ring.messages[2][1].number = 12),
+          "behind one that is received after it");
+  REFUSES(ring.schedules[1].steps[3].queue = COMPUTE, "message 13 of rank 1 is on queue 0, not 1");
+}
+
+/* The step waits for another one, whichever, instead of those that it waited for. */
+static void set_wait(tdm_schedule *schedule, uint32_t step, uint32_t awaited) {
+  assert_true(schedule->wait_count > 0);
+  schedule->waits[0] = (tdm_step_wait){.step = awaited};
+  schedule->steps[step].first_wait = 0;
+  schedule->steps[step].wait_count = 1;
+}
+
+static void circles_of_waits_are_refused(void **state) {
+  (void)state;
+  REFUSES(set_wait(&ring.schedules[0], 1, 2), "the ranks wait for one another: step 3 of rank 0");
+  REFUSES(set_wait(&ring.schedules[1], 0, 2), "the ranks wait for one another");
+  REFUSES(set_wait(&ring.schedules[2], 1, 3), "the ranks wait for one another");
+}
+
+/* Each of two ranks sends before it receives, on one queue: if a send ends only once it is
+ * received, none does. */
+static void sends_that_wait_for_one_another_are_refused(void **state) {
+  (void)state;
+  struct ring ring = {.allocator = tdm_allocator_default()};
+  for (uint32_t rank = 0; rank < 2; rank++) {
+    struct maker maker = begin_rank(&ring, rank);
+    uint32_t made;
+    (void)computes(&maker, UINT32_MAX, &made);
+    sends(&maker, rank, 1 - rank, made);
+    (void)receives(&maker, 1 - rank, 1 - rank);
+    end_rank(&maker);
+  }
+  assert_int_equal(tdm_verify_ranks(&ring.allocator, ring.ranks, 2), TDM_OK);
+  for (uint32_t rank = 0; rank < 2; rank++)
+    ring.schedules[rank].steps[2].queue = ring.schedules[rank].steps[1].queue;
+  assert_int_equal(tdm_verify_ranks(&ring.allocator, ring.ranks, 2), TDM_INTERNAL);
+  assert_non_null(strstr(tdm_last_message(), "the ranks wait for one another: step 1 of rank 0"));
+  end(&ring);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_has_not_two_ends_is_refused),
+      cmocka_unit_test(ends_that_disagree_are_refused),
+      cmocka_unit_test(messages_in_another_order_are_refused),
+      cmocka_unit_test(circles_of_waits_are_refused),
+      cmocka_unit_test(sends_that_wait_for_one_another_are_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -97,10 +97,10 @@ tdm_session *job_session(tdm_graph *graph, tdm_value loss, const job_model *mode
       .struct_size = sizeof options,
       .loss = model ? loss : (tdm_value){0, 0},
       .optimizer = model ? &model->optimizer : NULL,
-      .collective = TDM_COLLECTIVE_CHAIN,
+      .collective = model ? model->collective : TDM_COLLECTIVE_AUTO,
       .micro_batches = model ? model->micro_batches : 0,
       .seed = 7,
-      .deterministic = !model || !model->not_deterministic,
+      .deterministic = true,
   };
   tdm_session *session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);

@@ -45,10 +45,10 @@ typedef struct job_model {
   tdm_optimizer optimizer;
   int64_t rows;
   int micro_batches;
-  bool not_deterministic;
+  tdm_collective collective;
 } job_model;
 
-/* A session of the model, deterministic, with sums in a chain; takes over the reference to graph.
+/* A session of the model, deterministic; takes over the reference to graph.
  * model NULL: one that does not train. */
 tdm_session *job_session(tdm_graph *graph, tdm_value loss, const job_model *model);
 /* A job's body whose user is a job_model: 20 steps; the loss of the last and the hash. */

@@ -118,7 +118,10 @@ static tdm_graph *replicas_on_accelerators(job_rank *rank, tdm_value *out_loss) 
 
 static void replicas_train_alike_on_up_to_eight_ranks(void **state) {
   (void)state;
-  const job_model model = {.build = replicas_on_hosts, .optimizer = tdm_adam(0.01), .rows = 20};
+  const job_model model = {.build = replicas_on_hosts,
+                           .optimizer = tdm_adam(0.01),
+                           .rows = 20,
+                           .collective = TDM_COLLECTIVE_CHAIN};
   job_trains_alike(&model, 8, &(job_options){0});
 }
 
@@ -127,6 +130,17 @@ static void replicas_on_accelerators_of_ranks_train_alike(void **state) {
   const job_model model = {
       .build = replicas_on_accelerators, .optimizer = tdm_adam(0.01), .rows = 20};
   job_trains_alike(&model, 4, &(job_options){.sim_devices = 1});
+}
+
+static void every_deterministic_way_of_summing_trains_alike(void **state) {
+  (void)state;
+  static const tdm_collective ways[] = {TDM_COLLECTIVE_AUTO, TDM_COLLECTIVE_HOME,
+                                        TDM_COLLECTIVE_CHAIN};
+  for (size_t i = 0; i < TDM_COUNT_OF(ways); i++) {
+    const job_model model = {
+        .build = replicas_on_hosts, .optimizer = tdm_adam(0.01), .rows = 20, .collective = ways[i]};
+    job_trains_alike(&model, 3, &(job_options){0});
+  }
 }
 
 /* Ranks without rows, and a rank that has nothing to do but to hear of the loss. */
@@ -162,6 +176,7 @@ int main(void) {
       cmocka_unit_test(convolutional_layers_train_alike),
       cmocka_unit_test(micro_batches_over_ranks_train_alike),
       cmocka_unit_test(replicas_train_alike_on_up_to_eight_ranks),
+      cmocka_unit_test(every_deterministic_way_of_summing_trains_alike),
       cmocka_unit_test(replicas_on_accelerators_of_ranks_train_alike),
       cmocka_unit_test(fewer_rows_than_ranks_train_alike),
       cmocka_unit_test(delays_change_no_bit),

@@ -77,13 +77,13 @@ static tdm_graph *tied_over_ranks(job_rank *rank, tdm_value *out_loss) {
 
 static void what_is_placed_on_ranks_trains_as_in_one_process(void **state) {
   (void)state;
-  const job_model model = {zigzag_over_ranks, tdm_sgd(0.1), ROWS};
+  const job_model model = {.build = zigzag_over_ranks, .optimizer = tdm_sgd(0.1), .rows = ROWS};
   job_trains_alike(&model, 4, &(job_options){0});
 }
 
 static void a_parameter_that_two_ranks_read_is_refreshed(void **state) {
   (void)state;
-  const job_model model = {tied_over_ranks, tdm_adam(0.01), ROWS};
+  const job_model model = {.build = tied_over_ranks, .optimizer = tdm_adam(0.01), .rows = ROWS};
   job_trains_alike(&model, 4, &(job_options){0});
 }
 
@@ -117,7 +117,7 @@ static tdm_graph *parallel_over_ranks(job_rank *rank, tdm_value *out_loss) {
 
 static void replicas_on_ranks_train_as_in_one_process(void **state) {
   (void)state;
-  const job_model model = {parallel_over_ranks, tdm_adam(0.01), ROWS};
+  const job_model model = {.build = parallel_over_ranks, .optimizer = tdm_adam(0.01), .rows = ROWS};
   job_trains_alike(&model, 4, &(job_options){0});
 }
 

@@ -113,14 +113,31 @@ static void arenas_are_apart(void **state) {
   tdm_schedule_deinit(&f.schedule);
 }
 
-static void a_size_beyond_all_bounds_is_refused(void **state) {
+static void a_step_may_name_a_storage_twice(void **state) {
   (void)state;
   struct fixture f;
   begin(&f, 1);
-  (void)produce(&f, 0, UINT32_MAX, UINT64_MAX - 3);
-  assert_int_equal(tdm_pass_schedule(&f.schedule), TDM_OK);
-  assert_int_equal(tdm_pass_memory(&f.schedule), TDM_OUT_OF_MEMORY);
+  const uint32_t value = produce(&f, 0, UINT32_MAX, 1000);
+  builder_writes(&f.builder, value);
+  (void)produce(&f, 0, value, 100);
+  plan(&f);
+  assert_int_equal(f.schedule.arena_bytes[0], 1024 + 128);
   tdm_schedule_deinit(&f.schedule);
+}
+
+/* One, and two that only together are too large. */
+static void a_size_beyond_all_bounds_is_refused(void **state) {
+  (void)state;
+  const uint64_t sizes[][2] = {{UINT64_MAX - 3, 1}, {INT64_MAX / 2 + 64, INT64_MAX / 2 + 64}};
+  for (size_t i = 0; i < TDM_COUNT_OF(sizes); i++) {
+    struct fixture f;
+    begin(&f, 1);
+    (void)produce(&f, 0, UINT32_MAX, sizes[i][0]);
+    (void)produce(&f, 0, UINT32_MAX, sizes[i][1]);
+    assert_int_equal(tdm_pass_schedule(&f.schedule), TDM_OK);
+    assert_int_equal(tdm_pass_memory(&f.schedule), TDM_OUT_OF_MEMORY);
+    tdm_schedule_deinit(&f.schedule);
+  }
 }
 
 /* ---- Quality --------------------------------------------------------------------------------- */
@@ -190,6 +207,7 @@ int main(void) {
       cmocka_unit_test(what_no_step_touches_takes_no_room),
       cmocka_unit_test(values_of_one_step_lie_apart),
       cmocka_unit_test(arenas_are_apart),
+      cmocka_unit_test(a_step_may_name_a_storage_twice),
       cmocka_unit_test(a_size_beyond_all_bounds_is_refused),
       cmocka_unit_test(models_need_little_more_than_they_must),
       cmocka_unit_test(random_graphs_need_at_most_a_quarter_more),

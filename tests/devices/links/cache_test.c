@@ -149,12 +149,12 @@ static void another_machines_file_is_not_used(void **state) {
 }
 
 /* A sim:0 that is asked for has cores of its own, which cpu:0, that copies, has not any more. The
- * machine has two sockets. */
+ * machine has one socket. */
 static void fewer_cores_are_another_machine(void **state) {
   (void)state;
   uint64_t keys[2];
   size_t cores[2];
-  (void)setenv("HWLOC_XMLFILE", "tests/devices/machines/two_sockets.xml", 1);
+  (void)setenv("HWLOC_XMLFILE", "tests/devices/machines/hbm_alone.xml", 1);
   (void)setenv("HWLOC_THISSYSTEM", "0", 1);
   for (int own = 0; own < 2; own++) {
     const tdm_context_options options = {

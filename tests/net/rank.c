@@ -1,56 +1,167 @@
-/* One rank of a job that a launcher has started: the conformance suite on the engine's endpoint, by
- * a thread that is not the program's first, and twice, since a process may join again what it has
- * left in order. Standard output has "rank R of N passed on VERSION" for each time. */
+/* One rank of a job that a launcher has started, by a thread that is not the program's first.
+ *
+ * Its first argument is `conformance`: the suite, twice, since a process may join again what it has
+ * left in order; standard output has "rank R of N passed on VERSION" for each time. Or `late`: rank
+ * 0 leaves and does not wait for the others, who never do. Or `killed` or `stopped`: that is what
+ * rank 1 does to itself, and the others write what they learn of it by the control channel, "rank
+ * R: rank 1 (host ...", into the file that the second argument names.
+ *
+ * Built with OWN_MPI it initialises MPI, as a program may have done, for one thread if the argument
+ * is `single`, and executes the suite on a part of its ranks. */
+#define _GNU_SOURCE /* usleep, kill */
+#ifdef OWN_MPI
+#include <mpi.h>
+#endif
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "core/park.h"
 #include "core/status.h"
+#include "net/control.h"
 #include "net/launch.h"
 #include "tests/net/conformance.h"
+
+#define LIMIT_NS UINT64_C(30000000000)
 
 static int fail(const char *what) {
   (void)fprintf(stderr, "%s: %s\n", what, tdm_last_message());
   return EXIT_FAILURE;
 }
 
-static int run_job(const tdm_transport *transport) {
+static tdm_status open_job(const tdm_transport *transport, const void *place,
+                           tdm_endpoint **out_endpoint) {
   const tdm_endpoint_options options = {.struct_size = sizeof(options),
                                         .allocator = tdm_allocator_default(),
-                                        .timeout_ns = UINT64_C(30000000000),
+                                        .job = place,
+                                        .timeout_ns = LIMIT_NS,
                                         .piece_bytes = 4096};
-  tdm_endpoint *endpoint;
-  if (tdm_endpoint_open(transport, &options, &endpoint) != TDM_OK) return fail("open");
-  const int rank = endpoint->rank, count = endpoint->rank_count;
-  if (!conformance_run(endpoint, false)) {
-    tdm_endpoint_abandon(endpoint);
-    return EXIT_FAILURE;
+  return tdm_endpoint_open(transport, &options, out_endpoint);
+}
+
+static int run_conformance(const tdm_transport *transport, const void *place) {
+  for (int i = 0; i < 2; i++) {
+    tdm_endpoint *endpoint;
+    if (open_job(transport, place, &endpoint) != TDM_OK) return fail("open");
+    const int rank = endpoint->rank, count = endpoint->rank_count;
+    if (!conformance_run(endpoint, false)) {
+      tdm_endpoint_abandon(endpoint);
+      return EXIT_FAILURE;
+    }
+    if (tdm_endpoint_close(endpoint, LIMIT_NS) != TDM_OK) return fail("close");
+    (void)printf("rank %d of %d passed on %s\n", rank, count, transport->version());
   }
-  if (tdm_endpoint_close(endpoint, UINT64_C(30000000000)) != TDM_OK) return fail("close");
-  (void)printf("rank %d of %d passed on %s\n", rank, count, transport->version());
   return EXIT_SUCCESS;
 }
+
+static const char *told_path;
+
+static int run_late(const tdm_transport *transport) {
+  tdm_endpoint *endpoint;
+  if (open_job(transport, NULL, &endpoint) != TDM_OK) return fail("open");
+  if (endpoint->rank != 0) {
+    (void)usleep(600000);
+    tdm_endpoint_abandon(endpoint);
+    return EXIT_SUCCESS;
+  }
+  const tdm_status status = tdm_endpoint_close(endpoint, 200000000);
+  (void)printf("rank 0: %s: %s\n", tdm_status_name(status), tdm_last_message());
+  (void)printf("rank 0: %s", tdm_status_name(open_job(transport, NULL, &endpoint)));
+  (void)printf(": %s\n", tdm_last_message());
+  (void)fflush(stdout);
+  return EXIT_SUCCESS;
+}
+
+/* The others end the one that is stopped, so that the launcher can end. */
+static int run_lost(const tdm_transport *transport, int own_signal) {
+  tdm_endpoint *endpoint;
+  tdm_control *control;
+  const tdm_control_options options = {
+      .struct_size = sizeof(options), .allocator = tdm_allocator_default(), .queue_count = 1};
+  if (open_job(transport, NULL, &endpoint) != TDM_OK) return fail("open");
+  if (tdm_control_start(endpoint, &options, &control) != TDM_OK) return fail("control");
+  tdm_control_progress(control, 0, 42);
+  (void)usleep(300000);
+  const uint64_t begin_ns = tdm_time_ns();
+  if (endpoint->rank == 1) (void)kill(getpid(), own_signal);
+  tdm_control_failure failure;
+  while (!tdm_control_failed(control, &failure) && tdm_time_ns() - begin_ns < LIMIT_NS)
+    (void)usleep(1000);
+  char text[TDM_CONTROL_TEXT_BYTES] = "nothing was told";
+  if (tdm_control_failed(control, &failure)) (void)tdm_control_failure_text(&failure, text);
+  FILE *told = fopen(told_path, "a");
+  if (!told) return fail(told_path);
+  (void)fprintf(told, "rank %d: %s (after %.0f ms)\n", endpoint->rank, text,
+                (double)(tdm_time_ns() - begin_ns) * 1e-6);
+  (void)fclose(told);
+  (void)usleep(400000); /* the others write, too, before a launcher sees anybody's end */
+  if (endpoint->rank == 0) (void)kill((pid_t)endpoint->ranks[1].pid, SIGKILL);
+  tdm_control_leave(control);
+  tdm_endpoint_abandon(endpoint);
+  return EXIT_SUCCESS;
+}
+
+static const char *task = "conformance";
+static const void *given_place;
 
 static void *run(void *user) {
   const tdm_transport *transport;
   int *exit_status = user;
-  *exit_status = EXIT_FAILURE;
   if (tdm_transport_find(&transport) != TDM_OK) {
-    (void)fail("find");
+    *exit_status = fail("find");
   } else if (!transport) {
     (void)printf("alone\n");
     *exit_status = EXIT_SUCCESS;
+  } else if (strcmp(task, "late") == 0) {
+    *exit_status = run_late(transport);
+  } else if (strcmp(task, "killed") == 0 || strcmp(task, "stopped") == 0) {
+    *exit_status = run_lost(transport, strcmp(task, "killed") == 0 ? SIGKILL : SIGSTOP);
   } else {
-    for (int i = 0; i < 2 && (i == 0 || *exit_status == EXIT_SUCCESS); i++)
-      *exit_status = run_job(transport);
+    *exit_status = run_conformance(transport, given_place);
   }
   return NULL;
 }
 
-int main(void) {
+static int run_in_thread(void) {
   pthread_t thread;
-  int exit_status;
+  int exit_status = EXIT_FAILURE;
   if (pthread_create(&thread, NULL, run, &exit_status) != 0) return EXIT_FAILURE;
   (void)pthread_join(thread, NULL);
   return exit_status;
 }
+
+#ifdef OWN_MPI
+/* All ranks but the first are a job, and the first one is by itself; MPI goes on afterwards. With
+ * `single`, MPI is only for this thread. */
+static int run_split(bool single) {
+  int provided, rank, sum = 0;
+  const int one = 1;
+  MPI_Comm part;
+  (void)MPI_Init_thread(NULL, NULL, single ? MPI_THREAD_SINGLE : MPI_THREAD_MULTIPLE, &provided);
+  /* MPICH asks these handlers, and not the transport's communicator's, about its requests. */
+  (void)MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  (void)MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  (void)MPI_Comm_split(MPI_COMM_WORLD, rank == 0, rank, &part);
+  given_place = &part;
+  const int exit_status = run_in_thread();
+  (void)MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  if (rank == 0) (void)printf("%d ranks go on\n", sum);
+  (void)MPI_Comm_free(&part);
+  (void)MPI_Finalize();
+  return exit_status;
+}
+
+int main(int argc, char **argv) {
+  return run_split(argc > 1 && strcmp(argv[1], "single") == 0);
+}
+#else
+int main(int argc, char **argv) {
+  if (argc > 1) task = argv[1];
+  if (argc > 2) told_path = argv[2];
+  return run_in_thread();
+}
+#endif

@@ -1,0 +1,200 @@
+/* Each MPI that is here, in processes that its own launcher starts: the conformance suite, a
+ * program that has initialised MPI itself, and ranks that do not come, are killed, or stopped.
+ * Arguments are the programs of ranks and the plug-ins that were built. */
+#define _GNU_SOURCE /* popen */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static int file_count;
+static char **files;
+
+typedef struct launcher {
+  const char *plugin;
+  const char *own_program; /* that initialises this MPI itself */
+  const char *launcher;
+  const char *command; /* what begins a command line, without the number of ranks */
+  const char *version;
+  const char *recovery; /* lets ranks go on when one dies */
+} launcher;
+
+/* Ranks of one machine with fewer cores than ranks; as root, as in containers. Memory that
+ * processes share is all they need. */
+static const launcher openmpi = {
+    .plugin = "libtandem_openmpi.so",
+    .own_program = "rank_openmpi",
+    .launcher = "mpirun.openmpi",
+    .command = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout -k 5 60 "
+               "mpirun.openmpi --oversubscribe --mca btl self,vader --mca pml ob1 "
+               "--mca mpi_yield_when_idle 1",
+    .version = "Open MPI ",
+    .recovery = "--enable-recovery",
+};
+static const launcher mpich = {
+    .plugin = "libtandem_mpich.so",
+    .own_program = "rank_mpich",
+    .launcher = "mpiexec.mpich",
+    .command = "timeout -k 5 60 mpiexec.mpich",
+    .version = "MPICH ",
+    .recovery = "-disable-auto-cleanup",
+};
+
+/* The argument that ends in /name; NULL: it was not built. */
+static const char *find_file(const char *name) {
+  for (int i = 0; i < file_count; i++) {
+    const char *slash = strrchr(files[i], '/');
+    if (slash && strcmp(slash + 1, name) == 0) return files[i];
+  }
+  return NULL;
+}
+
+/* Skips the test, and says why, where the MPI is not here. */
+static void require(const launcher *of) {
+  char command[128];
+  if (!find_file(of->plugin)) {
+    print_message("%s was not built: the headers of its MPI are not installed\n", of->plugin);
+    skip();
+  }
+  (void)snprintf(command, sizeof(command), "command -v %s >/dev/null", of->launcher);
+  if (system(command) != 0) {
+    print_message("%s is not installed\n", of->launcher);
+    skip();
+  }
+  char folder[512];
+  const char *plugin = find_file(of->plugin);
+  (void)snprintf(folder, sizeof(folder), "%.*s", (int)(strrchr(plugin, '/') - plugin), plugin);
+  assert_int_equal(setenv("TANDEM_NET_PATH", folder, 1), 0);
+}
+
+static char output[200000];
+
+static int run_command(const char *command) {
+  FILE *pipe = popen(command, "r");
+  assert_non_null(pipe);
+  output[fread(output, 1, sizeof(output) - 1, pipe)] = '\0';
+  return pclose(pipe);
+}
+
+/* Runs the program on so many ranks; its standard output and error into output. */
+static int launch(const launcher *of, const char *options, int ranks, const char *program,
+                  const char *argument) {
+  char command[2048];
+  (void)snprintf(command, sizeof(command), "%s %s -n %d %s %s 2>&1", of->command, options, ranks,
+                 find_file(program), argument);
+  return run_command(command);
+}
+
+static void expect(const char *part, size_t times) {
+  size_t count = 0;
+  for (const char *at = strstr(output, part); at; at = strstr(at + 1, part))
+    count++;
+  if (count != times) print_message("expected %zu times: %s\n%s\n", times, part, output);
+  assert_int_equal(count, times);
+}
+
+static void expect_end(int status, bool good) {
+  if ((status == 0) != good) print_message("%s\n", output);
+  assert_true((status == 0) == good);
+}
+
+/* ---- Cases ---- */
+
+static void test_conformance(void **state) {
+  const launcher *of = *state;
+  char expected[64];
+  require(of);
+  for (int ranks = 1; ranks <= 3; ranks++) {
+    expect_end(launch(of, "", ranks, "rank", "conformance"), true);
+    for (int rank = 0; rank < ranks; rank++) {
+      (void)snprintf(expected, sizeof(expected), "rank %d of %d passed on %s", rank, ranks,
+                     of->version);
+      expect(expected, 2);
+    }
+  }
+}
+
+static void test_program_initialised(void **state) {
+  const launcher *of = *state;
+  require(of);
+  expect_end(launch(of, "", 3, of->own_program, ""), true);
+  expect("rank 0 of 1 passed on ", 2);
+  expect("rank 0 of 2 passed on ", 2);
+  expect("rank 1 of 2 passed on ", 2);
+  expect("3 ranks go on", 1);
+  expect_end(launch(of, "", 1, of->own_program, "single"), false);
+  expect("MPI_THREAD_MULTIPLE", 1);
+}
+
+/* Neither leaving nor the end of the process waits for those that do not come. */
+static void test_late(void **state) {
+  const launcher *of = *state;
+  require(of);
+  (void)launch(of, of->recovery, 2, "rank", "late"); /* the launcher misses MPI_Finalize */
+  expect("rank 0: DEADLINE_EXCEEDED: rank 0 cannot leave ", 1);
+  expect("rank 0: UNAVAILABLE: cannot open the transport ", 1);
+}
+
+static void expect_lost(const launcher *of, const char *how, const char *told) {
+  require(of);
+  char path[512], argument[600];
+  const char *folder = getenv("TEST_TMPDIR") ? getenv("TEST_TMPDIR") : "/tmp";
+  (void)snprintf(path, sizeof(path), "%s/told.%s.%d", folder, how, (int)getpid());
+  (void)snprintf(argument, sizeof(argument), "%s %s", how, path);
+  (void)unlink(path);
+  (void)launch(of, of->recovery, 3, "rank", argument);
+  FILE *file = fopen(path, "r");
+  if (!file) print_message("%s\n", output);
+  assert_non_null(file);
+  output[fread(output, 1, sizeof(output) - 1, file)] = '\0';
+  (void)fclose(file);
+  (void)unlink(path);
+  expect("rank 0: rank 1 (host ", 1);
+  expect("rank 2: rank 1 (host ", 1);
+  expect(told, 2);
+  expect("queues 0: 42", 2);
+}
+
+static void test_killed(void **state) {
+  expect_lost(*state, "killed", ") has ended without a word");
+}
+
+static void test_stopped(void **state) {
+  expect_lost(*state, "stopped", ") has not been heard of for 0.");
+}
+
+/* By itself the program is alone, unless somebody says otherwise. */
+static void test_alone(void **state) {
+  (void)state;
+  expect_end(run_command(find_file("rank")), true);
+  assert_string_equal(output, "alone\n");
+}
+
+#define CASE(function, of)                                                                         \
+  { #function " on " #of, function, NULL, NULL, (void *)&(of) }
+
+int main(int count, char **arguments) {
+  file_count = count;
+  files = arguments;
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_alone),
+      CASE(test_conformance, openmpi),
+      CASE(test_program_initialised, openmpi),
+      CASE(test_late, openmpi),
+      CASE(test_killed, openmpi),
+      CASE(test_stopped, openmpi),
+      CASE(test_conformance, mpich),
+      CASE(test_program_initialised, mpich),
+      CASE(test_late, mpich),
+      CASE(test_killed, mpich),
+      CASE(test_stopped, mpich),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

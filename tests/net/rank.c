@@ -57,7 +57,7 @@ static int run_conformance(const tdm_transport *transport, const void *place) {
   return EXIT_SUCCESS;
 }
 
-static const char *told_path;
+static const char *told_path = "told";
 
 static int run_late(const tdm_transport *transport) {
   tdm_endpoint *endpoint;

@@ -41,8 +41,8 @@ static inline int64_t rows_of(const tdm_spec *spec) {
   return dims_product(spec, 0, spec->shape.rank - 1);
 }
 
-static inline int64_t chunks_of(int64_t count, int64_t chunk) {
-  return (count + chunk - 1) / chunk;
+static inline int64_t ceil_div(int64_t count, int64_t divisor) {
+  return (count + divisor - 1) / divisor;
 }
 
 static inline int64_t lesser_of(int64_t a, int64_t b) {

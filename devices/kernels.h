@@ -229,13 +229,13 @@ typedef struct tdm_reduce_attributes {
 /* x F -> y F like x: the sums of all up to each element along the dimension, or from each element
  * on if `reverse`. */
 #define TDM_OP_CUMSUM "cumsum"
-typedef struct tdm_along_attributes {
+typedef struct tdm_dimension_attributes {
   int64_t dimension;
   int64_t keep;    /* of extreme and its gradient */
   int64_t least;   /* of extreme */
   int64_t reverse; /* of cumsum */
   int64_t size;    /* of extreme_gradient: x's dimension */
-} tdm_along_attributes;
+} tdm_dimension_attributes;
 
 /* ---- Convolution and pooling ------------------------------------------------------------------
  */

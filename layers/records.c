@@ -4,7 +4,6 @@
 #define SOURCES(X)                                                                                 \
   X(adagrad)                                                                                       \
   X(adam)                                                                                          \
-  X(along)                                                                                         \
   X(attention)                                                                                     \
   X(batch_norm)                                                                                    \
   X(binary)                                                                                        \
@@ -12,6 +11,7 @@
   X(choice)                                                                                        \
   X(clip)                                                                                          \
   X(convolution)                                                                                   \
+  X(dimension)                                                                                     \
   X(dropout)                                                                                       \
   X(embedding)                                                                                     \
   X(embedding_bag)                                                                                 \

@@ -274,7 +274,7 @@ static tdm_cuda_code blas_destroy(tdm_cuda_blas blas) {
 static bool find_symbols(tdm_cuda_blas blas) {
   const struct {
     const char *name;
-    void **slot;
+    void **function;
   } symbols[] = {
       {"cublasCreate_v2", (void **)&blas->create},
       {"cublasDestroy_v2", (void **)&blas->destroy},
@@ -284,8 +284,8 @@ static bool find_symbols(tdm_cuda_blas blas) {
       {"cublasDgemm_v2_64", (void **)&blas->product64},
   };
   for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-    *symbols[i].slot = dlsym(blas->library, symbols[i].name);
-    if (!*symbols[i].slot) return false;
+    *symbols[i].function = dlsym(blas->library, symbols[i].name);
+    if (!*symbols[i].function) return false;
   }
   return true;
 }

@@ -46,18 +46,18 @@ static tdm_status run_kernel(tdm_cuda_queue *queue, const tdm_flight *flight,
       .outputs = pointers + execute->input_count,
       .workspace = workspace,
       .scalars = flight->scalars + execute->scalars,
-      .stream = &queue->lane,
+      .stream = &queue->kernel_stream,
   });
 }
 
 /* A report is the command's own, whether its kernel writes to it or not. */
 static tdm_status execute_command(tdm_cuda_queue *queue, const tdm_flight *flight,
                                   const tdm_command *command) {
-  const size_t slot = queue->reports_taken % TDM_CUDA_REPORTS;
-  tdm_cuda_report *report = &queue->reports[slot];
+  const size_t index = queue->reports_taken % TDM_CUDA_REPORTS;
+  tdm_cuda_report *report = &queue->reports[index];
   report->kind = TDM_CUDA_REPORT_NONE;
-  queue->report_ids[slot] = command->id;
-  queue->lane.report = report;
+  queue->report_ids[index] = command->id;
+  queue->kernel_stream.report = report;
   const tdm_status status = run_kernel(queue, flight, &command->execute);
   if (report->kind != TDM_CUDA_REPORT_NONE) queue->reports_taken++;
   return status;
@@ -85,8 +85,8 @@ static const char *const copy_names[] = {[TDM_CUDA_TO_DEVICE] = "an upload",
 /* Between GPUs, or from or to pinned memory. */
 static tdm_status copy_directly(const tdm_cuda_queue *queue, const tdm_copy *copy, void *to,
                                 const void *from) {
-  const tdm_cuda_api *api = queue->lane.api;
-  const tdm_cuda_stream stream = queue->lane.stream;
+  const tdm_cuda_api *api = queue->kernel_stream.api;
+  const tdm_cuda_stream stream = queue->kernel_stream.stream;
   const tdm_cuda_direction direction = direction_of(copy);
   int ordinal = 0;
   int peer = 0;
@@ -192,7 +192,7 @@ bool tdm_cuda_command_enqueue(tdm_cuda_queue *queue, const tdm_submission *submi
   }
   bool passed = true;
   if (status == TDM_OK) {
-    const tdm_cuda_api *api = queue->lane.api;
+    const tdm_cuda_api *api = queue->kernel_stream.api;
     api->range_begin(name_of(command));
     if (command->kind == TDM_COMMAND_EXECUTE) {
       status = execute_command(queue, flight, command);

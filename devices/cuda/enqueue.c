@@ -47,7 +47,8 @@ static bool wait_command(tdm_cuda_queue *queue, tdm_submission *submission,
   uint64_t sequence = 0;
   tdm_queue *awaited = wait_target(flight, &program->commands[submission->cursor].wait, &sequence);
   if (!awaited) return true;
-  const bool by_stream = is_ours(queue, awaited) && queue->lane.stream && submission->due_ns == 0;
+  const bool by_stream =
+      is_ours(queue, awaited) && queue->kernel_stream.stream && submission->due_ns == 0;
   note_wait(flight, program->commands[submission->cursor].id, awaited, sequence);
   tdm_cuda_wait_answer answer = TDM_CUDA_WAIT_UNMARKED;
   if (by_stream) {

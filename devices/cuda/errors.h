@@ -4,7 +4,7 @@
 
 #include "core/status.h"
 #include "devices/cuda/api.h"
-#include "devices/cuda/lane.h"
+#include "devices/cuda/kernel_stream.h"
 
 /* Has the GPU's context gone with this code, so that every later call fails as well? */
 bool tdm_cuda_is_lost(tdm_cuda_code code);

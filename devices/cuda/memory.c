@@ -113,7 +113,7 @@ static tdm_status take_alone(tdm_cuda_memory *memory, size_t bytes, char **out) 
   return TDM_OK;
 }
 
-static tdm_status take(tdm_cuda_memory *memory, size_t bytes, char **out) {
+static tdm_status take_block(tdm_cuda_memory *memory, size_t bytes, char **out) {
   *out = NULL;
   tdm_cuda_arena *arena;
   if (memory->red_zones != TDM_RED_ZONES_NONE) return take_alone(memory, bytes, out);
@@ -208,7 +208,7 @@ static tdm_status allocate_locked(tdm_cuda_memory *memory, size_t bytes, tdm_add
   if (first == SIZE_MAX) first = find_run(memory, count, 0, memory->granule_count);
   if (first == SIZE_MAX) return tdm_fail_memory(bytes, "a cuda device's addresses");
   char *block;
-  TDM_TRY(take(memory, size, &block));
+  TDM_TRY(take_block(memory, size, &block));
   for (size_t i = 0; i < count; i++) {
     tdm_cuda_granule *granule = &memory->granules[first + i];
     atomic_store_explicit(&granule->memory, block + i * granule_bytes, memory_order_relaxed);

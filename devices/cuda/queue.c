@@ -85,7 +85,7 @@ tdm_status tdm_cuda_feeder_refusal(const tdm_cuda_feeder *feeder) {
 }
 
 /* Moves what is in the inbox behind the head, oldest first. */
-static bool take(tdm_cuda_queue *queue) {
+static bool take_inbox(tdm_cuda_queue *queue) {
   if (!atomic_load_explicit(&queue->inbox, memory_order_seq_cst)) return false;
   tdm_submission *newest = atomic_exchange_explicit(&queue->inbox, NULL, memory_order_acquire);
   tdm_submission *oldest = NULL;
@@ -106,7 +106,7 @@ static bool turn_all(tdm_cuda_feeder *feeder) {
   bool moved = false;
   for (size_t i = 0; i < feeder->queue_count; i++) {
     tdm_cuda_queue *queue = &feeder->queues[i];
-    const bool took = take(queue);
+    const bool took = take_inbox(queue);
     if (took && !feeder->opened) open_queues(feeder);
     moved |= took;
     moved |= tdm_cuda_queue_advance(queue);

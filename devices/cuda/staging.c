@@ -53,19 +53,19 @@ void tdm_cuda_staging_drop(tdm_cuda_staging *staging) {
 /* ---- Chunks ---------------------------------------------------------------------------------- */
 
 /* The copy of one chunk, and an event behind it. */
-static tdm_status enqueue_chunk(tdm_cuda_queue *queue, uint32_t slot, void *to, const void *from,
+static tdm_status enqueue_chunk(tdm_cuda_queue *queue, uint32_t index, void *to, const void *from,
                                 size_t bytes, tdm_cuda_direction direction) {
-  const tdm_cuda_api *api = queue->lane.api;
-  const tdm_cuda_stream stream = queue->lane.stream;
+  const tdm_cuda_api *api = queue->kernel_stream.api;
+  const tdm_cuda_stream stream = queue->kernel_stream.stream;
   TDM_TRY(tdm_cuda_check(api, api->copy_async(to, from, bytes, direction, stream),
                          direction == TDM_CUDA_TO_DEVICE ? "an upload" : "a download"));
-  return tdm_cuda_check(api, api->event_record(queue->staging_events[slot], stream),
+  return tdm_cuda_check(api, api->event_record(queue->staging_events[index], stream),
                         "recording an event");
 }
 
-static tdm_status await_chunk(tdm_cuda_queue *queue, uint32_t slot) {
-  const tdm_cuda_api *api = queue->lane.api;
-  const tdm_cuda_event event = queue->staging_events[slot];
+static tdm_status await_chunk(tdm_cuda_queue *queue, uint32_t index) {
+  const tdm_cuda_api *api = queue->kernel_stream.api;
+  const tdm_cuda_event event = queue->staging_events[index];
   const uint64_t begin_ns = tdm_time_ns();
   tdm_cuda_code code = api->event_query(event);
   while (code == TDM_CUDA_NOT_READY && tdm_time_ns() - begin_ns < SPIN_NS) {
@@ -83,12 +83,12 @@ static size_t chunk_length(const tdm_cuda_staging *staging, size_t bytes, size_t
 static tdm_status upload_chunks(tdm_cuda_queue *queue, const tdm_cuda_staging *staging, char *to,
                                 const char *from, size_t bytes) {
   for (size_t offset = 0, chunk = 0; offset < bytes; chunk++) {
-    const uint32_t slot = (uint32_t)(chunk % staging->count);
-    char *buffer = staging->buffers[slot]->memory;
+    const uint32_t index = (uint32_t)(chunk % staging->count);
+    char *buffer = staging->buffers[index]->memory;
     const size_t length = chunk_length(staging, bytes, offset);
-    if (chunk >= staging->count) TDM_TRY(await_chunk(queue, slot));
+    if (chunk >= staging->count) TDM_TRY(await_chunk(queue, index));
     memcpy(buffer, from + offset, length);
-    TDM_TRY(enqueue_chunk(queue, slot, to + offset, buffer, length, TDM_CUDA_TO_DEVICE));
+    TDM_TRY(enqueue_chunk(queue, index, to + offset, buffer, length, TDM_CUDA_TO_DEVICE));
     offset += length;
   }
   return TDM_OK;
@@ -99,22 +99,22 @@ static tdm_status download_chunks(tdm_cuda_queue *queue, const tdm_cuda_staging 
                                   const char *from, size_t bytes) {
   assert(staging->count > 0);
   size_t asked = 0; /* bytes */
-  for (uint32_t slot = 0; slot < staging->count && asked < bytes; slot++) {
+  for (uint32_t index = 0; index < staging->count && asked < bytes; index++) {
     const size_t length = chunk_length(staging, bytes, asked);
-    TDM_TRY(enqueue_chunk(queue, slot, staging->buffers[slot]->memory, from + asked, length,
+    TDM_TRY(enqueue_chunk(queue, index, staging->buffers[index]->memory, from + asked, length,
                           TDM_CUDA_TO_HOST));
     asked += length;
   }
   for (size_t offset = 0, chunk = 0; offset < bytes; chunk++) {
-    const uint32_t slot = (uint32_t)(chunk % staging->count);
-    char *buffer = staging->buffers[slot]->memory;
+    const uint32_t index = (uint32_t)(chunk % staging->count);
+    char *buffer = staging->buffers[index]->memory;
     const size_t length = chunk_length(staging, bytes, offset);
-    TDM_TRY(await_chunk(queue, slot));
+    TDM_TRY(await_chunk(queue, index));
     memcpy(to + offset, buffer, length);
     offset += length;
     if (asked == bytes) continue;
     const size_t next = chunk_length(staging, bytes, asked);
-    TDM_TRY(enqueue_chunk(queue, slot, buffer, from + asked, next, TDM_CUDA_TO_HOST));
+    TDM_TRY(enqueue_chunk(queue, index, buffer, from + asked, next, TDM_CUDA_TO_HOST));
     asked += next;
   }
   return TDM_OK;
@@ -127,7 +127,7 @@ tdm_status tdm_cuda_staging_upload(tdm_cuda_queue *queue, tdm_cuda_staging *stag
     give_back(staging, &queue->base, sequence);
     return TDM_OK;
   }
-  (void)queue->lane.api->stream_synchronize(queue->lane.stream);
+  (void)queue->kernel_stream.api->stream_synchronize(queue->kernel_stream.stream);
   tdm_cuda_staging_drop(staging);
   return status;
 }
@@ -135,7 +135,8 @@ tdm_status tdm_cuda_staging_upload(tdm_cuda_queue *queue, tdm_cuda_staging *stag
 tdm_status tdm_cuda_staging_download(tdm_cuda_queue *queue, tdm_cuda_staging *staging, void *to,
                                      const void *from, size_t bytes) {
   const tdm_status status = download_chunks(queue, staging, to, from, bytes);
-  if (status != TDM_OK) (void)queue->lane.api->stream_synchronize(queue->lane.stream);
+  if (status != TDM_OK)
+    (void)queue->kernel_stream.api->stream_synchronize(queue->kernel_stream.stream);
   tdm_cuda_staging_drop(staging);
   return status;
 }

@@ -12,7 +12,7 @@
 
 tdm_status tdm_cuda_queue_open(tdm_cuda_queue *queue, const tdm_cuda_api *api, tdm_cuda_blas *blas,
                                bool tf32) {
-  queue->lane = (tdm_cuda_lane){.api = api, .blas = blas, .tf32 = tf32};
+  queue->kernel_stream = (tdm_cuda_kernel_stream){.api = api, .blas = blas, .tf32 = tf32};
   const bool stages =
       queue->base.role == TDM_QUEUE_UPLOAD || queue->base.role == TDM_QUEUE_DOWNLOAD;
   for (size_t i = 0; stages && i < TDM_CUDA_STAGING_BUFFERS; i++) {
@@ -23,7 +23,7 @@ tdm_status tdm_cuda_queue_open(tdm_cuda_queue *queue, const tdm_cuda_api *api, t
                          api->allocate_pinned(&reports, TDM_CUDA_REPORTS * sizeof(tdm_cuda_report)),
                          "pinned memory for reports"));
   queue->reports = reports;
-  return tdm_cuda_check(api, api->stream_create(&queue->lane.stream), "making a stream");
+  return tdm_cuda_check(api, api->stream_create(&queue->kernel_stream.stream), "making a stream");
 }
 
 static void destroy_event(const tdm_cuda_api *api, tdm_cuda_event *event) {
@@ -32,9 +32,9 @@ static void destroy_event(const tdm_cuda_api *api, tdm_cuda_event *event) {
 }
 
 void tdm_cuda_queue_close(tdm_cuda_queue *queue) {
-  const tdm_cuda_api *api = queue->lane.api;
+  const tdm_cuda_api *api = queue->kernel_stream.api;
   if (!api) return;
-  if (queue->lane.stream) (void)api->stream_destroy(queue->lane.stream);
+  if (queue->kernel_stream.stream) (void)api->stream_destroy(queue->kernel_stream.stream);
   for (size_t i = 0; i < TDM_CUDA_MARKS; i++)
     destroy_event(api, &queue->marks[i].event);
   for (size_t i = 0; i < TDM_CUDA_MARKS; i++)
@@ -43,7 +43,7 @@ void tdm_cuda_queue_close(tdm_cuda_queue *queue) {
     destroy_event(api, &queue->staging_events[i]);
   if (queue->reports) (void)api->release_pinned(queue->reports);
   queue->reports = NULL;
-  queue->lane = (tdm_cuda_lane){0};
+  queue->kernel_stream = (tdm_cuda_kernel_stream){0};
 }
 
 /* ---- Failures -------------------------------------------------------------------------------- */
@@ -97,27 +97,28 @@ static tdm_cuda_span *span_of(tdm_cuda_queue *queue, uint64_t mark) {
 }
 
 tdm_status tdm_cuda_queue_time(tdm_cuda_queue *queue, tdm_command_times *times) {
-  return tdm_cuda_check(queue->lane.api,
+  return tdm_cuda_check(queue->kernel_stream.api,
                         tdm_cuda_span_begin(clock_of(queue), span_of(queue, queue->marked),
-                                            queue->lane.stream, times),
+                                            queue->kernel_stream.stream, times),
                         "an event before a timed command");
 }
 
-/* The event of a slot is made when the slot is first used. */
+/* The event of a mark's place is made when the place is first used. */
 static tdm_cuda_code record(tdm_cuda_queue *queue, tdm_cuda_mark *mark) {
-  const tdm_cuda_api *api = queue->lane.api;
+  const tdm_cuda_api *api = queue->kernel_stream.api;
   tdm_cuda_code code = TDM_CUDA_SUCCESS;
   if (!mark->event) code = api->event_create(&mark->event);
   if (code == TDM_CUDA_SUCCESS) {
-    code = tdm_cuda_span_end(clock_of(queue), span_of(queue, queue->marked), queue->lane.stream);
+    code = tdm_cuda_span_end(clock_of(queue), span_of(queue, queue->marked),
+                             queue->kernel_stream.stream);
   }
-  if (code == TDM_CUDA_SUCCESS) code = api->event_record(mark->event, queue->lane.stream);
+  if (code == TDM_CUDA_SUCCESS) code = api->event_record(mark->event, queue->kernel_stream.stream);
   mark->recorded = code == TDM_CUDA_SUCCESS;
   return code;
 }
 
 void tdm_cuda_queue_mark(tdm_cuda_queue *queue, uint32_t end, bool ends) {
-  const tdm_cuda_api *api = queue->lane.api;
+  const tdm_cuda_api *api = queue->kernel_stream.api;
   tdm_cuda_mark *mark = &queue->marks[queue->marked % TDM_CUDA_MARKS];
   (void)pthread_mutex_lock(&queue->mutex);
   const tdm_cuda_event event = mark->event;
@@ -131,14 +132,15 @@ void tdm_cuda_queue_mark(tdm_cuda_queue *queue, uint32_t end, bool ends) {
   memcpy(mark->waits, queue->waits, queue->wait_count * sizeof(tdm_cuda_point));
   queue->wait_count = 0;
   tdm_cuda_code code = TDM_CUDA_SUCCESS;
-  if (end > mark->first && queue->lane.stream) {
+  if (end > mark->first && queue->kernel_stream.stream) {
     code = record(queue, mark);
   }
   queue->marked++;
   (void)pthread_mutex_unlock(&queue->mutex);
   if (code != TDM_CUDA_SUCCESS) {
     fail_range(mark, tdm_cuda_fail(api, code, "recording an event"));
-    (void)api->stream_synchronize(queue->lane.stream); /* what was enqueued is over, or lost */
+    (void)api->stream_synchronize(
+        queue->kernel_stream.stream); /* what was enqueued is over, or lost */
   }
   queue->marked_cursor = end;
   ring_mark_waiters(queue);
@@ -156,10 +158,10 @@ static const tdm_command *command_of_id(const tdm_cuda_mark *mark, uint32_t id) 
 static void read_reports(tdm_cuda_queue *queue, const tdm_cuda_mark *mark) {
   tdm_flight *flight = mark->submission->flight;
   for (; queue->reports_read < mark->report_end; queue->reports_read++) {
-    const size_t slot = queue->reports_read % TDM_CUDA_REPORTS;
-    const tdm_status status = tdm_cuda_report_read(&queue->reports[slot]);
+    const size_t index = queue->reports_read % TDM_CUDA_REPORTS;
+    const tdm_status status = tdm_cuda_report_read(&queue->reports[index]);
     if (status == TDM_OK) continue;
-    const tdm_command *command = command_of_id(mark, queue->report_ids[slot]);
+    const tdm_command *command = command_of_id(mark, queue->report_ids[index]);
     if (command && !tdm_flight_spoiled(flight, command)) {
       tdm_flight_fail(flight, command->id, status, tdm_last_message());
     }
@@ -181,9 +183,9 @@ static bool is_reached(const tdm_cuda_mark *mark, tdm_cuda_code code) {
   return true;
 }
 
-/* Copied out of its slot: once `retired` has passed it, another mark may lie there. */
+/* Copied out of the ring: once `retired` has passed it, another mark may lie there. */
 static void retire_one(tdm_cuda_queue *queue, tdm_cuda_mark mark, tdm_cuda_code code) {
-  const tdm_cuda_api *api = queue->lane.api;
+  const tdm_cuda_api *api = queue->kernel_stream.api;
   tdm_cuda_span *span = span_of(queue, queue->retired);
   read_reports(queue, &mark);
   if (code == TDM_CUDA_SUCCESS && mark.recorded) {
@@ -192,7 +194,7 @@ static void retire_one(tdm_cuda_queue *queue, tdm_cuda_mark mark, tdm_cuda_code 
   tdm_cuda_span_drop(clock_of(queue), span);
   if (code != TDM_CUDA_SUCCESS) {
     fail_range(&mark, tdm_cuda_fail(api, code, "waiting for an event"));
-    (void)api->stream_synchronize(queue->lane.stream);
+    (void)api->stream_synchronize(queue->kernel_stream.stream);
   }
   spoil_range(&mark);
   (void)pthread_mutex_lock(&queue->mutex);
@@ -207,7 +209,7 @@ bool tdm_cuda_queue_retire(tdm_cuda_queue *queue) {
   while (queue->retired != queue->marked) {
     const tdm_cuda_mark *mark = &queue->marks[queue->retired % TDM_CUDA_MARKS];
     const tdm_cuda_code code =
-        mark->recorded ? queue->lane.api->event_query(mark->event) : TDM_CUDA_SUCCESS;
+        mark->recorded ? queue->kernel_stream.api->event_query(mark->event) : TDM_CUDA_SUCCESS;
     if (!is_reached(mark, code)) break;
     retire_one(queue, *mark, code);
     moved = true;
@@ -220,14 +222,14 @@ bool tdm_cuda_queue_retire(tdm_cuda_queue *queue) {
 tdm_cuda_wait_answer tdm_cuda_queue_await(tdm_cuda_queue *queue, tdm_cuda_queue *awaited,
                                           uint64_t sequence) {
   if (tdm_queue_reached(&awaited->base, sequence)) return TDM_CUDA_WAIT_DONE;
-  const tdm_cuda_api *api = queue->lane.api;
+  const tdm_cuda_api *api = queue->kernel_stream.api;
   tdm_cuda_wait_answer answer = TDM_CUDA_WAIT_UNMARKED;
   (void)pthread_mutex_lock(&awaited->mutex);
   for (uint64_t i = awaited->retired; i != awaited->marked; i++) {
     const tdm_cuda_mark *mark = &awaited->marks[i % TDM_CUDA_MARKS];
     if (mark->submission->base + mark->end <= sequence) continue;
     if (!mark->recorded) break; /* reached before long */
-    const tdm_cuda_code code = api->stream_wait(queue->lane.stream, mark->event);
+    const tdm_cuda_code code = api->stream_wait(queue->kernel_stream.stream, mark->event);
     answer = TDM_CUDA_WAIT_DONE;
     queue->waits[queue->wait_count++] =
         (tdm_cuda_point){.queue = &awaited->base, .sequence = sequence};

@@ -38,12 +38,12 @@ typedef struct tdm_cuda_mark {
 typedef struct tdm_cuda_queue {
   tdm_queue base; /* first: a tdm_queue of ours is one of these */
   tdm_cuda_feeder *feeder;
-  tdm_cuda_lane lane;              /* stream NULL: not opened, or the GPU refused */
-  _Atomic(tdm_submission *) inbox; /* newest first */
-  tdm_submission *head;            /* oldest first; not enqueued to the end yet */
-  uint32_t marked_cursor;          /* of the head: commands below stand before a mark */
-  bool passed_over;                /* a gate found the flight failed */
-  bool lacks_staging;              /* the pool had no buffer to give just now */
+  tdm_cuda_kernel_stream kernel_stream; /* stream NULL: not opened, or the GPU refused */
+  _Atomic(tdm_submission *) inbox;      /* newest first */
+  tdm_submission *head;                 /* oldest first; not enqueued to the end yet */
+  uint32_t marked_cursor;               /* of the head: commands below stand before a mark */
+  bool passed_over;                     /* a gate found the flight failed */
+  bool lacks_staging;                   /* the pool had no buffer to give just now */
 
   pthread_mutex_t mutex; /* of marks, retired, marked */
   tdm_cuda_mark marks[TDM_CUDA_MARKS];

@@ -121,7 +121,7 @@ void tdm_worker_run_borrowed(tdm_queue *queue, tdm_submission *submission) {
 /* ---- One turn of a queue ------------------------------------------------------------------- */
 
 /* Moves what is in the inbox to the head, oldest first. False: nothing, or the queue is lent. */
-static bool take(tdm_host_queue *queue) {
+static bool take_inbox(tdm_host_queue *queue) {
   if (!atomic_load_explicit(&queue->inbox, memory_order_seq_cst)) return false;
   uint32_t idle = TDM_OWNER_IDLE;
   if (!atomic_compare_exchange_strong_explicit(&queue->owner, &idle, TDM_OWNER_WORKER,
@@ -140,7 +140,7 @@ static bool take(tdm_host_queue *queue) {
 
 /* The head has ended. The queue is given up before the flight is told, so that whoever waits for
  * the flight finds it idle. */
-static void pop(tdm_host_queue *queue) {
+static void pop_head(tdm_host_queue *queue) {
   tdm_flight *flight = queue->head->flight;
   queue->head = queue->head->next;
   if (!queue->head) {
@@ -166,13 +166,13 @@ static bool is_held(tdm_worker *worker, tdm_host_queue *queue) {
 /* False: nothing could be done. To take something new is to do something: its point was not asked
  * for yet. */
 static bool turn(tdm_worker *worker, tdm_host_queue *queue, uint32_t limit) {
-  if (!queue->head) return take(queue);
+  if (!queue->head) return take_inbox(queue);
   if (worker->delay_seed != 0 && is_held(worker, queue)) return false;
   tdm_submission *submission = queue->head;
   const uint32_t before = submission->cursor;
   const tdm_progress progress = tdm_host_queue_advance(queue, submission, worker->team, limit);
   if (progress == TDM_PROGRESS_END) {
-    pop(queue);
+    pop_head(queue);
     return true;
   }
   return submission->cursor != before;

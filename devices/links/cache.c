@@ -234,8 +234,8 @@ static tdm_status read_link(tdm_context *context, const json_t *object, tdm_link
   if (!from) return fail_field("from");
   if (!to) return fail_field("to");
   if (!json_is_boolean(pinned)) return fail_field("pinned");
-  tdm_link_estimate *slot = tdm_link_set_at(set, from, to, json_is_true(pinned));
-  if (!slot || slot->origin == TDM_LINK_CALIBRATED) return fail_field("links");
+  tdm_link_estimate *found = tdm_link_set_at(set, from, to, json_is_true(pinned));
+  if (!found || found->origin == TDM_LINK_CALIBRATED) return fail_field("links");
   tdm_link_estimate estimate = {.origin = TDM_LINK_CALIBRATED};
   TDM_TRY(read_number(object, "latency_ns", 0, most_ns, &estimate.link.latency_ns));
   TDM_TRY(read_number(object, "bytes_per_ns", 0, most_bytes, &estimate.link.bytes_per_ns));
@@ -244,7 +244,7 @@ static tdm_status read_link(tdm_context *context, const json_t *object, tdm_link
   TDM_TRY(read_number(object, "deviation", 0, 1e6, &estimate.deviation));
   TDM_TRY(read_distances(json_object_get(object, "distances"), &estimate));
   TDM_TRY(read_knots(json_object_get(object, "knots"), &estimate));
-  *slot = estimate;
+  *found = estimate;
   set->known_count++;
   return TDM_OK;
 }

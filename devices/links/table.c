@@ -18,7 +18,7 @@ struct tdm_links {
   pthread_mutex_t mutex;        /* of estimates */
 };
 
-static size_t slot_count(const tdm_links *links) {
+static size_t estimate_count(const tdm_links *links) {
   return 2 * links->device_count * links->device_count;
 }
 
@@ -26,8 +26,8 @@ static bool crosses(const tdm_device *from, const tdm_device *to) {
   return from->host_addressable != to->host_addressable;
 }
 
-static size_t slot_of(const tdm_links *links, const tdm_device *from, const tdm_device *to,
-                      bool pinned) {
+static size_t estimate_index(const tdm_links *links, const tdm_device *from, const tdm_device *to,
+                             bool pinned) {
   const size_t pair = (size_t)from->context_index * links->device_count + (size_t)to->context_index;
   return 2 * pair + (pinned && crosses(from, to) ? 1 : 0);
 }
@@ -45,7 +45,7 @@ static tdm_link_estimate modelled(const tdm_device *from, const tdm_device *to) 
 }
 
 static void fill_modelled(const tdm_links *links, tdm_link_estimate *estimates) {
-  for (size_t i = 0; i < slot_count(links); i++) {
+  for (size_t i = 0; i < estimate_count(links); i++) {
     const size_t pair = i / 2;
     estimates[i] = modelled(tdm_context_device(links->context, pair / links->device_count),
                             tdm_context_device(links->context, pair % links->device_count));
@@ -64,7 +64,7 @@ tdm_status tdm_links_create(tdm_context *context, tdm_links **out_links) {
   links->context = context;
   links->device_count = tdm_device_count(context);
   links->estimates =
-      tdm_allocate(allocator, slot_count(links) * sizeof(tdm_link_estimate), "the links");
+      tdm_allocate(allocator, estimate_count(links) * sizeof(tdm_link_estimate), "the links");
   if (!links->estimates) {
     tdm_links_destroy(links);
     return TDM_OUT_OF_MEMORY;
@@ -77,7 +77,7 @@ tdm_status tdm_links_create(tdm_context *context, tdm_links **out_links) {
 void tdm_links_destroy(tdm_links *links) {
   if (!links) return;
   const tdm_allocator *allocator = tdm_context_allocator(links->context);
-  tdm_release(allocator, links->estimates, slot_count(links) * sizeof(tdm_link_estimate));
+  tdm_release(allocator, links->estimates, estimate_count(links) * sizeof(tdm_link_estimate));
   (void)pthread_mutex_destroy(&links->mutex);
   tdm_release(allocator, links, sizeof(*links));
 }
@@ -85,7 +85,7 @@ void tdm_links_destroy(tdm_links *links) {
 void tdm_links_get(tdm_links *links, const tdm_device *from, const tdm_device *to, bool pinned,
                    tdm_link_estimate *out_estimate) {
   (void)pthread_mutex_lock(&links->mutex);
-  *out_estimate = links->estimates[slot_of(links, from, to, pinned)];
+  *out_estimate = links->estimates[estimate_index(links, from, to, pinned)];
   (void)pthread_mutex_unlock(&links->mutex);
 }
 
@@ -93,8 +93,9 @@ void tdm_links_get(tdm_links *links, const tdm_device *from, const tdm_device *t
 
 tdm_status tdm_link_set_init(tdm_link_set *set, tdm_links *links) {
   *set = (tdm_link_set){.links = links};
-  set->estimates = tdm_allocate(tdm_context_allocator(links->context),
-                                slot_count(links) * sizeof(tdm_link_estimate), "a set of links");
+  set->estimates =
+      tdm_allocate(tdm_context_allocator(links->context),
+                   estimate_count(links) * sizeof(tdm_link_estimate), "a set of links");
   if (!set->estimates) return TDM_OUT_OF_MEMORY;
   fill_modelled(links, set->estimates);
   return TDM_OK;
@@ -102,20 +103,20 @@ tdm_status tdm_link_set_init(tdm_link_set *set, tdm_links *links) {
 
 void tdm_link_set_deinit(tdm_link_set *set) {
   tdm_release(tdm_context_allocator(set->links->context), set->estimates,
-              slot_count(set->links) * sizeof(tdm_link_estimate));
+              estimate_count(set->links) * sizeof(tdm_link_estimate));
   set->estimates = NULL;
 }
 
 tdm_link_estimate *tdm_link_set_at(tdm_link_set *set, const tdm_device *from, const tdm_device *to,
                                    bool pinned) {
   if (from == to || !tdm_direct_queue(from, to) || (pinned && !crosses(from, to))) return NULL;
-  return &set->estimates[slot_of(set->links, from, to, pinned)];
+  return &set->estimates[estimate_index(set->links, from, to, pinned)];
 }
 
 void tdm_link_set_publish(tdm_link_set *set) {
   tdm_links *links = set->links;
   (void)pthread_mutex_lock(&links->mutex);
-  for (size_t i = 0; i < slot_count(links); i++) {
+  for (size_t i = 0; i < estimate_count(links); i++) {
     if (set->estimates[i].origin == TDM_LINK_CALIBRATED) links->estimates[i] = set->estimates[i];
   }
   (void)pthread_mutex_unlock(&links->mutex);

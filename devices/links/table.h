@@ -25,7 +25,7 @@ void tdm_links_get(tdm_links *links, const tdm_device *from, const tdm_device *t
 /* What one calibration or one file knows. */
 typedef struct tdm_link_set {
   tdm_links *links;
-  tdm_link_estimate *estimates; /* (slots); those not known are modelled */
+  tdm_link_estimate *estimates; /* (from, to, pinned); those not known are modelled */
   size_t known_count;
 } tdm_link_set;
 

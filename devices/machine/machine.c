@@ -186,7 +186,7 @@ static tdm_status read_machine(const char *source, json_t *root, tdm_machine *ma
 
 static const size_t most_file_bytes = (size_t)1 << 20;
 
-static tdm_status take(const char *source, json_t *root, tdm_machine *out_machine) {
+static tdm_status take_machine(const char *source, json_t *root, tdm_machine *out_machine) {
   tdm_machine machine = {.title = ""};
   const tdm_status status = read_machine(source, root, &machine);
   if (status == TDM_OK) *out_machine = machine;
@@ -198,7 +198,7 @@ tdm_status tdm_machine_parse(const char *text, const char *source, tdm_machine *
   *out_machine = (tdm_machine){.title = ""};
   json_t *root;
   TDM_TRY(tdm_json_load(text, strlen(text), source, &root));
-  return take(source, root, out_machine);
+  return take_machine(source, root, out_machine);
 }
 
 tdm_status tdm_machine_read(const char *path, tdm_machine *out_machine) {
@@ -207,5 +207,5 @@ tdm_status tdm_machine_read(const char *path, tdm_machine *out_machine) {
   json_t *root;
   TDM_TRY(
       tdm_json_load_file(&allocator, "the description of a machine", path, most_file_bytes, &root));
-  return take(path, root, out_machine);
+  return take_machine(path, root, out_machine);
 }

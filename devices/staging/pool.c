@@ -233,8 +233,8 @@ static tdm_status finish_take(tdm_pool *pool, tdm_pool_buffer *buffer, bool reus
   return TDM_OK;
 }
 
-static tdm_status take(tdm_pool *pool, tdm_device *device, size_t asked, bool may_wait,
-                       tdm_staging **out_staging) {
+static tdm_status take_buffer(tdm_pool *pool, tdm_device *device, size_t asked, bool may_wait,
+                              tdm_staging **out_staging) {
   *out_staging = NULL;
   const size_t bytes = tdm_pool_size(pool, asked);
   if (bytes == 0) return tdm_fail_memory(asked, "a staging buffer");
@@ -261,12 +261,12 @@ static tdm_status take(tdm_pool *pool, tdm_device *device, size_t asked, bool ma
 
 tdm_status tdm_pool_take(tdm_pool *pool, tdm_device *device, size_t bytes,
                          tdm_staging **out_staging) {
-  return take(pool, device, bytes, true, out_staging);
+  return take_buffer(pool, device, bytes, true, out_staging);
 }
 
 tdm_status tdm_pool_try_take(tdm_pool *pool, tdm_device *device, size_t bytes,
                              tdm_staging **out_staging) {
-  return take(pool, device, bytes, false, out_staging);
+  return take_buffer(pool, device, bytes, false, out_staging);
 }
 
 void tdm_pool_give_back(tdm_pool *pool, tdm_staging *staging, tdm_queue *queue, uint64_t sequence) {

@@ -59,7 +59,7 @@ void tdm_oneshot_deinit(tdm_oneshot *oneshot) {
   oneshot->context = NULL;
 }
 
-static void *take(tdm_oneshot *oneshot, size_t bytes) {
+static void *take_bytes(tdm_oneshot *oneshot, size_t bytes) {
   void *memory = tdm_region_take(&oneshot->region, bytes + 1, "a submission between devices");
   if (!memory) oneshot->status = TDM_OUT_OF_MEMORY;
   return memory;
@@ -71,7 +71,7 @@ tdm_oneshot_value tdm_oneshot_take(tdm_oneshot *oneshot, tdm_device *device, tdm
                                    const tdm_spec *spec) {
   tdm_oneshot_value value = {.spec = *spec, .memory = {.device = device}};
   if (oneshot->status != TDM_OK) return value;
-  tdm_oneshot_memory *taken = take(oneshot, sizeof(*taken));
+  tdm_oneshot_memory *taken = take_bytes(oneshot, sizeof(*taken));
   if (!taken) return value;
   const size_t bytes = (size_t)tdm_shape_bytes(&spec->shape, spec->dtype);
   oneshot->status = tdm_memory_take(device, partner, bytes, &taken->memory);
@@ -85,9 +85,9 @@ tdm_oneshot_value tdm_oneshot_take(tdm_oneshot *oneshot, tdm_device *device, tdm
 
 /* Appends a step on queue with room for its addresses and for what it comes after. NULL: failed. */
 static tdm_oneshot_step *add_step(tdm_oneshot *oneshot, tdm_queue *queue, uint32_t address_count) {
-  tdm_oneshot_step *step = take(oneshot, sizeof(*step));
-  tdm_address *addresses = take(oneshot, address_count * sizeof(*addresses));
-  tdm_oneshot_step **after = take(oneshot, address_count * sizeof(*after));
+  tdm_oneshot_step *step = take_bytes(oneshot, sizeof(*step));
+  tdm_address *addresses = take_bytes(oneshot, address_count * sizeof(*addresses));
+  tdm_oneshot_step **after = take_bytes(oneshot, address_count * sizeof(*after));
   if (oneshot->status != TDM_OK) return NULL;
   step->queue = queue;
   step->addresses = addresses;
@@ -149,8 +149,8 @@ tdm_oneshot_value tdm_oneshot_copy(tdm_oneshot *oneshot, const tdm_oneshot_value
 /* ---- Kernels ------------------------------------------------------------------------------- */
 
 /* Asks the kernel, which may change what step->command.execute says of memory. */
-static tdm_status prepare(tdm_oneshot *oneshot, tdm_oneshot_step *step, tdm_device *device,
-                          const tdm_spec *specs, size_t input_count, size_t output_count) {
+static tdm_status prepare_step(tdm_oneshot *oneshot, tdm_oneshot_step *step, tdm_device *device,
+                               const tdm_spec *specs, size_t input_count, size_t output_count) {
   const tdm_kernel *kernel = step->command.execute.kernel;
   tdm_kernel_answer answer = {0};
   if (kernel->prepare) {
@@ -191,8 +191,8 @@ static tdm_status fill_execute(tdm_oneshot *oneshot, tdm_oneshot_step *step,
                                const tdm_kernel *kernel, const void *attributes,
                                tdm_oneshot_value *values, size_t input_count, size_t output_count) {
   const size_t count = input_count + output_count;
-  tdm_spec *specs = take(oneshot, count * sizeof(*specs));
-  tdm_operand *operands = take(oneshot, count * sizeof(*operands));
+  tdm_spec *specs = take_bytes(oneshot, count * sizeof(*specs));
+  tdm_operand *operands = take_bytes(oneshot, count * sizeof(*operands));
   TDM_TRY(oneshot->status);
   for (size_t i = 0; i < count; i++) {
     specs[i] = values[i].spec;
@@ -208,8 +208,8 @@ static tdm_status fill_execute(tdm_oneshot *oneshot, tdm_oneshot_step *step,
                                         .output_count = (uint16_t)output_count};
   for (size_t i = input_count; i < count; i++)
     values[i].ready = step;
-  return prepare(oneshot, step, values[input_count].memory.device, specs, input_count,
-                 output_count);
+  return prepare_step(oneshot, step, values[input_count].memory.device, specs, input_count,
+                      output_count);
 }
 
 void tdm_oneshot_execute(tdm_oneshot *oneshot, const char *operation, const void *attributes,
@@ -225,7 +225,7 @@ void tdm_oneshot_execute(tdm_oneshot *oneshot, const char *operation, const void
                                tdm_dtype_name(out->spec.dtype));
     return;
   }
-  void *copy = take(oneshot, attribute_bytes);
+  void *copy = take_bytes(oneshot, attribute_bytes);
   if (!copy) return;
   if (attribute_bytes > 0) memcpy(copy, attributes, attribute_bytes);
   tdm_oneshot_step *step = add_step(oneshot, device->queues[TDM_QUEUE_COMPUTE],
@@ -272,7 +272,7 @@ static bool is_awaited(const tdm_program *program, uint32_t awaited, uint32_t po
 
 /* The step, after waits for what other queues make for it. Room for them was taken. */
 static tdm_status append(tdm_oneshot *oneshot, oneshot_flight *made, tdm_oneshot_step *step) {
-  uint32_t *dependencies = take(oneshot, step->after_count * sizeof(*dependencies));
+  uint32_t *dependencies = take_bytes(oneshot, step->after_count * sizeof(*dependencies));
   TDM_TRY(oneshot->status);
   tdm_program *program = &made->programs[step->program];
   for (uint32_t i = 0; i < step->after_count; i++) {
@@ -296,8 +296,8 @@ static tdm_status append(tdm_oneshot *oneshot, oneshot_flight *made, tdm_oneshot
 /* Gives every queue its program, with room for its commands and their waits. */
 static tdm_status make_programs(tdm_oneshot *oneshot, oneshot_flight *made) {
   const size_t queue_count = tdm_context_queue_count(oneshot->context);
-  made->programs = take(oneshot, queue_count * sizeof(*made->programs));
-  uint32_t *rooms = take(oneshot, queue_count * sizeof(*rooms));
+  made->programs = take_bytes(oneshot, queue_count * sizeof(*made->programs));
+  uint32_t *rooms = take_bytes(oneshot, queue_count * sizeof(*rooms));
   TDM_TRY(oneshot->status);
   for (tdm_oneshot_step *step = oneshot->first; step != NULL; step = step->next) {
     step->program = program_on(made, step->queue);
@@ -305,9 +305,9 @@ static tdm_status make_programs(tdm_oneshot *oneshot, oneshot_flight *made) {
     made->programs[step->program].splits |= step->splits;
   }
   for (uint32_t i = 0; i < made->program_count; i++)
-    made->programs[i].commands = take(oneshot, rooms[i] * sizeof(tdm_command));
+    made->programs[i].commands = take_bytes(oneshot, rooms[i] * sizeof(tdm_command));
   TDM_TRY(oneshot->status);
-  made->flight.bases = take(oneshot, oneshot->operand_count * sizeof(tdm_address));
+  made->flight.bases = take_bytes(oneshot, oneshot->operand_count * sizeof(tdm_address));
   TDM_TRY(oneshot->status);
   for (tdm_oneshot_step *step = oneshot->first; step != NULL; step = step->next)
     TDM_TRY(append(oneshot, made, step));
@@ -317,9 +317,9 @@ static tdm_status make_programs(tdm_oneshot *oneshot, oneshot_flight *made) {
 static tdm_status make_flight(tdm_oneshot *oneshot, oneshot_flight *made) {
   TDM_TRY(make_programs(oneshot, made));
   tdm_flight *flight = &made->flight;
-  flight->program_bases = take(oneshot, made->program_count * sizeof(uint64_t));
-  flight->failed_ids = take(oneshot, oneshot->step_count);
-  made->submissions = take(oneshot, made->program_count * sizeof(tdm_submission));
+  flight->program_bases = take_bytes(oneshot, made->program_count * sizeof(uint64_t));
+  flight->failed_ids = take_bytes(oneshot, oneshot->step_count);
+  made->submissions = take_bytes(oneshot, made->program_count * sizeof(tdm_submission));
   TDM_TRY(oneshot->status);
   for (uint32_t i = 0; i < made->program_count; i++)
     made->submissions[i].program = i;

@@ -1,9 +1,9 @@
 /* The order of a graph in micro-batches: each device goes forward with a part and back with an
  * earlier one in turn (one forward, one backward: PipeDream, Narayanan et al. 2019), so that stages
- * overlap and no more parts are under way than keeps them busy. A part's slot is twice the devices
+ * overlap and no more parts are under way than keeps them busy. A part's turn is twice the devices
  * it has passed and the parts before it, and one more on the way back; links count as a stage, so
- * that a part travels while two others are computed. Invariant: slots grow along every edge, so a
- * stable sort by slot keeps the order topological; updates stay last. */
+ * that a part travels while two others are computed. Invariant: turns grow along every edge, so a
+ * stable sort by turn keeps the order topological; updates stay last. */
 #include "graph/ir/rewriter.h"
 #include "graph/passes/passes.h"
 
@@ -30,20 +30,20 @@ static void find_place(const tdm_graph *graph, const tdm_ir_node *node, place_in
   places[node->index] = place;
 }
 
-static uint32_t slot_of(const place_in_time *place) {
+static uint32_t turn_of(const place_in_time *place) {
   return 2 * (place->depth + place->part) + place->back;
 }
 
-static tdm_status order(tdm_graph *graph, place_in_time *places, uint32_t *slots) {
+static tdm_status order(tdm_graph *graph, place_in_time *places, uint32_t *turns) {
   const tdm_ir_node *updates = tdm_first_of_role(graph, TDM_ROLE_UPDATE);
-  uint32_t slot_count = 0;
+  uint32_t turn_count = 0;
   TDM_EACH_NODE(graph, node) {
     if (node == updates) break;
     find_place(graph, node, places);
-    slots[node->index] = slot_of(&places[node->index]);
-    if (slot_count <= slots[node->index]) slot_count = slots[node->index] + 1;
+    turns[node->index] = turn_of(&places[node->index]);
+    if (turn_count <= turns[node->index]) turn_count = turns[node->index] + 1;
   }
-  return tdm_sort_nodes(graph, updates, slots, slot_count);
+  return tdm_sort_nodes(graph, updates, turns, turn_count);
 }
 
 tdm_status tdm_pass_micro_order(tdm_graph *graph) {
@@ -51,8 +51,8 @@ tdm_status tdm_pass_micro_order(tdm_graph *graph) {
   tdm_region_init(&scratch, graph->allocator);
   place_in_time *places =
       tdm_region_take(&scratch, graph->nodes.count * sizeof *places, "micro-batches");
-  uint32_t *slots = tdm_region_take(&scratch, graph->nodes.count * sizeof *slots, "micro-batches");
-  const tdm_status status = places && slots ? order(graph, places, slots) : TDM_OUT_OF_MEMORY;
+  uint32_t *turns = tdm_region_take(&scratch, graph->nodes.count * sizeof *turns, "micro-batches");
+  const tdm_status status = places && turns ? order(graph, places, turns) : TDM_OUT_OF_MEMORY;
   tdm_region_deinit(&scratch);
   return status;
 }

@@ -70,6 +70,7 @@ static __global__ void report_kernel(tdm_cuda_report *report) {
 }
 
 tdm_status test_cuda_report(const tdm_kernel_call *call) {
-  tdm_cuda_report *report = tdm_cuda_lane_report(lane_of(call), TDM_CUDA_REPORT_ID, 10);
+  tdm_cuda_report *report =
+      tdm_cuda_kernel_stream_report(kernel_stream_of(call), TDM_CUDA_REPORT_ID, 10);
   return kernel_launch(call, "test_report", report_kernel, 1, WARP, report);
 }

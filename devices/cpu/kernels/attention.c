@@ -97,7 +97,7 @@ static void attend(const forward_job *job, attention_block *block) {
 static void forward_range(void *user, int64_t begin, int64_t end) {
   const forward_job *job = user;
   const attention_state *state = job->of.state;
-  const int64_t blocks = chunks_of(state->sizes.queries, QUERIES);
+  const int64_t blocks = ceil_div(state->sizes.queries, QUERIES);
   for (int64_t task = begin; task < end; task++) {
     attention_block block = {.batch = task / blocks / state->sizes.heads,
                              .head = task / blocks % state->sizes.heads,
@@ -107,8 +107,8 @@ static void forward_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                          bool drops) {
+static tdm_status attention_prepare_state(const tdm_kernel_request *request,
+                                          tdm_kernel_answer *answer, bool drops) {
   attention_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
   attention_state_read(state, request, &request->inputs[0], &request->inputs[2], 4);
@@ -133,18 +133,18 @@ static tdm_status execute(const tdm_kernel_call *call) {
                      .y = call->outputs[0],
                      .log_sums = call->outputs[1]};
   const int64_t tasks =
-      state->sizes.batch * state->sizes.heads * chunks_of(state->sizes.queries, QUERIES);
+      state->sizes.batch * state->sizes.heads * ceil_div(state->sizes.queries, QUERIES);
   tdm_team_run(state->splits ? call->team : NULL, tasks, 1, forward_range, &job);
   return TDM_OK;
 }
 
 static tdm_status attention_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, answer, false);
+  return attention_prepare_state(request, answer, false);
 }
 
 static tdm_status attention_dropout_prepare(const tdm_kernel_request *request,
                                             tdm_kernel_answer *answer) {
-  return prepare(request, answer, true);
+  return attention_prepare_state(request, answer, true);
 }
 
 KERNELS(attention, KERNEL(TDM_OP_ATTENTION, attention_prepare, execute),

@@ -12,8 +12,8 @@ typedef struct norm_state {
   bool splits;
 } norm_state;
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                          const tdm_spec *x) {
+static tdm_status batch_norm_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                     const tdm_spec *x) {
   norm_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
   batch_norm_sizes_read(&state->sizes, request, x);
@@ -23,11 +23,11 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
 }
 
 /* Channels in vectors, so that a channel's arithmetic is the same whatever its neighbours are. */
-static tdm_status run(const tdm_kernel_call *call,
-                      void (*range)(void *call, int64_t begin, int64_t end)) {
+static tdm_status batch_norm_run(const tdm_kernel_call *call,
+                                 void (*range)(void *call, int64_t begin, int64_t end)) {
   const norm_state *state = call->state;
   const bool columns = state->sizes.inner == 1;
-  const int64_t tasks = columns ? chunks_of(state->sizes.channels, LANES) : state->sizes.channels;
+  const int64_t tasks = columns ? ceil_div(state->sizes.channels, LANES) : state->sizes.channels;
   tdm_team_run(state->splits ? call->team : NULL, tasks, columns ? 4 : 1, range, (void *)call);
   return TDM_OK;
 }
@@ -93,11 +93,11 @@ static void evaluate_range(void *user, int64_t begin, int64_t end) {
 }
 
 static tdm_status prepare_forward(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[0]);
+  return batch_norm_prepare(request, answer, &request->inputs[0]);
 }
 
 static tdm_status batch_norm_execute(const tdm_kernel_call *call) {
-  return run(call, evaluate_range);
+  return batch_norm_run(call, evaluate_range);
 }
 
 /* ---- Training -------------------------------------------------------------------------------- */
@@ -158,7 +158,7 @@ static void training_range(void *user, int64_t begin, int64_t end) {
 }
 
 static tdm_status batch_norm_training_execute(const tdm_kernel_call *call) {
-  return run(call, training_range);
+  return batch_norm_run(call, training_range);
 }
 
 /* ---- Gradient -------------------------------------------------------------------------------- */
@@ -207,11 +207,11 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
 
 static tdm_status batch_norm_gradient_prepare(const tdm_kernel_request *request,
                                               tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[1]);
+  return batch_norm_prepare(request, answer, &request->inputs[1]);
 }
 
 static tdm_status batch_norm_gradient_execute(const tdm_kernel_call *call) {
-  return run(call, gradient_range);
+  return batch_norm_run(call, gradient_range);
 }
 
 /* ---- Running statistics ---------------------------------------------------------------------- */

@@ -25,8 +25,8 @@ typedef struct line_span {
 static line_span span_of_line(const channel_plan *plan, int64_t first) {
   const int64_t step = plan->step[1], left = plan->size[1] - first;
   line_span span = {.first = first};
-  if (first < 0) span.begin = lesser_of(chunks_of(-first, step), plan->width);
-  if (left > 0) span.end = lesser_of(chunks_of(left, step), plan->width);
+  if (first < 0) span.begin = lesser_of(ceil_div(-first, step), plan->width);
+  if (left > 0) span.end = lesser_of(ceil_div(left, step), plan->width);
   if (span.end < span.begin) span.end = span.begin;
   return span;
 }
@@ -283,7 +283,7 @@ static void tiles_of_windows(tile_job *job, const channel_phase *phase, const re
     skip_zeros(job, phase, row, lines);
     for (int64_t column = 0; column < phase->windows[1]; column += width) {
       const int64_t left = phase->windows[1] - column;
-      width = chunks_of(left, chunks_of(left, WIDE));
+      width = ceil_div(left, ceil_div(left, WIDE));
       fetch_next(job);
       tile_of_any_size(lines, width, job, x + column, to + column * plan->apart[1]);
     }
@@ -300,7 +300,7 @@ static void find_next(const channel_plan *plan, const real *x, int64_t band, til
   const int64_t first = lesser_of(seen > 0 ? seen : 0, height);
   const int64_t end = lesser_of(top + plan->padded_rows, height);
   job->ahead = x + (last ? plan->in * height * width : first * width) - CACHE_LINE;
-  job->ahead_lines = chunks_of((end > first ? end - first : 0) * width, CACHE_LINE);
+  job->ahead_lines = ceil_div((end > first ? end - first : 0) * width, CACHE_LINE);
 }
 
 void channel_band(const channel_plan *plan, int64_t first, int64_t end, const real *packed,

@@ -64,7 +64,7 @@ void channel_plan_back(channel_plan *plan, const convolution_sizes *of);
 void channel_plan_rows(channel_plan *plan, int64_t rows);
 
 static inline int64_t channel_tiles(const channel_plan *plan) {
-  return chunks_of(plan->out, CHANNEL_TILE);
+  return ceil_div(plan->out, CHANNEL_TILE);
 }
 
 /* Channels of the tile that begins at channel `first`: whole vectors. */
@@ -75,7 +75,7 @@ static inline int64_t channel_tile_width(const channel_plan *plan, int64_t first
 /* Where that tile lies in a phase of the packed weight. */
 static inline int64_t channel_tile_place(const channel_plan *plan, const channel_phase *phase,
                                          int64_t first) {
-  const int64_t padded_out = chunks_of(plan->out, LANES) * LANES;
+  const int64_t padded_out = ceil_div(plan->out, LANES) * LANES;
   return plan->in * (padded_out * phase->first_tap + first * phase->tap_count);
 }
 

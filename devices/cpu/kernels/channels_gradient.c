@@ -131,7 +131,7 @@ static void add_band(tile_job *job, const channel_part *part, int64_t out, real 
   int64_t count;
   for (int64_t column = 0; column < part->columns; column += count) {
     const int64_t left = part->columns - column;
-    count = chunks_of(left, chunks_of(left, COLUMNS));
+    count = ceil_div(left, ceil_div(left, COLUMNS));
     for (int64_t c = 0; c < count; c++) {
       const int64_t at = skipped + column + c;
       job->offsets[c] = at / plan->taps * plane + plan->offsets[at % plan->taps];
@@ -196,7 +196,7 @@ void channel_gradient(const channel_plan *plan, const channel_part *part, const 
   part_memory of = {.padded = (real *)memory};
   of.turned = (real *)(memory + (size_t)plan->set_images * padded_bytes);
   of.sums = (real *)((char *)of.turned + turned_bytes(plan));
-  row_zero(of.sums, chunks_of(part->out, CHANNEL_TILE) * columns * CHANNEL_TILE);
+  row_zero(of.sums, ceil_div(part->out, CHANNEL_TILE) * columns * CHANNEL_TILE);
   tile_job job = {.plan = plan,
                   .turned = of.turned,
                   .padded = of.padded,

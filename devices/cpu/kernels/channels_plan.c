@@ -39,7 +39,7 @@ static void measure_axis(channel_plan *plan, int axis, const axis_taps *taps, in
   }
   plan->reach[axis] = highest - plan->lowest[axis];
   plan->apart[axis] = phases;
-  plan->windows[axis] = chunks_of(plan->out_size[axis], phases);
+  plan->windows[axis] = ceil_div(plan->out_size[axis], phases);
 }
 
 static void add_tap(channel_plan *plan, int64_t tap, int64_t row, int64_t column) {
@@ -58,7 +58,7 @@ static void add_phase(channel_plan *plan, const axis_taps taps[2], int64_t down,
   *phase = (channel_phase){.start = {down, aside}, .first_tap = first_tap};
   for (int axis = 0; axis < 2; axis++) {
     const int64_t left = plan->out_size[axis] - phase->start[axis];
-    phase->windows[axis] = left > 0 ? chunks_of(left, plan->apart[axis]) : 0;
+    phase->windows[axis] = left > 0 ? ceil_div(left, plan->apart[axis]) : 0;
   }
   for (int64_t ky = 0; ky < taps[0].kernel; ky++) {
     int64_t row, column;
@@ -72,8 +72,8 @@ static void add_phase(channel_plan *plan, const axis_taps taps[2], int64_t down,
 
 void channel_plan_rows(channel_plan *plan, int64_t rows) {
   if (rows < 1) rows = 1;
-  plan->bands = chunks_of(plan->windows[0], rows);
-  plan->rows = plan->bands > 0 ? chunks_of(plan->windows[0], plan->bands) : 1;
+  plan->bands = ceil_div(plan->windows[0], rows);
+  plan->rows = plan->bands > 0 ? ceil_div(plan->windows[0], plan->bands) : 1;
   plan->padded_rows = (plan->rows - 1) * plan->step[0] + plan->reach[0] + 1;
 }
 
@@ -82,7 +82,7 @@ static void finish_plan(channel_plan *plan, const axis_taps taps[2], const int64
   for (int axis = 0; axis < 2; axis++)
     measure_axis(plan, axis, &taps[axis], phases[axis]);
   const int64_t columns = (plan->windows[1] - 1) * plan->step[1] + plan->reach[1] + 1;
-  plan->width = chunks_of(columns > 0 ? columns : 1, plan->step[1]);
+  plan->width = ceil_div(columns > 0 ? columns : 1, plan->step[1]);
   plan->lines = lesser_of(plan->step[1], plan->reach[1] + 1);
   for (int64_t tap = 0; tap < plan->taps; tap++)
     plan->phase_of[tap] = -1;
@@ -128,7 +128,7 @@ void channel_plan_back(channel_plan *plan, const convolution_sizes *of) {
 /* ---- The weight ------------------------------------------------------------------------------ */
 
 size_t channel_weight_bytes(const channel_plan *plan) {
-  const int64_t padded_out = chunks_of(plan->out, LANES) * LANES;
+  const int64_t padded_out = ceil_div(plan->out, LANES) * LANES;
   return aligned_bytes((size_t)(padded_out * plan->in * plan->taps) * sizeof(real));
 }
 

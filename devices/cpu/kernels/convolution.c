@@ -105,7 +105,7 @@ void convolution_columns(const convolution_state *state, const real *x, int64_t 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
 static int64_t blocks_of(const convolution_state *state) {
-  return chunks_of(state->sizes.out_size[0], state->rows);
+  return ceil_div(state->sizes.out_size[0], state->rows);
 }
 
 static void prepare_columns(const tdm_kernel_request *request, tdm_kernel_answer *answer,

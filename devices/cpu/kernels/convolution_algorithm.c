@@ -25,7 +25,7 @@ static bool slides_back(const convolution_state *state) {
 
 /* Of the lanes of whole vectors; the others compute nothing. */
 static double lanes_share(int64_t useful) {
-  return useful > 0 ? (double)useful / (double)(chunks_of(useful, LANES) * LANES) : 0.01;
+  return useful > 0 ? (double)useful / (double)(ceil_div(useful, LANES) * LANES) : 0.01;
 }
 
 /* The quicker of the two; an element is the sum of `products`, `out` channels are in lanes. */

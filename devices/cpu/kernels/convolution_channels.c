@@ -16,7 +16,7 @@
 /* Items: (images that go together, group, band, part of the tiles). Few items are made more by
  * parts, each of which pads its band. */
 static int64_t item_count(const convolution_state *state) {
-  return chunks_of(state->sizes.images, state->item_images) * state->sizes.groups *
+  return ceil_div(state->sizes.images, state->item_images) * state->sizes.groups *
          state->channels.bands * state->tile_parts;
 }
 
@@ -32,7 +32,7 @@ static void prepare_windows(const tdm_kernel_request *request, tdm_kernel_answer
     state->item_images *= 2;
   const int64_t items = item_count(state);
   if (items > 0 && items < wanted)
-    state->tile_parts = lesser_of(channel_tiles(plan), chunks_of(wanted, items));
+    state->tile_parts = lesser_of(channel_tiles(plan), ceil_div(wanted, items));
   while (state->item_images > 1 && item_count(state) < wanted)
     state->item_images /= 2;
   convolution_share_items(state, answer, item_count(state), wanted,
@@ -141,11 +141,11 @@ void convolution_channels_back_execute(const tdm_kernel_call *call) {
 /* ---- Gradient of the weight ------------------------------------------------------------------ */
 
 static int64_t parts_written(const convolution_state *state) {
-  return chunks_of(channel_tiles(&state->channels), state->part_tiles);
+  return ceil_div(channel_tiles(&state->channels), state->part_tiles);
 }
 
 static int64_t parts_of_columns(const convolution_state *state) {
-  return chunks_of(state->k, state->part_columns);
+  return ceil_div(state->k, state->part_columns);
 }
 
 /* Items: (group, part of the tiles of channels written, part of the columns). */
@@ -164,16 +164,16 @@ static void choose_parts(convolution_state *state, int64_t wanted) {
   while (state->part_columns >= 2 * MANY_COLUMNS &&
          (state->part_columns * column_bytes > SUMS_BYTES ||
           state->part_columns / plan->taps * channel_bytes > PADDED_BYTES))
-    state->part_columns = chunks_of(state->part_columns, 2);
+    state->part_columns = ceil_div(state->part_columns, 2);
   while (state->part_tiles > 1 &&
          state->part_tiles * state->part_columns * column_bytes > ALL_SUMS_BYTES)
-    state->part_tiles = chunks_of(state->part_tiles, 2);
+    state->part_tiles = ceil_div(state->part_tiles, 2);
   while (parameter_items(state) < wanted && state->part_columns >= 2 * MANY_COLUMNS)
-    state->part_columns = chunks_of(state->part_columns, 2);
+    state->part_columns = ceil_div(state->part_columns, 2);
   while (parameter_items(state) < wanted && state->part_tiles > 1)
-    state->part_tiles = chunks_of(state->part_tiles, 2);
+    state->part_tiles = ceil_div(state->part_tiles, 2);
   while (parameter_items(state) < wanted && state->part_columns >= 2 * FEWEST_COLUMNS)
-    state->part_columns = chunks_of(state->part_columns, 2);
+    state->part_columns = ceil_div(state->part_columns, 2);
 }
 
 void convolution_channels_parameter_prepare(const tdm_kernel_request *request,

@@ -3,8 +3,9 @@
 #include "devices/cpu/kernels/convolution.h"
 #include "devices/cpu/kernels/pointwise.h"
 
-static void prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                    convolution_state *state, int64_t in, int64_t out) {
+static void convolution_pointwise_prepare_state(const tdm_kernel_request *request,
+                                                tdm_kernel_answer *answer, convolution_state *state,
+                                                int64_t in, int64_t out) {
   state->pointwise = (pointwise_plan){.in = in, .out = out, .pixels = state->pixels};
   pointwise_plan_finish(&state->pointwise);
   convolution_share_items(state, answer,
@@ -16,12 +17,12 @@ static void prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer
 
 void convolution_pointwise_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                    convolution_state *state) {
-  prepare(request, answer, state, state->sizes.in, state->sizes.out);
+  convolution_pointwise_prepare_state(request, answer, state, state->sizes.in, state->sizes.out);
 }
 
 void convolution_pointwise_back_prepare(const tdm_kernel_request *request,
                                         tdm_kernel_answer *answer, convolution_state *state) {
-  prepare(request, answer, state, state->sizes.out, state->sizes.in);
+  convolution_pointwise_prepare_state(request, answer, state, state->sizes.out, state->sizes.in);
 }
 
 typedef struct pointwise_job {
@@ -49,7 +50,7 @@ static void multiply_block(const void *user, int64_t item, char *panels) {
                   job->y + pair * plan->out * plan->pixels);
 }
 
-static void run(pointwise_job *job, int64_t out_step, int64_t in_step) {
+static void convolution_pointwise_run(pointwise_job *job, int64_t out_step, int64_t in_step) {
   const convolution_state *state = job->call->state;
   const real *weight = job->call->inputs[1]; /* (groups, out, in) of the convolution */
   for (int64_t group = 0; group < state->sizes.groups; group++)
@@ -61,11 +62,11 @@ static void run(pointwise_job *job, int64_t out_step, int64_t in_step) {
 void convolution_pointwise_execute(const tdm_kernel_call *call) {
   const convolution_state *state = call->state;
   pointwise_job job = {call, call->inputs[0], call->inputs[2], call->outputs[0]};
-  run(&job, state->sizes.in, 1);
+  convolution_pointwise_run(&job, state->sizes.in, 1);
 }
 
 void convolution_pointwise_back_execute(const tdm_kernel_call *call) {
   const convolution_state *state = call->state;
   pointwise_job job = {call, call->inputs[0], NULL, call->outputs[0]};
-  run(&job, 1, state->sizes.in);
+  convolution_pointwise_run(&job, 1, state->sizes.in);
 }

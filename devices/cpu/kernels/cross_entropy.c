@@ -34,8 +34,10 @@ static void loss_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                          const tdm_spec *log_probabilities, const tdm_spec *targets) {
+static tdm_status cross_entropy_prepare_state(const tdm_kernel_request *request,
+                                              tdm_kernel_answer *answer,
+                                              const tdm_spec *log_probabilities,
+                                              const tdm_spec *targets) {
   loss_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
   class_loss_sizes_read(&state->sizes, request, targets, log_probabilities->shape.dims[1]);
@@ -46,7 +48,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
 
 static tdm_status cross_entropy_prepare(const tdm_kernel_request *request,
                                         tdm_kernel_answer *answer) {
-  TDM_TRY(prepare(request, answer, &request->inputs[0], &request->inputs[1]));
+  TDM_TRY(cross_entropy_prepare_state(request, answer, &request->inputs[0], &request->inputs[1]));
   const loss_state *state = answer->state;
   if (state->sizes.reduction != TDM_REDUCTION_NONE) {
     answer->workspace_bytes = (size_t)state->sizes.rows * sizeof(real);
@@ -120,7 +122,7 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
 
 static tdm_status cross_entropy_gradient_prepare(const tdm_kernel_request *request,
                                                  tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[1], &request->inputs[2]);
+  return cross_entropy_prepare_state(request, answer, &request->inputs[1], &request->inputs[2]);
 }
 
 static tdm_status cross_entropy_gradient_execute(const tdm_kernel_call *call) {

@@ -86,7 +86,7 @@ static void drop_stretch(const tdm_kernel_call *call, const real *x, real *y, ui
     const uint64_t block = place / 4;
     const int64_t skipped = (int64_t)(place % 4);
     const int64_t taken = lesser_of(count, 4 * BLOCKS - skipped);
-    draw_words(seed, state->stream, step, block, chunks_of(skipped + taken, 4), words);
+    draw_words(seed, state->stream, step, block, ceil_div(skipped + taken, 4), words);
     for (int64_t i = 0; i < taken; i++) {
       const real kept = x[i] * scale;
       y[i] = words[skipped + i] >> 8 < threshold ? 0 : kept;

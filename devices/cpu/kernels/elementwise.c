@@ -24,8 +24,8 @@ typedef void (*element_row)(const stored *a, bool a_repeats, const stored *b, bo
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                          tdm_element_settings settings, double vector_ns) {
+static tdm_status elementwise_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                      tdm_element_settings settings, double vector_ns) {
   element_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->outputs[0]);
@@ -43,7 +43,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
 
 /* ---- Executing ------------------------------------------------------------------------------- */
 
-static tdm_status run(const tdm_kernel_call *call, tdm_cpu_part part) {
+static tdm_status elementwise_run(const tdm_kernel_call *call, tdm_cpu_part part) {
   const element_state *state = call->state;
   return tdm_cpu_run_parts(call, part, state->splits, state->count, GRAIN);
 }
@@ -91,10 +91,10 @@ ALWAYS_INLINE void each_row(const tdm_kernel_call *call, int64_t begin, int64_t 
 /* Defines what prepares and executes the kernel `name`, of which name_part computes a part. */
 #define WHOLE(name, settings, vector_ns)                                                           \
   static tdm_status name##_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) { \
-    return prepare(request, answer, settings(request->attributes), vector_ns);                     \
+    return elementwise_prepare(request, answer, settings(request->attributes), vector_ns);         \
   }                                                                                                \
   static tdm_status name##_execute(const tdm_kernel_call *call) {                                  \
-    return run(call, name##_part);                                                                 \
+    return elementwise_run(call, name##_part);                                                     \
   }
 
 /* Operands of one shape: vectors are read from a and b (count). */
@@ -152,11 +152,12 @@ static tdm_status accumulate_part(const tdm_kernel_call *call, int64_t begin, in
 
 static tdm_status accumulate_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   const double operands = (double)request->input_count + 1;
-  return prepare(request, answer, tdm_no_settings(NULL), operands * TDM_VECTOR_BYTES / 20.0);
+  return elementwise_prepare(request, answer, tdm_no_settings(NULL),
+                             operands * TDM_VECTOR_BYTES / 20.0);
 }
 
 static tdm_status accumulate_execute(const tdm_kernel_call *call) {
-  return run(call, accumulate_part);
+  return elementwise_run(call, accumulate_part);
 }
 
 /* ---- The list -------------------------------------------------------------------------------- */

@@ -149,7 +149,7 @@ static tdm_status embedding_gradient_execute(const tdm_kernel_call *call) {
                       .d_weight = call->outputs[0]};
   TDM_TRY(tdm_cpu_ids_check(&job.ids, state->rows));
   tdm_team *team = state->splits ? call->team : NULL;
-  const int64_t grain = chunks_of(state->rows, (int64_t)tdm_team_size(team));
+  const int64_t grain = ceil_div(state->rows, (int64_t)tdm_team_size(team));
   tdm_team_run(team, state->rows, grain, gradient_range, &job);
   return TDM_OK;
 }

@@ -119,7 +119,8 @@ static void sum_range(void *user, int64_t begin, int64_t end) {
     sum_bags(job, begin, end, (bag_access){0});
 }
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status embedding_bag_prepare(const tdm_kernel_request *request,
+                                        tdm_kernel_answer *answer) {
   bag_state *state = bag_state_create(request, answer, 1, &request->outputs[0]);
   if (!state) return TDM_OUT_OF_MEMORY;
   state->splits = answer->splits =
@@ -168,5 +169,5 @@ static tdm_status embedding_bag_max_execute(const tdm_kernel_call *call) {
   return reduce_bags(call, largest_range, &job);
 }
 
-KERNELS(embedding_bag, KERNEL(TDM_OP_EMBEDDING_BAG, prepare, embedding_bag_execute),
-        KERNEL(TDM_OP_EMBEDDING_BAG_MAX, prepare, embedding_bag_max_execute))
+KERNELS(embedding_bag, KERNEL(TDM_OP_EMBEDDING_BAG, embedding_bag_prepare, embedding_bag_execute),
+        KERNEL(TDM_OP_EMBEDDING_BAG_MAX, embedding_bag_prepare, embedding_bag_max_execute))

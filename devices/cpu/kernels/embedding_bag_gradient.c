@@ -91,7 +91,7 @@ static tdm_status embedding_bag_gradient_execute(const tdm_kernel_call *call) {
   TDM_TRY(bag_list_read(call, 1, &job.list));
   read_sources(&job.list, call->inputs[3], bags, scales);
   tdm_team *team = state->splits ? call->team : NULL;
-  const int64_t grain = chunks_of(state->sizes.rows, (int64_t)tdm_team_size(team));
+  const int64_t grain = ceil_div(state->sizes.rows, (int64_t)tdm_team_size(team));
   tdm_team_run(team, state->sizes.rows, grain, dense_range, &job);
   return TDM_OK;
 }

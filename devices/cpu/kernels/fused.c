@@ -19,7 +19,7 @@ typedef struct fused_state {
   bool splits;
   /* Of each member: the tile that holds what it makes, if that stays inside, and an element of it.
    */
-  uint8_t slots[TDM_FUSED_MEMBERS];
+  uint8_t tile_of[TDM_FUSED_MEMBERS];
   uint8_t element_bytes[TDM_FUSED_MEMBERS];
 } fused_state;
 
@@ -42,15 +42,15 @@ static int64_t last_reader(const tdm_fused_attributes *program, int64_t member) 
 }
 
 /* A tile is free again behind the last member that reads it. */
-static void choose_slots(const tdm_fused_attributes *program, fused_state *state) {
+static void choose_tiles(const tdm_fused_attributes *program, fused_state *state) {
   int64_t busy_until[TDM_FUSED_MEMBERS] = {0};
   for (int64_t m = 0; m < program->member_count; m++) {
     if (program->members[m].output != 0) continue;
-    uint8_t slot = 0;
-    while (busy_until[slot] >= m && busy_until[slot] > 0)
-      slot++;
-    busy_until[slot] = last_reader(program, m);
-    state->slots[m] = slot;
+    uint8_t tile = 0;
+    while (busy_until[tile] >= m && busy_until[tile] > 0)
+      tile++;
+    busy_until[tile] = last_reader(program, m);
+    state->tile_of[m] = tile;
   }
 }
 
@@ -79,7 +79,7 @@ static tdm_status fused_prepare(const tdm_kernel_request *request, tdm_kernel_an
   for (int64_t m = 0; m < program->member_count; m++)
     state->splits |= program->members[m].splits != 0;
   answer->splits = state->splits;
-  choose_slots(program, state);
+  choose_tiles(program, state);
   return TDM_OK;
 }
 
@@ -130,7 +130,7 @@ static void move_calls(const tdm_kernel_call *call, int64_t first, fused_calls *
     member_call *own = &calls->members[m];
     if (member->output == 0)
       own->outputs[0] =
-          address_of_first(calls->tiles[state->slots[m]], first, state->element_bytes[m]);
+          address_of_first(calls->tiles[state->tile_of[m]], first, state->element_bytes[m]);
     for (int k = 0; k < member->input_count; k++)
       if (member->inputs[k] >= TDM_FUSED_INPUTS && member->inputs[k] != TDM_FUSED_ABSENT)
         own->inputs[k] = calls->members[member->inputs[k] - TDM_FUSED_INPUTS].outputs[0];

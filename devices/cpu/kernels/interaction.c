@@ -21,8 +21,8 @@ typedef struct interaction_job {
   real *d_x;       /* (batch, vectors, dim) */
 } interaction_job;
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                          const tdm_spec *x) {
+static tdm_status interaction_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                      const tdm_spec *x) {
   interaction_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
   interaction_sizes_read(&state->sizes, request, x);
@@ -58,7 +58,7 @@ static void forward_range(void *user, int64_t begin, int64_t end) {
 
 static tdm_status dot_interaction_prepare(const tdm_kernel_request *request,
                                           tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[0]);
+  return interaction_prepare(request, answer, &request->inputs[0]);
 }
 
 static tdm_status dot_interaction_execute(const tdm_kernel_call *call) {
@@ -96,7 +96,7 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
 
 static tdm_status dot_interaction_gradient_prepare(const tdm_kernel_request *request,
                                                    tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[1]);
+  return interaction_prepare(request, answer, &request->inputs[1]);
 }
 
 static tdm_status dot_interaction_gradient_execute(const tdm_kernel_call *call) {

@@ -14,8 +14,8 @@ typedef struct norm_state {
   bool splits;
 } norm_state;
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                          const tdm_spec *x) {
+static tdm_status layer_norm_prepare_state(const tdm_kernel_request *request,
+                                           tdm_kernel_answer *answer, const tdm_spec *x) {
   norm_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
   layer_norm_sizes_read(&state->sizes, request, x);
@@ -24,8 +24,8 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
   return TDM_OK;
 }
 
-static tdm_status run(const tdm_kernel_call *call, int64_t tasks, int64_t grain,
-                      void (*range)(void *call, int64_t begin, int64_t end)) {
+static tdm_status layer_norm_run(const tdm_kernel_call *call, int64_t tasks, int64_t grain,
+                                 void (*range)(void *call, int64_t begin, int64_t end)) {
   const norm_state *state = call->state;
   tdm_team_run(state->splits ? call->team : NULL, tasks, grain, range, (void *)call);
   return TDM_OK;
@@ -64,12 +64,12 @@ static void forward_range(void *user, int64_t begin, int64_t end) {
 }
 
 static tdm_status layer_norm_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[0]);
+  return layer_norm_prepare_state(request, answer, &request->inputs[0]);
 }
 
 static tdm_status layer_norm_execute(const tdm_kernel_call *call) {
   const norm_state *state = call->state;
-  return run(call, state->sizes.rows, grain_of(state), forward_range);
+  return layer_norm_run(call, state->sizes.rows, grain_of(state), forward_range);
 }
 
 /* ---- Gradient of x --------------------------------------------------------------------------- */
@@ -110,12 +110,12 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
 }
 
 static tdm_status prepare_gradient(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[1]);
+  return layer_norm_prepare_state(request, answer, &request->inputs[1]);
 }
 
 static tdm_status layer_norm_gradient_execute(const tdm_kernel_call *call) {
   const norm_state *state = call->state;
-  return run(call, state->sizes.rows, grain_of(state), gradient_range);
+  return layer_norm_run(call, state->sizes.rows, grain_of(state), gradient_range);
 }
 
 /* ---- Gradients of weight and bias ------------------------------------------------------------ */
@@ -150,7 +150,7 @@ static void parameter_range(void *user, int64_t begin, int64_t end) {
 
 static tdm_status layer_norm_parameter_gradient_execute(const tdm_kernel_call *call) {
   const norm_state *state = call->state;
-  return run(call, chunks_of(state->sizes.count, LANES), 4, parameter_range);
+  return layer_norm_run(call, ceil_div(state->sizes.count, LANES), 4, parameter_range);
 }
 
 KERNELS(layer_norm, KERNEL(TDM_OP_LAYER_NORM, layer_norm_prepare, layer_norm_execute),

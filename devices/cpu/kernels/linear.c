@@ -31,7 +31,7 @@ typedef struct rows_job {
 
 /* Rows of a task: as many as share a panel well, and leave every thread some. */
 static int64_t rows_of_task(int64_t rows, size_t team_size) {
-  const int64_t wanted = chunks_of(rows, 4 * (int64_t)team_size);
+  const int64_t wanted = ceil_div(rows, 4 * (int64_t)team_size);
   return wanted > 240 ? 240 : wanted < DIRECT_ROWS ? DIRECT_ROWS : wanted;
 }
 
@@ -89,11 +89,11 @@ static void product_tasks(void *user, int64_t begin, int64_t end) {
 static void rows_run(rows_job *job, const tdm_kernel_call *call) {
   const linear_state *state = call->state;
   tdm_team *team = state->splits ? call->team : NULL;
-  job->column_tasks = chunks_of(job->n, PRODUCT_COLUMNS);
+  job->column_tasks = ceil_div(job->n, PRODUCT_COLUMNS);
   job->packed = (packed_matrix){call->workspace, job->k, job->n};
   if (packs(job->rows)) tdm_team_run(team, job->column_tasks, 1, pack_tasks, job);
   job->rows_per_task = state->rows_per_task;
-  const int64_t row_tasks = chunks_of(job->rows, job->rows_per_task);
+  const int64_t row_tasks = ceil_div(job->rows, job->rows_per_task);
   tdm_team_run(team, row_tasks * job->column_tasks, 1, product_tasks, job);
 }
 
@@ -182,7 +182,7 @@ static tdm_status linear_parameter_gradient_execute(const tdm_kernel_call *call)
                        .x = call->inputs[1],
                        .d_weight = call->outputs[0],
                        .d_bias = call->outputs[1]};
-  tdm_team_run(state->splits ? call->team : NULL, chunks_of(state->out, state->rows_per_task), 1,
+  tdm_team_run(state->splits ? call->team : NULL, ceil_div(state->out, state->rows_per_task), 1,
                parameter_tasks, &job);
   return TDM_OK;
 }

@@ -46,7 +46,7 @@ static void run_tasks(void *user, int64_t begin, int64_t end) {
   const matmul_job *job = user;
   const matmul_state *state = job->state;
   const int64_t m = state->m, n = state->n, k = state->k;
-  const int64_t row_tasks = chunks_of(m, state->rows_per_task);
+  const int64_t row_tasks = ceil_div(m, state->rows_per_task);
   for (int64_t task = begin; task < end; task++) {
     const int64_t batch = task / row_tasks, row = task % row_tasks * state->rows_per_task;
     const int64_t rows = lesser_of(m - row, state->rows_per_task);
@@ -68,7 +68,7 @@ static tdm_status matmul_execute(const tdm_kernel_call *call) {
   const matmul_state *state = call->state;
   matmul_job job = {
       .state = state, .a = call->inputs[0], .b = call->inputs[1], .y = call->outputs[0]};
-  const int64_t tasks = state->batches.count * chunks_of(state->m, state->rows_per_task);
+  const int64_t tasks = state->batches.count * ceil_div(state->m, state->rows_per_task);
   tdm_team_run(state->splits ? call->team : NULL, tasks, 1, run_tasks, &job);
   return TDM_OK;
 }

@@ -8,8 +8,8 @@ typedef struct mse_state {
   bool splits;
 } mse_state;
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                          const tdm_spec *a) {
+static tdm_status mse_prepare_state(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                    const tdm_spec *a) {
   const tdm_loss_attributes *attributes = request->attributes;
   mse_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
@@ -31,7 +31,7 @@ static void squares_range(void *user, int64_t begin, int64_t end) {
 }
 
 static tdm_status mse_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  TDM_TRY(prepare(request, answer, &request->inputs[0]));
+  TDM_TRY(mse_prepare_state(request, answer, &request->inputs[0]));
   const mse_state *state = answer->state;
   if (state->reduction != TDM_REDUCTION_NONE) {
     answer->workspace_bytes = sum_workspace_bytes(state->count);
@@ -72,7 +72,7 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
 
 static tdm_status mse_gradient_prepare(const tdm_kernel_request *request,
                                        tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[1]);
+  return mse_prepare_state(request, answer, &request->inputs[1]);
 }
 
 static tdm_status mse_gradient_execute(const tdm_kernel_call *call) {

@@ -13,8 +13,8 @@ typedef struct nll_state {
   bool splits;
 } nll_state;
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                          const tdm_spec *targets, int64_t classes) {
+static tdm_status nll_prepare_state(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                    const tdm_spec *targets, int64_t classes) {
   const tdm_loss_attributes *attributes = request->attributes;
   nll_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
@@ -53,7 +53,8 @@ static void loss_range(void *user, int64_t begin, int64_t end) {
 }
 
 static tdm_status nll_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  TDM_TRY(prepare(request, answer, &request->inputs[1], request->inputs[0].shape.dims[1]));
+  TDM_TRY(
+      nll_prepare_state(request, answer, &request->inputs[1], request->inputs[0].shape.dims[1]));
   nll_state *state = answer->state;
   const double read = state->spread != 0 ? (double)state->sizes.classes : 1.0;
   state->splits = answer->splits =
@@ -91,8 +92,8 @@ static tdm_status nll_execute(const tdm_kernel_call *call) {
 static tdm_status count_targets_prepare(const tdm_kernel_request *request,
                                         tdm_kernel_answer *answer) {
   const bool weighs = request->input_count > 1 && request->inputs[1].dtype != TDM_DTYPE_NONE;
-  return prepare(request, answer, &request->inputs[0],
-                 weighs ? request->inputs[1].shape.dims[0] : 0);
+  return nll_prepare_state(request, answer, &request->inputs[0],
+                           weighs ? request->inputs[1].shape.dims[0] : 0);
 }
 
 static tdm_status count_targets_execute(const tdm_kernel_call *call) {
@@ -135,7 +136,7 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
 static tdm_status nll_gradient_prepare(const tdm_kernel_request *request,
                                        tdm_kernel_answer *answer) {
   const tdm_loss_attributes *attributes = request->attributes;
-  TDM_TRY(prepare(request, answer, &request->inputs[1], attributes->classes));
+  TDM_TRY(nll_prepare_state(request, answer, &request->inputs[1], attributes->classes));
   nll_state *state = answer->state;
   state->splits = answer->splits =
       tdm_cpu_splits(request, (double)state->sizes.rows * (4.0 + (double)state->sizes.classes / 8));

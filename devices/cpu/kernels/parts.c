@@ -12,8 +12,8 @@ typedef struct parts_state {
   size_t part_bytes[TDM_MAX_PARTS]; /* of one outer index */
 } parts_state;
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                          const tdm_spec *whole, const tdm_spec *parts, size_t count) {
+static tdm_status parts_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                const tdm_spec *whole, const tdm_spec *parts, size_t count) {
   const tdm_parts_attributes *attributes = request->attributes;
   parts_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
@@ -29,7 +29,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
 }
 
 static tdm_status split_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, answer, request->inputs, request->outputs, request->output_count);
+  return parts_prepare(request, answer, request->inputs, request->outputs, request->output_count);
 }
 
 static tdm_status split_execute(const tdm_kernel_call *call) {
@@ -46,7 +46,7 @@ static tdm_status split_execute(const tdm_kernel_call *call) {
 }
 
 static tdm_status concat_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, answer, request->outputs, request->inputs, request->input_count);
+  return parts_prepare(request, answer, request->outputs, request->inputs, request->input_count);
 }
 
 static tdm_status concat_execute(const tdm_kernel_call *call) {

@@ -13,10 +13,10 @@
 void pointwise_plan_finish(pointwise_plan *plan) {
   const int64_t bytes = plan->in * PANEL * (int64_t)sizeof(real);
   const int64_t fit = bytes > 0 ? BLOCK_BYTES / bytes : 1;
-  const int64_t panels = chunks_of(plan->pixels, PANEL);
+  const int64_t panels = ceil_div(plan->pixels, PANEL);
   plan->block_panels = lesser_of(fit < 1 ? 1 : fit, MOST_PANELS);
-  plan->blocks = chunks_of(panels, plan->block_panels);
-  if (plan->blocks > 0) plan->block_panels = chunks_of(panels, plan->blocks);
+  plan->blocks = ceil_div(panels, plan->block_panels);
+  if (plan->blocks > 0) plan->block_panels = ceil_div(panels, plan->blocks);
 }
 
 size_t pointwise_weight_bytes(const pointwise_plan *plan) {
@@ -31,7 +31,7 @@ size_t pointwise_panel_bytes(const pointwise_plan *plan) {
 /* Channels of the tile that begins at channel `first`: tiles are of even heights. */
 static int64_t tile_height(const pointwise_plan *plan, int64_t first) {
   const int64_t left = plan->out - first;
-  return chunks_of(left, chunks_of(left, TALL));
+  return ceil_div(left, ceil_div(left, TALL));
 }
 
 /* to (in, height) from weight (height, in), whose rows are out_step apart: squares that are
@@ -164,7 +164,7 @@ void pointwise_block(const pointwise_plan *plan, const real *packed, const real 
   const int64_t count = lesser_of(plan->pixels - begin, block_pixels);
   const int64_t next = block + 1 < plan->blocks ? begin + count : plan->in * plan->pixels;
   tile_job job = {.in = plan->in, .pixels = plan->pixels, .ahead = x + next - LANES};
-  int64_t lines = chunks_of(block_pixels, LANES);
+  int64_t lines = ceil_div(block_pixels, LANES);
   pack_panels(plan, x, begin, count, panels);
   for (int64_t p = 0; p < count; p += PANEL) {
     job.panel = panels + p * plan->in;

@@ -100,8 +100,8 @@ static double divisor_of(int32_t reduction, const tdm_spec *x) {
 }
 
 /* x: the operand of that number, after which target, weight and pos_weight follow. */
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer, size_t x,
-                          loss_kind kind) {
+static tdm_status pointwise_losses_prepare(const tdm_kernel_request *request,
+                                           tdm_kernel_answer *answer, size_t x, loss_kind kind) {
   const tdm_loss_attributes *attributes = request->attributes;
   loss_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
@@ -130,7 +130,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
 
 static tdm_status prepare_loss(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                loss_kind kind) {
-  TDM_TRY(prepare(request, answer, 0, kind));
+  TDM_TRY(pointwise_losses_prepare(request, answer, 0, kind));
   const loss_state *state = answer->state;
   if (state->reduction != TDM_REDUCTION_NONE)
     answer->workspace_bytes = sum_workspace_bytes(state->count);
@@ -183,7 +183,7 @@ static tdm_status execute_loss(const tdm_kernel_call *call) {
     tdm_team_run(team, state->count, 4096, losses_range, &job);
     return TDM_OK;
   }
-  const int64_t blocks = chunks_of(state->count, SUM_BLOCK);
+  const int64_t blocks = ceil_div(state->count, SUM_BLOCK);
   tdm_team_run(team, blocks, 1, blocks_range, &job);
   double sum = 0;
   for (int64_t block = 0; block < blocks; block++)
@@ -211,7 +211,7 @@ static tdm_status execute_gradient(const tdm_kernel_call *call) {
   }                                                                                                \
   static tdm_status name##_gradient_prepare(const tdm_kernel_request *request,                     \
                                             tdm_kernel_answer *answer) {                           \
-    return prepare(request, answer, 1, kind);                                                      \
+    return pointwise_losses_prepare(request, answer, 1, kind);                                     \
   }
 
 LOSS(smooth_l1, SMOOTH_L1)

@@ -103,7 +103,7 @@ static void max_row(const pool_state *state, const real *x, pool_window rows, re
   const bool plain = of->adaptive == 0 && (stride == 1 || stride == 2);
   const window_shape shape = {
       .stride = stride,
-      .rows = rows.step == 1 ? rows.end - rows.begin : chunks_of(rows.end - rows.begin, rows.step),
+      .rows = rows.step == 1 ? rows.end - rows.begin : ceil_div(rows.end - rows.begin, rows.step),
       .row_step = rows.step,
       .taps = of->kernel[1],
       .tap_step = of->dilation[1],

@@ -172,13 +172,13 @@ ALWAYS_INLINE void tile_of_any_height(int64_t rows, const int vectors, int64_t d
 /* Rows of the first of `tiles` tiles that share m rows evenly: a low one would wait for its own
  * sums. */
 ALWAYS_INLINE int64_t tile_rows(int64_t m, int64_t tiles) {
-  return chunks_of(m, tiles);
+  return ceil_div(m, tiles);
 }
 
 /* One panel for all m rows of a left operand that lie in memory element after element. */
 ALWAYS_INLINE void panel_rows(const int vectors, int64_t m, int64_t depth, strip from,
                               panel_view panel, const target *to) {
-  for (int64_t tiles = chunks_of(m, vectors == 1 ? TALL_ROWS : WIDE_ROWS), row = 0; tiles > 0;
+  for (int64_t tiles = ceil_div(m, vectors == 1 ? TALL_ROWS : WIDE_ROWS), row = 0; tiles > 0;
        tiles--) {
     const int64_t rows = tile_rows(m - row, tiles);
     tile_of_any_height(rows, vectors, depth, from, panel, to, row);
@@ -204,7 +204,7 @@ static void panel_of_rows(int64_t width, int64_t m, int64_t depth, const real *a
  * the nearest cache for the panel. */
 void product_strips(int64_t m, int64_t depth, const real *a, int64_t a_stride, real *strips) {
   int64_t row = 0;
-  for (int64_t tiles = chunks_of(m, WIDE_ROWS); tiles > 0; tiles--) {
+  for (int64_t tiles = ceil_div(m, WIDE_ROWS); tiles > 0; tiles--) {
     const int64_t rows = tile_rows(m - row, tiles);
     for (int64_t p = 0; p < depth; p++, strips += rows)
       row_copy(strips, a + p * a_stride + row, rows);
@@ -222,7 +222,7 @@ ALWAYS_INLINE void fetch_tile(const int vectors, const target *to, int64_t row, 
 /* One panel for all strips. */
 ALWAYS_INLINE void panel_strips(const int vectors, int64_t m, int64_t depth, const real *strips,
                                 panel_view panel, const target *to) {
-  for (int64_t tiles = chunks_of(m, WIDE_ROWS), row = 0; tiles > 0; tiles--) {
+  for (int64_t tiles = ceil_div(m, WIDE_ROWS), row = 0; tiles > 0; tiles--) {
     const int64_t rows = tile_rows(m - row, tiles);
     const strip from = {.a = strips, .row_step = 1, .depth_step = rows};
     if (to->add) fetch_tile(vectors, to, row, rows);

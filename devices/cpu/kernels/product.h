@@ -72,7 +72,7 @@ void product_of_strips(int64_t m, packed_matrix b, int64_t first, const real *st
 /* Rows of a weight's gradient that a task takes: enough to share the packing of b, few enough for
  * every thread to have some. Results do not depend on it. */
 static inline int64_t product_gradient_rows(int64_t out, size_t team_size) {
-  const int64_t wanted = (chunks_of(out, 2 * (int64_t)team_size) + 7) / 8 * 8;
+  const int64_t wanted = (ceil_div(out, 2 * (int64_t)team_size) + 7) / 8 * 8;
   return wanted > PRODUCT_ROWS ? PRODUCT_ROWS : wanted < 32 ? 32 : wanted;
 }
 

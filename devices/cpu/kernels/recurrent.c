@@ -282,10 +282,10 @@ static void run_by_units(recurrent_job *job, real *spare, tdm_team *team) {
   for (int64_t done = 0; done < state->sizes.length; done += together) {
     unit.count = lesser_of(together, state->sizes.length - done);
     unit.low = earliest(state, done, unit.count);
-    tdm_team_run(team, chunks_of(state->sizes.columns, PRODUCT_WIDTH), grain, input_tasks, &unit);
+    tdm_team_run(team, ceil_div(state->sizes.columns, PRODUCT_WIDTH), grain, input_tasks, &unit);
     for (int64_t i = 0; i < unit.count; i++) {
       unit.done = done + i;
-      tdm_team_run(team, chunks_of(state->sizes.hidden, PRODUCT_WIDTH), grain, unit_tasks, &unit);
+      tdm_team_run(team, ceil_div(state->sizes.hidden, PRODUCT_WIDTH), grain, unit_tasks, &unit);
       real *made = job->after;
       job->after = made == spare ? job->h_n : spare;
       job->before = made;
@@ -368,7 +368,7 @@ static tdm_status recurrent_execute(const tdm_kernel_call *call) {
   if (team && state->unit_panels > 0)
     run_by_units(&job, recurrent_take(&workspace, state->sizes.batch * state->sizes.hidden), team);
   else
-    tdm_team_run(team, chunks_of(state->sizes.batch, state->rows_per_task), 1, batch_tasks, &job);
+    tdm_team_run(team, ceil_div(state->sizes.batch, state->rows_per_task), 1, batch_tasks, &job);
   return TDM_OK;
 }
 

@@ -22,7 +22,7 @@ typedef struct recurrent_state {
 /* Rows of a task: few enough that every thread has some and that they stay in the nearest cache
  * beside a panel, enough that reading the weights does not cost more than the products. */
 static inline int64_t recurrent_rows(int64_t batch, size_t team_size) {
-  const int64_t wanted = chunks_of(batch, (int64_t)team_size);
+  const int64_t wanted = ceil_div(batch, (int64_t)team_size);
   return wanted > 32 ? 32 : wanted < 12 ? 12 : wanted;
 }
 
@@ -48,7 +48,7 @@ static inline int64_t recurrent_unit_panels(const recurrent_state *state, size_t
   if (state->sizes.batch > rows * threads || weight_bytes < UNITS_FROM_BYTES) return 0;
   if (state->sizes.hidden % PRODUCT_WIDTH != 0)
     return 0; /* a gate's first panel has another's units */
-  return chunks_of(state->sizes.hidden / PRODUCT_WIDTH, 2 * threads);
+  return ceil_div(state->sizes.hidden / PRODUCT_WIDTH, 2 * threads);
 }
 
 /* x (length, batch, in), y (length, batch, hidden). */
@@ -115,7 +115,7 @@ static inline void recurrent_pack_tasks(void *user, int64_t begin, int64_t end) 
 /* Packs a whole weight. */
 static inline void recurrent_pack(packed_matrix to, matrix weight, tdm_team *team) {
   recurrent_packing packing = {to, weight};
-  tdm_team_run(team, chunks_of(to.n, PRODUCT_COLUMNS), 1, recurrent_pack_tasks, &packing);
+  tdm_team_run(team, ceil_div(to.n, PRODUCT_COLUMNS), 1, recurrent_pack_tasks, &packing);
 }
 
 /* Takes count elements from a workspace. */

@@ -199,7 +199,7 @@ static void block_back(const gradient_job *job, int64_t row, int64_t count) {
 static void batch_tasks(void *user, int64_t begin, int64_t end) {
   const gradient_job *job = user;
   const recurrent_state *state = job->state;
-  const int64_t tasks = chunks_of(state->sizes.batch, state->rows_per_task);
+  const int64_t tasks = ceil_div(state->sizes.batch, state->rows_per_task);
   for (int64_t task = begin; task < end; task++) {
     const int64_t row = task * state->rows_per_task;
     block_back(job, row, lesser_of(state->sizes.batch - row, state->rows_per_task));
@@ -247,13 +247,13 @@ static void pack_tasks(void *user, int64_t begin, int64_t end) {
 /* The stretch at hand. */
 static void back_by_units(gradient_job *job, tdm_team *team) {
   const recurrent_state *state = job->state;
-  const int64_t panels = chunks_of(state->sizes.hidden, PRODUCT_WIDTH);
+  const int64_t panels = ceil_div(state->sizes.hidden, PRODUCT_WIDTH);
   if (is_latest(job)) block_begin(job, 0, state->sizes.batch);
   for (int64_t i = job->steps - 1; i >= -1; i--) {
     unit_job unit = {job, i};
     tdm_team_run(team, panels, state->unit_panels, unit_tasks, &unit);
   }
-  if (job->d_x) tdm_team_run(team, chunks_of(state->sizes.in, PRODUCT_WIDTH), 1, input_tasks, job);
+  if (job->d_x) tdm_team_run(team, ceil_div(state->sizes.in, PRODUCT_WIDTH), 1, input_tasks, job);
   tdm_team_run(team, PACK_SHARES, 1, pack_tasks, job);
 }
 
@@ -338,7 +338,7 @@ static tdm_status recurrent_gradient_execute(const tdm_kernel_call *call) {
     if (team && state->unit_panels > 0)
       back_by_units(&job, team);
     else
-      tdm_team_run(team, chunks_of(state->sizes.batch, state->rows_per_task), 1, batch_tasks, &job);
+      tdm_team_run(team, ceil_div(state->sizes.batch, state->rows_per_task), 1, batch_tasks, &job);
     recurrent_weights_add(&job, team);
   } while (job.done > 0);
   return TDM_OK;

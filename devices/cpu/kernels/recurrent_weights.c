@@ -36,8 +36,8 @@ static void pack_panels(packed_matrix to, int64_t begin, int64_t end, const real
 void recurrent_operands_pack(const gradient_job *job, int64_t share, int64_t shares) {
   const recurrent_state *state = job->state;
   const int64_t low = stretch_low(job) * state->sizes.batch;
-  const int64_t of_inputs = chunks_of(state->sizes.in, PRODUCT_WIDTH);
-  const int64_t all = of_inputs + chunks_of(state->sizes.hidden, PRODUCT_WIDTH);
+  const int64_t of_inputs = ceil_div(state->sizes.in, PRODUCT_WIDTH);
+  const int64_t all = of_inputs + ceil_div(state->sizes.hidden, PRODUCT_WIDTH);
   const int64_t begin = all * share / shares, end = all * (share + 1) / shares;
   if (begin < of_inputs)
     pack_panels(job->inputs, begin, lesser_of(end, of_inputs), job->x + low * state->sizes.in);
@@ -132,5 +132,5 @@ static void weight_tasks(void *user, int64_t begin, int64_t end) {
 
 void recurrent_weights_add(gradient_job *job, tdm_team *team) {
   const recurrent_state *state = job->state;
-  tdm_team_run(team, chunks_of(state->sizes.columns, state->weight_rows), 1, weight_tasks, job);
+  tdm_team_run(team, ceil_div(state->sizes.columns, state->weight_rows), 1, weight_tasks, job);
 }

@@ -23,15 +23,15 @@ static tdm_status state_create(const tdm_kernel_request *request, tdm_kernel_ans
   if (!state) return TDM_OUT_OF_MEMORY;
   TDM_TRY(reduce_sizes_read(&state->sizes, request, x));
   const double count = (double)tdm_shape_count(x);
-  state->column_tasks = chunks_of(state->sizes.sizes[4], COLUMNS);
+  state->column_tasks = ceil_div(state->sizes.sizes[4], COLUMNS);
   state->divisor = (real)state->sizes.divisor;
   state->splits = answer->splits = tdm_cpu_splits(request, count * sizeof(real) / 20.0);
   return TDM_OK;
 }
 
 /* A task is a block of columns of one (a, c). */
-static tdm_status run(const tdm_kernel_call *call,
-                      void (*range)(void *call, int64_t begin, int64_t end)) {
+static tdm_status reduce_run(const tdm_kernel_call *call,
+                             void (*range)(void *call, int64_t begin, int64_t end)) {
   const reduce_state *state = call->state;
   const int64_t tasks = state->sizes.sizes[0] * state->sizes.sizes[2] * state->column_tasks;
   const int64_t terms = state->sizes.sizes[1] * state->sizes.sizes[3];
@@ -103,7 +103,7 @@ static tdm_status reduce_prepare(const tdm_kernel_request *request, tdm_kernel_a
 }
 
 static tdm_status reduce_execute(const tdm_kernel_call *call) {
-  return run(call, reduce_range);
+  return reduce_run(call, reduce_range);
 }
 
 /* ---- Their gradient -------------------------------------------------------------------------- */
@@ -144,7 +144,7 @@ static tdm_status reduce_gradient_prepare(const tdm_kernel_request *request,
 }
 
 static tdm_status reduce_gradient_execute(const tdm_kernel_call *call) {
-  return run(call, gradient_range);
+  return reduce_run(call, gradient_range);
 }
 
 KERNELS(reduce, KERNEL(TDM_OP_REDUCE, reduce_prepare, reduce_execute),

@@ -17,8 +17,8 @@ typedef struct rows_job {
   int64_t *taken;         /* (count): the indices of what is taken */
 } rows_job;
 
-static tdm_status prepare(const tdm_kernel_request *request, size_t indices,
-                          tdm_kernel_answer *answer) {
+static tdm_status row_copies_prepare(const tdm_kernel_request *request, size_t indices,
+                                     tdm_kernel_answer *answer) {
   rows_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->inputs[indices]);
@@ -28,8 +28,8 @@ static tdm_status prepare(const tdm_kernel_request *request, size_t indices,
   return TDM_OK;
 }
 
-static void run(const tdm_kernel_call *call, void (*range)(void *, int64_t, int64_t),
-                rows_job *job) {
+static void row_copies_run(const tdm_kernel_call *call, void (*range)(void *, int64_t, int64_t),
+                           rows_job *job) {
   const rows_state *state = call->state;
   job->state = state;
   tdm_team_run(state->splits ? call->team : NULL, state->count, 256, range, job);
@@ -49,7 +49,7 @@ static void take_range(void *user, int64_t begin, int64_t end) {
 }
 
 static tdm_status take_rows_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, 1, answer);
+  return row_copies_prepare(request, 1, answer);
 }
 
 static tdm_status take_rows_execute(const tdm_kernel_call *call) {
@@ -57,7 +57,7 @@ static tdm_status take_rows_execute(const tdm_kernel_call *call) {
                   .indices = call->inputs[1],
                   .to = call->outputs[0],
                   .taken = call->outputs[1]};
-  run(call, take_range, &job);
+  row_copies_run(call, take_range, &job);
   return TDM_OK;
 }
 
@@ -84,18 +84,18 @@ static void add_range(void *job, int64_t begin, int64_t end) {
 }
 
 static tdm_status prepare_put(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, 2, answer);
+  return row_copies_prepare(request, 2, answer);
 }
 
 static tdm_status put_rows_execute(const tdm_kernel_call *call) {
   rows_job job = {.from = call->inputs[1], .indices = call->inputs[2], .to = call->outputs[0]};
-  run(call, put_range, &job);
+  row_copies_run(call, put_range, &job);
   return TDM_OK;
 }
 
 static tdm_status add_rows_execute(const tdm_kernel_call *call) {
   rows_job job = {.from = call->inputs[1], .indices = call->inputs[2], .to = call->outputs[0]};
-  run(call, add_range, &job);
+  row_copies_run(call, add_range, &job);
   return TDM_OK;
 }
 

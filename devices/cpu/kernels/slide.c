@@ -16,13 +16,13 @@ static int64_t taps_of(const slide_plan *plan) {
 }
 
 static int64_t vectors_of_row(const slide_plan *plan) {
-  return chunks_of(plan->out_size[1], LANES);
+  return ceil_div(plan->out_size[1], LANES);
 }
 
 /* Vectors of a band of that many rows, in one channel. */
 static int64_t vectors_of(const slide_plan *plan, int64_t rows) {
   if (!plan->flat) return rows * vectors_of_row(plan);
-  return chunks_of((rows - 1) * plan->width + plan->out_size[1], LANES);
+  return ceil_div((rows - 1) * plan->width + plan->out_size[1], LANES);
 }
 
 void slide_plan_finish(slide_plan *plan) {
@@ -31,7 +31,7 @@ void slide_plan_finish(slide_plan *plan) {
   const int64_t row_bytes = plan->in * plan->width * (int64_t)sizeof(real);
   const int64_t fit = row_bytes > 0 ? BAND_BYTES / row_bytes - reach : 1;
   plan->rows = lesser_of(fit > 1 ? fit : 1, plan->out_size[0]);
-  plan->bands = plan->rows > 0 ? chunks_of(plan->out_size[0], plan->rows) : 0;
+  plan->bands = plan->rows > 0 ? ceil_div(plan->out_size[0], plan->rows) : 0;
   plan->padded_rows = plan->rows + reach;
   /* Where it saves more than the copy from scratch costs. */
   const int64_t apart = plan->rows * vectors_of_row(plan);
@@ -56,7 +56,7 @@ size_t slide_scratch_bytes(const slide_plan *plan) {
 /* Channels of the tile that begins at channel `first`: tiles are of even heights. */
 static int64_t tile_height(const slide_plan *plan, int64_t first) {
   const int64_t left = plan->out - first;
-  return chunks_of(left, chunks_of(left, TALL));
+  return ceil_div(left, ceil_div(left, TALL));
 }
 
 void slide_weight(const slide_plan *plan, const real *weight, int64_t out_step, int64_t in_step,
@@ -205,17 +205,17 @@ typedef struct cursor {
   int64_t column;
 } cursor;
 
-/* Division by 1, the common case, takes no time. */
-ALWAYS_INLINE int64_t chunks(int64_t count, int64_t chunk) {
-  return chunk == 1 ? count : chunks_of(count, chunk);
+/* ceil_div; division by 1, the common case, takes no time. */
+ALWAYS_INLINE int64_t steps_over(int64_t count, int64_t step) {
+  return step == 1 ? count : ceil_div(count, step);
 }
 
 /* Takes in the lines of the kernel that do not look at zeros above or below x, in windows of row
  * `row` of the result. */
 ALWAYS_INLINE void widen_lines(const slide_plan *plan, int64_t row, windows *of) {
   const int64_t step = plan->dilation[0], above = plan->padding[0] - row;
-  const int64_t first = above > 0 ? chunks(above, step) : 0;
-  const int64_t below = chunks(plan->size[0] + above, step); /* the first that is too far */
+  const int64_t first = above > 0 ? steps_over(above, step) : 0;
+  const int64_t below = steps_over(plan->size[0] + above, step); /* the first that is too far */
   of->first_line = lesser_of(of->first_line, first);
   if (of->end_line < below) of->end_line = lesser_of(below, plan->kernel[0]);
 }

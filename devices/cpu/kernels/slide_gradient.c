@@ -139,7 +139,7 @@ static void tile_of_any_size(int64_t channels, int64_t taps, const tile_job *job
 
 /* Of `left` that are left, those of the next tile: tiles of even sizes. */
 static int64_t even_size(int64_t left, int64_t most) {
-  return chunks_of(left, chunks_of(left, most));
+  return ceil_div(left, ceil_div(left, most));
 }
 
 void slide_weight_gradient(const slide_plan *plan, const slide_bands *bands, real *d_weight) {

@@ -10,7 +10,7 @@ typedef struct softmax_state {
   bool splits;
 } softmax_state;
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status softmax_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   const tdm_softmax_attributes *attributes = request->attributes;
   const tdm_spec *spec = &request->outputs[0];
   softmax_state *state = kernel_state_create(answer, sizeof *state);
@@ -21,8 +21,8 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
 }
 
 /* Tasks are slices of the outer dimension. */
-static tdm_status run(const tdm_kernel_call *call,
-                      void (*range)(void *call, int64_t begin, int64_t end)) {
+static tdm_status softmax_run(const tdm_kernel_call *call,
+                              void (*range)(void *call, int64_t begin, int64_t end)) {
   const softmax_state *state = call->state;
   const int64_t slice = state->sizes.size * state->sizes.inner;
   const int64_t grain = slice > 0 && slice < 1024 ? 1024 / slice : 1;
@@ -129,7 +129,7 @@ static void softmax_range(void *call, int64_t begin, int64_t end) {
 }
 
 static tdm_status softmax_execute(const tdm_kernel_call *call) {
-  return run(call, softmax_range);
+  return softmax_run(call, softmax_range);
 }
 
 static void log_softmax_range(void *call, int64_t begin, int64_t end) {
@@ -137,7 +137,7 @@ static void log_softmax_range(void *call, int64_t begin, int64_t end) {
 }
 
 static tdm_status log_softmax_execute(const tdm_kernel_call *call) {
-  return run(call, log_softmax_range);
+  return softmax_run(call, log_softmax_range);
 }
 
 static void softmax_gradient_range(void *call, int64_t begin, int64_t end) {
@@ -145,7 +145,7 @@ static void softmax_gradient_range(void *call, int64_t begin, int64_t end) {
 }
 
 static tdm_status softmax_gradient_execute(const tdm_kernel_call *call) {
-  return run(call, softmax_gradient_range);
+  return softmax_run(call, softmax_gradient_range);
 }
 
 static void log_softmax_gradient_range(void *call, int64_t begin, int64_t end) {
@@ -153,10 +153,10 @@ static void log_softmax_gradient_range(void *call, int64_t begin, int64_t end) {
 }
 
 static tdm_status log_softmax_gradient_execute(const tdm_kernel_call *call) {
-  return run(call, log_softmax_gradient_range);
+  return softmax_run(call, log_softmax_gradient_range);
 }
 
-KERNELS(softmax, KERNEL(TDM_OP_SOFTMAX, prepare, softmax_execute),
-        KERNEL(TDM_OP_LOG_SOFTMAX, prepare, log_softmax_execute),
-        KERNEL(TDM_OP_SOFTMAX_GRADIENT, prepare, softmax_gradient_execute),
-        KERNEL(TDM_OP_LOG_SOFTMAX_GRADIENT, prepare, log_softmax_gradient_execute))
+KERNELS(softmax, KERNEL(TDM_OP_SOFTMAX, softmax_prepare, softmax_execute),
+        KERNEL(TDM_OP_LOG_SOFTMAX, softmax_prepare, log_softmax_execute),
+        KERNEL(TDM_OP_SOFTMAX_GRADIENT, softmax_prepare, softmax_gradient_execute),
+        KERNEL(TDM_OP_LOG_SOFTMAX_GRADIENT, softmax_prepare, log_softmax_gradient_execute))

@@ -8,7 +8,7 @@
 #define SUM_BLOCK 8192
 
 static inline size_t sum_workspace_bytes(int64_t count) {
-  return (size_t)chunks_of(count, SUM_BLOCK) * sizeof(real);
+  return (size_t)ceil_div(count, SUM_BLOCK) * sizeof(real);
 }
 
 /* The sum of squares of x - y over one block; y NULL: of x. */
@@ -50,7 +50,7 @@ static inline void sum_blocks(void *user, int64_t begin, int64_t end) {
 static inline double sum_of_squares(const real *x, const real *y, int64_t count, void *workspace,
                                     tdm_team *team) {
   sum_job job = {.x = x, .y = y, .count = count, .blocks = workspace};
-  const int64_t blocks = chunks_of(count, SUM_BLOCK);
+  const int64_t blocks = ceil_div(count, SUM_BLOCK);
   tdm_team_run(team, blocks, 1, sum_blocks, &job);
   double sum = 0;
   for (int64_t block = 0; block < blocks; block++)

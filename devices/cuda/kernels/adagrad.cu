@@ -40,17 +40,17 @@ static tdm_status adagrad_prepare(const tdm_kernel_request *request, tdm_kernel_
   return TDM_OK;
 }
 
-template <class real> static tdm_status begin(const tdm_kernel_call *call) {
+template <class real> static tdm_status adagrad_begin_update(const tdm_kernel_call *call) {
   return kernel_launch(call, "adagrad_begin", begin_step<real>, 1, WARP, output_of<real>(call, 2),
                        call->scalars->learning_rate,
                        attributes_of<tdm_adagrad_attributes>(call)->rate_decay,
                        static_cast<double *>(call->workspace));
 }
 
-template <class real> static tdm_status run(const tdm_kernel_call *call) {
+template <class real> static tdm_status adagrad_run(const tdm_kernel_call *call) {
   const update_sizes *state = state_of<update_sizes>(call);
   const tdm_adagrad_attributes *attributes = attributes_of<tdm_adagrad_attributes>(call);
-  TDM_TRY(begin<real>(call));
+  TDM_TRY(adagrad_begin_update<real>(call));
   return kernel_launch(call, "adagrad", adagrad_step<real>, blocks_for(state->count), BLOCK,
                        input_of<real>(call, 1), output_of<real>(call, 0), output_of<real>(call, 1),
                        static_cast<const double *>(call->workspace), (real)attributes->weight_decay,
@@ -84,7 +84,7 @@ static tdm_status adagrad_sparse_prepare(const tdm_kernel_request *request,
 template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) {
   const update_sizes *state = state_of<update_sizes>(call);
   const tdm_adagrad_attributes *attributes = attributes_of<tdm_adagrad_attributes>(call);
-  TDM_TRY(begin<real>(call));
+  TDM_TRY(adagrad_begin_update<real>(call));
   return kernel_launch(call, "adagrad_sparse", sparse_step<real>, state->count,
                        threads_for_row(state->dim), input_of<real>(call, 1),
                        input_of<int64_t>(call, 2), input_of<int64_t>(call, 3), state->dim,
@@ -92,5 +92,5 @@ template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) 
                        static_cast<const double *>(call->workspace), (real)attributes->epsilon);
 }
 
-KERNELS(adagrad, KERNEL(TDM_OP_ADAGRAD, adagrad_prepare, run<real>),
+KERNELS(adagrad, KERNEL(TDM_OP_ADAGRAD, adagrad_prepare, adagrad_run<real>),
         KERNEL(TDM_OP_ADAGRAD_SPARSE, adagrad_sparse_prepare, run_sparse<real>))

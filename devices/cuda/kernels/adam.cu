@@ -66,16 +66,16 @@ static tdm_status adam_prepare(const tdm_kernel_request *request, tdm_kernel_ans
   return TDM_OK;
 }
 
-template <class real> static tdm_status begin(const tdm_kernel_call *call) {
+template <class real> static tdm_status adam_begin_update(const tdm_kernel_call *call) {
   const tdm_adam_attributes *attributes = attributes_of<tdm_adam_attributes>(call);
   return kernel_launch(call, "adam_begin", begin_step<real>, 1, WARP, output_of<real>(call, 3),
                        attributes->beta1, attributes->beta2,
                        static_cast<double *>(call->workspace));
 }
 
-template <class real> static tdm_status run(const tdm_kernel_call *call) {
+template <class real> static tdm_status adam_run(const tdm_kernel_call *call) {
   const update_sizes *state = state_of<update_sizes>(call);
-  TDM_TRY(begin<real>(call));
+  TDM_TRY(adam_begin_update<real>(call));
   return kernel_launch(call, "adam", adam_step<real>, blocks_for(state->count), BLOCK,
                        input_of<real>(call, 1), output_of<real>(call, 0), output_of<real>(call, 1),
                        output_of<real>(call, 2), static_cast<const double *>(call->workspace),
@@ -115,7 +115,7 @@ static tdm_status adam_sparse_prepare(const tdm_kernel_request *request,
 
 template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) {
   const update_sizes *state = state_of<update_sizes>(call);
-  TDM_TRY(begin<real>(call));
+  TDM_TRY(adam_begin_update<real>(call));
   return kernel_launch(call, "adam_sparse", sparse_step<real>, state->count,
                        threads_for_row(state->dim), input_of<real>(call, 1),
                        input_of<int64_t>(call, 2), input_of<int64_t>(call, 3), state->dim,
@@ -123,5 +123,5 @@ template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) 
                        static_cast<const double *>(call->workspace), rates_of<real>(call));
 }
 
-KERNELS(adam, KERNEL(TDM_OP_ADAM, adam_prepare, run<real>),
+KERNELS(adam, KERNEL(TDM_OP_ADAM, adam_prepare, adam_run<real>),
         KERNEL(TDM_OP_ADAM_SPARSE, adam_sparse_prepare, run_sparse<real>))

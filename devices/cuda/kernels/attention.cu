@@ -60,7 +60,7 @@ static __global__ void attend(const real *q, const real *k, const real *v, const
         sum != 0 ? most + log(sum) : (real)INFINITY;
 }
 
-template <class real> static tdm_status run(const tdm_kernel_call *call) {
+template <class real> static tdm_status attention_run(const tdm_kernel_call *call) {
   const attention_sizes *state = state_of<attention_sizes>(call);
   return kernel_launch(call, "attend", attend<real>, state->batch * state->heads * state->queries,
                        KEYS, input_of<real>(call, 0), input_of<real>(call, 1),
@@ -69,21 +69,21 @@ template <class real> static tdm_status run(const tdm_kernel_call *call) {
                        *state, call->scalars->seed, (uint32_t)call->scalars->step);
 }
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                          bool drops) {
+static tdm_status attention_prepare_state(const tdm_kernel_request *request,
+                                          tdm_kernel_answer *answer, bool drops) {
   const attention_sizes *state =
       attention_prepare(request, answer, &request->inputs[0], &request->inputs[2], 4, drops);
   return state ? TDM_OK : TDM_OUT_OF_MEMORY;
 }
 
 static tdm_status attention_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, answer, false);
+  return attention_prepare_state(request, answer, false);
 }
 
 static tdm_status attention_dropout_prepare(const tdm_kernel_request *request,
                                             tdm_kernel_answer *answer) {
-  return prepare(request, answer, true);
+  return attention_prepare_state(request, answer, true);
 }
 
-KERNELS(attention, KERNEL(TDM_OP_ATTENTION, attention_prepare, run<real>),
-        KERNEL(TDM_OP_ATTENTION_DROPOUT, attention_dropout_prepare, run<real>))
+KERNELS(attention, KERNEL(TDM_OP_ATTENTION, attention_prepare, attention_run<real>),
+        KERNEL(TDM_OP_ATTENTION_DROPOUT, attention_dropout_prepare, attention_run<real>))

@@ -117,7 +117,7 @@ template <class real> static tdm_status run_side(const tdm_kernel_call *call, bo
 }
 
 /* d_y, q, k, v, y, log_sums, [padding] -> d_q, d_k, d_v. */
-template <class real> static tdm_status run(const tdm_kernel_call *call) {
+template <class real> static tdm_status attention_gradient_run(const tdm_kernel_call *call) {
   const attention_sizes *state = state_of<attention_sizes>(call);
   const int64_t rows = state->batch * state->queries * state->heads;
   TDM_TRY(kernel_launch(call, "multiply_outputs", multiply_outputs<real>, blocks_for(rows), BLOCK,
@@ -127,5 +127,5 @@ template <class real> static tdm_status run(const tdm_kernel_call *call) {
   return run_side<real>(call, true);
 }
 
-KERNELS(attention_gradient,
-        KERNEL(TDM_OP_ATTENTION_GRADIENT, attention_gradient_prepare<real>, run<real>))
+KERNELS(attention_gradient, KERNEL(TDM_OP_ATTENTION_GRADIENT, attention_gradient_prepare<real>,
+                                   attention_gradient_run<real>))

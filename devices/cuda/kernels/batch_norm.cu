@@ -6,7 +6,7 @@
 
 /* x: the operand of that number. */
 template <size_t operand>
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status batch_norm_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   batch_norm_sizes *sizes = state_create<batch_norm_sizes>(answer);
   if (!sizes) return TDM_OUT_OF_MEMORY;
   batch_norm_sizes_read(sizes, request, &request->inputs[operand]);
@@ -151,7 +151,7 @@ template <class real> static tdm_status run_statistics(const tdm_kernel_call *ca
                        input_of<real>(call, 4), state->momentum, state->channels);
 }
 
-KERNELS(batch_norm, KERNEL(TDM_OP_BATCH_NORM, prepare<0>, run_evaluate<real>),
-        KERNEL(TDM_OP_BATCH_NORM_TRAINING, prepare<0>, run_train<real>),
-        KERNEL(TDM_OP_BATCH_NORM_GRADIENT, prepare<1>, run_gradient<real>),
-        KERNEL(TDM_OP_BATCH_NORM_STATISTICS, prepare<0>, run_statistics<real>))
+KERNELS(batch_norm, KERNEL(TDM_OP_BATCH_NORM, batch_norm_prepare<0>, run_evaluate<real>),
+        KERNEL(TDM_OP_BATCH_NORM_TRAINING, batch_norm_prepare<0>, run_train<real>),
+        KERNEL(TDM_OP_BATCH_NORM_GRADIENT, batch_norm_prepare<1>, run_gradient<real>),
+        KERNEL(TDM_OP_BATCH_NORM_STATISTICS, batch_norm_prepare<0>, run_statistics<real>))

@@ -33,7 +33,7 @@ static __global__ void compare(const number *a, const number *b, uint8_t *out, i
   }
 }
 
-template <class number> static tdm_status run(const tdm_kernel_call *call) {
+template <class number> static tdm_status compare_run(const tdm_kernel_call *call) {
   const compare_state *state = state_of<compare_state>(call);
   return kernel_launch(call, "compare", compare<number>, blocks_for(state->shape.count), BLOCK,
                        input_of<number>(call, 0), input_of<number>(call, 1),
@@ -44,9 +44,9 @@ template <class number> static tdm_status run(const tdm_kernel_call *call) {
 static tdm_status compare_execute(const tdm_kernel_call *call) {
   const tdm_dtype dtype = state_of<compare_state>(call)->dtype;
 #define RUN_PRECISION(real, number, ...)                                                           \
-  if (dtype == number) return run<real>(call);
+  if (dtype == number) return compare_run<real>(call);
   TDM_CUDA_PRECISIONS(RUN_PRECISION)
-  return dtype == TDM_INT32 ? run<int32_t>(call) : run<int64_t>(call);
+  return dtype == TDM_INT32 ? compare_run<int32_t>(call) : compare_run<int64_t>(call);
 }
 
 TYPED_KERNELS(compare, KERNEL_OF(TDM_BOOL, TDM_OP_COMPARE, compare_prepare, compare_execute,

@@ -3,8 +3,9 @@
 #include "devices/cuda/kernels/reduce.h"
 #include "devices/kernel_sizes.h"
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                          const tdm_spec *x, const tdm_spec *weight, const tdm_spec *y) {
+static tdm_status convolution_prepare_state(const tdm_kernel_request *request,
+                                            tdm_kernel_answer *answer, const tdm_spec *x,
+                                            const tdm_spec *weight, const tdm_spec *y) {
   convolution_sizes *sizes = state_create<convolution_sizes>(answer);
   if (!sizes) return TDM_OUT_OF_MEMORY;
   convolution_sizes_read(sizes, request, x, weight, y);
@@ -57,7 +58,8 @@ template <class real> static tdm_status run_forward(const tdm_kernel_call *call)
 
 static tdm_status convolution_prepare(const tdm_kernel_request *request,
                                       tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[0], &request->inputs[1], &request->outputs[0]);
+  return convolution_prepare_state(request, answer, &request->inputs[0], &request->inputs[1],
+                                   &request->outputs[0]);
 }
 
 /* ---- Gradient of x --------------------------------------------------------------------------- */
@@ -105,7 +107,8 @@ template <class real> static tdm_status run_input_gradient(const tdm_kernel_call
 
 static tdm_status convolution_input_gradient_prepare(const tdm_kernel_request *request,
                                                      tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->outputs[0], &request->inputs[1], &request->inputs[0]);
+  return convolution_prepare_state(request, answer, &request->outputs[0], &request->inputs[1],
+                                   &request->inputs[0]);
 }
 
 /* ---- Gradients of weight and bias ------------------------------------------------------------ */
@@ -172,7 +175,8 @@ template <class real> static tdm_status run_parameter_gradient(const tdm_kernel_
 
 static tdm_status convolution_parameter_gradient_prepare(const tdm_kernel_request *request,
                                                          tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[1], &request->outputs[0], &request->inputs[0]);
+  return convolution_prepare_state(request, answer, &request->inputs[1], &request->outputs[0],
+                                   &request->inputs[0]);
 }
 
 KERNELS(convolution, KERNEL(TDM_OP_CONVOLUTION, convolution_prepare, run_forward<real>),

@@ -4,8 +4,10 @@
 #include "devices/cuda/kernels/targets.h"
 #include "devices/kernel_sizes.h"
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                          const tdm_spec *log_probabilities, const tdm_spec *targets) {
+static tdm_status cross_entropy_prepare_state(const tdm_kernel_request *request,
+                                              tdm_kernel_answer *answer,
+                                              const tdm_spec *log_probabilities,
+                                              const tdm_spec *targets) {
   class_loss_sizes *sizes = state_create<class_loss_sizes>(answer);
   if (!sizes) return TDM_OUT_OF_MEMORY;
   class_loss_sizes_read(sizes, request, targets, log_probabilities->shape.dims[1]);
@@ -37,7 +39,7 @@ static __global__ void losses_of_rows(const real *logits, const void *targets, b
 template <class real>
 static tdm_status cross_entropy_prepare(const tdm_kernel_request *request,
                                         tdm_kernel_answer *answer) {
-  TDM_TRY(prepare(request, answer, &request->inputs[0], &request->inputs[1]));
+  TDM_TRY(cross_entropy_prepare_state(request, answer, &request->inputs[0], &request->inputs[1]));
   const class_loss_sizes *state = static_cast<const class_loss_sizes *>(answer->state);
   if (state->reduction != TDM_REDUCTION_NONE) {
     answer->workspace_bytes += (size_t)state->rows * sizeof(real);
@@ -45,7 +47,7 @@ static tdm_status cross_entropy_prepare(const tdm_kernel_request *request,
   return TDM_OK;
 }
 
-template <class real> static tdm_status run(const tdm_kernel_call *call) {
+template <class real> static tdm_status cross_entropy_run(const tdm_kernel_call *call) {
   const class_loss_sizes *state = state_of<class_loss_sizes>(call);
   const bool reduces = state->reduction != TDM_REDUCTION_NONE;
   const id_list targets = targets_of(state, call->inputs[1]);
@@ -86,7 +88,7 @@ gradient_of_rows(const real *d_loss, bool each, const real *log_probabilities, c
 
 static tdm_status cross_entropy_gradient_prepare(const tdm_kernel_request *request,
                                                  tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[1], &request->inputs[2]);
+  return cross_entropy_prepare_state(request, answer, &request->inputs[1], &request->inputs[2]);
 }
 
 template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
@@ -101,5 +103,6 @@ template <class real> static tdm_status run_gradient(const tdm_kernel_call *call
                        state->ignored, output_of<real>(call, 0));
 }
 
-KERNELS(cross_entropy, KERNEL(TDM_OP_CROSS_ENTROPY, cross_entropy_prepare<real>, run<real>),
+KERNELS(cross_entropy,
+        KERNEL(TDM_OP_CROSS_ENTROPY, cross_entropy_prepare<real>, cross_entropy_run<real>),
         KERNEL(TDM_OP_CROSS_ENTROPY_GRADIENT, cross_entropy_gradient_prepare, run_gradient<real>))

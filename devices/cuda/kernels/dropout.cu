@@ -8,7 +8,7 @@ struct dropout_state {
   double scale;
 };
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status dropout_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   dropout_state *state = state_create<dropout_state>(answer);
   if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->outputs[0]);
@@ -26,7 +26,7 @@ static __global__ void dropout(const real *x, real *y, dropout_pattern pattern, 
   }
 }
 
-template <class real> static tdm_status run(const tdm_kernel_call *call) {
+template <class real> static tdm_status dropout_run(const tdm_kernel_call *call) {
   const dropout_state *state = state_of<dropout_state>(call);
   return kernel_launch(call, "dropout", dropout<real>, blocks_for(state->count), BLOCK,
                        input_of<real>(call, 0), output_of<real>(call, 0), state->pattern,
@@ -34,4 +34,5 @@ template <class real> static tdm_status run(const tdm_kernel_call *call) {
                        state->count);
 }
 
-KERNELS(dropout, ELEMENT_KERNEL(TDM_OP_DROPOUT, prepare, run<real>, ELEMENT_DROPOUT))
+KERNELS(dropout,
+        ELEMENT_KERNEL(TDM_OP_DROPOUT, dropout_prepare, dropout_run<real>, ELEMENT_DROPOUT))

@@ -50,11 +50,13 @@ static __global__ void broadcast(const real *a, const real *b, real *out,
 }
 
 template <class formula>
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status elementwise_prepare(const tdm_kernel_request *request,
+                                      tdm_kernel_answer *answer) {
   return prepare_with(request, answer, formula::settings_of(request->attributes));
 }
 
-template <class real, class formula> static tdm_status run(const tdm_kernel_call *call) {
+template <class real, class formula>
+static tdm_status elementwise_run(const tdm_kernel_call *call) {
   const element_state *state = state_of(call);
   const formula_settings<real> settings = settings_in<real>(state->settings);
   const int64_t count = state->shape.count, blocks = blocks_for(count);
@@ -110,8 +112,8 @@ template <class real> static tdm_status run_accumulate(const tdm_kernel_call *ca
 /* ---- The list -------------------------------------------------------------------------------- */
 
 #define LISTED(operation, name)                                                                    \
-  ELEMENT_KERNEL(operation, prepare<element<ELEMENT_##name>>,                                      \
-                 (run<real, element<ELEMENT_##name>>), ELEMENT_##name),
+  ELEMENT_KERNEL(operation, elementwise_prepare<element<ELEMENT_##name>>,                          \
+                 (elementwise_run<real, element<ELEMENT_##name>>), ELEMENT_##name),
 #define UNARY(name, ...) LISTED(#name, name)
 #define GRADIENT(name, ...) LISTED(#name, name)
 #define BINARY(name, ...) LISTED(#name, name)

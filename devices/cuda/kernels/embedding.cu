@@ -11,7 +11,8 @@ struct embedding_state {
   segments_plan plan; /* of the gradients */
 };
 
-static embedding_state *prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static embedding_state *embedding_prepare_state(const tdm_kernel_request *request,
+                                                tdm_kernel_answer *answer) {
   const tdm_embedding_attributes *attributes = attributes_of<tdm_embedding_attributes>(request);
   embedding_state *state = state_create<embedding_state>(answer);
   if (!state) return NULL;
@@ -43,13 +44,13 @@ static __global__ void look_up(const real *weight, const void *ids, bool wide, i
 }
 
 static tdm_status embedding_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  embedding_state *state = prepare(request, answer);
+  embedding_state *state = embedding_prepare_state(request, answer);
   if (!state) return TDM_OUT_OF_MEMORY;
   state->rows = request->inputs[0].shape.dims[0];
   return TDM_OK;
 }
 
-template <class real> static tdm_status run(const tdm_kernel_call *call) {
+template <class real> static tdm_status embedding_run(const tdm_kernel_call *call) {
   const embedding_state *state = state_of<embedding_state>(call);
   const int64_t elements = state->count * state->dim;
   TDM_TRY(check(call));
@@ -61,7 +62,7 @@ template <class real> static tdm_status run(const tdm_kernel_call *call) {
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
 static tdm_status prepare_gradient(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  embedding_state *state = prepare(request, answer);
+  embedding_state *state = embedding_prepare_state(request, answer);
   if (!state) return TDM_OUT_OF_MEMORY;
   state->plan = tdm_cuda_segments_plan(state->count);
   answer->workspace_bytes += tdm_cuda_segments_bytes(&state->plan);
@@ -89,8 +90,8 @@ template <class real> static tdm_status run_gradient(const tdm_kernel_call *call
   const real *no_scales = NULL;
   segments sorted;
   TDM_TRY(sort_ids(call, &sorted));
-  TDM_TRY(tdm_cuda_lane_fill(lane_of(call), call->outputs[0], 0,
-                             (size_t)(state->rows * state->dim) * sizeof(real)));
+  TDM_TRY(tdm_cuda_kernel_stream_fill(kernel_stream_of(call), call->outputs[0], 0,
+                                      (size_t)(state->rows * state->dim) * sizeof(real)));
   return kernel_launch(call, "sum_segments", sum_segments<real>, state->count,
                        threads_for_row(state->dim), input_of<real>(call, 0), none, no_scales, none,
                        sorted.keys, state->count, state->plan.shift, none, state->dim,
@@ -106,9 +107,10 @@ template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) 
   const real *no_scales = NULL;
   segments sorted;
   TDM_TRY(sort_ids(call, &sorted));
-  TDM_TRY(tdm_cuda_lane_fill(lane_of(call), call->outputs[0], 0,
-                             count * (size_t)state->dim * sizeof(real)));
-  TDM_TRY(tdm_cuda_lane_fill(lane_of(call), indices, 0xff, count * sizeof(int64_t))); /* -1 */
+  TDM_TRY(tdm_cuda_kernel_stream_fill(kernel_stream_of(call), call->outputs[0], 0,
+                                      count * (size_t)state->dim * sizeof(real)));
+  TDM_TRY(tdm_cuda_kernel_stream_fill(kernel_stream_of(call), indices, 0xff,
+                                      count * sizeof(int64_t))); /* -1 */
   TDM_TRY(
       tdm_cuda_segments_rank(call, &state->plan, &sorted, indices, output_of<int64_t>(call, 2)));
   return kernel_launch(call, "sum_segments", sum_segments<real>, state->count,
@@ -117,6 +119,6 @@ template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) 
                        output_of<real>(call, 0));
 }
 
-KERNELS(embedding, KERNEL(TDM_OP_EMBEDDING, embedding_prepare, run<real>),
+KERNELS(embedding, KERNEL(TDM_OP_EMBEDDING, embedding_prepare, embedding_run<real>),
         KERNEL(TDM_OP_EMBEDDING_GRADIENT, prepare_gradient, run_gradient<real>),
         KERNEL(TDM_OP_EMBEDDING_SPARSE_GRADIENT, prepare_gradient, run_sparse<real>))

@@ -37,8 +37,8 @@ static bag_memory memory_at(const bag_state *state, void *workspace, size_t *out
 }
 
 /* ids: the operand that they are; y: (bags, dim). */
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer, size_t ids,
-                          const tdm_spec *y) {
+static tdm_status embedding_bag_prepare(const tdm_kernel_request *request,
+                                        tdm_kernel_answer *answer, size_t ids, const tdm_spec *y) {
   bag_state *state = state_create<bag_state>(answer);
   if (!state) return TDM_OUT_OF_MEMORY;
   bag_sizes_read(state, request, ids, y);
@@ -49,15 +49,15 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
 }
 
 static tdm_status prepare_bags(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, answer, 1, &request->outputs[0]);
+  return embedding_bag_prepare(request, answer, 1, &request->outputs[0]);
 }
 
 static tdm_status prepare_gradient(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, answer, 1, &request->inputs[0]);
+  return embedding_bag_prepare(request, answer, 1, &request->inputs[0]);
 }
 
 static tdm_status prepare_scales(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, answer, 2, &request->inputs[0]);
+  return embedding_bag_prepare(request, answer, 2, &request->inputs[0]);
 }
 
 static const void *ids_of(const tdm_kernel_call *call) {
@@ -78,7 +78,7 @@ static __global__ void make_begins(const void *offsets, int64_t *begins, bag_sta
 }
 
 /* Every kernel's beginning: the checks, and where bags begin. */
-static tdm_status begin(const tdm_kernel_call *call, bag_memory *out) {
+static tdm_status embedding_bag_begin(const tdm_kernel_call *call, bag_memory *out) {
   const bag_state *state = state_of<bag_state>(call);
   const void *offset_data = call->inputs[state->ids + 1];
   const id_list ids = {ids_of(call), state->count, state->wide_ids};
@@ -114,7 +114,7 @@ static __global__ void sum_bags(const real *weight, const void *ids, const real 
 template <class real> static tdm_status run_sum(const tdm_kernel_call *call) {
   const bag_state *state = state_of<bag_state>(call);
   bag_memory memory;
-  TDM_TRY(begin(call, &memory));
+  TDM_TRY(embedding_bag_begin(call, &memory));
   return kernel_launch(call, "sum_bags", sum_bags<real>, state->bags, threads_for_row(state->dim),
                        input_of<real>(call, 0), ids_of(call), input_of<real>(call, 3),
                        memory.begins, output_of<real>(call, 0), *state);
@@ -144,7 +144,7 @@ static __global__ void largest_of_bags(const real *weight, const void *ids, cons
 template <class real> static tdm_status run_max(const tdm_kernel_call *call) {
   const bag_state *state = state_of<bag_state>(call);
   bag_memory memory;
-  TDM_TRY(begin(call, &memory));
+  TDM_TRY(embedding_bag_begin(call, &memory));
   return kernel_launch(call, "largest_of_bags", largest_of_bags<real>, state->bags,
                        threads_for_row(state->dim), input_of<real>(call, 0), ids_of(call),
                        memory.begins, output_of<real>(call, 0), output_of<int64_t>(call, 1),
@@ -174,9 +174,9 @@ template <class real>
 static tdm_status sort_ids(const tdm_kernel_call *call, bag_memory *memory, segments *out) {
   const bag_state *state = state_of<bag_state>(call);
   const segments_plan *plan = &state->plan;
-  TDM_TRY(begin(call, memory));
-  TDM_TRY(tdm_cuda_lane_fill(lane_of(call), memory->bags, 0xff,
-                             (size_t)state->count * sizeof(int64_t))); /* -1 */
+  TDM_TRY(embedding_bag_begin(call, memory));
+  TDM_TRY(tdm_cuda_kernel_stream_fill(kernel_stream_of(call), memory->bags, 0xff,
+                                      (size_t)state->count * sizeof(int64_t))); /* -1 */
   TDM_TRY(kernel_launch(call, "make_sources", make_sources<real>, blocks_for(state->bags), BLOCK,
                         ids_of(call), input_of<real>(call, 3), memory->begins, memory->bags,
                         static_cast<real *>(memory->scales), *state));
@@ -202,8 +202,8 @@ template <class real> static tdm_status run_gradient(const tdm_kernel_call *call
   bag_memory memory;
   segments sorted;
   TDM_TRY(sort_ids<real>(call, &memory, &sorted));
-  TDM_TRY(tdm_cuda_lane_fill(lane_of(call), call->outputs[0], 0,
-                             (size_t)(state->rows * state->dim) * sizeof(real)));
+  TDM_TRY(tdm_cuda_kernel_stream_fill(kernel_stream_of(call), call->outputs[0], 0,
+                                      (size_t)(state->rows * state->dim) * sizeof(real)));
   return sum_rows<real>(call, &memory, &sorted, input_of<int64_t>(call, 4), NULL);
 }
 
@@ -215,9 +215,10 @@ template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) 
   bag_memory memory;
   segments sorted;
   TDM_TRY(sort_ids<real>(call, &memory, &sorted));
-  TDM_TRY(tdm_cuda_lane_fill(lane_of(call), call->outputs[0], 0,
-                             count * (size_t)state->dim * sizeof(real)));
-  TDM_TRY(tdm_cuda_lane_fill(lane_of(call), indices, 0xff, count * sizeof(int64_t))); /* -1 */
+  TDM_TRY(tdm_cuda_kernel_stream_fill(kernel_stream_of(call), call->outputs[0], 0,
+                                      count * (size_t)state->dim * sizeof(real)));
+  TDM_TRY(tdm_cuda_kernel_stream_fill(kernel_stream_of(call), indices, 0xff,
+                                      count * sizeof(int64_t))); /* -1 */
   TDM_TRY(
       tdm_cuda_segments_rank(call, &state->plan, &sorted, indices, output_of<int64_t>(call, 2)));
   return sum_rows<real>(call, &memory, &sorted, NULL, sorted.ranks);
@@ -247,9 +248,9 @@ template <class real> static tdm_status run_scales(const tdm_kernel_call *call) 
   const bag_state *state = state_of<bag_state>(call);
   const real *no_scales = NULL;
   bag_memory memory;
-  TDM_TRY(begin(call, &memory));
-  TDM_TRY(tdm_cuda_lane_fill(lane_of(call), memory.bags, 0xff,
-                             (size_t)state->count * sizeof(int64_t))); /* -1 */
+  TDM_TRY(embedding_bag_begin(call, &memory));
+  TDM_TRY(tdm_cuda_kernel_stream_fill(kernel_stream_of(call), memory.bags, 0xff,
+                                      (size_t)state->count * sizeof(int64_t))); /* -1 */
   TDM_TRY(kernel_launch(call, "make_sources", make_sources<real>, blocks_for(state->bags), BLOCK,
                         ids_of(call), no_scales, memory.begins, memory.bags,
                         static_cast<real *>(memory.scales), *state));

@@ -156,7 +156,7 @@ static __global__ void fused(fused_program program, const void *x0, const void *
   }
 }
 
-template <class real> static tdm_status run(const tdm_kernel_call *call) {
+template <class real> static tdm_status fused_run(const tdm_kernel_call *call) {
   const tdm_fused_attributes *attributes =
       static_cast<const tdm_fused_attributes *>(call->attributes);
   const fused_state *state = static_cast<const fused_state *>(call->state);
@@ -174,4 +174,4 @@ template <class real> static tdm_status run(const tdm_kernel_call *call) {
                        call->scalars->seed, (uint32_t)call->scalars->step, state->count);
 }
 
-KERNELS(fused, KERNEL(TDM_OP_FUSED, fused_prepare, run<real>))
+KERNELS(fused, KERNEL(TDM_OP_FUSED, fused_prepare, fused_run<real>))

@@ -20,12 +20,12 @@ static __global__ void add(const number *a, const number *b, number *out, broadc
   }
 }
 
-template <class number> static tdm_status run(const tdm_kernel_call *call) {
+template <class number> static tdm_status integers_run(const tdm_kernel_call *call) {
   const broadcast_state *state = state_of<broadcast_state>(call);
   return kernel_launch(call, "add_integers", add<number>, blocks_for(state->count), BLOCK,
                        input_of<number>(call, 0), input_of<number>(call, 1),
                        output_of<number>(call, 0), state->sizes, state->count);
 }
 
-TYPED_KERNELS(integers, KERNEL_OF(TDM_INT32, TDM_OP_ADD, add_prepare, run<uint32_t>, 0),
-              KERNEL_OF(TDM_INT64, TDM_OP_ADD, add_prepare, run<uint64_t>, 0))
+TYPED_KERNELS(integers, KERNEL_OF(TDM_INT32, TDM_OP_ADD, add_prepare, integers_run<uint32_t>, 0),
+              KERNEL_OF(TDM_INT64, TDM_OP_ADD, add_prepare, integers_run<uint64_t>, 0))

@@ -5,7 +5,8 @@
 
 /* x: the operand of that number. */
 template <size_t operand>
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status interaction_prepare(const tdm_kernel_request *request,
+                                      tdm_kernel_answer *answer) {
   interaction_sizes *sizes = state_create<interaction_sizes>(answer);
   if (!sizes) return TDM_OUT_OF_MEMORY;
   interaction_sizes_read(sizes, request, &request->inputs[operand]);
@@ -35,7 +36,7 @@ static __global__ void multiply_pairs(const real *x, real *y, int64_t vectors, i
   }
 }
 
-template <class real> static tdm_status run(const tdm_kernel_call *call) {
+template <class real> static tdm_status interaction_run(const tdm_kernel_call *call) {
   const interaction_sizes *state = state_of<interaction_sizes>(call);
   const int64_t places = state->batch * state->vectors * state->vectors;
   return kernel_launch(call, "multiply_pairs", multiply_pairs<real>, blocks_for(places), BLOCK,
@@ -69,5 +70,5 @@ template <class real> static tdm_status run_gradient(const tdm_kernel_call *call
                        state->vectors, state->dim, state->pairs, state->self, count);
 }
 
-KERNELS(interaction, KERNEL(TDM_OP_DOT_INTERACTION, prepare<0>, run<real>),
-        KERNEL(TDM_OP_DOT_INTERACTION_GRADIENT, prepare<1>, run_gradient<real>))
+KERNELS(interaction, KERNEL(TDM_OP_DOT_INTERACTION, interaction_prepare<0>, interaction_run<real>),
+        KERNEL(TDM_OP_DOT_INTERACTION_GRADIENT, interaction_prepare<1>, run_gradient<real>))

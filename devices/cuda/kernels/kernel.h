@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "devices/cuda/lane.h"
+#include "devices/cuda/kernel_stream.h"
 #include "devices/kernel_list.h"
 #include "devices/kernel_state.h"
 #include "devices/kernels.h"
@@ -57,13 +57,13 @@ template <class type> static inline type *output_of(const tdm_kernel_call *call,
 
 /* ---- Launching ------------------------------------------------------------------------------- */
 
-static inline tdm_cuda_lane *lane_of(const tdm_kernel_call *call) {
-  return (tdm_cuda_lane *)const_cast<void *>(call->stream);
+static inline tdm_cuda_kernel_stream *kernel_stream_of(const tdm_kernel_call *call) {
+  return (tdm_cuda_kernel_stream *)const_cast<void *>(call->stream);
 }
 
 template <class value> struct as_is { typedef value type; };
 
-/* Enqueues kernel on the call's lane, one dimension; nothing for no blocks. */
+/* Enqueues kernel on the call's stream, one dimension; nothing for no blocks. */
 template <class... parameters>
 static tdm_status kernel_launch(const tdm_kernel_call *call, const char *name,
                                 void (*kernel)(parameters...), int64_t blocks, int threads,
@@ -80,12 +80,12 @@ static tdm_status kernel_launch(const tdm_kernel_call *call, const char *name,
   launch.blocks = (uint32_t)blocks;
   launch.threads = (uint32_t)threads;
   tdm_cuda_describe<parameters...>(&launch);
-  return tdm_cuda_lane_launch(lane_of(call), &launch);
+  return tdm_cuda_kernel_stream_launch(kernel_stream_of(call), &launch);
 }
 
 /* Blocks for a loop over count elements with `BLOCK` threads each; none for none. */
 static inline int64_t blocks_for(int64_t count) {
-  const int64_t blocks = chunks_of(count, BLOCK);
+  const int64_t blocks = ceil_div(count, BLOCK);
   return blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS;
 }
 

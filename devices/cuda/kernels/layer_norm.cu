@@ -7,7 +7,7 @@
 
 /* x: the operand of that number. */
 template <size_t operand>
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status layer_norm_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   layer_norm_sizes *sizes = state_create<layer_norm_sizes>(answer);
   if (!sizes) return TDM_OUT_OF_MEMORY;
   layer_norm_sizes_read(sizes, request, &request->inputs[operand]);
@@ -123,6 +123,7 @@ template <class real> static tdm_status run_parameter_gradient(const tdm_kernel_
                        state->count);
 }
 
-KERNELS(layer_norm, KERNEL(TDM_OP_LAYER_NORM, prepare<0>, run_forward<real>),
-        KERNEL(TDM_OP_LAYER_NORM_GRADIENT, prepare<1>, run_gradient<real>),
-        KERNEL(TDM_OP_LAYER_NORM_PARAMETER_GRADIENT, prepare<1>, run_parameter_gradient<real>))
+KERNELS(layer_norm, KERNEL(TDM_OP_LAYER_NORM, layer_norm_prepare<0>, run_forward<real>),
+        KERNEL(TDM_OP_LAYER_NORM_GRADIENT, layer_norm_prepare<1>, run_gradient<real>),
+        KERNEL(TDM_OP_LAYER_NORM_PARAMETER_GRADIENT, layer_norm_prepare<1>,
+               run_parameter_gradient<real>))

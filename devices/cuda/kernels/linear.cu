@@ -9,8 +9,8 @@ struct linear_state {
   bool alone; /* rows do not depend on each other */
 };
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                          const tdm_spec *x, const tdm_spec *y) {
+static tdm_status linear_prepare_state(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                       const tdm_spec *x, const tdm_spec *y) {
   linear_state *state = state_create<linear_state>(answer);
   if (!state) return TDM_OUT_OF_MEMORY;
   state->rows = rows_of(x);
@@ -21,7 +21,7 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
 }
 
 static tdm_status linear_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[0], &request->outputs[0]);
+  return linear_prepare_state(request, answer, &request->inputs[0], &request->outputs[0]);
 }
 
 /* x (rows, in), weight (out, in), [bias (out)] -> y (rows, out). */
@@ -39,7 +39,7 @@ template <class real> static tdm_status linear_execute(const tdm_kernel_call *ca
 
 static tdm_status linear_input_gradient_prepare(const tdm_kernel_request *request,
                                                 tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->outputs[0], &request->inputs[0]);
+  return linear_prepare_state(request, answer, &request->outputs[0], &request->inputs[0]);
 }
 
 /* d_out (rows, out), weight (out, in) -> d_x (rows, in). */
@@ -52,7 +52,7 @@ template <class real> static tdm_status linear_input_gradient_execute(const tdm_
 
 static tdm_status linear_parameter_gradient_prepare(const tdm_kernel_request *request,
                                                     tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[1], &request->inputs[0]);
+  return linear_prepare_state(request, answer, &request->inputs[1], &request->inputs[0]);
 }
 
 /* d_out (rows, out), x (rows, in) -> d_weight (out, in), d_bias (out). */

@@ -8,7 +8,7 @@ struct mse_state {
 
 /* x: the operand of that number. */
 template <size_t operand>
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status mse_prepare_state(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   const tdm_spec *a = &request->inputs[operand];
   const tdm_loss_attributes *attributes = attributes_of<tdm_loss_attributes>(request);
   mse_state *state = state_create<mse_state>(answer);
@@ -29,7 +29,7 @@ static __global__ void squares(const real *a, const real *b, real *loss, int64_t
 
 template <class real>
 static tdm_status mse_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  TDM_TRY(prepare<0>(request, answer));
+  TDM_TRY(mse_prepare_state<0>(request, answer));
   const mse_state *state = static_cast<const mse_state *>(answer->state);
   if (state->reduction != TDM_REDUCTION_NONE) {
     answer->workspace_bytes = sum_workspace_bytes<real>(state->count);
@@ -37,7 +37,7 @@ static tdm_status mse_prepare(const tdm_kernel_request *request, tdm_kernel_answ
   return TDM_OK;
 }
 
-template <class real> static tdm_status run(const tdm_kernel_call *call) {
+template <class real> static tdm_status mse_run(const tdm_kernel_call *call) {
   const mse_state *state = state_of<mse_state>(call);
   const real *a = input_of<real>(call, 0), *b = input_of<real>(call, 1);
   real *loss = output_of<real>(call, 0);
@@ -70,5 +70,5 @@ template <class real> static tdm_status run_gradient(const tdm_kernel_call *call
                        output_of<real>(call, 0), state->count);
 }
 
-KERNELS(mse, KERNEL(TDM_OP_MSE, mse_prepare<real>, run<real>),
-        KERNEL(TDM_OP_MSE_GRADIENT, prepare<1>, run_gradient<real>))
+KERNELS(mse, KERNEL(TDM_OP_MSE, mse_prepare<real>, mse_run<real>),
+        KERNEL(TDM_OP_MSE_GRADIENT, mse_prepare_state<1>, run_gradient<real>))

@@ -10,8 +10,8 @@ struct nll_state : class_loss_sizes {
   double spread; /* smoothing / classes */
 };
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                          const tdm_spec *targets, int64_t classes) {
+static tdm_status nll_prepare_state(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                    const tdm_spec *targets, int64_t classes) {
   const tdm_loss_attributes *attributes = attributes_of<tdm_loss_attributes>(request);
   nll_state *state = state_create<nll_state>(answer);
   if (!state) return TDM_OUT_OF_MEMORY;
@@ -54,7 +54,8 @@ static __global__ void nll_of_rows(const real *log_probabilities, const void *ta
 
 template <class real>
 static tdm_status nll_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  TDM_TRY(prepare(request, answer, &request->inputs[1], request->inputs[0].shape.dims[1]));
+  TDM_TRY(
+      nll_prepare_state(request, answer, &request->inputs[1], request->inputs[0].shape.dims[1]));
   const nll_state *state = static_cast<const nll_state *>(answer->state);
   if (state->reduction != TDM_REDUCTION_NONE) {
     answer->workspace_bytes += (size_t)state->rows * sizeof(real);
@@ -62,7 +63,7 @@ static tdm_status nll_prepare(const tdm_kernel_request *request, tdm_kernel_answ
   return TDM_OK;
 }
 
-template <class real> static tdm_status run(const tdm_kernel_call *call) {
+template <class real> static tdm_status nll_run(const tdm_kernel_call *call) {
   const nll_state *state = state_of<nll_state>(call);
   const bool reduces = state->reduction != TDM_REDUCTION_NONE;
   const id_list targets = {call->inputs[1], state->rows, state->wide_targets};
@@ -84,8 +85,8 @@ template <class real> static tdm_status run(const tdm_kernel_call *call) {
 static tdm_status count_targets_prepare(const tdm_kernel_request *request,
                                         tdm_kernel_answer *answer) {
   const bool weighs = request->input_count > 1 && request->inputs[1].dtype != TDM_DTYPE_NONE;
-  return prepare(request, answer, &request->inputs[0],
-                 weighs ? request->inputs[1].shape.dims[0] : 0);
+  return nll_prepare_state(request, answer, &request->inputs[0],
+                           weighs ? request->inputs[1].shape.dims[0] : 0);
 }
 
 template <class real> static tdm_status run_count(const tdm_kernel_call *call) {
@@ -121,7 +122,7 @@ static __global__ void gradient_of_rows(const real *d_loss, const void *targets,
 static tdm_status nll_gradient_prepare(const tdm_kernel_request *request,
                                        tdm_kernel_answer *answer) {
   const tdm_loss_attributes *attributes = attributes_of<tdm_loss_attributes>(request);
-  return prepare(request, answer, &request->inputs[1], attributes->classes);
+  return nll_prepare_state(request, answer, &request->inputs[1], attributes->classes);
 }
 
 template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
@@ -134,6 +135,6 @@ template <class real> static tdm_status run_gradient(const tdm_kernel_call *call
                        *state);
 }
 
-KERNELS(nll, KERNEL(TDM_OP_NLL, nll_prepare<real>, run<real>),
+KERNELS(nll, KERNEL(TDM_OP_NLL, nll_prepare<real>, nll_run<real>),
         KERNEL(TDM_OP_COUNT_TARGETS, count_targets_prepare, run_count<real>),
         KERNEL(TDM_OP_NLL_GRADIENT, nll_gradient_prepare, run_gradient<real>))

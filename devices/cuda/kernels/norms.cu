@@ -9,7 +9,7 @@ struct norm_state {
   double max_norm;
 };
 
-static norm_state *prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static norm_state *norms_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   norm_state *state = state_create<norm_state>(answer);
   if (!state) return NULL;
   state->count = count_of(&request->inputs[0]);
@@ -21,7 +21,7 @@ static norm_state *prepare(const tdm_kernel_request *request, tdm_kernel_answer 
 template <class real>
 static tdm_status sum_of_squares_prepare(const tdm_kernel_request *request,
                                          tdm_kernel_answer *answer) {
-  const norm_state *state = prepare(request, answer);
+  const norm_state *state = norms_prepare(request, answer);
   if (!state) return TDM_OUT_OF_MEMORY;
   answer->workspace_bytes = sum_workspace_bytes<real>(state->count);
   return TDM_OK;
@@ -45,7 +45,7 @@ static __global__ void clip_factor(const real *sum, double max_norm, real *facto
 
 static tdm_status clip_factor_prepare(const tdm_kernel_request *request,
                                       tdm_kernel_answer *answer) {
-  norm_state *state = prepare(request, answer);
+  norm_state *state = norms_prepare(request, answer);
   if (!state) return TDM_OUT_OF_MEMORY;
   state->max_norm = attributes_of<tdm_clip_attributes>(request)->max_norm;
   return TDM_OK;
@@ -81,7 +81,7 @@ static __global__ void report_not_finite(const real *x, const int64_t *firsts, i
 
 static tdm_status check_finite_prepare(const tdm_kernel_request *request,
                                        tdm_kernel_answer *answer) {
-  const norm_state *state = prepare(request, answer);
+  const norm_state *state = norms_prepare(request, answer);
   if (!state) return TDM_OUT_OF_MEMORY;
   answer->workspace_bytes = report_workspace_bytes(state->count);
   return TDM_OK;
@@ -90,10 +90,11 @@ static tdm_status check_finite_prepare(const tdm_kernel_request *request,
 /* The output is the input, which stays as it is. */
 template <class real> static tdm_status run_check(const tdm_kernel_call *call) {
   const int64_t count = state_of<norm_state>(call)->count;
-  const int64_t blocks = chunks_of(count, REPORT_CHUNK);
+  const int64_t blocks = ceil_div(count, REPORT_CHUNK);
   int64_t *firsts = static_cast<int64_t *>(call->workspace);
   const real *x = input_of<real>(call, 0);
-  tdm_cuda_report *report = tdm_cuda_lane_report(lane_of(call), TDM_CUDA_REPORT_FINITE, count);
+  tdm_cuda_report *report =
+      tdm_cuda_kernel_stream_report(kernel_stream_of(call), TDM_CUDA_REPORT_FINITE, count);
   if (blocks == 0) return TDM_OK;
   TDM_TRY(kernel_launch(call, "search_not_finite", search_not_finite<real>, blocks, BLOCK, x, count,
                         firsts));

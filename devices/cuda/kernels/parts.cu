@@ -10,8 +10,8 @@ struct parts_state {
   int64_t part[TDM_MAX_PARTS]; /* the same of each part */
 };
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                          const tdm_spec *whole, const tdm_spec *parts, size_t count) {
+static tdm_status parts_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                const tdm_spec *whole, const tdm_spec *parts, size_t count) {
   const tdm_parts_attributes *attributes = attributes_of<tdm_parts_attributes>(request);
   parts_state *state = state_create<parts_state>(answer);
   if (!state) return TDM_OUT_OF_MEMORY;
@@ -43,7 +43,7 @@ static __global__ void put(word *whole, int64_t whole_row, int64_t offset, const
   }
 }
 
-template <class word, bool splits> static tdm_status run(const tdm_kernel_call *call) {
+template <class word, bool splits> static tdm_status parts_run(const tdm_kernel_call *call) {
   const parts_state *state = state_of<parts_state>(call);
   int64_t offset = 0;
   for (size_t i = 0; i < state->count; i++) {
@@ -60,19 +60,19 @@ template <class word, bool splits> static tdm_status run(const tdm_kernel_call *
 }
 
 template <class word> static tdm_status run_split(const tdm_kernel_call *call) {
-  return run<word, true>(call);
+  return parts_run<word, true>(call);
 }
 
 template <class word> static tdm_status run_concat(const tdm_kernel_call *call) {
-  return run<word, false>(call);
+  return parts_run<word, false>(call);
 }
 
 static tdm_status split_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, answer, request->inputs, request->outputs, request->output_count);
+  return parts_prepare(request, answer, request->inputs, request->outputs, request->output_count);
 }
 
 static tdm_status concat_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, answer, request->outputs, request->inputs, request->input_count);
+  return parts_prepare(request, answer, request->outputs, request->inputs, request->input_count);
 }
 
 TYPED_KERNELS(parts, KERNEL_OF_ALL(TDM_OP_SPLIT, split_prepare, run_split),

@@ -171,7 +171,8 @@ static tdm_status prepare_from(const tdm_kernel_request *request, tdm_kernel_ans
 
 /* ---- Executing ------------------------------------------------------------------------------- */
 
-template <class kind, class real> static tdm_status run(const tdm_kernel_call *call) {
+template <class kind, class real>
+static tdm_status pointwise_losses_run(const tdm_kernel_call *call) {
   const loss_state *state = state_of<loss_state>(call);
   const real *x = input_of<real>(call, 0), *target = input_of<real>(call, 1);
   const real *weight = state->weights > 0 ? input_of<real>(call, 2) : NULL;
@@ -181,7 +182,7 @@ template <class kind, class real> static tdm_status run(const tdm_kernel_call *c
                          target, weight, pos_weight, options_of(state), output_of<real>(call, 0),
                          state->count);
   }
-  const int64_t chunks = chunks_of(state->count, SUM_CHUNK);
+  const int64_t chunks = ceil_div(state->count, SUM_CHUNK);
   real *sums = static_cast<real *>(call->workspace);
   TDM_TRY(kernel_launch(call, "losses_of_chunks", losses_of_chunks<kind, real>, chunks, BLOCK, x,
                         target, weight, pos_weight, options_of(state), sums, state->count));
@@ -201,13 +202,16 @@ template <class kind, class real> static tdm_status run_gradient(const tdm_kerne
 }
 
 template <class kind, class real, size_t x>
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status pointwise_losses_prepare(const tdm_kernel_request *request,
+                                           tdm_kernel_answer *answer) {
   return prepare_from<kind, real>(request, answer, x);
 }
 
 #define LOSS(operation, kind)                                                                      \
-  KERNEL(operation, (prepare<kind, real, 0>), (run<kind, real>)),                                  \
-      KERNEL(operation##_GRADIENT, (prepare<kind, real, 1>), (run_gradient<kind, real>))
+  KERNEL(operation, (pointwise_losses_prepare<kind, real, 0>),                                     \
+         (pointwise_losses_run<kind, real>)),                                                      \
+      KERNEL(operation##_GRADIENT, (pointwise_losses_prepare<kind, real, 1>),                      \
+             (run_gradient<kind, real>))
 
 KERNELS(pointwise_losses, LOSS(TDM_OP_SMOOTH_L1, smooth_l1),
         LOSS(TDM_OP_BINARY_CROSS_ENTROPY, binary_cross_entropy),

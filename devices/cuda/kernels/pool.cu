@@ -4,8 +4,8 @@
 #include "devices/cuda/kernels/kernel.h"
 #include "devices/pool_windows.h"
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                          const tdm_spec *x, const tdm_spec *y) {
+static tdm_status pool_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                               const tdm_spec *x, const tdm_spec *y) {
   pool_sizes *sizes = state_create<pool_sizes>(answer);
   if (!sizes) return TDM_OUT_OF_MEMORY;
   pool_sizes_read(sizes, request, x, y);
@@ -148,11 +148,11 @@ template <class real> static tdm_status run_average_gradient(const tdm_kernel_ca
 }
 
 static tdm_status prepare_forward(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[0], &request->outputs[0]);
+  return pool_prepare(request, answer, &request->inputs[0], &request->outputs[0]);
 }
 
 static tdm_status prepare_back(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->outputs[0], &request->inputs[0]);
+  return pool_prepare(request, answer, &request->outputs[0], &request->inputs[0]);
 }
 
 KERNELS(pool, KERNEL(TDM_OP_MAX_POOL, prepare_forward, run_max<real>),

@@ -33,7 +33,7 @@ static __global__ void rows_alone(const real *a, const real *b, real *c, int64_t
 
 template <class real>
 static tdm_status run_alone(const tdm_kernel_call *call, const tdm_cuda_product *product) {
-  const int64_t blocks = chunks_of(product->m, TILE) * chunks_of(product->n, TILE);
+  const int64_t blocks = ceil_div(product->m, TILE) * ceil_div(product->n, TILE);
   const int64_t stride = product->b_stride;
   return kernel_launch(call, "rows_alone", rows_alone<real>, blocks, TILE * TILE,
                        static_cast<const real *>(product->a), static_cast<const real *>(product->b),
@@ -48,9 +48,9 @@ tdm_status product_run(const tdm_kernel_call *call, const tdm_cuda_product *prod
   if (product->k == 0) { /* a sum of nothing, which cuBLAS does not promise */
     if (product->beta != 0) return TDM_OK;
     const size_t bytes = (size_t)(product->m * product->n) * sizeof(real);
-    return tdm_cuda_lane_fill(lane_of(call), product->c, 0, bytes);
+    return tdm_cuda_kernel_stream_fill(kernel_stream_of(call), product->c, 0, bytes);
   }
-  if (!alone) return tdm_cuda_lane_product(lane_of(call), product);
+  if (!alone) return tdm_cuda_kernel_stream_product(kernel_stream_of(call), product);
   return run_alone<real>(call, product);
 }
 
@@ -95,7 +95,7 @@ static __global__ void sum_columns(const real *x, real *out, int64_t rows, int64
 template <class real>
 tdm_status column_sums(const tdm_kernel_call *call, const void *x, void *out, int64_t rows,
                        int64_t columns) {
-  return kernel_launch(call, "sum_columns", sum_columns<real>, chunks_of(columns, WARP),
+  return kernel_launch(call, "sum_columns", sum_columns<real>, ceil_div(columns, WARP),
                        GROUPS * WARP, static_cast<const real *>(x), static_cast<real *>(out), rows,
                        columns);
 }

@@ -55,8 +55,8 @@ static inline tdm_status recurrent_lengths_check(const tdm_kernel_call *call, co
 static inline tdm_status recurrent_copy(const tdm_kernel_call *call, void *to, const void *from,
                                         size_t bytes) {
   if (bytes == 0) return TDM_OK;
-  if (!from) return tdm_cuda_lane_fill(lane_of(call), to, 0, bytes);
-  return tdm_cuda_lane_copy(lane_of(call), to, from, bytes);
+  if (!from) return tdm_cuda_kernel_stream_fill(kernel_stream_of(call), to, 0, bytes);
+  return tdm_cuda_kernel_stream_copy(kernel_stream_of(call), to, from, bytes);
 }
 
 /* What a kernel is told of a step: plain values, since parameters hold no pointers inside. */

@@ -4,8 +4,8 @@
 #include "devices/cuda/kernels/reduce.h"
 #include "devices/kernel_sizes.h"
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                          const tdm_shape *x) {
+static tdm_status reduce_prepare_state(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                       const tdm_shape *x) {
   reduce_sizes *sizes = state_create<reduce_sizes>(answer);
   return sizes ? reduce_sizes_read(sizes, request, x) : TDM_OUT_OF_MEMORY;
 }
@@ -61,7 +61,7 @@ template <class real> static tdm_status run_reduce(const tdm_kernel_call *call) 
 }
 
 static tdm_status reduce_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[0].shape);
+  return reduce_prepare_state(request, answer, &request->inputs[0].shape);
 }
 
 /* ---- Their gradient -------------------------------------------------------------------------- */
@@ -88,7 +88,7 @@ template <class real> static tdm_status run_gradient(const tdm_kernel_call *call
 
 static tdm_status reduce_gradient_prepare(const tdm_kernel_request *request,
                                           tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->outputs[0].shape);
+  return reduce_prepare_state(request, answer, &request->outputs[0].shape);
 }
 
 KERNELS(reduce, KERNEL(TDM_OP_REDUCE, reduce_prepare, run_reduce<real>),

@@ -24,8 +24,8 @@ static __global__ void report_first(const void *ids, bool wide, const int64_t *f
 static tdm_status check(const tdm_kernel_call *call, const id_list *ids, int64_t limit,
                         bool ignores, int64_t ignored, tdm_cuda_report_kind kind,
                         int64_t *workspace) {
-  const int64_t blocks = chunks_of(ids->count, REPORT_CHUNK);
-  tdm_cuda_report *report = tdm_cuda_lane_report(lane_of(call), kind, limit);
+  const int64_t blocks = ceil_div(ids->count, REPORT_CHUNK);
+  tdm_cuda_report *report = tdm_cuda_kernel_stream_report(kernel_stream_of(call), kind, limit);
   if (blocks == 0) return TDM_OK;
   TDM_TRY(kernel_launch(call, "search", search, blocks, BLOCK, ids->data, ids->wide, ids->count,
                         limit, ignores, ignored, workspace));
@@ -68,9 +68,9 @@ static __global__ void report_offset(const void *offsets, bool wide, const int64
 tdm_status tdm_cuda_bags_check(const tdm_kernel_call *call, const id_list *ids, int64_t rows,
                                const id_list *offsets, int64_t *workspace) {
   TDM_TRY(check(call, ids, rows, false, 0, TDM_CUDA_REPORT_BAG, workspace));
-  const int64_t blocks = chunks_of(offsets->count, REPORT_CHUNK);
+  const int64_t blocks = ceil_div(offsets->count, REPORT_CHUNK);
   if (!offsets->data || blocks == 0) return TDM_OK;
-  tdm_cuda_report *report = lane_of(call)->report;
+  tdm_cuda_report *report = kernel_stream_of(call)->report;
   TDM_TRY(kernel_launch(call, "search_offsets", search_offsets, blocks, BLOCK, offsets->data,
                         offsets->wide, offsets->count, ids->count, workspace));
   return kernel_launch(call, "report_offset", report_offset, 1, BLOCK, offsets->data, offsets->wide,

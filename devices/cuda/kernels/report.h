@@ -10,7 +10,7 @@ static const int64_t NOWHERE = INT64_MAX;
 
 /* Bytes of workspace for a search over count elements. */
 static inline size_t report_workspace_bytes(int64_t count) {
-  return (size_t)chunks_of(count, REPORT_CHUNK) * sizeof(int64_t);
+  return (size_t)ceil_div(count, REPORT_CHUNK) * sizeof(int64_t);
 }
 
 /* Ids of either width. */

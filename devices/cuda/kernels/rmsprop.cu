@@ -38,7 +38,7 @@ static __global__ void rmsprop_step(const real *gradient, real *parameter, real 
   }
 }
 
-template <class real> static tdm_status run(const tdm_kernel_call *call) {
+template <class real> static tdm_status rmsprop_run(const tdm_kernel_call *call) {
   const int64_t count = state_of<update_sizes>(call)->count;
   const tdm_rmsprop_attributes *attributes = attributes_of<tdm_rmsprop_attributes>(call);
   const bool centered = attributes->centered != 0;
@@ -53,4 +53,4 @@ template <class real> static tdm_status run(const tdm_kernel_call *call) {
                        average, buffer, rates, count);
 }
 
-KERNELS(rmsprop, KERNEL(TDM_OP_RMSPROP, update_prepare, run<real>))
+KERNELS(rmsprop, KERNEL(TDM_OP_RMSPROP, update_prepare, rmsprop_run<real>))

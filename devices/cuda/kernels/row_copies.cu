@@ -8,8 +8,8 @@ struct rows_state {
   int64_t dim;
 };
 
-static tdm_status prepare(const tdm_kernel_request *request, size_t indices,
-                          tdm_kernel_answer *answer) {
+static tdm_status row_copies_prepare(const tdm_kernel_request *request, size_t indices,
+                                     tdm_kernel_answer *answer) {
   rows_state *state = state_create<rows_state>(answer);
   if (!state) return TDM_OUT_OF_MEMORY;
   state->dim = last_dim_of(&request->inputs[0]);
@@ -38,7 +38,7 @@ template <class real> static tdm_status run_take(const tdm_kernel_call *call) {
 }
 
 static tdm_status take_rows_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, 1, answer);
+  return row_copies_prepare(request, 1, answer);
 }
 
 /* ---- In -------------------------------------------------------------------------------------- */
@@ -64,7 +64,7 @@ template <class real, bool adds> static tdm_status run_put(const tdm_kernel_call
 }
 
 static tdm_status rows_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, 2, answer);
+  return row_copies_prepare(request, 2, answer);
 }
 
 KERNELS(row_copies, KERNEL(TDM_OP_TAKE_ROWS, take_rows_prepare, run_take<real>),

@@ -16,7 +16,7 @@ segments_plan tdm_cuda_segments_plan(int64_t count) {
   plan.capacity = PIECE;
   while (plan.capacity < count)
     plan.capacity *= 2;
-  plan.tiles = chunks_of(count, TILE);
+  plan.tiles = ceil_div(count, TILE);
   while (((int64_t)1 << plan.shift) < count)
     plan.shift++;
   return plan;

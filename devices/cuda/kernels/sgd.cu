@@ -32,7 +32,7 @@ template <class real> static __global__ void set_initialized(real *initialized) 
   if (threadIdx.x == 0) *initialized = 1;
 }
 
-template <class real> static tdm_status run(const tdm_kernel_call *call) {
+template <class real> static tdm_status sgd_run(const tdm_kernel_call *call) {
   const update_sizes *state = state_of<update_sizes>(call);
   const tdm_sgd_attributes *attributes = attributes_of<tdm_sgd_attributes>(call);
   const real rate = (real)call->scalars->learning_rate;
@@ -75,5 +75,5 @@ template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) 
                        input_of<int64_t>(call, 3), state->dim, (real)call->scalars->learning_rate);
 }
 
-KERNELS(sgd, KERNEL(TDM_OP_SGD, update_prepare, run<real>),
+KERNELS(sgd, KERNEL(TDM_OP_SGD, update_prepare, sgd_run<real>),
         KERNEL(TDM_OP_SGD_SPARSE, update_rows_prepare, run_sparse<real>))

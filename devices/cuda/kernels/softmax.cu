@@ -4,7 +4,7 @@
 #include "devices/cuda/kernels/softmax.h"
 #include "devices/kernel_sizes.h"
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+static tdm_status softmax_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   axis_sizes *sizes = state_create<axis_sizes>(answer);
   if (!sizes) return TDM_OUT_OF_MEMORY;
   axis_sizes_read(sizes, &request->outputs[0],
@@ -73,7 +73,7 @@ static __global__ void columns_backward(const real *d_y, const real *y, real *d_
 
 /* ---- Launches -------------------------------------------------------------------------------- */
 
-template <class real, bool logarithm> static tdm_status run(const tdm_kernel_call *call) {
+template <class real, bool logarithm> static tdm_status softmax_run(const tdm_kernel_call *call) {
   const axis_sizes *state = state_of<axis_sizes>(call);
   const real *x = input_of<real>(call, 0);
   real *out = output_of<real>(call, 0);
@@ -101,7 +101,7 @@ template <class real, bool logarithm> static tdm_status run_gradient(const tdm_k
                        blocks_for(columns), BLOCK, d_y, y, d_x, state->size, state->inner, columns);
 }
 
-KERNELS(softmax, KERNEL(TDM_OP_SOFTMAX, prepare, (run<real, false>)),
-        KERNEL(TDM_OP_LOG_SOFTMAX, prepare, (run<real, true>)),
-        KERNEL(TDM_OP_SOFTMAX_GRADIENT, prepare, (run_gradient<real, false>)),
-        KERNEL(TDM_OP_LOG_SOFTMAX_GRADIENT, prepare, (run_gradient<real, true>)))
+KERNELS(softmax, KERNEL(TDM_OP_SOFTMAX, softmax_prepare, (softmax_run<real, false>)),
+        KERNEL(TDM_OP_LOG_SOFTMAX, softmax_prepare, (softmax_run<real, true>)),
+        KERNEL(TDM_OP_SOFTMAX_GRADIENT, softmax_prepare, (run_gradient<real, false>)),
+        KERNEL(TDM_OP_LOG_SOFTMAX_GRADIENT, softmax_prepare, (run_gradient<real, true>)))

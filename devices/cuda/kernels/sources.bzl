@@ -3,7 +3,6 @@
 _KERNELS = [
     "adagrad",
     "adam",
-    "along",
     "attention",
     "attention_gradient",
     "batch_norm",
@@ -11,6 +10,7 @@ _KERNELS = [
     "compare",
     "convolution",
     "cross_entropy",
+    "dimension",
     "dropout",
     "elementwise",
     "embedding",

@@ -55,7 +55,7 @@ static __global__ void sum_segments(const real *a_rows, const real *b_rows, int6
   }
 }
 
-template <class real> static tdm_status run(const tdm_kernel_call *call) {
+template <class real> static tdm_status sparse_add_run(const tdm_kernel_call *call) {
   const sparse_add_state *state = state_of<sparse_add_state>(call);
   const segments_plan *plan = &state->plan;
   const segments sorted = tdm_cuda_segments_at(plan, call->workspace);
@@ -65,10 +65,10 @@ template <class real> static tdm_status run(const tdm_kernel_call *call) {
                         input_of<int64_t>(call, 4), input_of<int64_t>(call, 5), state->count_a,
                         plan->shift, sorted.keys, plan->capacity));
   TDM_TRY(tdm_cuda_segments_sort(call, plan, &sorted));
-  TDM_TRY(tdm_cuda_lane_fill(lane_of(call), call->outputs[0], 0,
-                             (size_t)(plan->count * state->dim) * sizeof(real)));
-  TDM_TRY(tdm_cuda_lane_fill(lane_of(call), indices, 0xff, /* -1 */
-                             (size_t)plan->count * sizeof(int64_t)));
+  TDM_TRY(tdm_cuda_kernel_stream_fill(kernel_stream_of(call), call->outputs[0], 0,
+                                      (size_t)(plan->count * state->dim) * sizeof(real)));
+  TDM_TRY(tdm_cuda_kernel_stream_fill(kernel_stream_of(call), indices, 0xff, /* -1 */
+                                      (size_t)plan->count * sizeof(int64_t)));
   TDM_TRY(tdm_cuda_segments_rank(call, plan, &sorted, indices, output_of<int64_t>(call, 2)));
   return kernel_launch(call, "sum_segments", sum_segments<real>, plan->count,
                        threads_for_row(state->dim), input_of<real>(call, 0),
@@ -76,4 +76,4 @@ template <class real> static tdm_status run(const tdm_kernel_call *call) {
                        plan->count, plan->shift, state->dim, output_of<real>(call, 0));
 }
 
-KERNELS(sparse_add, KERNEL(TDM_OP_SPARSE_ADD, sparse_add_prepare, run<real>))
+KERNELS(sparse_add, KERNEL(TDM_OP_SPARSE_ADD, sparse_add_prepare, sparse_add_run<real>))

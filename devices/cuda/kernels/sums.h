@@ -8,7 +8,7 @@
 static const int64_t SUM_CHUNK = 8192;
 
 template <class real> static inline size_t sum_workspace_bytes(int64_t count) {
-  return (size_t)chunks_of(count, SUM_CHUNK) * sizeof(real);
+  return (size_t)ceil_div(count, SUM_CHUNK) * sizeof(real);
 }
 
 /* sums: (blocks), of squares of x - y; x, y: (count), y may be NULL. */
@@ -40,7 +40,7 @@ static __global__ void sum_of_chunks(const real *sums, int64_t count, double div
 template <class real>
 static tdm_status sum_of_squares(const tdm_kernel_call *call, const real *x, const real *y,
                                  int64_t count, double divisor, real *out) {
-  const int64_t chunks = chunks_of(count, SUM_CHUNK);
+  const int64_t chunks = ceil_div(count, SUM_CHUNK);
   real *sums = static_cast<real *>(call->workspace);
   TDM_TRY(kernel_launch(call, "squares_of_chunks", squares_of_chunks<real>, chunks, BLOCK, x, y,
                         count, sums));

@@ -31,7 +31,7 @@ static __global__ void where(const uint8_t *condition, const real *a, const real
   }
 }
 
-template <class real> static tdm_status run(const tdm_kernel_call *call) {
+template <class real> static tdm_status where_run(const tdm_kernel_call *call) {
   const where_state *state = state_of<where_state>(call);
   return kernel_launch(call, "where", where<real>, blocks_for(state->shape.count), BLOCK,
                        input_of<uint8_t>(call, 0), input_of<real>(call, 1), input_of<real>(call, 2),
@@ -39,4 +39,4 @@ template <class real> static tdm_status run(const tdm_kernel_call *call) {
                        state->shape.count);
 }
 
-KERNELS(where, ELEMENT_KERNEL(TDM_OP_WHERE, where_prepare, run<real>, ELEMENT_WHERE))
+KERNELS(where, ELEMENT_KERNEL(TDM_OP_WHERE, where_prepare, where_run<real>, ELEMENT_WHERE))

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "devices/cuda/lane.h"
+#include "devices/cuda/kernel_stream.h"
 #include "tests/devices/cuda_emulation/emulation.h"
 #include "tests/devices/support.h"
 
@@ -68,25 +68,25 @@ static void a_gpu_without_cublas_is_not_offered(void **state) {
 }
 
 typedef struct blas_test {
-  tdm_cuda_lane lane;
+  tdm_cuda_kernel_stream stream;
   tdm_cuda_blas blas;
   void *memory;
 } blas_test;
 
 static void blas_begin(blas_test *test) {
   const tdm_cuda_api *api = tdm_cuda_api_linked();
-  *test = (blas_test){.lane = {.api = api, .blas = &test->blas}};
+  *test = (blas_test){.stream = {.api = api, .blas = &test->blas}};
   assert_int_equal(api->device_set(0), 0);
-  assert_int_equal(api->stream_create(&test->lane.stream), 0);
+  assert_int_equal(api->stream_create(&test->stream.stream), 0);
   assert_int_equal(api->allocate(&test->memory, 4096), 0);
 }
 
 static void blas_end(blas_test *test) {
-  const tdm_cuda_api *api = test->lane.api;
+  const tdm_cuda_api *api = test->stream.api;
   emulation_fault_at(0, 0, 0);
   emulation_fill(false);
   if (test->blas) assert_int_equal(api->blas_destroy(test->blas), 0);
-  assert_int_equal(api->stream_destroy(test->lane.stream), 0);
+  assert_int_equal(api->stream_destroy(test->stream.stream), 0);
   assert_int_equal(api->release(test->memory), 0);
   assert_int_equal(emulation_outstanding(), 0);
 }
@@ -101,7 +101,7 @@ static tdm_status multiply(blas_test *test) {
                                     .a_stride = 1,
                                     .b_stride = 1,
                                     .c_stride = 1};
-  return tdm_cuda_lane_product(&test->lane, &product);
+  return tdm_cuda_kernel_stream_product(&test->stream, &product);
 }
 
 static void do_nothing(const void *function, void **arguments) {
@@ -113,8 +113,9 @@ static void do_nothing(const void *function, void **arguments) {
 static void lose_by_a_kernel(blas_test *test) {
   tdm_cuda_launch launch = {.call = do_nothing, .name = "test", .blocks = 1, .threads = 1};
   emulation_fault_at(1, 0, TDM_CUDA_ILLEGAL_ADDRESS);
-  assert_ok(tdm_cuda_lane_launch(&test->lane, &launch));
-  assert_int_equal(test->lane.api->stream_synchronize(test->lane.stream), TDM_CUDA_ILLEGAL_ADDRESS);
+  assert_ok(tdm_cuda_kernel_stream_launch(&test->stream, &launch));
+  assert_int_equal(test->stream.api->stream_synchronize(test->stream.stream),
+                   TDM_CUDA_ILLEGAL_ADDRESS);
 }
 
 /* cuBLAS says no more than that it could not execute, or begin. */

@@ -4,11 +4,12 @@
 
 #include "devices/cuda/kernels/reduce.h"
 
-/* Enqueues a kernel of one pointer and one number on the lane. */
-static tdm_status launch(tdm_cuda_lane *lane, const char *name, void (*kernel)(float *, int64_t),
-                         int64_t blocks, int threads, float *data, int64_t count) {
+/* Enqueues a kernel of one pointer and one number on the stream. */
+static tdm_status launch(tdm_cuda_kernel_stream *stream, const char *name,
+                         void (*kernel)(float *, int64_t), int64_t blocks, int threads, float *data,
+                         int64_t count) {
   tdm_kernel_call call = {};
-  call.stream = lane;
+  call.stream = stream;
   return kernel_launch(&call, name, kernel, blocks, threads, data, count);
 }
 
@@ -116,7 +117,7 @@ static __global__ void unset_shared(float *data, int64_t count) {
   if ((int64_t)threadIdx.x < count) data[threadIdx.x] = kept[threadIdx.x];
 }
 
-tdm_status grid_fault_launch(tdm_cuda_lane *lane, grid_fault fault, float *data) {
+tdm_status grid_fault_launch(tdm_cuda_kernel_stream *stream, grid_fault fault, float *data) {
   static const struct {
     void (*kernel)(float *, int64_t);
     const char *name;
@@ -136,6 +137,6 @@ tdm_status grid_fault_launch(tdm_cuda_lane *lane, grid_fault fault, float *data)
       {overrun, "overrun"},
       {unset_shared, "unset_shared"},
   };
-  return launch(lane, kernels[fault].name, kernels[fault].kernel, fault == GRID_BLOCKS_ADD ? 2 : 1,
-                BLOCK, data, BLOCK);
+  return launch(stream, kernels[fault].name, kernels[fault].kernel,
+                fault == GRID_BLOCKS_ADD ? 2 : 1, BLOCK, data, BLOCK);
 }

@@ -2,7 +2,7 @@
 #ifndef TANDEM_TESTS_DEVICES_CUDA_EMULATION_GRID_FAULTS_H
 #define TANDEM_TESTS_DEVICES_CUDA_EMULATION_GRID_FAULTS_H
 
-#include "devices/cuda/lane.h"
+#include "devices/cuda/kernel_stream.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,7 +28,8 @@ typedef enum grid_fault {
 } grid_fault;
 
 /* Enqueues one block, or two, of GRID_FAULT_COUNT threads. */
-tdm_status grid_fault_launch(tdm_cuda_lane *lane, grid_fault fault, float *data) TDM_WARN_UNUSED;
+tdm_status grid_fault_launch(tdm_cuda_kernel_stream *stream, grid_fault fault,
+                             float *data) TDM_WARN_UNUSED;
 
 #ifdef __cplusplus
 }

@@ -13,7 +13,7 @@
 
 #include "tests/devices/cuda_emulation/grid.h"
 #include "tests/devices/cuda_emulation/grid_faults.h"
-#include "tests/devices/kernels/direct_cuda_lane.h"
+#include "tests/devices/kernels/direct_cuda_stream.h"
 
 static void run(grid_fault fault) {
   direct_block *block = direct_block_create(GRID_FAULT_COUNT * sizeof(float));
@@ -21,7 +21,7 @@ static void run(grid_fault fault) {
   for (int i = 0; i < GRID_FAULT_COUNT; i++)
     data[i] = (float)i;
   direct_cuda_report_clear();
-  if (grid_fault_launch(direct_cuda_lane(), fault, data) != TDM_OK) _exit(3);
+  if (grid_fault_launch(direct_cuda_stream(), fault, data) != TDM_OK) _exit(3);
   direct_block_release(block);
 }
 

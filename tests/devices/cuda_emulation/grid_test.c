@@ -17,7 +17,7 @@
 
 #include "tests/devices/cuda_emulation/grid.h"
 #include "tests/devices/cuda_emulation/grid_faults.h"
-#include "tests/devices/kernels/direct_cuda_lane.h"
+#include "tests/devices/kernels/direct_cuda_stream.h"
 
 enum { COUNT = GRID_FAULT_COUNT };
 static const grid_order orders[] = {GRID_ASCENDING, GRID_DESCENDING, GRID_RANDOM};
@@ -31,7 +31,7 @@ static void run(grid_order order, grid_fault fault, float *out) {
     data[i] = (float)i;
   grid_set_order(order, 3);
   direct_cuda_report_clear();
-  assert_int_equal(grid_fault_launch(direct_cuda_lane(), fault, data), TDM_OK);
+  assert_int_equal(grid_fault_launch(direct_cuda_stream(), fault, data), TDM_OK);
   memcpy(out, data, COUNT * sizeof(float));
   direct_block_release(block);
 }
@@ -174,7 +174,7 @@ static void run_on_host_memory(const void *user) {
   (void)user;
   memset(data, 0, sizeof data);
   direct_cuda_report_clear();
-  if (grid_fault_launch(direct_cuda_lane(), GRID_REVERSE, data) != TDM_OK) _exit(0);
+  if (grid_fault_launch(direct_cuda_stream(), GRID_REVERSE, data) != TDM_OK) _exit(0);
 }
 
 static void pointers_of_the_host_are_refused(void **state) {

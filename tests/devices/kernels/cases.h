@@ -56,7 +56,7 @@ struct kernel_case {
     tdm_function_attributes function;
     tdm_compare_attributes compare;
     tdm_where_attributes where;
-    tdm_along_attributes along;
+    tdm_dimension_attributes dimension;
     tdm_layer_norm_attributes layer_norm;
     tdm_dropout_attributes dropout;
     tdm_convolution_attributes convolution;
@@ -143,7 +143,7 @@ void convolution_cases(kernel_visit visit, void *user);
 void pool_cases(kernel_visit visit, void *user);
 void dropout_cases(kernel_visit visit, void *user);
 void reduction_cases(kernel_visit visit, void *user);
-void along_cases(tdm_dtype dtype, kernel_visit visit, void *user);      /* of reduction_cases */
+void dimension_cases(tdm_dtype dtype, kernel_visit visit, void *user);  /* of reduction_cases */
 void batch_norm_cases(tdm_dtype dtype, kernel_visit visit, void *user); /* of norm_cases */
 void norm_cases(kernel_visit visit, void *user);
 void softmax_cases(kernel_visit visit, void *user);

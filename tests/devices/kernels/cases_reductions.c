@@ -85,6 +85,6 @@ void reduction_cases(kernel_visit visit, void *user) {
     reduce_case(dtype, tdm_shape_of(2, 0, 7), 2, false, visit, user);
     reduce_case(dtype, tdm_shape_of(2, 0, 7), 1, false, visit, user);
     reduce_case(dtype, tdm_shape_scalar(), 0, false, visit, user);
-    along_cases(dtype, visit, user);
+    dimension_cases(dtype, visit, user);
   }
 }

@@ -11,7 +11,7 @@
 
 #include "devices/cuda/kernels.h"
 #include "tests/devices/cuda_emulation/grid.h"
-#include "tests/devices/kernels/direct_cuda_lane.h"
+#include "tests/devices/kernels/direct_cuda_stream.h"
 #include "tests/devices/kernels/kernel_set.h"
 
 /* One order of threads for the tests that the cpu's kernels share; the cases run in all three. */
@@ -122,7 +122,7 @@ tdm_status direct_cuda_run(const tdm_kernel *kernel, const void *attributes,
                                 .outputs = job.pointers + input_count,
                                 .workspace = workspace->data,
                                 .scalars = options->scalars,
-                                .stream = direct_cuda_lane()};
+                                .stream = direct_cuda_stream()};
   tdm_status status = kernel->execute(&call);
   if (status == TDM_OK) status = direct_cuda_report_status();
   assert_true(direct_block_intact(workspace));

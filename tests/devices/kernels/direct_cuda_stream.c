@@ -1,5 +1,5 @@
 /* Launches go to the grid at once, products to three plain loops in float64. */
-#include "tests/devices/kernels/direct_cuda_lane.h"
+#include "tests/devices/kernels/direct_cuda_stream.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -161,7 +161,7 @@ static tdm_cuda_code blas_product(tdm_cuda_blas blas, const tdm_cuda_product *pr
 
 static direct_block *report_block;
 
-tdm_cuda_lane *direct_cuda_lane(void) {
+tdm_cuda_kernel_stream *direct_cuda_stream(void) {
   static const tdm_cuda_api api = {.error_text = error_text,
                                    .copy_async = copy_async,
                                    .fill_async = fill_async,
@@ -170,8 +170,8 @@ tdm_cuda_lane *direct_cuda_lane(void) {
                                    .blas_set_stream = blas_set_stream,
                                    .blas_product = blas_product};
   static tdm_cuda_blas blas;
-  static tdm_cuda_lane lane;
-  lane = (tdm_cuda_lane){
+  static tdm_cuda_kernel_stream lane;
+  lane = (tdm_cuda_kernel_stream){
       .api = &api, .blas = &blas, .report = (tdm_cuda_report *)(void *)report_block->data};
   return &lane;
 }

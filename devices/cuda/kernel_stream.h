@@ -1,7 +1,7 @@
 /* What a kernel of this kind is launched with: tdm_kernel_call.stream points to one of these.
- * Invariant: a lane is used by its device's thread alone. */
-#ifndef TANDEM_DEVICES_CUDA_LANE_H
-#define TANDEM_DEVICES_CUDA_LANE_H
+ * Invariant: a stream is used by its device's thread alone. */
+#ifndef TANDEM_DEVICES_CUDA_KERNEL_STREAM_H
+#define TANDEM_DEVICES_CUDA_KERNEL_STREAM_H
 
 #include "devices/cuda/api.h"
 #include "devices/devices.h"
@@ -29,25 +29,26 @@ typedef struct tdm_cuda_report {
   int32_t kind; /* tdm_cuda_report_kind */
 } tdm_cuda_report;
 
-typedef struct tdm_cuda_lane {
+typedef struct tdm_cuda_kernel_stream {
   tdm_cuda_stream stream; /* first: a kernel of a user's reads no more */
   const tdm_cuda_api *api;
   tdm_cuda_blas *blas;     /* the device's, created at first use */
   bool tf32;               /* ...so */
   tdm_cuda_report *report; /* of the command that is being executed; free */
-} tdm_cuda_lane;
+} tdm_cuda_kernel_stream;
 
 /* Enqueues; errors are translated. */
-tdm_status tdm_cuda_lane_launch(tdm_cuda_lane *lane, tdm_cuda_launch *launch) TDM_WARN_UNUSED;
-tdm_status tdm_cuda_lane_fill(tdm_cuda_lane *lane, void *to, int byte,
-                              size_t bytes) TDM_WARN_UNUSED;
-tdm_status tdm_cuda_lane_copy(tdm_cuda_lane *lane, void *to, const void *from,
-                              size_t bytes) TDM_WARN_UNUSED;
-tdm_status tdm_cuda_lane_product(tdm_cuda_lane *lane,
-                                 const tdm_cuda_product *product) TDM_WARN_UNUSED;
+tdm_status tdm_cuda_kernel_stream_launch(tdm_cuda_kernel_stream *stream,
+                                         tdm_cuda_launch *launch) TDM_WARN_UNUSED;
+tdm_status tdm_cuda_kernel_stream_fill(tdm_cuda_kernel_stream *stream, void *to, int byte,
+                                       size_t bytes) TDM_WARN_UNUSED;
+tdm_status tdm_cuda_kernel_stream_copy(tdm_cuda_kernel_stream *stream, void *to, const void *from,
+                                       size_t bytes) TDM_WARN_UNUSED;
+tdm_status tdm_cuda_kernel_stream_product(tdm_cuda_kernel_stream *stream,
+                                          const tdm_cuda_product *product) TDM_WARN_UNUSED;
 /* The report of this command, cleared; a pointer that kernels may write through. */
-tdm_cuda_report *tdm_cuda_lane_report(tdm_cuda_lane *lane, tdm_cuda_report_kind kind,
-                                      int64_t bound);
+tdm_cuda_report *tdm_cuda_kernel_stream_report(tdm_cuda_kernel_stream *stream,
+                                               tdm_cuda_report_kind kind, int64_t bound);
 
 #ifdef __cplusplus
 }

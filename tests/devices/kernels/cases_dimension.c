@@ -21,7 +21,7 @@ static layout layout_of(const tdm_shape *x, int64_t dimension) {
 
 static void extreme_reference(const kernel_case *self, const double *const *inputs,
                               double *const *outputs) {
-  const tdm_along_attributes *attributes = &self->attributes.along;
+  const tdm_dimension_attributes *attributes = &self->attributes.dimension;
   const layout x = layout_of(&self->inputs[0].spec.shape, attributes->dimension);
   for (int64_t place = 0; place < x.outer * x.inner; place++) {
     const double *from = inputs[0] + place / x.inner * x.size * x.inner + place % x.inner;
@@ -38,7 +38,7 @@ static void extreme_reference(const kernel_case *self, const double *const *inpu
 
 static void gradient_reference(const kernel_case *self, const double *const *inputs,
                                double *const *outputs) {
-  const layout x = layout_of(&self->outputs[0].shape, self->attributes.along.dimension);
+  const layout x = layout_of(&self->outputs[0].shape, self->attributes.dimension.dimension);
   for (int64_t i = 0; i < x.outer * x.size * x.inner; i++) {
     const int64_t place = i / x.inner / x.size * x.inner + i % x.inner;
     outputs[0][i] = (double)(i / x.inner % x.size) == inputs[1][place] ? inputs[0][place] : 0;
@@ -47,7 +47,7 @@ static void gradient_reference(const kernel_case *self, const double *const *inp
 
 static void cumsum_reference(const kernel_case *self, const double *const *inputs,
                              double *const *outputs) {
-  const tdm_along_attributes *attributes = &self->attributes.along;
+  const tdm_dimension_attributes *attributes = &self->attributes.dimension;
   const layout x = layout_of(&self->inputs[0].spec.shape, attributes->dimension);
   for (int64_t place = 0; place < x.outer * x.inner; place++) {
     const int64_t first = place / x.inner * x.size * x.inner + place % x.inner;
@@ -80,7 +80,7 @@ static void extreme_case(tdm_dtype dtype, tdm_shape x, int dimension, bool least
   kernel_case test =
       kernel_case_make(TDM_OP_EXTREME, dtype, extreme_reference, "%s dimension %d%s%s", text,
                        dimension, least ? " least" : "", ties ? " ties" : "");
-  test.attributes.along = (tdm_along_attributes){.dimension = dimension, .least = least};
+  test.attributes.dimension = (tdm_dimension_attributes){.dimension = dimension, .least = least};
   tdm_shape out = {.rank = 0};
   for (int d = 0; d < x.rank; d++)
     if (d != dimension) out.dims[out.rank++] = x.dims[d];
@@ -92,8 +92,8 @@ static void extreme_case(tdm_dtype dtype, tdm_shape x, int dimension, bool least
 
   kernel_case back = kernel_case_make(TDM_OP_EXTREME_GRADIENT, dtype, gradient_reference,
                                       "%s dimension %d%d%d", text, dimension, least, ties);
-  back.attributes.along = test.attributes.along;
-  back.attributes.along.size = x.dims[dimension];
+  back.attributes.dimension = test.attributes.dimension;
+  back.attributes.dimension.size = x.dims[dimension];
   kernel_case_input(&back, dtype, out, -3, 3);
   kernel_case_input(&back, TDM_INT64, out, 0, (double)x.dims[dimension]);
   kernel_case_output(&back, dtype, x);
@@ -106,13 +106,14 @@ static void cumsum_case(tdm_dtype dtype, tdm_shape x, int dimension, bool revers
   kernel_case test =
       kernel_case_make(TDM_OP_CUMSUM, dtype, cumsum_reference, "%s dimension %d%s",
                        tdm_shape_text(&x, text, sizeof text), dimension, reverse ? " reverse" : "");
-  test.attributes.along = (tdm_along_attributes){.dimension = dimension, .reverse = reverse};
+  test.attributes.dimension =
+      (tdm_dimension_attributes){.dimension = dimension, .reverse = reverse};
   kernel_case_input(&test, dtype, x, -1, 3);
   kernel_case_output(&test, dtype, x);
   visit(&test, user);
 }
 
-void along_cases(tdm_dtype dtype, kernel_visit visit, void *user) {
+void dimension_cases(tdm_dtype dtype, kernel_visit visit, void *user) {
   const tdm_shape shapes[] = {tdm_shape_of(3, 5, 37, 19), tdm_shape_of(2, 7, 100),
                               tdm_shape_of(2, 3, 1),      tdm_shape_of(1, 1),
                               tdm_shape_of(2, 0, 3),      tdm_shape_of(2, 3, 20011)};

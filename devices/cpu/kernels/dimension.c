@@ -8,21 +8,21 @@
 
 #define COLUMNS 64 /* of inner that a task takes */
 
-typedef struct along_state {
+typedef struct dimension_state {
   axis_sizes sizes;
   int64_t column_tasks; /* of one outer */
   bool least;
   bool reverse;
   bool splits;
-} along_state;
+} dimension_state;
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                          const tdm_spec *x) {
-  const tdm_along_attributes *attributes = request->attributes;
-  along_state *state = kernel_state_create(answer, sizeof *state);
+static tdm_status dimension_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                    const tdm_spec *x) {
+  const tdm_dimension_attributes *attributes = request->attributes;
+  dimension_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
   axis_sizes_read(&state->sizes, x, attributes->dimension);
-  state->column_tasks = chunks_of(state->sizes.inner, COLUMNS);
+  state->column_tasks = ceil_div(state->sizes.inner, COLUMNS);
   state->least = attributes->least != 0;
   state->reverse = attributes->reverse != 0;
   state->splits = answer->splits = tdm_cpu_splits(request, (double)count_of(x) / 2);
@@ -30,9 +30,9 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
 }
 
 /* A task is a block of columns of one outer. */
-static tdm_status run(const tdm_kernel_call *call,
-                      void (*range)(void *call, int64_t begin, int64_t end)) {
-  const along_state *state = call->state;
+static tdm_status dimension_run(const tdm_kernel_call *call,
+                                void (*range)(void *call, int64_t begin, int64_t end)) {
+  const dimension_state *state = call->state;
   const int64_t grain =
       state->sizes.size > 0 && state->sizes.size < 1024 ? 1024 / state->sizes.size : 1;
   tdm_team_run(state->splits ? call->team : NULL, state->sizes.outer * state->column_tasks, grain,
@@ -47,7 +47,7 @@ typedef struct place {
   int64_t columns; /* of inner */
 } place;
 
-static place place_of(const along_state *state, int64_t task) {
+static place place_of(const dimension_state *state, int64_t task) {
   const int64_t outer = task / state->column_tasks, column = task % state->column_tasks * COLUMNS;
   return (place){.in = outer * state->sizes.size * state->sizes.inner + column,
                  .out = outer * state->sizes.inner + column,
@@ -113,7 +113,7 @@ static void row_extreme(const real *x, int64_t size, real sign, real *value, int
 
 static void extreme_range(void *user, int64_t begin, int64_t end) {
   const tdm_kernel_call *call = user;
-  const along_state *state = call->state;
+  const dimension_state *state = call->state;
   const real sign = state->least ? -1 : 1;
   for (int64_t task = begin; task < end; task++) {
     const place at = place_of(state, task);
@@ -132,18 +132,19 @@ static void extreme_range(void *user, int64_t begin, int64_t end) {
 
 static tdm_status extreme_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   if (request->inputs[0]
-          .shape.dims[((const tdm_along_attributes *)request->attributes)->dimension] > INT32_MAX)
+          .shape.dims[((const tdm_dimension_attributes *)request->attributes)->dimension] >
+      INT32_MAX)
     return tdm_fail(TDM_UNSUPPORTED, "a dimension of more than 2^31 - 1");
-  return prepare(request, answer, &request->inputs[0]);
+  return dimension_prepare(request, answer, &request->inputs[0]);
 }
 
 static tdm_status extreme_execute(const tdm_kernel_call *call) {
-  return run(call, extreme_range);
+  return dimension_run(call, extreme_range);
 }
 
 static void gradient_range(void *user, int64_t begin, int64_t end) {
   const tdm_kernel_call *call = user;
-  const along_state *state = call->state;
+  const dimension_state *state = call->state;
   for (int64_t task = begin; task < end; task++) {
     const place at = place_of(state, task);
     const real *d_values = (const real *)call->inputs[0] + at.out;      /* (columns) */
@@ -162,11 +163,11 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
 
 static tdm_status extreme_gradient_prepare(const tdm_kernel_request *request,
                                            tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->outputs[0]);
+  return dimension_prepare(request, answer, &request->outputs[0]);
 }
 
 static tdm_status extreme_gradient_execute(const tdm_kernel_call *call) {
-  return run(call, gradient_range);
+  return dimension_run(call, gradient_range);
 }
 
 /* ---- Running sums ---------------------------------------------------------------------------- */
@@ -200,7 +201,7 @@ static void columns_cumsum(const real *x, real *y, int64_t columns, int64_t size
 
 static void cumsum_range(void *user, int64_t begin, int64_t end) {
   const tdm_kernel_call *call = user;
-  const along_state *state = call->state;
+  const dimension_state *state = call->state;
   const real *x = call->inputs[0]; /* (outer, size, inner) */
   real *y = call->outputs[0];      /* (outer, size, inner) */
   int64_t task = begin;
@@ -218,13 +219,13 @@ static void cumsum_range(void *user, int64_t begin, int64_t end) {
 }
 
 static tdm_status cumsum_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[0]);
+  return dimension_prepare(request, answer, &request->inputs[0]);
 }
 
 static tdm_status cumsum_execute(const tdm_kernel_call *call) {
-  return run(call, cumsum_range);
+  return dimension_run(call, cumsum_range);
 }
 
-KERNELS(along, KERNEL(TDM_OP_EXTREME, extreme_prepare, extreme_execute),
+KERNELS(dimension, KERNEL(TDM_OP_EXTREME, extreme_prepare, extreme_execute),
         KERNEL(TDM_OP_EXTREME_GRADIENT, extreme_gradient_prepare, extreme_gradient_execute),
         KERNEL(TDM_OP_CUMSUM, cumsum_prepare, cumsum_execute))

@@ -3,15 +3,15 @@
 #include "devices/cuda/kernels/reduce.h"
 #include "devices/kernel_sizes.h"
 
-struct along_state : axis_sizes {
+struct dimension_state : axis_sizes {
   bool least;
   bool reverse;
 };
 
-static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                          const tdm_spec *x) {
-  const tdm_along_attributes *attributes = attributes_of<tdm_along_attributes>(request);
-  along_state *state = state_create<along_state>(answer);
+static tdm_status dimension_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                    const tdm_spec *x) {
+  const tdm_dimension_attributes *attributes = attributes_of<tdm_dimension_attributes>(request);
+  dimension_state *state = state_create<dimension_state>(answer);
   if (!state) return TDM_OUT_OF_MEMORY;
   axis_sizes_read(state, x, attributes->dimension);
   state->least = attributes->least != 0;
@@ -73,7 +73,7 @@ static __global__ void extremes_of_columns(const real *x, real *values, int64_t 
 }
 
 template <class real> static tdm_status run_extreme(const tdm_kernel_call *call) {
-  const along_state *state = state_of<along_state>(call);
+  const dimension_state *state = state_of<dimension_state>(call);
   const int64_t count = state->outer * state->inner;
   if (state->inner == 1) {
     return kernel_launch(call, "extreme", extremes_of_rows<real>,
@@ -87,7 +87,7 @@ template <class real> static tdm_status run_extreme(const tdm_kernel_call *call)
 }
 
 static tdm_status prepare_forward(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->inputs[0]);
+  return dimension_prepare(request, answer, &request->inputs[0]);
 }
 
 /* d_values, indices: (outer, inner), d_x: (outer, size, inner), count in all. */
@@ -101,7 +101,7 @@ static __global__ void put_back(const real *d_values, const int64_t *indices, re
 }
 
 template <class real> static tdm_status run_extreme_gradient(const tdm_kernel_call *call) {
-  const along_state *state = state_of<along_state>(call);
+  const dimension_state *state = state_of<dimension_state>(call);
   const int64_t count = state->outer * state->size * state->inner;
   return kernel_launch(call, "extreme_gradient", put_back<real>, blocks_for(count), BLOCK,
                        input_of<real>(call, 0), input_of<int64_t>(call, 1),
@@ -110,7 +110,7 @@ template <class real> static tdm_status run_extreme_gradient(const tdm_kernel_ca
 
 static tdm_status extreme_gradient_prepare(const tdm_kernel_request *request,
                                            tdm_kernel_answer *answer) {
-  return prepare(request, answer, &request->outputs[0]);
+  return dimension_prepare(request, answer, &request->outputs[0]);
 }
 
 /* ---- Running sums ---------------------------------------------------------------------------- */
@@ -131,13 +131,13 @@ static __global__ void running_sums(const real *x, real *y, int64_t size, int64_
 }
 
 template <class real> static tdm_status run_cumsum(const tdm_kernel_call *call) {
-  const along_state *state = state_of<along_state>(call);
+  const dimension_state *state = state_of<dimension_state>(call);
   const int64_t columns = state->outer * state->inner;
   return kernel_launch(call, "cumsum", running_sums<real>, blocks_for(columns), BLOCK,
                        input_of<real>(call, 0), output_of<real>(call, 0), state->size, state->inner,
                        state->reverse, columns);
 }
 
-KERNELS(along, KERNEL(TDM_OP_EXTREME, prepare_forward, run_extreme<real>),
+KERNELS(dimension, KERNEL(TDM_OP_EXTREME, prepare_forward, run_extreme<real>),
         KERNEL(TDM_OP_EXTREME_GRADIENT, extreme_gradient_prepare, run_extreme_gradient<real>),
         KERNEL(TDM_OP_CUMSUM, prepare_forward, run_cumsum<real>))

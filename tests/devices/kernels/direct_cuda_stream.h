@@ -1,10 +1,10 @@
 /* The smallest table of CUDA's functions that kernels can run on: launches, fills, copies and
  * products, each done before its call returns. Invariant: whatever is handed to a kernel lies in a
  * block that is live, or the process ends. */
-#ifndef TANDEM_TESTS_DEVICES_KERNELS_DIRECT_CUDA_LANE_H
-#define TANDEM_TESTS_DEVICES_KERNELS_DIRECT_CUDA_LANE_H
+#ifndef TANDEM_TESTS_DEVICES_KERNELS_DIRECT_CUDA_STREAM_H
+#define TANDEM_TESTS_DEVICES_KERNELS_DIRECT_CUDA_STREAM_H
 
-#include "devices/cuda/lane.h"
+#include "devices/cuda/kernel_stream.h"
 
 enum { DIRECT_SENTINEL = 0xA5, DIRECT_POISON = 0xFF /* NaN in floats */ };
 
@@ -22,7 +22,7 @@ bool direct_block_intact(const direct_block *block);
 void direct_block_release(direct_block *block);
 
 /* The one lane there is; its report is read as a queue does at a point. */
-tdm_cuda_lane *direct_cuda_lane(void);
+tdm_cuda_kernel_stream *direct_cuda_stream(void);
 /* Forgets the report before a command; after it, the status that it tells. */
 void direct_cuda_report_clear(void);
 tdm_status direct_cuda_report_status(void);

@@ -6,7 +6,7 @@
 /* ---- Extremes -------------------------------------------------------------------------------- */
 
 static tdm_status infer_extreme(tdm_infer *infer) {
-  const tdm_along_attributes *attributes = infer->attributes;
+  const tdm_dimension_attributes *attributes = infer->attributes;
   const int dimension = (int)attributes->dimension;
   TDM_TRY(tdm_expect_floating(infer, 0, "x"));
   TDM_TRY(tdm_expect_rank(infer, 0, "x", dimension + 1, TDM_MAX_RANK));
@@ -26,7 +26,7 @@ static tdm_status infer_extreme(tdm_infer *infer) {
 }
 
 static tdm_status infer_extreme_gradient(tdm_infer *infer) {
-  const tdm_along_attributes *attributes = infer->attributes;
+  const tdm_dimension_attributes *attributes = infer->attributes;
   const tdm_shape *d_values = tdm_infer_shape(infer, 0);
   const int gone = attributes->keep != 0 ? 0 : 1;
   tdm_shape d_x = {.rank = d_values->rank + gone};
@@ -41,7 +41,7 @@ static tdm_status infer_extreme_gradient(tdm_infer *infer) {
 static const tdm_operation extreme_gradient = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_EXTREME_GRADIENT,
-    .attribute_bytes = sizeof(tdm_along_attributes),
+    .attribute_bytes = sizeof(tdm_dimension_attributes),
     .min_inputs = 2,
     .max_inputs = 2,
     .output_count = 1,
@@ -53,8 +53,8 @@ static const tdm_operation extreme_gradient = {
 static tdm_status append_extreme_gradient(tdm_gradient *gradient) {
   const tdm_value d_values = tdm_gradient_of_output(gradient, 0);
   tdm_graph *graph = tdm_gradient_graph(gradient);
-  tdm_along_attributes attributes =
-      *(const tdm_along_attributes *)tdm_gradient_attributes(gradient);
+  tdm_dimension_attributes attributes =
+      *(const tdm_dimension_attributes *)tdm_gradient_attributes(gradient);
   const tdm_shape x = tdm_value_shape(graph, tdm_gradient_input(gradient, 0));
   attributes.size = x.dims[attributes.dimension];
   const tdm_value operands[] = {d_values, tdm_gradient_output(gradient, 1)};
@@ -65,14 +65,14 @@ static tdm_status append_extreme_gradient(tdm_gradient *gradient) {
 }
 
 static tdm_status chunk_along(tdm_chunked *chunked) {
-  const tdm_along_attributes *attributes = tdm_chunked_attributes(chunked);
+  const tdm_dimension_attributes *attributes = tdm_chunked_attributes(chunked);
   return tdm_chunked_rows(chunked, (int)attributes->dimension, 0);
 }
 
 static const tdm_operation extreme_operation = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_EXTREME,
-    .attribute_bytes = sizeof(tdm_along_attributes),
+    .attribute_bytes = sizeof(tdm_dimension_attributes),
     .min_inputs = 1,
     .max_inputs = 1,
     .output_count = 2,
@@ -86,18 +86,18 @@ static const tdm_operation extreme_operation = {
 /* The attributes of a function along a dimension of x; false, with the graph's error, where there
  * is no such dimension. */
 static bool find_dimension(tdm_graph *graph, const char *function, const char *name, tdm_value x,
-                           int dimension, tdm_along_attributes *out_attributes) {
+                           int dimension, tdm_dimension_attributes *out_attributes) {
   if (!tdm_layer_accepts(graph, function, name, x)) return false;
   const tdm_shape shape = tdm_value_shape(graph, x);
   const int counted = tdm_layer_dimension(graph, function, name, &shape, dimension);
-  *out_attributes = (tdm_along_attributes){.dimension = counted};
+  *out_attributes = (tdm_dimension_attributes){.dimension = counted};
   return counted >= 0;
 }
 
 static tdm_value make_extreme(tdm_graph *graph, const char *function, const char *name, tdm_value x,
                               int dimension, bool keep, bool least, tdm_value *out_indices) {
   tdm_value outputs[2] = {{0, 0}, {0, 0}};
-  tdm_along_attributes attributes;
+  tdm_dimension_attributes attributes;
   if (find_dimension(graph, function, name, x, dimension, &attributes)) {
     attributes.keep = keep;
     attributes.least = least;
@@ -136,7 +136,7 @@ static tdm_status append_cumsum_gradient(tdm_gradient *gradient);
 static const tdm_operation cumsum_operation = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_CUMSUM,
-    .attribute_bytes = sizeof(tdm_along_attributes),
+    .attribute_bytes = sizeof(tdm_dimension_attributes),
     .min_inputs = 1,
     .max_inputs = 1,
     .output_count = 1,
@@ -147,7 +147,7 @@ static const tdm_operation cumsum_operation = {
     .precision = TDM_PRECISION_FLOAT32,
 };
 
-TDM_RECORDS(along,
+TDM_RECORDS(dimension,
             {.operation = &extreme_operation, .functions = "tdm_max tdm_min tdm_argmax tdm_argmin"},
             {.operation = &extreme_gradient},
             {.operation = &cumsum_operation, .functions = "tdm_cumsum"});
@@ -155,8 +155,8 @@ TDM_RECORDS(along,
 /* An element is in the sums from its own place on. */
 static tdm_status append_cumsum_gradient(tdm_gradient *gradient) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
-  tdm_along_attributes attributes =
-      *(const tdm_along_attributes *)tdm_gradient_attributes(gradient);
+  tdm_dimension_attributes attributes =
+      *(const tdm_dimension_attributes *)tdm_gradient_attributes(gradient);
   attributes.reverse = 1;
   const tdm_value d_y = tdm_gradient_of_output(gradient, 0);
   tdm_gradient_set(gradient, 0,
@@ -166,7 +166,7 @@ static tdm_status append_cumsum_gradient(tdm_gradient *gradient) {
 }
 
 tdm_value tdm_cumsum(tdm_graph *graph, const char *name, tdm_value x, int dimension) {
-  tdm_along_attributes attributes;
+  tdm_dimension_attributes attributes;
   const tdm_value invalid = {0, 0};
   if (!find_dimension(graph, "cumsum", name, x, dimension, &attributes)) return invalid;
   return tdm_append(graph, &cumsum_operation, name, &attributes, &x, 1, NULL);

@@ -81,7 +81,7 @@ static void finish(tdm_context *context) {
 
 static void run_finish(tdm_loop_task *task) {
   tdm_context *context = (tdm_context *)((char *)task - offsetof(tdm_context, finish_task));
-  /* Whoever posted this may hold the mutex still. */
+  /* The thread that posted this task may still hold the mutex: wait until it has let go. */
   (void)pthread_mutex_lock(&context->close_mutex);
   (void)pthread_mutex_unlock(&context->close_mutex);
   finish(context);
@@ -133,7 +133,7 @@ void tdm_context_release(tdm_context *context) {
     context->destroy(context);
     return;
   }
-  /* Nobody else has it any more: closing takes over the reference and gives it back at its end. */
+  /* This was the last reference: closing takes it over, and gives it back at its end. */
   atomic_store(&context->references, 1);
   atomic_store(&context->close_begun, true);
   tdm_context_close_begin(context);

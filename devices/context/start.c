@@ -45,7 +45,7 @@ const char *tdm_accelerator(tdm_context *context) {
   if (!context) return NULL;
   const size_t on_host = context->own_begin + context->primary_count + context->secondary_count;
   for (size_t i = on_host; i < context->device_count; i++) {
-    if (context->devices[i]->described) continue; /* named by whoever wants it, or never */
+    if (context->devices[i]->described) continue; /* described devices are chosen by name alone */
     return context->devices[i]->name;
   }
   if (!tdm_context_is_inherited(context)) {
@@ -56,5 +56,5 @@ const char *tdm_accelerator(tdm_context *context) {
   if (context->secondary_count > 0) {
     return context->devices[context->own_begin + context->primary_count]->name;
   }
-  return "sim:0"; /* which was asked not to be there: whoever places on it is told so */
+  return "sim:0"; /* absent, as the options asked: placing a node there is an error that says so */
 }

@@ -18,8 +18,8 @@ static void number(tdm_flight *flight, tdm_submission *submissions, size_t count
   }
 }
 
-/* Hands each over; one that the caller can run itself is answered instead. Past the last hand-over
- * the flight may be gone, unless one was kept. */
+/* Hands every submission to its queue, but answers one that the caller can execute itself. After
+ * the last one was handed over the flight may be gone, unless one was kept. */
 static tdm_submission *hand_over(tdm_flight *flight, tdm_submission *submissions, size_t count,
                                  bool adopt) {
   const tdm_program *programs = flight->programs;

@@ -36,7 +36,8 @@ tdm_status tdm_cpu_memory_allocate(const tdm_topology *topology, const tdm_core_
     const size_t length = round_up(bytes, HUGE_PAGE_BYTES);
     memory = map_aligned(length);
     if (memory) {
-      /* Both are wishes: a system that refuses them serves ordinary pages from anywhere. */
+      /* Asks for huge pages and for the nodes; a system that refuses serves ordinary pages from
+       * anywhere. */
       (void)madvise(memory, length, MADV_HUGEPAGE);
       (void)tdm_topology_bind_memory(topology, cores, memory, length);
     }

@@ -177,7 +177,7 @@ static void destroy(tdm_context *context) {
   }
   tdm_topology_destroy(context->topology);
   tdm_kernel_registry_deinit(&context->kernels);
-  /* Glibc's locks own nothing: one that was never initialised may be destroyed as well. */
+  /* glibc allows a lock to be destroyed that was never initialised, as its locks own no memory. */
   (void)pthread_cond_destroy(&context->users_gone);
   (void)pthread_mutex_destroy(&context->close_mutex);
   (void)pthread_mutex_destroy(&context->start_mutex);

@@ -11,7 +11,8 @@
 
 #include "devices/cuda/api.h"
 
-/* What is not success is also remembered by the runtime, for a call that would ask for it. */
+/* The runtime remembers a failure until it is asked for; asking here keeps it from being taken for
+ * the failure of a later call. */
 static tdm_cuda_code code_of(cudaError_t error) {
   if (error != cudaSuccess) (void)cudaGetLastError();
   return (tdm_cuda_code)error;
@@ -65,9 +66,9 @@ static tdm_cuda_code device_set(int ordinal) {
   return code_of(cudaSetDevice(ordinal));
 }
 
-/* cudaSetDevice opens what it sets, so going back by it would open a device that nobody uses: the
- * driver's stack of contexts does not. The functions are the driver's, whose codes are
- * cudaError_t's numbers; cudaGetDeviceCount has initialised it. */
+/* Entering and leaving a device goes through the driver's stack of contexts: cudaSetDevice would
+ * open the device that it goes back to, which nobody may use. The functions are the driver's; their
+ * codes have cudaError_t's numbers, and cudaGetDeviceCount has initialised the driver. */
 static tdm_cuda_code driver_call(const char *name, void **out_function) {
   enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
   const cudaError_t error =
@@ -76,8 +77,8 @@ static tdm_cuda_code driver_call(const char *name, void **out_function) {
   return found == cudaDriverEntryPointSuccess ? TDM_CUDA_SUCCESS : TDM_CUDA_INSUFFICIENT_DRIVER;
 }
 
-/* The reference is never given back: the runtime keeps state of the context as well, and closing it
- * would take that from whoever else uses the device in this process. */
+/* The context is never released: the runtime keeps state in it as well, and whoever else uses the
+ * device in this process would lose that. */
 static tdm_cuda_code context_retain(tdm_cuda_context *out, int ordinal) {
   __typeof__(&cuDevicePrimaryCtxRetain) retain = NULL;
   *out = NULL;

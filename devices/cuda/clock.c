@@ -7,10 +7,10 @@
 
 enum {
   ANCHOR_TRIES = 8,
-  ANCHOR_CLOSE_NS = 20000, /* the host saw it that exactly: no further try */
+  ANCHOR_CLOSE_NS = 20000, /* known that exactly, an anchor is tried no more */
 };
-/* Older, and the clocks may have drifted apart, or a float of milliseconds no longer resolves a
- * microsecond. */
+/* An older anchor is recorded anew: the clocks may have drifted apart, and a float of milliseconds
+ * no longer resolves a microsecond. */
 #define ANCHOR_OLD_NS 8000000000u
 
 tdm_status tdm_cuda_clock_init(tdm_cuda_clock *clock, const tdm_cuda_api *api) {
@@ -56,7 +56,7 @@ static tdm_cuda_code try_anchor(const tdm_cuda_clock *clock, tdm_cuda_event even
   return code;
 }
 
-/* The closest try counts: `spare` takes the next one's event while a better one is kept. */
+/* Keeps the try that the host saw most exactly; `spare` holds the next try's event meanwhile. */
 static tdm_cuda_code record_anchor(tdm_cuda_clock *clock, tdm_cuda_anchor *anchor) {
   const tdm_cuda_api *api = clock->api;
   tdm_cuda_code code = TDM_CUDA_SUCCESS;
@@ -140,9 +140,9 @@ tdm_cuda_code tdm_cuda_span_end(const tdm_cuda_clock *clock, const tdm_cuda_span
   return clock->api->event_record(span->events[1], stream);
 }
 
-/* The anchor's time on the host, corrected where the host saw it late or early: a span is as long
- * as the GPU says and lies within what the host saw. What one has shown holds for the next ones
- * too. */
+/* The anchor's time on the host. A span is as long as the GPU says and lies within what the host
+ * saw; where it does not, the host saw the anchor late or early, and the anchor is corrected for
+ * later spans too. */
 static int64_t corrected_anchor_ns(tdm_cuda_clock *clock, tdm_cuda_anchor *anchor,
                                    const int64_t passed_ns[2], uint64_t from_ns,
                                    uint64_t until_ns) {
@@ -171,7 +171,7 @@ tdm_cuda_code tdm_cuda_span_read(tdm_cuda_clock *clock, tdm_cuda_span *span,
         corrected_anchor_ns(clock, span->anchor, passed_ns, span->enqueued_ns, now_ns);
     const uint64_t begin_ns = (uint64_t)(host_ns + passed_ns[0]);
     const uint64_t end_ns = (uint64_t)(host_ns + passed_ns[1]);
-    /* Behind the one before, if the anchor was corrected in between. */
+    /* A span begins after the one before, even where the anchor was corrected in between. */
     span->times->begin_ns = begin_ns > *in_out_until_ns ? begin_ns : *in_out_until_ns;
     span->times->end_ns = end_ns > span->times->begin_ns ? end_ns : span->times->begin_ns;
     *in_out_until_ns = span->times->end_ns;

@@ -50,7 +50,7 @@ static tdm_status run_kernel(tdm_cuda_queue *queue, const tdm_flight *flight,
   });
 }
 
-/* A report is the command's own, whether its kernel writes to it or not. */
+/* Every command is given a report of its own; one that its kernel did not ask for is used again. */
 static tdm_status execute_command(tdm_cuda_queue *queue, const tdm_flight *flight,
                                   const tdm_command *command) {
   const size_t index = queue->reports_taken % TDM_CUDA_REPORTS;
@@ -131,9 +131,10 @@ static tdm_status copy_staged(tdm_cuda_queue *queue, const tdm_submission *submi
                                  submission->base + submission->cursor);
 }
 
-/* False: held up. The fault strikes once, when the copy really begins. A staged upload reads the
- * host's bytes here and now, whatever its stream still waits for: pageable memory is written by the
- * host alone, a staged download included, and that before the point that this queue has passed. */
+/* Answers false while the copy is held up. The fault strikes once, when the copy really begins. A
+ * staged upload reads the host's bytes at once, without waiting for its stream: only the host
+ * writes pageable memory (a staged download does so too), and it has done so before the point that
+ * this queue has passed. */
 static bool copy_command(tdm_cuda_queue *queue, const tdm_submission *submission,
                          const tdm_copy *copy, tdm_status *out_status) {
   const tdm_flight *flight = submission->flight;

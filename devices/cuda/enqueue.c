@@ -57,7 +57,7 @@ static bool wait_command(tdm_cuda_queue *queue, tdm_submission *submission,
     answer = TDM_CUDA_WAIT_DONE;
   }
   if (answer == TDM_CUDA_WAIT_UNMARKED) return false;
-  if (submission->due_ns != 0) { /* refused before, and now awaited all the same */
+  if (submission->due_ns != 0) { /* the wait failed before, and may now be passed */
     submission->due_ns = 0;
     return true;
   }
@@ -128,7 +128,8 @@ bool tdm_cuda_queue_advance(tdm_cuda_queue *queue) {
     if (submission->cursor < program->count || !tdm_cuda_queue_has_room(queue)) {
       if (queue->marked == queue->retired && submission->cursor > queue->marked_cursor &&
           !tdm_cuda_queue_has_room(queue)) {
-        tdm_cuda_queue_mark(queue, submission->cursor, false); /* reports run out: let them end */
+        /* No report is left: a mark here lets those of the commands above come back. */
+        tdm_cuda_queue_mark(queue, submission->cursor, false);
       }
       return moved || submission->cursor != before;
     }

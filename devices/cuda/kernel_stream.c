@@ -31,11 +31,12 @@ tdm_status tdm_cuda_kernel_stream_copy(tdm_cuda_kernel_stream *stream, void *to,
   return tdm_cuda_check(stream->api, code, "a copy on the device");
 }
 
-/* With less free than that, it is memory that cuBLAS lacks: its kernels and workspace take more. */
+/* With less memory free than this, a failure of cuBLAS is taken for want of memory: its kernels and
+ * workspace need more. */
 static const size_t least_blas_bytes = (size_t)256 << 20;
 
-/* cuBLAS has one code for whatever ended its work, and one for whatever kept it from beginning: a
- * lost device is known by its stream, a full one by what is free. */
+/* cuBLAS has one code for whatever ended its work, and one for whatever kept it from beginning. So
+ * a lost device is known by its stream, and want of memory by what is free. */
 static tdm_status fail_blas(const tdm_cuda_kernel_stream *stream, tdm_cuda_code code,
                             const char *what) {
   const tdm_cuda_api *api = stream->api;

@@ -118,7 +118,7 @@ static tdm_status take_block(tdm_cuda_memory *memory, size_t bytes, char **out) 
   tdm_cuda_arena *arena;
   if (memory->red_zones != TDM_RED_ZONES_NONE) return take_alone(memory, bytes, out);
   if (bytes > shared_block_bytes) {
-    /* Never the size of a shared one, which tells them apart. */
+    /* An arena of one block never has the size of a shared one: the size tells them apart. */
     size_t whole = units_of(bytes) * UNIT_BYTES;
     if (whole == arena_bytes) whole += UNIT_BYTES;
     TDM_TRY(arena_create(memory, whole, &arena));

@@ -94,7 +94,7 @@ static tdm_status upload_chunks(tdm_cuda_queue *queue, const tdm_cuda_staging *s
   return TDM_OK;
 }
 
-/* As many chunks are on their way as there are buffers. */
+/* Downloads: as many chunks are in flight as there are buffers. */
 static tdm_status download_chunks(tdm_cuda_queue *queue, const tdm_cuda_staging *staging, char *to,
                                   const char *from, size_t bytes) {
   assert(staging->count > 0);

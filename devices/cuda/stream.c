@@ -66,7 +66,8 @@ static void fail_range(const tdm_cuda_mark *mark, tdm_status status) {
   }
 }
 
-/* Failures that were only known once kernels had run reach what depends on them. */
+/* Passes failures on to the commands that depend on them, where a kernel reported them only after
+ * these were enqueued. */
 static void spoil_range(const tdm_cuda_mark *mark) {
   tdm_flight *flight = mark->submission->flight;
   if (atomic_load_explicit(&flight->failed, memory_order_acquire) == 0) return;
@@ -183,7 +184,7 @@ static bool is_reached(const tdm_cuda_mark *mark, tdm_cuda_code code) {
   return true;
 }
 
-/* Copied out of the ring: once `retired` has passed it, another mark may lie there. */
+/* Works on a copy of the mark: once `retired` has passed it, another may lie in its place. */
 static void retire_one(tdm_cuda_queue *queue, tdm_cuda_mark mark, tdm_cuda_code code) {
   const tdm_cuda_api *api = queue->kernel_stream.api;
   tdm_cuda_span *span = span_of(queue, queue->retired);

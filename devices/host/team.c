@@ -40,8 +40,8 @@ enum { MOST_GRAINS = 1 << 30 }; /* that two halves of a word can count */
 
 enum {
   MOST_DEBT_NS = 500000,    /* then the team rests */
-  MOST_LOSS_NS = 4000000,   /* that one region counts for: a longer one was no habit */
-  MOST_CREDIT_NS = 2000000, /* what a good past makes up for */
+  MOST_LOSS_NS = 4000000,   /* the most that one region counts: a longer one was no habit */
+  MOST_CREDIT_NS = 2000000, /* how much debt earlier gains make up for */
   LEAST_REST = 20, /* times the debt, so trying again costs a twentieth of the time at most; twice
                       as long each time that this ends in debt again */
   LONGEST_REST = 320,

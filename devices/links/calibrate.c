@@ -20,13 +20,14 @@ enum {
   BENDS_FROM_BYTES = 256 << 10,
   BENDS_TO_BYTES = 8 << 20,
   PIECE_BYTES = 4096,
-  /* The two sides of a plan's copy hardly ever lie alike in their pages; where they do, loads wait
-   * for stores that they only seem to need. */
+  /* Source and target do not begin at the same offset of a page, as they hardly ever do in a plan:
+   * loads would wait for stores whose addresses only look the same. */
   TARGET_SHIFT_BYTES = 4096 * 37 + 64 * 17,
 };
 
-/* One side of the copies: one block, of which each size has a piece, as values lie in an arena; or
- * pinned memory, or a device's, where all sizes have the same. */
+/* One side of the copies. A device of the host has one block in which each size has a piece of its
+ * own, as values lie in an arena; of pinned memory, and on other devices, all sizes share one
+ * piece. */
 typedef struct link_end {
   tdm_device *device;
   tdm_memory block;
@@ -113,8 +114,8 @@ static tdm_status allocate_end(measurement *measured, link_end *end, bool pinned
   return TDM_OK;
 }
 
-/* Near: hardly anything but the copy's sides; then, beyond a core's own caches; then, as much as
- * the last cache has. */
+/* The distances: hardly anything but the copy's own sides; more than a core's own caches hold; as
+ * much as the last cache holds. */
 static tdm_status choose_distances(measurement *measured) {
   tdm_device *to = measured->ends[1].device;
   memset(measured->distances, 0, sizeof(measured->distances));
@@ -133,7 +134,7 @@ static tdm_status choose_distances(measurement *measured) {
   return TDM_OK;
 }
 
-/* Pages that nobody has written are not read as others are. */
+/* Writes the source: reading pages that were never written is quicker than reading others. */
 static tdm_status fill_source(measurement *measured) {
   const link_end *from = &measured->ends[0];
   const link_end *to = &measured->ends[1];
@@ -198,7 +199,7 @@ static tdm_status measure_size(measurement *measured, size_t index, size_t state
   return TDM_OK;
 }
 
-/* What the last cache cannot hold costs the same in every state. */
+/* Is a copy of this size larger than the last cache, so that all states cost the same? */
 static bool is_beyond_caches(const measurement *measured, size_t index) {
   return (double)measured->sizes[index] >= measured->distances[TDM_LINK_DISTANCES - 1] / 2;
 }
@@ -228,8 +229,8 @@ static void shuffle(uint8_t *order, size_t count, uint64_t *random) {
   }
 }
 
-/* Sizes and states take turns, so that a bad moment of the machine falls on all of them a
- * little; in another order each time, so that none always finds the caches as the largest left
+/* Measures sizes and states in turns, so that a bad moment of the machine falls on all of them a
+ * little, and in another order each time, so that none always finds the caches as the largest left
  * them. */
 static tdm_status measure(measurement *measured) {
   const tdm_links_calibration *options = &measured->options;

@@ -1,5 +1,4 @@
-/* Medians, the line of least absolute relative deviations, its spread. Invariant: see link_fit.h.
- */
+/* Medians, the line of least absolute relative deviations, its spread. Invariant: see fit.h. */
 #include "devices/links/fit.h"
 
 #include <math.h>
@@ -260,8 +259,8 @@ double tdm_link_predict_ns(const tdm_link_estimate *estimate, double bytes) {
   return straight_ns(&estimate->link, bytes) * ratio_at(estimate, bytes, 0);
 }
 
-/* Between two distances likewise. That a source has gone from its core's own caches to shared ones
- * shows little; that it has left these does. */
+/* Between two distances the ratio changes likewise. A stale source costs more only once it has left
+ * the last cache, not yet once it has left its core's own. */
 double tdm_link_predict_after_ns(const tdm_link_estimate *estimate, double bytes,
                                  double touched_bytes, bool stale) {
   const double *distances = estimate->distances;

@@ -11,9 +11,9 @@ typedef enum tdm_link_origin {
   TDM_LINK_CALIBRATED, /* fitted to copies of this machine's */
 } tdm_link_origin;
 
-/* Between two devices of the host a copy costs what the caches make of it: how much memory was
- * touched since its target was used last. So it is measured at three such distances with a source
- * just written; and with a source that is as old as the target, at the last distance. */
+/* What a copy between two devices of the host costs depends on the caches: on how much other memory
+ * was touched since the target was used last. So it is measured at three such distances with a
+ * source just written, and at the last distance with a source that was not used since either. */
 #define TDM_LINK_DISTANCES 3
 #define TDM_LINK_STALE TDM_LINK_DISTANCES
 #define TDM_LINK_STATES (TDM_LINK_DISTANCES + 1)
@@ -49,8 +49,8 @@ void tdm_context_link(tdm_context *context, const tdm_device *from, const tdm_de
 /* The line, corrected between and beyond the sizes that were measured: where the source was just
  * written and the destination just read. */
 double tdm_link_predict_ns(const tdm_link_estimate *estimate, double bytes);
-/* The same where touched_bytes of other memory were used in between; stale: since the source was
- * used, too. */
+/* The same where touched_bytes of other memory were used since the target was; stale: and since the
+ * source was. */
 double tdm_link_predict_after_ns(const tdm_link_estimate *estimate, double bytes,
                                  double touched_bytes, bool stale);
 const char *tdm_link_origin_name(tdm_link_origin origin); /* "modelled", "calibrated" */

@@ -38,7 +38,7 @@ static const tdm_link between_ranks = {.latency_ns = 50000, .bytes_per_ns = 0.12
 static tdm_link_estimate modelled(const tdm_device *from, const tdm_device *to) {
   if (from->rank != to->rank)
     return (tdm_link_estimate){.link = between_ranks, .origin = TDM_LINK_MODELLED};
-  /* The discrete side knows its link. */
+  /* The model of a link is the discrete device's, where one end is the host. */
   const tdm_device *teller = to->host_addressable ? from : to;
   const tdm_device *other = teller == to ? from : to;
   return (tdm_link_estimate){.link = teller->ops->link(teller, other), .origin = TDM_LINK_MODELLED};

@@ -1,8 +1,8 @@
-/* A flight of up to three programs: the target's device reads it and touches what lies between,
- * then the source's device writes it (before, if it is stale), then it is copied, on whichever
- * queue has the route. So what
- * is timed begins as it does in a plan, with the worker at its queue and awake. Invariant: the
- * calling thread waits for the end, so that whatever the flight refers to lies on its stack. */
+/* A trial is a flight of up to three programs: the target's device reads the target and touches
+ * other memory, the source's device writes the source (before that, if it is to be stale), and the
+ * queue of the route copies. So the copy begins as it does in a plan, with the worker at its queue
+ * and awake. Invariant: the calling thread waits for the end, so that whatever the flight refers to
+ * lies on its stack. */
 #include "devices/links/trial.h"
 
 #include "devices/context/context.h"

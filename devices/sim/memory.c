@@ -12,9 +12,8 @@ static const size_t range_bytes = (size_t)1 << TDM_SIM_RANGE_BITS;
 static const size_t granule_count = (size_t)1 << (TDM_SIM_RANGE_BITS - TDM_SIM_GRANULE_BITS);
 static const size_t page_granules = (size_t)1 << TDM_SIM_PAGE_BITS;
 
-/* No processor takes these for addresses of a process: on x86-64 their upper bits differ from one
- * another, on aarch64, which ignores the uppermost eight, bit 55 is not that of a user's address.
- */
+/* Addresses that no process can have: on x86-64 their upper bits differ from one another; on
+ * aarch64, which ignores the uppermost eight, bit 55 is not that of a user's address. */
 static const tdm_address first_address = (tdm_address)0x8080 << 48;
 _Static_assert(sizeof(tdm_address) == 8, "sim's addresses are beyond those of 32 bits");
 
@@ -85,7 +84,7 @@ static bool make_pages(tdm_sim_memory *memory, size_t first, size_t count) {
   return true;
 }
 
-/* The page tells of nothing that lives, and nothing will be put there soon. */
+/* Gives a page of the table back once no block lives in it and the cursor has left it. */
 static void drop_page(const tdm_sim_memory *memory, size_t index) {
   tdm_sim_granule *page = page_of(memory, index * page_granules);
   if (!page || memory->live[index] != 0 || memory->cursor / page_granules == index) return;

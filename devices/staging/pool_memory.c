@@ -38,7 +38,7 @@ static void *machine_map(void *user, size_t bytes, int node, bool *out_bound) {
   }
   if (!memory) return NULL;
   *out_bound = tdm_topology_bind_memory_to(topology, node, memory, bytes);
-  /* A wish: a system that refuses it serves ordinary pages. */
+  /* Asks for huge pages; a system that refuses serves ordinary ones. */
   if (bytes >= HUGE_PAGE_BYTES) (void)madvise(memory, bytes, MADV_HUGEPAGE);
   return memory;
 }

@@ -1,5 +1,5 @@
-/* The pool's own fields, for the files of devices/host that make it up. Invariant: a buffer is in
- * the list from before it is made until after it is gone, and `bytes` counts each of them. */
+/* The pool's own fields, for the files of this room that make it up. Invariant: a buffer is in the
+ * list from before it is made until after it is gone, and `bytes` counts each of them. */
 #ifndef TANDEM_DEVICES_STAGING_POOL_STATE_H
 #define TANDEM_DEVICES_STAGING_POOL_STATE_H
 

@@ -34,7 +34,7 @@ static tdm_status load(tdm_topology *topology, const char *description) {
     return tdm_fail(TDM_UNAVAILABLE, "hwloc cannot read the machine's topology");
   }
   topology->loaded = true;
-  /* What HWLOC_XMLFILE describes is hwloc's answer as well, and not where this process runs. */
+  /* hwloc also answers with what HWLOC_XMLFILE describes, which need not be this machine. */
   topology->is_this_machine = !description && hwloc_topology_is_thissystem(topology->hwloc) != 0;
   return TDM_OK;
 }
@@ -44,7 +44,7 @@ static void restrict_to_affinity(tdm_topology *topology) {
   hwloc_bitmap_t allowed = hwloc_bitmap_alloc();
   if (!allowed) return;
   if (hwloc_get_cpubind(topology->hwloc, allowed, HWLOC_CPUBIND_PROCESS) == 0) {
-    /* PCI devices stay, although no core beside them is left. */
+    /* PCI devices stay in the topology even where no core beside them is left. */
     (void)hwloc_topology_restrict(topology->hwloc, allowed, HWLOC_RESTRICT_FLAG_ADAPT_IO);
   }
   hwloc_bitmap_free(allowed);

@@ -1,4 +1,4 @@
-/* The topology's own fields, for the files of devices/host that read it. Invariant: see topology.h;
+/* The topology's own fields, for the files of this room that read it. Invariant: see topology.h;
  * nothing changes once tdm_topology_create returns. */
 #ifndef TANDEM_DEVICES_TOPOLOGY_TOPOLOGY_STATE_H
 #define TANDEM_DEVICES_TOPOLOGY_TOPOLOGY_STATE_H

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "core/core.h"
+#include "devices/kernels.h"
 
 typedef struct tdm_matmul_batches {
   int64_t count; /* of the result */
@@ -38,6 +38,28 @@ static inline tdm_matmul_batches tdm_matmul_batches_of(const tdm_shape *a, const
   tdm_matmul_steps(&batches, a, batches.a_steps);
   tdm_matmul_steps(&batches, b, batches.b_steps);
   return batches;
+}
+
+/* A product of matrices, batch by batch. */
+typedef struct tdm_matmul_sizes {
+  tdm_matmul_batches batches;
+  int64_t m;
+  int64_t n;
+  int64_t k;
+  bool transpose_a;
+  bool transpose_b;
+} tdm_matmul_sizes;
+
+static inline void tdm_matmul_sizes_read(tdm_matmul_sizes *sizes,
+                                         const tdm_kernel_request *request) {
+  const tdm_matmul_attributes *attributes = (const tdm_matmul_attributes *)request->attributes;
+  const tdm_shape *a = &request->inputs[0].shape, *y = &request->outputs[0].shape;
+  sizes->transpose_a = attributes->transpose_a != 0;
+  sizes->transpose_b = attributes->transpose_b != 0;
+  sizes->m = y->dims[y->rank - 2];
+  sizes->n = y->dims[y->rank - 1];
+  sizes->k = a->dims[a->rank - (sizes->transpose_a ? 2 : 1)];
+  sizes->batches = tdm_matmul_batches_of(a, &request->inputs[1].shape, y);
 }
 
 /* The batches of a and b that batch of the result is the product of. */

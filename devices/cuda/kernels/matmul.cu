@@ -3,27 +3,14 @@
 #include "devices/cuda/kernels/products.h"
 #include "devices/matmul_batches.h"
 
-struct matmul_state {
-  tdm_matmul_batches batches;
-  int64_t m;
-  int64_t n;
-  int64_t k;
-  bool transpose_a;
-  bool transpose_b;
+struct matmul_state : tdm_matmul_sizes {
   bool alone; /* rows do not depend on each other */
 };
 
 static tdm_status matmul_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  const tdm_matmul_attributes *attributes = attributes_of<tdm_matmul_attributes>(request);
-  const tdm_shape *a = &request->inputs[0].shape, *y = &request->outputs[0].shape;
   matmul_state *state = state_create<matmul_state>(answer);
   if (!state) return TDM_OUT_OF_MEMORY;
-  state->transpose_a = attributes->transpose_a != 0;
-  state->transpose_b = attributes->transpose_b != 0;
-  state->m = y->dims[y->rank - 2];
-  state->n = y->dims[y->rank - 1];
-  state->k = a->dims[a->rank - (state->transpose_a ? 2 : 1)];
-  state->batches = tdm_matmul_batches_of(a, &request->inputs[1].shape, y);
+  tdm_matmul_sizes_read(state, request);
   state->alone = request->deterministic && !state->transpose_a;
   return TDM_OK;
 }

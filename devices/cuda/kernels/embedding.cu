@@ -101,18 +101,12 @@ template <class real> static tdm_status run_gradient(const tdm_kernel_call *call
 /* Outputs: rows (count, dim), indices (count), count (). */
 template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) {
   const embedding_state *state = state_of<embedding_state>(call);
-  const size_t count = (size_t)state->count;
-  int64_t *indices = output_of<int64_t>(call, 1);
   const int64_t *none = NULL;
   const real *no_scales = NULL;
   segments sorted;
   TDM_TRY(sort_ids(call, &sorted));
-  TDM_TRY(tdm_cuda_kernel_stream_fill(kernel_stream_of(call), call->outputs[0], 0,
-                                      count * (size_t)state->dim * sizeof(real)));
-  TDM_TRY(tdm_cuda_kernel_stream_fill(kernel_stream_of(call), indices, 0xff,
-                                      count * sizeof(int64_t))); /* -1 */
   TDM_TRY(
-      tdm_cuda_segments_rank(call, &state->plan, &sorted, indices, output_of<int64_t>(call, 2)));
+      tdm_cuda_segments_begin_rows(call, &state->plan, &sorted, (size_t)state->dim * sizeof(real)));
   return kernel_launch(call, "sum_segments", sum_segments<real>, state->count,
                        threads_for_row(state->dim), input_of<real>(call, 0), none, no_scales, none,
                        sorted.keys, state->count, state->plan.shift, sorted.ranks, state->dim,

@@ -210,17 +210,11 @@ template <class real> static tdm_status run_gradient(const tdm_kernel_call *call
 /* Outputs: rows (count, dim), indices (count), count (). */
 template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) {
   const bag_state *state = state_of<bag_state>(call);
-  const size_t count = (size_t)state->count;
-  int64_t *indices = output_of<int64_t>(call, 1);
   bag_memory memory;
   segments sorted;
   TDM_TRY(sort_ids<real>(call, &memory, &sorted));
-  TDM_TRY(tdm_cuda_kernel_stream_fill(kernel_stream_of(call), call->outputs[0], 0,
-                                      count * (size_t)state->dim * sizeof(real)));
-  TDM_TRY(tdm_cuda_kernel_stream_fill(kernel_stream_of(call), indices, 0xff,
-                                      count * sizeof(int64_t))); /* -1 */
   TDM_TRY(
-      tdm_cuda_segments_rank(call, &state->plan, &sorted, indices, output_of<int64_t>(call, 2)));
+      tdm_cuda_segments_begin_rows(call, &state->plan, &sorted, (size_t)state->dim * sizeof(real)));
   return sum_rows<real>(call, &memory, &sorted, NULL, sorted.ranks);
 }
 

@@ -134,3 +134,14 @@ tdm_status tdm_cuda_segments_rank(const tdm_kernel_call *call, const segments_pl
   return kernel_launch(call, "rank_segments", rank_segments, plan->tiles, BLOCK, self->keys,
                        plan->count, plan->shift, self->of_tiles, self->ranks, indices);
 }
+
+tdm_status tdm_cuda_segments_begin_rows(const tdm_kernel_call *call, const segments_plan *plan,
+                                        const segments *self, size_t row_bytes) {
+  const size_t count = (size_t)plan->count;
+  int64_t *indices = output_of<int64_t>(call, 1);
+  TDM_TRY(
+      tdm_cuda_kernel_stream_fill(kernel_stream_of(call), call->outputs[0], 0, count * row_bytes));
+  TDM_TRY(tdm_cuda_kernel_stream_fill(kernel_stream_of(call), indices, 0xff,
+                                      count * sizeof(int64_t))); /* -1 */
+  return tdm_cuda_segments_rank(call, plan, self, indices, output_of<int64_t>(call, 2));
+}

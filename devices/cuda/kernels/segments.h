@@ -40,6 +40,11 @@ tdm_status tdm_cuda_segments_sort(const tdm_kernel_call *call, const segments_pl
 tdm_status tdm_cuda_segments_rank(const tdm_kernel_call *call, const segments_plan *plan,
                                   const segments *self, int64_t *indices, int64_t *out_count);
 
+/* Enqueues the beginning of a sparse gradient, outputs rows (count, ...) of row_bytes, indices
+ * (count) and count (): zeros, -1, and the ranks and ids of the segments. */
+tdm_status tdm_cuda_segments_begin_rows(const tdm_kernel_call *call, const segments_plan *plan,
+                                        const segments *self, size_t row_bytes);
+
 /* Is keys[i] the first of a segment? */
 static __device__ inline bool begins_segment(const uint64_t *keys, int64_t i, int shift) {
   return keys[i] != NO_KEY && (i == 0 || keys[i] >> shift != keys[i - 1] >> shift);

@@ -59,17 +59,12 @@ template <class real> static tdm_status sparse_add_run(const tdm_kernel_call *ca
   const sparse_add_state *state = state_of<sparse_add_state>(call);
   const segments_plan *plan = &state->plan;
   const segments sorted = tdm_cuda_segments_at(plan, call->workspace);
-  int64_t *indices = output_of<int64_t>(call, 1);
   TDM_TRY(kernel_launch(call, "make_keys", make_keys, blocks_for(plan->capacity), BLOCK,
                         input_of<int64_t>(call, 1), input_of<int64_t>(call, 2),
                         input_of<int64_t>(call, 4), input_of<int64_t>(call, 5), state->count_a,
                         plan->shift, sorted.keys, plan->capacity));
   TDM_TRY(tdm_cuda_segments_sort(call, plan, &sorted));
-  TDM_TRY(tdm_cuda_kernel_stream_fill(kernel_stream_of(call), call->outputs[0], 0,
-                                      (size_t)(plan->count * state->dim) * sizeof(real)));
-  TDM_TRY(tdm_cuda_kernel_stream_fill(kernel_stream_of(call), indices, 0xff, /* -1 */
-                                      (size_t)plan->count * sizeof(int64_t)));
-  TDM_TRY(tdm_cuda_segments_rank(call, plan, &sorted, indices, output_of<int64_t>(call, 2)));
+  TDM_TRY(tdm_cuda_segments_begin_rows(call, plan, &sorted, (size_t)state->dim * sizeof(real)));
   return kernel_launch(call, "sum_segments", sum_segments<real>, plan->count,
                        threads_for_row(state->dim), input_of<real>(call, 0),
                        input_of<real>(call, 3), state->count_a, sorted.keys, sorted.ranks,

@@ -41,6 +41,11 @@ typedef struct tdm_context_options {
 /* Finds the devices. options may be NULL. NULL on failure. A context is shared by threads. With a
  * caller's loop: call it on the loop's thread. The caller owns one reference.
  *
+ * In a process that an MPI launcher has started (docs/several_machines.md) the context is one rank
+ * of a job: it waits for the other ranks' contexts, two minutes at most, and has the devices of all
+ * of them, host:0/cpu:0, ...; a plain name means this rank's own. A context with a described
+ * machine has no part in the job.
+ *
  * A process that inherited a context by fork has none of its threads. There whatever would use the
  * context, or what belongs to it, fails with UNAVAILABLE and changes nothing; elements of host
  * tensors can be read (tdm_tensor_data), and releasing and closing are legal and do nothing: no
@@ -56,6 +61,11 @@ TDM_API void tdm_context_release(tdm_context *context);
  * of it is done. Afterwards only release, and reading host tensors, are legal. */
 TDM_API void tdm_context_close(tdm_context *context, void (*closed)(void *user), void *user);
 
+/* This rank of the job, from 0, and how many there are: 0 of 1 where there is no job. */
+TDM_API int tdm_context_rank(const tdm_context *context);
+TDM_API int tdm_context_rank_count(const tdm_context *context);
+
+/* Of all ranks. */
 TDM_API size_t tdm_device_count(const tdm_context *context);
 /* Borrowed; "cpu:0", ...; NULL past the end. */
 TDM_API const char *tdm_device_name_at(const tdm_context *context, size_t index);

@@ -29,9 +29,6 @@ tdm_device *tdm_context_find_device(tdm_context *context, const char *name);
  * device is not there. */
 tdm_status tdm_context_find_devices(tdm_context *context, const char *list, size_t capacity,
                                     tdm_device **out_devices, size_t *out_count) TDM_WARN_UNUSED;
-/* This rank of the job, and how many it has; 0 of 1 where there is no job. */
-int tdm_context_rank(const tdm_context *context);
-int tdm_context_rank_count(const tdm_context *context);
 /* A rank's cpu:0: through it goes what that rank's other devices exchange with other ranks. */
 tdm_device *tdm_context_host_of(tdm_context *context, int rank);
 /* This rank's. */

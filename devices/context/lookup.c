@@ -55,11 +55,11 @@ struct tdm_links *tdm_context_links(tdm_context *context) {
 /* ---- Ranks --------------------------------------------------------------------------------- */
 
 int tdm_context_rank(const tdm_context *context) {
-  return context->rank;
+  return !context ? 0 : context->rank;
 }
 
 int tdm_context_rank_count(const tdm_context *context) {
-  return context->rank_count;
+  return !context ? 0 : context->rank_count;
 }
 
 tdm_device *tdm_context_host_of(tdm_context *context, int rank) {

@@ -13,6 +13,9 @@
 #include "devices/links/table.h"
 #include "devices/network/network.h"
 #include "devices/staging/pool.h"
+#include "net/launch.h"
+
+#define JOIN_NS (UINT64_C(120) * 1000000000) /* how long to wait for the ranks of a job */
 
 /* ---- Creating ------------------------------------------------------------------------------ */
 
@@ -225,7 +228,13 @@ static tdm_context *create(const tdm_context_options *options, tdm_network *netw
 }
 
 tdm_context *tdm_context_create(const tdm_context_options *options) {
-  return create(options, NULL);
+  tdm_context_options known;
+  if (tdm_context_options_read(options, &known) != TDM_OK) return NULL;
+  if (known.machine) return create(options, NULL);
+  const tdm_allocator allocator = known.allocator ? *known.allocator : tdm_allocator_default();
+  tdm_endpoint *endpoint;
+  if (tdm_net_open(&allocator, JOIN_NS, &endpoint) != TDM_OK) return NULL;
+  return endpoint ? tdm_context_create_in_job(options, endpoint) : create(options, NULL);
 }
 
 tdm_context *tdm_context_create_in_job(const tdm_context_options *options,

@@ -1,5 +1,6 @@
 /* Each MPI that is here, in processes that its own launcher starts: the conformance suite, a
- * program that has initialised MPI itself, and ranks that do not come, are killed, or stopped.
+ * program that has initialised MPI itself, ranks that do not come, are killed, or stopped, and a
+ * program of the library's that trains over them.
  * Arguments are the programs of ranks and the plug-ins that were built. */
 #define _GNU_SOURCE /* popen */
 #include <setjmp.h>
@@ -170,6 +171,29 @@ static void test_stopped(void **state) {
   expect_lost(*state, "stopped", ") has not been heard of for 0.");
 }
 
+/* What a line of the program tells behind the rank: "placed 0.123456 0123456789abcdef". */
+static void find_result(const char *what, char *result, size_t capacity) {
+  const char *begin = strstr(output, what);
+  if (!begin) print_message("no line of %s:\n%s\n", what, output);
+  assert_non_null(begin);
+  (void)snprintf(result, capacity, "%.*s", (int)strcspn(begin, "\n"), begin);
+}
+
+/* A user's program has the same bits in one process and on any number of ranks, on each of them. */
+static void test_job(void **state) {
+  const launcher *of = *state;
+  char placed[64], replicated[64];
+  require(of);
+  expect_end(run_command(find_file("job_program")), true);
+  find_result("placed ", placed, sizeof(placed));
+  find_result("replicated ", replicated, sizeof(replicated));
+  for (int ranks = 1; ranks <= 3; ranks++) {
+    expect_end(launch(of, "", ranks, "job_program", ""), true);
+    expect(placed, (size_t)ranks);
+    expect(replicated, (size_t)ranks);
+  }
+}
+
 /* By itself the program is alone, unless somebody says otherwise. */
 static void test_alone(void **state) {
   (void)state;
@@ -190,11 +214,13 @@ int main(int count, char **arguments) {
       CASE(test_late, openmpi),
       CASE(test_killed, openmpi),
       CASE(test_stopped, openmpi),
+      CASE(test_job, openmpi),
       CASE(test_conformance, mpich),
       CASE(test_program_initialised, mpich),
       CASE(test_late, mpich),
       CASE(test_killed, mpich),
       CASE(test_stopped, mpich),
+      CASE(test_job, mpich),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

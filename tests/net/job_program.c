@@ -1,0 +1,95 @@
+/* A program for one process or any number of ranks, by the public header alone: a model placed over
+ * the first and the last rank, and one over replicas on all of them. Prints each one's last loss
+ * and scores bit by bit: "rank R of N: placed LOSS SCORES". */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tandem.h"
+
+enum { ROWS = 24, WORDS = 50, WIDTH = 12, CLASSES = 5, STEPS = 20, REPLICAS = 6 };
+
+static uint64_t fold(uint64_t hash, const void *bytes, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    hash = (hash ^ ((const unsigned char *)bytes)[i]) * UINT64_C(1099511628211);
+  return hash;
+}
+
+static tdm_value describe(tdm_graph *graph, const char *first, const char *last) {
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  const tdm_value labels = tdm_input(graph, "labels", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  tdm_place(graph, first);
+  const tdm_value words = tdm_embedding(graph, "embedding", ids, WORDS, WIDTH);
+  tdm_place(graph, last);
+  const tdm_value hidden = tdm_tanh(graph, "bend", tdm_linear(graph, "hidden", words, WIDTH));
+  const tdm_value scores = tdm_linear(graph, "scores", hidden, CLASSES);
+  tdm_output(graph, "scores", scores);
+  return tdm_cross_entropy(graph, "loss", scores, labels);
+}
+
+static tdm_status train(tdm_context *context, tdm_session *session, const char *what) {
+  int64_t ids[ROWS], labels[ROWS];
+  double loss = 0;
+  tdm_status status = TDM_OK;
+  tdm_fetch scores = {"scores", NULL};
+  for (int step = 0; step < STEPS && status == TDM_OK; step++) {
+    for (int i = 0; i < ROWS; i++) {
+      ids[i] = (i * 7 + step * 3) % WORDS;
+      labels[i] = ids[i] % CLASSES;
+    }
+    tdm_tensor *x = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, ROWS), ids);
+    tdm_tensor *y = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, ROWS), labels);
+    const tdm_feed feeds[] = {{"ids", x, false}, {"labels", y, false}};
+    status = tdm_train_step(session, feeds, 2, NULL, 0, &loss);
+    if (status == TDM_OK && step == STEPS - 1) status = tdm_run(session, feeds, 1, &scores, 1);
+    tdm_tensor_release(x);
+    tdm_tensor_release(y);
+  }
+  if (status == TDM_OK) {
+    uint64_t hash = fold(UINT64_C(14695981039346656037), &loss, sizeof loss);
+    hash = fold(hash, tdm_tensor_data(scores.tensor), sizeof(float) * ROWS * CLASSES);
+    printf("rank %d of %d: %s %.6f %016" PRIx64 "\n", tdm_context_rank(context),
+           tdm_context_rank_count(context), what, loss, hash);
+  }
+  tdm_tensor_release(scores.tensor);
+  return status;
+}
+
+static tdm_status run_model(tdm_context *context, const char *what, const char *first,
+                            const char *last, const char *replicas) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value loss = describe(graph, first, last);
+  const tdm_parallel_options parallel = {.struct_size = sizeof parallel, .devices = replicas};
+  if (replicas) tdm_data_parallel(graph, "hidden", &parallel);
+  const tdm_optimizer adam = tdm_adam(0.05);
+  const tdm_session_options options = {
+      .struct_size = sizeof options, .loss = loss, .optimizer = &adam, .deterministic = true};
+  tdm_session *session = tdm_session_create(graph, &options);
+  const tdm_status status = session ? train(context, session, what) : TDM_INVALID_ARGUMENT;
+  tdm_session_release(session);
+  tdm_graph_release(graph);
+  return status;
+}
+
+int main(void) {
+  tdm_context *context = tdm_context_create(NULL);
+  if (!context) {
+    fprintf(stderr, "%s\n", tdm_last_message());
+    return 1;
+  }
+  const int ranks = tdm_context_rank_count(context);
+  char last[32];
+  char replicas[REPLICAS * 32] = "";
+  (void)snprintf(last, sizeof last, "host:%d/cpu:0", ranks - 1);
+  for (int i = 0; i < REPLICAS; i++) {
+    const size_t length = strlen(replicas);
+    (void)snprintf(replicas + length, sizeof replicas - length, "%shost:%d/cpu:0", i ? "," : "",
+                   i * ranks / REPLICAS);
+  }
+  tdm_status status = run_model(context, "placed", "host:0/cpu:0", last, NULL);
+  if (status == TDM_OK)
+    status = run_model(context, "replicated", "host:0/cpu:0", "host:0/cpu:0", replicas);
+  if (status != TDM_OK) fprintf(stderr, "%s\n", tdm_last_message());
+  tdm_context_release(context);
+  return status == TDM_OK ? 0 : 1;
+}

@@ -227,18 +227,9 @@ static tdm_context *create(const tdm_context_options *options, tdm_network *netw
   return NULL;
 }
 
-tdm_context *tdm_context_create(const tdm_context_options *options) {
-  tdm_context_options known;
-  if (tdm_context_options_read(options, &known) != TDM_OK) return NULL;
-  if (known.machine) return create(options, NULL);
-  const tdm_allocator allocator = known.allocator ? *known.allocator : tdm_allocator_default();
-  tdm_endpoint *endpoint;
-  if (tdm_net_open(&allocator, JOIN_NS, &endpoint) != TDM_OK) return NULL;
-  return endpoint ? tdm_context_create_in_job(options, endpoint) : create(options, NULL);
-}
-
-tdm_context *tdm_context_create_in_job(const tdm_context_options *options,
-                                       struct tdm_endpoint *endpoint) {
+/* Takes the endpoint over. watched: what waits for a rank that is lost fails. */
+static tdm_context *join(const tdm_context_options *options, tdm_endpoint *endpoint,
+                         bool watched) {
   const tdm_allocator allocator =
       options && options->allocator ? *options->allocator : tdm_allocator_default();
   if (endpoint->rank_count == 1) {
@@ -248,5 +239,22 @@ tdm_context *tdm_context_create_in_job(const tdm_context_options *options,
   }
   tdm_network *network = NULL;
   if (tdm_network_create(&allocator, endpoint, &network) != TDM_OK) return NULL;
-  return create(options, network);
+  if (!watched || tdm_network_watch(network) == TDM_OK) return create(options, network);
+  tdm_network_destroy(network);
+  return NULL;
+}
+
+tdm_context *tdm_context_create(const tdm_context_options *options) {
+  tdm_context_options known;
+  if (tdm_context_options_read(options, &known) != TDM_OK) return NULL;
+  if (known.machine) return create(options, NULL);
+  const tdm_allocator allocator = known.allocator ? *known.allocator : tdm_allocator_default();
+  tdm_endpoint *endpoint;
+  if (tdm_net_open(&allocator, JOIN_NS, &endpoint) != TDM_OK) return NULL;
+  return endpoint ? join(options, endpoint, true) : create(options, NULL);
+}
+
+tdm_context *tdm_context_create_in_job(const tdm_context_options *options,
+                                       struct tdm_endpoint *endpoint) {
+  return join(options, endpoint, false);
 }

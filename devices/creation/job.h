@@ -8,7 +8,8 @@
 struct tdm_endpoint;
 
 /* tdm_context_create for the rank of an endpoint (net/transport.h), which it takes over, on failure
- * too. All ranks of the job call it. A job of one rank is a context as any other. */
+ * too, without watching whether the other ranks live: for ranks of one process. All ranks of the
+ * job call it. A job of one rank is a context as any other. */
 tdm_context *tdm_context_create_in_job(const tdm_context_options *options,
                                        struct tdm_endpoint *endpoint);
 

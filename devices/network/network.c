@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "core/allocate.h"
+#include "net/control.h"
 
 enum {
   MESSAGE_CHANNEL = 1,
@@ -45,6 +46,8 @@ struct tdm_network {
   tdm_messenger messenger; /* first */
   tdm_allocator allocator;
   tdm_endpoint *endpoint;
+  tdm_control *control;  /* NULL: nobody watches the ranks */
+  tdm_network *next;     /* of those that are forgotten */
   pthread_mutex_t mutex; /* of the endpoint */
   message_lane sending;
   message_lane receiving;
@@ -52,6 +55,17 @@ struct tdm_network {
   bool votes;    /* the vote is out */
   float against; /* how many ranks' flights have failed; of this one, then of all */
 };
+
+/* What a job that has lost a rank left to an engine that may still reach into it. */
+static _Atomic(tdm_network *) forgotten;
+
+/* Has the job lost a rank? Then no message is posted, and none is waited for. */
+static tdm_status check_ranks(const tdm_network *network) {
+  tdm_control_failure failure;
+  if (!network->control || !tdm_control_failed(network->control, &failure)) return TDM_OK;
+  char text[TDM_CONTROL_TEXT_BYTES];
+  return tdm_fail(TDM_UNAVAILABLE, "%s", tdm_control_failure_text(&failure, text));
+}
 
 /* ---- The endpoint ---------------------------------------------------------------------------- */
 
@@ -76,11 +90,13 @@ static tdm_status look_after(tdm_network *network, network_call *call, bool *out
                  : tdm_net_request_fail(network->endpoint, &call->request);
   }
   (void)pthread_mutex_unlock(&network->mutex);
+  if (!*out_settled && status == TDM_OK) status = check_ranks(network);
   return status;
 }
 
 static tdm_status post_send(tdm_network *network, network_call *call, uint32_t peer,
                             uint32_t channel, const void *memory, size_t bytes) {
+  TDM_TRY(check_ranks(network));
   call->settled = false;
   (void)pthread_mutex_lock(&network->mutex);
   const tdm_status status =
@@ -91,6 +107,7 @@ static tdm_status post_send(tdm_network *network, network_call *call, uint32_t p
 
 static tdm_status post_receive(tdm_network *network, network_call *call, uint32_t peer,
                                uint32_t channel, void *memory, size_t bytes) {
+  TDM_TRY(check_ranks(network));
   call->settled = false;
   (void)pthread_mutex_lock(&network->mutex);
   const tdm_status status =
@@ -214,6 +231,7 @@ static tdm_status go_on(message_lane *lane, tdm_status status, size_t bytes, boo
 static tdm_status cast_vote(tdm_network *network, tdm_flight *flight) {
   const bool failed = atomic_load_explicit(&flight->failed, memory_order_acquire) != 0 ||
                       tdm_flight_close(flight) != TDM_OK;
+  TDM_TRY(check_ranks(network));
   network->against = failed ? 1.0f : 0.0f;
   network->voting.settled = false;
   (void)pthread_mutex_lock(&network->mutex);
@@ -243,6 +261,8 @@ static tdm_status advance_vote(tdm_network *network, tdm_flight *flight, bool *o
 
 /* ---- Both ------------------------------------------------------------------------------------ */
 
+enum { SEND_QUEUE, RECEIVE_QUEUE, WATCHED_QUEUES };
+
 static tdm_status advance_message(tdm_messenger *messenger, const tdm_command *command,
                                   tdm_flight *flight, bool spoiled, bool *out_ended) {
   tdm_network *network = (tdm_network *)messenger;
@@ -258,6 +278,8 @@ static tdm_status advance_message(tdm_messenger *messenger, const tdm_command *c
     if (status == TDM_OK && !sends) status = take_piece(network, message, flight, spoiled);
     lane->passed += lane->piece;
     lane->out = false;
+    if (network->control)
+      tdm_control_progress(network->control, sends ? SEND_QUEUE : RECEIVE_QUEUE, message->number);
     if (status != TDM_OK || lane->passed == message->bytes)
       return go_on(lane, status, message->bytes, out_ended);
   }
@@ -341,10 +363,35 @@ tdm_status tdm_network_create(const tdm_allocator *allocator, tdm_endpoint *endp
   return TDM_OK;
 }
 
+tdm_status tdm_network_watch(tdm_network *network) {
+  const tdm_control_options options = {.struct_size = sizeof(options),
+                                       .allocator = network->allocator,
+                                       .queue_count = WATCHED_QUEUES};
+  return tdm_control_start(network->endpoint, &options, &network->control);
+}
+
+/* The endpoint is gone afterwards. Answers whether an engine may still reach into the buffers. */
+static bool leave(tdm_network *network) {
+  const bool lost = check_ranks(network) != TDM_OK;
+  const bool out = network->endpoint->posted_count > 0;
+  tdm_control_leave(network->control);
+  if (lost) {
+    tdm_endpoint_abandon(network->endpoint);
+  } else {
+    const tdm_status left = tdm_endpoint_close(network->endpoint, close_ns);
+    (void)left; /* it is gone either way */
+  }
+  return out;
+}
+
 void tdm_network_destroy(tdm_network *network) {
   if (!network) return;
-  const tdm_status left = tdm_endpoint_close(network->endpoint, close_ns);
-  (void)left; /* it is gone either way */
+  if (leave(network)) {
+    network->next = atomic_load(&forgotten);
+    while (!atomic_compare_exchange_weak(&forgotten, &network->next, network))
+      continue;
+    return;
+  }
   (void)pthread_mutex_destroy(&network->mutex);
   const tdm_allocator allocator = network->allocator;
   tdm_release(&allocator, network->sending.buffer, network->sending.capacity);

@@ -15,6 +15,10 @@ typedef struct tdm_network tdm_network;
 /* Takes the endpoint over, on failure too. */
 tdm_status tdm_network_create(const tdm_allocator *allocator, tdm_endpoint *endpoint,
                               tdm_network **out_network) TDM_WARN_UNUSED;
+/* From here on what waits for a rank that has died, hangs or is cut off, and whatever is to be sent
+ * after that, fails with UNAVAILABLE, naming the rank (net/control.h). All ranks call it before any
+ * message. Ranks of one process, which tests make, live and die together and do without. */
+tdm_status tdm_network_watch(tdm_network *network) TDM_WARN_UNUSED;
 /* Leaves the job: waits for the other ranks to do so, some seconds at most. NULL is legal. */
 void tdm_network_destroy(tdm_network *network);
 

@@ -1,9 +1,17 @@
 /* A program for one process or any number of ranks, by the public header alone: a model placed over
- * the first and the last rank, and one over replicas on all of them. Prints each one's last loss
- * and scores bit by bit: "rank R of N: placed LOSS SCORES". */
+ * the first and the last rank, and one over replicas on all of them. Prints each one's last loss,
+ * and a hash of loss and scores: "rank R of N: placed LOSS HASH".
+ *
+ *     job_program [killed|stopped FILE]
+ *
+ * With arguments rank 1 does that to itself in the middle, and the others write why their step
+ * failed to FILE: "rank R: MESSAGE", and that the next one does, too: "rank R again: MESSAGE". */
+#define _GNU_SOURCE /* usleep, kill */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tandem.h"
 
@@ -27,6 +35,40 @@ static tdm_value describe(tdm_graph *graph, const char *first, const char *last)
   return tdm_cross_entropy(graph, "loss", scores, labels);
 }
 
+static int own_signal; /* what rank 1 sends itself; 0: nothing */
+static const char *told_path;
+
+/* What is stopped is ended later, so that the launcher can end. */
+static void end_oneself(void) {
+  const pid_t self = getpid();
+  if (own_signal == SIGSTOP && fork() == 0) {
+    (void)usleep(3000000);
+    (void)kill(self, SIGKILL);
+    _exit(0);
+  }
+  (void)kill(self, own_signal);
+}
+
+static void tell(tdm_context *context, const char *when) {
+  FILE *told = fopen(told_path, "a");
+  if (!told) return;
+  (void)fprintf(told, "rank %d%s: %s\n", tdm_context_rank(context), when, tdm_last_message());
+  (void)fclose(told);
+}
+
+/* Until all have told, or for ten seconds: a launcher that sees one end may end the others. */
+static void await_lines(int count) {
+  int found = 0;
+  for (int i = 0; i < 1000 && found < count; i++) {
+    (void)usleep(10000);
+    FILE *told = fopen(told_path, "r");
+    found = 0;
+    for (int c; told && (c = fgetc(told)) != EOF;)
+      found += c == '\n';
+    if (told) (void)fclose(told);
+  }
+}
+
 static tdm_status train(tdm_context *context, tdm_session *session, const char *what) {
   int64_t ids[ROWS], labels[ROWS];
   double loss = 0;
@@ -40,8 +82,14 @@ static tdm_status train(tdm_context *context, tdm_session *session, const char *
     tdm_tensor *x = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, ROWS), ids);
     tdm_tensor *y = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, ROWS), labels);
     const tdm_feed feeds[] = {{"ids", x, false}, {"labels", y, false}};
+    if (own_signal != 0 && step == STEPS / 2 && tdm_context_rank(context) == 1) end_oneself();
     status = tdm_train_step(session, feeds, 2, NULL, 0, &loss);
     if (status == TDM_OK && step == STEPS - 1) status = tdm_run(session, feeds, 1, &scores, 1);
+    if (status != TDM_OK && told_path) {
+      tell(context, "");
+      if (tdm_train_step(session, feeds, 2, NULL, 0, &loss) != TDM_OK) tell(context, " again");
+      await_lines(2 * (tdm_context_rank_count(context) - 1));
+    }
     tdm_tensor_release(x);
     tdm_tensor_release(y);
   }
@@ -71,7 +119,11 @@ static tdm_status run_model(tdm_context *context, const char *what, const char *
   return status;
 }
 
-int main(void) {
+int main(int count, char **arguments) {
+  if (count == 3) {
+    own_signal = strcmp(arguments[1], "killed") == 0 ? SIGKILL : SIGSTOP;
+    told_path = arguments[2];
+  }
   tdm_context *context = tdm_context_create(NULL);
   if (!context) {
     fprintf(stderr, "%s\n", tdm_last_message());

@@ -143,24 +143,40 @@ static void test_late(void **state) {
   expect("rank 0: UNAVAILABLE: cannot open the transport ", 1);
 }
 
-static void expect_lost(const launcher *of, const char *how, const char *told) {
+/* Runs the program on three ranks, of which one is lost; what the others write into output. */
+static void lose(const launcher *of, const char *program, const char *how) {
   require(of);
   char path[512], argument[600];
   const char *folder = getenv("TEST_TMPDIR") ? getenv("TEST_TMPDIR") : "/tmp";
   (void)snprintf(path, sizeof(path), "%s/told.%s.%d", folder, how, (int)getpid());
   (void)snprintf(argument, sizeof(argument), "%s %s", how, path);
   (void)unlink(path);
-  (void)launch(of, of->recovery, 3, "rank", argument);
+  (void)launch(of, of->recovery, 3, program, argument);
   FILE *file = fopen(path, "r");
   if (!file) print_message("%s\n", output);
   assert_non_null(file);
   output[fread(output, 1, sizeof(output) - 1, file)] = '\0';
   (void)fclose(file);
   (void)unlink(path);
+}
+
+static void expect_lost(const launcher *of, const char *how, const char *told) {
+  lose(of, "rank", how);
   expect("rank 0: rank 1 (host ", 1);
   expect("rank 2: rank 1 (host ", 1);
   expect(told, 2);
   expect("queues 0: 42", 2);
+}
+
+/* A step that waits for a rank fails once that is lost, and so does the next. */
+static void expect_step_lost(const launcher *of, const char *how, const char *told) {
+  lose(of, "job_program", how);
+  expect("rank 0: ", 1);
+  expect("rank 2: ", 1);
+  expect("rank 0 again: ", 1);
+  expect("rank 2 again: ", 1);
+  expect("rank 1 (host ", 4);
+  expect(told, 4);
 }
 
 static void test_killed(void **state) {
@@ -169,6 +185,14 @@ static void test_killed(void **state) {
 
 static void test_stopped(void **state) {
   expect_lost(*state, "stopped", ") has not been heard of for 0.");
+}
+
+static void test_job_killed(void **state) {
+  expect_step_lost(*state, "killed", ") has ended without a word");
+}
+
+static void test_job_stopped(void **state) {
+  expect_step_lost(*state, "stopped", ") has not been heard of for ");
 }
 
 /* What a line of the program tells behind the rank: "placed 0.123456 0123456789abcdef". */
@@ -215,12 +239,16 @@ int main(int count, char **arguments) {
       CASE(test_killed, openmpi),
       CASE(test_stopped, openmpi),
       CASE(test_job, openmpi),
+      CASE(test_job_killed, openmpi),
+      CASE(test_job_stopped, openmpi),
       CASE(test_conformance, mpich),
       CASE(test_program_initialised, mpich),
       CASE(test_late, mpich),
       CASE(test_killed, mpich),
       CASE(test_stopped, mpich),
       CASE(test_job, mpich),
+      CASE(test_job_killed, mpich),
+      CASE(test_job_stopped, mpich),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "tandem.h"
+#include "tests/net/told.h"
 
 enum { ROWS = 24, WORDS = 50, WIDTH = 12, CLASSES = 5, STEPS = 20, REPLICAS = 6 };
 
@@ -50,23 +51,7 @@ static void end_oneself(void) {
 }
 
 static void tell(tdm_context *context, const char *when) {
-  FILE *told = fopen(told_path, "a");
-  if (!told) return;
-  (void)fprintf(told, "rank %d%s: %s\n", tdm_context_rank(context), when, tdm_last_message());
-  (void)fclose(told);
-}
-
-/* Until all have told, or for ten seconds: a launcher that sees one end may end the others. */
-static void await_lines(int count) {
-  int found = 0;
-  for (int i = 0; i < 1000 && found < count; i++) {
-    (void)usleep(10000);
-    FILE *told = fopen(told_path, "r");
-    found = 0;
-    for (int c; told && (c = fgetc(told)) != EOF;)
-      found += c == '\n';
-    if (told) (void)fclose(told);
-  }
+  (void)told_add(told_path, "rank %d%s: %s", tdm_context_rank(context), when, tdm_last_message());
 }
 
 static tdm_status train(tdm_context *context, tdm_session *session, const char *what) {
@@ -88,7 +73,7 @@ static tdm_status train(tdm_context *context, tdm_session *session, const char *
     if (status != TDM_OK && told_path) {
       tell(context, "");
       if (tdm_train_step(session, feeds, 2, NULL, 0, &loss) != TDM_OK) tell(context, " again");
-      await_lines(2 * (tdm_context_rank_count(context) - 1));
+      told_await(told_path, 2 * (tdm_context_rank_count(context) - 1));
     }
     tdm_tensor_release(x);
     tdm_tensor_release(y);

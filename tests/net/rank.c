@@ -24,6 +24,7 @@
 #include "net/control.h"
 #include "net/launch.h"
 #include "tests/net/conformance.h"
+#include "tests/net/told.h"
 
 #define LIMIT_NS UINT64_C(30000000000)
 
@@ -92,12 +93,10 @@ static int run_lost(const tdm_transport *transport, int own_signal) {
     (void)usleep(1000);
   char text[TDM_CONTROL_TEXT_BYTES] = "nothing was told";
   if (tdm_control_failed(control, &failure)) (void)tdm_control_failure_text(&failure, text);
-  FILE *told = fopen(told_path, "a");
-  if (!told) return fail(told_path);
-  (void)fprintf(told, "rank %d: %s (after %.0f ms)\n", endpoint->rank, text,
-                (double)(tdm_time_ns() - begin_ns) * 1e-6);
-  (void)fclose(told);
-  (void)usleep(400000); /* the others write, too, before a launcher sees anybody's end */
+  if (!told_add(told_path, "rank %d: %s (after %.0f ms)", endpoint->rank, text,
+                (double)(tdm_time_ns() - begin_ns) * 1e-6))
+    return fail(told_path);
+  told_await(told_path, endpoint->rank_count - 1);
   if (endpoint->rank == 0) (void)kill((pid_t)endpoint->ranks[1].pid, SIGKILL);
   tdm_control_leave(control);
   tdm_endpoint_abandon(endpoint);

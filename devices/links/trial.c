@@ -10,8 +10,17 @@
 
 enum { MOST_PROGRAMS = 3, MOST_COMMANDS = 3 };
 
-/* Command ids, and bases of operands. */
-enum { READ_TARGET, TOUCH_BETWEEN, WRITE_SOURCE, LEAVE_SOURCE, COPY, COMMANDS };
+/* Command ids, each with times of its own to write, the waits of programs too; and bases of
+ * operands. */
+enum {
+  READ_TARGET,
+  TOUCH_BETWEEN,
+  WRITE_SOURCE,
+  LEAVE_SOURCE,
+  COPY,
+  FIRST_WAIT,
+  COMMANDS = FIRST_WAIT + MOST_PROGRAMS
+};
 enum { FROM_BASE, TO_BASE, BETWEEN_BASE, BASES };
 
 typedef struct touch {
@@ -61,7 +70,7 @@ static tdm_program *add_program(flying *made, tdm_queue *queue) {
   const tdm_program *before = program - 1;
   program->commands[program->count++] =
       (tdm_command){.kind = TDM_COMMAND_WAIT,
-                    .id = COMMANDS - 1,
+                    .id = FIRST_WAIT + made->program_count - 1,
                     .wait = {.program = made->program_count - 2, .position = before->count - 1}};
   return program;
 }

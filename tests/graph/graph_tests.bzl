@@ -25,8 +25,14 @@ def graph_tests(topics, deps = [], support = "//tests/graph:support", size = "sm
             **kwargs
         )
 
-def graph_tests_of_kinds(topics, **kwargs):
-    """Tests `topic_sim_test` and `topic_cuda_test`: on simulated devices and on emulated GPUs."""
+def graph_tests_of_kinds(topics, cuda_tags = [], **kwargs):
+    """Tests `topic_sim_test` and `topic_cuda_test`: on simulated devices and on emulated GPUs.
+
+    Args:
+      topics: as of graph_tests
+      cuda_tags: of the tests on emulated GPUs
+      **kwargs: of cc_test
+    """
     for topic in topics:
         for kind, support in {"cuda": ":support_cuda", "sim": ":support"}.items():
             cc_test(
@@ -39,5 +45,6 @@ def graph_tests_of_kinds(topics, **kwargs):
                     "//tests/graph" + support,
                     "@cmocka//:lib",
                 ],
+                tags = cuda_tags if kind == "cuda" else [],
                 **kwargs
             )

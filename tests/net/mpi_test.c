@@ -143,9 +143,9 @@ static void test_late(void **state) {
   expect("rank 0: UNAVAILABLE: cannot open the transport ", 1);
 }
 
-/* Runs the program on three ranks, of which one is lost; what the others write into output. */
-static void lose(const launcher *of, const char *program, const char *how) {
-  require(of);
+/* Runs the program on three ranks, of which one is lost; what the others write into output. Whether
+ * all have written so many lines. */
+static bool lose_once(const launcher *of, const char *program, const char *how, size_t lines) {
   char path[512], argument[600];
   const char *folder = getenv("TEST_TMPDIR") ? getenv("TEST_TMPDIR") : "/tmp";
   (void)snprintf(path, sizeof(path), "%s/told.%s.%d", folder, how, (int)getpid());
@@ -153,15 +153,29 @@ static void lose(const launcher *of, const char *program, const char *how) {
   (void)unlink(path);
   (void)launch(of, of->recovery, 3, program, argument);
   FILE *file = fopen(path, "r");
-  if (!file) print_message("%s\n", output);
-  assert_non_null(file);
+  if (!file) return false;
   output[fread(output, 1, sizeof(output) - 1, file)] = '\0';
   (void)fclose(file);
   (void)unlink(path);
+  size_t found = 0;
+  for (const char *at = output; (at = strchr(at, '\n')) != NULL; at++)
+    found++;
+  return found >= lines;
+}
+
+/* MPICH's launcher ends everybody, one time in ten, though it was asked not to: then again. */
+static void lose(const launcher *of, const char *program, const char *how, size_t lines) {
+  enum { MOST_TRIES = 10 };
+  require(of);
+  const int tries = of == &mpich ? MOST_TRIES : 1;
+  bool told = false;
+  for (int i = 0; i < tries && !told; i++)
+    told = lose_once(of, program, how, lines);
+  if (!told) fail_msg("%zu lines were not written:\n%s", lines, output);
 }
 
 static void expect_lost(const launcher *of, const char *how, const char *told) {
-  lose(of, "rank", how);
+  lose(of, "rank", how, 2);
   expect("rank 0: rank 1 (host ", 1);
   expect("rank 2: rank 1 (host ", 1);
   expect(told, 2);
@@ -170,7 +184,7 @@ static void expect_lost(const launcher *of, const char *how, const char *told) {
 
 /* A step that waits for a rank fails once that is lost, and so does the next. */
 static void expect_step_lost(const launcher *of, const char *how, const char *told) {
-  lose(of, "job_program", how);
+  lose(of, "job_program", how, 4);
   expect("rank 0: ", 1);
   expect("rank 2: ", 1);
   expect("rank 0 again: ", 1);

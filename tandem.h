@@ -8,12 +8,19 @@
 #ifndef TANDEM_H
 #define TANDEM_H
 
-#include "checkpoint/checkpoint.h"
-#include "core/core.h"
-#include "data/data.h"
-#include "devices/devices.h"
-#include "graph/forecasts.h"
-#include "graph/graph.h"
-#include "layers/layers.h"
+/* Programs of 0.1 had PREFIX/include/tandem itself on the path. */
+#ifdef __has_include
+#if !__has_include("tandem/core/core.h")
+#error "#include <tandem/tandem.h>, with -I PREFIX/include instead of -I PREFIX/include/tandem"
+#endif
+#endif
+
+#include "tandem/checkpoint/checkpoint.h"
+#include "tandem/core/core.h"
+#include "tandem/data/data.h"
+#include "tandem/devices/devices.h"
+#include "tandem/graph/forecasts.h"
+#include "tandem/graph/graph.h"
+#include "tandem/layers/layers.h"
 
 #endif

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tandem.h"
+#include "tandem/tandem.h"
 
 /* Ends the program with the library's message: a benchmark has nothing to clean up for. */
 _Noreturn void bench_fail(const char *what);

@@ -1,6 +1,6 @@
 /* Checkpoints: a session's and a loader's state with checksums, in a safetensors file. Invariant:
  * nothing is changed before everything in the file was found to be whole and to fit. */
-#include "checkpoint/checkpoint.h"
+#include "tandem/checkpoint/checkpoint.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -9,8 +9,8 @@
 #ifndef TANDEM_CHECKPOINT_CHECKPOINT_H
 #define TANDEM_CHECKPOINT_CHECKPOINT_H
 
-#include "data/data.h"
-#include "graph/graph.h"
+#include "tandem/data/data.h"
+#include "tandem/graph/graph.h"
 
 #ifdef __cplusplus
 extern "C" {

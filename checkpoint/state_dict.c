@@ -1,6 +1,6 @@
 /* Parameters by PyTorch's names in safetensors files. Invariant: nothing is changed unless all of
  * the file fits. */
-#include "checkpoint/checkpoint.h"
+#include "tandem/checkpoint/checkpoint.h"
 
 #include "core/status.h"
 #include "data/safetensors.h"

@@ -3,8 +3,8 @@
 #ifndef TANDEM_CORE_ALLOCATE_H
 #define TANDEM_CORE_ALLOCATE_H
 
-#include "core/core.h"
 #include "core/status.h"
+#include "tandem/core/core.h"
 
 #ifdef __cplusplus
 extern "C" {

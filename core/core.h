@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 #define TDM_VERSION_MAJOR 0
-#define TDM_VERSION_MINOR 1
+#define TDM_VERSION_MINOR 2
 #define TDM_VERSION_PATCH 0
 
 /* The version of the library that runs, as "major.minor.patch"; static storage. */

@@ -2,7 +2,7 @@
  * one row a dtype; every question about a dtype is answered from its row. */
 #include <string.h>
 
-#include "core/core.h"
+#include "tandem/core/core.h"
 
 typedef struct dtype_row {
   const char *name;

@@ -5,8 +5,8 @@
 #ifndef TANDEM_CORE_MAP_H
 #define TANDEM_CORE_MAP_H
 
-#include "core/core.h"
 #include "core/siphash.h"
+#include "tandem/core/core.h"
 
 #ifdef __cplusplus
 extern "C" {

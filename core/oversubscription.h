@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-#include "core/core.h"
+#include "tandem/core/core.h"
 
 /* Of a context; zeros at first. */
 typedef struct tdm_oversubscription {

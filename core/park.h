@@ -5,7 +5,7 @@
 
 #include <stdatomic.h>
 
-#include "core/core.h"
+#include "tandem/core/core.h"
 
 typedef struct tdm_doorbell {
   _Atomic uint32_t rings;

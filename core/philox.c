@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-#include "core/core.h"
 #include "core/hash.h"
+#include "tandem/core/core.h"
 
 uint64_t tdm_random_stream(const char *name) {
   return tdm_hash_string(!name ? "" : name, 0);

@@ -5,7 +5,7 @@
 
 #include <stdatomic.h>
 
-#include "core/core.h"
+#include "tandem/core/core.h"
 
 extern _Atomic uint32_t tdm_process_fork_count;
 

@@ -3,7 +3,7 @@
 #ifndef TANDEM_CORE_SETTINGS_H
 #define TANDEM_CORE_SETTINGS_H
 
-#include "core/core.h"
+#include "tandem/core/core.h"
 
 typedef struct tdm_setting {
   char key[32];

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/core.h"
+#include "tandem/core/core.h"
 
 #define NAME_BASE 38
 #define NAME_LENGTH 12

@@ -6,7 +6,7 @@
 
 #include <stdarg.h>
 
-#include "core/core.h"
+#include "tandem/core/core.h"
 
 #ifdef __cplusplus
 extern "C" {

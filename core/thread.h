@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-#include "core/core.h"
+#include "tandem/core/core.h"
 
 tdm_status tdm_thread_start(pthread_t *thread, const char *name, void *(*run)(void *),
                             void *user) TDM_WARN_UNUSED;

@@ -4,7 +4,7 @@
 #ifndef TANDEM_CORE_TIMERS_H
 #define TANDEM_CORE_TIMERS_H
 
-#include "core/core.h"
+#include "tandem/core/core.h"
 
 /* All zeros: in no heap. */
 typedef struct tdm_timer {

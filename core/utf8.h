@@ -2,7 +2,7 @@
 #ifndef TANDEM_CORE_UTF8_H
 #define TANDEM_CORE_UTF8_H
 
-#include "core/core.h"
+#include "tandem/core/core.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -3,7 +3,7 @@
 #ifndef TANDEM_DATA_DATA_H
 #define TANDEM_DATA_DATA_H
 
-#include "devices/devices.h"
+#include "tandem/devices/devices.h"
 
 #ifdef __cplusplus
 extern "C" {

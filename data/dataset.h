@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "core/status.h"
-#include "data/data.h"
+#include "tandem/data/data.h"
 
 struct tdm_dataset {
   _Atomic uint32_t references;

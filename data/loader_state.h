@@ -2,7 +2,7 @@
 #ifndef TANDEM_DATA_LOADER_STATE_H
 #define TANDEM_DATA_LOADER_STATE_H
 
-#include "data/data.h"
+#include "tandem/data/data.h"
 
 /* Adds the position and what the order of batches depends on to list, as "checkpoint/loader". */
 tdm_status tdm_loader_save(const tdm_loader *loader, tdm_tensor_list *list) TDM_WARN_UNUSED;

@@ -12,7 +12,7 @@
 
 #include "core/allocate.h"
 #include "core/file.h"
-#include "data/data.h"
+#include "tandem/data/data.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -8,7 +8,7 @@
 
 #include "core/allocate.h"
 #include "core/siphash.h"
-#include "data/data.h"
+#include "tandem/data/data.h"
 
 #define TDM_POINT_LIMIT 0x2000 /* code points of letters, folded or not, are below it */
 #define TDM_WORD_LEAST_CHARACTERS 3

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "core/core.h"
-#include "devices/devices.h"
+#include "tandem/core/core.h"
+#include "tandem/devices/devices.h"
 
 #define TDM_BROADCAST_OPERANDS 3
 

@@ -3,7 +3,7 @@
 #ifndef TANDEM_DEVICES_DEVICES_H
 #define TANDEM_DEVICES_DEVICES_H
 
-#include "core/core.h"
+#include "tandem/core/core.h"
 
 struct uv_loop_s;
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "core/status.h"
-#include "devices/devices.h"
+#include "tandem/devices/devices.h"
 
 /* Zeroed memory for a kernel's state, stored in answer->state; NULL with the thread's message set
  * when memory is short. */

@@ -10,8 +10,8 @@
 
 #include <stdint.h>
 
-#include "devices/devices.h"
 #include "devices/pointwise_kernels.h" /* what works element by element */
+#include "tandem/devices/devices.h"
 
 /* ---- Lookup -------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
  * between them, which appears by itself. README.md shows this program. */
 #include <stdio.h>
 
-#include "tandem.h"
+#include <tandem/tandem.h>
 
 int main(void) {
   tdm_context *context = tdm_context_create(NULL); /* finds the devices */

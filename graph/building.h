@@ -7,7 +7,7 @@
 #ifndef TANDEM_GRAPH_BUILDING_H
 #define TANDEM_GRAPH_BUILDING_H
 
-#include "devices/devices.h"
+#include "tandem/devices/devices.h"
 
 #ifdef __cplusplus
 extern "C" {

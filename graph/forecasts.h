@@ -3,7 +3,7 @@
 #ifndef TANDEM_GRAPH_FORECASTS_H
 #define TANDEM_GRAPH_FORECASTS_H
 
-#include "graph/graph.h"
+#include "tandem/graph/graph.h"
 
 #ifdef __cplusplus
 extern "C" {

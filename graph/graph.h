@@ -6,9 +6,9 @@
 #ifndef TANDEM_GRAPH_GRAPH_H
 #define TANDEM_GRAPH_GRAPH_H
 
-#include "graph/building.h"
-#include "graph/operations.h"
-#include "graph/sessions.h"
-#include "graph/state_dict.h"
+#include "tandem/graph/building.h"
+#include "tandem/graph/operations.h"
+#include "tandem/graph/sessions.h"
+#include "tandem/graph/state_dict.h"
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef TANDEM_GRAPH_OPERATIONS_H
 #define TANDEM_GRAPH_OPERATIONS_H
 
-#include "graph/building.h"
+#include "tandem/graph/building.h"
 
 #ifdef __cplusplus
 extern "C" {

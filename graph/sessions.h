@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
-#include "graph/building.h"
-#include "graph/operations.h"
+#include "tandem/graph/building.h"
+#include "tandem/graph/operations.h"
 
 #ifdef __cplusplus
 extern "C" {

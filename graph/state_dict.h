@@ -10,7 +10,7 @@
 #ifndef TANDEM_GRAPH_STATE_DICT_H
 #define TANDEM_GRAPH_STATE_DICT_H
 
-#include "graph/sessions.h"
+#include "tandem/graph/sessions.h"
 
 #ifdef __cplusplus
 extern "C" {

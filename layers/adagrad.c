@@ -3,7 +3,7 @@
  * sparse gradient it touches the rows named alone. */
 #include "layers/clip.h"
 #include "layers/common.h"
-#include "layers/optimizers.h"
+#include "tandem/layers/optimizers.h"
 
 /* Places in tdm_optimizer.settings. */
 enum { RATE_DECAY, WEIGHT_DECAY, INITIAL, EPSILON };

@@ -3,7 +3,7 @@
  * the step count, which are states beside the parameter. */
 #include "layers/clip.h"
 #include "layers/common.h"
-#include "layers/layers.h"
+#include "tandem/layers/layers.h"
 
 /* Places in tdm_optimizer.settings. */
 enum { BETA1, BETA2, EPSILON, WEIGHT_DECAY, DECOUPLED };

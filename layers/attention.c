@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "layers/common.h"
-#include "layers/layers.h"
+#include "tandem/layers/layers.h"
 
 enum { Q, K, V, PADDING, MASK };
 

@@ -1,7 +1,7 @@
 /* Sums, differences, products, quotients and extremes of two values, element by element. Invariant:
  * an operand's adjoint is summed over the dimensions in which the operand was repeated. */
 #include "layers/common.h"
-#include "layers/layers.h"
+#include "tandem/layers/layers.h"
 
 /* ---- Shapes ---------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
  * they are computed in micro-batches. Invariant: shapes are aligned at their last dimension, and
  * only a dimension of 1, or one that is not there, is repeated. */
 #include "layers/common.h"
-#include "layers/layers.h"
+#include "tandem/layers/layers.h"
 
 tdm_status tdm_shape_broadcast(const tdm_shape *a, const char *a_name, const tdm_shape *b,
                                const char *b_name, tdm_shape *out_shape) {

@@ -1,7 +1,7 @@
 /* Cast between dtypes. Invariant: between floating dtypes the gradient is cast back; through an
  * integer or bool none flows. */
 #include "layers/common.h"
-#include "layers/layers.h"
+#include "tandem/layers/layers.h"
 
 /* The kernel reads dtypes from the specs; this tells the shape rule. */
 typedef struct cast_attributes {

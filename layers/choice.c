@@ -1,7 +1,7 @@
 /* Comparisons, and the choice between values by a condition. Invariant: an adjoint goes where the
  * element came from; nothing flows back through a condition. */
 #include "layers/common.h"
-#include "layers/layers.h"
+#include "tandem/layers/layers.h"
 
 /* ---- compare --------------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "layers/common.h"
-#include "layers/layers.h"
+#include "tandem/layers/layers.h"
 
 #define SUM_OPERANDS 16
 

@@ -2,7 +2,7 @@
 #ifndef TANDEM_LAYERS_CLIP_H
 #define TANDEM_LAYERS_CLIP_H
 
-#include "graph/graph.h"
+#include "tandem/graph/graph.h"
 
 /* The factor that brings the joint norm of all gradients of update to at most the optimizer's
  * clip_norm: a scalar, or invalid where nothing is clipped. */

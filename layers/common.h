@@ -8,8 +8,8 @@
 
 #include "core/status.h"
 #include "devices/kernels.h"
-#include "graph/graph.h"
 #include "graph/ir/records.h"
+#include "tandem/graph/graph.h"
 
 /* ---- Shape rules ----------------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "layers/common.h"
-#include "layers/layers.h"
+#include "tandem/layers/layers.h"
 
 enum { X, WEIGHT, BIAS };
 

@@ -1,7 +1,7 @@
 /* Extremes and running sums along one dimension. Invariant: the adjoint of an extreme goes to the
  * element whose index was found, alone. */
 #include "layers/common.h"
-#include "layers/layers.h"
+#include "tandem/layers/layers.h"
 
 /* ---- Extremes -------------------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "layers/common.h"
-#include "layers/layers.h"
+#include "tandem/layers/layers.h"
 
 /* Its own gradient, which reads nothing but d_y. */
 static const tdm_operation dropout_in_training = {

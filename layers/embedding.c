@@ -1,7 +1,7 @@
 /* Embedding: a table's rows by id, with a dense or a sparse gradient. Invariant: both are one
  * kernel forward; which gradient is meant is the choice between two operations of one name. */
 #include "layers/common.h"
-#include "layers/layers.h"
+#include "tandem/layers/layers.h"
 
 static tdm_status infer_embedding(tdm_infer *infer) {
   const tdm_embedding_attributes *attributes = infer->attributes;

@@ -2,7 +2,7 @@
  * of their scales. Invariant: which gradient of the table is meant is the choice between operations
  * of one name, as for the embedding. */
 #include "layers/common.h"
-#include "layers/layers.h"
+#include "tandem/layers/layers.h"
 
 /* ---- Shapes ---------------------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 
 #include "devices/functions.h"
 #include "layers/common.h"
-#include "layers/layers.h"
+#include "tandem/layers/layers.h"
 
 /* ---- Records --------------------------------------------------------------------------------- */
 

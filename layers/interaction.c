@@ -1,7 +1,7 @@
 /* The pairwise dot interaction of DLRM (Naumov et al., "Deep learning recommendation model for
  * personalization and recommendation systems", 2019). Invariant: samples do not mix. */
 #include "layers/common.h"
-#include "layers/layers.h"
+#include "tandem/layers/layers.h"
 
 static tdm_status infer_interaction(tdm_infer *infer) {
   const tdm_dot_interaction_attributes *attributes = infer->attributes;

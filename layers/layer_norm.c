@@ -4,7 +4,7 @@
 #include <float.h>
 
 #include "layers/common.h"
-#include "layers/layers.h"
+#include "tandem/layers/layers.h"
 
 enum { X, WEIGHT, BIAS };
 enum { Y, MEAN, INVERSE };

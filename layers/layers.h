@@ -5,14 +5,14 @@
 #ifndef TANDEM_LAYERS_LAYERS_H
 #define TANDEM_LAYERS_LAYERS_H
 
-#include "graph/graph.h"
-#include "layers/losses.h"
-#include "layers/optimizers.h"
-#include "layers/pointwise.h"
-#include "layers/products.h"
-#include "layers/recurrent.h"
-#include "layers/schedules.h"
-#include "layers/tables.h"
+#include "tandem/graph/graph.h"
+#include "tandem/layers/losses.h"
+#include "tandem/layers/optimizers.h"
+#include "tandem/layers/pointwise.h"
+#include "tandem/layers/products.h"
+#include "tandem/layers/recurrent.h"
+#include "tandem/layers/schedules.h"
+#include "tandem/layers/tables.h"
 
 #ifdef __cplusplus
 extern "C" {

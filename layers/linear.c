@@ -1,7 +1,7 @@
 /* Linear: x weight^T + bias over the last dimension. Invariant: one operation with an optional
  * third operand; its gradient is at most two nodes, made only for operands that want one. */
 #include "layers/common.h"
-#include "layers/layers.h"
+#include "tandem/layers/layers.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
 #define TANDEM_LAYERS_LOSS_H
 
 #include "layers/common.h"
-#include "layers/losses.h"
+#include "tandem/layers/losses.h"
 
 /* The options that a loss has a use for, besides the reduction. */
 enum {

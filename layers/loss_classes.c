@@ -2,8 +2,8 @@
  * smoothed labels the cross-entropy is the log-softmax's negative log-likelihood; without, it is
  * one operation; the operations judge (n, classes), what has more dimensions is turned into that.
  */
-#include "layers/layers.h"
 #include "layers/loss.h"
+#include "tandem/layers/layers.h"
 
 static const tdm_shape scalar = {.rank = 0};
 

@@ -1,8 +1,8 @@
 /* Losses of probabilities told by logarithms: the Kullback-Leibler divergence, and the
  * cross-entropy of targets that are probabilities of classes. Invariant: both are one operation, in
  * which no gradient flows into targets and weight. */
-#include "layers/layers.h"
 #include "layers/loss.h"
+#include "tandem/layers/layers.h"
 
 static const tdm_shape scalar = {.rank = 0};
 

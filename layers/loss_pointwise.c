@@ -2,8 +2,8 @@
  * Huber's (P. J. Huber, "Robust estimation of a location parameter", 1964), binary cross-entropy.
  * Invariant: L1, smooth L1 and Huber's are one operation, with beta 0, beta, and beta in another
  * scale. */
-#include "layers/layers.h"
 #include "layers/loss.h"
+#include "tandem/layers/layers.h"
 
 static const tdm_shape scalar = {.rank = 0};
 

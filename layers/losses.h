@@ -4,7 +4,7 @@
 #ifndef TANDEM_LAYERS_LOSSES_H
 #define TANDEM_LAYERS_LOSSES_H
 
-#include "graph/graph.h"
+#include "tandem/graph/graph.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "layers/common.h"
-#include "layers/layers.h"
+#include "tandem/layers/layers.h"
 
 /* ---- Product --------------------------------------------------------------------------------- */
 

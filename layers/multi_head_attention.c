@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "layers/common.h"
-#include "layers/layers.h"
+#include "tandem/layers/layers.h"
 
 enum { QUERY, KEY, VALUE, PROJECTIONS };
 

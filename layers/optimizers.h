@@ -4,7 +4,7 @@
 #ifndef TANDEM_LAYERS_OPTIMIZERS_H
 #define TANDEM_LAYERS_OPTIMIZERS_H
 
-#include "graph/graph.h"
+#include "tandem/graph/graph.h"
 
 #ifdef __cplusplus
 extern "C" {

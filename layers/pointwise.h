@@ -5,7 +5,7 @@
 #ifndef TANDEM_LAYERS_POINTWISE_H
 #define TANDEM_LAYERS_POINTWISE_H
 
-#include "graph/graph.h"
+#include "tandem/graph/graph.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "layers/common.h"
-#include "layers/layers.h"
+#include "tandem/layers/layers.h"
 
 static int dimension_of(const tdm_shape *shape, int axis) {
   const int dimension = shape->rank - 2 + axis;

@@ -3,7 +3,7 @@
 #ifndef TANDEM_LAYERS_PRODUCTS_H
 #define TANDEM_LAYERS_PRODUCTS_H
 
-#include "graph/graph.h"
+#include "tandem/graph/graph.h"
 
 #ifdef __cplusplus
 extern "C" {

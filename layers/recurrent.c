@@ -1,13 +1,13 @@
 /* RNN, LSTM and GRU: an operation for each layer and direction. Invariant: operations are time
  * first; batch_first only exchanges dimensions around them. */
-#include "layers/recurrent.h"
+#include "tandem/layers/recurrent.h"
 
 #include <math.h>
 #include <stdio.h>
 
 #include "layers/common.h"
-#include "layers/layers.h"
 #include "layers/recurrent_operations.h"
+#include "tandem/layers/layers.h"
 
 #define MOST_LAYERS 10000 /* of one call; parameters' names are numbered */
 #define MOST_GATES 4

@@ -3,7 +3,7 @@
 #define TANDEM_LAYERS_RECURRENT_OPERATIONS_H
 
 #include "devices/kernels.h"
-#include "graph/graph.h"
+#include "tandem/graph/graph.h"
 
 /* Inputs of tdm_operation_rnn, _lstm and _gru; attributes are tdm_recurrent_attributes. */
 enum {

@@ -2,7 +2,7 @@
  * that name; what is not known by then, one dimension at most, follows from the element counts.
  * Invariant: `source` is filled when the graph is built, because names are gone when it runs. */
 #include "layers/common.h"
-#include "layers/layers.h"
+#include "tandem/layers/layers.h"
 
 typedef struct reshape_rule {
   tdm_reshape_attributes wanted;

@@ -3,7 +3,7 @@
  * states that its settings ask for, in the order square_avg, grad_avg, momentum_buffer. */
 #include "layers/clip.h"
 #include "layers/common.h"
-#include "layers/optimizers.h"
+#include "tandem/layers/optimizers.h"
 
 /* Places in tdm_optimizer.settings. */
 enum { ALPHA, EPSILON, WEIGHT_DECAY, MOMENTUM, CENTERED };

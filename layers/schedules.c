@@ -1,7 +1,7 @@
 /* Learning rates as functions of the number of steps: the closed forms of what
  * torch.optim.lr_scheduler computes step after step. Invariant: a rate depends on the schedule and
  * the step alone. */
-#include "layers/schedules.h"
+#include "tandem/layers/schedules.h"
 
 #include <math.h>
 #include <string.h>

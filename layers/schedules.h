@@ -9,7 +9,7 @@
 #ifndef TANDEM_LAYERS_SCHEDULES_H
 #define TANDEM_LAYERS_SCHEDULES_H
 
-#include "core/core.h"
+#include "tandem/core/core.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -3,7 +3,7 @@
  * rows of a sparse gradient are updated by plain descent only. */
 #include "layers/clip.h"
 #include "layers/common.h"
-#include "layers/layers.h"
+#include "tandem/layers/layers.h"
 
 /* Places in tdm_optimizer.settings. */
 enum { MOMENTUM, DAMPENING, WEIGHT_DECAY, NESTEROV };

@@ -1,7 +1,7 @@
 /* Select and the exchange of the first two dimensions; reshape has a file of its own. Invariant:
  * every element of an output is an element of the input, so gradients only put them back. */
 #include "layers/common.h"
-#include "layers/layers.h"
+#include "tandem/layers/layers.h"
 
 /* ---- Select ---------------------------------------------------------------------------------- */
 

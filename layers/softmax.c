@@ -1,6 +1,6 @@
 /* Softmax and its logarithm along one dimension. Invariant: gradients read the output alone. */
 #include "layers/common.h"
-#include "layers/layers.h"
+#include "tandem/layers/layers.h"
 
 static tdm_status infer_softmax(tdm_infer *infer) {
   TDM_TRY(tdm_expect_floating(infer, 0, "x"));

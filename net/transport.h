@@ -15,7 +15,7 @@
 #ifndef TANDEM_NET_TRANSPORT_H
 #define TANDEM_NET_TRANSPORT_H
 
-#include "core/core.h"
+#include "tandem/core/core.h"
 
 #ifdef __cplusplus
 extern "C" {

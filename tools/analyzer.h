@@ -4,7 +4,7 @@
 #ifndef TANDEM_TOOLS_ANALYZER_H
 #define TANDEM_TOOLS_ANALYZER_H
 
-#include "core/core.h"
+#include "../core/core.h"
 
 /* What cmocka's fail_msg ends in. */
 void _fail(const char *file, int line) __attribute__((analyzer_noreturn));

@@ -4,7 +4,7 @@ shared library, and what pkg-config and CMake ask for.
 
     bazel run //tools:install -- [--prefix /usr/local] [--root FOLDER]
 
-A program then includes <tandem.h> and is built with `pkg-config --cflags --libs tandem`.
+A program then includes <tandem/tandem.h> and is built with `pkg-config --cflags --libs tandem`.
 --root is put before every path that is written, and into none of the files (a package's DESTDIR).
 """
 import argparse
@@ -16,10 +16,10 @@ import sys
 VERSION = re.compile(r"#define TDM_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)")
 # Those whose MPI was there when they were to be built.
 PLUGINS = ("libtandem_mpich.so", "libtandem_openmpi.so")
-INCLUDE = re.compile(r'#include "([^"]+)"')
+INCLUDE = re.compile(r'#include "tandem/([^"]+)"')
 
 PKG_CONFIG = """prefix={prefix}
-includedir=${{prefix}}/include/tandem
+includedir=${{prefix}}/include
 libdir=${{prefix}}/lib
 
 Name: Tandem
@@ -37,7 +37,7 @@ if(NOT TARGET tandem::tandem)
   set_target_properties(tandem::tandem PROPERTIES
     IMPORTED_LOCATION "${{_tandem_prefix}}/lib/{shared}"
     IMPORTED_SONAME "{soname}"
-    INTERFACE_INCLUDE_DIRECTORIES "${{_tandem_prefix}}/include/tandem")
+    INTERFACE_INCLUDE_DIRECTORIES "${{_tandem_prefix}}/include")
 endif()
 set(tandem_VERSION {version})
 """
@@ -105,6 +105,7 @@ def install(to, prefix):
 
     for header in public_headers():
         to.copy(header, f"include/tandem/{header}")
+    to.copy("tools/moved_header.h", "include/tandem.h")
     to.copy(shared, f"lib/{shared}", 0o755)
     to.link(f"lib/{soname}", shared)
     to.link("lib/libtandem.so", soname)

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "tandem.h"
+#include "tandem/tandem.h"
 
 typedef struct soak_counts {
   _Atomic uint64_t trained;  /* steps */

@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "core/core.h"
+#include "tandem/core/core.h"
 
 /* The first round's objects, in which each number named in keys (NULL ends them) is the median over
  * the rounds; *out_merged is the caller's. INTERNAL where rounds are not alike. */

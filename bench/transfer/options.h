@@ -2,7 +2,7 @@
 #ifndef BENCH_TRANSFER_OPTIONS_H
 #define BENCH_TRANSFER_OPTIONS_H
 
-#include "core/core.h"
+#include "tandem/core/core.h"
 
 enum { MOST_SIZES = 64, MOST_LISTS = 32 };
 

@@ -4,7 +4,7 @@
 #define BENCH_TRANSFER_SUBJECT_H
 
 #include "bench/transfer/options.h"
-#include "tandem.h"
+#include "tandem/tandem.h"
 
 enum { SUBJECT_FEEDS = 2 };
 

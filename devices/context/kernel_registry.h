@@ -6,7 +6,7 @@
 #include <pthread.h>
 
 #include "core/allocate.h"
-#include "devices/devices.h"
+#include "tandem/devices/devices.h"
 
 typedef struct tdm_kernel_registry {
   const tdm_allocator *allocator;

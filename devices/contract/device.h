@@ -17,7 +17,7 @@
 
 #include "core/park.h"
 #include "core/status.h"
-#include "devices/devices.h"
+#include "tandem/devices/devices.h"
 
 typedef struct tdm_queue tdm_queue;
 typedef struct tdm_flight tdm_flight;

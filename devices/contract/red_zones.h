@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "devices/devices.h"
+#include "tandem/devices/devices.h"
 
 typedef enum tdm_red_zones {
   TDM_RED_ZONES_NONE,

@@ -3,7 +3,7 @@
 #ifndef TANDEM_DEVICES_CREATION_JOB_H
 #define TANDEM_DEVICES_CREATION_JOB_H
 
-#include "devices/devices.h"
+#include "tandem/devices/devices.h"
 
 struct tdm_endpoint;
 

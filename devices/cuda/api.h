@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/core.h"
+#include "tandem/core/core.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -7,8 +7,8 @@
 #ifndef TANDEM_DEVICES_HOST_TEAM_H
 #define TANDEM_DEVICES_HOST_TEAM_H
 
-#include "devices/devices.h"
 #include "devices/topology/topology.h"
+#include "tandem/devices/devices.h"
 
 /* topology and range are borrowed and may both be NULL (then threads are not bound). size is at
  * least 1; the threads start with the first region. */

@@ -11,8 +11,8 @@
 #ifndef TANDEM_DEVICES_MACHINE_MACHINE_H
 #define TANDEM_DEVICES_MACHINE_MACHINE_H
 
-#include "core/core.h"
 #include "core/status.h"
+#include "tandem/core/core.h"
 
 enum { TDM_MACHINE_MOST_DEVICES = 64, TDM_MACHINE_MOST_HOPS = 4, TDM_MACHINE_HOST = -1 };
 

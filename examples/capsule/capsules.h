@@ -4,7 +4,7 @@
 #ifndef EXAMPLES_CAPSULE_CAPSULES_H
 #define EXAMPLES_CAPSULE_CAPSULES_H
 
-#include "tandem.h"
+#include <tandem/tandem.h>
 
 /* Adds their kernels to the context; once, before the first session. */
 tdm_status capsules_register(tdm_context *context);

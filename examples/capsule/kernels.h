@@ -3,7 +3,7 @@
 #ifndef EXAMPLES_CAPSULE_KERNELS_H
 #define EXAMPLES_CAPSULE_KERNELS_H
 
-#include "tandem.h"
+#include <tandem/tandem.h>
 
 /* ---- Attributes ------------------------------------------------------------------------------ */
 

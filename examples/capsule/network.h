@@ -2,7 +2,7 @@
 #ifndef EXAMPLES_CAPSULE_NETWORK_H
 #define EXAMPLES_CAPSULE_NETWORK_H
 
-#include "tandem.h"
+#include <tandem/tandem.h>
 
 /* How large a network is. */
 typedef struct capsule_network_sizes {

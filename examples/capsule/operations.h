@@ -2,7 +2,7 @@
 #ifndef EXAMPLES_CAPSULE_OPERATIONS_H
 #define EXAMPLES_CAPSULE_OPERATIONS_H
 
-#include "tandem.h"
+#include <tandem/tandem.h>
 
 /* Is input `index`, which a message calls name, of that rank, of the first input's floating dtype,
  * with sizes in all dimensions but the first? */

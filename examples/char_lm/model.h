@@ -4,7 +4,7 @@
 #ifndef EXAMPLES_CHAR_LM_MODEL_H
 #define EXAMPLES_CHAR_LM_MODEL_H
 
-#include "tandem.h"
+#include <tandem/tandem.h>
 
 typedef struct char_model_sizes {
   int64_t characters; /* different ones */

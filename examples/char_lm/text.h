@@ -3,7 +3,7 @@
 #ifndef EXAMPLES_CHAR_LM_TEXT_H
 #define EXAMPLES_CHAR_LM_TEXT_H
 
-#include "tandem.h"
+#include <tandem/tandem.h>
 
 typedef struct text {
   unsigned char *bytes;

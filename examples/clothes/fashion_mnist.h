@@ -3,7 +3,7 @@
 #ifndef EXAMPLES_CLOTHES_FASHION_MNIST_H
 #define EXAMPLES_CLOTHES_FASHION_MNIST_H
 
-#include "tandem.h"
+#include <tandem/tandem.h>
 
 enum { CLASS_COUNT = 10, IMAGE_SIZE = 28 };
 

@@ -2,7 +2,7 @@
 #ifndef EXAMPLES_COMMON_BATCH_H
 #define EXAMPLES_COMMON_BATCH_H
 
-#include "tandem.h"
+#include <tandem/tandem.h>
 
 typedef struct batch {
   tdm_tensor *fields[TDM_DATASET_MAX_FIELDS]; /* in the order of the dataset's fields */

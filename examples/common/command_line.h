@@ -4,7 +4,7 @@
 #ifndef EXAMPLES_COMMON_COMMAND_LINE_H
 #define EXAMPLES_COMMON_COMMAND_LINE_H
 
-#include "tandem.h"
+#include <tandem/tandem.h>
 
 /* `bazel run` starts a program in a folder of its own; this goes back to the user's, so that
  * relative paths mean what they say. Without `bazel run` nothing happens. */

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "tandem.h"
+#include <tandem/tandem.h>
 
 typedef enum option_kind {
   OPTION_FLAG,    /* bool: set, nothing follows */

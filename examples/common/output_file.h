@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <stdio.h>
 
-#include "tandem.h"
+#include <tandem/tandem.h>
 
 typedef struct output_file {
   const char *option;

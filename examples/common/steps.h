@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-#include "tandem.h"
+#include <tandem/tandem.h>
 
 enum { STEPS_IN_FLIGHT = 2 }; /* the batch of one is uploaded under the compute of the other */
 

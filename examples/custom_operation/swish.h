@@ -3,7 +3,7 @@
 #ifndef EXAMPLES_CUSTOM_OPERATION_SWISH_H
 #define EXAMPLES_CUSTOM_OPERATION_SWISH_H
 
-#include "tandem.h"
+#include <tandem/tandem.h>
 
 /* Adds its kernels to the context; once, before the first session. */
 tdm_status swish_register(tdm_context *context);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tandem.h"
+#include <tandem/tandem.h>
 
 enum { INPUT_SIZE = 5, OUTPUT_SIZE = 2, ROWS = 100, BATCH = 30, LIST_BYTES = 512 };
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tandem.h"
+#include <tandem/tandem.h>
 
 enum { INPUT_SIZE = 10, HIDDEN = 20, ROWS = 64, STEPS = 200, REPORT_EVERY = 50 };
 

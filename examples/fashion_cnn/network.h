@@ -2,7 +2,7 @@
 #ifndef EXAMPLES_FASHION_CNN_NETWORK_H
 #define EXAMPLES_FASHION_CNN_NETWORK_H
 
-#include "tandem.h"
+#include <tandem/tandem.h>
 
 /* How large a network is. */
 typedef struct fashion_network_sizes {

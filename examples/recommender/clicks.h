@@ -9,7 +9,7 @@
 #ifndef EXAMPLES_RECOMMENDER_CLICKS_H
 #define EXAMPLES_RECOMMENDER_CLICKS_H
 
-#include "tandem.h"
+#include <tandem/tandem.h>
 
 enum { DENSE = 13 }; /* as in Criteo's logs */
 

@@ -4,7 +4,7 @@
 #ifndef EXAMPLES_RECOMMENDER_MODEL_H
 #define EXAMPLES_RECOMMENDER_MODEL_H
 
-#include "tandem.h"
+#include <tandem/tandem.h>
 
 enum { MOST_TABLES = 63 }; /* with the dense vector, as many as one concatenation takes */
 

@@ -7,7 +7,7 @@
 #include <uv.h>
 
 #include "examples/serve/metrics.h"
-#include "tandem.h"
+#include <tandem/tandem.h>
 
 enum { BATCHER_MAX_LENGTH = 24 }; /* characters of a word */
 

@@ -7,7 +7,7 @@
 #include <http_parser.h>
 #include <uv.h>
 
-#include "tandem.h"
+#include <tandem/tandem.h>
 
 enum { HTTP_MAX_PATH = 256, HTTP_MAX_BODY = 1024, HTTP_MAX_HEADER = 8192, HTTP_MAX_ANSWER = 8192 };
 

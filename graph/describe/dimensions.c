@@ -1,5 +1,5 @@
 /* Rules by which shape rules compare symbolic dimensions. */
-#include "graph/graph.h"
+#include "tandem/graph/graph.h"
 
 bool tdm_dim_agree(tdm_dim a, tdm_dim b) {
   if (a == TDM_DIM_UNKNOWN || b == TDM_DIM_UNKNOWN || a == b) return true;

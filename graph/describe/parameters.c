@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "graph/ir/ir.h"
-#include "graph/sessions.h"
+#include "tandem/graph/sessions.h"
 
 static const tdm_value invalid = {0, 0};
 

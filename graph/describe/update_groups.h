@@ -5,7 +5,7 @@
 #define TANDEM_GRAPH_DESCRIBE_UPDATE_GROUPS_H
 
 #include "core/allocate.h"
-#include "graph/graph.h"
+#include "tandem/graph/graph.h"
 
 #define TDM_MAX_UPDATE_GROUPS (1 + TDM_MAX_PARAMETER_GROUPS)
 

@@ -6,8 +6,8 @@
 
 #include "core/map.h"
 #include "devices/machine/machine.h"
-#include "graph/forecasts.h"
 #include "graph/plan/plan.h"
+#include "tandem/graph/forecasts.h"
 
 typedef struct tdm_cost {
   double alone_ns;   /* nobody else computed in the memory's neighbourhood; 0: not measured */

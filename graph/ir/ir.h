@@ -12,8 +12,8 @@
 #include "devices/context/context.h"
 #include "devices/contract/device.h"
 #include "devices/kernels.h"
-#include "graph/graph.h"
 #include "graph/ir/prepared.h"
+#include "tandem/graph/graph.h"
 
 #define TDM_NO_DEVICE (-1)
 

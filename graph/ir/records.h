@@ -3,7 +3,7 @@
 #ifndef TANDEM_GRAPH_IR_RECORDS_H
 #define TANDEM_GRAPH_IR_RECORDS_H
 
-#include "graph/graph.h"
+#include "tandem/graph/graph.h"
 
 /* ---- Lists ---- */
 

@@ -1,7 +1,7 @@
 /* Names of a session's parameters in files, both ways. Invariants: the names in files of one
  * session are distinct; a load that does not fit changes nothing, and its message tells all that
  * does not. */
-#include "graph/state_dict.h"
+#include "tandem/graph/state_dict.h"
 
 #include <stdio.h>
 #include <string.h>

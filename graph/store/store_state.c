@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/sessions.h"
 #include "graph/store/initialize.h"
 #include "graph/store/store.h"
+#include "tandem/graph/sessions.h"
 
 bool tdm_store_entry_holds_values(const tdm_store_entry *entry) {
   return entry->storage || entry->pending;

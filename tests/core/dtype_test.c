@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "core/core.h"
+#include "tandem/core/core.h"
 
 typedef struct expectation {
   size_t bytes;

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/core.h"
 #include "core/philox.h"
+#include "tandem/core/core.h"
 
 enum { SAMPLES = 200000 };
 

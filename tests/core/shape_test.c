@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "core/core.h"
+#include "tandem/core/core.h"
 
 static const char *text_of(tdm_shape shape) {
   static char text[TDM_SHAPE_TEXT];

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "core/allocate.h"
-#include "data/data.h"
+#include "tandem/data/data.h"
 
 #define PATH_BYTES 512
 

@@ -2,7 +2,7 @@
 #ifndef TANDEM_TESTS_DEVICES_SUPPORT_CUDA_H
 #define TANDEM_TESTS_DEVICES_SUPPORT_CUDA_H
 
-#include "devices/devices.h"
+#include "tandem/devices/devices.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "tandem.h"
+#include "tandem/tandem.h"
 #include "tests/examples/program.h"
 
 #define LISTS "--words low=low.txt --words high=high.txt --words-per-language 100 "

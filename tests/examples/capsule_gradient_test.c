@@ -12,7 +12,7 @@
 
 #include "examples/capsule/capsules.h"
 #include "examples/capsule/network.h"
-#include "tandem.h"
+#include "tandem/tandem.h"
 
 #define STEP 1e-5
 #define TOLERANCE 1e-8 /* STEP squared, and rounding, 1e-16 / STEP */

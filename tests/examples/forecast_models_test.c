@@ -16,7 +16,7 @@
 
 #include "examples/fashion_cnn/network.h"
 #include "examples/recommender/model.h"
-#include "tandem.h"
+#include "tandem/tandem.h"
 
 enum { BATCH = 6, MOST_FEEDS = 3 };
 

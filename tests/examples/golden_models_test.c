@@ -17,7 +17,7 @@
 #include "examples/char_lm/model.h"
 #include "examples/fashion_cnn/network.h"
 #include "examples/recommender/model.h"
-#include "tandem.h"
+#include "tandem/tandem.h"
 
 #define LEARNING_RATE 0.1 /* of example_models.py */
 #define TOLERANCE 2e-5    /* relative to the largest element: issue of float32 sums */

@@ -4,7 +4,7 @@
 #ifndef TANDEM_TESTS_FUZZ_API_H
 #define TANDEM_TESTS_FUZZ_API_H
 
-#include "tandem.h"
+#include "tandem/tandem.h"
 #include "tests/fuzz/support.h"
 
 enum { API_MOST_VALUES = 48, API_MOST_INPUTS = 6, API_MOST_OUTPUTS = 6, API_NAME_BYTES = 16 };

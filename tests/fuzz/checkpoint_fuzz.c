@@ -7,7 +7,7 @@
 
 #include "core/hash.h"
 #include "data/safetensors.h"
-#include "tandem.h"
+#include "tandem/tandem.h"
 #include "tests/fuzz/support.h"
 
 enum { MOST_EDITS = 12, MOST_BYTES = 8192, ROWS = 2 };

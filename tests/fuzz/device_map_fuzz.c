@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "graph/passes/passes.h"
-#include "layers/layers.h"
+#include "tandem/layers/layers.h"
 #include "tests/fuzz/support.h"
 
 static tdm_graph *make_graph(tdm_context *context) {

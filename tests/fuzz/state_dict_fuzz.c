@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tandem.h"
+#include "tandem/tandem.h"
 #include "tests/fuzz/support.h"
 
 enum { MOST_RULES = 4, MOST_NAMES = 8 };

@@ -5,7 +5,7 @@
 #define TANDEM_TESTS_FUZZ_SUPPORT_H
 
 #include "core/allocate.h"
-#include "devices/devices.h"
+#include "tandem/devices/devices.h"
 
 /* What libFuzzer calls, and replay.c: one input. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/data.h"
+#include "tandem/data/data.h"
 #include "tests/fuzz/support.h"
 
 enum { MOST_LISTS = 3, MAX_LENGTH = 12, WORD_BYTES = 64 };

@@ -5,7 +5,7 @@
 
 #include <stdatomic.h>
 
-#include "tandem.h"
+#include "tandem/tandem.h"
 
 extern _Atomic uint64_t nap_row_ns; /* what a row takes, forward and back; set it first */
 

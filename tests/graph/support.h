@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "tandem.h"
+#include "tandem/tandem.h"
 #include "tests/devices/support.h"
 
 /* Two cpu and two sim devices, links without cost. */

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "tandem.h"
+#include "tandem/tandem.h"
 
 #define HUGE_SIZE (INT64_C(1) << 40)
 

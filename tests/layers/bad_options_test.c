@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "tandem.h"
+#include "tandem/tandem.h"
 
 typedef struct bad_case {
   const char *kind; /* stands in the message, and so does the name, "it" */

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "tandem.h"
+#include "tandem/tandem.h"
 
 typedef struct error_case {
   tdm_embedding_bag_options options; /* rows 7, dim 5 */

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "tandem.h"
+#include "tandem/tandem.h"
 
 typedef struct error_case {
   tdm_value (*build)(tdm_graph *graph);

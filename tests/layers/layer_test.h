@@ -4,7 +4,7 @@
 #ifndef TANDEM_TESTS_LAYERS_LAYER_TEST_H
 #define TANDEM_TESTS_LAYERS_LAYER_TEST_H
 
-#include "tandem.h"
+#include "tandem/tandem.h"
 
 #define LAYER_TEST_MAX_FEEDS 16
 #define LAYER_TEST_MAX_FETCHES 8

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "tandem.h"
+#include "tandem/tandem.h"
 
 enum { ROWS = 11, IN = 4, OUT = 5 };
 

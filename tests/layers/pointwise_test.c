@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "tandem.h"
+#include "tandem/tandem.h"
 
 static tdm_value floats(tdm_graph *graph, const char *name, tdm_shape shape) {
   return tdm_input(graph, name, TDM_FLOAT32, shape);

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "tandem.h"
+#include "tandem/tandem.h"
 
 /* ---- Refused --------------------------------------------------------------------------------- */
 

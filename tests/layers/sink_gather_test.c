@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "tandem.h"
+#include "tandem/tandem.h"
 
 enum { TABLE_ROWS = 6, WIDTH = 5, CLASSES = 3, IDS = 40, WEIGHTS = 4 };
 static const char *const weight_names[WEIGHTS] = {"table.weight", "first.weight", "first.bias",

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "tandem.h"
+#include "tandem/tandem.h"
 
 enum { ROWS = 60, COLUMNS = 50, COUNT = ROWS * COLUMNS };
 #define P 0.25

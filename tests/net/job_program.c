@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tandem.h"
+#include "tandem/tandem.h"
 #include "tests/net/told.h"
 
 enum { ROWS = 24, WORDS = 50, WIDTH = 12, CLASSES = 5, STEPS = 20, REPLICAS = 6 };

@@ -37,7 +37,7 @@ def read_prototypes(paths):
         seen.add(name)
         with open(find(paths, name), encoding="utf-8") as file:
             text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
-        left += re.findall(r'#include "([^"]+)"', text)
+        left += re.findall(r'#include "tandem/([^"]+)"', text)
         found += [(match[1].strip(), match[2], split_parameters(match[3]))
                   for match in PROTOTYPE.finditer(text)]
         if len(re.findall(r"^TDM_API\b", text, re.M)) != len(PROTOTYPE.findall(text)):

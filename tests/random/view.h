@@ -3,7 +3,7 @@
 #ifndef TANDEM_TESTS_RANDOM_VIEW_H
 #define TANDEM_TESTS_RANDOM_VIEW_H
 
-#include "tandem.h"
+#include "tandem/tandem.h"
 #include "tests/random/model.h"
 
 enum {

@@ -11,7 +11,7 @@ import unittest
 
 sys.dont_write_bytecode = True
 
-CXX_PROGRAM = """#include <tandem.h>
+CXX_PROGRAM = """#include <tandem/tandem.h>
 int main() { return tdm_version()[0] == '0' + TDM_VERSION_MAJOR ? 0 : 1; }
 """
 
@@ -20,6 +20,13 @@ project(program C)
 find_package(tandem {version} REQUIRED)
 add_executable(program first_model.c)
 target_link_libraries(program tandem::tandem)
+"""
+
+# A program with a core/core.h of its own, which Tandem's headers do not take for theirs.
+OWN_HEADERS = """#include "core/core.h"
+#include "tandem.h"
+#include <tandem/tandem.h>
+int main(void) { return core_of_its_own + tandem_of_its_own + (TDM_OK != 0); }
 """
 
 DECLARED = re.compile(r"^TDM_API\b[^;(]*?\b(tdm_\w+)\(", re.MULTILINE)
@@ -83,6 +90,27 @@ class InstallTest(unittest.TestCase):
         output("c++", "-std=c++17", "-Wall", "-Wextra", "-pedantic", "-Werror",
                *self.flags("--cflags"), source, "-o", program, *self.flags("--libs"))
         output(program, env=self.environment)
+
+    def test_headers_of_the_program_do_not_disturb(self):
+        folder = os.path.join(self.folder, "own")
+        os.makedirs(folder + "/core")
+        for header, name in (("core/core.h", "core"), ("tandem.h", "tandem")):
+            with open(os.path.join(folder, header), "w", encoding="utf-8") as file:
+                file.write(f"enum {{ {name}_of_its_own = 0 }};\n")
+        with open(folder + "/own.c", "w", encoding="utf-8") as file:
+            file.write(OWN_HEADERS)
+        output("cc", "-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only",
+               "-I" + folder, *self.flags("--cflags"), folder + "/own.c")
+
+    def test_programs_of_0_1_are_told_what_to_change(self):
+        source = os.path.join(self.folder, "old.c")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write("#include <tandem.h>\n")
+        for path in ("/include", "/include/tandem"):
+            done = subprocess.run(["cc", "-fsyntax-only", "-I" + self.prefix + path, source],
+                                  stderr=subprocess.PIPE, text=True, check=False)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertRegex(done.stderr, r"#error .*#include <tandem/tandem\.h>", path)
 
     @unittest.skipUnless(shutil.which("cmake"), "there is no cmake")
     def test_cmake_finds_it(self):

@@ -4,6 +4,7 @@ devices, checkpoint on graph and data, and net on core, below the rooms that con
 
 The build graph has the same walls (see BUILD beside this), but cannot see a header that another
 target happens to bring along. The first rule whose folder fits a file is the one that counts.
+Public headers are included as programs do it, tandem/core/core.h, and only they.
 """
 import re
 import sys
@@ -11,10 +12,11 @@ import sys
 sys.dont_write_bytecode = True
 from source_tree import C_ENDINGS, read_file, read_files, verdict  # noqa: E402
 
-INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"|<(?=tandem/))([^">]+)[">]', re.MULTILINE)
 GRAPH = "graph/[^/]*"
 LAYERS = "layers/(layers|losses|optimizers|pointwise|products|recurrent|schedules|tables)"
 PUBLIC = "(checkpoint/checkpoint|core/core|devices/devices|%s|%s|data/data)" % (GRAPH, LAYERS)
+IS_PUBLIC = re.compile(r"%s\.h|tandem\.h" % PUBLIC)
 
 
 def room_rules(folder, rooms):
@@ -61,9 +63,14 @@ def check(path, text):
     allowed = next((headers for files, headers in RULES if files.fullmatch(path)), None)
     for match in INCLUDE.finditer(text):
         header = match.group(1)
+        public = header.startswith("tandem/")
+        header = header[len("tandem/"):] if public else header
         where = "%s:%d: includes %s" % (path, text.count("\n", 0, match.start(1)) + 1, header)
         if allowed and not allowed.fullmatch(header):
             complaints.append(where + ", which is behind a wall")
+        elif bool(IS_PUBLIC.fullmatch(header)) != public:
+            complaints.append(where + (", which is not public" if public else
+                                       ", which is public: tandem/" + header))
         elif header.endswith((".c", ".cu")):
             complaints.append(where + ", which is no header")
     return complaints
@@ -82,6 +89,8 @@ def check_rules():
         ("graph/graph.h", "graph/plan/plan.h"), ("data/loader.c", "checkpoint/checkpoint.h"),
         ("graph/plan/plan.h", "graph/run/session.h"), ("graph/store/store.c", "graph/plan/plan.h"),
         ("checkpoint/checkpoint.c", "layers/layers.h"), ("tests/core/map_test.c", "core/map.c"),
+        ("examples/first_model.c", "tandem/core/core.h"), ("graph/plan/plan.c", "core/core.h"),
+        ("graph/plan/plan.c", "tandem/core/status.h"), ("bench/timing.c", "tandem.h"),
     )
     return ["the rules let %s include %s" % pair
             for pair in planted if not check(pair[0], '#include "%s"\n' % pair[1])]

@@ -3,7 +3,7 @@
 #ifndef TOOLS_FORECAST_MODELS_H
 #define TOOLS_FORECAST_MODELS_H
 
-#include "tandem.h"
+#include "tandem/tandem.h"
 
 enum { MODEL_FEEDS = 2 };
 

@@ -2,7 +2,7 @@
 #ifndef TOOLS_FORECAST_OPTIONS_H
 #define TOOLS_FORECAST_OPTIONS_H
 
-#include "tandem.h"
+#include "tandem/tandem.h"
 
 typedef struct forecast_request {
   const char *machine; /* file */

@@ -2,7 +2,7 @@
 #ifndef TOOLS_FORECAST_REPORT_H
 #define TOOLS_FORECAST_REPORT_H
 
-#include "tandem.h"
+#include "tandem/tandem.h"
 
 /* How gradients are summed, by tdm_collective: "plan" (its own choice), "home", "chain", ... */
 extern const char *const summing_ways[TDM_COLLECTIVE_COUNT];

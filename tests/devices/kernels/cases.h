@@ -4,8 +4,8 @@
 #ifndef TANDEM_TESTS_DEVICES_KERNELS_CASES_H
 #define TANDEM_TESTS_DEVICES_KERNELS_CASES_H
 
-#include "devices/devices.h"
 #include "devices/kernels.h"
+#include "tandem/devices/devices.h"
 
 /* What an input is filled with. */
 typedef enum input_fill {

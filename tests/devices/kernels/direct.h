@@ -2,8 +2,8 @@
 #ifndef TANDEM_TESTS_DEVICES_KERNELS_DIRECT_H
 #define TANDEM_TESTS_DEVICES_KERNELS_DIRECT_H
 
-#include "devices/devices.h"
 #include "devices/kernels.h"
+#include "tandem/devices/devices.h"
 
 /* The instruction sets that the library may know; direct_kernel answers NULL where this machine
  * lacks one. */

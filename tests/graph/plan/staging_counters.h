@@ -3,7 +3,7 @@
 #ifndef TANDEM_TESTS_GRAPH_PLAN_STAGING_COUNTERS_H
 #define TANDEM_TESTS_GRAPH_PLAN_STAGING_COUNTERS_H
 
-#include "devices/devices.h"
+#include "tandem/devices/devices.h"
 
 typedef struct staging_counters {
   uint64_t refused_binds;

@@ -3,7 +3,7 @@
 #ifndef TANDEM_TESTS_GRAPH_RUN_COUNTER_RULES_H
 #define TANDEM_TESTS_GRAPH_RUN_COUNTER_RULES_H
 
-#include "core/core.h"
+#include "tandem/core/core.h"
 
 enum { COUNTER_MODULUS = 1048573, COUNTER_START = 1000 };
 

@@ -1,0 +1,89 @@
+/* Names that there are, beside one that is not. Invariant: what is listed ends with a terminator
+ * and holds whole names. */
+#include "core/choices.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { LONGEST = 63 };
+
+static size_t least(size_t a, size_t b) {
+  return a < b ? a : b;
+}
+
+size_t tdm_edit_distance(const char *a, const char *b, size_t limit) {
+  const size_t rows = strlen(a);
+  const size_t columns = strlen(b);
+  if (rows > LONGEST || columns > LONGEST) return limit + 1;
+  uint8_t table[3][LONGEST + 1]; /* of prefixes of a that are 2, 1 and 0 letters shorter */
+  uint8_t *before = table[0];
+  uint8_t *above = table[1];
+  uint8_t *row = table[2];
+  for (size_t j = 0; j <= columns; j++)
+    above[j] = (uint8_t)j;
+  for (size_t i = 1; i <= rows; i++) {
+    row[0] = (uint8_t)i;
+    for (size_t j = 1; j <= columns; j++) {
+      size_t best = above[j - 1] + (size_t)(a[i - 1] != b[j - 1]);
+      best = least(best, least(above[j], row[j - 1]) + 1U);
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) best = least(best, before[j - 2] + 1U);
+      row[j] = (uint8_t)best;
+    }
+    uint8_t *oldest = before;
+    before = above;
+    above = row;
+    row = oldest;
+  }
+  return least(above[columns], limit + 1);
+}
+
+void tdm_choices_init(tdm_choices *choices, const char *given) {
+  choices->given = given;
+  choices->nearest = NULL;
+  choices->distance = 0;
+  choices->count = 0;
+  choices->left_out = 0;
+  choices->used = 0;
+  choices->listed[0] = '\0';
+}
+
+/* A third of the letters may be wrong, and at least one. */
+static void compare(tdm_choices *choices, const char *name) {
+  if (!choices->given || !*choices->given) return;
+  const size_t length = strlen(choices->given);
+  const size_t limit = length < 6 ? 1 + length / 4 : length / 3;
+  const size_t distance = tdm_edit_distance(choices->given, name, limit);
+  if (distance > limit || distance >= strlen(name)) return;
+  if (choices->nearest && choices->distance <= distance) return;
+  choices->nearest = name;
+  choices->distance = distance;
+}
+
+void tdm_choices_add(tdm_choices *choices, const char *name) {
+  compare(choices, name);
+  choices->count++;
+  const size_t separator = choices->used > 0 ? 2 : 0;
+  const size_t length = strlen(name);
+  if (choices->left_out > 0 || choices->used + separator + length >= sizeof choices->listed) {
+    choices->left_out++;
+    return;
+  }
+  memcpy(choices->listed + choices->used, ", ", separator);
+  memcpy(choices->listed + choices->used + separator, name, length + 1);
+  choices->used += separator + length;
+}
+
+const char *tdm_choices_text(tdm_choices *choices, const char *kind) {
+  const size_t room = sizeof choices->text;
+  if (choices->count == 0) {
+    snprintf(choices->text, room, "there are no %s", kind);
+    return choices->text;
+  }
+  char more[32] = "";
+  if (choices->left_out > 0) snprintf(more, sizeof more, " and %zu more", choices->left_out);
+  int used = snprintf(choices->text, room, "%s are: %s%s", kind, choices->listed, more);
+  if (choices->nearest && used >= 0 && (size_t)used < room)
+    snprintf(choices->text + used, room - (size_t)used, " (did you mean '%s'?)", choices->nearest);
+  return choices->text;
+}

@@ -1,7 +1,7 @@
 /* Comparisons of numbers of any dtype, of operands that are broadcast to one shape. Invariant: an
  * element of the result, 0 or 1, depends on one element of each operand alone. */
 #include "core/status.h"
-#include "devices/broadcast.h"
+#include "devices/cpu/kernels/broadcast_rows.h"
 #include "devices/cpu/kernels/convert.h"
 #include "devices/cpu/kernels/family.h"
 
@@ -70,23 +70,12 @@ static tdm_status compare_prepare(const tdm_kernel_request *request, tdm_kernel_
 static tdm_status compare_part(const tdm_kernel_call *call, int64_t begin, int64_t end) {
   const compare_state *state = call->state;
   const tdm_broadcast *broadcast = &state->broadcast;
-  const int last = broadcast->rank - 1;
-  const int64_t width = broadcast->sizes[last];
-  const int64_t a_step = broadcast->steps[0][last], b_step = broadcast->steps[1][last];
   const char *a = call->inputs[0];
   const char *b = call->inputs[1] ? call->inputs[1] : (const void *)state->value;
   const int64_t bytes = (int64_t)state->element_bytes;
-  int64_t column = begin % width;
-  tdm_broadcast_place place;
-  tdm_broadcast_find_row(broadcast, OPERANDS, begin / width, &place);
-  for (int64_t i = begin; i < end;) {
-    const int64_t count = lesser_of(width - column, end - i);
-    state->row(a + (place.at[0] + column * a_step) * bytes, a_step,
-               b + (place.at[1] + column * b_step) * bytes, b_step, (uint8_t *)call->outputs[0] + i,
-               count);
-    i += count;
-    column = 0;
-    tdm_broadcast_next_row(broadcast, OPERANDS, &place);
+  EACH_BROADCAST_ROW(broadcast, OPERANDS, begin, end) {
+    state->row(a + walk.at[0] * bytes, broadcast_step(broadcast, 0), b + walk.at[1] * bytes,
+               broadcast_step(broadcast, 1), (uint8_t *)call->outputs[0] + walk.i, walk.count);
   }
   return TDM_OK;
 }

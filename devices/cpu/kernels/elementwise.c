@@ -2,7 +2,7 @@
  * formulas are elements.h's. Invariant: an element of the result depends on one element of each
  * operand alone, and has the same bits in a part as in the whole; operands of one shape are one
  * row. */
-#include "devices/broadcast.h"
+#include "devices/cpu/kernels/broadcast_rows.h"
 #include "devices/cpu/kernels/elements.h"
 #include "devices/element_settings.h"
 
@@ -54,23 +54,10 @@ ALWAYS_INLINE void each_row(const tdm_kernel_call *call, int64_t begin, int64_t 
   const tdm_broadcast *broadcast = &((const element_state *)call->state)->broadcast;
   const stored *a = call->inputs[0], *b = call->inputs[1];
   stored *out = call->outputs[0]; /* (count) */
-  const int last = broadcast->rank - 1;
-  const int64_t width = broadcast->sizes[last];
-  const int64_t a_step = broadcast->steps[0][last], b_step = broadcast->steps[1][last];
-  if (last == 0) { /* one row */
-    row(a + begin * a_step, a_step == 0, b + begin * b_step, b_step == 0, out + begin, end - begin);
-    return;
-  }
-  int64_t column = begin % width;
-  tdm_broadcast_place place;
-  tdm_broadcast_find_row(broadcast, 2, begin / width, &place);
-  for (int64_t i = begin; i < end;) {
-    const int64_t count = lesser_of(width - column, end - i);
-    row(a + place.at[0] + column * a_step, a_step == 0, b + place.at[1] + column * b_step,
-        b_step == 0, out + i, count);
-    i += count;
-    column = 0;
-    tdm_broadcast_next_row(broadcast, 2, &place);
+  const bool a_repeats = broadcast_step(broadcast, 0) == 0;
+  const bool b_repeats = broadcast_step(broadcast, 1) == 0;
+  EACH_BROADCAST_ROW(broadcast, 2, begin, end) {
+    row(a + walk.at[0], a_repeats, b + walk.at[1], b_repeats, out + walk.i, walk.count);
   }
 }
 

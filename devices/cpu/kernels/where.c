@@ -2,7 +2,7 @@
  * Invariant: an element of the result is one of an operand's, or the value that stands for one
  * that is absent. */
 #include "core/status.h"
-#include "devices/broadcast.h"
+#include "devices/cpu/kernels/broadcast_rows.h"
 #include "devices/cpu/kernels/vector.h"
 
 #define GRAIN 4096
@@ -41,25 +41,13 @@ static void choose_row(const uint8_t *condition, int64_t condition_step, const r
 static tdm_status where_part(const tdm_kernel_call *call, int64_t begin, int64_t end) {
   const where_state *state = call->state;
   const tdm_broadcast *broadcast = &state->broadcast;
-  const int last = broadcast->rank - 1;
-  const int64_t width = broadcast->sizes[last];
   const uint8_t *condition = call->inputs[0];
   const real *a = call->inputs[1], *b = call->inputs[2]; /* NULL: absent */
-  const int64_t steps[OPERANDS] = {broadcast->steps[0][last], broadcast->steps[1][last],
-                                   broadcast->steps[2][last]};
-  int64_t column = begin % width;
-  tdm_broadcast_place place;
-  tdm_broadcast_find_row(broadcast, OPERANDS, begin / width, &place);
-  for (int64_t i = begin; i < end;) {
-    const int64_t count = lesser_of(width - column, end - i);
-    const int64_t *at = place.at;
-    choose_row(condition + at[0] + column * steps[0], steps[0],
-               a ? a + at[1] + column * steps[1] : &state->value, steps[1],
-               b ? b + at[2] + column * steps[2] : &state->value, steps[2],
-               (real *)call->outputs[0] + i, count);
-    i += count;
-    column = 0;
-    tdm_broadcast_next_row(broadcast, OPERANDS, &place);
+  EACH_BROADCAST_ROW(broadcast, OPERANDS, begin, end) {
+    choose_row(condition + walk.at[0], broadcast_step(broadcast, 0),
+               a ? a + walk.at[1] : &state->value, broadcast_step(broadcast, 1),
+               b ? b + walk.at[2] : &state->value, broadcast_step(broadcast, 2),
+               (real *)call->outputs[0] + walk.i, walk.count);
   }
   return TDM_OK;
 }

@@ -9,8 +9,8 @@
 #include "tandem/devices/devices.h"
 
 /* What the members read of others, with as many elements as the result has, or any other number of
- * which each element may read all -> the members' results that others read. On the host members
- * have any dtypes; elsewhere all compute in one F, in which bools are 0 and 1. */
+ * which each element may read all -> the members' results that others read, all of any dtypes: a
+ * kind's kernel of it is the same for float32 and float64. */
 #define TDM_OP_FUSED "fused"
 
 #define TDM_FUSED_MEMBERS 12

@@ -13,13 +13,10 @@ static int64_t count_of(const tdm_fusing *state, uint32_t value) {
 /* ---- Which nodes ----------------------------------------------------------------------------- */
 
 static void find_kernels(tdm_fusing *state) {
-  static const tdm_dtype dtypes[] = {TDM_FLOAT32, TDM_FLOAT64};
   tdm_context *context = state->graph->context;
   for (size_t d = 0; d < tdm_device_count(context); d++) {
     const char *executes = tdm_context_device(context, d)->ops->executes;
-    for (size_t i = 0; i < TDM_COUNT_OF(dtypes); i++)
-      *tdm_fuse_kernel(state, (int16_t)d, dtypes[i]) =
-          tdm_context_find_kernel(context, TDM_OP_FUSED, executes, dtypes[i]);
+    state->kernels[d] = tdm_context_find_kernel(context, TDM_OP_FUSED, executes, TDM_FLOAT32);
   }
 }
 
@@ -33,33 +30,6 @@ static bool has_part(const tdm_ir_node *node) {
   return true;
 }
 
-static tdm_dtype dtype_of(const tdm_fusing *state, uint32_t value) {
-  return tdm_fuse_value(state, value)->spec.dtype;
-}
-
-tdm_dtype tdm_fuse_dtype(const tdm_fusing *state, const tdm_ir_node *node) {
-  if (node->kernel->execute_part) return TDM_FLOAT32;
-  const tdm_dtype made = dtype_of(state, node->first_output);
-  const uint32_t first = node->inputs[0];
-  const tdm_dtype computed = made == TDM_BOOL && first ? dtype_of(state, first) : made;
-  return computed == TDM_FLOAT32 || computed == TDM_FLOAT64 ? computed : TDM_DTYPE_NONE;
-}
-
-/* Where kernels are not the host's, what is not read element by element is a number, and all but
- * bools is of one dtype. */
-static bool reads_suit(const tdm_fusing *state, const tdm_ir_node *node, tdm_dtype dtype) {
-  if (node->kernel->execute_part) return true;
-  const uint32_t *inputs = node->inputs;
-  const int64_t count = count_of(state, node->first_output);
-  for (uint32_t k = 0; k < node->input_count; k++) {
-    if (!inputs[k]) continue;
-    const int64_t read = count_of(state, inputs[k]);
-    if (read != count && read != 1) return false;
-    if (dtype_of(state, inputs[k]) != dtype && dtype_of(state, inputs[k]) != TDM_BOOL) return false;
-  }
-  return true;
-}
-
 static bool may_be_member(const tdm_fusing *state, const tdm_ir_node *node) {
   const tdm_operation *operation = node->operation;
   if (!operation || !operation->elementwise || operation->is_view) return false;
@@ -67,10 +37,7 @@ static bool may_be_member(const tdm_fusing *state, const tdm_ir_node *node) {
   if (node->output_count != 1 || node->condition || operation->overwrites[0]) return false;
   if (node->input_count == 0 || node->input_count > TDM_FUSED_INPUTS || !has_part(node))
     return false;
-  const tdm_dtype dtype = tdm_fuse_dtype(state, node);
-  if (dtype == TDM_DTYPE_NONE || !*tdm_fuse_kernel(state, node->device, dtype)) return false;
-  if (!reads_suit(state, node, dtype)) return false;
-  return count_of(state, node->first_output) > 0;
+  return state->kernels[node->device] && count_of(state, node->first_output) > 0;
 }
 
 static size_t count_candidates(const tdm_fusing *state) {
@@ -85,7 +52,7 @@ static size_t count_candidates(const tdm_fusing *state) {
 
 static bool are_alike(const tdm_fusing *state, const tdm_ir_node *a, const tdm_ir_node *b) {
   return a->device == b->device && a->role == b->role && a->replica == b->replica &&
-         a->micro == b->micro && tdm_fuse_dtype(state, a) == tdm_fuse_dtype(state, b) &&
+         a->micro == b->micro &&
          count_of(state, a->first_output) == count_of(state, b->first_output);
 }
 
@@ -259,7 +226,7 @@ static tdm_status take_scratch(tdm_fusing *state) {
 
 static tdm_status fuse(tdm_fusing *state, uint32_t *deliveries, size_t delivery_count) {
   const size_t devices = tdm_device_count(state->graph->context);
-  state->kernels = tdm_region_take(&state->scratch, 2 * devices * sizeof *state->kernels, "fusing");
+  state->kernels = tdm_region_take(&state->scratch, devices * sizeof *state->kernels, "fusing");
   if (!state->kernels) return TDM_OUT_OF_MEMORY;
   find_kernels(state);
   const size_t candidates = count_candidates(state);

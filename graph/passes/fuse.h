@@ -37,7 +37,7 @@ typedef struct tdm_fusing {
   uint32_t *views;            /* per node: the view behind this one that follows the same group */
   uint32_t *moved;            /* per value: what stands for it; 0: itself */
   uint32_t value_count;       /* of those */
-  const tdm_kernel **kernels; /* per device and real dtype: of fused nodes */
+  const tdm_kernel **kernels; /* per device: of fused nodes; NULL: it has none */
   tdm_region scratch;
 } tdm_fusing;
 
@@ -50,12 +50,6 @@ static inline uint32_t tdm_fuse_maker(const tdm_fusing *state, uint32_t value) {
   return tdm_fuse_value(state, tdm_fuse_value(state, value)->root)->producer;
 }
 
-/* The device's kernel of fused nodes. */
-static inline const tdm_kernel **tdm_fuse_kernel(const tdm_fusing *state, int16_t device,
-                                                 tdm_dtype dtype) {
-  return &state->kernels[2 * (size_t)device + (dtype == TDM_FLOAT64)];
-}
-
 static inline bool tdm_fuse_is_step(const tdm_ir_node *node) {
   return !node->operation || !node->operation->is_view;
 }
@@ -65,11 +59,6 @@ static inline bool tdm_fuse_is_inside(const tdm_fusing *state, const tdm_fuse_gr
   const uint32_t maker = tdm_fuse_maker(state, value);
   return maker && state->groups[maker] == group;
 }
-
-/* The dtype of the fused kernel that a node can be a member of, all of whose members have the same:
- * where kernels are the host's each has its own dtypes, and it is one for all; others compute in
- * one real dtype. NONE: the node can be no member. */
-tdm_dtype tdm_fuse_dtype(const tdm_fusing *state, const tdm_ir_node *node);
 
 /* Adds what a node reads to inputs (count, at most TDM_FUSED_INPUTS), but for what members make,
  * and what the node `joining` makes (0: none does). False: there are more. */

@@ -85,7 +85,7 @@ static tdm_status add_fused(tdm_fusing *state, const tdm_fuse_group *group, tdm_
     member->output = (uint8_t)node.output_count;
   }
   node.operation = &tdm_operation_fused;
-  node.kernel = *tdm_fuse_kernel(state, node.device, tdm_fuse_dtype(state, &node));
+  node.kernel = state->kernels[node.device];
   node.attributes = program;
   node.prepared = NULL;
   node.input_count = (uint16_t)count;

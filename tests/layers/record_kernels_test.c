@@ -84,7 +84,8 @@ static bool has_part(const tdm_kernel *kernel) {
 }
 
 static void check_parts(tdm_context *context, const tdm_record *record, const char *executes) {
-  static const tdm_dtype dtypes[] = {TDM_FLOAT32, TDM_FLOAT64, TDM_BOOL};
+  static const tdm_dtype dtypes[] = {TDM_FLOAT32, TDM_FLOAT64, TDM_INT32,
+                                     TDM_INT64,   TDM_UINT8,   TDM_BOOL};
   for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
     const tdm_kernel *kernel =
         tdm_context_find_kernel(context, record->operation->name, executes, dtypes[i]);

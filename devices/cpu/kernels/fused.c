@@ -176,4 +176,5 @@ static tdm_status fused_execute(const tdm_kernel_call *call) {
   return tdm_fail(run.status, "%s", run.message);
 }
 
+/* Members have any dtypes, whatever the first result's is. */
 KERNELS(fused, KERNEL_OF_FLOATS(TDM_OP_FUSED, fused_prepare, fused_execute))

@@ -19,20 +19,26 @@ struct broadcast_state {
   bool plain;    /* nothing is repeated */
 };
 
+static inline broadcast_sizes broadcast_sizes_of(const tdm_spec *operands, size_t count,
+                                                 const tdm_spec *result) {
+  const tdm_broadcast broadcast = tdm_broadcast_of(operands, count, &result->shape);
+  broadcast_sizes made = {};
+  made.rank = broadcast.rank;
+  for (int d = 0; d < broadcast.rank; d++)
+    made.sizes[d] = broadcast.sizes[d];
+  for (size_t k = 0; k < count; k++)
+    for (int d = 0; d < broadcast.rank; d++)
+      if (broadcast.steps[k][d] == 0) made.repeats[k] |= 1u << d;
+  return made;
+}
+
 static inline void broadcast_prepare(const tdm_kernel_request *request, size_t operands,
                                      broadcast_state *state) {
-  const tdm_broadcast broadcast =
-      tdm_broadcast_of(request->inputs, operands, &request->outputs[0].shape);
   state->count = count_of(&request->outputs[0]);
+  state->sizes = broadcast_sizes_of(request->inputs, operands, &request->outputs[0]);
   state->plain = true;
-  state->sizes.rank = broadcast.rank;
-  for (int d = 0; d < broadcast.rank; d++)
-    state->sizes.sizes[d] = broadcast.sizes[d];
-  for (size_t k = 0; k < operands; k++) {
-    for (int d = 0; d < broadcast.rank; d++)
-      if (broadcast.steps[k][d] == 0) state->sizes.repeats[k] |= 1u << d;
+  for (size_t k = 0; k < operands; k++)
     state->plain = state->plain && state->sizes.repeats[k] == 0;
-  }
 }
 
 /* Of every operand its element that belongs to element i of the result. */

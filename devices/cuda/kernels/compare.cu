@@ -1,6 +1,7 @@
 /* Comparisons of numbers of any dtype, of operands that are broadcast to one shape. Invariant: an
  * element of the result, 0 or 1, depends on one element of each operand alone. */
 #include "devices/cuda/kernels/broadcast.h"
+#include "devices/cuda/kernels/convert.h"
 #include "devices/cuda/kernels/elements.h"
 
 struct compare_state {
@@ -35,9 +36,14 @@ static __global__ void compare(const number *a, const number *b, uint8_t *out, i
 
 template <class number> static tdm_status compare_run(const tdm_kernel_call *call) {
   const compare_state *state = state_of<compare_state>(call);
+  union {
+    double widest;
+    number value;
+  } absent = {};
+  store_double(state->dtype, &absent, 0, state->value);
   return kernel_launch(call, "compare", compare<number>, blocks_for(state->shape.count), BLOCK,
                        input_of<number>(call, 0), input_of<number>(call, 1),
-                       output_of<uint8_t>(call, 0), state->comparison, (number)state->value,
+                       output_of<uint8_t>(call, 0), state->comparison, absent.value,
                        state->shape.sizes, state->shape.count);
 }
 

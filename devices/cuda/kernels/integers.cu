@@ -1,6 +1,7 @@
 /* Sums of integers, of operands that are broadcast to one shape. Invariant: they wrap on overflow,
  * as unsigned sums do. */
 #include "devices/cuda/kernels/broadcast.h"
+#include "devices/cuda/kernels/elements.h"
 
 static tdm_status add_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   broadcast_state *state = state_create<broadcast_state>(answer);
@@ -27,5 +28,7 @@ template <class number> static tdm_status integers_run(const tdm_kernel_call *ca
                        output_of<number>(call, 0), state->sizes, state->count);
 }
 
-TYPED_KERNELS(integers, KERNEL_OF(TDM_INT32, TDM_OP_ADD, add_prepare, integers_run<uint32_t>, 0),
-              KERNEL_OF(TDM_INT64, TDM_OP_ADD, add_prepare, integers_run<uint64_t>, 0))
+#define ADD(dtype, number)                                                                         \
+  KERNEL_OF(dtype, TDM_OP_ADD, add_prepare, integers_run<number>, ELEMENT_add)
+
+TYPED_KERNELS(integers, ADD(TDM_INT32, uint32_t), ADD(TDM_INT64, uint64_t))

@@ -15,6 +15,7 @@
 #define __device__
 #define __host__
 #define __restrict__ __restrict
+#define __grid_constant__
 
 #define threadIdx (grid_current->thread)
 #define blockIdx (grid_current->block)

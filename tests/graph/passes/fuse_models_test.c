@@ -87,7 +87,7 @@ static tdm_value grow_function(tdm_graph *graph, const char *name, tdm_value a, 
   }
 }
 
-enum { FUNCTIONS = 18, PAIRS = 10 };
+enum { FUNCTIONS = 18, PAIRS = 11 };
 
 /* One of several values; dtypes that are not the model's stand between. */
 static tdm_value grow_pair(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
@@ -118,6 +118,11 @@ static tdm_value grow_pair(tdm_graph *graph, const char *name, tdm_value a, tdm_
         tdm_cast(graph, name, tdm_compare(graph, name, row, TDM_GREATER_EQUAL, a), dtype));
   case 8:
     return tdm_cast(graph, name, tdm_tanh(graph, name, tdm_cast(graph, name, a, other)), dtype);
+  case 9: {
+    const tdm_value whole = tdm_cast(graph, name, tdm_affine(graph, name, row, 3, 0), TDM_INT32);
+    const tdm_value sum = tdm_add(graph, name, tdm_cast(graph, name, b, TDM_INT32), whole);
+    return tdm_masked_fill(graph, name, a, tdm_compare(graph, name, sum, TDM_LESS, whole), 0.5);
+  }
   default:
     return tdm_add(graph, name, a, row);
   }

@@ -64,6 +64,9 @@ typedef struct tdm_embedding_bag_attributes {
 #define TDM_OP_PUT_ROWS "put_rows"
 /* The same -> =table with the values added to those rows. No attributes. */
 #define TDM_OP_ADD_ROWS "add_rows"
+/* whole (rows, ...), values (n, ...), indices ids (n) -> =whole with those rows, of any dtype;
+ * indices are distinct, and one outside [0, rows) fails, naming it. No attributes. */
+#define TDM_OP_INDEX_COPY "index_copy"
 
 /* ---- Products ------------------------------------------------------------------------------ */
 

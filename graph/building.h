@@ -134,6 +134,25 @@ TDM_API void tdm_data_parallel_between(tdm_graph *graph, const tdm_value *inputs
                                        size_t input_count, const tdm_value *outputs,
                                        size_t output_count, const tdm_parallel_options *options);
 
+/* ---- Kept between runs ----------------------------------------------------------------------- */
+
+/* A value that a run leaves to the next of its sequence (sessions.h), such as a cache of keys and
+ * values or a recurrent state; zeros in a fresh sequence. shape is concrete. It lies on one device:
+ * as a device map says of its name, else where the innermost scope is placed, else where the first
+ * node is that reads it. Runs that need it are runs of a sequence, and do not train. */
+TDM_API tdm_value tdm_kept(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape);
+/* Writes rows (n, ...), of kept's dtype and sizes behind the first, over those rows of kept that
+ * indices, int32 or int64 (n), name: torch.Tensor.index_copy_ along dimension 0. In place, in each
+ * run that needs kept; indices are distinct, and one that names no row fails the run. Answers kept
+ * with these rows, which is to be read in its place from here on. A run that fails or is cancelled
+ * may have written its rows. Not inside of a parallel region. */
+TDM_API tdm_value tdm_keep_rows(tdm_graph *graph, const char *name, tdm_value kept, tdm_value rows,
+                                tdm_value indices);
+/* The next run of the sequence begins with value, of kept's dtype and shape, in kept's place;
+ * whatever this run reads of kept is as it began. A run that fails or is cancelled before it ends
+ * leaves kept as it was. */
+TDM_API void tdm_keep(tdm_graph *graph, const char *name, tdm_value kept, tdm_value value);
+
 /* ---- Observing ------------------------------------------------------------------------------- */
 
 /* A place that tensors pass: sessions with an observer show what a run had there. Answers value to

@@ -212,8 +212,9 @@ typedef struct tdm_submit_options {
   bool training;
   tdm_run_callback callback;
   void *user;
-  uint64_t deadline_ns; /* from now; a run that has not ended by then is stopped, as by
-                           tdm_run_cancel, with DEADLINE_EXCEEDED; 0: none */
+  uint64_t deadline_ns;          /* from now; a run that has not ended by then is stopped, as by
+                                    tdm_run_cancel, with DEADLINE_EXCEEDED; 0: none */
+  struct tdm_sequence *sequence; /* whose run it is (below); NULL: none's */
 } tdm_submit_options;
 
 /* tdm_submit with a deadline, and an id to cancel by: *out_run_id (may be NULL) is written before
@@ -229,6 +230,37 @@ TDM_API tdm_status tdm_submit_with(tdm_session *session, const tdm_submit_option
  * So parameters are never half updated, and are unchanged by a run that was cancelled. Any thread,
  * callbacks too; run_id may be of a run long gone. */
 TDM_API bool tdm_run_cancel(tdm_session *session, uint64_t run_id);
+
+/* ---- Sequences ------------------------------------------------------------------------------- */
+
+/* What one stream of runs keeps from run to run: a value for each tdm_kept of the session's graph,
+ * on its device, where runs read and write it in place. One run of a sequence is in flight at a
+ * time; those of different sequences go on together as the session's depth allows. Any thread. */
+typedef struct tdm_sequence tdm_sequence;
+
+/* All values are zeros. Not in a job of several ranks, nor where the session cuts batches into
+ * micro-batches. NULL on failure. */
+TDM_API tdm_sequence *tdm_sequence_create(tdm_session *session);
+TDM_API tdm_sequence *tdm_sequence_retain(tdm_sequence *sequence);
+TDM_API void tdm_sequence_release(tdm_sequence *sequence); /* NULL is legal */
+/* tdm_run as the next run of the sequence (tdm_submit_options.sequence submits one).
+ * INVALID_ARGUMENT while another of its runs is in flight. If a run fails in its last phase, where
+ * values that tdm_keep names change, the sequence is broken: its runs are refused until it is
+ * reset, or all of its values are set. */
+TDM_API tdm_status tdm_sequence_run(tdm_sequence *sequence, const tdm_feed *feeds,
+                                    size_t feed_count, tdm_fetch *fetches,
+                                    size_t fetch_count) TDM_WARN_UNUSED;
+/* Zeros everywhere, as when it was created. This and what follows: INVALID_ARGUMENT while a run of
+ * the sequence is in flight. */
+TDM_API tdm_status tdm_sequence_reset(tdm_sequence *sequence) TDM_WARN_UNUSED;
+/* A copy of one value on cpu:0, which the caller releases. */
+TDM_API tdm_status tdm_sequence_get(tdm_sequence *sequence, const char *name,
+                                    tdm_tensor **out_tensor) TDM_WARN_UNUSED;
+/* Copies a tensor of the value's dtype and shape, on any device, into it. */
+TDM_API tdm_status tdm_sequence_set(tdm_sequence *sequence, const char *name,
+                                    tdm_tensor *tensor) TDM_WARN_UNUSED;
+/* A sequence of the same session that goes on from where this one is. NULL on failure. */
+TDM_API tdm_sequence *tdm_sequence_copy(tdm_sequence *sequence);
 
 /* ---- Asking ---------------------------------------------------------------------------------- */
 

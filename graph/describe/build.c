@@ -100,10 +100,21 @@ uint64_t tdm_graph_stream(tdm_graph *graph, const char *name) {
   return path ? tdm_random_stream(path) : 0;
 }
 
+/* The index; 0 (and an error) where rows of it have been overwritten since. */
+static uint32_t current_index(tdm_graph *graph, uint32_t index, const char *kind,
+                              const char *name) {
+  const tdm_graph_kept *kept = graph->kepts.count ? tdm_ir_kept(graph, index) : NULL;
+  if (!kept || index >= kept->written) return index;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                 "%s %s: %s was written since; read what the latest tdm_keep_rows has answered",
+                 kind, name, tdm_ir_value_at(graph, kept->value)->name);
+  return 0;
+}
+
 /* The value of a handle; 0 (and an error, unless one sticks) for a foreign or absent one. kind says
  * what name is of. */
 static uint32_t index_of(tdm_graph *graph, tdm_value value, const char *kind, const char *name) {
-  if (tdm_ir_owns(graph, value)) return value.index;
+  if (tdm_ir_owns(graph, value)) return current_index(graph, value.index, kind, name);
   tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %s", kind, name,
                  value.index == 0 ? "an input that it needs is not a value"
                                   : "an input is a value of another graph");

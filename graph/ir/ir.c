@@ -25,6 +25,7 @@ tdm_status tdm_graph_init(tdm_graph *graph, tdm_context *context) {
 
 void tdm_graph_deinit(tdm_graph *graph) {
   TDM_ARRAY_DEINIT(graph, &graph->inputs);
+  TDM_ARRAY_DEINIT(graph, &graph->kepts);
   TDM_ARRAY_DEINIT(graph, &graph->persistents);
   tdm_map_deinit(&graph->persistent_names);
   TDM_ARRAY_DEINIT(graph, &graph->outputs);

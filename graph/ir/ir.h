@@ -37,6 +37,7 @@ typedef struct tdm_ir_value {
   uint8_t kind;      /* tdm_value_kind */
   bool trainable;
   bool pinned;      /* INPUT: fed from a pinned staging buffer */
+  bool kept;        /* INPUT: not fed, but a sequence's */
   const char *name; /* of inputs and persistents */
 } tdm_ir_value;
 
@@ -132,6 +133,13 @@ typedef struct tdm_graph_persistent {
   bool is_state;
 } tdm_graph_persistent;
 
+/* A value that runs of a sequence leave to one another: an input. */
+typedef struct tdm_graph_kept {
+  uint32_t value;
+  uint32_t written;          /* while building: by the latest write in place; 0: by none yet */
+  const char *wanted_device; /* of its scope; NULL: none */
+} tdm_graph_kept;
+
 typedef struct tdm_graph_output {
   const char *name;
   uint32_t value;
@@ -207,6 +215,7 @@ struct tdm_graph {
   tdm_stable_array values; /* of tdm_ir_value */
   tdm_node_order order;
   TDM_ARRAY(uint32_t) inputs; /* value indices */
+  TDM_ARRAY(tdm_graph_kept) kepts;
   TDM_ARRAY(tdm_graph_persistent) persistents;
   tdm_map persistent_names; /* path to index + 1, of those declared here */
   TDM_ARRAY(tdm_graph_output) outputs;
@@ -252,6 +261,20 @@ bool tdm_ir_is_message(const tdm_graph *graph, const tdm_ir_node *node);
 static inline bool tdm_ir_is_persisted(const tdm_ir_node *node, uint32_t k) {
   return k < 32 && (node->operation->persist_inputs >> k & 1) != 0;
 }
+/* The kept value whose memory a value is; NULL: it is another's. */
+static inline tdm_graph_kept *tdm_ir_kept(const tdm_graph *graph, uint32_t value) {
+  const uint32_t root = tdm_ir_value_at(graph, value)->root;
+  if (!tdm_ir_value_at(graph, root)->kept) return NULL;
+  tdm_graph_kept *kept = graph->kepts.items;
+  while (kept->value != root)
+    kept++;
+  return kept;
+}
+/* The same of what the node writes for later runs; NULL: nothing. */
+static inline tdm_graph_kept *tdm_ir_kept_by(const tdm_graph *graph, const tdm_ir_node *node) {
+  return node->operation && node->operation->overwrites[0] ? tdm_ir_kept(graph, node->first_output)
+                                                           : NULL;
+}
 /* Is it a value of this graph, rather than none, another's or made up? */
 static inline bool tdm_ir_owns(const tdm_graph *graph, tdm_value value) {
   return value.index != 0 && value.graph == graph->tag && value.index < graph->values.count;
@@ -294,6 +317,9 @@ extern const tdm_operation tdm_operation_log_rows;
 extern const tdm_operation tdm_operation_take_rows;
 extern const tdm_operation tdm_operation_put_rows;
 extern const tdm_operation tdm_operation_add_rows;
+/* What is kept between runs: whole, rows, indices -> =whole; value, whole -> =whole. */
+extern const tdm_operation tdm_operation_index_copy;
+extern const tdm_operation tdm_operation_keep;
 extern const tdm_operation tdm_operation_check_finite;
 extern const tdm_operation tdm_operation_reorder;
 extern const tdm_operation tdm_operation_observe;

@@ -139,6 +139,64 @@ const tdm_operation tdm_operation_add_rows = {.struct_size = sizeof(tdm_operatio
                                               .infer = infer_put_rows,
                                               .work = tdm_work_updates_rows,
                                               .precision = TDM_PRECISION_GIVEN};
+/* ---- Kept between runs ---- */
+
+/* Has value that dtype, and may its shape be this one? */
+static tdm_status expect_kept(const tdm_spec *value, const tdm_spec *wanted, const char *what) {
+  bool fits = value->dtype == wanted->dtype && value->shape.rank == wanted->shape.rank;
+  for (int i = 0; fits && i < wanted->shape.rank; i++)
+    fits = tdm_dim_agree(value->shape.dims[i], wanted->shape.dims[i]);
+  if (fits) return TDM_OK;
+  char has[TDM_SHAPE_TEXT], wants[TDM_SHAPE_TEXT];
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s is %s %s, and must be %s %s", what,
+                  tdm_dtype_name(value->dtype), tdm_shape_text(&value->shape, has, sizeof has),
+                  tdm_dtype_name(wanted->dtype),
+                  tdm_shape_text(&wanted->shape, wants, sizeof wants));
+}
+
+/* whole, rows, indices -> =whole */
+static tdm_status infer_index_copy(tdm_infer *infer) {
+  const tdm_spec *indices = &infer->inputs[2];
+  const bool wide = indices->dtype != TDM_INT32;
+  if (infer->inputs[0].shape.rank == 0)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "what is kept is a scalar and has no rows");
+  tdm_spec wanted = {.dtype = wide ? TDM_INT64 : TDM_INT32,
+                     .shape = {.rank = 1, .dims = {TDM_DIM_UNKNOWN}}};
+  TDM_TRY(expect_kept(indices, &wanted, "indices"));
+  wanted = infer->inputs[0];
+  wanted.shape.dims[0] = indices->shape.dims[0];
+  TDM_TRY(expect_kept(&infer->inputs[1], &wanted, "rows"));
+  infer->outputs[0] = infer->inputs[0];
+  return TDM_OK;
+}
+
+/* value, whole -> =whole */
+static tdm_status infer_keep(tdm_infer *infer) {
+  TDM_TRY(expect_kept(&infer->inputs[0], &infer->inputs[1], "what is to be kept"));
+  infer->outputs[0] = infer->inputs[1];
+  return TDM_OK;
+}
+
+const tdm_operation tdm_operation_index_copy = {.struct_size = sizeof(tdm_operation),
+                                                .name = TDM_OP_INDEX_COPY,
+                                                .min_inputs = 3,
+                                                .max_inputs = 3,
+                                                .output_count = 1,
+                                                .overwrites = {1},
+                                                .infer = infer_index_copy,
+                                                .has_effects = true,
+                                                .work = put_rows_work,
+                                                .precision = TDM_PRECISION_GIVEN};
+const tdm_operation tdm_operation_keep = {.struct_size = sizeof(tdm_operation),
+                                          .name = TDM_OP_CAST,
+                                          .min_inputs = 2,
+                                          .max_inputs = 2,
+                                          .output_count = 1,
+                                          .overwrites = {2},
+                                          .infer = infer_keep,
+                                          .has_effects = true,
+                                          .work = tdm_work_moves,
+                                          .precision = TDM_PRECISION_GIVEN};
 const tdm_operation tdm_operation_check_finite = {.struct_size = sizeof(tdm_operation),
                                                   .name = TDM_OP_CHECK_FINITE,
                                                   .min_inputs = 1,
@@ -194,12 +252,19 @@ tdm_value tdm_observe(tdm_graph *graph, const char *name, tdm_value value) {
 
 #define OF_SEVERAL_DEVICES "passes append it where there are several devices or micro-batches"
 
+#define KEPT "it writes what later runs read, of inference alone; tests/graph/run tries it"
+
 TDM_RECORDS(intrinsic, {.operation = &tdm_operation_fill}, {.operation = &tdm_operation_accumulate},
             {.operation = &tdm_operation_begin_sum}, {.operation = &tdm_operation_add_incoming},
             {.operation = &tdm_operation_sparse_add}, {.operation = &tdm_operation_log_rows},
             {.operation = &tdm_operation_take_rows, .no_golden = OF_SEVERAL_DEVICES},
             {.operation = &tdm_operation_put_rows, .no_golden = OF_SEVERAL_DEVICES},
             {.operation = &tdm_operation_add_rows, .no_golden = OF_SEVERAL_DEVICES},
+            {.operation = &tdm_operation_index_copy,
+             .functions = "tdm_keep_rows",
+             .no_golden = KEPT,
+             .no_differences = KEPT},
+            {.operation = &tdm_operation_keep, .functions = "tdm_keep", .no_differences = KEPT},
             {.operation = &tdm_operation_check_finite, .no_golden = "it computes nothing"},
             {.operation = &tdm_operation_reorder,
              .no_kernel = "all kernels read dense values",

@@ -23,10 +23,9 @@ typedef struct lowering_state {
 
 #define NEEDED UINT32_MAX
 
-static void mark_needed(lowering_state *state) {
+/* What a needed value is made of. */
+static void mark_back(lowering_state *state) {
   const tdm_graph *source = state->source;
-  for (size_t i = 0; i < state->lowering->target_count; i++)
-    state->map[state->lowering->targets[i]] = NEEDED;
   TDM_EACH_NODE_BACKWARD(source, node) {
     bool needed = false;
     for (uint32_t k = 0; k < node->output_count; k++)
@@ -38,6 +37,28 @@ static void mark_needed(lowering_state *state) {
     for (uint32_t k = 0; k < node->input_count; k++)
       if (inputs[k]) state->map[inputs[k]] = NEEDED;
   }
+}
+
+/* Who needs what is kept also writes it; true: somebody was not needed before. */
+static bool mark_writes(lowering_state *state) {
+  const tdm_graph *source = state->source;
+  bool more = false;
+  TDM_EACH_NODE(source, node) {
+    const tdm_graph_kept *kept = tdm_ir_kept_by(source, node);
+    if (!kept || state->map[kept->value] != NEEDED || state->map[node->first_output] == NEEDED)
+      continue;
+    state->map[node->first_output] = NEEDED;
+    more = true;
+  }
+  return more;
+}
+
+static void mark_needed(lowering_state *state) {
+  for (size_t i = 0; i < state->lowering->target_count; i++)
+    state->map[state->lowering->targets[i]] = NEEDED;
+  do {
+    mark_back(state);
+  } while (state->source->kepts.count > 0 && mark_writes(state));
 }
 
 /* Equal names are equal sizes within a run. */
@@ -76,6 +97,28 @@ static tdm_status bind_shape(lowering_state *state, const tdm_ir_value *input,
                   tdm_shape_text(&feed->shape, has, sizeof has));
 }
 
+static tdm_status refuse_unfed(const lowering_state *state, const tdm_ir_value *input) {
+  if (!input->kept)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "input %s is needed and was not fed", input->name);
+  if (state->lowering->training)
+    return tdm_fail(TDM_UNSUPPORTED, "%s is kept between runs of a sequence, which do not train",
+                    input->name);
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "%s is kept between runs of a sequence, and this is a run of none "
+                  "(tdm_sequence_run)",
+                  input->name);
+}
+
+/* Where it is to lie goes along. */
+static tdm_status lower_kept(lowering_state *state, uint32_t described, uint32_t made) {
+  const tdm_graph_kept *kept = tdm_ir_kept(state->source, described);
+  tdm_graph *out = state->out;
+  TDM_TRY(TDM_ARRAY_RESERVE(out, &out->kepts, 1));
+  out->kepts.items[out->kepts.count++] =
+      (tdm_graph_kept){.value = made, .wanted_device = kept->wanted_device};
+  return TDM_OK;
+}
+
 static tdm_status lower_inputs(lowering_state *state) {
   const tdm_graph *source = state->source;
   tdm_graph *out = state->out;
@@ -86,8 +129,7 @@ static tdm_status lower_inputs(lowering_state *state) {
     tdm_ir_value value = *tdm_ir_value_at(source, index);
     if (state->lowering->feeds) {
       const tdm_feed_spec *feed = &state->lowering->feeds[i];
-      if (!feed->fed)
-        return tdm_fail(TDM_INVALID_ARGUMENT, "input %s is needed and was not fed", value.name);
+      if (!feed->fed) return refuse_unfed(state, &value);
       TDM_TRY(bind_shape(state, &value, feed));
       value.spec.shape = feed->shape;
       value.device = feed->device;
@@ -95,6 +137,7 @@ static tdm_status lower_inputs(lowering_state *state) {
     }
     const uint32_t made = tdm_ir_add_value(out, &value);
     if (!made) return TDM_OUT_OF_MEMORY;
+    if (value.kept) TDM_TRY(lower_kept(state, index, made));
     state->map[index] = made;
     out->inputs.items[out->inputs.count++] = made; /* binding: still the source's index */
   }
@@ -152,6 +195,9 @@ static tdm_status lower_node(lowering_state *state, const tdm_ir_node *described
   }
   const tdm_ir_node *made = tdm_insert_as(out, NULL, node, inputs, specs);
   if (!made) return TDM_OUT_OF_MEMORY;
+  if (node->parallel_region && state->source->kepts.count > 0 && tdm_ir_kept_by(out, made))
+    return tdm_fail(TDM_UNSUPPORTED, "%s: what is kept between runs cannot be written in replicas",
+                    node->name);
   for (uint32_t k = 0; k < described->output_count; k++)
     state->map[node->first_output + k] = made->first_output + k;
   return TDM_OK;
@@ -188,15 +234,22 @@ static tdm_status lower_regions(lowering_state *state) {
   return TDM_OK;
 }
 
+/* What is kept as a whole is written last. */
+static tdm_status lower_nodes(lowering_state *state, bool updates) {
+  TDM_EACH_NODE(state->source, node) {
+    if (state->map[node->first_output] != NEEDED) continue;
+    if ((node->role == TDM_ROLE_UPDATE) == updates) TDM_TRY(lower_node(state, node));
+  }
+  return TDM_OK;
+}
+
 static tdm_status lower_all(lowering_state *state) {
   mark_needed(state);
   TDM_TRY(reserve_room(state));
   TDM_TRY(lower_inputs(state));
   TDM_TRY(lower_persistents(state));
-  TDM_EACH_NODE(state->source, node) {
-    if (state->map[node->first_output] != NEEDED) continue;
-    TDM_TRY(lower_node(state, node));
-  }
+  TDM_TRY(lower_nodes(state, false));
+  if (state->source->kepts.count > 0) TDM_TRY(lower_nodes(state, true));
   return lower_regions(state);
 }
 

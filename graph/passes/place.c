@@ -80,7 +80,28 @@ static int16_t inherited_device(const tdm_graph *graph, const tdm_ir_node *node)
   return TDM_HOST_DEVICE;
 }
 
+/* What is kept between runs lies where it was at first, else as the map or its scope says. */
+static void place_kept(tdm_graph *graph, tdm_device_map *map) {
+  for (size_t i = 0; i < graph->kepts.count; i++) {
+    const tdm_graph_kept *kept = &graph->kepts.items[i];
+    tdm_ir_value *value = tdm_ir_value_at(graph, kept->value);
+    tdm_device *device = mapped_device(map, value->name);
+    if (!device && kept->wanted_device)
+      device = tdm_context_find_device(graph->context, kept->wanted_device);
+    if (device && value->device == TDM_NO_DEVICE) value->device = (int16_t)device->context_index;
+  }
+}
+
+/* Who writes what is kept does so where it lies; TDM_NO_DEVICE: nothing is written, or that is not
+ * known yet. */
+static int16_t kept_device(const tdm_graph *graph, const tdm_ir_node *node) {
+  const tdm_graph_kept *kept = graph->kepts.count > 0 ? tdm_ir_kept_by(graph, node) : NULL;
+  return kept ? tdm_ir_value_at(graph, kept->value)->device : TDM_NO_DEVICE;
+}
+
 static tdm_status choose_device(tdm_graph *graph, tdm_ir_node *node, tdm_device_map *map) {
+  node->device = kept_device(graph, node);
+  if (node->device != TDM_NO_DEVICE) return TDM_OK;
   tdm_device *device = mapped_device(map, node->name);
   if (!device && node->wanted_device)
     device = tdm_context_find_device(graph->context, node->wanted_device);
@@ -90,6 +111,7 @@ static tdm_status choose_device(tdm_graph *graph, tdm_ir_node *node, tdm_device_
 }
 
 tdm_status tdm_pass_place(tdm_graph *graph, tdm_device_map *map) {
+  place_kept(graph, map);
   TDM_EACH_NODE(graph, node) {
     if (node->device == TDM_NO_DEVICE) TDM_TRY(choose_device(graph, node, map));
     if (node->replica && mapped_device(map, node->name))

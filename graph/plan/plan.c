@@ -83,7 +83,7 @@ static tdm_status bind_deriveds(tdm_plan *plan, tdm_store *store) {
 static void mark_updated(tdm_plan *plan) {
   const tdm_graph *graph = &plan->graph;
   TDM_EACH_NODE(graph, node) {
-    if (node->role != TDM_ROLE_UPDATE) continue;
+    if (node->role != TDM_ROLE_UPDATE || tdm_ir_kept_by(graph, node)) continue;
     plan->writes_persistent = true;
     for (uint32_t k = 0; k < node->output_count; k++) {
       const tdm_ir_value *value = tdm_ir_value_at(graph, node->first_output + k);
@@ -185,7 +185,8 @@ static tdm_status arrange(tdm_plan *plan, const tdm_plan_request *request) {
   const int rank = tdm_context_rank(plan->graph.context);
   TDM_TRY(tdm_lower_to_steps(&plan->graph, rank, plan->deliveries, plan->delivery_count,
                              request->depth, &plan->lowered));
-  plan->chained = plan->lowered.schedule.two_phase && request->depth > 1;
+  plan->chained =
+      plan->writes_persistent && plan->lowered.schedule.two_phase && request->depth > 1;
   TDM_TRY(tdm_pass_schedule(&plan->lowered.schedule));
   report(request, "schedule", plan);
   TDM_TRY(tdm_pass_memory(&plan->lowered.schedule));

@@ -96,7 +96,7 @@ typedef struct tdm_plan {
   uint32_t condition_count;     /* per derived of graph, then per row condition of graph */
   _Atomic uint64_t moved_transfers; /* by the latest run, to refresh */
   _Atomic uint64_t moved_bytes;
-  bool writes_persistent; /* has updates */
+  bool writes_persistent; /* has updates, other than of what a sequence keeps */
   bool chained;           /* its runs may be in flight together, as run/life.h says */
   tdm_traffic traffic;
   tdm_common_savings common;  /* by common subexpressions */

@@ -43,6 +43,7 @@ typedef struct tdm_run_state {
   struct tdm_run_state *next; /* among the plan's idle ones */
   tdm_session *session;       /* retained while asynchronous */
   tdm_plan *plan;
+  struct tdm_sequence *sequence; /* whose run it is, until it has ended; NULL: none's */
   int slot;
   tdm_run_stage stage;
   uint64_t *previous; /* behind another run: the flight's previous_bases (program_count) */

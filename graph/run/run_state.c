@@ -4,6 +4,7 @@
 
 #include "core/park.h"
 #include "graph/run/run.h"
+#include "graph/run/sequence.h"
 #include "graph/run/trace.h"
 
 typedef struct run_block {
@@ -116,12 +117,25 @@ static tdm_status open_locked(tdm_session *session, const tdm_run_request *reque
   return TDM_OK;
 }
 
-tdm_status tdm_run_open(tdm_session *session, const tdm_run_request *request,
-                        tdm_run_state **out_run) {
-  *out_run = NULL;
+/* The run takes the sequence that was claimed for it. */
+static tdm_status open_claimed(tdm_session *session, const tdm_run_request *request,
+                               tdm_run_state **out_run) {
   pthread_mutex_lock(&session->lock);
   const tdm_status status = open_locked(session, request, out_run);
   pthread_mutex_unlock(&session->lock);
+  if (!request->sequence) return status;
+  if (status == TDM_OK)
+    (*out_run)->sequence = tdm_sequence_retain(request->sequence);
+  else
+    tdm_sequence_unclaim(request->sequence);
+  return status;
+}
+
+tdm_status tdm_run_open(tdm_session *session, const tdm_run_request *request,
+                        tdm_run_state **out_run) {
+  *out_run = NULL;
+  if (request->sequence) TDM_TRY(tdm_sequence_claim(request->sequence, true));
+  const tdm_status status = open_claimed(session, request, out_run);
   if (status != TDM_OK || !(*out_run)->plan->records || begin_record(*out_run) == TDM_OK)
     return status;
   (*out_run)->status = TDM_OUT_OF_MEMORY; /* it did not run */
@@ -139,6 +153,7 @@ static void add_profile(tdm_plan *plan, const tdm_run_state *run) {
 void tdm_run_close(tdm_run_state *run) {
   tdm_session *session = run->session;
   tdm_plan *plan = run->plan;
+  tdm_run_leave_sequence(run);
   for (size_t i = 0; i < plan->delivery_count; i++) {
     tdm_tensor_release(run->outputs[i]);
     run->outputs[i] = NULL;

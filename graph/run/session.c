@@ -156,6 +156,18 @@ static tdm_status find_batch(tdm_session *session, const tdm_session_options *op
                         !session->loss, &session->batching.batch);
 }
 
+/* Where what runs keep lies; what no run reads, on cpu:0. */
+static void note_kept(tdm_session *session, const tdm_graph *copy) {
+  for (size_t k = 0; k < session->graph->kepts.count; k++) {
+    const char *name = tdm_ir_value_at(session->graph, session->graph->kepts.items[k].value)->name;
+    session->kept_devices[k] = 0;
+    for (size_t i = 0; i < copy->kepts.count; i++) {
+      const tdm_ir_value *value = tdm_ir_value_at(copy, copy->kepts.items[i].value);
+      if (strcmp(value->name, name) == 0) session->kept_devices[k] = value->device;
+    }
+  }
+}
+
 /* The passes that need no sizes, on a symbolic copy. */
 static tdm_status check_symbolically(tdm_session *session, tdm_graph *copy) {
   uint32_t *targets = session->targets;
@@ -177,6 +189,7 @@ static tdm_status check_symbolically(tdm_session *session, tdm_graph *copy) {
     TDM_TRY(tdm_pass_gradient(copy, &training));
   }
   TDM_TRY(tdm_find_kernels(copy));
+  note_kept(session, copy);
   copy->persistents.count = persistents; /* states are bound by the first training plan */
   return bind_parameters(session, copy);
 }
@@ -193,10 +206,12 @@ static tdm_status allocate_scratch(tdm_session *session) {
       tdm_region_take(region, (graph->outputs.count + 2) * sizeof(uint32_t), "session");
   session->bound =
       tdm_region_take(region, (graph->persistents.count + 1) * sizeof(void *), "session");
+  session->kept_devices =
+      tdm_region_take(region, (graph->kepts.count + 1) * sizeof(int16_t), "session");
   session->slots =
       tdm_region_take(region, (size_t)session->depth * sizeof *session->slots, "session");
   if (!session->feed_specs || !session->fed || !session->key_words || !session->targets ||
-      !session->slots || !session->bound)
+      !session->slots || !session->bound || !session->kept_devices)
     return TDM_OUT_OF_MEMORY;
   for (int i = 0; i < session->depth; i++) {
     session->slots[i].arenas =

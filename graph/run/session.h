@@ -48,6 +48,7 @@ struct tdm_session {
   _Atomic uint64_t learning_rate_bits[TDM_MAX_UPDATE_GROUPS]; /* of doubles */
   pthread_mutex_t lock;
   tdm_prepared_cache *prepared;
+  int16_t *kept_devices;   /* per kept value of graph */
   tdm_store_entry **bound; /* per persistent of graph; NULL where no target needs it */
   tdm_plan *newest;        /* by latest use */
   tdm_plan *oldest;
@@ -70,6 +71,7 @@ typedef struct tdm_run_request {
   const tdm_fetch *fetches;
   size_t fetch_count;
   bool training;
+  struct tdm_sequence *sequence; /* NULL: none */
 } tdm_run_request;
 
 /* These under the session's lock. Finds or makes the plan of a request, and resolves what is fed

@@ -5,6 +5,7 @@
 #include "core/hash.h"
 #include "devices/staging/staged_memory.h"
 #include "graph/run/run.h"
+#include "graph/run/sequence.h"
 
 static tdm_status find_feed(const tdm_session *session, const char *name, size_t *out_index) {
   const tdm_graph *graph = session->graph;
@@ -21,6 +22,10 @@ static tdm_status check_feed(const tdm_session *session, size_t index, const tdm
   const tdm_ir_value *input = tdm_ir_value_at(graph, graph->inputs.items[index]);
   if (!feed->tensor)
     return tdm_fail(TDM_INVALID_ARGUMENT, "input %s was fed no tensor", input->name);
+  if (input->kept)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "%s is kept between runs of a sequence (tdm_sequence_set), and is not fed",
+                    input->name);
   if (feed->tensor->storage->context != session->context)
     return tdm_fail(TDM_INVALID_ARGUMENT, "input %s is a tensor of another context", input->name);
   if (feed->tensor->dtype != input->spec.dtype)
@@ -29,6 +34,17 @@ static tdm_status check_feed(const tdm_session *session, size_t index, const tdm
   if (session->feed_specs[index].fed)
     return tdm_fail(TDM_INVALID_ARGUMENT, "input %s was fed twice", input->name);
   return TDM_OK;
+}
+
+/* What the run's sequence has kept. */
+static void read_kept(tdm_session *session, tdm_sequence *sequence) {
+  const tdm_graph *graph = session->graph;
+  for (size_t k = 0; k < graph->kepts.count; k++) {
+    const tdm_ir_value *input = tdm_ir_value_at(graph, graph->kepts.items[k].value);
+    session->fed[input->binding] = tdm_sequence_feed(sequence, k);
+    session->feed_specs[input->binding] = (tdm_feed_spec){
+        .fed = true, .device = session->kept_devices[k], .shape = input->spec.shape};
+  }
 }
 
 static tdm_status read_feeds(tdm_session *session, const tdm_run_request *request) {
@@ -55,6 +71,7 @@ static tdm_status read_feeds(tdm_session *session, const tdm_run_request *reques
                         .device = (int16_t)fed_on->context_index,
                         .shape = tensor->shape};
   }
+  if (request->sequence) read_kept(session, request->sequence);
   return TDM_OK;
 }
 
@@ -223,7 +240,7 @@ void tdm_session_leave_plan(tdm_session *session, tdm_plan *plan) {
 
 tdm_status tdm_session_prepare(tdm_session *session, const tdm_feed *feeds, size_t feed_count,
                                const tdm_fetch *fetches, size_t fetch_count, bool training) {
-  const tdm_run_request request = {feeds, feed_count, fetches, fetch_count, training};
+  const tdm_run_request request = {feeds, feed_count, fetches, fetch_count, training, NULL};
   TDM_TRY(tdm_run_check_request(session, &request, "tdm_session_prepare"));
   TDM_TRY(tdm_context_check(session->context));
   tdm_plan *plan;

@@ -5,6 +5,7 @@
 
 #include "core/park.h"
 #include "graph/run/life.h"
+#include "graph/run/sequence.h"
 
 #define SPIN_NS 50000 /* parking and waking costs about as much */
 #define ALONE_NS 2000 /* spinning longer than this, yield to a device's thread on the same core */
@@ -79,8 +80,19 @@ static tdm_status run_blocking(tdm_session *session, const tdm_run_request *requ
 
 tdm_status tdm_run(tdm_session *session, const tdm_feed *feeds, size_t feed_count,
                    tdm_fetch *fetches, size_t fetch_count) {
-  const tdm_run_request request = {feeds, feed_count, fetches, fetch_count, false};
+  const tdm_run_request request = {feeds, feed_count, fetches, fetch_count, false, NULL};
   TDM_TRY(tdm_run_check_request(session, &request, "tdm_run"));
+  for (size_t i = 0; i < fetch_count; i++)
+    fetches[i].tensor = NULL;
+  return run_blocking(session, &request, fetches, NULL);
+}
+
+tdm_status tdm_sequence_run(tdm_sequence *sequence, const tdm_feed *feeds, size_t feed_count,
+                            tdm_fetch *fetches, size_t fetch_count) {
+  tdm_session *session = sequence ? tdm_sequence_session(sequence) : NULL;
+  const tdm_run_request request = {feeds, feed_count, fetches, fetch_count, false, sequence};
+  if (!sequence) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_sequence_run: no sequence");
+  TDM_TRY(tdm_run_check_request(session, &request, "tdm_sequence_run"));
   for (size_t i = 0; i < fetch_count; i++)
     fetches[i].tensor = NULL;
   return run_blocking(session, &request, fetches, NULL);
@@ -88,7 +100,7 @@ tdm_status tdm_run(tdm_session *session, const tdm_feed *feeds, size_t feed_coun
 
 tdm_status tdm_train_step(tdm_session *session, const tdm_feed *feeds, size_t feed_count,
                           tdm_fetch *fetches, size_t fetch_count, double *out_loss) {
-  const tdm_run_request request = {feeds, feed_count, fetches, fetch_count, true};
+  const tdm_run_request request = {feeds, feed_count, fetches, fetch_count, true, NULL};
   TDM_TRY(tdm_run_check_request(session, &request, "tdm_train_step"));
   for (size_t i = 0; i < fetch_count; i++)
     fetches[i].tensor = NULL;
@@ -104,6 +116,7 @@ static void deliver(tdm_loop_task *task) {
   tdm_plan *plan = run->plan;
   tdm_context *context = tdm_context_retain(session->context);
   tdm_loop_timer_stop(tdm_context_loop(context), &run->deadline);
+  tdm_run_leave_sequence(run); /* the callback may submit the next */
   const bool makes_room = tdm_run_table_remove(&session->runs, run->id); /* nobody finds it now */
   const size_t fetch_count = plan->target_count - plan->training;
   tdm_run_result result = {
@@ -211,21 +224,31 @@ static tdm_status submit(tdm_session *session, const tdm_run_request *request,
   return status;
 }
 
+static tdm_status check_sequence(const tdm_session *session, const tdm_submit_options *options) {
+  if (!options->sequence) return TDM_OK;
+  if (options->training)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_submit_with: runs of a sequence do not train");
+  if (tdm_sequence_session(options->sequence) == session) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_submit_with: the sequence is of another session");
+}
+
 tdm_status tdm_submit_with(tdm_session *session, const tdm_submit_options *options,
                            const tdm_feed *feeds, size_t feed_count, const tdm_fetch *fetches,
                            size_t fetch_count, uint64_t *out_run_id) {
   if (out_run_id) *out_run_id = 0;
   if (!options || options->struct_size != sizeof *options)
     return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_submit_with: no options, or of another size");
-  const tdm_run_request request = {feeds, feed_count, fetches, fetch_count, options->training};
+  const tdm_run_request request = {feeds,       feed_count,        fetches,
+                                   fetch_count, options->training, options->sequence};
   TDM_TRY(tdm_run_check_request(session, &request, "tdm_submit_with"));
+  TDM_TRY(check_sequence(session, options));
   return submit(session, &request, options, out_run_id);
 }
 
 tdm_status tdm_submit(tdm_session *session, bool training, const tdm_feed *feeds, size_t feed_count,
                       const tdm_fetch *fetches, size_t fetch_count, tdm_run_callback callback,
                       void *user) {
-  const tdm_run_request request = {feeds, feed_count, fetches, fetch_count, training};
+  const tdm_run_request request = {feeds, feed_count, fetches, fetch_count, training, NULL};
   const tdm_submit_options options = {.training = training, .callback = callback, .user = user};
   TDM_TRY(tdm_run_check_request(session, &request, "tdm_submit"));
   return submit(session, &request, &options, NULL);

@@ -16,6 +16,7 @@ _KERNELS = [
     "embedding",
     "embedding_bag",
     "fused",
+    "index_copy",
     "integers",
     "interaction",
     "layer_norm",

@@ -15,6 +15,7 @@ const kernel_family kernel_families[] = {
     {"bag", bag_cases},
     {"product", product_cases},
     {"sparse", sparse_cases},
+    {"index_copy", index_copy_cases},
     {"linear", linear_cases},
     {"recurrent", recurrent_cases},
     {"elementwise", elementwise_cases},

@@ -133,6 +133,7 @@ void attention_cases(kernel_visit visit, void *user);
 void product_cases(kernel_visit visit, void *user);
 void bag_cases(kernel_visit visit, void *user);
 void sparse_cases(kernel_visit visit, void *user);
+void index_copy_cases(kernel_visit visit, void *user);
 void linear_cases(kernel_visit visit, void *user);
 void recurrent_cases(kernel_visit visit, void *user);
 void elementwise_cases(kernel_visit visit, void *user);

@@ -1,0 +1,79 @@
+/* Declaring what runs of a sequence leave to one another, and what writes it. Invariant: after a
+ * write in place nobody reads, or fetches, what was there before it. */
+#include "graph/ir/ir.h"
+
+static const tdm_value invalid = {0, 0};
+
+tdm_value tdm_kept(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape) {
+  if (!tdm_graph_is_open(graph, name)) return invalid;
+  if (!tdm_shape_is_valid(&shape) || !tdm_shape_is_concrete(&shape))
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "kept %s: its shape has to be of sizes, since a sequence has it before "
+                          "any run",
+                          name);
+  const tdm_value input = tdm_input(graph, name, dtype, shape);
+  if (!tdm_value_is_valid(input)) return invalid;
+  if (TDM_ARRAY_RESERVE(graph, &graph->kepts, 1) != TDM_OK)
+    return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
+  graph->kepts.items[graph->kepts.count++] = (tdm_graph_kept){
+      .value = input.index, .wanted_device = graph->scopes[graph->scope_depth].device};
+  tdm_ir_value_at(graph, input.index)->kept = true;
+  return input;
+}
+
+/* The kept value itself, not a part of it; NULL, and the error is the graph's, if it is none. */
+static tdm_graph_kept *kept_of(tdm_graph *graph, const char *name, tdm_value value) {
+  if (!tdm_graph_is_open(graph, name)) return NULL;
+  if (!tdm_ir_owns(graph, value)) {
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                   "%s: what is to be written is no value of the graph", name);
+    return NULL;
+  }
+  tdm_graph_kept *kept = tdm_ir_kept(graph, value.index);
+  if (kept && (kept->value == value.index || kept->written == value.index)) return kept;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                 kept ? "%s: %s was written since, or this is a part of it: write what the latest "
+                        "tdm_keep_rows has answered"
+                      : "%s: only what tdm_kept has declared can be kept%s",
+                 name, kept ? tdm_ir_value_at(graph, kept->value)->name : "");
+  return NULL;
+}
+
+/* Nobody fetches what is about to be overwritten. */
+static bool check_outputs(tdm_graph *graph, const char *name, const tdm_graph_kept *kept) {
+  for (size_t i = 0; i < graph->outputs.count; i++) {
+    const tdm_graph_output *output = &graph->outputs.items[i];
+    if (tdm_ir_value_at(graph, output->value)->root != kept->value) continue;
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                   "%s: output %s shows %s as it was before; fetch what tdm_keep_rows answers",
+                   name, output->name, tdm_ir_value_at(graph, kept->value)->name);
+    return false;
+  }
+  return true;
+}
+
+tdm_value tdm_keep_rows(tdm_graph *graph, const char *name, tdm_value kept, tdm_value rows,
+                        tdm_value indices) {
+  tdm_graph_kept *written = kept_of(graph, name, kept);
+  if (!written || !check_outputs(graph, name, written)) return invalid;
+  const tdm_value operands[] = {kept, rows, indices};
+  const tdm_value whole =
+      tdm_append(graph, &tdm_operation_index_copy, name, NULL, operands, 3, NULL);
+  if (tdm_value_is_valid(whole)) written->written = whole.index;
+  return whole;
+}
+
+void tdm_keep(tdm_graph *graph, const char *name, tdm_value kept, tdm_value value) {
+  const tdm_graph_kept *written = kept_of(graph, name, kept);
+  if (!written) return;
+  TDM_EACH_NODE(graph, node) {
+    if (node->operation != &tdm_operation_keep || tdm_ir_kept_by(graph, node) != written) continue;
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: %s keeps %s already", name, node->name,
+                   tdm_ir_value_at(graph, written->value)->name);
+    return;
+  }
+  const tdm_value operands[] = {value, kept};
+  const tdm_value whole = tdm_append(graph, &tdm_operation_keep, name, NULL, operands, 2, NULL);
+  if (!tdm_value_is_valid(whole)) return;
+  tdm_ir_node_at(graph, tdm_ir_value_at(graph, whole.index)->producer)->role = TDM_ROLE_UPDATE;
+}

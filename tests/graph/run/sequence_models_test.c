@@ -1,0 +1,225 @@
+/* Models that go on from run to run: a transformer whose keys and values are kept gives the bits
+ * that computing all from the start gives, and so does a recurrent layer whose state is kept; on
+ * one device and over two. For accelerators of TEST_KIND. */
+#include "tests/graph/support.h"
+
+enum { WORDS = 40, WIDTH = 32, HEADS = 4, LAYERS = 2, LONGEST = 20, PROMPT = 5 };
+
+/* ---- A transformer --------------------------------------------------------------------------- */
+
+/* What a layer of attention reads: keys and values of x itself, or, where the graph keeps them,
+ * those of all positions so far. */
+typedef struct attention_window {
+  bool keeps;
+  tdm_value positions; /* (n) of the words that are fed */
+  tdm_value hidden;    /* bool (n, LONGEST): keys that lie behind */
+} attention_window;
+
+static tdm_value all_of(tdm_graph *graph, const attention_window *window, const char *name,
+                        tdm_value rows) {
+  if (!window->keeps) return tdm_reshape(graph, name, rows, tdm_shape_of(3, 1, TDM_INFER, WIDTH));
+  tdm_scope_push(graph, name);
+  const tdm_value kept = tdm_kept(graph, "cache", TDM_FLOAT32, tdm_shape_of(2, LONGEST, WIDTH));
+  const tdm_value cache = tdm_keep_rows(graph, "keep", kept, rows, window->positions);
+  const tdm_value all = tdm_reshape(graph, "all", cache, tdm_shape_of(3, 1, LONGEST, WIDTH));
+  tdm_scope_pop(graph);
+  return all;
+}
+
+static tdm_value attend(tdm_graph *graph, const attention_window *window, tdm_value x) {
+  const tdm_value q = tdm_linear(graph, "q", x, WIDTH);
+  const tdm_value k = all_of(graph, window, "keys", tdm_linear(graph, "k", x, WIDTH));
+  const tdm_value v = all_of(graph, window, "values", tdm_linear(graph, "v", x, WIDTH));
+  tdm_attention_options options = {
+      .struct_size = sizeof options, .heads = HEADS, .causal = !window->keeps};
+  if (window->keeps) options.mask = window->hidden;
+  const tdm_value y = tdm_attention(
+      graph, "attention", tdm_reshape(graph, "queries", q, tdm_shape_of(3, 1, TDM_INFER, WIDTH)), k,
+      v, &options);
+  return tdm_linear(graph, "out", tdm_reshape(graph, "rows", y, tdm_shape_of(2, TDM_INFER, WIDTH)),
+                    WIDTH);
+}
+
+/* ids (n), positions (n), and if it keeps, keys (LONGEST), 0, 1, 2, ... -> "scores" (n, WORDS). */
+static tdm_graph *transformer(tdm_context *context, bool keeps, const char *const devices[LAYERS]) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_dim n = tdm_dim_named("n");
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, n));
+  attention_window window = {
+      keeps, tdm_input(graph, "positions", TDM_INT64, tdm_shape_of(1, n)), {0, 0}};
+  if (keeps) {
+    const tdm_value keys = tdm_input(graph, "keys", TDM_INT64, tdm_shape_of(1, LONGEST));
+    const tdm_value column =
+        tdm_reshape(graph, "column", window.positions, tdm_shape_of(2, TDM_INFER, 1));
+    const tdm_value row = tdm_reshape(graph, "row", keys, tdm_shape_of(2, 1, LONGEST));
+    window.hidden = tdm_compare(graph, "hidden", row, TDM_GREATER, column);
+  }
+  tdm_value x = tdm_add(graph, "x", tdm_embedding(graph, "words", ids, WORDS, WIDTH),
+                        tdm_embedding(graph, "places", window.positions, LONGEST, WIDTH));
+  for (int l = 0; l < LAYERS; l++) {
+    tdm_scope_push(graph, l == 0 ? "first" : "second");
+    tdm_place(graph, devices[l]);
+    x = tdm_add(graph, "attended", x, attend(graph, &window, tdm_layer_norm(graph, "norm1", x, 1)));
+    const tdm_value wide = tdm_linear(graph, "up", tdm_layer_norm(graph, "norm2", x, 1), 4 * WIDTH);
+    x = tdm_add(graph, "y", x, tdm_linear(graph, "down", tdm_gelu(graph, "gelu", wide), WIDTH));
+    tdm_scope_pop(graph);
+  }
+  tdm_output(graph, "scores", tdm_linear(graph, "head", x, WORDS));
+  return graph;
+}
+
+static const int64_t text[LONGEST] = {3, 17, 0, 39, 5, 5, 21, 8, 30, 2,
+                                      9, 11, 3, 3,  7, 1, 38, 4, 12, 6};
+
+/* The scores of words [first, end). */
+static tdm_tensor *scores_of(tdm_session *session, tdm_sequence *sequence, int first, int end) {
+  int64_t places[LONGEST];
+  for (int i = 0; i < LONGEST; i++)
+    places[i] = i;
+  tdm_context *context = tdm_session_context(session);
+  const tdm_shape some = tdm_shape_of(1, end - first);
+  tdm_tensor *ids = tdm_tensor_from(context, TDM_INT64, some, text + first);
+  tdm_tensor *positions = tdm_tensor_from(context, TDM_INT64, some, places + first);
+  tdm_tensor *keys = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, LONGEST), places);
+  const tdm_feed feeds[] = {
+      {"ids", ids, false}, {"positions", positions, false}, {"keys", keys, false}};
+  tdm_fetch fetch = {"scores", NULL};
+  assert_ok(sequence ? tdm_sequence_run(sequence, feeds, 3, &fetch, 1)
+                     : tdm_run(session, feeds, 2, &fetch, 1));
+  tdm_tensor_release(ids);
+  tdm_tensor_release(positions);
+  tdm_tensor_release(keys);
+  return fetch.tensor;
+}
+
+static void assert_last_row(const tdm_tensor *kept, const tdm_tensor *whole, int rows) {
+  const int64_t last = tdm_tensor_shape(kept).dims[0] - 1;
+  assert_memory_equal((const float *)tdm_tensor_data(kept) + last * WORDS,
+                      (const float *)tdm_tensor_data(whole) + (rows - 1) * WORDS,
+                      WORDS * sizeof(float));
+}
+
+static void kept_keys_and_values_give_the_same_bits(const char *first, const char *second) {
+  tdm_context *context = graph_context();
+  tdm_store *store = tdm_store_create(context);
+  const char *const devices[LAYERS] = {first, second};
+  const tdm_session_options options = {
+      .struct_size = sizeof options, .store = store, .deterministic = true};
+  tdm_session *whole = run_session(transformer(context, false, devices), &options);
+  tdm_session *kept = run_session(transformer(context, true, devices), &options);
+  tdm_sequence *sequence = tdm_sequence_create(kept), *other = NULL;
+  assert_non_null(sequence);
+  for (int end = PROMPT; end <= LONGEST; end++) {
+    tdm_tensor *expected = scores_of(whole, NULL, 0, end);
+    tdm_tensor *found = scores_of(kept, sequence, end == PROMPT ? 0 : end - 1, end);
+    assert_last_row(found, expected, end);
+    tdm_tensor_release(found);
+    if (other) { /* a copy, made after the prompt, goes the same way */
+      found = scores_of(kept, other, end - 1, end);
+      assert_last_row(found, expected, end);
+      tdm_tensor_release(found);
+    }
+    tdm_tensor_release(expected);
+    if (end == PROMPT) other = tdm_sequence_copy(sequence);
+  }
+  tdm_sequence_release(other);
+  tdm_sequence_release(sequence);
+  tdm_session_release(kept);
+  tdm_session_release(whole);
+  tdm_store_release(store);
+  tdm_context_release(context);
+}
+
+static void a_transformer_on_one_device(void **unused) {
+  (void)unused;
+  kept_keys_and_values_give_the_same_bits("cpu:0", "cpu:0");
+  kept_keys_and_values_give_the_same_bits(TEST_KIND ":0", TEST_KIND ":0");
+}
+
+static void a_transformer_over_two_devices(void **unused) {
+  (void)unused;
+  kept_keys_and_values_give_the_same_bits("cpu:0", "cpu:1");
+  kept_keys_and_values_give_the_same_bits("cpu:1", TEST_KIND ":0");
+  kept_keys_and_values_give_the_same_bits(TEST_KIND ":1", TEST_KIND ":0");
+}
+
+/* ---- A recurrent layer ----------------------------------------------------------------------- */
+
+enum { STEPS = 8, FEATURES = 6, HIDDEN = 10 };
+
+/* x (steps, 1, FEATURES) -> "y" (steps, 1, HIDDEN), from the state that the run before has left. */
+static tdm_graph *recurrent(tdm_context *context, bool keeps, const char *device) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x =
+      tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(3, tdm_dim_named("steps"), 1, FEATURES));
+  tdm_place(graph, device);
+  tdm_rnn_options options = {.struct_size = sizeof options};
+  tdm_value h = {0, 0}, c = {0, 0}, h_n, c_n;
+  if (keeps) {
+    options.h0 = h = tdm_kept(graph, "h", TDM_FLOAT32, tdm_shape_of(3, 1, 1, HIDDEN));
+    options.c0 = c = tdm_kept(graph, "c", TDM_FLOAT32, tdm_shape_of(3, 1, 1, HIDDEN));
+  }
+  const tdm_value y = tdm_lstm(graph, "lstm", x, HIDDEN, &options, &h_n, &c_n);
+  if (keeps) {
+    const tdm_shape state = tdm_shape_of(3, 1, 1, HIDDEN);
+    tdm_keep(graph, "keep_h", h, tdm_reshape(graph, "h_n", h_n, state));
+    tdm_keep(graph, "keep_c", c, tdm_reshape(graph, "c_n", c_n, state));
+  }
+  tdm_output(graph, "y", y);
+  return graph;
+}
+
+static tdm_tensor *steps_of(tdm_session *session, tdm_sequence *sequence, int first, int end) {
+  float numbers[STEPS * FEATURES];
+  for (int i = 0; i < STEPS * FEATURES; i++)
+    numbers[i] = (float)(i * 37 % 23) / 11 - 1;
+  tdm_tensor *x =
+      tdm_tensor_from(tdm_session_context(session), TDM_FLOAT32,
+                      tdm_shape_of(3, end - first, 1, FEATURES), numbers + first * FEATURES);
+  const tdm_feed feed = {"x", x, false};
+  tdm_fetch fetch = {"y", NULL};
+  assert_ok(sequence ? tdm_sequence_run(sequence, &feed, 1, &fetch, 1)
+                     : tdm_run(session, &feed, 1, &fetch, 1));
+  tdm_tensor_release(x);
+  return fetch.tensor;
+}
+
+static void a_kept_state_gives_the_same_bits(const char *device) {
+  tdm_context *context = graph_context();
+  tdm_store *store = tdm_store_create(context);
+  const tdm_session_options options = {
+      .struct_size = sizeof options, .store = store, .deterministic = true};
+  tdm_session *whole = run_session(recurrent(context, false, device), &options);
+  tdm_session *kept = run_session(recurrent(context, true, device), &options);
+  tdm_sequence *sequence = tdm_sequence_create(kept);
+  tdm_tensor *expected = steps_of(whole, NULL, 0, STEPS);
+  for (int i = 0; i < STEPS; i++) {
+    tdm_tensor *found = steps_of(kept, sequence, i, i + 1);
+    assert_memory_equal(tdm_tensor_data(found),
+                        (const float *)tdm_tensor_data(expected) + (size_t)i * HIDDEN,
+                        HIDDEN * sizeof(float));
+    tdm_tensor_release(found);
+  }
+  tdm_tensor_release(expected);
+  tdm_sequence_release(sequence);
+  tdm_session_release(kept);
+  tdm_session_release(whole);
+  tdm_store_release(store);
+  tdm_context_release(context);
+}
+
+static void a_recurrent_layer_at_any_placement(void **unused) {
+  (void)unused;
+  a_kept_state_gives_the_same_bits("cpu:0");
+  a_kept_state_gives_the_same_bits("cpu:1");
+  a_kept_state_gives_the_same_bits(TEST_KIND ":0");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_transformer_on_one_device),
+      cmocka_unit_test(a_transformer_over_two_devices),
+      cmocka_unit_test(a_recurrent_layer_at_any_placement),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

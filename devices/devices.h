@@ -79,11 +79,11 @@ TDM_API const char *tdm_accelerator(tdm_context *context);
 /* Measures what copies between the devices cost, which takes up to a second or so for each pair,
  * and keeps it in a file for later contexts on this machine: cache_path, or NULL: TANDEM_LINKS,
  * else a name of this machine's in $TANDEM_CACHE, $XDG_CACHE_HOME/tandem or ~/.cache/tandem, which
- * contexts read when they are created (TANDEM_LINKS=off: they do not, nor is it written). From then
- * on predicted times of transfers are those of this machine, before they are modelled. Nothing else
- * should run meanwhile; not on a device's thread. IO and UNAVAILABLE: the file could not be
- * written (what stands there and is no regular file is left alone), while this context is
- * calibrated all the same. */
+ * contexts read when they are created, and when tdm_accelerator gives cores (TANDEM_LINKS=off:
+ * they do not, nor is it written). From then on predicted times of transfers are those of this
+ * machine, before they are modelled. Nothing else should run meanwhile; not on a device's thread.
+ * IO and UNAVAILABLE: the file could not be written (what stands there and is no regular file is
+ * left alone), while this context is calibrated all the same. */
 TDM_API tdm_status tdm_context_calibrate(tdm_context *context,
                                          const char *cache_path) TDM_WARN_UNUSED;
 

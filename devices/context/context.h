@@ -45,7 +45,7 @@ size_t tdm_context_queue_count(const tdm_context *context);
 tdm_queue *tdm_context_queue(tdm_context *context, size_t index);
 
 /* The machine, and the cores that a device of a kind on the host was given; NULL for other kinds.
- * Before the start they say which node is nearest; the start may narrow them. */
+ * They say which node is nearest; tdm_context_divide_cores may narrow them before the start. */
 struct tdm_topology;
 struct tdm_core_range;
 const struct tdm_topology *tdm_context_topology(const tdm_context *context);
@@ -67,7 +67,11 @@ const struct tdm_machine *tdm_context_machine(const tdm_context *context);
 
 tdm_red_zones tdm_context_red_zones(const tdm_context *context);
 
-/* Divides the cores and starts the devices' threads; idempotent; the first session calls it. */
+/* Divides the host's cores anew, with cores of their own for the devices on the host beyond the
+ * first kind or without. False: the devices have started, there are none of that kind, or the cores
+ * are divided like this. */
+bool tdm_context_divide_cores(tdm_context *context, bool secondary_cores);
+/* Starts the devices' threads; idempotent; the first session calls it. */
 tdm_status tdm_context_start(tdm_context *context) TDM_WARN_UNUSED;
 
 /* NULL, without a message, when there is none. */

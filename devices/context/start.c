@@ -1,10 +1,9 @@
 /* Starting and stopping a context's devices. Invariant: they start once, before the first
- * submission, and a context that was stopped does not start again. */
+ * submission, and a context that was stopped does not start again; cores are not divided anew from
+ * then on. */
 #include "devices/context/context_state.h"
 
 static tdm_status start_devices(tdm_context *context) {
-  tdm_topology_divide(context->topology, context->primary_count, context->secondary_count,
-                      context->secondary_cores, context->cores);
   for (size_t i = 0; i < context->device_count; i++) {
     tdm_device *device = context->devices[i];
     const tdm_status status = device->ops->start(device);
@@ -32,6 +31,20 @@ tdm_status tdm_context_start(tdm_context *context) {
   return status;
 }
 
+bool tdm_context_divide_cores(tdm_context *context, bool secondary_cores) {
+  if (context->secondary_count == 0) return false;
+  (void)pthread_mutex_lock(&context->start_mutex);
+  const bool divides = !atomic_load_explicit(&context->started, memory_order_relaxed) &&
+                       context->secondary_cores != secondary_cores;
+  if (divides) {
+    context->secondary_cores = secondary_cores;
+    tdm_topology_divide(context->topology, context->primary_count, context->secondary_count,
+                        secondary_cores, context->cores);
+  }
+  (void)pthread_mutex_unlock(&context->start_mutex);
+  return divides;
+}
+
 void tdm_context_stop(tdm_context *context) {
   (void)pthread_mutex_lock(&context->start_mutex);
   context->stopped = true;
@@ -39,22 +52,4 @@ void tdm_context_stop(tdm_context *context) {
   for (size_t i = 0; i < context->device_count; i++) {
     context->devices[i]->ops->stop(context->devices[i]);
   }
-}
-
-const char *tdm_accelerator(tdm_context *context) {
-  if (!context) return NULL;
-  const size_t on_host = context->own_begin + context->primary_count + context->secondary_count;
-  for (size_t i = on_host; i < context->device_count; i++) {
-    if (context->devices[i]->described) continue; /* described devices are chosen by name alone */
-    return context->devices[i]->name;
-  }
-  if (!tdm_context_is_inherited(context)) {
-    (void)pthread_mutex_lock(&context->start_mutex);
-    if (!atomic_load(&context->started)) context->secondary_cores = true;
-    (void)pthread_mutex_unlock(&context->start_mutex);
-  }
-  if (context->secondary_count > 0) {
-    return context->devices[context->own_begin + context->primary_count]->name;
-  }
-  return "sim:0"; /* absent, as the options asked: placing a node there is an error that says so */
 }

@@ -249,18 +249,25 @@ static tdm_status read_link(tdm_context *context, const json_t *object, tdm_link
   return TDM_OK;
 }
 
-static tdm_status read_file(tdm_context *context, const json_t *root, tdm_link_set *set) {
+/* A file of links of any machine's: its key, and the list, both borrowed. */
+static tdm_status read_frame(const json_t *root, const char **out_key, const json_t **out_list) {
   const char *format = json_string_value(json_object_get(root, "format"));
   const json_t *version = json_object_get(root, "version");
-  const char *key = json_string_value(json_object_get(root, "key"));
-  const json_t *list = json_object_get(root, "links");
+  *out_key = json_string_value(json_object_get(root, "key"));
+  *out_list = json_object_get(root, "links");
   if (json_object_size(root) != FILE_FIELDS) return fail_field("format");
   if (!format || strcmp(format, format_name) != 0) return fail_field("format");
   if (!json_is_integer(version) || json_integer_value(version) != VERSION) {
     return fail_field("version");
   }
-  if (!key || strlen(key) != KEY_DIGITS) return fail_field("key");
-  if (!json_is_array(list)) return fail_field("links");
+  if (!*out_key || strlen(*out_key) != KEY_DIGITS) return fail_field("key");
+  return json_is_array(*out_list) ? TDM_OK : fail_field("links");
+}
+
+static tdm_status read_file(tdm_context *context, const json_t *root, tdm_link_set *set) {
+  const char *key;
+  const json_t *list;
+  TDM_TRY(read_frame(root, &key, &list));
   char own_key[KEY_DIGITS + 1];
   (void)snprintf(own_key, sizeof(own_key), "%016llx", (unsigned long long)tdm_links_key(context));
   if (strcmp(key, own_key) != 0) {
@@ -287,4 +294,18 @@ tdm_status tdm_links_load(tdm_context *context, const char *path) {
   tdm_link_set_deinit(&set);
   json_decref(root);
   return status;
+}
+
+bool tdm_links_file_has_key(tdm_context *context, const char *path, uint64_t key) {
+  json_t *root;
+  if (tdm_json_load_file(tdm_context_allocator(context), "links", path, most_file_bytes, &root) !=
+      TDM_OK)
+    return false;
+  const char *text;
+  const json_t *list;
+  char wanted[KEY_DIGITS + 1];
+  (void)snprintf(wanted, sizeof(wanted), "%016llx", (unsigned long long)key);
+  const bool has = read_frame(root, &text, &list) == TDM_OK && strcmp(text, wanted) == 0;
+  json_decref(root);
+  return has;
 }

@@ -1,6 +1,7 @@
-/* The context's side of links: reading the machine's file when it is created, calibrating when it
- * is asked to. Invariant: a file that cannot be used is told in the log, and links stay modelled.
- */
+/* The context's side of links: reading the machine's file when it is created and when its cores are
+ * divided anew, calibrating when it is asked to. Invariant: a file that cannot be used is told in
+ * the log, and links stay modelled. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +15,17 @@ void tdm_context_link(tdm_context *context, const tdm_device *from, const tdm_de
   tdm_links_get(tdm_context_links(context), from, to, pinned, out_estimate);
 }
 
-tdm_status tdm_links_open(tdm_context *context, tdm_links **out_links) {
-  TDM_TRY(tdm_links_create(context, out_links));
+/* Of this machine with cores of their own for devices on the host that have none yet, which they
+ * may be given before the start. */
+static bool is_for_own_cores(tdm_context *context, const char *path) {
+  if (!tdm_context_divide_cores(context, true)) return false;
+  const uint64_t key = tdm_links_key(context);
+  (void)tdm_context_divide_cores(context, false);
+  return tdm_links_file_has_key(context, path, key);
+}
+
+/* Only memory that is short is a failure. */
+static tdm_status read_machines_file(tdm_context *context) {
   /* All ranks decide by the same estimates: what one has measured, others do not know. */
   if (tdm_context_rank_count(context) > 1) return TDM_OK;
   char path[PATH_BYTES];
@@ -23,13 +33,27 @@ tdm_status tdm_links_open(tdm_context *context, tdm_links **out_links) {
   /* Where there is no folder, or links are off, there is nothing to read. */
   if (tdm_links_path(context, path, sizeof(path)) != TDM_OK) return TDM_OK;
   const tdm_status status = tdm_links_load(context, path);
-  if (status == TDM_OUT_OF_MEMORY) return status;
-  const bool expected = status == TDM_UNAVAILABLE && !asked_for;
-  if (status != TDM_OK && !expected) {
+  if (status == TDM_OK || status == TDM_OUT_OF_MEMORY) return status;
+  char message[TDM_MESSAGE_BYTES];
+  (void)snprintf(message, sizeof(message), "%s", tdm_last_message());
+  const bool expected =
+      status == TDM_UNAVAILABLE && (!asked_for || is_for_own_cores(context, path));
+  if (!expected)
+    tdm_context_log(context, TDM_LOG_WARNING, "links are modelled, not calibrated: %s", message);
+  return TDM_OK;
+}
+
+tdm_status tdm_links_open(tdm_context *context, tdm_links **out_links) {
+  TDM_TRY(tdm_links_create(context, out_links));
+  return read_machines_file(context);
+}
+
+void tdm_links_read_again(tdm_links *links) {
+  tdm_context *context = tdm_links_context(links);
+  tdm_links_forget(links);
+  if (read_machines_file(context) != TDM_OK)
     tdm_context_log(context, TDM_LOG_WARNING, "links are modelled, not calibrated: %s",
                     tdm_last_message());
-  }
-  return TDM_OK;
 }
 
 tdm_status tdm_context_calibrate(tdm_context *context, const char *cache_path) {

@@ -82,6 +82,16 @@ void tdm_links_destroy(tdm_links *links) {
   tdm_release(allocator, links, sizeof(*links));
 }
 
+tdm_context *tdm_links_context(const tdm_links *links) {
+  return links->context;
+}
+
+void tdm_links_forget(tdm_links *links) {
+  (void)pthread_mutex_lock(&links->mutex);
+  fill_modelled(links, links->estimates);
+  (void)pthread_mutex_unlock(&links->mutex);
+}
+
 void tdm_links_get(tdm_links *links, const tdm_device *from, const tdm_device *to, bool pinned,
                    tdm_link_estimate *out_estimate) {
   (void)pthread_mutex_lock(&links->mutex);

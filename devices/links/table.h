@@ -12,9 +12,14 @@ typedef struct tdm_links tdm_links;
 /* All modelled; then the machine's file, if there is one and nothing in it is wrong. out_links is
  * where tdm_context_links finds them. */
 tdm_status tdm_links_open(tdm_context *context, tdm_links **out_links) TDM_WARN_UNUSED;
+/* The same of links that are open, when the cores have been divided anew, which makes it another
+ * machine. Where memory is short the links are modelled, and the log tells. */
+void tdm_links_read_again(tdm_links *links);
 /* All modelled. */
 tdm_status tdm_links_create(tdm_context *context, tdm_links **out_links) TDM_WARN_UNUSED;
 void tdm_links_destroy(tdm_links *links); /* NULL is legal */
+tdm_context *tdm_links_context(const tdm_links *links);
+void tdm_links_forget(tdm_links *links); /* all modelled again */
 
 /* Any thread. pinned counts where just one of the two is the host. */
 void tdm_links_get(tdm_links *links, const tdm_device *from, const tdm_device *to, bool pinned,
@@ -71,5 +76,7 @@ tdm_status tdm_links_save(tdm_context *context, const char *path, bool make_fold
  * or says what cannot be. IO: it cannot be read, or is no regular file. On failure nothing changes.
  */
 tdm_status tdm_links_load(tdm_context *context, const char *path) TDM_WARN_UNUSED;
+/* Whether that is a file of links under that key, of any machine's. */
+bool tdm_links_file_has_key(tdm_context *context, const char *path, uint64_t key);
 
 #endif

@@ -173,6 +173,80 @@ static void fewer_cores_are_another_machine(void **state) {
   assert_true(keys[0] != keys[1]);
 }
 
+static tdm_context *make_default_context(void) {
+  record = (log_record){0};
+  const tdm_context_options options = {
+      .struct_size = sizeof(options), .log = record_log, .log_user = &record, .cpu_devices = 1};
+  tdm_context *context = tdm_context_create(&options);
+  if (!context) fail_msg("no context: %s", tdm_last_message());
+  return context;
+}
+
+/* tdm_accelerator gives sim:0 cores of its own: what was measured like this is found by the next
+ * program that asks for it, in the folder and in a file that is named, and by no other program. */
+static void links_of_an_accelerator_with_cores_are_found_again(void **state) {
+  (void)state;
+  (void)setenv("HWLOC_XMLFILE", "tests/devices/machines/hbm_alone.xml", 1);
+  (void)setenv("HWLOC_THISSYSTEM", "0", 1);
+  (void)setenv("TANDEM_CACHE", path_of("accelerator"), 1);
+  char path[PATH_BYTES];
+  for (int named = 0; named < 2; named++) {
+    if (named) (void)setenv("TANDEM_LINKS", path, 1);
+    tdm_context *context = make_default_context();
+    assert_int_equal(record.count, 0); /* it may yet be asked for */
+    assert_int_equal(upload_of(context).origin, TDM_LINK_MODELLED);
+    assert_string_equal(tdm_accelerator(context), "sim:0");
+    if (!named) {
+      size_t known_count = 0;
+      assert_ok(tdm_links_calibrate(context, &quick, &known_count));
+      assert_ok(tdm_links_path(context, path, sizeof(path)));
+      assert_ok(tdm_links_save(context, path, true));
+    }
+    assert_int_equal(upload_of(context).origin, TDM_LINK_CALIBRATED);
+    assert_string_equal(tdm_accelerator(context), "sim:0"); /* has them: nothing is read again */
+    assert_int_equal(upload_of(context).origin, TDM_LINK_CALIBRATED);
+    assert_null(strstr(record.last, "links")); /* of cores that cannot be bound it may tell */
+    tdm_context_release(context);
+  }
+  write_file(path, "{}", 2); /* no links of any machine's */
+  tdm_context *context = make_default_context();
+  assert_int_equal(record.count, 1);
+  assert_string_equal(tdm_accelerator(context), "sim:0");
+  assert_int_equal(record.count, 2);
+  assert_int_equal(upload_of(context).origin, TDM_LINK_MODELLED);
+  tdm_context_release(context);
+  (void)unsetenv("TANDEM_LINKS");
+  (void)unsetenv("TANDEM_CACHE");
+  (void)unsetenv("HWLOC_XMLFILE");
+  (void)unsetenv("HWLOC_THISSYSTEM");
+}
+
+/* Links of cores that were divided otherwise do not outlast the division. */
+static void cores_that_are_divided_anew_forget_links(void **state) {
+  (void)state;
+  (void)setenv("HWLOC_XMLFILE", "tests/devices/machines/hbm_alone.xml", 1);
+  (void)setenv("HWLOC_THISSYSTEM", "0", 1);
+  (void)setenv("TANDEM_CACHE", path_of("divided"), 1);
+  tdm_context *context = make_default_context();
+  size_t known_count = 0;
+  assert_ok(tdm_links_calibrate(context, &quick, &known_count)); /* starts: cores stay shared */
+  char path[PATH_BYTES];
+  assert_ok(tdm_links_path(context, path, sizeof(path)));
+  assert_ok(tdm_links_save(context, path, true));
+  assert_string_equal(tdm_accelerator(context), "sim:0");
+  assert_int_equal(upload_of(context).origin, TDM_LINK_CALIBRATED);
+  tdm_context_release(context);
+  context = make_default_context();
+  assert_int_equal(upload_of(context).origin, TDM_LINK_CALIBRATED);
+  assert_string_equal(tdm_accelerator(context), "sim:0");
+  assert_int_equal(upload_of(context).origin, TDM_LINK_MODELLED);
+  assert_null(strstr(record.last, "links"));
+  tdm_context_release(context);
+  (void)unsetenv("TANDEM_CACHE");
+  (void)unsetenv("HWLOC_XMLFILE");
+  (void)unsetenv("HWLOC_THISSYSTEM");
+}
+
 /* ---- Where it is --------------------------------------------------------------------------- */
 
 static void the_folder_is_found(void **state) {
@@ -402,6 +476,8 @@ int main(void) {
       cmocka_unit_test(what_is_saved_is_loaded_by_the_next_context),
       cmocka_unit_test(another_machines_file_is_not_used),
       cmocka_unit_test(fewer_cores_are_another_machine),
+      cmocka_unit_test(links_of_an_accelerator_with_cores_are_found_again),
+      cmocka_unit_test(cores_that_are_divided_anew_forget_links),
       cmocka_unit_test(the_folder_is_found),
       cmocka_unit_test(calibrating_keeps_what_it_found),
       cmocka_unit_test(every_field_is_checked),

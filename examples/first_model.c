@@ -4,7 +4,9 @@
 
 #include <tandem/tandem.h>
 
-int main(void) {
+int main(int argc, char **argv) {
+  if (argc > 1) return printf("usage: %s\nScores three words on two devices.\n", argv[0]) < 0;
+
   tdm_context *context = tdm_context_create(NULL); /* finds the devices */
   tdm_graph *graph = tdm_graph_create(context);
 

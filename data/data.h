@@ -44,16 +44,14 @@ TDM_API int64_t tdm_dataset_length(const tdm_dataset *dataset);
 
 /* ---- Loaders -------------------------------------------------------------------------------- */
 
-#define TDM_LOADER_MOST_PREFETCH 1024
-
 typedef struct tdm_loader_options {
   size_t struct_size;
   int64_t batch_size; /* 0: 1; more than the dataset has: all of it */
   bool shuffle;       /* a new order every epoch, from (seed, epoch) alone */
   uint64_t seed;
   bool drop_last;
-  /* Batches made ahead on the loader's own thread, up to TDM_LOADER_MOST_PREFETCH, all of which may
-   * lie in memory at once; 0: made when asked for. */
+  /* Batches made ahead on the loader's own thread, all of which may lie in memory at once; more
+   * than an epoch has: all of them; 0: made when asked for. */
   int prefetch;
   /* Batches hold only items of one group (words of one length, say): group[i] of item i, borrowed;
    * NULL: one group. Each group's last batch may be short; the order of batches is shuffled too. */

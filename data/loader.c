@@ -39,9 +39,8 @@ static tdm_status check_options(const tdm_loader_options *options) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "loader: batch_size is %lld",
                     (long long)options->batch_size);
   }
-  if (options->prefetch < 0 || options->prefetch > TDM_LOADER_MOST_PREFETCH) {
-    return tdm_fail(TDM_INVALID_ARGUMENT, "loader: prefetch is %d, not 0 to %d", options->prefetch,
-                    TDM_LOADER_MOST_PREFETCH);
+  if (options->prefetch < 0) {
+    return tdm_fail(TDM_INVALID_ARGUMENT, "loader: prefetch is %d", options->prefetch);
   }
   return TDM_OK;
 }

@@ -167,22 +167,6 @@ static void a_start_begins_anew(void **state) {
   tdm_loader_release(loader);
 }
 
-static void the_most_that_options_can_say_is_one_batch(void **state) {
-  const data_fixture *fixture = *state;
-  const tdm_loader_options options = {.struct_size = sizeof(options),
-                                      .batch_size = INT64_MAX,
-                                      .prefetch = TDM_LOADER_MOST_PREFETCH};
-  tdm_dataset *dataset = make_counting_dataset(fixture->context, 4);
-  tdm_loader *loader = tdm_loader_create(dataset, &options);
-  tdm_dataset_release(dataset);
-  assert_non_null(loader);
-  assert_int_equal(tdm_loader_batch_count(loader), 1);
-  int64_t items[4], rows[1];
-  assert_int_equal(read_epoch(loader, items, rows), 1);
-  assert_int_equal(rows[0], 4);
-  tdm_loader_release(loader);
-}
-
 static void bad_options_are_refused(void **state) {
   const data_fixture *fixture = *state;
   const struct {
@@ -191,8 +175,6 @@ static void bad_options_are_refused(void **state) {
   } table[] = {
       {"batch_size is -1", {.struct_size = sizeof(tdm_loader_options), .batch_size = -1}},
       {"prefetch is -2", {.struct_size = sizeof(tdm_loader_options), .prefetch = -2}},
-      {"prefetch is 1025, not 0 to 1024",
-       {.struct_size = sizeof(tdm_loader_options), .prefetch = TDM_LOADER_MOST_PREFETCH + 1}},
       {"struct_size is 0", {.struct_size = 0}},
       {"struct_size is 4000", {.struct_size = 4000}},
   };
@@ -218,8 +200,6 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_shuffle_depends_on_seed_and_epoch_alone, set_up, tear_down),
       cmocka_unit_test(every_order_is_as_likely),
       cmocka_unit_test_setup_teardown(a_start_begins_anew, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(the_most_that_options_can_say_is_one_batch, set_up,
-                                      tear_down),
       cmocka_unit_test_setup_teardown(bad_options_are_refused, set_up, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,9 +7,9 @@
 #include "devices/cpu/kernels/vector_math.h"
 
 typedef struct adagrad_job {
-  const real *gradient; /* (count) */
-  real *parameter;      /* (count) */
-  real *sum;            /* (count): of squares of all gradients */
+  const stored *gradient; /* (count) */
+  stored *parameter;      /* (count) */
+  stored *sum;            /* (count): of squares of all gradients */
   real decay;
   real epsilon;
   real rate; /* of this step */
@@ -19,19 +19,19 @@ static void adagrad_range(void *user, int64_t begin, int64_t end) {
   const adagrad_job *job = user;
   for (int64_t i = begin; i < end; i += LANES) {
     const int64_t left = end - i;
-    const vec p = vec_load_first(job->parameter + i, left);
-    const vec g = vec_load_first(job->gradient + i, left) + job->decay * p;
-    const vec s = vec_load_first(job->sum + i, left) + g * g;
-    vec_store_first(job->sum + i, s, left);
-    vec_store_first(job->parameter + i, p - job->rate * (g / (vec_sqrt(s) + job->epsilon)), left);
+    const vec p = element_load(job->parameter + i, left);
+    const vec g = element_load(job->gradient + i, left) + job->decay * p;
+    const vec s = element_load(job->sum + i, left) + g * g;
+    element_store(job->sum + i, s, left);
+    element_store(job->parameter + i, p - job->rate * (g / (vec_sqrt(s) + job->epsilon)), left);
   }
 }
 
 /* Counts the step, which is (). */
-static adagrad_job begin_step(const tdm_kernel_call *call, real *step) {
+static adagrad_job begin_step(const tdm_kernel_call *call, stored *step) {
   const tdm_adagrad_attributes *attributes = call->attributes;
-  const double slowed = 1.0 + (double)*step * attributes->rate_decay;
-  *step += 1;
+  const double slowed = 1.0 + (double)widened(*step) * attributes->rate_decay;
+  stored_add(step, 1);
   return (adagrad_job){.gradient = call->inputs[1],
                        .parameter = call->outputs[0],
                        .sum = call->outputs[1],

@@ -11,11 +11,11 @@
 
 /* The factors of one step, for all elements. */
 typedef struct adam_job {
-  const real *gradient; /* (count) */
-  real *parameter;      /* (count) */
-  real *average;        /* (count): exp_avg */
-  real *square;         /* (count): exp_avg_sq */
-  real beta1, keep1;    /* keep = 1 - beta */
+  const stored *gradient; /* (count) */
+  stored *parameter;      /* (count) */
+  stored *average;        /* (count): exp_avg */
+  stored *square;         /* (count): exp_avg_sq */
+  real beta1, keep1;      /* keep = 1 - beta */
   real beta2, keep2;
   real epsilon;
   real decay;  /* added to the gradient, times the parameter */
@@ -28,14 +28,14 @@ static void adam_range(void *user, int64_t begin, int64_t end) {
   const adam_job *job = user;
   for (int64_t i = begin; i < end; i += LANES) {
     const int64_t left = end - i;
-    const vec p = vec_load_first(job->parameter + i, left) * job->shrink;
-    const vec g = vec_load_first(job->gradient + i, left) + job->decay * p;
-    const vec m = vec_load_first(job->average + i, left) * job->beta1 + g * job->keep1;
-    const vec v = vec_load_first(job->square + i, left) * job->beta2 + g * g * job->keep2;
+    const vec p = element_load(job->parameter + i, left) * job->shrink;
+    const vec g = element_load(job->gradient + i, left) + job->decay * p;
+    const vec m = element_load(job->average + i, left) * job->beta1 + g * job->keep1;
+    const vec v = element_load(job->square + i, left) * job->beta2 + g * g * job->keep2;
     const vec denominator = vec_sqrt(v) / job->root + job->epsilon;
-    vec_store_first(job->average + i, m, left);
-    vec_store_first(job->square + i, v, left);
-    vec_store_first(job->parameter + i, p - job->step_size * (m / denominator), left);
+    element_store(job->average + i, m, left);
+    element_store(job->square + i, v, left);
+    element_store(job->parameter + i, p - job->step_size * (m / denominator), left);
   }
 }
 
@@ -63,9 +63,9 @@ static tdm_status adam_prepare(const tdm_kernel_request *request, tdm_kernel_ans
 }
 
 static tdm_status adam_execute(const tdm_kernel_call *call) {
-  real *step = call->outputs[3]; /* () */
-  *step += 1;
-  adam_job job = job_of(call, (double)*step);
+  stored *step = call->outputs[3]; /* () */
+  stored_add(step, 1);
+  adam_job job = job_of(call, (double)widened(*step));
   job.parameter = call->outputs[0];
   job.gradient = call->inputs[1];
   job.average = call->outputs[1];
@@ -87,15 +87,15 @@ typedef struct adam_rows {
 static void sparse_row(const adam_job *job, int64_t dim) {
   for (int64_t i = 0; i < dim; i += LANES) {
     const int64_t left = dim - i;
-    const vec g = vec_load_first(job->gradient + i, left);
-    vec m = vec_load_first(job->average + i, left), v = vec_load_first(job->square + i, left);
+    const vec g = element_load(job->gradient + i, left);
+    vec m = element_load(job->average + i, left), v = element_load(job->square + i, left);
     m += (g - m) * job->keep1;
     v += (g * g - v) * job->keep2;
-    const vec p = vec_load_first(job->parameter + i, left);
+    const vec p = element_load(job->parameter + i, left);
     const vec change = m / (vec_sqrt(v) + job->epsilon) * job->step_size;
-    vec_store_first(job->average + i, m, left);
-    vec_store_first(job->square + i, v, left);
-    vec_store_first(job->parameter + i, p - change, left);
+    element_store(job->average + i, m, left);
+    element_store(job->square + i, v, left);
+    element_store(job->parameter + i, p - change, left);
   }
 }
 
@@ -123,14 +123,14 @@ static tdm_status adam_sparse_prepare(const tdm_kernel_request *request,
 static tdm_status adam_sparse_execute(const tdm_kernel_call *call) {
   const update_state *state = call->state;
   const tdm_adam_attributes *attributes = call->attributes;
-  real *step = call->outputs[3]; /* () */
-  *step += 1;
-  adam_rows job = {.step = job_of(call, (double)*step),
+  stored *step = call->outputs[3]; /* () */
+  stored_add(step, 1);
+  adam_rows job = {.step = job_of(call, (double)widened(*step)),
                    .indices = call->inputs[2],
                    .count = *(const int64_t *)call->inputs[3],
                    .dim = state->sizes.dim};
-  const double correction2 = 1.0 - pow(attributes->beta2, (double)*step);
-  const double correction1 = 1.0 - pow(attributes->beta1, (double)*step);
+  const double correction2 = 1.0 - pow(attributes->beta2, (double)widened(*step));
+  const double correction1 = 1.0 - pow(attributes->beta1, (double)widened(*step));
   job.step.step_size = (real)(call->scalars->learning_rate * sqrt(correction2) / correction1);
   job.step.gradient = call->inputs[1];
   job.step.parameter = call->outputs[0];

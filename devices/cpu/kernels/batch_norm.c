@@ -18,7 +18,7 @@ static tdm_status batch_norm_prepare(const tdm_kernel_request *request, tdm_kern
   if (!state) return TDM_OUT_OF_MEMORY;
   batch_norm_sizes_read(&state->sizes, request, x);
   state->splits = answer->splits =
-      tdm_cpu_splits(request, (double)count_of(x) * sizeof(real) / 8.0);
+      tdm_cpu_splits(request, (double)count_of(x) * sizeof(stored) / 8.0);
   return TDM_OK;
 }
 
@@ -37,30 +37,30 @@ ALWAYS_INLINE int64_t row_of(const norm_state *state, int64_t image, int64_t cha
   return (image * state->sizes.channels + channel) * state->sizes.inner;
 }
 
-ALWAYS_INLINE vec channel_values(const real *values, int64_t channel, int64_t lanes, real other) {
-  return values ? vec_load_first(values + channel, lanes) : vec_set(other);
+ALWAYS_INLINE vec channel_values(const stored *values, int64_t channel, int64_t lanes, real other) {
+  return values ? element_load(values + channel, lanes) : vec_set(other);
 }
 
 /* ---- y = x factor + offset ------------------------------------------------------------------- */
 
-static void scale_rows(const norm_state *state, int64_t channel, const real *x, real mean,
-                       real factor, real offset, real *y) {
+static void scale_rows(const norm_state *state, int64_t channel, const stored *x, real mean,
+                       real factor, real offset, stored *y) {
   for (int64_t image = 0; image < state->sizes.n; image++) {
     const int64_t row = row_of(state, image, channel);
     for (int64_t i = 0; i < state->sizes.inner; i += LANES) {
       const vec value =
-          (vec_load_first(x + row + i, state->sizes.inner - i) - mean) * factor + offset;
-      vec_store_first(y + row + i, value, state->sizes.inner - i);
+          (element_load(x + row + i, state->sizes.inner - i) - mean) * factor + offset;
+      element_store(y + row + i, value, state->sizes.inner - i);
     }
   }
 }
 
-static void scale_columns(const norm_state *state, int64_t channel, const real *x, vec mean,
-                          vec factor, vec offset, real *y) {
+static void scale_columns(const norm_state *state, int64_t channel, const stored *x, vec mean,
+                          vec factor, vec offset, stored *y) {
   const int64_t lanes = state->sizes.channels - channel;
   for (int64_t image = 0; image < state->sizes.n; image++) {
     const int64_t row = row_of(state, image, channel);
-    vec_store_first(y + row, (vec_load_first(x + row, lanes) - mean) * factor + offset, lanes);
+    element_store(y + row, (element_load(x + row, lanes) - mean) * factor + offset, lanes);
   }
 }
 
@@ -69,20 +69,20 @@ static void scale_columns(const norm_state *state, int64_t channel, const real *
 static void evaluate_range(void *user, int64_t begin, int64_t end) {
   const tdm_kernel_call *call = user;
   const norm_state *state = call->state;
-  const real *x = call->inputs[0];                                   /* (n, channels, inner) */
-  const real *means = call->inputs[1], *variances = call->inputs[2]; /* (channels) */
-  const real *weight = call->inputs[3], *bias = call->inputs[4];     /* (channels) or NULL */
-  real *y = call->outputs[0];                                        /* (n, channels, inner) */
+  const stored *x = call->inputs[0];                                   /* (n, channels, inner) */
+  const stored *means = call->inputs[1], *variances = call->inputs[2]; /* (channels) */
+  const stored *weight = call->inputs[3], *bias = call->inputs[4];     /* (channels) or NULL */
+  stored *y = call->outputs[0];                                        /* (n, channels, inner) */
   if (state->sizes.inner == 1) {
     begin *= LANES;
     end = lesser_of(end * LANES, state->sizes.channels);
   }
   for (int64_t channel = begin; channel < end; channel += state->sizes.inner == 1 ? LANES : 1) {
     const int64_t lanes = state->sizes.inner == 1 ? state->sizes.channels - channel : 1;
-    vec inverse = vec_load_first(variances + channel, lanes);
+    vec inverse = element_load(variances + channel, lanes);
     for (int i = 0; i < LANES; i++)
       inverse[i] = (real)(1 / sqrt((double)inverse[i] + state->sizes.epsilon));
-    const vec mean = vec_load_first(means + channel, lanes);
+    const vec mean = element_load(means + channel, lanes);
     const vec factor = inverse * channel_values(weight, channel, lanes, 1);
     const vec offset = channel_values(bias, channel, lanes, 0);
     if (state->sizes.inner == 1)
@@ -109,30 +109,30 @@ static void batch_statistics(const tdm_kernel_call *call, int64_t channel, vec *
   const norm_state *state = call->state;
   const bool columns = state->sizes.inner == 1;
   const int64_t lanes = columns ? state->sizes.channels - channel : 1;
-  const real *x = call->inputs[0];
+  const stored *x = call->inputs[0];
   const int64_t elements = state->sizes.n * state->sizes.inner;
   const double count = elements > 0 ? (double)elements : 1;
   double sums[LANES] = {0}, squares[LANES] = {0};
   vec mean = {0}, inverse = {0}, variance = {0};
   for (int i = 0; i < LANES && i < lanes; i++) {
     for (int64_t image = 0; image < state->sizes.n; image++)
-      sums[i] += columns ? (double)x[row_of(state, image, channel + i)]
+      sums[i] += columns ? (double)widened(x[row_of(state, image, channel + i)])
                          : row_sum(x + row_of(state, image, channel), state->sizes.inner);
     mean[i] = (real)(sums[i] / count);
   }
   for (int i = 0; i < LANES && i < lanes; i++) {
     for (int64_t image = 0; image < state->sizes.n; image++) {
-      const real *row = x + row_of(state, image, channel + i);
-      const double d = (double)*row - (double)mean[i];
+      const stored *row = x + row_of(state, image, channel + i);
+      const double d = (double)widened(*row) - (double)mean[i];
       squares[i] +=
           columns ? d * d : row_sum_of_products(row, mean[i], row, mean[i], state->sizes.inner);
     }
     inverse[i] = (real)(1 / sqrt(squares[i] / count + state->sizes.epsilon));
     variance[i] = (real)(squares[i] / (count > 1 ? count - 1 : 1));
   }
-  vec_store_first((real *)call->outputs[1] + channel, mean, lanes);
-  vec_store_first((real *)call->outputs[2] + channel, inverse, lanes);
-  vec_store_first((real *)call->outputs[3] + channel, variance, lanes);
+  element_store((stored *)call->outputs[1] + channel, mean, lanes);
+  element_store((stored *)call->outputs[2] + channel, inverse, lanes);
+  element_store((stored *)call->outputs[3] + channel, variance, lanes);
   *out_mean = mean;
   *out_inverse = inverse;
 }
@@ -141,8 +141,8 @@ static void training_range(void *user, int64_t begin, int64_t end) {
   const tdm_kernel_call *call = user;
   const norm_state *state = call->state;
   const bool columns = state->sizes.inner == 1;
-  const real *x = call->inputs[0]; /* (n, channels, inner) */
-  real *y = call->outputs[0];      /* (n, channels, inner) */
+  const stored *x = call->inputs[0]; /* (n, channels, inner) */
+  stored *y = call->outputs[0];      /* (n, channels, inner) */
   for (int64_t task = begin; task < end; task++) {
     const int64_t channel = columns ? task * LANES : task;
     const int64_t lanes = columns ? state->sizes.channels - channel : 1;
@@ -166,12 +166,12 @@ static tdm_status batch_norm_training_execute(const tdm_kernel_call *call) {
 /* With n = (x - mean) inverse: d_x = inverse weight (d_y - average(d_y) - n average(d_y n)). */
 static void gradient_of_channel(const tdm_kernel_call *call, int64_t channel) {
   const norm_state *state = call->state;
-  const real *d_y = call->inputs[0], *x = call->inputs[1]; /* (n, channels, inner) */
-  const real mean = ((const real *)call->inputs[2])[channel];
-  const real inverse = ((const real *)call->inputs[3])[channel];
-  const real *weight = call->inputs[4];
+  const stored *d_y = call->inputs[0], *x = call->inputs[1]; /* (n, channels, inner) */
+  const real mean = widened(((const stored *)call->inputs[2])[channel]);
+  const real inverse = widened(((const stored *)call->inputs[3])[channel]);
+  const stored *weight = call->inputs[4];
   const double count = (double)(state->sizes.n * state->sizes.inner);
-  real *d_x = call->outputs[0]; /* (n, channels, inner) */
+  stored *d_x = call->outputs[0]; /* (n, channels, inner) */
   double sum = 0, product = 0;
   for (int64_t image = 0; image < state->sizes.n; image++) {
     const int64_t row = row_of(state, image, channel);
@@ -179,17 +179,16 @@ static void gradient_of_channel(const tdm_kernel_call *call, int64_t channel) {
     product += row_sum_of_products(d_y + row, 0, x + row, mean, state->sizes.inner);
   }
   product *= (double)inverse;
-  ((real *)call->outputs[1])[channel] = (real)product;
-  ((real *)call->outputs[2])[channel] = (real)sum;
+  ((stored *)call->outputs[1])[channel] = narrowed((real)product);
+  ((stored *)call->outputs[2])[channel] = narrowed((real)sum);
   const real average = (real)(sum / count), slope = inverse * (real)(product / count);
-  const real factor = inverse * (weight ? weight[channel] : 1);
+  const real factor = inverse * (weight ? widened(weight[channel]) : 1);
   for (int64_t image = 0; image < state->sizes.n; image++) {
     const int64_t row = row_of(state, image, channel);
     for (int64_t i = 0; i < state->sizes.inner; i += LANES) {
-      const vec d = vec_load_first(d_y + row + i, state->sizes.inner - i);
-      const vec apart = vec_load_first(x + row + i, state->sizes.inner - i) - mean;
-      vec_store_first(d_x + row + i, factor * (d - average - apart * slope),
-                      state->sizes.inner - i);
+      const vec d = element_load(d_y + row + i, state->sizes.inner - i);
+      const vec apart = element_load(x + row + i, state->sizes.inner - i) - mean;
+      element_store(d_x + row + i, factor * (d - average - apart * slope), state->sizes.inner - i);
     }
   }
 }
@@ -230,10 +229,11 @@ static tdm_status batch_norm_statistics_execute(const tdm_kernel_call *call) {
   *batches += 1;
   const double share = state->sizes.momentum < 0 ? 1 / (double)*batches : state->sizes.momentum;
   for (int output = 0; output < 2; output++) {
-    real *running = call->outputs[output];           /* (channels) */
-    const real *of_batch = call->inputs[3 + output]; /* (channels) */
+    stored *running = call->outputs[output];           /* (channels) */
+    const stored *of_batch = call->inputs[3 + output]; /* (channels) */
     for (int64_t i = 0; i < state->sizes.channels; i++)
-      running[i] = (real)((1 - share) * (double)running[i] + share * (double)of_batch[i]);
+      running[i] = narrowed(
+          (real)((1 - share) * (double)widened(running[i]) + share * (double)widened(of_batch[i])));
   }
   return TDM_OK;
 }

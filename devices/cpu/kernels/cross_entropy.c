@@ -17,9 +17,9 @@ typedef struct loss_state {
 typedef struct loss_job {
   const loss_state *state;
   tdm_cpu_ids targets;
-  const real *logits;      /* (rows, classes) */
-  real *log_probabilities; /* (rows, classes) */
-  real *losses;            /* (rows) */
+  const stored *logits;      /* (rows, classes) */
+  stored *log_probabilities; /* (rows, classes) */
+  stored *losses;            /* (rows) */
 } loss_job;
 
 static void loss_range(void *user, int64_t begin, int64_t end) {
@@ -28,9 +28,10 @@ static void loss_range(void *user, int64_t begin, int64_t end) {
   rows_log_softmax(job->logits + begin * classes, job->log_probabilities + begin * classes,
                    end - begin, classes);
   for (int64_t row = begin; row < end; row++) {
-    const real *log_probabilities = job->log_probabilities + row * classes;
+    const stored *log_probabilities = job->log_probabilities + row * classes;
     const int64_t target = tdm_cpu_id(&job->targets, row);
-    job->losses[row] = target == job->state->sizes.ignored ? 0 : -log_probabilities[target];
+    job->losses[row] =
+        narrowed(target == job->state->sizes.ignored ? 0 : -widened(log_probabilities[target]));
   }
 }
 
@@ -51,7 +52,7 @@ static tdm_status cross_entropy_prepare(const tdm_kernel_request *request,
   TDM_TRY(cross_entropy_prepare_state(request, answer, &request->inputs[0], &request->inputs[1]));
   const loss_state *state = answer->state;
   if (state->sizes.reduction != TDM_REDUCTION_NONE) {
-    answer->workspace_bytes = (size_t)state->sizes.rows * sizeof(real);
+    answer->workspace_bytes = (size_t)state->sizes.rows * sizeof(stored);
   }
   return TDM_OK;
 }
@@ -66,15 +67,15 @@ static tdm_status cross_entropy_execute(const tdm_kernel_call *call) {
                   .losses = reduces ? call->workspace : call->outputs[0]};
   TDM_TRY(tdm_cpu_targets_check(&job.targets, state->sizes.classes, state->sizes.ignored));
   tdm_team_run(state->splits ? call->team : NULL, state->sizes.rows, GRAIN, loss_range, &job);
-  real *divisor = call->outputs[2];
-  *divisor = state->sizes.reduction == TDM_REDUCTION_MEAN
-                 ? targets_weight(&job.targets, state->sizes.ignored, NULL)
-                 : 1;
+  stored *divisor = call->outputs[2];
+  *divisor = narrowed(state->sizes.reduction == TDM_REDUCTION_MEAN
+                          ? targets_weight(&job.targets, state->sizes.ignored, NULL)
+                          : 1);
   if (reduces) {
     double sum = 0;
     for (int64_t row = 0; row < state->sizes.rows; row++)
-      sum += (double)job.losses[row];
-    *(real *)call->outputs[0] = (real)(sum / (double)*divisor);
+      sum += (double)widened(job.losses[row]);
+    *(stored *)call->outputs[0] = narrowed((real)(sum / (double)widened(*divisor)));
   }
   return TDM_OK;
 }
@@ -84,17 +85,17 @@ static tdm_status cross_entropy_execute(const tdm_kernel_call *call) {
 typedef struct gradient_job {
   const loss_state *state;
   tdm_cpu_ids targets;
-  const real *d_loss;            /* () or (rows) */
-  const real *log_probabilities; /* (rows, classes) */
+  const stored *d_loss;            /* () or (rows) */
+  const stored *log_probabilities; /* (rows, classes) */
   real divisor;
-  real *d_logits; /* (rows, classes) */
+  stored *d_logits; /* (rows, classes) */
 } gradient_job;
 
 /* to (count) = exp(from) factor */
-ALWAYS_INLINE void scaled_exp(const real *from, real factor, real *to, int64_t count) {
+ALWAYS_INLINE void scaled_exp(const stored *from, real factor, stored *to, int64_t count) {
   for (int64_t i = 0; i < count; i += LANES) {
-    const vec p = vec_exp(vec_load_first(from + i, count - i));
-    vec_store_first(to + i, p * factor, count - i);
+    const vec p = vec_exp(element_load(from + i, count - i));
+    element_store(to + i, p * factor, count - i);
   }
 }
 
@@ -103,20 +104,20 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
   const gradient_job *job = user;
   const int64_t classes = job->state->sizes.classes;
   const bool per_row = job->state->sizes.reduction == TDM_REDUCTION_NONE;
-  const real shared = per_row ? 0 : job->d_loss[0] / job->divisor;
+  const real shared = per_row ? 0 : widened(job->d_loss[0]) / job->divisor;
   if (!per_row) /* one factor: rows are one after the other, and vectors go on over them */
     scaled_exp(job->log_probabilities + begin * classes, shared, job->d_logits + begin * classes,
                (end - begin) * classes);
   for (int64_t row = begin; row < end; row++) {
-    real *d_logits = job->d_logits + row * classes;
+    stored *d_logits = job->d_logits + row * classes;
     const int64_t target = tdm_cpu_id(&job->targets, row);
     if (target == job->state->sizes.ignored) {
       row_zero(d_logits, classes);
       continue;
     }
-    const real factor = per_row ? job->d_loss[row] / job->divisor : shared;
+    const real factor = per_row ? widened(job->d_loss[row]) / job->divisor : shared;
     if (per_row) scaled_exp(job->log_probabilities + row * classes, factor, d_logits, classes);
-    d_logits[target] -= factor;
+    stored_add(&d_logits[target], -factor);
   }
 }
 
@@ -131,7 +132,7 @@ static tdm_status cross_entropy_gradient_execute(const tdm_kernel_call *call) {
                       .targets = {call->inputs[2], state->sizes.rows, state->sizes.wide_targets},
                       .d_loss = call->inputs[0],
                       .log_probabilities = call->inputs[1],
-                      .divisor = *(const real *)call->inputs[3],
+                      .divisor = widened(*(const stored *)call->inputs[3]),
                       .d_logits = call->outputs[0]};
   TDM_TRY(tdm_cpu_targets_check(&job.targets, state->sizes.classes, state->sizes.ignored));
   tdm_team_run(state->splits ? call->team : NULL, state->sizes.rows, GRAIN, gradient_range, &job);

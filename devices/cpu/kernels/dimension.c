@@ -66,34 +66,34 @@ ALWAYS_INLINE bool real_is_beyond(real x, real best) {
 }
 
 /* Of count columns, at most LANES, that lie `step` apart from row to row. */
-ALWAYS_INLINE void columns_extreme(const real *x, int64_t size, int64_t step, int64_t count,
-                                   real sign, real *values, int64_t *indices) {
-  vec best = vec_load_first(x, count) * sign;
+ALWAYS_INLINE void columns_extreme(const stored *x, int64_t size, int64_t step, int64_t count,
+                                   real sign, stored *values, int64_t *indices) {
+  vec best = element_load(x, count) * sign;
   vec_bits found = {0};
   for (int64_t i = 1; i < size; i++) {
-    const vec value = vec_load_first(x + i * step, count) * sign;
+    const vec value = element_load(x + i * step, count) * sign;
     const vec_bits beyond = is_beyond(value, best);
     best = vec_select(beyond, value, best);
     found = (beyond & ((real_bits)i - (vec_bits){0})) | (~beyond & found);
   }
-  vec_store_first(values, best * sign, count);
+  element_store(values, best * sign, count);
   for (int64_t k = 0; k < count && k < LANES; k++)
     indices[k] = found[k];
 }
 
 /* Of one row: lane by lane, then of the lanes the best, of equals the one that comes first. */
-static void row_extreme(const real *x, int64_t size, real sign, real *value, int64_t *index) {
+static void row_extreme(const stored *x, int64_t size, real sign, stored *value, int64_t *index) {
   const int64_t whole = size / LANES;
-  real best = x[0] * sign;
+  real best = widened(x[0]) * sign;
   int64_t found = 0;
   if (whole > 0) {
-    real values[LANES];
+    stored values[LANES];
     int64_t rows[LANES];
     columns_extreme(x, whole, LANES, LANES, sign, values, rows);
-    best = values[0] * sign;
+    best = widened(values[0]) * sign;
     found = rows[0] * LANES;
     for (int64_t lane = 1; lane < LANES; lane++) {
-      const real other = values[lane] * sign;
+      const real other = widened(values[lane]) * sign;
       const int64_t at = rows[lane] * LANES + lane;
       const bool equal = other == best || (other != other && best != best);
       if (real_is_beyond(other, best) || (equal && at < found)) {
@@ -103,8 +103,9 @@ static void row_extreme(const real *x, int64_t size, real sign, real *value, int
     }
   }
   for (int64_t i = whole * LANES; i < size; i++) {
-    if (!real_is_beyond(x[i] * sign, best)) continue;
-    best = x[i] * sign;
+    const real other = widened(x[i]) * sign;
+    if (!real_is_beyond(other, best)) continue;
+    best = other;
     found = i;
   }
   *value = x[found];
@@ -117,9 +118,9 @@ static void extreme_range(void *user, int64_t begin, int64_t end) {
   const real sign = state->least ? -1 : 1;
   for (int64_t task = begin; task < end; task++) {
     const place at = place_of(state, task);
-    const real *x = (const real *)call->inputs[0] + at.in;   /* (size, columns) */
-    real *values = (real *)call->outputs[0] + at.out;        /* (columns) */
-    int64_t *indices = (int64_t *)call->outputs[1] + at.out; /* (columns) */
+    const stored *x = (const stored *)call->inputs[0] + at.in; /* (size, columns) */
+    stored *values = (stored *)call->outputs[0] + at.out;      /* (columns) */
+    int64_t *indices = (int64_t *)call->outputs[1] + at.out;   /* (columns) */
     if (state->sizes.inner == 1) {
       row_extreme(x, state->sizes.size, sign, values, indices);
       continue;
@@ -147,9 +148,9 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
   const dimension_state *state = call->state;
   for (int64_t task = begin; task < end; task++) {
     const place at = place_of(state, task);
-    const real *d_values = (const real *)call->inputs[0] + at.out;      /* (columns) */
+    const stored *d_values = (const stored *)call->inputs[0] + at.out;  /* (columns) */
     const int64_t *indices = (const int64_t *)call->inputs[1] + at.out; /* (columns) */
-    real *d_x = (real *)call->outputs[0] + at.in;                       /* (size, columns) */
+    stored *d_x = (stored *)call->outputs[0] + at.in;                   /* (size, columns) */
     if (state->sizes.inner == 1) {
       row_zero(d_x, state->sizes.size);
     } else {
@@ -175,26 +176,27 @@ static tdm_status extreme_gradient_execute(const tdm_kernel_call *call) {
 #define ROWS 4 /* whose sums do not wait for each other */
 
 /* x, y: (count, size), count at most ROWS: of each row from its first element on, or its last. */
-ALWAYS_INLINE void rows_cumsum(const real *x, real *y, int64_t count, int64_t size, bool reverse) {
+ALWAYS_INLINE void rows_cumsum(const stored *x, stored *y, int64_t count, int64_t size,
+                               bool reverse) {
   double sums[ROWS] = {0};
   for (int64_t i = 0; i < size; i++) {
     const int64_t at = reverse ? size - 1 - i : i;
     for (int64_t row = 0; row < count; row++) {
-      sums[row] += (double)x[row * size + at];
-      y[row * size + at] = (real)sums[row];
+      sums[row] += (double)widened(x[row * size + at]);
+      y[row * size + at] = narrowed((real)sums[row]);
     }
   }
 }
 
 /* x, y: (size, columns), `step` from row to row. */
-static void columns_cumsum(const real *x, real *y, int64_t columns, int64_t size, int64_t step,
+static void columns_cumsum(const stored *x, stored *y, int64_t columns, int64_t size, int64_t step,
                            bool reverse) {
   double sums[COLUMNS] = {0};
   for (int64_t i = 0; i < size; i++) {
     const int64_t row = (reverse ? size - 1 - i : i) * step;
     for (int64_t j = 0; j < columns; j++) {
-      sums[j] += (double)x[row + j];
-      y[row + j] = (real)sums[j];
+      sums[j] += (double)widened(x[row + j]);
+      y[row + j] = narrowed((real)sums[j]);
     }
   }
 }
@@ -202,8 +204,8 @@ static void columns_cumsum(const real *x, real *y, int64_t columns, int64_t size
 static void cumsum_range(void *user, int64_t begin, int64_t end) {
   const tdm_kernel_call *call = user;
   const dimension_state *state = call->state;
-  const real *x = call->inputs[0]; /* (outer, size, inner) */
-  real *y = call->outputs[0];      /* (outer, size, inner) */
+  const stored *x = call->inputs[0]; /* (outer, size, inner) */
+  stored *y = call->outputs[0];      /* (outer, size, inner) */
   int64_t task = begin;
   for (; state->sizes.inner == 1 && task + ROWS <= end; task += ROWS)
     rows_cumsum(x + task * state->sizes.size, y + task * state->sizes.size, ROWS, state->sizes.size,

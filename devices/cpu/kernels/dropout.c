@@ -75,7 +75,7 @@ static void draw_words(uint64_t seed, uint64_t stream, uint32_t step, uint64_t b
 }
 
 /* count elements whose places in the whole value begin at `place`. */
-static void drop_stretch(const tdm_kernel_call *call, const real *x, real *y, uint64_t place,
+static void drop_stretch(const tdm_kernel_call *call, const stored *x, stored *y, uint64_t place,
                          int64_t count) {
   const dropout_state *state = call->state;
   const uint64_t seed = call->scalars->seed;
@@ -88,8 +88,8 @@ static void drop_stretch(const tdm_kernel_call *call, const real *x, real *y, ui
     const int64_t taken = lesser_of(count, 4 * BLOCKS - skipped);
     draw_words(seed, state->stream, step, block, ceil_div(skipped + taken, 4), words);
     for (int64_t i = 0; i < taken; i++) {
-      const real kept = x[i] * scale;
-      y[i] = words[skipped + i] >> 8 < threshold ? 0 : kept;
+      const real kept = widened(x[i]) * scale;
+      y[i] = narrowed(words[skipped + i] >> 8 < threshold ? 0 : kept);
     }
     x += taken;
     y += taken;
@@ -100,8 +100,8 @@ static void drop_stretch(const tdm_kernel_call *call, const real *x, real *y, ui
 
 static tdm_status dropout_part(const tdm_kernel_call *call, int64_t begin, int64_t end) {
   const dropout_state *state = call->state;
-  const real *x = call->inputs[0]; /* (count) */
-  real *y = call->outputs[0];      /* (count) */
+  const stored *x = call->inputs[0]; /* (count) */
+  stored *y = call->outputs[0];      /* (count) */
   while (begin < end) {
     const int64_t within = begin % state->stretch;
     const int64_t place = begin / state->stretch * state->whole_stretch + state->first + within;

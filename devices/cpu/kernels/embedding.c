@@ -17,16 +17,16 @@ typedef struct embedding_state {
 typedef struct lookup_job {
   const embedding_state *state;
   tdm_cpu_ids ids;
-  const real *weight; /* (rows, dim) */
-  real *out;          /* (count, dim) */
-  atomic_bool stray;  /* some id is outside */
+  const stored *weight; /* (rows, dim) */
+  stored *out;          /* (count, dim) */
+  atomic_bool stray;    /* some id is outside */
 } lookup_job;
 
 #define GRAIN 256            /* rows that are checked, then copied */
 #define NEAR_BYTES (2 << 20) /* tables that are not larger stay in caches that are near enough */
 
 static bool is_far(const embedding_state *state) {
-  return state->rows * state->dim * (int64_t)sizeof(real) > NEAR_BYTES;
+  return state->rows * state->dim * (int64_t)sizeof(stored) > NEAR_BYTES;
 }
 
 ALWAYS_INLINE void lookup_rows(const lookup_job *job, int64_t begin, int64_t end,
@@ -88,8 +88,8 @@ static tdm_status embedding_execute(const tdm_kernel_call *call) {
 typedef struct gradient_job {
   const embedding_state *state;
   tdm_cpu_ids ids;
-  const real *d_out; /* (count, dim) */
-  real *d_weight;    /* (rows, dim) */
+  const stored *d_out; /* (count, dim) */
+  stored *d_weight;    /* (rows, dim) */
 } gradient_job;
 
 #define BLOCK 512 /* ids that are looked through before their rows are added */

@@ -16,11 +16,11 @@ enum {
 
 typedef struct bag_job {
   bag_list list;
-  const real *weight; /* (rows, dim) */
-  const real *scales; /* (count) or NULL */
-  real *y;            /* (bags, dim) */
-  int64_t *winners;   /* (bags, dim), of the maximum */
-  atomic_bool stray;  /* some id is outside */
+  const stored *weight; /* (rows, dim) */
+  const stored *scales; /* (count) or NULL */
+  stored *y;            /* (bags, dim) */
+  int64_t *winners;     /* (bags, dim), of the maximum */
+  atomic_bool stray;    /* some id is outside */
 } bag_job;
 
 static int64_t rows_ahead(int64_t dim) {
@@ -34,8 +34,9 @@ typedef struct bag_access {
 } bag_access;
 
 /* Asks for the columns of a row that a sum will come to, without a test for each line. */
-ALWAYS_INLINE void fetch_columns(const real *columns, int64_t id, int64_t dim, const int vectors) {
-  const uintptr_t row = (uintptr_t)columns + (uint64_t)id * (uint64_t)dim * sizeof(real);
+ALWAYS_INLINE void fetch_columns(const stored *columns, int64_t id, int64_t dim,
+                                 const int vectors) {
+  const uintptr_t row = (uintptr_t)columns + (uint64_t)id * (uint64_t)dim * sizeof(stored);
 #pragma GCC unroll 8
   for (int at = 0; at < vectors * TDM_VECTOR_BYTES; at += TDM_LINE_BYTES)
     __builtin_prefetch((const void *)(row + (uintptr_t)at));
@@ -46,7 +47,7 @@ ALWAYS_INLINE void sum_columns(const bag_job *job, int64_t bag, int64_t column, 
                                const bag_access how) {
   const bag_state *state = job->list.state;
   const tdm_cpu_ids ids = {job->list.ids.data, job->list.ids.count, how.wide};
-  const real *scales = job->scales, *weight = job->weight + column;
+  const stored *scales = job->scales, *weight = job->weight + column;
   const int64_t dim = state->sizes.dim, padding = state->sizes.padding, ahead = rows_ahead(dim);
   const int64_t begin = bag_begin(&job->list, bag), end = bag_end(&job->list, bag);
   const int64_t last = dim - column - (vectors - 1) * LANES; /* columns of the last */
@@ -55,17 +56,17 @@ ALWAYS_INLINE void sum_columns(const bag_job *job, int64_t bag, int64_t column, 
     if (i + ahead < ids.count) fetch_columns(weight, tdm_cpu_id(&ids, i + ahead), dim, vectors);
     const int64_t id = tdm_cpu_id(&ids, i);
     if (id == padding) continue;
-    const real *row = weight + id * dim;
-    const vec scale = vec_set(how.scaled ? scales[i] : 1);
+    const stored *row = weight + id * dim;
+    const vec scale = vec_set(how.scaled ? widened(scales[i]) : 1);
     for (int v = 0; v < vectors - 1; v++)
-      sums[v] += scale * vec_load(row + v * LANES);
-    sums[vectors - 1] += scale * vec_load_first(row + (vectors - 1) * LANES, last);
+      sums[v] += scale * element_load_whole(row + v * LANES);
+    sums[vectors - 1] += scale * element_load(row + (vectors - 1) * LANES, last);
   }
   const real size = state->sizes.mean ? (real)bag_size(&job->list, bag) : 1;
   const vec divisor = vec_set(size > 0 ? size : 1);
-  real *y = job->y + bag * dim + column;
+  stored *y = job->y + bag * dim + column;
   for (int v = 0; v < vectors; v++)
-    vec_store_first(y + v * LANES, sums[v] / divisor, v < vectors - 1 ? LANES : last);
+    element_store(y + v * LANES, sums[v] / divisor, v < vectors - 1 ? LANES : last);
 }
 
 ALWAYS_INLINE void sum_bags(const bag_job *job, int64_t begin, int64_t end, const bag_access how) {
@@ -138,10 +139,10 @@ static tdm_status embedding_bag_execute(const tdm_kernel_call *call) {
 static void largest_of_bag(const bag_job *job, int64_t bag) {
   const bag_state *state = job->list.state;
   const int64_t dim = state->sizes.dim, ahead = rows_ahead(dim);
-  real *y = job->y + bag * dim;                /* (dim) */
+  stored *y = job->y + bag * dim;              /* (dim) */
   int64_t *winners = job->winners + bag * dim; /* (dim) */
   for (int64_t j = 0; j < dim; j++) {
-    y[j] = 0;
+    y[j] = narrowed(0);
     winners[j] = -1;
   }
   for (int64_t i = bag_begin(&job->list, bag); i < bag_end(&job->list, bag); i++) {
@@ -149,9 +150,9 @@ static void largest_of_bag(const bag_job *job, int64_t bag) {
       row_fetch(job->weight, tdm_cpu_id(&job->list.ids, i + ahead), dim);
     const int64_t id = tdm_cpu_id(&job->list.ids, i);
     if (id == state->sizes.padding) continue;
-    const real *row = job->weight + id * dim; /* (dim) */
+    const stored *row = job->weight + id * dim; /* (dim) */
     for (int64_t j = 0; j < dim; j++) {
-      const bool wins = winners[j] < 0 || row[j] > y[j];
+      const bool wins = winners[j] < 0 || widened(row[j]) > widened(y[j]);
       y[j] = wins ? row[j] : y[j];
       winners[j] = wins ? i : winners[j];
     }

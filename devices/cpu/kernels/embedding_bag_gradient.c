@@ -7,7 +7,7 @@
 
 /* For every id, its bag (-1: none), and what its row counts there. bags, scales: (count); given may
  * be NULL. */
-static void read_sources(const bag_list *list, const real *given, int64_t *bags, real *scales) {
+static void read_sources(const bag_list *list, const stored *given, int64_t *bags, real *scales) {
   const bag_state *state = list->state;
   for (int64_t i = 0; i < state->sizes.count; i++)
     bags[i] = -1;
@@ -17,7 +17,7 @@ static void read_sources(const bag_list *list, const real *given, int64_t *bags,
     const real scale = 1 / (real)(size > 0 ? size : 1);
     for (int64_t i = bag_begin(list, bag); i < end; i++) {
       bags[i] = bag;
-      scales[i] = given ? given[i] : scale;
+      scales[i] = given ? widened(given[i]) : scale;
     }
   }
 }
@@ -30,19 +30,18 @@ static size_t sources_bytes(const bag_state *state) {
 
 typedef struct dense_job {
   bag_list list;
-  const real *d_y;        /* (bags, dim) */
+  const stored *d_y;      /* (bags, dim) */
   const int64_t *winners; /* (bags, dim) or NULL */
   const int64_t *bags;    /* (count) */
   const real *scales;     /* (count) */
-  real *d_weight;         /* (rows, dim) */
+  stored *d_weight;       /* (rows, dim) */
 } dense_job;
 
-static void add_scaled(real *to, const real *from, real scale, int64_t count) {
+static void add_scaled(stored *to, const stored *from, real scale, int64_t count) {
   const vec factor = vec_set(scale);
   for (int64_t j = 0; j < count; j += LANES) {
-    const vec sum =
-        vec_load_first(to + j, count - j) + factor * vec_load_first(from + j, count - j);
-    vec_store_first(to + j, sum, count - j);
+    const vec sum = element_load(to + j, count - j) + factor * element_load(from + j, count - j);
+    element_store(to + j, sum, count - j);
   }
 }
 
@@ -55,15 +54,15 @@ static void dense_range(void *user, int64_t begin, int64_t end) {
   for (int64_t i = 0; i < state->sizes.count; i++) {
     const int64_t id = tdm_cpu_id(&job->list.ids, i), bag = job->bags[i];
     if (id < begin || id >= end || id == state->sizes.padding || bag < 0) continue;
-    real *row = job->d_weight + id * dim; /* (dim) */
-    const real *d = job->d_y + bag * dim; /* (dim) */
+    stored *row = job->d_weight + id * dim; /* (dim) */
+    const stored *d = job->d_y + bag * dim; /* (dim) */
     if (!job->winners) {
       add_scaled(row, d, job->scales[i], dim);
       continue;
     }
     const int64_t *winners = job->winners + bag * dim; /* (dim) */
     for (int64_t j = 0; j < dim; j++)
-      row[j] += winners[j] == i ? d[j] : 0;
+      stored_add(&row[j], winners[j] == i ? widened(d[j]) : 0);
   }
 }
 
@@ -116,7 +115,7 @@ static tdm_status embedding_bag_sparse_gradient_execute(const tdm_kernel_call *c
   const bag_state *state = call->state;
   int64_t *bags = call->workspace;                    /* (count) */
   real *scales = (real *)(bags + state->sizes.count); /* (count) */
-  const real *given = call->inputs[3];
+  const stored *given = call->inputs[3];
   bag_list list;
   TDM_TRY(bag_list_read(call, 1, &list));
   read_sources(&list, given, bags, scales);
@@ -139,15 +138,15 @@ static tdm_status embedding_bag_sparse_gradient_execute(const tdm_kernel_call *c
 
 typedef struct scales_job {
   bag_list list;
-  const real *d_y;    /* (bags, dim) */
-  const real *weight; /* (rows, dim) */
-  real *d_scales;     /* (count) */
+  const stored *d_y;    /* (bags, dim) */
+  const stored *weight; /* (rows, dim) */
+  stored *d_scales;     /* (count) */
 } scales_job;
 
-static real product_of_rows(const real *a, const real *b, int64_t dim) {
+static real product_of_rows(const stored *a, const stored *b, int64_t dim) {
   vec sums = {0};
   for (int64_t j = 0; j < dim; j += LANES)
-    sums += vec_load_first(a + j, dim - j) * vec_load_first(b + j, dim - j);
+    sums += element_load(a + j, dim - j) * element_load(b + j, dim - j);
   return vec_sum(sums);
 }
 
@@ -160,9 +159,10 @@ static void scales_range(void *user, int64_t begin, int64_t end) {
       if (i + ahead < state->sizes.count)
         row_fetch(job->weight, tdm_cpu_id(&job->list.ids, i + ahead), dim);
       const int64_t id = tdm_cpu_id(&job->list.ids, i);
-      job->d_scales[i] = id == state->sizes.padding
-                             ? 0
-                             : product_of_rows(job->d_y + bag * dim, job->weight + id * dim, dim);
+      job->d_scales[i] =
+          id == state->sizes.padding
+              ? narrowed(0)
+              : narrowed(product_of_rows(job->d_y + bag * dim, job->weight + id * dim, dim));
     }
   }
 }

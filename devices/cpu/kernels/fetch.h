@@ -12,7 +12,7 @@ enum {
 };
 
 static inline int64_t row_lines(int64_t dim) {
-  return (dim * (int64_t)sizeof(real) + TDM_LINE_BYTES - 1) / TDM_LINE_BYTES;
+  return (dim * (int64_t)sizeof(stored) + TDM_LINE_BYTES - 1) / TDM_LINE_BYTES;
 }
 
 /* How many rows of dim elements to ask ahead where each is copied, or added to. Measured with
@@ -24,14 +24,14 @@ static inline int64_t row_fetch_ahead(int64_t dim) {
 }
 
 /* Asks for row `index` of a table (rows, dim). */
-ALWAYS_INLINE void row_fetch(const real *table, int64_t index, int64_t dim) {
-  const uintptr_t row = (uintptr_t)table + (uint64_t)index * (uint64_t)dim * sizeof(real);
-  for (uintptr_t at = 0; at < (uintptr_t)dim * sizeof(real); at += TDM_LINE_BYTES)
+ALWAYS_INLINE void row_fetch(const stored *table, int64_t index, int64_t dim) {
+  const uintptr_t row = (uintptr_t)table + (uint64_t)index * (uint64_t)dim * sizeof(stored);
+  for (uintptr_t at = 0; at < (uintptr_t)dim * sizeof(stored); at += TDM_LINE_BYTES)
     __builtin_prefetch((const void *)(row + at));
 }
 
 /* Asks for the row that indices (count) name at a position, if there is such a position. */
-ALWAYS_INLINE void row_fetch_at(const real *table, const int64_t *indices, int64_t position,
+ALWAYS_INLINE void row_fetch_at(const stored *table, const int64_t *indices, int64_t position,
                                 int64_t count, int64_t dim) {
   if (position < count) row_fetch(table, indices[position], dim);
 }

@@ -20,7 +20,7 @@ static tdm_status layer_norm_prepare_state(const tdm_kernel_request *request,
   if (!state) return TDM_OUT_OF_MEMORY;
   layer_norm_sizes_read(&state->sizes, request, x);
   state->splits = answer->splits =
-      tdm_cpu_splits(request, (double)count_of(x) * sizeof(real) / 10.0);
+      tdm_cpu_splits(request, (double)count_of(x) * sizeof(stored) / 10.0);
   return TDM_OK;
 }
 
@@ -38,13 +38,13 @@ static int64_t grain_of(const norm_state *state) {
 /* ---- Forward --------------------------------------------------------------------------------- */
 
 /* y = (x - mean) inverse weight + bias; weight and bias (count) or NULL. */
-static void row_normalize(const real *x, real mean, real inverse, const real *weight,
-                          const real *bias, real *y, int64_t count) {
+static void row_normalize(const stored *x, real mean, real inverse, const stored *weight,
+                          const stored *bias, stored *y, int64_t count) {
   for (int64_t i = 0; i < count; i += LANES) {
-    vec value = (vec_load_first(x + i, count - i) - mean) * inverse;
-    if (weight) value *= vec_load_first(weight + i, count - i);
-    if (bias) value += vec_load_first(bias + i, count - i);
-    vec_store_first(y + i, value, count - i);
+    vec value = (element_load(x + i, count - i) - mean) * inverse;
+    if (weight) value *= element_load(weight + i, count - i);
+    if (bias) value += element_load(bias + i, count - i);
+    element_store(y + i, value, count - i);
   }
 }
 
@@ -52,14 +52,16 @@ static void forward_range(void *user, int64_t begin, int64_t end) {
   const tdm_kernel_call *call = user;
   const norm_state *state = call->state;
   const int64_t count = state->sizes.count;
-  real *means = call->outputs[1], *inverses = call->outputs[2]; /* (rows) */
+  stored *means = call->outputs[1], *inverses = call->outputs[2]; /* (rows) */
   for (int64_t row = begin; row < end; row++) {
-    const real *x = (const real *)call->inputs[0] + row * count; /* (count) */
-    real *y = (real *)call->outputs[0] + row * count;            /* (count) */
-    means[row] = state->sizes.centered ? (real)(row_sum(x, count) / (double)count) : 0;
-    const double squares = row_sum_of_products(x, means[row], x, means[row], count);
-    inverses[row] = (real)(1 / sqrt(squares / (double)count + state->sizes.epsilon));
-    row_normalize(x, means[row], inverses[row], call->inputs[1], call->inputs[2], y, count);
+    const stored *x = (const stored *)call->inputs[0] + row * count; /* (count) */
+    stored *y = (stored *)call->outputs[0] + row * count;            /* (count) */
+    const real mean = state->sizes.centered ? (real)(row_sum(x, count) / (double)count) : 0;
+    const double squares = row_sum_of_products(x, mean, x, mean, count);
+    const real inverse = (real)(1 / sqrt(squares / (double)count + state->sizes.epsilon));
+    means[row] = narrowed(mean);
+    inverses[row] = narrowed(inverse);
+    row_normalize(x, mean, inverse, call->inputs[1], call->inputs[2], y, count);
   }
 }
 
@@ -76,23 +78,23 @@ static tdm_status layer_norm_execute(const tdm_kernel_call *call) {
 
 /* With g = d_y weight and n = (x - mean) inverse: d_x = inverse (g - average(g) - n average(g n)),
  * where average(g) is the mean's part, and 0 if not centered. */
-static void row_gradient(const real *d_y, const real *x, real mean, real inverse,
-                         const real *weight, real *d_x, const norm_state *state) {
+static void row_gradient(const stored *d_y, const stored *x, real mean, real inverse,
+                         const stored *weight, stored *d_x, const norm_state *state) {
   const int64_t count = state->sizes.count;
   vec sums = {0}, products = {0};
   for (int64_t i = 0; i < count; i += LANES) {
-    vec g = vec_load_first(d_y + i, count - i);
-    if (weight) g *= vec_load_first(weight + i, count - i);
+    vec g = element_load(d_y + i, count - i);
+    if (weight) g *= element_load(weight + i, count - i);
     sums += g;
-    products += g * ((vec_load_first(x + i, count - i) - mean) * inverse);
+    products += g * ((element_load(x + i, count - i) - mean) * inverse);
   }
   const real sum = state->sizes.centered ? vec_sum(sums) / (real)count : 0;
   const real product = vec_sum(products) / (real)count;
   for (int64_t i = 0; i < count; i += LANES) {
-    vec g = vec_load_first(d_y + i, count - i);
-    if (weight) g *= vec_load_first(weight + i, count - i);
-    const vec n = (vec_load_first(x + i, count - i) - mean) * inverse;
-    vec_store_first(d_x + i, inverse * (g - sum - n * product), count - i);
+    vec g = element_load(d_y + i, count - i);
+    if (weight) g *= element_load(weight + i, count - i);
+    const vec n = (element_load(x + i, count - i) - mean) * inverse;
+    element_store(d_x + i, inverse * (g - sum - n * product), count - i);
   }
 }
 
@@ -100,12 +102,12 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
   const tdm_kernel_call *call = user;
   const norm_state *state = call->state;
   const int64_t count = state->sizes.count;
-  const real *means = call->inputs[2], *inverses = call->inputs[3]; /* (rows) */
+  const stored *means = call->inputs[2], *inverses = call->inputs[3]; /* (rows) */
   for (int64_t row = begin; row < end; row++) {
-    const real *d_y = (const real *)call->inputs[0] + row * count; /* (count) */
-    const real *x = (const real *)call->inputs[1] + row * count;   /* (count) */
-    real *d_x = (real *)call->outputs[0] + row * count;            /* (count) */
-    row_gradient(d_y, x, means[row], inverses[row], call->inputs[4], d_x, state);
+    const stored *d_y = (const stored *)call->inputs[0] + row * count; /* (count) */
+    const stored *x = (const stored *)call->inputs[1] + row * count;   /* (count) */
+    stored *d_x = (stored *)call->outputs[0] + row * count;            /* (count) */
+    row_gradient(d_y, x, widened(means[row]), widened(inverses[row]), call->inputs[4], d_x, state);
   }
 }
 
@@ -124,22 +126,23 @@ static tdm_status layer_norm_gradient_execute(const tdm_kernel_call *call) {
 static void column_gradients(const tdm_kernel_call *call, int64_t j) {
   const norm_state *state = call->state;
   const int64_t count = state->sizes.count, columns = count - j;
-  const real *d_y = call->inputs[0], *x = call->inputs[1];          /* (rows, count) */
-  const real *means = call->inputs[2], *inverses = call->inputs[3]; /* (rows) */
+  const stored *d_y = call->inputs[0], *x = call->inputs[1];          /* (rows, count) */
+  const stored *means = call->inputs[2], *inverses = call->inputs[3]; /* (rows) */
   vec d_weight = {0}, d_bias = {0};
   for (int64_t first = 0; first < state->sizes.rows; first += DEPTH) {
     const int64_t end = lesser_of(state->sizes.rows, first + DEPTH);
     vec products = {0}, sums = {0};
     for (int64_t row = first; row < end; row++) {
-      const vec d = vec_load_first(d_y + row * count + j, columns);
+      const vec d = element_load(d_y + row * count + j, columns);
       sums += d;
-      products += d * ((vec_load_first(x + row * count + j, columns) - means[row]) * inverses[row]);
+      const vec apart = element_load(x + row * count + j, columns) - widened(means[row]);
+      products += d * (apart * widened(inverses[row]));
     }
     d_weight += products;
     d_bias += sums;
   }
-  vec_store_first((real *)call->outputs[0] + j, d_weight, columns);
-  vec_store_first((real *)call->outputs[1] + j, d_bias, columns);
+  element_store((stored *)call->outputs[0] + j, d_weight, columns);
+  element_store((stored *)call->outputs[1] + j, d_bias, columns);
 }
 
 static void parameter_range(void *user, int64_t begin, int64_t end) {

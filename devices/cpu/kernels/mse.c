@@ -16,17 +16,17 @@ static tdm_status mse_prepare_state(const tdm_kernel_request *request, tdm_kerne
   state->count = count_of(a);
   state->reduction = attributes->reduction;
   state->splits = answer->splits =
-      tdm_cpu_splits(request, (double)state->count * sizeof(real) / 8.0);
+      tdm_cpu_splits(request, (double)state->count * sizeof(stored) / 8.0);
   return TDM_OK;
 }
 
 static void squares_range(void *user, int64_t begin, int64_t end) {
   const tdm_kernel_call *call = user;
-  const real *a = call->inputs[0], *b = call->inputs[1]; /* (count) */
-  real *loss = call->outputs[0];                         /* (count) */
+  const stored *a = call->inputs[0], *b = call->inputs[1]; /* (count) */
+  stored *loss = call->outputs[0];                         /* (count) */
   for (int64_t i = begin; i < end; i += LANES) {
-    const vec d = vec_load_first(a + i, end - i) - vec_load_first(b + i, end - i);
-    vec_store_first(loss + i, d * d, end - i);
+    const vec d = element_load(a + i, end - i) - element_load(b + i, end - i);
+    element_store(loss + i, d * d, end - i);
   }
 }
 
@@ -49,7 +49,7 @@ static tdm_status mse_execute(const tdm_kernel_call *call) {
   const double sum =
       sum_of_squares(call->inputs[0], call->inputs[1], state->count, call->workspace, team);
   const double divisor = state->reduction == TDM_REDUCTION_MEAN ? (double)state->count : 1.0;
-  *(real *)call->outputs[0] = (real)(sum / divisor);
+  *(stored *)call->outputs[0] = narrowed((real)(sum / divisor));
   return TDM_OK;
 }
 
@@ -57,16 +57,16 @@ static tdm_status mse_execute(const tdm_kernel_call *call) {
 static void gradient_range(void *user, int64_t begin, int64_t end) {
   const tdm_kernel_call *call = user;
   const mse_state *state = call->state;
-  const real *d_loss = call->inputs[0];                  /* () or (count) */
-  const real *a = call->inputs[1], *b = call->inputs[2]; /* (count) */
-  real *d_a = call->outputs[0];                          /* (count) */
+  const stored *d_loss = call->inputs[0];                  /* () or (count) */
+  const stored *a = call->inputs[1], *b = call->inputs[2]; /* (count) */
+  stored *d_a = call->outputs[0];                          /* (count) */
   const bool each = state->reduction == TDM_REDUCTION_NONE;
   const real scale =
       state->reduction == TDM_REDUCTION_MEAN ? (real)(2.0 / (double)state->count) : 2;
   for (int64_t i = begin; i < end; i += LANES) {
-    const vec d = vec_load_first(a + i, end - i) - vec_load_first(b + i, end - i);
-    const vec from = each ? vec_load_first(d_loss + i, end - i) : vec_set(d_loss[0]);
-    vec_store_first(d_a + i, d * scale * from, end - i);
+    const vec d = element_load(a + i, end - i) - element_load(b + i, end - i);
+    const vec from = each ? element_load(d_loss + i, end - i) : element_all(d_loss[0]);
+    element_store(d_a + i, d * scale * from, end - i);
   }
 }
 

@@ -29,26 +29,26 @@ static tdm_status nll_prepare_state(const tdm_kernel_request *request, tdm_kerne
 typedef struct loss_job {
   const nll_state *state;
   tdm_cpu_ids targets;
-  const real *log_probabilities; /* (rows, classes) */
-  const real *weight;            /* (classes) or NULL */
-  real *losses;                  /* (rows) */
+  const stored *log_probabilities; /* (rows, classes) */
+  const stored *weight;            /* (classes) or NULL */
+  stored *losses;                  /* (rows) */
 } loss_job;
 
 static void loss_range(void *user, int64_t begin, int64_t end) {
   const loss_job *job = user;
   const nll_state *state = job->state;
   for (int64_t row = begin; row < end; row++) {
-    const real *log_probabilities = job->log_probabilities + row * state->sizes.classes;
+    const stored *log_probabilities = job->log_probabilities + row * state->sizes.classes;
     const int64_t target = tdm_cpu_id(&job->targets, row);
     real loss = 0;
     if (target != state->sizes.ignored) {
-      loss = -log_probabilities[target] * state->kept;
-      if (job->weight) loss *= job->weight[target];
+      loss = -widened(log_probabilities[target]) * state->kept;
+      if (job->weight) loss *= widened(job->weight[target]);
       if (state->spread != 0)
         loss -= state->spread * (real)row_sum_of_products(log_probabilities, 0, job->weight, 0,
                                                           state->sizes.classes);
     }
-    job->losses[row] = loss;
+    job->losses[row] = narrowed(loss);
   }
 }
 
@@ -60,7 +60,7 @@ static tdm_status nll_prepare(const tdm_kernel_request *request, tdm_kernel_answ
   state->splits = answer->splits =
       tdm_cpu_splits(request, (double)state->sizes.rows * (4.0 + read / 8));
   if (state->sizes.reduction != TDM_REDUCTION_NONE) {
-    answer->workspace_bytes = (size_t)state->sizes.rows * sizeof(real);
+    answer->workspace_bytes = (size_t)state->sizes.rows * sizeof(stored);
   }
   return TDM_OK;
 }
@@ -76,13 +76,13 @@ static tdm_status nll_execute(const tdm_kernel_call *call) {
                   .losses = reduces ? call->workspace : call->outputs[0]};
   TDM_TRY(tdm_cpu_targets_check(&job.targets, state->sizes.classes, state->sizes.ignored));
   tdm_team_run(state->splits ? call->team : NULL, state->sizes.rows, 64, loss_range, &job);
-  real *divisor = call->outputs[1];
-  *divisor = mean ? targets_weight(&job.targets, state->sizes.ignored, job.weight) : 1;
+  stored *divisor = call->outputs[1];
+  *divisor = narrowed(mean ? targets_weight(&job.targets, state->sizes.ignored, job.weight) : 1);
   if (reduces) {
     double sum = 0;
     for (int64_t row = 0; row < state->sizes.rows; row++)
-      sum += (double)job.losses[row];
-    *(real *)call->outputs[0] = (real)(sum / (double)*divisor);
+      sum += (double)widened(job.losses[row]);
+    *(stored *)call->outputs[0] = narrowed((real)(sum / (double)widened(*divisor)));
   }
   return TDM_OK;
 }
@@ -99,9 +99,9 @@ static tdm_status count_targets_prepare(const tdm_kernel_request *request,
 static tdm_status count_targets_execute(const tdm_kernel_call *call) {
   const nll_state *state = call->state;
   const tdm_cpu_ids targets = {call->inputs[0], state->sizes.rows, state->sizes.wide_targets};
-  const real *weight = state->sizes.classes > 0 ? call->inputs[1] : NULL;
+  const stored *weight = state->sizes.classes > 0 ? call->inputs[1] : NULL;
   if (weight) TDM_TRY(tdm_cpu_targets_check(&targets, state->sizes.classes, state->sizes.ignored));
-  *(real *)call->outputs[0] = targets_weight(&targets, state->sizes.ignored, weight);
+  *(stored *)call->outputs[0] = narrowed(targets_weight(&targets, state->sizes.ignored, weight));
   return TDM_OK;
 }
 
@@ -110,10 +110,10 @@ static tdm_status count_targets_execute(const tdm_kernel_call *call) {
 typedef struct gradient_job {
   const nll_state *state;
   tdm_cpu_ids targets;
-  const real *d_loss; /* () or (rows) */
-  const real *weight; /* (classes) or NULL */
+  const stored *d_loss; /* () or (rows) */
+  const stored *weight; /* (classes) or NULL */
   real divisor;
-  real *d_log_probabilities; /* (rows, classes) */
+  stored *d_log_probabilities; /* (rows, classes) */
 } gradient_job;
 
 static void gradient_range(void *user, int64_t begin, int64_t end) {
@@ -122,14 +122,15 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
   const int64_t classes = state->sizes.classes;
   const bool each = state->sizes.reduction == TDM_REDUCTION_NONE;
   for (int64_t row = begin; row < end; row++) {
-    real *to = job->d_log_probabilities + row * classes;
+    stored *to = job->d_log_probabilities + row * classes;
     const int64_t target = tdm_cpu_id(&job->targets, row);
     row_zero(to, classes);
     if (target == state->sizes.ignored) continue;
-    const real factor = -job->d_loss[each ? row : 0] / job->divisor;
+    const real factor = -widened(job->d_loss[each ? row : 0]) / job->divisor;
     for (int64_t j = 0; state->spread != 0 && j < classes; j++)
-      to[j] = factor * state->spread * (job->weight ? job->weight[j] : 1);
-    to[target] += factor * state->kept * (job->weight ? job->weight[target] : 1);
+      to[j] = narrowed(factor * state->spread * (job->weight ? widened(job->weight[j]) : 1));
+    stored_add(&to[target],
+               factor * state->kept * (job->weight ? widened(job->weight[target]) : 1));
   }
 }
 
@@ -149,7 +150,7 @@ static tdm_status nll_gradient_execute(const tdm_kernel_call *call) {
                       .targets = {call->inputs[1], state->sizes.rows, state->sizes.wide_targets},
                       .d_loss = call->inputs[0],
                       .weight = call->inputs[3],
-                      .divisor = *(const real *)call->inputs[2],
+                      .divisor = widened(*(const stored *)call->inputs[2]),
                       .d_log_probabilities = call->outputs[0]};
   TDM_TRY(tdm_cpu_targets_check(&job.targets, state->sizes.classes, state->sizes.ignored));
   tdm_team_run(state->splits ? call->team : NULL, state->sizes.rows, 64, gradient_range, &job);

@@ -16,7 +16,7 @@ static norm_state *state_create(const tdm_kernel_request *request, tdm_kernel_an
   if (!state) return NULL;
   state->count = count_of(&request->inputs[0]);
   state->splits = answer->splits =
-      tdm_cpu_splits(request, (double)state->count * sizeof(real) / 20.0);
+      tdm_cpu_splits(request, (double)state->count * sizeof(stored) / 20.0);
   return state;
 }
 
@@ -30,8 +30,8 @@ static tdm_status sum_of_squares_prepare(const tdm_kernel_request *request,
 
 static tdm_status sum_of_squares_execute(const tdm_kernel_call *call) {
   const norm_state *state = call->state;
-  *(real *)call->outputs[0] = (real)sum_of_squares(
-      call->inputs[0], NULL, state->count, call->workspace, state->splits ? call->team : NULL);
+  *(stored *)call->outputs[0] = narrowed((real)sum_of_squares(
+      call->inputs[0], NULL, state->count, call->workspace, state->splits ? call->team : NULL));
   return TDM_OK;
 }
 
@@ -46,9 +46,9 @@ static tdm_status clip_factor_prepare(const tdm_kernel_request *request,
 
 static tdm_status clip_factor_execute(const tdm_kernel_call *call) {
   const norm_state *state = call->state;
-  const double norm = sqrt((double)*(const real *)call->inputs[0]);
+  const double norm = sqrt((double)widened(*(const stored *)call->inputs[0]));
   const double factor = state->max_norm / (norm + 1e-6);
-  *(real *)call->outputs[0] = (real)(factor > 1.0 ? 1.0 : factor); /* NaN stays NaN */
+  *(stored *)call->outputs[0] = narrowed((real)(factor > 1.0 ? 1.0 : factor)); /* NaN stays NaN */
   return TDM_OK;
 }
 
@@ -63,18 +63,18 @@ static tdm_status check_finite_prepare(const tdm_kernel_request *request,
 /* The output is the input: an element that is finite stays as it is. */
 static tdm_status check_finite_execute(const tdm_kernel_call *call) {
   const norm_state *state = call->state;
-  const real *x = call->inputs[0]; /* (count) */
-  vec spoiled = {0};               /* x - x is 0, or NaN where x is not finite */
+  const stored *x = call->inputs[0]; /* (count) */
+  vec spoiled = {0};                 /* x - x is 0, or NaN where x is not finite */
   for (int64_t i = 0; i < state->count; i += LANES) {
-    const vec value = vec_load_first(x + i, state->count - i);
+    const vec value = element_load(x + i, state->count - i);
     spoiled += value - value;
   }
   if (vec_sum(spoiled) == 0) return TDM_OK;
   int64_t position = 0;
-  while (isfinite(x[position]))
+  while (isfinite(widened(x[position])))
     position++;
   return tdm_fail(TDM_NOT_FINITE, "element %" PRId64 " of %" PRId64 " is %g: not finite", position,
-                  state->count, (double)x[position]);
+                  state->count, (double)widened(x[position]));
 }
 
 KERNELS(norms, KERNEL(TDM_OP_SUM_OF_SQUARES, sum_of_squares_prepare, sum_of_squares_execute),

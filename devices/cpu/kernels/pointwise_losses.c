@@ -27,22 +27,22 @@ typedef struct loss_state {
 /* The operands of one execution, of loss and of gradient. */
 typedef struct loss_job {
   const loss_state *state;
-  const real *x;          /* (count) */
-  const real *target;     /* (count) */
-  const real *weight;     /* (weights) */
-  const real *pos_weight; /* (pos_weights) */
-  const real *d_loss;     /* () or (count); of the gradient */
-  real *out;              /* (count), or a sum a block */
+  const stored *x;          /* (count) */
+  const stored *target;     /* (count) */
+  const stored *weight;     /* (weights) */
+  const stored *pos_weight; /* (pos_weights) */
+  const stored *d_loss;     /* () or (count); of the gradient */
+  stored *out;              /* (count), or a sum a block */
 } loss_job;
 
 /* Elements i to i + LANES of a list of count that repeats; ones where there is none. */
-ALWAYS_INLINE vec repeated(const real *list, int64_t count, int64_t i) {
-  if (count <= 1) return vec_set(count == 0 ? 1 : list[0]);
+ALWAYS_INLINE vec repeated(const stored *list, int64_t count, int64_t i) {
+  if (count <= 1) return count == 0 ? vec_set(1) : element_all(list[0]);
   const int64_t first = i % count;
-  if (first + LANES <= count) return vec_load(list + first);
+  if (first + LANES <= count) return element_load_whole(list + first);
   vec value;
   for (int lane = 0; lane < LANES; lane++)
-    value[lane] = list[(first + lane) % count];
+    value[lane] = widened(list[(first + lane) % count]);
   return value;
 }
 
@@ -64,7 +64,7 @@ ALWAYS_INLINE vec divergence_at(const loss_job *job, vec x, vec t, int64_t i) {
 
 ALWAYS_INLINE vec loss_at(const loss_job *job, int64_t i, int64_t left) {
   const loss_state *state = job->state;
-  const vec x = vec_load_first(job->x + i, left), t = vec_load_first(job->target + i, left);
+  const vec x = element_load(job->x + i, left), t = element_load(job->target + i, left);
   if (state->kind == DIVERGENCE) return divergence_at(job, x, t, i);
   if (state->kind == SMOOTH_L1) {
     const vec d = vec_absolute(x - t);
@@ -79,7 +79,7 @@ ALWAYS_INLINE vec loss_at(const loss_job *job, int64_t i, int64_t left) {
 
 ALWAYS_INLINE vec slope_at(const loss_job *job, int64_t i, int64_t left) {
   const loss_state *state = job->state;
-  const vec x = vec_load_first(job->x + i, left), t = vec_load_first(job->target + i, left);
+  const vec x = element_load(job->x + i, left), t = element_load(job->target + i, left);
   if (state->kind == DIVERGENCE)
     return -probability_of(state, t) * repeated(job->weight, state->weights, i);
   if (state->kind == SMOOTH_L1) {
@@ -123,7 +123,7 @@ static tdm_status pointwise_losses_prepare(const tdm_kernel_request *request,
     if (request->inputs[k].dtype == TDM_DTYPE_NONE) continue;
     *(k == x + 2 ? &state->weights : &state->pos_weights) = count_of(&request->inputs[k]);
   }
-  state->splits = answer->splits = tdm_cpu_splits(request, (double)state->count * sizeof(real) /
+  state->splits = answer->splits = tdm_cpu_splits(request, (double)state->count * sizeof(stored) /
                                                                (kind == SMOOTH_L1 ? 8.0 : 1.0));
   return TDM_OK;
 }
@@ -142,7 +142,7 @@ static tdm_status prepare_loss(const tdm_kernel_request *request, tdm_kernel_ans
 static void losses_range(void *user, int64_t begin, int64_t end) {
   const loss_job *job = user;
   for (int64_t i = begin; i < end; i += LANES)
-    vec_store_first(job->out + i, loss_at(job, i, end - i), end - i);
+    element_store(job->out + i, loss_at(job, i, end - i), end - i);
 }
 
 static void blocks_range(void *user, int64_t begin, int64_t end) {
@@ -153,7 +153,7 @@ static void blocks_range(void *user, int64_t begin, int64_t end) {
     vec sum = {0};
     for (int64_t i = first; i < last; i += LANES)
       sum += vec_keep_first(loss_at(job, i, last - i), last - i, 0);
-    job->out[block] = vec_sum(sum);
+    job->out[block] = narrowed(vec_sum(sum));
   }
 }
 
@@ -164,8 +164,8 @@ static void slopes_range(void *user, int64_t begin, int64_t end) {
   const real share = (real)(1.0 / state->divisor);
   for (int64_t i = begin; i < end; i += LANES) {
     const int64_t left = end - i;
-    const vec from = each ? vec_load_first(job->d_loss + i, left) : vec_set(job->d_loss[0]);
-    vec_store_first(job->out + i, slope_at(job, i, left) * share * from, left);
+    const vec from = each ? element_load(job->d_loss + i, left) : element_all(job->d_loss[0]);
+    element_store(job->out + i, slope_at(job, i, left) * share * from, left);
   }
 }
 
@@ -187,8 +187,8 @@ static tdm_status execute_loss(const tdm_kernel_call *call) {
   tdm_team_run(team, blocks, 1, blocks_range, &job);
   double sum = 0;
   for (int64_t block = 0; block < blocks; block++)
-    sum += (double)job.out[block];
-  *(real *)call->outputs[0] = (real)(sum / state->divisor);
+    sum += (double)widened(job.out[block]);
+  *(stored *)call->outputs[0] = narrowed((real)(sum / state->divisor));
   return TDM_OK;
 }
 

@@ -10,28 +10,28 @@
 /* ---- Maximum --------------------------------------------------------------------------------- */
 
 /* The maximum of one window, and where it is. */
-static void max_window(const pool_state *state, const real *x, pool_window rows,
-                       pool_window columns, real *y, int32_t *index) {
+static void max_window(const pool_state *state, const stored *x, pool_window rows,
+                       pool_window columns, stored *y, int32_t *index) {
   const int64_t width = state->sizes.size[1];
   real most = (real)-INFINITY;
   int64_t place = rows.begin * width + columns.begin;
   for (int64_t row = rows.begin; row < rows.end; row += rows.step) {
     for (int64_t column = columns.begin; column < columns.end; column += columns.step) {
-      const real value = x[row * width + column];
+      const real value = widened(x[row * width + column]);
       if (!(value > most || value != value)) continue;
       most = value;
       place = row * width + column;
     }
   }
-  *y = most;
+  *y = narrowed(most);
   *index = (int32_t)place;
 }
 
 /* Elements 0, stride (1 or 2), ... of the `count` that are there, zeros beyond. */
-ALWAYS_INLINE vec load_apart(const real *from, int64_t stride, int64_t count) {
-  const vec first = vec_load_first(from, count);
+ALWAYS_INLINE vec load_apart(const stored *from, int64_t stride, int64_t count) {
+  const vec first = element_load(from, count);
   if (stride == 1) return first;
-  const vec second = count > LANES ? vec_load_first(from + LANES, count - LANES) : (vec){0};
+  const vec second = count > LANES ? element_load(from + LANES, count - LANES) : (vec){0};
 #if defined(__clang__)
   vec even;
   for (int i = 0; i < LANES; i++)
@@ -56,8 +56,9 @@ typedef struct window_shape {
 
 /* `lanes` neighbouring windows, the first of which begins at `row` and `column`; all lie inside x.
  */
-ALWAYS_INLINE void max_windows(const window_shape shape, const real *x, int64_t width, int64_t row,
-                               int64_t column, int64_t lanes, real *y, int32_t *indices) {
+ALWAYS_INLINE void max_windows(const window_shape shape, const stored *x, int64_t width,
+                               int64_t row, int64_t column, int64_t lanes, stored *y,
+                               int32_t *indices) {
   vec most = vec_set((real)-INFINITY);
   vec_bits steps;
   for (int i = 0; i < LANES; i++)
@@ -72,9 +73,9 @@ ALWAYS_INLINE void max_windows(const window_shape shape, const real *x, int64_t 
       places = (larger & (steps + (real_bits)(row * width + at))) | (~larger & places);
     }
   }
-  vec_store_first(y, most, lanes);
+  element_store(y, most, lanes);
 #if TDM_REAL_BITS == 32
-  vec_store_first((real *)indices, (vec)places, lanes); /* the bits of both, as they are */
+  element_store((stored *)indices, (vec)places, lanes); /* the bits of both, as they are */
 #else
   for (int i = 0; i < LANES && i < lanes; i++)
     indices[i] = (int32_t)places[i];
@@ -82,8 +83,8 @@ ALWAYS_INLINE void max_windows(const window_shape shape, const real *x, int64_t 
 }
 
 /* The same, with what is usual known to the compiler. */
-static void max_windows_of(window_shape shape, const real *x, int64_t width, int64_t row,
-                           int64_t column, int64_t lanes, real *y, int32_t *indices) {
+static void max_windows_of(window_shape shape, const stored *x, int64_t width, int64_t row,
+                           int64_t column, int64_t lanes, stored *y, int32_t *indices) {
   const bool square = shape.rows == 2 && shape.taps == 2 && shape.row_step == 1 &&
                       shape.tap_step == 1 && shape.stride == 2;
   if (square)
@@ -96,7 +97,7 @@ static void max_windows_of(window_shape shape, const real *x, int64_t width, int
                 row, column, lanes, y, indices);
 }
 
-static void max_row(const pool_state *state, const real *x, pool_window rows, real *y,
+static void max_row(const pool_state *state, const stored *x, pool_window rows, stored *y,
                     int32_t *indices) {
   const tdm_pool_attributes *of = &state->sizes.attributes;
   const int64_t stride = of->stride[1], reach = (of->kernel[1] - 1) * of->dilation[1];
@@ -126,9 +127,9 @@ static void max_row(const pool_state *state, const real *x, pool_window rows, re
 
 static void max_plane(const tdm_kernel_call *call, int64_t x_first, int64_t y_first) {
   const pool_state *state = call->state;
-  const real *x = (const real *)call->inputs[0] + x_first;  /* (h, w) */
-  real *y = (real *)call->outputs[0] + y_first;             /* (h', w') */
-  int32_t *indices = (int32_t *)call->outputs[1] + y_first; /* (h', w') */
+  const stored *x = (const stored *)call->inputs[0] + x_first; /* (h, w) */
+  stored *y = (stored *)call->outputs[0] + y_first;            /* (h', w') */
+  int32_t *indices = (int32_t *)call->outputs[1] + y_first;    /* (h', w') */
   for (int64_t i = 0; i < state->sizes.out_size[0]; i++) {
     max_row(state, x, pool_window_at(&state->sizes, 0, i), y, indices);
     y += state->sizes.out_size[1];
@@ -148,8 +149,8 @@ static tdm_status max_pool_execute(const tdm_kernel_call *call) {
 
 static void average_plane(const tdm_kernel_call *call, int64_t x_first, int64_t y_first) {
   const pool_state *state = call->state;
-  const real *x = (const real *)call->inputs[0] + x_first; /* (h, w) */
-  real *y = (real *)call->outputs[0] + y_first;            /* (h', w') */
+  const stored *x = (const stored *)call->inputs[0] + x_first; /* (h, w) */
+  stored *y = (stored *)call->outputs[0] + y_first;            /* (h', w') */
   const int64_t width = state->sizes.size[1];
   for (int64_t i = 0; i < state->sizes.out_size[0]; i++) {
     const pool_window rows = pool_window_at(&state->sizes, 0, i);
@@ -158,8 +159,8 @@ static void average_plane(const tdm_kernel_call *call, int64_t x_first, int64_t 
       real sum = 0;
       for (int64_t row = rows.begin; row < rows.end; row++)
         for (int64_t column = columns.begin; column < columns.end; column++)
-          sum += x[row * width + column];
-      *y++ = sum / (real)pool_divisor(&state->sizes, rows, columns);
+          sum += widened(x[row * width + column]);
+      *y++ = narrowed(sum / (real)pool_divisor(&state->sizes, rows, columns));
     }
   }
 }

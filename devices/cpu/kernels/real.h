@@ -9,14 +9,37 @@
 #if TDM_REAL_BITS == 64
 typedef double real;
 typedef int64_t real_bits;
-typedef double stored;
 #define STORED_DTYPE TDM_FLOAT64
 #else
 typedef float real;
 typedef int32_t real_bits;
-typedef float stored;
 #define STORED_DTYPE TDM_FLOAT32
 #endif
+
+#ifdef TDM_STORED_APART /* as for a narrower dtype: the compiler finds where the two are confused  \
+                         */
+typedef struct stored {
+  real value;
+} stored;
+#define STORED_VALUE(x) ((x).value)
+#else
+typedef real stored;
+#define STORED_VALUE(x) (x)
+#endif
+
+static inline real widened(stored x) {
+  return STORED_VALUE(x);
+}
+
+static inline stored narrowed(real x) {
+  stored made;
+  STORED_VALUE(made) = x;
+  return made;
+}
+
+static inline void stored_add(stored *to, real x) {
+  *to = narrowed(widened(*to) + x);
+}
 
 /* Of a source's list: a kernel, and one whose part computes some elements alone
  * (tdm_kernel.execute_part). */

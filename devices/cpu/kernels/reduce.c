@@ -25,7 +25,7 @@ static tdm_status state_create(const tdm_kernel_request *request, tdm_kernel_ans
   const double count = (double)tdm_shape_count(x);
   state->column_tasks = ceil_div(state->sizes.sizes[4], COLUMNS);
   state->divisor = (real)state->sizes.divisor;
-  state->splits = answer->splits = tdm_cpu_splits(request, count * sizeof(real) / 20.0);
+  state->splits = answer->splits = tdm_cpu_splits(request, count * sizeof(stored) / 20.0);
   return TDM_OK;
 }
 
@@ -58,16 +58,16 @@ static place place_of(const reduce_state *state, int64_t task) {
 
 /* ---- Sums ------------------------------------------------------------------------------------ */
 
-static void sum_rows(const reduce_state *state, const real *x, real *out) {
+static void sum_rows(const reduce_state *state, const stored *x, stored *out) {
   const int64_t step = state->sizes.sizes[2] * state->sizes.sizes[3];
   double total = 0;
   for (int64_t b = 0; b < state->sizes.sizes[1]; b++)
     total += row_sum(x + b * step, state->sizes.sizes[3]);
-  *out = (real)(total / state->divisor);
+  *out = narrowed((real)(total / state->divisor));
 }
 
 /* One vector of columns. */
-static void sum_columns(const reduce_state *state, const real *x, real *out, int64_t columns) {
+static void sum_columns(const reduce_state *state, const stored *x, stored *out, int64_t columns) {
   const int64_t d = state->sizes.sizes[3], e = state->sizes.sizes[4],
                 terms = state->sizes.sizes[1] * d;
   const int64_t step = state->sizes.sizes[2] * d * e;
@@ -76,10 +76,10 @@ static void sum_columns(const reduce_state *state, const real *x, real *out, int
     const int64_t end = lesser_of(terms, first + DEPTH);
     vec sum = {0};
     for (int64_t i = first; i < end; i++)
-      sum += vec_load_first(x + i / d * step + i % d * e, columns);
+      sum += element_load(x + i / d * step + i % d * e, columns);
     total += sum;
   }
-  vec_store_first(out, total / state->divisor, columns);
+  element_store(out, total / state->divisor, columns);
 }
 
 static void reduce_range(void *user, int64_t begin, int64_t end) {
@@ -87,8 +87,8 @@ static void reduce_range(void *user, int64_t begin, int64_t end) {
   const reduce_state *state = call->state;
   for (int64_t task = begin; task < end; task++) {
     const place at = place_of(state, task);
-    const real *x = (const real *)call->inputs[0] + at.in; /* (b, ..., d, e) */
-    real *out = (real *)call->outputs[0] + at.out;         /* (columns) */
+    const stored *x = (const stored *)call->inputs[0] + at.in; /* (b, ..., d, e) */
+    stored *out = (stored *)call->outputs[0] + at.out;         /* (columns) */
     if (state->sizes.sizes[4] == 1) {
       sum_rows(state, x, out);
       continue;
@@ -108,19 +108,19 @@ static tdm_status reduce_execute(const tdm_kernel_call *call) {
 
 /* ---- Their gradient -------------------------------------------------------------------------- */
 
-static void row_fill(real *to, real value, int64_t count) {
+static void row_fill(stored *to, real value, int64_t count) {
   for (int64_t i = 0; i < count; i += LANES)
-    vec_store_first(to + i, vec_set(value), count - i);
+    element_store(to + i, vec_set(value), count - i);
 }
 
-static void spread_columns(const reduce_state *state, const real *d_out, real *d_x,
+static void spread_columns(const reduce_state *state, const stored *d_out, stored *d_x,
                            int64_t columns) {
   const int64_t d = state->sizes.sizes[3], e = state->sizes.sizes[4],
                 terms = state->sizes.sizes[1] * d;
   const int64_t step = state->sizes.sizes[2] * d * e;
-  const vec value = vec_load_first(d_out, columns) / state->divisor;
+  const vec value = element_load(d_out, columns) / state->divisor;
   for (int64_t i = 0; i < terms; i++)
-    vec_store_first(d_x + i / d * step + i % d * e, value, columns);
+    element_store(d_x + i / d * step + i % d * e, value, columns);
 }
 
 static void gradient_range(void *user, int64_t begin, int64_t end) {
@@ -129,10 +129,10 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
   const int64_t step = state->sizes.sizes[2] * state->sizes.sizes[3];
   for (int64_t task = begin; task < end; task++) {
     const place at = place_of(state, task);
-    const real *d_out = (const real *)call->inputs[0] + at.out; /* (columns) */
-    real *d_x = (real *)call->outputs[0] + at.in;               /* (b, ..., d, e) */
+    const stored *d_out = (const stored *)call->inputs[0] + at.out; /* (columns) */
+    stored *d_x = (stored *)call->outputs[0] + at.in;               /* (b, ..., d, e) */
     for (int64_t b = 0; state->sizes.sizes[4] == 1 && b < state->sizes.sizes[1]; b++)
-      row_fill(d_x + b * step, *d_out / state->divisor, state->sizes.sizes[3]);
+      row_fill(d_x + b * step, widened(*d_out) / state->divisor, state->sizes.sizes[3]);
     for (int64_t j = 0; state->sizes.sizes[4] != 1 && j < at.columns; j += LANES)
       spread_columns(state, d_out + j, d_x + j, at.columns - j);
   }

@@ -6,11 +6,11 @@
 #include "devices/cpu/kernels/vector_math.h"
 
 typedef struct rmsprop_job {
-  const real *gradient; /* (count), as all that follow */
-  real *parameter;
-  real *square;     /* square_avg */
-  real *average;    /* grad_avg; NULL where it is not centered */
-  real *buffer;     /* momentum_buffer; NULL without momentum */
+  const stored *gradient; /* (count), as all that follow */
+  stored *parameter;
+  stored *square;   /* square_avg */
+  stored *average;  /* grad_avg; NULL where it is not centered */
+  stored *buffer;   /* momentum_buffer; NULL without momentum */
   real alpha, kept; /* kept = 1 - alpha */
   real epsilon;
   real decay;
@@ -22,21 +22,21 @@ static void rmsprop_range(void *user, int64_t begin, int64_t end) {
   const rmsprop_job *job = user;
   for (int64_t i = begin; i < end; i += LANES) {
     const int64_t left = end - i;
-    const vec p = vec_load_first(job->parameter + i, left);
-    const vec g = vec_load_first(job->gradient + i, left) + job->decay * p;
-    vec s = vec_load_first(job->square + i, left) * job->alpha + g * g * job->kept;
-    vec_store_first(job->square + i, s, left);
+    const vec p = element_load(job->parameter + i, left);
+    const vec g = element_load(job->gradient + i, left) + job->decay * p;
+    vec s = element_load(job->square + i, left) * job->alpha + g * g * job->kept;
+    element_store(job->square + i, s, left);
     if (job->average) {
-      const vec m = vec_load_first(job->average + i, left) * job->alpha + g * job->kept;
-      vec_store_first(job->average + i, m, left);
+      const vec m = element_load(job->average + i, left) * job->alpha + g * job->kept;
+      element_store(job->average + i, m, left);
       s -= m * m;
     }
     vec direction = g / (vec_sqrt(s) + job->epsilon);
     if (job->buffer) {
-      direction += vec_load_first(job->buffer + i, left) * job->momentum;
-      vec_store_first(job->buffer + i, direction, left);
+      direction += element_load(job->buffer + i, left) * job->momentum;
+      element_store(job->buffer + i, direction, left);
     }
-    vec_store_first(job->parameter + i, p - job->rate * direction, left);
+    element_store(job->parameter + i, p - job->rate * direction, left);
   }
 }
 

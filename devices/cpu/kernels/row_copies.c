@@ -12,8 +12,8 @@ typedef struct rows_state {
 typedef struct rows_job {
   const rows_state *state;
   const int64_t *indices; /* (count) */
-  const real *from;       /* the table, or (count, dim) */
-  real *to;               /* (count, dim), or the table */
+  const stored *from;     /* the table, or (count, dim) */
+  stored *to;             /* (count, dim), or the table */
   int64_t *taken;         /* (count): the indices of what is taken */
 } rows_job;
 
@@ -67,7 +67,7 @@ ALWAYS_INLINE void put_rows(const rows_job *job, int64_t begin, int64_t end, con
   for (int64_t i = begin; i < end; i++) {
     row_fetch_at(job->to, job->indices, i + ahead, job->state->count, dim);
     if (job->indices[i] < 0) continue;
-    real *to = job->to + job->indices[i] * dim;
+    stored *to = job->to + job->indices[i] * dim;
     if (adds)
       row_add(to, job->from + i * dim, dim);
     else

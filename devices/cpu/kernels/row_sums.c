@@ -10,12 +10,12 @@ typedef struct sum_job {
   int64_t used;
 } sum_job;
 
-static const real *source_row(const row_source *source, int64_t position) {
+static const stored *source_row(const row_source *source, int64_t position) {
   return source->d + (source->bags ? source->bags[position] : position) * source->dim;
 }
 
-static void set_row(const row_source *source, int64_t position, real *row) {
-  const real *d = source_row(source, position);
+static void set_row(const row_source *source, int64_t position, stored *row) {
+  const stored *d = source_row(source, position);
   const int64_t dim = source->dim;
   if (!source->scales) {
     row_copy(row, d, dim);
@@ -23,11 +23,11 @@ static void set_row(const row_source *source, int64_t position, real *row) {
   }
   const vec scale = vec_set(source->scales[position]);
   for (int64_t j = 0; j < dim; j += LANES)
-    vec_store_first(row + j, scale * vec_load_first(d + j, dim - j), dim - j);
+    element_store(row + j, scale * element_load(d + j, dim - j), dim - j);
 }
 
-static void add_row(const row_source *source, int64_t position, real *row) {
-  const real *d = source_row(source, position);
+static void add_row(const row_source *source, int64_t position, stored *row) {
+  const stored *d = source_row(source, position);
   const int64_t dim = source->dim;
   if (!source->scales) {
     row_add(row, d, dim);
@@ -35,8 +35,8 @@ static void add_row(const row_source *source, int64_t position, real *row) {
   }
   const vec scale = vec_set(source->scales[position]);
   for (int64_t j = 0; j < dim; j += LANES) {
-    const vec sum = vec_load_first(row + j, dim - j) + scale * vec_load_first(d + j, dim - j);
-    vec_store_first(row + j, sum, dim - j);
+    const vec sum = element_load(row + j, dim - j) + scale * element_load(d + j, dim - j);
+    element_store(row + j, sum, dim - j);
   }
 }
 
@@ -54,7 +54,7 @@ static void sum_range(void *user, int64_t begin, int64_t end) {
   const row_sums *self = job->self;
   const int64_t dim = self->source.dim, ahead = row_fetch_ahead(dim);
   for (int64_t i = begin; i < end; i++) {
-    real *row = self->rows + i * dim; /* (dim) */
+    stored *row = self->rows + i * dim; /* (dim) */
     if (i >= job->used) {
       row_zero(row, dim);
       continue;

@@ -9,7 +9,7 @@
 
 /* What an id at a position adds to its row: row bags[position] of d, times scales[position]. */
 typedef struct row_source {
-  const real *d;       /* (..., dim) */
+  const stored *d;     /* (..., dim) */
   const int64_t *bags; /* (count), -1: nothing; NULL: row position itself */
   const real *scales;  /* (count); NULL: 1 */
   int64_t dim;
@@ -20,7 +20,7 @@ typedef struct row_sums {
   int64_t padding; /* adds nothing; -1: none */
   tdm_cpu_sorting sorting;
   row_source source;
-  real *rows;       /* (count, dim) */
+  stored *rows;     /* (count, dim) */
   int64_t *indices; /* (count): ascending, then -1 */
   int64_t *used;    /* () */
 } row_sums;

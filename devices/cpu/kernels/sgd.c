@@ -5,9 +5,9 @@
 #include "devices/cpu/kernels/update.h"
 
 typedef struct sgd_job {
-  const real *gradient; /* (count) */
-  real *parameter;      /* (count) */
-  real *buffer;         /* (count); NULL without momentum */
+  const stored *gradient; /* (count) */
+  stored *parameter;      /* (count) */
+  stored *buffer;         /* (count); NULL without momentum */
   real rate;
   real weight_decay;
   real momentum;
@@ -18,14 +18,14 @@ typedef struct sgd_job {
 
 static void plain_range(void *user, int64_t begin, int64_t end) {
   const sgd_job *job = user;
-  const real *gradient = job->gradient;
-  real *parameter = job->parameter;
+  const stored *gradient = job->gradient;
+  stored *parameter = job->parameter;
   const vec decay = vec_set(job->weight_decay), rate = vec_set(job->rate);
   for (int64_t i = begin; i < end; i += LANES) {
     const int64_t left = end - i;
-    const vec p = vec_load_first(parameter + i, left);
-    const vec d = vec_load_first(gradient + i, left) + decay * p;
-    vec_store_first(parameter + i, p - rate * d, left);
+    const vec p = element_load(parameter + i, left);
+    const vec d = element_load(gradient + i, left) + decay * p;
+    element_store(parameter + i, p - rate * d, left);
   }
 }
 
@@ -33,15 +33,15 @@ static void momentum_range(void *user, int64_t begin, int64_t end) {
   const sgd_job *job = user;
   for (int64_t i = begin; i < end; i += LANES) {
     const int64_t left = end - i;
-    const vec p = vec_load_first(job->parameter + i, left);
-    const vec d = vec_load_first(job->gradient + i, left) + job->weight_decay * p;
+    const vec p = element_load(job->parameter + i, left);
+    const vec d = element_load(job->gradient + i, left) + job->weight_decay * p;
     vec m = d;
     if (!job->first) {
-      m = job->momentum * vec_load_first(job->buffer + i, left) + job->kept * d;
+      m = job->momentum * element_load(job->buffer + i, left) + job->kept * d;
     }
-    vec_store_first(job->buffer + i, m, left);
+    element_store(job->buffer + i, m, left);
     const vec direction = job->nesterov ? d + job->momentum * m : m;
-    vec_store_first(job->parameter + i, p - job->rate * direction, left);
+    element_store(job->parameter + i, p - job->rate * direction, left);
   }
 }
 
@@ -59,22 +59,22 @@ static tdm_status sgd_execute(const tdm_kernel_call *call) {
                  .kept = (real)(1.0 - attributes->dampening),
                  .nesterov = attributes->nesterov != 0};
   if (job.momentum == 0) return update_run(call, plain_range, &job);
-  real *initialized = call->outputs[2]; /* () */
+  stored *initialized = call->outputs[2]; /* () */
   job.buffer = call->outputs[1];
-  job.first = *initialized == 0;
+  job.first = widened(*initialized) == 0;
   TDM_TRY(update_run(call, momentum_range, &job));
-  *initialized = 1;
+  *initialized = narrowed(1);
   return TDM_OK;
 }
 
 /* ---- On single rows -------------------------------------------------------------------------- */
 
 typedef struct rows_job {
-  const real *rows;       /* (n, dim) */
+  const stored *rows;     /* (n, dim) */
   const int64_t *indices; /* (n), of which those that count are distinct */
   int64_t count;
   int64_t dim;
-  real *parameter; /* (table's rows, dim) */
+  stored *parameter; /* (table's rows, dim) */
   real rate;
 } rows_job;
 
@@ -83,12 +83,11 @@ static void rows_range(void *user, int64_t begin, int64_t end) {
   const int64_t dim = job->dim, ahead = row_fetch_ahead(dim);
   for (int64_t i = begin; i < end; i++) {
     row_fetch_at(job->parameter, job->indices, i + ahead, job->count, dim);
-    real *parameter = job->parameter + job->indices[i] * dim; /* (dim) */
-    const real *gradient = job->rows + i * dim;               /* (dim) */
+    stored *parameter = job->parameter + job->indices[i] * dim; /* (dim) */
+    const stored *gradient = job->rows + i * dim;               /* (dim) */
     for (int64_t j = 0; j < dim; j += LANES) {
-      const vec p = vec_load_first(parameter + j, dim - j);
-      vec_store_first(parameter + j, p - job->rate * vec_load_first(gradient + j, dim - j),
-                      dim - j);
+      const vec p = element_load(parameter + j, dim - j);
+      element_store(parameter + j, p - job->rate * element_load(gradient + j, dim - j), dim - j);
     }
   }
 }

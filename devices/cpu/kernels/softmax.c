@@ -33,56 +33,56 @@ static tdm_status softmax_run(const tdm_kernel_call *call,
 /* ---- One vector of columns: x and out are (size, inner), of which `lanes` columns
  * ---------------- */
 
-static void columns_forward(const real *x, real *out, int64_t size, int64_t inner, int64_t lanes,
-                            bool logarithm) {
+static void columns_forward(const stored *x, stored *out, int64_t size, int64_t inner,
+                            int64_t lanes, bool logarithm) {
   vec most = vec_set((real)-INFINITY), sum = {0};
   for (int64_t i = 0; i < size; i++) {
-    const vec value = vec_load_first(x + i * inner, lanes);
+    const vec value = element_load(x + i * inner, lanes);
     most = vec_select(value > most, value, most);
   }
   for (int64_t i = 0; i < size; i++) {
-    const vec e = vec_exp(vec_load_first(x + i * inner, lanes) - most);
+    const vec e = vec_exp(element_load(x + i * inner, lanes) - most);
     sum += e;
-    if (!logarithm) vec_store_first(out + i * inner, e, lanes);
+    if (!logarithm) element_store(out + i * inner, e, lanes);
   }
   if (logarithm) {
     for (int lane = 0; lane < LANES; lane++)
       sum[lane] = real_log(sum[lane]);
   }
   for (int64_t i = 0; i < size; i++) {
-    const vec y = logarithm ? (vec_load_first(x + i * inner, lanes) - most) - sum
-                            : vec_load_first(out + i * inner, lanes) / sum;
-    vec_store_first(out + i * inner, y, lanes);
+    const vec y = logarithm ? (element_load(x + i * inner, lanes) - most) - sum
+                            : element_load(out + i * inner, lanes) / sum;
+    element_store(out + i * inner, y, lanes);
   }
 }
 
-static void columns_backward(const real *d_y, const real *y, real *d_x, int64_t size, int64_t inner,
-                             int64_t lanes, bool logarithm) {
+static void columns_backward(const stored *d_y, const stored *y, stored *d_x, int64_t size,
+                             int64_t inner, int64_t lanes, bool logarithm) {
   vec sum = {0};
   for (int64_t i = 0; i < size; i++) {
-    const vec d = vec_load_first(d_y + i * inner, lanes);
-    sum += logarithm ? d : d * vec_load_first(y + i * inner, lanes);
+    const vec d = element_load(d_y + i * inner, lanes);
+    sum += logarithm ? d : d * element_load(y + i * inner, lanes);
   }
   for (int64_t i = 0; i < size; i++) {
-    const vec d = vec_load_first(d_y + i * inner, lanes),
-              out = vec_load_first(y + i * inner, lanes);
-    vec_store_first(d_x + i * inner, logarithm ? d - vec_exp(out) * sum : out * (d - sum), lanes);
+    const vec d = element_load(d_y + i * inner, lanes), out = element_load(y + i * inner, lanes);
+    element_store(d_x + i * inner, logarithm ? d - vec_exp(out) * sum : out * (d - sum), lanes);
   }
 }
 
 /* ---- One contiguous row
  * -------------------------------------------------------------------------- */
 
-static void row_backward(const real *d_y, const real *y, real *d_x, int64_t size, bool logarithm) {
+static void row_backward(const stored *d_y, const stored *y, stored *d_x, int64_t size,
+                         bool logarithm) {
   vec sums = {0};
   for (int64_t i = 0; i < size; i += LANES) {
-    const vec d = vec_load_first(d_y + i, size - i);
-    sums += logarithm ? d : d * vec_load_first(y + i, size - i);
+    const vec d = element_load(d_y + i, size - i);
+    sums += logarithm ? d : d * element_load(y + i, size - i);
   }
   const real sum = vec_sum(sums);
   for (int64_t i = 0; i < size; i += LANES) {
-    const vec d = vec_load_first(d_y + i, size - i), out = vec_load_first(y + i, size - i);
-    vec_store_first(d_x + i, logarithm ? d - vec_exp(out) * sum : out * (d - sum), size - i);
+    const vec d = element_load(d_y + i, size - i), out = element_load(y + i, size - i);
+    element_store(d_x + i, logarithm ? d - vec_exp(out) * sum : out * (d - sum), size - i);
   }
 }
 
@@ -93,8 +93,8 @@ static void forward(const tdm_kernel_call *call, int64_t begin, int64_t end, boo
   const softmax_state *state = call->state;
   const int64_t size = state->sizes.size, inner = state->sizes.inner;
   for (int64_t i = begin; i < end; i++) {
-    const real *x = (const real *)call->inputs[0] + i * size * inner; /* (size, inner) */
-    real *out = (real *)call->outputs[0] + i * size * inner;          /* (size, inner) */
+    const stored *x = (const stored *)call->inputs[0] + i * size * inner; /* (size, inner) */
+    stored *out = (stored *)call->outputs[0] + i * size * inner;          /* (size, inner) */
     if (inner != 1) {
       for (int64_t j = 0; j < inner; j += LANES) {
         columns_forward(x + j, out + j, size, inner, inner - j, logarithm);
@@ -111,9 +111,9 @@ static void backward(const tdm_kernel_call *call, int64_t begin, int64_t end, bo
   const softmax_state *state = call->state;
   const int64_t size = state->sizes.size, inner = state->sizes.inner;
   for (int64_t i = begin; i < end; i++) {
-    const real *d_y = (const real *)call->inputs[0] + i * size * inner; /* (size, inner) */
-    const real *y = (const real *)call->inputs[1] + i * size * inner;   /* (size, inner) */
-    real *d_x = (real *)call->outputs[0] + i * size * inner;            /* (size, inner) */
+    const stored *d_y = (const stored *)call->inputs[0] + i * size * inner; /* (size, inner) */
+    const stored *y = (const stored *)call->inputs[1] + i * size * inner;   /* (size, inner) */
+    stored *d_x = (stored *)call->outputs[0] + i * size * inner;            /* (size, inner) */
     if (inner == 1) {
       row_backward(d_y, y, d_x, size, logarithm);
       continue;

@@ -70,17 +70,17 @@ static tdm_status sparse_add_prepare(const tdm_kernel_request *request, tdm_kern
 static tdm_status sparse_add_execute(const tdm_kernel_call *call) {
   const add_state *state = call->state;
   const int64_t dim = state->dim;
-  const real *a_rows = call->inputs[0], *b_rows = call->inputs[3];          /* (n, dim) */
+  const stored *a_rows = call->inputs[0], *b_rows = call->inputs[3];        /* (n, dim) */
   const int64_t *a_indices = call->inputs[1], *b_indices = call->inputs[4]; /* (n) */
   const int64_t a_count = *(const int64_t *)call->inputs[2];
   const int64_t b_count = *(const int64_t *)call->inputs[5];
-  real *rows = call->outputs[0];       /* (n + m, dim) */
+  stored *rows = call->outputs[0];     /* (n + m, dim) */
   int64_t *indices = call->outputs[1]; /* (n + m) */
   int64_t used = 0;
   for (int64_t a = 0, b = 0; a < a_count || b < b_count; used++) {
     const bool takes_a = a < a_count && (b == b_count || a_indices[a] <= b_indices[b]);
     const int64_t id = takes_a ? a_indices[a] : b_indices[b];
-    real *row = rows + used * dim; /* (dim) */
+    stored *row = rows + used * dim; /* (dim) */
     indices[used] = id;
     if (takes_a) row_copy(row, a_rows + a++ * dim, dim);
     if (b == b_count || b_indices[b] != id) continue;

@@ -12,27 +12,27 @@ static inline size_t sum_workspace_bytes(int64_t count) {
 }
 
 /* The sum of squares of x - y over one block; y NULL: of x. */
-static inline real block_sum_of_squares(const real *x, const real *y, int64_t count) {
+static inline real block_sum_of_squares(const stored *x, const stored *y, int64_t count) {
   vec sums[4] = {{0}, {0}, {0}, {0}};
   int64_t i = 0;
   for (; i + 4 * LANES <= count; i += 4 * LANES) {
     for (int v = 0; v < 4; v++) {
-      vec d = vec_load(x + i + v * LANES);
-      if (y) d -= vec_load(y + i + v * LANES);
+      vec d = element_load_whole(x + i + v * LANES);
+      if (y) d -= element_load_whole(y + i + v * LANES);
       sums[v] += d * d;
     }
   }
   for (; i < count; i += LANES) {
-    vec d = vec_load_first(x + i, count - i);
-    if (y) d -= vec_load_first(y + i, count - i);
+    vec d = element_load(x + i, count - i);
+    if (y) d -= element_load(y + i, count - i);
     sums[0] += d * d;
   }
   return vec_sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
 typedef struct sum_job {
-  const real *x;
-  const real *y; /* or NULL */
+  const stored *x;
+  const stored *y; /* or NULL */
   int64_t count;
   real *blocks; /* one sum each */
 } sum_job;
@@ -47,8 +47,8 @@ static inline void sum_blocks(void *user, int64_t begin, int64_t end) {
 }
 
 /* The sum of squares of x - y (count); y NULL: of x. workspace as sum_workspace_bytes says. */
-static inline double sum_of_squares(const real *x, const real *y, int64_t count, void *workspace,
-                                    tdm_team *team) {
+static inline double sum_of_squares(const stored *x, const stored *y, int64_t count,
+                                    void *workspace, tdm_team *team) {
   sum_job job = {.x = x, .y = y, .count = count, .blocks = workspace};
   const int64_t blocks = ceil_div(count, SUM_BLOCK);
   tdm_team_run(team, blocks, 1, sum_blocks, &job);

@@ -6,12 +6,13 @@
 
 /* How many targets are not ignored; with weight (classes) the sum of their weights, for targets
  * that were checked. */
-static inline real targets_weight(const tdm_cpu_ids *targets, int64_t ignored, const real *weight) {
+static inline real targets_weight(const tdm_cpu_ids *targets, int64_t ignored,
+                                  const stored *weight) {
   double sum = 0;
   for (int64_t row = 0; row < targets->count; row++) {
     const int64_t target = tdm_cpu_id(targets, row);
     if (target == ignored) continue;
-    sum += weight ? (double)weight[target] : 1.0;
+    sum += weight ? (double)widened(weight[target]) : 1.0;
   }
   return (real)sum;
 }

@@ -120,19 +120,34 @@ def _variant(name, table, srcs, copts, defines, deps):
 def _each(kernels):
     return " ".join(["X(%s)" % kernel for kernel in kernels])
 
-def kernel_variants(name, srcs, real_kernels, real_srcs, typed_kernels, deps):
+def kernel_variants(
+        name,
+        srcs,
+        stored_kernels,
+        stored_srcs,
+        real_kernels,
+        real_srcs,
+        typed_kernels,
+        deps):
     """Libraries name_ISA, each with the tables tdm_cpu_ISA_PRECISION and tdm_cpu_ISA_typed.
+
+    And name_stored_apart, of which nothing is called: stored_kernels, compiled with a type of its
+    own for what is stored, so that the compiler refuses those that take it for what is computed
+    with.
 
     Args:
       name: prefix of the libraries.
       srcs: compiled for every table, headers among them.
-      real_kernels: sources that end with a list of kernels, without their ending; compiled for
-        every precision.
+      stored_kernels: sources that end with a list of kernels, without their ending; compiled for
+        every precision, whatever it stores.
+      stored_srcs: what these call, compiled likewise.
+      real_kernels: the same of kernels that want operands stored as what is computed with.
       real_srcs: what these call, compiled likewise.
       typed_kernels: the same, compiled once per instruction set.
       deps: of all of them.
     """
-    real = [kernel + ".c" for kernel in real_kernels] + real_srcs
+    stored = [kernel + ".c" for kernel in stored_kernels] + stored_srcs
+    real = stored + [kernel + ".c" for kernel in real_kernels] + real_srcs
     typed = [kernel + ".c" for kernel in typed_kernels]
     native.genrule(
         name = name + "_sources",
@@ -144,7 +159,14 @@ def kernel_variants(name, srcs, real_kernels, real_srcs, typed_kernels, deps):
 #else
 #define TDM_SOURCES(X) %s
 #endif
-END""" % (_each(real_kernels), _each(typed_kernels)),
+END""" % (_each(stored_kernels + real_kernels), _each(typed_kernels)),
+    )
+    cc_library(
+        name = name + "_stored_apart",
+        srcs = [src for src in srcs if src.endswith(".h")] + stored,
+        copts = ["-O0", "-Werror=incompatible-pointer-types"],
+        local_defines = ["TDM_REAL_BITS=32", "TDM_STORED_APART"],
+        deps = deps,
     )
     for isa, options in INSTRUCTION_SETS.items():
         parts = []

@@ -89,17 +89,21 @@ ALWAYS_INLINE void vec_store_first(real *to, vec value, int64_t count) {
 #endif
 }
 
-/* Elements as they are stored, first ones or all lanes the same, and back. */
+/* Elements as they are stored: the first ones, a whole vector, or all lanes the same; and back. */
 ALWAYS_INLINE vec element_load(const stored *from, int64_t count) {
-  return vec_load_first(from, count);
+  return vec_load_first(&STORED_VALUE(*from), count);
+}
+
+ALWAYS_INLINE vec element_load_whole(const stored *from) {
+  return vec_load(&STORED_VALUE(*from));
 }
 
 ALWAYS_INLINE vec element_all(stored value) {
-  return vec_set(value);
+  return vec_set(widened(value));
 }
 
 ALWAYS_INLINE void element_store(stored *to, vec value, int64_t count) {
-  vec_store_first(to, value, count);
+  vec_store_first(&STORED_VALUE(*to), value, count);
 }
 
 /* The first count lanes of value, `other` elsewhere. */
@@ -156,15 +160,15 @@ ALWAYS_INLINE void vec_transpose(vec rows[LANES]) {
 }
 
 /* Copies a row of count elements; rows are often too short for a call to memcpy. */
-ALWAYS_INLINE void row_copy(real *to, const real *from, int64_t count) {
+ALWAYS_INLINE void row_copy(stored *to, const stored *from, int64_t count) {
   for (int64_t i = 0; i < count; i += LANES) {
-    vec_store_first(to + i, vec_load_first(from + i, count - i), count - i);
+    element_store(to + i, element_load(from + i, count - i), count - i);
   }
 }
 
-ALWAYS_INLINE void row_zero(real *to, int64_t count) {
+ALWAYS_INLINE void row_zero(stored *to, int64_t count) {
   for (int64_t i = 0; i < count; i += LANES)
-    vec_store_first(to + i, (vec){0}, count - i);
+    element_store(to + i, (vec){0}, count - i);
 }
 
 /* The same in whole vectors, which is quicker: up to a vector behind the row is overwritten. */
@@ -179,10 +183,10 @@ ALWAYS_INLINE void row_zero_loose(real *to, int64_t count) {
 }
 
 /* to += from */
-ALWAYS_INLINE void row_add(real *to, const real *from, int64_t count) {
+ALWAYS_INLINE void row_add(stored *to, const stored *from, int64_t count) {
   for (int64_t i = 0; i < count; i += LANES) {
-    const vec sum = vec_load_first(to + i, count - i) + vec_load_first(from + i, count - i);
-    vec_store_first(to + i, sum, count - i);
+    const vec sum = element_load(to + i, count - i) + element_load(from + i, count - i);
+    element_store(to + i, sum, count - i);
   }
 }
 

@@ -5,17 +5,19 @@
 #include "devices/cuda/kernels/update.h"
 
 /* step: (), counted up; step_rate: (). One thread works. */
-template <class real>
-static __global__ void begin_step(real *step, double rate, double rate_decay, double *step_rate) {
+template <class stored>
+static __global__ void begin_step(stored *step, double rate, double rate_decay, double *step_rate) {
   if (threadIdx.x != 0) return;
   *step_rate = rate / (1.0 + (double)*step * rate_decay);
-  *step += 1;
+  *step = *step + 1;
 }
 
 /* One element; all pointers are to it. */
-template <class real>
-static __device__ void update_element(real gradient, real decay, real epsilon, real rate,
-                                      real *parameter, real *sum) {
+template <class stored>
+static __device__ void update_element(real_of<stored> gradient, real_of<stored> decay,
+                                      real_of<stored> epsilon, real_of<stored> rate,
+                                      stored *parameter, stored *sum) {
+  typedef real_of<stored> real;
   const real p = *parameter;
   const real g = gradient + decay * p;
   const real s = *sum + g * g;
@@ -24,13 +26,14 @@ static __device__ void update_element(real gradient, real decay, real epsilon, r
 }
 
 /* gradient, parameter, sum: (count). */
-template <class real>
-static __global__ void adagrad_step(const real *gradient, real *parameter, real *sum,
-                                    const double *step_rate, real decay, real epsilon,
-                                    int64_t count) {
+template <class stored>
+static __global__ void adagrad_step(const stored *gradient, stored *parameter, stored *sum,
+                                    const double *step_rate, real_of<stored> decay,
+                                    real_of<stored> epsilon, int64_t count) {
+  typedef real_of<stored> real;
   const real rate = (real)*step_rate;
   EACH_ELEMENT(i, count) {
-    update_element<real>(gradient[i], decay, epsilon, rate, parameter + i, sum + i);
+    update_element<stored>(gradient[i], decay, epsilon, rate, parameter + i, sum + i);
   }
 }
 
@@ -40,37 +43,39 @@ static tdm_status adagrad_prepare(const tdm_kernel_request *request, tdm_kernel_
   return TDM_OK;
 }
 
-template <class real> static tdm_status adagrad_begin_update(const tdm_kernel_call *call) {
-  return kernel_launch(call, "adagrad_begin", begin_step<real>, 1, WARP, output_of<real>(call, 2),
-                       call->scalars->learning_rate,
+template <class stored> static tdm_status adagrad_begin_update(const tdm_kernel_call *call) {
+  return kernel_launch(call, "adagrad_begin", begin_step<stored>, 1, WARP,
+                       output_of<stored>(call, 2), call->scalars->learning_rate,
                        attributes_of<tdm_adagrad_attributes>(call)->rate_decay,
                        static_cast<double *>(call->workspace));
 }
 
-template <class real> static tdm_status adagrad_run(const tdm_kernel_call *call) {
+template <class stored> static tdm_status adagrad_run(const tdm_kernel_call *call) {
+  typedef real_of<stored> real;
   const update_sizes *state = state_of<update_sizes>(call);
   const tdm_adagrad_attributes *attributes = attributes_of<tdm_adagrad_attributes>(call);
-  TDM_TRY(adagrad_begin_update<real>(call));
-  return kernel_launch(call, "adagrad", adagrad_step<real>, blocks_for(state->count), BLOCK,
-                       input_of<real>(call, 1), output_of<real>(call, 0), output_of<real>(call, 1),
-                       static_cast<const double *>(call->workspace), (real)attributes->weight_decay,
-                       (real)attributes->epsilon, state->count);
+  TDM_TRY(adagrad_begin_update<stored>(call));
+  return kernel_launch(call, "adagrad", adagrad_step<stored>, blocks_for(state->count), BLOCK,
+                       input_of<stored>(call, 1), output_of<stored>(call, 0),
+                       output_of<stored>(call, 1), static_cast<const double *>(call->workspace),
+                       (real)attributes->weight_decay, (real)attributes->epsilon, state->count);
 }
 
 /* ---- The rows of a sparse gradient ----------------------------------------------------------- */
 
 /* A block a row of the gradient. gradient: (n, dim), indices: (n), distinct as far as used ();
  * parameter, sum: (rows, dim). */
-template <class real>
-static __global__ void sparse_step(const real *gradient, const int64_t *indices,
-                                   const int64_t *used, int64_t dim, real *parameter, real *sum,
-                                   const double *step_rate, real epsilon) {
+template <class stored>
+static __global__ void sparse_step(const stored *gradient, const int64_t *indices,
+                                   const int64_t *used, int64_t dim, stored *parameter, stored *sum,
+                                   const double *step_rate, real_of<stored> epsilon) {
+  typedef real_of<stored> real;
   const int64_t row = blockIdx.x;
   if (row >= *used) return;
   const real rate = (real)*step_rate;
   const int64_t to = indices[row] * dim, from = row * dim;
   EACH_OF_BLOCK(j, dim) {
-    update_element<real>(gradient[from + j], 0, epsilon, rate, parameter + to + j, sum + to + j);
+    update_element<stored>(gradient[from + j], 0, epsilon, rate, parameter + to + j, sum + to + j);
   }
 }
 
@@ -81,16 +86,17 @@ static tdm_status adagrad_sparse_prepare(const tdm_kernel_request *request,
   return TDM_OK;
 }
 
-template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_sparse(const tdm_kernel_call *call) {
+  typedef real_of<stored> real;
   const update_sizes *state = state_of<update_sizes>(call);
   const tdm_adagrad_attributes *attributes = attributes_of<tdm_adagrad_attributes>(call);
-  TDM_TRY(adagrad_begin_update<real>(call));
-  return kernel_launch(call, "adagrad_sparse", sparse_step<real>, state->count,
-                       threads_for_row(state->dim), input_of<real>(call, 1),
+  TDM_TRY(adagrad_begin_update<stored>(call));
+  return kernel_launch(call, "adagrad_sparse", sparse_step<stored>, state->count,
+                       threads_for_row(state->dim), input_of<stored>(call, 1),
                        input_of<int64_t>(call, 2), input_of<int64_t>(call, 3), state->dim,
-                       output_of<real>(call, 0), output_of<real>(call, 1),
+                       output_of<stored>(call, 0), output_of<stored>(call, 1),
                        static_cast<const double *>(call->workspace), (real)attributes->epsilon);
 }
 
-KERNELS(adagrad, KERNEL(TDM_OP_ADAGRAD, adagrad_prepare, adagrad_run<real>),
-        KERNEL(TDM_OP_ADAGRAD_SPARSE, adagrad_sparse_prepare, run_sparse<real>))
+KERNELS(adagrad, KERNEL(TDM_OP_ADAGRAD, adagrad_prepare, adagrad_run<stored>),
+        KERNEL(TDM_OP_ADAGRAD_SPARSE, adagrad_sparse_prepare, run_sparse<stored>))

@@ -7,17 +7,19 @@ static const int KEYS = 128; /* threads of a block, and keys at a time */
 
 /* q: (batch, queries, heads dim), k: (batch, keys, heads dim), v: (batch, keys, heads width),
  * padding: (batch, keys) or NULL, y: like q with width, log_sums: (batch, heads, queries). */
-template <class real>
-static __global__ void attend(const real *q, const real *k, const real *v, const uint8_t *padding,
-                              const uint8_t *hidden, const real *added, real *y, real *log_sums,
-                              attention_sizes shape, uint64_t seed, uint32_t step) {
+template <class stored>
+static __global__ void attend(const stored *q, const stored *k, const stored *v,
+                              const uint8_t *padding, const uint8_t *hidden, const stored *added,
+                              stored *y, stored *log_sums, attention_sizes shape, uint64_t seed,
+                              uint32_t step) {
+  typedef real_of<stored> real;
   const int64_t queries = shape.queries, keys = shape.keys, heads = shape.heads;
   const int64_t dim = shape.dim, width = shape.width;
   TDM_SHARED(real, weights, KEYS);
   const int64_t query = blockIdx.x % queries, head = blockIdx.x / queries % heads;
   const int64_t batch = blockIdx.x / queries / heads;
-  const real *a = q + ((batch * queries + query) * heads + head) * dim;
-  real *out = y + ((batch * queries + query) * heads + head) * width;
+  const stored *a = q + ((batch * queries + query) * heads + head) * dim;
+  stored *out = y + ((batch * queries + query) * heads + head) * width;
   const uint64_t place =
       (uint64_t)((((shape.first_batch + batch) * heads + head) * queries + query) * keys);
   real most = -(real)INFINITY, sum = 0;
@@ -60,13 +62,14 @@ static __global__ void attend(const real *q, const real *k, const real *v, const
         sum != 0 ? most + log(sum) : (real)INFINITY;
 }
 
-template <class real> static tdm_status attention_run(const tdm_kernel_call *call) {
+template <class stored> static tdm_status attention_run(const tdm_kernel_call *call) {
   const attention_sizes *state = state_of<attention_sizes>(call);
-  return kernel_launch(call, "attend", attend<real>, state->batch * state->heads * state->queries,
-                       KEYS, input_of<real>(call, 0), input_of<real>(call, 1),
-                       input_of<real>(call, 2), input_of<uint8_t>(call, 3), hidden_of(call, 4),
-                       added_of<real>(call, 4), output_of<real>(call, 0), output_of<real>(call, 1),
-                       *state, call->scalars->seed, (uint32_t)call->scalars->step);
+  return kernel_launch(call, "attend", attend<stored>, state->batch * state->heads * state->queries,
+                       KEYS, input_of<stored>(call, 0), input_of<stored>(call, 1),
+                       input_of<stored>(call, 2), input_of<uint8_t>(call, 3), hidden_of(call, 4),
+                       added_of<stored>(call, 4), output_of<stored>(call, 0),
+                       output_of<stored>(call, 1), *state, call->scalars->seed,
+                       (uint32_t)call->scalars->step);
 }
 
 static tdm_status attention_prepare_state(const tdm_kernel_request *request,
@@ -85,5 +88,5 @@ static tdm_status attention_dropout_prepare(const tdm_kernel_request *request,
   return attention_prepare_state(request, answer, true);
 }
 
-KERNELS(attention, KERNEL(TDM_OP_ATTENTION, attention_prepare, attention_run<real>),
-        KERNEL(TDM_OP_ATTENTION_DROPOUT, attention_dropout_prepare, attention_run<real>))
+KERNELS(attention, KERNEL(TDM_OP_ATTENTION, attention_prepare, attention_run<stored>),
+        KERNEL(TDM_OP_ATTENTION_DROPOUT, attention_dropout_prepare, attention_run<stored>))

@@ -23,23 +23,26 @@ static inline const uint8_t *hidden_of(const tdm_kernel_call *call, size_t opera
   return state->mask_hides ? input_of<uint8_t>(call, operand) : NULL;
 }
 
-template <class real>
-static inline const real *added_of(const tdm_kernel_call *call, size_t operand) {
+template <class stored>
+static inline const stored *added_of(const tdm_kernel_call *call, size_t operand) {
   const attention_sizes *state = state_of<attention_sizes>(call);
-  return state->mask_hides ? NULL : input_of<real>(call, operand);
+  return state->mask_hides ? NULL : input_of<stored>(call, operand);
 }
 
 /* What is added to the score at place of (queries, keys) or (batch, heads, queries, keys). */
-template <class real>
-static __device__ inline real mask_at(const uint8_t *hidden, const real *added, int64_t place) {
+template <class stored>
+static __device__ inline real_of<stored> mask_at(const uint8_t *hidden, const stored *added,
+                                                 int64_t place) {
+  typedef real_of<stored> real;
   if (hidden) return hidden[place] ? -(real)INFINITY : (real)0;
-  return added ? added[place] : (real)0;
+  return added ? (real_of<stored>)added[place] : (real)0;
 }
 
 /* scale a . b + more, or -infinity where the query does not see the key. */
-template <class real>
-static __device__ inline real score_of(const real *a, const real *b, int64_t dim, double scale,
-                                       bool sees, real more) {
+template <class stored>
+static __device__ inline real_of<stored> score_of(const stored *a, const stored *b, int64_t dim,
+                                                  double scale, bool sees, real_of<stored> more) {
+  typedef real_of<stored> real;
   real sum = 0;
   for (int64_t d = 0; d < dim; d++)
     sum += a[d] * b[d];

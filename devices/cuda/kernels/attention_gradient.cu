@@ -7,9 +7,10 @@
 static const int PARTNERS = 128; /* threads of a block, and partners at a time */
 
 /* d_y, y: (batch, queries, heads width), means: (batch, queries, heads): d_y . y of each. */
-template <class real>
-static __global__ void multiply_outputs(const real *d_y, const real *y, int64_t width, real *means,
-                                        int64_t count) {
+template <class stored>
+static __global__ void multiply_outputs(const stored *d_y, const stored *y, int64_t width,
+                                        stored *means, int64_t count) {
+  typedef real_of<stored> real;
   EACH_ELEMENT(i, count) {
     real sum = 0;
     for (int64_t j = 0; j < width; j++)
@@ -19,11 +20,13 @@ static __global__ void multiply_outputs(const real *d_y, const real *y, int64_t 
 }
 
 /* One pair's probability, what dropping left of it, and the slope of its score. */
-template <class real>
-static __device__ inline void slope_of(const real *q, const real *k, const real *v, const real *d_y,
-                                       int64_t dim, int64_t width, double scale, bool sees,
-                                       real more, real kept, real log_sum, real mean,
-                                       real *out_dropped, real *out_slope) {
+template <class stored>
+static __device__ inline void slope_of(const stored *q, const stored *k, const stored *v,
+                                       const stored *d_y, int64_t dim, int64_t width, double scale,
+                                       bool sees, real_of<stored> more, real_of<stored> kept,
+                                       real_of<stored> log_sum, real_of<stored> mean,
+                                       real_of<stored> *out_dropped, real_of<stored> *out_slope) {
+  typedef real_of<stored> real;
   const real score = score_of(q, k, dim, scale, sees, more);
   const real p = sees ? exp(score - log_sum) : 0;
   real d_p = 0;
@@ -35,12 +38,13 @@ static __device__ inline void slope_of(const real *q, const real *k, const real 
 
 /* of_keys: a block a key, whose partners are queries: d_k and d_v; else a block a query: d_q.
  * Operands as in the forward kernel; means: (batch, queries, heads). */
-template <class real>
-static __global__ void gather_slopes(bool of_keys, const real *d_y, const real *q, const real *k,
-                                     const real *v, const real *means, const real *log_sums,
-                                     const uint8_t *padding, const uint8_t *hidden,
-                                     const real *added, real *d_q, real *d_k, real *d_v,
-                                     attention_sizes shape, uint64_t seed, uint32_t step) {
+template <class stored>
+static __global__ void
+gather_slopes(bool of_keys, const stored *d_y, const stored *q, const stored *k, const stored *v,
+              const stored *means, const stored *log_sums, const uint8_t *padding,
+              const uint8_t *hidden, const stored *added, stored *d_q, stored *d_k, stored *d_v,
+              attention_sizes shape, uint64_t seed, uint32_t step) {
+  typedef real_of<stored> real;
   const int64_t queries = shape.queries, keys = shape.keys, heads = shape.heads;
   const int64_t dim = shape.dim, width = shape.width;
   TDM_SHARED(real, slopes, PARTNERS);
@@ -49,7 +53,7 @@ static __global__ void gather_slopes(bool of_keys, const real *d_y, const real *
   const int64_t own = blockIdx.x % own_count, head = blockIdx.x / own_count % heads;
   const int64_t batch = blockIdx.x / own_count / heads;
   const int64_t own_row = (batch * own_count + own) * heads + head;
-  real *d_own = (of_keys ? d_k : d_q) + own_row * dim;
+  stored *d_own = (of_keys ? d_k : d_q) + own_row * dim;
   EACH_OF_BLOCK(j, dim) {
     d_own[j] = 0;
   }
@@ -77,7 +81,7 @@ static __global__ void gather_slopes(bool of_keys, const real *d_y, const real *
              &dropped[threadIdx.x], &slopes[threadIdx.x]);
     __syncthreads();
     const int64_t left = partner_count - first < PARTNERS ? partner_count - first : PARTNERS;
-    const real *partners = of_keys ? q : k;
+    const stored *partners = of_keys ? q : k;
     EACH_OF_BLOCK(j, dim) {
       real sum = d_own[j];
       for (int64_t i = 0; i < left; i++)
@@ -94,38 +98,39 @@ static __global__ void gather_slopes(bool of_keys, const real *d_y, const real *
   }
 }
 
-template <class real>
+template <class stored>
 static tdm_status attention_gradient_prepare(const tdm_kernel_request *request,
                                              tdm_kernel_answer *answer) {
   const attention_sizes *state =
       attention_prepare(request, answer, &request->inputs[1], &request->inputs[3], 7, true);
   if (!state) return TDM_OUT_OF_MEMORY;
-  answer->workspace_bytes = (size_t)(state->batch * state->queries * state->heads) * sizeof(real);
+  answer->workspace_bytes = (size_t)(state->batch * state->queries * state->heads) * sizeof(stored);
   return TDM_OK;
 }
 
-template <class real> static tdm_status run_side(const tdm_kernel_call *call, bool of_keys) {
+template <class stored> static tdm_status run_side(const tdm_kernel_call *call, bool of_keys) {
   const attention_sizes *state = state_of<attention_sizes>(call);
   const int64_t blocks = state->batch * state->heads * (of_keys ? state->keys : state->queries);
   return kernel_launch(call, of_keys ? "gather_slopes_of_keys" : "gather_slopes_of_queries",
-                       gather_slopes<real>, blocks, PARTNERS, of_keys, input_of<real>(call, 0),
-                       input_of<real>(call, 1), input_of<real>(call, 2), input_of<real>(call, 3),
-                       static_cast<const real *>(call->workspace), input_of<real>(call, 5),
-                       input_of<uint8_t>(call, 6), hidden_of(call, 7), added_of<real>(call, 7),
-                       output_of<real>(call, 0), output_of<real>(call, 1), output_of<real>(call, 2),
-                       *state, call->scalars->seed, (uint32_t)call->scalars->step);
+                       gather_slopes<stored>, blocks, PARTNERS, of_keys, input_of<stored>(call, 0),
+                       input_of<stored>(call, 1), input_of<stored>(call, 2),
+                       input_of<stored>(call, 3), static_cast<const stored *>(call->workspace),
+                       input_of<stored>(call, 5), input_of<uint8_t>(call, 6), hidden_of(call, 7),
+                       added_of<stored>(call, 7), output_of<stored>(call, 0),
+                       output_of<stored>(call, 1), output_of<stored>(call, 2), *state,
+                       call->scalars->seed, (uint32_t)call->scalars->step);
 }
 
 /* d_y, q, k, v, y, log_sums, [padding] -> d_q, d_k, d_v. */
-template <class real> static tdm_status attention_gradient_run(const tdm_kernel_call *call) {
+template <class stored> static tdm_status attention_gradient_run(const tdm_kernel_call *call) {
   const attention_sizes *state = state_of<attention_sizes>(call);
   const int64_t rows = state->batch * state->queries * state->heads;
-  TDM_TRY(kernel_launch(call, "multiply_outputs", multiply_outputs<real>, blocks_for(rows), BLOCK,
-                        input_of<real>(call, 0), input_of<real>(call, 4), state->width,
-                        static_cast<real *>(call->workspace), rows));
-  TDM_TRY(run_side<real>(call, false));
-  return run_side<real>(call, true);
+  TDM_TRY(kernel_launch(call, "multiply_outputs", multiply_outputs<stored>, blocks_for(rows), BLOCK,
+                        input_of<stored>(call, 0), input_of<stored>(call, 4), state->width,
+                        static_cast<stored *>(call->workspace), rows));
+  TDM_TRY(run_side<stored>(call, false));
+  return run_side<stored>(call, true);
 }
 
-KERNELS(attention_gradient, KERNEL(TDM_OP_ATTENTION_GRADIENT, attention_gradient_prepare<real>,
-                                   attention_gradient_run<real>))
+KERNELS(attention_gradient, KERNEL(TDM_OP_ATTENTION_GRADIENT, attention_gradient_prepare<stored>,
+                                   attention_gradient_run<stored>))

@@ -27,35 +27,37 @@ static int channel_threads(const batch_norm_sizes *state) {
 /* ---- Evaluation ------------------------------------------------------------------------------ */
 
 /* x, y: (n, channels, inner); means, variances: (channels); weight, bias: (channels) or NULL. */
-template <class real>
-static __global__ void evaluate(const real *x, const real *means, const real *variances,
-                                const real *weight, const real *bias, real *y,
+template <class stored>
+static __global__ void evaluate(const stored *x, const stored *means, const stored *variances,
+                                const stored *weight, const stored *bias, stored *y,
                                 batch_norm_sizes shape, int64_t count) {
+  typedef real_of<stored> real;
   EACH_ELEMENT(i, count) {
     const int64_t channel = i / shape.inner % shape.channels;
     real factor = (real)(1 / sqrt((double)variances[channel] + shape.epsilon));
     if (weight) factor *= weight[channel];
-    y[i] = (x[i] - means[channel]) * factor + (bias ? bias[channel] : 0);
+    y[i] = (x[i] - means[channel]) * factor + (bias ? (real)bias[channel] : 0);
   }
 }
 
-template <class real> static tdm_status run_evaluate(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_evaluate(const tdm_kernel_call *call) {
   const batch_norm_sizes *state = state_of<batch_norm_sizes>(call);
   const int64_t count = state->n * state->channels * state->inner;
-  return kernel_launch(call, "batch_norm", evaluate<real>, blocks_for(count), BLOCK,
-                       input_of<real>(call, 0), input_of<real>(call, 1), input_of<real>(call, 2),
-                       input_of<real>(call, 3), input_of<real>(call, 4), output_of<real>(call, 0),
-                       *state, count);
+  return kernel_launch(call, "batch_norm", evaluate<stored>, blocks_for(count), BLOCK,
+                       input_of<stored>(call, 0), input_of<stored>(call, 1),
+                       input_of<stored>(call, 2), input_of<stored>(call, 3),
+                       input_of<stored>(call, 4), output_of<stored>(call, 0), *state, count);
 }
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
 /* x, y: (n, channels, inner); weight, bias: (channels) or NULL; means, inverses, variances:
  * (channels), of no elements those of zeros: finite, so that no gradient is spoilt. */
-template <class real>
-static __global__ void train(const real *x, const real *weight, const real *bias, real *y,
-                             real *means, real *inverses, real *variances, batch_norm_sizes shape,
-                             int64_t count) {
+template <class stored>
+static __global__ void train(const stored *x, const stored *weight, const stored *bias, stored *y,
+                             stored *means, stored *inverses, stored *variances,
+                             batch_norm_sizes shape, int64_t count) {
+  typedef real_of<stored> real;
   const double terms = count > 0 ? (double)count : 1;
   for (int64_t channel = blockIdx.x; channel < shape.channels; channel += gridDim.x) {
     double sum = 0, squares = 0;
@@ -70,7 +72,7 @@ static __global__ void train(const real *x, const real *weight, const real *bias
     const double all = block_sum(squares);
     const real inverse = (real)(1 / sqrt(all / terms + shape.epsilon));
     const real factor = weight ? inverse * weight[channel] : inverse;
-    const real offset = bias ? bias[channel] : 0;
+    const real offset = bias ? (real)bias[channel] : 0;
     EACH_OF_BLOCK(i, count) {
       y[PLACE(i)] = (x[PLACE(i)] - mean) * factor + offset;
     }
@@ -81,22 +83,24 @@ static __global__ void train(const real *x, const real *weight, const real *bias
   }
 }
 
-template <class real> static tdm_status run_train(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_train(const tdm_kernel_call *call) {
   const batch_norm_sizes *state = state_of<batch_norm_sizes>(call);
-  return kernel_launch(call, "batch_norm_training", train<real>, channel_blocks(state),
-                       channel_threads(state), input_of<real>(call, 0), input_of<real>(call, 3),
-                       input_of<real>(call, 4), output_of<real>(call, 0), output_of<real>(call, 1),
-                       output_of<real>(call, 2), output_of<real>(call, 3), *state,
-                       state->n * state->inner);
+  return kernel_launch(call, "batch_norm_training", train<stored>, channel_blocks(state),
+                       channel_threads(state), input_of<stored>(call, 0), input_of<stored>(call, 3),
+                       input_of<stored>(call, 4), output_of<stored>(call, 0),
+                       output_of<stored>(call, 1), output_of<stored>(call, 2),
+                       output_of<stored>(call, 3), *state, state->n * state->inner);
 }
 
 /* ---- Gradient -------------------------------------------------------------------------------- */
 
 /* With n = (x - mean) inverse: d_x = inverse weight (d_y - average(d_y) - n average(d_y n)). */
-template <class real>
-static __global__ void gradient(const real *d_y, const real *x, const real *means,
-                                const real *inverses, const real *weight, real *d_x, real *d_weight,
-                                real *d_bias, batch_norm_sizes shape, int64_t count) {
+template <class stored>
+static __global__ void gradient(const stored *d_y, const stored *x, const stored *means,
+                                const stored *inverses, const stored *weight, stored *d_x,
+                                stored *d_weight, stored *d_bias, batch_norm_sizes shape,
+                                int64_t count) {
+  typedef real_of<stored> real;
   for (int64_t channel = blockIdx.x; channel < shape.channels; channel += gridDim.x) {
     const real mean = means[channel], inverse = inverses[channel];
     double sum = 0, products = 0;
@@ -118,22 +122,23 @@ static __global__ void gradient(const real *d_y, const real *x, const real *mean
   }
 }
 
-template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_gradient(const tdm_kernel_call *call) {
   const batch_norm_sizes *state = state_of<batch_norm_sizes>(call);
-  return kernel_launch(call, "batch_norm_gradient", gradient<real>, channel_blocks(state),
-                       channel_threads(state), input_of<real>(call, 0), input_of<real>(call, 1),
-                       input_of<real>(call, 2), input_of<real>(call, 3), input_of<real>(call, 4),
-                       output_of<real>(call, 0), output_of<real>(call, 1), output_of<real>(call, 2),
-                       *state, state->n * state->inner);
+  return kernel_launch(
+      call, "batch_norm_gradient", gradient<stored>, channel_blocks(state), channel_threads(state),
+      input_of<stored>(call, 0), input_of<stored>(call, 1), input_of<stored>(call, 2),
+      input_of<stored>(call, 3), input_of<stored>(call, 4), output_of<stored>(call, 0),
+      output_of<stored>(call, 1), output_of<stored>(call, 2), *state, state->n * state->inner);
 }
 
 /* ---- Running statistics ---------------------------------------------------------------------- */
 
 /* One block. running_mean, running_var, mean, variance: (channels); batches: (). */
-template <class real>
-static __global__ void move_statistics(real *running_mean, real *running_var, int64_t *batches,
-                                       const real *mean, const real *variance, double momentum,
+template <class stored>
+static __global__ void move_statistics(stored *running_mean, stored *running_var, int64_t *batches,
+                                       const stored *mean, const stored *variance, double momentum,
                                        int64_t channels) {
+  typedef real_of<stored> real;
   const double share = momentum < 0 ? 1 / (double)(*batches + 1) : momentum;
   EACH_OF_BLOCK(i, channels) {
     running_mean[i] = (real)((1 - share) * (double)running_mean[i] + share * (double)mean[i]);
@@ -143,15 +148,15 @@ static __global__ void move_statistics(real *running_mean, real *running_var, in
   if (threadIdx.x == 0) *batches += 1;
 }
 
-template <class real> static tdm_status run_statistics(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_statistics(const tdm_kernel_call *call) {
   const batch_norm_sizes *state = state_of<batch_norm_sizes>(call);
-  return kernel_launch(call, "batch_norm_statistics", move_statistics<real>, 1, BLOCK,
-                       output_of<real>(call, 0), output_of<real>(call, 1),
-                       output_of<int64_t>(call, 2), input_of<real>(call, 3),
-                       input_of<real>(call, 4), state->momentum, state->channels);
+  return kernel_launch(call, "batch_norm_statistics", move_statistics<stored>, 1, BLOCK,
+                       output_of<stored>(call, 0), output_of<stored>(call, 1),
+                       output_of<int64_t>(call, 2), input_of<stored>(call, 3),
+                       input_of<stored>(call, 4), state->momentum, state->channels);
 }
 
-KERNELS(batch_norm, KERNEL(TDM_OP_BATCH_NORM, batch_norm_prepare<0>, run_evaluate<real>),
-        KERNEL(TDM_OP_BATCH_NORM_TRAINING, batch_norm_prepare<0>, run_train<real>),
-        KERNEL(TDM_OP_BATCH_NORM_GRADIENT, batch_norm_prepare<1>, run_gradient<real>),
-        KERNEL(TDM_OP_BATCH_NORM_STATISTICS, batch_norm_prepare<0>, run_statistics<real>))
+KERNELS(batch_norm, KERNEL(TDM_OP_BATCH_NORM, batch_norm_prepare<0>, run_evaluate<stored>),
+        KERNEL(TDM_OP_BATCH_NORM_TRAINING, batch_norm_prepare<0>, run_train<stored>),
+        KERNEL(TDM_OP_BATCH_NORM_GRADIENT, batch_norm_prepare<1>, run_gradient<stored>),
+        KERNEL(TDM_OP_BATCH_NORM_STATISTICS, batch_norm_prepare<0>, run_statistics<stored>))

@@ -49,8 +49,8 @@ template <class number> static tdm_status compare_run(const tdm_kernel_call *cal
 
 static tdm_status compare_execute(const tdm_kernel_call *call) {
   const tdm_dtype dtype = state_of<compare_state>(call)->dtype;
-#define RUN_PRECISION(real, number, ...)                                                           \
-  if (dtype == number) return compare_run<real>(call);
+#define RUN_PRECISION(stored, real, number, ...)                                                   \
+  if (dtype == number) return compare_run<stored>(call);
   TDM_CUDA_PRECISIONS(RUN_PRECISION)
   return dtype == TDM_INT32 ? compare_run<int32_t>(call) : compare_run<int64_t>(call);
 }

@@ -16,9 +16,10 @@ static tdm_status convolution_prepare_state(const tdm_kernel_request *request,
 
 /* x: (images, groups, in, h, w), weight: (groups, out, in, kh, kw), bias: (groups, out) or NULL, y:
  * (images, groups, out, h', w'). */
-template <class real>
-static __global__ void convolve(const real *x, const real *weight, const real *bias, real *y,
-                                convolution_sizes shape, int64_t count) {
+template <class stored>
+static __global__ void convolve(const stored *x, const stored *weight, const stored *bias,
+                                stored *y, convolution_sizes shape, int64_t count) {
+  typedef real_of<stored> real;
   const int64_t groups = shape.groups, in = shape.in, out = shape.out;
   const int64_t height = shape.size[0], width = shape.size[1];
   const int64_t out_height = shape.out_size[0], out_width = shape.out_size[1];
@@ -27,9 +28,9 @@ static __global__ void convolve(const real *x, const real *weight, const real *b
     const int64_t column = i % out_width, row = i / out_width % out_height;
     const int64_t channel = i / (out_width * out_height) % (groups * out);
     const int64_t image = i / (out_width * out_height) / (groups * out);
-    const real *planes = x + (image * groups + channel / out) * in * height * width;
-    const real *taps = weight + channel * in * kernel_height * kernel_width;
-    real sum = bias ? bias[channel] : 0;
+    const stored *planes = x + (image * groups + channel / out) * in * height * width;
+    const stored *taps = weight + channel * in * kernel_height * kernel_width;
+    real sum = bias ? (real)bias[channel] : 0;
     for (int64_t c = 0; c < in; c++) {
       real part = 0;
       for (int64_t tap = 0; tap < kernel_height * kernel_width; tap++) {
@@ -47,13 +48,13 @@ static __global__ void convolve(const real *x, const real *weight, const real *b
   }
 }
 
-template <class real> static tdm_status run_forward(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_forward(const tdm_kernel_call *call) {
   const convolution_sizes *state = state_of<convolution_sizes>(call);
   const int64_t count =
       state->images * state->groups * state->out * state->out_size[0] * state->out_size[1];
-  return kernel_launch(call, "convolution", convolve<real>, blocks_for(count), BLOCK,
-                       input_of<real>(call, 0), input_of<real>(call, 1), input_of<real>(call, 2),
-                       output_of<real>(call, 0), *state, count);
+  return kernel_launch(call, "convolution", convolve<stored>, blocks_for(count), BLOCK,
+                       input_of<stored>(call, 0), input_of<stored>(call, 1),
+                       input_of<stored>(call, 2), output_of<stored>(call, 0), *state, count);
 }
 
 static tdm_status convolution_prepare(const tdm_kernel_request *request,
@@ -65,9 +66,10 @@ static tdm_status convolution_prepare(const tdm_kernel_request *request,
 /* ---- Gradient of x --------------------------------------------------------------------------- */
 
 /* Operands as for convolve. */
-template <class real>
-static __global__ void input_gradient(const real *d_y, const real *weight, real *d_x,
+template <class stored>
+static __global__ void input_gradient(const stored *d_y, const stored *weight, stored *d_x,
                                       convolution_sizes shape, int64_t count) {
+  typedef real_of<stored> real;
   const int64_t groups = shape.groups, in = shape.in, out = shape.out;
   const int64_t height = shape.size[0], width = shape.size[1];
   const int64_t out_height = shape.out_size[0], out_width = shape.out_size[1];
@@ -79,8 +81,8 @@ static __global__ void input_gradient(const real *d_y, const real *weight, real 
     const int64_t group = channel / in, c = channel % in;
     real sum = 0;
     for (int64_t o = group * out; o < (group + 1) * out; o++) {
-      const real *plane = d_y + (image * groups * out + o) * out_height * out_width;
-      const real *taps = weight + (o * in + c) * kernel_height * kernel_width;
+      const stored *plane = d_y + (image * groups * out + o) * out_height * out_width;
+      const stored *taps = weight + (o * in + c) * kernel_height * kernel_width;
       real part = 0;
       for (int64_t tap = 0; tap < kernel_height * kernel_width; tap++) {
         const int64_t down = row + shape.padding[0] - tap / kernel_width * shape.dilation[0];
@@ -97,12 +99,12 @@ static __global__ void input_gradient(const real *d_y, const real *weight, real 
   }
 }
 
-template <class real> static tdm_status run_input_gradient(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_input_gradient(const tdm_kernel_call *call) {
   const convolution_sizes *state = state_of<convolution_sizes>(call);
   const int64_t count = state->images * state->groups * state->in * state->size[0] * state->size[1];
-  return kernel_launch(call, "convolution_input_gradient", input_gradient<real>, blocks_for(count),
-                       BLOCK, input_of<real>(call, 0), input_of<real>(call, 1),
-                       output_of<real>(call, 0), *state, count);
+  return kernel_launch(call, "convolution_input_gradient", input_gradient<stored>,
+                       blocks_for(count), BLOCK, input_of<stored>(call, 0),
+                       input_of<stored>(call, 1), output_of<stored>(call, 0), *state, count);
 }
 
 static tdm_status convolution_input_gradient_prepare(const tdm_kernel_request *request,
@@ -114,9 +116,10 @@ static tdm_status convolution_input_gradient_prepare(const tdm_kernel_request *r
 /* ---- Gradients of weight and bias ------------------------------------------------------------ */
 
 /* A tap a block; d_y, x as for convolve, d_weight: (taps). */
-template <class real>
-static __global__ void weight_gradient(const real *d_y, const real *x, real *d_weight,
+template <class stored>
+static __global__ void weight_gradient(const stored *d_y, const stored *x, stored *d_weight,
                                        convolution_sizes shape, int64_t taps) {
+  typedef real_of<stored> real;
   const int64_t images = shape.images;
   const int64_t groups = shape.groups, in = shape.in, out = shape.out;
   const int64_t height = shape.size[0], width = shape.size[1];
@@ -145,9 +148,10 @@ static __global__ void weight_gradient(const real *d_y, const real *x, real *d_w
 }
 
 /* A channel a block; d_y: (images, channels, pixels), d_bias: (channels). */
-template <class real>
-static __global__ void bias_gradient(const real *d_y, real *d_bias, int64_t images,
+template <class stored>
+static __global__ void bias_gradient(const stored *d_y, stored *d_bias, int64_t images,
                                      int64_t channels, int64_t pixels) {
+  typedef real_of<stored> real;
   for (int64_t channel = blockIdx.x; channel < channels; channel += gridDim.x) {
     real part = 0;
     EACH_OF_BLOCK(i, images * pixels) {
@@ -158,19 +162,19 @@ static __global__ void bias_gradient(const real *d_y, real *d_bias, int64_t imag
   }
 }
 
-template <class real> static tdm_status run_parameter_gradient(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_parameter_gradient(const tdm_kernel_call *call) {
   const convolution_sizes *state = state_of<convolution_sizes>(call);
   const int64_t channels = state->groups * state->out;
   const int64_t taps = channels * state->in * state->kernel[0] * state->kernel[1];
   const int64_t pixels = state->out_size[0] * state->out_size[1];
   const int threads = threads_for_row(state->images * pixels);
-  TDM_TRY(kernel_launch(call, "convolution_weight_gradient", weight_gradient<real>,
-                        taps < MOST_BLOCKS ? taps : MOST_BLOCKS, threads, input_of<real>(call, 0),
-                        input_of<real>(call, 1), output_of<real>(call, 0), *state, taps));
-  return kernel_launch(call, "convolution_bias_gradient", bias_gradient<real>,
+  TDM_TRY(kernel_launch(call, "convolution_weight_gradient", weight_gradient<stored>,
+                        taps < MOST_BLOCKS ? taps : MOST_BLOCKS, threads, input_of<stored>(call, 0),
+                        input_of<stored>(call, 1), output_of<stored>(call, 0), *state, taps));
+  return kernel_launch(call, "convolution_bias_gradient", bias_gradient<stored>,
                        channels < MOST_BLOCKS ? channels : MOST_BLOCKS, threads,
-                       input_of<real>(call, 0), output_of<real>(call, 1), state->images, channels,
-                       pixels);
+                       input_of<stored>(call, 0), output_of<stored>(call, 1), state->images,
+                       channels, pixels);
 }
 
 static tdm_status convolution_parameter_gradient_prepare(const tdm_kernel_request *request,
@@ -179,8 +183,8 @@ static tdm_status convolution_parameter_gradient_prepare(const tdm_kernel_reques
                                    &request->inputs[0]);
 }
 
-KERNELS(convolution, KERNEL(TDM_OP_CONVOLUTION, convolution_prepare, run_forward<real>),
+KERNELS(convolution, KERNEL(TDM_OP_CONVOLUTION, convolution_prepare, run_forward<stored>),
         KERNEL(TDM_OP_CONVOLUTION_INPUT_GRADIENT, convolution_input_gradient_prepare,
-               run_input_gradient<real>),
+               run_input_gradient<stored>),
         KERNEL(TDM_OP_CONVOLUTION_PARAMETER_GRADIENT, convolution_parameter_gradient_prepare,
-               run_parameter_gradient<real>))
+               run_parameter_gradient<stored>))

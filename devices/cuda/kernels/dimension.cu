@@ -33,19 +33,20 @@ struct farthest_of_two {
 };
 
 /* A row a block; x: (outer, size), values, indices: (outer). */
-template <class real>
-static __global__ void extremes_of_rows(const real *x, real *values, int64_t *indices,
+template <class stored>
+static __global__ void extremes_of_rows(const stored *x, stored *values, int64_t *indices,
                                         int64_t outer, int64_t size, bool least) {
+  typedef real_of<stored> real;
   for (int64_t row = blockIdx.x; row < outer; row += gridDim.x) {
-    const real *from = x + row * size;
+    const stored *from = x + row * size;
     real best = -INFINITY;
     EACH_OF_BLOCK(i, size) {
-      best = farthest_of_two::of(best, least ? -from[i] : from[i]);
+      best = farthest_of_two::of(best, least ? -from[i] : (real)from[i]);
     }
     best = block_reduce<farthest_of_two>(best);
     int64_t first = size;
     EACH_OF_BLOCK(i, size) {
-      const real value = least ? -from[i] : from[i];
+      const real value = least ? -from[i] : (real)from[i];
       if (i < first && (value == best || (value != value && best != best))) first = i;
     }
     first = block_reduce<smaller_of_two>(first);
@@ -57,11 +58,12 @@ static __global__ void extremes_of_rows(const real *x, real *values, int64_t *in
 }
 
 /* A column a thread; x: (outer, size, inner), values, indices: (outer, inner). */
-template <class real>
-static __global__ void extremes_of_columns(const real *x, real *values, int64_t *indices,
+template <class stored>
+static __global__ void extremes_of_columns(const stored *x, stored *values, int64_t *indices,
                                            int64_t size, int64_t inner, bool least, int64_t count) {
+  typedef real_of<stored> real;
   EACH_ELEMENT(place, count) {
-    const real *from = x + place / inner * size * inner + place % inner;
+    const stored *from = x + place / inner * size * inner + place % inner;
     int64_t best = 0;
     for (int64_t i = 1; i < size; i++) {
       const real value = from[i * inner], other = from[best * inner];
@@ -72,17 +74,17 @@ static __global__ void extremes_of_columns(const real *x, real *values, int64_t 
   }
 }
 
-template <class real> static tdm_status run_extreme(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_extreme(const tdm_kernel_call *call) {
   const dimension_state *state = state_of<dimension_state>(call);
   const int64_t count = state->outer * state->inner;
   if (state->inner == 1) {
-    return kernel_launch(call, "extreme", extremes_of_rows<real>,
+    return kernel_launch(call, "extreme", extremes_of_rows<stored>,
                          count < MOST_BLOCKS ? count : MOST_BLOCKS, threads_for_row(state->size),
-                         input_of<real>(call, 0), output_of<real>(call, 0),
+                         input_of<stored>(call, 0), output_of<stored>(call, 0),
                          output_of<int64_t>(call, 1), state->outer, state->size, state->least);
   }
-  return kernel_launch(call, "extreme", extremes_of_columns<real>, blocks_for(count), BLOCK,
-                       input_of<real>(call, 0), output_of<real>(call, 0),
+  return kernel_launch(call, "extreme", extremes_of_columns<stored>, blocks_for(count), BLOCK,
+                       input_of<stored>(call, 0), output_of<stored>(call, 0),
                        output_of<int64_t>(call, 1), state->size, state->inner, state->least, count);
 }
 
@@ -91,21 +93,21 @@ static tdm_status prepare_forward(const tdm_kernel_request *request, tdm_kernel_
 }
 
 /* d_values, indices: (outer, inner), d_x: (outer, size, inner), count in all. */
-template <class real>
-static __global__ void put_back(const real *d_values, const int64_t *indices, real *d_x,
+template <class stored>
+static __global__ void put_back(const stored *d_values, const int64_t *indices, stored *d_x,
                                 int64_t size, int64_t inner, int64_t count) {
   EACH_ELEMENT(i, count) {
     const int64_t from = i / inner / size * inner + i % inner;
-    d_x[i] = indices[from] == i / inner % size ? d_values[from] : 0;
+    d_x[i] = indices[from] == i / inner % size ? (real_of<stored>)d_values[from] : 0;
   }
 }
 
-template <class real> static tdm_status run_extreme_gradient(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_extreme_gradient(const tdm_kernel_call *call) {
   const dimension_state *state = state_of<dimension_state>(call);
   const int64_t count = state->outer * state->size * state->inner;
-  return kernel_launch(call, "extreme_gradient", put_back<real>, blocks_for(count), BLOCK,
-                       input_of<real>(call, 0), input_of<int64_t>(call, 1),
-                       output_of<real>(call, 0), state->size, state->inner, count);
+  return kernel_launch(call, "extreme_gradient", put_back<stored>, blocks_for(count), BLOCK,
+                       input_of<stored>(call, 0), input_of<int64_t>(call, 1),
+                       output_of<stored>(call, 0), state->size, state->inner, count);
 }
 
 static tdm_status extreme_gradient_prepare(const tdm_kernel_request *request,
@@ -116,9 +118,10 @@ static tdm_status extreme_gradient_prepare(const tdm_kernel_request *request,
 /* ---- Running sums ---------------------------------------------------------------------------- */
 
 /* A column a thread, in float64; x, y: (outer, size, inner). */
-template <class real>
-static __global__ void running_sums(const real *x, real *y, int64_t size, int64_t inner,
+template <class stored>
+static __global__ void running_sums(const stored *x, stored *y, int64_t size, int64_t inner,
                                     bool reverse, int64_t columns) {
+  typedef real_of<stored> real;
   EACH_ELEMENT(place, columns) {
     const int64_t first = place / inner * size * inner + place % inner;
     double sum = 0;
@@ -130,14 +133,14 @@ static __global__ void running_sums(const real *x, real *y, int64_t size, int64_
   }
 }
 
-template <class real> static tdm_status run_cumsum(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_cumsum(const tdm_kernel_call *call) {
   const dimension_state *state = state_of<dimension_state>(call);
   const int64_t columns = state->outer * state->inner;
-  return kernel_launch(call, "cumsum", running_sums<real>, blocks_for(columns), BLOCK,
-                       input_of<real>(call, 0), output_of<real>(call, 0), state->size, state->inner,
-                       state->reverse, columns);
+  return kernel_launch(call, "cumsum", running_sums<stored>, blocks_for(columns), BLOCK,
+                       input_of<stored>(call, 0), output_of<stored>(call, 0), state->size,
+                       state->inner, state->reverse, columns);
 }
 
-KERNELS(dimension, KERNEL(TDM_OP_EXTREME, prepare_forward, run_extreme<real>),
-        KERNEL(TDM_OP_EXTREME_GRADIENT, extreme_gradient_prepare, run_extreme_gradient<real>),
-        KERNEL(TDM_OP_CUMSUM, prepare_forward, run_cumsum<real>))
+KERNELS(dimension, KERNEL(TDM_OP_EXTREME, prepare_forward, run_extreme<stored>),
+        KERNEL(TDM_OP_EXTREME_GRADIENT, extreme_gradient_prepare, run_extreme_gradient<stored>),
+        KERNEL(TDM_OP_CUMSUM, prepare_forward, run_cumsum<stored>))

@@ -18,21 +18,22 @@ static tdm_status dropout_prepare(const tdm_kernel_request *request, tdm_kernel_
 }
 
 /* x, y: (count). */
-template <class real>
-static __global__ void dropout(const real *x, real *y, dropout_pattern pattern, uint64_t seed,
-                               uint32_t step, real scale, int64_t count) {
+template <class stored>
+static __global__ void dropout(const stored *x, stored *y, dropout_pattern pattern, uint64_t seed,
+                               uint32_t step, real_of<stored> scale, int64_t count) {
   EACH_ELEMENT(i, count) {
-    y[i] = dropped_or_scaled(x[i], i, pattern, seed, step, scale);
+    y[i] = dropped_or_scaled((real_of<stored>)x[i], i, pattern, seed, step, scale);
   }
 }
 
-template <class real> static tdm_status dropout_run(const tdm_kernel_call *call) {
+template <class stored> static tdm_status dropout_run(const tdm_kernel_call *call) {
+  typedef real_of<stored> real;
   const dropout_state *state = state_of<dropout_state>(call);
-  return kernel_launch(call, "dropout", dropout<real>, blocks_for(state->count), BLOCK,
-                       input_of<real>(call, 0), output_of<real>(call, 0), state->pattern,
+  return kernel_launch(call, "dropout", dropout<stored>, blocks_for(state->count), BLOCK,
+                       input_of<stored>(call, 0), output_of<stored>(call, 0), state->pattern,
                        call->scalars->seed, (uint32_t)call->scalars->step, (real)state->scale,
                        state->count);
 }
 
 KERNELS(dropout,
-        ELEMENT_KERNEL(TDM_OP_DROPOUT, dropout_prepare, dropout_run<real>, ELEMENT_DROPOUT))
+        ELEMENT_KERNEL(TDM_OP_DROPOUT, dropout_prepare, dropout_run<stored>, ELEMENT_DROPOUT))

@@ -29,23 +29,25 @@ static const element_state *state_of(const tdm_kernel_call *call) {
 /* ---- Formulas of one operand, or of two ------------------------------------------------------ */
 
 /* a, b, out: (count); b NULL: of a alone. */
-template <class real, class formula>
-static __global__ void of_one_shape(const real *a, const real *b, real *out,
-                                    formula_settings<real> settings, int64_t count) {
+template <class stored, class formula>
+static __global__ void of_one_shape(const stored *a, const stored *b, stored *out,
+                                    formula_settings<real_of<stored>> settings, int64_t count) {
   EACH_ELEMENT(i, count) {
-    out[i] = formula::of(a[i], formula::operands > 1 ? b[i] : a[i], settings);
+    const real_of<stored> x = a[i], y = formula::operands > 1 ? b[i] : a[i];
+    out[i] = formula::of(x, y, settings);
   }
 }
 
 /* out: (sizes), count in all; a and b lack the dimensions that they repeat. */
-template <class real, class formula>
-static __global__ void broadcast(const real *a, const real *b, real *out,
-                                 formula_settings<real> settings, broadcast_sizes sizes,
+template <class stored, class formula>
+static __global__ void broadcast(const stored *a, const stored *b, stored *out,
+                                 formula_settings<real_of<stored>> settings, broadcast_sizes sizes,
                                  int64_t count) {
   EACH_ELEMENT(i, count) {
     int64_t at[2];
     find_places<2>(i, sizes, at);
-    out[i] = formula::of(a[at[0]], b[at[1]], settings);
+    const real_of<stored> x = a[at[0]], y = b[at[1]];
+    out[i] = formula::of(x, y, settings);
   }
 }
 
@@ -55,29 +57,31 @@ static tdm_status elementwise_prepare(const tdm_kernel_request *request,
   return prepare_with(request, answer, formula::settings_of(request->attributes));
 }
 
-template <class real, class formula>
+template <class stored, class formula>
 static tdm_status elementwise_run(const tdm_kernel_call *call) {
+  typedef real_of<stored> real;
   const element_state *state = state_of(call);
   const formula_settings<real> settings = settings_in<real>(state->settings);
   const int64_t count = state->shape.count, blocks = blocks_for(count);
-  const real *a = input_of<real>(call, 0);
-  const real *b = formula::operands > 1 ? input_of<real>(call, 1) : NULL;
-  real *out = output_of<real>(call, 0);
+  const stored *a = input_of<stored>(call, 0);
+  const stored *b = formula::operands > 1 ? input_of<stored>(call, 1) : NULL;
+  stored *out = output_of<stored>(call, 0);
   if constexpr (formula::broadcasts) {
     if (!state->shape.plain)
-      return kernel_launch(call, formula::name(), broadcast<real, formula>, blocks, BLOCK, a, b,
+      return kernel_launch(call, formula::name(), broadcast<stored, formula>, blocks, BLOCK, a, b,
                            out, settings, state->shape.sizes, count);
   }
-  return kernel_launch(call, formula::name(), of_one_shape<real, formula>, blocks, BLOCK, a, b, out,
-                       settings, count);
+  return kernel_launch(call, formula::name(), of_one_shape<stored, formula>, blocks, BLOCK, a, b,
+                       out, settings, count);
 }
 
 /* ---- accumulate ------------------------------------------------------------------------------ */
 
 /* All (count); b, c and d may be NULL. */
-template <class real>
-static __global__ void accumulate(const real *a, const real *b, const real *c, const real *d,
-                                  real *out, int64_t count) {
+template <class stored>
+static __global__ void accumulate(const stored *a, const stored *b, const stored *c,
+                                  const stored *d, stored *out, int64_t count) {
+  typedef real_of<stored> real;
   EACH_ELEMENT(i, count) {
     real sum = a[i];
     if (b) sum += b[i];
@@ -92,17 +96,17 @@ static tdm_status accumulate_prepare(const tdm_kernel_request *request, tdm_kern
 }
 
 /* Four operands a launch; the sum so far is the first of the next. */
-template <class real> static tdm_status run_accumulate(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_accumulate(const tdm_kernel_call *call) {
   const element_state *state = state_of(call);
   const int64_t count = state->shape.count;
-  real *out = output_of<real>(call, 0);
-  const real *sum = input_of<real>(call, 0);
+  stored *out = output_of<stored>(call, 0);
+  const stored *sum = input_of<stored>(call, 0);
   size_t next = 1;
   do {
-    const real *more[3] = {NULL, NULL, NULL};
+    const stored *more[3] = {NULL, NULL, NULL};
     for (size_t i = 0; i < 3 && next < state->operands; i++)
-      more[i] = input_of<real>(call, next++);
-    TDM_TRY(kernel_launch(call, "accumulate", accumulate<real>, blocks_for(count), BLOCK, sum,
+      more[i] = input_of<stored>(call, next++);
+    TDM_TRY(kernel_launch(call, "accumulate", accumulate<stored>, blocks_for(count), BLOCK, sum,
                           more[0], more[1], more[2], out, count));
     sum = out;
   } while (next < state->operands);
@@ -113,7 +117,7 @@ template <class real> static tdm_status run_accumulate(const tdm_kernel_call *ca
 
 #define LISTED(operation, name)                                                                    \
   ELEMENT_KERNEL(operation, elementwise_prepare<element<ELEMENT_##name>>,                          \
-                 (elementwise_run<real, element<ELEMENT_##name>>), ELEMENT_##name),
+                 (elementwise_run<stored, element<ELEMENT_##name>>), ELEMENT_##name),
 #define UNARY(name, ...) LISTED(#name, name)
 #define GRADIENT(name, ...) LISTED(#name, name)
 #define BINARY(name, ...) LISTED(#name, name)
@@ -121,4 +125,4 @@ template <class real> static tdm_status run_accumulate(const tdm_kernel_call *ca
 KERNELS(elementwise,
         TDM_CUDA_ELEMENTS(UNARY, GRADIENT, BINARY) LISTED(TDM_OP_SCALE, mul)
             LISTED(TDM_OP_DIVIDE, div) ELEMENT_KERNEL(TDM_OP_ACCUMULATE, accumulate_prepare,
-                                                      run_accumulate<real>, ELEMENT_ACCUMULATE))
+                                                      run_accumulate<stored>, ELEMENT_ACCUMULATE))

@@ -34,12 +34,12 @@ static tdm_status check(const tdm_kernel_call *call) {
 /* ---- Forward --------------------------------------------------------------------------------- */
 
 /* weight: (rows, dim), ids: (count), out: (count, dim); elements = count dim. */
-template <class real>
-static __global__ void look_up(const real *weight, const void *ids, bool wide, int64_t rows,
-                               int64_t dim, real *out, int64_t elements) {
+template <class stored>
+static __global__ void look_up(const stored *weight, const void *ids, bool wide, int64_t rows,
+                               int64_t dim, stored *out, int64_t elements) {
   EACH_ELEMENT(i, elements) {
     const int64_t id = id_at(ids, wide, i / dim);
-    out[i] = is_inside(id, rows) ? weight[id * dim + i % dim] : 0;
+    out[i] = is_inside(id, rows) ? (real_of<stored>)weight[id * dim + i % dim] : 0;
   }
 }
 
@@ -50,13 +50,13 @@ static tdm_status embedding_prepare(const tdm_kernel_request *request, tdm_kerne
   return TDM_OK;
 }
 
-template <class real> static tdm_status embedding_run(const tdm_kernel_call *call) {
+template <class stored> static tdm_status embedding_run(const tdm_kernel_call *call) {
   const embedding_state *state = state_of<embedding_state>(call);
   const int64_t elements = state->count * state->dim;
   TDM_TRY(check(call));
-  return kernel_launch(call, "look_up", look_up<real>, blocks_for(elements), BLOCK,
-                       input_of<real>(call, 0), call->inputs[1], state->wide_ids, state->rows,
-                       state->dim, output_of<real>(call, 0), elements);
+  return kernel_launch(call, "look_up", look_up<stored>, blocks_for(elements), BLOCK,
+                       input_of<stored>(call, 0), call->inputs[1], state->wide_ids, state->rows,
+                       state->dim, output_of<stored>(call, 0), elements);
 }
 
 /* ---- Gradients ------------------------------------------------------------------------------- */
@@ -84,35 +84,35 @@ static tdm_status sort_ids(const tdm_kernel_call *call, segments *out) {
   return tdm_cuda_segments_sort(call, plan, out);
 }
 
-template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_gradient(const tdm_kernel_call *call) {
   const embedding_state *state = state_of<embedding_state>(call);
   const int64_t *none = NULL;
-  const real *no_scales = NULL;
+  const stored *no_scales = NULL;
   segments sorted;
   TDM_TRY(sort_ids(call, &sorted));
   TDM_TRY(tdm_cuda_kernel_stream_fill(kernel_stream_of(call), call->outputs[0], 0,
-                                      (size_t)(state->rows * state->dim) * sizeof(real)));
-  return kernel_launch(call, "sum_segments", sum_segments<real>, state->count,
-                       threads_for_row(state->dim), input_of<real>(call, 0), none, no_scales, none,
-                       sorted.keys, state->count, state->plan.shift, none, state->dim,
-                       output_of<real>(call, 0));
+                                      (size_t)(state->rows * state->dim) * sizeof(stored)));
+  return kernel_launch(call, "sum_segments", sum_segments<stored>, state->count,
+                       threads_for_row(state->dim), input_of<stored>(call, 0), none, no_scales,
+                       none, sorted.keys, state->count, state->plan.shift, none, state->dim,
+                       output_of<stored>(call, 0));
 }
 
 /* Outputs: rows (count, dim), indices (count), count (). */
-template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_sparse(const tdm_kernel_call *call) {
   const embedding_state *state = state_of<embedding_state>(call);
   const int64_t *none = NULL;
-  const real *no_scales = NULL;
+  const stored *no_scales = NULL;
   segments sorted;
   TDM_TRY(sort_ids(call, &sorted));
-  TDM_TRY(
-      tdm_cuda_segments_begin_rows(call, &state->plan, &sorted, (size_t)state->dim * sizeof(real)));
-  return kernel_launch(call, "sum_segments", sum_segments<real>, state->count,
-                       threads_for_row(state->dim), input_of<real>(call, 0), none, no_scales, none,
-                       sorted.keys, state->count, state->plan.shift, sorted.ranks, state->dim,
-                       output_of<real>(call, 0));
+  TDM_TRY(tdm_cuda_segments_begin_rows(call, &state->plan, &sorted,
+                                       (size_t)state->dim * sizeof(stored)));
+  return kernel_launch(call, "sum_segments", sum_segments<stored>, state->count,
+                       threads_for_row(state->dim), input_of<stored>(call, 0), none, no_scales,
+                       none, sorted.keys, state->count, state->plan.shift, sorted.ranks, state->dim,
+                       output_of<stored>(call, 0));
 }
 
-KERNELS(embedding, KERNEL(TDM_OP_EMBEDDING, embedding_prepare, embedding_run<real>),
-        KERNEL(TDM_OP_EMBEDDING_GRADIENT, prepare_gradient, run_gradient<real>),
-        KERNEL(TDM_OP_EMBEDDING_SPARSE_GRADIENT, prepare_gradient, run_sparse<real>))
+KERNELS(embedding, KERNEL(TDM_OP_EMBEDDING, embedding_prepare, embedding_run<stored>),
+        KERNEL(TDM_OP_EMBEDDING_GRADIENT, prepare_gradient, run_gradient<stored>),
+        KERNEL(TDM_OP_EMBEDDING_SPARSE_GRADIENT, prepare_gradient, run_sparse<stored>))

@@ -94,9 +94,10 @@ static tdm_status embedding_bag_begin(const tdm_kernel_call *call, bag_memory *o
 /* ---- Forward --------------------------------------------------------------------------------- */
 
 /* A block a bag. weight: (rows, dim), ids, scales (or NULL): (count), y: (bags, dim). */
-template <class real>
-static __global__ void sum_bags(const real *weight, const void *ids, const real *scales,
-                                const int64_t *begins, real *y, bag_state shape) {
+template <class stored>
+static __global__ void sum_bags(const stored *weight, const void *ids, const stored *scales,
+                                const int64_t *begins, stored *y, bag_state shape) {
+  typedef real_of<stored> real;
   const int64_t bag = blockIdx.x, dim = shape.dim;
   EACH_OF_BLOCK(j, dim) {
     real sum = 0;
@@ -104,26 +105,27 @@ static __global__ void sum_bags(const real *weight, const void *ids, const real 
     for (int64_t i = begins[bag]; i < begins[bag + 1]; i++) {
       const int64_t id = id_at(ids, shape.wide_ids, i);
       if (!is_inside(id, shape.rows) || id == shape.padding) continue;
-      sum += scales ? scales[i] * weight[id * dim + j] : weight[id * dim + j];
+      sum += scales ? scales[i] * weight[id * dim + j] : (real)weight[id * dim + j];
       size++;
     }
     y[bag * dim + j] = shape.mean && size > 0 ? sum / (real)size : sum;
   }
 }
 
-template <class real> static tdm_status run_sum(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_sum(const tdm_kernel_call *call) {
   const bag_state *state = state_of<bag_state>(call);
   bag_memory memory;
   TDM_TRY(embedding_bag_begin(call, &memory));
-  return kernel_launch(call, "sum_bags", sum_bags<real>, state->bags, threads_for_row(state->dim),
-                       input_of<real>(call, 0), ids_of(call), input_of<real>(call, 3),
-                       memory.begins, output_of<real>(call, 0), *state);
+  return kernel_launch(call, "sum_bags", sum_bags<stored>, state->bags, threads_for_row(state->dim),
+                       input_of<stored>(call, 0), ids_of(call), input_of<stored>(call, 3),
+                       memory.begins, output_of<stored>(call, 0), *state);
 }
 
 /* The same; winners: (bags, dim). */
-template <class real>
-static __global__ void largest_of_bags(const real *weight, const void *ids, const int64_t *begins,
-                                       real *y, int64_t *winners, bag_state shape) {
+template <class stored>
+static __global__ void largest_of_bags(const stored *weight, const void *ids, const int64_t *begins,
+                                       stored *y, int64_t *winners, bag_state shape) {
+  typedef real_of<stored> real;
   const int64_t bag = blockIdx.x, dim = shape.dim;
   EACH_OF_BLOCK(j, dim) {
     real most = 0;
@@ -141,13 +143,13 @@ static __global__ void largest_of_bags(const real *weight, const void *ids, cons
   }
 }
 
-template <class real> static tdm_status run_max(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_max(const tdm_kernel_call *call) {
   const bag_state *state = state_of<bag_state>(call);
   bag_memory memory;
   TDM_TRY(embedding_bag_begin(call, &memory));
-  return kernel_launch(call, "largest_of_bags", largest_of_bags<real>, state->bags,
-                       threads_for_row(state->dim), input_of<real>(call, 0), ids_of(call),
-                       memory.begins, output_of<real>(call, 0), output_of<int64_t>(call, 1),
+  return kernel_launch(call, "largest_of_bags", largest_of_bags<stored>, state->bags,
+                       threads_for_row(state->dim), input_of<stored>(call, 0), ids_of(call),
+                       memory.begins, output_of<stored>(call, 0), output_of<int64_t>(call, 1),
                        *state);
 }
 
@@ -155,31 +157,32 @@ template <class real> static tdm_status run_max(const tdm_kernel_call *call) {
 
 /* A thread a bag tells its ids their bag and what they count. given: (count) or NULL; bags, scales:
  * (count). */
-template <class real>
-static __global__ void make_sources(const void *ids, const real *given, const int64_t *begins,
-                                    int64_t *bags, real *scales, bag_state shape) {
+template <class stored>
+static __global__ void make_sources(const void *ids, const stored *given, const int64_t *begins,
+                                    int64_t *bags, stored *scales, bag_state shape) {
+  typedef real_of<stored> real;
   EACH_ELEMENT(bag, shape.bags) {
     int64_t size = 0;
     for (int64_t i = begins[bag]; i < begins[bag + 1]; i++)
       size += id_at(ids, shape.wide_ids, i) != shape.padding;
     for (int64_t i = begins[bag]; i < begins[bag + 1]; i++) {
       bags[i] = bag;
-      scales[i] = given ? given[i] : shape.mean && size > 0 ? 1 / (real)size : 1;
+      scales[i] = given ? (real)given[i] : shape.mean && size > 0 ? 1 / (real)size : 1;
     }
   }
 }
 
 /* The checks, sources, and sorted keys of d_y, ids, [offsets], [scales]; sum_segments follows. */
-template <class real>
+template <class stored>
 static tdm_status sort_ids(const tdm_kernel_call *call, bag_memory *memory, segments *out) {
   const bag_state *state = state_of<bag_state>(call);
   const segments_plan *plan = &state->plan;
   TDM_TRY(embedding_bag_begin(call, memory));
   TDM_TRY(tdm_cuda_kernel_stream_fill(kernel_stream_of(call), memory->bags, 0xff,
                                       (size_t)state->count * sizeof(int64_t))); /* -1 */
-  TDM_TRY(kernel_launch(call, "make_sources", make_sources<real>, blocks_for(state->bags), BLOCK,
-                        ids_of(call), input_of<real>(call, 3), memory->begins, memory->bags,
-                        static_cast<real *>(memory->scales), *state));
+  TDM_TRY(kernel_launch(call, "make_sources", make_sources<stored>, blocks_for(state->bags), BLOCK,
+                        ids_of(call), input_of<stored>(call, 3), memory->begins, memory->bags,
+                        static_cast<stored *>(memory->scales), *state));
   *out = tdm_cuda_segments_at(plan, memory->segments);
   TDM_TRY(kernel_launch(call, "make_keys", make_keys, blocks_for(plan->capacity), BLOCK,
                         ids_of(call), state->wide_ids, memory->bags, state->count, state->rows,
@@ -187,43 +190,44 @@ static tdm_status sort_ids(const tdm_kernel_call *call, bag_memory *memory, segm
   return tdm_cuda_segments_sort(call, plan, out);
 }
 
-template <class real>
+template <class stored>
 static tdm_status sum_rows(const tdm_kernel_call *call, const bag_memory *memory,
                            const segments *sorted, const int64_t *winners, const int64_t *ranks) {
   const bag_state *state = state_of<bag_state>(call);
   return kernel_launch(
-      call, "sum_segments", sum_segments<real>, state->count, threads_for_row(state->dim),
-      input_of<real>(call, 0), memory->bags, static_cast<const real *>(memory->scales), winners,
-      sorted->keys, state->count, state->plan.shift, ranks, state->dim, output_of<real>(call, 0));
+      call, "sum_segments", sum_segments<stored>, state->count, threads_for_row(state->dim),
+      input_of<stored>(call, 0), memory->bags, static_cast<const stored *>(memory->scales), winners,
+      sorted->keys, state->count, state->plan.shift, ranks, state->dim, output_of<stored>(call, 0));
 }
 
-template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_gradient(const tdm_kernel_call *call) {
   const bag_state *state = state_of<bag_state>(call);
   bag_memory memory;
   segments sorted;
-  TDM_TRY(sort_ids<real>(call, &memory, &sorted));
+  TDM_TRY(sort_ids<stored>(call, &memory, &sorted));
   TDM_TRY(tdm_cuda_kernel_stream_fill(kernel_stream_of(call), call->outputs[0], 0,
-                                      (size_t)(state->rows * state->dim) * sizeof(real)));
-  return sum_rows<real>(call, &memory, &sorted, input_of<int64_t>(call, 4), NULL);
+                                      (size_t)(state->rows * state->dim) * sizeof(stored)));
+  return sum_rows<stored>(call, &memory, &sorted, input_of<int64_t>(call, 4), NULL);
 }
 
 /* Outputs: rows (count, dim), indices (count), count (). */
-template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_sparse(const tdm_kernel_call *call) {
   const bag_state *state = state_of<bag_state>(call);
   bag_memory memory;
   segments sorted;
-  TDM_TRY(sort_ids<real>(call, &memory, &sorted));
-  TDM_TRY(
-      tdm_cuda_segments_begin_rows(call, &state->plan, &sorted, (size_t)state->dim * sizeof(real)));
-  return sum_rows<real>(call, &memory, &sorted, NULL, sorted.ranks);
+  TDM_TRY(sort_ids<stored>(call, &memory, &sorted));
+  TDM_TRY(tdm_cuda_segments_begin_rows(call, &state->plan, &sorted,
+                                       (size_t)state->dim * sizeof(stored)));
+  return sum_rows<stored>(call, &memory, &sorted, NULL, sorted.ranks);
 }
 
 /* ---- Gradient of the scales ------------------------------------------------------------------ */
 
 /* A block of one warp an id. d_y: (bags, dim), weight: (rows, dim), d_scales: (count). */
-template <class real>
-static __global__ void multiply_rows(const real *d_y, const real *weight, const void *ids,
-                                     const int64_t *bags, real *d_scales, bag_state shape) {
+template <class stored>
+static __global__ void multiply_rows(const stored *d_y, const stored *weight, const void *ids,
+                                     const int64_t *bags, stored *d_scales, bag_state shape) {
+  typedef real_of<stored> real;
   const int64_t i = blockIdx.x, id = id_at(ids, shape.wide_ids, i), bag = bags[i];
   const int64_t dim = shape.dim;
   const bool counts = is_inside(id, shape.rows) && id != shape.padding && bag >= 0;
@@ -238,23 +242,23 @@ static __global__ void multiply_rows(const real *d_y, const real *weight, const 
 }
 
 /* d_y, weight, ids, [offsets] -> d_scales. */
-template <class real> static tdm_status run_scales(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_scales(const tdm_kernel_call *call) {
   const bag_state *state = state_of<bag_state>(call);
-  const real *no_scales = NULL;
+  const stored *no_scales = NULL;
   bag_memory memory;
   TDM_TRY(embedding_bag_begin(call, &memory));
   TDM_TRY(tdm_cuda_kernel_stream_fill(kernel_stream_of(call), memory.bags, 0xff,
                                       (size_t)state->count * sizeof(int64_t))); /* -1 */
-  TDM_TRY(kernel_launch(call, "make_sources", make_sources<real>, blocks_for(state->bags), BLOCK,
+  TDM_TRY(kernel_launch(call, "make_sources", make_sources<stored>, blocks_for(state->bags), BLOCK,
                         ids_of(call), no_scales, memory.begins, memory.bags,
-                        static_cast<real *>(memory.scales), *state));
-  return kernel_launch(call, "multiply_rows", multiply_rows<real>, state->count, WARP,
-                       input_of<real>(call, 0), input_of<real>(call, 1), ids_of(call), memory.bags,
-                       output_of<real>(call, 0), *state);
+                        static_cast<stored *>(memory.scales), *state));
+  return kernel_launch(call, "multiply_rows", multiply_rows<stored>, state->count, WARP,
+                       input_of<stored>(call, 0), input_of<stored>(call, 1), ids_of(call),
+                       memory.bags, output_of<stored>(call, 0), *state);
 }
 
-KERNELS(embedding_bag, KERNEL(TDM_OP_EMBEDDING_BAG, prepare_bags, run_sum<real>),
-        KERNEL(TDM_OP_EMBEDDING_BAG_MAX, prepare_bags, run_max<real>),
-        KERNEL(TDM_OP_EMBEDDING_BAG_GRADIENT, prepare_gradient, run_gradient<real>),
-        KERNEL(TDM_OP_EMBEDDING_BAG_SPARSE_GRADIENT, prepare_gradient, run_sparse<real>),
-        KERNEL(TDM_OP_EMBEDDING_BAG_SCALES_GRADIENT, prepare_scales, run_scales<real>))
+KERNELS(embedding_bag, KERNEL(TDM_OP_EMBEDDING_BAG, prepare_bags, run_sum<stored>),
+        KERNEL(TDM_OP_EMBEDDING_BAG_MAX, prepare_bags, run_max<stored>),
+        KERNEL(TDM_OP_EMBEDDING_BAG_GRADIENT, prepare_gradient, run_gradient<stored>),
+        KERNEL(TDM_OP_EMBEDDING_BAG_SPARSE_GRADIENT, prepare_gradient, run_sparse<stored>),
+        KERNEL(TDM_OP_EMBEDDING_BAG_SCALES_GRADIENT, prepare_scales, run_scales<stored>))

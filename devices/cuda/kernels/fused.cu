@@ -86,7 +86,7 @@ static uint8_t reading_of(int64_t read, int64_t count) {
 }
 
 /* The dtype of all that members read and make but bools; NONE: there are several. */
-static tdm_dtype real_of(const tdm_fused_attributes *attributes) {
+static tdm_dtype only_real_of(const tdm_fused_attributes *attributes) {
   tdm_dtype real = TDM_DTYPE_NONE;
   for (int64_t m = 0; m < attributes->member_count; m++) {
     const tdm_fused_member *member = &attributes->members[m];
@@ -105,7 +105,7 @@ static tdm_status fused_prepare(const tdm_kernel_request *request, tdm_kernel_an
   fused_state *state = state_create<fused_state>(answer);
   if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->outputs[0]);
-  state->real = real_of(attributes);
+  state->real = only_real_of(attributes);
   state->input_count = request->input_count;
   state->output_count = request->output_count;
   fused_program *program = &state->program;
@@ -226,32 +226,33 @@ struct random_place {
   uint32_t step;
 };
 
-template <class real, class word, bool places>
+template <class stored, class word, bool places>
 static __device__ word compute_real(const fused_step &step,
                                     const step_operands<word, places> &operands, int64_t i,
                                     random_place random) {
   typedef value_of<word> value;
+  typedef real_of<stored> real;
   const formula_settings<real> settings = settings_in<real>(step.settings);
-  const real a = operands.take(0, settings.second);
-  const real b = operands.take(1, settings.second);
+  const stored absent = (stored)settings.second;
+  const real a = operands.take(0, absent), b = operands.take(1, absent);
   switch (step.element) {
 #define CASE(name, ...)                                                                            \
   case ELEMENT_##name:                                                                             \
-    return value::of(element<ELEMENT_##name>::of(a, b, settings));
+    return value::of((stored)element<ELEMENT_##name>::of(a, b, settings));
     TDM_CUDA_ELEMENTS(CASE, CASE, CASE)
 #undef CASE
   case ELEMENT_COMPARE:
     return value::of_truth(holds((int)step.settings.first, a, b));
   case ELEMENT_DROPOUT:
     return value::of(
-        dropped_or_scaled(a, i, step.pattern, random.seed, random.step, settings.first));
+        (stored)dropped_or_scaled(a, i, step.pattern, random.seed, random.step, settings.first));
   case ELEMENT_WHERE:
-    return value::of(value::is_true(operands.get(0)) ? b : operands.take(2, settings.second));
+    return value::of(value::is_true(operands.get(0)) ? (stored)b : operands.take(2, absent));
   default: { /* accumulate */
     real sum = a;
     for (int k = 1; k < step.input_count; k++)
-      sum += operands.take(k, (real)0);
-    return value::of(sum);
+      sum += (real)operands.take(k, absent);
+    return value::of((stored)sum);
   }
   }
 }
@@ -281,9 +282,9 @@ static __device__ fused_word compute(const fused_step &step,
                                      const step_operands<fused_word, places> &operands, int64_t i,
                                      random_place random) {
   switch (step.to == TDM_BOOL ? step.from : step.to) {
-#define CASE(real, dtype, ...)                                                                     \
+#define CASE(stored, real, dtype, ...)                                                             \
   case dtype:                                                                                      \
-    return compute_real<real>(step, operands, i, random);
+    return compute_real<stored>(step, operands, i, random);
     TDM_CUDA_PRECISIONS(CASE)
 #undef CASE
   case TDM_INT32:
@@ -341,9 +342,9 @@ template <class word, bool places> static tdm_status fused_run(const tdm_kernel_
 
 static tdm_status fused_execute(const tdm_kernel_call *call) {
   const fused_state *state = state_of<fused_state>(call);
-#define RUN(type, dtype, ...)                                                                      \
-  if (state->real == dtype && state->places) return fused_run<type, true>(call);                   \
-  if (state->real == dtype) return fused_run<type, false>(call);
+#define RUN(stored, real_, dtype, ...)                                                             \
+  if (state->real == dtype && state->places) return fused_run<stored, true>(call);                 \
+  if (state->real == dtype) return fused_run<stored, false>(call);
   TDM_CUDA_PRECISIONS(RUN)
   return fused_run<fused_word, true>(call);
 }

@@ -96,22 +96,41 @@ static inline int threads_for_row(int64_t columns) {
 
 /* ---- Precisions ------------------------------------------------------------------------------ */
 
-/* Does X(real, dtype, ...) of every precision: `real` is what is stored, under that dtype. */
+#ifdef TDM_STORED_APART /* as for a narrower dtype: the compiler finds where the two are confused  \
+                         */
+struct stored_apart {
+  stored_apart() = default;
+  __host__ __device__ stored_apart(float x) : value(x) {}
+  __host__ __device__ operator float() const {
+    return value;
+  }
+  float value;
+};
+#define TDM_CUDA_PRECISIONS(X, ...) X(stored_apart, float, TDM_FLOAT32, __VA_ARGS__)
+#else
+/* Does X(stored, real, dtype, ...) of every precision: what lies in memory under that dtype, and
+ * what is computed with, to which and from which `stored` converts by itself. */
 #define TDM_CUDA_PRECISIONS(X, ...)                                                                \
-  X(float, TDM_FLOAT32, __VA_ARGS__)                                                               \
-  X(double, TDM_FLOAT64, __VA_ARGS__)
+  X(float, float, TDM_FLOAT32, __VA_ARGS__)                                                        \
+  X(double, double, TDM_FLOAT64, __VA_ARGS__)
+#endif
 
-template <class real> struct precision;
-#define TDM_CUDA_PRECISION(real, number, ...)                                                      \
-  template <> struct precision<real> { static const tdm_dtype dtype = number; };
+template <class stored> struct precision;
+#define TDM_CUDA_PRECISION(stored, computed, number, ...)                                          \
+  template <> struct precision<stored> {                                                           \
+    typedef computed real;                                                                         \
+    static const tdm_dtype dtype = number;                                                         \
+  };
 TDM_CUDA_PRECISIONS(TDM_CUDA_PRECISION)
+
+template <class stored> using real_of = typename precision<stored>::real;
 
 /* ---- A source's kernels ---------------------------------------------------------------------- */
 
 /* Ends a source: defines tdm_cuda_NAME_kernels, which table.c calls, and which visits the kernels
- * that follow, of every precision: in them `real` is what it stores. */
+ * that follow, of every precision: in them `stored` is what it stores. */
 #define KERNELS(name, ...)                                                                         \
-  template <class real> static tdm_status visit_kernels(tdm_kernel_visitor visit, void *user) {    \
+  template <class stored> static tdm_status visit_kernels(tdm_kernel_visitor visit, void *user) {  \
     static const tdm_kernel kernels[] = {__VA_ARGS__};                                             \
     for (const tdm_kernel &kernel : kernels)                                                       \
       TDM_TRY(visit(user, &kernel));                                                               \
@@ -121,7 +140,7 @@ TDM_CUDA_PRECISIONS(TDM_CUDA_PRECISION)
     TDM_CUDA_PRECISIONS(TDM_CUDA_VISIT)                                                            \
     return TDM_OK;                                                                                 \
   }
-#define TDM_CUDA_VISIT(real, dtype, ...) TDM_TRY(visit_kernels<real>(visit, user));
+#define TDM_CUDA_VISIT(stored, ...) TDM_TRY(visit_kernels<stored>(visit, user));
 #define TDM_CUDA_KERNELS(name)                                                                     \
   extern "C" tdm_status tdm_cuda_##name##_kernels(tdm_kernel_visitor visit, void *user)
 
@@ -137,7 +156,7 @@ TDM_CUDA_PRECISIONS(TDM_CUDA_PRECISION)
 #define KERNEL(operation, prepare, execute) ELEMENT_KERNEL(operation, prepare, execute, 0)
 /* One that fused nodes know by a number (tdm_kernel.element). */
 #define ELEMENT_KERNEL(operation, prepare, execute, element)                                       \
-  KERNEL_OF(precision<real>::dtype, operation, prepare, (execute), element)
+  KERNEL_OF(precision<stored>::dtype, operation, prepare, (execute), element)
 #define KERNEL_OF(dtype, operation, prepare, execute, element)                                     \
   {                                                                                                \
     sizeof(tdm_kernel), operation, "cuda", dtype, prepare, execute, kernel_state_release, NULL,    \

@@ -21,9 +21,11 @@ static int64_t row_blocks(const layer_norm_sizes *state) {
 /* ---- Forward --------------------------------------------------------------------------------- */
 
 /* x, y: (rows, count); weight, bias: (count) or NULL; means, inverses: (rows). */
-template <class real>
-static __global__ void normalize(const real *x, const real *weight, const real *bias, real *y,
-                                 real *means, real *inverses, const layer_norm_sizes state) {
+template <class stored>
+static __global__ void normalize(const stored *x, const stored *weight, const stored *bias,
+                                 stored *y, stored *means, stored *inverses,
+                                 const layer_norm_sizes state) {
+  typedef real_of<stored> real;
   const int64_t rows = state.rows, count = state.count;
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const int64_t first = row * count;
@@ -50,29 +52,30 @@ static __global__ void normalize(const real *x, const real *weight, const real *
   }
 }
 
-template <class real> static tdm_status run_forward(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_forward(const tdm_kernel_call *call) {
   const layer_norm_sizes *state = state_of<layer_norm_sizes>(call);
-  return kernel_launch(call, "layer_norm", normalize<real>, row_blocks(state),
-                       threads_for_row(state->count), input_of<real>(call, 0),
-                       input_of<real>(call, 1), input_of<real>(call, 2), output_of<real>(call, 0),
-                       output_of<real>(call, 1), output_of<real>(call, 2), *state);
+  return kernel_launch(
+      call, "layer_norm", normalize<stored>, row_blocks(state), threads_for_row(state->count),
+      input_of<stored>(call, 0), input_of<stored>(call, 1), input_of<stored>(call, 2),
+      output_of<stored>(call, 0), output_of<stored>(call, 1), output_of<stored>(call, 2), *state);
 }
 
 /* ---- Gradient of x --------------------------------------------------------------------------- */
 
 /* With g = d_y weight and n = (x - mean) inverse: d_x = inverse (g - average(g) - n average(g n)),
  * where average(g) is the mean's part, and 0 if not centered. */
-template <class real>
-static __global__ void input_gradient(const real *d_y, const real *x, const real *means,
-                                      const real *inverses, const real *weight, real *d_x,
+template <class stored>
+static __global__ void input_gradient(const stored *d_y, const stored *x, const stored *means,
+                                      const stored *inverses, const stored *weight, stored *d_x,
                                       const layer_norm_sizes state) {
+  typedef real_of<stored> real;
   const int64_t rows = state.rows, count = state.count;
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const int64_t first = row * count;
     const real mean = means[row], inverse = inverses[row];
     real sum = 0, products = 0;
     EACH_OF_BLOCK(i, count) {
-      const real g = weight ? d_y[first + i] * weight[i] : d_y[first + i];
+      const real g = weight ? d_y[first + i] * weight[i] : (real)d_y[first + i];
       sum += g;
       products += g * ((x[first + i] - mean) * inverse);
     }
@@ -80,28 +83,30 @@ static __global__ void input_gradient(const real *d_y, const real *x, const real
     const real average = state.centered ? sum_average : 0;
     const real product = block_sum(products) / (real)count;
     EACH_OF_BLOCK(i, count) {
-      const real g = weight ? d_y[first + i] * weight[i] : d_y[first + i];
+      const real g = weight ? d_y[first + i] * weight[i] : (real)d_y[first + i];
       const real n = (x[first + i] - mean) * inverse;
       d_x[first + i] = inverse * (g - average - n * product);
     }
   }
 }
 
-template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_gradient(const tdm_kernel_call *call) {
   const layer_norm_sizes *state = state_of<layer_norm_sizes>(call);
-  return kernel_launch(call, "layer_norm_gradient", input_gradient<real>, row_blocks(state),
-                       threads_for_row(state->count), input_of<real>(call, 0),
-                       input_of<real>(call, 1), input_of<real>(call, 2), input_of<real>(call, 3),
-                       input_of<real>(call, 4), output_of<real>(call, 0), *state);
+  return kernel_launch(call, "layer_norm_gradient", input_gradient<stored>, row_blocks(state),
+                       threads_for_row(state->count), input_of<stored>(call, 0),
+                       input_of<stored>(call, 1), input_of<stored>(call, 2),
+                       input_of<stored>(call, 3), input_of<stored>(call, 4),
+                       output_of<stored>(call, 0), *state);
 }
 
 /* ---- Gradients of weight and bias ------------------------------------------------------------ */
 
 /* d_y, x: (rows, count); means, inverses: (rows); d_weight, d_bias: (count). */
-template <class real>
-static __global__ void parameter_gradient(const real *d_y, const real *x, const real *means,
-                                          const real *inverses, real *d_weight, real *d_bias,
+template <class stored>
+static __global__ void parameter_gradient(const stored *d_y, const stored *x, const stored *means,
+                                          const stored *inverses, stored *d_weight, stored *d_bias,
                                           int64_t rows, int64_t count) {
+  typedef real_of<stored> real;
   EACH_ELEMENT(i, count) {
     real sum = 0, products = 0;
     for (int64_t row = 0; row < rows; row++) {
@@ -114,16 +119,16 @@ static __global__ void parameter_gradient(const real *d_y, const real *x, const 
   }
 }
 
-template <class real> static tdm_status run_parameter_gradient(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_parameter_gradient(const tdm_kernel_call *call) {
   const layer_norm_sizes *state = state_of<layer_norm_sizes>(call);
-  return kernel_launch(call, "layer_norm_parameter_gradient", parameter_gradient<real>,
-                       blocks_for(state->count), BLOCK, input_of<real>(call, 0),
-                       input_of<real>(call, 1), input_of<real>(call, 2), input_of<real>(call, 3),
-                       output_of<real>(call, 0), output_of<real>(call, 1), state->rows,
-                       state->count);
+  return kernel_launch(call, "layer_norm_parameter_gradient", parameter_gradient<stored>,
+                       blocks_for(state->count), BLOCK, input_of<stored>(call, 0),
+                       input_of<stored>(call, 1), input_of<stored>(call, 2),
+                       input_of<stored>(call, 3), output_of<stored>(call, 0),
+                       output_of<stored>(call, 1), state->rows, state->count);
 }
 
-KERNELS(layer_norm, KERNEL(TDM_OP_LAYER_NORM, layer_norm_prepare<0>, run_forward<real>),
-        KERNEL(TDM_OP_LAYER_NORM_GRADIENT, layer_norm_prepare<1>, run_gradient<real>),
+KERNELS(layer_norm, KERNEL(TDM_OP_LAYER_NORM, layer_norm_prepare<0>, run_forward<stored>),
+        KERNEL(TDM_OP_LAYER_NORM_GRADIENT, layer_norm_prepare<1>, run_gradient<stored>),
         KERNEL(TDM_OP_LAYER_NORM_PARAMETER_GRADIENT, layer_norm_prepare<1>,
-               run_parameter_gradient<real>))
+               run_parameter_gradient<stored>))

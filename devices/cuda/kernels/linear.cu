@@ -25,16 +25,16 @@ static tdm_status linear_prepare(const tdm_kernel_request *request, tdm_kernel_a
 }
 
 /* x (rows, in), weight (out, in), [bias (out)] -> y (rows, out). */
-template <class real> static tdm_status linear_execute(const tdm_kernel_call *call) {
+template <class stored> static tdm_status linear_execute(const tdm_kernel_call *call) {
   const linear_state *state = state_of<linear_state>(call);
   const void *bias = call->inputs[2];
   void *y = call->outputs[0];
   if (bias) {
-    TDM_TRY(rows_fill<real>(call, bias, NULL, y, state->rows, state->out));
+    TDM_TRY(rows_fill<stored>(call, bias, NULL, y, state->rows, state->out));
   }
-  const tdm_cuda_product product = product_with_transposed<real>(
+  const tdm_cuda_product product = product_with_transposed<stored>(
       call->inputs[0], call->inputs[1], y, state->rows, state->out, state->in, bias ? 1 : 0);
-  return product_run<real>(call, &product, state->alone);
+  return product_run<stored>(call, &product, state->alone);
 }
 
 static tdm_status linear_input_gradient_prepare(const tdm_kernel_request *request,
@@ -43,11 +43,12 @@ static tdm_status linear_input_gradient_prepare(const tdm_kernel_request *reques
 }
 
 /* d_out (rows, out), weight (out, in) -> d_x (rows, in). */
-template <class real> static tdm_status linear_input_gradient_execute(const tdm_kernel_call *call) {
+template <class stored>
+static tdm_status linear_input_gradient_execute(const tdm_kernel_call *call) {
   const linear_state *state = state_of<linear_state>(call);
-  const tdm_cuda_product product = product_with<real>(
+  const tdm_cuda_product product = product_with<stored>(
       call->inputs[0], call->inputs[1], call->outputs[0], state->rows, state->in, state->out, 0);
-  return product_run<real>(call, &product, state->alone);
+  return product_run<stored>(call, &product, state->alone);
 }
 
 static tdm_status linear_parameter_gradient_prepare(const tdm_kernel_request *request,
@@ -56,18 +57,18 @@ static tdm_status linear_parameter_gradient_prepare(const tdm_kernel_request *re
 }
 
 /* d_out (rows, out), x (rows, in) -> d_weight (out, in), d_bias (out). */
-template <class real>
+template <class stored>
 static tdm_status linear_parameter_gradient_execute(const tdm_kernel_call *call) {
   const linear_state *state = state_of<linear_state>(call);
   const void *d_out = call->inputs[0];
-  const tdm_cuda_product product = product_of_transposed<real>(
+  const tdm_cuda_product product = product_of_transposed<stored>(
       d_out, call->inputs[1], call->outputs[0], state->out, state->in, state->rows, 0);
-  TDM_TRY(product_run<real>(call, &product, false));
-  return column_sums<real>(call, d_out, call->outputs[1], state->rows, state->out);
+  TDM_TRY(product_run<stored>(call, &product, false));
+  return column_sums<stored>(call, d_out, call->outputs[1], state->rows, state->out);
 }
 
-KERNELS(linear, KERNEL(TDM_OP_LINEAR, linear_prepare, linear_execute<real>),
+KERNELS(linear, KERNEL(TDM_OP_LINEAR, linear_prepare, linear_execute<stored>),
         KERNEL(TDM_OP_LINEAR_INPUT_GRADIENT, linear_input_gradient_prepare,
-               linear_input_gradient_execute<real>),
+               linear_input_gradient_execute<stored>),
         KERNEL(TDM_OP_LINEAR_PARAMETER_GRADIENT, linear_parameter_gradient_prepare,
-               linear_parameter_gradient_execute<real>))
+               linear_parameter_gradient_execute<stored>))

@@ -19,30 +19,31 @@ static tdm_status mse_prepare_state(const tdm_kernel_request *request, tdm_kerne
 }
 
 /* a, b, loss: (count). */
-template <class real>
-static __global__ void squares(const real *a, const real *b, real *loss, int64_t count) {
+template <class stored>
+static __global__ void squares(const stored *a, const stored *b, stored *loss, int64_t count) {
+  typedef real_of<stored> real;
   EACH_ELEMENT(i, count) {
     const real d = a[i] - b[i];
     loss[i] = d * d;
   }
 }
 
-template <class real>
+template <class stored>
 static tdm_status mse_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   TDM_TRY(mse_prepare_state<0>(request, answer));
   const mse_state *state = static_cast<const mse_state *>(answer->state);
   if (state->reduction != TDM_REDUCTION_NONE) {
-    answer->workspace_bytes = sum_workspace_bytes<real>(state->count);
+    answer->workspace_bytes = sum_workspace_bytes<stored>(state->count);
   }
   return TDM_OK;
 }
 
-template <class real> static tdm_status mse_run(const tdm_kernel_call *call) {
+template <class stored> static tdm_status mse_run(const tdm_kernel_call *call) {
   const mse_state *state = state_of<mse_state>(call);
-  const real *a = input_of<real>(call, 0), *b = input_of<real>(call, 1);
-  real *loss = output_of<real>(call, 0);
+  const stored *a = input_of<stored>(call, 0), *b = input_of<stored>(call, 1);
+  stored *loss = output_of<stored>(call, 0);
   if (state->reduction == TDM_REDUCTION_NONE) {
-    return kernel_launch(call, "squares", squares<real>, blocks_for(state->count), BLOCK, a, b,
+    return kernel_launch(call, "squares", squares<stored>, blocks_for(state->count), BLOCK, a, b,
                          loss, state->count);
   }
   const double divisor = state->reduction == TDM_REDUCTION_MEAN ? (double)state->count : 1;
@@ -52,23 +53,24 @@ template <class real> static tdm_status mse_run(const tdm_kernel_call *call) {
 /* ---- Gradient -------------------------------------------------------------------------------- */
 
 /* d_a = (a - b) scale d_loss; d_loss: () or, each, (count); the others (count). */
-template <class real>
-static __global__ void gradient(const real *d_loss, bool each, const real *a, const real *b,
-                                real scale, real *d_a, int64_t count) {
+template <class stored>
+static __global__ void gradient(const stored *d_loss, bool each, const stored *a, const stored *b,
+                                real_of<stored> scale, stored *d_a, int64_t count) {
   EACH_ELEMENT(i, count) {
     d_a[i] = (a[i] - b[i]) * scale * d_loss[each ? i : 0];
   }
 }
 
-template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_gradient(const tdm_kernel_call *call) {
+  typedef real_of<stored> real;
   const mse_state *state = state_of<mse_state>(call);
   const real scale =
       state->reduction == TDM_REDUCTION_MEAN ? (real)(2.0 / (double)state->count) : 2;
-  return kernel_launch(call, "mse_gradient", gradient<real>, blocks_for(state->count), BLOCK,
-                       input_of<real>(call, 0), state->reduction == TDM_REDUCTION_NONE,
-                       input_of<real>(call, 1), input_of<real>(call, 2), scale,
-                       output_of<real>(call, 0), state->count);
+  return kernel_launch(call, "mse_gradient", gradient<stored>, blocks_for(state->count), BLOCK,
+                       input_of<stored>(call, 0), state->reduction == TDM_REDUCTION_NONE,
+                       input_of<stored>(call, 1), input_of<stored>(call, 2), scale,
+                       output_of<stored>(call, 0), state->count);
 }
 
-KERNELS(mse, KERNEL(TDM_OP_MSE, mse_prepare<real>, mse_run<real>),
-        KERNEL(TDM_OP_MSE_GRADIENT, mse_prepare_state<1>, run_gradient<real>))
+KERNELS(mse, KERNEL(TDM_OP_MSE, mse_prepare<stored>, mse_run<stored>),
+        KERNEL(TDM_OP_MSE_GRADIENT, mse_prepare_state<1>, run_gradient<stored>))

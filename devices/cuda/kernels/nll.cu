@@ -32,52 +32,54 @@ static tdm_status check_targets(const tdm_kernel_call *call, const id_list *targ
 
 /* log_probabilities: (rows, classes); targets, losses: (rows); weight: (classes) or NULL. A target
  * outside the classes was reported, its loss is none. */
-template <class real>
-static __global__ void nll_of_rows(const real *log_probabilities, const void *targets,
-                                   const real *weight, real *losses, nll_state shape) {
+template <class stored>
+static __global__ void nll_of_rows(const stored *log_probabilities, const void *targets,
+                                   const stored *weight, stored *losses, nll_state shape) {
+  typedef real_of<stored> real;
   const int64_t row = blockIdx.x, classes = shape.classes;
   const real kept = (real)shape.kept, spread = (real)shape.spread;
-  const real *from = log_probabilities + row * classes;
+  const stored *from = log_probabilities + row * classes;
   double part = 0;
   EACH_OF_BLOCK(i, classes) {
-    if (spread != 0) part += weight ? from[i] * weight[i] : from[i];
+    if (spread != 0) part += weight ? from[i] * weight[i] : (real)from[i];
   }
   const double sum = block_sum(part);
   if (threadIdx.x != 0) return;
   const int64_t target = id_at(targets, shape.wide_targets, row);
   real loss = 0;
   if (target != shape.ignored && is_inside(target, classes)) {
-    loss = -from[target] * kept * (weight ? weight[target] : 1) - spread * (real)sum;
+    loss = -from[target] * kept * (weight ? (real)weight[target] : 1) - spread * (real)sum;
   }
   losses[row] = loss;
 }
 
-template <class real>
+template <class stored>
 static tdm_status nll_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   TDM_TRY(
       nll_prepare_state(request, answer, &request->inputs[1], request->inputs[0].shape.dims[1]));
   const nll_state *state = static_cast<const nll_state *>(answer->state);
   if (state->reduction != TDM_REDUCTION_NONE) {
-    answer->workspace_bytes += (size_t)state->rows * sizeof(real);
+    answer->workspace_bytes += (size_t)state->rows * sizeof(stored);
   }
   return TDM_OK;
 }
 
-template <class real> static tdm_status nll_run(const tdm_kernel_call *call) {
+template <class stored> static tdm_status nll_run(const tdm_kernel_call *call) {
   const nll_state *state = state_of<nll_state>(call);
   const bool reduces = state->reduction != TDM_REDUCTION_NONE;
   const id_list targets = {call->inputs[1], state->rows, state->wide_targets};
   char *workspace = static_cast<char *>(call->workspace);
-  real *sums = (real *)(workspace + aligned_bytes(report_workspace_bytes(state->rows)));
-  real *losses = reduces ? sums : output_of<real>(call, 0);
-  const real *weight = input_of<real>(call, 2);
+  stored *sums = (stored *)(workspace + aligned_bytes(report_workspace_bytes(state->rows)));
+  stored *losses = reduces ? sums : output_of<stored>(call, 0);
+  const stored *weight = input_of<stored>(call, 2);
   TDM_TRY(check_targets(call, &targets));
-  TDM_TRY(kernel_launch(call, "nll_of_rows", nll_of_rows<real>, state->rows,
-                        threads_for_row(state->classes), input_of<real>(call, 0), targets.data,
+  TDM_TRY(kernel_launch(call, "nll_of_rows", nll_of_rows<stored>, state->rows,
+                        threads_for_row(state->classes), input_of<stored>(call, 0), targets.data,
                         weight, losses, *state));
-  return sum_losses<real>(call, reduces ? losses : NULL, &targets, weight, state->classes,
-                          state->ignored, state->reduction == TDM_REDUCTION_MEAN,
-                          reduces ? output_of<real>(call, 0) : NULL, output_of<real>(call, 1));
+  return sum_losses<stored>(call, reduces ? losses : NULL, &targets, weight, state->classes,
+                            state->ignored, state->reduction == TDM_REDUCTION_MEAN,
+                            reduces ? output_of<stored>(call, 0) : NULL,
+                            output_of<stored>(call, 1));
 }
 
 /* ---- Counting -------------------------------------------------------------------------------- */
@@ -89,24 +91,25 @@ static tdm_status count_targets_prepare(const tdm_kernel_request *request,
                            weighs ? request->inputs[1].shape.dims[0] : 0);
 }
 
-template <class real> static tdm_status run_count(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_count(const tdm_kernel_call *call) {
   const nll_state *state = state_of<nll_state>(call);
   const id_list targets = {call->inputs[0], state->rows, state->wide_targets};
-  const real *no_losses = NULL;
-  real *no_loss = NULL;
-  const real *weight = state->classes > 0 ? input_of<real>(call, 1) : NULL;
+  const stored *no_losses = NULL;
+  stored *no_loss = NULL;
+  const stored *weight = state->classes > 0 ? input_of<stored>(call, 1) : NULL;
   if (weight) TDM_TRY(check_targets(call, &targets));
-  return sum_losses<real>(call, no_losses, &targets, weight, state->classes, state->ignored, true,
-                          no_loss, output_of<real>(call, 0));
+  return sum_losses<stored>(call, no_losses, &targets, weight, state->classes, state->ignored, true,
+                            no_loss, output_of<stored>(call, 0));
 }
 
 /* ---- Gradient -------------------------------------------------------------------------------- */
 
 /* d_loss: () or, each, (rows); weight: (classes) or NULL; d_log_probabilities: (rows, classes). */
-template <class real>
-static __global__ void gradient_of_rows(const real *d_loss, const void *targets,
-                                        const real *divisor, const real *weight,
-                                        real *d_log_probabilities, nll_state shape) {
+template <class stored>
+static __global__ void gradient_of_rows(const stored *d_loss, const void *targets,
+                                        const stored *divisor, const stored *weight,
+                                        stored *d_log_probabilities, nll_state shape) {
+  typedef real_of<stored> real;
   const int64_t row = blockIdx.x, classes = shape.classes;
   const real kept = (real)shape.kept, spread = (real)shape.spread;
   const bool each = shape.reduction == TDM_REDUCTION_NONE;
@@ -114,7 +117,7 @@ static __global__ void gradient_of_rows(const real *d_loss, const void *targets,
   const real factor = target == shape.ignored ? 0 : -d_loss[each ? row : 0] / *divisor;
   EACH_OF_BLOCK(i, classes) {
     const real share = spread + (i == target ? kept : 0);
-    const real d = target == shape.ignored ? 0 : factor * share * (weight ? weight[i] : 1);
+    const real d = target == shape.ignored ? 0 : factor * share * (weight ? (real)weight[i] : 1);
     d_log_probabilities[row * classes + i] = d;
   }
 }
@@ -125,16 +128,16 @@ static tdm_status nll_gradient_prepare(const tdm_kernel_request *request,
   return nll_prepare_state(request, answer, &request->inputs[1], attributes->classes);
 }
 
-template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_gradient(const tdm_kernel_call *call) {
   const nll_state *state = state_of<nll_state>(call);
   const id_list targets = {call->inputs[1], state->rows, state->wide_targets};
   TDM_TRY(check_targets(call, &targets));
-  return kernel_launch(call, "nll_gradient", gradient_of_rows<real>, state->rows,
-                       threads_for_row(state->classes), input_of<real>(call, 0), targets.data,
-                       input_of<real>(call, 2), input_of<real>(call, 3), output_of<real>(call, 0),
-                       *state);
+  return kernel_launch(call, "nll_gradient", gradient_of_rows<stored>, state->rows,
+                       threads_for_row(state->classes), input_of<stored>(call, 0), targets.data,
+                       input_of<stored>(call, 2), input_of<stored>(call, 3),
+                       output_of<stored>(call, 0), *state);
 }
 
-KERNELS(nll, KERNEL(TDM_OP_NLL, nll_prepare<real>, nll_run<real>),
-        KERNEL(TDM_OP_COUNT_TARGETS, count_targets_prepare, run_count<real>),
-        KERNEL(TDM_OP_NLL_GRADIENT, nll_gradient_prepare, run_gradient<real>))
+KERNELS(nll, KERNEL(TDM_OP_NLL, nll_prepare<stored>, nll_run<stored>),
+        KERNEL(TDM_OP_COUNT_TARGETS, count_targets_prepare, run_count<stored>),
+        KERNEL(TDM_OP_NLL_GRADIENT, nll_gradient_prepare, run_gradient<stored>))

@@ -89,47 +89,55 @@ static loss_options options_of(const loss_state *state) {
 }
 
 /* What element i is computed with. */
-template <class real>
-static __device__ real option_at(const real *list, int64_t count, double otherwise, int64_t i) {
-  return count == 0 ? (real)otherwise : list[i % count];
+template <class stored>
+static __device__ real_of<stored> option_at(const stored *list, int64_t count, double otherwise,
+                                            int64_t i) {
+  typedef real_of<stored> real;
+  return count == 0 ? (real)otherwise : (real)list[i % count];
 }
 
 /* x, target, losses: (count); a_list: (a_count), b_list: (b_count). */
-template <class kind, class real>
-static __global__ void losses_of(const real *x, const real *target, const real *a_list,
-                                 const real *b_list, loss_options options, real *losses,
+template <class kind, class stored>
+static __global__ void losses_of(const stored *x, const stored *target, const stored *a_list,
+                                 const stored *b_list, loss_options options, stored *losses,
                                  int64_t count) {
+  typedef real_of<stored> real;
   EACH_ELEMENT(i, count) {
-    losses[i] = kind::loss(x[i], target[i], option_at(a_list, options.a_count, options.a, i),
-                           option_at(b_list, options.b_count, options.b, i), options.rule);
+    losses[i] =
+        kind::loss((real)x[i], (real)target[i], option_at(a_list, options.a_count, options.a, i),
+                   option_at(b_list, options.b_count, options.b, i), options.rule);
   }
 }
 
 /* The same, summed: a sum a chunk, sums: (blocks). */
-template <class kind, class real>
-static __global__ void losses_of_chunks(const real *x, const real *target, const real *a_list,
-                                        const real *b_list, loss_options options, real *sums,
-                                        int64_t count) {
+template <class kind, class stored>
+static __global__ void losses_of_chunks(const stored *x, const stored *target, const stored *a_list,
+                                        const stored *b_list, loss_options options,
+                                        real_of<stored> *sums, int64_t count) {
+  typedef real_of<stored> real;
   const int64_t begin = (int64_t)blockIdx.x * SUM_CHUNK;
   const int64_t left = count - begin < SUM_CHUNK ? count - begin : SUM_CHUNK;
   real part = 0;
   EACH_OF_BLOCK(j, left) {
     const int64_t i = begin + j;
-    part += kind::loss(x[i], target[i], option_at(a_list, options.a_count, options.a, i),
-                       option_at(b_list, options.b_count, options.b, i), options.rule);
+    part +=
+        kind::loss((real)x[i], (real)target[i], option_at(a_list, options.a_count, options.a, i),
+                   option_at(b_list, options.b_count, options.b, i), options.rule);
   }
   const real sum = block_sum(part);
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
 /* d_loss: () or, each, (count); d_x: (count). */
-template <class kind, class real>
-static __global__ void slopes_of(const real *d_loss, bool each, const real *x, const real *target,
-                                 const real *a_list, const real *b_list, loss_options options,
-                                 real share, real *d_x, int64_t count) {
+template <class kind, class stored>
+static __global__ void slopes_of(const stored *d_loss, bool each, const stored *x,
+                                 const stored *target, const stored *a_list, const stored *b_list,
+                                 loss_options options, real_of<stored> share, stored *d_x,
+                                 int64_t count) {
+  typedef real_of<stored> real;
   EACH_ELEMENT(i, count) {
     const real slope =
-        kind::slope(x[i], target[i], option_at(a_list, options.a_count, options.a, i),
+        kind::slope((real)x[i], (real)target[i], option_at(a_list, options.a_count, options.a, i),
                     option_at(b_list, options.b_count, options.b, i), options.rule);
     d_x[i] = slope * share * d_loss[each ? i : 0];
   }
@@ -143,7 +151,7 @@ static double divisor_of(int32_t reduction, const tdm_spec *x) {
 }
 
 /* x: the operand of that number, after which target, weight and pos_weight follow. */
-template <class kind, class real>
+template <class kind, class stored>
 static tdm_status prepare_from(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                size_t x) {
   const tdm_loss_attributes *attributes = attributes_of<tdm_loss_attributes>(request);
@@ -165,53 +173,54 @@ static tdm_status prepare_from(const tdm_kernel_request *request, tdm_kernel_ans
     *(k == x + 2 ? &state->weights : &state->pos_weights) = count_of(&request->inputs[k]);
   }
   if (x == 0 && state->reduction != TDM_REDUCTION_NONE)
-    answer->workspace_bytes = sum_workspace_bytes<real>(state->count);
+    answer->workspace_bytes = sum_workspace_bytes<stored>(state->count);
   return TDM_OK;
 }
 
 /* ---- Executing ------------------------------------------------------------------------------- */
 
-template <class kind, class real>
+template <class kind, class stored>
 static tdm_status pointwise_losses_run(const tdm_kernel_call *call) {
   const loss_state *state = state_of<loss_state>(call);
-  const real *x = input_of<real>(call, 0), *target = input_of<real>(call, 1);
-  const real *weight = state->weights > 0 ? input_of<real>(call, 2) : NULL;
-  const real *pos_weight = state->pos_weights > 0 ? input_of<real>(call, 3) : NULL;
+  const stored *x = input_of<stored>(call, 0), *target = input_of<stored>(call, 1);
+  const stored *weight = state->weights > 0 ? input_of<stored>(call, 2) : NULL;
+  const stored *pos_weight = state->pos_weights > 0 ? input_of<stored>(call, 3) : NULL;
   if (state->reduction == TDM_REDUCTION_NONE) {
-    return kernel_launch(call, "losses", losses_of<kind, real>, blocks_for(state->count), BLOCK, x,
-                         target, weight, pos_weight, options_of(state), output_of<real>(call, 0),
-                         state->count);
+    return kernel_launch(call, "losses", losses_of<kind, stored>, blocks_for(state->count), BLOCK,
+                         x, target, weight, pos_weight, options_of(state),
+                         output_of<stored>(call, 0), state->count);
   }
   const int64_t chunks = ceil_div(state->count, SUM_CHUNK);
-  real *sums = static_cast<real *>(call->workspace);
-  TDM_TRY(kernel_launch(call, "losses_of_chunks", losses_of_chunks<kind, real>, chunks, BLOCK, x,
+  real_of<stored> *sums = static_cast<real_of<stored> *>(call->workspace);
+  TDM_TRY(kernel_launch(call, "losses_of_chunks", losses_of_chunks<kind, stored>, chunks, BLOCK, x,
                         target, weight, pos_weight, options_of(state), sums, state->count));
-  return kernel_launch(call, "sum_of_chunks", sum_of_chunks<real>, 1, BLOCK, sums, chunks,
-                       state->divisor, output_of<real>(call, 0));
+  return kernel_launch(call, "sum_of_chunks", sum_of_chunks<stored>, 1, BLOCK, sums, chunks,
+                       state->divisor, output_of<stored>(call, 0));
 }
 
-template <class kind, class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
+template <class kind, class stored> static tdm_status run_gradient(const tdm_kernel_call *call) {
+  typedef real_of<stored> real;
   const loss_state *state = state_of<loss_state>(call);
-  const real *weight = state->weights > 0 ? input_of<real>(call, 3) : NULL;
-  const real *pos_weight = state->pos_weights > 0 ? input_of<real>(call, 4) : NULL;
+  const stored *weight = state->weights > 0 ? input_of<stored>(call, 3) : NULL;
+  const stored *pos_weight = state->pos_weights > 0 ? input_of<stored>(call, 4) : NULL;
   const real share = (real)(1.0 / state->divisor);
-  return kernel_launch(call, "slopes", slopes_of<kind, real>, blocks_for(state->count), BLOCK,
-                       input_of<real>(call, 0), state->reduction == TDM_REDUCTION_NONE,
-                       input_of<real>(call, 1), input_of<real>(call, 2), weight, pos_weight,
-                       options_of(state), share, output_of<real>(call, 0), state->count);
+  return kernel_launch(call, "slopes", slopes_of<kind, stored>, blocks_for(state->count), BLOCK,
+                       input_of<stored>(call, 0), state->reduction == TDM_REDUCTION_NONE,
+                       input_of<stored>(call, 1), input_of<stored>(call, 2), weight, pos_weight,
+                       options_of(state), share, output_of<stored>(call, 0), state->count);
 }
 
-template <class kind, class real, size_t x>
+template <class kind, class stored, size_t x>
 static tdm_status pointwise_losses_prepare(const tdm_kernel_request *request,
                                            tdm_kernel_answer *answer) {
-  return prepare_from<kind, real>(request, answer, x);
+  return prepare_from<kind, stored>(request, answer, x);
 }
 
 #define LOSS(operation, kind)                                                                      \
-  KERNEL(operation, (pointwise_losses_prepare<kind, real, 0>),                                     \
-         (pointwise_losses_run<kind, real>)),                                                      \
-      KERNEL(operation##_GRADIENT, (pointwise_losses_prepare<kind, real, 1>),                      \
-             (run_gradient<kind, real>))
+  KERNEL(operation, (pointwise_losses_prepare<kind, stored, 0>),                                   \
+         (pointwise_losses_run<kind, stored>)),                                                    \
+      KERNEL(operation##_GRADIENT, (pointwise_losses_prepare<kind, stored, 1>),                    \
+             (run_gradient<kind, stored>))
 
 KERNELS(pointwise_losses, LOSS(TDM_OP_SMOOTH_L1, smooth_l1),
         LOSS(TDM_OP_BINARY_CROSS_ENTROPY, binary_cross_entropy),

@@ -32,15 +32,16 @@ static __device__ inline int64_t last_window(const pool_sizes &pool, int axis, i
 /* ---- Maximum --------------------------------------------------------------------------------- */
 
 /* x: (planes, h, w), y, indices: (planes, h', w'). */
-template <class real>
-static __global__ void max_pool(const real *x, real *y, int32_t *indices, pool_sizes pool,
+template <class stored>
+static __global__ void max_pool(const stored *x, stored *y, int32_t *indices, pool_sizes pool,
                                 int64_t count) {
+  typedef real_of<stored> real;
   const int64_t out_y = pool.out_size[0], out_x = pool.out_size[1];
   const int64_t size_y = pool.size[0], size_x = pool.size[1];
   EACH_ELEMENT(i, count) {
     const pool_window rows = pool_window_at(&pool, 0, i / out_x % out_y);
     const pool_window columns = pool_window_at(&pool, 1, i % out_x);
-    const real *plane = x + i / (out_x * out_y) * size_y * size_x;
+    const stored *plane = x + i / (out_x * out_y) * size_y * size_x;
     real most = -INFINITY;
     int64_t place = rows.begin * size_x + columns.begin;
     for (int64_t row = rows.begin; row < rows.end; row += rows.step) {
@@ -56,18 +57,19 @@ static __global__ void max_pool(const real *x, real *y, int32_t *indices, pool_s
   }
 }
 
-template <class real> static tdm_status run_max(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_max(const tdm_kernel_call *call) {
   const pool_sizes *state = state_of<pool_sizes>(call);
   const int64_t count = state->planes * state->out_size[0] * state->out_size[1];
-  return kernel_launch(call, "max_pool", max_pool<real>, blocks_for(count), BLOCK,
-                       input_of<real>(call, 0), output_of<real>(call, 0),
+  return kernel_launch(call, "max_pool", max_pool<stored>, blocks_for(count), BLOCK,
+                       input_of<stored>(call, 0), output_of<stored>(call, 0),
                        output_of<int32_t>(call, 1), *state, count);
 }
 
 /* d_y, indices: (planes, h', w'), d_x: (planes, h, w). */
-template <class real>
-static __global__ void max_pool_gradient(const real *d_y, const int32_t *indices, real *d_x,
+template <class stored>
+static __global__ void max_pool_gradient(const stored *d_y, const int32_t *indices, stored *d_x,
                                          pool_sizes pool, int64_t count) {
+  typedef real_of<stored> real;
   const int64_t out_y = pool.out_size[0], out_x = pool.out_size[1];
   const int64_t size_y = pool.size[0], size_x = pool.size[1];
   EACH_ELEMENT(i, count) {
@@ -84,25 +86,26 @@ static __global__ void max_pool_gradient(const real *d_y, const int32_t *indices
   }
 }
 
-template <class real> static tdm_status run_max_gradient(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_max_gradient(const tdm_kernel_call *call) {
   const pool_sizes *state = state_of<pool_sizes>(call);
   const int64_t count = state->planes * state->size[0] * state->size[1];
-  return kernel_launch(call, "max_pool_gradient", max_pool_gradient<real>, blocks_for(count), BLOCK,
-                       input_of<real>(call, 0), input_of<int32_t>(call, 1),
-                       output_of<real>(call, 0), *state, count);
+  return kernel_launch(call, "max_pool_gradient", max_pool_gradient<stored>, blocks_for(count),
+                       BLOCK, input_of<stored>(call, 0), input_of<int32_t>(call, 1),
+                       output_of<stored>(call, 0), *state, count);
 }
 
 /* ---- Average --------------------------------------------------------------------------------- */
 
 /* x: (planes, h, w), y: (planes, h', w'). */
-template <class real>
-static __global__ void average_pool(const real *x, real *y, pool_sizes pool, int64_t count) {
+template <class stored>
+static __global__ void average_pool(const stored *x, stored *y, pool_sizes pool, int64_t count) {
+  typedef real_of<stored> real;
   const int64_t out_y = pool.out_size[0], out_x = pool.out_size[1];
   const int64_t size_y = pool.size[0], size_x = pool.size[1];
   EACH_ELEMENT(i, count) {
     const pool_window rows = pool_window_at(&pool, 0, i / out_x % out_y);
     const pool_window columns = pool_window_at(&pool, 1, i % out_x);
-    const real *plane = x + i / (out_x * out_y) * size_y * size_x;
+    const stored *plane = x + i / (out_x * out_y) * size_y * size_x;
     real sum = 0;
     for (int64_t row = rows.begin; row < rows.end; row++)
       for (int64_t column = columns.begin; column < columns.end; column++)
@@ -111,22 +114,23 @@ static __global__ void average_pool(const real *x, real *y, pool_sizes pool, int
   }
 }
 
-template <class real> static tdm_status run_average(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_average(const tdm_kernel_call *call) {
   const pool_sizes *state = state_of<pool_sizes>(call);
   const int64_t count = state->planes * state->out_size[0] * state->out_size[1];
-  return kernel_launch(call, "average_pool", average_pool<real>, blocks_for(count), BLOCK,
-                       input_of<real>(call, 0), output_of<real>(call, 0), *state, count);
+  return kernel_launch(call, "average_pool", average_pool<stored>, blocks_for(count), BLOCK,
+                       input_of<stored>(call, 0), output_of<stored>(call, 0), *state, count);
 }
 
 /* d_y: (planes, h', w'), d_x: (planes, h, w). */
-template <class real>
-static __global__ void average_pool_gradient(const real *d_y, real *d_x, pool_sizes pool,
+template <class stored>
+static __global__ void average_pool_gradient(const stored *d_y, stored *d_x, pool_sizes pool,
                                              int64_t count) {
+  typedef real_of<stored> real;
   const int64_t out_y = pool.out_size[0], out_x = pool.out_size[1];
   const int64_t size_y = pool.size[0], size_x = pool.size[1];
   EACH_ELEMENT(i, count) {
     const int64_t row = i / size_x % size_y, column = i % size_x;
-    const real *plane = d_y + i / (size_x * size_y) * out_y * out_x;
+    const stored *plane = d_y + i / (size_x * size_y) * out_y * out_x;
     real sum = 0;
     for (int64_t j = first_window(pool, 0, row); j <= last_window(pool, 0, row); j++) {
       const pool_window rows = pool_window_at(&pool, 0, j);
@@ -139,12 +143,12 @@ static __global__ void average_pool_gradient(const real *d_y, real *d_x, pool_si
   }
 }
 
-template <class real> static tdm_status run_average_gradient(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_average_gradient(const tdm_kernel_call *call) {
   const pool_sizes *state = state_of<pool_sizes>(call);
   const int64_t count = state->planes * state->size[0] * state->size[1];
-  return kernel_launch(call, "average_pool_gradient", average_pool_gradient<real>,
-                       blocks_for(count), BLOCK, input_of<real>(call, 0), output_of<real>(call, 0),
-                       *state, count);
+  return kernel_launch(call, "average_pool_gradient", average_pool_gradient<stored>,
+                       blocks_for(count), BLOCK, input_of<stored>(call, 0),
+                       output_of<stored>(call, 0), *state, count);
 }
 
 static tdm_status prepare_forward(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
@@ -155,7 +159,7 @@ static tdm_status prepare_back(const tdm_kernel_request *request, tdm_kernel_ans
   return pool_prepare(request, answer, &request->outputs[0], &request->inputs[0]);
 }
 
-KERNELS(pool, KERNEL(TDM_OP_MAX_POOL, prepare_forward, run_max<real>),
-        KERNEL(TDM_OP_MAX_POOL_GRADIENT, prepare_back, run_max_gradient<real>),
-        KERNEL(TDM_OP_AVERAGE_POOL, prepare_forward, run_average<real>),
-        KERNEL(TDM_OP_AVERAGE_POOL_GRADIENT, prepare_back, run_average_gradient<real>))
+KERNELS(pool, KERNEL(TDM_OP_MAX_POOL, prepare_forward, run_max<stored>),
+        KERNEL(TDM_OP_MAX_POOL_GRADIENT, prepare_back, run_max_gradient<stored>),
+        KERNEL(TDM_OP_AVERAGE_POOL, prepare_forward, run_average<stored>),
+        KERNEL(TDM_OP_AVERAGE_POOL_GRADIENT, prepare_back, run_average_gradient<stored>))

@@ -5,9 +5,10 @@
 static const int TILE = 16; /* TILE * TILE threads a block */
 
 /* a: (m, k), b: (k, n) at b_row and b_column elements between neighbours, c: (m, n). */
-template <class real>
-static __global__ void rows_alone(const real *a, const real *b, real *c, int64_t m, int64_t n,
+template <class stored>
+static __global__ void rows_alone(const stored *a, const stored *b, stored *c, int64_t m, int64_t n,
                                   int64_t k, int64_t b_row, int64_t b_column, bool adds) {
+  typedef real_of<stored> real;
   TDM_SHARED(real, a_tile, TILE * (TILE + 1)); /* a column more: no conflicts of banks */
   TDM_SHARED(real, b_tile, TILE * (TILE + 1));
   const int64_t tiles = (n + TILE - 1) / TILE;
@@ -18,10 +19,10 @@ static __global__ void rows_alone(const real *a, const real *b, real *c, int64_t
   const bool inside = row < m && column < n;
   real sum = 0;
   for (int64_t first = 0; first < k; first += TILE) {
-    a_tile[y * (TILE + 1) + x] = row < m && first + x < k ? a[row * k + first + x] : 0;
+    a_tile[y * (TILE + 1) + x] = row < m && first + x < k ? (real)a[row * k + first + x] : 0;
     b_tile[i_of_b * (TILE + 1) + j_of_b] =
         first_column + j_of_b < n && first + i_of_b < k
-            ? b[(first + i_of_b) * b_row + (first_column + j_of_b) * b_column]
+            ? (real)b[(first + i_of_b) * b_row + (first_column + j_of_b) * b_column]
             : 0;
     __syncthreads();
     for (int i = 0; i < TILE; i++)
@@ -31,53 +32,54 @@ static __global__ void rows_alone(const real *a, const real *b, real *c, int64_t
   if (inside) c[row * n + column] = adds ? c[row * n + column] + sum : sum;
 }
 
-template <class real>
+template <class stored>
 static tdm_status run_alone(const tdm_kernel_call *call, const tdm_cuda_product *product) {
   const int64_t blocks = ceil_div(product->m, TILE) * ceil_div(product->n, TILE);
   const int64_t stride = product->b_stride;
-  return kernel_launch(call, "rows_alone", rows_alone<real>, blocks, TILE * TILE,
-                       static_cast<const real *>(product->a), static_cast<const real *>(product->b),
-                       static_cast<real *>(product->c), product->m, product->n, product->k,
-                       product->transpose_b ? 1 : stride, product->transpose_b ? stride : 1,
-                       product->beta != 0);
+  return kernel_launch(call, "rows_alone", rows_alone<stored>, blocks, TILE * TILE,
+                       static_cast<const stored *>(product->a),
+                       static_cast<const stored *>(product->b), static_cast<stored *>(product->c),
+                       product->m, product->n, product->k, product->transpose_b ? 1 : stride,
+                       product->transpose_b ? stride : 1, product->beta != 0);
 }
 
-template <class real>
+template <class stored>
 tdm_status product_run(const tdm_kernel_call *call, const tdm_cuda_product *product, bool alone) {
   if (product->m == 0 || product->n == 0) return TDM_OK;
   if (product->k == 0) { /* a sum of nothing, which cuBLAS does not promise */
     if (product->beta != 0) return TDM_OK;
-    const size_t bytes = (size_t)(product->m * product->n) * sizeof(real);
+    const size_t bytes = (size_t)(product->m * product->n) * sizeof(stored);
     return tdm_cuda_kernel_stream_fill(kernel_stream_of(call), product->c, 0, bytes);
   }
   if (!alone) return tdm_cuda_kernel_stream_product(kernel_stream_of(call), product);
-  return run_alone<real>(call, product);
+  return run_alone<stored>(call, product);
 }
 
 /* ---- What layers add ------------------------------------------------------------------------- */
 
-template <class real>
-static __global__ void fill_rows(const real *a, const real *b, real *out, int64_t columns,
+template <class stored>
+static __global__ void fill_rows(const stored *a, const stored *b, stored *out, int64_t columns,
                                  int64_t count) {
   EACH_ELEMENT(i, count) {
     const int64_t column = i % columns;
-    out[i] = b ? a[column] + b[column] : a[column];
+    out[i] = b ? a[column] + b[column] : (real_of<stored>)a[column];
   }
 }
 
-template <class real>
+template <class stored>
 tdm_status rows_fill(const tdm_kernel_call *call, const void *a, const void *b, void *out,
                      int64_t rows, int64_t columns) {
-  return kernel_launch(call, "fill_rows", fill_rows<real>, blocks_for(rows * columns), BLOCK,
-                       static_cast<const real *>(a), static_cast<const real *>(b),
-                       static_cast<real *>(out), columns, rows * columns);
+  return kernel_launch(call, "fill_rows", fill_rows<stored>, blocks_for(rows * columns), BLOCK,
+                       static_cast<const stored *>(a), static_cast<const stored *>(b),
+                       static_cast<stored *>(out), columns, rows * columns);
 }
 
 static const int GROUPS = 8; /* of rows; a warp's lanes are columns */
 
 /* A block a warp's width of columns. x: (rows, columns), out: (columns). */
-template <class real>
-static __global__ void sum_columns(const real *x, real *out, int64_t rows, int64_t columns) {
+template <class stored>
+static __global__ void sum_columns(const stored *x, stored *out, int64_t rows, int64_t columns) {
+  typedef real_of<stored> real;
   TDM_SHARED(real, of_groups, GROUPS * WARP);
   const int lane = (int)threadIdx.x % WARP, group = (int)threadIdx.x / WARP;
   const int64_t column = (int64_t)blockIdx.x * WARP + lane;
@@ -92,20 +94,21 @@ static __global__ void sum_columns(const real *x, real *out, int64_t rows, int64
   out[column] = sum;
 }
 
-template <class real>
+template <class stored>
 tdm_status column_sums(const tdm_kernel_call *call, const void *x, void *out, int64_t rows,
                        int64_t columns) {
-  return kernel_launch(call, "sum_columns", sum_columns<real>, ceil_div(columns, WARP),
-                       GROUPS * WARP, static_cast<const real *>(x), static_cast<real *>(out), rows,
-                       columns);
+  return kernel_launch(call, "sum_columns", sum_columns<stored>, ceil_div(columns, WARP),
+                       GROUPS * WARP, static_cast<const stored *>(x), static_cast<stored *>(out),
+                       rows, columns);
 }
 
 /* ---- For the other sources ------------------------------------------------------------------- */
 
-#define INSTANTIATE(real, dtype, ...)                                                              \
-  template tdm_status product_run<real>(const tdm_kernel_call *, const tdm_cuda_product *, bool);  \
-  template tdm_status rows_fill<real>(const tdm_kernel_call *, const void *, const void *, void *, \
-                                      int64_t, int64_t);                                           \
-  template tdm_status column_sums<real>(const tdm_kernel_call *, const void *, void *, int64_t,    \
-                                        int64_t);
+#define INSTANTIATE(stored, ...)                                                                   \
+  template tdm_status product_run<stored>(const tdm_kernel_call *, const tdm_cuda_product *,       \
+                                          bool);                                                   \
+  template tdm_status rows_fill<stored>(const tdm_kernel_call *, const void *, const void *,       \
+                                        void *, int64_t, int64_t);                                 \
+  template tdm_status column_sums<stored>(const tdm_kernel_call *, const void *, void *, int64_t,  \
+                                          int64_t);
 TDM_CUDA_PRECISIONS(INSTANTIATE)

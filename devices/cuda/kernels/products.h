@@ -20,12 +20,12 @@ tdm_status column_sums(const tdm_kernel_call *call, const void *x, void *out, in
                        int64_t columns);
 
 /* c (m, n) = a (m, k) b^T + beta c, b (n, k): rows times a weight as layers store it. */
-template <class real>
+template <class stored>
 static inline tdm_cuda_product product_with_transposed(const void *a, const void *b, void *c,
                                                        int64_t m, int64_t n, int64_t k,
                                                        double beta) {
   tdm_cuda_product product = {};
-  product.dtype = precision<real>::dtype;
+  product.dtype = precision<stored>::dtype;
   product.transpose_b = true;
   product.m = m;
   product.n = n;
@@ -41,20 +41,20 @@ static inline tdm_cuda_product product_with_transposed(const void *a, const void
 }
 
 /* c (m, n) = a (m, k) b (k, n) + beta c: gradients of rows. */
-template <class real>
+template <class stored>
 static inline tdm_cuda_product product_with(const void *a, const void *b, void *c, int64_t m,
                                             int64_t n, int64_t k, double beta) {
-  tdm_cuda_product product = product_with_transposed<real>(a, b, c, m, n, k, beta);
+  tdm_cuda_product product = product_with_transposed<stored>(a, b, c, m, n, k, beta);
   product.transpose_b = false;
   product.b_stride = n;
   return product;
 }
 
 /* c (m, n) = a^T b + beta c, a (k, m), b (k, n): gradients of weights. */
-template <class real>
+template <class stored>
 static inline tdm_cuda_product product_of_transposed(const void *a, const void *b, void *c,
                                                      int64_t m, int64_t n, int64_t k, double beta) {
-  tdm_cuda_product product = product_with<real>(a, b, c, m, n, k, beta);
+  tdm_cuda_product product = product_with<stored>(a, b, c, m, n, k, beta);
   product.transpose_a = true;
   product.a_stride = m;
   return product;

@@ -13,9 +13,10 @@ static tdm_status reduce_prepare_state(const tdm_kernel_request *request, tdm_ke
 /* ---- Sums ------------------------------------------------------------------------------------ */
 
 /* A sum a block; x: (a, b, c, d), out: (a, c). */
-template <class real>
-static __global__ void sum_rows(const real *x, real *out, int64_t b, int64_t c, int64_t d,
+template <class stored>
+static __global__ void sum_rows(const stored *x, stored *out, int64_t b, int64_t c, int64_t d,
                                 double divisor, int64_t sums) {
+  typedef real_of<stored> real;
   for (int64_t pair = blockIdx.x; pair < sums; pair += gridDim.x) {
     const int64_t first = (pair / c * b * c + pair % c) * d;
     real part = 0;
@@ -28,9 +29,10 @@ static __global__ void sum_rows(const real *x, real *out, int64_t b, int64_t c, 
 }
 
 /* A sum a thread; x: (a, b, c, d, e), out: (a, c, e). */
-template <class real>
-static __global__ void sum_columns(const real *x, real *out, int64_t b, int64_t c, int64_t d,
+template <class stored>
+static __global__ void sum_columns(const stored *x, stored *out, int64_t b, int64_t c, int64_t d,
                                    int64_t e, double divisor, int64_t sums) {
+  typedef real_of<stored> real;
   EACH_ELEMENT(place, sums) {
     const int64_t pair = place / e;
     const int64_t first = (pair / c * b * c + pair % c) * d * e + place % e;
@@ -45,18 +47,18 @@ static __global__ void sum_columns(const real *x, real *out, int64_t b, int64_t 
   }
 }
 
-template <class real> static tdm_status run_reduce(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_reduce(const tdm_kernel_call *call) {
   const reduce_sizes *state = state_of<reduce_sizes>(call);
   const int64_t *sizes = state->sizes;
   const int64_t sums = sizes[0] * sizes[2] * sizes[4];
   if (sizes[4] == 1) {
-    return kernel_launch(call, "reduce", sum_rows<real>, sums < MOST_BLOCKS ? sums : MOST_BLOCKS,
-                         threads_for_row(sizes[1] * sizes[3]), input_of<real>(call, 0),
-                         output_of<real>(call, 0), sizes[1], sizes[2], sizes[3], state->divisor,
+    return kernel_launch(call, "reduce", sum_rows<stored>, sums < MOST_BLOCKS ? sums : MOST_BLOCKS,
+                         threads_for_row(sizes[1] * sizes[3]), input_of<stored>(call, 0),
+                         output_of<stored>(call, 0), sizes[1], sizes[2], sizes[3], state->divisor,
                          sums);
   }
-  return kernel_launch(call, "reduce", sum_columns<real>, blocks_for(sums), BLOCK,
-                       input_of<real>(call, 0), output_of<real>(call, 0), sizes[1], sizes[2],
+  return kernel_launch(call, "reduce", sum_columns<stored>, blocks_for(sums), BLOCK,
+                       input_of<stored>(call, 0), output_of<stored>(call, 0), sizes[1], sizes[2],
                        sizes[3], sizes[4], state->divisor, sums);
 }
 
@@ -67,9 +69,10 @@ static tdm_status reduce_prepare(const tdm_kernel_request *request, tdm_kernel_a
 /* ---- Their gradient -------------------------------------------------------------------------- */
 
 /* d_out: (a, c, e), d_x: (a, b, c, d, e). */
-template <class real>
-static __global__ void spread(const real *d_out, real *d_x, int64_t b, int64_t c, int64_t d,
+template <class stored>
+static __global__ void spread(const stored *d_out, stored *d_x, int64_t b, int64_t c, int64_t d,
                               int64_t e, double divisor, int64_t count) {
+  typedef real_of<stored> real;
   EACH_ELEMENT(i, count) {
     const int64_t rest = i / e / d;
     const int64_t from = (rest / c / b * c + rest % c) * e + i % e;
@@ -77,12 +80,12 @@ static __global__ void spread(const real *d_out, real *d_x, int64_t b, int64_t c
   }
 }
 
-template <class real> static tdm_status run_gradient(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_gradient(const tdm_kernel_call *call) {
   const reduce_sizes *state = state_of<reduce_sizes>(call);
   const int64_t *sizes = state->sizes;
   const int64_t count = sizes[0] * sizes[1] * sizes[2] * sizes[3] * sizes[4];
-  return kernel_launch(call, "reduce_gradient", spread<real>, blocks_for(count), BLOCK,
-                       input_of<real>(call, 0), output_of<real>(call, 0), sizes[1], sizes[2],
+  return kernel_launch(call, "reduce_gradient", spread<stored>, blocks_for(count), BLOCK,
+                       input_of<stored>(call, 0), output_of<stored>(call, 0), sizes[1], sizes[2],
                        sizes[3], sizes[4], state->divisor, count);
 }
 
@@ -91,5 +94,5 @@ static tdm_status reduce_gradient_prepare(const tdm_kernel_request *request,
   return reduce_prepare_state(request, answer, &request->outputs[0].shape);
 }
 
-KERNELS(reduce, KERNEL(TDM_OP_REDUCE, reduce_prepare, run_reduce<real>),
-        KERNEL(TDM_OP_REDUCE_GRADIENT, reduce_gradient_prepare, run_gradient<real>))
+KERNELS(reduce, KERNEL(TDM_OP_REDUCE, reduce_prepare, run_reduce<stored>),
+        KERNEL(TDM_OP_REDUCE_GRADIENT, reduce_gradient_prepare, run_gradient<stored>))

@@ -15,10 +15,11 @@ template <class real> struct rmsprop_rates {
 
 /* gradient, parameter, square, average, buffer: (count); average NULL: not centered; buffer NULL:
  * no momentum. */
-template <class real>
-static __global__ void rmsprop_step(const real *gradient, real *parameter, real *square,
-                                    real *average, real *buffer, rmsprop_rates<real> rates,
+template <class stored>
+static __global__ void rmsprop_step(const stored *gradient, stored *parameter, stored *square,
+                                    stored *average, stored *buffer, rmsprop_rates<stored> rates,
                                     int64_t count) {
+  typedef real_of<stored> real;
   EACH_ELEMENT(i, count) {
     const real p = parameter[i];
     const real g = gradient[i] + rates.decay * p;
@@ -38,19 +39,20 @@ static __global__ void rmsprop_step(const real *gradient, real *parameter, real 
   }
 }
 
-template <class real> static tdm_status rmsprop_run(const tdm_kernel_call *call) {
+template <class stored> static tdm_status rmsprop_run(const tdm_kernel_call *call) {
+  typedef real_of<stored> real;
   const int64_t count = state_of<update_sizes>(call)->count;
   const tdm_rmsprop_attributes *attributes = attributes_of<tdm_rmsprop_attributes>(call);
   const bool centered = attributes->centered != 0;
-  real *average = centered ? output_of<real>(call, 2) : NULL;
-  real *buffer = attributes->momentum != 0 ? output_of<real>(call, centered ? 3 : 2) : NULL;
-  const rmsprop_rates<real> rates = {
+  stored *average = centered ? output_of<stored>(call, 2) : NULL;
+  stored *buffer = attributes->momentum != 0 ? output_of<stored>(call, centered ? 3 : 2) : NULL;
+  const rmsprop_rates<stored> rates = {
       (real)attributes->alpha,    (real)(1.0 - attributes->alpha),
       (real)attributes->epsilon,  (real)attributes->weight_decay,
       (real)attributes->momentum, (real)call->scalars->learning_rate};
-  return kernel_launch(call, "rmsprop", rmsprop_step<real>, blocks_for(count), BLOCK,
-                       input_of<real>(call, 1), output_of<real>(call, 0), output_of<real>(call, 1),
-                       average, buffer, rates, count);
+  return kernel_launch(call, "rmsprop", rmsprop_step<stored>, blocks_for(count), BLOCK,
+                       input_of<stored>(call, 1), output_of<stored>(call, 0),
+                       output_of<stored>(call, 1), average, buffer, rates, count);
 }
 
-KERNELS(rmsprop, KERNEL(TDM_OP_RMSPROP, update_prepare, rmsprop_run<real>))
+KERNELS(rmsprop, KERNEL(TDM_OP_RMSPROP, update_prepare, rmsprop_run<stored>))

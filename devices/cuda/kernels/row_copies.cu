@@ -20,21 +20,21 @@ static tdm_status row_copies_prepare(const tdm_kernel_request *request, size_t i
 /* ---- Out ------------------------------------------------------------------------------------- */
 
 /* table: (rows, dim), indices: (n), out: (n, dim), taken: (n); elements = n dim. */
-template <class real>
-static __global__ void take_rows(const real *table, const int64_t *indices, int64_t dim, real *out,
-                                 int64_t *taken, int64_t elements) {
+template <class stored>
+static __global__ void take_rows(const stored *table, const int64_t *indices, int64_t dim,
+                                 stored *out, int64_t *taken, int64_t elements) {
   EACH_ELEMENT(i, elements) {
     const int64_t row = indices[i / dim];
     if (i % dim == 0) taken[i / dim] = row;
-    out[i] = row < 0 ? 0 : table[row * dim + i % dim];
+    out[i] = row < 0 ? 0 : (real_of<stored>)table[row * dim + i % dim];
   }
 }
 
-template <class real> static tdm_status run_take(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_take(const tdm_kernel_call *call) {
   const rows_state *state = state_of<rows_state>(call);
-  return kernel_launch(call, "take_rows", take_rows<real>, blocks_for(state->elements), BLOCK,
-                       input_of<real>(call, 0), input_of<int64_t>(call, 1), state->dim,
-                       output_of<real>(call, 0), output_of<int64_t>(call, 1), state->elements);
+  return kernel_launch(call, "take_rows", take_rows<stored>, blocks_for(state->elements), BLOCK,
+                       input_of<stored>(call, 0), input_of<int64_t>(call, 1), state->dim,
+                       output_of<stored>(call, 0), output_of<int64_t>(call, 1), state->elements);
 }
 
 static tdm_status take_rows_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
@@ -44,22 +44,22 @@ static tdm_status take_rows_prepare(const tdm_kernel_request *request, tdm_kerne
 /* ---- In -------------------------------------------------------------------------------------- */
 
 /* values: (n, dim), indices: (n), table: (rows, dim); elements = n dim. */
-template <class real, bool adds>
-static __global__ void put_rows(const real *values, const int64_t *indices, int64_t dim,
-                                real *table, int64_t elements) {
+template <class stored, bool adds>
+static __global__ void put_rows(const stored *values, const int64_t *indices, int64_t dim,
+                                stored *table, int64_t elements) {
   EACH_ELEMENT(i, elements) {
     const int64_t row = indices[i / dim];
     if (row < 0) continue;
-    real *to = table + row * dim + i % dim;
-    *to = adds ? *to + values[i] : values[i];
+    stored *to = table + row * dim + i % dim;
+    *to = adds ? *to + values[i] : (real_of<stored>)values[i];
   }
 }
 
-template <class real, bool adds> static tdm_status run_put(const tdm_kernel_call *call) {
+template <class stored, bool adds> static tdm_status run_put(const tdm_kernel_call *call) {
   const rows_state *state = state_of<rows_state>(call);
-  return kernel_launch(call, adds ? "add_rows" : "put_rows", put_rows<real, adds>,
-                       blocks_for(state->elements), BLOCK, input_of<real>(call, 1),
-                       input_of<int64_t>(call, 2), state->dim, output_of<real>(call, 0),
+  return kernel_launch(call, adds ? "add_rows" : "put_rows", put_rows<stored, adds>,
+                       blocks_for(state->elements), BLOCK, input_of<stored>(call, 1),
+                       input_of<int64_t>(call, 2), state->dim, output_of<stored>(call, 0),
                        state->elements);
 }
 
@@ -67,6 +67,6 @@ static tdm_status rows_prepare(const tdm_kernel_request *request, tdm_kernel_ans
   return row_copies_prepare(request, 2, answer);
 }
 
-KERNELS(row_copies, KERNEL(TDM_OP_TAKE_ROWS, take_rows_prepare, run_take<real>),
-        KERNEL(TDM_OP_PUT_ROWS, rows_prepare, (run_put<real, false>)),
-        KERNEL(TDM_OP_ADD_ROWS, rows_prepare, (run_put<real, true>)))
+KERNELS(row_copies, KERNEL(TDM_OP_TAKE_ROWS, take_rows_prepare, run_take<stored>),
+        KERNEL(TDM_OP_PUT_ROWS, rows_prepare, (run_put<stored, false>)),
+        KERNEL(TDM_OP_ADD_ROWS, rows_prepare, (run_put<stored, true>)))

@@ -3,9 +3,10 @@
 #include "devices/cuda/kernels/update.h"
 
 /* parameter, gradient: (count). */
-template <class real>
-static __global__ void plain_step(real *parameter, const real *gradient, real decay, real rate,
-                                  int64_t count) {
+template <class stored>
+static __global__ void plain_step(stored *parameter, const stored *gradient, real_of<stored> decay,
+                                  real_of<stored> rate, int64_t count) {
+  typedef real_of<stored> real;
   EACH_ELEMENT(i, count) {
     const real p = parameter[i];
     parameter[i] = p - rate * (gradient[i] + decay * p);
@@ -13,10 +14,12 @@ static __global__ void plain_step(real *parameter, const real *gradient, real de
 }
 
 /* parameter, gradient, buffer: (count); initialized: (), 0 where the buffer holds nothing yet. */
-template <class real>
-static __global__ void momentum_step(real *parameter, const real *gradient, real *buffer,
-                                     const real *initialized, real decay, real momentum, real kept,
-                                     bool nesterov, real rate, int64_t count) {
+template <class stored>
+static __global__ void momentum_step(stored *parameter, const stored *gradient, stored *buffer,
+                                     const stored *initialized, real_of<stored> decay,
+                                     real_of<stored> momentum, real_of<stored> kept, bool nesterov,
+                                     real_of<stored> rate, int64_t count) {
+  typedef real_of<stored> real;
   const bool first = *initialized == 0;
   EACH_ELEMENT(i, count) {
     const real p = parameter[i];
@@ -28,52 +31,55 @@ static __global__ void momentum_step(real *parameter, const real *gradient, real
 }
 
 /* initialized: (); one thread works, in a launch after all have read it. */
-template <class real> static __global__ void set_initialized(real *initialized) {
+template <class stored> static __global__ void set_initialized(stored *initialized) {
   if (threadIdx.x == 0) *initialized = 1;
 }
 
-template <class real> static tdm_status sgd_run(const tdm_kernel_call *call) {
+template <class stored> static tdm_status sgd_run(const tdm_kernel_call *call) {
+  typedef real_of<stored> real;
   const update_sizes *state = state_of<update_sizes>(call);
   const tdm_sgd_attributes *attributes = attributes_of<tdm_sgd_attributes>(call);
   const real rate = (real)call->scalars->learning_rate;
   const real decay = (real)attributes->weight_decay, momentum = (real)attributes->momentum;
   const int64_t blocks = blocks_for(state->count);
-  real *parameter = output_of<real>(call, 0);
-  const real *gradient = input_of<real>(call, 1);
+  stored *parameter = output_of<stored>(call, 0);
+  const stored *gradient = input_of<stored>(call, 1);
   if (momentum == 0) {
-    return kernel_launch(call, "sgd", plain_step<real>, blocks, BLOCK, parameter, gradient, decay,
+    return kernel_launch(call, "sgd", plain_step<stored>, blocks, BLOCK, parameter, gradient, decay,
                          rate, state->count);
   }
-  real *initialized = output_of<real>(call, 2);
-  TDM_TRY(kernel_launch(call, "sgd", momentum_step<real>, blocks, BLOCK, parameter, gradient,
-                        output_of<real>(call, 1), initialized, decay, momentum,
+  stored *initialized = output_of<stored>(call, 2);
+  TDM_TRY(kernel_launch(call, "sgd", momentum_step<stored>, blocks, BLOCK, parameter, gradient,
+                        output_of<stored>(call, 1), initialized, decay, momentum,
                         (real)(1.0 - attributes->dampening), attributes->nesterov != 0, rate,
                         state->count));
-  return kernel_launch(call, "set_initialized", set_initialized<real>, 1, WARP, initialized);
+  return kernel_launch(call, "set_initialized", set_initialized<stored>, 1, WARP, initialized);
 }
 
 /* ---- The rows of a sparse gradient ----------------------------------------------------------- */
 
 /* A block a row of the gradient. parameter: (rows, dim), gradient: (n, dim), indices: (n), distinct
  * as far as used (). */
-template <class real>
-static __global__ void sparse_step(real *parameter, const real *gradient, const int64_t *indices,
-                                   const int64_t *used, int64_t dim, real rate) {
+template <class stored>
+static __global__ void sparse_step(stored *parameter, const stored *gradient,
+                                   const int64_t *indices, const int64_t *used, int64_t dim,
+                                   real_of<stored> rate) {
   const int64_t row = blockIdx.x;
   if (row >= *used) return;
   const int64_t to = indices[row] * dim, from = row * dim;
   EACH_OF_BLOCK(j, dim) {
-    parameter[to + j] -= rate * gradient[from + j];
+    parameter[to + j] = parameter[to + j] - rate * gradient[from + j];
   }
 }
 
-template <class real> static tdm_status run_sparse(const tdm_kernel_call *call) {
+template <class stored> static tdm_status run_sparse(const tdm_kernel_call *call) {
+  typedef real_of<stored> real;
   const update_sizes *state = state_of<update_sizes>(call);
-  return kernel_launch(call, "sgd_sparse", sparse_step<real>, state->count,
-                       threads_for_row(state->dim), output_of<real>(call, 0),
-                       input_of<real>(call, 1), input_of<int64_t>(call, 2),
+  return kernel_launch(call, "sgd_sparse", sparse_step<stored>, state->count,
+                       threads_for_row(state->dim), output_of<stored>(call, 0),
+                       input_of<stored>(call, 1), input_of<int64_t>(call, 2),
                        input_of<int64_t>(call, 3), state->dim, (real)call->scalars->learning_rate);
 }
 
-KERNELS(sgd, KERNEL(TDM_OP_SGD, update_prepare, sgd_run<real>),
-        KERNEL(TDM_OP_SGD_SPARSE, update_rows_prepare, run_sparse<real>))
+KERNELS(sgd, KERNEL(TDM_OP_SGD, update_prepare, sgd_run<stored>),
+        KERNEL(TDM_OP_SGD_SPARSE, update_rows_prepare, run_sparse<stored>))

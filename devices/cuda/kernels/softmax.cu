@@ -14,18 +14,20 @@ static tdm_status softmax_prepare(const tdm_kernel_request *request, tdm_kernel_
 
 /* ---- Rows, one a block: x, out (outer, size) ------------------------------------------------- */
 
-template <class real, bool logarithm>
-static __global__ void rows_forward(const real *x, real *out, int64_t size) {
+template <class stored, bool logarithm>
+static __global__ void rows_forward(const stored *x, stored *out, int64_t size) {
   const int64_t row = (int64_t)blockIdx.x * size;
-  row_softmax<real, logarithm>(x + row, out + row, size);
+  row_softmax<stored, logarithm>(x + row, out + row, size);
 }
 
-template <class real, bool logarithm>
-static __global__ void rows_backward(const real *d_y, const real *y, real *d_x, int64_t size) {
+template <class stored, bool logarithm>
+static __global__ void rows_backward(const stored *d_y, const stored *y, stored *d_x,
+                                     int64_t size) {
+  typedef real_of<stored> real;
   const int64_t row = (int64_t)blockIdx.x * size;
   real part = 0;
   EACH_OF_BLOCK(i, size) {
-    part += logarithm ? d_y[row + i] : d_y[row + i] * y[row + i];
+    part += logarithm ? (real)d_y[row + i] : d_y[row + i] * y[row + i];
   }
   const real sum = block_sum(part);
   EACH_OF_BLOCK(i, size) {
@@ -36,14 +38,15 @@ static __global__ void rows_backward(const real *d_y, const real *y, real *d_x, 
 
 /* ---- Columns, one a thread: (outer, size, inner) --------------------------------------------- */
 
-template <class real, bool logarithm>
-static __global__ void columns_forward(const real *x, real *out, int64_t size, int64_t inner,
+template <class stored, bool logarithm>
+static __global__ void columns_forward(const stored *x, stored *out, int64_t size, int64_t inner,
                                        int64_t columns) {
+  typedef real_of<stored> real;
   EACH_ELEMENT(column, columns) {
     const int64_t first = column / inner * size * inner + column % inner;
     real most = -INFINITY, sum = 0;
     for (int64_t i = 0; i < size; i++)
-      most = larger_of_two::of(most, x[first + i * inner]);
+      most = larger_of_two::of(most, (real)x[first + i * inner]);
     for (int64_t i = 0; i < size; i++)
       sum += exp(x[first + i * inner] - most);
     if (logarithm) sum = log(sum);
@@ -54,9 +57,10 @@ static __global__ void columns_forward(const real *x, real *out, int64_t size, i
   }
 }
 
-template <class real, bool logarithm>
-static __global__ void columns_backward(const real *d_y, const real *y, real *d_x, int64_t size,
-                                        int64_t inner, int64_t columns) {
+template <class stored, bool logarithm>
+static __global__ void columns_backward(const stored *d_y, const stored *y, stored *d_x,
+                                        int64_t size, int64_t inner, int64_t columns) {
+  typedef real_of<stored> real;
   EACH_ELEMENT(column, columns) {
     const int64_t first = column / inner * size * inner + column % inner;
     real sum = 0;
@@ -73,35 +77,36 @@ static __global__ void columns_backward(const real *d_y, const real *y, real *d_
 
 /* ---- Launches -------------------------------------------------------------------------------- */
 
-template <class real, bool logarithm> static tdm_status softmax_run(const tdm_kernel_call *call) {
+template <class stored, bool logarithm> static tdm_status softmax_run(const tdm_kernel_call *call) {
   const axis_sizes *state = state_of<axis_sizes>(call);
-  const real *x = input_of<real>(call, 0);
-  real *out = output_of<real>(call, 0);
+  const stored *x = input_of<stored>(call, 0);
+  stored *out = output_of<stored>(call, 0);
   if (state->size == 0) return TDM_OK;
   if (state->inner == 1) {
-    return kernel_launch(call, "softmax", rows_forward<real, logarithm>, state->outer,
+    return kernel_launch(call, "softmax", rows_forward<stored, logarithm>, state->outer,
                          threads_for_row(state->size), x, out, state->size);
   }
   const int64_t columns = state->outer * state->inner;
-  return kernel_launch(call, "softmax", columns_forward<real, logarithm>, blocks_for(columns),
+  return kernel_launch(call, "softmax", columns_forward<stored, logarithm>, blocks_for(columns),
                        BLOCK, x, out, state->size, state->inner, columns);
 }
 
-template <class real, bool logarithm> static tdm_status run_gradient(const tdm_kernel_call *call) {
+template <class stored, bool logarithm>
+static tdm_status run_gradient(const tdm_kernel_call *call) {
   const axis_sizes *state = state_of<axis_sizes>(call);
-  const real *d_y = input_of<real>(call, 0), *y = input_of<real>(call, 1);
-  real *d_x = output_of<real>(call, 0);
+  const stored *d_y = input_of<stored>(call, 0), *y = input_of<stored>(call, 1);
+  stored *d_x = output_of<stored>(call, 0);
   if (state->size == 0) return TDM_OK;
   if (state->inner == 1) {
-    return kernel_launch(call, "softmax_gradient", rows_backward<real, logarithm>, state->outer,
+    return kernel_launch(call, "softmax_gradient", rows_backward<stored, logarithm>, state->outer,
                          threads_for_row(state->size), d_y, y, d_x, state->size);
   }
   const int64_t columns = state->outer * state->inner;
-  return kernel_launch(call, "softmax_gradient", columns_backward<real, logarithm>,
+  return kernel_launch(call, "softmax_gradient", columns_backward<stored, logarithm>,
                        blocks_for(columns), BLOCK, d_y, y, d_x, state->size, state->inner, columns);
 }
 
-KERNELS(softmax, KERNEL(TDM_OP_SOFTMAX, softmax_prepare, (softmax_run<real, false>)),
-        KERNEL(TDM_OP_LOG_SOFTMAX, softmax_prepare, (softmax_run<real, true>)),
-        KERNEL(TDM_OP_SOFTMAX_GRADIENT, softmax_prepare, (run_gradient<real, false>)),
-        KERNEL(TDM_OP_LOG_SOFTMAX_GRADIENT, softmax_prepare, (run_gradient<real, true>)))
+KERNELS(softmax, KERNEL(TDM_OP_SOFTMAX, softmax_prepare, (softmax_run<stored, false>)),
+        KERNEL(TDM_OP_LOG_SOFTMAX, softmax_prepare, (softmax_run<stored, true>)),
+        KERNEL(TDM_OP_SOFTMAX_GRADIENT, softmax_prepare, (run_gradient<stored, false>)),
+        KERNEL(TDM_OP_LOG_SOFTMAX_GRADIENT, softmax_prepare, (run_gradient<stored, true>)))

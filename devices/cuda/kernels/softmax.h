@@ -6,11 +6,12 @@
 
 /* x, out: (size), this block's row. Every element of out is written by the thread that
  * EACH_OF_BLOCK gives it. */
-template <class real, bool logarithm>
-static __device__ void row_softmax(const real *x, real *out, int64_t size) {
+template <class stored, bool logarithm>
+static __device__ void row_softmax(const stored *x, stored *out, int64_t size) {
+  typedef real_of<stored> real;
   real most = -INFINITY, part = 0;
   EACH_OF_BLOCK(i, size) {
-    most = larger_of_two::of(most, x[i]);
+    most = larger_of_two::of(most, (real)x[i]);
   }
   most = block_reduce<larger_of_two>(most);
   EACH_OF_BLOCK(i, size) {

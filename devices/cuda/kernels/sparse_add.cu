@@ -38,10 +38,11 @@ static __global__ void make_keys(const int64_t *a_indices, const int64_t *used_a
 
 /* A block sums the segment that begins at its key, if one does. a_rows: (count_a, dim), b_rows:
  * (count - count_a, dim); keys, ranks: (count); out: (count, dim). */
-template <class real>
-static __global__ void sum_segments(const real *a_rows, const real *b_rows, int64_t count_a,
+template <class stored>
+static __global__ void sum_segments(const stored *a_rows, const stored *b_rows, int64_t count_a,
                                     const uint64_t *keys, const int64_t *ranks, int64_t count,
-                                    int shift, int64_t dim, real *out) {
+                                    int shift, int64_t dim, stored *out) {
+  typedef real_of<stored> real;
   const int64_t first = blockIdx.x;
   if (!begins_segment(keys, first, shift)) return;
   const uint64_t id = keys[first] >> shift, places = ((uint64_t)1 << shift) - 1;
@@ -55,7 +56,7 @@ static __global__ void sum_segments(const real *a_rows, const real *b_rows, int6
   }
 }
 
-template <class real> static tdm_status sparse_add_run(const tdm_kernel_call *call) {
+template <class stored> static tdm_status sparse_add_run(const tdm_kernel_call *call) {
   const sparse_add_state *state = state_of<sparse_add_state>(call);
   const segments_plan *plan = &state->plan;
   const segments sorted = tdm_cuda_segments_at(plan, call->workspace);
@@ -64,11 +65,11 @@ template <class real> static tdm_status sparse_add_run(const tdm_kernel_call *ca
                         input_of<int64_t>(call, 4), input_of<int64_t>(call, 5), state->count_a,
                         plan->shift, sorted.keys, plan->capacity));
   TDM_TRY(tdm_cuda_segments_sort(call, plan, &sorted));
-  TDM_TRY(tdm_cuda_segments_begin_rows(call, plan, &sorted, (size_t)state->dim * sizeof(real)));
-  return kernel_launch(call, "sum_segments", sum_segments<real>, plan->count,
-                       threads_for_row(state->dim), input_of<real>(call, 0),
-                       input_of<real>(call, 3), state->count_a, sorted.keys, sorted.ranks,
-                       plan->count, plan->shift, state->dim, output_of<real>(call, 0));
+  TDM_TRY(tdm_cuda_segments_begin_rows(call, plan, &sorted, (size_t)state->dim * sizeof(stored)));
+  return kernel_launch(call, "sum_segments", sum_segments<stored>, plan->count,
+                       threads_for_row(state->dim), input_of<stored>(call, 0),
+                       input_of<stored>(call, 3), state->count_a, sorted.keys, sorted.ranks,
+                       plan->count, plan->shift, state->dim, output_of<stored>(call, 0));
 }
 
-KERNELS(sparse_add, KERNEL(TDM_OP_SPARSE_ADD, sparse_add_prepare, sparse_add_run<real>))
+KERNELS(sparse_add, KERNEL(TDM_OP_SPARSE_ADD, sparse_add_prepare, sparse_add_run<stored>))

@@ -7,18 +7,20 @@
 
 static const int64_t SUM_CHUNK = 8192;
 
-template <class real> static inline size_t sum_workspace_bytes(int64_t count) {
-  return (size_t)ceil_div(count, SUM_CHUNK) * sizeof(real);
+template <class stored> static inline size_t sum_workspace_bytes(int64_t count) {
+  return (size_t)ceil_div(count, SUM_CHUNK) * sizeof(real_of<stored>);
 }
 
 /* sums: (blocks), of squares of x - y; x, y: (count), y may be NULL. */
-template <class real>
-static __global__ void squares_of_chunks(const real *x, const real *y, int64_t count, real *sums) {
+template <class stored>
+static __global__ void squares_of_chunks(const stored *x, const stored *y, int64_t count,
+                                         real_of<stored> *sums) {
+  typedef real_of<stored> real;
   const int64_t begin = (int64_t)blockIdx.x * SUM_CHUNK;
   const int64_t left = count - begin < SUM_CHUNK ? count - begin : SUM_CHUNK;
   real part = 0;
   EACH_OF_BLOCK(i, left) {
-    const real d = y ? x[begin + i] - y[begin + i] : x[begin + i];
+    const real d = y ? x[begin + i] - y[begin + i] : (real)x[begin + i];
     part += d * d;
   }
   const real sum = block_sum(part);
@@ -26,8 +28,10 @@ static __global__ void squares_of_chunks(const real *x, const real *y, int64_t c
 }
 
 /* One block. sums: (count), out: (): their sum / divisor. */
-template <class real>
-static __global__ void sum_of_chunks(const real *sums, int64_t count, double divisor, real *out) {
+template <class stored>
+static __global__ void sum_of_chunks(const real_of<stored> *sums, int64_t count, double divisor,
+                                     stored *out) {
+  typedef real_of<stored> real;
   double part = 0;
   EACH_OF_BLOCK(i, count) {
     part += sums[i];
@@ -37,15 +41,15 @@ static __global__ void sum_of_chunks(const real *sums, int64_t count, double div
 }
 
 /* Enqueues out = sum of squares of x - y, / divisor; workspace as sum_workspace_bytes says. */
-template <class real>
-static tdm_status sum_of_squares(const tdm_kernel_call *call, const real *x, const real *y,
-                                 int64_t count, double divisor, real *out) {
+template <class stored>
+static tdm_status sum_of_squares(const tdm_kernel_call *call, const stored *x, const stored *y,
+                                 int64_t count, double divisor, stored *out) {
   const int64_t chunks = ceil_div(count, SUM_CHUNK);
-  real *sums = static_cast<real *>(call->workspace);
-  TDM_TRY(kernel_launch(call, "squares_of_chunks", squares_of_chunks<real>, chunks, BLOCK, x, y,
+  real_of<stored> *sums = static_cast<real_of<stored> *>(call->workspace);
+  TDM_TRY(kernel_launch(call, "squares_of_chunks", squares_of_chunks<stored>, chunks, BLOCK, x, y,
                         count, sums));
-  return kernel_launch(call, "sum_of_chunks", sum_of_chunks<real>, 1, BLOCK, sums, chunks, divisor,
-                       out);
+  return kernel_launch(call, "sum_of_chunks", sum_of_chunks<stored>, 1, BLOCK, sums, chunks,
+                       divisor, out);
 }
 
 #endif

@@ -7,10 +7,11 @@
 
 /* losses: (rows) or NULL: the divisor alone; weight: (classes) or NULL: every target weighs 1;
  * loss, divisor: (). Targets outside the classes were reported; they weigh nothing. */
-template <class real>
-static __global__ void sum_of_losses(const real *losses, const void *targets, bool wide,
-                                     int64_t rows, const real *weight, int64_t classes,
-                                     int64_t ignored, bool mean, real *loss, real *divisor) {
+template <class stored>
+static __global__ void sum_of_losses(const stored *losses, const void *targets, bool wide,
+                                     int64_t rows, const stored *weight, int64_t classes,
+                                     int64_t ignored, bool mean, stored *loss, stored *divisor) {
+  typedef real_of<stored> real;
   double part = 0, weights = 0;
   EACH_OF_BLOCK(row, rows) {
     if (losses) part += losses[row];
@@ -30,13 +31,13 @@ static __global__ void sum_of_losses(const real *losses, const void *targets, bo
   if (losses) *loss = (real)(sum / (double)divided_by);
 }
 
-template <class real>
-static tdm_status sum_losses(const tdm_kernel_call *call, const real *losses,
-                             const id_list *targets, const real *weight, int64_t classes,
-                             int64_t ignored, bool mean, real *loss, real *divisor) {
-  return kernel_launch(call, "sum_of_losses", sum_of_losses<real>, 1, BLOCK, losses, targets->data,
-                       targets->wide, targets->count, weight, classes, ignored, mean, loss,
-                       divisor);
+template <class stored>
+static tdm_status sum_losses(const tdm_kernel_call *call, const stored *losses,
+                             const id_list *targets, const stored *weight, int64_t classes,
+                             int64_t ignored, bool mean, stored *loss, stored *divisor) {
+  return kernel_launch(call, "sum_of_losses", sum_of_losses<stored>, 1, BLOCK, losses,
+                       targets->data, targets->wide, targets->count, weight, classes, ignored, mean,
+                       loss, divisor);
 }
 
 #endif

@@ -1,5 +1,6 @@
 /* Public part of devices/: the context, the devices it found, tensors, and kernels of a user's own.
- * A device is named kind:index (cpu:0, sim:0). Nothing here falls back to another device. */
+ * A device is named kind:index (cuda:1); a kind alone means its first (cuda is cuda:0). Nothing
+ * here falls back to another device. */
 #ifndef TANDEM_DEVICES_DEVICES_H
 #define TANDEM_DEVICES_DEVICES_H
 
@@ -69,17 +70,25 @@ TDM_API int tdm_context_rank_count(const tdm_context *context);
 TDM_API size_t tdm_device_count(const tdm_context *context);
 /* Borrowed; "cpu:0", ...; NULL past the end. */
 TDM_API const char *tdm_device_name_at(const tdm_context *context, size_t index);
-/* Is there a device of that name? If not, the message tells why ("no driver", ...). */
+/* How many of this rank's are of a kind ("cuda"); 0 for what is no kind. */
+TDM_API size_t tdm_device_count_of(const tdm_context *context, const char *kind);
+/* Is there a device of that name? If not, the message tells why ("no driver", ...), and which there
+ * are. */
+TDM_API bool tdm_is_available(tdm_context *context, const char *name);
 TDM_API tdm_status tdm_device_check(tdm_context *context, const char *name) TDM_WARN_UNUSED;
-/* A GPU if there is one, else sim:0, which then gets cores of its own if no session exists yet; its
- * name also where the context was asked to have none, and placing there fails. Borrowed; never NULL
- * unless context is. The explicit way to say "a GPU if there is one". */
-TDM_API const char *tdm_accelerator(tdm_context *context);
+/* The first GPU if there is one, else this rank's cpu:0. Borrowed; NULL only if context is. The
+ * explicit way to say "a GPU if there is one". */
+TDM_API const char *tdm_accelerator(const tdm_context *context);
+/* sim:0, an accelerator that is simulated on the CPU, to try placements and transfers without one;
+ * slower than cpu:0. Unlike the plain name, asking here gives it cores of its own if no session
+ * exists yet. Its name also where the context was asked to have none, and placing there fails.
+ * Borrowed; NULL only if context is. */
+TDM_API const char *tdm_simulator(tdm_context *context);
 
 /* Measures what copies between the devices cost, which takes up to a second or so for each pair,
  * and keeps it in a file for later contexts on this machine: cache_path, or NULL: TANDEM_LINKS,
  * else a name of this machine's in $TANDEM_CACHE, $XDG_CACHE_HOME/tandem or ~/.cache/tandem, which
- * contexts read when they are created, and when tdm_accelerator gives cores (TANDEM_LINKS=off:
+ * contexts read when they are created, and when tdm_simulator gives cores (TANDEM_LINKS=off:
  * they do not, nor is it written). From then on predicted times of transfers are those of this
  * machine, before they are modelled. Nothing else should run meanwhile; not on a device's thread.
  * IO and UNAVAILABLE: the file could not be written (what stands there and is no regular file is

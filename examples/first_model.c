@@ -13,7 +13,7 @@ int main(int argc, char **argv) {
   tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
   tdm_place(graph, "cpu:0");
   tdm_value words = tdm_embedding(graph, "embedding", ids, 1000, 10);
-  tdm_place(graph, tdm_accelerator(context));             /* cuda:0 if there is one, else sim:0 */
+  tdm_place(graph, tdm_accelerator(context));             /* cuda:0 if there is one, else cpu:0 */
   tdm_value scores = tdm_linear(graph, "rnn", words, 10); /* the transfer appears by itself */
   tdm_output(graph, "scores", scores);
 

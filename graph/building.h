@@ -38,7 +38,8 @@ TDM_API tdm_value tdm_input(tdm_graph *graph, const char *name, tdm_dtype dtype,
 /* Lets runs fetch value under name; it is delivered on cpu:0. */
 TDM_API void tdm_output(tdm_graph *graph, const char *name, tdm_value value);
 
-/* Layers made from here on, in the innermost scope, live on device ("cpu:0"). */
+/* Layers made from here on, in the innermost scope, live on device ("cuda:1"; "cuda": its first).
+ * One that is not there is the error of the first layer that would live on it, UNAVAILABLE. */
 TDM_API void tdm_place(tdm_graph *graph, const char *device);
 /* The node that makes value lives on device, whatever its scope says. */
 TDM_API void tdm_place_value(tdm_graph *graph, tdm_value value, const char *device);

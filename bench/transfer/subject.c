@@ -80,8 +80,10 @@ tdm_status subject_open_embedding(tdm_context *context, const transfer_options *
   out_subject->state = mine;
   mine->rows = given->table_rows;
   mine->graph = tdm_graph_create(context);
-  const tdm_value loss = describe(
-      mine->graph, given->accelerator ? given->accelerator : tdm_accelerator(context), mine->rows);
+  const char *accelerator = given->accelerator                  ? given->accelerator
+                            : tdm_is_available(context, "cuda") ? tdm_accelerator(context)
+                                                                : tdm_simulator(context);
+  const tdm_value loss = describe(mine->graph, accelerator, mine->rows);
   const tdm_optimizer sgd = tdm_sgd(LEARNING_RATE);
   const tdm_session_options wanted = {
       .struct_size = sizeof wanted, .loss = loss, .optimizer = &sgd, .profile = profile};

@@ -156,7 +156,7 @@ static tdm_value describe(program *self) {
   const tdm_shape window = tdm_shape_of(2, TDM_DIM("batch"), TDM_DIM("length"));
   const tdm_shape state = tdm_shape_of(3, given->layers, TDM_DIM("batch"), given->hidden);
   tdm_graph *graph = self->graph;
-  const char *accelerator = devices_given(&given->common) ? NULL : tdm_accelerator(self->context);
+  const char *accelerator = second_device(&given->common, self->context);
   const tdm_value characters = tdm_input(graph, CHAR_LM_CHARACTERS, TDM_INT64, window);
   const tdm_value targets = tdm_input(graph, CHAR_LM_TARGETS, TDM_INT64, window);
   const tdm_value h0 = tdm_input(graph, CHAR_LM_H0, TDM_FLOAT32, state);

@@ -62,7 +62,7 @@ static tdm_value describe(program *self, const clothes_model *model) {
 static tdm_status open_session(program *self, const clothes_model *model) {
   const common_options *given = &self->given.common;
   self->graph = tdm_graph_create(self->context);
-  if (!devices_given(given)) self->accelerator = tdm_accelerator(self->context);
+  self->accelerator = second_device(given, self->context);
   const tdm_value loss = describe(self, model);
   const tdm_optimizer adam = tdm_adam(given->learning_rate);
   const tdm_session_options wanted = session_options_for(given, loss, &adam);

@@ -56,8 +56,13 @@ const option common_rows[COMMON_ROW_COUNT] = {
     {"--help", NULL, "print this", OPTION_FLAG, FIELD(help), 0, 0, 0, NULL},
 };
 
-bool devices_given(const common_options *given) {
-  return given->place || given->parallel || getenv("TANDEM_PLACE");
+const char *second_device(const common_options *given, tdm_context *context) {
+  if (given->place || given->parallel || getenv("TANDEM_PLACE")) return NULL;
+  if (tdm_is_available(context, "cuda")) return tdm_accelerator(context);
+  const char *simulator = tdm_simulator(context);
+  printf("no GPU: %s, which the CPU simulates, stands for one; --place '*=cpu:0' does without\n",
+         simulator);
+  return simulator;
 }
 
 const char *first_device(const char *devices, char text[DEVICE_TEXT]) {

@@ -29,9 +29,10 @@ typedef struct common_options {
 enum { COMMON_ROW_COUNT = 17 };
 extern const option common_rows[COMMON_ROW_COUNT];
 
-/* Do the options, or the environment, say where layers live? Then the accelerator is not asked for:
- * asking gives it cores of its own. */
-bool devices_given(const common_options *given);
+/* The device beside cpu:0 on which an example shows what it costs to have two: a GPU, else a
+ * simulated one, after printing that, and how to do without. NULL where the options, or the
+ * environment, say where layers live. */
+const char *second_device(const common_options *given, tdm_context *context);
 /* The first of the devices to wrap over ("cpu:0" of "cpu:0,sim:0"): text gets it. */
 enum { DEVICE_TEXT = 32 };
 const char *first_device(const char *devices, char text[DEVICE_TEXT]);

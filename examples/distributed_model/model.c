@@ -49,7 +49,7 @@ tdm_status model_create(tdm_context *context, tdm_words *words, const options *g
                         model *out_model) {
   *out_model = (model){.context = context, .words = words};
   out_model->graph = tdm_graph_create(context);
-  if (!devices_given(&given->common)) out_model->accelerator = tdm_accelerator(context);
+  out_model->accelerator = second_device(&given->common, context);
   const tdm_value loss =
       describe(out_model->graph, words, out_model->accelerator, given->common.parallel);
   tdm_optimizer adam = tdm_adam(given->common.learning_rate);

@@ -162,7 +162,7 @@ static tdm_value describe(program *self) {
                                    given->hidden};
   const tdm_dim batch_rows = TDM_DIM("batch");
   tdm_graph *graph = self->graph;
-  const char *accelerator = devices_given(&given->common) ? NULL : tdm_accelerator(self->context);
+  const char *accelerator = second_device(&given->common, self->context);
   const tdm_value dense =
       tdm_input(graph, "dense", TDM_FLOAT32, tdm_shape_of(2, batch_rows, DENSE));
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64,

@@ -175,8 +175,15 @@ static const char *checked_device(tdm_graph *graph, const char *device) {
 
 void tdm_place(tdm_graph *graph, const char *device) {
   if (!tdm_graph_is_open(graph, "tdm_place")) return;
-  const char *name = checked_device(graph, device);
-  if (name) scope_of(graph)->device = name;
+  const tdm_device *found = tdm_context_find_device(graph->context, device ? device : "");
+  tdm_scope *scope = scope_of(graph);
+  scope->absent = NULL;
+  if (found) {
+    scope->device = found->name;
+    return;
+  }
+  scope->absent = tdm_region_string(&graph->region, tdm_last_message());
+  if (!scope->absent) tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
 }
 
 void tdm_place_value(tdm_graph *graph, tdm_value value, const char *device) {
@@ -204,7 +211,8 @@ void tdm_scope_push(tdm_graph *graph, const char *name) {
     tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
     return;
   }
-  graph->scopes[graph->scope_depth + 1] = (tdm_scope){prefix, outer->device, outer->dtype};
+  graph->scopes[graph->scope_depth + 1] = *outer;
+  graph->scopes[graph->scope_depth + 1].prefix = prefix;
   graph->scope_depth++;
 }
 
@@ -305,6 +313,8 @@ tdm_value tdm_append(tdm_graph *graph, const tdm_operation *operation, const cha
   if (!read_inputs(graph, operation, name, inputs, input_count, indices)) return invalid;
   const char *path = path_of(graph, name);
   if (!path) return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
+  if (!graph->lent && scope_of(graph)->absent)
+    return tdm_graph_fail(graph, TDM_UNAVAILABLE, "%s: %s", path, scope_of(graph)->absent);
   const tdm_insertion at = insertion_for(graph, path);
   const uint32_t first = tdm_insert(graph, &at, operation, attributes, indices, input_count);
   for (uint32_t i = 0; outputs && first && i < output_count; i++)

@@ -15,7 +15,7 @@ tdm_status tdm_graph_init(tdm_graph *graph, tdm_context *context) {
   graph->tag = atomic_fetch_add(&next_tag, 1);
   if (graph->tag == 0) graph->tag = atomic_fetch_add(&next_tag, 1);
   graph->references = 1;
-  graph->scopes[0] = (tdm_scope){"", NULL, TDM_FLOAT32};
+  graph->scopes[0] = (tdm_scope){.prefix = "", .dtype = TDM_FLOAT32};
   TDM_TRY(tdm_ir_reserve_nodes(graph, 1));
   TDM_TRY(tdm_ir_reserve_values(graph, 1));
   graph->nodes.count = 1;

@@ -172,6 +172,7 @@ typedef struct tdm_scope {
   const char *prefix; /* "block2/" or "" */
   const char *device; /* NULL: none */
   tdm_dtype dtype;
+  const char *absent; /* why the device that was asked for last is not there; NULL: it is */
 } tdm_scope;
 
 #define TDM_MAX_SCOPES 32

@@ -122,7 +122,10 @@ static void open_golden(open_model *opened, const golden_model *model, bool acce
                           tdm_tensor_shape(given));
   }
   const tdm_optimizer sgd = tdm_sgd(LEARNING_RATE);
-  const char *accelerator = accelerated ? tdm_accelerator(opened->context) : NULL;
+  const char *accelerator = !accelerated ? NULL
+                            : tdm_is_available(opened->context, "cuda")
+                                ? tdm_accelerator(opened->context)
+                                : tdm_simulator(opened->context);
   const tdm_session_options options = {
       .struct_size = sizeof options,
       .loss = model->describe(opened->graph, inputs, accelerator, parallel, outputs),

@@ -48,10 +48,11 @@ static void a_context_can_do_without_sim(void **state) {
   (void)setenv("TANDEM_DEVICES", "sim=0,cuda=0", 1);
   tdm_context *context = create(NULL);
   assert_devices(context, (const char *[]){"cpu:0", NULL});
-  assert_string_equal(tdm_accelerator(context), "sim:0"); /* nothing else stands in for it */
+  assert_string_equal(tdm_accelerator(context), "cpu:0");
+  assert_string_equal(tdm_simulator(context), "sim:0"); /* nothing else stands in for it */
   assert_status(tdm_device_check(context, "sim:0"), TDM_UNAVAILABLE);
   assert_message("none were asked for");
-  assert_null(tdm_tensor_zeros(context, tdm_accelerator(context), TDM_FLOAT32, tdm_shape_of(1, 2)));
+  assert_null(tdm_tensor_zeros(context, tdm_simulator(context), TDM_FLOAT32, tdm_shape_of(1, 2)));
   tdm_context_release(context);
   tdm_context_options options = {.struct_size = sizeof(options), .sim_devices = 1};
   context = create(&options);
@@ -105,22 +106,52 @@ static void a_missing_device_says_why(void **state) {
   assert_message("CUDA");
   assert_status(tdm_device_check(context, "sim:7"), TDM_UNAVAILABLE);
   assert_message("sim:7");
-  static const char *const bad_names[] = {"tpu:0", "cpu", "cpu:", "cpu:x", "cpu:0 ", "", ":0"};
+  assert_message("1 device of kind sim; devices are: cpu:0, sim:0");
+  static const char *const bad_names[] = {"tpu:0", "cp", "cpu:", "cpu:x", "cpu:0 ", "", ":0"};
   for (size_t i = 0; i < TDM_COUNT_OF(bad_names); i++) {
     assert_status(tdm_device_check(context, bad_names[i]), TDM_INVALID_ARGUMENT);
+    assert_false(tdm_is_available(context, bad_names[i]));
   }
+  assert_status(tdm_device_check(context, "cpus:0"), TDM_INVALID_ARGUMENT);
+  assert_message("there is no kind of device \"cpus\"; kinds are: cpu, sim, cuda, paper (did you "
+                 "mean 'cpu'?)");
   assert_status(tdm_device_check(context, NULL), TDM_INVALID_ARGUMENT);
   tdm_context_release(context);
 }
 
-static void the_accelerator_gets_cores_before_the_start_only(void **state) {
+static void a_kind_means_its_first_device(void **state) {
+  (void)state;
+  (void)setenv("TANDEM_DEVICES", "sim=3,cpu=2", 1);
+  tdm_context *context = create(NULL);
+  (void)unsetenv("TANDEM_DEVICES");
+  assert_int_equal(tdm_device_count_of(context, "cpu"), 2);
+  assert_int_equal(tdm_device_count_of(context, "sim"), 3);
+  assert_int_equal(tdm_device_count_of(context, "tpu"), 0);
+  assert_int_equal(tdm_device_count_of(context, NULL), 0);
+  assert_int_equal(tdm_device_count_of(NULL, "cpu"), 0);
+  assert_true(tdm_is_available(context, "cpu"));
+  assert_true(tdm_is_available(context, "sim:2"));
+  assert_false(tdm_is_available(context, "sim:3"));
+  assert_false(tdm_is_available(NULL, "cpu"));
+  assert_string_equal(tdm_context_find_device(context, "cpu")->name, "cpu:0");
+  assert_string_equal(tdm_context_find_device(context, "sim")->name, "sim:0");
+  tdm_device *devices[3];
+  size_t count;
+  assert_ok(tdm_context_find_devices(context, "sim:1,cpu,sim", 3, devices, &count));
+  assert_int_equal(count, 3);
+  assert_string_equal(devices[1]->name, "cpu:0");
+  assert_string_equal(devices[2]->name, "sim:0");
+  tdm_context_release(context);
+}
+
+static void the_simulator_gets_cores_before_the_start_only(void **state) {
   (void)state;
   for (int early = 0; early < 2; early++) {
     tdm_context *context = create(NULL);
-    if (early == 1) assert_string_equal(tdm_accelerator(context), "sim:0");
+    if (early == 1) assert_string_equal(tdm_simulator(context), "sim:0");
     assert_ok(tdm_context_start(context));
     assert_ok(tdm_context_start(context));
-    assert_string_equal(tdm_accelerator(context), "sim:0");
+    assert_string_equal(tdm_simulator(context), "sim:0");
     tdm_device *cpu = test_device(context, "cpu:0");
     tdm_device *sim = test_device(context, "sim:0");
     const tdm_core_range *cores = tdm_context_cores(context, sim);
@@ -134,6 +165,7 @@ static void the_accelerator_gets_cores_before_the_start_only(void **state) {
     tdm_context_release(context);
   }
   assert_null(tdm_accelerator(NULL));
+  assert_null(tdm_simulator(NULL));
 }
 
 static void kernels_are_registered_once(void **state) {
@@ -427,7 +459,8 @@ int main(void) {
       cmocka_unit_test(a_context_can_do_without_sim),
       cmocka_unit_test(bad_settings_are_named),
       cmocka_unit_test(a_missing_device_says_why),
-      cmocka_unit_test(the_accelerator_gets_cores_before_the_start_only),
+      cmocka_unit_test(a_kind_means_its_first_device),
+      cmocka_unit_test(the_simulator_gets_cores_before_the_start_only),
       cmocka_unit_test(kernels_are_registered_once),
       cmocka_unit_test(many_kernels_are_found),
       cmocka_unit_test(every_kind_fills_its_table),

@@ -30,7 +30,9 @@ static void absence_is_told_apart(void **state) {
   emulation_set_driver(EMULATED_NO_DEVICE, 0);
   assert_unavailable("cuda:0", "no device");
   tdm_context *context = tdm_context_create(NULL);
-  assert_string_equal(tdm_accelerator(context), "sim:0");
+  assert_string_equal(tdm_accelerator(context), "cpu:0");
+  assert_false(tdm_is_available(context, "cuda"));
+  assert_int_equal(tdm_device_count_of(context, "cuda"), 0);
   tdm_context_release(context);
   emulation_set_driver(EMULATED_DRIVER, 1);
   assert_unavailable("cuda:1", "1 device of kind cuda");
@@ -47,6 +49,8 @@ static void gpus_are_devices(void **state) {
   assert_ok(tdm_device_check(context, "cuda:1"));
   assert_status(tdm_device_check(context, "cuda:2"), TDM_UNAVAILABLE);
   assert_string_equal(tdm_accelerator(context), "cuda:0");
+  assert_true(tdm_is_available(context, "cuda"));
+  assert_int_equal(tdm_device_count_of(context, "cuda"), 2);
   tdm_context_release(context);
   assert_int_equal(emulation_outstanding(), 0);
 }

@@ -60,7 +60,7 @@ static void a_gpu_without_cublas_is_not_offered(void **state) {
   tdm_context *context = tdm_context_create(&options);
   assert_non_null(context);
   assert_int_equal(told, 1);
-  assert_string_equal(tdm_accelerator(context), "sim:0");
+  assert_string_equal(tdm_accelerator(context), "cpu:0");
   assert_status(tdm_device_check(context, "cuda:0"), TDM_UNAVAILABLE);
   assert_message("there is no cuda:0: no cuBLAS: libcublas.so.13");
   tdm_context_release(context);

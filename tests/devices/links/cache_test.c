@@ -182,7 +182,7 @@ static tdm_context *make_default_context(void) {
   return context;
 }
 
-/* tdm_accelerator gives sim:0 cores of its own: what was measured like this is found by the next
+/* tdm_simulator gives sim:0 cores of its own: what was measured like this is found by the next
  * program that asks for it, in the folder and in a file that is named, and by no other program. */
 static void links_of_an_accelerator_with_cores_are_found_again(void **state) {
   (void)state;
@@ -195,7 +195,7 @@ static void links_of_an_accelerator_with_cores_are_found_again(void **state) {
     tdm_context *context = make_default_context();
     assert_int_equal(record.count, 0); /* it may yet be asked for */
     assert_int_equal(upload_of(context).origin, TDM_LINK_MODELLED);
-    assert_string_equal(tdm_accelerator(context), "sim:0");
+    assert_string_equal(tdm_simulator(context), "sim:0");
     if (!named) {
       size_t known_count = 0;
       assert_ok(tdm_links_calibrate(context, &quick, &known_count));
@@ -203,7 +203,7 @@ static void links_of_an_accelerator_with_cores_are_found_again(void **state) {
       assert_ok(tdm_links_save(context, path, true));
     }
     assert_int_equal(upload_of(context).origin, TDM_LINK_CALIBRATED);
-    assert_string_equal(tdm_accelerator(context), "sim:0"); /* has them: nothing is read again */
+    assert_string_equal(tdm_simulator(context), "sim:0"); /* has them: nothing is read again */
     assert_int_equal(upload_of(context).origin, TDM_LINK_CALIBRATED);
     assert_null(strstr(record.last, "links")); /* of cores that cannot be bound it may tell */
     tdm_context_release(context);
@@ -211,7 +211,7 @@ static void links_of_an_accelerator_with_cores_are_found_again(void **state) {
   write_file(path, "{}", 2); /* no links of any machine's */
   tdm_context *context = make_default_context();
   assert_int_equal(record.count, 1);
-  assert_string_equal(tdm_accelerator(context), "sim:0");
+  assert_string_equal(tdm_simulator(context), "sim:0");
   assert_int_equal(record.count, 2);
   assert_int_equal(upload_of(context).origin, TDM_LINK_MODELLED);
   tdm_context_release(context);
@@ -233,12 +233,12 @@ static void cores_that_are_divided_anew_forget_links(void **state) {
   char path[PATH_BYTES];
   assert_ok(tdm_links_path(context, path, sizeof(path)));
   assert_ok(tdm_links_save(context, path, true));
-  assert_string_equal(tdm_accelerator(context), "sim:0");
+  assert_string_equal(tdm_simulator(context), "sim:0");
   assert_int_equal(upload_of(context).origin, TDM_LINK_CALIBRATED);
   tdm_context_release(context);
   context = make_default_context();
   assert_int_equal(upload_of(context).origin, TDM_LINK_CALIBRATED);
-  assert_string_equal(tdm_accelerator(context), "sim:0");
+  assert_string_equal(tdm_simulator(context), "sim:0");
   assert_int_equal(upload_of(context).origin, TDM_LINK_MODELLED);
   assert_null(strstr(record.last, "links"));
   tdm_context_release(context);

@@ -150,7 +150,7 @@ static void described_devices_execute_nothing(void **state) {
   if (!context) fail_msg("%s", tdm_last_message());
   assert_ok(tdm_device_check(context, "paper:5"));
   assert_int_equal(tdm_device_check(context, "paper:6"), TDM_UNAVAILABLE);
-  assert_string_equal(tdm_accelerator(context), "sim:0");
+  assert_string_equal(tdm_accelerator(context), "cpu:0");
   tdm_tensor *tensor = tdm_tensor_create(context, "paper:1", TDM_FLOAT32, tdm_shape_of(1, 4));
   assert_non_null(tensor);
   assert_null(tdm_tensor_data(tensor));

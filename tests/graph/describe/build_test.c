@@ -51,6 +51,29 @@ static void the_first_error_sticks(void **unused) {
   assert_refused(graph, words);
 }
 
+static void an_absent_device_names_the_layer_that_wants_it(void **unused) {
+  (void)unused;
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = floats(graph, "x", 32);
+  tdm_scope_push(graph, "unused");
+  tdm_place(graph, "cpu:7"); /* no layer is placed there */
+  tdm_scope_pop(graph);
+  tdm_scope_push(graph, "top");
+  tdm_place(graph, "cpu:9");
+  assert_ok(tdm_graph_status(graph));
+  tdm_place(graph, "cpu"); /* and another device instead */
+  tdm_output(graph, "out", tdm_relu(graph, "first", x));
+  tdm_scope_push(graph, "block");
+  tdm_place(graph, "cpu:8");
+  tdm_scope_push(graph, "deep");
+  assert_ok(tdm_graph_status(graph));
+  assert_false(tdm_value_is_valid(tdm_linear(graph, "fc", x, 4)));
+  assert_status(tdm_graph_status(graph), TDM_UNAVAILABLE);
+  static const char *const words[] = {"top/block/deep/fc: there is no cpu:8", "devices are: cpu:0",
+                                      NULL};
+  assert_refused(graph, words);
+}
+
 static void shapes_that_do_not_fit_name_the_layer(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);
@@ -387,6 +410,7 @@ static void session_options_are_checked(void **unused) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_first_error_sticks),
+      cmocka_unit_test(an_absent_device_names_the_layer_that_wants_it),
       cmocka_unit_test(shapes_that_do_not_fit_name_the_layer),
       cmocka_unit_test(null_and_invalid_values_pass_through),
       cmocka_unit_test(values_of_another_graph_are_refused),

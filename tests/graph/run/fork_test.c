@@ -113,7 +113,8 @@ static void use_context(const family *all) {
   REFUSED(tdm_device_check(all->context, "cpu:0"));
   REFUSED(tdm_context_calibrate(all->context, NULL));
   EXPECT(tdm_device_count(all->context) == 2);
-  EXPECT(strcmp(tdm_accelerator(all->context), "sim:0") == 0);
+  EXPECT(strcmp(tdm_accelerator(all->context), "cpu:0") == 0);
+  EXPECT(strcmp(tdm_simulator(all->context), "sim:0") == 0);
 }
 
 static void use_tensors(const family *all) {

@@ -97,6 +97,12 @@ static void scopes_place_what_is_made_inside(void **unused) {
                 (const char *const[]){"cpu:0", "cpu:0", "cpu:0", "cpu:0"});
 }
 
+static void a_kind_places_on_its_first_device(void **unused) {
+  (void)unused;
+  assert_placed(blocks("sim", "sim:1"), "block2/act=cpu",
+                (const char *const[]){"sim:0", "sim:0", "sim:1", "cpu:0"});
+}
+
 static void a_placement_ends_with_its_scope(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);
@@ -198,10 +204,10 @@ static void devices_that_are_not_there_are_told_with_the_reason(void **unused) {
   assert_map_refused("block1=cuda:77", "there is no cuda:77", ": "); /* and why */
   assert_map_refused("block1=sim:9", "sim:9", "2 devices");
   assert_map_refused("block1=gpu:0", "gpu", "no kind");
-  assert_map_refused("block1=cpu", "cpu", "kind:index");
-  tdm_graph *graph = blocks("cuda:77", NULL);
+  assert_map_refused("block1=cpu:", "cpu:", "kind:index");
+  tdm_graph *graph = blocks("cuda:77", NULL); /* told by the layer that wants it */
   assert_null(tdm_session_create(graph, NULL));
-  assert_message("there is no cuda:77");
+  assert_message("block1/fc: there is no cuda:77");
   tdm_graph_release(graph);
 }
 
@@ -245,6 +251,7 @@ static void a_missing_kernel_names_the_node(void **unused) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(scopes_place_what_is_made_inside),
+      cmocka_unit_test(a_kind_places_on_its_first_device),
       cmocka_unit_test(a_placement_ends_with_its_scope),
       cmocka_unit_test(a_values_own_call_is_stronger_than_its_scope),
       cmocka_unit_test(the_map_is_stronger_and_its_first_match_counts),

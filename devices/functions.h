@@ -8,12 +8,16 @@
 /* DO(name, what NAME_gradient reads behind d_y: X or Y, precision: GIVEN or FLOAT32). */
 #define TDM_FUNCTIONS(DO)                                                                          \
   DO(abs, X, GIVEN)                                                                                \
+  DO(cos, X, GIVEN)                                                                                \
+  DO(erf, X, GIVEN)                                                                                \
+  DO(hardsigmoid, X, GIVEN)                                                                        \
   DO(hardswish, X, GIVEN)                                                                          \
   DO(mish, X, GIVEN)                                                                               \
   DO(relu, Y, GIVEN)                                                                               \
   DO(rsqrt, Y, FLOAT32)                                                                            \
   DO(sigmoid, Y, GIVEN)                                                                            \
   DO(silu, X, GIVEN)                                                                               \
+  DO(sin, X, GIVEN)                                                                                \
   DO(sqrt, Y, GIVEN)                                                                               \
   DO(tanh, Y, GIVEN)
 

@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 
+#include "devices/move_kernels.h"      /* what moves elements */
 #include "devices/pointwise_kernels.h" /* what works element by element */
 #include "tandem/devices/devices.h"
 

@@ -10,10 +10,14 @@
 /* Functions of one value, floating: x -> y by their own names, which are those of their formulas
  * (elements.h of each kind), and NAME_gradient: d_y, x -> d_x, or d_y, y -> d_x. Those without
  * numbers are in devices/functions.h; of the rest only these are named outside of their line. */
-#define TDM_OP_AFFINE "affine" /* x -> first x + second; no gradient of its own, as the next two   \
-                                */
-#define TDM_OP_EXP "exp"       /* x -> e^x */
-#define TDM_OP_LOG "log"       /* x -> the natural logarithm */
+#define TDM_OP_AFFINE                                                                              \
+  "affine"                   /* x -> first x + second; no gradient of its own, as the next five    \
+                              */
+#define TDM_OP_FLOOR "floor" /* x -> the largest integer that is not above */
+#define TDM_OP_ROUND "round" /* x -> the nearest integer, halves to the even one */
+#define TDM_OP_SIGN "sign"   /* x -> -1, 0 or 1; 0 of a NaN */
+#define TDM_OP_EXP "exp"     /* x -> e^x */
+#define TDM_OP_LOG "log"     /* x -> the natural logarithm */
 /* gelu: x -> x Phi(x), or its approximation by tanh (Hendrycks, Gimpel, "Gaussian error linear
  * units", 2016). */
 typedef struct tdm_gelu_attributes {
@@ -49,12 +53,20 @@ typedef struct tdm_fill_attributes {
 /* ---- Of several operands, broadcast to one shape by NumPy's rule ------------------------------
  */
 
-#define TDM_OP_ADD "add"         /* a, b -> a + b; also for int32 and int64 */
+/* Those of the first group also of int32 and int64. */
+#define TDM_OP_ADD "add"         /* a, b -> a + b */
 #define TDM_OP_SUB "sub"         /* a, b -> a - b */
 #define TDM_OP_MUL "mul"         /* a, b -> a b */
-#define TDM_OP_DIV "div"         /* a, b -> a / b */
 #define TDM_OP_MAXIMUM "maximum" /* a, b -> the larger, a NaN of either */
 #define TDM_OP_MINIMUM "minimum"
+
+#define TDM_OP_DIV "div"             /* a, b -> a / b */
+#define TDM_OP_REMAINDER "remainder" /* a, b -> what of a is left, with the sign of b: Python's %  \
+                                      */
+#define TDM_OP_POWER "power"         /* a, b -> a^b */
+/* a, b -> b a^(b - 1), and 0 where b is 0; a^b log a, and 0 where a is 0 and b not negative. */
+#define TDM_OP_POWER_BASE_SLOPE "power_base_slope"
+#define TDM_OP_POWER_EXPONENT_SLOPE "power_exponent_slope"
 /* a, b -> what part of an adjoint of maximum(a, b) is a's: 0 where a < b, 1/2 where they are equal,
  * 1 elsewhere. */
 #define TDM_OP_MAXIMUM_SHARE "maximum_share"
@@ -72,8 +84,8 @@ typedef struct tdm_compare_attributes {
   int64_t comparison; /* tdm_comparison */
   double value;
 } tdm_compare_attributes;
-/* condition bool, [a F], [b F] -> F: a where the condition is true, else b; `value` stands for one
- * that is absent. */
+/* condition bool, [a], [b] -> a or b, F, int32 or int64: a where the condition is true, else b;
+ * `value` stands for one that is absent. */
 #define TDM_OP_WHERE "where"
 typedef struct tdm_where_attributes {
   double value;

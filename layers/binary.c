@@ -18,6 +18,13 @@ static tdm_status infer_floating(tdm_infer *infer) {
   return infer_numbers(infer);
 }
 
+/* Floating, int32 or int64. */
+static tdm_status infer_countable(tdm_infer *infer) {
+  if (!tdm_dtype_is_floating(infer->inputs[0].dtype))
+    TDM_TRY(tdm_expect_ids(infer, 0, "a, if not floating,"));
+  return infer_numbers(infer);
+}
+
 #define BINARY(operation, infer_rule, gradient_rule, class)                                        \
   {                                                                                                \
     .struct_size = sizeof(tdm_operation), .name = operation, .min_inputs = 2, .max_inputs = 2,     \
@@ -28,6 +35,11 @@ static tdm_status infer_floating(tdm_infer *infer) {
 
 static const tdm_operation maximum_share =
     BINARY(TDM_OP_MAXIMUM_SHARE, infer_floating, NULL, TDM_PRECISION_GIVEN);
+
+static const tdm_operation power_base_slope =
+    BINARY(TDM_OP_POWER_BASE_SLOPE, infer_floating, NULL, TDM_PRECISION_GIVEN);
+static const tdm_operation power_exponent_slope =
+    BINARY(TDM_OP_POWER_EXPONENT_SLOPE, infer_floating, NULL, TDM_PRECISION_GIVEN);
 
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
@@ -98,28 +110,64 @@ static tdm_status append_minimum_gradient(tdm_gradient *gradient) {
   return append_extreme_gradient(gradient, false);
 }
 
+/* d_a = d, d_b = -d floor(a / b). */
+static tdm_status append_remainder_gradient(tdm_gradient *gradient) {
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const char *name = tdm_gradient_name(gradient);
+  const tdm_value d = tdm_gradient_of_output(gradient, 0);
+  if (tdm_gradient_wanted(gradient, 0)) tdm_gradient_set_summed(gradient, 0, d);
+  if (tdm_gradient_wanted(gradient, 1)) {
+    const tdm_value quotient =
+        tdm_div(graph, name, tdm_gradient_input(gradient, 0), tdm_gradient_input(gradient, 1));
+    const tdm_value whole = tdm_floor(graph, name, quotient);
+    tdm_gradient_set_summed(gradient, 1, tdm_neg(graph, name, tdm_mul(graph, name, d, whole)));
+  }
+  return tdm_graph_status(graph);
+}
+
+static tdm_status append_power_gradient(tdm_gradient *gradient) {
+  static const tdm_operation *const slopes[] = {&power_base_slope, &power_exponent_slope};
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const char *name = tdm_gradient_name(gradient);
+  const tdm_value operands[] = {tdm_gradient_input(gradient, 0), tdm_gradient_input(gradient, 1)};
+  for (size_t i = 0; i < 2; i++) {
+    if (!tdm_gradient_wanted(gradient, i)) continue;
+    const tdm_value slope = tdm_append(graph, slopes[i], name, NULL, operands, 2, NULL);
+    tdm_gradient_set_summed(gradient, i,
+                            tdm_mul(graph, name, tdm_gradient_of_output(gradient, 0), slope));
+  }
+  return tdm_graph_status(graph);
+}
+
 /* ---- Operations ------------------------------------------------------------------------------ */
 
 static const tdm_operation add_operation =
     BINARY(TDM_OP_ADD, infer_numbers, append_add_gradient, TDM_PRECISION_WIDEST);
 static const tdm_operation sub_operation =
-    BINARY(TDM_OP_SUB, infer_floating, append_sub_gradient, TDM_PRECISION_WIDEST);
+    BINARY(TDM_OP_SUB, infer_countable, append_sub_gradient, TDM_PRECISION_WIDEST);
 const tdm_operation tdm_operation_mul =
-    BINARY(TDM_OP_MUL, infer_floating, append_mul_gradient, TDM_PRECISION_WIDEST);
+    BINARY(TDM_OP_MUL, infer_countable, append_mul_gradient, TDM_PRECISION_WIDEST);
 const tdm_operation tdm_operation_div =
     BINARY(TDM_OP_DIV, infer_floating, append_div_gradient, TDM_PRECISION_WIDEST);
 static const tdm_operation maximum_operation =
-    BINARY(TDM_OP_MAXIMUM, infer_floating, append_maximum_gradient, TDM_PRECISION_WIDEST);
+    BINARY(TDM_OP_MAXIMUM, infer_countable, append_maximum_gradient, TDM_PRECISION_WIDEST);
 static const tdm_operation minimum_operation =
-    BINARY(TDM_OP_MINIMUM, infer_floating, append_minimum_gradient, TDM_PRECISION_WIDEST);
+    BINARY(TDM_OP_MINIMUM, infer_countable, append_minimum_gradient, TDM_PRECISION_WIDEST);
+static const tdm_operation remainder_operation =
+    BINARY(TDM_OP_REMAINDER, infer_floating, append_remainder_gradient, TDM_PRECISION_WIDEST);
+static const tdm_operation power_operation =
+    BINARY(TDM_OP_POWER, infer_floating, append_power_gradient, TDM_PRECISION_FLOAT32);
 
 TDM_RECORDS(binary, {.operation = &add_operation, .functions = "tdm_add"},
             {.operation = &sub_operation, .functions = "tdm_sub"},
-            {.operation = &tdm_operation_mul, .functions = "tdm_mul"},
+            {.operation = &tdm_operation_mul, .functions = "tdm_mul tdm_glu"},
             {.operation = &tdm_operation_div, .functions = "tdm_div"},
             {.operation = &maximum_operation, .functions = "tdm_maximum"},
             {.operation = &minimum_operation, .functions = "tdm_minimum"},
-            {.operation = &maximum_share});
+            {.operation = &remainder_operation, .functions = "tdm_remainder"},
+            {.operation = &power_operation, .functions = "tdm_power"},
+            {.operation = &maximum_share}, {.operation = &power_base_slope},
+            {.operation = &power_exponent_slope});
 
 static tdm_value make(tdm_graph *graph, const tdm_operation *operation, const char *name,
                       tdm_value a, tdm_value b) {
@@ -149,4 +197,12 @@ tdm_value tdm_maximum(tdm_graph *graph, const char *name, tdm_value a, tdm_value
 
 tdm_value tdm_minimum(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
   return make(graph, &minimum_operation, name, a, b);
+}
+
+tdm_value tdm_remainder(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
+  return make(graph, &remainder_operation, name, a, b);
+}
+
+tdm_value tdm_power(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
+  return make(graph, &power_operation, name, a, b);
 }

@@ -71,7 +71,8 @@ static tdm_status infer_where(tdm_infer *infer) {
                     tdm_dtype_name(infer->inputs[0].dtype));
   const bool both = tdm_infer_has(infer, 1) && tdm_infer_has(infer, 2);
   const size_t one = tdm_infer_has(infer, 1) ? 1 : 2;
-  TDM_TRY(tdm_expect_floating(infer, one, names[one]));
+  if (!tdm_infer_has(infer, one) || !tdm_dtype_is_floating(infer->inputs[one].dtype))
+    TDM_TRY(tdm_expect_ids(infer, one, names[one]));
   if (both && infer->inputs[1].dtype != infer->inputs[2].dtype)
     return tdm_fail(TDM_INVALID_ARGUMENT, "a is %s, b is %s",
                     tdm_dtype_name(infer->inputs[1].dtype), tdm_dtype_name(infer->inputs[2].dtype));
@@ -102,7 +103,7 @@ static const tdm_operation where_operation = {
 
 TDM_RECORDS(choice,
             {.operation = &compare_operation, .functions = "tdm_compare tdm_compare_scalar"},
-            {.operation = &where_operation, .functions = "tdm_where tdm_masked_fill"});
+            {.operation = &where_operation, .functions = "tdm_where tdm_masked_fill tdm_prelu"});
 
 static tdm_value make_where(tdm_graph *graph, const char *name, tdm_value condition, tdm_value a,
                             tdm_value b, double number) {

@@ -107,6 +107,13 @@ bool tdm_layer_accepts(tdm_graph *graph, const char *layer, const char *name, td
 /* x weight^T + bias of values that are there; bias may be invalid. */
 tdm_value tdm_linear_of(tdm_graph *graph, const char *name, tdm_value x, tdm_value weight,
                         tdm_value bias);
+/* x under another shape, of whose dimensions number i is x's dimension sources[i], or, where that
+ * is -1, a size or, once, TDM_INFER. */
+tdm_value tdm_reshape_from(tdm_graph *graph, const char *name, tdm_value x, tdm_shape shape,
+                           const int8_t *sources);
+/* x padded as its attributes, which are checked, say. */
+tdm_value tdm_pad_with(tdm_graph *graph, const char *name, tdm_value x,
+                       const tdm_pad_attributes *attributes);
 /* A dimension counted from the end when negative, of x with shape; -1, with the graph's error,
  * when there is none. */
 int tdm_layer_dimension(tdm_graph *graph, const char *layer, const char *name,

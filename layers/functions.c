@@ -60,6 +60,15 @@ static const tdm_operation exp_operation = {
     .gradient_reads = TDM_READS_Y,
 };
 
+/* Steps: nothing flows back. */
+#define STEPS(name, function)                                                                      \
+  static const tdm_operation function##_operation = {                                              \
+      FUNCTION(name, NONE, TDM_PRECISION_GIVEN),                                                   \
+  };
+STEPS(TDM_OP_FLOOR, floor)
+STEPS(TDM_OP_ROUND, round)
+STEPS(TDM_OP_SIGN, sign)
+
 /* d_x = d_y / x */
 static const tdm_operation log_operation = {
     FUNCTION(TDM_OP_LOG, NUMBERS, TDM_PRECISION_FLOAT32),
@@ -88,6 +97,9 @@ static const tdm_operation affine_operation = {
 TDM_RECORDS(function,
             FUNCTIONS(LISTED)
                 TDM_FUNCTIONS(LISTED_LINE){.operation = &exp_operation, .functions = "tdm_exp"},
+            {.operation = &floor_operation, .functions = "tdm_floor"},
+            {.operation = &round_operation, .functions = "tdm_round"},
+            {.operation = &sign_operation, .functions = "tdm_sign"},
             {.operation = &log_operation, .functions = "tdm_log"},
             {.operation = &affine_operation,
              .functions = "tdm_affine tdm_add_scalar tdm_mul_scalar tdm_neg"});
@@ -105,6 +117,18 @@ static tdm_value make(tdm_graph *graph, const tdm_operation *operation, const ch
     return tdm_append(graph, &function##_operation, name, NULL, &x, 1, NULL);                      \
   }
 TDM_FUNCTIONS(PUBLIC)
+
+tdm_value tdm_floor(tdm_graph *graph, const char *name, tdm_value x) {
+  return tdm_append(graph, &floor_operation, name, NULL, &x, 1, NULL);
+}
+
+tdm_value tdm_round(tdm_graph *graph, const char *name, tdm_value x) {
+  return tdm_append(graph, &round_operation, name, NULL, &x, 1, NULL);
+}
+
+tdm_value tdm_sign(tdm_graph *graph, const char *name, tdm_value x) {
+  return tdm_append(graph, &sign_operation, name, NULL, &x, 1, NULL);
+}
 
 tdm_value tdm_exp(tdm_graph *graph, const char *name, tdm_value x) {
   return make(graph, &exp_operation, name, x, 0, 0);

@@ -7,6 +7,7 @@
 
 #include "tandem/graph/graph.h"
 #include "tandem/layers/losses.h"
+#include "tandem/layers/moves.h"
 #include "tandem/layers/optimizers.h"
 #include "tandem/layers/pointwise.h"
 #include "tandem/layers/products.h"

@@ -21,14 +21,19 @@ extern "C" {
  *   b    (3, 5)              b (5)           b ()
  *   -> (batch, 3, 5)         -> (batch, 5)   -> (batch, 5) */
 
-TDM_API tdm_value tdm_add(tdm_graph *graph, const char *name, tdm_value a,
-                          tdm_value b); /* also of int32 and int64 */
+/* Also of int32 and int64, which wrap on overflow. */
+TDM_API tdm_value tdm_add(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
 TDM_API tdm_value tdm_sub(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
 TDM_API tdm_value tdm_mul(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
-TDM_API tdm_value tdm_div(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
-/* The larger and the smaller; a NaN of either. Where both are equal each gets half the adjoint. */
+/* The larger and the smaller; a NaN of either. Where both are equal each gets half the adjoint.
+ * Also of int32 and int64. */
 TDM_API tdm_value tdm_maximum(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
 TDM_API tdm_value tdm_minimum(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
+TDM_API tdm_value tdm_div(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
+/* What is left of a once b is taken away whole times, with b's sign: Python's a % b. */
+TDM_API tdm_value tdm_remainder(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
+/* a to the power of b; tdm_pow is quicker where b is one number. */
+TDM_API tdm_value tdm_power(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
 
 typedef enum tdm_relation {
   TDM_LESS,
@@ -45,7 +50,7 @@ TDM_API tdm_value tdm_compare(tdm_graph *graph, const char *name, tdm_value a,
 /* The same of x and a number, which is taken as x's dtype. */
 TDM_API tdm_value tdm_compare_scalar(tdm_graph *graph, const char *name, tdm_value x,
                                      tdm_relation relation, double number);
-/* a where condition (bool) is true, else b; all three are broadcast. */
+/* a where condition (bool) is true, else b, also of int32 and int64; all three are broadcast. */
 TDM_API tdm_value tdm_where(tdm_graph *graph, const char *name, tdm_value condition, tdm_value a,
                             tdm_value b);
 /* The number where condition is true, else x; both are broadcast. */
@@ -78,6 +83,13 @@ TDM_API tdm_value tdm_relu6(tdm_graph *graph, const char *name, tdm_value x);
  */
 
 TDM_API tdm_value tdm_abs(tdm_graph *graph, const char *name, tdm_value x);
+TDM_API tdm_value tdm_sin(tdm_graph *graph, const char *name, tdm_value x);
+TDM_API tdm_value tdm_cos(tdm_graph *graph, const char *name, tdm_value x);
+TDM_API tdm_value tdm_erf(tdm_graph *graph, const char *name, tdm_value x);
+/* Integers below, nearest (halves: the even one), and -1, 0 or 1: nothing flows back. */
+TDM_API tdm_value tdm_floor(tdm_graph *graph, const char *name, tdm_value x);
+TDM_API tdm_value tdm_round(tdm_graph *graph, const char *name, tdm_value x);
+TDM_API tdm_value tdm_sign(tdm_graph *graph, const char *name, tdm_value x);
 TDM_API tdm_value tdm_exp(tdm_graph *graph, const char *name, tdm_value x);
 TDM_API tdm_value tdm_log(tdm_graph *graph, const char *name, tdm_value x); /* natural */
 TDM_API tdm_value tdm_sqrt(tdm_graph *graph, const char *name, tdm_value x);
@@ -89,6 +101,7 @@ TDM_API tdm_value tdm_gelu(tdm_graph *graph, const char *name, tdm_value x);
 /* GELU by its approximation with tanh, PyTorch's approximate="tanh". */
 TDM_API tdm_value tdm_gelu_tanh(tdm_graph *graph, const char *name, tdm_value x);
 TDM_API tdm_value tdm_silu(tdm_graph *graph, const char *name, tdm_value x);
+TDM_API tdm_value tdm_hardsigmoid(tdm_graph *graph, const char *name, tdm_value x);
 TDM_API tdm_value tdm_hardswish(tdm_graph *graph, const char *name, tdm_value x);
 /* x tanh(log(1 + e^x)) */
 TDM_API tdm_value tdm_mish(tdm_graph *graph, const char *name, tdm_value x);
@@ -100,6 +113,12 @@ TDM_API tdm_value tdm_elu(tdm_graph *graph, const char *name, tdm_value x, doubl
  * 20. */
 TDM_API tdm_value tdm_softplus(tdm_graph *graph, const char *name, tdm_value x, double beta,
                                double threshold);
+
+/* x, or slope x where x < 0, the slope being a parameter name.weight (slopes), 0.25 at first: one
+ * of all channels, or one for each of dimension 1. */
+TDM_API tdm_value tdm_prelu(tdm_graph *graph, const char *name, tdm_value x, int64_t slopes);
+/* The first half of x along dimension, which is a size, times the sigmoid of the second. */
+TDM_API tdm_value tdm_glu(tdm_graph *graph, const char *name, tdm_value x, int dimension);
 
 /* ---- Along a dimension ------------------------------------------------------------------------
  */

@@ -25,6 +25,7 @@
   X(loss_divergence)                                                                               \
   X(loss_pointwise)                                                                                \
   X(matmul)                                                                                        \
+  X(moves)                                                                                         \
   X(parts)                                                                                         \
   X(pool)                                                                                          \
   X(recurrent)                                                                                     \
@@ -33,7 +34,8 @@
   X(rmsprop)                                                                                       \
   X(sgd)                                                                                           \
   X(shape)                                                                                         \
-  X(softmax)
+  X(softmax)                                                                                       \
+  X(strided)
 
 #define DECLARED(source) extern const tdm_record tdm_##source##_records[];
 #define LISTED(source) tdm_##source##_records,

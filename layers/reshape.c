@@ -107,7 +107,9 @@ static const tdm_operation reshape_operation = {
     .precision = TDM_PRECISION_GIVEN,
 };
 
-TDM_RECORDS(reshape, {.operation = &reshape_operation, .functions = "tdm_reshape"});
+TDM_RECORDS(reshape, {.operation = &reshape_operation,
+                      .functions = "tdm_reshape tdm_unsqueeze tdm_squeeze "
+                                   "tdm_flatten tdm_stack"});
 
 /* Back to the shape of x, which is known when a plan is made; before, it may keep its names. */
 static tdm_status append_gradient(tdm_gradient *gradient) {
@@ -174,5 +176,15 @@ tdm_value tdm_reshape(tdm_graph *graph, const char *name, tdm_value x, tdm_shape
                           "reshape %s: %s leaves %d dimensions open: one may be -1, or a name that "
                           "the input does not have",
                           name ? name : "?", tdm_shape_text(&shape, text, sizeof text), open_count);
+  return tdm_append(graph, &reshape_operation, name, &rule, &x, 1, NULL);
+}
+
+tdm_value tdm_reshape_from(tdm_graph *graph, const char *name, tdm_value x, tdm_shape shape,
+                           const int8_t *sources) {
+  reshape_rule rule = {.wanted.rank = shape.rank};
+  for (int i = 0; i < TDM_MAX_RANK; i++) {
+    rule.wanted.dims[i] = i < shape.rank ? shape.dims[i] : 0;
+    rule.source[i] = i < shape.rank ? sources[i] : -1;
+  }
   return tdm_append(graph, &reshape_operation, name, &rule, &x, 1, NULL);
 }

@@ -11,7 +11,7 @@ import sys
 DEVICES = ["conformance_%s_cuda%d_test" % (topic, index)
            for topic in ("copy", "faults", "memory", "queue", "tensor") for index in (0, 1)]
 GOLDEN = ["golden_%s_cuda_test" % family for family in
-          ("layers", "loss", "pointwise", "recurrent", "tables", "vision", "models")]
+          ("layers", "loss", "moves", "pointwise", "recurrent", "tables", "vision", "models")]
 PARALLEL = ["%s_cuda_test" % name for name in
             ("collectives", "comm", "cpp_parallel", "data_parallel", "data_parallel_parts",
              "device_sums", "sparse_refresh")]

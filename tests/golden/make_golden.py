@@ -10,6 +10,7 @@ import torch
 import example_models
 import layer_cases
 import loss_cases
+import moves_cases
 import pointwise_cases
 import recorder
 import recurrent_cases
@@ -35,6 +36,7 @@ def main():
         layer_families = {
             "layers": layer_cases.layer_cases(),
             "loss": loss_cases.loss_cases(),
+            "moves": moves_cases.moves_cases(),
             "pointwise": pointwise_cases.pointwise_cases(),
             "tables": table_cases.table_cases(),
             "vision": vision_cases.vision_cases(),

@@ -7,7 +7,8 @@ import torch.nn.functional as F
 
 from vision_cases import options
 
-BINARY = (torch.add, torch.sub, torch.mul, torch.div, torch.maximum, torch.minimum)
+BINARY = (torch.add, torch.sub, torch.mul, torch.div, torch.maximum, torch.minimum,
+          torch.remainder, torch.pow)
 
 FUNCTIONS = (
     lambda x, a, b: a * x + b,
@@ -40,8 +41,8 @@ def positive(case, name, *shape):
 
 def binary(case, kind, a, b, same=False):
     options(case, "two_values", kind, same)
-    x = case.parameter("a", *a)
-    y = x if same else (positive if kind == 3 else type(case).parameter)(case, "b", *b)
+    x = (positive if kind == 7 else type(case).parameter)(case, "a", *a)
+    y = x if same else (positive if kind in (3, 6) else type(case).parameter)(case, "b", *b)
     case.judge("y", BINARY[kind](x, y))
 
 
@@ -74,6 +75,47 @@ def tied(case, kind):
         x[1] = y
     case.record("parameter.a", x)
     case.judge("y", BINARY[kind](x, y))
+
+
+def steps(case, kind, scale):
+    """Which pass nothing back: times what does."""
+    options(case, "steps", kind)
+    x = case.parameter("x", 5, 7, scale=scale)
+    case.judge("y", (torch.floor, torch.round, torch.sign)[kind](x) * x)
+
+
+def steps_at_halves(case, kind):
+    """Halves, which are rounded to the even one, and 0."""
+    options(case, "steps_at_halves", kind)
+    x = case.parameter("x", 7)
+    with torch.no_grad():
+        x.copy_(torch.tensor([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 0.0]))
+    case.record("parameter.x", x)
+    case.judge("y", (torch.floor, torch.round, torch.sign)[kind](x) * x)
+
+
+def power_at_zero(case):
+    """Where slopes are a matter of convention."""
+    options(case, "power_at_zero", 0)
+    a, b = case.parameter("a", 4), case.parameter("b", 4)
+    with torch.no_grad():
+        a.copy_(torch.tensor([0.0, 0.0, -2.0, 2.0]))
+        b.copy_(torch.tensor([0.0, 2.0, 3.0, 0.0]))
+    case.record("parameter.a", a)
+    case.record("parameter.b", b)
+    case.judge("y", torch.pow(a, b.detach()) + b)
+    case.judge("z", torch.pow(a.detach().abs(), b) + a)
+
+
+def prelu(case, shape, slopes):
+    options(case, "prelu", slopes)
+    slope = case.parameter("layer.weight", slopes)
+    case.judge("y", F.prelu(case.parameter("x", *shape), slope))
+
+
+def glu(case, shape, dimension):
+    options(case, "glu", dimension)
+    case.judge("y", F.glu(case.parameter("x", *shape), dimension))
 
 
 def where(case, condition, a, b, number=None):
@@ -148,8 +190,16 @@ def pointwise_cases():
         cases["softplus_%g" % beta] = (function, dict(kind=14, a=beta, b=threshold, scale=3.0))
     for alpha in (1.0, 0.4):
         cases["elu_%g" % alpha] = (function, dict(kind=15, a=alpha, scale=2.0))
-    for call in (F.hardswish, F.mish):
+    for call in (F.hardswish, F.mish, F.hardsigmoid, torch.sin, torch.cos, torch.erf):
         cases[call.__name__] = (plain, dict(call=call, scale=4.0))
+    for kind, name in enumerate(("floor", "round", "sign")):
+        cases[name] = (steps, dict(kind=kind, scale=3.0))
+        cases[name + "_at_halves"] = (steps_at_halves, dict(kind=kind))
+    cases["power_at_zero"] = (power_at_zero, {})
+    for i, (shape, slopes) in enumerate((((4, 7), 1), ((4, 7), 7), ((2, 3, 4, 2), 3), ((5,), 1))):
+        cases["prelu_%d" % i] = (prelu, dict(shape=shape, slopes=slopes))
+    for dimension in (0, -1):
+        cases["glu_%d" % (dimension % 3)] = (glu, dict(shape=(4, 5, 6), dimension=dimension))
     for i, (condition, a, b) in enumerate((((4, 7), (4, 7), (4, 7)), ((7,), (4, 1), (7,)),
                                            ((3, 1, 1), (4, 1), ()))):
         cases["where_%d" % i] = (where, dict(condition=condition, a=a, b=b))

@@ -49,6 +49,23 @@ CASE(no_variance, tdm_variance(graph, "it", none, NULL, 0, 1, false))
 CASE(no_reshape, tdm_reshape(graph, "it", none, tdm_shape_of(1, 3)))
 CASE(no_select, tdm_select(graph, "it", none, 0, 0))
 CASE(no_swap, tdm_swap_first_dimensions(graph, "it", none))
+CASE(no_slice, tdm_slice(graph, "it", none, 0, 0, 1, 1))
+CASE(no_permute, tdm_permute(graph, "it", none, (const int[]){0}, 1))
+CASE(no_flip, tdm_flip(graph, "it", none, (const int[]){0}, 1))
+CASE(no_roll, tdm_roll(graph, "it", none, 1, 0))
+CASE(no_triangle, tdm_triu(graph, "it", none, 0))
+CASE(no_unsqueeze, tdm_unsqueeze(graph, "it", none, 0))
+CASE(no_squeeze, tdm_squeeze(graph, "it", none, 0))
+CASE(no_flatten, tdm_flatten(graph, "it", none, 0, 1))
+CASE(no_stack, tdm_stack(graph, "it", &none, 1, 0))
+CASE(no_expand, tdm_expand(graph, "it", none, tdm_shape_of(1, 2)))
+CASE(no_like, tdm_expand_as(graph, "it", x, none))
+CASE(no_repeat, tdm_repeat(graph, "it", none, (const int64_t[]){2}, 1))
+CASE(no_pad, tdm_pad(graph, "it", none, (const int64_t[]){1, 1}, 2, TDM_PAD_CONSTANT, 0))
+CASE(no_places, tdm_arange_like(graph, "it", none, 0))
+CASE(no_prelu, tdm_prelu(graph, "it", none, 1))
+CASE(no_glu, tdm_glu(graph, "it", none, 1))
+CASE(no_power, tdm_power(graph, "it", x, none))
 CASE(no_softmax, tdm_softmax(graph, "it", none, 0))
 CASE(no_cast, tdm_cast(graph, "it", none, TDM_FLOAT64))
 CASE(no_add, tdm_add(graph, "it", x, none))
@@ -97,6 +114,23 @@ static const bad_case values_of_no_graph[] = {
     {"swap", "", no_swap},
     {"softmax", "", no_softmax},
     {"cast", "", no_cast},
+    {"slice", "", no_slice},
+    {"permute", "", no_permute},
+    {"flip", "", no_flip},
+    {"roll", "", no_roll},
+    {"triu", "", no_triangle},
+    {"unsqueeze", "", no_unsqueeze},
+    {"squeeze", "", no_squeeze},
+    {"flatten", "", no_flatten},
+    {"stack", "", no_stack},
+    {"expand", "", no_expand},
+    {"expand_as", "", no_like},
+    {"repeat", "", no_repeat},
+    {"pad", "", no_pad},
+    {"arange_like", "", no_places},
+    {"prelu", "", no_prelu},
+    {"glu", "", no_glu},
+    {"power", "", no_power},
     {"add", "", no_add},
     {"where", "", no_where},
     {"where", "", no_first_of_where},
@@ -197,6 +231,32 @@ CASE(sum_beyond, tdm_sum(graph, "it", x, (const int[]){4}, 1, false))
 CASE(cumsum_beyond, tdm_cumsum(graph, "it", x, -5))
 CASE(transposed_beyond, tdm_transpose(graph, "it", x, 0, 4))
 CASE(reshape_illegal, tdm_reshape(graph, "it", x, (tdm_shape){.rank = 99}))
+CASE(slice_of_no_step, tdm_slice(graph, "it", x, 1, 0, 2, 0))
+CASE(slice_beyond, tdm_slice(graph, "it", x, 4, 0, 2, 1))
+CASE(permuted_in_part, tdm_permute(graph, "it", x, (const int[]){1, 0}, 2))
+CASE(permuted_twice, tdm_permute(graph, "it", x, (const int[]){0, 1, 2, -2}, 4))
+CASE(flipped_beyond, tdm_flip(graph, "it", x, (const int[]){-5}, 1))
+CASE(rolled_name, tdm_roll(graph, "it", x, 1, 0))
+CASE(triangle_of_vector, tdm_tril(graph, "it", ids, 0))
+CASE(unsqueezed_beyond, tdm_unsqueeze(graph, "it", x, 6))
+CASE(squeezed_four, tdm_squeeze(graph, "it", x, 1))
+CASE(flattened_backwards, tdm_flatten(graph, "it", x, 2, 1))
+CASE(stack_of_none, tdm_stack(graph, "it", &x, 0, 0))
+CASE(expanded_four, tdm_expand(graph, "it", x, tdm_shape_of(4, TDM_INFER, 5, 6, 6)))
+CASE(expanded_to_name, tdm_expand(graph, "it", tdm_sum(graph, "sum", x, (const int[]){0}, 1, true),
+                                  tdm_shape_of(4, TDM_DIM("batch"), 4, 6, 6)))
+CASE(expanded_to_less, tdm_expand(graph, "it", x, tdm_shape_of(1, 6)))
+CASE(repeated_less, tdm_repeat(graph, "it", x, (const int64_t[]){2}, 1))
+CASE(repeated_never, tdm_repeat(graph, "it", x, (const int64_t[]){1, 0, 1, 1}, 4))
+CASE(padded_by_halves, tdm_pad(graph, "it", x, (const int64_t[]){1}, 1, TDM_PAD_CONSTANT, 0))
+CASE(padded_somehow, tdm_pad(graph, "it", x, (const int64_t[]){1, 1}, 2, (tdm_pad_mode)7, 0))
+CASE(reflected_beyond, tdm_pad(graph, "it", x, (const int64_t[]){6, 1}, 2, TDM_PAD_REFLECT, 0))
+CASE(padded_away, tdm_pad(graph, "it", x, (const int64_t[]){-4, -3}, 2, TDM_PAD_CONSTANT, 0))
+CASE(arange_astray, tdm_arange(graph, "it", TDM_INT64, 0, 5, -1))
+CASE(arange_of_halves, tdm_arange(graph, "it", TDM_INT64, 0, 5, 0.5))
+CASE(arange_of_bool, tdm_arange(graph, "it", TDM_BOOL, 0, 5, 1))
+CASE(prelu_of_five, tdm_prelu(graph, "it", x, 5))
+CASE(glu_of_name, tdm_glu(graph, "it", x, 0))
 CASE(too_many_heads,
      tdm_attention(graph, "it", steps, steps, steps, WITH(tdm_attention_options, .heads = 4)))
 CASE(negative_heads,
@@ -250,6 +310,31 @@ static const bad_case numbers_that_are_not_legal[] = {
     {"cumsum", "-5", cumsum_beyond},
     {"transpose", "4", transposed_beyond},
     {"reshape", "", reshape_illegal},
+    {"slice", "step is 0", slice_of_no_step},
+    {"slice", "4", slice_beyond},
+    {"permute", "2 dimensions", permuted_in_part},
+    {"permute", "twice", permuted_twice},
+    {"flip", "-5", flipped_beyond},
+    {"roll", "dimension 0", rolled_name},
+    {"tril", "int64", triangle_of_vector},
+    {"unsqueeze", "6", unsqueezed_beyond},
+    {"squeeze", "not 1", squeezed_four},
+    {"flatten", "stands before", flattened_backwards},
+    {"stack", "0 values", stack_of_none},
+    {"expand", "dimension of 1", expanded_four},
+    {"expand", "tdm_expand_as", expanded_to_name},
+    {"expand", "lacks dimensions", expanded_to_less},
+    {"repeat", "1 numbers", repeated_less},
+    {"repeat", "number 1 is 0", repeated_never},
+    {"pad", "1 amounts", padded_by_halves},
+    {"pad", "mode 7", padded_somehow},
+    {"pad", "6", reflected_beyond},
+    {"pad", "-4", padded_away},
+    {"arange", "-1", arange_astray},
+    {"arange", "0.5", arange_of_halves},
+    {"arange", "bool", arange_of_bool},
+    {"prelu", "5", prelu_of_five},
+    {"glu", "even", glu_of_name},
     {"attention", "", too_many_heads},
     {"attention", "-1", negative_heads},
     {"attention", "2", attention_dropout},

@@ -36,6 +36,7 @@ typedef struct layer_builder {
   layer_case options;
 } layer_builder;
 extern const layer_builder loss_builders[];
+extern const layer_builder moves_builders[];
 extern const layer_builder pointwise_builders[];
 extern const layer_builder table_builders[];
 extern const layer_builder vision_builders[];

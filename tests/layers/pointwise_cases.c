@@ -5,8 +5,8 @@
 /* kind, same */
 static void binary(layer_test *test, const layer_case *options) {
   typedef tdm_value (*binary_function)(tdm_graph *, const char *, tdm_value, tdm_value);
-  static const binary_function functions[] = {tdm_add, tdm_sub,     tdm_mul,
-                                              tdm_div, tdm_maximum, tdm_minimum};
+  static const binary_function functions[] = {tdm_add,     tdm_sub,     tdm_mul,       tdm_div,
+                                              tdm_maximum, tdm_minimum, tdm_remainder, tdm_power};
   const tdm_value a = layer_parameter(test, "a");
   const tdm_value b = options->numbers[1] != 0 ? a : layer_parameter(test, "b");
   layer_judge(test, "y", functions[(int)options->numbers[0]](test->graph, "f", a, b));
@@ -36,6 +36,39 @@ static void function(layer_test *test, const layer_case *options) {
 
 static void plain(layer_test *test, const layer_case *options) {
   layer_judge(test, "y", options->function(test->graph, "f", layer_parameter(test, "x")));
+}
+
+/* kind */
+static void steps(layer_test *test, const layer_case *options) {
+  typedef tdm_value (*step_function)(tdm_graph *, const char *, tdm_value);
+  static const step_function functions[] = {tdm_floor, tdm_round, tdm_sign};
+  const tdm_value x = layer_parameter(test, "x");
+  const tdm_value y = functions[(int)options->numbers[0]](test->graph, "f", x);
+  layer_judge(test, "y", tdm_mul(test->graph, "times", y, x));
+}
+
+/* Each operand's slope by itself. */
+static void power_at_zero(layer_test *test, const layer_case *options) {
+  (void)options;
+  tdm_graph *graph = test->graph;
+  const tdm_value a = layer_parameter(test, "a"), b = layer_parameter(test, "b");
+  const tdm_value even = tdm_round(graph, "even", a), whole = tdm_round(graph, "whole", b);
+  const tdm_value y = tdm_power(graph, "of_base", a, whole);
+  const tdm_value z = tdm_power(graph, "of_exponent", tdm_abs(graph, "size", even), b);
+  layer_judge(test, "y", tdm_add(graph, "y", y, b));
+  layer_judge(test, "z", tdm_add(graph, "z", z, a));
+}
+
+/* slopes */
+static void prelu(layer_test *test, const layer_case *options) {
+  const tdm_value x = layer_parameter(test, "x");
+  layer_judge(test, "y", tdm_prelu(test->graph, "layer", x, (int64_t)options->numbers[0]));
+}
+
+/* dimension */
+static void glu(layer_test *test, const layer_case *options) {
+  const tdm_value x = layer_parameter(test, "x");
+  layer_judge(test, "y", tdm_glu(test->graph, "f", x, (int)options->numbers[0]));
 }
 
 /* fills, number */
@@ -95,6 +128,11 @@ const layer_builder pointwise_builders[] = {
     {"two_values_tied", {.build = binary, .not_smooth = KINKED}},
     {"function", {.build = function}},
     {"function_at_ends", {.build = function, .not_smooth = KINKED}},
+    {"steps", {.build = steps}},
+    {"steps_at_halves", {.build = steps, .not_smooth = KINKED}},
+    {"power_at_zero", {.build = power_at_zero, .not_smooth = KINKED}},
+    {"prelu", {.build = prelu}},
+    {"glu", {.build = glu}},
     {"where", {.build = where}},
     {"compare", {.build = compare}},
     {"extreme", {.build = extreme}},

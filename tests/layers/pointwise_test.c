@@ -36,9 +36,14 @@ static tdm_value mul_of_two_dtypes(tdm_graph *graph) {
                  tdm_input(graph, "b", TDM_FLOAT64, tdm_shape_of(1, 3)));
 }
 
-static tdm_value maximum_of_integers(tdm_graph *graph) {
-  const tdm_value a = tdm_input(graph, "a", TDM_INT64, tdm_shape_of(1, 3));
+static tdm_value maximum_of_bools(tdm_graph *graph) {
+  const tdm_value a = tdm_input(graph, "a", TDM_BOOL, tdm_shape_of(1, 3));
   return tdm_maximum(graph, "f", a, a);
+}
+
+static tdm_value div_of_integers(tdm_graph *graph) {
+  const tdm_value a = tdm_input(graph, "a", TDM_INT64, tdm_shape_of(1, 3));
+  return tdm_div(graph, "f", a, a);
 }
 
 static tdm_value exp_of_integers(tdm_graph *graph) {
@@ -100,7 +105,8 @@ static const error_case error_cases[] = {
     {sub_of_two_names, {"sub f", "[batch, 3]", "[length, 1]"}},
     {div_of_other_size, {"div f", "a is [4, 3], b is [4]", "cannot be broadcast"}},
     {mul_of_two_dtypes, {"mul f", "float32", "float64"}},
-    {maximum_of_integers, {"maximum f", "a is int64", "floating"}},
+    {maximum_of_bools, {"maximum f", "is bool", "int32 or int64"}},
+    {div_of_integers, {"div f", "a is int64", "floating"}},
     {exp_of_integers, {"exp f", "x is int64", "floating"}},
     {hardtanh_that_descends, {"hardtanh f", "1 and -1", "ascend"}},
     {clamp_without_end, {"clamp f", "no number"}},

@@ -14,7 +14,7 @@ from source_tree import C_ENDINGS, read_file, read_files, verdict  # noqa: E402
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"|<(?=tandem/))([^">]+)[">]', re.MULTILINE)
 GRAPH = "graph/[^/]*"
-LAYERS = "layers/(layers|losses|optimizers|pointwise|products|recurrent|schedules|tables)"
+LAYERS = "layers/(layers|losses|moves|optimizers|pointwise|products|recurrent|schedules|tables)"
 PUBLIC = "(checkpoint/checkpoint|core/core|devices/devices|%s|%s|data/data)" % (GRAPH, LAYERS)
 IS_PUBLIC = re.compile(r"%s\.h|tandem\.h" % PUBLIC)
 

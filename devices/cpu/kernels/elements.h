@@ -1,6 +1,6 @@
 /* The formulas of elementwise operations, of vectors: each operation's gradient stands below it.
  * Invariant: an element of a result depends on the same element of the operands alone; NaN stays
- * NaN. */
+ * NaN, but that its sign is 0. */
 #ifndef TANDEM_DEVICES_CPU_KERNELS_ELEMENTS_H
 #define TANDEM_DEVICES_CPU_KERNELS_ELEMENTS_H
 
@@ -30,10 +30,25 @@ ALWAYS_INLINE vec vec_erf(vec x) {
 }
 #endif
 
+/* vec_each_NAME: the C library's function, element by element. */
+#define VEC_EACH(name)                                                                             \
+  ALWAYS_INLINE vec vec_each_##name(vec x) {                                                       \
+    for (int i = 0; i < LANES; i++)                                                                \
+      x[i] = TDM_REAL_BITS == 64 ? (real)name(x[i]) : (real)name##f((float)x[i]);                  \
+    return x;                                                                                      \
+  }
+VEC_EACH(sin)
+VEC_EACH(cos)
+VEC_EACH(erf)
+VEC_EACH(floor)
+VEC_EACH(rint)
+
 #define SQRT_HALF ((real)0.70710678118654752440)
 #define SQRT_TWO_OVER_PI ((real)0.79788456080286535588)
 #define INVERSE_SQRT_TWO_PI ((real)0.39894228040143267794)
+#define TWO_OVER_SQRT_PI ((real)1.12837916709551257390)
 #define CUBIC ((real)0.044715)
+#define SIXTH ((real)(1.0f / 6.0f)) /* as precise as PyTorch's, whatever the dtype */
 
 ALWAYS_INLINE vec vec_gelu(vec x, bool by_tanh) {
   if (!by_tanh) return (real)0.5 * x * (1 + vec_erf(x * SQRT_HALF));
@@ -98,6 +113,32 @@ ALWAYS_INLINE vec vec_mish_slope(vec x) {
   return t + x * vec_sigmoid(x) * (1 - t * t);
 }
 
+/* The remainder of x / y that has the sign of y. */
+ALWAYS_INLINE vec vec_remainder(vec x, vec y) {
+  for (int i = 0; i < LANES; i++) {
+    const real rest =
+        TDM_REAL_BITS == 64 ? (real)fmod(x[i], y[i]) : (real)fmodf((float)x[i], (float)y[i]);
+    x[i] = rest != 0 && (rest < 0) != (y[i] < 0) ? rest + y[i] : rest;
+  }
+  return x;
+}
+
+ALWAYS_INLINE vec vec_power(vec x, vec y) {
+  for (int i = 0; i < LANES; i++)
+    x[i] = TDM_REAL_BITS == 64 ? (real)pow(x[i], y[i]) : (real)powf((float)x[i], (float)y[i]);
+  return x;
+}
+
+/* Nothing flows back into the base of the power 0, nor into the exponent of a power of 0. */
+ALWAYS_INLINE vec vec_power_base_slope(vec x, vec y) {
+  return vec_select(y == (vec){0}, (vec){0}, y * vec_power(x, y - 1));
+}
+
+ALWAYS_INLINE vec vec_power_exponent_slope(vec x, vec y) {
+  return vec_select((x == (vec){0}) & (y >= (vec){0}), (vec){0},
+                    vec_power(x, y) * vec_log_of_any(x));
+}
+
 /* What a vector takes, in ns: of the C library's functions, and of operands from memory. */
 #define LIBRARY_NS(each) (LANES * (each))
 #define BINARY_NS (3 * TDM_VECTOR_BYTES / 20.0)
@@ -124,6 +165,9 @@ ALWAYS_INLINE vec vec_mish_slope(vec x) {
   GRADIENT(hardswish_gradient, tdm_no_settings, 6.0, x,                                            \
            vec_select(x < vec_set(-3), (vec){0},                                                   \
                       vec_select(x > vec_set(3), d, d * (x / 3 + (real)0.5))))                     \
+  UNARY(hardsigmoid, tdm_no_settings, 4.0, vec_clamp(x + 3, (vec){0}, vec_set(6)) / 6)             \
+  GRADIENT(hardsigmoid_gradient, tdm_no_settings, 4.0, x,                                          \
+           vec_select(vec_between(x, vec_set(-3), vec_set(3), true), d *SIXTH, (vec){0}))          \
   UNARY(mish, tdm_no_settings, 20.0, x *vec_tanh(vec_softplus(x, 1, (real)INFINITY)))              \
   GRADIENT(mish_gradient, tdm_no_settings, 26.0, x, d *vec_mish_slope(x))                          \
   UNARY(gelu, tdm_gelu_settings, GELU_NS, flag ? vec_gelu(x, true) : vec_gelu(x, false))           \
@@ -151,6 +195,16 @@ ALWAYS_INLINE vec vec_mish_slope(vec x) {
   GRADIENT(sqrt_gradient, tdm_no_settings, 6.0, y, d / (2 * y))                                    \
   UNARY(rsqrt, tdm_no_settings, 10.0, 1 / vec_sqrt(x))                                             \
   GRADIENT(rsqrt_gradient, tdm_no_settings, 4.0, y, (real)-0.5 * d * (y * y * y))                  \
+  UNARY(sin, tdm_no_settings, LIBRARY_NS(10.0), vec_each_sin(x))                                   \
+  GRADIENT(sin_gradient, tdm_no_settings, LIBRARY_NS(10.0), x, d *vec_each_cos(x))                 \
+  UNARY(cos, tdm_no_settings, LIBRARY_NS(10.0), vec_each_cos(x))                                   \
+  GRADIENT(cos_gradient, tdm_no_settings, LIBRARY_NS(10.0), x, -d *vec_each_sin(x))                \
+  UNARY(erf, tdm_no_settings, LIBRARY_NS(10.0), vec_each_erf(x))                                   \
+  GRADIENT(erf_gradient, tdm_no_settings, 8.0, x, d *TWO_OVER_SQRT_PI *vec_exp(-x *x))             \
+  UNARY(floor, tdm_no_settings, 4.0, vec_each_floor(x))                                            \
+  UNARY(round, tdm_no_settings, 4.0, vec_each_rint(x))                                             \
+  UNARY(sign, tdm_no_settings, 3.0,                                                                \
+        vec_select(x > (vec){0}, vec_set(1), vec_select(x < (vec){0}, vec_set(-1), (vec){0})))     \
   UNARY(pow, tdm_function_settings, LIBRARY_NS(15.0), vec_pow(x, first))                           \
   GRADIENT(pow_gradient, tdm_function_settings, LIBRARY_NS(15.0), x, d *vec_pow_slope(x, first))   \
   BINARY(add, x + y)                                                                               \
@@ -161,6 +215,10 @@ ALWAYS_INLINE vec vec_mish_slope(vec x) {
   BINARY(maximum, vec_select((x > y) | (x != x), x, y))                                            \
   BINARY(minimum, vec_select((x < y) | (x != x), x, y))                                            \
   BINARY(maximum_share,                                                                            \
-         vec_select(x < y, (vec){0}, vec_select(x == y, vec_set((real)0.5), vec_set(1))))
+         vec_select(x < y, (vec){0}, vec_select(x == y, vec_set((real)0.5), vec_set(1))))          \
+  BINARY(remainder, vec_remainder(x, y))                                                           \
+  BINARY(power, vec_power(x, y))                                                                   \
+  BINARY(power_base_slope, vec_power_base_slope(x, y))                                             \
+  BINARY(power_exponent_slope, vec_power_exponent_slope(x, y))
 
 #endif

@@ -53,16 +53,11 @@ static tdm_status fill_prepare(const tdm_kernel_request *request, tdm_kernel_ans
   return TDM_OK;
 }
 
-/* The bits are made on the host. */
 template <class word> static tdm_status run_fill(const tdm_kernel_call *call) {
   const cast_state *state = state_of<cast_state>(call);
-  union {
-    double widest;
-    word bits;
-  } element = {};
-  store_double(state->to, &element, 0, state->value);
   return kernel_launch(call, "fill", fill<word>, blocks_for(state->count), BLOCK,
-                       output_of<word>(call, 0), element.bits, state->count);
+                       output_of<word>(call, 0), word_of<word>(state->to, state->value),
+                       state->count);
 }
 
 #define CAST(dtype) KERNEL_OF(dtype, TDM_OP_CAST, cast_prepare, cast_execute, ELEMENT_CAST)

@@ -47,4 +47,14 @@ static __device__ inline void convert_element(tdm_dtype from, const void *x, tdm
     store_int64(to, out, i, load_int64(from, x, i));
 }
 
+/* The bits of an element, made on the host. */
+template <class word> static inline word word_of(tdm_dtype dtype, double value) {
+  union {
+    double widest;
+    word bits;
+  } element = {};
+  store_double(dtype, &element, 0, value);
+  return element.bits;
+}
+
 #endif

@@ -1,6 +1,6 @@
 /* The formulas of elementwise operations, of one element: each operation's gradient stands below
  * it. The kernels of each and those of fused nodes compute them, and so give the same bits.
- * Invariant: NaN stays NaN. */
+ * Invariant: NaN stays NaN, but that its sign is 0. */
 #ifndef TANDEM_DEVICES_CUDA_KERNELS_ELEMENTS_H
 #define TANDEM_DEVICES_CUDA_KERNELS_ELEMENTS_H
 
@@ -74,6 +74,12 @@ template <class real> static __device__ inline real mish_slope(real x) {
   return t + x * sigmoid_of(x) * (1 - t * t);
 }
 
+/* The remainder of x / y that has the sign of y. */
+template <class real> static __device__ inline real remainder_of(real x, real y) {
+  const real rest = fmod(x, y);
+  return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+}
+
 /* ---- The operations ---------------------------------------------------------------------------
  */
 
@@ -94,6 +100,9 @@ template <class real> static __device__ inline real mish_slope(real x) {
            -3 > x  ? 0                                                                             \
            : x > 3 ? d                                                                             \
                    : d * (x / 3 + (real)0.5))                                                      \
+  UNARY(hardsigmoid, tdm_no_settings, clamped(x + 3, (real)0, (real)6) / 6)                        \
+  GRADIENT(hardsigmoid_gradient, tdm_no_settings, x,                                               \
+           is_between(x, (real)-3, (real)3, true) ? d *(real)(1.0f / 6.0f) : 0)                    \
   UNARY(mish, tdm_no_settings, x *tanh(softplus_of(x, (real)1, (real)INFINITY)))                   \
   GRADIENT(mish_gradient, tdm_no_settings, x, d *mish_slope(x))                                    \
   UNARY(gelu, tdm_gelu_settings, gelu_of(x, flag))                                                 \
@@ -116,6 +125,15 @@ template <class real> static __device__ inline real mish_slope(real x) {
   GRADIENT(sqrt_gradient, tdm_no_settings, y, d / (2 * y))                                         \
   UNARY(rsqrt, tdm_no_settings, 1 / sqrt(x))                                                       \
   GRADIENT(rsqrt_gradient, tdm_no_settings, y, (real)-0.5 * d * (y * y * y))                       \
+  UNARY(sin, tdm_no_settings, sin(x))                                                              \
+  GRADIENT(sin_gradient, tdm_no_settings, x, d *cos(x))                                            \
+  UNARY(cos, tdm_no_settings, cos(x))                                                              \
+  GRADIENT(cos_gradient, tdm_no_settings, x, -d *sin(x))                                           \
+  UNARY(erf, tdm_no_settings, erf(x))                                                              \
+  GRADIENT(erf_gradient, tdm_no_settings, x, d *(real)1.12837916709551257390 * exp(-x * x))        \
+  UNARY(floor, tdm_no_settings, floor(x))                                                          \
+  UNARY(round, tdm_no_settings, rint(x))                                                           \
+  UNARY(sign, tdm_no_settings, x > 0 ? 1 : x < 0 ? -1 : 0)                                         \
   UNARY(pow, tdm_function_settings, power_of(x, first))                                            \
   GRADIENT(pow_gradient, tdm_function_settings, x,                                                 \
            first == 0 ? 0 : d * (first * power_of(x, first - 1)))                                  \
@@ -126,7 +144,11 @@ template <class real> static __device__ inline real mish_slope(real x) {
   /* A NaN of either operand is the result. */                                                     \
   BINARY(maximum, x > y || x != x ? x : y)                                                         \
   BINARY(minimum, x < y || x != x ? x : y)                                                         \
-  BINARY(maximum_share, x < y ? (real)0 : x == y ? (real)0.5 : (real)1)
+  BINARY(maximum_share, x < y ? (real)0 : x == y ? (real)0.5 : (real)1)                            \
+  BINARY(remainder, remainder_of(x, y))                                                            \
+  BINARY(power, pow(x, y))                                                                         \
+  BINARY(power_base_slope, y == 0 ? (real)0 : y * pow(x, y - 1))                                   \
+  BINARY(power_exponent_slope, x == 0 && y >= 0 ? (real)0 : pow(x, y) * log(x))
 
 /* tdm_kernel.element. The last ones read other than two numbers. */
 enum element_number {
@@ -189,6 +211,33 @@ TDM_CUDA_ELEMENTS(UNARY, GRADIENT, BINARY)
 #undef GRADIENT
 #undef BINARY
 #undef ELEMENT
+
+/* ---- Integers -------------------------------------------------------------------------------- */
+
+/* Does DO(name) of the operations of two numbers that integers have too. */
+#define TDM_CUDA_INTEGERS(DO)                                                                      \
+  DO(add)                                                                                          \
+  DO(sub)                                                                                          \
+  DO(mul)                                                                                          \
+  DO(maximum)                                                                                      \
+  DO(minimum)
+
+/* Of integers: what is too large wraps. */
+template <class number>
+static __device__ inline number integer_of(int element, number x, number y) {
+  switch (element) {
+  case ELEMENT_sub:
+    return (number)((uint64_t)x - (uint64_t)y);
+  case ELEMENT_mul:
+    return (number)((uint64_t)x * (uint64_t)y);
+  case ELEMENT_maximum:
+    return x > y ? x : y;
+  case ELEMENT_minimum:
+    return x < y ? x : y;
+  default:
+    return (number)((uint64_t)x + (uint64_t)y);
+  }
+}
 
 /* ---- Comparisons ----------------------------------------------------------------------------- */
 

@@ -257,18 +257,21 @@ static __device__ word compute_real(const fused_step &step,
   }
 }
 
-/* Of integers: comparisons, and sums, which wrap. */
+/* Of integers: comparisons, choices, and arithmetic, which wraps. */
 template <class number, bool places>
 static __device__ fused_word compute_integer(const fused_step &step,
                                              const step_operands<fused_word, places> &operands) {
   typedef value_of<fused_word> value;
   fused_word absent = {0};
-  store_double(step.from, &absent.bits, 0, step.settings.second);
+  store_double(step.to == TDM_BOOL ? step.from : step.to, &absent.bits, 0, step.settings.second);
   const number a = operands.take(0, value::taken<number>(absent));
   const number b = operands.take(1, value::taken<number>(absent));
   if (step.element == ELEMENT_COMPARE)
     return value::of_truth(holds((int)step.settings.first, a, b));
-  return value::of((number)((uint64_t)a + (uint64_t)b));
+  if (step.element == ELEMENT_WHERE)
+    return value::of(
+        value::is_true(operands.get(0)) ? b : operands.take(2, value::taken<number>(absent)));
+  return value::of(integer_of(step.element, a, b));
 }
 
 template <class real, bool places>

@@ -37,6 +37,7 @@ _KERNELS = [
     "shape",
     "softmax",
     "sparse_add",
+    "strided",
     "where",
 ]
 

@@ -22,6 +22,7 @@ const kernel_family kernel_families[] = {
     {"function", function_cases},
     {"pointwise", pointwise_cases},
     {"shape", shape_cases},
+    {"moves", move_cases},
     {"convolution", convolution_cases},
     {"pool", pool_cases},
     {"dropout", dropout_cases},

@@ -63,6 +63,9 @@ struct kernel_case {
     tdm_pool_attributes pool;
     tdm_batch_norm_attributes batch_norm;
     tdm_select_attributes select;
+    tdm_strided_attributes strided;
+    tdm_pad_attributes pad;
+    tdm_arange_attributes arange;
     tdm_parts_attributes parts;
     tdm_softmax_attributes softmax;
     tdm_loss_attributes loss;
@@ -140,6 +143,7 @@ void elementwise_cases(kernel_visit visit, void *user);
 void function_cases(kernel_visit visit, void *user);
 void pointwise_cases(kernel_visit visit, void *user);
 void shape_cases(kernel_visit visit, void *user);
+void move_cases(kernel_visit visit, void *user);
 void convolution_cases(kernel_visit visit, void *user);
 void pool_cases(kernel_visit visit, void *user);
 void dropout_cases(kernel_visit visit, void *user);

@@ -1,5 +1,6 @@
 /* Cases of functions of one value and numbers, and of functions of two or three values that are
  * broadcast to one shape. */
+#include "core/status.h"
 #include "tests/devices/kernels/cases.h"
 
 #include <math.h>
@@ -40,6 +41,9 @@ REFERENCE(clamp_gradient, b >= first && b <= second ? a : 0)
 REFERENCE(hardtanh_gradient, b > first && b < second ? a : 0)
 REFERENCE(softplus, a *first > second ? a : log1p(exp(first * a)) / first)
 REFERENCE(softplus_gradient, b *first > second ? a : a / (1 + exp(-first * b)))
+REFERENCE(floor, floor(a))
+REFERENCE(round, nearbyint(a))
+REFERENCE(sign, a > 0 ? 1 : a < 0 ? -1 : 0)
 REFERENCE(elu, a > 0 ? a : first * expm1(a))
 REFERENCE(elu_gradient, b > 0 ? a : a * first * exp(b))
 
@@ -72,6 +76,9 @@ static const function_case numbered_cases[] = {
     {"softplus_gradient", softplus_gradient_reference, 2, -30, 30, {1, 20, 0}},
     {"elu", elu_reference, 1, -60, 2, {1, 0, 0}},
     {"elu", elu_reference, 1, -1e-3, 1e-3, {0.5, 0, 0}},
+    {TDM_OP_FLOOR, floor_reference, 1, -9, 9, {0, 0, 0}},
+    {TDM_OP_ROUND, round_reference, 1, -9, 9, {0, 0, 0}},
+    {TDM_OP_SIGN, sign_reference, 1, -9, 9, {0, 0, 0}},
     {"elu_gradient", elu_gradient_reference, 2, -5, 2, {0.5, 0, 0}},
 };
 
@@ -137,6 +144,10 @@ BINARY_REFERENCE(mul, a *b)
 BINARY_REFERENCE(div, a / b)
 BINARY_REFERENCE(maximum, a > b ? a : b)
 BINARY_REFERENCE(minimum, a < b ? a : b)
+BINARY_REFERENCE(remainder, fmod(fmod(a, b) + b, b))
+BINARY_REFERENCE(power, pow(a, b))
+BINARY_REFERENCE(power_base_slope, b == 0 ? 0 : b * pow(a, b - 1))
+BINARY_REFERENCE(power_exponent_slope, a == 0 && b >= 0 ? 0 : pow(a, b) * log(a))
 BINARY_REFERENCE(share, a < b ? 0 : a == b ? 0.5 : 1)
 
 static void compare_reference(const kernel_case *self, const double *const *inputs,
@@ -199,16 +210,16 @@ static const char *shapes_text(const shapes_case *shapes, char text[2 * TDM_SHAP
   return text;
 }
 
-/* b in [low, 5). */
+/* a in [a_low, 5), b in [low, 5). */
 static void binary_cases(const char *operation, tdm_dtype dtype, kernel_reference reference,
-                         double low, kernel_visit visit, void *user) {
+                         double a_low, double low, kernel_visit visit, void *user) {
   shapes_case cases[MOST_SHAPES];
   const size_t count = broadcast_shapes(reference == add_reference, cases);
   for (size_t i = 0; i < count; i++) {
     char text[2 * TDM_SHAPE_TEXT];
     kernel_case test =
         kernel_case_make(operation, dtype, reference, "%s", shapes_text(&cases[i], text));
-    kernel_case_input(&test, dtype, cases[i].a, -5, 5);
+    kernel_case_input(&test, dtype, cases[i].a, a_low, 5);
     kernel_case_input(&test, dtype, cases[i].b, low, 5);
     kernel_case_output(&test, dtype, cases[i].out);
     visit(&test, user);
@@ -245,7 +256,7 @@ static void where_cases(tdm_dtype dtype, kernel_visit visit, void *user) {
       char text[2 * TDM_SHAPE_TEXT];
       kernel_case test = kernel_case_make(TDM_OP_WHERE, dtype, where_reference, "%s absent %d",
                                           shapes_text(&cases[i], text), absent);
-      test.attributes.where.value = -7.5;
+      test.attributes.where.value = tdm_dtype_is_floating(dtype) ? -7.5 : -7;
       kernel_case_input(&test, TDM_BOOL, cases[i].b, 0, 1);
       if (absent == 1)
         kernel_case_absent_input(&test);
@@ -268,18 +279,29 @@ void pointwise_cases(kernel_visit visit, void *user) {
       for (size_t k = 0; k < (i == 0 ? COUNTS : COUNTS - 1); k++)
         function_case_visit(&numbered_cases[i], dtype, counts[k], visit, user);
     pow_cases(dtype, visit, user);
-    binary_cases(TDM_OP_ADD, dtype, add_reference, -5, visit, user);
-    binary_cases(TDM_OP_SUB, dtype, sub_reference, -5, visit, user);
-    binary_cases(TDM_OP_MUL, dtype, mul_reference, -5, visit, user);
-    binary_cases(TDM_OP_DIV, dtype, div_reference, 0.5, visit, user);
-    binary_cases(TDM_OP_MAXIMUM, dtype, maximum_reference, -5, visit, user);
-    binary_cases(TDM_OP_MINIMUM, dtype, minimum_reference, -5, visit, user);
-    binary_cases(TDM_OP_MAXIMUM_SHARE, dtype, share_reference, -5, visit, user);
+    binary_cases(TDM_OP_ADD, dtype, add_reference, -5, -5, visit, user);
+    binary_cases(TDM_OP_SUB, dtype, sub_reference, -5, -5, visit, user);
+    binary_cases(TDM_OP_MUL, dtype, mul_reference, -5, -5, visit, user);
+    binary_cases(TDM_OP_DIV, dtype, div_reference, -5, 0.5, visit, user);
+    binary_cases(TDM_OP_MAXIMUM, dtype, maximum_reference, -5, -5, visit, user);
+    binary_cases(TDM_OP_MINIMUM, dtype, minimum_reference, -5, -5, visit, user);
+    binary_cases(TDM_OP_MAXIMUM_SHARE, dtype, share_reference, -5, -5, visit, user);
+    binary_cases(TDM_OP_REMAINDER, dtype, remainder_reference, -5, 0.5, visit, user);
+    binary_cases(TDM_OP_POWER, dtype, power_reference, 0.1, -5, visit, user);
+    binary_cases(TDM_OP_POWER_BASE_SLOPE, dtype, power_base_slope_reference, 0.3, -3, visit, user);
+    binary_cases(TDM_OP_POWER_EXPONENT_SLOPE, dtype, power_exponent_slope_reference, 0.3, -3, visit,
+                 user);
     compare_cases(dtype, visit, user);
     where_cases(dtype, visit, user);
   }
-  binary_cases(TDM_OP_ADD, TDM_INT32, add_reference, -1000, visit, user);
-  binary_cases(TDM_OP_ADD, TDM_INT64, add_reference, -1e9, visit, user);
-  compare_cases(TDM_INT32, visit, user);
-  compare_cases(TDM_INT64, visit, user);
+  static const tdm_dtype integers[] = {TDM_INT32, TDM_INT64};
+  for (size_t i = 0; i < TDM_COUNT_OF(integers); i++) {
+    binary_cases(TDM_OP_ADD, integers[i], add_reference, -1000, -1000, visit, user);
+    binary_cases(TDM_OP_SUB, integers[i], sub_reference, -1000, -1000, visit, user);
+    binary_cases(TDM_OP_MUL, integers[i], mul_reference, -1000, -1000, visit, user);
+    binary_cases(TDM_OP_MAXIMUM, integers[i], maximum_reference, -5, -5, visit, user);
+    binary_cases(TDM_OP_MINIMUM, integers[i], minimum_reference, -5, -5, visit, user);
+    compare_cases(integers[i], visit, user);
+    where_cases(integers[i], visit, user);
+  }
 }

@@ -1,0 +1,417 @@
+/* Slices, orders of dimensions and repetitions, which are all copies by strides, and padding, which
+ * puts elements back where slices took them. Invariant: every element of a copy is one of x's, so
+ * the gradient sums over what was repeated, restores the order, and puts back what was taken. */
+#include "devices/strided.h"
+
+#include "layers/common.h"
+#include "tandem/layers/layers.h"
+
+/* ---- Shapes ---------------------------------------------------------------------------------- */
+
+/* Does dimension i of the result run along all of its source, in its order? */
+static bool is_whole(const tdm_strided_attributes *attributes, int64_t i) {
+  return attributes->begins[i] == 0 && attributes->ends[i] == TDM_TO_THE_END &&
+         attributes->steps[i] == 1;
+}
+
+static tdm_dim dimension_of(const tdm_infer *infer, const tdm_strided_attributes *attributes,
+                            int i) {
+  const int64_t source = attributes->sources[i];
+  if (source < 0)
+    return attributes->repeats[i] > 0 ? attributes->repeats[i] : tdm_infer_shape(infer, 1)->dims[i];
+  const tdm_dim size = tdm_infer_shape(infer, 0)->dims[source];
+  int64_t first;
+  if (is_whole(attributes, i)) return size;
+  return tdm_dim_is_size(size) ? tdm_slice_count(size, attributes->begins[i], attributes->ends[i],
+                                                 attributes->steps[i], &first)
+                               : TDM_DIM_UNKNOWN;
+}
+
+static tdm_status infer_strided(tdm_infer *infer) {
+  const tdm_strided_attributes *attributes = infer->attributes;
+  tdm_shape y = {.rank = (int32_t)attributes->rank};
+  for (int i = 0; i < y.rank; i++)
+    y.dims[i] = dimension_of(infer, attributes, i);
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, &y);
+  return TDM_OK;
+}
+
+static tdm_status infer_pad(tdm_infer *infer) {
+  const tdm_pad_attributes *attributes = infer->attributes;
+  tdm_shape y = *tdm_infer_shape(infer, 0);
+  for (int i = 0; i < y.rank; i++) {
+    if (attributes->before[i] == 0 && attributes->after[i] == 0 && attributes->steps[i] == 1)
+      continue;
+    const int64_t step = attributes->steps[i] > 0 ? attributes->steps[i] : -attributes->steps[i];
+    const tdm_dim n = y.dims[i];
+    if (!tdm_dim_is_size(n)) {
+      y.dims[i] = TDM_DIM_UNKNOWN;
+      continue;
+    }
+    tdm_dim size = n > 0 ? n - 1 : 0;
+    if (__builtin_mul_overflow(size, step, &size) ||
+        __builtin_add_overflow(size, (tdm_dim)(n > 0), &size) ||
+        __builtin_add_overflow(size, attributes->before[i], &size) ||
+        __builtin_add_overflow(size, attributes->after[i], &size))
+      return tdm_fail(TDM_INVALID_ARGUMENT, "dimension %d is too large once it is padded", i);
+    y.dims[i] = size;
+  }
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, &y);
+  return TDM_OK;
+}
+
+/* ---- Gradients ------------------------------------------------------------------------------- */
+
+/* What is left of d once it is summed over what x repeats: the dimensions that have sources, whose
+ * list comes back in sources (count). */
+static tdm_value sum_repeats(tdm_graph *graph, const char *name, tdm_value d,
+                             const tdm_strided_attributes *attributes, int *sources,
+                             int *out_count) {
+  int repeated[TDM_MAX_RANK];
+  size_t repeated_count = 0;
+  *out_count = 0;
+  for (int i = 0; i < attributes->rank; i++) {
+    if (attributes->sources[i] < 0)
+      repeated[repeated_count++] = i;
+    else
+      sources[(*out_count)++] = (int)attributes->sources[i];
+  }
+  return repeated_count > 0 ? tdm_sum(graph, name, d, repeated, repeated_count, false) : d;
+}
+
+/* The places that slices took, back in x's shape, zeros elsewhere. */
+static tdm_value put_back(tdm_graph *graph, const char *name, tdm_value d,
+                          const tdm_strided_attributes *attributes, const tdm_shape *x) {
+  tdm_pad_attributes pad = {.rank = x->rank};
+  bool pads = false;
+  for (int i = 0; i < x->rank; i++)
+    pad.steps[i] = 1;
+  for (int i = 0; i < attributes->rank; i++) {
+    const int64_t source = attributes->sources[i];
+    if (source < 0 || is_whole(attributes, i)) continue;
+    const int64_t size = x->dims[source], step = attributes->steps[i];
+    int64_t first;
+    const int64_t count =
+        tdm_slice_count(size, attributes->begins[i], attributes->ends[i], step, &first);
+    const int64_t last = count > 0 ? first + (count - 1) * step : 0;
+    pad.steps[source] = count > 1 ? step : 1;
+    pad.before[source] = step > 0 ? first : last;
+    pad.after[source] = count > 0 ? size - 1 - (step > 0 ? last : first) : size - first;
+    pads = true;
+  }
+  return pads ? tdm_pad_with(graph, name, d, &pad) : d;
+}
+
+static tdm_status append_strided_gradient(tdm_gradient *gradient) {
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const char *name = tdm_gradient_name(gradient);
+  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK; /* the other operand is not read */
+  const tdm_strided_attributes *attributes = tdm_gradient_attributes(gradient);
+  const tdm_shape x = tdm_value_shape(graph, tdm_gradient_input(gradient, 0));
+  int sources[TDM_MAX_RANK], order[TDM_MAX_RANK], count;
+  tdm_value d =
+      sum_repeats(graph, name, tdm_gradient_of_output(gradient, 0), attributes, sources, &count);
+  bool ordered = true;
+  int found = 0;
+  tdm_shape taken = x; /* x's shape, of what was taken of it */
+  const tdm_shape left = tdm_value_shape(graph, d);
+  for (int s = 0; s < x.rank; s++) {
+    for (int k = 0; k < count; k++) {
+      if (sources[k] != s) continue;
+      ordered = ordered && k == found;
+      order[found++] = k;
+      if (k < left.rank) taken.dims[s] = left.dims[k];
+    }
+  }
+  if (!ordered) d = tdm_permute(graph, name, d, order, (size_t)count);
+  if (count < x.rank) d = tdm_reshape(graph, name, d, taken);
+  tdm_gradient_set(gradient, 0, put_back(graph, name, d, attributes, &x));
+  return tdm_graph_status(graph);
+}
+
+/* Slices take back what was put. */
+static tdm_status append_pad_gradient(tdm_gradient *gradient) {
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const char *name = tdm_gradient_name(gradient);
+  const tdm_pad_attributes *attributes = tdm_gradient_attributes(gradient);
+  const tdm_shape x = tdm_value_shape(graph, tdm_gradient_input(gradient, 0));
+  tdm_value d = tdm_gradient_of_output(gradient, 0);
+  for (int i = 0; i < x.rank; i++) {
+    const int64_t step = attributes->steps[i], before = attributes->before[i];
+    if (before == 0 && attributes->after[i] == 0 && step == 1) continue;
+    const int64_t extent = x.dims[i] > 0 ? (x.dims[i] - 1) * (step > 0 ? step : -step) : -1;
+    d = step > 0 ? tdm_slice(graph, name, d, i, before, before + extent + 1, step)
+                 : tdm_slice(graph, name, d, i, before + extent,
+                             before > 0 ? before - 1 : TDM_TO_THE_BEGINNING, step);
+  }
+  tdm_gradient_set(gradient, 0, d);
+  return tdm_graph_status(graph);
+}
+
+/* ---- Micro-batches --------------------------------------------------------------------------- */
+
+/* The rows of the batch go whole wherever they go. */
+static tdm_status chunk_strided(tdm_chunked *chunked) {
+  const tdm_strided_attributes *attributes = tdm_chunked_attributes(chunked);
+  const int rows = tdm_chunked_cut(chunked, 0).dimension;
+  for (int i = 0; rows >= 0 && i < attributes->rank; i++)
+    if (attributes->sources[i] == rows && !is_whole(attributes, i))
+      return tdm_chunked_rows(chunked, rows, 0);
+  return tdm_chunked_each(chunked, NULL);
+}
+
+static tdm_status chunk_pad(tdm_chunked *chunked) {
+  const tdm_pad_attributes *attributes = tdm_chunked_attributes(chunked);
+  const int rows = tdm_chunked_cut(chunked, 0).dimension;
+  const bool whole = rows < 0 || (attributes->before[rows] == 0 && attributes->after[rows] == 0 &&
+                                  attributes->steps[rows] == 1);
+  return whole ? tdm_chunked_each(chunked, NULL) : tdm_chunked_rows(chunked, rows, 0);
+}
+
+/* ---- Operations ------------------------------------------------------------------------------ */
+
+static const tdm_operation strided_operation = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_STRIDED,
+    .attribute_bytes = sizeof(tdm_strided_attributes),
+    .min_inputs = 1,
+    .max_inputs = 2,
+    .output_count = 1,
+    .infer = infer_strided,
+    .gradient = append_strided_gradient,
+    .chunk = chunk_strided,
+    .work = tdm_work_moves,
+    .precision = TDM_PRECISION_GIVEN,
+};
+
+static const tdm_operation pad_operation = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_PAD,
+    .attribute_bytes = sizeof(tdm_pad_attributes),
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .output_count = 1,
+    .infer = infer_pad,
+    .gradient = append_pad_gradient,
+    .chunk = chunk_pad,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
+};
+
+TDM_RECORDS(strided,
+            {.operation = &strided_operation,
+             .functions = "tdm_slice tdm_permute tdm_flip tdm_roll tdm_expand tdm_expand_as "
+                          "tdm_repeat"},
+            {.operation = &pad_operation, .functions = "tdm_pad"});
+
+tdm_value tdm_pad_with(tdm_graph *graph, const char *name, tdm_value x,
+                       const tdm_pad_attributes *attributes) {
+  return tdm_append(graph, &pad_operation, name, attributes, &x, 1, NULL);
+}
+
+/* All of x as it is. */
+static tdm_strided_attributes all_of(const tdm_shape *x) {
+  tdm_strided_attributes attributes = {.rank = x->rank};
+  for (int i = 0; i < x->rank; i++) {
+    attributes.sources[i] = i;
+    attributes.ends[i] = TDM_TO_THE_END;
+    attributes.steps[i] = 1;
+  }
+  return attributes;
+}
+
+static tdm_value append_strided(tdm_graph *graph, const char *name, tdm_value x, tdm_value like,
+                                const tdm_strided_attributes *attributes) {
+  const tdm_value operands[] = {x, like};
+  const size_t count = tdm_value_is_valid(like) ? 2 : 1;
+  return tdm_append(graph, &strided_operation, name, attributes, operands, count, NULL);
+}
+
+static const tdm_value invalid = {0, 0};
+
+/* ---- Slices and orders ----------------------------------------------------------------------- */
+
+tdm_value tdm_slice(tdm_graph *graph, const char *name, tdm_value x, int dimension, int64_t begin,
+                    int64_t end, int64_t step) {
+  if (!tdm_layer_accepts(graph, "slice", name, x)) return invalid;
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  const int counted = tdm_layer_dimension(graph, "slice", name, &shape, dimension);
+  if (counted < 0) return invalid;
+  if (step == 0 || step == INT64_MIN)
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "slice %s: its step is %lld, and must not be 0 or less than -2^63 + 1",
+                          name ? name : "?", (long long)step);
+  tdm_strided_attributes attributes = all_of(&shape);
+  attributes.begins[counted] = begin;
+  attributes.ends[counted] = end;
+  attributes.steps[counted] = step;
+  return append_strided(graph, name, x, invalid, &attributes);
+}
+
+/* Reads dimensions of x, of which none may stand twice; false with the graph's error. */
+static bool read_dimensions(tdm_graph *graph, const char *function, const char *name,
+                            const tdm_shape *shape, const int *dimensions, size_t count,
+                            int *out_dimensions) {
+  unsigned seen = 0;
+  for (size_t i = 0; i < count; i++) {
+    const int counted = tdm_layer_dimension(graph, function, name, shape, dimensions[i]);
+    if (counted < 0) return false;
+    if ((seen >> counted & 1) != 0) {
+      tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: dimension %d stands twice", function,
+                     name ? name : "?", dimensions[i]);
+      return false;
+    }
+    seen |= 1U << counted;
+    out_dimensions[i] = counted;
+  }
+  return true;
+}
+
+tdm_value tdm_permute(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
+                      size_t count) {
+  if (!tdm_layer_accepts(graph, "permute", name, x)) return invalid;
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  char text[TDM_SHAPE_TEXT];
+  if (count != (size_t)shape.rank || (count > 0 && !dimensions))
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "permute %s: %zu dimensions of x, which is %s: name each of them once",
+                          name ? name : "?", count, tdm_shape_text(&shape, text, sizeof text));
+  int order[TDM_MAX_RANK];
+  if (!read_dimensions(graph, "permute", name, &shape, dimensions, count, order)) return invalid;
+  tdm_strided_attributes attributes = all_of(&shape);
+  bool same = true;
+  for (int i = 0; i < shape.rank; i++) {
+    attributes.sources[i] = order[i];
+    same = same && order[i] == i;
+  }
+  return same ? x : append_strided(graph, name, x, invalid, &attributes);
+}
+
+tdm_value tdm_flip(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
+                   size_t count) {
+  if (!tdm_layer_accepts(graph, "flip", name, x)) return invalid;
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  int flipped[TDM_MAX_RANK];
+  if (count > TDM_MAX_RANK || (count > 0 && !dimensions))
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "flip %s: %zu dimensions, 0 to %d can be",
+                          name ? name : "?", dimensions ? count : 0, TDM_MAX_RANK);
+  if (!read_dimensions(graph, "flip", name, &shape, dimensions, count, flipped)) return invalid;
+  tdm_strided_attributes attributes = all_of(&shape);
+  for (size_t i = 0; i < count; i++) {
+    attributes.begins[flipped[i]] = -1;
+    attributes.ends[flipped[i]] = TDM_TO_THE_BEGINNING;
+    attributes.steps[flipped[i]] = -1;
+  }
+  return append_strided(graph, name, x, invalid, &attributes);
+}
+
+tdm_value tdm_roll(tdm_graph *graph, const char *name, tdm_value x, int64_t shift, int dimension) {
+  if (!tdm_layer_accepts(graph, "roll", name, x)) return invalid;
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  const int counted = tdm_layer_dimension(graph, "roll", name, &shape, dimension);
+  if (counted < 0) return invalid;
+  char text[TDM_SHAPE_TEXT];
+  const tdm_dim size = shape.dims[counted];
+  if (!tdm_dim_is_size(size))
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "roll %s: x is %s, and dimension %d must be a size", name ? name : "?",
+                          tdm_shape_text(&shape, text, sizeof text), counted);
+  const int64_t ahead = size > 0 ? (shift % size + size) % size : 0;
+  if (ahead == 0) return x;
+  const tdm_value parts[] = {tdm_slice(graph, name, x, counted, size - ahead, TDM_TO_THE_END, 1),
+                             tdm_slice(graph, name, x, counted, 0, size - ahead, 1)};
+  return tdm_concat(graph, name, parts, 2, counted);
+}
+
+/* ---- Repetitions ----------------------------------------------------------------------------- */
+
+/* x repeated to the shape, or, where like is valid, which has that shape, as often as like has it;
+ * TDM_INFER: not at all. */
+static tdm_value expand(tdm_graph *graph, const char *function, const char *name, tdm_value x,
+                        tdm_value like, const tdm_shape *shape) {
+  const tdm_shape has = tdm_value_shape(graph, x);
+  const int missing = shape->rank - has.rank;
+  char text[TDM_SHAPE_TEXT], wanted_text[TDM_SHAPE_TEXT];
+  tdm_shape_text(&has, text, sizeof text);
+  tdm_shape_text(shape, wanted_text, sizeof wanted_text);
+  if (missing < 0 || shape->rank > TDM_MAX_RANK)
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "%s %s: x is %s, and cannot be repeated to %s, which lacks dimensions",
+                          function, name ? name : "?", text, wanted_text);
+  tdm_strided_attributes attributes = {.rank = shape->rank};
+  bool of_like = false;
+  for (int i = 0; i < shape->rank; i++) {
+    const tdm_dim from = i < missing ? 1 : has.dims[i - missing], to = shape->dims[i];
+    const bool stays = (i >= missing && to == TDM_INFER) || (from != 1 && tdm_dim_agree(from, to));
+    attributes.sources[i] = stays || (from == 1 && to == 1 && i >= missing) ? i - missing : -1;
+    attributes.ends[i] = TDM_TO_THE_END;
+    attributes.steps[i] = 1;
+    if (attributes.sources[i] >= 0) continue;
+    attributes.repeats[i] = tdm_dim_is_size(to) ? to : 0;
+    of_like = of_like || !tdm_dim_is_size(to) || to == 0;
+    if (from != 1 || (of_like && !tdm_value_is_valid(like)))
+      return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                            "%s %s: x is %s, and cannot be repeated to %s: only a dimension of 1 "
+                            "can, and only to a size (tdm_expand_as: to another value's)",
+                            function, name ? name : "?", text, wanted_text);
+  }
+  return append_strided(graph, name, x, of_like ? like : invalid, &attributes);
+}
+
+tdm_value tdm_expand(tdm_graph *graph, const char *name, tdm_value x, tdm_shape shape) {
+  if (!tdm_layer_accepts(graph, "expand", name, x)) return invalid;
+  if (!tdm_shape_is_valid(&shape))
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "expand %s: its shape is not legal",
+                          name ? name : "?");
+  return expand(graph, "expand", name, x, invalid, &shape);
+}
+
+tdm_value tdm_expand_as(tdm_graph *graph, const char *name, tdm_value x, tdm_value like) {
+  if (!tdm_layer_accepts(graph, "expand_as", name, x) ||
+      !tdm_layer_accepts(graph, "expand_as", name, like))
+    return invalid;
+  const tdm_shape shape = tdm_value_shape(graph, like);
+  return expand(graph, "expand_as", name, x, like, &shape);
+}
+
+/* x as (1, d0, 1, d1, ...), repeated, seen as (times[0] d0, times[1] d1, ...). */
+tdm_value tdm_repeat(tdm_graph *graph, const char *name, tdm_value x, const int64_t *times,
+                     size_t count) {
+  if (!tdm_layer_accepts(graph, "repeat", name, x)) return invalid;
+  const tdm_shape has = tdm_value_shape(graph, x);
+  char text[TDM_SHAPE_TEXT];
+  tdm_shape_text(&has, text, sizeof text);
+  if (count < (size_t)has.rank || count > TDM_MAX_RANK || !times)
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "repeat %s: %zu numbers for x, which is %s: one a dimension, at most %d",
+                          name ? name : "?", count, text, TDM_MAX_RANK);
+  const int missing = (int)count - has.rank;
+  tdm_strided_attributes attributes = {.rank = 0};
+  tdm_shape whole = {.rank = (int32_t)count};
+  int8_t sources[TDM_MAX_RANK];
+  for (int i = 0; i < (int)count; i++) {
+    if (times[i] < 1 || attributes.rank + (times[i] > 1) + (i >= missing) > TDM_MAX_RANK)
+      return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                            "repeat %s: x is %s, number %d is %lld: each must be 1 or more, and x "
+                            "with a dimension more for each above 1 of rank %d at most",
+                            name ? name : "?", text, i, (long long)times[i], TDM_MAX_RANK);
+    const tdm_dim size = i < missing ? 1 : has.dims[i - missing];
+    if (times[i] > 1) {
+      attributes.sources[attributes.rank] = -1;
+      attributes.repeats[attributes.rank++] = times[i];
+    }
+    if (i >= missing) {
+      attributes.ends[attributes.rank] = TDM_TO_THE_END;
+      attributes.steps[attributes.rank] = 1;
+      attributes.sources[attributes.rank++] = i - missing;
+    }
+    sources[i] = (int8_t)(times[i] == 1 && i >= missing ? attributes.rank - 1 : -1);
+    whole.dims[i] = times[i] == 1 ? size : TDM_INFER;
+    if (times[i] > 1 && tdm_dim_is_size(size) &&
+        __builtin_mul_overflow(size, times[i], &whole.dims[i]))
+      return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "repeat %s: x is %s, %lld times too large",
+                            name ? name : "?", text, (long long)times[i]);
+  }
+  const tdm_value repeated = append_strided(graph, name, x, invalid, &attributes);
+  return tdm_reshape_from(graph, name, repeated, whole, sources);
+}

@@ -1,0 +1,158 @@
+/* Builders of the golden cases of tests/golden/moves_cases.py. */
+#include <stdio.h>
+
+#include "tests/layers/layer_cases.h"
+
+enum { MOST_NUMBERS = 16 };
+
+/* The case's numbers from `first` on. */
+static size_t integers_of(const layer_case *options, size_t first, int *out) {
+  for (size_t i = first; i < options->number_count; i++)
+    out[i - first] = (int)options->numbers[i];
+  return options->number_count - first;
+}
+
+static size_t sizes_of(const layer_case *options, size_t first, int64_t *out) {
+  for (size_t i = first; i < options->number_count; i++)
+    out[i - first] = (int64_t)options->numbers[i];
+  return options->number_count - first;
+}
+
+/* dimension, begin, end, step */
+static void slice(layer_test *test, const layer_case *options) {
+  const double *numbers = options->numbers;
+  layer_judge(test, "y",
+              tdm_slice(test->graph, "f", layer_parameter(test, "x"), (int)numbers[0],
+                        (int64_t)numbers[1], (int64_t)numbers[2], (int64_t)numbers[3]));
+}
+
+/* dimensions... */
+static void permute(layer_test *test, const layer_case *options) {
+  int order[MOST_NUMBERS];
+  const size_t count = integers_of(options, 0, order);
+  layer_judge(test, "y", tdm_permute(test->graph, "f", layer_parameter(test, "x"), order, count));
+}
+
+/* dimensions... */
+static void flip(layer_test *test, const layer_case *options) {
+  int flipped[MOST_NUMBERS];
+  const size_t count = integers_of(options, 0, flipped);
+  layer_judge(test, "y", tdm_flip(test->graph, "f", layer_parameter(test, "x"), flipped, count));
+}
+
+/* shift, dimension */
+static void roll(layer_test *test, const layer_case *options) {
+  layer_judge(test, "y",
+              tdm_roll(test->graph, "f", layer_parameter(test, "x"), (int64_t)options->numbers[0],
+                       (int)options->numbers[1]));
+}
+
+/* upper, diagonal */
+static void triangle(layer_test *test, const layer_case *options) {
+  const tdm_value x = layer_parameter(test, "x");
+  const int64_t diagonal = (int64_t)options->numbers[1];
+  layer_judge(test, "y",
+              (options->numbers[0] != 0 ? tdm_triu : tdm_tril)(test->graph, "f", x, diagonal));
+}
+
+/* first, last, inserted */
+static void dimensions(layer_test *test, const layer_case *options) {
+  const int inserted = (int)options->numbers[2];
+  const tdm_value flat = tdm_flatten(test->graph, "flat", layer_parameter(test, "x"),
+                                     (int)options->numbers[0], (int)options->numbers[1]);
+  const tdm_value y = tdm_unsqueeze(test->graph, "more", flat, inserted);
+  layer_judge(test, "y", y);
+  const tdm_value squeezed = tdm_squeeze(test->graph, "less", y, inserted);
+  layer_judge(test, "z", tdm_mul_scalar(test->graph, "twice", squeezed, 2));
+}
+
+/* count, dimension */
+static void stack(layer_test *test, const layer_case *options) {
+  const size_t count = (size_t)options->numbers[0];
+  static char names[MOST_NUMBERS][8];
+  tdm_value parts[MOST_NUMBERS];
+  for (size_t i = 0; i < count; i++) {
+    (void)snprintf(names[i], sizeof names[i], "x%zu", i);
+    parts[i] = layer_parameter(test, names[i]);
+  }
+  layer_judge(test, "y", tdm_stack(test->graph, "f", parts, count, (int)options->numbers[1]));
+}
+
+/* sizes... */
+static void expand(layer_test *test, const layer_case *options) {
+  tdm_shape wanted = {.rank = 0};
+  wanted.rank = (int32_t)sizes_of(options, 0, wanted.dims);
+  layer_judge(test, "y", tdm_expand(test->graph, "f", layer_parameter(test, "x"), wanted));
+}
+
+static void expand_as(layer_test *test, const layer_case *options) {
+  (void)options;
+  const tdm_value x = layer_parameter(test, "x"), like = layer_parameter(test, "like");
+  layer_judge(test, "y",
+              tdm_mul(test->graph, "times", tdm_expand_as(test->graph, "f", x, like), like));
+}
+
+/* times... */
+static void repeat(layer_test *test, const layer_case *options) {
+  int64_t times[MOST_NUMBERS];
+  const size_t count = sizes_of(options, 0, times);
+  layer_judge(test, "y", tdm_repeat(test->graph, "f", layer_parameter(test, "x"), times, count));
+}
+
+/* mode, value, amounts... */
+static void pad(layer_test *test, const layer_case *options) {
+  int64_t amounts[MOST_NUMBERS];
+  const size_t count = sizes_of(options, 2, amounts);
+  layer_judge(test, "y",
+              tdm_pad(test->graph, "f", layer_parameter(test, "x"), amounts, count,
+                      (tdm_pad_mode)options->numbers[0], options->numbers[1]));
+}
+
+/* start, end, step */
+static void arange(layer_test *test, const layer_case *options) {
+  const double *numbers = options->numbers;
+  const tdm_value counted =
+      tdm_arange(test->graph, "f", test->golden->dtype, numbers[0], numbers[1], numbers[2]);
+  layer_judge(test, "y", tdm_mul(test->graph, "times", counted, layer_parameter(test, "x")));
+  if (numbers[0] == (double)(int)numbers[0] && numbers[2] == (double)(int)numbers[2])
+    layer_output(test, "whole",
+                 tdm_arange(test->graph, "g", TDM_INT64, numbers[0], numbers[1], numbers[2]));
+}
+
+/* dimension */
+static void places(layer_test *test, const layer_case *options) {
+  const tdm_value x = layer_parameter(test, "x");
+  layer_output(test, "places", tdm_arange_like(test->graph, "f", x, (int)options->numbers[0]));
+  layer_judge(test, "y", tdm_mul_scalar(test->graph, "once", x, 1));
+}
+
+static void integers(layer_test *test, const layer_case *options) {
+  (void)options;
+  tdm_graph *graph = test->graph;
+  const tdm_value a = layer_input(test, "a"), b = layer_input(test, "b");
+  const tdm_value condition = layer_input(test, "condition");
+  layer_output(test, "sub", tdm_sub(graph, "sub", a, b));
+  layer_output(test, "mul", tdm_mul(graph, "mul", a, b));
+  layer_output(test, "maximum", tdm_maximum(graph, "maximum", a, b));
+  layer_output(test, "minimum", tdm_minimum(graph, "minimum", a, b));
+  layer_output(test, "where", tdm_where(graph, "where", condition, a, b));
+  layer_judge(test, "y", tdm_mul_scalar(graph, "once", layer_parameter(test, "x"), 1));
+}
+
+const layer_builder moves_builders[] = {
+    {"slice", {.build = slice}},
+    {"permute", {.build = permute}},
+    {"flip", {.build = flip}},
+    {"roll", {.build = roll}},
+    {"triangle", {.build = triangle}},
+    {"dimensions", {.build = dimensions}},
+    {"stack", {.build = stack}},
+    {"expand", {.build = expand}},
+    {"expand_as", {.build = expand_as}},
+    {"repeat", {.build = repeat}},
+    {"pad", {.build = pad}},
+    {"arange", {.build = arange}},
+    {"places", {.build = places}},
+    {"integers", {.build = integers}},
+    {.layer = NULL},
+};

@@ -38,8 +38,9 @@ TDM_API tdm_value tdm_input(tdm_graph *graph, const char *name, tdm_dtype dtype,
 /* Lets runs fetch value under name; it is delivered on cpu:0. */
 TDM_API void tdm_output(tdm_graph *graph, const char *name, tdm_value value);
 
-/* Layers made from here on, in the innermost scope, live on device ("cuda:1"; "cuda": its first).
- * One that is not there is the error of the first layer that would live on it, UNAVAILABLE. */
+/* Layers made from here on, in the innermost scope, live on device ("cuda:1"; "cuda": its first);
+ * in a job of several ranks that is rank 0's, and "host:1/cuda:1" rank 1's. One that is not there
+ * is the error of the first layer that would live on it, UNAVAILABLE. */
 TDM_API void tdm_place(tdm_graph *graph, const char *device);
 /* The node that makes value lives on device, whatever its scope says. */
 TDM_API void tdm_place_value(tdm_graph *graph, tdm_value value, const char *device);
@@ -110,7 +111,8 @@ typedef struct tdm_scatter {
 typedef struct tdm_parallel_options {
   size_t struct_size;
   const char *devices;        /* "cuda:0,cuda:1"; up to 64; one may stand twice; one alone: a
-                                 pass-through */
+                                 pass-through. "cuda:*": all of the kind; "host:1/cuda:0": rank 1's
+                                 in a job of several, and "*" for the 1 that of each rank */
   const char *output_device;  /* where results are put together; NULL: the first */
   const double *weights;      /* per device: rows are shared out in proportion; NULL: torch.chunk's
                                  chunks, ceil(rows / devices) each until they run out */

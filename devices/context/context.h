@@ -24,11 +24,17 @@ tdm_device *tdm_context_device(tdm_context *context, size_t index);
 /* "host:1/cpu:0", or "cpu:0" for this rank's own. NULL with a message that tells why: unknown kind,
  * no such index or rank, no driver, not built in. */
 tdm_device *tdm_context_find_device(tdm_context *context, const char *name);
+/* The same for what describes graphs, which all ranks describe alike: a plain name is rank 0's. */
+tdm_device *tdm_context_find_placement(tdm_context *context, const char *name);
 /* The devices of a list, "cuda:0,cuda:1": 1 to capacity; one may stand twice. "host:*" in place of
- * a rank stands for all, in their order. INVALID_ARGUMENT for what is no such list, else why a
- * device is not there. */
+ * a rank stands for all, in their order, "*" in place of an index for all of the kind.
+ * INVALID_ARGUMENT for what is no such list, else why a device is not there. */
 tdm_status tdm_context_find_devices(tdm_context *context, const char *list, size_t capacity,
                                     tdm_device **out_devices, size_t *out_count) TDM_WARN_UNUSED;
+tdm_status tdm_context_find_placements(tdm_context *context, const char *list, size_t capacity,
+                                       tdm_device **out_devices, size_t *out_count) TDM_WARN_UNUSED;
+/* The kind:index of a device's name, which has its rank where there are several; borrowed. */
+const char *tdm_device_plain_name(const tdm_context *context, const tdm_device *device);
 /* A rank's cpu:0: through it goes what that rank's other devices exchange with other ranks. */
 tdm_device *tdm_context_host_of(tdm_context *context, int rank);
 /* This rank's. */

@@ -26,7 +26,10 @@ void tdm_context_log(tdm_context *context, tdm_log_level level, const char *form
   va_start(arguments, format);
   const int length = vsnprintf(text, sizeof(text), format, arguments);
   va_end(arguments);
-  if (length >= 0) context->log(context->log_user, level, text);
+  if (length < 0) return;
+  char ranked[TDM_MESSAGE_BYTES + 16];
+  (void)snprintf(ranked, sizeof(ranked), "rank %d: %s", context->rank, text);
+  context->log(context->log_user, level, context->rank_count > 1 ? ranked : text);
 }
 
 const tdm_topology *tdm_context_topology(const tdm_context *context) {

@@ -1,5 +1,6 @@
-/* Names of devices: kind:index, or kind for its first, of this rank; host:RANK/kind:index of any.
- * Invariant: a name that fits no device is told with the reason and the devices that there are. */
+/* Names of devices: kind:index, or kind for its first, of the rank that the caller says;
+ * host:RANK/kind:index of any. Invariant: a name that fits no device is told with the reason and
+ * the devices that there are. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,17 +58,19 @@ static tdm_status fail_absent(tdm_context *context, const tdm_kind *kind, int ra
       opened > 0 ? "" : ": none were asked for (its options, or TANDEM_DEVICES)", devices);
 }
 
-/* ---- Names: host:RANK/kind:index, or of this rank kind:index ---- */
+/* ---- Names: host:RANK/kind:index, or kind:index ---- */
 
 typedef struct device_name {
   int rank;
   bool all_ranks;    /* "host:*" */
-  const char *plain; /* "kind:index" */
+  const char *plain; /* "kind:index"; in lists "kind:*", too */
 } device_name;
 
-static tdm_status read_name(const tdm_context *context, const char *name, device_name *out_name) {
+/* home: the rank that a name without one means. */
+static tdm_status read_name(const tdm_context *context, const char *name, int home,
+                            device_name *out_name) {
   static const char prefix[] = "host:";
-  *out_name = (device_name){.rank = context->rank, .plain = name};
+  *out_name = (device_name){.rank = home, .plain = name};
   if (!name) return tdm_fail(TDM_INVALID_ARGUMENT, "the device's name is NULL");
   if (strncmp(name, prefix, sizeof prefix - 1) != 0) return TDM_OK;
   const char *digits = name + sizeof prefix - 1;
@@ -88,11 +91,34 @@ static tdm_status read_name(const tdm_context *context, const char *name, device
   return TDM_OK;
 }
 
+const char *tdm_device_plain_name(const tdm_context *context, const tdm_device *device) {
+  return context->rank_count == 1 ? device->name : strchr(device->name, '/') + 1;
+}
+
 /* Is the device called so on its rank, "cuda:1", or "cuda" for the first? */
 static bool is_called(const tdm_context *context, const tdm_device *device, const char *plain) {
-  /* Its own name has its rank where there are several. */
-  const char *own = context->rank_count == 1 ? device->name : strchr(device->name, '/') + 1;
+  const char *own = tdm_device_plain_name(context, device);
   return strcmp(own, plain) == 0 || (device->index == 0 && strcmp(device->ops->kind, plain) == 0);
+}
+
+/* Does "kind:*" stand there? */
+static bool names_all(const char *plain) {
+  const size_t letters = strcspn(plain, ":");
+  return letters > 0 && strcmp(plain + letters, ":*") == 0;
+}
+
+/* Why a rank has no device of that name. */
+static tdm_status fail_unknown(tdm_context *context, const char *name, const char *plain,
+                               int rank) {
+  const size_t letters = strcspn(plain, ":");
+  const bool counted = plain[letters] == ':' && !names_all(plain);
+  const size_t digits = counted ? strspn(plain + letters + 1, "0123456789") : 0;
+  if (letters == 0 || (counted && (digits == 0 || plain[letters + 1 + digits] != '\0'))) {
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "\"%.40s\" does not name a device as kind:index, like cpu:0", name);
+  }
+  const tdm_kind *kind = kind_of_name(plain, letters);
+  return !kind ? TDM_INVALID_ARGUMENT : fail_absent(context, kind, rank, name);
 }
 
 static tdm_status find_of_rank(tdm_context *context, const char *name, const char *plain, int rank,
@@ -104,66 +130,108 @@ static tdm_status find_of_rank(tdm_context *context, const char *name, const cha
     *out_device = device;
     return TDM_OK;
   }
-  const size_t letters = strcspn(plain, ":");
-  const bool counted = plain[letters] == ':';
-  const size_t digits = counted ? strspn(plain + letters + 1, "0123456789") : 0;
-  if (letters == 0 || (counted && (digits == 0 || plain[letters + 1 + digits] != '\0'))) {
-    return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "\"%.40s\" does not name a device as kind:index, like cpu:0", name);
-  }
-  const tdm_kind *kind = kind_of_name(plain, letters);
-  return !kind ? TDM_INVALID_ARGUMENT : fail_absent(context, kind, rank, name);
+  return fail_unknown(context, name, plain, rank);
 }
 
-static tdm_status find_device(tdm_context *context, const char *name, tdm_device **out_device) {
+static tdm_status find_device(tdm_context *context, const char *name, int home,
+                              tdm_device **out_device) {
   *out_device = NULL;
   device_name read;
-  TDM_TRY(read_name(context, name, &read));
+  TDM_TRY(read_name(context, name, home, &read));
   if (read.all_ranks) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "\"%.40s\" names a device of every rank, not one", name);
+  }
+  if (names_all(read.plain)) {
+    return tdm_fail(TDM_INVALID_ARGUMENT, "\"%.40s\" names all devices of a kind, not one", name);
   }
   return find_of_rank(context, name, read.plain, read.rank, out_device);
 }
 
 tdm_device *tdm_context_find_device(tdm_context *context, const char *name) {
   tdm_device *device = NULL;
-  const tdm_status status = find_device(context, name, &device);
+  const tdm_status status = find_device(context, name, context->rank, &device);
   return status == TDM_OK ? device : NULL;
 }
 
-/* One name of a list, which stands for one device or for one of every rank. */
-static tdm_status find_devices(tdm_context *context, const char *name, size_t capacity,
-                               tdm_device **out_devices, size_t *count) {
-  device_name read;
-  TDM_TRY(read_name(context, name, &read));
-  const int end = read.all_ranks ? context->rank_count : read.rank + 1;
-  for (int rank = read.all_ranks ? 0 : read.rank; rank < end; rank++) {
-    if (*count == capacity) {
-      return tdm_fail(TDM_INVALID_ARGUMENT, "more than %zu devices, with %s", capacity, name);
-    }
-    TDM_TRY(find_of_rank(context, name, read.plain, rank, &out_devices[(*count)++]));
+tdm_device *tdm_context_find_placement(tdm_context *context, const char *name) {
+  tdm_device *device = NULL;
+  const tdm_status status = find_device(context, name, 0, &device);
+  return status == TDM_OK ? device : NULL;
+}
+
+/* ---- Lists of names ---- */
+
+typedef struct device_list {
+  tdm_device **devices;
+  size_t count;
+  size_t capacity;
+} device_list;
+
+static tdm_status add_device(device_list *list, const char *name, tdm_device *device) {
+  if (list->count == list->capacity)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "more than %zu devices, with %s", list->capacity, name);
+  list->devices[list->count++] = device;
+  return TDM_OK;
+}
+
+/* What a name stands for on one rank: a device, or "kind:*" all of the kind. */
+static tdm_status add_of_rank(tdm_context *context, const char *name, const char *plain, int rank,
+                              device_list *list) {
+  tdm_device *device = NULL;
+  if (!names_all(plain)) {
+    TDM_TRY(find_of_rank(context, name, plain, rank, &device));
+    return add_device(list, name, device);
   }
+  const size_t before = list->count;
+  const size_t length = strlen(plain) - 1; /* "kind:" */
+  for (size_t i = 0; i < context->device_count; i++) {
+    device = context->devices[i];
+    const char *own = tdm_device_plain_name(context, device);
+    if (device->rank == rank && strncmp(own, plain, length) == 0)
+      TDM_TRY(add_device(list, name, device));
+  }
+  return list->count > before ? TDM_OK : fail_unknown(context, name, plain, rank);
+}
+
+static tdm_status add_named(tdm_context *context, const char *name, int home, device_list *list) {
+  device_name read;
+  TDM_TRY(read_name(context, name, home, &read));
+  const int end = read.all_ranks ? context->rank_count : read.rank + 1;
+  for (int rank = read.all_ranks ? 0 : read.rank; rank < end; rank++)
+    TDM_TRY(add_of_rank(context, name, read.plain, rank, list));
+  return TDM_OK;
+}
+
+static tdm_status find_list(tdm_context *context, const char *text, int home, device_list *list) {
+  char name[32];
+  for (const char *at = text; at && *at != '\0';) {
+    const size_t length = strcspn(at, ",");
+    if (length == 0 || length >= sizeof(name) || (at[length] == ',' && at[length + 1] == '\0'))
+      return tdm_fail(TDM_INVALID_ARGUMENT, "\"%s\" is no list of devices", text);
+    memcpy(name, at, length);
+    name[length] = '\0';
+    TDM_TRY(add_named(context, name, home, list));
+    at += length + (at[length] == ',');
+  }
+  if (list->count == 0) return tdm_fail(TDM_INVALID_ARGUMENT, "no devices are given");
   return TDM_OK;
 }
 
 tdm_status tdm_context_find_devices(tdm_context *context, const char *list, size_t capacity,
                                     tdm_device **out_devices, size_t *out_count) {
-  char name[32];
-  size_t count = 0;
+  device_list found = {out_devices, 0, capacity};
   *out_count = 0;
-  for (const char *at = list; at && *at != '\0';) {
-    const size_t length = strcspn(at, ",");
-    if (count == capacity)
-      return tdm_fail(TDM_INVALID_ARGUMENT, "more than %zu devices in %s", capacity, list);
-    if (length == 0 || length >= sizeof(name) || (at[length] == ',' && at[length + 1] == '\0'))
-      return tdm_fail(TDM_INVALID_ARGUMENT, "\"%s\" is no list of devices", list);
-    memcpy(name, at, length);
-    name[length] = '\0';
-    TDM_TRY(find_devices(context, name, capacity, out_devices, &count));
-    at += length + (at[length] == ',');
-  }
-  if (count == 0) return tdm_fail(TDM_INVALID_ARGUMENT, "no devices are given");
-  *out_count = count;
+  TDM_TRY(find_list(context, list, context->rank, &found));
+  *out_count = found.count;
+  return TDM_OK;
+}
+
+tdm_status tdm_context_find_placements(tdm_context *context, const char *list, size_t capacity,
+                                       tdm_device **out_devices, size_t *out_count) {
+  device_list found = {out_devices, 0, capacity};
+  *out_count = 0;
+  TDM_TRY(find_list(context, list, 0, &found));
+  *out_count = found.count;
   return TDM_OK;
 }
 
@@ -174,5 +242,5 @@ bool tdm_is_available(tdm_context *context, const char *name) {
 tdm_status tdm_device_check(tdm_context *context, const char *name) {
   TDM_TRY(tdm_context_check(context));
   tdm_device *device = NULL;
-  return find_device(context, name, &device);
+  return find_device(context, name, context->rank, &device);
 }

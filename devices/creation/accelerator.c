@@ -10,9 +10,10 @@ const char *tdm_accelerator(const tdm_context *context) {
   for (size_t i = on_host; i < context->device_count; i++) {
     const tdm_device *device = context->devices[i];
     /* Described devices are chosen by name alone. */
-    if (device->rank == context->rank && !device->described) return device->name;
+    if (device->rank == context->rank && !device->described)
+      return tdm_device_plain_name(context, device);
   }
-  return context->devices[context->own_begin]->name;
+  return tdm_device_plain_name(context, context->devices[context->own_begin]);
 }
 
 const char *tdm_simulator(tdm_context *context) {
@@ -20,7 +21,8 @@ const char *tdm_simulator(tdm_context *context) {
   if (!tdm_context_is_inherited(context) && tdm_context_divide_cores(context, true))
     tdm_links_read_again(context->links);
   if (context->secondary_count > 0) {
-    return context->devices[context->own_begin + context->primary_count]->name;
+    const size_t first = context->own_begin + context->primary_count;
+    return tdm_device_plain_name(context, context->devices[first]);
   }
   return "sim:0"; /* absent, as the options asked: placing a node there is an error that says so */
 }

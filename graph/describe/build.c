@@ -167,7 +167,7 @@ void tdm_output(tdm_graph *graph, const char *name, tdm_value value) {
 
 /* The name as the device keeps it; NULL after making the reason the sticky error. */
 static const char *checked_device(tdm_graph *graph, const char *device) {
-  const tdm_device *found = tdm_context_find_device(graph->context, device ? device : "");
+  const tdm_device *found = tdm_context_find_placement(graph->context, device ? device : "");
   if (found) return found->name;
   tdm_graph_fail_message(graph, TDM_UNAVAILABLE);
   return NULL;
@@ -175,7 +175,7 @@ static const char *checked_device(tdm_graph *graph, const char *device) {
 
 void tdm_place(tdm_graph *graph, const char *device) {
   if (!tdm_graph_is_open(graph, "tdm_place")) return;
-  const tdm_device *found = tdm_context_find_device(graph->context, device ? device : "");
+  const tdm_device *found = tdm_context_find_placement(graph->context, device ? device : "");
   tdm_scope *scope = scope_of(graph);
   scope->absent = NULL;
   if (found) {

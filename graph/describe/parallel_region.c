@@ -17,7 +17,7 @@ static tdm_status read_devices(tdm_graph *graph, const char *list,
                                tdm_parallel_region *parallel_region) {
   tdm_device *devices[TDM_MAX_PARTS];
   size_t count;
-  TDM_TRY(tdm_context_find_devices(graph->context, list, TDM_MAX_PARTS, devices, &count));
+  TDM_TRY(tdm_context_find_placements(graph->context, list, TDM_MAX_PARTS, devices, &count));
   int16_t *indices =
       tdm_region_take(&graph->region, count * sizeof *parallel_region->devices, "parallel region");
   if (!indices) return TDM_OUT_OF_MEMORY;
@@ -95,7 +95,7 @@ static tdm_status read_options(tdm_graph *graph, const tdm_parallel_options *opt
   TDM_TRY(read_weights(graph, options->weights, parallel_region));
   parallel_region->output_device = parallel_region->devices[0];
   if (options->output_device) {
-    const tdm_device *device = tdm_context_find_device(graph->context, options->output_device);
+    const tdm_device *device = tdm_context_find_placement(graph->context, options->output_device);
     if (!device) return TDM_UNAVAILABLE;
     parallel_region->output_device = (int16_t)device->context_index;
   }

@@ -35,7 +35,7 @@ static tdm_status parse_rules(tdm_context *context, tdm_region *region, const ch
     if (!equals || equals == rule || !equals[1])
       return tdm_fail(TDM_INVALID_ARGUMENT, "device map: '%s' is not NAME=DEVICE", rule);
     *equals = 0;
-    tdm_device *device = tdm_context_find_device(context, equals + 1);
+    tdm_device *device = tdm_context_find_placement(context, equals + 1);
     if (!device) return tdm_fail_within(TDM_UNAVAILABLE, "device map: %s", rule);
     map->rules[map->count++] = (tdm_map_rule){rule, device, false};
   }
@@ -87,7 +87,7 @@ static void place_kept(tdm_graph *graph, tdm_device_map *map) {
     tdm_ir_value *value = tdm_ir_value_at(graph, kept->value);
     tdm_device *device = mapped_device(map, value->name);
     if (!device && kept->wanted_device)
-      device = tdm_context_find_device(graph->context, kept->wanted_device);
+      device = tdm_context_find_placement(graph->context, kept->wanted_device);
     if (device && value->device == TDM_NO_DEVICE) value->device = (int16_t)device->context_index;
   }
 }
@@ -104,7 +104,7 @@ static tdm_status choose_device(tdm_graph *graph, tdm_ir_node *node, tdm_device_
   if (node->device != TDM_NO_DEVICE) return TDM_OK;
   tdm_device *device = mapped_device(map, node->name);
   if (!device && node->wanted_device)
-    device = tdm_context_find_device(graph->context, node->wanted_device);
+    device = tdm_context_find_placement(graph->context, node->wanted_device);
   if (!device && node->wanted_device) return tdm_fail_within(TDM_UNAVAILABLE, "%s", node->name);
   node->device = device ? (int16_t)device->context_index : inherited_device(graph, node);
   return TDM_OK;

@@ -19,7 +19,8 @@ static void count_use(const tdm_plan *plan, const tdm_device *device, tdm_memory
   for (uint32_t arena = 0; arena < schedule->arena_count; arena++)
     if (plan->arena_devices[arena] == device)
       use->activations_bytes += schedule->arena_bytes[arena];
-  for (size_t i = 0; device->context_index == 0 && i < plan->delivery_count; i++)
+  const bool delivers = device == tdm_context_host(graph->context);
+  for (size_t i = 0; delivers && i < plan->delivery_count; i++)
     use->outputs_bytes += tdm_ir_value_at(graph, plan->deliveries[i])->bytes;
 }
 

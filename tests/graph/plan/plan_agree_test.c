@@ -71,10 +71,16 @@ static void what_differs_first_is_named_with_both_values(void **state) {
   says(&(deviation){.longer = true}, "rank 0 has", "rank 2 has longer: linear");
 }
 
-/* A plain name is each rank's own device. */
-static void a_plain_name_in_a_graph_is_refused(void **state) {
+static void a_device_that_only_one_rank_names_is_refused(void **state) {
   (void)state;
-  says(&(deviation){.device = "cpu:0"}, "on host:0/cpu:0", "host:2/cpu:0");
+  says(&(deviation){.device = "host:2/cpu:0"}, "on host:0/cpu:0", "host:2/cpu:0");
+}
+
+static void a_plain_name_in_a_graph_is_rank_0s(void **state) {
+  (void)state;
+  job_rank ranks[3];
+  job_must(&(job_options){.rank_count = 3, .user = &(deviation){.device = "cpu:0"}},
+           run_differently, ranks);
 }
 
 /* ---- Names ----------------------------------------------------------------------------------- */
@@ -93,6 +99,7 @@ static tdm_status look_up(job_rank *rank) {
       {"host:2/cpu:0", "the job has 2 ranks"},
       {"host:1/cpu:1", "there is no host:1/cpu:1"},
       {"host:*/cpu:0", "a device of every rank"},
+      {"host:1/sim:*", "all devices of a kind"},
       {"host:x/cpu:0", "host:rank/kind:index"},
       {"host:1", "host:rank/kind:index"},
       {"host:/cpu:0", "host:rank/kind:index"},
@@ -126,7 +133,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(equal_plans_run),
       cmocka_unit_test(what_differs_first_is_named_with_both_values),
-      cmocka_unit_test(a_plain_name_in_a_graph_is_refused),
+      cmocka_unit_test(a_device_that_only_one_rank_names_is_refused),
+      cmocka_unit_test(a_plain_name_in_a_graph_is_rank_0s),
       cmocka_unit_test(devices_of_ranks_have_names),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

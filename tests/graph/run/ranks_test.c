@@ -121,12 +121,92 @@ static void replicas_on_ranks_train_as_in_one_process(void **state) {
   job_trains_alike(&model, 4, &(job_options){0});
 }
 
+/* ---- Plain names -------------------------------------------------------------------------------
+ */
+
+/* A program that knows nothing of ranks: its layers are rank 0's, by placement and by map, its
+ * tensors each rank's own. */
+static tdm_graph *plain_names(job_rank *rank, tdm_value *out_loss) {
+  return zigzag_graph(rank->context, "cpu:0", "cpu:1", out_loss);
+}
+
+static void plain_names_train_on_rank_0_as_in_one_process(void **state) {
+  (void)state;
+  const job_model model = {.build = plain_names, .optimizer = tdm_adam(0.01), .rows = ROWS};
+  job_trains_alike(&model, 3, &(job_options){.cpu_devices = 2});
+}
+
+/* ---- Every device of every rank ----------------------------------------------------------------
+ */
+
+typedef struct wanted_devices {
+  const char *list;
+  const char *expected; /* of two ranks with two cpu and one sim each */
+} wanted_devices;
+
+static tdm_status find_wanted(job_rank *rank) {
+  const wanted_devices *wanted = rank->user;
+  tdm_device *devices[JOB_MOST_RANKS];
+  size_t count;
+  TDM_TRY(
+      tdm_context_find_placements(rank->context, wanted->list, JOB_MOST_RANKS, devices, &count));
+  char names[JOB_MOST_RANKS * 24] = "";
+  for (size_t i = 0; i < count; i++) {
+    const size_t length = strlen(names);
+    (void)snprintf(names + length, sizeof names - length, "%s ", devices[i]->name);
+  }
+  if (strcmp(names, wanted->expected) == 0) return TDM_OK;
+  return tdm_fail(TDM_INTERNAL, "%s: %s", wanted->list, names);
+}
+
+static void lists_of_devices_have_those_of_every_rank(void **state) {
+  (void)state;
+  static const wanted_devices lists[] = {
+      {"cpu:*", "host:0/cpu:0 host:0/cpu:1 "},
+      {"host:*/cpu:0", "host:0/cpu:0 host:1/cpu:0 "},
+      {"host:*/cpu:*", "host:0/cpu:0 host:0/cpu:1 host:1/cpu:0 host:1/cpu:1 "},
+      {"host:1/cpu:*,sim:0", "host:1/cpu:0 host:1/cpu:1 host:0/sim:0 "},
+  };
+  job_rank ranks[2];
+  for (size_t i = 0; i < TDM_COUNT_OF(lists); i++)
+    job_must(&(job_options){.rank_count = 2, .cpu_devices = 2, .sim_devices = 1, .user = &lists[i]},
+             find_wanted, ranks);
+}
+
+/* The program's own words are the same for any number of ranks. */
+static tdm_graph *over_all_devices(job_rank *rank, tdm_value *out_loss) {
+  tdm_graph *graph = tdm_graph_create(rank->context);
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  const tdm_value targets =
+      tdm_input(graph, "targets", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  const tdm_value words = tdm_embedding(graph, "embedding", ids, MODEL_ROWS, MODEL_WIDTH);
+  const tdm_value scores = tdm_linear(graph, "scores", words, MODEL_WIDTH);
+  *out_loss = tdm_cross_entropy(graph, "loss", scores, targets);
+  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = "host:*/cpu:*"};
+  tdm_data_parallel(graph, "scores", &options);
+  return graph;
+}
+
+/* Two ranks with three devices each, three with two: six replicas, and one sum. */
+static void every_device_of_every_rank_is_a_replica(void **state) {
+  (void)state;
+  const job_model model = {.build = over_all_devices, .optimizer = tdm_adam(0.01), .rows = ROWS};
+  job_rank two[2], three[3];
+  job_must(&(job_options){.rank_count = 2, .cpu_devices = 3, .user = &model}, job_train, two);
+  job_must(&(job_options){.rank_count = 3, .cpu_devices = 2, .user = &model}, job_train, three);
+  assert_true(two[0].loss == three[0].loss);
+  assert_true((two[0].hash ^ two[1].hash) == (three[0].hash ^ three[1].hash ^ three[2].hash));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_layer_on_another_rank_gives_every_rank_its_result),
       cmocka_unit_test(what_is_placed_on_ranks_trains_as_in_one_process),
       cmocka_unit_test(a_parameter_that_two_ranks_read_is_refreshed),
       cmocka_unit_test(replicas_on_ranks_train_as_in_one_process),
+      cmocka_unit_test(plain_names_train_on_rank_0_as_in_one_process),
+      cmocka_unit_test(lists_of_devices_have_those_of_every_rank),
+      cmocka_unit_test(every_device_of_every_rank_is_a_replica),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,11 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "checkpoint/ranks.h"
 #include "core/hash.h"
 #include "core/status.h"
 #include "data/loader_state.h"
-#include "data/safetensors.h"
 #include "devices/context/context.h"
+#include "graph/run/session.h"
 
 static const char own_prefix[] = TDM_CHECKPOINT_PREFIX "own/";
 static const char checksums_name[] = TDM_CHECKPOINT_PREFIX "checksums";
@@ -60,11 +61,15 @@ tdm_status tdm_checkpoint_save(tdm_session *session, const tdm_loader *loader, c
 tdm_status tdm_checkpoint_save_with(tdm_session *session, const tdm_loader *loader,
                                     const tdm_tensor_list *own, const char *path) {
   tdm_tensor_list *list;
-  TDM_TRY(tdm_session_save(session, &list));
-  tdm_status status = loader ? tdm_loader_save(loader, list) : TDM_OK;
-  if (status == TDM_OK && own) status = add_own(own, list);
-  if (status == TDM_OK) status = add_checksums(session, list);
-  if (status == TDM_OK) status = tdm_safetensors_save(list, path);
+  TDM_TRY(tdm_session_save_for(session, FILE_RANK, &list));
+  tdm_context *context = tdm_session_context(session);
+  tdm_status status = TDM_OK;
+  if (tdm_context_rank(context) == FILE_RANK) {
+    if (loader) status = tdm_loader_save(loader, list);
+    if (status == TDM_OK && own) status = add_own(own, list);
+    if (status == TDM_OK) status = add_checksums(session, list);
+  }
+  status = tdm_ranks_write(context, status, list, path);
   tdm_tensor_list_release(list);
   return status;
 }
@@ -113,10 +118,12 @@ static tdm_status take_own(const tdm_tensor_list *list, tdm_tensor_list *own) {
 
 static tdm_status load_file(tdm_session *session, tdm_loader *loader, const char *path,
                             tdm_tensor_list *own) {
+  tdm_context *context = tdm_session_context(session);
   tdm_tensor_list *list;
-  TDM_TRY(tdm_safetensors_read(tdm_session_context(session), path, &list));
+  TDM_TRY(tdm_ranks_read(context, path, &list));
   tdm_status status = own ? take_own(list, own) : TDM_OK;
   if (status == TDM_OK) status = load_list(session, loader, list);
+  status = tdm_context_agree(context, status);
   tdm_tensor_list_release(list);
   return status == TDM_OK ? TDM_OK : tdm_fail_within(status, "%s", path);
 }

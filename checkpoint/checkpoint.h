@@ -5,7 +5,12 @@
  * store, and under "checkpoint/" the count of training steps, the seed (with the steps all that
  * dropout's numbers depend on), the learning rate, the optimizer's name, the loader's position, and
  * last "checkpoint/checksums", one a tensor. Other programs read the parameters from it as from any
- * such file. */
+ * such file.
+ *
+ * In a job of several ranks all of them call these functions. Rank 0 alone reads and writes the
+ * file: it gets what lives on the others, and they get what it has read. So the file is that of one
+ * process, and any number of ranks loads it. What fails on one rank fails on all, with its message,
+ * and leaves what stood under path. */
 #ifndef TANDEM_CHECKPOINT_CHECKPOINT_H
 #define TANDEM_CHECKPOINT_CHECKPOINT_H
 

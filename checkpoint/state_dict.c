@@ -2,8 +2,9 @@
  * the file fits. */
 #include "tandem/checkpoint/checkpoint.h"
 
+#include "checkpoint/ranks.h"
 #include "core/status.h"
-#include "data/safetensors.h"
+#include "graph/run/session.h"
 
 static tdm_status check_arguments(const char *function, const tdm_session *session,
                                   const char *path) {
@@ -15,8 +16,8 @@ tdm_status tdm_state_dict_save(tdm_session *session, const char *path,
                                const tdm_state_dict_options *options) {
   TDM_TRY(check_arguments("tdm_state_dict_save", session, path));
   tdm_tensor_list *list;
-  TDM_TRY(tdm_session_state_dict(session, options, &list));
-  const tdm_status status = tdm_safetensors_save(list, path);
+  TDM_TRY(tdm_session_state_dict_for(session, options, FILE_RANK, &list));
+  const tdm_status status = tdm_ranks_write(tdm_session_context(session), TDM_OK, list, path);
   tdm_tensor_list_release(list);
   return status;
 }
@@ -25,8 +26,10 @@ tdm_status tdm_state_dict_load(tdm_session *session, const char *path,
                                const tdm_state_dict_options *options) {
   TDM_TRY(check_arguments("tdm_state_dict_load", session, path));
   tdm_tensor_list *list;
-  TDM_TRY(tdm_safetensors_read(tdm_session_context(session), path, &list));
-  const tdm_status status = tdm_session_load_state_dict(session, list, options);
+  tdm_context *context = tdm_session_context(session);
+  TDM_TRY(tdm_ranks_read(context, path, &list));
+  tdm_status status = tdm_session_load_state_dict(session, list, options);
+  status = tdm_context_agree(context, status);
   tdm_tensor_list_release(list);
   return status == TDM_OK ? TDM_OK : tdm_fail_within(status, "%s", path);
 }

@@ -44,8 +44,9 @@ typedef struct tdm_context_options {
  *
  * In a process that an MPI launcher has started (docs/several_machines.md) the context is one rank
  * of a job: it waits for the other ranks' contexts, two minutes at most, and has the devices of all
- * of them, host:0/cpu:0, ...; a plain name means this rank's own. A context with a described
- * machine has no part in the job.
+ * of them, host:0/cpu:0, ... A plain name, cpu:0, means this rank's own where a tensor is made or
+ * copied, and rank 0's in what describes graphs, which all ranks describe alike: placements, maps
+ * and parallel regions. A context with a described machine has no part in the job.
  *
  * A process that inherited a context by fork has none of its threads. There whatever would use the
  * context, or what belongs to it, fails with UNAVAILABLE and changes nothing; elements of host
@@ -65,6 +66,10 @@ TDM_API void tdm_context_close(tdm_context *context, void (*closed)(void *user),
 /* This rank of the job, from 0, and how many there are: 0 of 1 where there is no job. */
 TDM_API int tdm_context_rank(const tdm_context *context);
 TDM_API int tdm_context_rank_count(const tdm_context *context);
+/* Every rank tells how something went that each did by itself, and all get the same: TDM_OK where
+ * all say so, else the status of the first rank that failed, with its message, "rank 1: ...". All
+ * ranks call it, and each waits for the others. Where there is no job: status. */
+TDM_API tdm_status tdm_context_agree(tdm_context *context, tdm_status status) TDM_WARN_UNUSED;
 
 /* Of all ranks. */
 TDM_API size_t tdm_device_count(const tdm_context *context);
@@ -76,8 +81,8 @@ TDM_API size_t tdm_device_count_of(const tdm_context *context, const char *kind)
  * are. */
 TDM_API bool tdm_is_available(tdm_context *context, const char *name);
 TDM_API tdm_status tdm_device_check(tdm_context *context, const char *name) TDM_WARN_UNUSED;
-/* The first GPU if there is one, else this rank's cpu:0. Borrowed; NULL only if context is. The
- * explicit way to say "a GPU if there is one". */
+/* The first GPU if there is one, else this rank's cpu:0, by its plain name. Borrowed; NULL only if
+ * context is. The explicit way to say "a GPU if there is one". */
 TDM_API const char *tdm_accelerator(const tdm_context *context);
 /* sim:0, an accelerator that is simulated on the CPU, to try placements and transfers without one;
  * slower than cpu:0. Unlike the plain name, asking here gives it cores of its own if no session

@@ -22,7 +22,10 @@ TDM_API tdm_store *tdm_store_create(tdm_context *context);
 TDM_API tdm_store *tdm_store_retain(tdm_store *store);
 TDM_API void tdm_store_release(tdm_store *store);
 /* Copies of everything as host tensors, in creation order; states of optimizers too, as
- * "optimizer/NAME/exp_avg", if with_states. Waits for runs in flight. NULL on failure. */
+ * "optimizer/NAME/exp_avg", if with_states. Waits for runs in flight. NULL on failure. In a job of
+ * several ranks all of them call it, and each gets everything, whichever rank it lives on; so with
+ * tdm_session_save and tdm_session_state_dict. A list that is loaded is whole and the same on all.
+ */
 TDM_API tdm_tensor_list *tdm_store_save(tdm_store *store, bool with_states);
 /* Sets what it has under the list's names (a "module." in front of a name or of a part of it is
  * passed over where nothing has that name) and keeps the others for sessions to come, but for those
@@ -82,7 +85,7 @@ typedef struct tdm_session_options {
    * An optimizer's clip_norm is about the gradients of its own parameters. */
   const tdm_parameter_group *groups;
   size_t group_count;
-  const char *device_map; /* "embedding=cpu:0,rnn=sim:0,*=cpu:0"; TANDEM_PLACE is stronger */
+  const char *device_map; /* "embedding=cpu:0,rnn=sim:0,*=host:1/cpu:0"; TANDEM_PLACE is stronger */
   uint64_t seed;          /* of initial values and of random operations */
   int depth; /* runs in flight, training ones too: the inputs of one are uploaded under the compute
                 of the one before; each has activations of its own; 1 to TDM_MAX_DEPTH; 0: 1 */

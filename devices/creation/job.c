@@ -1,4 +1,5 @@
-/* The devices of all ranks. Invariant: see job.h; on failure the context can be destroyed. */
+/* The devices of all ranks, and what ranks agree on. Invariant: see job.h; on failure the context
+ * can be destroyed. */
 #include "devices/creation/job.h"
 
 #include <stdio.h>
@@ -105,4 +106,9 @@ tdm_status tdm_job_join_devices(tdm_context *context) {
   if (status == TDM_OK) status = add_others(context, told + most, most);
   tdm_release(&context->allocator, told, bytes);
   return status;
+}
+
+tdm_status tdm_context_agree(tdm_context *context, tdm_status status) {
+  if (!context) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_context_agree: the context is NULL");
+  return context->network ? tdm_network_agree(context->network, status) : status;
 }

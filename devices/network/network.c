@@ -42,6 +42,12 @@ typedef struct message_lane {
   bool out;
 } message_lane;
 
+/* How something went on a rank. */
+typedef struct rank_report {
+  uint32_t status;
+  char text[TDM_MESSAGE_BYTES];
+} rank_report;
+
 struct tdm_network {
   tdm_messenger messenger; /* first */
   tdm_allocator allocator;
@@ -51,6 +57,8 @@ struct tdm_network {
   pthread_mutex_t mutex; /* of the endpoint */
   message_lane sending;
   message_lane receiving;
+  network_call *gathering; /* (2 * rank_count) */
+  rank_report *reports;    /* (rank_count) of what ranks agree on */
   network_call voting;
   bool votes;    /* the vote is out */
   float against; /* how many ranks' flights have failed; of this one, then of all */
@@ -304,8 +312,8 @@ static tdm_status await_all(tdm_network *network, network_call *calls, size_t co
   return first;
 }
 
-static tdm_status exchange(tdm_network *network, const void *own, size_t bytes, void *all,
-                           network_call *calls) {
+tdm_status tdm_network_gather(tdm_network *network, const void *own, size_t bytes, void *all) {
+  network_call *calls = network->gathering;
   size_t posted = 0;
   tdm_status status = TDM_OK;
   for (int r = 0; r < network->endpoint->rank_count && status == TDM_OK; r++) {
@@ -324,13 +332,42 @@ static tdm_status exchange(tdm_network *network, const void *own, size_t bytes, 
   return status != TDM_OK ? status : ended;
 }
 
-tdm_status tdm_network_gather(tdm_network *network, const void *own, size_t bytes, void *all) {
-  const size_t call_bytes = 2 * (size_t)network->endpoint->rank_count * sizeof(network_call);
-  network_call *calls = tdm_allocate(&network->allocator, call_bytes, "a gather over ranks");
-  if (!calls) return TDM_OUT_OF_MEMORY;
-  const tdm_status status = exchange(network, own, bytes, all, calls);
-  tdm_release(&network->allocator, calls, call_bytes);
-  return status;
+static tdm_status first_failure(const rank_report *reports, int count) {
+  for (int r = 0; r < count; r++)
+    if (reports[r].status != TDM_OK)
+      return tdm_fail((tdm_status)reports[r].status, "rank %d: %.*s", r, TDM_MESSAGE_BYTES - 16,
+                      reports[r].text);
+  return TDM_OK;
+}
+
+tdm_status tdm_network_agree(tdm_network *network, tdm_status status) {
+  rank_report own = {.status = (uint32_t)status};
+  if (status != TDM_OK) (void)snprintf(own.text, sizeof(own.text), "%s", tdm_last_message());
+  TDM_TRY(tdm_network_gather(network, &own, sizeof(own), network->reports));
+  return first_failure(network->reports, network->endpoint->rank_count);
+}
+
+static tdm_status post_pass(tdm_network *network, int from, int to, void *memory, size_t bytes,
+                            size_t *posted) {
+  const int rank = network->endpoint->rank;
+  network_call *calls = network->gathering;
+  if (rank != from && (to < 0 || to == rank)) {
+    TDM_TRY(post_receive(network, &calls[0], (uint32_t)from, GATHER_CHANNEL, memory, bytes));
+    *posted = 1;
+  }
+  for (int r = 0; rank == from && r < network->endpoint->rank_count; r++) {
+    if (r == from || (to >= 0 && r != to)) continue;
+    TDM_TRY(post_send(network, &calls[*posted], (uint32_t)r, GATHER_CHANNEL, memory, bytes));
+    *posted += 1;
+  }
+  return TDM_OK;
+}
+
+tdm_status tdm_network_pass(tdm_network *network, int from, int to, void *memory, size_t bytes) {
+  size_t posted = 0;
+  const tdm_status status = post_pass(network, from, to, memory, bytes, &posted);
+  const tdm_status ended = await_all(network, network->gathering, posted);
+  return status != TDM_OK ? status : ended;
 }
 
 /* ---- Life ------------------------------------------------------------------------------------ */
@@ -347,6 +384,17 @@ tdm_messenger *tdm_network_messenger(tdm_network *network) {
   return &network->messenger;
 }
 
+/* The endpoint is gone already. */
+static void free_network(tdm_network *network, size_t ranks) {
+  (void)pthread_mutex_destroy(&network->mutex);
+  const tdm_allocator allocator = network->allocator;
+  tdm_release(&allocator, network->sending.buffer, network->sending.capacity);
+  tdm_release(&allocator, network->receiving.buffer, network->receiving.capacity);
+  tdm_release(&allocator, network->gathering, 2 * ranks * sizeof(network_call));
+  tdm_release(&allocator, network->reports, ranks * sizeof(rank_report));
+  tdm_release(&allocator, network, sizeof(*network));
+}
+
 tdm_status tdm_network_create(const tdm_allocator *allocator, tdm_endpoint *endpoint,
                               tdm_network **out_network) {
   *out_network = NULL;
@@ -359,6 +407,14 @@ tdm_status tdm_network_create(const tdm_allocator *allocator, tdm_endpoint *endp
   network->allocator = *allocator;
   network->endpoint = endpoint;
   (void)pthread_mutex_init(&network->mutex, NULL); /* glibc's cannot fail */
+  const size_t ranks = (size_t)endpoint->rank_count;
+  network->gathering = tdm_allocate(allocator, 2 * ranks * sizeof(network_call), "gathers");
+  network->reports = tdm_allocate(allocator, ranks * sizeof(rank_report), "reports of ranks");
+  if (!network->gathering || !network->reports) {
+    tdm_endpoint_abandon(endpoint);
+    free_network(network, ranks);
+    return TDM_OUT_OF_MEMORY;
+  }
   *out_network = network;
   return TDM_OK;
 }
@@ -386,15 +442,12 @@ static bool leave(tdm_network *network) {
 
 void tdm_network_destroy(tdm_network *network) {
   if (!network) return;
+  const size_t ranks = (size_t)network->endpoint->rank_count;
   if (leave(network)) {
     network->next = atomic_load(&forgotten);
     while (!atomic_compare_exchange_weak(&forgotten, &network->next, network))
       continue;
     return;
   }
-  (void)pthread_mutex_destroy(&network->mutex);
-  const tdm_allocator allocator = network->allocator;
-  tdm_release(&allocator, network->sending.buffer, network->sending.capacity);
-  tdm_release(&allocator, network->receiving.buffer, network->receiving.capacity);
-  tdm_release(&allocator, network, sizeof(*network));
+  free_network(network, ranks);
 }

@@ -31,5 +31,12 @@ tdm_messenger *tdm_network_messenger(tdm_network *network);
  */
 tdm_status tdm_network_gather(tdm_network *network, const void *own, size_t bytes,
                               void *all) TDM_WARN_UNUSED;
+/* The same of how something went: TDM_OK on all ranks, or on all the failure of the first rank that
+ * has one, with its thread's message. */
+tdm_status tdm_network_agree(tdm_network *network, tdm_status status) TDM_WARN_UNUSED;
+/* One rank's memory becomes that of another, or of all others (to: -1). Ranks that neither give nor
+ * get may call it; their memory, and that of rank `from` for itself, is left alone. */
+tdm_status tdm_network_pass(tdm_network *network, int from, int to, void *memory,
+                            size_t bytes) TDM_WARN_UNUSED;
 
 #endif

@@ -27,7 +27,7 @@ struct tdm_session {
   tdm_device_map map;
   tdm_update_groups groups;
   bool can_train;
-  uint32_t loss; /* a value of graph */
+  uint32_t loss;         /* a value of graph */
   _Atomic uint64_t seed; /* loading sets it beside runs that begin */
   int depth;
   int plan_limit;
@@ -88,6 +88,14 @@ tdm_status tdm_session_plan_request(tdm_session *session, const tdm_run_request 
 /* Frees what the slot's last run had of its own, and makes room for count values of the next: with
  * red zones only. By the run that holds the slot. */
 tdm_status tdm_slot_part(tdm_session *session, int slot, size_t count) TDM_WARN_UNUSED;
+
+/* tdm_session_save and tdm_session_state_dict, of which that rank alone of a job needs the list, or
+ * TDM_EVERY_RANK; the others' have what lives there. All ranks call them. */
+tdm_status tdm_session_save_for(tdm_session *session, int reader,
+                                tdm_tensor_list **out_list) TDM_WARN_UNUSED;
+tdm_status tdm_session_state_dict_for(tdm_session *session,
+                                      const struct tdm_state_dict_options *options, int reader,
+                                      tdm_tensor_list **out_list) TDM_WARN_UNUSED;
 
 /* Memory of delivered outputs, kept for the next run when the user lets go of it. */
 tdm_status tdm_output_pool_create(tdm_context *context, tdm_output_pool **out_pool) TDM_WARN_UNUSED;

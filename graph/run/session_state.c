@@ -70,17 +70,21 @@ static tdm_status save_rates(tdm_session *session, tdm_tensor_list *list) {
                     rates + 1);
 }
 
-static tdm_status save_locked(tdm_session *session, tdm_tensor_list *list) {
+static tdm_status add_numbers(tdm_session *session, tdm_tensor_list *list) {
   const tdm_shape scalar = tdm_shape_scalar();
   const uint64_t seed = atomic_load(&session->seed);
   char optimizers[OPTIMIZER_TEXT];
   const size_t length = write_optimizers(session, optimizers);
-  TDM_TRY(tdm_store_save_locked(session->store, true, list));
   TDM_TRY(add_tensor(session, list, step_name, TDM_INT64, scalar, &session->store->steps));
   TDM_TRY(add_tensor(session, list, seed_name, TDM_INT64, scalar, &seed));
   TDM_TRY(save_rates(session, list));
   return add_tensor(session, list, optimizer_name, TDM_UINT8, tdm_shape_of(1, (int64_t)length),
                     optimizers);
+}
+
+static tdm_status save_locked(tdm_session *session, int reader, tdm_tensor_list *list) {
+  TDM_TRY(tdm_store_save_locked(session->store, true, reader, list));
+  return tdm_context_agree(session->context, add_numbers(session, list));
 }
 
 static tdm_status check_session(const tdm_session *session, const char *function) {
@@ -91,14 +95,17 @@ static tdm_status check_session(const tdm_session *session, const char *function
 }
 
 tdm_status tdm_session_save(tdm_session *session, tdm_tensor_list **out_list) {
+  return tdm_session_save_for(session, TDM_EVERY_RANK, out_list);
+}
+
+tdm_status tdm_session_save_for(tdm_session *session, int reader, tdm_tensor_list **out_list) {
   if (!out_list) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_save: no place for the list");
   *out_list = NULL;
   TDM_TRY(check_session(session, "tdm_session_save"));
   tdm_tensor_list *list = tdm_tensor_list_create(session->context);
-  if (!list) return TDM_OUT_OF_MEMORY;
   tdm_admission place;
   tdm_store_enter_alone(session->store, &place);
-  const tdm_status status = save_locked(session, list);
+  const tdm_status status = save_locked(session, reader, list);
   tdm_store_leave_alone(session->store);
   if (status == TDM_OK) {
     *out_list = list;

@@ -109,29 +109,35 @@ static tdm_status dict_init(dict *self, const tdm_session *session,
 
 /* ---- Saving ---------------------------------------------------------------------------------- */
 
-static tdm_status save_entries(const dict *self, tdm_store *store, tdm_tensor_list *list) {
-  tdm_status status = TDM_OK;
+static tdm_status save_entries(dict *self, tdm_store *store, int reader, tdm_tensor_list *list) {
+  tdm_saved_entry *saved =
+      tdm_region_take(&self->region, (self->count + 1) * sizeof *saved, "names of parameters");
+  for (size_t i = 0; saved && i < self->count; i++)
+    saved[i] = (tdm_saved_entry){self->entries[i].entry, self->entries[i].name};
   tdm_admission place;
   tdm_store_enter_alone(store, &place);
-  if (store->broken != TDM_OK) status = tdm_fail(store->broken, "%s", store->message);
-  for (size_t i = 0; status == TDM_OK && i < self->count; i++)
-    status = tdm_store_copy_out(store, self->entries[i].entry, self->entries[i].name, list);
+  const tdm_status status = tdm_store_copy_out(store, saved, self->count, reader, list);
   tdm_store_leave_alone(store);
   return status;
 }
 
 tdm_status tdm_session_state_dict(tdm_session *session, const tdm_state_dict_options *options,
                                   tdm_tensor_list **out_list) {
+  return tdm_session_state_dict_for(session, options, TDM_EVERY_RANK, out_list);
+}
+
+tdm_status tdm_session_state_dict_for(tdm_session *session, const tdm_state_dict_options *options,
+                                      int reader, tdm_tensor_list **out_list) {
   if (!out_list)
     return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_state_dict: no place for the list");
   *out_list = NULL;
   tdm_state_dict_options chosen;
   TDM_TRY(read_options("tdm_session_state_dict", session, options, &chosen));
   tdm_tensor_list *list = tdm_tensor_list_create(session->context);
-  if (!list) return TDM_OUT_OF_MEMORY;
   dict self;
   tdm_status status = dict_init(&self, session, &chosen);
-  if (status == TDM_OK) status = save_entries(&self, session->store, list);
+  status = tdm_context_agree(session->context, status);
+  if (status == TDM_OK) status = save_entries(&self, session->store, reader, list);
   dict_deinit(&self);
   if (status == TDM_OK) {
     *out_list = list;

@@ -124,13 +124,22 @@ void tdm_store_entry_rewritten(tdm_store_entry *entry);
 #define TDM_MODULE_PART "module."
 /* Copies name without any "module." that begins it or follows '.' or '/'; plain has room. */
 void tdm_store_strip_modules(const char *name, char *plain);
-/* Adds a host copy of entry's values to list, as name; under exclusion from all runs. */
-tdm_status tdm_store_copy_out(tdm_store *store, const tdm_store_entry *entry, const char *name,
-                              tdm_tensor_list *list) TDM_WARN_UNUSED;
+/* An entry that is saved, under which name. */
+typedef struct tdm_saved_entry {
+  const tdm_store_entry *entry;
+  const char *name;
+} tdm_saved_entry;
+/* Adds host copies of entries' values to list, under exclusion from all runs. In a job all ranks
+ * call it alike, and it fails on all if it fails on one, so whoever calls passes on what it could
+ * not allocate: saved or list NULL are OUT_OF_MEMORY. reader: the rank that needs them; the others'
+ * lists have what lives there. */
+enum { TDM_EVERY_RANK = -1 };
+tdm_status tdm_store_copy_out(tdm_store *store, const tdm_saved_entry *saved, size_t count,
+                              int reader, tdm_tensor_list *list) TDM_WARN_UNUSED;
 /* Not so where making the entry failed half-way. */
 bool tdm_store_entry_holds_values(const tdm_store_entry *entry);
 /* tdm_store_save into a list, and tdm_store_load, under exclusion from all runs. */
-tdm_status tdm_store_save_locked(tdm_store *store, bool with_states,
+tdm_status tdm_store_save_locked(tdm_store *store, bool with_states, int reader,
                                  tdm_tensor_list *list) TDM_WARN_UNUSED;
 tdm_status tdm_store_load_locked(tdm_store *store, const tdm_tensor_list *list) TDM_WARN_UNUSED;
 

@@ -1,59 +1,11 @@
-/* Saving and loading a store's state as a list of host tensors. Invariant: a load that does not fit
- * changes nothing. */
+/* Loading a store's state from a list of host tensors. Invariant: a load that does not fit changes
+ * nothing. */
 #include <stdio.h>
 #include <string.h>
 
 #include "graph/store/initialize.h"
 #include "graph/store/store.h"
 #include "tandem/graph/sessions.h"
-
-bool tdm_store_entry_holds_values(const tdm_store_entry *entry) {
-  return entry->storage || entry->pending;
-}
-
-tdm_status tdm_store_copy_out(tdm_store *store, const tdm_store_entry *entry, const char *name,
-                              tdm_tensor_list *list) {
-  if (entry->pending) return tdm_tensor_list_add(list, name, entry->pending);
-  const tdm_device *home = entry->storage->memory.device;
-  if (home->rank != tdm_context_rank(store->context))
-    return tdm_fail(TDM_UNSUPPORTED, "%s lives on %s: values of other ranks cannot be saved here",
-                    name, home->name);
-  tdm_tensor *tensor =
-      tdm_tensor_create(store->context, "cpu:0", entry->spec.dtype, entry->spec.shape);
-  if (!tensor) return TDM_OUT_OF_MEMORY;
-  const tdm_memory to = {.device = tdm_tensor_owner(tensor),
-                         .address = tdm_tensor_address(tensor),
-                         .bytes = tensor->bytes};
-  tdm_status status = tdm_context_copy(store->context, &entry->storage->memory, &to, tensor->bytes);
-  if (status == TDM_OK) status = tdm_tensor_list_add(list, name, tensor);
-  tdm_tensor_release(tensor);
-  return status;
-}
-
-tdm_status tdm_store_save_locked(tdm_store *store, bool with_states, tdm_tensor_list *list) {
-  if (store->broken != TDM_OK) return tdm_fail(store->broken, "%s", store->message);
-  for (tdm_store_entry *entry = store->first; entry; entry = entry->next)
-    if (tdm_store_entry_holds_values(entry) && (with_states || !entry->is_state))
-      TDM_TRY(tdm_store_copy_out(store, entry, entry->name, list));
-  return TDM_OK;
-}
-
-tdm_tensor_list *tdm_store_save(tdm_store *store, bool with_states) {
-  if (!store) {
-    (void)tdm_fail(TDM_INVALID_ARGUMENT, "tdm_store_save: the store is NULL");
-    return NULL;
-  }
-  if (tdm_context_check(store->context) != TDM_OK) return NULL;
-  tdm_tensor_list *list = tdm_tensor_list_create(store->context);
-  if (!list) return NULL;
-  tdm_admission place;
-  tdm_store_enter_alone(store, &place);
-  const tdm_status status = tdm_store_save_locked(store, with_states, list);
-  tdm_store_leave_alone(store);
-  if (status == TDM_OK) return list;
-  tdm_tensor_list_release(list);
-  return NULL;
-}
 
 /* ---- Names: a wrapped module's carry "module." in other programs' files ---- */
 

@@ -1,0 +1,140 @@
+/* Saving a store's state as a list of host tensors. In a job of several ranks all ranks save, each
+ * tells the values that live on it, and whoever reads gets them. Invariant: ranks exchange equally
+ * much, whatever fails, and all answer alike. */
+#include <string.h>
+
+#include "core/hash.h"
+#include "devices/network/network.h"
+#include "graph/store/store.h"
+#include "tandem/graph/sessions.h"
+
+bool tdm_store_entry_holds_values(const tdm_store_entry *entry) {
+  return entry->storage || entry->pending;
+}
+
+/* The rank that an entry's values live on; what is pending is on each. */
+static int home_of(const tdm_store *store, const tdm_store_entry *entry) {
+  return entry->pending ? tdm_context_rank(store->context) : entry->storage->memory.device->rank;
+}
+
+/* ---- A rank's own ---- */
+
+static bool is_read_here(const tdm_store *store, int reader) {
+  return reader == TDM_EVERY_RANK || reader == tdm_context_rank(store->context);
+}
+
+/* Adds the entry's values; of another rank's, room for them. */
+static tdm_status add_entry(tdm_store *store, const tdm_saved_entry *saved, tdm_tensor_list *list) {
+  const tdm_store_entry *entry = saved->entry;
+  if (entry->pending) return tdm_tensor_list_add(list, saved->name, entry->pending);
+  tdm_tensor *tensor =
+      tdm_tensor_create(store->context, "cpu:0", entry->spec.dtype, entry->spec.shape);
+  if (!tensor) return TDM_OUT_OF_MEMORY;
+  const tdm_memory to = {.device = tdm_tensor_owner(tensor),
+                         .address = tdm_tensor_address(tensor),
+                         .bytes = tensor->bytes};
+  tdm_status status = TDM_OK;
+  if (home_of(store, entry) == tdm_context_rank(store->context))
+    status = tdm_context_copy(store->context, &entry->storage->memory, &to, tensor->bytes);
+  if (status == TDM_OK) status = tdm_tensor_list_add(list, saved->name, tensor);
+  tdm_tensor_release(tensor);
+  return status;
+}
+
+static tdm_status add_entries(tdm_store *store, const tdm_saved_entry *saved, size_t count,
+                              int reader, tdm_tensor_list *list) {
+  if (!saved || !list) return TDM_OUT_OF_MEMORY; /* the message is theirs who took none */
+  if (store->broken != TDM_OK) return tdm_fail(store->broken, "%s", store->message);
+  for (size_t i = 0; i < count; i++) {
+    const bool own = home_of(store, saved[i].entry) == tdm_context_rank(store->context);
+    if (own || is_read_here(store, reader)) TDM_TRY(add_entry(store, &saved[i], list));
+  }
+  return TDM_OK;
+}
+
+/* ---- Over ranks ---- */
+
+/* Of all that decides what ranks send one another. */
+static uint64_t digest_of(const tdm_store *store, const tdm_saved_entry *saved, size_t count) {
+  uint64_t digest = count;
+  for (size_t i = 0; i < count; i++) {
+    const tdm_store_entry *entry = saved[i].entry;
+    const bool waits = entry->pending;
+    const int home = waits ? TDM_EVERY_RANK : home_of(store, entry);
+    digest = tdm_hash_string(saved[i].name, tdm_hash_mix(digest, (uint64_t)home));
+    digest = tdm_hash_mix(digest, (uint64_t)tdm_shape_bytes(&entry->spec.shape, entry->spec.dtype));
+  }
+  return digest;
+}
+
+static tdm_status compare(tdm_store *store, uint64_t digest) {
+  tdm_network *network = tdm_context_network(store->context);
+  const size_t ranks = (size_t)tdm_context_rank_count(store->context);
+  uint64_t *all = tdm_allocate(store->allocator, ranks * sizeof *all, "what ranks save");
+  TDM_TRY(tdm_network_agree(network, all ? TDM_OK : TDM_OUT_OF_MEMORY));
+  tdm_status status = tdm_network_gather(network, &digest, sizeof digest, all);
+  for (size_t r = 1; r < ranks && status == TDM_OK; r++)
+    if (all[r] != all[0])
+      status = tdm_fail(TDM_INVALID_ARGUMENT,
+                        "rank %zu saves other parameters than rank 0: all ranks save the same", r);
+  tdm_release(store->allocator, all, ranks * sizeof *all);
+  return status;
+}
+
+/* Brings the values of other ranks to whom they are read by. */
+static tdm_status bring(tdm_store *store, const tdm_saved_entry *saved, size_t count, int reader,
+                        const tdm_tensor_list *list) {
+  for (size_t i = 0; i < count; i++) {
+    const tdm_store_entry *entry = saved[i].entry;
+    if (entry->pending) continue;
+    const tdm_tensor *tensor = tdm_tensor_list_find(list, saved[i].name);
+    void *values = tensor ? (void *)tdm_tensor_address(tensor) : NULL;
+    const size_t bytes = (size_t)tdm_shape_bytes(&entry->spec.shape, entry->spec.dtype);
+    TDM_TRY(tdm_network_pass(tdm_context_network(store->context), home_of(store, entry), reader,
+                             values, bytes));
+  }
+  return TDM_OK;
+}
+
+tdm_status tdm_store_copy_out(tdm_store *store, const tdm_saved_entry *saved, size_t count,
+                              int reader, tdm_tensor_list *list) {
+  const tdm_status own = add_entries(store, saved, count, reader, list);
+  tdm_network *network = tdm_context_network(store->context);
+  if (!network) return own;
+  TDM_TRY(tdm_network_agree(network, own));
+  TDM_TRY(compare(store, digest_of(store, saved, count)));
+  return bring(store, saved, count, reader, list);
+}
+
+/* ---- All of a store ---- */
+
+tdm_status tdm_store_save_locked(tdm_store *store, bool with_states, int reader,
+                                 tdm_tensor_list *list) {
+  size_t capacity = 1, count = 0;
+  for (const tdm_store_entry *entry = store->first; entry; entry = entry->next)
+    capacity++;
+  tdm_saved_entry *saved =
+      tdm_allocate(store->allocator, capacity * sizeof *saved, "names of parameters");
+  for (const tdm_store_entry *entry = store->first; saved && entry; entry = entry->next)
+    if (tdm_store_entry_holds_values(entry) && (with_states || !entry->is_state))
+      saved[count++] = (tdm_saved_entry){entry, entry->name};
+  const tdm_status status = tdm_store_copy_out(store, saved, count, reader, list);
+  tdm_release(store->allocator, saved, capacity * sizeof *saved);
+  return status;
+}
+
+tdm_tensor_list *tdm_store_save(tdm_store *store, bool with_states) {
+  if (!store) {
+    (void)tdm_fail(TDM_INVALID_ARGUMENT, "tdm_store_save: the store is NULL");
+    return NULL;
+  }
+  if (tdm_context_check(store->context) != TDM_OK) return NULL;
+  tdm_tensor_list *list = tdm_tensor_list_create(store->context);
+  tdm_admission place;
+  tdm_store_enter_alone(store, &place);
+  const tdm_status status = tdm_store_save_locked(store, with_states, TDM_EVERY_RANK, list);
+  tdm_store_leave_alone(store);
+  if (status == TDM_OK) return list;
+  tdm_tensor_list_release(list);
+  return NULL;
+}

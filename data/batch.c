@@ -1,4 +1,6 @@
 /* Stacks items into batches. Invariant: a batch is whole or not there at all. */
+#include <string.h>
+
 #include "core/allocate.h"
 #include "data/dataset.h"
 
@@ -18,27 +20,53 @@ static tdm_shape shape_of_batch(const tdm_shape *item, int64_t rows) {
   return shape;
 }
 
-tdm_status tdm_batch_stack(tdm_dataset *dataset, tdm_device *near, const int64_t *items,
-                           int64_t rows, const atomic_bool *abandon, tdm_tensor **out_fields) {
+bool tdm_batch_has_row(const tdm_batch_rows *rows, tdm_batch_cursor *cursor) {
+  if (rows->part_count == 0) return true;
+  while (cursor->passed == rows->part_sizes[cursor->part]) {
+    cursor->part++;
+    cursor->passed = 0;
+  }
+  cursor->passed++;
+  return rows->part_is_own[cursor->part];
+}
+
+/* Where an item is another rank's: what stands there, and those fields that are whole. */
+static tdm_status leave_row(const tdm_dataset *dataset, int64_t item, uint32_t whole,
+                            void *const *cursors) {
+  void *places[TDM_DATASET_MAX_FIELDS];
+  for (size_t i = 0; i < dataset->field_count; i++) {
+    const int nothing = dataset->fields[i].dtype == TDM_BOOL ? 0 : 0xFF;
+    places[i] = whole >> i & 1 ? cursors[i] : NULL;
+    if (!places[i]) memset(cursors[i], nothing, dataset->field_bytes[i]);
+  }
+  return whole == 0 ? TDM_OK : dataset->item(dataset->user, item, places);
+}
+
+tdm_status tdm_batch_stack(tdm_dataset *dataset, tdm_device *near, const tdm_batch_rows *rows,
+                           const atomic_bool *abandon, tdm_tensor **out_fields) {
   void *cursors[TDM_DATASET_MAX_FIELDS] = {NULL};
+  tdm_batch_cursor reached = {0};
   tdm_status status = TDM_OK;
   for (size_t i = 0; i < dataset->field_count; i++)
     out_fields[i] = NULL;
   for (size_t i = 0; i < dataset->field_count; i++) {
     const tdm_field *field = &dataset->fields[i];
-    const tdm_shape shape = shape_of_batch(&field->shape, rows);
+    const tdm_shape shape = shape_of_batch(&field->shape, rows->count);
     status = tdm_host_tensor_create(dataset->context, near, field->dtype, &shape, &out_fields[i]);
     if (status != TDM_OK) goto fail;
     cursors[i] = tdm_tensor_data(out_fields[i]);
   }
-  for (int64_t row = 0; row < rows; row++) {
+  for (int64_t row = 0; row < rows->count; row++) {
     if (atomic_load_explicit(abandon, memory_order_relaxed)) {
       status = tdm_fail(TDM_CANCELLED, "the batch was abandoned");
       goto fail;
     }
-    status = dataset->item(dataset->user, items[row], cursors);
+    if (tdm_batch_has_row(rows, &reached))
+      status = dataset->item(dataset->user, rows->items[row], cursors);
+    else
+      status = leave_row(dataset, rows->items[row], rows->whole, cursors);
     if (status != TDM_OK) {
-      (void)tdm_fail_within(status, "item %lld of the dataset", (long long)items[row]);
+      (void)tdm_fail_within(status, "item %lld of the dataset", (long long)rows->items[row]);
       goto fail;
     }
     for (size_t i = 0; i < dataset->field_count; i++)

@@ -23,7 +23,9 @@ typedef struct tdm_field {
 typedef struct tdm_dataset tdm_dataset;
 
 /* A dataset of a user's own. item writes one item's fields, each dense, to out_fields; it may be
- * called from a loader's thread. user outlives the dataset; destroy (may be NULL) ends it. */
+ * called from a loader's thread. user outlives the dataset; destroy (may be NULL) ends it. With
+ * skips_fields it leaves out those whose place is NULL, for loaders that read some of an item's
+ * fields alone. */
 typedef struct tdm_dataset_source {
   size_t struct_size;
   void *user;
@@ -32,6 +34,7 @@ typedef struct tdm_dataset_source {
   size_t field_count;
   tdm_status (*item)(void *user, int64_t index, void *const *out_fields);
   void (*destroy)(void *user);
+  bool skips_fields;
 } tdm_dataset_source;
 
 TDM_API tdm_dataset *tdm_dataset_create(tdm_context *context, const tdm_dataset_source *source);
@@ -60,6 +63,23 @@ typedef struct tdm_loader_options {
    * as tdm_tensor_staging does; hand them over to tdm_submit, and no byte is moved twice. NULL:
    * plain memory. */
   const char *near;
+  /* The devices of a parallel region that batches are fed to, as tdm_parallel_options has them, and
+   * its weights (a number a device; NULL: none). A batch is the global one, but of a job of several
+   * ranks each reads only the items of the rows that its own devices get; in place of the others
+   * stand -1, NaN or false. Fields that something outside of the region reads, as labels that a
+   * loss reads, are named by `whole` ("label,weight"; NULL: none): these every rank reads of all
+   * items, of a dataset that skips fields, as those of tensors do; a loader of words has its
+   * classes whole and takes no names. Not where the session cuts batches into micro-batches, whose
+   * rows go elsewhere. devices NULL: every rank reads everything. */
+  const char *devices;
+  const char *whole;
+  const double *weights;
+  /* Items are dealt out to so many replicas as PyTorch's DistributedSampler does: of the epoch's
+   * order replica r takes items r, r + replicas, ..., equally many each, the first items again
+   * where some are missing; with drop_last the rest is left out. batch_size is that of all, a
+   * multiple of their number; a batch holds replica 0's items, then replica 1's, as that many equal
+   * devices of a parallel region take them. Not with groups. 0: items follow one another. */
+  int replicas;
 } tdm_loader_options;
 
 typedef struct tdm_loader tdm_loader;
@@ -67,6 +87,9 @@ typedef struct tdm_loader tdm_loader;
 TDM_API tdm_loader *tdm_loader_create(tdm_dataset *dataset, const tdm_loader_options *options);
 TDM_API void tdm_loader_release(tdm_loader *loader); /* ends its thread; NULL is legal */
 TDM_API int64_t tdm_loader_batch_count(const tdm_loader *loader); /* an epoch's */
+/* How many rows of an epoch are items that it has had (replicas), and how many items it leaves out
+ * (drop_last); either may be NULL. */
+TDM_API void tdm_loader_counts(const tdm_loader *loader, int64_t *out_padded, int64_t *out_dropped);
 /* Starts (again) at the first batch of that epoch. */
 TDM_API tdm_status tdm_loader_start(tdm_loader *loader, uint64_t epoch) TDM_WARN_UNUSED;
 /* The same, at the batch of that number. */

@@ -103,6 +103,7 @@ tdm_dataset *tdm_dataset_create(tdm_context *context, const tdm_dataset_source *
   dataset->item = source.item;
   dataset->destroy = source.destroy;
   dataset->user = source.user;
+  dataset->skips_fields = source.skips_fields;
   for (size_t i = 0; i < source.field_count; i++) {
     dataset->fields[i] = source.fields[i];
     dataset->field_bytes[i] =
@@ -147,7 +148,7 @@ static tdm_status copy_row(void *user, int64_t index, void *const *out_fields) {
   for (size_t i = 0; i < from->count; i++) {
     const size_t bytes = from->row_bytes[i];
     const char *data = tdm_tensor_data(from->tensors[i]);
-    if (bytes > 0) memcpy(out_fields[i], data + (size_t)index * bytes, bytes);
+    if (bytes > 0 && out_fields[i]) memcpy(out_fields[i], data + (size_t)index * bytes, bytes);
   }
   return TDM_OK;
 }
@@ -214,6 +215,7 @@ tdm_dataset *tdm_dataset_from_tensors(tdm_context *context, const char *const *n
       .field_count = count,
       .item = copy_row,
       .destroy = release_rows,
+      .skips_fields = true,
   };
   tdm_dataset *dataset = tdm_dataset_create(context, &source);
   if (!dataset) release_rows(from);

@@ -18,6 +18,7 @@ struct tdm_dataset {
   tdm_status (*item)(void *user, int64_t index, void *const *out_fields);
   void (*destroy)(void *user);
   void *user;
+  bool skips_fields;
 };
 
 /* A dense tensor on cpu:0, contents undefined: tdm_tensor_create with a status. near: a device that
@@ -25,16 +26,32 @@ struct tdm_dataset {
 tdm_status tdm_host_tensor_create(tdm_context *context, tdm_device *near, tdm_dtype dtype,
                                   const tdm_shape *shape, tdm_tensor **out_tensor) TDM_WARN_UNUSED;
 
-/* Makes one tensor a field of the items listed, near that device. Looks at abandon now and then,
- * and when it is set answers CANCELLED at once. On failure every out_fields is NULL. */
-typedef tdm_status (*tdm_batch_maker)(tdm_dataset *dataset, tdm_device *near, const int64_t *items,
-                                      int64_t rows, const atomic_bool *abandon,
+/* The rows of a batch. Of a loader for the devices of a parallel region a rank makes those of its
+ * own; the others hold what cannot be taken for items: bytes of 0xFF (-1, NaN), of bools 0. */
+typedef struct tdm_batch_rows {
+  const int64_t *items; /* (count) */
+  int64_t count;
+  size_t part_count; /* 0: all rows are made */
+  int64_t part_sizes[TDM_MAX_DEVICES];
+  const bool *part_is_own; /* (part_count) */
+  uint32_t whole;          /* a bit a field that is made of all rows; 0: none */
+} tdm_batch_rows;
+/* Is the row made? Rows are asked for in order; *cursor is {0} before the first. */
+typedef struct tdm_batch_cursor {
+  size_t part;
+  int64_t passed; /* rows of that part */
+} tdm_batch_cursor;
+bool tdm_batch_has_row(const tdm_batch_rows *rows, tdm_batch_cursor *cursor);
+
+/* Makes one tensor a field of the rows, near that device. Looks at abandon now and then, and when
+ * it is set answers CANCELLED at once. On failure every out_fields is NULL. */
+typedef tdm_status (*tdm_batch_maker)(tdm_dataset *dataset, tdm_device *near,
+                                      const tdm_batch_rows *rows, const atomic_bool *abandon,
                                       tdm_tensor **out_fields);
 
 /* The usual maker: items stacked along a new dimension 0. */
-tdm_status tdm_batch_stack(tdm_dataset *dataset, tdm_device *near, const int64_t *items,
-                           int64_t rows, const atomic_bool *abandon,
-                           tdm_tensor **out_fields) TDM_WARN_UNUSED;
+tdm_status tdm_batch_stack(tdm_dataset *dataset, tdm_device *near, const tdm_batch_rows *rows,
+                           const atomic_bool *abandon, tdm_tensor **out_fields) TDM_WARN_UNUSED;
 void tdm_batch_release(tdm_tensor **fields, size_t count); /* and sets them to NULL */
 
 /* tdm_loader_create with a maker of batches; field_count: how many tensors it makes. */

@@ -9,12 +9,18 @@
 #include "data/order.h"
 #include "data/prefetch.h"
 #include "devices/context/context.h"
+#include "devices/tensors/chunks.h"
 
 struct tdm_loader {
   tdm_dataset *dataset; /* retained */
   tdm_loader_options options;
   tdm_batch_maker maker;
-  tdm_device *near; /* NULL: plain memory */
+  tdm_device *near;  /* NULL: plain memory */
+  size_t part_count; /* of the region that batches are for; 0: none */
+  bool part_is_own[TDM_MAX_DEVICES];
+  bool has_weights;
+  double weights[TDM_MAX_DEVICES];
+  uint32_t whole; /* a bit a field */
   size_t field_count;
   tdm_order order;
   tdm_prefetch *prefetch; /* NULL: batches are made by next() */
@@ -30,8 +36,15 @@ static tdm_status make_batch(void *user, int64_t batch, const atomic_bool *aband
                              tdm_tensor **out_fields) {
   tdm_loader *loader = user;
   const tdm_batch_range range = loader->order.batches[batch];
-  return loader->maker(loader->dataset, loader->near, loader->order.items + range.begin, range.rows,
-                       abandon, out_fields);
+  tdm_batch_rows rows = {.items = loader->order.items + range.begin,
+                         .count = range.rows,
+                         .part_count = loader->part_count,
+                         .part_is_own = loader->part_is_own,
+                         .whole = loader->whole};
+  if (rows.part_count > 0)
+    (void)tdm_chunk_sizes(rows.count, rows.part_count, loader->has_weights ? loader->weights : NULL,
+                          rows.part_sizes);
+  return loader->maker(loader->dataset, loader->near, &rows, abandon, out_fields);
 }
 
 static tdm_status check_options(const tdm_loader_options *options) {
@@ -39,10 +52,75 @@ static tdm_status check_options(const tdm_loader_options *options) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "loader: batch_size is %lld",
                     (long long)options->batch_size);
   }
+  if (options->replicas < 0 || (options->replicas > 0 && options->groups)) {
+    return tdm_fail(TDM_INVALID_ARGUMENT, "loader: %d replicas%s", options->replicas,
+                    options->groups ? " of items in groups" : "");
+  }
+  if (options->replicas > 0 && options->batch_size % options->replicas != 0) {
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "loader: batch_size is %lld, that of all %d replicas: a multiple of these",
+                    (long long)options->batch_size, options->replicas);
+  }
+  if ((options->weights || options->whole) && !options->devices) {
+    return tdm_fail(TDM_INVALID_ARGUMENT, "loader: %s without devices",
+                    options->weights ? "weights" : "whole fields");
+  }
   if (options->prefetch < 0) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "loader: prefetch is %d", options->prefetch);
   }
   return TDM_OK;
+}
+
+/* The fields that a list names. */
+static tdm_status read_whole(const tdm_dataset *dataset, const char *list, uint32_t *out_whole) {
+  *out_whole = 0;
+  if (list && !dataset->skips_fields)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "loader: %s would be whole, of a dataset that does not skip fields", list);
+  for (const char *at = list; at && *at != '\0';) {
+    const size_t length = strcspn(at, ",");
+    size_t i = 0;
+    while (i < dataset->field_count && (strncmp(dataset->fields[i].name, at, length) != 0 ||
+                                        dataset->fields[i].name[length] != '\0'))
+      i++;
+    if (i == dataset->field_count)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "loader: the dataset has no field \"%.*s\"",
+                      (int)length, at);
+    *out_whole |= 1u << i;
+    at += length + (at[length] == ',');
+  }
+  return TDM_OK;
+}
+
+/* Which parts of a batch are for this rank. */
+static tdm_status find_parts(tdm_loader *loader) {
+  tdm_context *context = loader->dataset->context;
+  tdm_device *devices[TDM_MAX_DEVICES];
+  TDM_TRY(tdm_context_find_placements(context, loader->options.devices, TDM_MAX_DEVICES, devices,
+                                      &loader->part_count));
+  loader->has_weights = loader->options.weights;
+  double sum = 0;
+  for (size_t i = 0; i < loader->part_count; i++) {
+    loader->part_is_own[i] = devices[i]->rank == tdm_context_rank(context);
+    loader->weights[i] = loader->options.weights ? loader->options.weights[i] : 1;
+    if (!(loader->weights[i] >= 0 && loader->weights[i] < 1e300))
+      return tdm_fail(TDM_INVALID_ARGUMENT, "loader: weight %g of device %zu is not possible",
+                      loader->weights[i], i);
+    sum += loader->weights[i];
+  }
+  if (!(sum > 0)) return tdm_fail(TDM_INVALID_ARGUMENT, "loader: all weights are 0");
+  return read_whole(loader->dataset, loader->options.whole, &loader->whole);
+}
+
+/* Says in the log what an epoch repeats or leaves out; rank 0 does. */
+static void tell_counts(const tdm_loader *loader) {
+  tdm_context *context = loader->dataset->context;
+  int64_t padded, dropped;
+  tdm_loader_counts(loader, &padded, &dropped);
+  if (tdm_context_rank(context) != 0 || padded + dropped == 0) return;
+  tdm_context_log(context, TDM_LOG_INFO, "loader: an epoch of %lld items %s %lld of them",
+                  (long long)loader->order.length, padded > 0 ? "repeats" : "leaves out",
+                  (long long)(padded + dropped));
 }
 
 /* Fills a loader whose dataset is set. */
@@ -54,10 +132,18 @@ static tdm_status init_loader(tdm_loader *loader) {
     if (!loader->near) return TDM_UNAVAILABLE;
     loader->options.near = NULL; /* borrowed until here */
   }
-  const int64_t batch_size = options->batch_size == 0 ? 1 : options->batch_size;
-  TDM_TRY(tdm_order_init(&loader->order, allocator, loader->dataset->length, batch_size,
-                         options->drop_last, options->groups));
+  if (options->devices) TDM_TRY(find_parts(loader));
+  loader->options.devices = loader->options.whole = NULL; /* borrowed until here */
+  loader->options.weights = NULL;
+  const tdm_order_options order = {.batch_size = options->batch_size > 0
+                                                     ? options->batch_size
+                                                     : options->replicas + !options->replicas,
+                                   .replicas = options->replicas,
+                                   .groups = options->groups,
+                                   .drop_last = options->drop_last};
+  TDM_TRY(tdm_order_init(&loader->order, allocator, loader->dataset->length, &order));
   loader->options.groups = NULL; /* borrowed until here */
+  tell_counts(loader);
   const int64_t batch_count = loader->order.batch_count;
   if (options->prefetch == 0 || batch_count == 0) return TDM_OK;
   const int64_t depth = options->prefetch < batch_count ? options->prefetch : batch_count;
@@ -103,6 +189,13 @@ void tdm_loader_release(tdm_loader *loader) {
   tdm_order_deinit(&loader->order);
   tdm_release(tdm_context_allocator(dataset->context), loader, sizeof(*loader));
   tdm_dataset_release(dataset);
+}
+
+void tdm_loader_counts(const tdm_loader *loader, int64_t *out_padded, int64_t *out_dropped) {
+  int64_t padded = 0, dropped = 0;
+  if (loader) tdm_order_counts(&loader->order, &padded, &dropped);
+  if (out_padded) *out_padded = padded;
+  if (out_dropped) *out_dropped = dropped;
 }
 
 int64_t tdm_loader_batch_count(const tdm_loader *loader) {
@@ -173,7 +266,7 @@ static void describe(const tdm_loader *loader, int64_t *numbers) {
   numbers[LENGTH] = loader->order.length;
   numbers[BATCH_SIZE] = loader->order.batch_size;
   numbers[BATCH_COUNT] = loader->order.batch_count;
-  numbers[SHUFFLE] = loader->options.shuffle;
+  numbers[SHUFFLE] = loader->options.shuffle + ((int64_t)loader->order.replicas << 1);
   numbers[SEED] = loader->options.shuffle ? (int64_t)loader->options.seed : 0;
 }
 

@@ -1,5 +1,6 @@
-/* Orders of items and batches. Invariant: items is always a permutation of the item numbers, and
- * batches are disjoint ranges of it that never cross a segment. */
+/* Orders of items and batches. Invariant: items is a permutation of the item numbers, but for what
+ * replicas are padded with or drop, and batches are disjoint ranges of it that never cross a
+ * segment. */
 #include "data/order.h"
 
 #include <stdlib.h>
@@ -97,19 +98,36 @@ static int64_t cut_segment(const tdm_order *order, const tdm_order_segment *segm
   return count;
 }
 
+/* Equally many items for each replica. */
+static int64_t visited_items(int64_t length, const tdm_order_options *options) {
+  if (options->replicas == 0) return length;
+  const bool pads = length % options->replicas != 0 && !options->drop_last;
+  return (length / options->replicas + pads) * options->replicas;
+}
+
 tdm_status tdm_order_init(tdm_order *order, const tdm_allocator *allocator, int64_t length,
-                          int64_t batch_size, bool drop_last, const int32_t *groups) {
-  *order = (tdm_order){
-      .allocator = allocator, .length = length, .batch_size = batch_size, .drop_last = drop_last};
+                          const tdm_order_options *options) {
+  *order = (tdm_order){.allocator = allocator,
+                       .length = length,
+                       .visited = visited_items(length, options),
+                       .replicas = options->replicas,
+                       .batch_size = options->batch_size,
+                       .drop_last = options->drop_last};
   if (length == 0) return TDM_OK;
   if ((uint64_t)length > SIZE_MAX / sizeof(grouped_item)) {
     return tdm_fail_memory(SIZE_MAX, "the order of a loader");
   }
-  TDM_TRY(groups ? sort_by_group(order, groups) : add_segment(order, 0, length));
+  TDM_TRY(options->groups ? sort_by_group(order, options->groups)
+                          : add_segment(order, 0, order->visited));
   for (size_t i = 0; i < order->segment_count; i++)
     order->batch_count += cut_segment(order, &order->segments[i], NULL);
-  order->items =
-      tdm_allocate(allocator, (size_t)length * sizeof(*order->items), "the order of a loader");
+  const size_t visited_bytes = (size_t)order->visited * sizeof(*order->items);
+  order->items = tdm_allocate(allocator, visited_bytes, "the order of a loader");
+  if (order->replicas > 0) {
+    order->dealt =
+        tdm_allocate(allocator, (size_t)length * sizeof(*order->dealt), "the order of a loader");
+    if (!order->dealt) return TDM_OUT_OF_MEMORY;
+  }
   order->batches = tdm_allocate(allocator, (size_t)order->batch_count * sizeof(*order->batches),
                                 "the batches of a loader");
   return order->items && order->batches ? TDM_OK : TDM_OUT_OF_MEMORY;
@@ -119,7 +137,8 @@ void tdm_order_deinit(tdm_order *order) {
   if (!order->allocator) return;
   const size_t bytes = (size_t)order->length * sizeof(int64_t);
   tdm_release(order->allocator, order->sorted, bytes);
-  tdm_release(order->allocator, order->items, bytes);
+  tdm_release(order->allocator, order->items, (size_t)order->visited * sizeof(int64_t));
+  tdm_release(order->allocator, order->dealt, order->dealt ? bytes : 0);
   tdm_release(order->allocator, order->segments,
               order->segment_capacity * sizeof(*order->segments));
   tdm_release(order->allocator, order->batches,
@@ -127,15 +146,49 @@ void tdm_order_deinit(tdm_order *order) {
   memset(order, 0, sizeof(*order));
 }
 
-void tdm_order_start(tdm_order *order, bool shuffle, uint64_t seed, uint64_t epoch) {
+void tdm_order_counts(const tdm_order *order, int64_t *out_padded, int64_t *out_dropped) {
+  int64_t rows = 0;
+  for (size_t i = 0; i < order->segment_count; i++) {
+    const tdm_order_segment *segment = &order->segments[i];
+    const int64_t items = segment->end - segment->begin;
+    rows += order->drop_last ? items / order->batch_size * order->batch_size : items;
+  }
+  *out_padded = rows > order->length ? rows - order->length : 0;
+  *out_dropped = rows < order->length ? order->length - rows : 0;
+}
+
+/* Deals the items out to replicas, batch by batch. */
+static void deal(tdm_order *order, int64_t batch_count) {
+  for (int64_t b = 0; b < batch_count; b++) {
+    const tdm_batch_range range = order->batches[b];
+    const int64_t samples = range.rows / order->replicas; /* of each replica */
+    for (int64_t row = 0; row < range.rows; row++) {
+      const int64_t place = range.begin + row % samples * order->replicas + row / samples;
+      order->items[range.begin + row] = order->dealt[place % order->length];
+    }
+  }
+}
+
+static void start_dealt(tdm_order *order, const tdm_random *random, int64_t batch_count) {
   for (int64_t i = 0; i < order->length; i++)
-    order->items[i] = order->sorted ? order->sorted[i] : i;
+    order->dealt[i] = i;
+  if (random) tdm_shuffle(order->dealt, order->length, random, 0);
+  deal(order, batch_count);
+}
+
+void tdm_order_start(tdm_order *order, bool shuffle, uint64_t seed, uint64_t epoch) {
   int64_t count = 0;
   for (size_t i = 0; i < order->segment_count; i++)
     count += cut_segment(order, &order->segments[i], order->batches + count);
-  if (!shuffle) return;
   const uint64_t items_stream = tdm_hash_mix(tdm_random_stream("loader.items"), epoch);
   const tdm_random items_random = {.seed = seed, .stream = items_stream};
+  if (order->dealt) {
+    start_dealt(order, shuffle ? &items_random : NULL, count);
+    return;
+  }
+  for (int64_t i = 0; i < order->length; i++)
+    order->items[i] = order->sorted ? order->sorted[i] : i;
+  if (!shuffle) return;
   for (size_t i = 0; i < order->segment_count; i++) {
     const tdm_order_segment segment = order->segments[i];
     tdm_shuffle(order->items + segment.begin, segment.end - segment.begin, &items_random,

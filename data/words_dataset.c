@@ -64,9 +64,12 @@ tdm_dataset *tdm_words_dataset(tdm_words *words, bool training) {
 }
 
 /* Items of one length: characters (length, rows), class (rows). */
-static tdm_status make_batch(tdm_dataset *dataset, tdm_device *near, const int64_t *items,
-                             int64_t rows, const atomic_bool *abandon, tdm_tensor **out_fields) {
+static tdm_status make_batch(tdm_dataset *dataset, tdm_device *near, const tdm_batch_rows *listed,
+                             const atomic_bool *abandon, tdm_tensor **out_fields) {
   (void)abandon; /* a batch is microseconds */
+  const int64_t *items = listed->items;
+  const int64_t rows = listed->count;
+  tdm_batch_cursor reached = {0};
   const words_view *view = dataset->user;
   const int64_t length = view->part->words[items[0]].length;
   const tdm_shape characters_shape = tdm_shape_of(2, length, rows);
@@ -87,8 +90,9 @@ static tdm_status make_batch(tdm_dataset *dataset, tdm_device *near, const int64
   int64_t *classes = tdm_tensor_data(out_fields[1]);    /* (rows) */
   for (int64_t row = 0; row < rows; row++) {
     const tdm_word *word = &view->part->words[items[row]];
+    const bool has = tdm_batch_has_row(listed, &reached);
     for (int64_t i = 0; i < length; i++)
-      characters[i * rows + row] = view->words->ids[word->offset + (uint32_t)i];
+      characters[i * rows + row] = has ? view->words->ids[word->offset + (uint32_t)i] : -1;
     classes[row] = word->class_index;
   }
   return TDM_OK;
@@ -100,6 +104,10 @@ tdm_loader *tdm_words_loader(tdm_words *words, bool training, const tdm_loader_o
     return NULL;
   }
   options.struct_size = sizeof(options);
+  if (options.whole) {
+    (void)tdm_fail(TDM_INVALID_ARGUMENT, "words: a loader of words has its classes whole");
+    return NULL;
+  }
   if (options.groups) {
     (void)tdm_fail(TDM_INVALID_ARGUMENT, "words: a loader of words groups them by length itself");
     return NULL;

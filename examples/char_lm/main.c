@@ -8,6 +8,7 @@
 #include "examples/char_lm/sample.h"
 #include "examples/common/command_line.h"
 #include "examples/common/learner.h"
+#include "examples/common/output_file.h"
 #include "examples/common/program.h"
 
 static const double HELD_OUT_SHARE = 0.05; /* the end of the text */
@@ -210,7 +211,7 @@ static tdm_status save(program *self, const char *path) {
   tdm_tensor_list *list;
   tdm_status status = tdm_session_state_dict(self->session, NULL, &list);
   if (status == TDM_OK) status = add_characters(self, list);
-  if (status == TDM_OK) status = tdm_safetensors_save(list, path);
+  status = write_list(self->context, status, list, path);
   tdm_tensor_list_release(list);
   return status;
 }
@@ -282,7 +283,7 @@ static tdm_status run(program *self, int argc, char **argv) {
 
 int main(int argc, char **argv) {
   program self = {.context = NULL};
-  const int exit_code = program_end(&table, run(&self, argc, argv));
+  const int exit_code = program_end(&table, &self.given, run(&self, argc, argv));
   tdm_session_release(self.session);
   tdm_graph_release(self.graph);
   for (int i = 0; i < 2; i++) {

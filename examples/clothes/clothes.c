@@ -113,7 +113,7 @@ static tdm_status run(program *self, const clothes_model *model, int argc, char 
 
 int clothes_main(const clothes_model *model, int argc, char **argv) {
   program self = {.context = NULL};
-  const int exit_code = program_end(model->table, run(&self, model, argc, argv));
+  const int exit_code = program_end(model->table, &self.given, run(&self, model, argc, argv));
   tdm_session_release(self.session);
   tdm_graph_release(self.graph);
   for (int i = 0; i < 2; i++) {

@@ -47,6 +47,8 @@ const option common_rows[COMMON_ROW_COUNT] = {
      OPTION_INTEGER, FIELD(checkpoint_steps), 0, INT64_MAX, 0, NULL},
     {"--resume", "FILE", "go on from there, as if training had never stopped", OPTION_TEXT,
      FIELD(resume_path), 0, 0, 0, NULL},
+    {"--deterministic", NULL, "the same bits on any number of devices, threads and machines",
+     OPTION_FLAG, FIELD(deterministic), 0, 0, 0, NULL},
     {"--explain", NULL, "print the plan of a training step with every transfer", OPTION_FLAG,
      FIELD(explain), 0, 0, 0, NULL},
     {"--dot", "FILE", "write that plan for graphviz", OPTION_OUTPUT, FIELD(dot_path), 0, 0, 0,
@@ -67,6 +69,8 @@ const char *second_device(const common_options *given, tdm_context *context) {
 
 const char *first_device(const char *devices, char text[DEVICE_TEXT]) {
   snprintf(text, DEVICE_TEXT, "%.*s", (int)strcspn(devices, ","), devices);
+  for (char *any = text; (any = strchr(any, '*')) != NULL;)
+    *any = '0';
   return text;
 }
 
@@ -78,8 +82,9 @@ tdm_session_options session_options_for(const common_options *given, tdm_value l
       .optimizer = optimizer,
       .device_map = given->place,
       .seed = (uint64_t)given->seed,
-      .depth = STEPS_IN_FLIGHT,
+      .depth = given->rank_count > 1 ? 1 : STEPS_IN_FLIGHT,
       .check_finite = true,
+      .deterministic = given->deterministic,
       .profile = given->explain,
       .trace_runs = given->trace_path ? TRACE_RUNS : 0,
       .micro_batches = (int)given->micro_batches,

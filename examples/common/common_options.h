@@ -21,19 +21,22 @@ typedef struct common_options {
   int64_t micro_batches; /* parts that a step cuts its batch into; TDM_MICRO_BATCHES_AUTO */
   int64_t seed;          /* not negative */
   double learning_rate;  /* of the first step; falls to 0 at the last */
+  int rank; /* of the job that the program is one of, which program_open tells: 0 of 1 */
+  int rank_count;
   bool epochs_given;
+  bool deterministic;
   bool explain;
   bool help;
 } common_options;
 
-enum { COMMON_ROW_COUNT = 17 };
+enum { COMMON_ROW_COUNT = 18 };
 extern const option common_rows[COMMON_ROW_COUNT];
 
 /* The device beside cpu:0 on which an example shows what it costs to have two: a GPU, else a
  * simulated one, after printing that, and how to do without. NULL where the options, or the
  * environment, say where layers live. */
 const char *second_device(const common_options *given, tdm_context *context);
-/* The first of the devices to wrap over ("cpu:0" of "cpu:0,sim:0"): text gets it. */
+/* The first of the devices to wrap over ("cpu:0" of "cpu:0,sim:0" or of "cpu:*"): text gets it. */
 enum { DEVICE_TEXT = 32 };
 const char *first_device(const char *devices, char text[DEVICE_TEXT]);
 

@@ -85,6 +85,7 @@ tdm_status learner_explain(const learner *self, const common_options *given) {
   tdm_status status = prepare_common(self);
   if (status == TDM_OK && given->explain)
     status = tdm_session_explain(self->session, TDM_PLAN_TEXT, stdout);
-  if (status == TDM_OK && given->dot_path) status = write_dot(self->session, given->dot_path);
+  if (status == TDM_OK && given->dot_path && given->rank == 0)
+    status = write_dot(self->session, given->dot_path);
   return status;
 }

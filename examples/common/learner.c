@@ -196,16 +196,19 @@ tdm_status learner_train(const learner *self, const common_options *given) {
   }
   if (given->checkpoint_steps && !given->checkpoint_path)
     return tdm_fail(TDM_INVALID_ARGUMENT, "--checkpoint-every needs --checkpoint");
-  training run = {.self = self, .given = given, .bar = progress_start()};
+  training run = {
+      .self = self, .given = given, .bar = given->rank == 0 ? progress_start() : (progress){0}};
   run.step_count = given->epochs * tdm_loader_batch_count(self->training);
   int64_t first = 0;
-  interrupt_watch();
+  /* Ranks would end after different steps: there the launcher ends them all. */
+  const bool alone = given->rank_count <= 1;
+  if (alone) interrupt_watch();
   tdm_status status = given->resume_path ? resume(&run, &first) : TDM_OK;
   for (int64_t epoch = first; status == TDM_OK && epoch < given->epochs && goes_on(&run); epoch++)
     status = train_and_judge(&run, epoch);
   if (status == TDM_OK && interrupt_came()) status = fail_interrupted(&run);
   middle_release(&run.from, self);
-  interrupt_leave();
+  if (alone) interrupt_leave();
   if (status == TDM_OK) {
     const double seconds = (double)run.training_ns / 1e9;
     const int64_t units = units_of(self, run.row_count);

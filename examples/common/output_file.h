@@ -20,8 +20,13 @@ tdm_status output_begin(const char *option, const char *path, output_file *out);
 /* Renames it to path if status, what writing it came to, is TDM_OK; else removes it. */
 tdm_status output_end(output_file *out, tdm_status status);
 
+/* Writes list to path, as safetensors, if status, what making it came to, is TDM_OK. In a job rank
+ * 0 writes, and all ranks, which call this together, learn how it went. */
+tdm_status write_list(tdm_context *context, tdm_status status, const tdm_tensor_list *list,
+                      const char *path);
+
 /* Writes the timeline that session keeps (trace_runs) to path, for Perfetto, and prints what it
- * amounts to. */
+ * amounts to. In a job that is rank 0's; rank 1 writes its own to path.1, and so on. */
 tdm_status write_trace(tdm_session *session, const char *option, const char *path);
 
 #endif

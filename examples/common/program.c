@@ -1,7 +1,9 @@
 /* The beginning and the end of an example. */
 #include "examples/common/program.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "examples/common/command_line.h"
 #include "examples/common/interrupt.h"
@@ -25,11 +27,19 @@ tdm_status program_open(const option_table *table, int argc, char **argv, void *
   const tdm_context_options wanted = {
       .struct_size = sizeof wanted, .log = print_log, .log_user = (void *)(uintptr_t)table};
   *out_context = tdm_context_create(&wanted);
-  return check_made(*out_context);
+  if (!*out_context) return check_made(*out_context);
+  common_options *common = options;
+  common->rank = tdm_context_rank(*out_context);
+  common->rank_count = tdm_context_rank_count(*out_context);
+  if (common->rank == 0 || freopen("/dev/null", "w", stdout)) return TDM_OK;
+  return tdm_fail(TDM_IO, "/dev/null: %s", strerror(errno));
 }
 
-int program_end(const option_table *table, tdm_status status) {
-  if (status != TDM_OK) fprintf(stderr, "%s: %s\n", table->program, tdm_last_message());
+int program_end(const option_table *table, const void *options, tdm_status status) {
+  const common_options *given = options;
+  char rank[24] = "";
+  if (given->rank_count > 1) snprintf(rank, sizeof rank, "rank %d: ", given->rank);
+  if (status != TDM_OK) fprintf(stderr, "%s: %s%s\n", table->program, rank, tdm_last_message());
   if (status == TDM_CANCELLED && interrupt_came()) return INTERRUPTED_EXIT_CODE;
   return status == TDM_OK ? 0 : 1;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "examples/common/command_line.h"
+#include "examples/common/output_file.h"
 
 static const double HELD_OUT_SHARE = 0.1;
 
@@ -145,7 +146,7 @@ tdm_status data_dump(tdm_context *context, tdm_words *words, const char *path) {
   if (status == TDM_OK) status = dump_part(words, true, 0, training, tensors);
   if (status == TDM_OK) status = dump_part(words, false, training, held_out, tensors);
   if (status == TDM_OK) status = tdm_words_save(words, list);
-  if (status == TDM_OK) status = tdm_safetensors_save(list, path);
+  status = write_list(context, status, list, path);
   for (int i = 0; i < FIELD_COUNT; i++)
     tdm_tensor_release(tensors[i]);
   tdm_tensor_list_release(list);

@@ -85,7 +85,7 @@ static tdm_status run(program *self, int argc, char **argv) {
 int main(int argc, char **argv) {
   program self = {.context = NULL};
   const tdm_status status = run(&self, argc, argv);
-  const int exit_code = program_end(&options_table, status);
+  const int exit_code = program_end(&options_table, &self.given, status);
   model_release(&self.made);
   tdm_words_release(self.words);
   tdm_words_release(self.saved_words);

@@ -3,6 +3,7 @@
 #include "examples/distributed_model/model.h"
 
 #include "examples/common/command_line.h"
+#include "examples/common/output_file.h"
 
 enum { EMBEDDING_SIZE = 32, HIDDEN_SIZE = 128 };
 
@@ -82,7 +83,7 @@ tdm_status model_save(const model *saved, const char *path) {
   tdm_tensor_list *list;
   tdm_status status = tdm_session_state_dict(saved->session, NULL, &list);
   if (status == TDM_OK) status = tdm_words_save(saved->words, list);
-  if (status == TDM_OK) status = tdm_safetensors_save(list, path);
+  status = write_list(saved->context, status, list, path);
   tdm_tensor_list_release(list);
   return status;
 }

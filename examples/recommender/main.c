@@ -220,7 +220,7 @@ static tdm_status run(program *self, int argc, char **argv) {
 
 int main(int argc, char **argv) {
   program self = {.context = NULL};
-  const int exit_code = program_end(&table, run(&self, argc, argv));
+  const int exit_code = program_end(&table, &self.given, run(&self, argc, argv));
   tdm_session_release(self.session);
   tdm_graph_release(self.graph);
   for (int i = 0; i < 2; i++) {

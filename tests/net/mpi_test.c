@@ -1,8 +1,6 @@
 /* Each MPI that is here, in processes that its own launcher starts: the conformance suite, a
  * program that has initialised MPI itself, ranks that do not come, are killed, or stopped, and a
- * program of the library's that trains over them.
- * Arguments are the programs of ranks and the plug-ins that were built. */
-#define _GNU_SOURCE /* popen */
+ * program of the library's that trains over them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -15,96 +13,7 @@
 
 #include <cmocka.h>
 
-static int file_count;
-static char **files;
-
-typedef struct launcher {
-  const char *plugin;
-  const char *own_program; /* that initialises this MPI itself */
-  const char *launcher;
-  const char *command; /* what begins a command line, without the number of ranks */
-  const char *version;
-  const char *recovery; /* lets ranks go on when one dies */
-} launcher;
-
-/* Ranks of one machine with fewer cores than ranks; as root, as in containers. Memory that
- * processes share is all they need. */
-static const launcher openmpi = {
-    .plugin = "libtandem_openmpi.so",
-    .own_program = "rank_openmpi",
-    .launcher = "mpirun.openmpi",
-    .command = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout -k 5 60 "
-               "mpirun.openmpi --oversubscribe --mca btl self,vader --mca pml ob1 "
-               "--mca mpi_yield_when_idle 1",
-    .version = "Open MPI ",
-    .recovery = "--enable-recovery",
-};
-static const launcher mpich = {
-    .plugin = "libtandem_mpich.so",
-    .own_program = "rank_mpich",
-    .launcher = "mpiexec.mpich",
-    .command = "timeout -k 5 60 mpiexec.mpich",
-    .version = "MPICH ",
-    .recovery = "-disable-auto-cleanup",
-};
-
-/* The argument that ends in /name; NULL: it was not built. */
-static const char *find_file(const char *name) {
-  for (int i = 0; i < file_count; i++) {
-    const char *slash = strrchr(files[i], '/');
-    if (slash && strcmp(slash + 1, name) == 0) return files[i];
-  }
-  return NULL;
-}
-
-/* Skips the test, and says why, where the MPI is not here. */
-static void require(const launcher *of) {
-  char command[128];
-  if (!find_file(of->plugin)) {
-    print_message("%s was not built: the headers of its MPI are not installed\n", of->plugin);
-    skip();
-  }
-  (void)snprintf(command, sizeof(command), "command -v %s >/dev/null", of->launcher);
-  if (system(command) != 0) {
-    print_message("%s is not installed\n", of->launcher);
-    skip();
-  }
-  char folder[512];
-  const char *plugin = find_file(of->plugin);
-  (void)snprintf(folder, sizeof(folder), "%.*s", (int)(strrchr(plugin, '/') - plugin), plugin);
-  assert_int_equal(setenv("TANDEM_NET_PATH", folder, 1), 0);
-}
-
-static char output[200000];
-
-static int run_command(const char *command) {
-  FILE *pipe = popen(command, "r");
-  assert_non_null(pipe);
-  output[fread(output, 1, sizeof(output) - 1, pipe)] = '\0';
-  return pclose(pipe);
-}
-
-/* Runs the program on so many ranks; its standard output and error into output. */
-static int launch(const launcher *of, const char *options, int ranks, const char *program,
-                  const char *argument) {
-  char command[2048];
-  (void)snprintf(command, sizeof(command), "%s %s -n %d %s %s 2>&1", of->command, options, ranks,
-                 find_file(program), argument);
-  return run_command(command);
-}
-
-static void expect(const char *part, size_t times) {
-  size_t count = 0;
-  for (const char *at = strstr(output, part); at; at = strstr(at + 1, part))
-    count++;
-  if (count != times) print_message("expected %zu times: %s\n%s\n", times, part, output);
-  assert_int_equal(count, times);
-}
-
-static void expect_end(int status, bool good) {
-  if ((status == 0) != good) print_message("%s\n", output);
-  assert_true((status == 0) == good);
-}
+#include "tests/net/launchers.h"
 
 /* ---- Cases ---- */
 
@@ -243,8 +152,7 @@ static void test_alone(void **state) {
   { #function " on " #of, function, NULL, NULL, (void *)&(of) }
 
 int main(int count, char **arguments) {
-  file_count = count;
-  files = arguments;
+  launchers_use(count, arguments);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_alone),
       CASE(test_conformance, openmpi),

@@ -1,0 +1,136 @@
+/* Examples as jobs of each MPI that is here: by the same options they save, bit by bit, what one
+ * process saves; rank 0 reports, once; a job goes on from another's checkpoint; what fails is told
+ * with the rank. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/examples/program.h"
+#include "tests/net/launchers.h"
+
+enum { COMMAND_BYTES = 2048 };
+
+/* An example, small, with what its last line begins with. */
+typedef struct example {
+  const char *name;
+  const char *options;
+  const char *last;
+} example;
+
+static const example examples[] = {
+    {"distributed_model",
+     "--words low=low.txt --words high=high.txt --words-per-language 100 --epochs 2",
+     "\naccuracy "},
+    {"fashion_cnn", "--images 128 --test-images 64 --epochs 1 --batch 32", "\naccuracy "},
+    {"recommender",
+     "--tables 4 --rows 40 --dim 8 --lookups 2 --hidden 16 --samples 1000 --held-out 200 "
+     "--epochs 2 --batch 50",
+     "\nAUC "},
+};
+enum { EXAMPLE_COUNT = sizeof examples / sizeof *examples };
+
+static int make_lists(void **state) {
+  (void)state;
+  write_words("low.txt", 'a', 'm', 150, 1);
+  write_words("high.txt", 'n', 'z', 150, 2);
+  return 0;
+}
+
+static void alone(const example *of, const char *options) {
+  char command[COMMAND_BYTES];
+  (void)snprintf(command, sizeof command, "%s %s --deterministic %s 2>&1", find_file(of->name),
+                 of->options, options);
+  expect_end(run_command(command), true);
+}
+
+static void together(const launcher *mpi, const example *of, int ranks, const char *options) {
+  char arguments[COMMAND_BYTES];
+  (void)snprintf(arguments, sizeof arguments, "%s --deterministic %s", of->options, options);
+  expect_end(launch(mpi, "", ranks, of->name, arguments), true);
+}
+
+static void assert_same_files(const char *a, const char *b) {
+  size_t sizes[2];
+  char *mine = read_whole(a, &sizes[0]);
+  char *other = read_whole(b, &sizes[1]);
+  assert_int_equal(sizes[0], sizes[1]);
+  if (memcmp(mine, other, sizes[0]) != 0) fail_msg("%s and %s differ", a, b);
+  free(mine);
+  free(other);
+}
+
+/* ---- Cases ---- */
+
+/* Nothing in the options knows of ranks: rank 0's devices have it all. */
+static void test_same_options(void **state) {
+  const launcher *mpi = *state;
+  require(mpi);
+  for (int i = 0; i < EXAMPLE_COUNT; i++) {
+    alone(&examples[i], "--save alone.safetensors");
+    together(mpi, &examples[i], 2, "--save job.safetensors");
+    expect(examples[i].last, 1); /* rank 0's, and nobody else's */
+    assert_same_files("alone.safetensors", "job.safetensors");
+  }
+}
+
+/* A replica a rank is a replica twice on one device. */
+static void test_replicas(void **state) {
+  const launcher *mpi = *state;
+  require(mpi);
+  for (int i = 0; i < EXAMPLE_COUNT; i++) {
+    alone(&examples[i], "--data-parallel cpu:0,cpu:0,cpu:0 --save alone.safetensors");
+    together(mpi, &examples[i], 3, "--data-parallel 'host:*/cpu:0' --save job.safetensors");
+    assert_same_files("alone.safetensors", "job.safetensors");
+  }
+}
+
+/* Two ranks stop in the middle, three go on, of which the last has the expensive part. */
+static void test_goes_on(void **state) {
+  const launcher *mpi = *state;
+  require(mpi);
+  const example *of = &examples[2];
+  alone(of, "--place '*=cpu:0' --checkpoint alone.safetensors");
+  together(mpi, of, 2, "--place 'tables=cpu:0,*=host:1/cpu:0' --steps 25 --checkpoint half.st");
+  together(mpi, of, 3,
+           "--place 'tables=host:1/cpu:0,*=host:2/cpu:0' --resume half.st --checkpoint job.st "
+           "--explain --dot plan.dot --trace steps.json");
+  assert_same_files("alone.safetensors", "job.st");
+  assert_true(file_exists("plan.dot"));
+  assert_true(file_exists("steps.json"));
+  assert_true(file_exists("steps.json.2"));
+}
+
+static void test_fails(void **state) {
+  const launcher *mpi = *state;
+  require(mpi);
+  char arguments[COMMAND_BYTES];
+  (void)snprintf(arguments, sizeof arguments, "%s --place '*=host:2/cpu:0'", examples[2].options);
+  expect_end(launch(mpi, "", 2, examples[2].name, arguments), false);
+  expect("there is no host:2/cpu:0: the job has 2 ranks", 2);
+  expect("recommender: rank 1: ", 1);
+  (void)snprintf(arguments, sizeof arguments, "%s --steps 1 --save no/such/folder",
+                 examples[2].options);
+  expect_end(launch(mpi, "", 2, examples[2].name, arguments), false);
+}
+
+#define CASE(function, of)                                                                         \
+  { #function " on " #of, function, NULL, NULL, (void *)&(of) }
+
+int main(int count, char **arguments) {
+  const struct CMUnitTest tests[] = {
+      CASE(test_same_options, openmpi), CASE(test_replicas, openmpi),   CASE(test_goes_on, openmpi),
+      CASE(test_fails, openmpi),        CASE(test_same_options, mpich), CASE(test_replicas, mpich),
+      CASE(test_goes_on, mpich),        CASE(test_fails, mpich),
+  };
+  launchers_use(count, arguments);
+  const char *folder = getenv("TEST_TMPDIR");
+  if (folder && chdir(folder) != 0) return 2;
+  return cmocka_run_group_tests(tests, make_lists, NULL);
+}

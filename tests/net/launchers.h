@@ -1,0 +1,43 @@
+/* The launchers of the MPIs that are here, for tests whose ranks are processes. Arguments of such a
+ * test are the programs of ranks and the plug-ins that were built. One thread. */
+#ifndef TANDEM_TESTS_NET_LAUNCHERS_H
+#define TANDEM_TESTS_NET_LAUNCHERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct launcher {
+  const char *plugin;
+  const char *own_program; /* that initialises this MPI itself */
+  const char *launcher;
+  const char *command; /* what begins a command line, without the number of ranks */
+  const char *version;
+  const char *recovery; /* lets ranks go on when one dies */
+} launcher;
+
+/* Ranks of one machine with fewer cores than ranks; as root, as in containers. Memory that
+ * processes share is all they need. */
+extern const launcher openmpi;
+extern const launcher mpich;
+
+/* The test's arguments; paths that are relative become absolute. */
+void launchers_use(int count, char **arguments);
+/* The argument that ends in /name; NULL: it was not built. */
+const char *find_file(const char *name);
+/* Skips the test, and says why, where the MPI is not here. */
+void require(const launcher *of);
+
+/* What the last command wrote to its standard output, and where it says so, error. */
+extern char output[200000];
+/* Its status, as system's. */
+int run_command(const char *command);
+/* Runs the program on so many ranks; its standard output and error into output. */
+int launch(const launcher *of, const char *options, int ranks, const char *program,
+           const char *argument);
+
+/* output has part so many times. */
+void expect(const char *part, size_t times);
+/* The status is that of success, or is not. */
+void expect_end(int status, bool good);
+
+#endif

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "tools/forecast/forecast.h"
+#include "tools/launch/launch.h"
 
 /* `bazel run` starts a program in a folder of its own: back to the user's, so that relative paths
  * mean what they say. False: it cannot be entered. */
@@ -20,9 +21,12 @@ static bool enter_working_folder(void) {
 int main(int argc, char **argv) {
   if (!enter_working_folder()) return 1;
   if (argc > 1 && strcmp(argv[1], "forecast") == 0) return forecast_command(argc - 2, argv + 2);
+  if (argc > 1 && strcmp(argv[1], "launch") == 0) return launch_command(argc - 2, argv + 2);
   FILE *out = argc > 1 && strcmp(argv[1], "--help") == 0 ? stdout : stderr;
   fprintf(out, "tandem COMMAND ...\n\n"
-               "  forecast   what a training step would take on a machine that is described\n\n"
+               "  forecast   what a training step would take on a machine that is described\n"
+               "  launch     starts a program as a job of several ranks, with the MPI that is "
+               "there\n\n"
                "tandem COMMAND --help tells more.\n");
   return out == stdout ? 0 : 2;
 }

@@ -172,10 +172,44 @@ static void rows_of_other_ranks_cannot_be_taken_for_items(void **state) {
   job_must(&(job_options){.rank_count = 1}, look, ranks);
 }
 
+/* ---- What is told ---------------------------------------------------------------------------- */
+
+/* Lines of loaders: rank 0 alone writes them. */
+static void keep_line(void *user, tdm_log_level level, const char *message) {
+  (void)level;
+  char *kept = user;
+  if (strstr(message, "loader")) (void)snprintf(kept, TDM_MESSAGE_BYTES, "%s", message);
+}
+
+static tdm_status open_loader(job_rank *rank) {
+  source from = {0};
+  tdm_loader *loader = make_loader(rank, rank->user, &from);
+  if (!loader) return TDM_INTERNAL;
+  tdm_loader_release(loader);
+  return TDM_OK;
+}
+
+static void rank_0_tells_what_an_epoch_repeats(void **state) {
+  (void)state;
+  char line[TDM_MESSAGE_BYTES] = "";
+  job_rank ranks[3];
+  const variety dealt = {.replicas = 3};
+  const job_options job = {.user = &dealt, .log = keep_line, .log_user = line};
+  job_options three = job;
+  three.rank_count = 3;
+  job_must(&three, open_loader, ranks);
+  assert_string_equal(line, "rank 0: loader: an epoch of 26 items repeats 1 of them");
+  job_options one = job;
+  one.rank_count = 1;
+  job_must(&one, open_loader, ranks);
+  assert_string_equal(line, "loader: an epoch of 26 items repeats 1 of them");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ranks_read_their_own_rows_and_train_as_on_whole_batches),
       cmocka_unit_test(rows_of_other_ranks_cannot_be_taken_for_items),
+      cmocka_unit_test(rank_0_tells_what_an_epoch_repeats),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,6 +25,8 @@ static tdm_status live(rank_thread *mine) {
                                        .cpu_devices = options->cpu_devices + !options->cpu_devices,
                                        .sim_devices =
                                            options->sim_devices > 0 ? options->sim_devices : -1,
+                                       .log = options->log,
+                                       .log_user = options->log_user,
                                        .sim = "latency_us=0,gigabytes_per_second=0"};
   mine->rank->context = tdm_context_create_in_job(&context, endpoint);
   if (!mine->rank->context) return TDM_INTERNAL;

@@ -29,7 +29,9 @@ typedef struct job_options {
   int cpu_devices; /* of each; 0: 1 */
   int sim_devices; /* 0: none */
   tdm_simnet_options net;
-  const void *user; /* of each rank */
+  const void *user;                                                  /* of each rank */
+  void (*log)(void *user, tdm_log_level level, const char *message); /* of all; NULL: none */
+  void *log_user;
 } job_options;
 
 /* Runs body on every rank and waits for all; ranks (rank_count) tell what became of each.. */

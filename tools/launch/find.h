@@ -1,0 +1,26 @@
+/* Which MPI is there: its launcher in PATH, and Tandem's plug-in for it. */
+#ifndef TOOLS_LAUNCH_FIND_H
+#define TOOLS_LAUNCH_FIND_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+typedef enum mpi_name { OPENMPI, MPICH, MPI_COUNT } mpi_name;
+
+typedef struct mpi_found {
+  bool has_launcher;
+  bool has_plugin;
+  char launcher[PATH_MAX];
+  char plugin_folder[PATH_MAX];
+} mpi_found;
+
+/* "openmpi", "mpich", as TANDEM_NET has them. */
+const char *mpi_text(mpi_name name);
+/* Looks for the launcher by its own name (mpirun.openmpi, mpiexec.hydra, ...), then for one named
+ * mpirun or mpiexec that says whose it is; and for libtandem_NAME.so in TANDEM_NET_PATH, then where
+ * an installed or a built tool has it. */
+void mpi_find(mpi_name name, mpi_found *out_found);
+/* The program's path in PATH; false: it is not there. */
+bool find_in_path(const char *program, char path[PATH_MAX]);
+
+#endif

@@ -1,0 +1,283 @@
+/* Starting a job: reads the options, looks which MPI is there, puts its launcher's command line
+ * together, becomes it. Invariant: nothing is started where the launcher or Tandem's plug-in for it
+ * is missing, so that ranks never take themselves for whole jobs. */
+#define _GNU_SOURCE /* environ */
+#include "tools/launch/launch.h"
+
+#include <errno.h>
+#include <hwloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/launch/find.h"
+#include "tools/launch/words.h"
+
+enum { FAILED = 1, BAD_USAGE = 2, NOT_EXECUTED = 126, MOST_RANKS = 65536 };
+
+typedef struct launch_options {
+  long ranks; /* 0: not given */
+  const char *mpi;
+  const char *hostfile;
+  bool prints;
+  bool helps;
+  words more; /* for the launcher */
+  char **program;
+} launch_options;
+
+static void print_help(FILE *out) {
+  fputs(
+      "tandem launch -n N [OPTION...] PROGRAM [ARGUMENT...]\n\n"
+      "starts N ranks of PROGRAM as one job, with the MPI that is there, and ends with the\n"
+      "launcher's exit code, which is the program's.\n\n"
+      "  -n N                how many ranks; in a job of Slurm, which srun then starts, its tasks\n"
+      "  --mpi openmpi|mpich which MPI; else TANDEM_NET, else Open MPI, else MPICH\n"
+      "  --hostfile FILE     machines, a line each, as that MPI reads them\n"
+      "  -o, --option WORD   one more word for the launcher; repeated\n"
+      "  --print             print the command line, and start nothing\n\n"
+      "On one machine each rank gets an equal share of the cores. docs/several_machines.md tells\n"
+      "more.\n",
+      out);
+}
+
+/* ---- Options ---- */
+
+static bool bad_usage(const char *what, const char *word) {
+  fprintf(stderr, "tandem launch: %s%s%s; --help tells more\n", what, *word ? " " : "", word);
+  return false;
+}
+
+static bool read_ranks(const char *text, long *out_ranks) {
+  char *end;
+  errno = 0;
+  *out_ranks = strtol(text, &end, 10);
+  if (errno == 0 && *text && !*end && *out_ranks >= 1 && *out_ranks <= MOST_RANKS) return true;
+  return bad_usage("-n takes a number of ranks, not", text);
+}
+
+static bool is_mpi(const char *text) {
+  for (int i = 0; i < MPI_COUNT; i++)
+    if (strcmp(text, mpi_text((mpi_name)i)) == 0) return true;
+  return bad_usage("openmpi and mpich are known, not", text);
+}
+
+/* An option with a value. */
+static bool read_pair(const char *name, const char *value, launch_options *out) {
+  if (strcmp(name, "-n") == 0 || strcmp(name, "-np") == 0) return read_ranks(value, &out->ranks);
+  if (strcmp(name, "--mpi") == 0) {
+    out->mpi = value;
+    return is_mpi(value);
+  }
+  if (strcmp(name, "--hostfile") == 0) {
+    out->hostfile = value;
+    return access(value, R_OK) == 0 || bad_usage(strerror(errno), value);
+  }
+  words_add(&out->more, value);
+  return true;
+}
+
+static bool takes_value(const char *name) {
+  static const char *const names[] = {"-n", "-np", "--mpi", "--hostfile", "-o", "--option"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(name, names[i]) == 0) return true;
+  return false;
+}
+
+/* Everything from the first word that is no option on is the program's. */
+static bool read_options(int argc, char **argv, launch_options *out) {
+  int at = 0;
+  for (; at < argc && argv[at][0] == '-'; at++) {
+    const char *name = argv[at];
+    if (takes_value(name)) {
+      if (++at == argc) return bad_usage("a value is missing after", name);
+      if (!read_pair(name, argv[at], out)) return false;
+    } else if (strcmp(name, "--print") == 0) {
+      out->prints = true;
+    } else if (strcmp(name, "--help") == 0) {
+      out->helps = true;
+      return true;
+    } else {
+      return bad_usage("there is no option", name);
+    }
+  }
+  out->program = argv + at;
+  if (at < argc) return true;
+  return bad_usage("a program is missing", "");
+}
+
+/* ---- Which MPI ---- */
+
+static bool find_slurm(char path[PATH_MAX]) {
+  return getenv("SLURM_JOB_ID") && find_in_path("srun", path);
+}
+
+static const char *asked_mpi(const launch_options *options) {
+  const char *set = getenv("TANDEM_NET");
+  if (options->mpi) return options->mpi;
+  return set && *set ? set : NULL;
+}
+
+/* The first that is complete, or else why none is. srun (may be NULL) starts any of them. */
+static bool choose_mpi(const launch_options *options, const char *srun, mpi_name *out_name,
+                       mpi_found *out_found) {
+  const char *asked = asked_mpi(options);
+  if (asked && !options->mpi && strcmp(asked, "none") == 0)
+    return bad_usage("TANDEM_NET=none lets every rank be alone:", "unset it");
+  if (asked && !is_mpi(asked)) return false;
+  char reasons[1024] = "";
+  for (int i = 0; i < MPI_COUNT; i++) {
+    *out_name = (mpi_name)i;
+    const char *text = mpi_text(*out_name);
+    if (asked && strcmp(asked, text) != 0) continue;
+    mpi_find(*out_name, out_found);
+    const bool starts = srun || out_found->has_launcher;
+    if (starts && out_found->has_plugin) return true;
+    const size_t length = strlen(reasons);
+    (void)snprintf(reasons + length, sizeof reasons - length, "\n  %s: %s%s%s", text,
+                   starts ? "" : "no launcher of it in PATH",
+                   !starts && !out_found->has_plugin ? ", and " : "",
+                   out_found->has_plugin ? ""
+                                         : "no plug-in of Tandem for it (TANDEM_NET_PATH, or "
+                                           "lib/tandem where Tandem is installed)");
+  }
+  fprintf(stderr, "tandem launch: there is no MPI to start ranks with:%s\n", reasons);
+  return false;
+}
+
+/* ---- The command line ---- */
+
+/* Those that this process may use. */
+static int count_cores(void) {
+  hwloc_topology_t topology;
+  int cores = 0;
+  if (hwloc_topology_init(&topology) != 0) return 1;
+  if (hwloc_topology_load(topology) == 0) {
+    hwloc_bitmap_t allowed = hwloc_bitmap_alloc();
+    if (allowed && hwloc_get_cpubind(topology, allowed, HWLOC_CPUBIND_PROCESS) == 0)
+      (void)hwloc_topology_restrict(topology, allowed, 0);
+    hwloc_bitmap_free(allowed);
+    cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE);
+  }
+  hwloc_topology_destroy(topology);
+  return cores > 0 ? cores : 1;
+}
+
+static void add_openmpi(const launch_options *options, words *line) {
+  const long share = options->hostfile ? 0 : count_cores() / options->ranks;
+  words_add(line, "-n");
+  words_addf(line, "%ld", options->ranks);
+  if (options->hostfile) {
+    words_add(line, "--hostfile");
+    words_add(line, options->hostfile);
+  } else if (share == 0) {
+    words_add(line, "--oversubscribe");
+  }
+  if (share > 0) {
+    words_add(line, "--map-by");
+    words_addf(line, "slot:PE=%ld", share);
+  }
+  words_add(line, "--bind-to"); /* by itself it would give each rank one core */
+  words_add(line, share > 0 ? "core" : "none");
+  for (char **variable = environ; *variable; variable++) {
+    if (strncmp(*variable, "TANDEM_", strlen("TANDEM_")) != 0) continue;
+    words_add(line, "-x"); /* to other machines, too */
+    words_addf(line, "%.*s", (int)strcspn(*variable, "="), *variable);
+  }
+}
+
+static void add_mpich(const launch_options *options, words *line) {
+  const long share = options->hostfile ? 0 : count_cores() / options->ranks;
+  words_add(line, "-n");
+  words_addf(line, "%ld", options->ranks);
+  if (options->hostfile) {
+    words_add(line, "-f");
+    words_add(line, options->hostfile);
+  }
+  if (share > 0) {
+    words_add(line, "-bind-to");
+    words_addf(line, "core:%ld", share);
+  }
+}
+
+/* Its cores are what Slurm gave the task. */
+static void add_slurm(const launch_options *options, mpi_name name, words *line) {
+  if (options->ranks > 0) {
+    words_add(line, "-n");
+    words_addf(line, "%ld", options->ranks);
+  }
+  words_add(line, name == OPENMPI ? "--mpi=pmix" : "--mpi=pmi2");
+}
+
+/* What ranks find in their environment; where it is printed, in front of the command. */
+static void add_variable(const launch_options *options, const char *name, const char *value) {
+  if (setenv(name, value, 1) != 0) perror("tandem launch");
+  if (options->prints) printf("%s=%s ", name, value);
+}
+
+static void set_environment(const launch_options *options, mpi_name name, const mpi_found *found,
+                            bool by_slurm) {
+  add_variable(options, "TANDEM_NET", mpi_text(name));
+  add_variable(options, "TANDEM_NET_PATH", found->plugin_folder);
+  if (name != OPENMPI || by_slurm || geteuid() != 0) return;
+  add_variable(options, "OMPI_ALLOW_RUN_AS_ROOT", "1");
+  add_variable(options, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+}
+
+static int execute(const launch_options *options, const char *launcher, words *line) {
+  for (int i = 0; i < options->more.count; i++)
+    words_add(line, options->more.items[i]);
+  for (char **word = options->program; *word; word++)
+    words_add(line, *word);
+  if (line->overflows || options->more.overflows) {
+    fprintf(stderr, "tandem launch: the command line is too long\n");
+    return FAILED;
+  }
+  if (options->prints) {
+    words_print(line);
+    return 0;
+  }
+  (void)execv(launcher, line->items);
+  fprintf(stderr, "tandem launch: %s: %s\n", launcher, strerror(errno));
+  return NOT_EXECUTED;
+}
+
+static int launch(const launch_options *options) {
+  char srun[PATH_MAX];
+  mpi_found found;
+  mpi_name name;
+  words line = {.count = 0};
+  const bool by_slurm = find_slurm(srun);
+  if (options->ranks == 0 && !by_slurm) {
+    (void)bad_usage("how many ranks:", "-n N");
+    return BAD_USAGE;
+  }
+  if (options->hostfile && by_slurm) {
+    (void)bad_usage("Slurm has given the job its machines, not", options->hostfile);
+    return BAD_USAGE;
+  }
+  if (!choose_mpi(options, by_slurm ? srun : NULL, &name, &found)) return FAILED;
+  set_environment(options, name, &found, by_slurm);
+  const char *launcher = by_slurm ? srun : found.launcher;
+  words_add(&line, strrchr(launcher, '/') + 1); /* by a path Open MPI would take it for a prefix */
+  if (by_slurm)
+    add_slurm(options, name, &line);
+  else if (name == OPENMPI)
+    add_openmpi(options, &line);
+  else
+    add_mpich(options, &line);
+  const int code = execute(options, launcher, &line);
+  words_free(&line);
+  return code;
+}
+
+int launch_command(int argc, char **argv) {
+  launch_options options = {.ranks = 0};
+  int code = BAD_USAGE;
+  if (read_options(argc, argv, &options)) {
+    if (options.helps) print_help(stdout);
+    code = options.helps ? 0 : launch(&options);
+  }
+  words_free(&options.more);
+  return code;
+}

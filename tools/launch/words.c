@@ -1,0 +1,56 @@
+/* See words.h. */
+#include "tools/launch/words.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void words_add(words *list, const char *word) {
+  char *copy = list->count < MOST_WORDS ? strdup(word) : NULL;
+  list->overflows |= !copy;
+  if (copy) list->items[list->count++] = copy;
+}
+
+void words_addf(words *list, const char *format, ...) {
+  char word[WORD_BYTES];
+  va_list arguments;
+  va_start(arguments, format);
+  const int length = vsnprintf(word, sizeof word, format, arguments);
+  va_end(arguments);
+  if (length >= 0 && length < (int)sizeof word)
+    words_add(list, word);
+  else
+    list->overflows = true;
+}
+
+void words_free(words *list) {
+  for (int i = 0; i < list->count; i++)
+    free(list->items[i]);
+  *list = (words){.count = 0};
+}
+
+static void print_quoted(const char *word) {
+  putchar('\'');
+  for (; *word; word++) {
+    if (*word == '\'')
+      fputs("'\\''", stdout);
+    else
+      putchar(*word);
+  }
+  putchar('\'');
+}
+
+void words_print(const words *list) {
+  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                              "-_./:=,+@%";
+  for (int i = 0; i < list->count; i++) {
+    const char *word = list->items[i];
+    if (i > 0) putchar(' ');
+    if (*word && strspn(word, plain) == strlen(word))
+      fputs(word, stdout);
+    else
+      print_quoted(word);
+  }
+  putchar('\n');
+}

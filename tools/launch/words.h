@@ -1,0 +1,23 @@
+/* A command line that grows word by word. Invariant: always ended by NULL, as execvp wants it; a
+ * word that does not fit is told, and nothing is executed then. */
+#ifndef TOOLS_LAUNCH_WORDS_H
+#define TOOLS_LAUNCH_WORDS_H
+
+#include <stdbool.h>
+
+enum { MOST_WORDS = 512, WORD_BYTES = 4096 };
+
+typedef struct words {
+  char *items[MOST_WORDS + 1];
+  int count;
+  bool overflows; /* a word was left out, or memory was short */
+} words;
+
+/* Adds copies; the second takes a format. */
+void words_add(words *list, const char *word);
+void words_addf(words *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void words_free(words *list);
+/* Prints it as a shell would read it. */
+void words_print(const words *list);
+
+#endif

@@ -80,11 +80,6 @@ tdm_status tdm_session_find_plan(tdm_session *session, const tdm_run_request *re
                                  tdm_plan **out_plan) TDM_WARN_UNUSED;
 /* One use of the plan is over. */
 void tdm_session_leave_plan(tdm_session *session, tdm_plan *plan);
-/* What tdm_plan_create needs for the request; points into the session's scratch. */
-tdm_status tdm_session_plan_request(tdm_session *session, const tdm_run_request *request,
-                                    tdm_training *training, tdm_plan_request *out_request,
-                                    tdm_plan_key *out_key) TDM_WARN_UNUSED;
-
 /* Frees what the slot's last run had of its own, and makes room for count values of the next: with
  * red zones only. By the run that holds the slot. */
 tdm_status tdm_slot_part(tdm_session *session, int slot, size_t count) TDM_WARN_UNUSED;

@@ -150,55 +150,59 @@ static void evict(tdm_session *session) {
   }
 }
 
-/* Puts the number of micro-batches behind the key's words. */
-static tdm_status choose_count(tdm_session *session, tdm_plan_key *key, tdm_plan_request *request) {
+/* Puts the number of micro-batches behind the key's words, where it varies. */
+static tdm_status choose_count(tdm_session *session, tdm_plan_key *key,
+                               tdm_micro_tuning **out_tuning) {
+  *out_tuning = NULL;
   if (!session->tunes) return TDM_OK;
-  TDM_TRY(tdm_micro_tuner_find(&session->tuner, &session->region, key->words, key->count,
-                               &request->tuning));
-  request->batching.count = tdm_micro_tuning_count(request->tuning);
-  key->words[key->count++] = request->batching.count;
+  TDM_TRY(
+      tdm_micro_tuner_find(&session->tuner, &session->region, key->words, key->count, out_tuning));
+  key->words[key->count++] = tdm_micro_tuning_count(*out_tuning);
   key->hash = tdm_hash_bytes(key->words, key->count * sizeof *key->words, 0);
   return TDM_OK;
 }
 
-tdm_status tdm_session_plan_request(tdm_session *session, const tdm_run_request *request,
-                                    tdm_training *training, tdm_plan_request *out_request,
-                                    tdm_plan_key *out_key) {
-  if (request->training && !session->can_train)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "the session has no loss or no optimizer");
-  TDM_TRY(make_key(session, request, out_key));
+/* What tdm_plan_create needs for the request, whose key was made; points into the session's
+ * scratch. */
+static tdm_plan_request plan_request_of(tdm_session *session, const tdm_run_request *request,
+                                        tdm_micro_tuning *tuning, tdm_training *training) {
   size_t targets = 0;
   for (size_t i = 0; i < request->fetch_count; i++)
     session->targets[targets++] = session->graph->outputs.items[session->key_words[1 + i]].value;
   if (request->training) session->targets[targets++] = session->loss;
   *training = (tdm_training){session->loss, &session->groups, session->check_finite,
                              session->deterministic};
-  *out_request = (tdm_plan_request){.source = session->graph,
-                                    .feeds = session->feed_specs,
-                                    .targets = session->targets,
-                                    .target_count = targets,
-                                    .training = request->training ? training : NULL,
-                                    .map = &session->map,
-                                    .store = session->store,
-                                    .bound = session->bound,
-                                    .cache = session->prepared,
-                                    .depth = (uint32_t)session->depth,
-                                    .profile = session->profile,
-                                    .record = session->profile || session->trace,
-                                    .observe = session->observer != NULL,
-                                    .strict = session->strict,
-                                    .unfused = session->unfused,
-                                    .unmerged = session->unmerged,
-                                    .collective = session->collective,
-                                    .batching = session->batching,
-                                    .seed = atomic_load(&session->seed),
-                                    .deterministic = session->deterministic};
-  return choose_count(session, out_key, out_request);
+  tdm_plan_request made = {.source = session->graph,
+                           .feeds = session->feed_specs,
+                           .targets = session->targets,
+                           .target_count = targets,
+                           .training = request->training ? training : NULL,
+                           .map = &session->map,
+                           .store = session->store,
+                           .bound = session->bound,
+                           .cache = session->prepared,
+                           .depth = (uint32_t)session->depth,
+                           .profile = session->profile,
+                           .record = session->profile || session->trace,
+                           .observe = session->observer != NULL,
+                           .strict = session->strict,
+                           .unfused = session->unfused,
+                           .unmerged = session->unmerged,
+                           .collective = session->collective,
+                           .batching = session->batching,
+                           .tuning = tuning,
+                           .seed = atomic_load(&session->seed),
+                           .deterministic = session->deterministic};
+  if (tuning) made.batching.count = tdm_micro_tuning_count(tuning);
+  return made;
 }
 
-static tdm_status make_plan(tdm_session *session, const tdm_plan_request *request,
-                            const tdm_plan_key *key, tdm_plan **out_plan) {
-  TDM_TRY(tdm_plan_create(request, out_plan));
+static tdm_status make_plan(tdm_session *session, const tdm_run_request *request,
+                            tdm_micro_tuning *tuning, const tdm_plan_key *key,
+                            tdm_plan **out_plan) {
+  tdm_training training;
+  const tdm_plan_request wanted = plan_request_of(session, request, tuning, &training);
+  TDM_TRY(tdm_plan_create(&wanted, out_plan));
   tdm_plan *plan = *out_plan;
   plan->key.words = tdm_allocate(session->allocator, key->count * sizeof(uint64_t), "plan");
   if (!plan->key.words) {
@@ -218,12 +222,14 @@ static tdm_status make_plan(tdm_session *session, const tdm_plan_request *reques
 
 tdm_status tdm_session_find_plan(tdm_session *session, const tdm_run_request *request,
                                  tdm_plan **out_plan) {
-  tdm_training training;
-  tdm_plan_request plan_request;
-  tdm_plan_key key;
-  TDM_TRY(tdm_session_plan_request(session, request, &training, &plan_request, &key));
+  tdm_plan_key key = {0};
+  tdm_micro_tuning *tuning;
+  if (request->training && !session->can_train)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "the session has no loss or no optimizer");
+  TDM_TRY(make_key(session, request, &key));
+  TDM_TRY(choose_count(session, &key, &tuning));
   tdm_plan *plan = find_plan(session, &key);
-  if (!plan) TDM_TRY(make_plan(session, &plan_request, &key, &plan));
+  if (!plan) TDM_TRY(make_plan(session, request, tuning, &key, &plan));
   if (plan != session->newest) {
     unlink_plan(session, plan);
     link_newest(session, plan);

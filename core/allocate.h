@@ -21,11 +21,11 @@ void tdm_string_release(const tdm_allocator *allocator, char *text);
 tdm_status tdm_array_reserve(const tdm_allocator *allocator, void **items, size_t *capacity,
                              size_t needed, size_t item_bytes, const char *what) TDM_WARN_UNUSED;
 
-/* A region: memory of equal lifetime, taken in big chunks and released at once. One thread. */
-typedef struct tdm_region_chunk tdm_region_chunk;
+/* A region: memory of equal lifetime, taken in big blocks and released at once. One thread. */
+typedef struct tdm_region_block tdm_region_block;
 typedef struct tdm_region {
   const tdm_allocator *allocator;
-  tdm_region_chunk *chunks;
+  tdm_region_block *blocks;
   char *cursor;
   char *end;
   bool failed; /* a take has answered NULL: one look after several */

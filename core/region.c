@@ -1,5 +1,5 @@
-/* Regions: memory of equal lifetime cut from chunks. Invariant: what is between cursor and end
- * belongs to the newest chunk, is zero, and has been handed to nobody. */
+/* Regions: memory of equal lifetime cut from blocks. Invariant: what is between cursor and end
+ * belongs to the newest block, is zero, and has been handed to nobody. */
 #include <stdalign.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,39 +7,39 @@
 #include "core/allocate.h"
 
 #define REGION_ALIGNMENT ((size_t)16)
-#define REGION_CHUNK_BYTES ((size_t)32 * 1024) /* header included */
+#define REGION_BLOCK_BYTES ((size_t)32 * 1024) /* header included */
 
-struct tdm_region_chunk {
-  tdm_region_chunk *next;
+struct tdm_region_block {
+  tdm_region_block *next;
   size_t bytes; /* header included */
 };
 
 #define REGION_HEADER_BYTES                                                                        \
-  ((sizeof(tdm_region_chunk) + REGION_ALIGNMENT - 1) / REGION_ALIGNMENT * REGION_ALIGNMENT)
+  ((sizeof(tdm_region_block) + REGION_ALIGNMENT - 1) / REGION_ALIGNMENT * REGION_ALIGNMENT)
 
 void tdm_region_init(tdm_region *region, const tdm_allocator *allocator) {
   *region = (tdm_region){.allocator = allocator};
 }
 
 void tdm_region_deinit(tdm_region *region) {
-  for (tdm_region_chunk *chunk = region->chunks, *next; chunk != NULL; chunk = next) {
-    next = chunk->next;
-    tdm_release(region->allocator, chunk, chunk->bytes);
+  for (tdm_region_block *block = region->blocks, *next; block != NULL; block = next) {
+    next = block->next;
+    tdm_release(region->allocator, block, block->bytes);
   }
   *region = (tdm_region){.allocator = region->allocator};
 }
 
-/* A new chunk with at least room bytes behind its header; its first usable byte, or NULL. */
-static char *add_chunk(tdm_region *region, size_t bytes, const char *what) {
-  tdm_region_chunk *chunk = tdm_allocate(region->allocator, bytes, what);
-  if (!chunk) {
+/* A new block with at least room bytes behind its header; its first usable byte, or NULL. */
+static char *add_block(tdm_region *region, size_t bytes, const char *what) {
+  tdm_region_block *block = tdm_allocate(region->allocator, bytes, what);
+  if (!block) {
     region->failed = true;
     return NULL;
   }
-  chunk->bytes = bytes;
-  chunk->next = region->chunks;
-  region->chunks = chunk;
-  return (char *)chunk + REGION_HEADER_BYTES;
+  block->bytes = bytes;
+  block->next = region->blocks;
+  region->blocks = block;
+  return (char *)block + REGION_HEADER_BYTES;
 }
 
 void *tdm_region_take(tdm_region *region, size_t bytes, const char *what) {
@@ -50,15 +50,15 @@ void *tdm_region_take(tdm_region *region, size_t bytes, const char *what) {
   }
   size_t rounded = (bytes + REGION_ALIGNMENT - 1) / REGION_ALIGNMENT * REGION_ALIGNMENT;
   if (rounded == 0) rounded = REGION_ALIGNMENT;
-  if (rounded > REGION_CHUNK_BYTES / 4) {
-    /* A big piece gets a chunk of its own; the rest of the current one stays in use. */
-    return add_chunk(region, rounded + REGION_HEADER_BYTES, what);
+  if (rounded > REGION_BLOCK_BYTES / 4) {
+    /* A big piece gets a block of its own; the rest of the current one stays in use. */
+    return add_block(region, rounded + REGION_HEADER_BYTES, what);
   }
   if (!region->cursor || rounded > (size_t)(region->end - region->cursor)) {
-    char *first = add_chunk(region, REGION_CHUNK_BYTES, what);
+    char *first = add_block(region, REGION_BLOCK_BYTES, what);
     if (!first) return NULL;
     region->cursor = first;
-    region->end = first + (REGION_CHUNK_BYTES - REGION_HEADER_BYTES);
+    region->end = first + (REGION_BLOCK_BYTES - REGION_HEADER_BYTES);
   }
   char *memory = region->cursor;
   region->cursor += rounded;

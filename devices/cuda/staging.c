@@ -17,7 +17,7 @@ static tdm_status take_buffers(tdm_cuda_staging *staging, tdm_device *device, ui
   for (uint32_t i = 0; i < wanted; i++) {
     tdm_staging *buffer = NULL;
     const tdm_status status =
-        tdm_pool_try_take(staging->pool, device, staging->chunk_bytes, &buffer);
+        tdm_pool_try_take(staging->pool, device, staging->piece_bytes, &buffer);
     if (!buffer) return i > 0 ? TDM_OK : status;
     staging->buffers[staging->count++] = buffer;
   }
@@ -29,14 +29,14 @@ tdm_status tdm_cuda_staging_take(tdm_cuda_queue *queue, size_t bytes,
   tdm_device *device = queue->base.device;
   *out_staging = (tdm_cuda_staging){
       .pool = tdm_context_pool(device->context),
-      .chunk_bytes = bytes < TDM_CUDA_CHUNK_BYTES ? bytes : TDM_CUDA_CHUNK_BYTES};
+      .piece_bytes = bytes < TDM_CUDA_PIECE_BYTES ? bytes : TDM_CUDA_PIECE_BYTES};
   for (;;) {
-    const uint32_t wanted = bytes > out_staging->chunk_bytes ? TDM_CUDA_STAGING_BUFFERS : 1;
+    const uint32_t wanted = bytes > out_staging->piece_bytes ? TDM_CUDA_STAGING_BUFFERS : 1;
     const tdm_status status = take_buffers(out_staging, device, wanted);
-    if (status != TDM_OUT_OF_MEMORY || out_staging->chunk_bytes <= TDM_CUDA_LEAST_CHUNK_BYTES) {
+    if (status != TDM_OUT_OF_MEMORY || out_staging->piece_bytes <= TDM_CUDA_LEAST_PIECE_BYTES) {
       return status;
     }
-    out_staging->chunk_bytes /= 4; /* the pool's cap is low, or others hold the most of it */
+    out_staging->piece_bytes /= 4; /* the pool's cap is low, or others hold the most of it */
   }
 }
 
@@ -52,8 +52,8 @@ void tdm_cuda_staging_drop(tdm_cuda_staging *staging) {
 
 /* ---- Chunks ---------------------------------------------------------------------------------- */
 
-/* The copy of one chunk, and an event behind it. */
-static tdm_status enqueue_chunk(tdm_cuda_queue *queue, uint32_t index, void *to, const void *from,
+/* The copy of one piece, and an event behind it. */
+static tdm_status enqueue_piece(tdm_cuda_queue *queue, uint32_t index, void *to, const void *from,
                                 size_t bytes, tdm_cuda_direction direction) {
   const tdm_cuda_api *api = queue->kernel_stream.api;
   const tdm_cuda_stream stream = queue->kernel_stream.stream;
@@ -63,7 +63,7 @@ static tdm_status enqueue_chunk(tdm_cuda_queue *queue, uint32_t index, void *to,
                         "recording an event");
 }
 
-static tdm_status await_chunk(tdm_cuda_queue *queue, uint32_t index) {
+static tdm_status await_piece(tdm_cuda_queue *queue, uint32_t index) {
   const tdm_cuda_api *api = queue->kernel_stream.api;
   const tdm_cuda_event event = queue->staging_events[index];
   const uint64_t begin_ns = tdm_time_ns();
@@ -73,48 +73,48 @@ static tdm_status await_chunk(tdm_cuda_queue *queue, uint32_t index) {
     code = api->event_query(event);
   }
   if (code == TDM_CUDA_NOT_READY) code = api->event_synchronize(event);
-  return tdm_cuda_check(api, code, "waiting for a chunk of a copy");
+  return tdm_cuda_check(api, code, "waiting for a piece of a copy");
 }
 
-static size_t chunk_length(const tdm_cuda_staging *staging, size_t bytes, size_t offset) {
-  return bytes - offset < staging->chunk_bytes ? bytes - offset : staging->chunk_bytes;
+static size_t piece_length(const tdm_cuda_staging *staging, size_t bytes, size_t offset) {
+  return bytes - offset < staging->piece_bytes ? bytes - offset : staging->piece_bytes;
 }
 
-static tdm_status upload_chunks(tdm_cuda_queue *queue, const tdm_cuda_staging *staging, char *to,
+static tdm_status upload_pieces(tdm_cuda_queue *queue, const tdm_cuda_staging *staging, char *to,
                                 const char *from, size_t bytes) {
-  for (size_t offset = 0, chunk = 0; offset < bytes; chunk++) {
-    const uint32_t index = (uint32_t)(chunk % staging->count);
+  for (size_t offset = 0, piece = 0; offset < bytes; piece++) {
+    const uint32_t index = (uint32_t)(piece % staging->count);
     char *buffer = staging->buffers[index]->memory;
-    const size_t length = chunk_length(staging, bytes, offset);
-    if (chunk >= staging->count) TDM_TRY(await_chunk(queue, index));
+    const size_t length = piece_length(staging, bytes, offset);
+    if (piece >= staging->count) TDM_TRY(await_piece(queue, index));
     memcpy(buffer, from + offset, length);
-    TDM_TRY(enqueue_chunk(queue, index, to + offset, buffer, length, TDM_CUDA_TO_DEVICE));
+    TDM_TRY(enqueue_piece(queue, index, to + offset, buffer, length, TDM_CUDA_TO_DEVICE));
     offset += length;
   }
   return TDM_OK;
 }
 
-/* Downloads: as many chunks are in flight as there are buffers. */
-static tdm_status download_chunks(tdm_cuda_queue *queue, const tdm_cuda_staging *staging, char *to,
+/* Downloads: as many pieces are in flight as there are buffers. */
+static tdm_status download_pieces(tdm_cuda_queue *queue, const tdm_cuda_staging *staging, char *to,
                                   const char *from, size_t bytes) {
   assert(staging->count > 0);
   size_t asked = 0; /* bytes */
   for (uint32_t index = 0; index < staging->count && asked < bytes; index++) {
-    const size_t length = chunk_length(staging, bytes, asked);
-    TDM_TRY(enqueue_chunk(queue, index, staging->buffers[index]->memory, from + asked, length,
+    const size_t length = piece_length(staging, bytes, asked);
+    TDM_TRY(enqueue_piece(queue, index, staging->buffers[index]->memory, from + asked, length,
                           TDM_CUDA_TO_HOST));
     asked += length;
   }
-  for (size_t offset = 0, chunk = 0; offset < bytes; chunk++) {
-    const uint32_t index = (uint32_t)(chunk % staging->count);
+  for (size_t offset = 0, piece = 0; offset < bytes; piece++) {
+    const uint32_t index = (uint32_t)(piece % staging->count);
     char *buffer = staging->buffers[index]->memory;
-    const size_t length = chunk_length(staging, bytes, offset);
-    TDM_TRY(await_chunk(queue, index));
+    const size_t length = piece_length(staging, bytes, offset);
+    TDM_TRY(await_piece(queue, index));
     memcpy(to + offset, buffer, length);
     offset += length;
     if (asked == bytes) continue;
-    const size_t next = chunk_length(staging, bytes, asked);
-    TDM_TRY(enqueue_chunk(queue, index, buffer, from + asked, next, TDM_CUDA_TO_HOST));
+    const size_t next = piece_length(staging, bytes, asked);
+    TDM_TRY(enqueue_piece(queue, index, buffer, from + asked, next, TDM_CUDA_TO_HOST));
     asked += next;
   }
   return TDM_OK;
@@ -122,7 +122,7 @@ static tdm_status download_chunks(tdm_cuda_queue *queue, const tdm_cuda_staging 
 
 tdm_status tdm_cuda_staging_upload(tdm_cuda_queue *queue, tdm_cuda_staging *staging, void *to,
                                    const void *from, size_t bytes, uint64_t sequence) {
-  const tdm_status status = upload_chunks(queue, staging, to, from, bytes);
+  const tdm_status status = upload_pieces(queue, staging, to, from, bytes);
   if (status == TDM_OK) {
     give_back(staging, &queue->base, sequence);
     return TDM_OK;
@@ -134,7 +134,7 @@ tdm_status tdm_cuda_staging_upload(tdm_cuda_queue *queue, tdm_cuda_staging *stag
 
 tdm_status tdm_cuda_staging_download(tdm_cuda_queue *queue, tdm_cuda_staging *staging, void *to,
                                      const void *from, size_t bytes) {
-  const tdm_status status = download_chunks(queue, staging, to, from, bytes);
+  const tdm_status status = download_pieces(queue, staging, to, from, bytes);
   if (status != TDM_OK)
     (void)queue->kernel_stream.api->stream_synchronize(queue->kernel_stream.stream);
   tdm_cuda_staging_drop(staging);

@@ -8,15 +8,15 @@
 #include "devices/staging/pool.h"
 
 enum {
-  TDM_CUDA_CHUNK_BYTES = 4 << 20,
-  TDM_CUDA_LEAST_CHUNK_BYTES = 64 << 10, /* where the pool has no more to give */
+  TDM_CUDA_PIECE_BYTES = 4 << 20,
+  TDM_CUDA_LEAST_PIECE_BYTES = 64 << 10, /* where the pool has no more to give */
 };
 
 typedef struct tdm_cuda_staging {
   tdm_pool *pool;
   tdm_staging *buffers[TDM_CUDA_STAGING_BUFFERS]; /* (count) */
   uint32_t count;                                 /* 0: the pool would have to wait */
-  size_t chunk_bytes;
+  size_t piece_bytes;
 } tdm_cuda_staging;
 
 /* Takes buffers for a copy of `bytes` > 0 bytes; never waits, count tells. */

@@ -1,6 +1,6 @@
 /* The team on OpenMP: the only file that opens parallel regions. Every thread begins with the same
  * share of each region, so that it finds in its cache what it has written in the one before; who
- * has done with its own takes chunks from the ends of the others', since a static split waits for
+ * has done with its own takes pieces from the ends of the others', since a static split waits for
  * the one thread that was held up. Because a region still ends with its last thread, a team that
  * costs more than it gives rests with one thread fewer. */
 #include "devices/host/team.h"
@@ -32,7 +32,7 @@ struct tdm_team {
   uint64_t rest;          /* of the next rest: times its debt */
 };
 
-/* A chunk is a quarter of what is left of a share: the last ones are small, to even out a thread
+/* A piece is a quarter of what is left of a share: the last ones are small, to even out a thread
  * that was held up, and they are few. */
 enum { PART_OF_LEFT = 4, MOST_PARTS = 32 };
 
@@ -122,7 +122,7 @@ static void end_rest(tdm_team *team) {
 }
 
 /* How long a region took beside what one thread fewer would have: the processors' time that its
- * chunks took, shared among those. A thread that came late, or that held a chunk while it did not
+ * pieces took, shared among those. A thread that came late, or that held a piece while it did not
  * run, shows here. */
 static void judge(tdm_team *team, uint64_t begin_ns, uint64_t end_ns, uint64_t worked_ns) {
   const int64_t lost_ns = (int64_t)(end_ns - begin_ns) - (int64_t)(worked_ns / (team->active - 1));
@@ -144,7 +144,7 @@ static uint64_t processor_ns(void) {
 typedef struct team_region {
   int64_t count;
   int64_t grain;
-  uint32_t least; /* grains of a chunk, unless a share has fewer left */
+  uint32_t least; /* grains of a piece, unless a share has fewer left */
   void (*body)(void *user, int64_t begin, int64_t end);
   void *user;
 } team_region;
@@ -157,8 +157,8 @@ static void deal(tdm_team *team, uint64_t grains) {
   }
 }
 
-/* Takes a chunk from the beginning of a share, or from its end; false: nothing is left. */
-static bool take_chunk(share *from, bool last, uint32_t least, uint32_t *out_begin,
+/* Takes a piece from the beginning of a share, or from its end; false: nothing is left. */
+static bool take_piece(share *from, bool last, uint32_t least, uint32_t *out_begin,
                        uint32_t *out_end) {
   uint64_t left = atomic_load_explicit(&from->left, memory_order_relaxed);
   for (;;) {
@@ -175,13 +175,13 @@ static bool take_chunk(share *from, bool last, uint32_t least, uint32_t *out_beg
   }
 }
 
-/* The next chunk for that thread: of its own share, then of the others'. False: there is none. */
-static bool run_chunk(tdm_team *team, const team_region *region, size_t thread) {
+/* The next piece for that thread: of its own share, then of the others'. False: there is none. */
+static bool run_piece(tdm_team *team, const team_region *region, size_t thread) {
   uint32_t first = 0, end = 0;
   bool took = false;
   for (size_t i = 0; i < team->active && !took; i++)
     took =
-        take_chunk(&team->shares[(thread + i) % team->active], i > 0, region->least, &first, &end);
+        take_piece(&team->shares[(thread + i) % team->active], i > 0, region->least, &first, &end);
   if (!took) return false;
   const int64_t last = (int64_t)end * region->grain;
   region->body(region->user, (int64_t)first * region->grain,
@@ -189,15 +189,15 @@ static bool run_chunk(tdm_team *team, const team_region *region, size_t thread) 
   return true;
 }
 
-/* Answers the processors' time that all chunks took. */
+/* Answers the processors' time that all pieces took. */
 static uint64_t run_region(tdm_team *team, const team_region *region) {
   _Atomic uint64_t worked_ns = 0;
 #pragma omp parallel num_threads((int)team->active) default(shared)
   {
     const size_t thread = (size_t)omp_get_thread_num();
     const uint64_t before_ns = processor_ns();
-    if (run_chunk(team, region, thread)) {
-      while (run_chunk(team, region, thread))
+    if (run_piece(team, region, thread)) {
+      while (run_piece(team, region, thread))
         continue;
       atomic_fetch_add_explicit(&worked_ns, processor_ns() - before_ns, memory_order_relaxed);
     }

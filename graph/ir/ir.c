@@ -37,24 +37,24 @@ void tdm_graph_deinit(tdm_graph *graph) {
   tdm_context_release(graph->context);
 }
 
-static tdm_status add_chunks(tdm_region *region, tdm_stable_array *array, size_t more,
+static tdm_status add_blocks(tdm_region *region, tdm_stable_array *array, size_t more,
                              size_t item_bytes) {
   const size_t had = array->capacity / TDM_STABLE_ITEMS;
   const size_t count = (array->count + more + TDM_STABLE_ITEMS - 1) / TDM_STABLE_ITEMS;
-  if (count > array->chunk_room) {
+  if (count > array->block_room) {
     const size_t room = 2 * count < 8 ? 8 : 2 * count;
-    void **chunks = tdm_region_take(region, room * sizeof *chunks, "graph");
-    if (!chunks) return TDM_OUT_OF_MEMORY;
+    void **blocks = tdm_region_take(region, room * sizeof *blocks, "graph");
+    if (!blocks) return TDM_OUT_OF_MEMORY;
     for (size_t i = 0; i < had; i++)
-      chunks[i] = array->chunks[i];
-    array->chunks = chunks;
-    array->chunk_room = room;
+      blocks[i] = array->blocks[i];
+    array->blocks = blocks;
+    array->block_room = room;
   }
-  const size_t chunk_bytes = TDM_STABLE_ITEMS * item_bytes;
-  char *items = tdm_region_take(region, (count - had) * chunk_bytes, "graph");
+  const size_t block_bytes = TDM_STABLE_ITEMS * item_bytes;
+  char *items = tdm_region_take(region, (count - had) * block_bytes, "graph");
   if (!items) return TDM_OUT_OF_MEMORY;
   for (size_t i = had; i < count; i++)
-    array->chunks[i] = items + (i - had) * chunk_bytes;
+    array->blocks[i] = items + (i - had) * block_bytes;
   array->capacity = count * TDM_STABLE_ITEMS;
   return TDM_OK;
 }
@@ -62,7 +62,7 @@ static tdm_status add_chunks(tdm_region *region, tdm_stable_array *array, size_t
 static tdm_status reserve(tdm_region *region, tdm_stable_array *array, size_t more,
                           size_t item_bytes) {
   if (array->count + more <= array->capacity) return TDM_OK;
-  return add_chunks(region, array, more, item_bytes);
+  return add_blocks(region, array, more, item_bytes);
 }
 
 tdm_status tdm_ir_reserve_nodes(tdm_graph *graph, size_t more) {

@@ -195,13 +195,13 @@ typedef struct tdm_scope {
   tdm_release((graph)->allocator, (void *)(array)->items,                                          \
               (array)->capacity * sizeof *(array)->items)
 
-/* A growing array whose items never move: chunks of them, in the graph's region. */
+/* A growing array whose items never move: blocks of them, in the graph's region. */
 #define TDM_STABLE_ITEMS 64
 typedef struct tdm_stable_array {
-  void **chunks; /* (capacity / TDM_STABLE_ITEMS), in a list with room for chunk_room */
+  void **blocks; /* (capacity / TDM_STABLE_ITEMS), in a list with room for block_room */
   size_t count;
   size_t capacity;
-  size_t chunk_room;
+  size_t block_room;
 } tdm_stable_array;
 
 struct tdm_graph {
@@ -236,12 +236,12 @@ tdm_status tdm_graph_init(tdm_graph *graph, tdm_context *context) TDM_WARN_UNUSE
 void tdm_graph_deinit(tdm_graph *graph);
 
 static inline tdm_ir_value *tdm_ir_value_at(const tdm_graph *graph, size_t index) {
-  tdm_ir_value *chunk = graph->values.chunks[index / TDM_STABLE_ITEMS];
-  return &chunk[index % TDM_STABLE_ITEMS];
+  tdm_ir_value *block = graph->values.blocks[index / TDM_STABLE_ITEMS];
+  return &block[index % TDM_STABLE_ITEMS];
 }
 static inline tdm_ir_node *tdm_ir_node_at(const tdm_graph *graph, size_t index) {
-  tdm_ir_node *chunk = graph->nodes.chunks[index / TDM_STABLE_ITEMS];
-  return &chunk[index % TDM_STABLE_ITEMS];
+  tdm_ir_node *block = graph->nodes.blocks[index / TDM_STABLE_ITEMS];
+  return &block[index % TDM_STABLE_ITEMS];
 }
 /* Does the operation's struct reach that field? Programs built with an older header have shorter
  * ones. */

@@ -28,7 +28,7 @@ static void pieces_are_zero_aligned_and_apart(void **state) {
   enum { PIECES = 2000 };
   unsigned char *pieces[PIECES];
   for (size_t i = 0; i < PIECES; i++) {
-    /* Sizes around nothing, a line, and more than a chunk. */
+    /* Sizes around nothing, a line, and more than a block. */
     const size_t bytes = i % 500 == 499 ? 100000 : i % 97;
     pieces[i] = tdm_region_take(&region, bytes, "a piece");
     assert_non_null(pieces[i]);
@@ -42,7 +42,7 @@ static void pieces_are_zero_aligned_and_apart(void **state) {
     for (size_t j = 0; j < bytes; j++)
       assert_int_equal(pieces[i][j], i % 251 + 1);
   }
-  /* About 100 KB of small pieces and four big ones: a chunk serves many. */
+  /* About 100 KB of small pieces and four big ones: a block serves many. */
   assert_true(tdm_faulty_allocator_calls(*state) < 20);
   tdm_region_deinit(&region);
   assert_int_equal(tdm_faulty_allocator_outstanding_bytes(*state), 0);

@@ -91,7 +91,7 @@ static tdm_status check_finite_prepare(const tdm_kernel_request *request,
 /* The output is the input, which stays as it is. */
 template <class stored> static tdm_status run_check(const tdm_kernel_call *call) {
   const int64_t count = state_of<norm_state>(call)->count;
-  const int64_t blocks = ceil_div(count, REPORT_CHUNK);
+  const int64_t blocks = ceil_div(count, REPORT_PIECE);
   int64_t *firsts = static_cast<int64_t *>(call->workspace);
   const stored *x = input_of<stored>(call, 0);
   tdm_cuda_report *report =

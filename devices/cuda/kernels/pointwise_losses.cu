@@ -109,14 +109,14 @@ static __global__ void losses_of(const stored *x, const stored *target, const st
   }
 }
 
-/* The same, summed: a sum a chunk, sums: (blocks). */
+/* The same, summed: a sum a piece, sums: (blocks). */
 template <class kind, class stored>
-static __global__ void losses_of_chunks(const stored *x, const stored *target, const stored *a_list,
+static __global__ void losses_of_pieces(const stored *x, const stored *target, const stored *a_list,
                                         const stored *b_list, loss_options options,
                                         real_of<stored> *sums, int64_t count) {
   typedef real_of<stored> real;
-  const int64_t begin = (int64_t)blockIdx.x * SUM_CHUNK;
-  const int64_t left = count - begin < SUM_CHUNK ? count - begin : SUM_CHUNK;
+  const int64_t begin = (int64_t)blockIdx.x * SUM_PIECE;
+  const int64_t left = count - begin < SUM_PIECE ? count - begin : SUM_PIECE;
   real part = 0;
   EACH_OF_BLOCK(j, left) {
     const int64_t i = begin + j;
@@ -190,11 +190,11 @@ static tdm_status pointwise_losses_run(const tdm_kernel_call *call) {
                          x, target, weight, pos_weight, options_of(state),
                          output_of<stored>(call, 0), state->count);
   }
-  const int64_t chunks = ceil_div(state->count, SUM_CHUNK);
+  const int64_t pieces = ceil_div(state->count, SUM_PIECE);
   real_of<stored> *sums = static_cast<real_of<stored> *>(call->workspace);
-  TDM_TRY(kernel_launch(call, "losses_of_chunks", losses_of_chunks<kind, stored>, chunks, BLOCK, x,
+  TDM_TRY(kernel_launch(call, "losses_of_pieces", losses_of_pieces<kind, stored>, pieces, BLOCK, x,
                         target, weight, pos_weight, options_of(state), sums, state->count));
-  return kernel_launch(call, "sum_of_chunks", sum_of_chunks<stored>, 1, BLOCK, sums, chunks,
+  return kernel_launch(call, "sum_of_pieces", sum_of_pieces<stored>, 1, BLOCK, sums, pieces,
                        state->divisor, output_of<stored>(call, 0));
 }
 

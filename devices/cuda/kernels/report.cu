@@ -1,4 +1,4 @@
-/* The checks of ids and targets: each block searches a chunk, then one block takes the least and
+/* The checks of ids and targets: each block searches a piece, then one block takes the least and
  * writes the report. */
 #include "devices/cuda/kernels/report.h"
 
@@ -24,7 +24,7 @@ static __global__ void report_first(const void *ids, bool wide, const int64_t *f
 static tdm_status check(const tdm_kernel_call *call, const id_list *ids, int64_t limit,
                         bool ignores, int64_t ignored, tdm_cuda_report_kind kind,
                         int64_t *workspace) {
-  const int64_t blocks = ceil_div(ids->count, REPORT_CHUNK);
+  const int64_t blocks = ceil_div(ids->count, REPORT_PIECE);
   tdm_cuda_report *report = tdm_cuda_kernel_stream_report(kernel_stream_of(call), kind, limit);
   if (blocks == 0) return TDM_OK;
   TDM_TRY(kernel_launch(call, "search", search, blocks, BLOCK, ids->data, ids->wide, ids->count,
@@ -68,7 +68,7 @@ static __global__ void report_offset(const void *offsets, bool wide, const int64
 tdm_status tdm_cuda_bags_check(const tdm_kernel_call *call, const id_list *ids, int64_t rows,
                                const id_list *offsets, int64_t *workspace) {
   TDM_TRY(check(call, ids, rows, false, 0, TDM_CUDA_REPORT_BAG, workspace));
-  const int64_t blocks = ceil_div(offsets->count, REPORT_CHUNK);
+  const int64_t blocks = ceil_div(offsets->count, REPORT_PIECE);
   if (!offsets->data || blocks == 0) return TDM_OK;
   tdm_cuda_report *report = kernel_stream_of(call)->report;
   TDM_TRY(kernel_launch(call, "search_offsets", search_offsets, blocks, BLOCK, offsets->data,

@@ -5,12 +5,12 @@
 
 #include "devices/cuda/kernels/reduce.h"
 
-static const int64_t REPORT_CHUNK = 4096; /* elements that a block looks at */
+static const int64_t REPORT_PIECE = 4096; /* elements that a block looks at */
 static const int64_t NOWHERE = INT64_MAX;
 
 /* Bytes of workspace for a search over count elements. */
 static inline size_t report_workspace_bytes(int64_t count) {
-  return (size_t)ceil_div(count, REPORT_CHUNK) * sizeof(int64_t);
+  return (size_t)ceil_div(count, REPORT_PIECE) * sizeof(int64_t);
 }
 
 /* Ids of either width. */
@@ -39,11 +39,11 @@ static __device__ inline bool is_inside(int64_t id, int64_t rows) {
   return (uint64_t)id < (uint64_t)rows;
 }
 
-/* The first position in this block's chunk of [0, count) where wrong(position), or NOWHERE; for
+/* The first position in this block's piece of [0, count) where wrong(position), or NOWHERE; for
  * every thread. */
 template <class predicate> static __device__ int64_t first_wrong(int64_t count, predicate wrong) {
-  const int64_t begin = (int64_t)blockIdx.x * REPORT_CHUNK;
-  const int64_t end = count - begin < REPORT_CHUNK ? count : begin + REPORT_CHUNK;
+  const int64_t begin = (int64_t)blockIdx.x * REPORT_PIECE;
+  const int64_t end = count - begin < REPORT_PIECE ? count : begin + REPORT_PIECE;
   int64_t first = NOWHERE;
   for (int64_t i = begin + threadIdx.x; i < end && first == NOWHERE; i += blockDim.x) {
     if (wrong(i)) first = i;

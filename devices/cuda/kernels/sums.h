@@ -1,23 +1,23 @@
-/* Sums over whole tensors in one fixed order: a block a chunk of fixed size, then one block over
- * the chunks, in float64. */
+/* Sums over whole tensors in one fixed order: a block a piece of fixed size, then one block over
+ * the pieces, in float64. */
 #ifndef TANDEM_DEVICES_CUDA_KERNELS_SUMS_H
 #define TANDEM_DEVICES_CUDA_KERNELS_SUMS_H
 
 #include "devices/cuda/kernels/reduce.h"
 
-static const int64_t SUM_CHUNK = 8192;
+static const int64_t SUM_PIECE = 8192;
 
 template <class stored> static inline size_t sum_workspace_bytes(int64_t count) {
-  return (size_t)ceil_div(count, SUM_CHUNK) * sizeof(real_of<stored>);
+  return (size_t)ceil_div(count, SUM_PIECE) * sizeof(real_of<stored>);
 }
 
 /* sums: (blocks), of squares of x - y; x, y: (count), y may be NULL. */
 template <class stored>
-static __global__ void squares_of_chunks(const stored *x, const stored *y, int64_t count,
+static __global__ void squares_of_pieces(const stored *x, const stored *y, int64_t count,
                                          real_of<stored> *sums) {
   typedef real_of<stored> real;
-  const int64_t begin = (int64_t)blockIdx.x * SUM_CHUNK;
-  const int64_t left = count - begin < SUM_CHUNK ? count - begin : SUM_CHUNK;
+  const int64_t begin = (int64_t)blockIdx.x * SUM_PIECE;
+  const int64_t left = count - begin < SUM_PIECE ? count - begin : SUM_PIECE;
   real part = 0;
   EACH_OF_BLOCK(i, left) {
     const real d = y ? x[begin + i] - y[begin + i] : (real)x[begin + i];
@@ -29,7 +29,7 @@ static __global__ void squares_of_chunks(const stored *x, const stored *y, int64
 
 /* One block. sums: (count), out: (): their sum / divisor. */
 template <class stored>
-static __global__ void sum_of_chunks(const real_of<stored> *sums, int64_t count, double divisor,
+static __global__ void sum_of_pieces(const real_of<stored> *sums, int64_t count, double divisor,
                                      stored *out) {
   typedef real_of<stored> real;
   double part = 0;
@@ -44,11 +44,11 @@ static __global__ void sum_of_chunks(const real_of<stored> *sums, int64_t count,
 template <class stored>
 static tdm_status sum_of_squares(const tdm_kernel_call *call, const stored *x, const stored *y,
                                  int64_t count, double divisor, stored *out) {
-  const int64_t chunks = ceil_div(count, SUM_CHUNK);
+  const int64_t pieces = ceil_div(count, SUM_PIECE);
   real_of<stored> *sums = static_cast<real_of<stored> *>(call->workspace);
-  TDM_TRY(kernel_launch(call, "squares_of_chunks", squares_of_chunks<stored>, chunks, BLOCK, x, y,
+  TDM_TRY(kernel_launch(call, "squares_of_pieces", squares_of_pieces<stored>, pieces, BLOCK, x, y,
                         count, sums));
-  return kernel_launch(call, "sum_of_chunks", sum_of_chunks<stored>, 1, BLOCK, sums, chunks,
+  return kernel_launch(call, "sum_of_pieces", sum_of_pieces<stored>, 1, BLOCK, sums, pieces,
                        divisor, out);
 }
 

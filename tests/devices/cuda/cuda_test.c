@@ -122,18 +122,18 @@ static emulation_copies round_trip(tdm_context *context, void *host, size_t byte
                             .pageable = after.pageable - before.pageable};
 }
 
-/* Small or large, what CUDA is handed is pinned; of pageable memory one copy a chunk. */
+/* Small or large, what CUDA is handed is pinned; of pageable memory one copy a piece. */
 static void pageable_memory_is_staged(void **state) {
   (void)state;
   static const struct {
     size_t bytes;
-    uint64_t chunks;
+    uint64_t pieces;
   } sizes[] = {{1, 1}, {65536, 1}, {4 << 20, 1}, {(4 << 20) + 1, 2}, {(13 << 20) + 7, 4}};
   tdm_context *context = test_context(NULL);
   for (size_t i = 0; i < TDM_COUNT_OF(sizes); i++) {
     void *host = malloc(sizes[i].bytes);
     const emulation_copies made = round_trip(context, host, sizes[i].bytes);
-    assert_int_equal(made.pinned, 2 * sizes[i].chunks);
+    assert_int_equal(made.pinned, 2 * sizes[i].pieces);
     assert_int_equal(made.pageable, 0);
     free(host);
   }

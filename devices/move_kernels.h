@@ -43,4 +43,26 @@ typedef struct tdm_arange_attributes {
   int64_t dimension;
 } tdm_arange_attributes;
 
+/* ---- By indices ------------------------------------------------------------------------------ */
+
+/* x F, int32 or int64 (..., size, ...), index int32 or int64 like y -> y (..., picked, ...): along
+ * `dimension` the element of x that index names; or, for whole_rows, index (picked), which names
+ * all that lies at a place of the dimension. */
+#define TDM_OP_GATHER "gather"
+/* index as above, source F (..., picked, ...), [x F (..., size, ...)] -> F like x: x, or zeros of
+ * that shape, and at the element that index names the sum of what source has for it. */
+#define TDM_OP_SCATTER_ADD "scatter_add"
+typedef struct tdm_gather_attributes {
+  int64_t dimension; /* already >= 0 */
+  int64_t whole_rows;
+  int64_t rank; /* of scatter_add without x: y's shape */
+  int64_t dims[8];
+} tdm_gather_attributes;
+
+/* ids int32 or int64 (...) -> int64 (..., classes): 1 at the id's place, else 0. */
+#define TDM_OP_ONE_HOT "one_hot"
+typedef struct tdm_one_hot_attributes {
+  int64_t classes;
+} tdm_one_hot_attributes;
+
 #endif

@@ -60,6 +60,8 @@ void tdm_work_products(const tdm_infer *node, tdm_work *work);
 void tdm_work_products_input(const tdm_infer *node, tdm_work *work);
 void tdm_work_products_parameter(const tdm_infer *node, tdm_work *work);
 
+/* d_y, weight -> d_x of a convolution, which is a transposed convolution of d_y. */
+extern const tdm_operation tdm_operation_convolution_input_gradient;
 /* a, b -> a b and a / b, broadcast: what gradients are made of. */
 extern const tdm_operation tdm_operation_mul;
 extern const tdm_operation tdm_operation_div;

@@ -84,6 +84,8 @@ static tdm_status infer_convolution(tdm_infer *infer) {
 /* d_y, weight -> d_x. */
 static tdm_status infer_input_gradient(tdm_infer *infer) {
   const tdm_convolution_attributes *attributes = infer->attributes;
+  TDM_TRY(tdm_expect_floating(infer, 0, "x"));
+  TDM_TRY(tdm_expect_dtype_of_first(infer, 1, "x", "weight"));
   tdm_shape d_x = *tdm_infer_shape(infer, 0);
   d_x.dims[1] = tdm_infer_shape(infer, 1)->dims[1] * attributes->groups;
   for (int axis = 0; axis < 2; axis++)
@@ -109,7 +111,9 @@ static tdm_status infer_parameter_gradient(tdm_infer *infer) {
   return TDM_OK;
 }
 
-static const tdm_operation input_gradient = {
+static tdm_status append_transposed_gradient(tdm_gradient *gradient);
+
+const tdm_operation tdm_operation_convolution_input_gradient = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_CONVOLUTION_INPUT_GRADIENT,
     .attribute_bytes = sizeof(tdm_convolution_attributes),
@@ -117,6 +121,7 @@ static const tdm_operation input_gradient = {
     .max_inputs = 2,
     .output_count = 1,
     .infer = infer_input_gradient,
+    .gradient = append_transposed_gradient,
     .work = tdm_work_products_input,
     .precision = TDM_PRECISION_GIVEN,
 };
@@ -157,7 +162,8 @@ static tdm_status append_gradient(tdm_gradient *gradient) {
   if (tdm_gradient_wanted(gradient, X)) {
     const tdm_value operands[] = {d_y, weight};
     tdm_gradient_set(gradient, X,
-                     tdm_append(graph, &input_gradient, name, &attributes, operands, 2, NULL));
+                     tdm_append(graph, &tdm_operation_convolution_input_gradient, name, &attributes,
+                                operands, 2, NULL));
   }
   return tdm_graph_status(graph);
 }
@@ -175,8 +181,32 @@ static const tdm_operation convolution = {
     .precision = TDM_PRECISION_LOWER,
 };
 
+/* Where the gradient of a convolution's input is itself a layer: d_y, which is the layer's x, is
+ * convolved from its adjoint, whose shape is that of a convolution's input. */
+static tdm_status append_transposed_gradient(tdm_gradient *gradient) {
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const char *name = tdm_gradient_name(gradient);
+  const void *attributes = tdm_gradient_attributes(gradient);
+  const tdm_value x = tdm_gradient_input(gradient, 0), weight = tdm_gradient_input(gradient, 1);
+  const tdm_value d_y = tdm_gradient_of_output(gradient, 0);
+  if (tdm_gradient_wanted(gradient, 0)) {
+    const tdm_value operands[] = {d_y, weight, {0, 0}}; /* no bias */
+    tdm_gradient_set(gradient, 0,
+                     tdm_append(graph, &convolution, name, attributes, operands, 3, NULL));
+  }
+  if (tdm_gradient_wanted(gradient, 1)) {
+    const tdm_value operands[] = {x, d_y};
+    tdm_value outputs[2];
+    tdm_append(graph, &parameter_gradient, name, attributes, operands, 2, outputs);
+    tdm_gradient_set(gradient, 1, outputs[0]);
+  }
+  return tdm_graph_status(graph);
+}
+
 TDM_RECORDS(convolution, {.operation = &convolution, .functions = "tdm_conv1d tdm_conv2d"},
-            {.operation = &input_gradient}, {.operation = &parameter_gradient});
+            {.operation = &tdm_operation_convolution_input_gradient,
+             .functions = "tdm_conv_transpose1d tdm_conv_transpose2d"},
+            {.operation = &parameter_gradient});
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
 

@@ -1,9 +1,20 @@
-/* Extremes and running sums along one dimension. Invariant: the adjoint of an extreme goes to the
- * element whose index was found, alone. */
+/* Extremes, products and running sums along one dimension, and logarithms of sums of exponentials.
+ * Invariant: the adjoint of an extreme goes to the element whose index was found, alone. */
+#include <float.h>
+
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
 /* ---- Extremes -------------------------------------------------------------------------------- */
+
+/* x without the dimension, or, if `keep`, with 1 of it. */
+static tdm_shape reduced(const tdm_shape *x, const tdm_dimension_attributes *attributes) {
+  tdm_shape out = {.rank = 0};
+  for (int i = 0; i < x->rank; i++)
+    if (i != attributes->dimension || attributes->keep != 0)
+      out.dims[out.rank++] = i == attributes->dimension ? 1 : x->dims[i];
+  return out;
+}
 
 static tdm_status infer_extreme(tdm_infer *infer) {
   const tdm_dimension_attributes *attributes = infer->attributes;
@@ -16,10 +27,7 @@ static tdm_status infer_extreme(tdm_infer *infer) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "dimension %d of %s has no element to be found",
                     dimension, tdm_shape_text(x, text, sizeof text));
   }
-  tdm_shape out = {.rank = 0};
-  for (int i = 0; i < x->rank; i++)
-    if (i != dimension || attributes->keep != 0)
-      out.dims[out.rank++] = i == dimension ? 1 : x->dims[i];
+  const tdm_shape out = reduced(x, attributes);
   tdm_infer_set(infer, 0, infer->inputs[0].dtype, &out);
   tdm_infer_set(infer, 1, TDM_INT64, &out);
   return TDM_OK;
@@ -147,9 +155,49 @@ static const tdm_operation cumsum_operation = {
     .precision = TDM_PRECISION_FLOAT32,
 };
 
+/* ---- Products -------------------------------------------------------------------------------- */
+
+static tdm_status infer_prod(tdm_infer *infer) {
+  const tdm_dimension_attributes *attributes = infer->attributes;
+  TDM_TRY(tdm_expect_floating(infer, 0, "x"));
+  TDM_TRY(tdm_expect_rank(infer, 0, "x", (int)attributes->dimension + 1, TDM_MAX_RANK));
+  const tdm_shape y = reduced(tdm_infer_shape(infer, 0), attributes);
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, &y);
+  return TDM_OK;
+}
+
+static const tdm_operation prod_gradient = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_PROD_GRADIENT,
+    .attribute_bytes = sizeof(tdm_dimension_attributes),
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .output_count = 1,
+    .infer = tdm_infer_like_second,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
+};
+
+static const tdm_operation prod_operation = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_PROD,
+    .attribute_bytes = sizeof(tdm_dimension_attributes),
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .output_count = 1,
+    .infer = infer_prod,
+    .gradient_operation = &prod_gradient,
+    .gradient_reads = TDM_READS_X,
+    .chunk = chunk_along,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_FLOAT32,
+};
+
 TDM_RECORDS(dimension,
-            {.operation = &extreme_operation, .functions = "tdm_max tdm_min tdm_argmax tdm_argmin"},
+            {.operation = &extreme_operation,
+             .functions = "tdm_max tdm_min tdm_argmax tdm_argmin tdm_logsumexp"},
             {.operation = &extreme_gradient},
+            {.operation = &prod_operation, .functions = "tdm_prod"}, {.operation = &prod_gradient},
             {.operation = &cumsum_operation, .functions = "tdm_cumsum"});
 
 /* An element is in the sums from its own place on. */
@@ -170,4 +218,28 @@ tdm_value tdm_cumsum(tdm_graph *graph, const char *name, tdm_value x, int dimens
   const tdm_value invalid = {0, 0};
   if (!find_dimension(graph, "cumsum", name, x, dimension, &attributes)) return invalid;
   return tdm_append(graph, &cumsum_operation, name, &attributes, &x, 1, NULL);
+}
+
+tdm_value tdm_prod(tdm_graph *graph, const char *name, tdm_value x, int dimension, bool keep) {
+  tdm_dimension_attributes attributes;
+  const tdm_value invalid = {0, 0};
+  if (!find_dimension(graph, "prod", name, x, dimension, &attributes)) return invalid;
+  attributes.keep = keep;
+  return tdm_append(graph, &prod_operation, name, &attributes, &x, 1, NULL);
+}
+
+/* log(sum(e^(x - most))) + most; most is finite, so that infinities are not taken from each other,
+ * and what flows back through it adds up to nothing. */
+tdm_value tdm_logsumexp(tdm_graph *graph, const char *name, tdm_value x, int dimension, bool keep) {
+  tdm_dimension_attributes attributes;
+  const tdm_value invalid = {0, 0};
+  if (!find_dimension(graph, "logsumexp", name, x, dimension, &attributes)) return invalid;
+  const int summed = (int)attributes.dimension;
+  const double top = tdm_value_dtype(graph, x) == TDM_FLOAT32 ? (double)FLT_MAX : DBL_MAX;
+  const tdm_value most =
+      tdm_clamp(graph, name, tdm_max(graph, name, x, summed, true, NULL), -top, top);
+  const tdm_value powers = tdm_exp(graph, name, tdm_sub(graph, name, x, most));
+  const tdm_value sums = tdm_sum(graph, name, powers, &summed, 1, true);
+  const tdm_value y = tdm_add(graph, name, tdm_log(graph, name, sums), most);
+  return keep || !tdm_value_is_valid(y) ? y : tdm_squeeze(graph, name, y, summed);
 }

@@ -105,7 +105,8 @@ static const tdm_operation layer_norm_operation = {
 };
 
 TDM_RECORDS(layer_norm,
-            {.operation = &layer_norm_operation, .functions = "tdm_layer_norm tdm_rms_norm"},
+            {.operation = &layer_norm_operation,
+             .functions = "tdm_layer_norm tdm_rms_norm tdm_group_norm tdm_instance_norm"},
             {.operation = &layer_norm_gradient}, {.operation = &layer_norm_parameter_gradient});
 
 /* ---- Public ---------------------------------------------------------------------------------- */
@@ -124,9 +125,10 @@ static bool has_sizes(tdm_graph *graph, const char *function, const char *name,
   return false;
 }
 
-/* Without weight: neither weight nor bias; x is a value of the graph. */
+/* A bias comes with a weight only; x is a value of the graph. */
 static tdm_value append_norm(tdm_graph *graph, const char *function, const char *name, tdm_value x,
-                             bool has_weight, const tdm_layer_norm_attributes *attributes) {
+                             bool has_weight, bool has_bias,
+                             const tdm_layer_norm_attributes *attributes) {
   const tdm_shape shape = tdm_value_shape(graph, x);
   const int rank = (int)attributes->rank;
   if (!has_sizes(graph, function, name, &shape, rank)) return (tdm_value){0, 0};
@@ -135,7 +137,7 @@ static tdm_value append_norm(tdm_graph *graph, const char *function, const char 
   const tdm_initializer zeros = {TDM_INIT_ZEROS, 0.0, 0.0, -1};
   tdm_value operands[3] = {x};
   if (has_weight) operands[WEIGHT] = tdm_layer_parameter(graph, name, ".weight", normalized, &ones);
-  if (has_weight && !attributes->uncentered)
+  if (has_weight && has_bias)
     operands[BIAS] = tdm_layer_parameter(graph, name, ".bias", normalized, &zeros);
   return tdm_append(graph, &layer_norm_operation, name, attributes, operands, 3, NULL);
 }
@@ -148,7 +150,8 @@ tdm_value tdm_layer_norm_with(tdm_graph *graph, const char *name, tdm_value x, i
     return (tdm_value){0, 0};
   const tdm_layer_norm_attributes attributes = {
       .epsilon = chosen.epsilon != 0 ? chosen.epsilon : 1e-5, .rank = rank};
-  return append_norm(graph, "layer_norm", name, x, !chosen.without_affine, &attributes);
+  return append_norm(graph, "layer_norm", name, x, !chosen.without_affine, !chosen.without_bias,
+                     &attributes);
 }
 
 tdm_value tdm_layer_norm(tdm_graph *graph, const char *name, tdm_value x, int rank) {
@@ -178,7 +181,7 @@ tdm_value tdm_rms_norm_with(tdm_graph *graph, const char *name, tdm_value x, int
   const double epsilon =
       chosen.epsilon != 0 ? chosen.epsilon : epsilon_of(tdm_value_dtype(graph, x));
   const tdm_layer_norm_attributes attributes = {.epsilon = epsilon, .rank = rank, .uncentered = 1};
-  return append_norm(graph, "rms_norm", name, x, !chosen.without_affine, &attributes);
+  return append_norm(graph, "rms_norm", name, x, !chosen.without_affine, false, &attributes);
 }
 
 tdm_value tdm_rms_norm(tdm_graph *graph, const char *name, tdm_value x, int rank) {

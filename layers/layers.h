@@ -44,6 +44,7 @@ typedef struct tdm_layer_norm_options {
   size_t struct_size;
   double epsilon;      /* 0: 1e-5 */
   bool without_affine; /* no weight and no bias */
+  bool without_bias;
 } tdm_layer_norm_options;
 
 /* Normalizes the last `rank` dimensions of x, which are sizes: (x - mean) / sqrt(variance +
@@ -63,6 +64,36 @@ typedef struct tdm_rms_norm_options {
 TDM_API tdm_value tdm_rms_norm(tdm_graph *graph, const char *name, tdm_value x, int rank);
 TDM_API tdm_value tdm_rms_norm_with(tdm_graph *graph, const char *name, tdm_value x, int rank,
                                     const tdm_rms_norm_options *options);
+
+typedef struct tdm_group_norm_options {
+  size_t struct_size;
+  double epsilon;      /* 0: 1e-5 */
+  bool without_affine; /* no weight and no bias */
+} tdm_group_norm_options;
+
+/* Normalizes x (n, channels, ...), all sizes but n, over each of `groups` groups of neighbouring
+ * channels of an image: (x - mean) / sqrt(variance + epsilon) weight + bias. name.weight (channels,
+ * ones), name.bias (channels, zeros). options may be NULL. */
+TDM_API tdm_value tdm_group_norm(tdm_graph *graph, const char *name, tdm_value x, int64_t groups);
+TDM_API tdm_value tdm_group_norm_with(tdm_graph *graph, const char *name, tdm_value x,
+                                      int64_t groups, const tdm_group_norm_options *options);
+
+typedef struct tdm_instance_norm_options {
+  size_t struct_size;
+  double epsilon; /* 0: 1e-5 */
+  bool affine;    /* with weight and bias, as tdm_group_norm has them */
+} tdm_instance_norm_options;
+
+/* The same over each channel of an image; without weight and bias unless options say so, as
+ * PyTorch's, and without running statistics. */
+TDM_API tdm_value tdm_instance_norm(tdm_graph *graph, const char *name, tdm_value x);
+TDM_API tdm_value tdm_instance_norm_with(tdm_graph *graph, const char *name, tdm_value x,
+                                         const tdm_instance_norm_options *options);
+
+/* x / (k + alpha mean of the squares of `size` channels around)^beta, channels beyond the first and
+ * the last being 0: x (n, channels, ...), all sizes but n. PyTorch's defaults are 1e-4, 0.75, 1. */
+TDM_API tdm_value tdm_local_response_norm(tdm_graph *graph, const char *name, tdm_value x,
+                                          int64_t size, double alpha, double beta, double k);
 
 /* ---- Images ---------------------------------------------------------------------------------- */
 /* No kernel, stride, padding or dilation is beyond 2^31 - 1.
@@ -86,6 +117,41 @@ TDM_API tdm_value tdm_conv2d(tdm_graph *graph, const char *name, tdm_value x, in
                              const tdm_conv_options *options);
 TDM_API tdm_value tdm_conv1d(tdm_graph *graph, const char *name, tdm_value x, int64_t out_channels,
                              int64_t kernel, const tdm_conv_options *options);
+
+typedef struct tdm_conv_transpose_options {
+  size_t struct_size;
+  int64_t stride[2];         /* 0: 1; a second that is 0: as the first */
+  int64_t padding[2];        /* taken away on both sides of y */
+  int64_t output_padding[2]; /* added behind y: less than stride or dilation */
+  int64_t dilation[2];       /* 0: 1; a second that is 0: as the first */
+  int64_t groups;            /* 0: 1 */
+  bool without_bias;
+} tdm_conv_transpose_options;
+
+/* PyTorch's ConvTranspose: x -> (n, out_channels, (height - 1) stride - 2 padding + dilation
+ * (kernel
+ * - 1) + output_padding + 1, width'); height and width must be sizes. name.weight (channels,
+ * out_channels / groups, kernel_height, kernel_width), name.bias (out_channels): uniform within
+ * 1/sqrt(out_channels / groups x kernel). options may be NULL. */
+TDM_API tdm_value tdm_conv_transpose2d(tdm_graph *graph, const char *name, tdm_value x,
+                                       int64_t out_channels, int64_t kernel_height,
+                                       int64_t kernel_width,
+                                       const tdm_conv_transpose_options *options);
+TDM_API tdm_value tdm_conv_transpose1d(tdm_graph *graph, const char *name, tdm_value x,
+                                       int64_t out_channels, int64_t kernel,
+                                       const tdm_conv_transpose_options *options);
+
+typedef enum tdm_interpolation {
+  TDM_INTERPOLATE_NEAREST, /* PyTorch's "nearest": of the place below */
+  TDM_INTERPOLATE_LINEAR   /* "linear", "bilinear" and "trilinear", by the count of sizes */
+} tdm_interpolation;
+
+/* PyTorch's interpolate: x (n, channels, ...) with its `count` last dimensions, which are sizes, as
+ * large as sizes say. align_corners: of the linear mode; the first and last elements stay where
+ * they are, instead of the borders. */
+TDM_API tdm_value tdm_interpolate(tdm_graph *graph, const char *name, tdm_value x,
+                                  const int64_t *sizes, size_t count, tdm_interpolation mode,
+                                  bool align_corners);
 
 typedef struct tdm_pool_options {
   size_t struct_size;

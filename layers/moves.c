@@ -2,6 +2,7 @@
  * triangles; and numbers in a row. Invariant: a dimension that keeps its size keeps its name. */
 #include <math.h>
 
+#include "graph/passes/micro_batch.h"
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
@@ -98,11 +99,11 @@ static tdm_status infer_arange(tdm_infer *infer) {
   return TDM_OK;
 }
 
-/* All parts of the batch have the same places. */
+/* All parts of the batch have the same places, each its own. */
 static tdm_status chunk_arange(tdm_chunked *chunked) {
   const tdm_arange_attributes *attributes = tdm_chunked_attributes(chunked);
   TDM_TRY(tdm_chunked_rows(chunked, (int)attributes->dimension, 0));
-  tdm_chunked_set_whole(chunked, 0, tdm_chunked_output(chunked, 0, 0));
+  tdm_chunked_set_cut(chunked, 0, (tdm_cut){TDM_CUT_REPEATED, 1});
   return TDM_OK;
 }
 

@@ -76,6 +76,26 @@ typedef enum tdm_pad_mode {
 TDM_API tdm_value tdm_pad(tdm_graph *graph, const char *name, tdm_value x, const int64_t *amounts,
                           size_t count, tdm_pad_mode mode, double value);
 
+/* ---- By indices ------------------------------------------------------------------------------ */
+/* Indices are int32 or int64, and in range: a run with another fails, naming it and its place. x is
+ * floating, int32 or int64. */
+
+/* Along dimension the elements of x that index names: y[i][j] = x[index[i][j]][j] for dimension 0
+ * of two. index has x's rank, and as many of the other dimensions, or, where both are sizes, fewer.
+ */
+TDM_API tdm_value tdm_gather(tdm_graph *graph, const char *name, tdm_value x, int dimension,
+                             tdm_value index);
+/* The places of x along dimension that index (n) names. */
+TDM_API tdm_value tdm_index_select(tdm_graph *graph, const char *name, tdm_value x, int dimension,
+                                   tdm_value index);
+/* x, floating, with source added where index names: y[index[i][j]][j] += source[i][j] for dimension
+ * 0 of two, in the order of i. index has as many of x's other dimensions; source is like index, or
+ * has more. */
+TDM_API tdm_value tdm_scatter_add(tdm_graph *graph, const char *name, tdm_value x, int dimension,
+                                  tdm_value index, tdm_value source);
+/* ids (...) -> int64 (..., classes): 1 at the id's place, else 0. */
+TDM_API tdm_value tdm_one_hot(tdm_graph *graph, const char *name, tdm_value ids, int64_t classes);
+
 /* ---- Made of places -------------------------------------------------------------------------- */
 
 /* start, start + step, ... to before end: float32, float64, int32 or int64. */

@@ -135,6 +135,11 @@ TDM_API tdm_value tdm_argmax(tdm_graph *graph, const char *name, tdm_value x, in
                              bool keep);
 TDM_API tdm_value tdm_argmin(tdm_graph *graph, const char *name, tdm_value x, int dimension,
                              bool keep);
+/* The product, and the logarithm of the sum of exponentials. */
+TDM_API tdm_value tdm_prod(tdm_graph *graph, const char *name, tdm_value x, int dimension,
+                           bool keep);
+TDM_API tdm_value tdm_logsumexp(tdm_graph *graph, const char *name, tdm_value x, int dimension,
+                                bool keep);
 /* The sums of all elements up to each, itself included. */
 TDM_API tdm_value tdm_cumsum(tdm_graph *graph, const char *name, tdm_value x, int dimension);
 

@@ -139,7 +139,8 @@ TDM_RECORDS(
      .functions = "tdm_max_pool1d tdm_max_pool2d tdm_adaptive_max_pool1d tdm_adaptive_max_pool2d"},
     {.operation = &max_gradient},
     {.operation = &average_pool,
-     .functions = "tdm_avg_pool1d tdm_avg_pool2d tdm_adaptive_avg_pool1d tdm_adaptive_avg_pool2d"},
+     .functions = "tdm_avg_pool1d tdm_avg_pool2d tdm_adaptive_avg_pool1d tdm_adaptive_avg_pool2d "
+                  "tdm_local_response_norm"},
     {.operation = &average_gradient});
 
 /* ---- Layers ---------------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@
   X(embedding)                                                                                     \
   X(embedding_bag)                                                                                 \
   X(function)                                                                                      \
+  X(gather)                                                                                        \
   X(interaction)                                                                                   \
   X(intrinsic)                                                                                     \
   X(layer_norm)                                                                                    \

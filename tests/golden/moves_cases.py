@@ -109,6 +109,84 @@ def integers(case, a, b, dtype):
     case.judge("y", case.parameter("x", 2) * 1)
 
 
+def gather(case, shape, dimension, index, dtype):
+    options(case, "gather", dimension)
+    places = case.ids("index", 0, shape[dimension], *index, dtype=dtype)
+    case.judge("y", torch.gather(case.parameter("x", *shape), dimension, places.long()))
+
+
+def index_select(case, shape, dimension, count, dtype):
+    options(case, "index_select", dimension)
+    places = case.ids("index", 0, shape[dimension], count, dtype=dtype)
+    case.judge("y", torch.index_select(case.parameter("x", *shape), dimension, places))
+
+
+def scatter_add(case, shape, dimension, index, source):
+    options(case, "scatter_add", dimension)
+    places = case.ids("index", 0, shape[dimension], *index)
+    x = case.parameter("x", *shape)
+    # PyTorch takes more than is indexed, but has no gradient of it.
+    taken = case.parameter("source", *source)[tuple(slice(size) for size in index)]
+    case.judge("y", x.scatter_add(dimension, places, taken))
+
+
+def one_hot(case, shape, classes):
+    options(case, "one_hot", classes)
+    hot = F.one_hot(case.ids("ids", 0, classes, *shape), classes)
+    case.record("output.hot", hot)
+    case.judge("y", hot.to(case.dtype) * case.parameter("x", classes))
+
+
+def prod(case, shape, dimension, keep, zeros=0):
+    """Zeros are a row's first elements."""
+    options(case, "prod", dimension, keep)
+    x = case.parameter("x", *shape)
+    with torch.no_grad():
+        x.transpose(0, dimension)[:zeros] = 0
+    case.record("parameter.x", x)
+    case.judge("y", torch.prod(x, dimension, keep))
+
+
+def logsumexp(case, shape, dimension, keep, scale=1.0):
+    options(case, "logsumexp", dimension, keep)
+    case.judge("y", torch.logsumexp(case.parameter("x", *shape, scale=scale), dimension, keep))
+
+
+def index_cases(cases):
+    wide, narrow = torch.int64, torch.int32
+    for i, (shape, dimension, index, dtype) in enumerate((
+            ((4, 5), 0, (3, 5), wide), ((4, 5), 1, (4, 7), narrow), ((2, 3, 4), 1, (2, 6, 4), wide),
+            ((2, 3, 4), -1, (2, 3, 1), wide), ((4, 5, 6), 0, (2, 3, 4), wide), ((7,), 0, (9,), wide)
+    )):
+        cases["gather_%d" % i] = (gather, dict(
+            shape=shape, dimension=dimension, index=index, dtype=dtype
+        ))
+    for i, (shape, dimension, count, dtype) in enumerate((
+            ((5, 4), 0, 7, wide), ((5, 4), 1, 2, narrow), ((2, 3, 4), -2, 5, wide),
+            ((6,), 0, 3, wide))):
+        cases["index_select_%d" % i] = (index_select, dict(
+            shape=shape, dimension=dimension, count=count, dtype=dtype
+        ))
+    for i, (shape, dimension, index, source) in enumerate((
+            ((4, 5), 0, (6, 5), (6, 5)), ((4, 5), 1, (4, 9), (4, 9)), ((6,), -1, (20,), (20,)),
+            ((2, 3, 70), 1, (2, 5, 70), (2, 6, 71)))):
+        cases["scatter_add_%d" % i] = (scatter_add, dict(
+            shape=shape, dimension=dimension, index=index, source=source
+        ))
+    for i, (shape, classes) in enumerate((((5,), 3), ((2, 4), 7), ((), 2))):
+        cases["one_hot_%d" % i] = (one_hot, dict(shape=shape, classes=classes))
+    for i, (dimension, keep, zeros) in enumerate(((0, False, 0), (1, True, 1), (-1, False, 2),
+                                                  (2, True, 0))):
+        cases["prod_%d" % i] = (prod, dict(
+            shape=(3, 4, 5), dimension=dimension, keep=keep, zeros=zeros
+        ))
+    for i, (dimension, keep, scale) in enumerate(((0, False, 1.0), (1, True, 60.0),
+                                                  (-1, False, 3.0))):
+        cases["logsumexp_%d" % i] = (logsumexp, dict(
+            shape=(3, 4, 5), dimension=dimension, keep=keep, scale=scale
+        ))
+
+
 def slice_cases(cases):
     grid = ((1, 1, 3, 1), (0, 0, FAR, 2), (2, -4, -1, 1), (2, 5, 0, -2), (1, -1, -FAR, -1),
             (0, 1, FAR, 3), (1, 0, FAR, 1), (2, 1, -1, 2), (0, 3, 2, -1))
@@ -167,6 +245,7 @@ def moves_cases():
                                         ((3,), (1, 2)), ((2, 3), (3, 1, 1)))):
         cases["repeat_%d" % i] = (repeat, dict(shape=shape, times=times))
     pad_cases(cases)
+    index_cases(cases)
     for i, (start, end, step) in enumerate(((0, 5, 1), (3, -4, -2), (0.5, 2, 0.3), (2, 3, 7))):
         cases["arange_%d" % i] = (arange, dict(start=start, end=end, step=step))
     for dimension in (0, -1):

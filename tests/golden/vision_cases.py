@@ -66,6 +66,95 @@ def convolution(case, dimensions, shape, out, kernel, stride, padding, dilation,
     case.judge("y", case.module("layer", layer)(case.parameter("x", *shape)))
 
 
+def layer_norm_without_bias(case, shape, rank):
+    options(case, "layer_norm_without_bias", rank)
+    weight = case.parameter("layer.weight", *shape[-rank:])
+    case.judge("y", F.layer_norm(case.parameter("x", *shape), shape[-rank:], weight, None))
+
+
+def group_norm(case, shape, groups, affine, epsilon):
+    options(case, "group_norm", groups, affine, epsilon)
+    layer = nn.GroupNorm(groups, shape[1], eps=epsilon, affine=affine)
+    case.judge("y", case.module("layer", layer)(case.parameter("x", *shape)))
+
+
+def instance_norm(case, shape, affine):
+    options(case, "instance_norm", affine)
+    layer = {3: nn.InstanceNorm1d, 4: nn.InstanceNorm2d}[len(shape)](shape[1], affine=affine)
+    case.judge("y", case.module("layer", layer)(case.parameter("x", *shape)))
+
+
+def local_response_norm(case, shape, size, alpha, beta, k):
+    options(case, "local_response_norm", size, alpha, beta, k)
+    case.judge("y", F.local_response_norm(case.parameter("x", *shape), size, alpha, beta, k))
+
+
+def transposed(case, dimensions, shape, out, kernel, stride, padding, more, dilation, groups, bias):
+    options(case, "transposed", dimensions, out, *kernel, *stride, *padding, *more, *dilation,
+            groups, bias)
+    make = nn.ConvTranspose1d if dimensions == 1 else nn.ConvTranspose2d
+    layer = make(
+        shape[1], out, kernel[:dimensions], stride=stride[:dimensions],
+        padding=padding[:dimensions], output_padding=more[:dimensions],
+        dilation=dilation[:dimensions], groups=groups, bias=bias
+    )
+    case.judge("y", case.module("layer", layer)(case.parameter("x", *shape)))
+
+
+def interpolate(case, shape, sizes, linear, align=False):
+    options(case, "interpolate", linear, align, *sizes)
+    x = case.parameter("x", *shape)
+    if linear:
+        mode = "linear" if len(sizes) == 1 else "bilinear"
+        case.judge("y", F.interpolate(x, sizes, mode=mode, align_corners=align))
+    else:
+        case.judge("y", F.interpolate(x, sizes, mode="nearest"))
+
+
+def more_cases(cases):
+    cases["layer_norm_without_bias"] = (layer_norm_without_bias, dict(shape=(3, 4, 5), rank=2))
+    for i, (shape, groups, affine, epsilon) in enumerate((
+            ((2, 12), 3, True, 1e-5), ((3, 4, 5), 2, True, 1e-3), ((2, 6, 3, 4), 1, True, 1e-5),
+            ((2, 4, 3, 2), 4, False, 1e-5))):
+        cases["group_norm_%d" % i] = (group_norm, dict(
+            shape=shape, groups=groups, affine=affine, epsilon=epsilon
+        ))
+    for i, (shape, affine) in enumerate((((2, 3, 7), False), ((2, 3, 4, 5), True))):
+        cases["instance_norm_%d" % i] = (instance_norm, dict(shape=shape, affine=affine))
+    for i, (shape, size) in enumerate((((2, 5, 4), 3), ((2, 6, 3, 2), 4), ((3, 4, 2, 2), 1))):
+        cases["local_response_norm_%d" % i] = (local_response_norm, dict(
+            shape=shape, size=size, alpha=0.7, beta=0.75, k=1.5
+        ))
+    grid = itertools.product((1, 2), (0, 1), (0, 1), (1, 2), (1, 2))
+    for i, (stride, padding, more, dilation, groups) in enumerate(grid):
+        if more >= max(stride, dilation):
+            continue
+        name = "transposed2d_s%d_p%d_o%d_d%d_g%d" % (stride, padding, more, dilation, groups)
+        cases[name] = (transposed, dict(
+            dimensions=2, shape=(2, 4, 5, 3), out=6, kernel=(3, 2), stride=(stride, stride),
+            padding=(padding, padding), more=(more, more), dilation=(dilation, dilation),
+            groups=groups, bias=i % 2 == 0
+        ))
+        name = "transposed1d_s%d_p%d_o%d_d%d_g%d" % (stride, padding, more, dilation, groups)
+        cases[name] = (transposed, dict(
+            dimensions=1, shape=(3, 4, 6), out=2, kernel=(3, 1), stride=(stride, 1),
+            padding=(padding, 0), more=(more, 0), dilation=(dilation, 1), groups=groups,
+            bias=i % 2 == 1
+        ))
+    cases["transposed2d_uneven"] = (transposed, dict(
+        dimensions=2, shape=(2, 3, 4, 5), out=5, kernel=(2, 4), stride=(3, 2), padding=(0, 1),
+        more=(2, 1), dilation=(1, 2), groups=1, bias=True
+    ))
+    for i, (shape, sizes) in enumerate((((2, 3, 5), (10,)), ((2, 3, 7), (4,)),
+                                        ((2, 3, 4, 5), (8, 10)), ((1, 2, 7, 5), (3, 9)),
+                                        ((1, 2, 3, 4), (1, 1)), ((1, 2, 1, 1), (3, 2)))):
+        cases["nearest_%d" % i] = (interpolate, dict(shape=shape, sizes=sizes, linear=False))
+        cases["linear_%d" % i] = (interpolate, dict(shape=shape, sizes=sizes, linear=True))
+        cases["linear_%d_aligned" % i] = (interpolate, dict(
+            shape=shape, sizes=sizes, linear=True, align=True
+        ))
+
+
 def pool(case, kind, dimensions, shape, kernel, stride, padding, dilation=(1, 1), ceil=False,
          exclude=False, divisor=0):
     options(
@@ -259,4 +348,5 @@ def vision_cases():
     batch_norm_cases(cases)
     for p in (0, 1):
         cases["dropout_%d" % p] = (dropout, {"p": p})
+    more_cases(cases)
     return cases

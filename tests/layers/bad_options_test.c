@@ -65,6 +65,18 @@ CASE(no_pad, tdm_pad(graph, "it", none, (const int64_t[]){1, 1}, 2, TDM_PAD_CONS
 CASE(no_places, tdm_arange_like(graph, "it", none, 0))
 CASE(no_prelu, tdm_prelu(graph, "it", none, 1))
 CASE(no_glu, tdm_glu(graph, "it", none, 1))
+CASE(no_gather, tdm_gather(graph, "it", x, 0, none))
+CASE(no_index_select, tdm_index_select(graph, "it", none, 0, ids))
+CASE(no_scatter_add, tdm_scatter_add(graph, "it", flat, 0, flat, none))
+CASE(no_one_hot, tdm_one_hot(graph, "it", none, 3))
+CASE(no_prod, tdm_prod(graph, "it", none, 0, false))
+CASE(no_logsumexp, tdm_logsumexp(graph, "it", none, 0, false))
+CASE(no_group_norm, tdm_group_norm(graph, "it", none, 2))
+CASE(no_instance_norm, tdm_instance_norm(graph, "it", none))
+CASE(no_response_norm, tdm_local_response_norm(graph, "it", none, 3, 1, 1, 1))
+CASE(no_transposed, tdm_conv_transpose2d(graph, "it", none, 2, 2, 2, NULL))
+CASE(no_interpolate,
+     tdm_interpolate(graph, "it", none, (const int64_t[]){2}, 1, TDM_INTERPOLATE_NEAREST, false))
 CASE(no_power, tdm_power(graph, "it", x, none))
 CASE(no_softmax, tdm_softmax(graph, "it", none, 0))
 CASE(no_cast, tdm_cast(graph, "it", none, TDM_FLOAT64))
@@ -130,6 +142,17 @@ static const bad_case values_of_no_graph[] = {
     {"arange_like", "", no_places},
     {"prelu", "", no_prelu},
     {"glu", "", no_glu},
+    {"gather", "", no_gather},
+    {"index_select", "", no_index_select},
+    {"scatter_add", "", no_scatter_add},
+    {"one_hot", "", no_one_hot},
+    {"prod", "", no_prod},
+    {"logsumexp", "", no_logsumexp},
+    {"group_norm", "", no_group_norm},
+    {"instance_norm", "", no_instance_norm},
+    {"local_response_norm", "", no_response_norm},
+    {"conv_transpose", "", no_transposed},
+    {"interpolate", "", no_interpolate},
     {"power", "", no_power},
     {"add", "", no_add},
     {"where", "", no_where},
@@ -257,6 +280,30 @@ CASE(arange_of_halves, tdm_arange(graph, "it", TDM_INT64, 0, 5, 0.5))
 CASE(arange_of_bool, tdm_arange(graph, "it", TDM_BOOL, 0, 5, 1))
 CASE(prelu_of_five, tdm_prelu(graph, "it", x, 5))
 CASE(glu_of_name, tdm_glu(graph, "it", x, 0))
+CASE(gather_by_rows, tdm_gather(graph, "it", x, 0, ids))
+CASE(gather_by_reals, tdm_gather(graph, "it", x, 0, x))
+CASE(select_by_image, tdm_index_select(graph, "it", x, 0, x))
+CASE(select_beyond, tdm_index_select(graph, "it", x, 4, ids))
+CASE(scatter_by_rows, tdm_scatter_add(graph, "it", x, 1, ids, x))
+CASE(one_hot_of_none, tdm_one_hot(graph, "it", ids, 0))
+CASE(prod_beyond, tdm_prod(graph, "it", x, 4, false))
+CASE(logsumexp_beyond, tdm_logsumexp(graph, "it", x, -5, false))
+CASE(three_groups, tdm_group_norm(graph, "it", x, 3))
+CASE(groups_of_steps, tdm_group_norm(graph, "it", steps, 1))
+CASE(response_of_none, tdm_local_response_norm(graph, "it", x, 0, 1, 1, 1))
+CASE(transposed_matrix, tdm_conv_transpose2d(graph, "it", flat, 2, 2, 2, NULL))
+CASE(transposed_by_more,
+     tdm_conv_transpose2d(graph, "it", x, 2, 2, 2,
+                          WITH(tdm_conv_transpose_options, .output_padding = {1, 1})))
+CASE(transposed_to_nothing,
+     tdm_conv_transpose2d(graph, "it", x, 2, 2, 2,
+                          WITH(tdm_conv_transpose_options, .padding = {5, 5})))
+CASE(interpolated_in_part,
+     tdm_interpolate(graph, "it", x, (const int64_t[]){2}, 1, TDM_INTERPOLATE_NEAREST, false))
+CASE(interpolated_to_none,
+     tdm_interpolate(graph, "it", x, (const int64_t[]){2, 0}, 2, TDM_INTERPOLATE_LINEAR, false))
+CASE(nearest_aligned,
+     tdm_interpolate(graph, "it", x, (const int64_t[]){2, 2}, 2, TDM_INTERPOLATE_NEAREST, true))
 CASE(too_many_heads,
      tdm_attention(graph, "it", steps, steps, steps, WITH(tdm_attention_options, .heads = 4)))
 CASE(negative_heads,
@@ -335,6 +382,23 @@ static const bad_case numbers_that_are_not_legal[] = {
     {"arange", "bool", arange_of_bool},
     {"prelu", "5", prelu_of_five},
     {"glu", "even", glu_of_name},
+    {"gather", "4 dimensions", gather_by_rows},
+    {"gather", "int32 or int64", gather_by_reals},
+    {"index_select", "1 dimensions", select_by_image},
+    {"index_select", "4", select_beyond},
+    {"scatter_add", "4 dimensions", scatter_by_rows},
+    {"one_hot", "0 classes", one_hot_of_none},
+    {"prod", "4", prod_beyond},
+    {"logsumexp", "-5", logsumexp_beyond},
+    {"group_norm", "3 groups", three_groups},
+    {"group_norm", "sizes but the first", groups_of_steps},
+    {"local_response_norm", "0 channels", response_of_none},
+    {"conv_transpose", "dimensions", transposed_matrix},
+    {"conv_transpose", "output_padding", transposed_by_more},
+    {"conv_transpose", "left", transposed_to_nothing},
+    {"interpolate", "1 sizes", interpolated_in_part},
+    {"interpolate", "to be 0", interpolated_to_none},
+    {"interpolate", "linear mode only", nearest_aligned},
     {"attention", "", too_many_heads},
     {"attention", "-1", negative_heads},
     {"attention", "2", attention_dropout},

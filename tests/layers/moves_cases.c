@@ -139,7 +139,58 @@ static void integers(layer_test *test, const layer_case *options) {
   layer_judge(test, "y", tdm_mul_scalar(graph, "once", layer_parameter(test, "x"), 1));
 }
 
+/* dimension */
+static void gather(layer_test *test, const layer_case *options) {
+  const tdm_value index = layer_input(test, "index"), x = layer_parameter(test, "x");
+  layer_judge(test, "y", tdm_gather(test->graph, "f", x, (int)options->numbers[0], index));
+}
+
+/* dimension */
+static void index_select(layer_test *test, const layer_case *options) {
+  const tdm_value index = layer_input(test, "index"), x = layer_parameter(test, "x");
+  layer_judge(test, "y", tdm_index_select(test->graph, "f", x, (int)options->numbers[0], index));
+}
+
+/* dimension */
+static void scatter_add(layer_test *test, const layer_case *options) {
+  const tdm_value index = layer_input(test, "index");
+  const tdm_value x = layer_parameter(test, "x"), source = layer_parameter(test, "source");
+  layer_judge(test, "y",
+              tdm_scatter_add(test->graph, "f", x, (int)options->numbers[0], index, source));
+}
+
+/* classes */
+static void one_hot(layer_test *test, const layer_case *options) {
+  tdm_graph *graph = test->graph;
+  const tdm_value ids = layer_input(test, "ids");
+  const tdm_value hot = tdm_one_hot(graph, "f", ids, (int64_t)options->numbers[0]);
+  layer_output(test, "hot", hot);
+  const tdm_value x = layer_parameter(test, "x");
+  const tdm_value real = tdm_cast(graph, "real", hot, test->golden->dtype);
+  layer_judge(test, "y", tdm_mul(graph, "times", real, x));
+}
+
+/* dimension, keep */
+static void prod(layer_test *test, const layer_case *options) {
+  layer_judge(test, "y",
+              tdm_prod(test->graph, "f", layer_parameter(test, "x"), (int)options->numbers[0],
+                       options->numbers[1] != 0));
+}
+
+/* dimension, keep */
+static void logsumexp(layer_test *test, const layer_case *options) {
+  layer_judge(test, "y",
+              tdm_logsumexp(test->graph, "f", layer_parameter(test, "x"), (int)options->numbers[0],
+                            options->numbers[1] != 0));
+}
+
 const layer_builder moves_builders[] = {
+    {"gather", {.build = gather}},
+    {"index_select", {.build = index_select}},
+    {"scatter_add", {.build = scatter_add}},
+    {"one_hot", {.build = one_hot}},
+    {"prod", {.build = prod}},
+    {"logsumexp", {.build = logsumexp}},
     {"slice", {.build = slice}},
     {"permute", {.build = permute}},
     {"flip", {.build = flip}},

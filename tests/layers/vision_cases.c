@@ -135,7 +135,83 @@ static void dropout(layer_test *test, const layer_case *options) {
   layer_judge(test, "y", tdm_dropout(test->graph, "f", x, options->numbers[0]));
 }
 
+/* rank */
+static void layer_norm_without_bias(layer_test *test, const layer_case *options) {
+  const tdm_layer_norm_options chosen = {.struct_size = sizeof chosen, .without_bias = true};
+  const tdm_value x = layer_parameter(test, "x");
+  layer_judge(test, "y",
+              tdm_layer_norm_with(test->graph, "layer", x, (int)options->numbers[0], &chosen));
+}
+
+/* groups, affine, epsilon */
+static void group_norm(layer_test *test, const layer_case *options) {
+  const tdm_group_norm_options chosen = {.struct_size = sizeof chosen,
+                                         .epsilon = options->numbers[2],
+                                         .without_affine = options->numbers[1] == 0};
+  const tdm_value x = layer_parameter(test, "x");
+  layer_judge(test, "y",
+              tdm_group_norm_with(test->graph, "layer", x, (int64_t)options->numbers[0], &chosen));
+}
+
+/* affine */
+static void instance_norm(layer_test *test, const layer_case *options) {
+  const tdm_instance_norm_options chosen = {.struct_size = sizeof chosen,
+                                            .affine = options->numbers[0] != 0};
+  const tdm_value x = layer_parameter(test, "x");
+  layer_judge(test, "y", tdm_instance_norm_with(test->graph, "layer", x, &chosen));
+}
+
+/* size, alpha, beta, k */
+static void local_response_norm(layer_test *test, const layer_case *options) {
+  const double *numbers = options->numbers;
+  layer_judge(test, "y",
+              tdm_local_response_norm(test->graph, "f", layer_parameter(test, "x"),
+                                      (int64_t)numbers[0], numbers[1], numbers[2], numbers[3]));
+}
+
+/* dimensions, out, kernel, stride, padding, output padding, dilation, groups, bias */
+static void transposed(layer_test *test, const layer_case *options) {
+  const double *numbers = options->numbers;
+  const int64_t out = (int64_t)numbers[1];
+  tdm_conv_transpose_options chosen = {.struct_size = sizeof chosen,
+                                       .groups = (int64_t)numbers[12],
+                                       .without_bias = numbers[13] == 0};
+  int64_t kernel[2];
+  for (int i = 0; i < 2; i++) {
+    kernel[i] = (int64_t)numbers[2 + i];
+    chosen.stride[i] = (int64_t)numbers[4 + i];
+    chosen.padding[i] = (int64_t)numbers[6 + i];
+    chosen.output_padding[i] = (int64_t)numbers[8 + i];
+    chosen.dilation[i] = (int64_t)numbers[10 + i];
+  }
+  const tdm_value x = layer_parameter(test, "x");
+  layer_judge(
+      test, "y",
+      numbers[0] == 1
+          ? tdm_conv_transpose1d(test->graph, "layer", x, out, kernel[0], &chosen)
+          : tdm_conv_transpose2d(test->graph, "layer", x, out, kernel[0], kernel[1], &chosen));
+}
+
+/* linear, align, sizes... */
+static void interpolate(layer_test *test, const layer_case *options) {
+  int64_t sizes[2];
+  const size_t count = options->number_count - 2;
+  for (size_t i = 0; i < count; i++)
+    sizes[i] = (int64_t)options->numbers[2 + i];
+  const tdm_interpolation mode =
+      options->numbers[0] != 0 ? TDM_INTERPOLATE_LINEAR : TDM_INTERPOLATE_NEAREST;
+  layer_judge(test, "y",
+              tdm_interpolate(test->graph, "f", layer_parameter(test, "x"), sizes, count, mode,
+                              options->numbers[1] != 0));
+}
+
 const layer_builder vision_builders[] = {
+    {"layer_norm_without_bias", {.build = layer_norm_without_bias}},
+    {"group_norm", {.build = group_norm}},
+    {"instance_norm", {.build = instance_norm}},
+    {"local_response_norm", {.build = local_response_norm}},
+    {"transposed", {.build = transposed}},
+    {"interpolate", {.build = interpolate}},
     {"activation", {.build = activation}},
     {"mul", {.build = mul}},
     {"reduce", {.build = reduce}},

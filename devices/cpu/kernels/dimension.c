@@ -1,5 +1,6 @@
-/* The largest or least element along a dimension, its gradient, and running sums. x is seen as
- * (outer, size, inner). Invariant: of equal elements the first counts, and a NaN is beyond all. */
+/* The largest or least element along a dimension, products and running sums, and gradients. x is
+ * seen as (outer, size, inner). Invariant: of equal elements the first counts, and a NaN is beyond
+ * all. */
 #include <math.h>
 
 #include "core/status.h"
@@ -228,6 +229,74 @@ static tdm_status cumsum_execute(const tdm_kernel_call *call) {
   return dimension_run(call, cumsum_range);
 }
 
+/* ---- Products -------------------------------------------------------------------------------- */
+
+static void prod_range(void *user, int64_t begin, int64_t end) {
+  const tdm_kernel_call *call = user;
+  const dimension_state *state = call->state;
+  for (int64_t task = begin; task < end; task++) {
+    const place at = place_of(state, task);
+    const stored *x = (const stored *)call->inputs[0] + at.in; /* (size, columns) */
+    stored *y = (stored *)call->outputs[0] + at.out;           /* (columns) */
+    double products[COLUMNS];
+    for (int64_t j = 0; j < at.columns; j++)
+      products[j] = 1;
+    for (int64_t i = 0; i < state->sizes.size; i++)
+      for (int64_t j = 0; j < at.columns; j++)
+        products[j] *= (double)widened(x[i * state->sizes.inner + j]);
+    for (int64_t j = 0; j < at.columns; j++)
+      y[j] = narrowed((real)products[j]);
+  }
+}
+
+static tdm_status prod_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  return dimension_prepare(request, answer, &request->inputs[0]);
+}
+
+static tdm_status prod_execute(const tdm_kernel_call *call) {
+  return dimension_run(call, prod_range);
+}
+
+/* The product of the elements before one, then times d_y and those behind it: zeros are divided by
+ * nowhere. */
+static void prod_gradient_range(void *user, int64_t begin, int64_t end) {
+  const tdm_kernel_call *call = user;
+  const dimension_state *state = call->state;
+  const int64_t size = state->sizes.size, inner = state->sizes.inner;
+  for (int64_t task = begin; task < end; task++) {
+    const place at = place_of(state, task);
+    const stored *d_y = (const stored *)call->inputs[0] + at.out; /* (columns) */
+    const stored *x = (const stored *)call->inputs[1] + at.in;    /* (size, columns) */
+    stored *d_x = (stored *)call->outputs[0] + at.in;             /* (size, columns) */
+    double products[COLUMNS];
+    for (int64_t j = 0; j < at.columns; j++)
+      products[j] = 1;
+    for (int64_t i = 0; i < size; i++)
+      for (int64_t j = 0; j < at.columns; j++) {
+        d_x[i * inner + j] = narrowed((real)products[j]);
+        products[j] *= (double)widened(x[i * inner + j]);
+      }
+    for (int64_t j = 0; j < at.columns; j++)
+      products[j] = (double)widened(d_y[j]);
+    for (int64_t i = size - 1; i >= 0; i--)
+      for (int64_t j = 0; j < at.columns; j++) {
+        d_x[i * inner + j] = narrowed((real)((double)widened(d_x[i * inner + j]) * products[j]));
+        products[j] *= (double)widened(x[i * inner + j]);
+      }
+  }
+}
+
+static tdm_status prod_gradient_prepare(const tdm_kernel_request *request,
+                                        tdm_kernel_answer *answer) {
+  return dimension_prepare(request, answer, &request->inputs[1]);
+}
+
+static tdm_status prod_gradient_execute(const tdm_kernel_call *call) {
+  return dimension_run(call, prod_gradient_range);
+}
+
 KERNELS(dimension, KERNEL(TDM_OP_EXTREME, extreme_prepare, extreme_execute),
         KERNEL(TDM_OP_EXTREME_GRADIENT, extreme_gradient_prepare, extreme_gradient_execute),
-        KERNEL(TDM_OP_CUMSUM, cumsum_prepare, cumsum_execute))
+        KERNEL(TDM_OP_CUMSUM, cumsum_prepare, cumsum_execute),
+        KERNEL(TDM_OP_PROD, prod_prepare, prod_execute),
+        KERNEL(TDM_OP_PROD_GRADIENT, prod_gradient_prepare, prod_gradient_execute))

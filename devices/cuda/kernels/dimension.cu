@@ -1,5 +1,6 @@
-/* The largest or least element along a dimension, its gradient, and running sums. x is seen as
- * (outer, size, inner). Invariant: of equal elements the first counts, and a NaN is beyond all. */
+/* The largest or least element along a dimension, products and running sums, and gradients. x is
+ * seen as (outer, size, inner). Invariant: of equal elements the first counts, and a NaN is beyond
+ * all. */
 #include "devices/cuda/kernels/reduce.h"
 #include "devices/kernel_sizes.h"
 
@@ -141,6 +142,66 @@ template <class stored> static tdm_status run_cumsum(const tdm_kernel_call *call
                        state->inner, state->reverse, columns);
 }
 
+/* ---- Products -------------------------------------------------------------------------------- */
+
+/* A column a thread, in float64; x: (outer, size, inner), y: (outer, inner). */
+template <class stored>
+static __global__ void products(const stored *x, stored *y, int64_t size, int64_t inner,
+                                int64_t columns) {
+  typedef real_of<stored> real;
+  EACH_ELEMENT(place, columns) {
+    const int64_t first = place / inner * size * inner + place % inner;
+    double product = 1;
+    for (int64_t i = 0; i < size; i++)
+      product *= x[first + i * inner];
+    y[place] = (real)product;
+  }
+}
+
+template <class stored> static tdm_status run_prod(const tdm_kernel_call *call) {
+  const dimension_state *state = state_of<dimension_state>(call);
+  const int64_t columns = state->outer * state->inner;
+  return kernel_launch(call, "prod", products<stored>, blocks_for(columns), BLOCK,
+                       input_of<stored>(call, 0), output_of<stored>(call, 0), state->size,
+                       state->inner, columns);
+}
+
+/* A column a thread: the product of the elements before one, then times d_y and those behind it.
+ * d_y: (outer, inner), x, d_x: (outer, size, inner). */
+template <class stored>
+static __global__ void products_of_others(const stored *d_y, const stored *x, stored *d_x,
+                                          int64_t size, int64_t inner, int64_t columns) {
+  typedef real_of<stored> real;
+  EACH_ELEMENT(place, columns) {
+    const int64_t first = place / inner * size * inner + place % inner;
+    double product = 1;
+    for (int64_t i = 0; i < size; i++) {
+      d_x[first + i * inner] = (real)product;
+      product *= x[first + i * inner];
+    }
+    product = d_y[place];
+    for (int64_t i = size - 1; i >= 0; i--) {
+      d_x[first + i * inner] = (real)(d_x[first + i * inner] * product);
+      product *= x[first + i * inner];
+    }
+  }
+}
+
+template <class stored> static tdm_status run_prod_gradient(const tdm_kernel_call *call) {
+  const dimension_state *state = state_of<dimension_state>(call);
+  const int64_t columns = state->outer * state->inner;
+  return kernel_launch(call, "prod_gradient", products_of_others<stored>, blocks_for(columns),
+                       BLOCK, input_of<stored>(call, 0), input_of<stored>(call, 1),
+                       output_of<stored>(call, 0), state->size, state->inner, columns);
+}
+
+static tdm_status prod_gradient_prepare(const tdm_kernel_request *request,
+                                        tdm_kernel_answer *answer) {
+  return dimension_prepare(request, answer, &request->inputs[1]);
+}
+
 KERNELS(dimension, KERNEL(TDM_OP_EXTREME, prepare_forward, run_extreme<stored>),
         KERNEL(TDM_OP_EXTREME_GRADIENT, extreme_gradient_prepare, run_extreme_gradient<stored>),
-        KERNEL(TDM_OP_CUMSUM, prepare_forward, run_cumsum<stored>))
+        KERNEL(TDM_OP_CUMSUM, prepare_forward, run_cumsum<stored>),
+        KERNEL(TDM_OP_PROD, prepare_forward, run_prod<stored>),
+        KERNEL(TDM_OP_PROD_GRADIENT, prod_gradient_prepare, run_prod_gradient<stored>))

@@ -16,6 +16,7 @@ _KERNELS = [
     "embedding",
     "embedding_bag",
     "fused",
+    "gather",
     "index_copy",
     "integers",
     "interaction",

@@ -23,6 +23,7 @@ const kernel_family kernel_families[] = {
     {"pointwise", pointwise_cases},
     {"shape", shape_cases},
     {"moves", move_cases},
+    {"gather", gather_cases},
     {"convolution", convolution_cases},
     {"pool", pool_cases},
     {"dropout", dropout_cases},

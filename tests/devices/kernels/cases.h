@@ -66,6 +66,8 @@ struct kernel_case {
     tdm_strided_attributes strided;
     tdm_pad_attributes pad;
     tdm_arange_attributes arange;
+    tdm_gather_attributes gather;
+    tdm_one_hot_attributes one_hot;
     tdm_parts_attributes parts;
     tdm_softmax_attributes softmax;
     tdm_loss_attributes loss;
@@ -144,6 +146,7 @@ void function_cases(kernel_visit visit, void *user);
 void pointwise_cases(kernel_visit visit, void *user);
 void shape_cases(kernel_visit visit, void *user);
 void move_cases(kernel_visit visit, void *user);
+void gather_cases(kernel_visit visit, void *user);
 void convolution_cases(kernel_visit visit, void *user);
 void pool_cases(kernel_visit visit, void *user);
 void dropout_cases(kernel_visit visit, void *user);

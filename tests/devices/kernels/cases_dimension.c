@@ -100,6 +100,48 @@ static void extreme_case(tdm_dtype dtype, tdm_shape x, int dimension, bool least
   visit(&back, user);
 }
 
+static void prod_reference(const kernel_case *self, const double *const *inputs,
+                           double *const *outputs) {
+  const layout x = layout_of(&self->inputs[0].spec.shape, self->attributes.dimension.dimension);
+  for (int64_t place = 0; place < x.outer * x.inner; place++) {
+    outputs[0][place] = 1;
+    for (int64_t i = 0; i < x.size; i++)
+      outputs[0][place] *= inputs[0][(place / x.inner * x.size + i) * x.inner + place % x.inner];
+  }
+}
+
+static void prod_gradient_reference(const kernel_case *self, const double *const *inputs,
+                                    double *const *outputs) {
+  const layout x = layout_of(&self->outputs[0].shape, self->attributes.dimension.dimension);
+  for (int64_t i = 0; i < x.outer * x.size * x.inner; i++) {
+    const int64_t place = i / x.inner / x.size * x.inner + i % x.inner;
+    outputs[0][i] = inputs[0][place];
+    for (int64_t k = 0; k < x.size; k++) {
+      const int64_t at = (place / x.inner * x.size + k) * x.inner + place % x.inner;
+      if (at != i) outputs[0][i] *= inputs[1][at];
+    }
+  }
+}
+
+static void prod_case(tdm_dtype dtype, tdm_shape x, int dimension, kernel_visit visit, void *user) {
+  char text[TDM_SHAPE_TEXT];
+  tdm_shape y = x;
+  y.dims[dimension] = 1;
+  kernel_case test = kernel_case_make(TDM_OP_PROD, dtype, prod_reference, "%s dimension %d",
+                                      tdm_shape_text(&x, text, sizeof text), dimension);
+  kernel_case back =
+      kernel_case_make(TDM_OP_PROD_GRADIENT, dtype, prod_gradient_reference, "%s", test.name);
+  test.attributes.dimension = back.attributes.dimension =
+      (tdm_dimension_attributes){.dimension = dimension, .keep = 1};
+  kernel_case_input(&test, dtype, x, 0.8, 1.2);
+  kernel_case_output(&test, dtype, y);
+  visit(&test, user);
+  kernel_case_input(&back, dtype, y, -2, 2);
+  kernel_case_input(&back, dtype, x, 0.8, 1.2);
+  kernel_case_output(&back, dtype, x);
+  visit(&back, user);
+}
+
 static void cumsum_case(tdm_dtype dtype, tdm_shape x, int dimension, bool reverse,
                         kernel_visit visit, void *user) {
   char text[TDM_SHAPE_TEXT];
@@ -121,6 +163,8 @@ void dimension_cases(tdm_dtype dtype, kernel_visit visit, void *user) {
     for (int d = 0; d < shapes[i].rank; d++)
       for (int way = 0; way < 2; way++) {
         cumsum_case(dtype, shapes[i], d, way == 1, visit, user);
+        if (way == 0 && tdm_shape_count(&shapes[i]) < 10000)
+          prod_case(dtype, shapes[i], d, visit, user);
         if (shapes[i].dims[d] == 0) continue;
         extreme_case(dtype, shapes[i], d, way == 1, false, visit, user);
         extreme_case(dtype, shapes[i], d, way == 1, true, visit, user);

@@ -1,0 +1,123 @@
+/* Transposed convolutions of one and of two dimensions: what the gradient of a convolution's input
+ * is, with a bias. Invariant: x is the adjoint of a convolution whose input has y's shape. */
+#include <math.h>
+#include <string.h>
+
+#include "layers/common.h"
+#include "tandem/layers/layers.h"
+
+static const tdm_value invalid = {0, 0};
+
+/* What an option says of an axis, 0 being that of the height, which one dimension lacks. */
+static int64_t of_axis(const int64_t numbers[2], int dimensions, int axis, int64_t otherwise) {
+  if (dimensions == 1) return axis == 0 ? otherwise : numbers[0] != 0 ? numbers[0] : otherwise;
+  const int64_t number = numbers[axis] != 0 ? numbers[axis] : numbers[0];
+  return number != 0 ? number : otherwise;
+}
+
+static int64_t padding_of(const int64_t numbers[2], int dimensions, int axis) {
+  return dimensions == 2 ? numbers[axis] : axis == 0 ? 0 : numbers[0];
+}
+
+/* Fills attributes, of which `input` is y's height and width; false, with the graph's error, when
+ * a number makes no sense. */
+static bool read_options(tdm_graph *graph, const char *name,
+                         const tdm_conv_transpose_options *options, int dimensions,
+                         const int64_t kernel[2], const tdm_shape *x,
+                         tdm_convolution_attributes *attributes) {
+  memset(attributes, 0, sizeof *attributes);
+  attributes->groups = options->groups != 0 ? options->groups : 1;
+  bool legal = attributes->groups > 0;
+  for (int axis = 0; axis < 2; axis++) {
+    const int64_t stride = of_axis(options->stride, dimensions, axis, 1);
+    const int64_t dilation = of_axis(options->dilation, dimensions, axis, 1);
+    const int64_t padding = padding_of(options->padding, dimensions, axis);
+    const int64_t more = padding_of(options->output_padding, dimensions, axis);
+    const tdm_dim size = axis == 0 && dimensions == 1 ? 1 : x->dims[x->rank - 2 + axis];
+    attributes->stride[axis] = stride;
+    attributes->dilation[axis] = dilation;
+    attributes->padding[axis] = padding;
+    attributes->kernel[axis] = kernel[axis];
+    legal = legal && tdm_layer_is_window(stride, 1) && tdm_layer_is_window(dilation, 1) &&
+            tdm_layer_is_window(padding, 0) && tdm_layer_is_window(kernel[axis], 1) && more >= 0 &&
+            (more == 0 || more < (stride > dilation ? stride : dilation)) &&
+            tdm_layer_is_window(size, 1);
+    if (!legal) break;
+    attributes->input[axis] =
+        (size - 1) * stride - 2 * padding + dilation * (kernel[axis] - 1) + more + 1;
+    legal = attributes->input[axis] > 0;
+  }
+  char text[TDM_SHAPE_TEXT];
+  if (!legal)
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                   "conv_transpose %s: x is %s: its height and width must be sizes, kernel, "
+                   "stride, dilation and groups positive, paddings not negative, none of them "
+                   "beyond %lld, output_padding less than stride or dilation, and something must "
+                   "be left",
+                   name ? name : "?", tdm_shape_text(x, text, sizeof text),
+                   (long long)TDM_LAYER_WINDOW_MAX);
+  return legal;
+}
+
+/* An output padding of a stride or more is rows of zeros behind x, and what is left over: so that a
+ * convolution of y has x's size. */
+static tdm_value pad_behind(tdm_graph *graph, const char *name, tdm_value x,
+                            const tdm_conv_transpose_options *options, int dimensions,
+                            const tdm_convolution_attributes *attributes) {
+  int64_t amounts[4] = {0}; /* the last dimension first */
+  for (int axis = 2 - dimensions; axis < 2; axis++)
+    amounts[2 * (1 - axis) + 1] =
+        padding_of(options->output_padding, dimensions, axis) / attributes->stride[axis];
+  if (amounts[1] == 0 && amounts[3] == 0) return x;
+  return tdm_pad(graph, name, x, amounts, 2 * (size_t)dimensions, TDM_PAD_CONSTANT, 0);
+}
+
+static tdm_value make(tdm_graph *graph, const char *name, tdm_value x, int64_t out_channels,
+                      int dimensions, const int64_t kernel[2],
+                      const tdm_conv_transpose_options *options) {
+  tdm_conv_transpose_options chosen;
+  tdm_convolution_attributes attributes;
+  if (!tdm_layer_options(graph, "conv_transpose", name, options, sizeof chosen, &chosen) ||
+      !tdm_layer_accepts(graph, "conv_transpose", name, x))
+    return invalid;
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  const int64_t groups = chosen.groups != 0 ? chosen.groups : 1;
+  char text[TDM_SHAPE_TEXT];
+  if (shape.rank != dimensions + 2 || !tdm_dim_is_size(shape.dims[1]) || groups < 1 ||
+      shape.dims[1] % groups != 0 || out_channels % groups != 0 || out_channels < 1)
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "conv_transpose %s: x must have %d dimensions, and %lld groups must "
+                          "divide its channels and %lld; x is %s",
+                          name ? name : "?", dimensions + 2, (long long)groups,
+                          (long long)out_channels, tdm_shape_text(&shape, text, sizeof text));
+  if (!read_options(graph, name, &chosen, dimensions, kernel, &shape, &attributes)) return invalid;
+  x = pad_behind(graph, name, x, &chosen, dimensions, &attributes);
+  tdm_shape weight = tdm_shape_of(4, shape.dims[1], out_channels / groups, kernel[0], kernel[1]);
+  if (dimensions == 1) weight = tdm_shape_of(3, weight.dims[0], weight.dims[1], kernel[1]);
+  const double fan_in = (double)weight.dims[1] * (double)kernel[0] * (double)kernel[1];
+  const double bound = 1.0 / sqrt(fan_in);
+  const tdm_initializer uniform = {TDM_INIT_UNIFORM, -bound, bound, -1};
+  const tdm_value operands[] = {x, tdm_layer_parameter(graph, name, ".weight", weight, &uniform)};
+  const tdm_value y = tdm_append(graph, &tdm_operation_convolution_input_gradient, name,
+                                 &attributes, operands, 2, NULL);
+  if (chosen.without_bias || !tdm_value_is_valid(y)) return y;
+  const tdm_value bias =
+      tdm_layer_parameter(graph, name, ".bias", tdm_shape_of(1, out_channels), &uniform);
+  const tdm_shape aligned =
+      dimensions == 1 ? tdm_shape_of(2, out_channels, 1) : tdm_shape_of(3, out_channels, 1, 1);
+  return tdm_add(graph, name, y, tdm_reshape(graph, name, bias, aligned));
+}
+
+tdm_value tdm_conv_transpose2d(tdm_graph *graph, const char *name, tdm_value x,
+                               int64_t out_channels, int64_t kernel_height, int64_t kernel_width,
+                               const tdm_conv_transpose_options *options) {
+  const int64_t kernel[2] = {kernel_height, kernel_width};
+  return make(graph, name, x, out_channels, 2, kernel, options);
+}
+
+tdm_value tdm_conv_transpose1d(tdm_graph *graph, const char *name, tdm_value x,
+                               int64_t out_channels, int64_t kernel,
+                               const tdm_conv_transpose_options *options) {
+  const int64_t both[2] = {1, kernel};
+  return make(graph, name, x, out_channels, 1, both, options);
+}

@@ -1,0 +1,248 @@
+/* Elements picked and added by indices along a dimension, and ids as rows of zeros and a one.
+ * Invariant: what is picked goes back where it came from, so that gather and scatter_add are each
+ * other's gradients. */
+#include "layers/common.h"
+#include "tandem/layers/layers.h"
+
+static const tdm_value invalid = {0, 0};
+
+/* ---- Shapes ---------------------------------------------------------------------------------- */
+
+/* x with as many along the dimension as index has. */
+static tdm_status infer_gather(tdm_infer *infer) {
+  const tdm_gather_attributes *attributes = infer->attributes;
+  if (!tdm_dtype_is_floating(infer->inputs[0].dtype))
+    TDM_TRY(tdm_expect_ids(infer, 0, "x, if not floating,"));
+  TDM_TRY(tdm_expect_ids(infer, 1, "index"));
+  tdm_shape y = *tdm_infer_shape(infer, 0);
+  const tdm_shape *index = tdm_infer_shape(infer, 1);
+  const int dimension = (int)attributes->dimension;
+  y.dims[dimension] = index->dims[attributes->whole_rows != 0 ? 0 : dimension];
+  if (attributes->whole_rows == 0) TDM_TRY(tdm_expect_shape(infer, 1, "index", &y));
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, &y);
+  return TDM_OK;
+}
+
+/* index, source, [x]: without x of the shape that the attributes have. */
+static tdm_status infer_scatter_add(tdm_infer *infer) {
+  const tdm_gather_attributes *attributes = infer->attributes;
+  TDM_TRY(tdm_expect_ids(infer, 0, "index"));
+  TDM_TRY(tdm_expect_floating(infer, 1, "source"));
+  tdm_shape y = {.rank = (int32_t)attributes->rank};
+  for (int i = 0; i < y.rank; i++)
+    y.dims[i] = attributes->dims[i];
+  if (tdm_infer_has(infer, 2)) {
+    y = *tdm_infer_shape(infer, 2);
+    if (infer->inputs[2].dtype != infer->inputs[1].dtype)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "x is %s, source is %s",
+                      tdm_dtype_name(infer->inputs[2].dtype),
+                      tdm_dtype_name(infer->inputs[1].dtype));
+  }
+  const tdm_shape *index = tdm_infer_shape(infer, 0);
+  const int dimension = (int)attributes->dimension;
+  tdm_shape source = y;
+  source.dims[dimension] = index->dims[attributes->whole_rows != 0 ? 0 : dimension];
+  if (attributes->whole_rows == 0) TDM_TRY(tdm_expect_shape(infer, 0, "index", &source));
+  TDM_TRY(tdm_expect_shape(infer, 1, "source", &source));
+  tdm_infer_set(infer, 0, infer->inputs[1].dtype, &y);
+  return TDM_OK;
+}
+
+static tdm_status infer_one_hot(tdm_infer *infer) {
+  const tdm_one_hot_attributes *attributes = infer->attributes;
+  TDM_TRY(tdm_expect_ids(infer, 0, "ids"));
+  TDM_TRY(tdm_expect_rank(infer, 0, "ids", 0, TDM_MAX_RANK - 1));
+  tdm_shape y = *tdm_infer_shape(infer, 0);
+  y.dims[y.rank++] = attributes->classes;
+  tdm_infer_set(infer, 0, TDM_INT64, &y);
+  return TDM_OK;
+}
+
+/* ---- Gradients, micro-batches ---------------------------------------------------------------- */
+
+static tdm_value append_scatter_add(tdm_graph *graph, const char *name,
+                                    const tdm_gather_attributes *attributes, tdm_value index,
+                                    tdm_value source, tdm_value x);
+static tdm_value append_gather(tdm_graph *graph, const char *name,
+                               const tdm_gather_attributes *attributes, tdm_value x,
+                               tdm_value index);
+
+static tdm_status append_gather_gradient(tdm_gradient *gradient) {
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  tdm_gather_attributes attributes =
+      *(const tdm_gather_attributes *)tdm_gradient_attributes(gradient);
+  const tdm_shape x = tdm_value_shape(graph, tdm_gradient_input(gradient, 0));
+  attributes.rank = x.rank;
+  for (int i = 0; i < x.rank; i++)
+    attributes.dims[i] = x.dims[i];
+  tdm_gradient_set(gradient, 0,
+                   append_scatter_add(graph, tdm_gradient_name(gradient), &attributes,
+                                      tdm_gradient_input(gradient, 1),
+                                      tdm_gradient_of_output(gradient, 0), invalid));
+  return tdm_graph_status(graph);
+}
+
+static tdm_status append_scatter_add_gradient(tdm_gradient *gradient) {
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const tdm_value d = tdm_gradient_of_output(gradient, 0);
+  if (tdm_gradient_wanted(gradient, 1))
+    tdm_gradient_set(gradient, 1,
+                     append_gather(graph, tdm_gradient_name(gradient),
+                                   tdm_gradient_attributes(gradient), d,
+                                   tdm_gradient_input(gradient, 0)));
+  if (tdm_gradient_wanted(gradient, 2)) tdm_gradient_set(gradient, 2, d);
+  return tdm_graph_status(graph);
+}
+
+/* Rows of the batch stay by themselves, unless indices go across them. */
+static tdm_status chunk_gather(tdm_chunked *chunked) {
+  const tdm_gather_attributes *attributes = tdm_chunked_attributes(chunked);
+  return tdm_chunked_rows(chunked, (int)attributes->dimension, 0);
+}
+
+static tdm_status chunk_scatter_add(tdm_chunked *chunked) {
+  const tdm_gather_attributes *attributes = tdm_chunked_attributes(chunked);
+  return tdm_chunked_rows(chunked, (int)attributes->dimension, 1);
+}
+
+/* ---- Operations ------------------------------------------------------------------------------ */
+
+static void work_gather(const tdm_infer *node, tdm_work *work) {
+  work->bytes_read = work->bytes_written + tdm_work_bytes(&node->inputs[1]);
+}
+
+static const tdm_operation gather_operation = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_GATHER,
+    .attribute_bytes = sizeof(tdm_gather_attributes),
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .output_count = 1,
+    .infer = infer_gather,
+    .gradient = append_gather_gradient,
+    .chunk = chunk_gather,
+    .work = work_gather,
+    .precision = TDM_PRECISION_GIVEN,
+};
+
+static const tdm_operation scatter_add_operation = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_SCATTER_ADD,
+    .attribute_bytes = sizeof(tdm_gather_attributes),
+    .min_inputs = 2,
+    .max_inputs = 3,
+    .output_count = 1,
+    .infer = infer_scatter_add,
+    .gradient = append_scatter_add_gradient,
+    .chunk = chunk_scatter_add,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_FLOAT32,
+};
+
+static const tdm_operation one_hot_operation = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_ONE_HOT,
+    .attribute_bytes = sizeof(tdm_one_hot_attributes),
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .output_count = 1,
+    .infer = infer_one_hot,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_GIVEN,
+};
+
+TDM_RECORDS(gather,
+            {.operation = &gather_operation,
+             .functions = "tdm_gather tdm_index_select tdm_interpolate"},
+            {.operation = &scatter_add_operation, .functions = "tdm_scatter_add"},
+            {.operation = &one_hot_operation, .functions = "tdm_one_hot"});
+
+static tdm_value append_gather(tdm_graph *graph, const char *name,
+                               const tdm_gather_attributes *attributes, tdm_value x,
+                               tdm_value index) {
+  const tdm_value operands[] = {x, index};
+  return tdm_append(graph, &gather_operation, name, attributes, operands, 2, NULL);
+}
+
+static tdm_value append_scatter_add(tdm_graph *graph, const char *name,
+                                    const tdm_gather_attributes *attributes, tdm_value index,
+                                    tdm_value source, tdm_value x) {
+  const tdm_value operands[] = {index, source, x};
+  return tdm_append(graph, &scatter_add_operation, name, attributes, operands, 3, NULL);
+}
+
+/* ---- Public functions ------------------------------------------------------------------------ */
+
+/* Are both of the graph, of one rank or, for whole rows, index of one? Writes the dimension;
+ * false with the graph's error. */
+static bool read_operands(tdm_graph *graph, const char *function, const char *name, tdm_value x,
+                          tdm_value index, bool whole_rows, int dimension,
+                          tdm_gather_attributes *out_attributes) {
+  if (!tdm_layer_accepts(graph, function, name, x) ||
+      !tdm_layer_accepts(graph, function, name, index))
+    return false;
+  const tdm_shape shape = tdm_value_shape(graph, x), indices = tdm_value_shape(graph, index);
+  const int counted = tdm_layer_dimension(graph, function, name, &shape, dimension);
+  if (counted < 0) return false;
+  *out_attributes = (tdm_gather_attributes){.dimension = counted, .whole_rows = whole_rows};
+  char text[TDM_SHAPE_TEXT], indices_text[TDM_SHAPE_TEXT];
+  if (indices.rank == (whole_rows ? 1 : shape.rank)) return true;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                 "%s %s: x is %s, index %s, which must have %d "
+                 "dimensions",
+                 function, name ? name : "?", tdm_shape_text(&shape, text, sizeof text),
+                 tdm_shape_text(&indices, indices_text, sizeof indices_text),
+                 whole_rows ? 1 : shape.rank);
+  return false;
+}
+
+/* x cut to the sizes that index has less of, but along dimension. */
+static tdm_value cut_to(tdm_graph *graph, const char *name, tdm_value x, const tdm_shape *index,
+                        int dimension) {
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  for (int i = 0; i < shape.rank && i < index->rank; i++) {
+    const bool less = tdm_dim_is_size(shape.dims[i]) && tdm_dim_is_size(index->dims[i]) &&
+                      index->dims[i] < shape.dims[i];
+    if (i != dimension && less) x = tdm_slice(graph, name, x, i, 0, index->dims[i], 1);
+  }
+  return x;
+}
+
+tdm_value tdm_gather(tdm_graph *graph, const char *name, tdm_value x, int dimension,
+                     tdm_value index) {
+  tdm_gather_attributes attributes;
+  if (!read_operands(graph, "gather", name, x, index, false, dimension, &attributes))
+    return invalid;
+  const tdm_shape indices = tdm_value_shape(graph, index);
+  x = cut_to(graph, name, x, &indices, (int)attributes.dimension);
+  return append_gather(graph, name, &attributes, x, index);
+}
+
+tdm_value tdm_index_select(tdm_graph *graph, const char *name, tdm_value x, int dimension,
+                           tdm_value index) {
+  tdm_gather_attributes attributes;
+  if (!read_operands(graph, "index_select", name, x, index, true, dimension, &attributes))
+    return invalid;
+  return append_gather(graph, name, &attributes, x, index);
+}
+
+tdm_value tdm_scatter_add(tdm_graph *graph, const char *name, tdm_value x, int dimension,
+                          tdm_value index, tdm_value source) {
+  tdm_gather_attributes attributes;
+  if (!read_operands(graph, "scatter_add", name, x, index, false, dimension, &attributes) ||
+      !tdm_layer_accepts(graph, "scatter_add", name, source))
+    return invalid;
+  const tdm_shape indices = tdm_value_shape(graph, index);
+  source = cut_to(graph, name, source, &indices, -1);
+  return append_scatter_add(graph, name, &attributes, index, source, x);
+}
+
+tdm_value tdm_one_hot(tdm_graph *graph, const char *name, tdm_value ids, int64_t classes) {
+  if (!tdm_layer_accepts(graph, "one_hot", name, ids)) return invalid;
+  if (classes < 1)
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "one_hot %s: %lld classes, and there must be one at least",
+                          name ? name : "?", (long long)classes);
+  const tdm_one_hot_attributes attributes = {.classes = classes};
+  return tdm_append(graph, &one_hot_operation, name, &attributes, &ids, 1, NULL);
+}

@@ -1,0 +1,119 @@
+/* Normalization over groups of channels, over each channel, and over neighbouring channels, put
+ * together of layer normalization and pooling. Invariant: an image is normalized by itself. */
+#include "layers/common.h"
+#include "tandem/layers/layers.h"
+
+static const tdm_value invalid = {0, 0};
+
+/* Is x (n, channels, ...) with all dimensions but the first sizes? False with the graph's error. */
+static bool has_channels(tdm_graph *graph, const char *layer, const char *name,
+                         const tdm_shape *x) {
+  bool fits = x->rank >= 2;
+  for (int i = 1; fits && i < x->rank; i++)
+    fits = tdm_dim_is_size(x->dims[i]);
+  if (fits) return true;
+  char text[TDM_SHAPE_TEXT];
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                 "%s %s: x is %s, and must be (n, channels, ...), all sizes but the first", layer,
+                 name ? name : "?", tdm_shape_text(x, text, sizeof text));
+  return false;
+}
+
+/* x under another shape that keeps its first dimension. */
+static tdm_value seen_as(tdm_graph *graph, const char *name, tdm_value x, tdm_shape shape) {
+  int8_t sources[TDM_MAX_RANK];
+  for (int i = 0; i < TDM_MAX_RANK; i++)
+    sources[i] = i == 0 ? 0 : -1;
+  return tdm_reshape_from(graph, name, x, shape, sources);
+}
+
+/* The parameter (channels), as it is broadcast to x. */
+static tdm_value of_channels(tdm_graph *graph, const char *name, const char *suffix,
+                             const tdm_shape *x, double value) {
+  const tdm_initializer filled = {value == 0 ? TDM_INIT_ZEROS : TDM_INIT_CONSTANT, value, 0.0, -1};
+  tdm_shape aligned = {.rank = x->rank - 1};
+  for (int i = 0; i < aligned.rank; i++)
+    aligned.dims[i] = i == 0 ? x->dims[1] : 1;
+  const tdm_value parameter =
+      tdm_layer_parameter(graph, name, suffix, tdm_shape_of(1, x->dims[1]), &filled);
+  return aligned.rank > 1 ? tdm_reshape(graph, name, parameter, aligned) : parameter;
+}
+
+/* By groups of channels, then times a weight and with a bias of each channel. */
+static tdm_value normalize(tdm_graph *graph, const char *layer, const char *name, tdm_value x,
+                           int64_t groups, double epsilon, bool affine) {
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  char text[TDM_SHAPE_TEXT];
+  if (groups < 1 || shape.dims[1] % groups != 0)
+    return tdm_graph_fail(
+        graph, TDM_INVALID_ARGUMENT, "%s %s: x is %s, whose channels %lld groups do not divide",
+        layer, name ? name : "?", tdm_shape_text(&shape, text, sizeof text), (long long)groups);
+  int64_t elements = shape.dims[1] / groups;
+  for (int i = 2; i < shape.rank; i++)
+    if (__builtin_mul_overflow(elements, shape.dims[i], &elements))
+      return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: x is %s, which is too large",
+                            layer, name ? name : "?", tdm_shape_text(&shape, text, sizeof text));
+  const tdm_value grouped =
+      seen_as(graph, name, x, tdm_shape_of(3, shape.dims[0], groups, elements));
+  const tdm_layer_norm_options options = {
+      .struct_size = sizeof options, .epsilon = epsilon, .without_affine = true};
+  if (!tdm_value_is_valid(grouped)) return invalid;
+  const tdm_value normal = tdm_layer_norm_with(graph, name, grouped, 1, &options);
+  tdm_value y = tdm_value_is_valid(normal) ? seen_as(graph, name, normal, shape) : invalid;
+  if (!affine || !tdm_value_is_valid(y)) return y;
+  y = tdm_mul(graph, name, y, of_channels(graph, name, ".weight", &shape, 1));
+  return tdm_add(graph, name, y, of_channels(graph, name, ".bias", &shape, 0));
+}
+
+tdm_value tdm_group_norm_with(tdm_graph *graph, const char *name, tdm_value x, int64_t groups,
+                              const tdm_group_norm_options *options) {
+  tdm_group_norm_options chosen;
+  if (!tdm_layer_options(graph, "group_norm", name, options, sizeof chosen, &chosen) ||
+      !tdm_layer_accepts(graph, "group_norm", name, x))
+    return invalid;
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  if (!has_channels(graph, "group_norm", name, &shape)) return invalid;
+  return normalize(graph, "group_norm", name, x, groups, chosen.epsilon, !chosen.without_affine);
+}
+
+tdm_value tdm_group_norm(tdm_graph *graph, const char *name, tdm_value x, int64_t groups) {
+  return tdm_group_norm_with(graph, name, x, groups, NULL);
+}
+
+tdm_value tdm_instance_norm_with(tdm_graph *graph, const char *name, tdm_value x,
+                                 const tdm_instance_norm_options *options) {
+  tdm_instance_norm_options chosen;
+  if (!tdm_layer_options(graph, "instance_norm", name, options, sizeof chosen, &chosen) ||
+      !tdm_layer_accepts(graph, "instance_norm", name, x))
+    return invalid;
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  if (!has_channels(graph, "instance_norm", name, &shape)) return invalid;
+  return normalize(graph, "instance_norm", name, x, shape.dims[1], chosen.epsilon, chosen.affine);
+}
+
+tdm_value tdm_instance_norm(tdm_graph *graph, const char *name, tdm_value x) {
+  return tdm_instance_norm_with(graph, name, x, NULL);
+}
+
+/* The mean of the squares of size neighbouring channels: of x (n, 1, channels, elements) with zeros
+ * before and behind the channels. */
+tdm_value tdm_local_response_norm(tdm_graph *graph, const char *name, tdm_value x, int64_t size,
+                                  double alpha, double beta, double k) {
+  if (!tdm_layer_accepts(graph, "local_response_norm", name, x)) return invalid;
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  if (!has_channels(graph, "local_response_norm", name, &shape)) return invalid;
+  if (!tdm_layer_is_window(size, 1))
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "local_response_norm %s: %lld channels, 1 to %lld can be",
+                          name ? name : "?", (long long)size, (long long)TDM_LAYER_WINDOW_MAX);
+  const tdm_value squares = seen_as(graph, name, tdm_square(graph, name, x),
+                                    tdm_shape_of(4, shape.dims[0], 1, shape.dims[1], TDM_INFER));
+  if (!tdm_value_is_valid(squares)) return invalid;
+  const int64_t around[] = {0, 0, size / 2, (size - 1) / 2};
+  const tdm_value padded = tdm_pad(graph, name, squares, around, 4, TDM_PAD_CONSTANT, 0);
+  const tdm_pool_options by_one = {.struct_size = sizeof by_one, .stride = {1, 1}};
+  const tdm_value means = tdm_avg_pool2d(graph, name, padded, size, 1, &by_one);
+  if (!tdm_value_is_valid(means)) return invalid;
+  const tdm_value divisor = tdm_affine(graph, name, seen_as(graph, name, means, shape), alpha, k);
+  return tdm_div(graph, name, x, tdm_pow(graph, name, divisor, beta));
+}

@@ -40,7 +40,7 @@ size_t tdm_edit_distance(const char *a, const char *b, size_t limit) {
 
 void tdm_choices_init(tdm_choices *choices, const char *given) {
   choices->given = given;
-  choices->nearest = NULL;
+  choices->nearest[0] = '\0';
   choices->distance = 0;
   choices->count = 0;
   choices->left_out = 0;
@@ -49,19 +49,22 @@ void tdm_choices_init(tdm_choices *choices, const char *given) {
 }
 
 /* A third of the letters may be wrong, and at least one. */
-static void compare(tdm_choices *choices, const char *name) {
-  if (!choices->given || !*choices->given) return;
-  const size_t length = strlen(choices->given);
-  const size_t limit = length < 6 ? 1 + length / 4 : length / 3;
-  const size_t distance = tdm_edit_distance(choices->given, name, limit);
-  if (distance > limit || distance >= strlen(name)) return;
-  if (choices->nearest && choices->distance <= distance) return;
-  choices->nearest = name;
+void tdm_choices_consider(tdm_choices *choices, const char *name, size_t length) {
+  if (!choices->given || !*choices->given || length > LONGEST) return;
+  char copy[LONGEST + 1];
+  memcpy(copy, name, length);
+  copy[length] = '\0';
+  const size_t letters = strlen(choices->given);
+  const size_t limit = letters < 6 ? 1 + letters / 4 : letters / 3;
+  const size_t distance = tdm_edit_distance(choices->given, copy, limit);
+  if (distance > limit || distance >= length) return;
+  if (choices->nearest[0] && choices->distance <= distance) return;
+  memcpy(choices->nearest, copy, length + 1);
   choices->distance = distance;
 }
 
 void tdm_choices_add(tdm_choices *choices, const char *name) {
-  compare(choices, name);
+  tdm_choices_consider(choices, name, strlen(name));
   choices->count++;
   const size_t separator = choices->used > 0 ? 2 : 0;
   const size_t length = strlen(name);
@@ -83,7 +86,7 @@ const char *tdm_choices_text(tdm_choices *choices, const char *kind) {
   char more[32] = "";
   if (choices->left_out > 0) snprintf(more, sizeof more, " and %zu more", choices->left_out);
   int used = snprintf(choices->text, room, "%s are: %s%s", kind, choices->listed, more);
-  if (choices->nearest && used >= 0 && (size_t)used < room)
+  if (choices->nearest[0] && used >= 0 && (size_t)used < room)
     snprintf(choices->text + used, room - (size_t)used, " (did you mean '%s'?)", choices->nearest);
   return choices->text;
 }

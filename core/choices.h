@@ -13,19 +13,21 @@ extern "C" {
 
 typedef struct tdm_choices {
   const char *given;
-  const char *nearest; /* borrowed from the names; NULL: none is near */
-  size_t distance;     /* from given to nearest */
+  char nearest[64]; /* "": none is near */
+  size_t distance;  /* from given to nearest */
   size_t count;
   size_t left_out;
   size_t used; /* bytes of listed */
   char listed[TDM_CHOICES_BYTES];
-  char text[TDM_CHOICES_BYTES + 96];
+  char text[TDM_CHOICES_BYTES + 160];
 } tdm_choices;
 
 /* given may be NULL, which is near to nothing. */
 void tdm_choices_init(tdm_choices *choices, const char *given);
-/* One name that there is; borrowed until the text is made. */
+/* One name that there is. */
 void tdm_choices_add(tdm_choices *choices, const char *name);
+/* One that may have been meant, length bytes of name, and is not listed. */
+void tdm_choices_consider(tdm_choices *choices, const char *name, size_t length);
 /* "inputs are: ids, lengths (did you mean 'ids'?)", "there are no inputs"; of what is called kind,
  * in the plural. Lies in choices. */
 const char *tdm_choices_text(tdm_choices *choices, const char *kind);

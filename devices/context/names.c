@@ -16,7 +16,7 @@ static const tdm_kind *kind_of_name(const char *name, size_t length) {
   memcpy(given, name, kept);
   given[kept] = '\0';
   tdm_choices kinds;
-  tdm_choices_init(&kinds, given);
+  tdm_choices_init(&kinds, NULL); /* gpu is no misspelt cpu */
   for (size_t i = 0; tdm_device_kinds[i]; i++) {
     if (strcmp(tdm_device_kinds[i]->name, given) == 0) return tdm_device_kinds[i];
     tdm_choices_add(&kinds, tdm_device_kinds[i]->name);

@@ -1,9 +1,11 @@
 /* The user's side of data parallelism: which nodes a parallel region has, its devices, how values
  * enter it. Invariant: two parallel regions are apart, or one lies in the other. */
+#include <stdio.h>
 #include <string.h>
 
 #include "core/allocate.h"
 #include "graph/describe/parallel_region.h"
+#include "graph/ir/names.h"
 #include "graph/ir/rewriter.h"
 
 static bool is_below(const char *path, const char *scope, size_t length) {
@@ -165,6 +167,14 @@ static void mark(tdm_graph *graph, const bool *members, uint16_t parallel_region
 
 /* ---- Wrapping ---- */
 
+static tdm_status fail_nothing_below(const tdm_graph *graph, const char *scope, size_t length) {
+  char given[64];
+  (void)snprintf(given, sizeof given, "%.*s", (int)length, scope);
+  tdm_choices layers;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "nothing has been built below \"%s\"; %s", given,
+                  tdm_layers_text(graph, given, &layers));
+}
+
 /* Every scope of the list has nodes; sets members. */
 static tdm_status find_below(const tdm_graph *graph, const char *scopes, bool *members) {
   for (const char *at = scopes;;) {
@@ -175,9 +185,7 @@ static tdm_status find_below(const tdm_graph *graph, const char *scopes, bool *m
       members[node->index] |= below;
       any |= below;
     }
-    if (!any || (length == 0 && *scopes))
-      return tdm_fail(TDM_INVALID_ARGUMENT, "nothing has been built below \"%.*s\"", (int)length,
-                      at);
+    if (!any || (length == 0 && *scopes)) return fail_nothing_below(graph, at, length);
     if (at[length] == 0) return TDM_OK;
     at += length + 1;
   }

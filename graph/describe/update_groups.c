@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/ir/ir.h"
+#include "graph/ir/names.h"
 
 /* Does path, or the layer or scope that it is below, go by the pattern that ends at `end`? '*'
  * stands for any characters. On a mismatch only the latest '*' is given another try, which is
@@ -96,6 +96,18 @@ tdm_status tdm_update_groups_fill(tdm_update_groups *groups, tdm_region *region,
   return check_rates(groups);
 }
 
+static tdm_status fail_nameless(const tdm_graph *graph, size_t group, const char *begin,
+                                const char *end) {
+  char given[64];
+  (void)snprintf(given, sizeof given, "%.*s", (int)(end - begin), begin);
+  tdm_choices parameters;
+  return tdm_fail(
+      TDM_INVALID_ARGUMENT,
+      "session options: parameter group %zu: no parameter is called \"%s\", or is below "
+      "a scope of that name; %s",
+      group, given, tdm_parameters_text(graph, given, &parameters));
+}
+
 static bool names_any(const tdm_graph *graph, const char *begin, const char *end) {
   for (size_t i = 0; i < graph->persistents.count; i++) {
     const tdm_graph_persistent *persistent = &graph->persistents.items[i];
@@ -112,11 +124,7 @@ tdm_status tdm_update_groups_check(const tdm_update_groups *groups, const tdm_gr
     const char *begin;
     const char *end;
     while (next_piece(&patterns, &begin, &end))
-      if (!names_any(graph, begin, end))
-        return tdm_fail(TDM_INVALID_ARGUMENT,
-                        "session options: parameter group %zu: no parameter is called \"%.*s\", or "
-                        "is below a scope of that name",
-                        g - 1, (int)(end - begin), begin);
+      if (!names_any(graph, begin, end)) return fail_nameless(graph, g - 1, begin, end);
   }
   return TDM_OK;
 }

@@ -89,7 +89,7 @@ typedef struct tdm_device_map {
 tdm_status tdm_device_map_parse(tdm_context *context, tdm_region *region, const char *environment,
                                 const char *map, tdm_device_map *out_map) TDM_WARN_UNUSED;
 /* INVALID_ARGUMENT naming the first rule that has matched nothing. */
-tdm_status tdm_device_map_check(const tdm_device_map *map) TDM_WARN_UNUSED;
+tdm_status tdm_device_map_check(const tdm_device_map *map, const tdm_graph *graph) TDM_WARN_UNUSED;
 
 /* Gives every node a device, and every input and persistent value that has none its first
  * consumer's. A node without a kernel is UNSUPPORTED, naming it. */

@@ -4,6 +4,7 @@
 #include <fnmatch.h>
 #include <string.h>
 
+#include "graph/ir/names.h"
 #include "graph/ir/rewriter.h"
 #include "graph/passes/passes.h"
 
@@ -61,11 +62,14 @@ tdm_status tdm_device_map_parse(tdm_context *context, tdm_region *region, const 
   return map ? parse_rules(context, region, map, out_map) : TDM_OK;
 }
 
-tdm_status tdm_device_map_check(const tdm_device_map *map) {
-  for (size_t i = 0; i < map->count; i++)
+tdm_status tdm_device_map_check(const tdm_device_map *map, const tdm_graph *graph) {
+  tdm_choices layers;
+  for (size_t i = 0; i < map->count; i++) {
+    const char *pattern = map->rules[i].pattern;
     if (!map->rules[i].matched)
-      return tdm_fail(TDM_INVALID_ARGUMENT, "device map: nothing is named '%s'",
-                      map->rules[i].pattern);
+      return tdm_fail(TDM_INVALID_ARGUMENT, "device map: nothing is named '%.64s'; %s", pattern,
+                      tdm_layers_text(graph, pattern, &layers));
+  }
   return TDM_OK;
 }
 

@@ -112,7 +112,8 @@ static tdm_status check_options(const tdm_graph *graph, const tdm_session_option
   if (options->optimizer) TDM_TRY(check_optimizer(options->optimizer));
   TDM_TRY(check_groups(options));
   if (options->optimizer && !options->loss.index)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: an optimizer without a loss");
+    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: an optimizer without a loss: set loss "
+                                          "to the value that is to become less");
   if (options->micro_batches == TDM_MICRO_BATCHES_AUTO && options->deterministic)
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "session options: micro-batches chosen by time are not deterministic");
@@ -181,7 +182,7 @@ static tdm_status check_symbolically(tdm_session *session, tdm_graph *copy) {
   TDM_TRY(tdm_pass_data_parallel(copy, false, targets, count));
   TDM_TRY(tdm_pass_place(copy, &session->map));
   if (!session->can_train) tdm_drop_persist_inputs(copy);
-  TDM_TRY(tdm_device_map_check(&session->map));
+  TDM_TRY(tdm_device_map_check(&session->map, session->graph));
   const size_t persistents = copy->persistents.count;
   if (session->can_train) {
     const tdm_training training = {targets[count - 1], &session->groups, session->check_finite,

@@ -4,6 +4,7 @@
 
 #include "core/hash.h"
 #include "devices/staging/staged_memory.h"
+#include "graph/ir/names.h"
 #include "graph/run/run.h"
 #include "graph/run/sequence.h"
 
@@ -14,7 +15,9 @@ static tdm_status find_feed(const tdm_session *session, const char *name, size_t
       *out_index = i;
       return TDM_OK;
     }
-  return tdm_fail(TDM_INVALID_ARGUMENT, "the graph has no input %s", name ? name : "(null)");
+  tdm_choices inputs;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "the graph has no input '%.64s'; %s",
+                  name ? name : "(null)", tdm_inputs_text(graph, name, &inputs));
 }
 
 static tdm_status check_feed(const tdm_session *session, size_t index, const tdm_feed *feed) {
@@ -82,7 +85,9 @@ static tdm_status find_output(const tdm_session *session, const char *name, uint
       *out_index = i;
       return TDM_OK;
     }
-  return tdm_fail(TDM_INVALID_ARGUMENT, "the graph has no output %s", name ? name : "(null)");
+  tdm_choices outputs;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "the graph has no output '%.64s'; %s",
+                  name ? name : "(null)", tdm_outputs_text(graph, name, &outputs));
 }
 
 /* Words: (fetch count, training), the outputs' indices, then per input 0 or its rank, its device
@@ -225,7 +230,11 @@ tdm_status tdm_session_find_plan(tdm_session *session, const tdm_run_request *re
   tdm_plan_key key = {0};
   tdm_micro_tuning *tuning;
   if (request->training && !session->can_train)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "the session has no loss or no optimizer");
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    session->loss ? "the session has a loss and no optimizer: it cannot train "
+                                    "without one (tdm_session_options.optimizer)"
+                                  : "the session has no loss: it cannot train without one "
+                                    "(tdm_session_options.loss, and optimizer)");
   TDM_TRY(make_key(session, request, &key));
   TDM_TRY(choose_count(session, &key, &tuning));
   tdm_plan *plan = find_plan(session, &key);

@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   forget_devices(graph);
   if (fuzz_judge(status) && fuzz_judge(tdm_pass_place(graph, &map))) {
     check_devices(graph);
-    (void)fuzz_judge(tdm_device_map_check(&map));
+    (void)fuzz_judge(tdm_device_map_check(&map, graph));
   }
   tdm_region_deinit(&region);
   free(environment);

@@ -113,8 +113,7 @@ static void a_missing_device_says_why(void **state) {
     assert_false(tdm_is_available(context, bad_names[i]));
   }
   assert_status(tdm_device_check(context, "cpus:0"), TDM_INVALID_ARGUMENT);
-  assert_message("there is no kind of device \"cpus\"; kinds are: cpu, sim, cuda, paper (did you "
-                 "mean 'cpu'?)");
+  assert_message("there is no kind of device \"cpus\"; kinds are: cpu, sim, cuda, paper");
   assert_status(tdm_device_check(context, NULL), TDM_INVALID_ARGUMENT);
   tdm_context_release(context);
 }

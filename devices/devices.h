@@ -4,6 +4,8 @@
 #ifndef TANDEM_DEVICES_DEVICES_H
 #define TANDEM_DEVICES_DEVICES_H
 
+#include <stdio.h>
+
 #include "tandem/core/core.h"
 
 struct uv_loop_s;
@@ -113,12 +115,27 @@ TDM_API tdm_tensor *tdm_tensor_staging(tdm_context *context, const char *near, t
                                        tdm_shape shape);
 TDM_API tdm_tensor *tdm_tensor_zeros(tdm_context *context, const char *device, tdm_dtype dtype,
                                      tdm_shape shape);
+TDM_API tdm_tensor *tdm_tensor_ones(tdm_context *context, const char *device, tdm_dtype dtype,
+                                    tdm_shape shape);
 /* Every element is value, converted to dtype. */
 TDM_API tdm_tensor *tdm_tensor_full(tdm_context *context, const char *device, tdm_dtype dtype,
                                     tdm_shape shape, double value);
 /* Uniform in [low, high), keyed by (seed, element index): the same on every device. */
 TDM_API tdm_tensor *tdm_tensor_uniform(tdm_context *context, const char *device, tdm_dtype dtype,
                                        tdm_shape shape, uint64_t seed, double low, double high);
+/* The same in [0, 1), of a floating dtype. */
+TDM_API tdm_tensor *tdm_tensor_rand(tdm_context *context, const char *device, tdm_dtype dtype,
+                                    tdm_shape shape, uint64_t seed);
+/* Normal with mean 0 and deviation 1, keyed likewise; of a floating dtype. */
+TDM_API tdm_tensor *tdm_tensor_randn(tdm_context *context, const char *device, tdm_dtype dtype,
+                                     tdm_shape shape, uint64_t seed);
+/* start, start + step, ... as far as they are before end: (n). INVALID_ARGUMENT where step leads
+ * away from end, or is 0. */
+TDM_API tdm_tensor *tdm_tensor_arange(tdm_context *context, const char *device, tdm_dtype dtype,
+                                      double start, double end, double step);
+/* (rows, columns): ones where both are the same, zeros elsewhere. */
+TDM_API tdm_tensor *tdm_tensor_eye(tdm_context *context, const char *device, tdm_dtype dtype,
+                                   int64_t rows, int64_t columns);
 /* A tensor on cpu:0 with a copy of data (shape, row-major). */
 TDM_API tdm_tensor *tdm_tensor_from(tdm_context *context, tdm_dtype dtype, tdm_shape shape,
                                     const void *data);
@@ -146,6 +163,15 @@ TDM_API tdm_status tdm_tensor_read(const tdm_tensor *tensor, void *out_data,
                                    size_t bytes) TDM_WARN_UNUSED;
 TDM_API tdm_status tdm_tensor_write(tdm_tensor *tensor, const void *data,
                                     size_t bytes) TDM_WARN_UNUSED;
+/* Writes it as PyTorch prints it, with a newline behind: four digits behind the point, powers of
+ * ten where elements lie far apart, "..." in place of the middle of more than 1,000 elements, the
+ * dtype where it is not float32, int64 or bool, the device where it is not cpu:0:
+ *
+ *   tensor([[ 0.5000, -1.0000],
+ *           [ 2.0000,  0.2500]], device='cuda:0')
+ *
+ * Reads it from wherever it lies. */
+TDM_API tdm_status tdm_tensor_print(const tdm_tensor *tensor, FILE *out) TDM_WARN_UNUSED;
 /* The tensor on device as dtype: the same one, retained, if nothing changes, else a new one; the
  * source is never rewritten. device NULL: where it is. TDM_DTYPE_NONE: as it is. Float to integer
  * truncates and saturates. Blocks until it is there. */

@@ -90,7 +90,9 @@ static int64_t check_tensor(tdm_context *context, tdm_dtype dtype, const tdm_sha
   const int64_t bytes = tdm_shape_bytes(shape, dtype);
   if (bytes < 0) {
     char text[TDM_SHAPE_TEXT];
-    (void)tdm_fail(TDM_INVALID_ARGUMENT, "a tensor cannot have shape %s",
+    (void)tdm_fail(TDM_INVALID_ARGUMENT,
+                   "a tensor cannot have shape %s: each dimension is a size, and all "
+                   "elements together fit into memory",
                    tdm_shape_text(shape, text, sizeof(text)));
   }
   return bytes;

@@ -1,7 +1,6 @@
-/* Tensors' contents: filling, reading, writing, moving, converting. Invariant: what leaves or
- * enters a device does so by tdm_context_copy; fills and conversions are computed by the host, once
- * for all kinds, so that their numbers are the same everywhere. */
-#include <math.h>
+/* Tensors' contents: reading, writing, moving, converting. Invariant: what leaves or enters a
+ * device does so by tdm_context_copy; conversions are computed by the host, once for all kinds, so
+ * that their numbers are the same everywhere. */
 #include <string.h>
 
 #include "core/allocate.h"
@@ -64,119 +63,6 @@ tdm_tensor *tdm_tensor_from(tdm_context *context, tdm_dtype dtype, tdm_shape sha
   if (tdm_tensor_write(tensor, data, tensor->bytes) == TDM_OK) return tensor;
   tdm_tensor_release(tensor);
   return NULL;
-}
-
-/* ---- Filling ------------------------------------------------------------------------------- */
-
-/* C leaves a conversion that does not fit undefined; here it saturates, and NaN gives 0. */
-static int64_t saturate(double value, int64_t least, int64_t most) {
-  if (isnan(value)) return 0;
-  if (value <= (double)least) return least;
-  if (value >= (double)most) return most;
-  return (int64_t)value;
-}
-
-static void store(tdm_dtype dtype, void *data, int64_t index, double value) {
-  switch (dtype) {
-  case TDM_FLOAT32:
-    ((float *)data)[index] = (float)value;
-    break;
-  case TDM_FLOAT64:
-    ((double *)data)[index] = value;
-    break;
-  case TDM_INT32:
-    ((int32_t *)data)[index] = (int32_t)saturate(value, INT32_MIN, INT32_MAX);
-    break;
-  case TDM_INT64:
-    ((int64_t *)data)[index] = saturate(value, INT64_MIN, INT64_MAX);
-    break;
-  case TDM_UINT8:
-    ((uint8_t *)data)[index] = (uint8_t)saturate(value, 0, UINT8_MAX);
-    break;
-  case TDM_BOOL:
-    ((uint8_t *)data)[index] = value != 0.0;
-    break;
-  case TDM_DTYPE_NONE:
-  case TDM_FLOAT16:
-  case TDM_BFLOAT16:
-  case TDM_DTYPE_COUNT:
-    break; /* refused by begin_fill */
-  }
-}
-
-/* A tensor to fill on the host: the one asked for, or one of cpu:0 that finish_fill moves. */
-static tdm_tensor *begin_fill(tdm_context *context, const char *device, tdm_dtype dtype,
-                              tdm_shape shape) {
-  if (dtype == TDM_FLOAT16 || dtype == TDM_BFLOAT16) {
-    (void)tdm_fail(TDM_UNSUPPORTED, "tensors of %s cannot be filled yet", tdm_dtype_name(dtype));
-    return NULL;
-  }
-  if (!context) {
-    (void)tdm_fail(TDM_INVALID_ARGUMENT, "the context is NULL");
-    return NULL;
-  }
-  const tdm_device *found = tdm_context_find_device(context, device);
-  if (!found) return NULL;
-  if (found->host_addressable) return tdm_tensor_create(context, device, dtype, shape);
-  tdm_tensor *filled = tdm_tensor_create(context, "cpu:0", dtype, shape);
-  if (!filled) (void)tdm_fail_within(TDM_OUT_OF_MEMORY, "a tensor of %s", device);
-  return filled;
-}
-
-/* Takes over the reference to filled. */
-static tdm_tensor *finish_fill(tdm_tensor *filled, const char *device) {
-  tdm_tensor *tensor = tdm_tensor_to(filled, device, TDM_DTYPE_NONE);
-  tdm_tensor_release(filled);
-  return tensor;
-}
-
-tdm_tensor *tdm_tensor_zeros(tdm_context *context, const char *device, tdm_dtype dtype,
-                             tdm_shape shape) {
-  tdm_tensor *tensor = begin_fill(context, device, dtype, shape);
-  if (!tensor) return NULL;
-  if (tensor->bytes > 0) memset(tdm_tensor_data(tensor), 0, tensor->bytes);
-  return finish_fill(tensor, device);
-}
-
-tdm_tensor *tdm_tensor_full(tdm_context *context, const char *device, tdm_dtype dtype,
-                            tdm_shape shape, double value) {
-  tdm_tensor *tensor = begin_fill(context, device, dtype, shape);
-  if (!tensor) return NULL;
-  const int64_t count = tdm_shape_count(&shape);
-  for (int64_t i = 0; i < count; i++) {
-    store(dtype, tdm_tensor_data(tensor), i, value);
-  }
-  return finish_fill(tensor, device);
-}
-
-static double uniform_element(const tdm_random *random, tdm_dtype dtype, int64_t index, double low,
-                              double high) {
-  const uint64_t element = (uint64_t)index;
-  if (dtype == TDM_FLOAT32) {
-    const double value = low + (high - low) * (double)tdm_random_uniform_float32(random, element);
-    /* Rounding to float32 may reach high, which is outside. */
-    if ((double)(float)value < high || !(low < high)) return value;
-    return (double)nextafterf((float)high, (float)low);
-  }
-  const double value = low + (high - low) * tdm_random_uniform_float64(random, element);
-  if (!tdm_dtype_is_floating(dtype)) return floor(value);
-  return value < high || !(low < high) ? value : nextafter(high, low);
-}
-
-tdm_tensor *tdm_tensor_uniform(tdm_context *context, const char *device, tdm_dtype dtype,
-                               tdm_shape shape, uint64_t seed, double low, double high) {
-  if (!(low <= high)) {
-    (void)tdm_fail(TDM_INVALID_ARGUMENT, "there is no number in [%g, %g)", low, high);
-    return NULL;
-  }
-  tdm_tensor *tensor = begin_fill(context, device, dtype, shape);
-  if (!tensor) return NULL;
-  const tdm_random random = {.seed = seed};
-  const int64_t count = tdm_shape_count(&shape);
-  for (int64_t i = 0; i < count; i++) {
-    store(dtype, tdm_tensor_data(tensor), i, uniform_element(&random, dtype, i, low, high));
-  }
-  return finish_fill(tensor, device);
 }
 
 /* ---- Moving and converting ----------------------------------------------------------------- */

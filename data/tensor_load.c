@@ -1,0 +1,42 @@
+/* One tensor of a safetensors file. Invariant: nothing of the others is read but their names. */
+#include <string.h>
+
+#include "core/choices.h"
+#include "data/safetensors.h"
+#include "devices/context/context.h"
+
+/* The entry called name, or the only one; NULL with a message. */
+static const tdm_safetensors_entry *find_entry(const tdm_safetensors_header *header,
+                                               const char *name) {
+  tdm_choices tensors;
+  tdm_choices_init(&tensors, name);
+  for (size_t i = 0; i < header->count; i++) {
+    if (name && strcmp(header->entries[i].name, name) == 0) return &header->entries[i];
+    tdm_choices_add(&tensors, header->entries[i].name);
+  }
+  if (!name && header->count == 1) return &header->entries[0];
+  const char *text = tdm_choices_text(&tensors, "tensors");
+  if (name)
+    (void)tdm_fail(TDM_INVALID_ARGUMENT, "there is no tensor '%.64s'; %s", name, text);
+  else
+    (void)tdm_fail(TDM_INVALID_ARGUMENT, "there is not one tensor alone; %s", text);
+  return NULL;
+}
+
+tdm_tensor *tdm_tensor_load(tdm_context *context, const char *path, const char *name) {
+  if (!context || !path) {
+    (void)tdm_fail_null("tdm_tensor_load: the context or the path");
+    return NULL;
+  }
+  if (tdm_context_check(context) != TDM_OK) return NULL;
+  tdm_safetensors_file file;
+  tdm_tensor *tensor = NULL;
+  if (tdm_safetensors_open(tdm_context_allocator(context), path, &file) == TDM_OK) {
+    const tdm_safetensors_entry *entry = find_entry(&file.header, name);
+    tdm_status status = entry ? TDM_OK : TDM_INVALID_ARGUMENT;
+    if (entry) status = tdm_safetensors_read_tensor(context, &file, entry, &tensor);
+    if (status != TDM_OK) (void)tdm_fail_within(status, "%s", path);
+  }
+  tdm_safetensors_close(&file);
+  return tensor;
+}

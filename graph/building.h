@@ -7,6 +7,8 @@
 #ifndef TANDEM_GRAPH_BUILDING_H
 #define TANDEM_GRAPH_BUILDING_H
 
+#include <stdio.h>
+
 #include "tandem/devices/devices.h"
 
 #ifdef __cplusplus
@@ -52,6 +54,18 @@ TDM_API void tdm_scope_pop(tdm_graph *graph);
 TDM_API void tdm_scope_dtype(tdm_graph *graph, tdm_dtype dtype);
 TDM_API tdm_dtype tdm_graph_dtype(const tdm_graph *graph);
 
+/* Writes what has been built so far as layers below their scopes: what each computes, of which
+ * dtype and shape its result is, where it was placed (if it was), and how many numbers the
+ * parameters have that no layer above it reads; at the end their sum. As long as building has not
+ * failed.
+ *
+ *   (embedding): embedding -> float32 [length, batch, 32], on cpu:0, 1792 parameters
+ *   (block):
+ *     (fc): linear -> float32 [batch, 10], 330 parameters
+ *   2122 parameters
+ */
+TDM_API tdm_status tdm_graph_print(const tdm_graph *graph, FILE *out) TDM_WARN_UNUSED;
+
 /* Rank -1 and TDM_DTYPE_NONE for an invalid value. */
 TDM_API tdm_shape tdm_value_shape(const tdm_graph *graph, tdm_value value);
 TDM_API tdm_dtype tdm_value_dtype(const tdm_graph *graph, tdm_value value);
@@ -70,10 +84,19 @@ typedef struct tdm_initializer {
   int64_t zero_row; /* >= 0: this row of dimension 0 is zeros instead; -1: none */
 } tdm_initializer;
 
+/* What layers made from here on under `name` would declare as parameters and states are those under
+ * `of`, which are there by then, of equal shape and dtype: trained once, by the sum of the
+ * gradients of all who read them, and saved once, under `of`. Both are paths below the innermost
+ * scope, of layers (tdm_tie(graph, "head", "embedding"): head.weight is embedding.weight), of
+ * parameters
+ * ("head.weight"), or of scopes. A layer that is applied twice is tied to itself. */
+TDM_API void tdm_tie(tdm_graph *graph, const char *name, const char *of);
+
 /* A trainable parameter: "path/name" in the store, created there by the first session that binds
  * it. shape is concrete. Naming one that the graph has, with equal shape and dtype, answers the
- * same value (tied weights). A path that begins with "checkpoint/" is INVALID_ARGUMENT: such names
- * are a checkpoint's own. */
+ * same value (tied weights); layers take one that was named before them, and two layers do not take
+ * the same one unless they are tied. A path that begins with "checkpoint/" is INVALID_ARGUMENT:
+ * such names are a checkpoint's own. */
 TDM_API tdm_value tdm_parameter(tdm_graph *graph, const char *name, tdm_dtype dtype,
                                 tdm_shape shape, const tdm_initializer *initializer);
 /* The same, but never trained by a gradient: running statistics, optimizer states. With `like`

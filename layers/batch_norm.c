@@ -3,6 +3,7 @@
  * in the update phase alone, by what the first replica saw. */
 #include <string.h>
 
+#include "graph/describe/layer_parameters.h"
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
@@ -142,7 +143,7 @@ static tdm_value state_of(tdm_graph *graph, const char *name, const char *suffix
   char text[TDM_LAYER_NAME_BYTES];
   if (!tdm_layer_name(graph, name, suffix, text)) return (tdm_value){0, 0};
   const tdm_initializer constant = {TDM_INIT_CONSTANT, value, 0.0, -1};
-  return tdm_state(graph, text, dtype, shape, &constant, like);
+  return tdm_declare_state_for_layer(graph, name, suffix, dtype, &shape, &constant, like);
 }
 
 tdm_value tdm_batch_norm_with(tdm_graph *graph, const char *name, tdm_value x,

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph/describe/layer_parameters.h"
+
 /* ---- Shape rules ----------------------------------------------------------------------------- */
 
 static tdm_status expect_present(const tdm_infer *infer, size_t index, const char *what) {
@@ -34,8 +36,8 @@ tdm_status tdm_expect_dtype_of_first(const tdm_infer *infer, size_t index, const
   const tdm_dtype wanted = infer->inputs[0].dtype;
   const tdm_dtype dtype = infer->inputs[index].dtype;
   if (dtype == wanted) return TDM_OK;
-  return tdm_fail(TDM_INVALID_ARGUMENT, "%s is %s, %s is %s", first, tdm_dtype_name(wanted), what,
-                  tdm_dtype_name(dtype));
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s is %s, %s is %s: they must have one dtype", first,
+                  tdm_dtype_name(wanted), what, tdm_dtype_name(dtype));
 }
 
 tdm_status tdm_expect_rank(const tdm_infer *infer, size_t index, const char *what, int least,
@@ -133,7 +135,15 @@ tdm_value tdm_layer_parameter(tdm_graph *graph, const char *name, const char *su
                               tdm_shape shape, const tdm_initializer *initializer) {
   char text[TDM_LAYER_NAME_BYTES];
   if (!tdm_layer_name(graph, name, suffix, text)) return (tdm_value){0, 0};
-  return tdm_parameter(graph, text, tdm_graph_dtype(graph), shape, initializer);
+  return tdm_declare_for_layer(graph, name, suffix, tdm_graph_dtype(graph), &shape, initializer);
+}
+
+bool tdm_layer_is_size(tdm_graph *graph, const char *layer, const char *name, const char *what,
+                       int64_t size) {
+  if (size >= 0) return true;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %s is %lld, and must be a size", layer,
+                 name ? name : "?", what, (long long)size);
+  return false;
 }
 
 bool tdm_layer_options(tdm_graph *graph, const char *layer, const char *name, const void *options,

@@ -104,6 +104,9 @@ bool tdm_layer_options(tdm_graph *graph, const char *layer, const char *name, co
 static inline bool tdm_layer_is_window(int64_t number, int64_t least) {
   return number >= least && number <= TDM_LAYER_WINDOW_MAX;
 }
+/* Is it 0 or more? If not, the graph's error names it. */
+bool tdm_layer_is_size(tdm_graph *graph, const char *layer, const char *name, const char *what,
+                       int64_t size);
 /* Is x a value of the graph? If not, the graph's error says so. */
 bool tdm_layer_accepts(tdm_graph *graph, const char *layer, const char *name, tdm_value x);
 /* x weight^T + bias of values that are there; bias may be invalid. */

@@ -123,9 +123,15 @@ static uint32_t index_of(tdm_graph *graph, tdm_value value, const char *kind, co
 
 tdm_value tdm_input(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape) {
   if (!tdm_graph_is_open(graph, name)) return invalid;
-  if (tdm_dtype_bytes(dtype) == 0 || !tdm_shape_is_valid(&shape))
-    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "input %s: its dtype or shape is not legal",
-                          name);
+  if (tdm_dtype_bytes(dtype) == 0)
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "input %s: %d is no dtype", name,
+                          (int)dtype);
+  if (!tdm_shape_is_valid(&shape))
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "input %s: its shape is not legal: tdm_shape_of(rank, ...) takes as many "
+                          "dimensions as rank says, %d at most, each a size or a name of 1 to 12 "
+                          "letters a-z, digits and _",
+                          name, TDM_MAX_RANK);
   if (!tdm_ir_is_possible(&(tdm_spec){.dtype = dtype, .shape = shape})) {
     char text[TDM_SHAPE_TEXT];
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "input %s: %s %s is larger than any memory",

@@ -1,13 +1,15 @@
-/* Declaring parameters and states. Invariant: one value a name; naming it again with the same
- * shape and dtype is how weights are tied; no name is one of a checkpoint's own. */
+/* Declaring parameters and states. Invariant: one value a name, which two layers have only where
+ * they are tied; no name is one of a checkpoint's own. */
 #include <string.h>
 
-#include "graph/ir/ir.h"
+#include "graph/describe/layer_parameters.h"
+#include "graph/ir/names.h"
 #include "tandem/graph/sessions.h"
 
 static const tdm_value invalid = {0, 0};
 
-static tdm_value tie(tdm_graph *graph, size_t index, tdm_dtype dtype, const tdm_shape *shape) {
+static tdm_value find_known(tdm_graph *graph, size_t index, tdm_dtype dtype,
+                            const tdm_shape *shape) {
   const uint32_t value = graph->persistents.items[index].value;
   const tdm_spec *spec = &tdm_ir_value_at(graph, value)->spec;
   if (spec->dtype == dtype && tdm_shape_equal(&spec->shape, shape))
@@ -20,30 +22,39 @@ static tdm_value tie(tdm_graph *graph, size_t index, tdm_dtype dtype, const tdm_
                         tdm_shape_text(&spec->shape, has, sizeof has));
 }
 
-static tdm_value declare(tdm_graph *graph, const char *name, const tdm_spec *spec,
-                         const tdm_initializer *initializer, bool is_state, uint32_t like) {
-  if (!tdm_graph_is_open(graph, name)) return invalid;
+static bool is_legal(tdm_graph *graph, const char *name, const tdm_spec *spec) {
+  char text[TDM_SHAPE_TEXT];
   if (!tdm_shape_is_valid(&spec->shape) || !tdm_shape_is_concrete(&spec->shape) ||
-      tdm_dtype_bytes(spec->dtype) == 0)
-    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "parameter %s: its dtype or shape is not legal", name);
-  if (!tdm_ir_is_possible(spec)) {
-    char text[TDM_SHAPE_TEXT];
-    return tdm_graph_fail(
-        graph, TDM_INVALID_ARGUMENT, "parameter %s: %s %s is larger than any memory", name,
-        tdm_dtype_name(spec->dtype), tdm_shape_text(&spec->shape, text, sizeof text));
+      tdm_dtype_bytes(spec->dtype) == 0) {
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "parameter %s: its dtype or shape is not legal",
+                   name);
+    return false;
   }
+  if (tdm_ir_is_possible(spec)) return true;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "parameter %s: %s %s is larger than any memory", name,
+                 tdm_dtype_name(spec->dtype), tdm_shape_text(&spec->shape, text, sizeof text));
+  return false;
+}
+
+/* The path from the top; NULL with an error. */
+static const char *path_from_top(tdm_graph *graph, const char *name, const char *suffix) {
   const char *prefix = graph->scopes[graph->scope_depth].prefix;
-  const char *path = tdm_region_format(&graph->region, "%s%s", prefix, name);
-  if (!path) return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
-  if (strncmp(path, TDM_CHECKPOINT_PREFIX, sizeof TDM_CHECKPOINT_PREFIX - 1) == 0)
-    return tdm_graph_fail(
-        graph, TDM_INVALID_ARGUMENT,
-        "parameter %s: names that begin with \"%s\" are those of what checkpoints "
-        "have besides parameters; give its scope or layer another",
-        path, TDM_CHECKPOINT_PREFIX);
-  const uintptr_t known = (uintptr_t)tdm_map_get(&graph->persistent_names, path);
-  if (known) return tie(graph, known - 1, spec->dtype, &spec->shape);
+  const char *path = tdm_region_format(&graph->region, "%s%s%s", prefix, name, suffix);
+  if (!path) {
+    tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
+    return NULL;
+  }
+  if (strncmp(path, TDM_CHECKPOINT_PREFIX, sizeof TDM_CHECKPOINT_PREFIX - 1) != 0) return path;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                 "parameter %s: names that begin with \"%s\" are those of what checkpoints "
+                 "have besides parameters; give its scope or layer another",
+                 path, TDM_CHECKPOINT_PREFIX);
+  return NULL;
+}
+
+/* Adds one of that path, which the graph does not have. */
+static tdm_value add_persistent(tdm_graph *graph, const char *path, const tdm_spec *spec,
+                                const tdm_initializer *initializer, bool is_state, uint32_t like) {
   const tdm_ir_value value = {.spec = *spec,
                               .kind = TDM_VALUE_PERSISTENT,
                               .binding = (uint32_t)graph->persistents.count,
@@ -58,15 +69,29 @@ static tdm_value declare(tdm_graph *graph, const char *name, const tdm_spec *spe
     return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
   const tdm_initializer zeros = {TDM_INIT_ZEROS, 0, 0, -1};
   graph->persistents.items[graph->persistents.count++] = (tdm_graph_persistent){
-      path, index, initializer ? *initializer : zeros, like, UINT32_MAX, is_state};
+      path, index, initializer ? *initializer : zeros, like, UINT32_MAX, is_state, false};
   if (like) tdm_ir_value_at(graph, index)->device = tdm_ir_value_at(graph, like)->device;
   return tdm_ir_handle(graph, index);
+}
+
+static size_t number_of(const tdm_graph *graph, const char *path) {
+  return (uintptr_t)tdm_map_get(&graph->persistent_names, path);
+}
+
+/* One that was there, or is added. */
+static tdm_value declare(tdm_graph *graph, const char *path, const tdm_spec *spec,
+                         const tdm_initializer *initializer, bool is_state, uint32_t like) {
+  const size_t known = number_of(graph, path);
+  return known ? find_known(graph, known - 1, spec->dtype, &spec->shape)
+               : add_persistent(graph, path, spec, initializer, is_state, like);
 }
 
 tdm_value tdm_parameter(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape,
                         const tdm_initializer *initializer) {
   const tdm_spec spec = {dtype, TDM_FORMAT_DENSE, shape};
-  return declare(graph, name, &spec, initializer, false, 0);
+  if (!tdm_graph_is_open(graph, name) || !is_legal(graph, name, &spec)) return invalid;
+  const char *path = path_from_top(graph, name, "");
+  return path ? declare(graph, path, &spec, initializer, false, 0) : invalid;
 }
 
 tdm_value tdm_state(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape,
@@ -76,5 +101,79 @@ tdm_value tdm_state(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_sha
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "state %s: what it is to live with is no value of the graph",
                           name ? name : "?");
-  return declare(graph, name, &spec, initializer, true, like.index);
+  if (!tdm_graph_is_open(graph, name) || !is_legal(graph, name, &spec)) return invalid;
+  const char *path = path_from_top(graph, name, "");
+  return path ? declare(graph, path, &spec, initializer, true, like.index) : invalid;
+}
+
+/* ---- Layers, and ties ---- */
+
+void tdm_tie(tdm_graph *graph, const char *name, const char *of) {
+  if (!tdm_graph_is_open(graph, name) || !tdm_graph_is_open(graph, of)) return;
+  const char *prefix = graph->scopes[graph->scope_depth].prefix;
+  const tdm_graph_tie tie = {tdm_region_format(&graph->region, "%s%s", prefix, name),
+                             tdm_region_format(&graph->region, "%s%s", prefix, of)};
+  if (!tie.name || !tie.of || TDM_ARRAY_RESERVE(graph, &graph->ties, 1) != TDM_OK)
+    tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
+  else
+    graph->ties.items[graph->ties.count++] = tie;
+}
+
+/* The tie that says of what path is; NULL: none. The latest counts. */
+static const tdm_graph_tie *find_tie(const tdm_graph *graph, const char *path) {
+  for (size_t i = graph->ties.count; i-- > 0;) {
+    const size_t length = strlen(graph->ties.items[i].name);
+    const bool below = strncmp(path, graph->ties.items[i].name, length) == 0 &&
+                       (path[length] == 0 || path[length] == '.' || path[length] == '/');
+    if (below) return &graph->ties.items[i];
+  }
+  return NULL;
+}
+
+static tdm_value declare_tied(tdm_graph *graph, const tdm_graph_tie *tie, const char *path,
+                              const tdm_spec *spec) {
+  const char *of = tdm_region_format(&graph->region, "%s%s", tie->of, path + strlen(tie->name));
+  if (!of) return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
+  const size_t known = number_of(graph, of);
+  if (known) return find_known(graph, known - 1, spec->dtype, &spec->shape);
+  tdm_choices parameters;
+  return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                        "parameter %s is tied to %s, which is not there; %s", path, of,
+                        tdm_parameters_text(graph, of, &parameters));
+}
+
+static tdm_value declare_for_layer(tdm_graph *graph, const char *layer, const char *suffix,
+                                   const tdm_spec *spec, const tdm_initializer *initializer,
+                                   bool is_state, uint32_t like) {
+  if (!tdm_graph_is_open(graph, layer)) return invalid;
+  const char *path = path_from_top(graph, layer, suffix);
+  if (!path || !is_legal(graph, path, spec)) return invalid;
+  const tdm_graph_tie *tie = find_tie(graph, path);
+  const size_t known = number_of(graph, path);
+  if (tie && strcmp(tie->name, tie->of) != 0) return declare_tied(graph, tie, path, spec);
+  if (known && !tie && graph->persistents.items[known - 1].is_taken)
+    return tdm_graph_fail(
+        graph, TDM_INVALID_ARGUMENT,
+        "%s: there is a layer of that name, which has parameter %s; give this one "
+        "another name, or have it share parameters by tdm_tie(graph, \"%s\", "
+        "\"%s\")",
+        layer, path, layer, layer);
+  const tdm_value value = declare(graph, path, spec, initializer, is_state, like);
+  const size_t number = number_of(graph, path);
+  if (number) graph->persistents.items[number - 1].is_taken = true;
+  return value;
+}
+
+tdm_value tdm_declare_for_layer(tdm_graph *graph, const char *layer, const char *suffix,
+                                tdm_dtype dtype, const tdm_shape *shape,
+                                const tdm_initializer *initializer) {
+  const tdm_spec spec = {dtype, TDM_FORMAT_DENSE, *shape};
+  return declare_for_layer(graph, layer, suffix, &spec, initializer, false, 0);
+}
+
+tdm_value tdm_declare_state_for_layer(tdm_graph *graph, const char *layer, const char *suffix,
+                                      tdm_dtype dtype, const tdm_shape *shape,
+                                      const tdm_initializer *initializer, tdm_value like) {
+  const tdm_spec spec = {dtype, TDM_FORMAT_DENSE, *shape};
+  return declare_for_layer(graph, layer, suffix, &spec, initializer, true, like.index);
 }

@@ -131,7 +131,14 @@ typedef struct tdm_graph_persistent {
   uint32_t
       origin; /* of a concrete graph: index in the user's graph; UINT32_MAX: a state of its own */
   bool is_state;
+  bool is_taken; /* a layer has it */
 } tdm_graph_persistent;
+
+/* Layers under `name` have the parameters of `of`: paths from the top. */
+typedef struct tdm_graph_tie {
+  const char *name;
+  const char *of;
+} tdm_graph_tie;
 
 /* A value that runs of a sequence leave to one another: an input. */
 typedef struct tdm_graph_kept {
@@ -219,6 +226,7 @@ struct tdm_graph {
   TDM_ARRAY(tdm_graph_kept) kepts;
   TDM_ARRAY(tdm_graph_persistent) persistents;
   tdm_map persistent_names; /* path to index + 1, of those declared here */
+  TDM_ARRAY(tdm_graph_tie) ties;
   TDM_ARRAY(tdm_graph_output) outputs;
   TDM_ARRAY(tdm_graph_derived) deriveds;
   TDM_ARRAY(tdm_graph_log) logs;

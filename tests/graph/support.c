@@ -74,6 +74,7 @@ tdm_graph *tied_graph(tdm_context *context, const char *first, const char *secon
   const tdm_value words = tdm_embedding(graph, "embedding", ids, MODEL_ROWS, MODEL_WIDTH);
   const tdm_value once = tdm_tanh(graph, "once", tdm_linear(graph, "tied", words, MODEL_WIDTH));
   place(graph, second);
+  tdm_tie(graph, "tied", "tied");
   const tdm_value twice = tdm_tanh(graph, "twice", tdm_linear(graph, "tied", once, MODEL_WIDTH));
   const tdm_value scores = tdm_linear(graph, "rnn", twice, MODEL_WIDTH);
   const tdm_value loss = judged(graph, scores);

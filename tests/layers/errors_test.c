@@ -30,6 +30,7 @@ static tdm_value batch_by(tdm_graph *graph, int64_t size) {
 
 static tdm_value linear_tied(tdm_graph *graph) {
   tdm_linear(graph, "rnn", batch_by(graph, 10), 10);
+  tdm_tie(graph, "rnn", "rnn");
   return tdm_linear(graph, "rnn", floats(graph, "wide", tdm_shape_of(2, 3, 32)), 10);
 }
 

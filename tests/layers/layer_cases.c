@@ -12,6 +12,7 @@ static void embedding(layer_test *test, const layer_case *options) {
   const tdm_value ids = layer_input(test, "ids");
   layer_judge(test, "y", tdm_embedding_with(test->graph, "layer", ids, 7, 5, &chosen));
   if (!options->twice) return;
+  tdm_tie(test->graph, "layer", "layer");
   const tdm_value other = layer_input(test, "other_ids");
   layer_judge(test, "z", tdm_embedding_with(test->graph, "layer", other, 7, 5, &chosen));
 }
@@ -25,8 +26,9 @@ static tdm_value make_linear(layer_test *test, const layer_case *options, tdm_va
 
 static void linear(layer_test *test, const layer_case *options) {
   layer_judge(test, "y", make_linear(test, options, layer_parameter(test, "x")));
-  if (options->twice)
-    layer_judge(test, "z", make_linear(test, options, layer_parameter(test, "other_x")));
+  if (!options->twice) return;
+  tdm_tie(test->graph, "layer", "layer");
+  layer_judge(test, "z", make_linear(test, options, layer_parameter(test, "other_x")));
 }
 
 static void rnn(layer_test *test, const layer_case *options) {

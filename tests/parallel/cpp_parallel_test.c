@@ -117,6 +117,7 @@ static tdm_session *replicas_session(const char *const *places, const char *outp
   static const char *const names[] = {"y0", "y1", "y2"};
   tdm_place(graph, "cpu:0");
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 3));
+  tdm_tie(graph, "linear", "linear");
   for (int i = 0; i < 3; i++) {
     tdm_place(graph, places[i]);
     tdm_value y = tdm_linear(graph, "linear", x, 4); /* tied: one parameter */

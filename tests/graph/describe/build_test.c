@@ -262,12 +262,61 @@ static void scopes_make_paths(void **unused) {
   tdm_session_release(session);
 }
 
+/* A layer of another name, in another scope, has the parameters of one that is there; a second
+ * layer of one name has none unless it says so. */
+static void layers_are_tied_by_their_names(void **unused) {
+  (void)unused;
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  tdm_scope_push(graph, "model");
+  tdm_value x = tdm_embedding(graph, "embedding", ids, 7, 4);
+  tdm_tie(graph, "decoder/head.weight", "embedding.weight");
+  tdm_tie(graph, "second", "first");
+  tdm_scope_push(graph, "first");
+  x = tdm_batch_norm(graph, "norm", tdm_linear(graph, "fc", x, 4));
+  tdm_scope_pop(graph);
+  tdm_scope_push(graph, "second");
+  x = tdm_batch_norm(graph, "norm", tdm_linear(graph, "fc", x, 4));
+  tdm_scope_pop(graph);
+  tdm_scope_push(graph, "decoder");
+  tdm_output(graph, "scores", tdm_linear(graph, "head", x, 7));
+  tdm_scope_pop(graph);
+  tdm_scope_pop(graph);
+  tdm_session *session = run_session(graph, NULL);
+  tdm_tensor_list *state = state_of(session);
+  static const char *const names[] = {
+      "model/embedding.weight",       "model/first/fc.weight",
+      "model/first/fc.bias",          "model/first/norm.weight",
+      "model/first/norm.bias",        "model/first/norm.running_mean",
+      "model/first/norm.running_var", "model/first/norm.num_batches_tracked",
+      "model/decoder/head.bias"};
+  assert_int_equal(tdm_tensor_list_count(state), TDM_COUNT_OF(names));
+  for (size_t i = 0; i < TDM_COUNT_OF(names); i++)
+    assert_non_null(tdm_tensor_list_find(state, names[i]));
+  tdm_tensor_list_release(state);
+  tdm_session_release(session);
+}
+
+static void a_layer_takes_a_parameter_that_was_named_before_it(void **unused) {
+  (void)unused;
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = floats(graph, "x", 2);
+  (void)tdm_parameter(graph, "fc.weight", TDM_FLOAT32, tdm_shape_of(2, 3, 2), NULL);
+  assert_true(tdm_value_is_valid(tdm_linear_without_bias(graph, "fc", x, 3)));
+  assert_true(tdm_value_is_valid(
+      tdm_parameter(graph, "fc.weight", TDM_FLOAT32, tdm_shape_of(2, 3, 2), NULL)));
+  assert_false(tdm_value_is_valid(tdm_linear_without_bias(graph, "fc", x, 3)));
+  static const char *const words[] = {"fc: there is a layer of that name", "tdm_tie", NULL};
+  assert_refused(graph, words);
+}
+
 /* One parameter of two layers: trained once a step, by the sum of both gradients, saved once. */
 static void tied_weights_are_one_parameter(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x = floats(graph, "x", 2);
   const tdm_value once = tdm_linear_without_bias(graph, "fc", x, 2);
+  tdm_tie(graph, "fc", "fc");
   const tdm_value twice = tdm_linear_without_bias(graph, "fc", once, 2);
   const tdm_value zero = floats(graph, "zero", 2);
   const tdm_value loss = tdm_mse_with(
@@ -361,7 +410,7 @@ static void feeds_that_do_not_fit_are_named(void **unused) {
   assert_message("input b is float32 and was fed float64");
   const tdm_feed unknown[] = {{.name = "c", .tensor = good}};
   assert_status(tdm_run(session, unknown, 1, &fetch, 1), TDM_INVALID_ARGUMENT);
-  assert_message("no input c");
+  assert_message("no input 'c'; inputs are: a, b");
   const tdm_feed twice[] = {{.name = "a", .tensor = good}, {.name = "a", .tensor = good}};
   assert_status(tdm_run(session, twice, 2, &fetch, 1), TDM_INVALID_ARGUMENT);
   assert_message("fed twice");
@@ -371,7 +420,7 @@ static void feeds_that_do_not_fit_are_named(void **unused) {
   const tdm_feed fine[] = {{.name = "a", .tensor = good}, {.name = "b", .tensor = good}};
   tdm_fetch missing = {.name = "difference"};
   assert_status(tdm_run(session, fine, 2, &missing, 1), TDM_INVALID_ARGUMENT);
-  assert_message("no output difference");
+  assert_message("no output 'difference'; outputs are: ");
   assert_status(tdm_train_step(session, fine, 2, NULL, 0, NULL), TDM_INVALID_ARGUMENT);
   assert_message("no loss");
   assert_status(tdm_run(session, fine, 2, NULL, 0), TDM_INVALID_ARGUMENT);
@@ -420,6 +469,8 @@ int main(void) {
       cmocka_unit_test(adding_to_a_frozen_graph_hurts_no_session),
       cmocka_unit_test(other_misuses_are_named),
       cmocka_unit_test(scopes_make_paths),
+      cmocka_unit_test(layers_are_tied_by_their_names),
+      cmocka_unit_test(a_layer_takes_a_parameter_that_was_named_before_it),
       cmocka_unit_test(tied_weights_are_one_parameter),
       cmocka_unit_test(equal_names_are_equal_sizes),
       cmocka_unit_test(feeds_that_do_not_fit_are_named),

@@ -102,6 +102,7 @@ static void look_ups_are_one(void **unused) {
     const tdm_value y = tdm_input(graph, "targets", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
     tdm_place(graph, "cpu:0");
     const tdm_value first = tdm_embedding(graph, "table", ids, MODEL_ROWS, MODEL_WIDTH);
+    tdm_tie(graph, "table", "table");
     const tdm_value second = tdm_embedding(graph, "table", ids, MODEL_ROWS, MODEL_WIDTH);
     tdm_place(graph, "sim:0");
     const tdm_value product = tdm_mul(graph, "product", first, tdm_tanh(graph, "tanh", second));

@@ -61,6 +61,7 @@ static tdm_graph *graph_of(const empty_case *of, tdm_value *out_loss) {
   tdm_scope_push(graph, "rest");
   const tdm_value y = tdm_linear(graph, "fc", tdm_add(graph, "sum", one, two), WIDTH);
   tdm_scope_pop(graph);
+  tdm_tie(graph, "one", "one");
   const tdm_value again = look_up(graph, of, "one", ids);
   const tdm_parallel_options wrap = {.struct_size = sizeof wrap, .devices = of->wrapped};
   if (of->wrapped) tdm_data_parallel(graph, "rest", &wrap);

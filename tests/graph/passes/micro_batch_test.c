@@ -34,6 +34,7 @@ static tdm_graph *twice_graph(tdm_context *of, const char *first, const char *se
   const tdm_value targets = tdm_input(graph, "targets", TDM_INT64, batch);
   tdm_place(graph, first);
   const tdm_value words = tdm_embedding(graph, "embedding", ids, MODEL_ROWS, MODEL_WIDTH);
+  tdm_tie(graph, "embedding", "embedding");
   const tdm_value again = tdm_embedding(graph, "embedding", ids, MODEL_ROWS, MODEL_WIDTH);
   const tdm_value both = tdm_add(graph, "both", words, tdm_tanh(graph, "bent", again));
   tdm_place(graph, second);

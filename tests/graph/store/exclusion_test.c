@@ -86,6 +86,7 @@ static tdm_session *tables_session(scene *self, const char *name, bool adam) {
   tdm_place(graph, "cpu:0");
   const tdm_value here = tdm_embedding_with(graph, name, ids, MODEL_ROWS, MODEL_WIDTH, &sparse);
   tdm_place(graph, "sim:0");
+  tdm_tie(graph, name, name);
   const tdm_value there = tdm_embedding_with(graph, name, ids, MODEL_ROWS, MODEL_WIDTH, &sparse);
   const tdm_value scores = tdm_add(graph, "both", here, there);
   tdm_output(graph, "scores", scores);

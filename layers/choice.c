@@ -74,7 +74,7 @@ static tdm_status infer_where(tdm_infer *infer) {
   if (!tdm_infer_has(infer, one) || !tdm_dtype_is_floating(infer->inputs[one].dtype))
     TDM_TRY(tdm_expect_ids(infer, one, names[one]));
   if (both && infer->inputs[1].dtype != infer->inputs[2].dtype)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "a is %s, b is %s",
+    return tdm_fail(TDM_INVALID_ARGUMENT, "a is %s, b is %s: they must have one dtype",
                     tdm_dtype_name(infer->inputs[1].dtype), tdm_dtype_name(infer->inputs[2].dtype));
   tdm_shape shape;
   TDM_TRY(tdm_expect_broadcast(infer, 0, "condition", one, names[one], &shape));

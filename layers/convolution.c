@@ -236,8 +236,13 @@ static bool read_options(tdm_graph *graph, const char *name, const tdm_conv_opti
   if (!legal)
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                    "convolution %s: kernel, stride, dilation and groups must be positive, "
-                   "padding not negative, and none of them beyond %lld",
-                   name ? name : "?", (long long)TDM_LAYER_WINDOW_MAX);
+                   "padding not negative, and none of them beyond %lld; kernel is %lld x %lld, "
+                   "stride %lld x %lld, padding %lld x %lld, dilation %lld x %lld, groups %lld",
+                   name ? name : "?", (long long)TDM_LAYER_WINDOW_MAX, (long long)kernel[0],
+                   (long long)kernel[1], (long long)attributes->stride[0],
+                   (long long)attributes->stride[1], (long long)attributes->padding[0],
+                   (long long)attributes->padding[1], (long long)attributes->dilation[0],
+                   (long long)attributes->dilation[1], (long long)attributes->groups);
   return legal;
 }
 

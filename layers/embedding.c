@@ -155,6 +155,9 @@ tdm_value tdm_embedding_with(tdm_graph *graph, const char *name, tdm_value ids, 
                             name ? name : "?", (long long)chosen.padding_index, (long long)rows);
     attributes.padding_index = padding;
   }
+  if (!tdm_layer_is_size(graph, "embedding", name, "rows", rows) ||
+      !tdm_layer_is_size(graph, "embedding", name, "dim", dim))
+    return invalid;
   const tdm_initializer normal = {TDM_INIT_NORMAL, 0.0, 1.0, attributes.padding_index};
   const tdm_value weight =
       tdm_layer_parameter(graph, name, ".weight", tdm_shape_of(2, rows, dim), &normal);

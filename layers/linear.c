@@ -122,7 +122,13 @@ TDM_RECORDS(linear, {.operation = &linear, .functions = "tdm_linear tdm_linear_w
 
 static tdm_value make_linear(tdm_graph *graph, const char *name, tdm_value x, int64_t out_features,
                              bool has_bias) {
-  if (!tdm_layer_accepts(graph, "linear", name, x)) return (tdm_value){0, 0};
+  if (!tdm_layer_accepts(graph, "linear", name, x) ||
+      !tdm_layer_is_size(graph, "linear", name, "out_features", out_features))
+    return (tdm_value){0, 0};
+  if (!tdm_dtype_is_floating(tdm_value_dtype(graph, x)))
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "linear %s: x is %s, and must be float32 or float64", name ? name : "?",
+                          tdm_dtype_name(tdm_value_dtype(graph, x)));
   tdm_shape shape = tdm_value_shape(graph, x);
   if (shape.rank == 0 || !tdm_dim_is_size(*tdm_shape_last(&shape))) {
     char text[TDM_SHAPE_TEXT];

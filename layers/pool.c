@@ -188,8 +188,12 @@ static tdm_value make_pool(tdm_graph *graph, const tdm_operation *operation, con
   if (!legal)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "pool %s: kernel, stride and dilation must be positive and at most "
-                          "%lld, and padding at most half the kernel",
-                          name ? name : "?", (long long)TDM_LAYER_WINDOW_MAX);
+                          "%lld, and padding at most half the kernel; kernel is %lld x %lld, "
+                          "stride %lld x %lld, padding %lld x %lld",
+                          name ? name : "?", (long long)TDM_LAYER_WINDOW_MAX,
+                          (long long)attributes.kernel[0], (long long)attributes.kernel[1],
+                          (long long)attributes.stride[0], (long long)attributes.stride[1],
+                          (long long)attributes.padding[0], (long long)attributes.padding[1]);
   attributes.ceil = chosen.ceil;
   attributes.count_padding = !chosen.exclude_padding;
   attributes.divisor = chosen.divisor;

@@ -1,6 +1,5 @@
 /* char_lm: a recurrent model on two devices learns to write like a text, character by character.
  * This file is its command line and the order of things. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +7,7 @@
 #include "examples/char_lm/sample.h"
 #include "examples/common/command_line.h"
 #include "examples/common/learner.h"
+#include "examples/common/losses.h"
 #include "examples/common/output_file.h"
 #include "examples/common/program.h"
 
@@ -76,31 +76,6 @@ static const option_table table = {
     OPTION_TABLE_PARTS(defaults, rows, helps),
 };
 
-/* ---- The judge: bits per character ----------------------------------------------------------- */
-
-typedef struct losses {
-  double sum; /* over batches, which are of one size */
-  int64_t batch_count;
-} losses;
-
-static void losses_begin(void *user) {
-  *(losses *)user = (losses){0};
-}
-
-/* answers: the loss, float32 (). */
-static tdm_status losses_count(void *user, const batch *asked, const tdm_tensor *answers) {
-  losses *counted = user;
-  (void)asked;
-  counted->sum += (double)*(const float *)tdm_tensor_data(answers);
-  counted->batch_count++;
-  return TDM_OK;
-}
-
-static double bits_per_character(const void *user) {
-  const losses *counted = user;
-  return counted->batch_count ? counted->sum / (double)counted->batch_count / log(2.0) : 0;
-}
-
 /* ---- The order of things --------------------------------------------------------------------- */
 
 typedef struct program {
@@ -147,7 +122,7 @@ static tdm_status open_text(program *self) {
     self->loaders[training] = tdm_loader_create(self->sets[training], &wanted);
     status = check_made(self->loaders[training]);
   }
-  return status == TDM_OK && given->sample ? sample_check(read, given->prompt) : status;
+  return status == TDM_OK && given->sample ? text_check_prompt(read, given->prompt) : status;
 }
 
 static tdm_value describe(program *self) {
@@ -250,8 +225,7 @@ static tdm_status learn(program *self, losses *counted) {
       .answer = CHAR_LM_LOSS,
       .unit = "characters",
       .row_units = self->given.length,
-      .judging = {"held-out bits per character", losses_begin, losses_count, bits_per_character,
-                  counted},
+      .judging = losses_judge("held-out bits per character", counted),
       .carries = carries,
       .carry_count = sizeof carries / sizeof *carries,
       .kept = kept,
@@ -276,7 +250,7 @@ static tdm_status run(program *self, int argc, char **argv) {
   if (status == TDM_OK)
     status = sample(self->context, self->session, &self->read, &writing, self->zeros[1]);
   if (status == TDM_OK)
-    printf("bits per character %.4f on %lld held-out characters\n", bits_per_character(&counted),
+    printf("bits per character %.4f on %lld held-out characters\n", losses_bits(&counted),
            (long long)counted.batch_count * given->common.batch_size * given->length);
   return status;
 }

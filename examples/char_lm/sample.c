@@ -2,9 +2,7 @@
  * and released with it. */
 #include "examples/char_lm/sample.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "examples/common/command_line.h"
 
@@ -14,15 +12,6 @@ typedef struct writer {
   tdm_tensor *h; /* owned */
   tdm_tensor *c;
 } writer;
-
-tdm_status sample_check(const text *of, const char *prompt) {
-  if (!*prompt) return tdm_fail(TDM_INVALID_ARGUMENT, "--prompt: there is nothing to go on from");
-  for (const char *at = prompt; *at; at++)
-    if (of->ids[(unsigned char)*at] < 0)
-      return tdm_fail(TDM_INVALID_ARGUMENT, "--prompt %s: the text has no character %d", prompt,
-                      (unsigned char)*at);
-  return TDM_OK;
-}
 
 /* Reads one character; *out_scores float32 (1, 1, characters) is the caller's. */
 static tdm_status read_character(writer *self, int64_t id, tdm_tensor **out_scores) {
@@ -43,22 +32,6 @@ static tdm_status read_character(writer *self, int64_t id, tdm_tensor **out_scor
   return TDM_OK;
 }
 
-/* An id drawn with probabilities softmax(scores / temperature); uniform is in [0, 1). */
-static int64_t draw(const float *scores, int64_t count, double temperature, double uniform) {
-  double most = scores[0];
-  double sum = 0;
-  for (int64_t i = 1; i < count; i++)
-    most = fmax(most, (double)scores[i]);
-  for (int64_t i = 0; i < count; i++)
-    sum += exp(((double)scores[i] - most) / temperature);
-  double left = uniform * sum;
-  for (int64_t i = 0; i < count; i++) {
-    left -= exp(((double)scores[i] - most) / temperature);
-    if (left < 0) return i;
-  }
-  return count - 1;
-}
-
 static tdm_status write_text(writer *self, const text *of, const sample_options *given) {
   const tdm_random random = {given->seed, tdm_random_stream("samples"), 0};
   tdm_tensor *scores = NULL;
@@ -68,8 +41,8 @@ static tdm_status write_text(writer *self, const text *of, const sample_options 
     status = read_character(self, of->ids[(unsigned char)*at], &scores);
   }
   for (int64_t i = 0; status == TDM_OK && i < given->count; i++) {
-    const int64_t id = draw(tdm_tensor_data(scores), of->character_count, given->temperature,
-                            tdm_random_uniform_float64(&random, (uint64_t)i));
+    const int64_t id = text_draw(tdm_tensor_data(scores), of->character_count, given->temperature,
+                                 tdm_random_uniform_float64(&random, (uint64_t)i));
     putchar(of->characters[id]);
     tdm_tensor_release(scores);
     scores = NULL;

@@ -21,8 +21,6 @@ typedef struct sample_options {
 #define CHAR_LM_SCORES "scores" /* float32 (batch, length, characters) */
 #define CHAR_LM_LOSS "loss"
 
-/* Has the text every character of the prompt, and the prompt one? */
-tdm_status sample_check(const text *of, const char *prompt);
 /* Prints the prompt and what the model goes on with. zeros (layers, 1, hidden) is what it remembers
  * at first. The same seed and parameters write the same text. */
 tdm_status sample(tdm_context *context, tdm_session *session, const text *of,

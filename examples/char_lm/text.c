@@ -2,6 +2,7 @@
 #include "examples/char_lm/text.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,4 +155,30 @@ tdm_dataset *text_windows(tdm_context *context, const text *from, int64_t begin,
   tdm_dataset *dataset = tdm_dataset_create(context, &source);
   if (!dataset) free(cut);
   return dataset;
+}
+
+/* ---- Writing --------------------------------------------------------------------------------- */
+
+tdm_status text_check_prompt(const text *of, const char *prompt) {
+  if (!*prompt) return tdm_fail(TDM_INVALID_ARGUMENT, "--prompt: there is nothing to go on from");
+  for (const char *at = prompt; *at; at++)
+    if (of->ids[(unsigned char)*at] < 0)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "--prompt %s: the text has no character %d", prompt,
+                      (unsigned char)*at);
+  return TDM_OK;
+}
+
+int64_t text_draw(const float *scores, int64_t count, double temperature, double uniform) {
+  double most = scores[0];
+  double sum = 0;
+  for (int64_t i = 1; i < count; i++)
+    most = fmax(most, (double)scores[i]);
+  for (int64_t i = 0; i < count; i++)
+    sum += exp(((double)scores[i] - most) / temperature);
+  double left = uniform * sum;
+  for (int64_t i = 0; i < count; i++) {
+    left -= exp(((double)scores[i] - most) / temperature);
+    if (left < 0) return i;
+  }
+  return count - 1;
 }

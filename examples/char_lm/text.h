@@ -20,6 +20,12 @@ void text_release(text *released);
 /* The characters as a tensor int64 (character_count) of their bytes. */
 tdm_tensor *text_characters(const text *asked, tdm_context *context);
 
+/* Has the text every character of the prompt, and the prompt one? */
+tdm_status text_check_prompt(const text *of, const char *prompt);
+/* An id drawn with probabilities softmax(scores / temperature): below 1 likelier characters, above
+ * wilder ones. scores (count); uniform is in [0, 1). */
+int64_t text_draw(const float *scores, int64_t count, double temperature, double uniform);
+
 /* Fields of a batch. */
 enum { CHARACTERS, TARGETS, TEXT_FIELDS };
 

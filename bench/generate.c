@@ -1,0 +1,136 @@
+/* Writing with examples/gpt: keys and values kept from run to run, beside computing all of the
+ * window for every character, with the same parameters and the same text; on one device and over
+ * two, one text at a time and several at once. Rounds of both are taken in turn. Prints medians. */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bench/help.h"
+#include "bench/timing.h"
+#include "examples/gpt/write.h"
+
+enum { ROUNDS = 5, LETTERS = 64, WINDOW = 128, COUNT = WINDOW - 1, MOST_STREAMS = 8 };
+
+typedef struct place {
+  const char *name;
+  const char *first; /* embedding and the first half of the layers */
+  const char *second;
+  tdm_session *learns;    /* computes anew */
+  tdm_session *writes[2]; /* with depth 1, with depth MOST_STREAMS */
+} place;
+
+typedef struct stream {
+  const place *at;
+  tdm_context *context;
+  tdm_sequence *sequence; /* NULL: anew */
+  const text *like;
+  uint64_t seed;
+  char text[COUNT];
+} stream;
+
+static const gpt_sizes sizes = {
+    .characters = LETTERS, .width = 128, .heads = 4, .layers = 4, .window = WINDOW};
+
+static tdm_session *learning_session(tdm_context *context, tdm_store *store, const char *map) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value characters = tdm_input(graph, GPT_CHARACTERS, TDM_INT64,
+                                         tdm_shape_of(2, TDM_DIM("batch"), TDM_DIM("length")));
+  tdm_output(graph, GPT_SCORES, gpt_learns(graph, &sizes, characters, NULL));
+  const tdm_session_options options = {.struct_size = sizeof options,
+                                       .store = store,
+                                       .device_map = map,
+                                       .depth = MOST_STREAMS,
+                                       .deterministic = true};
+  tdm_session *session = tdm_session_create(graph, &options);
+  tdm_graph_release(graph);
+  if (!session) bench_fail("session");
+  return session;
+}
+
+static void place_open(place *at, tdm_context *context) {
+  char map[256];
+  snprintf(map, sizeof map, "block2=%s,block3=%s,norm=%s,scores=%s,*=%s", at->second, at->second,
+           at->second, at->second, at->first);
+  tdm_store *store = tdm_store_create(context);
+  if (!store) bench_fail("store");
+  at->learns = learning_session(context, store, map);
+  for (int i = 0; i < 2; i++) {
+    at->writes[i] =
+        gpt_writing_session(context, store, &sizes, NULL, map, i == 0 ? 1 : MOST_STREAMS);
+    if (!at->writes[i]) bench_fail("session");
+  }
+  tdm_store_release(store);
+}
+
+static void *write_stream(void *user) {
+  stream *self = user;
+  const gpt_wish wish = {self->like, WINDOW, "A", COUNT, 1.0, self->seed};
+  bench_check(self->sequence ? gpt_write(self->sequence, self->context, &wish, self->text)
+                             : gpt_write_anew(self->at->learns, self->context, &wish, self->text),
+              "writing");
+  return NULL;
+}
+
+/* Characters a second of all streams together. */
+static double write_streams(stream *streams, int count) {
+  pthread_t threads[MOST_STREAMS];
+  const double began_ms = bench_now_ms();
+  for (int i = 0; i < count; i++)
+    if (pthread_create(&threads[i], NULL, write_stream, &streams[i]) != 0) bench_fail("thread");
+  for (int i = 0; i < count; i++)
+    pthread_join(threads[i], NULL);
+  return 1000.0 * count * COUNT / (bench_now_ms() - began_ms);
+}
+
+static void measure(const place *at, tdm_context *context, const text *like, int count) {
+  static stream kept[MOST_STREAMS], anew[MOST_STREAMS];
+  double rates[2][ROUNDS];
+  for (int i = 0; i < count; i++) {
+    kept[i] = anew[i] =
+        (stream){.at = at, .context = context, .like = like, .seed = 1 + (uint64_t)i};
+    kept[i].sequence = tdm_sequence_create(at->writes[count > 1]);
+    if (!kept[i].sequence) bench_fail("sequence");
+  }
+  for (int round = -1; round < ROUNDS; round++) {
+    const double fast = write_streams(kept, count), slow = write_streams(anew, count);
+    if (round < 0) continue;
+    rates[0][round] = fast;
+    rates[1][round] = slow;
+  }
+  bool same = true;
+  for (int i = 0; i < count; i++) {
+    same = same && memcmp(kept[i].text, anew[i].text, COUNT) == 0;
+    tdm_sequence_release(kept[i].sequence);
+  }
+  const double fast = bench_median(rates[0], ROUNDS), slow = bench_median(rates[1], ROUNDS);
+  printf("%-14s %8d %12.0f %12.0f %8.1f  %s\n", at->name, count, fast, slow, fast / slow,
+         same ? "the same" : "DIFFERS");
+}
+
+int main(int argc, char **argv) {
+  bench_help(argc, argv,
+             "generate: characters a second of a GPT of 4 layers of 128, window 128, whose keys\n"
+             "and values are kept, and which computes all of its window for every character.\n");
+  const tdm_context_options options = {.struct_size = sizeof options, .cpu_devices = 2};
+  tdm_context *context = tdm_context_create(&options);
+  if (!context) bench_fail("context");
+  text like = {.character_count = LETTERS};
+  for (int i = 0; i < 256; i++)
+    like.ids[i] = (int16_t)(i % LETTERS);
+  for (int i = 0; i < LETTERS; i++)
+    like.characters[i] = (unsigned char)(i + ' ');
+  place places[] = {{.name = "cpu:0", .first = "cpu:0", .second = "cpu:0"},
+                    {.name = "cpu:0, cpu:1", .first = "cpu:0", .second = "cpu:1"}};
+  printf("%-14s %8s %12s %12s %8s  %s\n", "devices", "texts", "kept, /s", "anew, /s", "ratio",
+         "texts are");
+  for (size_t p = 0; p < sizeof places / sizeof *places; p++) {
+    place_open(&places[p], context);
+    measure(&places[p], context, &like, 1);
+    measure(&places[p], context, &like, MOST_STREAMS);
+    tdm_session_release(places[p].learns);
+    for (int i = 0; i < 2; i++)
+      tdm_session_release(places[p].writes[i]);
+  }
+  tdm_context_release(context);
+  return 0;
+}

@@ -1,0 +1,312 @@
+/* gpt: a small GPT on two devices learns to write like a text, and writes with what it has computed
+ * of earlier characters kept where it is. This file is its command line and the order of things. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "examples/common/command_line.h"
+#include "examples/common/learner.h"
+#include "examples/common/losses.h"
+#include "examples/common/output_file.h"
+#include "examples/common/program.h"
+#include "examples/gpt/write.h"
+
+static const double HELD_OUT_SHARE = 0.05; /* the end of the text */
+static const double CLIP_NORM = 1.0;       /* longest joint norm of all gradients */
+enum { MOST_STREAMS = 64 };
+
+/* ---- Options --------------------------------------------------------------------------------- */
+
+typedef struct options {
+  common_options common;
+  const char *text_path; /* NULL: Debian's bible-kjv */
+  const char *prompt;
+  int64_t window;
+  int64_t width;
+  int64_t heads;
+  int64_t layers;
+  int64_t characters; /* of the text, from its beginning; 0: all */
+  int64_t sample;     /* characters to write at the end, in each stream */
+  int64_t streams;
+  double temperature;
+  bool anew;
+} options;
+
+#define FIELD(name) offsetof(options, name)
+static const option rows[] = {
+    {"--text", "FILE", "what to learn from; without it the text of Debian's bible-kjv", OPTION_TEXT,
+     FIELD(text_path), 0, 0, 0, NULL},
+    {"--characters", "N", "only the first N of it; 0: all", OPTION_INTEGER, FIELD(characters), 0,
+     INT64_MAX, 0, NULL},
+    {"--window", "N", "characters that it looks back on", OPTION_INTEGER, FIELD(window), 2, 4096, 0,
+     NULL},
+    {"--width", "N", "numbers of a character", OPTION_INTEGER, FIELD(width), 1, 4096, 0, NULL},
+    {"--heads", "N", "of attention, which the width is shared out to", OPTION_INTEGER, FIELD(heads),
+     1, 64, 0, NULL},
+    {"--layers", "N", "blocks of attention and two linear layers", OPTION_INTEGER, FIELD(layers), 1,
+     64, 0, NULL},
+    {"--sample", "N", "characters to write at the end, in each stream", OPTION_INTEGER,
+     FIELD(sample), 0, 1000000, 0, NULL},
+    {"--streams", "N", "texts that are written at once", OPTION_INTEGER, FIELD(streams), 1,
+     MOST_STREAMS, 0, NULL},
+    {"--anew", NULL, "compute all of the window for every character, to compare", OPTION_FLAG,
+     FIELD(anew), 0, 0, 0, NULL},
+    {"--prompt", "TEXT", "what they go on from", OPTION_TEXT, FIELD(prompt), 0, 0, 0, NULL},
+    {"--temperature", "R", "below 1: likelier characters; above: wilder ones", OPTION_REAL,
+     FIELD(temperature), 0, 0, 0, NULL},
+};
+
+static const option_help helps[] = {
+    {"--epochs", "how often training goes through the text; 0: only evaluate"},
+    {"--batch", "windows that a step reads at once"},
+    {"--seed", "of initial values and of what is written"},
+    {"--place", "devices of layers, as block0=cpu:0,*=sim:0 or *=cpu:0"},
+    {"--data-parallel", "all of it over devices, as cpu:0,cpu:1"},
+};
+
+static const options defaults = {
+    .common = {.epochs = 1, .batch_size = 32, .seed = 1, .learning_rate = 0.001},
+    .prompt = "And the LORD said",
+    .window = 128,
+    .width = 128,
+    .heads = 4,
+    .layers = 4,
+    .sample = 400,
+    .streams = 1,
+    .temperature = 0.7,
+};
+
+static const option_table table = {
+    .program = "gpt",
+    .about = "writes like the text it has learnt from, one character after the other, with keys\n"
+             "and values kept from run to run. Half of its layers on cpu:0, the others on the\n"
+             "accelerator.",
+    OPTION_TABLE_PARTS(defaults, rows, helps),
+};
+
+/* ---- The order of things --------------------------------------------------------------------- */
+
+typedef struct program {
+  options given;
+  tdm_context *context;
+  text read;
+  gpt_sizes sizes;
+  tdm_dataset *sets[2]; /* [training] */
+  tdm_loader *loaders[2];
+  tdm_graph *graph;
+  tdm_session *session;
+} program;
+
+static tdm_status open_text(program *self) {
+  const options *given = &self->given;
+  tdm_status status = text_read(given->text_path, &self->read);
+  if (status != TDM_OK) return status;
+  text *read = &self->read;
+  if (given->characters && given->characters < read->byte_count)
+    read->byte_count = given->characters;
+  const int64_t held_out = (int64_t)((double)read->byte_count * (1 - HELD_OUT_SHARE));
+  for (int training = 0; training < 2; training++) {
+    const tdm_loader_options wanted = {
+        .struct_size = sizeof wanted, .batch_size = given->common.batch_size, .prefetch = 4};
+    self->sets[training] = text_windows(self->context, read, training ? 0 : held_out,
+                                        training ? held_out : read->byte_count,
+                                        given->common.batch_size, given->window);
+    if (!self->sets[training])
+      return tdm_fail(TDM_INVALID_ARGUMENT,
+                      "a text of %lld characters is too short: its last twentieth is held out, and "
+                      "--batch %lld windows of --window %lld take %lld characters of each part",
+                      (long long)read->byte_count, (long long)given->common.batch_size,
+                      (long long)given->window,
+                      (long long)(given->common.batch_size * given->window + 1));
+    self->loaders[training] = tdm_loader_create(self->sets[training], &wanted);
+    status = check_made(self->loaders[training]);
+    if (status != TDM_OK) return status;
+  }
+  return given->sample ? text_check_prompt(read, given->prompt) : TDM_OK;
+}
+
+static tdm_value describe(const program *self, const char *accelerator) {
+  const options *given = &self->given;
+  const tdm_shape window = tdm_shape_of(2, TDM_DIM("batch"), TDM_DIM("length"));
+  tdm_graph *graph = self->graph;
+  const tdm_value characters = tdm_input(graph, GPT_CHARACTERS, TDM_INT64, window);
+  const tdm_value targets = tdm_input(graph, GPT_TARGETS, TDM_INT64, window);
+  const tdm_value scores = gpt_learns(graph, &self->sizes, characters, accelerator);
+  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped,
+                                        .devices = given->common.parallel};
+  if (given->common.parallel) tdm_data_parallel(graph, "", &wrapped);
+  const tdm_value loss = tdm_cross_entropy(
+      graph, "loss",
+      tdm_reshape(graph, "flat", scores, tdm_shape_of(2, TDM_INFER, self->sizes.characters)),
+      tdm_reshape(graph, "wanted", targets, tdm_shape_of(1, TDM_INFER)));
+  tdm_output(graph, GPT_SCORES, scores);
+  tdm_output(graph, GPT_LOSS, loss);
+  return loss;
+}
+
+static tdm_status open_model(program *self, const char *accelerator) {
+  const options *given = &self->given;
+  self->sizes = (gpt_sizes){self->read.character_count, given->width, given->heads, given->layers,
+                            given->window};
+  self->graph = tdm_graph_create(self->context);
+  tdm_optimizer adam = tdm_adamw(given->common.learning_rate);
+  adam.clip_norm = CLIP_NORM;
+  tdm_session_options wanted =
+      session_options_for(&given->common, describe(self, accelerator), &adam);
+  wanted.batch_dimension = "batch";
+  wanted.deterministic = true; /* so the same text is written whatever is kept */
+  self->session = tdm_session_create(self->graph, &wanted);
+  if (!self->session || !given->common.load_path) return check_made(self->session);
+  tdm_tensor_list *list = tdm_safetensors_load(self->context, given->common.load_path);
+  if (!list) return check_made(list);
+  const tdm_status status = tdm_session_load_state_dict(self->session, list, NULL);
+  tdm_tensor_list_release(list);
+  return status;
+}
+
+static tdm_status save(const program *self, const char *path) {
+  tdm_tensor_list *list;
+  tdm_status status = tdm_session_state_dict(self->session, NULL, &list);
+  status = write_list(self->context, status, list, path);
+  tdm_tensor_list_release(list);
+  return status;
+}
+
+static tdm_status learn(const program *self, losses *counted) {
+  static const char *const inputs[TEXT_FIELDS] = {GPT_CHARACTERS, GPT_TARGETS};
+  const learner learns = {
+      .session = self->session,
+      .training = self->loaders[true],
+      .held_out = self->loaders[false],
+      .inputs = inputs,
+      .input_count = TEXT_FIELDS,
+      .question_count = TEXT_FIELDS,
+      .answer = GPT_LOSS,
+      .unit = "characters",
+      .row_units = self->given.window,
+      .judging = losses_judge("held-out bits per character", counted),
+  };
+  const tdm_status status = learner_train(&learns, &self->given.common);
+  return status == TDM_OK ? learner_explain(&learns, &self->given.common) : status;
+}
+
+/* ---- Writing --------------------------------------------------------------------------------- */
+
+/* One text that is written; a thread each. */
+typedef struct stream {
+  const program *of;
+  tdm_sequence *sequence; /* NULL: all is computed anew */
+  uint64_t seed;
+  char *text; /* (sample) */
+  pthread_t thread;
+  bool started;
+  tdm_status status;
+  char message[256];
+} stream;
+
+static void *write_stream(void *user) {
+  stream *self = user;
+  const options *given = &self->of->given;
+  const gpt_wish wish = {&self->of->read, given->window,      given->prompt,
+                         given->sample,   given->temperature, self->seed};
+  self->status = self->sequence
+                     ? gpt_write(self->sequence, self->of->context, &wish, self->text)
+                     : gpt_write_anew(self->of->session, self->of->context, &wish, self->text);
+  if (self->status != TDM_OK)
+    snprintf(self->message, sizeof self->message, "%s", tdm_last_message());
+  return NULL;
+}
+
+static tdm_status start_stream(const program *self, tdm_session *writing, int64_t i, stream *out) {
+  *out = (stream){.of = self, .seed = (uint64_t)(self->given.common.seed + i)};
+  out->text = malloc((size_t)self->given.sample);
+  if (!out->text) return tdm_fail(TDM_OUT_OF_MEMORY, "a text");
+  if (writing) out->sequence = tdm_sequence_create(writing);
+  if (writing && !out->sequence) return check_made(NULL);
+  out->started = pthread_create(&out->thread, NULL, write_stream, out) == 0;
+  return out->started ? TDM_OK : tdm_fail(TDM_UNAVAILABLE, "no thread for a stream");
+}
+
+static tdm_status end_stream(const program *self, stream *ended, bool prints) {
+  tdm_status status = TDM_OK;
+  if (ended->started) {
+    pthread_join(ended->thread, NULL);
+    status = ended->status == TDM_OK ? TDM_OK : tdm_fail(ended->status, "%s", ended->message);
+  }
+  if (ended->started && status == TDM_OK && prints)
+    printf("\n%s%.*s\n\n", self->given.prompt, (int)self->given.sample, ended->text);
+  tdm_sequence_release(ended->sequence);
+  free(ended->text);
+  return status;
+}
+
+static double seconds_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static tdm_status write_texts(const program *self, tdm_session *writing) {
+  static stream streams[MOST_STREAMS];
+  const int64_t count = self->given.streams;
+  const double began = seconds_now();
+  tdm_status status = TDM_OK;
+  int64_t started = 0;
+  while (status == TDM_OK && started < count) {
+    status = start_stream(self, writing, started, &streams[started]);
+    started++;
+  }
+  for (int64_t i = 0; i < started; i++) {
+    const tdm_status ended = end_stream(self, &streams[i], status == TDM_OK);
+    if (status == TDM_OK) status = ended;
+  }
+  if (status == TDM_OK)
+    fprintf(stderr, "%.0f characters a second\n",
+            (double)(count * self->given.sample) / (seconds_now() - began));
+  return status;
+}
+
+/* A job of several ranks keeps nothing between runs, and only learns. */
+static tdm_status write_with(const program *self, const char *accelerator) {
+  const options *given = &self->given;
+  if (given->sample == 0 || given->common.rank_count > 1) return TDM_OK;
+  if (given->anew) return write_texts(self, NULL);
+  tdm_session *writing =
+      gpt_writing_session(self->context, tdm_session_store(self->session), &self->sizes,
+                          accelerator, given->common.place, (int)given->streams);
+  const tdm_status status = writing ? write_texts(self, writing) : check_made(writing);
+  tdm_session_release(writing);
+  return status;
+}
+
+static tdm_status run(program *self, int argc, char **argv) {
+  const options *given = &self->given;
+  losses counted = {0};
+  tdm_status status = program_open(&table, argc, argv, &self->given, &self->context);
+  if (status != TDM_OK || given->common.help) return status;
+  const char *accelerator = second_device(&given->common, self->context);
+  status = open_text(self);
+  if (status == TDM_OK) status = open_model(self, accelerator);
+  if (status == TDM_OK) status = learn(self, &counted);
+  if (status == TDM_OK && given->common.save_path) status = save(self, given->common.save_path);
+  if (status == TDM_OK) status = write_with(self, accelerator);
+  if (status == TDM_OK)
+    printf("bits per character %.4f on %lld held-out characters\n", losses_bits(&counted),
+           (long long)counted.batch_count * given->common.batch_size * given->window);
+  return status;
+}
+
+int main(int argc, char **argv) {
+  program self = {.context = NULL};
+  const int exit_code = program_end(&table, &self.given, run(&self, argc, argv));
+  tdm_session_release(self.session);
+  tdm_graph_release(self.graph);
+  for (int i = 0; i < 2; i++) {
+    tdm_loader_release(self.loaders[i]);
+    tdm_dataset_release(self.sets[i]);
+  }
+  text_release(&self.read);
+  tdm_context_release(self.context);
+  return exit_code;
+}

@@ -1,0 +1,91 @@
+/* Describes the model. Rows of x (batch, length, width) are characters; while it writes, batch is
+ * 1. */
+#include "examples/gpt/model.h"
+
+#include <stdio.h>
+
+typedef struct gpt {
+  tdm_graph *graph;
+  const gpt_sizes *sizes;
+  bool writes;
+  tdm_value positions; /* while it writes: of the characters that are read, (n) */
+  tdm_value hidden;    /* bool (n, window): which keys lie behind each */
+} gpt;
+
+/* Keys or values of all positions so far, for those of x: what is kept of them, while it writes. */
+static tdm_value so_far(const gpt *self, const char *name, tdm_value rows) {
+  tdm_graph *graph = self->graph;
+  const gpt_sizes *sizes = self->sizes;
+  if (!self->writes) return rows;
+  tdm_scope_push(graph, name);
+  const tdm_value kept =
+      tdm_kept(graph, "cache", TDM_FLOAT32, tdm_shape_of(2, sizes->window, sizes->width));
+  const tdm_value made = tdm_reshape(graph, "made", rows, tdm_shape_of(2, TDM_INFER, sizes->width));
+  const tdm_value cache = tdm_keep_rows(graph, "keep", kept, made, self->positions);
+  const tdm_value all =
+      tdm_reshape(graph, "all", cache, tdm_shape_of(3, 1, sizes->window, sizes->width));
+  tdm_scope_pop(graph);
+  return all;
+}
+
+static tdm_value attend(const gpt *self, tdm_value x) {
+  tdm_graph *graph = self->graph;
+  const int64_t width = self->sizes->width;
+  tdm_attention_options options = {
+      .struct_size = sizeof options, .heads = self->sizes->heads, .causal = !self->writes};
+  if (self->writes) options.mask = self->hidden;
+  const tdm_value q = tdm_linear(graph, "query", x, width);
+  const tdm_value k = so_far(self, "keys", tdm_linear(graph, "key", x, width));
+  const tdm_value v = so_far(self, "values", tdm_linear(graph, "value", x, width));
+  return tdm_linear(graph, "out", tdm_attention(graph, "attention", q, k, v, &options), width);
+}
+
+static tdm_value block(const gpt *self, tdm_value x) {
+  tdm_graph *graph = self->graph;
+  const int64_t width = self->sizes->width;
+  const tdm_value seen = attend(self, tdm_layer_norm(graph, "norm1", x, 1));
+  x = tdm_add(graph, "seen", x, seen);
+  const tdm_value wide = tdm_linear(graph, "up", tdm_layer_norm(graph, "norm2", x, 1), 4 * width);
+  const tdm_value thought = tdm_linear(graph, "down", tdm_gelu(graph, "gelu", wide), width);
+  return tdm_add(graph, "thought", x, thought);
+}
+
+/* characters (batch, length), positions (length) -> scores (batch, length, characters). */
+static tdm_value describe(const gpt *self, tdm_value characters, tdm_value positions,
+                          const char *accelerator) {
+  tdm_graph *graph = self->graph;
+  const gpt_sizes *sizes = self->sizes;
+  if (accelerator) tdm_place(graph, "cpu:0");
+  tdm_value x = tdm_add(
+      graph, "x", tdm_embedding(graph, "characters", characters, sizes->characters, sizes->width),
+      tdm_embedding(graph, "positions", positions, sizes->window, sizes->width));
+  for (int64_t i = 0; i < sizes->layers; i++) {
+    char name[32];
+    snprintf(name, sizeof name, "block%lld", (long long)i);
+    if (accelerator && i == sizes->layers / 2) tdm_place(graph, accelerator);
+    tdm_scope_push(graph, name);
+    x = block(self, x);
+    tdm_scope_pop(graph);
+  }
+  return tdm_linear(graph, "scores", tdm_layer_norm(graph, "norm", x, 1), sizes->characters);
+}
+
+tdm_value gpt_learns(tdm_graph *graph, const gpt_sizes *sizes, tdm_value characters,
+                     const char *accelerator) {
+  const gpt self = {.graph = graph, .sizes = sizes};
+  return describe(&self, characters, tdm_arange_like(graph, "places", characters, 1), accelerator);
+}
+
+tdm_value gpt_writes(tdm_graph *graph, const gpt_sizes *sizes, tdm_value characters,
+                     tdm_value positions, const char *accelerator) {
+  const tdm_value keys = tdm_arange(graph, "keys", TDM_INT64, 0, (double)sizes->window, 1);
+  const tdm_value queries = tdm_reshape(graph, "queries", positions, tdm_shape_of(2, TDM_INFER, 1));
+  const gpt self = {.graph = graph,
+                    .sizes = sizes,
+                    .writes = true,
+                    .positions = positions,
+                    .hidden = tdm_compare(graph, "hidden", keys, TDM_GREATER, queries)};
+  const tdm_value rows = tdm_reshape(graph, "rows", characters, tdm_shape_of(2, 1, TDM_INFER));
+  const tdm_value scores = describe(&self, rows, positions, accelerator);
+  return tdm_reshape(graph, "flat", scores, tdm_shape_of(2, TDM_INFER, sizes->characters));
+}

@@ -1,0 +1,38 @@
+/* Writing with a model that has learnt, one character a run. */
+#ifndef EXAMPLES_GPT_WRITE_H
+#define EXAMPLES_GPT_WRITE_H
+
+#include "examples/char_lm/text.h"
+#include "examples/gpt/model.h"
+
+/* Inputs and outputs of a graph that writes, and of one that learns. */
+#define GPT_CHARACTERS "characters" /* int64 (n), or (batch, length) */
+#define GPT_POSITIONS "positions"   /* int64 (n); of a graph that writes */
+#define GPT_TARGETS "targets"       /* int64 (batch, length); of one that learns */
+#define GPT_SCORES "scores"
+#define GPT_LOSS "loss"
+
+typedef struct gpt_wish {
+  const text *like; /* whose characters it writes */
+  int64_t window;   /* of the model */
+  const char *prompt;
+  int64_t count;      /* of characters to write */
+  double temperature; /* scores are divided by it: below 1 likelier, above 1 wilder */
+  uint64_t seed;
+} gpt_wish;
+
+/* A session that writes with the parameters in store; NULL on failure. Results have the same bits
+ * whatever is kept, so texts are the same. streams: that are written at once. */
+tdm_session *gpt_writing_session(tdm_context *context, tdm_store *store, const gpt_sizes *sizes,
+                                 const char *accelerator, const char *map, int streams);
+/* Writes (count) characters that go on from the prompt to out_text, not terminated: with a sequence
+ * of such a session. When the window is full its later half is what is looked back on. Any thread.
+ */
+tdm_status gpt_write(tdm_sequence *sequence, tdm_context *context, const gpt_wish *wish,
+                     char *out_text);
+/* The same with a session that learns, which computes all of the window anew for every character:
+ * to compare. */
+tdm_status gpt_write_anew(tdm_session *session, tdm_context *context, const gpt_wish *wish,
+                          char *out_text);
+
+#endif

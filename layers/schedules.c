@@ -8,10 +8,23 @@
 
 #include "core/status.h"
 
-enum { STEP, MULTI_STEP, EXPONENTIAL, COSINE, LINEAR, ONE_CYCLE, LAMBDA };
+enum {
+  STEP,
+  MULTI_STEP,
+  EXPONENTIAL,
+  COSINE,
+  LINEAR,
+  CONSTANT,
+  POLYNOMIAL,
+  CHAINED,
+  SEQUENTIAL,
+  ONE_CYCLE,
+  LAMBDA
+};
 
-/* Places in settings: of step, multi-step and exponential; of cosine; of linear. */
-enum { GAMMA = 0, LEAST = 0, FIRST = 0, LAST = 1 };
+/* Places in settings: of step, multi-step and exponential; of cosine; of linear; of constant; of
+ * polynomial. */
+enum { GAMMA = 0, LEAST = 0, FIRST = 0, LAST = 1, FACTOR = 0, POWER = 0 };
 /* Of one-cycle: steps at which phases end, and the rates there. */
 enum { PHASES = 0, END_1 = 0, END_2 = 1, END_3 = 2, RATE_FIRST = 3, RATE_LAST = 4, IS_LINEAR = 5 };
 
@@ -96,6 +109,65 @@ tdm_status tdm_rate_schedule_linear(double rate, double first, double last, int6
   return check_steps("linear", "steps", steps);
 }
 
+tdm_status tdm_rate_schedule_constant(double rate, double factor, int64_t steps,
+                                      tdm_rate_schedule *out_schedule) {
+  TDM_TRY(make(CONSTANT, "constant", rate, out_schedule));
+  if (!(factor >= 0.0 && factor <= 1.0))
+    return tdm_fail(TDM_INVALID_ARGUMENT, "schedule constant: factor %g must lie in [0, 1]",
+                    factor);
+  out_schedule->settings[FACTOR] = factor;
+  out_schedule->steps[0] = steps;
+  return check_steps("constant", "steps", steps);
+}
+
+tdm_status tdm_rate_schedule_polynomial(double rate, int64_t steps, double power,
+                                        tdm_rate_schedule *out_schedule) {
+  TDM_TRY(make(POLYNOMIAL, "polynomial", rate, out_schedule));
+  TDM_TRY(check_finite("polynomial", "power", power));
+  out_schedule->settings[POWER] = power;
+  out_schedule->steps[0] = steps;
+  return check_steps("polynomial", "steps", steps);
+}
+
+/* What is put together of parts. */
+static tdm_status make_of_parts(int kind, const char *name, const tdm_rate_schedule *parts,
+                                size_t count, tdm_rate_schedule *out_schedule) {
+  if (!parts || count < 1 || count > TDM_RATE_SCHEDULE_MAX_MILESTONES)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "schedule %s: %zu parts, 1 to %d can be", name,
+                    parts ? count : 0, TDM_RATE_SCHEDULE_MAX_MILESTONES);
+  for (size_t i = 0; i < count; i++)
+    if (!(parts[i].base_rate > 0.0))
+      return tdm_fail(TDM_INVALID_ARGUMENT,
+                      "schedule %s: the rate of part %zu is %g, and must be "
+                      "positive",
+                      name, i, parts[i].base_rate);
+  TDM_TRY(make(kind, name, parts[0].base_rate, out_schedule));
+  out_schedule->parts = parts;
+  out_schedule->steps[0] = (int64_t)count;
+  return TDM_OK;
+}
+
+tdm_status tdm_rate_schedule_chained(const tdm_rate_schedule *parts, size_t count,
+                                     tdm_rate_schedule *out_schedule) {
+  return make_of_parts(CHAINED, "chained", parts, count, out_schedule);
+}
+
+tdm_status tdm_rate_schedule_sequential(const tdm_rate_schedule *parts, size_t count,
+                                        const int64_t *milestones,
+                                        tdm_rate_schedule *out_schedule) {
+  TDM_TRY(make_of_parts(SEQUENTIAL, "sequential", parts, count, out_schedule));
+  if (count > 1 && !milestones)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "schedule sequential: the milestones are missing");
+  for (size_t i = 0; i + 1 < count; i++) {
+    if (milestones[i] <= (i > 0 ? milestones[i - 1] : 0))
+      return tdm_fail(TDM_INVALID_ARGUMENT,
+                      "schedule sequential: milestone %zu is %lld, and must be behind step %lld", i,
+                      (long long)milestones[i], (long long)(i > 0 ? milestones[i - 1] : 0));
+    out_schedule->steps[1 + i] = milestones[i];
+  }
+  return TDM_OK;
+}
+
 tdm_status tdm_rate_schedule_one_cycle(double highest, int64_t steps,
                                        const tdm_one_cycle_options *options,
                                        tdm_rate_schedule *out_schedule) {
@@ -171,6 +243,21 @@ static double one_cycle_rate(const tdm_rate_schedule *schedule, double step) {
   return anneal(fallen, settings[RATE_LAST], share_of(step, end_2, end_3), linear);
 }
 
+static double chained_rate(const tdm_rate_schedule *schedule, int64_t step) {
+  double rate = schedule->base_rate;
+  for (int64_t i = 0; i < schedule->steps[0]; i++)
+    rate *= tdm_rate_schedule_at(&schedule->parts[i], step) / schedule->parts[i].base_rate;
+  return rate;
+}
+
+static double sequential_rate(const tdm_rate_schedule *schedule, int64_t step) {
+  int64_t part = 0;
+  while (part + 1 < schedule->steps[0] && schedule->steps[1 + part] <= step)
+    part++;
+  const int64_t begin = part > 0 ? schedule->steps[part] : 0;
+  return tdm_rate_schedule_at(&schedule->parts[part], step - begin);
+}
+
 double tdm_rate_schedule_at(const tdm_rate_schedule *schedule, int64_t step) {
   if (!schedule) return 0.0;
   if (step < 0) step = 0;
@@ -191,6 +278,15 @@ double tdm_rate_schedule_at(const tdm_rate_schedule *schedule, int64_t step) {
     const double share = (double)step / (double)schedule->steps[0];
     return rate * anneal(settings[FIRST], settings[LAST], share < 1.0 ? share : 1.0, true);
   }
+  case CONSTANT:
+    return step < schedule->steps[0] ? rate * settings[FACTOR] : rate;
+  case POLYNOMIAL:
+    if (step >= schedule->steps[0]) return 0.0;
+    return rate * pow(1.0 - (double)step / (double)schedule->steps[0], settings[POWER]);
+  case CHAINED:
+    return chained_rate(schedule, step);
+  case SEQUENTIAL:
+    return sequential_rate(schedule, step);
   case ONE_CYCLE:
     return one_cycle_rate(schedule, (double)step);
   default:

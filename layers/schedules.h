@@ -21,14 +21,16 @@ typedef double (*tdm_rate_schedule_factor)(void *user, int64_t step);
 #define TDM_RATE_SCHEDULE_MAX_MILESTONES 16
 
 /* Made by the functions below; not to be filled by hand. */
-typedef struct tdm_rate_schedule {
+typedef struct tdm_rate_schedule tdm_rate_schedule;
+struct tdm_rate_schedule {
   int kind;
   double base_rate;
   double settings[6];
   int64_t steps[2 + TDM_RATE_SCHEDULE_MAX_MILESTONES];
   tdm_rate_schedule_factor factor;
   void *user;
-} tdm_rate_schedule;
+  const tdm_rate_schedule *parts; /* of what is put together: the caller's */
+};
 
 /* Times gamma every size steps. */
 TDM_API tdm_status tdm_rate_schedule_step(double rate, int64_t size, double gamma,
@@ -47,6 +49,23 @@ TDM_API tdm_status tdm_rate_schedule_cosine(double rate, int64_t half_period, do
 /* From rate times first to rate times last, in equal parts over so many steps; then that. */
 TDM_API tdm_status tdm_rate_schedule_linear(double rate, double first, double last, int64_t steps,
                                             tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
+
+/* rate times factor for so many steps, then rate: a warm-up, before others in a sequence. */
+TDM_API tdm_status tdm_rate_schedule_constant(double rate, double factor, int64_t steps,
+                                              tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
+/* rate times (1 - step / steps)^power, and 0 from then on. */
+TDM_API tdm_status tdm_rate_schedule_polynomial(double rate, int64_t steps, double power,
+                                                tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
+/* All parts at once: the first one's base rate times what each makes of its own. parts (count, at
+ * most TDM_RATE_SCHEDULE_MAX_MILESTONES) stay the caller's, and must outlive the schedule; the base
+ * rates are positive. */
+TDM_API tdm_status tdm_rate_schedule_chained(const tdm_rate_schedule *parts, size_t count,
+                                             tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
+/* One part after the other: part i + 1 begins at milestones[i] (count - 1), which ascend, with its
+ * own step 0. parts as above. */
+TDM_API tdm_status tdm_rate_schedule_sequential(const tdm_rate_schedule *parts, size_t count,
+                                                const int64_t *milestones,
+                                                tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
 
 typedef struct tdm_one_cycle_options {
   size_t struct_size;
@@ -70,6 +89,34 @@ TDM_API tdm_status tdm_rate_schedule_lambda(double rate, tdm_rate_schedule_facto
 /* The rate after step steps, from 0 on; negative steps count as 0, and those beyond the end of a
  * cycle as its end. */
 TDM_API double tdm_rate_schedule_at(const tdm_rate_schedule *schedule, int64_t step);
+
+typedef struct tdm_plateau_options {
+  size_t struct_size;
+  bool rising;      /* the largest metric is the best, not the least */
+  double factor;    /* 0: 0.1 */
+  int64_t patience; /* metrics without a better one that are let pass; 0: 10, negative: none */
+  double threshold; /* by how much better it must be; 0: 1e-4 */
+  bool absolute;    /* the threshold is a distance, and not a share of the best */
+  int64_t cooldown; /* metrics after a reduction in which none are counted */
+  double least;     /* no rate is below */
+} tdm_plateau_options;
+
+/* PyTorch's ReduceLROnPlateau: what it knows after the metrics so far. Plain memory: it may be
+ * copied, and kept in a file. */
+typedef struct tdm_plateau {
+  tdm_plateau_options options; /* filled in */
+  double rate;
+  double best;
+  int64_t bad_count;
+  int64_t cooldown_left;
+} tdm_plateau;
+
+/* options may be NULL. */
+TDM_API tdm_status tdm_rate_plateau_begin(double rate, const tdm_plateau_options *options,
+                                          tdm_plateau *out_plateau) TDM_WARN_UNUSED;
+/* Takes the metric of an epoch, and answers the rate from then on: times factor once `patience`
+ * metrics in a row were no better. A NaN is no better. 0 where plateau is NULL. */
+TDM_API double tdm_rate_plateau_next(tdm_plateau *plateau, double metric);
 
 #ifdef __cplusplus
 }

@@ -20,6 +20,18 @@ def rates_of(make, count):
     return torch.tensor(rates, dtype=torch.float64)
 
 
+class Plateau:
+    """Told a metric that falls and rises, the same as tests/layers/schedules_test.c tells."""
+
+    def __init__(self, scheduler):
+        self.scheduler = scheduler
+        self.epoch = 0
+
+    def step(self):
+        self.scheduler.step((self.epoch * 7 % 11) / 11 + 1 / (1 + self.epoch // 4))
+        self.epoch += 1
+
+
 def schedule_cases():
     """name -> tensor"""
     recorded = {}
@@ -54,6 +66,25 @@ def schedule_cases():
                 final_div_factor=last, anneal_strategy="linear" if linear else "cos",
                 three_phase=three
             )
+        )
+    for factor, steps in ((1 / 3, 5), (0.5, 1)):
+        add("constant", (factor, steps), lambda o: schedulers.ConstantLR(o, factor, steps))
+    for steps, power in ((5, 1.0), (24, 2.0), (30, 0.5)):
+        add("polynomial", (steps, power), lambda o: schedulers.PolynomialLR(o, steps, power))
+    add("chained", (), lambda o: schedulers.ChainedScheduler(
+        [schedulers.ConstantLR(o, 0.1, 4), schedulers.ExponentialLR(o, 0.9)]))
+    add("sequential", (), lambda o: schedulers.SequentialLR(
+        o, [schedulers.LinearLR(o, 0.25, 1.0, 4), schedulers.CosineAnnealingLR(o, 8),
+            schedulers.ExponentialLR(o, 0.8)], [5, 13]))
+    for rising, factor, patience, threshold, absolute, cooldown, least in (
+            (False, 0.1, 4, 1e-4, False, 0, 0.0), (False, 0.5, 2, 0.05, True, 3, 0.05),
+            (True, 0.5, 1, 0.1, False, 1, 0.0), (True, 0.3, 0, 0.02, True, 0, 0.01)):
+        add(
+            "plateau", (rising, factor, patience, threshold, absolute, cooldown, least),
+            lambda o: Plateau(schedulers.ReduceLROnPlateau(
+                o, "max" if rising else "min", factor, patience, threshold,
+                "abs" if absolute else "rel", cooldown, least
+            )), 40
         )
     add("lambda", (), lambda o: schedulers.LambdaLR(o, lambda step: 1 / (1 + step)))
     return recorded

@@ -16,6 +16,47 @@ static double inverse(void *user, int64_t step) {
   return 1.0 / (1.0 + (double)step);
 }
 
+static tdm_status make_chained(double rate, tdm_rate_schedule *schedule) {
+  static tdm_rate_schedule parts[2];
+  assert_int_equal(tdm_rate_schedule_constant(rate, 0.1, 4, &parts[0]), TDM_OK);
+  assert_int_equal(tdm_rate_schedule_exponential(rate, 0.9, &parts[1]), TDM_OK);
+  return tdm_rate_schedule_chained(parts, 2, schedule);
+}
+
+static tdm_status make_sequential(double rate, tdm_rate_schedule *schedule) {
+  static tdm_rate_schedule parts[3];
+  const int64_t milestones[] = {5, 13};
+  assert_int_equal(tdm_rate_schedule_linear(rate, 0.25, 1.0, 4, &parts[0]), TDM_OK);
+  assert_int_equal(tdm_rate_schedule_cosine(rate, 8, 0, &parts[1]), TDM_OK);
+  assert_int_equal(tdm_rate_schedule_exponential(rate, 0.8, &parts[2]), TDM_OK);
+  return tdm_rate_schedule_sequential(parts, 3, milestones, schedule);
+}
+
+static void assert_rate(const char *full, size_t step, double rate, const double *rates) {
+  if (!(fabs(rate - rates[step]) <= 1e-12 * rates[0] + 1e-13))
+    fail_msg("%s, step %zu: %.17g, not %.17g", full, step, rate, rates[step]);
+}
+
+/* numbers: rate, rising, factor, patience, threshold, absolute, cooldown, least */
+static void check_plateau(const char *full, const double *numbers, const double *rates,
+                          size_t count) {
+  const tdm_plateau_options options = {.struct_size = sizeof options,
+                                       .rising = numbers[1] != 0,
+                                       .factor = numbers[2],
+                                       .patience = numbers[3] != 0 ? (int64_t)numbers[3] : -1,
+                                       .threshold = numbers[4],
+                                       .absolute = numbers[5] != 0,
+                                       .cooldown = (int64_t)numbers[6],
+                                       .least = numbers[7]};
+  tdm_plateau plateau;
+  assert_int_equal(tdm_rate_plateau_begin(numbers[0], &options, &plateau), TDM_OK);
+  assert_true(plateau.rate == rates[0]);
+  for (size_t epoch = 0; epoch + 1 < count; epoch++) {
+    const double metric = (double)(epoch * 7 % 11) / 11 + 1.0 / (double)(1 + epoch / 4);
+    assert_rate(full, epoch + 1, tdm_rate_plateau_next(&plateau, metric), rates);
+  }
+}
+
 /* numbers: the rate, then the arguments in the order of tests/golden/schedule_cases.py. */
 static tdm_status make_schedule(const char *name, const double *numbers, size_t count,
                                 tdm_rate_schedule *schedule) {
@@ -34,6 +75,12 @@ static tdm_status make_schedule(const char *name, const double *numbers, size_t 
     return tdm_rate_schedule_cosine(rate, (int64_t)given[0], given[1], schedule);
   if (strcmp(name, "linear") == 0)
     return tdm_rate_schedule_linear(rate, given[0], given[1], (int64_t)given[2], schedule);
+  if (strcmp(name, "constant") == 0)
+    return tdm_rate_schedule_constant(rate, given[0], (int64_t)given[1], schedule);
+  if (strcmp(name, "polynomial") == 0)
+    return tdm_rate_schedule_polynomial(rate, (int64_t)given[0], given[1], schedule);
+  if (strcmp(name, "chained") == 0) return make_chained(rate, schedule);
+  if (strcmp(name, "sequential") == 0) return make_sequential(rate, schedule);
   if (strcmp(name, "lambda") == 0) return tdm_rate_schedule_lambda(rate, inverse, NULL, schedule);
   assert_string_equal(name, "one_cycle");
   const tdm_one_cycle_options options = {.struct_size = sizeof options,
@@ -53,15 +100,18 @@ static void check_case(const golden_file *golden, const char *full, const tdm_te
   size_t count, number_count;
   double *numbers = tensor_values(told, &number_count);
   double *rates = tensor_values(tdm_tensor_list_find(golden->list, rates_name), &count);
+  assert_true(count > 10);
+  if (strcmp(option + 8, "plateau") == 0) {
+    check_plateau(full, numbers, rates, count);
+    free(numbers);
+    free(rates);
+    return;
+  }
   tdm_rate_schedule schedule;
   if (make_schedule(option + 8, numbers, number_count, &schedule) != TDM_OK)
     fail_msg("%s: %s", full, tdm_last_message());
-  assert_true(count > 10);
-  for (size_t step = 0; step < count; step++) {
-    const double rate = tdm_rate_schedule_at(&schedule, (int64_t)step);
-    if (!(fabs(rate - rates[step]) <= 1e-12 * rates[0] + 1e-13))
-      fail_msg("%s, step %zu: %.17g, not %.17g", full, step, rate, rates[step]);
-  }
+  for (size_t step = 0; step < count; step++)
+    assert_rate(full, step, tdm_rate_schedule_at(&schedule, (int64_t)step), rates);
   free(numbers);
   free(rates);
 }
@@ -110,6 +160,19 @@ static void what_makes_no_sense_is_refused(void **state) {
   expect_refused(tdm_rate_schedule_linear(1, 0, 1, 5, &schedule), "factors 0 and 1");
   expect_refused(tdm_rate_schedule_one_cycle(1, 10, &late, &schedule), "share 0.6");
   expect_refused(tdm_rate_schedule_one_cycle(1, 10, &large, &schedule), "struct_size");
+  expect_refused(tdm_rate_schedule_constant(1, 1.5, 5, &schedule), "factor 1.5");
+  expect_refused(tdm_rate_schedule_polynomial(1, 0, 2, &schedule), "steps is 0");
+  expect_refused(tdm_rate_schedule_chained(NULL, 2, &schedule), "0 parts");
+  tdm_rate_schedule parts[2];
+  assert_int_equal(tdm_rate_schedule_exponential(1, 0.9, &parts[0]), TDM_OK);
+  assert_int_equal(tdm_rate_schedule_exponential(0, 0.9, &parts[1]), TDM_OK);
+  expect_refused(tdm_rate_schedule_chained(parts, 2, &schedule), "part 1 is 0");
+  parts[1] = parts[0];
+  expect_refused(tdm_rate_schedule_sequential(parts, 2, (const int64_t[]){0}, &schedule),
+                 "milestone 0 is 0");
+  tdm_plateau plateau;
+  const tdm_plateau_options growing = {.struct_size = sizeof growing, .factor = 2};
+  expect_refused(tdm_rate_plateau_begin(1, &growing, &plateau), "factor 2");
   expect_refused(tdm_rate_schedule_lambda(1, NULL, NULL, &schedule), "function");
   expect_refused(tdm_rate_schedule_step(1, 3, 0.1, NULL), "no place");
 }

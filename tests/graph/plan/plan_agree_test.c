@@ -89,7 +89,7 @@ static tdm_status look_up(job_rank *rank) {
   tdm_context *context = rank->context;
   char own[24];
   (void)snprintf(own, sizeof own, "host:%d/cpu:0", rank->rank);
-  const char *const there[] = {"cpu:0", "host:0/cpu:0", "host:1/sim:1", own};
+  const char *const there[] = {"cpu:0", "host:0/cpu:0", "host:1/sim:1", "host:1/cpu", own};
   for (size_t i = 0; i < TDM_COUNT_OF(there); i++)
     TDM_TRY(tdm_device_check(context, there[i]));
   static const struct {
@@ -103,7 +103,7 @@ static tdm_status look_up(job_rank *rank) {
       {"host:x/cpu:0", "host:rank/kind:index"},
       {"host:1", "host:rank/kind:index"},
       {"host:/cpu:0", "host:rank/kind:index"},
-      {"host:1/cpu", "as kind:index"},
+      {"host:1/", "as kind:index"},
       {"cpu:1", "there is no cpu:1"},
   };
   for (size_t i = 0; i < TDM_COUNT_OF(absent); i++) {

@@ -7,16 +7,8 @@
 #include <string.h>
 
 #include "devices/context/route.h"
+#include "tests/devices/sanitized.h"
 #include "tests/devices/support.h"
-
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define UNDER_THREAD_SANITIZER 1
-#endif
-#endif
-#if defined(__SANITIZE_THREAD__)
-#define UNDER_THREAD_SANITIZER 1
-#endif
 
 enum { VALUES = 12, STEPS = 40, FLIGHTS = 3, ROUNDS = 180 };
 
@@ -187,9 +179,7 @@ static void every_seed_gives_the_result_of_one_thread(void **state) {
 
 static void without_waits_some_seed_differs(void **state) {
   (void)state;
-#if defined(UNDER_THREAD_SANITIZER)
-  skip(); /* the race is the point here, and it would end the program */
-#endif
+  if (test_is_thread_sanitized()) skip(); /* the race is the point here: it would end the program */
   tdm_context *context = delayed_context(3);
   random_graph *graph = calloc(1, sizeof(*graph));
   assert_non_null(graph);

@@ -12,12 +12,7 @@
 #include <cmocka.h>
 
 #include "tests/devices/cuda_emulation/emulation.h"
-
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define UNDER_THREAD_SANITIZER 1
-#endif
-#endif
+#include "tests/devices/sanitized.h"
 
 enum { BYTES = 1000 };
 
@@ -88,9 +83,7 @@ static void a_pageable_source_is_read_at_once(void **state) {
 
 /* Which is why nobody may change it before: here the fault itself is shown. */
 static void a_pinned_source_is_read_later(void **state) {
-#if defined(UNDER_THREAD_SANITIZER)
-  skip(); /* it would end the program */
-#endif
+  if (test_is_thread_sanitized()) skip(); /* it would end the program */
   const fixture *mine = *state;
   memset(mine->pinned, 1, BYTES);
   upload_held(mine, mine->pinned);

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "graph/run/session.h"
+#include "tests/devices/sanitized.h"
 #include "tests/graph/run/counter_model.h"
 #include "tests/graph/seed_range.h"
 
@@ -103,7 +104,7 @@ static void fly_and_compare(tdm_context *context, uint64_t seed, bool cancels, s
 }
 
 static sums fly_all(int usual, bool cancels) {
-  const seed_range seeds = seed_range_of(0, counter_is_slow() ? usual / 4 : usual);
+  const seed_range seeds = seed_range_of(0, test_is_sanitized() ? usual / 4 : usual);
   sums seen = {0};
   for (int i = 0; i < seeds.count; i += SEEDS_A_CONTEXT) {
     tdm_context *context = counter_context(seeds.first + (uint64_t)i + 3);

@@ -8,28 +8,6 @@
 #include "tests/graph/run/counter_rules.h"
 #include "tests/graph/run/held_plan.h"
 
-#if defined(__has_feature)
-#define HAS_FEATURE(name) __has_feature(name)
-#else
-#define HAS_FEATURE(name) 0
-#endif
-
-bool counter_is_tsan(void) {
-#if defined(__SANITIZE_THREAD__) || HAS_FEATURE(thread_sanitizer)
-  return true;
-#else
-  return false;
-#endif
-}
-
-bool counter_is_slow(void) {
-#if defined(__SANITIZE_ADDRESS__) || HAS_FEATURE(address_sanitizer)
-  return true;
-#else
-  return counter_is_tsan();
-#endif
-}
-
 /* ---- Kernels ------------------------------------------------------------------------------- */
 
 static _Atomic uint64_t draws; /* each pause is drawn anew */

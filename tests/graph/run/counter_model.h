@@ -85,8 +85,4 @@ void counter_load(tdm_session *session, const counter_model *model, uint64_t see
 bool counter_store_agrees(tdm_session *session, const counter_model *model,
                           const counter_state *state);
 
-/* Is this a build whose races a sanitizer would report, or that is several times slower? */
-bool counter_is_tsan(void);
-bool counter_is_slow(void);
-
 #endif

@@ -3,6 +3,7 @@
  * taken out of the plan's programs, which is what ignoring it means. */
 #include <stdlib.h>
 
+#include "tests/devices/sanitized.h"
 #include "tests/graph/run/counter_model.h"
 #include "tests/graph/run/held_plan.h"
 
@@ -98,13 +99,13 @@ static int mutate_plan(tdm_context *context, uint64_t model_seed, bool trains) {
 
 static void every_wait_of_several_plans_is_needed(void **unused) {
   (void)unused;
-  if (counter_is_tsan()) {
+  if (test_is_thread_sanitized()) {
     print_message("skipped: a plan without one of its waits races, as ThreadSanitizer would say\n");
     skip();
   }
   tdm_context *context = counter_context(0); /* what is held is all that is late */
   counter_pause_at_random(false);
-  const int plans = counter_is_slow() ? 4 : 16;
+  const int plans = test_is_sanitized() ? 4 : 16;
   int waits = 0;
   for (int i = 0; i < plans; i++) {
     waits += mutate_plan(context, (uint64_t)i, false);

@@ -3,13 +3,14 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "tests/devices/sanitized.h"
 #include "tests/graph/run/counter_model.h"
 #include "tests/graph/seed_range.h"
 
 enum { SEEDS_A_CONTEXT = 50 };
 
 static seed_range seeds_of(int usual) {
-  return seed_range_of(0, counter_is_slow() ? usual / 8 : usual);
+  return seed_range_of(0, test_is_sanitized() ? usual / 8 : usual);
 }
 
 /* ---- Training ------------------------------------------------------------------------------ */

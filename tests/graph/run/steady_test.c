@@ -3,11 +3,12 @@
 #include <unistd.h>
 
 #include "core/allocate.h"
+#include "tests/devices/sanitized.h"
 #include "tests/graph/run/counter_model.h"
 #include "tests/graph/run_tally.h"
 
 static int run_count(void) {
-  return counter_is_slow() ? 10000 : 100000;
+  return test_is_sanitized() ? 10000 : 100000;
 }
 
 typedef struct steady {
@@ -103,7 +104,7 @@ static void submitted_runs_grow_nothing(void **unused) {
   const size_t after = tdm_faulty_allocator_outstanding_bytes(mine.faulty);
   assert_true(after < before + 200000);
   /* Sanitizers keep what was freed; 40 bytes a run elsewhere would be too many. */
-  if (!counter_is_slow()) assert_true(resident_bytes() < resident + 4000000);
+  if (!test_is_sanitized()) assert_true(resident_bytes() < resident + 4000000);
   assert_int_equal(atomic_load(&mine.failed), 0);
   end(&mine);
 }

@@ -39,12 +39,6 @@ static void absent_release(tdm_device *device, tdm_memory *memory) {
   *memory = (tdm_memory){0};
 }
 
-static void *absent_host_pointer(tdm_device *device, tdm_address address) {
-  (void)device;
-  (void)address;
-  return NULL;
-}
-
 /* ---- What it does not do ------------------------------------------------------------------- */
 
 static tdm_status refuse(tdm_device *device) {
@@ -99,7 +93,7 @@ void tdm_absent_init(tdm_absent_device *device, tdm_context *context,
                                  .stop = absent_stop,
                                  .allocate = absent_allocate,
                                  .release = absent_release,
-                                 .host_pointer = absent_host_pointer,
+                                 .host_pointer = tdm_device_no_host_pointer,
                                  .translate = absent_translate,
                                  .copy = absent_copy,
                                  .submit = absent_submit,

@@ -45,6 +45,22 @@ tdm_status tdm_device_unpin_unsupported(tdm_device *device, void *memory, size_t
   return tdm_fail(TDM_INVALID_ARGUMENT, "%s has pinned no memory (%zu bytes)", device->name, bytes);
 }
 
+void *tdm_device_no_host_pointer(tdm_device *device, tdm_address address) {
+  (void)device;
+  (void)address;
+  return NULL;
+}
+
+tdm_status tdm_device_copy_unsupported(const tdm_device *device, const tdm_copy *copy) {
+  return tdm_fail(TDM_UNSUPPORTED, "%s does not copy from %s to %s", device->name,
+                  copy->from_device->name, copy->to_device->name);
+}
+
+tdm_status tdm_device_not_its_memory(const tdm_device *device, tdm_address address, size_t bytes) {
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s was handed %zu bytes at 0x%zx, not its live memory",
+                  device->name, bytes, (size_t)address);
+}
+
 bool tdm_device_same_kind(const tdm_device *a, const tdm_device *b) {
   return a->rank == b->rank &&
          (a->ops->kind == b->ops->kind || strcmp(a->ops->kind, b->ops->kind) == 0);

@@ -305,6 +305,12 @@ tdm_status tdm_device_ops_check(const tdm_device_ops *ops) TDM_WARN_UNUSED;
 /* The slots pin and unpin of kinds that read host memory as it is. */
 tdm_status tdm_device_pin_unsupported(tdm_device *device, void *memory, size_t bytes);
 tdm_status tdm_device_unpin_unsupported(tdm_device *device, void *memory, size_t bytes);
+/* The slot host_pointer of kinds whose memory the host does not reach: NULL. */
+void *tdm_device_no_host_pointer(tdm_device *device, tdm_address address);
+/* What slots of several kinds fail with: UNSUPPORTED, naming the copy's devices, and
+ * INVALID_ARGUMENT, naming an address that is not of the device. */
+tdm_status tdm_device_copy_unsupported(const tdm_device *device, const tdm_copy *copy);
+tdm_status tdm_device_not_its_memory(const tdm_device *device, tdm_address address, size_t bytes);
 /* Are they of one kind, and of one rank? */
 bool tdm_device_same_kind(const tdm_device *a, const tdm_device *b);
 

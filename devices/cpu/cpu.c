@@ -33,14 +33,8 @@ static void cpu_destroy(tdm_device *device) {
 }
 
 static tdm_status cpu_start(tdm_device *device) {
-  const cpu_device *cpu = cpu_of(device);
-  const tdm_topology *topology = tdm_context_topology(device->context);
-  const tdm_core_range *cores = tdm_context_cores(device->context, device);
-  TDM_TRY(tdm_worker_start(cpu->worker, topology, cores));
-  if (!cpu->network) return TDM_OK;
-  tdm_core_range beside = *cores;
-  beside.shared = true; /* by the worker, from which it does not take a core to spin on */
-  return tdm_worker_start(cpu->network, topology, &beside);
+  TDM_TRY(tdm_worker_start(cpu_of(device)->worker));
+  return tdm_worker_start(cpu_of(device)->network);
 }
 
 static void cpu_stop(tdm_device *device) {
@@ -90,10 +84,8 @@ static tdm_status cpu_translate(tdm_device *device, tdm_address address, size_t 
 
 static tdm_status cpu_copy(tdm_device *device, const tdm_copy *copy, tdm_address from,
                            tdm_address to) {
-  if (!copy->from_device->host_addressable || !copy->to_device->host_addressable) {
-    return tdm_fail(TDM_UNSUPPORTED, "%s does not copy from %s to %s", device->name,
-                    copy->from_device->name, copy->to_device->name);
-  }
+  if (!copy->from_device->host_addressable || !copy->to_device->host_addressable)
+    return tdm_device_copy_unsupported(device, copy);
   void *source = NULL;
   void *target = NULL;
   TDM_TRY(cpu_translate(device, from, copy->bytes, &source));

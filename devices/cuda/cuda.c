@@ -75,29 +75,17 @@ static void cuda_release(tdm_device *device, tdm_memory *memory) {
   *memory = (tdm_memory){0};
 }
 
-static void *cuda_host_pointer(tdm_device *device, tdm_address address) {
-  (void)device;
-  (void)address;
-  return NULL;
-}
-
 static tdm_status cuda_translate(tdm_device *device, tdm_address address, size_t bytes,
                                  void **out) {
   *out = tdm_cuda_memory_translate(&tdm_cuda_device_of(device)->memory, address, bytes);
-  if (TDM_UNLIKELY(!*out)) {
-    return tdm_fail(TDM_INVALID_ARGUMENT, "%s was handed %zu bytes at 0x%zx, not its live memory",
-                    device->name, bytes, (size_t)address);
-  }
-  return TDM_OK;
+  return TDM_UNLIKELY(!*out) ? tdm_device_not_its_memory(device, address, bytes) : TDM_OK;
 }
 
 /* At once, on the calling thread. */
 static tdm_status cuda_copy(tdm_device *device, const tdm_copy *copy, tdm_address from,
                             tdm_address to) {
-  if (copy->from_device != device && copy->to_device != device) {
-    return tdm_fail(TDM_UNSUPPORTED, "%s does not copy from %s to %s", device->name,
-                    copy->from_device->name, copy->to_device->name);
-  }
+  if (copy->from_device != device && copy->to_device != device)
+    return tdm_device_copy_unsupported(device, copy);
   tdm_cuda_gpu *gpu = &tdm_cuda_device_of(device)->gpu;
   TDM_TRY(tdm_cuda_gpu_enter(gpu));
   const tdm_status status = tdm_cuda_copy_now(gpu->api, copy, from, to);
@@ -156,7 +144,7 @@ static const tdm_device_ops cuda_ops = {
     .stop = cuda_stop,
     .allocate = cuda_allocate,
     .release = cuda_release,
-    .host_pointer = cuda_host_pointer,
+    .host_pointer = tdm_device_no_host_pointer,
     .translate = cuda_translate,
     .copy = cuda_copy,
     .submit = tdm_cuda_feeder_submit,

@@ -353,16 +353,19 @@ static tdm_status list_hidden_ranges(tdm_worker *worker) {
   return TDM_OK;
 }
 
-tdm_status tdm_worker_start(tdm_worker *worker, const tdm_topology *topology,
-                            const tdm_core_range *cores) {
+tdm_status tdm_worker_start(tdm_worker *worker) {
+  if (!worker) return TDM_OK;
   tdm_device *device = worker->executor.device;
   TDM_TRY(list_hidden_ranges(worker));
-  worker->topology = topology;
-  worker->cores = *cores;
-  if (worker->computes) device->team_size = cores->count;
-  if (worker->computes && cores->count > 1) {
-    TDM_TRY(
-        tdm_team_create(worker->allocator, topology, &worker->cores, cores->count, &worker->team));
+  worker->topology = tdm_context_topology(device->context);
+  worker->cores = *tdm_context_cores(device->context, device);
+  if (!worker->computes)
+    worker->cores.shared = true; /* by the worker beside it, whose core it does not spin on */
+  else
+    device->team_size = worker->cores.count;
+  if (worker->computes && worker->cores.count > 1) {
+    TDM_TRY(tdm_team_create(worker->allocator, worker->topology, &worker->cores,
+                            worker->cores.count, &worker->team));
   }
   worker->bell = tdm_context_bell_acquire(device->context);
   atomic_store(&worker->stop, false);

@@ -23,10 +23,9 @@ tdm_status tdm_worker_create(tdm_device *device, const tdm_worker_options *optio
 /* Stopped, or never started. NULL is legal. */
 void tdm_worker_destroy(tdm_worker *worker);
 
-/* Starts the thread on cores; where it has the compute queue, makes its team and sets
- * device->team_size. */
-tdm_status tdm_worker_start(tdm_worker *worker, const tdm_topology *topology,
-                            const tdm_core_range *cores) TDM_WARN_UNUSED;
+/* Starts the thread on its device's cores; where it has the compute queue, makes its team and sets
+ * device->team_size. NULL: nothing. */
+tdm_status tdm_worker_start(tdm_worker *worker) TDM_WARN_UNUSED;
 /* Executes what is queued, ends the thread and joins it. Legal twice, or without a start. */
 void tdm_worker_stop(tdm_worker *worker);
 

@@ -84,14 +84,8 @@ static void sim_destroy(tdm_device *device) {
 }
 
 static tdm_status sim_start(tdm_device *device) {
-  const sim_device *sim = sim_of(device);
-  const tdm_topology *topology = tdm_context_topology(device->context);
-  const tdm_core_range *cores = tdm_context_cores(device->context, device);
-  TDM_TRY(tdm_worker_start(sim->worker, topology, cores));
-  if (!sim->copier) return TDM_OK;
-  tdm_core_range beside = *cores;
-  beside.shared = true; /* by the worker, from which it does not take a core to spin on */
-  return tdm_worker_start(sim->copier, topology, &beside);
+  TDM_TRY(tdm_worker_start(sim_of(device)->worker));
+  return tdm_worker_start(sim_of(device)->copier);
 }
 
 static void sim_stop(tdm_device *device) {
@@ -118,27 +112,15 @@ static void sim_release(tdm_device *device, tdm_memory *memory) {
   *memory = (tdm_memory){0};
 }
 
-static void *sim_host_pointer(tdm_device *device, tdm_address address) {
-  (void)device;
-  (void)address;
-  return NULL;
-}
-
 static tdm_status sim_translate(tdm_device *device, tdm_address address, size_t bytes, void **out) {
   *out = tdm_sim_memory_translate(&sim_of(device)->memory, address, bytes);
-  if (TDM_UNLIKELY(!*out)) {
-    return tdm_fail(TDM_INVALID_ARGUMENT, "%s was handed %zu bytes at 0x%zx, not its live memory",
-                    device->name, bytes, (size_t)address);
-  }
-  return TDM_OK;
+  return TDM_UNLIKELY(!*out) ? tdm_device_not_its_memory(device, address, bytes) : TDM_OK;
 }
 
 static tdm_status sim_copy(tdm_device *device, const tdm_copy *copy, tdm_address from,
                            tdm_address to) {
-  if (copy->from_device != device && copy->to_device != device) {
-    return tdm_fail(TDM_UNSUPPORTED, "%s does not copy from %s to %s", device->name,
-                    copy->from_device->name, copy->to_device->name);
-  }
+  if (copy->from_device != device && copy->to_device != device)
+    return tdm_device_copy_unsupported(device, copy);
   void *begin = NULL;
   void *end = NULL;
   TDM_TRY(copy->from_device->ops->translate(copy->from_device, from, copy->bytes, &begin));
@@ -185,7 +167,7 @@ static const tdm_device_ops sim_ops = {
     .stop = sim_stop,
     .allocate = sim_allocate,
     .release = sim_release,
-    .host_pointer = sim_host_pointer,
+    .host_pointer = tdm_device_no_host_pointer,
     .translate = sim_translate,
     .copy = sim_copy,
     .submit = tdm_worker_submit,

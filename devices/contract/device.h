@@ -50,8 +50,9 @@ typedef enum tdm_command_kind {
   TDM_COMMAND_WAIT,
   TDM_COMMAND_GATE, /* if the flight has failed, the rest of the program is passed over: waits
                        are kept, other commands count as failed */
-  TDM_COMMAND_SEND, /* these three on the queues of a rank's network alone */
+  TDM_COMMAND_SEND, /* these four on the queues of a rank's network alone */
   TDM_COMMAND_RECEIVE,
+  TDM_COMMAND_ALL_REDUCE, /* a sum over all ranks, which have the same ones in the same order */
   TDM_COMMAND_VOTE,    /* waits for all ranks, and fails unless no flight of theirs has failed: from
                           here on it cannot be stopped */
   TDM_COMMAND_NOTHING, /* passes; what a removed command becomes in tests */
@@ -84,7 +85,8 @@ typedef struct tdm_copy {
 typedef struct tdm_message {
   uint64_t plan;   /* tells it apart from other plans; the same on all ranks */
   uint32_t number; /* among the plan's messages */
-  uint32_t peer;   /* the rank at the other end */
+  uint32_t peer;   /* the rank at the other end; of an all-reduce 0 */
+  tdm_dtype dtype; /* of an all-reduce */
   tdm_operand at;  /* host memory of this rank */
   size_t bytes;
 } tdm_message;
@@ -146,6 +148,7 @@ struct tdm_flight {
   tdm_address *bases;
   const uint8_t *conditions;
   const tdm_run_scalars *scalars; /* one at least; commands say which */
+  uint64_t number;                /* which of the job's runs it is, alike on all ranks */
   uint8_t *failed_ids;            /* one byte a command id; read only where failed is nonzero */
   tdm_command_times *times;       /* per command id, zeroed before submitting; NULL: not recorded */
   _Atomic uint32_t failed;        /* nonzero once any command failed, or the flight was stopped */

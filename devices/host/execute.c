@@ -262,6 +262,7 @@ tdm_progress tdm_host_queue_advance(tdm_host_queue *queue, tdm_submission *submi
       return TDM_PROGRESS_NOT_DUE;
     case TDM_COMMAND_SEND:
     case TDM_COMMAND_RECEIVE:
+    case TDM_COMMAND_ALL_REDUCE:
     case TDM_COMMAND_VOTE:
       if (message_command(queue, submission, flight, command)) break;
       submission->cursor = cursor;

@@ -1,68 +1,28 @@
-/* Messages and gathers over an endpoint. Invariant: see network.h; a lane has at most one message,
- * of which at most one piece is out. */
-#include "devices/network/network.h"
-
-#include <pthread.h>
+/* Messages over an endpoint, and the network's life. Invariant: see network.h; a lane has at most
+ * one message, of which at most one piece is out. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/allocate.h"
-#include "net/control.h"
+#include "devices/network/network_state.h"
 
 enum {
-  MESSAGE_CHANNEL = 1,
-  GATHER_CHANNEL = 2,
   PIECE_BYTES = 4 << 20,
-  GATHER_PAUSE_NS = 50000,
-  TEXT_BYTES = 104, /* of a header of 128 */
+  TEXT_BYTES = 88, /* of a header of 128 */
 };
 static const uint64_t close_ns = 5000000000u;
 
-typedef struct network_call {
-  tdm_net_request request; /* first */
-  bool settled;            /* under the lock */
-} network_call;
+enum { SEND_QUEUE, RECEIVE_QUEUE, WATCHED_QUEUES };
 
 typedef struct message_header {
   uint64_t plan;
+  uint64_t run; /* of which run it is, and of which step of training */
+  uint64_t step;
   uint64_t bytes;
   uint32_t number;
   uint32_t status; /* tdm_status; not OK: what follows means nothing, and no other piece does */
   char text[TEXT_BYTES]; /* of that status */
 } message_header;
-
-/* What goes one way: of one queue. */
-typedef struct message_lane {
-  network_call call;
-  unsigned char *buffer; /* (capacity): a header and a piece */
-  size_t capacity;
-  size_t passed; /* bytes of the message that are over */
-  size_t piece;  /* bytes of it that are out */
-  bool out;
-} message_lane;
-
-/* How something went on a rank. */
-typedef struct rank_report {
-  uint32_t status;
-  char text[TDM_MESSAGE_BYTES];
-} rank_report;
-
-struct tdm_network {
-  tdm_messenger messenger; /* first */
-  tdm_allocator allocator;
-  tdm_endpoint *endpoint;
-  tdm_control *control;  /* NULL: nobody watches the ranks */
-  tdm_network *next;     /* of those that are forgotten */
-  pthread_mutex_t mutex; /* of the endpoint */
-  message_lane sending;
-  message_lane receiving;
-  network_call *gathering; /* (2 * rank_count) */
-  rank_report *reports;    /* (rank_count) of what ranks agree on */
-  network_call voting;
-  bool votes;    /* the vote is out */
-  float against; /* how many ranks' flights have failed; of this one, then of all */
-};
 
 /* What a job that has lost a rank left to an engine that may still reach into it. */
 static _Atomic(tdm_network *) forgotten;
@@ -82,12 +42,11 @@ static tdm_status poll_locked(tdm_network *network) {
   tdm_net_request *settled = NULL;
   const tdm_status status = tdm_endpoint_poll(network->endpoint, &settled);
   for (; settled; settled = settled->next)
-    ((network_call *)settled)->settled = true;
+    ((tdm_network_call *)settled)->settled = true;
   return status;
 }
 
-/* Has the call settled? Fails where it never will. */
-static tdm_status look_after(tdm_network *network, network_call *call, bool *out_settled) {
+tdm_status tdm_network_look_after(tdm_network *network, tdm_network_call *call, bool *out_settled) {
   (void)pthread_mutex_lock(&network->mutex);
   tdm_status status = TDM_OK;
   if (!call->settled) status = poll_locked(network);
@@ -102,8 +61,8 @@ static tdm_status look_after(tdm_network *network, network_call *call, bool *out
   return status;
 }
 
-static tdm_status post_send(tdm_network *network, network_call *call, uint32_t peer,
-                            uint32_t channel, const void *memory, size_t bytes) {
+tdm_status tdm_network_post_send(tdm_network *network, tdm_network_call *call, uint32_t peer,
+                                 uint32_t channel, const void *memory, size_t bytes) {
   TDM_TRY(check_ranks(network));
   call->settled = false;
   (void)pthread_mutex_lock(&network->mutex);
@@ -113,8 +72,8 @@ static tdm_status post_send(tdm_network *network, network_call *call, uint32_t p
   return status;
 }
 
-static tdm_status post_receive(tdm_network *network, network_call *call, uint32_t peer,
-                               uint32_t channel, void *memory, size_t bytes) {
+tdm_status tdm_network_post_receive(tdm_network *network, tdm_network_call *call, uint32_t peer,
+                                    uint32_t channel, void *memory, size_t bytes) {
   TDM_TRY(check_ranks(network));
   call->settled = false;
   (void)pthread_mutex_lock(&network->mutex);
@@ -126,13 +85,13 @@ static tdm_status post_receive(tdm_network *network, network_call *call, uint32_
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-static size_t next_piece(const message_lane *lane, const tdm_message *message) {
+static size_t next_piece(const tdm_message_lane *lane, const tdm_message *message) {
   const size_t left = message->bytes - lane->passed;
   return left < PIECE_BYTES ? left : PIECE_BYTES;
 }
 
 /* Room for a header and a piece. */
-static tdm_status reserve(const tdm_network *network, message_lane *lane, size_t piece) {
+static tdm_status reserve(const tdm_network *network, tdm_message_lane *lane, size_t piece) {
   const size_t wanted = sizeof(message_header) + piece;
   if (lane->capacity >= wanted) return TDM_OK;
   tdm_release(&network->allocator, lane->buffer, lane->capacity);
@@ -148,8 +107,11 @@ static void *memory_of(const tdm_message *message, const tdm_flight *flight) {
 }
 
 static message_header header_of(const tdm_message *message, tdm_flight *flight, bool spoiled) {
-  message_header header = {
-      .plan = message->plan, .number = message->number, .bytes = message->bytes};
+  message_header header = {.plan = message->plan,
+                           .run = flight->number,
+                           .step = flight->scalars->step,
+                           .number = message->number,
+                           .bytes = message->bytes};
   if (!spoiled) return header;
   char text[TDM_MESSAGE_BYTES];
   header.status = (uint32_t)tdm_flight_read_failure(flight, text);
@@ -159,7 +121,7 @@ static message_header header_of(const tdm_message *message, tdm_flight *flight, 
 
 static tdm_status send_piece(tdm_network *network, const tdm_message *message, tdm_flight *flight,
                              bool spoiled) {
-  message_lane *lane = &network->sending;
+  tdm_message_lane *lane = &network->sending;
   lane->piece = next_piece(lane, message);
   const size_t piece = lane->piece;
   TDM_TRY(reserve(network, lane, piece));
@@ -176,26 +138,27 @@ static tdm_status send_piece(tdm_network *network, const tdm_message *message, t
     const unsigned char *from = memory_of(message, flight);
     memcpy(lane->buffer + begin, from + lane->passed, piece);
   }
-  TDM_TRY(
-      post_send(network, &lane->call, message->peer, MESSAGE_CHANNEL, lane->buffer, begin + piece));
+  TDM_TRY(tdm_network_post_send(network, &lane->call, message->peer, TDM_MESSAGE_CHANNEL,
+                                lane->buffer, begin + piece));
   lane->out = true;
   return TDM_OK;
 }
 
 static tdm_status receive_piece(tdm_network *network, const tdm_message *message) {
-  message_lane *lane = &network->receiving;
+  tdm_message_lane *lane = &network->receiving;
   lane->piece = next_piece(lane, message);
   TDM_TRY(reserve(network, lane, lane->piece));
   const size_t begin = lane->passed == 0 ? sizeof(message_header) : 0;
-  TDM_TRY(post_receive(network, &lane->call, message->peer, MESSAGE_CHANNEL, lane->buffer,
-                       begin + lane->piece));
+  TDM_TRY(tdm_network_post_receive(network, &lane->call, message->peer, TDM_MESSAGE_CHANNEL,
+                                   lane->buffer, begin + lane->piece));
   lane->out = true;
   return TDM_OK;
 }
 
 /* Is the first piece of the message that is expected, with what was made? */
-static tdm_status check_header(const tdm_network *network, const tdm_message *message) {
-  const message_lane *lane = &network->receiving;
+static tdm_status check_header(const tdm_network *network, const tdm_message *message,
+                               const tdm_flight *flight) {
+  const tdm_message_lane *lane = &network->receiving;
   message_header header;
   memcpy(&header, lane->buffer, sizeof(header));
   if (header.plan != message->plan || header.number != message->number ||
@@ -208,6 +171,14 @@ static tdm_status check_header(const tdm_network *network, const tdm_message *me
         (unsigned long long)header.plan, message->number, message->bytes,
         (unsigned long long)message->plan);
   }
+  if (header.run != flight->number || header.step != flight->scalars->step) {
+    return tdm_fail(
+        TDM_INVALID_ARGUMENT,
+        "rank %u is in its run %llu, after %llu steps, and this one in its run %llu, after %llu: "
+        "all ranks run the same, in the same order",
+        message->peer, (unsigned long long)header.run, (unsigned long long)header.step,
+        (unsigned long long)flight->number, (unsigned long long)flight->scalars->step);
+  }
   if (header.status == TDM_OK) return TDM_OK;
   return tdm_fail((tdm_status)header.status, "rank %u: %.*s", message->peer, TEXT_BYTES - 1,
                   header.text);
@@ -216,9 +187,9 @@ static tdm_status check_header(const tdm_network *network, const tdm_message *me
 /* A piece has arrived. */
 static tdm_status take_piece(const tdm_network *network, const tdm_message *message,
                              const tdm_flight *flight, bool spoiled) {
-  const message_lane *lane = &network->receiving;
+  const tdm_message_lane *lane = &network->receiving;
   const size_t begin = lane->passed == 0 ? sizeof(message_header) : 0;
-  if (begin > 0) TDM_TRY(check_header(network, message));
+  if (begin > 0) TDM_TRY(check_header(network, message, flight));
   if (spoiled) return TDM_OK;
   unsigned char *to = memory_of(message, flight);
   memcpy(to + lane->passed, lane->buffer + begin, lane->piece);
@@ -226,12 +197,55 @@ static tdm_status take_piece(const tdm_network *network, const tdm_message *mess
 }
 
 /* Ends the lane's message when status is a failure, or all of it has passed. */
-static tdm_status go_on(message_lane *lane, tdm_status status, size_t bytes, bool *out_ended) {
+static tdm_status go_on(tdm_message_lane *lane, tdm_status status, size_t bytes, bool *out_ended) {
   *out_ended = status != TDM_OK || (!lane->out && lane->passed == bytes);
   if (!*out_ended) return TDM_OK;
   lane->passed = 0;
   lane->out = false;
   return status;
+}
+
+/* ---- Sums ------------------------------------------------------------------------------------ */
+
+/* Who has not made what is summed takes part all the same; the vote tells the others. */
+static tdm_status reduce_piece(tdm_network *network, const tdm_message *sum,
+                               const tdm_flight *flight, bool spoiled) {
+  tdm_message_lane *lane = &network->reducing;
+  lane->piece = next_piece(lane, sum);
+  TDM_TRY(check_ranks(network));
+  if (spoiled)
+    memset(lane->buffer, 0, lane->piece);
+  else
+    memcpy(lane->buffer, (const unsigned char *)memory_of(sum, flight) + lane->passed, lane->piece);
+  lane->call.settled = false;
+  (void)pthread_mutex_lock(&network->mutex);
+  const tdm_status status =
+      tdm_endpoint_all_reduce(network->endpoint, &lane->call.request, sum->dtype, lane->buffer,
+                              lane->piece / tdm_dtype_bytes(sum->dtype));
+  (void)pthread_mutex_unlock(&network->mutex);
+  lane->out = status == TDM_OK;
+  return status;
+}
+
+static tdm_status advance_sum(tdm_network *network, const tdm_command *command,
+                              const tdm_flight *flight, bool spoiled, bool *out_ended) {
+  const tdm_message *sum = &command->message;
+  tdm_message_lane *lane = &network->reducing;
+  tdm_status status = TDM_OK;
+  if (lane->out) {
+    bool settled = false;
+    status = tdm_network_look_after(network, &lane->call, &settled);
+    if (!settled) return go_on(lane, status, sum->bytes, out_ended);
+    if (status == TDM_OK && !spoiled)
+      memcpy((unsigned char *)memory_of(sum, flight) + lane->passed, lane->buffer, lane->piece);
+    lane->passed += lane->piece;
+    lane->out = false;
+    if (network->control) tdm_control_progress(network->control, SEND_QUEUE, sum->number);
+    if (status != TDM_OK || lane->passed == sum->bytes)
+      return go_on(lane, status, sum->bytes, out_ended);
+  }
+  status = reduce_piece(network, sum, flight, spoiled);
+  return go_on(lane, status, sum->bytes, out_ended);
 }
 
 /* ---- Votes ----------------------------------------------------------------------------------- */
@@ -258,7 +272,7 @@ static tdm_status advance_vote(tdm_network *network, tdm_flight *flight, bool *o
     return status;
   }
   bool settled = false;
-  status = look_after(network, &network->voting, &settled);
+  status = tdm_network_look_after(network, &network->voting, &settled);
   *out_ended = settled || status != TDM_OK;
   if (!*out_ended) return TDM_OK;
   network->votes = false;
@@ -269,19 +283,19 @@ static tdm_status advance_vote(tdm_network *network, tdm_flight *flight, bool *o
 
 /* ---- Both ------------------------------------------------------------------------------------ */
 
-enum { SEND_QUEUE, RECEIVE_QUEUE, WATCHED_QUEUES };
-
 static tdm_status advance_message(tdm_messenger *messenger, const tdm_command *command,
                                   tdm_flight *flight, bool spoiled, bool *out_ended) {
   tdm_network *network = (tdm_network *)messenger;
   if (command->kind == TDM_COMMAND_VOTE) return advance_vote(network, flight, out_ended);
+  if (command->kind == TDM_COMMAND_ALL_REDUCE)
+    return advance_sum(network, command, flight, spoiled, out_ended);
   const tdm_message *message = &command->message;
   const bool sends = command->kind == TDM_COMMAND_SEND;
-  message_lane *lane = sends ? &network->sending : &network->receiving;
+  tdm_message_lane *lane = sends ? &network->sending : &network->receiving;
   tdm_status status = TDM_OK;
   if (lane->out) {
     bool settled = false;
-    status = look_after(network, &lane->call, &settled);
+    status = tdm_network_look_after(network, &lane->call, &settled);
     if (!settled) return go_on(lane, status, message->bytes, out_ended);
     if (status == TDM_OK && !sends) status = take_piece(network, message, flight, spoiled);
     lane->passed += lane->piece;
@@ -293,81 +307,6 @@ static tdm_status advance_message(tdm_messenger *messenger, const tdm_command *c
   }
   status = sends ? send_piece(network, message, flight, spoiled) : receive_piece(network, message);
   return go_on(lane, status, message->bytes, out_ended);
-}
-
-/* ---- Gathers --------------------------------------------------------------------------------- */
-
-static tdm_status await_all(tdm_network *network, network_call *calls, size_t count) {
-  tdm_status first = TDM_OK;
-  for (size_t i = 0; i < count; i++) {
-    for (;;) {
-      bool settled = false;
-      const tdm_status status = look_after(network, &calls[i], &settled);
-      if (first == TDM_OK) first = status;
-      if (settled || status != TDM_OK) break;
-      const struct timespec pause = {.tv_nsec = GATHER_PAUSE_NS};
-      (void)nanosleep(&pause, NULL);
-    }
-  }
-  return first;
-}
-
-tdm_status tdm_network_gather(tdm_network *network, const void *own, size_t bytes, void *all) {
-  network_call *calls = network->gathering;
-  size_t posted = 0;
-  tdm_status status = TDM_OK;
-  for (int r = 0; r < network->endpoint->rank_count && status == TDM_OK; r++) {
-    unsigned char *at = (unsigned char *)all + (size_t)r * bytes;
-    if (r == network->endpoint->rank) {
-      memcpy(at, own, bytes);
-      continue;
-    }
-    status = post_receive(network, &calls[posted], (uint32_t)r, GATHER_CHANNEL, at, bytes);
-    if (status == TDM_OK) posted++;
-    if (status == TDM_OK)
-      status = post_send(network, &calls[posted], (uint32_t)r, GATHER_CHANNEL, own, bytes);
-    if (status == TDM_OK) posted++;
-  }
-  const tdm_status ended = await_all(network, calls, posted);
-  return status != TDM_OK ? status : ended;
-}
-
-static tdm_status first_failure(const rank_report *reports, int count) {
-  for (int r = 0; r < count; r++)
-    if (reports[r].status != TDM_OK)
-      return tdm_fail((tdm_status)reports[r].status, "rank %d: %.*s", r, TDM_MESSAGE_BYTES - 16,
-                      reports[r].text);
-  return TDM_OK;
-}
-
-tdm_status tdm_network_agree(tdm_network *network, tdm_status status) {
-  rank_report own = {.status = (uint32_t)status};
-  if (status != TDM_OK) (void)snprintf(own.text, sizeof(own.text), "%s", tdm_last_message());
-  TDM_TRY(tdm_network_gather(network, &own, sizeof(own), network->reports));
-  return first_failure(network->reports, network->endpoint->rank_count);
-}
-
-static tdm_status post_pass(tdm_network *network, int from, int to, void *memory, size_t bytes,
-                            size_t *posted) {
-  const int rank = network->endpoint->rank;
-  network_call *calls = network->gathering;
-  if (rank != from && (to < 0 || to == rank)) {
-    TDM_TRY(post_receive(network, &calls[0], (uint32_t)from, GATHER_CHANNEL, memory, bytes));
-    *posted = 1;
-  }
-  for (int r = 0; rank == from && r < network->endpoint->rank_count; r++) {
-    if (r == from || (to >= 0 && r != to)) continue;
-    TDM_TRY(post_send(network, &calls[*posted], (uint32_t)r, GATHER_CHANNEL, memory, bytes));
-    *posted += 1;
-  }
-  return TDM_OK;
-}
-
-tdm_status tdm_network_pass(tdm_network *network, int from, int to, void *memory, size_t bytes) {
-  size_t posted = 0;
-  const tdm_status status = post_pass(network, from, to, memory, bytes, &posted);
-  const tdm_status ended = await_all(network, network->gathering, posted);
-  return status != TDM_OK ? status : ended;
 }
 
 /* ---- Life ------------------------------------------------------------------------------------ */
@@ -390,8 +329,9 @@ static void free_network(tdm_network *network, size_t ranks) {
   const tdm_allocator allocator = network->allocator;
   tdm_release(&allocator, network->sending.buffer, network->sending.capacity);
   tdm_release(&allocator, network->receiving.buffer, network->receiving.capacity);
-  tdm_release(&allocator, network->gathering, 2 * ranks * sizeof(network_call));
-  tdm_release(&allocator, network->reports, ranks * sizeof(rank_report));
+  tdm_release(&allocator, network->reducing.buffer, network->reducing.capacity);
+  tdm_release(&allocator, network->gathering, 2 * ranks * sizeof(tdm_network_call));
+  tdm_release(&allocator, network->reports, ranks * sizeof(tdm_rank_report));
   tdm_release(&allocator, network, sizeof(*network));
 }
 
@@ -399,17 +339,18 @@ tdm_status tdm_network_create(const tdm_allocator *allocator, tdm_endpoint *endp
                               tdm_network **out_network) {
   *out_network = NULL;
   tdm_network *network = tdm_allocate(allocator, sizeof(*network), "the network");
-  if (!network) {
+  if (network) network->allocator = *allocator;
+  if (!network || reserve(network, &network->reducing, PIECE_BYTES) != TDM_OK) {
+    tdm_release(allocator, network, sizeof(*network));
     tdm_endpoint_abandon(endpoint);
     return TDM_OUT_OF_MEMORY;
   }
   network->messenger.advance = advance_message;
-  network->allocator = *allocator;
   network->endpoint = endpoint;
   (void)pthread_mutex_init(&network->mutex, NULL); /* glibc's cannot fail */
   const size_t ranks = (size_t)endpoint->rank_count;
-  network->gathering = tdm_allocate(allocator, 2 * ranks * sizeof(network_call), "gathers");
-  network->reports = tdm_allocate(allocator, ranks * sizeof(rank_report), "reports of ranks");
+  network->gathering = tdm_allocate(allocator, 2 * ranks * sizeof(tdm_network_call), "gathers");
+  network->reports = tdm_allocate(allocator, ranks * sizeof(tdm_rank_report), "reports of ranks");
   if (!network->gathering || !network->reports) {
     tdm_endpoint_abandon(endpoint);
     free_network(network, ranks);

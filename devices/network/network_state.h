@@ -1,0 +1,60 @@
+/* What the files of the network share. Invariant: the endpoint is called under the mutex alone. */
+#ifndef TANDEM_DEVICES_NETWORK_NETWORK_STATE_H
+#define TANDEM_DEVICES_NETWORK_NETWORK_STATE_H
+
+#include <pthread.h>
+
+#include "devices/network/network.h"
+#include "net/control.h"
+
+enum { TDM_MESSAGE_CHANNEL = 1, TDM_GATHER_CHANNEL = 2 };
+
+typedef struct tdm_network_call {
+  tdm_net_request request; /* first */
+  bool settled;            /* under the lock */
+} tdm_network_call;
+
+/* What goes one way: of one queue. */
+typedef struct tdm_message_lane {
+  tdm_network_call call;
+  unsigned char *buffer; /* (capacity): a header and a piece */
+  size_t capacity;
+  size_t passed; /* bytes of the message that are over */
+  size_t piece;  /* bytes of it that are out */
+  bool out;
+} tdm_message_lane;
+
+/* How something went on a rank. */
+typedef struct tdm_rank_report {
+  uint32_t status;
+  char text[TDM_MESSAGE_BYTES];
+} tdm_rank_report;
+
+struct tdm_network {
+  tdm_messenger messenger; /* first */
+  tdm_allocator allocator;
+  tdm_endpoint *endpoint;
+  tdm_control *control;  /* NULL: nobody watches the ranks */
+  tdm_network *next;     /* of those that are forgotten */
+  pthread_mutex_t mutex; /* of the endpoint */
+  tdm_message_lane sending;
+  tdm_message_lane receiving;
+  tdm_message_lane reducing;   /* its buffer is made at the start: who cannot sum would stop all */
+  tdm_network_call *gathering; /* (2 * rank_count) */
+  tdm_rank_report *reports;    /* (rank_count) of what ranks agree on */
+  tdm_network_call voting;
+  bool votes;    /* the vote is out */
+  float against; /* how many ranks' flights have failed; of this one, then of all */
+};
+
+/* Has the call settled? Fails where it never will. */
+tdm_status tdm_network_look_after(tdm_network *network, tdm_network_call *call,
+                                  bool *out_settled) TDM_WARN_UNUSED;
+/* The call and the bytes stay where they are until it has settled. Fail where a rank is lost. */
+tdm_status tdm_network_post_send(tdm_network *network, tdm_network_call *call, uint32_t peer,
+                                 uint32_t channel, const void *memory,
+                                 size_t bytes) TDM_WARN_UNUSED;
+tdm_status tdm_network_post_receive(tdm_network *network, tdm_network_call *call, uint32_t peer,
+                                    uint32_t channel, void *memory, size_t bytes) TDM_WARN_UNUSED;
+
+#endif

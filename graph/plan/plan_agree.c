@@ -82,14 +82,13 @@ static void write_node(const tdm_graph *graph, const tdm_ir_node *node, char *te
 /* What is not of one node. */
 static void write_head(const tdm_plan *plan, const tdm_plan_request *request, char *text) {
   (void)snprintf(text, LINE_TEXT,
-                 "version %d.%d.%d, kernels for %s, %s, seed %llu, step %llu, %s, %zu parts, "
+                 "version %d.%d.%d, kernels for %s, %s, seed %llu, depth %u, %s, %zu parts, "
                  "%zu deliveries",
                  TDM_VERSION_MAJOR, TDM_VERSION_MINOR, TDM_VERSION_PATCH,
                  tdm_context_instructions(plan->graph.context),
                  plan->training ? "training" : "evaluation", (unsigned long long)request->seed,
-                 (unsigned long long)request->store->steps,
-                 request->deterministic ? "deterministic" : "not deterministic", plan->micro_count,
-                 plan->delivery_count);
+                 request->depth, request->deterministic ? "deterministic" : "not deterministic",
+                 plan->micro_count, plan->delivery_count);
 }
 
 static uint64_t hash_lines(const tdm_plan *plan, uint64_t *hashes) {

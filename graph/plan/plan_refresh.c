@@ -88,11 +88,12 @@ static uint32_t source_of(const tdm_plan *plan, size_t derived) {
   return tdm_ir_value_at(graph, graph->deriveds.items[derived].source)->binding;
 }
 
+/* Behind a run of the same plan, which has made all its copies new, only that run's updates count,
+ * whether it has settled by now or not: ranks of a job come to the same. */
 static bool is_old(const tdm_plan *plan, size_t derived, bool follows) {
   const tdm_store_copy *copy = plan->copies[derived];
-  if (follows && plan->refreshes[derived].updated) return false;
-  return copy->version != copy->entry->version ||
-         (follows && plan->updated[source_of(plan, derived)]);
+  if (!follows) return copy->version != copy->entry->version;
+  return !plan->refreshes[derived].updated && plan->updated[source_of(plan, derived)];
 }
 
 /* How many updates are made up for by their rows, if the copy is old; 0: the whole is copied. */

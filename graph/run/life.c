@@ -75,6 +75,13 @@ static outcome drop(tdm_run_state *run) {
   return left == late ? leave(run) : WAITS;
 }
 
+/* May the run's main phase stand behind that of the one ahead on all queues? Who only reads follows
+ * any run that has submitted its own. */
+static bool may_follow(const tdm_run_state *run, const tdm_run_state *ahead) {
+  if (!run->admission.writes) return ahead->stage >= TDM_STAGE_DROPPED;
+  return ahead->stage == TDM_STAGE_UPDATING && ahead->plan == run->plan;
+}
+
 /* What the run finds in the store, and has to wait for of the one ahead. */
 static void follow(tdm_run_state *run, const tdm_run_state *ahead) {
   const tdm_plan *plan = run->plan;
@@ -92,8 +99,8 @@ static outcome compute(tdm_run_state *run, bool adopt) {
   const tdm_plan *plan = run->plan;
   const tdm_run_state *ahead = ahead_of(run);
   if (is_stopped(run)) return drop(run);
-  if (ahead && (ahead->stage != TDM_STAGE_UPDATING || ahead->plan != plan)) return WAITS;
-  follow(run, ahead);
+  if (ahead && !may_follow(run, ahead)) return WAITS;
+  follow(run, run->admission.writes ? ahead : NULL);
   if (plan->main_program_count == 0) {
     run->stage = TDM_STAGE_COMPUTED;
     return GOES_ON;
@@ -106,7 +113,7 @@ static outcome compute(tdm_run_state *run, bool adopt) {
 static outcome update(tdm_run_state *run) {
   const tdm_plan *plan = run->plan;
   const tdm_store *store = run->session->store;
-  if (ahead_of(run)) return WAITS;
+  if (ahead_of(run) && run->admission.writes) return WAITS;
   const uint32_t updates = plan->program_count - plan->main_program_count;
   if (updates > 0 && store->broken != TDM_OK) fail(run, store->broken, store->message);
   if (run->status == TDM_OK && atomic_load(&run->flight.failed)) tdm_run_note_failure(run);
@@ -165,7 +172,7 @@ static bool go_on(tdm_run_state *run, bool adopt) {
 static tdm_admission *go_on_together(tdm_store *store) {
   tdm_admission *ended = NULL;
   tdm_admission **last = &ended;
-  for (tdm_admission *at = store->first_writer, *behind; at; at = behind) {
+  for (tdm_admission *at = store->first_chained, *behind; at; at = behind) {
     behind = at->behind;
     tdm_run_state *run = (tdm_run_state *)at;
     if (is_alone(run) || !go_on(run, false)) continue;
@@ -206,6 +213,7 @@ static void take_event(tdm_run_state *run, bool adopt) {
 }
 
 void tdm_run_launch(tdm_run_state *run, bool adopt) {
+  run->flight.number = run->admission.number;
   if (tdm_run_is_late(run)) (void)tdm_flight_stop(&run->flight, TDM_DEADLINE_EXCEEDED);
   if (run->plan->records) run->moments.launched_ns = tdm_time_ns();
   if (run->plan->tuning) run->began_ns = tdm_time_ns();

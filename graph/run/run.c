@@ -123,9 +123,18 @@ void tdm_run_note_failure(tdm_run_state *run) {
   if (length < 0) run->message[0] = 0;
 }
 
+/* Steps that may be in flight together; in a job runs that only read, too, so that every rank
+ * submits them in the same order. */
+static const void *chain_of(const tdm_run_state *run) {
+  const tdm_plan *plan = run->plan;
+  const bool ordered =
+      !plan->writes_persistent && tdm_context_rank_count(run->session->context) > 1;
+  return plan->chained || ordered ? run->session->store : NULL;
+}
+
 void tdm_run_init_admission(tdm_run_state *run) {
   run->admission.writes = run->plan->writes_persistent;
-  run->admission.chain = run->plan->chained ? run->session->store : NULL;
+  run->admission.chain = chain_of(run);
   run->admission.ready = has_slot;
   run->admission.admit = take_slot;
   run->admission.settle = settle;

@@ -52,15 +52,16 @@ static tdm_status check_numbers(const tdm_session_options *options) {
   return check_range("micro_batches", options->micro_batches, 0, TDM_MAX_PARTS);
 }
 
-/* Rings and trees add in an order of their own. */
+/* Rings, trees and engines add in an order of their own. */
 static tdm_status check_order(const tdm_session_options *options) {
   const tdm_collective asked = options->collective;
-  if (!options->deterministic || (asked != TDM_COLLECTIVE_RING && asked != TDM_COLLECTIVE_TREE))
-    return TDM_OK;
+  if (!options->deterministic || asked < TDM_COLLECTIVE_RING) return TDM_OK;
   return tdm_fail(TDM_INVALID_ARGUMENT,
-                  "session options: a %s does not add in the order of replicas, as deterministic "
+                  "session options: %s does not add in the order of replicas, as deterministic "
                   "asks",
-                  asked == TDM_COLLECTIVE_RING ? "ring" : "tree");
+                  asked == TDM_COLLECTIVE_RING   ? "a ring"
+                  : asked == TDM_COLLECTIVE_TREE ? "a tree"
+                                                 : "an all-reduce");
 }
 
 static tdm_status check_optimizer(const tdm_optimizer *optimizer) {
@@ -89,12 +90,8 @@ static tdm_status check_groups(const tdm_session_options *options) {
   return TDM_OK;
 }
 
-/* Ranks start their runs in one order, and plan alike. */
+/* Ranks plan alike. */
 static tdm_status check_job(const tdm_session_options *options) {
-  if (options->depth > 1)
-    return tdm_fail(TDM_UNSUPPORTED,
-                    "session options: depth is %d, and in a job of several ranks it is 1",
-                    options->depth);
   if (options->micro_batches != TDM_MICRO_BATCHES_AUTO) return TDM_OK;
   return tdm_fail(TDM_UNSUPPORTED, "session options: micro-batches chosen by time would not be the "
                                    "same on all ranks");

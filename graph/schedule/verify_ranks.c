@@ -1,8 +1,10 @@
-/* The proof that all ranks' programs can run together. Invariant: it executes them as slowly as the
- * rules allow: a step begins when the one before it on its queue and all that it waits for have
- * ended; a message ends on both sides once both have begun it. What can no longer begin is a
- * circle.
- */
+/* The proof that all ranks' programs can run together. Invariant: it executes runs of them as
+ * slowly as the rules allow: a step begins when the one before it on its queue and all that it
+ * waits for have ended; a message ends on all its ranks once all have begun it; where there are
+ * updates, they begin, and so does the run behind, when the main phase has ended on all ranks; a
+ * run begins on a rank when the one that is `depth` before it has ended there. What can no longer
+ * begin is a circle. Every rank submits its runs in the same order, so a message meets that of its
+ * own run; three runs show all that two neighbours and a slot can have to do with one another. */
 #include "graph/schedule/verify_ranks.h"
 
 #include <stdlib.h>
@@ -17,12 +19,18 @@ typedef struct match {
   uint32_t steps[2];
 } match;
 
+enum { MOST_RUNS = 3 };
+
 typedef struct rank_walk {
-  uint32_t *next;    /* per queue: the step that it is at; step_count: behind its last */
-  uint32_t *follow;  /* per step: the next one of its queue */
-  uint32_t *matches; /* per step: its message among the matches; NONE */
-  bool *begun;
-  bool *ended;
+  uint32_t *first;        /* per queue: its first step; step_count: it has none */
+  uint32_t *next;         /* per queue: the step that it is at */
+  uint32_t *run;          /* per queue: of that run; run_count: behind its last */
+  uint32_t *follow;       /* per step: the next one of its queue */
+  uint32_t *matches;      /* per step: its message among the matches; NONE */
+  uint32_t *of_all;       /* per step: which message of all it is, in their order; NONE */
+  bool *begun;            /* (run_count, step_count) */
+  bool *ended;            /* (run_count, step_count) */
+  size_t left[MOST_RUNS]; /* steps that have not ended */
 } rank_walk;
 
 typedef struct ranks_walk {
@@ -32,6 +40,12 @@ typedef struct ranks_walk {
   rank_walk *walks; /* (rank_count) */
   match *matches;   /* (match_count), by number */
   uint32_t match_count;
+  uint32_t *of_all; /* (of_all_count, rank_count): the steps of messages of all */
+  uint32_t of_all_count;
+  uint32_t run_count;
+  uint32_t depth;
+  bool updates;                /* some rank has an update phase */
+  size_t main_left[MOST_RUNS]; /* steps of the main phase that have not ended, of all ranks */
 } ranks_walk;
 
 /* ---- Matching -------------------------------------------------------------------------------- */
@@ -46,11 +60,15 @@ static const tdm_step_message *message_at(const ranks_walk *walk, uint32_t rank,
   return &walk->ranks[rank].messages[step];
 }
 
+static bool has_two_ends(const tdm_step_message *message) {
+  return message->end == TDM_MESSAGE_SEND || message->end == TDM_MESSAGE_RECEIVE;
+}
+
 static uint32_t count_ends(const ranks_walk *walk) {
   uint32_t count = 0;
   for (uint32_t r = 0; r < walk->rank_count; r++)
     for (size_t s = 0; s < walk->ranks[r].schedule->step_count; s++)
-      count += message_at(walk, r, (uint32_t)s)->end != TDM_MESSAGE_NONE;
+      count += has_two_ends(message_at(walk, r, (uint32_t)s));
   return count;
 }
 
@@ -59,7 +77,7 @@ static void list_ends(ranks_walk *walk) {
   for (uint32_t r = 0; r < walk->rank_count; r++) {
     for (uint32_t s = 0; s < walk->ranks[r].schedule->step_count; s++) {
       const tdm_step_message *message = message_at(walk, r, s);
-      if (message->end == TDM_MESSAGE_NONE) continue;
+      if (!has_two_ends(message)) continue;
       const int side = message->end == TDM_MESSAGE_RECEIVE;
       match *made = &walk->matches[walk->match_count++];
       *made = (match){message->number, {NONE, NONE}, {NONE, NONE}};
@@ -134,16 +152,58 @@ static tdm_status match_ends(ranks_walk *walk) {
   return TDM_OK;
 }
 
+/* ---- Messages of all ------------------------------------------------------------------------- */
+
+/* The step's message is the rank's next one; what rank 0 has there is what it must be. */
+static tdm_status note_of_all(ranks_walk *walk, uint32_t rank, uint32_t step, uint32_t at) {
+  const tdm_step_message *message = message_at(walk, rank, step);
+  if (walk->ranks[rank].schedule->steps[step].phase != TDM_PHASE_MAIN)
+    return tdm_fail(TDM_INTERNAL, "message %u of all ranks belongs to the update phase of rank %u",
+                    message->number, rank);
+  if (at >= walk->of_all_count)
+    return tdm_fail(TDM_INTERNAL, "rank %u has message %u of all ranks, and rank 0 has not", rank,
+                    message->number);
+  uint32_t *steps = &walk->of_all[(size_t)at * walk->rank_count];
+  steps[rank] = step;
+  walk->walks[rank].of_all[step] = at;
+  const tdm_step_message *first = message_at(walk, 0, steps[0]);
+  if (first->number == message->number && first->bytes == message->bytes) return TDM_OK;
+  return tdm_fail(TDM_INTERNAL,
+                  "where rank 0 has message %u of all ranks, of %llu bytes, rank %u has message "
+                  "%u, of %llu",
+                  first->number, (unsigned long long)first->bytes, rank, message->number,
+                  (unsigned long long)message->bytes);
+}
+
+static tdm_status match_of_all(ranks_walk *walk) {
+  const uint32_t ranks = walk->rank_count;
+  for (size_t s = 0; s < walk->ranks[0].schedule->step_count; s++)
+    walk->of_all_count += message_at(walk, 0, (uint32_t)s)->end == TDM_MESSAGE_OF_ALL;
+  walk->of_all = tdm_region_take(
+      &walk->region, ((size_t)walk->of_all_count * ranks + 1) * sizeof(uint32_t), "messages");
+  if (!walk->of_all) return TDM_OUT_OF_MEMORY;
+  for (uint32_t r = 0; r < ranks; r++) {
+    uint32_t at = 0;
+    for (uint32_t s = 0; s < walk->ranks[r].schedule->step_count; s++)
+      if (message_at(walk, r, s)->end == TDM_MESSAGE_OF_ALL) TDM_TRY(note_of_all(walk, r, s, at++));
+    if (at < walk->of_all_count)
+      return tdm_fail(TDM_INTERNAL, "rank 0 has message %u of all ranks, and rank %u has not",
+                      message_at(walk, 0, walk->of_all[(size_t)at * ranks])->number, r);
+  }
+  return TDM_OK;
+}
+
 /* ---- Order ----------------------------------------------------------------------------------- */
 
-/* A rank's sends lie on one queue, and what it receives on another: that is their order. */
+/* A rank's sends lie on one queue, what it receives on one, and so do messages of all: that is
+ * their order. */
 static tdm_status check_queues(const ranks_walk *walk, uint32_t rank) {
   const tdm_schedule *schedule = walk->ranks[rank].schedule;
-  uint32_t queues[2] = {NONE, NONE};
+  uint32_t queues[TDM_MESSAGE_OF_ALL] = {NONE, NONE, NONE};
   for (uint32_t s = 0; s < schedule->step_count; s++) {
     const tdm_step_message *message = message_at(walk, rank, s);
     if (message->end == TDM_MESSAGE_NONE) continue;
-    uint32_t *queue = &queues[message->end == TDM_MESSAGE_RECEIVE];
+    uint32_t *queue = &queues[message->end - TDM_MESSAGE_SEND];
     if (*queue == NONE) *queue = schedule->steps[s].queue;
     if (*queue == schedule->steps[s].queue) continue;
     return tdm_fail(TDM_INTERNAL, "message %u of rank %u is on queue %u, not %u as those before it",
@@ -175,13 +235,61 @@ static tdm_status check_order(const ranks_walk *walk, uint32_t *latest) {
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-static bool waits_are_over(const tdm_schedule *schedule, const rank_walk *walk, uint32_t step) {
+static bool waits_are_over(const tdm_schedule *schedule, const rank_walk *walk, uint32_t run,
+                           uint32_t step) {
   const tdm_step *is = &schedule->steps[step];
   for (uint32_t i = 0; i < is->wait_count; i++) {
     const tdm_step_wait *wait = &schedule->waits[is->first_wait + i];
-    if (!wait->previous && !walk->ended[wait->step]) return false;
+    if (wait->previous && run == 0) continue;
+    const size_t of = run - wait->previous;
+    if (!walk->ended[of * schedule->step_count + wait->step]) return false;
   }
   return true;
+}
+
+/* Has the run been submitted, as far as the step's phase? */
+static bool is_submitted(const ranks_walk *walk, const rank_walk *mine, uint32_t run,
+                         const tdm_step *step) {
+  if (run >= walk->depth && mine->left[run - walk->depth] > 0) return false;
+  if (!walk->updates) return true;
+  if (step->phase == TDM_PHASE_UPDATE && walk->main_left[run] > 0) return false;
+  return run == 0 || walk->main_left[run - 1] == 0;
+}
+
+/* The step, which its queue is at, has ended. */
+static void end_step(ranks_walk *walk, const tdm_schedule *schedule, rank_walk *mine,
+                     uint32_t queue) {
+  const uint32_t step = mine->next[queue];
+  const uint32_t run = mine->run[queue];
+  mine->ended[run * schedule->step_count + step] = true;
+  mine->left[run]--;
+  walk->main_left[run] -= schedule->steps[step].phase == TDM_PHASE_MAIN;
+  mine->next[queue] = mine->follow[step];
+  if (mine->next[queue] < schedule->step_count) return;
+  mine->next[queue] = mine->first[queue];
+  mine->run[queue]++;
+}
+
+static bool has_begun(const ranks_walk *walk, uint32_t rank, uint32_t run, uint32_t step) {
+  return walk->walks[rank].begun[run * walk->ranks[rank].schedule->step_count + step];
+}
+
+static bool all_have_begun(const ranks_walk *walk, uint32_t run, uint32_t of_all) {
+  for (uint32_t r = 0; r < walk->rank_count; r++)
+    if (!has_begun(walk, r, run, walk->of_all[(size_t)of_all * walk->rank_count + r])) return false;
+  return true;
+}
+
+/* True of what is no message, too. */
+static bool other_ends_have_begun(const ranks_walk *walk, uint32_t rank, uint32_t run,
+                                  uint32_t step) {
+  const uint32_t of_all = walk->walks[rank].of_all[step];
+  if (of_all != NONE) return all_have_begun(walk, run, of_all);
+  const uint32_t number = walk->walks[rank].matches[step];
+  if (number == NONE) return true;
+  const match *found = &walk->matches[number];
+  const int side = found->ranks[0] == rank && found->steps[0] == step;
+  return has_begun(walk, found->ranks[side], run, found->steps[side]);
 }
 
 /* Goes on with a queue of a rank as far as it can; true: it moved. */
@@ -189,23 +297,39 @@ static bool advance_queue(ranks_walk *walk, uint32_t rank, uint32_t queue) {
   const tdm_schedule *schedule = walk->ranks[rank].schedule;
   rank_walk *mine = &walk->walks[rank];
   bool moved = false;
-  while (mine->next[queue] < schedule->step_count) {
+  while (mine->run[queue] < walk->run_count) {
     const uint32_t step = mine->next[queue];
-    if (!mine->begun[step]) {
-      if (!waits_are_over(schedule, mine, step)) return moved;
-      mine->begun[step] = true;
+    const uint32_t run = mine->run[queue];
+    bool *begun = &mine->begun[run * schedule->step_count + step];
+    if (!*begun) {
+      if (!is_submitted(walk, mine, run, &schedule->steps[step])) return moved;
+      if (!waits_are_over(schedule, mine, run, step)) return moved;
+      *begun = true;
       moved = true;
     }
-    if (mine->matches[step] != NONE) {
-      const match *found = &walk->matches[mine->matches[step]];
-      const int other = found->ranks[0] == rank && found->steps[0] == step;
-      if (!walk->walks[found->ranks[other]].begun[found->steps[other]]) return moved;
-    }
-    mine->ended[step] = true;
-    mine->next[queue] = mine->follow[step];
+    if (!other_ends_have_begun(walk, rank, run, step)) return moved;
+    end_step(walk, schedule, mine, queue);
     moved = true;
   }
   return moved;
+}
+
+/* What stands still in the earliest run in which anything does; TDM_OK: nothing. */
+static tdm_status check_ended(const ranks_walk *walk) {
+  uint32_t earliest = walk->run_count;
+  uint32_t at[2] = {0, 0};
+  for (uint32_t r = 0; r < walk->rank_count; r++) {
+    for (uint32_t q = 0; q < walk->ranks[r].schedule->queue_count; q++) {
+      if (walk->walks[r].run[q] >= earliest) continue;
+      earliest = walk->walks[r].run[q];
+      at[0] = r;
+      at[1] = q;
+    }
+  }
+  if (earliest == walk->run_count) return TDM_OK;
+  return tdm_fail(TDM_INTERNAL,
+                  "the ranks wait for one another: step %u of rank %u never ends (queue %u)",
+                  walk->walks[at[0]].next[at[1]], at[0], at[1]);
 }
 
 static tdm_status run_all(ranks_walk *walk) {
@@ -215,17 +339,7 @@ static tdm_status run_all(ranks_walk *walk) {
       for (uint32_t q = 0; q < walk->ranks[r].schedule->queue_count; q++)
         moved |= advance_queue(walk, r, q);
   }
-  for (uint32_t r = 0; r < walk->rank_count; r++) {
-    const tdm_schedule *schedule = walk->ranks[r].schedule;
-    for (uint32_t q = 0; q < schedule->queue_count; q++) {
-      const uint32_t step = walk->walks[r].next[q];
-      if (step >= schedule->step_count) continue;
-      return tdm_fail(TDM_INTERNAL,
-                      "the ranks wait for one another: step %u of rank %u never ends (queue %u)",
-                      step, r, q);
-    }
-  }
-  return TDM_OK;
+  return check_ended(walk);
 }
 
 /* ---- Life ------------------------------------------------------------------------------------ */
@@ -235,25 +349,54 @@ static tdm_status begin_rank(ranks_walk *walk, uint32_t rank) {
   rank_walk *mine = &walk->walks[rank];
   const size_t steps = schedule->step_count + 1;
   const size_t queues = (size_t)schedule->queue_count + 1;
+  const size_t all = walk->run_count * steps;
+  mine->first = tdm_region_take(&walk->region, queues * sizeof(uint32_t), "queues");
   mine->next = tdm_region_take(&walk->region, queues * sizeof(uint32_t), "queues");
+  mine->run = tdm_region_take(&walk->region, queues * sizeof(uint32_t), "queues");
   mine->follow = tdm_region_take(&walk->region, steps * sizeof(uint32_t), "steps");
   mine->matches = tdm_region_take(&walk->region, steps * sizeof(uint32_t), "steps");
-  mine->begun = tdm_region_take(&walk->region, steps * sizeof(bool), "steps");
-  mine->ended = tdm_region_take(&walk->region, steps * sizeof(bool), "steps");
+  mine->of_all = tdm_region_take(&walk->region, steps * sizeof(uint32_t), "steps");
+  mine->begun = tdm_region_take(&walk->region, all * sizeof(bool), "steps");
+  mine->ended = tdm_region_take(&walk->region, all * sizeof(bool), "steps");
   if (walk->region.failed) return TDM_OUT_OF_MEMORY;
   memset(mine->matches, 0xff, steps * sizeof(uint32_t));
+  memset(mine->of_all, 0xff, steps * sizeof(uint32_t));
   for (size_t q = 0; q < queues; q++)
     mine->next[q] = (uint32_t)schedule->step_count;
   for (size_t s = schedule->step_count; s-- > 0;) {
     const uint32_t queue = schedule->steps[s].queue;
     mine->follow[s] = mine->next[queue];
     mine->next[queue] = (uint32_t)s;
+    walk->updates |= schedule->steps[s].phase == TDM_PHASE_UPDATE;
+    for (uint32_t run = 0; run < walk->run_count; run++)
+      walk->main_left[run] += schedule->steps[s].phase == TDM_PHASE_MAIN;
   }
+  for (uint32_t run = 0; run < walk->run_count; run++)
+    mine->left[run] = schedule->step_count;
+  for (size_t q = 0; q < queues; q++) {
+    mine->first[q] = mine->next[q];
+    if (mine->first[q] == schedule->step_count) mine->run[q] = walk->run_count;
+  }
+  return TDM_OK;
+}
+
+/* How many runs are walked; all ranks have as many in flight. */
+static tdm_status count_runs(ranks_walk *walk) {
+  walk->depth = walk->ranks[0].schedule->depth;
+  for (uint32_t r = 1; r < walk->rank_count; r++) {
+    const uint32_t depth = walk->ranks[r].schedule->depth;
+    if (depth == walk->depth) continue;
+    return tdm_fail(TDM_INTERNAL, "rank 0 has %u runs in flight, and rank %u has %u", walk->depth,
+                    r, depth);
+  }
+  if (walk->depth > MOST_RUNS - 1) walk->depth = MOST_RUNS - 1;
+  walk->run_count = walk->depth + 1;
   return TDM_OK;
 }
 
 static tdm_status verify(ranks_walk *walk) {
   const size_t count = walk->rank_count;
+  TDM_TRY(count_runs(walk));
   walk->walks = tdm_region_take(&walk->region, (count + 1) * sizeof(rank_walk), "ranks");
   uint32_t *latest =
       tdm_region_take(&walk->region, (count * count + 1) * sizeof(uint32_t), "messages of ranks");
@@ -261,6 +404,7 @@ static tdm_status verify(ranks_walk *walk) {
   for (uint32_t r = 0; r < walk->rank_count; r++)
     TDM_TRY(begin_rank(walk, r));
   TDM_TRY(match_ends(walk));
+  TDM_TRY(match_of_all(walk));
   TDM_TRY(check_order(walk, latest));
   return run_all(walk);
 }

@@ -8,14 +8,15 @@
 typedef enum tdm_message_end {
   TDM_MESSAGE_NONE,
   TDM_MESSAGE_SEND,
-  TDM_MESSAGE_RECEIVE
+  TDM_MESSAGE_RECEIVE,
+  TDM_MESSAGE_OF_ALL /* all ranks do it together, and it ends for all: an all-reduce */
 } tdm_message_end;
 
 /* The end of a message that a step is. */
 typedef struct tdm_step_message {
   uint8_t end;     /* tdm_message_end */
-  uint32_t number; /* both ends have the same; no other message has it */
-  uint32_t peer;   /* the rank at the other end */
+  uint32_t number; /* all its ends have the same; no other message of the kind has it */
+  uint32_t peer;   /* the rank at the other end, if there is one */
   uint64_t bytes;
 } tdm_step_message;
 
@@ -25,11 +26,13 @@ typedef struct tdm_rank_steps {
   const tdm_step_message *messages; /* (step_count) */
 } tdm_rank_steps;
 
-/* Proves of one run of all ranks (rank_count) that every message has two ends, of as many bytes, on
- * the ranks that they name; that between each two ranks messages are received in the order in which
- * they are sent; that no message belongs to the update phase, which ranks enter apart; and that no
- * rank waits in a circle, even where a send ends only once it is received. INTERNAL, naming ranks,
- * steps and messages. */
+/* Proves of runs of all ranks (rank_count), as many in flight as the schedules' depth, which every
+ * rank submits in the same order: that every message has two ends, of as many bytes, on the ranks
+ * that they name; that between each two ranks messages are received in the order in which they are
+ * sent; that all ranks have the same messages of all, in the same order and of as many bytes; that
+ * no message belongs to the update phase, which ranks enter apart; and that no rank waits in a
+ * circle, even where a send ends only once it is received. INTERNAL, naming ranks, steps
+ * and messages. */
 tdm_status tdm_verify_ranks(const tdm_allocator *allocator, const tdm_rank_steps *ranks,
                             uint32_t rank_count) TDM_WARN_UNUSED;
 

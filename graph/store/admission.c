@@ -4,17 +4,22 @@
 #include "graph/store/store.h"
 
 static bool is_idle(const tdm_store *store) {
-  return !store->exclusive && !store->first_writer && store->readers == 0;
+  return !store->exclusive && !store->first_chained && store->readers == 0;
 }
 
 static bool can_enter(const tdm_store *store, tdm_admission *admission) {
   if (store->exclusive) return false;
   if (!admission->ready) return is_idle(store); /* it wants the store exclusively */
   if (!admission->ready(admission)) return false;
-  const tdm_admission *writer = store->last_writer;
-  if (!admission->writes) return !writer;
-  if (store->readers > 0) return false;
-  return !writer || (admission->chain && admission->chain == writer->chain);
+  const tdm_admission *last = store->last_chained;
+  if (admission->writes && store->readers > 0) return false;
+  return !last ||
+         (admission->chain && admission->chain == last->chain && admission->writes == last->writes);
+}
+
+/* Is its place among those in order? Others only read, in any. */
+static bool is_in_order(const tdm_admission *admission) {
+  return admission->writes || admission->chain;
 }
 
 static void take_place(tdm_store *store, tdm_admission *admission) {
@@ -23,11 +28,11 @@ static void take_place(tdm_store *store, tdm_admission *admission) {
     pthread_cond_broadcast(&store->granted);
     return;
   }
-  if (admission->writes) {
-    admission->ahead = store->last_writer;
+  if (is_in_order(admission)) {
+    admission->ahead = store->last_chained;
     admission->behind = NULL;
-    *(admission->ahead ? &admission->ahead->behind : &store->first_writer) = admission;
-    store->last_writer = admission;
+    *(admission->ahead ? &admission->ahead->behind : &store->first_chained) = admission;
+    store->last_chained = admission;
   } else {
     store->readers++;
   }
@@ -35,15 +40,16 @@ static void take_place(tdm_store *store, tdm_admission *admission) {
 }
 
 static void give_up_place(tdm_store *store, tdm_admission *admission) {
-  if (!admission->writes) {
+  if (!is_in_order(admission)) {
     store->readers--;
     return;
   }
-  *(admission->ahead ? &admission->ahead->behind : &store->first_writer) = admission->behind;
-  *(admission->behind ? &admission->behind->ahead : &store->last_writer) = admission->ahead;
+  *(admission->ahead ? &admission->ahead->behind : &store->first_chained) = admission->behind;
+  *(admission->behind ? &admission->behind->ahead : &store->last_chained) = admission->ahead;
 }
 
 static bool enter_locked(tdm_store *store, tdm_admission *admission) {
+  if (admission->ready) admission->number = ++store->asked;
   if (!store->waiting && can_enter(store, admission)) {
     take_place(store, admission);
     return true;

@@ -49,9 +49,12 @@ struct tdm_store_entry {
 /* A run that asks to be admitted, or (ready is NULL) somebody who wants the store exclusively. */
 typedef struct tdm_admission {
   struct tdm_admission *next;
-  bool writes;       /* persistent values; ready may set it */
-  const void *chain; /* writers with the same one may be inside together, in order; NULL: alone */
-  struct tdm_admission *ahead; /* among the writers inside */
+  bool writes; /* persistent values; ready may set it */
+  /* Those with the same one that write, or that only read, may be inside together, in order; NULL:
+   * who writes is alone, who reads has no order. */
+  const void *chain;
+  uint64_t number;             /* in the order in which runs have asked, from 1 */
+  struct tdm_admission *ahead; /* among those inside that write or have a chain */
   struct tdm_admission *behind;
   /* Is a slot free, and will it write? These three under the store's lock, without blocking. */
   bool (*ready)(struct tdm_admission *admission);
@@ -73,9 +76,10 @@ struct tdm_store {
   uint64_t steps; /* training steps done */
   tdm_status broken;
   char message[TDM_MESSAGE_BYTES];
-  uint32_t readers;            /* runs inside */
-  tdm_admission *first_writer; /* inside */
-  tdm_admission *last_writer;
+  uint64_t asked;               /* runs that have asked to be admitted */
+  uint32_t readers;             /* runs inside that only read, without a chain */
+  tdm_admission *first_chained; /* inside: all others, in order */
+  tdm_admission *last_chained;
   tdm_admission *exclusive; /* who alone is inside; no run is */
   tdm_admission *waiting;
   tdm_admission *waiting_last;

@@ -157,6 +157,78 @@ static void circles_of_waits_are_refused(void **state) {
   REFUSES(set_wait(&ring.schedules[2], 1, 3), "the ranks wait for one another");
 }
 
+/* With runs in flight, what waits for the run before may wait for any step of it, but for none of a
+ * run that waits for it to end, on whatever rank that is. */
+static void runs_in_flight_are_walked(void **state) {
+  (void)state;
+  for (uint32_t depth = 1; depth <= 4; depth++) {
+    struct ring flying;
+    begin(&flying);
+    for (int r = 0; r < RANKS; r++)
+      flying.schedules[r].depth = depth;
+    assert_int_equal(verify(&flying), TDM_OK);
+    set_wait(&flying.schedules[0], 0, 3);
+    flying.schedules[0].waits[0].previous = true;
+    assert_int_equal(verify(&flying), TDM_OK);
+    end(&flying);
+  }
+  REFUSES(ring.schedules[1].depth = 2, "rank 0 has 1 runs in flight, and rank 1 has 2");
+  REFUSES(ring.schedules[0].steps[0].phase = TDM_PHASE_UPDATE,
+          "the ranks wait for one another: step 0 of rank 0");
+}
+
+/* Rank 1 computes what all sum second before what they sum first; others the other way round. */
+static void begin_together(struct ring *ring, bool swapped) {
+  memset(ring, 0, sizeof *ring);
+  ring->allocator = tdm_allocator_default();
+  for (uint32_t rank = 0; rank < RANKS; rank++) {
+    struct maker maker = begin_rank(ring, rank);
+    uint32_t made[2];
+    for (uint32_t i = 0; i < 2; i++)
+      (void)computes(&maker, UINT32_MAX, &made[i]); /* 0, 1 */
+    for (uint32_t i = 0; i < 2; i++) {
+      const uint32_t number = swapped && rank == 1 ? 1 - i : i;
+      const uint32_t step = builder_step(&maker.builder, SEND, TDM_PHASE_MAIN); /* 2, 3 */
+      builder_reads(&maker.builder, made[number]);
+      builder_writes(&maker.builder, made[number]);
+      ring->messages[rank][step] =
+          (tdm_step_message){TDM_MESSAGE_OF_ALL, .number = number, .bytes = 64};
+    }
+    end_rank(&maker);
+  }
+}
+
+#define REFUSES_TOGETHER(change, reason)                                                           \
+  do {                                                                                             \
+    struct ring ring;                                                                              \
+    begin_together(&ring, false);                                                                  \
+    assert_int_equal(verify(&ring), TDM_OK);                                                       \
+    change;                                                                                        \
+    assert_int_equal(verify(&ring), TDM_INTERNAL);                                                 \
+    if (!strstr(tdm_last_message(), reason))                                                       \
+      fail_msg("\"%s\" does not say \"%s\"", tdm_last_message(), reason);                          \
+    end(&ring);                                                                                    \
+  } while (0)
+
+static void messages_of_all_have_one_order(void **state) {
+  (void)state;
+  struct ring swapped;
+  begin_together(&swapped, true);
+  assert_int_equal(verify(&swapped), TDM_INTERNAL);
+  assert_non_null(strstr(tdm_last_message(), "where rank 0 has message 0 of all ranks, of 64 "
+                                             "bytes, rank 1 has message 1, of 64"));
+  end(&swapped);
+  REFUSES_TOGETHER(ring.messages[2][3].end = TDM_MESSAGE_NONE,
+                   "rank 0 has message 1 of all ranks, and rank 2 has not");
+  REFUSES_TOGETHER(ring.messages[0][3].end = TDM_MESSAGE_NONE,
+                   "rank 1 has message 1 of all ranks, and rank 0 has not");
+  REFUSES_TOGETHER(ring.messages[1][2].bytes = 32, "rank 1 has message 0, of 32");
+  REFUSES_TOGETHER(ring.schedules[1].steps[3].queue = COMPUTE, "is on queue 0, not 1");
+  REFUSES_TOGETHER(ring.schedules[1].steps[3].phase = TDM_PHASE_UPDATE,
+                   "message 1 of all ranks belongs to the update phase of rank 1");
+  REFUSES_TOGETHER(set_wait(&ring.schedules[1], 0, 2), "the ranks wait for one another");
+}
+
 /* Each of two ranks sends before it receives, on one queue: if a send ends only once it is
  * received, none does. */
 static void sends_that_wait_for_one_another_are_refused(void **state) {
@@ -184,6 +256,8 @@ int main(void) {
       cmocka_unit_test(ends_that_disagree_are_refused),
       cmocka_unit_test(messages_in_another_order_are_refused),
       cmocka_unit_test(circles_of_waits_are_refused),
+      cmocka_unit_test(runs_in_flight_are_walked),
+      cmocka_unit_test(messages_of_all_have_one_order),
       cmocka_unit_test(sends_that_wait_for_one_another_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

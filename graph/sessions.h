@@ -72,6 +72,8 @@ typedef enum tdm_collective {
   TDM_COLLECTIVE_RING,  /* around a ring in as many pieces as devices, wherever each has a direct
                            route to all others */
   TDM_COLLECTIVE_TREE,  /* up a binomial tree and down again, where a ring could go */
+  TDM_COLLECTIVE_ALL_REDUCE, /* over ranks of a job by the engine that connects them, several
+                                gradients at once, wherever each rank has one */
   TDM_COLLECTIVE_COUNT
 } tdm_collective;
 

@@ -13,7 +13,8 @@
 
 enum { DEVICES = 8, LAYERS = 16, WIDTH = 1024, ROWS = DEVICES, WARM_STEPS = 2, STEPS = 15 };
 
-static const char *const names[TDM_COLLECTIVE_COUNT] = {"chosen", "home", "chain", "ring", "tree"};
+enum { WAYS = TDM_COLLECTIVE_TREE + 1 }; /* over the devices of one machine */
+static const char *const names[WAYS] = {"chosen", "home", "chain", "ring", "tree"};
 
 static tdm_context *open_context(void) {
   const tdm_context_options options = {
@@ -110,7 +111,7 @@ int main(int argc, char **argv) {
       tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH), 1, -1, 1);
   const tdm_feed feed = {.name = "x", .tensor = x};
   printf("%-8s %12s %12s %12s\n", "sums", "step ms", "home in MB", "home out MB");
-  for (int way = 0; way < TDM_COLLECTIVE_COUNT; way++)
+  for (int way = 0; way < WAYS; way++)
     tell(context, (tdm_collective)way, &feed);
   tdm_tensor_release(x);
   tdm_context_release(context);

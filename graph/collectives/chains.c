@@ -33,6 +33,11 @@ uint32_t tdm_own_term(tdm_graph *graph, const tdm_insertion *at, uint32_t term) 
   return tdm_insert(graph, at, &tdm_operation_begin_sum, NULL, &term, 1);
 }
 
+uint32_t tdm_begin_total(tdm_graph *graph, const tdm_insertion *at, uint32_t term) {
+  if (tdm_place_of(graph, term) == at->device) return tdm_own_term(graph, at, term);
+  return tdm_insert(graph, at, &tdm_operation_begin_sum, NULL, &term, 1);
+}
+
 uint32_t tdm_sum_add(tdm_graph *graph, const tdm_insertion *at, const tdm_sum *sum, bool fresh,
                      uint32_t total, uint32_t term, size_t bucket) {
   const uint32_t operands[] = {total, term};

@@ -1,10 +1,11 @@
 /* Collectives: finds the sums over devices, chooses a way for each, and has them made.
  *
  * The sums that only updates need go one way together, the one whose busiest link is predicted to
- * be busy for the least time: at home, in chains, or around, where each goes in a ring or a tree,
- * whichever is quicker for it. Where sums go around, devices update their own copies. All others
- * are made at home. Except at home devices take turns in plan order, so that each adds right behind
- * the gradient that it adds to. Invariant: with `deterministic` terms are added in their order. */
+ * be busy for the least time: at home, in chains, by all-reduces of the engine that connects ranks,
+ * or around, where each goes in a ring or a tree, whichever is quicker for it. Where sums go
+ * around, or are made by all-reduces, devices update their own copies. All others are made at home.
+ * Except at home devices take turns in plan order, so that each adds right behind the gradient that
+ * it adds to. Invariant: with `deterministic` terms are added in their order. */
 #include "graph/collectives/collectives.h"
 
 #include <string.h>
@@ -43,6 +44,7 @@ static tdm_status note_sum(tdm_sums *sums, tdm_ir_node *node) {
   note_devices(graph, sum);
   sum->can_chain = tdm_can_chain(graph, sum);
   sum->can_go_around = sums->updates && tdm_can_go_around(graph, sum);
+  sum->can_all_reduce = sums->updates && tdm_can_all_reduce(graph, sum);
   return TDM_OK;
 }
 
@@ -87,8 +89,22 @@ static bool is_quicker(const tdm_collective_choice *choice, tdm_collective a, td
   return choice->predicted_ns[a] > 0 && choice->predicted_ns[a] < choice->predicted_ns[b];
 }
 
-/* Other ways than at home are worth their messages where bytes, not latencies, take most of the
- * time. */
+/* The quickest of all ways; where latencies take most of the time, other ways than at home are not
+ * worth their messages, but for all-reduces, of which there are few. */
+static void choose_quickest(const tdm_sums *sums, bool latencies, tdm_collective_choice *choice) {
+  static const tdm_collective around[] = {TDM_COLLECTIVE_RING, TDM_COLLECTIVE_TREE};
+  if (!has_room(sums)) {
+    choice->reason = "no room for updates of their own";
+    return;
+  }
+  if (!latencies) choice->reason = "predicted to be the quickest";
+  for (size_t i = 0; i < TDM_COUNT_OF(around) && !latencies; i++)
+    if (is_quicker(choice, around[i], choice->way)) choice->way = around[i];
+  if (!is_quicker(choice, TDM_COLLECTIVE_ALL_REDUCE, choice->way)) return;
+  choice->way = TDM_COLLECTIVE_ALL_REDUCE;
+  choice->reason = "predicted to be the quickest";
+}
+
 static void choose(const tdm_sums *sums, const tdm_collective_request *request,
                    tdm_collective_choice *choice) {
   choice->way = request->asked;
@@ -96,15 +112,13 @@ static void choose(const tdm_sums *sums, const tdm_collective_request *request,
   if (request->asked != TDM_COLLECTIVE_AUTO) return;
   choice->way = TDM_COLLECTIVE_HOME;
   choice->reason = "mostly latencies";
-  if (tdm_home_ns(sums) <= 2 * tdm_home_latencies_ns(sums)) return;
-  if (is_quicker(choice, TDM_COLLECTIVE_CHAIN, choice->way)) choice->way = TDM_COLLECTIVE_CHAIN;
-  choice->reason = "in the order of replicas, as deterministic asks";
-  if (request->deterministic) return;
-  choice->reason = "no room for updates of their own";
-  if (!has_room(sums)) return;
-  choice->reason = "predicted to be the quickest";
-  if (is_quicker(choice, TDM_COLLECTIVE_RING, choice->way)) choice->way = TDM_COLLECTIVE_RING;
-  if (is_quicker(choice, TDM_COLLECTIVE_TREE, choice->way)) choice->way = TDM_COLLECTIVE_TREE;
+  const bool latencies = tdm_home_ns(sums) <= 2 * tdm_home_latencies_ns(sums);
+  if (!latencies && is_quicker(choice, TDM_COLLECTIVE_CHAIN, choice->way))
+    choice->way = TDM_COLLECTIVE_CHAIN;
+  if (!request->deterministic)
+    choose_quickest(sums, latencies, choice);
+  else if (!latencies)
+    choice->reason = "in the order of replicas, as deterministic asks";
 }
 
 /* A ring wants an element of each piece. */
@@ -122,8 +136,9 @@ static void choose_for(const tdm_sums *sums, const tdm_collective_request *reque
   const bool wanted = sum->can_own || request->asked != TDM_COLLECTIVE_AUTO;
   sum->way = TDM_COLLECTIVE_HOME;
   if (choice->way == TDM_COLLECTIVE_CHAIN && sum->can_chain) sum->way = TDM_COLLECTIVE_CHAIN;
-  if (!around || !sum->can_go_around || !wanted) return;
-  sum->way = way_around(sums->graph, sum, request, choice->way);
+  const bool reduced = choice->way == TDM_COLLECTIVE_ALL_REDUCE && sum->can_all_reduce;
+  if (!reduced && (!around || !sum->can_go_around || !wanted)) return;
+  sum->way = reduced ? choice->way : way_around(sums->graph, sum, request, choice->way);
   sum->own = sum->can_own;
   choice->own_updates += sum->own;
 }
@@ -179,6 +194,7 @@ static tdm_status lower_sums(const tdm_sums *sums) {
   for (size_t i = 0; i < sums->count; i++)
     if (sums->items[i].way == TDM_COLLECTIVE_CHAIN)
       TDM_TRY(tdm_sum_in_chain(sums, &sums->items[i]));
+  TDM_TRY(tdm_sum_by_all_reduces(sums));
   TDM_TRY(tdm_sum_in_rounds(sums));
   return tdm_insert_own_updates(sums);
 }

@@ -8,13 +8,6 @@
 
 enum { LEAST_PIECE_NS = 80000 }; /* a piece travels: less, and starting kernels takes longer */
 
-/* Messages between ranks are not for rings and trees: what they wait for is another rank's. */
-static bool is_of_one_rank(const tdm_graph *graph, const tdm_sum *sum) {
-  for (uint32_t i = 0; i < sum->count; i++)
-    if (tdm_rank_of(graph, sum->devices[i]) != tdm_rank_of(graph, sum->node->device)) return false;
-  return true;
-}
-
 static bool has_queue(const tdm_graph *graph, int16_t from, int16_t to) {
   return tdm_direct_queue(tdm_context_device(graph->context, (size_t)from),
                           tdm_context_device(graph->context, (size_t)to)) != NULL;
@@ -101,7 +94,7 @@ size_t tdm_chain_pieces(const tdm_graph *graph, const tdm_sum *sum) {
 /* ---- Rings and trees ---- */
 
 bool tdm_can_go_around(const tdm_graph *graph, const tdm_sum *sum) {
-  bool can = sum->late && sum->count > 1 && is_of_one_rank(graph, sum);
+  bool can = sum->late && sum->count > 1;
   for (uint32_t i = 0; i < sum->count && can; i++)
     for (uint32_t j = 0; j < sum->count && can; j++)
       can = i == j || has_queue(graph, sum->devices[i], sum->devices[j]);
@@ -143,7 +136,8 @@ bool tdm_is_for_tree(const tdm_graph *graph, const tdm_sum *sum) {
 
 /* ---- All ---- */
 
-double tdm_sum_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collective way) {
+double tdm_sum_ns(const tdm_sums *sums, const tdm_sum *sum, tdm_collective way) {
+  const tdm_graph *graph = sums->graph;
   const double bytes = tdm_sum_bytes(graph, sum);
   switch (way) {
   case TDM_COLLECTIVE_CHAIN:
@@ -152,6 +146,8 @@ double tdm_sum_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collective way
     return ring_ns(graph, sum);
   case TDM_COLLECTIVE_TREE:
     return tree_ns(graph, sum);
+  case TDM_COLLECTIVE_ALL_REDUCE:
+    return tdm_all_reduce_ns(sums, sum);
   case TDM_COLLECTIVE_AUTO:
   case TDM_COLLECTIVE_HOME:
   case TDM_COLLECTIVE_COUNT:
@@ -172,7 +168,7 @@ static double end_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collective 
 /* Parameters go from copy to copy, as gradients do in a chain, or all out of the home. */
 static double refresh_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collective way) {
   const double bytes = tdm_sum_bytes(graph, sum);
-  const bool updated = way == TDM_COLLECTIVE_RING || way == TDM_COLLECTIVE_TREE;
+  const bool updated = way != TDM_COLLECTIVE_HOME && way != TDM_COLLECTIVE_CHAIN;
   if (updated && sum->can_own) return 0;
   if (sum->can_chain) return slowest_hop_ns(graph, sum, bytes);
   double ns = 0;
@@ -185,6 +181,7 @@ static double refresh_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collect
 static tdm_collective done_by(const tdm_graph *graph, const tdm_sum *sum, tdm_collective way) {
   if (way == TDM_COLLECTIVE_HOME) return way;
   if (way == TDM_COLLECTIVE_CHAIN) return sum->can_chain ? way : TDM_COLLECTIVE_HOME;
+  if (way == TDM_COLLECTIVE_ALL_REDUCE) return sum->can_all_reduce ? way : TDM_COLLECTIVE_HOME;
   if (!sum->can_go_around) return TDM_COLLECTIVE_HOME;
   return tdm_is_for_tree(graph, sum) ? TDM_COLLECTIVE_TREE : way;
 }
@@ -201,7 +198,7 @@ void tdm_predict_ways(const tdm_sums *sums, double out_ns[TDM_COLLECTIVE_COUNT])
       const tdm_collective done = done_by(sums->graph, sum, way);
       const double ends_ns = end_ns(sums->graph, sum, done);
       any |= way == TDM_COLLECTIVE_HOME || done != TDM_COLLECTIVE_HOME;
-      out_ns[w] += tdm_sum_ns(sums->graph, sum, done) + refresh_ns(sums->graph, sum, done);
+      out_ns[w] += tdm_sum_ns(sums, sum, done) + refresh_ns(sums->graph, sum, done);
       if (ends_ns > longest_ns) longest_ns = ends_ns;
     }
     out_ns[w] = any ? out_ns[w] + longest_ns : 0;

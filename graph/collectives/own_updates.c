@@ -60,14 +60,18 @@ static uint32_t sum_read_by(const followers *state, const tdm_ir_node *node) {
   return 0;
 }
 
-/* Are the sum's devices of one kind, the home among them? */
+static bool executes_alike(const tdm_device *a, const tdm_device *b) {
+  return strcmp(a->ops->kind, b->ops->kind) == 0;
+}
+
+/* Are the sum's devices of one kind, on whichever ranks, the home among them? */
 static bool is_of_one_kind(const tdm_graph *graph, const tdm_sum *sum) {
   const tdm_device *home = tdm_context_device(graph->context, (size_t)sum->node->device);
   bool home_shares = false;
   for (uint32_t i = 0; i < sum->count; i++) {
     const tdm_device *device = tdm_context_device(graph->context, (size_t)sum->devices[i]);
     home_shares |= device == home;
-    if (!tdm_device_same_kind(home, device)) return false;
+    if (!executes_alike(home, device)) return false;
   }
   return home_shares;
 }
@@ -77,7 +81,7 @@ tdm_status tdm_find_own_updates(const tdm_sums *sums) {
   TDM_TRY(init(&state, sums));
   for (size_t i = 0; i < sums->count; i++) {
     tdm_sum *sum = &sums->items[i];
-    sum->can_own = sum->can_go_around && is_of_one_kind(sums->graph, sum);
+    sum->can_own = (sum->can_go_around || sum->can_all_reduce) && is_of_one_kind(sums->graph, sum);
   }
   TDM_EACH_NODE(sums->graph, node) {
     const uint32_t sum = sum_read_by(&state, node);

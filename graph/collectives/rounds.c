@@ -199,14 +199,12 @@ static tdm_status insert_round(const tdm_sums *sums, tdm_sum *sum, size_t index,
               : reduce_tree(graph, sum, 1u << round, index, before);
 }
 
-/* Moves whoever reads a sum that goes around, by whatever other nodes, right before the updates;
- * answers the first of them. */
-static tdm_status defer_readers(const tdm_sums *sums, tdm_ir_node **out_first) {
+tdm_status tdm_defer_readers(const tdm_sums *sums, tdm_ir_node **out_first) {
   tdm_graph *graph = sums->graph;
   bool *reads = tdm_region_take(sums->region, graph->nodes.count * sizeof *reads, "collectives");
   if (!reads) return TDM_OUT_OF_MEMORY;
   for (size_t i = 0; i < sums->count; i++)
-    reads[sums->items[i].node->index] = goes_around(&sums->items[i]);
+    reads[sums->items[i].node->index] = sums->items[i].way >= TDM_COLLECTIVE_RING;
   const tdm_ir_node *last = sums->updates->previous;
   *out_first = sums->updates;
   TDM_EACH_NODE(graph, node) {
@@ -289,7 +287,7 @@ tdm_status tdm_sum_in_rounds(const tdm_sums *sums) {
   TDM_TRY(find_turns(sums, &plan));
   if (plan.count == 0) return TDM_OK;
   tdm_ir_node *end;
-  TDM_TRY(defer_readers(sums, &end));
+  TDM_TRY(tdm_defer_readers(sums, &end));
   size_t most_rounds = 0;
   for (size_t i = 0; i < plan.count; i++)
     if (rounds_of(plan.sums[i]) > most_rounds) most_rounds = rounds_of(plan.sums[i]);

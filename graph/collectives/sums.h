@@ -13,15 +13,16 @@ typedef struct tdm_sum {
   tdm_collective way; /* AUTO: not chosen yet */
   bool late;          /* only updates need it */
   bool can_chain;
-  bool can_go_around; /* in a ring or a tree */
-  bool can_own;       /* every device that has a term can do the updates for itself */
-  bool own;           /* and does */
-  uint32_t count;     /* of devices that have terms */
-  int16_t *devices;   /* (count), as the terms come; of a tree the home first, if it is there */
-  uint32_t *totals;   /* (count): the device's own terms; in the end the sum, where it has it */
-  uint32_t *pieces;   /* ring: (count, count) of each device's own, then of the sum */
-  uint32_t *current;  /* ring: (count) pieces of the sum so far; chain: (piece_count) */
-  size_t piece_count; /* chain */
+  bool can_go_around;  /* in a ring or a tree */
+  bool can_all_reduce; /* every rank of a job has terms */
+  bool can_own;        /* every device that has a term can do the updates for itself */
+  bool own;            /* and does */
+  uint32_t count;      /* of devices that have terms */
+  int16_t *devices;    /* (count), as the terms come; of a tree the home first, if it is there */
+  uint32_t *totals;    /* (count): the device's own terms; in the end the sum, where it has it */
+  uint32_t *pieces;    /* ring: (count, count) of each device's own, then of the sum */
+  uint32_t *current;   /* ring: (count) pieces of the sum so far; chain: (piece_count) */
+  size_t piece_count;  /* chain */
 } tdm_sum;
 
 typedef struct tdm_sums {
@@ -51,10 +52,14 @@ void tdm_predict_ways(const tdm_sums *sums, double out_ns[TDM_COLLECTIVE_COUNT])
 double tdm_home_ns(const tdm_sums *sums);
 double tdm_home_latencies_ns(const tdm_sums *sums);
 /* A sum's time in one of the ways. */
-double tdm_sum_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collective way);
+double tdm_sum_ns(const tdm_sums *sums, const tdm_sum *sum, tdm_collective way);
 /* Whether a tree is for it what a ring is for others: messages are few, or latencies most of them.
  */
 bool tdm_is_for_tree(const tdm_graph *graph, const tdm_sum *sum);
+/* A sum's time in all-reduces of buckets, and how many bytes a bucket has (all_reduces.c). */
+double tdm_all_reduce_ns(const tdm_sums *sums, const tdm_sum *sum);
+double tdm_bucket_bytes(const tdm_sums *sums);
+bool tdm_can_all_reduce(const tdm_graph *graph, const tdm_sum *sum);
 /* Whether each hop of a way has a link of its own. */
 bool tdm_can_chain(const tdm_graph *graph, const tdm_sum *sum);
 bool tdm_can_go_around(const tdm_graph *graph, const tdm_sum *sum);
@@ -70,6 +75,8 @@ uint32_t tdm_sum_add(tdm_graph *graph, const tdm_insertion *at, const tdm_sum *s
                      uint32_t total, uint32_t term, size_t bucket);
 /* The term as memory of the sum's own, which may be overwritten; 0 on failure. */
 uint32_t tdm_own_term(tdm_graph *graph, const tdm_insertion *at, uint32_t term);
+/* The term as memory of the sum's own on the insertion's device, wherever it lies; 0 on failure. */
+uint32_t tdm_begin_total(tdm_graph *graph, const tdm_insertion *at, uint32_t term);
 /* The value cut into pieces on its device. */
 tdm_status tdm_cut_term(tdm_graph *graph, const tdm_insertion *at, uint32_t value, size_t count,
                         uint32_t *out_pieces) TDM_WARN_UNUSED;
@@ -85,6 +92,11 @@ tdm_status tdm_take_over(tdm_graph *graph, const tdm_sum *sum, uint32_t made) TD
 /* At home, or in a chain, where the sum stands (chains.c). */
 tdm_status tdm_sum_at_home(tdm_graph *graph, tdm_sum *sum) TDM_WARN_UNUSED;
 tdm_status tdm_sum_in_chain(const tdm_sums *sums, tdm_sum *sum) TDM_WARN_UNUSED;
+/* Moves whoever reads a sum that is there later than it stands, around or by an all-reduce, by
+ * whatever other nodes, right before the updates; answers the first of them (rounds.c). */
+tdm_status tdm_defer_readers(const tdm_sums *sums, tdm_ir_node **out_first) TDM_WARN_UNUSED;
+/* All that the engine sums over ranks (all_reduces.c). */
+tdm_status tdm_sum_by_all_reduces(const tdm_sums *sums) TDM_WARN_UNUSED;
 /* All that go in rings or trees (rounds.c); nodes take turns by device. */
 tdm_status tdm_sum_in_rounds(const tdm_sums *sums) TDM_WARN_UNUSED;
 

@@ -260,6 +260,11 @@ static inline tdm_ir_node *tdm_ir_node_at(const tdm_graph *graph, size_t index) 
 static inline bool tdm_ir_has_step(const tdm_ir_node *node) {
   return !node->joined && !(node->operation && node->operation->is_view);
 }
+static inline bool tdm_ir_is_all_reduce(const tdm_ir_node *node);
+/* Does a kernel execute the node? */
+static inline bool tdm_ir_has_kernel(const tdm_ir_node *node) {
+  return node->operation && !node->operation->is_view && !tdm_ir_is_all_reduce(node);
+}
 /* The rank of the job that a device is of. */
 static inline int tdm_rank_of(const tdm_graph *graph, int16_t device) {
   return tdm_context_device(graph->context, (size_t)device)->rank;
@@ -321,6 +326,11 @@ extern const tdm_operation tdm_operation_accumulate;
  * memory; then total, term -> =total for each. */
 extern const tdm_operation tdm_operation_begin_sum;
 extern const tdm_operation tdm_operation_add_incoming;
+/* One rank's part in a sum over all of them (passes/device_sums.h). */
+extern const tdm_operation tdm_operation_all_reduce;
+static inline bool tdm_ir_is_all_reduce(const tdm_ir_node *node) {
+  return node->operation == &tdm_operation_all_reduce;
+}
 extern const tdm_operation tdm_operation_sparse_add;
 extern const tdm_operation tdm_operation_log_rows;
 extern const tdm_operation tdm_operation_take_rows;

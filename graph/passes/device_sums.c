@@ -11,6 +11,11 @@ static tdm_status infer_sum(tdm_infer *infer) {
   return TDM_OK;
 }
 
+static tdm_status infer_all_reduce(tdm_infer *infer) {
+  infer->outputs[0] = infer->inputs[0];
+  return TDM_OK;
+}
+
 static size_t count_pieces(const void *attributes) {
   return (size_t)((const tdm_parts_attributes *)attributes)->count;
 }
@@ -41,6 +46,18 @@ const tdm_operation tdm_operation_device_sum = {.struct_size = sizeof(tdm_operat
                                                 .infer = infer_sum,
                                                 .work = tdm_work_streams,
                                                 .precision = TDM_PRECISION_WIDEST};
+const tdm_operation tdm_operation_all_reduce = {.struct_size = sizeof(tdm_operation),
+                                                .name = "all_reduce",
+                                                .attribute_bytes =
+                                                    sizeof(tdm_all_reduce_attributes),
+                                                .min_inputs = 1,
+                                                .max_inputs = 1,
+                                                .output_count = 1,
+                                                .overwrites = {1},
+                                                .has_effects = true,
+                                                .infer = infer_all_reduce,
+                                                .work = tdm_work_streams,
+                                                .precision = TDM_PRECISION_GIVEN};
 const tdm_operation tdm_operation_pieces = {.struct_size = sizeof(tdm_operation),
                                             .name = "pieces",
                                             .attribute_bytes = sizeof(tdm_parts_attributes),

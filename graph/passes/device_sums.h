@@ -15,6 +15,12 @@ typedef struct tdm_device_sum_attributes {
 
 /* terms, in order, each on a device of its own or not -> their sum, on the node's device. */
 extern const tdm_operation tdm_operation_device_sum;
+/* x, of one rank and on its host -> the sum of all ranks' x, in its memory: one node a rank, of the
+ * same number. It has no kernel: the rank's network makes it. */
+typedef struct tdm_all_reduce_attributes {
+  int64_t number; /* from 0, in plan order, which is the same on all ranks */
+} tdm_all_reduce_attributes;
+
 /* Views: x as pieces of one dimension (tdm_parts_attributes); the memory of the first input, when
  * the others are there, in another shape (tdm_shape). */
 extern const tdm_operation tdm_operation_pieces;

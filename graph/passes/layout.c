@@ -153,7 +153,7 @@ static tdm_status fit_inputs(layout_state *state, tdm_ir_node *node) {
 static tdm_status lay_out(layout_state *state, uint32_t *deliveries, size_t delivery_count) {
   tdm_graph *graph = state->graph;
   TDM_EACH_NODE(graph, node) {
-    if (!node->operation->is_view) TDM_TRY(tdm_prepare_node(graph, state->cache, node));
+    if (tdm_ir_has_kernel(node)) TDM_TRY(tdm_prepare_node(graph, state->cache, node));
     TDM_TRY(fit_inputs(state, node));
   }
   for (size_t i = 0; i < delivery_count; i++) {

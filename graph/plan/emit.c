@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "graph/passes/device_sums.h"
 #include "graph/plan/plan.h"
 
 #define NONE UINT32_MAX
@@ -247,6 +248,22 @@ static void emit_message(const emit_state *state, const tdm_ir_node *node, tdm_c
   *(sends ? &plan->network.sent_bytes : &plan->network.received_bytes) += bytes;
 }
 
+/* This rank's part in a sum over all of them. */
+static void emit_all_reduce(const emit_state *state, const tdm_ir_node *node,
+                            tdm_command *command) {
+  tdm_plan *plan = state->plan;
+  const tdm_all_reduce_attributes *attributes = node->attributes;
+  const tdm_ir_value *value = tdm_ir_value_at(&plan->graph, node->first_output);
+  command->kind = TDM_COMMAND_ALL_REDUCE;
+  command->message = (tdm_message){.plan = plan->digest,
+                                   .number = (uint32_t)attributes->number,
+                                   .dtype = value->spec.dtype,
+                                   .at = operand_for(state, node->first_output),
+                                   .bytes = value->bytes};
+  plan->network.reduced_sums++;
+  plan->network.reduced_bytes += value->bytes;
+}
+
 static void emit_waits(emit_state *state, size_t index, tdm_program *program) {
   const tdm_step *step = &state->schedule->steps[index];
   for (uint32_t k = 0; k < step->wait_count; k++) {
@@ -280,6 +297,10 @@ static tdm_status emit_step(emit_state *state, size_t index) {
     state->step_of[node->first_output + k] = (uint32_t)index;
   if (!node->operation) {
     (tdm_ir_is_message(&plan->graph, node) ? emit_message : emit_copy)(state, node, command);
+    return TDM_OK;
+  }
+  if (tdm_ir_is_all_reduce(node)) {
+    emit_all_reduce(state, node, command);
     return TDM_OK;
   }
   program->splits |= node->prepared->answer.splits;

@@ -49,6 +49,8 @@ typedef struct tdm_network_traffic {
   uint64_t sent_bytes;
   uint64_t received_messages;
   uint64_t received_bytes;
+  uint64_t reduced_sums; /* all-reduces; how their bytes travel is the engine's */
+  uint64_t reduced_bytes;
 } tdm_network_traffic;
 
 typedef struct tdm_plan {

@@ -1,7 +1,15 @@
 /* The proof over all ranks of a job, on each of them. Invariant: what it looks at of other ranks is
  * made from the same graph, by the same passes, as they make it themselves. */
+#include "graph/passes/device_sums.h"
 #include "graph/plan/plan.h"
 #include "graph/schedule/verify_ranks.h"
+
+static tdm_step_message all_reduce_of(const tdm_graph *graph, const tdm_ir_node *node) {
+  const tdm_all_reduce_attributes *attributes = node->attributes;
+  return (tdm_step_message){.end = TDM_MESSAGE_OF_ALL,
+                            .number = (uint32_t)attributes->number,
+                            .bytes = tdm_ir_value_at(graph, node->first_output)->bytes};
+}
 
 /* The ends of messages among a rank's steps. */
 static const tdm_step_message *list_messages(const tdm_graph *graph, const tdm_lowered *lowered,
@@ -11,6 +19,10 @@ static const tdm_step_message *list_messages(const tdm_graph *graph, const tdm_l
       tdm_region_take(region, (count + 1) * sizeof *messages, "messages of ranks");
   for (size_t i = 0; messages && i < count; i++) {
     const tdm_ir_node *node = tdm_ir_node_at(graph, lowered->sources[i].node);
+    if (tdm_ir_is_all_reduce(node)) {
+      messages[i] = all_reduce_of(graph, node);
+      continue;
+    }
     if (!tdm_ir_is_message(graph, node)) continue;
     const int from = tdm_rank_of(graph, tdm_ir_value_at(graph, node->inputs[0])->device);
     const int to = tdm_rank_of(graph, node->device);

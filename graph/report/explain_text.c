@@ -63,6 +63,8 @@ static void print_head(const tdm_plan *plan, FILE *out) {
     const tdm_network_traffic *network = &plan->network;
     print_count("sent", network->sent_messages, network->sent_bytes, out);
     print_count("received", network->received_messages, network->received_bytes, out);
+    if (network->reduced_sums > 0)
+      print_count("reduced", network->reduced_sums, network->reduced_bytes, out);
   }
   if (plan->common.nodes > 0) {
     fprintf(out, "  %-9s %llu node%s not computed again, ", "common",

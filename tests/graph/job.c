@@ -102,7 +102,7 @@ tdm_session *job_session(tdm_graph *graph, tdm_value loss, const job_model *mode
       .collective = model ? model->collective : TDM_COLLECTIVE_AUTO,
       .micro_batches = model ? model->micro_batches : 0,
       .seed = 7,
-      .deterministic = true,
+      .deterministic = !model || !model->any_order,
   };
   tdm_session *session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);

@@ -48,10 +48,11 @@ typedef struct job_model {
   int64_t rows;
   int micro_batches;
   tdm_collective collective;
+  bool any_order; /* sums need not be in the order of replicas */
 } job_model;
 
-/* A session of the model, deterministic; takes over the reference to graph.
- * model NULL: one that does not train. */
+/* A session of the model, deterministic unless any order will do; takes over the reference to
+ * graph. model NULL: one that does not train. */
 tdm_session *job_session(tdm_graph *graph, tdm_value loss, const job_model *model);
 /* A job's body whose user is a job_model: 20 steps; the loss of the last and the hash. */
 tdm_status job_train(job_rank *rank);

@@ -152,7 +152,7 @@ void view_draw(random_view *it, const random_model *of, const random_machine *on
   if (!(of->reached & ~it->frozen)) it->frozen = 0;
   if (it->micro_batches == TDM_MICRO_BATCHES_AUTO) it->deterministic = false;
   if (!of->reached) it->trains = false;
-  const int ways = it->deterministic ? TDM_COLLECTIVE_CHAIN : TDM_COLLECTIVE_COUNT - 1;
+  const int ways = it->deterministic ? TDM_COLLECTIVE_CHAIN : TDM_COLLECTIVE_TREE;
   it->collective = draw_between(&stream, 0, ways);
 }
 

@@ -87,7 +87,7 @@ static tdm_status forecast_way(const forecaster *self, int devices, int way, dou
 
 static tdm_status fill_row(const forecaster *self, int devices, scaling_row *row) {
   *row = (scaling_row){.devices = devices, .batch = batch_for(self, devices)};
-  for (int way = 0; way < TDM_COLLECTIVE_COUNT; way++) {
+  for (int way = 0; way < SUMMING_WAYS; way++) {
     const tdm_status status = forecast_way(self, devices, way, &row->step_ns[way]);
     if (status != TDM_OK) return status;
   }

@@ -20,7 +20,7 @@ static tdm_status read_integer(const char *name, const char *text, int64_t most,
 }
 
 static tdm_status read_way(const char *text, int *out_way) {
-  for (int i = 0; i < TDM_COLLECTIVE_COUNT; i++)
+  for (int i = 0; i < SUMMING_WAYS; i++)
     if (strcmp(text, summing_ways[i]) == 0) {
       *out_way = i;
       return TDM_OK;

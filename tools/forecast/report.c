@@ -5,7 +5,7 @@
 
 enum { MOST_LINES = 12 };
 
-const char *const summing_ways[TDM_COLLECTIVE_COUNT] = {"plan", "home", "chain", "ring", "tree"};
+const char *const summing_ways[SUMMING_WAYS] = {"plan", "home", "chain", "ring", "tree"};
 
 static void print_queues(const tdm_forecast *forecast) {
   printf("\n  %-30s %12s %8s %22s\n", "queue", "busy us", "of step", "of the longest chain");
@@ -63,12 +63,12 @@ void report_step(const tdm_forecast *forecast, const tdm_traffic *traffic) {
 
 void report_scaling(const scaling_row *rows, size_t count) {
   printf("\n  %-8s %10s", "devices", "rows");
-  for (int s = 0; s < TDM_COLLECTIVE_COUNT; s++)
+  for (int s = 0; s < SUMMING_WAYS; s++)
     printf("  %10s %-9s", summing_ways[s], "us   x");
   printf("\n");
   for (size_t i = 0; i < count; i++) {
     printf("  %-8d %10lld", rows[i].devices, (long long)rows[i].batch);
-    for (int s = 0; s < TDM_COLLECTIVE_COUNT; s++) {
+    for (int s = 0; s < SUMMING_WAYS; s++) {
       /* Rows a second, against one device's. */
       const double faster =
           rows[0].step_ns[s] / rows[i].step_ns[s] * (double)rows[i].batch / (double)rows[0].batch;

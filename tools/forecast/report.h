@@ -5,7 +5,9 @@
 #include "tandem/tandem.h"
 
 /* How gradients are summed, by tdm_collective: "plan" (its own choice), "home", "chain", ... */
-extern const char *const summing_ways[TDM_COLLECTIVE_COUNT];
+/* Over the devices of one machine. */
+enum { SUMMING_WAYS = TDM_COLLECTIVE_TREE + 1 };
+extern const char *const summing_ways[SUMMING_WAYS];
 
 /* One step: its time, what it is made of, traffic per link. */
 void report_step(const tdm_forecast *forecast, const tdm_traffic *traffic);
@@ -14,7 +16,7 @@ void report_step(const tdm_forecast *forecast, const tdm_traffic *traffic);
 typedef struct scaling_row {
   int devices;
   int64_t batch;
-  double step_ns[TDM_COLLECTIVE_COUNT];
+  double step_ns[SUMMING_WAYS];
 } scaling_row;
 
 /* rows (count); the first is of one device. */

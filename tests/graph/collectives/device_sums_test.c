@@ -185,7 +185,7 @@ static void every_way_repeats_its_bits(void **unused) {
   (void)unused;
   for (size_t i = 0; i < TDM_COUNT_OF(variants); i += stride()) {
     tdm_tensor_list *at_home = trained_state(&variants[i], TDM_COLLECTIVE_HOME);
-    for (int c = TDM_COLLECTIVE_CHAIN; c < TDM_COLLECTIVE_COUNT; c++) {
+    for (int c = TDM_COLLECTIVE_CHAIN; c <= TDM_COLLECTIVE_TREE; c++) {
       if (variants[i].deterministic && goes_around((tdm_collective)c)) continue;
       tdm_tensor_list *state = trained_state(&variants[i], (tdm_collective)c);
       tdm_tensor_list *wanted =
@@ -235,7 +235,7 @@ static void every_device_has_the_bits_of_the_home(void **unused) {
   (void)unused;
   for (size_t i = 0; i < TDM_COUNT_OF(variants); i += stride()) {
     if (variants[i].deterministic || variants[i].home) continue;
-    for (int c = TDM_COLLECTIVE_RING; c < TDM_COLLECTIVE_COUNT; c++) {
+    for (int c = TDM_COLLECTIVE_RING; c <= TDM_COLLECTIVE_TREE; c++) {
       tdm_session *session = make_session(&variants[i], (tdm_collective)c);
       train(session, STEPS);
       assert_true(any_updated(session));

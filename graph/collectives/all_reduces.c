@@ -1,0 +1,241 @@
+/* Sums over ranks by the engine: each rank adds its own terms on its host, and one all-reduce of
+ * all ranks makes the sum of several gradients together, a bucket.
+ *
+ *     rank 0: terms -> total \                          / piece -> sum a
+ *     rank 0: terms -> total -> bucket -> all-reduce ->|
+ *                                 ^                     \ piece -> sum b
+ *                                 v
+ *     rank 1: ...       bucket -> all-reduce -> ...
+ *
+ * A bucket stands where the last of its sums stood, so what follows in the backward pass is
+ * computed while it travels. Invariant: every rank has the same buckets in the same order, each
+ * with a number of its own. */
+#include <math.h>
+#include <string.h>
+
+#include "devices/kernels.h"
+#include "graph/collectives/sums.h"
+#include "graph/passes/device_sums.h"
+#include "graph/passes/parts.h"
+#include "graph/passes/passes.h"
+
+typedef struct bucket {
+  tdm_sum *sums[TDM_MAX_PARTS];
+  size_t count;
+  double bytes;
+  int64_t number;
+} bucket;
+
+static int16_t host_of(const tdm_graph *graph, int rank) {
+  return (int16_t)tdm_context_host_of(graph->context, rank)->context_index;
+}
+
+bool tdm_can_all_reduce(const tdm_graph *graph, const tdm_sum *sum) {
+  const tdm_spec *spec = &tdm_ir_value_at(graph, sum->value)->spec;
+  const int ranks = tdm_context_rank_count(graph->context);
+  if (!sum->late || ranks == 1 || tdm_shape_count(&spec->shape) == 0) return false;
+  if (spec->dtype != TDM_FLOAT32 && spec->dtype != TDM_FLOAT64) return false;
+  for (int rank = 0; rank < ranks; rank++) {
+    bool shares = false;
+    for (uint32_t i = 0; i < sum->count; i++)
+      shares |= tdm_rank_of(graph, sum->devices[i]) == rank;
+    if (!shares) return false;
+  }
+  return true;
+}
+
+/* ---- Cost ------------------------------------------------------------------------------------ */
+
+/* The slowest way from a rank to the next. */
+static double slowest_ns(const tdm_graph *graph, double bytes) {
+  const int ranks = tdm_context_rank_count(graph->context);
+  double slowest = 0;
+  for (int rank = 0; rank < ranks; rank++) {
+    const double ns =
+        tdm_predict_copy_ns(graph, host_of(graph, rank), host_of(graph, (rank + 1) % ranks), bytes);
+    if (ns > slowest) slowest = ns;
+  }
+  return slowest;
+}
+
+/* As many messages follow one another as a tree up and down has levels. */
+static double latency_ns(const tdm_graph *graph) {
+  const int ranks = tdm_context_rank_count(graph->context);
+  double levels = 0;
+  while ((double)ranks > ldexp(1, (int)levels))
+    levels++;
+  return 2 * levels * slowest_ns(graph, 0);
+}
+
+/* What its bytes take: a ring sends and receives 2 (k - 1) / k of them. */
+static double stream_ns(const tdm_graph *graph, double bytes) {
+  const double k = tdm_context_rank_count(graph->context);
+  return 2 * (k - 1) * (slowest_ns(graph, bytes / k) - slowest_ns(graph, 0));
+}
+
+/* n bytes in buckets of b: n / b latencies, and at the end the last bucket, which nothing hides.
+ * Their sum is least where both are equal. */
+double tdm_bucket_bytes(const tdm_sums *sums) {
+  double bytes = 0;
+  for (size_t i = 0; i < sums->count; i++)
+    if (sums->items[i].can_all_reduce) bytes += tdm_sum_bytes(sums->graph, &sums->items[i]);
+  const double all_ns = stream_ns(sums->graph, bytes);
+  return all_ns > 0 ? bytes * fmin(1, sqrt(latency_ns(sums->graph) / all_ns)) : bytes;
+}
+
+double tdm_all_reduce_ns(const tdm_sums *sums, const tdm_sum *sum) {
+  const double bytes = tdm_sum_bytes(sums->graph, sum);
+  const double share = fmin(1, bytes / fmax(1, tdm_bucket_bytes(sums)));
+  return stream_ns(sums->graph, bytes) + share * latency_ns(sums->graph);
+}
+
+/* ---- One bucket ------------------------------------------------------------------------------ */
+
+/* The rank's own terms of a sum, added on its host in their order; own: in memory of the sum's. */
+static uint32_t add_own_terms(tdm_graph *graph, const bucket *made, const tdm_sum *sum, int rank,
+                              bool own) {
+  const tdm_ir_node *node = sum->node;
+  const tdm_ir_node *last = made->sums[made->count - 1]->node;
+  const int16_t host = host_of(graph, rank);
+  const tdm_insertion at = tdm_sum_insertion(sum, (tdm_ir_node *)last, host);
+  uint32_t first = 0, total = 0;
+  for (uint32_t k = 0; k < node->input_count; k++) {
+    const uint32_t term = node->inputs[k];
+    if (tdm_rank_of(graph, tdm_place_of(graph, term)) != rank) continue;
+    if (!first) {
+      first = term;
+      continue;
+    }
+    if (!total) total = tdm_begin_total(graph, &at, first);
+    if (total) total = tdm_sum_add(graph, &at, sum, false, total, term, 0);
+    if (!total) return 0;
+  }
+  if (total) return total;
+  return own ? tdm_begin_total(graph, &at, first) : first;
+}
+
+static uint32_t insert_all_reduce(tdm_graph *graph, const bucket *made, const tdm_insertion *at,
+                                  uint32_t value) {
+  const tdm_all_reduce_attributes attributes = {.number = made->number};
+  const uint32_t sum = tdm_insert(graph, at, &tdm_operation_all_reduce, &attributes, &value, 1);
+  if (sum) tdm_producer(graph, sum)->collective = TDM_COLLECTIVE_ALL_REDUCE;
+  return sum;
+}
+
+/* The bucket of one rank, summed over all: a piece for each of its sums. */
+static tdm_status reduce_on(tdm_graph *graph, const bucket *made, int rank, uint32_t *out_pieces) {
+  const tdm_sum *last = made->sums[made->count - 1];
+  const tdm_insertion at = tdm_sum_insertion(last, last->node, host_of(graph, rank));
+  tdm_parts_attributes sizes;
+  memset(&sizes, 0, sizeof sizes);
+  sizes.count = (int64_t)made->count;
+  uint32_t flat[TDM_MAX_PARTS];
+  for (size_t m = 0; m < made->count; m++) {
+    const uint32_t total = add_own_terms(graph, made, made->sums[m], rank, made->count == 1);
+    if (!total) return tdm_graph_status(graph);
+    sizes.sizes[m] = tdm_shape_count(tdm_sum_shape(graph, made->sums[m]));
+    if (made->count == 1) {
+      *out_pieces = insert_all_reduce(graph, made, &at, total);
+      return *out_pieces ? TDM_OK : tdm_graph_status(graph);
+    }
+    const tdm_insertion there = tdm_sum_insertion(last, last->node, tdm_place_of(graph, total));
+    TDM_TRY(tdm_cut_term(graph, &there, total, 1, &flat[m]));
+  }
+  tdm_parts_attributes joined = {.count = sizes.count};
+  uint32_t whole = tdm_insert(graph, &at, &tdm_operation_concat, &joined, flat, made->count);
+  if (whole) whole = insert_all_reduce(graph, made, &at, whole);
+  const uint32_t first =
+      whole ? tdm_insert(graph, &at, &tdm_operation_pieces, &sizes, &whole, 1) : 0;
+  for (size_t m = 0; m < made->count && first; m++)
+    out_pieces[m] = first + (uint32_t)m;
+  return first ? TDM_OK : tdm_graph_status(graph);
+}
+
+/* Brings a sum to where it is wanted: to every device that updates for itself, or home. pieces
+ * (rank_count, TDM_MAX_PARTS). */
+static tdm_status hand_out(tdm_graph *graph, const bucket *made, size_t m,
+                           uint32_t (*pieces)[TDM_MAX_PARTS]) {
+  tdm_sum *sum = made->sums[m];
+  tdm_ir_node *last = made->sums[made->count - 1]->node;
+  const int16_t home = sum->node->device;
+  const tdm_shape shape = *tdm_sum_shape(graph, sum);
+  uint32_t at_home = 0;
+  for (uint32_t i = 0; i < sum->count && sum->own; i++) {
+    const int16_t device = sum->devices[i];
+    const tdm_insertion at = tdm_sum_insertion(sum, last, device);
+    sum->totals[i] = tdm_view_there(graph, &at, &shape, pieces[tdm_rank_of(graph, device)][m]);
+    if (!sum->totals[i]) return tdm_graph_status(graph);
+    if (device == home) at_home = sum->totals[i];
+  }
+  if (at_home) return TDM_OK;
+  const tdm_insertion at = tdm_sum_insertion(sum, last, home);
+  sum->totals[0] = tdm_view_there(graph, &at, &shape, pieces[tdm_rank_of(graph, home)][m]);
+  return sum->totals[0] ? TDM_OK : tdm_graph_status(graph);
+}
+
+/* The value at home that the sum becomes. */
+static uint32_t made_at_home(const tdm_sum *sum) {
+  for (uint32_t i = 0; i < sum->count && sum->own; i++)
+    if (sum->devices[i] == sum->node->device) return sum->totals[i];
+  return sum->totals[0];
+}
+
+static tdm_status reduce(const tdm_sums *sums, bucket *made) {
+  if (made->count == 0) return TDM_OK;
+  tdm_graph *graph = sums->graph;
+  const int ranks = tdm_context_rank_count(graph->context);
+  uint32_t(*pieces)[TDM_MAX_PARTS] =
+      tdm_region_take(sums->region, (size_t)ranks * sizeof *pieces, "collectives");
+  if (!pieces) return TDM_OUT_OF_MEMORY;
+  for (int rank = 0; rank < ranks; rank++)
+    TDM_TRY(reduce_on(graph, made, rank, pieces[rank]));
+  for (size_t m = 0; m < made->count; m++)
+    TDM_TRY(hand_out(graph, made, m, pieces));
+  for (size_t m = 0; m < made->count; m++)
+    TDM_TRY(tdm_take_over(graph, made->sums[m], made_at_home(made->sums[m])));
+  *made = (bucket){.number = made->number + 1};
+  return TDM_OK;
+}
+
+/* ---- All ------------------------------------------------------------------------------------- */
+
+static bool fits(const tdm_graph *graph, const bucket *made, const tdm_sum *sum) {
+  if (made->count == 0) return true;
+  const tdm_ir_value *first = tdm_ir_value_at(graph, made->sums[0]->value);
+  return made->count < TDM_MAX_PARTS &&
+         first->spec.dtype == tdm_ir_value_at(graph, sum->value)->spec.dtype;
+}
+
+/* The sums that go this way, as they stand by now. */
+static tdm_sum **list_sums(const tdm_sums *sums, size_t *out_count) {
+  const tdm_graph *graph = sums->graph;
+  tdm_sum **of = tdm_region_take(sums->region, graph->nodes.count * sizeof(void *), "collectives");
+  tdm_sum **list = tdm_region_take(sums->region, (sums->count + 1) * sizeof(void *), "collectives");
+  *out_count = 0;
+  if (!of || !list) return NULL;
+  for (size_t i = 0; i < sums->count; i++)
+    if (sums->items[i].way == TDM_COLLECTIVE_ALL_REDUCE)
+      of[sums->items[i].node->index] = &sums->items[i];
+  TDM_EACH_NODE(graph, node) {
+    if (of[node->index]) list[(*out_count)++] = of[node->index];
+  }
+  return list;
+}
+
+tdm_status tdm_sum_by_all_reduces(const tdm_sums *sums) {
+  const double enough = tdm_bucket_bytes(sums);
+  size_t count;
+  tdm_sum **list = list_sums(sums, &count);
+  if (!list) return TDM_OUT_OF_MEMORY;
+  if (count == 0) return TDM_OK;
+  tdm_ir_node *first_reader;
+  TDM_TRY(tdm_defer_readers(sums, &first_reader));
+  bucket made = {.number = 0};
+  for (size_t i = 0; i < count; i++) {
+    if (!fits(sums->graph, &made, list[i])) TDM_TRY(reduce(sums, &made));
+    made.sums[made.count++] = list[i];
+    made.bytes += tdm_sum_bytes(sums->graph, list[i]);
+    if (made.bytes >= enough) TDM_TRY(reduce(sums, &made));
+  }
+  return reduce(sums, &made);
+}

@@ -1,0 +1,188 @@
+/* Sums over ranks in each way: close to the sum in order, alike on all ranks, the same again; and
+ * all-reduces in buckets, which stand between the gradients they are made of and those behind. */
+#include <math.h>
+
+#include "graph/passes/device_sums.h"
+#include "graph/run/session.h"
+#include "tests/graph/job.h"
+
+enum { ROWS = 20, LAYERS = 6, WIDTH = 48, WIDE = 160, NAME = 24 };
+
+/* So many replicas of each rank, in a region over all of them. */
+static void replicate(job_rank *rank, tdm_graph *graph, const char *device, int count) {
+  char devices[JOB_MOST_RANKS * 3 * NAME] = "";
+  for (int i = 0; i < count * rank->rank_count; i++) {
+    const size_t length = strlen(devices);
+    (void)snprintf(devices + length, sizeof devices - length, "%shost:%d/%s", i > 0 ? "," : "",
+                   i / count, device);
+  }
+  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = devices};
+  tdm_data_parallel(graph, "model", &options);
+}
+
+static tdm_graph *deep(job_rank *rank, const char *device, int count, int64_t width,
+                       tdm_value *out_loss) {
+  tdm_graph *graph = tdm_graph_create(rank->context);
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  const tdm_value targets =
+      tdm_input(graph, "targets", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  tdm_scope_push(graph, "model");
+  tdm_value x = tdm_embedding(graph, "embedding", ids, MODEL_ROWS, width);
+  for (int layer = 0; layer < LAYERS; layer++) {
+    char name[16], bend[16];
+    (void)snprintf(name, sizeof name, "hidden%d", layer);
+    (void)snprintf(bend, sizeof bend, "gelu%d", layer);
+    x = tdm_gelu(graph, bend, tdm_linear(graph, name, x, width));
+  }
+  const tdm_value scores = tdm_linear(graph, "scores", x, MODEL_WIDTH);
+  tdm_scope_pop(graph);
+  *out_loss = tdm_cross_entropy(graph, "loss", scores, targets);
+  replicate(rank, graph, device, count);
+  return graph;
+}
+
+static tdm_graph *on_hosts(job_rank *rank, tdm_value *out_loss) {
+  return deep(rank, "cpu:0", 1, WIDTH, out_loss);
+}
+
+static tdm_graph *wide_on_hosts(job_rank *rank, tdm_value *out_loss) {
+  return deep(rank, "cpu:0", 1, WIDE, out_loss);
+}
+
+static tdm_graph *twice_on_hosts(job_rank *rank, tdm_value *out_loss) {
+  return deep(rank, "cpu:0", 2, WIDTH, out_loss);
+}
+
+static tdm_graph *on_accelerators(job_rank *rank, tdm_value *out_loss) {
+  return deep(rank, "sim:0", 1, WIDTH, out_loss);
+}
+
+/* Returns the last loss, which is that of all ranks. */
+static double train(const job_model *model, int rank_count, uint64_t *out_hash) {
+  job_rank ranks[JOB_MOST_RANKS];
+  const job_options options = {
+      .rank_count = rank_count, .sim_devices = 1, .user = model, .net = {.seed = 3}};
+  job_must(&options, job_train, ranks);
+  *out_hash = 0;
+  for (int r = 0; r < rank_count; r++) {
+    if (ranks[r].loss != ranks[0].loss) fail_msg("rank %d has another loss than rank 0", r);
+    *out_hash ^= ranks[r].hash;
+  }
+  return ranks[0].loss;
+}
+
+static void each_way_trains_as_the_sum_in_order(const job_model *of, int rank_count) {
+  job_model model = *of;
+  uint64_t hash;
+  const double in_order = train(&model, rank_count, &hash);
+  assert_true(isfinite(in_order) && in_order > 0);
+  model.any_order = true;
+  for (int way = TDM_COLLECTIVE_AUTO; way < TDM_COLLECTIVE_COUNT; way++) {
+    uint64_t again;
+    model.collective = (tdm_collective)way;
+    const double loss = train(&model, rank_count, &hash);
+    if (fabs(loss - in_order) > 1e-4 * in_order)
+      fail_msg("%d ranks, way %d: loss %.9f, in order %.9f", rank_count, way, loss, in_order);
+    if (rank_count > 3) continue;
+    (void)train(&model, rank_count, &again);
+    if (hash != again) fail_msg("%d ranks, way %d: other bits when run again", rank_count, way);
+  }
+}
+
+static void every_way_over_ranks_trains(void **state) {
+  (void)state;
+  static const int counts[] = {2, 3, 4, 5, 8};
+  const job_model model = {.build = on_hosts, .optimizer = tdm_sgd(0.1), .rows = ROWS};
+  for (size_t i = 0; i < TDM_COUNT_OF(counts); i++)
+    each_way_trains_as_the_sum_in_order(&model, counts[i]);
+}
+
+/* Several replicas of a rank, devices behind hosts, optimizers with states, micro-batches. */
+static void every_way_trains_models_of_many_kinds(void **state) {
+  (void)state;
+  tdm_optimizer clipped = tdm_adam(0.01);
+  clipped.clip_norm = 0.5;
+  const job_model twice = {.build = twice_on_hosts, .optimizer = clipped, .rows = ROWS};
+  each_way_trains_as_the_sum_in_order(&twice, 3);
+  const job_model behind = {.build = on_accelerators, .optimizer = tdm_adam(0.01), .rows = ROWS};
+  each_way_trains_as_the_sum_in_order(&behind, 3);
+  const job_model cut = {
+      .build = on_hosts, .optimizer = tdm_sgd(0.1), .rows = ROWS, .micro_batches = 3};
+  each_way_trains_as_the_sum_in_order(&cut, 2);
+}
+
+/* ---- Buckets --------------------------------------------------------------------------------- */
+
+/* What the plan of a rank has: number: all-reduces; loss: how many commands of the backward pass
+ * are computed behind the first of them, without waiting for it; hash: bytes in all-reduces. */
+static tdm_status look_at_buckets(job_rank *rank) {
+  const job_model *model = rank->user;
+  tdm_value loss;
+  tdm_graph *graph = model->build(rank, &loss);
+  tdm_session *session = job_session(graph, loss, model);
+  if (!session) return TDM_INTERNAL;
+  test_batch batch;
+  test_batch_make(&batch, rank->context, model->rows, 1);
+  const tdm_status status = tdm_train_step(session, batch.feeds, 2, NULL, 0, NULL);
+  test_batch_release(&batch);
+  const tdm_plan *plan = session->newest;
+  const tdm_schedule *schedule = &plan->lowered.schedule;
+  size_t first = schedule->step_count;
+  for (size_t s = 0; status == TDM_OK && s < schedule->step_count; s++) {
+    const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, plan->lowered.sources[s].node);
+    if (tdm_ir_is_all_reduce(node) && s < first) first = s;
+    bool waits = false;
+    for (uint32_t w = 0; w < schedule->steps[s].wait_count; w++)
+      waits |= schedule->waits[schedule->steps[s].first_wait + w].step == first;
+    if (waits) break; /* what is behind it on its queue waits too */
+    rank->loss += s > first && node->role == TDM_ROLE_GRADIENT && tdm_ir_has_kernel(node);
+  }
+  rank->number = plan->network.reduced_sums;
+  rank->hash = plan->network.reduced_bytes;
+  if (plan->sums.way != TDM_COLLECTIVE_ALL_REDUCE)
+    return tdm_fail(TDM_INTERNAL, "sums are not made by all-reduces");
+  tdm_session_release(session);
+  return status;
+}
+
+/* More bytes than latencies: several buckets, of several gradients, in the order of the backward
+ * pass, which goes on while the first travel. */
+static void buckets_travel_under_the_backward_pass(void **state) {
+  (void)state;
+  const job_model model = {.build = wide_on_hosts,
+                           .optimizer = tdm_sgd(0.1),
+                           .rows = ROWS,
+                           .collective = TDM_COLLECTIVE_ALL_REDUCE,
+                           .any_order = true};
+  job_rank ranks[3];
+  job_must(&(job_options){.rank_count = 3, .user = &model}, look_at_buckets, ranks);
+  const uint64_t parameters =
+      (uint64_t)(MODEL_ROWS * WIDE + LAYERS * WIDE * (WIDE + 1) + (WIDE + 1) * MODEL_WIDTH);
+  for (int r = 0; r < 3; r++) {
+    assert_int_equal(ranks[r].hash, parameters * sizeof(float));
+    assert_int_equal(ranks[r].number, ranks[0].number);
+    assert_in_range(ranks[r].number, 2, 2 * LAYERS); /* of 2 * LAYERS + 3 gradients */
+    if (ranks[r].loss < LAYERS) fail_msg("%.0f gradients behind the first bucket", ranks[r].loss);
+  }
+}
+
+static void deterministic_refuses_all_reduces(void **state) {
+  (void)state;
+  job_rank rank = {.context = graph_context_of(1, 0), .rank_count = 1};
+  tdm_value loss;
+  tdm_graph *graph = on_hosts(&rank, &loss);
+  const job_model model = {.optimizer = tdm_sgd(0.1), .collective = TDM_COLLECTIVE_ALL_REDUCE};
+  assert_null(job_session(graph, loss, &model));
+  assert_non_null(strstr(tdm_last_message(), "an all-reduce does not add in the order"));
+  tdm_context_release(rank.context);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_way_over_ranks_trains),
+      cmocka_unit_test(every_way_trains_models_of_many_kinds),
+      cmocka_unit_test(buckets_travel_under_the_backward_pass),
+      cmocka_unit_test(deterministic_refuses_all_reduces),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -141,6 +141,27 @@ static void test_job(void **state) {
   }
 }
 
+/* Models of many kinds, each line of one process again on every rank. */
+static void test_models(void **state) {
+  enum { MOST_MODELS = 16 };
+  const launcher *of = *state;
+  char lines[MOST_MODELS][64];
+  require(of);
+  expect_end(run_command(find_file("models_program")), true);
+  size_t count = 0;
+  for (const char *at = output; (at = strstr(at, "rank 0 of 1: ")) != NULL; at++, count++) {
+    assert_in_range(count, 0, MOST_MODELS - 1);
+    at += strlen("rank 0 of 1: ");
+    (void)snprintf(lines[count], sizeof(lines[count]), "%.*s", (int)strcspn(at, "\n"), at);
+  }
+  assert_true(count > 1);
+  for (int ranks = 1; ranks <= 3; ranks++) {
+    expect_end(launch(of, "", ranks, "models_program", ""), true);
+    for (size_t i = 0; i < count; i++)
+      expect(lines[i], (size_t)ranks);
+  }
+}
+
 /* By itself the program is alone, unless somebody says otherwise. */
 static void test_alone(void **state) {
   (void)state;
@@ -161,6 +182,7 @@ int main(int count, char **arguments) {
       CASE(test_killed, openmpi),
       CASE(test_stopped, openmpi),
       CASE(test_job, openmpi),
+      CASE(test_models, openmpi),
       CASE(test_job_killed, openmpi),
       CASE(test_job_stopped, openmpi),
       CASE(test_conformance, mpich),
@@ -169,6 +191,7 @@ int main(int count, char **arguments) {
       CASE(test_killed, mpich),
       CASE(test_stopped, mpich),
       CASE(test_job, mpich),
+      CASE(test_models, mpich),
       CASE(test_job_killed, mpich),
       CASE(test_job_stopped, mpich),
   };

@@ -26,7 +26,6 @@ typedef struct tdm_region_block tdm_region_block;
 typedef struct tdm_region {
   const tdm_allocator *allocator;
   tdm_region_block *blocks;
-  size_t held; /* bytes of the blocks that pieces share */
   char *cursor;
   char *end;
   bool failed; /* a take has answered NULL: one look after several */

@@ -7,9 +7,7 @@
 #include "core/allocate.h"
 
 #define REGION_ALIGNMENT ((size_t)16)
-#define REGION_BLOCK_BYTES ((size_t)32 << 10) /* the least, header included */
-#define REGION_MOST_BLOCK_BYTES ((size_t)8 << 20)
-#define REGION_WHOLE_BYTES ((size_t)2 << 20) /* larger blocks are of whole huge pages */
+#define REGION_BLOCK_BYTES ((size_t)32 * 1024) /* header included */
 
 struct tdm_region_block {
   tdm_region_block *next;
@@ -44,16 +42,6 @@ static char *add_block(tdm_region *region, size_t bytes, const char *what) {
   return (char *)block + REGION_HEADER_BYTES;
 }
 
-/* Blocks grow with what the region holds: those of a large one come in huge pages, whose first
- * touch costs a quarter (core/allocate.c). */
-static size_t next_block_bytes(const tdm_region *region) {
-  const size_t wanted = region->held / 2;
-  if (wanted <= REGION_BLOCK_BYTES) return REGION_BLOCK_BYTES;
-  if (wanted >= REGION_MOST_BLOCK_BYTES) return REGION_MOST_BLOCK_BYTES;
-  const size_t unit = wanted < REGION_WHOLE_BYTES ? REGION_BLOCK_BYTES : REGION_WHOLE_BYTES;
-  return wanted / unit * unit;
-}
-
 void *tdm_region_take(tdm_region *region, size_t bytes, const char *what) {
   if (bytes > PTRDIFF_MAX) {
     (void)tdm_fail_memory(bytes, what);
@@ -67,12 +55,10 @@ void *tdm_region_take(tdm_region *region, size_t bytes, const char *what) {
     return add_block(region, rounded + REGION_HEADER_BYTES, what);
   }
   if (!region->cursor || rounded > (size_t)(region->end - region->cursor)) {
-    const size_t block_bytes = next_block_bytes(region);
-    char *first = add_block(region, block_bytes, what);
+    char *first = add_block(region, REGION_BLOCK_BYTES, what);
     if (!first) return NULL;
-    region->held += block_bytes;
     region->cursor = first;
-    region->end = first + (block_bytes - REGION_HEADER_BYTES);
+    region->end = first + (REGION_BLOCK_BYTES - REGION_HEADER_BYTES);
   }
   char *memory = region->cursor;
   region->cursor += rounded;

@@ -237,11 +237,12 @@ static void index_copy_reference(const kernel_case *self, const double *const *i
 /* n rows of (rows, a, b) overwritten. */
 static void index_copy_case(tdm_dtype dtype, tdm_dtype indices_dtype, const int64_t sizes[3],
                             int64_t n, kernel_visit visit, void *user) {
-  kernel_case put = kernel_case_make(TDM_OP_INDEX_COPY, dtype, index_copy_reference,
-                                     "%lld of (%lld, %lld, %lld)", (long long)n,
-                                     (long long)sizes[0], (long long)sizes[1], (long long)sizes[2]);
-  kernel_case_input(&put, dtype, tdm_shape_of(3, sizes[0], sizes[1], sizes[2]), 0, 100);
-  kernel_case_input(&put, dtype, tdm_shape_of(3, n, sizes[1], sizes[2]), 0, 100);
+  const double most = dtype == TDM_BOOL ? 2 : 100;
+  kernel_case put =
+      kernel_case_make(TDM_OP_INDEX_COPY, dtype, index_copy_reference, "%lld of (%lld, %lld, %lld)",
+                       (long long)n, (long long)sizes[0], (long long)sizes[1], (long long)sizes[2]);
+  kernel_case_input(&put, dtype, tdm_shape_of(3, sizes[0], sizes[1], sizes[2]), 0, most);
+  kernel_case_input(&put, dtype, tdm_shape_of(3, n, sizes[1], sizes[2]), 0, most);
   kernel_input *indices =
       kernel_case_input(&put, indices_dtype, tdm_shape_of(1, n), 0, (double)sizes[0]);
   indices->fill = FILL_SPARSE;
@@ -251,13 +252,14 @@ static void index_copy_case(tdm_dtype dtype, tdm_dtype indices_dtype, const int6
 }
 
 void index_copy_cases(kernel_visit visit, void *user) {
-  static const tdm_dtype dtypes[] = {TDM_FLOAT32, TDM_FLOAT64, TDM_INT32, TDM_INT64, TDM_UINT8};
+  static const tdm_dtype dtypes[] = {TDM_FLOAT32, TDM_FLOAT64, TDM_INT32,
+                                     TDM_INT64,   TDM_UINT8,   TDM_BOOL};
   for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
     index_copy_case(dtypes[i], TDM_INT64, (const int64_t[]){9, 3, 5}, 4, visit, user);
     index_copy_case(dtypes[i], TDM_INT64, (const int64_t[]){5, 1, 1}, 5, visit, user);
+    index_copy_case(dtypes[i], TDM_INT32, (const int64_t[]){9, 3, 5}, 0, visit, user);
   }
   index_copy_case(TDM_FLOAT32, TDM_INT64, (const int64_t[]){700, 8, 16}, 600, visit, user);
-  index_copy_case(TDM_FLOAT32, TDM_INT32, (const int64_t[]){9, 3, 5}, 0, visit, user);
 }
 
 void sparse_cases(kernel_visit visit, void *user) {

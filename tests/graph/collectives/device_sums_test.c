@@ -375,7 +375,7 @@ static void unknown_ways_are_refused(void **unused) {
   const tdm_session_options options = {.struct_size = sizeof options,
                                        .collective = TDM_COLLECTIVE_COUNT};
   assert_null(tdm_session_create(graph, &options));
-  assert_message("session options: collective is 5, not 0 to 4");
+  assert_message("session options: collective is 6, not 0 to 5");
   const tdm_session_options both = {
       .struct_size = sizeof both, .collective = TDM_COLLECTIVE_RING, .deterministic = true};
   assert_null(tdm_session_create(graph, &both));

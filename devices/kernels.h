@@ -199,6 +199,27 @@ typedef struct tdm_parts_attributes {
   int64_t sizes[TDM_MAX_PARTS];
 } tdm_parts_attributes;
 
+/* ids (...) of a table of `table_rows` rows, of which a shard has `rows` from `first` on -> taken
+ * int64 (n): each id's row of the shard, -1 where it is another's, as take_rows reads them; summed
+ * int64 (n): the same, `rows` where it is another's or the padding: ids whose gradient is that of a
+ * table with one row more, which is its padding. An id outside the table fails, naming it. */
+#define TDM_OP_SHARD_IDS "shard_ids"
+typedef struct tdm_shard_ids_attributes {
+  int64_t table_rows;
+  int64_t first;
+  int64_t rows;
+  int64_t padding_index; /* of the table; -1: none */
+} tdm_shard_ids_attributes;
+/* ids (...) of a table in `count` shards, s of which has rows ends[s - 1] <= id < ends[s] -> places
+ * int64 (...): where the row of id i of n lies among what all shards have taken, (count n) rows:
+ * s n + i; count n where it is the padding. An id outside the table fails, naming it. */
+#define TDM_OP_SHARD_PLACES "shard_places"
+typedef struct tdm_shard_places_attributes {
+  int64_t padding_index; /* -1: none */
+  int64_t count;
+  int64_t ends[TDM_MAX_PARTS];
+} tdm_shard_places_attributes;
+
 /* x F -> F: element i is 0 with probability p, else x / (1 - p); of a run's (seed, step), `stream`
  * and the place of i in the whole value, of which this may be a chunk. Its own gradient. Word i % 4
  * of Philox's block i / 4 decides: its upper 24 bits below p 2^24 mean 0. */

@@ -179,6 +179,37 @@ TDM_API tdm_value tdm_keep_rows(tdm_graph *graph, const char *name, tdm_value ke
  * leaves kept as it was. */
 TDM_API void tdm_keep(tdm_graph *graph, const char *name, tdm_value kept, tdm_value value);
 
+/* ---- Sharded tables -------------------------------------------------------------------------- */
+
+typedef enum tdm_shard_by {
+  TDM_SHARD_ROWS,  /* every device has some rows of each table (TorchRec's row-wise) */
+  TDM_SHARD_TABLES /* every device has some of the tables, each as a whole (table-wise) */
+} tdm_shard_by;
+
+typedef struct tdm_shard_options {
+  size_t struct_size;
+  const char *devices; /* "cpu:0,cpu:1", "host:0/cuda:0,host:1/cuda:0"; up to 64, each once */
+  tdm_shard_by by;
+  const double *weights; /* per device: rows, or bytes of tables, are shared out in proportion;
+                            NULL: torch.chunk's chunks of rows, or as evenly as tables allow */
+} tdm_shard_options;
+
+/* Shards tables: those that what has been built so far below `scopes` ("users", "users,items", ""
+ * for everything) looks up by ids (tdm_embedding, tdm_embedding_bag). A device looks up the rows
+ * that it has, and keeps them: only ids go to it, and rows come back, all of one look-up in one
+ * piece, to wherever the look-up is placed, where bags are made of them; of gradients those of rows
+ * that were looked up go to it. Optimizer states lie beside their rows.
+ *
+ * Results and initial values are those of the whole table, bit for bit, and so are gradients but in
+ * the last bit where bags are means or scaled; checkpoints have the table as one, whatever the
+ * number of shards. By rows each shard answers every id of a look-up, with
+ * zeros where another has the row, since plans are proven before ids are known: count n answers of
+ * which n are read (tdm_session_explain tells the bytes).
+ *
+ * Sharding a table twice is an error. Where anything but such look-ups reads or delivers a table
+ * that is sharded by rows, making a session is one. */
+TDM_API void tdm_shard(tdm_graph *graph, const char *scopes, const tdm_shard_options *options);
+
 /* ---- Observing ------------------------------------------------------------------------------- */
 
 /* A place that tensors pass: sessions with an observer show what a run had there. Answers value to

@@ -109,6 +109,9 @@ typedef struct tdm_operation {
   void (*work)(const tdm_infer *node, tdm_work *work);
   uint8_t gradient_reads;
   uint8_t precision; /* tdm_precision */
+  /* The library's own: how rows of a table (input 0) are looked up by ids (input 1) where it lies
+   * in shards. NULL: what it reads cannot be sharded. */
+  const struct tdm_look_up *look_up;
 } tdm_operation;
 
 /* Appends a node: name is its path below the scope; attributes are copied. inputs may hold invalid

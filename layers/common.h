@@ -150,4 +150,10 @@ static inline double tdm_or_default(double value, double otherwise) {
   return value == 0.0 ? otherwise : value;
 }
 
+/* ---- Tables in shards: what embeddings and bags share (embedding.c) ---- */
+
+/* At a shard's home, with a dense and a sparse gradient (tdm_look_up.at_owner). */
+extern const tdm_operation tdm_shard_rows;
+extern const tdm_operation tdm_shard_rows_sparse;
+
 #endif

@@ -97,6 +97,100 @@ static tdm_status append_sparse_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(tdm_gradient_graph(gradient));
 }
 
+/* ---- Where the table lies in shards ---------------------------------------------------------- */
+
+/* shard (rows, dim), taken (n), summed (n) -> rows (n, dim), taken. */
+static tdm_status infer_shard_rows(tdm_infer *infer) {
+  tdm_shape rows = *tdm_infer_shape(infer, 0);
+  rows.dims[0] = tdm_infer_shape(infer, 1)->dims[0];
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, &rows);
+  tdm_infer_set(infer, 1, TDM_INT64, tdm_infer_shape(infer, 1));
+  return TDM_OK;
+}
+
+static void append_shard_rows(tdm_gradient *gradient, tdm_value out_sparse[3]) {
+  const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
+                                tdm_gradient_input(gradient, 2)};
+  tdm_append(tdm_gradient_graph(gradient), &embedding_sparse_gradient, tdm_gradient_name(gradient),
+             tdm_gradient_attributes(gradient), operands, 2, out_sparse);
+}
+
+/* That of a table with one row more, for the ids of other shards, which is left out. */
+static tdm_status append_shard_gradient(tdm_gradient *gradient) {
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const char *name = tdm_gradient_name(gradient);
+  const tdm_embedding_attributes *attributes = tdm_gradient_attributes(gradient);
+  if (tdm_gradient_rows_pay(gradient, 2, attributes->rows)) {
+    tdm_value sparse[3];
+    append_shard_rows(gradient, sparse);
+    tdm_gradient_add_rows(gradient, 0, sparse[0], sparse[1], sparse[2]);
+    return tdm_graph_status(graph);
+  }
+  const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
+                                tdm_gradient_input(gradient, 2)};
+  const tdm_value d_all =
+      tdm_append(graph, &embedding_gradient, name, attributes, operands, 2, NULL);
+  const tdm_dim sizes[] = {attributes->rows - 1, 1};
+  tdm_value parts[2];
+  tdm_split(graph, name, d_all, 0, sizes, 2, parts);
+  tdm_gradient_set(gradient, 0, parts[0]);
+  return tdm_graph_status(graph);
+}
+
+static tdm_status append_sparse_shard_gradient(tdm_gradient *gradient) {
+  tdm_value sparse[3];
+  append_shard_rows(gradient, sparse);
+  tdm_gradient_set_sparse(gradient, 0, sparse[0], sparse[1], sparse[2]);
+  return tdm_graph_status(tdm_gradient_graph(gradient));
+}
+
+#define SHARD_ROWS                                                                                 \
+  .struct_size = sizeof(tdm_operation), .name = TDM_OP_TAKE_ROWS,                                  \
+  .attribute_bytes = sizeof(tdm_embedding_attributes), .min_inputs = 3, .max_inputs = 3,           \
+  .output_count = 2, .infer = infer_shard_rows, .work = tdm_work_looks_up,                         \
+  .precision = TDM_PRECISION_GIVEN
+
+const tdm_operation tdm_shard_rows = {SHARD_ROWS, .gradient = append_shard_gradient};
+const tdm_operation tdm_shard_rows_sparse = {SHARD_ROWS, .gradient = append_sparse_shard_gradient};
+
+/* rows (shards n, dim), places (...) -> (..., dim): each row is read once, or by nobody. */
+static tdm_status infer_gathered(tdm_infer *infer) {
+  tdm_shape out = *tdm_infer_shape(infer, 1);
+  out.dims[out.rank++] = tdm_infer_shape(infer, 0)->dims[1];
+  tdm_infer_set(infer, 0, infer->inputs[0].dtype, &out);
+  return TDM_OK;
+}
+
+static tdm_status append_dense_gradient(tdm_gradient *gradient) {
+  const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
+                                tdm_gradient_input(gradient, 1)};
+  tdm_gradient_set(gradient, 0,
+                   tdm_append(tdm_gradient_graph(gradient), &embedding_gradient,
+                              tdm_gradient_name(gradient), tdm_gradient_attributes(gradient),
+                              operands, 2, NULL));
+  return tdm_graph_status(tdm_gradient_graph(gradient));
+}
+
+static const tdm_operation gathered_embedding = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_EMBEDDING,
+    .attribute_bytes = sizeof(tdm_embedding_attributes),
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .output_count = 1,
+    .infer = infer_gathered,
+    .gradient = append_dense_gradient,
+    .work = tdm_work_looks_up,
+    .precision = TDM_PRECISION_GIVEN,
+};
+
+static const tdm_look_up in_shards = {.at_owner = &tdm_shard_rows,
+                                      .at_reader = &gathered_embedding};
+static const tdm_look_up in_sparse_shards = {.at_owner = &tdm_shard_rows_sparse,
+                                             .at_reader = &gathered_embedding};
+
+/* ---- The layer ------------------------------------------------------------------------------- */
+
 /* The gradient of the padding's row is none of its adjoints. */
 static bool picks_rows(const void *attributes) {
   return ((const tdm_embedding_attributes *)attributes)->padding_index < 0;
@@ -114,6 +208,7 @@ static const tdm_operation embedding = {
     .picks_rows = picks_rows,
     .work = tdm_work_looks_up,
     .precision = TDM_PRECISION_GIVEN,
+    .look_up = &in_shards,
 };
 
 static const tdm_operation embedding_with_sparse_gradient = {
@@ -127,11 +222,18 @@ static const tdm_operation embedding_with_sparse_gradient = {
     .gradient = append_sparse_gradient,
     .work = tdm_work_looks_up,
     .precision = TDM_PRECISION_GIVEN,
+    .look_up = &in_sparse_shards,
 };
+
+#define OF_SHARDS "a pass puts it where a table lies in shards"
 
 TDM_RECORDS(embedding, {.operation = &embedding, .functions = "tdm_embedding"},
             {.operation = &embedding_with_sparse_gradient}, {.operation = &embedding_gradient},
-            {.operation = &embedding_sparse_gradient});
+            {.operation = &embedding_sparse_gradient}, {.operation = &gathered_embedding},
+            {.operation = &tdm_shard_rows, .no_golden = OF_SHARDS, .no_differences = OF_SHARDS},
+            {.operation = &tdm_shard_rows_sparse,
+             .no_golden = OF_SHARDS,
+             .no_differences = OF_SHARDS});
 
 tdm_value tdm_embedding(tdm_graph *graph, const char *name, tdm_value ids, int64_t rows,
                         int64_t dim) {

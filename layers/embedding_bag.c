@@ -29,15 +29,11 @@ static tdm_status count_bags(const tdm_infer *infer, size_t index, tdm_dim *out_
   return TDM_OK;
 }
 
-/* weight (rows, dim), ids, [offsets], [scales] -> y (bags, dim), and for maxima winners like it. */
-static tdm_status infer_bag(tdm_infer *infer) {
-  const tdm_embedding_bag_attributes *attributes = infer->attributes;
-  tdm_dim bags;
-  TDM_TRY(tdm_expect_floating(infer, 0, "weight"));
-  TDM_TRY(tdm_expect_rank(infer, 0, "weight", 2, 2));
+/* rows (shards n, dim) instead of a table, places, [offsets], [scales] -> y (bags, dim), and for
+ * maxima winners like it. */
+static tdm_status infer_gathered_bag(tdm_infer *infer) {
   const tdm_shape *weight = tdm_infer_shape(infer, 0);
-  const tdm_shape table = {.rank = 2, .dims = {attributes->rows, weight->dims[1]}};
-  TDM_TRY(tdm_expect_shape(infer, 0, "weight", &table));
+  tdm_dim bags;
   TDM_TRY(count_bags(infer, 1, &bags));
   if (tdm_infer_has(infer, 3)) {
     tdm_shape shape;
@@ -48,6 +44,17 @@ static tdm_status infer_bag(tdm_infer *infer) {
   tdm_infer_set(infer, 0, infer->inputs[0].dtype, &y);
   if (infer->output_count > 1) tdm_infer_set(infer, 1, TDM_INT64, &y);
   return TDM_OK;
+}
+
+/* weight (rows, dim), ids, ... -> the same. */
+static tdm_status infer_bag(tdm_infer *infer) {
+  const tdm_embedding_bag_attributes *attributes = infer->attributes;
+  TDM_TRY(tdm_expect_floating(infer, 0, "weight"));
+  TDM_TRY(tdm_expect_rank(infer, 0, "weight", 2, 2));
+  const tdm_shape *weight = tdm_infer_shape(infer, 0);
+  const tdm_shape table = {.rank = 2, .dims = {attributes->rows, weight->dims[1]}};
+  TDM_TRY(tdm_expect_shape(infer, 0, "weight", &table));
+  return infer_gathered_bag(infer);
 }
 
 /* d_y (bags, dim), ids, ... -> d_weight (rows, dim). */
@@ -120,15 +127,17 @@ static void append_scales_gradient(tdm_gradient *gradient) {
 }
 
 /* The gradient of the table, dense; winners: of a maximum, else invalid. */
-static void append_table_gradient(tdm_gradient *gradient, tdm_value scales, tdm_value winners) {
-  if (!tdm_gradient_wanted(gradient, 0)) return;
+static tdm_value table_gradient(tdm_gradient *gradient, tdm_value scales, tdm_value winners) {
   const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
                                 tdm_gradient_input(gradient, 1), tdm_gradient_input(gradient, 2),
                                 scales, winners};
-  tdm_gradient_set(gradient, 0,
-                   tdm_append(tdm_gradient_graph(gradient), &bag_gradient,
-                              tdm_gradient_name(gradient), tdm_gradient_attributes(gradient),
-                              operands, 5, NULL));
+  return tdm_append(tdm_gradient_graph(gradient), &bag_gradient, tdm_gradient_name(gradient),
+                    tdm_gradient_attributes(gradient), operands, 5, NULL);
+}
+
+static void append_table_gradient(tdm_gradient *gradient, tdm_value scales, tdm_value winners) {
+  if (tdm_gradient_wanted(gradient, 0))
+    tdm_gradient_set(gradient, 0, table_gradient(gradient, scales, winners));
 }
 
 /* rows (n, dim), indices (n), count (). */
@@ -168,6 +177,56 @@ static tdm_status append_sparse_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
+/* ---- Where the table lies in shards ---------------------------------------------------------- */
+
+/* The gradient of the rows that all shards have taken. Where there is padding, its row is behind
+ * them, and left out. */
+static void append_rows_gradient(tdm_gradient *gradient, tdm_value scales, tdm_value winners) {
+  const tdm_embedding_bag_attributes *attributes = tdm_gradient_attributes(gradient);
+  if (!tdm_gradient_wanted(gradient, 0)) return;
+  tdm_value d_rows = table_gradient(gradient, scales, winners);
+  if (attributes->padding_index >= 0) {
+    const tdm_dim rows = attributes->rows < 0 ? TDM_DIM_UNKNOWN : attributes->rows - 1;
+    const tdm_dim sizes[] = {rows, 1};
+    tdm_value parts[2];
+    tdm_split(tdm_gradient_graph(gradient), tdm_gradient_name(gradient), d_rows, 0, sizes, 2,
+              parts);
+    d_rows = parts[0];
+  }
+  tdm_gradient_set(gradient, 0, d_rows);
+}
+
+static tdm_status append_gathered_gradient(tdm_gradient *gradient) {
+  append_rows_gradient(gradient, tdm_gradient_input(gradient, 3), (tdm_value){0, 0});
+  append_scales_gradient(gradient);
+  return tdm_graph_status(tdm_gradient_graph(gradient));
+}
+
+static tdm_status append_gathered_max_gradient(tdm_gradient *gradient) {
+  append_rows_gradient(gradient, (tdm_value){0, 0}, tdm_gradient_output(gradient, 1));
+  return tdm_graph_status(tdm_gradient_graph(gradient));
+}
+
+static const tdm_operation gathered_bag = {
+    BAG_OPERATION(TDM_OP_EMBEDDING_BAG, 2, 4, 1),
+    .infer = infer_gathered_bag,
+    .gradient = append_gathered_gradient,
+    .work = tdm_work_looks_up,
+};
+static const tdm_operation gathered_bag_of_maxima = {
+    BAG_OPERATION(TDM_OP_EMBEDDING_BAG_MAX, 2, 3, 2),
+    .infer = infer_gathered_bag,
+    .gradient = append_gathered_max_gradient,
+    .work = tdm_work_looks_up,
+};
+
+static const tdm_look_up in_shards = {
+    .at_owner = &tdm_shard_rows, .at_reader = &gathered_bag, .skips_padding = true};
+static const tdm_look_up in_sparse_shards = {
+    .at_owner = &tdm_shard_rows_sparse, .at_reader = &gathered_bag, .skips_padding = true};
+static const tdm_look_up maxima_in_shards = {
+    .at_owner = &tdm_shard_rows, .at_reader = &gathered_bag_of_maxima, .skips_padding = true};
+
 /* ---- In micro-batches ------------------------------------------------------------------------ */
 
 /* Bags of one length are rows; a part of offsets says nothing about a part of the ids. */
@@ -189,18 +248,22 @@ static tdm_status chunk_bags(tdm_chunked *chunked) {
 static const tdm_operation bag = {
     BAG(TDM_OP_EMBEDDING_BAG, 4, 1),
     .gradient = append_gradient,
+    .look_up = &in_shards,
 };
 static const tdm_operation bag_with_sparse_gradient = {
     BAG(TDM_OP_EMBEDDING_BAG, 4, 1),
     .gradient = append_sparse_gradient,
+    .look_up = &in_sparse_shards,
 };
 static const tdm_operation bag_of_maxima = {
     BAG(TDM_OP_EMBEDDING_BAG_MAX, 3, 2),
     .gradient = append_max_gradient,
+    .look_up = &maxima_in_shards,
 };
 
 TDM_RECORDS(embedding_bag, {.operation = &bag, .functions = "tdm_embedding_bag"},
             {.operation = &bag_with_sparse_gradient}, {.operation = &bag_of_maxima},
+            {.operation = &gathered_bag}, {.operation = &gathered_bag_of_maxima},
             {.operation = &bag_gradient}, {.operation = &bag_sparse_gradient},
             {.operation = &bag_scales_gradient});
 

@@ -35,6 +35,7 @@
   X(rmsprop)                                                                                       \
   X(sgd)                                                                                           \
   X(shape)                                                                                         \
+  X(shard)                                                                                         \
   X(softmax)                                                                                       \
   X(strided)
 

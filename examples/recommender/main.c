@@ -20,6 +20,8 @@ typedef struct options {
   int64_t hidden;
   int64_t samples;
   int64_t held_out;
+  const char *shards;
+  bool whole_tables;
 } options;
 
 #define FIELD(name) offsetof(options, name)
@@ -36,6 +38,10 @@ static const option rows[] = {
      1, INT64_C(1) << 40, 0, NULL},
     {"--held-out", "N", "samples to judge by", OPTION_INTEGER, FIELD(held_out), 2, INT64_C(1) << 30,
      0, NULL},
+    {"--shard", "LIST", "the tables over devices, as cpu:0,cpu:1 or host:*/cpu:0", OPTION_TEXT,
+     FIELD(shards), 0, 0, 0, NULL},
+    {"--whole-tables", NULL, "each of these has some of the tables, and not some rows of each",
+     OPTION_FLAG, FIELD(whole_tables), 0, 0, 0, NULL},
 };
 
 static const option_help helps[] = {
@@ -158,8 +164,8 @@ static tdm_status open_clicks(program *self) {
 
 static tdm_value describe(program *self) {
   const options *given = &self->given;
-  const recommender_sizes sizes = {given->tables, given->rows, given->lookups, given->dim,
-                                   given->hidden};
+  const recommender_sizes sizes = {given->tables, given->rows,   given->lookups,     given->dim,
+                                   given->hidden, given->shards, given->whole_tables};
   const tdm_dim batch_rows = TDM_DIM("batch");
   tdm_graph *graph = self->graph;
   const char *accelerator = second_device(&given->common, self->context);

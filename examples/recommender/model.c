@@ -72,7 +72,16 @@ tdm_value recommender_describe(tdm_graph *graph, const recommender_sizes *sizes,
   *out_logits = perceptron(graph, "top", features, sizes->hidden, 1);
   if (parallel) {
     const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = parallel};
-    tdm_data_parallel(graph, "bottom,relu,interaction,top", &wrapped);
+    tdm_data_parallel(
+        graph, sizes->shards ? "tables,bottom,relu,interaction,top" : "bottom,relu,interaction,top",
+        &wrapped);
+  }
+  if (sizes->shards) {
+    const tdm_shard_options shards = {.struct_size = sizeof shards,
+                                      .devices = sizes->shards,
+                                      .by =
+                                          sizes->whole_tables ? TDM_SHARD_TABLES : TDM_SHARD_ROWS};
+    tdm_shard(graph, "tables", &shards);
   }
   return tdm_binary_cross_entropy(graph, "loss", *out_logits, clicks);
 }

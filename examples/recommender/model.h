@@ -9,16 +9,19 @@
 enum { MOST_TABLES = 63 }; /* with the dense vector, as many as one concatenation takes */
 
 typedef struct recommender_sizes {
-  int64_t tables;  /* 1 to MOST_TABLES */
-  int64_t rows;    /* of a table */
-  int64_t lookups; /* rows that a sample sums of a table */
-  int64_t dim;     /* of a row */
-  int64_t hidden;  /* of both multilayer perceptrons */
+  int64_t tables;     /* 1 to MOST_TABLES */
+  int64_t rows;       /* of a table */
+  int64_t lookups;    /* rows that a sample sums of a table */
+  int64_t dim;        /* of a row */
+  int64_t hidden;     /* of both multilayer perceptrons */
+  const char *shards; /* the devices that have the tables; NULL: cpu:0 */
+  bool whole_tables;  /* each of them has some of the tables, and not some rows of each */
 } recommender_sizes;
 
 /* dense float32 (batch, dense), ids int64 (batch, tables lookups), clicks float32 (batch, 1) -> the
  * loss; *out_logits gets (batch, 1). Tables live on cpu:0, all else on the accelerator, or is
- * wrapped over the devices of parallel; either may be NULL. Tables have sparse gradients. */
+ * wrapped over the devices of parallel; either may be NULL. Tables have sparse gradients. Where
+ * they are sharded, each of those devices looks up what it needs of them. */
 tdm_value recommender_describe(tdm_graph *graph, const recommender_sizes *sizes, tdm_value dense,
                                tdm_value ids, tdm_value clicks, const char *accelerator,
                                const char *parallel, tdm_value *out_logits);

@@ -22,6 +22,23 @@ static tdm_value find_known(tdm_graph *graph, size_t index, tdm_dtype dtype,
                         tdm_shape_text(&spec->shape, has, sizeof has));
 }
 
+/* A state of a shard is one of its table's state, which is called as the shard's with the table's
+ * name in it. False when memory is short. */
+static bool shard_of_state(tdm_graph *graph, uint32_t like, const char *path, const tdm_spec *spec,
+                           tdm_table_shard *out_shard) {
+  const tdm_ir_value *value = like ? tdm_ir_value_at(graph, like) : NULL;
+  if (!value || value->kind != TDM_VALUE_PERSISTENT) return true;
+  const tdm_graph_persistent *parameter = &graph->persistents.items[value->binding];
+  const char *at = parameter->shard.table ? strstr(path, parameter->name) : NULL;
+  if (!at) return true;
+  *out_shard = parameter->shard;
+  if (!tdm_shape_equal(&spec->shape, &value->spec.shape))
+    out_shard->first = out_shard->table_rows = 0; /* a number that each of the shards has */
+  out_shard->table = tdm_region_format(&graph->region, "%.*s%s%s", (int)(at - path), path,
+                                       parameter->shard.table, at + strlen(parameter->name));
+  return out_shard->table != NULL;
+}
+
 static bool is_legal(tdm_graph *graph, const char *name, const tdm_spec *spec) {
   char text[TDM_SHAPE_TEXT];
   if (!tdm_shape_is_valid(&spec->shape) || !tdm_shape_is_concrete(&spec->shape) ||
@@ -68,8 +85,11 @@ static tdm_value add_persistent(tdm_graph *graph, const char *path, const tdm_sp
   if (!index || tdm_map_put(&graph->persistent_names, path, (void *)number) != TDM_OK)
     return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
   const tdm_initializer zeros = {TDM_INIT_ZEROS, 0, 0, -1};
+  tdm_table_shard shard = {0};
+  if (!shard_of_state(graph, like, path, spec, &shard))
+    return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
   graph->persistents.items[graph->persistents.count++] = (tdm_graph_persistent){
-      path, index, initializer ? *initializer : zeros, like, UINT32_MAX, is_state, false};
+      path, index, initializer ? *initializer : zeros, like, UINT32_MAX, is_state, false, shard};
   if (like) tdm_ir_value_at(graph, index)->device = tdm_ir_value_at(graph, like)->device;
   return tdm_ir_handle(graph, index);
 }

@@ -112,7 +112,7 @@ static bool names_any(const tdm_graph *graph, const char *begin, const char *end
   for (size_t i = 0; i < graph->persistents.count; i++) {
     const tdm_graph_persistent *persistent = &graph->persistents.items[i];
     if (tdm_ir_value_at(graph, persistent->value)->trainable &&
-        goes_by(begin, end, persistent->name))
+        goes_by(begin, end, tdm_persistent_table(persistent)))
       return true;
   }
   return false;

@@ -28,6 +28,7 @@ void tdm_graph_deinit(tdm_graph *graph) {
   TDM_ARRAY_DEINIT(graph, &graph->kepts);
   TDM_ARRAY_DEINIT(graph, &graph->persistents);
   TDM_ARRAY_DEINIT(graph, &graph->ties);
+  TDM_ARRAY_DEINIT(graph, &graph->shardings);
   tdm_map_deinit(&graph->persistent_names);
   TDM_ARRAY_DEINIT(graph, &graph->outputs);
   TDM_ARRAY_DEINIT(graph, &graph->deriveds);

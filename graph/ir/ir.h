@@ -123,6 +123,15 @@ typedef struct tdm_parallel_region {
   size_t input_count;
 } tdm_parallel_region;
 
+/* Which rows of a table a parameter, or a state of its shape, is. */
+typedef struct tdm_table_shard {
+  const char *table; /* the table's name, or its state's; NULL: it is no shard */
+  int64_t first;
+  int64_t table_rows; /* 0: each shard has all of it, as of a count of steps */
+  uint16_t index;
+  uint16_t count; /* of the table's shards */
+} tdm_table_shard;
+
 typedef struct tdm_graph_persistent {
   const char *name;
   uint32_t value;
@@ -132,6 +141,7 @@ typedef struct tdm_graph_persistent {
       origin; /* of a concrete graph: index in the user's graph; UINT32_MAX: a state of its own */
   bool is_state;
   bool is_taken; /* a layer has it */
+  tdm_table_shard shard;
 } tdm_graph_persistent;
 
 /* Layers under `name` have the parameters of `of`: paths from the top. */
@@ -139,6 +149,16 @@ typedef struct tdm_graph_tie {
   const char *name;
   const char *of;
 } tdm_graph_tie;
+
+/* A table that is sharded: by rows, or, where it has one shard, as a whole. Until the pass `shard`
+ * its look-ups read the value of the whole table, which is that of its first shard from then on. */
+typedef struct tdm_sharding {
+  uint32_t table;         /* value */
+  uint16_t count;         /* of shards; 1: the table is whole */
+  const uint32_t *shards; /* (count) values; the first is the table's; of the graph's region */
+  const int64_t *rows;    /* (count) */
+  const char *first_name; /* of the first shard */
+} tdm_sharding;
 
 /* A value that runs of a sequence leave to one another: an input. */
 typedef struct tdm_graph_kept {
@@ -228,6 +248,7 @@ struct tdm_graph {
   tdm_map persistent_names; /* path to index + 1, of those declared here */
   TDM_ARRAY(tdm_graph_tie) ties;
   TDM_ARRAY(tdm_graph_output) outputs;
+  TDM_ARRAY(tdm_sharding) shardings;
   TDM_ARRAY(tdm_graph_derived) deriveds;
   TDM_ARRAY(tdm_graph_log) logs;
   TDM_ARRAY(tdm_row_condition) row_conditions;     /* one for any device before those of each */
@@ -288,6 +309,10 @@ static inline tdm_graph_kept *tdm_ir_kept(const tdm_graph *graph, uint32_t value
 static inline tdm_graph_kept *tdm_ir_kept_by(const tdm_graph *graph, const tdm_ir_node *node) {
   return node->operation && node->operation->overwrites[0] ? tdm_ir_kept(graph, node->first_output)
                                                            : NULL;
+}
+/* What a parameter is called outside of the library: a shard by its table. */
+static inline const char *tdm_persistent_table(const tdm_graph_persistent *persistent) {
+  return persistent->shard.table ? persistent->shard.table : persistent->name;
 }
 /* Is it a value of this graph, rather than none, another's or made up? */
 static inline bool tdm_ir_owns(const tdm_graph *graph, tdm_value value) {

@@ -22,6 +22,20 @@ typedef struct tdm_record {
   extern const tdm_record tdm_##family##_records[];                                                \
   const tdm_record tdm_##family##_records[] = {__VA_ARGS__, {.operation = NULL}}
 
+/* ---- Tables in shards ---- */
+
+/* What stands for a node whose table (input 0) lies in shards, and which reads it by ids (input 1,
+ * n of them); its attributes begin as tdm_embedding_attributes do. */
+typedef struct tdm_look_up {
+  /* At each shard's home: shard (rows, dim), and what shard_ids makes -> rows (n, dim), zeros for
+   * those of other shards; and a copy of the ids taken. Attributes: tdm_embedding_attributes of a
+   * table of one row more, which is its padding. */
+  const tdm_operation *at_owner;
+  /* In the node's place: reads the rows of all shards, (shards n, dim), by their places. */
+  const tdm_operation *at_reader;
+  bool skips_padding; /* it does not read the padding's row, whose place is behind all rows */
+} tdm_look_up;
+
 /* ---- Work ---- */
 
 /* Every operand passes once, and no products are summed. */

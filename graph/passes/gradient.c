@@ -124,7 +124,7 @@ static void mark_parameters(tdm_gradient *gradient, const tdm_update_groups *gro
   for (size_t i = 0; i < graph->persistents.count; i++) {
     const tdm_graph_persistent *persistent = &graph->persistents.items[i];
     if (!tdm_ir_value_at(graph, persistent->value)->trainable) continue;
-    const size_t group = tdm_update_group_of(groups, persistent->name);
+    const size_t group = tdm_update_group_of(groups, tdm_persistent_table(persistent));
     gradient->parameters[i].group = (uint8_t)group;
     gradient->wanted[persistent->value] = groups->optimizers[group].rule != NULL;
   }

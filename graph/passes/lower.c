@@ -37,6 +37,11 @@ static void mark_back(lowering_state *state) {
     for (uint32_t k = 0; k < node->input_count; k++)
       if (inputs[k]) state->map[inputs[k]] = NEEDED;
   }
+  for (size_t i = 0; i < source->shardings.count; i++) {
+    const tdm_sharding *sharding = &source->shardings.items[i];
+    for (size_t k = 1; state->map[sharding->table] == NEEDED && k < sharding->count; k++)
+      state->map[sharding->shards[k]] = NEEDED;
+  }
 }
 
 /* Who needs what is kept also writes it; true: somebody was not needed before. */
@@ -243,11 +248,30 @@ static tdm_status lower_nodes(lowering_state *state, bool updates) {
   return TDM_OK;
 }
 
+static tdm_status lower_shardings(lowering_state *state) {
+  tdm_graph *out = state->out;
+  TDM_TRY(TDM_ARRAY_RESERVE(out, &out->shardings, state->source->shardings.count + 1));
+  for (size_t i = 0; i < state->source->shardings.count; i++) {
+    tdm_sharding sharding = state->source->shardings.items[i];
+    if (!state->map[sharding.table]) continue;
+    uint32_t *shards =
+        tdm_region_take(&out->region, sharding.count * sizeof *shards, "sharded table");
+    if (!shards) return TDM_OUT_OF_MEMORY;
+    for (size_t k = 0; k < sharding.count; k++)
+      shards[k] = state->map[sharding.shards[k]];
+    sharding.shards = shards;
+    sharding.table = shards[0];
+    out->shardings.items[out->shardings.count++] = sharding;
+  }
+  return TDM_OK;
+}
+
 static tdm_status lower_all(lowering_state *state) {
   mark_needed(state);
   TDM_TRY(reserve_room(state));
   TDM_TRY(lower_inputs(state));
   TDM_TRY(lower_persistents(state));
+  TDM_TRY(lower_shardings(state));
   TDM_TRY(lower_nodes(state, false));
   if (state->source->kepts.count > 0) TDM_TRY(lower_nodes(state, true));
   return lower_regions(state);

@@ -1,8 +1,8 @@
 /* The passes from description to plan, in order, each in the file of its name. They rewrite one
  * concrete graph; schedule, memory and verify work on its combinatorial side (schedule.h), and
- * collectives has a room of its own (graph/collectives).
+ * shard and collectives have rooms of their own (graph/sharding, graph/collectives).
  *
- *   lower -> micro_batch -> data_parallel -> place -> sink_gather -> gradient ->
+ *   lower -> micro_batch -> data_parallel -> place -> shard -> sink_gather -> gradient ->
  *   common_subexpressions -> row_refresh -> collectives -> layout -> fuse -> own_feeds ->
  *   transfer -> concat_in_place -> schedule -> memory -> verify -> emit
  *

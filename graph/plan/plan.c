@@ -138,6 +138,8 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
   TDM_TRY(tdm_pass_place(graph, request->map));
   if (!request->training) tdm_drop_persist_inputs(graph);
   report(request, "place", plan);
+  TDM_TRY(tdm_pass_shard(graph, plan->deliveries, plan->delivery_count, &plan->shards));
+  report(request, "shard", plan);
   TDM_TRY(tdm_pass_sink_gather(graph, plan->deliveries, plan->delivery_count));
   report(request, "sink_gather", plan);
   if (request->training) {
@@ -185,8 +187,7 @@ static tdm_status arrange(tdm_plan *plan, const tdm_plan_request *request) {
   const int rank = tdm_context_rank(plan->graph.context);
   TDM_TRY(tdm_lower_to_steps(&plan->graph, rank, plan->deliveries, plan->delivery_count,
                              request->depth, &plan->lowered));
-  plan->chained =
-      plan->writes_persistent && plan->lowered.schedule.two_phase && request->depth > 1;
+  plan->chained = plan->writes_persistent && plan->lowered.schedule.two_phase && request->depth > 1;
   TDM_TRY(tdm_pass_schedule(&plan->lowered.schedule));
   report(request, "schedule", plan);
   TDM_TRY(tdm_pass_memory(&plan->lowered.schedule));

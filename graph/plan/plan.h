@@ -9,6 +9,7 @@
 #include "graph/collectives/collectives.h"
 #include "graph/passes/passes.h"
 #include "graph/plan/profile.h"
+#include "graph/sharding/sharding.h"
 #include "graph/store/store.h"
 
 /* What tells plans apart, as words: training, the fetches, and per input whether it is fed, its
@@ -102,6 +103,7 @@ typedef struct tdm_plan {
   bool chained;           /* its runs may be in flight together, as run/life.h says */
   tdm_traffic traffic;
   tdm_common_savings common;  /* by common subexpressions */
+  tdm_shard_traffic shards;   /* of tables that are sharded by rows */
   tdm_collective_choice sums; /* over devices */
   double touched_bytes;       /* of host memory, by one run: what copies find in caches or not */
   uint64_t made_ns;           /* time of the passes, kernels' prepare apart */

@@ -1,4 +1,4 @@
-/* A plan as JSON: {"training", "traffic", "common_subexpressions", "device_sums",
+/* A plan as JSON: {"training", "traffic", "common_subexpressions", "shards", "device_sums",
  * "touched_bytes", "commands": [...]}; times in ns, sizes in bytes. */
 #include "core/json_writer.h"
 #include "devices/contract/red_zones.h"
@@ -102,6 +102,16 @@ static void put_sums(tdm_json_writer *json, const tdm_collective_choice *sums) {
   tdm_json_close(json, '}');
 }
 
+static void put_shards(tdm_json_writer *json, const tdm_shard_traffic *shards) {
+  tdm_json_open(json, "shards", '{');
+  tdm_json_put_integer(json, "look_ups", (int64_t)shards->look_ups);
+  tdm_json_put_integer(json, "id_bytes", (int64_t)shards->id_bytes);
+  tdm_json_put_integer(json, "row_bytes", (int64_t)shards->row_bytes);
+  tdm_json_put_integer(json, "padded_bytes", (int64_t)shards->padded_bytes);
+  tdm_json_put_integer(json, "dropped_bytes", 0);
+  tdm_json_close(json, '}');
+}
+
 static void put_nodes(tdm_json_writer *json, const tdm_plan *plan) {
   TDM_EACH_NODE(&plan->graph, node) {
     tdm_json_open(json, NULL, '{');
@@ -125,6 +135,7 @@ tdm_status tdm_explain_json(const tdm_plan *plan, bool nodes_only, FILE *out) {
   tdm_json_put_bool(&json, "training", plan->training);
   put_traffic(&json, &plan->traffic);
   put_common(&json, &plan->common);
+  if (plan->shards.look_ups > 0) put_shards(&json, &plan->shards);
   if (plan->sums.sums > 0) put_sums(&json, &plan->sums);
   tdm_json_put_real(&json, "touched_bytes", plan->touched_bytes);
   if (tdm_context_red_zones(plan->graph.context)) tdm_json_put_bool(&json, "red_zones", true);

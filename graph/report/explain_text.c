@@ -50,6 +50,19 @@ static void print_sums(const tdm_collective_choice *sums, FILE *out) {
   fputc('\n', out);
 }
 
+/* What look-ups of tables in shards have cross, and how much of all answers is padding. */
+static void print_shards(const tdm_shard_traffic *shards, FILE *out) {
+  if (shards->look_ups == 0) return;
+  fprintf(out, "  %-9s %llu look-up%s of tables by rows: ids of ", "shards",
+          (unsigned long long)shards->look_ups, shards->look_ups == 1 ? "" : "s");
+  print_bytes(shards->id_bytes, out);
+  fputs(" read elsewhere, ", out);
+  print_bytes(shards->row_bytes, out);
+  fputs(" answered from there; padded ", out);
+  print_bytes(shards->padded_bytes, out);
+  fputs(" of all answers, dropped nothing\n", out);
+}
+
 static void print_head(const tdm_plan *plan, FILE *out) {
   const tdm_schedule *schedule = &plan->lowered.schedule;
   fprintf(out, "%s plan: %zu commands on %u queues%s, made in %.0f us\n",
@@ -72,6 +85,7 @@ static void print_head(const tdm_plan *plan, FILE *out) {
     print_bytes(plan->common.bytes, out);
     fputc('\n', out);
   }
+  print_shards(&plan->shards, out);
   print_sums(&plan->sums, out);
   for (uint32_t a = 0; plan->arena_devices && a < schedule->arena_count; a++)
     print_activations(plan, a, out);

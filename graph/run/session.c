@@ -178,6 +178,8 @@ static tdm_status check_symbolically(tdm_session *session, tdm_graph *copy) {
   TDM_TRY(tdm_lower(&lowering, copy, targets));
   TDM_TRY(tdm_pass_data_parallel(copy, false, targets, count));
   TDM_TRY(tdm_pass_place(copy, &session->map));
+  tdm_shard_traffic traffic;
+  TDM_TRY(tdm_pass_shard(copy, targets, count, &traffic));
   if (!session->can_train) tdm_drop_persist_inputs(copy);
   TDM_TRY(tdm_device_map_check(&session->map, session->graph));
   const size_t persistents = copy->persistents.count;

@@ -172,9 +172,10 @@ static tdm_status check_rates(const uint64_t *bits, size_t count) {
 static const tdm_store_entry *parameter_of(tdm_store *store, const char *name) {
   static const char begin[] = "optimizer/";
   for (const tdm_store_entry *entry = store->first; entry; entry = entry->next) {
-    const size_t length = strlen(entry->name);
+    const char *own = tdm_store_entry_table(entry);
+    const size_t length = strlen(own);
     if (strncmp(name, begin, sizeof begin - 1) == 0 &&
-        strncmp(name + sizeof begin - 1, entry->name, length) == 0 &&
+        strncmp(name + sizeof begin - 1, own, length) == 0 &&
         name[sizeof begin - 1 + length] == '/')
       return entry;
   }
@@ -188,8 +189,9 @@ static tdm_status check_new_state(tdm_store *store, const char *name, const tdm_
   if (!parameter)
     return tdm_fail(TDM_INVALID_ARGUMENT, "%s is no parameter or state of the session", name);
   const tdm_shape shape = tdm_tensor_shape(tensor);
-  const tdm_shape *wanted = &parameter->spec.shape;
-  bool fits = tdm_tensor_dtype(tensor) == parameter->spec.dtype;
+  const tdm_spec table = tdm_store_table_spec(parameter);
+  const tdm_shape *wanted = &table.shape;
+  bool fits = tdm_tensor_dtype(tensor) == table.dtype;
   for (int i = 0; fits && shape.rank > 0 && i < wanted->rank; i++)
     fits = shape.rank == wanted->rank && shape.dims[i] == wanted->dims[i];
   if (fits && (shape.rank == 0 || shape.rank == wanted->rank)) return TDM_OK;
@@ -197,7 +199,7 @@ static tdm_status check_new_state(tdm_store *store, const char *name, const tdm_
   char wants[TDM_SHAPE_TEXT];
   return tdm_fail(TDM_INVALID_ARGUMENT, "%s is %s %s, and %s is %s %s", name,
                   tdm_dtype_name(tdm_tensor_dtype(tensor)), tdm_shape_text(&shape, has, sizeof has),
-                  parameter->name, tdm_dtype_name(parameter->spec.dtype),
+                  tdm_store_entry_table(parameter), tdm_dtype_name(table.dtype),
                   tdm_shape_text(wanted, wants, sizeof wants));
 }
 
@@ -209,12 +211,13 @@ static tdm_status check_names(tdm_store *store, const tdm_tensor_list *list,
     const char *name = tdm_tensor_list_name(list, i);
     if (strncmp(name, TDM_CHECKPOINT_PREFIX, sizeof TDM_CHECKPOINT_PREFIX - 1) == 0) continue;
     tdm_tensor *tensor = tdm_tensor_list_tensor(list, i);
-    if (!tdm_map_get(&store->names, name)) TDM_TRY(check_new_state(store, name, tensor));
+    if (!tdm_store_entry_called(store, name)) TDM_TRY(check_new_state(store, name, tensor));
     TDM_TRY(tdm_tensor_list_add(values, name, tensor));
   }
   for (const tdm_store_entry *entry = store->first; entry; entry = entry->next)
-    if (tdm_store_entry_holds_values(entry) && !tdm_tensor_list_find(values, entry->name))
-      return tdm_fail(TDM_INVALID_ARGUMENT, "%s is missing", entry->name);
+    if (tdm_store_entry_holds_values(entry) && tdm_store_stands_for_table(store, entry) &&
+        !tdm_tensor_list_find(values, tdm_store_entry_table(entry)))
+      return tdm_fail(TDM_INVALID_ARGUMENT, "%s is missing", tdm_store_entry_table(entry));
   return TDM_OK;
 }
 

@@ -53,16 +53,17 @@ static tdm_status name_in_files(dict *self, const char *own, const char **out_na
 
 static tdm_status add_entry(dict *self, tdm_store_entry *entry) {
   const char *name;
-  TDM_TRY(name_in_files(self, entry->name, &name));
+  if (tdm_store_is_later_shard(entry)) return TDM_OK;
+  TDM_TRY(name_in_files(self, tdm_store_entry_table(entry), &name));
   if (!name) return TDM_OK;
   const dict_entry *other = tdm_map_get(&self->by_file, name);
   if (other)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "%s and %s would both be %s in files", other->entry->name,
-                    entry->name, name);
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s and %s would both be %s in files",
+                    tdm_store_entry_table(other->entry), tdm_store_entry_table(entry), name);
   dict_entry *added = &self->entries[self->count++];
   *added = (dict_entry){.entry = entry, .name = name};
   TDM_TRY(tdm_map_put(&self->by_file, name, added));
-  return tdm_map_put(&self->by_own, entry->name, added);
+  return tdm_map_put(&self->by_own, tdm_store_entry_table(entry), added);
 }
 
 static tdm_status read_options(const char *function, const tdm_session *session,
@@ -206,11 +207,11 @@ typedef struct misfits {
 } misfits;
 
 static void add_misfit(misfits *found, const dict_entry *entry) {
-  const tdm_spec *wants = &entry->entry->spec;
+  const tdm_spec wants = tdm_store_table_spec(entry->entry);
   char has_text[TDM_SHAPE_TEXT], wants_text[TDM_SHAPE_TEXT];
   char remark[2 * TDM_SHAPE_TEXT + 64];
-  snprintf(remark, sizeof remark, " (%s %s, not %s %s)", tdm_dtype_name(wants->dtype),
-           tdm_shape_text(&wants->shape, wants_text, sizeof wants_text),
+  snprintf(remark, sizeof remark, " (%s %s, not %s %s)", tdm_dtype_name(wants.dtype),
+           tdm_shape_text(&wants.shape, wants_text, sizeof wants_text),
            tdm_dtype_name(entry->tensor->dtype),
            tdm_shape_text(&entry->tensor->shape, has_text, sizeof has_text));
   names_add(&found->other, entry->name, remark);
@@ -263,11 +264,11 @@ static tdm_status check_matches(const dict *self, misfits *found, tdm_tensor_lis
       if (!self->options.allow_missing) names_add(&found->missing, entry->name, "");
       continue;
     }
-    const tdm_spec *wants = &entry->entry->spec;
-    if (wants->dtype != entry->tensor->dtype ||
-        !tdm_shape_equal(&wants->shape, &entry->tensor->shape))
+    const tdm_spec wants = tdm_store_table_spec(entry->entry);
+    if (wants.dtype != entry->tensor->dtype ||
+        !tdm_shape_equal(&wants.shape, &entry->tensor->shape))
       add_misfit(found, entry);
-    TDM_TRY(tdm_tensor_list_add(values, entry->entry->name, entry->tensor));
+    TDM_TRY(tdm_tensor_list_add(values, tdm_store_entry_table(entry->entry), entry->tensor));
   }
   return verdict(found);
 }

@@ -40,6 +40,7 @@ static void destroy_entry(tdm_store *store, tdm_store_entry *entry) {
   tdm_storage_release(entry->log.storage);
   tdm_tensor_release(entry->pending);
   tdm_string_release(store->allocator, entry->name);
+  tdm_string_release(store->allocator, (char *)entry->shard.table);
   tdm_release(store->allocator, entry, sizeof *entry);
 }
 
@@ -89,15 +90,22 @@ tdm_store_entry *tdm_store_add_entry(tdm_store *store, const char *name, const t
   return entry;
 }
 
-tdm_status tdm_store_check_fit(const tdm_store_entry *entry, const tdm_spec *spec) {
-  if (entry->spec.dtype == spec->dtype && tdm_shape_equal(&entry->spec.shape, &spec->shape))
-    return TDM_OK;
+static tdm_status check_fit(const char *name, const tdm_spec *own, const tdm_spec *spec) {
+  if (own->dtype == spec->dtype && tdm_shape_equal(&own->shape, &spec->shape)) return TDM_OK;
   char has[TDM_SHAPE_TEXT];
   char wants[TDM_SHAPE_TEXT];
   return tdm_fail(TDM_INVALID_ARGUMENT, "parameter %s: the store has %s %s, and %s %s was given",
-                  entry->name, tdm_dtype_name(entry->spec.dtype),
-                  tdm_shape_text(&entry->spec.shape, has, sizeof has), tdm_dtype_name(spec->dtype),
-                  tdm_shape_text(&spec->shape, wants, sizeof wants));
+                  name, tdm_dtype_name(own->dtype), tdm_shape_text(&own->shape, has, sizeof has),
+                  tdm_dtype_name(spec->dtype), tdm_shape_text(&spec->shape, wants, sizeof wants));
+}
+
+tdm_status tdm_store_check_fit(const tdm_store_entry *entry, const tdm_spec *spec) {
+  return check_fit(entry->name, &entry->spec, spec);
+}
+
+tdm_status tdm_store_check_table_fit(const tdm_store_entry *entry, const tdm_spec *spec) {
+  const tdm_spec table = tdm_store_table_spec(entry);
+  return check_fit(tdm_store_entry_table(entry), &table, spec);
 }
 
 tdm_device *tdm_store_home(tdm_store *store, const char *name) {
@@ -108,6 +116,13 @@ tdm_device *tdm_store_home(tdm_store *store, const char *name) {
   return home;
 }
 
+tdm_status tdm_store_initialize(tdm_store *store, const tdm_store_entry *entry,
+                                const tdm_memory *memory) {
+  const tdm_initialized initialized = {tdm_store_entry_table(entry), entry->initializer,
+                                       entry->seed, entry->shard.first};
+  return tdm_initialize_memory(store->context, memory, &entry->spec, &initialized);
+}
+
 /* Gives an entry its memory and its first values. */
 static tdm_status settle_entry(tdm_store *store, tdm_store_entry *entry, tdm_device *home) {
   /* On a device that is only described there is memory to plan with, and nothing to hold. */
@@ -116,17 +131,16 @@ static tdm_status settle_entry(tdm_store *store, tdm_store_entry *entry, tdm_dev
   tdm_status status = tdm_storage_create(store->context, home, NULL, (size_t)bytes, &storage);
   if (status != TDM_OK) return status;
   const tdm_memory to = storage->memory;
-  if (home->described) {
+  tdm_tensor *loaded = entry->shard.table ? tdm_store_pending_table(store, entry) : entry->pending;
+  const tdm_spec spec = {loaded ? loaded->dtype : TDM_DTYPE_NONE, TDM_FORMAT_DENSE,
+                         loaded ? loaded->shape : tdm_shape_scalar()};
+  if (home->described)
     status = TDM_OK;
-  } else if (entry->pending) {
-    const tdm_memory from = {.device = tdm_tensor_owner(entry->pending),
-                             .address = tdm_tensor_address(entry->pending),
-                             .bytes = entry->pending->bytes};
-    status = tdm_context_copy(store->context, &from, &to, (size_t)bytes);
-  } else {
-    status = tdm_initialize_memory(store->context, &to, &entry->spec, entry->name,
-                                   &entry->initializer, entry->seed);
-  }
+  else if (loaded && entry->shard.table)
+    status = tdm_store_check_table_fit(entry, &spec);
+  if (status == TDM_OK && !home->described)
+    status = loaded ? tdm_store_copy_shard_in(store, loaded, entry, &to)
+                    : tdm_store_initialize(store, entry, &to);
   if (status != TDM_OK) {
     tdm_storage_release(storage);
     return status;
@@ -134,6 +148,7 @@ static tdm_status settle_entry(tdm_store *store, tdm_store_entry *entry, tdm_dev
   entry->storage = storage;
   tdm_tensor_release(entry->pending);
   entry->pending = NULL;
+  if (entry->shard.table) tdm_store_drop_pending_table(store, entry);
   return TDM_OK;
 }
 
@@ -142,9 +157,11 @@ static tdm_status bind_locked(tdm_store *store, const tdm_graph_persistent *pers
                               tdm_store_entry **out_entry) {
   tdm_store_entry *entry = tdm_map_get(&store->names, persistent->name);
   if (entry) TDM_TRY(tdm_store_check_fit(entry, spec));
+  if (!entry || !entry->storage) TDM_TRY(tdm_store_check_shard(store, persistent));
   if (!entry) entry = tdm_store_add_entry(store, persistent->name, spec);
   if (!entry) return TDM_OUT_OF_MEMORY;
   if (!entry->storage) {
+    TDM_TRY(tdm_store_name_shard(store, entry, &persistent->shard));
     /* What a graph declares itself, such as running statistics, belongs to its model. */
     entry->is_state = persistent->is_state && persistent->origin == UINT32_MAX;
     entry->initializer = persistent->initializer;

@@ -34,6 +34,7 @@ typedef struct tdm_row_log {
 struct tdm_store_entry {
   tdm_store_entry *next; /* in creation order */
   char *name;
+  tdm_table_shard shard; /* its table is a string of the entry's; NULL: it is no shard */
   tdm_spec spec;
   tdm_storage *storage; /* at home; NULL while only a loaded value waits in `pending` */
   tdm_tensor *pending;
@@ -105,8 +106,10 @@ void tdm_store_end_binding(tdm_store_binding *binding);
 
 /* A fresh entry without memory; under the lock. NULL when memory is short. */
 tdm_store_entry *tdm_store_add_entry(tdm_store *store, const char *name, const tdm_spec *spec);
-/* INVALID_ARGUMENT, naming both, when spec differs from the entry's. */
+/* INVALID_ARGUMENT, naming both, when spec differs from the entry's; or from its table's. */
 tdm_status tdm_store_check_fit(const tdm_store_entry *entry, const tdm_spec *spec) TDM_WARN_UNUSED;
+tdm_status tdm_store_check_table_fit(const tdm_store_entry *entry,
+                                     const tdm_spec *spec) TDM_WARN_UNUSED;
 /* Where an entry of that name lives; NULL when there is none yet. */
 tdm_device *tdm_store_home(tdm_store *store, const char *name);
 /* The copy of entry on device, made empty if there is none. */
@@ -124,6 +127,41 @@ tdm_status tdm_row_log_grow(tdm_store *store, tdm_store_entry *entry,
 /* The entry's values changed, rows unknown: under the lock. */
 void tdm_store_entry_rewritten(tdm_store_entry *entry);
 
+/* ---- Tables in shards (shards.c): under the lock ---- */
+
+/* A shard's table, or the entry itself: its name, and what it is as a whole. */
+const char *tdm_store_entry_table(const tdm_store_entry *entry);
+tdm_spec tdm_store_table_spec(const tdm_store_entry *entry);
+/* The first shard of a table, in creation order, or the one behind another; NULL: none. */
+tdm_store_entry *tdm_store_next_shard(tdm_store *store, const char *table, tdm_store_entry *before);
+/* What is called so outside of the store: an entry, or the first shard of a table; NULL: nothing.
+ */
+tdm_store_entry *tdm_store_entry_called(tdm_store *store, const char *name);
+/* Is the entry a shard, and not its table's first? */
+static inline bool tdm_store_is_later_shard(const tdm_store_entry *entry) {
+  return entry->shard.table && entry->shard.index > 0;
+}
+/* Is it no shard, or the first of a table whose shards were all made? */
+bool tdm_store_stands_for_table(tdm_store *store, const tdm_store_entry *entry);
+/* INVALID_ARGUMENT, naming both, where the store has the table otherwise. */
+tdm_status tdm_store_check_shard(tdm_store *store,
+                                 const tdm_graph_persistent *wanted) TDM_WARN_UNUSED;
+/* Says of a fresh entry which rows of a table it is, if it is a shard. */
+tdm_status tdm_store_name_shard(tdm_store *store, tdm_store_entry *entry,
+                                const tdm_table_shard *shard) TDM_WARN_UNUSED;
+/* Where the shard's bytes begin among those of its table; 0 of what is no shard. */
+size_t tdm_store_shard_offset(const tdm_store_entry *shard);
+/* The shard's rows between a tensor of the whole table and its memory. */
+tdm_status tdm_store_copy_shard_in(tdm_store *store, const tdm_tensor *from,
+                                   const tdm_store_entry *shard,
+                                   const tdm_memory *to) TDM_WARN_UNUSED;
+tdm_status tdm_store_copy_shard_out(tdm_store *store, const tdm_store_entry *shard,
+                                    const tdm_tensor *to) TDM_WARN_UNUSED;
+/* What was loaded of the shard's table before any session asked for it; NULL: nothing. */
+tdm_tensor *tdm_store_pending_table(tdm_store *store, const tdm_store_entry *shard);
+/* Lets go of that once all shards have their rows. */
+void tdm_store_drop_pending_table(tdm_store *store, const tdm_store_entry *shard);
+
 /* What wrapped modules put before names in other programs' files. */
 #define TDM_MODULE_PART "module."
 /* Copies name without any "module." that begins it or follows '.' or '/'; plain has room. */
@@ -133,13 +171,16 @@ typedef struct tdm_saved_entry {
   const tdm_store_entry *entry;
   const char *name;
 } tdm_saved_entry;
-/* Adds host copies of entries' values to list, under exclusion from all runs. In a job all ranks
- * call it alike, and it fails on all if it fails on one, so whoever calls passes on what it could
- * not allocate: saved or list NULL are OUT_OF_MEMORY. reader: the rank that needs them; the others'
- * lists have what lives there. */
+/* Adds host copies of entries' values to list, of all shards of a table by its first, under
+ * exclusion from all runs. In a job all ranks call it alike, and it fails on all if it fails on
+ * one, so whoever calls passes on what it could not allocate: saved or list NULL are OUT_OF_MEMORY.
+ * reader: the rank that needs them; the others' lists have what lives there. */
 enum { TDM_EVERY_RANK = -1 };
 tdm_status tdm_store_copy_out(tdm_store *store, const tdm_saved_entry *saved, size_t count,
                               int reader, tdm_tensor_list *list) TDM_WARN_UNUSED;
+/* Fills memory with the entry's initial values. */
+tdm_status tdm_store_initialize(tdm_store *store, const tdm_store_entry *entry,
+                                const tdm_memory *memory) TDM_WARN_UNUSED;
 /* Not so where making the entry failed half-way. */
 bool tdm_store_entry_holds_values(const tdm_store_entry *entry);
 /* tdm_store_save into a list, and tdm_store_load, under exclusion from all runs. */

@@ -17,6 +17,20 @@ static int home_of(const tdm_store *store, const tdm_store_entry *entry) {
   return entry->pending ? tdm_context_rank(store->context) : entry->storage->memory.device->rank;
 }
 
+/* The table's shard behind that one; NULL: there is none, or the entry is no shard. */
+static const tdm_store_entry *shard_behind(tdm_store *store, const tdm_store_entry *entry) {
+  return entry->shard.table
+             ? tdm_store_next_shard(store, entry->shard.table, (tdm_store_entry *)entry)
+             : NULL;
+}
+
+/* Is it, or one of its table's shards, on this rank? */
+static bool has_own(tdm_store *store, const tdm_store_entry *entry) {
+  for (; entry; entry = shard_behind(store, entry))
+    if (home_of(store, entry) == tdm_context_rank(store->context)) return true;
+  return false;
+}
+
 /* ---- A rank's own ---- */
 
 static bool is_read_here(const tdm_store *store, int reader) {
@@ -27,15 +41,13 @@ static bool is_read_here(const tdm_store *store, int reader) {
 static tdm_status add_entry(tdm_store *store, const tdm_saved_entry *saved, tdm_tensor_list *list) {
   const tdm_store_entry *entry = saved->entry;
   if (entry->pending) return tdm_tensor_list_add(list, saved->name, entry->pending);
-  tdm_tensor *tensor =
-      tdm_tensor_create(store->context, "cpu:0", entry->spec.dtype, entry->spec.shape);
+  const tdm_spec spec = tdm_store_table_spec(entry);
+  tdm_tensor *tensor = tdm_tensor_create(store->context, "cpu:0", spec.dtype, spec.shape);
   if (!tensor) return TDM_OUT_OF_MEMORY;
-  const tdm_memory to = {.device = tdm_tensor_owner(tensor),
-                         .address = tdm_tensor_address(tensor),
-                         .bytes = tensor->bytes};
   tdm_status status = TDM_OK;
-  if (home_of(store, entry) == tdm_context_rank(store->context))
-    status = tdm_context_copy(store->context, &entry->storage->memory, &to, tensor->bytes);
+  for (; entry && status == TDM_OK; entry = shard_behind(store, entry))
+    if (home_of(store, entry) == tdm_context_rank(store->context))
+      status = tdm_store_copy_shard_out(store, entry, tensor);
   if (status == TDM_OK) status = tdm_tensor_list_add(list, saved->name, tensor);
   tdm_tensor_release(tensor);
   return status;
@@ -46,8 +58,8 @@ static tdm_status add_entries(tdm_store *store, const tdm_saved_entry *saved, si
   if (!saved || !list) return TDM_OUT_OF_MEMORY; /* the message is theirs who took none */
   if (store->broken != TDM_OK) return tdm_fail(store->broken, "%s", store->message);
   for (size_t i = 0; i < count; i++) {
-    const bool own = home_of(store, saved[i].entry) == tdm_context_rank(store->context);
-    if (own || is_read_here(store, reader)) TDM_TRY(add_entry(store, &saved[i], list));
+    if (has_own(store, saved[i].entry) || is_read_here(store, reader))
+      TDM_TRY(add_entry(store, &saved[i], list));
   }
   return TDM_OK;
 }
@@ -55,14 +67,16 @@ static tdm_status add_entries(tdm_store *store, const tdm_saved_entry *saved, si
 /* ---- Over ranks ---- */
 
 /* Of all that decides what ranks send one another. */
-static uint64_t digest_of(const tdm_store *store, const tdm_saved_entry *saved, size_t count) {
+static uint64_t digest_of(tdm_store *store, const tdm_saved_entry *saved, size_t count) {
   uint64_t digest = count;
   for (size_t i = 0; i < count; i++) {
     const tdm_store_entry *entry = saved[i].entry;
-    const bool waits = entry->pending;
-    const int home = waits ? TDM_EVERY_RANK : home_of(store, entry);
-    digest = tdm_hash_string(saved[i].name, tdm_hash_mix(digest, (uint64_t)home));
-    digest = tdm_hash_mix(digest, (uint64_t)tdm_shape_bytes(&entry->spec.shape, entry->spec.dtype));
+    for (; entry; entry = shard_behind(store, entry)) {
+      const int home = entry->pending ? TDM_EVERY_RANK : home_of(store, entry);
+      const int64_t bytes = tdm_shape_bytes(&entry->spec.shape, entry->spec.dtype);
+      digest = tdm_hash_string(saved[i].name, tdm_hash_mix(digest, (uint64_t)home));
+      digest = tdm_hash_mix(digest, (uint64_t)bytes);
+    }
   }
   return digest;
 }
@@ -88,10 +102,13 @@ static tdm_status bring(tdm_store *store, const tdm_saved_entry *saved, size_t c
     const tdm_store_entry *entry = saved[i].entry;
     if (entry->pending) continue;
     const tdm_tensor *tensor = tdm_tensor_list_find(list, saved[i].name);
-    void *values = tensor ? (void *)tdm_tensor_address(tensor) : NULL;
-    const size_t bytes = (size_t)tdm_shape_bytes(&entry->spec.shape, entry->spec.dtype);
-    TDM_TRY(tdm_network_pass(tdm_context_network(store->context), home_of(store, entry), reader,
-                             values, bytes));
+    char *values = tensor ? (char *)tdm_tensor_address(tensor) : NULL;
+    for (; entry; entry = shard_behind(store, entry)) {
+      char *part = values ? values + tdm_store_shard_offset(entry) : NULL;
+      const size_t bytes = (size_t)tdm_shape_bytes(&entry->spec.shape, entry->spec.dtype);
+      TDM_TRY(tdm_network_pass(tdm_context_network(store->context), home_of(store, entry), reader,
+                               part, bytes));
+    }
   }
   return TDM_OK;
 }
@@ -116,8 +133,9 @@ tdm_status tdm_store_save_locked(tdm_store *store, bool with_states, int reader,
   tdm_saved_entry *saved =
       tdm_allocate(store->allocator, capacity * sizeof *saved, "names of parameters");
   for (const tdm_store_entry *entry = store->first; saved && entry; entry = entry->next)
-    if (tdm_store_entry_holds_values(entry) && (with_states || !entry->is_state))
-      saved[count++] = (tdm_saved_entry){entry, entry->name};
+    if (tdm_store_entry_holds_values(entry) && (with_states || !entry->is_state) &&
+        tdm_store_stands_for_table(store, entry))
+      saved[count++] = (tdm_saved_entry){entry, tdm_store_entry_table(entry)};
   const tdm_status status = tdm_store_copy_out(store, saved, count, reader, list);
   tdm_release(store->allocator, saved, capacity * sizeof *saved);
   return status;

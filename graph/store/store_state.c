@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/store/initialize.h"
 #include "graph/store/store.h"
 #include "tandem/graph/sessions.h"
 
@@ -28,17 +27,24 @@ void tdm_store_strip_modules(const char *name, char *plain) {
   *plain = 0;
 }
 
+tdm_store_entry *tdm_store_entry_called(tdm_store *store, const char *name) {
+  tdm_store_entry *entry = tdm_map_get(&store->names, name);
+  if (entry && entry->storage) return entry;
+  tdm_store_entry *shard = tdm_store_next_shard(store, name, NULL);
+  return shard && shard->storage ? shard : entry;
+}
+
 /* The entry of that name; else of the name without its leading "module.", else without any. *entry
  * is NULL when there is none. */
 static tdm_status find_entry(tdm_store *store, const char *name, tdm_store_entry **out_entry) {
-  *out_entry = tdm_map_get(&store->names, name);
-  if (!*out_entry) *out_entry = tdm_map_get(&store->names, without_leading(name));
+  *out_entry = tdm_store_entry_called(store, name);
+  if (!*out_entry) *out_entry = tdm_store_entry_called(store, without_leading(name));
   if (*out_entry || !strstr(name, TDM_MODULE_PART)) return TDM_OK;
   const size_t bytes = strlen(name) + 1;
   char *plain = tdm_allocate(store->allocator, bytes, "a parameter's name");
   if (!plain) return TDM_OUT_OF_MEMORY;
   tdm_store_strip_modules(name, plain);
-  *out_entry = tdm_map_get(&store->names, plain);
+  *out_entry = tdm_store_entry_called(store, plain);
   tdm_release(store->allocator, plain, bytes);
   return TDM_OK;
 }
@@ -64,10 +70,11 @@ static tdm_status check_list(tdm_store *store, const tdm_tensor_list *list) {
     const tdm_spec spec = {tensor->dtype, TDM_FORMAT_DENSE, tensor->shape};
     if (!entry) continue;
     const char *name = tdm_tensor_list_name(list, i);
-    if (strcmp(name, entry->name) != 0 && tdm_tensor_list_find(list, entry->name))
+    const char *own = tdm_store_entry_table(entry);
+    if (strcmp(name, own) != 0 && tdm_tensor_list_find(list, own))
       return tdm_fail(TDM_INVALID_ARGUMENT, "%s and %s are both there, and are the same parameter",
-                      name, entry->name);
-    TDM_TRY(tdm_store_check_fit(entry, &spec));
+                      name, own);
+    TDM_TRY(tdm_store_check_table_fit(entry, &spec));
   }
   return TDM_OK;
 }
@@ -98,19 +105,26 @@ static tdm_status keep_pending(tdm_store *store, const char *name, tdm_tensor *t
   return TDM_OK;
 }
 
+static tdm_status set_values(tdm_store *store, tdm_store_entry *entry, const tdm_tensor *tensor) {
+  if (!entry->storage) return TDM_OK; /* making it failed */
+  entry->stale = true;                /* until all of it is there */
+  /* Of another rank's it is that rank which takes the values. */
+  if (!entry->storage->memory.device->described)
+    TDM_TRY(tdm_store_copy_shard_in(store, tensor, entry, &entry->storage->memory));
+  entry->stale = false;
+  tdm_store_entry_rewritten(entry);
+  return TDM_OK;
+}
+
 static tdm_status set_entry(tdm_store *store, const char *name, tdm_tensor *tensor) {
   tdm_store_entry *entry;
   TDM_TRY(find_entry(store, name, &entry));
   if (!entry || !entry->storage) return keep_pending(store, name, tensor);
-  const tdm_memory from = {.device = tdm_tensor_owner(tensor),
-                           .address = tdm_tensor_address(tensor),
-                           .bytes = tensor->bytes};
-  entry->stale = true; /* until all of it is there */
-  /* Of another rank's it is that rank which takes the values. */
-  if (!entry->storage->memory.device->described)
-    TDM_TRY(tdm_context_copy(store->context, &from, &entry->storage->memory, tensor->bytes));
-  entry->stale = false;
-  tdm_store_entry_rewritten(entry);
+  const char *table = entry->shard.table;
+  while (entry) {
+    TDM_TRY(set_values(store, entry, tensor));
+    entry = table ? tdm_store_next_shard(store, table, entry) : NULL;
+  }
   return TDM_OK;
 }
 
@@ -119,8 +133,7 @@ static tdm_status restart_states(tdm_store *store) {
   for (tdm_store_entry *entry = store->first; entry; entry = entry->next) {
     if (!entry->stale || !entry->is_state) continue;
     if (!entry->storage->memory.device->described)
-      TDM_TRY(tdm_initialize_memory(store->context, &entry->storage->memory, &entry->spec,
-                                    entry->name, &entry->initializer, entry->seed));
+      TDM_TRY(tdm_store_initialize(store, entry, &entry->storage->memory));
     entry->stale = false;
     tdm_store_entry_rewritten(entry);
   }

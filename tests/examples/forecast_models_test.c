@@ -185,7 +185,8 @@ static void a_block_of_a_transformer_is_forecast(void **state) {
 enum { TABLES = 5, ROWS = 100, LOOKUPS = 4, DIM = 16, DENSE = 13, PERCEPTRON = 32 };
 
 static tdm_value describe_recommender(tdm_graph *graph, const tdm_value *inputs) {
-  const recommender_sizes sizes = {TABLES, ROWS, LOOKUPS, DIM, PERCEPTRON};
+  const recommender_sizes sizes = {
+      .tables = TABLES, .rows = ROWS, .lookups = LOOKUPS, .dim = DIM, .hidden = PERCEPTRON};
   tdm_value logits;
   return recommender_describe(graph, &sizes, inputs[0], inputs[1], inputs[2], "paper:0", NULL,
                               &logits);

@@ -246,20 +246,34 @@ static void char_lm_is_pytorchs(void **state) {
   check_model(&model, true);
 }
 
+static recommender_sizes recommender = {
+    .tables = 3, .rows = 5, .lookups = 2, .dim = 4, .hidden = 6};
+
 static tdm_value describe_recommender(tdm_graph *graph, const tdm_value *inputs,
                                       const char *accelerator, const char *parallel,
                                       tdm_value *out_outputs) {
-  const recommender_sizes sizes = {.tables = 3, .rows = 5, .lookups = 2, .dim = 4, .hidden = 6};
-  return recommender_describe(graph, &sizes, inputs[0], inputs[1], inputs[2], accelerator, parallel,
-                              out_outputs);
+  return recommender_describe(graph, &recommender, inputs[0], inputs[1], inputs[2], accelerator,
+                              parallel, out_outputs);
+}
+
+static void check_recommender(const char *shards, bool whole_tables) {
+  static const char *const inputs[] = {"dense", "ids", "click", NULL};
+  static const char *const outputs[] = {"logits", NULL};
+  const golden_model model = {"recommender", inputs, outputs, NULL, describe_recommender};
+  recommender.shards = shards;
+  recommender.whole_tables = whole_tables;
+  check_model(&model, true);
 }
 
 static void recommender_is_pytorchs(void **state) {
   (void)state;
-  static const char *const inputs[] = {"dense", "ids", "click", NULL};
-  static const char *const outputs[] = {"logits", NULL};
-  const golden_model model = {"recommender", inputs, outputs, NULL, describe_recommender};
-  check_model(&model, true);
+  check_recommender(NULL, false);
+}
+
+static void recommender_with_sharded_tables_is_pytorchs(void **state) {
+  (void)state;
+  check_recommender("cpu:0,sim:0", false);
+  check_recommender("sim:0,cpu:0", true);
 }
 
 int main(void) {
@@ -268,6 +282,7 @@ int main(void) {
       cmocka_unit_test(capsule_is_pytorchs),
       cmocka_unit_test(char_lm_is_pytorchs),
       cmocka_unit_test(recommender_is_pytorchs),
+      cmocka_unit_test(recommender_with_sharded_tables_is_pytorchs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

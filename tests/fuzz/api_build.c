@@ -204,6 +204,19 @@ static void wrap(api *self, bool between) {
                             &options);
 }
 
+static void shard(api *self) {
+  static const char *const scopes[] = {"", "n0", "n1", "n2,n3", "n4", "s", "s,n1", "nobody"};
+  double weights[64];
+  const uint8_t flags = fuzz_byte(&self->input);
+  const tdm_shard_options options = {.struct_size = sizeof options,
+                                     .devices = api_devices(self),
+                                     .by = (tdm_shard_by)(flags & 3),
+                                     .weights = flags & 4 ? weights : NULL};
+  for (size_t i = 0; i < TDM_COUNT_OF(weights); i++)
+    weights[i] = flags & 4 ? api_real(self) : 1;
+  tdm_shard(self->graph, scopes[flags >> 5], &options);
+}
+
 static void name_output(api *self) {
   char name[API_NAME_BYTES];
   (void)api_name(self, name);
@@ -214,7 +227,7 @@ static void name_output(api *self) {
 
 void api_call_building(api *self) {
   char name[API_NAME_BYTES];
-  switch (fuzz_below(&self->input, 16)) {
+  switch (fuzz_below(&self->input, 17)) {
   case 0:
   case 1:
   case 2:
@@ -255,6 +268,9 @@ void api_call_building(api *self) {
     break;
   case 14:
     wrap(self, fuzz_below(&self->input, 3) == 0);
+    break;
+  case 15:
+    shard(self);
     break;
   default:
     (void)api_name(self, name);

@@ -39,6 +39,7 @@ GRAPH_ROOMS = [
     "store",
     "describe",
     "passes",
+    "sharding",
     "collectives",
     "plan",
     "report",

@@ -36,6 +36,7 @@ _KERNELS = [
     "row_copies",
     "sgd",
     "shape",
+    "shards",
     "softmax",
     "sparse_add",
     "strided",

@@ -44,6 +44,8 @@ struct kernel_case {
   union {
     tdm_embedding_attributes embedding;
     tdm_embedding_bag_attributes embedding_bag;
+    tdm_shard_ids_attributes shard_ids;
+    tdm_shard_places_attributes shard_places;
     tdm_matmul_attributes matmul;
     tdm_transpose_attributes transpose;
     tdm_dot_interaction_attributes interaction;

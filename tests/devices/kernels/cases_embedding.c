@@ -262,6 +262,69 @@ void index_copy_cases(kernel_visit visit, void *user) {
   index_copy_case(TDM_FLOAT32, TDM_INT64, (const int64_t[]){700, 8, 16}, 600, visit, user);
 }
 
+/* ---- shards ---------------------------------------------------------------------------------- */
+
+static void shard_ids_reference(const kernel_case *self, const double *const *inputs,
+                                double *const *outputs) {
+  const tdm_shard_ids_attributes *shard = &self->attributes.shard_ids;
+  for (int64_t i = 0; i < input_count_of(self, 0); i++) {
+    const int64_t id = (int64_t)inputs[0][i], end = shard->first + shard->rows;
+    const bool own = id >= shard->first && id < end;
+    outputs[0][i] = own ? (double)(id - shard->first) : -1;
+    outputs[1][i] = (double)(own && id != shard->padding_index ? id - shard->first : shard->rows);
+  }
+}
+
+static void shard_places_reference(const kernel_case *self, const double *const *inputs,
+                                   double *const *outputs) {
+  const tdm_shard_places_attributes *shards = &self->attributes.shard_places;
+  const int64_t count = input_count_of(self, 0);
+  for (int64_t i = 0; i < count; i++) {
+    int64_t shard = 0;
+    while (inputs[0][i] >= (double)shards->ends[shard])
+      shard++;
+    outputs[0][i] = (double)(shard * count + i);
+    if (inputs[0][i] == (double)shards->padding_index)
+      outputs[0][i] = (double)(shards->count * count);
+  }
+}
+
+/* ids (count, 2) of a table in shards of so many rows, the last of which has the rest. */
+static void shard_case(tdm_dtype ids, int64_t rows, int64_t shard_rows, int64_t padding,
+                       int64_t count, kernel_visit visit, void *user) {
+  const tdm_shape shape = tdm_shape_of(2, count, 2);
+  kernel_case places = kernel_case_make(TDM_OP_SHARD_PLACES, TDM_INT64, shard_places_reference,
+                                        "%lldx2 ids of %lld rows, %lld a shard", (long long)count,
+                                        (long long)rows, (long long)shard_rows);
+  tdm_shard_places_attributes *all = &places.attributes.shard_places;
+  all->padding_index = padding;
+  while (all->count * shard_rows < rows) {
+    const int64_t end = (all->count + 1) * shard_rows;
+    kernel_case taken =
+        kernel_case_make(TDM_OP_SHARD_IDS, TDM_INT64, shard_ids_reference, "%s", places.name);
+    taken.attributes.shard_ids =
+        (tdm_shard_ids_attributes){.table_rows = rows,
+                                   .first = all->count * shard_rows,
+                                   .rows = (end < rows ? end : rows) - all->count * shard_rows,
+                                   .padding_index = padding};
+    kernel_case_input(&taken, ids, shape, 0, (double)rows);
+    kernel_case_output(&taken, TDM_INT64, tdm_shape_of(1, 2 * count));
+    kernel_case_output(&taken, TDM_INT64, tdm_shape_of(1, 2 * count));
+    visit(&taken, user);
+    all->ends[all->count++] = end < rows ? end : rows;
+  }
+  kernel_case_input(&places, ids, shape, 0, (double)rows);
+  kernel_case_output(&places, TDM_INT64, shape);
+  visit(&places, user);
+}
+
+static void shard_cases(kernel_visit visit, void *user) {
+  shard_case(TDM_INT64, 1, 1, -1, 3, visit, user);
+  shard_case(TDM_INT32, 7, 2, 3, 40, visit, user);
+  shard_case(TDM_INT64, 1000, 300, 0, 0, visit, user);
+  shard_case(TDM_INT64, 1000, 16, 999, 4000, visit, user);
+}
+
 void sparse_cases(kernel_visit visit, void *user) {
   EACH_REAL(dtype) {
     row_copies_case(dtype, 7, 3, 0, 0, visit, user);
@@ -277,4 +340,5 @@ void sparse_cases(kernel_visit visit, void *user) {
     sparse_add_case(dtype, 90, 80, 110, 99, 17, visit, user);
     sparse_add_case(dtype, 500, 500, 500, 400, 3, visit, user);
   }
+  shard_cases(visit, user);
 }

@@ -1,0 +1,204 @@
+/* Look-ups of sharded tables. Invariants: a row is answered by the shard that has it, and read by
+ * its place among all answers, so no number is changed; what reads the rows is the node that looked
+ * them up, which reads them in its order. */
+#include <string.h>
+
+#include "graph/ir/records.h"
+#include "graph/ir/rewriter.h"
+#include "graph/passes/parts.h"
+#include "graph/sharding/sharding.h"
+
+/* One look-up of one table. */
+typedef struct look_up {
+  tdm_graph *graph;
+  const tdm_sharding *sharding;
+  tdm_ir_node *node;
+  const tdm_look_up *rules;
+  tdm_embedding_attributes table; /* what the node's attributes begin with */
+  int64_t count;                  /* ids; negative: unknown */
+} look_up;
+
+static tdm_insertion insertion_on(const look_up *self, int16_t device) {
+  const tdm_ir_node *node = self->node;
+  return (tdm_insertion){.before = self->node,
+                         .name = node->name,
+                         .device = device,
+                         .parallel_region = node->parallel_region,
+                         .replica = node->replica,
+                         .micro = node->micro,
+                         .role = node->role};
+}
+
+static int16_t home_of(const look_up *self, size_t shard) {
+  return tdm_ir_value_at(self->graph, self->sharding->shards[shard])->device;
+}
+
+/* The rows that a shard answers, at its home. 0: failure. */
+static uint32_t answer(const look_up *self, size_t shard, int64_t first) {
+  const int64_t rows = self->sharding->rows[shard];
+  const tdm_insertion at = insertion_on(self, home_of(self, shard));
+  const tdm_shard_ids_attributes ids = {.table_rows = self->table.rows,
+                                        .first = first,
+                                        .rows = rows,
+                                        .padding_index = self->table.padding_index};
+  const tdm_embedding_attributes with_padding = {.rows = rows + 1, .padding_index = rows};
+  const uint32_t taken =
+      tdm_insert(self->graph, &at, &tdm_operation_shard_ids, &ids, &self->node->inputs[1], 1);
+  if (!taken) return 0;
+  const uint32_t operands[] = {self->sharding->shards[shard], taken, taken + 1};
+  return tdm_insert(self->graph, &at, self->rules->at_owner, &with_padding, operands, 3);
+}
+
+/* All answers, one shard's behind the other's, where the node is. 0: failure. */
+static uint32_t gather(const look_up *self) {
+  tdm_parts_attributes attributes;
+  uint32_t answers[TDM_MAX_PARTS];
+  int64_t first = 0;
+  memset(&attributes, 0, sizeof attributes);
+  attributes.count = self->sharding->count;
+  for (size_t k = 0; k < self->sharding->count; k++) {
+    answers[k] = answer(self, k, first);
+    if (!answers[k]) return 0;
+    first += self->sharding->rows[k];
+  }
+  const tdm_insertion at = insertion_on(self, self->node->device);
+  return tdm_insert(self->graph, &at, &tdm_operation_concat, &attributes, answers,
+                    self->sharding->count);
+}
+
+/* Where the row of each id lies among them. 0: failure. */
+static uint32_t find_places(const look_up *self) {
+  tdm_shard_places_attributes attributes;
+  memset(&attributes, 0, sizeof attributes);
+  attributes.padding_index = self->rules->skips_padding ? self->table.padding_index : -1;
+  attributes.count = self->sharding->count;
+  int64_t end = 0;
+  for (size_t k = 0; k < self->sharding->count; k++)
+    attributes.ends[k] = end += self->sharding->rows[k];
+  const tdm_insertion at = insertion_on(self, self->node->device);
+  return tdm_insert(self->graph, &at, &tdm_operation_shard_places, &attributes,
+                    &self->node->inputs[1], 1);
+}
+
+/* The node reads what was gathered: a table of as many rows, and behind them one for the padding.
+ */
+static tdm_status read_gathered(const look_up *self, uint32_t gathered, uint32_t places) {
+  tdm_ir_node *node = self->node;
+  const size_t bytes = node->operation->attribute_bytes;
+  char *attributes = (char *)tdm_ir_copy_bytes(self->graph, node->attributes, bytes);
+  if (!attributes) return TDM_OUT_OF_MEMORY;
+  const bool pads = self->rules->skips_padding && self->table.padding_index >= 0;
+  const bool known = self->count >= 0;
+  const int64_t rows = known ? self->count * self->sharding->count : 0;
+  const tdm_embedding_attributes table = {.rows = known ? rows + pads : TDM_DIM_UNKNOWN,
+                                          .padding_index = pads ? rows : -1};
+  memcpy(attributes, &table, sizeof table);
+  node->attributes = attributes;
+  node->operation = self->rules->at_reader;
+  tdm_set_input(self->graph, node, 0, gathered);
+  tdm_set_input(self->graph, node, 1, places);
+  return TDM_OK;
+}
+
+static void count_traffic(const look_up *self, tdm_shard_traffic *traffic) {
+  if (self->count < 0) return;
+  const tdm_ir_value *table = tdm_ir_value_at(self->graph, self->sharding->table);
+  const tdm_ir_value *ids = tdm_ir_value_at(self->graph, self->node->inputs[1]);
+  const uint64_t count = (uint64_t)self->count;
+  const uint64_t rows =
+      count * (uint64_t)table->spec.shape.dims[1] * tdm_dtype_bytes(table->spec.dtype);
+  traffic->look_ups++;
+  traffic->padded_bytes += ((uint64_t)self->sharding->count - 1) * rows;
+  for (size_t k = 0; k < self->sharding->count; k++) {
+    if (home_of(self, k) == self->node->device) continue;
+    traffic->id_bytes += count * tdm_dtype_bytes(ids->spec.dtype);
+    traffic->row_bytes += rows;
+  }
+}
+
+static tdm_status look_up_rows(look_up *self, tdm_shard_traffic *traffic) {
+  count_traffic(self, traffic);
+  const uint32_t gathered = gather(self);
+  const uint32_t places = gathered ? find_places(self) : 0;
+  if (!places) return tdm_graph_status(self->graph);
+  return read_gathered(self, gathered, places);
+}
+
+/* The node runs where the table lives. */
+static void move_home(const tdm_graph *graph, const tdm_sharding *sharding, tdm_ir_node *node) {
+  node->device = tdm_ir_value_at(graph, sharding->table)->device;
+  for (uint32_t k = 0; k < node->output_count; k++)
+    tdm_ir_value_at(graph, node->first_output + k)->device = node->device;
+}
+
+static const tdm_sharding *sharding_of(const tdm_graph *graph, uint32_t table) {
+  for (size_t i = 0; table && i < graph->shardings.count; i++)
+    if (graph->shardings.items[i].table == table) return &graph->shardings.items[i];
+  return NULL;
+}
+
+/* Reads the node tables in shards as nothing can? */
+static tdm_status check_reader(const tdm_graph *graph, const tdm_ir_node *node) {
+  const bool looks_up = TDM_OPERATION_HAS(node->operation, look_up) && node->operation->look_up;
+  for (uint32_t k = looks_up; k < node->input_count; k++) {
+    const tdm_sharding *sharding = sharding_of(graph, node->inputs[k]);
+    if (sharding && sharding->count > 1)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "%s, which is sharded by rows, is read by %s %s",
+                      tdm_value_name(graph, sharding->table), node->operation->name, node->name);
+  }
+  return TDM_OK;
+}
+
+static tdm_status check_deliveries(const tdm_graph *graph, const uint32_t *deliveries,
+                                   size_t delivery_count) {
+  for (size_t i = 0; i < delivery_count; i++) {
+    const tdm_sharding *sharding = sharding_of(graph, deliveries[i]);
+    if (sharding && sharding->count > 1)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "%s, which is sharded by rows, is delivered",
+                      tdm_value_name(graph, sharding->table));
+  }
+  return TDM_OK;
+}
+
+static tdm_status rewrite(tdm_graph *graph, tdm_ir_node *node, tdm_shard_traffic *traffic) {
+  TDM_TRY(check_reader(graph, node));
+  if (!TDM_OPERATION_HAS(node->operation, look_up) || !node->operation->look_up) return TDM_OK;
+  const tdm_sharding *sharding = sharding_of(graph, node->inputs[0]);
+  if (!sharding) return TDM_OK;
+  if (sharding->count == 1) {
+    move_home(graph, sharding, node);
+    return TDM_OK;
+  }
+  look_up self = {.graph = graph,
+                  .sharding = sharding,
+                  .node = node,
+                  .rules = node->operation->look_up,
+                  .count = tdm_shape_count(&tdm_ir_value_at(graph, node->inputs[1])->spec.shape)};
+  memcpy(&self.table, node->attributes, sizeof self.table);
+  return look_up_rows(&self, traffic);
+}
+
+/* The value of the whole table, which nobody reads any more, is that of its first shard. */
+static void become_first_shard(tdm_graph *graph, const tdm_sharding *sharding) {
+  tdm_ir_value *value = tdm_ir_value_at(graph, sharding->table);
+  tdm_graph_persistent *persistent = &graph->persistents.items[value->binding];
+  if (sharding->count == 1) return;
+  persistent->shard = (tdm_table_shard){
+      .table = persistent->name, .table_rows = value->spec.shape.dims[0], .count = sharding->count};
+  persistent->name = value->name = sharding->first_name;
+  value->spec.shape.dims[0] = sharding->rows[0];
+  value->bytes = (uint64_t)tdm_shape_bytes(&value->spec.shape, value->spec.dtype);
+}
+
+tdm_status tdm_pass_shard(tdm_graph *graph, const uint32_t *deliveries, size_t delivery_count,
+                          tdm_shard_traffic *out_traffic) {
+  memset(out_traffic, 0, sizeof *out_traffic);
+  if (graph->shardings.count == 0) return TDM_OK;
+  TDM_TRY(check_deliveries(graph, deliveries, delivery_count));
+  TDM_EACH_NODE(graph, node) {
+    TDM_TRY(rewrite(graph, node, out_traffic));
+  }
+  for (size_t i = 0; i < graph->shardings.count; i++)
+    become_first_shard(graph, &graph->shardings.items[i]);
+  return TDM_OK;
+}

@@ -1,0 +1,65 @@
+/* Models with one table, which is sharded or not, and what they are fed: for the tests of sharded
+ * tables. Invariant: all numbers come from seeds, so two of them that differ in shards alone are
+ * fed alike. */
+#ifndef TANDEM_TESTS_GRAPH_SHARDING_TABLE_MODEL_H
+#define TANDEM_TESTS_GRAPH_SHARDING_TABLE_MODEL_H
+
+#include "tests/graph/support.h"
+
+enum { BATCH = 7, LENGTH = 3 };
+
+typedef enum looker { ROWS_OF_IDS, BAGS_OF_SUMS, BAGS_OF_MEANS, BAGS_OF_MAXIMA, LOOKERS } looker;
+
+/* A model with one table, and how it is trained. */
+typedef struct table_case {
+  looker looks;
+  int64_t rows;
+  int64_t dim;
+  tdm_dtype dtype;
+  tdm_dtype ids;
+  bool padded;
+  bool sparse;
+  bool by_offsets; /* bags */
+  bool scaled;     /* bags of sums */
+  int micro_batches;
+  bool wrapped;
+  bool adaptive;
+  const char *reader; /* where the table is looked up */
+  const char *devices;
+  double weights[4];
+  bool weighted;
+  tdm_shard_by by;
+} table_case;
+
+/* Of 11 x 3, in two shards, with states. */
+extern const table_case in_two;
+
+/* The loss, an output as well as "y"; the table is looked up by "ids" below "model". */
+tdm_value table_model_build(tdm_graph *graph, const table_case *self, bool sharded);
+/* A session that trains it; NULL where it was refused. store NULL: one of its own. */
+tdm_session *table_session(tdm_context *context, const table_case *self, bool sharded,
+                           tdm_store *store);
+
+enum { MOST_FEEDS = 4 };
+
+typedef struct table_batch {
+  tdm_feed feeds[MOST_FEEDS];
+  size_t count;
+} table_batch;
+
+/* `rows` of them, at most BATCH. */
+void table_batch_make(table_batch *batch, tdm_context *context, const table_case *self,
+                      int64_t rows, uint64_t seed);
+void table_batch_release(table_batch *batch);
+/* ids (BATCH, LENGTH) instead of those drawn. */
+void table_batch_set_ids(table_batch *batch, tdm_context *context, const int64_t *ids);
+
+/* One step of both, and what they answer afterwards, are the same, as their stores are. */
+void step_both(tdm_session *const sessions[2], tdm_context *context, const table_case *self,
+               uint64_t seed);
+/* Are gradients, too, the same bits? Where a row's adjoint is a product, kernels of bags add it to
+ * others without rounding it first, and shards get it rounded. */
+bool table_is_exact(const table_case *self);
+void assert_same_stores(tdm_session *a, tdm_session *b, bool exact);
+
+#endif

@@ -316,6 +316,17 @@ bool tdm_control_failed(tdm_control *control, tdm_control_failure *out_failure) 
   return true;
 }
 
+bool tdm_control_left(tdm_control *control, int rank, int *out_rank) {
+  if (atomic_load_explicit(&control->left, memory_order_relaxed) == 0) return false;
+  int found = -1;
+  (void)pthread_mutex_lock(&control->lock);
+  for (int r = 0; r < control->rank_count && found < 0; r++)
+    if (control->peers[r].told.left && (rank < 0 || rank == r)) found = r;
+  (void)pthread_mutex_unlock(&control->lock);
+  if (out_rank) *out_rank = found;
+  return found >= 0;
+}
+
 void tdm_control_give_up(tdm_control *control, tdm_status status, const char *reason) {
   if (atomic_exchange(&control->given_up, true)) return;
   control->given_status = status;

@@ -73,6 +73,9 @@ void tdm_control_abandon(tdm_control *control);
 void tdm_control_progress(tdm_control *control, int queue, uint64_t command);
 /* Has anything failed? One load. *out_failure (may be NULL) is filled if so. */
 bool tdm_control_failed(tdm_control *control, tdm_control_failure *out_failure);
+/* Has the rank left in order (-1: has any)? One load until somebody has. *out_rank (may be NULL):
+ * which, the lowest. */
+bool tdm_control_left(tdm_control *control, int rank, int *out_rank);
 /* Tells all ranks at once that this one gives up, with the status and words of why. It is a failure
  * here as well. The first call counts. */
 void tdm_control_give_up(tdm_control *control, tdm_status status, const char *reason);

@@ -126,7 +126,10 @@ static void hear(tdm_control *control, control_peer *peer, const control_message
   peer->sequence = message->sequence;
   (void)pthread_mutex_lock(&control->lock);
   peer->told.heard_ns = tdm_time_ns();
-  if (message->kind == CONTROL_LEAVE) peer->told.left = true;
+  if (message->kind == CONTROL_LEAVE) {
+    peer->told.left = true;
+    atomic_fetch_add(&control->left, 1);
+  }
   if (message->kind == CONTROL_BEAT) {
     peer->told.queue_count = message->queue_count;
     memcpy(peer->told.progress, message->progress, sizeof(message->progress));

@@ -84,6 +84,7 @@ struct tdm_control {
   _Atomic bool given_up;
   _Atomic bool wants_pause;
   _Atomic int connected;   /* peers that are or were */
+  _Atomic int left;        /* peers that have left in order */
   _Atomic int unreachable; /* a rank to which no address leads; -1: none */
   _Atomic bool listened;   /* listen_code is there */
   _Atomic bool closed;     /* all handles are */

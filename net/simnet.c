@@ -216,6 +216,15 @@ void tdm_simnet_stop(tdm_simnet *net, int rank, bool stopped) {
   (void)pthread_mutex_unlock(&net->lock);
 }
 
+void tdm_simnet_stop_at(tdm_simnet *net, int rank, uint64_t post, void (*hit)(void *user),
+                        void *user) {
+  (void)pthread_mutex_lock(&net->lock);
+  net->ranks[rank].stop_at = post;
+  net->ranks[rank].stop_hit = hit;
+  net->ranks[rank].stop_user = user;
+  (void)pthread_mutex_unlock(&net->lock);
+}
+
 void tdm_simnet_link(tdm_simnet *net, int a, int b, bool up) {
   (void)pthread_mutex_lock(&net->lock);
   net->ranks[a].down[b] = net->ranks[b].down[a] = !up;

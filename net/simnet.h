@@ -55,6 +55,10 @@ void tdm_simnet_kill(tdm_simnet *net, int rank);
 void tdm_simnet_kill_at(tdm_simnet *net, int rank, uint64_t post);
 /* Nothing moves to or from a rank that is stopped, and its polls hand nothing back. */
 void tdm_simnet_stop(tdm_simnet *net, int rank, bool stopped);
+/* The same from the rank's post of that number on, from 1; 0: never. hit (may be NULL) is called
+ * then, under a lock: it must not call simnet. */
+void tdm_simnet_stop_at(tdm_simnet *net, int rank, uint64_t post, void (*hit)(void *user),
+                        void *user);
 /* Nothing moves between two ranks while the link is down, nor does any collective. Up at first. */
 void tdm_simnet_link(tdm_simnet *net, int a, int b, bool up);
 

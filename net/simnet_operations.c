@@ -18,6 +18,10 @@ tdm_status sim_may_post(sim_endpoint *endpoint) {
   sim_rank *poster = &net->ranks[rank];
   if (!poster->gone) poster->posts++;
   if (!poster->gone && poster->posts == poster->kill_at) sim_lose(net, rank);
+  if (!poster->gone && poster->posts == poster->stop_at) {
+    poster->stopped = true;
+    if (poster->stop_hit) poster->stop_hit(poster->stop_user);
+  }
   if (!poster->gone) return TDM_OK;
   (void)snprintf(endpoint->base.message, sizeof(endpoint->base.message), "rank %d was killed",
                  rank);

@@ -51,6 +51,9 @@ typedef struct sim_rank {
   bool gone;   /* killed or abandoned: nothing of it moves any more */
   bool stopped;
   uint64_t kill_at;
+  uint64_t stop_at;
+  void (*stop_hit)(void *user);
+  void *stop_user;
   uint64_t posts;
   uint32_t collectives;
   sim_operation *first; /* in the order of posting */

@@ -227,9 +227,9 @@ static tdm_context *create(const tdm_context_options *options, tdm_network *netw
   return NULL;
 }
 
-/* Takes the endpoint over. watched: what waits for a rank that is lost fails. */
-static tdm_context *join(const tdm_context_options *options, tdm_endpoint *endpoint,
-                         bool watched) {
+tdm_context *tdm_context_create_in_job(const tdm_context_options *options,
+                                       struct tdm_endpoint *endpoint,
+                                       const tdm_control_options *watch) {
   const tdm_allocator allocator =
       options && options->allocator ? *options->allocator : tdm_allocator_default();
   if (endpoint->rank_count == 1) {
@@ -239,7 +239,7 @@ static tdm_context *join(const tdm_context_options *options, tdm_endpoint *endpo
   }
   tdm_network *network = NULL;
   if (tdm_network_create(&allocator, endpoint, &network) != TDM_OK) return NULL;
-  if (!watched || tdm_network_watch(network) == TDM_OK) return create(options, network);
+  if (!watch || tdm_network_watch(network, watch) == TDM_OK) return create(options, network);
   tdm_network_destroy(network);
   return NULL;
 }
@@ -251,10 +251,6 @@ tdm_context *tdm_context_create(const tdm_context_options *options) {
   const tdm_allocator allocator = known.allocator ? *known.allocator : tdm_allocator_default();
   tdm_endpoint *endpoint;
   if (tdm_net_open(&allocator, JOIN_NS, &endpoint) != TDM_OK) return NULL;
-  return endpoint ? join(options, endpoint, true) : create(options, NULL);
-}
-
-tdm_context *tdm_context_create_in_job(const tdm_context_options *options,
-                                       struct tdm_endpoint *endpoint) {
-  return join(options, endpoint, false);
+  const tdm_control_options watch = {.struct_size = sizeof(watch), .allocator = allocator};
+  return endpoint ? tdm_context_create_in_job(options, endpoint, &watch) : create(options, NULL);
 }

@@ -6,12 +6,15 @@
 #include "tandem/devices/devices.h"
 
 struct tdm_endpoint;
+struct tdm_control_options;
 
 /* tdm_context_create for the rank of an endpoint (net/transport.h), which it takes over, on failure
- * too, without watching whether the other ranks live: for ranks of one process. All ranks of the
- * job call it. A job of one rank is a context as any other. */
+ * too. watch: what waits for a rank that is lost fails (tdm_network_watch); NULL: ranks of one
+ * process may do without. All ranks of the job call it. A job of one rank is a context as any
+ * other. */
 tdm_context *tdm_context_create_in_job(const tdm_context_options *options,
-                                       struct tdm_endpoint *endpoint);
+                                       struct tdm_endpoint *endpoint,
+                                       const struct tdm_control_options *watch);
 
 /* Tells the other ranks of this one's devices, which are all that the context has so far, and adds
  * theirs. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/park.h"
 #include "devices/network/network_state.h"
 
 enum {
@@ -11,6 +12,8 @@ enum {
   TEXT_BYTES = 88, /* of a header of 128 */
 };
 static const uint64_t close_ns = 5000000000u;
+/* What a rank has sent before it left arrives in that time. */
+static const uint64_t left_grace_ns = 500000000u;
 
 enum { SEND_QUEUE, RECEIVE_QUEUE, WATCHED_QUEUES };
 
@@ -27,12 +30,39 @@ typedef struct message_header {
 /* What a job that has lost a rank left to an engine that may still reach into it. */
 static _Atomic(tdm_network *) forgotten;
 
+static tdm_status fail_left(const tdm_network *network, int rank) {
+  char text[TDM_NET_RANK_TEXT_BYTES];
+  return tdm_fail(TDM_UNAVAILABLE, "%s has left the job, and is waited for: all ranks run the same",
+                  tdm_endpoint_rank_text(network->endpoint, rank, text));
+}
+
 /* Has the job lost a rank? Then no message is posted, and none is waited for. */
 static tdm_status check_ranks(const tdm_network *network) {
   tdm_control_failure failure;
+  const int left = atomic_load_explicit(&network->left, memory_order_relaxed);
+  if (left > 0) return fail_left(network, left - 1);
   if (!network->control || !tdm_control_failed(network->control, &failure)) return TDM_OK;
   char text[TDM_CONTROL_TEXT_BYTES];
   return tdm_fail(TDM_UNAVAILABLE, "%s", tdm_control_failure_text(&failure, text));
+}
+
+/* Does the call wait for a rank that has left, and will send and receive nothing any more? */
+static tdm_status check_left(tdm_network *network, tdm_network_call *call) {
+  int left = -1;
+  if (!network->control || !tdm_control_left(network->control, call->request.peer, &left))
+    return TDM_OK;
+  const uint64_t now_ns = tdm_time_ns();
+  if (call->left_ns == 0) call->left_ns = now_ns;
+  if (now_ns - call->left_ns < left_grace_ns) return TDM_OK;
+  atomic_store(&network->left, left + 1);
+  const tdm_status status = fail_left(network, left);
+  tdm_control_give_up(network->control, status, tdm_last_message()); /* others may wait for us */
+  return status;
+}
+
+void tdm_network_give_up(tdm_network *network, tdm_status status) {
+  if (status == TDM_OK || status == TDM_UNAVAILABLE || !network->control) return;
+  tdm_control_give_up(network->control, status, tdm_last_message());
 }
 
 /* ---- The endpoint ---------------------------------------------------------------------------- */
@@ -58,6 +88,7 @@ tdm_status tdm_network_look_after(tdm_network *network, tdm_network_call *call, 
   }
   (void)pthread_mutex_unlock(&network->mutex);
   if (!*out_settled && status == TDM_OK) status = check_ranks(network);
+  if (!*out_settled && status == TDM_OK) status = check_left(network, call);
   return status;
 }
 
@@ -65,6 +96,7 @@ tdm_status tdm_network_post_send(tdm_network *network, tdm_network_call *call, u
                                  uint32_t channel, const void *memory, size_t bytes) {
   TDM_TRY(check_ranks(network));
   call->settled = false;
+  call->left_ns = 0;
   (void)pthread_mutex_lock(&network->mutex);
   const tdm_status status =
       tdm_endpoint_send(network->endpoint, &call->request, (int)peer, channel, memory, bytes);
@@ -76,6 +108,7 @@ tdm_status tdm_network_post_receive(tdm_network *network, tdm_network_call *call
                                     uint32_t channel, void *memory, size_t bytes) {
   TDM_TRY(check_ranks(network));
   call->settled = false;
+  call->left_ns = 0;
   (void)pthread_mutex_lock(&network->mutex);
   const tdm_status status =
       tdm_endpoint_receive(network->endpoint, &call->request, (int)peer, channel, memory, bytes);
@@ -119,9 +152,11 @@ static message_header header_of(const tdm_message *message, tdm_flight *flight, 
   return header;
 }
 
+/* Where the job has lost a rank, the engine may still have the buffers: they are left alone. */
 static tdm_status send_piece(tdm_network *network, const tdm_message *message, tdm_flight *flight,
                              bool spoiled) {
   tdm_message_lane *lane = &network->sending;
+  TDM_TRY(check_ranks(network));
   lane->piece = next_piece(lane, message);
   const size_t piece = lane->piece;
   TDM_TRY(reserve(network, lane, piece));
@@ -146,6 +181,7 @@ static tdm_status send_piece(tdm_network *network, const tdm_message *message, t
 
 static tdm_status receive_piece(tdm_network *network, const tdm_message *message) {
   tdm_message_lane *lane = &network->receiving;
+  TDM_TRY(check_ranks(network));
   lane->piece = next_piece(lane, message);
   TDM_TRY(reserve(network, lane, lane->piece));
   const size_t begin = lane->passed == 0 ? sizeof(message_header) : 0;
@@ -156,20 +192,22 @@ static tdm_status receive_piece(tdm_network *network, const tdm_message *message
 }
 
 /* Is the first piece of the message that is expected, with what was made? */
-static tdm_status check_header(const tdm_network *network, const tdm_message *message,
+static tdm_status check_header(tdm_network *network, const tdm_message *message,
                                const tdm_flight *flight) {
   const tdm_message_lane *lane = &network->receiving;
   message_header header;
   memcpy(&header, lane->buffer, sizeof(header));
   if (header.plan != message->plan || header.number != message->number ||
       header.bytes != message->bytes) {
-    return tdm_fail(
+    const tdm_status status = tdm_fail(
         TDM_INVALID_ARGUMENT,
         "rank %u sent message %u (%llu bytes) of plan %016llx where message %u (%zu "
         "bytes) of plan %016llx was expected: all ranks run the same, in the same order",
         message->peer, header.number, (unsigned long long)header.bytes,
         (unsigned long long)header.plan, message->number, message->bytes,
         (unsigned long long)message->plan);
+    tdm_network_give_up(network, status);
+    return status;
   }
   if (header.run != flight->number || header.step != flight->scalars->step) {
     return tdm_fail(
@@ -185,7 +223,7 @@ static tdm_status check_header(const tdm_network *network, const tdm_message *me
 }
 
 /* A piece has arrived. */
-static tdm_status take_piece(const tdm_network *network, const tdm_message *message,
+static tdm_status take_piece(tdm_network *network, const tdm_message *message,
                              const tdm_flight *flight, bool spoiled) {
   const tdm_message_lane *lane = &network->receiving;
   const size_t begin = lane->passed == 0 ? sizeof(message_header) : 0;
@@ -218,6 +256,7 @@ static tdm_status reduce_piece(tdm_network *network, const tdm_message *sum,
   else
     memcpy(lane->buffer, (const unsigned char *)memory_of(sum, flight) + lane->passed, lane->piece);
   lane->call.settled = false;
+  lane->call.left_ns = 0;
   (void)pthread_mutex_lock(&network->mutex);
   const tdm_status status =
       tdm_endpoint_all_reduce(network->endpoint, &lane->call.request, sum->dtype, lane->buffer,
@@ -256,6 +295,7 @@ static tdm_status cast_vote(tdm_network *network, tdm_flight *flight) {
   TDM_TRY(check_ranks(network));
   network->against = failed ? 1.0f : 0.0f;
   network->voting.settled = false;
+  network->voting.left_ns = 0;
   (void)pthread_mutex_lock(&network->mutex);
   const tdm_status status = tdm_endpoint_all_reduce(network->endpoint, &network->voting.request,
                                                     TDM_FLOAT32, &network->against, 1);
@@ -306,6 +346,7 @@ static tdm_status advance_message(tdm_messenger *messenger, const tdm_command *c
       return go_on(lane, status, message->bytes, out_ended);
   }
   status = sends ? send_piece(network, message, flight, spoiled) : receive_piece(network, message);
+  tdm_network_give_up(network, status); /* what is not passed, the next message would meet */
   return go_on(lane, status, message->bytes, out_ended);
 }
 
@@ -360,11 +401,14 @@ tdm_status tdm_network_create(const tdm_allocator *allocator, tdm_endpoint *endp
   return TDM_OK;
 }
 
-tdm_status tdm_network_watch(tdm_network *network) {
-  const tdm_control_options options = {.struct_size = sizeof(options),
-                                       .allocator = network->allocator,
-                                       .queue_count = WATCHED_QUEUES};
-  return tdm_control_start(network->endpoint, &options, &network->control);
+tdm_status tdm_network_watch(tdm_network *network, const tdm_control_options *options) {
+  tdm_control_options known = *options;
+  known.queue_count = WATCHED_QUEUES;
+  return tdm_control_start(network->endpoint, &known, &network->control);
+}
+
+tdm_control *tdm_network_control(tdm_network *network) {
+  return network->control;
 }
 
 /* The endpoint is gone afterwards. Answers whether an engine may still reach into the buffers. */

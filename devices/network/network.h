@@ -8,17 +8,23 @@
 #define TANDEM_DEVICES_NETWORK_NETWORK_H
 
 #include "devices/contract/device.h"
-#include "net/transport.h"
+#include "net/control.h"
 
 typedef struct tdm_network tdm_network;
 
 /* Takes the endpoint over, on failure too. */
 tdm_status tdm_network_create(const tdm_allocator *allocator, tdm_endpoint *endpoint,
                               tdm_network **out_network) TDM_WARN_UNUSED;
-/* From here on what waits for a rank that has died, hangs or is cut off, and whatever is to be sent
- * after that, fails with UNAVAILABLE, naming the rank (net/control.h). All ranks call it before any
- * message. Ranks of one process, which tests make, live and die together and do without. */
-tdm_status tdm_network_watch(tdm_network *network) TDM_WARN_UNUSED;
+/* From here on what waits for a rank that has died, hangs, is cut off, gives up, or has left, and
+ * whatever is to be sent after that, fails with UNAVAILABLE, naming the rank (net/control.h). All
+ * ranks call it before any message. Ranks of one process, which tests make, may do without. */
+tdm_status tdm_network_watch(tdm_network *network,
+                             const tdm_control_options *options) TDM_WARN_UNUSED;
+tdm_control *tdm_network_control(tdm_network *network); /* for tests; NULL: nobody watches */
+/* Tells all ranks that this one takes no part any more, with status and the thread's message of
+ * why: what waits for it fails, here too. Nothing where nobody watches, where status is TDM_OK, or
+ * UNAVAILABLE, which says that another rank is lost. */
+void tdm_network_give_up(tdm_network *network, tdm_status status);
 /* Leaves the job: waits for the other ranks to do so, some seconds at most. NULL is legal. */
 void tdm_network_destroy(tdm_network *network);
 

@@ -12,6 +12,7 @@ enum { TDM_MESSAGE_CHANNEL = 1, TDM_GATHER_CHANNEL = 2 };
 typedef struct tdm_network_call {
   tdm_net_request request; /* first */
   bool settled;            /* under the lock */
+  uint64_t left_ns;        /* since when it is known that a rank it waits for has left; 0: not */
 } tdm_network_call;
 
 /* What goes one way: of one queue. */
@@ -36,6 +37,7 @@ struct tdm_network {
   tdm_endpoint *endpoint;
   tdm_control *control;  /* NULL: nobody watches the ranks */
   tdm_network *next;     /* of those that are forgotten */
+  _Atomic int left;      /* 1 + a rank that left while it was waited for; 0: none */
   pthread_mutex_t mutex; /* of the endpoint */
   tdm_message_lane sending;
   tdm_message_lane receiving;

@@ -21,11 +21,13 @@ bool tdm_run_is_late(const tdm_run_state *run) {
 }
 
 /* While the run is known to be alive. *withdrawn: it was still waiting, and is the caller's to
- * complete; whoever could follow it is in *out_admitted. Otherwise it ends by itself. */
+ * complete; whoever could follow it is in *out_admitted. Otherwise it ends by itself, as do those
+ * that other ranks wait for. */
 static bool stop(tdm_run_state *run, tdm_status status, bool *withdrawn,
                  tdm_admission **out_admitted) {
   *withdrawn = false;
   if (!tdm_flight_stop(&run->flight, status)) return false;
+  if (tdm_run_is_awaited(run)) return true;
   *withdrawn = tdm_store_withdraw(run->session->store, &run->admission, out_admitted);
   return true;
 }
@@ -55,7 +57,7 @@ bool tdm_run_cancel(tdm_session *session, uint64_t run_id) {
 bool tdm_run_enter(tdm_run_state *run) {
   tdm_run_table *runs = &run->session->runs;
   pthread_mutex_lock(&runs->lock);
-  const bool stopped = atomic_load(&run->flight.stopped) != 0;
+  const bool stopped = atomic_load(&run->flight.stopped) != 0 && !tdm_run_is_awaited(run);
   const bool admitted = !stopped && tdm_store_enter(run->session->store, &run->admission);
   pthread_mutex_unlock(&runs->lock);
   if (stopped) complete_withdrawn(run, (tdm_status)atomic_load(&run->flight.stopped), NULL);

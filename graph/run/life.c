@@ -57,10 +57,19 @@ static outcome leave(tdm_run_state *run) {
   return GOES_ON;
 }
 
+/* What has failed before it began goes its way all the same, where other ranks wait for it, with
+ * all its commands failed: its messages and its vote tell them. */
+static void fail_commands(tdm_run_state *run) {
+  memset(run->flight.failed_ids, 1, run->plan->command_count);
+  tdm_flight_fail(&run->flight, 0, run->status, run->message);
+}
+
 static outcome upload(tdm_run_state *run) {
   const tdm_run_state *ahead = ahead_of(run);
-  if (run->status != TDM_OK || is_stopped(run)) return leave(run);
+  const bool over = run->status != TDM_OK || is_stopped(run);
+  if (over && !tdm_run_is_awaited(run)) return leave(run);
   if (ahead && ahead->stage < TDM_STAGE_UPLOADING) return WAITS;
+  if (run->status != TDM_OK) fail_commands(run);
   expect(run, run->plan->main_program_count);
   run->stage = TDM_STAGE_UPLOADING;
   return submit(run, 0, run->plan->early_program_count, false) ? GOES_ON : leave(run);
@@ -98,7 +107,7 @@ static void follow(tdm_run_state *run, const tdm_run_state *ahead) {
 static outcome compute(tdm_run_state *run, bool adopt) {
   const tdm_plan *plan = run->plan;
   const tdm_run_state *ahead = ahead_of(run);
-  if (is_stopped(run)) return drop(run);
+  if (is_stopped(run) && !tdm_run_is_awaited(run)) return drop(run);
   if (ahead && !may_follow(run, ahead)) return WAITS;
   follow(run, run->admission.writes ? ahead : NULL);
   if (plan->main_program_count == 0) {

@@ -75,11 +75,30 @@ static bool is_step(const tdm_plan *plan, uint32_t id) {
   return id < plan->lowered.schedule.step_count;
 }
 
+bool tdm_run_is_awaited(const tdm_run_state *run) {
+  const tdm_plan *plan = run->plan;
+  return plan->network.sent_messages + plan->network.received_messages > 0 ||
+         plan->network.reduced_sums > 0 ||
+         plan->command_count > plan->lowered.schedule.step_count;
+}
+
+static void note_success(tdm_run_state *run) {
+  tdm_plan_note_copies(run->plan, run->conditions);
+  if (run->plan->writes_persistent) note_update(run);
+}
+
+/* Updates that fail on one rank are made on the others: what all count alike, versions and steps,
+ * goes on here as it does there. */
 static void note_failure(tdm_run_state *run) {
   const tdm_plan *plan = run->plan;
-  if (run->stage >= TDM_STAGE_COMPUTING) tdm_plan_spoil_copies(run->plan, run->conditions);
   const uint32_t id = run->flight.failure.id;
-  if (!plan->writes_persistent || id < plan->lowered.first_update || !is_step(plan, id)) return;
+  const bool updating =
+      plan->writes_persistent && id >= plan->lowered.first_update && is_step(plan, id);
+  if (updating && tdm_context_rank_count(run->session->context) > 1)
+    note_success(run);
+  else if (run->stage >= TDM_STAGE_COMPUTING)
+    tdm_plan_spoil_copies(run->plan, run->conditions);
+  if (!updating) return;
   for (size_t i = 0; i < plan->graph.persistents.count; i++)
     if (plan->updated[i]) plan->entries[i]->stale = true;
   tdm_store_break(run->session->store, run->status, run->message);
@@ -91,12 +110,10 @@ static void settle(tdm_admission *admission) {
   tdm_run_state *run = run_of(admission);
   const tdm_status stopped = tdm_flight_close(&run->flight);
   if (stopped != TDM_OK) tdm_run_note_stop(run, stopped);
-  if (run->status != TDM_OK) {
+  if (run->status != TDM_OK)
     note_failure(run);
-  } else {
-    tdm_plan_note_copies(run->plan, run->conditions);
-    if (run->plan->writes_persistent) note_update(run);
-  }
+  else
+    note_success(run);
   if (run->plan->records) tdm_trace_keep(run->session->trace, run);
   if (run->plan->tuning) run->took_ns = tdm_time_ns() - run->began_ns;
   run->session->slots[run->slot].busy = false;

@@ -104,6 +104,8 @@ void tdm_run_note_stop(tdm_run_state *run, tdm_status status);
  * caller's to launch. False: it may be gone. */
 bool tdm_run_enter(tdm_run_state *run);
 bool tdm_run_is_late(const tdm_run_state *run);
+/* Do other ranks wait for messages of the run, or for its vote? */
+bool tdm_run_is_awaited(const tdm_run_state *run);
 /* Stops the run once due_ns has passed, unless it has been delivered. */
 void tdm_run_watch_deadline(tdm_run_state *run);
 /* Shows the session's observer what a run that succeeded had at the observed places. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/park.h"
+#include "devices/network/network.h"
 #include "graph/run/run.h"
 #include "graph/run/sequence.h"
 #include "graph/run/trace.h"
@@ -131,17 +132,28 @@ static tdm_status open_claimed(tdm_session *session, const tdm_run_request *requ
   return status;
 }
 
+/* A run that there is no memory for here, or that cannot be planned, other ranks may have begun.
+ * What the caller asked for in a wrong way they were asked for as well. */
+static void give_up(tdm_session *session, tdm_status status) {
+  tdm_network *network = tdm_context_network(session->context);
+  if (network && status != TDM_INVALID_ARGUMENT && status != TDM_UNSUPPORTED)
+    tdm_network_give_up(network, status);
+}
+
 tdm_status tdm_run_open(tdm_session *session, const tdm_run_request *request,
                         tdm_run_state **out_run) {
   *out_run = NULL;
   if (request->sequence) TDM_TRY(tdm_sequence_claim(request->sequence, true));
-  const tdm_status status = open_claimed(session, request, out_run);
-  if (status != TDM_OK || !(*out_run)->plan->records || begin_record(*out_run) == TDM_OK)
-    return status;
-  (*out_run)->status = TDM_OUT_OF_MEMORY; /* it did not run */
-  tdm_run_close(*out_run);
-  *out_run = NULL;
-  return TDM_OUT_OF_MEMORY;
+  tdm_status status = open_claimed(session, request, out_run);
+  if (status == TDM_OK && (*out_run)->plan->records) status = begin_record(*out_run);
+  if (status == TDM_OK) return TDM_OK;
+  if (*out_run) {
+    (*out_run)->status = status; /* it did not run */
+    tdm_run_close(*out_run);
+    *out_run = NULL;
+  }
+  give_up(session, status);
+  return status;
 }
 
 /* Adds the times of a run to its plan's; under the session's lock. */

@@ -3,6 +3,7 @@
 #ifndef TANDEM_TESTS_GRAPH_JOB_H
 #define TANDEM_TESTS_GRAPH_JOB_H
 
+#include "net/control.h"
 #include "net/simnet.h"
 #include "tests/graph/support.h"
 
@@ -28,6 +29,8 @@ typedef struct job_options {
   int rank_count;
   int cpu_devices; /* of each; 0: 1 */
   int sim_devices; /* 0: none */
+  const tdm_allocator *allocators;  /* (rank_count); NULL: the default of each */
+  const tdm_control_options *watch; /* what waits for a rank that is lost fails; NULL: or not */
   tdm_simnet_options net;
   const void *user;                                                  /* of each rank */
   void (*log)(void *user, tdm_log_level level, const char *message); /* of all; NULL: none */

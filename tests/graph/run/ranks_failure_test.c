@@ -96,6 +96,57 @@ static void what_fails_on_a_rank_updates_nothing_anywhere(void **state) {
   sweep(TDM_FAULT_KERNEL, 1, 4, 4);
 }
 
+/* ---- Updates --------------------------------------------------------------------------------- */
+
+/* A kernel of the second step fails on one rank: number 3 where that step was made again, 1 where
+ * the next failed as well, 2 where only the next did. Then none goes on. */
+static tdm_status train_with_failed_update(job_rank *rank) {
+  const planned_failure *planned = rank->user;
+  job_model mine = model;
+  mine.optimizer = tdm_adam(0.01);
+  tdm_value loss;
+  tdm_graph *graph = build(rank, &loss);
+  tdm_session *session = job_session(graph, loss, &mine);
+  if (!session) return TDM_INTERNAL;
+  tdm_status status = step(rank, session, 1);
+  tdm_faults *faults = tdm_context_faults(rank->context);
+  if (rank->rank == planned->rank) tdm_faults_arm(faults, planned->site, planned->n, false);
+  rank->number = 0;
+  for (uint64_t s = 2; s <= 3 && status == TDM_OK && rank->number == 0; s++) {
+    if (step(rank, session, s) != TDM_OK) rank->number = s - 1;
+    tdm_faults_arm(faults, planned->site, 0, false);
+  }
+  if (rank->number == 1 && step(rank, session, 3) == TDM_OK) rank->number = 3;
+  (void)snprintf(rank->message, sizeof rank->message, "%s", tdm_last_message());
+  const bool goes_on = step(rank, session, 4) == TDM_OK;
+  if (goes_on != (rank->number == 0 || rank->number == 3))
+    status = tdm_fail(TDM_INTERNAL, "the fourth step %s", goes_on ? "was made" : "has failed");
+  rank->loss = (double)session->store->steps;
+  tdm_session_release(session);
+  return status;
+}
+
+static void all_are_told_of_an_update_that_fails_on_one(void **state) {
+  (void)state;
+  for (int victim = 0; victim < 2; victim++) {
+    int failures = 0;
+    for (uint64_t n = 1; n < 40; n++) {
+      const planned_failure planned = {TDM_FAULT_KERNEL, n, victim};
+      job_rank ranks[2];
+      job_must(&(job_options){.rank_count = 2, .user = &planned}, train_with_failed_update, ranks);
+      assert_true(ranks[0].loss == ranks[1].loss);
+      if (ranks[victim].number != 1) { /* it failed before the vote, or later */
+        assert_int_equal(ranks[1 - victim].number, ranks[victim].number);
+        continue;
+      }
+      assert_int_equal(ranks[1 - victim].number, 2);
+      assert_non_null(strstr(ranks[1 - victim].message, "the store is broken"));
+      failures++;
+    }
+    assert_true(failures > 2);
+  }
+}
+
 /* ---- What is explained ----------------------------------------------------------------------- */
 
 /* A training step's bytes as the plan tells them, in number, and as they were sent. */
@@ -130,6 +181,7 @@ static void bytes_between_ranks_are_those_that_are_explained(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_fails_on_a_rank_updates_nothing_anywhere),
+      cmocka_unit_test(all_are_told_of_an_update_that_fails_on_one),
       cmocka_unit_test(bytes_between_ranks_are_those_that_are_explained),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

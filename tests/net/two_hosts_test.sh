@@ -1,0 +1,107 @@
+#!/bin/bash
+# Two hosts of one machine: network namespaces joined by a pair of virtual interfaces, a rank in
+# each. What crosses is what the plan explains; when the link goes down in the middle of a step,
+# both ranks are told. Times are printed, and judged generously: the machine may be busy.
+#     two_hosts_test.sh LINK_PROGRAM PLUGIN...
+set -u
+program=$(realpath "$1")
+[ $# -gt 1 ] || { echo "skipped: no MPI's headers are installed"; exit 0; }
+TANDEM_NET_PATH=$(dirname "$(realpath "$2")")
+export TANDEM_NET_PATH
+work=${TEST_TMPDIR:-$(mktemp -d)}
+a=tdmA$$ b=tdmB$$
+
+skip() { echo "skipped: $1"; exit 0; }
+fail() { echo "FAILED: $1"; exit 1; }
+command -v ip > /dev/null || skip "iproute2 is not installed"
+ip netns add "$a" 2> "$work/netns" ||
+  skip "no network namespaces can be made here: $(cat "$work/netns")"
+remove() {
+  ip netns del "$a"
+  ip netns del "$b" 2> /dev/null
+}
+trap remove EXIT
+ip netns add "$b" || fail "a second namespace"
+ip link add "va$$" netns "$a" type veth peer name "vb$$" netns "$b" ||
+  skip "no virtual interfaces can be made here"
+ip -n "$a" addr add 10.77.0.1/24 dev "va$$"
+ip -n "$b" addr add 10.77.0.2/24 dev "vb$$"
+up() {
+  for n in "$a lo" "$b lo" "$a va$$" "$b vb$$"; do ip -n "${n% *}" link set "${n#* }" up; done
+  for n in "$a va$$" "$b vb$$"; do # the kernel tells later
+    until ip -n "${n% *}" -br link show "${n#* }" | grep -q LOWER_UP; do sleep 0.02; done
+    until [ "$(ip netns exec "${n% *}" cat "/sys/class/net/${n#* }/operstate")" = up ]; do
+      sleep 0.02
+    done
+  done
+}
+
+# Stands where ssh would: launchers call it with options, a host, and a command.
+cat > "$work/agent" << AGENT
+#!/bin/bash
+while [[ "\$1" == -* ]]; do shift; done
+case \$1 in 10.77.0.1) n=$a ;; *) n=$b ;; esac
+shift
+[ \$# -eq 0 ] || exec ip netns exec \$n /bin/bash -c "\$*"
+AGENT
+chmod +x "$work/agent"
+
+# launch MPI ARGUMENT...: the program, a rank in each namespace. Both MPIs find the memory that the
+# two share otherwise, and nothing crosses the link.
+launch() {
+  local mpi=$1
+  shift
+  if [ "$mpi" = mpich ]; then
+    UCX_TLS=tcp,self exec timeout -k 5 60 ip netns exec "$a" mpiexec.mpich -launcher ssh \
+      -launcher-exec "$work/agent" -disable-auto-cleanup -hosts 10.77.0.1,10.77.0.2 -n 2 -ppn 1 \
+      "$program" "$@"
+  fi
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  exec timeout -k 5 60 ip netns exec "$a" mpirun.openmpi --enable-recovery \
+    --mca plm_rsh_agent "$work/agent" --mca pml ob1 --mca btl tcp,self \
+    --mca btl_tcp_if_include 10.77.0.0/24 --mca oob_tcp_if_include 10.77.0.0/24 \
+    -x TANDEM_NET_PATH -H 10.77.0.1,10.77.0.2 -n 2 "$program" "$@"
+}
+
+count() {
+  up
+  (launch "$1" count) > "$work/count" 2>&1 < /dev/null || echo "$1: the launcher ended with $?"
+  cat "$work/count"
+  awk '/the interface counted/ { n++; if ($NF < 0.96 || $NF > 1.04) bad = 1 }
+       END { exit n != 2 || bad }' "$work/count" ||
+    fail "$1: what crossed is not what is explained"
+}
+
+cut_link() {
+  up
+  rm -f "$work/started"
+  : > "$work/told"
+  (launch "$1" cut "$work/started" "$work/told") > "$work/out" 2>&1 < /dev/null &
+  local launcher=$!
+  for _ in $(seq 600); do [ -s "$work/started" ] && break; sleep 0.05; done
+  [ -s "$work/started" ] || { kill "$launcher"; fail "$1: not training: $(cat "$work/out")"; }
+  local down
+  down=$(date +%s%N)
+  ip -n "$b" link set "vb$$" down
+  for _ in $(seq 400); do
+    [ "$(wc -l < "$work/told")" -ge 2 ] && break
+    sleep 0.05
+  done
+  kill "$launcher" 2> /dev/null
+  wait "$launcher" 2> /dev/null
+  [ -s "$work/told" ] || fail "$1: nobody was told in 20 s: $(cat "$work/out")"
+  while read -r _ rank when message; do
+    echo "$1: rank $rank told after $(((when - down) / 1000000)) ms: $message"
+    [[ $message == *"rank $((1 - rank))"*"has not been heard of"* ]] ||
+      fail "$1: rank $rank does not name the other one"
+  done < "$work/told"
+  [ "$(wc -l < "$work/told")" -eq 2 ] || fail "$1: only one rank was told in 20 s"
+}
+
+for mpi in mpich openmpi; do
+  [[ " $* " == *"libtandem_$mpi.so "* ]] || { echo "$mpi: skipped, not built"; continue; }
+  command -v "$([ $mpi = mpich ] && echo mpiexec.mpich || echo mpirun.openmpi)" > /dev/null ||
+    { echo "$mpi: skipped, no launcher"; continue; }
+  count "$mpi"
+  cut_link "$mpi"
+done

@@ -83,6 +83,83 @@ static void a_plain_name_in_a_graph_is_rank_0s(void **state) {
            run_differently, ranks);
 }
 
+/* ---- What engines do not notice -------------------------------------------------------------- */
+
+/* What ranks do with an engine by themselves: on others' ranks the sums are of other layers, of
+ * another dtype, of something else than sums, of another size. */
+typedef enum mistake { NO_MISTAKE, IN_ORDER, IN_DTYPE, IN_KIND, IN_SIZE } mistake;
+
+enum { MISTAKE_WIDTH = 128, MISTAKE_BYTES = MISTAKE_WIDTH * MISTAKE_WIDTH * 4 };
+
+static tdm_value describe_mistake(tdm_graph *graph, mistake made, tdm_value x) {
+  static const char *const names[] = {"first", "second"};
+  tdm_value y = x;
+  for (int i = 0; i < 2; i++) {
+    const int64_t width = made == IN_SIZE && i == 0 ? MISTAKE_WIDTH / 2 : MISTAKE_WIDTH;
+    y = tdm_tanh(graph, "bend", tdm_linear(graph, names[made == IN_ORDER ? 1 - i : i], y, width));
+    if (made == IN_DTYPE)
+      y = tdm_cast(graph, "narrow", tdm_cast(graph, "wide", y, TDM_FLOAT64), TDM_FLOAT32);
+  }
+  return made == IN_SIZE ? tdm_linear(graph, "third", y, MISTAKE_WIDTH) : y;
+}
+
+/* Both layers' gradients are summed over all ranks; number: bytes that this rank has sent. */
+static tdm_status train_with_mistake(job_rank *rank) {
+  const bool odd = rank->rank == rank->rank_count - 1;
+  const mistake made = odd ? *(const mistake *)rank->user : NO_MISTAKE;
+  const tdm_dtype dtype = TDM_FLOAT32;
+  const tdm_shape shape = tdm_shape_of(2, TDM_DIM("batch"), MISTAKE_WIDTH);
+  tdm_graph *graph = tdm_graph_create(rank->context);
+  const tdm_value x = tdm_input(graph, "x", dtype, shape);
+  tdm_place(graph, "host:0/cpu:0");
+  tdm_scope_push(graph, "model");
+  const tdm_value y = describe_mistake(graph, made, x);
+  tdm_scope_pop(graph);
+  const tdm_value loss = tdm_mse(graph, "loss", y, x);
+  const tdm_parallel_options everywhere = {.struct_size = sizeof everywhere,
+                                           .devices = "host:*/cpu:0"};
+  if (made != IN_KIND) tdm_data_parallel(graph, "model", &everywhere);
+  const job_model model = {.optimizer = tdm_sgd(0.1)};
+  tdm_session *session = job_session(graph, loss, &model);
+  if (!session) return TDM_INTERNAL;
+  tdm_tensor *fed = tdm_tensor_zeros(rank->context, "cpu:0", dtype,
+                                     tdm_shape_of(2, 2 * rank->rank_count, MISTAKE_WIDTH));
+  const tdm_feed feed = {"x", fed, false};
+  const tdm_status status = tdm_train_step(session, &feed, 1, NULL, 0, NULL);
+  tdm_tensor_release(fed);
+  tdm_session_release(session);
+  for (int r = 0; r < rank->rank_count; r++)
+    if (r != rank->rank) rank->number += tdm_simnet_sent(rank->net, rank->rank, r).bytes;
+  return status;
+}
+
+static void mistakes_are_refused_before_a_gradient_moves(void **state) {
+  (void)state;
+  static const char *const told[][2] = {
+      [IN_ORDER] = {"rank 0 has model/first", "rank 2 has model/second"},
+      [IN_DTYPE] = {"float32", "float64"},
+      [IN_KIND] = {"rank 0 has ", "rank 2 has "},
+      [IN_SIZE] = {"128]", "64]"},
+  };
+  for (mistake made = NO_MISTAKE; made <= IN_SIZE; made++) {
+    job_rank ranks[3];
+    job_run(&(job_options){.rank_count = 3, .user = &made}, train_with_mistake, ranks);
+    for (int r = 0; r < 3; r++) {
+      assert_status(ranks[r].status, made == NO_MISTAKE ? TDM_OK : TDM_INVALID_ARGUMENT);
+      if (made == NO_MISTAKE) {
+        assert_true(ranks[r].number > MISTAKE_BYTES);
+        continue;
+      }
+      assert_true(ranks[r].number < MISTAKE_BYTES);
+      assert_string_equal(ranks[r].message, ranks[0].message);
+      for (int side = 0; side < 2; side++)
+        if (!strstr(ranks[r].message, told[made][side]))
+          fail_msg("\"%s\" does not say \"%s\"", ranks[r].message, told[made][side]);
+    }
+    if (made != NO_MISTAKE) print_message("%s\n", ranks[0].message);
+  }
+}
+
 /* ---- Names ----------------------------------------------------------------------------------- */
 
 static tdm_status look_up(job_rank *rank) {
@@ -135,6 +212,7 @@ int main(void) {
       cmocka_unit_test(what_differs_first_is_named_with_both_values),
       cmocka_unit_test(a_device_that_only_one_rank_names_is_refused),
       cmocka_unit_test(a_plain_name_in_a_graph_is_rank_0s),
+      cmocka_unit_test(mistakes_are_refused_before_a_gradient_moves),
       cmocka_unit_test(devices_of_ranks_have_names),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,12 +94,15 @@ enum { MISTAKE_WIDTH = 128, MISTAKE_BYTES = MISTAKE_WIDTH * MISTAKE_WIDTH * 4 };
 static tdm_value describe_mistake(tdm_graph *graph, mistake made, tdm_value x) {
   static const char *const names[] = {"first", "second"};
   tdm_value y = x;
+  if (made == IN_DTYPE) {
+    tdm_scope_dtype(graph, TDM_FLOAT64);
+    y = tdm_cast(graph, "wide", x, TDM_FLOAT64);
+  }
   for (int i = 0; i < 2; i++) {
     const int64_t width = made == IN_SIZE && i == 0 ? MISTAKE_WIDTH / 2 : MISTAKE_WIDTH;
     y = tdm_tanh(graph, "bend", tdm_linear(graph, names[made == IN_ORDER ? 1 - i : i], y, width));
-    if (made == IN_DTYPE)
-      y = tdm_cast(graph, "narrow", tdm_cast(graph, "wide", y, TDM_FLOAT64), TDM_FLOAT32);
   }
+  if (made == IN_DTYPE) y = tdm_cast(graph, "narrow", y, TDM_FLOAT32);
   return made == IN_SIZE ? tdm_linear(graph, "third", y, MISTAKE_WIDTH) : y;
 }
 
@@ -139,7 +142,7 @@ static void mistakes_are_refused_before_a_gradient_moves(void **state) {
       [IN_ORDER] = {"rank 0 has model/first", "rank 2 has model/second"},
       [IN_DTYPE] = {"float32", "float64"},
       [IN_KIND] = {"rank 0 has ", "rank 2 has "},
-      [IN_SIZE] = {"128]", "64]"},
+      [IN_SIZE] = {"[128, 128]", "[64, 128]"},
   };
   for (mistake made = NO_MISTAKE; made <= IN_SIZE; made++) {
     job_rank ranks[3];

@@ -259,6 +259,7 @@ static bool fail_allocation(int count, int victim, uint64_t at) {
       fail_msg("allocation %llu of rank %d: rank %d says \"%s\", rank %d \"%s\"",
                (unsigned long long)at, victim, victim, of.messages[victim], r, of.messages[r]);
     assert_int_equal(ranks[r].number, of.happened[victim] ? 0 : 1);
+    tdm_faulty_allocator_destroy(faulty[r]);
   }
   return failed;
 }

@@ -151,10 +151,21 @@ void table_batch_set_ids(table_batch *batch, tdm_context *context, const int64_t
 
 /* ---- The same bits --------------------------------------------------------------------------- */
 
+/* Do the reader and all shards compute alike? Simulated devices compute as cpu devices do, GPUs
+ * round otherwise. */
+static bool is_of_one_kind(const table_case *self) {
+  const bool is_gpu = strncmp(self->reader, "cuda", 4) == 0;
+  for (const char *at = self->devices; at; at = strchr(at, ',')) {
+    at += *at == ',';
+    if ((strncmp(at, "cuda", 4) == 0) != is_gpu) return false;
+  }
+  return true;
+}
+
 /* Are gradients, too, the same bits? Where a row's adjoint is a product, kernels of bags add it to
  * others without rounding it first, and shards get it rounded. */
 bool table_is_exact(const table_case *self) {
-  return self->looks != BAGS_OF_MEANS && !self->scaled;
+  return self->looks != BAGS_OF_MEANS && !self->scaled && is_of_one_kind(self);
 }
 
 static double value_of(const tdm_tensor *tensor, int64_t i) {

@@ -32,6 +32,7 @@ typedef struct givens {
   tdm_costs *costs;
   tdm_loader *loader;
   tdm_dataset *dataset;
+  tdm_sequence *sequence;
   tdm_value value;
   void *answer;
 } givens;

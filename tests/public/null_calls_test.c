@@ -12,15 +12,15 @@ static const char stale[] = "the message of an earlier failure";
 
 /* Answers that are nothing without being failures, as their headers say. */
 static const char *const harmless[] = {
-    "tdm_context_retain",     "tdm_graph_retain",     "tdm_session_retain",
-    "tdm_store_retain",       "tdm_tensor_retain",    "tdm_dataset_retain",
-    "tdm_session_store",      "tdm_session_context",  "tdm_graph_context",
-    "tdm_tensor_list_tensor", "tdm_tensor_list_find", "tdm_tensor_list_name",
-    "tdm_gradient_graph",     "tdm_chunked_graph",    "tdm_update_graph",
-    "tdm_gradient_input",     "tdm_gradient_output",  "tdm_gradient_of_output",
-    "tdm_chunked_input",      "tdm_chunked_whole",    "tdm_chunked_output",
-    "tdm_update_parameter",   "tdm_update_gradient",  "tdm_update_indices",
-    "tdm_update_rows_count"};
+    "tdm_context_retain",     "tdm_graph_retain",       "tdm_session_retain",
+    "tdm_sequence_retain",    "tdm_store_retain",       "tdm_tensor_retain",
+    "tdm_dataset_retain",     "tdm_session_store",      "tdm_session_context",
+    "tdm_graph_context",      "tdm_tensor_list_tensor", "tdm_tensor_list_find",
+    "tdm_tensor_list_name",   "tdm_gradient_graph",     "tdm_chunked_graph",
+    "tdm_update_graph",       "tdm_gradient_input",     "tdm_gradient_output",
+    "tdm_gradient_of_output", "tdm_chunked_input",      "tdm_chunked_whole",
+    "tdm_chunked_output",     "tdm_update_parameter",   "tdm_update_gradient",
+    "tdm_update_indices",     "tdm_update_rows_count"};
 
 /* Those that say what they are told to. */
 static bool passes_on(const char *name) {
@@ -52,6 +52,7 @@ void givens_make(givens *given, call *self) {
   tdm_output(built, "y", tdm_linear(built, "fc", x, 2));
   given->session = run_session(built, NULL);
   given->store = tdm_session_store(given->session);
+  given->sequence = tdm_sequence_create(given->session);
   given->tensor =
       tdm_tensor_zeros(context, "sim:0", TDM_FLOAT32, tdm_shape_of(2, (int64_t)3, (int64_t)4));
   given->list = tdm_tensor_list_create(context);
@@ -61,7 +62,8 @@ void givens_make(givens *given, call *self) {
   given->dataset = tdm_dataset_from_tensors(context, names, &rows, 1);
   tdm_tensor_release(rows);
   given->loader = tdm_loader_create(given->dataset, NULL);
-  assert_true(given->graph && given->tensor && given->list && given->costs && given->loader);
+  assert_true(given->graph && given->tensor && given->list && given->costs && given->loader &&
+              given->sequence);
   (void)tdm_fail(TDM_INTERNAL, "%s", stale);
 }
 
@@ -73,6 +75,7 @@ void givens_end(givens *given) {
   tdm_costs_release(given->costs);
   tdm_tensor_list_release(given->list);
   tdm_tensor_release(given->tensor);
+  tdm_sequence_release(given->sequence);
   tdm_session_release(given->session);
   tdm_graph_release(given->graph);
 }

@@ -318,6 +318,7 @@ static void each_message_says_what_to_mend(void **state) {
       fail_msg("mistake %zu: \"%s\" does not say \"%s\"", i, tdm_last_message(), mistakes[i].says);
     tdm_graph_release(graph);
   }
+  tdm_context_release(context);
 }
 
 int main(void) {

@@ -65,34 +65,36 @@ static const tdm_operation embedding_sparse_gradient = {
     .precision = TDM_PRECISION_GIVEN,
 };
 
-/* rows (n, dim), indices (n), count (). */
-static void append_rows(tdm_gradient *gradient, tdm_value out_sparse[3]) {
+/* A gradient of a table by the ids in input `ids`: dense, of as many rows as the attributes say, or
+ * rows (n, dim), indices (n), count () in out_sparse. */
+static tdm_value append_of(tdm_gradient *gradient, const tdm_operation *operation, size_t ids,
+                           tdm_value *out_sparse) {
   const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
-                                tdm_gradient_input(gradient, 1)};
-  tdm_append(tdm_gradient_graph(gradient), &embedding_sparse_gradient, tdm_gradient_name(gradient),
-             tdm_gradient_attributes(gradient), operands, 2, out_sparse);
+                                tdm_gradient_input(gradient, ids)};
+  return tdm_append(tdm_gradient_graph(gradient), operation, tdm_gradient_name(gradient),
+                    tdm_gradient_attributes(gradient), operands, 2, out_sparse);
+}
+
+/* Adds the rows to the table's gradient of an earlier micro-batch, where they are few; false: they
+ * are not. */
+static bool add_few_rows(tdm_gradient *gradient, size_t ids) {
+  const tdm_embedding_attributes *attributes = tdm_gradient_attributes(gradient);
+  if (!tdm_gradient_rows_pay(gradient, ids, attributes->rows)) return false;
+  tdm_value sparse[3];
+  append_of(gradient, &embedding_sparse_gradient, ids, sparse);
+  tdm_gradient_add_rows(gradient, 0, sparse[0], sparse[1], sparse[2]);
+  return true;
 }
 
 static tdm_status append_gradient(tdm_gradient *gradient) {
-  tdm_graph *graph = tdm_gradient_graph(gradient);
-  const tdm_embedding_attributes *attributes = tdm_gradient_attributes(gradient);
-  if (tdm_gradient_rows_pay(gradient, 1, attributes->rows)) {
-    tdm_value sparse[3];
-    append_rows(gradient, sparse);
-    tdm_gradient_add_rows(gradient, 0, sparse[0], sparse[1], sparse[2]);
-    return tdm_graph_status(graph);
-  }
-  const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
-                                tdm_gradient_input(gradient, 1)};
-  const tdm_value d_weight = tdm_append(graph, &embedding_gradient, tdm_gradient_name(gradient),
-                                        tdm_gradient_attributes(gradient), operands, 2, NULL);
-  tdm_gradient_set(gradient, 0, d_weight);
-  return tdm_graph_status(graph);
+  if (!add_few_rows(gradient, 1))
+    tdm_gradient_set(gradient, 0, append_of(gradient, &embedding_gradient, 1, NULL));
+  return tdm_graph_status(tdm_gradient_graph(gradient));
 }
 
 static tdm_status append_sparse_gradient(tdm_gradient *gradient) {
   tdm_value sparse[3];
-  append_rows(gradient, sparse);
+  append_of(gradient, &embedding_sparse_gradient, 1, sparse);
   tdm_gradient_set_sparse(gradient, 0, sparse[0], sparse[1], sparse[2]);
   return tdm_graph_status(tdm_gradient_graph(gradient));
 }
@@ -108,38 +110,22 @@ static tdm_status infer_shard_rows(tdm_infer *infer) {
   return TDM_OK;
 }
 
-static void append_shard_rows(tdm_gradient *gradient, tdm_value out_sparse[3]) {
-  const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
-                                tdm_gradient_input(gradient, 2)};
-  tdm_append(tdm_gradient_graph(gradient), &embedding_sparse_gradient, tdm_gradient_name(gradient),
-             tdm_gradient_attributes(gradient), operands, 2, out_sparse);
-}
-
 /* That of a table with one row more, for the ids of other shards, which is left out. */
 static tdm_status append_shard_gradient(tdm_gradient *gradient) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
-  const char *name = tdm_gradient_name(gradient);
   const tdm_embedding_attributes *attributes = tdm_gradient_attributes(gradient);
-  if (tdm_gradient_rows_pay(gradient, 2, attributes->rows)) {
-    tdm_value sparse[3];
-    append_shard_rows(gradient, sparse);
-    tdm_gradient_add_rows(gradient, 0, sparse[0], sparse[1], sparse[2]);
-    return tdm_graph_status(graph);
-  }
-  const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
-                                tdm_gradient_input(gradient, 2)};
-  const tdm_value d_all =
-      tdm_append(graph, &embedding_gradient, name, attributes, operands, 2, NULL);
+  if (add_few_rows(gradient, 2)) return tdm_graph_status(graph);
   const tdm_dim sizes[] = {attributes->rows - 1, 1};
   tdm_value parts[2];
-  tdm_split(graph, name, d_all, 0, sizes, 2, parts);
+  tdm_split(graph, tdm_gradient_name(gradient), append_of(gradient, &embedding_gradient, 2, NULL),
+            0, sizes, 2, parts);
   tdm_gradient_set(gradient, 0, parts[0]);
   return tdm_graph_status(graph);
 }
 
 static tdm_status append_sparse_shard_gradient(tdm_gradient *gradient) {
   tdm_value sparse[3];
-  append_shard_rows(gradient, sparse);
+  append_of(gradient, &embedding_sparse_gradient, 2, sparse);
   tdm_gradient_set_sparse(gradient, 0, sparse[0], sparse[1], sparse[2]);
   return tdm_graph_status(tdm_gradient_graph(gradient));
 }
@@ -162,12 +148,7 @@ static tdm_status infer_gathered(tdm_infer *infer) {
 }
 
 static tdm_status append_dense_gradient(tdm_gradient *gradient) {
-  const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
-                                tdm_gradient_input(gradient, 1)};
-  tdm_gradient_set(gradient, 0,
-                   tdm_append(tdm_gradient_graph(gradient), &embedding_gradient,
-                              tdm_gradient_name(gradient), tdm_gradient_attributes(gradient),
-                              operands, 2, NULL));
+  tdm_gradient_set(gradient, 0, append_of(gradient, &embedding_gradient, 1, NULL));
   return tdm_graph_status(tdm_gradient_graph(gradient));
 }
 

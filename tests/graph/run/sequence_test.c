@@ -2,6 +2,7 @@
  * placement; several sequences at once; failures, which lose nothing. For accelerators of
  * TEST_KIND. */
 #include <pthread.h>
+#include <stdlib.h>
 
 #include "tests/graph/run_tally.h"
 
@@ -410,6 +411,73 @@ static void descriptions_are_refused(void **unused) {
   tdm_context_release(context);
 }
 
+static void a_device_map_says_where_a_value_is_kept(void **unused) {
+  (void)unused;
+  tdm_context *context = graph_context();
+  tdm_session *session =
+      total_session(context, "cpu:0", "cpu:1",
+                    &(tdm_session_options){.struct_size = sizeof(tdm_session_options),
+                                           .device_map = "total=" TEST_KIND ":1"});
+  tdm_sequence *sequence = tdm_sequence_create(session);
+  assert_true(total_of(sequence, context, 2, "total") == 2);
+  assert_true(total_of(sequence, context, 2, "total") == 4);
+  char *explained = printed(session, print_explain, "", TDM_PLAN_TEXT);
+  if (!strstr(explained, TEST_KIND ":1")) fail_msg("%s", explained);
+  free(explained);
+  tdm_sequence_release(sequence);
+  tdm_session_release(session);
+  tdm_context_release(context);
+}
+
+/* x (batch, 3) -> "y", with rows kept by the layers below "part"; a loss beside it. */
+static tdm_graph *batch_graph(tdm_context *context, tdm_value *out_loss) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_dim batch = tdm_dim_named("batch");
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, batch, DIM));
+  const tdm_value at = tdm_input(graph, "at", TDM_INT64, tdm_shape_of(1, batch));
+  const tdm_value kept = tdm_kept(graph, "cache", TDM_FLOAT32, tdm_shape_of(2, ROWS_KEPT, DIM));
+  tdm_scope_push(graph, "part");
+  const tdm_value rows = tdm_linear(graph, "fc", x, DIM);
+  const tdm_value cache = tdm_keep_rows(graph, "put", kept, rows, at);
+  tdm_scope_pop(graph);
+  const tdm_value y = tdm_mean(graph, "mean", cache, NULL, 0, false);
+  tdm_output(graph, "y", y);
+  *out_loss = tdm_add(graph, "loss", y, tdm_mean(graph, "rows", rows, NULL, 0, false));
+  return graph;
+}
+
+static void replicas_micro_batches_and_training_keep_nothing(void **unused) {
+  (void)unused;
+  tdm_context *context = graph_context();
+  tdm_value loss;
+  tdm_graph *graph = batch_graph(context, &loss);
+  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = "cpu:0,cpu:1"};
+  tdm_data_parallel(graph, "part", &wrapped);
+  assert_null(tdm_session_create(graph, NULL));
+  assert_message("part/put: what is kept between runs cannot be written in replicas");
+  tdm_graph_release(graph);
+
+  graph = batch_graph(context, &loss);
+  assert_null(
+      tdm_session_create(graph, &(tdm_session_options){.struct_size = sizeof(tdm_session_options),
+                                                       .micro_batches = 2,
+                                                       .batch_dimension = "batch"}));
+  assert_message("micro-batches: part/put");
+  tdm_graph_release(graph);
+
+  graph = batch_graph(context, &loss);
+  tdm_session *session = train_session(graph, loss, tdm_sgd(0.1), NULL);
+  tdm_tensor *x = tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 2, DIM));
+  tdm_tensor *at = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, 2), (const int64_t[]){0, 1});
+  const tdm_feed feeds[] = {{"x", x, false}, {"at", at, false}};
+  assert_refused(tdm_train_step(session, feeds, 2, NULL, 0, NULL), TDM_UNSUPPORTED,
+                 "cache is kept between runs of a sequence, which do not train");
+  tdm_tensor_release(x);
+  tdm_tensor_release(at);
+  tdm_session_release(session);
+  tdm_context_release(context);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_whole_value_goes_from_run_to_run_at_any_placement),
@@ -421,6 +489,8 @@ int main(void) {
       cmocka_unit_test(failures_lose_nothing_or_are_told),
       cmocka_unit_test(runs_need_their_sequence),
       cmocka_unit_test(descriptions_are_refused),
+      cmocka_unit_test(a_device_map_says_where_a_value_is_kept),
+      cmocka_unit_test(replicas_micro_batches_and_training_keep_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

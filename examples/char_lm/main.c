@@ -11,9 +11,8 @@
 #include "examples/common/output_file.h"
 #include "examples/common/program.h"
 
-static const double HELD_OUT_SHARE = 0.05; /* the end of the text */
-static const double CLIP_NORM = 1.0;       /* longest joint norm of all gradients */
-#define CHARACTERS_NAME "text.characters"  /* in saved files */
+static const double CLIP_NORM = 1.0;      /* longest joint norm of all gradients */
+#define CHARACTERS_NAME "text.characters" /* in saved files */
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
@@ -82,46 +81,21 @@ typedef struct program {
   options given;
   tdm_context *context;
   text read;
-  int64_t held_out_begin;
-  tdm_dataset *sets[2]; /* [training] */
-  tdm_loader *loaders[2];
+  text_parts parts;
   tdm_tensor *zeros[2]; /* what is remembered at first: [0] by a batch, [1] by one row */
   tdm_graph *graph;
   tdm_session *session;
 } program;
 
-/* A part of the text has too few characters, which the message is about: tells of which text, and
- * what is enough. */
-static tdm_status fail_short(const program *self, bool training) {
-  const options *given = &self->given;
-  const int64_t least = given->common.batch_size * given->length + 1;
-  return tdm_fail(
-      TDM_INVALID_ARGUMENT,
-      "a text of %lld characters is too short: %s, and --batch %lld windows of --length "
-      "%lld take %lld of them; take a longer text, or smaller numbers",
-      (long long)self->read.byte_count,
-      training ? "all but the last twentieth are learnt from" : "the last twentieth is held out",
-      (long long)given->common.batch_size, (long long)given->length, (long long)least);
-}
-
 static tdm_status open_text(program *self) {
   const options *given = &self->given;
-  tdm_status status = text_read(given->text_path, &self->read);
-  if (status != TDM_OK) return status;
   text *read = &self->read;
+  tdm_status status = text_read(given->text_path, read);
+  if (status != TDM_OK) return status;
   if (given->characters && given->characters < read->byte_count)
     read->byte_count = given->characters;
-  self->held_out_begin = (int64_t)((double)read->byte_count * (1 - HELD_OUT_SHARE));
-  for (int training = 0; status == TDM_OK && training < 2; training++) {
-    const tdm_loader_options wanted = {
-        .struct_size = sizeof wanted, .batch_size = given->common.batch_size, .prefetch = 4};
-    self->sets[training] = text_windows(self->context, read, training ? 0 : self->held_out_begin,
-                                        training ? self->held_out_begin : read->byte_count,
-                                        given->common.batch_size, given->length);
-    if (!self->sets[training]) return fail_short(self, training);
-    self->loaders[training] = tdm_loader_create(self->sets[training], &wanted);
-    status = check_made(self->loaders[training]);
-  }
+  status = text_open_parts(self->context, read, given->common.batch_size, given->length, "--length",
+                           &self->parts);
   return status == TDM_OK && given->sample ? text_check_prompt(read, given->prompt) : status;
 }
 
@@ -217,8 +191,8 @@ static tdm_status learn(program *self, losses *counted) {
   tdm_status status = kept ? add_characters(self, kept) : check_made(kept);
   const learner learns = {
       .session = self->session,
-      .training = self->loaders[true],
-      .held_out = self->loaders[false],
+      .training = self->parts.loaders[true],
+      .held_out = self->parts.loaders[false],
       .inputs = inputs,
       .input_count = TEXT_FIELDS,
       .question_count = TEXT_FIELDS,
@@ -260,11 +234,9 @@ int main(int argc, char **argv) {
   const int exit_code = program_end(&table, &self.given, run(&self, argc, argv));
   tdm_session_release(self.session);
   tdm_graph_release(self.graph);
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; i++)
     tdm_tensor_release(self.zeros[i]);
-    tdm_loader_release(self.loaders[i]);
-    tdm_dataset_release(self.sets[i]);
-  }
+  text_parts_release(&self.parts);
   text_release(&self.read);
   tdm_context_release(self.context);
   return exit_code;

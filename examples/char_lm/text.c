@@ -157,6 +157,47 @@ tdm_dataset *text_windows(tdm_context *context, const text *from, int64_t begin,
   return dataset;
 }
 
+/* ---- What is learnt, and what is held out ------------------------------------------------------
+ */
+
+static const double HELD_OUT_SHARE = 0.05; /* the end of the text */
+
+/* A part of the text has too few characters, which the message is about: tells of which text, and
+ * what is enough. */
+static tdm_status fail_short(const text *from, int64_t rows, int64_t length,
+                             const char *length_option, bool training) {
+  return tdm_fail(
+      TDM_INVALID_ARGUMENT,
+      "a text of %lld characters is too short: %s, and --batch %lld windows of %s %lld take %lld "
+      "of them; take a longer text, or smaller numbers",
+      (long long)from->byte_count,
+      training ? "all but the last twentieth are learnt from" : "the last twentieth is held out",
+      (long long)rows, length_option, (long long)length, (long long)(rows * length + 1));
+}
+
+tdm_status text_open_parts(tdm_context *context, const text *from, int64_t rows, int64_t length,
+                           const char *length_option, text_parts *out_parts) {
+  const int64_t held_out = (int64_t)((double)from->byte_count * (1 - HELD_OUT_SHARE));
+  const tdm_loader_options wanted = {
+      .struct_size = sizeof wanted, .batch_size = rows, .prefetch = 4};
+  *out_parts = (text_parts){{NULL}, {NULL}};
+  for (int training = 0; training < 2; training++) {
+    out_parts->sets[training] = text_windows(context, from, training ? 0 : held_out,
+                                             training ? held_out : from->byte_count, rows, length);
+    if (!out_parts->sets[training]) return fail_short(from, rows, length, length_option, training);
+    out_parts->loaders[training] = tdm_loader_create(out_parts->sets[training], &wanted);
+    if (!out_parts->loaders[training]) return check_made(NULL);
+  }
+  return TDM_OK;
+}
+
+void text_parts_release(text_parts *released) {
+  for (int i = 0; i < 2; i++) {
+    tdm_loader_release(released->loaders[i]);
+    tdm_dataset_release(released->sets[i]);
+  }
+}
+
 /* ---- Writing --------------------------------------------------------------------------------- */
 
 tdm_status text_check_prompt(const text *of, const char *prompt) {

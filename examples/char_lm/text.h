@@ -36,4 +36,17 @@ enum { CHARACTERS, TARGETS, TEXT_FIELDS };
 tdm_dataset *text_windows(tdm_context *context, const text *from, int64_t begin, int64_t end,
                           int64_t rows, int64_t length);
 
+/* What is learnt from a text, [true], and its last twentieth, which is held out, [false]. */
+typedef struct text_parts {
+  tdm_dataset *sets[2];
+  tdm_loader *loaders[2]; /* of batches of `rows` windows, in order */
+} text_parts;
+
+/* Both parts in text_windows of `length`; length_option is the command line's word for it, which
+ * the message tells where the text is too short. On failure too *out_parts is to be released,
+ * before the text. */
+tdm_status text_open_parts(tdm_context *context, const text *from, int64_t rows, int64_t length,
+                           const char *length_option, text_parts *out_parts);
+void text_parts_release(text_parts *released);
+
 #endif

@@ -12,8 +12,7 @@
 #include "examples/common/program.h"
 #include "examples/gpt/write.h"
 
-static const double HELD_OUT_SHARE = 0.05; /* the end of the text */
-static const double CLIP_NORM = 1.0;       /* longest joint norm of all gradients */
+static const double CLIP_NORM = 1.0; /* longest joint norm of all gradients */
 enum { MOST_STREAMS = 64 };
 
 /* ---- Options --------------------------------------------------------------------------------- */
@@ -92,38 +91,21 @@ typedef struct program {
   tdm_context *context;
   text read;
   gpt_sizes sizes;
-  tdm_dataset *sets[2]; /* [training] */
-  tdm_loader *loaders[2];
+  text_parts parts;
   tdm_graph *graph;
   tdm_session *session;
 } program;
 
 static tdm_status open_text(program *self) {
   const options *given = &self->given;
-  tdm_status status = text_read(given->text_path, &self->read);
-  if (status != TDM_OK) return status;
   text *read = &self->read;
+  tdm_status status = text_read(given->text_path, read);
+  if (status != TDM_OK) return status;
   if (given->characters && given->characters < read->byte_count)
     read->byte_count = given->characters;
-  const int64_t held_out = (int64_t)((double)read->byte_count * (1 - HELD_OUT_SHARE));
-  for (int training = 0; training < 2; training++) {
-    const tdm_loader_options wanted = {
-        .struct_size = sizeof wanted, .batch_size = given->common.batch_size, .prefetch = 4};
-    self->sets[training] = text_windows(self->context, read, training ? 0 : held_out,
-                                        training ? held_out : read->byte_count,
-                                        given->common.batch_size, given->window);
-    if (!self->sets[training])
-      return tdm_fail(TDM_INVALID_ARGUMENT,
-                      "a text of %lld characters is too short: its last twentieth is held out, and "
-                      "--batch %lld windows of --window %lld take %lld characters of each part",
-                      (long long)read->byte_count, (long long)given->common.batch_size,
-                      (long long)given->window,
-                      (long long)(given->common.batch_size * given->window + 1));
-    self->loaders[training] = tdm_loader_create(self->sets[training], &wanted);
-    status = check_made(self->loaders[training]);
-    if (status != TDM_OK) return status;
-  }
-  return given->sample ? text_check_prompt(read, given->prompt) : TDM_OK;
+  status = text_open_parts(self->context, read, given->common.batch_size, given->window, "--window",
+                           &self->parts);
+  return status == TDM_OK && given->sample ? text_check_prompt(read, given->prompt) : status;
 }
 
 static tdm_value describe(const program *self, const char *accelerator) {
@@ -177,8 +159,8 @@ static tdm_status learn(const program *self, losses *counted) {
   static const char *const inputs[TEXT_FIELDS] = {GPT_CHARACTERS, GPT_TARGETS};
   const learner learns = {
       .session = self->session,
-      .training = self->loaders[true],
-      .held_out = self->loaders[false],
+      .training = self->parts.loaders[true],
+      .held_out = self->parts.loaders[false],
       .inputs = inputs,
       .input_count = TEXT_FIELDS,
       .question_count = TEXT_FIELDS,
@@ -302,10 +284,7 @@ int main(int argc, char **argv) {
   const int exit_code = program_end(&table, &self.given, run(&self, argc, argv));
   tdm_session_release(self.session);
   tdm_graph_release(self.graph);
-  for (int i = 0; i < 2; i++) {
-    tdm_loader_release(self.loaders[i]);
-    tdm_dataset_release(self.sets[i]);
-  }
+  text_parts_release(&self.parts);
   text_release(&self.read);
   tdm_context_release(self.context);
   return exit_code;

@@ -1,6 +1,8 @@
 /* Writing with examples/gpt: keys and values kept from run to run, beside computing all of the
  * window for every character, with the same parameters and the same text; on one device and over
- * two, one text at a time and several at once. Rounds of both are taken in turn. Prints medians. */
+ * two, one text at a time and several at once, by threads, by runs of several texts, and both.
+ * Rounds of kept and anew are taken in turn. Prints medians of characters a second of all texts
+ * together. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,15 +11,22 @@
 #include "bench/timing.h"
 #include "examples/gpt/write.h"
 
-enum { ROUNDS = 5, LETTERS = 64, WINDOW = 128, COUNT = WINDOW - 1, MOST_STREAMS = 8 };
+enum { ROUNDS = 5, LETTERS = 64, WINDOW = 128, COUNT = WINDOW - 1, MOST_TEXTS = 8 };
 
 typedef struct place {
   const char *name;
   const char *first; /* embedding and the first half of the layers */
   const char *second;
-  tdm_session *learns;    /* computes anew */
-  tdm_session *writes[2]; /* with depth 1, with depth MOST_STREAMS */
+  char map[256];
+  tdm_store *store;
+  tdm_session *learns; /* computes anew */
 } place;
+
+/* How texts are written at once: threads, with so many texts in each of their runs. */
+typedef struct manner {
+  int streams;
+  int texts;
+} manner;
 
 typedef struct stream {
   const place *at;
@@ -25,7 +34,8 @@ typedef struct stream {
   tdm_sequence *sequence; /* NULL: anew */
   const text *like;
   uint64_t seed;
-  char text[COUNT];
+  int texts;
+  char text[MOST_TEXTS * COUNT];
 } stream;
 
 static const gpt_sizes sizes = {
@@ -39,7 +49,7 @@ static tdm_session *learning_session(tdm_context *context, tdm_store *store, con
   const tdm_session_options options = {.struct_size = sizeof options,
                                        .store = store,
                                        .device_map = map,
-                                       .depth = MOST_STREAMS,
+                                       .depth = MOST_TEXTS,
                                        .deterministic = true};
   tdm_session *session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
@@ -54,17 +64,19 @@ static void place_open(place *at, tdm_context *context) {
   tdm_store *store = tdm_store_create(context);
   if (!store) bench_fail("store");
   at->learns = learning_session(context, store, map);
-  for (int i = 0; i < 2; i++) {
-    at->writes[i] =
-        gpt_writing_session(context, store, &sizes, NULL, map, i == 0 ? 1 : MOST_STREAMS);
-    if (!at->writes[i]) bench_fail("session");
-  }
-  tdm_store_release(store);
+  at->store = store;
+  snprintf(at->map, sizeof at->map, "%s", map);
 }
 
 static void *write_stream(void *user) {
   stream *self = user;
-  const gpt_wish wish = {self->like, WINDOW, "A", COUNT, 1.0, self->seed};
+  const gpt_wish wish = {.like = self->like,
+                         .window = WINDOW,
+                         .texts = self->texts,
+                         .prompt = "A",
+                         .count = COUNT,
+                         .temperature = 1.0,
+                         .seed = self->seed};
   bench_check(self->sequence ? gpt_write(self->sequence, self->context, &wish, self->text)
                              : gpt_write_anew(self->at->learns, self->context, &wish, self->text),
               "writing");
@@ -73,38 +85,46 @@ static void *write_stream(void *user) {
 
 /* Characters a second of all streams together. */
 static double write_streams(stream *streams, int count) {
-  pthread_t threads[MOST_STREAMS];
+  pthread_t threads[MOST_TEXTS];
   const double began_ms = bench_now_ms();
   for (int i = 0; i < count; i++)
     if (pthread_create(&threads[i], NULL, write_stream, &streams[i]) != 0) bench_fail("thread");
   for (int i = 0; i < count; i++)
     pthread_join(threads[i], NULL);
-  return 1000.0 * count * COUNT / (bench_now_ms() - began_ms);
+  return 1000.0 * count * streams[0].texts * COUNT / (bench_now_ms() - began_ms);
 }
 
-static void measure(const place *at, tdm_context *context, const text *like, int count) {
-  static stream kept[MOST_STREAMS], anew[MOST_STREAMS];
+static void measure(const place *at, tdm_context *context, const text *like, manner how) {
+  static stream kept[MOST_TEXTS], anew[MOST_TEXTS];
   double rates[2][ROUNDS];
-  for (int i = 0; i < count; i++) {
-    kept[i] = anew[i] =
-        (stream){.at = at, .context = context, .like = like, .seed = 1 + (uint64_t)i};
-    kept[i].sequence = tdm_sequence_create(at->writes[count > 1]);
+  tdm_session *writes =
+      gpt_writing_session(context, at->store, &sizes, NULL, at->map, how.texts, how.streams);
+  if (!writes) bench_fail("session");
+  for (int i = 0; i < how.streams; i++) {
+    kept[i] = anew[i] = (stream){.at = at,
+                                 .context = context,
+                                 .like = like,
+                                 .seed = 1 + (uint64_t)(i * how.texts),
+                                 .texts = how.texts};
+    kept[i].sequence = tdm_sequence_create(writes);
     if (!kept[i].sequence) bench_fail("sequence");
   }
   for (int round = -1; round < ROUNDS; round++) {
-    const double fast = write_streams(kept, count), slow = write_streams(anew, count);
+    const double fast = write_streams(kept, how.streams), slow = write_streams(anew, how.streams);
     if (round < 0) continue;
     rates[0][round] = fast;
     rates[1][round] = slow;
   }
   bool same = true;
-  for (int i = 0; i < count; i++) {
-    same = same && memcmp(kept[i].text, anew[i].text, COUNT) == 0;
+  for (int i = 0; i < how.streams; i++) {
+    same = same && memcmp(kept[i].text, anew[i].text, (size_t)(how.texts * COUNT)) == 0;
     tdm_sequence_release(kept[i].sequence);
   }
+  tdm_session_release(writes);
   const double fast = bench_median(rates[0], ROUNDS), slow = bench_median(rates[1], ROUNDS);
-  printf("%-14s %8d %12.0f %12.0f %8.1f  %s\n", at->name, count, fast, slow, fast / slow,
-         same ? "the same" : "DIFFERS");
+  printf("%-14s %8d %8d %12.0f %12.0f %8.1f  %s\n", at->name, how.streams, how.texts, fast, slow,
+         fast / slow, same ? "the same" : "DIFFERS");
+  fflush(stdout);
 }
 
 int main(int argc, char **argv) {
@@ -121,15 +141,15 @@ int main(int argc, char **argv) {
     like.characters[i] = (unsigned char)(i + ' ');
   place places[] = {{.name = "cpu:0", .first = "cpu:0", .second = "cpu:0"},
                     {.name = "cpu:0, cpu:1", .first = "cpu:0", .second = "cpu:1"}};
-  printf("%-14s %8s %12s %12s %8s  %s\n", "devices", "texts", "kept, /s", "anew, /s", "ratio",
-         "texts are");
+  static const manner manners[] = {{1, 1}, {8, 1}, {2, 4}, {1, 8}};
+  printf("%-14s %8s %8s %12s %12s %8s  %s\n", "devices", "threads", "texts", "kept, /s", "anew, /s",
+         "ratio", "texts are");
   for (size_t p = 0; p < sizeof places / sizeof *places; p++) {
     place_open(&places[p], context);
-    measure(&places[p], context, &like, 1);
-    measure(&places[p], context, &like, MOST_STREAMS);
+    for (size_t i = 0; i < sizeof manners / sizeof *manners; i++)
+      measure(&places[p], context, &like, manners[i]);
     tdm_session_release(places[p].learns);
-    for (int i = 0; i < 2; i++)
-      tdm_session_release(places[p].writes[i]);
+    tdm_store_release(places[p].store);
   }
   tdm_context_release(context);
   return 0;

@@ -1,0 +1,360 @@
+#!/usr/bin/python3
+"""Two ranks beside PyTorch's DistributedDataParallel on gloo: the same models, the same two cores,
+the same link, in turns. Run it as
+
+    bazel run //bench:distributed -- [--mpi openmpi] [--rounds 3] [PART...]
+
+Parts: links (step times and bytes at several rates), processes (ranks beside devices of one
+process, and one rank beside none), lost (until a killed or a stopped rank is told). Links are two
+network namespaces joined by a pair of virtual interfaces with a token bucket at each end, which
+takes root, iproute2 and tc; without them there is the loopback alone. Figures are medians of the
+rounds' medians, ratios medians of the rounds' ratios.
+"""
+import argparse
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+import measure  # noqa: E402
+
+RATES = {"50 Mbit/s": 50, "200 Mbit/s": 200, "1,000 Mbit/s": 1000}
+ADDRESSES = ("10.77.0.1", "10.77.0.2")
+PARAMETER_BYTES = {"main": 98844, "cnn": 246824, "balanced": 8425512}
+TOKEN_BUCKET = ["burst", "64kb", "latency", "50ms"]
+RUN_SECONDS = 2  # of timed steps, about
+TIMEOUT = 240
+
+
+def read_arguments():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", required=True, help="bench/distributed_rows, built")
+    parser.add_argument("--peer", required=True, help="bench/peers/distributed.py")
+    parser.add_argument("--plugins", required=True, nargs="+",
+                        help="the plug-ins for MPIs, built; other files are passed over")
+    parser.add_argument("--mpi", choices=["openmpi", "mpich"], default="openmpi")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--realtime", action="store_true",
+                        help="run all of them in a real-time class (root; busy machines)")
+    parser.add_argument("parts", nargs="*", metavar="PART",
+                        help="links, processes, lost; none: all")
+    given = parser.parse_args()
+    given.parts = given.parts or ["links", "processes", "lost"]
+    given.plugins = [path for path in given.plugins if path.endswith("_%s.so" % given.mpi)]
+    if not given.plugins:
+        sys.exit("the plug-in for %s was not built: its headers are not there" % given.mpi)
+    return given
+
+
+# ---- Where ranks run ----
+
+def system(*words):
+    return subprocess.run(words, check=True, text=True, stdout=subprocess.PIPE).stdout
+
+
+class Link:
+    """Two namespaces with a link between them, or, with rate None, the machine itself."""
+
+    def __init__(self, rate):
+        self.names = [] if rate is None else ["tdm%s%d" % (end, os.getpid()) for end in "AB"]
+        self.rate = rate
+        self.folder = tempfile.mkdtemp()
+
+    def inside(self, rank):
+        """What puts a command where a rank is: its namespace, and a core of its own."""
+        words = ["ip", "netns", "exec", self.names[rank]] if self.names else []
+        return words + ["taskset", "-c", str(rank)]
+
+    def write_agent(self):
+        """What stands where ssh would: launchers call it with options, a host, and a command."""
+        path = os.path.join(self.folder, "agent")
+        with open(path, "w", encoding="ascii") as handle:
+            handle.write("#!/bin/bash\nwhile [[ \"$1\" == -* ]]; do shift; done\n"
+                         "case $1 in %s) at='%s' ;; *) at='%s' ;; esac\nshift\n"
+                         "[ $# -eq 0 ] || exec $at /bin/bash -c \"$*\"\n"
+                         % (ADDRESSES[0], " ".join(self.inside(0)), " ".join(self.inside(1))))
+        os.chmod(path, 0o755)
+        return path
+
+    def make(self):
+        ends = ["v%s%d" % (end, os.getpid()) for end in "ab"]
+        for name in self.names:
+            system("ip", "netns", "add", name)
+        system("ip", "link", "add", ends[0], "netns", self.names[0], "type", "veth",
+               "peer", "name", ends[1], "netns", self.names[1])
+        for name, end, address in zip(self.names, ends, ADDRESSES):
+            system("ip", "-n", name, "addr", "add", address + "/24", "dev", end)
+            for device in ("lo", end):
+                system("ip", "-n", name, "link", "set", device, "up")
+            if self.rate:
+                system("tc", "-n", name, "qdisc", "add", "dev", end, "root", "tbf",
+                       "rate", "%dmbit" % self.rate, *TOKEN_BUCKET)
+        for name, end in zip(self.names, ends):  # the kernel takes a link into use a little later
+            while system("ip", "netns", "exec", name, "cat",
+                         "/sys/class/net/%s/operstate" % end).strip() != "up":
+                time.sleep(0.02)
+
+    def remove(self):
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", name], check=False)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def link_of(rate):
+    link = Link(rate)
+    try:
+        if link.names:
+            link.make()
+        yield link
+    finally:
+        link.remove()
+
+
+def can_make_links():
+    return os.geteuid() == 0 and shutil.which("ip") and shutil.which("tc")
+
+
+# ---- Programs ----
+
+def launch_words(mpi, link, ranks):
+    """What begins the command line of a job."""
+    agent = link.write_agent() if link.names else None
+    if mpi == "mpich":
+        words = ["mpiexec.mpich", "-disable-auto-cleanup", "-n", str(ranks)]
+        if not agent:  # one rank has all cores, as it has without a launcher
+            return words + ["-bind-to", "core" if ranks > 1 else "none"]
+        return link.inside(0)[:4] + words + [
+            "-launcher", "ssh", "-launcher-exec", agent, "-hosts", ",".join(ADDRESSES),
+            "-ppn", "1"]
+    words = ["mpirun.openmpi", "--enable-recovery", "-n", str(ranks)]
+    if not agent:
+        return words + ["--bind-to", "core" if ranks > 1 else "none"]
+    words += ["--bind-to", "none", "--mca", "plm_rsh_agent", agent, "--mca", "pml", "ob1",
+              "--mca", "btl", "tcp,self", "-H", ",".join(ADDRESSES)]
+    for layer in ("btl_tcp", "oob_tcp"):
+        words += ["--mca", layer + "_if_include", "10.77.0.0/24"]
+    for name in ("TANDEM_NET_PATH", "TANDEM_LINKS"):
+        words += ["-x", name]
+    return link.inside(0)[:4] + words
+
+
+def our_environment(given, link):
+    kept = dict(os.environ, TANDEM_NET_PATH=os.path.dirname(os.path.abspath(given.plugins[0])),
+                TANDEM_LINKS=os.path.join(link.folder, "links.json"),
+                OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    if link.names:  # both MPIs find memory that the two namespaces share
+        kept["UCX_TLS"] = "tcp,self"
+    return kept
+
+
+def read_rows(text):
+    return dict(line.split("\t", 1) for line in text.splitlines() if "\t" in line)
+
+
+def finish(process, words):
+    try:
+        out, err = process.communicate(timeout=TIMEOUT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        sys.exit("%s\ndid not end" % " ".join(words))
+    return process.returncode, out, err
+
+
+def start(given, words, environment):
+    return subprocess.Popen(measure.command(words, given.realtime), env=environment, text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def run_ours(given, link, words, ranks=2, launched=True, may_fail=False):
+    """The rows that rank 0 prints."""
+    program = [os.path.abspath(given.program)] + words
+    line = (launch_words(given.mpi, link, ranks) if launched else []) + program
+    code, out, err = finish(start(given, line, our_environment(given, link)), line)
+    if code != 0 and not may_fail:
+        sys.exit("%s\nended with %d: %s%s" % (" ".join(line), code, out, err))
+    return read_rows(out)
+
+
+def run_theirs(given, link, words, may_fail=False):
+    master = "%s:%d" % (ADDRESSES[0] if link.names else "127.0.0.1", 29000 + os.getpid() % 999)
+    environment = measure.peer_environment(1)
+    processes = []
+    for rank in (1, 0):
+        line = link.inside(rank) + [measure.PEER_PYTHON, os.path.abspath(given.peer)] + words + [
+            "--rank", str(rank), "--ranks", "2", "--master", master]
+        own = dict(environment)
+        if link.names:
+            own["GLOO_SOCKET_IFNAME"] = "v%s%d" % ("ab"[rank], os.getpid())
+        processes.append((start(given, line, own), line))
+    rows = {}
+    for process, line in reversed(processes):
+        if may_fail and process is processes[0][0]:
+            process.kill()  # it may be stopped
+        code, out, err = finish(process, line)
+        rows.update(read_rows(out))
+        if code != 0 and not may_fail and "step_ns" not in rows:  # what follows is its end alone
+            sys.exit("%s\nended with %d: %s" % (" ".join(line), code, err))
+    return rows
+
+
+# ---- Tables ----
+
+def print_table(head, lines):
+    print("\n| " + " | ".join(head) + " |")
+    print("|---" + "|---:" * (len(head) - 1) + "|")
+    for line in lines:
+        print("| " + " | ".join(line) + " |")
+    print(flush=True)
+
+
+def ms(rows):
+    return float(rows["step_ns"]) / 1e6
+
+
+def of_rounds(rounds, figure):
+    return measure.median([figure(one) for one in rounds])
+
+
+# ---- Links ----
+
+def steps_of(model, rate, rows_ms):
+    """So many that a run of them lasts some seconds."""
+    crossing = PARAMETER_BYTES[model] * 8e-3 / rate if rate else 0
+    return max(5, min(200, int(RUN_SECONDS * 1e3 / max(1.0, crossing + rows_ms))))
+
+
+def balanced_rows(given, rate):
+    """As many rows of both ranks as one computes in the time that the gradients take to cross."""
+    with link_of(None) as here:
+        alone = run_ours(given, here, ["balanced", "--alone", "--rows", "1024", "--steps", "10"],
+                         launched=False)
+    crossing_ms = PARAMETER_BYTES["balanced"] * 8e-3 / rate
+    return 2 * max(64, int(1024 * crossing_ms / ms(alone) / 64) * 64)
+
+
+def measure_link(given, rate, model, rows):
+    """One turn of both, and of Tandem's part of the rows alone."""
+    sizes = ["--rows", str(rows)] if rows else []
+    steps = ["--steps", str(steps_of(model, rate, 1500 if rows > 4096 else 10)),
+             "--warm", "2" if rows > 4096 else "5"]
+    half = ["--rows", str((rows or {"main": 256, "cnn": 256, "balanced": 1024}[model]) // 2)]
+    with link_of(rate) as link:
+        if rate:
+            run_ours(given, link, ["main", "--calibrate", "--steps", "1"])
+        ours = run_ours(given, link, [model] + sizes + steps)
+        theirs = run_theirs(given, link, [model] + sizes + steps)
+    with link_of(None) as here:
+        alone = run_ours(given, here, [model, "--alone"] + half + steps, launched=False)
+    print("%s, %s: %.2f ms, gloo %.2f, alone %.2f"
+          % (model, rate, ms(ours), ms(theirs), ms(alone)), flush=True)
+    return {"ours": ours, "theirs": theirs, "alone": alone}
+
+
+def line_of(name, rate, model, rounds):
+    crossing = PARAMETER_BYTES[model] * 8e-3 / rate if rate else 0
+    line = [name, model, "%.2f" % of_rounds(rounds, lambda r: ms(r["ours"])),
+            "%.2f" % of_rounds(rounds, lambda r: ms(r["theirs"])),
+            "%.2f" % of_rounds(rounds, lambda r: ms(r["ours"]) / ms(r["theirs"]))]
+    for who in ("ours", "theirs"):
+        line.append("%.0f" % of_rounds(rounds, lambda r, who=who: float(r[who]["sent"]))
+                    if rate else "")
+    line += ["%.2f" % of_rounds(rounds, lambda r: ms(r["alone"])),
+             "%.2f" % crossing if rate else "",
+             "%.2f" % of_rounds(rounds, lambda r: ms(r["ours"]) / max(ms(r["alone"]), crossing))]
+    return line
+
+
+def part_links(given):
+    places = {"loopback": None}
+    if can_make_links():
+        places.update(RATES)
+    else:
+        print("no links: they take root, ip and tc")
+    cases = [(name, rate, model, 0) for name, rate in places.items() for model in ("main", "cnn")]
+    cases += [(name, rate, "balanced", balanced_rows(given, rate))
+              for name, rate in places.items() if rate]
+    rounds = {case: [] for case in cases}
+    for _ in range(given.rounds):
+        for case in cases:
+            rounds[case].append(measure_link(given, *case[1:]))
+    print_table(["link", "model", "Tandem, ms", "DDP on gloo, ms", "ratio", "Tandem sends, bytes",
+                 "gloo sends", "one rank's rows alone, ms", "parameters cross in, ms",
+                 "step / longer"],
+                [line_of(*case[:3], rounds[case]) for case in cases])
+
+
+# ---- Processes ----
+
+def part_processes(given):
+    figures = {}
+    models = ("main", "cnn", "balanced")
+    with link_of(None) as here:
+        for _ in range(given.rounds):
+            for model in models:
+                steps = [model, "--steps", "60" if model == "balanced" else "300"]
+                devices = ["--devices", "2", "--replicas", "cpu:0,cpu:1"]
+                turn = {
+                    "ranks": run_ours(given, here, steps),
+                    "devices": run_ours(given, here, steps + devices, launched=False),
+                    "launched": run_ours(given, here, steps + ["--alone"], ranks=1),
+                    "plain": run_ours(given, here, steps + ["--alone"], launched=False),
+                }
+                figures.setdefault(model, []).append(turn)
+        resting = [float(run_ours(given, here, ["main", "--idle", "5"])["idle_share"])
+                   for _ in range(given.rounds)]
+    lines = []
+    for model, turns in figures.items():
+        line = [model]
+        for name in ("ranks", "devices", "launched", "plain"):
+            line.append("%.3f" % of_rounds(turns, lambda t, name=name: ms(t[name])))
+        line.insert(3, "%.3f" % of_rounds(turns, lambda t: ms(t["ranks"]) / ms(t["devices"])))
+        line.append("%.3f" % of_rounds(turns, lambda t: ms(t["launched"]) / ms(t["plain"])))
+        lines.append(line)
+    print_table(["ms a step", "two ranks", "two devices", "ratio", "one rank under mpiexec",
+                 "without", "ratio"], lines)
+    print("A rank that waits for its program uses %.3f %% of a core." %
+          (100 * measure.median(resting)))
+
+
+# ---- Lost ranks ----
+
+def part_lost(given):
+    lines = []
+    for how in ("killed", "stopped"):
+        ours, theirs, why = [], [], ""
+        for _ in range(given.rounds):
+            with link_of(0 if can_make_links() else None) as link:
+                word = os.path.join(link.folder, "lost")
+                rows = run_ours(given, link, ["main", "--steps", "20", "--lose", how, word],
+                                may_fail=True)
+                ours.append(float(rows["told_ms"]))
+                why = rows["why"]
+                theirs.append(float(run_theirs(
+                    given, link, ["main", "--steps", "20", "--lose", how, word],
+                    may_fail=True)["told_ms"]))
+        lines.append([how, "%.0f" % measure.median(ours), "%.0f" % max(ours),
+                      "%.0f" % measure.median(theirs)])
+        print("%s: %s" % (how, why), flush=True)
+    print_table(["rank 1 is", "rank 0 is told after, ms", "at most",
+                 "gloo (its time-out: 20 s), ms"], lines)
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # links are removed
+    given = read_arguments()
+    if not measure.peer_is_there():
+        sys.exit("no PyTorch: tools/install_dependencies.sh --peers installs it")
+    parts = {"links": part_links, "processes": part_processes, "lost": part_lost}
+    for part in given.parts:
+        parts[part](given)
+
+
+if __name__ == "__main__":
+    main()

@@ -3,8 +3,9 @@
  * The one header a program includes. Describe a graph of layers and say where each lives
  * (layers/layers.h, graph/graph.h), create a session, run it: transfers appear by themselves,
  * overlap with compute, and can be asked what they cost. Devices, tensors and kernels of your own:
- * devices/devices.h; real files: data/data.h; going on with training: checkpoint/checkpoint.h;
- * statuses, dtypes, shapes: core/core.h. */
+ * devices/devices.h; what devices and their links are: devices/properties.h; real files:
+ * data/data.h; going on with training: checkpoint/checkpoint.h; statuses, dtypes, shapes:
+ * core/core.h. */
 #ifndef TANDEM_H
 #define TANDEM_H
 
@@ -19,6 +20,7 @@
 #include "tandem/core/core.h"
 #include "tandem/data/data.h"
 #include "tandem/devices/devices.h"
+#include "tandem/devices/properties.h"
 #include "tandem/graph/forecasts.h"
 #include "tandem/graph/graph.h"
 #include "tandem/layers/layers.h"

@@ -8,6 +8,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
 #include <uv.h>
 
 #include "core/allocate.h"
@@ -46,6 +48,40 @@ bool tdm_loop_is_current(const tdm_loop *loop) {
 
 struct uv_loop_s *tdm_loop_uv(tdm_loop *loop) {
   return loop->uv;
+}
+
+/* ---- The end of the process ---- */
+
+/* Threads of own loops that run tasks, or are ending by themselves: the last reference to a context
+ * may be dropped there, behind the callback that told main to end. Of this process, whose
+ * generation is beside it: a child has none of the threads. */
+static _Atomic int unsettled;
+static _Atomic uint32_t unsettled_generation;
+static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
+static const uint64_t exit_wait_ns = 2000000000; /* a task of a user's own may never return */
+
+static void settle_begin(void) {
+  const uint32_t generation = tdm_process_generation();
+  if (atomic_exchange(&unsettled_generation, generation) != generation) atomic_store(&unsettled, 0);
+  atomic_fetch_add(&unsettled, 1);
+}
+
+static void settle_end(void) {
+  atomic_fetch_sub(&unsettled, 1);
+}
+
+/* A job's engine has to be left in order, by whichever thread does it. */
+static void wait_at_exit(void) {
+  if (thread_loop || atomic_load(&unsettled_generation) != tdm_process_generation()) return;
+  const uint64_t end_ns = tdm_time_ns() + exit_wait_ns;
+  while (atomic_load(&unsettled) > 0 && tdm_time_ns() < end_ns) {
+    const struct timespec pause = {.tv_nsec = 100000};
+    (void)nanosleep(&pause, NULL);
+  }
+}
+
+static void register_exit(void) {
+  (void)atexit(wait_at_exit); /* without room for it, exit waits for nothing */
 }
 
 /* Only the first caller since on_wake began sends, and it has seen on_wake's store, hence libuv's
@@ -193,6 +229,7 @@ static void create_alarm(tdm_loop *loop) {
 
 static void on_wake(uv_async_t *handle) {
   tdm_loop *loop = handle->data;
+  if (loop->owned) settle_begin();
   atomic_store(&loop->wake_sent, false);
   (void)run_posted(loop);
   if (atomic_load(&loop->stopping) && !atomic_load(&loop->closing)) {
@@ -202,6 +239,7 @@ static void on_wake(uv_async_t *handle) {
   }
   set_alarm(loop);
   update_reference(loop);
+  if (loop->owned) settle_end();
 }
 
 static void *thread_main(void *user) {
@@ -212,7 +250,10 @@ static void *thread_main(void *user) {
   }
   (void)uv_loop_close(loop->uv);
   thread_loop = NULL;
-  if (loop->detached) finish(loop);
+  if (loop->detached) {
+    finish(loop);
+    settle_end();
+  }
   return NULL;
 }
 
@@ -262,6 +303,7 @@ tdm_status tdm_loop_create(const tdm_allocator *allocator, struct uv_loop_s *cal
   loop->allocator = *allocator;
   (void)pthread_mutex_init(&loop->timers_lock, NULL); /* glibc's takes nothing */
   loop->owned = !caller_loop;
+  if (loop->owned) (void)pthread_once(&exit_once, register_exit);
   loop->wake.data = loop;
   tdm_low_descriptors low;
   tdm_status status = tdm_low_descriptors_hold(&low);
@@ -316,7 +358,10 @@ void tdm_loop_close(tdm_loop *loop, void (*closed)(void *user), void *user) {
   /* A thread cannot join itself: it goes on to run what is posted, then ends and frees the loop. */
   const bool detached = tdm_loop_is_current(loop);
   loop->detached = detached;
-  if (detached) (void)pthread_detach(loop->thread);
+  if (detached) {
+    settle_begin(); /* until the thread has finished */
+    (void)pthread_detach(loop->thread);
+  }
   enter(loop);
   atomic_store(&loop->stopping, true);
   wake(loop);

@@ -40,7 +40,8 @@ struct uv_loop_s *tdm_loop_uv(tdm_loop *loop);
 bool tdm_loop_is_current(const tdm_loop *loop); /* is this the loop's thread? */
 /* After every other call has returned or its task has run; no call may begin after it but posts by
  * tasks that run. Own loop: runs what is posted, stops and joins, calls closed (may be NULL),
- * frees; from the loop's own thread it returns at once and the rest follows on that thread.
+ * frees; from the loop's own thread it returns at once and the rest follows on that thread, for
+ * which exit() waits, as for tasks under way there (two seconds at most, and not on such a thread).
  * Caller's loop: on its thread; closes the handles, runs what is posted, and calls closed from the
  * loop once they are closed. loop may be NULL; closed is then not called. */
 void tdm_loop_close(tdm_loop *loop, void (*closed)(void *user), void *user);

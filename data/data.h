@@ -150,7 +150,12 @@ TDM_API tdm_words *tdm_words_from_saved(tdm_context *context, const tdm_tensor_l
  * believed (lengths, offsets, overlaps, holes, dtypes, shapes, duplicate names, nesting). The
  * tensors lie on cpu:0 and have nothing to do with the file any more. NULL on failure: UNAVAILABLE
  * (no such file), IO, or CORRUPT_DATA, naming the file and the tensor or field; also where the file
- * was found cut off or written to while it was read. */
+ * was found cut off or written to while it was read.
+ *
+ * This, the next and tdm_safetensors_save take the path of an index, "NAME.safetensors.index.json",
+ * too, as Hugging Face's libraries have it: the tensors are in several files, which the index names
+ * and which lie beside it. One that names files elsewhere, or in which other tensors are than it
+ * says, is CORRUPT_DATA. */
 TDM_API tdm_tensor_list *tdm_safetensors_load(tdm_context *context, const char *path);
 /* The same without reading what the tensors hold: they lie over a private mapping of the file,
  * which they keep alive, and pages are read when they are first touched. For files that are larger
@@ -170,6 +175,13 @@ TDM_API tdm_tensor *tdm_tensor_load(tdm_context *context, const char *path, cons
  * to. Tensors of any device. */
 TDM_API tdm_status tdm_safetensors_save(const tdm_tensor_list *list,
                                         const char *path) TDM_WARN_UNUSED;
+/* The same in files "NAME-00001-of-00003.safetensors" beside path, which is that of an index, each
+ * of at most part_bytes of tensors, in the list's order, or of one larger tensor;
+ * tdm_safetensors_save makes them of 5,000,000,000. The index is written last: until then what it
+ * named before stays, then that is removed. Files of a save that was killed stay, and are named by
+ * no index. INVALID_ARGUMENT for an empty list, and for a path that is no index's. */
+TDM_API tdm_status tdm_safetensors_save_parts(const tdm_tensor_list *list, const char *path,
+                                              int64_t part_bytes) TDM_WARN_UNUSED;
 
 #ifdef __cplusplus
 }

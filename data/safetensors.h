@@ -79,6 +79,9 @@ tdm_status tdm_safetensors_list(tdm_context *context, const tdm_safetensors_file
                                 const char *path, tdm_safetensors_maker maker, void *user,
                                 tdm_tensor_list **out_list) TDM_WARN_UNUSED;
 
+/* All of one file. */
+tdm_status tdm_safetensors_read_file(tdm_context *context, const char *path,
+                                     tdm_tensor_list **out_list) TDM_WARN_UNUSED;
 /* tdm_safetensors_load with a status. */
 tdm_status tdm_safetensors_read(tdm_context *context, const char *path,
                                 tdm_tensor_list **out_list) TDM_WARN_UNUSED;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "data/safetensors.h"
+#include "data/safetensors_parts.h"
 #include "devices/context/context.h"
 
 typedef struct mapping {
@@ -72,15 +72,21 @@ static tdm_status load_mapped(tdm_context *context, const tdm_safetensors_file *
   return status;
 }
 
-tdm_tensor_list *tdm_safetensors_map(tdm_context *context, const char *path) {
-  tdm_tensor_list *list = NULL;
-  if (!context) {
-    (void)tdm_fail(TDM_INVALID_ARGUMENT, "safetensors: the context is NULL");
-    return NULL;
-  }
+static tdm_status map_whole_file(tdm_context *context, const char *path,
+                                 tdm_tensor_list **out_list) {
+  *out_list = NULL;
+  if (!context) return tdm_fail(TDM_INVALID_ARGUMENT, "safetensors: the context is NULL");
   tdm_safetensors_file file;
-  if (tdm_safetensors_open(tdm_context_allocator(context), path, &file) == TDM_OK)
-    (void)load_mapped(context, &file, path, &list); /* NULL where that failed */
+  tdm_status status = tdm_safetensors_open(tdm_context_allocator(context), path, &file);
+  if (status == TDM_OK) status = load_mapped(context, &file, path, out_list);
   tdm_safetensors_close(&file);
-  return list;
+  return status;
+}
+
+tdm_tensor_list *tdm_safetensors_map(tdm_context *context, const char *path) {
+  tdm_tensor_list *list;
+  const tdm_status status = tdm_safetensors_is_index(path)
+                                ? tdm_safetensors_read_index(context, path, map_whole_file, &list)
+                                : map_whole_file(context, path, &list);
+  return status == TDM_OK ? list : NULL;
 }

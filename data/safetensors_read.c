@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "data/dataset.h"
+#include "data/safetensors_parts.h"
 #include "devices/context/context.h"
 
 /* ---- The header ----------------------------------------------------------------------------- */
@@ -124,8 +125,8 @@ static tdm_status make_tensor(tdm_context *context, const tdm_safetensors_file *
   return tdm_safetensors_read_tensor(context, file, entry, out_tensor);
 }
 
-tdm_status tdm_safetensors_read(tdm_context *context, const char *path,
-                                tdm_tensor_list **out_list) {
+tdm_status tdm_safetensors_read_file(tdm_context *context, const char *path,
+                                     tdm_tensor_list **out_list) {
   *out_list = NULL;
   if (!context) return tdm_fail(TDM_INVALID_ARGUMENT, "safetensors: the context is NULL");
   tdm_safetensors_file file;
@@ -134,6 +135,12 @@ tdm_status tdm_safetensors_read(tdm_context *context, const char *path,
     status = tdm_safetensors_list(context, &file, path, make_tensor, NULL, out_list);
   tdm_safetensors_close(&file);
   return status;
+}
+
+tdm_status tdm_safetensors_read(tdm_context *context, const char *path,
+                                tdm_tensor_list **out_list) {
+  if (!tdm_safetensors_is_index(path)) return tdm_safetensors_read_file(context, path, out_list);
+  return tdm_safetensors_read_index(context, path, tdm_safetensors_read_file, out_list);
 }
 
 tdm_tensor_list *tdm_safetensors_load(tdm_context *context, const char *path) {

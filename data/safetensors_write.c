@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/whole_file.h"
-#include "data/safetensors.h"
+#include "data/safetensors_parts.h"
 #include "data/text.h"
 #include "devices/context/context.h"
 #include "devices/tensors/tensor.h"
@@ -183,6 +183,8 @@ tdm_status tdm_safetensors_save(const tdm_tensor_list *list, const char *path) {
   if (!list || !path || path[0] == '\0') {
     return tdm_fail(TDM_INVALID_ARGUMENT, "safetensors: %s", list ? "no path" : "the list is NULL");
   }
+  if (tdm_safetensors_is_index(path))
+    return tdm_safetensors_save_parts(list, path, TDM_SAFETENSORS_PART_BYTES);
   /* The list's context is its tensors'; an empty list needs no allocator of its own. */
   const tdm_tensor *first = tdm_tensor_list_tensor(list, 0);
   const tdm_allocator allocator =

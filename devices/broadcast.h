@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "tandem/core/core.h"
-#include "tandem/devices/devices.h"
+#include "tandem/devices/kernel.h"
 
 #define TDM_BROADCAST_OPERANDS 3
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "tandem/core/core.h"
+#include "tandem/devices/kernel.h"
 
 struct uv_loop_s;
 
@@ -99,7 +100,10 @@ TDM_API const char *tdm_simulator(tdm_context *context);
  * they do not, nor is it written). From then on predicted times of transfers are those of this
  * machine, before they are modelled. Nothing else should run meanwhile; not on a device's thread.
  * IO and UNAVAILABLE: the file could not be written (what stands there and is no regular file is
- * left alone), while this context is calibrated all the same. */
+ * left alone), while this context is calibrated all the same.
+ * In a job of several ranks all of them call it, and links between ranks are what is measured, by
+ * which plans choose ways of summing. Rank 0 has the file, of the job's machines, and tells the
+ * others when their contexts are created. A failure is that of all. */
 TDM_API tdm_status tdm_context_calibrate(tdm_context *context,
                                          const char *cache_path) TDM_WARN_UNUSED;
 
@@ -226,107 +230,12 @@ TDM_API tdm_tensor *tdm_tensor_list_tensor(const tdm_tensor_list *list,
 TDM_API tdm_tensor *tdm_tensor_list_find(const tdm_tensor_list *list,
                                          const char *name); /* borrowed */
 
-/* ---- Kernels ------------------------------------------------------------------------------- */
-
-#define TDM_KERNEL_MAX_INPUTS 64
-#define TDM_KERNEL_MAX_OUTPUTS 64
-#define TDM_KERNEL_FORMATS 16 /* inputs and outputs behind these are dense */
-
-/* How a value lies in memory. 0 is dense row-major; any other number names an opaque layout that
- * only kernels and "reorder" kernels knowing it read. */
-typedef uint32_t tdm_format;
-#define TDM_FORMAT_DENSE 0u
-
-typedef struct tdm_spec {
-  tdm_dtype dtype;
-  tdm_format format;
-  tdm_shape shape; /* concrete */
-} tdm_spec;
-
-/* Which part of a value one replica of a parallel region has, so that what is keyed by an element's
- * place in the whole value stays the same however it is cut. All zeros: the whole. */
-typedef struct tdm_chunk {
-  int64_t dimension;
-  int64_t offset; /* where the part begins in it */
-  int64_t whole;  /* the dimension's extent in the whole value; 0: this is all of it */
-} tdm_chunk;
-
-/* What prepare is told. Pointers are borrowed for the call. */
-typedef struct tdm_kernel_request {
-  const void *attributes; /* the operation's attribute struct */
-  const tdm_spec *inputs; /* format: the one on offer */
-  size_t input_count;     /* an absent optional input has dtype TDM_DTYPE_NONE */
-  const tdm_spec *outputs;
-  size_t output_count;
-  size_t team_size;   /* threads of the device that will execute */
-  bool deterministic; /* results must not depend on team size, or on other rows of the batch */
-} tdm_kernel_request;
-
-/* What prepare answers; zeroed before the call, so a plain kernel fills nothing. */
-typedef struct tdm_kernel_answer {
-  void *state;            /* the kernel's own, handed to execute; freed by the kernel's release */
-  size_t workspace_bytes; /* aligned to 64, undefined contents, private to one execution */
-  bool splits;            /* gains from the device's team: never run on a borrowed thread */
-  tdm_format input_formats[TDM_KERNEL_FORMATS]; /* what it wants to read */
-  tdm_format output_formats[TDM_KERNEL_FORMATS];
-  size_t output_bytes[TDM_KERNEL_FORMATS]; /* of opaque outputs; 0: dense size */
-} tdm_kernel_answer;
-
-/* What differs from run to run without being a tensor. */
-typedef struct tdm_run_scalars {
-  uint64_t step; /* training steps done by the session's store before this run */
-  uint64_t seed;
-  double learning_rate;
-} tdm_run_scalars;
-
-typedef struct tdm_team tdm_team;
-
-typedef struct tdm_kernel_call {
-  const void *attributes;
-  void *state;
-  const tdm_spec *input_specs;
-  const tdm_spec *output_specs;
-  const void *const *inputs; /* NULL for an absent optional input */
-  void *const *outputs;      /* an output that overwrites an input has that input's address */
-  void *workspace;
-  tdm_team *team; /* NULL: this thread alone */
-  const tdm_run_scalars *scalars;
-  /* For kernels that execute "cuda": points to the cudaStream_t to enqueue on; operands are the
-   * GPU's addresses, and execute returns without waiting. NULL elsewhere. */
-  const void *stream;
-} tdm_kernel_call;
-
-typedef struct tdm_kernel {
-  size_t struct_size;
-  const char *operation; /* "linear"; static storage, like the rest of this struct */
-  const char *executes;  /* "cpu": serves cpu and sim */
-  tdm_dtype dtype;       /* of the first output */
-  /* Both may be called from any thread; prepare may be NULL. execute is called with operands that
-   * it may dereference, writes only outputs and workspace, and fails through tdm_fail. */
-  tdm_status (*prepare)(const tdm_kernel_request *request, tdm_kernel_answer *answer);
-  tdm_status (*execute)(const tdm_kernel_call *call);
-  void (*release)(void *state); /* NULL: nothing to free */
-  /* Of an operation that is elementwise (graph/operations.h), so that nodes can be fused: computes
-   * elements begin <= i < end of the output, on this thread; others may be at it too. Operands are
-   * those of execute, but of the output, and of inputs with as many elements, only these elements
-   * are there. Bits are those of execute. NULL: nodes stay by themselves. */
-  tdm_status (*execute_part)(const tdm_kernel_call *call, int64_t begin, int64_t end);
-  /* What stands for execute_part where kernels are not the host's: the number by which the
-   * library's own fused kernel knows the operation. 0 for all others. */
-  uint32_t element;
-} tdm_kernel;
+/* ---- Kernels, which tandem/devices/kernel.h describes ---------------------------------------- */
 
 /* Adds a kernel; the struct must outlive the context. A second one for the same (operation,
  * executes, dtype) is INVALID_ARGUMENT. Before the first session that needs it; any thread. */
 TDM_API tdm_status tdm_kernel_register(tdm_context *context,
                                        const tdm_kernel *kernel) TDM_WARN_UNUSED;
-
-/* Calls body for disjoint ranges that cover [0, count), their bounds multiples of grain (but for
- * the last), on the team's threads, and returns when all are done. Range bounds are no promise:
- * results must not depend on them. team NULL: one call on this thread. */
-TDM_API void tdm_team_run(tdm_team *team, int64_t count, int64_t grain,
-                          void (*body)(void *user, int64_t begin, int64_t end), void *user);
-TDM_API size_t tdm_team_size(const tdm_team *team); /* 1 for NULL */
 
 #ifdef __cplusplus
 }

@@ -3,7 +3,7 @@
 #ifndef TANDEM_DEVICES_ELEMENT_SETTINGS_H
 #define TANDEM_DEVICES_ELEMENT_SETTINGS_H
 
-#include "devices/kernels.h"
+#include "devices/operations/pointwise.h"
 
 /* Zeros where the operation has none. */
 typedef struct tdm_element_settings {

@@ -5,8 +5,7 @@
 #ifndef TANDEM_DEVICES_FUSED_H
 #define TANDEM_DEVICES_FUSED_H
 
-#include "devices/kernels.h"
-#include "tandem/devices/devices.h"
+#include "tandem/devices/kernel.h"
 
 /* What the members read of others, with as many elements as the result has, or any other number of
  * which each element may read all -> the members' results that others read, all of any dtypes: a

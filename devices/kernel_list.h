@@ -4,7 +4,7 @@
 #ifndef TANDEM_DEVICES_KERNEL_LIST_H
 #define TANDEM_DEVICES_KERNEL_LIST_H
 
-#include "tandem/devices/devices.h"
+#include "tandem/devices/kernel.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,12 +1,16 @@
 /* What the kernels of every kind share: the state that prepare makes, and sizes read from shapes.
- * Invariant: execute looks at no shape and allocates nothing. */
+ * What is read of a request stands in one struct an operation, devices/operations/NAME_sizes.h:
+ * the extents that its shapes stand for, and the attributes as kernels use them. Each NAME_read
+ * fills the struct from operands whose shapes the operation's rule has let through; a kind adds
+ * what is its own. Invariant: execute looks at no shape and allocates nothing; sizes are plain
+ * values, which CUDA's kernels may be told as they are. */
 #ifndef TANDEM_DEVICES_KERNEL_STATE_H
 #define TANDEM_DEVICES_KERNEL_STATE_H
 
 #include <stdlib.h>
 
 #include "core/status.h"
-#include "tandem/devices/devices.h"
+#include "tandem/devices/kernel.h"
 
 /* Zeroed memory for a kernel's state, stored in answer->state; NULL with the thread's message set
  * when memory is short. */

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "devices/kernels.h"
+#include "devices/operations/products.h"
 
 typedef struct tdm_matmul_batches {
   int64_t count; /* of the result */

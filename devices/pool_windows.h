@@ -3,7 +3,8 @@
 #ifndef TANDEM_DEVICES_POOL_WINDOWS_H
 #define TANDEM_DEVICES_POOL_WINDOWS_H
 
-#include "devices/kernel_sizes.h"
+#include "devices/operations/image_sizes.h"
+#include "devices/operations/images.h"
 
 #ifdef __CUDACC__
 #define TDM_POOL_FUNCTION static __host__ __device__ inline

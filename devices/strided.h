@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-#include "devices/kernels.h"
+#include "devices/operations/moves.h"
 #include "tandem/core/core.h"
-#include "tandem/devices/devices.h"
+#include "tandem/devices/kernel.h"
 
 typedef struct tdm_strided {
   int rank; /* at least 1 */

@@ -3,7 +3,14 @@
  *
  * Building needs no check per call: invalid values pass through, the first error sticks and
  * tdm_session_create reports it. Names are UTF-8, at least one character. A graph is built by one
- * thread; a session freezes it. */
+ * thread; a session freezes it.
+ *
+ * The name of a layer, a loss, a function or a scope may be left out (NULL; "" is an error): it is
+ * then the number of those in the innermost scope that were left out before it, "0", "1", ... as
+ * torch.nn.Sequential numbers its modules, those without parameters too: linear, relu, linear have
+ * "0.weight" and "2.weight", and load Sequential's files. What has a name does not count: so what
+ * is a function and no module in PyTorch gets one, or moves the numbers behind it. A scope goes on
+ * counting when it is pushed again. */
 #ifndef TANDEM_GRAPH_BUILDING_H
 #define TANDEM_GRAPH_BUILDING_H
 
@@ -39,6 +46,12 @@ TDM_API tdm_context *tdm_graph_context(const tdm_graph *graph); /* borrowed */
 TDM_API tdm_value tdm_input(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape);
 /* Lets runs fetch value under name; it is delivered on cpu:0. */
 TDM_API void tdm_output(tdm_graph *graph, const char *name, tdm_value value);
+/* The same, delivered as a tensor of device ("cuda:1"; "cuda": its first), wherever it is made.
+ * device NULL: where it is made, so that it is not moved at all; of micro-batches, where the first
+ * of them is made. In a job of several ranks the device is one of rank 0's, and each rank gets it
+ * on its own device of that kind and number; making a session is UNAVAILABLE where a rank has none,
+ * and INVALID_ARGUMENT where the device, named or not, is another rank's. */
+TDM_API void tdm_output_on(tdm_graph *graph, const char *name, tdm_value value, const char *device);
 
 /* Layers made from here on, in the innermost scope, live on device ("cuda:1"; "cuda": its first);
  * in a job of several ranks that is rank 0's, and "host:1/cuda:1" rank 1's. One that is not there
@@ -47,8 +60,10 @@ TDM_API void tdm_place(tdm_graph *graph, const char *device);
 /* The node that makes value lives on device, whatever its scope says. */
 TDM_API void tdm_place_value(tdm_graph *graph, tdm_value value, const char *device);
 /* Names made until the matching pop are prefixed with "name/"; a placement or dtype set inside ends
- * with it. */
+ * with it. name may be NULL. */
 TDM_API void tdm_scope_push(tdm_graph *graph, const char *name);
+/* The same with "name/index/", as PyTorch names the members of a ModuleList; one pop ends it. */
+TDM_API void tdm_scope_push_index(tdm_graph *graph, const char *name, int64_t index);
 TDM_API void tdm_scope_pop(tdm_graph *graph);
 /* The dtype of floating layers made from here on, in the innermost scope; default float32. */
 TDM_API void tdm_scope_dtype(tdm_graph *graph, tdm_dtype dtype);
@@ -104,7 +119,18 @@ TDM_API tdm_value tdm_parameter(tdm_graph *graph, const char *name, tdm_dtype dt
 TDM_API tdm_value tdm_state(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape,
                             const tdm_initializer *initializer, tdm_value like);
 
-/* A number for the path that name has in the innermost scope: the stream of a random operation. */
+/* A parameter or state that the graph has, by its path below the innermost scope ("fc.weight"):
+ * torch.nn.Module.get_parameter. INVALID_ARGUMENT, naming those that there are, where it has none.
+ */
+TDM_API tdm_value tdm_get_parameter(tdm_graph *graph, const char *name);
+
+/* The name itself; for NULL the next number of the innermost scope, which lives as long as the
+ * graph. For a layer of one's own, which uses its name at several places: called once, it counts
+ * once. "?" where the graph is NULL, failed, or frozen. */
+TDM_API const char *tdm_graph_name(tdm_graph *graph, const char *name);
+/* The stream of a random operation: a number for the path that name has in the innermost scope, so
+ * that it draws the same wherever it stands; another one each time it is asked for by one path, in
+ * the order of asking, so that no two operations draw the same. */
 TDM_API uint64_t tdm_graph_stream(tdm_graph *graph, const char *name);
 
 /* Makes name the sticky error (if none is yet) and answers the invalid value: for layers. */
@@ -120,6 +146,11 @@ TDM_API tdm_value tdm_graph_fail_message(tdm_graph *graph, tdm_status status);
  * the other in memory are views. Differentiable. */
 TDM_API void tdm_split(tdm_graph *graph, const char *name, tdm_value x, int dimension,
                        const tdm_dim *sizes, size_t count, tdm_value *out_parts);
+/* PyTorch's chunk: x along dimension in `count` parts, 1 to 64, of ceil(size / count), the last of
+ * which may be smaller. Where the dimension has a name, of what it is when it runs. A size that
+ * fewer parts share out (5 in 4: 2, 2, 1) is an error. Differentiable. */
+TDM_API void tdm_split_evenly(tdm_graph *graph, const char *name, tdm_value x, int dimension,
+                              size_t count, tdm_value *out_parts);
 /* Puts 1 to 64 parts together along dimension; their other dimensions agree. Differentiable. */
 TDM_API tdm_value tdm_concat(tdm_graph *graph, const char *name, const tdm_value *parts,
                              size_t count, int dimension);
@@ -149,7 +180,16 @@ typedef struct tdm_parallel_options {
  * device of their own. Results are put together along the dimension that the rows went into;
  * gradients of parameters are summed at their home in the order of replicas. Values that are cut
  * must have equally many rows, at run time. Parallel regions may be nested, or follow one another.
- */
+ *
+ * A loss may be inside, so that no device has more of it than its rows' share: losses, sums and
+ * means over the rows are the whole batch's, each replica's sum added in the order of replicas, on
+ * the output device, a mean divided by what the whole batch counts (targets that are not ignored,
+ * their weights, elements). What is made of these alone (two losses added) is computed there, once;
+ * what goes on with them and with rows (x less its mean) waits for all replicas. So a loss differs
+ * from the unwrapped one by the rounding of sums of so many parts, and by nothing else; where the
+ * chunks lie changes no bit with `deterministic`, how many there are does. Other functions of all
+ * rows (a maximum, a softmax along them, batch normalization) are those of each replica's rows, and
+ * cannot leave the part where they have none. */
 TDM_API void tdm_data_parallel(tdm_graph *graph, const char *scope,
                                const tdm_parallel_options *options);
 /* The same over the nodes between values, whatever their names: those that outputs need and that
@@ -159,6 +199,52 @@ TDM_API void tdm_data_parallel(tdm_graph *graph, const char *scope,
 TDM_API void tdm_data_parallel_between(tdm_graph *graph, const tdm_value *inputs,
                                        size_t input_count, const tdm_value *outputs,
                                        size_t output_count, const tdm_parallel_options *options);
+
+/* ---- Modules on devices of their own --------------------------------------------------------- */
+
+/* What a module of PyTorch's is: layers, below a scope, that a function of the user's builds. */
+typedef struct tdm_module {
+  const char *name; /* the scope's; borrowed, as the rest */
+  /* Appends the layers that make something of input, and answers it. */
+  tdm_value (*build)(tdm_graph *graph, void *user, tdm_value input);
+  void *user;
+  const char *device; /* that they live on ("cuda:1"); NULL: where the innermost scope does */
+  int replica;        /* of those that tdm_replicate makes: its number, from 0 */
+} tdm_module;
+
+/* torch.nn.parallel.replicate: replicas (of which there is room for `capacity`) become module on
+ * each of devices ("cuda:0,cuda:1", "cuda:*"; one may stand twice). They have the same parameters,
+ * which live on the first replica's device; the others read copies that are refreshed when they are
+ * old, and gradients are summed. Running statistics are those of the first replica. Answers how
+ * many there are; 0 with the graph's error. */
+TDM_API size_t tdm_replicate(tdm_graph *graph, const tdm_module *module, const char *devices,
+                             tdm_module *replicas, size_t capacity);
+/* torch.nn.parallel.parallel_apply: module i is applied to inputs[i], which makes outputs[i], for
+ * `count` of them, each a replica or a module of its own. What needs nothing of one another runs
+ * side by side. If one fails the run does, and its message names it. */
+TDM_API void tdm_parallel_apply(tdm_graph *graph, const tdm_module *modules,
+                                const tdm_value *inputs, size_t count, tdm_value *outputs);
+
+/* ---- Gradients as values --------------------------------------------------------------------- */
+
+/* d loss / d value, of value's dtype and shape: torch.autograd.grad. value is a parameter, an
+ * input, or what a layer has made; both are floating, loss a number that value has a part in, else
+ * it is INVALID_ARGUMENT (torch's allow_unused=False). The answer is a value like others, to be
+ * fetched or read; it lies where value does unless it is placed. What nobody fetches or reads is
+ * not computed.
+ *
+ * In a run that trains it is the gradient that the optimizer gets, bit for bit, before clipping; in
+ * another one the gradient of the model as it is evaluated (dropout drops nothing, batch
+ * normalization reads its running statistics), and needs no optimizer. Wrapped models and
+ * micro-batches sum it as training does. That of a table that is looked up is dense, with zeros
+ * where no id was.
+ *
+ * A gradient is not differentiated again: a loss that depends on what is trained by way of one is
+ * UNSUPPORTED, as is the gradient of one. tdm_detach of it may be read by any loss. */
+TDM_API tdm_value tdm_gradient_of(tdm_graph *graph, const char *name, tdm_value loss,
+                                  tdm_value value);
+/* x itself, of any dtype, through which no gradient flows back: torch.Tensor.detach. */
+TDM_API tdm_value tdm_detach(tdm_graph *graph, const char *name, tdm_value x);
 
 /* ---- Kept between runs ----------------------------------------------------------------------- */
 

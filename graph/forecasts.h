@@ -28,6 +28,12 @@ TDM_API tdm_status tdm_costs_save(const tdm_costs *costs, const char *path) TDM_
 typedef struct tdm_forecast_options {
   size_t struct_size;
   const tdm_costs *costs; /* NULL: none were measured */
+  /* Of a plan that is one of alike ranks' (tdm_session_options.alike_ranks): how these sum their
+   * gradients, by TDM_COLLECTIVE_RING, TREE or ALL_REDUCE; AUTO: as is quickest of the three. */
+  tdm_collective ranks_sum;
+  /* The same: every rank is simulated with all of its links, to compare; false: those of one host
+   * (or of one rank, where it has several hosts) stand for all, which gives the same. */
+  bool each_rank;
 } tdm_forecast_options;
 
 typedef struct tdm_forecast_queue {
@@ -52,13 +58,18 @@ typedef struct tdm_forecast {
   size_t link_count;
   uint32_t measured_kernels; /* whose time was measured */
   uint32_t modelled_kernels; /* whose time follows from a machine's description */
+  double room_bytes;         /* of a described device's memory; 0: nothing tells */
+  uint32_t ranks;            /* alike, that it is about; 1: the plan alone */
+  uint32_t simulated_ranks;  /* whose queues and links are listed */
+  tdm_collective ranks_sum;  /* how they sum gradients; AUTO where there is one rank */
 } tdm_forecast;
 
 /* What a run of the session's latest plan (tdm_session_prepare makes one) would take, found in
  * virtual time, executing nothing: on this machine's devices and on those described by
  * tdm_context_options.machine. Copies take what links tell, calibrated or not. options may be NULL.
- * UNSUPPORTED names a kernel whose time is neither in costs nor follows from a description. The
- * caller releases *out_forecast. */
+ * UNSUPPORTED names a kernel whose time is neither in costs nor follows from a description. Of a
+ * plan that is one of alike ranks', a step of them all: INVALID_ARGUMENT unless they fit the
+ * machine as it is described. The caller releases *out_forecast. */
 TDM_API tdm_status tdm_session_forecast(tdm_session *session, const tdm_forecast_options *options,
                                         tdm_forecast **out_forecast) TDM_WARN_UNUSED;
 TDM_API void tdm_forecast_release(tdm_forecast *forecast); /* NULL is legal */

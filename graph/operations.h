@@ -83,7 +83,8 @@ typedef struct tdm_operation {
   /* 1 + where in the attributes a tdm_chunk stands, of output 0, which wrapping fills for every
    * replica; 0: nowhere. */
   uint16_t chunk_at;
-  /* How a node is computed in micro-batches, where it is not row by row; NULL: tdm_chunked_each. */
+  /* How a node is computed of a batch in parts, where it is not row by row; NULL: tdm_chunked_each.
+   */
   tdm_status (*chunk)(tdm_chunked *chunked);
   /* Is output 0 made of whole rows of input 0, which has two dimensions, as input 1 names them, and
    * is the gradient of a row the sum of all its adjoints? NULL: no. */
@@ -112,11 +113,19 @@ typedef struct tdm_operation {
   /* The library's own: how rows of a table (input 0) are looked up by ids (input 1) where it lies
    * in shards. NULL: what it reads cannot be sharded. */
   const struct tdm_look_up *look_up;
+  /* What stands in a node's place in a run that does not train and takes gradients
+   * (tdm_gradient_of): as for when_training, but that it computes the same, and keeps what its
+   * gradient reads. NULL: the node is itself. */
+  const struct tdm_operation *when_differentiated;
+  /* Its inputs are a list, as those of a concatenation: rules and kernels read input_count. Of
+   * other operations they find max_inputs of them: those that a node is not given are absent. */
+  bool takes_list;
 } tdm_operation;
 
-/* Appends a node: name is its path below the scope; attributes are copied. inputs may hold invalid
- * values for absent optional ones. Answers the first output; outputs, unless NULL, gets all
- * output_count. operation must outlive the graph. */
+/* Appends a node: name is its path below the scope, NULL the scope's next number; attributes are
+ * copied. inputs may hold invalid values for absent optional ones, and lack the last of these.
+ * Answers the first output; outputs, unless NULL, gets all output_count. operation must outlive the
+ * graph. */
 TDM_API tdm_value tdm_append(tdm_graph *graph, const tdm_operation *operation, const char *name,
                              const void *attributes, const tdm_value *inputs, size_t input_count,
                              tdm_value *outputs);
@@ -143,25 +152,29 @@ TDM_API int tdm_gradient_micro_batch(const tdm_gradient *gradient);
 TDM_API void tdm_gradient_add_rows(tdm_gradient *gradient, size_t index, tdm_value rows,
                                    tdm_value indices, tdm_value count);
 
-/* ---- Micro-batches: what a rule `chunk` works with ------------------------------------------- */
+/* ---- A batch in parts: what a rule `chunk` works with ---------------------------------------- */
 
-/* Where the rows of the batch lie in a value of which every micro-batch has a part. */
+/* Parts are micro-batches, of which the rule of every node is asked; or the chunks of a parallel
+ * region, where it is asked of a node whose first output has lost the rows (a loss, a sum), and may
+ * refuse: each chunk then has a result of its own. */
+
+/* Where the rows of the batch lie in a value of which there are parts. */
 typedef struct tdm_cut {
-  int dimension; /* that is cut; -1: none, all micro-batches read one value */
+  int dimension; /* that is cut; -1: none, all parts read one value */
   int64_t outer; /* 1; more where a reshape made (length, batch) one dimension */
 } tdm_cut;
 
 TDM_API tdm_graph *tdm_chunked_graph(tdm_chunked *chunked);
 TDM_API const char *tdm_chunked_name(const tdm_chunked *chunked); /* of the node */
 TDM_API const void *tdm_chunked_attributes(const tdm_chunked *chunked);
-TDM_API size_t tdm_chunked_count(const tdm_chunked *chunked); /* micro-batches; at most 64 */
+TDM_API size_t tdm_chunked_count(const tdm_chunked *chunked); /* parts; at most 64 */
 TDM_API tdm_cut tdm_chunked_cut(const tdm_chunked *chunked, size_t input);
 TDM_API tdm_shape tdm_chunked_shape(const tdm_chunked *chunked, size_t input); /* of the whole */
 TDM_API tdm_shape tdm_chunked_output_shape(const tdm_chunked *chunked, size_t output);
 TDM_API tdm_value tdm_chunked_input(const tdm_chunked *chunked, size_t input, size_t part);
 /* The whole of an input, where it is not cut or was fed; invalid where there are only its parts. */
 TDM_API tdm_value tdm_chunked_whole(const tdm_chunked *chunked, size_t input);
-/* Computes the node for every micro-batch (attributes NULL: its own). An output is cut where the
+/* Computes the node for every part (attributes NULL: its own). An output is cut where the
  * parts' shapes differ from the whole's; one that is not, must be set whole before it is read. */
 TDM_API tdm_status tdm_chunked_each(tdm_chunked *chunked, const void *attributes) TDM_WARN_UNUSED;
 /* The same for a node that mixes what lies along dimension of input: INVALID_ARGUMENT if that is
@@ -172,7 +185,7 @@ TDM_API tdm_status tdm_chunked_rows(tdm_chunked *chunked, int dimension,
 TDM_API tdm_value tdm_chunked_output(const tdm_chunked *chunked, size_t output, size_t part);
 TDM_API void tdm_chunked_set_cut(tdm_chunked *chunked, size_t output, tdm_cut cut);
 TDM_API void tdm_chunked_set_whole(tdm_chunked *chunked, size_t output, tdm_value whole);
-/* The sum of one value a micro-batch, in their order. Differentiable. */
+/* The sum of one value a part, in their order. Differentiable. */
 TDM_API tdm_value tdm_chunked_sum(tdm_chunked *chunked, const tdm_value *parts);
 
 /* ---- Optimizers ------------------------------------------------------------------------------ */
@@ -188,10 +201,19 @@ typedef struct tdm_optimizer_rule {
   tdm_status (*append)(tdm_update *update);
 } tdm_optimizer_rule;
 
+/* A moving average is the state "optimizer/PARAMETER/average". */
+#define TDM_AVERAGE_STATE "average"
+#define TDM_AVERAGE_MEAN (-1.0)
+
 typedef struct tdm_optimizer {
   const tdm_optimizer_rule *rule;
   double learning_rate; /* the first; tdm_session_set_learning_rate changes it */
-  double clip_norm;   /* gradients are scaled so that their joint norm is at most this; 0: never */
+  double clip_norm; /* gradients are scaled so that their joint norm is at most this; 0: never */
+  bool maximize;    /* the loss is to become larger: every gradient is negated */
+  /* 0: none; else each parameter has a moving average, of which after an update this much is what
+   * it was, the rest the parameter; the first update sets it. TDM_AVERAGE_MEAN: the mean of what
+   * all updates made. A session with `averages` reads it. */
+  double average_decay;
   double settings[8]; /* the rule's own */
 } tdm_optimizer;
 

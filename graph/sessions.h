@@ -31,7 +31,9 @@ TDM_API tdm_tensor_list *tdm_store_save(tdm_store *store, bool with_states);
  * passed over where nothing has that name) and keeps the others for sessions to come, but for those
  * of a checkpoint's own ("checkpoint/..."), which are nobody's; mends a broken store once all its
  * parameters are set. Nothing is changed when a shape or dtype does not fit: the message names it.
- */
+ * In a job of several ranks all of them call it, and so tdm_session_load and
+ * tdm_session_load_state_dict, with the same list: it fails on all or on none, and a store that is
+ * broken on one rank is mended on all together. */
 TDM_API tdm_status tdm_store_load(tdm_store *store, const tdm_tensor_list *list) TDM_WARN_UNUSED;
 /* How often parameters were rewritten; 0 when fresh. */
 TDM_API uint64_t tdm_store_version(const tdm_store *store);
@@ -57,6 +59,7 @@ typedef struct tdm_parameter_group {
 #define TDM_MAX_QUEUE_LIMIT 1000000
 #define TDM_MAX_PLAN_LIMIT 1000000
 #define TDM_MAX_TRACE_RUNS 100000
+#define TDM_MAX_ALIKE_RANKS 65536
 
 /* How gradients that lie on several devices are summed. The first two add them in the order of
  * replicas, so they give the same bits; the others add them in another order, the same in each run,
@@ -123,6 +126,14 @@ typedef struct tdm_session_options {
    * result; true: each time, to compare. */
   bool unmerged;
   tdm_collective collective;
+  /* Parameters are read from their moving averages, which another session with this store keeps
+   * (tdm_optimizer.average_decay), or has saved; so they are evaluated while that one trains. Such
+   * a session does not train itself, and its state dict is that of the averages. */
+  bool averages;
+  /* For forecasts alone: the plan is that of one rank of so many alike, each with rows of its own,
+   * which sum their gradients (docs/forecast.md). Trained are parameters on described devices
+   * alone. 0 or 1: the plan is all there is. */
+  int alike_ranks;
 } tdm_session_options;
 
 /* Runs the shape rules, placement and kernel look-up; binds parameters in the store. options may
@@ -293,7 +304,7 @@ typedef struct tdm_memory_use {
   uint64_t parameters_bytes;  /* at home here, with their states and logs of rows */
   uint64_t copies_bytes;      /* of parameters whose home is elsewhere */
   uint64_t activations_bytes; /* of one run in flight: what it computes and what arrives */
-  uint64_t outputs_bytes;     /* of one run's fetches, handed out on cpu:0 */
+  uint64_t outputs_bytes;     /* of one run's fetches, handed out here */
 } tdm_memory_use;
 
 /* Fills out_use for device, "cpu:0"; zeros where the plan does not use it. */
@@ -306,6 +317,23 @@ typedef enum tdm_plan_format {
   TDM_PLAN_JSON,
 } tdm_plan_format;
 
+/* Writes the layers of the latest plan to out, as Keras and torchinfo do, a line each: its path and
+ * its (last) operation, the devices that compute it, its result with the sizes that were fed, how
+ * many trained numbers it reads that no layer above it reads, the bytes that its forward nodes make
+ * in a run, all replicas and micro-batches together, and, where the session profiles, the median
+ * times of its nodes, forward, backward and updates, added up. What is computed as a part of a
+ * later layer (fused) makes nothing and takes no time of its own. Any thread; INVALID_ARGUMENT
+ * where there is no plan yet (tdm_session_prepare makes one).
+ *
+ *   layer                  device  output           parameters  bytes  time
+ *   -----------------------------------------------------------------------
+ *   embedding (embedding)  cpu:0   float32 [3, 6]          120   72 B     -
+ *   head (linear)          sim:0   float32 [3, 20]           0  240 B     -
+ *   -----------------------------------------------------------------------
+ *   parameters: 120; with all states 480 B
+ *   a run makes 312 B forward, transfers 792 B
+ */
+TDM_API tdm_status tdm_session_print_summary(tdm_session *session, FILE *out) TDM_WARN_UNUSED;
 /* Writes the latest plan to out: per transfer its cause, bytes, route, queue, pinned or pageable,
  * predicted time, and the median of the latest measured times where the session profiles. */
 TDM_API tdm_status tdm_session_explain(tdm_session *session, tdm_plan_format format,

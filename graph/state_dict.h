@@ -5,7 +5,9 @@
  *   block2/fc.weight        block2.fc.weight        every '/' is a '.'
  *
  * With a rule {"block2.", "encoder.layer.2."} it is encoder.layer.2.fc.weight: of the rules, the
- * first whose prefix begins the name. Two parameters that would have one name in files are an error
+ * first whose prefix begins the name. A parameter that is tied (tdm_tie) has each of its names in
+ * files, as PyTorch has it; one of them is enough to load it, and where there are several, their
+ * values are equal. Two parameters that would have one name in files are an error
  * that names them. */
 #ifndef TANDEM_GRAPH_STATE_DICT_H
 #define TANDEM_GRAPH_STATE_DICT_H

@@ -69,10 +69,10 @@ static void append_update(tdm_update *update, const tdm_clip *clip, size_t index
     operands[count++] = tdm_update_indices(update, index);
     operands[count++] = tdm_update_rows_count(update, index);
   }
-  operands[count++] = tdm_optimizer_state_of(update, index, "sum", settings[INITIAL]);
+  operands[count++] = tdm_optimizer_state_of(update, index, "sum", false, settings[INITIAL]);
   operands[count++] = tdm_optimizer_state(update, index, "step", true);
-  tdm_append(tdm_update_graph(update), sparse ? &adagrad_sparse : &adagrad,
-             tdm_update_name(update, index), &attributes, operands, count, NULL);
+  tdm_append_update(update, index, sparse ? &adagrad_sparse : &adagrad, &attributes, operands,
+                    count);
 }
 
 static tdm_status append_updates(tdm_update *update) {

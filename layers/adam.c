@@ -1,26 +1,27 @@
-/* Adam (D. P. Kingma, J. Ba, 2015), AdamW (I. Loshchilov, F. Hutter, 2019) and PyTorch's
- * SparseAdam. Invariant: an update is one node that overwrites the parameter, both averages and
- * the step count, which are states beside the parameter. */
+/* Adam (D. P. Kingma, J. Ba, 2015) and its kin: AdamW (I. Loshchilov, F. Hutter, 2019), AMSGrad (S.
+ * J. Reddi et al., 2018), NAdam (T. Dozat, 2016), RAdam (L. Liu et al., 2020), Adamax, PyTorch's
+ * SparseAdam. Invariant: an update is one node that overwrites the parameter, both averages, what
+ * else is kept of a parameter, and the step count, which are states beside the parameter. */
 #include "layers/clip.h"
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
 /* Places in tdm_optimizer.settings. */
-enum { BETA1, BETA2, EPSILON, WEIGHT_DECAY, DECOUPLED };
+enum { BETA1, BETA2, EPSILON, WEIGHT_DECAY, DECOUPLED, AMSGRAD, MOMENTUM_DECAY };
 
-/* parameter, d_parameter, exp_avg, exp_avg_sq, step -> =parameter and the three states. */
-static const tdm_operation adam = {
-    .struct_size = sizeof(tdm_operation),
-    .name = TDM_OP_ADAM,
-    .attribute_bytes = sizeof(tdm_adam_attributes),
-    .min_inputs = 5,
-    .max_inputs = 5,
-    .output_count = 4,
-    .overwrites = {1, 3, 4, 5},
-    .infer = tdm_infer_update,
-    .work = tdm_work_streams,
-    .precision = TDM_PRECISION_FLOAT32,
-};
+#define OPERATION(operation, states)                                                               \
+  .struct_size = sizeof(tdm_operation), .name = operation,                                         \
+  .attribute_bytes = sizeof(tdm_adam_attributes), .min_inputs = 2 + (states),                      \
+  .max_inputs = 2 + (states), .output_count = 1 + (states), .infer = tdm_infer_update,             \
+  .work = tdm_work_streams, .precision = TDM_PRECISION_FLOAT32
+
+/* parameter, d_parameter, exp_avg, exp_avg_sq or exp_inf, [another], step -> =parameter and the
+ * states. */
+static const tdm_operation adam = {OPERATION(TDM_OP_ADAM, 3), .overwrites = {1, 3, 4, 5}};
+static const tdm_operation amsgrad = {OPERATION(TDM_OP_ADAM, 4), .overwrites = {1, 3, 4, 5, 6}};
+static const tdm_operation nadam = {OPERATION(TDM_OP_NADAM, 4), .overwrites = {1, 3, 4, 5, 6}};
+static const tdm_operation radam = {OPERATION(TDM_OP_RADAM, 3), .overwrites = {1, 3, 4, 5}};
+static const tdm_operation adamax = {OPERATION(TDM_OP_ADAMAX, 3), .overwrites = {1, 3, 4, 5}};
 
 /* parameter, rows, indices, count, exp_avg, exp_avg_sq, step -> =parameter and the states. */
 static const tdm_operation adam_sparse = {
@@ -36,7 +37,10 @@ static const tdm_operation adam_sparse = {
     .precision = TDM_PRECISION_FLOAT32,
 };
 
-TDM_RECORDS(adam, {.operation = &adam, .functions = "tdm_adam tdm_adamw"},
+TDM_RECORDS(adam, {.operation = &adam, .functions = "tdm_adam tdm_adamw"}, {.operation = &amsgrad},
+            {.operation = &nadam, .functions = "tdm_nadam"},
+            {.operation = &radam, .functions = "tdm_radam"},
+            {.operation = &adamax, .functions = "tdm_adamax"},
             {.operation = &adam_sparse, .functions = "tdm_sparse_adam"});
 
 static bool is_decay_rate(double beta) {
@@ -55,17 +59,34 @@ static tdm_status check_settings(const tdm_optimizer *optimizer) {
         TDM_INVALID_ARGUMENT,
         "%s: learning rate %g, epsilon %g and weight decay %g must be finite and not negative",
         name, optimizer->learning_rate, settings[EPSILON], settings[WEIGHT_DECAY]);
+  if (!tdm_is_setting(settings[MOMENTUM_DECAY]))
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s: momentum decay %g must be finite and not negative",
+                    name, settings[MOMENTUM_DECAY]);
   return TDM_OK;
 }
 
+/* A member of the family: what PyTorch calls its states, and the operation with them. */
+typedef struct moments_rule {
+  tdm_optimizer_rule rule; /* first */
+  const tdm_operation *operation;
+  const char *second;    /* what is kept beside exp_avg */
+  const char *product;   /* a state that is one number, 1 at first; or NULL */
+  double learning_rate;  /* where none is given */
+  double momentum_decay; /* likewise */
+} moments_rule;
+
 static void append_update(tdm_update *update, const tdm_clip *clip, size_t index) {
-  const double *settings = tdm_update_optimizer(update)->settings;
+  const tdm_optimizer *optimizer = tdm_update_optimizer(update);
+  const moments_rule *member = (const moments_rule *)optimizer->rule;
+  const double *settings = optimizer->settings;
   const bool sparse = tdm_update_is_sparse(update, index);
   const tdm_adam_attributes attributes = {.beta1 = settings[BETA1],
                                           .beta2 = settings[BETA2],
                                           .epsilon = settings[EPSILON],
                                           .weight_decay = settings[WEIGHT_DECAY],
-                                          .decoupled = settings[DECOUPLED] != 0.0};
+                                          .momentum_decay = settings[MOMENTUM_DECAY],
+                                          .decoupled = settings[DECOUPLED] != 0.0,
+                                          .amsgrad = settings[AMSGRAD] != 0.0};
   tdm_value operands[7];
   size_t count = 0;
   operands[count++] = tdm_update_parameter(update, index);
@@ -75,16 +96,22 @@ static void append_update(tdm_update *update, const tdm_clip *clip, size_t index
     operands[count++] = tdm_update_rows_count(update, index);
   }
   operands[count++] = tdm_optimizer_state(update, index, "exp_avg", false);
-  operands[count++] = tdm_optimizer_state(update, index, "exp_avg_sq", false);
+  operands[count++] = tdm_optimizer_state(update, index, member->second, false);
+  if (attributes.amsgrad)
+    operands[count++] = tdm_optimizer_state(update, index, "max_exp_avg_sq", false);
+  if (member->product)
+    operands[count++] = tdm_optimizer_state_of(update, index, member->product, true, 1.0);
   operands[count++] = tdm_optimizer_state(update, index, "step", true);
-  tdm_append(tdm_update_graph(update), sparse ? &adam_sparse : &adam,
-             tdm_update_name(update, index), &attributes, operands, count, NULL);
+  tdm_append_update(update, index, attributes.amsgrad ? &amsgrad : member->operation, &attributes,
+                    operands, count);
 }
 
 /* Every gradient must be sparse, or every one dense. */
 static tdm_status append_updates(tdm_update *update, bool sparse) {
   const tdm_optimizer *optimizer = tdm_update_optimizer(update);
   TDM_TRY(check_settings(optimizer));
+  if (sparse && optimizer->settings[AMSGRAD] != 0.0)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s has no amsgrad", optimizer->rule->name);
   for (size_t i = 0; i < tdm_update_count(update); i++)
     if (tdm_update_is_sparse(update, i) != sparse)
       return tdm_fail(TDM_INVALID_ARGUMENT, "%s takes no %s gradients, and %s has one",
@@ -105,30 +132,45 @@ static tdm_status append_sparse_updates(tdm_update *update) {
   return append_updates(update, true);
 }
 
-static const tdm_optimizer_rule adam_rule = {
-    .name = "adam", .accepts_sparse = false, .append = append_dense_updates};
-static const tdm_optimizer_rule adamw_rule = {
-    .name = "adamw", .accepts_sparse = false, .append = append_dense_updates};
-static const tdm_optimizer_rule sparse_adam_rule = {
-    .name = "sparse_adam", .accepts_sparse = true, .append = append_sparse_updates};
+#define DENSE(optimizer) .rule = {.name = optimizer, .append = append_dense_updates}
+#define SPARSE(optimizer)                                                                          \
+  .rule = {.name = optimizer, .accepts_sparse = true, .append = append_sparse_updates}
 
-static tdm_optimizer make(const tdm_optimizer_rule *rule, const tdm_adam_options *options) {
-  const tdm_adam_options none = {0};
-  if (!options) options = &none;
-  tdm_optimizer optimizer = {.rule = rule,
-                             .learning_rate = tdm_or_default(options->learning_rate, 1e-3)};
-  optimizer.settings[BETA1] = tdm_or_default(options->beta1, 0.9);
-  optimizer.settings[BETA2] = tdm_or_default(options->beta2, 0.999);
-  optimizer.settings[EPSILON] = tdm_or_default(options->epsilon, 1e-8);
-  optimizer.settings[WEIGHT_DECAY] = options->weight_decay;
-  optimizer.settings[DECOUPLED] = rule == &adamw_rule;
+static const moments_rule adam_rule = {DENSE("adam"), &adam, "exp_avg_sq", NULL, 1e-3, 0};
+static const moments_rule adamw_rule = {DENSE("adamw"), &adam, "exp_avg_sq", NULL, 1e-3, 0};
+static const moments_rule nadam_rule = {DENSE("nadam"), &nadam, "exp_avg_sq",
+                                        "mu_product",   2e-3,   4e-3};
+static const moments_rule radam_rule = {DENSE("radam"), &radam, "exp_avg_sq", NULL, 1e-3, 0};
+static const moments_rule adamax_rule = {DENSE("adamax"), &adamax, "exp_inf", NULL, 2e-3, 0};
+static const moments_rule sparse_adam_rule = {
+    SPARSE("sparse_adam"), &adam_sparse, "exp_avg_sq", NULL, 1e-3, 0};
+
+static tdm_optimizer make(const moments_rule *member, double learning_rate, double beta1,
+                          double beta2, double epsilon, double weight_decay) {
+  tdm_optimizer optimizer = {.rule = &member->rule,
+                             .learning_rate = tdm_or_default(learning_rate, member->learning_rate)};
+  optimizer.settings[BETA1] = tdm_or_default(beta1, 0.9);
+  optimizer.settings[BETA2] = tdm_or_default(beta2, 0.999);
+  optimizer.settings[EPSILON] = tdm_or_default(epsilon, 1e-8);
+  optimizer.settings[WEIGHT_DECAY] = weight_decay;
+  optimizer.settings[DECOUPLED] = member == &adamw_rule;
+  optimizer.settings[MOMENTUM_DECAY] = member->momentum_decay;
   return optimizer;
 }
 
-static tdm_optimizer make_with_rate(const tdm_optimizer_rule *rule, double learning_rate,
+static tdm_optimizer make_adam(const moments_rule *member, const tdm_adam_options *options) {
+  const tdm_adam_options none = {0};
+  if (!options) options = &none;
+  tdm_optimizer optimizer = make(member, options->learning_rate, options->beta1, options->beta2,
+                                 options->epsilon, options->weight_decay);
+  optimizer.settings[AMSGRAD] = options->amsgrad;
+  return optimizer;
+}
+
+/* With that rate, which may be 0. */
+static tdm_optimizer make_with_rate(const moments_rule *member, double learning_rate,
                                     double weight_decay) {
-  const tdm_adam_options options = {.weight_decay = weight_decay};
-  tdm_optimizer optimizer = make(rule, &options);
+  tdm_optimizer optimizer = make(member, 0, 0, 0, 0, weight_decay);
   optimizer.learning_rate = learning_rate;
   return optimizer;
 }
@@ -138,7 +180,7 @@ tdm_optimizer tdm_adam(double learning_rate) {
 }
 
 tdm_optimizer tdm_adam_with(const tdm_adam_options *options) {
-  return make(&adam_rule, options);
+  return make_adam(&adam_rule, options);
 }
 
 tdm_optimizer tdm_adamw(double learning_rate) {
@@ -146,7 +188,46 @@ tdm_optimizer tdm_adamw(double learning_rate) {
 }
 
 tdm_optimizer tdm_adamw_with(const tdm_adam_options *options) {
-  return make(&adamw_rule, options);
+  return make_adam(&adamw_rule, options);
+}
+
+tdm_optimizer tdm_nadam(double learning_rate) {
+  return make_with_rate(&nadam_rule, learning_rate, 0.0);
+}
+
+tdm_optimizer tdm_nadam_with(const tdm_nadam_options *options) {
+  const tdm_nadam_options none = {0};
+  if (!options) options = &none;
+  tdm_optimizer optimizer = make(&nadam_rule, options->learning_rate, options->beta1,
+                                 options->beta2, options->epsilon, options->weight_decay);
+  optimizer.settings[DECOUPLED] = options->decoupled_weight_decay;
+  optimizer.settings[MOMENTUM_DECAY] =
+      tdm_or_default(options->momentum_decay, nadam_rule.momentum_decay);
+  return optimizer;
+}
+
+tdm_optimizer tdm_radam(double learning_rate) {
+  return make_with_rate(&radam_rule, learning_rate, 0.0);
+}
+
+tdm_optimizer tdm_radam_with(const tdm_radam_options *options) {
+  const tdm_radam_options none = {0};
+  if (!options) options = &none;
+  tdm_optimizer optimizer = make(&radam_rule, options->learning_rate, options->beta1,
+                                 options->beta2, options->epsilon, options->weight_decay);
+  optimizer.settings[DECOUPLED] = options->decoupled_weight_decay;
+  return optimizer;
+}
+
+tdm_optimizer tdm_adamax(double learning_rate) {
+  return make_with_rate(&adamax_rule, learning_rate, 0.0);
+}
+
+tdm_optimizer tdm_adamax_with(const tdm_adamax_options *options) {
+  const tdm_adamax_options none = {0};
+  if (!options) options = &none;
+  return make(&adamax_rule, options->learning_rate, options->beta1, options->beta2,
+              options->epsilon, options->weight_decay);
 }
 
 tdm_optimizer tdm_sparse_adam(double learning_rate) {
@@ -154,5 +235,5 @@ tdm_optimizer tdm_sparse_adam(double learning_rate) {
 }
 
 tdm_optimizer tdm_sparse_adam_with(const tdm_adam_options *options) {
-  return make(&sparse_adam_rule, options);
+  return make_adam(&sparse_adam_rule, options);
 }

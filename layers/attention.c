@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "layers/attention.h"
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
@@ -166,13 +167,14 @@ ATTENTION(attention_with_dropout, TDM_OP_ATTENTION, &attention_that_drops);
 
 #define DRAWN "PyTorch draws other numbers; tests/devices/kernels has them from a reference"
 TDM_RECORDS(attention,
-            {.operation = &attention, .functions = "tdm_attention tdm_multi_head_attention"},
+            {.operation = &attention,
+             .functions = "tdm_attention tdm_multi_head_attention tdm_transformer_encoder_layer "
+                          "tdm_transformer_decoder_layer"},
             {.operation = &attention_with_dropout},
             {.operation = &attention_that_drops, .no_golden = DRAWN, .no_differences = DRAWN},
             {.operation = &attention_gradient});
 
-/* PyTorch's (batch heads, queries, keys) as (batch, heads, queries, keys). */
-static tdm_value mask_by_heads(tdm_graph *graph, const char *name, tdm_value mask, int64_t heads) {
+tdm_value tdm_mask_by_heads(tdm_graph *graph, const char *name, tdm_value mask, int64_t heads) {
   const tdm_shape shape = tdm_value_shape(graph, mask);
   if (!tdm_value_is_valid(mask) || shape.rank != 3) return mask;
   return tdm_reshape(graph, name, mask,
@@ -180,12 +182,12 @@ static tdm_value mask_by_heads(tdm_graph *graph, const char *name, tdm_value mas
 }
 
 static tdm_value refuse(tdm_graph *graph, const char *name, const char *what, double number) {
-  return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "attention %s: %s %g", name ? name : "?", what,
-                        number);
+  return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "attention %s: %s %g", name, what, number);
 }
 
 tdm_value tdm_attention(tdm_graph *graph, const char *name, tdm_value q, tdm_value k, tdm_value v,
                         const tdm_attention_options *options) {
+  name = tdm_graph_name(graph, name);
   tdm_attention_options chosen;
   const tdm_value invalid = {0, 0};
   if (!tdm_layer_options(graph, "attention", name, options, sizeof chosen, &chosen) ||
@@ -209,7 +211,7 @@ tdm_value tdm_attention(tdm_graph *graph, const char *name, tdm_value q, tdm_val
     attributes.scale = size > 0 ? 1 / sqrt((double)size) : 1; /* the shape rule refuses others */
   }
   if (chosen.dropout > 0) attributes.stream = tdm_graph_stream(graph, name);
-  const tdm_value mask = mask_by_heads(graph, name, chosen.mask, attributes.heads);
+  const tdm_value mask = tdm_mask_by_heads(graph, name, chosen.mask, attributes.heads);
   const tdm_value operands[] = {q, k, v, chosen.padding, mask};
   return tdm_append(graph, chosen.dropout > 0 ? &attention_with_dropout : &attention, name,
                     &attributes, operands, 5, NULL);

@@ -120,6 +120,45 @@ static const tdm_operation batch_norm_in_training = {
     .precision = TDM_PRECISION_GIVEN,
 };
 
+static const tdm_operation batch_norm_operation;
+
+/* It is linear in x: d_x is what it makes of d_y around zero, without a bias, and the weight's what
+ * it makes of x without both. */
+static tdm_status append_gradient_by_statistics(tdm_gradient *gradient) {
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const char *name = tdm_gradient_name(gradient);
+  const void *attributes = tdm_gradient_attributes(gradient);
+  const tdm_value d_y = tdm_gradient_of_output(gradient, Y);
+  const tdm_value x = tdm_gradient_input(gradient, X);
+  const tdm_value mean = tdm_gradient_input(gradient, RUNNING_MEAN);
+  const tdm_value variance = tdm_gradient_input(gradient, RUNNING_VAR);
+  if (tdm_gradient_wanted(gradient, RUNNING_MEAN) || tdm_gradient_wanted(gradient, RUNNING_VAR))
+    return tdm_fail(TDM_UNSUPPORTED, "no gradient flows into its running statistics");
+  if (tdm_gradient_wanted(gradient, X)) {
+    const tdm_value operands[] = {[X] = d_y,
+                                  [RUNNING_MEAN] = tdm_sub(graph, name, mean, mean),
+                                  [RUNNING_VAR] = variance,
+                                  [WEIGHT] = tdm_gradient_input(gradient, WEIGHT),
+                                  [BATCHES] = {0, 0}};
+    tdm_gradient_set(gradient, X,
+                     tdm_append(graph, &batch_norm_operation, name, attributes, operands, 6, NULL));
+  }
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  const int others[] = {0, 2, 3}; /* than that of channels */
+  const size_t count = (size_t)shape.rank - 1;
+  if (tdm_gradient_wanted(gradient, WEIGHT)) {
+    const tdm_value operands[] = {
+        [X] = x, [RUNNING_MEAN] = mean, [RUNNING_VAR] = variance, [BATCHES] = {0, 0}};
+    const tdm_value normal =
+        tdm_append(graph, &batch_norm_operation, name, attributes, operands, 6, NULL);
+    tdm_gradient_set(gradient, WEIGHT,
+                     tdm_sum(graph, name, tdm_mul(graph, name, d_y, normal), others, count, false));
+  }
+  if (tdm_gradient_wanted(gradient, BIAS))
+    tdm_gradient_set(gradient, BIAS, tdm_sum(graph, name, d_y, others, count, false));
+  return tdm_graph_status(graph);
+}
+
 static const tdm_operation batch_norm_operation = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_BATCH_NORM,
@@ -128,6 +167,7 @@ static const tdm_operation batch_norm_operation = {
     .max_inputs = 6,
     .output_count = 1,
     .infer = infer_batch_norm,
+    .gradient = append_gradient_by_statistics,
     .when_training = &batch_norm_in_training,
     .persist_inputs = 1u << BATCHES,
     .work = tdm_work_streams,
@@ -148,6 +188,7 @@ static tdm_value state_of(tdm_graph *graph, const char *name, const char *suffix
 
 tdm_value tdm_batch_norm_with(tdm_graph *graph, const char *name, tdm_value x,
                               const tdm_batch_norm_options *options) {
+  name = tdm_graph_name(graph, name);
   const tdm_value invalid = {0, 0};
   tdm_batch_norm_options chosen;
   if (!tdm_layer_options(graph, "batch_norm", name, options, sizeof chosen, &chosen) ||
@@ -157,8 +198,8 @@ tdm_value tdm_batch_norm_with(tdm_graph *graph, const char *name, tdm_value x,
   if (shape.rank < 2 || !tdm_dim_is_size(shape.dims[1])) {
     char text[TDM_SHAPE_TEXT];
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "batch_norm %s: dimension 1 of x must be a size, x is %s",
-                          name ? name : "?", tdm_shape_text(&shape, text, sizeof text));
+                          "batch_norm %s: dimension 1 of x must be a size, x is %s", name,
+                          tdm_shape_text(&shape, text, sizeof text));
   }
   const tdm_shape channels = tdm_shape_of(1, shape.dims[1]);
   const tdm_dtype dtype = tdm_graph_dtype(graph);
@@ -180,9 +221,14 @@ tdm_value tdm_batch_norm_with(tdm_graph *graph, const char *name, tdm_value x,
   memset(&attributes, 0, sizeof attributes);
   attributes.epsilon = chosen.epsilon != 0 ? chosen.epsilon : 1e-5;
   attributes.momentum = chosen.momentum != 0 ? chosen.momentum : 0.1;
-  return tdm_append(graph,
-                    chosen.without_statistics ? &batch_norm_in_training : &batch_norm_operation,
-                    name, &attributes, operands, 6, NULL);
+  operands[X] = shape.rank == 5 ? tdm_flatten(graph, name, x, 3, 4) : x;
+  if (!tdm_value_is_valid(operands[X])) return invalid;
+  const tdm_value y =
+      tdm_append(graph, chosen.without_statistics ? &batch_norm_in_training : &batch_norm_operation,
+                 name, &attributes, operands, 6, NULL);
+  const int8_t sources[] = {0, 1, 2, -1, -1};
+  if (shape.rank != 5 || !tdm_value_is_valid(y)) return y;
+  return tdm_reshape_from(graph, name, y, shape, sources);
 }
 
 tdm_value tdm_batch_norm(tdm_graph *graph, const char *name, tdm_value x) {

@@ -160,7 +160,7 @@ static const tdm_operation power_operation =
 
 TDM_RECORDS(binary, {.operation = &add_operation, .functions = "tdm_add"},
             {.operation = &sub_operation, .functions = "tdm_sub"},
-            {.operation = &tdm_operation_mul, .functions = "tdm_mul tdm_glu"},
+            {.operation = &tdm_operation_mul, .functions = "tdm_mul tdm_glu tdm_outer"},
             {.operation = &tdm_operation_div, .functions = "tdm_div"},
             {.operation = &maximum_operation, .functions = "tdm_maximum"},
             {.operation = &minimum_operation, .functions = "tdm_minimum"},

@@ -45,8 +45,9 @@ static tdm_status append_gradient(tdm_gradient *gradient) {
 }
 
 tdm_value tdm_cast(tdm_graph *graph, const char *name, tdm_value x, tdm_dtype dtype) {
+  name = tdm_graph_name(graph, name);
   if (tdm_dtype_bytes(dtype) == 0)
-    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "cast %s: no such dtype", name ? name : "?");
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "cast %s: no such dtype", name);
   const cast_attributes attributes = {.dtype = dtype};
   return tdm_append(graph, &cast_operation, name, &attributes, &x, 1, NULL);
 }

@@ -41,9 +41,10 @@ static const tdm_operation compare_operation = {
 
 static tdm_value make_compare(tdm_graph *graph, const char *name, tdm_value a,
                               tdm_relation relation, tdm_value b, double number) {
+  name = tdm_graph_name(graph, name);
   if ((int)relation < TDM_LESS || (int)relation > TDM_NOT_EQUAL)
-    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "compare %s: no relation %d",
-                          name ? name : "?", (int)relation);
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "compare %s: no relation %d", name,
+                          (int)relation);
   const tdm_compare_attributes attributes = {.comparison = (int64_t)relation, .value = number};
   const tdm_value operands[] = {a, b};
   return tdm_append(graph, &compare_operation, name, &attributes, operands, 2, NULL);
@@ -51,6 +52,7 @@ static tdm_value make_compare(tdm_graph *graph, const char *name, tdm_value a,
 
 tdm_value tdm_compare(tdm_graph *graph, const char *name, tdm_value a, tdm_relation relation,
                       tdm_value b) {
+  name = tdm_graph_name(graph, name);
   const tdm_value invalid = {0, 0};
   if (!tdm_layer_accepts(graph, "compare", name, b)) return invalid;
   return make_compare(graph, name, a, relation, b, 0);
@@ -127,6 +129,7 @@ static tdm_status append_where_gradient(tdm_gradient *gradient) {
 
 tdm_value tdm_where(tdm_graph *graph, const char *name, tdm_value condition, tdm_value a,
                     tdm_value b) {
+  name = tdm_graph_name(graph, name);
   const tdm_value invalid = {0, 0};
   if (!tdm_layer_accepts(graph, "where", name, a) || !tdm_layer_accepts(graph, "where", name, b))
     return invalid;
@@ -135,6 +138,7 @@ tdm_value tdm_where(tdm_graph *graph, const char *name, tdm_value condition, tdm
 
 tdm_value tdm_masked_fill(tdm_graph *graph, const char *name, tdm_value x, tdm_value condition,
                           double number) {
+  name = tdm_graph_name(graph, name);
   const tdm_value invalid = {0, 0};
   if (!tdm_layer_accepts(graph, "masked_fill", name, x)) return invalid;
   return make_where(graph, name, condition, invalid, x, number);

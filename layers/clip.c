@@ -1,6 +1,7 @@
 /* Clipping by norm, as torch.nn.utils.clip_grad_norm_: every gradient's sum of squares, their sum,
- * one factor, every gradient scaled. Invariant: sums are added in the order of parameters, so the
- * factor does not depend on where they live. */
+ * one factor, every gradient scaled; and gradients turned around where an optimizer maximizes.
+ * Invariant: sums are added in the order of parameters, so the factor does not depend on where they
+ * live. */
 #include "layers/clip.h"
 
 #include <stdint.h>
@@ -33,6 +34,7 @@ static const tdm_operation accumulate = {
     .name = TDM_OP_ACCUMULATE,
     .min_inputs = 1,
     .max_inputs = SUM_OPERANDS,
+    .takes_list = true,
     .output_count = 1,
     .infer = tdm_infer_like_first,
     .work = tdm_work_streams,
@@ -136,14 +138,18 @@ tdm_status tdm_clip_begin(tdm_update *update, tdm_clip *out_clip) {
   const tdm_clip_attributes attributes = {.max_norm = max_norm};
   out_clip->factor =
       tdm_append(tree.graph, &clip_factor, "clip_norm", &attributes, &total, 1, NULL);
+  if (tdm_update_optimizer(update)->maximize)
+    out_clip->factor = tdm_neg(tree.graph, "clip_norm", out_clip->factor);
   return tdm_graph_status(tree.graph);
 }
 
+/* Where the optimizer maximizes, the factor is negative, or the gradient is negated by itself. */
 tdm_value tdm_clip_gradient(tdm_update *update, const tdm_clip *clip, size_t index) {
   const tdm_value gradient = tdm_update_gradient(update, index);
-  if (!tdm_value_is_valid(clip->factor)) return gradient;
   tdm_graph *graph = tdm_update_graph(update);
   const char *name = tdm_update_name(update, index);
+  if (!tdm_value_is_valid(clip->factor))
+    return tdm_update_optimizer(update)->maximize ? tdm_neg(graph, name, gradient) : gradient;
   const tdm_dtype dtype = tdm_value_dtype(graph, gradient);
   const tdm_value operands[] = {gradient, as_dtype(graph, name, clip->factor, dtype)};
   return tdm_append(graph, &scale, name, NULL, operands, 2, NULL);

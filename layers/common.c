@@ -127,7 +127,8 @@ const char *tdm_layer_name(tdm_graph *graph, const char *name, const char *suffi
   const int length = name && *name ? snprintf(text, TDM_LAYER_NAME_BYTES, "%s%s", name, suffix) : 0;
   if (length > 0 && length < TDM_LAYER_NAME_BYTES) return text;
   tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                 length <= 0 ? "a layer's name is missing" : "a layer's name is too long");
+                 length <= 0 ? "a layer's name is missing; NULL leaves it out, and not \"\""
+                             : "a layer's name is too long");
   return NULL;
 }
 
@@ -141,8 +142,8 @@ tdm_value tdm_layer_parameter(tdm_graph *graph, const char *name, const char *su
 bool tdm_layer_is_size(tdm_graph *graph, const char *layer, const char *name, const char *what,
                        int64_t size) {
   if (size >= 0) return true;
-  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %s is %lld, and must be a size", layer,
-                 name ? name : "?", what, (long long)size);
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %s is %lld, and must be a size", layer, name,
+                 what, (long long)size);
   return false;
 }
 
@@ -154,7 +155,7 @@ bool tdm_layer_options(tdm_graph *graph, const char *layer, const char *name, co
   memcpy(&size, options, sizeof size);
   if (size < sizeof size || size > bytes) {
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: struct_size of its options is %zu, not %zu",
-                   layer, name ? name : "?", size, bytes);
+                   layer, name, size, bytes);
     return false;
   }
   memcpy(out_options, options, size);
@@ -164,7 +165,7 @@ bool tdm_layer_options(tdm_graph *graph, const char *layer, const char *name, co
 bool tdm_layer_accepts(tdm_graph *graph, const char *layer, const char *name, tdm_value x) {
   if (tdm_value_shape(graph, x).rank >= 0) return true;
   tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: its input is not a value of this graph",
-                 layer, name ? name : "?");
+                 layer, name);
   return false;
 }
 
@@ -173,8 +174,8 @@ int tdm_layer_dimension(tdm_graph *graph, const char *layer, const char *name,
   const int counted = dimension < 0 ? dimension + shape->rank : dimension;
   if (counted >= 0 && counted < shape->rank) return counted;
   char text[TDM_SHAPE_TEXT];
-  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: there is no dimension %d in %s", layer,
-                 name ? name : "?", dimension, tdm_shape_text(shape, text, sizeof text));
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: there is no dimension %d in %s", layer, name,
+                 dimension, tdm_shape_text(shape, text, sizeof text));
   return -1;
 }
 
@@ -187,11 +188,10 @@ bool tdm_gradient_rows_pay(tdm_gradient *gradient, size_t ids, int64_t rows) {
 
 /* ---- Optimizers ------------------------------------------------------------------------------ */
 
-static tdm_value make_state(tdm_update *update, size_t index, const char *name, bool scalar,
+static tdm_value make_state(tdm_update *update, size_t index, const char *name, tdm_shape shape,
                             double value) {
   tdm_graph *graph = tdm_update_graph(update);
   const tdm_value parameter = tdm_update_parameter(update, index);
-  const tdm_shape shape = scalar ? tdm_shape_scalar() : tdm_value_shape(graph, parameter);
   char text[TDM_LAYER_NAME_BYTES + 32];
   const int length =
       snprintf(text, sizeof text, "optimizer/%s/%s", tdm_update_name(update, index), name);
@@ -204,11 +204,20 @@ static tdm_value make_state(tdm_update *update, size_t index, const char *name, 
 }
 
 tdm_value tdm_optimizer_state(tdm_update *update, size_t index, const char *name, bool scalar) {
-  return make_state(update, index, name, scalar, 0.0);
+  return tdm_optimizer_state_of(update, index, name, scalar, 0.0);
 }
 
-tdm_value tdm_optimizer_state_of(tdm_update *update, size_t index, const char *name, double value) {
-  return make_state(update, index, name, false, value);
+tdm_value tdm_optimizer_state_of(tdm_update *update, size_t index, const char *name, bool scalar,
+                                 double value) {
+  const tdm_shape shape =
+      scalar ? tdm_shape_scalar()
+             : tdm_value_shape(tdm_update_graph(update), tdm_update_parameter(update, index));
+  return make_state(update, index, name, shape, value);
+}
+
+tdm_value tdm_optimizer_state_shaped(tdm_update *update, size_t index, const char *name,
+                                     tdm_shape shape) {
+  return make_state(update, index, name, shape, 0.0);
 }
 
 tdm_status tdm_infer_update(tdm_infer *infer) {

@@ -62,6 +62,9 @@ void tdm_work_products_parameter(const tdm_infer *node, tdm_work *work);
 
 /* d_y, weight -> d_x of a convolution, which is a transposed convolution of d_y. */
 extern const tdm_operation tdm_operation_convolution_input_gradient;
+/* A convolution of x with a weight that is there, without bias; attributes are checked. */
+tdm_value tdm_convolution_of(tdm_graph *graph, const char *name, tdm_value x, tdm_value weight,
+                             const tdm_convolution_attributes *attributes);
 /* a, b -> a b and a / b, broadcast: what gradients are made of. */
 extern const tdm_operation tdm_operation_mul;
 extern const tdm_operation tdm_operation_div;
@@ -119,6 +122,10 @@ tdm_value tdm_reshape_from(tdm_graph *graph, const char *name, tdm_value x, tdm_
 /* x padded as its attributes, which are checked, say. */
 tdm_value tdm_pad_with(tdm_graph *graph, const char *name, tdm_value x,
                        const tdm_pad_attributes *attributes);
+/* Zeros of that shape, and at the element that index, int64, names along dimension the sum of what
+ * source has for it. */
+tdm_value tdm_scatter_of(tdm_graph *graph, const char *name, int dimension, tdm_value index,
+                         tdm_value source, const tdm_shape *shape);
 /* A dimension counted from the end when negative, of x with shape; -1, with the graph's error,
  * when there is none. */
 int tdm_layer_dimension(tdm_graph *graph, const char *layer, const char *name,
@@ -133,8 +140,17 @@ bool tdm_gradient_rows_pay(tdm_gradient *gradient, size_t ids, int64_t rows);
 /* The state "optimizer/PARAMETER/name" of parameter index, beside it and of its dtype; a scalar or
  * of its shape; zeros at first. */
 tdm_value tdm_optimizer_state(tdm_update *update, size_t index, const char *name, bool scalar);
-/* The same of the parameter's shape, with that value everywhere at first. */
-tdm_value tdm_optimizer_state_of(tdm_update *update, size_t index, const char *name, double value);
+/* The same with that value everywhere at first. */
+tdm_value tdm_optimizer_state_of(tdm_update *update, size_t index, const char *name, bool scalar,
+                                 double value);
+/* The same of a shape of its own, zeros at first. */
+tdm_value tdm_optimizer_state_shaped(tdm_update *update, size_t index, const char *name,
+                                     tdm_shape shape);
+
+/* Appends the update of parameter index, whose output 0 is the parameter, and the moving average of
+ * that where the optimizer keeps one. */
+void tdm_append_update(tdm_update *update, size_t index, const tdm_operation *operation,
+                       const void *attributes, const tdm_value *operands, size_t count);
 
 /* A rule for an update: operand 1 has the dtype of operand 0, the parameter, which output 0
  * overwrites; the other outputs overwrite the last operands. */

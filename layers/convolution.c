@@ -203,9 +203,10 @@ static tdm_status append_transposed_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
-TDM_RECORDS(convolution, {.operation = &convolution, .functions = "tdm_conv1d tdm_conv2d"},
+TDM_RECORDS(convolution,
+            {.operation = &convolution, .functions = "tdm_conv1d tdm_conv2d tdm_conv3d"},
             {.operation = &tdm_operation_convolution_input_gradient,
-             .functions = "tdm_conv_transpose1d tdm_conv_transpose2d"},
+             .functions = "tdm_conv_transpose1d tdm_conv_transpose2d tdm_conv_transpose3d"},
             {.operation = &parameter_gradient});
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
@@ -238,7 +239,7 @@ static bool read_options(tdm_graph *graph, const char *name, const tdm_conv_opti
                    "convolution %s: kernel, stride, dilation and groups must be positive, "
                    "padding not negative, and none of them beyond %lld; kernel is %lld x %lld, "
                    "stride %lld x %lld, padding %lld x %lld, dilation %lld x %lld, groups %lld",
-                   name ? name : "?", (long long)TDM_LAYER_WINDOW_MAX, (long long)kernel[0],
+                   name, (long long)TDM_LAYER_WINDOW_MAX, (long long)kernel[0],
                    (long long)kernel[1], (long long)attributes->stride[0],
                    (long long)attributes->stride[1], (long long)attributes->padding[0],
                    (long long)attributes->padding[1], (long long)attributes->dilation[0],
@@ -246,9 +247,49 @@ static bool read_options(tdm_graph *graph, const char *name, const tdm_conv_opti
   return legal;
 }
 
+tdm_value tdm_convolution_of(tdm_graph *graph, const char *name, tdm_value x, tdm_value weight,
+                             const tdm_convolution_attributes *attributes) {
+  const tdm_value operands[3] = {x, weight};
+  return tdm_append(graph, &convolution, name, attributes, operands, 3, NULL);
+}
+
+/* x padded as the attributes and `same` say, where the operation does not do it itself: by as many
+ * zeros on both sides. False with the graph's error. */
+static bool pad_input(tdm_graph *graph, const char *name, int dimensions,
+                      const tdm_conv_options *options, tdm_convolution_attributes *attributes,
+                      tdm_value *x) {
+  int64_t amounts[4] = {0}; /* the last dimension first */
+  bool legal = true, alike = options->padding_mode == TDM_PAD_CONSTANT;
+  for (int axis = 2 - dimensions; axis < 2; axis++) {
+    const int64_t given = attributes->padding[axis];
+    const int64_t total = attributes->dilation[axis] * (attributes->kernel[axis] - 1);
+    const int64_t before = options->same ? total / 2 : given;
+    const int64_t after = options->same ? total - before : given;
+    legal = legal && tdm_layer_is_window(after, 0) &&
+            (!options->same || (given == 0 && attributes->stride[axis] == 1));
+    alike = alike && before == after;
+    amounts[2 * (1 - axis)] = before;
+    amounts[2 * (1 - axis) + 1] = after;
+  }
+  if (!legal)
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                   "convolution %s: with `same` strides are 1, no padding is given, and none is "
+                   "beyond %lld; stride is %lld x %lld, padding %lld x %lld",
+                   name, (long long)TDM_LAYER_WINDOW_MAX, (long long)attributes->stride[0],
+                   (long long)attributes->stride[1], (long long)attributes->padding[0],
+                   (long long)attributes->padding[1]);
+  if (!legal) return false;
+  for (int axis = 2 - dimensions; axis < 2; axis++)
+    attributes->padding[axis] = alike ? amounts[2 * (1 - axis)] : 0;
+  if (!alike)
+    *x = tdm_pad(graph, name, *x, amounts, 2 * (size_t)dimensions, options->padding_mode, 0);
+  return tdm_value_is_valid(*x);
+}
+
 static tdm_value make_convolution(tdm_graph *graph, const char *name, tdm_value x,
                                   int64_t out_channels, int dimensions, const int64_t kernel[2],
                                   const tdm_conv_options *options) {
+  name = tdm_graph_name(graph, name);
   const tdm_value invalid = {0, 0};
   tdm_conv_options chosen;
   tdm_convolution_attributes attributes;
@@ -256,16 +297,20 @@ static tdm_value make_convolution(tdm_graph *graph, const char *name, tdm_value 
       !tdm_layer_accepts(graph, "convolution", name, x) ||
       !read_options(graph, name, &chosen, dimensions, kernel, &attributes))
     return invalid;
-  const tdm_shape shape = tdm_value_shape(graph, x);
+  tdm_shape shape = tdm_value_shape(graph, x);
+  const bool single = shape.rank == dimensions + 1; /* one image: a batch of itself */
+  if (single) x = tdm_unsqueeze(graph, name, x, 0);
+  shape = tdm_value_shape(graph, x);
   if (shape.rank != dimensions + 2 || !tdm_dim_is_size(shape.dims[1]) ||
       shape.dims[1] % attributes.groups != 0 || out_channels % attributes.groups != 0) {
     char text[TDM_SHAPE_TEXT];
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "convolution %s: x must have %d dimensions, and %lld groups must divide "
-                          "its channels and %lld; x is %s",
-                          name ? name : "?", dimensions + 2, (long long)attributes.groups,
+                          "convolution %s: x must have %d dimensions, or one less, and %lld groups "
+                          "must divide its channels and %lld; x is %s",
+                          name, dimensions + 2, (long long)attributes.groups,
                           (long long)out_channels, tdm_shape_text(&shape, text, sizeof text));
   }
+  if (!pad_input(graph, name, dimensions, &chosen, &attributes, &x)) return invalid;
   tdm_shape weight =
       tdm_shape_of(4, out_channels, shape.dims[1] / attributes.groups, kernel[0], kernel[1]);
   if (dimensions == 1) weight = tdm_shape_of(3, weight.dims[0], weight.dims[1], kernel[1]);
@@ -277,7 +322,8 @@ static tdm_value make_convolution(tdm_graph *graph, const char *name, tdm_value 
   if (!chosen.without_bias)
     operands[BIAS] =
         tdm_layer_parameter(graph, name, ".bias", tdm_shape_of(1, out_channels), &uniform);
-  return tdm_append(graph, &convolution, name, &attributes, operands, 3, NULL);
+  const tdm_value y = tdm_append(graph, &convolution, name, &attributes, operands, 3, NULL);
+  return single && tdm_value_is_valid(y) ? tdm_squeeze(graph, name, y, 0) : y;
 }
 
 tdm_value tdm_conv2d(tdm_graph *graph, const char *name, tdm_value x, int64_t out_channels,

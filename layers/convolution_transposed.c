@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "layers/common.h"
+#include "layers/volume.h"
 #include "tandem/layers/layers.h"
 
 static const tdm_value invalid = {0, 0};
@@ -54,8 +55,7 @@ static bool read_options(tdm_graph *graph, const char *name,
                    "stride, dilation and groups positive, paddings not negative, none of them "
                    "beyond %lld, output_padding less than stride or dilation, and something must "
                    "be left",
-                   name ? name : "?", tdm_shape_text(x, text, sizeof text),
-                   (long long)TDM_LAYER_WINDOW_MAX);
+                   name, tdm_shape_text(x, text, sizeof text), (long long)TDM_LAYER_WINDOW_MAX);
   return legal;
 }
 
@@ -72,40 +72,67 @@ static tdm_value pad_behind(tdm_graph *graph, const char *name, tdm_value x,
   return tdm_pad(graph, name, x, amounts, 2 * (size_t)dimensions, TDM_PAD_CONSTANT, 0);
 }
 
+/* Without a bias, of a weight that is there; x has a size for every dimension but n. */
+static tdm_value make_of(tdm_graph *graph, const char *name, tdm_value x, tdm_value weight,
+                         int dimensions, const int64_t kernel[2],
+                         const tdm_conv_transpose_options *options) {
+  tdm_convolution_attributes attributes;
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  if (!tdm_value_is_valid(weight) ||
+      !read_options(graph, name, options, dimensions, kernel, &shape, &attributes))
+    return invalid;
+  const tdm_value operands[] = {pad_behind(graph, name, x, options, dimensions, &attributes),
+                                weight};
+  return tdm_append(graph, &tdm_operation_convolution_input_gradient, name, &attributes, operands,
+                    2, NULL);
+}
+
+tdm_value tdm_conv_transpose_of(tdm_graph *graph, const char *name, tdm_value x, tdm_value weight,
+                                const tdm_conv_transpose_options *options) {
+  const tdm_shape shape = tdm_value_shape(graph, weight);
+  const int64_t kernel[2] = {shape.dims[2], shape.dims[3]};
+  return make_of(graph, name, x, weight, 2, kernel, options);
+}
+
 static tdm_value make(tdm_graph *graph, const char *name, tdm_value x, int64_t out_channels,
                       int dimensions, const int64_t kernel[2],
                       const tdm_conv_transpose_options *options) {
+  name = tdm_graph_name(graph, name);
   tdm_conv_transpose_options chosen;
-  tdm_convolution_attributes attributes;
   if (!tdm_layer_options(graph, "conv_transpose", name, options, sizeof chosen, &chosen) ||
       !tdm_layer_accepts(graph, "conv_transpose", name, x))
     return invalid;
-  const tdm_shape shape = tdm_value_shape(graph, x);
+  tdm_shape shape = tdm_value_shape(graph, x);
+  const bool single = shape.rank == dimensions + 1; /* one image: a batch of itself */
+  if (single) x = tdm_unsqueeze(graph, name, x, 0);
+  shape = tdm_value_shape(graph, x);
   const int64_t groups = chosen.groups != 0 ? chosen.groups : 1;
   char text[TDM_SHAPE_TEXT];
   if (shape.rank != dimensions + 2 || !tdm_dim_is_size(shape.dims[1]) || groups < 1 ||
       shape.dims[1] % groups != 0 || out_channels % groups != 0 || out_channels < 1)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "conv_transpose %s: x must have %d dimensions, and %lld groups must "
-                          "divide its channels and %lld; x is %s",
-                          name ? name : "?", dimensions + 2, (long long)groups,
-                          (long long)out_channels, tdm_shape_text(&shape, text, sizeof text));
-  if (!read_options(graph, name, &chosen, dimensions, kernel, &shape, &attributes)) return invalid;
-  x = pad_behind(graph, name, x, &chosen, dimensions, &attributes);
+                          "conv_transpose %s: x must have %d dimensions, or one less, and %lld "
+                          "groups must divide its channels and %lld; x is %s",
+                          name, dimensions + 2, (long long)groups, (long long)out_channels,
+                          tdm_shape_text(&shape, text, sizeof text));
   tdm_shape weight = tdm_shape_of(4, shape.dims[1], out_channels / groups, kernel[0], kernel[1]);
   if (dimensions == 1) weight = tdm_shape_of(3, weight.dims[0], weight.dims[1], kernel[1]);
   const double fan_in = (double)weight.dims[1] * (double)kernel[0] * (double)kernel[1];
   const double bound = 1.0 / sqrt(fan_in);
   const tdm_initializer uniform = {TDM_INIT_UNIFORM, -bound, bound, -1};
-  const tdm_value operands[] = {x, tdm_layer_parameter(graph, name, ".weight", weight, &uniform)};
-  const tdm_value y = tdm_append(graph, &tdm_operation_convolution_input_gradient, name,
-                                 &attributes, operands, 2, NULL);
-  if (chosen.without_bias || !tdm_value_is_valid(y)) return y;
-  const tdm_value bias =
-      tdm_layer_parameter(graph, name, ".bias", tdm_shape_of(1, out_channels), &uniform);
-  const tdm_shape aligned =
-      dimensions == 1 ? tdm_shape_of(2, out_channels, 1) : tdm_shape_of(3, out_channels, 1, 1);
-  return tdm_add(graph, name, y, tdm_reshape(graph, name, bias, aligned));
+  const tdm_value y =
+      make_of(graph, name, x, tdm_layer_parameter(graph, name, ".weight", weight, &uniform),
+              dimensions, kernel, &chosen);
+  if (!tdm_value_is_valid(y)) return invalid;
+  tdm_value biased = y;
+  if (!chosen.without_bias) {
+    const tdm_value bias =
+        tdm_layer_parameter(graph, name, ".bias", tdm_shape_of(1, out_channels), &uniform);
+    const tdm_shape aligned =
+        dimensions == 1 ? tdm_shape_of(2, out_channels, 1) : tdm_shape_of(3, out_channels, 1, 1);
+    biased = tdm_add(graph, name, y, tdm_reshape(graph, name, bias, aligned));
+  }
+  return single && tdm_value_is_valid(biased) ? tdm_squeeze(graph, name, biased, 0) : biased;
 }
 
 tdm_value tdm_conv_transpose2d(tdm_graph *graph, const char *name, tdm_value x,

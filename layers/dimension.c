@@ -104,6 +104,7 @@ static bool find_dimension(tdm_graph *graph, const char *function, const char *n
 
 static tdm_value make_extreme(tdm_graph *graph, const char *function, const char *name, tdm_value x,
                               int dimension, bool keep, bool least, tdm_value *out_indices) {
+  name = tdm_graph_name(graph, name);
   tdm_value outputs[2] = {{0, 0}, {0, 0}};
   tdm_dimension_attributes attributes;
   if (find_dimension(graph, function, name, x, dimension, &attributes)) {
@@ -214,6 +215,7 @@ static tdm_status append_cumsum_gradient(tdm_gradient *gradient) {
 }
 
 tdm_value tdm_cumsum(tdm_graph *graph, const char *name, tdm_value x, int dimension) {
+  name = tdm_graph_name(graph, name);
   tdm_dimension_attributes attributes;
   const tdm_value invalid = {0, 0};
   if (!find_dimension(graph, "cumsum", name, x, dimension, &attributes)) return invalid;
@@ -221,6 +223,7 @@ tdm_value tdm_cumsum(tdm_graph *graph, const char *name, tdm_value x, int dimens
 }
 
 tdm_value tdm_prod(tdm_graph *graph, const char *name, tdm_value x, int dimension, bool keep) {
+  name = tdm_graph_name(graph, name);
   tdm_dimension_attributes attributes;
   const tdm_value invalid = {0, 0};
   if (!find_dimension(graph, "prod", name, x, dimension, &attributes)) return invalid;
@@ -231,6 +234,7 @@ tdm_value tdm_prod(tdm_graph *graph, const char *name, tdm_value x, int dimensio
 /* log(sum(e^(x - most))) + most; most is finite, so that infinities are not taken from each other,
  * and what flows back through it adds up to nothing. */
 tdm_value tdm_logsumexp(tdm_graph *graph, const char *name, tdm_value x, int dimension, bool keep) {
+  name = tdm_graph_name(graph, name);
   tdm_dimension_attributes attributes;
   const tdm_value invalid = {0, 0};
   if (!find_dimension(graph, "logsumexp", name, x, dimension, &attributes)) return invalid;

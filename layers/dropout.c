@@ -23,6 +23,11 @@ static const tdm_operation dropout_in_training = {
     .precision = TDM_PRECISION_GIVEN,
 };
 
+static tdm_status pass_on(tdm_gradient *gradient) {
+  tdm_gradient_set(gradient, 0, tdm_gradient_of_output(gradient, 0));
+  return TDM_OK;
+}
+
 static const tdm_operation dropout_operation = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_DROPOUT,
@@ -32,6 +37,7 @@ static const tdm_operation dropout_operation = {
     .output_count = 1,
     .is_view = true,
     .infer = tdm_infer_floating_like_first,
+    .gradient = pass_on,
     .when_training = &dropout_in_training,
     .work = tdm_work_streams,
     .precision = TDM_PRECISION_GIVEN,
@@ -41,10 +47,11 @@ TDM_RECORDS(dropout, {.operation = &dropout_operation, .functions = "tdm_dropout
             {.operation = &dropout_in_training});
 
 tdm_value tdm_dropout(tdm_graph *graph, const char *name, tdm_value x, double p) {
+  name = tdm_graph_name(graph, name);
   if (!(p >= 0 && p <= 1))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "dropout %s: its probability is %g, and must lie between 0 and 1",
-                          name ? name : "?", p);
+                          "dropout %s: its probability is %g, and must lie between 0 and 1", name,
+                          p);
   tdm_dropout_attributes attributes;
   memset(&attributes, 0, sizeof attributes);
   attributes.p = p;

@@ -223,6 +223,7 @@ tdm_value tdm_embedding(tdm_graph *graph, const char *name, tdm_value ids, int64
 
 tdm_value tdm_embedding_with(tdm_graph *graph, const char *name, tdm_value ids, int64_t rows,
                              int64_t dim, const tdm_embedding_options *options) {
+  name = tdm_graph_name(graph, name);
   tdm_embedding_options chosen;
   const tdm_value invalid = {0, 0};
   if (!tdm_layer_options(graph, "embedding", name, options, sizeof chosen, &chosen) ||
@@ -234,8 +235,8 @@ tdm_value tdm_embedding_with(tdm_graph *graph, const char *name, tdm_value ids, 
         chosen.padding_index + (chosen.padding_index < 0 && rows > 0 ? rows : 0);
     if (padding < 0 || padding >= rows)
       return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                            "embedding %s: padding index %lld is outside its %lld rows",
-                            name ? name : "?", (long long)chosen.padding_index, (long long)rows);
+                            "embedding %s: padding index %lld is outside its %lld rows", name,
+                            (long long)chosen.padding_index, (long long)rows);
     attributes.padding_index = padding;
   }
   if (!tdm_layer_is_size(graph, "embedding", name, "rows", rows) ||

@@ -268,8 +268,7 @@ TDM_RECORDS(embedding_bag, {.operation = &bag, .functions = "tdm_embedding_bag"}
             {.operation = &bag_scales_gradient});
 
 static tdm_value refuse(tdm_graph *graph, const char *name, const char *why) {
-  return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "embedding_bag %s: %s", name ? name : "?",
-                        why);
+  return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "embedding_bag %s: %s", name, why);
 }
 
 /* NULL, or why options do not go together. */
@@ -287,6 +286,7 @@ static const char *fault_of(const tdm_embedding_bag_options *options) {
 
 tdm_value tdm_embedding_bag(tdm_graph *graph, const char *name, tdm_value ids, int64_t rows,
                             int64_t dim, const tdm_embedding_bag_options *options) {
+  name = tdm_graph_name(graph, name);
   tdm_embedding_bag_options chosen;
   const tdm_value invalid = {0, 0};
   if (!tdm_layer_options(graph, "embedding_bag", name, options, sizeof chosen, &chosen) ||

@@ -186,17 +186,19 @@ tdm_value tdm_elu(tdm_graph *graph, const char *name, tdm_value x, double alpha)
 
 tdm_value tdm_softplus(tdm_graph *graph, const char *name, tdm_value x, double beta,
                        double threshold) {
+  name = tdm_graph_name(graph, name);
   if (!(beta > 0))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "softplus %s: beta is %g, and must be positive", name ? name : "?", beta);
+                          "softplus %s: beta is %g, and must be positive", name, beta);
   return make(graph, &softplus_operation, name, x, beta, threshold);
 }
 
 static tdm_value make_clamp(tdm_graph *graph, const char *function, const char *name, tdm_value x,
                             double least, double most, bool open) {
+  name = tdm_graph_name(graph, name);
   if (isnan(least) || isnan(most))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: an end is no number", function,
-                          name ? name : "?");
+                          name);
   const tdm_function_attributes attributes = {.first = least, .second = most, .open = open};
   return tdm_append(graph, &clamp_operation, name, &attributes, &x, 1, NULL);
 }
@@ -206,10 +208,11 @@ tdm_value tdm_clamp(tdm_graph *graph, const char *name, tdm_value x, double leas
 }
 
 tdm_value tdm_hardtanh(tdm_graph *graph, const char *name, tdm_value x, double least, double most) {
+  name = tdm_graph_name(graph, name);
   if (!(least < most))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "hardtanh %s: its ends are %g and %g, and must ascend", name ? name : "?",
-                          least, most);
+                          "hardtanh %s: its ends are %g and %g, and must ascend", name, least,
+                          most);
   return make_clamp(graph, "hardtanh", name, x, least, most, true);
 }
 

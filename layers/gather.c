@@ -67,18 +67,29 @@ static tdm_value append_gather(tdm_graph *graph, const char *name,
                                const tdm_gather_attributes *attributes, tdm_value x,
                                tdm_value index);
 
+/* Sums of source where index says, of zeros of that shape. */
+static tdm_value scatter_into(tdm_graph *graph, const char *name, tdm_gather_attributes attributes,
+                              tdm_value index, tdm_value source, const tdm_shape *shape) {
+  attributes.rank = shape->rank;
+  for (int i = 0; i < shape->rank; i++)
+    attributes.dims[i] = shape->dims[i];
+  return append_scatter_add(graph, name, &attributes, index, source, invalid);
+}
+
+tdm_value tdm_scatter_of(tdm_graph *graph, const char *name, int dimension, tdm_value index,
+                         tdm_value source, const tdm_shape *shape) {
+  return scatter_into(graph, name, (tdm_gather_attributes){.dimension = dimension}, index, source,
+                      shape);
+}
+
 static tdm_status append_gather_gradient(tdm_gradient *gradient) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
-  tdm_gather_attributes attributes =
-      *(const tdm_gather_attributes *)tdm_gradient_attributes(gradient);
+  const tdm_gather_attributes *attributes = tdm_gradient_attributes(gradient);
   const tdm_shape x = tdm_value_shape(graph, tdm_gradient_input(gradient, 0));
-  attributes.rank = x.rank;
-  for (int i = 0; i < x.rank; i++)
-    attributes.dims[i] = x.dims[i];
   tdm_gradient_set(gradient, 0,
-                   append_scatter_add(graph, tdm_gradient_name(gradient), &attributes,
-                                      tdm_gradient_input(gradient, 1),
-                                      tdm_gradient_of_output(gradient, 0), invalid));
+                   scatter_into(graph, tdm_gradient_name(gradient), *attributes,
+                                tdm_gradient_input(gradient, 1),
+                                tdm_gradient_of_output(gradient, 0), &x));
   return tdm_graph_status(graph);
 }
 
@@ -190,7 +201,7 @@ static bool read_operands(tdm_graph *graph, const char *function, const char *na
   tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                  "%s %s: x is %s, index %s, which must have %d "
                  "dimensions",
-                 function, name ? name : "?", tdm_shape_text(&shape, text, sizeof text),
+                 function, name, tdm_shape_text(&shape, text, sizeof text),
                  tdm_shape_text(&indices, indices_text, sizeof indices_text),
                  whole_rows ? 1 : shape.rank);
   return false;
@@ -210,6 +221,7 @@ static tdm_value cut_to(tdm_graph *graph, const char *name, tdm_value x, const t
 
 tdm_value tdm_gather(tdm_graph *graph, const char *name, tdm_value x, int dimension,
                      tdm_value index) {
+  name = tdm_graph_name(graph, name);
   tdm_gather_attributes attributes;
   if (!read_operands(graph, "gather", name, x, index, false, dimension, &attributes))
     return invalid;
@@ -220,6 +232,7 @@ tdm_value tdm_gather(tdm_graph *graph, const char *name, tdm_value x, int dimens
 
 tdm_value tdm_index_select(tdm_graph *graph, const char *name, tdm_value x, int dimension,
                            tdm_value index) {
+  name = tdm_graph_name(graph, name);
   tdm_gather_attributes attributes;
   if (!read_operands(graph, "index_select", name, x, index, true, dimension, &attributes))
     return invalid;
@@ -228,6 +241,7 @@ tdm_value tdm_index_select(tdm_graph *graph, const char *name, tdm_value x, int 
 
 tdm_value tdm_scatter_add(tdm_graph *graph, const char *name, tdm_value x, int dimension,
                           tdm_value index, tdm_value source) {
+  name = tdm_graph_name(graph, name);
   tdm_gather_attributes attributes;
   if (!read_operands(graph, "scatter_add", name, x, index, false, dimension, &attributes) ||
       !tdm_layer_accepts(graph, "scatter_add", name, source))
@@ -238,11 +252,12 @@ tdm_value tdm_scatter_add(tdm_graph *graph, const char *name, tdm_value x, int d
 }
 
 tdm_value tdm_one_hot(tdm_graph *graph, const char *name, tdm_value ids, int64_t classes) {
+  name = tdm_graph_name(graph, name);
   if (!tdm_layer_accepts(graph, "one_hot", name, ids)) return invalid;
   if (classes < 1)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "one_hot %s: %lld classes, and there must be one at least",
-                          name ? name : "?", (long long)classes);
+                          "one_hot %s: %lld classes, and there must be one at least", name,
+                          (long long)classes);
   const tdm_one_hot_attributes attributes = {.classes = classes};
   return tdm_append(graph, &one_hot_operation, name, &attributes, &ids, 1, NULL);
 }

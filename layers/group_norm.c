@@ -15,7 +15,7 @@ static bool has_channels(tdm_graph *graph, const char *layer, const char *name,
   char text[TDM_SHAPE_TEXT];
   tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                  "%s %s: x is %s, and must be (n, channels, ...), all sizes but the first", layer,
-                 name ? name : "?", tdm_shape_text(x, text, sizeof text));
+                 name, tdm_shape_text(x, text, sizeof text));
   return false;
 }
 
@@ -45,14 +45,14 @@ static tdm_value normalize(tdm_graph *graph, const char *layer, const char *name
   const tdm_shape shape = tdm_value_shape(graph, x);
   char text[TDM_SHAPE_TEXT];
   if (groups < 1 || shape.dims[1] % groups != 0)
-    return tdm_graph_fail(
-        graph, TDM_INVALID_ARGUMENT, "%s %s: x is %s, whose channels %lld groups do not divide",
-        layer, name ? name : "?", tdm_shape_text(&shape, text, sizeof text), (long long)groups);
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "%s %s: x is %s, whose channels %lld groups do not divide", layer, name,
+                          tdm_shape_text(&shape, text, sizeof text), (long long)groups);
   int64_t elements = shape.dims[1] / groups;
   for (int i = 2; i < shape.rank; i++)
     if (__builtin_mul_overflow(elements, shape.dims[i], &elements))
       return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: x is %s, which is too large",
-                            layer, name ? name : "?", tdm_shape_text(&shape, text, sizeof text));
+                            layer, name, tdm_shape_text(&shape, text, sizeof text));
   const tdm_value grouped =
       seen_as(graph, name, x, tdm_shape_of(3, shape.dims[0], groups, elements));
   const tdm_layer_norm_options options = {
@@ -67,6 +67,7 @@ static tdm_value normalize(tdm_graph *graph, const char *layer, const char *name
 
 tdm_value tdm_group_norm_with(tdm_graph *graph, const char *name, tdm_value x, int64_t groups,
                               const tdm_group_norm_options *options) {
+  name = tdm_graph_name(graph, name);
   tdm_group_norm_options chosen;
   if (!tdm_layer_options(graph, "group_norm", name, options, sizeof chosen, &chosen) ||
       !tdm_layer_accepts(graph, "group_norm", name, x))
@@ -82,12 +83,18 @@ tdm_value tdm_group_norm(tdm_graph *graph, const char *name, tdm_value x, int64_
 
 tdm_value tdm_instance_norm_with(tdm_graph *graph, const char *name, tdm_value x,
                                  const tdm_instance_norm_options *options) {
+  name = tdm_graph_name(graph, name);
   tdm_instance_norm_options chosen;
   if (!tdm_layer_options(graph, "instance_norm", name, options, sizeof chosen, &chosen) ||
       !tdm_layer_accepts(graph, "instance_norm", name, x))
     return invalid;
   const tdm_shape shape = tdm_value_shape(graph, x);
   if (!has_channels(graph, "instance_norm", name, &shape)) return invalid;
+  if (shape.rank == 2)
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "instance_norm %s: x has two dimensions, and so one element a channel; "
+                          "(n, channels, ...) has more, also for one image",
+                          name);
   return normalize(graph, "instance_norm", name, x, shape.dims[1], chosen.epsilon, chosen.affine);
 }
 
@@ -99,15 +106,19 @@ tdm_value tdm_instance_norm(tdm_graph *graph, const char *name, tdm_value x) {
  * before and behind the channels. */
 tdm_value tdm_local_response_norm(tdm_graph *graph, const char *name, tdm_value x, int64_t size,
                                   double alpha, double beta, double k) {
+  name = tdm_graph_name(graph, name);
   if (!tdm_layer_accepts(graph, "local_response_norm", name, x)) return invalid;
   const tdm_shape shape = tdm_value_shape(graph, x);
   if (!has_channels(graph, "local_response_norm", name, &shape)) return invalid;
   if (!tdm_layer_is_window(size, 1))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "local_response_norm %s: %lld channels, 1 to %lld can be",
-                          name ? name : "?", (long long)size, (long long)TDM_LAYER_WINDOW_MAX);
+                          "local_response_norm %s: %lld channels, 1 to %lld can be", name,
+                          (long long)size, (long long)TDM_LAYER_WINDOW_MAX);
+  int64_t elements = 1; /* of a channel; TDM_INFER would not do for an empty batch */
+  for (int i = 2; i < shape.rank; i++)
+    if (__builtin_mul_overflow(elements, shape.dims[i], &elements)) elements = TDM_INFER;
   const tdm_value squares = seen_as(graph, name, tdm_square(graph, name, x),
-                                    tdm_shape_of(4, shape.dims[0], 1, shape.dims[1], TDM_INFER));
+                                    tdm_shape_of(4, shape.dims[0], 1, shape.dims[1], elements));
   if (!tdm_value_is_valid(squares)) return invalid;
   const int64_t around[] = {0, 0, size / 2, (size - 1) / 2};
   const tdm_value padded = tdm_pad(graph, name, squares, around, 4, TDM_PAD_CONSTANT, 0);

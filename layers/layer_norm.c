@@ -120,8 +120,8 @@ static bool has_sizes(tdm_graph *graph, const char *function, const char *name,
   if (fits) return true;
   char text[TDM_SHAPE_TEXT];
   tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                 "%s %s: the last %d dimensions of x must be sizes, x is %s", function,
-                 name ? name : "?", rank, tdm_shape_text(shape, text, sizeof text));
+                 "%s %s: the last %d dimensions of x must be sizes, x is %s", function, name, rank,
+                 tdm_shape_text(shape, text, sizeof text));
   return false;
 }
 
@@ -144,6 +144,7 @@ static tdm_value append_norm(tdm_graph *graph, const char *function, const char 
 
 tdm_value tdm_layer_norm_with(tdm_graph *graph, const char *name, tdm_value x, int rank,
                               const tdm_layer_norm_options *options) {
+  name = tdm_graph_name(graph, name);
   tdm_layer_norm_options chosen;
   if (!tdm_layer_options(graph, "layer_norm", name, options, sizeof chosen, &chosen) ||
       !tdm_layer_accepts(graph, "layer_norm", name, x))
@@ -174,6 +175,7 @@ static double epsilon_of(tdm_dtype dtype) {
 
 tdm_value tdm_rms_norm_with(tdm_graph *graph, const char *name, tdm_value x, int rank,
                             const tdm_rms_norm_options *options) {
+  name = tdm_graph_name(graph, name);
   tdm_rms_norm_options chosen;
   if (!tdm_layer_options(graph, "rms_norm", name, options, sizeof chosen, &chosen) ||
       !tdm_layer_accepts(graph, "rms_norm", name, x))

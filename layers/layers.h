@@ -6,6 +6,8 @@
 #define TANDEM_LAYERS_LAYERS_H
 
 #include "tandem/graph/graph.h"
+#include "tandem/layers/arrays.h"
+#include "tandem/layers/blocks.h"
 #include "tandem/layers/losses.h"
 #include "tandem/layers/moves.h"
 #include "tandem/layers/optimizers.h"
@@ -14,6 +16,7 @@
 #include "tandem/layers/recurrent.h"
 #include "tandem/layers/schedules.h"
 #include "tandem/layers/tables.h"
+#include "tandem/layers/volumes.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -84,8 +87,8 @@ typedef struct tdm_instance_norm_options {
   bool affine;    /* with weight and bias, as tdm_group_norm has them */
 } tdm_instance_norm_options;
 
-/* The same over each channel of an image; without weight and bias unless options say so, as
- * PyTorch's, and without running statistics. */
+/* The same over each channel of an image, of more than one element; without weight and bias unless
+ * options say so, as PyTorch's, and without running statistics. */
 TDM_API tdm_value tdm_instance_norm(tdm_graph *graph, const char *name, tdm_value x);
 TDM_API tdm_value tdm_instance_norm_with(tdm_graph *graph, const char *name, tdm_value x,
                                          const tdm_instance_norm_options *options);
@@ -98,7 +101,9 @@ TDM_API tdm_value tdm_local_response_norm(tdm_graph *graph, const char *name, td
 /* ---- Images ---------------------------------------------------------------------------------- */
 /* No kernel, stride, padding or dilation is beyond 2^31 - 1.
  * 2d: x (n, channels, height, width), and options have a number for the height and one for the
- * width; 1d: x (n, channels, width), and the first number counts. channels must be a size. */
+ * width; 1d: x (n, channels, width), and the first number counts. channels must be a size.
+ * Convolutions and pooling also take one image, without n, and answer one. layers/volumes.h has
+ * those of three dimensions. */
 
 typedef struct tdm_conv_options {
   size_t struct_size;
@@ -107,6 +112,8 @@ typedef struct tdm_conv_options {
   int64_t dilation[2]; /* 0: 1; a second that is 0: as the first */
   int64_t groups;      /* 0: 1 */
   bool without_bias;
+  bool same;                 /* PyTorch's padding="same": y has x's size; strides are 1 */
+  tdm_pad_mode padding_mode; /* what x is padded with; other than by zeros as tdm_pad does it */
 } tdm_conv_options;
 
 /* x -> (n, out_channels, height', width'). name.weight (out_channels, channels / groups,
@@ -143,11 +150,12 @@ TDM_API tdm_value tdm_conv_transpose1d(tdm_graph *graph, const char *name, tdm_v
 
 typedef enum tdm_interpolation {
   TDM_INTERPOLATE_NEAREST, /* PyTorch's "nearest": of the place below */
-  TDM_INTERPOLATE_LINEAR   /* "linear", "bilinear" and "trilinear", by the count of sizes */
+  TDM_INTERPOLATE_LINEAR,  /* "linear", "bilinear" and "trilinear", by the count of sizes */
+  TDM_INTERPOLATE_CUBIC    /* "bicubic": of two sizes */
 } tdm_interpolation;
 
 /* PyTorch's interpolate: x (n, channels, ...) with its `count` last dimensions, which are sizes, as
- * large as sizes say. align_corners: of the linear mode; the first and last elements stay where
+ * large as sizes say. align_corners: not of the nearest; the first and last elements stay where
  * they are, instead of the borders. */
 TDM_API tdm_value tdm_interpolate(tdm_graph *graph, const char *name, tdm_value x,
                                   const int64_t *sizes, size_t count, tdm_interpolation mode,
@@ -192,12 +200,12 @@ typedef struct tdm_batch_norm_options {
   bool without_statistics; /* every run normalizes by its own batch */
 } tdm_batch_norm_options;
 
-/* PyTorch's BatchNorm1d and BatchNorm2d: x (n, channels), (n, channels, width) or (n, channels,
- * height, width). Runs that train normalize by the batch, and move name.running_mean (zeros at
- * first), name.running_var (ones) and name.num_batches_tracked (int64) when they update; others
- * normalize by these. name.weight (ones), name.bias (zeros). In a parallel region every replica
- * takes its own chunk's statistics, and the first one's are kept. A batch without elements is
- * counted, and moves nothing. */
+/* PyTorch's BatchNorm1d, 2d and 3d: x (n, channels), (n, channels, width), (n, channels, height,
+ * width) or (n, channels, depth, height, width). Runs that train normalize by the batch, and move
+ * name.running_mean (zeros at first), name.running_var (ones) and name.num_batches_tracked (int64)
+ * when they update; others normalize by these. name.weight (ones), name.bias (zeros). In a parallel
+ * region every replica takes its own chunk's statistics, and the first one's are kept. A batch
+ * without elements is counted, and moves nothing. */
 TDM_API tdm_value tdm_batch_norm(tdm_graph *graph, const char *name, tdm_value x);
 TDM_API tdm_value tdm_batch_norm_with(tdm_graph *graph, const char *name, tdm_value x,
                                       const tdm_batch_norm_options *options);
@@ -216,7 +224,7 @@ TDM_API tdm_value tdm_sum(tdm_graph *graph, const char *name, tdm_value x, const
 TDM_API tdm_value tdm_mean(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
                            size_t count, bool keep);
 /* The mean of the squared distances from the mean, over n - correction instead of n elements;
- * PyTorch's default correction is 1. The dimensions have to be sizes unless it is 0. */
+ * PyTorch's default correction is 1. */
 TDM_API tdm_value tdm_variance(tdm_graph *graph, const char *name, tdm_value x,
                                const int *dimensions, size_t count, double correction, bool keep);
 /* shape: sizes, names, and at most one TDM_INFER. */

@@ -122,19 +122,20 @@ TDM_RECORDS(linear, {.operation = &linear, .functions = "tdm_linear tdm_linear_w
 
 static tdm_value make_linear(tdm_graph *graph, const char *name, tdm_value x, int64_t out_features,
                              bool has_bias) {
+  name = tdm_graph_name(graph, name);
   if (!tdm_layer_accepts(graph, "linear", name, x) ||
       !tdm_layer_is_size(graph, "linear", name, "out_features", out_features))
     return (tdm_value){0, 0};
   if (!tdm_dtype_is_floating(tdm_value_dtype(graph, x)))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "linear %s: x is %s, and must be float32 or float64", name ? name : "?",
+                          "linear %s: x is %s, and must be float32 or float64", name,
                           tdm_dtype_name(tdm_value_dtype(graph, x)));
   tdm_shape shape = tdm_value_shape(graph, x);
   if (shape.rank == 0 || !tdm_dim_is_size(*tdm_shape_last(&shape))) {
     char text[TDM_SHAPE_TEXT];
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "linear %s: the last dimension of x must be a size, x is %s",
-                          name ? name : "?", tdm_shape_text(&shape, text, sizeof text));
+                          "linear %s: the last dimension of x must be a size, x is %s", name,
+                          tdm_shape_text(&shape, text, sizeof text));
   }
   const int64_t in_features = *tdm_shape_last(&shape);
   const double bound = in_features > 0 ? 1.0 / sqrt((double)in_features) : 0.0;

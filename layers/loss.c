@@ -2,6 +2,8 @@
  * become the whole's. */
 #include "layers/loss.h"
 
+#include "tandem/layers/layers.h"
+
 _Static_assert((int)TDM_LOSS_MEAN == (int)TDM_REDUCTION_MEAN &&
                    (int)TDM_LOSS_SUM == (int)TDM_REDUCTION_SUM &&
                    (int)TDM_LOSS_NONE == (int)TDM_REDUCTION_NONE &&
@@ -64,8 +66,7 @@ tdm_status tdm_loss_chunk(tdm_chunked *chunked, tdm_loss_divisor divisor) {
 /* ---- Options --------------------------------------------------------------------------------- */
 
 static bool refuse(tdm_graph *graph, const char *loss, const char *name, const char *option) {
-  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: it takes no %s", loss, name ? name : "?",
-                 option);
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: it takes no %s", loss, name, option);
   return false;
 }
 
@@ -76,22 +77,36 @@ bool tdm_loss_options_read(tdm_graph *graph, const char *loss, const char *name,
     return false;
   const int last = uses & TDM_LOSS_USES_LOG_TARGET ? TDM_LOSS_BATCH_MEAN : TDM_LOSS_NONE;
   if ((int)out_options->reduction < TDM_LOSS_MEAN || (int)out_options->reduction > last) {
-    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: no reduction %d", loss, name ? name : "?",
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: no reduction %d", loss, name,
                    (int)out_options->reduction);
     return false;
   }
-  if (out_options->has_ignore_index && !(uses & TDM_LOSS_USES_CLASSES))
-    return refuse(graph, loss, name, "ignore_index");
-  if (tdm_value_is_valid(out_options->weight) && !(uses & TDM_LOSS_USES_WEIGHT))
-    return refuse(graph, loss, name, "weight");
-  if (tdm_value_is_valid(out_options->pos_weight) && !(uses & TDM_LOSS_USES_POS_WEIGHT))
-    return refuse(graph, loss, name, "pos_weight");
-  if (out_options->label_smoothing != 0.0 && !(uses & TDM_LOSS_USES_SMOOTHING))
-    return refuse(graph, loss, name, "label_smoothing");
-  if (out_options->beta != 0.0 && !(uses & TDM_LOSS_USES_BETA))
-    return refuse(graph, loss, name, "beta");
-  if (out_options->log_target && !(uses & TDM_LOSS_USES_LOG_TARGET))
-    return refuse(graph, loss, name, "log_target");
+  const struct {
+    bool given;
+    unsigned use;
+    const char *name;
+  } given[] = {
+      {out_options->has_ignore_index, TDM_LOSS_USES_CLASSES, "ignore_index"},
+      {tdm_value_is_valid(out_options->weight), TDM_LOSS_USES_WEIGHT, "weight"},
+      {tdm_value_is_valid(out_options->pos_weight), TDM_LOSS_USES_POS_WEIGHT, "pos_weight"},
+      {out_options->label_smoothing != 0.0, TDM_LOSS_USES_SMOOTHING, "label_smoothing"},
+      {out_options->beta != 0.0, TDM_LOSS_USES_BETA, "beta"},
+      {out_options->log_target, TDM_LOSS_USES_LOG_TARGET, "log_target"},
+      {out_options->has_margin, TDM_LOSS_USES_MARGIN, "margin"},
+      {out_options->p != 0.0, TDM_LOSS_USES_P, "p"},
+      {out_options->epsilon != 0.0, TDM_LOSS_USES_EPSILON, "epsilon"},
+      {out_options->swap, TDM_LOSS_USES_SWAP, "swap"},
+      {out_options->full, TDM_LOSS_USES_FULL, "full"},
+      {out_options->linear_input, TDM_LOSS_USES_LINEAR_INPUT, "linear_input"},
+      {out_options->blank != 0, TDM_LOSS_USES_BLANK, "blank"},
+      {out_options->zero_infinity, TDM_LOSS_USES_BLANK, "zero_infinity"},
+  };
+  for (size_t i = 0; i < sizeof given / sizeof given[0]; i++)
+    if (given[i].given && !(uses & given[i].use)) return refuse(graph, loss, name, given[i].name);
+  if (out_options->has_margin && !isfinite(out_options->margin))
+    return refuse(graph, loss, name, "margin that is not finite");
+  if (!tdm_is_setting(out_options->epsilon))
+    return refuse(graph, loss, name, "epsilon that is negative or not finite");
   return true;
 }
 
@@ -105,6 +120,26 @@ tdm_loss_attributes tdm_loss_attributes_of(const tdm_loss_options *options) {
 tdm_status tdm_loss_refuse_gradient(tdm_gradient *gradient, size_t input, const char *what) {
   if (!tdm_gradient_wanted(gradient, input)) return TDM_OK;
   return tdm_fail(TDM_UNSUPPORTED, "no gradient flows into its %s", what);
+}
+
+/* ---- Put together of operations -------------------------------------------------------------- */
+
+tdm_value tdm_loss_reduce(tdm_graph *graph, const char *name, tdm_value elements,
+                          tdm_loss_reduction reduction) {
+  if (reduction == TDM_LOSS_NONE || tdm_value_shape(graph, elements).rank <= 0) return elements;
+  return reduction == TDM_LOSS_SUM ? tdm_sum(graph, name, elements, NULL, 0, false)
+                                   : tdm_mean(graph, name, elements, NULL, 0, false);
+}
+
+tdm_value tdm_loss_above_zero(tdm_graph *graph, const char *name, tdm_value x) {
+  return tdm_clamp(graph, name, x, 0.0, INFINITY);
+}
+
+tdm_value tdm_loss_cast_like(tdm_graph *graph, const char *name, tdm_value x, tdm_value like) {
+  const tdm_dtype dtype = tdm_value_dtype(graph, like);
+  return tdm_value_dtype(graph, x) == dtype || dtype == TDM_DTYPE_NONE
+             ? x
+             : tdm_cast(graph, name, x, dtype);
 }
 
 /* ---- Shapes ---------------------------------------------------------------------------------- */

@@ -13,6 +13,13 @@ enum {
   TDM_LOSS_USES_SMOOTHING = 8,
   TDM_LOSS_USES_BETA = 16,
   TDM_LOSS_USES_LOG_TARGET = 32, /* and the batch's mean */
+  TDM_LOSS_USES_MARGIN = 64,
+  TDM_LOSS_USES_P = 128,
+  TDM_LOSS_USES_EPSILON = 256,
+  TDM_LOSS_USES_SWAP = 512,
+  TDM_LOSS_USES_FULL = 1024,
+  TDM_LOSS_USES_LINEAR_INPUT = 2048,
+  TDM_LOSS_USES_BLANK = 4096, /* and zero_infinity */
 };
 
 /* Copies options (may be NULL); false, with the graph's error, for what is wrong or of no use. */
@@ -21,6 +28,20 @@ bool tdm_loss_options_read(tdm_graph *graph, const char *loss, const char *name,
                            tdm_loss_options *out_options);
 /* Reduction, ignore_index and smoothing; the rest zeros. */
 tdm_loss_attributes tdm_loss_attributes_of(const tdm_loss_options *options);
+
+/* The margin, or what it is where none is given. */
+static inline double tdm_loss_margin(const tdm_loss_options *options, double otherwise) {
+  return options->has_margin ? options->margin : otherwise;
+}
+
+/* What a loss that is put together of operations makes of its elements: their mean or sum, or
+ * themselves. In micro-batches and wrapped parts these operations are the whole batch's. */
+tdm_value tdm_loss_reduce(tdm_graph *graph, const char *name, tdm_value elements,
+                          tdm_loss_reduction reduction);
+/* max(0, x): at 0 the whole adjoint passes, as through PyTorch's clamp_min. */
+tdm_value tdm_loss_above_zero(tdm_graph *graph, const char *name, tdm_value x);
+/* x, or, where it is of another dtype than like, that cast. */
+tdm_value tdm_loss_cast_like(tdm_graph *graph, const char *name, tdm_value x, tdm_value like);
 
 static inline bool tdm_loss_reduces(const tdm_infer *infer) {
   const tdm_loss_attributes *attributes = infer->attributes;

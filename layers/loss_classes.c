@@ -239,7 +239,7 @@ static bool refuse_shapes(tdm_graph *graph, const char *loss, const char *name,
   char targets_text[TDM_SHAPE_TEXT];
   tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                  "%s %s: it judges %s by targets %s: one target for each, classes apart, is needed",
-                 loss, name ? name : "?", tdm_shape_text(judged, judged_text, sizeof judged_text),
+                 loss, name, tdm_shape_text(judged, judged_text, sizeof judged_text),
                  tdm_shape_text(targets, targets_text, sizeof targets_text));
   return false;
 }
@@ -285,6 +285,7 @@ static tdm_value append_nll(tdm_graph *graph, const char *name, tdm_value judged
 
 tdm_value tdm_nll_with(tdm_graph *graph, const char *name, tdm_value log_probabilities,
                        tdm_value targets, const tdm_loss_options *options) {
+  name = tdm_graph_name(graph, name);
   tdm_loss_options chosen;
   const unsigned uses = TDM_LOSS_USES_CLASSES | TDM_LOSS_USES_WEIGHT;
   class_rows rows;
@@ -312,21 +313,22 @@ static tdm_value append_cross_entropy(tdm_graph *graph, const char *name, tdm_va
 
 tdm_value tdm_cross_entropy_with(tdm_graph *graph, const char *name, tdm_value logits,
                                  tdm_value targets, const tdm_loss_options *options) {
+  name = tdm_graph_name(graph, name);
   tdm_loss_options chosen;
   const unsigned uses = TDM_LOSS_USES_CLASSES | TDM_LOSS_USES_WEIGHT | TDM_LOSS_USES_SMOOTHING;
   if (!tdm_loss_options_read(graph, TDM_OP_CROSS_ENTROPY, name, options, uses, &chosen))
     return (tdm_value){0, 0};
   if (!(chosen.label_smoothing >= 0.0 && chosen.label_smoothing <= 1.0))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "cross_entropy %s: label_smoothing is %g, and must lie in [0, 1]",
-                          name ? name : "?", chosen.label_smoothing);
+                          "cross_entropy %s: label_smoothing is %g, and must lie in [0, 1]", name,
+                          chosen.label_smoothing);
   class_rows rows;
   if (!class_rows_of(graph, TDM_OP_CROSS_ENTROPY, name, logits, targets, true, &rows))
     return (tdm_value){0, 0};
   if (rows.probable && chosen.has_ignore_index)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "cross_entropy %s: targets that are probabilities have no ignore_index",
-                          name ? name : "?");
+                          name);
   const tdm_value loss =
       rows.probable ? tdm_loss_of_probabilities(graph, name, rows.judged, rows.targets, &chosen)
                     : append_cross_entropy(graph, name, rows.judged, rows.targets, &chosen);

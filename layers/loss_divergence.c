@@ -75,6 +75,7 @@ tdm_value tdm_loss_of_probabilities(tdm_graph *graph, const char *name, tdm_valu
 
 tdm_value tdm_kl_div_with(tdm_graph *graph, const char *name, tdm_value log_probabilities,
                           tdm_value targets, const tdm_loss_options *options) {
+  name = tdm_graph_name(graph, name);
   tdm_loss_options chosen;
   if (!tdm_loss_options_read(graph, "kl_div", name, options, TDM_LOSS_USES_LOG_TARGET, &chosen))
     return (tdm_value){0, 0};

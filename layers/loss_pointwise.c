@@ -135,6 +135,7 @@ static tdm_value append_difference(tdm_graph *graph, const tdm_operation *operat
 
 tdm_value tdm_mse_with(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
                        const tdm_loss_options *options) {
+  name = tdm_graph_name(graph, name);
   tdm_loss_options chosen;
   if (!tdm_loss_options_read(graph, "mse", name, options, 0, &chosen)) return (tdm_value){0, 0};
   return append_difference(graph, &mse_operation, name, a, b, tdm_loss_attributes_of(&chosen));
@@ -146,6 +147,7 @@ tdm_value tdm_mse(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) 
 
 tdm_value tdm_l1_with(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
                       const tdm_loss_options *options) {
+  name = tdm_graph_name(graph, name);
   tdm_loss_options chosen;
   if (!tdm_loss_options_read(graph, "l1", name, options, 0, &chosen)) return (tdm_value){0, 0};
   tdm_loss_attributes attributes = tdm_loss_attributes_of(&chosen);
@@ -160,6 +162,7 @@ tdm_value tdm_l1(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
 /* smooth_l1, times beta for Huber's. */
 static tdm_value append_smooth(tdm_graph *graph, const char *loss, bool huber, const char *name,
                                tdm_value a, tdm_value b, const tdm_loss_options *options) {
+  name = tdm_graph_name(graph, name);
   tdm_loss_options chosen;
   if (!tdm_loss_options_read(graph, loss, name, options, TDM_LOSS_USES_BETA, &chosen))
     return (tdm_value){0, 0};
@@ -168,7 +171,7 @@ static tdm_value append_smooth(tdm_graph *graph, const char *loss, bool huber, c
   attributes.scale = huber ? attributes.beta : 1.0;
   if (!(attributes.beta > 0.0))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: beta is %g, and must be positive",
-                          loss, name ? name : "?", attributes.beta);
+                          loss, name, attributes.beta);
   return append_difference(graph, &smooth_l1_operation, name, a, b, attributes);
 }
 
@@ -254,6 +257,7 @@ TDM_RECORDS(loss_pointwise, {.operation = &mse_operation, .functions = "tdm_mse"
 
 tdm_value tdm_binary_cross_entropy_with(tdm_graph *graph, const char *name, tdm_value logits,
                                         tdm_value targets, const tdm_loss_options *options) {
+  name = tdm_graph_name(graph, name);
   tdm_loss_options chosen;
   const unsigned uses = TDM_LOSS_USES_WEIGHT | TDM_LOSS_USES_POS_WEIGHT;
   if (!tdm_loss_options_read(graph, TDM_OP_BINARY_CROSS_ENTROPY, name, options, uses, &chosen))

@@ -73,12 +73,16 @@ static tdm_value multiply(tdm_graph *graph, const char *name, tdm_value a, tdm_v
   return tdm_append(graph, &matmul_operation, name, &attributes, operands, 2, NULL);
 }
 
-/* All dimensions of x but the last as one: a view. */
+/* All dimensions of x but the last as one: a view. What has no columns has rows all the same. */
 static tdm_value as_rows(tdm_gradient *gradient, tdm_value x) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
   tdm_shape shape = tdm_value_shape(graph, x);
-  return tdm_reshape(graph, tdm_gradient_name(gradient), x,
-                     tdm_shape_of(2, TDM_INFER, *tdm_shape_last(&shape)));
+  const tdm_dim columns = *tdm_shape_last(&shape);
+  shape.rank--;
+  shape.dims[shape.rank] = 0;
+  const bool counted = columns == 0 && tdm_shape_is_concrete(&shape);
+  const tdm_dim rows = counted ? tdm_shape_count(&shape) : TDM_INFER;
+  return tdm_reshape(graph, tdm_gradient_name(gradient), x, tdm_shape_of(2, rows, columns));
 }
 
 /* Of a forward node, which transposes nothing: d_a = d_y b^T, d_b = a^T d_y. */
@@ -104,6 +108,7 @@ static tdm_status append_matmul_gradient(tdm_gradient *gradient) {
 }
 
 tdm_value tdm_matmul(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
+  name = tdm_graph_name(graph, name);
   if (!tdm_layer_accepts(graph, "matmul", name, a) || !tdm_layer_accepts(graph, "matmul", name, b))
     return (tdm_value){0, 0};
   return multiply(graph, name, a, b, false, false);
@@ -138,7 +143,9 @@ static const tdm_operation transpose_operation = {
     .precision = TDM_PRECISION_GIVEN,
 };
 
-TDM_RECORDS(matmul, {.operation = &matmul_operation, .functions = "tdm_matmul"},
+TDM_RECORDS(matmul,
+            {.operation = &matmul_operation,
+             .functions = "tdm_matmul tdm_einsum tdm_bilinear tdm_bilinear_without_bias"},
             {.operation = &transpose_operation, .functions = "tdm_transpose"});
 
 static tdm_status append_transpose_gradient(tdm_gradient *gradient) {
@@ -151,6 +158,7 @@ static tdm_status append_transpose_gradient(tdm_gradient *gradient) {
 }
 
 tdm_value tdm_transpose(tdm_graph *graph, const char *name, tdm_value x, int first, int second) {
+  name = tdm_graph_name(graph, name);
   const tdm_value invalid = {0, 0};
   if (!tdm_layer_accepts(graph, "transpose", name, x)) return invalid;
   const tdm_shape shape = tdm_value_shape(graph, x);

@@ -2,7 +2,7 @@
  * triangles; and numbers in a row. Invariant: a dimension that keeps its size keeps its name. */
 #include <math.h>
 
-#include "graph/passes/micro_batch.h"
+#include "graph/passes/chunked.h"
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
@@ -11,6 +11,7 @@ static const tdm_value invalid = {0, 0};
 /* ---- Dimensions ------------------------------------------------------------------------------ */
 
 tdm_value tdm_unsqueeze(tdm_graph *graph, const char *name, tdm_value x, int dimension) {
+  name = tdm_graph_name(graph, name);
   if (!tdm_layer_accepts(graph, "unsqueeze", name, x)) return invalid;
   const tdm_shape has = tdm_value_shape(graph, x);
   char text[TDM_SHAPE_TEXT];
@@ -19,8 +20,7 @@ tdm_value tdm_unsqueeze(tdm_graph *graph, const char *name, tdm_value x, int dim
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "unsqueeze %s: x is %s: no dimension can come before its dimension %d, "
                           "ranks being %d at most",
-                          name ? name : "?", tdm_shape_text(&has, text, sizeof text), dimension,
-                          TDM_MAX_RANK);
+                          name, tdm_shape_text(&has, text, sizeof text), dimension, TDM_MAX_RANK);
   tdm_shape wanted = {.rank = has.rank + 1};
   int8_t sources[TDM_MAX_RANK];
   for (int i = 0; i < wanted.rank; i++) {
@@ -32,6 +32,7 @@ tdm_value tdm_unsqueeze(tdm_graph *graph, const char *name, tdm_value x, int dim
 }
 
 tdm_value tdm_squeeze(tdm_graph *graph, const char *name, tdm_value x, int dimension) {
+  name = tdm_graph_name(graph, name);
   if (!tdm_layer_accepts(graph, "squeeze", name, x)) return invalid;
   const tdm_shape has = tdm_value_shape(graph, x);
   const int at = tdm_layer_dimension(graph, "squeeze", name, &has, dimension);
@@ -39,7 +40,7 @@ tdm_value tdm_squeeze(tdm_graph *graph, const char *name, tdm_value x, int dimen
   char text[TDM_SHAPE_TEXT];
   if (has.dims[at] != 1)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "squeeze %s: x is %s, and dimension %d not 1", name ? name : "?",
+                          "squeeze %s: x is %s, and dimension %d not 1", name,
                           tdm_shape_text(&has, text, sizeof text), dimension);
   tdm_shape wanted = {.rank = has.rank - 1};
   int8_t sources[TDM_MAX_RANK];
@@ -51,6 +52,7 @@ tdm_value tdm_squeeze(tdm_graph *graph, const char *name, tdm_value x, int dimen
 }
 
 tdm_value tdm_flatten(tdm_graph *graph, const char *name, tdm_value x, int first, int last) {
+  name = tdm_graph_name(graph, name);
   if (!tdm_layer_accepts(graph, "flatten", name, x)) return invalid;
   const tdm_shape has = tdm_value_shape(graph, x);
   const int begin = tdm_layer_dimension(graph, "flatten", name, &has, first);
@@ -59,8 +61,8 @@ tdm_value tdm_flatten(tdm_graph *graph, const char *name, tdm_value x, int first
   char text[TDM_SHAPE_TEXT];
   if (begin > end)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "flatten %s: x is %s, and dimension %d stands before dimension %d",
-                          name ? name : "?", tdm_shape_text(&has, text, sizeof text), last, first);
+                          "flatten %s: x is %s, and dimension %d stands before dimension %d", name,
+                          tdm_shape_text(&has, text, sizeof text), last, first);
   if (begin == end) return x;
   tdm_shape wanted = {.rank = has.rank - (end - begin)};
   int8_t sources[TDM_MAX_RANK];
@@ -76,9 +78,10 @@ tdm_value tdm_flatten(tdm_graph *graph, const char *name, tdm_value x, int first
 
 tdm_value tdm_stack(tdm_graph *graph, const char *name, const tdm_value *values, size_t count,
                     int dimension) {
+  name = tdm_graph_name(graph, name);
   if (count < 1 || count > MOST_STACKED || !values)
-    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "stack %s: %zu values, 1 to %d can be",
-                          name ? name : "?", values ? count : 0, MOST_STACKED);
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "stack %s: %zu values, 1 to %d can be", name,
+                          values ? count : 0, MOST_STACKED);
   tdm_value parts[MOST_STACKED];
   for (size_t i = 0; i < count; i++) {
     if (!tdm_layer_accepts(graph, "stack", name, values[i])) return invalid;
@@ -127,18 +130,18 @@ TDM_RECORDS(moves, {.operation = &arange_operation,
 
 tdm_value tdm_arange(tdm_graph *graph, const char *name, tdm_dtype dtype, double start, double end,
                      double step) {
+  name = tdm_graph_name(graph, name);
   const bool counts = dtype == TDM_INT32 || dtype == TDM_INT64;
   if (!counts && dtype != TDM_FLOAT32 && dtype != TDM_FLOAT64)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "arange %s: of %s; float32, float64, int32 and int64 can be",
-                          name ? name : "?", tdm_dtype_name(dtype));
+                          "arange %s: of %s; float32, float64, int32 and int64 can be", name,
+                          tdm_dtype_name(dtype));
   const double count = ceil((end - start) / step);
   if (!(count >= 0 && count <= MOST_COUNTED) ||
       (counts && (start != floor(start) || step != floor(step))))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "arange %s: from %g to %g by %g: the step must lead to the end%s",
-                          name ? name : "?", start, end, step,
-                          counts ? ", and both be whole numbers" : "");
+                          "arange %s: from %g to %g by %g: the step must lead to the end%s", name,
+                          start, end, step, counts ? ", and both be whole numbers" : "");
   const tdm_arange_attributes attributes = {
       .start = start, .step = step, .dtype = dtype, .count = (int64_t)count};
   return tdm_append(graph, &arange_operation, name, &attributes, NULL, 0, NULL);
@@ -153,6 +156,7 @@ static tdm_value places(tdm_graph *graph, const char *name, tdm_value x, int dim
 }
 
 tdm_value tdm_arange_like(tdm_graph *graph, const char *name, tdm_value x, int dimension) {
+  name = tdm_graph_name(graph, name);
   if (!tdm_layer_accepts(graph, "arange_like", name, x)) return invalid;
   const tdm_shape shape = tdm_value_shape(graph, x);
   const int counted = tdm_layer_dimension(graph, "arange_like", name, &shape, dimension);
@@ -164,13 +168,14 @@ tdm_value tdm_arange_like(tdm_graph *graph, const char *name, tdm_value x, int d
 /* Zeros where column `relation` row + diagonal. */
 static tdm_value triangle(tdm_graph *graph, const char *function, const char *name, tdm_value x,
                           tdm_relation relation, int64_t diagonal) {
+  name = tdm_graph_name(graph, name);
   if (!tdm_layer_accepts(graph, function, name, x)) return invalid;
   const tdm_shape shape = tdm_value_shape(graph, x);
   char text[TDM_SHAPE_TEXT];
   if (shape.rank < 2 || !tdm_dtype_is_floating(tdm_value_dtype(graph, x)))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "%s %s: x is %s %s, and must be floating, of two dimensions or more",
-                          function, name ? name : "?", tdm_dtype_name(tdm_value_dtype(graph, x)),
+                          function, name, tdm_dtype_name(tdm_value_dtype(graph, x)),
                           tdm_shape_text(&shape, text, sizeof text));
   const tdm_value rows =
       tdm_unsqueeze(graph, name, places(graph, name, x, shape.rank - 2, diagonal), 1);

@@ -1,131 +1,266 @@
-/* PyTorch's MultiheadAttention: projections, attention, a projection. Invariant: the three
- * projections are one product, or have views of one weight, which has PyTorch's name and shape. */
+/* PyTorch's MultiheadAttention: projections, attention, a projection. Invariant: where query, key
+ * and value have as many features, the three projections are one product, or have views of one
+ * weight, which has PyTorch's name and shape; else each has a weight of its own. */
 #include <math.h>
 
+#include "layers/attention.h"
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
 enum { QUERY, KEY, VALUE, PROJECTIONS };
 
-static tdm_value project(tdm_graph *graph, const char *name, const char *suffix, tdm_value x,
+static const tdm_value invalid = {0, 0};
+
+/* One call of a user's; inputs become (batch, length, features). */
+typedef struct attention_layer {
+  tdm_graph *graph;
+  const char *name;
+  int64_t heads;
+  int64_t features;        /* of the query */
+  int64_t in[PROJECTIONS]; /* features of the inputs */
+  tdm_value inputs[PROJECTIONS];
+  tdm_multi_head_attention_options options;
+  bool single; /* one sequence, without a batch */
+} attention_layer;
+
+static const char *part_name(const attention_layer *self, const char *suffix, char *text) {
+  return tdm_layer_name(self->graph, self->name, suffix, text);
+}
+
+/* ---- Projections ----------------------------------------------------------------------------- */
+
+static tdm_value project(const attention_layer *self, const char *suffix, tdm_value x,
                          tdm_value weight, tdm_value bias) {
   char text[TDM_LAYER_NAME_BYTES];
-  if (!tdm_layer_name(graph, name, suffix, text)) return (tdm_value){0, 0};
-  return tdm_linear_of(graph, text, x, weight, bias);
+  if (!part_name(self, suffix, text)) return invalid;
+  return tdm_linear_of(self->graph, text, x, weight, bias);
 }
 
-static tdm_value exchange(tdm_graph *graph, const char *name, const char *suffix, tdm_value x) {
-  char text[TDM_LAYER_NAME_BYTES];
-  if (!tdm_layer_name(graph, name, suffix, text)) return (tdm_value){0, 0};
-  return tdm_swap_first_dimensions(graph, text, x);
-}
-
-/* The parameters of the three projections, one after the other. */
-static tdm_value make_weight(tdm_graph *graph, const char *name, int64_t features) {
-  const double bound = sqrt(6.0 / (4.0 * (double)features)); /* Glorot and Bengio, 2010 */
+/* Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks",
+ * 2010. */
+static tdm_value make_weight(const attention_layer *self, const char *suffix, int64_t rows,
+                             int64_t columns) {
+  const double bound = sqrt(6.0 / ((double)rows + (double)columns));
   const tdm_initializer uniform = {TDM_INIT_UNIFORM, -bound, bound, -1};
-  return tdm_layer_parameter(graph, name, ".in_proj_weight",
-                             tdm_shape_of(2, 3 * features, features), &uniform);
+  return tdm_layer_parameter(self->graph, self->name, suffix, tdm_shape_of(2, rows, columns),
+                             &uniform);
 }
 
-static tdm_value make_bias(tdm_graph *graph, const char *name, int64_t features) {
+static tdm_value make_bias(const attention_layer *self) {
   const tdm_initializer zeros = {TDM_INIT_ZEROS, 0.0, 0.0, -1};
-  return tdm_layer_parameter(graph, name, ".in_proj_bias", tdm_shape_of(1, 3 * features), &zeros);
+  if (self->options.without_bias) return invalid;
+  return tdm_layer_parameter(self->graph, self->name, ".in_proj_bias",
+                             tdm_shape_of(1, 3 * self->features), &zeros);
 }
 
-/* The three projections of inputs, in place: one product where they are one value, else one each
- * with a part of the weight. */
-static void project_inputs(tdm_graph *graph, const char *name, int64_t features, bool without_bias,
-                           tdm_value inputs[PROJECTIONS]) {
+/* The three projections of the inputs, in place: one product where they are one value, else one
+ * each with a weight, or a part of one. */
+static void project_inputs(attention_layer *self) {
   static const char *const suffixes[] = {"/query", "/key", "/value"};
+  static const char *const own[] = {".q_proj_weight", ".k_proj_weight", ".v_proj_weight"};
+  const int64_t features = self->features;
   const tdm_dim sizes[PROJECTIONS] = {features, features, features};
-  tdm_value weights[PROJECTIONS] = {{0, 0}}, biases[PROJECTIONS] = {{0, 0}}, bias = {0, 0};
+  tdm_value weights[PROJECTIONS] = {{0, 0}}, biases[PROJECTIONS] = {{0, 0}};
+  tdm_value *inputs = self->inputs, weight = invalid;
   char text[TDM_LAYER_NAME_BYTES];
-  const tdm_value weight = make_weight(graph, name, features);
-  if (!without_bias) bias = make_bias(graph, name, features);
-  if (!tdm_layer_name(graph, name, "/parts", text)) return;
-  if (inputs[QUERY].index == inputs[KEY].index && inputs[KEY].index == inputs[VALUE].index) {
-    const tdm_value all = project(graph, name, "/in_proj", inputs[QUERY], weight, bias);
-    tdm_split(graph, text, all, -1, sizes, PROJECTIONS, inputs);
+  if (!part_name(self, "/parts", text)) return;
+  const bool alike = self->in[KEY] == features && self->in[VALUE] == features;
+  if (alike) weight = make_weight(self, ".in_proj_weight", 3 * features, features);
+  for (int i = 0; !alike && i < PROJECTIONS; i++)
+    weights[i] = make_weight(self, own[i], features, self->in[i]);
+  const tdm_value bias = make_bias(self);
+  if (alike && inputs[QUERY].index == inputs[KEY].index &&
+      inputs[KEY].index == inputs[VALUE].index) {
+    const tdm_value all = project(self, "/in_proj", inputs[QUERY], weight, bias);
+    tdm_split(self->graph, text, all, -1, sizes, PROJECTIONS, inputs);
     return;
   }
-  tdm_split(graph, text, weight, 0, sizes, PROJECTIONS, weights);
-  if (!without_bias) tdm_split(graph, text, bias, 0, sizes, PROJECTIONS, biases);
+  if (alike) tdm_split(self->graph, text, weight, 0, sizes, PROJECTIONS, weights);
+  if (!self->options.without_bias)
+    tdm_split(self->graph, text, bias, 0, sizes, PROJECTIONS, biases);
   for (int i = 0; i < PROJECTIONS; i++)
-    inputs[i] = project(graph, name, suffixes[i], inputs[i], weights[i], biases[i]);
+    inputs[i] = project(self, suffixes[i], inputs[i], weights[i], biases[i]);
 }
 
-static tdm_value project_output(tdm_graph *graph, const char *name, int64_t features,
-                                bool without_bias, tdm_value y) {
+static tdm_value project_output(const attention_layer *self, tdm_value y) {
+  const int64_t features = self->features;
   const double bound = 1 / sqrt((double)features);
   const tdm_initializer uniform = {TDM_INIT_UNIFORM, -bound, bound, -1};
   const tdm_initializer zeros = {TDM_INIT_ZEROS, 0.0, 0.0, -1};
-  const tdm_value weight = tdm_layer_parameter(graph, name, ".out_proj.weight",
+  const tdm_value weight = tdm_layer_parameter(self->graph, self->name, ".out_proj.weight",
                                                tdm_shape_of(2, features, features), &uniform);
-  tdm_value bias = {0, 0};
-  if (!without_bias)
-    bias = tdm_layer_parameter(graph, name, ".out_proj.bias", tdm_shape_of(1, features), &zeros);
-  return project(graph, name, "/out_proj", y, weight, bias);
+  tdm_value bias = invalid;
+  if (!self->options.without_bias)
+    bias = tdm_layer_parameter(self->graph, self->name, ".out_proj.bias", tdm_shape_of(1, features),
+                               &zeros);
+  return project(self, "/out_proj", y, weight, bias);
 }
 
-/* (length, batch, features) -> (batch, length, features), a value that stands twice once. */
-static void put_batch_first(tdm_graph *graph, const char *name, tdm_value inputs[PROJECTIONS]) {
+/* ---- Keys besides those that are given ------------------------------------------------------- */
+
+/* A parameter (1, 1, features) as one more key or value of every sequence. */
+static tdm_value append_bias(const attention_layer *self, const char *suffix, tdm_value keys) {
+  tdm_graph *graph = self->graph;
+  char text[TDM_LAYER_NAME_BYTES];
+  if (!part_name(self, "/more_keys", text) || !tdm_value_is_valid(keys)) return invalid;
+  const tdm_initializer normal = {TDM_INIT_NORMAL, 0.0, 1 / sqrt((double)self->features), -1};
+  const tdm_value bias = tdm_layer_parameter(graph, self->name, suffix,
+                                             tdm_shape_of(3, 1, 1, self->features), &normal);
+  const tdm_value first = tdm_slice(graph, text, keys, 1, 0, 1, 1);
+  if (!tdm_value_is_valid(first)) return invalid;
+  const tdm_value both[] = {keys, tdm_expand_as(graph, text, bias, first)};
+  return tdm_concat(graph, text, both, 2, 1);
+}
+
+/* x with `more` elements of nothing behind a dimension, counted from the end. */
+static tdm_value pad_behind(const attention_layer *self, tdm_value x, int from_end, int64_t more) {
+  char text[TDM_LAYER_NAME_BYTES];
+  int64_t amounts[4] = {0};
+  amounts[2 * from_end + 1] = more;
+  if (!tdm_value_is_valid(x) || more == 0 || !part_name(self, "/more_keys", text)) return x;
+  return tdm_pad(self->graph, text, x, amounts, 2 * (size_t)(from_end + 1), TDM_PAD_CONSTANT, 0);
+}
+
+/* Which keys behind the query's place are left out, as a mask that can have more keys than these.
+ * */
+static tdm_value causal_mask(const attention_layer *self) {
+  tdm_graph *graph = self->graph;
+  char text[TDM_LAYER_NAME_BYTES];
+  if (!part_name(self, "/causal", text)) return invalid;
+  const tdm_value queries = tdm_arange_like(graph, text, self->inputs[QUERY], 1);
+  const tdm_value keys = tdm_arange_like(graph, text, self->inputs[KEY], 1);
+  if (!tdm_value_is_valid(queries) || !tdm_value_is_valid(keys)) return invalid;
+  return tdm_compare(graph, text, keys, TDM_GREATER, tdm_unsqueeze(graph, text, queries, 1));
+}
+
+/* Keys and values of everybody; nothing masks them. False with the graph's error. */
+static bool append_keys(attention_layer *self) {
+  tdm_multi_head_attention_options *options = &self->options;
+  const int64_t more = (options->add_bias_kv ? 1 : 0) + (options->add_zero_attn ? 1 : 0);
+  if (more == 0) return true;
+  if (options->causal && tdm_value_is_valid(options->mask)) {
+    tdm_graph_fail(self->graph, TDM_INVALID_ARGUMENT,
+                   "multi_head_attention %s: causal and a mask, with add_bias_kv or add_zero_attn: "
+                   "let the mask be causal",
+                   self->name);
+    return false;
+  }
+  if (options->causal) options->mask = causal_mask(self);
+  options->causal = false;
+  if (options->add_bias_kv) {
+    self->inputs[KEY] = append_bias(self, ".bias_k", self->inputs[KEY]);
+    self->inputs[VALUE] = append_bias(self, ".bias_v", self->inputs[VALUE]);
+  }
+  if (options->add_zero_attn) {
+    self->inputs[KEY] = pad_behind(self, self->inputs[KEY], 1, 1);
+    self->inputs[VALUE] = pad_behind(self, self->inputs[VALUE], 1, 1);
+  }
+  options->mask = pad_behind(self, options->mask, 0, more);
+  options->padding = pad_behind(self, options->padding, 0, more);
+  return tdm_graph_status(self->graph) == TDM_OK;
+}
+
+/* ---- What is asked for ----------------------------------------------------------------------- */
+
+/* The features of all three, which heads share; false with the graph's error. */
+static bool read_features(attention_layer *self) {
+  static const char *const names[] = {"query", "key", "value"};
+  int rank = 0;
+  for (int i = 0; i < PROJECTIONS; i++) {
+    if (!tdm_layer_accepts(self->graph, "multi_head_attention", self->name, self->inputs[i]))
+      return false;
+    tdm_shape shape = tdm_value_shape(self->graph, self->inputs[i]);
+    if (i == QUERY) rank = shape.rank;
+    self->in[i] = shape.rank > 0 ? *tdm_shape_last(&shape) : 0;
+    if ((rank == 2 || rank == 3) && shape.rank == rank && self->in[i] > 0 &&
+        self->in[i] <= INT64_MAX / PROJECTIONS && self->heads > 0 &&
+        self->in[QUERY] % self->heads == 0)
+      continue;
+    char text[TDM_SHAPE_TEXT];
+    tdm_graph_fail(self->graph, TDM_INVALID_ARGUMENT,
+                   "multi_head_attention %s: %s is %s, and must have three dimensions, or all "
+                   "three inputs two, the last one a size, and that of query shared by %lld heads",
+                   self->name, names[i], tdm_shape_text(&shape, text, sizeof text),
+                   (long long)self->heads);
+    return false;
+  }
+  self->features = self->in[QUERY];
+  self->single = rank == 2;
+  return true;
+}
+
+/* All inputs as (batch, length, features), a value that stands twice once. */
+static void put_batch_first(attention_layer *self) {
   static const char *const suffixes[] = {"/queries_first", "/keys_first", "/values_first"};
   tdm_value done[PROJECTIONS];
   for (int i = 0; i < PROJECTIONS; i++) {
+    char text[TDM_LAYER_NAME_BYTES];
     int same = 0;
-    while (same < i && inputs[same].index != inputs[i].index)
+    while (same < i && self->inputs[same].index != self->inputs[i].index)
       same++;
-    done[i] = same < i ? done[same] : exchange(graph, name, suffixes[i], inputs[i]);
+    if (!part_name(self, suffixes[i], text)) return;
+    if (same < i)
+      done[i] = done[same];
+    else
+      done[i] = self->single ? tdm_unsqueeze(self->graph, text, self->inputs[i], 0)
+                             : tdm_swap_first_dimensions(self->graph, text, self->inputs[i]);
   }
   for (int i = 0; i < PROJECTIONS; i++)
-    inputs[i] = done[i];
+    self->inputs[i] = done[i];
 }
 
-/* The last dimension of query, which all three share; 0 with the graph's error. */
-static int64_t features_of(tdm_graph *graph, const char *name, const tdm_value inputs[PROJECTIONS],
-                           int64_t heads) {
-  static const char *const names[] = {"query", "key", "value"};
-  int64_t features = 0;
-  for (int i = 0; i < PROJECTIONS; i++) {
-    if (!tdm_layer_accepts(graph, "multi_head_attention", name, inputs[i])) return 0;
-    tdm_shape shape = tdm_value_shape(graph, inputs[i]);
-    const int64_t last = shape.rank == 3 ? *tdm_shape_last(&shape) : 0;
-    if (i == 0) features = last;
-    if (last > 0 && last <= INT64_MAX / PROJECTIONS && last == features && heads > 0 &&
-        last % heads == 0)
-      continue;
-    char text[TDM_SHAPE_TEXT];
-    tdm_graph_fail(
-        graph, TDM_INVALID_ARGUMENT,
-        "multi_head_attention %s: %s is %s, and must have three dimensions, the last one "
-        "query's and shared by %lld heads",
-        name ? name : "?", names[i], tdm_shape_text(&shape, text, sizeof text), (long long)heads);
-    return 0;
-  }
-  return features;
+/* One sequence's padding, (keys), as a batch's. */
+static void read_padding(attention_layer *self) {
+  char text[TDM_LAYER_NAME_BYTES];
+  const tdm_value padding = self->options.padding;
+  if (!self->single || tdm_value_shape(self->graph, padding).rank != 1) return;
+  if (part_name(self, "/padding", text))
+    self->options.padding = tdm_unsqueeze(self->graph, text, padding, 0);
+}
+
+static tdm_value attend(const attention_layer *self) {
+  const tdm_multi_head_attention_options *options = &self->options;
+  const tdm_attention_options attention = {.struct_size = sizeof attention,
+                                           .heads = self->heads,
+                                           .causal = options->causal,
+                                           .padding = options->padding,
+                                           .mask = options->mask,
+                                           .dropout = options->dropout};
+  char text[TDM_LAYER_NAME_BYTES];
+  if (!part_name(self, "/attention", text)) return invalid;
+  const tdm_value *inputs = self->inputs;
+  if (!options->out_weights)
+    return tdm_attention(self->graph, text, inputs[QUERY], inputs[KEY], inputs[VALUE], &attention);
+  tdm_value weights;
+  const tdm_value y = tdm_attention_with_weights(self->graph, text, inputs[QUERY], inputs[KEY],
+                                                 inputs[VALUE], &attention, &weights);
+  if (!tdm_value_is_valid(y)) return invalid;
+  if (!options->weights_by_head)
+    weights = tdm_mean(self->graph, text, weights, (const int[]){1}, 1, false);
+  if (self->single) weights = tdm_squeeze(self->graph, text, weights, 0);
+  *options->out_weights = weights;
+  return y;
 }
 
 tdm_value tdm_multi_head_attention(tdm_graph *graph, const char *name, tdm_value query,
                                    tdm_value key, tdm_value value, int64_t heads,
                                    const tdm_multi_head_attention_options *options) {
-  tdm_multi_head_attention_options chosen;
-  tdm_value inputs[PROJECTIONS] = {query, key, value};
-  if (!tdm_layer_options(graph, "multi_head_attention", name, options, sizeof chosen, &chosen))
-    return (tdm_value){0, 0};
-  const int64_t features = features_of(graph, name, inputs, heads);
-  if (features == 0) return (tdm_value){0, 0};
-  if (!chosen.batch_first) put_batch_first(graph, name, inputs);
-  project_inputs(graph, name, features, chosen.without_bias, inputs);
-  const tdm_attention_options attention = {.struct_size = sizeof attention,
-                                           .heads = heads,
-                                           .causal = chosen.causal,
-                                           .padding = chosen.padding,
-                                           .mask = chosen.mask,
-                                           .dropout = chosen.dropout};
+  name = tdm_graph_name(graph, name);
+  attention_layer self = {
+      .graph = graph, .name = name, .heads = heads, .inputs = {query, key, value}};
   char text[TDM_LAYER_NAME_BYTES];
-  if (!tdm_layer_name(graph, name, "/attention", text)) return (tdm_value){0, 0};
-  tdm_value y = tdm_attention(graph, text, inputs[QUERY], inputs[KEY], inputs[VALUE], &attention);
-  y = project_output(graph, name, features, chosen.without_bias, y);
-  return chosen.batch_first ? y : exchange(graph, name, "/length_first", y);
+  if (!tdm_layer_options(graph, "multi_head_attention", name, options, sizeof self.options,
+                         &self.options))
+    return invalid;
+  if (self.options.out_weights) *self.options.out_weights = invalid;
+  if (!read_features(&self) || !part_name(&self, "/length_first", text)) return invalid;
+  if (self.single || !self.options.batch_first) put_batch_first(&self);
+  read_padding(&self);
+  project_inputs(&self);
+  if (!append_keys(&self)) return invalid;
+  tdm_value y = attend(&self);
+  y = tdm_value_is_valid(y) ? project_output(&self, y) : invalid;
+  if (!tdm_value_is_valid(y)) return invalid;
+  if (self.single) return tdm_squeeze(graph, text, y, 0);
+  return self.options.batch_first ? y : tdm_swap_first_dimensions(graph, text, y);
 }

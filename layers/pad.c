@@ -96,6 +96,7 @@ static tdm_value pad_by_number(const padding *pad, tdm_value x, sides *amounts) 
 
 tdm_value tdm_pad(tdm_graph *graph, const char *name, tdm_value x, const int64_t *amounts,
                   size_t count, tdm_pad_mode mode, double value) {
+  name = tdm_graph_name(graph, name);
   const tdm_value invalid = {0, 0};
   if (!tdm_layer_accepts(graph, "pad", name, x)) return invalid;
   const tdm_shape shape = tdm_value_shape(graph, x);
@@ -103,10 +104,10 @@ tdm_value tdm_pad(tdm_graph *graph, const char *name, tdm_value x, const int64_t
   if (count % 2 != 0 || count / 2 > (size_t)shape.rank || (count > 0 && !amounts))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "pad %s: %zu amounts of x, which is %s: two a dimension, the last first",
-                          name ? name : "?", count, tdm_shape_text(&shape, text, sizeof text));
+                          name, count, tdm_shape_text(&shape, text, sizeof text));
   if ((int)mode < TDM_PAD_CONSTANT || mode > TDM_PAD_CIRCULAR)
-    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "pad %s: there is no mode %d",
-                          name ? name : "?", (int)mode);
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "pad %s: there is no mode %d", name,
+                          (int)mode);
   const padding pad = {graph, name, mode, value};
   sides both = {.before = {0}};
   for (size_t i = 0; i < count / 2; i++) {

@@ -136,23 +136,36 @@ static const tdm_operation average_pool = {
 TDM_RECORDS(
     pool,
     {.operation = &max_pool,
-     .functions = "tdm_max_pool1d tdm_max_pool2d tdm_adaptive_max_pool1d tdm_adaptive_max_pool2d"},
+     .functions = "tdm_max_pool1d tdm_max_pool2d tdm_adaptive_max_pool1d tdm_adaptive_max_pool2d "
+                  "tdm_max_pool3d tdm_adaptive_max_pool3d"},
     {.operation = &max_gradient},
     {.operation = &average_pool,
      .functions = "tdm_avg_pool1d tdm_avg_pool2d tdm_adaptive_avg_pool1d tdm_adaptive_avg_pool2d "
-                  "tdm_local_response_norm"},
+                  "tdm_avg_pool3d tdm_adaptive_avg_pool3d tdm_local_response_norm"},
     {.operation = &average_gradient});
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
 
-static bool accepts(tdm_graph *graph, const char *name, tdm_value x, int dimensions) {
-  if (!tdm_layer_accepts(graph, "pool", name, x)) return false;
-  const tdm_shape shape = tdm_value_shape(graph, x);
-  if (shape.rank == dimensions + 2) return true;
+/* x as a batch, one image as a batch of itself; false with the graph's error. */
+static bool accepts(tdm_graph *graph, const char *name, tdm_value *x, int dimensions,
+                    bool *out_single) {
+  *out_single = false;
+  if (!tdm_layer_accepts(graph, "pool", name, *x)) return false;
+  const tdm_shape shape = tdm_value_shape(graph, *x);
+  *out_single = shape.rank == dimensions + 1;
+  if (*out_single) *x = tdm_unsqueeze(graph, name, *x, 0);
+  if (*out_single || shape.rank == dimensions + 2) return tdm_value_is_valid(*x);
   char text[TDM_SHAPE_TEXT];
-  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "pool %s: x must have %d dimensions, is %s",
-                 name ? name : "?", dimensions + 2, tdm_shape_text(&shape, text, sizeof text));
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                 "pool %s: x must have %d dimensions, or one less, is %s", name, dimensions + 2,
+                 tdm_shape_text(&shape, text, sizeof text));
   return false;
+}
+
+static tdm_value append_pool(tdm_graph *graph, const tdm_operation *operation, const char *name,
+                             tdm_value x, bool single, const tdm_pool_attributes *attributes) {
+  const tdm_value y = tdm_append(graph, operation, name, attributes, &x, 1, NULL);
+  return single && tdm_value_is_valid(y) ? tdm_squeeze(graph, name, y, 0) : y;
 }
 
 static int64_t first_of(int64_t wanted, int64_t otherwise) {
@@ -162,10 +175,12 @@ static int64_t first_of(int64_t wanted, int64_t otherwise) {
 static tdm_value make_pool(tdm_graph *graph, const tdm_operation *operation, const char *name,
                            tdm_value x, int dimensions, const int64_t kernel[2],
                            const tdm_pool_options *options) {
+  name = tdm_graph_name(graph, name);
   const tdm_value invalid = {0, 0};
   tdm_pool_options chosen;
+  bool single;
   if (!tdm_layer_options(graph, "pool", name, options, sizeof chosen, &chosen) ||
-      !accepts(graph, name, x, dimensions))
+      !accepts(graph, name, &x, dimensions, &single))
     return invalid;
   tdm_pool_attributes attributes;
   memset(&attributes, 0, sizeof attributes);
@@ -190,28 +205,30 @@ static tdm_value make_pool(tdm_graph *graph, const tdm_operation *operation, con
                           "pool %s: kernel, stride and dilation must be positive and at most "
                           "%lld, and padding at most half the kernel; kernel is %lld x %lld, "
                           "stride %lld x %lld, padding %lld x %lld",
-                          name ? name : "?", (long long)TDM_LAYER_WINDOW_MAX,
-                          (long long)attributes.kernel[0], (long long)attributes.kernel[1],
-                          (long long)attributes.stride[0], (long long)attributes.stride[1],
-                          (long long)attributes.padding[0], (long long)attributes.padding[1]);
+                          name, (long long)TDM_LAYER_WINDOW_MAX, (long long)attributes.kernel[0],
+                          (long long)attributes.kernel[1], (long long)attributes.stride[0],
+                          (long long)attributes.stride[1], (long long)attributes.padding[0],
+                          (long long)attributes.padding[1]);
   attributes.ceil = chosen.ceil;
   attributes.count_padding = !chosen.exclude_padding;
   attributes.divisor = chosen.divisor;
-  return tdm_append(graph, operation, name, &attributes, &x, 1, NULL);
+  return append_pool(graph, operation, name, x, single, &attributes);
 }
 
 static tdm_value make_adaptive(tdm_graph *graph, const tdm_operation *operation, const char *name,
                                tdm_value x, int dimensions, int64_t height, int64_t width) {
-  if (!accepts(graph, name, x, dimensions)) return (tdm_value){0, 0};
+  name = tdm_graph_name(graph, name);
+  bool single;
+  if (!accepts(graph, name, &x, dimensions, &single)) return (tdm_value){0, 0};
   if (height <= 0 || width <= 0)
-    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "pool %s: %lld x %lld is no size",
-                          name ? name : "?", (long long)height, (long long)width);
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "pool %s: %lld x %lld is no size", name,
+                          (long long)height, (long long)width);
   tdm_pool_attributes attributes;
   memset(&attributes, 0, sizeof attributes);
   attributes.adaptive = 1;
   attributes.output[0] = height;
   attributes.output[1] = width;
-  return tdm_append(graph, operation, name, &attributes, &x, 1, NULL);
+  return append_pool(graph, operation, name, x, single, &attributes);
 }
 
 tdm_value tdm_max_pool2d(tdm_graph *graph, const char *name, tdm_value x, int64_t kernel_height,

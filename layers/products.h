@@ -50,14 +50,25 @@ typedef struct tdm_multi_head_attention_options {
   bool causal;
   tdm_value padding; /* bool (batch, keys): PyTorch's key_padding_mask; or invalid */
   double dropout;
-  tdm_value mask; /* as of tdm_attention: PyTorch's attn_mask */
+  tdm_value mask;     /* as of tdm_attention: PyTorch's attn_mask */
+  bool add_bias_kv;   /* one key and value more, name.bias_k and name.bias_v (1, 1, features):
+                         normal(0, 1/sqrt(features)) */
+  bool add_zero_attn; /* one more of zeros */
+  /* Unless NULL: gets what values are weighted by, (batch, queries, keys), the mean over heads,
+   * after dropout; with weights_by_head (batch, heads, queries, keys). It is a matrix in memory
+   * then, and attention is put together of products and a softmax. */
+  tdm_value *out_weights;
+  bool weights_by_head;
 } tdm_multi_head_attention_options;
 
 /* PyTorch's MultiheadAttention: query (queries, batch, features), key and value (keys, batch,
  * features) -> (queries, batch, features). name.in_proj_weight (3 features, features): uniform
  * within sqrt(6 / (4 features)), name.in_proj_bias (3 features): zeros, name.out_proj.weight
- * (features, features): uniform within 1/sqrt(features), name.out_proj.bias: zeros. options may be
- * NULL. */
+ * (features, features): uniform within 1/sqrt(features), name.out_proj.bias: zeros. Where key or
+ * value have other features (PyTorch's kdim and vdim): name.q_proj_weight, name.k_proj_weight and
+ * name.v_proj_weight (features, theirs) in place of the first, uniform within sqrt(6 / (features +
+ * theirs)). One sequence may come without a batch, all three inputs (length, features). options may
+ * be NULL. */
 TDM_API tdm_value tdm_multi_head_attention(tdm_graph *graph, const char *name, tdm_value query,
                                            tdm_value key, tdm_value value, int64_t heads,
                                            const tdm_multi_head_attention_options *options);

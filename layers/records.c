@@ -2,9 +2,12 @@
 #include "layers/records.h"
 
 #define SOURCES(X)                                                                                 \
+  X(adadelta)                                                                                      \
+  X(adafactor)                                                                                     \
   X(adagrad)                                                                                       \
   X(adam)                                                                                          \
   X(attention)                                                                                     \
+  X(average)                                                                                       \
   X(batch_norm)                                                                                    \
   X(binary)                                                                                        \
   X(cast)                                                                                          \
@@ -17,12 +20,14 @@
   X(embedding_bag)                                                                                 \
   X(function)                                                                                      \
   X(gather)                                                                                        \
+  X(gradient_of)                                                                                   \
   X(interaction)                                                                                   \
   X(intrinsic)                                                                                     \
   X(layer_norm)                                                                                    \
   X(linear)                                                                                        \
   X(loss)                                                                                          \
   X(loss_classes)                                                                                  \
+  X(loss_ctc)                                                                                      \
   X(loss_divergence)                                                                               \
   X(loss_pointwise)                                                                                \
   X(matmul)                                                                                        \
@@ -37,6 +42,7 @@
   X(shape)                                                                                         \
   X(shard)                                                                                         \
   X(softmax)                                                                                       \
+  X(sort)                                                                                          \
   X(strided)
 
 #define DECLARED(source) extern const tdm_record tdm_##source##_records[];

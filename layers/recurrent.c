@@ -42,6 +42,7 @@ static void make_parameters(const recurrent_layers *layers, int layer, int direc
                                       [TDM_RECURRENT_BIAS_IH] = ".bias_ih_l",
                                       [TDM_RECURRENT_BIAS_HH] = ".bias_hh_l"};
   const int64_t hidden = layers->hidden, columns = tdm_cell_gates(layers->cell) * hidden;
+  const int64_t given = layers->options.projection > 0 ? layers->options.projection : hidden;
   const double bound = 1.0 / sqrt((double)hidden);
   const tdm_initializer uniform = {TDM_INIT_UNIFORM, -bound, bound, -1};
   const int last = layers->options.without_bias ? TDM_RECURRENT_WEIGHT_HH : TDM_RECURRENT_BIAS_HH;
@@ -50,7 +51,7 @@ static void make_parameters(const recurrent_layers *layers, int layer, int direc
     (void)snprintf(suffix, sizeof suffix, "%s%d%s", names[i], layer,
                    direction > 0 ? "_reverse" : "");
     const tdm_shape shape = i == TDM_RECURRENT_WEIGHT_IH   ? tdm_shape_of(2, columns, in)
-                            : i == TDM_RECURRENT_WEIGHT_HH ? tdm_shape_of(2, columns, hidden)
+                            : i == TDM_RECURRENT_WEIGHT_HH ? tdm_shape_of(2, columns, given)
                                                            : tdm_shape_of(1, columns);
     inputs[i] = tdm_layer_parameter(layers->graph, layers->name, suffix, shape, &uniform);
   }
@@ -63,6 +64,56 @@ static tdm_value first_state(const recurrent_layers *layers, const char *part, t
   if (!tdm_value_is_valid(states) || !part_name(layers, part, layer, direction, text))
     return (tdm_value){0, 0};
   return tdm_select(layers->graph, text, states, 0, layer * layers->directions + direction);
+}
+
+/* ---- Projection ------------------------------------------------------------------------------ */
+
+/* (length, batch or 1, 1): 1 at the step that a row begins with, else 0. */
+static tdm_value first_steps(const recurrent_layers *layers, const char *path, tdm_value x,
+                             int direction) {
+  tdm_graph *graph = layers->graph;
+  const tdm_dtype dtype = tdm_value_dtype(graph, x);
+  const tdm_value lengths = layers->options.lengths;
+  tdm_value places = tdm_cast(graph, path, tdm_arange_like(graph, path, x, 0), dtype);
+  tdm_value first;
+  if (!tdm_value_is_valid(places)) return places;
+  if (direction > 0 && tdm_value_is_valid(lengths)) {
+    const tdm_value last = tdm_add_scalar(graph, path, tdm_cast(graph, path, lengths, dtype), -1);
+    first = tdm_compare(graph, path, tdm_unsqueeze(graph, path, places, 1), TDM_EQUAL, last);
+  } else {
+    if (direction > 0) places = tdm_flip(graph, path, places, (const int[]){0}, 1);
+    first = tdm_unsqueeze(graph, path, tdm_compare_scalar(graph, path, places, TDM_EQUAL, 0), 1);
+  }
+  return tdm_unsqueeze(graph, path, tdm_cast(graph, path, first, dtype), 2);
+}
+
+/* A layer that projects (Sak, Senior, Beaufays, "Long short-term memory recurrent neural network
+ * architectures for large scale acoustic modeling", 2014), as one that does not: its state is what
+ * the cells put out, m, of which h is weight_hr m; so weight_hh h is (weight_hh weight_hr) m. A
+ * first h, of which no m is known, enters as features of the first step, by weight_hh. */
+static void enter_projection(const recurrent_layers *layers, const char *path, tdm_value weight_hr,
+                             int direction, tdm_value *inputs) {
+  tdm_graph *graph = layers->graph;
+  const tdm_value weight_hh = inputs[TDM_RECURRENT_WEIGHT_HH], h0 = inputs[TDM_RECURRENT_H0];
+  inputs[TDM_RECURRENT_WEIGHT_HH] = tdm_matmul(graph, path, weight_hh, weight_hr);
+  inputs[TDM_RECURRENT_H0] = (tdm_value){0, 0};
+  if (!tdm_value_is_valid(h0)) return;
+  const tdm_value first = first_steps(layers, path, inputs[TDM_RECURRENT_X], direction);
+  if (!tdm_value_is_valid(first)) return;
+  const tdm_value h = tdm_mul(graph, path, first, tdm_unsqueeze(graph, path, h0, 0));
+  const tdm_value features[] = {inputs[TDM_RECURRENT_X], h};
+  const tdm_value weights[] = {inputs[TDM_RECURRENT_WEIGHT_IH], weight_hh};
+  inputs[TDM_RECURRENT_X] = tdm_concat(graph, path, features, 2, 2);
+  inputs[TDM_RECURRENT_WEIGHT_IH] = tdm_concat(graph, path, weights, 2, 1);
+}
+
+static tdm_value make_projection(const recurrent_layers *layers, int layer, int direction) {
+  const double bound = 1.0 / sqrt((double)layers->hidden);
+  const tdm_initializer uniform = {TDM_INIT_UNIFORM, -bound, bound, -1};
+  char suffix[48];
+  (void)snprintf(suffix, sizeof suffix, ".weight_hr_l%d%s", layer, direction > 0 ? "_reverse" : "");
+  return tdm_layer_parameter(layers->graph, layers->name, suffix,
+                             tdm_shape_of(2, layers->options.projection, layers->hidden), &uniform);
 }
 
 /* x (length, batch, in) -> outputs as the operation has them; the first is y. */
@@ -81,9 +132,17 @@ static tdm_value make_direction(const recurrent_layers *layers, tdm_value x, int
   const char *path = layers->name;
   if (layers->options.layers * layers->directions > 1)
     path = part_name(layers, "/l", layer, direction, text);
+  tdm_value weight_hr = {0, 0};
+  if (layers->options.projection > 0) {
+    weight_hr = make_projection(layers, layer, direction);
+    enter_projection(layers, path, weight_hr, direction, inputs);
+  }
+  if (tdm_graph_status(graph) != TDM_OK) return (tdm_value){0, 0};
   const tdm_recurrent_attributes attributes = {.cell = layers->cell, .reverse = direction};
-  return tdm_append(graph, layers->operation, path, &attributes, inputs, TDM_RECURRENT_INPUTS,
-                    outputs);
+  tdm_append(graph, layers->operation, path, &attributes, inputs, TDM_RECURRENT_INPUTS, outputs);
+  for (int i = TDM_RECURRENT_Y; layers->options.projection > 0 && i <= TDM_RECURRENT_H_N; i++)
+    outputs[i] = tdm_linear_of(graph, path, outputs[i], weight_hr, (tdm_value){0, 0});
+  return outputs[TDM_RECURRENT_Y];
 }
 
 /* ---- All of them -------------------------------------------------------------------------------
@@ -149,6 +208,7 @@ static const char *stray_option(const recurrent_layers *layers) {
   if (layers->options.relu && layers->cell == TDM_CELL_LSTM) return "relu";
   if (layers->options.relu && layers->cell == TDM_CELL_GRU) return "relu";
   const bool has_cells = layers->cell == TDM_CELL_LSTM;
+  if (layers->options.projection != 0 && !has_cells) return "projection";
   return tdm_value_is_valid(layers->options.c0) && !has_cells ? "c0" : NULL;
 }
 
@@ -174,6 +234,11 @@ static bool accepts(const recurrent_layers *layers, tdm_value x) {
   else if (layers->hidden < 1 || layers->hidden > INT64_MAX / MOST_GATES)
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: a state of %lld", layers->kind,
                    layers->name, (long long)layers->hidden);
+  else if (options->projection < 0 || options->projection >= layers->hidden)
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                   "%s %s: a projection of %lld, and it must be less than the state of %lld",
+                   layers->kind, layers->name, (long long)options->projection,
+                   (long long)layers->hidden);
   else if (stray)
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: it has no option %s", layers->kind,
                    layers->name, stray);
@@ -182,14 +247,51 @@ static bool accepts(const recurrent_layers *layers, tdm_value x) {
   return false;
 }
 
+/* ---- One sequence without a batch ------------------------------------------------------------ */
+
+/* x (length, features) as a batch of one, and its first states. False with the graph's error. */
+static bool widen(recurrent_layers *layers, tdm_value *x) {
+  tdm_graph *graph = layers->graph;
+  tdm_rnn_options *options = &layers->options;
+  char text[TDM_LAYER_NAME_BYTES];
+  if (!tdm_layer_name(graph, layers->name, "/batch_of_one", text)) return false;
+  if (tdm_value_is_valid(options->lengths)) {
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                   "%s %s: one sequence without a batch has no lengths", layers->kind,
+                   layers->name);
+    return false;
+  }
+  options->batch_first = false;
+  *x = tdm_unsqueeze(graph, text, *x, 1);
+  if (tdm_value_shape(graph, options->h0).rank == 2)
+    options->h0 = tdm_unsqueeze(graph, text, options->h0, 1);
+  if (tdm_value_shape(graph, options->c0).rank == 2)
+    options->c0 = tdm_unsqueeze(graph, text, options->c0, 1);
+  return tdm_value_is_valid(*x);
+}
+
+/* What came of it without the batch. */
+static tdm_value narrow(const recurrent_layers *layers, tdm_value y, tdm_value *states,
+                        tdm_value *cells) {
+  char text[TDM_LAYER_NAME_BYTES];
+  if (!tdm_value_is_valid(y) || !tdm_layer_name(layers->graph, layers->name, "/one_of_batch", text))
+    return (tdm_value){0, 0};
+  for (int i = 0; i < layers->options.layers * layers->directions; i++) {
+    if (states) states[i] = tdm_squeeze(layers->graph, text, states[i], 0);
+    if (cells) cells[i] = tdm_squeeze(layers->graph, text, cells[i], 0);
+  }
+  return tdm_squeeze(layers->graph, text, y, 1);
+}
+
 static tdm_value recurrent(tdm_graph *graph, const char *kind, int32_t cell,
                            const tdm_operation *operation, const char *name, tdm_value x,
                            int64_t hidden, const tdm_rnn_options *options, tdm_value *out_h_n,
                            tdm_value *out_c_n) {
+  name = tdm_graph_name(graph, name);
   const tdm_value invalid = {0, 0};
   recurrent_layers layers = {.graph = graph,
                              .kind = kind,
-                             .name = name ? name : "?",
+                             .name = name,
                              .operation = operation,
                              .cell = cell,
                              .hidden = hidden};
@@ -203,9 +305,12 @@ static tdm_value recurrent(tdm_graph *graph, const char *kind, int32_t cell,
     if (out_c_n) out_c_n[i] = invalid;
   }
   char text[TDM_LAYER_NAME_BYTES];
-  if (!legal || !tdm_layer_name(graph, name, "", text) || !accepts(&layers, x)) return invalid;
+  if (!legal || !tdm_layer_name(graph, name, "", text)) return invalid;
+  const bool single = tdm_value_shape(graph, x).rank == 2;
+  if ((single && !widen(&layers, &x)) || !accepts(&layers, x)) return invalid;
   if (cell == TDM_CELL_TANH && layers.options.relu) layers.cell = TDM_CELL_RELU;
-  return make_layers(&layers, x, out_h_n, out_c_n);
+  const tdm_value y = make_layers(&layers, x, out_h_n, out_c_n);
+  return single ? narrow(&layers, y, out_h_n, out_c_n) : y;
 }
 
 tdm_value tdm_rnn(tdm_graph *graph, const char *name, tdm_value x, int64_t hidden,

@@ -23,7 +23,8 @@ typedef struct tdm_rnn_options {
                          PyTorch's packed sequences, in any order; invalid: all of them */
   bool bidirectional; /* y has (..., 2 hidden): forward, then backward */
   bool without_bias;
-  double dropout; /* tdm_dropout's p, of what every layer but the last gives to the next */
+  double dropout;     /* tdm_dropout's p, of what every layer but the last gives to the next */
+  int64_t projection; /* of tdm_lstm only: PyTorch's proj_size, less than hidden; 0: none */
 } tdm_rnn_options;
 
 /* x (length, batch, in) -> y (length, batch, D hidden) of the last layer; zeros behind a row's own
@@ -31,11 +32,14 @@ typedef struct tdm_rnn_options {
  * after each layer's and direction's last step (layers D values of (batch, hidden)).
  * name.weight_ih_l0 (hidden, in), name.weight_hh_l0 (hidden, hidden), name.bias_ih_l0,
  * name.bias_hh_l0 (hidden), ..._l0_reverse, ..._l1 ...: uniform within 1/sqrt(hidden). in of the
- * layers behind the first is D hidden. options may be NULL. */
+ * layers behind the first is D hidden. One sequence may come without a batch, (length, in), its
+ * first and last states without one too, and without lengths. options may be NULL. */
 TDM_API tdm_value tdm_rnn(tdm_graph *graph, const char *name, tdm_value x, int64_t hidden,
                           const tdm_rnn_options *options, tdm_value *out_h_n);
 /* The same with weights and biases of four gates (4 hidden, ...): input, forget, cell, output.
- * out_c_n is as out_h_n, of the cells' states. */
+ * out_c_n is as out_h_n, of the cells' states. With a projection P, what steps and layers give each
+ * other, y, h0 and h_n have P in place of hidden: name.weight_hr_l0 (P, hidden), name.weight_hh_l0
+ * (4 hidden, P). A step multiplies by the product of these two, which is made once a run. */
 TDM_API tdm_value tdm_lstm(tdm_graph *graph, const char *name, tdm_value x, int64_t hidden,
                            const tdm_rnn_options *options, tdm_value *out_h_n, tdm_value *out_c_n);
 /* The same as tdm_rnn with weights and biases of three gates (3 hidden, ...): reset, update, new.

@@ -184,8 +184,8 @@ static tdm_status chunk_recurrent(tdm_chunked *chunked) {
     .struct_size = sizeof(tdm_operation), .name = operation,                                       \
     .attribute_bytes = sizeof(tdm_recurrent_attributes), .min_inputs = 3, .max_inputs = INPUTS,    \
     .output_count = outputs, .infer = infer_forward, .gradient = append_gradient,                  \
-    .chunk = chunk_recurrent, .when_training = training, .work = forward_work,                     \
-    .precision = TDM_PRECISION_LOWER,                                                              \
+    .chunk = chunk_recurrent, .when_training = training, .when_differentiated = training,          \
+    .work = forward_work, .precision = TDM_PRECISION_LOWER,                                        \
   }
 static const tdm_operation lstm_training = FORWARD(TDM_OP_LSTM_TRAINING, 5, NULL);
 static const tdm_operation gru_training = FORWARD(TDM_OP_GRU_TRAINING, 3, NULL);
@@ -193,9 +193,9 @@ const tdm_operation tdm_operation_rnn = FORWARD(TDM_OP_RNN, 2, NULL);
 const tdm_operation tdm_operation_lstm = FORWARD(TDM_OP_LSTM, 3, &lstm_training);
 const tdm_operation tdm_operation_gru = FORWARD(TDM_OP_GRU, 2, &gru_training);
 
-TDM_RECORDS(recurrent, {.operation = &tdm_operation_rnn, .functions = "tdm_rnn"},
+TDM_RECORDS(recurrent, {.operation = &tdm_operation_rnn, .functions = "tdm_rnn tdm_rnn_cell"},
             {.operation = &rnn_gradient},
-            {.operation = &tdm_operation_lstm, .functions = "tdm_lstm"},
+            {.operation = &tdm_operation_lstm, .functions = "tdm_lstm tdm_lstm_cell"},
             {.operation = &lstm_training}, {.operation = &lstm_gradient},
-            {.operation = &tdm_operation_gru, .functions = "tdm_gru"}, {.operation = &gru_training},
-            {.operation = &gru_gradient});
+            {.operation = &tdm_operation_gru, .functions = "tdm_gru tdm_gru_cell"},
+            {.operation = &gru_training}, {.operation = &gru_gradient});

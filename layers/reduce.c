@@ -68,8 +68,9 @@ static tdm_status chunk_reduce(tdm_chunked *chunked) {
   const int rows = tdm_chunked_cut(chunked, 0).dimension;
   if ((attributes.mask >> rows & 1) == 0) return tdm_chunked_each(chunked, NULL);
   const tdm_shape x = tdm_chunked_shape(chunked, 0);
-  attributes.terms = 1;
-  for (int i = 0; i < x.rank; i++)
+  const bool is_part = attributes.terms != 0; /* of a batch in parts that are cut once more */
+  if (!is_part) attributes.terms = 1;
+  for (int i = 0; i < x.rank && !is_part; i++)
     if ((attributes.mask >> i & 1) != 0) attributes.terms *= x.dims[i];
   TDM_TRY(tdm_chunked_each(chunked, &attributes));
   tdm_value parts[TDM_MAX_PARTS];
@@ -93,7 +94,13 @@ static const tdm_operation reduce_operation = {
     .precision = TDM_PRECISION_FLOAT32,
 };
 
-TDM_RECORDS(reduce, {.operation = &reduce_operation, .functions = "tdm_sum tdm_mean tdm_variance"},
+TDM_RECORDS(reduce,
+            {.operation = &reduce_operation,
+             .functions = "tdm_sum tdm_mean tdm_variance tdm_std tdm_norm tdm_diagonal_sum "
+                          "tdm_margin_ranking tdm_hinge_embedding tdm_soft_margin tdm_multi_margin "
+                          "tdm_multilabel_margin tdm_multilabel_soft_margin tdm_cosine_similarity "
+                          "tdm_cosine_embedding tdm_pairwise_distance tdm_triplet_margin "
+                          "tdm_gaussian_nll tdm_poisson_nll"},
             {.operation = &reduce_gradient});
 
 /* The last two groups of neighbours in mask. */
@@ -111,11 +118,12 @@ static int64_t last_groups(int64_t mask, int rank) {
 
 static tdm_value make_reduce(tdm_graph *graph, const char *layer, const char *name, tdm_value x,
                              const int *dimensions, size_t count, bool keep, bool mean) {
+  name = tdm_graph_name(graph, name);
   const tdm_value invalid = {0, 0};
   if (!tdm_layer_accepts(graph, layer, name, x)) return invalid;
   if (count > 0 && !dimensions)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: dimensions is NULL, count is %zu",
-                          layer, name ? name : "?", count);
+                          layer, name, count);
   const tdm_shape shape = tdm_value_shape(graph, x);
   int64_t mask = count == 0 ? (INT64_C(1) << shape.rank) - 1 : 0;
   for (size_t i = 0; i < count; i++) {
@@ -123,7 +131,7 @@ static tdm_value make_reduce(tdm_graph *graph, const char *layer, const char *na
     if (counted < 0) return invalid;
     if ((mask >> counted & 1) != 0)
       return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: dimension %d is named twice",
-                            layer, name ? name : "?", dimensions[i]);
+                            layer, name, dimensions[i]);
     mask |= INT64_C(1) << counted;
   }
   do { /* once also for no dimension */
@@ -148,41 +156,62 @@ tdm_value tdm_mean(tdm_graph *graph, const char *name, tdm_value x, const int *d
   return make_reduce(graph, "mean", name, x, dimensions, count, keep, true);
 }
 
-/* n / (n - correction); 0, with the graph's error, where n is not known or too small. */
+/* n - correction as a value, where some of the dimensions get their sizes when it runs. */
+static tdm_value count_less(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
+                            size_t count, double correction) {
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  const tdm_dtype dtype = tdm_value_dtype(graph, x);
+  tdm_value n = {0, 0};
+  double sizes = 1;
+  for (int i = 0; i < (count == 0 ? shape.rank : (int)count); i++) {
+    const int d = count == 0 ? i : (dimensions[i] + shape.rank) % shape.rank;
+    if (tdm_dim_is_size(shape.dims[d])) {
+      sizes *= (double)shape.dims[d];
+      continue;
+    }
+    const tdm_value places = tdm_cast(graph, name, tdm_arange_like(graph, name, x, d), dtype);
+    const tdm_value ones = tdm_affine(graph, name, places, 0, 1);
+    const tdm_value elements = tdm_sum(graph, name, ones, NULL, 0, false);
+    n = tdm_value_is_valid(n) ? tdm_mul(graph, name, n, elements) : elements;
+  }
+  return tdm_affine(graph, name, n, sizes, -correction);
+}
+
+static bool has_sizes(const tdm_shape *x, const int *dimensions, size_t count) {
+  for (int i = 0; i < (count == 0 ? x->rank : (int)count); i++)
+    if (!tdm_dim_is_size(x->dims[count == 0 ? i : (dimensions[i] + x->rank) % x->rank]))
+      return false;
+  return true;
+}
+
+/* n / (n - correction); 0, with the graph's error, where n is too small. */
 static double correct(tdm_graph *graph, const char *name, const tdm_shape *x, const int *dimensions,
                       size_t count, double correction) {
   double n = 1;
-  bool sizes = true;
-  for (size_t i = 0; i < (count == 0 ? (size_t)x->rank : count); i++) {
-    const tdm_dim dim = x->dims[count == 0          ? (int)i
-                                : dimensions[i] < 0 ? dimensions[i] + x->rank
-                                                    : dimensions[i]];
-    sizes = sizes && tdm_dim_is_size(dim);
-    n *= (double)dim;
-  }
+  for (int i = 0; i < (count == 0 ? x->rank : (int)count); i++)
+    n *= (double)x->dims[count == 0 ? i : (dimensions[i] + x->rank) % x->rank];
   if (correction == 0) return 1;
-  char text[TDM_SHAPE_TEXT];
-  tdm_shape_text(x, text, sizeof text);
-  if (!sizes)
-    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                   "variance %s: x is %s, and the dimensions of a corrected variance must be sizes",
-                   name ? name : "?", text);
-  else if (!(n > correction))
-    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "variance %s: %g elements, with a correction of %g",
-                   name ? name : "?", n, correction);
-  return sizes && n > correction ? n / (n - correction) : 0;
+  if (n > correction) return n / (n - correction);
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "variance %s: %g elements, with a correction of %g",
+                 name, n, correction);
+  return 0;
 }
 
 tdm_value tdm_variance(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
                        size_t count, double correction, bool keep) {
+  name = tdm_graph_name(graph, name);
   const tdm_value invalid = {0, 0};
   if (!tdm_layer_accepts(graph, "variance", name, x)) return invalid;
   const tdm_value mean = tdm_mean(graph, name, x, dimensions, count, true);
   if (!tdm_value_is_valid(mean)) return invalid;
   const tdm_shape shape = tdm_value_shape(graph, x);
-  const double factor = correct(graph, name, &shape, dimensions, count, correction);
+  const bool sizes = correction == 0 || has_sizes(&shape, dimensions, count);
+  const double factor = sizes ? correct(graph, name, &shape, dimensions, count, correction) : 1;
   if (factor == 0) return invalid;
   const tdm_value distances = tdm_square(graph, name, tdm_sub(graph, name, x, mean));
+  if (!sizes)
+    return tdm_div(graph, name, tdm_sum(graph, name, distances, dimensions, count, keep),
+                   count_less(graph, name, x, dimensions, count, correction));
   const tdm_value variance = tdm_mean(graph, name, distances, dimensions, count, keep);
   return factor == 1 ? variance : tdm_mul_scalar(graph, name, variance, factor);
 }

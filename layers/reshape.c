@@ -156,11 +156,11 @@ static int8_t find_dimension(const tdm_shape *x, tdm_dim name) {
 }
 
 tdm_value tdm_reshape(tdm_graph *graph, const char *name, tdm_value x, tdm_shape shape) {
+  name = tdm_graph_name(graph, name);
   if (!tdm_layer_accepts(graph, "reshape", name, x)) return (tdm_value){0, 0};
   char text[TDM_SHAPE_TEXT];
   if (!tdm_shape_is_valid(&shape))
-    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "reshape %s: its shape is not legal",
-                          name ? name : "?");
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "reshape %s: its shape is not legal", name);
   const tdm_shape has = tdm_value_shape(graph, x);
   reshape_rule rule = {.wanted.rank = shape.rank};
   int open_count = 0;
@@ -175,7 +175,7 @@ tdm_value tdm_reshape(tdm_graph *graph, const char *name, tdm_value x, tdm_shape
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "reshape %s: %s leaves %d dimensions open: one may be -1, or a name that "
                           "the input does not have",
-                          name ? name : "?", tdm_shape_text(&shape, text, sizeof text), open_count);
+                          name, tdm_shape_text(&shape, text, sizeof text), open_count);
   return tdm_append(graph, &reshape_operation, name, &rule, &x, 1, NULL);
 }
 

@@ -55,8 +55,7 @@ static void append_update(tdm_update *update, const tdm_clip *clip, size_t index
     operands[count++] = tdm_optimizer_state(update, index, "grad_avg", false);
   if (attributes.momentum != 0.0)
     operands[count++] = tdm_optimizer_state(update, index, "momentum_buffer", false);
-  tdm_append(tdm_update_graph(update), &rmsprop[count - 3], tdm_update_name(update, index),
-             &attributes, operands, count, NULL);
+  tdm_append_update(update, index, &rmsprop[count - 3], &attributes, operands, count);
 }
 
 static tdm_status append_updates(tdm_update *update) {

@@ -67,14 +67,12 @@ static tdm_status append_sparse(tdm_update *update, const tdm_clip *clip, size_t
   const tdm_value operands[] = {
       tdm_update_parameter(update, index), tdm_clip_gradient(update, clip, index),
       tdm_update_indices(update, index), tdm_update_rows_count(update, index)};
-  tdm_append(tdm_update_graph(update), &sgd_sparse, name, NULL, operands, 4, NULL);
+  tdm_append_update(update, index, &sgd_sparse, NULL, operands, 4);
   return TDM_OK;
 }
 
 static tdm_status append_dense(tdm_update *update, const tdm_clip *clip, size_t index) {
   const double *settings = tdm_update_optimizer(update)->settings;
-  tdm_graph *graph = tdm_update_graph(update);
-  const char *name = tdm_update_name(update, index);
   const tdm_sgd_attributes attributes = {.momentum = settings[MOMENTUM],
                                          .dampening = settings[DAMPENING],
                                          .weight_decay = settings[WEIGHT_DECAY],
@@ -82,12 +80,12 @@ static tdm_status append_dense(tdm_update *update, const tdm_clip *clip, size_t 
   const tdm_value parameter = tdm_update_parameter(update, index);
   tdm_value operands[4] = {parameter, tdm_clip_gradient(update, clip, index)};
   if (settings[MOMENTUM] == 0.0) {
-    tdm_append(graph, &sgd, name, &attributes, operands, 2, NULL);
+    tdm_append_update(update, index, &sgd, &attributes, operands, 2);
     return TDM_OK;
   }
   operands[2] = tdm_optimizer_state(update, index, "momentum_buffer", false);
   operands[3] = tdm_optimizer_state(update, index, "initialized", true);
-  tdm_append(graph, &sgd_momentum, name, &attributes, operands, 4, NULL);
+  tdm_append_update(update, index, &sgd_momentum, &attributes, operands, 4);
   return TDM_OK;
 }
 

@@ -80,6 +80,7 @@ static const tdm_operation select_operation = {
 
 tdm_value tdm_select(tdm_graph *graph, const char *name, tdm_value x, int dimension,
                      int64_t index) {
+  name = tdm_graph_name(graph, name);
   const tdm_value invalid = {0, 0};
   if (!tdm_layer_accepts(graph, "select", name, x)) return invalid;
   const tdm_shape shape = tdm_value_shape(graph, x);
@@ -125,7 +126,8 @@ static const tdm_operation swap_operation = {
     .precision = TDM_PRECISION_GIVEN,
 };
 
-TDM_RECORDS(shape, {.operation = &select_operation, .functions = "tdm_select tdm_last_step"},
+TDM_RECORDS(shape,
+            {.operation = &select_operation, .functions = "tdm_select tdm_last_step tdm_unbind"},
             {.operation = &select_gradient},
             {.operation = &swap_operation, .functions = "tdm_swap_first_dimensions"});
 

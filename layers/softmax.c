@@ -91,6 +91,7 @@ TDM_RECORDS(softmax, {.operation = &softmax_operation, .functions = "tdm_softmax
 
 static tdm_value make_softmax(tdm_graph *graph, const tdm_operation *operation, const char *name,
                               tdm_value x, int dimension) {
+  name = tdm_graph_name(graph, name);
   const tdm_value invalid = {0, 0};
   if (!tdm_layer_accepts(graph, operation->name, name, x)) return invalid;
   const tdm_shape shape = tdm_value_shape(graph, x);

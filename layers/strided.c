@@ -201,8 +201,8 @@ static const tdm_operation pad_operation = {
 TDM_RECORDS(strided,
             {.operation = &strided_operation,
              .functions = "tdm_slice tdm_permute tdm_flip tdm_roll tdm_expand tdm_expand_as "
-                          "tdm_repeat"},
-            {.operation = &pad_operation, .functions = "tdm_pad"});
+                          "tdm_repeat tdm_diagonal tdm_meshgrid"},
+            {.operation = &pad_operation, .functions = "tdm_pad tdm_cumprod tdm_logcumsumexp"});
 
 tdm_value tdm_pad_with(tdm_graph *graph, const char *name, tdm_value x,
                        const tdm_pad_attributes *attributes) {
@@ -233,6 +233,7 @@ static const tdm_value invalid = {0, 0};
 
 tdm_value tdm_slice(tdm_graph *graph, const char *name, tdm_value x, int dimension, int64_t begin,
                     int64_t end, int64_t step) {
+  name = tdm_graph_name(graph, name);
   if (!tdm_layer_accepts(graph, "slice", name, x)) return invalid;
   const tdm_shape shape = tdm_value_shape(graph, x);
   const int counted = tdm_layer_dimension(graph, "slice", name, &shape, dimension);
@@ -240,7 +241,7 @@ tdm_value tdm_slice(tdm_graph *graph, const char *name, tdm_value x, int dimensi
   if (step == 0 || step == INT64_MIN)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "slice %s: its step is %lld, and must not be 0 or less than -2^63 + 1",
-                          name ? name : "?", (long long)step);
+                          name, (long long)step);
   tdm_strided_attributes attributes = all_of(&shape);
   attributes.begins[counted] = begin;
   attributes.ends[counted] = end;
@@ -258,7 +259,7 @@ static bool read_dimensions(tdm_graph *graph, const char *function, const char *
     if (counted < 0) return false;
     if ((seen >> counted & 1) != 0) {
       tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: dimension %d stands twice", function,
-                     name ? name : "?", dimensions[i]);
+                     name, dimensions[i]);
       return false;
     }
     seen |= 1U << counted;
@@ -269,13 +270,14 @@ static bool read_dimensions(tdm_graph *graph, const char *function, const char *
 
 tdm_value tdm_permute(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
                       size_t count) {
+  name = tdm_graph_name(graph, name);
   if (!tdm_layer_accepts(graph, "permute", name, x)) return invalid;
   const tdm_shape shape = tdm_value_shape(graph, x);
   char text[TDM_SHAPE_TEXT];
   if (count != (size_t)shape.rank || (count > 0 && !dimensions))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "permute %s: %zu dimensions of x, which is %s: name each of them once",
-                          name ? name : "?", count, tdm_shape_text(&shape, text, sizeof text));
+                          name, count, tdm_shape_text(&shape, text, sizeof text));
   int order[TDM_MAX_RANK];
   if (!read_dimensions(graph, "permute", name, &shape, dimensions, count, order)) return invalid;
   tdm_strided_attributes attributes = all_of(&shape);
@@ -289,12 +291,13 @@ tdm_value tdm_permute(tdm_graph *graph, const char *name, tdm_value x, const int
 
 tdm_value tdm_flip(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
                    size_t count) {
+  name = tdm_graph_name(graph, name);
   if (!tdm_layer_accepts(graph, "flip", name, x)) return invalid;
   const tdm_shape shape = tdm_value_shape(graph, x);
   int flipped[TDM_MAX_RANK];
   if (count > TDM_MAX_RANK || (count > 0 && !dimensions))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "flip %s: %zu dimensions, 0 to %d can be",
-                          name ? name : "?", dimensions ? count : 0, TDM_MAX_RANK);
+                          name, dimensions ? count : 0, TDM_MAX_RANK);
   if (!read_dimensions(graph, "flip", name, &shape, dimensions, count, flipped)) return invalid;
   tdm_strided_attributes attributes = all_of(&shape);
   for (size_t i = 0; i < count; i++) {
@@ -306,6 +309,7 @@ tdm_value tdm_flip(tdm_graph *graph, const char *name, tdm_value x, const int *d
 }
 
 tdm_value tdm_roll(tdm_graph *graph, const char *name, tdm_value x, int64_t shift, int dimension) {
+  name = tdm_graph_name(graph, name);
   if (!tdm_layer_accepts(graph, "roll", name, x)) return invalid;
   const tdm_shape shape = tdm_value_shape(graph, x);
   const int counted = tdm_layer_dimension(graph, "roll", name, &shape, dimension);
@@ -314,7 +318,7 @@ tdm_value tdm_roll(tdm_graph *graph, const char *name, tdm_value x, int64_t shif
   const tdm_dim size = shape.dims[counted];
   if (!tdm_dim_is_size(size))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "roll %s: x is %s, and dimension %d must be a size", name ? name : "?",
+                          "roll %s: x is %s, and dimension %d must be a size", name,
                           tdm_shape_text(&shape, text, sizeof text), counted);
   const int64_t ahead = size > 0 ? (shift % size + size) % size : 0;
   if (ahead == 0) return x;
@@ -337,7 +341,7 @@ static tdm_value expand(tdm_graph *graph, const char *function, const char *name
   if (missing < 0 || shape->rank > TDM_MAX_RANK)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "%s %s: x is %s, and cannot be repeated to %s, which lacks dimensions",
-                          function, name ? name : "?", text, wanted_text);
+                          function, name, text, wanted_text);
   tdm_strided_attributes attributes = {.rank = shape->rank};
   bool of_like = false;
   for (int i = 0; i < shape->rank; i++) {
@@ -353,20 +357,21 @@ static tdm_value expand(tdm_graph *graph, const char *function, const char *name
       return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                             "%s %s: x is %s, and cannot be repeated to %s: only a dimension of 1 "
                             "can, and only to a size (tdm_expand_as: to another value's)",
-                            function, name ? name : "?", text, wanted_text);
+                            function, name, text, wanted_text);
   }
   return append_strided(graph, name, x, of_like ? like : invalid, &attributes);
 }
 
 tdm_value tdm_expand(tdm_graph *graph, const char *name, tdm_value x, tdm_shape shape) {
+  name = tdm_graph_name(graph, name);
   if (!tdm_layer_accepts(graph, "expand", name, x)) return invalid;
   if (!tdm_shape_is_valid(&shape))
-    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "expand %s: its shape is not legal",
-                          name ? name : "?");
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "expand %s: its shape is not legal", name);
   return expand(graph, "expand", name, x, invalid, &shape);
 }
 
 tdm_value tdm_expand_as(tdm_graph *graph, const char *name, tdm_value x, tdm_value like) {
+  name = tdm_graph_name(graph, name);
   if (!tdm_layer_accepts(graph, "expand_as", name, x) ||
       !tdm_layer_accepts(graph, "expand_as", name, like))
     return invalid;
@@ -377,6 +382,7 @@ tdm_value tdm_expand_as(tdm_graph *graph, const char *name, tdm_value x, tdm_val
 /* x as (1, d0, 1, d1, ...), repeated, seen as (times[0] d0, times[1] d1, ...). */
 tdm_value tdm_repeat(tdm_graph *graph, const char *name, tdm_value x, const int64_t *times,
                      size_t count) {
+  name = tdm_graph_name(graph, name);
   if (!tdm_layer_accepts(graph, "repeat", name, x)) return invalid;
   const tdm_shape has = tdm_value_shape(graph, x);
   char text[TDM_SHAPE_TEXT];
@@ -384,7 +390,7 @@ tdm_value tdm_repeat(tdm_graph *graph, const char *name, tdm_value x, const int6
   if (count < (size_t)has.rank || count > TDM_MAX_RANK || !times)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "repeat %s: %zu numbers for x, which is %s: one a dimension, at most %d",
-                          name ? name : "?", count, text, TDM_MAX_RANK);
+                          name, count, text, TDM_MAX_RANK);
   const int missing = (int)count - has.rank;
   tdm_strided_attributes attributes = {.rank = 0};
   tdm_shape whole = {.rank = (int32_t)count};
@@ -394,7 +400,7 @@ tdm_value tdm_repeat(tdm_graph *graph, const char *name, tdm_value x, const int6
       return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                             "repeat %s: x is %s, number %d is %lld: each must be 1 or more, and x "
                             "with a dimension more for each above 1 of rank %d at most",
-                            name ? name : "?", text, i, (long long)times[i], TDM_MAX_RANK);
+                            name, text, i, (long long)times[i], TDM_MAX_RANK);
     const tdm_dim size = i < missing ? 1 : has.dims[i - missing];
     if (times[i] > 1) {
       attributes.sources[attributes.rank] = -1;
@@ -410,7 +416,7 @@ tdm_value tdm_repeat(tdm_graph *graph, const char *name, tdm_value x, const int6
     if (times[i] > 1 && tdm_dim_is_size(size) &&
         __builtin_mul_overflow(size, times[i], &whole.dims[i]))
       return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "repeat %s: x is %s, %lld times too large",
-                            name ? name : "?", text, (long long)times[i]);
+                            name, text, (long long)times[i]);
   }
   const tdm_value repeated = append_strided(graph, name, x, invalid, &attributes);
   return tdm_reshape_from(graph, name, repeated, whole, sources);

@@ -37,6 +37,7 @@ tdm_status tdm_simnet_create(const tdm_allocator *allocator, const tdm_simnet_op
   net->allocator = *allocator;
   net->options = *options;
   (void)pthread_mutex_init(&net->lock, NULL); /* glibc's takes nothing */
+  atomic_init(&net->references, 1);
   net->named = tdm_allocate(allocator, count * sizeof(*net->named), "names of ranks");
   net->ranks = tdm_allocate(allocator, count * sizeof(*net->ranks), "ranks");
   tdm_status status = net->named && net->ranks ? TDM_OK : TDM_OUT_OF_MEMORY;
@@ -51,7 +52,7 @@ tdm_status tdm_simnet_create(const tdm_allocator *allocator, const tdm_simnet_op
 }
 
 void tdm_simnet_release(tdm_simnet *net) {
-  if (!net) return;
+  if (!net || atomic_fetch_sub(&net->references, 1) != 1) return;
   const size_t count = (size_t)net->options.rank_count;
   for (size_t i = 0; i < count && net->ranks; i++) {
     sim_rank *rank = &net->ranks[i];
@@ -93,6 +94,7 @@ static tdm_status open_rank(const tdm_endpoint_options *options, tdm_endpoint **
     return TDM_OUT_OF_MEMORY;
   }
   endpoint->net = net;
+  (void)atomic_fetch_add(&net->references, 1);
   endpoint->base.transport = &tdm_simnet_transport;
   endpoint->base.allocator = net->allocator;
   endpoint->base.rank = place->rank;
@@ -103,8 +105,9 @@ static tdm_status open_rank(const tdm_endpoint_options *options, tdm_endpoint **
 }
 
 static void free_endpoint(sim_endpoint *endpoint) {
-  const tdm_allocator allocator = endpoint->base.allocator;
-  tdm_release(&allocator, endpoint, sizeof(*endpoint));
+  tdm_simnet *net = endpoint->net;
+  tdm_release(&net->allocator, endpoint, sizeof(*endpoint));
+  tdm_simnet_release(net);
 }
 
 static void abandon_rank(tdm_endpoint *base) {

@@ -31,7 +31,8 @@ typedef struct tdm_simnet_options {
 /* The allocator is that of all endpoints, too. */
 tdm_status tdm_simnet_create(const tdm_allocator *allocator, const tdm_simnet_options *options,
                              tdm_simnet **out_net) TDM_WARN_UNUSED;
-/* After its endpoints are closed or abandoned. net may be NULL. */
+/* Endpoints that are still open keep it: the thread that ends a rank last may be one of its own.
+ * net may be NULL. */
 void tdm_simnet_release(tdm_simnet *net);
 
 /* What tdm_endpoint_options.job points to. Opening does not wait for the other ranks, nor does

@@ -5,6 +5,7 @@
 #define TANDEM_NET_SIMNET_STATE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "core/allocate.h"
 #include "net/simnet.h"
@@ -68,9 +69,10 @@ struct tdm_simnet {
   tdm_allocator allocator;
   tdm_simnet_options options;
   pthread_mutex_t lock;
-  uint64_t medium_free_ns; /* when the shared medium has carried all that it was given */
-  tdm_rank *named;         /* (rank_count) */
-  sim_rank *ranks;         /* (rank_count) */
+  atomic_size_t references; /* the maker's, and one of each endpoint that is open */
+  uint64_t medium_free_ns;  /* when the shared medium has carried all that it was given */
+  tdm_rank *named;          /* (rank_count) */
+  sim_rank *ranks;          /* (rank_count) */
   sim_round *rounds;
 };
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Installs Tandem for programs that are built without Bazel: the public headers, one static and one
-shared library, and what pkg-config and CMake ask for.
+shared library, the command `tandem`, and what pkg-config and CMake ask for.
 
     bazel run //tools:install -- [--prefix /usr/local] [--root FOLDER]
 
@@ -105,11 +105,13 @@ def install(to, prefix):
 
     for header in public_headers():
         to.copy(header, f"include/tandem/{header}")
+    to.copy("tandem.hpp", "include/tandem/tandem.hpp")
     to.copy("tools/moved_header.h", "include/tandem.h")
     to.copy(shared, f"lib/{shared}", 0o755)
     to.link(f"lib/{soname}", shared)
     to.link("lib/libtandem.so", soname)
     to.copy("libtandem.a", "lib/libtandem.a")
+    to.copy("tools/tandem", "bin/tandem", 0o755)
     for plugin in PLUGINS:
         if os.path.exists(f"net/{plugin}"):
             to.copy(f"net/{plugin}", f"lib/tandem/{plugin}", 0o755)
@@ -128,7 +130,8 @@ def install(to, prefix):
 
 def main():
     parser = argparse.ArgumentParser(
-        prog="install", description="Installs headers, libraries, pkg-config and CMake files.")
+        prog="install",
+        description="Installs headers, libraries, the command tandem, pkg-config and CMake files.")
     parser.add_argument("--prefix", default="/usr/local", help="an absolute path (%(default)s)")
     parser.add_argument("--root", default="", help="put before every path that is written")
     options = parser.parse_args()

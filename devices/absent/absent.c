@@ -39,6 +39,14 @@ static void absent_release(tdm_device *device, tdm_memory *memory) {
   *memory = (tdm_memory){0};
 }
 
+static tdm_status absent_memory(tdm_device *device, uint64_t *out_bytes, uint64_t *out_free_bytes) {
+  const tdm_absent_device *absent = absent_of(device);
+  const double used = (double)atomic_load(&absent->used_bytes);
+  *out_bytes = (uint64_t)absent->memory_bytes;
+  *out_free_bytes = used < absent->memory_bytes ? (uint64_t)(absent->memory_bytes - used) : 0;
+  return TDM_OK;
+}
+
 /* ---- What it does not do ------------------------------------------------------------------- */
 
 static tdm_status refuse(tdm_device *device) {
@@ -93,6 +101,7 @@ void tdm_absent_init(tdm_absent_device *device, tdm_context *context,
                                  .stop = absent_stop,
                                  .allocate = absent_allocate,
                                  .release = absent_release,
+                                 .memory = absent_memory,
                                  .host_pointer = tdm_device_no_host_pointer,
                                  .translate = absent_translate,
                                  .copy = absent_copy,

@@ -17,6 +17,7 @@ tdm_status tdm_device_ops_check(const tdm_device_ops *ops) {
       {"stop", ops->stop != NULL},
       {"allocate", ops->allocate != NULL},
       {"release", ops->release != NULL},
+      {"memory", ops->memory != NULL},
       {"host_pointer", ops->host_pointer != NULL},
       {"translate", ops->translate != NULL},
       {"copy", ops->copy != NULL},

@@ -255,6 +255,9 @@ typedef struct tdm_device_ops {
   /* Strikes TDM_FAULT_ALLOCATION first. 0 bytes give an address as well. */
   tdm_status (*allocate)(tdm_device *device, size_t bytes, tdm_memory *out_memory);
   void (*release)(tdm_device *device, tdm_memory *memory);
+  /* How much memory there is in all, and how much of it is free at the moment; 0: unknown. Any
+   * thread. */
+  tdm_status (*memory)(tdm_device *device, uint64_t *out_bytes, uint64_t *out_free_bytes);
   /* The host's pointer to memory of this device; NULL where the host has none. */
   void *(*host_pointer)(tdm_device *device, tdm_address address);
   /* For code that executes for this device: a pointer to [address, address + bytes), or

@@ -62,6 +62,12 @@ static void cpu_release(tdm_device *device, tdm_memory *memory) {
   *memory = (tdm_memory){0};
 }
 
+static tdm_status cpu_memory(tdm_device *device, uint64_t *out_bytes, uint64_t *out_free_bytes) {
+  tdm_topology_memory(tdm_context_topology(device->context), device->node, out_bytes,
+                      out_free_bytes);
+  return TDM_OK;
+}
+
 static void *cpu_host_pointer(tdm_device *device, tdm_address address) {
   (void)device;
   return (void *)address;
@@ -111,6 +117,7 @@ static const tdm_device_ops cpu_ops = {
     .stop = cpu_stop,
     .allocate = cpu_allocate,
     .release = cpu_release,
+    .memory = cpu_memory,
     .host_pointer = cpu_host_pointer,
     .translate = cpu_translate,
     .copy = cpu_copy,

@@ -158,7 +158,8 @@ static tdm_status build(tdm_context *context, const tdm_context_options *options
                         const tdm_context_plan *plan) {
   TDM_TRY(build_held(build_devices, context, options, plan));
   if (context->network) TDM_TRY(tdm_job_join_devices(context));
-  return build_held(build_rest, context, options, plan);
+  TDM_TRY(build_held(build_rest, context, options, plan));
+  return context->network ? tdm_links_join(context) : TDM_OK;
 }
 
 static void destroy(tdm_context *context) {

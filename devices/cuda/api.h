@@ -99,7 +99,8 @@ typedef struct tdm_cuda_api {
   tdm_cuda_code (*context_pop)(void);
   tdm_cuda_code (*peer_possible)(int *out_possible, int ordinal, int peer);
   tdm_cuda_code (*peer_enable)(int peer); /* for the calling thread's device; opens the peer */
-  tdm_cuda_code (*memory_free)(size_t *out_bytes); /* of the calling thread's device */
+  /* In all, and what is free; of the calling thread's device. */
+  tdm_cuda_code (*memory)(size_t *out_bytes, size_t *out_free_bytes);
   /* Memory of the calling thread's device, and pinned memory that every device may write. */
   tdm_cuda_code (*allocate)(void **out, size_t bytes);
   tdm_cuda_code (*release)(void *memory);

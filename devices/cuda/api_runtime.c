@@ -110,10 +110,9 @@ static tdm_cuda_code peer_enable(int peer) {
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-static tdm_cuda_code memory_free(size_t *out_bytes) {
-  size_t total = 0;
-  *out_bytes = 0;
-  return code_of(cudaMemGetInfo(out_bytes, &total));
+static tdm_cuda_code memory(size_t *out_bytes, size_t *out_free_bytes) {
+  *out_bytes = *out_free_bytes = 0;
+  return code_of(cudaMemGetInfo(out_free_bytes, out_bytes));
 }
 
 static tdm_cuda_code allocate(void **out, size_t bytes) {
@@ -389,7 +388,7 @@ const tdm_cuda_api *tdm_cuda_api_linked(void) {
       .context_pop = context_pop,
       .peer_possible = peer_possible,
       .peer_enable = peer_enable,
-      .memory_free = memory_free,
+      .memory = memory,
       .allocate = allocate,
       .release = release,
       .allocate_pinned = allocate_pinned,

@@ -75,6 +75,18 @@ static void cuda_release(tdm_device *device, tdm_memory *memory) {
   *memory = (tdm_memory){0};
 }
 
+static tdm_status cuda_memory(tdm_device *device, uint64_t *out_bytes, uint64_t *out_free_bytes) {
+  tdm_cuda_gpu *gpu = &tdm_cuda_device_of(device)->gpu;
+  size_t bytes = 0, free_bytes = 0;
+  TDM_TRY(tdm_cuda_gpu_enter(gpu));
+  const tdm_status status =
+      tdm_cuda_check(gpu->api, gpu->api->memory(&bytes, &free_bytes), "asking for a GPU's memory");
+  tdm_cuda_gpu_leave(gpu);
+  *out_bytes = bytes;
+  *out_free_bytes = free_bytes;
+  return status;
+}
+
 static tdm_status cuda_translate(tdm_device *device, tdm_address address, size_t bytes,
                                  void **out) {
   *out = tdm_cuda_memory_translate(&tdm_cuda_device_of(device)->memory, address, bytes);
@@ -144,6 +156,7 @@ static const tdm_device_ops cuda_ops = {
     .stop = cuda_stop,
     .allocate = cuda_allocate,
     .release = cuda_release,
+    .memory = cuda_memory,
     .host_pointer = tdm_device_no_host_pointer,
     .translate = cuda_translate,
     .copy = cuda_copy,

@@ -40,13 +40,13 @@ static const size_t least_blas_bytes = (size_t)256 << 20;
 static tdm_status fail_blas(const tdm_cuda_kernel_stream *stream, tdm_cuda_code code,
                             const char *what) {
   const tdm_cuda_api *api = stream->api;
-  size_t bytes = 0;
+  size_t bytes = 0, free_bytes = 0;
   const tdm_cuda_code stream_code = api->stream_query(stream->stream);
   if (tdm_cuda_is_lost(stream_code)) return tdm_cuda_fail(api, stream_code, what);
-  if (code == TDM_CUDA_BLAS_NOT_INITIALIZED && api->memory_free(&bytes) == TDM_CUDA_SUCCESS &&
-      bytes < least_blas_bytes) {
+  if (code == TDM_CUDA_BLAS_NOT_INITIALIZED &&
+      api->memory(&bytes, &free_bytes) == TDM_CUDA_SUCCESS && free_bytes < least_blas_bytes) {
     return tdm_fail(TDM_OUT_OF_MEMORY, "%s: out of memory (%zu bytes are free on the GPU)", what,
-                    bytes);
+                    free_bytes);
   }
   return tdm_cuda_fail(api, code, what);
 }

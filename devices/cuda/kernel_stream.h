@@ -4,7 +4,7 @@
 #define TANDEM_DEVICES_CUDA_KERNEL_STREAM_H
 
 #include "devices/cuda/api.h"
-#include "tandem/devices/devices.h"
+#include "tandem/devices/kernel.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,12 +1,13 @@
 /* The context's side of links: reading the machine's file when it is created and when its cores are
- * divided anew, calibrating when it is asked to. Invariant: a file that cannot be used is told in
- * the log, and links stay modelled. */
+ * divided anew, or a job's when all ranks have come, calibrating when it is asked to. Invariant: a
+ * file that cannot be used is told in the log, and links stay modelled. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "devices/context/context.h"
 #include "devices/links/table.h"
+#include "devices/network/network.h"
 
 enum { PATH_BYTES = 3072 };
 
@@ -26,8 +27,6 @@ static bool is_for_own_cores(tdm_context *context, const char *path) {
 
 /* Only memory that is short is a failure. */
 static tdm_status read_machines_file(tdm_context *context) {
-  /* All ranks decide by the same estimates: what one has measured, others do not know. */
-  if (tdm_context_rank_count(context) > 1) return TDM_OK;
   char path[PATH_BYTES];
   const bool asked_for = getenv("TANDEM_LINKS") != NULL;
   /* Where there is no folder, or links are off, there is nothing to read. */
@@ -45,36 +44,50 @@ static tdm_status read_machines_file(tdm_context *context) {
 
 tdm_status tdm_links_open(tdm_context *context, tdm_links **out_links) {
   TDM_TRY(tdm_links_create(context, out_links));
-  return read_machines_file(context);
+  return tdm_context_rank_count(context) > 1 ? TDM_OK : read_machines_file(context);
 }
 
 void tdm_links_read_again(tdm_links *links) {
   tdm_context *context = tdm_links_context(links);
+  if (tdm_context_rank_count(context) > 1) return; /* it has read nothing of this machine's */
   tdm_links_forget(links);
   if (read_machines_file(context) != TDM_OK)
     tdm_context_log(context, TDM_LOG_WARNING, "links are modelled, not calibrated: %s",
                     tdm_last_message());
 }
 
-tdm_status tdm_context_calibrate(tdm_context *context, const char *cache_path) {
-  if (!context) return tdm_fail(TDM_INVALID_ARGUMENT, "the context is NULL");
-  if (tdm_context_rank_count(context) > 1) {
-    return tdm_fail(
-        TDM_UNSUPPORTED,
-        "links are not calibrated in a job of several ranks, which plan by what all know");
-  }
-  if (!tdm_context_enter(context)) return tdm_context_refuse(context);
-  size_t known_count = 0;
-  tdm_status status = tdm_links_calibrate(context, NULL, &known_count);
+tdm_status tdm_links_join(tdm_context *context) {
+  const tdm_status read = tdm_context_rank(context) == 0 ? read_machines_file(context) : TDM_OK;
+  return tdm_links_tell(context, read);
+}
+
+/* Writes what is calibrated, unless nothing is to be kept. */
+static tdm_status keep(tdm_context *context, const char *cache_path) {
   char path[PATH_BYTES];
   const char *off = getenv("TANDEM_LINKS");
-  const bool kept = cache_path || !off || strcmp(off, "off") != 0;
-  if (status == TDM_OK && !cache_path && kept) {
-    status = tdm_links_path(context, path, sizeof(path));
-  }
-  if (status == TDM_OK && kept) {
-    status = tdm_links_save(context, cache_path ? cache_path : path, !cache_path);
-  }
+  if (cache_path) return tdm_links_save(context, cache_path, false);
+  if (off && strcmp(off, "off") == 0) return TDM_OK;
+  TDM_TRY(tdm_links_path(context, path, sizeof(path)));
+  return tdm_links_save(context, path, true);
+}
+
+static tdm_status calibrate_job(tdm_context *context, const char *cache_path) {
+  TDM_TRY(tdm_links_calibrate_ranks(context, 0));
+  const tdm_status kept = tdm_context_rank(context) == 0 ? keep(context, cache_path) : TDM_OK;
+  return tdm_network_agree(tdm_context_network(context), kept);
+}
+
+static tdm_status calibrate(tdm_context *context, const char *cache_path) {
+  if (tdm_context_rank_count(context) > 1) return calibrate_job(context, cache_path);
+  size_t known_count = 0;
+  TDM_TRY(tdm_links_calibrate(context, NULL, &known_count));
+  return keep(context, cache_path);
+}
+
+tdm_status tdm_context_calibrate(tdm_context *context, const char *cache_path) {
+  if (!context) return tdm_fail(TDM_INVALID_ARGUMENT, "the context is NULL");
+  if (!tdm_context_enter(context)) return tdm_context_refuse(context);
+  const tdm_status status = calibrate(context, cache_path);
   tdm_context_leave(context);
   return status;
 }

@@ -9,6 +9,7 @@
 #include "core/hash.h"
 #include "devices/context/context.h"
 #include "devices/context/route.h"
+#include "devices/network/network.h"
 #include "devices/topology/topology.h"
 
 struct tdm_links {
@@ -147,5 +148,6 @@ uint64_t tdm_links_key(tdm_context *context) {
   uint64_t hash = tdm_topology_key(tdm_context_topology(context));
   for (size_t i = 0; i < tdm_device_count(context); i++)
     hash = hash_device(context, tdm_context_device(context, i), hash);
-  return hash;
+  return tdm_context_rank_count(context) > 1 ? tdm_network_hash(tdm_context_network(context), hash)
+                                             : hash;
 }

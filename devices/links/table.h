@@ -9,11 +9,11 @@
 
 typedef struct tdm_links tdm_links;
 
-/* All modelled; then the machine's file, if there is one and nothing in it is wrong. out_links is
- * where tdm_context_links finds them. */
+/* All modelled; then the machine's file, if there is one and nothing in it is wrong, but for a rank
+ * of a job. out_links is where tdm_context_links finds them. */
 tdm_status tdm_links_open(tdm_context *context, tdm_links **out_links) TDM_WARN_UNUSED;
 /* The same of links that are open, when the cores have been divided anew, which makes it another
- * machine. Where memory is short the links are modelled, and the log tells. */
+ * machine; nothing in a job. Where memory is short the links are modelled, and the log tells. */
 void tdm_links_read_again(tdm_links *links);
 /* All modelled. */
 tdm_status tdm_links_create(tdm_context *context, tdm_links **out_links) TDM_WARN_UNUSED;
@@ -60,10 +60,27 @@ typedef struct tdm_links_calibration {
 tdm_status tdm_links_calibrate(tdm_context *context, const tdm_links_calibration *options,
                                size_t *out_known_count) TDM_WARN_UNUSED;
 
+/* ---- Between the ranks of a job -------------------------------------------------------------- */
+
+/* All ranks call each of these, and have the same links afterwards. Links within a rank, of which
+ * others know nothing, stay modelled. */
+
+/* Sends messages to and fro between ranks, one pair of machines after the other, through the queues
+ * that plans use; ranks whose machines have the same names share what was measured. Messages have
+ * 1 KiB to most_bytes (0: 16 MiB, or less where such a message would take long). Starts the
+ * devices. On failure nothing changes on any rank. */
+tdm_status tdm_links_calibrate_ranks(tdm_context *context, size_t most_bytes) TDM_WARN_UNUSED;
+/* Once, when the context is made: rank 0 reads the job's file, if there is one, and tells. */
+tdm_status tdm_links_join(tdm_context *context) TDM_WARN_UNUSED;
+/* Makes what rank 0 has, if it has calibrated links, that of all. read: how rank 0 came by it; a
+ * failure is that of all. */
+tdm_status tdm_links_tell(tdm_context *context, tdm_status read) TDM_WARN_UNUSED;
+
 /* ---- The cache file ------------------------------------------------------------------------ */
 
 /* Names this machine with these devices: its cores, caches, nodes, the devices' names, what they
- * are and where. Times measured under another key are not told here. */
+ * are and where; in a job also the ranks' machines, and what connects them. Times measured under
+ * another key are not told here. */
 uint64_t tdm_links_key(tdm_context *context);
 /* Where the file is looked for: TANDEM_LINKS, else a name made of the key in $TANDEM_CACHE,
  * $XDG_CACHE_HOME/tandem or ~/.cache/tandem. UNAVAILABLE where none of them is set, or TANDEM_LINKS

@@ -8,7 +8,7 @@
 #include "devices/context/context.h"
 #include "devices/context/route.h"
 
-enum { MOST_PROGRAMS = 3, MOST_COMMANDS = 3 };
+enum { MOST_PROGRAMS = TDM_TRIAL_MOST_PROGRAMS, MOST_COMMANDS = 3 };
 
 /* Command ids, each with times of its own to write, the waits of programs too; and bases of
  * operands. */
@@ -35,8 +35,6 @@ typedef struct flying {
   tdm_program programs[MOST_PROGRAMS];
   uint32_t program_count;
   touch touches[COMMANDS];
-  tdm_doorbell *bell;
-  _Atomic bool settled;
 } flying;
 
 /* ---- Touching ------------------------------------------------------------------------------ */
@@ -133,52 +131,64 @@ static void make_programs(const tdm_link_trial *trial, flying *made) {
 
 /* ---- Running ------------------------------------------------------------------------------- */
 
+typedef struct ending {
+  tdm_doorbell *bell;
+  _Atomic bool settled;
+} ending;
+
 static void trial_settled(tdm_flight *flight) {
-  flying *made = flight->user;
-  tdm_doorbell *bell = made->bell;
-  atomic_store(&made->settled, true); /* the flight may be gone from here on */
+  ending *end = flight->user;
+  tdm_doorbell *bell = end->bell;
+  atomic_store(&end->settled, true); /* the flight may be gone from here on */
   tdm_doorbell_ring(bell);
 }
 
-static void await_settled(flying *made) {
+static void await_settled(ending *end) {
   for (;;) {
-    const uint32_t seen = tdm_doorbell_read(made->bell);
-    if (atomic_load(&made->settled)) return;
-    tdm_doorbell_park(made->bell, seen, -1);
+    const uint32_t seen = tdm_doorbell_read(end->bell);
+    if (atomic_load(&end->settled)) return;
+    tdm_doorbell_park(end->bell, seen, -1);
   }
 }
 
+tdm_status tdm_trial_fly(tdm_context *context, tdm_flight *flight, uint32_t program_count,
+                         uint32_t id_count) {
+  uint64_t program_bases[TDM_TRIAL_MOST_PROGRAMS] = {0};
+  tdm_submission submissions[TDM_TRIAL_MOST_PROGRAMS] = {{.program = 0}};
+  for (uint32_t i = 1; i < program_count; i++)
+    submissions[i].program = i;
+  const tdm_run_scalars scalars = {0};
+  const uint32_t bell = tdm_context_bell_acquire(context);
+  ending end = {.bell = tdm_context_bell(context, bell)};
+  flight->program_bases = program_bases;
+  flight->scalars = &scalars;
+  flight->settled = trial_settled;
+  flight->user = &end;
+  tdm_flight_reset(flight, id_count);
+  tdm_status status = tdm_context_submit(context, flight, submissions, program_count, false);
+  if (status == TDM_OK) {
+    await_settled(&end);
+    if (flight->failure.id != UINT32_MAX)
+      status = tdm_fail(flight->failure.status, "%s", flight->failure.message);
+  }
+  tdm_context_bell_release(context, bell);
+  return status;
+}
+
+double tdm_trial_ns(uint64_t begin_ns, uint64_t end_ns) {
+  return end_ns > begin_ns ? (double)(end_ns - begin_ns) : 1;
+}
+
 tdm_status tdm_link_trial_run(const tdm_link_trial *trial, double *out_ns) {
-  tdm_context *context = trial->to_device->context;
   flying made = {.program_count = 0};
   make_programs(trial, &made);
-  uint64_t program_bases[MOST_PROGRAMS] = {0};
   tdm_address bases[BASES] = {trial->from, trial->to, trial->between};
   uint8_t failed_ids[COMMANDS] = {0};
   tdm_command_times times[COMMANDS] = {{0}};
-  const tdm_run_scalars scalars = {0};
-  const uint32_t bell = tdm_context_bell_acquire(context);
-  made.bell = tdm_context_bell(context, bell);
-  tdm_flight flight = {.programs = made.programs,
-                       .program_bases = program_bases,
-                       .bases = bases,
-                       .scalars = &scalars,
-                       .failed_ids = failed_ids,
-                       .times = times,
-                       .settled = trial_settled,
-                       .user = &made};
-  tdm_flight_reset(&flight, COMMANDS);
-  tdm_submission submissions[MOST_PROGRAMS] = {{.program = 0}, {.program = 1}, {.program = 2}};
-  tdm_status status = tdm_context_submit(context, &flight, submissions, made.program_count, false);
-  if (status == TDM_OK) {
-    await_settled(&made);
-    if (flight.failure.id != UINT32_MAX) {
-      status = tdm_fail(flight.failure.status, "%s", flight.failure.message);
-    }
-  }
-  tdm_context_bell_release(context, bell);
-  /* A clock may not have moved on. */
-  const tdm_command_times *took = &times[COPY];
-  *out_ns = took->end_ns > took->begin_ns ? (double)(took->end_ns - took->begin_ns) : 1;
+  tdm_flight flight = {
+      .programs = made.programs, .bases = bases, .failed_ids = failed_ids, .times = times};
+  const tdm_status status =
+      tdm_trial_fly(trial->to_device->context, &flight, made.program_count, COMMANDS);
+  *out_ns = tdm_trial_ns(times[COPY].begin_ns, times[COPY].end_ns);
   return status;
 }

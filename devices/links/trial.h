@@ -1,9 +1,11 @@
-/* One copy as a plan makes it: through the queues that plans use, its source just written by the
- * device that it comes from, its target used last by the one that it goes to. */
+/* Copies and messages as plans make them: through the queues that plans use. */
 #ifndef TANDEM_DEVICES_LINKS_TRIAL_H
 #define TANDEM_DEVICES_LINKS_TRIAL_H
 
 #include "devices/contract/device.h"
+
+/* ---- A copy: its source just written by the device that it comes from, its target used last by
+ * the one that it goes to ---- */
 
 typedef struct tdm_link_trial {
   tdm_device *from_device; /* both started, with a direct route */
@@ -18,5 +20,33 @@ typedef struct tdm_link_trial {
 
 /* Answers what the copy itself took; at least 1 ns. Blocks; any thread. */
 tdm_status tdm_link_trial_run(const tdm_link_trial *trial, double *out_ns) TDM_WARN_UNUSED;
+
+/* ---- Round trips between this rank and another: one sends, the other sends back ---- */
+
+enum { TDM_RANK_TRIAL_MOST_TRIPS = 16 };
+
+typedef struct tdm_rank_trial {
+  tdm_context *context; /* started */
+  int peer;
+  bool leads;     /* sends first; the peer does not */
+  void *memory;   /* (bytes) of the host's, sent and received */
+  size_t bytes;   /* these two the same on both ranks */
+  uint32_t trips; /* 1 to TDM_RANK_TRIAL_MOST_TRIPS */
+} tdm_rank_trial;
+
+/* Both ranks call it. Answers half of what each round trip took, at least half a nanosecond, on the
+ * rank that leads. Blocks. */
+tdm_status tdm_rank_trial_run(const tdm_rank_trial *trial, double *out_ns) TDM_WARN_UNUSED;
+
+/* ---- What both share ---- */
+
+enum { TDM_TRIAL_MOST_PROGRAMS = 3 };
+
+/* Submits the flight's programs, and waits for its end. The caller has set programs, bases,
+ * failed_ids (id_count) and times. */
+tdm_status tdm_trial_fly(tdm_context *context, tdm_flight *flight, uint32_t program_count,
+                         uint32_t id_count) TDM_WARN_UNUSED;
+/* At least 1: a clock may not have moved on. */
+double tdm_trial_ns(uint64_t begin_ns, uint64_t end_ns);
 
 #endif

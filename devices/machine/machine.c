@@ -165,12 +165,12 @@ static tdm_status read_machine(const char *source, json_t *root, tdm_machine *ma
   TDM_TRY(check_sources(&at, root));
   machine->host_count = 1;
   machine->devices_per_host = 1;
-  TDM_TRY(read_count(&at, root, "hosts", TDM_MACHINE_MOST_DEVICES, &machine->host_count));
+  TDM_TRY(read_count(&at, root, "hosts", TDM_MACHINE_MOST_HOSTS, &machine->host_count));
   TDM_TRY(read_count(&at, root, "devices_per_host", TDM_MACHINE_MOST_DEVICES,
                      &machine->devices_per_host));
+  machine->all_hosts = machine->host_count;
   if (tdm_machine_device_count(machine) > TDM_MACHINE_MOST_DEVICES)
-    return tdm_fail(TDM_CORRUPT_DATA, "%s: hosts x devices_per_host: %u is more than %d", source,
-                    tdm_machine_device_count(machine), (int)TDM_MACHINE_MOST_DEVICES);
+    machine->host_count = TDM_MACHINE_MOST_DEVICES / machine->devices_per_host;
   TDM_TRY(read_processor(source, root, "device", true, &machine->device));
   TDM_TRY(read_processor(source, root, "host", false, &machine->host));
   TDM_TRY(read_port(source, root, "peer", false, &machine->peer));
@@ -179,7 +179,7 @@ static tdm_status read_machine(const char *source, json_t *root, tdm_machine *ma
     return fail(&peer, "sharing", "a peer port is one device's own");
   }
   TDM_TRY(read_port(source, root, "host_link", true, &machine->host_link));
-  return read_port(source, root, "network", machine->host_count > 1, &machine->network);
+  return read_port(source, root, "network", machine->all_hosts > 1, &machine->network);
 }
 
 /* ---- Files --------------------------------------------------------------------------------- */

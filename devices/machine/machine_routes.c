@@ -69,7 +69,7 @@ const char *tdm_machine_link_name(const tdm_machine *machine, uint32_t link, cha
 static void pass(const tdm_machine *machine, port_kind kind, uint32_t device, bool inward,
                  tdm_machine_route *route) {
   const tdm_machine_port *port = port_of(machine, kind);
-  const uint32_t host = device / machine->devices_per_host;
+  const uint32_t host = device / machine->devices_per_host % machine->host_count;
   const uint32_t place = device % machine->devices_per_host;
   uint32_t link = host * ports_per_host(machine, kind) + place / port->sharing;
   if (inward) link += ports(machine, kind);
@@ -80,12 +80,21 @@ static void pass(const tdm_machine *machine, port_kind kind, uint32_t device, bo
     route->bytes_per_ns = port->bytes_per_ns;
 }
 
+static uint32_t host_at(const tdm_machine *machine, int end) {
+  return end < 0 ? (uint32_t)(TDM_MACHINE_HOST - end) : (uint32_t)end / machine->devices_per_host;
+}
+
+/* A device at an end, whose network port is the end's. */
+static uint32_t device_at(const tdm_machine *machine, int end) {
+  return end < 0 ? host_at(machine, end) * machine->devices_per_host : (uint32_t)end;
+}
+
 void tdm_machine_find_route(const tdm_machine *machine, int from, int to,
                             tdm_machine_route *out_route) {
   *out_route = (tdm_machine_route){.hop_count = 0};
   if (from == to) return;
-  const uint32_t from_host = from < 0 ? 0 : (uint32_t)from / machine->devices_per_host;
-  const uint32_t to_host = to < 0 ? 0 : (uint32_t)to / machine->devices_per_host;
+  const uint32_t from_host = host_at(machine, from);
+  const uint32_t to_host = host_at(machine, to);
   if (from >= 0 && to >= 0 && from_host == to_host && machine->peer.bytes_per_ns > 0) {
     pass(machine, PEER, (uint32_t)from, false, out_route);
     pass(machine, PEER, (uint32_t)to, true, out_route);
@@ -97,8 +106,8 @@ void tdm_machine_find_route(const tdm_machine *machine, int from, int to,
     out_route->latency_ns += machine->host_link.latency_ns;
   }
   if (from_host != to_host) {
-    pass(machine, NETWORK, from < 0 ? 0 : (uint32_t)from, false, out_route);
-    pass(machine, NETWORK, to < 0 ? 0 : (uint32_t)to, true, out_route);
+    pass(machine, NETWORK, device_at(machine, from), false, out_route);
+    pass(machine, NETWORK, device_at(machine, to), true, out_route);
   }
   if (to >= 0) {
     pass(machine, HOST_LINK, (uint32_t)to, true, out_route);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/hash.h"
 #include "core/park.h"
 #include "devices/network/network_state.h"
 
@@ -199,13 +200,13 @@ static tdm_status check_header(tdm_network *network, const tdm_message *message,
   memcpy(&header, lane->buffer, sizeof(header));
   if (header.plan != message->plan || header.number != message->number ||
       header.bytes != message->bytes) {
-    const tdm_status status = tdm_fail(
-        TDM_INVALID_ARGUMENT,
-        "rank %u sent message %u (%llu bytes) of plan %016llx where message %u (%zu "
-        "bytes) of plan %016llx was expected: all ranks run the same, in the same order",
-        message->peer, header.number, (unsigned long long)header.bytes,
-        (unsigned long long)header.plan, message->number, message->bytes,
-        (unsigned long long)message->plan);
+    const tdm_status status =
+        tdm_fail(TDM_INVALID_ARGUMENT,
+                 "rank %u sent message %u (%llu bytes) of plan %016llx where message %u (%zu "
+                 "bytes) of plan %016llx was expected: all ranks run the same, in the same order",
+                 message->peer, header.number, (unsigned long long)header.bytes,
+                 (unsigned long long)header.plan, message->number, message->bytes,
+                 (unsigned long long)message->plan);
     tdm_network_give_up(network, status);
     return status;
   }
@@ -358,6 +359,17 @@ int tdm_network_rank(const tdm_network *network) {
 
 int tdm_network_rank_count(const tdm_network *network) {
   return network->endpoint->rank_count;
+}
+
+const char *tdm_network_host(const tdm_network *network, int rank) {
+  return network->endpoint->ranks[rank].host;
+}
+
+uint64_t tdm_network_hash(const tdm_network *network, uint64_t hash) {
+  hash = tdm_hash_string(network->endpoint->transport->name, hash);
+  for (int r = 0; r < network->endpoint->rank_count; r++)
+    hash = tdm_hash_string(tdm_network_host(network, r), hash);
+  return hash;
 }
 
 tdm_messenger *tdm_network_messenger(tdm_network *network) {

@@ -30,6 +30,9 @@ void tdm_network_destroy(tdm_network *network);
 
 int tdm_network_rank(const tdm_network *network);
 int tdm_network_rank_count(const tdm_network *network);
+const char *tdm_network_host(const tdm_network *network, int rank); /* its name; borrowed */
+/* Mixes into a hash which machines the ranks are on, and which transport connects them. */
+uint64_t tdm_network_hash(const tdm_network *network, uint64_t hash);
 tdm_messenger *tdm_network_messenger(tdm_network *network);
 
 /* Every rank tells bytes, and gets what all have told, in their order, into all (rank_count,

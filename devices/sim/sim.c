@@ -112,6 +112,13 @@ static void sim_release(tdm_device *device, tdm_memory *memory) {
   *memory = (tdm_memory){0};
 }
 
+/* The host's, which its bytes lie in. */
+static tdm_status sim_memory(tdm_device *device, uint64_t *out_bytes, uint64_t *out_free_bytes) {
+  tdm_topology_memory(tdm_context_topology(device->context), device->node, out_bytes,
+                      out_free_bytes);
+  return TDM_OK;
+}
+
 static tdm_status sim_translate(tdm_device *device, tdm_address address, size_t bytes, void **out) {
   *out = tdm_sim_memory_translate(&sim_of(device)->memory, address, bytes);
   return TDM_UNLIKELY(!*out) ? tdm_device_not_its_memory(device, address, bytes) : TDM_OK;
@@ -167,6 +174,7 @@ static const tdm_device_ops sim_ops = {
     .stop = sim_stop,
     .allocate = sim_allocate,
     .release = sim_release,
+    .memory = sim_memory,
     .host_pointer = tdm_device_no_host_pointer,
     .translate = sim_translate,
     .copy = sim_copy,

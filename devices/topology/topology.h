@@ -55,6 +55,13 @@ const char *tdm_topology_node_text(const tdm_topology *topology, int node, char 
 /* Memory of the node of this os index; 0: it has none, or is not there, or must not be used. */
 uint64_t tdm_topology_node_bytes(const tdm_topology *topology, int node);
 
+/* Memory of the node of this os index, or below 0 of all nodes, and how much of it the system could
+ * give at the moment; 0: it does not tell, as of a machine that is described. */
+void tdm_topology_memory(const tdm_topology *topology, int node, uint64_t *out_bytes,
+                         uint64_t *out_free_bytes);
+/* What the system calls its processors; "": it does not tell. */
+const char *tdm_topology_processor(const tdm_topology *topology);
+
 /* Asks that memory (whole pages, not touched yet) come from the nodes of range, or from one node.
  * False where that is refused. */
 bool tdm_topology_bind_memory(const tdm_topology *topology, const tdm_core_range *range,

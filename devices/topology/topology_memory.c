@@ -2,6 +2,7 @@
  * with memory is preferred to one without, ordinary memory to special (HBM, CXL), a node that is
  * near to few cores to one that is near to more, the lower os index last. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "devices/topology/topology_state.h"
@@ -93,6 +94,53 @@ uint64_t tdm_topology_node_bytes(const tdm_topology *topology, int node) {
   if (node < 0) return 0;
   const hwloc_obj_t object = hwloc_get_numanode_obj_by_os_index(topology->hwloc, (unsigned)node);
   return !object ? 0 : object->attr->numanode.local_memory;
+}
+
+/* The number behind name in a file of "NAME: N kB" lines, in bytes; 0: there is none. */
+static uint64_t read_kilobytes(const char *path, const char *name) {
+  FILE *file = fopen(path, "re");
+  if (!file) return 0;
+  char line[160];
+  uint64_t bytes = 0;
+  while (bytes == 0 && fgets(line, sizeof line, file)) {
+    const char *found = strstr(line, name);
+    const char *colon = found ? strchr(found, ':') : NULL;
+    if (colon && colon == found + strlen(name)) bytes = strtoull(colon + 1, NULL, 10) * 1024;
+  }
+  (void)fclose(file);
+  return bytes;
+}
+
+/* Linux tells what it could give of all nodes; of one, what is free and what files could give back
+ * at once. */
+static uint64_t read_free_bytes(int node) {
+  if (node < 0) return read_kilobytes("/proc/meminfo", "MemAvailable");
+  char path[64];
+  (void)snprintf(path, sizeof path, "/sys/devices/system/node/node%d/meminfo", node);
+  return read_kilobytes(path, "MemFree") + read_kilobytes(path, "Inactive(file)");
+}
+
+void tdm_topology_memory(const tdm_topology *topology, int node, uint64_t *out_bytes,
+                         uint64_t *out_free_bytes) {
+  if (topology->node_count == 1) node = -1;
+  uint64_t bytes = node >= 0 ? tdm_topology_node_bytes(topology, node)
+                             : hwloc_get_root_obj(topology->hwloc)->total_memory;
+  uint64_t free_bytes = 0;
+  if (topology->is_this_machine) {
+    /* What a node says of itself may leave out memory that was added since. */
+    const uint64_t told = node < 0 ? read_kilobytes("/proc/meminfo", "MemTotal") : 0;
+    if (told > 0) bytes = told;
+    free_bytes = read_free_bytes(node);
+  }
+  *out_bytes = bytes;
+  *out_free_bytes = free_bytes < bytes ? free_bytes : bytes;
+}
+
+const char *tdm_topology_processor(const tdm_topology *topology) {
+  hwloc_obj_t package = hwloc_get_obj_by_type(topology->hwloc, HWLOC_OBJ_PACKAGE, 0);
+  const char *model = package ? hwloc_obj_get_info_by_name(package, "CPUModel") : NULL;
+  if (!model) model = hwloc_obj_get_info_by_name(hwloc_get_root_obj(topology->hwloc), "CPUModel");
+  return model ? model : "";
 }
 
 /* ---- Threads near to memory ---------------------------------------------------------------- */

@@ -82,7 +82,7 @@ tdm_session_options session_options_for(const common_options *given, tdm_value l
       .optimizer = optimizer,
       .device_map = given->place,
       .seed = (uint64_t)given->seed,
-      .depth = given->rank_count > 1 ? 1 : STEPS_IN_FLIGHT,
+      .depth = STEPS_IN_FLIGHT,
       .check_finite = true,
       .deterministic = given->deterministic,
       .profile = given->explain,

@@ -27,6 +27,7 @@ typedef struct options {
   int64_t layers;
   int64_t characters; /* of the text, from its beginning; 0: all */
   int64_t sample;     /* characters to write at the end, in each stream */
+  int64_t texts;      /* that a stream writes */
   int64_t streams;
   double temperature;
   bool anew;
@@ -45,9 +46,11 @@ static const option rows[] = {
      1, 64, 0, NULL},
     {"--layers", "N", "blocks of attention and two linear layers", OPTION_INTEGER, FIELD(layers), 1,
      64, 0, NULL},
-    {"--sample", "N", "characters to write at the end, in each stream", OPTION_INTEGER,
-     FIELD(sample), 0, 1000000, 0, NULL},
-    {"--streams", "N", "texts that are written at once", OPTION_INTEGER, FIELD(streams), 1,
+    {"--sample", "N", "characters to write at the end, in each text", OPTION_INTEGER, FIELD(sample),
+     0, 1000000, 0, NULL},
+    {"--texts", "N", "texts that are written at once, a character of each in a run", OPTION_INTEGER,
+     FIELD(texts), 1, 4096, 0, NULL},
+    {"--streams", "N", "threads that write so many texts each", OPTION_INTEGER, FIELD(streams), 1,
      MOST_STREAMS, 0, NULL},
     {"--anew", NULL, "compute all of the window for every character, to compare", OPTION_FLAG,
      FIELD(anew), 0, 0, 0, NULL},
@@ -72,6 +75,7 @@ static const options defaults = {
     .heads = 4,
     .layers = 4,
     .sample = 400,
+    .texts = 1,
     .streams = 1,
     .temperature = 0.7,
 };
@@ -175,12 +179,12 @@ static tdm_status learn(const program *self, losses *counted) {
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-/* One text that is written; a thread each. */
+/* Texts that are written in the same runs; a thread each. */
 typedef struct stream {
   const program *of;
   tdm_sequence *sequence; /* NULL: all is computed anew */
   uint64_t seed;
-  char *text; /* (sample) */
+  char *text; /* (texts, sample) */
   pthread_t thread;
   bool started;
   tdm_status status;
@@ -190,8 +194,13 @@ typedef struct stream {
 static void *write_stream(void *user) {
   stream *self = user;
   const options *given = &self->of->given;
-  const gpt_wish wish = {&self->of->read, given->window,      given->prompt,
-                         given->sample,   given->temperature, self->seed};
+  const gpt_wish wish = {.like = &self->of->read,
+                         .window = given->window,
+                         .texts = given->texts,
+                         .prompt = given->prompt,
+                         .count = given->sample,
+                         .temperature = given->temperature,
+                         .seed = self->seed};
   self->status = self->sequence
                      ? gpt_write(self->sequence, self->of->context, &wish, self->text)
                      : gpt_write_anew(self->of->session, self->of->context, &wish, self->text);
@@ -201,9 +210,9 @@ static void *write_stream(void *user) {
 }
 
 static tdm_status start_stream(const program *self, tdm_session *writing, int64_t i, stream *out) {
-  *out = (stream){.of = self, .seed = (uint64_t)(self->given.common.seed + i)};
-  out->text = malloc((size_t)self->given.sample);
-  if (!out->text) return tdm_fail(TDM_OUT_OF_MEMORY, "a text");
+  *out = (stream){.of = self, .seed = (uint64_t)(self->given.common.seed + i * self->given.texts)};
+  out->text = malloc((size_t)(self->given.texts * self->given.sample));
+  if (!out->text) return tdm_fail(TDM_OUT_OF_MEMORY, "texts");
   if (writing) out->sequence = tdm_sequence_create(writing);
   if (writing && !out->sequence) return check_made(NULL);
   out->started = pthread_create(&out->thread, NULL, write_stream, out) == 0;
@@ -216,8 +225,9 @@ static tdm_status end_stream(const program *self, stream *ended, bool prints) {
     pthread_join(ended->thread, NULL);
     status = ended->status == TDM_OK ? TDM_OK : tdm_fail(ended->status, "%s", ended->message);
   }
-  if (ended->started && status == TDM_OK && prints)
-    printf("\n%s%.*s\n\n", self->given.prompt, (int)self->given.sample, ended->text);
+  const options *given = &self->given;
+  for (int64_t i = 0; ended->started && status == TDM_OK && prints && i < given->texts; i++)
+    printf("\n%s%.*s\n\n", given->prompt, (int)given->sample, ended->text + i * given->sample);
   tdm_sequence_release(ended->sequence);
   free(ended->text);
   return status;
@@ -245,7 +255,7 @@ static tdm_status write_texts(const program *self, tdm_session *writing) {
   }
   if (status == TDM_OK)
     fprintf(stderr, "%.0f characters a second\n",
-            (double)(count * self->given.sample) / (seconds_now() - began));
+            (double)(count * self->given.texts * self->given.sample) / (seconds_now() - began));
   return status;
 }
 
@@ -256,7 +266,7 @@ static tdm_status write_with(const program *self, const char *accelerator) {
   if (given->anew) return write_texts(self, NULL);
   tdm_session *writing =
       gpt_writing_session(self->context, tdm_session_store(self->session), &self->sizes,
-                          accelerator, given->common.place, (int)given->streams);
+                          accelerator, given->common.place, given->texts, (int)given->streams);
   const tdm_status status = writing ? write_texts(self, writing) : check_made(writing);
   tdm_session_release(writing);
   return status;

@@ -1,5 +1,5 @@
 /* Describes the model. Rows of x (batch, length, width) are characters; while it writes, batch is
- * 1. */
+ * the texts. */
 #include "examples/gpt/model.h"
 
 #include <stdio.h>
@@ -7,23 +7,23 @@
 typedef struct gpt {
   tdm_graph *graph;
   const gpt_sizes *sizes;
-  bool writes;
-  tdm_value positions; /* while it writes: of the characters that are read, (n) */
-  tdm_value hidden;    /* bool (n, window): which keys lie behind each */
+  int64_t texts;    /* that it writes; 0: it learns */
+  tdm_value rows;   /* of the characters that are read, among those kept, (texts n) */
+  tdm_value hidden; /* bool (n, window): which keys lie behind each */
 } gpt;
 
 /* Keys or values of all positions so far, for those of x: what is kept of them, while it writes. */
 static tdm_value so_far(const gpt *self, const char *name, tdm_value rows) {
   tdm_graph *graph = self->graph;
   const gpt_sizes *sizes = self->sizes;
-  if (!self->writes) return rows;
+  if (self->texts == 0) return rows;
   tdm_scope_push(graph, name);
-  const tdm_value kept =
-      tdm_kept(graph, "cache", TDM_FLOAT32, tdm_shape_of(2, sizes->window, sizes->width));
+  const tdm_value kept = tdm_kept(graph, "cache", TDM_FLOAT32,
+                                  tdm_shape_of(2, self->texts * sizes->window, sizes->width));
   const tdm_value made = tdm_reshape(graph, "made", rows, tdm_shape_of(2, TDM_INFER, sizes->width));
-  const tdm_value cache = tdm_keep_rows(graph, "keep", kept, made, self->positions);
+  const tdm_value cache = tdm_keep_rows(graph, "keep", kept, made, self->rows);
   const tdm_value all =
-      tdm_reshape(graph, "all", cache, tdm_shape_of(3, 1, sizes->window, sizes->width));
+      tdm_reshape(graph, "all", cache, tdm_shape_of(3, self->texts, sizes->window, sizes->width));
   tdm_scope_pop(graph);
   return all;
 }
@@ -32,8 +32,8 @@ static tdm_value attend(const gpt *self, tdm_value x) {
   tdm_graph *graph = self->graph;
   const int64_t width = self->sizes->width;
   tdm_attention_options options = {
-      .struct_size = sizeof options, .heads = self->sizes->heads, .causal = !self->writes};
-  if (self->writes) options.mask = self->hidden;
+      .struct_size = sizeof options, .heads = self->sizes->heads, .causal = self->texts == 0};
+  if (self->texts > 0) options.mask = self->hidden;
   const tdm_value q = tdm_linear(graph, "query", x, width);
   const tdm_value k = so_far(self, "keys", tdm_linear(graph, "key", x, width));
   const tdm_value v = so_far(self, "values", tdm_linear(graph, "value", x, width));
@@ -76,16 +76,19 @@ tdm_value gpt_learns(tdm_graph *graph, const gpt_sizes *sizes, tdm_value charact
   return describe(&self, characters, tdm_arange_like(graph, "places", characters, 1), accelerator);
 }
 
-tdm_value gpt_writes(tdm_graph *graph, const gpt_sizes *sizes, tdm_value characters,
+tdm_value gpt_writes(tdm_graph *graph, const gpt_sizes *sizes, int64_t texts, tdm_value characters,
                      tdm_value positions, const char *accelerator) {
-  const tdm_value keys = tdm_arange(graph, "keys", TDM_INT64, 0, (double)sizes->window, 1);
+  const double window = (double)sizes->window, all = (double)texts * window;
+  const tdm_value keys = tdm_arange(graph, "keys", TDM_INT64, 0, window, 1);
   const tdm_value queries = tdm_reshape(graph, "queries", positions, tdm_shape_of(2, TDM_INFER, 1));
+  const tdm_value first =
+      tdm_reshape(graph, "first", tdm_arange(graph, "texts", TDM_INT64, 0, all, window),
+                  tdm_shape_of(2, texts, 1));
   const gpt self = {.graph = graph,
                     .sizes = sizes,
-                    .writes = true,
-                    .positions = positions,
+                    .texts = texts,
+                    .rows = tdm_reshape(graph, "rows", tdm_add(graph, "places", first, positions),
+                                        tdm_shape_of(1, TDM_INFER)),
                     .hidden = tdm_compare(graph, "hidden", keys, TDM_GREATER, queries)};
-  const tdm_value rows = tdm_reshape(graph, "rows", characters, tdm_shape_of(2, 1, TDM_INFER));
-  const tdm_value scores = describe(&self, rows, positions, accelerator);
-  return tdm_reshape(graph, "flat", scores, tdm_shape_of(2, TDM_INFER, sizes->characters));
+  return describe(&self, characters, positions, accelerator);
 }

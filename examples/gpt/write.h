@@ -6,7 +6,7 @@
 #include "examples/gpt/model.h"
 
 /* Inputs and outputs of a graph that writes, and of one that learns. */
-#define GPT_CHARACTERS "characters" /* int64 (n), or (batch, length) */
+#define GPT_CHARACTERS "characters" /* int64 (texts, n), or (batch, length) */
 #define GPT_POSITIONS "positions"   /* int64 (n); of a graph that writes */
 #define GPT_TARGETS "targets"       /* int64 (batch, length); of one that learns */
 #define GPT_SCORES "scores"
@@ -15,19 +15,22 @@
 typedef struct gpt_wish {
   const text *like; /* whose characters it writes */
   int64_t window;   /* of the model */
+  int64_t texts;    /* that are written at once, in the same runs */
   const char *prompt;
-  int64_t count;      /* of characters to write */
+  int64_t count;      /* of characters to write, in each */
   double temperature; /* scores are divided by it: below 1 likelier, above 1 wilder */
-  uint64_t seed;
+  uint64_t seed;      /* of the first text; one more of each that follows */
 } gpt_wish;
 
-/* A session that writes with the parameters in store; NULL on failure. Results have the same bits
- * whatever is kept, so texts are the same. streams: that are written at once. */
+/* A session that writes so many texts in a run with the parameters in store; NULL on failure.
+ * Results have the same bits whatever is kept and however many are written, so texts are the same.
+ * streams: sequences that have runs in flight at once. */
 tdm_session *gpt_writing_session(tdm_context *context, tdm_store *store, const gpt_sizes *sizes,
-                                 const char *accelerator, const char *map, int streams);
-/* Writes (count) characters that go on from the prompt to out_text, not terminated: with a sequence
- * of such a session. When the window is full its later half is what is looked back on. Any thread.
- */
+                                 const char *accelerator, const char *map, int64_t texts,
+                                 int streams);
+/* Writes characters (texts, count) that go on from the prompt to out_text, not terminated: with a
+ * sequence of such a session. When the window is full its later half is what is looked back on. Any
+ * thread. */
 tdm_status gpt_write(tdm_sequence *sequence, tdm_context *context, const gpt_wish *wish,
                      char *out_text);
 /* The same with a session that learns, which computes all of the window anew for every character:

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "devices/kernels.h"
+#include "graph/collectives/formulas.h"
 #include "graph/collectives/sums.h"
 #include "graph/passes/device_sums.h"
 #include "graph/passes/parts.h"
@@ -60,27 +61,22 @@ static double slowest_ns(const tdm_graph *graph, double bytes) {
 
 /* As many messages follow one another as a tree up and down has levels. */
 static double latency_ns(const tdm_graph *graph) {
-  const int ranks = tdm_context_rank_count(graph->context);
-  double levels = 0;
-  while ((double)ranks > ldexp(1, (int)levels))
-    levels++;
-  return 2 * levels * slowest_ns(graph, 0);
+  const uint32_t ranks = (uint32_t)tdm_context_rank_count(graph->context);
+  return 2 * tdm_tree_rounds(ranks) * slowest_ns(graph, 0);
 }
 
 /* What its bytes take: a ring sends and receives 2 (k - 1) / k of them. */
 static double stream_ns(const tdm_graph *graph, double bytes) {
   const double k = tdm_context_rank_count(graph->context);
-  return 2 * (k - 1) * (slowest_ns(graph, bytes / k) - slowest_ns(graph, 0));
+  return tdm_ring_messages(k) * (slowest_ns(graph, bytes / k) - slowest_ns(graph, 0));
 }
 
-/* n bytes in buckets of b: n / b latencies, and at the end the last bucket, which nothing hides.
- * Their sum is least where both are equal. */
 double tdm_bucket_bytes(const tdm_sums *sums) {
   double bytes = 0;
   for (size_t i = 0; i < sums->count; i++)
     if (sums->items[i].can_all_reduce) bytes += tdm_sum_bytes(sums->graph, &sums->items[i]);
   const double all_ns = stream_ns(sums->graph, bytes);
-  return all_ns > 0 ? bytes * fmin(1, sqrt(latency_ns(sums->graph) / all_ns)) : bytes;
+  return bytes * tdm_bucket_share(latency_ns(sums->graph), all_ns);
 }
 
 double tdm_all_reduce_ns(const tdm_sums *sums, const tdm_sum *sum) {

@@ -2,6 +2,7 @@
  * busiest link carries, in sums and in the parameters that are copied out for the next step; of
  * sums that follow one another one, the longest, is waited for to its end. */
 #include "devices/context/route.h"
+#include "graph/collectives/formulas.h"
 #include "graph/collectives/sums.h"
 #include "graph/passes/device_sums.h"
 #include "graph/passes/passes.h"
@@ -118,15 +119,12 @@ static double around_ns(const tdm_graph *graph, const tdm_sum *sum, double bytes
 /* 2 (k - 1) messages of one piece of k arrive at every device. */
 static double ring_ns(const tdm_graph *graph, const tdm_sum *sum) {
   const double k = sum->count;
-  return 2 * (k - 1) * around_ns(graph, sum, tdm_sum_bytes(graph, sum) / k);
+  return tdm_ring_messages(k) * around_ns(graph, sum, tdm_sum_bytes(graph, sum) / k);
 }
 
 /* As many values as there are rounds arrive at the tree's root, one after the other. */
 static double tree_ns(const tdm_graph *graph, const tdm_sum *sum) {
-  uint32_t rounds = 0;
-  while (1u << rounds < sum->count)
-    rounds++;
-  return rounds * around_ns(graph, sum, tdm_sum_bytes(graph, sum));
+  return tdm_tree_rounds(sum->count) * around_ns(graph, sum, tdm_sum_bytes(graph, sum));
 }
 
 bool tdm_is_for_tree(const tdm_graph *graph, const tdm_sum *sum) {

@@ -5,7 +5,7 @@
  * number, as a factor that clips, comes from the home. */
 #include <string.h>
 
-#include "devices/pointwise_kernels.h"
+#include "devices/operations/pointwise.h"
 #include "graph/collectives/sums.h"
 
 typedef struct followers {
@@ -34,10 +34,11 @@ static uint32_t sum_of(const followers *state, uint32_t value) {
   return value < state->value_count ? state->sum_of[value] : 0;
 }
 
-/* Is it a sum's value, scaled (by clipping)? */
+/* Is it a sum's value, scaled (by clipping), or negated (where an optimizer maximizes)? */
 static bool scales(const followers *state, const tdm_ir_node *node) {
-  return node->role == TDM_ROLE_GRADIENT && strcmp(node->operation->name, TDM_OP_SCALE) == 0 &&
-         sum_of(state, node->inputs[0]);
+  const char *name = node->operation->name;
+  return node->role == TDM_ROLE_GRADIENT && sum_of(state, node->inputs[0]) &&
+         (strcmp(name, TDM_OP_SCALE) == 0 || strcmp(name, TDM_OP_AFFINE) == 0);
 }
 
 /* Does an update of one sum read nothing else but what it keeps, and numbers? */

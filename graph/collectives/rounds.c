@@ -17,6 +17,7 @@
  * their terms, so that while it travels, devices compute later gradients. Invariant: on every queue
  * what rounds do stands in one order of all sums and rounds, so that no two devices wait for each
  * other; who reads such a sum stands behind the rounds of all. */
+#include "graph/collectives/formulas.h"
 #include "graph/collectives/sums.h"
 #include "graph/passes/device_sums.h"
 #include "graph/passes/passes.h"
@@ -130,10 +131,7 @@ static tdm_status end_ring(tdm_graph *graph, tdm_sum *sum, tdm_ir_node *before) 
 /* ---- Trees ----------------------------------------------------------------------------------- */
 
 static uint32_t rounds_up(const tdm_sum *sum) {
-  uint32_t rounds = 0;
-  while (1u << rounds < sum->count)
-    rounds++;
-  return rounds;
+  return tdm_tree_rounds(sum->count);
 }
 
 /* Whoever is `distance` behind a device sends it all that it has. */

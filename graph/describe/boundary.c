@@ -2,6 +2,7 @@
  * Invariant: a set that passes is convex, so that a pass can run it as one: no path leaves it and
  * comes back, because whatever lay on such a path would have to be a named input. */
 #include "core/allocate.h"
+#include "graph/describe/gradient_of.h"
 #include "graph/describe/parallel_region.h"
 #include "graph/ir/rewriter.h"
 
@@ -115,7 +116,7 @@ static tdm_status check_nodes(const between *state) {
       const uint32_t value = node->inputs[k];
       if (state->members[index])
         TDM_TRY(check_entering(state, node, value));
-      else
+      else if (!tdm_asks_gradient(node) || k == TDM_GRADIENT_LOSS)
         TDM_TRY(check_leaving(state, node->name, value));
     }
   }
@@ -148,7 +149,8 @@ static tdm_status find_members(between *state) {
   mark_producers(state, boundary->outputs, boundary->output_count, NEEDED);
   mark_behind_inputs(state);
   for (size_t i = 1; i < state->graph->nodes.count; i++)
-    state->members[i] = (state->marks[i] & NEEDED) && !(state->marks[i] & MADE_OF);
+    state->members[i] = (state->marks[i] & NEEDED) && !(state->marks[i] & MADE_OF) &&
+                        !tdm_asks_gradient(tdm_ir_node_at(state->graph, i));
   for (size_t i = 0; i < boundary->output_count; i++)
     TDM_TRY(check_output(state, boundary->outputs[i].index));
   TDM_TRY(check_nodes(state));

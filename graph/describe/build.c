@@ -1,5 +1,6 @@
 /* Describing a graph: inputs, parameters, outputs, scopes, nodes. Invariant: after the first error
  * nothing is added any more; every function answers the invalid value, and the error stays. */
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -95,9 +96,29 @@ static const char *path_of(tdm_graph *graph, const char *name) {
                  : tdm_region_string(&graph->region, name);
 }
 
+/* How often key was counted before; an error sticks when memory is short. */
+static uintptr_t count_up(tdm_graph *graph, tdm_map *counts, const char *key) {
+  const uintptr_t before = (uintptr_t)tdm_map_get(counts, key);
+  if (tdm_map_put(counts, key, (void *)(before + 1)) != TDM_OK)
+    tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
+  return before;
+}
+
+const char *tdm_graph_name(tdm_graph *graph, const char *name) {
+  if (name) return name;
+  if (!tdm_graph_is_open(graph, "a layer without a name")) return "?";
+  const uintptr_t number = count_up(graph, &graph->nameless, scope_of(graph)->prefix);
+  const char *made = tdm_region_format(&graph->region, "%zu", (size_t)number);
+  if (made) return made;
+  tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
+  return "?";
+}
+
 uint64_t tdm_graph_stream(tdm_graph *graph, const char *name) {
   const char *path = tdm_graph_is_open(graph, name) ? path_of(graph, name) : NULL;
-  return path ? tdm_random_stream(path) : 0;
+  if (!path) return 0;
+  const uint64_t before = count_up(graph, &graph->streams, path);
+  return tdm_random_stream(path) + before * UINT64_C(0x9e3779b97f4a7c15); /* 0 for the first */
 }
 
 /* The index; 0 (and an error) where rows of it have been overwritten since. */
@@ -154,8 +175,7 @@ tdm_value tdm_input(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_sha
   return tdm_ir_handle(graph, index);
 }
 
-void tdm_output(tdm_graph *graph, const char *name, tdm_value value) {
-  if (!tdm_graph_is_open(graph, name)) return;
+static void add_output(tdm_graph *graph, const char *name, tdm_value value, int16_t device) {
   const uint32_t index = index_of(graph, value, "output", name);
   if (!index) return;
   for (size_t i = 0; i < graph->outputs.count; i++)
@@ -168,7 +188,32 @@ void tdm_output(tdm_graph *graph, const char *name, tdm_value value) {
     tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
     return;
   }
-  graph->outputs.items[graph->outputs.count++] = (tdm_graph_output){copy, index};
+  graph->outputs.items[graph->outputs.count++] = (tdm_graph_output){copy, index, device};
+}
+
+void tdm_output(tdm_graph *graph, const char *name, tdm_value value) {
+  if (tdm_graph_is_open(graph, name)) add_output(graph, name, value, TDM_HOST_DEVICE);
+}
+
+void tdm_output_on(tdm_graph *graph, const char *name, tdm_value value, const char *device) {
+  if (!tdm_graph_is_open(graph, name)) return;
+  if (!device) {
+    add_output(graph, name, value, TDM_NO_DEVICE);
+    return;
+  }
+  const tdm_device *found = tdm_context_find_placement(graph->context, device);
+  if (!found) {
+    const tdm_status status = tdm_fail_within(TDM_UNAVAILABLE, "output %s", name);
+    tdm_graph_fail_message(graph, status);
+  } else if (found->rank != 0) {
+    tdm_graph_fail(
+        graph, TDM_INVALID_ARGUMENT,
+        "output %s: %s is a device of rank %d; every rank is handed it on its own device "
+        "of rank 0's kind and number, so name one of those",
+        name, found->name, found->rank);
+  } else {
+    add_output(graph, name, value, (int16_t)found->context_index);
+  }
 }
 
 /* The name as the device keeps it; NULL after making the reason the sticky error. */
@@ -205,21 +250,33 @@ void tdm_place_value(tdm_graph *graph, tdm_value value, const char *device) {
                    tdm_ir_value_at(graph, index)->name);
 }
 
-void tdm_scope_push(tdm_graph *graph, const char *name) {
-  if (!tdm_graph_is_open(graph, name)) return;
-  if (graph->scope_depth + 1 >= TDM_MAX_SCOPES) {
-    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: more than %d scopes", name, TDM_MAX_SCOPES);
-    return;
-  }
-  const tdm_scope *outer = scope_of(graph);
-  const char *prefix = tdm_region_format(&graph->region, "%s%s/", outer->prefix, name);
+/* Enters prefix, which may be NULL for want of memory. */
+static void enter_scope(tdm_graph *graph, const char *name, const char *prefix) {
   if (!prefix) {
     tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
     return;
   }
-  graph->scopes[graph->scope_depth + 1] = *outer;
+  if (graph->scope_depth + 1 >= TDM_MAX_SCOPES) {
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: more than %d scopes", name, TDM_MAX_SCOPES);
+    return;
+  }
+  graph->scopes[graph->scope_depth + 1] = *scope_of(graph);
   graph->scopes[graph->scope_depth + 1].prefix = prefix;
   graph->scope_depth++;
+}
+
+void tdm_scope_push(tdm_graph *graph, const char *name) {
+  name = tdm_graph_name(graph, name);
+  if (!tdm_graph_is_open(graph, name)) return;
+  const char *outer = scope_of(graph)->prefix;
+  enter_scope(graph, name, tdm_region_format(&graph->region, "%s%s/", outer, name));
+}
+
+void tdm_scope_push_index(tdm_graph *graph, const char *name, int64_t index) {
+  if (!tdm_graph_is_open(graph, name)) return;
+  const char *outer = scope_of(graph)->prefix;
+  enter_scope(graph, name,
+              tdm_region_format(&graph->region, "%s%s/%" PRId64 "/", outer, name, index));
 }
 
 void tdm_scope_pop(tdm_graph *graph) {
@@ -269,6 +326,13 @@ static bool check_operation(tdm_graph *graph, const tdm_operation *operation, co
   return false;
 }
 
+/* As many inputs as a node has: all that its operation may take, so that rules and kernels find an
+ * optional one absent wherever they look for it; or a list of those that are given. */
+static size_t node_inputs(const tdm_operation *operation, size_t given) {
+  const bool is_list = !TDM_OPERATION_HAS(operation, takes_list) || operation->takes_list;
+  return is_list || operation->max_inputs > TDM_KERNEL_MAX_INPUTS ? given : operation->max_inputs;
+}
+
 /* Reads the handles; false (with an error, unless one sticks) when one does not belong. */
 static bool read_inputs(tdm_graph *graph, const tdm_operation *operation, const char *name,
                         const tdm_value *inputs, size_t count, uint32_t *out_indices) {
@@ -283,9 +347,9 @@ static bool read_inputs(tdm_graph *graph, const tdm_operation *operation, const 
                    operation->name, name, count);
     return false;
   }
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < operation->max_inputs && i < TDM_KERNEL_MAX_INPUTS; i++) {
     out_indices[i] = 0;
-    if (i >= operation->min_inputs && !tdm_value_is_valid(inputs[i])) continue;
+    if (i >= count || (i >= operation->min_inputs && !tdm_value_is_valid(inputs[i]))) continue;
     out_indices[i] = index_of(graph, inputs[i], operation->name, name);
     if (!out_indices[i]) return false;
   }
@@ -308,8 +372,8 @@ tdm_value tdm_append(tdm_graph *graph, const tdm_operation *operation, const cha
   const size_t output_count = asked ? tdm_ir_output_count(operation, attributes) : 0;
   for (size_t i = 0; outputs && i < output_count; i++)
     outputs[i] = invalid;
-  if (!operation)
-    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: no operation", name ? name : "(NULL)");
+  name = tdm_graph_name(graph, name);
+  if (!operation) return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: no operation", name);
   if (!tdm_graph_is_open(graph, name)) return invalid;
   if (!check_operation(graph, operation, name, attributes)) return invalid;
   if (output_count == 0 || output_count > TDM_KERNEL_MAX_OUTPUTS)
@@ -322,7 +386,8 @@ tdm_value tdm_append(tdm_graph *graph, const tdm_operation *operation, const cha
   if (!graph->lent && scope_of(graph)->absent)
     return tdm_graph_fail(graph, TDM_UNAVAILABLE, "%s: %s", path, scope_of(graph)->absent);
   const tdm_insertion at = insertion_for(graph, path);
-  const uint32_t first = tdm_insert(graph, &at, operation, attributes, indices, input_count);
+  const uint32_t first =
+      tdm_insert(graph, &at, operation, attributes, indices, node_inputs(operation, input_count));
   for (uint32_t i = 0; outputs && first && i < output_count; i++)
     outputs[i] = tdm_ir_handle(graph, first + i);
   return tdm_ir_handle(graph, first);

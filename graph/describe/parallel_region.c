@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "graph/describe/gradient_of.h"
 #include "graph/describe/parallel_region.h"
 #include "graph/ir/names.h"
 #include "graph/ir/rewriter.h"
@@ -182,7 +183,8 @@ static tdm_status find_below(const tdm_graph *graph, const char *scopes, bool *m
     bool any = false;
     TDM_EACH_NODE(graph, node) {
       const bool below = is_below(node->name, at, length);
-      members[node->index] |= below;
+      members[node->index] |=
+          below && !tdm_asks_gradient(node); /* replicas are asked by the pass */
       any |= below;
     }
     if (!any || (length == 0 && *scopes)) return fail_nothing_below(graph, at, length);

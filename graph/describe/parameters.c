@@ -114,6 +114,17 @@ tdm_value tdm_parameter(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm
   return path ? declare(graph, path, &spec, initializer, false, 0) : invalid;
 }
 
+tdm_value tdm_get_parameter(tdm_graph *graph, const char *name) {
+  if (!tdm_graph_is_open(graph, name)) return invalid;
+  const char *path = path_from_top(graph, name, "");
+  const size_t number = path ? number_of(graph, path) : 0;
+  if (number) return tdm_ir_handle(graph, graph->persistents.items[number - 1].value);
+  tdm_choices parameters;
+  if (!path) return invalid;
+  return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "the graph has no parameter '%.64s'; %s", path,
+                        tdm_parameters_text(graph, path, &parameters));
+}
+
 tdm_value tdm_state(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape,
                     const tdm_initializer *initializer, tdm_value like) {
   const tdm_spec spec = {dtype, TDM_FORMAT_DENSE, shape};
@@ -150,11 +161,21 @@ static const tdm_graph_tie *find_tie(const tdm_graph *graph, const char *path) {
   return NULL;
 }
 
+static tdm_status add_alias(tdm_graph *graph, const char *path, size_t persistent) {
+  for (size_t i = 0; i < graph->aliases.count; i++)
+    if (strcmp(graph->aliases.items[i].path, path) == 0) return TDM_OK;
+  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->aliases, 1));
+  graph->aliases.items[graph->aliases.count++] = (tdm_graph_alias){path, persistent};
+  return TDM_OK;
+}
+
 static tdm_value declare_tied(tdm_graph *graph, const tdm_graph_tie *tie, const char *path,
                               const tdm_spec *spec) {
   const char *of = tdm_region_format(&graph->region, "%s%s", tie->of, path + strlen(tie->name));
   if (!of) return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
   const size_t known = number_of(graph, of);
+  if (known && add_alias(graph, path, known - 1) != TDM_OK)
+    return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
   if (known) return find_known(graph, known - 1, spec->dtype, &spec->shape);
   tdm_choices parameters;
   return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,

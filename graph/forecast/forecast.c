@@ -19,13 +19,16 @@ static tdm_status make_room(tdm_forecasting *state) {
   const size_t steps = plan->lowered.schedule.step_count;
   const size_t queues = plan->lowered.schedule.queue_count;
   const size_t devices = tdm_device_count(plan->graph.context);
+  const size_t ranks = state->alike.simulated;
   const size_t machine_links = state->machine ? tdm_machine_link_count(state->machine) : 0;
-  state->task_of = take(state, steps, sizeof *state->task_of);
+  /* Every rank's of the plan and of its network, the devices' meetings, and between the phases. */
+  const size_t queue_names = ranks * (queues + devices) + devices + 1;
+  state->task_of = take(state, ranks * steps, sizeof *state->task_of);
   state->kernel_ns = take(state, steps, sizeof *state->kernel_ns);
   state->crowded = take(state, steps, sizeof *state->crowded);
-  state->queue_of = take(state, queues, sizeof *state->queue_of);
+  state->queue_of = take(state, ranks * queues, sizeof *state->queue_of);
   state->pair_link_of = take(state, devices * devices, sizeof *state->pair_link_of);
-  state->queue_names = take(state, queues + 1, sizeof *state->queue_names);
+  state->queue_names = take(state, queue_names, sizeof *state->queue_names);
   state->link_names = take(state, machine_links + devices * devices, sizeof *state->link_names);
   if (!state->task_of || !state->kernel_ns || !state->crowded || !state->queue_of ||
       !state->pair_link_of || !state->queue_names || !state->link_names)
@@ -37,7 +40,9 @@ static tdm_status make_room(tdm_forecasting *state) {
 /* ---- Simulating ---- */
 
 static tdm_status simulate(tdm_forecasting *state) {
+  TDM_TRY(tdm_alike_find(state));
   TDM_TRY(make_room(state));
+  TDM_TRY(tdm_alike_begin(state));
   TDM_TRY(tdm_forecast_price(state));
   TDM_TRY(tdm_forecast_add_main(state));
   TDM_TRY(tdm_forecast_add_update(state));
@@ -90,6 +95,10 @@ static tdm_status tell(const tdm_forecasting *state, tdm_forecast **out_forecast
   forecast->queues = (tdm_forecast_queue *)(made + 1);
   forecast->links = (tdm_forecast_link *)((char *)(made + 1) + queue_bytes);
   forecast->step_ns = state->schedule.end_ns;
+  forecast->room_bytes = state->machine ? state->machine->device.memory_bytes : 0;
+  forecast->ranks = state->alike.ranks;
+  forecast->simulated_ranks = state->alike.simulated;
+  forecast->ranks_sum = state->alike.ranks > 1 ? state->alike.way : TDM_COLLECTIVE_AUTO;
   forecast->measured_kernels = state->measured_kernels;
   forecast->modelled_kernels = state->modelled_kernels;
   tell_queues(state, forecast);
@@ -107,10 +116,12 @@ void tdm_forecast_release(tdm_forecast *forecast) {
 
 /* ---- The call ---- */
 
-static tdm_status forecast_plan(const tdm_plan *plan, const tdm_forecast_options *options,
-                                tdm_forecast **out_forecast) {
-  tdm_forecasting state = {
-      .plan = plan, .options = options, .machine = tdm_context_machine(plan->graph.context)};
+static tdm_status forecast_way(const tdm_plan *plan, const tdm_forecast_options *options,
+                               tdm_collective way, tdm_forecast **out_forecast) {
+  tdm_forecasting state = {.plan = plan,
+                           .options = options,
+                           .machine = tdm_context_machine(plan->graph.context),
+                           .alike = {.way = way}};
   tdm_region_init(&state.region, plan->graph.allocator);
   tdm_virtual_init(&state.schedule, plan->graph.allocator);
   tdm_status status = simulate(&state);
@@ -120,12 +131,40 @@ static tdm_status forecast_plan(const tdm_plan *plan, const tdm_forecast_options
   return status;
 }
 
+/* Where alike ranks may sum as they like, each way is simulated. */
+static tdm_status forecast_plan(const tdm_plan *plan, const tdm_forecast_options *options,
+                                tdm_forecast **out_forecast) {
+  if (options->ranks_sum != TDM_COLLECTIVE_AUTO)
+    return forecast_way(plan, options, options->ranks_sum, out_forecast);
+  for (int way = TDM_COLLECTIVE_RING; way <= TDM_COLLECTIVE_ALL_REDUCE; way++) {
+    tdm_forecast *made;
+    const tdm_status status = forecast_way(plan, options, (tdm_collective)way, &made);
+    tdm_forecast *worse = made;
+    if (status != TDM_OK || !*out_forecast || made->step_ns < (*out_forecast)->step_ns) {
+      worse = *out_forecast;
+      *out_forecast = status == TDM_OK ? made : NULL;
+    }
+    tdm_forecast_release(worse);
+    if (status != TDM_OK || (*out_forecast)->ranks == 1) return status;
+  }
+  return TDM_OK;
+}
+
+static tdm_status check_way(tdm_collective way) {
+  if (way == TDM_COLLECTIVE_AUTO ||
+      (way >= TDM_COLLECTIVE_RING && way <= TDM_COLLECTIVE_ALL_REDUCE))
+    return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "forecast options: ranks_sum is %d, not ring, tree, all-reduce or auto",
+                  (int)way);
+}
+
 static tdm_status check(const tdm_session *session, const tdm_forecast_options *options) {
   if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "forecast: no session");
   if (options->struct_size != sizeof *options)
     return tdm_fail(TDM_INVALID_ARGUMENT, "forecast options: struct_size is %zu, expected %zu",
                     options->struct_size, sizeof *options);
-  return TDM_OK;
+  return check_way(options->ranks_sum);
 }
 
 tdm_status tdm_session_forecast(tdm_session *session, const tdm_forecast_options *options,

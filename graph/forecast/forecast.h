@@ -7,16 +7,45 @@
 #include "graph/forecast/costs.h"
 #include "graph/forecast/virtual_time.h"
 
+/* Gradients of a device that go together. */
+typedef struct tdm_alike_bucket {
+  double left;      /* bytes of the device's gradients that are in no bucket yet */
+  double enough;    /* bytes of a bucket */
+  double bytes;     /* in the one that is being filled */
+  uint32_t first;   /* step; TDM_VIRTUAL_NONE: it is empty */
+  uint32_t last;    /* step */
+  uint32_t meeting; /* a queue for what all ranks begin and end together */
+} tdm_alike_bucket;
+
+/* The ranks that a plan is one of, and how many of them are simulated: those of one host, or of the
+ * hosts of one rank, which stand for all others; or, unfolded, each. Rank r has the devices that
+ * the plan has, `width` times r behind them. */
+typedef struct tdm_alike {
+  uint32_t ranks;      /* 1: the plan is all there is */
+  uint32_t width;      /* devices of a rank */
+  uint32_t simulated;  /* ranks */
+  tdm_machine machine; /* the simulated hosts alone, whose links stand for those of the others */
+  tdm_collective way;
+  double latency_ns;         /* of the slowest way from a rank to the next */
+  double bytes_per_ns;       /* of the narrowest */
+  size_t device_count;       /* of the context */
+  tdm_alike_bucket *buckets; /* (device_count) */
+  uint32_t *next;            /* per step: the one behind it in its bucket; NONE: it is the last */
+  uint32_t *edges;           /* (device_count, simulated): queues of what ranks send; NONE: none */
+} tdm_alike;
+
 typedef struct tdm_forecasting {
   const tdm_plan *plan;
   const tdm_forecast_options *options;
   const tdm_machine *machine; /* NULL: none is described */
+  tdm_alike alike;
+  uint32_t rank; /* simulated, that tasks are being added for */
   tdm_virtual_schedule schedule;
   tdm_region region;
-  uint32_t *task_of;       /* per step */
+  uint32_t *task_of;       /* (simulated ranks, steps) */
   double *kernel_ns;       /* per step that executes: alone */
   double *crowded;         /* per step that executes: how much slower with all neighbours busy */
-  uint32_t *queue_of;      /* per queue of the plan: its virtual one */
+  uint32_t *queue_of;      /* (simulated ranks, queues of the plan): its virtual one */
   uint32_t *pair_link_of;  /* per (from, to) of real devices: the link; NONE: none yet */
   char (*queue_names)[40]; /* per virtual queue */
   char (*link_names)[56];  /* per virtual link */
@@ -24,6 +53,16 @@ typedef struct tdm_forecasting {
   uint32_t measured_kernels;
   uint32_t modelled_kernels;
 } tdm_forecasting;
+
+/* Alike ranks (alike_ranks.c). Which there are, before all else: INVALID_ARGUMENT where the machine
+ * has no room for them, or they would not be alike; then, with names made room for, how they are
+ * linked. */
+tdm_status tdm_alike_find(tdm_forecasting *state) TDM_WARN_UNUSED;
+tdm_status tdm_alike_begin(tdm_forecasting *state) TDM_WARN_UNUSED;
+/* What a step that shares something adds, once each simulated rank has a task of it. */
+tdm_status tdm_alike_share(tdm_forecasting *state, size_t step) TDM_WARN_UNUSED;
+/* How long all take to agree that none has failed, between the phases. */
+double tdm_alike_vote_ns(const tdm_forecasting *state);
 
 /* In this order (forecast_tasks.c): what kernels take; the main phase; what ends it, and the update
  * phase. */

@@ -65,26 +65,54 @@ static tdm_status price(tdm_forecasting *state, size_t step) {
 
 tdm_status tdm_forecast_price(tdm_forecasting *state) {
   for (size_t i = 0; i < state->plan->lowered.schedule.step_count; i++)
-    if (!moves(state, node_of(state, i))) TDM_TRY(price(state, i));
+    if (!moves(state, node_of(state, i)) && !tdm_ir_is_share(node_of(state, i)))
+      TDM_TRY(price(state, i));
   return TDM_OK;
 }
 
 /* ---- Queues and links ---- */
 
-/* Kernels of cpu devices share a memory. */
-static uint32_t group_of(const tdm_queue *queue) {
+/* Kernels of a rank's cpu devices share a memory. */
+static uint32_t group_of(const tdm_forecasting *state, const tdm_queue *queue) {
   const tdm_device *device = queue->device;
   const bool shares = device->host_addressable && queue->role == TDM_QUEUE_COMPUTE;
-  return shares ? 0 : NONE;
+  return shares ? state->rank : NONE;
+}
+
+/* Of the rank: its number among the machine's devices, or the host that it stands for. */
+static int machine_end(const tdm_forecasting *state, const tdm_device *device) {
+  const uint32_t first = state->rank * state->alike.width;
+  if (device->described) return (int)first + device->index;
+  return state->machine ? tdm_machine_host(first / state->machine->devices_per_host)
+                        : TDM_MACHINE_HOST;
+}
+
+static void name_queue(const tdm_forecasting *state, const tdm_queue *queue, char *name) {
+  const size_t capacity = sizeof *state->queue_names;
+  const char *role = tdm_explain_role(queue->role);
+  if (state->rank == 0)
+    (void)snprintf(name, capacity, "%.24s %s", queue->device->name, role);
+  else if (queue->device->described)
+    (void)snprintf(name, capacity, "paper:%d %s", machine_end(state, queue->device), role);
+  else
+    (void)snprintf(name, capacity, "rank %u %.16s %s", state->rank, queue->device->name, role);
+}
+
+/* Of the rank. */
+static uint32_t *queue_of(const tdm_forecasting *state, uint32_t queue) {
+  return &state->queue_of[state->rank * state->plan->lowered.schedule.queue_count + queue];
+}
+static uint32_t *task_of(const tdm_forecasting *state, size_t step) {
+  return &state->task_of[state->rank * state->plan->lowered.schedule.step_count + step];
 }
 
 static tdm_status add_queues(tdm_forecasting *state) {
   const tdm_lowered *lowered = &state->plan->lowered;
   for (uint32_t q = 0; q < lowered->schedule.queue_count; q++) {
     const tdm_queue *queue = lowered->queues[q];
-    TDM_TRY(tdm_virtual_add_queue(&state->schedule, group_of(queue), &state->queue_of[q]));
-    (void)snprintf(state->queue_names[state->queue_of[q]], sizeof *state->queue_names, "%s %s",
-                   queue->device->name, tdm_explain_role(queue->role));
+    uint32_t *number = queue_of(state, q);
+    TDM_TRY(tdm_virtual_add_queue(&state->schedule, group_of(state, queue), number));
+    name_queue(state, queue, state->queue_names[*number]);
   }
   return TDM_OK;
 }
@@ -115,10 +143,6 @@ static tdm_status pair_link(tdm_forecasting *state, int16_t from, int16_t to, ui
   return TDM_OK;
 }
 
-static int machine_end(const tdm_device *device) {
-  return device->described ? device->index : TDM_MACHINE_HOST;
-}
-
 /* A task that copies bytes from one device to another, without waits, on a virtual queue. */
 static tdm_status add_copy(tdm_forecasting *state, int16_t from, int16_t to, double bytes,
                            uint32_t queue, uint64_t order, uint32_t *out_task) {
@@ -128,7 +152,8 @@ static tdm_status add_copy(tdm_forecasting *state, int16_t from, int16_t to, dou
       .queue = queue, .copies = true, .order = order, .work = bytes, .crowded = 1};
   if (source->described || destination->described) {
     tdm_machine_route route;
-    tdm_machine_find_route(state->machine, machine_end(source), machine_end(destination), &route);
+    tdm_machine_find_route(state->machine, machine_end(state, source),
+                           machine_end(state, destination), &route);
     task.latency_ns = route.latency_ns;
     task.hop_count = route.hop_count;
     memcpy(task.hops, route.hops, sizeof route.hops);
@@ -153,7 +178,7 @@ static bool is_spared(const tdm_forecasting *state, const tdm_ir_node *node) {
 
 static tdm_status add_task(tdm_forecasting *state, size_t step, uint32_t queue, uint64_t order) {
   const tdm_ir_node *node = node_of(state, step);
-  uint32_t *task = &state->task_of[step];
+  uint32_t *task = task_of(state, step);
   const bool spared = is_spared(state, node);
   if (!spared && moves(state, node)) {
     const int16_t from = origin_of(state, node);
@@ -166,21 +191,22 @@ static tdm_status add_task(tdm_forecasting *state, size_t step, uint32_t queue, 
       state->schedule.tasks[*task].latency_ns = tdm_plan_predict_ns(state->plan, node);
     return TDM_OK;
   }
+  const bool idle = spared || tdm_ir_is_share(node);
   const tdm_virtual_task computing = {.queue = queue,
                                       .order = order,
-                                      .work = spared ? 0 : state->kernel_ns[step],
-                                      .crowded = spared ? 1 : state->crowded[step]};
+                                      .work = idle ? 0 : state->kernel_ns[step],
+                                      .crowded = idle ? 1 : state->crowded[step]};
   return tdm_virtual_add(&state->schedule, &computing, task);
 }
 
 static tdm_status add_waits(tdm_forecasting *state, size_t index) {
   const tdm_schedule *schedule = &state->plan->lowered.schedule;
   const tdm_step *step = &schedule->steps[index];
-  const uint32_t task = state->task_of[index];
+  const uint32_t task = *task_of(state, index);
   for (uint32_t k = 0; k < step->wait_count; k++) {
     const tdm_step_wait *wait = &schedule->waits[step->first_wait + k];
     if (!wait->previous) /* runs follow one another */
-      TDM_TRY(tdm_virtual_add_wait(&state->schedule, task, state->task_of[wait->step]));
+      TDM_TRY(tdm_virtual_add_wait(&state->schedule, task, *task_of(state, wait->step)));
   }
   if (step->phase == TDM_PHASE_UPDATE && state->barrier != NONE)
     TDM_TRY(tdm_virtual_add_wait(&state->schedule, task, state->barrier));
@@ -195,7 +221,7 @@ static tdm_status add_barrier(tdm_forecasting *state) {
   uint32_t queue;
   TDM_TRY(tdm_virtual_add_queue(&state->schedule, NONE, &queue));
   (void)snprintf(state->queue_names[queue], sizeof *state->queue_names, "between the phases");
-  const tdm_virtual_task barrier = {.queue = queue, .crowded = 1};
+  const tdm_virtual_task barrier = {.queue = queue, .crowded = 1, .work = tdm_alike_vote_ns(state)};
   TDM_TRY(tdm_virtual_add(&state->schedule, &barrier, &state->barrier));
   for (uint32_t task = 0; task < before; task++)
     TDM_TRY(tdm_virtual_add_wait(&state->schedule, state->barrier, task));
@@ -207,15 +233,19 @@ static tdm_status add_phase(tdm_forecasting *state, tdm_phase phase) {
   for (size_t i = 0; i < schedule->step_count; i++) {
     const tdm_step *step = &schedule->steps[i];
     if (step->phase != phase) continue;
-    TDM_TRY(add_task(state, i, state->queue_of[step->queue], (uint64_t)i + 1));
-    TDM_TRY(add_waits(state, i));
+    for (state->rank = 0; state->rank < state->alike.simulated; state->rank++) {
+      TDM_TRY(add_task(state, i, *queue_of(state, step->queue), (uint64_t)i + 1));
+      TDM_TRY(add_waits(state, i));
+    }
+    if (tdm_ir_is_share(node_of(state, i))) TDM_TRY(tdm_alike_share(state, i));
   }
   return TDM_OK;
 }
 
 tdm_status tdm_forecast_add_main(tdm_forecasting *state) {
   state->barrier = NONE;
-  TDM_TRY(add_queues(state));
+  for (state->rank = 0; state->rank < state->alike.simulated; state->rank++)
+    TDM_TRY(add_queues(state));
   TDM_TRY(add_machine_links(state));
   return add_phase(state, TDM_PHASE_MAIN);
 }

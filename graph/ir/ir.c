@@ -12,6 +12,8 @@ tdm_status tdm_graph_init(tdm_graph *graph, tdm_context *context) {
   graph->allocator = tdm_context_allocator(context);
   tdm_region_init(&graph->region, graph->allocator);
   tdm_map_init(&graph->persistent_names, graph->allocator);
+  tdm_map_init(&graph->nameless, graph->allocator);
+  tdm_map_init(&graph->streams, graph->allocator);
   graph->tag = atomic_fetch_add(&next_tag, 1);
   if (graph->tag == 0) graph->tag = atomic_fetch_add(&next_tag, 1);
   graph->references = 1;
@@ -28,8 +30,11 @@ void tdm_graph_deinit(tdm_graph *graph) {
   TDM_ARRAY_DEINIT(graph, &graph->kepts);
   TDM_ARRAY_DEINIT(graph, &graph->persistents);
   TDM_ARRAY_DEINIT(graph, &graph->ties);
+  TDM_ARRAY_DEINIT(graph, &graph->aliases);
   TDM_ARRAY_DEINIT(graph, &graph->shardings);
   tdm_map_deinit(&graph->persistent_names);
+  tdm_map_deinit(&graph->nameless);
+  tdm_map_deinit(&graph->streams);
   TDM_ARRAY_DEINIT(graph, &graph->outputs);
   TDM_ARRAY_DEINIT(graph, &graph->deriveds);
   TDM_ARRAY_DEINIT(graph, &graph->logs);

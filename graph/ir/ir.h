@@ -150,6 +150,12 @@ typedef struct tdm_graph_tie {
   const char *of;
 } tdm_graph_tie;
 
+/* Another name that a tied parameter would have if it were a layer's own. */
+typedef struct tdm_graph_alias {
+  const char *path;
+  size_t persistent; /* its index */
+} tdm_graph_alias;
+
 /* A table that is sharded: by rows, or, where it has one shard, as a whole. Until the pass `shard`
  * its look-ups read the value of the whole table, which is that of its first shard from then on. */
 typedef struct tdm_sharding {
@@ -170,6 +176,7 @@ typedef struct tdm_graph_kept {
 typedef struct tdm_graph_output {
   const char *name;
   uint32_t value;
+  int16_t device; /* that it is delivered on; TDM_NO_DEVICE: the one where it is made */
 } tdm_graph_output;
 
 typedef struct tdm_graph_derived {
@@ -246,7 +253,10 @@ struct tdm_graph {
   TDM_ARRAY(tdm_graph_kept) kepts;
   TDM_ARRAY(tdm_graph_persistent) persistents;
   tdm_map persistent_names; /* path to index + 1, of those declared here */
+  tdm_map nameless;         /* a scope's prefix to how many names were left out in it */
+  tdm_map streams;          /* path to how many random operations have drawn a stream by it */
   TDM_ARRAY(tdm_graph_tie) ties;
+  TDM_ARRAY(tdm_graph_alias) aliases; /* distinct */
   TDM_ARRAY(tdm_graph_output) outputs;
   TDM_ARRAY(tdm_sharding) shardings;
   TDM_ARRAY(tdm_graph_derived) deriveds;
@@ -282,9 +292,11 @@ static inline bool tdm_ir_has_step(const tdm_ir_node *node) {
   return !node->joined && !(node->operation && node->operation->is_view);
 }
 static inline bool tdm_ir_is_all_reduce(const tdm_ir_node *node);
+static inline bool tdm_ir_is_share(const tdm_ir_node *node);
 /* Does a kernel execute the node? */
 static inline bool tdm_ir_has_kernel(const tdm_ir_node *node) {
-  return node->operation && !node->operation->is_view && !tdm_ir_is_all_reduce(node);
+  return node->operation && !node->operation->is_view && !tdm_ir_is_all_reduce(node) &&
+         !tdm_ir_is_share(node);
 }
 /* The rank of the job that a device is of. */
 static inline int tdm_rank_of(const tdm_graph *graph, int16_t device) {
@@ -355,6 +367,11 @@ extern const tdm_operation tdm_operation_add_incoming;
 extern const tdm_operation tdm_operation_all_reduce;
 static inline bool tdm_ir_is_all_reduce(const tdm_ir_node *node) {
   return node->operation == &tdm_operation_all_reduce;
+}
+/* What one of many alike ranks shares with the others, in plans that are only forecast. */
+extern const tdm_operation tdm_operation_share;
+static inline bool tdm_ir_is_share(const tdm_ir_node *node) {
+  return node->operation == &tdm_operation_share;
 }
 extern const tdm_operation tdm_operation_sparse_add;
 extern const tdm_operation tdm_operation_log_rows;

@@ -69,6 +69,13 @@ static uint32_t spread_rows(tdm_graph *graph, const tdm_insertion *at, uint32_t 
   return add_rows(graph, at, tdm_insert_constant(graph, at, 0, value), of);
 }
 
+uint32_t tdm_spread_adjoint(tdm_gradient *gradient, uint32_t value, const char *name,
+                            const tdm_adjoint *adjoint) {
+  const int16_t home = tdm_ir_value_at(gradient->graph, value)->device;
+  const tdm_insertion at = tdm_adjoint_insertion(gradient->before, name, home, 0);
+  return spread_rows(gradient->graph, &at, value, adjoint);
+}
+
 /* Sums the contributions of one micro-batch to `value` in a lane, in consumer order, in chunks of
  * the stack's size. Rows to be added that are alone stay what they are. */
 static tdm_adjoint sum_group(tdm_gradient *gradient, const tdm_insertion *at, uint32_t value,
@@ -163,7 +170,7 @@ static uint32_t sum_lane(tdm_gradient *gradient, const char *name, uint32_t valu
   bool owned = false;
   for (int micro = next_micro(gradient, lane, head, -1); micro >= 0;
        micro = next_micro(gradient, lane, head, micro)) {
-    const tdm_insertion at = tdm_adjoint_insertion(name, lane->device, micro);
+    const tdm_insertion at = tdm_adjoint_insertion(gradient->before, name, lane->device, micro);
     const tdm_adjoint part = sum_group(gradient, &at, value, lane, head);
     if (total) {
       total = add_part(gradient, &at, total, &part, owned);
@@ -185,10 +192,10 @@ static tdm_adjoint sum_all_sparse(tdm_gradient *gradient, const char *name, uint
     for (uint32_t i = head; i; i = gradient->adjoints.items[i].next) {
       const tdm_adjoint adjoint = gradient->adjoints.items[i];
       if (adjoint.micro != micro) continue;
-      const tdm_insertion at = tdm_adjoint_insertion(name, part.device, micro);
+      const tdm_insertion at = tdm_adjoint_insertion(gradient->before, name, part.device, micro);
       part = part.rows ? sum_sparse(graph, &at, part, adjoint) : adjoint;
     }
-    const tdm_insertion at = tdm_adjoint_insertion(name, total.device, micro);
+    const tdm_insertion at = tdm_adjoint_insertion(gradient->before, name, total.device, micro);
     total = total.rows ? sum_sparse(graph, &at, total, part) : part;
   }
   return total;
@@ -215,8 +222,9 @@ static tdm_status sum_all_dense(tdm_gradient *gradient, uint32_t value, const ch
     sums[sum_count++] = sum_lane(gradient, name, value, head, &adjoint);
   }
   const int16_t home = tdm_ir_value_at(gradient->graph, value)->device;
-  const tdm_insertion at = tdm_adjoint_insertion(name, home, 0);
-  const bool late = tdm_ir_value_at(gradient->graph, value)->kind == TDM_VALUE_PERSISTENT;
+  const tdm_insertion at = tdm_adjoint_insertion(gradient->before, name, home, 0);
+  const bool late = tdm_ir_value_at(gradient->graph, value)->kind == TDM_VALUE_PERSISTENT &&
+                    !(gradient->before && gradient->asked[value]);
   *out_sum = sum_devices(gradient->graph, &at, sums, sum_count, late);
   return TDM_OK;
 }

@@ -127,7 +127,7 @@ static tdm_status try_on(tdm_graph *copy, const tdm_micro_batching *batching,
   tdm_micro_batching two = *batching;
   two.count = 2;
   size_t count;
-  return tdm_pass_micro_batch(copy, &two, deliveries, target_count, &count);
+  return tdm_pass_micro_batch(copy, &two, deliveries, NULL, target_count, &count);
 }
 
 tdm_status tdm_check_micro_batch(const tdm_micro_batching *batching, const uint32_t *targets,

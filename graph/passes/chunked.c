@@ -1,11 +1,11 @@
-/* What the rules of operations ask and say when a batch is computed in micro-batches, and what
- * happens where there is no rule: a node a micro-batch. Invariant: an operation that mixes rows and
- * has no rule is found out by its shapes, and named. */
+/* What the rules of operations ask and say when a batch is computed in parts, which are
+ * micro-batches or the chunks of a parallel region, and what happens where there is no rule: a node
+ * a part. Invariant: an operation that mixes rows and has no rule is found out by its shapes. */
 #include <string.h>
 
 #include "devices/kernels.h"
 #include "graph/ir/rewriter.h"
-#include "graph/passes/micro_batch.h"
+#include "graph/passes/chunked.h"
 
 enum { SUM_OPERANDS = 16 }; /* at once */
 
@@ -71,14 +71,39 @@ tdm_value tdm_chunked_input(const tdm_chunked *chunked, size_t input, size_t i) 
   return tdm_ir_handle(chunked->graph, tdm_chunked_version(chunked, input_of(chunked, input), i));
 }
 
+bool tdm_chunked_is_joined(const tdm_chunked *chunked, uint32_t value) {
+  return value && chunked->cuts[value].dimension == -1 && tdm_chunked_versions(chunked, value)[0];
+}
+
+bool tdm_chunked_joins(const tdm_chunked *chunked, const tdm_ir_node *node) {
+  bool joins = false;
+  for (uint32_t k = 0; k < node->input_count; k++) {
+    const uint32_t value = node->inputs[k];
+    const int dimension = value ? chunked->cuts[value].dimension : -1;
+    if (dimension >= 0 || dimension == TDM_CUT_REDUCED) return false;
+    joins |= tdm_chunked_is_joined(chunked, value);
+  }
+  return joins;
+}
+
+void tdm_chunked_join(tdm_chunked *chunked, uint32_t value, uint32_t by) {
+  tdm_chunked_versions(chunked, value)[0] = by;
+  chunked->cuts[value] = (tdm_cut){-1, 1};
+}
+
+static bool is_made_in_parts(const tdm_chunked *chunked, uint32_t value) {
+  const uint32_t producer = tdm_ir_value_at(chunked->graph, value)->producer;
+  return producer && (!chunked->is_cut || chunked->is_cut[producer]);
+}
+
 tdm_value tdm_chunked_whole(const tdm_chunked *chunked, size_t input) {
   uint32_t value = input_of(chunked, input);
   if (!value) return (tdm_value){0, 0};
   if (value &&
       (chunked->cuts[value].dimension == -1 || chunked->cuts[value].dimension == TDM_CUT_REPEATED))
     value = tdm_chunked_version(chunked, value, 0);
-  else if (value && tdm_ir_value_at(chunked->graph, value)->producer)
-    value = 0; /* there are only its parts */
+  else if (is_made_in_parts(chunked, value))
+    value = 0;
   return tdm_ir_handle(chunked->graph, value);
 }
 
@@ -88,7 +113,7 @@ tdm_value tdm_chunked_output(const tdm_chunked *chunked, size_t output, size_t i
   return tdm_ir_handle(chunked->graph, tdm_chunked_versions(chunked, value)[i]);
 }
 
-/* ---- A node a micro-batch ---- */
+/* ---- A node a part ---- */
 
 /* The parts of all inputs that are cut hold their rows alike: how often the rows repeat. */
 static tdm_status common_outer(const tdm_chunked *chunked, int64_t *out_outer) {
@@ -111,11 +136,11 @@ static tdm_status clone_node(tdm_chunked *chunked, const void *attributes, size_
     inputs[k] = tdm_chunked_version(chunked, node->inputs[k], i);
   tdm_ir_node like = *node;
   if (attributes) like.attributes = attributes;
-  like.micro = (uint16_t)(i + 1);
   like.parallel_region =
       chunked->parallel_regions[i * chunked->region_count + node->parallel_region];
+  chunked->settle(chunked, &like, i);
   tdm_ir_node *made;
-  TDM_TRY(tdm_insert_like(chunked->graph, node, &like, inputs, &made));
+  TDM_TRY(tdm_insert_like(chunked->graph, chunked->before, &like, inputs, &made));
   for (uint32_t k = 0; k < node->output_count; k++)
     tdm_chunked_versions(chunked, node->first_output + k)[i] = made->first_output + k;
   return TDM_OK;
@@ -141,15 +166,15 @@ static int cut_dimension(const tdm_chunked *chunked, uint32_t value) {
   return found;
 }
 
-/* Tells every part of a node whose numbers are keyed by place which part of the whole it has. */
+/* Tells every part of a node whose numbers are keyed by place which part of the whole it has: of
+ * what is itself a part, which part of that. */
 static tdm_status number_parts(tdm_chunked *chunked, const tdm_ir_node *node) {
   tdm_graph *graph = chunked->graph;
   const tdm_cut cut = chunked->cuts[node->first_output];
   if (node->operation->chunk_at == 0 || cut.dimension < 0) return TDM_OK;
-  if (cut.outer != 1)
+  if (cut.outer != 1 && !chunked->is_cut) /* replicas need not draw what the whole would */
     return tdm_fail(TDM_UNSUPPORTED, "the rows of its parts do not follow one another");
-  tdm_chunk chunk = {cut.dimension, 0,
-                     tdm_ir_value_at(graph, node->first_output)->spec.shape.dims[cut.dimension]};
+  int64_t offset = 0;
   for (size_t i = 0; i < chunked->count; i++) {
     const uint32_t value = tdm_chunked_versions(chunked, node->first_output)[i];
     const tdm_ir_value *part = tdm_ir_value_at(graph, value);
@@ -157,9 +182,17 @@ static tdm_status number_parts(tdm_chunked *chunked, const tdm_ir_node *node) {
     char *copy =
         (char *)tdm_ir_copy_bytes(graph, made->attributes, node->operation->attribute_bytes);
     if (!copy) return TDM_OUT_OF_MEMORY;
+    tdm_chunk chunk;
+    memcpy(&chunk, copy + node->operation->chunk_at - 1, sizeof chunk);
+    if (chunk.whole != 0 && chunk.dimension != cut.dimension)
+      return tdm_fail(TDM_UNSUPPORTED, "it is cut along two dimensions");
+    if (chunk.whole == 0)
+      chunk.whole = tdm_ir_value_at(graph, node->first_output)->spec.shape.dims[cut.dimension];
+    chunk.dimension = cut.dimension;
+    chunk.offset += offset;
     memcpy(copy + node->operation->chunk_at - 1, &chunk, sizeof chunk);
     made->attributes = copy;
-    chunk.offset += part->spec.shape.dims[cut.dimension];
+    offset += part->spec.shape.dims[cut.dimension];
   }
   return TDM_OK;
 }
@@ -208,8 +241,7 @@ void tdm_chunked_set_cut(tdm_chunked *chunked, size_t output, tdm_cut cut) {
 void tdm_chunked_set_whole(tdm_chunked *chunked, size_t output, tdm_value whole) {
   const uint32_t value = output_of(chunked, output);
   if (!value || !whole.index) return; /* the graph's error tells why */
-  tdm_chunked_versions(chunked, value)[0] = whole.index;
-  chunked->cuts[value] = (tdm_cut){-1, 1};
+  tdm_chunked_join(chunked, value, whole.index);
 }
 
 tdm_value tdm_chunked_sum(tdm_chunked *chunked, const tdm_value *parts) {

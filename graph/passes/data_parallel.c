@@ -3,36 +3,32 @@
  *   x --> part(x)      becomes      x --> split --> part(x_0) on device 0 --> concat
  *                                             \---> part(x_1) on device 1 ---/
  *
- * Parameters are read by all replicas; the transfer pass makes their copies. Outer parts are
- * replaced before those inside them, which each replica then has for itself. Invariant: nodes
- * outside keep their order; replicas follow one another, each in the order of the part. */
+ * Parameters are read by all replicas; the transfer pass makes their copies. What is summed over
+ * rows, by an operation's rule `chunk`, is made of all replicas' sums, once, where results are put
+ * together, and so is what only such values are made of. Outer parts are replaced before those in
+ * them, which each replica then has for itself. Invariant: nodes outside keep their order. */
 #include <string.h>
 
 #include "devices/tensors/chunks.h"
+#include "graph/describe/gradient_of.h"
 #include "graph/ir/rewriter.h"
+#include "graph/passes/chunked.h"
 #include "graph/passes/parts.h"
-#include "graph/passes/passes.h"
 
 typedef enum node_side { SIDE_BEFORE, SIDE_INSIDE, SIDE_AFTER } node_side;
 
 typedef struct parallel_state {
+  tdm_chunked chunked; /* the replicas, before the first node that needs the part; stands first */
   tdm_graph *graph;
   uint32_t *deliveries;
   size_t delivery_count;
   uint16_t region_index;
   tdm_parallel_region parallel_region; /* a copy: the list may move */
   uint8_t *sides;                      /* per node that was there before; node_side */
-  uint32_t *parts; /* per value that was there before, a device: its replicas'; 0: none */
   size_t node_count;
-  size_t value_count;
-  size_t replica_count;
   int16_t devices[TDM_MAX_PARTS];
-  int64_t sizes[TDM_MAX_PARTS];
   int64_t rows;        /* -1: no value was cut yet */
   uint32_t rows_value; /* where they were seen first */
-  uint16_t *instances; /* per parallel region that was there before: what it is in this replica */
-  size_t region_count;
-  tdm_ir_node *after; /* the first node that needs the part; NULL: none does */
 } parallel_state;
 
 /* ---- Chunks ---- */
@@ -42,16 +38,17 @@ static void share_out(parallel_state *state) {
   int64_t sizes[TDM_MAX_PARTS];
   const tdm_parallel_region *parallel_region = &state->parallel_region;
   tdm_chunk_sizes(state->rows, parallel_region->device_count, parallel_region->weights, sizes);
-  state->replica_count = 0;
+  tdm_chunked *chunked = &state->chunked;
+  chunked->count = 0;
   for (uint16_t i = 0; i < parallel_region->device_count; i++) {
     if (sizes[i] == 0) continue;
-    state->devices[state->replica_count] = parallel_region->devices[i];
-    state->sizes[state->replica_count++] = sizes[i];
+    state->devices[chunked->count] = parallel_region->devices[i];
+    chunked->rows[chunked->count++] = sizes[i];
   }
-  if (state->replica_count > 0) return;
+  if (chunked->count > 0) return;
   state->devices[0] = parallel_region->devices[0];
-  state->sizes[0] = 0;
-  state->replica_count = 1;
+  chunked->rows[0] = 0;
+  chunked->count = 1;
 }
 
 /* ---- What is inside, and what enters ---- */
@@ -62,8 +59,8 @@ static node_side side_of(const parallel_state *state, const tdm_ir_node *node) {
 }
 
 static node_side side_of_value(const parallel_state *state, uint32_t value) {
-  const uint32_t producer = tdm_ir_value_at(state->graph, value)->producer;
-  return producer ? (node_side)state->sides[producer] : SIDE_BEFORE;
+  const tdm_ir_node *producer = tdm_producer(state->graph, value);
+  return producer ? side_of(state, producer) : SIDE_BEFORE;
 }
 
 static tdm_status find_sides(parallel_state *state) {
@@ -131,222 +128,256 @@ static tdm_status count_rows_of(parallel_state *state, uint32_t value) {
 
 /* ---- Rewriting ---- */
 
-static uint32_t *parts_of(parallel_state *state, uint32_t value) {
-  return &state->parts[(size_t)value * state->parallel_region.device_count];
-}
-
-/* Inserts one of the two operations on parts; its first output, 0 with the graph's error. */
-static uint32_t insert_parts(const parallel_state *state, const tdm_operation *operation,
-                             uint32_t value, const tdm_parts_attributes *attributes,
-                             const uint32_t *inputs, size_t input_count, int16_t device) {
-  const tdm_insertion at = {.before = state->after,
-                            .name = tdm_value_name(state->graph, value),
-                            .device = device,
-                            .parallel_region = state->parallel_region.parent};
-  return tdm_insert(state->graph, &at, operation, attributes, inputs, input_count);
+/* Where what is made of all replicas stands. */
+static tdm_insertion insertion_for(const parallel_state *state, const char *name) {
+  return (tdm_insertion){.before = state->chunked.before,
+                         .name = name,
+                         .device = state->parallel_region.output_device,
+                         .parallel_region = state->parallel_region.parent};
 }
 
 static tdm_parts_attributes attributes_for(const parallel_state *state, int64_t dimension) {
   tdm_parts_attributes attributes;
   memset(&attributes, 0, sizeof attributes);
   attributes.dimension = dimension;
-  attributes.count = (int64_t)state->replica_count;
+  attributes.count = (int64_t)state->chunked.count;
   return attributes;
 }
 
 /* Gives every replica its part of a value that enters. */
 static tdm_status scatter(parallel_state *state, uint32_t value) {
-  uint32_t *parts = parts_of(state, value);
-  if (parts[0]) return TDM_OK;
+  tdm_chunked *chunked = &state->chunked;
+  uint32_t *parts = tdm_chunked_versions(chunked, value);
   const int32_t dimension = dimension_of(state, value);
-  uint32_t first = 0;
-  if (dimension != TDM_BROADCAST) {
-    tdm_parts_attributes attributes = attributes_for(state, dimension);
-    memcpy(attributes.sizes, state->sizes, sizeof attributes.sizes);
-    const tdm_ir_value *whole = tdm_ir_value_at(state->graph, value);
-    first = insert_parts(state, tdm_split_operation(&whole->spec.shape, dimension), value,
-                         &attributes, &value, 1, whole->device);
-    if (!first) return tdm_graph_status(state->graph);
-  }
-  for (size_t r = 0; r < state->replica_count; r++)
-    parts[r] = first ? first + (uint32_t)r : value;
+  if (parts[0] || dimension == TDM_BROADCAST) return TDM_OK;
+  const tdm_ir_value *whole = tdm_ir_value_at(state->graph, value);
+  tdm_parts_attributes attributes = attributes_for(state, dimension);
+  memcpy(attributes.sizes, chunked->rows, sizeof attributes.sizes);
+  tdm_insertion at = insertion_for(state, tdm_value_name(state->graph, value));
+  at.device = whole->device;
+  const uint32_t first =
+      tdm_insert(state->graph, &at, tdm_split_operation(&whole->spec.shape, dimension), &attributes,
+                 &value, 1);
+  if (!first) return tdm_graph_status(state->graph);
+  for (size_t r = 0; r < chunked->count; r++)
+    parts[r] = first + (uint32_t)r;
+  chunked->cuts[value] = (tdm_cut){dimension, 1};
   return TDM_OK;
 }
 
-/* The parallel regions inside this one, once more for a replica. */
-static tdm_status instantiate_regions(parallel_state *state) {
+/* The parallel regions inside this one, once more for replica r. */
+static tdm_status instantiate_regions(parallel_state *state, size_t r) {
   tdm_graph *graph = state->graph;
-  for (size_t w = 1; w < state->region_count; w++) {
-    state->instances[w] = (uint16_t)w;
+  const size_t count = state->chunked.region_count;
+  uint16_t *instances = &state->chunked.parallel_regions[r * count];
+  for (size_t w = 1; w < count; w++) {
+    instances[w] = (uint16_t)w;
     if (w == state->region_index || !tdm_is_in_region(graph, w, state->region_index)) continue;
     if (graph->parallel_regions.count > UINT16_MAX)
       return tdm_fail(TDM_UNSUPPORTED, "data parallel over %s: too many parallel regions in it",
                       state->parallel_region.name);
     TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->parallel_regions, 1));
-    state->instances[w] = (uint16_t)graph->parallel_regions.count;
+    instances[w] = (uint16_t)graph->parallel_regions.count;
     graph->parallel_regions.items[graph->parallel_regions.count++] =
         graph->parallel_regions.items[w];
   }
-  for (size_t w = 1; w < state->region_count; w++) {
-    if (state->instances[w] == w) continue;
-    const uint16_t parent = graph->parallel_regions.items[w].parent;
-    graph->parallel_regions.items[state->instances[w]].parent =
-        parent == state->region_index ? state->parallel_region.parent : state->instances[parent];
-  }
+  instances[state->region_index] = state->parallel_region.parent;
+  for (size_t w = 1; w < count; w++)
+    if (instances[w] != w && w != state->region_index)
+      graph->parallel_regions.items[instances[w]].parent =
+          instances[graph->parallel_regions.items[w].parent];
   return TDM_OK;
 }
 
 /* How values enter those, once replica r has its own. */
 static tdm_status settle_regions(parallel_state *state, size_t r) {
   tdm_graph *graph = state->graph;
-  for (size_t w = 1; w < state->region_count; w++) {
-    tdm_parallel_region *made = &graph->parallel_regions.items[state->instances[w]];
-    if (state->instances[w] == w || made->input_count == 0) continue;
+  const tdm_chunked *chunked = &state->chunked;
+  for (size_t w = 1; w < chunked->region_count; w++) {
+    const uint16_t instance = chunked->parallel_regions[r * chunked->region_count + w];
+    tdm_parallel_region *made = &graph->parallel_regions.items[instance];
+    if (instance == w || w == state->region_index || made->input_count == 0) continue;
     made->inputs = tdm_region_take(&graph->region, made->input_count * sizeof *made->inputs,
                                    "parallel region");
     if (!made->inputs) return TDM_OUT_OF_MEMORY;
     for (size_t i = 0; i < made->input_count; i++) {
       made->inputs[i] = graph->parallel_regions.items[w].inputs[i];
-      const uint32_t part = parts_of(state, made->inputs[i].value)[r];
-      if (part) made->inputs[i].value = part;
+      made->inputs[i].value = tdm_chunked_version(chunked, made->inputs[i].value, r);
     }
   }
   return TDM_OK;
 }
 
-static tdm_status clone_node(parallel_state *state, const tdm_ir_node *node, size_t r) {
+static void settle_replica(const tdm_chunked *chunked, tdm_ir_node *like, size_t r) {
+  const parallel_state *state = (const parallel_state *)chunked; /* its first field */
+  like->device = state->devices[r];
+  like->replica = (uint16_t)(r + 1);
+  like->later_replica |= r > 0;
+}
+
+/* ---- Nodes ---- */
+
+/* Of what is made of all replicas, and of that alone: once, where results are put together. */
+static tdm_status join(parallel_state *state, const tdm_ir_node *node) {
+  tdm_chunked *chunked = &state->chunked;
   uint32_t inputs[TDM_KERNEL_MAX_INPUTS];
   for (uint32_t k = 0; k < node->input_count; k++)
-    inputs[k] = node->inputs[k] ? parts_of(state, node->inputs[k])[r] : 0;
+    inputs[k] = tdm_chunked_version(chunked, node->inputs[k], 0);
   tdm_ir_node like = *node;
-  like.device = state->devices[r];
-  like.replica = (uint16_t)(r + 1);
-  like.later_replica |= r > 0;
-  like.parallel_region = node->parallel_region == state->region_index
-                             ? state->parallel_region.parent
-                             : state->instances[node->parallel_region];
+  like.device = state->parallel_region.output_device;
+  like.replica = 0;
+  like.parallel_region = state->parallel_region.parent;
   tdm_ir_node *made;
-  TDM_TRY(tdm_insert_like(state->graph, state->after, &like, inputs, &made));
+  TDM_TRY(tdm_insert_like(state->graph, chunked->before, &like, inputs, &made));
   for (uint32_t k = 0; k < made->output_count; k++)
-    parts_of(state, node->first_output + k)[r] = made->first_output + k;
+    tdm_chunked_join(chunked, node->first_output + k, made->first_output + k);
   return TDM_OK;
 }
 
-static tdm_status clone_nodes(parallel_state *state) {
-  for (size_t r = 0; r < state->replica_count; r++) {
-    TDM_TRY(instantiate_regions(state));
-    TDM_EACH_NODE(state->graph, node) {
-      if (side_of(state, node) == SIDE_INSIDE) TDM_TRY(clone_node(state, node, r));
-    }
-    TDM_TRY(settle_regions(state, r));
+/* Is the operation's rule asked? Where the rows went into the result of each replica, for how the
+ * whole batch's is made of these; and of views, for where the rows are then. */
+static tdm_status find_asked(const parallel_state *state, const tdm_ir_node *node,
+                             bool *out_asked) {
+  const tdm_chunked *chunked = &state->chunked;
+  uint32_t inputs[TDM_KERNEL_MAX_INPUTS];
+  tdm_spec specs[TDM_KERNEL_MAX_OUTPUTS];
+  *out_asked = false;
+  for (uint32_t k = 0; k < node->input_count; k++) {
+    if (node->inputs[k] && chunked->cuts[node->inputs[k]].dimension == TDM_CUT_REDUCED)
+      return TDM_OK;
+    inputs[k] = tdm_chunked_version(chunked, node->inputs[k], 0);
   }
+  *out_asked = node->operation->chunk != NULL;
+  if (!*out_asked || node->operation->is_view) return TDM_OK;
+  TDM_TRY(tdm_ir_infer(state->graph, node->operation, node->name, node->attributes, inputs,
+                       node->input_count, specs));
+  *out_asked = tdm_shape_equal(&specs[0].shape,
+                               &tdm_ir_value_at(state->graph, node->first_output)->spec.shape);
   return TDM_OK;
 }
 
-/* The dimension in which the replicas' shapes differ from the whole's; -1: there is not just one.
- */
-static int gathered_dimension(parallel_state *state, uint32_t value) {
-  const tdm_shape *whole = &tdm_ir_value_at(state->graph, value)->spec.shape;
+/* The replica, from 1, that made all that the node reads of replicas; 0: several; -1: none. */
+static int replica_of_inputs(const parallel_state *state, const tdm_ir_node *node) {
   int found = -1;
-  for (int d = 0; d < whole->rank; d++) {
-    int64_t sum = 0;
-    for (size_t r = 0; r < state->replica_count; r++)
-      sum += tdm_ir_value_at(state->graph, parts_of(state, value)[r])->spec.shape.dims[d];
-    if (sum != whole->dims[d]) continue;
-    if (tdm_ir_value_at(state->graph, parts_of(state, value)[0])->spec.shape.dims[d] ==
-        whole->dims[d])
-      continue;
-    if (found >= 0) return -1;
-    found = d;
+  for (uint32_t k = 0; k < node->input_count; k++) {
+    const tdm_ir_node *producer = tdm_producer(state->graph, node->inputs[k]);
+    if (!producer || producer->index < state->node_count) continue;
+    if (producer->replica == 0 || (found > 0 && producer->replica != found)) return 0;
+    found = producer->replica;
   }
   return found;
 }
 
-/* What stands for a value of the part outside of it; made when it is first asked for. 0: failure.
- */
+/* What a rule has made besides the replicas' nodes follows what it reads: a count of targets that
+ * lie outside stays there, one of a replica's is made by the replica. */
+static void settle_made(parallel_state *state, size_t first_made) {
+  tdm_graph *graph = state->graph;
+  for (size_t i = first_made; i < graph->nodes.count; i++) {
+    tdm_ir_node *node = tdm_ir_node_at(graph, (uint32_t)i);
+    if (node->replica) continue;
+    const int replica = replica_of_inputs(state, node);
+    if (replica > 0) settle_replica(&state->chunked, node, (size_t)replica - 1);
+    if (replica < 0) node->device = TDM_NO_DEVICE;
+    for (uint32_t k = 0; k < node->output_count; k++)
+      tdm_ir_value_at(graph, node->first_output + k)->device = node->device;
+  }
+}
+
+/* A rule that refuses has made nothing: the node is then computed of each replica's rows. That of a
+ * view makes the replicas' first, and then says where the rows are. */
+static tdm_status ask_rule(parallel_state *state, const tdm_ir_node *node) {
+  tdm_chunked *chunked = &state->chunked;
+  tdm_insertion at = insertion_for(state, node->name);
+  at.micro = node->micro;
+  const size_t first_made = state->graph->nodes.count;
+  tdm_lend_insertion(state->graph, &at);
+  const tdm_status status = node->operation->chunk(chunked);
+  tdm_take_insertion_back(state->graph);
+  TDM_TRY(tdm_graph_status(state->graph));
+  if (status != TDM_OK && state->graph->nodes.count == first_made)
+    return status == TDM_OUT_OF_MEMORY ? status : tdm_chunked_each(chunked, NULL);
+  settle_made(state, first_made);
+  return node->operation->is_view && status != TDM_OUT_OF_MEMORY ? TDM_OK : status;
+}
+
+static tdm_status rewrite_node(parallel_state *state, tdm_ir_node *node) {
+  tdm_chunked *chunked = &state->chunked;
+  chunked->node = node;
+  if (tdm_chunked_joins(chunked, node)) return join(state, node);
+  bool is_cut = false;
+  for (uint32_t k = 0; k < node->input_count; k++) {
+    const int dimension = node->inputs[k] ? chunked->cuts[node->inputs[k]].dimension : -1;
+    is_cut |= dimension >= 0 || dimension == TDM_CUT_REDUCED;
+  }
+  if (!is_cut) return tdm_chunked_repeat(chunked, node);
+  bool asked;
+  TDM_TRY(find_asked(state, node, &asked));
+  return asked ? ask_rule(state, node) : tdm_chunked_each(chunked, NULL);
+}
+
+static tdm_status rewrite_nodes(parallel_state *state) {
+  for (size_t r = 0; r < state->chunked.count; r++)
+    TDM_TRY(instantiate_regions(state, r));
+  TDM_EACH_NODE(state->graph, node) {
+    if (side_of(state, node) != SIDE_INSIDE) continue;
+    const tdm_status status = rewrite_node(state, node);
+    if (status != TDM_OK)
+      return tdm_fail_within(status, "data parallel over %s: %s", state->parallel_region.name,
+                             node->name);
+  }
+  for (size_t r = 0; r < state->chunked.count; r++)
+    TDM_TRY(settle_regions(state, r));
+  return TDM_OK;
+}
+
+/* ---- What leaves ---- */
+
+/* What stands for a value of the part outside of it; made when it is first asked for. */
 static tdm_status gather(parallel_state *state, uint32_t *value, uint32_t *gathered) {
   if (side_of_value(state, *value) != SIDE_INSIDE) return TDM_OK;
+  tdm_chunked *chunked = &state->chunked;
+  const int dimension = chunked->cuts[*value].dimension;
   if (!gathered[*value]) {
-    const int dimension = gathered_dimension(state, *value);
-    if (dimension < 0)
+    if (dimension == TDM_CUT_REDUCED)
       return tdm_fail(TDM_INVALID_ARGUMENT,
-                      "data parallel over %s: %s leaves it and has no dimension that the rows went "
-                      "into",
+                      "data parallel over %s: %s leaves it, has no dimension that the rows went "
+                      "into, and is no sum or mean over them",
                       state->parallel_region.name, tdm_value_name(state->graph, *value));
-    const tdm_parts_attributes attributes = attributes_for(state, dimension);
+    const tdm_insertion at = insertion_for(state, tdm_value_name(state->graph, *value));
     gathered[*value] =
-        insert_parts(state, &tdm_operation_concat, *value, &attributes, parts_of(state, *value),
-                     state->replica_count, state->parallel_region.output_device);
+        dimension < 0 ? tdm_chunked_version(chunked, *value, 0)
+                      : tdm_insert_joined(state->graph, &at,
+                                          &tdm_ir_value_at(state->graph, *value)->spec.shape,
+                                          chunked->cuts[*value],
+                                          tdm_chunked_versions(chunked, *value), chunked->count);
     if (!gathered[*value]) return tdm_graph_status(state->graph);
   }
   *value = gathered[*value];
   return TDM_OK;
 }
 
-/* Other parts that named how a value enters them read what stands for it now. */
-static void rename_entering(parallel_state *state, const uint32_t *gathered) {
-  for (size_t w = 1; w < state->graph->parallel_regions.count; w++) {
-    tdm_parallel_region *parallel_region = &state->graph->parallel_regions.items[w];
-    for (size_t i = 0; i < parallel_region->input_count; i++) {
-      const uint32_t value = parallel_region->inputs[i].value;
-      if (value < state->value_count && gathered[value])
-        parallel_region->inputs[i].value = gathered[value];
-    }
+static tdm_status gather_node(parallel_state *state, tdm_ir_node *node, uint32_t *gathered) {
+  tdm_graph *graph = state->graph;
+  const bool asks = tdm_asks_gradient(node) &&
+                    side_of_value(state, node->inputs[TDM_GRADIENT_VALUE]) == SIDE_INSIDE;
+  for (uint32_t k = 0; k < node->input_count; k++) {
+    uint32_t value = node->inputs[k];
+    if (!value || (asks && k == TDM_GRADIENT_VALUE)) continue;
+    TDM_TRY(gather(state, &value, gathered));
+    tdm_set_input(graph, node, k, value);
   }
+  if (!asks) return TDM_OK;
+  return tdm_ask_replicas(&state->chunked, &state->parallel_region, state->devices, node);
 }
 
 static tdm_status gather_all(parallel_state *state, uint32_t *gathered) {
   tdm_graph *graph = state->graph;
   TDM_EACH_NODE(graph, node) {
-    if (side_of(state, node) != SIDE_AFTER) continue;
-    for (uint32_t k = 0; k < node->input_count; k++) {
-      uint32_t value = node->inputs[k];
-      if (!value) continue;
-      TDM_TRY(gather(state, &value, gathered));
-      tdm_set_input(graph, node, k, value);
-    }
+    if (side_of(state, node) == SIDE_AFTER) TDM_TRY(gather_node(state, node, gathered));
   }
   for (size_t i = 0; i < state->delivery_count; i++)
     TDM_TRY(gather(state, &state->deliveries[i], gathered));
-  rename_entering(state, gathered);
-  return TDM_OK;
-}
-
-/* Tells every replica of a node whose numbers are keyed by place which part of the whole it has.
- */
-static tdm_status number_replicas(parallel_state *state, const tdm_ir_node *whole) {
-  tdm_graph *graph = state->graph;
-  const tdm_operation *operation = whole->operation;
-  const uint32_t value = whole->first_output;
-  const int dimension = gathered_dimension(state, value);
-  if (dimension < 0) return TDM_OK; /* all replicas have all of it */
-  int64_t offset = 0;
-  for (size_t r = 0; r < state->replica_count; r++) {
-    const tdm_ir_value *part = tdm_ir_value_at(graph, parts_of(state, value)[r]);
-    tdm_ir_node *node = tdm_ir_node_at(graph, part->producer);
-    char *copy = (char *)tdm_ir_copy_bytes(graph, node->attributes, operation->attribute_bytes);
-    if (!copy) return TDM_OUT_OF_MEMORY;
-    tdm_chunk chunk;
-    memcpy(&chunk, copy + operation->chunk_at - 1, sizeof chunk);
-    if (chunk.whole != 0 && chunk.dimension != dimension)
-      return tdm_fail(TDM_UNSUPPORTED,
-                      "data parallel over %s: %s in it is cut along two dimensions",
-                      state->parallel_region.name, node->name);
-    if (chunk.whole == 0) chunk.whole = tdm_ir_value_at(graph, value)->spec.shape.dims[dimension];
-    chunk.dimension = dimension;
-    chunk.offset += offset;
-    memcpy(copy + operation->chunk_at - 1, &chunk, sizeof chunk);
-    node->attributes = copy;
-    offset += part->spec.shape.dims[dimension];
-  }
-  return TDM_OK;
-}
-
-static tdm_status number_all(parallel_state *state) {
-  TDM_EACH_NODE(state->graph, node) {
-    if (side_of(state, node) == SIDE_INSIDE && node->operation->chunk_at != 0)
-      TDM_TRY(number_replicas(state, node));
-  }
+  tdm_rename_entering(&state->chunked, gathered);
   return TDM_OK;
 }
 
@@ -354,8 +385,8 @@ static tdm_status number_all(parallel_state *state) {
 static void move_after(parallel_state *state) {
   TDM_EACH_NODE_BACKWARD(state->graph, node) {
     if (side_of(state, node) != SIDE_AFTER) continue;
-    tdm_move_node(state->graph, node, state->after);
-    state->after = node;
+    tdm_move_node(state->graph, node, state->chunked.before);
+    state->chunked.before = node;
   }
 }
 
@@ -366,17 +397,21 @@ static void remove_inside(parallel_state *state) {
 }
 
 static tdm_status rewrite(parallel_state *state) {
+  tdm_chunked *chunked = &state->chunked;
   move_after(state);
+  for (size_t v = 0; v < chunked->value_count; v++)
+    chunked->cuts[v] = (tdm_cut){-1, 1};
   TDM_TRY(visit_entering(state, scatter));
-  TDM_TRY(clone_nodes(state));
-  TDM_TRY(number_all(state));
-  const size_t bytes = state->value_count * sizeof(uint32_t);
+  TDM_TRY(rewrite_nodes(state));
+  const size_t bytes = chunked->value_count * sizeof(uint32_t);
   uint32_t *gathered = tdm_allocate(state->graph->allocator, bytes, "parallel region");
   if (!gathered) return TDM_OUT_OF_MEMORY;
   const tdm_status status = gather_all(state, gathered);
-  if (status == TDM_OK) remove_inside(state);
   tdm_release(state->graph->allocator, gathered, bytes);
-  return status;
+  TDM_TRY(status);
+  remove_inside(state);
+  tdm_remove_unread_replicas(chunked, state->node_count, state->deliveries, state->delivery_count);
+  return tdm_order_replicas(chunked, state->node_count);
 }
 
 /* One replica: the nodes stay, on its device. */
@@ -401,7 +436,7 @@ static tdm_status replace_with(parallel_state *state) {
   TDM_TRY(visit_entering(state, count_rows_of));
   if (state->rows < 0) state->rows = 0; /* nothing is cut: one replica */
   share_out(state);
-  if (state->replica_count == 1) {
+  if (state->chunked.count == 1) {
     pass_through(state, state->devices[0], 1);
     return TDM_OK;
   }
@@ -410,17 +445,23 @@ static tdm_status replace_with(parallel_state *state) {
 
 static tdm_status replace(parallel_state *state) {
   const tdm_allocator *allocator = state->graph->allocator;
-  const size_t part_bytes =
-      state->value_count * state->parallel_region.device_count * sizeof *state->parts;
-  const size_t instance_bytes = state->region_count * sizeof *state->instances;
-  state->sides = tdm_allocate(allocator, state->node_count, "parallel region");
-  state->parts = tdm_allocate(allocator, part_bytes, "parallel region");
-  state->instances = tdm_allocate(allocator, instance_bytes, "parallel region");
+  tdm_chunked *chunked = &state->chunked;
+  const size_t device_count = state->parallel_region.device_count;
+  const size_t version_bytes = chunked->value_count * device_count * sizeof *chunked->versions;
+  const size_t cut_bytes = chunked->value_count * sizeof *chunked->cuts;
+  const size_t region_bytes =
+      chunked->region_count * device_count * sizeof *chunked->parallel_regions;
+  chunked->versions = tdm_allocate(allocator, version_bytes, "parallel region");
+  chunked->cuts = tdm_allocate(allocator, cut_bytes, "parallel region");
+  chunked->parallel_regions = tdm_allocate(allocator, region_bytes, "parallel region");
+  chunked->is_cut = state->sides = tdm_allocate(allocator, state->node_count, "parallel region");
   tdm_status status = TDM_OUT_OF_MEMORY;
-  if (state->sides && state->parts && state->instances) status = replace_with(state);
+  if (chunked->versions && chunked->cuts && chunked->parallel_regions && state->sides)
+    status = replace_with(state);
+  tdm_release(allocator, chunked->versions, version_bytes);
+  tdm_release(allocator, chunked->cuts, cut_bytes);
+  tdm_release(allocator, chunked->parallel_regions, region_bytes);
   tdm_release(allocator, state->sides, state->node_count);
-  tdm_release(allocator, state->parts, part_bytes);
-  tdm_release(allocator, state->instances, instance_bytes);
   return status;
 }
 
@@ -441,9 +482,11 @@ tdm_status tdm_pass_data_parallel(tdm_graph *graph, bool sized, uint32_t *delive
                             .delivery_count = delivery_count,
                             .region_index = w,
                             .parallel_region = graph->parallel_regions.items[w],
+                            .chunked = {.graph = graph,
+                                        .value_count = graph->values.count,
+                                        .region_count = graph->parallel_regions.count,
+                                        .settle = settle_replica},
                             .node_count = graph->nodes.count,
-                            .value_count = graph->values.count,
-                            .region_count = graph->parallel_regions.count,
                             .rows = -1};
     if (sized)
       TDM_TRY(replace(&state));

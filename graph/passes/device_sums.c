@@ -16,6 +16,19 @@ static tdm_status infer_all_reduce(tdm_infer *infer) {
   return TDM_OK;
 }
 
+static tdm_status infer_share(tdm_infer *infer) {
+  const tdm_share_attributes *attributes = infer->attributes;
+  infer->outputs[0] = infer->inputs[0];
+  if (!attributes->gathers) return TDM_OK;
+  tdm_dim *rows = &infer->outputs[0].shape.dims[0];
+  if (!tdm_dim_is_size(*rows))
+    *rows = TDM_DIM_UNKNOWN;
+  else if (__builtin_mul_overflow(*rows, attributes->ranks, rows))
+    return tdm_fail(TDM_INVALID_ARGUMENT, "the rows of %lld ranks are too many to count",
+                    (long long)attributes->ranks);
+  return TDM_OK;
+}
+
 static size_t count_pieces(const void *attributes) {
   return (size_t)((const tdm_parts_attributes *)attributes)->count;
 }
@@ -42,6 +55,7 @@ const tdm_operation tdm_operation_device_sum = {.struct_size = sizeof(tdm_operat
                                                     sizeof(tdm_device_sum_attributes),
                                                 .min_inputs = 2,
                                                 .max_inputs = TDM_KERNEL_MAX_INPUTS,
+                                                .takes_list = true,
                                                 .output_count = 1,
                                                 .infer = infer_sum,
                                                 .work = tdm_work_streams,
@@ -58,6 +72,16 @@ const tdm_operation tdm_operation_all_reduce = {.struct_size = sizeof(tdm_operat
                                                 .infer = infer_all_reduce,
                                                 .work = tdm_work_streams,
                                                 .precision = TDM_PRECISION_GIVEN};
+const tdm_operation tdm_operation_share = {.struct_size = sizeof(tdm_operation),
+                                           .name = "share",
+                                           .attribute_bytes = sizeof(tdm_share_attributes),
+                                           .min_inputs = 1,
+                                           .max_inputs = 1,
+                                           .output_count = 1,
+                                           .has_effects = true,
+                                           .infer = infer_share,
+                                           .work = tdm_work_streams,
+                                           .precision = TDM_PRECISION_GIVEN};
 const tdm_operation tdm_operation_pieces = {.struct_size = sizeof(tdm_operation),
                                             .name = "pieces",
                                             .attribute_bytes = sizeof(tdm_parts_attributes),
@@ -73,6 +97,7 @@ const tdm_operation tdm_operation_whole = {.struct_size = sizeof(tdm_operation),
                                            .attribute_bytes = sizeof(tdm_shape),
                                            .min_inputs = 1,
                                            .max_inputs = TDM_BUCKETS + 1,
+                                           .takes_list = true,
                                            .output_count = 1,
                                            .is_view = true,
                                            .infer = infer_whole,

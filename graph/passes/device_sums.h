@@ -21,6 +21,14 @@ typedef struct tdm_all_reduce_attributes {
   int64_t number; /* from 0, in plan order, which is the same on all ranks */
 } tdm_all_reduce_attributes;
 
+/* In a plan that is one of many alike ranks': x -> the sum of all ranks' x; or, of rows that ranks
+ * have for themselves, the rows of all, one rank's behind another's. It has no kernel and nothing
+ * executes it: forecasts know what it takes. */
+typedef struct tdm_share_attributes {
+  int64_t ranks;
+  int64_t gathers;
+} tdm_share_attributes;
+
 /* Views: x as pieces of one dimension (tdm_parts_attributes); the memory of the first input, when
  * the others are there, in another shape (tdm_shape). */
 extern const tdm_operation tdm_operation_pieces;

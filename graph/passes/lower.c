@@ -3,6 +3,7 @@
  * which outlives the copy. */
 #include <string.h>
 
+#include "graph/describe/gradient_of.h"
 #include "graph/ir/rewriter.h"
 #include "graph/passes/passes.h"
 
@@ -19,6 +20,7 @@ typedef struct lowering_state {
     const char *input;
   } names[MAX_NAMES];
   size_t name_count;
+  bool differentiates; /* the run takes gradients */
 } lowering_state;
 
 #define NEEDED UINT32_MAX
@@ -171,8 +173,13 @@ static tdm_status lower_persistents(lowering_state *state) {
 /* What stands for a node in this run. */
 static tdm_ir_node node_for(const lowering_state *state, const tdm_ir_node *node) {
   tdm_ir_node found = *node;
-  const tdm_operation *other = node->operation->when_training;
-  if (!state->lowering->training || !other) return found;
+  const tdm_operation *operation = node->operation;
+  const tdm_operation *other = NULL;
+  if (state->lowering->training)
+    other = operation->when_training;
+  else if (state->differentiates && TDM_OPERATION_HAS(operation, when_differentiated))
+    other = operation->when_differentiated;
+  if (!other) return found;
   found.operation = other;
   found.output_count = (uint16_t)tdm_ir_output_count(other, node->attributes);
   return found;
@@ -211,7 +218,7 @@ static tdm_status lower_node(lowering_state *state, const tdm_ir_node *described
 /* Room for the whole plan at once: training appends about five nodes for each one described. */
 static tdm_status reserve_room(const lowering_state *state) {
   tdm_graph *out = state->out;
-  const size_t factor = state->lowering->training ? 6 : 2;
+  const size_t factor = state->lowering->training || state->differentiates ? 6 : 2;
   TDM_TRY(tdm_ir_reserve_nodes(out, factor * state->source->nodes.count));
   return tdm_ir_reserve_values(out, factor * state->source->values.count);
 }
@@ -268,6 +275,9 @@ static tdm_status lower_shardings(lowering_state *state) {
 
 static tdm_status lower_all(lowering_state *state) {
   mark_needed(state);
+  TDM_EACH_NODE(state->source, node) {
+    state->differentiates |= tdm_asks_gradient(node) && state->map[node->first_output] == NEEDED;
+  }
   TDM_TRY(reserve_room(state));
   TDM_TRY(lower_inputs(state));
   TDM_TRY(lower_persistents(state));

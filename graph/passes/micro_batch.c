@@ -7,11 +7,12 @@
  * It stands before data_parallel: each micro-batch has every parallel region for itself. What the
  * rows do not reach is computed once, and once a micro-batch inside a parallel region. Invariant:
  * nodes stay in a topological order; the micro-batches of one node follow one another. */
-#include "graph/passes/micro_batch.h"
+#include "graph/passes/chunked.h"
 
 #include <string.h>
 
 #include "devices/tensors/chunks.h"
+#include "graph/describe/gradient_of.h"
 #include "graph/ir/rewriter.h"
 #include "graph/passes/parts.h"
 
@@ -44,8 +45,9 @@ static tdm_status split_input(tdm_chunked *chunked, uint32_t value, int dimensio
   return TDM_OK;
 }
 
-/* Parts are delivered on cpu:0, so they are put together there, each as soon as it is there. */
-static tdm_status deliver(tdm_chunked *chunked, uint32_t *delivery) {
+/* Parts are put together where the whole is delivered, each as soon as it is there; device is
+ * TDM_NO_DEVICE for where the first is made. */
+static tdm_status deliver(tdm_chunked *chunked, uint32_t *delivery, int16_t device) {
   tdm_graph *graph = chunked->graph;
   const tdm_cut cut = chunked->cuts[*delivery];
   if (tdm_ir_value_at(graph, *delivery)->kind == TDM_VALUE_INPUT) return TDM_OK;
@@ -53,15 +55,15 @@ static tdm_status deliver(tdm_chunked *chunked, uint32_t *delivery) {
     *delivery = tdm_chunked_version(chunked, *delivery, 0);
     return TDM_OK;
   }
-  if (cut.dimension == TDM_CUT_REDUCED || cut.outer != 1)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "micro-batches: %s is delivered, and %s",
-                    tdm_value_name(graph, *delivery),
-                    cut.outer != 1 ? "its rows are not in the order of the batch"
-                                   : "it reduces over the batch without a rule for its parts");
-  const tdm_parts_attributes attributes = attributes_for(chunked, cut.dimension);
-  const tdm_insertion at = {.name = tdm_value_name(graph, *delivery), .device = TDM_HOST_DEVICE};
-  const uint32_t whole = tdm_insert(graph, &at, &tdm_operation_concat, &attributes,
-                                    tdm_chunked_versions(chunked, *delivery), chunked->count);
+  if (cut.dimension == TDM_CUT_REDUCED)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "micro-batches: %s is delivered, and it reduces over the batch without a rule "
+                    "for its parts",
+                    tdm_value_name(graph, *delivery));
+  const tdm_insertion at = {.name = tdm_value_name(graph, *delivery), .device = device};
+  const uint32_t whole =
+      tdm_insert_joined(graph, &at, &tdm_ir_value_at(graph, *delivery)->spec.shape, cut,
+                        tdm_chunked_versions(chunked, *delivery), chunked->count);
   if (!whole) return tdm_graph_status(graph);
   tdm_chunked_versions(chunked, *delivery)[0] = whole; /* for who delivers it once more */
   chunked->cuts[*delivery].dimension = -1;
@@ -71,11 +73,37 @@ static tdm_status deliver(tdm_chunked *chunked, uint32_t *delivery) {
 
 /* ---- Nodes ---- */
 
-/* A node that no row reaches stays, and reads what stands for its inputs. */
+static void settle_micro(const tdm_chunked *chunked, tdm_ir_node *like, size_t i) {
+  (void)chunked;
+  like->micro = (uint16_t)(i + 1);
+}
+
+/* A node that no row reaches stays, and reads what stands for its inputs. What goes on with values
+ * of the whole batch leaves the part that was wrapped. */
 static tdm_status keep(tdm_chunked *chunked, tdm_ir_node *node) {
+  if (tdm_chunked_joins(chunked, node)) {
+    node->parallel_region = 0;
+    for (uint32_t k = 0; k < node->output_count; k++)
+      tdm_chunked_join(chunked, node->first_output + k, node->first_output + k);
+  }
   for (uint32_t k = 0; k < node->input_count; k++)
     tdm_set_input(chunked->graph, node, k, tdm_chunked_version(chunked, node->inputs[k], 0));
   tdm_settle_outputs(chunked->graph, node);
+  return TDM_OK;
+}
+
+/* The rows of one micro-batch would wait for all others in a part of which each has its own. */
+static tdm_status refuse_joined(const tdm_chunked *chunked, const tdm_ir_node *node) {
+  for (uint32_t k = 0; k < node->input_count && node->parallel_region; k++) {
+    const uint32_t input = node->inputs[k];
+    const tdm_ir_node *producer =
+        tdm_chunked_is_joined(chunked, input) ? tdm_producer(chunked->graph, input) : NULL;
+    if (producer && producer->parallel_region == node->parallel_region)
+      return tdm_fail(TDM_INVALID_ARGUMENT,
+                      "micro-batches: %s goes on with rows and with %s, which is of the whole "
+                      "batch, in a part that is wrapped",
+                      node->name, producer->name);
+  }
   return TDM_OK;
 }
 
@@ -94,6 +122,30 @@ static tdm_status ask_rule(tdm_chunked *chunked, tdm_ir_node *node) {
   return status == TDM_OK ? tdm_graph_status(graph) : status;
 }
 
+/* The gradient of what each micro-batch has made for itself, of no rows, is the sum of theirs. */
+static tdm_status sum_gradients(tdm_chunked *chunked, tdm_ir_node *node) {
+  tdm_graph *graph = chunked->graph;
+  chunked->before = node;
+  TDM_TRY(tdm_chunked_repeat(chunked, node));
+  tdm_value parts[TDM_MAX_PARTS];
+  for (size_t i = 0; i < chunked->count; i++)
+    parts[i] = tdm_chunked_output(chunked, 0, i);
+  const tdm_insertion at = {.before = node,
+                            .name = node->name,
+                            .wanted_device = node->wanted_device,
+                            .device = TDM_NO_DEVICE};
+  tdm_lend_insertion(graph, &at);
+  tdm_chunked_set_whole(chunked, 0, tdm_chunked_sum(chunked, parts));
+  tdm_take_insertion_back(graph);
+  tdm_remove_node(graph, node);
+  return tdm_graph_status(graph);
+}
+
+static bool is_of_repeated(const tdm_chunked *chunked, const tdm_ir_node *node) {
+  return tdm_asks_gradient(node) &&
+         chunked->cuts[node->inputs[TDM_GRADIENT_VALUE]].dimension == TDM_CUT_REPEATED;
+}
+
 static tdm_status rewrite_node(tdm_chunked *chunked, tdm_ir_node *node) {
   tdm_graph *graph = chunked->graph;
   bool is_cut = false;
@@ -107,7 +159,11 @@ static tdm_status rewrite_node(tdm_chunked *chunked, tdm_ir_node *node) {
                       tdm_value_name(graph, input));
   }
   /* A parallel region's replicas read only what is in it or enters it as rows: each has its own. */
-  if (!is_cut && !node->parallel_region) return keep(chunked, node);
+  if (is_of_repeated(chunked, node)) return sum_gradients(chunked, node);
+  if (!is_cut && (!node->parallel_region || tdm_chunked_joins(chunked, node)))
+    return keep(chunked, node);
+  if (is_cut) TDM_TRY(refuse_joined(chunked, node));
+  chunked->before = node;
   tdm_status status = is_cut ? ask_rule(chunked, node) : tdm_chunked_repeat(chunked, node);
   if (status != TDM_OK && is_cut) status = tdm_fail_within(status, "micro-batches: %s", node->name);
   if (status == TDM_OK) tdm_remove_node(graph, node);
@@ -172,8 +228,7 @@ static int batch_dimension(const tdm_graph *source, const tdm_graph *graph, uint
   return -1;
 }
 
-static tdm_status rewrite(tdm_chunked *chunked, const tdm_graph *source, tdm_dim batch,
-                          uint32_t *deliveries, size_t delivery_count) {
+static tdm_status rewrite(tdm_chunked *chunked, const tdm_graph *source, tdm_dim batch) {
   tdm_graph *graph = chunked->graph;
   tdm_ir_node *first = graph->order.first;
   const size_t node_count = graph->nodes.count;
@@ -187,9 +242,18 @@ static tdm_status rewrite(tdm_chunked *chunked, const tdm_graph *source, tdm_dim
   TDM_EACH_NODE(graph, node) {
     if (node->index < node_count) TDM_TRY(rewrite_node(chunked, node));
   }
-  TDM_TRY(settle_regions(chunked));
-  for (size_t i = 0; i < delivery_count; i++)
-    TDM_TRY(deliver(chunked, &deliveries[i]));
+  return settle_regions(chunked);
+}
+
+/* A value that several deliver is put together once: where it stays, if it does. */
+static tdm_status deliver_all(tdm_chunked *chunked, uint32_t *deliveries, const int16_t *devices,
+                              size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (devices && devices[i] != TDM_HOST_DEVICE)
+      TDM_TRY(deliver(chunked, &deliveries[i], devices[i]));
+  for (size_t i = 0; i < count; i++)
+    if (!devices || devices[i] == TDM_HOST_DEVICE)
+      TDM_TRY(deliver(chunked, &deliveries[i], TDM_HOST_DEVICE));
   return TDM_OK;
 }
 
@@ -204,12 +268,14 @@ static int64_t count_rows(const tdm_graph *graph, const tdm_graph *source, tdm_d
 }
 
 tdm_status tdm_pass_micro_batch(tdm_graph *graph, const tdm_micro_batching *batching,
-                                uint32_t *deliveries, size_t delivery_count, size_t *out_count) {
+                                uint32_t *deliveries, const int16_t *delivery_devices,
+                                size_t delivery_count, size_t *out_count) {
   const tdm_allocator *allocator = graph->allocator;
   *out_count = 1;
   const int64_t rows = count_rows(graph, batching->source, batching->batch);
   if (batching->count < 2 || rows < 2) return TDM_OK;
   tdm_chunked chunked = {.graph = graph,
+                         .settle = settle_micro,
                          .value_count = graph->values.count,
                          .region_count =
                              graph->parallel_regions.count ? graph->parallel_regions.count : 1};
@@ -224,7 +290,9 @@ tdm_status tdm_pass_micro_batch(tdm_graph *graph, const tdm_micro_batching *batc
   chunked.parallel_regions = tdm_allocate(allocator, region_bytes, "micro-batches");
   tdm_status status = TDM_OUT_OF_MEMORY;
   if (chunked.versions && chunked.cuts && chunked.parallel_regions)
-    status = rewrite(&chunked, batching->source, batching->batch, deliveries, delivery_count);
+    status = rewrite(&chunked, batching->source, batching->batch);
+  if (status == TDM_OK)
+    status = deliver_all(&chunked, deliveries, delivery_devices, delivery_count);
   tdm_release(allocator, chunked.versions, version_bytes);
   tdm_release(allocator, chunked.cuts, cut_bytes);
   tdm_release(allocator, chunked.parallel_regions, region_bytes);

@@ -2,8 +2,9 @@
  * earlier one in turn (one forward, one backward: PipeDream, Narayanan et al. 2019), so that stages
  * overlap and no more parts are under way than keeps them busy. A part's turn is twice the devices
  * it has passed and the parts before it, and one more on the way back; links count as a stage, so
- * that a part travels while two others are computed. Invariant: turns grow along every edge, so a
- * stable sort by turn keeps the order topological; updates stay last. */
+ * that a part travels while two others are computed. What is counted of inputs alone (a batch's
+ * targets, by which every part's loss is divided) is there before all parts. Invariant: turns grow
+ * along every edge, so a stable sort by turn keeps the order topological; updates stay last. */
 #include "graph/ir/rewriter.h"
 #include "graph/passes/passes.h"
 
@@ -11,23 +12,61 @@ typedef struct place_in_time {
   uint32_t depth; /* devices that were passed on the longest way here */
   uint32_t part;  /* the latest micro-batch it needs, from 0 */
   bool back;      /* it needs a backward node */
+  bool learned;   /* it needs a parameter or a state */
+  bool counts;    /* nothing learned, and a number is made of it: before all parts */
 } place_in_time;
 
-static void find_place(const tdm_graph *graph, const tdm_ir_node *node, place_in_time *places) {
-  if (node->role == TDM_ROLE_REFRESH) return; /* before all others, as they are */
-  place_in_time place = {.part = node->micro ? node->micro - 1u : 0,
-                         .back = node->role == TDM_ROLE_GRADIENT};
+static bool makes_numbers(const tdm_graph *graph, const tdm_ir_node *node) {
+  for (uint32_t k = 0; k < node->output_count; k++)
+    if (tdm_shape_count(&tdm_ir_value_at(graph, node->first_output + k)->spec.shape) != 1)
+      return false;
+  return true;
+}
+
+static const tdm_ir_node *producer_of(const tdm_graph *graph, const tdm_ir_node *node, uint32_t k) {
+  const uint32_t input = node->inputs[k];
+  const uint32_t producer = input ? tdm_ir_value_at(graph, input)->producer : 0;
+  return producer ? tdm_ir_node_at(graph, producer) : NULL;
+}
+
+/* Whether it needs what is learned, or a backward node. */
+static void find_needs(const tdm_graph *graph, const tdm_ir_node *node, place_in_time *places) {
+  place_in_time place = {.back = node->role == TDM_ROLE_GRADIENT};
   for (uint32_t k = 0; k < node->input_count; k++) {
-    const uint32_t input = node->inputs[k];
-    const uint32_t producer = input ? tdm_ir_value_at(graph, input)->producer : 0;
-    if (!producer) continue;
-    const place_in_time *before = &places[producer];
-    const bool crosses = tdm_ir_node_at(graph, producer)->device != node->device;
-    if (place.depth < before->depth + crosses) place.depth = before->depth + crosses;
-    if (place.part < before->part) place.part = before->part;
-    place.back |= before->back;
+    const tdm_ir_node *before = producer_of(graph, node, k);
+    if (before) {
+      place.back |= places[before->index].back;
+      place.learned |= places[before->index].learned;
+    } else if (node->inputs[k]) {
+      place.learned |= tdm_ir_value_at(graph, node->inputs[k])->kind != TDM_VALUE_INPUT;
+    }
   }
   places[node->index] = place;
+}
+
+/* Counting stands before all parts with everything that it reads, or turns would not grow. Behind
+ * those who read the node. */
+static void find_counting(const tdm_graph *graph, const tdm_ir_node *node, place_in_time *places) {
+  place_in_time *place = &places[node->index];
+  place->counts |= !place->learned && !place->back && makes_numbers(graph, node);
+  for (uint32_t k = 0; place->counts && k < node->input_count; k++) {
+    const tdm_ir_node *before = producer_of(graph, node, k);
+    if (before) places[before->index].counts = true;
+  }
+}
+
+static void find_place(const tdm_graph *graph, const tdm_ir_node *node, place_in_time *places) {
+  place_in_time *place = &places[node->index];
+  place->part = node->micro ? node->micro - 1u : 0;
+  for (uint32_t k = 0; k < node->input_count; k++) {
+    const tdm_ir_node *producer = producer_of(graph, node, k);
+    if (!producer) continue;
+    const place_in_time *before = &places[producer->index];
+    const bool crosses = producer->device != node->device;
+    if (place->depth < before->depth + crosses) place->depth = before->depth + crosses;
+    if (place->part < before->part) place->part = before->part;
+  }
+  if (place->counts) place->part = 0;
 }
 
 static uint32_t turn_of(const place_in_time *place) {
@@ -36,10 +75,17 @@ static uint32_t turn_of(const place_in_time *place) {
 
 static tdm_status order(tdm_graph *graph, place_in_time *places, uint32_t *turns) {
   const tdm_ir_node *updates = tdm_first_of_role(graph, TDM_ROLE_UPDATE);
+  const tdm_ir_node *last = updates ? updates->previous : graph->order.last;
   uint32_t turn_count = 0;
   TDM_EACH_NODE(graph, node) {
     if (node == updates) break;
-    find_place(graph, node, places);
+    if (node->role != TDM_ROLE_REFRESH) find_needs(graph, node, places);
+  }
+  for (const tdm_ir_node *node = last; node; node = node->previous)
+    if (node->role != TDM_ROLE_REFRESH) find_counting(graph, node, places);
+  TDM_EACH_NODE(graph, node) {
+    if (node == updates) break;
+    if (node->role != TDM_ROLE_REFRESH) find_place(graph, node, places); /* these stay first */
     turns[node->index] = turn_of(&places[node->index]);
     if (turn_count <= turns[node->index]) turn_count = turns[node->index] + 1;
   }

@@ -7,6 +7,7 @@
 
 #include "devices/kernels.h"
 #include "graph/ir/records.h"
+#include "graph/ir/rewriter.h"
 
 static size_t count_parts(const void *attributes) {
   return (size_t)((const tdm_parts_attributes *)attributes)->count;
@@ -19,10 +20,34 @@ static tdm_status check_dimension(const tdm_shape *shape, int64_t dimension) {
                   tdm_shape_text(shape, text, sizeof text), (long long)dimension);
 }
 
+/* Parts of one size, of which the last may be smaller. */
+static tdm_status infer_even(tdm_infer *infer) {
+  const tdm_parts_attributes *attributes = infer->attributes;
+  const tdm_shape *whole = &infer->inputs[0].shape;
+  const tdm_dim size = whole->dims[attributes->dimension];
+  const int64_t count = attributes->count;
+  const bool known = tdm_dim_is_size(size);
+  const int64_t part = known ? size / count + (size % count != 0) : TDM_DIM_UNKNOWN;
+  if (known && (count - 1) * part >= size)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "%lld even parts of dimension %lld of x, which has %lld: fewer parts of %lld "
+                    "are all of it",
+                    (long long)count, (long long)attributes->dimension, (long long)size,
+                    (long long)part);
+  for (int64_t i = 0; i < count; i++) {
+    infer->outputs[i].dtype = infer->inputs[0].dtype;
+    infer->outputs[i].shape = *whole;
+    infer->outputs[i].shape.dims[attributes->dimension] =
+        known && i + 1 == count ? size - (count - 1) * part : part;
+  }
+  return TDM_OK;
+}
+
 static tdm_status infer_split(tdm_infer *infer) {
   const tdm_parts_attributes *attributes = infer->attributes;
   const tdm_shape *whole = &infer->inputs[0].shape;
   TDM_TRY(check_dimension(whole, attributes->dimension));
+  if (attributes->even != 0) return infer_even(infer);
   const tdm_dim size = whole->dims[attributes->dimension];
   bool known = tdm_dim_is_size(size);
   int64_t rest = known ? size : INT64_MAX; /* that the parts so far leave: no sum can overflow */
@@ -119,6 +144,12 @@ static tdm_status append_concat_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
+/* The rows of a batch are not told from one another by where they are cut. */
+static tdm_status chunk_split(tdm_chunked *chunked) {
+  const tdm_parts_attributes *attributes = tdm_chunked_attributes(chunked);
+  return tdm_chunked_rows(chunked, (int)attributes->dimension, 0);
+}
+
 const tdm_operation tdm_operation_split = {.struct_size = sizeof(tdm_operation),
                                            .name = TDM_OP_SPLIT,
                                            .attribute_bytes = sizeof(tdm_parts_attributes),
@@ -126,6 +157,7 @@ const tdm_operation tdm_operation_split = {.struct_size = sizeof(tdm_operation),
                                            .max_inputs = 1,
                                            .infer = infer_split,
                                            .gradient = append_split_gradient,
+                                           .chunk = chunk_split,
                                            .count_outputs = count_parts,
                                            .work = tdm_work_streams,
                                            .precision = TDM_PRECISION_GIVEN};
@@ -137,6 +169,7 @@ const tdm_operation tdm_operation_split_view = {.struct_size = sizeof(tdm_operat
                                                 .is_view = true,
                                                 .infer = infer_split,
                                                 .gradient = append_split_gradient,
+                                                .chunk = chunk_split,
                                                 .count_outputs = count_parts,
                                                 .work = tdm_work_streams,
                                                 .precision = TDM_PRECISION_GIVEN};
@@ -145,15 +178,49 @@ const tdm_operation tdm_operation_concat = {.struct_size = sizeof(tdm_operation)
                                             .attribute_bytes = sizeof(tdm_parts_attributes),
                                             .min_inputs = 1,
                                             .max_inputs = TDM_MAX_PARTS,
+                                            .takes_list = true,
                                             .output_count = 1,
                                             .infer = infer_concat,
                                             .gradient = append_concat_gradient,
                                             .work = tdm_work_streams,
                                             .precision = TDM_PRECISION_WIDEST};
 
-TDM_RECORDS(parts, {.operation = &tdm_operation_split, .functions = "tdm_split"},
+/* ---- Another shape for the same elements, which the attributes (tdm_shape) are ---- */
+
+static tdm_status append_view_gradient(tdm_gradient *gradient);
+
+static tdm_status infer_view(tdm_infer *infer) {
+  infer->outputs[0].dtype = infer->inputs[0].dtype;
+  infer->outputs[0].shape = *(const tdm_shape *)infer->attributes;
+  return TDM_OK;
+}
+
+static const tdm_operation view_operation = {.struct_size = sizeof(tdm_operation),
+                                             .name = TDM_OP_RESHAPE,
+                                             .attribute_bytes = sizeof(tdm_shape),
+                                             .min_inputs = 1,
+                                             .max_inputs = 1,
+                                             .output_count = 1,
+                                             .is_view = true,
+                                             .infer = infer_view,
+                                             .gradient = append_view_gradient,
+                                             .work = tdm_work_streams,
+                                             .precision = TDM_PRECISION_GIVEN};
+
+static tdm_status append_view_gradient(tdm_gradient *gradient) {
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const tdm_value d = tdm_gradient_of_output(gradient, 0);
+  const tdm_shape shape = tdm_value_shape(graph, tdm_gradient_input(gradient, 0));
+  tdm_gradient_set(
+      gradient, 0,
+      tdm_append(graph, &view_operation, tdm_gradient_name(gradient), &shape, &d, 1, NULL));
+  return tdm_graph_status(graph);
+}
+
+TDM_RECORDS(parts, {.operation = &tdm_operation_split, .functions = "tdm_split tdm_split_evenly"},
             {.operation = &tdm_operation_split_view},
-            {.operation = &tdm_operation_concat, .functions = "tdm_concat"});
+            {.operation = &tdm_operation_concat, .functions = "tdm_concat"},
+            {.operation = &view_operation});
 
 /* ---- Appending ---- */
 
@@ -183,19 +250,50 @@ tdm_value tdm_append_concat(tdm_graph *graph, const char *name, const tdm_value 
   return tdm_append(graph, &tdm_operation_concat, name, &attributes, parts, count, NULL);
 }
 
+/* The rows of a value's parts: those of dimension d, of which `outer` stretches lie apart. */
+static tdm_shape stretches_of(const tdm_shape *shape, tdm_cut cut) {
+  int64_t count = cut.outer, size = shape->dims[cut.dimension] / cut.outer;
+  for (int d = 0; d < cut.dimension; d++)
+    count *= shape->dims[d];
+  for (int d = cut.dimension + 1; d < shape->rank; d++)
+    size *= shape->dims[d];
+  return tdm_shape_of(2, count, size);
+}
+
+uint32_t tdm_insert_joined(tdm_graph *graph, const tdm_insertion *at, const tdm_shape *whole,
+                           tdm_cut cut, const uint32_t *parts, size_t count) {
+  uint32_t stretches[TDM_MAX_PARTS];
+  tdm_parts_attributes attributes;
+  memset(&attributes, 0, sizeof attributes);
+  attributes.dimension = cut.outer == 1 ? cut.dimension : 1;
+  attributes.count = (int64_t)count;
+  for (size_t i = 0; i < count && cut.outer != 1; i++) {
+    const tdm_ir_value *part = tdm_ir_value_at(graph, parts[i]);
+    const tdm_shape shape = stretches_of(&part->spec.shape, cut);
+    tdm_insertion there = *at;
+    there.device = part->device;
+    stretches[i] = tdm_insert(graph, &there, &view_operation, &shape, &parts[i], 1);
+    if (!stretches[i]) return 0;
+  }
+  const uint32_t joined = tdm_insert(graph, at, &tdm_operation_concat, &attributes,
+                                     cut.outer == 1 ? parts : stretches, count);
+  if (!joined || cut.outer == 1) return joined;
+  return tdm_insert(graph, at, &view_operation, whole, &joined, 1);
+}
+
 /* ---- Public ---- */
 
 static bool check_count(tdm_graph *graph, const char *name, size_t count) {
   if (count >= 1 && count <= TDM_MAX_PARTS) return true;
-  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: %zu parts, and 1 to %d are possible",
-                 name ? name : "?", count, TDM_MAX_PARTS);
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: %zu parts, and 1 to %d are possible", name,
+                 count, TDM_MAX_PARTS);
   return false;
 }
 
 static bool check_array(tdm_graph *graph, const char *name, const char *argument,
                         const void *array) {
   if (array) return true;
-  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: %s is NULL", name ? name : "?", argument);
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: %s is NULL", name, argument);
   return false;
 }
 
@@ -207,6 +305,7 @@ static int counted_dimension(const tdm_graph *graph, tdm_value x, int dimension)
 
 void tdm_split(tdm_graph *graph, const char *name, tdm_value x, int dimension, const tdm_dim *sizes,
                size_t count, tdm_value *out_parts) {
+  name = tdm_graph_name(graph, name);
   for (size_t i = 0; out_parts && i < count && i < TDM_MAX_PARTS; i++)
     out_parts[i] = (tdm_value){0, 0};
   if (!check_count(graph, name, count) || !check_array(graph, name, "sizes", sizes) ||
@@ -215,8 +314,24 @@ void tdm_split(tdm_graph *graph, const char *name, tdm_value x, int dimension, c
   tdm_append_split(graph, name, x, counted_dimension(graph, x, dimension), sizes, count, out_parts);
 }
 
+void tdm_split_evenly(tdm_graph *graph, const char *name, tdm_value x, int dimension, size_t count,
+                      tdm_value *out_parts) {
+  for (size_t i = 0; out_parts && i < count && i < TDM_MAX_PARTS; i++)
+    out_parts[i] = (tdm_value){0, 0};
+  if (!check_count(graph, name, count) || !check_array(graph, name, "out_parts", out_parts)) return;
+  tdm_parts_attributes attributes;
+  memset(&attributes, 0, sizeof attributes);
+  attributes.dimension = counted_dimension(graph, x, dimension);
+  attributes.count = (int64_t)count;
+  attributes.even = 1;
+  const tdm_shape whole = tdm_value_shape(graph, x);
+  tdm_append(graph, tdm_split_operation(&whole, attributes.dimension), name, &attributes, &x, 1,
+             out_parts);
+}
+
 tdm_value tdm_concat(tdm_graph *graph, const char *name, const tdm_value *parts, size_t count,
                      int dimension) {
+  name = tdm_graph_name(graph, name);
   if (!check_count(graph, name, count) || !check_array(graph, name, "parts", parts))
     return (tdm_value){0, 0};
   return tdm_append_concat(graph, name, parts, count,

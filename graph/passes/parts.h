@@ -17,4 +17,10 @@ void tdm_append_split(tdm_graph *graph, const char *name, tdm_value x, int dimen
 tdm_value tdm_append_concat(tdm_graph *graph, const char *name, const tdm_value *parts,
                             size_t count, int dimension);
 
+/* Puts the parts of a batch together, in the batch's order also where their rows lie in `outer`
+ * stretches each; 0, with the graph's error, on failure. */
+struct tdm_insertion;
+uint32_t tdm_insert_joined(tdm_graph *graph, const struct tdm_insertion *at, const tdm_shape *whole,
+                           tdm_cut cut, const uint32_t *parts, size_t count);
+
 #endif

@@ -56,11 +56,13 @@ tdm_status tdm_find_batch(const tdm_graph *source, const char *name, const uint3
  * sizes made up for what has a name. Where those fit no shape rule, the first plan finds out. */
 tdm_status tdm_check_micro_batch(const tdm_micro_batching *batching, const uint32_t *targets,
                                  size_t target_count, bool training) TDM_WARN_UNUSED;
+/* Here and below, per delivery: the device that it is handed out on, TDM_HOST_DEVICE for that of
+ * each rank, TDM_NO_DEVICE for where it is made. */
 /* Cuts the inputs along the batch's dimension and computes part by part; deliveries are replaced by
  * what stands for the whole. Answers how many parts there are: fewer where there are fewer rows. */
 tdm_status tdm_pass_micro_batch(tdm_graph *graph, const tdm_micro_batching *batching,
-                                uint32_t *deliveries, size_t delivery_count,
-                                size_t *out_count) TDM_WARN_UNUSED;
+                                uint32_t *deliveries, const int16_t *delivery_devices,
+                                size_t delivery_count, size_t *out_count) TDM_WARN_UNUSED;
 /* Reorders a placed graph in micro-batches, so that devices take turns. Keeps it topological. */
 tdm_status tdm_pass_micro_order(tdm_graph *graph) TDM_WARN_UNUSED;
 
@@ -110,12 +112,15 @@ tdm_status tdm_pass_sink_gather(tdm_graph *graph, const uint32_t *deliveries,
 /* ---- gradient ---- */
 
 typedef struct tdm_training {
-  uint32_t loss; /* a value of the graph */
-  const tdm_update_groups *groups;
+  uint32_t loss;                   /* a value of the graph */
+  const tdm_update_groups *groups; /* NULL: nothing is trained, and there need be no loss */
   bool check_finite;
   bool deterministic;
+  int alike_ranks; /* that the plan is one of, in forecasts; 0 or 1: it is all there is */
 } tdm_training;
 
+/* Also gives nodes the gradients that they ask for (describe/gradient_of.h): it is for graphs that
+ * train or have such. */
 tdm_status tdm_pass_gradient(tdm_graph *graph, const tdm_training *training) TDM_WARN_UNUSED;
 
 /* ---- common_subexpressions ---- */
@@ -152,10 +157,16 @@ tdm_status tdm_prepare_node(tdm_graph *graph, tdm_prepared_cache *cache,
 double tdm_predict_copy_ns(const tdm_graph *graph, int16_t from, int16_t to, double bytes);
 /* Inserts one transfer per (value, destination), after the value's producer; parameters read
  * elsewhere get derived copies and a refresh. Each delivery becomes a value with memory of its own
- * on cpu:0 of every rank: deliveries has room for delivery_count a rank, and is filled rank after
- * rank. */
+ * on its device of every rank: deliveries has room for delivery_count a rank, and is filled rank
+ * after rank. */
 tdm_status tdm_pass_transfer(tdm_graph *graph, tdm_collective collective, uint32_t *deliveries,
+                             const int16_t *delivery_devices,
                              size_t delivery_count) TDM_WARN_UNUSED;
+/* The device on which a rank hands out a value, wanted there as above. INVALID_ARGUMENT where it is
+ * made on another rank than 0 and is to stay there, UNAVAILABLE where the rank has no such device;
+ * the message names the value. */
+tdm_status tdm_delivery_device(const tdm_graph *graph, uint32_t value, int16_t wanted, int rank,
+                               int16_t *out_device) TDM_WARN_UNUSED;
 
 /* ---- own_feeds ---- */
 

@@ -4,6 +4,7 @@
 #include <fnmatch.h>
 #include <string.h>
 
+#include "graph/describe/gradient_of.h"
 #include "graph/ir/names.h"
 #include "graph/ir/rewriter.h"
 #include "graph/passes/passes.h"
@@ -73,9 +74,14 @@ tdm_status tdm_device_map_check(const tdm_device_map *map, const tdm_graph *grap
   return TDM_OK;
 }
 
-/* The first input that a placed node makes, or that something placed before. */
+/* The first input that a placed node makes, or that something placed before; of a gradient what it
+ * is the gradient of. */
 static int16_t inherited_device(const tdm_graph *graph, const tdm_ir_node *node) {
   const uint32_t *inputs = node->inputs;
+  if (tdm_asks_gradient(node)) {
+    const int16_t device = tdm_ir_value_at(graph, inputs[TDM_GRADIENT_VALUE])->device;
+    return device == TDM_NO_DEVICE ? TDM_HOST_DEVICE : device;
+  }
   for (uint32_t k = 0; k < node->input_count; k++) {
     const tdm_ir_value *value = tdm_ir_value_at(graph, inputs[k]);
     if (inputs[k] && value->kind == TDM_VALUE_NODE && value->device != TDM_NO_DEVICE)

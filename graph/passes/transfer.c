@@ -3,10 +3,11 @@
  * where the reader's compute queue has to fetch it, that is done right before it is read, so that
  * nothing else waits for it, and for updates before the first of them. What only the caller reads
  * has no reader's queue: between cpu devices its maker's queue brings it to cpu:0, whose next work
- * need not wait for it. A route of several hops leaves a copy on each device on its way. Parameters
- * get derived persistent copies, refreshed only when they are old. What a sum adds in passing
- * (add_incoming) crosses into one bucket a device, once the sum has emptied it; between cpu devices
- * it is read where it lies. Invariant: one copy per (value, device). */
+ * need not wait for it. What is to stay on a device is handed out there. A route of several hops
+ * leaves a copy on each device on its way. Parameters get derived persistent copies, refreshed only
+ * when they are old. What a sum adds in passing (add_incoming) crosses into one bucket a device,
+ * once the sum has emptied it; between cpu devices it is read where it lies. Invariant: one copy
+ * per (value, device). */
 #include <string.h>
 
 #include "devices/context/route.h"
@@ -31,8 +32,9 @@ typedef struct transfer_state {
   uint32_t *first_consumer; /* per value: the first node elsewhere that reads it */
   uint32_t *copies;         /* per value: head of its list in entries */
   uint32_t *buckets; /* per device, TDM_BUCKETS: the value whose memory a bucket is; 0: none */
-  bool *delivered;   /* per value: the caller reads it */
-  bool *pushed;      /* per value: its maker's compute queue carries its copy to cpu:0 */
+  const int16_t *delivery_devices;
+  bool *delivered; /* per value: the caller reads it on cpu:0 */
+  bool *pushed;    /* per value: its maker's compute queue carries its copy to cpu:0 */
   TDM_ARRAY(copy_entry) entries;
   bool chains;         /* copies of parameters may be made of one another */
   tdm_ir_node *before; /* copies are inserted before it; NULL: behind all */
@@ -346,32 +348,50 @@ static tdm_status read_copies(transfer_state *state, tdm_ir_node *node) {
   return TDM_OK;
 }
 
-/* May the run hand out the value's own memory, on that host? */
+/* May the run hand out the value's own memory, on that device? */
 static bool is_deliverable(const transfer_state *state, const uint32_t *deliveries, size_t before,
-                           uint32_t value, int16_t host) {
+                           uint32_t value, int16_t device) {
   const tdm_graph *graph = state->graph;
   const tdm_ir_value *is = tdm_ir_value_at(graph, value);
   const tdm_ir_value *root = tdm_ir_value_at(graph, is->root);
-  if (is->device != host || root->kind != TDM_VALUE_NODE) return false;
+  if (is->device != device || root->kind != TDM_VALUE_NODE) return false;
   if (is->bytes != root->bytes) return false; /* a part of it */
   for (size_t i = 0; i < before; i++)
     if (tdm_ir_value_at(graph, deliveries[i])->root == is->root) return false;
   return true;
 }
 
+tdm_status tdm_delivery_device(const tdm_graph *graph, uint32_t value, int16_t wanted, int rank,
+                               int16_t *out_device) {
+  tdm_context *context = graph->context;
+  const int16_t named = wanted == TDM_NO_DEVICE ? tdm_ir_value_at(graph, value)->device : wanted;
+  const tdm_device *device = tdm_context_device(context, (size_t)named);
+  const tdm_device *own = tdm_context_counterpart(context, device, rank);
+  *out_device = own ? (int16_t)own->context_index : TDM_NO_DEVICE;
+  if (device->rank != 0)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "output %s is made on %s, a device of rank %d, and is to stay there: say on "
+                    "which device of rank 0 (tdm_output_on)",
+                    tdm_value_name(graph, value), device->name, device->rank);
+  if (own) return TDM_OK;
+  return tdm_fail(TDM_UNAVAILABLE, "output %s is to be on %s, and rank %d has no such device",
+                  tdm_value_name(graph, value), device->name, rank);
+}
+
 /* What one rank hands out, values becoming what it hands out of them. */
-static tdm_status deliver_on(transfer_state *state, int16_t host, uint32_t *deliveries,
-                             size_t count) {
+static tdm_status deliver_on(transfer_state *state, int rank, uint32_t *deliveries, size_t count) {
   for (size_t i = 0; i < count; i++) {
     const uint32_t value = deliveries[i];
+    int16_t device;
+    TDM_TRY(tdm_delivery_device(state->graph, value, state->delivery_devices[i], rank, &device));
     uint32_t copy = value;
-    if (tdm_ir_value_at(state->graph, value)->device != host && value < state->value_count)
-      TDM_TRY(copy_to(state, value, host, false, &copy));
-    if (!is_deliverable(state, deliveries, i, copy, host)) {
+    if (tdm_ir_value_at(state->graph, value)->device != device && value < state->value_count)
+      TDM_TRY(copy_to(state, value, device, false, &copy));
+    if (!is_deliverable(state, deliveries, i, copy, device)) {
       const bool pushed =
-          host == TDM_HOST_DEVICE && value < state->value_count && state->pushed[value];
+          device == TDM_HOST_DEVICE && value < state->value_count && state->pushed[value];
       const uint32_t from = pushed ? value : copy;
-      TDM_TRY(append_copy(state, from, from, host, TDM_ROLE_BOUNDARY, 0, &copy));
+      TDM_TRY(append_copy(state, from, from, device, TDM_ROLE_BOUNDARY, 0, &copy));
     }
     deliveries[i] = copy;
   }
@@ -384,11 +404,8 @@ static tdm_status deliver(transfer_state *state, uint32_t *deliveries, size_t co
   const int rank_count = tdm_context_rank_count(context);
   for (int rank = 1; rank < rank_count; rank++)
     memcpy(deliveries + (size_t)rank * count, deliveries, count * sizeof *deliveries);
-  for (int rank = 0; rank < rank_count; rank++) {
-    const tdm_device *host = tdm_context_host_of(context, rank);
-    TDM_TRY(
-        deliver_on(state, (int16_t)host->context_index, deliveries + (size_t)rank * count, count));
-  }
+  for (int rank = 0; rank < rank_count; rank++)
+    TDM_TRY(deliver_on(state, rank, deliveries + (size_t)rank * count, count));
   return TDM_OK;
 }
 
@@ -446,16 +463,17 @@ static tdm_status transfer(transfer_state *state, tdm_region *scratch, uint32_t 
       !state->buckets || !state->delivered || !state->pushed || !read_by_host)
     return TDM_OUT_OF_MEMORY;
   for (size_t i = 0; i < delivery_count; i++)
-    state->delivered[deliveries[i]] = true;
+    state->delivered[deliveries[i]] |= state->delivery_devices[i] == TDM_HOST_DEVICE;
   find_wanted(state);
   find_pushed(state, read_by_host);
   return rewrite(state, deliveries, delivery_count);
 }
 
 tdm_status tdm_pass_transfer(tdm_graph *graph, tdm_collective collective, uint32_t *deliveries,
-                             size_t delivery_count) {
+                             const int16_t *delivery_devices, size_t delivery_count) {
   transfer_state state = {.graph = graph,
                           .value_count = graph->values.count,
+                          .delivery_devices = delivery_devices,
                           .chains = collective != TDM_COLLECTIVE_HOME};
   tdm_region scratch;
   tdm_region_init(&scratch, graph->allocator);

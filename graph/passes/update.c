@@ -113,7 +113,7 @@ static tdm_status settle_roles(tdm_graph *graph, tdm_ir_node *first) {
 
 /* Where updates are inserted: behind all; settle_roles tells their devices and roles. */
 static tdm_insertion update_insertion(const char *name) {
-  return tdm_adjoint_insertion(name, TDM_NO_DEVICE, 0);
+  return tdm_adjoint_insertion(NULL, name, TDM_NO_DEVICE, 0);
 }
 
 static tdm_status persist_node(tdm_gradient *gradient, tdm_ir_node *node) {

@@ -303,6 +303,10 @@ static tdm_status emit_step(emit_state *state, size_t index) {
     emit_all_reduce(state, node, command);
     return TDM_OK;
   }
+  if (tdm_ir_is_share(node)) {
+    command->kind = TDM_COMMAND_NOTHING; /* on a described device, which executes nothing */
+    return TDM_OK;
+  }
   program->splits |= node->prepared->answer.splits;
   return emit_execute(state, node, source, command);
 }

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "core/park.h"
+#include "graph/describe/gradient_of.h"
+#include "graph/ir/rewriter.h"
 
 static void report(const tdm_plan_request *request, const char *pass, const tdm_plan *plan) {
   if (request->after_pass) request->after_pass(request->user, pass, plan);
@@ -93,31 +95,54 @@ static void mark_updated(tdm_plan *plan) {
   }
 }
 
-/* Room for so many of each rank. */
-static uint32_t *take_deliveries(tdm_plan *plan, size_t count) {
+/* Room for so many of each rank, the targets' where they are wanted; false: none. */
+static bool take_deliveries(tdm_plan *plan, const tdm_plan_request *request, size_t count) {
   const size_t ranks = (size_t)tdm_context_rank_count(plan->graph.context);
-  return tdm_region_take(&plan->region, (ranks * count + 1) * sizeof(uint32_t), "plan");
+  plan->deliveries =
+      tdm_region_take(&plan->region, (ranks * count + 1) * sizeof *plan->deliveries, "plan");
+  plan->delivery_devices =
+      tdm_region_take(&plan->region, (count + 1) * sizeof *plan->delivery_devices, "plan");
+  if (!plan->deliveries || !plan->delivery_devices) return false;
+  for (size_t i = 0; i < count; i++)
+    plan->delivery_devices[i] =
+        i < request->target_count ? request->target_devices[i] : TDM_HOST_DEVICE;
+  return true;
 }
 
 /* Puts what is observed behind the targets, in plan order: replica after replica. */
-static tdm_status deliver_observed(tdm_plan *plan) {
+static tdm_status deliver_observed(tdm_plan *plan, const tdm_plan_request *request) {
   const tdm_graph *graph = &plan->graph;
   size_t count = 0;
   TDM_EACH_NODE(graph, node) {
     count += node->operation == &tdm_operation_observe;
   }
   if (count == 0) return TDM_OK;
-  uint32_t *deliveries = take_deliveries(plan, plan->target_count + count);
+  const uint32_t *targets = plan->deliveries;
   plan->observed = tdm_region_take(&plan->region, count * sizeof(uint32_t), "plan");
-  if (!deliveries || !plan->observed) return TDM_OUT_OF_MEMORY;
-  memcpy(deliveries, plan->deliveries, plan->target_count * sizeof(uint32_t));
-  plan->deliveries = deliveries;
+  if (!plan->observed || !take_deliveries(plan, request, plan->target_count + count))
+    return TDM_OUT_OF_MEMORY;
+  memcpy(plan->deliveries, targets, plan->target_count * sizeof(uint32_t));
   TDM_EACH_NODE(graph, node) {
     const uint32_t index = node->index;
     if (node->operation != &tdm_operation_observe) continue;
     plan->observed[plan->delivery_count - plan->target_count] = index;
     plan->deliveries[plan->delivery_count++] = node->first_output;
   }
+  return TDM_OK;
+}
+
+/* The backward pass of what trains, and of gradients that are asked for. */
+static tdm_status go_back(tdm_plan *plan, const tdm_plan_request *request) {
+  tdm_graph *graph = &plan->graph;
+  tdm_training training = {.deterministic = request->deterministic};
+  if (request->training) {
+    training = *request->training;
+    training.loss = plan->deliveries[request->target_count - 1];
+  } else if (!tdm_first_asking(graph)) {
+    return TDM_OK;
+  }
+  TDM_TRY(tdm_pass_gradient(graph, &training));
+  report(request, "gradient", plan);
   return TDM_OK;
 }
 
@@ -128,12 +153,12 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
                                  request->target_count, request->training != NULL};
   TDM_TRY(tdm_lower(&lowering, graph, plan->deliveries));
   report(request, "lower", plan);
-  TDM_TRY(tdm_pass_micro_batch(graph, &request->batching, plan->deliveries, plan->delivery_count,
-                               &plan->micro_count));
+  TDM_TRY(tdm_pass_micro_batch(graph, &request->batching, plan->deliveries, plan->delivery_devices,
+                               plan->delivery_count, &plan->micro_count));
   report(request, "micro_batch", plan);
   TDM_TRY(tdm_pass_data_parallel(graph, true, plan->deliveries, plan->delivery_count));
   report(request, "data_parallel", plan);
-  if (request->observe) TDM_TRY(deliver_observed(plan));
+  if (request->observe) TDM_TRY(deliver_observed(plan, request));
   settle_homes(graph, request->bound);
   TDM_TRY(tdm_pass_place(graph, request->map));
   if (!request->training) tdm_drop_persist_inputs(graph);
@@ -142,12 +167,7 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
   report(request, "shard", plan);
   TDM_TRY(tdm_pass_sink_gather(graph, plan->deliveries, plan->delivery_count));
   report(request, "sink_gather", plan);
-  if (request->training) {
-    tdm_training training = *request->training;
-    training.loss = plan->deliveries[request->target_count - 1];
-    TDM_TRY(tdm_pass_gradient(graph, &training));
-    report(request, "gradient", plan);
-  }
+  TDM_TRY(go_back(plan, request));
   if (!request->unmerged)
     TDM_TRY(tdm_pass_common_subexpressions(graph, plan->deliveries, plan->delivery_count,
                                            &plan->common));
@@ -156,8 +176,7 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
   TDM_TRY(tdm_pass_row_refresh(graph, plan->windows));
   report(request, "row_refresh", plan);
   const tdm_collective_request collective = {.asked = request->collective,
-                                             .deterministic = request->training &&
-                                                              request->training->deterministic};
+                                             .deterministic = request->deterministic};
   TDM_TRY(tdm_pass_collectives(graph, &collective, &plan->sums));
   report(request, "collectives", plan);
   TDM_TRY(tdm_pass_layout(graph, request->cache, plan->deliveries, plan->delivery_count));
@@ -168,7 +187,8 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
   report(request, "fuse", plan);
   TDM_TRY(tdm_pass_own_feeds(graph));
   report(request, "own_feeds", plan);
-  TDM_TRY(tdm_pass_transfer(graph, request->collective, plan->deliveries, plan->delivery_count));
+  TDM_TRY(tdm_pass_transfer(graph, request->collective, plan->deliveries, plan->delivery_devices,
+                            plan->delivery_count));
   plan->all_deliveries = plan->deliveries;
   plan->deliveries += (size_t)tdm_context_rank(graph->context) * plan->delivery_count;
   report(request, "transfer", plan);
@@ -221,8 +241,7 @@ static tdm_status make(tdm_plan *plan, const tdm_plan_request *request) {
   plan->training = request->training != NULL;
   plan->tuning = request->tuning;
   plan->micro_asked = request->batching.count;
-  plan->deliveries = take_deliveries(plan, plan->delivery_count);
-  if (!plan->deliveries) return TDM_OUT_OF_MEMORY;
+  if (!take_deliveries(plan, request, plan->delivery_count)) return TDM_OUT_OF_MEMORY;
   TDM_TRY(rewrite_graph(plan, request));
   mark_updated(plan);
   TDM_TRY(arrange(plan, request));

@@ -79,7 +79,8 @@ typedef struct tdm_plan {
   /* Values that this rank delivers: the targets, then what is observed; until the pass `transfer`
    * the graph's, of all ranks alike. */
   uint32_t *deliveries;
-  uint32_t *all_deliveries; /* (rank_count, delivery_count) */
+  uint32_t *all_deliveries;  /* (rank_count, delivery_count) */
+  int16_t *delivery_devices; /* (delivery_count), as for the pass `transfer` */
   size_t delivery_count;
   struct tdm_micro_tuning *tuning; /* runs tell it what they took; NULL: none */
   size_t micro_asked;              /* parts that the batch was to be cut into */
@@ -115,7 +116,8 @@ typedef struct tdm_plan {
 typedef struct tdm_plan_request {
   const tdm_graph *source;
   const tdm_feed_spec *feeds;
-  const uint32_t *targets; /* values of source to deliver; the loss last when training */
+  const uint32_t *targets;       /* values of source to deliver; the loss last when training */
+  const int16_t *target_devices; /* that they are handed out on, or TDM_NO_DEVICE: where made */
   size_t target_count;
   const tdm_training *training; /* its loss is a value of source; NULL: evaluation */
   tdm_device_map *map;

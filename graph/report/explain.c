@@ -35,7 +35,7 @@ const char *tdm_explain_members(const tdm_ir_node *node, char *text) {
 }
 
 const char *tdm_explain_way(tdm_collective way) {
-  static const char *const names[] = {"", "at home", "in a chain",
+  static const char *const names[] = {"",          "at home",   "in a chain",
                                       "in a ring", "in a tree", "by all-reduces"};
   return names[way];
 }

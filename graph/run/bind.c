@@ -39,11 +39,12 @@ static tdm_status bind_arena(tdm_run_state *run, uint32_t arena) {
 
 static tdm_status bind_outputs(tdm_run_state *run) {
   const tdm_plan *plan = run->plan;
-  tdm_device *partner = partner_of(plan);
   for (size_t i = 0; i < plan->delivery_count; i++) {
     const tdm_ir_value *value = tdm_ir_value_at(&plan->graph, plan->deliveries[i]);
+    tdm_device *device = tdm_context_device(run->session->context, (size_t)value->device);
+    tdm_device *partner = device->host_addressable ? partner_of(plan) : NULL;
     tdm_storage *storage;
-    TDM_TRY(tdm_output_pool_take(run->session->outputs, partner, value->bytes, &storage));
+    TDM_TRY(tdm_output_pool_take(run->session->outputs, device, partner, value->bytes, &storage));
     tdm_status status = partner ? check_pinned(run, &storage->memory) : TDM_OK;
     if (status == TDM_OK)
       status = tdm_tensor_over(storage, 0, value->spec.dtype, &value->spec.shape, &run->outputs[i]);

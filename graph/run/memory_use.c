@@ -19,9 +19,11 @@ static void count_use(const tdm_plan *plan, const tdm_device *device, tdm_memory
   for (uint32_t arena = 0; arena < schedule->arena_count; arena++)
     if (plan->arena_devices[arena] == device)
       use->activations_bytes += schedule->arena_bytes[arena];
-  const bool delivers = device == tdm_context_host(graph->context);
-  for (size_t i = 0; delivers && i < plan->delivery_count; i++)
-    use->outputs_bytes += tdm_ir_value_at(graph, plan->deliveries[i])->bytes;
+  for (size_t i = 0; i < plan->delivery_count; i++) {
+    const tdm_ir_value *output = tdm_ir_value_at(graph, plan->deliveries[i]);
+    if (tdm_context_device(graph->context, (size_t)output->device) == device)
+      use->outputs_bytes += output->bytes;
+  }
 }
 
 tdm_status tdm_session_memory(tdm_session *session, const char *device, tdm_memory_use *out_use) {

@@ -63,9 +63,11 @@ void tdm_output_pool_close(tdm_output_pool *pool) {
   let_go(pool);
 }
 
-static tdm_storage *find_idle(tdm_output_pool *pool, size_t bytes, bool staged) {
+static tdm_storage *find_idle(tdm_output_pool *pool, const tdm_device *device, size_t bytes,
+                              bool staged) {
   for (size_t i = pool->idle_count; i-- > 0;) {
     tdm_storage *storage = pool->idle[i];
+    if (storage->memory.device != device) continue;
     if (storage->memory.bytes < bytes || storage->memory.bytes > 2 * bytes + 4096) continue;
     if ((storage->memory.staging != NULL) != staged) continue;
     pool->idle[i] = pool->idle[--pool->idle_count];
@@ -74,12 +76,11 @@ static tdm_storage *find_idle(tdm_output_pool *pool, size_t bytes, bool staged) 
   return NULL;
 }
 
-static tdm_status make_storage(tdm_output_pool *pool, tdm_device *partner, size_t bytes,
-                               tdm_storage **out_storage) {
+static tdm_status make_storage(tdm_output_pool *pool, tdm_device *device, tdm_device *partner,
+                               size_t bytes, tdm_storage **out_storage) {
   tdm_storage *storage = tdm_allocate(pool->allocator, sizeof *storage, "output");
   if (!storage) return TDM_OUT_OF_MEMORY;
-  tdm_device *host = tdm_context_host(pool->context);
-  const tdm_status status = tdm_memory_take(host, partner, bytes, &storage->memory);
+  const tdm_status status = tdm_memory_take(device, partner, bytes, &storage->memory);
   if (status != TDM_OK) {
     tdm_release(pool->allocator, storage, sizeof *storage);
     return status;
@@ -91,12 +92,12 @@ static tdm_status make_storage(tdm_output_pool *pool, tdm_device *partner, size_
   return TDM_OK;
 }
 
-tdm_status tdm_output_pool_take(tdm_output_pool *pool, tdm_device *partner, size_t bytes,
-                                tdm_storage **out_storage) {
+tdm_status tdm_output_pool_take(tdm_output_pool *pool, tdm_device *device, tdm_device *partner,
+                                size_t bytes, tdm_storage **out_storage) {
   pthread_mutex_lock(&pool->lock);
-  *out_storage = find_idle(pool, bytes, partner != NULL);
+  *out_storage = find_idle(pool, device, bytes, partner != NULL);
   pthread_mutex_unlock(&pool->lock);
-  if (!*out_storage) TDM_TRY(make_storage(pool, partner, bytes ? bytes : 1, out_storage));
+  if (!*out_storage) TDM_TRY(make_storage(pool, device, partner, bytes ? bytes : 1, out_storage));
   atomic_store_explicit(&(*out_storage)->references, 1, memory_order_relaxed);
   atomic_fetch_add_explicit(&pool->references, 1, memory_order_relaxed);
   return TDM_OK;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/describe/gradient_of.h"
 #include "graph/run/run.h"
 #include "graph/run/trace.h"
 
@@ -24,6 +25,8 @@ static void copy_options(tdm_session *session, const tdm_session_options *option
   session->unfused = options->unfused;
   session->unmerged = options->unmerged;
   session->collective = options->collective;
+  session->averages = options->averages;
+  session->alike_ranks = options->alike_ranks;
   session->check_finite = options->check_finite;
   session->deterministic = options->deterministic;
   session->loss = options->loss.index;
@@ -48,6 +51,7 @@ static tdm_status check_numbers(const tdm_session_options *options) {
   TDM_TRY(check_range("plan_limit", options->plan_limit, 0, TDM_MAX_PLAN_LIMIT));
   TDM_TRY(check_range("trace_runs", options->trace_runs, 0, TDM_MAX_TRACE_RUNS));
   TDM_TRY(check_range("collective", (int)options->collective, 0, TDM_COLLECTIVE_COUNT - 1));
+  TDM_TRY(check_range("alike_ranks", options->alike_ranks, 0, TDM_MAX_ALIKE_RANKS));
   if (options->micro_batches == TDM_MICRO_BATCHES_AUTO) return TDM_OK;
   return check_range("micro_batches", options->micro_batches, 0, TDM_MAX_PARTS);
 }
@@ -67,6 +71,12 @@ static tdm_status check_order(const tdm_session_options *options) {
 static tdm_status check_optimizer(const tdm_optimizer *optimizer) {
   if (!optimizer->rule)
     return tdm_fail(TDM_INVALID_ARGUMENT, "session options: the optimizer has no rule");
+  const double decay = optimizer->average_decay;
+  if (!(decay >= 0.0 && decay < 1.0) && decay != TDM_AVERAGE_MEAN)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "session options: average_decay is %g, not 0 or more and below 1, or "
+                    "TDM_AVERAGE_MEAN",
+                    decay);
   if (optimizer->clip_norm >= 0) return TDM_OK;
   return tdm_fail(TDM_INVALID_ARGUMENT, "session options: clip_norm is %g, not 0 or more",
                   optimizer->clip_norm);
@@ -111,6 +121,10 @@ static tdm_status check_options(const tdm_graph *graph, const tdm_session_option
   if (options->optimizer && !options->loss.index)
     return tdm_fail(TDM_INVALID_ARGUMENT, "session options: an optimizer without a loss: set loss "
                                           "to the value that is to become less");
+  if (options->optimizer && options->averages)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "session options: an optimizer and averages: a session that "
+                    "reads averages does not train; leave the optimizer out");
   if (options->micro_batches == TDM_MICRO_BATCHES_AUTO && options->deterministic)
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "session options: micro-batches chosen by time are not deterministic");
@@ -129,15 +143,38 @@ static size_t all_targets(const tdm_session *session, uint32_t *out_targets) {
   return count;
 }
 
+/* Makes the persistent value that of the average, which must be there. */
+static tdm_status read_average(tdm_session *session, const tdm_store_binding *binding,
+                               tdm_graph_persistent *persistent) {
+  char *name = NULL;
+  const size_t bytes = strlen(persistent->name) + sizeof "optimizer//" TDM_AVERAGE_STATE;
+  name = tdm_region_take(&session->region, bytes, "names of averages");
+  if (!name) return TDM_OUT_OF_MEMORY;
+  (void)snprintf(name, bytes, "optimizer/%s/" TDM_AVERAGE_STATE, persistent->name);
+  if (!binding->alone) pthread_mutex_lock(&session->store->lock);
+  const bool there = tdm_store_entry_called(session->store, name) != NULL;
+  if (!binding->alone) pthread_mutex_unlock(&session->store->lock);
+  if (!there)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "the store has no average of %s: train it with average_decay, and at least one "
+                    "step, or load what did",
+                    persistent->name);
+  persistent->name = name;
+  return TDM_OK;
+}
+
 static tdm_status bind_parameters(tdm_session *session, tdm_graph *graph) {
   tdm_store_binding binding = {.store = session->store};
   tdm_status status = TDM_OK;
   for (size_t i = 0; status == TDM_OK && i < graph->persistents.count; i++) {
-    const tdm_graph_persistent *persistent = &graph->persistents.items[i];
-    const tdm_ir_value *value = tdm_ir_value_at(graph, persistent->value);
-    status = tdm_store_bind(&binding, persistent, &value->spec,
+    tdm_graph_persistent persistent = graph->persistents.items[i];
+    const tdm_ir_value *value = tdm_ir_value_at(graph, persistent.value);
+    if (session->averages && value->trainable)
+      status = read_average(session, &binding, &persistent);
+    if (status != TDM_OK) break;
+    status = tdm_store_bind(&binding, &persistent, &value->spec,
                             tdm_context_device(session->context, (size_t)value->device),
-                            atomic_load(&session->seed), &session->bound[persistent->origin]);
+                            atomic_load(&session->seed), &session->bound[persistent.origin]);
   }
   tdm_store_end_binding(&binding);
   return status;
@@ -166,6 +203,19 @@ static void note_kept(tdm_session *session, const tdm_graph *copy) {
   }
 }
 
+/* Outputs that stay on a device: has every rank one, and is it made where it may stay? */
+static tdm_status check_outputs(const tdm_session *session, const tdm_graph *copy,
+                                const uint32_t *targets) {
+  const int rank_count = tdm_context_rank_count(session->context);
+  for (size_t i = 0; i < session->graph->outputs.count; i++)
+    for (int rank = 0; rank < rank_count; rank++) {
+      int16_t device;
+      TDM_TRY(tdm_delivery_device(copy, targets[i], session->graph->outputs.items[i].device, rank,
+                                  &device));
+    }
+  return TDM_OK;
+}
+
 /* The passes that need no sizes, on a symbolic copy. */
 static tdm_status check_symbolically(tdm_session *session, tdm_graph *copy) {
   uint32_t *targets = session->targets;
@@ -180,14 +230,16 @@ static tdm_status check_symbolically(tdm_session *session, tdm_graph *copy) {
   TDM_TRY(tdm_pass_place(copy, &session->map));
   tdm_shard_traffic traffic;
   TDM_TRY(tdm_pass_shard(copy, targets, count, &traffic));
+  TDM_TRY(check_outputs(session, copy, targets));
   if (!session->can_train) tdm_drop_persist_inputs(copy);
   TDM_TRY(tdm_device_map_check(&session->map, session->graph));
   const size_t persistents = copy->persistents.count;
-  if (session->can_train) {
-    const tdm_training training = {targets[count - 1], &session->groups, session->check_finite,
-                                   session->deterministic};
-    TDM_TRY(tdm_pass_gradient(copy, &training));
-  }
+  const tdm_training training = {.loss = targets[count - 1],
+                                 .groups = session->can_train ? &session->groups : NULL,
+                                 .check_finite = session->check_finite,
+                                 .deterministic = session->deterministic,
+                                 .alike_ranks = session->alike_ranks};
+  if (session->can_train || tdm_first_asking(copy)) TDM_TRY(tdm_pass_gradient(copy, &training));
   TDM_TRY(tdm_find_kernels(copy));
   note_kept(session, copy);
   copy->persistents.count = persistents; /* states are bound by the first training plan */
@@ -204,6 +256,8 @@ static tdm_status allocate_scratch(tdm_session *session) {
   session->key_words = tdm_region_take(region, words * sizeof(uint64_t), "session");
   session->targets =
       tdm_region_take(region, (graph->outputs.count + 2) * sizeof(uint32_t), "session");
+  session->target_devices =
+      tdm_region_take(region, (graph->outputs.count + 2) * sizeof(int16_t), "session");
   session->bound =
       tdm_region_take(region, (graph->persistents.count + 1) * sizeof(void *), "session");
   session->kept_devices =
@@ -211,7 +265,7 @@ static tdm_status allocate_scratch(tdm_session *session) {
   session->slots =
       tdm_region_take(region, (size_t)session->depth * sizeof *session->slots, "session");
   if (!session->feed_specs || !session->fed || !session->key_words || !session->targets ||
-      !session->slots || !session->bound || !session->kept_devices)
+      !session->target_devices || !session->slots || !session->bound || !session->kept_devices)
     return TDM_OUT_OF_MEMORY;
   for (int i = 0; i < session->depth; i++) {
     session->slots[i].arenas =

@@ -40,6 +40,7 @@ struct tdm_session {
   bool unfused;
   bool unmerged;
   tdm_collective collective;
+  int alike_ranks;
   tdm_micro_batching batching;
   bool tunes; /* the number of micro-batches is chosen by measuring */
   tdm_micro_tuner tuner;
@@ -49,6 +50,7 @@ struct tdm_session {
   pthread_mutex_t lock;
   tdm_prepared_cache *prepared;
   int16_t *kept_devices;   /* per kept value of graph */
+  bool averages; /* parameters are read from their averages */
   tdm_store_entry **bound; /* per persistent of graph; NULL where no target needs it */
   tdm_plan *newest;        /* by latest use */
   tdm_plan *oldest;
@@ -58,6 +60,7 @@ struct tdm_session {
   const tdm_feed **fed;      /* scratch: what the latest request feeds it; NULL: nothing */
   uint64_t *key_words;       /* scratch */
   uint32_t *targets;         /* scratch */
+  int16_t *target_devices;   /* scratch: where these are handed out */
   tdm_slot *slots;           /* depth */
   tdm_output_pool *outputs;
   tdm_run_table runs; /* submitted and not delivered */
@@ -78,6 +81,10 @@ typedef struct tdm_run_request {
  * into session->fed. */
 tdm_status tdm_session_find_plan(tdm_session *session, const tdm_run_request *request,
                                  tdm_plan **out_plan) TDM_WARN_UNUSED;
+/* What a request's outputs, by their numbers, and its loss are to the planner; in the session's
+ * scratch. */
+void tdm_session_set_targets(tdm_session *session, const uint64_t *outputs, size_t count,
+                             bool training, tdm_plan_request *out_request);
 /* One use of the plan is over. */
 void tdm_session_leave_plan(tdm_session *session, tdm_plan *plan);
 /* Frees what the slot's last run had of its own, and makes room for count values of the next: with
@@ -95,8 +102,9 @@ tdm_status tdm_session_state_dict_for(tdm_session *session,
 /* Memory of delivered outputs, kept for the next run when the user lets go of it. */
 tdm_status tdm_output_pool_create(tdm_context *context, tdm_output_pool **out_pool) TDM_WARN_UNUSED;
 void tdm_output_pool_close(tdm_output_pool *pool); /* frees what is idle; the rest when released */
-/* partner: a discrete device that it is copied from, near which it lies; NULL: none. */
-tdm_status tdm_output_pool_take(tdm_output_pool *pool, tdm_device *partner, size_t bytes,
-                                tdm_storage **out_storage) TDM_WARN_UNUSED;
+/* Memory of device; partner: a discrete device that it is copied from, near which it lies; NULL:
+ * none. */
+tdm_status tdm_output_pool_take(tdm_output_pool *pool, tdm_device *device, tdm_device *partner,
+                                size_t bytes, tdm_storage **out_storage) TDM_WARN_UNUSED;
 
 #endif

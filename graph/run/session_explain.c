@@ -4,6 +4,7 @@
 
 #include "graph/report/explain.h"
 #include "graph/report/report.h"
+#include "graph/report/summary.h"
 #include "graph/run/session.h"
 
 tdm_status tdm_session_explain(tdm_session *session, tdm_plan_format format, FILE *out) {
@@ -54,12 +55,7 @@ static void read_key(tdm_session *session, const tdm_plan *plan, tdm_plan_reques
     for (int d = 0; d < feed->shape.rank; d++)
       feed->shape.dims[d] = (tdm_dim)words[at++];
   }
-  size_t targets = 0;
-  for (size_t i = 0; i < fetches; i++)
-    session->targets[targets++] = session->graph->outputs.items[words[1 + i]].value;
-  if (plan->training) session->targets[targets++] = session->loss;
-  out_request->targets = session->targets;
-  out_request->target_count = targets;
+  tdm_session_set_targets(session, words + 1, fetches, plan->training, out_request);
   out_request->feeds = session->feed_specs;
 }
 
@@ -67,7 +63,7 @@ static tdm_status plan_again(tdm_session *session, pass_printer *printer) {
   if (!session->last_asked)
     return tdm_fail(TDM_INVALID_ARGUMENT, "the session has made no plan yet");
   const tdm_training training = {session->loss, &session->groups, session->check_finite,
-                                 session->deterministic};
+                                 session->deterministic, session->alike_ranks};
   tdm_plan_request request = {.source = session->graph,
                               .training = session->last_asked->training ? &training : NULL,
                               .map = &session->map,
@@ -81,6 +77,7 @@ static tdm_status plan_again(tdm_session *session, pass_printer *printer) {
                               .unmerged = session->unmerged,
                               .collective = session->collective,
                               .seed = atomic_load(&session->seed),
+                              .deterministic = session->deterministic,
                               .batching = session->batching,
                               .after_pass = print_pass,
                               .user = printer};
@@ -103,6 +100,29 @@ tdm_status tdm_session_print_pass(tdm_session *session, const char *pass, tdm_pl
   tdm_report_begin(&report, out, "the plan");
   pthread_mutex_lock(&session->lock);
   const tdm_status status = plan_again(session, &printer);
+  pthread_mutex_unlock(&session->lock);
+  return tdm_report_end(&report, status);
+}
+
+/* ---- A table of layers ---- */
+
+static tdm_status print_summary(tdm_session *session, FILE *out) {
+  if (!session->last_asked)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "the session has made no plan yet");
+  tdm_plan_request request;
+  read_key(session, session->last_asked, &request);
+  const tdm_summary_source source = {session->graph, request.targets, request.target_count,
+                                     request.feeds};
+  return tdm_summary_print(&source, session->last_asked, out);
+}
+
+tdm_status tdm_session_print_summary(tdm_session *session, FILE *out) {
+  if (!session || !out) return tdm_fail(TDM_INVALID_ARGUMENT, "summary: no session or no file");
+  TDM_TRY(tdm_context_check(session->context));
+  tdm_report report;
+  tdm_report_begin(&report, out, "the summary");
+  pthread_mutex_lock(&session->lock);
+  const tdm_status status = print_summary(session, out);
   pthread_mutex_unlock(&session->lock);
   return tdm_report_end(&report, status);
 }

@@ -5,6 +5,7 @@
 #include "core/hash.h"
 #include "devices/staging/staged_memory.h"
 #include "graph/ir/names.h"
+#include "graph/ir/rewriter.h"
 #include "graph/run/run.h"
 #include "graph/run/sequence.h"
 
@@ -167,20 +168,29 @@ static tdm_status choose_count(tdm_session *session, tdm_plan_key *key,
   return TDM_OK;
 }
 
+void tdm_session_set_targets(tdm_session *session, const uint64_t *outputs, size_t count,
+                             bool training, tdm_plan_request *out_request) {
+  size_t targets = 0;
+  for (size_t i = 0; i < count; i++) {
+    const tdm_graph_output *output = &session->graph->outputs.items[outputs[i]];
+    session->target_devices[targets] = output->device;
+    session->targets[targets++] = output->value;
+  }
+  session->target_devices[targets] = TDM_HOST_DEVICE; /* the loss's */
+  if (training) session->targets[targets++] = session->loss;
+  out_request->targets = session->targets;
+  out_request->target_devices = session->target_devices;
+  out_request->target_count = targets;
+}
+
 /* What tdm_plan_create needs for the request, whose key was made; points into the session's
  * scratch. */
 static tdm_plan_request plan_request_of(tdm_session *session, const tdm_run_request *request,
                                         tdm_micro_tuning *tuning, tdm_training *training) {
-  size_t targets = 0;
-  for (size_t i = 0; i < request->fetch_count; i++)
-    session->targets[targets++] = session->graph->outputs.items[session->key_words[1 + i]].value;
-  if (request->training) session->targets[targets++] = session->loss;
   *training = (tdm_training){session->loss, &session->groups, session->check_finite,
-                             session->deterministic};
+                             session->deterministic, session->alike_ranks};
   tdm_plan_request made = {.source = session->graph,
                            .feeds = session->feed_specs,
-                           .targets = session->targets,
-                           .target_count = targets,
                            .training = request->training ? training : NULL,
                            .map = &session->map,
                            .store = session->store,
@@ -198,6 +208,8 @@ static tdm_plan_request plan_request_of(tdm_session *session, const tdm_run_requ
                            .tuning = tuning,
                            .seed = atomic_load(&session->seed),
                            .deterministic = session->deterministic};
+  tdm_session_set_targets(session, session->key_words + 1, request->fetch_count, request->training,
+                          &made);
   if (tuning) made.batching.count = tdm_micro_tuning_count(tuning);
   return made;
 }

@@ -221,15 +221,21 @@ static tdm_status check_names(tdm_store *store, const tdm_tensor_list *list,
   return TDM_OK;
 }
 
+static tdm_status read_all(tdm_session *session, const tdm_tensor_list *list,
+                           session_numbers *numbers, tdm_tensor_list *values) {
+  TDM_TRY(check_optimizers(session, list));
+  TDM_TRY(read_number(list, step_name, TDM_INT64, &numbers->step));
+  TDM_TRY(read_number(list, seed_name, TDM_INT64, &numbers->seed));
+  TDM_TRY(read_rates(session, list, numbers->rate_bits));
+  TDM_TRY(check_rates(numbers->rate_bits, session->groups.count));
+  return check_names(session->store, list, values);
+}
+
 static tdm_status load_locked(tdm_session *session, const tdm_tensor_list *list,
                               tdm_tensor_list *values) {
-  session_numbers numbers;
-  TDM_TRY(check_optimizers(session, list));
-  TDM_TRY(read_number(list, step_name, TDM_INT64, &numbers.step));
-  TDM_TRY(read_number(list, seed_name, TDM_INT64, &numbers.seed));
-  TDM_TRY(read_rates(session, list, numbers.rate_bits));
-  TDM_TRY(check_rates(numbers.rate_bits, session->groups.count));
-  TDM_TRY(check_names(session->store, list, values));
+  session_numbers numbers = {0};
+  const tdm_status status = read_all(session, list, &numbers, values);
+  TDM_TRY(tdm_context_agree(session->context, status));
   TDM_TRY(tdm_store_load_locked(session->store, values));
   session->store->steps = numbers.step;
   atomic_store(&session->seed, numbers.seed);

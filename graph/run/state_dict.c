@@ -10,13 +10,15 @@
 #include "graph/run/session.h"
 #include "graph/store/store.h"
 
-/* A parameter, and where a list has it. */
-typedef struct dict_entry {
+/* A parameter, or another name of one that is tied, and where a list has it. */
+typedef struct dict_entry dict_entry;
+struct dict_entry {
   tdm_store_entry *entry;
   const char *name;   /* in files */
   const char *source; /* its name in the list; NULL: not found */
   tdm_tensor *tensor; /* borrowed of the list */
-} dict_entry;
+  dict_entry *tied;   /* of another name: the parameter's own; NULL: this is, or files lack that */
+};
 
 typedef struct dict {
   tdm_state_dict_options options;
@@ -51,19 +53,22 @@ static tdm_status name_in_files(dict *self, const char *own, const char **out_na
   return TDM_OK;
 }
 
-static tdm_status add_entry(dict *self, tdm_store_entry *entry) {
+/* own: the name that entry has, or is tied to. */
+static tdm_status add_entry(dict *self, tdm_store_entry *entry, const char *own) {
   const char *name;
   if (tdm_store_is_later_shard(entry)) return TDM_OK;
-  TDM_TRY(name_in_files(self, tdm_store_entry_table(entry), &name));
+  TDM_TRY(name_in_files(self, own, &name));
   if (!name) return TDM_OK;
   const dict_entry *other = tdm_map_get(&self->by_file, name);
   if (other)
     return tdm_fail(TDM_INVALID_ARGUMENT, "%s and %s would both be %s in files",
-                    tdm_store_entry_table(other->entry), tdm_store_entry_table(entry), name);
+                    tdm_store_entry_table(other->entry), own, name);
   dict_entry *added = &self->entries[self->count++];
-  *added = (dict_entry){.entry = entry, .name = name};
+  *added = (dict_entry){.entry = entry,
+                        .name = name,
+                        .tied = tdm_map_get(&self->by_own, tdm_store_entry_table(entry))};
   TDM_TRY(tdm_map_put(&self->by_file, name, added));
-  return tdm_map_put(&self->by_own, tdm_store_entry_table(entry), added);
+  return tdm_map_put(&self->by_own, own, added);
 }
 
 static tdm_status read_options(const char *function, const tdm_session *session,
@@ -99,12 +104,21 @@ static tdm_status dict_init(dict *self, const tdm_session *session,
   tdm_region_init(&self->region, session->allocator);
   tdm_map_init(&self->by_file, session->allocator);
   tdm_map_init(&self->by_own, session->allocator);
-  const size_t count = session->graph->persistents.count;
+  const tdm_graph *graph = session->graph;
+  const size_t count = graph->persistents.count;
   self->entries =
-      tdm_region_take(&self->region, (count + 1) * sizeof *self->entries, "names of parameters");
+      tdm_region_take(&self->region, (count + graph->aliases.count + 1) * sizeof *self->entries,
+                      "names of parameters");
   if (!self->entries) return TDM_OUT_OF_MEMORY;
   for (size_t i = 0; i < count; i++)
-    if (session->bound[i]) TDM_TRY(add_entry(self, session->bound[i]));
+    if (session->bound[i])
+      TDM_TRY(add_entry(self, session->bound[i],
+                        session->averages ? tdm_persistent_table(&graph->persistents.items[i])
+                                          : tdm_store_entry_table(session->bound[i])));
+  for (size_t i = 0; i < graph->aliases.count; i++) {
+    tdm_store_entry *entry = session->bound[graph->aliases.items[i].persistent];
+    if (entry) TDM_TRY(add_entry(self, entry, graph->aliases.items[i].path));
+  }
   return TDM_OK;
 }
 
@@ -256,18 +270,52 @@ static tdm_status match_list(dict *self, const tdm_tensor_list *list, misfits *f
   return TDM_OK;
 }
 
+/* A parameter that has several names has one value. */
+static tdm_status check_equal(const dict_entry *entry) {
+  tdm_tensor *mine = tdm_tensor_to(entry->tensor, "cpu:0", TDM_DTYPE_NONE);
+  tdm_tensor *other = tdm_tensor_to(entry->tied->tensor, "cpu:0", TDM_DTYPE_NONE);
+  tdm_status status = mine && other ? TDM_OK : TDM_OUT_OF_MEMORY;
+  if (status == TDM_OK &&
+      memcmp(tdm_tensor_data(mine), tdm_tensor_data(other), tdm_tensor_bytes(mine)) != 0)
+    status = tdm_fail(TDM_INVALID_ARGUMENT, "%s and %s are tied, and differ in the list",
+                      entry->tied->source, entry->source);
+  tdm_tensor_release(mine);
+  tdm_tensor_release(other);
+  return status;
+}
+
+static bool same_spec(const tdm_tensor *a, const tdm_tensor *b) {
+  return a->dtype == b->dtype && tdm_shape_equal(&a->shape, &b->shape);
+}
+
+/* One of the names of a parameter is enough. */
+static tdm_status merge_tied(dict *self) {
+  for (size_t i = 0; i < self->count; i++) {
+    const dict_entry *entry = &self->entries[i];
+    if (!entry->tied || !entry->source) continue;
+    if (!entry->tied->source) {
+      entry->tied->source = entry->source;
+      entry->tied->tensor = entry->tensor;
+    } else if (same_spec(entry->tensor, entry->tied->tensor)) {
+      TDM_TRY(check_equal(entry));
+    }
+  }
+  return TDM_OK;
+}
+
 /* Checks what was matched; values gets it under the store's names. */
 static tdm_status check_matches(const dict *self, misfits *found, tdm_tensor_list *values) {
   for (size_t i = 0; i < self->count; i++) {
     const dict_entry *entry = &self->entries[i];
     if (!entry->source) {
-      if (!self->options.allow_missing) names_add(&found->missing, entry->name, "");
+      if (!self->options.allow_missing && !entry->tied) names_add(&found->missing, entry->name, "");
       continue;
     }
     const tdm_spec wants = tdm_store_table_spec(entry->entry);
     if (wants.dtype != entry->tensor->dtype ||
         !tdm_shape_equal(&wants.shape, &entry->tensor->shape))
       add_misfit(found, entry);
+    if (entry->tied) continue;
     TDM_TRY(tdm_tensor_list_add(values, tdm_store_entry_table(entry->entry), entry->tensor));
   }
   return verdict(found);
@@ -284,7 +332,9 @@ tdm_status tdm_session_load_state_dict(tdm_session *session, const tdm_tensor_li
   misfits found = {{{0}, 0, 0}, {{0}, 0, 0}, {{0}, 0, 0}};
   tdm_status status = dict_init(&self, session, &chosen);
   if (status == TDM_OK) status = match_list(&self, list, &found);
+  if (status == TDM_OK) status = merge_tied(&self);
   if (status == TDM_OK) status = check_matches(&self, &found, values);
+  status = tdm_context_agree(session->context, status);
   if (status == TDM_OK) status = tdm_store_load(session->store, values);
   dict_deinit(&self);
   tdm_tensor_list_release(values);

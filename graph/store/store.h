@@ -188,6 +188,11 @@ tdm_status tdm_store_save_locked(tdm_store *store, bool with_states, int reader,
                                  tdm_tensor_list *list) TDM_WARN_UNUSED;
 tdm_status tdm_store_load_locked(tdm_store *store, const tdm_tensor_list *list) TDM_WARN_UNUSED;
 
+/* In a job, called by all ranks under exclusion from all runs: a store that is broken on one rank
+ * is broken on all from then on, by the same parameters and states. INVALID_ARGUMENT where ranks
+ * have other ones. */
+tdm_status tdm_store_agree(tdm_store *store) TDM_WARN_UNUSED;
+
 /* Under the lock: later runs are refused with status until every parameter is loaded again. */
 void tdm_store_break(tdm_store *store, tdm_status status, const char *cause);
 

@@ -147,15 +147,24 @@ void tdm_store_break(tdm_store *store, tdm_status status, const char *cause) {
            "the store is broken until its parameters are loaded again: %s", cause);
 }
 
-tdm_status tdm_store_load_locked(tdm_store *store, const tdm_tensor_list *list) {
-  TDM_TRY(check_list(store, list));
+static tdm_status set_all(tdm_store *store, const tdm_tensor_list *list) {
   for (size_t i = 0; i < tdm_tensor_list_count(list); i++) {
     const char *name = tdm_tensor_list_name(list, i);
     if (strncmp(name, TDM_CHECKPOINT_PREFIX, sizeof TDM_CHECKPOINT_PREFIX - 1) == 0) continue;
     const tdm_status status = set_entry(store, name, tdm_tensor_list_tensor(list, i));
-    if (status == TDM_OK) continue;
-    tdm_store_break(store, status, "loading parameters failed half-way");
-    return tdm_fail_within(status, "loading %s", name);
+    if (status != TDM_OK) return tdm_fail_within(status, "loading %s", name);
+  }
+  return TDM_OK;
+}
+
+/* In a job ranks agree that the list fits on all, on what is broken, and that all have set it. */
+tdm_status tdm_store_load_locked(tdm_store *store, const tdm_tensor_list *list) {
+  TDM_TRY(tdm_context_agree(store->context, check_list(store, list)));
+  TDM_TRY(tdm_store_agree(store));
+  const tdm_status set = tdm_context_agree(store->context, set_all(store, list));
+  if (set != TDM_OK) {
+    tdm_store_break(store, set, "loading parameters failed half-way");
+    return set;
   }
   atomic_fetch_add(&store->version, 1);
   if (store->broken == TDM_OK) return TDM_OK;

@@ -1,9 +1,11 @@
 /* Files of jobs: what several ranks save is bit by bit what one process saves, any number of ranks
  * goes on from it, and what fails on one rank fails on all, with the old file left. */
+#define _GNU_SOURCE /* usleep */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "core/hash.h"
 #include "graph/store/store.h"
@@ -171,6 +173,71 @@ static void any_number_of_ranks_goes_on(void **state) {
   }
 }
 
+/* The checkpoint is a set of files with an index, as its path says. */
+static void sets_of_files_load_on_any_number_of_ranks(void **state) {
+  (void)state;
+  char path[PATH_BYTES];
+  job_rank whole[MOST], ranks[MOST];
+  const char *folder = getenv("TEST_TMPDIR");
+  (void)snprintf(path, sizeof path, "%s/set.safetensors.index.json", folder ? folder : "/tmp");
+  must(1, &(stages){.first = 1, .steps = BEFORE + AFTER}, whole);
+  must(MOST, &(stages){.first = 1, .steps = BEFORE, .save = path}, ranks);
+  for (int count = 1; count <= MOST; count++) {
+    must(count, &(stages){.load = path, .first = BEFORE + 1, .steps = AFTER}, ranks);
+    assert_true(ranks[0].loss == whole[0].loss);
+    assert_true(ranks[0].hash == whole[0].hash);
+  }
+}
+
+/* ---- A rank that is lost --------------------------------------------------------------------- */
+
+/* Saves, and loses its last rank at a post of the step that follows. */
+typedef struct losing {
+  stages saved;
+  uint64_t at;       /* the post, from 1 */
+  _Atomic int ended; /* ranks whose last step is over */
+} losing;
+
+static tdm_status lose_last(job_rank *rank) {
+  losing *of = (losing *)(uintptr_t)rank->user;
+  tdm_session *session = make_session(rank);
+  if (!session) return TDM_INTERNAL;
+  tdm_status status = train(rank, session, &of->saved);
+  if (status == TDM_OK) status = save(rank, session, of->saved.save);
+  if (rank->rank == MOST - 1)
+    tdm_simnet_kill_at(rank->net, rank->rank, tdm_simnet_posts(rank->net, rank->rank) + of->at);
+  const stages next = {.first = BEFORE + 1, .steps = 1};
+  rank->number = status == TDM_OK && train(rank, session, &next) != TDM_OK;
+  if (rank->number) (void)snprintf(rank->message, sizeof rank->message, "%s", tdm_last_message());
+  (void)atomic_fetch_add(&of->ended, 1);
+  while (atomic_load(&of->ended) < rank->rank_count)
+    (void)usleep(1000);
+  tdm_session_release(session);
+  return status;
+}
+
+/* Two of three, and one: where a process that lost nobody would be, bit by bit. */
+static void fewer_ranks_go_on_without_one_that_was_killed(void **state) {
+  (void)state;
+  char path[PATH_BYTES];
+  job_rank whole[MOST], ranks[MOST];
+  path_of(path, "lost");
+  must(1, &(stages){.first = 1, .steps = BEFORE + AFTER}, whole);
+  for (uint64_t at = 1; at <= 3; at++) {
+    losing of = {.saved = {.first = 1, .steps = BEFORE, .save = path}, .at = at};
+    job_must(&(job_options){.rank_count = MOST, .user = &of}, lose_last, ranks);
+    for (int r = 0; r < MOST; r++) {
+      assert_int_equal(ranks[r].number, 1);
+      if (!strstr(ranks[r].message, "rank")) fail_msg("rank %d says \"%s\"", r, ranks[r].message);
+    }
+    for (int count = MOST - 1; count >= 1; count--) {
+      must(count, &(stages){.load = path, .first = BEFORE + 1, .steps = AFTER}, ranks);
+      assert_true(ranks[0].loss == whole[0].loss);
+      assert_true(ranks[0].hash == whole[0].hash);
+    }
+  }
+}
+
 static void parameters_by_pytorchs_names_go_both_ways(void **state) {
   (void)state;
   char path[PATH_BYTES], again[PATH_BYTES];
@@ -259,6 +326,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(files_of_ranks_are_those_of_one_process),
       cmocka_unit_test(any_number_of_ranks_goes_on),
+      cmocka_unit_test(sets_of_files_load_on_any_number_of_ranks),
+      cmocka_unit_test(fewer_ranks_go_on_without_one_that_was_killed),
       cmocka_unit_test(parameters_by_pytorchs_names_go_both_ways),
       cmocka_unit_test(a_full_disk_fails_the_save_on_all_ranks),
       cmocka_unit_test(a_rank_that_cannot_save_is_named_to_all),

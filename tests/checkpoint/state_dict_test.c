@@ -245,10 +245,86 @@ static void ambiguous_names_are_refused(void **unused) {
   tdm_session_release(session);
 }
 
+/* A member of a list is a scope of two parts, which one pop ends. */
+static void members_of_lists_are_numbered(void **unused) {
+  (void)unused;
+  static const char *const names[] = {"layers.0.fc.weight", "layers.1.fc.weight", "head.weight"};
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 3));
+  for (int i = 0; i < 2; i++) {
+    tdm_scope_push_index(graph, "layers", i);
+    x = tdm_linear_without_bias(graph, "fc", x, 3);
+    tdm_scope_pop(graph);
+  }
+  tdm_output(graph, "y", tdm_linear_without_bias(graph, "head", x, 2));
+  tdm_session *session = tdm_session_create(graph, NULL);
+  assert_non_null(session);
+  tdm_tensor_list *list = dict_of(session, NULL);
+  assert_names(list, names, TDM_COUNT_OF(names));
+  tdm_tensor_list_release(list);
+  tdm_session_release(session);
+  tdm_graph_release(graph);
+}
+
+static tdm_session *tied_session(uint64_t seed) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  const tdm_value x = tdm_embedding(graph, "embedding", ids, 5, 3);
+  tdm_tie(graph, "head", "embedding");
+  tdm_output(graph, "scores", tdm_linear_without_bias(graph, "head", x, 5));
+  const tdm_session_options options = {.struct_size = sizeof options, .seed = seed};
+  tdm_session *session = tdm_session_create(graph, &options);
+  if (!session) fail_msg("%s", tdm_last_message());
+  tdm_graph_release(graph);
+  return session;
+}
+
+/* A list of one tensor of `list`, under the same name. */
+static tdm_tensor_list *only(const tdm_tensor_list *list, const char *name) {
+  tdm_tensor_list *one = tdm_tensor_list_create(context);
+  assert_ok(tdm_tensor_list_add(one, name, tdm_tensor_list_find(list, name)));
+  return one;
+}
+
+/* As in PyTorch's state_dict; any of them is enough to load, and they must not differ. */
+static void tied_parameters_have_all_their_names(void **unused) {
+  (void)unused;
+  static const char *const names[] = {"embedding.weight", "head.weight"};
+  tdm_session *session = tied_session(1);
+  tdm_tensor_list *list = dict_of(session, NULL);
+  assert_names(list, names, TDM_COUNT_OF(names));
+  for (size_t i = 0; i <= TDM_COUNT_OF(names); i++) {
+    tdm_session *other = tied_session(2);
+    tdm_tensor_list *given =
+        i < TDM_COUNT_OF(names) ? only(list, names[i]) : dict_of(session, NULL);
+    assert_ok(tdm_session_load_state_dict(other, given, NULL));
+    assert_same_parameters(session, other);
+    tdm_tensor_list_release(given);
+    tdm_session_release(other);
+  }
+  tdm_tensor_list *mixed = only(list, names[0]);
+  tdm_session *other = tied_session(2);
+  tdm_tensor_list *others = dict_of(other, NULL);
+  assert_ok(tdm_tensor_list_add(mixed, names[1], tdm_tensor_list_find(others, names[1])));
+  assert_status(tdm_session_load_state_dict(session, mixed, NULL), TDM_INVALID_ARGUMENT);
+  assert_message("embedding.weight and head.weight are tied, and differ in the list");
+  tdm_tensor_list *nothing = tdm_tensor_list_create(context);
+  assert_status(tdm_session_load_state_dict(session, nothing, NULL), TDM_INVALID_ARGUMENT);
+  assert_message("missing: embedding.weight");
+  tdm_tensor_list_release(nothing);
+  tdm_tensor_list_release(others);
+  tdm_tensor_list_release(mixed);
+  tdm_tensor_list_release(list);
+  tdm_session_release(other);
+  tdm_session_release(session);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(tied_parameters_have_all_their_names),
       cmocka_unit_test(calls_without_a_session_or_path_say_which),
       cmocka_unit_test(names_have_dots),
+      cmocka_unit_test(members_of_lists_are_numbered),
       cmocka_unit_test(every_file_of_ours_loads),
       cmocka_unit_test(rules_change_names),
       cmocka_unit_test(all_misfits_are_told),

@@ -11,6 +11,10 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "core/allocate.h"
@@ -385,6 +389,69 @@ static void callers_loop_runs_what_was_posted_when_it_closes(void **state) {
   assert_true(record.in_order);
 }
 
+/* ---- The end of the process ---- */
+
+typedef struct last_words {
+  tdm_loop_task task;
+  tdm_loop *loop;
+  int told; /* a pipe's end: 1 when the task has begun, 2 when the loop is closed */
+  bool closes;
+  _Atomic bool begun;
+} last_words;
+
+static void tell_closed(void *user) {
+  const last_words *words = user;
+  const struct timespec pause = {.tv_nsec = 20000000};
+  (void)nanosleep(&pause, NULL); /* long enough for main to have begun its exit */
+  assert_int_equal(write(words->told, "2", 1), 1);
+}
+
+static void begin_last_words(tdm_loop_task *base) {
+  last_words *words = (last_words *)base;
+  assert_int_equal(write(words->told, "1", 1), 1);
+  atomic_store(&words->begun, true);
+  if (words->closes) {
+    tdm_loop_close(words->loop, tell_closed, words);
+  } else {
+    tell_closed(words);
+  }
+}
+
+/* A child whose main exits once its loop's thread has begun a task. */
+static void exit_in_the_middle(int told, bool closes) {
+  const tdm_allocator allocator = tdm_allocator_default();
+  static last_words words;
+  words.task.run = begin_last_words;
+  words.told = told;
+  words.closes = closes;
+  if (tdm_loop_create(&allocator, NULL, &words.loop) != TDM_OK) _exit(3);
+  tdm_loop_post(words.loop, &words.task);
+  while (!atomic_load(&words.begun))
+    (void)sched_yield();
+  exit(0);
+}
+
+static void exit_waits_for_what_is_under_way(void **state) {
+  (void)state;
+  for (int closes = 0; closes < 2; closes++) {
+    int told[2];
+    assert_int_equal(pipe(told), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) exit_in_the_middle(told[1], closes == 1);
+    (void)close(told[1]);
+    char text[8] = "";
+    size_t length = 0;
+    for (ssize_t got; length < 4 && (got = read(told[0], text + length, 4 - length)) > 0;)
+      length += (size_t)got;
+    int ended = 0;
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_true(WIFEXITED(ended) && WEXITSTATUS(ended) == 0);
+    assert_string_equal(text, "12");
+    (void)close(told[0]);
+  }
+}
+
 static void a_failed_creation_leaves_nothing(void **state) {
   (void)state;
   tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
@@ -403,6 +470,7 @@ static void a_failed_creation_leaves_nothing(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(exit_waits_for_what_is_under_way),
       cmocka_unit_test(own_loop_runs_tasks_of_many_threads_in_order),
       cmocka_unit_test(own_loop_runs_what_was_posted_before_it_closes),
       cmocka_unit_test(tasks_post_themselves_again),

@@ -74,10 +74,33 @@ static void writes_the_same_text_whatever_is_kept(void **state) {
 static void several_texts_are_written_at_once(void **state) {
   (void)state;
   char *alone = text_of("--epochs 0 --load learnt --temperature 2");
-  char *first = text_of("--epochs 0 --load learnt --temperature 2 --streams 5");
-  assert_string_equal(first, alone);
-  free(first);
+  static const char *const manners[] = {"--streams 5", "--texts 5", "--texts 3 --streams 2",
+                                        "--texts 3 --anew", "--texts 2 --place '*=cpu:0'"};
+  for (size_t i = 0; i < sizeof manners / sizeof *manners; i++) {
+    char arguments[128];
+    (void)snprintf(arguments, sizeof arguments, "--epochs 0 --load learnt --temperature 2 %s",
+                   manners[i]);
+    char *first = text_of(arguments);
+    assert_string_equal(first, alone);
+    free(first);
+  }
   free(alone);
+}
+
+static void a_text_depends_on_its_seed_alone(void **state) {
+  (void)state;
+  outcome three = program_run(SMALL "--epochs 0 --load learnt --temperature 2 --texts 3");
+  assert_int_equal(three.exit_code, 0);
+  for (int seed = 1; seed <= 3; seed++) {
+    char arguments[128];
+    (void)snprintf(arguments, sizeof arguments,
+                   "--epochs 0 --load learnt --temperature 2 --seed %d", seed);
+    char *alone = text_of(arguments);
+    if (!strstr(three.output, alone))
+      fail_msg("seed %d: %s is not in %s", seed, alone, three.output);
+    free(alone);
+  }
+  outcome_free(&three);
 }
 
 static void refuses_what_cannot_work(void **state) {
@@ -96,6 +119,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(learns_a_sentence_and_writes_it),
       cmocka_unit_test(writes_the_same_text_whatever_is_kept),
       cmocka_unit_test(several_texts_are_written_at_once),
+      cmocka_unit_test(a_text_depends_on_its_seed_alone),
       cmocka_unit_test(refuses_what_cannot_work),
   };
   if (argc != 2) return 2;

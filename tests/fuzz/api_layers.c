@@ -298,10 +298,24 @@ static tdm_value call_attention(api *self, const char *name, tdm_value query) {
 
 static tdm_value call_loss(api *self, const char *name, tdm_value x) {
   static tdm_value (*const calls[])(tdm_graph *, const char *, tdm_value, tdm_value,
-                                    const tdm_loss_options *) = {
-      tdm_cross_entropy_with, tdm_nll_with,  tdm_binary_cross_entropy_with,
-      tdm_kl_div_with,        tdm_mse_with,  tdm_l1_with,
-      tdm_smooth_l1_with,     tdm_huber_with};
+                                    const tdm_loss_options *) = {tdm_cross_entropy_with,
+                                                                 tdm_nll_with,
+                                                                 tdm_binary_cross_entropy_with,
+                                                                 tdm_kl_div_with,
+                                                                 tdm_mse_with,
+                                                                 tdm_l1_with,
+                                                                 tdm_smooth_l1_with,
+                                                                 tdm_huber_with,
+                                                                 tdm_hinge_embedding_with,
+                                                                 tdm_soft_margin_with,
+                                                                 tdm_multi_margin_with,
+                                                                 tdm_multilabel_margin_with,
+                                                                 tdm_multilabel_soft_margin_with,
+                                                                 tdm_poisson_nll_with};
+  static tdm_value (*const of_three[])(tdm_graph *, const char *, tdm_value, tdm_value, tdm_value,
+                                       const tdm_loss_options *) = {
+      tdm_margin_ranking_with, tdm_cosine_embedding_with, tdm_triplet_margin_with,
+      tdm_gaussian_nll_with};
   const uint8_t flags = fuzz_byte(&self->input);
   const tdm_value none = {0, 0};
   const tdm_value targets = api_value(self);
@@ -317,7 +331,19 @@ static tdm_value call_loss(api *self, const char *name, tdm_value x) {
     options.beta = more & 64 ? api_real(self) : 0;
     options.log_target = more & 128;
   }
-  return calls[flags & 7](self->graph, name, x, targets, &options);
+  if (flags & 16) {
+    const uint8_t more = fuzz_byte(&self->input);
+    const tdm_value third = api_value(self);
+    options.has_margin = more & 8;
+    options.margin = more & 8 ? api_real(self) : 0;
+    options.p = more & 16 ? api_real(self) : 0;
+    options.epsilon = more & 32 ? api_real(self) : 0;
+    options.swap = more & 64;
+    options.full = options.linear_input = more & 128;
+    return of_three[more & 3](self->graph, name, x, targets, third, &options);
+  }
+  const size_t which = (flags & 7) + (flags & 32 ? 8 : 0);
+  return calls[which < TDM_COUNT_OF(calls) ? which : 0](self->graph, name, x, targets, &options);
 }
 
 void api_call_layer(api *self, const char *name) {

@@ -196,7 +196,7 @@ static void save_and_load(tdm_session *session) {
 static tdm_optimizer draw_optimizer(api *self) {
   const uint8_t which = fuzz_byte(&self->input);
   const double rate = which & 128 ? api_real(self) : 0.01;
-  switch (which % 7) {
+  switch (which % 12) {
   case 0:
     return tdm_sgd(rate);
   case 1:
@@ -210,6 +210,17 @@ static tdm_optimizer draw_optimizer(api *self) {
     return tdm_sparse_adam(rate);
   case 5:
     return tdm_adagrad(rate);
+  case 7:
+    return tdm_nadam_with(
+        &(tdm_nadam_options){.learning_rate = rate, .momentum_decay = api_real(self)});
+  case 8:
+    return tdm_radam(rate);
+  case 9:
+    return tdm_adamax(rate);
+  case 10:
+    return tdm_adadelta(rate);
+  case 11:
+    return tdm_adafactor_with(&(tdm_adafactor_options){.learning_rate = rate, .d = api_real(self)});
   default:
     return tdm_rmsprop_with(&(tdm_rmsprop_options){
         .learning_rate = rate, .momentum = api_real(self), .centered = which & 64});
@@ -224,6 +235,7 @@ static tdm_session *make_session(api *self, tdm_store *store) {
   const uint8_t more = fuzz_byte(&self->input);
   tdm_optimizer optimizer = draw_optimizer(self);
   if (flags & 128) optimizer.clip_norm = 1;
+  optimizer.maximize = (more & 128) != 0;
   const tdm_parameter_group groups[] = {{more & 1 ? "n1*" : "n2,s", more & 2 ? &optimizer : NULL}};
   const bool trains = flags & 1;
   const tdm_session_options options = {.struct_size = sizeof options,

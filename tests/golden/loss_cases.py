@@ -92,6 +92,188 @@ def divergence(case, reduction, logarithms, shape):
     finish(case, (reduction, logarithms), "divergence", loss)
 
 
+def positive_parameter(case, name, *shape):
+    value = (case.draw(*shape).abs() + 0.2).requires_grad_()
+    case.parameters[name] = value
+    case.record("parameter." + name, value)
+    return value
+
+
+def signs(case, dtype, *shape):
+    return case.given("targets", torch.where(case.draw(*shape) > 0, 1, -1).to(dtype or case.dtype))
+
+
+def labels(case, *shape):
+    """Of each row some distinct classes, then -1, then anything."""
+    rows, classes = (1, *shape)[-2:]
+    made = torch.empty(rows, classes, dtype=torch.int64)
+    for row in range(rows):
+        made[row] = torch.from_numpy(case.random.permutation(classes))
+        count = (row * 2) % (classes + 1)
+        if count < classes:
+            made[row, count] = -1
+    return case.given("targets", made.reshape(shape))
+
+
+MARGINS = ("margin_ranking", "hinge_embedding", "soft_margin", "multi_margin", "multilabel_margin",
+           "multilabel_soft_margin", "cosine_embedding", "triplet_margin", "gaussian_nll",
+           "poisson_nll", "cosine_similarity", "pairwise_distance")
+
+
+def margins(case, kind, reduction=0, margin=None, p=0, epsilon=0, swap=False, full=False,
+            linear=False, weighted=False, dim=0, keep=False, shape=(6, 5), other=None, dtype=None):
+    """other: the shape of what is broadcast."""
+    reduced = dict(reduction=REDUCTIONS[reduction])
+    given = {} if margin is None else dict(margin=margin)
+    if epsilon:
+        given["eps"] = epsilon
+    loss_of = getattr(F, kind if kind in ("cosine_similarity", "pairwise_distance")
+                      else kind + "_loss")
+    second = other or shape
+    if kind in ("gaussian_nll", "poisson_nll"):
+        given["full"] = full
+    if kind in ("multi_margin", "triplet_margin", "pairwise_distance") and p:
+        given["p"] = p
+    weight = positive(case, "weight", shape[-1]) if weighted else None
+    if weighted:
+        given["weight"] = weight
+    make = positive_parameter if linear else case.parameter
+    a = make(case, "a", *shape) if linear else make("a", *shape)
+    if kind == "margin_ranking":
+        y = loss_of(a, case.parameter("b", *second), signs(case, dtype, *shape), **given, **reduced)
+    elif kind in ("hinge_embedding", "soft_margin"):
+        y = loss_of(a, signs(case, dtype, *shape), **given, **reduced)
+    elif kind == "multi_margin":
+        targets = case.ids("targets", 0, shape[-1], *shape[:-1], dtype=dtype or torch.int64)
+        y = loss_of(a, targets.long(), **given, **reduced)
+    elif kind == "multilabel_margin":
+        y = loss_of(a, labels(case, *shape), **reduced)
+    elif kind == "multilabel_soft_margin":
+        targets = case.given("targets", (case.draw(*shape) > 0).to(case.dtype))
+        y = loss_of(a, targets, **given, **reduced)
+    elif kind == "cosine_embedding":
+        b = case.parameter("b", *second)
+        y = loss_of(a, b, signs(case, dtype, *shape[:-1]), **given, **reduced)
+    elif kind == "triplet_margin":
+        b, c = case.parameter("b", *shape), case.parameter("c", *shape)
+        y = loss_of(a, b, c, swap=swap, **given, **reduced)
+    elif kind == "gaussian_nll":
+        b, c = case.parameter("b", *shape), positive_parameter(case, "c", *second)
+        y = loss_of(a, b, c, **given, **reduced)
+    elif kind == "poisson_nll":
+        targets = case.given("targets", (case.draw(*shape).abs() * 3).round())
+        y = loss_of(a, targets, log_input=not linear, **given, **reduced)
+    elif kind == "cosine_similarity":
+        y = loss_of(a, case.parameter("b", *second), dim=dim, **given)
+    else:
+        y = loss_of(a, case.parameter("b", *second), keepdim=keep, **given)
+    finish(case, (MARGINS.index(kind), reduction, margin is not None, margin or 0, p, epsilon,
+                  swap, full, linear, weighted, dim, keep), "margins", y)
+
+
+def margin_cases():
+    cases = {}
+
+    def add(kind, label, **options):
+        for reduction in range(3):
+            name = "%s_%s%s" % (kind, REDUCTIONS[reduction], label and "_" + label)
+            cases[name] = (margins, dict(options, kind=kind, reduction=reduction))
+
+    add("margin_ranking", "")
+    add("margin_ranking", "margin", margin=0.4)
+    add("margin_ranking", "int", margin=0.4, dtype=torch.int64, other=(1, 5))
+    add("hinge_embedding", "")
+    add("hinge_embedding", "margin", margin=0.3)
+    add("hinge_embedding", "int", dtype=torch.int64)
+    add("soft_margin", "")
+    add("soft_margin", "int", dtype=torch.int32)
+    for p, weighted in itertools.product((1, 2), (False, True)):
+        label = "p%d%s" % (p, "_weight" if weighted else "")
+        add("multi_margin", label, p=p, weighted=weighted)
+        add("multi_margin", label + "_margin", p=p, weighted=weighted, margin=0.5)
+    add("multi_margin", "row", shape=(5,))
+    add("multi_margin", "int32", dtype=torch.int32)
+    add("multilabel_margin", "")
+    add("multilabel_margin", "row", shape=(4,))
+    add("multilabel_soft_margin", "")
+    add("multilabel_soft_margin", "weight", weighted=True)
+    add("multilabel_soft_margin", "row", shape=(4,))
+    add("cosine_embedding", "")
+    add("cosine_embedding", "margin", margin=0.2)
+    add("cosine_embedding", "row", shape=(4,))
+    add("cosine_embedding", "int", dtype=torch.int64)
+    add("triplet_margin", "")
+    for p, swap in itertools.product((1, 2, 3), (False, True)):
+        add("triplet_margin", "p%d%s" % (p, "_swap" if swap else ""), p=p, swap=swap, margin=0.7)
+    add("triplet_margin", "epsilon", epsilon=0.1, shape=(5,))
+    for full in (False, True):
+        add("gaussian_nll", "full" if full else "", full=full)
+        add("gaussian_nll", "full_one" if full else "one", full=full, other=(6, 1))
+        add("poisson_nll", "full" if full else "", full=full)
+        add("poisson_nll", "full_linear" if full else "linear", full=full, linear=True)
+    add("gaussian_nll", "epsilon", epsilon=0.05)
+    add("poisson_nll", "epsilon", epsilon=0.05, linear=True)
+    for dim, other in itertools.product((0, 1, -1), (None, (5, 1, 1), (1, 3, 1), (5, 3, 1))):
+        if other and other[dim] == 1:
+            continue  # a vector of one number again and again: its gradient is only rounding
+        cases["cosine_similarity_%d_%s" % (dim, other and "x".join(map(str, other)))] = (
+            margins, dict(kind="cosine_similarity", reduction=2, dim=dim, shape=(5, 3, 4),
+                          other=other))
+    cases["cosine_similarity_small_epsilon"] = (
+        margins, dict(kind="cosine_similarity", reduction=2, dim=1, epsilon=0.05))
+    for p, keep in itertools.product((0, 1, 2, 3, 1.5, float("inf")), (False, True)):
+        cases["pairwise_distance_%g%s" % (p, "_keep" if keep else "")] = (
+            margins, dict(kind="pairwise_distance", reduction=2, p=p, keep=keep,
+                          epsilon=0.01 if keep else 0, other=(5,) if p == 3 else None))
+    return cases
+
+
+def ctc(case, reduction, lengths, targets, blank=0, zero_infinity=False, shape=(9, 4, 5),
+        dtype=torch.int64):
+    """lengths: of inputs; targets: a list of labels for each, padded by what is no class."""
+    x = case.parameter("x", *shape)
+    made = torch.full((len(targets), max(map(len, targets)) + 1), -7)
+    for row, labels in enumerate(targets):
+        made[row, :len(labels)] = torch.tensor(labels)
+    counts = torch.tensor([len(labels) for labels in targets])
+    steps = torch.tensor(lengths)
+    if len(shape) == 2:
+        made, counts, steps = made[0], counts[0], steps[0]
+    case.given("targets", made.to(dtype))
+    case.given("steps", steps.to(dtype))
+    case.given("counts", counts.to(dtype))
+    read = made.clamp(0) if len(shape) == 3 else made[:counts]
+    loss = F.ctc_loss(torch.log_softmax(x, -1), read, steps, counts, blank,
+                      REDUCTIONS[reduction], zero_infinity)
+    finish(case, (reduction, blank, zero_infinity), "ctc", loss)
+
+
+def ctc_cases():
+    cases = {}
+    plain = dict(lengths=(9, 7, 9, 1), targets=((1, 2, 3), (2, 2), (4, 4, 4, 1), (3,)))
+    for reduction in range(3):
+        name = "ctc_" + REDUCTIONS[reduction]
+        cases[name] = (ctc, dict(plain, reduction=reduction))
+        cases[name + "_blank"] = (ctc, dict(
+            reduction=reduction, blank=3, dtype=torch.int32, lengths=(9, 8, 9, 5),
+            targets=((1, 2, 0), (2, 2), (4, 4, 4, 1), (0, 0))
+        ))
+        cases[name + "_empty"] = (ctc, dict(
+            plain, reduction=reduction, targets=((1, 2, 3), (), (4, 4), ())
+        ))
+        cases[name + "_hopeless"] = (ctc, dict(
+            plain, reduction=reduction, zero_infinity=True, lengths=(9, 2, 4, 9)
+        ))
+        cases[name + "_alone"] = (ctc, dict(
+            reduction=reduction, shape=(6, 4), lengths=(6,), targets=((1, 1, 3),)
+        ))
+    cases["ctc_wide"] = (ctc, dict(
+        reduction=0, shape=(24, 3, 12), lengths=(24, 19, 22),
+        targets=tuple(tuple((row + 5 * i * i) % 11 + 1 for i in range(12)) for row in range(3))
+    ))
+    return cases
+
+
 def loss_cases():
     """name -> (function, its arguments)"""
     cases = {}
@@ -153,4 +335,6 @@ def loss_cases():
         for kind, beta in itertools.product((1, 2), (0.3, 1.0, 2.5)):
             name = "%s_%s_%g" % (("smooth_l1", "huber")[kind - 1], REDUCTIONS[reduction], beta)
             cases[name] = (difference, dict(kind=kind, reduction=reduction, beta=beta))
+    cases.update(margin_cases())
+    cases.update(ctc_cases())
     return cases

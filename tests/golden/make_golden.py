@@ -1,12 +1,17 @@
 #!/usr/bin/python3
 """Writes the golden data of layers and training beside this file, from Debian's python3-torch.
 
-Every case draws from a seed of its own, in float64, so files change only where a case does."""
+Every case draws from a seed of its own, in float64, so files change only where a case does. With
+--add cases that are in a file already stay as they are, and only those that are not are made: by a
+newer PyTorch, which has optimizers and losses that Debian's has not, and rounds otherwise."""
 
 import os
+import sys
 
 import torch
 
+import arrays_cases
+import blocks_cases
 import example_models
 import layer_cases
 import loss_cases
@@ -19,13 +24,27 @@ import schedule_cases
 import table_cases
 import training_cases
 import vision_cases
+import volumes_cases
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
-def write(family, dtype_name, recorded):
+def path_of(family, dtype_name):
     folder = os.path.dirname(os.path.abspath(__file__))
-    path = os.path.join(folder, "%s_%s.safetensors" % (family, dtype_name))
+    return os.path.join(folder, "%s_%s.safetensors" % (family, dtype_name))
+
+
+def kept_cases(family, dtype_name):
+    """case -> its tensors by full name, of the file that is there; nothing without --add."""
+    cases = {}
+    if "--add" in sys.argv[1:]:
+        for name, tensor in safetensors_file.read(path_of(family, dtype_name)).items():
+            cases.setdefault(name.split("/")[0], {})[name] = tensor
+    return cases
+
+
+def write(family, dtype_name, recorded):
+    path = path_of(family, dtype_name)
     safetensors_file.write(path, recorded)
     print("%s: %d tensors, %d bytes" % (path, len(recorded), os.path.getsize(path)))
 
@@ -34,27 +53,38 @@ def main():
     torch.set_num_threads(1)
     for dtype_name, dtype in DTYPES.items():
         layer_families = {
+            "arrays": arrays_cases.arrays_cases(),
+            "blocks": blocks_cases.blocks_cases(),
             "layers": layer_cases.layer_cases(),
             "loss": loss_cases.loss_cases(),
             "moves": moves_cases.moves_cases(),
             "pointwise": pointwise_cases.pointwise_cases(),
             "tables": table_cases.table_cases(),
             "vision": vision_cases.vision_cases(),
+            "volumes": volumes_cases.volumes_cases(),
             "recurrent": recurrent_cases.recurrent_cases(),
         }
         for family, cases in layer_families.items():
             recorded = {}
+            kept = kept_cases(family, dtype_name)
             for name, (build, options) in cases.items():
                 case = recorder.Case(name, dtype)
-                build(case, **options)
-                recorded.update(case.finish())
+                if name not in kept:
+                    build(case, **options)
+                recorded.update(kept.get(name) or case.finish())
             write(family, dtype_name, recorded)
         training = {}
+        kept = kept_cases("training", dtype_name)
+        torch.set_default_dtype(dtype)  # of the numbers that optimizers keep
         for name, (build, options) in training_cases.training_cases().items():
             case = recorder.Case(name, dtype)
-            build(case, **options)
-            training.update(case.recorded)
+            if name not in kept:
+                build(case, **options)
+            training.update(kept.get(name) or case.recorded)
+        torch.set_default_dtype(torch.float32)
         write("training", dtype_name, training)
+    if "--add" in sys.argv[1:]:
+        return
     write("schedules", "float64", schedule_cases.schedule_cases())
     for name, recorded in example_models.models().items():
         write(name, "float32", recorded)

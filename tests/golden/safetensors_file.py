@@ -14,6 +14,23 @@ DTYPES = {
 }
 
 
+def read(path):
+    """name -> tensor, in the file's order."""
+    with open(path, "rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(length))
+        data = file.read()
+    dtypes = {name: dtype for dtype, name in DTYPES.items()}
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        block = bytearray(data[begin:end])
+        flat = torch.frombuffer(block, dtype=dtypes[entry["dtype"]]) if block else torch.empty(
+            0, dtype=dtypes[entry["dtype"]])
+        tensors[name] = flat.reshape(entry["shape"])
+    return tensors
+
+
 def write(path, tensors):
     """tensors: name -> tensor, written in that order. The same tensors give the same bytes."""
     header = {}

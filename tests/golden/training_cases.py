@@ -24,8 +24,19 @@ def clip_by_norm(parameters, max_norm):
         value.mul_(factor)
 
 
-def train(case, modules, optimizer, forward, steps, clip):
+def averaged_model(modules, average):
+    """average: a decay, or "mean"; None: none is kept."""
+    if average is None:
+        return None
+    options = {}
+    if average != "mean":
+        options["multi_avg_fn"] = torch.optim.swa_utils.get_ema_multi_avg_fn(average)
+    return torch.optim.swa_utils.AveragedModel(nn.ModuleDict(modules), **options)
+
+
+def train(case, modules, optimizer, forward, steps, clip, average=None):
     parameters = [value for module in modules.values() for value in module.parameters()]
+    averaged = averaged_model(modules, average)
     losses = []
     for step in range(steps):
         optimizer.zero_grad()
@@ -34,6 +45,8 @@ def train(case, modules, optimizer, forward, steps, clip):
         if clip:
             clip_by_norm(parameters, clip)
         optimizer.step()
+        if averaged:
+            averaged.update_parameters(nn.ModuleDict(modules))
         losses.append(loss.detach())
     case.record("losses", torch.stack(losses))
     for name, module in modules.items():
@@ -42,9 +55,11 @@ def train(case, modules, optimizer, forward, steps, clip):
             for state, tensor in optimizer.state[value].items():
                 if torch.is_tensor(tensor) and tensor.dim() > 0:
                     case.record("trained.optimizer/%s.%s/%s" % (name, key, state), tensor)
+    for name, value in averaged.module.named_parameters() if averaged else ():
+        case.record("trained.optimizer/%s/average" % name, value)
 
 
-def dense_model(case, make, clip=None, steps=6, options=None):
+def dense_model(case, make, clip=None, steps=6, options=None, average=None):
     if options:
         numbers = torch.tensor([float(n) for n in options[1:]], dtype=torch.float64)
         case.record("option." + options[0], numbers)
@@ -59,10 +74,10 @@ def dense_model(case, make, clip=None, steps=6, options=None):
         target = case.fed("target.%d" % step, 8, 3)
         return F.mse_loss(modules["second"](torch.tanh(modules["first"](x))), target)
 
-    train(case, modules, optimizer, forward, steps, clip)
+    train(case, modules, optimizer, forward, steps, clip, average)
 
 
-def table_model(case, make, clip=None, steps=6):
+def table_model(case, make, clip=None, steps=6, average=None):
     modules = {"table": case.module("table", nn.Embedding(9, 4, padding_idx=0, sparse=True))}
     optimizer = make(list(modules["table"].parameters()))
 
@@ -71,7 +86,7 @@ def table_model(case, make, clip=None, steps=6):
         target = case.fed("target.%d" % step, 5, 4)
         return F.mse_loss(modules["table"](ids), target, reduction="sum")
 
-    train(case, modules, optimizer, forward, steps, clip)
+    train(case, modules, optimizer, forward, steps, clip, average)
 
 
 def main_model(case, make, clip=None, steps=20):
@@ -122,6 +137,60 @@ def rmsprop_cases(with_options):
     return cases
 
 
+MOMENTS = {
+    "nadam": (torch.optim.NAdam, 0.02, "momentum_decay", 0.05),
+    "radam": (torch.optim.RAdam, 0.02, None, None),
+    "adamax": (torch.optim.Adamax, 0.02, None, None),
+}
+
+
+def moments_cases(with_options):
+    """Adam's kin; 8 steps, so that radam's variance becomes known at the sixth."""
+    cases = {}
+    for name, (optimizer, rate, decay_name, momentum_decay) in MOMENTS.items():
+        for number, options in enumerate((
+            {}, {"lr": rate, "betas": (0.8, 0.95), "eps": 1e-3}, {"lr": rate, "weight_decay": 0.1},
+            {"lr": rate, "weight_decay": 0.1, "decoupled_weight_decay": True}
+        )):
+            if number == 3 and name == "adamax":
+                continue
+            if number > 0 and decay_name:
+                options = dict(options, **{decay_name: momentum_decay})
+            cases["%s_%d" % (name, number)] = dict(with_options(optimizer, **options), steps=8)
+        cases["%s_maximize" % name] = dict(
+            with_options(optimizer, lr=rate, maximize=True), clip=0.05
+        )
+    return cases
+
+
+def adadelta_cases(with_options):
+    cases = {}
+    grid = itertools.product((1.0, 0.3), (0.9, 0.6), (1e-6, 1e-2), (0, 0.1))
+    for number, (rate, rho, epsilon, decay) in enumerate(grid):
+        cases["adadelta_%d" % number] = dict(
+            with_options(torch.optim.Adadelta, lr=rate, rho=rho, eps=epsilon, weight_decay=decay),
+            options=("adadelta", rate, rho, epsilon, decay), steps=4
+        )
+    return cases
+
+
+def adafactor_cases(with_options):
+    """PyTorch has it since 2.5. An epsilon1 of 0 stands for None."""
+    cases = {}
+    grid = ((0.01, -0.8, 0, 1e-3, 1.0, 0), (0.05, -0.8, 0, 1e-3, 1.0, 0.1),
+            (0.05, -0.5, 0, 1.5, 1.0, 0), (0.05, -0.8, 0.3, 1e-3, 1.0, 0.05),
+            (0.05, -0.9, 1e-4, 1e-3, 1.5, 0), (2.0, -0.8, 0, 1e-3, 1.0, 0))
+    for number, (rate, beta2_decay, epsilon1, epsilon2, d, decay) in enumerate(grid):
+        cases["adafactor_%d" % number] = dict(
+            with_options(
+                torch.optim.Adafactor, lr=rate, beta2_decay=beta2_decay, d=d, weight_decay=decay,
+                eps=(epsilon1 if epsilon1 > 0 else None, epsilon2)
+            ),
+            options=("adafactor", rate, beta2_decay, epsilon1, epsilon2, d, decay), steps=4
+        )
+    return cases
+
+
 def training_cases():
     """name -> (function, its arguments)"""
     sgd, adam, adamw = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW
@@ -146,15 +215,29 @@ def training_cases():
         "adam_clip": dict(with_options(adam, lr=0.01), clip=0.05),
         "adamw": with_options(adamw, lr=0.01),
         "adamw_decay": with_options(adamw, lr=0.01, weight_decay=0.2),
+        "adam_amsgrad": dict(with_options(adam, lr=0.03, amsgrad=True), steps=8),
+        "adamw_amsgrad": with_options(adamw, lr=0.01, weight_decay=0.2, amsgrad=True),
+        "adam_maximize": with_options(adam, lr=0.01, weight_decay=0.1, maximize=True),
+        "adam_maximize_clip": dict(with_options(adam, lr=0.01, maximize=True), clip=0.05),
+        "sgd_average": dict(with_options(sgd, lr=0.1, momentum=0.9), average=0.9),
+        "sgd_average_quick": dict(with_options(sgd, lr=0.1), average=0.3, clip=0.05),
+        "adam_average_mean": dict(with_options(adam, lr=0.01), average="mean"),
+        "sgd_maximize": with_options(sgd, lr=0.02, momentum=0.9, maximize=True),
     }
     cases.update(adagrad_cases(with_options))
     cases.update(rmsprop_cases(with_options))
+    cases.update(moments_cases(with_options))
+    cases.update(adadelta_cases(with_options))
+    if hasattr(torch.optim, "Adafactor"):
+        cases.update(adafactor_cases(with_options))
     cases["adagrad_clip"] = dict(with_options(adagrad, lr=0.05), clip=0.05)
     cases["rmsprop_clip"] = dict(with_options(rmsprop, lr=0.01), clip=0.05)
     cases = {name: (dense_model, options) for name, options in cases.items()}
     tables = {
         "table_sgd": with_options(sgd, lr=0.1),
         "table_sgd_clip": dict(with_options(sgd, lr=0.1), clip=0.5),
+        "table_sgd_average": dict(with_options(sgd, lr=0.1), average=0.75),
+        "table_sgd_maximize": with_options(sgd, lr=0.1, maximize=True),
         "table_sparse_adam": with_options(sparse_adam, lr=0.01),
         "table_sparse_adam_options": with_options(
             sparse_adam, lr=0.02, betas=(0.8, 0.95), eps=1e-3

@@ -21,16 +21,14 @@ static tdm_status live(rank_thread *mine) {
   const job_options *options = mine->options;
   tdm_endpoint *endpoint;
   TDM_TRY(tdm_simnet_endpoint(mine->net, mine->rank->rank, &endpoint));
-  const tdm_context_options context = {.struct_size = sizeof context,
-                                       .allocator = options->allocators
-                                                        ? &options->allocators[mine->rank->rank]
-                                                        : NULL,
-                                       .cpu_devices = options->cpu_devices + !options->cpu_devices,
-                                       .sim_devices =
-                                           options->sim_devices > 0 ? options->sim_devices : -1,
-                                       .log = options->log,
-                                       .log_user = options->log_user,
-                                       .sim = "latency_us=0,gigabytes_per_second=0"};
+  const tdm_context_options context = {
+      .struct_size = sizeof context,
+      .allocator = options->allocators ? &options->allocators[mine->rank->rank] : NULL,
+      .cpu_devices = options->cpu_devices + !options->cpu_devices,
+      .sim_devices = options->sim_devices > 0 ? options->sim_devices : -1,
+      .log = options->log,
+      .log_user = options->log_user,
+      .sim = "latency_us=0,gigabytes_per_second=0"};
   mine->rank->context = tdm_context_create_in_job(&context, endpoint, options->watch);
   if (!mine->rank->context) return TDM_INTERNAL;
   return mine->body(mine->rank);

@@ -27,8 +27,8 @@ typedef tdm_status (*job_body)(job_rank *rank);
 
 typedef struct job_options {
   int rank_count;
-  int cpu_devices; /* of each; 0: 1 */
-  int sim_devices; /* 0: none */
+  int cpu_devices;                  /* of each; 0: 1 */
+  int sim_devices;                  /* 0: none */
   const tdm_allocator *allocators;  /* (rank_count); NULL: the default of each */
   const tdm_control_options *watch; /* what waits for a rank that is lost fails; NULL: or not */
   tdm_simnet_options net;

@@ -279,6 +279,7 @@ CASE(arange_astray, tdm_arange(graph, "it", TDM_INT64, 0, 5, -1))
 CASE(arange_of_halves, tdm_arange(graph, "it", TDM_INT64, 0, 5, 0.5))
 CASE(arange_of_bool, tdm_arange(graph, "it", TDM_BOOL, 0, 5, 1))
 CASE(prelu_of_five, tdm_prelu(graph, "it", x, 5))
+CASE(instance_norm_of_rows, tdm_instance_norm(graph, "it", flat))
 CASE(glu_of_name, tdm_glu(graph, "it", x, 0))
 CASE(gather_by_rows, tdm_gather(graph, "it", x, 0, ids))
 CASE(gather_by_reals, tdm_gather(graph, "it", x, 0, x))
@@ -310,7 +311,7 @@ CASE(negative_heads,
      tdm_attention(graph, "it", steps, steps, steps, WITH(tdm_attention_options, .heads = -1)))
 CASE(attention_dropout,
      tdm_attention(graph, "it", steps, steps, steps, WITH(tdm_attention_options, .dropout = 2)))
-CASE(heads_of_matrix, tdm_multi_head_attention(graph, "it", flat, flat, flat, 2, NULL))
+CASE(heads_of_images, tdm_multi_head_attention(graph, "it", x, x, x, 2, NULL))
 CASE(heads_unfit, tdm_multi_head_attention(graph, "it", steps, steps, steps, 4, NULL))
 CASE(reduction,
      tdm_mse_with(graph, "it", x, x, WITH(tdm_loss_options, .reduction = (tdm_loss_reduction)9)))
@@ -321,6 +322,20 @@ CASE(mse_bends, tdm_mse_with(graph, "it", x, x, WITH(tdm_loss_options, .beta = 1
 CASE(smoothing,
      tdm_cross_entropy_with(graph, "it", flat, ids, WITH(tdm_loss_options, .label_smoothing = 1.5)))
 CASE(huber_beta, tdm_huber_with(graph, "it", x, x, WITH(tdm_loss_options, .beta = -1)))
+CASE(mse_margin, tdm_mse_with(graph, "it", x, x, WITH(tdm_loss_options, .has_margin = true)))
+CASE(ranking_swaps,
+     tdm_margin_ranking_with(graph, "it", x, x, x, WITH(tdm_loss_options, .swap = true)))
+CASE(cubic_margin, tdm_multi_margin_with(graph, "it", flat, ids, WITH(tdm_loss_options, .p = 3)))
+CASE(margin_of_images, tdm_multi_margin(graph, "it", x, ids))
+CASE(margin_of_labels, tdm_multilabel_margin(graph, "it", flat, ids))
+CASE(likely_swap, tdm_gaussian_nll_with(graph, "it", x, x, x, WITH(tdm_loss_options, .swap = true)))
+CASE(triplet_norm,
+     tdm_triplet_margin_with(graph, "it", flat, flat, flat, WITH(tdm_loss_options, .p = -2)))
+CASE(triplet_epsilon,
+     tdm_triplet_margin_with(graph, "it", flat, flat, flat, WITH(tdm_loss_options, .epsilon = -1)))
+CASE(distance_norm, tdm_pairwise_distance(graph, "it", flat, flat, -1, 0, false))
+CASE(cosine_epsilon, tdm_cosine_similarity(graph, "it", flat, flat, 1, -1))
+CASE(cosine_dimension, tdm_cosine_similarity(graph, "it", flat, flat, 2, 0))
 
 static const bad_case numbers_that_are_not_legal[] = {
     {"layer_norm", "5", norm_of_rank},
@@ -381,6 +396,7 @@ static const bad_case numbers_that_are_not_legal[] = {
     {"arange", "0.5", arange_of_halves},
     {"arange", "bool", arange_of_bool},
     {"prelu", "5", prelu_of_five},
+    {"instance_norm", "two dimensions", instance_norm_of_rows},
     {"glu", "even", glu_of_name},
     {"gather", "4 dimensions", gather_by_rows},
     {"gather", "int32 or int64", gather_by_reals},
@@ -398,11 +414,11 @@ static const bad_case numbers_that_are_not_legal[] = {
     {"conv_transpose", "left", transposed_to_nothing},
     {"interpolate", "1 sizes", interpolated_in_part},
     {"interpolate", "to be 0", interpolated_to_none},
-    {"interpolate", "linear mode only", nearest_aligned},
+    {"interpolate", "linear and cubic modes", nearest_aligned},
     {"attention", "", too_many_heads},
     {"attention", "-1", negative_heads},
     {"attention", "2", attention_dropout},
-    {"multi_head_attention", "", heads_of_matrix},
+    {"multi_head_attention", "three dimensions", heads_of_images},
     {"multi_head_attention", "4", heads_unfit},
     {"mse", "9", reduction},
     {"mse", "ignore_index", mse_ignores},
@@ -411,6 +427,16 @@ static const bad_case numbers_that_are_not_legal[] = {
     {"mse", "beta", mse_bends},
     {"cross_entropy", "1.5", smoothing},
     {"huber", "-1", huber_beta},
+    {"mse", "margin", mse_margin},
+    {"margin_ranking", "swap", ranking_swaps},
+    {"multi_margin", "p is 3", cubic_margin},
+    {"multi_margin", "(n, classes) and (n)", margin_of_images},
+    {"multilabel_margin", "(n, classes) and (n, classes)", margin_of_labels},
+    {"triplet_margin", "p is -2", triplet_norm},
+    {"triplet_margin", "epsilon", triplet_epsilon},
+    {"pairwise_distance", "-1", distance_norm},
+    {"cosine_similarity", "-1", cosine_epsilon},
+    {"", "dimension 2", cosine_dimension},
 };
 
 /* ---- Each of them ---------------------------------------------------------------------------- */

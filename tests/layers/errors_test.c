@@ -47,8 +47,8 @@ static tdm_value embedding_of_full_rank(tdm_graph *graph) {
                        5);
 }
 
-static tdm_value rnn_of_matrix(tdm_graph *graph) {
-  return tdm_rnn(graph, "rnn", batch_by(graph, 10), 6, NULL, NULL);
+static tdm_value rnn_of_vector(tdm_graph *graph) {
+  return tdm_rnn(graph, "rnn", floats(graph, "x", tdm_shape_of(1, 10)), 6, NULL, NULL);
 }
 
 static tdm_value rnn_with_wrong_h0(tdm_graph *graph) {
@@ -108,8 +108,8 @@ static tdm_value lstm_with_dropout_above_1(tdm_graph *graph) {
   return tdm_lstm(graph, "lstm", recurrent_x(graph), 6, &options, NULL, NULL);
 }
 
-static tdm_value lstm_without_name(tdm_graph *graph) {
-  return tdm_lstm(graph, NULL, recurrent_x(graph), 6, NULL, NULL, NULL);
+static tdm_value lstm_with_empty_name(tdm_graph *graph) {
+  return tdm_lstm(graph, "", recurrent_x(graph), 6, NULL, NULL, NULL);
 }
 
 static tdm_value rnn_without_layers(tdm_graph *graph) {
@@ -274,7 +274,7 @@ static const error_case error_cases[] = {
     {linear_unknown_features, {"linear fc", "[3, width]"}},
     {linear_of_scalar, {"linear fc", "[]"}},
     {embedding_of_full_rank, {"embedding table", "ids"}},
-    {rnn_of_matrix, {"rnn rnn", "[batch, 10]", "[length, batch, features]"}},
+    {rnn_of_vector, {"rnn rnn", "[10]", "[length, batch, features]"}},
     {rnn_with_wrong_h0, {"rnn rnn", "h0", "[1, 4, 6]"}},
     {rnn_with_h0_of_other_batch, {"rnn rnn", "h0", "[4, 6]", "[9, 6]"}},
     {rnn_without_layers, {"rnn rnn", "-1 layers"}},
@@ -285,7 +285,7 @@ static const error_case error_cases[] = {
     {gru_with_lengths_of_floats, {"gru gru", "lengths", "float32"}},
     {lstm_of_no_state, {"lstm lstm", "state of 0"}},
     {lstm_with_dropout_above_1, {"dropout lstm/dropout_l0", "1.5"}},
-    {lstm_without_name, {"name"}},
+    {lstm_with_empty_name, {"name"}},
     {add_of_two_shapes, {"add sum", "[batch, 3]", "[batch, 4]"}},
     {reshape_of_other_count, {"reshape view", "[batch, 6]", "[batch, 5]"}},
     {reshape_not_divisible, {"reshape view", "[3, 5]", "[4, -1]"}},
@@ -386,6 +386,23 @@ static void test_optimizers_that_refuse(void **state) {
   expect_refused(tdm_rmsprop(0.1), true, (const char *[4]){"rmsprop", "table.weight", "sparse"});
   expect_refused(tdm_rmsprop_with(&momentous), false, (const char *[4]){"rmsprop", "momentum -2"});
   expect_refused(norm, false, (const char *[4]){"clip_norm", "-1"});
+  const tdm_adam_options largest = {.amsgrad = true};
+  const tdm_nadam_options slower = {.momentum_decay = -0.5};
+  const tdm_adamax_options unlike = {.beta2 = 1.5};
+  const tdm_adadelta_options forgetful = {.rho = 1.5};
+  const tdm_adafactor_options growing = {.beta2_decay = 0.8}, tight = {.d = 0.5};
+  expect_refused(tdm_sparse_adam_with(&largest), true,
+                 (const char *[4]){"sparse_adam", "no amsgrad"});
+  expect_refused(tdm_nadam_with(&slower), false,
+                 (const char *[4]){"nadam", "momentum decay -0.5", "not negative"});
+  expect_refused(tdm_radam(0.1), true, (const char *[4]){"radam", "table.weight", "sparse"});
+  expect_refused(tdm_adamax_with(&unlike), false, (const char *[4]){"adamax", "betas", "1.5"});
+  expect_refused(tdm_adadelta(0.1), true, (const char *[4]){"adadelta", "table.weight", "sparse"});
+  expect_refused(tdm_adadelta_with(&forgetful), false, (const char *[4]){"adadelta", "rho 1.5"});
+  expect_refused(tdm_adafactor(0.1), true, (const char *[4]){"adafactor", "table.weight"});
+  expect_refused(tdm_adafactor_with(&growing), false,
+                 (const char *[4]){"adafactor", "beta2_decay 0.8"});
+  expect_refused(tdm_adafactor_with(&tight), false, (const char *[4]){"adafactor", "d 0.5"});
 }
 
 int main(void) {

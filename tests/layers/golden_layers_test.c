@@ -85,35 +85,24 @@ static void check_case(const golden_file *golden, const layer_case *options,
   layer_test_end(&test);
 }
 
-static void check_all(tdm_dtype dtype, const char *placement) {
-  golden_file golden;
-  golden_open(&golden, LAYER_FAMILY, dtype);
-  static layer_case cases[LAYER_CASES_MAX];
-  const size_t count = layer_cases_of(&golden, cases, LAYER_CASES_MAX);
-  assert_int_equal(count, golden_case_count(&golden));
-  for (size_t i = 0; i < count; i++)
-    check_case(&golden, &cases[i], placement);
-  golden_close(&golden);
-}
-
 static void test_float32_cpu(void **state) {
   (void)state;
-  check_all(TDM_FLOAT32, "*=cpu:0");
+  layer_cases_each(TDM_FLOAT32, "*=cpu:0", check_case);
 }
 
 static void test_float64_cpu(void **state) {
   (void)state;
-  check_all(TDM_FLOAT64, "*=cpu:0");
+  layer_cases_each(TDM_FLOAT64, "*=cpu:0", check_case);
 }
 
 static void test_float32_accelerator(void **state) {
   (void)state;
-  check_all(TDM_FLOAT32, "*=" TEST_KIND ":0");
+  layer_cases_each(TDM_FLOAT32, "*=" TEST_KIND ":0", check_case);
 }
 
 static void test_float64_accelerator(void **state) {
   (void)state;
-  check_all(TDM_FLOAT64, "*=" TEST_KIND ":0");
+  layer_cases_each(TDM_FLOAT64, "*=" TEST_KIND ":0", check_case);
 }
 
 int main(void) {

@@ -2,6 +2,13 @@
 #ifndef TANDEM_TESTS_LAYERS_LAYER_CASES_H
 #define TANDEM_TESTS_LAYERS_LAYER_CASES_H
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
 #include "tests/layers/layer_test.h"
 
 typedef struct layer_case layer_case;
@@ -21,7 +28,7 @@ struct layer_case {
   tdm_loss_options loss;
   tdm_value (*function)(tdm_graph *, const char *, tdm_value); /* of devices/functions.h */
   bool in_training; /* a run that trains has another loss, which finite differences are taken of */
-  double numbers[16]; /* of option_cases_all: what the golden file says */
+  double numbers[48]; /* of option_cases_all: what the golden file says */
   size_t number_count;
 };
 
@@ -35,11 +42,14 @@ typedef struct layer_builder {
   const char *layer;
   layer_case options;
 } layer_builder;
+extern const layer_builder arrays_builders[];
+extern const layer_builder blocks_builders[];
 extern const layer_builder loss_builders[];
 extern const layer_builder moves_builders[];
 extern const layer_builder pointwise_builders[];
 extern const layer_builder table_builders[];
 extern const layer_builder vision_builders[];
+extern const layer_builder volumes_builders[];
 extern const layer_builder recurrent_builders[];
 
 /* The same as layer_cases_all for such a file. */
@@ -53,5 +63,20 @@ size_t option_cases_all(const golden_file *golden, layer_case *cases, size_t cap
 #define LAYER_FAMILY_IN_C
 #define layer_cases_of(golden, cases, capacity) layer_cases_all(cases, capacity)
 #endif
+
+/* Opens that file of one dtype and calls check for each of its cases, all of which are known. */
+static inline void layer_cases_each(tdm_dtype dtype, const char *placement,
+                                    void (*check)(const golden_file *golden,
+                                                  const layer_case *options,
+                                                  const char *placement)) {
+  golden_file golden;
+  golden_open(&golden, LAYER_FAMILY, dtype);
+  static layer_case cases[LAYER_CASES_MAX];
+  const size_t count = layer_cases_of(&golden, cases, LAYER_CASES_MAX);
+  assert_int_equal(count, golden_case_count(&golden));
+  for (size_t i = 0; i < count; i++)
+    check(&golden, &cases[i], placement);
+  golden_close(&golden);
+}
 
 #endif

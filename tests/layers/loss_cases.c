@@ -75,8 +75,87 @@ static void difference(layer_test *test, const layer_case *options) {
                                  : tdm_huber_with(test->graph, "f", a, b, &chosen));
 }
 
+/* The place in MARGINS, reduction, whether there is a margin, margin, p, epsilon, swap, full,
+ * linear input, weighted, dimension, keep. */
+static void margins(layer_test *test, const layer_case *options) {
+  const double *numbers = options->numbers;
+  tdm_graph *graph = test->graph;
+  tdm_loss_options chosen = {.struct_size = sizeof chosen,
+                             .reduction = (tdm_loss_reduction)numbers[1],
+                             .has_margin = numbers[2] != 0,
+                             .margin = numbers[3],
+                             .p = numbers[4],
+                             .epsilon = numbers[5],
+                             .swap = numbers[6] != 0,
+                             .full = numbers[7] != 0,
+                             .linear_input = numbers[8] != 0};
+  const int kind = (int)numbers[0];
+  const tdm_value a = layer_parameter(test, "a");
+  tdm_value b = {0, 0}, c = {0, 0}, targets = {0, 0}, y = {0, 0};
+  if (numbers[9] != 0) chosen.weight = layer_input(test, "weight");
+  if (kind == 0 || kind == 6 || kind == 7 || kind == 8 || kind > 9) b = layer_parameter(test, "b");
+  if (kind == 7 || kind == 8) c = layer_parameter(test, "c");
+  if (kind < 7 || kind == 9) targets = layer_input(test, "targets");
+  switch (kind) {
+  case 0:
+    y = tdm_margin_ranking_with(graph, "f", a, b, targets, &chosen);
+    break;
+  case 1:
+    y = tdm_hinge_embedding_with(graph, "f", a, targets, &chosen);
+    break;
+  case 2:
+    y = tdm_soft_margin_with(graph, "f", a, targets, &chosen);
+    break;
+  case 3:
+    y = tdm_multi_margin_with(graph, "f", a, targets, &chosen);
+    break;
+  case 4:
+    y = tdm_multilabel_margin_with(graph, "f", a, targets, &chosen);
+    break;
+  case 5:
+    y = tdm_multilabel_soft_margin_with(graph, "f", a, targets, &chosen);
+    break;
+  case 6:
+    y = tdm_cosine_embedding_with(graph, "f", a, b, targets, &chosen);
+    break;
+  case 7:
+    y = tdm_triplet_margin_with(graph, "f", a, b, c, &chosen);
+    break;
+  case 8:
+    y = tdm_gaussian_nll_with(graph, "f", a, b, c, &chosen);
+    break;
+  case 9:
+    y = tdm_poisson_nll_with(graph, "f", a, targets, &chosen);
+    break;
+  case 10:
+    y = tdm_cosine_similarity(graph, "f", a, b, (int)numbers[10], numbers[5]);
+    break;
+  default:
+    y = tdm_pairwise_distance(graph, "f", a, b, numbers[4], numbers[5], numbers[11] != 0);
+  }
+  finish(test, y);
+}
+
+/* reduction, blank, zero_infinity */
+static void ctc(layer_test *test, const layer_case *options) {
+  const double *numbers = options->numbers;
+  const tdm_loss_options chosen = {.struct_size = sizeof chosen,
+                                   .reduction = (tdm_loss_reduction)numbers[0],
+                                   .blank = (int64_t)numbers[1],
+                                   .zero_infinity = numbers[2] != 0};
+  const tdm_value x = tdm_log_softmax(test->graph, "log", layer_parameter(test, "x"), -1);
+  const tdm_value targets = layer_input(test, "targets"), steps = layer_input(test, "steps");
+  finish(test,
+         tdm_ctc_with(test->graph, "f", x, targets, steps, layer_input(test, "counts"), &chosen));
+}
+
 const layer_builder loss_builders[] = {
-    {"classes", {.build = classes}},       {"probabilities", {.build = probabilities}},
-    {"divergence", {.build = divergence}}, {"binary", {.build = binary}},
-    {"difference", {.build = difference}}, {.layer = NULL},
+    {"classes", {.build = classes}},
+    {"probabilities", {.build = probabilities}},
+    {"divergence", {.build = divergence}},
+    {"binary", {.build = binary}},
+    {"difference", {.build = difference}},
+    {"margins", {.build = margins}},
+    {"ctc", {.build = ctc}},
+    {.layer = NULL},
 };

@@ -1,5 +1,6 @@
-/* Losses with weights where the batch is computed in parts: in micro-batches and behind a wrapped
- * layer they are those of the whole batch, in float64, and so are the parameters after steps. */
+/* Losses with weights, and sums and means put together as losses, where the batch is computed in
+ * parts: in micro-batches, behind a wrapped layer and in a part that is wrapped they are those of
+ * the whole batch, in float64, and so are the parameters after steps. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,8 +20,10 @@ static tdm_value batch_input(tdm_graph *graph, const char *name, int64_t size) {
   return tdm_input(graph, name, TDM_FLOAT64, tdm_shape_of(2, TDM_DIM("batch"), size));
 }
 
+static tdm_value weight_value; /* of the latest graph; invalid: it has none */
+
 static tdm_value weight_input(tdm_graph *graph) {
-  return tdm_input(graph, "weight", TDM_FLOAT64, tdm_shape_of(1, OUT));
+  return weight_value = tdm_input(graph, "weight", TDM_FLOAT64, tdm_shape_of(1, OUT));
 }
 
 static tdm_value class_input(tdm_graph *graph) {
@@ -81,29 +84,107 @@ static tdm_value divergence_of_batch(tdm_graph *graph, tdm_value scores,
   return divergence(graph, scores, &chosen);
 }
 
-static const loss_builder builders[] = {weighted_nll,  smoothed,   binary,  smooth_l1,
-                                        probabilities, divergence, columns, divergence_of_batch};
+/* Put together of operations. */
+static tdm_value multi_margin(tdm_graph *graph, tdm_value scores, const tdm_loss_options *options) {
+  tdm_loss_options chosen = *options;
+  chosen.weight = weight_input(graph);
+  return tdm_multi_margin_with(graph, "loss", scores, class_input(graph), &chosen);
+}
+
+static tdm_value triplet(tdm_graph *graph, tdm_value scores, const tdm_loss_options *options) {
+  tdm_loss_options chosen = *options;
+  chosen.swap = true;
+  const tdm_value target = batch_input(graph, "target", OUT);
+  return tdm_triplet_margin_with(graph, "loss", scores, target,
+                                 tdm_affine(graph, "other", target, -0.5, 0.3), &chosen);
+}
+
+static tdm_value gaussian(tdm_graph *graph, tdm_value scores, const tdm_loss_options *options) {
+  const tdm_value target = batch_input(graph, "target", OUT);
+  const tdm_value variance = tdm_add_scalar(graph, "var", tdm_square(graph, "sq", scores), 2.0);
+  return tdm_gaussian_nll_with(graph, "loss", scores, target, variance, options);
+}
+
+/* A loss a row, weighed and reduced by the functions of anybody's. */
+static tdm_value put_together(tdm_graph *graph, tdm_value scores, const tdm_loss_options *options) {
+  const tdm_loss_options rows = {.struct_size = sizeof rows, .reduction = TDM_LOSS_NONE};
+  const tdm_value each =
+      tdm_huber_with(graph, "each", scores, batch_input(graph, "target", OUT), &rows);
+  const tdm_value row = tdm_sum(graph, "row", each, &(int){1}, 1, false);
+  return options->reduction == TDM_LOSS_MEAN ? tdm_mean(graph, "loss", row, NULL, 0, false)
+                                             : tdm_sum(graph, "loss", row, NULL, 0, false);
+}
+
+/* Two losses and a penalty that no row goes into, the root of their sum. */
+static tdm_value several(tdm_graph *graph, tdm_value scores, const tdm_loss_options *options) {
+  const tdm_value target = batch_input(graph, "target", OUT);
+  const tdm_value first = tdm_mse_with(graph, "mse", scores, target, options);
+  const tdm_value second = tdm_l1_with(graph, "l1", scores, target, options);
+  const tdm_value weight =
+      tdm_parameter(graph, "fc.weight", TDM_FLOAT64, tdm_shape_of(2, OUT, IN), NULL);
+  const tdm_value squares = tdm_square(graph, "squares", weight);
+  const tdm_value penalty = tdm_sum(graph, "penalty", squares, NULL, 0, false);
+  const tdm_value sum = tdm_add(graph, "both", first, tdm_mul_scalar(graph, "half", second, 0.5));
+  return tdm_sqrt(graph, "loss",
+                  tdm_add(graph, "sum", sum, tdm_mul_scalar(graph, "p", penalty, 0.1)));
+}
+
+/* Two steps, whose rows are dimension 1, and one label each. */
+static tdm_value sequences(tdm_graph *graph, tdm_value scores, const tdm_loss_options *options) {
+  const tdm_value steps[] = {scores, tdm_neg(graph, "neg", scores)};
+  const tdm_value x = tdm_log_softmax(graph, "log", tdm_stack(graph, "steps", steps, 2, 0), -1);
+  const tdm_value class = class_input(graph);
+  const tdm_value two =
+      tdm_masked_fill(graph, "two", class, tdm_compare(graph, "same", class, TDM_EQUAL, class), 2);
+  const tdm_value one =
+      tdm_masked_fill(graph, "one", class, tdm_compare(graph, "same", class, TDM_EQUAL, class), 1);
+  return tdm_ctc_with(graph, "loss", x, tdm_unsqueeze(graph, "targets", class, 1), two, one,
+                      options);
+}
+
+static const loss_builder builders[] = {
+    weighted_nll,        smoothed,     binary,  smooth_l1, probabilities, divergence,   columns,
+    divergence_of_batch, multi_margin, triplet, sequences, gaussian,      put_together, several};
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
+/* How a model is computed. */
+typedef struct way {
+  int micro_batches;
+  const char *wrapped; /* a scope; NULL: nothing */
+  const char *devices;
+  const double *weights;
+  const char *inner; /* devices that fc is wrapped over before; NULL: it is not */
+} way;
+
+static void wrap(tdm_graph *graph, const char *scope, const char *devices, const double *weights) {
+  const tdm_scatter whole = {weight_value, TDM_BROADCAST};
+  const bool enters = *scope == 0 && tdm_value_is_valid(weight_value);
+  const tdm_parallel_options parallel = {.struct_size = sizeof parallel,
+                                         .devices = devices,
+                                         .weights = weights,
+                                         .scatter = &whole,
+                                         .scatter_count = enters};
+  tdm_data_parallel(graph, scope, &parallel);
+}
+
 static tdm_session *make_session(tdm_context *context, loss_builder build,
-                                 tdm_loss_reduction reduction, int micro_batches,
-                                 const char *wrapped_over) {
+                                 tdm_loss_reduction reduction, const way *how) {
   tdm_graph *graph = tdm_graph_create(context);
   tdm_scope_dtype(graph, TDM_FLOAT64);
+  weight_value = (tdm_value){0, 0};
   const tdm_value x = batch_input(graph, "x", IN);
   const tdm_value scores = tdm_linear(graph, "fc", x, OUT);
-  if (wrapped_over) {
-    const tdm_parallel_options parallel = {.struct_size = sizeof parallel, .devices = wrapped_over};
-    tdm_data_parallel(graph, "fc", &parallel);
-  }
   const tdm_loss_options losses = {.struct_size = sizeof losses, .reduction = reduction};
+  const tdm_value loss = build(graph, scores, &losses);
+  if (how->inner) wrap(graph, "fc", how->inner, NULL);
+  if (how->wrapped) wrap(graph, how->wrapped, how->devices, how->weights);
   const tdm_optimizer optimizer = tdm_rmsprop(0.01);
   const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = build(graph, scores, &losses),
+                                       .loss = loss,
                                        .optimizer = &optimizer,
                                        .seed = 5,
-                                       .micro_batches = micro_batches,
+                                       .micro_batches = how->micro_batches,
                                        .batch_dimension = "batch"};
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
@@ -123,8 +204,9 @@ static double train(tdm_context *context, tdm_session *session, loss_builder bui
   int64_t classes[ROWS];
   for (int i = 0; i < ROWS; i++)
     classes[i] = i * 3 % OUT;
-  const bool by_class = build == weighted_nll || build == smoothed || build == columns;
-  const bool weighs = build == weighted_nll || build == binary;
+  const bool by_class = build == weighted_nll || build == smoothed || build == columns ||
+                        build == multi_margin || build == sequences;
+  const bool weighs = build == weighted_nll || build == binary || build == multi_margin;
   tdm_feed feeds[5] = {{"x", numbers(context, tdm_shape_of(2, ROWS, IN), 2), false}};
   size_t count = 1;
   feeds[count++] =
@@ -160,27 +242,44 @@ static void compare(tdm_session *a, tdm_session *b) {
   tdm_tensor_list_release(other);
 }
 
+static const double uneven[] = {3, 0, 1};
+static const way ways[] = {
+    {.micro_batches = 3},
+    {.micro_batches = 1, .wrapped = "fc", .devices = "cpu:0,sim:0"},
+    {.micro_batches = 1, .wrapped = "", .devices = "cpu:0,sim:0"},
+    {.micro_batches = 1, .wrapped = "", .devices = "cpu:0,sim:0,cpu:0", .weights = uneven},
+    {.micro_batches = 3, .wrapped = "", .devices = "sim:0,cpu:0"},
+    {.micro_batches = 1, .wrapped = "", .devices = "sim:0,cpu:0", .inner = "cpu:0,sim:0"},
+    {.micro_batches = 2, .wrapped = "", .devices = "sim:0,cpu:0", .inner = "cpu:0,sim:0"},
+    {.micro_batches = 1,
+     .wrapped = "",
+     .devices = "cpu:0,cpu:0,cpu:0,cpu:0,cpu:0,cpu:0,cpu:0,cpu:0"},
+};
+
+static void expect_whole(tdm_context *context, size_t builder, tdm_loss_reduction reduction) {
+  const way whole = {.micro_batches = 1};
+  const loss_builder build = builders[builder];
+  tdm_session *plain = make_session(context, build, reduction, &whole);
+  const double wanted = train(context, plain, build);
+  assert_true(isfinite(wanted) && wanted > 0);
+  for (size_t k = 0; k < sizeof ways / sizeof ways[0]; k++) {
+    tdm_session *parts = make_session(context, build, reduction, &ways[k]);
+    const double loss = train(context, parts, build);
+    if (!(fabs(loss - wanted) <= 1e-12 * wanted))
+      fail_msg("loss %zu, reduction %d, way %zu: %.17g, not %.17g", builder, (int)reduction, k,
+               loss, wanted);
+    compare(parts, plain);
+    tdm_session_release(parts);
+  }
+  tdm_session_release(plain);
+}
+
 static void parts_have_the_whole_batch_s_loss(void **state) {
   (void)state;
   tdm_context *context = tdm_context_create(NULL);
   for (size_t i = 0; i < sizeof builders / sizeof builders[0]; i++)
-    for (int reduction = TDM_LOSS_MEAN; reduction <= TDM_LOSS_SUM; reduction++) {
-      const tdm_loss_reduction chosen = (tdm_loss_reduction)reduction;
-      tdm_session *plain = make_session(context, builders[i], chosen, 1, NULL);
-      const double wanted = train(context, plain, builders[i]);
-      assert_true(isfinite(wanted) && wanted > 0);
-      for (int k = 0; k < 2; k++) {
-        tdm_session *parts = make_session(context, builders[i], chosen, k == 0 ? 3 : 1,
-                                          k == 0 ? NULL : "cpu:0,sim:0");
-        const double loss = train(context, parts, builders[i]);
-        if (!(fabs(loss - wanted) <= 1e-12 * wanted))
-          fail_msg("loss %zu, reduction %d, way %d: %.17g, not %.17g", i, reduction, k, loss,
-                   wanted);
-        compare(parts, plain);
-        tdm_session_release(parts);
-      }
-      tdm_session_release(plain);
-    }
+    for (int reduction = TDM_LOSS_MEAN; reduction <= TDM_LOSS_SUM; reduction++)
+      expect_whole(context, i, (tdm_loss_reduction)reduction);
   tdm_context_release(context);
 }
 

@@ -9,15 +9,11 @@
 #include <cmocka.h>
 
 #include "tandem/tandem.h"
+#include "tests/layers/parts.h"
 
-enum { ROWS = 11, CHANNELS = 4, WIDTH = 6, CLASSES = 3, STEPS = 3 };
+enum { ROWS = 11, CHANNELS = 4, WIDTH = 6, CLASSES = 3 };
 
 /* Where parts of the model are computed. */
-typedef struct way {
-  int micro_batches;
-  const char *devices;
-} way;
-
 /* x (batch, 4, 6) -> (batch, 4, 7): every second column, turned around, reflected at its ends and
  * rolled; before it a row that is a parameter. */
 static tdm_value arrange(tdm_graph *graph, tdm_value x) {
@@ -94,7 +90,7 @@ static tdm_session *make_session(tdm_context *context, const way *chosen) {
   return session;
 }
 
-static void train(tdm_context *context, const way *chosen, double out_losses[STEPS]) {
+static void train(tdm_context *context, const way *chosen, double *out_losses) {
   tdm_session *session = make_session(context, chosen);
   double x[ROWS * CHANNELS * WIDTH];
   int64_t ids[ROWS];
@@ -116,21 +112,7 @@ static void train(tdm_context *context, const way *chosen, double out_losses[STE
 
 static void parts_are_the_whole(void **state) {
   (void)state;
-  static const way whole = {0, NULL};
-  static const way ways[] = {{3, NULL}, {11, NULL}, {0, "cpu:0,sim:0"}, {2, "cpu:0,sim:0,cpu:0"}};
-  tdm_context *context = tdm_context_create(NULL);
-  double losses[STEPS], found[STEPS];
-  train(context, &whole, losses);
-  assert_true(losses[STEPS - 1] < losses[0]);
-  for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
-    train(context, &ways[i], found);
-    for (int k = 0; k < STEPS; k++) {
-      const double off = found[k] - losses[k];
-      if (!(off < 1e-11 && off > -1e-11))
-        fail_msg("way %zu, step %d: %.17g and not %.17g", i, k, found[k], losses[k]);
-    }
-  }
-  tdm_context_release(context);
+  check_parts(train, ROWS);
 }
 
 /* ---- What mixes rows ------------------------------------------------------------------------- */

@@ -10,9 +10,9 @@
 
 #include "tests/layers/layer_cases.h"
 
-static const layer_builder *const all_builders[] = {loss_builders,      moves_builders,
-                                                    pointwise_builders, recurrent_builders,
-                                                    table_builders,     vision_builders};
+static const layer_builder *const all_builders[] = {
+    arrays_builders,    blocks_builders, loss_builders,   moves_builders,  pointwise_builders,
+    recurrent_builders, table_builders,  vision_builders, volumes_builders};
 
 static layer_case case_of(const char *layer) {
   for (size_t i = 0; i < sizeof all_builders / sizeof all_builders[0]; i++)

@@ -96,11 +96,6 @@ static tdm_value variance_of_one(tdm_graph *graph) {
                       false);
 }
 
-static tdm_value variance_of_unknown(tdm_graph *graph) {
-  return tdm_variance(graph, "f", floats(graph, "a", tdm_shape_of(2, TDM_DIM("batch"), 3)), NULL, 0,
-                      1, false);
-}
-
 static const error_case error_cases[] = {
     {sub_of_two_names, {"sub f", "[batch, 3]", "[length, 1]"}},
     {div_of_other_size, {"div f", "a is [4, 3], b is [4]", "cannot be broadcast"}},
@@ -118,7 +113,6 @@ static const error_case error_cases[] = {
     {max_of_no_dimension, {"max f", "dimension 2", "[2, 3]"}},
     {max_of_nothing, {"extreme f", "dimension 1 of [2, 0]"}},
     {variance_of_one, {"variance f", "1 elements", "correction of 1"}},
-    {variance_of_unknown, {"variance f", "[batch, 3]", "sizes"}},
 };
 
 static void what_does_not_fit_is_refused(void **state) {

@@ -130,8 +130,8 @@ static void add_training(const golden_file *golden, const training_case *trainin
 
 static int reach_all(void **state) {
   (void)state;
-  static const char *const families[] = {"loss",      "moves",  "pointwise",
-                                         "recurrent", "tables", "vision"};
+  static const char *const families[] = {"arrays",    "blocks", "loss",   "moves",  "pointwise",
+                                         "recurrent", "tables", "vision", "volumes"};
   static layer_case cases[LAYER_CASES_MAX];
   static training_case trainings[TRAINING_CASES_MAX];
   golden_file golden;

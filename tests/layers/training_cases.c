@@ -59,6 +59,16 @@ static tdm_optimizer clipped(tdm_optimizer optimizer, double norm) {
   return optimizer;
 }
 
+static tdm_optimizer maximizing(tdm_optimizer optimizer) {
+  optimizer.maximize = true;
+  return optimizer;
+}
+
+static tdm_optimizer averaging(tdm_optimizer optimizer, double decay) {
+  optimizer.average_decay = decay;
+  return optimizer;
+}
+
 static size_t sgd_cases(training_case *cases) {
   const tdm_sgd_options momentum = {.learning_rate = 0.1, .momentum = 0.9};
   const tdm_sgd_options dampening = {.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.3};
@@ -75,6 +85,10 @@ static size_t sgd_cases(training_case *cases) {
   cases[count++] = make_case("sgd_everything", tdm_sgd_with(&everything));
   cases[count++] = make_case("sgd_clip", clipped(tdm_sgd(0.1), 0.05));
   cases[count++] = make_case("sgd_clip_loose", clipped(tdm_sgd(0.1), 100.0));
+  cases[count++] = make_case("sgd_average", averaging(tdm_sgd_with(&momentum), 0.9));
+  cases[count++] = make_case("sgd_average_quick", averaging(clipped(tdm_sgd(0.1), 0.05), 0.3));
+  const tdm_sgd_options upwards = {.learning_rate = 0.02, .momentum = 0.9};
+  cases[count++] = make_case("sgd_maximize", maximizing(tdm_sgd_with(&upwards)));
   return count;
 }
 
@@ -92,6 +106,42 @@ static size_t adam_cases(training_case *cases) {
   cases[count++] = make_case("adamw_decay", tdm_adamw_with(&decoupled));
   cases[count++] = make_case("adagrad_clip", clipped(tdm_adagrad(0.05), 0.05));
   cases[count++] = make_case("rmsprop_clip", clipped(tdm_rmsprop(0.01), 0.05));
+  const tdm_adam_options largest = {.learning_rate = 0.03, .amsgrad = true};
+  const tdm_adam_options both = {.learning_rate = 0.01, .weight_decay = 0.2, .amsgrad = true};
+  cases[count++] = make_case("adam_amsgrad", tdm_adam_with(&largest));
+  cases[count++] = make_case("adamw_amsgrad", tdm_adamw_with(&both));
+  cases[count++] = make_case("adam_average_mean", averaging(tdm_adam(0.01), TDM_AVERAGE_MEAN));
+  cases[count++] = make_case("adam_maximize", maximizing(tdm_adam_with(&decay)));
+  cases[count++] = make_case("adam_maximize_clip", clipped(maximizing(tdm_adam(0.01)), 0.05));
+  return count;
+}
+
+/* Adam's kin, each with the options of MOMENTS in training_cases.py. */
+static size_t moments_cases(training_case *cases) {
+  size_t count = 0;
+  tdm_nadam_options nadam = {
+      .learning_rate = 0.02, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3, .momentum_decay = 0.05};
+  cases[count++] = make_case("nadam_0", tdm_nadam_with(NULL));
+  cases[count++] = make_case("nadam_1", tdm_nadam_with(&nadam));
+  nadam = (tdm_nadam_options){.learning_rate = 0.02, .weight_decay = 0.1, .momentum_decay = 0.05};
+  cases[count++] = make_case("nadam_2", tdm_nadam_with(&nadam));
+  nadam.decoupled_weight_decay = true;
+  cases[count++] = make_case("nadam_3", tdm_nadam_with(&nadam));
+  cases[count++] = make_case("nadam_maximize", clipped(maximizing(tdm_nadam(0.02)), 0.05));
+  tdm_radam_options radam = {.learning_rate = 0.02, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3};
+  cases[count++] = make_case("radam_0", tdm_radam_with(NULL));
+  cases[count++] = make_case("radam_1", tdm_radam_with(&radam));
+  radam = (tdm_radam_options){.learning_rate = 0.02, .weight_decay = 0.1};
+  cases[count++] = make_case("radam_2", tdm_radam_with(&radam));
+  radam.decoupled_weight_decay = true;
+  cases[count++] = make_case("radam_3", tdm_radam_with(&radam));
+  cases[count++] = make_case("radam_maximize", clipped(maximizing(tdm_radam(0.02)), 0.05));
+  tdm_adamax_options adamax = {.learning_rate = 0.02, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3};
+  cases[count++] = make_case("adamax_0", tdm_adamax_with(NULL));
+  cases[count++] = make_case("adamax_1", tdm_adamax_with(&adamax));
+  adamax = (tdm_adamax_options){.learning_rate = 0.02, .weight_decay = 0.1};
+  cases[count++] = make_case("adamax_2", tdm_adamax_with(&adamax));
+  cases[count++] = make_case("adamax_maximize", clipped(maximizing(tdm_adamax(0.02)), 0.05));
   return count;
 }
 
@@ -105,6 +155,8 @@ static size_t table_cases(training_case *cases) {
   cases[count++] = make_case("table_adagrad_options", tdm_adagrad_with(&adagrad));
   cases[count++] = make_case("table_adagrad_clip", clipped(tdm_adagrad(0.1), 0.5));
   cases[count++] = make_case("table_sgd", tdm_sgd(0.1));
+  cases[count++] = make_case("table_sgd_average", averaging(tdm_sgd(0.1), 0.75));
+  cases[count++] = make_case("table_sgd_maximize", maximizing(tdm_sgd(0.1)));
   cases[count++] = make_case("table_sgd_clip", clipped(tdm_sgd(0.1), 0.5));
   cases[count++] = make_case("table_sparse_adam", tdm_sparse_adam(0.01));
   cases[count++] = make_case("table_sparse_adam_options", tdm_sparse_adam_with(&options));
@@ -122,6 +174,22 @@ static tdm_optimizer told_optimizer(const char *name, const double *numbers) {
                                          .initial_accumulator = numbers[3],
                                          .epsilon = numbers[4]};
     return tdm_adagrad_with(&options);
+  }
+  if (strcmp(name, "adadelta") == 0) {
+    const tdm_adadelta_options options = {.learning_rate = numbers[0],
+                                          .rho = numbers[1],
+                                          .epsilon = numbers[2],
+                                          .weight_decay = numbers[3]};
+    return tdm_adadelta_with(&options);
+  }
+  if (strcmp(name, "adafactor") == 0) {
+    const tdm_adafactor_options options = {.learning_rate = numbers[0],
+                                           .beta2_decay = numbers[1],
+                                           .epsilon1 = numbers[2],
+                                           .epsilon2 = numbers[3],
+                                           .d = numbers[4],
+                                           .weight_decay = numbers[5]};
+    return tdm_adafactor_with(&options);
   }
   assert_string_equal(name, "rmsprop");
   const tdm_rmsprop_options options = {.learning_rate = numbers[0],
@@ -168,6 +236,7 @@ size_t training_cases_all(const golden_file *golden, training_case *cases) {
   size_t count = told_cases(golden, cases);
   count += sgd_cases(cases + count);
   count += adam_cases(cases + count);
+  count += moments_cases(cases + count);
   count += table_cases(cases + count);
   return count + main_cases(cases + count);
 }

@@ -5,7 +5,7 @@
 #include "tests/layers/layer_test.h"
 
 #define TRAINING_FEEDS 2
-#define TRAINING_CASES_MAX 96
+#define TRAINING_CASES_MAX 160
 
 typedef struct training_model {
   tdm_value (*build)(tdm_graph *graph, tdm_dtype dtype); /* answers the loss */

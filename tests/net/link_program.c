@@ -2,6 +2,9 @@
  *
  *     link_program count            trains some steps, and prints what this rank's interface has
  *                                   sent beside what the plan explains
+ *     link_program measure FILE     calibrates the link, keeps it there, and prints what each rank
+ *                                   takes a message to cost; then trains some steps
+ *     link_program known            prints what it takes a message to cost
  *     link_program cut STARTED TOLD trains on; rank 0 writes STARTED once it does, and each rank
  *                                   appends to TOLD when its step fails: "rank R NANOSECONDS
  *                                   MESSAGE", of CLOCK_REALTIME */
@@ -11,6 +14,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "devices/links/links.h"
 #include "graph/run/session.h"
 #include "tandem/tandem.h"
 #include "tests/net/told.h"
@@ -35,8 +39,7 @@ static uint64_t interface_bytes(void) {
 
 static tdm_session *make_session(tdm_context *context) {
   tdm_graph *graph = tdm_graph_create(context);
-  const tdm_value x =
-      tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
   tdm_place(graph, "host:0/cpu:0");
   tdm_scope_push(graph, "model");
   const tdm_value y = tdm_linear(graph, "layer", x, WIDTH);
@@ -53,12 +56,30 @@ static tdm_session *make_session(tdm_context *context) {
   return session;
 }
 
-static void count(const tdm_session *session, int rank, int steps, uint64_t before) {
+static void count_bytes(const tdm_session *session, int rank, int steps, uint64_t before) {
   const uint64_t explained = session->newest->network.sent_bytes * (uint64_t)steps;
   const uint64_t counted = interface_bytes() - before;
   printf("rank %d: explained %" PRIu64 " bytes, the interface counted %" PRIu64 ": %.4f\n", rank,
          explained, counted, explained > 0 ? (double)counted / (double)explained : 0.0);
 }
+
+/* ---- What messages are taken to cost ---- */
+
+static void print_link(tdm_context *context) {
+  tdm_link_estimate link;
+  tdm_context_link(context, tdm_context_host_of(context, 0), tdm_context_host_of(context, 1), false,
+                   &link);
+  printf("rank %d: 1 MB takes %.9g ms, %s\n", tdm_context_rank(context),
+         tdm_link_predict_ns(&link, 1e6) / 1e6, tdm_link_origin_name(link.origin));
+}
+
+static tdm_status measure(tdm_context *context, const char *file) {
+  const tdm_status status = tdm_context_calibrate(context, file);
+  if (status == TDM_OK) print_link(context);
+  return status;
+}
+
+/* ---- Training ---- */
 
 static void tell(const char *path, int rank) {
   struct timespec now;
@@ -78,15 +99,19 @@ static tdm_status train(tdm_session *session, const tdm_feed *feed, int rank, ch
     status = tdm_train_step(session, feed, 1, NULL, 0, NULL);
   }
   if (status != TDM_OK && cut) tell(arguments[3], rank);
-  if (status == TDM_OK) count(session, rank, STEPS, before);
+  if (status == TDM_OK) count_bytes(session, rank, STEPS, before);
   return status;
 }
 
-int main(int count_of_arguments, char **arguments) {
-  if (count_of_arguments != 2 && count_of_arguments != 4) return 2;
+int main(int count, char **arguments) {
+  if (count < 2 || count > 4) return 2;
   tdm_context *context = tdm_context_create(NULL);
-  tdm_session *session = context ? make_session(context) : NULL;
-  tdm_status status = TDM_INTERNAL;
+  tdm_status status = context ? TDM_OK : TDM_INTERNAL;
+  if (context && count == 3) status = measure(context, arguments[2]);
+  const bool trains = status == TDM_OK && strcmp(arguments[1], "known") != 0;
+  if (status == TDM_OK && !trains) print_link(context);
+  tdm_session *session = trains ? make_session(context) : NULL;
+  if (trains && !session) status = TDM_INTERNAL;
   if (session) {
     tdm_tensor *x = tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH));
     const tdm_feed feed = {"x", x, false};

@@ -162,6 +162,29 @@ static void test_models(void **state) {
   }
 }
 
+/* Links between processes: measured, the same on both ranks, and known to the next job. */
+static void test_links(void **state) {
+  const launcher *of = *state;
+  char path[512], argument[600], costs[64];
+  const char *folder = getenv("TEST_TMPDIR") ? getenv("TEST_TMPDIR") : "/tmp";
+  require(of);
+  (void)snprintf(path, sizeof(path), "%s/links.%s.%d", folder, of->plugin, (int)getpid());
+  (void)snprintf(argument, sizeof(argument), "measure %s", path);
+  expect_end(launch(of, "", 2, "link_program", argument), true);
+  const char *at = strstr(output, "1 MB takes ");
+  assert_non_null(at);
+  (void)snprintf(costs, sizeof(costs), "%.*s", (int)strcspn(at, "\n"), at);
+  assert_non_null(strstr(costs, " ms, calibrated"));
+  expect(costs, 2);
+  (void)setenv("TANDEM_LINKS", path, 1);
+  expect_end(launch(of, "", 2, "link_program", "known"), true);
+  (void)unsetenv("TANDEM_LINKS");
+  *strchr(costs, '.') = '\0'; /* a file rounds numbers */
+  expect(costs, 2);
+  expect("calibrated", 2);
+  (void)unlink(path);
+}
+
 /* By itself the program is alone, unless somebody says otherwise. */
 static void test_alone(void **state) {
   (void)state;
@@ -183,6 +206,7 @@ int main(int count, char **arguments) {
       CASE(test_stopped, openmpi),
       CASE(test_job, openmpi),
       CASE(test_models, openmpi),
+      CASE(test_links, openmpi),
       CASE(test_job_killed, openmpi),
       CASE(test_job_stopped, openmpi),
       CASE(test_conformance, mpich),
@@ -192,6 +216,7 @@ int main(int count, char **arguments) {
       CASE(test_stopped, mpich),
       CASE(test_job, mpich),
       CASE(test_models, mpich),
+      CASE(test_links, mpich),
       CASE(test_job_killed, mpich),
       CASE(test_job_stopped, mpich),
   };

@@ -1,9 +1,11 @@
 #!/bin/bash
 # Two hosts of one machine: network namespaces joined by a pair of virtual interfaces, a rank in
-# each. What crosses is what the plan explains; when the link goes down in the middle of a step,
-# both ranks are told. Times are printed, and judged generously: the machine may be busy.
+# each. What crosses is what the plan explains; what is measured of the link is its rate; when the
+# link goes down in the middle of a step, both ranks are told. Times are printed, and judged
+# generously: the machine may be busy.
 #     two_hosts_test.sh LINK_PROGRAM PLUGIN...
 set -u
+PATH=$PATH:/usr/sbin:/sbin # where tc is
 program=$(realpath "$1")
 [ $# -gt 1 ] || { echo "skipped: no MPI's headers are installed"; exit 0; }
 TANDEM_NET_PATH=$(dirname "$(realpath "$2")")
@@ -63,6 +65,30 @@ launch() {
     -x TANDEM_NET_PATH -H 10.77.0.1,10.77.0.2 -n 2 "$program" "$@"
 }
 
+# How many milliseconds a rank takes a message of 1 MB to need.
+costs() {
+  sed -n "s/^rank $1: 1 MB takes \([0-9.e+-]*\) ms, calibrated$/\1/p" "$work/links"
+}
+
+# A link of 200 Mbit/s is measured as what it is: 1 MB takes 40 ms, 37 with a full bucket.
+measure() {
+  up
+  for n in "$a va$$" "$b vb$$"; do
+    tc -n "${n% *}" qdisc add dev "${n#* }" root tbf rate 200mbit burst 64kb latency 50ms \
+      2> "$work/tc" || { echo "no rates here: $(cat "$work/tc")"; return; }
+  done
+  (launch "$1" measure "$work/links.json") > "$work/links" 2>&1 < /dev/null ||
+    echo "$1: the launcher ended with $?" # MPICH's MPI_Finalize may hang over TCP
+  cat "$work/links"
+  [ -n "$(costs 0)" ] && [ "$(costs 0)" = "$(costs 1)" ] ||
+    fail "$1: ranks do not know the same of their link"
+  awk -v ms="$(costs 0)" 'BEGIN { exit !(ms >= 36 && ms <= 400) }' ||
+    fail "$1: the link is not what was measured"
+  for n in "$a va$$" "$b vb$$"; do
+    tc -n "${n% *}" qdisc del dev "${n#* }" root
+  done
+}
+
 count() {
   up
   (launch "$1" count) > "$work/count" 2>&1 < /dev/null || echo "$1: the launcher ended with $?"
@@ -103,5 +129,6 @@ for mpi in mpich openmpi; do
   command -v "$([ $mpi = mpich ] && echo mpiexec.mpich || echo mpirun.openmpi)" > /dev/null ||
     { echo "$mpi: skipped, no launcher"; continue; }
   count "$mpi"
+  measure "$mpi"
   cut_link "$mpi"
 done

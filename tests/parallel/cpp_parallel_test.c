@@ -111,25 +111,31 @@ static void differentiable_gather(void **unused) {
 
 /* ---- Replicas and parallel_apply ---- */
 
-/* One Linear(3, 4), read on three devices: equal results, one owner. */
-static tdm_session *replicas_session(const char *const *places, const char *output_place) {
+static tdm_value build_linear(tdm_graph *graph, void *user, tdm_value input) {
+  (void)user;
+  return tdm_linear(graph, "linear", input, 4);
+}
+
+/* One Linear(3, 4), replicated over three devices: equal results, where they were made or on
+ * another device, and one owner. */
+static tdm_session *replicas_session(const char *devices, const char *output_place) {
   tdm_graph *graph = tdm_graph_create(context);
   static const char *const names[] = {"y0", "y1", "y2"};
-  tdm_place(graph, "cpu:0");
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 3));
-  tdm_tie(graph, "linear", "linear");
-  for (int i = 0; i < 3; i++) {
-    tdm_place(graph, places[i]);
-    tdm_value y = tdm_linear(graph, "linear", x, 4); /* tied: one parameter */
-    if (output_place) tdm_place(graph, output_place);
-    y = tdm_tanh(graph, names[i], y);
-    tdm_output(graph, names[i], y);
-  }
+  const tdm_value inputs[] = {x, x, x};
+  const tdm_module module = {.name = "module", .build = build_linear};
+  tdm_module replicas[3];
+  tdm_value outputs[3];
+  assert_int_equal(tdm_replicate(graph, &module, devices, replicas, 3), 3);
+  tdm_parallel_apply(graph, replicas, inputs, 3, outputs);
+  for (int i = 0; i < 3; i++)
+    tdm_output_on(graph, names[i], outputs[i], output_place);
   return run_session(graph, NULL);
 }
 
-static void expect_equal_replicas(const char *const *places, const char *output_place) {
-  tdm_session *session = replicas_session(places, output_place);
+static void expect_equal_replicas(const char *const *places, const char *devices,
+                                  const char *output_place) {
+  tdm_session *session = replicas_session(devices, output_place);
   tdm_tensor *x = draw(tdm_shape_of(2, 6, 3), 1);
   const tdm_feed feed = {"x", x, false};
   tdm_fetch fetches[] = {{.name = "y0"}, {.name = "y1"}, {.name = "y2"}};
@@ -137,9 +143,10 @@ static void expect_equal_replicas(const char *const *places, const char *output_
   tdm_tensor_list *state = state_of(session);
   assert_int_equal(tdm_tensor_list_count(state), 2); /* weight and bias: no copy is saved */
   for (int i = 0; i < 3; i++) {
+    assert_on(fetches[i].tensor, output_place ? output_place : places[i]);
+    fetches[i].tensor = to_host(fetches[i].tensor);
     assert_near_tensor(fetches[i].tensor, fetches[0].tensor, 1e-6);
-    assert_planned(session, "linear", places[i], NULL);
-    assert_planned(session, fetches[i].name, output_place ? output_place : places[i], NULL);
+    assert_planned(session, "module/linear", places[i], NULL);
   }
   for (int i = 0; i < 3; i++)
     tdm_tensor_release(fetches[i].tensor);
@@ -150,18 +157,19 @@ static void expect_equal_replicas(const char *const *places, const char *output_
 
 static void replicate(void **unused) {
   (void)unused;
-  expect_equal_replicas((const char *const[]){FIRST, FIRST, SECOND}, NULL);
+  expect_equal_replicas((const char *const[]){FIRST, FIRST, SECOND}, FIRST "," BOTH, NULL);
 }
 
 static void parallel_apply(void **unused) {
   (void)unused;
-  expect_equal_replicas((const char *const[]){"cpu:0", FIRST, SECOND}, NULL);
+  expect_equal_replicas((const char *const[]){"cpu:0", FIRST, SECOND}, "cpu:0," BOTH, NULL);
 }
 
 static void parallel_apply_with_different_output_device(void **unused) {
   (void)unused;
-  expect_equal_replicas((const char *const[]){"cpu:0", FIRST, SECOND}, "cpu:2");
-  expect_equal_replicas((const char *const[]){"cpu:0", FIRST, SECOND}, SECOND);
+  static const char *const places[] = {"cpu:0", FIRST, SECOND};
+  expect_equal_replicas(places, "cpu:0," BOTH, "cpu:2");
+  expect_equal_replicas(places, "cpu:0," BOTH, SECOND);
 }
 
 /* ---- Errors ---- */

@@ -34,11 +34,11 @@ MISTAKE(output_twice) {
   tdm_output(graph, "scores", given->x);
   tdm_output(graph, "scores", given->ids);
 }
-MISTAKE(name_missing) {
+MISTAKE(name_empty) {
   tdm_linear(graph, "", given->x, 4);
 }
-MISTAKE(name_null) {
-  tdm_relu(graph, NULL, given->x);
+MISTAKE(output_name_null) {
+  tdm_output(graph, NULL, given->x);
 }
 MISTAKE(dimension_name_too_long) {
   (void)given;
@@ -182,8 +182,8 @@ MISTAKE(batch_norm_of_a_vector) {
 MISTAKE(layer_norm_of_too_many) {
   tdm_layer_norm(graph, "norm", given->x, 3);
 }
-MISTAKE(recurrent_of_a_matrix) {
-  tdm_lstm(graph, "lstm", given->x, 4, NULL, NULL, NULL);
+MISTAKE(recurrent_of_images) {
+  tdm_lstm(graph, "lstm", given->image, 4, NULL, NULL, NULL);
 }
 MISTAKE(recurrent_with_other_state) {
   const tdm_rnn_options options = {.struct_size = sizeof options,
@@ -224,8 +224,8 @@ MISTAKE(wrapped_over_no_devices) {
 static const mistake mistakes[] = {
     {input_twice, "input x is declared twice"},
     {output_twice, "output scores is declared twice"},
-    {name_missing, "a layer's name is missing"},
-    {name_null, "a name is missing"},
+    {name_empty, "a layer's name is missing; NULL leaves it out, and not \"\""},
+    {output_name_null, "a name is missing"},
     {dimension_name_too_long,
      "input y: its shape is not legal: tdm_shape_of(rank, ...) takes as many dimensions as rank "
      "says, 8 at most, each a size or a name of 1 to 12 letters a-z, digits and _"},
@@ -264,16 +264,18 @@ static const mistake mistakes[] = {
     {mean_over_one_twice, "mean mean: dimension -1 is named twice"},
     {float64_with_float32, "mul product: a is float32, b is float64: they must have one dtype"},
     {invalid_value_without_a_reason, "relu act: an input that it needs is not a value"},
-    {convolution_of_a_matrix, "convolution conv: x must have 4 dimensions, and 1 groups must "
-                              "divide its channels and 4; x is [batch, 8]"},
+    {convolution_of_a_matrix,
+     "convolution conv: x must have 4 dimensions, or one less, and 1 groups must "
+     "divide its channels and 4; x is [batch, 8]"},
     {convolution_of_no_kernel,
      "convolution conv: kernel, stride, dilation and groups must be positive, padding not "
      "negative, and none of them beyond 2147483647; kernel is 0 x 3, stride 1 x 1, padding 0 x 0, "
      "dilation 1 x 1, groups 1"},
     {convolution_larger_than_the_image,
      "convolution conv: a kernel that reaches over 9 does not fit into 8 with padding 0"},
-    {convolution_in_uneven_groups, "convolution conv: x must have 4 dimensions, and 2 groups must "
-                                   "divide its channels and 4; x is [batch, 3, 8, 8]"},
+    {convolution_in_uneven_groups,
+     "convolution conv: x must have 4 dimensions, or one less, and 2 groups must "
+     "divide its channels and 4; x is [batch, 3, 8, 8]"},
     {options_of_another_size, "convolution conv: struct_size of its options is 0, not 72"},
     {pooling_with_too_much_padding,
      "pool pool: kernel, stride and dilation must be positive and at most 2147483647, and padding "
@@ -281,14 +283,15 @@ static const mistake mistakes[] = {
     {batch_norm_of_a_vector, "batch_norm norm: dimension 1 of x must be a size, x is [4]"},
     {layer_norm_of_too_many,
      "layer_norm norm: the last 3 dimensions of x must be sizes, x is [batch, 8]"},
-    {recurrent_of_a_matrix,
-     "lstm lstm: x must be [length, batch, features] with a size for features, x is [batch, 8]"},
+    {recurrent_of_images,
+     "lstm lstm: x must be [length, batch, features] with a size for features, "
+     "x is [batch, 3, 8, 8]"},
     {recurrent_with_other_state, "gru gru: h0 must be [batch, 4], is [batch, 5]"},
     {dropout_of_more_than_all,
      "dropout drop: its probability is 1.5, and must lie between 0 and 1"},
     {attention_of_uneven_heads,
-     "multi_head_attention attention: query is [5, batch, 8], and must have three dimensions, the "
-     "last one query's and shared by 3 heads"},
+     "multi_head_attention attention: query is [5, batch, 8], and must have three dimensions, or "
+     "all three inputs two, the last one a size, and that of query shared by 3 heads"},
     {cross_entropy_of_float_classes,
      "cross_entropy loss: targets is float32, and must be int32 or int64"},
     {cross_entropy_of_other_batch,

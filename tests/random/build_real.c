@@ -63,6 +63,10 @@ tdm_optimizer build_optimizer(const random_model *of, double learning_rate) {
   const tdm_sgd_options sgd = {.learning_rate = of->real ? learning_rate / 1024 : learning_rate,
                                .momentum = of->momentum,
                                .weight_decay = of->weight_decay};
+  const tdm_nadam_options nadam = {.learning_rate = learning_rate / 100, .epsilon = 0.1};
+  const tdm_adafactor_options adafactor = {.learning_rate = learning_rate / 100, .epsilon1 = 0.1};
+  if (of->optimizer == OPTIMIZER_NADAM) return tdm_nadam_with(&nadam);
+  if (of->optimizer == OPTIMIZER_ADAFACTOR) return tdm_adafactor_with(&adafactor);
   if (of->optimizer == OPTIMIZER_ADAM) return tdm_adam_with(&adam);
   if (of->optimizer == OPTIMIZER_ADAGRAD) return tdm_adagrad_with(&adagrad);
   if (of->optimizer == OPTIMIZER_RMSPROP) return tdm_rmsprop_with(&rmsprop);

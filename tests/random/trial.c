@@ -99,7 +99,7 @@ static bool run_once(running *it, int view, bool trains, uint64_t seed) {
   if (good) {
     run_execute(it, &run);
     good = run.status == TDM_OK ? run_check(it, &run) : run_failed(it, &run);
-    if (good && trains) it->steps++;
+    if (good && trains && run.status == TDM_OK) it->steps++;
   }
   run_end(&run);
   return good;

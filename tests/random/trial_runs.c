@@ -74,7 +74,18 @@ void run_end(try_run *run) {
   run->feed_count = run->fetch_count = 0;
 }
 
+/* Is the loss infinite because numbers became so large that the oracle, too, cannot tell? */
+static bool has_outgrown(running *it, const try_run *run) {
+  if (run->status != TDM_NOT_FINITE || !run->trains) return false;
+  if (it->spent) return true;
+  oracle_train(it->oracle, run->seed, run->rows, it->rates[run->view], run_frozen(it, run->view));
+  if (!it->oracle->inexact) return false;
+  it->counts->inexact++;
+  return it->spent = true;
+}
+
 bool run_failed(running *it, const try_run *run) {
+  if (has_outgrown(it, run)) return true;
   return trial_fail(it, "view %d, %s %" PRIu64 " of %" PRId64 " rows is %s: %s", run->view,
                     run->trains ? "training" : "run", run->seed, run->rows,
                     tdm_status_name(run->status), run->message);

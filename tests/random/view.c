@@ -1,5 +1,6 @@
 /* Draws machines and views, and tells them for a reader. Invariant: wraps are legal by
- * graph/building.h: what leaves one has the batch as a dimension, and two are apart or nested. */
+ * graph/building.h: two are apart or nested. What leaves one has the batch as a dimension, or is a
+ * loss or a part of it, which is the whole batch's. */
 #include "tests/random/view.h"
 
 #include <inttypes.h>
@@ -39,22 +40,10 @@ tdm_context *machine_open(const random_machine *it) {
 
 /* ---- Wraps ---- */
 
-/* Is all that leaves these nodes cut along the batch, and is there a node at all? */
-static bool can_wrap(const random_view *it, const random_model *of, int first, int last) {
-  for (int i = first; i <= last; i++) {
-    const random_node *inside = &of->nodes[i];
-    if (inside->kind == NODE_PARAMETER) return false;
-    for (int k = 0; k < inside->value_count; k++) {
-      const int value = inside->first_value + k;
-      bool leaves = false;
-      for (int n = last + 1; n < it->node_count; n++)
-        for (int o = 0; o < of->nodes[n].operand_count; o++)
-          leaves |= of->nodes[n].operands[o] == value;
-      for (int o = 0; o < of->output_count; o++)
-        leaves |= of->outputs[o] == value;
-      if (leaves && extent_batch(&of->values[value]) < 0) return false;
-    }
-  }
+/* Is there a node at all, and none that is only named? */
+static bool can_wrap(const random_model *of, int first, int last) {
+  for (int i = first; i <= last; i++)
+    if (of->nodes[i].kind == NODE_PARAMETER) return false;
   return true;
 }
 
@@ -83,7 +72,9 @@ static int first_of_body(const random_model *of) {
 
 static void draw_wrap(draw *stream, random_view *it, const random_model *of,
                       const random_machine *on) {
-  const int end = of->body_end < it->node_count ? of->body_end : it->node_count;
+  int end = of->body_end < it->node_count ? of->body_end : it->node_count;
+  if (draw_one_in(stream, 2)) end = it->node_count; /* with some of the loss, or all of it */
+  if (it->wrap_count > 0 && end <= it->wraps[it->wrap_count - 1].last) end = it->node_count;
   int first = first_of_body(of), last = end - 1;
   random_wrap made = {.between = draw_one_in(stream, 3)};
   if (it->wrap_count > 0 && draw_one_in(stream, 2)) { /* around the latest */
@@ -95,7 +86,7 @@ static void draw_wrap(draw *stream, random_view *it, const random_model *of,
     first = draw_between(stream, first, last);
     last = draw_between(stream, first, last);
   }
-  if (!can_wrap(it, of, first, last)) return;
+  if (!can_wrap(of, first, last)) return;
   made.first = first;
   made.last = last;
   made.between = made.between && all_needed(it, of, first, last);

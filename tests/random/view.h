@@ -39,7 +39,7 @@ typedef struct random_view {
   random_wrap wraps[MOST_WRAPS]; /* one that lies in another comes before it */
   int micro_batches;             /* or TDM_MICRO_BATCHES_AUTO */
   int depth, queue_limit, plan_limit;
-  int collective;                /* tdm_collective */
+  int collective; /* tdm_collective */
   bool deterministic, check_finite, profile, unfused, observes;
   int trace_runs;
   double learning_rate;

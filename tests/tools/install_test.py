@@ -11,8 +11,14 @@ import unittest
 
 sys.dont_write_bytecode = True
 
-CXX_PROGRAM = """#include <tandem/tandem.h>
-int main() { return tdm_version()[0] == '0' + TDM_VERSION_MAJOR ? 0 : 1; }
+CXX_PROGRAM = """#include <tandem/tandem.hpp>
+int main() {
+  tandem::context context;
+  const tandem::tensor ones(tdm_tensor_ones(context, "cpu", TDM_FLOAT32, tdm_shape_of(1, 3)));
+  return tandem::elements<float>(ones).size() == 3 && tdm_version()[0] == '0' + TDM_VERSION_MAJOR
+             ? 0
+             : 1;
+}
 """
 
 CMAKE_PROJECT = """cmake_minimum_required(VERSION 3.16)
@@ -74,6 +80,10 @@ class InstallTest(unittest.TestCase):
         output("cc", *self.flags("--cflags"), "examples/first_model.c", "-o", program, *libraries)
         self.run_program(program)
         self.assertNotIn("libtandem", output("ldd", program))
+
+    def test_the_command_is_installed(self):
+        told = output(f"{self.prefix}/bin/tandem", "devices")
+        self.assertIn("cpu:0", told)
 
     def test_plugins_lie_where_the_library_looks_for_them(self):
         built = os.listdir("net") if os.path.isdir("net") else []

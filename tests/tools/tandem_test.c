@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tandem/tandem.h"
 #include "tests/examples/program.h"
 
 static char command[PATH_MAX];
@@ -45,11 +46,126 @@ static void a_folder_that_is_gone_is_named(void **state) {
   outcome_free(&ended);
 }
 
+/* What the command prints, which ends as it must; freed by outcome_free. */
+static outcome run(const char *arguments, int exit_code) {
+  char line[PATH_MAX + 512];
+  (void)snprintf(line, sizeof line, "TANDEM_LINKS=off '%s' %s", command, arguments);
+  outcome ended = program_run_as(line);
+  if (ended.exit_code != exit_code)
+    fail_msg("%s ended with %d:\n%s", arguments, ended.exit_code, ended.output);
+  return ended;
+}
+
+static void must_print(const char *arguments, int exit_code, const char *const *texts) {
+  outcome ended = run(arguments, exit_code);
+  for (size_t i = 0; texts[i]; i++)
+    if (!strstr(ended.output, texts[i]))
+      fail_msg("%s: no '%s' in:\n%s", arguments, texts[i], ended.output);
+  outcome_free(&ended);
+}
+
+static void commands_are_listed(void **state) {
+  (void)state;
+  must_print("--help", 0, (const char *const[]){"devices", "forecast", "inspect", "launch", NULL});
+  must_print("", 2, (const char *const[]){"devices", NULL});
+  must_print("device", 2, (const char *const[]){"no command device", "devices", NULL});
+  outcome ended = run("--version", 0);
+  char expected[64];
+  (void)snprintf(expected, sizeof expected, "tandem %s\n", tdm_version());
+  assert_string_equal(ended.output, expected);
+  outcome_free(&ended);
+}
+
+static void devices_and_links_are_told(void **state) {
+  (void)state;
+  must_print("devices", 0,
+             (const char *const[]){"cpu:0", "sim:0", "cpu:0    sim:0    pinned", "pageable",
+                                   "modelled", NULL});
+  must_print("devices --json", 0,
+             (const char *const[]){"\"name\":\"cpu:0\"", "\"memory_bytes\":", "\"links\": [",
+                                   "\"from\":\"sim:0\",\"to\":\"cpu:0\",\"pinned\":true", NULL});
+  must_print("devices --all", 2, (const char *const[]){"--all", "--calibrate", NULL});
+  must_print("devices --help", 0, (const char *const[]){"--json", NULL});
+  must_print("devices > /dev/full", 1, (const char *const[]){"cannot write", NULL});
+}
+
+/* What a JSON reader of somebody else's makes of it. */
+static void json_is_json(void **state) {
+  (void)state;
+  char line[PATH_MAX + 256];
+  (void)snprintf(line, sizeof line,
+                 "'%s' devices --json | python3 -c 'import json, sys; "
+                 "told = json.load(sys.stdin); print(len(told[\"devices\"]) >= 2, "
+                 "all(d[\"free_bytes\"] <= d[\"memory_bytes\"] for d in told[\"devices\"]))'",
+                 command);
+  outcome ended = program_run_as(line);
+  assert_string_equal(ended.output, "True True\n");
+  outcome_free(&ended);
+}
+
+static void the_doctor_tells_what_is_wrong(void **state) {
+  (void)state;
+  must_print("doctor", 0,
+             (const char *const[]){"fine     a run", "processors", "links", "openmpi", "mpich",
+                                   "cuda", " 0 errors", NULL});
+  must_print("doctor --help", 0, (const char *const[]){"Exit status 1", NULL});
+  must_print("doctor --all", 2, (const char *const[]){"--all", NULL});
+  must_print("doctor > /dev/full", 1, (const char *const[]){"cannot write", NULL});
+  char line[PATH_MAX + 128];
+  static const struct {
+    const char *set;
+    const char *found;
+    int exit_code;
+  } cases[] = {
+      {"TANDEM_DEVICE=sim=2", "TANDEM_DEVICE is nothing that the library reads; was TANDEM_DEVICES",
+       0},
+      {"TANDEM_SOMETHING_ELSE=1", "TANDEM_SOMETHING_ELSE is nothing that the library reads\n", 0},
+      {"TANDEM_DEVICES=sim=2", "TANDEM_DEVICES is 'sim=2'", 0},
+      {"TANDEM_DEVICES=sim=many", "error    a context", 1},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    (void)snprintf(line, sizeof line, "%s '%s' doctor", cases[i].set, command);
+    outcome ended = program_run_as(line);
+    if (ended.exit_code != cases[i].exit_code || !strstr(ended.output, cases[i].found))
+      fail_msg("%s ended with %d:\n%s", line, ended.exit_code, ended.output);
+    outcome_free(&ended);
+  }
+}
+
+static void a_file_is_inspected(void **state) {
+  (void)state;
+  tdm_context *context = tdm_context_create(NULL);
+  const float elements[] = {1, -2, 0.5F, 4, 5, 6};
+  tdm_tensor *weight = tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(2, 2, 3), elements);
+  tdm_tensor_list *list = tdm_tensor_list_create(context);
+  assert_int_equal(tdm_tensor_list_add(list, "a.weight", weight), TDM_OK);
+  assert_int_equal(tdm_safetensors_save(list, "some.safetensors"), TDM_OK);
+  tdm_tensor_list_release(list);
+  tdm_tensor_release(weight);
+  tdm_context_release(context);
+  must_print("inspect some.safetensors", 0,
+             (const char *const[]){"a.weight", "float32", "24", "[2, 3]",
+                                   "1 tensors, 6 elements, 24 bytes", NULL});
+  must_print("inspect some.safetensors --tensor a.weight", 0,
+             (const char *const[]){"tensor([[ 1.0000, -2.0000,  0.5000],", NULL});
+  must_print("inspect some.safetensors --tensor b", 1,
+             (const char *const[]){"some.safetensors has no tensor b", NULL});
+  must_print("inspect nowhere", 1, (const char *const[]){"nowhere", "No such file", NULL});
+  must_print("inspect", 2, (const char *const[]){"FILE is wanted", NULL});
+  must_print("inspect --all some", 2, (const char *const[]){"--all", NULL});
+  must_print("inspect --help", 0, (const char *const[]){"--tensor NAME", NULL});
+}
+
 int main(int count, char **arguments) {
   if (count != 3 || !realpath(arguments[1], command) || !realpath(arguments[2], machine)) return 2;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(relative_paths_are_the_users),
       cmocka_unit_test(a_folder_that_is_gone_is_named),
+      cmocka_unit_test(commands_are_listed),
+      cmocka_unit_test(devices_and_links_are_told),
+      cmocka_unit_test(json_is_json),
+      cmocka_unit_test(the_doctor_tells_what_is_wrong),
+      cmocka_unit_test(a_file_is_inspected),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

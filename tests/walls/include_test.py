@@ -14,17 +14,20 @@ from source_tree import C_ENDINGS, read_file, read_files, verdict  # noqa: E402
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"|<(?=tandem/))([^">]+)[">]', re.MULTILINE)
 GRAPH = "graph/[^/]*"
-LAYERS = "layers/(layers|losses|moves|optimizers|pointwise|products|recurrent|schedules|tables)"
-PUBLIC = "(checkpoint/checkpoint|core/core|devices/devices|%s|%s|data/data)" % (GRAPH, LAYERS)
+LAYERS = ("layers/(arrays|blocks|layers|losses|moves|optimizers|pointwise|products|recurrent|"
+          "schedules|tables|volumes)")
+PUBLIC = "(checkpoint/checkpoint|core/core|devices/(devices|kernel|properties)|%s|%s|data/data)" % (
+    GRAPH, LAYERS)
 IS_PUBLIC = re.compile(r"%s\.h|tandem\.h" % PUBLIC)
 
 
 def room_rules(folder, rooms):
     """A rule for each room of folder, which stands on core, the folder and what rooms says."""
     on_net = ROOMS["ROOMS_ON_NET"]
+    beside = "%s/(operations/)?[^/]*" % folder
     return [("%s/%s/.*" % (folder, room),
-             "core/.*|%s/[^/]*|%s/(%s)/.*%s" % (folder, folder, "|".join([room] + below),
-                                               "|net/.*" if room in on_net else ""))
+             "core/.*|%s|%s/(%s)/.*%s" % (beside, folder, "|".join([room] + below),
+                                          "|net/.*" if room in on_net else ""))
             for room, below in rooms.items()]
 
 
@@ -46,7 +49,7 @@ RULES = [(re.compile(files), re.compile(headers)) for files, headers in (
     (r"core/core\.h", r"$^"),
     (r"%s\.h" % PUBLIC, PUBLIC + r"\.h"),
     (r"core/.*", r"core/.*"),
-    (r"devices/[^/]*", r"core/.*|devices/[^/]*"),
+    (r"devices/(operations/)?[^/]*", r"core/.*|devices/(operations/)?[^/]*"),
     *room_rules("devices", ROOMS["DEVICE_ROOMS"]),
     (r"net/.*", r"core/.*|net/.*"),
     (r"graph/.*", BELOW_GRAPH + r"|graph/.*"),

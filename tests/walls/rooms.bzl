@@ -11,7 +11,7 @@ DEVICE_ROOMS = dict({
     "topology": [],
     "context": ["contract", "machine", "topology"],
     "staging": ["context", "contract", "topology"],
-    "links": ["context", "contract", "staging", "topology"],
+    "links": ["context", "contract", "network", "staging", "topology"],
     "tensors": ["context", "contract", "staging"],
     "absent": ["context", "contract"],
     "network": ["contract"],
@@ -29,7 +29,7 @@ DEVICE_ROOMS = dict({
     "kinds": ["contract"] + list(DEVICE_KINDS),
 }, **DEVICE_KINDS)
 
-# Those of them that stand on net/ too.
+# Those of them that stand on net/ too; through them, those that stand on them reach it.
 ROOMS_ON_NET = ["creation", "network"]
 
 # From the ground up, each on those before it.

@@ -5,11 +5,12 @@ one dialect of C.
 C is read by a counter of braces, not a parser: a block is a brace after `name(...)`, `else` or
 `do`, and a function is such a brace outside of all others.
 """
+import os
 import re
 import sys
 
 sys.dont_write_bytecode = True
-from source_tree import C_ENDINGS, TEXT_ENDINGS, read_files, verdict  # noqa: E402
+from source_tree import C_ENDINGS, ROOT, TEXT_ENDINGS, read_files, verdict  # noqa: E402
 
 FILE_LINES = 500
 FUNCTION_LINES = 100
@@ -133,12 +134,22 @@ def check_limits():
     return silent + ["complains about good code: " + text for text in check_c("x.c", flat)]
 
 
+def check_script(path, text, executable):
+    """What begins with "#!" is to be started by its name."""
+    if text.startswith("#!") and not executable:
+        return ["%s: begins with #!, but is not executable" % path]
+    return []
+
+
 def main():
     complaints = check_limits()
+    if not check_script("x.py", "#!/bin/sh", False) or check_script("x.py", "#!/bin/sh", True):
+        complaints.append("scripts are not looked at")
     files_count = 0
     for path, text in read_files(TEXT_ENDINGS):
         files_count += 1
         complaints += check_text(path, text)
+        complaints += check_script(path, text, os.access(os.path.join(ROOT, path), os.X_OK))
         if path.endswith(C_ENDINGS):
             complaints += check_c(path, text)
             complaints += check_dialect(path, text)

@@ -35,10 +35,15 @@ def uses(source, folder, folders):
         source,
     )
 
-def rooms_beyond(folder, rooms, room):
-    """The rooms of folder (a regular expression) that room does not stand on, however far down."""
+def rooms_below(rooms, room):
+    """The room, and those that it stands on, however far down."""
     below = [room]
     for _ in rooms:
         for other in list(below):
             below += [b for b in rooms[other] if b not in below]
+    return below
+
+def rooms_beyond(folder, rooms, room):
+    """The rooms of folder (a regular expression) that room does not stand on, however far down."""
+    below = rooms_below(rooms, room)
     return "%s/(%s)(/.*)?" % (folder, "|".join([other for other in rooms if other not in below]))

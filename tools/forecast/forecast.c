@@ -7,6 +7,7 @@
 
 #include "tools/forecast/models.h"
 #include "tools/forecast/options.h"
+#include "tools/forecast/ranks.h"
 #include "tools/forecast/report.h"
 
 enum { MOST_DEVICES = 64, DEVICE_NAME = 12, MOST_ROWS = 16 };
@@ -126,6 +127,13 @@ static tdm_status open(forecaster *self) {
   return self->request->costs ? tdm_costs_load(self->costs, self->request->costs) : TDM_OK;
 }
 
+static tdm_status tell(const forecaster *self) {
+  if (self->request->ranks > 0)
+    return tell_ranks(self->request, self->context, self->costs, self->device_count);
+  const tdm_status status = tell_step(self);
+  return status == TDM_OK ? tell_scaling(self) : status;
+}
+
 int forecast_command(int argc, char **argv) {
   forecast_request request;
   tdm_status status = forecast_read_options(argc, argv, &request);
@@ -135,8 +143,7 @@ int forecast_command(int argc, char **argv) {
   }
   forecaster self = {.request = &request};
   if (status == TDM_OK) status = open(&self);
-  if (status == TDM_OK) status = tell_step(&self);
-  if (status == TDM_OK) status = tell_scaling(&self);
+  if (status == TDM_OK) status = tell(&self);
   if (status != TDM_OK) fprintf(stderr, "tandem forecast: %s\n", tdm_last_message());
   tdm_costs_release(self.costs);
   tdm_context_release(self.context);

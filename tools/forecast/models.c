@@ -1,7 +1,8 @@
-/* The three models: the one of examples/distributed_model (its sizes, its optimizer), an MLP, and a
- * large table of embeddings with a small dense part. */
+/* The models: the one of examples/distributed_model (its sizes, its optimizer), an MLP, a large
+ * table of embeddings with a small dense part, and a transformer of GPT's kind. */
 #include "tools/forecast/models.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,13 +22,25 @@ enum {
   LOOKUPS = 26,
   ROW_SIZE = 64,
   DENSE_SIZE = 256,
+  /* gpt-7b: 12 x 4096 x 4096 parameters a block, 2 x 32000 x 4096 beside them */
+  GPT_WORDS = 32000,
+  GPT_LENGTH = 2048,
+  GPT_SIZE = 4096,
+  GPT_HEADS = 32,
+  GPT_BLOCKS = 32,
+  GPT_MICRO_BATCHES = 16,
 };
 
-const char *const model_names[] = {"main", "mlp", "embedding", NULL};
+const char *const model_names[] = {"main", "mlp", "embedding", "gpt-7b", NULL};
 const char *const model_descriptions[] = {
     "words of 8 characters -> embedding 96 x 32 -> RNN 128 -> linear 7; Adam, clipped",
     "512 -> 2048 -> 2048 -> 512, relu between; SGD",
-    "26 of 200000 rows of 64 -> linear 256 -> linear 1; SGD, sparse rows", NULL};
+    "26 of 200000 rows of 64 -> linear 256 -> linear 1; SGD, sparse rows",
+    "2048 of 32000 words -> 32 blocks of 4096, 32 heads -> 32000; Adam, 8 micro-batches", NULL};
+
+bool model_is_placed(const char *name) {
+  return strcmp(name, "gpt-7b") == 0;
+}
 
 /* What describing a model leaves behind. */
 typedef struct description {
@@ -131,13 +144,72 @@ static tdm_status feed_embedding(tdm_context *context, int64_t batch, tdm_feed *
   return feeds[0].tensor && feeds[1].tensor ? TDM_OK : TDM_OUT_OF_MEMORY;
 }
 
+/* The device of block i. */
+static void place_block(tdm_graph *graph, const model_request *request, int i) {
+  char device[24];
+  const int devices = request->devices > 0 ? request->devices : 1;
+  (void)snprintf(device, sizeof device, "paper:%d", i * devices / GPT_BLOCKS);
+  tdm_place(graph, device);
+}
+
+static tdm_value add_block(tdm_graph *graph, tdm_value x) {
+  const tdm_attention_options heads = {
+      .struct_size = sizeof heads, .heads = GPT_HEADS, .causal = true};
+  const tdm_value normed = tdm_layer_norm(graph, "norm1", x, 1);
+  const tdm_value seen =
+      tdm_attention(graph, "attention", tdm_linear(graph, "query", normed, GPT_SIZE),
+                    tdm_linear(graph, "key", normed, GPT_SIZE),
+                    tdm_linear(graph, "value", normed, GPT_SIZE), &heads);
+  x = tdm_add(graph, "seen", x, tdm_linear(graph, "out", seen, GPT_SIZE));
+  const tdm_value wide =
+      tdm_linear(graph, "up", tdm_layer_norm(graph, "norm2", x, 1), (int64_t)4 * GPT_SIZE);
+  return tdm_add(graph, "thought", x,
+                 tdm_linear(graph, "down", tdm_gelu(graph, "gelu", wide), GPT_SIZE));
+}
+
+static description describe_gpt(tdm_graph *graph, const model_request *request) {
+  const tdm_shape window = tdm_shape_of(2, TDM_DIM("batch"), (int64_t)GPT_LENGTH);
+  const tdm_value x = tdm_input(graph, "x", TDM_INT64, window);
+  const tdm_value y = tdm_input(graph, "y", TDM_INT64, window);
+  place_block(graph, request, 0);
+  tdm_value thought = tdm_embedding(graph, "words", x, GPT_WORDS, GPT_SIZE);
+  for (int i = 0; i < GPT_BLOCKS; i++) {
+    char name[24];
+    (void)snprintf(name, sizeof name, "block%d", i);
+    place_block(graph, request, i);
+    tdm_scope_push(graph, name);
+    thought = add_block(graph, thought);
+    tdm_scope_pop(graph);
+  }
+  const tdm_value scores =
+      tdm_linear(graph, "scores", tdm_layer_norm(graph, "norm", thought, 1), GPT_WORDS);
+  const tdm_value flat =
+      tdm_reshape(graph, "flat", scores, tdm_shape_of(2, TDM_INFER, (int64_t)GPT_WORDS));
+  const tdm_value wanted = tdm_reshape(graph, "wanted", y, tdm_shape_of(1, TDM_INFER));
+  return (description){tdm_cross_entropy(graph, "loss", flat, wanted), tdm_adam(1e-4)};
+}
+
+static tdm_status feed_gpt(tdm_context *context, int64_t batch, tdm_feed *feeds) {
+  for (int i = 0; i < MODEL_FEEDS; i++)
+    feeds[i].tensor = draw_ids(context, tdm_shape_of(2, batch, (int64_t)GPT_LENGTH), GPT_WORDS);
+  return feeds[0].tensor && feeds[1].tensor ? TDM_OK : TDM_OUT_OF_MEMORY;
+}
+
 static const struct {
   description (*describe)(tdm_graph *graph, const model_request *request);
   tdm_status (*feed)(tdm_context *context, int64_t batch, tdm_feed *feeds);
-} models[] = {
-    {describe_main, feed_main}, {describe_mlp, feed_mlp}, {describe_embedding, feed_embedding}};
+} models[] = {{describe_main, feed_main},
+              {describe_mlp, feed_mlp},
+              {describe_embedding, feed_embedding},
+              {describe_gpt, feed_gpt}};
 
 /* ---- Opening ---- */
+
+/* Devices that follow one another work at the same time on parts of the batch. */
+static int micro_batches_of(const model_request *request) {
+  if (!model_is_placed(request->name) || request->devices <= 1) return 0;
+  return request->batch < GPT_MICRO_BATCHES ? (int)request->batch : GPT_MICRO_BATCHES;
+}
 
 static tdm_status open_session(tdm_context *context, const model_request *request, size_t model,
                                opened_model *out_model) {
@@ -148,7 +220,9 @@ static tdm_status open_session(tdm_context *context, const model_request *reques
                                        .loss = described.loss,
                                        .optimizer = &described.optimizer,
                                        .profile = request->profile,
-                                       .collective = request->collective};
+                                       .collective = request->collective,
+                                       .micro_batches = micro_batches_of(request),
+                                       .alike_ranks = request->alike_ranks};
   out_model->session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
   return out_model->session ? TDM_OK : TDM_INVALID_ARGUMENT;

@@ -8,13 +8,15 @@
 enum { MODEL_FEEDS = 2 };
 
 typedef struct model_request {
-  const char *name;     /* "main", "mlp" or "embedding" */
+  const char *name;     /* one of model_names */
   const char *front;    /* the device of the front, and of parameters */
   const char *body;     /* the device of the body, or of all replicas' results */
   const char *replicas; /* devices that the body is wrapped over; NULL: it is not */
   int64_t batch;
   bool profile;
   tdm_collective collective;
+  int devices;     /* paper:0 on, that the layers of "gpt-7b" are placed over; 0: 1 */
+  int alike_ranks; /* that the plan is one of (tdm_session_options); 0: none */
 } model_request;
 
 typedef struct opened_model {
@@ -25,6 +27,8 @@ typedef struct opened_model {
 /* Names of the models, NULL at the end; and one line about each. */
 extern const char *const model_names[];
 extern const char *const model_descriptions[];
+/* Is the model one whose layers are placed over several devices of a rank? */
+bool model_is_placed(const char *name);
 
 /* Describes the model, makes its session and its feeds; on failure *out_model is closed. The plan
  * of a training step is made by model_prepare, without running. */

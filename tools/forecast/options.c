@@ -43,6 +43,10 @@ static tdm_status read_value(const char *name, const char *text, forecast_reques
     const tdm_status status = read_integer(name, text, 64, &number);
     request->devices = (int)number;
     return status;
+  } else if (strcmp(name, "--ranks") == 0) {
+    const tdm_status status = read_integer(name, text, TDM_MAX_ALIKE_RANKS, &number);
+    request->ranks = (int)number;
+    return status;
   } else if (strcmp(name, "--sums") == 0) {
     return read_way(text, &request->way);
   } else {
@@ -88,6 +92,9 @@ void forecast_print_help(void) {
          "  --devices N      whose step is told in detail (all)\n"
          "  --sums WAY       how its gradients are summed: plan (as it chooses), home, ring, tree "
          "(plan)\n"
+         "  --ranks N        1, 2, 4, ... to N ranks that are alike instead: each trains the model "
+         "on\n"
+         "                   one device, or on --devices (gpt-7b), and on rows of its own\n"
          "  --costs FILE     kernel times that were measured (tdm_costs_save)\n"
          "  --help           this text\n");
 }

@@ -10,6 +10,7 @@ typedef struct forecast_request {
   const char *model;
   int64_t batch; /* rows of a step; with per_device of each device */
   int devices;   /* that the step's details are told for; 0: all of the machine's */
+  int ranks;     /* most alike ranks that are told; 0: the machine's devices in one plan are */
   bool per_device;
   int way; /* of the step's details: which of summing_ways */
   bool help;

@@ -5,6 +5,7 @@
 #include "devices/cpu/kernels/fetch.h"
 #include "devices/cpu/kernels/update.h"
 #include "devices/cpu/kernels/vector_math.h"
+#include "devices/operations/optimizers.h"
 
 typedef struct adagrad_job {
   const stored *gradient; /* (count) */

@@ -2,6 +2,7 @@
  * a larger score is met (Milakov, Gimelshein, "Online normalizer calculation for softmax", 2018;
  * Dao et al., "FlashAttention", 2022). Invariant: a query's result depends on its own row alone. */
 #include "devices/cpu/kernels/attention.h"
+#include "devices/operations/attention.h"
 
 #include "core/status.h"
 

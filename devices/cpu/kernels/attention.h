@@ -7,7 +7,7 @@
 #include "core/philox.h"
 #include "devices/cpu/kernels/product.h"
 #include "devices/cpu/kernels/rows.h"
-#include "devices/kernel_sizes.h"
+#include "devices/operations/attention_sizes.h"
 
 #define QUERIES 32 /* of a block */
 #define KEYS 128   /* ...; at most PRODUCT_ROWS */

@@ -5,6 +5,7 @@
  * Invariant: a head is one thread's, its blocks summed in one order. */
 #include "core/status.h"
 #include "devices/cpu/kernels/attention.h"
+#include "devices/operations/attention.h"
 
 typedef struct gradient_job {
   attention_job of;

@@ -5,7 +5,7 @@
 
 #include "devices/cpu/kernels/real.h"
 #include "devices/cpu/kernels/sorted_ids.h"
-#include "devices/kernel_sizes.h"
+#include "devices/operations/bag_sizes.h"
 
 typedef struct bag_state {
   bag_sizes sizes;

@@ -5,7 +5,8 @@
 
 #include "core/status.h"
 #include "devices/cpu/kernels/rows.h"
-#include "devices/kernel_sizes.h"
+#include "devices/operations/normalization.h"
+#include "devices/operations/normalization_sizes.h"
 
 typedef struct norm_state {
   batch_norm_sizes sizes;

@@ -2,6 +2,7 @@
 #include "devices/conversions.h"
 #include "devices/cpu/kernels/convert.h"
 #include "devices/cpu/kernels/family.h"
+#include "devices/operations/pointwise.h"
 
 #define BLOCK 512
 

@@ -16,7 +16,7 @@
 #define TANDEM_DEVICES_CPU_KERNELS_CHANNELS_H
 
 #include "devices/cpu/kernels/vector.h"
-#include "devices/kernel_sizes.h"
+#include "devices/operations/image_sizes.h"
 
 #define CHANNEL_TILE (2 * LANES) /* channels of a tile; the last one may have LANES */
 #define CHANNELS_MOST_TAPS 128

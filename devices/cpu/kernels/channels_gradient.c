@@ -3,6 +3,7 @@
  * registers over the windows of a band. Invariant: an element is the sum of the bands' sums in
  * order, each summed window after window, however the work is shared out. */
 #include "devices/cpu/kernels/channels.h"
+#include "devices/operations/image_sizes.h"
 
 #define VECTORS 2                                 /* of a tile's channels */
 #define COLUMNS (TDM_VECTOR_BYTES == 64 ? 14 : 6) /* of d_weight, in a tile */

@@ -1,6 +1,7 @@
 /* Plans of convolutions with channels in lanes, and their packed weights (channels.h). Invariant:
  * every tap of the kernel is in one phase at most, and shapes alone decide a plan. */
 #include "devices/cpu/kernels/channels.h"
+#include "devices/operations/image_sizes.h"
 
 #define BAND_BYTES (192 * 1024) /* padded: stays in the second cache */
 

@@ -4,6 +4,7 @@
 #include "devices/cpu/kernels/broadcast_rows.h"
 #include "devices/cpu/kernels/convert.h"
 #include "devices/cpu/kernels/family.h"
+#include "devices/operations/pointwise.h"
 
 #define OPERANDS 2
 #define GRAIN 4096

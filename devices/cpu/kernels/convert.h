@@ -2,7 +2,7 @@
 #ifndef TANDEM_DEVICES_CPU_KERNELS_CONVERT_H
 #define TANDEM_DEVICES_CPU_KERNELS_CONVERT_H
 
-#include "tandem/devices/devices.h"
+#include "tandem/devices/kernel.h"
 
 /* from: count elements of a floating dtype. */
 void convert_to_double(tdm_dtype dtype, const void *from, double *to, int64_t count);

@@ -3,6 +3,8 @@
  * Invariant: an element of the result is one sum in one order, whatever the batch and the team are.
  */
 #include "devices/cpu/kernels/convolution.h"
+#include "devices/operations/image_sizes.h"
+#include "devices/operations/images.h"
 
 #include "core/status.h"
 

@@ -15,6 +15,7 @@
 #include "devices/cpu/kernels/product.h"
 #include "devices/cpu/kernels/slide.h"
 #include "devices/cpu/kernels/vector.h"
+#include "devices/operations/image_sizes.h"
 
 typedef enum convolution_algorithm {
   CONVOLUTION_COLUMNS,

@@ -4,6 +4,7 @@
 #include "core/status.h"
 #include "devices/cpu/kernels/convolution.h"
 #include "devices/cpu/kernels/rows.h"
+#include "devices/operations/images.h"
 
 #define PARTS 8                        /* partial sums of the weight's gradient, at most */
 #define PARTS_BYTES (64 * 1024 * 1024) /* together, at most */

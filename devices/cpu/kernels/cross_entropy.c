@@ -5,7 +5,8 @@
 #include "core/status.h"
 #include "devices/cpu/kernels/rows.h"
 #include "devices/cpu/kernels/targets.h"
-#include "devices/kernel_sizes.h"
+#include "devices/operations/class_loss_sizes.h"
+#include "devices/operations/losses.h"
 
 #define GRAIN 64 /* rows; a multiple of every vector's lanes */
 

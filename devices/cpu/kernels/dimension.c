@@ -5,7 +5,8 @@
 
 #include "core/status.h"
 #include "devices/cpu/kernels/vector.h"
-#include "devices/kernel_sizes.h"
+#include "devices/operations/axis_sizes.h"
+#include "devices/operations/reductions.h"
 
 #define COLUMNS 64 /* of inner that a task takes */
 

@@ -1,5 +1,6 @@
 /* Dropout. Invariant: whether an element goes depends on seed, step, stream and its place in the
  * whole value alone, by integers, so it is the same for every dtype, device and chunk. */
+#include "devices/operations/dropout.h"
 #include "core/philox.h"
 #include "core/status.h"
 #include "devices/cpu/kernels/vector.h"

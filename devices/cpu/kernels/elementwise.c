@@ -5,6 +5,7 @@
 #include "devices/cpu/kernels/broadcast_rows.h"
 #include "devices/cpu/kernels/elements.h"
 #include "devices/element_settings.h"
+#include "devices/operations/pointwise.h"
 
 #define GRAIN 4096
 

@@ -4,6 +4,7 @@
 
 #include "core/status.h"
 #include "devices/cpu/kernels/fetch.h"
+#include "devices/operations/lookup.h"
 
 typedef struct embedding_state {
   int64_t count; /* ids */

@@ -7,6 +7,7 @@
 #include "core/status.h"
 #include "devices/cpu/kernels/bags.h"
 #include "devices/cpu/kernels/fetch.h"
+#include "devices/operations/lookup.h"
 
 enum {
   AHEAD = 64,        /* rows; measured: fewer leave the memory waiting, more gain nothing, */

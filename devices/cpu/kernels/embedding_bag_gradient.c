@@ -4,6 +4,7 @@
 #include "devices/cpu/kernels/bags.h"
 #include "devices/cpu/kernels/fetch.h"
 #include "devices/cpu/kernels/row_sums.h"
+#include "devices/operations/lookup.h"
 
 /* For every id, its bag (-1: none), and what its row counts there. bags, scales: (count); given may
  * be NULL. */

@@ -5,7 +5,6 @@
 
 #include "devices/kernel_list.h"
 #include "devices/kernel_state.h"
-#include "devices/kernels.h"
 
 /* ---- A source's kernels ------------------------------------------------------------------------
  */

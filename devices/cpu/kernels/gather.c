@@ -5,7 +5,8 @@
 
 #include "core/status.h"
 #include "devices/cpu/kernels/family.h"
-#include "devices/kernel_sizes.h"
+#include "devices/operations/gather_sizes.h"
+#include "devices/operations/moves.h"
 
 #define COLUMNS 64 /* of inner that a task of sums takes */
 

@@ -4,6 +4,7 @@
 
 #include "core/status.h"
 #include "devices/cpu/kernels/family.h"
+#include "devices/operations/lookup.h"
 
 typedef struct index_copy_state {
   int64_t count; /* indices */

@@ -4,7 +4,8 @@
 #include "core/status.h"
 #include "devices/cpu/kernels/product.h"
 #include "devices/cpu/kernels/vector.h"
-#include "devices/kernel_sizes.h"
+#include "devices/operations/interaction_sizes.h"
+#include "devices/operations/products.h"
 
 #define ROWS 16 /* of a sample's square that are computed at once */
 

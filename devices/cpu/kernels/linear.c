@@ -4,6 +4,7 @@
 #include "core/status.h"
 #include "devices/cpu/kernels/product.h"
 #include "devices/cpu/kernels/vector.h"
+#include "devices/operations/products.h"
 
 #define DIRECT_ROWS 64 /* up to so many, a weight is packed on the way */
 

@@ -4,6 +4,7 @@
 #include "devices/cpu/kernels/product.h"
 #include "devices/cpu/kernels/vector.h"
 #include "devices/matmul_batches.h"
+#include "devices/operations/products.h"
 
 typedef struct matmul_state {
   tdm_matmul_sizes sizes;

@@ -1,6 +1,7 @@
 /* Mean squared error of two tensors of one shape, and its gradient. */
 #include "core/status.h"
 #include "devices/cpu/kernels/sums.h"
+#include "devices/operations/losses.h"
 
 typedef struct mse_state {
   int64_t count;

@@ -4,7 +4,8 @@
 #include "core/status.h"
 #include "devices/cpu/kernels/rows.h"
 #include "devices/cpu/kernels/targets.h"
-#include "devices/kernel_sizes.h"
+#include "devices/operations/class_loss_sizes.h"
+#include "devices/operations/losses.h"
 
 typedef struct nll_state {
   class_loss_sizes sizes;

@@ -4,6 +4,7 @@
 
 #include "core/status.h"
 #include "devices/cpu/kernels/sums.h"
+#include "devices/operations/optimizers.h"
 
 typedef struct norm_state {
   int64_t count;

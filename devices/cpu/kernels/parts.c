@@ -4,6 +4,7 @@
 
 #include "core/status.h"
 #include "devices/cpu/kernels/family.h"
+#include "devices/operations/shape.h"
 
 typedef struct parts_state {
   int64_t outer;

@@ -5,6 +5,7 @@
 #include "core/status.h"
 #include "devices/cpu/kernels/sums.h"
 #include "devices/cpu/kernels/vector_math.h"
+#include "devices/operations/losses.h"
 
 typedef enum loss_kind { SMOOTH_L1, BINARY, DIVERGENCE } loss_kind;
 

@@ -1,6 +1,7 @@
 /* Maximum and average pooling, adaptive too. Invariant: of equal elements the first in its plane
  * is the maximum, and a NaN is larger than any. */
 #include "devices/cpu/kernels/pool.h"
+#include "devices/operations/images.h"
 
 #include <math.h>
 

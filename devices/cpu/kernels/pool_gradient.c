@@ -3,6 +3,7 @@
 #include "core/status.h"
 #include "devices/cpu/kernels/pool.h"
 #include "devices/cpu/kernels/vector.h"
+#include "devices/operations/images.h"
 
 static void max_plane(const tdm_kernel_call *call, int64_t x_first, int64_t y_first) {
   const pool_sizes *sizes = &((const pool_state *)call->state)->sizes;

@@ -4,6 +4,8 @@
  * where rows are too few for that, every step is shared out by units of the state. Invariant: the
  * state and c_n hold what they are after the latest step that a row has had. */
 #include "devices/cpu/kernels/recurrent.h"
+#include "devices/operations/recurrent.h"
+#include "devices/operations/recurrent_sizes.h"
 
 #include "core/status.h"
 

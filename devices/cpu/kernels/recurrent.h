@@ -6,7 +6,7 @@
 
 #include "devices/cpu/kernels/product.h"
 #include "devices/cpu/kernels/vector_math.h"
-#include "devices/kernel_sizes.h"
+#include "devices/operations/recurrent_sizes.h"
 
 typedef struct recurrent_state {
   recurrent_sizes sizes;

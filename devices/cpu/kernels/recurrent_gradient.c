@@ -5,6 +5,8 @@
  * earliest step that was gone back through. */
 #include "devices/cpu/kernels/recurrent_gradient.h"
 #include "core/status.h"
+#include "devices/operations/recurrent.h"
+#include "devices/operations/recurrent_sizes.h"
 
 enum { X, Y, WEIGHT_IH, WEIGHT_HH, D_Y, D_H_N, D_C_N, H0, C0, GATES, CELLS, LENGTHS };
 

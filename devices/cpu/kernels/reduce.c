@@ -5,7 +5,8 @@
 
 #include "core/status.h"
 #include "devices/cpu/kernels/rows.h"
-#include "devices/kernel_sizes.h"
+#include "devices/operations/reduction_sizes.h"
+#include "devices/operations/reductions.h"
 
 #define COLUMNS 256 /* of e that a task takes */
 #define DEPTH 512   /* terms that are summed before their sum is added to the rest */

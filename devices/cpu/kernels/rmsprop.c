@@ -4,6 +4,7 @@
 #include "core/status.h"
 #include "devices/cpu/kernels/update.h"
 #include "devices/cpu/kernels/vector_math.h"
+#include "devices/operations/optimizers.h"
 
 typedef struct rmsprop_job {
   const stored *gradient; /* (count), as all that follow */

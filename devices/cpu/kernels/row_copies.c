@@ -2,6 +2,7 @@
  * Invariant: an index of -1 names no row; others are distinct, so rows may come in any order. */
 #include "core/status.h"
 #include "devices/cpu/kernels/fetch.h"
+#include "devices/operations/lookup.h"
 
 typedef struct rows_state {
   int64_t count; /* indices */

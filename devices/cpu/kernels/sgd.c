@@ -3,6 +3,7 @@
 #include "core/status.h"
 #include "devices/cpu/kernels/fetch.h"
 #include "devices/cpu/kernels/update.h"
+#include "devices/operations/optimizers.h"
 
 typedef struct sgd_job {
   const stored *gradient; /* (count) */

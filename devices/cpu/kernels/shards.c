@@ -2,6 +2,7 @@
  * have taken lie. Invariant: every id is some shard's, or fails. */
 #include "core/status.h"
 #include "devices/cpu/kernels/family.h"
+#include "devices/operations/lookup.h"
 
 typedef struct shard_ids_state {
   tdm_shard_ids_attributes attributes;

@@ -1,9 +1,10 @@
 /* Softmax and log-softmax along any dimension, and their gradients. A tensor is seen as (outer,
  * size, inner); where inner is 1 a row is contiguous, else vectors run over inner. Invariant: every
  * row is reduced in one fixed order. */
+#include "devices/operations/softmax.h"
 #include "core/status.h"
 #include "devices/cpu/kernels/rows.h"
-#include "devices/kernel_sizes.h"
+#include "devices/operations/axis_sizes.h"
 
 typedef struct softmax_state {
   axis_sizes sizes;

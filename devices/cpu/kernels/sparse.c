@@ -3,6 +3,7 @@
 #include "core/status.h"
 #include "devices/cpu/kernels/row_sums.h"
 #include "devices/cpu/kernels/vector.h"
+#include "devices/operations/lookup.h"
 
 /* ---- Gradient -------------------------------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
 #include "core/status.h"
 #include "devices/cpu/kernels/convert.h"
 #include "devices/cpu/kernels/family.h"
+#include "devices/operations/moves.h"
 #include "devices/strided.h"
 
 #define BLOCK_ROWS 16      /* of both sides, that stay in the first cache */

@@ -5,6 +5,8 @@
 #include "core/status.h"
 #include "devices/cpu/kernels/convert.h"
 #include "devices/cpu/kernels/family.h"
+#include "devices/operations/pointwise.h"
+#include "devices/operations/shape.h"
 
 /* The sizes of whatever is copied, in bytes; a tensor is (outer, size, inner). */
 typedef struct typed_state {

@@ -4,7 +4,7 @@
 #define TANDEM_DEVICES_CPU_KERNELS_UPDATE_H
 
 #include "devices/cpu/kernels/real.h"
-#include "devices/kernel_sizes.h"
+#include "devices/operations/update_sizes.h"
 
 typedef void (*update_range)(void *job, int64_t begin, int64_t end);
 

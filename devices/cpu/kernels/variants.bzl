@@ -100,14 +100,14 @@ _one_object = rule(
     toolchains = use_cc_toolchain(),
 )
 
-def _variant(name, table, srcs, copts, defines, deps):
+def _variant(name, table, srcs, copts, defines, headers, deps):
     cc_library(
         name = name + "_objects",
         srcs = srcs,
         copts = _COPTS + copts,
         local_defines = ["TDM_TABLE=" + table] + defines,
         visibility = ["//visibility:private"],
-        deps = deps,
+        deps = headers,
     )
     _one_object(
         name = name,
@@ -128,6 +128,7 @@ def kernel_variants(
         real_kernels,
         real_srcs,
         typed_kernels,
+        headers,
         deps):
     """Libraries name_ISA, each with the tables tdm_cpu_ISA_PRECISION and tdm_cpu_ISA_typed.
 
@@ -144,7 +145,8 @@ def kernel_variants(
       real_kernels: the same of kernels that want operands stored as what is computed with.
       real_srcs: what these call, compiled likewise.
       typed_kernels: the same, compiled once per instruction set.
-      deps: of all of them.
+      headers: what all of them include beside those of srcs; no other change compiles them again.
+      deps: what all of them are linked with.
     """
     stored = [kernel + ".c" for kernel in stored_kernels] + stored_srcs
     real = stored + [kernel + ".c" for kernel in real_kernels] + real_srcs
@@ -166,7 +168,7 @@ END""" % (_each(stored_kernels + real_kernels), _each(typed_kernels)),
         srcs = [src for src in srcs if src.endswith(".h")] + stored,
         copts = ["-O0", "-Werror=incompatible-pointer-types"],
         local_defines = ["TDM_REAL_BITS=32", "TDM_STORED_APART"],
-        deps = deps,
+        deps = headers,
     )
     for isa, options in INSTRUCTION_SETS.items():
         parts = []
@@ -178,6 +180,7 @@ END""" % (_each(stored_kernels + real_kernels), _each(typed_kernels)),
                 srcs = srcs + [":sources.h"] + (real if defines else typed),
                 copts = options,
                 defines = defines,
+                headers = headers,
                 deps = deps,
             )
         cc_library(

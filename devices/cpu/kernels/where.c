@@ -4,6 +4,7 @@
 #include "core/status.h"
 #include "devices/cpu/kernels/broadcast_rows.h"
 #include "devices/cpu/kernels/vector.h"
+#include "devices/operations/pointwise.h"
 
 #define GRAIN 4096
 #define OPERANDS 3

@@ -3,6 +3,8 @@
  * E. Hazan, Y. Singer, "Adaptive subgradient methods for online learning and stochastic
  * optimization", JMLR 12, 2011. */
 #include "devices/cuda/kernels/update.h"
+#include "devices/operations/optimizers.h"
+#include "devices/operations/update_sizes.h"
 
 /* step: (), counted up; step_rate: (). One thread works. */
 template <class stored>

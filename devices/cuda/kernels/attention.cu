@@ -2,6 +2,8 @@
  * at a time; sums are scaled anew when a larger score is met (Milakov, Gimelshein, "Online
  * normalizer calculation for softmax", 2018). */
 #include "devices/cuda/kernels/attention.h"
+#include "devices/operations/attention.h"
+#include "devices/operations/attention_sizes.h"
 
 static const int KEYS = 128; /* threads of a block, and keys at a time */
 

@@ -6,7 +6,7 @@
 
 #include "core/philox.h"
 #include "devices/cuda/kernels/reduce.h"
-#include "devices/kernel_sizes.h"
+#include "devices/operations/attention_sizes.h"
 
 /* mask: the operand of that number. */
 static inline attention_sizes *attention_prepare(const tdm_kernel_request *request,

@@ -3,6 +3,8 @@
  * takes a query for d_q, a key for d_k and d_v. Invariant: an element is one block's, summed in
  * order. */
 #include "devices/cuda/kernels/attention.h"
+#include "devices/operations/attention.h"
+#include "devices/operations/attention_sizes.h"
 
 static const int PARTNERS = 128; /* threads of a block, and partners at a time */
 

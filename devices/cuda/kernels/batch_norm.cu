@@ -2,7 +2,8 @@
  * a block takes a channel. Invariant: every sum is taken in one order, which the shape alone
  * decides. */
 #include "devices/cuda/kernels/reduce.h"
-#include "devices/kernel_sizes.h"
+#include "devices/operations/normalization.h"
+#include "devices/operations/normalization_sizes.h"
 
 /* x: the operand of that number. */
 template <size_t operand>

@@ -2,6 +2,7 @@
  * becomes 0, integers pass through int64. */
 #include "devices/cuda/kernels/convert.h"
 #include "devices/cuda/kernels/elements.h"
+#include "devices/operations/pointwise.h"
 
 struct cast_state {
   int64_t count;

@@ -3,6 +3,7 @@
 #include "devices/cuda/kernels/broadcast.h"
 #include "devices/cuda/kernels/convert.h"
 #include "devices/cuda/kernels/elements.h"
+#include "devices/operations/pointwise.h"
 
 struct compare_state {
   broadcast_state shape;

@@ -1,7 +1,8 @@
 /* The convolution and its gradients, each element by a thread or a block of its own that sums in
  * one order. Invariant: an element of the result depends on the operands alone, not on the grid. */
 #include "devices/cuda/kernels/reduce.h"
-#include "devices/kernel_sizes.h"
+#include "devices/operations/image_sizes.h"
+#include "devices/operations/images.h"
 
 static tdm_status convolution_prepare_state(const tdm_kernel_request *request,
                                             tdm_kernel_answer *answer, const tdm_spec *x,

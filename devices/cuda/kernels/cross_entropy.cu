@@ -2,7 +2,8 @@
  * are summed by one block in one order. */
 #include "devices/cuda/kernels/softmax.h"
 #include "devices/cuda/kernels/targets.h"
-#include "devices/kernel_sizes.h"
+#include "devices/operations/class_loss_sizes.h"
+#include "devices/operations/losses.h"
 
 static tdm_status cross_entropy_prepare_state(const tdm_kernel_request *request,
                                               tdm_kernel_answer *answer,

@@ -2,7 +2,8 @@
  * seen as (outer, size, inner). Invariant: of equal elements the first counts, and a NaN is beyond
  * all. */
 #include "devices/cuda/kernels/reduce.h"
-#include "devices/kernel_sizes.h"
+#include "devices/operations/axis_sizes.h"
+#include "devices/operations/reductions.h"
 
 struct dimension_state : axis_sizes {
   bool least;

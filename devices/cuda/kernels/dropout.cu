@@ -1,6 +1,7 @@
 /* Dropout. Invariant: whether an element goes depends on seed, step, stream and its place in the
  * whole value alone, by integers, as in the cpu's kernel. */
 #include "devices/cuda/kernels/elements.h"
+#include "devices/operations/dropout.h"
 
 struct dropout_state {
   int64_t count;

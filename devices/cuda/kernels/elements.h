@@ -7,6 +7,8 @@
 #include "core/philox.h"
 #include "devices/cuda/kernels/kernel.h"
 #include "devices/element_settings.h"
+#include "devices/operations/dropout.h"
+#include "devices/operations/pointwise.h"
 
 /* ---- What takes more than a line --------------------------------------------------------------
  */

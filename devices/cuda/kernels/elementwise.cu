@@ -3,6 +3,7 @@
  * operand alone; operands of one shape need no place to be found. */
 #include "devices/cuda/kernels/broadcast.h"
 #include "devices/cuda/kernels/elements.h"
+#include "devices/operations/pointwise.h"
 
 struct element_state {
   broadcast_state shape;

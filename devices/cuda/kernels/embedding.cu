@@ -1,6 +1,7 @@
 /* Embedding and its gradients, dense and sparse. Invariant: contributions to a row are summed in
  * the order of ids by one group of threads; an id outside the table is reported and passed over. */
 #include "devices/cuda/kernels/row_sums.h"
+#include "devices/operations/lookup.h"
 
 struct embedding_state {
   int64_t count; /* ids */

@@ -1,7 +1,8 @@
 /* Embedding bags and their gradients. Invariant: a bag, and a row of a gradient, is summed in the
  * order of ids; ids and offsets that are not legal are reported and passed over. */
 #include "devices/cuda/kernels/row_sums.h"
-#include "devices/kernel_sizes.h"
+#include "devices/operations/bag_sizes.h"
+#include "devices/operations/lookup.h"
 
 struct bag_state : bag_sizes {
   size_t ids;         /* the operand that they are; offsets follow */

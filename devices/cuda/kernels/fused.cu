@@ -5,6 +5,7 @@
 #include "devices/cuda/kernels/convert.h"
 #include "devices/cuda/kernels/elements.h"
 #include "devices/fused.h"
+#include "devices/operations/dropout.h"
 
 /* How an input of the node is read. */
 enum input_reading {

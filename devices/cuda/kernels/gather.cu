@@ -2,7 +2,8 @@
  * and a one. x is seen as (outer, size, inner). Invariant: sums are made in the order of indices,
  * each by one thread; an index that names no element is reported and passed over. */
 #include "devices/cuda/kernels/report.h"
-#include "devices/kernel_sizes.h"
+#include "devices/operations/gather_sizes.h"
+#include "devices/operations/moves.h"
 
 struct gather_state {
   gather_sizes sizes;

@@ -1,6 +1,7 @@
 /* Rows of a tensor overwritten where they lie, by words of its elements' size. Invariant: an index
  * that names no row is reported and passed over. */
 #include "devices/cuda/kernels/report.h"
+#include "devices/operations/lookup.h"
 
 struct index_copy_state {
   int64_t elements; /* of the rows that are written */

@@ -4,6 +4,7 @@
 #include "devices/cuda/kernels/broadcast.h"
 #include "devices/cuda/kernels/convert.h"
 #include "devices/cuda/kernels/elements.h"
+#include "devices/operations/pointwise.h"
 
 /* ---- Of two ---------------------------------------------------------------------------------- */
 

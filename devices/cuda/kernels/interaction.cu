@@ -1,7 +1,8 @@
 /* The products of pairs of vectors, and their gradient. Invariant: every element is one thread's,
  * summed in order. */
 #include "devices/cuda/kernels/kernel.h"
-#include "devices/kernel_sizes.h"
+#include "devices/operations/interaction_sizes.h"
+#include "devices/operations/products.h"
 
 /* x: the operand of that number. */
 template <size_t operand>

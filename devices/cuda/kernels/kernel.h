@@ -14,7 +14,6 @@
 #include "devices/cuda/kernel_stream.h"
 #include "devices/kernel_list.h"
 #include "devices/kernel_state.h"
-#include "devices/kernels.h"
 
 #ifdef __CUDACC__
 #include <cuda_runtime.h>

@@ -1,6 +1,7 @@
 /* The linear layer and its gradients. Invariant: with `deterministic` a row of the output depends
  * on its own row alone. */
 #include "devices/cuda/kernels/products.h"
+#include "devices/operations/products.h"
 
 struct linear_state {
   int64_t rows; /* the batch, all leading dimensions */

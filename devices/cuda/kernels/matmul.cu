@@ -2,6 +2,7 @@
  * on its own row of a alone. */
 #include "devices/cuda/kernels/products.h"
 #include "devices/matmul_batches.h"
+#include "devices/operations/products.h"
 
 struct matmul_state : tdm_matmul_sizes {
   bool alone; /* rows do not depend on each other */

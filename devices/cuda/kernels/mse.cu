@@ -1,5 +1,6 @@
 /* Mean squared error of two tensors of one shape, and its gradient. */
 #include "devices/cuda/kernels/sums.h"
+#include "devices/operations/losses.h"
 
 struct mse_state {
   int64_t count;

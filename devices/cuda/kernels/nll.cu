@@ -2,7 +2,8 @@
  * gradient, and the counting of targets. Invariant: a block takes a row; the losses of the rows are
  * summed by one block in one order. */
 #include "devices/cuda/kernels/targets.h"
-#include "devices/kernel_sizes.h"
+#include "devices/operations/class_loss_sizes.h"
+#include "devices/operations/losses.h"
 
 /* classes: of count_targets 0 without weights. */
 struct nll_state : class_loss_sizes {

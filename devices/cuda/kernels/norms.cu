@@ -3,6 +3,7 @@
 
 #include "devices/cuda/kernels/report.h"
 #include "devices/cuda/kernels/sums.h"
+#include "devices/operations/optimizers.h"
 
 struct norm_state {
   int64_t count;

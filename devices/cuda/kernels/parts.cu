@@ -2,6 +2,7 @@
  * n, inner), part i is (outer, sizes[i], inner), and elements are only moved, by words of their
  * size. */
 #include "devices/cuda/kernels/kernel.h"
+#include "devices/operations/shape.h"
 
 struct parts_state {
   int64_t outer;

@@ -1,6 +1,7 @@
 /* Losses of two tensors of one shape, element by element: smooth L1 (with Huber's and L1), binary
  * cross-entropy of logits with weights, and the divergence of probabilities. */
 #include "devices/cuda/kernels/sums.h"
+#include "devices/operations/losses.h"
 
 /* How a divergence reads its targets; the other losses have no use for it. */
 struct target_rule {

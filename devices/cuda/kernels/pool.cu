@@ -2,6 +2,7 @@
  * element of the result and looks for the windows that it lies in. Invariant: sums are taken in the
  * order of windows. */
 #include "devices/cuda/kernels/kernel.h"
+#include "devices/operations/images.h"
 #include "devices/pool_windows.h"
 
 static tdm_status pool_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,

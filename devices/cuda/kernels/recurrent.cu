@@ -2,6 +2,8 @@
  * once, then a product and a pointwise kernel a step. Invariants: h_n and c_n hold the states after
  * the latest step; with `deterministic` a row of the batch depends on itself alone. */
 #include "devices/cuda/kernels/recurrent.h"
+#include "devices/operations/recurrent.h"
+#include "devices/operations/recurrent_sizes.h"
 
 enum { X, WEIGHT_IH, WEIGHT_HH, BIAS_IH, BIAS_HH, H0, C0, LENGTHS };
 

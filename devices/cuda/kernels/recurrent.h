@@ -4,7 +4,7 @@
 
 #include "devices/cuda/kernels/products.h"
 #include "devices/cuda/kernels/report.h"
-#include "devices/kernel_sizes.h"
+#include "devices/operations/recurrent_sizes.h"
 
 struct recurrent_state : recurrent_sizes {
   size_t element_bytes;

@@ -3,6 +3,8 @@
  * all of them at once. Invariant: d_h0 and d_c0 hold the adjoints of the states before the earliest
  * step that was gone back through. */
 #include "devices/cuda/kernels/recurrent.h"
+#include "devices/operations/recurrent.h"
+#include "devices/operations/recurrent_sizes.h"
 
 enum { X, Y, WEIGHT_IH, WEIGHT_HH, D_Y, D_H_N, D_C_N, H0, C0, GATES, CELLS, LENGTHS };
 

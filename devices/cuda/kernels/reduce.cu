@@ -2,7 +2,8 @@
  * c, e): b and d are the groups of dimensions that go. Where e is 1 a block takes a sum, else a
  * thread does. Invariant: every sum is taken in one order, which the shape alone decides. */
 #include "devices/cuda/kernels/reduce.h"
-#include "devices/kernel_sizes.h"
+#include "devices/operations/reduction_sizes.h"
+#include "devices/operations/reductions.h"
 
 static tdm_status reduce_prepare_state(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                        const tdm_shape *x) {

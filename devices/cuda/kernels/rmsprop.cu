@@ -2,6 +2,8 @@
  * centered. T. Tieleman, G. Hinton, "Lecture 6.5: rmsprop", 2012; centered: A. Graves, "Generating
  * sequences with recurrent neural networks", arXiv:1308.0850, 2013. */
 #include "devices/cuda/kernels/update.h"
+#include "devices/operations/optimizers.h"
+#include "devices/operations/update_sizes.h"
 
 /* What a step's elements are told. */
 template <class real> struct rmsprop_rates {

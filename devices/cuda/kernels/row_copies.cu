@@ -2,6 +2,7 @@
  * Invariant: an index of -1 names no row; others are distinct, so no two threads write one element.
  */
 #include "devices/cuda/kernels/kernel.h"
+#include "devices/operations/lookup.h"
 
 struct rows_state {
   int64_t elements; /* of the rows that move */

@@ -1,6 +1,8 @@
 /* Stochastic gradient descent as torch.optim.SGD does it (its single-tensor form): weight decay,
  * momentum with dampening, Nesterov; and its plain form on the rows of a sparse gradient. */
 #include "devices/cuda/kernels/update.h"
+#include "devices/operations/optimizers.h"
+#include "devices/operations/update_sizes.h"
 
 /* parameter, gradient: (count). */
 template <class stored>

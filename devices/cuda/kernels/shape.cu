@@ -1,7 +1,8 @@
 /* Kernels that move elements and compute nothing: select, its gradient, and the exchange of the
  * first two dimensions. They go by words of the elements' size. */
 #include "devices/cuda/kernels/kernel.h"
-#include "devices/kernel_sizes.h"
+#include "devices/operations/axis_sizes.h"
+#include "devices/operations/shape.h"
 
 struct select_state : axis_sizes {
   int64_t count; /* elements of the result */

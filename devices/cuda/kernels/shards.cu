@@ -1,6 +1,7 @@
 /* Ids of a table that lies in shards: what each shard takes of them, and where the rows that all
  * have taken lie. Invariant: an id outside the table is reported, and no shard takes it. */
 #include "devices/cuda/kernels/report.h"
+#include "devices/operations/lookup.h"
 
 struct shard_ids_state {
   tdm_shard_ids_attributes attributes;

@@ -2,7 +2,8 @@
  * size, inner): where inner is 1 a block takes a row, else a thread takes a column. Invariant:
  * every row is reduced in one order, which its size alone decides. */
 #include "devices/cuda/kernels/softmax.h"
-#include "devices/kernel_sizes.h"
+#include "devices/operations/axis_sizes.h"
+#include "devices/operations/softmax.h"
 
 static tdm_status softmax_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   axis_sizes *sizes = state_create<axis_sizes>(answer);

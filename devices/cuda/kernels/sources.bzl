@@ -1,15 +1,19 @@
 """The kernels' sources, one a family: nvcc and the tests' emulation compile the same list."""
 
 _KERNELS = [
+    "adadelta",
+    "adafactor",
     "adagrad",
     "adam",
     "attention",
     "attention_gradient",
+    "average",
     "batch_norm",
     "cast",
     "compare",
     "convolution",
     "cross_entropy",
+    "ctc",
     "dimension",
     "dropout",
     "elementwise",
@@ -38,6 +42,7 @@ _KERNELS = [
     "shape",
     "shards",
     "softmax",
+    "sort",
     "sparse_add",
     "strided",
     "where",

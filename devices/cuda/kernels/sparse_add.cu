@@ -1,6 +1,7 @@
 /* The sum of two sparse gradients: their ids are sorted together, a's before b's where they are
  * equal, and each segment, of one row or two, is summed. */
 #include "devices/cuda/kernels/segments.h"
+#include "devices/operations/lookup.h"
 
 struct sparse_add_state {
   int64_t count_a; /* capacities */

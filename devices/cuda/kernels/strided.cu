@@ -1,6 +1,7 @@
 /* Copies by strides (devices/strided.h): slices, permutations, repetitions, and padding. Invariant:
  * elements are only moved, by words of their size. */
 #include "devices/cuda/kernels/convert.h"
+#include "devices/operations/moves.h"
 #include "devices/strided.h"
 
 struct strided_state {

@@ -4,7 +4,7 @@
 #define TANDEM_DEVICES_CUDA_KERNELS_UPDATE_H
 
 #include "devices/cuda/kernels/kernel.h"
-#include "devices/kernel_sizes.h"
+#include "devices/operations/update_sizes.h"
 
 static inline tdm_status update_prepare(const tdm_kernel_request *request,
                                         tdm_kernel_answer *answer) {

@@ -3,6 +3,7 @@
  * that is absent. */
 #include "devices/cuda/kernels/broadcast.h"
 #include "devices/cuda/kernels/elements.h"
+#include "devices/operations/pointwise.h"
 
 struct where_state {
   broadcast_state shape;

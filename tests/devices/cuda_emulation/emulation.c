@@ -327,7 +327,7 @@ const tdm_cuda_api *tdm_cuda_api_linked(void) {
       .context_pop = context_pop,
       .peer_possible = peer_possible,
       .peer_enable = peer_enable,
-      .memory_free = emulated_memory_free,
+      .memory = emulated_memory,
       .allocate = emulated_allocate,
       .release = emulated_release,
       .allocate_pinned = emulated_allocate_pinned,

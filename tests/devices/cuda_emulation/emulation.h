@@ -117,7 +117,7 @@ void *emulated_block(const void *pointer, size_t bytes, int ordinal);
 void *emulated_pointer(const void *pointer, int ordinal, const char *what);
 /* Is all of it inside one pinned block? */
 bool emulated_is_pinned(const void *pointer, size_t bytes);
-tdm_cuda_code emulated_memory_free(size_t *out_bytes);
+tdm_cuda_code emulated_memory(size_t *out_bytes, size_t *out_free_bytes);
 tdm_cuda_code emulated_allocate(void **out, size_t bytes);
 tdm_cuda_code emulated_release(void *memory);
 tdm_cuda_code emulated_allocate_pinned(void **out, size_t bytes);

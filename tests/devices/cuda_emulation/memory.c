@@ -69,8 +69,9 @@ static block *find_block(block *blocks, const void *pointer) {
   return NULL;
 }
 
-tdm_cuda_code emulated_memory_free(size_t *out_bytes) {
-  *out_bytes = emulated_is_full() ? 0 : most_bytes;
+tdm_cuda_code emulated_memory(size_t *out_bytes, size_t *out_free_bytes) {
+  *out_bytes = most_bytes;
+  *out_free_bytes = emulated_is_full() ? 0 : most_bytes;
   return emulated_strike(emulated_opened_ordinal());
 }
 

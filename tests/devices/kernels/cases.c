@@ -30,6 +30,7 @@ const kernel_family kernel_families[] = {
     {"reduction", reduction_cases},
     {"norm", norm_cases},
     {"softmax", softmax_cases},
+    {"sort", sort_cases},
     {"loss", loss_cases},
     {"optimizer", optimizer_cases},
     {"sparse_optimizer", sparse_optimizer_cases},

@@ -72,11 +72,15 @@ struct kernel_case {
     tdm_one_hot_attributes one_hot;
     tdm_parts_attributes parts;
     tdm_softmax_attributes softmax;
+    tdm_sort_attributes sort;
     tdm_loss_attributes loss;
     tdm_sgd_attributes sgd;
     tdm_adam_attributes adam;
     tdm_adagrad_attributes adagrad;
     tdm_rmsprop_attributes rmsprop;
+    tdm_average_attributes average;
+    tdm_adadelta_attributes adadelta;
+    tdm_adafactor_attributes adafactor;
     tdm_clip_attributes clip;
   } attributes;
   tdm_run_scalars scalars;
@@ -156,14 +160,18 @@ void reduction_cases(kernel_visit visit, void *user);
 void dimension_cases(tdm_dtype dtype, kernel_visit visit, void *user);  /* of reduction_cases */
 void batch_norm_cases(tdm_dtype dtype, kernel_visit visit, void *user); /* of norm_cases */
 void norm_cases(kernel_visit visit, void *user);
+void sort_cases(kernel_visit visit, void *user);
 void softmax_cases(kernel_visit visit, void *user);
 void loss_cases(kernel_visit visit, void *user);
+void ctc_cases(tdm_dtype dtype, kernel_visit visit, void *user);
 void weighted_loss_cases(tdm_dtype dtype, tdm_reduction reduction, kernel_visit visit,
                          void *user); /* of loss_cases */
 void optimizer_cases(kernel_visit visit, void *user);
 void sparse_optimizer_cases(kernel_visit visit, void *user);
 /* Of the two families before. begun: the operands that all updates by rows have. */
 void adaptive_optimizer_cases(tdm_dtype dtype, int64_t count, kernel_visit visit, void *user);
+void moments_cases(tdm_dtype dtype, int64_t count, kernel_visit visit, void *user);
+void adafactor_cases(tdm_dtype dtype, int64_t count, kernel_visit visit, void *user);
 void adagrad_sparse_case(const kernel_case *begun, kernel_visit visit, void *user);
 
 #endif

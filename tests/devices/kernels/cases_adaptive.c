@@ -1,5 +1,5 @@
-/* Cases of Adagrad and RMSprop: one step from given states, told by the formulas of the
- * documentation of torch.optim. */
+/* Cases of Adagrad, RMSprop, Adadelta and of moving averages: one step from given states, told by
+ * the formulas of the documentation of torch.optim. */
 #include "tests/devices/kernels/cases.h"
 
 #include <math.h>
@@ -86,6 +86,63 @@ static void rmsprop_case(tdm_dtype dtype, int64_t count, const tdm_rmsprop_attri
   visit(&test, user);
 }
 
+/* ---- Adadelta -------------------------------------------------------------------------------- */
+
+static void adadelta_reference(const kernel_case *self, const double *const *inputs,
+                               double *const *outputs) {
+  const tdm_adadelta_attributes *a = &self->attributes.adadelta;
+  for (int64_t i = 0; i < input_count_of(self, 0); i++) {
+    const double g = inputs[1][i] + a->weight_decay * inputs[0][i];
+    const double v = a->rho * inputs[2][i] + (1 - a->rho) * g * g;
+    const double change = sqrt(inputs[3][i] + a->epsilon) / sqrt(v + a->epsilon) * g;
+    outputs[1][i] = v;
+    outputs[2][i] = a->rho * inputs[3][i] + (1 - a->rho) * change * change;
+    outputs[0][i] = inputs[0][i] - self->scalars.learning_rate * change;
+  }
+}
+
+static void adadelta_case(tdm_dtype dtype, int64_t count, tdm_adadelta_attributes attributes,
+                          bool first, kernel_visit visit, void *user) {
+  const tdm_shape shape = tdm_shape_of(1, count);
+  kernel_case test = kernel_case_make(TDM_OP_ADADELTA, dtype, adadelta_reference,
+                                      "%lld, decay %g, rho %g%s", (long long)count,
+                                      attributes.weight_decay, attributes.rho, first ? " 1st" : "");
+  test.attributes.adadelta = attributes;
+  kernel_case_input(&test, dtype, shape, -1, 1);
+  kernel_case_input(&test, dtype, shape, -1, 1);
+  for (size_t i = 0; i < 2; i++)
+    kernel_case_input(&test, dtype, shape, 0, first ? 0 : 1);
+  kernel_case_overwrite(&test, 0);
+  kernel_case_overwrite(&test, 2);
+  kernel_case_overwrite(&test, 3);
+  visit(&test, user);
+}
+
+/* ---- Moving averages ------------------------------------------------------------------------- */
+
+static void average_reference(const kernel_case *self, const double *const *inputs,
+                              double *const *outputs) {
+  const double decay = self->attributes.average.decay, so_far = inputs[2][0];
+  const double share = so_far == 0 ? 1 : decay < 0 ? 1 / (so_far + 1) : 1 - decay;
+  for (int64_t i = 0; i < input_count_of(self, 0); i++)
+    outputs[0][i] = (1 - share) * inputs[0][i] + share * inputs[1][i];
+  outputs[1][0] = so_far + 1;
+}
+
+static void average_case(tdm_dtype dtype, int64_t count, double decay, double so_far,
+                         kernel_visit visit, void *user) {
+  const tdm_shape shape = tdm_shape_of(1, count);
+  kernel_case test = kernel_case_make(TDM_OP_AVERAGE, dtype, average_reference,
+                                      "%lld, decay %g, %g so far", (long long)count, decay, so_far);
+  test.attributes.average.decay = decay;
+  kernel_case_input(&test, dtype, shape, -1, 1);
+  kernel_case_input(&test, dtype, shape, -1, 1);
+  kernel_case_input(&test, dtype, tdm_shape_scalar(), so_far, so_far);
+  kernel_case_overwrite(&test, 0);
+  kernel_case_overwrite(&test, 2);
+  visit(&test, user);
+}
+
 void adaptive_optimizer_cases(tdm_dtype dtype, int64_t count, kernel_visit visit, void *user) {
   static const tdm_rmsprop_attributes settings[] = {{0.99, 1e-8, 0, 0, 0},
                                                     {0.9, 1e-6, 0.1, 0, 1},
@@ -93,11 +150,20 @@ void adaptive_optimizer_cases(tdm_dtype dtype, int64_t count, kernel_visit visit
                                                     {0.7, 1e-3, 0.05, 0.9, 1}};
   const tdm_adagrad_attributes plain = {.epsilon = 1e-10};
   const tdm_adagrad_attributes decaying = {.rate_decay = 0.3, .weight_decay = 0.1, .epsilon = 1e-3};
+  const tdm_adadelta_attributes zeiler = {.rho = 0.9, .epsilon = 1e-6};
+  const tdm_adadelta_attributes shrinking = {.rho = 0.7, .epsilon = 1e-3, .weight_decay = 0.1};
+  average_case(dtype, count > 1000 ? count / 2 : count, 0.999, 3, visit, user);
   if (count > 1000) { /* large ones are slow where threads are emulated */
     adagrad_case(dtype, count / 2, decaying, 4, visit, user);
     rmsprop_case(dtype, count / 2, &settings[3], false, visit, user);
+    adadelta_case(dtype, count / 2, shrinking, false, visit, user);
     return;
   }
+  average_case(dtype, count, 0.3, 2, visit, user);
+  average_case(dtype, count, 0.9, 0, visit, user);
+  average_case(dtype, count, -1, 4, visit, user);
+  adadelta_case(dtype, count, zeiler, true, visit, user);
+  adadelta_case(dtype, count, shrinking, false, visit, user);
   adagrad_case(dtype, count, plain, 0, visit, user);
   adagrad_case(dtype, count, decaying, 4, visit, user);
   for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)

@@ -268,6 +268,7 @@ void loss_cases(kernel_visit visit, void *user) {
       mse_case(dtype, tdm_shape_of(3, 50, 41, 29), reduction, visit, user);
       weighted_loss_cases(dtype, reduction, visit, user);
     }
+    ctc_cases(dtype, visit, user);
     count_targets_case(dtype, TDM_INT32, 700, 50, 3, visit, user);
     count_targets_case(dtype, TDM_INT64, 30, 8, -100, visit, user);
     count_targets_case(dtype, TDM_INT64, 0, 8, -100, visit, user);

@@ -106,7 +106,9 @@ void optimizer_cases(kernel_visit visit, void *user) {
       adam_case(dtype, counts[i], 0, false, 0, visit, user);
       adam_case(dtype, counts[i], 0.1, false, 4, visit, user);
       adam_case(dtype, counts[i], 0.1, true, 4, visit, user);
+      moments_cases(dtype, counts[i], visit, user);
       adaptive_optimizer_cases(dtype, counts[i], visit, user);
+      adafactor_cases(dtype, counts[i], visit, user);
     }
   }
 }

@@ -52,6 +52,8 @@ typedef struct variant {
   int depth;
   double clip_norm;
   bool deterministic;
+  bool maximize;
+  bool factored; /* Adafactor instead of Adam */
 } variant;
 
 static tdm_graph *build(const variant *of, bool wrapped, tdm_value *out_loss) {
@@ -86,8 +88,9 @@ static tdm_store *store_at_home(const variant *of) {
 
 static tdm_session *make_session(const variant *of, tdm_collective collective) {
   tdm_value loss;
-  tdm_optimizer optimizer = tdm_adam(0.01);
+  tdm_optimizer optimizer = of->factored ? tdm_adafactor(0.01) : tdm_adam(0.01);
   optimizer.clip_norm = of->clip_norm;
+  optimizer.maximize = of->maximize;
   tdm_store *store = of->home ? store_at_home(of) : NULL;
   tdm_graph *graph = build(of, true, &loss);
   tdm_session *session = train_session(graph, loss, optimizer,
@@ -160,6 +163,8 @@ static const variant variants[] = {
     {.devices = ALL, .depth = 3},
     {.devices = ALL, .depth = 3, .deterministic = true},
     {.devices = "cpu:0,cpu:1,cpu:0,cpu:1"},
+    {.devices = ALL, .maximize = true},
+    {.devices = ALL, .clip_norm = 0.5, .maximize = true, .factored = true},
 };
 
 /* Emulated GPUs are slow. */

@@ -67,6 +67,7 @@ static const tdm_operation gradient_operation = {.struct_size = sizeof(tdm_opera
                                                  .attribute_bytes = sizeof(cube_attributes),
                                                  .min_inputs = 1,
                                                  .max_inputs = 3,
+                                                 .takes_list = true,
                                                  .output_count = 1,
                                                  .infer = infer_like_first};
 

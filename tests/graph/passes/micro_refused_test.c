@@ -124,8 +124,6 @@ static void the_batch_has_to_be_known(void **unused) {
   assert_sequence_refused(false, 65, NULL, "micro_batches is 65");
   assert_sequence_refused(false, -2, NULL, "micro_batches is -2");
   assert_sequence_refused(false, 2, "length", "micro-batches: rnn");
-  assert_sequence_refused(true, 2, NULL,
-                          "flat is delivered, and its rows are not in the order of the batch");
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x =
       tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("a"), TDM_DIM("b")));

@@ -273,24 +273,6 @@ static void rows_that_disagree_are_both_named(void **unused) {
   tdm_session_release(session);
 }
 
-static void a_result_that_does_not_depend_on_rows_is_refused(void **unused) {
-  (void)unused;
-  tdm_graph *graph = tdm_graph_create(context);
-  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
-  tdm_scope_push(graph, "part");
-  tdm_output(graph, "loss", tdm_mse(graph, "loss", tdm_linear(graph, "fc", x, WIDTH), x));
-  tdm_scope_pop(graph);
-  wrap(graph, "part", "cpu:0,cpu:1", NULL, 0);
-  tdm_session *session = run_session(graph, NULL);
-  tdm_tensor *fed = draw(tdm_shape_of(2, 8, WIDTH), 1);
-  const tdm_feed feed = {"x", fed, false};
-  tdm_fetch fetch = {.name = "loss"};
-  assert_status(tdm_run(session, &feed, 1, &fetch, 1), TDM_INVALID_ARGUMENT);
-  assert_message("part/loss");
-  tdm_tensor_release(fed);
-  tdm_session_release(session);
-}
-
 static void what_comes_back_in_is_refused(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);
@@ -419,7 +401,6 @@ int main(void) {
       cmocka_unit_test(sparse_gradients_of_replicas_are_put_together),
       cmocka_unit_test(bad_options_are_refused),
       cmocka_unit_test(rows_that_disagree_are_both_named),
-      cmocka_unit_test(a_result_that_does_not_depend_on_rows_is_refused),
       cmocka_unit_test(what_comes_back_in_is_refused),
       cmocka_unit_test(parts_in_parts_in_any_order_are_accepted),
       cmocka_unit_test(several_scopes_are_one_part),

@@ -2,12 +2,13 @@
  * results and parameters are at home the gathered outputs and one incoming bucket of gradients. */
 #include "tests/graph/support.h"
 
-enum { INPUT = 40, HIDDEN = 96, OUTPUT = 24, STEPS = 6, WORDS = 50, ROWS = 96 };
+enum { INPUT = 40, CLASSES = 700, HIDDEN = 96, OUTPUT = 24, STEPS = 6, WORDS = 50, ROWS = 96 };
 
 /* What rounding each buffer to the arena's grain may cost; and the search for offsets settles for
  * two hundredths above what is in use at once. */
 enum { GRAIN_BYTES = 2048, SEARCHED_SHARE = 50 };
 
+static bool loss_is_wrapped; /* by build_classifier: with the rest of the model */
 static tdm_context *context; /* of the group: 8 cpu and 8 sim devices */
 
 static int begin_group(void **unused) {
@@ -88,6 +89,25 @@ static tdm_graph *build_rnn(const char *kind, const char *devices, tdm_value *ou
   return graph;
 }
 
+/* A language model's end: classes are many, and so what the loss keeps of a row. */
+static tdm_graph *build_classifier(const char *kind, const char *devices, tdm_value *out_loss) {
+  char home[16];
+  snprintf(home, sizeof home, "%s:0", kind);
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_place(graph, home);
+  const tdm_dim batch = TDM_DIM("batch");
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, batch, INPUT));
+  const tdm_value y = tdm_input(graph, "y", TDM_INT64, tdm_shape_of(1, batch));
+  tdm_scope_push(graph, "model");
+  const tdm_value hidden = tdm_relu(graph, "relu", tdm_linear(graph, "fc1", x, HIDDEN));
+  const tdm_value scores = tdm_linear(graph, "fc2", hidden, CLASSES);
+  tdm_scope_pop(graph);
+  *out_loss = tdm_cross_entropy(graph, "loss", scores, y);
+  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = devices};
+  if (devices) tdm_data_parallel(graph, loss_is_wrapped ? "" : "model", &options);
+  return graph;
+}
+
 static const measured_model models[] = {
     {"mlp", build_mlp, 0, TDM_FLOAT32, INPUT * sizeof(float), OUTPUT * sizeof(float),
      HIDDEN *HIDDEN * sizeof(float)},
@@ -163,6 +183,52 @@ static void no_device_holds_more_than_its_share(void **unused) {
       }
 }
 
+/* ---- A loss in the part ---- */
+
+/* The most and the least that any of `count` devices has. */
+static void classify(const char *kind, const char *devices, int count, int64_t rows,
+                     uint64_t *out_most, uint64_t *out_least) {
+  tdm_value loss;
+  tdm_graph *graph = build_classifier(kind, devices, &loss);
+  tdm_session *session = train_session(graph, loss, tdm_sgd(0.1), NULL);
+  tdm_tensor *x = tdm_tensor_create(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, rows, INPUT));
+  tdm_tensor *y = tdm_tensor_create(context, "cpu:0", TDM_INT64, tdm_shape_of(1, rows));
+  const tdm_feed feeds[] = {{"x", x, false}, {"y", y, false}};
+  assert_ok(tdm_session_prepare(session, feeds, 2, NULL, 0, true));
+  *out_most = 0;
+  *out_least = UINT64_MAX;
+  for (int i = 0; i < count; i++) {
+    const uint64_t has = activations_on(session, kind, i);
+    if (has > *out_most) *out_most = has;
+    if (has < *out_least) *out_least = has;
+  }
+  tdm_tensor_release(x);
+  tdm_tensor_release(y);
+  tdm_session_release(session);
+}
+
+static void no_device_holds_more_than_its_share_of_a_loss(void **unused) {
+  (void)unused;
+  static const char *const kinds[] = {"cpu", "sim"};
+  const uint64_t scores = ROWS * CLASSES * sizeof(float);
+  for (size_t k = 0; k < TDM_COUNT_OF(kinds); k++)
+    for (int count = 2; count <= 8; count *= 2) {
+      char devices[64] = "";
+      list_devices(kinds[k], count, devices, sizeof devices);
+      uint64_t most, least, share;
+      classify(kinds[k], NULL, 1, ROWS / count, &share, &least);
+      /* Besides, the targets that are counted, and a gradient that comes in. */
+      share += share / SEARCHED_SHARE + GRAIN_BYTES + ROWS * sizeof(int64_t) +
+               (ROWS / count) * INPUT * sizeof(float) + HIDDEN * CLASSES * sizeof(float);
+      loss_is_wrapped = true;
+      classify(kinds[k], devices, count, ROWS, &most, &least);
+      assert_true(most <= share);
+      loss_is_wrapped = false;
+      classify(kinds[k], devices, count, ROWS, &most, &least);
+      assert_true(most >= 2 * scores); /* gathered, and their logarithms */
+    }
+}
+
 static void memory_is_told_by_kind(void **unused) {
   (void)unused;
   tdm_session *session = planned(&models[0], "cpu", "cpu:0,cpu:1", ROWS, false);
@@ -186,6 +252,7 @@ static void memory_is_told_by_kind(void **unused) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(no_device_holds_more_than_its_share),
+      cmocka_unit_test(no_device_holds_more_than_its_share_of_a_loss),
       cmocka_unit_test(memory_is_told_by_kind),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);

@@ -128,6 +128,7 @@ static const tdm_operation mix_operation = {.struct_size = sizeof(tdm_operation)
                                             .attribute_bytes = sizeof(counter_attributes),
                                             .min_inputs = 1,
                                             .max_inputs = COUNTER_MOST_OPERANDS,
+                                            .takes_list = true,
                                             .output_count = 1,
                                             .infer = infer_length,
                                             .gradient = mix_gradient};

@@ -50,8 +50,10 @@ static void options_are_refused(void **unused) {
   (void)unused;
   const tdm_optimizer right = tdm_sgd(1);
   for (int i = 0; i < WRONG; i++) {
-    const tdm_optimizer optimizers[] = {tdm_sgd(wrong[i]), tdm_adam(wrong[i]), tdm_adamw(wrong[i]),
-                                        tdm_adagrad(wrong[i]), tdm_rmsprop(wrong[i])};
+    const tdm_optimizer optimizers[] = {
+        tdm_sgd(wrong[i]),      tdm_adam(wrong[i]),     tdm_adamw(wrong[i]), tdm_adagrad(wrong[i]),
+        tdm_rmsprop(wrong[i]),  tdm_nadam(wrong[i]),    tdm_radam(wrong[i]), tdm_adamax(wrong[i]),
+        tdm_adadelta(wrong[i]), tdm_adafactor(wrong[i])};
     for (size_t o = 0; o < sizeof optimizers / sizeof optimizers[0]; o++) {
       assert_null(session_of(&optimizers[o], NULL));
       assert_message("learning rate");

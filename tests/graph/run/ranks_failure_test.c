@@ -147,6 +147,105 @@ static void all_are_told_of_an_update_that_fails_on_one(void **state) {
   }
 }
 
+/* ---- Mending --------------------------------------------------------------------------------- */
+
+/* What the ranks load after a step whose update has failed on one. */
+typedef struct mending {
+  planned_failure planned;
+  bool whole; /* with states, steps and seed; else parameters alone */
+  int misfit; /* the rank whose list has no parameter; -1: none */
+} mending;
+
+static tdm_tensor_list *save(tdm_session *session, const mending *of) {
+  if (!of->whole) return tdm_store_save(tdm_session_store(session), false);
+  tdm_tensor_list *list;
+  return tdm_session_save(session, &list) == TDM_OK ? list : NULL;
+}
+
+static tdm_status load(tdm_session *session, const mending *of, const tdm_tensor_list *list) {
+  return of->whole ? tdm_session_load(session, list)
+                   : tdm_store_load(tdm_session_store(session), list);
+}
+
+/* A tensor of the name of the first parameter, and of no shape that fits. */
+static tdm_status load_misfit(tdm_session *session, const mending *of,
+                              const tdm_tensor_list *list) {
+  tdm_tensor_list *other = tdm_tensor_list_create(tdm_session_context(session));
+  tdm_tensor *odd =
+      tdm_tensor_zeros(tdm_session_context(session), "cpu:0", TDM_FLOAT32, tdm_shape_of(1, 77));
+  tdm_status status = tdm_tensor_list_add(other, tdm_tensor_list_name(list, 0), odd);
+  if (status == TDM_OK) status = load(session, of, other);
+  tdm_tensor_release(odd);
+  tdm_tensor_list_release(other);
+  return status;
+}
+
+/* number: steps after mending; hash: of what one more step has made; loss: 1 where the update
+ * failed, and the store was broken here. */
+static tdm_status mend(job_rank *rank) {
+  const mending *of = rank->user;
+  job_model mine = model;
+  mine.optimizer = tdm_adam(0.01);
+  tdm_value loss;
+  tdm_graph *graph = build(rank, &loss);
+  tdm_session *session = job_session(graph, loss, &mine);
+  if (!session) return TDM_INTERNAL;
+  tdm_status status = step(rank, session, 1);
+  tdm_tensor_list *list = status == TDM_OK ? save(session, of) : NULL;
+  tdm_faults *faults = tdm_context_faults(rank->context);
+  if (rank->rank == of->planned.rank)
+    tdm_faults_arm(faults, TDM_FAULT_KERNEL, of->planned.n, false);
+  (void)step(rank, session, 2);
+  tdm_faults_arm(faults, TDM_FAULT_KERNEL, 0, false);
+  rank->loss = tdm_store_status(tdm_session_store(session)) != TDM_OK;
+  if (!list) status = TDM_INTERNAL;
+  if (status == TDM_OK && of->misfit >= 0) {
+    const tdm_status tried =
+        rank->rank == of->misfit ? load_misfit(session, of, list) : load(session, of, list);
+    (void)snprintf(rank->message, sizeof rank->message, "%s", tdm_last_message());
+    if (tried == TDM_OK) status = tdm_fail(TDM_INTERNAL, "a list that fits nowhere was loaded");
+  }
+  if (status == TDM_OK) status = load(session, of, list);
+  if (status == TDM_OK) status = tdm_store_status(tdm_session_store(session));
+  rank->number = tdm_session_step(session);
+  if (status == TDM_OK) status = step(rank, session, 2);
+  rank->hash = job_hash(session);
+  tdm_tensor_list_release(list);
+  tdm_session_release(session);
+  return status;
+}
+
+/* Wherever it is broken: all load, and all go on alike, as if nothing had failed. */
+static void sweep_mending(bool whole) {
+  job_rank ranks[2];
+  const mending none = {.planned = {.rank = -1}, .whole = true, .misfit = -1};
+  job_must(&(job_options){.rank_count = 2, .user = &none}, mend, ranks);
+  const uint64_t expected = hash_of(ranks, 2);
+  for (int victim = 0; victim < 2; victim++) {
+    int broken = 0;
+    for (uint64_t n = 1; n < 40; n++) {
+      const mending of = {
+          .planned = {TDM_FAULT_KERNEL, n, victim}, .whole = whole, .misfit = n % 3 == 0 ? 1 : -1};
+      job_must(&(job_options){.rank_count = 2, .user = &of}, mend, ranks);
+      assert_int_equal(ranks[0].number, ranks[1].number);
+      if (of.misfit >= 0 && !strstr(ranks[0].message, "rank 1"))
+        fail_msg("rank 0 says \"%s\"", ranks[0].message);
+      assert_true(ranks[1 - victim].loss == 0);
+      if (ranks[victim].loss == 0) continue;
+      broken++;
+      assert_int_equal(ranks[0].number, whole ? 1 : 0);
+      if (whole) assert_int_equal(hash_of(ranks, 2), expected);
+    }
+    assert_true(broken > 2);
+  }
+}
+
+static void all_mend_what_is_broken_on_one(void **state) {
+  (void)state;
+  sweep_mending(true);
+  sweep_mending(false);
+}
+
 /* ---- What is explained ----------------------------------------------------------------------- */
 
 /* A training step's bytes as the plan tells them, in number, and as they were sent. */
@@ -182,6 +281,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_fails_on_a_rank_updates_nothing_anywhere),
       cmocka_unit_test(all_are_told_of_an_update_that_fails_on_one),
+      cmocka_unit_test(all_mend_what_is_broken_on_one),
       cmocka_unit_test(bytes_between_ranks_are_those_that_are_explained),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,12 +18,12 @@ typedef struct story {
   ending how;
   int victim;
   uint64_t at; /* the post of its second step, or the allocation of its first, from 1 */
-  tdm_faulty_allocator **faulty;   /* (ranks) of OUT_OF_MEMORY */
-  _Atomic(tdm_control *) control;  /* the victim's */
-  _Atomic bool hangs;              /* the victim has come to its post and is stopped */
-  _Atomic int told;                /* ranks whose step has failed beside one that is stopped */
-  _Atomic int ended;               /* ranks whose steps are over, whatever became of them */
-  bool happened[JOB_MOST_RANKS];   /* the step failed, by rank */
+  tdm_faulty_allocator **faulty;  /* (ranks) of OUT_OF_MEMORY */
+  _Atomic(tdm_control *) control; /* the victim's */
+  _Atomic bool hangs;             /* the victim has come to its post and is stopped */
+  _Atomic int told;               /* ranks whose step has failed beside one that is stopped */
+  _Atomic int ended;              /* ranks whose steps are over, whatever became of them */
+  bool happened[JOB_MOST_RANKS];  /* the step failed, by rank */
   char messages[JOB_MOST_RANKS][TDM_MESSAGE_BYTES];
 } story;
 
@@ -250,9 +250,9 @@ static bool fail_allocation(int count, int victim, uint64_t at) {
   }
   story of = {.how = OUT_OF_MEMORY, .victim = victim, .at = at, .faulty = faulty};
   job_rank ranks[JOB_MOST_RANKS];
-  job_must(&(job_options){
-               .rank_count = count, .watch = &watch, .allocators = allocators, .user = &of},
-           fail_in_first_step, ranks);
+  job_must(
+      &(job_options){.rank_count = count, .watch = &watch, .allocators = allocators, .user = &of},
+      fail_in_first_step, ranks);
   const bool failed = ranks[victim].loss > 0;
   for (int r = 0; r < count; r++) {
     if (of.happened[r] != of.happened[victim])

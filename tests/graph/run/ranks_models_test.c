@@ -83,7 +83,7 @@ static void micro_batches_over_ranks_train_alike(void **state) {
 /* ---- In parallel ----------------------------------------------------------------------------- */
 
 /* As many replicas whatever the number of ranks, which share them out in stretches. */
-static void wrap(job_rank *rank, tdm_graph *graph, const char *device) {
+static void wrap(job_rank *rank, tdm_graph *graph, const char *device, const char *scope) {
   char devices[REPLICAS * NAME] = "";
   for (int i = 0; i < REPLICAS; i++) {
     const size_t length = strlen(devices);
@@ -91,10 +91,11 @@ static void wrap(job_rank *rank, tdm_graph *graph, const char *device) {
                    i * rank->rank_count / REPLICAS, device);
   }
   const tdm_parallel_options options = {.struct_size = sizeof options, .devices = devices};
-  tdm_data_parallel(graph, "model", &options);
+  tdm_data_parallel(graph, scope, &options);
 }
 
-static tdm_graph *replicated(job_rank *rank, const char *device, tdm_value *out_loss) {
+static tdm_graph *replicated(job_rank *rank, const char *device, const char *scope,
+                             tdm_value *out_loss) {
   tdm_graph *graph = tdm_graph_create(rank->context);
   const tdm_value ids = ids_of(graph);
   tdm_scope_push(graph, "model");
@@ -104,16 +105,21 @@ static tdm_graph *replicated(job_rank *rank, const char *device, tdm_value *out_
   const tdm_value scores = tdm_linear(graph, "scores", kept, MODEL_WIDTH);
   tdm_scope_pop(graph);
   *out_loss = loss_of(graph, scores);
-  wrap(rank, graph, device);
+  wrap(rank, graph, device, scope);
   return graph;
 }
 
 static tdm_graph *replicas_on_hosts(job_rank *rank, tdm_value *out_loss) {
-  return replicated(rank, "cpu:0", out_loss);
+  return replicated(rank, "cpu:0", "model", out_loss);
 }
 
 static tdm_graph *replicas_on_accelerators(job_rank *rank, tdm_value *out_loss) {
-  return replicated(rank, "sim:0", out_loss);
+  return replicated(rank, "sim:0", "model", out_loss);
+}
+
+/* The loss is each replica's share of the whole batch's. */
+static tdm_graph *replicas_with_loss(job_rank *rank, tdm_value *out_loss) {
+  return replicated(rank, "cpu:0", "", out_loss);
 }
 
 static void replicas_train_alike_on_up_to_eight_ranks(void **state) {
@@ -140,6 +146,17 @@ static void every_deterministic_way_of_summing_trains_alike(void **state) {
     const job_model model = {
         .build = replicas_on_hosts, .optimizer = tdm_adam(0.01), .rows = 20, .collective = ways[i]};
     job_trains_alike(&model, 3, &(job_options){0});
+  }
+}
+
+static void losses_in_the_part_train_alike(void **state) {
+  (void)state;
+  for (int micro_batches = 1; micro_batches <= 2; micro_batches++) {
+    const job_model model = {.build = replicas_with_loss,
+                             .optimizer = tdm_adam(0.01),
+                             .rows = 20,
+                             .micro_batches = micro_batches};
+    job_trains_alike(&model, 5, &(job_options){0});
   }
 }
 
@@ -178,6 +195,7 @@ int main(void) {
       cmocka_unit_test(replicas_train_alike_on_up_to_eight_ranks),
       cmocka_unit_test(every_deterministic_way_of_summing_trains_alike),
       cmocka_unit_test(replicas_on_accelerators_of_ranks_train_alike),
+      cmocka_unit_test(losses_in_the_part_train_alike),
       cmocka_unit_test(fewer_rows_than_ranks_train_alike),
       cmocka_unit_test(delays_change_no_bit),
   };

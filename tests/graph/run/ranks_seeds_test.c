@@ -104,11 +104,10 @@ static void check_seed(uint64_t seed) {
   static const uint64_t delays_ns[] = {0, 10000, 100000};
   static const size_t eager_bytes[] = {0, 200, 1 << 20};
   static const uint64_t speeds[] = {0, 100000000, 1000000000};
-  const seeded_model model = {.model = {.optimizer = draw(seed, OPTIMIZER, 2) == 0
-                                                         ? tdm_adam(0.01)
-                                                         : tdm_sgd(0.1),
-                                        .micro_batches = 1 + (int)draw(seed, MICRO, 2)},
-                              .seed = seed};
+  const seeded_model model = {
+      .model = {.optimizer = draw(seed, OPTIMIZER, 2) == 0 ? tdm_adam(0.01) : tdm_sgd(0.1),
+                .micro_batches = 1 + (int)draw(seed, MICRO, 2)},
+      .seed = seed};
   job_rank alone, ranks[MOST_RANKS];
   job_must(&(job_options){.rank_count = 1, .user = &model}, train, &alone);
   const job_options options = {.rank_count = 2 + (int)draw(seed, RANKS, MOST_RANKS - 1),

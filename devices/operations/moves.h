@@ -1,7 +1,7 @@
-/* Of devices/kernels.h, which includes it and says how to read it: what moves elements from place
+/* Of devices/kernels.h, which says how to read it: what moves elements from place
  * to place, and makes them of places. */
-#ifndef TANDEM_DEVICES_MOVE_KERNELS_H
-#define TANDEM_DEVICES_MOVE_KERNELS_H
+#ifndef TANDEM_DEVICES_OPERATIONS_MOVES_H
+#define TANDEM_DEVICES_OPERATIONS_MOVES_H
 
 #include <stdint.h>
 

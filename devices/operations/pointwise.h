@@ -1,7 +1,7 @@
-/* Of devices/kernels.h, which includes it and says how to read it: what works element by element.
+/* Of devices/kernels.h, which says how to read it: what works element by element.
  */
-#ifndef TANDEM_DEVICES_POINTWISE_KERNELS_H
-#define TANDEM_DEVICES_POINTWISE_KERNELS_H
+#ifndef TANDEM_DEVICES_OPERATIONS_POINTWISE_H
+#define TANDEM_DEVICES_OPERATIONS_POINTWISE_H
 
 #include <stdint.h>
 
@@ -60,10 +60,11 @@ typedef struct tdm_fill_attributes {
 #define TDM_OP_MAXIMUM "maximum" /* a, b -> the larger, a NaN of either */
 #define TDM_OP_MINIMUM "minimum"
 
-#define TDM_OP_DIV "div"             /* a, b -> a / b */
-#define TDM_OP_REMAINDER "remainder" /* a, b -> what of a is left, with the sign of b: Python's %  \
-                                      */
-#define TDM_OP_POWER "power"         /* a, b -> a^b */
+#define TDM_OP_DIV "div" /* a, b -> a / b */
+#define TDM_OP_REMAINDER                                                                           \
+  "remainder"                /* a, b -> what of a is left, with the sign of b: Python's %          \
+                              */
+#define TDM_OP_POWER "power" /* a, b -> a^b */
 /* a, b -> b a^(b - 1), and 0 where b is 0; a^b log a, and 0 where a is 0 and b not negative. */
 #define TDM_OP_POWER_BASE_SLOPE "power_base_slope"
 #define TDM_OP_POWER_EXPONENT_SLOPE "power_exponent_slope"

@@ -1,0 +1,215 @@
+/* Saves tensors in several files with an index. Invariant: no file that the index of before names
+ * is touched until the new index stands in its place, so that what is there under path is the old
+ * set or the new one, whole; then what only the old one named is removed. A save that fails removes
+ * what it has written. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/json_load.h"
+#include "core/json_writer.h"
+#include "core/whole_file.h"
+#include "data/safetensors_parts.h"
+#include "devices/context/context.h"
+#include "devices/tensors/tensor.h"
+
+enum { MOST_PARTS = 99999, MOST_SETS = 10000, SUFFIX_BYTES = 48 };
+
+typedef struct part_writer {
+  tdm_context *context;
+  const tdm_allocator *allocator;
+  const tdm_tensor_list *list;
+  const char *path;
+  size_t *ends; /* (count) tensors before the end of each part */
+  size_t capacity;
+  size_t count;
+  unsigned set;      /* which of the names that are free */
+  char *name;        /* of a part, with its folder: stem, then the suffix */
+  size_t name_bytes; /* room */
+  size_t stem;       /* bytes of name before the suffix */
+  size_t folder;     /* of these, the folder's */
+} part_writer;
+
+/* ---- Which tensor goes where ----------------------------------------------------------------- */
+
+/* Tensors in the list's order, as many a part as it has room for, one at least. */
+static tdm_status cut(part_writer *self, int64_t part_bytes) {
+  const size_t count = tdm_tensor_list_count(self->list);
+  self->capacity = count + 1;
+  self->ends = tdm_allocate(self->allocator, self->capacity * sizeof *self->ends, "parts");
+  if (!self->ends) return TDM_OUT_OF_MEMORY;
+  int64_t filled = 0;
+  for (size_t i = 0; i < count; i++) {
+    const int64_t bytes = (int64_t)tdm_tensor_bytes(tdm_tensor_list_tensor(self->list, i));
+    if (i == 0 || bytes > part_bytes - filled) {
+      self->count++;
+      filled = 0;
+    }
+    filled += bytes;
+    self->ends[self->count - 1] = i + 1;
+  }
+  if (self->count <= MOST_PARTS) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%zu files of %lld bytes each are over %d", self->count,
+                  (long long)part_bytes, (int)MOST_PARTS);
+}
+
+static size_t first_of(const part_writer *self, size_t part) {
+  return part == 0 ? 0 : self->ends[part - 1];
+}
+
+/* ---- Names ----------------------------------------------------------------------------------- */
+
+/* "model-00001-of-00002.safetensors", of later sets "model-s1-00001-of-...", with the folder. */
+static const char *name_part(const part_writer *self, size_t part) {
+  char set[16] = "";
+  if (self->set > 0) (void)snprintf(set, sizeof set, "-s%u", self->set);
+  (void)snprintf(self->name + self->stem, self->name_bytes - self->stem,
+                 "%s-%05zu-of-%05zu.safetensors", set, part + 1, self->count);
+  return self->name;
+}
+
+static tdm_status make_stem(part_writer *self) {
+  const size_t length = strlen(self->path);
+  const char *slash = strrchr(self->path, '/');
+  self->stem = length - strlen(TDM_SAFETENSORS_INDEX);
+  self->folder = slash ? (size_t)(slash - self->path) + 1 : 0;
+  self->name_bytes = length + SUFFIX_BYTES;
+  self->name = tdm_allocate(self->allocator, self->name_bytes, "a path");
+  if (!self->name) return TDM_OUT_OF_MEMORY;
+  memcpy(self->name, self->path, self->stem);
+  if (self->stem > self->folder && self->name[self->folder] != '.') return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "an index is called NAME%s", TDM_SAFETENSORS_INDEX);
+}
+
+/* The first set none of whose files is there. */
+static tdm_status find_set(part_writer *self) {
+  for (self->set = 0; self->set < MOST_SETS; self->set++) {
+    bool is_free = true;
+    for (size_t p = 0; p < self->count && is_free; p++)
+      is_free = access(name_part(self, p), F_OK) != 0;
+    if (is_free) return TDM_OK;
+  }
+  return tdm_fail(TDM_IO, "%d sets of parts lie beside the index", (int)MOST_SETS);
+}
+
+/* ---- Writing --------------------------------------------------------------------------------- */
+
+static tdm_status write_part(part_writer *self, size_t part) {
+  tdm_tensor_list *list = tdm_tensor_list_create(self->context);
+  if (!list) return TDM_OUT_OF_MEMORY;
+  tdm_status status = TDM_OK;
+  for (size_t i = first_of(self, part); i < self->ends[part] && status == TDM_OK; i++)
+    status = tdm_tensor_list_add(list, tdm_tensor_list_name(self->list, i),
+                                 tdm_tensor_list_tensor(self->list, i));
+  if (status == TDM_OK) status = tdm_safetensors_save(list, name_part(self, part));
+  tdm_tensor_list_release(list);
+  return status;
+}
+
+static tdm_status write_bytes(void *file, const char *bytes, size_t size) {
+  return tdm_whole_file_write(file, bytes, size);
+}
+
+static tdm_status write_map(part_writer *self, tdm_whole_file *file) {
+  int64_t total = 0;
+  for (size_t i = 0; i < tdm_tensor_list_count(self->list); i++)
+    total += (int64_t)tdm_tensor_bytes(tdm_tensor_list_tensor(self->list, i));
+  tdm_json_writer json;
+  tdm_json_writer_init(&json, write_bytes, file);
+  json.indent = 2;
+  json.lines_depth = 2;
+  tdm_json_open(&json, NULL, '{');
+  tdm_json_open(&json, "metadata", '{');
+  tdm_json_put_integer(&json, "total_size", total);
+  tdm_json_close(&json, '}');
+  tdm_json_open(&json, "weight_map", '{');
+  for (size_t p = 0; p < self->count; p++)
+    for (size_t i = first_of(self, p); i < self->ends[p]; i++)
+      tdm_json_put_string(&json, tdm_tensor_list_name(self->list, i),
+                          name_part(self, p) + self->folder);
+  tdm_json_close(&json, '}');
+  tdm_json_close(&json, '}');
+  return tdm_json_writer_finish(&json);
+}
+
+static tdm_status write_index(part_writer *self) {
+  tdm_whole_file *file;
+  TDM_TRY(tdm_whole_file_create(self->allocator, self->path, &file));
+  tdm_status status = write_map(self, file);
+  if (status == TDM_OK) status = tdm_whole_file_commit(file);
+  tdm_whole_file_destroy(file);
+  return status;
+}
+
+static tdm_status write_all(part_writer *self) {
+  size_t written = 0;
+  tdm_status status = TDM_OK;
+  while (written < self->count && status == TDM_OK)
+    status = write_part(self, written++);
+  if (status == TDM_OK) status = write_index(self);
+  for (size_t p = 0; p < written && status != TDM_OK; p++)
+    (void)unlink(name_part(self, p));
+  return status;
+}
+
+/* ---- The set of before ----------------------------------------------------------------------- */
+
+/* What the path's index names; NULL: nothing that can be read. */
+static json_t *read_old(const part_writer *self) {
+  json_t *root;
+  if (access(self->path, F_OK) != 0) return NULL;
+  if (tdm_json_load_file(self->allocator, "the index of before", self->path,
+                         TDM_SAFETENSORS_HEADER_LIMIT_BYTES, &root) != TDM_OK)
+    return NULL;
+  return root;
+}
+
+/* Of files with this index's stem alone: others are not its own, whatever it says. */
+static void remove_old(part_writer *self, json_t *old) {
+  const char *stem = self->path + self->folder;
+  const size_t length = self->stem - self->folder;
+  const char *name;
+  json_t *file;
+  json_object_foreach(json_object_get(old, "weight_map"), name, file) {
+    const char *part = json_string_value(file);
+    if (!part || !tdm_safetensors_is_part_name(part)) continue;
+    if (strncmp(part, stem, length) != 0 || part[length] != '-') continue;
+    bool is_new = false;
+    for (size_t p = 0; p < self->count && !is_new; p++)
+      is_new = strcmp(name_part(self, p) + self->folder, part) == 0;
+    char path[4096];
+    const int bytes = snprintf(path, sizeof path, "%.*s%s", (int)self->folder, self->path, part);
+    if (!is_new && bytes > 0 && (size_t)bytes < sizeof path) (void)unlink(path);
+  }
+}
+
+static tdm_status save_parts(part_writer *self, int64_t part_bytes) {
+  TDM_TRY(make_stem(self));
+  TDM_TRY(cut(self, part_bytes));
+  TDM_TRY(find_set(self));
+  json_t *old = read_old(self);
+  const tdm_status status = write_all(self);
+  if (status == TDM_OK) remove_old(self, old);
+  json_decref(old);
+  return status;
+}
+
+tdm_status tdm_safetensors_save_parts(const tdm_tensor_list *list, const char *path,
+                                      int64_t part_bytes) {
+  if (!list) return tdm_fail(TDM_INVALID_ARGUMENT, "safetensors: the list is NULL");
+  if (!tdm_safetensors_is_index(path) || part_bytes < 1)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "safetensors: parts of %lld bytes and the path %s: at least 1 byte, and a path "
+                    "that ends in %s, are wanted",
+                    (long long)part_bytes, path ? path : "NULL", TDM_SAFETENSORS_INDEX);
+  const tdm_tensor *first = tdm_tensor_list_tensor(list, 0);
+  if (!first) return tdm_fail(TDM_INVALID_ARGUMENT, "%s: there is nothing to save in parts", path);
+  part_writer self = {.context = first->storage->context,
+                      .allocator = tdm_context_allocator(first->storage->context),
+                      .list = list,
+                      .path = path};
+  const tdm_status status = save_parts(&self, part_bytes);
+  tdm_release(self.allocator, self.ends, self.capacity * sizeof *self.ends);
+  tdm_release(self.allocator, self.name, self.name_bytes);
+  return status == TDM_OK ? TDM_OK : tdm_fail_within(status, "%s", path);
+}

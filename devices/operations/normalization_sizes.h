@@ -1,0 +1,47 @@
+/* What kernels of every kind read of a request: sizes of normalization. */
+#ifndef TANDEM_DEVICES_OPERATIONS_NORMALIZATION_SIZES_H
+#define TANDEM_DEVICES_OPERATIONS_NORMALIZATION_SIZES_H
+
+#include "devices/kernel_state.h"
+#include "devices/operations/normalization.h"
+
+/* x as (n, channels, inner). */
+typedef struct batch_norm_sizes {
+  int64_t n;
+  int64_t channels;
+  int64_t inner;
+  double epsilon;
+  double momentum;
+} batch_norm_sizes;
+
+static inline void batch_norm_sizes_read(batch_norm_sizes *sizes, const tdm_kernel_request *request,
+                                         const tdm_spec *x) {
+  const tdm_batch_norm_attributes *attributes =
+      (const tdm_batch_norm_attributes *)request->attributes;
+  sizes->n = x->shape.dims[0];
+  sizes->channels = x->shape.rank > 1 ? x->shape.dims[1] : x->shape.dims[0];
+  sizes->inner = dims_product(x, 2, x->shape.rank);
+  sizes->epsilon = attributes->epsilon;
+  sizes->momentum = attributes->momentum;
+}
+
+/* x as (rows, count). */
+typedef struct layer_norm_sizes {
+  int64_t rows;
+  int64_t count;
+  double epsilon;
+  bool centered; /* else every mean is 0 */
+} layer_norm_sizes;
+
+static inline void layer_norm_sizes_read(layer_norm_sizes *sizes, const tdm_kernel_request *request,
+                                         const tdm_spec *x) {
+  const tdm_layer_norm_attributes *attributes =
+      (const tdm_layer_norm_attributes *)request->attributes;
+  const int64_t first = x->shape.rank - attributes->rank;
+  sizes->rows = dims_product(x, 0, first);
+  sizes->count = dims_product(x, first, x->shape.rank);
+  sizes->epsilon = attributes->epsilon;
+  sizes->centered = attributes->uncentered == 0;
+}
+
+#endif

@@ -1,0 +1,77 @@
+/* Modules as PyTorch's tutorials use them: replicas of one, and several side by side. Invariant:
+ * replicas are one layer that is applied several times, so their parameters are one. */
+#include "graph/ir/rewriter.h"
+
+static const tdm_value invalid = {0, 0};
+
+/* Is there all that it takes to build the module? Else the graph's error says what is missing. */
+static bool check_module(tdm_graph *graph, const char *function, const tdm_module *module) {
+  const char *missing = NULL;
+  if (!module)
+    missing = "module";
+  else if (!module->name)
+    missing = "name of the module";
+  else if (!module->build)
+    missing = "function that builds the module";
+  if (missing) tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: no %s", function, missing);
+  return !missing;
+}
+
+size_t tdm_replicate(tdm_graph *graph, const tdm_module *module, const char *devices,
+                     tdm_module *replicas, size_t capacity) {
+  static const char function[] = "tdm_replicate";
+  tdm_device *found[TDM_MAX_PARTS];
+  size_t count;
+  if (!tdm_graph_is_open(graph, function) || !check_module(graph, function, module)) return 0;
+  tdm_status status = tdm_context_find_placements(graph->context, devices ? devices : "",
+                                                  TDM_MAX_PARTS, found, &count);
+  if (status != TDM_OK) {
+    status = tdm_fail_within(status, "%s: %s", function, module->name);
+    tdm_graph_fail_message(graph, status);
+    return 0;
+  }
+  if (count > capacity || !replicas) {
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: %s: %zu devices, and room for %zu replicas",
+                   function, module->name, count, replicas ? capacity : 0);
+    return 0;
+  }
+  tdm_tie(graph, module->name, module->name);
+  for (size_t i = 0; i < count; i++) {
+    replicas[i] = *module;
+    replicas[i].device = found[i]->name;
+    replicas[i].replica = (int)i;
+  }
+  return count;
+}
+
+/* What training writes into states, the first replica's layers alone do. */
+static void mark_replica(tdm_graph *graph, size_t first) {
+  for (size_t i = first; i < graph->nodes.count; i++)
+    tdm_ir_node_at(graph, i)->later_replica = true;
+}
+
+static tdm_value apply(tdm_graph *graph, const tdm_module *module, tdm_value input) {
+  if (!check_module(graph, "tdm_parallel_apply", module)) return invalid;
+  const size_t first = graph->nodes.count;
+  tdm_scope_push(graph, module->name);
+  if (module->device) tdm_place(graph, module->device);
+  const tdm_value output = module->build(graph, module->user, input);
+  if (graph->status != TDM_OK) return invalid;
+  tdm_scope_pop(graph);
+  if (module->replica > 0) mark_replica(graph, first);
+  return output;
+}
+
+void tdm_parallel_apply(tdm_graph *graph, const tdm_module *modules, const tdm_value *inputs,
+                        size_t count, tdm_value *outputs) {
+  for (size_t i = 0; outputs && i < count; i++)
+    outputs[i] = invalid;
+  if (!tdm_graph_is_open(graph, "tdm_parallel_apply")) return;
+  if (count > 0 && (!modules || !inputs || !outputs)) {
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                   "tdm_parallel_apply: %zu modules, and a list of them is NULL", count);
+    return;
+  }
+  for (size_t i = 0; i < count && graph->status == TDM_OK; i++)
+    outputs[i] = apply(graph, &modules[i], inputs[i]);
+}

@@ -1,0 +1,309 @@
+/* What alike ranks share, in virtual time. Every simulated rank has the plan's tasks; what they
+ * share (tdm_operation_share) begins when all of them have come to it, and ends for all together:
+ *
+ *   ring         2 (k - 1) messages of 1 / k of the bytes go from each rank to the next
+ *   tree         whole gradients go up a binomial tree and down again, round by round
+ *   all-reduce   the engine's: a ring's bytes, a tree's latencies; gradients in buckets
+ *   rows         of tables, in either way: those of each rank go to all others
+ *
+ * Invariant: the ranks that are not simulated do at every time what those do that are, so links
+ * carry the same, and the simulated ones' links stand for theirs. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/collectives/formulas.h"
+#include "graph/forecast/forecast.h"
+#include "graph/passes/device_sums.h"
+
+#define NONE TDM_VIRTUAL_NONE
+
+/* ---- Which ranks there are ---- */
+
+static const tdm_ir_node *node_of(const tdm_forecasting *state, size_t step) {
+  return tdm_ir_node_at(&state->plan->graph, state->plan->lowered.sources[step].node);
+}
+
+/* NULL: the step shares nothing. */
+static const tdm_share_attributes *share_of(const tdm_forecasting *state, size_t step) {
+  const tdm_ir_node *node = node_of(state, step);
+  return tdm_ir_is_share(node) ? node->attributes : NULL;
+}
+
+static double bytes_of(const tdm_forecasting *state, size_t step) {
+  return (double)tdm_ir_value_at(&state->plan->graph, node_of(state, step)->inputs[0])->bytes;
+}
+
+static void count_ranks(tdm_forecasting *state) {
+  tdm_alike *alike = &state->alike;
+  alike->ranks = alike->width = alike->simulated = 1;
+  for (size_t i = 0; i < state->plan->lowered.schedule.step_count; i++) {
+    const tdm_ir_node *node = node_of(state, i);
+    const tdm_device *device = tdm_context_device(state->plan->graph.context, (size_t)node->device);
+    if (device->described && (uint32_t)device->index >= alike->width)
+      alike->width = (uint32_t)device->index + 1;
+    if (share_of(state, i)) alike->ranks = (uint32_t)share_of(state, i)->ranks;
+  }
+}
+
+/* Ranks fill hosts, or hosts ranks, and all of them are there. */
+static tdm_status check_fit(const tdm_forecasting *state) {
+  const tdm_alike *alike = &state->alike;
+  const uint32_t per_host = state->machine->devices_per_host;
+  const uint64_t devices = (uint64_t)state->machine->all_hosts * per_host;
+  if ((uint64_t)alike->ranks * alike->width > devices)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%u ranks of %u devices: %s has %llu", alike->ranks,
+                    alike->width, state->machine->title, (unsigned long long)devices);
+  const bool even =
+      alike->width < per_host ? per_host % alike->width == 0 : alike->width % per_host == 0;
+  const uint32_t ranks_per_host = alike->width < per_host ? per_host / alike->width : 1;
+  if (even && (alike->ranks <= ranks_per_host || alike->ranks % ranks_per_host == 0)) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "%u ranks of %u devices do not fill hosts of %u evenly, so that they are not "
+                  "alike",
+                  alike->ranks, alike->width, per_host);
+}
+
+tdm_status tdm_alike_find(tdm_forecasting *state) {
+  tdm_alike *alike = &state->alike;
+  count_ranks(state);
+  if (alike->ranks == 1) return TDM_OK;
+  TDM_TRY(check_fit(state));
+  const uint32_t per_host = state->machine->devices_per_host;
+  const uint32_t ranks_per_host = alike->width < per_host ? per_host / alike->width : 1;
+  const bool each = state->options->each_rank;
+  alike->simulated = each || alike->ranks < ranks_per_host ? alike->ranks : ranks_per_host;
+  alike->machine = *state->machine;
+  alike->machine.host_count = (alike->simulated * alike->width + per_host - 1) / per_host;
+  state->machine = &alike->machine;
+  return TDM_OK;
+}
+
+/* ---- Ways from rank to rank ---- */
+
+static uint32_t next_of(const tdm_alike *alike, uint32_t rank) {
+  return rank + 1 == alike->ranks ? 0 : rank + 1;
+}
+
+/* Between the devices of two ranks that stand at the same place. */
+static tdm_machine_route route_of(const tdm_forecasting *state, uint32_t from, uint32_t to,
+                                  size_t step) {
+  const tdm_ir_node *node = node_of(state, step);
+  const tdm_alike *alike = &state->alike;
+  const tdm_device *device = tdm_context_device(state->plan->graph.context, (size_t)node->device);
+  tdm_machine_route route;
+  tdm_machine_find_route(&alike->machine, (int)(from * alike->width) + device->index,
+                         (int)(to * alike->width) + device->index, &route);
+  return route;
+}
+
+static tdm_status find_buckets(tdm_forecasting *state) {
+  tdm_alike *alike = &state->alike;
+  const double k = alike->ranks;
+  alike->latency_ns = 0;
+  alike->bytes_per_ns = INFINITY;
+  for (size_t i = 0; i < state->plan->lowered.schedule.step_count; i++) {
+    if (!share_of(state, i)) continue;
+    for (uint32_t r = 0; r < alike->simulated; r++) {
+      const tdm_machine_route route = route_of(state, r, next_of(alike, r), i);
+      alike->latency_ns = fmax(alike->latency_ns, route.latency_ns);
+      alike->bytes_per_ns = fmin(alike->bytes_per_ns, route.bytes_per_ns);
+    }
+    if (!share_of(state, i)->gathers)
+      alike->buckets[node_of(state, i)->device].left += bytes_of(state, i);
+  }
+  const double latency_ns = 2 * tdm_tree_rounds(alike->ranks) * alike->latency_ns;
+  for (size_t d = 0; d < alike->device_count; d++) {
+    tdm_alike_bucket *bucket = &alike->buckets[d];
+    const double stream_ns = tdm_ring_messages(k) / k * bucket->left / alike->bytes_per_ns;
+    bucket->enough = bucket->left * tdm_bucket_share(latency_ns, stream_ns);
+    bucket->first = NONE;
+    bucket->meeting = NONE;
+  }
+  return TDM_OK;
+}
+
+tdm_status tdm_alike_begin(tdm_forecasting *state) {
+  tdm_alike *alike = &state->alike;
+  if (alike->ranks == 1) return TDM_OK;
+  const size_t steps = state->plan->lowered.schedule.step_count;
+  alike->device_count = tdm_device_count(state->plan->graph.context);
+  const size_t edges = alike->device_count * alike->simulated;
+  alike->buckets =
+      tdm_region_take(&state->region, alike->device_count * sizeof *alike->buckets, "forecast");
+  alike->next = tdm_region_take(&state->region, (steps + 1) * sizeof *alike->next, "forecast");
+  alike->edges = tdm_region_take(&state->region, edges * sizeof *alike->edges, "forecast");
+  if (!alike->buckets || !alike->next || !alike->edges) return TDM_OUT_OF_MEMORY;
+  memset(alike->edges, 0xff, edges * sizeof *alike->edges);
+  return find_buckets(state);
+}
+
+double tdm_alike_vote_ns(const tdm_forecasting *state) {
+  return 2 * tdm_tree_rounds(state->alike.ranks) * state->alike.latency_ns;
+}
+
+/* ---- What they exchange ---- */
+
+/* One thing that is shared: when all ranks have come to it, `latest` is the task that they end
+ * with. */
+typedef struct exchange {
+  tdm_forecasting *state;
+  size_t step;
+  double bytes; /* of each rank */
+  bool gathers;
+  uint32_t latest; /* what all of them have done so far */
+  uint32_t meeting;
+  size_t device;
+} exchange;
+
+/* The queue of what a simulated rank's device sends to others, or receives in a tree. */
+static tdm_status edge_queue(const exchange *self, uint32_t rank, uint32_t *out_queue) {
+  tdm_forecasting *state = self->state;
+  uint32_t *queue = &state->alike.edges[self->device * state->alike.simulated + rank];
+  if (*queue == NONE) {
+    TDM_TRY(tdm_virtual_add_queue(&state->schedule, NONE, queue));
+    const tdm_device *device = tdm_context_device(state->plan->graph.context, self->device);
+    (void)snprintf(state->queue_names[*queue], sizeof *state->queue_names, "paper:%u network",
+                   rank * state->alike.width + (uint32_t)device->index);
+  }
+  *out_queue = *queue;
+  return TDM_OK;
+}
+
+static tdm_status send(exchange *self, uint32_t owner, uint32_t from, uint32_t to, double bytes,
+                       double latency_ns, uint32_t end) {
+  tdm_forecasting *state = self->state;
+  const tdm_machine_route route = route_of(state, from, to, self->step);
+  tdm_virtual_task task = {.copies = true, .work = bytes, .latency_ns = latency_ns, .crowded = 1};
+  task.hop_count = route.hop_count;
+  memcpy(task.hops, route.hops, sizeof route.hops);
+  TDM_TRY(edge_queue(self, owner, &task.queue));
+  uint32_t sent;
+  TDM_TRY(tdm_virtual_add(&state->schedule, &task, &sent));
+  TDM_TRY(tdm_virtual_add_wait(&state->schedule, sent, self->latest));
+  return tdm_virtual_add_wait(&state->schedule, end, sent);
+}
+
+/* A task of no time where all meet. */
+static tdm_status meet(exchange *self, uint32_t *out_task) {
+  const tdm_virtual_task task = {.queue = self->meeting, .crowded = 1};
+  return tdm_virtual_add(&self->state->schedule, &task, out_task);
+}
+
+/* An addition of so many bytes to as many, on the rank's device. */
+static double add_ns(const tdm_forecasting *state, double bytes) {
+  const tdm_machine_processor *device = &state->machine->device;
+  return device->launch_ns + 3 * bytes / device->memory_bytes_per_ns;
+}
+
+/* In a ring, or as if in one: each sends to the next. */
+static tdm_status go_around(exchange *self) {
+  const tdm_alike *alike = &self->state->alike;
+  const double k = alike->ranks;
+  const double rounds = tdm_tree_rounds(alike->ranks);
+  double bytes = tdm_ring_messages(k) / k * self->bytes;
+  double latency_ns = 2 * rounds * alike->latency_ns;
+  if (self->gathers) {
+    bytes = (k - 1) * self->bytes;
+    latency_ns = (alike->way == TDM_COLLECTIVE_RING ? k - 1 : rounds) * alike->latency_ns;
+  } else if (alike->way == TDM_COLLECTIVE_RING) {
+    latency_ns =
+        tdm_ring_messages(k) * alike->latency_ns + (k - 1) * add_ns(self->state, self->bytes / k);
+  }
+  uint32_t end;
+  TDM_TRY(meet(self, &end));
+  for (uint32_t r = 0; r < alike->simulated; r++)
+    TDM_TRY(send(self, r, r, next_of(alike, r), bytes, latency_ns, end));
+  self->latest = end;
+  return TDM_OK;
+}
+
+/* A round of the tree: of pairs of ranks that are `distance` apart, up or down. */
+static tdm_status climb(exchange *self, uint32_t distance, bool up) {
+  const tdm_alike *alike = &self->state->alike;
+  uint32_t end;
+  TDM_TRY(meet(self, &end));
+  for (uint32_t r = 0; r < alike->simulated && r + distance < alike->ranks; r += 2 * distance) {
+    const uint32_t from = up ? r + distance : r, to = up ? r : r + distance;
+    double latency_ns = route_of(self->state, from, to, self->step).latency_ns;
+    if (up) latency_ns += add_ns(self->state, self->bytes);
+    TDM_TRY(send(self, r, from, to, self->bytes, latency_ns, end));
+  }
+  self->latest = end;
+  return TDM_OK;
+}
+
+static tdm_status exchange_all(exchange *self) {
+  const tdm_alike *alike = &self->state->alike;
+  if (self->gathers || alike->way != TDM_COLLECTIVE_TREE) return go_around(self);
+  const uint32_t rounds = tdm_tree_rounds(alike->ranks);
+  for (uint32_t round = 0; round < rounds; round++)
+    TDM_TRY(climb(self, 1u << round, true));
+  for (uint32_t round = rounds; round-- > 0;)
+    TDM_TRY(climb(self, 1u << round, false));
+  return TDM_OK;
+}
+
+/* ---- Steps ---- */
+
+static tdm_status find_meeting(tdm_forecasting *state, size_t device, uint32_t *out_queue) {
+  uint32_t *queue = &state->alike.buckets[device].meeting;
+  if (*queue == NONE) {
+    TDM_TRY(tdm_virtual_add_queue(&state->schedule, NONE, queue));
+    (void)snprintf(state->queue_names[*queue], sizeof *state->queue_names, "all ranks");
+  }
+  *out_queue = *queue;
+  return TDM_OK;
+}
+
+static uint32_t *task_of(const tdm_forecasting *state, uint32_t rank, size_t step) {
+  return &state->task_of[rank * state->plan->lowered.schedule.step_count + step];
+}
+
+/* All that its bucket holds is shared, behind the ranks' tasks of this step, and ends for each rank
+ * on the step's own queue. */
+static tdm_status close_bucket(tdm_forecasting *state, size_t step, double bytes, bool gathers,
+                               uint32_t first) {
+  exchange self = {.state = state,
+                   .step = step,
+                   .bytes = bytes,
+                   .gathers = gathers,
+                   .device = (size_t)node_of(state, step)->device};
+  TDM_TRY(find_meeting(state, self.device, &self.meeting));
+  TDM_TRY(meet(&self, &self.latest));
+  for (uint32_t r = 0; r < state->alike.simulated; r++)
+    TDM_TRY(tdm_virtual_add_wait(&state->schedule, self.latest, *task_of(state, r, step)));
+  TDM_TRY(exchange_all(&self));
+  for (uint32_t r = 0; r < state->alike.simulated; r++) {
+    tdm_virtual_task end = state->schedule.tasks[*task_of(state, r, step)];
+    uint32_t ended;
+    TDM_TRY(tdm_virtual_add(&state->schedule, &end, &ended));
+    TDM_TRY(tdm_virtual_add_wait(&state->schedule, ended, self.latest));
+    for (uint32_t s = first; s != NONE; s = state->alike.next[s])
+      *task_of(state, r, s) = ended;
+  }
+  return TDM_OK;
+}
+
+tdm_status tdm_alike_share(tdm_forecasting *state, size_t step) {
+  tdm_alike *alike = &state->alike;
+  const bool gathers = share_of(state, step)->gathers != 0;
+  const double bytes = bytes_of(state, step);
+  alike->next[step] = NONE;
+  if (gathers || alike->way != TDM_COLLECTIVE_ALL_REDUCE)
+    return close_bucket(state, step, bytes, gathers, (uint32_t)step);
+  tdm_alike_bucket *bucket = &alike->buckets[node_of(state, step)->device];
+  if (bucket->first == NONE)
+    bucket->first = (uint32_t)step;
+  else
+    alike->next[bucket->last] = (uint32_t)step;
+  bucket->last = (uint32_t)step;
+  bucket->bytes += bytes;
+  bucket->left -= bytes;
+  if (bucket->left > 0 && bucket->bytes < bucket->enough) return TDM_OK;
+  const uint32_t first = bucket->first;
+  const double all = bucket->bytes;
+  bucket->first = NONE;
+  bucket->bytes = 0;
+  return close_bucket(state, step, all, false, first);
+}

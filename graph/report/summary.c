@@ -1,0 +1,302 @@
+/* A model's layers as a table. Invariant: a row is all nodes of one path, which stands where the
+ * first of them was built; what of a plan's nodes belongs to no row is told below the table. */
+#include "graph/report/summary.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/ir/rewriter.h"
+#include "graph/passes/passes.h"
+#include "graph/report/explain.h"
+
+enum { DEVICES_TEXT = 64, COLUMN = 32, COLUMNS = 6 };
+
+typedef struct row {
+  const tdm_ir_node *first; /* of the user's graph */
+  const tdm_ir_node *last;
+  int64_t parameters; /* that no row above reads */
+  uint64_t bytes;     /* of what its nodes make in a run */
+  double ns;          /* negative: not measured */
+  char devices[DEVICES_TEXT];
+} row;
+
+typedef struct summary {
+  const tdm_summary_source *source;
+  const tdm_plan *plan;
+  row *rows;
+  size_t count;
+  uint8_t *marks;       /* per value of the user's graph: NEEDED, COUNTED */
+  uint64_t state_bytes; /* of parameters and states that the plan reads */
+  uint64_t transfer_bytes;
+  double transfer_ns, rest_ns;
+  bool measured;
+} summary;
+
+enum { NEEDED = 1, COUNTED = 2 };
+
+/* ---- Rows ---- */
+
+static void mark_needed(summary *it) {
+  const tdm_graph *graph = it->source->graph;
+  for (size_t i = 0; i < it->source->target_count; i++)
+    it->marks[it->source->targets[i]] |= NEEDED;
+  TDM_EACH_NODE_BACKWARD(graph, node) {
+    bool needed = false;
+    for (uint32_t k = 0; k < node->output_count; k++)
+      needed |= (it->marks[node->first_output + k] & NEEDED) != 0;
+    for (uint32_t k = 0; k < node->input_count && needed; k++)
+      it->marks[node->inputs[k]] |= NEEDED;
+    for (uint32_t k = 0; k < node->output_count && needed; k++)
+      it->marks[node->first_output + k] |= NEEDED;
+  }
+}
+
+static row *find_row(const summary *it, const char *path) {
+  for (size_t i = it->count; i-- > 0;)
+    if (strcmp(it->rows[i].first->name, path) == 0) return &it->rows[i];
+  return NULL;
+}
+
+/* Of parameters that the node reads and no row above. */
+static int64_t count_parameters(summary *it, const tdm_ir_node *node) {
+  const tdm_graph *graph = it->source->graph;
+  int64_t sum = 0;
+  for (uint32_t k = 0; k < node->input_count; k++) {
+    const uint32_t index = node->inputs[k];
+    const tdm_ir_value *value = tdm_ir_value_at(graph, index);
+    if (!index || value->kind != TDM_VALUE_PERSISTENT || it->marks[index] & COUNTED) continue;
+    it->marks[index] |= COUNTED;
+    if (value->trainable) sum += tdm_shape_count(&value->spec.shape);
+  }
+  return sum;
+}
+
+static void make_rows(summary *it) {
+  const tdm_graph *graph = it->source->graph;
+  TDM_EACH_NODE(graph, node) {
+    if (!(it->marks[node->first_output] & NEEDED)) continue;
+    row *found = find_row(it, node->name);
+    if (!found) {
+      found = &it->rows[it->count++];
+      *found = (row){.first = node, .ns = -1};
+    }
+    found->last = node;
+    found->parameters += count_parameters(it, node);
+  }
+}
+
+/* ---- What the plan has of them ---- */
+
+/* Is the piece of a name, up to `end`, the row's path, or one of its parameters? */
+static bool is_of(const row *of, const char *piece, const char *end) {
+  const size_t length = strlen(of->first->name);
+  return length <= (size_t)(end - piece) && strncmp(piece, of->first->name, length) == 0 &&
+         (piece + length == end || piece[length] == '.');
+}
+
+/* The row that a node of the plan works for: its path's, or its parameter's layer's; of a fused
+ * node, which is called "a+b", the last of its members'. */
+static row *row_of(const summary *it, const char *name) {
+  row *found = name ? find_row(it, name) : NULL;
+  if (found || !name) return found;
+  for (const char *piece = name; *piece;) {
+    const char *end = piece + strcspn(piece, "+");
+    for (size_t i = 0; i < it->count; i++)
+      if (is_of(&it->rows[i], piece, end) && (!found || &it->rows[i] > found)) found = &it->rows[i];
+    piece = *end ? end + 1 : end;
+  }
+  return found;
+}
+
+/* Adds the device to the row's list, once. */
+static void add_device(row *found, const char *device) {
+  const size_t length = strlen(device), used = strlen(found->devices);
+  for (const char *at = found->devices; (at = strstr(at, device)); at += length)
+    if (at[length] == 0 || at[length] == ',') return;
+  (void)snprintf(found->devices + used, DEVICES_TEXT - used, "%s%s", used ? "," : "", device);
+}
+
+static void add_node(summary *it, const tdm_ir_node *node) {
+  const tdm_graph *graph = &it->plan->graph;
+  if (!node->operation) {
+    it->transfer_bytes += tdm_ir_value_at(graph, node->first_output)->bytes;
+    return;
+  }
+  row *found = row_of(it, node->name);
+  if (!found || node->role != TDM_ROLE_FORWARD) return;
+  add_device(found, tdm_explain_device(it->plan, node->device));
+  for (uint32_t k = 0; k < node->output_count && !node->operation->is_view; k++)
+    found->bytes += tdm_ir_value_at(graph, node->first_output + k)->bytes;
+}
+
+static void add_time(summary *it, size_t step) {
+  const uint32_t index = it->plan->lowered.sources[step].node;
+  const tdm_ir_node *node = tdm_ir_node_at(&it->plan->graph, index);
+  const double ns = tdm_explain_measured_ns(it->plan, step);
+  if (ns < 0) return;
+  it->measured = true;
+  row *found = node->operation ? row_of(it, node->name) : NULL;
+  if (!node->operation)
+    it->transfer_ns += ns;
+  else if (!found)
+    it->rest_ns += ns;
+  else
+    found->ns = found->ns < 0 ? ns : found->ns + ns;
+}
+
+/* What has no node of its own was fused into who reads it, or is a part of it. */
+static void follow_readers(summary *it) {
+  const tdm_graph *graph = it->source->graph;
+  TDM_EACH_NODE_BACKWARD(graph, node) {
+    const row *reader = find_row(it, node->name);
+    for (uint32_t k = 0; reader && k < node->input_count; k++) {
+      const tdm_ir_node *producer = tdm_producer(graph, node->inputs[k]);
+      row *found = producer ? find_row(it, producer->name) : NULL;
+      if (found && !*found->devices) memcpy(found->devices, reader->devices, DEVICES_TEXT);
+    }
+  }
+}
+
+static void read_plan(summary *it) {
+  const tdm_graph *graph = &it->plan->graph;
+  TDM_EACH_NODE(graph, node) {
+    add_node(it, node);
+  }
+  for (size_t s = 0; s < it->plan->lowered.schedule.step_count; s++)
+    add_time(it, s);
+  follow_readers(it);
+  for (size_t i = 0; i < graph->persistents.count; i++)
+    it->state_bytes += tdm_ir_value_at(graph, graph->persistents.items[i].value)->bytes;
+}
+
+/* ---- Text ---- */
+
+/* The size that a named dimension was fed with; what it was where it is none. */
+static tdm_dim fed_size(const summary *it, tdm_dim dim) {
+  const tdm_graph *graph = it->source->graph;
+  for (size_t i = 0; i < graph->inputs.count && tdm_dim_is_named(dim); i++) {
+    const tdm_shape *shape = &tdm_ir_value_at(graph, graph->inputs.items[i])->spec.shape;
+    for (int d = 0; d < shape->rank && it->source->feeds[i].fed; d++)
+      if (shape->dims[d] == dim) return it->source->feeds[i].shape.dims[d];
+  }
+  return dim;
+}
+
+static void put_bytes(char *text, uint64_t bytes) {
+  if (bytes < 10240)
+    (void)snprintf(text, COLUMN, "%" PRIu64 " B", bytes);
+  else if (bytes < 10u << 20)
+    (void)snprintf(text, COLUMN, "%.1f KiB", (double)bytes / 1024);
+  else
+    (void)snprintf(text, COLUMN, "%.1f MiB", (double)bytes / (1 << 20));
+}
+
+static void put_time(char *text, double ns) {
+  if (ns < 0)
+    (void)snprintf(text, COLUMN, "-");
+  else
+    (void)snprintf(text, COLUMN, "%.1f us", ns / 1000);
+}
+
+typedef char cells[COLUMNS][2 * TDM_SHAPE_TEXT];
+
+static const char *const titles[COLUMNS] = {"layer",      "device", "output",
+                                            "parameters", "bytes",  "time"};
+
+static void put_row(const summary *it, const row *of, cells text) {
+  tdm_spec spec = tdm_ir_value_at(it->source->graph, of->last->first_output)->spec;
+  char shape[TDM_SHAPE_TEXT];
+  for (int d = 0; d < spec.shape.rank; d++)
+    spec.shape.dims[d] = fed_size(it, spec.shape.dims[d]);
+  (void)snprintf(text[0], sizeof text[0], "%s (%s)", of->first->name, of->last->operation->name);
+  (void)snprintf(text[1], sizeof text[1], "%s", of->devices);
+  (void)snprintf(text[2], sizeof text[2], "%s %s", tdm_dtype_name(spec.dtype),
+                 tdm_shape_text(&spec.shape, shape, sizeof shape));
+  (void)snprintf(text[3], sizeof text[3], "%" PRId64, of->parameters);
+  put_bytes(text[4], of->bytes);
+  put_time(text[5], of->ns);
+}
+
+static void widen(size_t widths[COLUMNS], cells text) {
+  for (int c = 0; c < COLUMNS; c++)
+    if (strlen(text[c]) > widths[c]) widths[c] = strlen(text[c]);
+}
+
+/* Words to the left, numbers to the right. */
+static void print_cells(FILE *out, const size_t widths[COLUMNS], cells text) {
+  for (int c = 0; c < COLUMNS; c++)
+    fprintf(out, "%s%*s", c ? "  " : "", c < 3 ? -(int)widths[c] : (int)widths[c], text[c]);
+  fputc('\n', out);
+}
+
+static void print_totals(const summary *it, FILE *out) {
+  char text[4][COLUMN];
+  int64_t parameters = 0;
+  uint64_t bytes = 0;
+  double ns = it->rest_ns + it->transfer_ns;
+  for (size_t i = 0; i < it->count; i++) {
+    parameters += it->rows[i].parameters;
+    bytes += it->rows[i].bytes;
+    if (it->rows[i].ns > 0) ns += it->rows[i].ns;
+  }
+  put_bytes(text[0], it->state_bytes);
+  put_bytes(text[1], bytes);
+  put_bytes(text[2], it->transfer_bytes);
+  put_time(text[3], it->measured ? ns : -1);
+  fprintf(out, "parameters: %" PRId64 "; with all states %s\n", parameters, text[0]);
+  fprintf(out, "a run%s makes %s forward, transfers %s", it->plan->training ? " that trains" : "",
+          text[1], text[2]);
+  if (it->measured) {
+    put_time(text[0], it->transfer_ns);
+    put_time(text[1], it->rest_ns);
+    fprintf(out, "; %s on all queues, transfers %s and other work %s of them", text[3], text[0],
+            text[1]);
+  }
+  fputc('\n', out);
+}
+
+static void print_table(const summary *it, FILE *out) {
+  size_t widths[COLUMNS] = {0};
+  cells head, text;
+  size_t line = 2 * (COLUMNS - 1);
+  for (int c = 0; c < COLUMNS; c++)
+    (void)snprintf(head[c], sizeof head[c], "%s", titles[c]);
+  widen(widths, head);
+  for (size_t i = 0; i < it->count; i++) {
+    put_row(it, &it->rows[i], text);
+    widen(widths, text);
+  }
+  for (int c = 0; c < COLUMNS; c++)
+    line += widths[c];
+  print_cells(out, widths, head);
+  for (size_t i = 0; i < line; i++)
+    fputc('-', out);
+  fputc('\n', out);
+  for (size_t i = 0; i < it->count; i++) {
+    put_row(it, &it->rows[i], text);
+    print_cells(out, widths, text);
+  }
+  for (size_t i = 0; i < line; i++)
+    fputc('-', out);
+  fputc('\n', out);
+  print_totals(it, out);
+}
+
+tdm_status tdm_summary_print(const tdm_summary_source *source, const tdm_plan *plan, FILE *out) {
+  const tdm_graph *graph = source->graph;
+  summary it = {.source = source, .plan = plan};
+  const size_t row_bytes = (graph->nodes.count + 1) * sizeof *it.rows;
+  it.rows = tdm_allocate(graph->allocator, row_bytes, "summary");
+  it.marks = tdm_allocate(graph->allocator, graph->values.count, "summary");
+  const bool done = it.rows && it.marks;
+  if (done) {
+    mark_needed(&it);
+    make_rows(&it);
+    read_plan(&it);
+    print_table(&it, out);
+  }
+  tdm_release(graph->allocator, it.rows, row_bytes);
+  tdm_release(graph->allocator, it.marks, graph->values.count);
+  return done ? TDM_OK : TDM_OUT_OF_MEMORY;
+}

@@ -1,0 +1,103 @@
+/* Adafactor (N. Shazeer, M. Stern, ICML 2018), as torch.optim.Adafactor. Invariant: an update is
+ * one node that overwrites the parameter, its count of steps, and its means of squares: of rows and
+ * of columns of the last two dimensions, or of every element where there are not two. */
+#include <float.h>
+
+#include "layers/clip.h"
+#include "layers/common.h"
+#include "tandem/layers/optimizers.h"
+
+/* Places in tdm_optimizer.settings. */
+enum { BETA2_DECAY, EPSILON1, EPSILON2, CLIP, WEIGHT_DECAY };
+
+#define OPERATION(states)                                                                          \
+  .struct_size = sizeof(tdm_operation), .name = TDM_OP_ADAFACTOR,                                  \
+  .attribute_bytes = sizeof(tdm_adafactor_attributes), .min_inputs = 2 + (states),                 \
+  .max_inputs = 2 + (states), .output_count = 1 + (states), .infer = tdm_infer_update,             \
+  .work = tdm_work_streams, .precision = TDM_PRECISION_FLOAT32
+
+/* parameter, d_parameter, row_var, col_var, step, or variance, step -> =parameter and the states.
+ */
+static const tdm_operation factored = {OPERATION(3), .overwrites = {1, 3, 4, 5}};
+static const tdm_operation whole = {OPERATION(2), .overwrites = {1, 3, 4}};
+
+TDM_RECORDS(adafactor, {.operation = &factored, .functions = "tdm_adafactor"},
+            {.operation = &whole});
+
+static tdm_status check_settings(const tdm_optimizer *optimizer) {
+  const double *settings = optimizer->settings;
+  if (!(settings[BETA2_DECAY] <= 0.0) || !isfinite(settings[BETA2_DECAY]))
+    return tdm_fail(TDM_INVALID_ARGUMENT, "adafactor: beta2_decay %g must not be positive",
+                    settings[BETA2_DECAY]);
+  if (!(settings[CLIP] >= 1.0) || !isfinite(settings[CLIP]))
+    return tdm_fail(TDM_INVALID_ARGUMENT, "adafactor: d %g must be 1 at least", settings[CLIP]);
+  if (!tdm_is_setting(settings[EPSILON1]) || !tdm_is_setting(settings[EPSILON2]))
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "adafactor: epsilons %g and %g must be finite and not negative",
+                    settings[EPSILON1], settings[EPSILON2]);
+  if (!tdm_is_setting(optimizer->learning_rate) || !tdm_is_setting(settings[WEIGHT_DECAY]))
+    return tdm_fail(
+        TDM_INVALID_ARGUMENT,
+        "adafactor: learning rate %g and weight decay %g must be finite and not negative",
+        optimizer->learning_rate, settings[WEIGHT_DECAY]);
+  return TDM_OK;
+}
+
+static void append_update(tdm_update *update, const tdm_clip *clip, size_t index) {
+  tdm_graph *graph = tdm_update_graph(update);
+  const double *settings = tdm_update_optimizer(update)->settings;
+  const tdm_value parameter = tdm_update_parameter(update, index);
+  const double rounds_by =
+      tdm_value_dtype(graph, parameter) == TDM_FLOAT64 ? DBL_EPSILON : (double)FLT_EPSILON;
+  const tdm_adafactor_attributes attributes = {.beta2_decay = settings[BETA2_DECAY],
+                                               .epsilon1 =
+                                                   tdm_or_default(settings[EPSILON1], rounds_by),
+                                               .epsilon2 = settings[EPSILON2],
+                                               .clip = settings[CLIP],
+                                               .weight_decay = settings[WEIGHT_DECAY]};
+  const tdm_shape shape = tdm_value_shape(graph, parameter);
+  const bool is_matrix = shape.rank >= 2;
+  tdm_value operands[5] = {parameter, tdm_clip_gradient(update, clip, index)};
+  size_t count = 2;
+  if (is_matrix) {
+    tdm_shape rows = shape, columns = shape;
+    rows.dims[shape.rank - 1] = 1;
+    columns.dims[shape.rank - 2] = 1;
+    operands[count++] = tdm_optimizer_state_shaped(update, index, "row_var", rows);
+    operands[count++] = tdm_optimizer_state_shaped(update, index, "col_var", columns);
+  } else {
+    operands[count++] = tdm_optimizer_state(update, index, "variance", false);
+  }
+  operands[count++] = tdm_optimizer_state(update, index, "step", true);
+  tdm_append_update(update, index, is_matrix ? &factored : &whole, &attributes, operands, count);
+}
+
+static tdm_status append_updates(tdm_update *update) {
+  tdm_clip clip;
+  TDM_TRY(check_settings(tdm_update_optimizer(update)));
+  TDM_TRY(tdm_clip_begin(update, &clip));
+  for (size_t i = 0; i < tdm_update_count(update); i++)
+    append_update(update, &clip, i);
+  return tdm_graph_status(tdm_update_graph(update));
+}
+
+static const tdm_optimizer_rule rule = {.name = "adafactor", .append = append_updates};
+
+tdm_optimizer tdm_adafactor_with(const tdm_adafactor_options *options) {
+  const tdm_adafactor_options none = {0};
+  if (!options) options = &none;
+  tdm_optimizer optimizer = {.rule = &rule,
+                             .learning_rate = tdm_or_default(options->learning_rate, 1e-2)};
+  optimizer.settings[BETA2_DECAY] = tdm_or_default(options->beta2_decay, -0.8);
+  optimizer.settings[EPSILON1] = options->epsilon1;
+  optimizer.settings[EPSILON2] = tdm_or_default(options->epsilon2, 1e-3);
+  optimizer.settings[CLIP] = tdm_or_default(options->d, 1.0);
+  optimizer.settings[WEIGHT_DECAY] = options->weight_decay;
+  return optimizer;
+}
+
+tdm_optimizer tdm_adafactor(double learning_rate) {
+  tdm_optimizer optimizer = tdm_adafactor_with(NULL);
+  optimizer.learning_rate = learning_rate;
+  return optimizer;
+}

@@ -1,0 +1,239 @@
+/* Parts and diagonals of arrays, grids, norms and running products, put together of views, slices
+ * and sums. Invariant: what is divided by, or taken the root of, is never 0 where a gradient is
+ * wanted. */
+#include <float.h>
+#include <math.h>
+
+#include "layers/common.h"
+#include "tandem/layers/layers.h"
+
+static const tdm_value invalid = {0, 0};
+
+/* ---- Parts ----------------------------------------------------------------------------------- */
+
+void tdm_unbind(tdm_graph *graph, const char *name, tdm_value x, int dimension, size_t count,
+                tdm_value *out_parts) {
+  name = tdm_graph_name(graph, name);
+  for (size_t i = 0; out_parts && i < count; i++)
+    out_parts[i] = invalid;
+  if (!tdm_layer_accepts(graph, "unbind", name, x)) return;
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  const int counted = tdm_layer_dimension(graph, "unbind", name, &shape, dimension);
+  if (counted < 0) return;
+  char text[TDM_SHAPE_TEXT];
+  if (!out_parts || shape.dims[counted] != (tdm_dim)count) {
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                   "unbind %s: %zu parts of x, which is %s: dimension %d must be as many, and a "
+                   "list for them be given",
+                   name, count, tdm_shape_text(&shape, text, sizeof text), dimension);
+    return;
+  }
+  for (size_t i = 0; i < count; i++)
+    out_parts[i] = tdm_select(graph, name, x, counted, (int64_t)i);
+}
+
+/* Two dimensions come last and are seen as one, of which every (columns + 1)th element is on the
+ * diagonal. */
+tdm_value tdm_diagonal(tdm_graph *graph, const char *name, tdm_value x, int64_t offset, int first,
+                       int second) {
+  name = tdm_graph_name(graph, name);
+  if (!tdm_layer_accepts(graph, "diagonal", name, x)) return invalid;
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  const int a = tdm_layer_dimension(graph, "diagonal", name, &shape, first);
+  const int b = a < 0 ? -1 : tdm_layer_dimension(graph, "diagonal", name, &shape, second);
+  if (b < 0) return invalid;
+  const int64_t rows = shape.dims[a], columns = shape.dims[b];
+  char text[TDM_SHAPE_TEXT];
+  if (a == b || !tdm_dim_is_size(rows) || !tdm_dim_is_size(columns) || offset >= columns ||
+      offset <= -rows)
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "diagonal %s: of dimensions %d and %d of x, which is %s, at offset %lld: "
+                          "they must be two sizes, and the offset within them",
+                          name, first, second, tdm_shape_text(&shape, text, sizeof text),
+                          (long long)offset);
+  int order[TDM_MAX_RANK], count = 0;
+  for (int i = 0; i < shape.rank; i++)
+    if (i != a && i != b) order[count++] = i;
+  order[count++] = a;
+  order[count++] = b;
+  x = tdm_permute(graph, name, x, order, (size_t)count);
+  if (!tdm_value_is_valid(x)) return invalid;
+  x = tdm_flatten(graph, name, x, -2, -1);
+  const int64_t right = offset > 0 ? offset : 0, down = offset < 0 ? -offset : 0;
+  const int64_t length = columns - right < rows - down ? columns - right : rows - down;
+  const int64_t begin = down * columns + right;
+  return tdm_slice(graph, name, x, -1, begin, begin + (length - 1) * (columns + 1) + 1,
+                   columns + 1);
+}
+
+tdm_value tdm_diagonal_sum(tdm_graph *graph, const char *name, tdm_value x) {
+  name = tdm_graph_name(graph, name);
+  if (!tdm_layer_accepts(graph, "diagonal_sum", name, x)) return invalid;
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  char text[TDM_SHAPE_TEXT];
+  if (shape.rank != 2)
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "diagonal_sum %s: x is %s, and must have two dimensions", name,
+                          tdm_shape_text(&shape, text, sizeof text));
+  const tdm_value diagonal = tdm_diagonal(graph, name, x, 0, 0, 1);
+  return tdm_value_is_valid(diagonal) ? tdm_sum(graph, name, diagonal, NULL, 0, false) : invalid;
+}
+
+/* ---- Grids ----------------------------------------------------------------------------------- */
+
+/* x (n) as the one dimension of that many that is not 1. */
+static tdm_value stand_along(tdm_graph *graph, const char *name, tdm_value x, int rank,
+                             int dimension) {
+  tdm_shape wanted = {.rank = rank};
+  int8_t sources[TDM_MAX_RANK];
+  for (int i = 0; i < rank; i++) {
+    wanted.dims[i] = i == dimension ? tdm_value_shape(graph, x).dims[0] : 1;
+    sources[i] = i == dimension ? 0 : -1;
+  }
+  return rank == 1 ? x : tdm_reshape_from(graph, name, x, wanted, sources);
+}
+
+static bool is_vector(tdm_graph *graph, const char *function, const char *name, tdm_value x) {
+  if (!tdm_layer_accepts(graph, function, name, x)) return false;
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  char text[TDM_SHAPE_TEXT];
+  if (shape.rank == 1) return true;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: a value is %s, and must have one dimension",
+                 function, name, tdm_shape_text(&shape, text, sizeof text));
+  return false;
+}
+
+tdm_value tdm_outer(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
+  name = tdm_graph_name(graph, name);
+  if (!is_vector(graph, "outer", name, a) || !is_vector(graph, "outer", name, b)) return invalid;
+  return tdm_mul(graph, name, stand_along(graph, name, a, 2, 0), b);
+}
+
+/* Each is repeated to the shape of all of them added. */
+void tdm_meshgrid(tdm_graph *graph, const char *name, const tdm_value *values, size_t count,
+                  tdm_value *out_values) {
+  name = tdm_graph_name(graph, name);
+  for (size_t i = 0; out_values && i < count; i++)
+    out_values[i] = invalid;
+  if (count < 1 || count > TDM_MAX_RANK || !values || !out_values) {
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                   "meshgrid %s: %zu values, 1 to %d can be, and a list for the results", name,
+                   values ? count : 0, TDM_MAX_RANK);
+    return;
+  }
+  tdm_value standing[TDM_MAX_RANK], like = invalid;
+  for (size_t i = 0; i < count; i++) {
+    if (!is_vector(graph, "meshgrid", name, values[i])) return;
+    standing[i] = stand_along(graph, name, values[i], (int)count, (int)i);
+    like = i == 0 ? standing[0] : tdm_add(graph, name, like, standing[i]);
+  }
+  for (size_t i = 0; i < count && tdm_value_is_valid(like); i++)
+    out_values[i] = tdm_expand_as(graph, name, standing[i], like);
+}
+
+/* ---- Norms ----------------------------------------------------------------------------------- */
+
+tdm_value tdm_std(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
+                  size_t count, double correction, bool keep) {
+  name = tdm_graph_name(graph, name);
+  const tdm_value variance = tdm_variance(graph, name, x, dimensions, count, correction, keep);
+  return tdm_value_is_valid(variance) ? tdm_sqrt(graph, name, variance) : invalid;
+}
+
+/* The largest or smallest, a dimension after the other, the last first so that others keep their
+ * places. */
+static tdm_value extreme_of(tdm_graph *graph, const char *name, tdm_value x, bool largest,
+                            const int *dimensions, size_t count, bool keep) {
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  unsigned mask = count == 0 ? (1U << shape.rank) - 1 : 0;
+  for (size_t i = 0; i < count; i++) {
+    const int counted = tdm_layer_dimension(graph, "norm", name, &shape, dimensions[i]);
+    if (counted < 0) return invalid;
+    mask |= 1U << counted;
+  }
+  for (int i = shape.rank - 1; i >= 0 && tdm_value_is_valid(x); i--)
+    if ((mask >> i & 1) != 0) x = (largest ? tdm_max : tdm_min)(graph, name, x, i, keep, NULL);
+  return x;
+}
+
+/* The root is taken of 1 where the sum is 0, so that its slope is not infinite there. */
+static tdm_value root_of(tdm_graph *graph, const char *name, tdm_value sum, double p) {
+  const tdm_value is_zero = tdm_compare_scalar(graph, name, sum, TDM_EQUAL, 0);
+  const tdm_value safe = tdm_masked_fill(graph, name, sum, is_zero, 1);
+  const tdm_value root = p == 2 ? tdm_sqrt(graph, name, safe) : tdm_pow(graph, name, safe, 1 / p);
+  return tdm_masked_fill(graph, name, root, is_zero, 0);
+}
+
+tdm_value tdm_norm(tdm_graph *graph, const char *name, tdm_value x, double p, const int *dimensions,
+                   size_t count, bool keep) {
+  name = tdm_graph_name(graph, name);
+  if (!tdm_layer_accepts(graph, "norm", name, x)) return invalid;
+  if (!(p > 0) && p != -INFINITY)
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "norm %s: p is %g, and must be positive, or an infinity", name, p);
+  if (count > 0 && !dimensions)
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "norm %s: dimensions is NULL, count is %zu",
+                          name, count);
+  const tdm_value sizes = p == 2 ? x : tdm_abs(graph, name, x);
+  if (isinf(p)) return extreme_of(graph, name, sizes, p > 0, dimensions, count, keep);
+  const tdm_value powers = p == 2   ? tdm_square(graph, name, x)
+                           : p == 1 ? sizes
+                                    : tdm_pow(graph, name, sizes, p);
+  const tdm_value sum = tdm_sum(graph, name, powers, dimensions, count, keep);
+  return p == 1 || !tdm_value_is_valid(sum) ? sum : root_of(graph, name, sum, p);
+}
+
+/* ---- Running products ------------------------------------------------------------------------ */
+
+/* x, counted; -1, with the graph's error, where its dimension has no size. */
+static int sized_dimension(tdm_graph *graph, const char *function, const char *name, tdm_value x,
+                           int dimension) {
+  if (!tdm_layer_accepts(graph, function, name, x)) return -1;
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  const int counted = tdm_layer_dimension(graph, function, name, &shape, dimension);
+  char text[TDM_SHAPE_TEXT];
+  if (counted < 0 || tdm_dim_is_size(shape.dims[counted])) return counted;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: dimension %d of x must be a size, x is %s",
+                 function, name, dimension, tdm_shape_text(&shape, text, sizeof text));
+  return -1;
+}
+
+/* x `step` places further along dimension, with value in the places that come free. */
+static tdm_value shifted(tdm_graph *graph, const char *name, tdm_value x, int dimension,
+                         int64_t step, double value) {
+  const int rank = tdm_value_shape(graph, x).rank;
+  int64_t amounts[2 * TDM_MAX_RANK] = {0}; /* the last dimension first */
+  amounts[2 * (rank - 1 - dimension)] = step;
+  amounts[2 * (rank - 1 - dimension) + 1] = -step;
+  return tdm_pad(graph, name, x, amounts, 2 * (size_t)(rank - dimension), TDM_PAD_CONSTANT, value);
+}
+
+/* In steps that double (W. D. Hillis, G. L. Steele, "Data parallel algorithms", 1986): each element
+ * is the product of twice as many as before, and the gradient divides by none of them. */
+tdm_value tdm_cumprod(tdm_graph *graph, const char *name, tdm_value x, int dimension) {
+  name = tdm_graph_name(graph, name);
+  const int counted = sized_dimension(graph, "cumprod", name, x, dimension);
+  if (counted < 0) return invalid;
+  const int64_t size = tdm_value_shape(graph, x).dims[counted];
+  for (int64_t step = 1; step < size && tdm_value_is_valid(x); step *= 2)
+    x = tdm_mul(graph, name, x, shifted(graph, name, x, counted, step, 1));
+  return x;
+}
+
+/* log(e^a + e^b), of the larger one and the distance. */
+static tdm_value log_add(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
+  const tdm_value distance = tdm_abs(graph, name, tdm_sub(graph, name, a, b));
+  return tdm_add(graph, name, tdm_maximum(graph, name, a, b),
+                 tdm_softplus(graph, name, tdm_neg(graph, name, distance), 1, 20));
+}
+
+tdm_value tdm_logcumsumexp(tdm_graph *graph, const char *name, tdm_value x, int dimension) {
+  name = tdm_graph_name(graph, name);
+  const int counted = sized_dimension(graph, "logcumsumexp", name, x, dimension);
+  if (counted < 0) return invalid;
+  const int64_t size = tdm_value_shape(graph, x).dims[counted];
+  const double least = tdm_value_dtype(graph, x) == TDM_FLOAT32 ? -(double)FLT_MAX : -DBL_MAX;
+  for (int64_t step = 1; step < size && tdm_value_is_valid(x); step *= 2)
+    x = log_add(graph, name, x, shifted(graph, name, x, counted, step, least));
+  return x;
+}

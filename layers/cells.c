@@ -1,0 +1,119 @@
+/* One step of a recurrent layer. Invariant: it is the layer's operation on a sequence of one step,
+ * so that numbers are the layer's. */
+#include <math.h>
+
+#include "layers/common.h"
+#include "layers/recurrent_operations.h"
+#include "tandem/layers/layers.h"
+
+static const tdm_value invalid = {0, 0};
+
+#define MOST_GATES 4
+
+/* One call of a user's. */
+typedef struct recurrent_cell {
+  tdm_graph *graph;
+  const char *kind; /* "lstm_cell" */
+  const char *name;
+  const tdm_operation *operation;
+  int32_t cell;
+  int64_t hidden;
+  bool single; /* x (in) and states (hidden), without a batch */
+} recurrent_cell;
+
+static void make_parameters(const recurrent_cell *self, int64_t in, bool without_bias,
+                            tdm_value *inputs) {
+  static const char *const names[] = {[TDM_RECURRENT_WEIGHT_IH] = ".weight_ih",
+                                      [TDM_RECURRENT_WEIGHT_HH] = ".weight_hh",
+                                      [TDM_RECURRENT_BIAS_IH] = ".bias_ih",
+                                      [TDM_RECURRENT_BIAS_HH] = ".bias_hh"};
+  const int64_t columns = tdm_cell_gates(self->cell) * self->hidden;
+  const double bound = 1.0 / sqrt((double)self->hidden);
+  const tdm_initializer uniform = {TDM_INIT_UNIFORM, -bound, bound, -1};
+  const int last = without_bias ? TDM_RECURRENT_WEIGHT_HH : TDM_RECURRENT_BIAS_HH;
+  for (int i = TDM_RECURRENT_WEIGHT_IH; i <= last; i++) {
+    const tdm_shape shape = i == TDM_RECURRENT_WEIGHT_IH   ? tdm_shape_of(2, columns, in)
+                            : i == TDM_RECURRENT_WEIGHT_HH ? tdm_shape_of(2, columns, self->hidden)
+                                                           : tdm_shape_of(1, columns);
+    inputs[i] = tdm_layer_parameter(self->graph, self->name, names[i], shape, &uniform);
+  }
+}
+
+/* Is x (batch, in) or (in) with a size for in, and are states of its rank? */
+static bool accepts(recurrent_cell *self, tdm_value x, const tdm_value states[2]) {
+  if (!tdm_layer_accepts(self->graph, self->kind, self->name, x)) return false;
+  tdm_shape shape = tdm_value_shape(self->graph, x);
+  char text[TDM_SHAPE_TEXT];
+  bool legal = (shape.rank == 1 || shape.rank == 2) && tdm_dim_is_size(*tdm_shape_last(&shape)) &&
+               self->hidden > 0 && self->hidden <= INT64_MAX / MOST_GATES;
+  for (int i = 0; i < 2; i++)
+    legal = legal && (!tdm_value_is_valid(states[i]) ||
+                      tdm_value_shape(self->graph, states[i]).rank == shape.rank);
+  if (!legal)
+    tdm_graph_fail(self->graph, TDM_INVALID_ARGUMENT,
+                   "%s %s: x must be [batch, features] or [features], features a size, states "
+                   "likewise, and the state have 1 or more; x is %s, for a state of %lld",
+                   self->kind, self->name, tdm_shape_text(&shape, text, sizeof text),
+                   (long long)self->hidden);
+  self->single = shape.rank == 1;
+  return legal;
+}
+
+/* (in) or (batch, in) with `more` dimensions of 1 before, one of them for a batch that lacks. */
+static tdm_value widened(const recurrent_cell *self, tdm_value x, int more) {
+  if (!tdm_value_is_valid(x)) return x;
+  for (int i = 0; i < more + self->single && tdm_value_is_valid(x); i++)
+    x = tdm_unsqueeze(self->graph, self->name, x, 0);
+  return x;
+}
+
+static tdm_value step(recurrent_cell *self, tdm_value x, tdm_value h, tdm_value c,
+                      const tdm_cell_options *options, tdm_value *out_c) {
+  tdm_cell_options chosen;
+  const tdm_value states[2] = {h, c};
+  if (out_c) *out_c = invalid;
+  if (!tdm_layer_options(self->graph, self->kind, self->name, options, sizeof chosen, &chosen) ||
+      !accepts(self, x, states))
+    return invalid;
+  if (chosen.relu && self->cell != TDM_CELL_TANH)
+    return tdm_graph_fail(self->graph, TDM_INVALID_ARGUMENT, "%s %s: it has no option relu",
+                          self->kind, self->name);
+  if (chosen.relu) self->cell = TDM_CELL_RELU;
+  tdm_shape shape = tdm_value_shape(self->graph, x);
+  tdm_value inputs[TDM_RECURRENT_INPUTS] = {widened(self, x, 1)};
+  make_parameters(self, *tdm_shape_last(&shape), chosen.without_bias, inputs);
+  inputs[TDM_RECURRENT_H0] = widened(self, h, 0);
+  inputs[TDM_RECURRENT_C0] = widened(self, c, 0);
+  if (tdm_graph_status(self->graph) != TDM_OK) return invalid;
+  const tdm_recurrent_attributes attributes = {.cell = self->cell};
+  tdm_value outputs[TDM_RECURRENT_OUTPUTS] = {{0, 0}};
+  tdm_append(self->graph, self->operation, self->name, &attributes, inputs, TDM_RECURRENT_INPUTS,
+             outputs);
+  for (int i = TDM_RECURRENT_H_N; i <= TDM_RECURRENT_C_N; i++)
+    if (self->single && tdm_value_is_valid(outputs[i]))
+      outputs[i] = tdm_squeeze(self->graph, self->name, outputs[i], 0);
+  if (out_c) *out_c = outputs[TDM_RECURRENT_C_N];
+  return outputs[TDM_RECURRENT_H_N];
+}
+
+tdm_value tdm_rnn_cell(tdm_graph *graph, const char *name, tdm_value x, tdm_value h, int64_t hidden,
+                       const tdm_cell_options *options) {
+  name = tdm_graph_name(graph, name);
+  recurrent_cell self = {graph, "rnn_cell", name, &tdm_operation_rnn, TDM_CELL_TANH, hidden, false};
+  return step(&self, x, h, invalid, options, NULL);
+}
+
+tdm_value tdm_lstm_cell(tdm_graph *graph, const char *name, tdm_value x, tdm_value h, tdm_value c,
+                        int64_t hidden, const tdm_cell_options *options, tdm_value *out_c) {
+  name = tdm_graph_name(graph, name);
+  recurrent_cell self = {graph,         "lstm_cell", name, &tdm_operation_lstm,
+                         TDM_CELL_LSTM, hidden,      false};
+  return step(&self, x, h, c, options, out_c);
+}
+
+tdm_value tdm_gru_cell(tdm_graph *graph, const char *name, tdm_value x, tdm_value h, int64_t hidden,
+                       const tdm_cell_options *options) {
+  name = tdm_graph_name(graph, name);
+  recurrent_cell self = {graph, "gru_cell", name, &tdm_operation_gru, TDM_CELL_GRU, hidden, false};
+  return step(&self, x, h, invalid, options, NULL);
+}

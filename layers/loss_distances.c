@@ -1,0 +1,204 @@
+/* Distances and cosines along a dimension, losses made of these, and the likelihoods of Gauss's and
+ * Poisson's distributions, put together of operations. */
+#include "layers/loss.h"
+#include "tandem/layers/layers.h"
+
+static const tdm_value invalid = {0, 0};
+static const double log_two_pi = 1.8378770664093454836;
+
+/* ---- Distances ------------------------------------------------------------------------------- */
+
+/* The sum of a b along dimension, which goes. */
+static tdm_value dot(tdm_graph *graph, const char *name, tdm_value a, tdm_value b, int dimension) {
+  return tdm_sum(graph, name, tdm_mul(graph, name, a, b), &dimension, 1, false);
+}
+
+/* x, broadcast to the shape of like. */
+static tdm_value expanded(tdm_graph *graph, const char *name, tdm_value x, tdm_value like) {
+  const tdm_shape shape = tdm_value_shape(graph, x), wanted = tdm_value_shape(graph, like);
+  bool same = shape.rank == wanted.rank;
+  for (int i = 0; same && i < shape.rank; i++)
+    same = tdm_dim_agree(shape.dims[i], wanted.dims[i]);
+  return same ? x : tdm_expand_as(graph, name, x, like);
+}
+
+/* By sums of squares that are bounded before the root is taken, whose slope is then finite. */
+tdm_value tdm_cosine_similarity(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
+                                int dimension, double epsilon) {
+  name = tdm_graph_name(graph, name);
+  if (!tdm_is_setting(epsilon))
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "cosine_similarity %s: epsilon %g must be finite and not negative", name,
+                          epsilon);
+  const double least = tdm_or_default(epsilon, 1e-8);
+  const tdm_value products = tdm_mul(graph, name, a, b);
+  const tdm_value both[2] = {a, b};
+  tdm_value norms[2];
+  for (int i = 0; i < 2; i++) {
+    /* what is repeated along the dimension counts as often in the norm */
+    const tdm_value x = expanded(graph, name, both[i], products);
+    const tdm_value squares = dot(graph, name, x, x, dimension);
+    norms[i] = tdm_sqrt(graph, name, tdm_clamp(graph, name, squares, least * least, INFINITY));
+  }
+  return tdm_div(graph, name, tdm_sum(graph, name, products, &dimension, 1, false),
+                 tdm_mul(graph, name, norms[0], norms[1]));
+}
+
+/* Along the last dimension. */
+static tdm_value norm(tdm_graph *graph, const char *name, tdm_value x, double p, bool keep) {
+  const int last = -1;
+  if (p == 2.0)
+    return tdm_sqrt(graph, name, tdm_sum(graph, name, tdm_square(graph, name, x), &last, 1, keep));
+  const tdm_value sizes = tdm_abs(graph, name, x);
+  if (p == 1.0) return tdm_sum(graph, name, sizes, &last, 1, keep);
+  if (isinf(p)) return tdm_max(graph, name, sizes, last, keep, NULL);
+  const tdm_value sum = tdm_sum(graph, name, tdm_pow(graph, name, sizes, p), &last, 1, keep);
+  return tdm_pow(graph, name, sum, 1.0 / p);
+}
+
+static tdm_value distance(tdm_graph *graph, const char *name, tdm_value a, tdm_value b, double p,
+                          double epsilon, bool keep) {
+  const tdm_value apart = tdm_sub(graph, name, a, b);
+  return norm(graph, name, tdm_add_scalar(graph, name, apart, epsilon), p, keep);
+}
+
+static bool is_norm(tdm_graph *graph, const char *function, const char *name, double p) {
+  if (p > 0.0) return true;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: p is %g, and must be positive", function,
+                 name, p);
+  return false;
+}
+
+tdm_value tdm_pairwise_distance(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
+                                double p, double epsilon, bool keep) {
+  name = tdm_graph_name(graph, name);
+  p = tdm_or_default(p, 2.0);
+  if (!is_norm(graph, "pairwise_distance", name, p)) return invalid;
+  if (!isfinite(epsilon))
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "pairwise_distance %s: epsilon %g must be finite", name, epsilon);
+  return distance(graph, name, a, b, p, tdm_or_default(epsilon, 1e-6), keep);
+}
+
+/* ---- Losses of distances --------------------------------------------------------------------- */
+
+/* Both squares get as much as keeps their product apart from 0, as in PyTorch. */
+static tdm_value bounded_cosine(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
+  const double apart = 1e-12;
+  const tdm_value of_a = tdm_add_scalar(graph, name, dot(graph, name, a, a, -1), apart);
+  const tdm_value of_b = tdm_add_scalar(graph, name, dot(graph, name, b, b, -1), apart);
+  return tdm_div(graph, name, dot(graph, name, a, b, -1),
+                 tdm_sqrt(graph, name, tdm_mul(graph, name, of_a, of_b)));
+}
+
+tdm_value tdm_cosine_embedding_with(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
+                                    tdm_value targets, const tdm_loss_options *options) {
+  name = tdm_graph_name(graph, name);
+  tdm_loss_options chosen;
+  if (!tdm_loss_options_read(graph, "cosine_embedding", name, options, TDM_LOSS_USES_MARGIN,
+                             &chosen))
+    return invalid;
+  const tdm_value cosine = bounded_cosine(graph, name, a, b);
+  const tdm_value unlike = tdm_loss_above_zero(
+      graph, name, tdm_add_scalar(graph, name, cosine, -tdm_loss_margin(&chosen, 0.0)));
+  const tdm_value elements =
+      tdm_add(graph, name,
+              tdm_masked_fill(graph, name, tdm_affine(graph, name, cosine, -1.0, 1.0),
+                              tdm_compare_scalar(graph, name, targets, TDM_NOT_EQUAL, 1.0), 0.0),
+              tdm_masked_fill(graph, name, unlike,
+                              tdm_compare_scalar(graph, name, targets, TDM_NOT_EQUAL, -1.0), 0.0));
+  return tdm_loss_reduce(graph, name, elements, chosen.reduction);
+}
+
+tdm_value tdm_cosine_embedding(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
+                               tdm_value targets) {
+  return tdm_cosine_embedding_with(graph, name, a, b, targets, NULL);
+}
+
+tdm_value tdm_triplet_margin_with(tdm_graph *graph, const char *name, tdm_value anchor,
+                                  tdm_value positive, tdm_value negative,
+                                  const tdm_loss_options *options) {
+  name = tdm_graph_name(graph, name);
+  tdm_loss_options chosen;
+  const unsigned uses =
+      TDM_LOSS_USES_MARGIN | TDM_LOSS_USES_P | TDM_LOSS_USES_EPSILON | TDM_LOSS_USES_SWAP;
+  if (!tdm_loss_options_read(graph, "triplet_margin", name, options, uses, &chosen)) return invalid;
+  const double p = tdm_or_default(chosen.p, 2.0), epsilon = tdm_or_default(chosen.epsilon, 1e-6);
+  if (!is_norm(graph, "triplet_margin", name, p)) return invalid;
+  const tdm_value near = distance(graph, name, anchor, positive, p, epsilon, false);
+  tdm_value far = distance(graph, name, anchor, negative, p, epsilon, false);
+  if (chosen.swap)
+    far =
+        tdm_minimum(graph, name, far, distance(graph, name, positive, negative, p, epsilon, false));
+  const tdm_value lacking =
+      tdm_add_scalar(graph, name, tdm_sub(graph, name, near, far), tdm_loss_margin(&chosen, 1.0));
+  return tdm_loss_reduce(graph, name, tdm_loss_above_zero(graph, name, lacking), chosen.reduction);
+}
+
+tdm_value tdm_triplet_margin(tdm_graph *graph, const char *name, tdm_value anchor,
+                             tdm_value positive, tdm_value negative) {
+  return tdm_triplet_margin_with(graph, name, anchor, positive, negative, NULL);
+}
+
+/* ---- Likelihoods ----------------------------------------------------------------------------- */
+
+/* A variance that lacks x's last dimension is one of each row, also where it would be broadcast. */
+static tdm_value of_rows(tdm_graph *graph, const char *name, tdm_value x, tdm_value variance) {
+  const tdm_shape has = tdm_value_shape(graph, variance);
+  tdm_shape rows = tdm_value_shape(graph, x);
+  if (rows.rank < 1 || has.rank != rows.rank - 1) return variance;
+  rows.rank--;
+  rows.dims[rows.rank] = 0;
+  return tdm_shape_equal(&has, &rows) ? tdm_unsqueeze(graph, name, variance, -1) : variance;
+}
+
+tdm_value tdm_gaussian_nll_with(tdm_graph *graph, const char *name, tdm_value x, tdm_value targets,
+                                tdm_value variance, const tdm_loss_options *options) {
+  name = tdm_graph_name(graph, name);
+  tdm_loss_options chosen;
+  const unsigned uses = TDM_LOSS_USES_EPSILON | TDM_LOSS_USES_FULL;
+  if (!tdm_loss_options_read(graph, "gaussian_nll", name, options, uses, &chosen)) return invalid;
+  const double least = tdm_or_default(chosen.epsilon, 1e-6);
+  const tdm_value spread =
+      tdm_clamp(graph, name, of_rows(graph, name, x, variance), least, INFINITY);
+  const tdm_value squares = tdm_square(graph, name, tdm_sub(graph, name, x, targets));
+  const tdm_value sum =
+      tdm_add(graph, name, tdm_log(graph, name, spread), tdm_div(graph, name, squares, spread));
+  const tdm_value elements =
+      tdm_affine(graph, name, sum, 0.5, chosen.full ? 0.5 * log_two_pi : 0.0);
+  return tdm_loss_reduce(graph, name, elements, chosen.reduction);
+}
+
+tdm_value tdm_gaussian_nll(tdm_graph *graph, const char *name, tdm_value x, tdm_value targets,
+                           tdm_value variance) {
+  return tdm_gaussian_nll_with(graph, name, x, targets, variance, NULL);
+}
+
+/* Of targets above 1; 0 for the others, whose logarithms are never taken. */
+static tdm_value stirling(tdm_graph *graph, const char *name, tdm_value targets) {
+  const tdm_value safe = tdm_clamp(graph, name, targets, 1.0, INFINITY);
+  const tdm_value logarithm = tdm_log(graph, name, safe);
+  const tdm_value most = tdm_sub(graph, name, tdm_mul(graph, name, safe, logarithm), safe);
+  const tdm_value rest = tdm_affine(graph, name, logarithm, 0.5, 0.5 * log_two_pi);
+  return tdm_masked_fill(graph, name, tdm_add(graph, name, most, rest),
+                         tdm_compare_scalar(graph, name, targets, TDM_LESS_EQUAL, 1.0), 0.0);
+}
+
+tdm_value tdm_poisson_nll_with(tdm_graph *graph, const char *name, tdm_value x, tdm_value targets,
+                               const tdm_loss_options *options) {
+  name = tdm_graph_name(graph, name);
+  tdm_loss_options chosen;
+  const unsigned uses = TDM_LOSS_USES_EPSILON | TDM_LOSS_USES_FULL | TDM_LOSS_USES_LINEAR_INPUT;
+  if (!tdm_loss_options_read(graph, "poisson_nll", name, options, uses, &chosen)) return invalid;
+  const double epsilon = tdm_or_default(chosen.epsilon, 1e-8);
+  const tdm_value rate = chosen.linear_input ? x : tdm_exp(graph, name, x);
+  const tdm_value logarithm =
+      chosen.linear_input ? tdm_log(graph, name, tdm_add_scalar(graph, name, x, epsilon)) : x;
+  tdm_value elements = tdm_sub(graph, name, rate, tdm_mul(graph, name, targets, logarithm));
+  if (chosen.full) elements = tdm_add(graph, name, elements, stirling(graph, name, targets));
+  return tdm_loss_reduce(graph, name, elements, chosen.reduction);
+}
+
+tdm_value tdm_poisson_nll(tdm_graph *graph, const char *name, tdm_value x, tdm_value targets) {
+  return tdm_poisson_nll_with(graph, name, x, targets, NULL);
+}

@@ -1,0 +1,196 @@
+/* Pooling of three dimensions, put together of that of two: over height and width first, then over
+ * depth, both on views of x. Invariant: of equal elements the first in x counts, as it does in two
+ * dimensions. */
+#include "layers/common.h"
+#include "layers/volume.h"
+#include "tandem/layers/layers.h"
+
+enum { N, CHANNELS, FIRST_AXIS };
+
+static const tdm_value invalid = {0, 0};
+
+/* ---- Volumes --------------------------------------------------------------------------------- */
+
+/* x (n, channels, depth, height, width), one volume as a batch of itself; false with the graph's
+ * error. */
+bool tdm_volume_read(tdm_graph *graph, const char *layer, const char *name, tdm_value *x,
+                     bool *out_single, tdm_shape *out_shape) {
+  if (!tdm_layer_accepts(graph, layer, name, *x)) return false;
+  tdm_shape shape = tdm_value_shape(graph, *x);
+  *out_single = shape.rank == TDM_VOLUME_RANK - 1;
+  if (*out_single) *x = tdm_unsqueeze(graph, name, *x, 0);
+  *out_shape = tdm_value_shape(graph, *x);
+  if (out_shape->rank == TDM_VOLUME_RANK && tdm_dim_is_size(out_shape->dims[CHANNELS]) &&
+      tdm_dim_is_size(out_shape->dims[FIRST_AXIS]))
+    return true;
+  char text[TDM_SHAPE_TEXT];
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                 "%s %s: x must be (n, channels, depth, height, width), or without n, channels and "
+                 "depth being sizes; x is %s",
+                 layer, name, tdm_shape_text(&shape, text, sizeof text));
+  return false;
+}
+
+tdm_value tdm_volume_finish(tdm_graph *graph, const char *name, tdm_value y, bool single) {
+  return single && tdm_value_is_valid(y) ? tdm_squeeze(graph, name, y, 0) : y;
+}
+
+bool tdm_volume_has_list(tdm_graph *graph, const char *layer, const char *name,
+                         const int64_t *list) {
+  if (list) return true;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: the list of three numbers is NULL", layer,
+                 name);
+  return false;
+}
+
+/* ---- Two steps ------------------------------------------------------------------------------- */
+
+typedef struct pooling pooling;
+
+/* Pools the last two dimensions of x (n, ..., height, width), or, over depth, the first of them. */
+typedef tdm_value (*pool_step)(tdm_graph *graph, const char *name, tdm_value x,
+                               const pooling *asked, bool over_depth);
+
+struct pooling {
+  pool_step step;
+  int64_t kernel[TDM_VOLUME_AXES]; /* or the sizes of the result */
+  tdm_pool_options plane;
+  tdm_pool_options depth;
+};
+
+/* x under another shape that keeps its first dimension. */
+static tdm_value seen_as(tdm_graph *graph, const char *name, tdm_value x, tdm_shape shape) {
+  int8_t sources[TDM_MAX_RANK];
+  for (int i = 0; i < TDM_MAX_RANK; i++)
+    sources[i] = i == 0 ? 0 : -1;
+  return tdm_value_is_valid(x) ? tdm_reshape_from(graph, name, x, shape, sources) : invalid;
+}
+
+static tdm_value pool_volume(tdm_graph *graph, const char *layer, const char *name, tdm_value x,
+                             const pooling *asked) {
+  tdm_shape shape;
+  bool single;
+  if (!tdm_volume_read(graph, layer, name, &x, &single, &shape)) return invalid;
+  const tdm_dim channels = shape.dims[CHANNELS], depth = shape.dims[FIRST_AXIS];
+  const int8_t planes[] = {N, -1, FIRST_AXIS + TDM_HEIGHT, FIRST_AXIS + TDM_WIDTH};
+  x = tdm_reshape_from(graph, name, x,
+                       tdm_shape_of(4, shape.dims[N], channels * depth,
+                                    shape.dims[FIRST_AXIS + TDM_HEIGHT],
+                                    shape.dims[FIRST_AXIS + TDM_WIDTH]),
+                       planes);
+  x = tdm_value_is_valid(x) ? asked->step(graph, name, x, asked, false) : invalid;
+  if (!tdm_value_is_valid(x)) return invalid;
+  const tdm_shape pooled = tdm_value_shape(graph, x);
+  const bool sizes = tdm_dim_is_size(pooled.dims[2]) && tdm_dim_is_size(pooled.dims[3]);
+  x = seen_as(graph, name, x,
+              tdm_shape_of(4, shape.dims[N], channels, depth,
+                           sizes ? pooled.dims[2] * pooled.dims[3] : TDM_INFER));
+  x = tdm_value_is_valid(x) ? asked->step(graph, name, x, asked, true) : invalid;
+  if (!tdm_value_is_valid(x)) return invalid;
+  const tdm_dim deep = tdm_value_shape(graph, x).dims[2];
+  x = seen_as(
+      graph, name, x,
+      tdm_shape_of(TDM_VOLUME_RANK, shape.dims[N], channels, deep, pooled.dims[2], pooled.dims[3]));
+  return tdm_volume_finish(graph, name, x, single);
+}
+
+/* ---- Windows --------------------------------------------------------------------------------- */
+
+static tdm_value max_step(tdm_graph *graph, const char *name, tdm_value x, const pooling *asked,
+                          bool over_depth) {
+  const int64_t *kernel = asked->kernel;
+  return over_depth
+             ? tdm_max_pool2d(graph, name, x, kernel[TDM_DEPTH], 1, &asked->depth)
+             : tdm_max_pool2d(graph, name, x, kernel[TDM_HEIGHT], kernel[TDM_WIDTH], &asked->plane);
+}
+
+static tdm_value avg_step(tdm_graph *graph, const char *name, tdm_value x, const pooling *asked,
+                          bool over_depth) {
+  const int64_t *kernel = asked->kernel;
+  return over_depth
+             ? tdm_avg_pool2d(graph, name, x, kernel[TDM_DEPTH], 1, &asked->depth)
+             : tdm_avg_pool2d(graph, name, x, kernel[TDM_HEIGHT], kernel[TDM_WIDTH], &asked->plane);
+}
+
+static tdm_value pool(tdm_graph *graph, const char *layer, pool_step step, const char *name,
+                      tdm_value x, const int64_t kernel[TDM_VOLUME_AXES],
+                      const tdm_pool3d_options *options) {
+  name = tdm_graph_name(graph, name);
+  tdm_pool3d_options chosen;
+  if (!tdm_layer_options(graph, layer, name, options, sizeof chosen, &chosen) ||
+      !tdm_volume_has_list(graph, layer, name, kernel))
+    return invalid;
+  pooling asked = {.step = step};
+  int64_t stride[TDM_VOLUME_AXES], dilation[TDM_VOLUME_AXES];
+  for (int axis = 0; axis < TDM_VOLUME_AXES; axis++) {
+    asked.kernel[axis] = kernel[axis];
+    stride[axis] = tdm_volume_axis(chosen.stride, axis, kernel[axis]);
+    dilation[axis] = tdm_volume_axis(chosen.dilation, axis, 1);
+  }
+  asked.plane = (tdm_pool_options){
+      .struct_size = sizeof asked.plane,
+      .stride = {stride[TDM_HEIGHT], stride[TDM_WIDTH]},
+      .padding = {chosen.padding[TDM_HEIGHT], chosen.padding[TDM_WIDTH]},
+      .dilation = {dilation[TDM_HEIGHT], dilation[TDM_WIDTH]},
+      .ceil = chosen.ceil,
+      .exclude_padding = chosen.exclude_padding,
+      .divisor = chosen.divisor,
+  };
+  asked.depth = (tdm_pool_options){
+      .struct_size = sizeof asked.depth,
+      .stride = {stride[TDM_DEPTH], 1},
+      .padding = {chosen.padding[TDM_DEPTH], 0},
+      .dilation = {dilation[TDM_DEPTH], 1},
+      .ceil = chosen.ceil,
+      .exclude_padding = chosen.exclude_padding,
+      .divisor = chosen.divisor > 0 ? 1 : 0,
+  };
+  return pool_volume(graph, layer, name, x, &asked);
+}
+
+tdm_value tdm_max_pool3d(tdm_graph *graph, const char *name, tdm_value x, const int64_t kernel[3],
+                         const tdm_pool3d_options *options) {
+  return pool(graph, "max_pool3d", max_step, name, x, kernel, options);
+}
+
+tdm_value tdm_avg_pool3d(tdm_graph *graph, const char *name, tdm_value x, const int64_t kernel[3],
+                         const tdm_pool3d_options *options) {
+  return pool(graph, "avg_pool3d", avg_step, name, x, kernel, options);
+}
+
+/* ---- Sizes of the result --------------------------------------------------------------------- */
+
+static tdm_value share_max(tdm_graph *graph, const char *name, tdm_value x, const pooling *asked,
+                           bool over_depth) {
+  const int64_t height = asked->kernel[TDM_HEIGHT], width = asked->kernel[TDM_WIDTH];
+  return over_depth
+             ? tdm_adaptive_max_pool2d(graph, name, x, asked->kernel[TDM_DEPTH], height * width)
+             : tdm_adaptive_max_pool2d(graph, name, x, height, width);
+}
+
+static tdm_value share_avg(tdm_graph *graph, const char *name, tdm_value x, const pooling *asked,
+                           bool over_depth) {
+  const int64_t height = asked->kernel[TDM_HEIGHT], width = asked->kernel[TDM_WIDTH];
+  return over_depth
+             ? tdm_adaptive_avg_pool2d(graph, name, x, asked->kernel[TDM_DEPTH], height * width)
+             : tdm_adaptive_avg_pool2d(graph, name, x, height, width);
+}
+
+static tdm_value pool_adaptively(tdm_graph *graph, const char *layer, pool_step step,
+                                 const char *name, tdm_value x,
+                                 const int64_t sizes[TDM_VOLUME_AXES]) {
+  name = tdm_graph_name(graph, name);
+  if (!tdm_volume_has_list(graph, layer, name, sizes)) return invalid;
+  const pooling asked = {.step = step, .kernel = {sizes[0], sizes[1], sizes[2]}};
+  return pool_volume(graph, layer, name, x, &asked);
+}
+
+tdm_value tdm_adaptive_max_pool3d(tdm_graph *graph, const char *name, tdm_value x,
+                                  const int64_t sizes[3]) {
+  return pool_adaptively(graph, "adaptive_max_pool3d", share_max, name, x, sizes);
+}
+
+tdm_value tdm_adaptive_avg_pool3d(tdm_graph *graph, const char *name, tdm_value x,
+                                  const int64_t sizes[3]) {
+  return pool_adaptively(graph, "adaptive_avg_pool3d", share_avg, name, x, sizes);
+}

@@ -1,0 +1,70 @@
+/* Public part of layers/: convolutions and pooling of three dimensions, x (n, channels, depth,
+ * height, width), or one volume without n. Included by layers/layers.h, whose rules hold here too.
+ * Lists of three numbers are of depth, height and width. channels must be a size, and depth too. */
+#ifndef TANDEM_LAYERS_VOLUMES_H
+#define TANDEM_LAYERS_VOLUMES_H
+
+#include "tandem/graph/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tdm_conv3d_options {
+  size_t struct_size;
+  int64_t stride[3];   /* 0: 1; a later one that is 0: as the first */
+  int64_t padding[3];  /* zeros on both sides */
+  int64_t dilation[3]; /* 0: 1; a later one that is 0: as the first */
+  int64_t groups;      /* 0: 1 */
+  bool without_bias;
+} tdm_conv3d_options;
+
+/* PyTorch's Conv3d: x -> (n, out_channels, depth', height', width'). name.weight (out_channels,
+ * channels / groups, kernel...), name.bias (out_channels): uniform within 1/sqrt(channels / groups
+ * x kernel). options may be NULL. It is a convolution of two dimensions whose channels are those of
+ * as many slices as the kernel is deep, put together first: in memory that many times x. */
+TDM_API tdm_value tdm_conv3d(tdm_graph *graph, const char *name, tdm_value x, int64_t out_channels,
+                             const int64_t kernel[3], const tdm_conv3d_options *options);
+
+typedef struct tdm_conv_transpose3d_options {
+  size_t struct_size;
+  int64_t stride[3];         /* 0: 1; a later one that is 0: as the first */
+  int64_t padding[3];        /* taken away on both sides of y */
+  int64_t output_padding[3]; /* added behind y: less than stride or dilation */
+  int64_t dilation[3];       /* 0: 1; a later one that is 0: as the first */
+  int64_t groups;            /* 0: 1 */
+  bool without_bias;
+} tdm_conv_transpose3d_options;
+
+/* PyTorch's ConvTranspose3d, whose sizes are those of tdm_conv_transpose2d: all dimensions but n
+ * must be sizes. name.weight (channels, out_channels / groups, kernel...), name.bias
+ * (out_channels): uniform within 1/sqrt(out_channels / groups x kernel). options may be NULL. */
+TDM_API tdm_value tdm_conv_transpose3d(tdm_graph *graph, const char *name, tdm_value x,
+                                       int64_t out_channels, const int64_t kernel[3],
+                                       const tdm_conv_transpose3d_options *options);
+
+typedef struct tdm_pool3d_options {
+  size_t struct_size;
+  int64_t stride[3];    /* 0: the kernel; a later one that is 0: as the first */
+  int64_t padding[3];   /* at most half the kernel; never the maximum */
+  int64_t dilation[3];  /* of the maximum only; 0: 1; a later one that is 0: as the first */
+  bool ceil;            /* a last window may reach beyond the padding */
+  bool exclude_padding; /* of the average only: PyTorch's count_include_pad=False */
+  int64_t divisor;      /* of the average only; 0: the count of the window's elements */
+} tdm_pool3d_options;
+
+/* options may be NULL. */
+TDM_API tdm_value tdm_max_pool3d(tdm_graph *graph, const char *name, tdm_value x,
+                                 const int64_t kernel[3], const tdm_pool3d_options *options);
+TDM_API tdm_value tdm_avg_pool3d(tdm_graph *graph, const char *name, tdm_value x,
+                                 const int64_t kernel[3], const tdm_pool3d_options *options);
+/* Windows that share out x as evenly as may be, so that the result has those sizes. */
+TDM_API tdm_value tdm_adaptive_max_pool3d(tdm_graph *graph, const char *name, tdm_value x,
+                                          const int64_t sizes[3]);
+TDM_API tdm_value tdm_adaptive_avg_pool3d(tdm_graph *graph, const char *name, tdm_value x,
+                                          const int64_t sizes[3]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

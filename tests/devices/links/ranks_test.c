@@ -1,0 +1,164 @@
+/* Links between the ranks of a job: measured once, the same figures on all ranks, kept by rank 0
+ * and told in the next job. Times are judged only by what holds on any machine: a message takes no
+ * less than the net's bandwidth allows. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/hash.h"
+#include "devices/links/table.h"
+#include "tests/graph/job.h"
+
+enum { MOST_BYTES = 64 << 10, PATH_BYTES = 512 };
+
+static const uint64_t net_bytes_per_second = 100000000;
+static char file_path[PATH_BYTES];
+
+/* Of all that the context says of its links. */
+static uint64_t hash_links(tdm_context *context, size_t *out_calibrated) {
+  const size_t count = tdm_device_count(context);
+  uint64_t hash = 1;
+  *out_calibrated = 0;
+  for (size_t i = 0; i < count * count; i++) {
+    const tdm_device *from = tdm_context_device(context, i / count);
+    const tdm_device *to = tdm_context_device(context, i % count);
+    tdm_link_estimate estimate;
+    tdm_context_link(context, from, to, false, &estimate);
+    hash = tdm_hash_bytes(&estimate, sizeof estimate, hash);
+    *out_calibrated += estimate.origin == TDM_LINK_CALIBRATED;
+    if (from->rank == to->rank) assert_int_equal(estimate.origin, TDM_LINK_MODELLED);
+  }
+  return hash;
+}
+
+static tdm_status note_links(job_rank *rank) {
+  size_t calibrated;
+  rank->hash = hash_links(rank->context, &calibrated);
+  rank->number = calibrated;
+  tdm_link_estimate estimate;
+  tdm_context_link(rank->context, tdm_context_host_of(rank->context, 0),
+                   tdm_context_host_of(rank->context, 1), false, &estimate);
+  rank->loss = tdm_link_predict_ns(&estimate, 100000);
+  return TDM_OK;
+}
+
+static void assert_all_know_the_same(const job_rank *ranks, int count, size_t calibrated) {
+  for (int r = 0; r < count; r++) {
+    assert_true(ranks[r].hash == ranks[0].hash);
+    assert_int_equal(ranks[r].number, calibrated);
+  }
+}
+
+static tdm_status measure(job_rank *rank) {
+  TDM_TRY(tdm_links_calibrate_ranks(rank->context, MOST_BYTES));
+  tdm_link_estimate estimate;
+  tdm_context_link(rank->context, tdm_context_host_of(rank->context, 0),
+                   tdm_context_host_of(rank->context, rank->rank_count - 1), false, &estimate);
+  assert_int_equal(estimate.origin, TDM_LINK_CALIBRATED);
+  assert_int_equal(estimate.knot_count, 4); /* 1, 4, 16 and 64 KiB */
+  assert_true(estimate.knots[0].bytes == 1024 && estimate.knots[3].bytes == MOST_BYTES);
+  for (double bytes = 1024; bytes <= MOST_BYTES; bytes *= 4)
+    assert_true(tdm_link_predict_ns(&estimate, bytes) >=
+                0.49 * bytes / (double)net_bytes_per_second * 1e9);
+  return note_links(rank);
+}
+
+static void all_ranks_have_what_one_measured(void **state) {
+  (void)state;
+  for (int count = 2; count <= 4; count++) {
+    for (int devices = 1; devices <= 2; devices++) {
+      job_rank ranks[JOB_MOST_RANKS];
+      job_must(&(job_options){.rank_count = count,
+                              .cpu_devices = devices,
+                              .sim_devices = 1,
+                              .net = {.seed = 5, .bytes_per_second = net_bytes_per_second}},
+               measure, ranks);
+      assert_all_know_the_same(ranks, count, (size_t)(count * (count - 1) * devices * devices));
+    }
+  }
+}
+
+/* ---- The file ------------------------------------------------------------------------------ */
+
+static tdm_status calibrate(job_rank *rank) {
+  TDM_TRY(tdm_context_calibrate(rank->context, NULL));
+  return note_links(rank);
+}
+
+static void the_next_job_reads_what_rank_0_kept(void **state) {
+  (void)state;
+  (void)setenv("TANDEM_LINKS", file_path, 1);
+  job_rank measured[JOB_MOST_RANKS], read[JOB_MOST_RANKS];
+  const job_options options = {.rank_count = 2, .cpu_devices = 2};
+  job_must(&options, calibrate, measured);
+  assert_all_know_the_same(measured, 2, 8);
+  job_must(&options, note_links, read);
+  assert_all_know_the_same(read, 2, 8);
+  assert_true(fabs(read[0].loss / measured[0].loss - 1) < 1e-6); /* a file rounds numbers */
+
+  const job_options more = {.rank_count = 3, .cpu_devices = 2};
+  job_must(&more, note_links, read); /* other machines: the file is not theirs */
+  assert_all_know_the_same(read, 3, 0);
+  (void)unlink(file_path);
+  job_must(&options, note_links, read);
+  assert_all_know_the_same(read, 2, 0);
+  (void)unsetenv("TANDEM_LINKS");
+}
+
+static tdm_status calibrate_nowhere(job_rank *rank) {
+  assert_int_equal(tdm_context_calibrate(rank->context, "/no/such/folder/links.json"), TDM_IO);
+  assert_non_null(strstr(tdm_last_message(), "rank 0"));
+  return note_links(rank);
+}
+
+static void a_file_that_cannot_be_written_is_told_to_all(void **state) {
+  (void)state;
+  job_rank ranks[JOB_MOST_RANKS];
+  job_must(&(job_options){.rank_count = 2}, calibrate_nowhere, ranks);
+  assert_all_know_the_same(ranks, 2, 2);
+}
+
+/* ---- Ranks that are lost ------------------------------------------------------------------- */
+
+/* The last rank falls out at its post of that number. */
+static tdm_status measure_without_one(job_rank *rank) {
+  const uint64_t *after = rank->user;
+  const int last = rank->rank_count - 1;
+  if (rank->rank == last)
+    tdm_simnet_kill_at(rank->net, last, tdm_simnet_posts(rank->net, last) + *after);
+  const tdm_status status = tdm_links_calibrate_ranks(rank->context, MOST_BYTES);
+  TDM_TRY(note_links(rank));
+  rank->loss = status;
+  return TDM_OK;
+}
+
+static void a_rank_that_is_lost_leaves_links_as_they_were(void **state) {
+  (void)state;
+  int failed = 0;
+  for (uint64_t after = 1; after < 400; after += after < 8 ? 1 : 17) {
+    job_rank ranks[JOB_MOST_RANKS];
+    job_run(&(job_options){.rank_count = 3, .user = &after}, measure_without_one, ranks);
+    for (int r = 0; r < 3; r++) {
+      if (ranks[r].status != TDM_OK) fail_msg("rank %d: %s", r, ranks[r].message);
+      if (ranks[r].loss == TDM_OK) continue;
+      failed++;
+      assert_int_equal((int)ranks[r].loss, TDM_UNAVAILABLE);
+      assert_int_equal(ranks[r].number, 0);
+    }
+  }
+  assert_true(failed > 3 * 8);
+}
+
+int main(void) {
+  const char *folder = getenv("TEST_TMPDIR");
+  (void)snprintf(file_path, sizeof file_path, "%s/ranks-%d.json", folder ? folder : "/tmp",
+                 (int)getpid());
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(all_ranks_have_what_one_measured),
+      cmocka_unit_test(the_next_job_reads_what_rank_0_kept),
+      cmocka_unit_test(a_file_that_cannot_be_written_is_told_to_all),
+      cmocka_unit_test(a_rank_that_is_lost_leaves_links_as_they_were),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,243 @@
+/* Sums over the rows in a part that is wrapped: they are of all replicas, for who reads them inside
+ * and outside. What all kinds of losses are then is tested in
+ * tests/layers/losses_in_parts_test.c. */
+#include <stdlib.h>
+
+#include "graph/run/session.h"
+#include "tests/graph/support.h"
+
+enum { WIDTH = 6 };
+
+static tdm_context *context; /* of the group: 3 cpu and 3 sim devices */
+
+static int begin_group(void **unused) {
+  (void)unused;
+  context = graph_context_of(3, 3);
+  return 0;
+}
+
+static int end_group(void **unused) {
+  (void)unused;
+  tdm_context_release(context);
+  return 0;
+}
+
+static void wrap(tdm_graph *graph, const char *scope, const char *devices) {
+  if (!devices) return;
+  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = devices};
+  tdm_data_parallel(graph, scope, &options);
+}
+
+static tdm_tensor *draw(tdm_shape shape, uint64_t seed) {
+  tdm_tensor *tensor = tdm_tensor_create(context, "cpu:0", TDM_FLOAT32, shape);
+  assert_non_null(tensor);
+  const tdm_random random = {seed, 1, 0};
+  float *data = tdm_tensor_data(tensor);
+  for (int64_t i = 0; i < tdm_shape_count(&shape); i++)
+    data[i] = tdm_random_uniform_float32(&random, (uint64_t)i) * 2 - 1;
+  return tensor;
+}
+
+/* A maximum over the rows has no rule for its parts. */
+static void a_result_that_is_no_sum_over_rows_is_refused(void **unused) {
+  (void)unused;
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
+  tdm_scope_push(graph, "part");
+  tdm_output(graph, "most",
+             tdm_max(graph, "most", tdm_linear(graph, "fc", x, WIDTH), 0, false, NULL));
+  tdm_scope_pop(graph);
+  wrap(graph, "part", "cpu:0,cpu:1");
+  tdm_session *session = run_session(graph, NULL);
+  tdm_tensor *fed = draw(tdm_shape_of(2, 8, WIDTH), 1);
+  const tdm_feed feed = {"x", fed, false};
+  tdm_fetch fetch = {.name = "most"};
+  assert_status(tdm_run(session, &feed, 1, &fetch, 1), TDM_INVALID_ARGUMENT);
+  assert_message("part/most");
+  assert_message("no sum or mean");
+  tdm_tensor_release(fed);
+  tdm_session_release(session);
+}
+
+/* ---- What is made of all replicas, and read by them again: rows less their mean ---- */
+
+enum { CENTRED_ROWS = 11 };
+
+/* Twice: the mean of what was scaled by a mean. The penalty has no rows. */
+static tdm_graph *centred_graph(const char *devices) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
+  const tdm_value h = tdm_linear(graph, "fc", x, WIDTH);
+  const int rows = 0;
+  const tdm_value mean = tdm_mean(graph, "mean", h, &rows, 1, false);
+  const tdm_value centred = tdm_sub(graph, "centred", h, mean);
+  const tdm_value square =
+      tdm_mean(graph, "square", tdm_square(graph, "s", centred), &rows, 1, true);
+  const tdm_value scaled =
+      tdm_div(graph, "scaled", centred, tdm_add_scalar(graph, "e", square, 0.1));
+  const tdm_value loss = tdm_mean(graph, "loss", tdm_tanh(graph, "t", scaled), NULL, 0, false);
+  tdm_output(graph, "scaled", scaled);
+  tdm_output(graph, "mean", mean);
+  tdm_output(graph, "loss", loss);
+  tdm_output(graph, "weight",
+             tdm_square(graph, "w",
+                        tdm_parameter(graph, "fc.weight", TDM_FLOAT32,
+                                      tdm_shape_of(2, WIDTH, WIDTH), NULL)));
+  wrap(graph, "", devices);
+  return graph;
+}
+
+static void fetch_centred(const char *devices, tdm_fetch fetches[4]) {
+  static const char *const names[] = {"scaled", "mean", "loss", "weight"};
+  tdm_session *session = run_session(centred_graph(devices), &(tdm_session_options){.seed = 3});
+  tdm_tensor *x = draw(tdm_shape_of(2, CENTRED_ROWS, WIDTH), 4);
+  const tdm_feed feed = {"x", x, false};
+  for (int i = 0; i < 4; i++)
+    fetches[i] = (tdm_fetch){.name = names[i]};
+  assert_ok(tdm_run(session, &feed, 1, fetches, 4));
+  tdm_tensor_release(x);
+  tdm_session_release(session);
+}
+
+static void replicas_read_what_all_of_them_made(void **unused) {
+  (void)unused;
+  static const char *const lists[] = {"cpu:0,cpu:0", "sim:0,cpu:1,sim:1",
+                                      "cpu:0,cpu:1,cpu:2,sim:0,sim:1,sim:2"};
+  tdm_fetch wanted[4], got[4];
+  fetch_centred(NULL, wanted);
+  for (size_t k = 0; k < TDM_COUNT_OF(lists); k++) {
+    fetch_centred(lists[k], got);
+    for (int i = 0; i < 4; i++) {
+      const float *a = tdm_tensor_data(wanted[i].tensor), *b = tdm_tensor_data(got[i].tensor);
+      for (size_t e = 0; e < tdm_tensor_bytes(wanted[i].tensor) / sizeof *a; e++)
+        if (!(a[e] - b[e] <= 1e-5f && b[e] - a[e] <= 1e-5f))
+          fail_msg("%s over %s: %g, not %g", got[i].name, lists[k], (double)b[e], (double)a[e]);
+      tdm_tensor_release(got[i].tensor);
+    }
+  }
+  for (int i = 0; i < 4; i++)
+    tdm_tensor_release(wanted[i].tensor);
+}
+
+/* In micro-batches the first would wait for the rows of the last. */
+static void micro_batches_refuse_to_read_it_in_a_part(void **unused) {
+  (void)unused;
+  tdm_graph *graph = centred_graph("cpu:0,cpu:1");
+  const tdm_session_options options = {
+      .struct_size = sizeof options, .micro_batches = 2, .batch_dimension = "batch"};
+  assert_null(tdm_session_create(graph, &options));
+  assert_message("centred goes on with rows and with mean, which is of the whole batch");
+  tdm_graph_release(graph);
+}
+
+/* ---- A loss in the part ---- */
+
+static tdm_tensor_list *train_loss(const char *devices, bool deterministic) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
+  const tdm_value loss =
+      tdm_mse(graph, "loss", tdm_tanh(graph, "h", tdm_linear(graph, "fc", x, WIDTH)), x);
+  wrap(graph, "", devices);
+  const tdm_session_options options = {.seed = 9, .deterministic = deterministic};
+  tdm_session *session = train_session(graph, loss, tdm_sgd(0.5), &options);
+  tdm_tensor *fed = draw(tdm_shape_of(2, 10, WIDTH), 1);
+  const tdm_feed feed = {"x", fed, false};
+  for (int i = 0; i < 3; i++)
+    assert_ok(tdm_train_step(session, &feed, 1, NULL, 0, NULL));
+  tdm_tensor_list *state = state_of(session);
+  tdm_tensor_release(fed);
+  tdm_session_release(session);
+  return state;
+}
+
+/* Equal chunks have equal bits, wherever they are. */
+static void a_loss_in_the_part_does_not_depend_on_places(void **unused) {
+  (void)unused;
+  static const char *const lists[] = {"cpu:0,cpu:1,sim:0", "sim:2,sim:0,sim:2",
+                                      "cpu:2,sim:1,cpu:0"};
+  tdm_tensor_list *wanted = train_loss("cpu:0,cpu:0,cpu:0", true);
+  for (size_t k = 0; k < TDM_COUNT_OF(lists); k++) {
+    tdm_tensor_list *got = train_loss(lists[k], true);
+    assert_same_state(got, wanted);
+    tdm_tensor_list_release(got);
+  }
+  tdm_tensor_list_release(wanted);
+}
+
+/* ---- Rows that lie apart ---- */
+
+static void expect_near(const tdm_tensor *a, const tdm_tensor *b) {
+  const float *x = tdm_tensor_data(a), *y = tdm_tensor_data(b);
+  assert_int_equal(tdm_tensor_bytes(a), tdm_tensor_bytes(b));
+  for (size_t i = 0; i < tdm_tensor_bytes(a) / sizeof *x; i++)
+    if (!(x[i] - y[i] <= 1e-5f && y[i] - x[i] <= 1e-5f))
+      fail_msg("%zu: %g, not %g", i, (double)x[i], (double)y[i]);
+}
+
+enum { LENGTH = 3, SEQUENCES = 7 };
+
+/* (length, batch, width) as (length batch, width): what leaves a part, or is delivered of
+ * micro-batches, is in the batch's order. */
+static tdm_tensor_list *train_flat(const char *devices, int micro_batches, tdm_fetch *out) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_dim batch = TDM_DIM("batch");
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(3, LENGTH, batch, WIDTH));
+  const tdm_value y = tdm_input(graph, "y", TDM_FLOAT32, tdm_shape_of(3, LENGTH, batch, WIDTH));
+  const tdm_shape flat = tdm_shape_of(2, TDM_INFER, WIDTH);
+  tdm_scope_push(graph, "part");
+  const tdm_value h = tdm_linear(graph, "fc", tdm_reshape(graph, "flat", x, flat), WIDTH);
+  tdm_scope_pop(graph);
+  const tdm_scatter along_1 = {x, 1};
+  const tdm_parallel_options options = {
+      .struct_size = sizeof options, .devices = devices, .scatter = &along_1, .scatter_count = 1};
+  if (devices) tdm_data_parallel(graph, "part", &options);
+  tdm_output(graph, "h", h);
+  const tdm_value loss = tdm_mse(graph, "loss", h, tdm_reshape(graph, "wanted", y, flat));
+  const tdm_session_options trained = {
+      .seed = 9, .micro_batches = micro_batches, .batch_dimension = "batch"};
+  tdm_session *session = train_session(graph, loss, tdm_sgd(0.5), &trained);
+  tdm_tensor *fed = draw(tdm_shape_of(3, LENGTH, SEQUENCES, WIDTH), 1);
+  tdm_tensor *wanted = draw(tdm_shape_of(3, LENGTH, SEQUENCES, WIDTH), 2);
+  const tdm_feed feeds[] = {{"x", fed, false}, {"y", wanted, false}};
+  *out = (tdm_fetch){.name = "h"};
+  assert_ok(tdm_run(session, feeds, 1, out, 1));
+  for (int i = 0; i < 2; i++)
+    assert_ok(tdm_train_step(session, feeds, 2, NULL, 0, NULL));
+  tdm_tensor_list *state = state_of(session);
+  tdm_tensor_release(fed);
+  tdm_tensor_release(wanted);
+  tdm_session_release(session);
+  return state;
+}
+
+static void rows_that_lie_apart_leave_in_order(void **unused) {
+  (void)unused;
+  static const struct {
+    const char *devices;
+    int micro_batches;
+  } ways[] = {{"cpu:0,cpu:0", 1}, {"sim:0,cpu:1,sim:1", 1}, {NULL, 3}, {"cpu:0,sim:0", 2}};
+  tdm_fetch wanted, got;
+  tdm_tensor_list *plain = train_flat(NULL, 1, &wanted);
+  for (size_t k = 0; k < TDM_COUNT_OF(ways); k++) {
+    tdm_tensor_list *state = train_flat(ways[k].devices, ways[k].micro_batches, &got);
+    expect_near(got.tensor, wanted.tensor);
+    for (size_t i = 0; i < tdm_tensor_list_count(plain); i++)
+      expect_near(tdm_tensor_list_find(state, tdm_tensor_list_name(plain, i)),
+                  tdm_tensor_list_tensor(plain, i));
+    tdm_tensor_release(got.tensor);
+    tdm_tensor_list_release(state);
+  }
+  tdm_tensor_release(wanted.tensor);
+  tdm_tensor_list_release(plain);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_result_that_is_no_sum_over_rows_is_refused),
+      cmocka_unit_test(replicas_read_what_all_of_them_made),
+      cmocka_unit_test(micro_batches_refuse_to_read_it_in_a_part),
+      cmocka_unit_test(a_loss_in_the_part_does_not_depend_on_places),
+      cmocka_unit_test(rows_that_lie_apart_leave_in_order),
+  };
+  return cmocka_run_group_tests(tests, begin_group, end_group);
+}

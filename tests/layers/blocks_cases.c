@@ -1,0 +1,136 @@
+/* Builders of the golden cases of tests/golden/blocks_cases.py. */
+#include "tests/layers/layer_cases.h"
+
+enum { TANH, RELU, LSTM, GRU };
+enum { HIDDEN = 4, PROJECTED = 2, MOST_STATES = 4 };
+
+/* All layers' and directions' states, one behind the other, are judged as one. */
+static void judge_states(layer_test *test, const char *name, const tdm_value *states,
+                         size_t count) {
+  layer_judge(test, name, count > 1 ? tdm_concat(test->graph, name, states, count, 0) : states[0]);
+}
+
+/* layers, bidirectional, batch_first, bias, initial, lengths */
+static void projected(layer_test *test, const layer_case *options) {
+  const double *numbers = options->numbers;
+  tdm_rnn_options chosen = {.struct_size = sizeof chosen,
+                            .layers = (int)numbers[0],
+                            .bidirectional = numbers[1] != 0,
+                            .batch_first = numbers[2] != 0,
+                            .without_bias = numbers[3] == 0,
+                            .projection = PROJECTED};
+  const tdm_value x = layer_parameter(test, "x");
+  if (numbers[4] != 0) {
+    chosen.h0 = layer_parameter(test, "h0");
+    chosen.c0 = layer_parameter(test, "c0");
+  }
+  if (numbers[5] != 0) chosen.lengths = layer_input(test, "lengths");
+  tdm_value h_n[MOST_STATES], c_n[MOST_STATES];
+  const size_t count = (size_t)chosen.layers * (chosen.bidirectional ? 2 : 1);
+  layer_judge(test, "y", tdm_lstm(test->graph, "layer", x, HIDDEN, &chosen, h_n, c_n));
+  judge_states(test, "h_n", h_n, count);
+  judge_states(test, "c_n", c_n, count);
+}
+
+/* kind, bidirectional, initial */
+static void sequence(layer_test *test, const layer_case *options) {
+  const int kind = (int)options->numbers[0];
+  tdm_graph *graph = test->graph;
+  tdm_rnn_options chosen = {.struct_size = sizeof chosen,
+                            .layers = 2,
+                            .relu = kind == RELU,
+                            .bidirectional = options->numbers[1] != 0};
+  const tdm_value x = layer_parameter(test, "x");
+  if (options->numbers[2] != 0) {
+    chosen.h0 = layer_parameter(test, "h0");
+    if (kind == LSTM) chosen.c0 = layer_parameter(test, "c0");
+  }
+  tdm_value h_n[MOST_STATES], c_n[MOST_STATES];
+  const size_t count = chosen.bidirectional ? 4 : 2;
+  layer_judge(test, "y",
+              kind == LSTM  ? tdm_lstm(graph, "layer", x, HIDDEN, &chosen, h_n, c_n)
+              : kind == GRU ? tdm_gru(graph, "layer", x, HIDDEN, &chosen, h_n)
+                            : tdm_rnn(graph, "layer", x, HIDDEN, &chosen, h_n));
+  judge_states(test, "h_n", h_n, count);
+  if (kind == LSTM) judge_states(test, "c_n", c_n, count);
+}
+
+/* kind, bias, initial */
+static void cell(layer_test *test, const layer_case *options) {
+  const int kind = (int)options->numbers[0];
+  tdm_graph *graph = test->graph;
+  const tdm_cell_options chosen = {
+      .struct_size = sizeof chosen, .without_bias = options->numbers[1] == 0, .relu = kind == RELU};
+  const tdm_value x = layer_parameter(test, "x");
+  tdm_value h = {0, 0}, c = {0, 0}, after;
+  if (options->numbers[2] != 0) {
+    h = layer_parameter(test, "h");
+    if (kind == LSTM) c = layer_parameter(test, "c");
+  }
+  layer_judge(test, "h_n",
+              kind == LSTM  ? tdm_lstm_cell(graph, "layer", x, h, c, HIDDEN, &chosen, &after)
+              : kind == GRU ? tdm_gru_cell(graph, "layer", x, h, HIDDEN, &chosen)
+                            : tdm_rnn_cell(graph, "layer", x, h, HIDDEN, &chosen));
+  if (kind == LSTM) layer_judge(test, "c_n", after);
+}
+
+/* itself, batch_first, bias, bias_kv, zero, causal, mask, padding, weights */
+static void heads(layer_test *test, const layer_case *options) {
+  const double *numbers = options->numbers;
+  tdm_value weights;
+  tdm_multi_head_attention_options chosen = {.struct_size = sizeof chosen,
+                                             .batch_first = numbers[1] != 0,
+                                             .without_bias = numbers[2] == 0,
+                                             .add_bias_kv = numbers[3] != 0,
+                                             .add_zero_attn = numbers[4] != 0,
+                                             .causal = numbers[5] != 0,
+                                             .out_weights = numbers[8] != 0 ? &weights : NULL,
+                                             .weights_by_head = numbers[8] == 2};
+  const tdm_value query = layer_parameter(test, "query");
+  const bool itself = numbers[0] != 0;
+  const tdm_value key = itself ? query : layer_parameter(test, "key");
+  const tdm_value value = itself ? query : layer_parameter(test, "value");
+  if (numbers[6] != 0) chosen.mask = layer_input(test, "mask");
+  if (numbers[7] != 0) chosen.padding = layer_input(test, "padding");
+  layer_judge(test, "y",
+              tdm_multi_head_attention(test->graph, "layer", query, key, value, 2, &chosen));
+  if (numbers[8] != 0) layer_judge(test, "weights", weights);
+}
+
+/* bias */
+static void bilinear(layer_test *test, const layer_case *options) {
+  const tdm_value a = layer_parameter(test, "a"), b = layer_parameter(test, "b");
+  layer_judge(test, "y",
+              (options->numbers[0] != 0 ? tdm_bilinear : tdm_bilinear_without_bias)(
+                  test->graph, "layer", a, b, 5));
+}
+
+/* decoder, gelu, norm_first, batch_first, causal, padding */
+static void transformer(layer_test *test, const layer_case *options) {
+  const double *numbers = options->numbers;
+  const bool decoder = numbers[0] != 0;
+  tdm_transformer_options chosen = {.struct_size = sizeof chosen,
+                                    .feedforward = 8,
+                                    .dropout = -1,
+                                    .gelu = numbers[1] != 0,
+                                    .norm_first = numbers[2] != 0,
+                                    .batch_first = numbers[3] != 0,
+                                    .causal = numbers[4] != 0};
+  const tdm_value x = layer_parameter(test, "x");
+  if (numbers[5] != 0)
+    *(decoder ? &chosen.memory_padding : &chosen.padding) = layer_input(test, "padding");
+  layer_judge(test, "y",
+              decoder ? tdm_transformer_decoder_layer(test->graph, "layer", x,
+                                                      layer_parameter(test, "memory"), 2, &chosen)
+                      : tdm_transformer_encoder_layer(test->graph, "layer", x, 2, &chosen));
+}
+
+const layer_builder blocks_builders[] = {
+    {"projected", {.build = projected}},
+    {"sequence", {.build = sequence}},
+    {"cell", {.build = cell}},
+    {"heads", {.build = heads}},
+    {"bilinear", {.build = bilinear}},
+    {"transformer", {.build = transformer}},
+    {.layer = NULL},
+};

@@ -1,0 +1,101 @@
+/* Layers of scalars and of values without elements, as PyTorch's own samples have them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "tandem/tandem.h"
+
+/* y of x, which is all ones, of that shape; trained for a step where the loss is valid. */
+static tdm_tensor *answer(tdm_context *context, tdm_graph *graph, tdm_shape shape, tdm_value y,
+                          tdm_value loss) {
+  const tdm_optimizer sgd = tdm_sgd(1);
+  const tdm_session_options options = {.struct_size = sizeof options,
+                                       .loss = loss,
+                                       .optimizer = tdm_value_is_valid(loss) ? &sgd : NULL};
+  tdm_output(graph, "y", y);
+  tdm_session *session = tdm_session_create(graph, &options);
+  if (!session) fail_msg("%s", tdm_last_message());
+  const tdm_feed feed = {"x", tdm_tensor_ones(context, "cpu:0", TDM_FLOAT32, shape), false};
+  tdm_fetch fetch = {"y", NULL};
+  if (tdm_run(session, &feed, 1, &fetch, 1) != TDM_OK) fail_msg("%s", tdm_last_message());
+  if (tdm_value_is_valid(loss) && tdm_train_step(session, &feed, 1, NULL, 0, NULL) != TDM_OK)
+    fail_msg("%s", tdm_last_message());
+  tdm_tensor_release(feed.tensor);
+  tdm_session_release(session);
+  tdm_graph_release(graph);
+  return fetch.tensor;
+}
+
+static void assert_shape(tdm_tensor *tensor, tdm_shape wanted) {
+  const tdm_shape shape = tdm_tensor_shape(tensor);
+  assert_true(tdm_shape_equal(&shape, &wanted));
+  tdm_tensor_release(tensor);
+}
+
+static void a_slope_of_a_scalar_is_one(void **state) {
+  tdm_graph *graph = tdm_graph_create(*state);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_scalar());
+  const tdm_value y = tdm_prelu(graph, "prelu", x, 1);
+  assert_shape(answer(*state, graph, tdm_shape_scalar(), y, y), tdm_shape_scalar());
+}
+
+/* x (5, 0) times a parameter (0, 3) is zeros, and its gradient is empty. */
+static void products_over_nothing_are_trained(void **state) {
+  tdm_graph *graph = tdm_graph_create(*state);
+  const tdm_shape shape = tdm_shape_of(2, 5, 0);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, shape);
+  const tdm_value weight = tdm_parameter(graph, "weight", TDM_FLOAT32, tdm_shape_of(2, 0, 3), NULL);
+  const tdm_value y = tdm_matmul(graph, "y", x, weight);
+  const tdm_value loss = tdm_sum(graph, "loss", y, NULL, 0, false);
+  assert_shape(answer(*state, graph, shape, y, loss), tdm_shape_of(2, 5, 3));
+}
+
+static void neighbours_of_no_images_are_none(void **state) {
+  tdm_graph *graph = tdm_graph_create(*state);
+  const tdm_shape shape = tdm_shape_of(3, 0, 3, 2);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, shape);
+  const tdm_value y = tdm_local_response_norm(graph, "norm", x, 3, 1e-4, 0.75, 1);
+  assert_shape(answer(*state, graph, shape, y, (tdm_value){0, 0}), shape);
+}
+
+/* x (2, 2) of ones: half of 1 / variance, where the variance (2) is 1 and 2, a row each. */
+static void a_variance_may_be_of_each_row(void **state) {
+  tdm_graph *graph = tdm_graph_create(*state);
+  const tdm_shape shape = tdm_shape_of(2, 2, 2);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, shape);
+  const tdm_value none = tdm_mul_scalar(graph, "none", x, 0);
+  const tdm_value variance = tdm_arange(graph, "variance", TDM_FLOAT32, 1, 3, 1);
+  const tdm_loss_options options = {.struct_size = sizeof options, .reduction = TDM_LOSS_NONE};
+  const tdm_value y = tdm_gaussian_nll_with(graph, "y", x, none, variance, &options);
+  tdm_tensor *found = answer(*state, graph, shape, y, (tdm_value){0, 0});
+  const float *losses = tdm_tensor_data(found);
+  const double wanted[] = {0.5, 0.5, 0.59657359, 0.59657359};
+  for (int i = 0; i < 4; i++)
+    assert_true(fabs((double)losses[i] - wanted[i]) < 1e-6);
+  tdm_tensor_release(found);
+}
+
+static int open_context(void **state) {
+  *state = tdm_context_create(NULL);
+  return *state ? 0 : -1;
+}
+
+static int close_context(void **state) {
+  tdm_context_release(*state);
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_slope_of_a_scalar_is_one),
+      cmocka_unit_test(products_over_nothing_are_trained),
+      cmocka_unit_test(neighbours_of_no_images_are_none),
+      cmocka_unit_test(a_variance_may_be_of_each_row),
+  };
+  return cmocka_run_group_tests(tests, open_context, close_context);
+}

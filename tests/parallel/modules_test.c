@@ -1,0 +1,211 @@
+/* Modules, replicas and parallel_apply as PyTorch's tutorials use them: data parallelism by hand,
+ * of scatter, replicate, parallel_apply, gather, and models whose parts lie on several devices. */
+#include "tests/parallel/support.h"
+
+#define BOTH FIRST "," SECOND
+
+enum { ROWS = 8, WIDTH = 6, OUT = 4 };
+
+static tdm_value build_net(tdm_graph *graph, void *user, tdm_value input) {
+  (void)user;
+  const tdm_value hidden = tdm_relu(graph, "relu", tdm_linear(graph, "fc1", input, 10));
+  return tdm_linear(graph, "fc2", hidden, OUT);
+}
+
+static tdm_value build_normalized(tdm_graph *graph, void *user, tdm_value input) {
+  (void)user;
+  return tdm_batch_norm(graph, "bn", tdm_linear(graph, "fc", input, OUT));
+}
+
+/* The tutorial's function:
+ *
+ *   def data_parallel(module, input, device_ids, output_device=None):
+ *       replicas = nn.parallel.replicate(module, device_ids)
+ *       inputs = nn.parallel.scatter(input, device_ids)
+ *       replicas = replicas[:len(inputs)]
+ *       outputs = nn.parallel.parallel_apply(replicas, inputs)
+ *       return nn.parallel.gather(outputs, output_device)
+ */
+static tdm_value data_parallel(tdm_graph *graph, const tdm_module *module, tdm_value input,
+                               const char *devices, const char *output_device) {
+  tdm_module replicas[4];
+  tdm_value inputs[4], outputs[4];
+  const tdm_dim sizes[] = {ROWS / 2, ROWS / 2};
+  const size_t count = tdm_replicate(graph, module, devices, replicas, 4);
+  tdm_split(graph, "scatter", input, 0, sizes, count, inputs);
+  tdm_parallel_apply(graph, replicas, inputs, count, outputs);
+  tdm_place(graph, output_device);
+  return tdm_concat(graph, "gather", outputs, count, 0);
+}
+
+/* y = net(x), trained to y - t; devices NULL: applied as it is. */
+static tdm_session *session_of(const tdm_module *module, const char *devices) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH));
+  const tdm_value t = tdm_input(graph, "t", TDM_FLOAT32, tdm_shape_of(2, ROWS, OUT));
+  tdm_value y;
+  if (devices)
+    y = data_parallel(graph, module, x, devices, SECOND);
+  else
+    tdm_parallel_apply(graph, module, &x, 1, &y);
+  tdm_output_on(graph, "y", y, NULL);
+  return train_session(graph, tdm_mse(graph, "mse", y, t), tdm_sgd(0.2),
+                       &(tdm_session_options){.seed = 9});
+}
+
+static tdm_tensor *train(tdm_session *session, uint64_t seed) {
+  tdm_tensor *fed[] = {draw(tdm_shape_of(2, ROWS, WIDTH), seed),
+                       draw(tdm_shape_of(2, ROWS, OUT), seed + 50)};
+  const tdm_feed feeds[] = {{"x", fed[0], false}, {"t", fed[1], false}};
+  tdm_fetch y = {.name = "y"};
+  assert_ok(tdm_train_step(session, feeds, 2, &y, 1, NULL));
+  release_tensors(fed, 2);
+  return y.tensor;
+}
+
+static void data_parallelism_by_hand_is_the_module(void **unused) {
+  (void)unused;
+  const tdm_module module = {.name = "net", .build = build_net};
+  tdm_session *plain = session_of(&module, NULL);
+  tdm_session *parallel = session_of(&module, BOTH);
+  for (uint64_t seed = 1; seed <= 4; seed++) {
+    tdm_tensor *wanted = train(plain, seed);
+    tdm_tensor *found = train(parallel, seed);
+    assert_on(found, SECOND);
+    found = to_host(found);
+    assert_near_tensor(found, wanted, 1e-5);
+    tdm_tensor_release(found);
+    tdm_tensor_release(wanted);
+  }
+  assert_planned(parallel, "net/fc1", FIRST, NULL);
+  assert_planned(parallel, "net/fc1", SECOND, NULL);
+  tdm_tensor_list *wanted = state_of(plain);
+  tdm_tensor_list *found = state_of(parallel);
+  assert_near_state(found, wanted, 1e-5); /* of the same names: replicas share parameters */
+  tdm_tensor_list_release(wanted);
+  tdm_tensor_list_release(found);
+  tdm_session_release(plain);
+  tdm_session_release(parallel);
+}
+
+/* Running statistics move by what the first replica saw, as where the library wraps. */
+static void statistics_are_those_of_the_first_replica(void **unused) {
+  (void)unused;
+  const tdm_module module = {.name = "net", .build = build_normalized};
+  tdm_session *by_hand = session_of(&module, BOTH);
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH));
+  const tdm_value t = tdm_input(graph, "t", TDM_FLOAT32, tdm_shape_of(2, ROWS, OUT));
+  tdm_value y;
+  tdm_parallel_apply(graph, &module, &x, 1, &y);
+  const tdm_parallel_options options = {
+      .struct_size = sizeof options, .devices = BOTH, .output_device = SECOND};
+  tdm_data_parallel(graph, "net", &options);
+  tdm_output_on(graph, "y", y, NULL);
+  tdm_session *wrapped = train_session(graph, tdm_mse(graph, "mse", y, t), tdm_sgd(0.2),
+                                       &(tdm_session_options){.seed = 9});
+  for (uint64_t seed = 1; seed <= 3; seed++) {
+    tdm_tensor_release(train(by_hand, seed));
+    tdm_tensor_release(train(wrapped, seed));
+  }
+  tdm_tensor_list *wanted = state_of(wrapped);
+  tdm_tensor_list *found = state_of(by_hand);
+  assert_near_state(found, wanted, 1e-5);
+  const tdm_tensor *batches = tdm_tensor_list_find(found, "net/bn.num_batches_tracked");
+  assert_non_null(batches);
+  assert_true(*(const int64_t *)tdm_tensor_data(batches) == 3);
+  tdm_tensor_list_release(wanted);
+  tdm_tensor_list_release(found);
+  tdm_session_release(by_hand);
+  tdm_session_release(wrapped);
+}
+
+/* ---- Modules of their own, each on its device ------------------------------------------------ */
+
+static tdm_value build_scaled(tdm_graph *graph, void *user, tdm_value input) {
+  return tdm_mul_scalar(graph, "scaled", input, *(const double *)user);
+}
+
+static void modules_run_side_by_side_and_their_results_stay(void **unused) {
+  (void)unused;
+  static const char *const names[] = {"l0", "l1", "l2"};
+  static const char *const devices[] = {FIRST, SECOND, "cpu:1"};
+  double scales[] = {2, -3, 0.5};
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_module modules[3];
+  tdm_value inputs[3], outputs[3];
+  for (int i = 0; i < 3; i++) {
+    modules[i] = (tdm_module){
+        .name = names[i], .build = build_scaled, .user = &scales[i], .device = devices[i]};
+    inputs[i] = tdm_input(graph, names[i], TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH));
+  }
+  tdm_parallel_apply(graph, modules, inputs, 3, outputs);
+  for (int i = 0; i < 3; i++)
+    tdm_output_on(graph, names[i], outputs[i], NULL);
+  tdm_session *session = run_session(graph, NULL);
+  tdm_tensor *fed[3];
+  tdm_feed feeds[3];
+  tdm_fetch fetches[3];
+  for (int i = 0; i < 3; i++) {
+    fed[i] = draw_on(devices[i], tdm_shape_of(2, ROWS, WIDTH), (uint64_t)i);
+    feeds[i] = (tdm_feed){names[i], fed[i], false};
+    fetches[i] = (tdm_fetch){.name = names[i]};
+  }
+  assert_ok(tdm_run(session, feeds, 3, fetches, 3));
+  tdm_traffic traffic;
+  assert_ok(tdm_session_traffic(session, &traffic));
+  assert_int_equal(traffic.boundary_transfers, 0);
+  for (int i = 0; i < 3; i++) {
+    assert_on(fetches[i].tensor, devices[i]);
+    tdm_tensor *x = to_host(fed[i]);
+    tdm_tensor *y = to_host(fetches[i].tensor);
+    for (int k = 0; k < ROWS * WIDTH; k++)
+      assert_true(((const float *)tdm_tensor_data(y))[k] ==
+                  ((const float *)tdm_tensor_data(x))[k] * (float)scales[i]);
+    tdm_tensor_release(x);
+    tdm_tensor_release(y);
+  }
+  tdm_session_release(session);
+}
+
+/* ---- Refused --------------------------------------------------------------------------------- */
+
+static void what_cannot_be_built_is_named(void **unused) {
+  (void)unused;
+  const tdm_module module = {.name = "net", .build = build_net};
+  const tdm_module unnamed = {.build = build_net};
+  const tdm_module unbuilt = {.name = "net"};
+  tdm_module replicas[2];
+  static const char *const says[] = {"room for 2", "no name", "no function", "no module",
+                                     TEST_KIND ":55"};
+  for (size_t i = 0; i < TDM_COUNT_OF(says); i++) {
+    tdm_graph *graph = tdm_graph_create(context);
+    size_t count = 1;
+    if (i == 0) count = tdm_replicate(graph, &module, BOTH ",cpu:0", replicas, 2);
+    if (i == 1) count = tdm_replicate(graph, &unnamed, BOTH, replicas, 2);
+    if (i == 2) count = tdm_replicate(graph, &unbuilt, BOTH, replicas, 2);
+    if (i == 3) count = tdm_replicate(graph, NULL, BOTH, replicas, 2);
+    if (i == 4) count = tdm_replicate(graph, &module, FIRST "," TEST_KIND ":55", replicas, 2);
+    assert_int_equal(count, 0);
+    assert_int_not_equal(tdm_graph_status(graph), TDM_OK);
+    assert_message(says[i]);
+    tdm_graph_release(graph);
+  }
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_value out;
+  tdm_parallel_apply(graph, &module, NULL, 1, &out);
+  assert_false(tdm_value_is_valid(out));
+  assert_status(tdm_graph_status(graph), TDM_INVALID_ARGUMENT);
+  assert_message("NULL");
+  tdm_graph_release(graph);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(data_parallelism_by_hand_is_the_module),
+      cmocka_unit_test(statistics_are_those_of_the_first_replica),
+      cmocka_unit_test(modules_run_side_by_side_and_their_results_stay),
+      cmocka_unit_test(what_cannot_be_built_is_named),
+  };
+  return cmocka_run_group_tests(tests, begin_group, end_group);
+}

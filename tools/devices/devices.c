@@ -1,0 +1,228 @@
+/* See devices.h. What is told comes from the public headers. */
+#include "tools/devices/devices.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/json_writer.h"
+#include "tandem/tandem.h"
+
+static const char *const kinds[] = {"cpu", "sim", "cuda"};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+typedef struct options {
+  bool calibrates;
+  bool json;
+  bool help;
+} options;
+
+static tdm_status read_options(int argc, char **argv, options *out_options) {
+  *out_options = (options){0};
+  for (int i = 0; i < argc; i++) {
+    if (strcmp(argv[i], "--calibrate") == 0) {
+      out_options->calibrates = true;
+    } else if (strcmp(argv[i], "--json") == 0) {
+      out_options->json = true;
+    } else if (strcmp(argv[i], "--help") == 0) {
+      out_options->help = true;
+    } else {
+      return tdm_fail(TDM_INVALID_ARGUMENT,
+                      "there is no option %s: --calibrate, --json and --help are", argv[i]);
+    }
+  }
+  return TDM_OK;
+}
+
+static void print_help(void) {
+  printf("tandem devices [options]\n\n"
+         "The devices that a program would find here, their memory, and what copies between them\n"
+         "cost: a model's figures until the links of this machine were measured.\n\n"
+         "  --calibrate   measures the links first, and keeps what it finds for later programs\n"
+         "  --json        as JSON, bytes and microseconds\n"
+         "  --help        this text\n");
+}
+
+/* ---- What is told ---------------------------------------------------------------------------- */
+
+static tdm_status describe(tdm_context *context, size_t index,
+                           tdm_device_properties *out_properties) {
+  *out_properties = (tdm_device_properties){.struct_size = sizeof *out_properties};
+  return tdm_device_get_properties(context, tdm_device_name_at(context, index), out_properties);
+}
+
+/* False: copies between these two go by way of another device. pinned: of a host's end. */
+static bool describe_link(tdm_context *context, size_t from, size_t to, bool pinned,
+                          tdm_link_properties *out_properties) {
+  *out_properties = (tdm_link_properties){.struct_size = sizeof *out_properties};
+  return tdm_link_get_properties(context, tdm_device_name_at(context, from),
+                                 tdm_device_name_at(context, to), pinned, out_properties) == TDM_OK;
+}
+
+/* Pinned memory makes a difference where one end alone is the host. */
+static bool has_pinned(tdm_context *context, size_t from, size_t to) {
+  return (strncmp(tdm_device_name_at(context, from), "cpu", 3) == 0) !=
+         (strncmp(tdm_device_name_at(context, to), "cpu", 3) == 0);
+}
+
+/* Every pair of devices; pageable too, where that makes a difference. */
+static void each_link(tdm_context *context,
+                      void (*tell)(tdm_context *context, size_t from, size_t to, bool pinned,
+                                   void *user),
+                      void *user) {
+  const size_t count = tdm_device_count(context);
+  for (size_t pair = 0; pair < count * count; pair++) {
+    const size_t from = pair / count, to = pair % count;
+    if (from == to) continue;
+    tell(context, from, to, true, user);
+    if (has_pinned(context, from, to)) tell(context, from, to, false, user);
+  }
+}
+
+/* Is there none of the kind? Then the last message says why. */
+static bool is_missing(tdm_context *context, const char *kind) {
+  return tdm_device_count_of(context, kind) == 0 && !tdm_is_available(context, kind);
+}
+
+/* ---- As text --------------------------------------------------------------------------------- */
+
+static tdm_status print_devices(tdm_context *context) {
+  const double gibibyte = 1024.0 * 1024 * 1024;
+  printf("%-8s %10s %10s %5s %8s  %s\n", "device", "free, GiB", "of, GiB", "node", "threads", "");
+  for (size_t i = 0; i < tdm_device_count(context); i++) {
+    tdm_device_properties device;
+    const tdm_status status = describe(context, i, &device);
+    if (status != TDM_OK) return status;
+    char node[16] = "-", threads[24] = "-";
+    if (device.numa_node >= 0) snprintf(node, sizeof node, "%d", device.numa_node);
+    if (device.threads > 0) snprintf(threads, sizeof threads, "%zu", device.threads);
+    printf("%-8s %10.2f %10.2f %5s %8s  %s\n", tdm_device_name_at(context, i),
+           (double)device.free_bytes / gibibyte, (double)device.memory_bytes / gibibyte, node,
+           threads, device.model);
+  }
+  for (size_t i = 0; i < KINDS; i++)
+    if (is_missing(context, kinds[i])) printf("%-8s none: %s\n", kinds[i], tdm_last_message());
+  return TDM_OK;
+}
+
+static void print_link(tdm_context *context, size_t from, size_t to, bool pinned, void *user) {
+  (void)user;
+  tdm_link_properties link;
+  if (!describe_link(context, from, to, pinned, &link)) return;
+  char rate[32] = "no limit";
+  if (link.gigabytes_per_second > 0) snprintf(rate, sizeof rate, "%.2f", link.gigabytes_per_second);
+  printf("%-8s %-8s %-9s %12.2f %10s  %s\n", tdm_device_name_at(context, from),
+         tdm_device_name_at(context, to),
+         !has_pinned(context, from, to) ? "" : (pinned ? "pinned" : "pageable"), link.latency_us,
+         rate, link.measured ? "measured" : "modelled");
+}
+
+static void print_links(tdm_context *context) {
+  printf("\n%-8s %-8s %-9s %12s %10s\n", "from", "to", "host's", "latency, us", "GB/s");
+  each_link(context, print_link, NULL);
+}
+
+/* ---- As JSON --------------------------------------------------------------------------------- */
+
+static tdm_status json_devices(tdm_context *context, tdm_json_writer *out) {
+  tdm_json_open(out, "devices", '[');
+  for (size_t i = 0; i < tdm_device_count(context); i++) {
+    tdm_device_properties device;
+    const tdm_status status = describe(context, i, &device);
+    if (status != TDM_OK) return status;
+    tdm_json_open(out, NULL, '{');
+    tdm_json_put_string(out, "name", tdm_device_name_at(context, i));
+    tdm_json_put_string(out, "kind", device.kind);
+    tdm_json_put_string(out, "model", device.model);
+    tdm_json_put_integer(out, "numa_node", device.numa_node);
+    tdm_json_put_integer(out, "threads", (int64_t)device.threads);
+    tdm_json_put_integer(out, "memory_bytes", (int64_t)device.memory_bytes);
+    tdm_json_put_integer(out, "free_bytes", (int64_t)device.free_bytes);
+    tdm_json_close(out, '}');
+  }
+  tdm_json_close(out, ']');
+  return TDM_OK;
+}
+
+static void json_missing(tdm_context *context, tdm_json_writer *out) {
+  tdm_json_open(out, "missing", '[');
+  for (size_t i = 0; i < KINDS; i++) {
+    if (!is_missing(context, kinds[i])) continue;
+    tdm_json_open(out, NULL, '{');
+    tdm_json_put_string(out, "kind", kinds[i]);
+    tdm_json_put_string(out, "why", tdm_last_message());
+    tdm_json_close(out, '}');
+  }
+  tdm_json_close(out, ']');
+}
+
+static void json_link(tdm_context *context, size_t from, size_t to, bool pinned, void *user) {
+  tdm_json_writer *out = user;
+  tdm_link_properties link;
+  if (!describe_link(context, from, to, pinned, &link)) return;
+  tdm_json_open(out, NULL, '{');
+  tdm_json_put_string(out, "from", tdm_device_name_at(context, from));
+  tdm_json_put_string(out, "to", tdm_device_name_at(context, to));
+  tdm_json_put_bool(out, "pinned", pinned && has_pinned(context, from, to));
+  tdm_json_put_bool(out, "measured", link.measured);
+  tdm_json_put_real(out, "latency_us", link.latency_us);
+  tdm_json_put_real(out, "gigabytes_per_second", link.gigabytes_per_second);
+  tdm_json_close(out, '}');
+}
+
+static tdm_status write_json(tdm_context *context) {
+  tdm_json_writer out;
+  tdm_json_writer_init(&out, tdm_json_write_stream, stdout);
+  out.indent = 2;
+  out.lines_depth = 2;
+  tdm_json_open(&out, NULL, '{');
+  tdm_json_put_string(&out, "version", tdm_version());
+  const tdm_status status = json_devices(context, &out);
+  if (status != TDM_OK) return status;
+  json_missing(context, &out);
+  tdm_json_open(&out, "links", '[');
+  each_link(context, json_link, &out);
+  tdm_json_close(&out, ']');
+  tdm_json_close(&out, '}');
+  const tdm_status written = tdm_json_writer_finish(&out);
+  putchar('\n');
+  return written;
+}
+
+/* ---- The command ----------------------------------------------------------------------------- */
+
+static void log_to_stderr(void *user, tdm_log_level level, const char *message) {
+  (void)user;
+  if (level != TDM_LOG_INFO) fprintf(stderr, "tandem devices: %s\n", message);
+}
+
+static tdm_status print_text(tdm_context *context) {
+  const tdm_status status = print_devices(context);
+  if (status == TDM_OK) print_links(context);
+  return status;
+}
+
+static tdm_status tell(const options *given, tdm_context *context) {
+  tdm_status status = given->calibrates ? tdm_context_calibrate(context, NULL) : TDM_OK;
+  if (status == TDM_OK) status = given->json ? write_json(context) : print_text(context);
+  if (status != TDM_OK) return status;
+  return fflush(stdout) == 0 && !ferror(stdout) ? TDM_OK : tdm_fail(TDM_IO, "cannot write it all");
+}
+
+int devices_command(int argc, char **argv) {
+  options given;
+  tdm_status status = read_options(argc, argv, &given);
+  if (status == TDM_OK && given.help) {
+    print_help();
+    return 0;
+  }
+  const bool misused = status != TDM_OK;
+  if (!misused) {
+    const tdm_context_options wanted = {.struct_size = sizeof wanted, .log = log_to_stderr};
+    tdm_context *context = tdm_context_create(&wanted);
+    status = context ? tell(&given, context) : TDM_UNAVAILABLE;
+    tdm_context_release(context);
+  }
+  if (status == TDM_OK) return 0;
+  fprintf(stderr, "tandem devices: %s\n", tdm_last_message());
+  return misused ? 2 : 1;
+}

@@ -108,15 +108,25 @@ static void test_goes_on(void **state) {
 }
 
 /* A rank of three is killed once there is a checkpoint: the others say which, and end. The same
- * command with two ranks goes on from there, as one process does with as many replicas. */
+ * command with two ranks goes on from there, as one process does with as many replicas. What the
+ * launcher has started stays until both have spoken: MPICH's ends all as soon as it misses one. */
 static void write_killer(void) {
   FILE *file = fopen("killer.sh", "w");
   assert_non_null(file);
   fputs("rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\n"
-        "[ \"$rank\" = 2 ] || exec \"$@\" 2> told.$rank\n"
-        "\"$@\" &\n"
-        "until [ -e half.st ]; do sleep 0.05; done\n"
-        "kill -9 $!\n"
+        "if [ \"$rank\" = 2 ]; then\n"
+        "  \"$@\" &\n"
+        "  until [ -e half.st ]; do sleep 0.05; done\n"
+        "  kill -9 $!\n"
+        "else\n"
+        "  \"$@\" 2> told.$rank\n"
+        "fi\n"
+        "tries=0\n"
+        "told='rank 2 (host'\n"
+        "until grep -qs \"$told\" told.0 && grep -qs \"$told\" told.1 || [ $tries = 600 ]; do\n"
+        "  sleep 0.05\n"
+        "  tries=$((tries + 1))\n"
+        "done\n"
         "kill -9 $$\n",
         file);
   assert_int_equal(fclose(file), 0);
@@ -170,8 +180,7 @@ static void test_goes_on_with_fewer(void **state) {
                  mpi->command, mpi->recovery, find_file(of->name), of->options, common);
   (void)run_command(command); /* Open MPI's launcher ends well where ranks may be lost */
   const size_t tellers = count_tellers();
-  if (tellers == 0 || (tellers == 1 && mpi == &openmpi)) /* MPICH ends who is left */
-    fail_msg("%zu of the survivors named rank 2:\n%s", tellers, output);
+  if (tellers < 2) fail_msg("%zu of the survivors named rank 2:\n%s", tellers, output);
   const int64_t steps = steps_of("half.st");
   assert_true(steps > 0 && steps % 5 == 0);
   (void)snprintf(options, sizeof options,

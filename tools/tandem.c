@@ -1,10 +1,8 @@
 /* The tandem command: one subcommand a tool. */
-#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tandem/tandem.h"
 #include "tools/devices/devices.h"
@@ -12,45 +10,53 @@
 #include "tools/forecast/forecast.h"
 #include "tools/inspect/inspect.h"
 #include "tools/launch/launch.h"
+#include "tools/options/command_line.h"
+#include "tools/options/option_table.h"
 
-/* `bazel run` starts a program in a folder of its own: back to the user's, so that relative paths
- * mean what they say. False: it cannot be entered. */
-static bool enter_working_folder(void) {
-  const char *folder = getenv("BUILD_WORKING_DIRECTORY");
-  if (!folder || chdir(folder) == 0) return true;
-  fprintf(stderr, "tandem: cannot enter %s: %s\n", folder, strerror(errno));
+enum { BAD_USAGE = 2 };
+
+/* Where `bazel run` was called. */
+static bool enter_folder(void) {
+  if (enter_working_folder() == TDM_OK) return true;
+  fprintf(stderr, "tandem: %s\n", tdm_last_message());
   return false;
 }
 
-typedef struct command {
-  const char *name;
-  int (*run)(int argc, char **argv); /* arguments behind the name -> exit status */
-  const char *about;
-} command;
-
-static const command commands[] = {
-    {"devices", devices_command, "what there is to compute with, and what copies cost"},
-    {"doctor", doctor_command, "what would go wrong, or slowly, on this machine"},
-    {"forecast", forecast_command,
-     "what a training step would take on a machine that is described"},
-    {"inspect", inspect_command, "the tensors of a safetensors file"},
-    {"launch", launch_command,
-     "starts a program as a job of several ranks, by the MPI that is there"},
+static const tool *const tools[] = {
+    &devices_tool, &doctor_tool, &forecast_tool, &inspect_tool, &launch_tool,
 };
-enum { COMMANDS = sizeof commands / sizeof *commands };
+enum { TOOLS = sizeof tools / sizeof *tools };
 
 static void print_help(FILE *out) {
   fprintf(out, "tandem COMMAND ...\n\n");
-  for (int i = 0; i < COMMANDS; i++)
-    fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].about);
+  for (int i = 0; i < TOOLS; i++)
+    fprintf(out, "  %-10s %s\n", tools[i]->name, tools[i]->about);
   fprintf(out, "\ntandem COMMAND --help tells more, tandem --version which one this is.\n");
+}
+
+/* argv[0] is the tool's name. */
+static int run(const tool *self, int argc, char **argv) {
+  void *options = calloc(1, self->table->options_bytes);
+  int code = BAD_USAGE;
+  if (!options) {
+    fprintf(stderr, "tandem %s: out of memory\n", self->name);
+  } else if (option_table_read(self->table, argc, argv, options) != TDM_OK) {
+    fprintf(stderr, "tandem %s: %s\n", self->name, tdm_last_message());
+  } else if (((const tool_options *)options)->help) {
+    option_table_print_help(self->table, stdout);
+    code = tool_ended(self, TDM_OK);
+  } else {
+    code = self->run(options);
+  }
+  free(options);
+  return code;
 }
 
 int main(int argc, char **argv) {
   const char *wanted = argc > 1 ? argv[1] : "";
-  if (!enter_working_folder()) return 1;
-  for (int i = 0; i < COMMANDS; i++)
-    if (strcmp(wanted, commands[i].name) == 0) return commands[i].run(argc - 2, argv + 2);
+  if (!enter_folder()) return 1;
+  for (int i = 0; i < TOOLS; i++)
+    if (strcmp(wanted, tools[i]->name) == 0) return run(tools[i], argc - 1, argv + 1);
   if (strcmp(wanted, "--help") == 0) {
     print_help(stdout);
     return 0;
@@ -61,5 +67,5 @@ int main(int argc, char **argv) {
   }
   if (*wanted) fprintf(stderr, "tandem: there is no command %s\n\n", wanted);
   print_help(stderr);
-  return 2;
+  return BAD_USAGE;
 }

@@ -21,7 +21,7 @@ static const option_table table = {
     .program = "capsule",
     .about = "tells ten kinds of clothes apart. Convolutions on the accelerator (a GPU, or a\n"
              "simulated one), capsules with dynamic routing on cpu:0, trained on Fashion-MNIST.",
-    OPTION_TABLE_PARTS(defaults, clothes_rows, helps),
+    EXAMPLE_TABLE_PARTS(defaults, clothes_rows, helps),
 };
 
 static tdm_value describe(tdm_graph *graph, tdm_value images, tdm_value classes,

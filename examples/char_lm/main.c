@@ -5,11 +5,11 @@
 
 #include "examples/char_lm/model.h"
 #include "examples/char_lm/sample.h"
-#include "examples/common/command_line.h"
 #include "examples/common/learner.h"
 #include "examples/common/losses.h"
 #include "examples/common/output_file.h"
 #include "examples/common/program.h"
+#include "tools/options/command_line.h"
 
 static const double CLIP_NORM = 1.0;      /* longest joint norm of all gradients */
 #define CHARACTERS_NAME "text.characters" /* in saved files */
@@ -72,7 +72,7 @@ static const option_table table = {
     .program = "char_lm",
     .about = "writes like the text it has learnt from, one character after the other. An\n"
              "embedding on cpu:0, an LSTM on the accelerator (a GPU, or a simulated one).",
-    OPTION_TABLE_PARTS(defaults, rows, helps),
+    EXAMPLE_TABLE_PARTS(defaults, rows, helps),
 };
 
 /* ---- The order of things --------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "examples/common/command_line.h"
+#include "tools/options/command_line.h"
 
 typedef struct writer {
   tdm_context *context;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "examples/common/command_line.h"
+#include "tools/options/command_line.h"
 
 /* All verses of Debian's bible-kjv, each a line that begins with where it stands: "Ge1:1 In". */
 #define VERSES "bible -f 'gen1:1-rev22:21'"

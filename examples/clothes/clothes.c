@@ -4,9 +4,9 @@
 
 #include <stdio.h>
 
-#include "examples/common/command_line.h"
 #include "examples/common/confusion.h"
 #include "examples/common/program.h"
+#include "tools/options/command_line.h"
 
 enum { EVALUATION_BATCH = 500, PREFETCHED = 2 };
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <zlib.h>
 
-#include "examples/common/command_line.h"
+#include "tools/options/command_line.h"
 
 enum { MAGIC_OF_CLASSES = 0x801, MAGIC_OF_IMAGES = 0x803, PIXELS = IMAGE_SIZE * IMAGE_SIZE };
 

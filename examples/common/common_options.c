@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "examples/common/command_line.h"
 #include "examples/common/steps.h"
+#include "tools/options/command_line.h"
 
 enum { TRACE_RUNS = 50 }; /* so many of the latest runs are on a timeline */
 
@@ -21,7 +21,7 @@ static tdm_status take_micro_batches(void *options, const char *name, char **wor
 }
 
 #define FIELD(name) offsetof(common_options, name)
-const option common_rows[COMMON_ROW_COUNT] = {
+static const option rows[] = {
     {"--epochs", "N", "how often training sees everything; 0: only evaluate", OPTION_INTEGER,
      FIELD(epochs), 0, 100000, FIELD(epochs_given), NULL},
     {"--steps", "N", "stop after so many training steps; 0: go on to the end", OPTION_INTEGER,
@@ -55,8 +55,10 @@ const option common_rows[COMMON_ROW_COUNT] = {
      NULL},
     {"--trace", "FILE", "write a timeline of the last steps for Perfetto, and what bounds them",
      OPTION_OUTPUT, FIELD(trace_path), 0, 0, 0, NULL},
-    {"--help", NULL, "print this", OPTION_FLAG, FIELD(help), 0, 0, 0, NULL},
+    {"--help", NULL, "print this", OPTION_HELP, FIELD(help), 0, 0, 0, NULL},
 };
+
+const option_table common_table = {OPTION_ROWS(rows)};
 
 const char *second_device(const common_options *given, tdm_context *context) {
   if (given->place || given->parallel || getenv("TANDEM_PLACE")) return NULL;

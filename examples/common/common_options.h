@@ -3,7 +3,7 @@
 #ifndef EXAMPLES_COMMON_COMMON_OPTIONS_H
 #define EXAMPLES_COMMON_COMMON_OPTIONS_H
 
-#include "examples/common/option_table.h"
+#include "tools/options/option_table.h"
 
 typedef struct common_options {
   const char *place;     /* a device map; NULL: as the example describes it */
@@ -29,8 +29,11 @@ typedef struct common_options {
   bool help;
 } common_options;
 
-enum { COMMON_ROW_COUNT = 18 };
-extern const option common_rows[COMMON_ROW_COUNT];
+/* The table of these, which every such example's stands on. */
+extern const option_table common_table;
+/* All of an example's table but its first two fields, from an options struct and two arrays. */
+#define EXAMPLE_TABLE_PARTS(defaults_, rows_, helps_)                                              \
+  OPTION_DEFAULTS(defaults_), OPTION_ROWS(rows_), OPTION_HELPS(helps_), .below = &common_table
 
 /* The device beside cpu:0 on which an example shows what it costs to have two: a GPU, else a
  * simulated one, after printing that, and how to do without. NULL where the options, or the

@@ -4,11 +4,11 @@
 
 #include <stdio.h>
 
-#include "examples/common/command_line.h"
 #include "examples/common/interrupt.h"
 #include "examples/common/middle.h"
 #include "examples/common/output_file.h"
 #include "examples/common/progress.h"
+#include "tools/options/command_line.h"
 
 typedef struct training {
   const learner *self;

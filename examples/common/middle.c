@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "examples/common/command_line.h"
+#include "tools/options/command_line.h"
 
 static const char SUMS[] = "sums"; /* float64 (2): of the loss, and rows */
 

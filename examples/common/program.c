@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "examples/common/command_line.h"
 #include "examples/common/interrupt.h"
+#include "tools/options/command_line.h"
 
 /* user is the program's table. */
 static void print_log(void *user, tdm_log_level level, const char *message) {
@@ -21,7 +21,7 @@ tdm_status program_open(const option_table *table, int argc, char **argv, void *
   if (status == TDM_OK) status = option_table_read(table, argc, argv, options);
   if (status != TDM_OK) return status;
   if (((const common_options *)options)->help) {
-    option_table_print_help(table);
+    option_table_print_help(table, stdout);
     return TDM_OK;
   }
   const tdm_context_options wanted = {

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "examples/common/command_line.h"
 #include "examples/common/output_file.h"
+#include "tools/options/command_line.h"
 
 static const double HELD_OUT_SHARE = 0.1;
 

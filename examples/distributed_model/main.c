@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "examples/common/command_line.h"
 #include "examples/common/program.h"
 #include "examples/distributed_model/data.h"
 #include "examples/distributed_model/report.h"
+#include "tools/options/command_line.h"
 
 /* What a run of the program holds; released in one place. */
 typedef struct program {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "examples/common/command_line.h"
+#include "tools/options/command_line.h"
 
 /* Where Debian's packages put their word lists. */
 #define DICTIONARY "/usr/share/dict/"
@@ -78,12 +78,8 @@ const option_table options_table = {
     .program = "distributed_model",
     .about = "tells the language of a word. An embedding on cpu:0, a recurrent and a\n"
              "linear layer on the accelerator (a GPU, or a simulated one), trained on real words.",
-    OPTION_TABLE_PARTS(defaults, rows, helps),
+    EXAMPLE_TABLE_PARTS(defaults, rows, helps),
 };
-
-void options_print_help(void) {
-  option_table_print_help(&options_table);
-}
 
 tdm_status options_complete(options *given) {
   if (given->list_count == 0) {

@@ -25,6 +25,5 @@ tdm_status options_complete(options *given);
 /* Fills out_options from the arguments, defaults where there are none. Fails naming the argument.
  */
 tdm_status options_read(int argc, char **argv, options *out_options);
-void options_print_help(void);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "examples/common/command_line.h"
+#include "tools/options/command_line.h"
 
 enum { CELL = 11, SHOWN_LANGUAGES = 3 };
 

@@ -1,8 +1,8 @@
 /* What the loops of examples/common are given: the words' loaders, and what they are fed as. */
 #include "examples/distributed_model/train.h"
 
-#include "examples/common/command_line.h"
 #include "examples/distributed_model/data.h"
+#include "tools/options/command_line.h"
 
 /* What tdm_words_loader delivers: characters int64 (length, rows), classes int64 (rows). */
 static const char *const inputs[] = {MODEL_CHARACTERS, MODEL_CLASSES};

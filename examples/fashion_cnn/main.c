@@ -19,7 +19,7 @@ static const option_table table = {
     .program = "fashion_cnn",
     .about = "tells ten kinds of clothes apart. Two convolutions on cpu:0, two linear layers\n"
              "on the accelerator (a GPU, or a simulated one), trained on Fashion-MNIST.",
-    OPTION_TABLE_PARTS(defaults, clothes_rows, helps),
+    EXAMPLE_TABLE_PARTS(defaults, clothes_rows, helps),
 };
 
 static tdm_value describe(tdm_graph *graph, tdm_value images, tdm_value classes,

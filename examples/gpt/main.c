@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "examples/common/command_line.h"
 #include "examples/common/learner.h"
 #include "examples/common/losses.h"
 #include "examples/common/output_file.h"
 #include "examples/common/program.h"
 #include "examples/gpt/write.h"
+#include "tools/options/command_line.h"
 
 static const double CLIP_NORM = 1.0; /* longest joint norm of all gradients */
 enum { MOST_STREAMS = 64 };
@@ -85,7 +85,7 @@ static const option_table table = {
     .about = "writes like the text it has learnt from, one character after the other, with keys\n"
              "and values kept from run to run. Half of its layers on cpu:0, the others on the\n"
              "accelerator.",
-    OPTION_TABLE_PARTS(defaults, rows, helps),
+    EXAMPLE_TABLE_PARTS(defaults, rows, helps),
 };
 
 /* ---- The order of things --------------------------------------------------------------------- */

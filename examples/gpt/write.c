@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "examples/common/command_line.h"
+#include "tools/options/command_line.h"
 
 typedef struct writer {
   tdm_context *context;

@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "examples/common/command_line.h"
 #include "examples/common/learner.h"
 #include "examples/common/program.h"
 #include "examples/recommender/clicks.h"
 #include "examples/recommender/model.h"
+#include "tools/options/command_line.h"
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
@@ -68,7 +68,7 @@ static const option_table table = {
     .about = "learns which offers are clicked: 26 embedding tables on cpu:0, two multilayer\n"
              "perceptrons and the products of all pairs of vectors on the accelerator (a GPU, or\n"
              "a simulated one). A documented model makes the clicks.",
-    OPTION_TABLE_PARTS(defaults, rows, helps),
+    EXAMPLE_TABLE_PARTS(defaults, rows, helps),
 };
 
 /* ---- The judge: the area under the curve of true over false alarms --------------------------- */

@@ -2,9 +2,9 @@
  * nothing of the context that trained is left behind. */
 #include "examples/serve/learn.h"
 
-#include "examples/common/command_line.h"
 #include "examples/distributed_model/data.h"
 #include "examples/distributed_model/train.h"
+#include "tools/options/command_line.h"
 
 /* What training holds; released in one place. */
 typedef struct lesson {

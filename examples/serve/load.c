@@ -10,7 +10,8 @@
 #include <http_parser.h>
 #include <uv.h>
 
-#include "examples/common/command_line.h"
+#include "tools/options/command_line.h"
+#include "tools/options/option_table.h"
 
 enum {
   MOST_WORDS = 4096,
@@ -50,6 +51,7 @@ typedef struct load {
   int64_t requests;
   int64_t concurrency;
   const char *words_path;
+  bool help;
   struct sockaddr_in address;
   asked_word *words; /* (word_count) */
   int64_t word_count;
@@ -233,49 +235,38 @@ static tdm_status read_words(load *self) {
   return TDM_OK;
 }
 
-static bool wants_help(int argc, char **argv) {
-  for (int i = 1; i < argc; i++)
-    if (strcmp(argv[i], "--help") == 0) return true;
-  return false;
-}
+#define FIELD(name) offsetof(load, name)
+static const option rows[] = {
+    {"--port", "N", "of 127.0.0.1, on which it listens", OPTION_INTEGER, FIELD(port), 1, 65535, 0,
+     NULL},
+    {"--requests", "N", "how many to send", OPTION_INTEGER, FIELD(requests), 1, 100000000, 0, NULL},
+    {"--concurrency", "N", "how many at once", OPTION_INTEGER, FIELD(concurrency), 1, 10000, 0,
+     NULL},
+    {"--words", "FILE", "a word a line", OPTION_TEXT, FIELD(words_path), 0, 0, 0, NULL},
+    {"--help", NULL, "print this", OPTION_HELP, FIELD(help), 0, 0, 0, NULL},
+};
 
-static void print_help(void) {
-  printf("Asks examples/serve about words, many at once, and checks every answer.\n\n"
-         "  --port N         of 127.0.0.1, on which it listens (8080)\n"
-         "  --requests N     how many to send (10000)\n"
-         "  --concurrency N  how many at once (64)\n"
-         "  --words FILE     a word a line (/usr/share/dict/american-english)\n"
-         "  --help           prints this\n");
-}
+static const load defaults = {
+    .port = 8080,
+    .requests = 10000,
+    .concurrency = 64,
+    .words_path = "/usr/share/dict/american-english",
+};
 
-static tdm_status read_options(int argc, char **argv, load *self) {
-  self->port = 8080;
-  self->requests = 10000;
-  self->concurrency = 64;
-  self->words_path = "/usr/share/dict/american-english";
-  for (int i = 1; i < argc; i += 2) {
-    const char *value = argv[i + 1];
-    tdm_status status = TDM_OK;
-    if (!value)
-      return tdm_fail(TDM_INVALID_ARGUMENT, "%s needs a value; --help lists the options", argv[i]);
-    if (strcmp(argv[i], "--port") == 0)
-      status = read_integer(argv[i], value, 1, 65535, &self->port);
-    else if (strcmp(argv[i], "--requests") == 0)
-      status = read_integer(argv[i], value, 1, 100000000, &self->requests);
-    else if (strcmp(argv[i], "--concurrency") == 0)
-      status = read_integer(argv[i], value, 1, 10000, &self->concurrency);
-    else if (strcmp(argv[i], "--words") == 0)
-      self->words_path = value;
-    else
-      status = tdm_fail(TDM_INVALID_ARGUMENT, "there is no option \"%s\"", argv[i]);
-    if (status != TDM_OK) return status;
-  }
-  return TDM_OK;
-}
+static const option_table table = {
+    .program = "serve_load",
+    .about = "asks examples/serve about words, many at once, and checks every answer.",
+    OPTION_DEFAULTS(defaults),
+    OPTION_ROWS(rows),
+};
 
 static tdm_status run(load *self, int argc, char **argv) {
   tdm_status status = enter_working_folder();
-  if (status == TDM_OK) status = read_options(argc, argv, self);
+  if (status == TDM_OK) status = option_table_read(&table, argc, argv, self);
+  if (status == TDM_OK && self->help) {
+    option_table_print_help(&table, stdout);
+    return TDM_OK;
+  }
   if (status == TDM_OK) status = read_words(self);
   if (status != TDM_OK) return status;
   (void)signal(SIGPIPE, SIG_IGN);
@@ -295,10 +286,6 @@ static tdm_status run(load *self, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-  if (wants_help(argc, argv)) {
-    print_help();
-    return 0;
-  }
   load *self = calloc(1, sizeof *self);
   if (!self) return 1;
   const tdm_status status = run(self, argc, argv);

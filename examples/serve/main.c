@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "examples/common/command_line.h"
 #include "examples/distributed_model/model.h"
 #include "examples/serve/batcher.h"
 #include "examples/serve/http.h"
 #include "examples/serve/learn.h"
 #include "examples/serve/options.h"
+#include "tools/options/command_line.h"
 
 #define JSON "application/json"
 #define PLAIN "text/plain; charset=utf-8"
@@ -243,7 +243,7 @@ static tdm_status run(program *self, int argc, char **argv) {
   if (status == TDM_OK) status = serve_options_read(argc, argv, &self->given);
   if (status != TDM_OK) return status;
   if (self->given.model.common.help) {
-    serve_options_print_help();
+    option_table_print_help(&serve_table, stdout);
     return TDM_OK;
   }
   (void)signal(SIGPIPE, SIG_IGN); /* a client that has gone is told by the write */

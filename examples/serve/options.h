@@ -16,8 +16,9 @@ typedef struct serve_options {
   int64_t timeout_ms;
 } serve_options;
 
+extern const option_table serve_table;
+
 /* Fills out from the arguments. Fails naming the argument. */
 tdm_status serve_options_read(int argc, char **argv, serve_options *out);
-void serve_options_print_help(void);
 
 #endif

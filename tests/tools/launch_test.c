@@ -131,15 +131,15 @@ static void what_cannot_start_is_refused(void **state) {
   expect("both", "mpich_alone", "", "--mpi openmpi -n 2 program", 1,
          TEXTS("openmpi: no plug-in of Tandem"));
   expect("both", "plugins", "TANDEM_NET=none", "-n 2 program", 1, TEXTS("TANDEM_NET=none"));
-  expect("both", "plugins", "TANDEM_NET=lam", "-n 2 program", 1, TEXTS("not lam"));
+  expect("both", "plugins", "TANDEM_NET=lam", "-n 2 program", 1, TEXTS("not \"lam\""));
   expect("both", "plugins", "", "program", 2, TEXTS("-n N"));
-  expect("both", "plugins", "", "-n two program", 2, TEXTS("not two"));
-  expect("both", "plugins", "", "-n 0 program", 2, TEXTS("not 0"));
-  expect("both", "plugins", "", "-n 2", 2, TEXTS("a program is missing"));
-  expect("both", "plugins", "", "-n", 2, TEXTS("a value is missing after -n"));
-  expect("both", "plugins", "", "--mpi lam -n 2 program", 2, TEXTS("not lam"));
+  expect("both", "plugins", "", "-n two program", 2, TEXTS("not \"two\""));
+  expect("both", "plugins", "", "-n 0 program", 2, TEXTS("not \"0\""));
+  expect("both", "plugins", "", "-n 2", 2, TEXTS("PROGRAM [ARGUMENT...] is wanted"));
+  expect("both", "plugins", "", "-n", 2, TEXTS("-n needs N"));
+  expect("both", "plugins", "", "--mpi lam -n 2 program", 2, TEXTS("not \"lam\""));
   expect("both", "plugins", "", "--hostfile nowhere -n 2 program", 2, TEXTS("nowhere"));
-  expect("both", "plugins", "", "--colour -n 2 program", 2, TEXTS("no option --colour"));
+  expect("both", "plugins", "", "--colour -n 2 program", 2, TEXTS("no option \"--colour\""));
   expect("both", "plugins", "", "--help", 0, TEXTS("--hostfile FILE"));
 }
 

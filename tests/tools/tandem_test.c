@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +85,7 @@ static void devices_and_links_are_told(void **state) {
   must_print("devices --json", 0,
              (const char *const[]){"\"name\":\"cpu:0\"", "\"memory_bytes\":", "\"links\": [",
                                    "\"from\":\"sim:0\",\"to\":\"cpu:0\",\"pinned\":true", NULL});
-  must_print("devices --all", 2, (const char *const[]){"--all", "--calibrate", NULL});
+  must_print("devices --all", 2, (const char *const[]){"--all", NULL});
   must_print("devices --help", 0, (const char *const[]){"--json", NULL});
   must_print("devices > /dev/full", 1, (const char *const[]){"cannot write", NULL});
 }
@@ -92,7 +93,7 @@ static void devices_and_links_are_told(void **state) {
 /* What a JSON reader of somebody else's makes of it. */
 static void json_is_json(void **state) {
   (void)state;
-  char line[PATH_MAX + 256];
+  char line[4 * PATH_MAX];
   (void)snprintf(line, sizeof line,
                  "'%s' devices --json | python3 -c 'import json, sys; "
                  "told = json.load(sys.stdin); print(len(told[\"devices\"]) >= 2, "
@@ -101,6 +102,20 @@ static void json_is_json(void **state) {
   outcome ended = program_run_as(line);
   assert_string_equal(ended.output, "True True\n");
   outcome_free(&ended);
+  char forecasts[2 * PATH_MAX];
+  (void)snprintf(forecasts, sizeof forecasts, "forecast --machine %s --devices 2 --json", machine);
+  char ranks[2 * PATH_MAX];
+  (void)snprintf(ranks, sizeof ranks, "forecast --machine %s --ranks 4 --json", machine);
+  const char *const others[] = {"doctor --json", forecasts, ranks};
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    (void)snprintf(line, sizeof line,
+                   "'%s' %s | python3 -c 'import json, sys; told = json.load(sys.stdin); "
+                   "print(len(told.get(\"findings\", told.get(\"scaling\"))) > 2)'",
+                   command, others[i]);
+    ended = program_run_as(line);
+    if (strcmp(ended.output, "True\n") != 0) fail_msg("%s: %s", line, ended.output);
+    outcome_free(&ended);
+  }
 }
 
 static void the_doctor_tells_what_is_wrong(void **state) {
@@ -132,6 +147,28 @@ static void the_doctor_tells_what_is_wrong(void **state) {
   }
 }
 
+/* Colours are a terminal's, and NO_COLOR takes them away. */
+static void colours_are_for_terminals(void **state) {
+  (void)state;
+  static const struct {
+    const char *set;
+    bool coloured;
+  } cases[] = {{"NO_COLOR=", true}, {"NO_COLOR=1", false}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char line[PATH_MAX + 256];
+    (void)snprintf(line, sizeof line,
+                   "%s python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' '%s' doctor",
+                   cases[i].set, command);
+    outcome ended = program_run_as(line);
+    if (!strstr(ended.output, "a run")) fail_msg("%s: %s", line, ended.output);
+    assert_int_equal(strstr(ended.output, "\033[32mfine") != NULL, cases[i].coloured);
+    outcome_free(&ended);
+  }
+  outcome ended = run("doctor", 0);
+  assert_null(strchr(ended.output, '\033'));
+  outcome_free(&ended);
+}
+
 static void a_file_is_inspected(void **state) {
   (void)state;
   tdm_context *context = tdm_context_create(NULL);
@@ -152,6 +189,12 @@ static void a_file_is_inspected(void **state) {
              (const char *const[]){"some.safetensors has no tensor b", NULL});
   must_print("inspect nowhere", 1, (const char *const[]){"nowhere", "No such file", NULL});
   must_print("inspect", 2, (const char *const[]){"FILE is wanted", NULL});
+  must_print(
+      "inspect some.safetensors --json", 0,
+      (const char *const[]){"\"name\":\"a.weight\",\"dtype\":\"float32\",\"shape\":[2,3]", NULL});
+  must_print("inspect some.safetensors --json --tensor a.weight", 1,
+             (const char *const[]){"not both", NULL});
+  must_print("inspect some.safetensors other", 2, (const char *const[]){"other", NULL});
   must_print("inspect --all some", 2, (const char *const[]){"--all", NULL});
   must_print("inspect --help", 0, (const char *const[]){"--tensor NAME", NULL});
 }
@@ -165,6 +208,7 @@ int main(int count, char **arguments) {
       cmocka_unit_test(devices_and_links_are_told),
       cmocka_unit_test(json_is_json),
       cmocka_unit_test(the_doctor_tells_what_is_wrong),
+      cmocka_unit_test(colours_are_for_terminals),
       cmocka_unit_test(a_file_is_inspected),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,7 +56,7 @@ RULES = [(re.compile(files), re.compile(headers)) for files, headers in (
     (r"layers/.*", ABOVE_DEVICES + r"|graph/.*|layers/.*"),
     (r"data/.*", ABOVE_DEVICES + r"|data/.*"),
     (r"checkpoint/.*", ABOVE_DEVICES + r"|graph/.*|data/.*|checkpoint/.*"),
-    (r"examples/.*", r"tandem\.h|examples/.*\.h"),
+    (r"(examples|tools/options)/.*", r"tandem\.h|(examples|tools/options)/.*\.h"),
 )]
 
 

@@ -6,41 +6,32 @@
 
 #include "core/json_writer.h"
 #include "tandem/tandem.h"
+#include "tools/options/option_table.h"
 
 static const char *const kinds[] = {"cpu", "sim", "cuda"};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 typedef struct options {
+  tool_options common;
   bool calibrates;
   bool json;
-  bool help;
 } options;
 
-static tdm_status read_options(int argc, char **argv, options *out_options) {
-  *out_options = (options){0};
-  for (int i = 0; i < argc; i++) {
-    if (strcmp(argv[i], "--calibrate") == 0) {
-      out_options->calibrates = true;
-    } else if (strcmp(argv[i], "--json") == 0) {
-      out_options->json = true;
-    } else if (strcmp(argv[i], "--help") == 0) {
-      out_options->help = true;
-    } else {
-      return tdm_fail(TDM_INVALID_ARGUMENT,
-                      "there is no option %s: --calibrate, --json and --help are", argv[i]);
-    }
-  }
-  return TDM_OK;
-}
-
-static void print_help(void) {
-  printf("tandem devices [options]\n\n"
-         "The devices that a program would find here, their memory, and what copies between them\n"
-         "cost: a model's figures until the links of this machine were measured.\n\n"
-         "  --calibrate   measures the links first, and keeps what it finds for later programs\n"
-         "  --json        as JSON, bytes and microseconds\n"
-         "  --help        this text\n");
-}
+#define FIELD(name) offsetof(options, name)
+static const option rows[] = {
+    {"--calibrate", NULL, "measures the links first, and keeps what it finds for later programs",
+     OPTION_FLAG, FIELD(calibrates), 0, 0, 0, NULL},
+    {"--json", NULL, "as JSON, bytes and microseconds", OPTION_FLAG, FIELD(json), 0, 0, 0, NULL},
+};
+static const options defaults = {.json = false};
+static const option_table table = {
+    .program = "tandem devices",
+    .about = "The devices that a program would find here, their memory, and what copies between\n"
+             "them cost: a model's figures until the links of this machine were measured.",
+    OPTION_DEFAULTS(defaults),
+    OPTION_ROWS(rows),
+    .below = &tool_table,
+};
 
 /* ---- What is told ---------------------------------------------------------------------------- */
 
@@ -171,29 +162,17 @@ static void json_link(tdm_context *context, size_t from, size_t to, bool pinned,
 
 static tdm_status write_json(tdm_context *context) {
   tdm_json_writer out;
-  tdm_json_writer_init(&out, tdm_json_write_stream, stdout);
-  out.indent = 2;
-  out.lines_depth = 2;
-  tdm_json_open(&out, NULL, '{');
-  tdm_json_put_string(&out, "version", tdm_version());
+  tool_json_begin(&out);
   const tdm_status status = json_devices(context, &out);
   if (status != TDM_OK) return status;
   json_missing(context, &out);
   tdm_json_open(&out, "links", '[');
   each_link(context, json_link, &out);
   tdm_json_close(&out, ']');
-  tdm_json_close(&out, '}');
-  const tdm_status written = tdm_json_writer_finish(&out);
-  putchar('\n');
-  return written;
+  return tool_json_end(&out);
 }
 
 /* ---- The command ----------------------------------------------------------------------------- */
-
-static void log_to_stderr(void *user, tdm_log_level level, const char *message) {
-  (void)user;
-  if (level != TDM_LOG_INFO) fprintf(stderr, "tandem devices: %s\n", message);
-}
 
 static tdm_status print_text(tdm_context *context) {
   const tdm_status status = print_devices(context);
@@ -201,28 +180,17 @@ static tdm_status print_text(tdm_context *context) {
   return status;
 }
 
-static tdm_status tell(const options *given, tdm_context *context) {
-  tdm_status status = given->calibrates ? tdm_context_calibrate(context, NULL) : TDM_OK;
-  if (status == TDM_OK) status = given->json ? write_json(context) : print_text(context);
-  if (status != TDM_OK) return status;
-  return fflush(stdout) == 0 && !ferror(stdout) ? TDM_OK : tdm_fail(TDM_IO, "cannot write it all");
+static int run(const void *given) {
+  const options *wanted = given;
+  const tdm_context_options plain = {
+      .struct_size = sizeof plain, .log = tool_log, .log_user = (void *)(uintptr_t)&devices_tool};
+  tdm_context *context = tdm_context_create(&plain);
+  tdm_status status = context ? TDM_OK : TDM_UNAVAILABLE;
+  if (context && wanted->calibrates) status = tdm_context_calibrate(context, NULL);
+  if (status == TDM_OK) status = wanted->json ? write_json(context) : print_text(context);
+  tdm_context_release(context);
+  return tool_ended(&devices_tool, status);
 }
 
-int devices_command(int argc, char **argv) {
-  options given;
-  tdm_status status = read_options(argc, argv, &given);
-  if (status == TDM_OK && given.help) {
-    print_help();
-    return 0;
-  }
-  const bool misused = status != TDM_OK;
-  if (!misused) {
-    const tdm_context_options wanted = {.struct_size = sizeof wanted, .log = log_to_stderr};
-    tdm_context *context = tdm_context_create(&wanted);
-    status = context ? tell(&given, context) : TDM_UNAVAILABLE;
-    tdm_context_release(context);
-  }
-  if (status == TDM_OK) return 0;
-  fprintf(stderr, "tandem devices: %s\n", tdm_last_message());
-  return misused ? 2 : 1;
-}
+const tool devices_tool = {"devices", "what there is to compute with, and what copies cost", &table,
+                           run};

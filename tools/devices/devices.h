@@ -2,7 +2,8 @@
 #ifndef TOOLS_DEVICES_DEVICES_H
 #define TOOLS_DEVICES_DEVICES_H
 
-/* Arguments behind the command's name; answers the exit status. */
-int devices_command(int argc, char **argv);
+#include "tools/tool.h"
+
+extern const tool devices_tool;
 
 #endif

@@ -11,28 +11,48 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "core/json_writer.h"
 #include "tandem/tandem.h"
 #include "tools/doctor/environment.h"
 #include "tools/launch/find.h"
+#include "tools/options/option_table.h"
 
 typedef enum level { FINE, NOTE, WARNING, ERROR, LEVELS } level;
+enum { FINDING_TEXT = 1024 };
 
 typedef struct doctor {
   int counts[LEVELS];
+  tdm_json_writer *json; /* NULL: text is wanted */
 } doctor;
+
+static const char *const level_names[LEVELS] = {"fine", "note", "warning", "error"};
+
+/* "[ANSI colour m" of a level. */
+static const char *const level_colours[LEVELS] = {"32", "36", "33", "31"};
 
 static void say(doctor *self, level how, const char *topic, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
 static void say(doctor *self, level how, const char *topic, const char *format, ...) {
-  static const char *const words[LEVELS] = {"fine", "note", "warning", "error"};
-  self->counts[how]++;
-  printf("%-8s %-12s ", words[how], topic);
+  char text[FINDING_TEXT];
   va_list arguments;
   va_start(arguments, format);
-  vprintf(format, arguments);
+  (void)vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  putchar('\n');
+  self->counts[how]++;
+  if (self->json) {
+    tdm_json_open(self->json, NULL, '{');
+    tdm_json_put_string(self->json, "level", level_names[how]);
+    tdm_json_put_string(self->json, "topic", topic);
+    tdm_json_put_string(self->json, "text", text);
+    tdm_json_close(self->json, '}');
+    return;
+  }
+  const bool coloured = tool_colours();
+  if (coloured) printf("\033[%sm", level_colours[how]);
+  printf("%-8s", level_names[how]);
+  if (coloured) printf("\033[0m");
+  printf(" %-12s %s\n", topic, text);
 }
 
 /* The file's first line without its end; false: there is none. */
@@ -217,41 +237,70 @@ static void tell_log(void *user, tdm_log_level how, const char *message) {
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
-int doctor_command(int argc, char **argv) {
-  if (argc > 0 && strcmp(argv[0], "--help") == 0) {
-    printf("tandem doctor\n\n"
-           "What would go wrong, or slowly, on this machine: processors, memory, limits, GPUs, "
-           "MPI,\nlinks, the environment. Exit status 1: a program could not work.\n");
-    return 0;
-  }
-  if (argc > 0) {
-    fprintf(stderr, "tandem doctor: there is no option %s: --help is\n", argv[0]);
-    return 2;
-  }
-  doctor self = {.counts = {0}};
-  environment_each(check_environment_entry, &self);
-  check_processors(&self);
-  check_huge_pages(&self);
-  check_clock(&self);
-  check_files(&self);
-  const tdm_context_options options = {
-      .struct_size = sizeof options, .log = tell_log, .log_user = &self};
-  tdm_context *context = tdm_context_create(&options);
+typedef struct options {
+  tool_options common;
+  bool json;
+} options;
+
+static const option rows[] = {
+    {"--json", NULL, "as JSON", OPTION_FLAG, offsetof(options, json), 0, 0, 0, NULL},
+};
+static const options defaults = {.json = false};
+static const option_table table = {
+    .program = "tandem doctor",
+    .about = "What would go wrong, or slowly, on this machine: processors, memory, limits, GPUs,\n"
+             "MPI, links, the environment. Exit status 1: a program could not work.",
+    OPTION_DEFAULTS(defaults),
+    OPTION_ROWS(rows),
+    .below = &tool_table,
+};
+
+static void check_all(doctor *self) {
+  environment_each(check_environment_entry, self);
+  check_processors(self);
+  check_huge_pages(self);
+  check_clock(self);
+  check_files(self);
+  const tdm_context_options plain = {
+      .struct_size = sizeof plain, .log = tell_log, .log_user = self};
+  tdm_context *context = tdm_context_create(&plain);
   if (context) {
-    check_memory(&self, context);
-    check_gpus(&self, context);
-    check_links(&self, context);
-    check_run(&self, context);
+    check_memory(self, context);
+    check_gpus(self, context);
+    check_links(self, context);
+    check_run(self, context);
   } else {
-    say(&self, ERROR, "a context", "%s", tdm_last_message());
+    say(self, ERROR, "a context", "%s", tdm_last_message());
   }
   tdm_context_release(context);
-  check_mpi(&self);
-  printf("%d fine, %d notes, %d warnings, %d errors\n", self.counts[FINE], self.counts[NOTE],
-         self.counts[WARNING], self.counts[ERROR]);
-  if (fflush(stdout) != 0 || ferror(stdout)) {
-    fprintf(stderr, "tandem doctor: cannot write it all\n");
-    return 1;
-  }
-  return self.counts[ERROR] > 0 ? 1 : 0;
+  check_mpi(self);
 }
+
+static tdm_status write_json(doctor *self) {
+  tdm_json_writer out;
+  self->json = &out;
+  tool_json_begin(&out);
+  tdm_json_open(&out, "findings", '[');
+  check_all(self);
+  tdm_json_close(&out, ']');
+  for (int how = 0; how < LEVELS; how++)
+    tdm_json_put_integer(&out, level_names[how], self->counts[how]);
+  return tool_json_end(&out);
+}
+
+static int run(const void *given) {
+  const options *wanted = given;
+  doctor self = {.json = NULL};
+  tdm_status status = TDM_OK;
+  if (wanted->json) {
+    status = write_json(&self);
+  } else {
+    check_all(&self);
+    printf("%d fine, %d notes, %d warnings, %d errors\n", self.counts[FINE], self.counts[NOTE],
+           self.counts[WARNING], self.counts[ERROR]);
+  }
+  const int code = tool_ended(&doctor_tool, status);
+  return code == 0 && self.counts[ERROR] > 0 ? 1 : code;
+}
+
+const tool doctor_tool = {"doctor", "what would go wrong, or slowly, on this machine", &table, run};

@@ -1,9 +1,10 @@
-/* `tandem doctor`: what would go wrong, or slowly, on this machine. */
+/* `tandem doctor`: what would go wrong, or slowly, on this machine. Exit status 1: a program could
+ * not work. */
 #ifndef TOOLS_DOCTOR_DOCTOR_H
 #define TOOLS_DOCTOR_DOCTOR_H
 
-/* Arguments behind the command's name; answers the exit status: 1 where a program could not work.
- */
-int doctor_command(int argc, char **argv);
+#include "tools/tool.h"
+
+extern const tool doctor_tool;
 
 #endif

@@ -16,7 +16,8 @@ typedef struct forecaster {
   const forecast_request *request;
   tdm_context *context;
   tdm_costs *costs;
-  int device_count; /* of the machine */
+  tdm_json_writer *json; /* NULL: text is wanted */
+  int device_count;      /* of the machine */
 } forecaster;
 
 static int64_t batch_for(const forecaster *self, int devices) {
@@ -55,7 +56,7 @@ static tdm_status forecast_with(const forecaster *self, tdm_session *session,
 
 static tdm_status tell_step(const forecaster *self) {
   const forecast_request *request = self->request;
-  const int devices = request->devices ? request->devices : self->device_count;
+  const int devices = request->devices ? (int)request->devices : self->device_count;
   opened_model model;
   tdm_status status = plan_for(self, devices, request->way, &model);
   if (status != TDM_OK) return status;
@@ -63,7 +64,13 @@ static tdm_status tell_step(const forecaster *self) {
   tdm_traffic traffic;
   status = forecast_with(self, model.session, &forecast);
   if (status == TDM_OK) status = tdm_session_traffic(model.session, &traffic);
-  if (status == TDM_OK) {
+  if (status == TDM_OK && self->json) {
+    tdm_json_put_string(self->json, "model", request->model);
+    tdm_json_put_integer(self->json, "rows", batch_for(self, devices));
+    tdm_json_put_integer(self->json, "devices", devices);
+    tdm_json_put_string(self->json, "sums", summing_ways[request->way]);
+    report_step_json(forecast, &traffic, self->json);
+  } else if (status == TDM_OK) {
     printf("%s, %lld rows on %d of %d devices, sums: %s\n", request->model,
            (long long)batch_for(self, devices), devices, self->device_count,
            summing_ways[request->way]);
@@ -102,7 +109,11 @@ static tdm_status tell_scaling(const forecaster *self) {
     const tdm_status status = fill_row(self, devices, &rows[count++]);
     if (status != TDM_OK) return status;
   }
-  report_scaling(rows, count);
+  if (self->json) {
+    report_scaling_json(rows, count, self->json);
+  } else {
+    report_scaling(rows, count);
+  }
   return TDM_OK;
 }
 
@@ -116,12 +127,14 @@ static int count_described(const tdm_context *context) {
 static tdm_status open(forecaster *self) {
   const tdm_context_options options = {
       .struct_size = sizeof options, .cpu_devices = 1, .machine = self->request->machine};
+  if (!self->request->machine)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "--machine FILE is wanted (see --help)");
   self->context = tdm_context_create(&options);
   if (!self->context) return TDM_UNAVAILABLE;
   self->device_count = count_described(self->context);
   if (self->request->devices > self->device_count)
     return tdm_fail(TDM_INVALID_ARGUMENT, "--devices %d: the machine has %d",
-                    self->request->devices, self->device_count);
+                    (int)self->request->devices, self->device_count);
   self->costs = tdm_costs_create(self->context);
   if (!self->costs) return TDM_OUT_OF_MEMORY;
   return self->request->costs ? tdm_costs_load(self->costs, self->request->costs) : TDM_OK;
@@ -129,23 +142,28 @@ static tdm_status open(forecaster *self) {
 
 static tdm_status tell(const forecaster *self) {
   if (self->request->ranks > 0)
-    return tell_ranks(self->request, self->context, self->costs, self->device_count);
+    return tell_ranks(self->request, self->context, self->costs, self->device_count, self->json);
   const tdm_status status = tell_step(self);
   return status == TDM_OK ? tell_scaling(self) : status;
 }
 
-int forecast_command(int argc, char **argv) {
-  forecast_request request;
-  tdm_status status = forecast_read_options(argc, argv, &request);
-  if (status == TDM_OK && request.help) {
-    forecast_print_help();
-    return 0;
+static int run(const void *given) {
+  tdm_json_writer json;
+  forecaster self = {.request = given};
+  tdm_status status = open(&self);
+  if (status == TDM_OK && self.request->json) {
+    self.json = &json;
+    tool_json_begin(&json);
+    status = tell(&self);
+    if (status == TDM_OK) status = tool_json_end(&json);
+  } else if (status == TDM_OK) {
+    status = tell(&self);
   }
-  forecaster self = {.request = &request};
-  if (status == TDM_OK) status = open(&self);
-  if (status == TDM_OK) status = tell(&self);
-  if (status != TDM_OK) fprintf(stderr, "tandem forecast: %s\n", tdm_last_message());
   tdm_costs_release(self.costs);
   tdm_context_release(self.context);
-  return status == TDM_OK ? 0 : 1;
+  return tool_ended(&forecast_tool, status);
 }
+
+const tool forecast_tool = {"forecast",
+                            "what a training step would take on a machine that is described",
+                            &forecast_table, run};

@@ -1,8 +1,9 @@
-/* `tandem forecast`. */
+/* `tandem forecast`: what a training step would take on a machine that is described. */
 #ifndef TOOLS_FORECAST_FORECAST_H
 #define TOOLS_FORECAST_FORECAST_H
 
-/* Arguments after the command's name; answers the exit status. */
-int forecast_command(int argc, char **argv);
+#include "tools/tool.h"
+
+extern const tool forecast_tool;
 
 #endif

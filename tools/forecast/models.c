@@ -32,12 +32,6 @@ enum {
 };
 
 const char *const model_names[] = {"main", "mlp", "embedding", "gpt-7b", NULL};
-const char *const model_descriptions[] = {
-    "words of 8 characters -> embedding 96 x 32 -> RNN 128 -> linear 7; Adam, clipped",
-    "512 -> 2048 -> 2048 -> 512, relu between; SGD",
-    "26 of 200000 rows of 64 -> linear 256 -> linear 1; SGD, sparse rows",
-    "2048 of 32000 words -> 32 blocks of 4096, 32 heads -> 32000; Adam, 8 micro-batches", NULL};
-
 bool model_is_placed(const char *name) {
   return strcmp(name, "gpt-7b") == 0;
 }

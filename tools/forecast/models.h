@@ -24,9 +24,8 @@ typedef struct opened_model {
   tdm_feed feeds[MODEL_FEEDS];
 } opened_model;
 
-/* Names of the models, NULL at the end; and one line about each. */
+/* Names of the models, NULL at the end (tools/forecast/options.c tells what they are). */
 extern const char *const model_names[];
-extern const char *const model_descriptions[];
 /* Is the model one whose layers are placed over several devices of a rank? */
 bool model_is_placed(const char *name);
 

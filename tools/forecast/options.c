@@ -1,100 +1,50 @@
-/* Reads the command line of `tandem forecast`. */
+/* The options of `tandem forecast`. */
 #include "tools/forecast/options.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "tools/forecast/models.h"
 #include "tools/forecast/report.h"
+#include "tools/options/command_line.h"
 
-static tdm_status read_integer(const char *name, const char *text, int64_t most,
-                               int64_t *out_number) {
-  char *end;
-  const long long number = strtoll(text, &end, 10);
-  if (*text == 0 || *end || number < 1 || number > most)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "%s %s: a whole number from 1 to %lld is wanted", name,
-                    text, (long long)most);
-  *out_number = number;
-  return TDM_OK;
+static tdm_status take_way(void *given, const char *name, char **words, int *out_taken) {
+  forecast_request *out = given;
+  (void)out_taken;
+  if (!words[0]) return tdm_fail(TDM_INVALID_ARGUMENT, "%s needs WAY", name);
+  return read_choice(name, words[0], summing_ways, SUMMING_WAYS, &out->way);
 }
 
-static tdm_status read_way(const char *text, int *out_way) {
-  for (int i = 0; i < SUMMING_WAYS; i++)
-    if (strcmp(text, summing_ways[i]) == 0) {
-      *out_way = i;
-      return TDM_OK;
-    }
-  return tdm_fail(TDM_INVALID_ARGUMENT, "--sums %s: plan, home, chain, ring or tree is wanted",
-                  text);
-}
+#define FIELD(name) offsetof(forecast_request, name)
+static const option rows[] = {
+    {"--machine", "FILE", "the description (docs/forecast.md; tools/machines has some)",
+     OPTION_TEXT, FIELD(machine), 0, 0, 0, NULL},
+    {"--model", "NAME", "the model, of those above", OPTION_TEXT, FIELD(model), 0, 0, 0, NULL},
+    {"--batch", "N", "rows of a step", OPTION_INTEGER, FIELD(batch), 1, 1 << 24, 0, NULL},
+    {"--per-device", NULL, "of every device, so that the batch grows with them", OPTION_FLAG,
+     FIELD(per_device), 0, 0, 0, NULL},
+    {"--devices", "N", "whose step is told in detail; else all", OPTION_INTEGER, FIELD(devices), 1,
+     64, 0, NULL},
+    {"--sums", "WAY",
+     "how its gradients are summed: plan (as it chooses), home, chain, ring, tree (plan)",
+     OPTION_TAKEN, FIELD(way), 0, 0, 0, take_way},
+    {"--ranks", "N", "1, 2, 4, ... to N ranks that are alike instead, each with rows of its own",
+     OPTION_INTEGER, FIELD(ranks), 1, TDM_MAX_ALIKE_RANKS, 0, NULL},
+    {"--costs", "FILE", "kernel times that were measured (tdm_costs_save)", OPTION_TEXT,
+     FIELD(costs), 0, 0, 0, NULL},
+    {"--json", NULL, "as JSON, nanoseconds and bytes", OPTION_FLAG, FIELD(json), 0, 0, 0, NULL},
+};
+static const forecast_request defaults = {.model = "mlp", .batch = 4096};
 
-static tdm_status read_value(const char *name, const char *text, forecast_request *request) {
-  int64_t number = 0;
-  if (strcmp(name, "--machine") == 0) {
-    request->machine = text;
-  } else if (strcmp(name, "--costs") == 0) {
-    request->costs = text;
-  } else if (strcmp(name, "--model") == 0) {
-    request->model = text;
-  } else if (strcmp(name, "--batch") == 0) {
-    return read_integer(name, text, 1 << 24, &request->batch);
-  } else if (strcmp(name, "--devices") == 0) {
-    const tdm_status status = read_integer(name, text, 64, &number);
-    request->devices = (int)number;
-    return status;
-  } else if (strcmp(name, "--ranks") == 0) {
-    const tdm_status status = read_integer(name, text, TDM_MAX_ALIKE_RANKS, &number);
-    request->ranks = (int)number;
-    return status;
-  } else if (strcmp(name, "--sums") == 0) {
-    return read_way(text, &request->way);
-  } else {
-    return tdm_fail(TDM_INVALID_ARGUMENT, "there is no option %s (see --help)", name);
-  }
-  return TDM_OK;
-}
-
-tdm_status forecast_read_options(int argc, char **argv, forecast_request *out_request) {
-  *out_request = (forecast_request){.model = "mlp", .batch = 4096};
-  for (int i = 0; i < argc; i++) {
-    if (strcmp(argv[i], "--help") == 0) {
-      out_request->help = true;
-      return TDM_OK;
-    }
-    if (strcmp(argv[i], "--per-device") == 0) {
-      out_request->per_device = true;
-      continue;
-    }
-    if (i + 1 == argc)
-      return tdm_fail(TDM_INVALID_ARGUMENT,
-                      "%s: a value, or another option, is wanted (see --help)", argv[i]);
-    const tdm_status status = read_value(argv[i], argv[i + 1], out_request);
-    if (status != TDM_OK) return status;
-    i++;
-  }
-  if (!out_request->machine)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "--machine FILE is wanted (see --help)");
-  return TDM_OK;
-}
-
-void forecast_print_help(void) {
-  printf(
-      "tandem forecast --machine FILE [options]\n\n"
-      "What a training step would take on a machine that is described in FILE, found in virtual\n"
-      "time: nothing is executed. Wraps the model over 1, 2, 4, ... of its devices.\n\n"
-      "  --machine FILE   the description (docs/forecast.md; tools/machines has some)\n"
-      "  --model NAME     the model (mlp):\n");
-  for (size_t i = 0; model_names[i]; i++)
-    printf("                     %-10s %s\n", model_names[i], model_descriptions[i]);
-  printf("  --batch N        rows of a step (4096)\n"
-         "  --per-device     of every device, so that the batch grows with them\n"
-         "  --devices N      whose step is told in detail (all)\n"
-         "  --sums WAY       how its gradients are summed: plan (as it chooses), home, ring, tree "
-         "(plan)\n"
-         "  --ranks N        1, 2, 4, ... to N ranks that are alike instead: each trains the model "
-         "on\n"
-         "                   one device, or on --devices (gpt-7b), and on rows of its own\n"
-         "  --costs FILE     kernel times that were measured (tdm_costs_save)\n"
-         "  --help           this text\n");
-}
+const option_table forecast_table = {
+    .program = "tandem forecast",
+    .about =
+        "What a training step would take on a machine that --machine describes, found in\n"
+        "virtual time: nothing is executed. Wraps the model over 1, 2, 4, ... of its devices;\n"
+        "with --ranks each rank trains it on one device, or on --devices (gpt-7b).\n\n"
+        "  main       words of 8 characters -> embedding 96 x 32 -> RNN 128 -> linear 7; Adam,\n"
+        "             clipped\n"
+        "  mlp        512 -> 2048 -> 2048 -> 512, relu between; SGD\n"
+        "  embedding  26 of 200000 rows of 64 -> linear 256 -> linear 1; SGD, sparse rows\n"
+        "  gpt-7b     2048 of 32000 words -> 32 blocks of 4096, 32 heads -> 32000; Adam, 8\n"
+        "             micro-batches",
+    OPTION_DEFAULTS(defaults),
+    OPTION_ROWS(rows),
+    .below = &tool_table,
+};

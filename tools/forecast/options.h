@@ -3,21 +3,22 @@
 #define TOOLS_FORECAST_OPTIONS_H
 
 #include "tandem/tandem.h"
+#include "tools/options/option_table.h"
+#include "tools/tool.h"
 
 typedef struct forecast_request {
+  tool_options common;
   const char *machine; /* file */
   const char *costs;   /* file; NULL: kernels are priced by the description */
   const char *model;
-  int64_t batch; /* rows of a step; with per_device of each device */
-  int devices;   /* that the step's details are told for; 0: all of the machine's */
-  int ranks;     /* most alike ranks that are told; 0: the machine's devices in one plan are */
+  int64_t batch;   /* rows of a step; with per_device of each device */
+  int64_t devices; /* that the step's details are told for; 0: all of the machine's */
+  int64_t ranks;   /* most alike ranks that are told; 0: the machine's devices in one plan are */
   bool per_device;
   int way; /* of the step's details: which of summing_ways */
-  bool help;
+  bool json;
 } forecast_request;
 
-/* Fails naming the argument. */
-tdm_status forecast_read_options(int argc, char **argv, forecast_request *out_request);
-void forecast_print_help(void);
+extern const option_table forecast_table;
 
 #endif

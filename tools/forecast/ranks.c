@@ -92,13 +92,22 @@ static double now_s(void) {
   return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-tdm_status tell_ranks(const forecast_request *request, tdm_context *context, const tdm_costs *costs,
-                      int devices) {
-  const int host_devices = request->devices ? request->devices : devices;
-  const int width = model_is_placed(request->model) ? host_devices : 1;
-  const double began_s = now_s();
+static void put_row(const rank_row *row, tdm_json_writer *json) {
+  tdm_json_open(json, NULL, '{');
+  tdm_json_put_integer(json, "ranks", row->ranks);
+  tdm_json_put_integer(json, "rows", row->batch);
+  tdm_json_put_real(json, "step_ns", row->step_ns);
+  tdm_json_put_string(json, "sums", way_names[row->sum]);
+  tdm_json_put_real(json, "held_bytes", row->held_bytes);
+  tdm_json_put_real(json, "room_bytes", row->room_bytes);
+  tdm_json_put_string(json, "busiest_link", row->busiest);
+  tdm_json_put_real(json, "busiest_ns", row->busiest_ns);
+  tdm_json_close(json, '}');
+}
+
+static tdm_status tell_rows(const forecast_request *request, tdm_context *context,
+                            const tdm_costs *costs, int width, tdm_json_writer *json) {
   rank_row first = {0};
-  print_head(request, width);
   for (int ranks = 1; ranks <= request->ranks; ranks *= 2) {
     rank_row row = {.ranks = ranks, .batch = request->batch};
     if (request->per_device) row.batch *= ranks;
@@ -106,9 +115,32 @@ tdm_status tell_ranks(const forecast_request *request, tdm_context *context, con
     const tdm_status status = forecast_ranks(request, context, costs, width, &row);
     if (status != TDM_OK) return status;
     if (ranks == 1) first = row;
-    print_row(&first, &row);
-    (void)fflush(stdout);
+    if (json) {
+      put_row(&row, json);
+    } else {
+      print_row(&first, &row);
+      (void)fflush(stdout);
+    }
   }
+  return TDM_OK;
+}
+
+tdm_status tell_ranks(const forecast_request *request, tdm_context *context, const tdm_costs *costs,
+                      int devices, tdm_json_writer *json) {
+  const int host_devices = request->devices ? (int)request->devices : devices;
+  const int width = model_is_placed(request->model) ? host_devices : 1;
+  if (json) {
+    tdm_json_put_string(json, "model", request->model);
+    tdm_json_put_integer(json, "devices_of_a_rank", width);
+    tdm_json_open(json, "scaling", '[');
+    const tdm_status status = tell_rows(request, context, costs, width, json);
+    tdm_json_close(json, ']');
+    return status;
+  }
+  const double began_s = now_s();
+  print_head(request, width);
+  const tdm_status status = tell_rows(request, context, costs, width, NULL);
+  if (status != TDM_OK) return status;
   printf("\n  x: rows a second against one rank; of k: of as many times that as there are ranks.\n"
          "  GB held: by the device with most parameters, states and activations; !: more than it "
          "has.\n"

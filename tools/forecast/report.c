@@ -81,3 +81,50 @@ void report_scaling(const scaling_row *rows, size_t count) {
       "  device to device; ring, tree: by all devices, each updating its own copy.\n"
       "  x: rows a second against one device.\n");
 }
+
+/* ---- As JSON --------------------------------------------------------------------------------- */
+
+void report_step_json(const tdm_forecast *forecast, const tdm_traffic *traffic,
+                      tdm_json_writer *json) {
+  tdm_json_put_real(json, "step_ns", forecast->step_ns);
+  tdm_json_put_integer(json, "measured_kernels", forecast->measured_kernels);
+  tdm_json_put_integer(json, "modelled_kernels", forecast->modelled_kernels);
+  tdm_json_put_integer(json, "edge_bytes", (int64_t)traffic->edge_bytes);
+  tdm_json_put_integer(json, "boundary_bytes", (int64_t)traffic->boundary_bytes);
+  tdm_json_put_integer(json, "refresh_bytes", (int64_t)traffic->refresh_bytes);
+  tdm_json_open(json, "queues", '[');
+  for (size_t i = 0; i < forecast->queue_count; i++) {
+    tdm_json_open(json, NULL, '{');
+    tdm_json_put_string(json, "name", forecast->queues[i].name);
+    tdm_json_put_real(json, "busy_ns", forecast->queues[i].busy_ns);
+    tdm_json_put_real(json, "critical_ns", forecast->queues[i].critical_ns);
+    tdm_json_close(json, '}');
+  }
+  tdm_json_close(json, ']');
+  tdm_json_open(json, "links", '[');
+  for (size_t i = 0; i < forecast->link_count; i++) {
+    tdm_json_open(json, NULL, '{');
+    tdm_json_put_string(json, "name", forecast->links[i].name);
+    tdm_json_put_real(json, "bytes", forecast->links[i].bytes);
+    tdm_json_put_integer(json, "copies", forecast->links[i].copies);
+    tdm_json_put_real(json, "busy_ns", forecast->links[i].busy_ns);
+    tdm_json_put_real(json, "critical_ns", forecast->links[i].critical_ns);
+    tdm_json_close(json, '}');
+  }
+  tdm_json_close(json, ']');
+}
+
+void report_scaling_json(const scaling_row *rows, size_t count, tdm_json_writer *json) {
+  tdm_json_open(json, "scaling", '[');
+  for (size_t i = 0; i < count; i++) {
+    tdm_json_open(json, NULL, '{');
+    tdm_json_put_integer(json, "devices", rows[i].devices);
+    tdm_json_put_integer(json, "rows", rows[i].batch);
+    tdm_json_open(json, "step_ns", '{');
+    for (int way = 0; way < SUMMING_WAYS; way++)
+      tdm_json_put_real(json, summing_ways[way], rows[i].step_ns[way]);
+    tdm_json_close(json, '}');
+    tdm_json_close(json, '}');
+  }
+  tdm_json_close(json, ']');
+}

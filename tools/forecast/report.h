@@ -2,6 +2,7 @@
 #ifndef TOOLS_FORECAST_REPORT_H
 #define TOOLS_FORECAST_REPORT_H
 
+#include "core/json_writer.h"
 #include "tandem/tandem.h"
 
 /* How gradients are summed, by tdm_collective: "plan" (its own choice), "home", "chain", ... */
@@ -11,6 +12,8 @@ extern const char *const summing_ways[SUMMING_WAYS];
 
 /* One step: its time, what it is made of, traffic per link. */
 void report_step(const tdm_forecast *forecast, const tdm_traffic *traffic);
+void report_step_json(const tdm_forecast *forecast, const tdm_traffic *traffic,
+                      tdm_json_writer *json);
 
 /* A row of the scaling table: step_ns of each way of summing, and of one device. */
 typedef struct scaling_row {
@@ -21,5 +24,6 @@ typedef struct scaling_row {
 
 /* rows (count); the first is of one device. */
 void report_scaling(const scaling_row *rows, size_t count);
+void report_scaling_json(const scaling_row *rows, size_t count, tdm_json_writer *json);
 
 #endif

@@ -4,39 +4,33 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/json_writer.h"
 #include "tandem/tandem.h"
+#include "tools/options/option_table.h"
 
 typedef struct options {
+  tool_options common;
   const char *path;
   const char *tensor; /* whose elements are printed; NULL: none */
-  bool help;
+  bool json;
 } options;
 
-static tdm_status read_options(int argc, char **argv, options *out_options) {
-  *out_options = (options){0};
-  for (int i = 0; i < argc; i++) {
-    if (strcmp(argv[i], "--help") == 0) {
-      out_options->help = true;
-      return TDM_OK;
-    }
-    if (strcmp(argv[i], "--tensor") == 0 && i + 1 < argc) {
-      out_options->tensor = argv[++i];
-    } else if (argv[i][0] == '-' || out_options->path) {
-      return tdm_fail(TDM_INVALID_ARGUMENT,
-                      "%s: one FILE is wanted, and of options --tensor NAME and --help", argv[i]);
-    } else {
-      out_options->path = argv[i];
-    }
-  }
-  return out_options->path ? TDM_OK : tdm_fail(TDM_INVALID_ARGUMENT, "FILE is wanted (see --help)");
-}
-
-static void print_help(void) {
-  printf("tandem inspect FILE.safetensors [options]\n\n"
-         "Names, dtypes, shapes and bytes of the tensors in FILE.\n\n"
-         "  --tensor NAME   prints its elements instead, as PyTorch does\n"
-         "  --help          this text\n");
-}
+#define FIELD(name) offsetof(options, name)
+static const option rows[] = {
+    {"--tensor", "NAME", "prints its elements instead, as PyTorch does", OPTION_TEXT, FIELD(tensor),
+     0, 0, 0, NULL},
+    {"--json", NULL, "as JSON", OPTION_FLAG, FIELD(json), 0, 0, 0, NULL},
+};
+static const option file_operand = {"FILE", NULL, NULL, OPTION_TEXT, FIELD(path), 0, 0, 0, NULL};
+static const options defaults = {.path = NULL};
+static const option_table table = {
+    .program = "tandem inspect",
+    .about = "Names, dtypes, shapes and bytes of the tensors in FILE, which is a safetensors file.",
+    OPTION_DEFAULTS(defaults),
+    OPTION_ROWS(rows),
+    .operand = &file_operand,
+    .below = &tool_table,
+};
 
 static int widest_name(const tdm_tensor_list *list) {
   size_t widest = strlen("tensor");
@@ -65,6 +59,27 @@ static void print_list(const tdm_tensor_list *list) {
   printf("%zu tensors, %llu elements, %llu bytes\n", count, elements, bytes);
 }
 
+static tdm_status write_json(const tdm_tensor_list *list) {
+  tdm_json_writer out;
+  tool_json_begin(&out);
+  tdm_json_open(&out, "tensors", '[');
+  for (size_t i = 0; i < tdm_tensor_list_count(list); i++) {
+    const tdm_tensor *tensor = tdm_tensor_list_tensor(list, i);
+    const tdm_shape shape = tdm_tensor_shape(tensor);
+    tdm_json_open(&out, NULL, '{');
+    tdm_json_put_string(&out, "name", tdm_tensor_list_name(list, i));
+    tdm_json_put_string(&out, "dtype", tdm_dtype_name(tdm_tensor_dtype(tensor)));
+    tdm_json_open(&out, "shape", '[');
+    for (int d = 0; d < shape.rank; d++)
+      tdm_json_put_integer(&out, NULL, shape.dims[d]);
+    tdm_json_close(&out, ']');
+    tdm_json_put_integer(&out, "bytes", (int64_t)tdm_tensor_bytes(tensor));
+    tdm_json_close(&out, '}');
+  }
+  tdm_json_close(&out, ']');
+  return tool_json_end(&out);
+}
+
 static tdm_status print_tensor(const tdm_tensor_list *list, const options *given) {
   const tdm_tensor *tensor = tdm_tensor_list_find(list, given->tensor);
   if (!tensor)
@@ -73,6 +88,8 @@ static tdm_status print_tensor(const tdm_tensor_list *list, const options *given
 }
 
 static tdm_status inspect(const options *given) {
+  if (given->tensor && given->json)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "--tensor prints elements, and --json a list: not both");
   const tdm_context_options plain = {
       .struct_size = sizeof plain, .cpu_devices = 1, .sim_devices = -1};
   tdm_context *context = tdm_context_create(&plain);
@@ -80,24 +97,18 @@ static tdm_status inspect(const options *given) {
   tdm_status status = list ? TDM_OK : TDM_CORRUPT_DATA;
   if (list && given->tensor) {
     status = print_tensor(list, given);
+  } else if (list && given->json) {
+    status = write_json(list);
   } else if (list) {
     print_list(list);
   }
-  if (status == TDM_OK && (fflush(stdout) != 0 || ferror(stdout)))
-    status = tdm_fail(TDM_IO, "cannot write it all");
   tdm_tensor_list_release(list);
   tdm_context_release(context);
   return status;
 }
 
-int inspect_command(int argc, char **argv) {
-  options given;
-  const tdm_status read = read_options(argc, argv, &given);
-  if (read == TDM_OK && given.help) {
-    print_help();
-    return 0;
-  }
-  if (read == TDM_OK && inspect(&given) == TDM_OK) return 0;
-  fprintf(stderr, "tandem inspect: %s\n", tdm_last_message());
-  return read == TDM_OK ? 1 : 2;
+static int run(const void *given) {
+  return tool_ended(&inspect_tool, inspect(given));
 }
+
+const tool inspect_tool = {"inspect", "the tensors of a safetensors file", &table, run};

@@ -2,7 +2,8 @@
 #ifndef TOOLS_INSPECT_INSPECT_H
 #define TOOLS_INSPECT_INSPECT_H
 
-/* Arguments behind the command's name; answers the exit status. */
-int inspect_command(int argc, char **argv);
+#include "tools/tool.h"
+
+extern const tool inspect_tool;
 
 #endif

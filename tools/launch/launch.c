@@ -13,33 +13,21 @@
 
 #include "tools/launch/find.h"
 #include "tools/launch/words.h"
+#include "tools/options/command_line.h"
+#include "tools/options/option_table.h"
 
-enum { FAILED = 1, BAD_USAGE = 2, NOT_EXECUTED = 126, MOST_RANKS = 65536 };
+enum { FAILED = 1, BAD_USAGE = 2, NOT_EXECUTED = 126, MOST_RANKS = 65536, MOST_MORE = 256 };
 
 typedef struct launch_options {
-  long ranks; /* 0: not given */
+  tool_options common;
+  int64_t ranks; /* 0: not given */
   const char *mpi;
   const char *hostfile;
   bool prints;
-  bool helps;
-  words more; /* for the launcher */
+  const char *more[MOST_MORE]; /* (more_count) words for the launcher */
+  int more_count;
   char **program;
 } launch_options;
-
-static void print_help(FILE *out) {
-  fputs(
-      "tandem launch -n N [OPTION...] PROGRAM [ARGUMENT...]\n\n"
-      "starts N ranks of PROGRAM as one job, with the MPI that is there, and ends with the\n"
-      "launcher's exit code, which is the program's.\n\n"
-      "  -n N                how many ranks; in a job of Slurm, which srun then starts, its tasks\n"
-      "  --mpi openmpi|mpich which MPI; else TANDEM_NET, else Open MPI, else MPICH\n"
-      "  --hostfile FILE     machines, a line each, as that MPI reads them\n"
-      "  -o, --option WORD   one more word for the launcher; repeated\n"
-      "  --print             print the command line, and start nothing\n\n"
-      "On one machine each rank gets an equal share of the cores. docs/several_machines.md tells\n"
-      "more.\n",
-      out);
-}
 
 /* ---- Options ---- */
 
@@ -48,63 +36,70 @@ static bool bad_usage(const char *what, const char *word) {
   return false;
 }
 
-static bool read_ranks(const char *text, long *out_ranks) {
-  char *end;
-  errno = 0;
-  *out_ranks = strtol(text, &end, 10);
-  if (errno == 0 && *text && !*end && *out_ranks >= 1 && *out_ranks <= MOST_RANKS) return true;
-  return bad_usage("-n takes a number of ranks, not", text);
-}
-
-static bool is_mpi(const char *text) {
+static tdm_status check_mpi(const char *name, const char *text) {
+  const char *known[MPI_COUNT];
+  int which;
   for (int i = 0; i < MPI_COUNT; i++)
-    if (strcmp(text, mpi_text((mpi_name)i)) == 0) return true;
-  return bad_usage("openmpi and mpich are known, not", text);
+    known[i] = mpi_text((mpi_name)i);
+  return read_choice(name, text, known, MPI_COUNT, &which);
 }
 
-/* An option with a value. */
-static bool read_pair(const char *name, const char *value, launch_options *out) {
-  if (strcmp(name, "-n") == 0 || strcmp(name, "-np") == 0) return read_ranks(value, &out->ranks);
-  if (strcmp(name, "--mpi") == 0) {
-    out->mpi = value;
-    return is_mpi(value);
-  }
-  if (strcmp(name, "--hostfile") == 0) {
-    out->hostfile = value;
-    return access(value, R_OK) == 0 || bad_usage(strerror(errno), value);
-  }
-  words_add(&out->more, value);
-  return true;
+static tdm_status take_mpi(void *given, const char *name, char **behind, int *out_taken) {
+  launch_options *out = given;
+  (void)out_taken;
+  if (!behind[0]) return tdm_fail(TDM_INVALID_ARGUMENT, "%s needs NAME", name);
+  out->mpi = behind[0];
+  return check_mpi(name, behind[0]);
 }
 
-static bool takes_value(const char *name) {
-  static const char *const names[] = {"-n", "-np", "--mpi", "--hostfile", "-o", "--option"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (strcmp(name, names[i]) == 0) return true;
-  return false;
+static tdm_status take_hostfile(void *given, const char *name, char **behind, int *out_taken) {
+  launch_options *out = given;
+  (void)out_taken;
+  if (!behind[0]) return tdm_fail(TDM_INVALID_ARGUMENT, "%s needs FILE", name);
+  out->hostfile = behind[0];
+  if (access(behind[0], R_OK) == 0) return TDM_OK;
+  return tdm_fail(TDM_IO, "%s %s: %s", name, behind[0], strerror(errno));
 }
 
-/* Everything from the first word that is no option on is the program's. */
-static bool read_options(int argc, char **argv, launch_options *out) {
-  int at = 0;
-  for (; at < argc && argv[at][0] == '-'; at++) {
-    const char *name = argv[at];
-    if (takes_value(name)) {
-      if (++at == argc) return bad_usage("a value is missing after", name);
-      if (!read_pair(name, argv[at], out)) return false;
-    } else if (strcmp(name, "--print") == 0) {
-      out->prints = true;
-    } else if (strcmp(name, "--help") == 0) {
-      out->helps = true;
-      return true;
-    } else {
-      return bad_usage("there is no option", name);
-    }
-  }
-  out->program = argv + at;
-  if (at < argc) return true;
-  return bad_usage("a program is missing", "");
+static tdm_status take_more(void *given, const char *name, char **behind, int *out_taken) {
+  launch_options *out = given;
+  (void)out_taken;
+  if (!behind[0]) return tdm_fail(TDM_INVALID_ARGUMENT, "%s needs WORD", name);
+  if (out->more_count == MOST_MORE)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s: at most %d words", name, (int)MOST_MORE);
+  out->more[out->more_count++] = behind[0];
+  return TDM_OK;
 }
+
+#define FIELD(name) offsetof(launch_options, name)
+static const option rows[] = {
+    {"-n", "N", "how many ranks; in a job of Slurm, which srun then starts, its tasks",
+     OPTION_INTEGER, FIELD(ranks), 1, MOST_RANKS, 0, NULL},
+    {"-np", "N", NULL, OPTION_INTEGER, FIELD(ranks), 1, MOST_RANKS, 0, NULL},
+    {"--mpi", "NAME", "which MPI, openmpi or mpich; else TANDEM_NET, else the first that is there",
+     OPTION_TAKEN, 0, 0, 0, 0, take_mpi},
+    {"--hostfile", "FILE", "machines, a line each, as that MPI reads them", OPTION_TAKEN, 0, 0, 0,
+     0, take_hostfile},
+    {"--option", "WORD", "one more word for the launcher; repeated; also -o", OPTION_TAKEN, 0, 0, 0,
+     0, take_more},
+    {"-o", "WORD", NULL, OPTION_TAKEN, 0, 0, 0, 0, take_more},
+    {"--print", NULL, "print the command line, and start nothing", OPTION_FLAG, FIELD(prints), 0, 0,
+     0, NULL},
+};
+static const option program_operand = {
+    "PROGRAM [ARGUMENT...]", NULL, NULL, OPTION_REST, FIELD(program), 0, 0, 0, NULL};
+static const launch_options defaults = {.ranks = 0};
+static const option_table table = {
+    .program = "tandem launch",
+    .about =
+        "Starts N ranks of PROGRAM as one job, with the MPI that is there, and ends with the\n"
+        "launcher's exit code, which is the program's. On one machine each rank gets an equal\n"
+        "share of the cores. docs/several_machines.md tells more.",
+    OPTION_DEFAULTS(defaults),
+    OPTION_ROWS(rows),
+    .operand = &program_operand,
+    .below = &tool_table,
+};
 
 /* ---- Which MPI ---- */
 
@@ -124,7 +119,7 @@ static bool choose_mpi(const launch_options *options, const char *srun, mpi_name
   const char *asked = asked_mpi(options);
   if (asked && !options->mpi && strcmp(asked, "none") == 0)
     return bad_usage("TANDEM_NET=none lets every rank be alone:", "unset it");
-  if (asked && !is_mpi(asked)) return false;
+  if (asked && check_mpi("TANDEM_NET", asked) != TDM_OK) return bad_usage(tdm_last_message(), "");
   char reasons[1024] = "";
   for (int i = 0; i < MPI_COUNT; i++) {
     *out_name = (mpi_name)i;
@@ -164,9 +159,9 @@ static int count_cores(void) {
 }
 
 static void add_openmpi(const launch_options *options, words *line) {
-  const long share = options->hostfile ? 0 : count_cores() / options->ranks;
+  const long share = options->hostfile ? 0 : count_cores() / (long)options->ranks;
   words_add(line, "-n");
-  words_addf(line, "%ld", options->ranks);
+  words_addf(line, "%ld", (long)options->ranks);
   if (options->hostfile) {
     words_add(line, "--hostfile");
     words_add(line, options->hostfile);
@@ -187,9 +182,9 @@ static void add_openmpi(const launch_options *options, words *line) {
 }
 
 static void add_mpich(const launch_options *options, words *line) {
-  const long share = options->hostfile ? 0 : count_cores() / options->ranks;
+  const long share = options->hostfile ? 0 : count_cores() / (long)options->ranks;
   words_add(line, "-n");
-  words_addf(line, "%ld", options->ranks);
+  words_addf(line, "%ld", (long)options->ranks);
   if (options->hostfile) {
     words_add(line, "-f");
     words_add(line, options->hostfile);
@@ -204,7 +199,7 @@ static void add_mpich(const launch_options *options, words *line) {
 static void add_slurm(const launch_options *options, mpi_name name, words *line) {
   if (options->ranks > 0) {
     words_add(line, "-n");
-    words_addf(line, "%ld", options->ranks);
+    words_addf(line, "%ld", (long)options->ranks);
   }
   words_add(line, name == OPENMPI ? "--mpi=pmix" : "--mpi=pmi2");
 }
@@ -225,11 +220,11 @@ static void set_environment(const launch_options *options, mpi_name name, const 
 }
 
 static int execute(const launch_options *options, const char *launcher, words *line) {
-  for (int i = 0; i < options->more.count; i++)
-    words_add(line, options->more.items[i]);
+  for (int i = 0; i < options->more_count; i++)
+    words_add(line, options->more[i]);
   for (char **word = options->program; *word; word++)
     words_add(line, *word);
-  if (line->overflows || options->more.overflows) {
+  if (line->overflows) {
     fprintf(stderr, "tandem launch: the command line is too long\n");
     return FAILED;
   }
@@ -271,13 +266,9 @@ static int launch(const launch_options *options) {
   return code;
 }
 
-int launch_command(int argc, char **argv) {
-  launch_options options = {.ranks = 0};
-  int code = BAD_USAGE;
-  if (read_options(argc, argv, &options)) {
-    if (options.helps) print_help(stdout);
-    code = options.helps ? 0 : launch(&options);
-  }
-  words_free(&options.more);
-  return code;
+static int run(const void *options) {
+  return launch(options);
 }
+
+const tool launch_tool = {
+    "launch", "starts a program as a job of several ranks, by the MPI that is there", &table, run};

@@ -1,9 +1,10 @@
-/* `tandem launch`: starts a program as a job of several ranks, with the MPI that is there. */
+/* `tandem launch`: starts a program as a job of several ranks, by the MPI that is there. Its exit
+ * status is the launcher's. */
 #ifndef TOOLS_LAUNCH_LAUNCH_H
 #define TOOLS_LAUNCH_LAUNCH_H
 
-/* Arguments after the command's name. Becomes the launcher, whose exit status is then the
- * process's; answers one where there is nothing to become. */
-int launch_command(int argc, char **argv);
+#include "tools/tool.h"
+
+extern const tool launch_tool;
 
 #endif

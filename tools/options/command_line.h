@@ -1,8 +1,8 @@
-/* What the examples' command lines share: numbers with limits, files that can be written, and the
+/* What command lines share: numbers with limits, files that can be written, and the
  * folder that a program started by `bazel run` was called from. Functions fail by tdm_fail, naming
  * the option and what was given. */
-#ifndef EXAMPLES_COMMON_COMMAND_LINE_H
-#define EXAMPLES_COMMON_COMMAND_LINE_H
+#ifndef TOOLS_OPTIONS_COMMAND_LINE_H
+#define TOOLS_OPTIONS_COMMAND_LINE_H
 
 #include <tandem/tandem.h>
 
@@ -12,6 +12,9 @@ tdm_status enter_working_folder(void);
 /* A whole number from low to high. */
 tdm_status read_integer(const char *option, const char *text, int64_t low, int64_t high,
                         int64_t *out_number);
+/* One of choices (choice_count); *out_index says which. */
+tdm_status read_choice(const char *option, const char *text, const char *const *choices,
+                       int choice_count, int *out_index);
 /* A number above 0. */
 tdm_status read_positive_real(const char *option, const char *text, double *out_number);
 /* Can path be written (later, in one go)? Found out early, without touching what is there. */

@@ -1,5 +1,5 @@
 /* Reading a command line. Invariant: an output is written only when the whole call succeeds. */
-#include "examples/common/command_line.h"
+#include "tools/options/command_line.h"
 
 #include <errno.h>
 #include <math.h>
@@ -34,6 +34,20 @@ tdm_status read_positive_real(const char *option, const char *text, double *out_
     return tdm_fail(TDM_INVALID_ARGUMENT, "%s takes a number above 0, not \"%s\"", option, text);
   *out_number = number;
   return TDM_OK;
+}
+
+tdm_status read_choice(const char *option, const char *text, const char *const *choices,
+                       int choice_count, int *out_index) {
+  char known[256] = "";
+  for (int i = 0; i < choice_count; i++) {
+    if (strcmp(text, choices[i]) == 0) {
+      *out_index = i;
+      return TDM_OK;
+    }
+    const size_t at = strlen(known);
+    (void)snprintf(known + at, sizeof known - at, "%s%s", i > 0 ? ", " : "", choices[i]);
+  }
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s takes one of %s, not \"%s\"", option, known, text);
 }
 
 tdm_status check_writable(const char *option, const char *path) {

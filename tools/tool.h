@@ -1,0 +1,38 @@
+/* What the subcommands of `tandem` share: how each is found, told about, read and ended, and how it
+ * writes JSON and colours. */
+#ifndef TOOLS_TOOL_H
+#define TOOLS_TOOL_H
+
+#include <stdbool.h>
+
+#include "core/json_writer.h"
+#include "tandem/tandem.h"
+#include "tools/options/option_table.h"
+
+/* The options of every tool's struct begin with these, and its table stands on tool_table. */
+typedef struct tool_options {
+  bool help;
+} tool_options;
+extern const option_table tool_table;
+
+typedef struct tool {
+  const char *name;  /* "devices" */
+  const char *about; /* one line */
+  const option_table *table;
+  int (*run)(const void *options); /* answers the exit status: 0; 1 failed; 2 misused */
+} tool;
+
+/* The exit status of what has ended so, after its message, if it has failed, and what is left of
+ * stdout are written. */
+int tool_ended(const tool *self, tdm_status status);
+/* For tdm_context_options.log, with the tool as user: warnings and errors go to stderr. */
+void tool_log(void *user, tdm_log_level level, const char *message);
+
+/* An object on stdout, with the version as its first member. */
+void tool_json_begin(tdm_json_writer *out);
+tdm_status tool_json_end(tdm_json_writer *out) TDM_WARN_UNUSED;
+
+/* May stdout be coloured? On a terminal, unless NO_COLOR is set to something (no-color.org). */
+bool tool_colours(void);
+
+#endif

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BAR_COLUMNS = 30, LEAST_BAR = 5, BAR_FRAME = 3, LINE_BYTES = 256 };
+enum { BAR_COLUMNS = 30, LEAST_BAR = 5, BAR_FRAME = 3, RATE_TEXT = 64 };
 
 static const uint64_t REDRAW_NS = 100000000;
 
@@ -29,18 +29,35 @@ static int columns_of_terminal(void) {
   return told ? size.ws_col : 80;
 }
 
-/* The whole of it in fewer than `columns` columns, so that no terminal goes on in another line,
- * which the next drawing would leave behind: the bar gives way first, then the end of the text. */
-static void progress_line(char line[LINE_BYTES], int columns, const char *label, int64_t done,
-                          int64_t total, const char *note) {
+/* "12.3/s, 1:05 left"; "": nothing is known. */
+static void rate_text(char *text, size_t capacity, double rate, int64_t left) {
+  text[0] = '\0';
+  if (rate <= 0) return;
+  const double seconds = (double)left / rate;
+  if (seconds >= 359999) return; /* 99:59:59 */
+  const int whole = (int)(seconds + 0.5);
+  char left_text[32];
+  if (whole >= 3600)
+    (void)snprintf(left_text, sizeof left_text, "%d:%02d:%02d", whole / 3600, whole / 60 % 60,
+                   whole % 60);
+  else
+    (void)snprintf(left_text, sizeof left_text, "%d:%02d", whole / 60, whole % 60);
+  (void)snprintf(text, capacity, "  %.*f/s, %s left", rate < 10 ? 1 : 0, rate, left_text);
+}
+
+/* No terminal goes on in another line, which the next drawing would leave behind: the bar gives way
+ * first, then the end of the text. */
+void progress_line(char line[PROGRESS_LINE], int columns, const char *label, int64_t done,
+                   int64_t total, const char *note, double rate) {
   const int percent = (int)(done * 100 / total);
-  const int room = columns - 1 < LINE_BYTES - 1 ? columns - 1 : LINE_BYTES - 1;
-  char text[LINE_BYTES];
-  snprintf(text, sizeof text, "%s %3d%%  %s", label, percent, note);
+  const int room = columns - 1 < PROGRESS_LINE - 1 ? columns - 1 : PROGRESS_LINE - 1;
+  char text[PROGRESS_LINE], pace[RATE_TEXT];
+  rate_text(pace, sizeof pace, rate, total - done);
+  snprintf(text, sizeof text, "%s %3d%%  %s%s", label, percent, note, pace);
   const int left = room - (int)strlen(text) - BAR_FRAME;
   const int width = left < BAR_COLUMNS ? left : BAR_COLUMNS;
   if (width < LEAST_BAR) {
-    snprintf(line, LINE_BYTES, "%.*s", room > 0 ? room : 0, text);
+    snprintf(line, PROGRESS_LINE, "%.*s", room > 0 ? room : 0, text);
     return;
   }
   char drawing[BAR_COLUMNS + 1];
@@ -48,22 +65,34 @@ static void progress_line(char line[LINE_BYTES], int columns, const char *label,
   memset(drawing, '.', (size_t)width);
   memset(drawing, '#', (size_t)(filled < width ? filled : width));
   drawing[width] = '\0';
-  snprintf(line, LINE_BYTES, "%s [%s] %3d%%  %s", label, drawing, percent, note);
+  snprintf(line, PROGRESS_LINE, "%s [%s] %3d%%  %s%s", label, drawing, percent, note, pace);
+}
+
+/* Of what was done since it began to be shown. */
+static double rate_of(progress *bar, int64_t done, uint64_t now_ns) {
+  if (bar->began_ns == 0) {
+    bar->began_ns = now_ns;
+    bar->began_done = done;
+  }
+  const uint64_t took_ns = now_ns - bar->began_ns;
+  return took_ns > 0 ? (double)(done - bar->began_done) * 1e9 / (double)took_ns : 0;
 }
 
 void progress_show(progress *bar, const char *label, int64_t done, int64_t total,
                    const char *note) {
   if (!bar->visible || total <= 0) return;
   const uint64_t now_ns = monotonic_ns();
+  const double rate = rate_of(bar, done, now_ns);
   if (bar->drawn_ns != 0 && now_ns - bar->drawn_ns < REDRAW_NS) return;
   bar->drawn_ns = now_ns;
-  char line[LINE_BYTES];
-  progress_line(line, columns_of_terminal(), label, done, total, note);
+  char line[PROGRESS_LINE];
+  progress_line(line, columns_of_terminal(), label, done, total, note, rate);
   fprintf(stderr, "\r%s\033[K", line);
   fflush(stderr);
 }
 
 void progress_clear(progress *bar) {
+  bar->began_ns = 0;
   if (!bar->visible || bar->drawn_ns == 0) return;
   fputs("\r\033[K", stderr);
   fflush(stderr);

@@ -71,10 +71,32 @@ static void the_bar_gives_way_before_the_text(void **state) {
   assert_string_equal(drawn, "epoch 3/10  50%");
 }
 
+static void the_rate_and_what_is_left_are_told(void **state) {
+  (void)state;
+  static const struct {
+    int64_t done;
+    double rate;
+    const char *line;
+  } cases[] = {
+      {100, 0, "epoch 1 [###############...............]  50%  loss"},
+      {100, 2.5, "epoch 1 [###############...............]  50%  loss  2.5/s, 0:40 left"},
+      {100, 0.5, "epoch 1 [###############...............]  50%  loss  0.5/s, 3:20 left"},
+      {0, 0.01, "epoch 1 [..............................]   0%  loss  0.0/s, 5:33:20 left"},
+      {0, 0.0001, "epoch 1 [..............................]   0%  loss"},
+      {200, 1234, "epoch 1 [##############################] 100%  loss  1234/s, 0:00 left"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char line[PROGRESS_LINE];
+    progress_line(line, 120, "epoch 1", cases[i].done, 200, "loss", cases[i].rate);
+    assert_string_equal(line, cases[i].line);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(it_stays_in_its_line),
       cmocka_unit_test(the_bar_gives_way_before_the_text),
+      cmocka_unit_test(the_rate_and_what_is_left_are_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

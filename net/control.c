@@ -278,8 +278,11 @@ tdm_status tdm_control_start(tdm_endpoint *endpoint, const tdm_control_options *
                     "a control channel of %d queues, with options of %zu bytes",
                     options->queue_count, options->struct_size);
   }
+  uint64_t stall_ns = options->stall_ns;
+  if (stall_ns == 0) TDM_TRY(control_read_stall(&stall_ns));
   tdm_control *control = create_control(endpoint, options);
   if (!control) return TDM_OUT_OF_MEMORY;
+  control->options.stall_ns = stall_ns;
   tdm_status status = tdm_loop_create(&control->allocator, NULL, &control->loop);
   if (status != TDM_OK) {
     free_control(control);

@@ -47,6 +47,7 @@ typedef struct tdm_control_options {
   uint64_t beat_ns;      /* between beats; 0: 100 ms */
   uint64_t silence_ns;   /* that is a failure; 0: 700 ms */
   uint64_t timeout_ns;   /* for all ranks to be connected; 0: 30 s */
+  uint64_t stall_ns;     /* of a transfer; 0: TANDEM_NET_STALL_SECONDS, or 10 s */
   const char *interface; /* to be reached by, as "eth0"; NULL: TANDEM_NET_INTERFACE, or all */
   int queue_count;       /* up to TDM_CONTROL_QUEUES; of each rank its own */
   /* Called once, on the channel's thread, for the first failure; may be NULL. It must not call what
@@ -83,14 +84,48 @@ void tdm_control_give_up(tdm_control *control, tdm_status status, const char *re
  * passed" into text of TDM_CONTROL_TEXT_BYTES; answers text. */
 const char *tdm_control_failure_text(const tdm_control_failure *failure, char *text);
 
+/* Ways in which two ranks post to one another. What one posts first, second, ... by a way meets
+ * what the other posts first, second, ... by the facing one. */
+typedef enum tdm_control_way {
+  TDM_CONTROL_SENDS, /* of plans; face the receives */
+  TDM_CONTROL_RECEIVES,
+  TDM_CONTROL_GATHER_SENDS, /* outside of plans */
+  TDM_CONTROL_GATHER_RECEIVES,
+  TDM_CONTROL_COLLECTIVES, /* of all ranks; they face themselves */
+  TDM_CONTROL_WAYS,
+} tdm_control_way;
+
 /* What the channel knows of a rank. */
 typedef struct tdm_control_peer {
   bool left;         /* in order */
   uint64_t heard_ns; /* tdm_time_ns of the last message; of this rank itself 0 */
   int queue_count;
   uint64_t progress[TDM_CONTROL_QUEUES];
+  bool waits;                        /* for the end of something that it has posted */
+  uint64_t posted[TDM_CONTROL_WAYS]; /* how often, to this rank */
 } tdm_control_peer;
 void tdm_control_peer_get(tdm_control *control, int rank, tdm_control_peer *out_peer);
+
+/* A transfer or collective that is out, in the memory of whoever posted it. */
+typedef struct tdm_control_transfer {
+  int peer; /* -1: of all ranks */
+  tdm_control_way way;
+  size_t bytes;
+  uint64_t count;      /* it is the peer's so many-th of its way */
+  uint64_t looked_ns;  /* 0: not yet */
+  uint64_t stalled_ns; /* for so long nothing but the engine has kept it */
+} tdm_control_transfer;
+
+/* The transfer has been posted, or has settled; each called once for it, in the order of posting.
+ * peer, way and bytes are filled. */
+void tdm_control_posted(tdm_control *control, tdm_control_transfer *transfer);
+void tdm_control_settled(tdm_control *control);
+/* Asked now and then while the transfer is out: does it stand still? It does when for stall_ns, and
+ * 2 us a byte, the other end had been posted, and whoever posted that was waiting for something
+ * too, so that both call their engines. A rank that computes waits for nothing. Time in which
+ * nobody asked counts for 20 ms at most, so a process that did not run is none that stalls. One
+ * thread at a time for each transfer. */
+bool tdm_control_stalls(tdm_control *control, tdm_control_transfer *transfer, uint64_t now_ns);
 
 /* What came and was no message of the job. */
 typedef struct tdm_control_dropped {

@@ -8,7 +8,8 @@
 
 _Static_assert(CONTROL_KEY_BYTES == crypto_auth_hmacsha256_KEYBYTES, "the key is libsodium's");
 _Static_assert(CONTROL_CODE_BYTES == crypto_auth_hmacsha256_BYTES, "the code is libsodium's");
-_Static_assert(2 + 8 * TDM_CONTROL_QUEUES <= CONTROL_PAYLOAD_BYTES, "a beat fits");
+enum { BEAT_BYTES = 1 + 8 * TDM_CONTROL_WAYS + 2 }; /* and 8 a queue */
+_Static_assert(BEAT_BYTES + 8 * TDM_CONTROL_QUEUES <= CONTROL_PAYLOAD_BYTES, "a beat fits");
 _Static_assert(1 + TDM_CONTROL_REASON_BYTES <= CONTROL_PAYLOAD_BYTES, "a reason fits");
 
 /* ---- Numbers ---- */
@@ -30,6 +31,9 @@ static uint64_t get(const unsigned char **cursor, int bytes) {
 static void put_payload(unsigned char **cursor, const control_message *message) {
   switch (message->kind) {
   case CONTROL_BEAT:
+    put(cursor, message->waits, 1);
+    for (int way = 0; way < TDM_CONTROL_WAYS; way++)
+      put(cursor, message->posted[way], 8);
     put(cursor, (uint64_t)message->queue_count, 2);
     for (int i = 0; i < message->queue_count; i++)
       put(cursor, message->progress[i], 8);
@@ -73,9 +77,14 @@ size_t control_pack(const control_message *message, const unsigned char *key,
 /* ---- Unpacking ---- */
 
 static bool get_beat(const unsigned char *payload, size_t bytes, control_message *message) {
-  if (bytes < 2) return false;
+  if (bytes < BEAT_BYTES) return false;
+  const uint64_t waits = get(&payload, 1);
+  message->waits = waits != 0;
+  for (int way = 0; way < TDM_CONTROL_WAYS; way++)
+    message->posted[way] = get(&payload, 8);
   const uint64_t count = get(&payload, 2);
-  if (count > TDM_CONTROL_QUEUES || bytes != 2 + 8 * (size_t)count) return false;
+  if (waits > 1 || count > TDM_CONTROL_QUEUES || bytes != BEAT_BYTES + 8 * (size_t)count)
+    return false;
   message->queue_count = (int)count;
   for (uint64_t i = 0; i < count; i++)
     message->progress[i] = get(&payload, 8);

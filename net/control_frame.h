@@ -18,7 +18,7 @@
 
 typedef enum control_kind {
   CONTROL_HELLO = 1, /* the first on a connection, by who connects */
-  CONTROL_BEAT,      /* progress: count as uint16, then so many uint64 */
+  CONTROL_BEAT,      /* waits as uint8, posted as uint64s; count as uint16, so many uint64 */
   CONTROL_LOST,      /* of another rank: uint32, cause as uint8, silent ms as uint32 */
   CONTROL_GIVE_UP,   /* status as uint8, then words */
   CONTROL_LEAVE,
@@ -33,6 +33,8 @@ typedef struct control_message {
   /* BEAT */
   int queue_count;
   uint64_t progress[TDM_CONTROL_QUEUES];
+  bool waits;
+  uint64_t posted[TDM_CONTROL_WAYS];
   /* LOST */
   int lost_rank;
   tdm_control_cause cause;

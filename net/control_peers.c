@@ -16,7 +16,17 @@ static control_message own_beat(tdm_control *control) {
   control_message beat = {.kind = CONTROL_BEAT, .queue_count = control->options.queue_count};
   for (int i = 0; i < beat.queue_count; i++)
     beat.progress[i] = atomic_load_explicit(&control->progress[i], memory_order_relaxed);
+  beat.waits = atomic_load_explicit(&control->waits, memory_order_relaxed) > 0;
   return beat;
+}
+
+static void send_beat(control_link *link, control_message *beat) {
+  control_peer *peers = link->control->peers;
+  for (int way = 0; way < TDM_CONTROL_WAYS; way++) {
+    const int of = way == TDM_CONTROL_COLLECTIVES ? link->control->rank : link->peer;
+    beat->posted[way] = atomic_load_explicit(&peers[of].posted[way], memory_order_relaxed);
+  }
+  control_send(link, beat);
 }
 
 /* ---- Failure ---- */
@@ -94,8 +104,8 @@ static void adopt(control_link *link) {
     if (other != link && !other->adopted && other->peer == link->peer) control_link_close(other);
   }
   if (link->incoming) {
-    const control_message beat = own_beat(control);
-    control_send(link, &beat);
+    control_message beat = own_beat(control);
+    send_beat(link, &beat);
   }
   atomic_fetch_add(&control->connected, 1);
   tdm_doorbell_ring(&control->bell);
@@ -133,6 +143,8 @@ static void hear(tdm_control *control, control_peer *peer, const control_message
   if (message->kind == CONTROL_BEAT) {
     peer->told.queue_count = message->queue_count;
     memcpy(peer->told.progress, message->progress, sizeof(message->progress));
+    peer->told.waits = message->waits;
+    memcpy(peer->told.posted, message->posted, sizeof(message->posted));
   }
   (void)pthread_mutex_unlock(&control->lock);
 }
@@ -219,7 +231,8 @@ void control_beat(tdm_timer *timer) {
     check_silence(control, now_ns);
     end_slow_strangers(control, now_ns);
     control_message beat = own_beat(control);
-    control_tell_all(control, &beat);
+    for (int rank = 0; rank < control->rank_count; rank++)
+      if (control->peers[rank].link) send_beat(control->peers[rank].link, &beat);
   }
   tdm_loop_timer_start(control->loop, &control->beat, now_ns + control->options.beat_ns);
 }

@@ -52,7 +52,8 @@ typedef struct control_peer {
   int last_error;     /* libuv's, of the latest that did not */
   uint64_t sequence;  /* the highest that came */
   bool lost;
-  tdm_control_peer told; /* under the lock */
+  tdm_control_peer told;                     /* under the lock */
+  _Atomic uint64_t posted[TDM_CONTROL_WAYS]; /* by this rank to it; collectives: its own entry */
 } control_peer;
 
 struct tdm_control {
@@ -80,6 +81,7 @@ struct tdm_control {
   bool in_order;   /* of leaving */
 
   _Atomic uint64_t progress[TDM_CONTROL_QUEUES];
+  _Atomic int waits; /* transfers that are out */
   _Atomic bool failed;
   _Atomic bool given_up;
   _Atomic bool wants_pause;
@@ -118,6 +120,11 @@ void control_beat(tdm_timer *timer);
 void control_tell_all(tdm_control *control, control_message *message);
 void control_fail_first(tdm_control *control, const tdm_control_failure *failure);
 void control_count(tdm_control *control, uint64_t *counter);
+
+/* ---- control_stall.c ---- */
+
+/* After how long a transfer stands still, by the environment. */
+tdm_status control_read_stall(uint64_t *out_ns);
 
 /* ---- control.c ---- */
 

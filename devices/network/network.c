@@ -61,6 +61,25 @@ static tdm_status check_left(tdm_network *network, tdm_network_call *call) {
   return status;
 }
 
+/* Have both ends of the call waited for it for too long? */
+static tdm_status check_stall(tdm_network *network, tdm_network_call *call) {
+  tdm_control_transfer *transfer = &call->transfer;
+  if (!network->control || !tdm_control_stalls(network->control, transfer, tdm_time_ns()))
+    return TDM_OK;
+  char text[TDM_NET_RANK_TEXT_BYTES] = "all ranks";
+  if (transfer->peer >= 0) (void)tdm_endpoint_rank_text(network->endpoint, transfer->peer, text);
+  static const char *const names[TDM_NET_ALL_REDUCE + 1] = {"send to", "receive from",
+                                                            "all-reduce of"};
+  const tdm_status status = tdm_fail(TDM_UNAVAILABLE,
+                                     "the %s %s (%zu bytes) stands still: both ends have waited "
+                                     "for it for %.3g s and live, so the "
+                                     "way that the engine takes is cut, or an engine has stopped",
+                                     names[call->request.kind], text, call->request.bytes,
+                                     (double)transfer->stalled_ns * 1e-9);
+  tdm_control_give_up(network->control, status, tdm_last_message());
+  return status;
+}
+
 void tdm_network_give_up(tdm_network *network, tdm_status status) {
   if (status == TDM_OK || status == TDM_UNAVAILABLE || !network->control) return;
   tdm_control_give_up(network->control, status, tdm_last_message());
@@ -72,8 +91,10 @@ void tdm_network_give_up(tdm_network *network, tdm_status status) {
 static tdm_status poll_locked(tdm_network *network) {
   tdm_net_request *settled = NULL;
   const tdm_status status = tdm_endpoint_poll(network->endpoint, &settled);
-  for (; settled; settled = settled->next)
+  for (; settled; settled = settled->next) {
     ((tdm_network_call *)settled)->settled = true;
+    if (network->control) tdm_control_settled(network->control);
+  }
   return status;
 }
 
@@ -90,29 +111,61 @@ tdm_status tdm_network_look_after(tdm_network *network, tdm_network_call *call, 
   (void)pthread_mutex_unlock(&network->mutex);
   if (!*out_settled && status == TDM_OK) status = check_ranks(network);
   if (!*out_settled && status == TDM_OK) status = check_left(network, call);
+  if (!*out_settled && status == TDM_OK) status = check_stall(network, call);
   return status;
+}
+
+/* Under the lock, before another poll: the call is out. */
+static void note_post(tdm_network *network, tdm_network_call *call, int peer, tdm_control_way way,
+                      size_t bytes) {
+  if (!network->control) return;
+  call->transfer = (tdm_control_transfer){.peer = peer, .way = way, .bytes = bytes};
+  tdm_control_posted(network->control, &call->transfer);
 }
 
 tdm_status tdm_network_post_send(tdm_network *network, tdm_network_call *call, uint32_t peer,
                                  uint32_t channel, const void *memory, size_t bytes) {
+  const bool gathers = channel == TDM_GATHER_CHANNEL;
   TDM_TRY(check_ranks(network));
   call->settled = false;
   call->left_ns = 0;
   (void)pthread_mutex_lock(&network->mutex);
   const tdm_status status =
       tdm_endpoint_send(network->endpoint, &call->request, (int)peer, channel, memory, bytes);
+  if (status == TDM_OK)
+    note_post(network, call, (int)peer, gathers ? TDM_CONTROL_GATHER_SENDS : TDM_CONTROL_SENDS,
+              bytes);
   (void)pthread_mutex_unlock(&network->mutex);
   return status;
 }
 
 tdm_status tdm_network_post_receive(tdm_network *network, tdm_network_call *call, uint32_t peer,
                                     uint32_t channel, void *memory, size_t bytes) {
+  const bool gathers = channel == TDM_GATHER_CHANNEL;
   TDM_TRY(check_ranks(network));
   call->settled = false;
   call->left_ns = 0;
   (void)pthread_mutex_lock(&network->mutex);
   const tdm_status status =
       tdm_endpoint_receive(network->endpoint, &call->request, (int)peer, channel, memory, bytes);
+  if (status == TDM_OK)
+    note_post(network, call, (int)peer,
+              gathers ? TDM_CONTROL_GATHER_RECEIVES : TDM_CONTROL_RECEIVES, bytes);
+  (void)pthread_mutex_unlock(&network->mutex);
+  return status;
+}
+
+/* Memory (count) of dtype becomes its sum over the ranks. */
+static tdm_status post_sum(tdm_network *network, tdm_network_call *call, tdm_dtype dtype,
+                           void *memory, size_t count) {
+  TDM_TRY(check_ranks(network));
+  call->settled = false;
+  call->left_ns = 0;
+  (void)pthread_mutex_lock(&network->mutex);
+  const tdm_status status =
+      tdm_endpoint_all_reduce(network->endpoint, &call->request, dtype, memory, count);
+  if (status == TDM_OK)
+    note_post(network, call, -1, TDM_CONTROL_COLLECTIVES, 2 * count * tdm_dtype_bytes(dtype));
   (void)pthread_mutex_unlock(&network->mutex);
   return status;
 }
@@ -251,18 +304,12 @@ static tdm_status reduce_piece(tdm_network *network, const tdm_message *sum,
                                const tdm_flight *flight, bool spoiled) {
   tdm_message_lane *lane = &network->reducing;
   lane->piece = next_piece(lane, sum);
-  TDM_TRY(check_ranks(network));
   if (spoiled)
     memset(lane->buffer, 0, lane->piece);
   else
     memcpy(lane->buffer, (const unsigned char *)memory_of(sum, flight) + lane->passed, lane->piece);
-  lane->call.settled = false;
-  lane->call.left_ns = 0;
-  (void)pthread_mutex_lock(&network->mutex);
-  const tdm_status status =
-      tdm_endpoint_all_reduce(network->endpoint, &lane->call.request, sum->dtype, lane->buffer,
-                              lane->piece / tdm_dtype_bytes(sum->dtype));
-  (void)pthread_mutex_unlock(&network->mutex);
+  const tdm_status status = post_sum(network, &lane->call, sum->dtype, lane->buffer,
+                                     lane->piece / tdm_dtype_bytes(sum->dtype));
   lane->out = status == TDM_OK;
   return status;
 }
@@ -293,14 +340,8 @@ static tdm_status advance_sum(tdm_network *network, const tdm_command *command,
 static tdm_status cast_vote(tdm_network *network, tdm_flight *flight) {
   const bool failed = atomic_load_explicit(&flight->failed, memory_order_acquire) != 0 ||
                       tdm_flight_close(flight) != TDM_OK;
-  TDM_TRY(check_ranks(network));
   network->against = failed ? 1.0f : 0.0f;
-  network->voting.settled = false;
-  network->voting.left_ns = 0;
-  (void)pthread_mutex_lock(&network->mutex);
-  const tdm_status status = tdm_endpoint_all_reduce(network->endpoint, &network->voting.request,
-                                                    TDM_FLOAT32, &network->against, 1);
-  (void)pthread_mutex_unlock(&network->mutex);
+  const tdm_status status = post_sum(network, &network->voting, TDM_FLOAT32, &network->against, 1);
   network->votes = status == TDM_OK;
   return status;
 }

@@ -13,6 +13,7 @@ typedef struct tdm_network_call {
   tdm_net_request request; /* first */
   bool settled;            /* under the lock */
   uint64_t left_ns;        /* since when it is known that a rank it waits for has left; 0: not */
+  tdm_control_transfer transfer; /* where ranks are watched */
 } tdm_network_call;
 
 /* What goes one way: of one queue. */

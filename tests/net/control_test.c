@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -137,6 +138,96 @@ static void test_progress_and_leaving(void **state) {
     tdm_control_dropped_get(made.ranks[i].control, &dropped);
     assert_int_equal(dropped.forged + dropped.malformed + dropped.repeated, 0);
   }
+  close_net(&made);
+}
+
+/* ---- Transfers that stand still ---------------------------------------------------------------
+ */
+
+enum { LIMIT_MS = 3000 };
+
+static tdm_control_transfer post(tdm_control *of, int peer, tdm_control_way way, size_t bytes) {
+  tdm_control_transfer transfer = {.peer = peer, .way = way, .bytes = bytes};
+  tdm_control_posted(of, &transfer);
+  return transfer;
+}
+
+/* Until rank `of` knows how often its peer has posted to it, and whether it waits. */
+static void wait_posted(tdm_control *of, int peer, tdm_control_way way, uint64_t count,
+                        bool waits) {
+  tdm_control_peer told;
+  do {
+    (void)usleep(1000);
+    tdm_control_peer_get(of, peer, &told);
+  } while (told.posted[way] != count || told.waits != waits);
+}
+
+/* Asked every 10 ms of a made-up clock: after how many of them does it stand still? 0: never. */
+static int stalls_after(tdm_control *of, tdm_control_transfer *transfer) {
+  enum { EVERY_MS = 10 };
+  for (int ms = 0; ms < 10 * LIMIT_MS; ms += EVERY_MS)
+    if (tdm_control_stalls(of, transfer, UINT64_C(1000000) * (uint64_t)(ms + 1))) return ms;
+  return 0;
+}
+
+static void test_stalls(void **state) {
+  (void)state;
+  job made = {0};
+  open_net(&made, MOST);
+  for (int i = 0; i < MOST; i++)
+    made.ranks[i].options.stall_ns = UINT64_C(1000000) * LIMIT_MS;
+  start_all(&made);
+  tdm_control *zero = made.ranks[0].control, *one = made.ranks[1].control;
+  /* A receive whose sender computes: first nothing is posted, then what was is over. */
+  tdm_control_transfer receive = post(zero, 1, TDM_CONTROL_RECEIVES, 0);
+  (void)post(one, 0, TDM_CONTROL_GATHER_SENDS, 0);
+  wait_posted(zero, 1, TDM_CONTROL_GATHER_SENDS, 1, true);
+  assert_int_equal(stalls_after(zero, &receive), 0);
+  (void)post(one, 0, TDM_CONTROL_SENDS, 0);
+  tdm_control_settled(one);
+  tdm_control_settled(one);
+  wait_posted(zero, 1, TDM_CONTROL_SENDS, 1, false);
+  assert_int_equal(stalls_after(zero, &receive), 0);
+  /* It waits for something else: both call their engines. */
+  (void)post(one, 2, TDM_CONTROL_RECEIVES, 0);
+  wait_posted(zero, 1, TDM_CONTROL_SENDS, 1, true);
+  receive.looked_ns = 0;
+  assert_int_equal(stalls_after(zero, &receive), LIMIT_MS + 10);
+  /* The next is not met by the one before; large ones may take longer. */
+  tdm_control_transfer next = post(zero, 1, TDM_CONTROL_RECEIVES, 1000000);
+  assert_int_equal(stalls_after(zero, &next), 0);
+  (void)post(one, 0, TDM_CONTROL_SENDS, 1000000);
+  wait_posted(zero, 1, TDM_CONTROL_SENDS, 2, true);
+  next.looked_ns = 0;
+  assert_int_equal(stalls_after(zero, &next), LIMIT_MS + 2000 + 10);
+  /* Collectives are met by all. */
+  tdm_control_transfer sum = post(zero, -1, TDM_CONTROL_COLLECTIVES, 0);
+  (void)post(one, -1, TDM_CONTROL_COLLECTIVES, 0);
+  wait_posted(zero, 1, TDM_CONTROL_COLLECTIVES, 1, true);
+  assert_int_equal(stalls_after(zero, &sum), 0);
+  (void)post(made.ranks[2].control, -1, TDM_CONTROL_COLLECTIVES, 0);
+  wait_posted(zero, 2, TDM_CONTROL_COLLECTIVES, 1, true);
+  sum.looked_ns = 0;
+  assert_int_equal(stalls_after(zero, &sum), LIMIT_MS + 10);
+  /* A process that did not run for an hour has seen 20 ms of it. */
+  sum.stalled_ns = 0;
+  assert_false(tdm_control_stalls(zero, &sum, UINT64_C(3600000000000)));
+  assert_int_equal(sum.stalled_ns, 20000000);
+  close_net(&made);
+}
+
+static void test_stall_limits(void **state) {
+  (void)state;
+  job made = {0};
+  open_net(&made, 1);
+  setenv("TANDEM_NET_STALL_SECONDS", "soon", 1);
+  (void)start_rank(&made.ranks[0]);
+  assert_int_equal(made.ranks[0].status, TDM_INVALID_ARGUMENT);
+  assert_non_null(strstr(made.ranks[0].message, "TANDEM_NET_STALL_SECONDS"));
+  setenv("TANDEM_NET_STALL_SECONDS", "20", 1);
+  start_all(&made);
+  assert_int_equal(made.ranks[0].control->options.stall_ns, UINT64_C(20000000000));
+  unsetenv("TANDEM_NET_STALL_SECONDS");
   close_net(&made);
 }
 
@@ -387,6 +478,8 @@ static void test_unreachable(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_progress_and_leaving),
+      cmocka_unit_test(test_stalls),
+      cmocka_unit_test(test_stall_limits),
       cmocka_unit_test(test_one_rank),
       cmocka_unit_test(test_silent),
       cmocka_unit_test(test_ended),

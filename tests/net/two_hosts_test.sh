@@ -1,15 +1,15 @@
 #!/bin/bash
 # Two hosts of one machine: network namespaces joined by a pair of virtual interfaces, a rank in
 # each. What crosses is what the plan explains; what is measured of the link is its rate; when the
-# link goes down in the middle of a step, both ranks are told. Times are printed, and judged
-# generously: the machine may be busy.
+# link goes down in the middle of a step, both ranks are told, also where the control channel has a
+# link of its own, which stays up. Times are printed, and judged generously: machines are busy.
 #     two_hosts_test.sh LINK_PROGRAM PLUGIN...
 set -u
 PATH=$PATH:/usr/sbin:/sbin # where tc is
 program=$(realpath "$1")
 [ $# -gt 1 ] || { echo "skipped: no MPI's headers are installed"; exit 0; }
 TANDEM_NET_PATH=$(dirname "$(realpath "$2")")
-export TANDEM_NET_PATH
+export TANDEM_NET_PATH TANDEM_NET_INTERFACE=wire
 work=${TEST_TMPDIR:-$(mktemp -d)}
 a=tdmA$$ b=tdmB$$
 
@@ -24,13 +24,18 @@ remove() {
 }
 trap remove EXIT
 ip netns add "$b" || fail "a second namespace"
-ip link add "va$$" netns "$a" type veth peer name "vb$$" netns "$b" ||
+ip link add wire netns "$a" type veth peer name wire netns "$b" ||
   skip "no virtual interfaces can be made here"
-ip -n "$a" addr add 10.77.0.1/24 dev "va$$"
-ip -n "$b" addr add 10.77.0.2/24 dev "vb$$"
+ip link add beats netns "$a" type veth peer name beats netns "$b" || fail "a second link"
+ip -n "$a" addr add 10.77.0.1/24 dev wire
+ip -n "$b" addr add 10.77.0.2/24 dev wire
+ip -n "$a" addr add 10.78.0.1/24 dev beats
+ip -n "$b" addr add 10.78.0.2/24 dev beats
 up() {
-  for n in "$a lo" "$b lo" "$a va$$" "$b vb$$"; do ip -n "${n% *}" link set "${n#* }" up; done
-  for n in "$a va$$" "$b vb$$"; do # the kernel tells later
+  for n in "$a lo" "$b lo" "$a wire" "$b wire" "$a beats" "$b beats"; do
+    ip -n "${n% *}" link set "${n#* }" up
+  done
+  for n in "$a wire" "$b wire"; do # the kernel tells later
     until ip -n "${n% *}" -br link show "${n#* }" | grep -q LOWER_UP; do sleep 0.02; done
     until [ "$(ip netns exec "${n% *}" cat "/sys/class/net/${n#* }/operstate")" = up ]; do
       sleep 0.02
@@ -54,7 +59,8 @@ launch() {
   local mpi=$1
   shift
   if [ "$mpi" = mpich ]; then
-    UCX_TLS=tcp,self exec timeout -k 5 60 ip netns exec "$a" mpiexec.mpich -launcher ssh \
+    export UCX_TLS=tcp,self UCX_NET_DEVICES=wire
+    exec timeout -k 5 60 ip netns exec "$a" mpiexec.mpich -launcher ssh \
       -launcher-exec "$work/agent" -disable-auto-cleanup -hosts 10.77.0.1,10.77.0.2 -n 2 -ppn 1 \
       "$program" "$@"
   fi
@@ -62,7 +68,9 @@ launch() {
   exec timeout -k 5 60 ip netns exec "$a" mpirun.openmpi --enable-recovery \
     --mca plm_rsh_agent "$work/agent" --mca pml ob1 --mca btl tcp,self \
     --mca btl_tcp_if_include 10.77.0.0/24 --mca oob_tcp_if_include 10.77.0.0/24 \
-    -x TANDEM_NET_PATH -H 10.77.0.1,10.77.0.2 -n 2 "$program" "$@"
+    -x TANDEM_NET_PATH -x TANDEM_NET_INTERFACE \
+    ${TANDEM_NET_STALL_SECONDS:+-x TANDEM_NET_STALL_SECONDS} \
+    -H 10.77.0.1,10.77.0.2 -n 2 "$program" "$@"
 }
 
 # How many milliseconds a rank takes a message of 1 MB to need.
@@ -73,7 +81,7 @@ costs() {
 # A link of 200 Mbit/s is measured as what it is: 1 MB takes 40 ms, 37 with a full bucket.
 measure() {
   up
-  for n in "$a va$$" "$b vb$$"; do
+  for n in "$a wire" "$b wire"; do
     tc -n "${n% *}" qdisc add dev "${n#* }" root tbf rate 200mbit burst 64kb latency 50ms \
       2> "$work/tc" || { echo "no rates here: $(cat "$work/tc")"; return; }
   done
@@ -84,7 +92,7 @@ measure() {
     fail "$1: ranks do not know the same of their link"
   awk -v ms="$(costs 0)" 'BEGIN { exit !(ms >= 36 && ms <= 400) }' ||
     fail "$1: the link is not what was measured"
-  for n in "$a va$$" "$b vb$$"; do
+  for n in "$a wire" "$b wire"; do
     tc -n "${n% *}" qdisc del dev "${n#* }" root
   done
 }
@@ -98,6 +106,7 @@ count() {
     fail "$1: what crossed is not what is explained"
 }
 
+# cut_link MPI WORDS: what each rank is to say of the other one.
 cut_link() {
   up
   rm -f "$work/started"
@@ -108,7 +117,7 @@ cut_link() {
   [ -s "$work/started" ] || { kill "$launcher"; fail "$1: not training: $(cat "$work/out")"; }
   local down
   down=$(date +%s%N)
-  ip -n "$b" link set "vb$$" down
+  ip -n "$b" link set wire down
   for _ in $(seq 400); do
     [ "$(wc -l < "$work/told")" -ge 2 ] && break
     sleep 0.05
@@ -118,7 +127,7 @@ cut_link() {
   [ -s "$work/told" ] || fail "$1: nobody was told in 20 s: $(cat "$work/out")"
   while read -r _ rank when message; do
     echo "$1: rank $rank told after $(((when - down) / 1000000)) ms: $message"
-    [[ $message == *"rank $((1 - rank))"*"has not been heard of"* ]] ||
+    [[ $message == *"rank $((1 - rank))"*"$2"* ]] ||
       fail "$1: rank $rank does not name the other one"
   done < "$work/told"
   [ "$(wc -l < "$work/told")" -eq 2 ] || fail "$1: only one rank was told in 20 s"
@@ -130,5 +139,6 @@ for mpi in mpich openmpi; do
     { echo "$mpi: skipped, no launcher"; continue; }
   count "$mpi"
   measure "$mpi"
-  cut_link "$mpi"
+  cut_link "$mpi" "has not been heard of"
+  TANDEM_NET_INTERFACE=beats TANDEM_NET_STALL_SECONDS=2 cut_link "$mpi" "stands still"
 done

@@ -1,5 +1,6 @@
 /* Jobs that lose a rank at every post of a step in turn: killed, stopped, out of memory, or leaving
- * in order. Every other rank is told in that step, none hangs, none has updated anything. */
+ * in order; and one whose messages cannot pass while its ranks hear of one another. Every other
+ * rank is told in that step, none hangs, none has updated anything. */
 #define _GNU_SOURCE /* usleep */
 #include <stdio.h>
 #include <unistd.h>
@@ -23,6 +24,7 @@ typedef struct story {
   _Atomic bool hangs;             /* the victim has come to its post and is stopped */
   _Atomic int told;               /* ranks whose step has failed beside one that is stopped */
   _Atomic int ended;              /* ranks whose steps are over, whatever became of them */
+  _Atomic int begun;              /* ranks whose first step is over */
   bool happened[JOB_MOST_RANKS];  /* the step failed, by rank */
   char messages[JOB_MOST_RANKS][TDM_MESSAGE_BYTES];
 } story;
@@ -216,6 +218,42 @@ static void who_waits_for_a_rank_that_has_left_is_told(void **state) {
   }
 }
 
+/* ---- Cut off from one another ---------------------------------------------------------------- */
+
+/* Rank 0 cuts its link with rank 1 between the steps. */
+static tdm_status lose_link(job_rank *rank) {
+  story *of = (story *)(uintptr_t)rank->user;
+  tdm_session *session = make_session(rank);
+  if (!session) return TDM_INTERNAL;
+  tdm_status status = step(rank, session, 1);
+  (void)atomic_fetch_add(&of->begun, 1);
+  while (atomic_load(&of->begun) < rank->rank_count)
+    (void)usleep(1000);
+  const uint64_t before = job_hash(session);
+  if (rank->rank == 0) tdm_simnet_link(rank->net, 0, 1, false);
+  if (status == TDM_OK) status = note(rank, of, session, step(rank, session, 2), before);
+  await_all(rank, of);
+  tdm_session_release(session);
+  return status;
+}
+
+static void a_cut_link_is_told_while_ranks_hear_of_one_another(void **state) {
+  (void)state;
+  tdm_control_options watch = watch_of_tests();
+  watch.silence_ns = UINT64_C(300000000000);
+  watch.stall_ns = 1000000000;
+  for (int count = 2; count <= 3; count++) {
+    story of = {.victim = -1};
+    job_rank ranks[3];
+    job_must(&(job_options){.rank_count = count, .watch = &watch, .user = &of}, lose_link, ranks);
+    for (int r = 0; r < count; r++) {
+      assert_true(of.happened[r]);
+      if (!strstr(of.messages[r], "stands still: both ends have waited for it"))
+        fail_msg("rank %d says \"%s\"", r, of.messages[r]);
+    }
+  }
+}
+
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 /* The first step makes the plan, too. */
@@ -280,6 +318,7 @@ int main(void) {
       cmocka_unit_test(a_rank_that_is_killed_at_any_post_updates_nothing),
       cmocka_unit_test(a_rank_that_is_stopped_at_any_post_updates_nothing),
       cmocka_unit_test(who_waits_for_a_rank_that_has_left_is_told),
+      cmocka_unit_test(a_cut_link_is_told_while_ranks_hear_of_one_another),
       cmocka_unit_test(a_rank_without_memory_updates_nothing_anywhere),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

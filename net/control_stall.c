@@ -1,0 +1,74 @@
+/* Transfers that stand still: both ends are posted and the engine has all it needs, yet nothing
+ * arrives, since the way that it takes is cut while the channel's is not, or since the engine of a
+ * rank does nothing any more. Invariant: the clock of a transfer runs only while its other end, by
+ * the latest beat, waits as well; what a rank has not posted because it computes is no stall. */
+#include <stdlib.h>
+
+#include "core/settings.h"
+#include "net/control_state.h"
+
+enum {
+  STALL_SECONDS = 10,
+  MOST_STALL_SECONDS = 86400,
+  NS_A_BYTE = 2000, /* a link of 4 Mbit/s is still one */
+};
+static const uint64_t look_ns = 2000000;       /* between looks at what peers have told */
+static const uint64_t most_look_ns = 20000000; /* that the time since the last one counts for */
+
+tdm_status control_read_stall(uint64_t *out_ns) {
+  static const char variable[] = "TANDEM_NET_STALL_SECONDS";
+  const char *text = getenv(variable);
+  uint64_t seconds = STALL_SECONDS;
+  if (text && text[0] != '\0')
+    TDM_TRY(tdm_setting_integer(variable, "the limit", text, 1, MOST_STALL_SECONDS, &seconds));
+  *out_ns = UINT64_C(1000000000) * seconds;
+  return TDM_OK;
+}
+
+static tdm_control_way facing(tdm_control_way way) {
+  static const tdm_control_way facing_ways[TDM_CONTROL_WAYS] = {
+      [TDM_CONTROL_SENDS] = TDM_CONTROL_RECEIVES,
+      [TDM_CONTROL_RECEIVES] = TDM_CONTROL_SENDS,
+      [TDM_CONTROL_GATHER_SENDS] = TDM_CONTROL_GATHER_RECEIVES,
+      [TDM_CONTROL_GATHER_RECEIVES] = TDM_CONTROL_GATHER_SENDS,
+      [TDM_CONTROL_COLLECTIVES] = TDM_CONTROL_COLLECTIVES,
+  };
+  return facing_ways[way];
+}
+
+void tdm_control_posted(tdm_control *control, tdm_control_transfer *transfer) {
+  const int of = transfer->peer < 0 ? control->rank : transfer->peer;
+  transfer->count = 1 + atomic_fetch_add_explicit(&control->peers[of].posted[transfer->way], 1,
+                                                  memory_order_relaxed);
+  transfer->looked_ns = 0;
+  transfer->stalled_ns = 0;
+  (void)atomic_fetch_add_explicit(&control->waits, 1, memory_order_relaxed);
+}
+
+void tdm_control_settled(tdm_control *control) {
+  (void)atomic_fetch_sub_explicit(&control->waits, 1, memory_order_relaxed);
+}
+
+/* Has every other end been posted, by a rank that waits? */
+static bool is_met(tdm_control *control, const tdm_control_transfer *transfer) {
+  const tdm_control_way way = facing(transfer->way);
+  bool met = true;
+  (void)pthread_mutex_lock(&control->lock);
+  for (int rank = 0; rank < control->rank_count && met; rank++) {
+    const tdm_control_peer *told = &control->peers[rank].told;
+    if (rank == control->rank || (transfer->peer >= 0 && rank != transfer->peer)) continue;
+    met = told->waits && told->posted[way] >= transfer->count;
+  }
+  (void)pthread_mutex_unlock(&control->lock);
+  return met;
+}
+
+bool tdm_control_stalls(tdm_control *control, tdm_control_transfer *transfer, uint64_t now_ns) {
+  if (transfer->looked_ns == 0) transfer->looked_ns = now_ns;
+  const uint64_t since_ns = now_ns - transfer->looked_ns;
+  if (since_ns < look_ns) return false;
+  transfer->looked_ns = now_ns;
+  if (is_met(control, transfer))
+    transfer->stalled_ns += since_ns < most_look_ns ? since_ns : most_look_ns;
+  return transfer->stalled_ns > control->options.stall_ns + NS_A_BYTE * transfer->bytes;
+}

@@ -90,6 +90,9 @@ struct releaser {
   void operator()(tdm_words *of) const noexcept {
     tdm_words_release(of);
   }
+  void operator()(tdm_vocabulary *of) const noexcept {
+    tdm_vocabulary_release(of);
+  }
 };
 
 // Owns one reference, or nothing. Moved, not copied: shared() makes another one of what is counted.
@@ -127,6 +130,7 @@ using forecast = handle<tdm_forecast>;
 using dataset = handle<tdm_dataset>;
 using loader = handle<tdm_loader>;
 using words = handle<tdm_words>;
+using vocabulary = handle<tdm_vocabulary>;
 
 class context : public handle<tdm_context> {
 public:
@@ -176,6 +180,9 @@ inline sequence shared(const sequence &of) {
 }
 inline dataset shared(const dataset &of) {
   return dataset(tdm_dataset_retain(of));
+}
+inline vocabulary shared(const vocabulary &of) {
+  return vocabulary(tdm_vocabulary_retain(of));
 }
 
 // ---- Building

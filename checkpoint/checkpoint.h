@@ -1,5 +1,5 @@
-/* Public part of checkpoint/: files from which training goes on as if it had never stopped. Stands
- * on graph/ and data/.
+/* Public part of checkpoint/: training over a loader, and files from which it goes on as if it had
+ * never stopped. Stands on graph/ and data/.
  *
  * A checkpoint is one safetensors file: parameters and states under the names they have in the
  * store, and under "checkpoint/" the count of training steps, the seed (with the steps all that
@@ -20,6 +20,15 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* One pass over loader, from the first batch of that epoch: a training step a batch, whose field i
+ * is fed as inputs[i], as far as there are `count` names. *out_loss (may be NULL): the mean of the
+ * steps' losses, each counted by its rows. Blocks; at the first step that fails it ends with that
+ * step's status. What carries states from step to step, or keeps several steps in flight, calls
+ * tdm_loader_next and tdm_submit itself. */
+TDM_API tdm_status tdm_train_epoch(tdm_session *session, tdm_loader *loader,
+                                   const char *const *inputs, size_t count, uint64_t epoch,
+                                   double *out_loss) TDM_WARN_UNUSED;
 
 /* Writes a checkpoint of session, and of loader unless it is NULL, to path: whole, or path stays
  * untouched, as tdm_safetensors_save. Waits for runs in flight. Between two calls of

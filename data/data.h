@@ -144,6 +144,35 @@ TDM_API tdm_tensor *tdm_words_encode(tdm_words *words, const char *word);
 TDM_API tdm_status tdm_words_save(const tdm_words *words, tdm_tensor_list *list) TDM_WARN_UNUSED;
 TDM_API tdm_words *tdm_words_from_saved(tdm_context *context, const tdm_tensor_list *list);
 
+/* ---- Vocabularies ---------------------------------------------------------------------------- */
+
+/* The distinct tokens of texts and their numbers, from 0 in the order in which they first stand:
+ * torchtext's Vocab. Immutable: any thread. Texts are UTF-8, and nothing is folded; no token has
+ * more than 255 bytes. */
+typedef struct tdm_vocabulary tdm_vocabulary;
+
+typedef enum tdm_tokens {
+  TDM_TOKENS_WORDS,     /* what stands between white space */
+  TDM_TOKENS_CHARACTERS /* code points, white space too */
+} tdm_tokens;
+
+TDM_API tdm_vocabulary *tdm_vocabulary_create(tdm_context *context, tdm_tokens kind,
+                                              const char *const *texts, size_t count);
+TDM_API tdm_vocabulary *tdm_vocabulary_retain(tdm_vocabulary *vocabulary);
+TDM_API void tdm_vocabulary_release(tdm_vocabulary *vocabulary); /* NULL is legal */
+TDM_API int64_t tdm_vocabulary_size(const tdm_vocabulary *vocabulary);
+/* Borrowed; NULL, with a message, where there is none of that number. */
+TDM_API const char *tdm_vocabulary_token(const tdm_vocabulary *vocabulary, int64_t number);
+/* -1, with a message that names those that there are, where there is none of that text. */
+TDM_API int64_t tdm_vocabulary_number(const tdm_vocabulary *vocabulary, const char *token);
+/* The numbers of all texts' tokens, one text behind the other, int64 (tokens), on cpu:0.
+ * out_offsets, unless NULL, gets where each text begins, int64 (count): what tdm_embedding_bag
+ * takes. The caller owns both. NULL on failure: INVALID_ARGUMENT for a token that the vocabulary
+ * does not have. */
+TDM_API tdm_tensor *tdm_vocabulary_encode(const tdm_vocabulary *vocabulary,
+                                          const char *const *texts, size_t count,
+                                          tdm_tensor **out_offsets);
+
 /* ---- Safetensors ---------------------------------------------------------------------------- */
 
 /* Reads a safetensors file into host memory, every field of its header checked before anything is

@@ -167,6 +167,10 @@ TDM_API tdm_status tdm_tensor_read(const tdm_tensor *tensor, void *out_data,
                                    size_t bytes) TDM_WARN_UNUSED;
 TDM_API tdm_status tdm_tensor_write(tdm_tensor *tensor, const void *data,
                                     size_t bytes) TDM_WARN_UNUSED;
+/* Element `index`, in row-major order, as a double, wherever it lies: torch.Tensor.item, of index 0
+ * where there is one alone. An integer beyond 2^53 is rounded. NAN, with a message, where there is
+ * no such element. Blocks until it is there. */
+TDM_API double tdm_tensor_item(tdm_tensor *tensor, int64_t index);
 /* Writes it as PyTorch prints it, with a newline behind: four digits behind the point, powers of
  * ten where elements lie far apart, "..." in place of the middle of more than 1,000 elements, the
  * dtype where it is not float32, int64 or bool, the device where it is not cpu:0:

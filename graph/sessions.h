@@ -197,6 +197,10 @@ TDM_API tdm_status tdm_session_prepare(tdm_session *session, const tdm_feed *fee
  * for. Legal on any thread, inside callbacks of the loop too. */
 TDM_API tdm_status tdm_run(tdm_session *session, const tdm_feed *feeds, size_t feed_count,
                            tdm_fetch *fetches, size_t fetch_count) TDM_WARN_UNUSED;
+/* The same for one output alone, which the caller owns: module(x) under torch.no_grad(). NULL on
+ * failure. */
+TDM_API tdm_tensor *tdm_run_output(tdm_session *session, const tdm_feed *feeds, size_t feed_count,
+                                   const char *output);
 /* Forward, backward and update; out_loss may be NULL. On failure before the update phase nothing
  * is changed; inside it the store is broken until parameters are loaded. */
 TDM_API tdm_status tdm_train_step(tdm_session *session, const tdm_feed *feeds, size_t feed_count,

@@ -138,6 +138,26 @@ tdm_value tdm_argmin(tdm_graph *graph, const char *name, tdm_value x, int dimens
   return indices;
 }
 
+tdm_value tdm_accuracy(tdm_graph *graph, const char *name, tdm_value scores, tdm_value classes) {
+  name = tdm_graph_name(graph, name);
+  const tdm_value found = tdm_argmax(graph, name, scores, 1, false);
+  if (!tdm_value_is_valid(found) || !tdm_layer_accepts(graph, "accuracy", name, classes))
+    return (tdm_value){0, 0};
+  const tdm_shape rows = tdm_value_shape(graph, found), given = tdm_value_shape(graph, classes);
+  const tdm_dtype dtype = tdm_value_dtype(graph, classes);
+  if (rows.rank != given.rank || (dtype != TDM_INT32 && dtype != TDM_INT64)) {
+    char text[TDM_SHAPE_TEXT], other[TDM_SHAPE_TEXT];
+    return tdm_graph_fail(
+        graph, TDM_INVALID_ARGUMENT,
+        "accuracy %s: classes are %s %s, and must be int32 or int64, one a row %s", name,
+        tdm_dtype_name(dtype), tdm_shape_text(&given, text, sizeof text),
+        tdm_shape_text(&rows, other, sizeof other));
+  }
+  if (dtype == TDM_INT32) classes = tdm_cast(graph, name, classes, TDM_INT64);
+  const tdm_value right = tdm_compare(graph, name, found, TDM_EQUAL, classes);
+  return tdm_mean(graph, name, tdm_cast(graph, name, right, TDM_FLOAT32), NULL, 0, false);
+}
+
 /* ---- Running sums ---------------------------------------------------------------------------- */
 
 static tdm_status append_cumsum_gradient(tdm_gradient *gradient);
@@ -196,7 +216,7 @@ static const tdm_operation prod_operation = {
 
 TDM_RECORDS(dimension,
             {.operation = &extreme_operation,
-             .functions = "tdm_max tdm_min tdm_argmax tdm_argmin tdm_logsumexp"},
+             .functions = "tdm_max tdm_min tdm_argmax tdm_argmin tdm_accuracy tdm_logsumexp"},
             {.operation = &extreme_gradient},
             {.operation = &prod_operation, .functions = "tdm_prod"}, {.operation = &prod_gradient},
             {.operation = &cumsum_operation, .functions = "tdm_cumsum"});

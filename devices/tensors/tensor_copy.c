@@ -1,6 +1,7 @@
 /* Tensors' contents: reading, writing, moving, converting. Invariant: what leaves or enters a
  * device does so by tdm_context_copy; conversions are computed by the host, once for all kinds, so
  * that their numbers are the same everywhere. */
+#include <math.h>
 #include <string.h>
 
 #include "core/allocate.h"
@@ -150,4 +151,24 @@ tdm_tensor *tdm_tensor_to(tdm_tensor *tensor, const char *device, tdm_dtype dtyp
   tdm_tensor *moved = move(converted, target);
   tdm_tensor_release(converted);
   return moved;
+}
+
+/* ---- One element --------------------------------------------------------------------------- */
+
+double tdm_tensor_item(tdm_tensor *tensor, int64_t index) {
+  const int64_t count = tensor ? tdm_shape_count(&tensor->shape) : 0;
+  if (index < 0 || index >= count) {
+    (void)tdm_fail(TDM_INVALID_ARGUMENT, "tdm_tensor_item: there is no element %lld of %lld",
+                   (long long)index, (long long)count);
+    return NAN;
+  }
+  double value = NAN;
+  tdm_tensor *row = tdm_tensor_view(tensor, tdm_shape_of(1, count));
+  tdm_tensor *element = row ? tdm_tensor_slice(row, index, index + 1) : NULL;
+  tdm_tensor *real = element ? tdm_tensor_to(element, "cpu:0", TDM_FLOAT64) : NULL;
+  if (real) value = *(const double *)tdm_tensor_data(real);
+  tdm_tensor_release(real);
+  tdm_tensor_release(element);
+  tdm_tensor_release(row);
+  return value;
 }

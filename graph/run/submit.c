@@ -87,6 +87,12 @@ tdm_status tdm_run(tdm_session *session, const tdm_feed *feeds, size_t feed_coun
   return run_blocking(session, &request, fetches, NULL);
 }
 
+tdm_tensor *tdm_run_output(tdm_session *session, const tdm_feed *feeds, size_t feed_count,
+                           const char *output) {
+  tdm_fetch fetch = {output, NULL};
+  return tdm_run(session, feeds, feed_count, &fetch, 1) == TDM_OK ? fetch.tensor : NULL;
+}
+
 tdm_status tdm_sequence_run(tdm_sequence *sequence, const tdm_feed *feeds, size_t feed_count,
                             tdm_fetch *fetches, size_t fetch_count) {
   tdm_session *session = sequence ? tdm_sequence_session(sequence) : NULL;

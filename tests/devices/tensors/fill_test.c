@@ -1,4 +1,5 @@
-/* Tensors whose contents are told by numbers: what is in them, and what is refused. */
+/* Tensors whose contents are told by numbers: what is in them, one by one too, and what is refused.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -92,9 +93,27 @@ static void what_cannot_be_filled_is_refused(void **state) {
   tdm_context_release(context);
 }
 
+static void an_element_is_read_from_anywhere(void **state) {
+  (void)state;
+  tdm_context *context = test_context(NULL);
+  static const tdm_dtype dtypes[] = {TDM_FLOAT32, TDM_FLOAT64, TDM_INT32, TDM_INT64};
+  for (size_t i = 0; i < TDM_COUNT_OF(dtypes); i++) {
+    tdm_tensor *counted = tdm_tensor_arange(context, i % 2 ? "sim:1" : "cpu:0", dtypes[i], 0, 6, 1);
+    tdm_tensor *rows = tdm_tensor_view(counted, tdm_shape_of(2, 2, 3));
+    assert_true(tdm_tensor_item(rows, 4) == 4);
+    assert_true(isnan(tdm_tensor_item(rows, 6)));
+    assert_string_equal(tdm_last_message(), "tdm_tensor_item: there is no element 6 of 6");
+    tdm_tensor_release(rows);
+    tdm_tensor_release(counted);
+  }
+  assert_true(isnan(tdm_tensor_item(NULL, 0)));
+  tdm_context_release(context);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_is_what_it_says),
+      cmocka_unit_test(an_element_is_read_from_anywhere),
       cmocka_unit_test(random_numbers_are_spread_as_they_say),
       cmocka_unit_test(what_cannot_be_filled_is_refused),
   };

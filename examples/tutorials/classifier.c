@@ -31,7 +31,7 @@ int main(void) {
       tdm_input(graph, "images", TDM_FLOAT32, tdm_shape_of(4, TDM_DIM("batch"), 1, 16, 16));
   const tdm_value y = tdm_input(graph, "labels", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
   const tdm_value outputs = net(graph, x);
-  tdm_output(graph, "predicted", tdm_argmax(graph, "predicted", outputs, 1, false));
+  tdm_output(graph, "accuracy", tdm_accuracy(graph, NULL, outputs, y));
   const tdm_optimizer sgd =
       tdm_sgd_with(&(tdm_sgd_options){.learning_rate = 0.05, .momentum = 0.9});
   tdm_session_options options = {.struct_size = sizeof options, .optimizer = &sgd};
@@ -45,13 +45,10 @@ int main(void) {
     if (epoch % 20 == 0) printf("epoch %d: loss %.3f\n", epoch, loss);
   }
 
-  tdm_fetch predicted = {"predicted", NULL};
-  check(tdm_run(session, feeds, 1, &predicted, 1) == TDM_OK);
-  int correct = 0;
-  for (int i = 0; i < 64; i++)
-    correct += ((const int64_t *)tdm_tensor_data(predicted.tensor))[i] == wanted[i];
-  printf("%d of 64 images are right\n", correct);
-  tdm_tensor_release(predicted.tensor);
+  tdm_tensor *accuracy = tdm_run_output(session, feeds, 2, "accuracy");
+  check(accuracy != NULL);
+  printf("%g %% of 64 images are right\n", 100 * tdm_tensor_item(accuracy, 0));
+  tdm_tensor_release(accuracy);
   tdm_tensor_release(images);
   tdm_tensor_release(labels);
   tdm_session_release(session);

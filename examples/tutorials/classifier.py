@@ -43,5 +43,5 @@ for epoch in range(1, 61):
 
 with torch.no_grad():
     predicted = net(images).argmax(1)
-correct = (predicted == labels).sum().item()
-print("%d of 64 images are right" % correct)
+accuracy = (predicted == labels).float().mean().item()
+print("%g %% of 64 images are right" % (100 * accuracy))

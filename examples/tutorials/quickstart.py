@@ -28,12 +28,14 @@ def make_data(count):
 
 def train(model, loader, optimizer):
     model.train()
+    total = 0
     for points, classes in loader:
         loss = nn.functional.cross_entropy(model(points), classes)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    return loss.item()
+        total += loss.item()
+    return total / len(loader)
 
 
 def test(model, data):
@@ -41,7 +43,7 @@ def test(model, data):
     points, classes = data.tensors
     with torch.no_grad():
         found = model(points).argmax(1)
-    return (found == classes).sum().item()
+    return (found == classes).float().mean().item()
 
 
 torch.manual_seed(1)
@@ -53,12 +55,12 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 for epoch in range(1, 6):
     loss = train(model, loader, optimizer)
     right = test(model, test_data)
-    print("epoch %d: loss %.3f, right on %d of 200" % (epoch, loss, right))
+    print("epoch %d: loss %.3f, accuracy %.3f" % (epoch, loss, right))
 
 torch.save(model.state_dict(), "quickstart.pt")
 model = Network()
 model.load_state_dict(torch.load("quickstart.pt"))
-print("loaded: right on %d of 200" % test(model, test_data))
+print("loaded: accuracy %.3f" % test(model, test_data))
 with torch.no_grad():
     scores = model(torch.tensor([[0.1, -0.2]]))
 print("(0.1, -0.2) is %s" % CLASSES[scores.argmax(1).item()])

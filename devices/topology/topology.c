@@ -7,10 +7,13 @@
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-/* Devices on the PCI bus, for the nodes that they are near to: as the kernel lists them. The plugin
- * that also does so opens a library that never gives its memory back. */
+/* Devices on the PCI bus, for the nodes that they are near to, where a description has them. On
+ * this machine they are looked up one by one when they are asked for: listing them reads the
+ * configuration of each, which takes longer than all the rest. The plugin that also lists them
+ * opens a library that never gives its memory back. */
 static int read_pci(hwloc_topology_t hwloc) {
   (void)hwloc_topology_set_components(hwloc, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "pci");
+  (void)hwloc_topology_set_components(hwloc, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "linux:pci");
   return hwloc_topology_set_type_filter(hwloc, HWLOC_OBJ_PCI_DEVICE,
                                         HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
 }

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <hwloc/linux.h>
+
 #include "devices/topology/topology_state.h"
 
 /* ---- Nearest nodes ------------------------------------------------------------------------- */
@@ -59,15 +61,22 @@ int tdm_topology_range_node(const tdm_topology *topology, const tdm_core_range *
   return index;
 }
 
+/* Whether bus_id can be one, and no path that leads elsewhere; then the path of what Linux tells of
+ * that device under this name. */
+static bool pci_path(const char *bus_id, const char *name, char *path, size_t capacity) {
+  if (strspn(bus_id, "0123456789abcdefABCDEF:.") != strlen(bus_id)) return false;
+  const bool has_domain = strchr(bus_id, ':') != strrchr(bus_id, ':');
+  (void)snprintf(path, capacity, "/sys/bus/pci/devices/%s%.32s/%s",
+                 has_domain ? "" : "0000:", bus_id, name);
+  return true;
+}
+
 /* What Linux says where hwloc's tree cannot: a container may hide the cores next to the device, but
  * leave the memory there. */
 static int linux_pci_node(const tdm_topology *topology, const char *bus_id) {
   char path[96];
   int node = TDM_NODE_UNKNOWN;
-  if (!topology->is_this_machine || strspn(bus_id, "0123456789abcdefABCDEF:.") != strlen(bus_id)) {
-    return node;
-  }
-  (void)snprintf(path, sizeof(path), "/sys/bus/pci/devices/%.32s/numa_node", bus_id);
+  if (!topology->is_this_machine || !pci_path(bus_id, "numa_node", path, sizeof(path))) return node;
   FILE *file = fopen(path, "r");
   if (!file) return node;
   if (fscanf(file, "%d", &node) != 1) node = TDM_NODE_UNKNOWN;
@@ -76,13 +85,31 @@ static int linux_pci_node(const tdm_topology *topology, const char *bus_id) {
   return node;
 }
 
-int tdm_topology_node_near_pci(const tdm_topology *topology, const char *bus_id) {
+/* The smallest object that all cores next to the device are in, as far as the process may run on
+ * them; NULL: there is no such device, or no such core. */
+static hwloc_obj_t object_near_pci(const tdm_topology *topology, const char *bus_id) {
   const hwloc_obj_t device = hwloc_get_pcidev_by_busidstring(topology->hwloc, bus_id);
-  if (!device) return linux_pci_node(topology, bus_id);
-  const hwloc_obj_t near = hwloc_get_non_io_ancestor_obj(topology->hwloc, device);
+  if (device) return hwloc_get_non_io_ancestor_obj(topology->hwloc, device);
+  char path[96];
+  if (!topology->is_this_machine || !pci_path(bus_id, "local_cpus", path, sizeof(path)))
+    return NULL;
+  hwloc_bitmap_t cores = hwloc_bitmap_alloc();
+  if (!cores) return NULL;
+  hwloc_obj_t near = NULL;
+  if (hwloc_linux_read_path_as_cpumask(path, cores) == 0 &&
+      hwloc_bitmap_and(cores, cores, hwloc_topology_get_topology_cpuset(topology->hwloc)) == 0 &&
+      !hwloc_bitmap_iszero(cores)) {
+    near = hwloc_get_obj_covering_cpuset(topology->hwloc, cores);
+  }
+  hwloc_bitmap_free(cores);
+  return near;
+}
+
+int tdm_topology_node_near_pci(const tdm_topology *topology, const char *bus_id) {
+  const hwloc_obj_t near = object_near_pci(topology, bus_id);
+  if (!near) return linux_pci_node(topology, bus_id);
   const hwloc_obj_t root = hwloc_get_root_obj(topology->hwloc);
-  const hwloc_obj_t node =
-      !near || near == root ? NULL : tdm_topology_nearest_node(topology, near->nodeset);
+  const hwloc_obj_t node = near == root ? NULL : tdm_topology_nearest_node(topology, near->nodeset);
   if (node) return (int)node->os_index;
   if (topology->node_count == 1) {
     return (int)tdm_topology_nearest_node(topology, topology->cores[0]->nodeset)->os_index;

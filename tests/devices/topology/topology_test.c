@@ -2,6 +2,7 @@
  * are cores, then while there are processing units, then shared. */
 #include "devices/topology/topology.h"
 
+#include <hwloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,6 +102,37 @@ static void a_bad_description_is_refused(void **state) {
   tdm_topology_destroy(NULL);
 }
 
+/* Of this machine only the device that is asked for is read; hwloc, which lists them all, puts each
+ * into a tree whose text gives the same node. */
+static void pci_devices_are_near_to_what_hwloc_says(void **state) {
+  (void)state;
+  hwloc_topology_t all;
+  char *text = NULL;
+  int bytes = 0;
+  assert_int_equal(hwloc_topology_init(&all), 0);
+  assert_int_equal(
+      hwloc_topology_set_type_filter(all, HWLOC_OBJ_PCI_DEVICE, HWLOC_TYPE_FILTER_KEEP_IMPORTANT),
+      0);
+  assert_int_equal(hwloc_topology_load(all), 0);
+  assert_int_equal(hwloc_topology_export_xmlbuffer(all, &text, &bytes, 0), 0);
+  tdm_topology *listed = make(text);
+  tdm_topology *here = make(NULL);
+  hwloc_obj_t device = NULL;
+  while ((device = hwloc_get_next_pcidev(all, device))) {
+    char bus_id[32];
+    (void)snprintf(bus_id, sizeof(bus_id), "%04x:%02x:%02x.%01x", device->attr->pcidev.domain,
+                   device->attr->pcidev.bus, device->attr->pcidev.dev, device->attr->pcidev.func);
+    assert_int_equal(tdm_topology_node_near_pci(here, bus_id),
+                     tdm_topology_node_near_pci(listed, bus_id));
+  }
+  assert_int_equal(tdm_topology_node_near_pci(here, "ffff:ff:1f.7"), TDM_NODE_UNKNOWN);
+  assert_int_equal(tdm_topology_node_near_pci(here, "../../../../etc"), TDM_NODE_UNKNOWN);
+  tdm_topology_destroy(here);
+  tdm_topology_destroy(listed);
+  hwloc_free_xmlbuffer(all, text);
+  hwloc_topology_destroy(all);
+}
+
 int main(void) {
   (void)setenv("HWLOC_SYNTHETIC_VERBOSE", "0", 1);
   const struct CMUnitTest tests[] = {
@@ -109,6 +141,7 @@ int main(void) {
       cmocka_unit_test(units_serve_where_cores_end),
       cmocka_unit_test(sharing_is_told),
       cmocka_unit_test(this_machine_is_read_and_bound),
+      cmocka_unit_test(pci_devices_are_near_to_what_hwloc_says),
       cmocka_unit_test(a_bad_description_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,6 +25,7 @@ typedef struct operation {
 } operation;
 
 struct tdm_cuda_stream_opaque {
+  pthread_cond_t appended; /* its thread alone waits for it: there is an operation, or it stops */
   operation *first;
   operation **end;
   bool busy;
@@ -34,7 +35,7 @@ struct tdm_cuda_stream_opaque {
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* an event, or a stream that is idle */
 
 static void lock(void) {
   (void)pthread_mutex_lock(&mutex);
@@ -61,7 +62,7 @@ static void run_event(operation *mine) {
     event->completed_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
   }
   event_release(event);
-  (void)pthread_cond_broadcast(&changed);
+  if (!mine->waits) (void)pthread_cond_broadcast(&changed);
 }
 
 static void *stream_main(void *user) {
@@ -69,7 +70,7 @@ static void *stream_main(void *user) {
   lock();
   for (;;) {
     while (!stream->first && !stream->stop)
-      (void)pthread_cond_wait(&changed, &mutex);
+      (void)pthread_cond_wait(&stream->appended, &mutex);
     operation *mine = stream->first;
     if (!mine) break;
     stream->first = mine->next;
@@ -86,7 +87,7 @@ static void *stream_main(void *user) {
     }
     free(mine);
     stream->busy = false;
-    (void)pthread_cond_broadcast(&changed);
+    if (!stream->first) (void)pthread_cond_broadcast(&changed);
   }
   unlock();
   return NULL;
@@ -102,7 +103,7 @@ static operation *operation_create(void) {
 static void append(tdm_cuda_stream stream, operation *mine) {
   *stream->end = mine;
   stream->end = &mine->next;
-  (void)pthread_cond_broadcast(&changed);
+  (void)pthread_cond_signal(&stream->appended);
 }
 
 void emulated_enqueue(tdm_cuda_stream stream, void (*work)(void *data), void *data) {
@@ -139,7 +140,8 @@ tdm_cuda_code emulated_stream_create(tdm_cuda_stream *out) {
   if (!stream) emulated_misuse("no memory");
   stream->end = &stream->first;
   stream->ordinal = emulated_ordinal();
-  if (pthread_create(&stream->thread, NULL, stream_main, stream) != 0) {
+  if (pthread_cond_init(&stream->appended, NULL) != 0 ||
+      pthread_create(&stream->thread, NULL, stream_main, stream) != 0) {
     emulated_misuse("no thread for a stream");
   }
   *out = stream;
@@ -151,9 +153,10 @@ tdm_cuda_code emulated_stream_destroy(tdm_cuda_stream stream) {
   const tdm_cuda_code code = emulated_strike(stream->ordinal);
   lock();
   stream->stop = true;
-  (void)pthread_cond_broadcast(&changed);
+  (void)pthread_cond_signal(&stream->appended);
   unlock();
   (void)pthread_join(stream->thread, NULL);
+  (void)pthread_cond_destroy(&stream->appended);
   free(stream);
   emulated_count(-1);
   return code;

@@ -58,6 +58,9 @@ typedef struct tdm_run_scalars {
   uint64_t step; /* training steps done by the session's store before this run */
   uint64_t seed;
   double learning_rate;
+  bool
+      has_momentum; /* `momentum` stands for what the optimizer's attributes say: momentum, beta1 */
+  double momentum;
 } tdm_run_scalars;
 
 typedef struct tdm_team tdm_team;

@@ -199,6 +199,7 @@ typedef struct tdm_optimizer_rule {
   const char *name;
   bool accepts_sparse;
   tdm_status (*append)(tdm_update *update);
+  int momentum; /* which of the settings tdm_session_set_momentum stands for, from 1 on; 0: none */
 } tdm_optimizer_rule;
 
 /* A moving average is the state "optimizer/PARAMETER/average". */

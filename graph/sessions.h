@@ -155,6 +155,16 @@ TDM_API tdm_status tdm_session_set_learning_rate(tdm_session *session,
 TDM_API tdm_status tdm_session_set_group_learning_rate(tdm_session *session, size_t group,
                                                        double learning_rate) TDM_WARN_UNUSED;
 
+/* SGD's and RMSprop's momentum and the beta1 of Adam and its kin, of steps from here on: the same
+ * of every group that has one. It stands for what the optimizer was made with, also in the
+ * correction of biases, as where PyTorch's schedulers set it (cycle_momentum). INVALID_ARGUMENT,
+ * and nothing changes, unless it lies in [0, 1), and a group was made with a momentum that is not
+ * 0. */
+TDM_API tdm_status tdm_session_set_momentum(tdm_session *session, double momentum) TDM_WARN_UNUSED;
+/* The same for one group of the options alone. */
+TDM_API tdm_status tdm_session_set_group_momentum(tdm_session *session, size_t group,
+                                                  double momentum) TDM_WARN_UNUSED;
+
 /* Training steps done with the session's store: what random operations go by, and schedules may. */
 TDM_API uint64_t tdm_session_step(tdm_session *session);
 
@@ -163,7 +173,8 @@ TDM_API uint64_t tdm_session_step(tdm_session *session);
 #define TDM_CHECKPOINT_PREFIX "checkpoint/"
 /* All that the steps to come depend on besides the graph, the options and what is fed:
  * tdm_store_save with states, and under names with the prefix above the step, the seed, the
- * learning rates and the optimizers' names. Waits for runs in flight. On failure *out_list is NULL.
+ * learning rates, momenta that were set, and the optimizers' names. Waits for runs in flight. On
+ * failure *out_list is NULL.
  */
 TDM_API tdm_status tdm_session_save(tdm_session *session,
                                     tdm_tensor_list **out_list) TDM_WARN_UNUSED;

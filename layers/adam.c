@@ -132,9 +132,13 @@ static tdm_status append_sparse_updates(tdm_update *update) {
   return append_updates(update, true);
 }
 
-#define DENSE(optimizer) .rule = {.name = optimizer, .append = append_dense_updates}
+#define DENSE(optimizer)                                                                           \
+  .rule = {.name = optimizer, .append = append_dense_updates, .momentum = 1 + BETA1}
 #define SPARSE(optimizer)                                                                          \
-  .rule = {.name = optimizer, .accepts_sparse = true, .append = append_sparse_updates}
+  .rule = {.name = optimizer,                                                                      \
+           .accepts_sparse = true,                                                                 \
+           .append = append_sparse_updates,                                                        \
+           .momentum = 1 + BETA1}
 
 static const moments_rule adam_rule = {DENSE("adam"), &adam, "exp_avg_sq", NULL, 1e-3, 0};
 static const moments_rule adamw_rule = {DENSE("adamw"), &adam, "exp_avg_sq", NULL, 1e-3, 0};

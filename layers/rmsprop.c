@@ -68,7 +68,7 @@ static tdm_status append_updates(tdm_update *update) {
 }
 
 static const tdm_optimizer_rule rule = {
-    .name = "rmsprop", .accepts_sparse = false, .append = append_updates};
+    .name = "rmsprop", .append = append_updates, .momentum = 1 + MOMENTUM};
 
 tdm_optimizer tdm_rmsprop_with(const tdm_rmsprop_options *options) {
   const tdm_rmsprop_options none = {0};

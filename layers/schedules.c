@@ -27,6 +27,7 @@ enum {
 enum { GAMMA = 0, LEAST = 0, FIRST = 0, LAST = 1, FACTOR = 0, POWER = 0 };
 /* Of one-cycle: steps at which phases end, and the rates there. */
 enum { PHASES = 0, END_1 = 0, END_2 = 1, END_3 = 2, RATE_FIRST = 3, RATE_LAST = 4, IS_LINEAR = 5 };
+enum { LEAST_MOMENTUM = 6, MOST_MOMENTUM = 7 };
 
 static tdm_status make(int kind, const char *name, double rate, tdm_rate_schedule *out_schedule) {
   if (!out_schedule) return tdm_fail(TDM_INVALID_ARGUMENT, "schedule %s: no place for it", name);
@@ -198,6 +199,13 @@ tdm_status tdm_rate_schedule_one_cycle(double highest, int64_t steps,
   TDM_TRY(check_finite("one_cycle", "the first rate", settings[RATE_FIRST]));
   TDM_TRY(check_finite("one_cycle", "the last rate", settings[RATE_LAST]));
   settings[IS_LINEAR] = chosen.linear;
+  settings[LEAST_MOMENTUM] = chosen.base_momentum == 0.0 ? 0.85 : chosen.base_momentum;
+  settings[MOST_MOMENTUM] = chosen.max_momentum == 0.0 ? 0.95 : chosen.max_momentum;
+  if (!(settings[LEAST_MOMENTUM] >= 0.0 && settings[LEAST_MOMENTUM] <= settings[MOST_MOMENTUM] &&
+        settings[MOST_MOMENTUM] < 1.0))
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "schedule one_cycle: momenta from %g to %g must ascend within [0, 1)",
+                    settings[LEAST_MOMENTUM], settings[MOST_MOMENTUM]);
   out_schedule->steps[PHASES] = chosen.three_phases ? 3 : 2;
   return TDM_OK;
 }
@@ -230,17 +238,29 @@ static double share_of(double step, double begin, double end) {
   return end > begin ? (step - begin) / (end - begin) : 1.0;
 }
 
-static double one_cycle_rate(const tdm_rate_schedule *schedule, double step) {
+/* From first to peak, to fallen, and in a third phase to last. */
+static double cycle_at(const tdm_rate_schedule *schedule, double step, double first, double peak,
+                       double fallen, double last) {
   const double *settings = schedule->settings;
   const double end_1 = settings[END_1], end_2 = settings[END_2], end_3 = settings[END_3];
   const bool linear = settings[IS_LINEAR] != 0.0;
-  const bool three = schedule->steps[PHASES] == 3;
-  const double highest = schedule->base_rate;
   if (step > end_3) step = end_3;
-  if (step <= end_1) return anneal(settings[RATE_FIRST], highest, share_of(step, 0, end_1), linear);
-  const double fallen = three ? settings[RATE_FIRST] : settings[RATE_LAST];
-  if (step <= end_2) return anneal(highest, fallen, share_of(step, end_1, end_2), linear);
-  return anneal(fallen, settings[RATE_LAST], share_of(step, end_2, end_3), linear);
+  if (step <= end_1) return anneal(first, peak, share_of(step, 0, end_1), linear);
+  if (step <= end_2) return anneal(peak, fallen, share_of(step, end_1, end_2), linear);
+  return anneal(fallen, last, share_of(step, end_2, end_3), linear);
+}
+
+static double one_cycle_rate(const tdm_rate_schedule *schedule, double step) {
+  const double first = schedule->settings[RATE_FIRST], last = schedule->settings[RATE_LAST];
+  const double fallen = schedule->steps[PHASES] == 3 ? first : last;
+  return cycle_at(schedule, step, first, schedule->base_rate, fallen, last);
+}
+
+double tdm_rate_schedule_momentum_at(const tdm_rate_schedule *schedule, int64_t step) {
+  if (!schedule || schedule->kind != ONE_CYCLE) return -1.0;
+  const double least = schedule->settings[LEAST_MOMENTUM];
+  const double most = schedule->settings[MOST_MOMENTUM];
+  return cycle_at(schedule, step < 0 ? 0.0 : (double)step, most, least, most, most);
 }
 
 static double chained_rate(const tdm_rate_schedule *schedule, int64_t step) {

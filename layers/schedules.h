@@ -25,7 +25,7 @@ typedef struct tdm_rate_schedule tdm_rate_schedule;
 struct tdm_rate_schedule {
   int kind;
   double base_rate;
-  double settings[6];
+  double settings[8];
   int64_t steps[2 + TDM_RATE_SCHEDULE_MAX_MILESTONES];
   tdm_rate_schedule_factor factor;
   void *user;
@@ -74,10 +74,14 @@ typedef struct tdm_one_cycle_options {
   double last_divisor;  /* the last is the first divided by this; 0: 1e4 */
   bool linear;          /* else along half cosines */
   bool three_phases;    /* down to the first rate as it rose, then to the last */
+  /* What tdm_rate_schedule_momentum_at goes between, the largest where the rate is least. */
+  double base_momentum; /* 0: 0.85 */
+  double max_momentum;  /* 0: 0.95 */
 } tdm_one_cycle_options;
 
 /* Up to highest and down again, once in steps steps (L. N. Smith, N. Topin, "Super-convergence",
- * 2018). Momentum stays what it is: PyTorch's cycle_momentum=False. options may be NULL. */
+ * 2018). PyTorch's cycle_momentum is to set tdm_rate_schedule_momentum_at as well, by
+ * tdm_session_set_momentum; else momentum stays what it is. options may be NULL. */
 TDM_API tdm_status tdm_rate_schedule_one_cycle(double highest, int64_t steps,
                                                const tdm_one_cycle_options *options,
                                                tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
@@ -89,6 +93,11 @@ TDM_API tdm_status tdm_rate_schedule_lambda(double rate, tdm_rate_schedule_facto
 /* The rate after step steps, from 0 on; negative steps count as 0, and those beyond the end of a
  * cycle as its end. */
 TDM_API double tdm_rate_schedule_at(const tdm_rate_schedule *schedule, int64_t step);
+
+/* The momentum after step steps, of a cycle (tdm_rate_schedule_one_cycle): down from the largest
+ * while the rate rises, and up again as it falls. -1, which no session takes, of other schedules,
+ * also of those put together of cycles. */
+TDM_API double tdm_rate_schedule_momentum_at(const tdm_rate_schedule *schedule, int64_t step);
 
 typedef struct tdm_plateau_options {
   size_t struct_size;

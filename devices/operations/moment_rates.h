@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "devices/operations/optimizers.h"
+#include "tandem/devices/kernel.h"
 
 #if defined(__CUDACC__)
 #define TDM_MOMENT_FUNCTION static __host__ __device__ inline
@@ -21,6 +22,13 @@ typedef struct tdm_moment_rates {
   double root;
   double plain; /* 1: radam knows too little of the variance yet */
 } tdm_moment_rates;
+
+/* The attributes with the beta1 of the run. */
+TDM_MOMENT_FUNCTION tdm_adam_attributes tdm_adam_attributes_of(const tdm_kernel_call *call) {
+  tdm_adam_attributes attributes = *(const tdm_adam_attributes *)call->attributes;
+  if (call->scalars->has_momentum) attributes.beta1 = call->scalars->momentum;
+  return attributes;
+}
 
 /* step: of this update, from 1 on. */
 TDM_MOMENT_FUNCTION tdm_moment_rates tdm_adam_rates(const tdm_adam_attributes *attributes,

@@ -65,6 +65,16 @@ bool tdm_is_learning_rate(double number) {
   return number >= 0.0 && isfinite(number);
 }
 
+bool tdm_is_momentum(double number) {
+  return number >= 0.0 && number < 1.0;
+}
+
+bool tdm_update_group_has_momentum(const tdm_update_groups *groups, size_t group) {
+  const tdm_optimizer *optimizer = &groups->optimizers[group];
+  const int place = optimizer->rule ? optimizer->rule->momentum : 0;
+  return place > 0 && optimizer->settings[place - 1] != 0.0;
+}
+
 static tdm_status check_rates(const tdm_update_groups *groups) {
   for (size_t g = 0; g < groups->count; g++) {
     const tdm_optimizer *optimizer = &groups->optimizers[g];

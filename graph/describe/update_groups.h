@@ -25,6 +25,11 @@ tdm_status tdm_update_groups_check(const tdm_update_groups *groups,
 
 /* Finite, and not negative. */
 bool tdm_is_learning_rate(double number);
+/* From 0 on, and less than 1. */
+bool tdm_is_momentum(double number);
+/* Has the group an optimizer whose momentum can be set? One made with a momentum of 0 keeps no
+ * average that a later one could be of. */
+bool tdm_update_group_has_momentum(const tdm_update_groups *groups, size_t group);
 
 /* The number of the first group that a parameter of this path belongs to, 0 where none does. */
 size_t tdm_update_group_of(const tdm_update_groups *groups, const char *path);

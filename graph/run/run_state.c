@@ -84,6 +84,9 @@ static void begin_anew(tdm_run_state *run) {
   for (size_t g = 0; g < run->scalar_count; g++) {
     const uint64_t bits = atomic_load(&session->learning_rate_bits[g]);
     memcpy(&run->scalars[g].learning_rate, &bits, sizeof bits);
+    const uint64_t momentum_bits = atomic_load(&session->momentum_bits[g]);
+    memcpy(&run->scalars[g].momentum, &momentum_bits, sizeof momentum_bits);
+    run->scalars[g].has_momentum = run->scalars[g].momentum >= 0;
     run->scalars[g].seed = seed;
   }
   tdm_flight_reset(&run->flight, run->plan->command_count);

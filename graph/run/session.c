@@ -39,6 +39,12 @@ static void set_rate(tdm_session *session, size_t group, double learning_rate) {
   atomic_store(&session->learning_rate_bits[group], bits);
 }
 
+static void set_momentum(tdm_session *session, size_t group, double momentum) {
+  uint64_t bits;
+  memcpy(&bits, &momentum, sizeof bits);
+  atomic_store(&session->momentum_bits[group], bits);
+}
+
 static tdm_status check_range(const char *name, int value, int least, int most) {
   if (value >= least && value <= most) return TDM_OK;
   return tdm_fail(TDM_INVALID_ARGUMENT, "session options: %s is %d, not %d to %d", name, value,
@@ -283,6 +289,8 @@ static tdm_status fill_session(tdm_session *session, const tdm_session_options *
   TDM_TRY(tdm_context_start(session->context));
   TDM_TRY(tdm_update_groups_fill(&session->groups, &session->region, options));
   TDM_TRY(tdm_update_groups_check(&session->groups, session->graph));
+  for (size_t g = 0; g < TDM_MAX_UPDATE_GROUPS; g++)
+    set_momentum(session, g, -1);
   for (size_t g = 0; g < session->groups.count; g++)
     set_rate(session, g, session->groups.optimizers[g].learning_rate);
   TDM_TRY(
@@ -418,4 +426,40 @@ tdm_status tdm_session_set_group_learning_rate(tdm_session *session, size_t grou
   TDM_TRY(check_rate("tdm_session_set_group_learning_rate", learning_rate));
   set_rate(session, 1 + group, learning_rate);
   return TDM_OK;
+}
+
+/* Of groups first to last. */
+static tdm_status set_momenta(tdm_session *session, const char *where, size_t first, size_t last,
+                              double momentum) {
+  if (!tdm_is_momentum(momentum))
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s: a momentum of %g, and it must lie in [0, 1)", where,
+                    momentum);
+  size_t count = 0;
+  for (size_t g = first; g <= last; g++)
+    if (tdm_update_group_has_momentum(&session->groups, g)) {
+      set_momentum(session, g, momentum);
+      count++;
+    }
+  if (count > 0) return TDM_OK;
+  const tdm_optimizer_rule *rule = session->groups.optimizers[first].rule;
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "%s: %s has no momentum to change: make sgd or rmsprop with one that is not 0, "
+                  "or take adam or its kin, whose momentum is beta1",
+                  where, rule ? rule->name : "what trains nothing");
+}
+
+tdm_status tdm_session_set_momentum(tdm_session *session, double momentum) {
+  static const char where[] = "tdm_session_set_momentum";
+  if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "%s: no session", where);
+  if (session->groups.count == 0)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s: the session does not train", where);
+  return set_momenta(session, where, 0, session->groups.count - 1, momentum);
+}
+
+tdm_status tdm_session_set_group_momentum(tdm_session *session, size_t group, double momentum) {
+  static const char where[] = "tdm_session_set_group_momentum";
+  const size_t count = session && session->groups.count ? session->groups.count - 1 : 0;
+  if (group >= count)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s: there is no group %zu of %zu", where, group, count);
+  return set_momenta(session, where, 1 + group, 1 + group, momentum);
 }

@@ -47,10 +47,11 @@ struct tdm_session {
   bool check_finite;
   bool deterministic;
   _Atomic uint64_t learning_rate_bits[TDM_MAX_UPDATE_GROUPS]; /* of doubles */
+  _Atomic uint64_t momentum_bits[TDM_MAX_UPDATE_GROUPS]; /* of doubles; negative: the optimizer's */
   pthread_mutex_t lock;
   tdm_prepared_cache *prepared;
   int16_t *kept_devices;   /* per kept value of graph */
-  bool averages; /* parameters are read from their averages */
+  bool averages;           /* parameters are read from their averages */
   tdm_store_entry **bound; /* per persistent of graph; NULL where no target needs it */
   tdm_plan *newest;        /* by latest use */
   tdm_plan *oldest;

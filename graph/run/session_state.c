@@ -1,6 +1,6 @@
 /* What a training run goes on from: the store's state with the count of steps, the seed, the
- * learning rates and the optimizers' names, as one list of host tensors. Invariant: a load that
- * does not fit changes nothing, and names the tensor. */
+ * learning rates, momenta and the optimizers' names, as one list of host tensors. Invariant: a load
+ * that does not fit changes nothing, and names the tensor. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,12 +11,14 @@ static const char step_name[] = TDM_CHECKPOINT_PREFIX "step";
 static const char seed_name[] = TDM_CHECKPOINT_PREFIX "seed";
 static const char rate_name[] = TDM_CHECKPOINT_PREFIX "learning_rate";
 static const char rates_name[] = TDM_CHECKPOINT_PREFIX "group_learning_rates";
+static const char momenta_name[] = TDM_CHECKPOINT_PREFIX "momenta"; /* where any was set */
 static const char optimizer_name[] = TDM_CHECKPOINT_PREFIX "optimizer";
 
 typedef struct session_numbers {
   uint64_t step;
   uint64_t seed;
   uint64_t rate_bits[TDM_MAX_UPDATE_GROUPS];
+  uint64_t momentum_bits[TDM_MAX_UPDATE_GROUPS];
 } session_numbers;
 
 tdm_context *tdm_session_context(tdm_session *session) {
@@ -70,6 +72,20 @@ static tdm_status save_rates(tdm_session *session, tdm_tensor_list *list) {
                     rates + 1);
 }
 
+/* One number a group, -1 where it is the optimizer's own; nothing where all are. */
+static tdm_status save_momenta(tdm_session *session, tdm_tensor_list *list) {
+  double momenta[TDM_MAX_UPDATE_GROUPS];
+  bool any = false;
+  for (size_t g = 0; g < session->groups.count; g++) {
+    const uint64_t bits = atomic_load(&session->momentum_bits[g]);
+    memcpy(&momenta[g], &bits, sizeof bits);
+    any = any || momenta[g] >= 0;
+  }
+  if (!any) return TDM_OK;
+  return add_tensor(session, list, momenta_name, TDM_FLOAT64,
+                    tdm_shape_of(1, (int64_t)session->groups.count), momenta);
+}
+
 static tdm_status add_numbers(tdm_session *session, tdm_tensor_list *list) {
   const tdm_shape scalar = tdm_shape_scalar();
   const uint64_t seed = atomic_load(&session->seed);
@@ -78,6 +94,7 @@ static tdm_status add_numbers(tdm_session *session, tdm_tensor_list *list) {
   TDM_TRY(add_tensor(session, list, step_name, TDM_INT64, scalar, &session->store->steps));
   TDM_TRY(add_tensor(session, list, seed_name, TDM_INT64, scalar, &seed));
   TDM_TRY(save_rates(session, list));
+  TDM_TRY(save_momenta(session, list));
   return add_tensor(session, list, optimizer_name, TDM_UINT8, tdm_shape_of(1, (int64_t)length),
                     optimizers);
 }
@@ -142,19 +159,40 @@ static tdm_status check_optimizers(const tdm_session *session, const tdm_tensor_
                   optimizer_name, name, wanted);
 }
 
+static tdm_status read_numbers(const tdm_tensor_list *list, const char *name, size_t count,
+                               uint64_t *out_bits) {
+  const tdm_tensor *tensor = tdm_tensor_list_find(list, name);
+  if (!tensor) return tdm_fail(TDM_INVALID_ARGUMENT, "%s is missing", name);
+  const tdm_shape shape = tdm_tensor_shape(tensor);
+  if (tdm_tensor_dtype(tensor) != TDM_FLOAT64 || shape.rank != 1 || shape.dims[0] != (tdm_dim)count)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s does not have %zu numbers of float64", name, count);
+  return tdm_tensor_read(tensor, out_bits, count * sizeof *out_bits);
+}
+
 static tdm_status read_rates(const tdm_session *session, const tdm_tensor_list *list,
                              uint64_t *out_bits) {
   const size_t groups = session->groups.count - 1;
   TDM_TRY(read_number(list, rate_name, TDM_FLOAT64, out_bits));
-  if (groups == 0) return TDM_OK;
-  const tdm_tensor *tensor = tdm_tensor_list_find(list, rates_name);
-  if (!tensor) return tdm_fail(TDM_INVALID_ARGUMENT, "%s is missing", rates_name);
-  const tdm_shape shape = tdm_tensor_shape(tensor);
-  if (tdm_tensor_dtype(tensor) != TDM_FLOAT64 || shape.rank != 1 ||
-      shape.dims[0] != (tdm_dim)groups)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "%s does not have %zu numbers of float64", rates_name,
-                    groups);
-  return tdm_tensor_read(tensor, out_bits + 1, groups * sizeof *out_bits);
+  return groups == 0 ? TDM_OK : read_numbers(list, rates_name, groups, out_bits + 1);
+}
+
+/* Where the file has none, each is the optimizer's own. */
+static tdm_status read_momenta(const tdm_session *session, const tdm_tensor_list *list,
+                               uint64_t *out_bits) {
+  double momenta[TDM_MAX_UPDATE_GROUPS];
+  const size_t count = session->groups.count;
+  for (size_t g = 0; g < count; g++)
+    momenta[g] = -1;
+  memcpy(out_bits, momenta, count * sizeof *momenta);
+  if (!tdm_tensor_list_find(list, momenta_name)) return TDM_OK;
+  TDM_TRY(read_numbers(list, momenta_name, count, out_bits));
+  memcpy(momenta, out_bits, count * sizeof *momenta);
+  for (size_t g = 0; g < count; g++)
+    if (momenta[g] != -1 &&
+        !(tdm_is_momentum(momenta[g]) && tdm_update_group_has_momentum(&session->groups, g)))
+      return tdm_fail(TDM_INVALID_ARGUMENT, "%s has %g, which is no momentum of group %zu",
+                      momenta_name, momenta[g], g);
+  return TDM_OK;
 }
 
 static tdm_status check_rates(const uint64_t *bits, size_t count) {
@@ -228,6 +266,7 @@ static tdm_status read_all(tdm_session *session, const tdm_tensor_list *list,
   TDM_TRY(read_number(list, seed_name, TDM_INT64, &numbers->seed));
   TDM_TRY(read_rates(session, list, numbers->rate_bits));
   TDM_TRY(check_rates(numbers->rate_bits, session->groups.count));
+  TDM_TRY(read_momenta(session, list, numbers->momentum_bits));
   return check_names(session->store, list, values);
 }
 
@@ -239,8 +278,10 @@ static tdm_status load_locked(tdm_session *session, const tdm_tensor_list *list,
   TDM_TRY(tdm_store_load_locked(session->store, values));
   session->store->steps = numbers.step;
   atomic_store(&session->seed, numbers.seed);
-  for (size_t g = 0; g < session->groups.count; g++)
+  for (size_t g = 0; g < session->groups.count; g++) {
     atomic_store(&session->learning_rate_bits[g], numbers.rate_bits[g]);
+    atomic_store(&session->momentum_bits[g], numbers.momentum_bits[g]);
+  }
   return TDM_OK;
 }
 

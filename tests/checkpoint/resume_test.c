@@ -61,6 +61,7 @@ static void check_variety(const trainer_options *options) {
   for (int i = 0; i < BEFORE; i++)
     (void)trainer_step(&whole);
   assert_ok(tdm_session_set_learning_rate(whole.session, 0.01));
+  if (!options->has_table) assert_ok(tdm_session_set_momentum(whole.session, 0.6));
   assert_ok(tdm_checkpoint_save(whole.session, whole.loader, path));
   go_on(&whole, losses);
 

@@ -83,9 +83,12 @@ def main():
             training.update(kept.get(name) or case.recorded)
         torch.set_default_dtype(torch.float32)
         write("training", dtype_name, training)
+    schedules = schedule_cases.schedule_cases()
+    for kept in kept_cases("schedules", "float64").values():
+        schedules.update(kept)
+    write("schedules", "float64", schedules)
     if "--add" in sys.argv[1:]:
         return
-    write("schedules", "float64", schedule_cases.schedule_cases())
     for name, recorded in example_models.models().items():
         write(name, "float32", recorded)
 

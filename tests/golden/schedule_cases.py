@@ -9,14 +9,14 @@ import torch.optim.lr_scheduler as schedulers
 RATE = 0.3
 
 
-def rates_of(make, count):
-    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=RATE)
+def rates_of(make, count, setting="lr"):
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=RATE, momentum=0.9)
     scheduler = make(optimizer)
-    rates = [optimizer.param_groups[0]["lr"]]
+    rates = [optimizer.param_groups[0][setting]]
     while len(rates) < count:
         optimizer.step()
         scheduler.step()
-        rates.append(optimizer.param_groups[0]["lr"])
+        rates.append(optimizer.param_groups[0][setting])
     return torch.tensor(rates, dtype=torch.float64)
 
 
@@ -36,11 +36,11 @@ def schedule_cases():
     """name -> tensor"""
     recorded = {}
 
-    def add(name, numbers, make, count=25):
+    def add(name, numbers, make, count=25, setting="lr"):
         case = "%s_%d" % (name, len(recorded) // 2)
         numbers = torch.tensor([float(n) for n in (RATE, *numbers)], dtype=torch.float64)
         recorded["%s/option.%s" % (case, name)] = numbers
-        recorded[case + "/rates"] = rates_of(make, count)
+        recorded[case + "/rates"] = rates_of(make, count, setting)
 
     for size, gamma in itertools.product((1, 4), (0.1, 0.7)):
         add("step", (size, gamma), lambda o: schedulers.StepLR(o, size, gamma))
@@ -87,4 +87,13 @@ def schedule_cases():
             )), 40
         )
     add("lambda", (), lambda o: schedulers.LambdaLR(o, lambda step: 1 / (1 + step)))
+    for linear, three, (least, most) in itertools.product(
+            (False, True), (False, True), ((0.85, 0.95), (0.1, 0.7))):
+        add(
+            "cycled_momentum", (25, 0.3, linear, three, least, most),
+            lambda o: schedulers.OneCycleLR(
+                o, RATE, total_steps=25, base_momentum=least, max_momentum=most,
+                anneal_strategy="linear" if linear else "cos", three_phase=three
+            ), setting="momentum"
+        )
     return recorded

@@ -34,9 +34,11 @@ def averaged_model(modules, average):
     return torch.optim.swa_utils.AveragedModel(nn.ModuleDict(modules), **options)
 
 
-def train(case, modules, optimizer, forward, steps, clip, average=None):
+def train(case, modules, optimizer, forward, steps, clip, average=None, highest=None):
+    """highest: rate and momentum go through one cycle up to it; None: they stay."""
     parameters = [value for module in modules.values() for value in module.parameters()]
     averaged = averaged_model(modules, average)
+    cycle = highest and torch.optim.lr_scheduler.OneCycleLR(optimizer, highest, total_steps=steps)
     losses = []
     for step in range(steps):
         optimizer.zero_grad()
@@ -45,6 +47,8 @@ def train(case, modules, optimizer, forward, steps, clip, average=None):
         if clip:
             clip_by_norm(parameters, clip)
         optimizer.step()
+        if cycle and step + 1 < steps:
+            cycle.step()
         if averaged:
             averaged.update_parameters(nn.ModuleDict(modules))
         losses.append(loss.detach())
@@ -59,7 +63,7 @@ def train(case, modules, optimizer, forward, steps, clip, average=None):
         case.record("trained.optimizer/%s/average" % name, value)
 
 
-def dense_model(case, make, clip=None, steps=6, options=None, average=None):
+def dense_model(case, make, clip=None, steps=6, options=None, average=None, highest=None):
     if options:
         numbers = torch.tensor([float(n) for n in options[1:]], dtype=torch.float64)
         case.record("option." + options[0], numbers)
@@ -74,10 +78,10 @@ def dense_model(case, make, clip=None, steps=6, options=None, average=None):
         target = case.fed("target.%d" % step, 8, 3)
         return F.mse_loss(modules["second"](torch.tanh(modules["first"](x))), target)
 
-    train(case, modules, optimizer, forward, steps, clip, average)
+    train(case, modules, optimizer, forward, steps, clip, average, highest)
 
 
-def table_model(case, make, clip=None, steps=6, average=None):
+def table_model(case, make, clip=None, steps=6, average=None, highest=None):
     modules = {"table": case.module("table", nn.Embedding(9, 4, padding_idx=0, sparse=True))}
     optimizer = make(list(modules["table"].parameters()))
 
@@ -86,7 +90,7 @@ def table_model(case, make, clip=None, steps=6, average=None):
         target = case.fed("target.%d" % step, 5, 4)
         return F.mse_loss(modules["table"](ids), target, reduction="sum")
 
-    train(case, modules, optimizer, forward, steps, clip, average)
+    train(case, modules, optimizer, forward, steps, clip, average, highest)
 
 
 def main_model(case, make, clip=None, steps=20):
@@ -232,6 +236,18 @@ def training_cases():
         cases.update(adafactor_cases(with_options))
     cases["adagrad_clip"] = dict(with_options(adagrad, lr=0.05), clip=0.05)
     cases["rmsprop_clip"] = dict(with_options(rmsprop, lr=0.01), clip=0.05)
+    cycled = {
+        "sgd": with_options(sgd, lr=0.1, momentum=0.9),
+        "sgd_nesterov": with_options(sgd, lr=0.1, momentum=0.9, nesterov=True),
+        "rmsprop": with_options(rmsprop, lr=0.1, momentum=0.9),
+        "adam": with_options(adam, lr=0.1),
+        "adamw_amsgrad": with_options(adamw, lr=0.1, amsgrad=True),
+        "nadam": with_options(torch.optim.NAdam, lr=0.1),
+        "radam": with_options(torch.optim.RAdam, lr=0.1),
+        "adamax": with_options(torch.optim.Adamax, lr=0.1),
+    }
+    cases.update({"cycle_" + name: dict(options, highest=0.1, steps=8)
+                  for name, options in cycled.items()})
     cases = {name: (dense_model, options) for name, options in cases.items()}
     tables = {
         "table_sgd": with_options(sgd, lr=0.1),
@@ -242,6 +258,7 @@ def training_cases():
         "table_sparse_adam_options": with_options(
             sparse_adam, lr=0.02, betas=(0.8, 0.95), eps=1e-3
         ),
+        "table_cycle": dict(with_options(sparse_adam, lr=0.1), highest=0.1),
         "table_adagrad": with_options(adagrad, lr=0.1),
         "table_adagrad_options": with_options(
             adagrad, lr=0.1, lr_decay=0.2, eps=1e-3, initial_accumulator_value=0.3

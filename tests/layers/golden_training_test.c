@@ -11,6 +11,17 @@
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
+static void go_through_cycle(const training_case *training, tdm_session *session, int64_t step,
+                             int64_t steps) {
+  tdm_rate_schedule cycle;
+  const double highest = training->optimizer.learning_rate;
+  assert_int_equal(tdm_rate_schedule_one_cycle(highest, steps, NULL, &cycle), TDM_OK);
+  assert_int_equal(tdm_session_set_learning_rate(session, tdm_rate_schedule_at(&cycle, step)),
+                   TDM_OK);
+  assert_int_equal(tdm_session_set_momentum(session, tdm_rate_schedule_momentum_at(&cycle, step)),
+                   TDM_OK);
+}
+
 /* The losses of all steps, as a tensor like the golden one. */
 static tdm_tensor *train(const golden_file *golden, const training_case *training,
                          tdm_session *session) {
@@ -19,6 +30,7 @@ static tdm_tensor *train(const golden_file *golden, const training_case *trainin
   double losses[64];
   assert_true(steps > 0 && steps <= 64);
   for (int64_t step = 0; step < steps; step++) {
+    if (training->cycles) go_through_cycle(training, session, step, steps);
     tdm_feed feeds[TRAINING_FEEDS];
     for (size_t i = 0; i < TRAINING_FEEDS; i++) {
       char text[64];

@@ -92,6 +92,22 @@ static tdm_status make_schedule(const char *name, const double *numbers, size_t 
   return tdm_rate_schedule_one_cycle(rate, (int64_t)given[0], &options, schedule);
 }
 
+/* numbers: rate, steps, rising, linear, three phases, least, most */
+static void check_momenta(const char *full, const double *numbers, const double *momenta,
+                          size_t count) {
+  const tdm_one_cycle_options options = {.struct_size = sizeof options,
+                                         .rising = numbers[2],
+                                         .linear = numbers[3] != 0,
+                                         .three_phases = numbers[4] != 0,
+                                         .base_momentum = numbers[5],
+                                         .max_momentum = numbers[6]};
+  tdm_rate_schedule schedule;
+  assert_int_equal(
+      tdm_rate_schedule_one_cycle(numbers[0], (int64_t)numbers[1], &options, &schedule), TDM_OK);
+  for (size_t step = 0; step < count; step++)
+    assert_rate(full, step, tdm_rate_schedule_momentum_at(&schedule, (int64_t)step), momenta);
+}
+
 static void check_case(const golden_file *golden, const char *full, const tdm_tensor *told) {
   const char *option = strstr(full, "/option.");
   if (!option) return;
@@ -101,8 +117,9 @@ static void check_case(const golden_file *golden, const char *full, const tdm_te
   double *numbers = tensor_values(told, &number_count);
   double *rates = tensor_values(tdm_tensor_list_find(golden->list, rates_name), &count);
   assert_true(count > 10);
-  if (strcmp(option + 8, "plateau") == 0) {
-    check_plateau(full, numbers, rates, count);
+  const bool momenta = strcmp(option + 8, "cycled_momentum") == 0;
+  if (momenta || strcmp(option + 8, "plateau") == 0) {
+    (momenta ? check_momenta : check_plateau)(full, numbers, rates, count);
     free(numbers);
     free(rates);
     return;
@@ -170,6 +187,11 @@ static void what_makes_no_sense_is_refused(void **state) {
   parts[1] = parts[0];
   expect_refused(tdm_rate_schedule_sequential(parts, 2, (const int64_t[]){0}, &schedule),
                  "milestone 0 is 0");
+  const tdm_one_cycle_options falling_momenta = {.struct_size = sizeof falling_momenta,
+                                                 .base_momentum = 0.96};
+  expect_refused(tdm_rate_schedule_one_cycle(1, 10, &falling_momenta, &schedule), "from 0.96");
+  assert_true(tdm_rate_schedule_momentum_at(&parts[0], 1) == -1);
+  assert_true(tdm_rate_schedule_momentum_at(NULL, 1) == -1);
   tdm_plateau plateau;
   const tdm_plateau_options growing = {.struct_size = sizeof growing, .factor = 2};
   expect_refused(tdm_rate_plateau_begin(1, &growing, &plateau), "factor 2");

@@ -116,6 +116,27 @@ static size_t adam_cases(training_case *cases) {
   return count;
 }
 
+static size_t cycle_cases(training_case *cases) {
+  const tdm_sgd_options momentum = {.learning_rate = 0.1, .momentum = 0.9};
+  const tdm_sgd_options nesterov = {.learning_rate = 0.1, .momentum = 0.9, .nesterov = true};
+  const tdm_rmsprop_options rmsprop = {.learning_rate = 0.1, .momentum = 0.9};
+  const tdm_adam_options largest = {.learning_rate = 0.1, .weight_decay = 0.01, .amsgrad = true};
+  size_t count = 0;
+  cases[count++] = make_case("cycle_sgd", tdm_sgd_with(&momentum));
+  cases[count++] = make_case("cycle_sgd_nesterov", tdm_sgd_with(&nesterov));
+  cases[count++] = make_case("cycle_rmsprop", tdm_rmsprop_with(&rmsprop));
+  cases[count++] = make_case("cycle_adam", tdm_adam(0.1));
+  cases[count++] = make_case("cycle_adamw_amsgrad", tdm_adamw_with(&largest));
+  cases[count++] = make_case("cycle_nadam", tdm_nadam(0.1));
+  cases[count++] = make_case("cycle_radam", tdm_radam(0.1));
+  cases[count++] = make_case("cycle_adamax", tdm_adamax(0.1));
+  cases[count++] = make_case("table_cycle", tdm_sparse_adam(0.1));
+  cases[count - 1].model = &table;
+  for (size_t i = 0; i < count; i++)
+    cases[i].cycles = true;
+  return count;
+}
+
 /* Adam's kin, each with the options of MOMENTS in training_cases.py. */
 static size_t moments_cases(training_case *cases) {
   size_t count = 0;
@@ -236,6 +257,7 @@ size_t training_cases_all(const golden_file *golden, training_case *cases) {
   size_t count = told_cases(golden, cases);
   count += sgd_cases(cases + count);
   count += adam_cases(cases + count);
+  count += cycle_cases(cases + count);
   count += moments_cases(cases + count);
   count += table_cases(cases + count);
   return count + main_cases(cases + count);

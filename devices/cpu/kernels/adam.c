@@ -74,8 +74,8 @@ MOMENTS_RANGE(nadam_range, NADAM)
 MOMENTS_RANGE(plain_range, PLAIN)
 MOMENTS_RANGE(adamax_range, ADAMAX)
 
-static moments_job job_of(const tdm_kernel_call *call, const tdm_moment_rates *rates) {
-  const tdm_adam_attributes *attributes = call->attributes;
+static moments_job job_of(const tdm_kernel_call *call, const tdm_adam_attributes *attributes,
+                          const tdm_moment_rates *rates) {
   const double decay = attributes->weight_decay;
   const bool decoupled = attributes->decoupled != 0;
   return (moments_job){
@@ -107,38 +107,39 @@ static double next_step(stored *step) {
 }
 
 static tdm_status adam_execute(const tdm_kernel_call *call) {
-  const tdm_adam_attributes *attributes = call->attributes;
-  const bool amsgrad = attributes->amsgrad != 0;
+  const tdm_adam_attributes attributes = tdm_adam_attributes_of(call);
+  const bool amsgrad = attributes.amsgrad != 0;
   const double step = next_step(call->outputs[amsgrad ? 4 : 3]);
-  const tdm_moment_rates rates = tdm_adam_rates(attributes, call->scalars->learning_rate, step);
-  moments_job job = job_of(call, &rates);
+  const tdm_moment_rates rates = tdm_adam_rates(&attributes, call->scalars->learning_rate, step);
+  moments_job job = job_of(call, &attributes, &rates);
   if (amsgrad) job.largest = call->outputs[3];
   return update_run(call, amsgrad ? amsgrad_range : adam_range, &job);
 }
 
 static tdm_status nadam_execute(const tdm_kernel_call *call) {
+  const tdm_adam_attributes attributes = tdm_adam_attributes_of(call);
   stored *product = call->outputs[3]; /* () */
   const double step = next_step(call->outputs[4]);
-  *product = narrowed(widened(*product) * (real)tdm_nadam_momentum(call->attributes, step));
-  const tdm_moment_rates rates = tdm_nadam_rates(call->attributes, call->scalars->learning_rate,
-                                                 step, (double)widened(*product));
-  moments_job job = job_of(call, &rates);
+  *product = narrowed(widened(*product) * (real)tdm_nadam_momentum(&attributes, step));
+  const tdm_moment_rates rates =
+      tdm_nadam_rates(&attributes, call->scalars->learning_rate, step, (double)widened(*product));
+  moments_job job = job_of(call, &attributes, &rates);
   return update_run(call, nadam_range, &job);
 }
 
 static tdm_status radam_execute(const tdm_kernel_call *call) {
+  const tdm_adam_attributes attributes = tdm_adam_attributes_of(call);
   const double step = next_step(call->outputs[3]);
-  const tdm_moment_rates rates =
-      tdm_radam_rates(call->attributes, call->scalars->learning_rate, step);
-  moments_job job = job_of(call, &rates);
+  const tdm_moment_rates rates = tdm_radam_rates(&attributes, call->scalars->learning_rate, step);
+  moments_job job = job_of(call, &attributes, &rates);
   return update_run(call, rates.plain != 0 ? plain_range : adam_range, &job);
 }
 
 static tdm_status adamax_execute(const tdm_kernel_call *call) {
+  const tdm_adam_attributes attributes = tdm_adam_attributes_of(call);
   const double step = next_step(call->outputs[3]);
-  const tdm_moment_rates rates =
-      tdm_adamax_rates(call->attributes, call->scalars->learning_rate, step);
-  moments_job job = job_of(call, &rates);
+  const tdm_moment_rates rates = tdm_adamax_rates(&attributes, call->scalars->learning_rate, step);
+  moments_job job = job_of(call, &attributes, &rates);
   return update_run(call, adamax_range, &job);
 }
 
@@ -191,10 +192,11 @@ static tdm_status adam_sparse_prepare(const tdm_kernel_request *request,
 
 static tdm_status adam_sparse_execute(const tdm_kernel_call *call) {
   const update_state *state = call->state;
+  const tdm_adam_attributes attributes = tdm_adam_attributes_of(call);
   const double step = next_step(call->outputs[3]);
-  tdm_moment_rates rates = tdm_adam_rates(call->attributes, call->scalars->learning_rate, step);
+  tdm_moment_rates rates = tdm_adam_rates(&attributes, call->scalars->learning_rate, step);
   rates.of_average *= rates.root;
-  adam_rows job = {.step = job_of(call, &rates),
+  adam_rows job = {.step = job_of(call, &attributes, &rates),
                    .indices = call->inputs[2],
                    .count = *(const int64_t *)call->inputs[3],
                    .dim = state->sizes.dim};

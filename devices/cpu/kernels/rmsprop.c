@@ -58,7 +58,8 @@ static tdm_status rmsprop_execute(const tdm_kernel_call *call) {
       .kept = (real)(1.0 - attributes->alpha),
       .epsilon = (real)attributes->epsilon,
       .decay = (real)attributes->weight_decay,
-      .momentum = (real)attributes->momentum,
+      .momentum =
+          (real)(call->scalars->has_momentum ? call->scalars->momentum : attributes->momentum),
       .rate = (real)call->scalars->learning_rate,
   };
   return update_run(call, rmsprop_range, &job);

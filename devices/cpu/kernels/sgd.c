@@ -56,10 +56,11 @@ static tdm_status sgd_execute(const tdm_kernel_call *call) {
                  .gradient = call->inputs[1],
                  .rate = (real)call->scalars->learning_rate,
                  .weight_decay = (real)attributes->weight_decay,
-                 .momentum = (real)attributes->momentum,
+                 .momentum = (real)(call->scalars->has_momentum ? call->scalars->momentum
+                                                                : attributes->momentum),
                  .kept = (real)(1.0 - attributes->dampening),
                  .nesterov = attributes->nesterov != 0};
-  if (job.momentum == 0) return update_run(call, plain_range, &job);
+  if (attributes->momentum == 0) return update_run(call, plain_range, &job);
   stored *initialized = call->outputs[2]; /* () */
   job.buffer = call->outputs[1];
   job.first = widened(*initialized) == 0;

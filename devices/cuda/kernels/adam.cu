@@ -42,14 +42,14 @@ template <class real> struct moments_settings {
 
 template <class stored> static moments_settings<stored> settings_of(const tdm_kernel_call *call) {
   typedef real_of<stored> real;
-  const tdm_adam_attributes *attributes = attributes_of<tdm_adam_attributes>(call);
-  const double learning = call->scalars->learning_rate, decay = attributes->weight_decay;
-  const bool decoupled = attributes->decoupled != 0;
-  const moments_settings<stored> settings = {(real)attributes->beta1,
-                                             (real)(1.0 - attributes->beta1),
-                                             (real)attributes->beta2,
-                                             (real)(1.0 - attributes->beta2),
-                                             (real)attributes->epsilon,
+  const tdm_adam_attributes attributes = tdm_adam_attributes_of(call);
+  const double learning = call->scalars->learning_rate, decay = attributes.weight_decay;
+  const bool decoupled = attributes.decoupled != 0;
+  const moments_settings<stored> settings = {(real)attributes.beta1,
+                                             (real)(1.0 - attributes.beta1),
+                                             (real)attributes.beta2,
+                                             (real)(1.0 - attributes.beta2),
+                                             (real)attributes.epsilon,
                                              (real)(decoupled ? 0 : decay),
                                              (real)(decoupled ? 1.0 - learning * decay : 1)};
   return settings;
@@ -105,7 +105,7 @@ static tdm_status begin_update(const tdm_kernel_call *call) {
   stored *product = form == NADAM ? output_of<stored>(call, 3) : NULL;
   return kernel_launch(call, "adam_begin", begin_step<stored, form>, 1, WARP,
                        output_of<stored>(call, other ? 4 : 3), product,
-                       *attributes_of<tdm_adam_attributes>(call), call->scalars->learning_rate,
+                       tdm_adam_attributes_of(call), call->scalars->learning_rate,
                        static_cast<tdm_moment_rates *>(call->workspace));
 }
 

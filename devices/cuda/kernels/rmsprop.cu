@@ -49,9 +49,12 @@ template <class stored> static tdm_status rmsprop_run(const tdm_kernel_call *cal
   stored *average = centered ? output_of<stored>(call, 2) : NULL;
   stored *buffer = attributes->momentum != 0 ? output_of<stored>(call, centered ? 3 : 2) : NULL;
   const rmsprop_rates<stored> rates = {
-      (real)attributes->alpha,    (real)(1.0 - attributes->alpha),
-      (real)attributes->epsilon,  (real)attributes->weight_decay,
-      (real)attributes->momentum, (real)call->scalars->learning_rate};
+      (real)attributes->alpha,
+      (real)(1.0 - attributes->alpha),
+      (real)attributes->epsilon,
+      (real)attributes->weight_decay,
+      (real)(call->scalars->has_momentum ? call->scalars->momentum : attributes->momentum),
+      (real)call->scalars->learning_rate};
   return kernel_launch(call, "rmsprop", rmsprop_step<stored>, blocks_for(count), BLOCK,
                        input_of<stored>(call, 1), output_of<stored>(call, 0),
                        output_of<stored>(call, 1), average, buffer, rates, count);

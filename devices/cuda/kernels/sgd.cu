@@ -41,12 +41,14 @@ template <class stored> static tdm_status sgd_run(const tdm_kernel_call *call) {
   typedef real_of<stored> real;
   const update_sizes *state = state_of<update_sizes>(call);
   const tdm_sgd_attributes *attributes = attributes_of<tdm_sgd_attributes>(call);
-  const real rate = (real)call->scalars->learning_rate;
-  const real decay = (real)attributes->weight_decay, momentum = (real)attributes->momentum;
+  const tdm_run_scalars *scalars = call->scalars;
+  const real decay = (real)attributes->weight_decay;
+  const real momentum = (real)(scalars->has_momentum ? scalars->momentum : attributes->momentum);
+  const real rate = (real)scalars->learning_rate;
   const int64_t blocks = blocks_for(state->count);
   stored *parameter = output_of<stored>(call, 0);
   const stored *gradient = input_of<stored>(call, 1);
-  if (momentum == 0) {
+  if (attributes->momentum == 0) {
     return kernel_launch(call, "sgd", plain_step<stored>, blocks, BLOCK, parameter, gradient, decay,
                          rate, state->count);
   }

@@ -165,3 +165,21 @@ void kernel_output_check(const kernel_case *test, size_t output, const char *whe
              where, output, (long long)i, value, expected[i], largest);
   }
 }
+
+double kernel_case_momentum(const kernel_case *self, double own) {
+  return self->scalars.has_momentum ? self->scalars.momentum : own;
+}
+
+tdm_adam_attributes kernel_case_adam(const kernel_case *self) {
+  tdm_adam_attributes attributes = self->attributes.adam;
+  attributes.beta1 = kernel_case_momentum(self, attributes.beta1);
+  return attributes;
+}
+
+void kernel_case_visit_momenta(kernel_case *self, kernel_visit visit, void *user) {
+  visit(self, user);
+  if (input_count_of(self, 0) > 100) return;
+  self->scalars.has_momentum = true;
+  self->scalars.momentum = 0.6;
+  visit(self, user);
+}

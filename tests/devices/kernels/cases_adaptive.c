@@ -57,7 +57,7 @@ static void rmsprop_reference(const kernel_case *self, const double *const *inpu
     }
     double direction = g / (sqrt(variance) + a->epsilon);
     if (a->momentum != 0) {
-      direction += a->momentum * inputs[buffer][i];
+      direction += kernel_case_momentum(self, a->momentum) * inputs[buffer][i];
       outputs[buffer - 1][i] = direction;
     }
     outputs[0][i] = inputs[0][i] - self->scalars.learning_rate * direction;
@@ -83,7 +83,7 @@ static void rmsprop_case(tdm_dtype dtype, int64_t count, const tdm_rmsprop_attri
   kernel_case_overwrite(&test, 0);
   for (size_t i = 2; i < test.input_count; i++)
     kernel_case_overwrite(&test, i);
-  visit(&test, user);
+  kernel_case_visit_momenta(&test, visit, user);
 }
 
 /* ---- Adadelta -------------------------------------------------------------------------------- */

@@ -12,7 +12,7 @@ typedef struct moments_step {
 } moments_step;
 
 static moments_step begin_element(const kernel_case *self, const double *const *inputs, int64_t i) {
-  const tdm_adam_attributes *a = &self->attributes.adam;
+  const tdm_adam_attributes own = kernel_case_adam(self), *a = &own;
   const bool decoupled = a->decoupled != 0;
   moments_step made = {.step = inputs[self->input_count - 1][0] + 1};
   made.p = inputs[0][i] * (decoupled ? 1 - self->scalars.learning_rate * a->weight_decay : 1);
@@ -31,7 +31,7 @@ static void end_element(const moments_step *made, double change, int64_t i,
 
 static void amsgrad_reference(const kernel_case *self, const double *const *inputs,
                               double *const *outputs) {
-  const tdm_adam_attributes *a = &self->attributes.adam;
+  const tdm_adam_attributes own = kernel_case_adam(self), *a = &own;
   for (int64_t i = 0; i < input_count_of(self, 0); i++) {
     const moments_step s = begin_element(self, inputs, i);
     outputs[3][i] = fmax(inputs[4][i], s.second);
@@ -44,7 +44,7 @@ static void amsgrad_reference(const kernel_case *self, const double *const *inpu
 
 static void nadam_reference(const kernel_case *self, const double *const *inputs,
                             double *const *outputs) {
-  const tdm_adam_attributes *a = &self->attributes.adam;
+  const tdm_adam_attributes own = kernel_case_adam(self), *a = &own;
   const double step = inputs[5][0] + 1;
   const double mu = a->beta1 * (1 - 0.5 * pow(0.96, step * a->momentum_decay));
   const double next = a->beta1 * (1 - 0.5 * pow(0.96, (step + 1) * a->momentum_decay));
@@ -61,7 +61,7 @@ static void nadam_reference(const kernel_case *self, const double *const *inputs
 
 static void radam_reference(const kernel_case *self, const double *const *inputs,
                             double *const *outputs) {
-  const tdm_adam_attributes *a = &self->attributes.adam;
+  const tdm_adam_attributes own = kernel_case_adam(self), *a = &own;
   const double step = inputs[4][0] + 1;
   const double infinity = 2 / (1 - a->beta2) - 1;
   const double power = pow(a->beta2, step);
@@ -78,7 +78,7 @@ static void radam_reference(const kernel_case *self, const double *const *inputs
 
 static void adamax_reference(const kernel_case *self, const double *const *inputs,
                              double *const *outputs) {
-  const tdm_adam_attributes *a = &self->attributes.adam;
+  const tdm_adam_attributes own = kernel_case_adam(self), *a = &own;
   for (int64_t i = 0; i < input_count_of(self, 0); i++) {
     moments_step s = begin_element(self, inputs, i);
     s.second = fmax(a->beta2 * inputs[3][i], fabs(s.g) + a->epsilon);
@@ -117,7 +117,7 @@ static void moments_case(tdm_dtype dtype, int64_t count, const moments_member *m
   kernel_case_overwrite(&test, 0);
   for (size_t i = 2; i < test.input_count; i++)
     kernel_case_overwrite(&test, i);
-  visit(&test, user);
+  kernel_case_visit_momenta(&test, visit, user);
 }
 
 #define BETAS .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8

@@ -13,13 +13,14 @@ static const int64_t counts[] = {0, 1, 17, 110, 10000, 40003};
 static void sgd_reference(const kernel_case *self, const double *const *inputs,
                           double *const *outputs) {
   const tdm_sgd_attributes *a = &self->attributes.sgd;
+  const double momentum = kernel_case_momentum(self, a->momentum);
   for (int64_t i = 0; i < input_count_of(self, 0); i++) {
     double d = inputs[1][i] + a->weight_decay * inputs[0][i];
     if (a->momentum != 0) {
       const bool first = inputs[3][0] == 0;
-      const double buffer = first ? d : a->momentum * inputs[2][i] + (1 - a->dampening) * d;
+      const double buffer = first ? d : momentum * inputs[2][i] + (1 - a->dampening) * d;
       outputs[1][i] = buffer;
-      d = a->nesterov != 0 ? d + a->momentum * buffer : buffer;
+      d = a->nesterov != 0 ? d + momentum * buffer : buffer;
     }
     outputs[0][i] = inputs[0][i] - self->scalars.learning_rate * d;
   }
@@ -47,14 +48,14 @@ static void sgd_case(tdm_dtype dtype, int64_t count, const tdm_sgd_attributes *a
     kernel_case_absent_input(&test);
     kernel_case_overwrite(&test, 0);
   }
-  visit(&test, user);
+  kernel_case_visit_momenta(&test, visit, user);
 }
 
 /* ---- adam ------------------------------------------------------------------------------------ */
 
 static void adam_reference(const kernel_case *self, const double *const *inputs,
                            double *const *outputs) {
-  const tdm_adam_attributes *a = &self->attributes.adam;
+  const tdm_adam_attributes own = kernel_case_adam(self), *a = &own;
   const double rate = self->scalars.learning_rate, step = inputs[4][0] + 1;
   const double correction1 = 1 - pow(a->beta1, step), correction2 = 1 - pow(a->beta2, step);
   for (int64_t i = 0; i < input_count_of(self, 0); i++) {
@@ -90,7 +91,7 @@ static void adam_case(tdm_dtype dtype, int64_t count, double decay, bool decoupl
   kernel_case_overwrite(&test, 2);
   kernel_case_overwrite(&test, 3);
   kernel_case_overwrite(&test, 4);
-  visit(&test, user);
+  kernel_case_visit_momenta(&test, visit, user);
 }
 
 void optimizer_cases(kernel_visit visit, void *user) {
@@ -129,7 +130,7 @@ static void sgd_sparse_reference(const kernel_case *self, const double *const *i
 
 static void adam_sparse_reference(const kernel_case *self, const double *const *inputs,
                                   double *const *outputs) {
-  const tdm_adam_attributes *a = &self->attributes.adam;
+  const tdm_adam_attributes own = kernel_case_adam(self), *a = &own;
   const int64_t dim = input_dim(self, 0, 1);
   const size_t bytes = (size_t)input_count_of(self, 0) * sizeof(double);
   const double step = inputs[6][0] + 1;
@@ -187,7 +188,7 @@ void sparse_optimizer_cases(kernel_visit visit, void *user) {
       kernel_case_overwrite(&adam, 4);
       kernel_case_overwrite(&adam, 5);
       kernel_case_overwrite(&adam, 6);
-      visit(&adam, user);
+      kernel_case_visit_momenta(&adam, visit, user);
 
       const kernel_case adagrad = sparse_case(TDM_OP_ADAGRAD_SPARSE, dtype, NULL, sizes[i]);
       adagrad_sparse_case(&adagrad, visit, user);

@@ -159,6 +159,63 @@ static void schedules_are_refused(void **unused) {
   assert_status(tdm_rate_schedule_one_cycle(1e300, 2, &tiny, &schedule), TDM_INVALID_ARGUMENT);
 }
 
+/* The momentum of step 2 decides how much of step 1's gradient, which is 1, is added to 1. */
+static void momenta_are_set(void **unused) {
+  (void)unused;
+  const tdm_sgd_options with = {.learning_rate = 1, .momentum = 0.5};
+  const tdm_optimizer plain = tdm_sgd(1), momentum = tdm_sgd_with(&with);
+  tdm_session *session = session_of(&plain, &momentum);
+  assert_non_null(session);
+  assert_step(session, -1, -1);
+  assert_ok(tdm_session_set_momentum(session, 0.25)); /* of the group alone */
+  assert_step(session, -2, -2.25);
+  assert_ok(tdm_session_set_group_momentum(session, 0, 0));
+  assert_step(session, -3, -3.25);
+  const double bad[] = {NAN, -0.5, 1, INFINITY};
+  for (int i = 0; i < 4; i++) {
+    assert_status(tdm_session_set_momentum(session, bad[i]), TDM_INVALID_ARGUMENT);
+    assert_message("[0, 1)");
+    assert_status(tdm_session_set_group_momentum(session, 0, bad[i]), TDM_INVALID_ARGUMENT);
+  }
+  assert_status(tdm_session_set_group_momentum(session, 1, 0.5), TDM_INVALID_ARGUMENT);
+  assert_message("no group 1 of 1");
+  assert_status(tdm_session_set_momentum(NULL, 0.5), TDM_INVALID_ARGUMENT);
+  tdm_session_release(session);
+  session = session_of(&plain, &plain);
+  assert_status(tdm_session_set_momentum(session, 0.5), TDM_INVALID_ARGUMENT);
+  assert_message("sgd has no momentum");
+  tdm_session_release(session);
+}
+
+/* What a checkpoint says of momenta must be such, and of groups that have one. */
+static void momenta_of_checkpoints_are_refused(void **unused) {
+  (void)unused;
+  const tdm_sgd_options with = {.learning_rate = 1, .momentum = 0.5};
+  const tdm_optimizer plain = tdm_sgd(1), momentum = tdm_sgd_with(&with);
+  tdm_session *session = session_of(&plain, &momentum);
+  tdm_tensor_list *saved, *before;
+  assert_ok(tdm_session_save(session, &before));
+  assert_null(tdm_tensor_list_find(before, "checkpoint/momenta"));
+  assert_ok(tdm_session_set_momentum(session, 0.25));
+  assert_ok(tdm_session_save(session, &saved));
+  for (size_t i = 0; i < tdm_tensor_list_count(saved); i++) {
+    if (strcmp(tdm_tensor_list_name(saved, i), "checkpoint/momenta") != 0) continue;
+    tdm_tensor *momenta = tdm_tensor_list_tensor(saved, i);
+    const double bad[][2] = {{-1, 2}, {0.5, 0.5}, {-1, NAN}};
+    for (int k = 0; k < 3; k++) {
+      assert_ok(tdm_tensor_write(momenta, bad[k], sizeof bad[k]));
+      assert_status(tdm_session_load(session, saved), TDM_INVALID_ARGUMENT);
+      assert_message("checkpoint/momenta");
+    }
+  }
+  assert_ok(tdm_session_load(session, before)); /* the optimizer's own again */
+  assert_step(session, -1, -1);
+  assert_step(session, -2, -2.5);
+  tdm_tensor_list_release(before);
+  tdm_tensor_list_release(saved);
+  tdm_session_release(session);
+}
+
 /* Phases without a step divide by nothing. */
 static void short_cycles_have_finite_rates(void **unused) {
   (void)unused;
@@ -202,6 +259,8 @@ int main(void) {
       cmocka_unit_test(proportions_are_refused),
       cmocka_unit_test(rates_of_checkpoints_are_refused),
       cmocka_unit_test(schedules_are_refused),
+      cmocka_unit_test(momenta_are_set),
+      cmocka_unit_test(momenta_of_checkpoints_are_refused),
       cmocka_unit_test(short_cycles_have_finite_rates),
       cmocka_unit_test(schedules_that_grow_are_refused_in_time),
   };

@@ -355,7 +355,8 @@ TDM_API tdm_status tdm_session_explain(tdm_session *session, tdm_plan_format for
                                        FILE *out) TDM_WARN_UNUSED;
 typedef enum tdm_trace_format {
   TDM_TRACE_CHROME,  /* JSON in the Trace Event Format, which Perfetto and chrome://tracing open */
-  TDM_TRACE_SUMMARY, /* text: busy shares, overlap, critical path, what bounds the runs */
+  TDM_TRACE_SUMMARY, /* text: busy shares, overlap, critical path, what bounds the runs, the nodes
+                        that most time went to, bytes of every link */
 } tdm_trace_format;
 
 /* Writes the timeline of the latest trace_runs runs that have ended. Chrome: a process per device,
@@ -369,6 +370,12 @@ typedef enum tdm_trace_format {
  * INVALID_ARGUMENT where the session keeps none, or no run has ended. */
 TDM_API tdm_status tdm_session_trace(tdm_session *session, tdm_trace_format format,
                                      FILE *out) TDM_WARN_UNUSED;
+/* Writes a page of HTML that any browser draws by itself, without the network: the latest plan,
+ * what it moves, the memory of each device, and, where the session keeps timelines (trace_runs) and
+ * a run has ended, what ran when and what bounds it. Times in the plan are measured where the
+ * session profiles. Takes memory of the page's size while it is written. Any thread; runs in flight
+ * go on. INVALID_ARGUMENT where there is no plan yet; IO where out takes no more. */
+TDM_API tdm_status tdm_session_report(tdm_session *session, FILE *out) TDM_WARN_UNUSED;
 /* Writes what a pass left behind ("lower", "place", "gradient", "layout", "fuse", "transfer",
  * "schedule", "memory", "verify"; see docs/architecture.md) when the plan for the latest shapes is
  * made anew. */

@@ -53,6 +53,10 @@ static const option rows[] = {
      FIELD(explain), 0, 0, 0, NULL},
     {"--dot", "FILE", "write that plan for graphviz", OPTION_OUTPUT, FIELD(dot_path), 0, 0, 0,
      NULL},
+    {"--plan", "FILE", "write that plan for `tandem plan`", OPTION_OUTPUT, FIELD(plan_path), 0, 0,
+     0, NULL},
+    {"--report", "FILE", "write a page of that plan and the last steps for a browser",
+     OPTION_OUTPUT, FIELD(report_path), 0, 0, 0, NULL},
     {"--trace", "FILE", "write a timeline of the last steps for Perfetto, and what bounds them",
      OPTION_OUTPUT, FIELD(trace_path), 0, 0, 0, NULL},
     {"--help", NULL, "print this", OPTION_HELP, FIELD(help), 0, 0, 0, NULL},
@@ -87,8 +91,8 @@ tdm_session_options session_options_for(const common_options *given, tdm_value l
       .depth = STEPS_IN_FLIGHT,
       .check_finite = true,
       .deterministic = given->deterministic,
-      .profile = given->explain,
-      .trace_runs = given->trace_path ? TRACE_RUNS : 0,
+      .profile = given->explain || given->plan_path || given->report_path,
+      .trace_runs = given->trace_path || given->report_path ? TRACE_RUNS : 0,
       .micro_batches = (int)given->micro_batches,
   };
 }

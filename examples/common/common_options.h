@@ -12,7 +12,9 @@ typedef struct common_options {
   const char *save_path;
   const char *resume_path;     /* a checkpoint to go on from */
   const char *checkpoint_path; /* written after every epoch, and as checkpoint_steps say */
+  const char *plan_path;       /* JSON, which `tandem plan` reads */
   const char *dot_path;
+  const char *report_path;
   const char *trace_path;
   int64_t epochs;
   int64_t steps;            /* training stops after so many; 0: it does not */

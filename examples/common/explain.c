@@ -73,19 +73,22 @@ static tdm_status prepare_common(const learner *self) {
   return status;
 }
 
-static tdm_status write_dot(tdm_session *session, const char *path) {
+static tdm_status write_plan(tdm_session *session, const char *name, const char *path,
+                             tdm_plan_format format) {
   output_file file;
-  const tdm_status status = output_begin("--dot", path, &file);
+  if (!path) return TDM_OK;
+  const tdm_status status = output_begin(name, path, &file);
   if (status != TDM_OK) return status;
-  return output_end(&file, tdm_session_explain(session, TDM_PLAN_DOT, file.stream));
+  return output_end(&file, tdm_session_explain(session, format, file.stream));
 }
 
 tdm_status learner_explain(const learner *self, const common_options *given) {
-  if (!given->explain && !given->dot_path) return TDM_OK;
+  if (!given->explain && !given->dot_path && !given->plan_path) return TDM_OK;
   tdm_status status = prepare_common(self);
   if (status == TDM_OK && given->explain)
     status = tdm_session_explain(self->session, TDM_PLAN_TEXT, stdout);
-  if (status == TDM_OK && given->dot_path && given->rank == 0)
-    status = write_dot(self->session, given->dot_path);
-  return status;
+  if (status != TDM_OK || given->rank != 0) return status;
+  status = write_plan(self->session, "--dot", given->dot_path, TDM_PLAN_DOT);
+  return status == TDM_OK ? write_plan(self->session, "--plan", given->plan_path, TDM_PLAN_JSON)
+                          : status;
 }

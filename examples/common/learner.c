@@ -68,6 +68,14 @@ static bool is_time_for_checkpoint(const training *run, bool is_last, int64_t do
   return is_last || (given->checkpoint_steps && run->step % given->checkpoint_steps == 0);
 }
 
+/* What the options ask to be told of the latest runs. */
+static tdm_status write_runs(const learner *self, const common_options *given) {
+  tdm_status status = TDM_OK;
+  if (given->trace_path) status = write_trace(self->session, "--trace", given->trace_path);
+  if (status != TDM_OK || !given->report_path) return status;
+  return write_report(self->session, "--report", given->report_path);
+}
+
 /* The steps that were asked for are not all done: Ctrl-C has come. */
 static tdm_status fail_interrupted(const training *run) {
   const char *path = run->given->checkpoint_path;
@@ -153,9 +161,8 @@ static tdm_status train_and_judge(training *run, int64_t epoch) {
   if (run->given->checkpoint_path && done == tdm_loader_batch_count(self->training))
     status = epoch_save(self, run->given->checkpoint_path);
   if (status == TDM_OK && interrupt_came()) return fail_interrupted(run);
-  if (status == TDM_OK && run->given->trace_path &&
-      (epoch + 1 == run->given->epochs || !goes_on(run)))
-    status = write_trace(self->session, "--trace", run->given->trace_path);
+  if (status == TDM_OK && (epoch + 1 == run->given->epochs || !goes_on(run)))
+    status = write_runs(self, run->given);
   if (status == TDM_OK) status = evaluate(self);
   if (status == TDM_OK && interrupt_came()) return fail_interrupted(run);
   if (status != TDM_OK) return status;
@@ -191,8 +198,7 @@ static tdm_status resume(training *run, int64_t *out_epoch) {
 tdm_status learner_train(const learner *self, const common_options *given) {
   if (given->epochs == 0) {
     const tdm_status status = evaluate(self);
-    if (status != TDM_OK || !given->trace_path) return status;
-    return write_trace(self->session, "--trace", given->trace_path);
+    return status == TDM_OK ? write_runs(self, given) : status;
   }
   if (given->checkpoint_steps && !given->checkpoint_path)
     return tdm_fail(TDM_INVALID_ARGUMENT, "--checkpoint-every needs --checkpoint");

@@ -55,3 +55,13 @@ tdm_status write_trace(tdm_session *session, const char *option, const char *pat
   printf("timeline written to %s\n", path);
   return tdm_session_trace(session, TDM_TRACE_SUMMARY, stdout);
 }
+
+tdm_status write_report(tdm_session *session, const char *option, const char *path) {
+  output_file file;
+  if (tdm_context_rank(tdm_session_context(session)) > 0) return TDM_OK;
+  tdm_status status = output_begin(option, path, &file);
+  if (status != TDM_OK) return status;
+  status = output_end(&file, tdm_session_report(session, file.stream));
+  if (status == TDM_OK) printf("report written to %s\n", path);
+  return status;
+}

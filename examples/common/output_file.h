@@ -29,4 +29,8 @@ tdm_status write_list(tdm_context *context, tdm_status status, const tdm_tensor_
  * amounts to. In a job that is rank 0's; rank 1 writes its own to path.1, and so on. */
 tdm_status write_trace(tdm_session *session, const char *option, const char *path);
 
+/* Writes a page of the session's latest plan and runs (tdm_session_report) to path. In a job rank 0
+ * does. */
+tdm_status write_report(tdm_session *session, const char *option, const char *path);
+
 #endif

@@ -1,8 +1,10 @@
 /* A plan as JSON: {"training", "traffic", "common_subexpressions", "shards", "device_sums",
- * "touched_bytes", "commands": [...]}; times in ns, sizes in bytes. */
+ * "touched_bytes", "memory", "sources", "commands": [...]}; times in ns, sizes in bytes. What
+ * commands read and make are values, by number; sources are those that none makes. */
 #include "core/json_writer.h"
 #include "devices/contract/red_zones.h"
 #include "graph/report/explain.h"
+#include "graph/report/memory_use.h"
 
 static void put_shape(tdm_json_writer *json, const tdm_shape *shape) {
   tdm_json_open(json, "shape", '[');
@@ -26,6 +28,17 @@ static void put_transfer(tdm_json_writer *json, const tdm_plan *plan, const tdm_
   tdm_json_put_string(json, "prediction", tdm_link_origin_name(link.origin));
 }
 
+static void put_values(tdm_json_writer *json, const tdm_ir_node *node) {
+  tdm_json_open(json, "reads", '[');
+  for (uint32_t k = 0; k < node->input_count; k++)
+    if (node->inputs[k]) tdm_json_put_integer(json, NULL, node->inputs[k]);
+  tdm_json_close(json, ']');
+  tdm_json_open(json, "makes", '[');
+  for (uint32_t k = 0; k < node->output_count; k++)
+    tdm_json_put_integer(json, NULL, node->first_output + k);
+  tdm_json_close(json, ']');
+}
+
 /* The members of a node, inside its object. */
 static void put_node(tdm_json_writer *json, const tdm_plan *plan, const tdm_ir_node *node) {
   const tdm_ir_value *value = tdm_ir_value_at(&plan->graph, node->first_output);
@@ -35,6 +48,8 @@ static void put_node(tdm_json_writer *json, const tdm_plan *plan, const tdm_ir_n
   tdm_json_put_string(json, "device", tdm_explain_device(plan, node->device));
   tdm_json_put_string(json, "dtype", tdm_dtype_name(value->spec.dtype));
   put_shape(json, &value->spec.shape);
+  tdm_json_put_integer(json, "output_bytes", (int64_t)value->bytes);
+  put_values(json, node);
   if (tdm_reads_in_place(&plan->graph, node, 1)) {
     const tdm_ir_value *term = tdm_ir_value_at(&plan->graph, node->inputs[1]);
     tdm_json_put_integer(json, "reads_in_place", (int64_t)term->bytes);
@@ -112,6 +127,37 @@ static void put_shards(tdm_json_writer *json, const tdm_shard_traffic *shards) {
   tdm_json_close(json, '}');
 }
 
+static void put_memory(tdm_json_writer *json, const tdm_plan *plan) {
+  tdm_context *context = plan->graph.context;
+  tdm_json_open(json, "memory", '[');
+  for (size_t d = 0; d < tdm_device_count(context); d++) {
+    const tdm_device *device = tdm_context_device(context, d);
+    tdm_memory_use use;
+    tdm_plan_memory_use(plan, device, &use);
+    tdm_json_open(json, NULL, '{');
+    tdm_json_put_string(json, "device", device->name);
+    tdm_json_put_integer(json, "parameters_bytes", (int64_t)use.parameters_bytes);
+    tdm_json_put_integer(json, "copies_bytes", (int64_t)use.copies_bytes);
+    tdm_json_put_integer(json, "activations_bytes", (int64_t)use.activations_bytes);
+    tdm_json_put_integer(json, "outputs_bytes", (int64_t)use.outputs_bytes);
+    tdm_json_close(json, '}');
+  }
+  tdm_json_close(json, ']');
+}
+
+static void put_sources(tdm_json_writer *json, const tdm_graph *graph) {
+  tdm_json_open(json, "sources", '[');
+  for (uint32_t v = 1; v < graph->values.count; v++) {
+    const tdm_ir_value *value = tdm_ir_value_at(graph, v);
+    if (value->producer || !value->name) continue;
+    tdm_json_open(json, NULL, '{');
+    tdm_json_put_integer(json, "value", v);
+    tdm_json_put_string(json, "name", value->name);
+    tdm_json_close(json, '}');
+  }
+  tdm_json_close(json, ']');
+}
+
 static void put_nodes(tdm_json_writer *json, const tdm_plan *plan) {
   TDM_EACH_NODE(&plan->graph, node) {
     tdm_json_open(json, NULL, '{');
@@ -139,6 +185,8 @@ tdm_status tdm_explain_json(const tdm_plan *plan, bool nodes_only, FILE *out) {
   if (plan->sums.sums > 0) put_sums(&json, &plan->sums);
   tdm_json_put_real(&json, "touched_bytes", plan->touched_bytes);
   if (tdm_context_red_zones(plan->graph.context)) tdm_json_put_bool(&json, "red_zones", true);
+  if (!nodes_only) put_memory(&json, plan);
+  put_sources(&json, &plan->graph);
   tdm_json_open(&json, "commands", '[');
   if (nodes_only)
     put_nodes(&json, plan);

@@ -4,14 +4,11 @@
 
 #include "devices/contract/red_zones.h"
 #include "graph/report/explain.h"
+#include "graph/report/picture.h"
 
 static void print_bytes(uint64_t bytes, FILE *out) {
-  if (bytes < 10240)
-    fprintf(out, "%llu B", (unsigned long long)bytes);
-  else if (bytes < 10u << 20)
-    fprintf(out, "%.1f KiB", (double)bytes / 1024);
-  else
-    fprintf(out, "%.1f MiB", (double)bytes / (1 << 20));
+  char text[TDM_BYTES_TEXT];
+  fputs(tdm_bytes_text(bytes, text), out);
 }
 
 static void print_count(const char *what, uint64_t count, uint64_t bytes, FILE *out) {

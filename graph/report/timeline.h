@@ -136,6 +136,9 @@ tdm_status tdm_timeline_summarize(tdm_timeline *timeline,
 /* ---- Printing ---- */
 
 tdm_status tdm_timeline_text(tdm_timeline *timeline, FILE *out) TDM_WARN_UNUSED;
+/* The part of the text that tells the nodes that most of the commands' time went to, and the bytes
+ * of every link (timeline_shares.c). */
+tdm_status tdm_timeline_print_shares(tdm_timeline *timeline, FILE *out) TDM_WARN_UNUSED;
 tdm_status tdm_timeline_json(const tdm_timeline *timeline, FILE *out) TDM_WARN_UNUSED;
 
 #endif

@@ -73,5 +73,5 @@ tdm_status tdm_timeline_text(tdm_timeline *timeline, FILE *out) {
   print_devices(timeline, &summary, out);
   print_path(timeline, &summary, out);
   print_bound(timeline, &summary, out);
-  return TDM_OK;
+  return tdm_timeline_print_shares(timeline, out);
 }

@@ -309,6 +309,15 @@ static tdm_status fill(const tdm_trace *trace, tdm_timeline *timeline) {
   return TDM_OK;
 }
 
+bool tdm_trace_has_runs(tdm_trace *trace) {
+  bool has = false;
+  pthread_mutex_lock(&trace->mutex);
+  for (size_t i = 0; i < trace->run_count; i++)
+    has = has || trace->kept[i];
+  pthread_mutex_unlock(&trace->mutex);
+  return has;
+}
+
 tdm_status tdm_trace_collect(tdm_trace *trace, tdm_timeline *out_timeline) {
   tdm_timeline_init(out_timeline, trace->allocator);
   pthread_mutex_lock(&trace->mutex);

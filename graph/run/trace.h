@@ -26,6 +26,8 @@ void tdm_trace_admit(tdm_trace *trace, tdm_run_moments *moments);
 /* Copies what a run that has ended recorded into its record, and keeps that; the oldest goes. */
 void tdm_trace_keep(tdm_trace *trace, tdm_run_state *run);
 
+/* Has a run ended that is kept? */
+bool tdm_trace_has_runs(tdm_trace *trace);
 /* The timeline of what is kept, sorted (timeline.h); the caller deinits it, also after a failure.
  */
 tdm_status tdm_trace_collect(tdm_trace *trace, tdm_timeline *out_timeline) TDM_WARN_UNUSED;

@@ -22,6 +22,13 @@ static tdm_status print_trace(tdm_session *session, const char *what, tdm_plan_f
                            out);
 }
 
+static tdm_status print_report(tdm_session *of, const char *what, tdm_plan_format format,
+                               FILE *out) {
+  (void)what;
+  (void)format;
+  return tdm_session_report(of, out);
+}
+
 static const struct {
   test_printer print;
   const char *pass;
@@ -36,6 +43,7 @@ static const struct {
     {print_pass, "verify", TDM_PLAN_DOT, "the plan"},
     {print_trace, NULL, TDM_PLAN_TEXT, "the trace"},
     {print_trace, NULL, TDM_PLAN_JSON, "the trace"},
+    {print_report, NULL, TDM_PLAN_JSON, "the report"},
 };
 
 static tdm_faulty_allocator *faulty;

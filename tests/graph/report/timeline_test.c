@@ -300,7 +300,11 @@ static void the_text_says_what_is_added_up(void **unused) {
             "  handing over            2.3 %\n"
             "  the caller              0.0 %\n"
             "bound by sim:0 compute: 63.6 % of the critical path, most of it dense (linear) with "
-            "63.6 %\n");
+            "63.6 %\n"
+            "most time went to\n"
+            "   48.3 %      0.000 ms       2 times  dense (linear), sim:0 compute\n"
+            "   34.5 %      0.000 ms       2 times  words (embedding), cpu:0 compute\n"
+            "   17.2 %      0.000 ms       2 times  words (transfer), sim:0 upload\n");
   free(text);
   tdm_timeline_deinit(&test.timeline);
 }

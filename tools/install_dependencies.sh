@@ -3,7 +3,7 @@
 # nothing is missing.
 #
 #   tools/install_dependencies.sh            to build, and to run the examples
-#   tools/install_dependencies.sh --test     also for sanitizers, valgrind, style, and both MPIs
+#   tools/install_dependencies.sh --test     also for sanitizers, valgrind, style, MPIs, pictures
 #   tools/install_dependencies.sh --peers    also PyTorch, which benchmarks are compared with
 #   tools/install_dependencies.sh --plot     also gnuplot, with which bench/transfer draws
 set -eu
@@ -22,7 +22,7 @@ for option in "$@"; do
     --test)
       packages="$packages
         clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev libomp-14-dev valgrind
-        openmpi-bin libopenmpi-dev mpich libmpich-dev" ;;
+        openmpi-bin libopenmpi-dev mpich libmpich-dev graphviz chromium" ;;
     # Debian's PyTorch multiplies by whichever BLAS is there, and the one it asks for is slow.
     --peers) packages="$packages python3-torch libopenblas0-openmp" ;;
     --plot) packages="$packages gnuplot-nox" ;;

@@ -12,6 +12,8 @@
 #include "tools/launch/launch.h"
 #include "tools/options/command_line.h"
 #include "tools/options/option_table.h"
+#include "tools/plan/plan.h"
+#include "tools/trace/trace.h"
 
 enum { BAD_USAGE = 2 };
 
@@ -23,7 +25,8 @@ static bool enter_folder(void) {
 }
 
 static const tool *const tools[] = {
-    &devices_tool, &doctor_tool, &forecast_tool, &inspect_tool, &launch_tool,
+    &devices_tool, &doctor_tool, &forecast_tool, &inspect_tool,
+    &launch_tool,  &plan_tool,   &trace_tool,
 };
 enum { TOOLS = sizeof tools / sizeof *tools };
 

@@ -1,0 +1,189 @@
+/* See plan.h. */
+#include "tools/plan/plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/json_load.h"
+#include "graph/report/page.h"
+#include "graph/report/picture.h"
+
+enum { MOST_BYTES = 1 << 30, MOST_TRANSFERS = 12 };
+
+typedef struct options {
+  tool_options common;
+  const char *path;
+  bool dot;
+  bool svg;
+  bool html;
+} options;
+
+#define FIELD(name) offsetof(options, name)
+static const option rows[] = {
+    {"--dot", NULL, "as a graph for graphviz", OPTION_FLAG, FIELD(dot), 0, 0, 0, NULL},
+    {"--svg", NULL, "as a picture, which graphviz's dot draws", OPTION_FLAG, FIELD(svg), 0, 0, 0,
+     NULL},
+    {"--html", NULL, "as a page for a browser, which needs nothing else", OPTION_FLAG, FIELD(html),
+     0, 0, 0, NULL},
+};
+static const option file_operand = {"FILE", NULL, NULL, OPTION_TEXT, FIELD(path), 0, 0, 0, NULL};
+static const options defaults = {.path = NULL};
+static const option_table table = {
+    .program = "tandem plan",
+    .about = "The plan in FILE, which tdm_session_explain wrote as TDM_PLAN_JSON, or an example\n"
+             "with --plan: its devices, and what moves between them; or a picture on stdout.",
+    OPTION_DEFAULTS(defaults),
+    OPTION_ROWS(rows),
+    .operand = &file_operand,
+    .below = &tool_table,
+};
+
+/* ---- As text --------------------------------------------------------------------------------- */
+
+/* Of the nodes on one device. */
+typedef struct tally {
+  uint32_t kernels;
+  uint32_t updates;
+  uint32_t transfers; /* that arrive there */
+  uint64_t bytes;
+  double measured_ns;
+} tally;
+
+static double known_ns(const tdm_picture_node *node) {
+  if (node->measured_ns >= 0) return node->measured_ns;
+  return node->predicted_ns > 0 ? node->predicted_ns : 0;
+}
+
+static tally count(const tdm_picture *picture, const char *device) {
+  tally all = {.kernels = 0};
+  for (uint32_t i = 0; i < picture->node_count; i++) {
+    const tdm_picture_node *node = &picture->nodes[i];
+    if (strcmp(node->device, device) != 0) continue;
+    all.kernels += !node->route && !node->update;
+    all.updates += node->update;
+    all.transfers += node->route != NULL;
+    all.bytes += node->route ? node->bytes : 0;
+    all.measured_ns += node->route ? 0 : known_ns(node);
+  }
+  return all;
+}
+
+static bool is_first_of_device(const tdm_picture *picture, uint32_t index) {
+  for (uint32_t i = 0; i < index; i++)
+    if (strcmp(picture->nodes[i].device, picture->nodes[index].device) == 0) return false;
+  return true;
+}
+
+static int compare_bytes(const void *a, const void *b) {
+  const tdm_picture_node *x = *(const tdm_picture_node *const *)a;
+  const tdm_picture_node *y = *(const tdm_picture_node *const *)b;
+  return x->bytes == y->bytes ? strcmp(x->cause, y->cause) : (x->bytes < y->bytes ? 1 : -1);
+}
+
+static tdm_status print_transfers(tdm_picture *picture) {
+  const tdm_picture_node **list = tdm_region_take(
+      &picture->region, (picture->node_count + 1) * sizeof *list, "a list of transfers");
+  if (!list) return TDM_OUT_OF_MEMORY;
+  uint32_t found = 0;
+  for (uint32_t i = 0; i < picture->node_count; i++)
+    if (picture->nodes[i].route && picture->nodes[i].cause) list[found++] = &picture->nodes[i];
+  qsort(list, found, sizeof *list, compare_bytes);
+  printf("\n  %12s %12s  %-8s %-14s %s\n", "bytes", "us", "to", "route", "cause");
+  for (uint32_t i = 0; i < found && i < MOST_TRANSFERS; i++) {
+    char bytes[TDM_BYTES_TEXT];
+    printf("  %12s %12.1f  %-8s %-14s %s\n", tdm_bytes_text(list[i]->bytes, bytes),
+           known_ns(list[i]) / 1000, list[i]->device, list[i]->route, list[i]->cause);
+  }
+  if (found > MOST_TRANSFERS) printf("  and %u smaller ones\n", found - MOST_TRANSFERS);
+  return TDM_OK;
+}
+
+static tdm_status print_text(tdm_picture *picture) {
+  printf("%s: %u commands\n\n", picture->training ? "a training step" : "a run",
+         picture->node_count);
+  printf("  %-10s %8s %8s %10s %12s %12s\n", "device", "kernels", "updates", "transfers", "bytes",
+         "kernels, us");
+  for (uint32_t i = 0; i < picture->node_count; i++) {
+    if (!is_first_of_device(picture, i)) continue;
+    const tally all = count(picture, picture->nodes[i].device);
+    char bytes[TDM_BYTES_TEXT];
+    printf("  %-10s %8u %8u %10u %12s %12.1f\n", picture->nodes[i].device, all.kernels, all.updates,
+           all.transfers, tdm_bytes_text(all.bytes, bytes), all.measured_ns / 1000);
+  }
+  return print_transfers(picture);
+}
+
+/* ---- As a picture ---------------------------------------------------------------------------- */
+
+/* Becomes graphviz's dot, which reads the file. */
+static void become_dot(int input) {
+  if (dup2(input, STDIN_FILENO) >= 0) (void)execlp("dot", "dot", "-Tsvg", (char *)NULL);
+  _exit(errno == ENOENT ? 127 : 126);
+}
+
+static tdm_status draw(FILE *graph) {
+  if (fflush(graph) != 0 || fflush(stdout) != 0 || fseek(graph, 0, SEEK_SET) != 0)
+    return tdm_fail(TDM_IO, "a picture: %s", strerror(errno));
+  const pid_t child = fork();
+  if (child < 0) return tdm_fail(TDM_UNAVAILABLE, "a picture: %s", strerror(errno));
+  if (child == 0) become_dot(fileno(graph));
+  int ended = 0;
+  if (waitpid(child, &ended, 0) == child && WIFEXITED(ended) && WEXITSTATUS(ended) == 0)
+    return TDM_OK;
+  if (WIFEXITED(ended) && WEXITSTATUS(ended) == 127)
+    return tdm_fail(TDM_UNAVAILABLE,
+                    "--svg: graphviz's dot is not in PATH (Debian's package graphviz); --dot "
+                    "writes what it reads, and --html needs nothing");
+  return tdm_fail(TDM_UNAVAILABLE, "--svg: graphviz's dot has failed");
+}
+
+static tdm_status write_svg(tdm_picture *picture) {
+  FILE *graph = tmpfile();
+  if (!graph) return tdm_fail(TDM_IO, "a picture: %s", strerror(errno));
+  tdm_status status = tdm_picture_dot(picture, graph);
+  if (status == TDM_OK) status = draw(graph);
+  (void)fclose(graph);
+  return status;
+}
+
+static tdm_status write_html(const json_t *root) {
+  char *json = json_dumps(root, JSON_COMPACT);
+  if (!json) return tdm_fail(TDM_OUT_OF_MEMORY, "a page: no memory");
+  tdm_page_begin(stdout);
+  tdm_page_put(stdout, TDM_PAGE_PLAN, json, strlen(json));
+  tdm_page_end(stdout);
+  free(json);
+  return TDM_OK;
+}
+
+/* ---- The command ----------------------------------------------------------------------------- */
+
+static tdm_status tell(const options *given, const json_t *root, tdm_picture *picture) {
+  if (given->dot) return tdm_picture_dot(picture, stdout);
+  if (given->svg) return write_svg(picture);
+  if (given->html) return write_html(root);
+  return print_text(picture);
+}
+
+static tdm_status show(const options *given) {
+  if (given->dot + given->svg + given->html > 1)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "--dot, --svg and --html: one at a time");
+  const tdm_allocator allocator = tdm_allocator_default();
+  json_t *root = NULL;
+  TDM_TRY(tdm_json_load_file(&allocator, "plan", given->path, MOST_BYTES, &root));
+  tdm_picture picture;
+  tdm_status status = tdm_picture_read(root, given->path, &allocator, &picture);
+  if (status == TDM_OK) status = tell(given, root, &picture);
+  tdm_picture_deinit(&picture);
+  json_decref(root);
+  return status;
+}
+
+static int run(const void *given) {
+  return tool_ended(&plan_tool, show(given));
+}
+
+const tool plan_tool = {"plan", "a saved plan: what moves, and pictures of it", &table, run};

@@ -46,7 +46,7 @@ static bool read_convolution(volume_convolution *self, const char *layer, const 
   for (int axis = 0; axis < TDM_VOLUME_AXES; axis++) {
     self->kernel[axis] = kernel[axis];
     self->stride[axis] = tdm_volume_axis(stride, axis, 1);
-    self->padding[axis] = padding[axis];
+    self->padding[axis] = tdm_layer_padding(padding, axis);
     self->dilation[axis] = tdm_volume_axis(dilation, axis, 1);
     legal = legal && tdm_layer_is_window(kernel[axis], 1) &&
             tdm_layer_is_window(self->stride[axis], 1) &&
@@ -82,6 +82,36 @@ static tdm_value add_bias(const volume_convolution *self, tdm_value y,
   const tdm_value aligned =
       tdm_reshape(self->graph, self->name, bias, tdm_shape_of(4, self->out_channels, 1, 1, 1));
   return tdm_value_is_valid(y) ? tdm_add(self->graph, self->name, y, aligned) : invalid;
+}
+
+/* x padded as the options say, where convolutions do not do it themselves: by as many zeros on both
+ * sides. False with the graph's error. */
+static bool pad_input(volume_convolution *self, const tdm_conv3d_options *options, tdm_value *x) {
+  int64_t amounts[2 * TDM_VOLUME_AXES]; /* the last dimension first */
+  bool legal = true, alike = options->padding_mode == TDM_PAD_CONSTANT;
+  for (int axis = 0; axis < TDM_VOLUME_AXES; axis++) {
+    const int64_t given = self->padding[axis];
+    const int64_t total = self->dilation[axis] * (self->kernel[axis] - 1);
+    int64_t *sides = amounts + 2 * (TDM_VOLUME_AXES - 1 - axis);
+    sides[0] = options->same ? total / 2 : given;
+    sides[1] = options->same ? total - total / 2 : given;
+    legal = legal && tdm_layer_is_window(sides[1], 0) &&
+            (!options->same || (given == 0 && self->stride[axis] == 1));
+    alike = alike && sides[0] == sides[1];
+  }
+  if (!legal)
+    tdm_graph_fail(self->graph, TDM_INVALID_ARGUMENT,
+                   "conv3d %s: with `same` strides are 1, no padding is given, and none is beyond "
+                   "%lld",
+                   self->name, (long long)TDM_LAYER_WINDOW_MAX);
+  if (!legal) return false;
+  for (int axis = 0; axis < TDM_VOLUME_AXES; axis++)
+    self->padding[axis] = alike ? amounts[2 * (TDM_VOLUME_AXES - 1 - axis)] : 0;
+  if (alike) return true;
+  *x = tdm_pad(self->graph, self->name, *x, amounts, 2 * TDM_VOLUME_AXES, options->padding_mode, 0);
+  if (!tdm_value_is_valid(*x)) return false;
+  self->x = tdm_value_shape(self->graph, *x);
+  return true;
 }
 
 /* How many places of the kernel's depth there are; 0, with the graph's error, where none fits. */
@@ -164,7 +194,8 @@ tdm_value tdm_conv3d(tdm_graph *graph, const char *name, tdm_value x, int64_t ou
       !tdm_volume_has_list(graph, "conv3d", name, kernel) ||
       !tdm_volume_read(graph, "conv3d", name, &x, &single, &self.x) ||
       !read_convolution(&self, "conv3d", kernel, chosen.stride, chosen.padding, chosen.dilation,
-                        chosen.groups, out_channels))
+                        chosen.groups, out_channels) ||
+      !pad_input(&self, &chosen, &x))
     return invalid;
   const int64_t depth = depth_of_result(&self);
   if (depth == 0) return invalid;
@@ -274,7 +305,10 @@ tdm_value tdm_conv_transpose3d(tdm_graph *graph, const char *name, tdm_value x,
       !read_convolution(&self, "conv_transpose3d", kernel, chosen.stride, chosen.padding,
                         chosen.dilation, chosen.groups, out_channels))
     return invalid;
-  const int64_t depth = depth_of_transposed(&self, chosen.output_padding);
+  int64_t more[TDM_VOLUME_AXES];
+  for (int axis = 0; axis < TDM_VOLUME_AXES; axis++)
+    more[axis] = tdm_layer_padding(chosen.output_padding, axis);
+  const int64_t depth = depth_of_transposed(&self, more);
   if (depth == 0) return invalid;
   const tdm_initializer uniform =
       uniform_within((double)(out_channels / self.groups) * kernel_count(&self));
@@ -290,8 +324,10 @@ tdm_value tdm_conv_transpose3d(tdm_graph *graph, const char *name, tdm_value x,
   const tdm_conv_transpose_options of_planes = {
       .struct_size = sizeof of_planes,
       .stride = {self.stride[TDM_HEIGHT], self.stride[TDM_WIDTH]},
-      .padding = {self.padding[TDM_HEIGHT], self.padding[TDM_WIDTH]},
-      .output_padding = {chosen.output_padding[TDM_HEIGHT], chosen.output_padding[TDM_WIDTH]},
+      .padding = {tdm_layer_padding_alone(self.padding[TDM_HEIGHT]),
+                  tdm_layer_padding_alone(self.padding[TDM_WIDTH])},
+      .output_padding = {tdm_layer_padding_alone(more[TDM_HEIGHT]),
+                         tdm_layer_padding_alone(more[TDM_WIDTH])},
       .dilation = {self.dilation[TDM_HEIGHT], self.dilation[TDM_WIDTH]},
       .groups = self.groups,
   };

@@ -29,8 +29,8 @@ typedef struct tdm_loss_options {
   tdm_value weight;
   tdm_value pos_weight;   /* likewise, of the positive part of the binary cross-entropy */
   double label_smoothing; /* of the cross-entropy: 0 to 1 */
-  double beta;            /* of smooth L1, and Huber's delta: where it becomes linear; 0: 1 */
-  bool log_target;        /* of the KL divergence: targets are logarithms of probabilities */
+  double beta; /* of smooth L1, and Huber's delta: where it becomes linear; 0: 1, see has_beta */
+  bool log_target; /* of the KL divergence: targets are logarithms of probabilities */
   bool has_margin;
   double margin;      /* where has_margin is false each loss's own, as it says */
   double p;           /* the power of multi-margin (0: 1), the norm of triplets (0: 2) */
@@ -40,6 +40,7 @@ typedef struct tdm_loss_options {
   bool linear_input;  /* of Poisson's: the input is the rate, not its logarithm */
   int64_t blank;      /* of CTC: the class that stands for none */
   bool zero_infinity; /* of CTC: targets that are too long cost nothing */
+  bool has_beta;      /* beta is meant, where it is 0 too: smooth L1 is L1 then */
 } tdm_loss_options;
 
 /* logits (n, classes), targets int (n) -> scalar (mean), or as the reduction says; or (n, classes,

@@ -335,6 +335,9 @@ def loss_cases():
         for kind, beta in itertools.product((1, 2), (0.3, 1.0, 2.5)):
             name = "%s_%s_%g" % (("smooth_l1", "huber")[kind - 1], REDUCTIONS[reduction], beta)
             cases[name] = (difference, dict(kind=kind, reduction=reduction, beta=beta))
+        cases["smooth_l1_%s_0" % REDUCTIONS[reduction]] = (
+            difference, dict(kind=1, reduction=reduction, beta=0.0)
+        )
     cases.update(margin_cases())
     cases.update(ctc_cases())
     return cases

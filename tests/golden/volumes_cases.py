@@ -44,6 +44,13 @@ def convolution(case, shape, kernel, stride=(1, 1, 1), padding=(0, 0, 0), dilati
     case.judge("y", case.module("layer", layer)(case.parameter("x", *shape)))
 
 
+def padded_volume(case, shape, kernel, same=True, padding=0, dilation=1, mode="zeros"):
+    options(case, "padded3d", *kernel, same, padding, dilation, PAD_MODES.index(mode))
+    layer = nn.Conv3d(shape[-4], 4, kernel, padding="same" if same else padding, dilation=dilation,
+                      padding_mode=mode)
+    case.judge("y", case.module("layer", layer)(case.parameter("x", *shape)))
+
+
 def transposed(case, shape, kernel, stride=(1, 1, 1), padding=(0, 0, 0), more=(0, 0, 0),
                dilation=(1, 1, 1), groups=1, bias=True, out=4):
     options(case, "transposed3d", out, *kernel, *stride, *padding, *more, *dilation, groups, bias)
@@ -150,6 +157,15 @@ def volumes_cases():
             dict(shape=(2, 4, 3, 3, 3), kernel=(1, 1, 1), groups=4),
             dict(shape=(3, 4, 4, 5), kernel=(2, 2, 2), out=2))):
         cases["convolution3d_%d" % i] = (convolution, told)
+    for i, told in enumerate((
+            dict(shape=(2, 2, 3, 4, 5), kernel=(3, 1, 3)),
+            dict(shape=(2, 2, 3, 4, 5), kernel=(2, 3, 4)),
+            dict(shape=(1, 2, 4, 5, 4), kernel=(2, 3, 2), dilation=2, mode="reflect"),
+            dict(shape=(2, 2, 3, 4, 3), kernel=(2, 2, 3), same=False, padding=2, mode="reflect"),
+            dict(shape=(2, 2, 3, 2, 3), kernel=(3, 2, 3), same=False, padding=1, mode="replicate"),
+            dict(shape=(2, 3, 3, 4), kernel=(3, 2, 1), mode="circular"),
+            dict(shape=(2, 2, 3, 4, 5), kernel=(2, 3, 2), same=False, padding=1))):
+        cases["padded3d_%d" % i] = (padded_volume, told)
     for i, told in enumerate((
             dict(shape=(2, 3, 2, 3, 4), kernel=(2, 3, 2)),
             dict(shape=(2, 4, 3, 2, 3), kernel=(3, 2, 3), stride=(2, 3, 2), padding=(1, 0, 1),

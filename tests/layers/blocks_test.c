@@ -201,6 +201,11 @@ CASE(reflected_beyond,
 CASE(padded_somehow,
      tdm_conv1d(graph, "it", x, 3, 3,
                 WITH(tdm_conv_options, .padding = {1}, .padding_mode = (tdm_pad_mode)9)))
+CASE(same_and_strided_deep, tdm_conv3d(graph, "it", volume, 3, KERNEL(2, 2, 2),
+                                       WITH(tdm_conv3d_options, .same = true, .stride = {2})))
+CASE(reflected_deep,
+     tdm_conv3d(graph, "it", volume, 3, KERNEL(1, 1, 1),
+                WITH(tdm_conv3d_options, .padding = {3}, .padding_mode = TDM_PAD_REFLECT)))
 CASE(conv_of_steps, tdm_conv3d(graph, "it", x, 3, KERNEL(2, 2, 2), NULL))
 CASE(conv_without_kernel, tdm_conv3d(graph, "it", volume, 3, NULL, NULL))
 CASE(conv_of_no_kernel, tdm_conv3d(graph, "it", volume, 3, KERNEL(2, 0, 2), NULL))
@@ -239,6 +244,8 @@ static void what_is_refused_is_named(void **state) {
       {"let the mask be causal", causal_and_masked},
       {"strides are 1", same_and_strided},
       {"no padding is given", same_and_padded},
+      {"strides are 1", same_and_strided_deep},
+      {"not as many elements", reflected_deep},
       {"as many elements", reflected_beyond},
       {"no mode 9", padded_somehow},
       {"depth, height, width", conv_of_steps},
@@ -271,11 +278,44 @@ static void what_is_refused_is_named(void **state) {
   tdm_context_release(context);
 }
 
+/* Of a list of paddings, (n, 4, 8, 8) pooled and convolved by 3: one number is for both. */
+static void one_padding_is_for_all(void **state) {
+  (void)state;
+  static const struct {
+    int64_t padding[3];
+    int64_t sizes[2];
+  } told[] = {{{1}, {8, 8}},
+              {{1, 1}, {8, 8}},
+              {{1, TDM_NO_PADDING}, {8, 6}},
+              {{TDM_NO_PADDING, 1}, {6, 8}},
+              {{0, 1}, {6, 8}},
+              {{0}, {6, 6}}};
+  tdm_context *context = tdm_context_create(NULL);
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(4, TDM_DIM("n"), 4, 8, 8));
+  for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
+    const int64_t *p = told[i].padding;
+    const tdm_value made[] = {
+        tdm_conv2d(graph, NULL, x, 2, 3, 3, WITH(tdm_conv_options, .padding = {p[0], p[1]})),
+        tdm_max_pool2d(graph, NULL, x, 3, 3,
+                       WITH(tdm_pool_options, .stride = {1}, .padding = {p[0], p[1]}))};
+    for (size_t k = 0; k < 2; k++) {
+      assert_true(tdm_value_is_valid(made[k]));
+      const tdm_shape shape = tdm_value_shape(graph, made[k]);
+      assert_int_equal(shape.dims[2], told[i].sizes[0]);
+      assert_int_equal(shape.dims[3], told[i].sizes[1]);
+    }
+  }
+  tdm_graph_release(graph);
+  tdm_context_release(context);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(parts_are_the_whole),
       cmocka_unit_test(a_query_without_keys_has_nothing),
       cmocka_unit_test(what_is_refused_is_named),
+      cmocka_unit_test(one_padding_is_for_all),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,7 +67,8 @@ static void difference(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   tdm_loss_options chosen = {.struct_size = sizeof chosen,
                              .reduction = (tdm_loss_reduction)numbers[1],
-                             .beta = numbers[0] == 0 ? 0 : numbers[2]};
+                             .beta = numbers[0] == 0 ? 0 : numbers[2],
+                             .has_beta = numbers[0] != 0};
   const tdm_value a = layer_parameter(test, "a");
   const tdm_value b = layer_parameter(test, "b");
   finish(test, numbers[0] == 0   ? tdm_l1_with(test->graph, "f", a, b, &chosen)

@@ -10,6 +10,14 @@ static const double *take(const double *numbers, int64_t out[AXES]) {
   return numbers + AXES;
 }
 
+/* Three paddings. */
+static const double *take_paddings(const double *numbers, int64_t out[AXES]) {
+  const double *next = take(numbers, out);
+  for (int i = 0; i < AXES; i++)
+    if (out[i] == 0) out[i] = TDM_NO_PADDING;
+  return next;
+}
+
 /* dimensions, kernel (2), same, padding, dilation, groups, mode */
 static void padded(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
@@ -58,7 +66,7 @@ static void convolution3d(layer_test *test, const layer_case *options) {
   int64_t kernel[AXES];
   const double *numbers = take(options->numbers + 1, kernel);
   numbers = take(numbers, chosen.stride);
-  numbers = take(numbers, chosen.padding);
+  numbers = take_paddings(numbers, chosen.padding);
   numbers = take(numbers, chosen.dilation);
   chosen.groups = (int64_t)numbers[0];
   chosen.without_bias = numbers[1] == 0;
@@ -67,14 +75,27 @@ static void convolution3d(layer_test *test, const layer_case *options) {
                          (int64_t)options->numbers[0], kernel, &chosen));
 }
 
+/* kernel, same, padding, dilation, mode */
+static void padded3d(layer_test *test, const layer_case *options) {
+  tdm_conv3d_options chosen = {.struct_size = sizeof chosen};
+  int64_t kernel[AXES];
+  const double *numbers = take(options->numbers, kernel);
+  chosen.same = numbers[0] != 0;
+  chosen.padding[0] = (int64_t)numbers[1];
+  chosen.dilation[0] = (int64_t)numbers[2];
+  chosen.padding_mode = (tdm_pad_mode)numbers[3];
+  layer_judge(test, "y",
+              tdm_conv3d(test->graph, "layer", layer_parameter(test, "x"), 4, kernel, &chosen));
+}
+
 /* out, kernel, stride, padding, output_padding, dilation, groups, bias */
 static void transposed3d(layer_test *test, const layer_case *options) {
   tdm_conv_transpose3d_options chosen = {.struct_size = sizeof chosen};
   int64_t kernel[AXES];
   const double *numbers = take(options->numbers + 1, kernel);
   numbers = take(numbers, chosen.stride);
-  numbers = take(numbers, chosen.padding);
-  numbers = take(numbers, chosen.output_padding);
+  numbers = take_paddings(numbers, chosen.padding);
+  numbers = take_paddings(numbers, chosen.output_padding);
   numbers = take(numbers, chosen.dilation);
   chosen.groups = (int64_t)numbers[0];
   chosen.without_bias = numbers[1] == 0;
@@ -89,7 +110,7 @@ static void pool3d(layer_test *test, const layer_case *options) {
   int64_t kernel[AXES];
   const double *numbers = take(options->numbers, kernel);
   numbers = take(numbers, chosen.stride);
-  numbers = take(numbers, chosen.padding);
+  numbers = take_paddings(numbers, chosen.padding);
   numbers = take(numbers, chosen.dilation);
   chosen.ceil = numbers[0] != 0;
   chosen.exclude_padding = numbers[1] != 0;
@@ -143,6 +164,7 @@ const layer_builder volumes_builders[] = {
     {"transposed_image", {.build = transposed_image}},
     {"pooled_image", {.build = pooled_image}},
     {"convolution3d", {.build = convolution3d}},
+    {"padded3d", {.build = padded3d}},
     {"transposed3d", {.build = transposed3d}},
     {"pool3d", {.build = pool3d}},
     {"adaptive3d", {.build = adaptive3d}},

@@ -6,7 +6,7 @@ import torch
 from torch.testing._internal.common_modules import module_db
 
 from cases import Case, Refused
-from torch_ops import BUILDERS, Arrays, detached, judge, pairwise_distance
+from torch_ops import BUILDERS, Arrays, detached, judge, paddings, pairwise_distance
 
 DTYPES = [torch.float64, torch.float32]
 
@@ -35,12 +35,12 @@ def convolution(layer):
     def build(g, m, x):
         if m.padding_mode != "zeros" or isinstance(m.padding, str):
             raise Refused("padding=%s, padding_mode=%s" % (m.padding, m.padding_mode))
-        members = {"stride": list(m.stride), "padding": list(m.padding),
+        members = {"stride": list(m.stride), "padding": paddings(m.padding),
                    "dilation": list(m.dilation)}
         kind = "conv_options"
         if "transpose" in layer:
             kind = "conv_transpose_options"
-            members["output_padding"] = list(m.output_padding)
+            members["output_padding"] = paddings(m.output_padding)
         options = g.options(kind, groups=m.groups, without_bias=m.bias is None, **members)
         return getattr(g, layer)(x, m.out_channels, *m.kernel_size, options, name="m")
     return build

@@ -33,6 +33,14 @@ def pair(value):
     return [value, value] if isinstance(value, int) else list(value)
 
 
+NO_PADDING = -2**63  # TDM_NO_PADDING
+
+
+def paddings(value):
+    """As the library's lists have them, where a 0 is as the first number."""
+    return [number or NO_PADDING for number in pair(value)]
+
+
 # ---- Builders: (graph, the sample's input and arguments) -> values ----
 
 def unary(layer, *numbers):
@@ -129,11 +137,11 @@ def convolution(layer, rank):
             padding = 0
         g.named("c.weight", weight)
         g.named("c.bias", bias)
-        members = {"stride": pair(stride), "padding": pair(padding), "dilation": pair(dilation)}
+        members = {"stride": pair(stride), "padding": paddings(padding), "dilation": pair(dilation)}
         kind, out = "conv_options", weight.shape[0]
         if "transpose" in layer:
             kind, out = "conv_transpose_options", weight.shape[1] * groups
-            members["output_padding"] = pair(output_padding)
+            members["output_padding"] = paddings(output_padding)
         options = g.options(kind, groups=groups, without_bias=bias is None, **members)
         return getattr(g, layer)(x, out, *weight.shape[2:], options, name="c")
     return build
@@ -149,7 +157,7 @@ def pool(layer, rank):
         if given.pop("return_indices", False):
             raise Refused("return_indices")
         dilation = given.pop("dilation", 1)
-        members = {"padding": pair(padding), "ceil": ceil_mode, "dilation": pair(dilation)}
+        members = {"padding": paddings(padding), "ceil": ceil_mode, "dilation": pair(dilation)}
         if stride is not None and stride != ():
             members["stride"] = pair(stride)
         if "avg" in layer:
@@ -235,9 +243,8 @@ def loss(layer, *numbers):
             members["pos_weight"] = g.value(pos_weight)
         if ignore_index is not None and ignore_index != -100:
             members.update(has_ignore_index=True, ignore_index=ignore_index)
-        if beta == 0:
-            raise Refused("beta=0, which means the default")
         if beta is not None or delta is not None:
+            members["has_beta"] = True
             members["beta"] = float(delta if beta is None else beta)
         name = "TDM_LOSS_" + {"batchmean": "batch_mean"}.get(reduction, reduction).upper()
         options = g.options("loss_options", reduction=g.constant(name), **members)

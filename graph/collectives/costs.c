@@ -1,6 +1,8 @@
 /* What ways of summing cost, by the links' estimates. Invariant: a prediction counts what the
  * busiest link carries, in sums and in the parameters that are copied out for the next step; of
- * sums that follow one another one, the longest, is waited for to its end. */
+ * sums that follow one another one, the longest, is waited for to its end, and so of copies. */
+#include <math.h>
+
 #include "devices/context/route.h"
 #include "graph/collectives/formulas.h"
 #include "graph/collectives/sums.h"
@@ -163,16 +165,27 @@ static double end_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collective 
   return all_hops_ns(graph, sum, bytes / (double)tdm_chain_pieces(graph, sum));
 }
 
+/* Do the devices update their own copies, so that none is refreshed? */
+static bool updates_own(const tdm_sum *sum, tdm_collective way) {
+  return way != TDM_COLLECTIVE_HOME && way != TDM_COLLECTIVE_CHAIN && sum->can_own;
+}
+
 /* Parameters go from copy to copy, as gradients do in a chain, or all out of the home. */
 static double refresh_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collective way) {
   const double bytes = tdm_sum_bytes(graph, sum);
-  const bool updated = way != TDM_COLLECTIVE_HOME && way != TDM_COLLECTIVE_CHAIN;
-  if (updated && sum->can_own) return 0;
+  if (updates_own(sum, way)) return 0;
   if (sum->can_chain) return slowest_hop_ns(graph, sum, bytes);
   double ns = 0;
   for (uint32_t i = 0; i < sum->count; i++)
     ns += tdm_predict_copy_ns(graph, sum->node->device, sum->devices[i], bytes);
   return ns;
+}
+
+/* What the last copy of a parameter waits for beyond that: it goes from copy to copy as a whole. */
+static double refresh_end_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collective way) {
+  const double bytes = tdm_sum_bytes(graph, sum);
+  if (updates_own(sum, way) || !sum->can_chain) return 0;
+  return all_hops_ns(graph, sum, bytes) - slowest_hop_ns(graph, sum, bytes);
 }
 
 /* What the sum does if the plan's way is that. */
@@ -187,7 +200,7 @@ static tdm_collective done_by(const tdm_graph *graph, const tdm_sum *sum, tdm_co
 void tdm_predict_ways(const tdm_sums *sums, double out_ns[TDM_COLLECTIVE_COUNT]) {
   for (int w = TDM_COLLECTIVE_AUTO + 1; w < TDM_COLLECTIVE_COUNT; w++) {
     const tdm_collective way = (tdm_collective)w;
-    double longest_ns = 0;
+    double longest_ns = 0, longest_refresh_ns = 0;
     bool any = false;
     out_ns[w] = 0;
     for (size_t i = 0; i < sums->count; i++) {
@@ -197,8 +210,9 @@ void tdm_predict_ways(const tdm_sums *sums, double out_ns[TDM_COLLECTIVE_COUNT])
       const double ends_ns = end_ns(sums->graph, sum, done);
       any |= way == TDM_COLLECTIVE_HOME || done != TDM_COLLECTIVE_HOME;
       out_ns[w] += tdm_sum_ns(sums, sum, done) + refresh_ns(sums->graph, sum, done);
-      if (ends_ns > longest_ns) longest_ns = ends_ns;
+      longest_ns = fmax(longest_ns, ends_ns);
+      longest_refresh_ns = fmax(longest_refresh_ns, refresh_end_ns(sums->graph, sum, done));
     }
-    out_ns[w] = any ? out_ns[w] + longest_ns : 0;
+    out_ns[w] = any ? out_ns[w] + longest_ns + longest_refresh_ns : 0;
   }
 }

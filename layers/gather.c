@@ -165,7 +165,7 @@ static const tdm_operation one_hot_operation = {
 TDM_RECORDS(gather,
             {.operation = &gather_operation,
              .functions = "tdm_gather tdm_index_select tdm_interpolate"},
-            {.operation = &scatter_add_operation, .functions = "tdm_scatter_add"},
+            {.operation = &scatter_add_operation, .functions = "tdm_scatter_add tdm_max_unpool"},
             {.operation = &one_hot_operation, .functions = "tdm_one_hot"});
 
 static tdm_value append_gather(tdm_graph *graph, const char *name,

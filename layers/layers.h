@@ -186,11 +186,34 @@ TDM_API tdm_value tdm_avg_pool2d(tdm_graph *graph, const char *name, tdm_value x
                                  const tdm_pool_options *options);
 TDM_API tdm_value tdm_avg_pool1d(tdm_graph *graph, const char *name, tdm_value x, int64_t kernel,
                                  const tdm_pool_options *options);
+/* PyTorch's return_indices: where each maximum is in its plane, row x width + column, the first of
+ * equals, as int64 like y; out_indices may be NULL. */
+TDM_API tdm_value tdm_max_pool2d_with_indices(tdm_graph *graph, const char *name, tdm_value x,
+                                              int64_t kernel_height, int64_t kernel_width,
+                                              const tdm_pool_options *options,
+                                              tdm_value *out_indices);
+TDM_API tdm_value tdm_max_pool1d_with_indices(tdm_graph *graph, const char *name, tdm_value x,
+                                              int64_t kernel, const tdm_pool_options *options,
+                                              tdm_value *out_indices);
+/* PyTorch's MaxUnpool1d, 2d and 3d: x (n, channels, ...), or without n, with its `count` last
+ * dimensions as large as sizes say, 1 to 3; each element stands where indices, like x, name it in
+ * its plane, and zeros elsewhere. PyTorch's own size, without output_size, is (size - 1) stride - 2
+ * padding + kernel. Where several are named to one place, it is their mean, with that gradient: of
+ * maxima of windows that overlap the maximum. All dimensions but n must be sizes, no window's count
+ * 0. An index beyond the plane fails the run. */
+TDM_API tdm_value tdm_max_unpool(tdm_graph *graph, const char *name, tdm_value x, tdm_value indices,
+                                 const int64_t *sizes, size_t count);
 /* Windows that share out x as evenly as may be, so that the result has that size. */
 TDM_API tdm_value tdm_adaptive_max_pool2d(tdm_graph *graph, const char *name, tdm_value x,
                                           int64_t height, int64_t width);
 TDM_API tdm_value tdm_adaptive_max_pool1d(tdm_graph *graph, const char *name, tdm_value x,
                                           int64_t width);
+TDM_API tdm_value tdm_adaptive_max_pool2d_with_indices(tdm_graph *graph, const char *name,
+                                                       tdm_value x, int64_t height, int64_t width,
+                                                       tdm_value *out_indices);
+TDM_API tdm_value tdm_adaptive_max_pool1d_with_indices(tdm_graph *graph, const char *name,
+                                                       tdm_value x, int64_t width,
+                                                       tdm_value *out_indices);
 TDM_API tdm_value tdm_adaptive_avg_pool2d(tdm_graph *graph, const char *name, tdm_value x,
                                           int64_t height, int64_t width);
 TDM_API tdm_value tdm_adaptive_avg_pool1d(tdm_graph *graph, const char *name, tdm_value x,

@@ -138,7 +138,10 @@ TDM_RECORDS(
     pool,
     {.operation = &max_pool,
      .functions = "tdm_max_pool1d tdm_max_pool2d tdm_adaptive_max_pool1d tdm_adaptive_max_pool2d "
-                  "tdm_max_pool3d tdm_adaptive_max_pool3d"},
+                  "tdm_max_pool3d tdm_adaptive_max_pool3d tdm_max_pool1d_with_indices "
+                  "tdm_max_pool2d_with_indices tdm_max_pool3d_with_indices "
+                  "tdm_adaptive_max_pool1d_with_indices tdm_adaptive_max_pool2d_with_indices "
+                  "tdm_adaptive_max_pool3d_with_indices"},
     {.operation = &max_gradient},
     {.operation = &average_pool,
      .functions = "tdm_avg_pool1d tdm_avg_pool2d tdm_adaptive_avg_pool1d tdm_adaptive_avg_pool2d "
@@ -163,10 +166,19 @@ static bool accepts(tdm_graph *graph, const char *name, tdm_value *x, int dimens
   return false;
 }
 
+/* out_indices, of the maximum alone, may be NULL. */
 static tdm_value append_pool(tdm_graph *graph, const tdm_operation *operation, const char *name,
-                             tdm_value x, bool single, const tdm_pool_attributes *attributes) {
-  const tdm_value y = tdm_append(graph, operation, name, attributes, &x, 1, NULL);
-  return single && tdm_value_is_valid(y) ? tdm_squeeze(graph, name, y, 0) : y;
+                             tdm_value x, bool single, const tdm_pool_attributes *attributes,
+                             tdm_value *out_indices) {
+  tdm_value outputs[2] = {{0, 0}, {0, 0}};
+  tdm_append(graph, operation, name, attributes, &x, 1, outputs);
+  for (int i = 0; i < 2; i++) {
+    if (!tdm_value_is_valid(outputs[i]) || (i == 1 && !out_indices)) continue;
+    if (i == 1) outputs[i] = tdm_cast(graph, name, outputs[i], TDM_INT64);
+    if (single) outputs[i] = tdm_squeeze(graph, name, outputs[i], 0);
+  }
+  if (out_indices) *out_indices = outputs[1];
+  return outputs[0];
 }
 
 static int64_t first_of(int64_t wanted, int64_t otherwise) {
@@ -175,9 +187,10 @@ static int64_t first_of(int64_t wanted, int64_t otherwise) {
 
 static tdm_value make_pool(tdm_graph *graph, const tdm_operation *operation, const char *name,
                            tdm_value x, int dimensions, const int64_t kernel[2],
-                           const tdm_pool_options *options) {
+                           const tdm_pool_options *options, tdm_value *out_indices) {
   name = tdm_graph_name(graph, name);
   const tdm_value invalid = {0, 0};
+  if (out_indices) *out_indices = invalid;
   tdm_pool_options chosen;
   bool single;
   if (!tdm_layer_options(graph, "pool", name, options, sizeof chosen, &chosen) ||
@@ -213,13 +226,15 @@ static tdm_value make_pool(tdm_graph *graph, const tdm_operation *operation, con
   attributes.ceil = chosen.ceil;
   attributes.count_padding = !chosen.exclude_padding;
   attributes.divisor = chosen.divisor;
-  return append_pool(graph, operation, name, x, single, &attributes);
+  return append_pool(graph, operation, name, x, single, &attributes, out_indices);
 }
 
 static tdm_value make_adaptive(tdm_graph *graph, const tdm_operation *operation, const char *name,
-                               tdm_value x, int dimensions, int64_t height, int64_t width) {
+                               tdm_value x, int dimensions, int64_t height, int64_t width,
+                               tdm_value *out_indices) {
   name = tdm_graph_name(graph, name);
   bool single;
+  if (out_indices) *out_indices = (tdm_value){0, 0};
   if (!accepts(graph, name, &x, dimensions, &single)) return (tdm_value){0, 0};
   if (height <= 0 || width <= 0)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "pool %s: %lld x %lld is no size", name,
@@ -229,47 +244,70 @@ static tdm_value make_adaptive(tdm_graph *graph, const tdm_operation *operation,
   attributes.adaptive = 1;
   attributes.output[0] = height;
   attributes.output[1] = width;
-  return append_pool(graph, operation, name, x, single, &attributes);
+  return append_pool(graph, operation, name, x, single, &attributes, out_indices);
+}
+
+tdm_value tdm_max_pool2d_with_indices(tdm_graph *graph, const char *name, tdm_value x,
+                                      int64_t kernel_height, int64_t kernel_width,
+                                      const tdm_pool_options *options, tdm_value *out_indices) {
+  const int64_t kernel[2] = {kernel_height, kernel_width};
+  return make_pool(graph, &max_pool, name, x, 2, kernel, options, out_indices);
+}
+
+tdm_value tdm_max_pool1d_with_indices(tdm_graph *graph, const char *name, tdm_value x,
+                                      int64_t kernel, const tdm_pool_options *options,
+                                      tdm_value *out_indices) {
+  const int64_t both[2] = {1, kernel};
+  return make_pool(graph, &max_pool, name, x, 1, both, options, out_indices);
 }
 
 tdm_value tdm_max_pool2d(tdm_graph *graph, const char *name, tdm_value x, int64_t kernel_height,
                          int64_t kernel_width, const tdm_pool_options *options) {
-  const int64_t kernel[2] = {kernel_height, kernel_width};
-  return make_pool(graph, &max_pool, name, x, 2, kernel, options);
+  return tdm_max_pool2d_with_indices(graph, name, x, kernel_height, kernel_width, options, NULL);
 }
 
 tdm_value tdm_max_pool1d(tdm_graph *graph, const char *name, tdm_value x, int64_t kernel,
                          const tdm_pool_options *options) {
-  const int64_t both[2] = {1, kernel};
-  return make_pool(graph, &max_pool, name, x, 1, both, options);
+  return tdm_max_pool1d_with_indices(graph, name, x, kernel, options, NULL);
 }
 
 tdm_value tdm_avg_pool2d(tdm_graph *graph, const char *name, tdm_value x, int64_t kernel_height,
                          int64_t kernel_width, const tdm_pool_options *options) {
   const int64_t kernel[2] = {kernel_height, kernel_width};
-  return make_pool(graph, &average_pool, name, x, 2, kernel, options);
+  return make_pool(graph, &average_pool, name, x, 2, kernel, options, NULL);
 }
 
 tdm_value tdm_avg_pool1d(tdm_graph *graph, const char *name, tdm_value x, int64_t kernel,
                          const tdm_pool_options *options) {
   const int64_t both[2] = {1, kernel};
-  return make_pool(graph, &average_pool, name, x, 1, both, options);
+  return make_pool(graph, &average_pool, name, x, 1, both, options, NULL);
+}
+
+tdm_value tdm_adaptive_max_pool2d_with_indices(tdm_graph *graph, const char *name, tdm_value x,
+                                               int64_t height, int64_t width,
+                                               tdm_value *out_indices) {
+  return make_adaptive(graph, &max_pool, name, x, 2, height, width, out_indices);
+}
+
+tdm_value tdm_adaptive_max_pool1d_with_indices(tdm_graph *graph, const char *name, tdm_value x,
+                                               int64_t width, tdm_value *out_indices) {
+  return make_adaptive(graph, &max_pool, name, x, 1, 1, width, out_indices);
 }
 
 tdm_value tdm_adaptive_max_pool2d(tdm_graph *graph, const char *name, tdm_value x, int64_t height,
                                   int64_t width) {
-  return make_adaptive(graph, &max_pool, name, x, 2, height, width);
+  return tdm_adaptive_max_pool2d_with_indices(graph, name, x, height, width, NULL);
 }
 
 tdm_value tdm_adaptive_max_pool1d(tdm_graph *graph, const char *name, tdm_value x, int64_t width) {
-  return make_adaptive(graph, &max_pool, name, x, 1, 1, width);
+  return tdm_adaptive_max_pool1d_with_indices(graph, name, x, width, NULL);
 }
 
 tdm_value tdm_adaptive_avg_pool2d(tdm_graph *graph, const char *name, tdm_value x, int64_t height,
                                   int64_t width) {
-  return make_adaptive(graph, &average_pool, name, x, 2, height, width);
+  return make_adaptive(graph, &average_pool, name, x, 2, height, width, NULL);
 }
 
 tdm_value tdm_adaptive_avg_pool1d(tdm_graph *graph, const char *name, tdm_value x, int64_t width) {
-  return make_adaptive(graph, &average_pool, name, x, 1, 1, width);
+  return make_adaptive(graph, &average_pool, name, x, 1, 1, width, NULL);
 }

@@ -49,13 +49,14 @@ typedef struct pooling pooling;
 
 /* Pools the last two dimensions of x (n, ..., height, width), or, over depth, the first of them. */
 typedef tdm_value (*pool_step)(tdm_graph *graph, const char *name, tdm_value x,
-                               const pooling *asked, bool over_depth);
+                               const pooling *asked, bool over_depth, tdm_value *out_indices);
 
 struct pooling {
   pool_step step;
   int64_t kernel[TDM_VOLUME_AXES]; /* or the sizes of the result */
   tdm_pool_options plane;
   tdm_pool_options depth;
+  tdm_value *out_indices; /* of the maximum; NULL: not asked for */
 };
 
 /* x under another shape that keeps its first dimension. */
@@ -66,11 +67,36 @@ static tdm_value seen_as(tdm_graph *graph, const char *name, tdm_value x, tdm_sh
   return tdm_value_is_valid(x) ? tdm_reshape_from(graph, name, x, shape, sources) : invalid;
 }
 
+/* Where the maxima of a volume are: of_planes (n, channels, depth, columns) tells it in each plane
+ * of so many elements, of_depth (n, channels, depth', columns) which of those was taken. */
+static tdm_value volume_indices(tdm_graph *graph, const char *name, tdm_value of_planes,
+                                tdm_value of_depth, int64_t plane) {
+  const tdm_shape before = tdm_value_shape(graph, of_planes);
+  const tdm_shape after = tdm_value_shape(graph, of_depth);
+  if (!tdm_value_is_valid(of_planes) || !tdm_value_is_valid(of_depth)) return invalid;
+  const double volume = (double)(before.dims[2] * plane);
+  tdm_value begins = tdm_arange(graph, name, TDM_INT64, 0, volume, (double)plane);
+  begins = tdm_reshape(graph, name, begins, tdm_shape_of(2, before.dims[2], 1));
+  const tdm_value places = tdm_add(graph, name, of_planes, begins);
+  const tdm_value all =
+      seen_as(graph, name, places,
+              tdm_shape_of(3, before.dims[0], before.dims[1], before.dims[2] * before.dims[3]));
+  const tdm_value taken =
+      seen_as(graph, name, of_depth,
+              tdm_shape_of(3, after.dims[0], after.dims[1], after.dims[2] * after.dims[3]));
+  return tdm_value_is_valid(all) ? tdm_gather(graph, name, all, 2, taken) : invalid;
+}
+
 static tdm_value pool_volume(tdm_graph *graph, const char *layer, const char *name, tdm_value x,
                              const pooling *asked) {
   tdm_shape shape;
   bool single;
+  if (asked->out_indices) *asked->out_indices = invalid;
   if (!tdm_volume_read(graph, layer, name, &x, &single, &shape)) return invalid;
+  if (asked->out_indices && !(tdm_dim_is_size(shape.dims[FIRST_AXIS + TDM_HEIGHT]) &&
+                              tdm_dim_is_size(shape.dims[FIRST_AXIS + TDM_WIDTH])))
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "%s %s: with indices height and width of x must be sizes", layer, name);
   const tdm_dim channels = shape.dims[CHANNELS], depth = shape.dims[FIRST_AXIS];
   const int8_t planes[] = {N, -1, FIRST_AXIS + TDM_HEIGHT, FIRST_AXIS + TDM_WIDTH};
   x = tdm_reshape_from(graph, name, x,
@@ -78,34 +104,44 @@ static tdm_value pool_volume(tdm_graph *graph, const char *layer, const char *na
                                     shape.dims[FIRST_AXIS + TDM_HEIGHT],
                                     shape.dims[FIRST_AXIS + TDM_WIDTH]),
                        planes);
-  x = tdm_value_is_valid(x) ? asked->step(graph, name, x, asked, false) : invalid;
+  tdm_value of_planes = invalid, of_depth = invalid;
+  x = tdm_value_is_valid(x) ? asked->step(graph, name, x, asked, false, &of_planes) : invalid;
   if (!tdm_value_is_valid(x)) return invalid;
   const tdm_shape pooled = tdm_value_shape(graph, x);
   const bool sizes = tdm_dim_is_size(pooled.dims[2]) && tdm_dim_is_size(pooled.dims[3]);
-  x = seen_as(graph, name, x,
-              tdm_shape_of(4, shape.dims[N], channels, depth,
-                           sizes ? pooled.dims[2] * pooled.dims[3] : TDM_INFER));
-  x = tdm_value_is_valid(x) ? asked->step(graph, name, x, asked, true) : invalid;
+  const tdm_shape columns = tdm_shape_of(4, shape.dims[N], channels, depth,
+                                         sizes ? pooled.dims[2] * pooled.dims[3] : TDM_INFER);
+  x = seen_as(graph, name, x, columns);
+  x = tdm_value_is_valid(x) ? asked->step(graph, name, x, asked, true, &of_depth) : invalid;
   if (!tdm_value_is_valid(x)) return invalid;
   const tdm_dim deep = tdm_value_shape(graph, x).dims[2];
-  x = seen_as(
-      graph, name, x,
-      tdm_shape_of(TDM_VOLUME_RANK, shape.dims[N], channels, deep, pooled.dims[2], pooled.dims[3]));
+  const tdm_shape volumes =
+      tdm_shape_of(TDM_VOLUME_RANK, shape.dims[N], channels, deep, pooled.dims[2], pooled.dims[3]);
+  x = seen_as(graph, name, x, volumes);
+  if (asked->out_indices && tdm_value_is_valid(x)) {
+    const int64_t plane = shape.dims[FIRST_AXIS + TDM_HEIGHT] * shape.dims[FIRST_AXIS + TDM_WIDTH];
+    of_planes = seen_as(graph, name, of_planes, columns);
+    const tdm_value indices =
+        seen_as(graph, name, volume_indices(graph, name, of_planes, of_depth, plane), volumes);
+    *asked->out_indices = tdm_volume_finish(graph, name, indices, single);
+  }
   return tdm_volume_finish(graph, name, x, single);
 }
 
 /* ---- Windows --------------------------------------------------------------------------------- */
 
 static tdm_value max_step(tdm_graph *graph, const char *name, tdm_value x, const pooling *asked,
-                          bool over_depth) {
-  const int64_t *kernel = asked->kernel;
-  return over_depth
-             ? tdm_max_pool2d(graph, name, x, kernel[TDM_DEPTH], 1, &asked->depth)
-             : tdm_max_pool2d(graph, name, x, kernel[TDM_HEIGHT], kernel[TDM_WIDTH], &asked->plane);
+                          bool over_depth, tdm_value *out_indices) {
+  const int64_t height = over_depth ? asked->kernel[TDM_DEPTH] : asked->kernel[TDM_HEIGHT];
+  const int64_t width = over_depth ? 1 : asked->kernel[TDM_WIDTH];
+  return tdm_max_pool2d_with_indices(graph, name, x, height, width,
+                                     over_depth ? &asked->depth : &asked->plane,
+                                     asked->out_indices ? out_indices : NULL);
 }
 
 static tdm_value avg_step(tdm_graph *graph, const char *name, tdm_value x, const pooling *asked,
-                          bool over_depth) {
+                          bool over_depth, tdm_value *out_indices) {
+  (void)out_indices;
   const int64_t *kernel = asked->kernel;
   return over_depth
              ? tdm_avg_pool2d(graph, name, x, kernel[TDM_DEPTH], 1, &asked->depth)
@@ -114,13 +150,14 @@ static tdm_value avg_step(tdm_graph *graph, const char *name, tdm_value x, const
 
 static tdm_value pool(tdm_graph *graph, const char *layer, pool_step step, const char *name,
                       tdm_value x, const int64_t kernel[TDM_VOLUME_AXES],
-                      const tdm_pool3d_options *options) {
+                      const tdm_pool3d_options *options, tdm_value *out_indices) {
   name = tdm_graph_name(graph, name);
+  if (out_indices) *out_indices = invalid;
   tdm_pool3d_options chosen;
   if (!tdm_layer_options(graph, layer, name, options, sizeof chosen, &chosen) ||
       !tdm_volume_has_list(graph, layer, name, kernel))
     return invalid;
-  pooling asked = {.step = step};
+  pooling asked = {.step = step, .out_indices = out_indices};
   int64_t stride[TDM_VOLUME_AXES], dilation[TDM_VOLUME_AXES], padding[TDM_VOLUME_AXES];
   for (int axis = 0; axis < TDM_VOLUME_AXES; axis++) {
     asked.kernel[axis] = kernel[axis];
@@ -150,28 +187,36 @@ static tdm_value pool(tdm_graph *graph, const char *layer, pool_step step, const
   return pool_volume(graph, layer, name, x, &asked);
 }
 
+tdm_value tdm_max_pool3d_with_indices(tdm_graph *graph, const char *name, tdm_value x,
+                                      const int64_t kernel[3], const tdm_pool3d_options *options,
+                                      tdm_value *out_indices) {
+  return pool(graph, "max_pool3d", max_step, name, x, kernel, options, out_indices);
+}
+
 tdm_value tdm_max_pool3d(tdm_graph *graph, const char *name, tdm_value x, const int64_t kernel[3],
                          const tdm_pool3d_options *options) {
-  return pool(graph, "max_pool3d", max_step, name, x, kernel, options);
+  return tdm_max_pool3d_with_indices(graph, name, x, kernel, options, NULL);
 }
 
 tdm_value tdm_avg_pool3d(tdm_graph *graph, const char *name, tdm_value x, const int64_t kernel[3],
                          const tdm_pool3d_options *options) {
-  return pool(graph, "avg_pool3d", avg_step, name, x, kernel, options);
+  return pool(graph, "avg_pool3d", avg_step, name, x, kernel, options, NULL);
 }
 
 /* ---- Sizes of the result --------------------------------------------------------------------- */
 
 static tdm_value share_max(tdm_graph *graph, const char *name, tdm_value x, const pooling *asked,
-                           bool over_depth) {
-  const int64_t height = asked->kernel[TDM_HEIGHT], width = asked->kernel[TDM_WIDTH];
-  return over_depth
-             ? tdm_adaptive_max_pool2d(graph, name, x, asked->kernel[TDM_DEPTH], height * width)
-             : tdm_adaptive_max_pool2d(graph, name, x, height, width);
+                           bool over_depth, tdm_value *out_indices) {
+  const int64_t *sizes = asked->kernel;
+  const int64_t height = over_depth ? sizes[TDM_DEPTH] : sizes[TDM_HEIGHT];
+  const int64_t width = over_depth ? sizes[TDM_HEIGHT] * sizes[TDM_WIDTH] : sizes[TDM_WIDTH];
+  return tdm_adaptive_max_pool2d_with_indices(graph, name, x, height, width,
+                                              asked->out_indices ? out_indices : NULL);
 }
 
 static tdm_value share_avg(tdm_graph *graph, const char *name, tdm_value x, const pooling *asked,
-                           bool over_depth) {
+                           bool over_depth, tdm_value *out_indices) {
+  (void)out_indices;
   const int64_t height = asked->kernel[TDM_HEIGHT], width = asked->kernel[TDM_WIDTH];
   return over_depth
              ? tdm_adaptive_avg_pool2d(graph, name, x, asked->kernel[TDM_DEPTH], height * width)
@@ -180,19 +225,26 @@ static tdm_value share_avg(tdm_graph *graph, const char *name, tdm_value x, cons
 
 static tdm_value pool_adaptively(tdm_graph *graph, const char *layer, pool_step step,
                                  const char *name, tdm_value x,
-                                 const int64_t sizes[TDM_VOLUME_AXES]) {
+                                 const int64_t sizes[TDM_VOLUME_AXES], tdm_value *out_indices) {
   name = tdm_graph_name(graph, name);
+  if (out_indices) *out_indices = invalid;
   if (!tdm_volume_has_list(graph, layer, name, sizes)) return invalid;
-  const pooling asked = {.step = step, .kernel = {sizes[0], sizes[1], sizes[2]}};
+  const pooling asked = {
+      .step = step, .kernel = {sizes[0], sizes[1], sizes[2]}, .out_indices = out_indices};
   return pool_volume(graph, layer, name, x, &asked);
+}
+
+tdm_value tdm_adaptive_max_pool3d_with_indices(tdm_graph *graph, const char *name, tdm_value x,
+                                               const int64_t sizes[3], tdm_value *out_indices) {
+  return pool_adaptively(graph, "adaptive_max_pool3d", share_max, name, x, sizes, out_indices);
 }
 
 tdm_value tdm_adaptive_max_pool3d(tdm_graph *graph, const char *name, tdm_value x,
                                   const int64_t sizes[3]) {
-  return pool_adaptively(graph, "adaptive_max_pool3d", share_max, name, x, sizes);
+  return tdm_adaptive_max_pool3d_with_indices(graph, name, x, sizes, NULL);
 }
 
 tdm_value tdm_adaptive_avg_pool3d(tdm_graph *graph, const char *name, tdm_value x,
                                   const int64_t sizes[3]) {
-  return pool_adaptively(graph, "adaptive_avg_pool3d", share_avg, name, x, sizes);
+  return pool_adaptively(graph, "adaptive_avg_pool3d", share_avg, name, x, sizes, NULL);
 }

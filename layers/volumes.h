@@ -61,6 +61,15 @@ TDM_API tdm_value tdm_max_pool3d(tdm_graph *graph, const char *name, tdm_value x
                                  const int64_t kernel[3], const tdm_pool3d_options *options);
 TDM_API tdm_value tdm_avg_pool3d(tdm_graph *graph, const char *name, tdm_value x,
                                  const int64_t kernel[3], const tdm_pool3d_options *options);
+/* PyTorch's return_indices, as of tdm_max_pool2d_with_indices: (slice x height + row) x width +
+ * column; height and width must be sizes. */
+TDM_API tdm_value tdm_max_pool3d_with_indices(tdm_graph *graph, const char *name, tdm_value x,
+                                              const int64_t kernel[3],
+                                              const tdm_pool3d_options *options,
+                                              tdm_value *out_indices);
+TDM_API tdm_value tdm_adaptive_max_pool3d_with_indices(tdm_graph *graph, const char *name,
+                                                       tdm_value x, const int64_t sizes[3],
+                                                       tdm_value *out_indices);
 /* Windows that share out x as evenly as may be, so that the result has those sizes. */
 TDM_API tdm_value tdm_adaptive_max_pool3d(tdm_graph *graph, const char *name, tdm_value x,
                                           const int64_t sizes[3]);

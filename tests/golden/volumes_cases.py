@@ -72,6 +72,38 @@ def pool(case, shape, kernel, stride=None, padding=(0, 0, 0), dilation=None, cei
                                      divisor or None))
 
 
+def pool_indices(case, shape, rank, kernel, stride, padding, dilation, ceil):
+    """And what unpooling makes of it, which is differentiated where no windows overlap."""
+    apart = stride >= dilation * (kernel - 1) + 1
+    options(case, "pool_indices", rank, kernel, stride, padding, dilation, ceil, apart,
+            *shape[len(shape) - rank:])
+    x = case.parameter("x", *shape)
+    call = getattr(F, "max_pool%dd" % rank)
+    y, indices = call(x, kernel, stride, padding, dilation, ceil, return_indices=True)
+    case.record("output.indices", indices)
+    if rank == 3:
+        ones, none = (1, 1, 1), (0, 0, 0)  # what only a size that is not given is made of
+        unpooled = torch._C._nn.max_unpool3d(y, indices, shape[-3:], ones, none)
+    else:
+        planes = [value if rank == 2 else value[..., None, :]
+                  for value in (y, indices)]
+        size = shape[-2:] if rank == 2 else (1, shape[-1])
+        unpooled = torch._C._nn.max_unpool2d(*planes, size).reshape(shape)
+    if apart:
+        case.judge("unpooled", unpooled)
+    else:
+        case.record("output.unpooled", unpooled)
+    case.judge("y", y)
+
+
+def adaptive_indices(case, shape, sizes):
+    options(case, "adaptive_indices", *sizes)
+    call = getattr(F, "adaptive_max_pool%dd" % len(sizes))
+    y, indices = call(case.parameter("x", *shape), sizes, return_indices=True)
+    case.record("output.indices", indices)
+    case.judge("y", y)
+
+
 def adaptive(case, shape, sizes, maximum):
     options(case, "adaptive3d", maximum, *sizes)
     call = F.adaptive_max_pool3d if maximum else F.adaptive_avg_pool3d
@@ -139,6 +171,18 @@ def pool_cases(cases):
             dict(kernel=(2, 3, 2), divisor=5))):
         cases["pool3d_%d" % i] = (pool, dict(shape=shape, **told))
     cases["pool3d_volume"] = (pool, dict(shape=(2, 4, 4, 4), kernel=(2, 2, 2), dilation=one))
+    for rank, sizes in ((1, (7,)), (2, (6, 7)), (3, (5, 4, 6))):
+        for i, (kernel, stride, padding, dilation, ceil) in enumerate((
+                (2, 2, 0, 1, False), (3, 2, 1, 1, False), (2, 1, 1, 2, False), (3, 3, 1, 1, True))):
+            for channels in ((2, 3), (3,)) if i == 0 else ((2, 3),):
+                name = "pool_indices%dd_%d" % (rank, i) + ("_single" if len(channels) == 1 else "")
+                cases[name] = (pool_indices, dict(
+                    shape=(*channels, *sizes), rank=rank, kernel=kernel, stride=stride,
+                    padding=padding, dilation=dilation, ceil=ceil
+                ))
+        cases["adaptive_indices%dd" % rank] = (adaptive_indices, dict(
+            shape=(2, 3, *sizes), sizes=(3, 2, 4)[:rank]
+        ))
     for i, (sizes, maximum) in enumerate((((2, 3, 4), True), ((1, 1, 1), False),
                                           ((3, 4, 2), False), ((5, 1, 3), True))):
         cases["adaptive3d_%d" % i] = (adaptive, dict(shape=shape, sizes=sizes, maximum=maximum))

@@ -47,7 +47,9 @@ static tdm_value see_volume(tdm_graph *graph, tdm_value x) {
   const tdm_conv3d_options around = {.struct_size = sizeof around, .padding = {1, 1, 1}};
   y = tdm_conv3d(graph, "conv", y, 3, kernel, &around);
   y = tdm_conv_transpose3d(graph, "back", y, 3, kernel, NULL);
-  y = tdm_max_pool3d(graph, "pool", y, pooled, NULL);
+  tdm_value taken;
+  y = tdm_max_pool3d_with_indices(graph, "pool", y, pooled, NULL, &taken);
+  y = tdm_max_unpool(graph, "unpool", y, taken, (const int64_t[]){4, 4, 5}, 3);
   return tdm_adaptive_avg_pool3d(graph, "shared", y, kernel);
 }
 
@@ -222,6 +224,10 @@ CASE(pool_padding,
      tdm_avg_pool3d(graph, "it", volume, KERNEL(2, 2, 2), WITH(tdm_pool3d_options, .padding = {2})))
 CASE(pool_without_sizes, tdm_adaptive_max_pool3d(graph, "it", volume, NULL))
 CASE(pool_to_none, tdm_adaptive_avg_pool3d(graph, "it", volume, KERNEL(0, 2, 2)))
+CASE(unpool_without_sizes, tdm_max_unpool(graph, "it", x, x, NULL, 1))
+CASE(unpool_of_others, tdm_max_unpool(graph, "it", x, steps, KERNEL(5), 1))
+CASE(unpool_to_none, tdm_max_unpool(graph, "it", volume, volume, KERNEL(4, 0, 4), 3))
+CASE(unpool_by_numbers, tdm_max_unpool(graph, "it", x, x, KERNEL(12), 1))
 CASE(cubic_of_one, tdm_interpolate(graph, "it", x, KERNEL(2), 1, TDM_INTERPOLATE_CUBIC, false))
 
 static void what_is_refused_is_named(void **state) {
@@ -259,6 +265,10 @@ static void what_is_refused_is_named(void **state) {
       {"half the kernel", pool_padding},
       {"is NULL", pool_without_sizes},
       {"no size", pool_to_none},
+      {"there are 1", unpool_without_sizes},
+      {"alike", unpool_of_others},
+      {"sizes above 0", unpool_to_none},
+      {"index", unpool_by_numbers},
       {"takes two", cubic_of_one},
   };
   tdm_context *context = tdm_context_create(NULL);

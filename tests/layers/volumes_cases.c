@@ -121,6 +121,60 @@ static void pool3d(layer_test *test, const layer_case *options) {
                                                                          kernel, &chosen));
 }
 
+/* rank, kernel, stride, padding, dilation, ceil, whether no windows overlap, sizes of x */
+static void pool_indices(layer_test *test, const layer_case *options) {
+  const double *numbers = options->numbers;
+  const int64_t kernel = (int64_t)numbers[1], stride = (int64_t)numbers[2];
+  const int64_t padding = (int64_t)numbers[3], dilation = (int64_t)numbers[4];
+  const tdm_pool_options chosen = {.struct_size = sizeof chosen,
+                                   .stride = {stride},
+                                   .padding = {padding},
+                                   .dilation = {dilation},
+                                   .ceil = numbers[5] != 0};
+  const tdm_pool3d_options deep = {.struct_size = sizeof deep,
+                                   .stride = {stride},
+                                   .padding = {padding},
+                                   .dilation = {dilation},
+                                   .ceil = numbers[5] != 0};
+  const int64_t cube[] = {kernel, kernel, kernel};
+  const int rank = (int)numbers[0];
+  const tdm_value x = layer_parameter(test, "x");
+  tdm_graph *graph = test->graph;
+  tdm_value indices;
+  const tdm_value y =
+      rank == 1   ? tdm_max_pool1d_with_indices(graph, "f", x, kernel, &chosen, &indices)
+      : rank == 2 ? tdm_max_pool2d_with_indices(graph, "f", x, kernel, kernel, &chosen, &indices)
+                  : tdm_max_pool3d_with_indices(graph, "f", x, cube, &deep, &indices);
+  int64_t sizes[AXES] = {0};
+  for (int i = 0; i < rank; i++)
+    sizes[i] = (int64_t)numbers[7 + i];
+  const tdm_value unpooled = tdm_max_unpool(graph, "g", y, indices, sizes, (size_t)rank);
+  layer_output(test, "indices", indices);
+  if (numbers[6] != 0)
+    layer_judge(test, "unpooled", unpooled);
+  else
+    layer_output(test, "unpooled", unpooled);
+  layer_judge(test, "y", y);
+}
+
+/* sizes */
+static void adaptive_indices(layer_test *test, const layer_case *options) {
+  int64_t sizes[AXES] = {0};
+  for (size_t i = 0; i < options->number_count; i++)
+    sizes[i] = (int64_t)options->numbers[i];
+  const tdm_value x = layer_parameter(test, "x");
+  tdm_graph *graph = test->graph;
+  tdm_value indices;
+  layer_judge(
+      test, "y",
+      options->number_count == 1
+          ? tdm_adaptive_max_pool1d_with_indices(graph, "f", x, sizes[0], &indices)
+      : options->number_count == 2
+          ? tdm_adaptive_max_pool2d_with_indices(graph, "f", x, sizes[0], sizes[1], &indices)
+          : tdm_adaptive_max_pool3d_with_indices(graph, "f", x, sizes, &indices));
+  layer_output(test, "indices", indices);
+}
+
 /* maximum, sizes */
 static void adaptive3d(layer_test *test, const layer_case *options) {
   int64_t sizes[AXES];
@@ -167,6 +221,8 @@ const layer_builder volumes_builders[] = {
     {"padded3d", {.build = padded3d}},
     {"transposed3d", {.build = transposed3d}},
     {"pool3d", {.build = pool3d}},
+    {"pool_indices", {.build = pool_indices}},
+    {"adaptive_indices", {.build = adaptive_indices}},
     {"adaptive3d", {.build = adaptive3d}},
     {"batch_norm3d", {.build = batch_norm3d, .in_training = true}},
     {"instance_norm3d", {.build = instance_norm3d}},

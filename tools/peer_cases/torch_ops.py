@@ -147,6 +147,11 @@ def convolution(layer, rank):
     return build
 
 
+def with_indices(g, layer, x, *numbers):
+    indices = g.library.types["tdm_value"]()
+    return [getattr(g, layer + "_with_indices")(x, *numbers, indices), indices]
+
+
 def pool(layer, rank):
     last = ["ceil_mode", "count_include_pad", "divisor_override"] if "avg" in layer else \
         ["dilation", "ceil_mode", "return_indices"]
@@ -154,8 +159,7 @@ def pool(layer, rank):
     def build(g, x, kernel_size, stride=None, padding=0, *others, **given):
         given.update(zip(last, others))
         ceil_mode = given.pop("ceil_mode", False)
-        if given.pop("return_indices", False):
-            raise Refused("return_indices")
+        indices = given.pop("return_indices", False)
         dilation = given.pop("dilation", 1)
         members = {"padding": paddings(padding), "ceil": ceil_mode, "dilation": pair(dilation)}
         if stride is not None and stride != ():
@@ -165,18 +169,17 @@ def pool(layer, rank):
             members["divisor"] = given.pop("divisor_override", None) or 0
             del members["dilation"]
         only(given)
-        return getattr(g, layer)(x, *pair(kernel_size)[:rank], g.options("pool_options", **members))
+        numbers = (*pair(kernel_size)[:rank], g.options("pool_options", **members))
+        return with_indices(g, layer, x, *numbers) if indices else getattr(g, layer)(x, *numbers)
     return build
 
 
 def adaptive(layer, rank):
     def build(g, x, output_size, return_indices=False):
-        if return_indices:
-            raise Refused("return_indices")
         sizes = [output_size] * rank if isinstance(output_size, int) else list(output_size)
         sizes = [x.shape[2 + i] if size is None else size
                  for i, size in enumerate(sizes * (rank if len(sizes) == 1 else 1))]
-        return getattr(g, layer)(x, *sizes)
+        return with_indices(g, layer, x, *sizes) if return_indices else getattr(g, layer)(x, *sizes)
     return build
 
 
